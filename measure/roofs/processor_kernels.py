@@ -8,7 +8,7 @@ Import this module only where a processor is measured, because it imports Numba.
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache, partial
+from functools import cache, partial, reduce
 from typing import Any, TypeVar
 
 import numpy as np
@@ -21,18 +21,26 @@ from numba.extending import intrinsic, models, register_model
 from measure.domain.words import STREAM_ARRAYS
 
 KINDS = {"fp32": types.float32, "fp64": types.float64, "int64": types.int64}
+VECTOR_BYTE = 64 if get_host_cpu_features().get("avx512f") else 32  # a register, or two of Arm's many
+# Chains of multiply-adds, since each waits for its last result: at most two units times five cycles on processors with
+# 16 registers. With the two operands they fill 14 of these.
+CHAINS = 12
+CHAIN_ROUND = 16  # additions per round of the loop, whose own counting runs in parallel
+WIDTH = VECTOR_BYTE // 8  # numbers in a vector of a stream
+PIECE_BYTE = 256  # the unit of a thread's part of each array: four of the widest vectors, and whole cache lines
+SCALE = 3.0
+REPEATED = 2**15  # random numbers of an array, which repeats itself: drawing them all takes longer than streaming
+TRIES, TRY_S = 5, 0.002  # how often each kind of store is tried, and for how long at least
 
-VECTOR_BYTE = 64 if get_host_cpu_features().get("avx512f") else 32
-"""A register's width with AVX-512, else with AVX. On Arm a vector takes two registers, of which there are twice as
-many."""
+Array = np.ndarray[Any, np.dtype[Any]]
+Result = TypeVar("Result")
 
 
 class Vector(types.Type):
     """Numba's type of a vector of numbers."""
 
     def __init__(self, dtype: types.Type) -> None:
-        self.dtype = dtype
-        self.lanes = VECTOR_BYTE * 8 // dtype.bitwidth
+        self.dtype, self.lanes = dtype, VECTOR_BYTE * 8 // dtype.bitwidth
         super().__init__(f"Vector({dtype}, {self.lanes})")
 
 
@@ -41,15 +49,13 @@ class VectorModel(models.PrimitiveModel):
     """A vector in machine code: a value of LLVM's vector type."""
 
     def __init__(self, manager: Any, kind: Vector) -> None:
-        element = manager.lookup(kind.dtype).get_value_type()
-        super().__init__(manager, kind, ir.VectorType(element, kind.lanes))
+        super().__init__(manager, kind, ir.VectorType(manager.lookup(kind.dtype).get_value_type(), kind.lanes))
 
 
 def _address(context: Any, builder: Any, array: types.Array, data: Any, at: Any) -> Any:
     """Return the address of the vector that begins at index ``at`` of an array."""
     first = cgutils.create_struct_proxy(array)(context, builder, value=data).data
-    vector = context.get_value_type(Vector(array.dtype))
-    return builder.bitcast(builder.gep(first, [at]), vector.as_pointer())
+    return builder.bitcast(builder.gep(first, [at]), context.get_value_type(Vector(array.dtype)).as_pointer())
 
 
 @intrinsic
@@ -77,11 +83,8 @@ def _storing(past_caches: bool) -> Any:
     return intrinsic(typed)
 
 
-store = _storing(past_caches=False)
-"""Store a vector where ``load`` finds it. The cache first reads the line from memory."""
-
-store_past_caches = _storing(past_caches=True)
-"""Store a vector without reading its line first, if the processor can."""
+store, store_past_caches = _storing(past_caches=False), _storing(past_caches=True)
+"""Store a vector where ``load`` finds it. Unless it goes past the caches, they first read the line from memory."""
 
 
 @intrinsic
@@ -90,9 +93,9 @@ def fill(_typing: Any, number: types.Number) -> Any:
 
     def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         kind = context.get_value_type(signature.return_type)
-        one = builder.insert_element(ir.Constant(kind, ir.Undefined), values[0], ir.Constant(ir.IntType(32), 0))
-        lanes_of_first = ir.Constant(ir.VectorType(ir.IntType(32), kind.count), None)
-        return builder.shuffle_vector(one, ir.Constant(kind, ir.Undefined), lanes_of_first)
+        nothing = ir.Constant(kind, ir.Undefined)
+        one = builder.insert_element(nothing, values[0], ir.Constant(ir.IntType(32), 0))
+        return builder.shuffle_vector(one, nothing, ir.Constant(ir.VectorType(ir.IntType(32), kind.count), None))
 
     return Vector(number)(number), generate
 
@@ -104,11 +107,7 @@ def _addition(builder: Any, kind: Vector) -> Any:
 @intrinsic
 def add(_typing: Any, left: Vector, right: Vector) -> Any:
     """Add two vectors, lane by lane."""
-
-    def generate(_context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        return _addition(builder, signature.args[0])(*values)
-
-    return left(left, right), generate
+    return left(left, right), lambda _context, builder, _signature, values: _addition(builder, left)(*values)
 
 
 @intrinsic
@@ -128,26 +127,18 @@ def multiply_add(_typing: Any, value: Vector, factor: Vector, term: Vector) -> A
 def total(_typing: Any, vector: Vector) -> Any:
     """Sum the lanes of a vector."""
 
-    def generate(_context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        kind = signature.args[0]
-        summed, *others = (
-            builder.extract_element(values[0], ir.Constant(ir.IntType(32), at)) for at in range(kind.lanes)
-        )
-        for other in others:
-            summed = _addition(builder, kind)(summed, other)
-        return summed
+    def generate(_context: Any, builder: Any, _signature: Any, values: Any) -> Any:
+        lanes = [builder.extract_element(values[0], ir.Constant(ir.IntType(32), at)) for at in range(vector.lanes)]
+        return reduce(_addition(builder, vector), lanes)
 
     return vector.dtype(vector), generate
 
 
-Result = TypeVar("Result")
-
-
 class Team:
-    """Threads numbered from 0, which work at the same time.
+    """Threads numbered from 0, which work at the same time. The work must release the GIL.
 
     A thread always does the work of its own number. It also puts the data of its share into memory first, so they stay
-    in its core's caches and in the nearest memory. The work must release the GIL.
+    in its core's caches and in the nearest memory.
     """
 
     def __init__(self, threads: int) -> None:
@@ -172,7 +163,10 @@ def prepare(kernel: str, precision: str, size: int, _device: str, threads: int) 
     """
     team = Team(threads)
     if kernel == "fma":
-        return _prepare_multiply_adds(precision, size, team)
+        function, values = compile_multiply_adds(precision), team.run(lambda _: operands(precision))
+        rounds = team.parts(size // values[0].size)
+        # x becomes 1 - x and x again: numbers that stay the same would take the units less power.
+        return lambda passes: team.run(lambda member: function(passes * rounds[member], values[member], -1, 1))
     if kernel == "chain":
         add_up = compile_chain(precision)
         return lambda passes: team.run(lambda _: add_up(passes * size // CHAIN_ROUND, 1, 1))
@@ -180,39 +174,26 @@ def prepare(kernel: str, precision: str, size: int, _device: str, threads: int) 
     return partial(streams.run, kernel != "stream_read" and streams.is_faster_past_caches())
 
 
-def _allocate(byte: int, alignment: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
+def _allocate(byte: int, alignment: int) -> Array:
     """Return uninitialised memory whose address is a multiple of ``alignment`` (B)."""
     memory = np.empty(byte + alignment, np.uint8)
     begin = -memory.ctypes.data % alignment
     return memory[begin : begin + byte]
 
 
-CHAINS = 12
-"""Independent chains of multiply-adds, since each one waits for its last result: at most two units times five cycles on
-processors with 16 registers. With the two operands they fill 14 of these."""
-
-
 def multiply_add_chains(rounds: int, values: Any, factor: float, term: float) -> float:
     """Return the sum of all numbers after ``rounds`` rounds, each with one multiply-add per number, in registers."""
     width = values.size // CHAINS
-    factors, terms = fill(factor), fill(term)
+    x, y = fill(factor), fill(term)
     a, b, c = load(values, 0), load(values, width), load(values, 2 * width)
     d, e, f = load(values, 3 * width), load(values, 4 * width), load(values, 5 * width)
     g, h, i = load(values, 6 * width), load(values, 7 * width), load(values, 8 * width)
     j, k, m = load(values, 9 * width), load(values, 10 * width), load(values, 11 * width)
     for _ in range(rounds):
-        a = multiply_add(a, factors, terms)
-        b = multiply_add(b, factors, terms)
-        c = multiply_add(c, factors, terms)
-        d = multiply_add(d, factors, terms)
-        e = multiply_add(e, factors, terms)
-        f = multiply_add(f, factors, terms)
-        g = multiply_add(g, factors, terms)
-        h = multiply_add(h, factors, terms)
-        i = multiply_add(i, factors, terms)
-        j = multiply_add(j, factors, terms)
-        k = multiply_add(k, factors, terms)
-        m = multiply_add(m, factors, terms)
+        a, b, c = multiply_add(a, x, y), multiply_add(b, x, y), multiply_add(c, x, y)
+        d, e, f = multiply_add(d, x, y), multiply_add(e, x, y), multiply_add(f, x, y)
+        g, h, i = multiply_add(g, x, y), multiply_add(h, x, y), multiply_add(i, x, y)
+        j, k, m = multiply_add(j, x, y), multiply_add(k, x, y), multiply_add(m, x, y)
     return (
         total(a) + total(b) + total(c) + total(d) + total(e) + total(f)
         + total(g) + total(h) + total(i) + total(j) + total(k) + total(m)
@@ -225,37 +206,20 @@ def compile_multiply_adds(precision: str) -> Any:
     return njit(kind(types.int64, kind[::1], kind, kind), nogil=True)(multiply_add_chains)
 
 
-def operands(precision: str) -> np.ndarray[Any, Any]:
+def operands(precision: str) -> Array:
     """Return a random number for every lane of every chain, shape ``(CHAINS * lanes,)``."""
     numbers = _allocate(CHAINS * VECTOR_BYTE, VECTOR_BYTE).view({"fp32": np.float32, "fp64": np.float64}[precision])
     numbers[:] = np.random.default_rng(0).random(numbers.size)
     return numbers
 
 
-def _prepare_multiply_adds(precision: str, size: int, team: Team) -> Callable[[int], object]:
-    function = compile_multiply_adds(precision)
-    values = team.run(lambda _: operands(precision))
-    rounds = team.parts(size // values[0].size)
-
-    def work(passes: int) -> list[float]:
-        # x becomes 1 - x and x again: numbers that stay the same would take the units less power.
-        return team.run(lambda member: function(passes * rounds[member], values[member], -1, 1))
-
-    return work
-
-
-CHAIN_ROUND = 16
-"""Additions per round of the loop, whose own counting runs in parallel."""
-
-
 def fibonacci(rounds: int, first: float, second: float) -> float:
     """Return the last of ``CHAIN_ROUND`` additions per round, each the sum of the two numbers before it.
 
-    Its time gives the clock: virtual machines often report no frequency, and a nominal one is not the actual one. An
-    integer addition takes one cycle on every processor in question, so a chain of them counts cycles. A chain of
-    floating-point additions, at a few whole cycles each, checks it. No compiler can shorten the chain, since the sums
-    have no closed form that it knows and each is needed twice. Nor is an operand constant: some processors add a
-    constant in no time.
+    Its time gives the clock: virtual machines often report no frequency. An integer addition takes one cycle on every
+    processor in question, so a chain of them counts cycles; one of floating-point additions, at a few whole cycles
+    each, checks it. No compiler can shorten the chain, since it knows no closed form and each sum is needed twice. Nor
+    is an operand constant: some processors add a constant in no time.
     """
     for _ in range(rounds):
         for _ in range(CHAIN_ROUND // 2):  # the compiler unrolls this
@@ -269,26 +233,6 @@ def compile_chain(precision: str) -> Callable[[int, float, float], float]:
     """Compile ``fibonacci`` for int64 or fp64."""
     kind = KINDS[precision]
     return njit(kind(types.int64, kind, kind), nogil=True)(fibonacci)
-
-
-def processor_ns(threads: int) -> int:
-    """Return the processor time (ns) of each of the threads of this process."""
-    return time.process_time_ns() // threads
-
-
-WIDTH = VECTOR_BYTE // 8
-"""Numbers in a vector of a stream."""
-
-PIECE_BYTE = 256
-"""The unit of a thread's part of each array: four of the widest vectors, and whole cache lines."""
-
-SCALE = 3.0
-
-REPEATED = 2**15
-"""An array repeats itself after so many random numbers, since drawing them all takes longer than streaming."""
-
-TRIES, TRY_S = 5, 0.002
-"""How often each kind of store is tried, and for how long at least."""
 
 
 @cache
@@ -306,10 +250,8 @@ def compile_stream(kernel: str, past_caches: bool) -> Callable[[Any, Any, Any, f
         first = second = third = fourth = fill(0)  # in parallel, since a sum waits for the one before
         for _ in range(passes):
             for at in range(0, numbers.size, 4 * WIDTH):
-                first = add(first, load(numbers, at))
-                second = add(second, load(numbers, at + WIDTH))
-                third = add(third, load(numbers, at + 2 * WIDTH))
-                fourth = add(fourth, load(numbers, at + 3 * WIDTH))
+                first, second = add(first, load(numbers, at)), add(second, load(numbers, at + WIDTH))
+                third, fourth = add(third, load(numbers, at + 2 * WIDTH)), add(fourth, load(numbers, at + 3 * WIDTH))
         return total(add(add(first, second), add(third, fourth)))
 
     def write(a: Any, b: Any, c: Any, scale: float, passes: int) -> int:
@@ -335,7 +277,7 @@ def compile_stream(kernel: str, past_caches: bool) -> Callable[[Any, Any, Any, f
     return njit(types.int64(numbers, numbers, numbers, types.float64, types.int64), nogil=True)(function)
 
 
-def make_share(arrays: int, pieces: int) -> list[np.ndarray[Any, np.dtype[np.float64]]]:
+def make_share(arrays: int, pieces: int) -> list[Array]:
     """Make arrays of ``pieces`` pieces each, consecutive in memory that the calling thread touches first."""
     numbers = _allocate(arrays * pieces * PIECE_BYTE, PIECE_BYTE).view(np.float64)
     repeated = np.random.default_rng(0).random(min(REPEATED, numbers.size))
@@ -358,8 +300,7 @@ class Streams:
         function = compile_stream(self._kernel, past_caches)
 
         def work(member: int) -> int:
-            arrays = self.shares[member]
-            a, b, c = (*arrays, arrays[-1], arrays[-1])[:3]
+            a, b, c = (*self.shares[member], *self.shares[member][-1:] * 2)[:3]
             return function(a, b, c, SCALE, passes)
 
         return self._team.run(work)

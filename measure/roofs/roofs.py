@@ -7,33 +7,16 @@ Y. J. Lo et al., Roofline Model Toolkit (2014), for a sweep of working sets thro
 import logging
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cache, partial
 from importlib import import_module
 from math import ceil, inf, log2
 from typing import NamedTuple
 
+from measure.domain import words
 from measure.domain.roofs import Rates
 from measure.domain.statistics import estimate_median
-from measure.domain.words import (
-    BURST,
-    BURST_BLOCK_S,
-    CACHE_MULTIPLE,
-    EIGHT_BITS,
-    FP8,
-    FULL_PRECISION,
-    HEAT_S,
-    INT8,
-    LOAD,
-    MEMORY_BYTE,
-    PRECISION_BYTE,
-    REST_S,
-    ROUNDS,
-    STREAM_ARRAYS,
-    SUSTAINED,
-    SUSTAINED_BLOCK_S,
-    TF32,
-    stored_as,
-)
+from measure.domain.words import BURST, EIGHT_BITS, FP8, FULL_PRECISION, INT8, STREAM_ARRAYS, SUSTAINED, TF32, stored_as
 from measure.errors import in_short
 from measure.machine import processor
 from measure.machine.device import Device
@@ -43,50 +26,26 @@ from measure.timing.stopwatch import Stopwatch
 
 _log = logging.getLogger(__name__)
 
+_SHORT = Sampling(warm_up_s=2.0, limit_s=3.0, fewest=6)
 SAMPLINGS = {
-    SUSTAINED: Sampling(trend_s=0.1, block_s=SUSTAINED_BLOCK_S, warm_up_s=2.0, least_s=0.25, limit_s=3.0, fewest=6),
-    BURST: Sampling(trend_s=0.0, block_s=BURST_BLOCK_S, warm_up_s=2.0, least_s=0.0, limit_s=3.0, fewest=6),
+    SUSTAINED: replace(_SHORT, trend_s=0.1, block_s=words.SUSTAINED_BLOCK_S, least_s=0.25),
+    BURST: replace(_SHORT, trend_s=0.0, block_s=words.BURST_BLOCK_S, least_s=0.0),
 }
 
-TRIES = 3
-"""The most times a kernel is timed while other programs use the processor. Its time is then stored with their load."""
-
-PAUSE_S = 1.0
-"""A longer pause lets a chip cool."""
-
-CALL_S, CALL_S_PER_THREAD = 0.005, 0.001
-"""The shortest call, so that starting the threads, about 10 µs each, is negligible."""
+TRIES = 3  # of timing a kernel while other programs use the processor
+PAUSE_S = 1.0  # a longer pause lets a chip cool
+CALL_S, CALL_S_PER_THREAD = 0.005, 0.001  # the shortest call, so that starting threads (10 µs each) is negligible
+LONGEST_PRODUCT_S = 1.5  # on so slow a device the next smaller product reaches the same rate
+GLANCE_S, GLANCE_BYTE = 0.05, 2**28  # the time of a rough look at a kernel's speed, the working set of its stream
 
 MATMUL_ROWS = {"cpu": (512, 1024, 2048, 4096), "cuda": (2048, 4096, 8192, 16384), "mps": (1024, 2048, 4096, 8192)}
-FIRST_ROWS, BURST_ROWS = 1, 2
-"""The index of the product of a first roof, which is large but takes only a moment; and the number of small products
-that take milliseconds, since others are too long for a burst."""
-
-LONGEST_PRODUCT_S = 1.5
-"""A longer product is skipped with all larger ones, unless it is the smallest. A dozen would fill much of a short run,
-and on so slow a device the next smaller one, with an eighth of the work, reaches the same rate."""
-
-GLANCE_S, GLANCE_BYTE = 0.05, 2**28
-"""The time of a rough look at a kernel's speed, and the working set of its stream."""
-
-PRODUCT_BYTE = {FP8: 1 + 1 + 2, INT8: 1 + 1 + 4}
-"""Bytes per element of two matrices and their product, where the product is wider than the matrices."""
-
-FMA_PER_CORE, FMA_ON_GPU = 12 * 2**26, 2**36
-"""Multiply-adds per call: some milliseconds, and whole rounds of every kernel's loops."""
-
-CHAINS = (("int64", 2**28), ("fp64", 2**26))
-"""Precision and additions of each chain; about 0.1 s."""
-
-STREAM_PRECISION = {"cpu": "fp64", "cuda": "fp32", "mps": "fp32"}
-"""STREAM uses fp64, for which many GPUs have few units."""
-
-LEAST_BYTE_PER_CORE, STREAM_UNIT_BYTE = 8 * 1024, 6 * 256
-"""The smallest working set per core, and the unit of working sets: whole cache lines of one, two or three arrays."""
-
-GPU_BYTE = (2**20, 2**30)
-"""The smallest and largest working set of a GPU: 8 KB for each of about a hundred multiprocessors, and far more than
-any cache."""
+FIRST_ROWS, BURST_ROWS = 1, 2  # the index of a first roof's product, the number of products short enough for a burst
+PRODUCT_BYTE = {FP8: 1 + 1 + 2, INT8: 1 + 1 + 4}  # an element of both matrices and of their wider product
+FMA_PER_CORE, FMA_ON_GPU = 12 * 2**26, 2**36  # multiply-adds: some milliseconds, whole rounds of every kernel's loops
+CLOCK_CHAINS = (("int64", 2**28), ("fp64", 2**26))  # precision and additions; about 0.1 s
+STREAM_PRECISION = {"cpu": "fp64", "cuda": "fp32", "mps": "fp32"}  # STREAM uses fp64; many GPUs have few units for it
+LEAST_BYTE_PER_CORE, STREAM_UNIT_BYTE = 8 * 1024, 6 * 256  # working sets are whole cache lines of 1, 2 or 3 arrays
+GPU_BYTE = (2**20, 2**30)  # working sets from 8 KB for each of a hundred multiprocessors to far beyond any cache
 
 RoofKernel = tuple[str, str, int, str, int | None]
 """Name, precision, size, pace and round of a kernel."""
@@ -98,7 +57,7 @@ def roof_kernels(device_kind: str, precisions: Sequence[str]) -> list[RoofKernel
     Every kernel has a sustained pace. Kernels with short calls, and the streams through the largest working set, have a
     burst too. These streams give the memory's roof, so they have several rounds.
     """
-    rows, sets = MATMUL_ROWS[device_kind], _working_sets(device_kind)
+    rows = MATMUL_ROWS[device_kind]
     sustained: list[tuple[str, str, int]] = [("matmul", precision, size) for precision in precisions for size in rows]
     burst = [kernel for kernel in sustained if kernel[2] in rows[:BURST_ROWS]]
     if device_kind == "cpu" and "fp32" in precisions:
@@ -109,18 +68,15 @@ def roof_kernels(device_kind: str, precisions: Sequence[str]) -> list[RoofKernel
         sustained += multiply_adds
         burst += multiply_adds
     # Memory comes first: a sweep that is cut short must not show a cache as the last level.
-    streams = [(kernel, STREAM_PRECISION[device_kind], size) for size in sets[::-1] for kernel in STREAM_ARRAYS]
-    through_memory, within = streams[: len(STREAM_ARRAYS)], streams[len(STREAM_ARRAYS) :]
-    sustained += within
+    largest, *smaller = _working_sets(device_kind)[::-1]
+    through_memory = [(kernel, STREAM_PRECISION[device_kind], largest) for kernel in STREAM_ARRAYS]
+    sustained += [(kernel, STREAM_PRECISION[device_kind], size) for size in smaller for kernel in STREAM_ARRAYS]
     burst += through_memory
     if device_kind == "cpu":
-        sustained += [("chain", precision, size) for precision, size in CHAINS]
-    rounds = [(*kernel, SUSTAINED, number) for number in range(ROUNDS) for kernel in through_memory]
-    return [
-        *rounds,
-        *((*kernel, SUSTAINED, None) for kernel in sustained),
-        *((*kernel, BURST, None) for kernel in burst),
-    ]
+        sustained += [("chain", precision, size) for precision, size in CLOCK_CHAINS]
+    numbers = range(words.ROUNDS)
+    rounds: list[RoofKernel] = [(*each, SUSTAINED, number) for number in numbers for each in through_memory]
+    return rounds + [(*each, SUSTAINED, None) for each in sustained] + [(*each, BURST, None) for each in burst]
 
 
 @cache
@@ -140,7 +96,7 @@ def _working_sets(device_kind: str) -> list[int]:
     if device_kind == "cpu":
         cores, caches = processor.physical_cores(), processor.caches()
         unit, least = cores * unit, cores * LEAST_BYTE_PER_CORE
-        most = max(MEMORY_BYTE, CACHE_MULTIPLE * caches[-1].byte if caches else 0)
+        most = max(words.MEMORY_BYTE, words.CACHE_MULTIPLE * caches[-1].byte if caches else 0)
     steps = ceil(2 * log2(most / least))
     *smaller, largest = (least * 2 ** (step / 2) / unit for step in range(steps + 1))
     return [*(round(units) * unit for units in smaller), ceil(largest) * unit]
@@ -158,18 +114,8 @@ def flop_and_byte(kernel: str, precision: str, size: int) -> tuple[int, int]:
         return (size if precision == "fp64" else 0), 0
     if kernel == "fma":
         return 2 * size, 0
-    byte = PRODUCT_BYTE[precision] if precision in PRODUCT_BYTE else 3 * PRECISION_BYTE[stored_as(precision)]
+    byte = PRODUCT_BYTE[precision] if precision in PRODUCT_BYTE else 3 * words.PRECISION_BYTE[stored_as(precision)]
     return 2 * size**3, byte * size**2
-
-
-LIBRARY, TRITON, NUMBA = "torch_kernels", "triton_kernels", "processor_kernels"
-
-
-def _home(kernel: str, device_kind: str) -> str:
-    """Return the module of a kernel, which is imported only to measure one."""
-    if kernel.endswith("matmul") or device_kind == "mps":
-        return LIBRARY
-    return TRITON if device_kind == "cuda" else NUMBA
 
 
 @cache
@@ -181,21 +127,16 @@ def triton_gap(device: Device) -> str | None:
     import torch
 
     try:
-        stream = import_module(f"measure.roofs.{TRITON}").prepare(
-            "stream_copy", STREAM_PRECISION["cuda"], GPU_BYTE[0], device.torch_name, torch.get_num_threads()
-        )
-        stream(1)
+        triton = import_module("measure.roofs.triton_kernels")
+        triton.prepare("stream_copy", STREAM_PRECISION["cuda"], GPU_BYTE[0], device.torch_name, 1)(1)
         device.synchronize()
     except torch.cuda.OutOfMemoryError:
         raise
-    except ImportError as problem:
-        gap = f"which does not import ({problem}); pip install triton, then measure with --force"
     except Exception as problem:  # compilers, linker and driver fail in their own ways
-        gap = f"which does not run here ({in_short(problem)}); mend that, then measure with --force"
-    else:
-        return None
-    _log.warning("streams through memory are torch's, not Triton's, %s", gap)
-    return gap
+        gap = f"which does not run here ({in_short(problem)}); pip install triton or mend it, then measure with --force"
+        _log.warning("streams through memory are torch's, not Triton's, %s", gap)
+        return gap
+    return None
 
 
 def prepare(device: Device, kernel: str, precision: str, size: int) -> Callable[[int], object]:
@@ -208,11 +149,13 @@ def prepare(device: Device, kernel: str, precision: str, size: int) -> Callable[
 
     device.refuse_emulation(precision)
     device.allow_tf32(precision == TF32)
-    home = _home(kernel, device.kind)
-    if home == TRITON and (gap := triton_gap(device)):
+    home = {"cpu": "processor_kernels", "cuda": "triton_kernels", "mps": "torch_kernels"}[device.kind]
+    if kernel.endswith("matmul"):
+        home = "torch_kernels"
+    elif home == "triton_kernels" and (gap := triton_gap(device)):
         if kernel not in STREAM_ARRAYS:
             raise NotImplementedError(f"{kernel} is measured with Triton, {gap}")
-        home = LIBRARY
+        home = "torch_kernels"
     try:
         module = import_module(f"measure.roofs.{home}")
     except ImportError as problem:
@@ -235,23 +178,19 @@ class KernelTiming(NamedTuple):
 
 
 class Heat:
-    """Keeps account of how long this process has kept the chip at work, whatever the kernels."""
+    """Keeps account of how long this process has kept the chip at work, ``until`` when, whatever the kernels."""
 
     def __init__(self) -> None:
-        self._since = self._until = -inf
+        self._since = self.until = -inf
 
     def build(self, call: Callable[[], object], beat: Callable[[], None]) -> None:
         """Call until the chip has worked for ``HEAT_S``: not at all if it has just done so."""
-        if time.perf_counter() - self._until > PAUSE_S:
+        if time.perf_counter() - self.until > PAUSE_S:
             self._since = time.perf_counter()
-        while time.perf_counter() - self._since < HEAT_S:
+        while time.perf_counter() - self._since < words.HEAT_S:
             call()
             beat()
-        self.keep()
-
-    def keep(self) -> None:
-        """Note that the chip has worked until now."""
-        self._until = time.perf_counter()
+        self.until = time.perf_counter()
 
 
 HEAT = Heat()
@@ -272,7 +211,13 @@ def measure(
 
     smaller = [rows for rows in MATMUL_ROWS[device.kind] if rows < size] if kernel.endswith("matmul") else []
     if smaller and precision in EIGHT_BITS:
-        _refuse_slow_bytes(device, kernel, precision, smaller[0])
+        # A processor without instructions for bytes (VNNI, AMX) multiplies them one by one, which is no roof.
+        slow, fast = (_product_rate(device, kernel, each, smaller[0]) for each in (precision, FULL_PRECISION))
+        if slow < fast:
+            raise NotImplementedError(
+                f"{precision} products are slower than fp32 here ({slow / 1e9:.3g} GOP/s against {fast / 1e9:.3g} "
+                f"GFLOP/s at {smaller[0]} x {smaller[0]}); larger ones are not worth their time"
+            )
     threads, longest_s = torch.get_num_threads(), LONGEST_PRODUCT_S if smaller else inf
     for tried in (*smaller, size):
         work = prepare(device, kernel, precision, tried)
@@ -281,30 +226,23 @@ def measure(
 
     def rest() -> None:
         beat()
-        time.sleep(REST_S)
+        time.sleep(words.REST_S)
         run(passes)  # wakes threads and clock, which is no part of a burst
 
-    clock = time.perf_counter_ns
-    if kernel == "chain":  # other programs take none of a processor's cycles from its time
-        from measure.roofs.processor_kernels import processor_ns
-
-        clock = partial(processor_ns, threads)
+    # Other programs take none of a processor's cycles from the process time of a chain.
+    clock = (lambda: time.process_time_ns() // threads) if kernel == "chain" else time.perf_counter_ns
     is_sustained = pace == SUSTAINED
     if is_sustained:
         HEAT.build(partial(run, passes), beat)
     stopwatch = Stopwatch(partial(work, passes), device.synchronize, clock, beat if is_sustained else rest)
     load, timing = _least_disturbed(lambda: sample(stopwatch, SAMPLINGS[pace]), device)
     if is_sustained:
-        HEAT.keep()
+        HEAT.until = time.perf_counter()
     latencies = [latency / passes for latency in timing.latencies_s]
     estimate = estimate_median(latencies)
-    return KernelTiming(
-        latency_s=estimate.median,
-        latency_low_s=min(latencies) if estimate.low is None else estimate.low,
-        latency_high_s=max(latencies) if estimate.high is None else estimate.high,
-        sample_count=len(latencies),
-        load=load,
-    )
+    low = min(latencies) if estimate.low is None else estimate.low
+    high = max(latencies) if estimate.high is None else estimate.high
+    return KernelTiming(estimate.median, low, high, len(latencies), load)
 
 
 def _run(work: Callable[[int], object], device: Device, passes: int) -> float:
@@ -344,35 +282,19 @@ def _least_disturbed(take: Callable[[], Timing], device: Device) -> tuple[float 
     if device.kind != "cpu":
         return None, take()
     sensors, tries = device.sensors(), list[tuple[float | None, Timing]]()
-    while len(tries) < TRIES:
+    for _ in range(TRIES):
         opening = sensors.read()
         timing = take()
         load = load_since(opening, sensors)
         tries.append((load, timing))
-        if load is None or load < LOAD:
+        if load is None or load < words.LOAD:
             break
-        _log.info("other programs used %.0f %% of the cores meanwhile", 100 * load)
     return min(tries, key=lambda each: each[0] or 0.0)
 
 
-def _refuse_slow_bytes(device: Device, kernel: str, precision: str, rows: int) -> None:
-    """Raise NotImplementedError if an 8-bit product is slower than fp32 at ``rows`` rows.
-
-    A processor without instructions for bytes (VNNI, AMX) multiplies them one by one, many times slower than fp32. That
-    is no roof of anything, and a product of 4096 rows would take a minute.
-    """
-    slow, fast = (_glance_at_product(device, kernel, each, rows) for each in (precision, FULL_PRECISION))
-    if slow < fast:
-        raise NotImplementedError(
-            f"{precision} products are slower than fp32 here ({slow / 1e9:.3g} GOP/s against {fast / 1e9:.3g} GFLOP/s "
-            f"at {rows} x {rows}); larger ones are not worth their time"
-        )
-
-
-def _glance_at_product(device: Device, kernel: str, precision: str, rows: int) -> float:
+def _product_rate(device: Device, kernel: str, precision: str, rows: int) -> float:
     """Return the operations per second of the fastest of some products."""
-    work = prepare(device, kernel, precision, rows)
-    return flop_and_byte(kernel, precision, rows)[0] / _fastest_s(work, device)
+    return flop_and_byte(kernel, precision, rows)[0] / _fastest_s(prepare(device, kernel, precision, rows), device)
 
 
 def _fastest_s(work: Callable[[int], object], device: Device) -> float:
@@ -387,14 +309,15 @@ def _fastest_s(work: Callable[[int], object], device: Device) -> float:
 def glance(device: Device, precisions: Sequence[str]) -> Rates:
     """Estimate a roof within a second, from the fastest of some products and of torch's triads through memory.
 
-    It shows a user what to expect while the roof is measured and is stored nowhere: the chip is not warm, and its
-    caches may hold part of the arrays. Raises whatever a library raises at a precision.
+    The chip is not warm, and its caches may hold part of the arrays, so the result is stored nowhere. Raises whatever a
+    library raises at a precision.
     """
     import torch
 
+    from measure.roofs import torch_kernels
+
     rows, stream = MATMUL_ROWS[device.kind][FIRST_ROWS], "stream_triad"
-    peaks = {each: _glance_at_product(device, "matmul", each, rows) for each in precisions}
-    triad = import_module(f"measure.roofs.{LIBRARY}").prepare(
-        stream, FULL_PRECISION, GLANCE_BYTE, device.torch_name, torch.get_num_threads()
-    )
+    peaks = {each: _product_rate(device, "matmul", each, rows) for each in precisions}
+    threads = torch.get_num_threads()
+    triad = torch_kernels.prepare(stream, FULL_PRECISION, GLANCE_BYTE, device.torch_name, threads)
     return Rates(peaks, GLANCE_BYTE / _fastest_s(triad, device), stream)

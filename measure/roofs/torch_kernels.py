@@ -13,8 +13,7 @@ def prepare(kernel: str, precision: str, size: int, device: str, threads: int) -
     Raises NotImplementedError for NumPy's product with another number of threads than it uses.
     """
     if kernel == "matmul":
-        products = {FP8: _fp8_matmul, INT8: _int8_matmul}
-        call = products[precision](size, device) if precision in products else _matmul(precision, size, device)
+        call = _matmul(precision, size, device)
     elif kernel == "numpy_matmul":
         call = _numpy_matmul(size, threads)
     else:
@@ -28,37 +27,23 @@ def prepare(kernel: str, precision: str, size: int, device: str, threads: int) -
 
 
 def _matmul(precision: str, size: int, device: str) -> Callable[[], object]:
+    """Return a product; at 8 bits with a column-major second matrix, the only layout that cuBLAS takes."""
     import torch
 
-    dtype = torch_dtype(stored_as(precision))
+    if precision == INT8:
+        left, right = (torch.randint(-128, 128, (size, size), device=device, dtype=torch.int8) for _ in range(2))
+        product = torch.empty(size, size, device=device, dtype=torch.int32)
+        return lambda: torch._int_mm(left, right.t(), out=product)
+    dtype = torch.bfloat16 if precision == FP8 else torch_dtype(stored_as(precision))
     left, right = (torch.randn(size, size, device=device, dtype=dtype) for _ in range(2))
+    if precision == FP8:
+        left, right, scale = left.to(torch.float8_e4m3fn), right.to(torch.float8_e4m3fn), torch.ones((), device=device)
+        # It accumulates as fast as tensor cores can: no product exceeds a roof, however inexact.
+        return lambda: torch._scaled_mm(
+            left, right.t(), scale_a=scale, scale_b=scale, out_dtype=torch.bfloat16, use_fast_accum=True
+        )
     product = torch.empty(size, size, device=device, dtype=dtype)
     return lambda: torch.mm(left, right, out=product)
-
-
-def _fp8_matmul(size: int, device: str) -> Callable[[], object]:
-    """Return a product with a column-major second matrix, the only layout that cuBLAS takes at 8 bits.
-
-    It accumulates as fast as tensor cores can: no product exceeds a roof, however inexact.
-    """
-    import torch
-
-    left, right = (
-        torch.randn(size, size, device=device, dtype=torch.bfloat16).to(torch.float8_e4m3fn) for _ in range(2)
-    )
-    scale = torch.ones((), device=device)
-    return lambda: torch._scaled_mm(
-        left, right.t(), scale_a=scale, scale_b=scale, out_dtype=torch.bfloat16, use_fast_accum=True
-    )
-
-
-def _int8_matmul(size: int, device: str) -> Callable[[], object]:
-    """Return a product with 32-bit sums and a column-major second matrix, as at fp8."""
-    import torch
-
-    left, right = (torch.randint(-128, 128, (size, size), device=device, dtype=torch.int8) for _ in range(2))
-    product = torch.empty(size, size, device=device, dtype=torch.int32)
-    return lambda: torch._int_mm(left, right.t(), out=product)
 
 
 def _numpy_matmul(size: int, threads: int) -> Callable[[], object]:

@@ -11,20 +11,14 @@ import triton.language as tl
 
 from measure.domain.words import STREAM_ARRAYS
 
+# Numbers per program of ``fma``, eight per thread; multiply-adds of each per round; rounds. Programs are short compared
+# with the whole, so the last ones leave no unit idle for long.
 CHAINS, UNROLLED, ROUNDS = 1024, 16, 32
-"""Numbers per program of ``fma``, eight per thread; multiply-adds of each per round of its loop; rounds. Programs are
-short compared with the whole, so the last ones leave no unit idle for long."""
-
+# Programs of a stream per multiprocessor, numbers that a program moves at once, and its groups of 32 threads. Together
+# they keep about 64 KB in flight per multiprocessor, which hides the latency of memory.
 PROGRAMS_PER_UNIT, BLOCK, WARPS = 4, 4096, 8
-"""Programs of a stream per multiprocessor, numbers that a program moves at once, and its groups of 32 threads. Together
-they keep about 64 KB in flight per multiprocessor, which hides the latency of memory."""
-
-ACCESS = 4
-"""The most numbers that a thread moves with one instruction."""
-
-STEP = 16
-"""The unit (numbers) of a program's part of each array, so that every access is as wide as possible."""
-
+ACCESS = 4  # the most numbers that a thread moves with one instruction
+STEP = 16  # the unit of a program's part of each array (numbers), so that every access is as wide as possible
 SCALE = 3.0
 
 
@@ -68,18 +62,12 @@ def count_multiprocessors(device: str) -> int:
 
 def prepare(kernel: str, precision: str, size: int, device: str, _threads: int) -> Callable[[int], object]:
     """Return a function that runs a kernel ``passes`` times: ``size`` multiply-adds or a stream over ``size`` bytes."""
-    return _fma(precision, size, device) if kernel == "fma" else _stream(kernel, size, device)
-
-
-def _fma(precision: str, size: int, device: str) -> Callable[[int], object]:
-    programs = size // (CHAINS * UNROLLED * ROUNDS)
-    kind = {"fp32": torch.float32, "fp64": torch.float64}[precision]
-    result = torch.empty(programs, device=device, dtype=kind)
-    # x becomes 1 - x and x again: numbers that stay the same would take the units less power.
-    return lambda passes: fma[(programs,)](result, -1.0, 1.0, passes, CHAINS, ROUNDS, UNROLLED)
-
-
-def _stream(kernel: str, size: int, device: str) -> Callable[[int], object]:
+    if kernel == "fma":
+        programs = size // (CHAINS * UNROLLED * ROUNDS)
+        kind = {"fp32": torch.float32, "fp64": torch.float64}[precision]
+        result = torch.empty(programs, device=device, dtype=kind)
+        # x becomes 1 - x and x again: numbers that stay the same would take the units less power.
+        return lambda passes: fma[(programs,)](result, -1.0, 1.0, passes, CHAINS, ROUNDS, UNROLLED)
     arrays, programs = STREAM_ARRAYS[kernel], count_multiprocessors(device) * PROGRAMS_PER_UNIT
     elements = size // (arrays * 4)
     made = [torch.rand(elements, device=device) for _ in range(arrays)]

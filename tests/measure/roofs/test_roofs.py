@@ -7,6 +7,7 @@ import pytest
 
 from measure.cache.records import RoofMeasurement
 from measure.cache.schema import TABLES
+from measure.domain import words
 from measure.domain.roofs import CacheLevel
 from measure.domain.words import BURST, STREAM_ARRAYS, SUSTAINED
 from measure.machine import devices, processor
@@ -26,8 +27,8 @@ def quick(monkeypatch):
     """Samples that take no time to speak of."""
     short = Sampling(warm_up_s=0.01, least_s=0.0, block_s=0.001, trend_s=0.0, most=8, fewest=6)
     monkeypatch.setattr(roofs, "SAMPLINGS", {SUSTAINED: short, BURST: short})
-    monkeypatch.setattr(roofs, "HEAT_S", 0.02)
-    monkeypatch.setattr(roofs, "REST_S", 0.001)
+    monkeypatch.setattr(words, "HEAT_S", 0.02)
+    monkeypatch.setattr(words, "REST_S", 0.001)
     monkeypatch.setattr(roofs, "CALL_S", 0.0001)
     monkeypatch.setattr(roofs, "CALL_S_PER_THREAD", 0.0)
 
@@ -185,11 +186,11 @@ def test_a_chip_is_heated_once_as_long_as_it_does_not_rest(monkeypatch):
         heat.build(lambda: (clock.work(), calls.append(1)), lambda: None)
         return len(calls)
 
-    assert heated() == roofs.HEAT_S / 0.5
+    assert heated() == words.HEAT_S / 0.5
     clock.now += roofs.PAUSE_S
     assert heated() == 0
     clock.now += 1.1 * roofs.PAUSE_S
-    assert heated() == roofs.HEAT_S / 0.5
+    assert heated() == words.HEAT_S / 0.5
 
 
 def test_calls_do_the_work_so_often_that_they_last_long_enough(monkeypatch):
@@ -345,7 +346,7 @@ def streams_of_torch(caplog):
     gpu = Gpu()
     for kernel in STREAM_ARRAYS:
         roofs.prepare(gpu, kernel, "fp32", 6 * 2**12)(2)
-    with pytest.raises(NotImplementedError, match="fma is measured with Triton, which does not") as caught:
+    with pytest.raises(NotImplementedError, match="fma is measured with Triton, which does not run here") as caught:
         roofs.prepare(gpu, "fma", "fp32", 2**20)
     assert classify(caught.value).status == "unsupported"
     assert len(caplog.messages) == 1  # once a process
@@ -355,7 +356,7 @@ def streams_of_torch(caplog):
 
 def test_where_triton_does_not_import_the_streams_of_a_gpu_are_torchs(monkeypatch, caplog):
     monkeypatch.setitem(sys.modules, "measure.roofs.triton_kernels", None)
-    assert "pip install triton, then measure with --force" in streams_of_torch(caplog)
+    assert "pip install triton or mend it, then measure with --force" in streams_of_torch(caplog)
 
 
 @pytest.fixture
@@ -375,7 +376,7 @@ def test_where_triton_finds_no_compiler_the_streams_of_a_gpu_are_torchs(launched
         raise RuntimeError("Failed to find C compiler. Please specify via CC environment variable or set more.")
 
     launched(fail)
-    assert "(RuntimeError: Failed to find C compiler); mend that" in streams_of_torch(caplog)
+    assert "(RuntimeError: Failed to find C compiler); pip install triton or mend it" in streams_of_torch(caplog)
 
 
 def test_where_triton_runs_the_streams_of_a_gpu_are_its_own(launched, caplog):
@@ -395,23 +396,6 @@ def test_a_gpu_without_free_memory_is_not_one_without_triton(launched):
     launched(fail)
     with pytest.raises(torch.cuda.OutOfMemoryError):
         roofs.prepare(Gpu(), "stream_read", "fp32", 6 * 2**12)
-
-
-@pytest.mark.parametrize(
-    ("kernel", "kind", "module"),
-    [
-        ("matmul", "cuda", "torch_kernels"),
-        ("numpy_matmul", "cpu", "torch_kernels"),
-        ("chain", "cpu", "processor_kernels"),
-        ("fma", "cpu", "processor_kernels"),
-        ("fma", "cuda", "triton_kernels"),
-        ("stream_copy", "cpu", "processor_kernels"),
-        ("stream_copy", "cuda", "triton_kernels"),
-        ("stream_copy", "mps", "torch_kernels"),
-    ],
-)
-def test_where_kernels_are(kernel, kind, module):
-    assert roofs._home(kernel, kind) == module
 
 
 def test_a_precision_that_a_device_has_not_is_unsupported():
