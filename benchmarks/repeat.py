@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # a checkout counts, install
 
 
 from measure.domain.comparison import FASTER, RUNS, SLOWER, ComparedRow, compare
-from measure.verbs.compare import find, show
+from measure.verbs.compare import find, report
 
 ROOT = Path(__file__).parents[1]
 CELLS = (
@@ -59,7 +59,7 @@ def main(argv: Sequence[str]) -> int:
             return problem.returncode
         a, b = find(str(data[0]), str(data[1]), Path(folder))
         rows = compare(a, b)
-    show(a, b, rows)
+    print("\n".join(report(a, b, rows)))
     print(f"\n{verdict(rows)}")
     return 0
 

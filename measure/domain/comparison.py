@@ -1,33 +1,30 @@
-"""Tests whether two measurements of the same cells and roofs differ: ratio, 95 % interval and p-value of each.
+"""Test whether two measurements of the same cells and roofs differ.
 
-Samples of a round share a process and are not independent, so a round counts as one value, its median. Three rounds a
-side are too few for a permutation test (of the 20 ways to divide six values, the two most extreme have a tenth of the
-probability) and for a bootstrap (which shows two thirds of the variance of three values). A t-test of one cell has
-four degrees of freedom: corrected for a hundred cells, it detects changes only from eight times the spread on. But all
-cells were measured alike. The moderated t-test of G. K. Smyth (Linear Models and Empirical Bayes Methods for Assessing
-Differential Expression, Statistical Applications in Genetics and Molecular Biology 3, 2004) is made for few repeats of
-many quantities: it takes the variance of each cell as a draw from a distribution that it fits to all cells, and moves
-it towards the centre by as much as the cells agree. It then detects changes of three times the spread. If the cells do
-not agree at all, it is the plain t-test. The fit has a price: in simulations of twenty unchanged cells, 4 to 6 of 100
-comparisons flagged at least one, and 7 to 9 if the cells' spreads differed by factors.
+A round counts as one value, its median, because the samples of a round share a process. Three rounds a side are too few
+for a permutation test or a bootstrap, and a t-test of one cell has four degrees of freedom: corrected for a hundred
+cells, it detects changes only from eight times the spread. But all cells were measured alike, so the moderated t-test
+applies (G. K. Smyth, Linear Models and Empirical Bayes Methods for Assessing Differential Expression, Statistical
+Applications in Genetics and Molecular Biology 3, 2004). It moves each cell's variance towards that of all cells by as
+much as the cells agree, and detects changes of three times the spread. The fit has a price: of 100 simulations of
+twenty unchanged cells, 4 to 6 flagged a cell, and 7 to 9 if the cells' spreads differed by factors.
 
 Latencies are compared by their logarithms: disturbances are relative, and the interval of a ratio is then symmetric.
 """
 
-import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import exp, inf, log, sqrt
 from pathlib import Path
 from statistics import fmean, median, variance
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from measure.domain.latency import Cell
 from measure.domain.statistics import CONFIDENCE, critical, estimate_median, two_sided_p
 from measure.domain.words import same_shape
 
 if TYPE_CHECKING:
     from measure.cache.records import Environment, RoofMeasurement
-    from measure.domain.latency import Cell, Rounds
+    from measure.domain.latency import Rounds
 
 ROUNDS, OTHERS, PROCESS = "rounds", "others' rounds", "one process"
 """The basis of an interval: the spread between this cell's rounds (and others), that of other cells alone, or the
@@ -42,85 +39,90 @@ SLOWER, FASTER, WITHIN_ERROR = "slower", "faster", "within error"
 
 @dataclass(frozen=True)
 class Repeats:
-    """One side's measurements of one cell or roof: the median (s) of each round.
+    """One side's measurement of a cell or roof: the median (s) of each round with a result.
 
-    ``error`` is the standard error of ``log_s`` as the samples leave it, without a difference between processes; None
-    if a round has one sample only. ``samples`` is the number of samples of the smallest round.
+    ``error`` is the standard error of ``log_s`` that the samples leave, without the difference between processes; None
+    if a round has one sample only. ``samples`` counts the smallest round. Without a result ``status`` and ``reason``
+    are those of the first round; both are None if the side did not measure it. ``flags`` are those of all rounds.
     """
 
-    medians_s: tuple[float, ...]
-    error: float | None
-    samples: int
+    medians_s: tuple[float, ...] = ()
+    error: float | None = None
+    samples: int = 0
+    status: str | None = "ok"
+    reason: str | None = None
+    input_shape: str | None = None
+    flags: str | None = None
 
     @property
     def log_s(self) -> float:
         return fmean(map(log, self.medians_s))
 
     @property
-    def latency_s(self) -> float:
+    def latency_s(self) -> float | None:
         """The geometric mean of the rounds' medians."""
-        return exp(self.log_s)
+        return exp(self.log_s) if self.medians_s else None
+
+    @property
+    def rounds(self) -> int | None:
+        return len(self.medians_s) or None
 
 
+NOT_MEASURED = Repeats(status=None)
 RepeatsPair = tuple[Repeats, Repeats]
 
 
-@dataclass(frozen=True)
-class RoundVariance:
-    """The variance of the logarithm between rounds, with its degrees of freedom."""
+class Spread(NamedTuple):
+    """The variance of the logarithm between rounds, with its degrees of freedom and its weight for other cells."""
 
     variance: float
     freedom: float
+    weight: float = 0.0
 
 
-@dataclass(frozen=True)
-class CommonVariance:
-    """The distribution of the cells' variances: its centre, and its weight in degrees of freedom.
+class Difference(NamedTuple):
+    """B over A with its 95 % interval, and the p-value before and after correction; None if unknown."""
 
-    ``freedom`` counts all rounds together: no test can have more.
-    """
-
-    variance: float
-    weight: float
-    freedom: float
-
-
-@dataclass(frozen=True)
-class Difference:
-    """B over A with its 95 % interval, and the p-value before and after correction; None if the error is unknown."""
-
-    ratio: float
-    basis: str
-    low: float | None = None
-    high: float | None = None
+    ratio: float | None = None
+    ratio_low: float | None = None
+    ratio_high: float | None = None
     p_value: float | None = None
     adjusted_p_value: float | None = None
-
-    @property
-    def is_significant(self) -> bool:
-        return self.adjusted_p_value is not None and self.adjusted_p_value < 1 - CONFIDENCE
+    basis: str | None = None
+    change: str | None = None
 
 
-def repeats(rounds: Sequence[Sequence[float]]) -> Repeats:
-    """Summarise a cell's latencies (s), given round by round."""
-    return merge_rounds([Repeats((median(each),), _error_of_samples(each), len(each)) for each in rounds])
+UNKNOWN = Difference()
 
 
-def merge_rounds(rounds: Sequence[Repeats]) -> Repeats:
-    """Merge summaries of one round each."""
-    errors = [each.error for each in rounds if each.error is not None]
-    return Repeats(
-        tuple(each.medians_s[0] for each in rounds),
-        sqrt(sum(error**2 for error in errors)) / len(rounds) if len(errors) == len(rounds) else None,
-        min(each.samples for each in rounds),
-    )
+def of_cell(rounds: "Rounds") -> Repeats:
+    """Summarise the rounds of a cell."""
+    timed = []
+    for latencies in rounds.latencies:
+        found = estimate_median(latencies)
+        low_s, high_s = found.low or min(latencies), found.high or max(latencies)
+        timed.append((found.median, low_s, high_s, len(latencies)))
+    run, flags = rounds.deciding, ";".join(sorted(rounds.flags)) or None
+    repeats = merge_rounds(timed) if timed else Repeats(status=run.status, reason=run.reason)
+    return replace(repeats, input_shape=run.input_shape, flags=flags if timed else None)
 
 
-def _error_of_samples(latencies: Sequence[float]) -> float | None:
-    estimate = estimate_median(latencies)
-    if estimate.low is None or estimate.high is None:
-        return error_of_interval(min(latencies), max(latencies), len(latencies))
-    return error_of_interval(estimate.low, estimate.high, len(latencies))
+def of_roof(rows: "Sequence[RoofMeasurement]") -> Repeats:
+    """Summarise the rounds of a roof kernel, at least one."""
+    timed = [
+        (row.latency_s, row.latency_low_s, row.latency_high_s, row.sample_count)
+        for row in rows
+        if row.latency_s and row.latency_low_s and row.latency_high_s and row.sample_count
+    ]
+    return merge_rounds(timed) if timed else Repeats(status=rows[0].status, reason=rows[0].reason)
+
+
+def merge_rounds(rounds: Sequence[tuple[float, float, float, int]]) -> Repeats:
+    """Merge rounds, each as median (s), ends of its interval (s; the extremes below six samples), and samples."""
+    medians_s, _, _, samples = zip(*rounds, strict=True)
+    errors = [error for each in rounds if (error := error_of_interval(*each[1:])) is not None]
+    error = sqrt(sum(error**2 for error in errors)) / len(rounds) if len(errors) == len(rounds) else None
+    return Repeats(medians_s, error, min(samples))
 
 
 def error_of_interval(low: float, high: float, samples: int) -> float | None:
@@ -133,20 +135,20 @@ def error_of_interval(low: float, high: float, samples: int) -> float | None:
     return log(high / low) / 2 / critical(min(CONFIDENCE, 1 - 2.0 ** (1 - samples)), inf)
 
 
-def pair_variance(pair: RepeatsPair) -> RoundVariance:
+def pair_variance(pair: RepeatsPair) -> Spread:
     """Pool the variance between the rounds of each side; zero degrees of freedom if neither has two rounds."""
     sides = [[log(value) for value in side.medians_s] for side in pair if len(side.medians_s) > 1]
     freedom = sum(len(side) - 1 for side in sides)
     squares = sum(variance(side) * (len(side) - 1) for side in sides)
-    return RoundVariance(squares / freedom if freedom else 0.0, freedom)
+    return Spread(squares / freedom if freedom else 0.0, freedom)
 
 
-def common_variance(pairs: Sequence[RepeatsPair]) -> CommonVariance:
+def common_variance(pairs: Sequence[RepeatsPair]) -> Spread:
     """Fit the distribution from which the cells' variances are drawn (Smyth 2004, section 6.2).
 
     A variance s² with d degrees of freedom about a centre c of weight w has E[log s²] = log c + ψ(d/2) - log(d/2) -
     ψ(w/2) + log(w/2) and Var[log s²] = ψ'(d/2) + ψ'(w/2). If the variances differ no more than by chance, the weight is
-    infinite and the centre is their pooled mean. One cell alone says nothing about others: its weight is zero.
+    infinite and the centre is their pooled mean. One cell says nothing about others: its weight is zero.
     """
     from scipy.special import polygamma, psi
 
@@ -154,17 +156,17 @@ def common_variance(pairs: Sequence[RepeatsPair]) -> CommonVariance:
     freedom = sum(spread.freedom for spread in spreads)
     least = 1e-5 * median(spread.variance for spread in spreads) if spreads else 0.0
     if len(spreads) < 2 or least == 0:
-        return CommonVariance(0.0, 0.0, freedom)
-    logs = [  # the variance of rounds that agree by chance has an extreme logarithm: hence the least
+        return Spread(0.0, freedom)
+    logs = [  # rounds that agree by chance have a variance with an extreme logarithm: hence the least
         log(max(spread.variance, least)) - float(psi(spread.freedom / 2)) + log(spread.freedom / 2)
         for spread in spreads
     ]
     beyond_chance = variance(logs) - fmean(float(polygamma(1, spread.freedom / 2)) for spread in spreads)
     if beyond_chance <= 0:
         pooled = sum(spread.variance * spread.freedom for spread in spreads) / freedom
-        return CommonVariance(pooled, inf, freedom)
+        return Spread(pooled, freedom, inf)
     weight = 2 * inverse_trigamma(beyond_chance)
-    return CommonVariance(exp(fmean(logs) + float(psi(weight / 2)) - log(weight / 2)), weight, freedom)
+    return Spread(exp(fmean(logs) + float(psi(weight / 2)) - log(weight / 2)), freedom, weight)
 
 
 def inverse_trigamma(value: float) -> float:
@@ -177,36 +179,40 @@ def inverse_trigamma(value: float) -> float:
     return float(brentq(lambda x: float(polygamma(1, x)) - value, least, most))
 
 
-def moderate(spread: RoundVariance, common: CommonVariance) -> RoundVariance:
+def moderate(spread: Spread, common: Spread) -> Spread:
     """Move a cell's variance towards the common centre, each weighted by its degrees of freedom."""
     freedom = spread.freedom + common.weight
     if common.weight == inf:
-        return RoundVariance(common.variance, common.freedom)
+        return Spread(common.variance, common.freedom)
     if freedom == 0:
         return spread
     squares = spread.variance * spread.freedom + common.variance * common.weight
-    return RoundVariance(squares / freedom, min(freedom, common.freedom))
+    return Spread(squares / freedom, min(freedom, common.freedom))
 
 
-def differences(pairs: Sequence[RepeatsPair], common: CommonVariance) -> list[Difference]:
+def differences(pairs: Sequence[RepeatsPair], common: Spread) -> list[Difference]:
     """Compare B with A in each pair, and correct the p-values for the number of pairs.
 
     The correction is that of Benjamini and Hochberg (J. R. Stat. Soc. B 57, 1995), because readers look at the cells
-    that changed: of those flagged at 5 %, fewer than 5 % are false on average, and if nothing changed the chance of a
-    single one is 5 %. Holm's correction holds that chance always, but misses small true differences if many cells
-    change at once, as with a new driver.
+    that changed: of those flagged at 5 %, fewer than 5 % are false on average. Holm's correction would miss small true
+    differences if many cells change at once, as with a new driver.
     """
     raw = [_difference(pair, common) for pair in pairs]
-    p_values = [one.p_value for one in raw if one.p_value is not None]
+    p_values = [each.p_value for each in raw if each.p_value is not None]
     if not p_values:
         return raw
     from scipy.stats import false_discovery_control
 
     adjusted = iter(false_discovery_control(p_values, method="bh").tolist())
-    return [one if one.p_value is None else replace(one, adjusted_p_value=next(adjusted)) for one in raw]
+    return [each if each.p_value is None else _corrected(each, next(adjusted)) for each in raw]
 
 
-def _difference(pair: RepeatsPair, common: CommonVariance) -> Difference:
+def _corrected(raw: Difference, p_value: float) -> Difference:
+    change = WITHIN_ERROR if p_value >= 1 - CONFIDENCE else SLOWER if (raw.ratio or 0) > 1 else FASTER
+    return raw._replace(adjusted_p_value=p_value, change=change)
+
+
+def _difference(pair: RepeatsPair, common: Spread) -> Difference:
     a, b = pair
     shift = b.log_s - a.log_s
     between = pair_variance(pair)
@@ -218,10 +224,11 @@ def _difference(pair: RepeatsPair, common: CommonVariance) -> Difference:
         # However well rounds agree, the samples within them leave this much uncertain.
         squared, freedom = a.error**2 + b.error**2, min(a.samples, b.samples) - 1
     if squared == 0:
-        return Difference(exp(shift), basis)
+        return Difference(exp(shift), basis=basis)
     error = sqrt(squared)
     half = critical(CONFIDENCE, freedom) * error
-    return Difference(exp(shift), basis, exp(shift - half), exp(shift + half), two_sided_p(shift / error, freedom))
+    p_value = two_sided_p(shift / error, freedom)
+    return Difference(exp(shift), exp(shift - half), exp(shift + half), p_value, basis=basis)
 
 
 class RoofKernel(NamedTuple):
@@ -234,106 +241,69 @@ class RoofKernel(NamedTuple):
 
 
 @dataclass(frozen=True)
-class SideResult:
-    """One side's repeats of a cell or roof if any round is ``ok``, else the status and reason of the first.
-
-    ``flags`` are those of all rounds. ``input_shape`` is that of a cell's inputs, None if unknown.
-    """
-
-    status: str
-    reason: str | None
-    repeats: Repeats | None
-    flags: frozenset[str] = frozenset()
-    input_shape: str | None = None
-
-
-def cell_result(rounds: "Rounds") -> SideResult:
-    """Summarise the rounds of a cell."""
-    run = rounds.deciding
-    if rounds.latencies:
-        return SideResult("ok", None, repeats(rounds.latencies), rounds.flags, run.input_shape)
-    return SideResult(run.status, run.reason, None, input_shape=run.input_shape)
-
-
-def roof_result(rounds: Sequence["RoofMeasurement"]) -> SideResult:
-    """Summarise the rounds of a roof kernel, one at least."""
-    timed = []
-    for row in rounds:
-        if row.latency_s and row.latency_low_s and row.latency_high_s and row.sample_count:
-            error = error_of_interval(row.latency_low_s, row.latency_high_s, row.sample_count)
-            timed.append(Repeats((row.latency_s,), error, row.sample_count))
-    if not timed:
-        return SideResult(rounds[0].status, rounds[0].reason, None)
-    return SideResult("ok", None, merge_rounds(timed))
-
-
-@dataclass(frozen=True)
 class Side:
     """The measurements of one machine in one environment."""
 
     folder: Path
     environment: "Environment"
-    cells: "dict[Cell, SideResult]"
-    roofs: dict[RoofKernel, SideResult]
+    cells: dict[Cell, Repeats]
+    roofs: dict[RoofKernel, Repeats]
 
 
 @dataclass(frozen=True)
 class ComparedRow:
-    """A cell of ``runs.csv`` or a roof of ``roofs.csv`` on both sides: one row of ``compare --csv``.
+    """A cell of ``runs.csv`` or a roof of ``roofs.csv`` on both sides."""
 
-    ``a_status`` or ``b_status`` is empty if that side did not measure it. ``latency_s`` is the geometric mean of the
-    rounds' medians, ``ratio`` is B over A with its 95 % interval, and ``basis`` names what the interval rests on.
-    ``change`` is empty if no difference can be tested: a side has no result or one sample, or the input shapes differ.
-    """
+    key: Cell | RoofKernel
+    a: Repeats = NOT_MEASURED
+    b: Repeats = NOT_MEASURED
+    difference: Difference = UNKNOWN
 
-    table: str
-    model: str | None = None
-    batch: int | None = None
-    roof_kernel: str | None = None
-    size: int | None = None
-    precision: str | None = None
-    phase: str | None = None
-    variant: str | None = None
-    pace: str | None = None
-    a_status: str | None = None
-    b_status: str | None = None
-    a_reason: str | None = None
-    b_reason: str | None = None
-    a_input_shape: str | None = None
-    b_input_shape: str | None = None
-    a_flags: str | None = None
-    b_flags: str | None = None
-    a_rounds: int | None = None
-    b_rounds: int | None = None
-    a_latency_s: float | None = None
-    b_latency_s: float | None = None
-    ratio: float | None = None
-    ratio_low: float | None = None
-    ratio_high: float | None = None
-    p_value: float | None = None
-    adjusted_p_value: float | None = None
-    basis: str | None = None
-    change: str | None = None
+    @property
+    def ratio(self) -> float | None:
+        return self.difference.ratio
+
+    @property
+    def change(self) -> str | None:
+        return self.difference.change
+
+    @property
+    def table(self) -> str:
+        return RUNS if isinstance(self.key, Cell) else ROOFS
 
     @property
     def label(self) -> str:
-        if self.table == RUNS:
-            return f"{self.model} batch {self.batch} {self.precision} {self.phase} {self.variant}"
-        return " ".join(str(part) for part in (self.roof_kernel, self.size, self.precision, self.pace) if part)
+        return self.key.describe() if isinstance(self.key, Cell) else " ".join(str(part) for part in self.key if part)
 
     @property
     def has_one_input_shape(self) -> bool:
-        """True if the inputs of both sides have one shape; an unknown shape counts as equal."""
-        return same_shape(self.a_input_shape, self.b_input_shape)
+        return same_shape(self.a.input_shape, self.b.input_shape)
 
     @property
-    def no_longer_runs(self) -> bool:
-        """True if A has a result, and B tried the same and failed."""
-        return self.has_one_input_shape and self.a_status == "ok" and self.b_status not in ("ok", None)
+    def pair(self) -> RepeatsPair | None:
+        """Both sides, if they can be compared."""
+        both = self.has_one_input_shape and self.a.medians_s and self.b.medians_s
+        return (self.a, self.b) if both else None
 
     def is_regression(self, allowed: float) -> bool:
-        """Return whether B is significantly slower, by more than this share of A's latency."""
-        return self.change == SLOWER and self.ratio is not None and self.ratio > 1 + allowed
+        """Return whether a cell no longer runs, or is significantly slower by more than this share of A's latency."""
+        if self.table != RUNS or not self.has_one_input_shape:
+            return False
+        no_longer_runs = self.a.status == "ok" and self.b.status not in ("ok", None)
+        return no_longer_runs or (self.change == SLOWER and (self.ratio or 0) > 1 + allowed)
+
+    def columns(self) -> dict[str, Any]:
+        """Return a row of ``compare --csv``; a value is None if it is unknown or does not apply.
+
+        ``a_status`` or ``b_status`` is None if that side did not measure it. ``latency_s`` is the geometric mean of the
+        rounds' medians, ``ratio`` is B over A with its 95 % interval, ``basis`` names what the interval rests on, and
+        ``change`` is None if a side has no result or one sample, or if the input shapes differ.
+        """
+        names = "model", "batch", "roof_kernel", "size", "precision", "phase", "variant", "pace"
+        values: dict[str, Any] = {"table": self.table} | {name: getattr(self.key, name, None) for name in names}
+        for name in ("status", "reason", "input_shape", "flags", "rounds", "latency_s"):
+            values |= {f"a_{name}": getattr(self.a, name), f"b_{name}": getattr(self.b, name)}
+        return values | self.difference._asdict()
 
 
 def compare(a: Side, b: Side) -> list[ComparedRow]:
@@ -342,56 +312,17 @@ def compare(a: Side, b: Side) -> list[ComparedRow]:
     Cells and roofs are two families of tests, each corrected for its own number. Most roofs have one round, so the
     cells' rounds say how much processes differ.
     """
-    cell_pairs, roof_pairs = _pairs(a.cells, b.cells), _pairs(a.roofs, b.roofs)
-    common = common_variance(list(cell_pairs.values()))
-    tables: list[tuple[str, Mapping[Any, SideResult], Mapping[Any, SideResult], dict[Any, RepeatsPair]]] = [
-        (RUNS, a.cells, b.cells, cell_pairs),
-        (ROOFS, a.roofs, b.roofs, roof_pairs),
-    ]
+    cells = _pair_up(a.cells, b.cells)
+    common = common_variance([row.pair for row in cells if row.pair])
     rows = []
-    for table, ours, theirs, pairs in tables:
-        found = dict(zip(pairs, differences(list(pairs.values()), common), strict=True))
-        compared = [_row(table, key, ours.get(key), theirs.get(key), found.get(key)) for key in {**ours, **theirs}]
-        rows += sorted(compared, key=lambda row: (row.ratio is None, not _has_changed(row), -(row.ratio or 0.0)))
+    for table in (cells, _pair_up(a.roofs, b.roofs)):
+        found = iter(differences([row.pair for row in table if row.pair], common))
+        compared = [replace(row, difference=next(found)) if row.pair else row for row in table]
+        rows += sorted(
+            compared, key=lambda row: (row.ratio is None, row.change not in (SLOWER, FASTER), -(row.ratio or 0))
+        )
     return rows
 
 
-def geometric_mean_ratio(rows: Iterable[ComparedRow]) -> float:
-    """Return the geometric mean ratio of the rows that have one, at least one."""
-    return exp(fmean(log(row.ratio) for row in rows if row.ratio is not None))
-
-
-def _has_changed(row: ComparedRow) -> bool:
-    return row.change in (SLOWER, FASTER)
-
-
-def _pairs(a: Mapping[Any, SideResult], b: Mapping[Any, SideResult]) -> dict[Any, RepeatsPair]:
-    """Pair the repeats of each key with a result on both sides and inputs of one shape."""
-    pairs = {}
-    for key, ours in a.items():
-        theirs = b.get(key)
-        if theirs and ours.repeats and theirs.repeats and same_shape(ours.input_shape, theirs.input_shape):
-            pairs[key] = ours.repeats, theirs.repeats
-    return pairs
-
-
-def _row(
-    table: str, key: Any, a: SideResult | None, b: SideResult | None, difference: Difference | None
-) -> ComparedRow:
-    values: dict[str, Any] = key._asdict()
-    for name, side in (("a", a), ("b", b)):
-        if side:
-            flags = ";".join(sorted(side.flags)) or None
-            values |= {f"{name}_status": side.status, f"{name}_reason": side.reason, f"{name}_flags": flags}
-            values[f"{name}_input_shape"] = side.input_shape
-        if side and side.repeats:
-            values[f"{name}_rounds"] = len(side.repeats.medians_s)
-            values[f"{name}_latency_s"] = side.repeats.latency_s
-    if difference:
-        values |= dataclasses.asdict(difference)
-        values |= {"ratio_low": values.pop("low"), "ratio_high": values.pop("high")}
-        if difference.is_significant:
-            values["change"] = SLOWER if difference.ratio > 1 else FASTER
-        elif difference.adjusted_p_value is not None:
-            values["change"] = WITHIN_ERROR
-    return ComparedRow(table, **values)
+def _pair_up(a: Mapping[Any, Repeats], b: Mapping[Any, Repeats]) -> list[ComparedRow]:
+    return [ComparedRow(key, a.get(key, NOT_MEASURED), b.get(key, NOT_MEASURED)) for key in {**a, **b}]

@@ -1,14 +1,15 @@
 """The terminal for all commands: exit codes, error messages, the log, tables; and settings of the process."""
 
+import csv
 import gc
 import logging
 import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from measure.errors import UserError
 
@@ -188,3 +189,12 @@ def markdown(lines: Sequence[Line], numbers: Collection[str]) -> list[str]:
     escaped = str.maketrans({letter: f"\\{letter}" for letter in "\\|*_`<["})
     head, *rows = ([cell.translate(escaped) for cell in line] for line in lines)
     return [f"| {' | '.join(line)} |" for line in (head, rule, *rows)]
+
+
+def write_csv(file: TextIO, rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> None:
+    """Write rows with these columns; unknown values stay empty, and no spreadsheet takes a text for a formula."""
+    from measure.cache.table import as_text
+
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows([as_text(row[name]) for name in columns] for row in rows)

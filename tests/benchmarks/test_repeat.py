@@ -1,10 +1,15 @@
 import repeat
 
-from measure.domain.comparison import FASTER, ROOFS, RUNS, SLOWER, WITHIN_ERROR, ComparedRow
+from measure.domain.comparison import FASTER, SLOWER, WITHIN_ERROR, ComparedRow, Difference, Repeats, RoofKernel
+from measure.domain.latency import Cell
+
+
+def cell(batch):
+    return Cell("net", batch, "fp32", "inference", "eager")
 
 
 def cells(count, change):
-    return [ComparedRow(RUNS, "net", batch, ratio=1.0, change=change) for batch in range(count)]
+    return [ComparedRow(cell(batch), difference=Difference(1.0, change=change)) for batch in range(count)]
 
 
 def test_a_twentieth_of_the_cells_may_be_flagged_whichever_way():
@@ -15,6 +20,6 @@ def test_a_twentieth_of_the_cells_may_be_flagged_whichever_way():
 
 
 def test_only_cells_with_a_result_in_both_runs_count():
-    failed = ComparedRow(RUNS, "net", 64, a_status="ok", b_status="oom")
-    roof = ComparedRow(ROOFS, roof_kernel="fma", ratio=1.2, change=SLOWER)
+    failed = ComparedRow(cell(64), Repeats(), Repeats(status="oom"))
+    roof = ComparedRow(RoofKernel("fma", 8, "fp32", "burst"), difference=Difference(1.2, change=SLOWER))
     assert repeat.verdict([*cells(20, WITHIN_ERROR), failed, roof]) == "0 of 20 cells flagged, within 1"

@@ -1,32 +1,38 @@
 import random
 from math import exp, inf, log, pi, sqrt
 from statistics import median
+from types import SimpleNamespace
 
 import pytest
 from scipy.special import polygamma
 
 from measure.domain.comparison import (
+    FASTER,
     OTHERS,
     PROCESS,
     ROUNDS,
-    CommonVariance,
+    SLOWER,
     Repeats,
-    RoundVariance,
+    Spread,
     common_variance,
     differences,
     error_of_interval,
     inverse_trigamma,
     moderate,
+    of_cell,
     pair_variance,
-    repeats,
 )
 
-NOTHING_COMMON = CommonVariance(0.0, 0.0, inf)
+NOTHING_COMMON = Spread(0.0, inf)
 
 
 def rounds(*logarithms):
     """Repeats whose samples leave nothing uncertain."""
     return Repeats(tuple(map(exp, logarithms)), 0.0, 20)
+
+
+def is_flagged(difference):
+    return difference.change in (SLOWER, FASTER)
 
 
 def compare(pairs):
@@ -39,12 +45,12 @@ def test_a_single_cell_is_compared_by_the_t_test_of_its_round_medians():
     # quantile is 2.7764. By Abramowitz and Stegun 26.7.4 p = 1 - sin(1 + cos^2 / 2) with sin = t / sqrt(4 + t^2).
     (found,) = compare([(rounds(0, 0.01, 0.02), rounds(0.03, 0.04, 0.05))])
     assert found.ratio == pytest.approx(exp(0.03))
-    assert found.low == pytest.approx(exp(0.03 - 2.7764 * 0.0081650), rel=1e-5)
-    assert found.high == pytest.approx(exp(0.03 + 2.7764 * 0.0081650), rel=1e-5)
+    assert found.ratio_low == pytest.approx(exp(0.03 - 2.7764 * 0.0081650), rel=1e-5)
+    assert found.ratio_high == pytest.approx(exp(0.03 + 2.7764 * 0.0081650), rel=1e-5)
     sine, cosine_squared = 3.6742 / sqrt(4 + 3.6742**2), 4 / (4 + 3.6742**2)
     assert found.p_value == pytest.approx(1 - sine * (1 + cosine_squared / 2), rel=1e-3)
     assert found.adjusted_p_value == found.p_value  # of one cell
-    assert found.is_significant
+    assert is_flagged(found)
     assert found.basis == ROUNDS
 
 
@@ -61,13 +67,13 @@ def test_the_spread_of_both_sides_is_pooled_by_their_degrees_of_freedom():
 
 def test_a_variance_is_moved_towards_the_common_one_by_its_weight():
     # (4 * 1e-4 + 8 * 4e-4) / 12 = 3e-4
-    spread = moderate(RoundVariance(1e-4, 4), CommonVariance(4e-4, 8, 80))
-    assert spread == RoundVariance(pytest.approx(3e-4), 12)
+    spread = moderate(Spread(1e-4, 4), Spread(4e-4, 80, 8))
+    assert spread == Spread(pytest.approx(3e-4), 12)
 
 
 def test_no_test_has_more_degrees_of_freedom_than_all_rounds_together():
-    assert moderate(RoundVariance(1e-4, 4), CommonVariance(4e-4, 50, 20)).freedom == 20
-    assert moderate(RoundVariance(1e-4, 4), CommonVariance(4e-4, inf, 20)) == RoundVariance(4e-4, 20)
+    assert moderate(Spread(1e-4, 4), Spread(4e-4, 20, 50)).freedom == 20
+    assert moderate(Spread(1e-4, 4), Spread(4e-4, 20, inf)) == Spread(4e-4, 20)
 
 
 def test_the_fit_recovers_the_distribution_that_variances_were_drawn_from():
@@ -97,14 +103,19 @@ def test_an_interval_gives_back_its_standard_error():
     assert error_of_interval(1.0, 1.0, 1) is None
 
 
+def of_latencies(latencies):
+    run = SimpleNamespace(status="ok", reason=None, input_shape=None)
+    return of_cell(SimpleNamespace(latencies=latencies, flags=frozenset(), deciding=run))
+
+
 def test_errors_within_rounds_add_up_over_rounds():
     # Five values each, whose extremes enclose the median with probability 1 - 2 / 2^5 = 0.9375: 1.86273 errors.
     error = log(1.1 / 0.9) / 2 / 1.86273
-    measured = repeats([[0.9, 1.0, 1.0, 1.0, 1.1]] * 4)
+    measured = of_latencies([[0.9, 1.0, 1.0, 1.0, 1.1]] * 4)
     assert measured.error == pytest.approx(error / 2, rel=1e-4)  # the mean of four: sqrt(4 * error^2) / 4
     assert measured.medians_s == (1.0,) * 4
     assert measured.samples == 5
-    assert repeats([[1.0], [1.0, 1.1]]).error is None
+    assert of_latencies([[1.0], [1.0, 1.1]]).error is None
 
 
 def test_one_process_a_side_is_compared_by_what_samples_leave_uncertain():
@@ -112,33 +123,33 @@ def test_one_process_a_side_is_compared_by_what_samples_leave_uncertain():
     (found,) = compare([(a, b)])
     # The standard error is sqrt(0.003^2 + 0.004^2) = 0.005; 11 - 1 = 10 degrees of freedom have 2.2281.
     assert found.basis == PROCESS
-    assert found.low == pytest.approx(1.05 * exp(-2.2281 * 0.005), rel=1e-5)
-    assert found.is_significant
+    assert found.ratio_low == pytest.approx(1.05 * exp(-2.2281 * 0.005), rel=1e-5)
+    assert is_flagged(found)
 
 
 def test_one_sample_a_side_has_a_ratio_and_no_interval():
     (found,) = compare([(Repeats((1.0,), None, 1), Repeats((2.0,), 0.01, 20))])
     assert found.ratio == 2.0
-    assert (found.low, found.p_value, found.adjusted_p_value) == (None, None, None)
-    assert not found.is_significant
+    assert (found.ratio_low, found.p_value, found.adjusted_p_value) == (None, None, None)
+    assert not is_flagged(found)
 
 
 def test_what_was_measured_in_one_round_takes_the_spread_between_processes_from_others():
-    common = CommonVariance(1e-4, inf, 120)
+    common = Spread(1e-4, 120, inf)
     one = (Repeats((1.0,), 0.001, 50), Repeats((1.02,), 0.001, 50))
     (found,) = differences([one], common)
     # sqrt(1e-4 * (1 + 1)) = 0.014142; 120 degrees of freedom have 1.9799.
     assert found.basis == OTHERS
-    assert found.high == pytest.approx(1.02 * exp(1.9799 * 0.014142), rel=1e-4)
-    assert not found.is_significant
-    assert differences([one], NOTHING_COMMON)[0].is_significant
+    assert found.ratio_high == pytest.approx(1.02 * exp(1.9799 * 0.014142), rel=1e-4)
+    assert not is_flagged(found)
+    assert is_flagged(differences([one], NOTHING_COMMON)[0])
 
 
 def test_rounds_that_agree_by_chance_leave_what_their_samples_do():
     wide = Repeats((1.0, 1.0, 1.0), 0.05, 8)
     (found,) = compare([(wide, Repeats((1.04, 1.04, 1.04), 0.0, 8))])
-    assert not found.is_significant
-    assert found.high / found.ratio > exp(2 * 0.05)
+    assert not is_flagged(found)
+    assert found.ratio_high / found.ratio > exp(2 * 0.05)
 
 
 def test_p_values_are_corrected_for_the_number_of_cells():
@@ -169,7 +180,7 @@ def test_two_runs_of_the_same_twenty_cells_flag_at_most_two_and_usually_none(spr
     for _ in range(100):
         spreads = [spread * exp(generator.gauss(0, different)) for _ in range(20)]
         pairs = [(measured(generator, own), measured(generator, own)) for own in spreads]
-        flagged.append(sum(found.is_significant for found in compare(pairs)))
+        flagged.append(sum(is_flagged(found) for found in compare(pairs)))
     assert max(flagged) <= 2
     assert sum(map(bool, flagged)) <= most
 
@@ -182,8 +193,7 @@ def test_a_disturbed_round_now_and_then_flags_no_more():
         return Repeats(tuple(exp(generator.gauss(0, 0.005) + late) for late in lost), 0.0, 12)
 
     flagged = [
-        sum(found.is_significant for found in compare([(disturbed(), disturbed()) for _ in range(20)]))
-        for _ in range(50)
+        sum(is_flagged(found) for found in compare([(disturbed(), disturbed()) for _ in range(20)])) for _ in range(50)
     ]
     assert max(flagged) <= 2
     assert median(flagged) == 0
@@ -195,7 +205,7 @@ def test_one_cell_of_twenty_that_became_five_percent_slower_is_found():
     for _ in range(50):
         pairs = [(measured(generator, 0.01), measured(generator, 0.01)) for _ in range(19)]
         pairs.append((measured(generator, 0.01), measured(generator, 0.01, log(1.05))))
-        found += compare(pairs)[-1].is_significant
+        found += is_flagged(compare(pairs)[-1])
     # 4.9 % is six standard errors of 0.82 %, and some 3.2 are asked for: nearly always.
     assert found >= 47
 
@@ -206,7 +216,7 @@ def test_intervals_cover_the_true_ratio_in_95_of_100_cells():
     for _ in range(50):
         pairs = [(measured(generator, 0.01), measured(generator, 0.01)) for _ in range(20)]
         for found in compare(pairs):
-            covered += found.low <= 1 <= found.high
+            covered += found.ratio_low <= 1 <= found.ratio_high
             total += 1
     # The standard deviation is sqrt(1000 * 0.95 * 0.05) = 6.9, somewhat more as cells share a spread.
     assert abs(covered - 0.95 * total) < 35

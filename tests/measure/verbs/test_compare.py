@@ -13,8 +13,6 @@ from measure.__main__ import main
 from measure.cache.records import Run, Sample
 from measure.cache.table import as_text
 
-pytest.importorskip("rich", reason="the table is printed with rich")
-
 
 def compare(*arguments):
     return main(["compare", *map(str, arguments)])

@@ -1,42 +1,40 @@
+import dataclasses
+
 import pytest
 from helpers.comparing import ENVIRONMENT, NEWER
 
 from measure.domain.comparison import (
     FASTER,
+    NOT_MEASURED,
     OTHERS,
     PROCESS,
-    ROOFS,
     ROUNDS,
-    RUNS,
     SLOWER,
+    UNKNOWN,
     WITHIN_ERROR,
     ComparedRow,
+    Difference,
+    Repeats,
+    RoofKernel,
     Side,
-)
-from measure.verbs.compare import as_markdown, describe, show, summary
+)  # fmt: skip
+from measure.domain.latency import Cell
+from measure.verbs.compare import describe, report, summary
 
-pytest.importorskip("rich", reason="the table is printed with rich")
 A, B = Side("before", ENVIRONMENT, {}, {}), Side("after", NEWER, {}, {})
 
 
-def row(model, **values):
-    return ComparedRow(RUNS, model, 1, precision="fp32", phase="inference", variant="eager", **values)
+def side(status="ok", *medians_s, **values):
+    return Repeats(medians_s, status=status, **values)
 
 
-def both(model, ratio, change, basis=ROUNDS, **values):
-    return row(
-        model,
-        a_status="ok",
-        b_status="ok",
-        a_latency_s=0.01,
-        b_latency_s=0.01 * ratio,
-        ratio=ratio,
-        ratio_low=ratio - 0.01,
-        ratio_high=ratio + 0.01,
-        change=change,
-        basis=basis,
-        **values,
-    )
+def row(model, a=NOT_MEASURED, b=NOT_MEASURED, difference=UNKNOWN):
+    return ComparedRow(Cell(model, 1, "fp32", "inference", "eager"), a, b, difference)
+
+
+def both(model, ratio, change, basis=ROUNDS, b_flags=None):
+    found = Difference(ratio, ratio - 0.01, ratio + 0.01, basis=basis, change=change)
+    return row(model, side("ok", 0.01), side("ok", 0.01 * ratio, flags=b_flags), found)
 
 
 def test_a_side_names_its_folder_and_environment():
@@ -44,7 +42,7 @@ def test_a_side_names_its_folder_and_environment():
 
 
 def test_markdown_has_the_sides_the_table_and_the_summary():
-    lines = as_markdown(A, B, [both("my_net", 1.25, SLOWER), row("gone", a_status="ok")])
+    lines = report(A, B, [both("my_net", 1.25, SLOWER), row("gone", side())], as_markdown=True)
     assert lines[0] == f"- A: {describe(A)}"
     assert lines[4].startswith("| model | batch | precision | phase | variant | A | B | B/A |")
     assert lines[5] == "| :--- | ---: | :--- | :--- | :--- | ---: | ---: | ---: | ---: | :--- | :--- |"
@@ -55,63 +53,56 @@ def test_markdown_has_the_sides_the_table_and_the_summary():
     assert lines[-2:] == ["- 1 cell only in A:", "  - gone batch 1 fp32 inference eager"]
 
 
-def test_the_table_is_plain_text_where_it_is_piped(capsys):
+def test_the_table_is_plain_text_where_it_is_piped():
     rows = [both("alexnet", 1.2, SLOWER, b_flags="wide"), both("vgg11", 1.0, WITHIN_ERROR)]
-    rows.append(ComparedRow(ROOFS, roof_kernel="fma", size=8, precision="fp32", pace="burst", a_status="ok"))
-    show(A, B, rows)
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[2] == "Changed: nothing that the environment tells"
+    rows.append(ComparedRow(RoofKernel("fma", 8, "fp32", "burst"), side()))
+    lines = report(A, B, rows)
+    assert lines[2] == "Changed: nothing that the environment records"
     assert lines[4:7] == [
         "model    batch  precision  phase      variant        A        B    B/A   95 % interval  change        flags",
         "alexnet      1  fp32       inference  eager    10.0 ms  12.0 ms  1.200  1.190 to 1.210  slower        B: wide",
         "vgg11        1  fp32       inference  eager    10.0 ms  10.0 ms  1.000  0.990 to 1.010  within error",
     ]
     assert lines[-2:] == ["1 roof only in A:", "  fma 8 fp32 burst"]
-    assert "\x1b" not in "".join(lines)
 
 
-def test_cells_measured_under_load_are_counted(capsys):
+def test_cells_measured_under_load_are_counted():
     rows = [both("alexnet", 1.2, SLOWER, b_flags="loaded;wide"), both("vgg11", 1.0, WITHIN_ERROR)]
     said = "1 cell measured while other programs used the processor (loaded): a difference may be theirs"
-    show(A, B, rows)
-    assert said in capsys.readouterr().out.splitlines()
-    show(A, B, rows[1:])
-    assert "loaded" not in capsys.readouterr().out
+    assert said in report(A, B, rows)
+    assert "loaded" not in "".join(report(A, B, rows[1:]))
 
 
-def test_a_change_that_one_process_shows_is_called_so(capsys):
-    show(A, B, [both("alexnet", 1.2, SLOWER, PROCESS), both("vgg11", 1.0, None, PROCESS)])
-    lines = capsys.readouterr().out.splitlines()
+def test_a_change_that_one_process_shows_is_called_so():
+    lines = report(A, B, [both("alexnet", 1.2, SLOWER, PROCESS), both("vgg11", 1.0, None, PROCESS)])
     assert lines[5].endswith("slower in one process")
     assert lines[6].endswith("not tested")
 
 
-def test_what_changed_in_the_environment_is_said(capsys):
-    import dataclasses
-
+def test_what_changed_in_the_environment_is_said():
     after = dataclasses.replace(B, environment=dataclasses.replace(NEWER, torch="2.15.0", driver="580.1"))
-    show(A, after, [both("vgg11", 1.0, WITHIN_ERROR)])
-    assert "Changed: driver none -> 580.1, torch 2.14.1 -> 2.15.0\n" in capsys.readouterr().out
+    lines = report(A, after, [both("vgg11", 1.0, WITHIN_ERROR)])
+    assert lines[2] == "Changed: driver none -> 580.1, torch 2.14.1 -> 2.15.0"
 
 
 def test_the_summary_counts_and_names_what_has_no_counterpart():
     rows = [
         both("alexnet", 2.0, SLOWER),
         both("vgg11", 0.5, FASTER),
-        row("vgg16", a_status="ok"),
-        row("vgg19", b_status="oom", b_reason="no memory"),
-        row("swin_t", a_status="ok", b_status="oom", b_reason="no memory"),
-        row("vit_b_16", a_status="timeout", b_status="ok", a_reason="took longer than 60 s"),
-        row("vit_b_32", a_status="oom", b_status="oom"),
+        row("vgg16", side()),
+        row("vgg19", b=side("oom", reason="no memory")),
+        row("swin_t", side(), side("oom", reason="no memory")),
+        row("vit_b_16", side("timeout", reason="took longer than 60 s"), side()),
+        row("vit_b_32", side("oom"), side("oom")),
     ]
-    assert summary(RUNS, rows) == [
+    assert summary(rows) == [
         "2 cells compared: 1 slower, 1 faster, 0 within error; geometric mean of B/A 1.000",
         "1 cell only in A:",
         "  vgg16 batch 1 fp32 inference eager",
-        "1 cell without a result in A, with one in B:",
-        "  vit_b_16 batch 1 fp32 inference eager: timeout, took longer than 60 s",
         "1 cell only in B:",
         "  vgg19 batch 1 fp32 inference eager",
+        "1 cell without a result in A, with one in B:",
+        "  vit_b_16 batch 1 fp32 inference eager: timeout, took longer than 60 s",
         "1 cell without a result in B, with one in A:",
         "  swin_t batch 1 fp32 inference eager: oom, no memory",
         "1 cell without a result on both sides:",
@@ -120,16 +111,16 @@ def test_the_summary_counts_and_names_what_has_no_counterpart():
 
 
 def test_cells_with_inputs_of_another_shape_are_named():
-    shapes = {"a_input_shape": "16000", "b_input_shape": "160000"}
-    rows = [row("wav2vec2_base", a_status="ok", b_status=status, **shapes) for status in ("ok", "oom")]
-    assert summary(RUNS, rows) == [
+    a = side(input_shape="16000")
+    rows = [row("wav2vec2_base", a, side(status, input_shape="160000")) for status in ("ok", "oom")]
+    assert summary(rows) == [
         "2 cells not compared, with inputs of another shape on each side:",
         *["  wav2vec2_base batch 1 fp32 inference eager: 16000 in A, 160000 in B"] * 2,
     ]
 
 
 def test_of_many_cells_without_a_counterpart_a_few_are_named():
-    lines = summary(RUNS, [row(f"model{number}", a_status="ok") for number in range(10)])
+    lines = summary([row(f"model{number}", side()) for number in range(10)])
     assert lines[0] == "10 cells only in A:"
     assert lines[1:9] == [f"  model{number} batch 1 fp32 inference eager" for number in range(8)]
     assert lines[9:] == ["  and 2 more; --csv names all"]
@@ -140,5 +131,5 @@ def test_of_many_cells_without_a_counterpart_a_few_are_named():
     [(PROCESS, "1 cell measured in one process a side"), (OTHERS, "1 cell measured in one round a side")],
 )
 def test_what_an_interval_rests_on_is_said_where_it_is_not_the_cells_rounds(basis, said):
-    assert summary(RUNS, [both("alexnet", 1.0, WITHIN_ERROR, basis)])[1].startswith(said)
-    assert len(summary(RUNS, [both("alexnet", 1.0, WITHIN_ERROR)])) == 1
+    assert summary([both("alexnet", 1.0, WITHIN_ERROR, basis)])[1].startswith(said)
+    assert len(summary([both("alexnet", 1.0, WITHIN_ERROR)])) == 1
