@@ -26,7 +26,7 @@ from examples import tiny
 from measure import __main__ as measure_command
 from measure.cache import dictionary, table
 from measure.cache.hand_kept import PublishedTiming
-from measure.domain.roofs import Rates
+from measure.domain.roofs import Roof
 from measure.machine import devices
 from measure.predicting.demand import of_chips as devices_of_chips
 from measure.verbs import count_published, doctor, import_ncu
@@ -312,7 +312,7 @@ def find_it_in_our_own_words(words, _scratch):
 
 
 def test_the_network_at_hand_is_answered_for(monkeypatch, capsys):
-    monkeypatch.setattr(notebook, "_rates", lambda *_: Rates({"fp32": 1e12}, 1e11, "stream_copy"))
+    monkeypatch.setattr(notebook, "_rates", lambda *_: Roof({"fp32": 1e12}, 1e11, "stream_copy"))
     exec(modules(read(ROOT / "docs" / "extending.md"))["at_hand.py"], {})
     assert capsys.readouterr().out.startswith("Sequential on ")
 

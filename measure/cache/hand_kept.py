@@ -6,7 +6,7 @@
 import re
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Annotated, Any
+from typing import Annotated
 
 from measure.cache.records import Environment
 from measure.cache.schema import NUMBER, Column, Form, one_of, table
@@ -98,16 +98,6 @@ class Chip:
             most=1e13,
         ),
     ] = None
-
-
-def folded(name: str) -> str:
-    """Return a chip's name without what does not tell it from another: outer blanks, and case."""
-    return name.strip().casefold()
-
-
-def chip_names(chip: Any) -> set[str]:
-    """Return all names of a ``Chip``, or of a row with its columns, ``folded``: ``chip``, and each of ``alias``."""
-    return {folded(name) for name in (chip.chip, *chip.alias.split(";")) if name}
 
 
 @table("flop_per_cycle.csv", key=("vendor", "family", "models", "vector_extension", "precision"), by_hand=True)

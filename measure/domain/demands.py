@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from measure.domain.latency import TimedCell
-from measure.domain.roofs import Rates
+from measure.domain.roofs import Roof
 from measure.domain.words import EAGER, INFERENCE, stored_as
 
 if TYPE_CHECKING:
@@ -63,20 +63,21 @@ class LayerDemand:
     time_share: float | None
 
 
-def demands(workloads: "Iterable[Workload]", rates: Rates, precisions: Sequence[str]) -> list[CellDemand]:
+def demands(workloads: "Iterable[Workload]", roof: Roof, precisions: Sequence[str]) -> list[CellDemand]:
     """Return the demands of a model at each precision and counted batch size, from rows of one input shape."""
     rows = [row for row in workloads if row.status == "ok" and row.autocast is None]
     return [
-        _demand(row, precision, rates)
+        _demand(row, precision, roof)
         for precision in precisions
         for row in sorted(rows, key=lambda row: row.batch)
         if row.precision == stored_as(precision)
     ]
 
 
-def _demand(row: "Workload", precision: str, rates: Rates) -> CellDemand:
+def _demand(row: "Workload", precision: str, roof: Roof) -> CellDemand:
     flop, byte = row.forward_flop or 0, row.footprint_byte
     intensity = flop / byte
+    roofline = roof.at(precision)
     return CellDemand(
         row.batch,
         precision,
@@ -84,17 +85,17 @@ def _demand(row: "Workload", precision: str, rates: Rates) -> CellDemand:
         byte,
         intensity,
         row.inference_peak_byte or 0,
-        rates.attainable(precision, intensity),
-        bound(rates, precision, flop, byte),
+        None if roofline is None else roofline.attainable(intensity),
+        bound(roof, precision, flop, byte),
     )
 
 
-def bound(rates: Rates, precision: str, flop: int, byte: int) -> str | None:
+def bound(roof: Roof, precision: str, flop: int, byte: int) -> str | None:
     """Return the bound of this work; None without work or a measured roof."""
-    ridge = rates.ridge(precision)
-    if ridge is None or not (flop or byte):
+    roofline = roof.at(precision)
+    if roofline is None or not (flop or byte):
         return None
-    return MEMORY if flop < ridge * byte else ARITHMETIC
+    return MEMORY if flop < roofline.ridge_flop_per_byte * byte else ARITHMETIC
 
 
 def reached(cells: Iterable[TimedCell], demands: Iterable[CellDemand]) -> list[Reached]:
@@ -111,7 +112,7 @@ def reached(cells: Iterable[TimedCell], demands: Iterable[CellDemand]) -> list[R
 
 
 def layer_demands(
-    layers: "Iterable[Layer]", precision: str, rates: Rates, operators: "Iterable[OperatorTime]"
+    layers: "Iterable[Layer]", precision: str, roof: Roof, operators: "Iterable[OperatorTime]"
 ) -> list[LayerDemand]:
     """Return the layers of a workload in the order in which they run, with the time of their operators in a profile."""
     times_s: dict[str | None, float] = defaultdict(float)
@@ -127,7 +128,7 @@ def layer_demands(
             layer.parameter_count,
             layer.forward_flop,
             layer.traffic_byte,
-            bound(rates, precision, layer.forward_flop, layer.traffic_byte),
+            bound(roof, precision, layer.forward_flop, layer.traffic_byte),
             times_s[layer.path] if whole_s else None,
             times_s[layer.path] / whole_s if whole_s else None,
         )

@@ -6,9 +6,8 @@ from itertools import combinations
 from statistics import median
 from typing import TYPE_CHECKING
 
-from measure.domain import roofs
 from measure.domain.latency import TimedCell, timed_cells
-from measure.domain.roofs import Rates
+from measure.domain.roofs import Roof, machine_roof
 from measure.domain.values import latency, percent, plain, si
 from measure.domain.words import EAGER, FULL_PRECISION, INFERENCE, LOADED
 
@@ -33,16 +32,18 @@ class FlopCell:
     def latency_s(self) -> float:
         return self.cell.latency_s or 0.0
 
-    def roof_share(self, roof: Rates) -> float | None:
+    def roof_share(self, roof: Roof) -> float | None:
         """Return the share of the roof that the cell reaches; None if the roof is unknown."""
-        attainable = roof.attainable(self.cell.precision, self.flop / self.byte) if self.byte else None
-        return self.flop / self.latency_s / attainable if attainable else None
+        roofline = roof.at(self.cell.precision)
+        if roofline is None or not self.byte:
+            return None
+        return self.flop / self.latency_s / roofline.attainable(self.flop / self.byte)
 
 
 def headline(folder: "MachineFolder", environment: "Environment", workloads: "Workloads") -> list[str]:
     """Return two lines about a machine; one if no model was timed. Raises UserError for an unreadable table."""
     rows = [row for row in folder.roof_measurements() if row.environment_id == environment.environment_id]
-    roof = roofs.measured(rows)
+    roof = machine_roof(rows)
     cells = counted(timed_cells(folder, environment), workloads.models())
     first = f"{environment.name}: {_roof(roof)}"
     shares = [share for each in cells if (share := each.roof_share(roof)) is not None]
@@ -72,15 +73,16 @@ def counted(cells: Iterable[TimedCell], workloads: "Iterable[Workload]") -> list
     return found
 
 
-def _roof(roof: Rates) -> str:
-    peak = roof.flop_per_s.get(FULL_PRECISION)
-    if peak is None or roof.byte_per_s is None:
+def _roof(roof: Roof) -> str:
+    roofline = roof.at(FULL_PRECISION)
+    if roofline is None:
         return "its roof was not measured"
-    said = f"{si(peak, 'FLOP/s')} at {FULL_PRECISION} and {si(roof.byte_per_s, 'B/s')} from memory"
+    peak, bandwidth = si(roofline.peak_flop_per_s, "FLOP/s"), si(roofline.bandwidth_byte_per_s, "B/s")
+    said = f"{peak} at {FULL_PRECISION} and {bandwidth} from memory"
     return f"{said} (measured beside other programs)" if roof.load else said
 
 
-def surprise(cells: Sequence[FlopCell], roof: Rates) -> str:
+def surprise(cells: Sequence[FlopCell], roof: Roof) -> str:
     """Name the pair of models whose FLOP mislead most, or else the model farthest from its roof."""
     found = []
     for one, other in combinations(cells, 2):

@@ -1,10 +1,7 @@
-"""A machine's rates, from its roof measurements: the roof that bounds what every model reaches on it.
-
-The levels of a memory hierarchy: as a system reports its caches, and as a sweep of working sets shows them.
-"""
+"""Roofs: how fast a device computes and moves bytes at most, and the levels of its memory."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 from statistics import median
@@ -16,31 +13,59 @@ if TYPE_CHECKING:
     from measure.cache.records import RoofMeasurement
 
 ARITHMETIC = ("matmul", "fma", "numpy_matmul")
-"""The kernels that a peak is read from."""
+"""The kernels that give a peak."""
 
 
 @dataclass(frozen=True)
-class Rates:
-    """The fastest sustained arithmetic at each precision that was measured, and the fastest ``stream`` through memory.
+class Roofline:
+    """A peak (FLOP/s) and a bandwidth (B/s) at one precision: two numbers, or two columns with a roof a row.
 
-    ``byte_per_s`` and ``stream`` are None where no stream was measured. ``load`` is the largest share of the cores that
-    other programs used while any of these was measured, 0 where it stayed below ``LOAD``: such a roof is too low.
+    Source: S. Williams, A. Waterman, D. Patterson, Roofline, Communications of the ACM 52 (2009), 65-76.
+    """
+
+    peak_flop_per_s: Any
+    bandwidth_byte_per_s: Any
+
+    @property
+    def ridge_flop_per_byte(self) -> Any:
+        return self.peak_flop_per_s / self.bandwidth_byte_per_s
+
+    def attainable(self, intensity_flop_per_byte: Any) -> Any:
+        """Return the rate (FLOP/s) that no kernel of this intensity exceeds."""
+        return _choose(min, self.peak_flop_per_s, self.bandwidth_byte_per_s * intensity_flop_per_byte)
+
+    def least_s(self, flop: Any, byte: Any) -> Any:
+        """Return the least time (s) of this work, arithmetic and memory fully overlapped."""
+        return _choose(max, flop / self.peak_flop_per_s, byte / self.bandwidth_byte_per_s)
+
+
+def _choose(choose: Callable[[Any, Any], Any], one: Any, other: Any) -> Any:
+    """Take ``min`` or ``max`` of two numbers, or of two columns row by row; NaN stays NaN in columns."""
+    if isinstance(one, int | float) and isinstance(other, int | float):
+        return choose(one, other)
+    import numpy as np
+
+    return (np.minimum if choose is min else np.maximum)(one, other)
+
+
+@dataclass(frozen=True)
+class Roof:
+    """The roof of a machine or chip: peaks (FLOP/s) by precision, and the bandwidth of memory (B/s).
+
+    A machine's bandwidth is that of the fastest ``stream``; both are None if no stream was measured. ``load`` is the
+    largest share of the cores that other programs used while the roof was measured, 0 below ``LOAD``: the roof of a
+    loaded machine is too low.
     """
 
     flop_per_s: Mapping[str, float]
     byte_per_s: float | None
-    stream: str | None
+    stream: str | None = None
     load: float = 0.0
 
-    def ridge(self, precision: str) -> float | None:
-        """Return the intensity (FLOP/B) at which the two meet, where both are known."""
+    def at(self, precision: str) -> Roofline | None:
+        """Return the roofline at a precision; None without a peak or a bandwidth."""
         peak = self.flop_per_s.get(precision)
-        return None if peak is None or self.byte_per_s is None else peak / self.byte_per_s
-
-    def attainable(self, precision: str, intensity: float) -> float | None:
-        """Return the rate (FLOP/s) that nothing of this intensity exceeds (Williams et al. 2009); None if unknown."""
-        peak = self.flop_per_s.get(precision)
-        return None if peak is None or self.byte_per_s is None else min(peak, intensity * self.byte_per_s)
+        return None if peak is None or self.byte_per_s is None else Roofline(peak, self.byte_per_s)
 
 
 def is_loaded(row: "RoofMeasurement") -> bool:
@@ -48,39 +73,36 @@ def is_loaded(row: "RoofMeasurement") -> bool:
     return row.load is not None and row.load >= LOAD
 
 
-def believed(rows: "Iterable[RoofMeasurement]") -> "list[RoofMeasurement]":
-    """Return the rows without those that other programs disturbed, as far as their kernel has others.
-
-    A kernel is believed at any size: a roof is read from the fastest.
-    """
+def drop_loaded(rows: "Iterable[RoofMeasurement]") -> "list[RoofMeasurement]":
+    """Drop the rows that other programs disturbed, unless a kernel has no others at any size."""
     kernels: dict[tuple[Any, ...], list[RoofMeasurement]] = defaultdict(list)
     for row in rows:
         kernels[row.roof_kernel, row.precision, row.pace, row.round is None].append(row)
-    return [row for found in kernels.values() for row in _undisturbed(found)]
+    kept: list[RoofMeasurement] = []
+    for found in kernels.values():
+        kept += [row for row in found if not is_loaded(row)] or found
+    return kept
 
 
-def _undisturbed(rows: "list[RoofMeasurement]") -> "list[RoofMeasurement]":
-    return [row for row in rows if not is_loaded(row)] or rows
-
-
-def measured(rows: "Iterable[RoofMeasurement]") -> Rates:
-    """Return the rates of one environment, of several rounds their median."""
-    timed = [row for row in believed(rows) if row.status == "ok" and row.latency_s and row.pace == SUSTAINED]
+def machine_roof(rows: "Iterable[RoofMeasurement]") -> Roof:
+    """Return the roof of a machine in one environment: the fastest sustained kernels; rounds count by their median."""
     best: dict[str, RoofMeasurement] = {}
     streams: dict[str, list[RoofMeasurement]] = defaultdict(list)
-    for row in timed:
+    for row in drop_loaded(rows):
+        if row.status != "ok" or not row.latency_s or row.pace != SUSTAINED:
+            continue
         if row.roof_kernel in ARITHMETIC:
             best[row.precision] = max(row, best.get(row.precision, row), key=_flop_per_s)
         elif row.roof_kernel in STREAM_ARRAYS and row.round is not None:
             streams[row.roof_kernel].append(row)
     rates = {kernel: median(row.byte / (row.latency_s or inf) for row in found) for kernel, found in streams.items()}
     fastest = max(rates, key=lambda kernel: rates[kernel], default=None)
-    read_from = [*best.values(), *(streams[fastest] if fastest else ())]
-    return Rates(
+    behind = [*best.values(), *(streams[fastest] if fastest else ())]
+    return Roof(
         {precision: _flop_per_s(row) for precision, row in best.items()},
         None if fastest is None else rates[fastest],
         fastest,
-        max((row.load or 0.0 for row in read_from if is_loaded(row)), default=0.0),
+        max((row.load or 0.0 for row in behind if is_loaded(row)), default=0.0),
     )
 
 
@@ -89,34 +111,34 @@ def _flop_per_s(row: "RoofMeasurement") -> float:
 
 
 LIKENESS = 1.1
-"""Rates of one level differ by no more than this factor: neighbouring levels' differ by more on every chip seen."""
+"""Rates of one level differ by no more than this factor; neighbouring levels differ by more on every chip seen."""
 
 FEWEST = 3
-"""Working sets that a level before the last must show: fewer are the slope between two levels."""
+"""The fewest working sets of a level before the last: fewer are the slope between two levels."""
 
 
 @dataclass(frozen=True)
 class CacheLevel:
-    """The data caches of one level: their bytes in all, and how many there are of them."""
+    """The data caches of one level: their bytes in all, and their number."""
 
     level: int
     byte: int
     count: int
 
 
-def text_of(caches: Iterable[CacheLevel]) -> str | None:
-    """Return caches as a table's cell holds them: ``level:byte:count``, joined by ``;``; None for none."""
+def caches_text(caches: Iterable[CacheLevel]) -> str | None:
+    """Write caches as a table's cell: ``level:byte:count``, joined by ``;``; None for none."""
     return ";".join(f"{each.level}:{each.byte}:{each.count}" for each in caches) or None
 
 
-def caches_of(text: str | None) -> tuple[CacheLevel, ...]:
-    """Return the caches in a cell, which has the form that ``text_of`` writes."""
+def parse_caches(text: str | None) -> tuple[CacheLevel, ...]:
+    """Parse a cell that ``caches_text`` wrote."""
     return tuple(CacheLevel(*map(int, part.split(":"))) for part in (text or "").split(";") if part)
 
 
 @dataclass(frozen=True)
 class Level:
-    """A level of memory: the smallest and the largest working set (bytes) that it served at its rate."""
+    """A level of memory: the smallest and the largest working set (bytes) that it serves at its rate."""
 
     first_byte: int
     last_byte: int
@@ -125,18 +147,18 @@ class Level:
         return self.first_byte <= byte <= self.last_byte
 
 
-def levels(rates: Mapping[int, float]) -> list[Level]:
-    """Return the levels that bytes per second by working set (bytes) show, the fastest first; one at least for any.
+def find_levels(rates: Mapping[int, float]) -> list[Level]:
+    """Find the levels of memory in bytes per second by working set (bytes), the fastest first; one at least for any.
 
-    The last level, which is memory, serves the largest working set and all smaller ones in a row that are served
-    alike. Every other level is a run of at least ``FEWEST`` working sets that are served alike, faster than all
-    levels behind it. What lies between two levels is served by both.
+    The last level is memory: it serves the largest working set and all smaller ones in a row at a like rate. Every
+    other level is a run of at least ``FEWEST`` working sets of like rate, faster than all levels behind it. Working
+    sets between two levels are served by both.
     """
     sizes = sorted(rates)
     if not sizes:
         return []
     start = len(sizes) - 1
-    while start and _alike([rates[size] for size in sizes[start - 1 :]]):
+    while start and _are_alike([rates[size] for size in sizes[start - 1 :]]):
         start -= 1
     found = [Level(sizes[start], sizes[-1])]
     slower = median(rates[size] for size in sizes[start:])
@@ -145,22 +167,22 @@ def levels(rates: Mapping[int, float]) -> list[Level]:
         if rate > LIKENESS * slower:
             found.insert(0, Level(run[0], run[-1]))
             slower = rate
-        elif rate * LIKENESS >= slower:  # one level with the run behind it, but for a disturbance between
+        elif rate * LIKENESS >= slower:  # a disturbance split one level in two
             found[0] = Level(run[0], found[0].last_byte)
     return found
 
 
-def _alike(rates: Sequence[float]) -> bool:
+def _are_alike(rates: Sequence[float]) -> bool:
     return max(rates) <= LIKENESS * min(rates)
 
 
 def _runs(sizes: Sequence[int], rates: Mapping[int, float]) -> list[Sequence[int]]:
-    """Return the longest run of sizes that are served alike, and likewise those before and behind it."""
+    """Return the longest run of sizes with like rates, and likewise those before and behind it."""
     windows = [
         (stop - start, start, stop)
         for start in range(len(sizes))
         for stop in range(start + FEWEST, len(sizes) + 1)
-        if _alike([rates[size] for size in sizes[start:stop]])
+        if _are_alike([rates[size] for size in sizes[start:stop]])
     ]
     if not windows:
         return []

@@ -12,7 +12,7 @@ from typing import Any
 
 from measure.cache.project import DISTRIBUTION, ROOT
 from measure.cache.records import Environment
-from measure.domain.roofs import text_of
+from measure.domain.roofs import caches_text
 from measure.domain.values import now
 from measure.errors import UserError
 from measure.machine import processor
@@ -114,7 +114,7 @@ def current(device: Device, threads: int) -> Environment:
         cpu_family=cpu_family,
         cpu_model=cpu_model,
         physical_cores=processor.physical_cores(),
-        caches=text_of(processor.caches()) if device.kind == "cpu" else None,
+        caches=caches_text(processor.caches()) if device.kind == "cpu" else None,
         tuning=tuned,
         c_library=library,
         hypervisor=hypervisor(),

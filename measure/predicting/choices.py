@@ -10,7 +10,7 @@ import numpy as np
 
 from measure.cache.workload_records import Workload
 from measure.domain.words import EAGER, INFERENCE, PRECISION_BYTE, STEP, stored_as
-from measure.predicting.demand import Demand, How, PredictedDevice, Roof
+from measure.predicting.demand import Demand, How, LayerRoof, PredictedDevice
 from measure.predicting.model import LatencyModel
 from measure.predicting.prediction import Predictor
 from measure.predicting.timings import Counted, TimedCall
@@ -21,9 +21,9 @@ WIDTHS = {precision: PRECISION_BYTE[stored_as(precision)] for precision in ("fp3
 PHASES = (INFERENCE, STEP)
 
 GIGA, MICRO = 1e9, 1e-6
-UNIT_ROOFS = (Roof(GIGA, inf, inf), Roof(inf, GIGA, inf), Roof(inf, inf, GIGA))
+UNIT_ROOFS = (LayerRoof(GIGA, inf, inf), LayerRoof(inf, GIGA, inf), LayerRoof(inf, inf, GIGA))
 """1 GFLOP/s of convolutions, 1 GFLOP/s of other products, 1 GB/s of memory; all else takes no time."""
-NO_LIMIT = Roof(inf, inf, inf)
+NO_LIMIT = LayerRoof(inf, inf, inf)
 
 DIGITS = 4
 

@@ -10,11 +10,12 @@ from numpy.typing import NDArray
 
 from measure.cache import table
 from measure.cache.folders import MachineFolder
-from measure.cache.hand_kept import Chip, chip_names
+from measure.cache.hand_kept import Chip
 from measure.cache.predictions import PRODUCT_KINDS
 from measure.cache.records import Environment
 from measure.cache.schema import file_of
-from measure.domain import roofs
+from measure.domain.chips import datasheet_roof, rows_by_name
+from measure.domain.roofs import machine_roof
 from measure.domain.words import FULL_PRECISION, LAYER_KINDS, TF32
 
 Numbers = NDArray[np.float64]
@@ -34,8 +35,8 @@ CHIP_KIND = {"cpu": "cpu", "cuda": "gpu", "mps": "soc"}
 
 
 @dataclass(frozen=True)
-class Roof:
-    """A device at a precision: peaks (FLOP/s) of convolutions and of other products, and the bandwidth (B/s)."""
+class LayerRoof:
+    """A device at a precision: peaks (FLOP/s) of convolutions and of other layers, and the bandwidth (B/s)."""
 
     convolution_flop_per_s: float
     flop_per_s: float
@@ -74,19 +75,19 @@ class Demand:
     parameter_byte: float
     footprint_byte: float
 
-    def least_s(self, roof: Roof) -> float:
+    def least_s(self, roof: LayerRoof) -> float:
         """Return the least time (s) on a device with this roof (Williams et al. 2009)."""
         return max(float(self.arithmetic_s(roof).sum()), self.footprint_byte / roof.byte_per_s)
 
-    def arithmetic_s(self, roof: Roof) -> Numbers:
+    def arithmetic_s(self, roof: LayerRoof) -> Numbers:
         """Return the time (s) of each kind of layer at the peak, ``(kinds,)``."""
         return self.flop / roof.peaks
 
-    def memory_s(self, roof: Roof) -> Numbers:
+    def memory_s(self, roof: LayerRoof) -> Numbers:
         """Return the time (s) of each kind's traffic at the bandwidth, ``(kinds,)``."""
         return self.byte / roof.byte_per_s
 
-    def terms(self, roof: Roof, how: How) -> Numbers:
+    def terms(self, roof: LayerRoof, how: How) -> Numbers:
         """Return the ``TERMS`` of the call's latency (s), ``(terms,)``."""
         memory = self.memory_s(roof)
         return np.array([
@@ -126,7 +127,7 @@ class PredictedDevice:
     memory_byte: float | None = None
     power_w: float | None = None
 
-    def roof(self, precision: str) -> Roof | None:
+    def roof(self, precision: str) -> LayerRoof | None:
         """Return the roof at a precision; None without a rate at it.
 
         torch runs fp32 convolutions in TF32 where the device has it, but other products only on request.
@@ -135,36 +136,32 @@ class PredictedDevice:
         if peak is None:
             return None
         convolutions = self.peaks.get(TF32, peak) if precision == FULL_PRECISION else peak
-        return Roof(max(convolutions, peak), peak, self.byte_per_s)
+        return LayerRoof(max(convolutions, peak), peak, self.byte_per_s)
 
 
 def of_chips(data: Path) -> dict[str, PredictedDevice]:
-    """Return the chips of ``data/chips.csv`` by each of their folded names; the faster unit gives the peak."""
-    rows: dict[str, list[Chip]] = {}
-    for row in table.read(file_of(Chip, data), Chip):
-        rows.setdefault(row.chip, []).append(row)
-    chips = {}
-    for found in rows.values():
-        peaks: dict[str, float] = {}
-        for row in found:
-            peaks[row.precision] = max(row.peak_flop_per_s, peaks.get(row.precision, 0.0))
-        chip = PredictedDevice(
-            found[0].chip,
-            found[0].chip_kind,
-            peaks,
-            max(row.bandwidth_byte_per_s for row in found),
-            max((row.memory_byte for row in found if row.memory_byte), default=None),
-            max((row.power_w for row in found if row.power_w), default=None),
+    """Return the chips of ``data/chips.csv`` by each of their folded names."""
+    rows = table.read(file_of(Chip, data), Chip)
+    of_chip: dict[str, list[Chip]] = {}
+    for row in rows:
+        of_chip.setdefault(row.chip, []).append(row)
+    devices = {}
+    for name, found in of_chip.items():
+        roof = datasheet_roof(found)
+        memory_byte = max((row.memory_byte for row in found if row.memory_byte), default=None)
+        power_w = max((row.power_w for row in found if row.power_w), default=None)
+        assert roof.byte_per_s is not None  # every row of the table has one
+        devices[name] = PredictedDevice(
+            name, found[0].chip_kind, roof.flop_per_s, roof.byte_per_s, memory_byte, power_w
         )
-        chips.update({name: chip for row in found for name in chip_names(row)})
-    return chips
+    return {name: devices[found[0].chip] for name, found in rows_by_name(rows).items()}
 
 
 def of_machine(folder: MachineFolder, environment: Environment) -> PredictedDevice | None:
     """Return a measured machine with its roofs in an environment; None without roofs."""
     rows = [row for row in folder.roof_measurements() if row.environment_id == environment.environment_id]
-    found = roofs.measured(rows)
-    if found.byte_per_s is None or not found.flop_per_s:
+    roof = machine_roof(rows)
+    if roof.byte_per_s is None or not roof.flop_per_s:
         return None
     kind = CHIP_KIND[environment.device]
-    return PredictedDevice(folder.name, kind, found.flop_per_s, found.byte_per_s, environment.memory_byte)
+    return PredictedDevice(folder.name, kind, roof.flop_per_s, roof.byte_per_s, environment.memory_byte)

@@ -8,7 +8,7 @@ import numpy as np
 from measure.cache import predictions as tables
 from measure.cache.predictions import TERMS, Coefficient, PredictionError, Setting, release
 from measure.domain.demands import ARITHMETIC, MEMORY
-from measure.predicting.demand import Demand, How, Numbers, PredictedDevice, Roof
+from measure.predicting.demand import Demand, How, LayerRoof, Numbers, PredictedDevice
 from measure.predicting.model import LatencyModel, add_neighbours
 from measure.predicting.study import ASIDE, POOLED, pool_of, pool_of_call
 from measure.predicting.timings import TimedCall, fit_rows
@@ -58,7 +58,7 @@ class Basis:
     name: str
     setting: Setting
     model: LatencyModel
-    roof: Roof
+    roof: LayerRoof
     factor: float
     timed_models: int
     ratios: tuple[float, float] | None

@@ -11,13 +11,14 @@ from numpy.typing import NDArray
 
 from measure.cache import table
 from measure.cache.folders import MachineFolder, Workloads, machine_names
-from measure.cache.hand_kept import PublishedTiming, folded
+from measure.cache.hand_kept import PublishedTiming
 from measure.cache.predictions import HERE, Setting
 from measure.cache.schema import file_of
 from measure.cache.workload_records import Operator, PublishedCount, PublishedKind, Workload
+from measure.domain.chips import fold_name
 from measure.domain.latency import timed_cells
 from measure.domain.words import BACKWARD, EAGER, INFERENCE, PRECISION_BYTE, PRECISIONS, STEP, stored_as
-from measure.predicting.demand import Demand, How, Numbers, Roof, by_kind, of_chips, of_machine
+from measure.predicting.demand import Demand, How, LayerRoof, Numbers, by_kind, of_chips, of_machine
 
 CHANNELS_LAST = "channels_last"
 
@@ -50,7 +51,7 @@ class TimedCall:
     batch: int
     latency_s: float
     demand: Demand
-    roof: Roof
+    roof: LayerRoof
     how: How
     chip_kind: str
 
@@ -89,7 +90,7 @@ def published(data: Path) -> Iterator[TimedCall]:
 
     for row in table.read(file_of(PublishedTiming, data), PublishedTiming):
         shape = row.model, row.input_size
-        chip = chips.get(folded(row.device))
+        chip = chips.get(fold_name(row.device))
         precision = row.autocast or row.precision
         roof = None if chip is None else chip.roof(precision)
         if chip is None or roof is None or precision not in PRECISIONS or shape not in counts:

@@ -14,7 +14,7 @@ from math import ceil, inf, log2
 from typing import NamedTuple
 
 from measure.domain import words
-from measure.domain.roofs import Rates
+from measure.domain.roofs import Roof
 from measure.domain.statistics import estimate_median
 from measure.domain.words import BURST, EIGHT_BITS, FP8, FULL_PRECISION, INT8, STREAM_ARRAYS, SUSTAINED, TF32, stored_as
 from measure.errors import in_short
@@ -306,7 +306,7 @@ def _fastest_s(work: Callable[[int], object], device: Device) -> float:
     return fastest_s
 
 
-def glance(device: Device, precisions: Sequence[str]) -> Rates:
+def glance(device: Device, precisions: Sequence[str]) -> Roof:
     """Estimate a roof within a second, from the fastest of some products and of torch's triads through memory.
 
     The chip is not warm, and its caches may hold part of the arrays, so the result is stored nowhere. Raises whatever a
@@ -320,4 +320,4 @@ def glance(device: Device, precisions: Sequence[str]) -> Rates:
     peaks = {each: _product_rate(device, "matmul", each, rows) for each in precisions}
     threads = torch.get_num_threads()
     triad = torch_kernels.prepare(stream, FULL_PRECISION, GLANCE_BYTE, device.torch_name, threads)
-    return Rates(peaks, GLANCE_BYTE / _fastest_s(triad, device), stream)
+    return Roof(peaks, GLANCE_BYTE / _fastest_s(triad, device), stream)

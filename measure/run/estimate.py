@@ -9,14 +9,15 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from math import inf, log
 
-from measure.cache.hand_kept import Chip, chip_names, folded
+from measure.cache.hand_kept import Chip
 from measure.cache.project import kept_by_hand
 from measure.cache.records import Sample
 from measure.cache.table import read
 from measure.cache.workload_records import Workload
-from measure.domain import roofs, variants
+from measure.domain import variants
+from measure.domain.chips import datasheet_roof, fold_name, rows_by_name
 from measure.domain.latency import Cell
-from measure.domain.roofs import Rates
+from measure.domain.roofs import Roof, machine_roof
 from measure.domain.words import EAGER, FULL_PRECISION, INFERENCE, PRECISION_BYTE, STEP, shape_name, stored_as
 from measure.profiling.profile import FEWEST_STEPS, PROFILED_S, plain_sampling
 from measure.run.cell_tasks import CellTask, RoundTask
@@ -57,7 +58,7 @@ class DurationEstimate:
     def __init__(self, request: Request, cache: RunCache) -> None:
         self._kind = cache.environment.device
         self._round = round_sampling(request.quick, request.budget_s)
-        self._flop_per_s, self._byte_per_s = _rates(cache)
+        self._roof = _assumed_roof(cache)
         self._counted: dict[tuple[str, str], list[Workload]] = defaultdict(list)
         for row in cache.workloads.models():
             if row.status == "ok" and row.autocast is None:
@@ -110,9 +111,9 @@ class DurationEstimate:
             flop += row.backward_flop or 2 * flop
             byte += row.backward_traffic_byte or 2 * byte
         wider = PRECISION_BYTE[stored_as(cell.precision)] / PRECISION_BYTE[row.precision]
-        flop_per_s = self._flop_per_s.get(cell.precision) or self._flop_per_s[FULL_PRECISION]
-        bound_s = max(flop / flop_per_s, wider * byte / self._byte_per_s)
-        return cell.batch / row.batch * bound_s / REACHED
+        roofline = self._roof.at(cell.precision) or self._roof.at(FULL_PRECISION)
+        assert roofline is not None  # at full precision there is always a guess
+        return float(cell.batch / row.batch * roofline.least_s(flop, wider * byte) / REACHED)
 
 
 def _timed(samples: Iterable[Sample]) -> dict[tuple[str, str], list[tuple[int, float]]]:
@@ -136,25 +137,21 @@ def _sampled_s(sampling: Sampling, call_s: float) -> float:
     return warm_up_s + min(max(sampling.least_s, SAMPLES * block_s), most_s)
 
 
-def datasheet(cache: RunCache) -> Rates | None:
+def datasheet(cache: RunCache) -> Roof | None:
     """Return the roof of a GPU by its datasheet; None for a processor: a machine may have a few of its cores."""
     if cache.environment.device == "cpu":
         return None
-    chips = read(kept_by_hand(Chip, cache.workloads.data), Chip)
-    sheet = [chip for chip in chips if folded(cache.environment.name) in chip_names(chip)]
-    peaks: dict[str, float] = {}
-    for chip in sheet:
-        peaks[chip.precision] = max(chip.peak_flop_per_s, peaks.get(chip.precision, 0.0))
-    return Rates(peaks, max(chip.bandwidth_byte_per_s for chip in sheet), None) if sheet else None
+    chips = rows_by_name(read(kept_by_hand(Chip, cache.workloads.data), Chip))
+    sheet = chips.get(fold_name(cache.environment.name))
+    return datasheet_roof(sheet) if sheet else None
 
 
-def _rates(cache: RunCache) -> tuple[dict[str, float], float]:
-    """Return the rates of arithmetic, by precision, and of memory: measured ones first, then those of a datasheet."""
+def _assumed_roof(cache: RunCache) -> Roof:
+    """Return the roof of a device: measured rates first, then those of its datasheet, then a guess."""
     kind = cache.environment.device
-    sheet = datasheet(cache) or Rates({}, UNKNOWN_BYTE_PER_S[kind], None)
-    found = roofs.measured(cache.rows(cache.folder.roof_measurements()))
-    flop_per_s = {FULL_PRECISION: UNKNOWN_FLOP_PER_S[kind], **sheet.flop_per_s, **found.flop_per_s}
-    return flop_per_s, found.byte_per_s or sheet.byte_per_s or UNKNOWN_BYTE_PER_S[kind]
+    sheet, found = datasheet(cache), machine_roof(cache.rows(cache.folder.roof_measurements()))
+    peaks = {FULL_PRECISION: UNKNOWN_FLOP_PER_S[kind], **(sheet.flop_per_s if sheet else {}), **found.flop_per_s}
+    return Roof(peaks, found.byte_per_s or (sheet.byte_per_s if sheet else UNKNOWN_BYTE_PER_S[kind]))
 
 
 _log = logging.getLogger(__name__)

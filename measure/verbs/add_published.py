@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from measure.cache import table
-from measure.cache.hand_kept import Chip, PublishedBandwidth, PublishedProduct, PublishedTiming, folded
+from measure.cache.hand_kept import Chip, PublishedBandwidth, PublishedProduct, PublishedTiming
 from measure.cache.schema import TABLES, file_of
 from measure.cache.table import in_turn
+from measure.domain.chips import fold_name
 from measure.errors import UserError
 from measure.verbs.flags import CommandLine, check_folder, check_writable, data_flag
 
@@ -92,10 +93,10 @@ def _spell_devices(path: Path, rows: Sequence[tuple[int, Any]], data: Path) -> l
     """Spell the devices as the chips' table does. Raises UserError for a device without a row there: it has no roof."""
     spelled = {}
     for chip in table.read(file_of(Chip, data), Chip):
-        spelled.update({folded(name): name.strip() for name in (*chip.alias.split(";"), chip.chip)})
+        spelled.update({fold_name(name): name.strip() for name in (*chip.alias.split(";"), chip.chip)})
     found = []
     for line, row in rows:
-        name = spelled.get(folded(row.device))
+        name = spelled.get(fold_name(row.device))
         if not name:
             raise UserError(
                 f"{path}, line {line}, column device: {row.device!r} is neither a chip of {file_of(Chip, data)} nor an "

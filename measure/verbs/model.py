@@ -16,11 +16,10 @@ from measure.cache.folders import Workloads
 from measure.cache.records import RoofMeasurement
 from measure.cache.workload_records import Layer, Workload
 from measure.counting.count import count_network, identity
-from measure.domain import roofs as rates
 from measure.domain.demands import demands, layer_demands, reached
 from measure.domain.latency import Cell, timed_cell
 from measure.domain.models import OWN, Model
-from measure.domain.roofs import Rates, measured
+from measure.domain.roofs import Roof, machine_roof
 from measure.domain.words import EAGER, FULL_PRECISION, INFERENCE, STREAM_ARRAYS
 from measure.machine import devices
 from measure.machine.device import Device
@@ -145,20 +144,20 @@ class GlanceTask(Task):
     def missing(cls, request: Request, cache: RunCache) -> list[Self]:
         return []  # no plan has it
 
-    def run(self, device: Device, _sampling: Sampling, _beat: Callable[[], None]) -> Rates:
+    def run(self, device: Device, _sampling: Sampling, _beat: Callable[[], None]) -> Roof:
         return roofs.glance(device, self.precisions)
 
-    def store(self, _cache: RunCache, _outcome: Rates | Failure) -> None:
+    def store(self, _cache: RunCache, _outcome: Roof | Failure) -> None:
         """Keep nothing."""
 
-    def summary(self, _result: Rates) -> str:
+    def summary(self, _result: Roof) -> str:
         return "done"
 
 
-def first_look(cache: RunCache, request: Request, worker: Worker) -> tuple[Rates | None, str]:
+def first_look(cache: RunCache, request: Request, worker: Worker) -> tuple[Roof | None, str]:
     """Return the best roof that a moment gives and its origin, or None and the reason."""
-    known = rates.measured(cache.rows(cache.folder.roof_measurements()))
-    if all(known.ridge(precision) for precision in request.precisions):
+    known = machine_roof(cache.rows(cache.folder.roof_measurements()))
+    if all(known.at(precision) for precision in request.precisions):
         return known, "as measured here before"
     if sheet := datasheet(cache):
         return sheet, "by the datasheet"
@@ -168,7 +167,7 @@ def first_look(cache: RunCache, request: Request, worker: Worker) -> tuple[Rates
 
 def tasks_to_do(cache: RunCache, request: Request) -> list[Task]:
     """Return the tasks missing from the cache: counts, a first roof, a round of each cell, a profile of the first."""
-    known = rates.measured(cache.rows(cache.folder.roof_measurements()))
+    known = machine_roof(cache.rows(cache.folder.roof_measurements()))
     first = {RoofTask(*each) for each in roofs.first_kernels(cache.environment.device, tuple(request.precisions))}
 
     def is_needed(task: Task) -> bool:
@@ -179,7 +178,7 @@ def tasks_to_do(cache: RunCache, request: Request) -> list[Task]:
     return [task for task in plan.tasks_to_do(request, cache) if is_needed(task)]
 
 
-def _is_unknown(task: RoofTask, known: Rates) -> bool:
+def _is_unknown(task: RoofTask, known: Roof) -> bool:
     """Return whether the roof that a kernel measures is still unknown."""
     return known.byte_per_s is None if task.roof_kernel in STREAM_ARRAYS else task.precision not in known.flop_per_s
 
@@ -363,7 +362,7 @@ def _timed(call: Call, device: Device) -> Timing:
 
 
 @cache
-def _rates(torch_name: str, precision: str) -> Rates:
+def _rates(torch_name: str, precision: str) -> Roof:
     """Measure a first roof at a precision, with the kernels that run here."""
     device = devices.find(torch_name)
     rows = []
@@ -383,7 +382,7 @@ def _rates(torch_name: str, precision: str) -> Rates:
             }
             work: dict[str, Any] = {"flop": flop, "byte": byte, "status": "ok", "reason": None, "round": number}
             rows.append(RoofMeasurement(**named, **work, **timing._asdict()))
-    return measured(rows)
+    return machine_roof(rows)
 
 
 @contextmanager

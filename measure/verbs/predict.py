@@ -11,11 +11,11 @@ from typing import Any
 
 from measure.cache import table
 from measure.cache.folders import Counts, MachineFolder, Workloads, machine_names
-from measure.cache.hand_kept import folded
 from measure.cache.predictions import Coefficient, PredictionError
 from measure.cache.schema import file_of
 from measure.cache.table import in_turn
 from measure.cache.workload_records import Workload
+from measure.domain.chips import fold_name
 from measure.domain.models import OWN, Model
 from measure.domain.values import latency, plain, si
 from measure.domain.words import EAGER, INFERENCE, PRECISIONS, STEP, shape_name, stored_as
@@ -211,7 +211,7 @@ def _devices(data: Path, names: Sequence[str] | None, precision: str) -> list[Pr
         machine = of_machine(folder, folder.newest_environment())
         if machine is not None:
             devices[name] = machine
-    globs = [chips[folded(name)].name if folded(name) in chips else name for name in names or ("*",)]
+    globs = [chips[fold_name(name)].name if fold_name(name) in chips else name for name in names or ("*",)]
     wanted = sorted(chosen("--chip", globs, devices))
     able = [devices[name] for name in wanted if devices[name].roof(precision) is not None]
     if not able:

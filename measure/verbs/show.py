@@ -16,7 +16,7 @@ from measure.cache.workload_records import Workload
 from measure.domain.advice import Advice, advise
 from measure.domain.demands import CellDemand, LayerDemand, Reached, bound, costliest, demands, layer_demands, reached
 from measure.domain.latency import Cell, TimedCell, timed_cells
-from measure.domain.roofs import Rates, measured
+from measure.domain.roofs import Roof, machine_roof
 from measure.domain.values import latency, percent, plain, si
 from measure.domain.words import EAGER, FLAGS, INFERENCE, shape_name, stored_as
 from measure.errors import UserError, chosen, unknown
@@ -150,7 +150,7 @@ class ModelAnswer:
     model: str
     input_shape: str
     environment: Environment
-    rates: Rates
+    rates: Roof
     demands: list[CellDemand]
     cells: list[Reached]
     layers: list[LayerDemand]
@@ -166,7 +166,7 @@ def answer(cache: RunCache, request: Request) -> ModelAnswer:
     """Read the answer about a request's one model from the cache. Raises UserError if it could not be counted."""
     (model,) = request.models
     shape, first = shape_name(model.input_shape), first_cell(request)
-    rates = measured(cache.rows(cache.folder.roof_measurements()))
+    rates = machine_roof(cache.rows(cache.folder.roof_measurements()))
     asked = demands(_counted(cache, request, shape), rates, request.precisions)
     cells = [cell for cell in timed_cells(cache.folder, cache.environment) if cell.model == model.name]
     profile = _profile(cache, first)
@@ -220,23 +220,23 @@ def heading(found: ModelAnswer, table: Table) -> list[str]:
     ]
 
 
-def bound_lines(found: ModelAnswer, rates: Rates | None, source: str) -> list[str]:
+def bound_lines(found: ModelAnswer, roof: Roof | None, source: str) -> list[str]:
     """Print the least time of a call under a roof that is known before anything is timed.
 
     ``source`` names the origin of the roof, or the reason why there is none.
     """
-    if rates is None:
+    if roof is None:
         return [f"No first look at the roof: {source}."]
     said = []
     for demand in found.demands:
-        peak = rates.flop_per_s.get(demand.precision)
-        if peak is None or rates.byte_per_s is None:
+        roofline = roof.at(demand.precision)
+        if roofline is None:
             continue
-        least_s = max(demand.flop / peak, demand.byte / rates.byte_per_s)
-        roof = f"{si(peak, 'FLOP/s')} and {si(rates.byte_per_s, 'B/s')} {source}"
+        least_s = roofline.least_s(demand.flop, demand.byte)
+        rates = f"{si(roofline.peak_flop_per_s, 'FLOP/s')} and {si(roofline.bandwidth_byte_per_s, 'B/s')}"
         said.append(
             f"Batch {demand.batch} at {demand.precision}: {latency(least_s)} or more, bound by "
-            f"{bound(rates, demand.precision, demand.flop, demand.byte)} ({roof})."
+            f"{bound(roof, demand.precision, demand.flop, demand.byte)} ({rates} {source})."
         )
     return said
 
@@ -319,7 +319,7 @@ def layer_lines(layers: Iterable[LayerDemand], table: Table) -> list[str]:
     return table([head, *rows], ANSWER_NUMBERS)
 
 
-def roof_line(rates: Rates, precisions: Iterable[str]) -> str:
+def roof_line(rates: Roof, precisions: Iterable[str]) -> str:
     """Name the roofs behind the shares."""
     known = [each for each in dict.fromkeys(precisions) if each in rates.flop_per_s]
     if not known or rates.byte_per_s is None:

@@ -7,6 +7,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import pandas as pd
 
+from measure.domain.roofs import Roofline
 from measure.domain.words import stored_as
 from report import failures
 from report.analysis.product_lines import FEWEST, LINES, Series, members
@@ -15,7 +16,7 @@ from report.load import chips as chip_table
 from report.load import options
 from report.load.chips import KINDS
 from report.load.paper import BASE_PRECISION, Machine, Paper
-from report.load.roofs import MemoryLevel, Roof
+from report.load.roofs import MemoryLevel
 from report.text.frame_rows import matching
 from report.text.prose import Gap, Prose, command, escape, listing
 
@@ -230,7 +231,7 @@ def machines(paper: Paper) -> tuple[Machine, ...]:
     return at_least_one(paper.machines, missing("No machine has been measured yet", does="measures this one"))
 
 
-def roof(machine: Machine, precision: str = BASE_PRECISION) -> Roof:
+def roof(machine: Machine, precision: str = BASE_PRECISION) -> Roofline:
     """Return a machine's measured roof."""
     found = machine.roof(precision)
     if found is None:

@@ -8,11 +8,11 @@ from math import ceil
 
 import pandas as pd
 
+from measure.domain.roofs import Roofline
 from report.analysis import available
 from report.analysis.product_lines import DATA_CENTER_GPUS
 from report.load.chips import KINDS, on_chip
 from report.load.paper import BASE_PRECISION, Paper
-from report.load.roofs import Roof
 from report.text.frame_rows import each, highest, lowest, matching
 from report.text.prose import listing
 
@@ -27,7 +27,7 @@ class NamedRoof:
     name: str
     chip_kind: str
     precision: str
-    roof: Roof
+    roof: Roofline
     measured: bool
 
     def bound(self, intensity_flop_per_byte: float) -> str:
@@ -50,7 +50,7 @@ def examples(chips: pd.DataFrame) -> list[NamedRoof]:
         of_kind = matching(rows, chip_kind=kind)
         newest = of_kind[of_kind.chip.isin(of_kind[of_kind.year == of_kind.year.max()].chip.head(1))]
         for row in each(newest.drop_duplicates("precision").sort_values("peak_flop_per_s")):
-            roof = Roof(row.peak_flop_per_s, row.bandwidth_byte_per_s)
+            roof = Roofline(row.peak_flop_per_s, row.bandwidth_byte_per_s)
             named_roofs.append(NamedRoof(row.chip, kind, row.precision, roof, measured=False))
     return named_roofs
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from measure.cache.hand_kept import FlopPerCycle
 from measure.cache.records import Environment
+from measure.domain.chips import fastest_units
 from report.load import chips
 from report.load.paper import Machine, Paper
 from report.text.frame_rows import each
@@ -39,8 +40,7 @@ def roof(paper: Paper, machine: Machine, precision: str) -> DatasheetRoof | None
 
 def _printed(paper: Paper, machine: Machine) -> tuple[DatasheetRoof, ...]:
     """Return the fastest unit at each precision of the chip that answers to the machine's name."""
-    rows = chips.datasheet(paper.chips, machine.environment.name)
-    fastest = rows.sort_values("peak_flop_per_s", ascending=False).drop_duplicates("precision").sort_index()
+    fastest = fastest_units(each(chips.datasheet(paper.chips, machine.environment.name)))
     return tuple(
         DatasheetRoof(
             chip=row.chip, precision=row.precision, peak_flop_per_s=row.peak_flop_per_s,
@@ -48,7 +48,7 @@ def _printed(paper: Paper, machine: Machine) -> tuple[DatasheetRoof, ...]:
             derivation=f"{row.chip}: {row.derivation or f'as printed, {row.unit} units'}",
             confirmed=row.verified == "yes", source=row.source,
         )
-        for row in each(fastest)
+        for row in fastest.values()
     )  # fmt: skip
 
 

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from measure.domain.roofs import Roofline
 from measure.domain.words import INFERENCE
 from report.analysis.elsewhere import CONDITIONS
 from report.load.elsewhere import RATES, under_roof
 from report.load.paper import BASE_PRECISION, Paper
-from report.load.roofs import Roof
 from report.text.frame_rows import each, matching
 from report.text.prose import number
 
@@ -37,7 +37,7 @@ class StandIn:
     device: str
     source: str
     input_copied: bool
-    roof: Roof
+    roof: Roofline
     cells: pd.DataFrame
 
     @property
@@ -80,7 +80,7 @@ def of(paper: Paper) -> StandIn | None:
         device=first.device,
         source=first.source,
         input_copied=first.input_copied == COPIED,
-        roof=Roof(first.peak_flop_per_s, first.bandwidth_byte_per_s),
+        roof=Roofline(first.peak_flop_per_s, first.bandwidth_byte_per_s),
         cells=best.drop_duplicates(["model", "batch"]).reset_index(drop=True),
     )
 

@@ -7,26 +7,26 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
+from measure.domain.roofs import Roofline
 from report.charts import theme
 from report.charts.axes import LogAxis
 from report.charts.labels import Box, along
-from report.load.roofs import Roof
 
 SOLID, DASHED = [1, 0], [5, 3]
 
 
-def corners(roof: Roof, x: LogAxis) -> list[dict[str, float]]:
+def corners(roof: Roofline, x: LogAxis) -> list[dict[str, float]]:
     """Return the points between which a roof is straight: where the axis begins, at its ridge, where the axis ends."""
     inner = [roof.ridge_flop_per_byte] if x.low < roof.ridge_flop_per_byte < x.high else []
     return [{"intensity": value, "rate": roof.attainable(value)} for value in (x.low, *inner, x.high)]
 
 
-def outline(roofs: list[tuple[dict[str, Any], Roof]], x: LogAxis) -> pd.DataFrame:
+def outline(roofs: list[tuple[dict[str, Any], Roofline]], x: LogAxis) -> pd.DataFrame:
     """Return a row for each corner of a roof, with the columns that describe the roof."""
     return pd.DataFrame([{**about, **corner} for about, roof in roofs for corner in corners(roof, x)])
 
 
-def room(roofs: Iterable[Roof], x: LogAxis, y: LogAxis) -> Iterator[Box]:
+def room(roofs: Iterable[Roofline], x: LogAxis, y: LogAxis) -> Iterator[Box]:
     """Yield the boxes in which roofs are drawn, which no name may cover; of a roof without a slope its flat part."""
     for roof in roofs:
         flat = y.pixel(roof.peak_flop_per_s)

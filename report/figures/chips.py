@@ -8,6 +8,7 @@ import altair as alt
 import pandas as pd
 
 from measure.cache.hand_kept import CHIP_PRECISIONS, CHIP_UNITS
+from measure.domain.roofs import Roofline
 from report.analysis import available
 from report.analysis.long_lists import evenly
 from report.charts import axes, roofline, theme
@@ -16,7 +17,6 @@ from report.figures.chip_marks import PEAK_TITLE, described, diagonals, found, m
 from report.figures.marks import TOP, axis_before_names, drop_down, opacity_where, panel, widest, zoom
 from report.load import chips
 from report.load.paper import Paper
-from report.load.roofs import Roof
 from report.text.frame_rows import each, extremes, highest
 from report.text.prose import intensity, rate_unit, si
 
@@ -104,7 +104,7 @@ def _roofs(points: pd.DataFrame, x: LogAxis, y: LogAxis, search: alt.Parameter, 
     """Return the panel of a kind, the fastest chip first: a roof and a mark at its ridge point for each."""
     pointed = alt.selection_point(fields=["chip"], name=f"pointed_{kind}", on="pointerover", clear="pointerout")
     opacity = opacity_where(pointed & named_like(search), otherwise=0.12)
-    limits = [({"chip": row.chip, "confirmed": row.confirmed}, Roof(row.peak, row.flow)) for row in each(points)]
+    limits = [({"chip": row.chip, "confirmed": row.confirmed}, Roofline(row.peak, row.flow)) for row in each(points)]
     end = x.pixel(x.last)
     lines = alt.Chart(roofline.outline(limits, replace(x, high=x.last))).mark_line(
         strokeWidth=1.2, color=theme.KIND_STYLES[kind][0], clip=True

@@ -5,6 +5,7 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
+from measure.domain.roofs import Roofline
 from measure.domain.values import SPACE
 from report.analysis import available, elsewhere
 from report.charts import axes, roofline, theme
@@ -13,7 +14,6 @@ from report.charts.labels import Box
 from report.figures.marks import panel, rounded, tips
 from report.figures.thinning import ends, one_a_place
 from report.load.paper import Paper
-from report.load.roofs import Roof
 from report.text.frame_rows import each, highest
 from report.text.prose import intensity, listing, number, percent, si
 
@@ -44,7 +44,7 @@ def on_roofs(paper: Paper) -> alt.ConcatChart:
 
 def of_device(points: pd.DataFrame, title: str) -> Any:
     """Return the models of one device at one precision, under the roof that all of them have."""
-    roof = Roof(points.peak_flop_per_s.iloc[0], points.bandwidth_byte_per_s.iloc[0])
+    roof = Roofline(points.peak_flop_per_s.iloc[0], points.bandwidth_byte_per_s.iloc[0])
     x = LogAxis.around([*points.intensity, roof.ridge_flop_per_byte], theme.WIDTH / COLUMNS - 60,
                        "operational intensity by footprint", "FLOP/B")  # fmt: skip
     y = LogAxis.around([*points.flop_per_s, roof.peak_flop_per_s], HEIGHT, "achieved", "FLOP/s", vertical=True,

@@ -6,6 +6,7 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
+from measure.domain.roofs import Roofline
 from report.analysis import available, counted_kernels, operator_shares
 from report.analysis.long_lists import evenly, left_out
 from report.analysis.operator_groups import OTHER
@@ -18,7 +19,6 @@ from report.figures.marks import color_of, controlled, family_styles, opacity_wh
 from report.figures.stand_in import OPEN_SQUARES
 from report.figures.thinning import counts, covered, named, thinned
 from report.load.paper import BASE_PRECISION, Machine, Paper
-from report.load.roofs import Roof
 from report.text.frame_rows import each, highest
 from report.text.prose import intensity, listing, number, percent, si
 
@@ -36,15 +36,15 @@ BYTES = {"ideal": theme.GREEN, "counted": theme.VERMILION, "unfused": theme.BLUE
 """The ways to say how many bytes a cell moves, and their colours."""
 
 
-def _roofs(machine: Machine) -> list[tuple[dict[str, Any], Roof]]:
+def _roofs(machine: Machine) -> list[tuple[dict[str, Any], Roofline]]:
     """Return the measured roofs of a machine: over memory, and over every faster level of it."""
     roof = available.roof(machine)
     faster = [(level.name, level.bandwidth_byte_per_s) for level in machine.levels[:-1]]
     over = [("memory", roof.bandwidth_byte_per_s), *faster]
-    return [({"roof": name}, Roof(roof.peak_flop_per_s, bandwidth)) for name, bandwidth in over]
+    return [({"roof": name}, Roofline(roof.peak_flop_per_s, bandwidth)) for name, bandwidth in over]
 
 
-def _axes(points: pd.DataFrame, roofs: list[tuple[dict[str, Any], Roof]], height: float) -> tuple[LogAxis, LogAxis]:
+def _axes(points: pd.DataFrame, roofs: list[tuple[dict[str, Any], Roofline]], height: float) -> tuple[LogAxis, LogAxis]:
     """Return axes that hold a device's points, its ridge points and its peak."""
     intensities = [*points.intensity, *(roof.ridge_flop_per_byte for _, roof in roofs)]
     title = "operational intensity (FLOP per unfused byte)"

@@ -6,13 +6,13 @@ import altair as alt
 import pandas as pd
 
 from measure.domain.models import DECODE, ENCODE, PREFILL
+from measure.domain.roofs import Roofline
 from measure.domain.values import significant
 from report.analysis import available, language
 from report.charts import axes, roofline, theme
 from report.charts.axes import LogAxis
 from report.figures.marks import color_of, panel, rounded, styles, tips, zoom
 from report.load.paper import Machine, Paper
-from report.load.roofs import Roof
 from report.text.frame_rows import highest
 from report.text.prose import intensity, number, percent, si
 
@@ -52,7 +52,7 @@ def phases(paper: Paper) -> alt.ConcatChart:
     return theme.finish(chart, "language", description)
 
 
-def _panel(machine: Machine, precision: str, rows: pd.DataFrame, roof: Roof) -> Any:
+def _panel(machine: Machine, precision: str, rows: pd.DataFrame, roof: Roofline) -> Any:
     points = pd.DataFrame(
         {
             "model": rows.model,

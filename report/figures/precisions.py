@@ -5,6 +5,7 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
+from measure.domain.roofs import Roofline
 from report.analysis import available
 from report.charts import axes, roofline, theme
 from report.charts.axes import LogAxis
@@ -12,7 +13,6 @@ from report.figures.chip_marks import RATES, described
 from report.figures.marks import axis_before_names, drop_down, opacity_where, panel, styles, tips, widest, zoom
 from report.load.chips import KINDS
 from report.load.paper import Paper
-from report.load.roofs import Roof
 from report.text.frame_rows import each
 from report.text.prose import intensity, listing, rate_unit, si
 
@@ -90,7 +90,7 @@ class _Drawn:
         self.ends = points.assign(end=self.x.value(self.end))
         limits = [
             ({"chip": row.chip, "kind": row.kind, "level": row.rates, "confirmed": row.confirmed},
-             Roof(row.peak, row.flow))
+             Roofline(row.peak, row.flow))
             for row in each(points)
         ]  # fmt: skip
         self.outline = roofline.outline(limits, LogAxis(low, self.x.value(self.end), self.end, ""))

@@ -6,6 +6,7 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
+from measure.domain.roofs import Roofline
 from measure.domain.values import significant
 from report.analysis.available import DataMissingError, or_missing
 from report.charts import axes, roofline, theme
@@ -13,7 +14,6 @@ from report.charts.axes import LogAxis
 from report.charts.labels import along
 from report.figures.marks import panel, styles, tips
 from report.load.paper import BASE_PRECISION, Paper
-from report.load.roofs import Roof
 from report.published import steps
 from report.published.verdict import AGREES, DIFFERS, comparisons
 from report.text.prose import intensity, number, percent, si
@@ -77,7 +77,7 @@ def steps_on_roofs(paper: Paper) -> alt.LayerChart:
     return theme.finish(panel(x, y, lines, names, dots), "published-steps", description)
 
 
-def _covered(roofs: dict[str, Roof], x: LogAxis, y: LogAxis) -> tuple[axes.Box, ...]:
+def _covered(roofs: dict[str, Roofline], x: LogAxis, y: LogAxis) -> tuple[axes.Box, ...]:
     """Return what names must not cover: the roofs."""
     boxes = []
     for roof in roofs.values():

@@ -7,6 +7,7 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
+from measure.domain.roofs import Roofline
 from report.analysis import available, datasheet, elsewhere, stand_in
 from report.analysis.available import Missing
 from report.analysis.long_lists import evenly, left_out
@@ -22,11 +23,10 @@ from report.figures.stand_in import OPEN_SQUARES, title, told
 from report.figures.thinning import counts, covered, named, thinned
 from report.load.chips import KINDS
 from report.load.paper import BASE_PRECISION, Machine, Paper
-from report.load.roofs import Roof
 from report.text.frame_rows import highest
 from report.text.prose import intensity, listing, number, percent, si
 
-Limits = list[tuple[dict[str, Any], Roof]]
+Limits = list[tuple[dict[str, Any], Roofline]]
 """Roofs, each with the columns that describe it: ``roof``, its name, and ``printed``, whether it is a datasheet's."""
 
 HEIGHT, COLUMNS = 250, 2
@@ -229,7 +229,7 @@ def _limits(paper: Paper, machine: Machine) -> Limits:
     printed = datasheet.roof(paper, machine, BASE_PRECISION)
     if printed:
         bandwidth = inf if printed.bandwidth_byte_per_s is None else printed.bandwidth_byte_per_s
-        limits.append(({"roof": "datasheet", "printed": True}, Roof(printed.peak_flop_per_s, bandwidth)))
+        limits.append(({"roof": "datasheet", "printed": True}, Roofline(printed.peak_flop_per_s, bandwidth)))
     return limits
 
 

@@ -7,10 +7,11 @@ import numpy as np
 import pandas as pd
 
 from measure.cache.records import CELL
+from measure.domain.roofs import Roofline
 from measure.domain.statistics import estimate_rounds
 from measure.domain.words import DRIFTING, EAGER, INFERENCE, TARGET, WIDE, stored_as
 from report.load import operator_bounds
-from report.load.roofs import TIMES, Roof
+from report.load.roofs import TIMES
 from report.text.frame_rows import each, matching
 
 CELL_COLUMNS = list(CELL)
@@ -116,12 +117,12 @@ def with_workload(cells: pd.DataFrame, counted: pd.DataFrame) -> pd.DataFrame:
     return stored.merge(asked, on=["model", "batch", "stored"], how="left").drop(columns="stored")
 
 
-def above(cells: pd.DataFrame, roofs: Mapping[str, Roof | None]) -> Roof:
+def above(cells: pd.DataFrame, roofs: Mapping[str, Roofline | None]) -> Roofline:
     """Return the roof above each cell as one of columns, by the cells' precisions; NaN where none was measured."""
     measured = {precision: roof for precision, roof in roofs.items() if roof}
     peaks = {precision: roof.peak_flop_per_s for precision, roof in measured.items()}
     bandwidths = {precision: roof.bandwidth_byte_per_s for precision, roof in measured.items()}
-    return Roof(cells.precision.map(peaks).astype(float), cells.precision.map(bandwidths).astype(float))
+    return Roofline(cells.precision.map(peaks).astype(float), cells.precision.map(bandwidths).astype(float))
 
 
 def _over_eager(runs: pd.DataFrame, samples: pd.DataFrame) -> pd.DataFrame:
@@ -146,7 +147,7 @@ def derive(
     samples: pd.DataFrame,
     counted: pd.DataFrame,
     operators: pd.DataFrame,
-    roof_of: Callable[[str], Roof | None],
+    roof_of: Callable[[str], Roofline | None],
 ) -> pd.DataFrame:
     """One row is a cell of inference: its latency with interval and tail, its energy, what follows from its workload.
 

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from measure.cache.hand_kept import CHIP_KINDS, Chip, chip_names, folded
+from measure.cache.hand_kept import CHIP_KINDS, Chip
+from measure.domain.chips import chip_names, fold_name
 from measure.errors import UserError
 from report.load import hand_tables
 from report.text.frame_rows import each
@@ -88,7 +89,7 @@ def comparable(chips: pd.DataFrame, kind: str) -> tuple[pd.DataFrame, str | None
 
 def datasheet(chips: pd.DataFrame, name: str) -> pd.DataFrame:
     """Return the rows of the chip that a driver reports under this name: equal to ``chip`` or to one of ``alias``."""
-    wanted = folded(name)
+    wanted = fold_name(name)
     # An empty list would choose columns rather than rows.
     return chips[pd.Series([wanted in chip_names(row) for row in each(chips)], chips.index, dtype=bool)]
 

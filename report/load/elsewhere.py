@@ -9,12 +9,13 @@ import numpy as np
 import pandas as pd
 
 from measure.cache import table
-from measure.cache.hand_kept import PublishedBandwidth, PublishedProduct, PublishedTiming, chip_names, folded
+from measure.cache.hand_kept import PublishedBandwidth, PublishedProduct, PublishedTiming
 from measure.cache.schema import TABLES, file_of
 from measure.cache.workload_records import PublishedCount, PublishedKind
+from measure.domain.chips import datasheet_roof, fold_name, rows_by_name
+from measure.domain.roofs import Roofline
 from measure.domain.words import STEP
 from report.load import hand_tables
-from report.load.roofs import Roof
 from report.text.frame_rows import each
 
 FP32_BYTE = 4
@@ -48,17 +49,17 @@ def read(data: Path, chips: pd.DataFrame, keys: frozenset[str]) -> Elsewhere:
 
     Raises UserError where a cell is wrong, or a source is not in the bibliography.
     """
-    chip_of = {name: row.chip for row in each(chips.drop_duplicates("chip")) for name in chip_names(row)}
+    chip_of = {name: rows[0].chip for name, rows in rows_by_name(each(chips)).items()}
     frames = []
     for record in (PublishedTiming, PublishedBandwidth, PublishedProduct):
         rows = _frame(hand_tables.read(file_of(record, data), record, keys), record)
-        frames.append(rows.assign(device=rows.device.map(lambda name: chip_of.get(folded(name), name))))
+        frames.append(rows.assign(device=rows.device.map(lambda name: chip_of.get(fold_name(name), name))))
     timings, bandwidths, products = frames
     counts, kinds = (
         pd.DataFrame(map(vars, table.read(file_of(record, data), record)), columns=[*TABLES[record].columns])
         for record in (PublishedCount, PublishedKind)
     )
-    held = held_against(timings, counts, roofs(chips))
+    held = held_against(timings, counts, datasheet_rooflines(chips))
     return Elsewhere(held, counts[counts.status != "ok"], kinds, bandwidths, products)
 
 
@@ -70,20 +71,24 @@ def _frame(rows: list[tuple[int, Any]], record: type) -> pd.DataFrame:
     return found.astype(dict.fromkeys(texts, object)).fillna(dict.fromkeys(texts, ""))
 
 
-def roofs(chips: pd.DataFrame) -> Mapping[tuple[str, str], Roof]:
+def datasheet_rooflines(chips: pd.DataFrame) -> Mapping[tuple[str, str], Roofline]:
     """Return each chip's highest dense roof for a precision of ``RATES``, by chip and precision.
 
     The highest is a bound whatever a library chose: tensor units or vector units, TF32 or not.
     """
     found = {}
-    for precision, rates in RATES.items():
-        rows = chips[chips.precision.isin(rates)].sort_values("peak_flop_per_s")
-        for row in each(rows.drop_duplicates("chip", keep="last")):
-            found[row.chip, precision] = Roof(row.peak_flop_per_s, row.bandwidth_byte_per_s)
+    for chip, rows in chips.groupby("chip"):
+        roof = datasheet_roof(each(rows))
+        for precision, rates in RATES.items():
+            peaks = [roof.flop_per_s[rate] for rate in rates if rate in roof.flop_per_s]
+            if peaks:
+                found[str(chip), precision] = Roofline(max(peaks), roof.byte_per_s)
     return found
 
 
-def held_against(timings: pd.DataFrame, counts: pd.DataFrame, roof_of: Mapping[tuple[str, str], Roof]) -> pd.DataFrame:
+def held_against(
+    timings: pd.DataFrame, counts: pd.DataFrame, roof_of: Mapping[tuple[str, str], Roofline]
+) -> pd.DataFrame:
     """Return the timings with what their models ask for and the roofs above them: see ``Elsewhere``."""
     wanted = counts.drop(columns=["status", "reason"])
     rows = timings.merge(wanted, on=["model", "input_size"], how="left")
@@ -108,7 +113,7 @@ def held_against(timings: pd.DataFrame, counts: pd.DataFrame, roof_of: Mapping[t
 
 def under_roof(rows: pd.DataFrame, intensity: pd.Series) -> pd.DataFrame:
     """Return rows of ``flop`` and ``latency_s`` with the rate, the intensity (FLOP/B), and their shares of the roof."""
-    rate, roof = rows.flop / rows.latency_s, Roof(rows.peak_flop_per_s, rows.bandwidth_byte_per_s)
+    rate, roof = rows.flop / rows.latency_s, Roofline(rows.peak_flop_per_s, rows.bandwidth_byte_per_s)
     return rows.assign(
         flop_per_s=rate,
         intensity=intensity,

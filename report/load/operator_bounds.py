@@ -11,12 +11,12 @@ from collections.abc import Mapping
 
 import pandas as pd
 
+from measure.domain.roofs import Roofline
 from measure.domain.words import stored_as
-from report.load.roofs import Roof
 from report.text.frame_rows import each, matching
 
 
-def timed(operators: pd.DataFrame, precision: str, roof: Roof) -> pd.DataFrame:
+def timed(operators: pd.DataFrame, precision: str, roof: Roofline) -> pd.DataFrame:
     """Return the rows of ``Operator`` that a precision stores, with ``bound_s``, the least time of all calls of a row.
 
     ``memory_bound`` says whether it is the time of the bytes.
@@ -28,13 +28,15 @@ def timed(operators: pd.DataFrame, precision: str, roof: Roof) -> pd.DataFrame:
     )
 
 
-def summed(operators: pd.DataFrame, precision: str, roof: Roof) -> pd.DataFrame:
+def summed(operators: pd.DataFrame, precision: str, roof: Roofline) -> pd.DataFrame:
     """One row is a stage of a model at a batch size: the least time of its operators, ``bound_s``."""
     rows = timed(operators, precision, roof)
     return rows.groupby(["model", "batch", "stage"])[["bound_s"]].sum().reset_index()
 
 
-def of_cells(cells: pd.DataFrame, operators: pd.DataFrame, stage: str, roofs: Mapping[str, Roof | None]) -> pd.Series:
+def of_cells(
+    cells: pd.DataFrame, operators: pd.DataFrame, stage: str, roofs: Mapping[str, Roofline | None]
+) -> pd.Series:
     """Return the least time of each cell's operators in a stage under the roof at its precision, NaN where unknown."""
     rows = matching(operators, stage=stage)
     bounds = {

@@ -15,8 +15,7 @@ from measure.cache.folders import MachineFolder, Workloads, machine_names
 from measure.cache.hand_kept import FlopPerCycle
 from measure.cache.schema import file_of
 from measure.cache.table import read
-from measure.domain import roofs as rates
-from measure.domain.roofs import CacheLevel, caches_of
+from measure.domain.roofs import CacheLevel, Roofline, drop_loaded, machine_roof, parse_caches
 from measure.domain.words import EAGER, same_shape
 from measure.verbs.terminal import without_garbage_search
 from report.load import bibliography, cells, chips, counting_programs, elsewhere, hand_tables, options, steps, workloads
@@ -24,7 +23,7 @@ from report.load import predictions as predictions_table
 from report.load.elsewhere import Elsewhere
 from report.load.hand_tables import Published
 from report.load.predictions import Predictions, Sources
-from report.load.roofs import Clock, MemoryLevel, Roof, measured_clock, measured_roofs, memory_levels, rated, roof_at
+from report.load.roofs import Clock, MemoryLevel, measured_clock, measured_roofs, memory_levels, rated, roof_at
 from report.text.frame_rows import matching
 
 BASE_PRECISION = "fp32"
@@ -72,7 +71,7 @@ class Machine:
     def chip_kind(self) -> str:
         return DEVICE_KINDS[self.environment.device]
 
-    def roof(self, precision: str) -> Roof | None:
+    def roof(self, precision: str) -> Roofline | None:
         """Return the measured roof at a precision; None where it was not measured."""
         return roof_at(self.roofs, precision)
 
@@ -227,8 +226,8 @@ def load_machine(tried: Tried, shapes: Mapping[str, str], counted: pd.DataFrame,
     tried_runs, tried_profiles = list(filter(shown, tried.runs)), list(filter(shown, tried.profiles))
     counter_profiles = list(filter(shown, tried.hardware_counter_profiles))
     roof_rows = _in(environment, folder.roof_measurements())
-    roof_measurements = rated(frame(rates.believed(roof_rows), records.RoofMeasurement))
-    roofs, caches = measured_roofs(roof_measurements), caches_of(environment.caches)
+    roof_measurements = rated(frame(drop_loaded(roof_rows), records.RoofMeasurement))
+    roofs, caches = measured_roofs(roof_measurements), parse_caches(environment.caches)
     runs, samples = frame(tried_runs, records.Run), frame(folder.samples(tried_runs), records.Sample)
     inference = cells.derive(runs, samples, counted, operators, partial(roof_at, roofs))
     return Machine(
@@ -239,7 +238,7 @@ def load_machine(tried: Tried, shapes: Mapping[str, str], counted: pd.DataFrame,
         caches=caches,
         levels=tuple(memory_levels(roof_measurements, caches)),
         clock=measured_clock(roof_measurements),
-        roof_load=rates.measured(roof_rows).load,
+        roof_load=machine_roof(roof_rows).load,
         cells=inference[inference.variant == EAGER],
         variants=inference[inference.variant != EAGER],
         steps=steps.derive(runs, samples, counted, operators, partial(roof_at, roofs)),

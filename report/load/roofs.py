@@ -5,10 +5,9 @@ from dataclasses import dataclass
 from math import isnan, nan
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
-from measure.domain.roofs import CacheLevel, Level, levels
+from measure.domain.roofs import CacheLevel, Level, Roofline, find_levels
 from measure.domain.statistics import Estimate, estimate_rounds, quotient
 from measure.domain.words import BURST, EIGHT_BITS, STREAM_ARRAYS, SUSTAINED
 from report.text.frame_rows import matching
@@ -24,26 +23,6 @@ TIMES = ["latency_s", "latency_low_s", "latency_high_s"]
 
 STEP = 2**0.5
 """From one working set of a sweep to the next."""
-
-
-@dataclass(frozen=True)
-class Roof:
-    """A peak (FLOP/s) and a bandwidth (B/s): two numbers, or two columns where the rows have roofs of their own."""
-
-    peak_flop_per_s: Any
-    bandwidth_byte_per_s: Any
-
-    @property
-    def ridge_flop_per_byte(self) -> Any:
-        return self.peak_flop_per_s / self.bandwidth_byte_per_s
-
-    def attainable(self, intensity_flop_per_byte: Any) -> Any:
-        """Return the rate (FLOP/s) that no kernel of this intensity exceeds (Williams et al. 2009)."""
-        return np.minimum(self.peak_flop_per_s, self.bandwidth_byte_per_s * intensity_flop_per_byte)
-
-    def least_s(self, flop: Any, byte: Any) -> Any:
-        """Return the time (s) that so many FLOP and bytes take at least, whatever overlaps."""
-        return np.maximum(flop / self.peak_flop_per_s, byte / self.bandwidth_byte_per_s)
 
 
 @dataclass(frozen=True)
@@ -149,7 +128,7 @@ def fastest_arithmetic(rows: pd.DataFrame) -> list[tuple[str, pd.Series]]:
 def sweep(rows: pd.DataFrame) -> list[Level]:
     """Return the levels of memory that reading shows, fastest first: reading is the same whatever store a chip has."""
     reads = sustained(rows, ["stream_read"])
-    return levels(dict(zip(reads["size"].astype(int), reads.byte_per_s, strict=True)))
+    return find_levels(dict(zip(reads["size"].astype(int), reads.byte_per_s, strict=True)))
 
 
 def from_memory(rows: pd.DataFrame) -> pd.DataFrame:
@@ -200,10 +179,10 @@ def measured_roofs(rows: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def roof_at(roofs: pd.DataFrame, precision: str) -> Roof | None:
+def roof_at(roofs: pd.DataFrame, precision: str) -> Roofline | None:
     """Return the roof at a precision of ``measured_roofs``; None where it was not measured."""
     rows = matching(roofs, precision=precision)
-    return None if rows.empty else Roof(rows.iloc[0].peak_flop_per_s, rows.iloc[0].bandwidth_byte_per_s)
+    return None if rows.empty else Roofline(rows.iloc[0].peak_flop_per_s, rows.iloc[0].bandwidth_byte_per_s)
 
 
 def _roof(name: str, unit: str, rows: pd.DataFrame) -> dict[str, Any]:

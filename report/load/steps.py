@@ -11,10 +11,11 @@ from functools import reduce
 import pandas as pd
 
 from measure.cache.records import CELL
+from measure.domain.roofs import Roofline
 from measure.domain.words import BACKWARD, EAGER, FORWARD, STAGES, STEP, UPDATE
 from report.load import operator_bounds
 from report.load.cells import above, estimated, joined, latencies, with_workload
-from report.load.roofs import TIMES, Roof
+from report.load.roofs import TIMES
 from report.text.frame_rows import matching
 
 KEY = [column for column in CELL if column != "phase"]
@@ -28,7 +29,7 @@ def derive(
     samples: pd.DataFrame,
     counted: pd.DataFrame,
     operators: pd.DataFrame,
-    roof_of: Callable[[str], Roof | None],
+    roof_of: Callable[[str], Roofline | None],
 ) -> pd.DataFrame:
     """One row is a cell of training, eager, with SGD and momentum: its times, and what follows from its workload.
 

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from measure.domain.roofs import Roofline
 from report.load.chips import datasheet, fastest
 from report.load.counting_programs import name
 from report.load.paper import BASE_PRECISION, Paper
-from report.load.roofs import Roof
 from report.published import counts
 from report.published.agreement import latency
 from report.published.verdict import (
@@ -63,13 +63,13 @@ def steps(paper: Paper) -> list[Step]:
     return [Step(row) for row in each(paper.training_steps)]
 
 
-def chip_roof(paper: Paper, chip: str, precision: str = BASE_PRECISION) -> Roof | None:
+def chip_roof(paper: Paper, chip: str, precision: str = BASE_PRECISION) -> Roofline | None:
     """Return the datasheet roof of a chip's fastest units at a precision; None where the table has none."""
     rows = matching(paper.chips, chip=chip, precision=precision)
     if rows.empty:
         return None
     row = fastest(rows).iloc[0]
-    return Roof(float(row.peak_flop_per_s), float(row.bandwidth_byte_per_s))
+    return Roofline(float(row.peak_flop_per_s), float(row.bandwidth_byte_per_s))
 
 
 @compares("training_steps", 4)

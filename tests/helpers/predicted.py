@@ -8,10 +8,10 @@ import numpy as np
 
 from measure.cache.predictions import Setting
 from measure.domain.words import INFERENCE, LAYER_KINDS
-from measure.predicting.demand import PLACE, Demand, How, Roof
+from measure.predicting.demand import PLACE, Demand, How, LayerRoof
 from measure.predicting.timings import TimedCall
 
-ROOF = Roof(convolution_flop_per_s=1e12, flop_per_s=1e12, byte_per_s=1e11)
+ROOF = LayerRoof(convolution_flop_per_s=1e12, flop_per_s=1e12, byte_per_s=1e11)
 BEAD = Setting("Bead 2", "made", "2.4", "fp16", "eager", INFERENCE)
 
 

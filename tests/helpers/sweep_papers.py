@@ -47,7 +47,7 @@ def frame(timings, counts=(), chips=None):
     return elsewhere.held_against(
         pd.DataFrame(timings, columns=[*TABLES[PublishedTiming].columns]),
         pd.DataFrame(counts, columns=[*TABLES[PublishedCount].columns]),
-        elsewhere.roofs(committed_chips() if chips is None else chips),
+        elsewhere.datasheet_rooflines(committed_chips() if chips is None else chips),
     )
 
 

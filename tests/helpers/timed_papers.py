@@ -36,7 +36,7 @@ def timed(*timings: dict[str, Any], paper: Paper | None = None) -> Paper:
     paper = paper or tiny()
     rows = pd.DataFrame(timings or TIMINGS, columns=[*TABLES[PublishedTiming].columns])
     counts = pd.DataFrame(columns=[*TABLES[PublishedCount].columns])
-    held = elsewhere.held_against(rows, counts, elsewhere.roofs(paper.chips))
+    held = elsewhere.held_against(rows, counts, elsewhere.datasheet_rooflines(paper.chips))
     cpu = paper.machine("cpu")
     assert cpu is not None
     return replace(paper, machines=(cpu,), elsewhere=replace(paper.elsewhere, timings=held))

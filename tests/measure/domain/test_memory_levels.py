@@ -1,4 +1,4 @@
-from measure.domain.roofs import CacheLevel, Level, caches_of, levels, text_of
+from measure.domain.roofs import CacheLevel, Level, caches_text, find_levels, parse_caches
 
 SIZES = [round(2 ** (step / 2)) for step in range(40)]
 """Two for each factor of two, from 1 on."""
@@ -11,7 +11,7 @@ def staircase(*steps, noise=()):
 
 
 def bounds(rates):
-    return [(level.first_byte, level.last_byte) for level in levels(rates)]
+    return [(level.first_byte, level.last_byte) for level in find_levels(rates)]
 
 
 def test_a_staircase_has_a_level_for_each_step():
@@ -53,7 +53,7 @@ def test_the_largest_working_set_is_in_the_last_level_whatever_its_rate():
 
 
 def test_few_working_sets():
-    assert levels({}) == []
+    assert find_levels({}) == []
     assert bounds({8: 10.0}) == [(8, 8)]
     assert bounds({8: 10.0, 16: 1.0}) == [(16, 16)]
 
@@ -65,7 +65,7 @@ def test_a_level_holds_its_ends():
 
 def test_caches_are_a_cell_and_back():
     caches = (CacheLevel(1, 65536, 2), CacheLevel(3, 33554432, 1))
-    assert text_of(caches) == "1:65536:2;3:33554432:1"
-    assert caches_of(text_of(caches)) == caches
-    assert text_of(()) is None
-    assert caches_of(None) == ()
+    assert caches_text(caches) == "1:65536:2;3:33554432:1"
+    assert parse_caches(caches_text(caches)) == caches
+    assert caches_text(()) is None
+    assert parse_caches(None) == ()

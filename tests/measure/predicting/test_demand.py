@@ -4,7 +4,7 @@ from helpers.predicted import ROOF, demand
 
 from measure.cache.predictions import CALL, COPY, LAUNCHES, TERMS, UNFUSED, UPDATE
 from measure.domain.words import LAYER_KINDS
-from measure.predicting.demand import How, Roof, by_kind
+from measure.predicting.demand import How, LayerRoof, by_kind
 
 
 def terms(how=How()):  # noqa: B008 - a frozen value
@@ -34,7 +34,7 @@ def test_the_least_time_is_the_roofline():
 
 
 def test_convolutions_have_a_peak_of_their_own():
-    tensor = Roof(convolution_flop_per_s=4e12, flop_per_s=1e12, byte_per_s=1e11)
+    tensor = LayerRoof(convolution_flop_per_s=4e12, flop_per_s=1e12, byte_per_s=1e11)
     assert demand(4.0).arithmetic_s(tensor).sum() == pytest.approx(1e-3)
 
 

@@ -8,7 +8,7 @@ from measure.cache.hand_kept import Chip
 from measure.cache.schema import file_of
 from measure.cache.table import write
 from measure.predicting import demand
-from measure.predicting.demand import PredictedDevice, Roof
+from measure.predicting.demand import LayerRoof, PredictedDevice
 
 
 def row(precision, peak_flop_per_s, unit="tensor", **changed):
@@ -58,14 +58,15 @@ def test_a_chip_goes_by_each_of_its_names_whatever_their_case(tmp_path):
 
 def test_torch_runs_convolutions_at_fp32_in_tf32_where_the_chip_has_it():
     chip = PredictedDevice("Bead 2", "gpu", {"fp32": 1e13, "tf32": 5e13, "fp16": 1e14}, 1e12)
-    assert chip.roof("fp32") == Roof(convolution_flop_per_s=5e13, flop_per_s=1e13, byte_per_s=1e12)
-    assert chip.roof("tf32") == Roof(5e13, 5e13, 1e12)
-    assert chip.roof("fp16") == Roof(1e14, 1e14, 1e12)
+    assert chip.roof("fp32") == LayerRoof(convolution_flop_per_s=5e13, flop_per_s=1e13, byte_per_s=1e12)
+    assert chip.roof("tf32") == LayerRoof(5e13, 5e13, 1e12)
+    assert chip.roof("fp16") == LayerRoof(1e14, 1e14, 1e12)
     assert chip.roof("bf16") is None
 
 
 def test_convolutions_are_no_slower_for_a_tf32_that_is():
-    assert PredictedDevice("Dot 4", "gpu", {"fp32": 2e13, "tf32": 1e13}, 1e12).roof("fp32") == Roof(2e13, 2e13, 1e12)
+    dot = PredictedDevice("Dot 4", "gpu", {"fp32": 2e13, "tf32": 1e13}, 1e12)
+    assert dot.roof("fp32") == LayerRoof(2e13, 2e13, 1e12)
 
 
 def test_a_machine_has_the_roofs_that_its_environment_measured(folder):

@@ -21,7 +21,7 @@ from measure.cache.table import write
 from measure.cache.workload_records import Operator, PublishedCount, PublishedKind, Workload
 from measure.domain.words import BACKWARD, INFERENCE, STEP
 from measure.predicting import timings
-from measure.predicting.demand import PLACE, How, Roof
+from measure.predicting.demand import PLACE, How, LayerRoof
 
 OAK = "timm:oak1"
 CONVOLUTION, ACTIVATION, LINEAR = PLACE["convolution"], PLACE["activation"], PLACE["linear"]
@@ -59,7 +59,7 @@ def test_a_published_row_is_a_timed_call(data):
     (found,) = published(data, bf16())
     assert found.setting == Setting("Bead 2", "epoch_hw", "2.4", "bf16", "eager", INFERENCE)
     assert (found.model, found.family, found.batch, found.latency_s, found.chip_kind) == (OAK, "oak", 8, 0.01, "gpu")
-    assert found.roof == Roof(1e14, 1e14, 1e12)
+    assert found.roof == LayerRoof(1e14, 1e14, 1e12)
     assert found.how == How()
     asked = found.demand
     # 8 inputs of 2 GFLOP; at two bytes an element half of 9 + 7 * 5 MB and of 8 * 8 MB
@@ -199,7 +199,7 @@ def test_a_cell_of_a_machine_whose_roof_was_measured_is_a_timed_call(machine):
     assert forward.setting == Setting("bench", "measured", ENVIRONMENT.torch, "fp32", "eager", INFERENCE)
     assert (forward.model, forward.family, forward.batch, forward.chip_kind) == ("net", "plain", 1, "cpu")
     assert forward.latency_s == pytest.approx(1.1)
-    assert forward.roof == Roof(2048, 2048, 300)
+    assert forward.roof == LayerRoof(2048, 2048, 300)
     assert (forward.demand.flop.sum(), forward.how) == (20, How())
 
 

@@ -5,12 +5,12 @@ from helpers.rows import ENVIRONMENT, layer, operator_time, workload
 
 from measure.domain.advice import Advice
 from measure.domain.demands import demands, layer_demands, reached
-from measure.domain.roofs import Rates
+from measure.domain.roofs import Roof
 from measure.verbs import show
 from measure.verbs.show import ModelAnswer
 from measure.verbs.terminal import aligned, markdown
 
-RATES = Rates({"fp32": 1e9}, 1e8, "stream_copy")  # the ridge point is at 10 FLOP/B
+RATES = Roof({"fp32": 1e9}, 1e8, "stream_copy")  # the ridge point is at 10 FLOP/B
 BYTES = {
     "parameter_byte": 60_000_000,
     "input_byte": 10**7,
@@ -50,7 +50,7 @@ def test_what_failed_says_why():
 
 
 def test_without_a_roof_its_columns_are_empty():
-    _, row, _, roof = lines(found(timed(latency_s=2.0), rates=Rates({}, None, None)))
+    _, row, _, roof = lines(found(timed(latency_s=2.0), rates=Roof({}, None, None)))
     assert " ".join(row.split()) == "1 fp32 2.00 s 10 % 0.5 250 MFLOP/s"
     assert roof == "The roof was not measured."
 
@@ -97,10 +97,10 @@ def test_a_roof_that_other_programs_disturbed_is_told_to_be_too_low():
 
 def test_what_is_known_before_anything_is_timed_is_a_bound():
     # 500 MFLOP at 200 GFLOP/s take 2.5 ms, 100 MB at 20 GB/s 5 ms.
-    rates = Rates({"fp32": 200e9}, 20e9, "stream_triad")
+    rates = Roof({"fp32": 200e9}, 20e9, "stream_triad")
     (said,) = show.bound_lines(found(), rates, "at a rough first look")
     assert said == (
         "Batch 1 at fp32: 5.00 ms or more, bound by memory (200 GFLOP/s and 20.0 GB/s at a rough first look)."
     )
-    assert show.bound_lines(found(), Rates({}, 20e9, None), "by the datasheet") == []
+    assert show.bound_lines(found(), Roof({}, 20e9, None), "by the datasheet") == []
     assert show.bound_lines(found(), None, "no memory") == ["No first look at the roof: no memory."]

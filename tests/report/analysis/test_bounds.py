@@ -4,10 +4,10 @@ from fractions import Fraction
 import pytest
 from helpers.papers import committed_chips, empty, tiny, wide
 
+from measure.domain.roofs import Roofline
 from report.analysis import bounds
 from report.analysis.available import DataMissingError
 from report.analysis.bounds import Demand, NamedRoof, demands
-from report.load.roofs import Roof
 
 
 def test_demands():
@@ -56,7 +56,7 @@ def test_the_crossing_is_the_first_batch_size_that_is_not_memory_bound():
 
 
 def test_bound():
-    named_roof = NamedRoof("Some chip", "gpu", "fp32", Roof(100.0, 10.0), measured=False)
+    named_roof = NamedRoof("Some chip", "gpu", "fp32", Roofline(100.0, 10.0), measured=False)
     assert [named_roof.bound(value) for value in (9.9, 10.0)] == ["memory-bound", "compute-bound"]
 
 

@@ -8,11 +8,11 @@ from helpers.rows import cell_columns
 
 from measure.cache.records import Run, Sample
 from measure.cache.workload_records import Operator
+from measure.domain.roofs import Roofline
 from report.load import cells
 from report.load.paper import frame
-from report.load.roofs import Roof
 
-ROOF = Roof(200.0, 20.0)
+ROOF = Roofline(200.0, 20.0)
 
 
 def run(model="net", number=0, status="ok", reason=None, flags=None, precision="fp32"):

@@ -6,10 +6,10 @@ import pytest
 from measure.cache.hand_kept import PublishedTiming
 from measure.cache.schema import TABLES
 from measure.cache.workload_records import PublishedCount
+from measure.domain.roofs import Roofline
 from report.load import elsewhere
-from report.load.roofs import Roof
 
-ROOFS = {("Bead 2", "fp32"): Roof(1e12, 1e11), ("Bead 2", "fp16"): Roof(4e12, 1e11)}
+ROOFS = {("Bead 2", "fp32"): Roofline(1e12, 1e11), ("Bead 2", "fp16"): Roofline(4e12, 1e11)}
 COUNT = {
     "model": "net", "input_size": 224, "status": "ok", "parameter_byte": 4e6, "input_byte": 1e6, "activation_byte": 5e6,
     "forward_flop": 1e9, "backward_flop": 2e9,
@@ -78,5 +78,5 @@ def test_the_highest_roof_of_a_precision_counts():
         [("A", "fp32", 1e12), ("A", "tf32", 8e12), ("A", "fp16", 2e12), ("A", "bf16", 1e12), ("B", "fp32", 3e12)],
         columns=["chip", "precision", "peak_flop_per_s"],
     ).assign(bandwidth_byte_per_s=1e11)
-    found = {key: roof.peak_flop_per_s for key, roof in elsewhere.roofs(chips).items()}
+    found = {key: roof.peak_flop_per_s for key, roof in elsewhere.datasheet_rooflines(chips).items()}
     assert found == {("A", "fp32"): 8e12, ("A", "fp16"): 2e12, ("B", "fp32"): 3e12}

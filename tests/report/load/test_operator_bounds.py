@@ -2,11 +2,11 @@ import pytest
 from helpers import rows
 
 from measure.cache.workload_records import Operator
+from measure.domain.roofs import Roofline
 from report.load import operator_bounds
 from report.load.paper import frame
-from report.load.roofs import Roof
 
-ROOF = Roof(200.0, 20.0)
+ROOF = Roofline(200.0, 20.0)
 
 
 def operator(batch, stage, flop, byte, calls, precision="fp32", kind="other"):
@@ -37,7 +37,7 @@ def test_a_stage_takes_the_sum_of_its_operators():
 
 
 def test_tf32_is_stored_as_fp32():
-    rows = operator_bounds.summed(frame(OPERATORS, Operator), "tf32", Roof(2000.0, 20.0))
+    rows = operator_bounds.summed(frame(OPERATORS, Operator), "tf32", Roofline(2000.0, 20.0))
     # at ten times the peak: 2 * max(0.02, 0.1) + max(0.01, 2)
     assert rows[(rows.batch == 1) & (rows.stage == "inference")].bound_s.tolist() == pytest.approx([2.2])
 

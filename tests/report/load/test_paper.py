@@ -9,10 +9,10 @@ from helpers.places import ROOT, TESTS
 from helpers.rows import ENVIRONMENT, operator_time, profile, run, samples, workload
 
 from measure.cache.folders import MachineFolder, Workloads
+from measure.domain.roofs import Roofline
 from measure.errors import UserError
 from report.findings import machines
 from report.load.paper import load
-from report.load.roofs import Roof
 
 
 def cell(machine, model, batch, precision="fp32"):
@@ -65,7 +65,7 @@ def test_one_that_was_not_measured_is_at_todays_input_shape(tmp_path):
 
 
 def test_roof():
-    roof = Roof(100e9, 10e9)
+    roof = Roofline(100e9, 10e9)
     assert roof.ridge_flop_per_byte == 10
     assert [roof.attainable(value) for value in (5, 10, 50)] == [50e9, 100e9, 100e9]
 

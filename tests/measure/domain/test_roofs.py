@@ -1,9 +1,11 @@
 from dataclasses import replace
+from math import isnan, nan
 
+import pandas as pd
 import pytest
 from helpers.rows import roof_measurement
 
-from measure.domain.roofs import believed, measured
+from measure.domain.roofs import Roofline, drop_loaded, machine_roof
 
 PRODUCT = roof_measurement(latency_s=0.5)  # 1024 FLOP in half a second
 STREAM = replace(PRODUCT, roof_kernel="stream_copy", precision="fp64", flop=0, byte=600, pace="sustained", round=0)
@@ -13,42 +15,49 @@ def test_the_fastest_sustained_arithmetic_of_a_precision_is_its_peak():
     slower, burst = replace(PRODUCT, size=16, latency_s=1.0), replace(PRODUCT, size=32, latency_s=0.1, pace="burst")
     faster = replace(PRODUCT, roof_kernel="fma", latency_s=0.25)
     half = replace(PRODUCT, precision="bf16", latency_s=0.125)
-    assert measured([slower, PRODUCT, burst, half]).flop_per_s == {"fp32": 2048, "bf16": 8192}
-    assert measured([PRODUCT, faster]).flop_per_s == {"fp32": 4096}
+    assert machine_roof([slower, PRODUCT, burst, half]).flop_per_s == {"fp32": 2048, "bf16": 8192}
+    assert machine_roof([PRODUCT, faster]).flop_per_s == {"fp32": 4096}
 
 
 def test_of_the_streams_with_rounds_the_fastest_by_its_median_is_the_bandwidth():
     copies = [replace(STREAM, round=number, latency_s=seconds) for number, seconds in enumerate((1.0, 2.0, 3.0))]
     triad = replace(STREAM, roof_kernel="stream_triad", latency_s=1.5)
     within_a_cache = replace(STREAM, round=None, latency_s=0.001)
-    rates = measured([*copies, triad, within_a_cache])
+    rates = machine_roof([*copies, triad, within_a_cache])
     assert (rates.byte_per_s, rates.stream) == (400, "stream_triad")  # 600 B in 1.5 s; copies take 2 s
-    assert measured([within_a_cache]).byte_per_s is None
+    assert machine_roof([within_a_cache]).byte_per_s is None
 
 
 def test_what_failed_is_no_rate():
-    assert measured([replace(PRODUCT, status="oom", reason="too large", latency_s=None)]).flop_per_s == {}
+    assert machine_roof([replace(PRODUCT, status="oom", reason="too large", latency_s=None)]).flop_per_s == {}
 
 
 def test_a_kernel_that_other_programs_disturbed_counts_only_where_none_of_its_kind_was_left_alone():
     # 600 B: in 1 s and in 2 s left alone, in 6 s beside others, in the median of all three 300 B/s.
     streams = [replace(STREAM, round=n, latency_s=s, load=load) for n, s, load in ((0, 1.0, 0.0), (1, 2.0, 0.09))]
     disturbed = replace(STREAM, round=2, latency_s=6.0, load=0.6)
-    rates = measured([PRODUCT, *streams, disturbed])
+    rates = machine_roof([PRODUCT, *streams, disturbed])
     assert (rates.byte_per_s, rates.load) == (450, 0.0)  # the mean of 600 and 300
-    assert believed([PRODUCT, *streams, disturbed]) == [PRODUCT, *streams]
+    assert drop_loaded([PRODUCT, *streams, disturbed]) == [PRODUCT, *streams]
     slow, slower = replace(PRODUCT, load=0.5), replace(PRODUCT, size=16, latency_s=1.0, load=0.1)
-    alone = measured([slow, slower, *streams])
+    alone = machine_roof([slow, slower, *streams])
     assert (alone.flop_per_s, alone.load) == ({"fp32": 2048}, 0.5)
     # What is faster though it was disturbed is a roof all the same, but one that says so.
     fma = replace(PRODUCT, roof_kernel="fma", latency_s=0.25, load=0.2)
-    assert (measured([PRODUCT, fma]).flop_per_s, measured([PRODUCT, fma]).load) == ({"fp32": 4096}, 0.2)
+    assert (machine_roof([PRODUCT, fma]).flop_per_s, machine_roof([PRODUCT, fma]).load) == ({"fp32": 4096}, 0.2)
 
 
 def test_the_roof_rises_to_its_ridge_and_is_flat_from_there():
-    rates = measured([PRODUCT, replace(STREAM, latency_s=1.0)])  # 2048 FLOP/s over 600 B/s
-    assert rates.ridge("fp32") == pytest.approx(2048 / 600)
-    assert rates.attainable("fp32", 1.0) == 600
-    assert rates.attainable("fp32", 100.0) == 2048
-    assert rates.attainable("bf16", 1.0) is rates.ridge("bf16") is None
-    assert measured([PRODUCT]).attainable("fp32", 1.0) is None
+    roof = machine_roof([PRODUCT, replace(STREAM, latency_s=1.0)])  # 2048 FLOP/s over 600 B/s
+    roofline = roof.at("fp32")
+    assert roofline.ridge_flop_per_byte == pytest.approx(2048 / 600)
+    assert (roofline.attainable(1.0), roofline.attainable(100.0)) == (600, 2048)
+    assert roofline.least_s(2048, 1200) == 2.0  # 1 s of arithmetic, 1200 / 600 s of memory
+    assert roof.at("bf16") is machine_roof([PRODUCT]).at("fp32") is None
+
+
+def test_a_roof_a_row_bounds_columns_and_leaves_the_unknown_unknown():
+    roofline = Roofline(pd.Series([100.0, 100.0, nan]), pd.Series([10.0, 10.0, 10.0]))
+    assert roofline.attainable(pd.Series([2.0, 50.0, 2.0])).tolist()[:2] == [20.0, 100.0]
+    assert isnan(roofline.attainable(pd.Series([2.0, 50.0, 2.0])).iloc[2])
+    assert roofline.least_s(pd.Series([100.0, 400.0, 1.0]), 20.0).tolist()[:2] == [2.0, 4.0]

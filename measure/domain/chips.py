@@ -1,0 +1,44 @@
+"""Chips by their datasheets: their names, their fastest units, their roofs.
+
+A row is a ``Chip`` of ``data/chips.csv``, or a row of a frame with its columns.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+from measure.domain.roofs import Roof
+
+
+def fold_name(name: str) -> str:
+    """Return a chip's name without outer blanks and case, which do not tell two chips apart."""
+    return name.strip().casefold()
+
+
+def chip_names(row: Any) -> set[str]:
+    """Return all folded names of a chip: ``chip``, and each of ``alias``."""
+    return {fold_name(name) for name in (row.chip, *row.alias.split(";")) if name}
+
+
+def rows_by_name(rows: Iterable[Any]) -> dict[str, list[Any]]:
+    """Group the rows of chips by each of their folded names."""
+    found: dict[str, list[Any]] = {}
+    for row in rows:
+        for name in chip_names(row):
+            found.setdefault(name, []).append(row)
+    return found
+
+
+def fastest_units(rows: Iterable[Any]) -> dict[str, Any]:
+    """Return the row with the highest dense peak at each precision of one chip."""
+    found: dict[str, Any] = {}
+    for row in rows:
+        if row.precision not in found or row.peak_flop_per_s > found[row.precision].peak_flop_per_s:
+            found[row.precision] = row
+    return found
+
+
+def datasheet_roof(rows: Iterable[Any]) -> Roof:
+    """Return the roof of one chip from its rows, one at least: the faster unit gives the peak."""
+    fastest = fastest_units(rows)
+    peaks = {precision: row.peak_flop_per_s for precision, row in fastest.items()}
+    return Roof(peaks, max(row.bandwidth_byte_per_s for row in fastest.values()))
