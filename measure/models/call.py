@@ -31,14 +31,9 @@ class Call:
 def map_tensors(value: Any, change: "Callable[[torch.Tensor], torch.Tensor]") -> Any:
     """Apply ``change`` to every tensor of a value, also in tuples, lists and dictionaries."""
     import torch
+    from torch.utils._pytree import tree_map_only
 
-    if isinstance(value, torch.Tensor):
-        return change(value)
-    if isinstance(value, dict):
-        return {key: map_tensors(part, change) for key, part in value.items()}
-    if isinstance(value, (tuple, list)):
-        return type(value)(map_tensors(part, change) for part in value)
-    return value
+    return tree_map_only(torch.Tensor, change, value)
 
 
 def empty_inputs(call: Call, device: str, dtype: "torch.dtype") -> Call:
@@ -77,21 +72,14 @@ def casting(network: "nn.Module", precision: str, autocast: str | None) -> Itera
     from torch._subclasses.fake_tensor import FakeTensorMode
 
     with FakeTensorMode(), torch.autocast(autocast, dtype=torch_dtype(precision)):
-        _replace_weights(network, autocast)
+        first: dict[int, str] = {}
+        parameters = network.named_parameters(remove_duplicate=False)
+        shared = [(name, first.setdefault(id(parameter), name)) for name, parameter in parameters]
+        network._apply(lambda tensor: torch.empty(tensor.shape, dtype=tensor.dtype, device=autocast))
+        for name, original in shared:  # new tensors are separate: share again what modules shared
+            holder, _, attribute = name.rpartition(".")
+            setattr(network.get_submodule(holder), attribute, network.get_parameter(original))
         yield autocast, torch.float32
-
-
-def _replace_weights(network: "nn.Module", device: str) -> None:
-    """Give a network empty weights on a device. Parameters that modules share stay shared."""
-    import torch
-
-    first: dict[int, str] = {}
-    parameters = network.named_parameters(remove_duplicate=False)
-    shared = [(name, first.setdefault(id(parameter), name)) for name, parameter in parameters]
-    network._apply(lambda tensor: torch.empty(tensor.shape, dtype=tensor.dtype, device=device))
-    for name, original in shared:
-        holder, _, attribute = name.rpartition(".")
-        setattr(network.get_submodule(holder), attribute, network.get_parameter(original))
 
 
 def meta_allocation() -> "TorchFunctionMode":
@@ -122,25 +110,17 @@ def meta_allocation() -> "TorchFunctionMode":
 
 def move_to_meta(call: Call) -> Call:
     """Move a network and its inputs to the meta device."""
-
-    def move(tensor: "torch.Tensor") -> "torch.Tensor":
-        return tensor.to("meta")
-
-    network = call.network.to("meta")
-    for module in network.modules():  # ``to`` leaves plain attributes behind; numbers fit any device
+    for module in call.network.to("meta").modules():  # ``to`` leaves plain attributes behind; numbers fit any device
         plain = {key: value for key, value in vars(module).items() if getattr(value, "ndim", 0) > 0}
-        vars(module).update(map_tensors(plain, move))
-    return Call(network, map_tensors(call.inputs, move), map_tensors(call.keywords, move))
+        vars(module).update(map_tensors(plain, lambda tensor: tensor.to("meta")))
+    return call.with_inputs(lambda tensor: tensor.to("meta"))
 
 
 def copy_to_meta(call: Call) -> Call:
     """Copy a call to the meta device without copying a weight; the original network stays as it is."""
     from torch import nn
 
-    without_memory: dict[int, torch.Tensor] = {}
+    without_memory: dict[int, Any] = {id(buffer): buffer.to("meta") for buffer in call.network.buffers()}
     for parameter in call.network.parameters():
         without_memory[id(parameter)] = nn.Parameter(parameter.detach().to("meta"), parameter.requires_grad)
-    for buffer in call.network.buffers():
-        without_memory[id(buffer)] = buffer.to("meta")
-    network: nn.Module = copy.deepcopy(call.network, dict(without_memory))
-    return move_to_meta(Call(network, call.inputs, call.keywords))
+    return move_to_meta(Call(copy.deepcopy(call.network, without_memory), call.inputs, call.keywords))

@@ -25,7 +25,7 @@ def find(
     A pattern is a name or a glob among the built-in models, ``LIBRARY:PATTERN`` for all models of a library, or
     ``package.module:function`` for a user's own. ``native_size`` sets the input shape to the one of the published
     weights; otherwise images are 3 x 224 x 224 where the model allows it. ``describe`` returns an own model by its
-    name; ``isolated`` has one that runs user code in a separate process.
+    name; ``IsolatedCalls`` has one that runs user code in a separate process.
 
     Raises UserError for an unknown name (with the nearest ones), a missing library, and a broken function.
     """
@@ -33,7 +33,9 @@ def find(
     for pattern in patterns:
         library, colon, name = pattern.partition(":")
         if not colon:
-            models = _find_built_in(pattern)
+            models = [model for model in BUILT_IN if fnmatch.fnmatchcase(model.name, pattern)]
+            if not models:
+                raise _unknown("no model is called", pattern, [model.name for model in BUILT_IN], "--list")
         elif library in LIBRARIES:
             models = _find_in_library(library, name)
         else:
@@ -44,25 +46,20 @@ def find(
     return [_at_native_size(model) for model in models] if native_size else models
 
 
-def _find_built_in(pattern: str) -> list[Model]:
-    models = [model for model in BUILT_IN if fnmatch.fnmatchcase(model.name, pattern)]
-    if not models:
-        near = _hint(pattern, [model.name for model in BUILT_IN])
-        hint = f"{near} (all: python -m measure --list)" if near else "python -m measure --list shows them all"
-        raise UserError(f"--models: no model is called {pattern!r}; {hint}")
-    return models
-
-
 def _find_in_library(name: str, pattern: str) -> list[Model]:
     _require(name)
     library = LIBRARIES[name]
     names = library.match(pattern)
     if not names:
-        hint = _hint(pattern, library.match("*"))
-        hint = hint or f"python -m measure --models '{name}:*' --plan shows them all"
-        raise UserError(f"--models: {name} has no model {pattern!r}; {hint}")
+        raise _unknown(f"{name} has no model", pattern, library.match("*"), f"--models '{name}:*' --plan")
     built_in = {model.name: model for model in BUILT_IN if model.source == name}
     return [built_in.get(each) or library.describe(each) for each in names]
+
+
+def _unknown(problem: str, name: str, names: list[str], flags: str) -> UserError:
+    near = nearest(name, names)
+    hint = f"the nearest are {', '.join(near)}; " if near else ""
+    return UserError(f"--models: {problem} {name!r}; {hint}python -m measure {flags} shows them all")
 
 
 def _at_native_size(model: Model) -> Model:
@@ -73,19 +70,12 @@ def _at_native_size(model: Model) -> Model:
 
 
 def _require(name: str) -> None:
-    library = LIBRARIES[name]
+    package, extra = LIBRARIES[name].package, LIBRARIES[name].extra
     try:
-        importlib.import_module(library.package)
+        importlib.import_module(package)
     except ImportError:
-        raise UserError(
-            f"--models: the models of {name} need {library.package}; "
-            f"install it with pip install 'roofwright[{library.extra}]'"
-        ) from None
-
-
-def _hint(name: str, names: list[str]) -> str:
-    near = nearest(name, names)
-    return f"the nearest are {', '.join(near)}" if near else ""
+        why = f"the models of {name} need {package}; install it with pip install 'roofwright[{extra}]'"
+        raise UserError(f"--models: {why}") from None
 
 
 def imported_by(model: Model) -> tuple[str, ...]:

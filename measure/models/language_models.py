@@ -1,8 +1,10 @@
-"""The networks of language models: GPT-2, BERT and Llama, layer by layer as in their papers.
+"""GPT-2, BERT and Llama, layer by layer as in their papers, at the sizes of ``measure.domain.models.SIZES``.
 
 Tokens have the shape (batch, tokens), hidden states (batch, tokens, width). Attention is torch's own operator, so that
-each device runs its fastest kernel. The published sizes are in ``measure.domain.models.SIZES``.
+each device runs its fastest kernel.
 """
+
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
@@ -23,29 +25,25 @@ class Attention(nn.Module):
 
     def __init__(self, size: Size, has_bias: bool, is_causal: bool) -> None:
         super().__init__()
-        self._heads, self._key_heads, self._is_causal = size.heads, size.key_heads, is_causal
-        self._width = size.width // size.heads
+        self._width, self._shared, self._is_causal = size.width // size.heads, size.heads // size.key_heads, is_causal
         self.query = nn.Linear(size.width, size.width, has_bias)
         self.key = nn.Linear(size.width, size.key_heads * self._width, has_bias)
         self.value = nn.Linear(size.width, size.key_heads * self._width, has_bias)
         self.output = nn.Linear(size.width, size.width, has_bias)
 
     def forward(self, tokens: Tensor, rotation: Tensor | None, cache: Tensor | None) -> Tensor:
-        query, key, value = (
-            layer(tokens).unflatten(-1, (-1, self._width)).transpose(1, 2)
-            for layer in (self.query, self.key, self.value)
-        )
+        layers = (self.query, self.key, self.value)
+        query, key, value = (layer(tokens).unflatten(-1, (-1, self._width)).transpose(1, 2) for layer in layers)
         if rotation is not None:
             query, key = rotate(query, rotation), rotate(key, rotation)
-        shared = self._heads // self._key_heads
         if cache is not None:
             cache[0, :, :, -1:], cache[1, :, :, -1:] = key, value
             # Heads that share a key are rows of one product: the key is read once for all of them.
-            query = query.view(len(query), self._key_heads, shared, self._width)
+            query = query.view(len(query), -1, self._shared, self._width)
             mixed = functional.scaled_dot_product_attention(query, cache[0], cache[1])
             return self.output(mixed.reshape(len(tokens), 1, -1))
-        if shared > 1:
-            key, value = (each.repeat_interleave(shared, dim=1) for each in (key, value))
+        if self._shared > 1:
+            key, value = (each.repeat_interleave(self._shared, dim=1) for each in (key, value))
         mixed = functional.scaled_dot_product_attention(query, key, value, is_causal=self._is_causal)
         return self.output(mixed.transpose(1, 2).flatten(2))
 
@@ -89,10 +87,10 @@ class GatedPerceptron(nn.Module):
 class PreNormBlock(nn.Module):
     """Attention and a perceptron, each with normalised input and a residual connection."""
 
-    def __init__(self, norms: tuple[nn.Module, nn.Module], attention: Attention, perceptron: nn.Module) -> None:
+    def __init__(self, size: Size, norm: Callable[[], nn.Module], perceptron: nn.Module, has_bias: bool) -> None:
         super().__init__()
-        self.attention_norm, self.perceptron_norm = norms
-        self.attention, self.perceptron = attention, perceptron
+        self.attention_norm, self.perceptron_norm = norm(), norm()
+        self.attention, self.perceptron = Attention(size, has_bias, is_causal=True), perceptron
 
     def forward(self, tokens: Tensor, rotation: Tensor | None, cache: Tensor | None) -> Tensor:
         tokens = tokens + self.attention(self.attention_norm(tokens), rotation, cache)
@@ -113,13 +111,13 @@ class PostNormBlock(nn.Module):
 
 
 class Decoder(nn.Module):
-    """Return the scores of the next token, (batch, vocabulary): in training too, only those of the last position."""
+    """Return the scores of the next token, (batch, vocabulary), in training too only those of the last position."""
 
-    def __init__(self, size: Size, blocks: list[PreNormBlock], norm: nn.Module) -> None:
+    def __init__(self, task: Task, norm: Callable[[], nn.Module], blocks: list[PreNormBlock]) -> None:
         super().__init__()
-        self.embedding = nn.Embedding(size.vocabulary, size.width)
-        self.blocks, self.norm = nn.ModuleList(blocks), norm
-        self.head = nn.Linear(size.width, size.vocabulary, bias=False)
+        self.embedding = nn.Embedding(task.size.vocabulary, task.size.width)
+        self.blocks, self.norm = nn.ModuleList(blocks), norm()
+        self.head = nn.Linear(task.size.width, task.size.vocabulary, bias=False)
         self.head.weight = self.embedding.weight
 
     def forward(self, tokens: Tensor, cache: Tensor | None = None) -> Tensor:
@@ -131,11 +129,9 @@ class Decoder(nn.Module):
         return self.head(self.norm(hidden[:, -1]))
 
     def add_positions(self, tokens: Tensor) -> Tensor:
-        """Add an embedding of the positions, if the network has one."""
         return tokens
 
     def rotation(self) -> Tensor | None:
-        """Return the rotation of queries and keys, if the network has one."""
         return None
 
 
@@ -143,11 +139,12 @@ class Gpt2(Decoder):
     def __init__(self, task: Task) -> None:
         size = task.size
 
-        def block() -> PreNormBlock:
-            norms = nn.LayerNorm(size.width), nn.LayerNorm(size.width)
-            return PreNormBlock(norms, Attention(size, has_bias=True, is_causal=True), Perceptron(size, "tanh"))
+        def norm() -> nn.Module:
+            return nn.LayerNorm(size.width)
 
-        super().__init__(size, [block() for _ in range(size.depth)], nn.LayerNorm(size.width))
+        super().__init__(
+            task, norm, [PreNormBlock(size, norm, Perceptron(size, "tanh"), has_bias=True) for _ in range(size.depth)]
+        )
         self.places = nn.Embedding(size.positions, size.width)
         self.register_buffer("_read", torch.arange(task.positions)[-task.read :], persistent=False)
 
@@ -159,15 +156,15 @@ class Llama(Decoder):
     def __init__(self, task: Task) -> None:
         size = task.size
 
-        def block() -> PreNormBlock:
-            norms = nn.RMSNorm(size.width, 1e-5), nn.RMSNorm(size.width, 1e-5)
-            return PreNormBlock(norms, Attention(size, has_bias=False, is_causal=True), GatedPerceptron(size))
+        def norm() -> nn.Module:
+            return nn.RMSNorm(size.width, 1e-5)
 
-        super().__init__(size, [block() for _ in range(size.depth)], nn.RMSNorm(size.width, 1e-5))
+        super().__init__(
+            task, norm, [PreNormBlock(size, norm, GatedPerceptron(size), has_bias=False) for _ in range(size.depth)]
+        )
         width = size.width // size.heads
         frequencies = ROTATION_BASE ** (-torch.arange(0, width, 2) / width)
-        angles = torch.arange(task.positions)[-task.read :, None] * frequencies
-        angles = torch.cat([angles, angles], dim=-1)
+        angles = (torch.arange(task.positions)[-task.read :, None] * frequencies).repeat(1, 2)
         self.register_buffer("_rotation", torch.stack([angles.cos(), angles.sin()]), persistent=False)
 
     def rotation(self) -> Tensor:
@@ -190,12 +187,11 @@ class Bert(nn.Module):
         self.register_buffer("_read", torch.arange(task.length), persistent=False)
 
     def forward(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
-        hidden = self.words(tokens) + self.places(self._read) + self.segments(torch.zeros_like(tokens))
-        hidden = self.norm(hidden)
+        hidden = self.norm(self.words(tokens) + self.places(self._read) + self.segments(torch.zeros_like(tokens)))
         for block in self.blocks:
             hidden = block(hidden)
         return hidden, self.unit(self.pooler(hidden[:, 0]))
 
 
-NETWORKS: dict[str, type[Gpt2] | type[Bert] | type[Llama]] = {"gpt2": Gpt2, "bert_base": Bert, "llama_1b": Llama}
+NETWORKS: dict[str, Callable[[Task], nn.Module]] = {"gpt2": Gpt2, "bert_base": Bert, "llama_1b": Llama}
 """Each network by the name of its size."""

@@ -6,7 +6,6 @@ module imports a library when it is first asked for, so that a list of the built
 
 import fnmatch
 import importlib
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from measure.domain.models import DECODE, IMAGE, SIZES, SOUND, Model, Task, task_of
@@ -17,29 +16,27 @@ if TYPE_CHECKING:
 
 
 class Library:
-    """A source of models. ``package`` builds them, and ``pip install roofwright[extra]`` installs it."""
+    """A source of models. ``package`` builds them, and ``pip install roofwright[extra]`` installs it.
+
+    ``match`` returns the names that a name or a glob selects; ``build`` uses torch's default device.
+    """
 
     package: str
     extra = "measure"
+    source: str
+    family = "other"
+    prefix = ""
 
     @property
     def api(self) -> Any:
         """The imported package."""
         return importlib.import_module(self.package)
 
-    def match(self, pattern: str) -> list[str]:
-        """Return the names that a name or a glob selects."""
-        raise NotImplementedError
-
     def describe(self, name: str) -> Model:
-        raise NotImplementedError
+        return Model(self.prefix + name, self.source, self.family, self.native_shape(name))
 
     def native_shape(self, name: str) -> tuple[int, ...]:
         """Return the shape of one input, without the batch, that the published weights take."""
-        raise NotImplementedError
-
-    def build(self, model: Model) -> "nn.Module":
-        """Build the network on torch's default device."""
         raise NotImplementedError
 
     def make_inputs(self, model: Model, batch: int, device: str, dtype: "torch.dtype | None") -> tuple[Any, ...]:
@@ -58,21 +55,7 @@ FAMILIES = {
 }
 """The family of a classification model by the start of its name. Every other kind is a family itself."""
 
-# The sizes at which torchvision counts its models (meta["_ops"]).
-VIDEO_FRAMES = 16  # MViT takes no other number
-FLOW_IMAGE = (3, 512, 512)
-DETECTION_SIDES = {
-    "fasterrcnn_mobilenet_v3_large_320_fpn": 320,
-    "ssd300_vgg16": 300,
-    "ssdlite320_mobilenet_v3_large": 320,
-}
-DETECTION_SIDE = 800
-
-SETTINGS: dict[str, dict[str, Any]] = {
-    "googlenet": {"aux_logits": False, "init_weights": False},
-    "inception_v3": {"init_weights": False},
-}
-"""Arguments that give a model its published parameter count, and skip a slow initialisation."""
+KINDS = ("classification", "segmentation", "detection", "video", "optical flow")
 
 
 class Torchvision(Library):
@@ -81,18 +64,12 @@ class Torchvision(Library):
     The quantized models are left out: they are classification models again, in integers, for CPUs only.
     """
 
-    package = "torchvision"
+    package = source = "torchvision"
 
     def kinds(self) -> dict[str, str]:
         """Return the kind of each model by its name."""
         models = self.api.models
-        modules = {
-            "classification": models,
-            "segmentation": models.segmentation,
-            "detection": models.detection,
-            "video": models.video,
-            "optical flow": models.optical_flow,
-        }
+        modules = {kind: getattr(models, kind.replace(" ", "_"), models) for kind in KINDS}
         return {name: kind for kind, module in modules.items() for name in models.list_models(module)}
 
     def match(self, pattern: str) -> list[str]:
@@ -101,32 +78,35 @@ class Torchvision(Library):
     def describe(self, name: str) -> Model:
         """Return the model at 3 x 224 x 224 if it classifies or segments images, else at its native size."""
         kind = self.kinds()[name]
+        shape = IMAGE if kind in ("classification", "segmentation") else self.native_shape(name)
         if kind == "classification":
-            families = (family for family, starts in FAMILIES.items() if name.startswith(starts))
-            return Model(name, "torchvision", next(families, "other"), IMAGE)
-        return Model(name, "torchvision", kind, IMAGE if kind == "segmentation" else self.native_shape(name))
+            kind = next((family for family, starts in FAMILIES.items() if name.startswith(starts)), "other")
+        return Model(name, self.source, kind, shape)
 
     def native_shape(self, name: str) -> tuple[int, ...]:
         """Return the crop of classification and video, the resized (here square) image of segmentation.
 
-        Detection and optical flow take images of any size: their shape is the one torchvision counts them at.
+        Detection and optical flow take images of any size: their sides are those at which torchvision counts them.
         """
         kind = self.kinds()[name]
         if kind == "optical flow":
-            return FLOW_IMAGE
+            return (3, 512, 512)
         if kind == "detection":
-            side = DETECTION_SIDES.get(name, DETECTION_SIDE)
+            side = next((side for side in (300, 320) if str(side) in name), 800)
             return (3, side, side)
         transforms = self.api.models.get_model_weights(name).DEFAULT.transforms()
         if kind == "video":
-            return (3, VIDEO_FRAMES, *transforms.crop_size)
+            return (3, 16, *transforms.crop_size)  # MViT takes no other number of frames
         (side,) = transforms.crop_size if kind == "classification" else transforms.resize_size
         return (3, side, side)
 
     def build(self, model: Model) -> "nn.Module":
         """Build the network with the published number of parameters. Its auxiliary heads are included and never run."""
-        settings = dict(SETTINGS.get(model.name, {}))
-        kind = self.kinds()[model.name]
+        kind, settings = self.kinds()[model.name], dict[str, Any]()
+        if model.name in ("googlenet", "inception_v3"):
+            settings["init_weights"] = False  # it is slow
+        if model.name == "googlenet":
+            settings["aux_logits"] = False
         if kind in ("segmentation", "detection"):
             settings["weights_backbone"] = None
         if model.name.startswith(("fcn", "deeplabv3")):
@@ -167,22 +147,16 @@ def _freeze_normalisation(module: "nn.Module") -> None:
 
 
 class Timm(Library):
-    package = extra = "timm"
-
-    PREFIX = "timm:"
-    """Part of a model's name here: torchvision has different models of the same names."""
+    package = extra = source = "timm"
+    prefix = "timm:"  # torchvision has different models of the same names
 
     def match(self, pattern: str) -> list[str]:
         """Return the names that a name, with or without its tag, or a glob selects."""
         return [pattern] if self.api.is_model(pattern) else list(self.api.list_models(pattern))
 
-    def describe(self, name: str) -> Model:
-        return Model(self.PREFIX + name, "timm", "other", self.native_shape(name))
-
-    def family(self, name: str) -> str:
+    def module_of(self, name: str) -> str:
         """Return the module of timm that builds the model: the networks of one paper, or of a few close ones."""
-        entrypoint = self.api.models.model_entrypoint(self._current_name(name))
-        return str(entrypoint.__module__.rpartition(".")[2])
+        return str(self.api.models.model_entrypoint(self._current_name(name)).__module__.rpartition(".")[2])
 
     def native_shape(self, name: str) -> tuple[int, ...]:
         """Return the shape of one image for the default weights; 3 x 224 x 224 if there are none."""
@@ -191,29 +165,19 @@ class Timm(Library):
 
     def _current_name(self, name: str) -> str:
         """Replace a name from an earlier version, which timm still builds, by its current one."""
-        plain = name.removeprefix(self.PREFIX)
+        plain = name.removeprefix(self.prefix)
         return self.api.models.get_deprecated_models().get(plain) or plain
 
     def build(self, model: Model) -> "nn.Module":
         """Build the network for its input size. Transformers take ``img_size``; other networks take any size."""
-        name = model.name.removeprefix(self.PREFIX)
+        name = model.name.removeprefix(self.prefix)
+        size = {} if model.input_shape == self.native_shape(name) else {"img_size": model.input_shape[-2:]}
         network: nn.Module
-        if model.input_shape != self.native_shape(name):
-            try:
-                network = self.api.create_model(name, pretrained=False, img_size=model.input_shape[-2:])
-                return network
-            except TypeError:
-                pass
-        network = self.api.create_model(name, pretrained=False)
+        try:
+            network = self.api.create_model(name, pretrained=False, **size)
+        except TypeError:
+            network = self.api.create_model(name, pretrained=False)
         return network
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """The shape of one input without the batch, and the arguments for which torchaudio's factory has no default."""
-
-    input_shape: tuple[int, ...]
-    settings: dict[str, Any] = field(default_factory=dict)
 
 
 TEXT_LENGTH = 20
@@ -222,30 +186,30 @@ TEXT_LENGTH = 20
 MEL_FRAMES = 86
 """Frames of 80 mel bands for one second in Tacotron2: 22,050 samples by steps of 256."""
 
-EVERY_LAYER = {"encoder_layer_drop": 0.0}  # layers dropped at random in training would make its work random
 SOURCES = {"sources": ["drums", "bass", "other", "vocals"]}
 TRANSFORMERS = (
-    *("wav2vec2_base", "wav2vec2_large", "wav2vec2_large_lv60k"),
-    *("wav2vec2_xlsr_300m", "wav2vec2_xlsr_1b", "wav2vec2_xlsr_2b"),
-    *("hubert_base", "hubert_large", "hubert_xlarge", "wavlm_base", "wavlm_large"),
+    *("wav2vec2_base", "wav2vec2_large", "wav2vec2_large_lv60k", "wav2vec2_xlsr_300m", "wav2vec2_xlsr_1b"),
+    *("wav2vec2_xlsr_2b", "hubert_base", "hubert_large", "hubert_xlarge", "wavlm_base", "wavlm_large"),
 )
-RECIPES = {
-    **dict.fromkeys(TRANSFORMERS, Recipe(SOUND, EVERY_LAYER)),
-    "Wav2Letter": Recipe((1, *SOUND)),
+RECIPES: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
+    # Layers dropped at random in training would make its work random.
+    **dict.fromkeys(TRANSFORMERS, (SOUND, {"encoder_layer_drop": 0.0})),
+    "Wav2Letter": ((1, *SOUND), {}),
     # A frame of 80 mel bands each 10 ms, and 4 frames of padding: torchaudio.pipelines.EMFORMER_RNNT_BASE_LIBRISPEECH.
-    "emformer_rnnt_base": Recipe((104, 80), {"num_symbols": 4097}),
-    "DeepSpeech": Recipe((1, 100, 80), {"n_feature": 80}),  # the same frames: it defines none of its own
-    "Tacotron2": Recipe((TEXT_LENGTH,)),
+    "emformer_rnnt_base": ((104, 80), {"num_symbols": 4097}),
+    "DeepSpeech": ((1, 100, 80), {"n_feature": 80}),  # the same frames: it defines none of its own
+    "Tacotron2": ((TEXT_LENGTH,), {}),
     # The example of its documentation at 5 frames of 200 samples, as torchaudio's recipe (examples/pipeline_wavernn)
     # trains it. One second would be 22,050 steps in sequence.
-    "WaveRNN": Recipe((1, 1000), {"upsample_scales": [5, 5, 8], "n_classes": 512, "hop_length": 200}),
-    "conv_tasnet_base": Recipe((1, 8000)),  # the rate of torchaudio.pipelines.CONVTASNET_BASE_LIBRI2MIX
-    "hdemucs_low": Recipe((2, 8000), SOURCES),  # stereo, at the rates in its documentation
-    "hdemucs_medium": Recipe((2, 16000), SOURCES),
-    "hdemucs_high": Recipe((2, 44100), SOURCES),
-    "squim_objective_base": Recipe(SOUND),
-    "squim_subjective_base": Recipe(SOUND),
+    "WaveRNN": ((1, 1000), {"upsample_scales": [5, 5, 8], "n_classes": 512, "hop_length": 200}),
+    "conv_tasnet_base": ((1, 8000), {}),  # the rate of torchaudio.pipelines.CONVTASNET_BASE_LIBRI2MIX
+    "hdemucs_low": ((2, 8000), SOURCES),  # stereo, at the rates in its documentation
+    "hdemucs_medium": ((2, 16000), SOURCES),
+    "hdemucs_high": ((2, 44100), SOURCES),
+    "squim_objective_base": (SOUND, {}),
+    "squim_subjective_base": (SOUND, {}),
 }
+"""The shape of one input without the batch, and the arguments for which torchaudio's factory has no default."""
 
 
 class Torchaudio(Library):
@@ -255,20 +219,18 @@ class Torchaudio(Library):
     ``hubert_pretrain_*``: HuBERT with a random mask and a loss on top, which needs labels.
     """
 
-    package = "torchaudio"
+    package = source = "torchaudio"
+    family = "audio"
 
     def match(self, pattern: str) -> list[str]:
         return fnmatch.filter(RECIPES, pattern)
 
-    def describe(self, name: str) -> Model:
-        return Model(name, "torchaudio", "audio", self.native_shape(name))
-
     def native_shape(self, name: str) -> tuple[int, ...]:
         """Return samples, (channels, samples), (frames, bands) or, for Tacotron2, symbols."""
-        return RECIPES[name].input_shape
+        return RECIPES[name][0]
 
     def build(self, model: Model) -> "nn.Module":
-        network: nn.Module = getattr(self.api.models, model.name)(**RECIPES[model.name].settings)
+        network: nn.Module = getattr(self.api.models, model.name)(**RECIPES[model.name][1])
         return network
 
     def make_inputs(self, model: Model, batch: int, device: str, dtype: "torch.dtype | None") -> tuple[Any, ...]:
@@ -278,23 +240,18 @@ class Torchaudio(Library):
         def random(*shape: int) -> torch.Tensor:
             return torch.randn(batch, *shape, device=device, dtype=dtype)
 
-        def text(length: int) -> torch.Tensor:
-            return torch.zeros(batch, length, device=device, dtype=torch.int32)
+        def whole(value: int, *shape: int) -> torch.Tensor:
+            return torch.full((batch, *shape), value, device=device, dtype=torch.int32)
 
-        def lengths(length: int) -> torch.Tensor:
-            return torch.full((batch,), length, device=device, dtype=torch.int32)
-
+        length = model.input_shape[0]
         if model.name == "Tacotron2":  # as in training: the text and its target spectrogram
-            (length,) = model.input_shape
-            return text(length), lengths(length), random(80, MEL_FRAMES), lengths(MEL_FRAMES)
+            return whole(0, length), whole(length), random(80, MEL_FRAMES), whole(MEL_FRAMES)
         sound = random(*model.input_shape)
         if model.name == "emformer_rnnt_base":
-            return sound, lengths(model.input_shape[0]), text(TEXT_LENGTH), lengths(TEXT_LENGTH)
+            return sound, whole(length), whole(0, TEXT_LENGTH), whole(TEXT_LENGTH)
         if model.name == "WaveRNN":  # its first layer is 5 frames wide and drops 4 frames of the spectrogram
             return sound, random(1, 128, model.input_shape[-1] // 200 + 4)
-        if model.name == "squim_subjective_base":
-            return sound, random(*model.input_shape)
-        return (sound,)
+        return (sound, random(*model.input_shape)) if model.name == "squim_subjective_base" else (sound,)
 
 
 LENGTHS = (128, 512, 2048)
@@ -305,6 +262,7 @@ class Language(Library):
     """The networks of ``language_models``: a model for each task and number of tokens (``measure.domain.models``)."""
 
     package = "torch"
+    source = family = "language"
 
     def match(self, pattern: str) -> list[str]:
         """Return a name with any number of tokens, or the names with a number of ``LENGTHS`` that a glob selects."""
@@ -318,9 +276,6 @@ class Language(Library):
             if length + (phase == DECODE) <= size.positions
         ]
         return fnmatch.filter(names, pattern)
-
-    def describe(self, name: str) -> Model:
-        return Model(name, "language", "language", self.native_shape(name))
 
     def native_shape(self, name: str) -> tuple[int, ...]:
         """Return the number of tokens that a call reads."""
@@ -355,7 +310,7 @@ class Language(Library):
 
 TIMM = Timm()
 
-LIBRARIES: dict[str, Library] = {
+LIBRARIES: dict[str, Torchvision | Torchaudio | Timm | Language] = {
     "torchvision": Torchvision(),
     "torchaudio": Torchaudio(),
     "timm": TIMM,

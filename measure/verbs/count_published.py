@@ -97,8 +97,8 @@ class PublishedCountTask(Task):
             return PublishedCount(**named, status=outcome.status, reason=outcome.reason), []
         one, many = outcome
         counted: dict[str, Any] = {column: getattr(one.workload, column) for column in COPIED}
-        if self.name.startswith(TIMM.PREFIX):
-            counted["family"] = TIMM.family(self.name)
+        if self.name.startswith(TIMM.prefix):
+            counted["family"] = TIMM.module_of(self.name)
         of_many = _summed(many.operators)
         kinds = [
             PublishedKind(
