@@ -6,7 +6,7 @@ from itertools import combinations
 from statistics import median
 from typing import TYPE_CHECKING
 
-from measure.domain.latency import TimedCell, timed_cells
+from measure.domain.latency import TimedCell, read_cells
 from measure.domain.roofs import Roof, machine_roof
 from measure.domain.values import latency, percent, plain, si
 from measure.domain.words import EAGER, FULL_PRECISION, INFERENCE, LOADED
@@ -44,7 +44,7 @@ def headline(folder: "MachineFolder", environment: "Environment", workloads: "Wo
     """Return two lines about a machine; one if no model was timed. Raises UserError for an unreadable table."""
     rows = [row for row in folder.roof_measurements() if row.environment_id == environment.environment_id]
     roof = machine_roof(rows)
-    cells = counted(timed_cells(folder, environment), workloads.models())
+    cells = counted(read_cells(folder, environment), workloads.models())
     first = f"{environment.name}: {_roof(roof)}"
     shares = [share for each in cells if (share := each.roof_share(roof)) is not None]
     if shares:

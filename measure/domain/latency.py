@@ -1,14 +1,11 @@
-"""The cells in a machine's cache, each with its latency, its interval, and what is held against it.
-
-The rounds of cells: their runs, and what their samples took.
-"""
+"""The latency of a cell: its rounds, their median with its interval, and the rates that follow."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from measure.domain.models import tokens
+from measure.domain.models import count_tokens
 from measure.domain.statistics import estimate_rounds
 from measure.domain.words import EAGER, INFERENCE, STEP
 
@@ -18,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Cell(NamedTuple):
-    """A model at one batch size, precision, phase and variant: what is measured, on whatever machine."""
+    """A model at one batch size, precision, phase and variant, on any machine."""
 
     model: str
     batch: int
@@ -28,7 +25,6 @@ class Cell(NamedTuple):
 
     @classmethod
     def of(cls, row: Any) -> "Cell":
-        """Return the cell that a row belongs to."""
         return cls(*(getattr(row, name) for name in cls._fields))
 
     def describe(self) -> str:
@@ -37,7 +33,7 @@ class Cell(NamedTuple):
 
     @property
     def label(self) -> str:
-        """The cell in a plan: only what is not usual is named beside model, batch size and precision."""
+        """The cell in a plan, which leaves out inference and eager mode."""
         training = "" if self.phase == INFERENCE else "training "
         variant = "" if self.variant == EAGER else f" {self.variant}"
         return f"{training}{self.model} batch {self.batch} {self.precision}{variant}"
@@ -45,49 +41,52 @@ class Cell(NamedTuple):
 
 @dataclass(frozen=True)
 class Rounds:
-    """The runs of a cell, one at least, and the latencies (s) of the samples of each that has a result."""
+    """The runs of a cell, at least one, and the latencies (s) of each run with a result."""
 
     runs: "tuple[Run, ...]"
     latencies: tuple[tuple[float, ...], ...]
 
     @property
     def deciding(self) -> "Run":
-        """The first run with a result where any has one, else the first that failed: its status is the cell's."""
+        """The run whose status is the cell's: the first with a result, else the first."""
         wanted = (run for run in self.runs if (run.status == "ok") == bool(self.latencies))
         return next(wanted, self.runs[0])
 
     @property
     def flags(self) -> frozenset[str]:
-        """What is held against any of the rounds."""
+        """The flags of all rounds."""
         return frozenset(flag for run in self.runs if run.flags for flag in run.flags.split(";"))
 
 
-def of_cells(runs: "Iterable[Run]", samples: "Iterable[Sample]") -> dict[Cell, Rounds]:
-    """Return the rounds of each cell of one environment."""
-    latencies: dict[tuple[Cell, int], list[float]] = defaultdict(list)
+def group_latencies(samples: "Iterable[Sample]") -> dict[Cell, dict[int, list[float]]]:
+    """Group the latencies (s) of one environment by cell and round."""
+    found: dict[Cell, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
     for sample in samples:
-        latencies[Cell.of(sample), sample.round].append(sample.latency_s)
+        found[Cell.of(sample)][sample.round].append(sample.latency_s)
+    return found
+
+
+def group_rounds(runs: "Iterable[Run]", samples: "Iterable[Sample]") -> dict[Cell, Rounds]:
+    """Group the runs of one environment by cell, with their latencies."""
+    latencies = group_latencies(samples)
     runs_of: dict[Cell, list[Run]] = defaultdict(list)
     for run in runs:
         runs_of[Cell.of(run)].append(run)
-    return {
-        cell: Rounds(
-            tuple(of_cell),
-            tuple(
-                tuple(timed) for run in of_cell if run.status == "ok" and (timed := latencies.get((cell, run.round)))
-            ),
-        )
-        for cell, of_cell in runs_of.items()
-    }
+    found = {}
+    for cell, of_cell in runs_of.items():
+        rounds = latencies.get(cell, {})
+        ok = [tuple(rounds[run.round]) for run in of_cell if run.status == "ok" and run.round in rounds]
+        found[cell] = Rounds(tuple(of_cell), tuple(ok))
+    return found
 
 
 @dataclass(frozen=True)
 class TimedCell:
-    """A cell, as ``docs/json.md`` names its columns.
+    """A cell with the columns that ``docs/json.md`` names.
 
-    ``latency_s`` is the median of the rounds' medians; one that failed has none, and a ``reason``. The ends of its 95 %
-    interval are None where there are too few rounds and samples for one. ``tokens_per_s`` is that of a language model:
-    tokens that are read, or generated.
+    ``latency_s`` is the median of the rounds' medians. A failed cell has none, and a ``reason``. The ends of its 95 %
+    interval are None if there are too few rounds and samples. ``tokens_per_s`` counts the tokens that a language model
+    reads or generates; None of other models.
     """
 
     model: str
@@ -108,29 +107,10 @@ class TimedCell:
 
     @property
     def cell(self) -> Cell:
-        return Cell(self.model, self.batch, self.precision, self.phase, self.variant)
+        return Cell.of(self)
 
 
-def timed_cells(folder: "MachineFolder", environment: "Environment") -> list[TimedCell]:
-    """Return the cells that an environment measured, training steps as a whole, in the order of their models.
-
-    Raises UserError for a table that cannot be read.
-    """
-    runs = [run for run in folder.runs() if _is_shown(run, environment)]
-    rounds = of_cells(runs, folder.samples(runs))
-    return [_timed(cell, of_cell) for cell, of_cell in sorted(rounds.items(), key=_order)]
-
-
-def _is_shown(run: "Run", environment: "Environment") -> bool:
-    return run.environment_id == environment.environment_id and run.phase in (INFERENCE, STEP)
-
-
-def _order(pair: tuple[Cell, Rounds]) -> tuple[str, str, str, str, int]:
-    cell, _ = pair
-    return cell.model, cell.phase, cell.precision, cell.variant, cell.batch
-
-
-def timed_cell(
+def summarise_cell(
     cell: Cell,
     latencies: Sequence[Sequence[float]],
     flags: Iterable[str],
@@ -138,12 +118,12 @@ def timed_cell(
     status: str = "ok",
     reason: str | None = None,
 ) -> TimedCell:
-    """Return a cell by the latencies (s) of the samples of each of its rounds, of which a failed one has none."""
+    """Summarise a cell from its latencies (s), round by round; a failed cell has no rounds."""
     median_s = low_s = high_s = None
     if latencies:
         estimate = estimate_rounds(latencies)
         median_s, low_s, high_s = estimate.median, estimate.low, estimate.high
-    read = tokens(cell.model, cell.batch)
+    tokens = count_tokens(cell.model, cell.batch)
     return TimedCell(
         **cell._asdict(),
         status=status,
@@ -151,14 +131,26 @@ def timed_cell(
         latency_s=median_s,
         latency_low_s=low_s,
         latency_high_s=high_s,
-        inputs_per_s=None if median_s is None else cell.batch / median_s,
-        tokens_per_s=None if median_s is None or read is None else read / median_s,
+        inputs_per_s=cell.batch / median_s if median_s else None,
+        tokens_per_s=tokens / median_s if median_s and tokens else None,
         rounds=len(latencies),
         flags=tuple(sorted(flags)),
         input_shape=input_shape,
     )
 
 
-def _timed(cell: Cell, rounds: Rounds) -> TimedCell:
-    run = rounds.deciding
-    return timed_cell(cell, rounds.latencies, rounds.flags, run.input_shape, run.status, run.reason)
+def read_cells(folder: "MachineFolder", environment: "Environment") -> list[TimedCell]:
+    """Read the cells of an environment, training steps as a whole, in the order of their models.
+
+    Raises UserError for a table that cannot be read.
+    """
+    runs = [
+        run
+        for run in folder.runs()
+        if run.environment_id == environment.environment_id and run.phase in (INFERENCE, STEP)
+    ]
+    found = []
+    for cell, rounds in group_rounds(runs, folder.samples(runs)).items():
+        run = rounds.deciding
+        found.append(summarise_cell(cell, rounds.latencies, rounds.flags, run.input_shape, run.status, run.reason))
+    return sorted(found, key=lambda each: (each.model, each.phase, each.precision, each.variant, each.batch))

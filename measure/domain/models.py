@@ -113,7 +113,7 @@ SIZES = {
 
 
 @dataclass(frozen=True)
-class Task:
+class LanguageTask:
     """What a model's name says: a network of a size reads ``length`` tokens, or one more than these."""
 
     size: Size
@@ -131,13 +131,13 @@ class Task:
         return self.length + (self.phase == DECODE)
 
 
-def task_of(name: str) -> Task | None:
+def parse_task(name: str) -> LanguageTask | None:
     """Return what a name says; None where it is no name of these models. Raises UserError for a text too long."""
     parts = NAME.fullmatch(name)
     size = SIZES.get(parts["size"]) if parts else None
     if parts is None or size is None or parts["phase"] not in size.phases:
         return None
-    task = Task(size, parts["phase"], int(parts["length"]))
+    task = LanguageTask(size, parts["phase"], int(parts["length"]))
     if task.positions > size.positions:
         most = f"{parts['size']} takes {size.positions} tokens at most"
         raise UserError(f"--models: {most}, not the {task.positions} of {name}; name fewer")
@@ -149,14 +149,14 @@ def cache_byte(name: str, batch: int, element_byte: int) -> int | None:
 
     Two of each layer, one for each token and head of keys (Pope et al. 2022, arXiv:2211.05102, section 3.3).
     """
-    task = task_of(name)
+    task = parse_task(name)
     if task is None or task.phase != DECODE:
         return None
     size = task.size
     return 2 * size.depth * batch * size.key_heads * task.length * (size.width // size.heads) * element_byte
 
 
-def tokens(name: str, batch: int) -> int | None:
+def count_tokens(name: str, batch: int) -> int | None:
     """Return how many tokens a call reads or generates; None of a model that is none of these."""
-    task = task_of(name)
+    task = parse_task(name)
     return None if task is None else batch * task.read

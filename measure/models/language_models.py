@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from measure.domain.models import Size, Task
+from measure.domain.models import LanguageTask, Size
 
 ROTATION_BASE = 500_000.0
 """The base of Llama 3 (Grattafiori et al. 2024, section 3.2)."""
@@ -136,7 +136,7 @@ class Decoder(nn.Module):
 
 
 class Gpt2(Decoder):
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: LanguageTask) -> None:
         size = task.size
 
         def norm() -> nn.Module:
@@ -153,7 +153,7 @@ class Gpt2(Decoder):
 
 
 class Llama(Decoder):
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: LanguageTask) -> None:
         size = task.size
 
         def norm() -> nn.Module:
@@ -174,7 +174,7 @@ class Llama(Decoder):
 class Bert(nn.Module):
     """Return the hidden states, and the pooled first token, (batch, width), which stands for the text."""
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: LanguageTask) -> None:
         super().__init__()
         size = task.size
         self.words = nn.Embedding(size.vocabulary, size.width)

@@ -8,7 +8,7 @@ import fnmatch
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from measure.domain.models import DECODE, IMAGE, SIZES, SOUND, Model, Task, task_of
+from measure.domain.models import DECODE, IMAGE, SIZES, SOUND, LanguageTask, Model, parse_task
 
 if TYPE_CHECKING:
     import torch
@@ -266,7 +266,7 @@ class Language(Library):
 
     def match(self, pattern: str) -> list[str]:
         """Return a name with any number of tokens, or the names with a number of ``LENGTHS`` that a glob selects."""
-        if task_of(pattern):
+        if parse_task(pattern):
             return [pattern]
         names = [
             f"{name}_{phase}_{length}"
@@ -281,8 +281,8 @@ class Language(Library):
         """Return the number of tokens that a call reads."""
         return (self._task(name).read,)
 
-    def _task(self, name: str) -> Task:
-        task = task_of(name)
+    def _task(self, name: str) -> LanguageTask:
+        task = parse_task(name)
         assert task is not None, name
         return task
 

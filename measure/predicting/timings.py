@@ -16,7 +16,7 @@ from measure.cache.predictions import HERE, Setting
 from measure.cache.schema import file_of
 from measure.cache.workload_records import Operator, PublishedCount, PublishedKind, Workload
 from measure.domain.chips import fold_name
-from measure.domain.latency import timed_cells
+from measure.domain.latency import read_cells
 from measure.domain.words import BACKWARD, EAGER, INFERENCE, PRECISION_BYTE, PRECISIONS, STEP, stored_as
 from measure.predicting.demand import Demand, How, LayerRoof, Numbers, by_kind, of_chips, of_machine
 
@@ -138,7 +138,7 @@ def measured(data: Path, counts: Counted) -> Iterator[TimedCall]:
         folder = MachineFolder(data, name)
         environment = folder.newest_environment()
         device = of_machine(folder, environment)
-        for cell in timed_cells(folder, environment) if device else ():
+        for cell in read_cells(folder, environment) if device else ():
             roof, trains = device.roof(cell.precision) if device else None, cell.phase == STEP
             shape = cell.input_shape or shapes.get(cell.model, "")
             found = counts.get(Key(cell.model, shape, cell.batch, stored_as(cell.precision), trains))

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 
 from measure.cache.records import HardwareCounterProfile, KernelCounters, KernelTime, OperatorTime, Profile, Run, Sample
 from measure.domain import variants
-from measure.domain.latency import Cell
+from measure.domain.latency import Cell, group_latencies
 from measure.domain.models import Model
 from measure.domain.statistics import estimate_median, estimate_rounds
 from measure.domain.values import latency
@@ -227,12 +227,9 @@ def _rounds_wanted(
 
 def _interval_widths(cells: Collection[Cell], cache: RunCache) -> dict[Cell, float]:
     """Return the relative half width of each cell's interval, if it has one."""
-    asked = set(cells)
-    rounds: dict[Cell, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
-    for row in cache.rows(cache.folder.samples()):
-        if (cell := Cell.of(row)) in asked:
-            rounds[cell][row.round].append(row.latency_s)
-    widths = {cell: estimate_rounds(list(of_cell.values())).relative_half_width for cell, of_cell in rounds.items()}
+    latencies = group_latencies(cache.rows(cache.folder.samples()))
+    estimates = {cell: estimate_rounds(list(latencies[cell].values())) for cell in cells if cell in latencies}
+    widths = {cell: estimate.relative_half_width for cell, estimate in estimates.items()}
     return {cell: width for cell, width in widths.items() if width is not None}
 
 

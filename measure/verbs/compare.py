@@ -26,7 +26,7 @@ from measure.domain.comparison import (
     of_cell,
     of_roof,
 )
-from measure.domain.latency import Cell, of_cells
+from measure.domain.latency import Cell, group_rounds
 from measure.domain.values import latency
 from measure.domain.words import LOADED
 from measure.errors import UserError, did_you_mean
@@ -192,7 +192,7 @@ def _read(folder: Path, chosen: str) -> Side:
     roofs: dict[RoofKernel, list[RoofMeasurement]] = defaultdict(list)
     for row in rows_of(machine.roof_measurements()):
         roofs[RoofKernel(row.roof_kernel, row.size, row.precision, row.pace)].append(row)
-    cells = of_cells(rows_of(machine.runs()), rows_of(machine.samples()))
+    cells = group_rounds(rows_of(machine.runs()), rows_of(machine.samples()))
     repeats = {cell: of_cell(rounds) for cell, rounds in cells.items()}
     return Side(folder, environment, repeats, {kernel: of_roof(rounds) for kernel, rounds in roofs.items()})
 

@@ -17,7 +17,7 @@ from measure.cache.records import RoofMeasurement
 from measure.cache.workload_records import Layer, Workload
 from measure.counting.count import count_network, identity
 from measure.domain.demands import demands, layer_demands, reached
-from measure.domain.latency import Cell, timed_cell
+from measure.domain.latency import Cell, summarise_cell
 from measure.domain.models import OWN, Model
 from measure.domain.roofs import Roof, machine_roof
 from measure.domain.words import EAGER, FULL_PRECISION, INFERENCE, STREAM_ARRAYS
@@ -299,7 +299,7 @@ def model(network: "nn.Module", inputs: Any, name: str | None = None) -> Noteboo
         environment=environment,
         rates=rates,
         demands=asked,
-        cells=reached([timed_cell(cell, [timing.latencies_s], timing.flags, workload.input_shape)], asked),
+        cells=reached([summarise_cell(cell, [timing.latencies_s], timing.flags, workload.input_shape)], asked),
         layers=layer_demands([Layer(**key, **layer) for layer in layers], precision, rates, []),
         advice=None,
     )

@@ -15,7 +15,7 @@ from measure.cache.table import as_text
 from measure.cache.workload_records import Workload
 from measure.domain.advice import Advice, advise
 from measure.domain.demands import CellDemand, LayerDemand, Reached, bound, costliest, demands, layer_demands, reached
-from measure.domain.latency import Cell, TimedCell, timed_cells
+from measure.domain.latency import Cell, TimedCell, read_cells
 from measure.domain.roofs import Roof, machine_roof
 from measure.domain.values import latency, percent, plain, si
 from measure.domain.words import EAGER, FLAGS, INFERENCE, shape_name, stored_as
@@ -73,7 +73,7 @@ def _machines(data: Path, names: Sequence[str] | None) -> list[Machine]:
         raise UserError(f"--data: no measurements in {data}; run python -m measure{data_flag(data)} first")
     folders = [MachineFolder(data, name) for name in names or known]
     environments = [folder.newest_environment() for folder in folders]
-    return [(folder, each, timed_cells(folder, each)) for folder, each in zip(folders, environments, strict=True)]
+    return [(folder, each, read_cells(folder, each)) for folder, each in zip(folders, environments, strict=True)]
 
 
 def _chosen(machines: list[Machine], patterns: Sequence[str]) -> list[Machine]:
@@ -168,7 +168,7 @@ def answer(cache: RunCache, request: Request) -> ModelAnswer:
     shape, first = shape_name(model.input_shape), first_cell(request)
     rates = machine_roof(cache.rows(cache.folder.roof_measurements()))
     asked = demands(_counted(cache, request, shape), rates, request.precisions)
-    cells = [cell for cell in timed_cells(cache.folder, cache.environment) if cell.model == model.name]
+    cells = [cell for cell in read_cells(cache.folder, cache.environment) if cell.model == model.name]
     profile = _profile(cache, first)
     operators = [] if profile is None else cache.folder.operators([profile])
     wanted = (model.name, shape, first.batch, stored_as(first.precision), None)

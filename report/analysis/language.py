@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from measure.domain.models import DECODE, ENCODE, PREFILL, task_of, tokens
+from measure.domain.models import DECODE, ENCODE, PREFILL, count_tokens, parse_task
 from report.analysis import available
 from report.load.paper import Machine
 from report.text.frame_rows import each
@@ -22,12 +22,12 @@ def cells(machine: Machine) -> pd.DataFrame:
         rows = available.cells(machine, None)
     except available.DataMissingError:
         raise gap from None
-    tasks = {model: task for model in rows.model.unique() if (task := task_of(model))}
+    tasks = {model: task for model in rows.model.unique() if (task := parse_task(model))}
     rows = available.at_least_one(rows[rows.model.isin(list(tasks))], gap)
     rows = rows.assign(
         phase=[tasks[model].phase for model in rows.model],
         length=[tasks[model].length for model in rows.model],
         network=[model.partition(f"_{tasks[model].phase}_")[0] for model in rows.model],
-        tokens_per_s=[(tokens(row.model, row.batch) or 0) / row.latency_s for row in each(rows)],
+        tokens_per_s=[(count_tokens(row.model, row.batch) or 0) / row.latency_s for row in each(rows)],
     )
     return rows.sort_values(["network", "phase", "length", "batch", "precision"], ignore_index=True)

@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from measure.domain.models import DECODE, MEASURED_SHAPES, SOUND, Task, task_of
+from measure.domain.models import DECODE, MEASURED_SHAPES, SOUND, LanguageTask, parse_task
 from measure.domain.values import significant
 from report.analysis import available
 from report.analysis.available import finding
@@ -49,8 +49,8 @@ def spans(paper: Paper) -> str:
 def inputs(paper: Paper) -> str:
     """Say the shapes of the inputs, the commonest first, how long sounds are, and what language models read."""
     every = available.workloads(paper, batch=1)
-    tasks = [task for model in every.model if (task := task_of(model))]
-    rows = every[every.model.map(task_of).isna()]
+    tasks = [task for model in every.model if (task := parse_task(model))]
+    rows = every[every.model.map(parse_task).isna()]
     shapes = rows.groupby("input_shape").model.apply(sorted)
     parts = []
     for shape, names in shapes.sort_values(key=lambda names: -names.str.len(), kind="stable").items():
@@ -63,7 +63,7 @@ def inputs(paper: Paper) -> str:
     return f"{text} {_read(tasks)}".strip()
 
 
-def _read(tasks: list[Task]) -> str:
+def _read(tasks: list[LanguageTask]) -> str:
     """Say how many tokens language models read, and after how many they generate one; nothing of none."""
     parts = []
     for what, lengths in (
@@ -77,7 +77,7 @@ def _read(tasks: list[Task]) -> str:
 
 def _is_decoded(model: str) -> bool:
     """Return whether a model generates a token, which is done in inference alone."""
-    task = task_of(model)
+    task = parse_task(model)
     return task is not None and task.phase == DECODE
 
 

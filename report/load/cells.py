@@ -25,46 +25,35 @@ SPEED_UP = ["speed_up", "speed_up_low", "speed_up_high"]
 """A ratio over eager mode and the ends of its interval."""
 
 
-def joined(runs: pd.DataFrame) -> pd.DataFrame:
-    """One row is a cell: its first failed round if one failed, else its first, with the number of measured ``rounds``.
+def merge_rounds(runs: pd.DataFrame) -> pd.DataFrame:
+    """One row is a cell: its first failed round, else its first; with the number of ``rounds`` that have a result.
 
     ``flags`` are those of any round, joined by ``;``.
     """
-    ordered = runs.assign(worked=runs.status == "ok").sort_values(["worked", "round"], kind="stable")
-    cells = ordered.drop_duplicates(CELL_COLUMNS).drop(columns=["worked", "round", "flags"])
+    ordered = runs.assign(is_ok=runs.status == "ok").sort_values(["is_ok", "round"], kind="stable")
+    cells = ordered.drop_duplicates(CELL_COLUMNS).drop(columns=["is_ok", "round", "flags"])
     rounds = runs.assign(rounds=runs.status == "ok").groupby(CELL_COLUMNS, as_index=False)
-    return cells.merge(rounds.agg({"rounds": "sum", "flags": _joined_flags}), on=CELL_COLUMNS, how="left")
+    return cells.merge(rounds.agg({"rounds": "sum", "flags": _merge_flags}), on=CELL_COLUMNS, how="left")
 
 
-def _joined_flags(flags: pd.Series) -> str:
+def _merge_flags(flags: pd.Series) -> str:
     return ";".join(sorted({flag for text in flags.dropna() for flag in str(text).split(";")}))
 
 
-def estimated(samples: pd.DataFrame, column: str, key: Sequence[str], names: Sequence[str]) -> pd.DataFrame:
-    """One row is a cell, named by ``key``: the median of a column over all rounds, and the ends of its interval.
+def estimate_cells(samples: pd.DataFrame, column: str, key: Sequence[str], names: Sequence[str]) -> pd.DataFrame:
+    """One row is a cell, named by ``key``: the median of a column over its rounds, and the ends of its interval.
 
-    ``names`` are what these three are called; ``sample_count`` is the number of samples.
+    ``names`` are the columns of these three; ``sample_count`` is the number of samples.
     """
     rounds: dict[tuple[Any, ...], list[list[float]]] = {}
     for (*cell, _), values in samples.groupby([*key, "round"])[column]:
         rounds.setdefault(tuple(cell), []).append(list(values))
-    estimates = {cell: estimate_rounds(taken) for cell, taken in rounds.items()}
-    rows = [
-        (*cell, found.median, found.low, found.high, sum(map(len, rounds[cell]))) for cell, found in estimates.items()
-    ]
+    rows = []
+    for name, of_cell in rounds.items():
+        estimate = estimate_rounds(of_cell)
+        rows.append((*name, estimate.median, estimate.low, estimate.high, sum(map(len, of_cell))))
     found = pd.DataFrame(rows, columns=[*key, *names, "sample_count"])
-    return found.astype(dict.fromkeys(names, float))  # also where no cell has an interval
-
-
-def timed(runs: pd.DataFrame, samples: pd.DataFrame) -> pd.DataFrame:
-    """One row is a cell (``joined``) with its latency and interval (``latencies``), flagged as a whole.
-
-    The interval between several rounds holds what differs within one: the cell is ``wide`` where that interval is wider
-    than the target, and ``drifting`` is not held against it. A cell of one round keeps the flags of that round.
-    """
-    cells = joined(runs).merge(latencies(samples), on=CELL_COLUMNS, how="left")
-    cells["flags"] = pd.Series([_flags(cell) for cell in each(cells)], cells.index, dtype=object)
-    return cells
+    return found.astype(dict.fromkeys(names, float))  # also without any interval
 
 
 def half_width(cells: Any) -> Any:
@@ -73,6 +62,7 @@ def half_width(cells: Any) -> Any:
 
 
 def _flags(cell: Any) -> str:
+    """Flag a cell as a whole: several rounds are ``wide`` by the interval between them, and never ``drifting``."""
     if cell.rounds < 2:
         return str(cell.flags)
     held = [flag for flag in cell.flags.split(";") if flag not in ("", WIDE, DRIFTING)]
@@ -81,14 +71,14 @@ def _flags(cell: Any) -> str:
     return ";".join(held)
 
 
-def latencies(samples: pd.DataFrame) -> pd.DataFrame:
-    """One row is a cell: its median latency with interval (s), from the samples of all rounds, and their number.
+def estimate_latencies(samples: pd.DataFrame) -> pd.DataFrame:
+    """One row is a cell: its median latency with interval (s), and the number of its samples.
 
-    ``scatter`` is the sample's standard deviation of the logarithms of its rounds' medians; empty of one round.
+    ``scatter`` is the standard deviation of the logarithms of its rounds' medians; empty for one round.
     """
     medians = np.log(samples.astype({"latency_s": float}).groupby([*CELL_COLUMNS, "round"]).latency_s.median())
     scatter = medians.groupby(level=CELL_COLUMNS).std().rename("scatter").reset_index()
-    return estimated(samples, "latency_s", CELL_COLUMNS, TIMES).merge(scatter, on=CELL_COLUMNS, how="left")
+    return estimate_cells(samples, "latency_s", CELL_COLUMNS, TIMES).merge(scatter, on=CELL_COLUMNS, how="left")
 
 
 def tails(samples: pd.DataFrame) -> pd.DataFrame:
@@ -137,7 +127,7 @@ def _over_eager(runs: pd.DataFrame, samples: pd.DataFrame) -> pd.DataFrame:
     rounds = rounds.merge(sittings, on=[*CELL_COLUMNS, "round"])
     eager = matching(rounds, variant=EAGER)[[*together, "latency_s"]].rename(columns={"latency_s": "eager_s"})
     pairs = rounds[rounds.variant != EAGER].merge(eager, on=together)
-    return estimated(pairs.assign(ratio=pairs.eager_s / pairs.latency_s), "ratio", CELL_COLUMNS, SPEED_UP).drop(
+    return estimate_cells(pairs.assign(ratio=pairs.eager_s / pairs.latency_s), "ratio", CELL_COLUMNS, SPEED_UP).drop(
         columns="sample_count"
     )
 
@@ -159,9 +149,10 @@ def derive(
     its interval; empty in eager mode, and where no round of both was measured in one sitting.
     """
     taken, wanted = (matching(rows, phase=INFERENCE) for rows in (samples, runs))
-    cells = timed(wanted, taken)
-    for beside in (tails(taken), energies(taken)):
-        cells = cells.merge(beside, on=CELL_COLUMNS, how="left")
+    cells = merge_rounds(wanted)
+    for more in (estimate_latencies(taken), tails(taken), energies(taken)):
+        cells = cells.merge(more, on=CELL_COLUMNS, how="left")
+    cells["flags"] = pd.Series([_flags(cell) for cell in each(cells)], cells.index, dtype=object)
     cells = with_workload(cells, counted)
     cells[TIMES] = cells[TIMES].astype(float)
     roofs = {precision: roof_of(precision) for precision in cells.precision.unique()}

@@ -61,7 +61,7 @@ class MemoryLevel:
 def rated(roof_measurements: pd.DataFrame) -> pd.DataFrame:
     """Join the rounds of the ``ok`` roof measurements; add rates (``flop_per_s``, ``byte_per_s``) with intervals."""
     roof_measurements = roof_measurements[roof_measurements.status == "ok"].astype(dict.fromkeys(TIMES, float))
-    roof_measurements = joined(roof_measurements)
+    roof_measurements = merge_rounds(roof_measurements)
     rates = {
         f"{work}_per_s{end}": roof_measurements[work] / roof_measurements[f"latency{bound}_s"]
         for work in ("flop", "byte")
@@ -70,7 +70,7 @@ def rated(roof_measurements: pd.DataFrame) -> pd.DataFrame:
     return roof_measurements.assign(**rates)
 
 
-def joined(rows: pd.DataFrame) -> pd.DataFrame:
+def merge_rounds(rows: pd.DataFrame) -> pd.DataFrame:
     """One row is a roof kernel at one size and pace: of several rounds the median, and the ends of its interval.
 
     ``round`` is how many there were, empty where they were not numbered.
@@ -79,14 +79,14 @@ def joined(rows: pd.DataFrame) -> pd.DataFrame:
     numbered = rows[rows["round"].notna()]
     if numbered.empty:
         return rows
-    joined_rows = []
+    merged = []
     for _, taken in numbered.groupby(key, sort=False):
         row = taken.iloc[0].to_dict() | {"round": len(taken)}
         if len(taken) > 1:  # one round keeps the interval of its own samples
             estimate = estimate_rounds([[latency_s] for latency_s in taken.latency_s])
             row |= zip(TIMES, (estimate.median, estimate.low, estimate.high), strict=True)
-        joined_rows.append(row)
-    return pd.concat([pd.DataFrame(joined_rows), rows[rows["round"].isna()]], ignore_index=True)
+        merged.append(row)
+    return pd.concat([pd.DataFrame(merged), rows[rows["round"].isna()]], ignore_index=True)
 
 
 def sustained(rows: pd.DataFrame, kernels: Iterable[str]) -> pd.DataFrame:

@@ -14,7 +14,7 @@ from measure.cache.records import CELL
 from measure.domain.roofs import Roofline
 from measure.domain.words import BACKWARD, EAGER, FORWARD, STAGES, STEP, UPDATE
 from report.load import operator_bounds
-from report.load.cells import above, estimated, joined, latencies, with_workload
+from report.load.cells import above, estimate_cells, estimate_latencies, merge_rounds, with_workload
 from report.load.roofs import TIMES
 from report.text.frame_rows import matching
 
@@ -41,7 +41,7 @@ def derive(
     bytes that the update must move, ``operator_bound_s`` the sum of the three. All are empty where no roof was
     measured or what they are made of was not counted.
     """
-    wanted = joined(matching(runs, phase=STEP, variant=EAGER)).drop(columns="phase")
+    wanted = merge_rounds(matching(runs, phase=STEP, variant=EAGER)).drop(columns="phase")
     taken = samples[samples.phase.isin([STEP, *STAGES]) & (samples.variant == EAGER)]
     cells = with_workload(_timed(wanted, taken), counted)
     cells["peak_byte"] = cells.peak_byte.astype(float)
@@ -65,7 +65,7 @@ def update_byte(rows: pd.DataFrame) -> pd.Series:
 
 def _timed(cells: pd.DataFrame, samples: pd.DataFrame) -> pd.DataFrame:
     """Return the cells with the times of the step and its stages, and the ratio of the latter."""
-    times = latencies(samples)
+    times = estimate_latencies(samples)
     parts = [matching(times, phase=STEP).drop(columns="phase")]
     for stage in (FORWARD, BACKWARD, UPDATE):
         names = {column: column.replace("latency", stage) for column in TIMES}
@@ -81,7 +81,7 @@ def _ratios(samples: pd.DataFrame) -> pd.DataFrame:
     forward, backward = (matching(samples, phase=stage) for stage in (FORWARD, BACKWARD))
     paired = forward.merge(backward, on=[*KEY, "round", "sample"], suffixes=("", "_backward"))
     paired = paired.assign(ratio=paired.latency_s_backward / paired.latency_s)
-    return estimated(paired, "ratio", KEY, RATIOS).drop(columns="sample_count")
+    return estimate_cells(paired, "ratio", KEY, RATIOS).drop(columns="sample_count")
 
 
 MEMORY_PARTS = {

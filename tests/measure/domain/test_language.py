@@ -1,33 +1,33 @@
 import pytest
 
-from measure.domain.models import SIZES, Task, cache_byte, task_of, tokens
+from measure.domain.models import SIZES, LanguageTask, cache_byte, count_tokens, parse_task
 from measure.errors import UserError
 
 
 def test_a_name_says_what_is_done_with_how_many_tokens():
-    assert task_of("gpt2_prefill_384") == Task(SIZES["gpt2"], "prefill", 384)
-    assert (task_of("gpt2_decode_384").read, task_of("gpt2_decode_384").positions) == (1, 385)
-    assert task_of("bert_base_encode_512").read == 512
+    assert parse_task("gpt2_prefill_384") == LanguageTask(SIZES["gpt2"], "prefill", 384)
+    assert (parse_task("gpt2_decode_384").read, parse_task("gpt2_decode_384").positions) == (1, 385)
+    assert parse_task("bert_base_encode_512").read == 512
 
 
 @pytest.mark.parametrize(
     "name", ["gpt2", "gpt2_prefill", "gpt2_encode_8", "bert_base_decode_8", "gpt3_prefill_8", "vgg11"]
 )
 def test_another_name_says_nothing(name):
-    assert task_of(name) is None
-    assert tokens(name, 4) is None
+    assert parse_task(name) is None
+    assert count_tokens(name, 4) is None
     assert cache_byte(name, 4, 2) is None
 
 
 @pytest.mark.parametrize(("name", "most"), [("gpt2_decode_1024", 1024), ("bert_base_encode_513", 512)])
 def test_a_text_that_is_too_long_is_told(name, most):
     with pytest.raises(UserError, match=f"takes {most} tokens at most, not the {most + 1} of {name}; name fewer"):
-        task_of(name)
+        parse_task(name)
 
 
 def test_tokens_of_a_call():
-    assert tokens("gpt2_prefill_384", 4) == 4 * 384
-    assert tokens("llama_1b_decode_384", 4) == 4
+    assert count_tokens("gpt2_prefill_384", 4) == 4 * 384
+    assert count_tokens("llama_1b_decode_384", 4) == 4
 
 
 def test_bytes_of_the_cache():

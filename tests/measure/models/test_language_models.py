@@ -1,7 +1,7 @@
 import pytest
 
 from measure.counting.count import count
-from measure.domain.models import SIZES, cache_byte, task_of
+from measure.domain.models import SIZES, cache_byte, parse_task
 from measure.models import catalog
 from measure.models.libraries import LENGTHS, Language
 
@@ -178,6 +178,6 @@ def test_the_cache_has_the_type_and_place_that_is_asked_for():
 def test_every_task_has_a_network():
     for name, size in SIZES.items():
         for phase in size.phases:
-            assert task_of(f"{name}_{phase}_8")
+            assert parse_task(f"{name}_{phase}_8")
             network = catalog.build_on_meta(only(f"{name}_{phase}_8"))
             assert all(tensor.is_meta for tensor in [*network.parameters(), *network.buffers()])
