@@ -113,7 +113,7 @@ class PostNormBlock(nn.Module):
 class Decoder(nn.Module):
     """Return the scores of the next token, (batch, vocabulary), in training too only those of the last position."""
 
-    def __init__(self, task: Task, norm: Callable[[], nn.Module], blocks: list[PreNormBlock]) -> None:
+    def __init__(self, task: LanguageTask, norm: Callable[[], nn.Module], blocks: list[PreNormBlock]) -> None:
         super().__init__()
         self.embedding = nn.Embedding(task.size.vocabulary, task.size.width)
         self.blocks, self.norm = nn.ModuleList(blocks), norm()
@@ -193,5 +193,5 @@ class Bert(nn.Module):
         return hidden, self.unit(self.pooler(hidden[:, 0]))
 
 
-NETWORKS: dict[str, Callable[[Task], nn.Module]] = {"gpt2": Gpt2, "bert_base": Bert, "llama_1b": Llama}
+NETWORKS: dict[str, Callable[[LanguageTask], nn.Module]] = {"gpt2": Gpt2, "bert_base": Bert, "llama_1b": Llama}
 """Each network by the name of its size."""
