@@ -4,43 +4,38 @@ import inspect
 from decimal import Decimal
 
 from measure.cache import hand_kept, predictions, records, workload_records
-from measure.cache import workload_records as published_counts
 from measure.cache.schema import MOST, TABLES, Column
 
-DECLARING = (records, workload_records, published_counts, predictions, hand_kept)
-"""The modules that declare the tables, in the order in which the dictionary has them, whoever imported them first."""
+MODULES = [module.__name__ for module in (records, workload_records, predictions, hand_kept)]
+"""The order of the tables, whichever module was imported first."""
 
 TYPES = {str: "text", int: "whole number", float: "number", Decimal: "number as printed"}
 
 INTRODUCTION = """\
 # Data dictionary
 
-Everything that is measured or counted lies as CSV below `data/`: UTF-8, comma-separated, one header line, SI units
-without prefixes. An empty cell is a value that is not known, never 0. What can be derived (a median, a rate, a
-utilisation) is not stored; raw samples are. A row is identified by the columns of its table's key.
+All measurements and counts are CSV files below `data/`: UTF-8, comma-separated, one header line, SI units without
+prefixes. An empty cell is an unknown value, never 0. Raw samples are stored, but nothing that can be derived from them,
+such as a median or a rate. The columns of a table's key identify a row.
 
-Under "values" stand the words that a text may be, or the range of a number; where nothing stands, texts are free and
-numbers range from 0 to 1e18. The range is what can have been measured at all: a number outside it is refused in a table
-kept by hand, and elsewhere by `python -m measure add-machine` and `python -m report check`, which refuse a table that
-is cut off as well. Whoever reads refuses unknown words, and numbers of another sign than the range has: those below 0
-where it begins at 0, and 0 too where it begins above. No row is written that reading would refuse. The unit 1 is that
-of counts, ratios and ordinals.
+"Values" are the words that a text may be, or the range of a number. Without them, texts are free and numbers range from
+0 to 1e18. Readers refuse all other values, and nothing is written that readers would refuse. The unit 1 is that of
+counts, ratios and ordinals. `python -m measure add-machine` and `python -m report check` refuse a torn table as well.
 
-This file is written by `python -m measure.cache.dictionary` from the records in `measure/cache/`.
+`python -m measure.cache.dictionary` writes this file from the records in `measure/cache/`.
 """
 
 BY_HAND = """
 ## Tables kept by hand
 
-These are written by people; each row names its source by a key of `bib/references.bib`. Numbers are as printed where
-the type says so: the digits that they have tell how they were rounded.
+People write these tables. Each row names its source by a key of `bib/references.bib`. A "number as printed" keeps its
+digits, because they tell how it was rounded.
 """
 
 
 def text() -> str:
     """Return the whole dictionary, as Markdown."""
-    modules = [module.__name__ for module in DECLARING]
-    ordered = sorted(TABLES, key=lambda record: modules.index(record.__module__))
+    ordered = sorted(TABLES, key=lambda record: MODULES.index(record.__module__))
     kept = [record for record in ordered if TABLES[record].by_hand]
     written = [record for record in ordered if record not in kept]
     return INTRODUCTION + "".join(map(_table, written)) + BY_HAND + "".join(map(_table, kept))
@@ -57,16 +52,14 @@ def _table(record: type) -> str:
         "|:--|:--|:--|:--|:--|:--|:--|",
     ]
     for name, column in facts.columns.items():
+        values = column.form.description if column.form else _range(column)
         key, empty = "key" if name in facts.key else "", "yes" if column.optional else ""
-        cells = (f"`{name}`", TYPES[column.type], column.unit, _values(column), key, empty, column.meaning)
+        cells = (f"`{name}`", TYPES[column.type], column.unit, values, key, empty, column.meaning)
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 
-def _values(column: Column) -> str:
-    """Return what a column's form or range says."""
-    if column.form:
-        return column.form.description
+def _range(column: Column) -> str:
     if column.type is str or (column.least, column.most) == (0, MOST):
         return ""
     return f"from {column.least:g}" + (f" to {column.most:g}" if column.most < MOST else "")

@@ -4,12 +4,12 @@
 """
 
 import re
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Annotated
 
+from measure.cache import schema
 from measure.cache.records import Environment
-from measure.cache.schema import NUMBER, Column, Form, one_of, table
+from measure.cache.schema import DAY_S, NUMBER, Column, Form, one_of, table
 from measure.domain.words import INFERENCE, STEP, VECTOR_EXTENSIONS
 
 CHIP_KINDS = {"cpu": "CPU", "gpu": "GPU", "asic": "ASIC", "soc": "SoC", "fpga": "FPGA"}
@@ -18,19 +18,19 @@ CHIP_KINDS = {"cpu": "CPU", "gpu": "GPU", "asic": "ASIC", "soc": "SoC", "fpga": 
 CHIP_PRECISIONS = ("fp64", "fp32", "tf32", "bf16", "fp16", "fp8", "fp6", "fp4", "int16", "int8", "int4")
 
 CHIP_UNITS = ("vector", "tensor")
-"""The units of a chip that compute: those of vectors, and those of matrices."""
+"""The units of a chip that compute on vectors and on matrices."""
 
 LATENCY, FLOP = "latency", "flop"
 """The quantities of ``PrintedTraining``."""
 
 BACKWARD_TO_FORWARD, FORWARD_TO_BACKWARD = "backward/forward", "forward/backward"
-"""Which way round a study prints a ratio."""
+"""The ratios of ``PrintedTraining``."""
 
 RANGE = re.compile(r"(\d{1,5})(?:-(\d{1,5}))?")
 
 
 def model_numbers(text: str) -> set[int]:
-    """Return the numbers in ``1;4-7``; none for another text, or where a range runs backwards."""
+    """Return the numbers in ``1;4-7``. Another text, or a range that runs backwards, has none."""
     numbers: set[int] = set()
     for part in text.split(";"):
         match = RANGE.fullmatch(part)
@@ -40,60 +40,44 @@ def model_numbers(text: str) -> set[int]:
     return numbers
 
 
+MODEL_NUMBERS = Form(model_numbers, "model numbers such as 1;4-7")
+YES_OR_NO = one_of(("yes", "no"))
 Source = Annotated[str, "keys of `bib/references.bib`, joined by `;`"]
-Note = Annotated[str, Column("what a reader of the row has to know", empty="")]
+Note = Annotated[str, Column("a remark for readers of the row", empty="")]
 ChipPrecision = Annotated[str, Column("the precision of the rate", form=one_of(CHIP_PRECISIONS))]
 
 
 @table("chips.csv", key=("chip", "precision", "unit"), by_hand=True)
-@dataclass(frozen=True)
 class Chip:
-    """A chip's datasheet roof at one precision and unit. Rates are without a prefix, and so in FLOP/s, B/s and W.
+    """A chip's datasheet roof at one precision and unit. Rates have no prefix: FLOP/s, B/s and W.
 
-    A CPU's peak is that at its base clock, which vendors state for all CPUs and `derivation` names. The peaks of other
-    chips are as vendors print them: of GPUs at the boost clock.
+    A CPU's peak is at its base clock, which vendors state for all CPUs and `derivation` names. Other chips have their
+    vendors' peaks, GPUs at the boost clock.
     """
 
     chip: Annotated[str, "the chip's name"]
-    alias: Annotated[str, Column("other names that a driver gives it, joined by `;`", empty="")]
-    vendor: Annotated[str, "who makes it"]
-    die: Annotated[
-        str,
-        Column(
-            "the die that computes, where a source tells it: chips of one die count once in medians, intervals and "
-            "rates of growth; where the cell is empty the chip is its own",
-            empty="",
-        ),
-    ]
-    chip_kind: Annotated[str, Column("what the chip is", form=one_of(CHIP_KINDS))]
-    year: Annotated[int, Column("the year in which it came out", NUMBER, least=1970, most=2100)]
+    alias: Annotated[str, Column("a driver's other names for it, joined by `;`", empty="")]
+    vendor: Annotated[str, "the chip's maker"]
+    die: Annotated[str, Column("the die that computes, if a source names it; statistics count a die once", empty="")]
+    chip_kind: Annotated[str, Column("the kind of chip", form=one_of(CHIP_KINDS))]
+    year: Annotated[int, Column("the year of release", NUMBER, least=1970, most=2100)]
     precision: ChipPrecision
-    unit: Annotated[str, Column("what computes at this rate", form=one_of(CHIP_UNITS))]
+    unit: Annotated[str, Column("the unit that computes at this rate", form=one_of(CHIP_UNITS))]
     peak_flop_per_s: Annotated[float, Column("dense rate, a fused multiply-add being two", least=1e9, most=1e18)]
-    sparse_peak_flop_per_s: Annotated[
-        float | None, Column("rate with structured sparsity, where one is stated", least=1e9, most=1e18)
-    ]
+    sparse_peak_flop_per_s: Annotated[float | None, Column("rate with structured sparsity", least=1e9, most=1e18)]
     bandwidth_byte_per_s: Annotated[float, Column("rate of the chip's memory", least=1e8, most=1e15)]
     memory_type: Annotated[str, Column("kind of memory and number of its channels", empty="")]
-    power_w: Annotated[
-        float | None, Column("the limit that the vendor states, or what `note` says", least=0.1, most=1e5)
-    ]
-    derivation: Annotated[str, Column("how the numbers follow from what is printed", empty="")]
+    power_w: Annotated[float | None, Column("the vendor's limit, unless `note` differs", least=0.1, most=1e5)]
+    derivation: Annotated[str, Column("how the numbers follow from the printed ones", empty="")]
     verified: Annotated[
-        str,
-        Column(
-            "whether a document of the vendor or two independent sources state the inputs; a scrape, a reseller or a "
-            "wiki is none",
-            form=one_of(("yes", "no")),
-        ),
+        str, Column("whether the vendor or two independent sources state the inputs; a wiki is none", form=YES_OR_NO)
     ]
     source: Source
     note: Note
     memory_byte: Annotated[
         float | None,
         Column(
-            "the capacity of the chip's own memory, a printed GB being 10^9 bytes; of a board sold with several the "
-            "smallest or the one named; empty where the memory is the host's",
+            "the chip's own memory, a printed GB being 10^9 bytes; the smallest on sale unless the chip names one",
             least=1e8,
             most=1e13,
         ),
@@ -101,27 +85,21 @@ class Chip:
 
 
 @table("flop_per_cycle.csv", key=("vendor", "family", "models", "vector_extension", "precision"), by_hand=True)
-@dataclass(frozen=True)
 class FlopPerCycle:
-    """What one core of a microarchitecture does in a cycle at most, by fused multiply-adds where it has them."""
+    """The most FLOP of one core of a microarchitecture in a cycle, by fused multiply-adds if it has them."""
 
-    vendor: Annotated[str, "as processors say it; on Arm the implementer"]
-    family: Annotated[int, Column("likewise; on Arm the architecture", NUMBER, least=1, most=99999)]
-    models: Annotated[
-        str,
-        Column(
-            "numbers and ranges joined by `;`; on Arm the part", form=Form(model_numbers, "model numbers such as 1;4-7")
-        ),
-    ]
-    microarchitecture: Annotated[str, "what the vendor calls the core"]
-    vector_extension: Annotated[str, Column("the one that this rate takes", form=one_of(VECTOR_EXTENSIONS))]
+    vendor: Annotated[str, "the processor's vendor; on Arm the implementer"]
+    family: Annotated[int, Column("the processor's family; on Arm the architecture", NUMBER, least=1, most=99999)]
+    models: Annotated[str, Column("numbers and ranges joined by `;`; on Arm the part", form=MODEL_NUMBERS)]
+    microarchitecture: Annotated[str, "the vendor's name of the core"]
+    vector_extension: Annotated[str, Column("the extension that this rate needs", form=one_of(VECTOR_EXTENSIONS))]
     precision: ChipPrecision
-    flop_per_cycle: Annotated[int, Column("what a core does in a cycle", least=1, most=99999)]
+    flop_per_cycle: Annotated[int, Column("FLOP of a core in a cycle", least=1, most=99999)]
     source: Source
     note: Note
 
     def fits(self, environment: Environment) -> bool:
-        """Return whether the processor is of this family and shows this vector extension."""
+        """Return whether the processor is of this family and has this vector extension."""
         return (
             (self.vendor, self.family) == (environment.cpu_vendor, environment.cpu_family)
             and environment.cpu_model in model_numbers(self.models)
@@ -130,61 +108,56 @@ class FlopPerCycle:
 
 
 Study = Annotated[str, "the study's key in `bib/references.bib`"]
-ModelInStudy = Annotated[str, "the model as the study calls it"]
-ChipInStudy = Annotated[str, "the GPU as the study calls it"]
-ChipKey = Annotated[str, "the chip in `data/chips.csv` that is meant"]
-ModelKey = Annotated[str, "the built-in model that is meant"]
-ChipKeyOrNone = Annotated[str, Column("the chip in `data/chips.csv` that is meant", empty="")]
-ModelKeyOrNone = Annotated[str, Column("the built-in model that is meant", empty="")]
+ModelInStudy = Annotated[str, "the study's name of the model"]
+ChipInStudy = Annotated[str, "the study's name of the chip"]
+ChipKey = Annotated[str, "the chip in `data/chips.csv`"]
+ModelKey = Annotated[str, "the built-in model"]
+ChipKeyOrNone = Annotated[str, Column("the chip in `data/chips.csv`", empty="")]
+ModelKeyOrNone = Annotated[str, Column("the built-in model", empty="")]
+PrintedPeak = Annotated[Decimal, Column("the peak rate", least=1e9, most=1e18)]
 Intensity = Annotated[Decimal, Column("the arithmetic intensity", least=1e-12)]
 
 
 @table("published/chips.csv", key=(), by_hand=True)
-@dataclass(frozen=True)
 class PrintedChip:
     """A chip's roof as a study prints it, errors included."""
 
     study: Study
-    chip: Annotated[str, "the chip as the study calls it"]
+    chip: ChipInStudy
     precision: Annotated[str, Column("the precision that the study names", empty="")]
-    peak_flop_per_s: Annotated[Decimal, Column("the peak rate", least=1e9, most=1e18)]
+    peak_flop_per_s: PrintedPeak
     bandwidth_byte_per_s: Annotated[Decimal, Column("the bandwidth", least=1e8, most=1e15)]
-    printed: Annotated[str, "where it stands in the study, and the product that is printed there"]
+    printed: Annotated[str, "its place in the study, and the product printed there"]
     chip_key: ChipKeyOrNone
 
 
 @table("published/models.csv", key=("study", "model"), by_hand=True)
-@dataclass(frozen=True)
 class PrintedModel:
     """A model's forward pass of one input as a study prints it."""
 
     study: Study
     model: ModelInStudy
     flop: Annotated[Decimal, Column("FLOP of the forward pass", least=1)]
-    footprint_byte: Annotated[Decimal, Column("what the study counts as the model's memory", least=1)]
+    footprint_byte: Annotated[Decimal, Column("the study's count of the model's memory", least=1)]
     intensity_flop_per_byte: Intensity
     model_key: ModelKeyOrNone
 
 
 @table("published/training.csv", key=("study", "model", "quantity"), by_hand=True)
-@dataclass(frozen=True)
 class PrintedTraining:
-    """A model's forward pass beside its backward pass as a study prints them."""
+    """A model's forward and backward passes as a study prints them."""
 
     study: Study
     model: ModelInStudy
     batch: Annotated[int | None, Column("inputs of one call", NUMBER, least=1)]
-    quantity: Annotated[str, Column("what is compared", form=one_of((LATENCY, FLOP)))]
+    quantity: Annotated[str, Column("the compared quantity", form=one_of((LATENCY, FLOP)))]
     forward: Annotated[Decimal | None, Column("of the forward pass", "s or FLOP", least=1e-12)]
     backward: Annotated[Decimal | None, Column("of the backward pass", "s or FLOP", least=1e-12)]
     ratio_as_printed: Annotated[Decimal, Column("the ratio of the two", NUMBER, least=1e-12)]
-    ratio_means: Annotated[
-        str, Column("which is divided by which", form=one_of((BACKWARD_TO_FORWARD, FORWARD_TO_BACKWARD)))
-    ]
+    ratio_means: Annotated[str, Column("the ratio", form=one_of((BACKWARD_TO_FORWARD, FORWARD_TO_BACKWARD)))]
 
 
 @table("published/training_steps.csv", key=("study", "model", "gpu"), by_hand=True)
-@dataclass(frozen=True)
 class PrintedStep:
     """A training step on a GPU, counted by hardware counters, as a study prints it."""
 
@@ -201,88 +174,67 @@ class PrintedStep:
 
 
 @table("published/step_estimates.csv", key=("study", "model", "gpu"), by_hand=True)
-@dataclass(frozen=True)
 class PrintedEstimate:
-    """The theoretical time of a training step as a study prints it."""
+    """The theoretical time of a training step as a study prints it: FLOP over peak."""
 
     study: Study
     model: ModelInStudy
     gpu: ChipInStudy
     flop: Annotated[Decimal, Column("FLOP of a step", least=1)]
-    peak_flop_per_s: Annotated[Decimal, Column("the peak rate that it is divided by", least=1e9, most=1e18)]
+    peak_flop_per_s: PrintedPeak
     time_s_as_printed: Annotated[Decimal, Column("the quotient", least=1e-12)]
     chip_key: ChipKey
     model_key: ModelKey
 
 
 @table("published/claims.csv", key=("id",), by_hand=True)
-@dataclass(frozen=True)
 class Claim:
     """A sentence of a study that data can confirm or refute."""
 
-    id: Annotated[str, "names the claim: the study's key, a number, and a letter where a sentence makes several"]
+    id: Annotated[str, "the study's key, a number, and a letter if a sentence makes several claims"]
     study: Study
     claim: Annotated[str, "the sentence"]
 
 
-YES_OR_NO = one_of(("yes", "no"))
-Device = Annotated[str, "the chip in `data/chips.csv` that was measured, or one of its aliases"]
-FileInSource = Annotated[str, "the file of the source that the row stands in"]
+Device = Annotated[str, "the measured chip in `data/chips.csv`, or one of its aliases"]
+FileInSource = Annotated[str, "the row's file in the source"]
+TIMING = ("source", "file", "device", "phase", "model", "batch")
+CONDITIONS = ("input_size", "precision", "autocast", "layout", "compiler")
 
 
-@table(
-    "published/measurements/models.csv",
-    key=(
-        "source", "file", "device", "phase", "model", "batch", "input_size", "precision", "autocast", "layout",
-        "compiler",
-    ),
-    by_hand=True,
-)  # fmt: skip
-@dataclass(frozen=True)
+@table("published/measurements/models.csv", key=(*TIMING, *CONDITIONS), by_hand=True)
 class PublishedTiming:
     """A model that others timed on a device: a forward pass, or a whole training step.
 
-    The conditions are columns, and rows are compared at the same ones alone. Where a source prints single samples,
-    ``latency_s`` is their median.
+    Only rows of equal conditions are compared. If a source prints single samples, ``latency_s`` is their median.
     """
 
     source: Source
     file: FileInSource
     device: Device
-    phase: Annotated[
-        str, Column("a forward pass in eval mode, or a whole training step", form=one_of((INFERENCE, STEP)))
-    ]
-    model: Annotated[str, "the model as `--models` calls it: of torchvision by its name alone, else `timm:NAME`"]
-    batch: Annotated[int, Column("inputs of one call", NUMBER, least=1)]
-    input_size: Annotated[
-        int | None, Column("pixels on each side of an input; empty: the model's own size", NUMBER, least=1)
-    ]
+    phase: Annotated[str, Column("a forward pass in eval mode, or a training step", form=one_of((INFERENCE, STEP)))]
+    model: Annotated[str, "its name for `--models`: torchvision's own, else `timm:NAME`"]
+    batch: schema.Batch
+    input_size: schema.InputSize
     precision: Annotated[str, Column("the precision of weights and inputs", form=one_of(("fp64", "fp32", "fp16")))]
-    autocast: Annotated[
-        str | None, Column("the precision to which torch casts each operator's operands", form=one_of(("fp16", "bf16")))
+    autocast: Annotated[str | None, Column("the precision that torch casts operands to", form=one_of(("fp16", "bf16")))]
+    layout: Annotated[
+        str | None, Column("the layout of images in memory", form=one_of(("contiguous", "channels_last")))
     ]
-    layout: Annotated[str | None, Column("how images lie in memory", form=one_of(("contiguous", "channels_last")))]
-    compiler: Annotated[
-        str | None, Column("what compiled the model; empty in eager mode", form=one_of(("torch.compile", "TensorRT")))
-    ]
+    compiler: Annotated[str | None, Column("the compiler; empty: eager", form=one_of(("torch.compile", "TensorRT")))]
     torch: Annotated[str | None, "the version of torch"]
     cuda: Annotated[str | None, "the version of CUDA"]
-    latency_s: Annotated[float, Column("time of a call on the whole batch", least=1e-7, most=86_400)]
-    latency_min_s: Annotated[float | None, Column("the shortest sample", least=1e-7, most=86_400)]
-    latency_max_s: Annotated[float | None, Column("the longest sample", least=1e-7, most=86_400)]
-    samples: Annotated[int | None, Column("how many calls or blocks were timed", NUMBER, least=1)]
+    latency_s: Annotated[float, Column("time of a call on the whole batch", least=1e-7, most=DAY_S)]
+    latency_min_s: Annotated[float | None, Column("the shortest sample", least=1e-7, most=DAY_S)]
+    latency_max_s: Annotated[float | None, Column("the longest sample", least=1e-7, most=DAY_S)]
+    samples: Annotated[int | None, Column("the number of timed calls or blocks", NUMBER, least=1)]
     throughput_per_s: Annotated[float | None, Column("inputs a second, as printed", "1/s", least=1e-6)]
-    input_copied: Annotated[
-        str, Column("whether the copy of the input from host to device is within the time", form=YES_OR_NO)
-    ]
-    tuned: Annotated[
-        str | None, Column("whether convolutions were chosen by trial (`cudnn.benchmark`)", form=YES_OR_NO)
-    ]
-    printed: Annotated[str, Column("what the source prints", form=one_of(("mean", "median", "samples")))]
+    input_copied: Annotated[str, Column("whether the time includes the input's copy to the device", form=YES_OR_NO)]
+    tuned: Annotated[str | None, Column("whether `cudnn.benchmark` chose the convolutions", form=YES_OR_NO)]
+    printed: Annotated[str, Column("the source's statistic", form=one_of(("mean", "median", "samples")))]
 
 
 @table("published/measurements/bandwidths.csv", key=(), by_hand=True)
-@dataclass(frozen=True)
 class PublishedBandwidth:
     """The rate at which others saw a device read or write memory: by working set, or from its memory by threads."""
 
@@ -290,17 +242,14 @@ class PublishedBandwidth:
     file: FileInSource
     device: Device
     benchmark: Annotated[str, "the program of the source"]
-    stream: Annotated[str, "what it reads and writes, as the source calls it"]
-    working_set_byte: Annotated[
-        int | None, Column("what is read again and again; empty where it exceeds every cache", least=1)
-    ]
+    stream: Annotated[str, "the source's name of its reads and writes"]
+    working_set_byte: Annotated[int | None, Column("the reused memory; empty: more than every cache", least=1)]
     threads: Annotated[int | None, Column("threads on the whole device", NUMBER, least=1)]
     byte_per_s: Annotated[float, Column("rate of all units together", least=1e6, most=1e16)]
     spread_percent: Annotated[float | None, Column("the spread that the source prints", "%", most=1e4)]
 
 
 @table("published/measurements/products.csv", key=("source", "device", "precision"), by_hand=True)
-@dataclass(frozen=True)
 class PublishedProduct:
     """The fastest product of matrices that others found on a device: m × k by k × n."""
 
@@ -309,7 +258,7 @@ class PublishedProduct:
     precision: ChipPrecision
     m: Annotated[int, Column("rows of the first matrix", NUMBER, least=1)]
     n: Annotated[int, Column("columns of the second matrix", NUMBER, least=1)]
-    k: Annotated[int, Column("the dimension that is summed over", NUMBER, least=1)]
+    k: Annotated[int, Column("the summed dimension", NUMBER, least=1)]
     flop_per_s: Annotated[float, Column("the rate", least=1e9, most=1e18)]
     torch: Annotated[str | None, "the version of torch"]
     note: Note

@@ -1,7 +1,7 @@
 """Copy one machine's tables out of an untrusted folder or zip.
 
-Only a machine's tables, and those of workloads in the folder ``workload`` next to them, are copied, under their own
-names. No path from a zip is ever written to.
+Only its tables, and those of workloads in the folder ``workload`` below it, are copied, under their own names. No path
+from a zip is ever written to.
 """
 
 import os
@@ -16,34 +16,27 @@ from functools import partial
 from io import FileIO
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
-from typing import IO, NamedTuple
+from typing import IO
 
 from measure.cache.folders import FILE_NAMES, FILES
 from measure.cache.records import Environment
-from measure.cache.schema import file_of
+from measure.cache.schema import TABLES
 from measure.cache.workload_records import Layer, Operator, Workload
 from measure.errors import UserError
 
 MOST_FILES = 1000
-MOST_BYTE = 2**28
-"""The largest table: about a hundred times the largest from a day of measuring."""
-MOST_BYTE_TOGETHER = 2**29
+MOST_BYTE = 2**29
+"""The largest size of all tables together: about a hundred times those from a day of measuring."""
 CHUNK_BYTE = 2**20
 
-COUNTED = frozenset(file_of(record, Path()) for record in (Workload, Layer, Operator))
+COUNTED = {TABLES[record].path for record in (Workload, Layer, Operator)}
 """The tables of the owner's own models, relative to the machine's folder."""
-(COUNTS,) = {path.parent for path in COUNTED}
 
 CLUTTER = re.compile(r"(.*/)?(\.lock(\.holder)?|\.DS_Store|Thumbs\.db|desktop\.ini|\._[^/]*)|__MACOSX/.*")
 """Files that systems and this program leave in folders. They are left out silently."""
 
-
-class Member(NamedTuple):
-    """A file in a folder or zip. ``is_regular`` is false for a link, a pipe, a device or a folder."""
-
-    path: PurePosixPath
-    is_regular: bool
-    open: Callable[[], IO[bytes]]
+Members = dict[PurePosixPath, Callable[[], IO[bytes]] | None]
+"""The files in a folder or zip, each with a way to open it. None: a link, a pipe, a device or a folder."""
 
 
 @dataclass(frozen=True)
@@ -80,8 +73,7 @@ def opened(source: Path) -> Iterator[HandedIn]:
                 handed_in = _copy_tables(source, source.resolve().name, _list_folder(source), Path(temporary))
             else:
                 with zipfile.ZipFile(source) as archive:
-                    members = _list_zip(archive)
-                    handed_in = _copy_tables(source, None, members, Path(temporary))
+                    handed_in = _copy_tables(source, None, _list_zip(archive), Path(temporary))
         except OSError as problem:
             raise UserError(
                 f"{source}: cannot be read ({problem.strerror or problem}); name a machine's folder or a zip of it"
@@ -91,42 +83,37 @@ def opened(source: Path) -> Iterator[HandedIn]:
         yield handed_in
 
 
-def _list_folder(source: Path) -> list[Member]:
-    """List the files below a folder, but only the top level of a machine's folder. Links are not followed."""
-    members: list[Member] = []
+def _list_folder(source: Path) -> Members:
+    """List the files below a folder. Links are not followed."""
+    members: Members = {}
     for directory, below, names in os.walk(source):
-        if FILES[Environment] in names:
-            names += sorted(FILE_NAMES.intersection(below))  # refuse a folder named like a table, do not skip it
-            below[:] = [name for name in below if name == COUNTS.name]
-        for name in names:
-            path = Path(directory) / name
-            inside = PurePosixPath(path.relative_to(source).as_posix())
-            members.append(Member(inside, stat.S_ISREG(path.lstat().st_mode), partial(FileIO, path)))
+        names += FILE_NAMES.intersection(below)  # refuse a folder named like a table, do not skip it
+        for path in (Path(directory) / name for name in names):
+            is_regular = stat.S_ISREG(path.lstat().st_mode)
+            members[PurePosixPath(path.relative_to(source).as_posix())] = partial(FileIO, path) if is_regular else None
         if len(members) > MOST_FILES:
             break
     return members
 
 
-def _list_zip(archive: zipfile.ZipFile) -> list[Member]:
+def _list_zip(archive: zipfile.ZipFile) -> Members:
     """List the files in a zip, and folders that are named like a table."""
-    members = []
+    members: Members = {}
     for entry in archive.infolist():
         if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):  # others are unpacked whole
             raise zipfile.BadZipFile(f"{entry.filename} is not compressed with deflate")
         path, kind = PurePosixPath(entry.filename), stat.S_IFMT(entry.external_attr >> 16)  # 0 in a zip from Windows
         if not entry.is_dir() or path.name in FILE_NAMES:
             is_regular = not entry.is_dir() and kind in (0, stat.S_IFREG)
-            members.append(Member(path, is_regular, partial(archive.open, entry)))
+            members[path] = partial(archive.open, entry) if is_regular else None
     return members
 
 
-def _copy_tables(source: Path, folder_name: str | None, members: list[Member], folder: Path) -> HandedIn:
-    """Copy the tables of the only machine among the files."""
+def _copy_tables(source: Path, name: str | None, members: Members, folder: Path) -> HandedIn:
+    """Copy the tables of the only machine among the files. ``name`` is that of the source folder."""
     if len(members) > MOST_FILES:
-        raise UserError(
-            f"{source}: holds more than {MOST_FILES} files; name the machine's own folder, or a zip of that alone"
-        )
-    homes = sorted({member.path.parent for member in members if member.path.name == FILES[Environment]})
+        raise UserError(f"{source}: holds more than {MOST_FILES} files; name the machine's own folder, or a zip of it")
+    homes = sorted({path.parent for path in members if path.name == FILES[Environment]})
     if not homes:
         raise UserError(
             f"{source}: holds no {FILES[Environment]}, and so no machine; name its folder, such as data/machines/NAME, "
@@ -135,28 +122,19 @@ def _copy_tables(source: Path, folder_name: str | None, members: list[Member], f
     if len(homes) > 1:
         names = ", ".join(repr(str(home)[:80]) for home in homes)
         raise UserError(f"{source}: holds {len(homes)} machines ({names}); add them one by one")
-    home = homes[0]
-    left_out, total_byte = [], 0
-    for member in members:
-        inside = Path(member.path.relative_to(home)) if member.path.is_relative_to(home) else Path("..")
-        if str(inside) in FILE_NAMES or inside in COUNTED:
-            total_byte += _copy(member, folder / inside, f"{source}/{member.path}")
-            if total_byte > MOST_BYTE_TOGETHER:
-                raise UserError(f"{source}: its tables exceed {MOST_BYTE_TOGETHER // 2**20} MiB; name fewer")
-        elif not CLUTTER.fullmatch(str(member.path)):
-            left_out.append(str(member.path))
-    return HandedIn(folder, home.name or folder_name, str(source / home), tuple(left_out))
-
-
-def _copy(member: Member, target: Path, place: str) -> int:
-    """Copy a file and return its size (B). The size that a zip states may be too small."""
-    if not member.is_regular:
-        raise UserError(f"{place}: is not a regular file; put the table itself there")
-    target.parent.mkdir(exist_ok=True)
-    written = 0
-    with member.open() as source, target.open("wb") as file:
-        while chunk := source.read(CHUNK_BYTE):
-            written += file.write(chunk)
-            if written > MOST_BYTE:
-                raise UserError(f"{place}: has more than {MOST_BYTE // 2**20} MiB, unlike any table")
-    return written
+    home, left_out, size_byte = homes[0], [], 0
+    for path, open_member in members.items():
+        inside = path.relative_to(home).as_posix() if path.is_relative_to(home) else ".."
+        if inside not in FILE_NAMES and inside not in COUNTED:
+            if not CLUTTER.fullmatch(str(path)):
+                left_out.append(str(path))
+            continue
+        if open_member is None:
+            raise UserError(f"{source}/{path}: is not a regular file; put the table itself there")
+        (folder / inside).parent.mkdir(exist_ok=True)
+        with open_member() as original, (folder / inside).open("wb") as copy:
+            while chunk := original.read(CHUNK_BYTE):
+                size_byte += copy.write(chunk)
+                if size_byte > MOST_BYTE:  # the size that a zip states may be too small
+                    raise UserError(f"{source}: its tables exceed {MOST_BYTE // 2**20} MiB; name fewer")
+    return HandedIn(folder, home.name or name, str(source / home), tuple(left_out))

@@ -1,9 +1,4 @@
-"""Where this project's own files lie: the sources of the paper, and the tables that are kept by hand.
-
-In a clone they are where everybody edits them. An installed copy has them in ``share/roofwright`` of its environment.
-
-Discovery of the modules of a package, so that a new figure, variant or section is one file and no list names it.
-"""
+"""Find this project's own files, in a clone or in an installed copy's ``share/roofwright``, and its modules."""
 
 import importlib
 import importlib.metadata
@@ -14,7 +9,7 @@ from measure.cache.schema import file_of
 from measure.errors import UserError
 
 DISTRIBUTION = "roofwright"
-"""The name of this project for pip."""
+"""The project's name for pip."""
 
 ROOT = Path(__file__).parents[2]
 """The clone, or the folder of installed packages."""
@@ -24,7 +19,7 @@ SETTINGS_FILE = "_quarto.yml"
 
 
 def project_folder() -> Path:
-    """Return the folder of the paper's sources. Raises UserError where an installed copy lacks them."""
+    """Return the folder of the paper's sources. Raises UserError if an installed copy lacks them."""
     if (ROOT / SETTINGS_FILE).is_file():
         return ROOT
     try:
@@ -44,7 +39,7 @@ def kept_by_hand(record: type, data: Path) -> Path:
 
 
 def import_modules(package: str) -> list[str]:
-    """Import every module of a package and return their names, sorted."""
+    """Import every module of a package and return their names, sorted. So a new figure is one file, and on no list."""
     path = importlib.import_module(package).__path__
     names = sorted(module.name for module in pkgutil.iter_modules(path))
     for name in names:

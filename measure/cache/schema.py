@@ -1,82 +1,77 @@
 """Declare tables: a record's field holds the facts of a column, its class those of the table.
 
-The header, the reader, the checks and the data dictionary follow from them. Columns that several tables share are
-declared here once.
+The header, the reader, the checks and the data dictionary follow from them. Columns of several tables stand here, once.
 
-Plain dataclasses with ``typing.Annotated`` suffice. msgspec and pydantic would read the largest table in two thirds
-of the time, but measuring needs to run with torch alone, and neither names file, line, column and unit of an error.
+msgspec and pydantic would read the largest table in two thirds of the time, but measuring must run with torch alone,
+and neither names file, line, column and unit of an error.
 """
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields, replace
-from math import inf
 from pathlib import Path, PurePosixPath
 from types import NoneType
-from typing import Annotated, Any, TypeVar, get_args, get_type_hints
+from typing import Annotated, Any, TypeVar, dataclass_transform, get_args, get_type_hints
 
 from measure.domain.variants import NAMES, OPTIMIZERS
 from measure.domain.words import EAGER, INFERENCE, LAYER_KINDS, PRECISIONS, STAGES, STEP
 
 MOST = 10**18
-"""The largest number in a column that does not say otherwise."""
+"""The largest number in a column that sets no other limit."""
 
 SHOWN = 60
-"""So many characters of a cell stand in a complaint."""
+"""How many characters of a cell an error message quotes."""
 
 NUMBER = "1"
-"""The unit of what has none: counts, ratios, ordinals."""
+"""The unit of counts, ratios and ordinals."""
+
+DAY_S = 86_400.0
 
 UNITS = {
     "s": "s", "byte": "B", "flop": "FLOP", "mac": "multiply-adds", "hz": "Hz", "c": "°C", "w": "W", "j": "J",
     "count": NUMBER, "cycle": "cycle",
 }  # fmt: skip
-"""Units by the words with which names of columns end."""
+"""Units by the words that end the names of columns."""
 
 UNIT = re.compile(rf"(?:.*?_)??({'|'.join(UNITS)})(?:_per_({'|'.join(UNITS)}))?(?:_as_printed)?")
 
 
 @dataclass(frozen=True)
 class Form:
-    """What the cells of a column of texts have to be; ``description`` says it after "is not"."""
+    """A test of the texts in a column, and the ``description`` that follows "is not" in its error."""
 
     fits: Callable[[str], object]
     description: str
 
 
 def one_of(words: Iterable[str]) -> Form:
-    """Return the form of a column that holds one of these words."""
     known = tuple(words)
     return Form(known.__contains__, f"one of {', '.join(known)}")
 
 
 def some_of(words: Sequence[str], sign: str, alone: Iterable[str] = ()) -> Form:
-    """Return the form of a column that holds one of these words, or several, each once, joined by ``sign``; a word
-    that stands ``alone`` is joined with none.
-    """
-    joined = frozenset(words)
+    """Return the form of one or several of these words, each once, joined by ``sign``, or of one word ``alone``."""
     one = one_of((*alone, *words))
 
     def fits(text: str) -> bool:
         parts = text.split(sign)
-        return bool(one.fits(text)) or (joined.issuperset(parts) and len(set(parts)) == len(parts))
+        return text in alone or (set(parts) <= set(words) and len(set(parts)) == len(parts))
 
     return Form(fits, f"{one.description}, or several joined by {sign!r}")
 
 
 def several(pattern: str, description: str) -> Form:
-    """Return the form of a column whose cells are matches of a pattern, joined by ``;``."""
-    compiled = re.compile(f"{pattern}(?:;{pattern})*")
-    return Form(compiled.fullmatch, f"{description} joined by ';'")
+    """Return the form of one or more matches of a pattern, joined by ``;``."""
+    return Form(re.compile(f"{pattern}(?:;{pattern})*").fullmatch, f"{description} joined by ';'")
 
 
 @dataclass(frozen=True)
 class Column:
-    """The facts of a column, given in the ``Annotated`` type of a record's field; a text alone is its meaning.
+    """The facts of a column, in the ``Annotated`` type of a record's field. A text alone is the meaning.
 
-    ``unit`` is needed if the column's name does not end with it. Numbers lie from ``least`` to ``most``. ``empty`` is
-    the value of an empty cell, if that does not mean unknown. The field gives the name, the type, and whether a cell
-    may be empty.
+    ``unit`` is needed if the column's name does not end with it. ``empty`` is the value of an empty cell, unless that
+    means unknown. The field gives the type, and whether a cell may be empty.
     """
 
     meaning: str
@@ -85,7 +80,6 @@ class Column:
     most: float = MOST
     form: Form | None = None
     empty: str | None = None
-    name: str = ""
     type: type = str
     optional: bool = False
 
@@ -100,58 +94,27 @@ class Column:
                 return text
             wanted = self.form.description
         else:
-            number = self._number(text)
-            if number is not None and self.least <= number <= self.most:
-                return number
-            wanted = "a whole number" if self.type is int else "a number"
-            if number is not None:
-                unit = "" if self.unit == NUMBER else f" {self.unit}"
-                wanted += f" from {self.least:g} to {self.most:g}{unit}"
-            elif self.least >= 0:
-                wanted += " above 0" if self.least else " from 0 on"
+            if text.isascii() and "_" not in text:  # only Python takes 1_000, or digits of other scripts
+                with suppress(ValueError, ArithmeticError):
+                    number = self.type(text)
+                    if self.least <= number <= self.most:
+                        return number
+            unit = "" if self.unit == NUMBER else f" {self.unit}"
+            limits = f"of at least {self.least:g}" if self.most == MOST else f"from {self.least:g} to {self.most:g}"
+            wanted = f"a {'whole ' if self.type is int else ''}number {limits}{unit}"
         shown = text if len(text) <= SHOWN else text[:SHOWN] + "…"
         raise ValueError(f"is {shown!r}, not {wanted}")
 
-    def _number(self, text: str) -> Any:
-        """Return the number of the column's type and sign that a text is, None where it is none."""
-        if "_" in text or not text.isascii():  # digits of other scripts, and 1_000, are numbers to Python alone
-            return None
-        try:
-            number = self.type(text)
-            if self.least > 0:
-                return number if 0 < number < inf else None
-            return number if (0 if self.least == 0 else -inf) <= number < inf else None
-        except (ValueError, ArithmeticError):
-            return None
-
-
-def _columns(record: Any) -> dict[str, Column]:
-    """Return the columns of a record by name, in the order of the header."""
-    hints = get_type_hints(record, include_extras=True)
-    found = {}
-    for field in fields(record):
-        hint, *_, declared = get_args(hints[field.name])
-        facts = declared if isinstance(declared, Column) else Column(declared)
-        (type_,) = set(get_args(hint) or (hint,)) - {NoneType}
-        found[field.name] = replace(
-            facts,
-            name=field.name,
-            type=type_,
-            unit=facts.unit or ("" if type_ is str else unit(field.name)),
-            optional=NoneType in get_args(hint) or facts.empty is not None,
-        )
-    return found
-
 
 def unit(name: str) -> str:
-    """Return the unit that a column's name ends with, empty where it ends with none."""
+    """Return the unit that ends a column's name, else an empty text."""
     found = UNIT.fullmatch(name)
     return "/".join(UNITS[part] for part in found.groups() if part) if found else ""
 
 
 @dataclass(frozen=True)
 class Table:
-    """The facts of a table: its file below ``data``, the columns that tell its rows apart, and all columns by name.
+    """A table: its file below ``data``, the columns that identify a row, all columns by name, in the header's order.
 
     People write a table ``by_hand``.
     """
@@ -170,19 +133,33 @@ MACHINE = "machines/NAME"
 """The folder below ``data`` of the tables that each machine has."""
 
 TABLES: dict[Any, Table] = {}
-"""All tables, by what a row is."""
+"""All tables by record."""
 
 Record = TypeVar("Record")
 
 
+@dataclass_transform(frozen_default=True)
 def table(path: str, key: Iterable[str], by_hand: bool = False) -> Callable[[type[Record]], type[Record]]:
-    """Declare a dataclass to be a row of a table: see ``Table``."""
+    """Make a class the record of a table, a frozen dataclass: see ``Table``."""
 
-    def declared(record: type[Record]) -> type[Record]:
-        TABLES[record] = Table(path, tuple(key), _columns(record), by_hand)
+    def declare(record: type[Record]) -> type[Record]:
+        made: Any = dataclass(frozen=True)(record)
+        hints = get_type_hints(made, include_extras=True)
+        columns = {}
+        for field in fields(made):
+            hint, *_, declared = get_args(hints[field.name])
+            facts = declared if isinstance(declared, Column) else Column(declared)
+            (type_,) = set(get_args(hint) or (hint,)) - {NoneType}
+            columns[field.name] = replace(
+                facts,
+                type=type_,
+                unit=facts.unit or ("" if type_ is str else unit(field.name)),
+                optional=NoneType in get_args(hint) or facts.empty is not None,
+            )
+        TABLES[made] = Table(path, tuple(key), columns, by_hand)
         return record
 
-    return declared
+    return declare
 
 
 def file_of(record: type, data: Path) -> Path:
@@ -190,74 +167,52 @@ def file_of(record: type, data: Path) -> Path:
     return data / TABLES[record].path
 
 
-DAY_S = 86_400.0
-
-
 def duration(meaning: str) -> Column:
-    """Return a column of seconds that something took which did take time."""
+    """Return a column of times above zero (s)."""
     return Column(meaning, least=1e-12, most=DAY_S)
 
 
 DEVICE = one_of(("cpu", "cuda", "mps"))
 STATUSES = one_of(("ok", "oom", "timeout", "unsupported", "killed", "error"))
+SHAPE = Form(re.compile(r"[0-9]{1,18}(x[0-9]{1,18})*").fullmatch, "whole numbers joined by 'x'")
 
 EnvironmentId = Annotated[
-    str,
-    "hash of what can change a measurement: `hardware_id`, `driver`, `torch`, `c_library`, `huge_pages`, `threads`, "
-    "`tuning`",
+    str, "hash of `hardware_id`, `driver`, `torch`, `c_library`, `huge_pages`, `threads` and `tuning`"
 ]
 Model = Annotated[str, "the model's name"]
-Family = Annotated[str, "the family of networks that the model belongs to"]
-SHAPE = Form(re.compile(r"[0-9]{1,18}(x[0-9]{1,18})*").fullmatch, "whole numbers joined by 'x'")
+Family = Annotated[str, "the model's family of networks"]
 InputShape = Annotated[str, Column("the shape of one input, without the batch", form=SHAPE)]
-MeasuredShape = Annotated[
-    str | None,
-    Column("the shape of one input that was measured, without the batch; empty where it is not known", form=SHAPE),
-]
+MeasuredShape = Annotated[str | None, Column("the shape of one measured input, without the batch", form=SHAPE)]
 Batch = Annotated[int, Column("inputs of one call", NUMBER, least=1)]
 Precision = Annotated[str, Column("the precision of weights and input", form=one_of(PRECISIONS))]
-Capability = Annotated[str | None, "the compute capability of the GPU"]
+Capability = Annotated[str | None, "the GPU's compute capability"]
 Autocast = Annotated[
-    str | None, Column("whose autocast decides each operator's precision; weights and input are fp32 then", form=DEVICE)
+    str | None, Column("the device whose autocast sets each operator's precision; weights stay fp32", form=DEVICE)
 ]
 Phase = Annotated[
     str, Column("a forward pass, a whole training step or a stage of it", form=one_of((INFERENCE, STEP, *STAGES)))
 ]
 Variant = Annotated[
-    str,
-    Column("how the network is run, besides its precision", form=some_of((*NAMES, *OPTIMIZERS), "+", alone=(EAGER,))),
+    str, Column("how the network is run, besides precision", form=some_of((*NAMES, *OPTIMIZERS), "+", (EAGER,)))
 ]
 Round = Annotated[int, Column("counts the rounds of a cell from 0", NUMBER)]
 Status = Annotated[
-    str,
-    Column(
-        "how it ended; `oom`: the memory did not suffice; `killed`: from outside, which the next run tries again",
-        form=STATUSES,
-    ),
+    str, Column("how it ended; `oom`: out of memory; `killed`: from outside, the next run tries again", form=STATUSES)
 ]
-Reason = Annotated[str | None, "why it is not `ok`"]
+Reason = Annotated[str | None, "why the status is not `ok`"]
 RecordedAt = Annotated[str, "the UTC time of the record"]
-Sitting = Annotated[
-    str | None,
-    "the UTC time at which the command began that measured it: cells of one sitting were measured in one random order",
-]
+Sitting = Annotated[str | None, "the UTC time at which the command began; it measures its cells in one random order"]
 Seed = Annotated[int | None, Column("the seed of that order", NUMBER)]
-Version = Annotated[str | None, "the version of Roofwright that measured it, with the commit where it is a clone"]
+Version = Annotated[str | None, "the version of Roofwright, with the commit in a clone"]
+Load = Annotated[float | None, Column("share of the cores that other programs used meanwhile", NUMBER, most=1)]
 
-Load = Annotated[
-    float | None,
-    Column("share of the cores that other programs used meanwhile; empty where it was not looked at", NUMBER, most=1),
-]
-
-LayerKind = Annotated[str, Column("what the layer is", form=one_of(LAYER_KINDS))]
+LayerKind = Annotated[str, Column("the kind of layer", form=one_of(LAYER_KINDS))]
 Stage = Annotated[
-    str,
-    Column(
-        "`inference` (the forward pass in eval mode without gradients), or the stage of a training step",
-        form=one_of((INFERENCE, *STAGES)),
-    ),
+    str, Column("`inference` (a forward pass), or the stage of a training step", form=one_of((INFERENCE, *STAGES)))
 ]
-OperatorName = Annotated[str, "the name that torch gives the operator, without namespace and overload"]
-KernelName = Annotated[str, "the name that the device's compiler gives the GPU kernel"]
+OperatorName = Annotated[str, "torch's name of the operator, without namespace and overload"]
+KernelName = Annotated[str, "the compiler's name of the GPU kernel"]
 Calls = Annotated[int, Column("how often it ran in one call of the whole", NUMBER, least=1)]
-Seconds = Annotated[float, Column("the device's time, of all its calls in one call of the whole", most=DAY_S)]
+Seconds = Annotated[float, Column("the device's time of all its calls in one call of the whole", most=DAY_S)]
+
+InputSize = Annotated[int | None, Column("pixels on each side of an input; empty: the model's own", NUMBER, least=1)]

@@ -3,9 +3,7 @@
 A table is a dataclass whose field names are the header, in order: see ``schema``.
 
 The rows of a child table belong to rows of another table, as samples belong to a run. Children are written first, and
-their row commits them. Children without a row are not read, and the next measurement replaces them.
-
-Locks keep a second writer out. The system releases them when their holder dies.
+their row commits them. Nobody reads children without a row, and the next measurement replaces them.
 """
 
 import csv
@@ -21,20 +19,24 @@ from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import IO, Any, Generic, TypeVar
 
-from measure.cache.schema import TABLES
+from measure.cache.schema import TABLES, Column
 from measure.domain.values import now
 from measure.errors import UserError
 
 Record = TypeVar("Record")
+Child = TypeVar("Child")
 
 FORMULA = re.compile(r"[=+\-@\t\r]")
 
+NAME = ".lock"
+"""The lock file of a folder. It may stay behind: the system releases the lock when its holder dies."""
+
+WAIT_S = 0.5
+"""How long to wait for another holder to let go, or to write its name."""
+
 
 def as_text(cell: Any) -> Any:
-    """Put an apostrophe before a text that a spreadsheet would run (OWASP, CSV Injection).
-
-    The cache is written without it, because programs read it.
-    """
+    """Put an apostrophe before a text that a spreadsheet would run (OWASP, CSV Injection). The cache goes without."""
     return f"'{cell}" if isinstance(cell, str) and FORMULA.match(cell) else cell
 
 
@@ -43,27 +45,25 @@ class UnreadableError(UserError):
 
 
 class _RowError(Exception):
-    """A wrong row, with its line, and with the column of a wrong cell."""
+    """A wrong row: ``place`` is its line and column."""
 
-    def __init__(self, what: object, line: int, column: str | None = None) -> None:
-        super().__init__(what)
-        self.line, self.column = f", line {line}", "" if column is None else f", column {column}"
-
-
-def _content(path: Path) -> bytes:
-    """Return a file's bytes. Raises UserError if it cannot be read."""
-    try:
-        return path.read_bytes()
-    except OSError as problem:
-        raise UserError(f"{path}: cannot be read ({problem.strerror}); restore the file or move it away") from None
+    def __init__(
+        self, problem: object, line: int, column: str = "", remedy: str = "correct the line or delete it"
+    ) -> None:
+        super().__init__(problem)
+        self.column = f", column {column}" if column else ""
+        self.place, self.remedy = f", line {line}{self.column}", remedy
 
 
 def _complete(path: Path) -> tuple[bytes, bytes]:
-    """Return the file's complete lines, and the last one that a killed writer left torn (empty: none).
+    """Return the complete lines of a file, and the last line if a killed writer left it torn. No file has no lines.
 
-    Raises UserError where it cannot be read, and for bytes without a complete line, which no writer leaves.
+    Raises UserError if the file cannot be read. No writer leaves bytes without a complete line, so they raise too.
     """
-    content = _content(path)
+    try:
+        content = path.read_bytes() if path.exists() else b""
+    except OSError as problem:
+        raise UserError(f"{path}: cannot be read ({problem.strerror}); restore the file or move it away") from None
     end = content.rfind(b"\n") + 1
     if content and not end:
         raise UserError(f"{path}: has no complete line, ended by a line feed; restore the file or move it away")
@@ -71,11 +71,8 @@ def _complete(path: Path) -> tuple[bytes, bytes]:
 
 
 def set_torn_line_aside(path: Path) -> Path | None:
-    """Move a torn last line to the end of a file beside the table; return that file, None where no line is torn.
-
-    Raises UserError where that fails.
-    """
-    complete, torn = _complete(path) if path.exists() else (b"", b"")
+    """Move a torn last line to a file next to the table, and return that file. Raises UserError if it cannot."""
+    complete, torn = _complete(path)
     if not torn:
         return None
     aside = path.with_suffix(path.suffix + ".torn")
@@ -89,137 +86,104 @@ def set_torn_line_aside(path: Path) -> Path | None:
     return aside
 
 
-def read(path: Path, record: type[Record]) -> list[Record]:
-    """Return all rows of a table, typed. A file that is not there is an empty table.
-
-    Raises UserError naming file, line and column where a cell is not what its column holds, and for a header that this
-    version does not know.
-    """
-    return [row for _, row in numbered(path, record)]
-
-
-def read_firsts(path: Path, record: type[Record], key: Sequence[str]) -> list[Record]:
-    """Return the first row for each value of the key's columns. Other rows are skipped unparsed (faster)."""
-    return [row for _, row in numbered(path, record, key)]
-
-
-def numbered(path: Path, record: type[Record], key: Sequence[str] = ()) -> list[tuple[int, Record]]:
-    """Return the rows, each with the line in which it ends; with a key only those of ``read_firsts``.
-
-    A torn last line is no row, except in a table written by hand: not every editor ends the last line.
-    """
-    if not path.exists():
-        return []
-    content = _content(path) if TABLES[record].by_hand else _complete(path)[0]
-    if not content:
-        raise UserError(f"{path}: is empty, without even a header; restore the file or delete it")
-    try:
-        return _parsed(path, record, content, key)
-    except _RowError as wrong:
-        raise UserError(f"{path}{wrong.line}{wrong.column}: {wrong}; mend the line or delete it") from None
-
-
 def check_whole(path: Path) -> None:
-    """Raise UserError if the last line of a table that a program wrote is incomplete."""
-    complete, torn = _complete(path) if path.exists() else (b"", b"")
+    """Raise UserError if the last line of a table is torn."""
+    complete, torn = _complete(path)
     if torn:
         number = complete.count(b"\n") + 1
         raise UserError(f"{path}, line {number}: incomplete row; restore the file or delete the line")
 
 
-def _parsed(path: Path, record: type[Record], content: bytes, key: Sequence[str] = ()) -> list[tuple[int, Record]]:
-    """Return the rows in a table's bytes with their lines. Raises _RowError for one that is refused."""
-    known = TABLES[record].columns
-    names, numbers, rows = _cells(path, record, content, key)
-    if not rows:
+def read(path: Path, record: type[Record]) -> list[Record]:
+    """Return the rows of a table. A missing file is an empty table.
+
+    Raises UserError naming file, line and column of a cell that its column refuses, or for an unknown header.
+    """
+    return [row for _, row in numbered(path, record)]
+
+
+def numbered(path: Path, record: type[Record], key: Sequence[str] = ()) -> list[tuple[int, Record]]:
+    """Return the rows with the lines in which they end; with a key only the first row of each value of its columns.
+
+    A torn last line is no row, except in a table written by hand: not every editor ends the last line.
+    """
+    if not path.exists():
         return []
-    values: dict[str, Iterable[Any]] = {}
-    for name, texts in zip(names, zip(*rows, strict=True), strict=True):
-        value_of = {}  # by columns, and each text once, which is faster
-        for text in dict.fromkeys(texts):
-            try:
-                value_of[text] = known[name].value(text)
-            except ValueError as complaint:
-                raise _RowError(f"the cell {complaint}", numbers[texts.index(text)], name) from None
-        values[name] = map(value_of.__getitem__, texts)
-    return list(zip(numbers, map(record, *(values[name] for name in known)), strict=True))
-
-
-def _cells(
-    path: Path, record: type, content: bytes, key: Sequence[str]
-) -> tuple[list[str], list[int], list[list[str]]]:
-    """Return the header, and the lines and cells of the rows."""
-    by_hand = TABLES[record].by_hand
+    complete, torn = _complete(path)
+    content = complete + torn if TABLES[record].by_hand else complete
+    if not content:
+        raise UserError(f"{path}: is empty, without even a header; restore the file or delete it")
     try:
-        lines = csv.reader(io.StringIO(content.decode("utf-8-sig"), newline=""))  # without a spreadsheet's mark
+        return _parse(record, content, key)
+    except UnicodeDecodeError:
+        raise UserError(f"{path}: is not UTF-8 text; save it as CSV in UTF-8 or delete it") from None
+    except _RowError as wrong:
+        raise UserError(f"{path}{wrong.place}: {wrong}; {wrong.remedy}") from None
+
+
+def _parse(record: type[Record], content: bytes, key: Sequence[str] = ()) -> list[tuple[int, Record]]:
+    """Return the rows in a table's bytes, with their lines. Raises _RowError for a row that is refused."""
+    columns, by_hand = TABLES[record].columns, TABLES[record].by_hand
+    lines = csv.reader(io.StringIO(content.decode("utf-8-sig"), newline=""))  # without a spreadsheet's mark
+    numbers, rows, seen = [], [], set()
+    try:
         header = next(lines, [])
-        _check_header(path, record, header)
-        numbers, rows = [], []
-        places = [place for place, name in enumerate(header) if name in key]
-        value_of, seen = itemgetter(*places) if places else None, set()
+        _check_header(header, columns)
+        value_of = itemgetter(*map(header.index, key)) if key else None
         for cells in lines:
             if len(cells) != len(header):
                 raise _RowError(f"{len(cells)} cells where the header has {len(header)}", lines.line_num)
             if value_of:
                 value = value_of(cells)
                 if value in seen:
-                    continue
+                    continue  # the rest of the row is not parsed, which is faster
                 seen.add(value)
             numbers.append(lines.line_num)
             rows.append([cell.strip() for cell in cells] if by_hand else cells)
-    except UnicodeDecodeError:
-        raise UserError(f"{path}: is not UTF-8 text; save it as CSV in UTF-8 or delete it") from None
     except csv.Error as problem:
         raise _RowError(problem, lines.line_num) from None
-    return header, numbers, rows
+    values: dict[str, Iterable[Any]] = dict.fromkeys(header, ())
+    for name, texts in zip(header, zip(*rows, strict=True), strict=False):  # without rows there are no texts
+        value_by_text = {}  # each text of a column is parsed once, which is faster
+        for text in dict.fromkeys(texts):
+            try:
+                value_by_text[text] = columns[name].value(text)
+            except ValueError as complaint:
+                raise _RowError(f"the cell {complaint}", numbers[texts.index(text)], name) from None
+        values[name] = map(value_by_text.__getitem__, texts)
+    return list(zip(numbers, map(record, *(values[name] for name in columns)), strict=True))
 
 
-def _check_header(path: Path, record: type, header: Sequence[str]) -> None:
-    """Raise UserError unless the columns of a header are those of the record."""
-    known = TABLES[record].columns
-    repeated = {name for name in header if header.count(name) > 1}
-    if repeated:
-        raise UserError(f"{path}, line 1: duplicate column {sorted(repeated)[0]!r} in the header; delete one of them")
-    unknown = [name for name in header if name not in known]
-    if unknown:
-        raise UserError(
-            f"{path}, line 1: unknown column {unknown[0]!r}; mend the header, or update this checkout if a newer "
-            "version wrote the table"
-        )
-    missing = [name for name in known if name not in header]
-    if missing:
-        raise UserError(
-            f"{path}, line 1: the column {missing[0]!r} is missing; mend the header, or move the file away and "
-            "measure again"
-        )
-
-
-def _format(rows: Iterable[Any]) -> str:
-    text = io.StringIO(newline="")
-    writer = csv.writer(text, lineterminator="\n")
-    for row in rows:
-        writer.writerow(["" if value is None else value for value in vars(row).values()])
-    return text.getvalue()
+def _check_header(header: Sequence[str], columns: dict[str, Column]) -> None:
+    """Raise _RowError unless the header has each column once."""
+    problems = [f"duplicate column {name!r} in the header" for name in header if header.count(name) > 1]
+    problems += [f"unknown column {name!r}" for name in header if name not in columns]
+    problems += [f"the column {name!r} is missing" for name in columns if name not in header]
+    if problems:
+        remedy = "correct the header, or update this checkout if a newer version wrote the table"
+        raise _RowError(problems[0], 1, remedy=remedy)
 
 
 def _header(record: type) -> str:
     return ",".join(TABLES[record].columns) + "\n"
 
 
-def _encoded(path: Path, record: type, rows: Iterable[Any]) -> bytes:
-    """Return new rows as a table's lines. Raises UnreadableError where ``read`` would refuse them."""
+def _encode(path: Path, record: type, rows: Iterable[Any]) -> bytes:
+    """Return new rows as a table's lines. Raises UnreadableError if ``read`` would refuse them."""
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, lineterminator="\n")
+    for row in rows:
+        writer.writerow(["" if value is None else value for value in vars(row).values()])
     try:
-        lines = _format(rows).encode()
-        _parsed(path, record, _header(record).encode() + lines)
+        lines = text.getvalue().encode()
+        _parse(record, _header(record).encode() + lines)
     except _RowError as wrong:
-        column, what = wrong.column, str(wrong)
+        problem = f"{path}{wrong.column}: {wrong}"
     except UnicodeEncodeError:
-        column, what = "", "a text has half a character (a lone surrogate), which UTF-8 cannot hold"
+        problem = f"{path}: a text has half a character (a lone surrogate), which UTF-8 cannot hold"
     else:
         return lines
-    raise UnreadableError(
-        f"{path}{column}: {what}; nothing was written, since it could not be read again: correct what it comes from"
-    )
+    raise UnreadableError(f"{problem}; nothing was written, because it could not be read again: correct its source")
 
 
 def _flush(file: IO[bytes]) -> None:
@@ -229,26 +193,25 @@ def _flush(file: IO[bytes]) -> None:
 
 @contextmanager
 def _durably(path: Path, undo: Callable[[], object] = lambda: None) -> Iterator[None]:
-    """Undo a write that fails, and raises UserError that says why."""
+    """Undo a write that fails, and raise UserError that says why."""
     try:
         yield
     except OSError as problem:
-        with suppress(OSError):  # what could not even be begun needs no undoing
+        with suppress(OSError):  # a write that never began needs no undoing
             undo()
-        what = "the disk is full" if problem.errno in (errno.ENOSPC, errno.EDQUOT) else problem.strerror
+        reason = "the disk is full" if problem.errno in (errno.ENOSPC, errno.EDQUOT) else problem.strerror
         raise UserError(
-            f"{path}: could not be written ({what}); what stood there is intact: "
-            "mend that and run the same command again"
+            f"{path}: could not be written ({reason}); its old content is intact: correct that and run the same "
+            "command again"
         ) from None
 
 
 def write(path: Path, record: type[Record], rows: Iterable[Record]) -> None:
     """Replace a whole table, atomically: readers see the old file or the new one.
 
-    Raises UserError where that fails, and UnreadableError for rows that could not be read again; the old table is
-    intact then.
+    Raises UserError if that fails, UnreadableError for rows that could not be read again. The old table stays intact.
     """
-    content = _header(record).encode() + _encoded(path, record, rows)
+    content = _header(record).encode() + _encode(path, record, rows)
     part = path.with_suffix(".csv.part")
     with _durably(path, lambda: part.unlink(missing_ok=True)):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -259,16 +222,15 @@ def write(path: Path, record: type[Record], rows: Iterable[Record]) -> None:
 
 
 def append(path: Path, record: type[Record], rows: Sequence[Record]) -> None:
-    """Add rows at the end of a table, durably; one whose header has the columns in another order is written anew.
+    """Add rows at the end of a table, durably. A table with its columns in another order is written anew.
 
-    Raises UserError where that fails, and UnreadableError for rows that could not be read again; the old rows are
-    intact then.
+    Raises UserError if that fails, UnreadableError for rows that could not be read again. The old rows stay intact.
     """
-    complete, _torn = _complete(path) if path.exists() else (b"", b"")
+    complete, _torn = _complete(path)
     if not complete.startswith(_header(record).encode()):
         write(path, record, [*read(path, record), *rows])
         return
-    lines = _encoded(path, record, rows)
+    lines = _encode(path, record, rows)
     with _durably(path, lambda: os.truncate(path, len(complete))), path.open("r+b") as file:
         file.seek(len(complete))
         file.truncate()
@@ -277,19 +239,16 @@ def append(path: Path, record: type[Record], rows: Sequence[Record]) -> None:
 
 
 def merged(old: Sequence[Record], new: Sequence[Record]) -> list[Record]:
-    """Return the old rows, those with a key of the new ones replaced, and the new ones at the end."""
+    """Return the old rows whose keys the new rows do not have, then the new rows."""
     if not new:
         return list(old)
     key = attrgetter(*TABLES[type(new[0])].key)
-    fresh = set(map(key, new))
-    return [*(row for row in old if key(row) not in fresh), *new]
-
-
-Child = TypeVar("Child")
+    replaced = set(map(key, new))
+    return [*(row for row in old if key(row) not in replaced), *new]
 
 
 class ChildTable(Generic[Child]):
-    """One child table. The columns ``key`` name the row that a child belongs to."""
+    """A child table. The columns ``key`` name the row that a child belongs to. One process writes at a time."""
 
     def __init__(self, path: Path, record: type[Child], key: Sequence[str]) -> None:
         self.path = path
@@ -298,116 +257,81 @@ class ChildTable(Generic[Child]):
         self._key = attrgetter(*key)
         self._owners: set[Any] | None = None
 
-    def _read(self) -> list[Child]:
-        return read(self.path, self._record)
-
     def of(self, rows: Collection[Any]) -> list[Child]:
         """Return the children of these rows of the other table."""
         owners = set(map(self._key, rows))
-        return [child for child in self._read() if self._key(child) in owners]
-
-    def has(self, row: Any) -> bool:
-        """Return whether a row of the other table has children."""
-        return self._key(row) in self._known()
-
-    def _known(self) -> set[Any]:
-        if self._owners is None:
-            self._owners = set(map(self._key, read_firsts(self.path, self._record, self._names)))
-        return self._owners
+        return [child for child in read(self.path, self._record) if self._key(child) in owners]
 
     def forget(self) -> None:
-        """Read the table anew for what comes next: another process may have written into it."""
+        """Look for earlier children anew: another process may have written some."""
         self._owners = None
 
     def leave_out(self, models: Collection[str]) -> None:
         """Remove the children of rows of these models."""
-        rows = self._read()
-        model = attrgetter("model")
-        stay = [row for row in rows if model(row) not in models]
+        rows: list[Any] = read(self.path, self._record)
+        stay = [row for row in rows if row.model not in models]
         if len(stay) < len(rows):
             write(self.path, self._record, stay)
         self.forget()
 
     def put(self, children: Sequence[tuple[Any, Sequence[Child]]]) -> None:
-        """Add the children of some rows of the other table, or replace them where they stand."""
-        known = self._known()
-        again = {self._key(row): rows for row, rows in children if self._key(row) in known}
+        """Add the children of some rows of the other table, in the place of their earlier children."""
+        if self._owners is None:
+            self._owners = {self._key(row) for _, row in numbered(self.path, self._record, self._names)}
+        again = {self._key(row): rows for row, rows in children if self._key(row) in self._owners}
         new = [child for row, rows in children if self._key(row) not in again for child in rows]
         if again:
             left = dict(again)
             together: list[Child] = []
-            for owner, old in itertools.groupby(self._read(), key=self._key):
+            for owner, old in itertools.groupby(read(self.path, self._record), key=self._key):
                 together += left.pop(owner, ()) if owner in again else list(old)
             write(self.path, self._record, together)
-        append(self.path, self._record, new)
-        known |= set(map(self._key, new))
-        known -= {owner for owner, rows in again.items() if not rows}
-
-
-NAME = ".lock"
-"""The lock file of a folder. The system releases the lock when its holder dies; the file itself may stay."""
-
-WAIT_S = 0.5
-"""A lock is refused after this long: enough for another process to let go, or to write who it is."""
+        if new:
+            append(self.path, self._record, new)
+        self._owners |= set(map(self._key, new))
+        self._owners -= {owner for owner, rows in again.items() if not rows}
 
 
 @contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Hold the folder's lock. Raises UserError that names the process that already holds it."""
-
-    def refusal(holder: str) -> str:
-        return f"{folder}: {holder} is measuring into this folder; wait for it or name another --machine"
-
-    with held(folder / NAME, refusal):
-        yield
-
-
-@contextmanager
-def held(path: Path, refusal: Callable[[str], str]) -> Iterator[None]:
-    """Hold a lock file. Raises UserError with ``refusal(holder)`` if another process holds it.
+def held(path: Path, refusal: Callable[[str], str] | None = None) -> Iterator[None]:
+    """Hold a lock file. If another process holds it, raise UserError with ``refusal(holder)``; without one, wait.
 
     The holder's name stands in a file next to the lock, because Windows lets nobody read a locked file.
     """
-    name = path.with_name(path.name + ".holder")
+    import filelock  # only writers need it, and start-up stays fast
+
+    holder = path.with_name(path.name + ".holder")
     try:
-        release = _acquire(path, WAIT_S)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # A soft lock would outlive a killed holder. Ray may release in another thread.
+        lock = filelock.FileLock(path, timeout=WAIT_S if refusal else -1, fallback_to_soft=False, thread_local=False)
+        release = lock.acquire()
     except TimeoutError:
-        holder = ""
+        name = ""
         with suppress(OSError):
-            holder = name.read_text(errors="replace").strip()
-        raise UserError(refusal(holder or "another process")) from None
+            name = holder.read_text(errors="replace").strip()
+        assert refusal is not None
+        raise UserError(refusal(name or "another process")) from None
+    except OSError as problem:
+        raise UserError(f"{path}: cannot be locked ({problem.strerror}); correct that or name another --data") from None
     with release:
         with suppress(OSError):  # a full disk may refuse the name; the lock does not depend on it
-            name.write_text(f"process {os.getpid()} on {platform.node()}, since {now()},")
+            holder.write_text(f"process {os.getpid()} on {platform.node()}, since {now()},")
         try:
             yield
         finally:
             with suppress(OSError):
-                name.unlink()
+                holder.unlink()
 
 
-@contextmanager
-def in_turn(folder: Path) -> Iterator[None]:
+def locked(folder: Path) -> AbstractContextManager[None]:
+    """Hold the folder's lock. Raises UserError that names the process that already holds it."""
+    return held(
+        folder / NAME,
+        lambda holder: f"{folder}: {holder} is measuring into this folder; wait for it or name another --machine",
+    )
+
+
+def in_turn(folder: Path) -> AbstractContextManager[None]:
     """Hold the folder's lock for a moment. Other processes wait."""
-    with _acquire(folder / NAME, -1):
-        with suppress(OSError):  # a killed holder leaves its name, which is not this process's
-            (folder / f"{NAME}.holder").unlink(missing_ok=True)
-        yield
-
-
-def _acquire(path: Path, timeout_s: float) -> AbstractContextManager[object]:
-    """Lock a file, which need not exist; return the context that releases it. A negative timeout waits forever.
-
-    Raises TimeoutError if another process holds the lock, UserError if the file cannot be locked at all.
-    """
-    import filelock  # only writers need it, and start-up stays fast
-
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        # A soft lock would outlive a killed holder. Ray may release in another thread.
-        lock = filelock.FileLock(path, fallback_to_soft=False, thread_local=False)
-        return lock.acquire(timeout_s)
-    except TimeoutError:
-        raise
-    except OSError as problem:
-        raise UserError(f"{path}: cannot be locked ({problem.strerror}); mend that or name another --data") from None
+    return held(folder / NAME)

@@ -10,14 +10,12 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from operator import attrgetter
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from measure.cache import handed_in, plausibility
-from measure.cache import plausibility as counts
 from measure.cache.folders import FILES, MachineFolder, Workloads, machine_names
 from measure.cache.handed_in import HandedIn
 from measure.cache.records import Environment, HardwareCounterProfile, Profile, Run
@@ -203,11 +201,11 @@ def _add(source: Path, asked: argparse.Namespace, counted: Sequence[Workload]) -
     """Check the machine in a folder or zip, and put it into the cache."""
     with handed_in.opened(source) as given:
         with given.named():
-            brought = counts.check_counts(given.folder)
+            brought = plausibility.check_counts(given.folder)
             known = [*counted, *(row for row, _, _ in brought)]
-            plausibility.check(given.folder, known, datetime.now(UTC))
+            plausibility.check(given.folder, known)
             tables = MachineFolder(asked.data, "", given.folder).tables()
-        new = counts.new(brought, Workloads(asked.data).models())
+        new = plausibility.new(brought, Workloads(asked.data).models())
         newest = max(tables[Environment], key=lambda row: row.recorded_at)
         if len(asked.sources) > 1:
             # A zip is called as whose it is; the folders in those of one kind of machine are called the same

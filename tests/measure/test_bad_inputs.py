@@ -372,11 +372,11 @@ COMMANDS = [
             ("chips.csv, line 2, column year", swapped("data/chips.csv", ",2020,", ",MMXX,")),
             ("'tpu', not one of cpu", swapped("data/chips.csv", ",cpu,", ",tpu,")),
             (
-                "not a number from 1e+09 to 1e+18 FLOP/s",
+                "not a number of at least 1e+09 FLOP/s",
                 swapped("data/chips.csv", ",1e12,", ",1,"),
             ),  # TFLOP/s, as others write
-            ("'-1e12', not a number above 0", swapped("data/chips.csv", ",1e12,", ",-1e12,")),
-            ("'nan', not a number above 0", swapped("data/chips.csv", ",1e12,", ",nan,")),
+            ("'-1e12', not a number of at least", swapped("data/chips.csv", ",1e12,", ",-1e12,")),
+            ("'nan', not a number of at least", swapped("data/chips.csv", ",1e12,", ",nan,")),
             ("column chip", swapped("data/chips.csv", "Abacus 1,", ",")),
             ("sparse peak is below", swapped("data/chips.csv", ",1e12,,", ",1e12,1e11,")),
             ("'nobody_2020' is not in the bibliography", swapped("data/chips.csv", "epoch_hw", "nobody_2020")),

@@ -17,13 +17,6 @@ def test_the_parts_of_the_rows_that_are_asked_for(parts):
     assert parts.of([]) == []
 
 
-def test_which_rows_have_parts(parts):
-    parts.put([(run("a"), samples(2, "a")), (run("b"), [])])
-    for opened in (parts, ChildTable(parts.path, Sample, ROUND)):
-        assert opened.has(run("a"))
-        assert not opened.has(run("b"))
-
-
 def test_new_parts_stand_where_the_old_ones_stood(parts):
     parts.put([(run("a"), samples(2, "a")), (run("b"), samples(1, "b"))])
     parts.put([(run("c"), samples(1, "c")), (run("a"), samples(1, "a"))])

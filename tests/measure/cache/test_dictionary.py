@@ -25,7 +25,7 @@ def test_columns_have_type_unit_values_key_emptiness_and_meaning():
     assert lines[0] == "`data/machines/NAME/samples.csv`"
     assert "| `model` | text |  |  | key |  | the model's name |" in lines
     assert "| `latency_s` | number | s | from 1e-12 to 86400 |  |  | the host's time of one call |" in lines
-    assert "| `temperature_c` | number | °C | from -100 to 300 |  | yes | likewise |" in lines
+    assert "| `temperature_c` | number | °C | from -100 to 300 |  | yes | its temperature then |" in lines
     assert any(line.startswith("| `round` | whole number | 1 |  | key |  | counts the") for line in lines)
     assert any(line.startswith("| `flags` | text |  | one of wide, drifting,") for line in section(Run))
 
@@ -33,7 +33,7 @@ def test_columns_have_type_unit_values_key_emptiness_and_meaning():
 def test_tables_kept_by_hand_are_described_too():
     lines = section(Chip)
     assert lines[0] == "`data/chips.csv`"
-    assert "| `unit` | text |  | one of vector, tensor | key |  | what computes at this rate |" in lines
+    assert "| `unit` | text |  | one of vector, tensor | key |  | the unit that computes at this rate |" in lines
 
 
 def test_descriptions_are_markdown():

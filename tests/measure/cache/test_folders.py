@@ -82,7 +82,7 @@ def test_a_cell_measured_at_another_input_shape_loses_all_its_rounds_and_no_othe
 
 def test_no_row_commits_samples_of_another_input_shape_whenever_a_writer_is_killed(folder, monkeypatch):
     folder.put_run(at("16000", run("wav2vec2_base")), samples(2, "wav2vec2_base"))
-    monkeypatch.setattr(folders, "_commit", lambda *_: None)  # killed before the row was written
+    monkeypatch.setattr(folders, "append", lambda *_: None)  # killed before the row was written
     folder.put_run(at("160000", run("wav2vec2_base")), samples(3, "wav2vec2_base"))
     assert folder.runs() == folder.samples() == []
 
@@ -144,8 +144,7 @@ def test_torn_lines_are_set_aside_and_named(folder):
         file.write(b"e1,ne")
     with folder.locked(said.append):
         assert said == [
-            "A line of samples.csv was torn when a run was killed; it is set aside in "
-            f"{folder.folder / 'samples.csv.torn'}"
+            f"A killed run left a torn line in samples.csv; it is set aside in {folder.folder / 'samples.csv.torn'}"
         ]
     assert folder.samples() == samples(2)
 

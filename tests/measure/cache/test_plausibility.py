@@ -2,7 +2,6 @@ import csv
 import dataclasses
 import io
 import re
-from datetime import UTC, datetime
 
 import pytest
 from helpers.places import ROOT
@@ -12,8 +11,6 @@ from measure.cache import plausibility
 from measure.cache.folders import Workloads, machine_names
 from measure.cache.plausibility import check
 from measure.errors import UserError
-
-NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 
 @pytest.fixture
@@ -31,13 +28,13 @@ def change(path, line, column, text):
 
 def refused(folder, counted=()):
     with pytest.raises(UserError) as caught:
-        check(folder, counted, NOW)
+        check(folder, counted)
     assert "\n" not in str(caught.value)
     return str(caught.value)
 
 
 def test_what_a_machine_measured_is_plausible(folder):
-    check(folder, COUNTED, NOW)
+    check(folder, COUNTED)
 
 
 def test_the_product_does_not_know_the_tests():
@@ -48,32 +45,24 @@ def test_the_product_does_not_know_the_tests():
 
 @pytest.mark.parametrize("name", machine_names(ROOT / "data"))
 def test_the_committed_machines_are_plausible(name):
-    check(ROOT / "data" / "machines" / name, Workloads(ROOT / "data").models(), datetime.now(UTC))
+    check(ROOT / "data" / "machines" / name, Workloads(ROOT / "data").models())
 
 
 @pytest.mark.parametrize(
     ("file", "line", "column", "text", "words"),
     [
-        ("samples.csv", 3, "latency_s", "nan", "the cell is 'nan', not a number above 0"),
+        ("samples.csv", 3, "latency_s", "nan", "the cell is 'nan', not a number from 1e-12"),
         ("samples.csv", 3, "latency_s", "inf", "the cell is 'inf'"),
         ("samples.csv", 3, "latency_s", "-1", "the cell is '-1'"),
         ("samples.csv", 3, "latency_s", "0", "the cell is '0'"),
         ("samples.csv", 3, "latency_s", "1e6", "the cell is '1e6', not a number from 1e-12 to 86400 s"),
         ("samples.csv", 3, "latency_s", "1e-15", "the cell is '1e-15', not a number from 1e-12"),
-        ("samples.csv", 3, "block", "0", "the cell is '0', not a whole number above 0"),
-        ("machine.csv", 2, "threads", "0", "the cell is '0', not a whole number above 0"),
+        ("samples.csv", 3, "block", "0", "the cell is '0', not a whole number of at least 1"),
+        ("machine.csv", 2, "threads", "0", "the cell is '0', not a whole number from 1 to 1e+06"),
         ("samples.csv", 3, "load", "2", "the cell is '2', not a number from 0 to 1"),
-        ("samples.csv", 3, "sample", "-1", "the cell is '-1', not a whole number from 0"),
+        ("samples.csv", 3, "sample", "-1", "the cell is '-1', not a whole number of at least 0"),
         ("runs.csv", 2, "batch", "9" * 4000, "the cell is '999"),
-        ("runs.csv", 2, "recorded_at", "yesterday", "the cell is 'yesterday', not a time such as"),
-        ("runs.csv", 2, "recorded_at", "2026-01-02T12:00:01+00:00", "which is to come"),
-        ("machine.csv", 2, "recorded_at", "2026-01-03", "which is to come"),
-        ("runs.csv", 2, "model", "a\x1b[31m", "the cell has characters that do not print"),
-        ("runs.csv", 2, "model", "a\u202eb", "the cell has characters that do not print"),
-        ("kernels.csv", 2, "kernel", "k" * 4001, "the cell has 4001 characters"),
-        ("machine.csv", 2, "cores", "", "is of a processor and does not say its cores"),
-        ("machine.csv", 2, "torch", "", "does not say the version of torch"),
-        ("runs.csv", 2, "environment_id", "e2", "the cell is 'e2', which machine.csv does not know"),
+        ("runs.csv", 2, "environment_id", "e2", "machine.csv has no 'e2'"),
         ("hardware_counters.csv", 2, "dram_read_byte", "1e30", "the cell is '1e30'"),
         ("hardware_counters.csv", 2, "fp32_flop", "1e18", "did more FLOP in its time than any chip"),
         ("roofs.csv", 2, "flop", "600000000000000000", "ran at 1.2e+18 FLOP/s, faster than any chip"),
@@ -83,9 +72,8 @@ def test_the_committed_machines_are_plausible(name):
         ("runs.csv", 2, "input_shape", "3*224", "the cell is '3*224', not whole numbers joined by 'x'"),
         ("runs.csv", 2, "input_shape", "3x", "the cell is '3x', not whole numbers joined by 'x'"),
         ("profiles.csv", 2, "input_shape", "9" * 19, "not whole numbers joined by 'x'"),
-        ("runs.csv", 3, "reason", "", "is oom without a reason"),
         ("runs.csv", 3, "status", "ok", "is ok, and samples.csv has no sample of it"),
-        ("samples.csv", 3, "sample", "0", "says again what line 2 says, with the same environment_id, model"),
+        ("samples.csv", 3, "sample", "0", "repeats the row in line 2"),
     ],
 )  # fmt: skip
 def test_a_row_that_cannot_have_been_measured_is_named(folder, file, line, column, text, words):
@@ -93,22 +81,22 @@ def test_a_row_that_cannot_have_been_measured_is_named(folder, file, line, colum
     told = refused(folder)
     assert told.startswith(f"{folder / file}, line {line}")
     assert words in told
-    assert told.endswith(("; mend the row or leave it out", "; mend the line or delete it"))
+    assert told.endswith(("; correct the row or leave it out", "; correct the line or delete it"))
     assert told.isprintable()
 
 
 def test_a_model_faster_than_ten_times_the_roof_is_named(folder):
     change(folder / "samples.csv", 3, "latency_s", "0.0005")  # 10 FLOP: 20 000 FLOP/s, of 2048 at the roof
-    check(folder, COUNTED, NOW)
+    check(folder, COUNTED)
     change(folder / "samples.csv", 3, "latency_s", "0.0004")
-    assert "samples.csv, line 3, column latency_s: 'net' at batch size 1 ran at 2.5e+04 FLOP/s, more than 10 times" in (
+    assert "samples.csv, line 3, column latency_s: 'net' at batch size 1 ran at 2.5e+04 FLOP/s, more than the" in (
         refused(folder, COUNTED)
     )
-    check(folder, (), NOW)  # of a model that is not counted here nobody knows
+    check(folder, ())  # of a model that is not counted here nobody knows
     change(folder / "roofs.csv", 2, "roof_kernel", "stream_triad")  # which is no measure of arithmetic
-    check(folder, COUNTED, NOW)
+    check(folder, COUNTED)
     many = [dataclasses.replace(COUNTED[0], forward_flop=10**14)]  # / 0.4 ms = 2.5e17
-    assert "'net' ran at 2.5e+17 FLOP/s, faster than any chip" in refused(folder, many)
+    assert "'net' at batch size 1 ran at 2.5e+17 FLOP/s, more than the plausible 2e+17 FLOP/s" in refused(folder, many)
 
 
 def test_a_step_is_its_forward_and_backward_pass(folder):
@@ -120,12 +108,12 @@ def test_a_step_is_its_forward_and_backward_pass(folder):
 
 def test_a_round_is_held_against_the_count_at_its_input_shape(folder):
     larger = dataclasses.replace(COUNTED[0], input_shape="3x40x40", forward_flop=4000)  # 40 kFLOP/s in 0.1 s
-    check(folder, [*COUNTED, larger], NOW)  # the rows name no shape, so the least that any asks for
+    check(folder, [*COUNTED, larger])  # the rows name no shape, so the least that any asks for
     change(folder / "runs.csv", 2, "input_shape", "3x40x40")
     assert "samples.csv, line 2, column latency_s: 'net' at batch size 1 ran at 4e+04 FLOP/s" in (
         refused(folder, [*COUNTED, larger])
     )
-    check(folder, COUNTED, NOW)  # at that shape it is not counted
+    check(folder, COUNTED)  # at that shape it is not counted
 
 
 def test_a_round_at_two_input_shapes_is_a_row_too_many(folder):
@@ -133,7 +121,7 @@ def test_a_round_at_two_input_shapes_is_a_row_too_many(folder):
     first = path.read_text().splitlines()[1]
     path.write_text(path.read_text() + first + "\n")
     change(path, 4, "input_shape", "3x40x40")
-    assert "runs.csv, line 4: says again what line 2 says, with the same environment_id, model" in refused(folder)
+    assert "runs.csv, line 4, column round: repeats the row in line 2" in refused(folder)
 
 
 def test_machines_are_not_mixed(folder):

@@ -81,16 +81,22 @@ RUN_HEADER = ",".join(TABLES[Run].columns)
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("model,wat\n", "line 1: unknown column 'wat'; mend the header, or update this checkout if a newer"),
-        ("environment_id,model\n", "line 1: the column 'batch' is missing; mend the header"),
+        ("model,wat\n", "line 1: unknown column 'wat'; correct the header, or update this checkout if a newer"),
+        ("environment_id,model\n", "line 1: the column 'batch' is missing; correct the header"),
         ("model,model\n", "line 1: duplicate column 'model' in the header"),
         (
             "{head}\ne1,net,one,fp32,inference,eager,ok,,now,,,,,0,,\n",
-            "line 2, column batch: the cell is 'one', not a whole number above 0",
+            "line 2, column batch: the cell is 'one', not a whole number of at least 1",
         ),
         ("{head}\ne1,net,,fp32,inference,eager,ok,,now,,,,,0,,\n", "line 2, column batch: the cell is empty"),
-        ("{head}\ne1,net,0,fp32,inference,eager,ok,,now,,,,,0,,\n", "the cell is '0', not a whole number above 0"),
-        ("{head}\ne1,net,1,fp32,inference,eager,ok,,now,,,,,-1,,\n", "the cell is '-1', not a whole number from 0 on"),
+        (
+            "{head}\ne1,net,0,fp32,inference,eager,ok,,now,,,,,0,,\n",
+            "the cell is '0', not a whole number of at least 1",
+        ),
+        (
+            "{head}\ne1,net,1,fp32,inference,eager,ok,,now,,,,,-1,,\n",
+            "the cell is '-1', not a whole number of at least 0",
+        ),
         ("{head}\ne1,net,1\n", "line 2: 3 cells where the header has 16"),
         (
             "{head}\ne1,net,1,fp32,inference,eager,ok,,now,,,,,0,,\ne1,net,x,fp32,inference,eager,ok,,now,,,,,0,,\n",
@@ -159,7 +165,9 @@ def test_a_latency_is_a_number_above_0(tmp_path, number):
     path = tmp_path / "samples.csv"
     table.append(path, Sample, samples(1))
     path.write_text(path.read_text().replace(",0.1,", f",{number},"))
-    with pytest.raises(UserError, match=f"column latency_s: the cell is '{number}', not a number above 0"):
+    with pytest.raises(
+        UserError, match=f"column latency_s: the cell is '{number}', not a number from 1e-12 to 86400 s"
+    ):
         table.read(path, Sample)
 
 
@@ -176,7 +184,7 @@ def test_the_first_row_of_each_key_is_read_and_the_others_are_not_looked_at(tmp_
     lines = path.read_text().splitlines()
     lines[2] = lines[2].replace(",1.1,", ",torn,")
     path.write_text("\n".join(lines) + "\n")
-    assert table.read_firsts(path, Sample, ["model", "round"]) == [samples(1)[0], samples(1, "other")[0]]
+    assert table.numbered(path, Sample, ["model", "round"]) == [(2, samples(1)[0]), (4, samples(1, "other")[0])]
 
 
 def test_a_folder_in_the_place_of_a_table_is_named(tmp_path):
@@ -188,11 +196,11 @@ def test_a_folder_in_the_place_of_a_table_is_named(tmp_path):
 @pytest.mark.parametrize(
     ("column", "value", "complaint"),
     [
-        ("time_s", math.nan, ", column time_s: the cell is 'nan', not a number from 0 on"),
-        ("time_s", math.inf, ", column time_s: the cell is 'inf', not a number from 0 on"),
-        ("time_s", -1.0, ", column time_s: the cell is '-1.0', not a number from 0 on"),
-        ("calls", 0, ", column calls: the cell is '0', not a whole number above 0"),
-        ("calls", 1.5, ", column calls: the cell is '1.5', not a whole number above 0"),
+        ("time_s", math.nan, ", column time_s: the cell is 'nan', not a number from 0 to 86400 s"),
+        ("time_s", math.inf, ", column time_s: the cell is 'inf', not a number from 0 to 86400 s"),
+        ("time_s", -1.0, ", column time_s: the cell is '-1.0', not a number from 0 to 86400 s"),
+        ("calls", 0, ", column calls: the cell is '0', not a whole number of at least 1"),
+        ("calls", 1.5, ", column calls: the cell is '1.5', not a whole number of at least 1"),
         ("phase", "sleep", ", column phase: the cell is 'sleep', not one of inference, step"),
         ("kernel", "", ", column kernel: the cell is empty"),
         ("kernel", "k" * 200_000, ": field larger than field limit (131072)"),
@@ -206,9 +214,7 @@ def test_nothing_is_written_that_would_not_be_read(tmp_path, change, column, val
     with pytest.raises(table.UnreadableError) as caught:
         change(path, KernelTime, [kernel_time("other"), dataclasses.replace(kernel_time(), **{column: value})])
     assert str(caught.value).startswith(f"{path}{complaint}")
-    assert str(caught.value).endswith(
-        "; nothing was written, since it could not be read again: correct what it comes from"
-    )
+    assert str(caught.value).endswith("; nothing was written, because it could not be read again: correct its source")
     assert path.read_bytes() == whole
     assert [file.name for file in tmp_path.iterdir()] == ["kernels.csv"]
 

@@ -102,7 +102,7 @@ def test_a_row_that_says_something_else_is_taken_by_replace_alone(add, data, cap
     [
         ([BEAD.replace("Bead 2", "Bead 9")], "line 2, column device: 'Bead 9' is neither a chip of"),
         ([BEAD, BEAD], "line 3: has the key of line 2; delete one of the two"),
-        ([BEAD.replace("0.02", "fast")], "line 2, column latency_s: the cell is 'fast', not a number above 0"),
+        ([BEAD.replace("0.02", "fast")], "line 2, column latency_s: the cell is 'fast', not a number from 1e-07"),
         ([BEAD.replace("contiguous", "rows")], "line 2, column layout: the cell is 'rows', not one of contiguous, "),
         ([BEAD + ",1"], "line 2: 22 cells where the header has 21"),
     ],

@@ -27,7 +27,7 @@ def test_lines_are_numbered_as_an_editor_does_and_cells_are_stripped(tmp_path):
 def test_a_line_without_cells_is_named(tmp_path):
     path = tmp_path / "claims.csv"
     path.write_text("id,study,claim\n1,one,a\n\n")
-    with pytest.raises(UserError, match="line 3: 0 cells where the header has 3; mend the line or delete it"):
+    with pytest.raises(UserError, match="line 3: 0 cells where the header has 3; correct the line or delete it"):
         read(path)
 
 
@@ -48,7 +48,10 @@ def test_no_file_has_no_lines(tmp_path):
     ("content", "sentence"),
     [
         (b"chip\n\xff\n", r"table\.csv: is not UTF-8 text; save it as CSV in UTF-8"),
-        (b"id,study,claim\n" + b"x" * 200_000, r"table\.csv, line 2: field larger than field limit .*; mend the line"),
+        (
+            b"id,study,claim\n" + b"x" * 200_000,
+            r"table\.csv, line 2: field larger than field limit .*; correct the line",
+        ),
         (b"", r"table\.csv: is empty, without even a header; restore"),
         (b"id,study,claim\n1,one,a\n1,one,b\n", r"table\.csv, line 3: 1 stands in line 2 already; delete one"),
         (
@@ -114,7 +117,7 @@ def test_a_wrong_row_is_named_with_line_and_column(tmp_path, line, complaint):
 
 
 def test_a_wrong_header_is_named(tmp_path):
-    with pytest.raises(UserError, match="line 1: unknown column 'model'; mend the header"):
+    with pytest.raises(UserError, match="line 1: unknown column 'model'; correct the header"):
         read_rates(tmp_path, GOOD, header=HEADER.replace("models", "model"))
 
 
@@ -211,20 +214,20 @@ def test_files_that_are_not_there_are_empty_tables(tmp_path):
 @pytest.mark.parametrize(
     ("file", "old", "new", "words"),
     [
-        ("models.csv", "flop,", "flops,", "models.csv, line 1: unknown column 'flops'; mend the header"),
+        ("models.csv", "flop,", "flops,", "models.csv, line 1: unknown column 'flops'; correct the header"),
         (
             "models.csv",
             "3.01e9",
             "three",
-            "models.csv, line 2, column flop: the cell is 'three', not a number above 0; mend",
+            "models.csv, line 2, column flop: the cell is 'three', not a number of at least 1 FLOP; correct",
         ),
         (
             "chips.csv",
             "1979e12",
             "-1",
-            "chips.csv, line 2, column peak_flop_per_s: the cell is '-1', not a number above 0; mend",
+            "chips.csv, line 2, column peak_flop_per_s: the cell is '-1', not a number of at least 1e+09 FLOP/s",
         ),
-        ("chips.csv", "1979e12", "", "chips.csv, line 2, column peak_flop_per_s: the cell is empty; mend"),
+        ("chips.csv", "1979e12", "", "chips.csv, line 2, column peak_flop_per_s: the cell is empty; correct"),
         ("training.csv", "latency", "speed", "line 2, column quantity: the cell is 'speed', not one of latency, flop"),
         (
             "claims.csv",
