@@ -115,7 +115,7 @@ def derived(here: Environment) -> Callable[[], float] | None:
     known = [row.flop_per_cycle for row in table if row.precision == "fp32" and row.fits(here)]
     if not known:
         return None
-    size = dict(roofs.CHAINS)["int64"]
+    size = dict(roofs.CLOCK_CHAINS)["int64"]
 
     def peak() -> float:
         timing = roofs.measure(CPU, "chain", "int64", size, SUSTAINED, lambda: None)

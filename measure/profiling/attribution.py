@@ -1,10 +1,9 @@
 """Attribute the events of torch's profiler to modules and stages: the time of operators and their GPU kernels.
 
 An operator counts, with all that it calls, if no other operator calls it. It belongs to the module of the innermost
-range around it (``ModuleRanges``). A backward operator runs inside a node of autograd's graph. The node has the number
-that it got when the forward operator made it, so it belongs to the module that ran then. Adding up the gradients of two
-uses of a tensor is the work of the node that made the tensor. A kernel belongs to the operator whose call launched it.
-Copies and fills of memory, which the device does without a program, count as kernels.
+range around it (``ModuleRanges``). A backward operator runs inside a node of autograd's graph, whose number says which
+module made it in the forward pass. Adding up the gradients of two uses of a tensor is the work of the node that made
+the tensor. A kernel belongs to the operator that launched it. Copies and fills of memory count as kernels.
 """
 
 import re
@@ -22,14 +21,9 @@ if TYPE_CHECKING:
     from torch import nn
     from torch.autograd.profiler_util import FunctionEvent, Kernel
 
-MODULE, STAGE = "module: ", "stage: "
-"""The beginnings of ranges' names, before a module's path or a stage."""
-
-OPERATOR = re.compile(r"\w+::\w+")
-"""An operator's name with its namespace. Ranges and autograd's own events have other names."""
-
-NODE = "autograd::engine::evaluate_function: "
-"""The beginning of the name of a backward node's event."""
+MODULE, STAGE = "module: ", "stage: "  # begin the names of our ranges, before a module's path or a stage
+NODE = "autograd::engine::evaluate_function: "  # begins the name of a backward node's event
+OPERATOR = re.compile(r"\w+::\w+")  # with its namespace; ranges and autograd's own events have other names
 
 
 def open_range(name: str) -> "AbstractContextManager[Any]":
@@ -54,6 +48,7 @@ class ModuleRanges:
     def __init__(self, network: "nn.Module") -> None:
         from measure.counting.layers import MODEL_ITSELF
 
+        self._network = network
         self._paths = {module: path or MODEL_ITSELF for path, module in network.named_modules()}
         self._running: list[tuple[str, AbstractContextManager[Any]]] = []
         self._first_nodes: list[int] = []
@@ -72,13 +67,9 @@ class ModuleRanges:
         self._undo.callback(register_module_forward_pre_hook(self._start).remove)
         self._undo.callback(register_module_forward_hook(self._stop, always_call=True).remove)
         if torch.is_grad_enabled():
-            holders: dict[nn.Parameter, str] = {}
-            for module, path in self._paths.items():
-                for parameter in module.parameters(recurse=False):
-                    holders.setdefault(parameter, path)
-            for parameter, path in holders.items():
+            for name, parameter in self._network.named_parameters():
                 if parameter.requires_grad:
-                    arrive = partial(self._arrive, path)
+                    arrive = partial(self._arrive, name.rpartition(".")[0] or self._paths[self._network])
                     self._undo.callback(parameter.register_post_accumulate_grad_hook(arrive).remove)
         return self
 
@@ -157,16 +148,15 @@ def attribute(events: "Iterable[FunctionEvent]", ranges: ModuleRanges, steps: in
                 kernels[*place, kernel.name].append(kernel.duration)
         if is_kernel(event) if by_kernels else place is not None:
             spans.append((event.time_range.start, event.time_range.end))
+
+    def mean(times_us: list[float]) -> tuple[int, float]:
+        return max(1, round(len(times_us) / steps)), sum(times_us) / steps / 1e6
+
     return StepTimes(
-        tuple(AttributedTime(*key, *_mean(times_us, steps)) for key, times_us in operators.items()),
-        tuple(AttributedKernel(*key, *_mean(times_us, steps)) for key, times_us in kernels.items()),
+        tuple(AttributedTime(*key, *mean(times_us)) for key, times_us in operators.items()),
+        tuple(AttributedKernel(*key, *mean(times_us)) for key, times_us in kernels.items()),
         covered(spans) / steps / 1e6,
     )
-
-
-def _mean(times_us: list[float], steps: int) -> tuple[int, float]:
-    """Return the calls in a step, at least one, and their total time (s)."""
-    return max(1, round(len(times_us) / steps)), sum(times_us) / steps / 1e6
 
 
 def _place(event: "FunctionEvent", ranges: ModuleRanges) -> tuple[str, str | None, str] | None:
@@ -187,9 +177,8 @@ def _place(event: "FunctionEvent", ranges: ModuleRanges) -> tuple[str, str | Non
         elif above.name.startswith(STAGE):
             stage = above.name.removeprefix(STAGE)
         above = above.cpu_parent
-    if stage is None:
-        return None
-    return stage, paths[0] if paths else None, event.name.removeprefix("aten::").replace("::", ".")
+    name = event.name.removeprefix("aten::").replace("::", ".")
+    return None if stage is None else (stage, paths[0] if paths else None, name)
 
 
 def _path_of_node(node: "FunctionEvent", ranges: ModuleRanges) -> str | None:

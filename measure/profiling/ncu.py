@@ -1,41 +1,45 @@
 """Read a GPU's hardware counters for each kernel of a cell with NVIDIA's Nsight Compute (``ncu``).
 
 ncu replays a kernel once per group of counters, each time with its inputs restored and with cold caches. Clocks stay
-as they are.
+as they are. It counts ``python -m measure.profiling.ncu TASK``, which runs a cell's step: only the kernels between
+cudaProfilerStart and cudaProfilerStop, which follow a warm-up.
 """
 
+import json
 import os
 import re
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from measure.domain.latency import Cell
 from measure.domain.models import Model
-from measure.errors import UserError
+from measure.domain.words import INFERENCE
+from measure.errors import UserError, in_short
+from measure.machine import devices
 from measure.machine.device import Device
-from measure.profiling import counted_step, ncu_csv
-from measure.profiling.ncu_csv import DRAM_READ, DRAM_WRITE, NAMED, OPTIONAL, CountedCell
+from measure.models import catalog
+from measure.profiling import ncu_csv
+from measure.profiling.ncu_csv import FIXED, OPTIONAL, RENAMED, CountedCell
+from measure.timing.training import prepare
 
-FORBIDDEN = "ERR_NVGPUCTRPERM"
-"""ncu's error if only administrators may read counters."""
-
+FORBIDDEN = "ERR_NVGPUCTRPERM"  # ncu's error if only administrators may read counters
 PERMISSION = (
     f"this user may not read the GPU's hardware counters ({FORBIDDEN}); an administrator allows it with the option "
     "NVreg_RestrictProfilingToAdminUsers=0 of the module nvidia, or starts the container with --cap-add SYS_ADMIN; "
     "then measure with --force"
 )
-
-LIMIT_S, QUERY_LIMIT_S = 1800.0, 120.0
-"""The longest that ncu may take for a cell, and to list a GPU's metrics."""
-
-STEPS = 2
-"""The counted steps. More would say the same and take proportionally longer."""
+LIMIT_S, QUERY_LIMIT_S = 1800.0, 120.0  # the longest that ncu may take for a cell, and to list a GPU's metrics
+WARM_UP = 3  # steps before the counted ones, since the first ones choose kernels and allocate memory
+STEPS = 2  # counted steps; more would say the same and take proportionally longer
 
 
 def check(device: Device) -> None:
@@ -67,8 +71,7 @@ def measure(device: Device, model: Model, cell: Cell, beat: Callable[[], None]) 
     """
     import torch
 
-    cell = cell._replace(model=model.selector)
-    program = counted_step.command_line(device.torch_name, torch.get_num_threads(), cell, STEPS)
+    program = step_command(device.torch_name, torch.get_num_threads(), cell._replace(model=model.selector))
     lines, tool = count(program, beat)
     try:
         return ncu_csv.parse(lines, "the output of ncu", STEPS, tool)
@@ -83,27 +86,47 @@ def count(program: Sequence[str], beat: Callable[[], None]) -> tuple[list[str], 
     with the last line of output if the program or ncu fails or takes too long.
     """
     ncu = find()
-    listed = _ask(ncu, "--query-metrics")
+
+    def ask(flag: str) -> str:
+        return subprocess.run([ncu, flag], capture_output=True, text=True, timeout=QUERY_LIMIT_S).stdout
+
+    metrics = choose_metrics(ask("--query-metrics"))
     beat()
     with tempfile.TemporaryDirectory(prefix="roofwright-") as folder:
-        table, log = Path(folder) / "kernels.csv", Path(folder) / "log.txt"
-        with log.open("wb") as output:
+        table, output = Path(folder) / "kernels.csv", Path(folder) / "log.txt"
+        with output.open("wb") as opened:
             process = subprocess.Popen(
-                command(ncu, choose_metrics(listed), table, program),
-                stdout=output, stderr=subprocess.STDOUT, env=os.environ | {"LC_ALL": "C"}, start_new_session=True,
+                command(ncu, metrics, table, program),
+                stdout=opened, stderr=subprocess.STDOUT, env=os.environ | {"LC_ALL": "C"}, start_new_session=True,
             )  # fmt: skip
             try:
-                code = _wait(process, beat)
-            finally:
-                _end(process)
-        text = table.read_text(errors="replace") if table.exists() else ""
-        _check(code, text, log.read_text(errors="replace"))
-    version = re.search(r"Version (\S+)", _ask(ncu, "--version"))
+                _wait(process, beat)
+            finally:  # ends the counted program too, which would otherwise go on and keep the GPU's memory
+                process.kill()
+                with suppress(ProcessLookupError, AttributeError):  # both have ended; Windows has no process groups
+                    os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+        text, log = table.read_text(errors="replace") if table.exists() else "", output.read_text(errors="replace")
+    if FORBIDDEN in text or FORBIDDEN in log:
+        raise NotImplementedError(PERMISSION)
+    if process.returncode:
+        last = log.strip().rpartition("\n")[2]
+        if last.startswith(NotImplementedError.__name__):
+            raise NotImplementedError(last.partition(": ")[2])
+        complaints = [line.removeprefix("==ERROR== ") for line in text.splitlines() if line.startswith("==ERROR==")]
+        raise RuntimeError((complaints or [last or f"ncu ended with exit code {process.returncode}"])[-1])
+    version = re.search(r"Version (\S+)", ask("--version"))
     return text.splitlines(), f"ncu {version[1]}" if version else "ncu"
 
 
-def _ask(ncu: str, flag: str) -> str:
-    return subprocess.run([ncu, flag], capture_output=True, text=True, timeout=QUERY_LIMIT_S).stdout
+def _wait(process: "subprocess.Popen[bytes]", beat: Callable[[], None]) -> None:
+    end = time.monotonic() + LIMIT_S
+    while time.monotonic() < end:
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=1.0)
+            return
+        beat()
+    raise RuntimeError(f"counting took longer than {LIMIT_S:g} s")
 
 
 def choose_metrics(listed: str) -> list[str]:
@@ -111,13 +134,11 @@ def choose_metrics(listed: str) -> list[str]:
 
     A metric that only some GPUs have is requested only if it is listed.
     """
-    names = set(re.findall(r"\w+__\w+", listed))
-    metrics = [name for name in NAMED if name not in OPTIONAL or name.removesuffix(".sum") in names]
-    metrics += [f"{name}.sum" for name in sorted(names) if ncu_csv.tensor_kinds(name)]
-    for first, second in (DRAM_READ, DRAM_WRITE):
-        if second in metrics and first.removesuffix(".sum") not in names:
-            metrics.remove(first)
-    return metrics
+    names = {f"{name}.sum" for name in re.findall(r"\w+__\w+", listed)}
+    metrics = [name for name in FIXED if name not in OPTIONAL or name in names]
+    metrics += sorted(filter(ncu_csv.tensor_kinds, names))
+    replaced = {old for old, new in RENAMED if new in names and old not in names}
+    return [name for name in metrics if name not in replaced]
 
 
 def command(ncu: str, metrics: Sequence[str], output: Path, program: Sequence[str]) -> list[str]:
@@ -129,33 +150,45 @@ def command(ncu: str, metrics: Sequence[str], output: Path, program: Sequence[st
     ]  # fmt: skip
 
 
-def _wait(process: "subprocess.Popen[bytes]", beat: Callable[[], None]) -> int:
-    end = time.monotonic() + LIMIT_S
-    while time.monotonic() < end:
-        with suppress(subprocess.TimeoutExpired):
-            return process.wait(timeout=1.0)
-        beat()
-    raise RuntimeError(f"counting took longer than {LIMIT_S:g} s")
+def step_command(device: str, threads: int, cell: Cell) -> list[str]:
+    """Return the command line that runs a cell's step for this process. The cell's model is a selector."""
+    task = {"device": device, "threads": threads, "cell": cell._asdict(), "caller": os.getpid()}
+    return [sys.executable, "-m", __name__, json.dumps(task)]
 
 
-def _end(process: "subprocess.Popen[bytes]") -> None:
-    """End ncu and the program it counts, which would otherwise go on and keep the GPU's memory."""
-    if hasattr(os, "killpg"):
-        with suppress(ProcessLookupError):  # both have ended
-            os.killpg(process.pid, signal.SIGKILL)
-    else:
-        process.kill()
-    process.wait()
+def main(task: dict[str, Any]) -> int:
+    """Warm a cell's step up, then run it ``STEPS`` times between the marks. Return the exit code."""
+    import torch
+
+    threading.Thread(target=_end_without, args=(task["caller"],), daemon=True).start()
+    try:
+        device, cell = devices.find(task["device"]), Cell(**task["cell"])
+        device.prepare(task["threads"])
+        (model,) = catalog.find([cell.model])
+        with torch.inference_mode(cell.phase == INFERENCE):
+            step = prepare(device, model, cell)
+            for _ in range(WARM_UP):
+                step()
+            device.synchronize()
+            torch.cuda.cudart().cudaProfilerStart()
+            for _ in range(STEPS):
+                step()
+            device.synchronize()
+            torch.cuda.cudart().cudaProfilerStop()
+    except Exception as problem:  # a model may raise anything; the caller reads the last line
+        print(in_short(problem), flush=True)
+        return 1
+    return 0
 
 
-def _check(code: int, table: str, log: str) -> None:
-    """Raise the errors of ``count``, given the exit code, ncu's file and the program's output."""
-    if FORBIDDEN in table or FORBIDDEN in log:
-        raise NotImplementedError(PERMISSION)
-    if not code:
-        return
-    last = log.strip().rpartition("\n")[2]
-    if last.startswith(NotImplementedError.__name__):
-        raise NotImplementedError(last.partition(": ")[2])
-    complaints = [line.removeprefix("==ERROR== ") for line in table.splitlines() if line.startswith("==ERROR==")]
-    raise RuntimeError((complaints or [last or f"ncu ended with exit code {code}"])[-1])
+def _end_without(caller: int) -> None:
+    """End this process when its caller is gone. ncu stands between the two, so no signal would."""
+    import psutil
+
+    while psutil.pid_exists(caller):
+        time.sleep(1.0)
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    sys.exit(main(json.loads(sys.argv[1])))

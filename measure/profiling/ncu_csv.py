@@ -12,73 +12,61 @@ ncu's version: ``src_bf16_dst_fp32``, or its ``sparsity_off`` and ``sparsity_on`
 """
 
 import csv
-import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import chain, dropwhile
+from math import fsum, inf
 from typing import NamedTuple
 
 from measure.cache.schema import MOST, SHOWN
 from measure.domain.words import FLOP_PER_INSTRUCTION
 from measure.errors import UserError
 
-KERNEL, CAPABILITY, DETAILS = "Kernel Name", "CC", "Metric Name"
-"""Columns that describe a line. Only the page of details, with a line per metric, has the last."""
+KERNEL, CAPABILITY = "Kernel Name", "CC"  # columns that describe a line
+LONGEST_NAME = 4000  # characters kept of a kernel's name: no cell of a contributed table may have more
 
-TIME = ("gpu__time_duration.sum",)
-DRAM_READ = ("dram__bytes_read.sum", "dram__bytes_op_read.sum")
-DRAM_WRITE = ("dram__bytes_write.sum", "dram__bytes_op_write.sum")
-L2, L1 = ("lts__t_bytes.sum",), ("l1tex__t_bytes.sum",)
-"""A metric under all its names. The first that the GPU has counts."""
+TIME = "gpu__time_duration.sum"
+RENAMED = (
+    ("dram__bytes_read.sum", "dram__bytes_op_read.sum"),
+    ("dram__bytes_write.sum", "dram__bytes_op_write.sum"),
+)  # old and new name; the first that the GPU has counts
+L2, L1, TENSOR_INSTRUCTIONS = "lts__t_bytes.sum", "l1tex__t_bytes.sum", "sm__inst_executed_pipe_tensor.sum"
 
-INSTRUCTIONS = "sass_thread_inst_executed_op"
-OPERATIONS = (("add", 1), ("mul", 1), ("fma", 2))
-"""A thread's instructions, and the FLOP of each."""
+# The FLOP of each instruction of a thread, by precision. A packed fp16 instruction, twice the work, counts as one.
+INSTRUCTIONS, FLOP = "sass_thread_inst_executed_op", {"add": 1, "mul": 1, "fma": 2}
+VECTOR = [
+    {f"sm__{INSTRUCTIONS}_{letter}{operation}_pred_on.sum": flop for operation, flop in FLOP.items()}
+    for letter in ("d", "f", "h")  # fp64, fp32, fp16
+]
+# Packed fp32 instructions of Blackwell: ncu's rules request these names at the compute capabilities 10.0 and 10.3.
+PACKED = {f"smsp__{INSTRUCTIONS}_f{operation}2_pred_on.sum": 2 * flop for operation, flop in FLOP.items()}
 
-VECTOR = {
-    precision: {f"sm__{INSTRUCTIONS}_{letter}{operation}_pred_on.sum": flop for operation, flop in OPERATIONS}
-    for precision, letter in (("fp64", "d"), ("fp32", "f"), ("fp16", "h"))
-}
-"""By precision, the FLOP of each instruction. A packed fp16 instruction, which does twice the work, counts as one."""
+FIXED = (TIME, *chain(*RENAMED), L2, L1, *chain(*VECTOR), *PACKED, TENSOR_INSTRUCTIONS)
+"""The metrics read under fixed names. Those of ``tensor_kinds`` come on top."""
 
-PACKED = {f"smsp__{INSTRUCTIONS}_f{operation}2_pred_on.sum": 2 * flop for operation, flop in OPERATIONS}
-"""The FLOP of packed fp32 instructions. Blackwell has them: the rules shipped with Nsight Compute request these names
-at the compute capabilities 10.0 and 10.3."""
-
-TENSOR_INSTRUCTIONS = "sm__inst_executed_pipe_tensor.sum"
+OPTIONAL = {*(new for _, new in RENAMED), *PACKED}
+"""Metrics that some GPUs lack, requested only if ncu lists them."""
 
 TENSOR_OPERATIONS = re.compile(
     r"sm__ops_path_tensor(?:_op_([a-z]+))?"
-    r"_src_([a-z]+[0-9]+(?:_[a-z]+[0-9]+)*)(?:_dst_([a-z]+[0-9]+))?(?:_sparsity_(off|on))?"
+    r"_src_([a-z]+[0-9]+(?:_[a-z]+[0-9]+)*)(?:_dst_([a-z]+[0-9]+))?(?:_sparsity_(off|on))?(?:\.sum)?"
 )
-
-NAMED = (*TIME, *DRAM_READ, *DRAM_WRITE, *L2, *L1, *chain(*VECTOR.values()), *PACKED, TENSOR_INSTRUCTIONS)
-"""The metrics read under fixed names. Those of ``tensor_kinds`` come on top."""
-
-OPTIONAL = {*DRAM_READ[1:], *DRAM_WRITE[1:], *PACKED}
-"""Metrics that some GPUs lack, requested only if ncu lists them."""
-
 NUMBER = re.compile(r"([0-9]+|[0-9]{1,3}(,[0-9]{3})+)(\.[0-9]+)?(e[+-]?[0-9]+)?", re.IGNORECASE)
 
+PREFIXES = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
+SECONDS = {"": 1.0, "m": 1e-3, "u": 1e-6, "µ": 1e-6, "n": 1e-9}
 UNITS = {
     prefix + unit: size
-    for prefix, size in (("", 1.0), ("K", 1e3), ("M", 1e6), ("G", 1e9), ("T", 1e12))
-    for unit in ("", "byte", "inst", "op", "ops")
+    for prefixes, units in ((PREFIXES, ("", "byte", "inst", "op", "ops")), (SECONDS, ("s", "second")))
+    for prefix, size in prefixes.items()
+    for unit in units
 }
 """The sizes of units in bytes, instructions, operations and seconds."""
-UNITS |= {"s": 1.0, "second": 1.0, "ms": 1e-3, "msecond": 1e-3}
-UNITS |= {"us": 1e-6, "µs": 1e-6, "usecond": 1e-6, "ns": 1e-9, "nsecond": 1e-9}
 
-LONGEST_NAME = 4000
-"""Characters kept of a kernel's name: no cell of a contributed table may have more."""
-
-Kinds = tuple[frozenset[str] | None, ...]
+TensorKinds = tuple[frozenset[str] | None, ...]
 """The instructions, sources, destinations and sparsity that a metric counts; None for all."""
-
-Launch = dict[str, float]
-"""The metrics of one launch, in base units."""
 
 
 class CountedKernel(NamedTuple):
@@ -118,18 +106,16 @@ def parse(lines: Iterable[str], name: str, steps: int, tool: str) -> CountedCell
     Raises UserError, which begins with ``name``, if there is no such table or a cell cannot be read.
     """
     header, units, *rows = _table(lines, name)
-    if KERNEL not in header or TIME[0] not in header:
-        raise UserError(f"{name}: the columns {KERNEL!r} and {TIME[0]!r} are missing; add --metrics {TIME[0]} to ncu")
+    if KERNEL not in header or TIME not in header:
+        raise UserError(f"{name}: no columns {KERNEL!r} and {TIME!r}; export --page raw with --metrics {TIME}")
     unit_of = {
-        metric: unit for metric, unit in zip(header, units, strict=True) if metric in NAMED or tensor_kinds(metric)
+        metric: unit for metric, unit in zip(header, units, strict=True) if metric in FIXED or tensor_kinds(metric)
     }
-    by_kernel: dict[str, list[Launch]] = {}
+    by_kernel: dict[str, list[dict[str, float]]] = {}
     for number, row in enumerate(rows, 1):
         cells = dict(zip(header, row, strict=True))
-        if not cells[KERNEL].strip():
-            raise UserError(f"{name}: kernel {number} has no name in the column {KERNEL!r}; export it again")
-        launches = by_kernel.setdefault(cells[KERNEL][:LONGEST_NAME], [])
-        launches.append(_launch(cells, unit_of, name, number))
+        launch = _launch(cells, unit_of, f"{name}: kernel {number}")
+        by_kernel.setdefault(cells[KERNEL][:LONGEST_NAME], []).append(launch)
     capability = dict(zip(header, rows[0], strict=True)).get(CAPABILITY) or None
     kernels = tuple(_kernel(each, launches, capability, steps) for each, launches in by_kernel.items())
     gap = _tensor_gap(kernels, capability, has_operations=any(map(tensor_kinds, unit_of)))
@@ -143,8 +129,6 @@ def _table(lines: Iterable[str], name: str) -> list[list[str]]:
         table = list(csv.reader(dropwhile(lambda line: not re.match('"?ID"?,', line), text)))
     except csv.Error as problem:
         raise UserError(f"{name}: not CSV ({problem}); export it again with ncu --csv --page raw") from None
-    if table and DETAILS in table[0]:
-        raise UserError(f"{name}: this is the page of details; export it with ncu --csv --page raw")
     if len(table) < 3 or table[1][0]:
         raise UserError(
             f"{name}: no kernel; export it with ncu --csv --page raw, which writes a header that begins with "
@@ -153,73 +137,81 @@ def _table(lines: Iterable[str], name: str) -> list[list[str]]:
     for number, row in enumerate(table[1:]):
         if len(row) != len(table[0]):
             place = f"kernel {number}" if number else "the line of units"
-            raise UserError(
-                f"{name}: {place} has {len(row)} cells where the header has {len(table[0])}; export it again"
-            )
+            raise UserError(f"{name}: {place} has {len(row)} cells, the header has {len(table[0])}; export it again")
     return table
 
 
-def _launch(cells: dict[str, str], units: dict[str, str], name: str, number: int) -> Launch:
-    """Return the metrics of one line that the GPU has."""
+def _launch(cells: Mapping[str, str], unit_of: Mapping[str, str], place: str) -> dict[str, float]:
+    """Return the metrics of one line that the GPU has, in base units."""
+    if not cells[KERNEL].strip():
+        raise UserError(f"{place} has no name in the column {KERNEL!r}; export it again")
     launch = {}
-    for metric, unit in units.items():
+    for metric, unit in unit_of.items():
         text = cells[metric].strip()
         if text and not text.startswith(("n/a", "(!)")):
             is_number = unit in UNITS and NUMBER.fullmatch(text)
-            value = float(text.replace(",", "")) * UNITS[unit] if is_number else math.inf
-            if value > MOST:
+            launch[metric] = float(text.replace(",", "")) * UNITS[unit] if is_number else inf
+            if launch[metric] > MOST:
                 raise UserError(
-                    f"{name}: kernel {number}, column {metric}: {text[:SHOWN]!r} in {unit!r} cannot be read; export "
-                    "it with --print-units base, in an English locale (LC_ALL=C)"
+                    f"{place}, column {metric}: {text[:SHOWN]!r} in {unit!r} cannot be read; export it with "
+                    "--print-units base, in an English locale (LC_ALL=C)"
                 )
-            launch[metric] = value
-    if TIME[0] not in launch:
-        raise UserError(f"{name}: kernel {number} has no {TIME[0]}; count it again with ncu")
+    if TIME not in launch:
+        raise UserError(f"{place} has no {TIME}; count it again with ncu")
     return launch
 
 
-def _kernel(kernel: str, launches: Sequence[Launch], capability: str | None, steps: int) -> CountedKernel:
-    def mean(names: Sequence[str]) -> float | None:
-        """Return the first metric that all launches have, summed over them, per step."""
-        name = next((name for name in names if all(name in launch for launch in launches)), None)
-        return None if name is None else math.fsum(launch[name] for launch in launches) / steps
-
-    def flop(weights: Mapping[str, int]) -> float | None:
-        counts = {name: count for name in weights if (count := mean([name])) is not None}
-        return math.fsum(counts[name] * weights[name] for name in weights) if len(counts) == len(weights) else None
-
-    fp64_flop, fp32_flop, fp16_flop = map(flop, VECTOR.values())
+def _kernel(kernel: str, launches: Sequence[Mapping[str, float]], capability: str | None, steps: int) -> CountedKernel:
+    means = {
+        name: fsum(launch[name] for launch in launches) / steps
+        for name in launches[0]
+        if all(name in launch for launch in launches)
+    }
+    dram_read_byte, dram_write_byte = (means.get(old, means.get(new)) for old, new in RENAMED)
+    fp64_flop, fp32_flop, fp16_flop = (
+        fsum(means[name] * flop for name, flop in weights.items()) if weights.keys() <= means.keys() else None
+        for weights in VECTOR
+    )
     if fp32_flop is not None:
-        fp32_flop += math.fsum((mean([name]) or 0.0) * each for name, each in PACKED.items())
-    instructions, time_s = mean([TENSOR_INSTRUCTIONS]), mean(TIME)
-    assert time_s is not None  # ``_launch`` checks it
-    operations = {name: count for name in launches[0] if tensor_kinds(name) and (count := mean([name])) is not None}
+        fp32_flop += fsum(means.get(name, 0.0) * flop for name, flop in PACKED.items())
     return CountedKernel(
         kernel=kernel,
         calls=max(1, round(len(launches) / steps)),
-        time_s=time_s,
-        dram_read_byte=mean(DRAM_READ),
-        dram_write_byte=mean(DRAM_WRITE),
-        l2_byte=mean(L2),
-        l1_byte=mean(L1),
+        time_s=means[TIME],
+        dram_read_byte=dram_read_byte,
+        dram_write_byte=dram_write_byte,
+        l2_byte=means.get(L2),
+        l1_byte=means.get(L1),
         fp64_flop=fp64_flop,
         fp32_flop=fp32_flop,
         fp16_flop=fp16_flop,
-        tensor_flop=_tensor_flop(operations, instructions, capability),
-        tensor_instruction=instructions,
+        tensor_flop=_tensor_flop(means, capability),
+        tensor_instruction=means.get(TENSOR_INSTRUCTIONS),
     )
 
 
 @cache
-def tensor_kinds(metric: str) -> Kinds | None:
-    """Return which operations of tensor cores a metric counts; None if none in floating point.
-
-    Metrics of integer operations have integers as their source.
-    """
-    match = TENSOR_OPERATIONS.fullmatch(metric.removesuffix(".sum"))
+def tensor_kinds(metric: str) -> TensorKinds | None:
+    """Return which operations of tensor cores a metric counts; None if none in floating point."""
+    match = TENSOR_OPERATIONS.fullmatch(metric)
     if not match or "int" in match[2]:
         return None
     return tuple(None if part is None else frozenset(part.split("_")) for part in match.groups())
+
+
+def _tensor_flop(means: Mapping[str, float], capability: str | None) -> float | None:
+    """Return 0 without instructions, else the counted operations, else those of an instruction times their number.
+
+    Instructions with zero counted operations did some that no metric sees, so their number is unknown.
+    """
+    instructions = means.get(TENSOR_INSTRUCTIONS)
+    if instructions == 0:
+        return 0.0
+    if any(map(tensor_kinds, means)):
+        operations = sum_tensor_operations(means)
+        return operations if operations or not instructions else None
+    each = FLOP_PER_INSTRUCTION.get(capability or "")
+    return None if each is None or instructions is None else instructions * each
 
 
 def sum_tensor_operations(counts: Mapping[str, float]) -> float:
@@ -228,7 +220,7 @@ def sum_tensor_operations(counts: Mapping[str, float]) -> float:
     Of metrics that may have counted the same operation the largest is taken: it is the whole, or the others miss some
     instruction.
     """
-    taken: list[Kinds] = []
+    taken: list[TensorKinds] = []
     operations = 0.0
     for metric, count in sorted(counts.items(), key=lambda item: item[1], reverse=True):
         kinds = tensor_kinds(metric)
@@ -238,22 +230,8 @@ def sum_tensor_operations(counts: Mapping[str, float]) -> float:
     return operations
 
 
-def _overlap(one: Kinds, other: Kinds) -> bool:
+def _overlap(one: TensorKinds, other: TensorKinds) -> bool:
     return all(this is None or that is None or this & that for this, that in zip(one, other, strict=True))
-
-
-def _tensor_flop(operations: Mapping[str, float], instructions: float | None, capability: str | None) -> float | None:
-    """Return 0 without instructions, else the counted operations, else those of an instruction times their number.
-
-    Instructions with zero counted operations did some that no metric sees, so their number is unknown.
-    """
-    if instructions == 0:
-        return 0.0
-    if operations:
-        total = sum_tensor_operations(operations)
-        return total if total or not instructions else None
-    each = FLOP_PER_INSTRUCTION.get(capability or "")
-    return None if each is None or instructions is None else instructions * each
 
 
 def _tensor_gap(kernels: Iterable[CountedKernel], capability: str | None, has_operations: bool) -> str | None:

@@ -11,7 +11,7 @@ may spend more time on that than on arithmetic.
 """
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
@@ -27,25 +27,21 @@ from measure.domain.words import INFERENCE
 from measure.machine.device import Device
 from measure.machine.sensors import load_since
 from measure.profiling.attribution import STAGE, AttributedKernel, AttributedTime, ModuleRanges, attribute, is_kernel
+from measure.timing.forward import Forward
 from measure.timing.sampling import Sampling, sample
 from measure.timing.stopwatch import Stopwatch, run_first_call
-from measure.timing.training import prepare
+from measure.timing.training import TrainingStep, prepare
 
 if TYPE_CHECKING:
     import torch
-    from torch import nn
     from torch.autograd.profiler_util import FunctionEvent
 
 PLAIN = Sampling(target=0.05, least_s=0.5, limit_s=2.0)
 """The sampling of plain calls, which warm the cell up and show the cost of the profiler. Warm-up is as long as a
 round's, because the first seconds of a process are slower where its memory is new to it."""
 
-PROFILED_S = 1.0
-FEWEST_STEPS, MOST_STEPS = 3, 20
-"""The profiled steps last about ``PROFILED_S``, within these limits."""
-
-FEWEST_WHOLE = 2
-"""Steps that must agree: a single one may have lost kernels too."""
+PROFILED_S, FEWEST_STEPS, MOST_STEPS = 1.0, 3, 20  # how long the profiled steps last together, within these limits
+FEWEST_WHOLE = 2  # steps that must agree: a single one may have lost kernels too
 
 UNSEEN = (
     "torch's profiler saw no kernel of this GPU: NVIDIA's CUPTI is missing or sees none (on AMD's GPUs roctracer), as "
@@ -68,11 +64,15 @@ class SystemMeter:
         self._uses: list[SystemUse] = []
 
     def __call__(self) -> None:
-        opening = _read_system_use()
+        try:
+            import resource
+        except ImportError:  # on Windows
+            self._call()
+            return
+        opening = resource.getrusage(resource.RUSAGE_SELF)
         self._call()
-        closing = _read_system_use()
-        if opening is not None and closing is not None:
-            self._uses.append(SystemUse(*(end - begin for begin, end in zip(opening, closing, strict=True))))
+        closing = resource.getrusage(resource.RUSAGE_SELF)
+        self._uses.append(SystemUse(closing.ru_stime - opening.ru_stime, closing.ru_minflt - opening.ru_minflt))
 
     def use(self) -> SystemUse | None:
         """Return the mean over all calls but the first, which sets up. None without one, or if the system hides it."""
@@ -80,23 +80,13 @@ class SystemMeter:
         return SystemUse(*map(fmean, zip(*later, strict=True))) if later else None
 
 
-def _read_system_use() -> SystemUse | None:
-    try:
-        import resource
-    except ImportError:  # on Windows
-        return None
-    usage = resource.getrusage(resource.RUSAGE_SELF)
-    return SystemUse(usage.ru_stime, usage.ru_minflt)
-
-
 @dataclass(frozen=True)
 class CellProfile:
     """The operators and kernels of a call, as means of ``steps`` profiled calls; kernels only on a GPU.
 
     ``plain_s`` is the median time without the profiler, ``profiled_s`` the mean with it, both by the host's clock with
-    the device synchronised. The device works for ``busy_s`` of the latter. The rest is the framework, the ranges that
-    name modules, and the profiler. ``system_use`` is that of a plain call, if the system reports it. ``load`` is the
-    share of the cores that other programs used during plain calls.
+    the device synchronised. The device works for ``busy_s`` of the latter. ``system_use`` is that of a plain call, if
+    the system reports it. ``load`` is the share of the cores that other programs used during plain calls.
     """
 
     steps: int
@@ -132,21 +122,15 @@ def measure(device: Device, model: Model, cell: Cell, sampling: Sampling, beat: 
         call = prepare(device, model, cell)
         beat()
         run_first_call(call, cell.variant, device, beat)
-        return profile(call.network, call.stages, device, plain_sampling(sampling), beat)
+        return _profile(call, device, plain_sampling(sampling), beat)
 
 
-def profile(
-    network: "nn.Module",
-    stages: Mapping[str, Callable[[], object]],
-    device: Device,
-    plain: Sampling,
-    beat: Callable[[], None],
-) -> CellProfile:
+def _profile(call: Forward | TrainingStep, device: Device, plain: Sampling, beat: Callable[[], None]) -> CellProfile:
     """Time plain steps, which warm up, then profile some. A step runs its stages one after another."""
     import torch
 
     def step(around: Callable[[str], AbstractContextManager[object]] = nullcontext) -> None:
-        for place, (stage, run) in enumerate(stages.items()):
+        for place, (stage, run) in enumerate(call.stages.items()):
             if place:
                 beat()
             with around(STAGE + stage):
@@ -161,10 +145,10 @@ def profile(
     with _profiler(device):  # pays for what a process sets up in its first profile
         torch.zeros(1, device=device.torch_name).add_(1.0)
         device.synchronize()
-    with ModuleRanges(network) as ranges, _profiler(device) as profiler:
+    with ModuleRanges(call.network) as ranges, _profiler(device) as profiler:
         latencies_s = [stopwatch.time(1).latency_s for _ in range(steps)]
     beat()
-    events, steps = keep_whole_steps(profiler.events(), next(iter(stages)))
+    events, steps = keep_whole_steps(profiler.events(), next(iter(call.stages)))
     is_gpu = device.kind == "cuda"
     times = attribute(events, ranges, steps, by_kernels=is_gpu)
     if is_gpu and not times.kernels:
@@ -184,18 +168,12 @@ def keep_whole_steps(events: "Iterable[FunctionEvent]", first_stage: str) -> "tu
     """Return the events of the last step and of those before it with as many kernels, and the number of these steps.
 
     A step begins with the range of its first stage. Kernels are counted by the operators that launched them, on the
-    host's clock, since their own times may be wrong; they run in the order of the steps. Steps without kernels, as on a
-    processor, are whole.
-
-    Raises NotImplementedError if fewer than two steps agree, or an earlier one has more kernels.
+    host's clock, since their own times may be wrong; they run in the order of the steps. Raises NotImplementedError if
+    fewer than two steps agree, or an earlier one has more kernels.
     """
-    on_host: list[FunctionEvent] = []
-    kernels: list[FunctionEvent] = []
-    for event in events:
-        if event.device_type.name == "CPU":
-            on_host.append(event)
-        elif is_kernel(event):
-            kernels.append(event)
+    events = list(events)
+    on_host = [event for event in events if event.device_type.name == "CPU"]
+    kernels = sorted(filter(is_kernel, events), key=lambda kernel: kernel.time_range.start)
     starts = sorted(event.time_range.start for event in on_host if event.name == STAGE + first_stage)
     launched = [0] * len(starts)
     for event in on_host:
@@ -209,6 +187,5 @@ def keep_whole_steps(events: "Iterable[FunctionEvent]", first_stage: str) -> "tu
             "or the model chooses them by its data"
         )
     before = len(starts) - whole
-    kernels.sort(key=lambda kernel: kernel.time_range.start)
     later = [event for event in on_host if event.time_range.start >= starts[before]]
     return [*later, *kernels[sum(launched[:before]) :]], whole

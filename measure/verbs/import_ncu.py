@@ -18,40 +18,28 @@ from measure.profiling import ncu_csv
 from measure.run.cell_tasks import HardwareCounterTask
 from measure.run.run_cache import RunCache
 from measure.run.worker import IsolatedCalls
-from measure.verbs.flags import (
-    CommandLine,
-    check_folder,
-    check_folder_name,
-    parse_batch_sizes,
-    parse_choices,
-    parse_shape,
-)
-
-TOOL = "imported"
-"""The tool in the table of a cell whose counters were imported."""
+from measure.verbs import flags
+from measure.verbs.flags import CommandLine
 
 
 def parser() -> CommandLine:
-    flags = CommandLine(
+    line = CommandLine(
         prog="python -m measure import-ncu",
         description="Put the hardware counters of a model, as NVIDIA Nsight Compute exported them with ncu --csv "
         "--page raw, into the cache of a machine: one that has measured, or a GPU of which only the name is known.",
     )
-    flags.add_argument("file", metavar="FILE", type=Path, help="the output of ncu --csv --page raw")
-    flags.add_argument("--model", required=True, metavar="NAME", help="the model, as in --models of measure")
-    flags.add_argument("--batch", required=True, metavar="N", help="the inputs of a step")
-    flags.add_argument(
-        "--input-shape", metavar="S", help="the shape of an input, such as 3x224x224 (default: the shape measured here)"
-    )
-    flags.add_argument("--precision", default="fp32", metavar="P", help="the precision (default: %(default)s)")
-    flags.add_argument(
-        "--phase", default=STEP, metavar="PHASE", help="step (of training) or inference (default: %(default)s)"
-    )
-    flags.add_argument("--steps", default="1", metavar="N", help="the number of counted steps (default: 1)")
-    flags.add_argument("--machine", metavar="NAME", help="the machine's folder (default: from --device-name)")
-    flags.add_argument("--device-name", metavar="NAME", help="the GPU's name, for a machine that has measured nothing")
-    flags.add_argument("--data", type=Path, default=Path("data"), help="the cache's folder (default: %(default)s)")
-    return flags
+    add = line.add_argument
+    add("file", metavar="FILE", type=Path, help="the output of ncu --csv --page raw")
+    add("--model", required=True, metavar="NAME", help="the model, as in --models of measure")
+    add("--batch", required=True, metavar="N", help="the inputs of a step")
+    add("--input-shape", metavar="S", help="the shape of an input, such as 3x224x224 (default: as measured here)")
+    add("--precision", default="fp32", metavar="P", help="the precision (default: %(default)s)")
+    add("--phase", default=STEP, metavar="PHASE", help="step (of training) or inference (default: %(default)s)")
+    add("--steps", default="1", metavar="N", help="the number of counted steps (default: 1)")
+    add("--machine", metavar="NAME", help="the machine's folder (default: from --device-name)")
+    add("--device-name", metavar="NAME", help="the GPU's name, for a machine that has measured nothing")
+    add("--data", type=Path, default=Path("data"), help="the cache's folder (default: %(default)s)")
+    return line
 
 
 def main(argv: Sequence[str]) -> int:
@@ -63,19 +51,19 @@ def main(argv: Sequence[str]) -> int:
         raise UserError(f"--model: {asked.model!r} selects {len(models)} models; name one")
     (model,) = models
     if asked.input_shape is not None:
-        model = replace(model, input_shape=parse_shape("--input-shape", asked.input_shape))
-    (batch,) = parse_batch_sizes("--batch", [asked.batch])
-    (steps,) = parse_batch_sizes("--steps", [asked.steps])
-    parse_choices("--precision", [asked.precision], PRECISIONS)
-    parse_choices("--phase", [asked.phase], (STEP, INFERENCE))
-    check_folder(asked.data, "--data")
+        model = replace(model, input_shape=flags.parse_shape("--input-shape", asked.input_shape))
+    (batch,) = flags.parse_batch_sizes("--batch", [asked.batch])
+    (steps,) = flags.parse_batch_sizes("--steps", [asked.steps])
+    flags.parse_choices("--precision", [asked.precision], PRECISIONS)
+    flags.parse_choices("--phase", [asked.phase], (STEP, INFERENCE))
+    flags.check_folder(asked.data, "--data")
     try:
         lines = asked.file.read_text(encoding="utf-8").splitlines()
     except OSError as problem:
         raise UserError(f"{asked.file}: cannot be read ({problem.strerror}); name a readable file") from None
     except UnicodeDecodeError:
         raise UserError(f"{asked.file}: not UTF-8 text; export it with ncu --csv --page raw") from None
-    counted = ncu_csv.parse(lines, str(asked.file), steps, TOOL)
+    counted = ncu_csv.parse(lines, str(asked.file), steps, tool="imported")
     folder, environment = _machine(asked.data, asked.machine, asked.device_name)
     task = HardwareCounterTask(model, Cell(model.name, batch, asked.precision, asked.phase, EAGER))
     with folder.locked():
@@ -88,20 +76,14 @@ def main(argv: Sequence[str]) -> int:
 def _machine(data: Path, name: str | None, device_name: str | None) -> tuple[MachineFolder, Environment]:
     """Return the machine's folder and its newest environment on a GPU, or a new one with only the GPU's name."""
     if name is not None:
-        check_folder_name(name)
+        flags.check_folder_name(name)
         folder = MachineFolder(data, name)
-        environments = folder.environments()
-        on_gpu = [row for row in environments if row.device == "cuda"]
-        if on_gpu:
-            newest = max(on_gpu, key=lambda row: row.recorded_at)
-            if device_name not in (None, newest.name):
-                raise UserError(f"--device-name: {folder.folder} belongs to {newest.name}; name another --machine")
-            return folder, newest
+        environments = sorted(folder.environments(), key=lambda row: (row.device == "cuda", row.recorded_at))
         if environments:
-            raise UserError(
-                f"--machine: {folder.folder} belongs to {environments[0].name}, which is not an NVIDIA GPU; "
-                "choose another name"
-            )
+            owner = environments[-1]
+            if owner.device != "cuda" or device_name not in (None, owner.name):
+                raise UserError(f"--machine: {folder.folder} belongs to {owner.name}; name another --machine")
+            return folder, owner
     if device_name is None:
         raise UserError("--device-name: name the GPU that was counted, as 'NVIDIA T4', or a --machine that measured")
     environment = unknown_but(device_name)
@@ -113,4 +95,4 @@ def unknown_but(device_name: str) -> Environment:
     identity = hashlib.sha256(device_name.encode()).hexdigest()[:12]
     values: dict[str, Any] = dict.fromkeys(field.name for field in fields(Environment))
     values |= {"environment_id": identity, "hardware_id": identity, "device": "cuda", "name": device_name}
-    return Environment(**{**values, "recorded_at": now()})
+    return Environment(**values | {"recorded_at": now()})

@@ -319,7 +319,7 @@ COMMANDS = [
             ),
             (
                 "{root}/ncu.csv --model resnet50 --batch 64 --device-name T4",
-                "ncu.csv: this is the page of details",
+                "export --page raw",
                 text("ncu.csv", '"ID","Kernel Name","Metric Name"', '"","",""', '"0","a","b"'),
             ),
             (

@@ -23,7 +23,7 @@ from measure.errors import UserError  # noqa: E402
 from measure.machine import devices  # noqa: E402
 from measure.machine.cuda import Rocm  # noqa: E402
 from measure.models import catalog  # noqa: E402
-from measure.profiling import counted_step, ncu  # noqa: E402
+from measure.profiling import ncu  # noqa: E402
 
 FORMAT = TESTS / "data" / "ncu-raw-format.csv"
 PLAYED = """#!{python}
@@ -182,7 +182,6 @@ def test_the_counters_of_a_step(monkeypatch):
     result = measure(monkeypatch, count)
     assert (result.steps, result.tool, len(result.kernels)) == (ncu.STEPS, "ncu 1.2", 2)
     assert json.loads(asked[-1])["cell"]["model"] == "torchvision:resnet18"
-    assert json.loads(asked[-1])["steps"] == ncu.STEPS
 
 
 def test_forbidden_counters_are_unsupported_and_a_table_without_kernels_is_an_error(monkeypatch):
@@ -252,22 +251,22 @@ def log(monkeypatch):
 
 def arguments(**changes):
     cell = Cell("alexnet", 3, "fp32", "inference", "eager")._replace(**changes)
-    return json.loads(counted_step.command_line("cpu", 1, cell, 2)[-1])
+    return json.loads(ncu.step_command("cpu", 1, cell)[-1])
 
 
 @pytest.mark.parametrize(("phase", "word"), [("inference", "inference"), ("step", "training")])
 def test_steps_are_warmed_up_and_marked(log, phase, word):
-    assert counted_step.main(arguments(phase=phase)) == 0
-    assert log == [word] * counted_step.WARM_UP + ["start", word, word, "stop"]
+    assert ncu.main(arguments(phase=phase)) == 0
+    assert log == [word] * ncu.WARM_UP + ["start", word, word, "stop"]
 
 
 def test_a_failure_is_the_last_line(log, capsys):
-    assert counted_step.main(arguments(precision="tf32")) == 1
+    assert ncu.main(arguments(precision="tf32")) == 1
     assert capsys.readouterr().out.splitlines()[-1].startswith("NotImplementedError: tf32 is a format of NVIDIA")
 
 
 def test_it_ends_when_nobody_waits_for_it(tmp_path):
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
-    code = f"from measure.profiling import counted_step; counted_step._end_without({gone.pid})"
+    code = f"from measure.profiling import ncu; ncu._end_without({gone.pid})"
     assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 1
