@@ -6,10 +6,7 @@ from typing import Annotated, NamedTuple
 
 from measure.cache import schema
 from measure.cache.schema import NUMBER, Column, one_of, table
-from measure.domain.words import INFERENCE, LAYER_KINDS, STEP
-
-PRODUCT_KINDS = ("convolution", "depthwise convolution", "linear", "attention", "recurrent")
-"""The kinds of layer that multiply matrices."""
+from measure.domain.words import INFERENCE, LAYER_KINDS, PRODUCT_KINDS, STEP
 
 ARITHMETIC = tuple(f"{kind} arithmetic" for kind in PRODUCT_KINDS)
 MEMORY = tuple(f"{kind} memory" for kind in LAYER_KINDS)

@@ -8,6 +8,7 @@ from typing import Annotated
 
 from measure.cache import schema
 from measure.cache.schema import NUMBER, Column, several, table
+from measure.domain.words import footprint_byte
 
 WORKLOAD = ("model", "input_shape", "batch", "precision", "autocast")
 
@@ -64,7 +65,7 @@ class Workload:
     @property
     def footprint_byte(self) -> int:
         """Parameters, inputs and activations, each once."""
-        return (self.parameter_byte or 0) + (self.input_byte or 0) + (self.activation_byte or 0)
+        return int(footprint_byte(self.parameter_byte or 0, self.input_byte or 0, self.activation_byte or 0))
 
 
 @dataclass(frozen=True)

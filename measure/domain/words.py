@@ -4,6 +4,7 @@ The conventions behind the numbers in the tables: what is one FLOP, and how long
 """
 
 from collections.abc import Iterable
+from typing import Any
 
 PRECISION_BYTE = {"fp32": 4, "fp16": 2, "bf16": 2}
 """The precisions that are counted and measured, and the bytes that one stored element takes in each."""
@@ -57,6 +58,11 @@ def shape_name(shape: Iterable[int]) -> str:
     return "x".join(map(str, shape))
 
 
+def footprint_byte(parameter_byte: Any, input_byte: Any, activation_byte: Any) -> Any:
+    """Return the footprint of a call: parameters, inputs and activations, each once. Numbers or columns."""
+    return parameter_byte + input_byte + activation_byte
+
+
 def same_shape(one: str | None, other: str | None) -> bool:
     """Return whether two shapes of inputs agree; one that is not known is taken to."""
     return one == other or None in (one, other)
@@ -77,6 +83,9 @@ LAYER_KINDS = (
     "recurrent", "embedding", "other",
 )  # fmt: skip
 """What a layer is, in the order in which figures show the kinds."""
+
+PRODUCT_KINDS = ("convolution", "depthwise convolution", "linear", "attention", "recurrent")
+"""The kinds of layer that multiply matrices."""
 
 STREAM_ARRAYS = {"stream_read": 1, "stream_write": 1, "stream_copy": 2, "stream_triad": 3}
 """The kernels that stream through memory, and how many arrays of numbers share the working set of each."""

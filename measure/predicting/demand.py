@@ -11,12 +11,11 @@ from numpy.typing import NDArray
 from measure.cache import table
 from measure.cache.folders import MachineFolder
 from measure.cache.hand_kept import Chip
-from measure.cache.predictions import PRODUCT_KINDS
 from measure.cache.records import Environment
 from measure.cache.schema import file_of
 from measure.domain.chips import datasheet_roof, rows_by_name
 from measure.domain.roofs import machine_roof
-from measure.domain.words import FULL_PRECISION, LAYER_KINDS, TF32
+from measure.domain.words import FULL_PRECISION, LAYER_KINDS, PRODUCT_KINDS, TF32
 
 Numbers = NDArray[np.float64]
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from measure.cache import predictions as tables
 from measure.cache.predictions import TERMS, Coefficient, KindCost, PredictionError, Setting
-from measure.domain.words import EAGER, FULL_PRECISION, stored_as
+from measure.domain.words import EAGER, FULL_PRECISION, PRODUCT_KINDS, stored_as
 from measure.predicting.demand import FUSED, PLACE, Numbers
 from measure.predicting.model import AT_THE_ROOF, LatencyModel, fit, fit_pool, fit_setting
 from measure.predicting.timings import FitRows, Mask, Texts, TimedCall, fit_rows, number_labels
@@ -162,7 +162,7 @@ def kind_costs(fitted: Fitted, drawn: Numbers) -> Iterator[KindCost]:
         # The terms of this kind alone: its memory, its arithmetic, and its part of the unfused memory
         parts = np.zeros_like(timed.terms)
         parts[:, memories[place]] = timed.terms[:, memories[place]]
-        if kind in tables.PRODUCT_KINDS:
+        if kind in PRODUCT_KINDS:
             arithmetic = TERMS.index(f"{kind} arithmetic")
             parts[:, arithmetic] = timed.terms[:, arithmetic]
         if place in FUSED:

@@ -17,7 +17,7 @@ from measure.cache.schema import file_of
 from measure.cache.workload_records import Operator, PublishedCount, PublishedKind, Workload
 from measure.domain.chips import fold_name
 from measure.domain.latency import read_cells
-from measure.domain.words import BACKWARD, EAGER, INFERENCE, PRECISION_BYTE, PRECISIONS, STEP, stored_as
+from measure.domain.words import BACKWARD, EAGER, INFERENCE, PRECISION_BYTE, PRECISIONS, STEP, footprint_byte, stored_as
 from measure.predicting.demand import Demand, How, LayerRoof, Numbers, by_kind, of_chips, of_machine
 
 CHANNELS_LAST = "channels_last"
@@ -119,15 +119,15 @@ def _published_demand(
         np.sum([by_kind((row.layer_kind, getattr(row, column)) for row in rows) for rows in passes], axis=0)
         for column in ("flop", "byte", "further_byte")
     )
-    input_byte, parameter_byte = count.input_byte or 0, count.parameter_byte or 0
+    input_byte, parameter_byte = batch * (count.input_byte or 0), count.parameter_byte or 0
     return Demand(
         batch,
         batch * flop,
         width * (byte + (batch - 1) * further),
         sum(row.calls for rows in passes for row in rows),
-        float(batch * input_byte),
+        float(input_byte),
         width * parameter_byte,
-        len(passes) * width * (parameter_byte + batch * (input_byte + (count.activation_byte or 0))),
+        len(passes) * width * footprint_byte(parameter_byte, input_byte, batch * (count.activation_byte or 0)),
     )
 
 

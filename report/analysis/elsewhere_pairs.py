@@ -9,14 +9,13 @@ from typing import NamedTuple
 import pandas as pd
 
 from measure.domain.values import significant
-from measure.domain.words import INFERENCE, STEP
+from measure.domain.words import INFERENCE, PRODUCT_KINDS, STEP
 from report.analysis import correlations, elsewhere
 from report.analysis.available import DataMissingError, at_least_one
 from report.analysis.correlations import Coefficient
 from report.analysis.effect import Effect, median_of
 from report.analysis.elsewhere import ADD, CHANGES, COMPILED, FEWEST, LOWERED
 from report.load.paper import Paper
-from report.load.workloads import PRODUCTS
 from report.text.frame_rows import of_models
 from report.text.prose import number
 
@@ -134,7 +133,7 @@ def fused(paper: Paper) -> list[Fused]:
     """Return that of each device on which models of counted layers were compiled; at least one, most models first."""
     kinds = paper.elsewhere.kinds
     byte = kinds[kinds.stage == INFERENCE].assign(
-        other=lambda rows: rows.byte.where(~rows.layer_kind.isin(PRODUCTS), 0)
+        other=lambda rows: rows.byte.where(~rows.layer_kind.isin(PRODUCT_KINDS), 0)
     )
     sizes = ["model", "input_size"]
     sums = byte.groupby(sizes, dropna=False)[["byte", "other"]].sum().astype(float)

@@ -18,11 +18,10 @@ from typing import Any
 import pandas as pd
 
 from measure.domain.values import significant
-from measure.domain.words import BACKWARD, FORWARD
+from measure.domain.words import BACKWARD, FORWARD, PRODUCT_KINDS
 from report.analysis import available, layer_costs
 from report.analysis.layer_costs import CELL, OUTSIDE, pivoted
 from report.load.paper import BASE_PRECISION, Machine, Paper
-from report.load.workloads import PRODUCTS
 from report.text.frame_rows import each, matching
 from report.text.prose import percent
 
@@ -66,7 +65,7 @@ def _reason(cell: Any, timed: Cells, moved: Cells) -> tuple[str, str]:
     times = timed.get((cell.model, cell.batch))
     bytes_moved = moved.get((cell.model, cell.batch), NOTHING).set_index("layer_kind")
     if times is None:
-        waiting = bytes_moved[~bytes_moved.index.isin(PRODUCTS)]
+        waiting = bytes_moved[~bytes_moved.index.isin(PRODUCT_KINDS)]
         if waiting.empty or cell.time_ratio < cell.flop_ratio:
             return "", ""
         kind = str(waiting.share.idxmax())
@@ -76,7 +75,7 @@ def _reason(cell: Any, timed: Cells, moved: Cells) -> tuple[str, str]:
     kind = str(most.layer_kind)
     if kind == OUTSIDE:
         return kind, f"{OUTSIDE} (loss, framework)"
-    if kind in PRODUCTS and min(most[FORWARD], most[BACKWARD], most.forward_flop) > 0:
+    if kind in PRODUCT_KINDS and min(most[FORWARD], most[BACKWARD], most.forward_flop) > 0:
         faster = most.backward_flop / most.forward_flop * most[FORWARD] / most[BACKWARD]
         return kind, f"{kind}: {percent(faster)} of its forward FLOP/s"
     return kind, _waiting(cell, kind, bytes_moved)

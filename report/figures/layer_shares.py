@@ -6,7 +6,7 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from measure.domain.words import BACKWARD, FORWARD
+from measure.domain.words import BACKWARD, FORWARD, PRODUCT_KINDS
 from report.analysis import available, layer_costs
 from report.analysis.layer_costs import OUTSIDE, PASSES, QUANTITIES, shares_by_kind
 from report.analysis.long_lists import evenly, left_out
@@ -14,7 +14,6 @@ from report.charts import theme
 from report.figures.bars import PERCENT, bar_rows, stack_extent, stacked_bars
 from report.figures.marks import color_of, controlled, rounded
 from report.load.paper import BASE_PRECISION, Paper
-from report.load.workloads import PRODUCTS
 from report.text.prose import number, percent, si
 
 SMALL, OTHER = 0.02, "other"
@@ -84,7 +83,7 @@ def drawn(kinds: pd.DataFrame) -> pd.DataFrame:
 def stacked(paper: Paper) -> alt.ConcatChart:
     """Draw time, FLOP and memory of each model by kind of layer: a bar a model, forward above, backward below."""
     rows = available.rows_of_each(paper, lambda machine: drawn(layer_costs.of_kinds(paper, machine)))
-    products = rows[(rows.quantity == "time_s") & (rows.stage == FORWARD) & rows.layer_kind.isin(PRODUCTS)]
+    products = rows[(rows.quantity == "time_s") & (rows.stage == FORWARD) & rows.layer_kind.isin(PRODUCT_KINDS)]
     work = products.groupby("model").share.sum().reindex(rows.model.unique(), fill_value=0.0)
     every = work.sort_values(ascending=False, kind="stable").index.tolist()
     order = evenly(every)

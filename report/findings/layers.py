@@ -3,12 +3,11 @@
 import pandas as pd
 
 from measure.domain.values import significant
-from measure.domain.words import BACKWARD, FORWARD
+from measure.domain.words import BACKWARD, FORWARD, PRODUCT_KINDS
 from report.analysis import available, layer_costs
 from report.analysis.available import finding, on_each_machine, or_missing
 from report.analysis.layer_costs import OUTSIDE, shares_by_kind
 from report.load.paper import Machine, Paper
-from report.load.workloads import PRODUCTS
 from report.text.frame_rows import extremes, highest
 from report.text.prose import by_number, capitalised, intensity, number, percent, signed_percent
 
@@ -17,7 +16,7 @@ from report.text.prose import by_number, capitalised, intensity, number, percent
 def kinds(paper: Paper) -> str:
     """Say the share of the layers that multiply, in work and in bytes, and what the others move."""
     shares = shares_by_kind(available.layers(paper))
-    multiplies = shares.layer_kind.isin(PRODUCTS)
+    multiplies = shares.layer_kind.isin(PRODUCT_KINDS)
     products = shares[multiplies].groupby("model")[["flop", "traffic_byte"]].sum()
     wide = 1 - products.traffic_byte
     others = shares[~multiplies].groupby("layer_kind").traffic_byte.sum() / shares.model.nunique()

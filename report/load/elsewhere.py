@@ -14,7 +14,7 @@ from measure.cache.schema import TABLES, file_of
 from measure.cache.workload_records import PublishedCount, PublishedKind
 from measure.domain.chips import datasheet_roof, fold_name, rows_by_name
 from measure.domain.roofs import Roofline
-from measure.domain.words import STEP
+from measure.domain.words import STEP, footprint_byte
 from report.load import hand_tables
 from report.text.frame_rows import each
 
@@ -103,8 +103,8 @@ def held_against(
     rows["flop"] = rows.batch * (rows.forward_flop.astype(float) + backward)
     # A step moves the activations twice: they are kept, and read again with their gradients
     passes = np.where(trains, 2, 1)
-    moved = rows.parameter_byte.astype(float) + rows.batch * (rows.input_byte + rows.activation_byte).astype(float)
-    rows["byte"] = size * passes * moved
+    of_batch = (rows.batch * rows[column].astype(float) for column in ("input_byte", "activation_byte"))
+    rows["byte"] = size * passes * footprint_byte(rows.parameter_byte.astype(float), *of_batch)
     above = [roof_of.get(key) for key in zip(rows.device, rows.computed, strict=True)]
     rows["peak_flop_per_s"] = [np.nan if roof is None else roof.peak_flop_per_s for roof in above]
     rows["bandwidth_byte_per_s"] = [np.nan if roof is None else roof.bandwidth_byte_per_s for roof in above]

@@ -8,6 +8,7 @@ import pandas as pd
 from measure.cache.records import Attempt
 from measure.cache.workload_records import WORKLOAD
 from measure.domain.models import MEASURED_SHAPES
+from measure.domain.words import footprint_byte
 from measure.errors import UserError
 
 SUMMED = (
@@ -15,9 +16,6 @@ SUMMED = (
     "saved_byte", "backward_traffic_byte", "backward_flop", "backward_other_flop", "recompute_flop",
 )  # fmt: skip
 """The columns in which the layers of a workload sum to it."""
-
-PRODUCTS = ("convolution", "depthwise convolution", "linear", "attention", "recurrent")
-"""The kinds of layer whose work is products."""
 
 KEY = [column for column in WORKLOAD if column != "autocast"]
 """What tells the rows that the paper shows apart: all of them are without autocast."""
@@ -37,7 +35,7 @@ def shown(models: pd.DataFrame, measured: Mapping[str, str]) -> pd.DataFrame:
     rows = rows[rows.input_shape == rows.model.map(shown_shapes(rows, measured))]
     rows = rows.rename(columns={"reason": "backward_gap"}).drop(columns=["status", "autocast"])
     rows = rows.astype({column: float for column in rows if column not in TEXTS}).reset_index(drop=True)
-    rows["footprint_byte"] = rows.parameter_byte + rows.input_byte + rows.activation_byte
+    rows["footprint_byte"] = footprint_byte(rows.parameter_byte, rows.input_byte, rows.activation_byte)
     rows["compulsory_byte"] = rows.parameter_byte + rows.input_byte + rows.output_byte
     for byte in ("footprint", "compulsory", "traffic"):
         rows[f"{byte}_intensity"] = rows.forward_flop / rows[f"{byte}_byte"]

@@ -6,7 +6,7 @@ import pandas as pd
 
 from measure.cache.hand_kept import LATENCY
 from measure.domain.values import significant
-from measure.domain.words import EAGER
+from measure.domain.words import EAGER, PRODUCT_KINDS
 from report.analysis import available, correlations, layer_costs, predictors, saturation
 from report.analysis.available import missing, missing_on
 from report.analysis.correlations import Coefficient
@@ -14,7 +14,6 @@ from report.analysis.effect import median_of
 from report.analysis.layer_costs import OUTSIDE, at_shown_batch
 from report.analysis.predictors import COUNTED, FLOP, PARAMETERS, Predictor, Rank
 from report.load.paper import Machine, Paper
-from report.load.workloads import PRODUCTS
 from report.published import training
 from report.published.agreement import Measured, counted, latency, near, of_effect, together
 from report.published.claims.ruling import Ruling, at_batches, claim, claim_anywhere
@@ -292,7 +291,7 @@ def deeper(paper: Paper, machine: Machine) -> Ruling:
     """Rule on whether models of more layers with products have the larger ratio, by rank correlation."""
     rows = at_shown_batch(available.steps(machine))
     layers = available.layers(paper)
-    depths = layers[layers.layer_kind.isin(PRODUCTS)].groupby("model").size()
+    depths = layers[layers.layer_kind.isin(PRODUCT_KINDS)].groupby("model").size()
     found = correlations.correlation(rows.model.map(depths).astype(float), rows.time_ratio, rows.model)
     if found is None:
         what = f"On the {available.title(machine)} too few models were trained for a correlation"
