@@ -56,7 +56,7 @@ def examples(chips: pd.DataFrame) -> list[NamedRoof]:
 
 
 @dataclass(frozen=True)
-class Demand:
+class ModelDemand:
     """What a model asks for at any batch size: FLOP and bytes of each input, and bytes whatever their number."""
 
     model: str
@@ -88,7 +88,7 @@ class Demand:
         return max(1, ceil(ridge * self.fixed_byte / gain)) if gain > 0 else None
 
 
-def demands(workloads: pd.DataFrame) -> Iterator[Demand]:
+def demands(workloads: pd.DataFrame) -> Iterator[ModelDemand]:
     """Yield the demand of each model, from its rows at one precision: exact where footprints are a line over batches.
 
     The line runs through the smallest and the largest batch size counted. Its start is more than the parameters where
@@ -104,7 +104,7 @@ def demands(workloads: pd.DataFrame) -> Iterator[Demand]:
             slope = Fraction(last.footprint_byte - first.footprint_byte) / int(last.batch - first.batch)
             fixed = Fraction(first.footprint_byte) - int(first.batch) * slope
         each_input = (Fraction(first.footprint_byte) - fixed) / int(first.batch)
-        yield Demand(str(model), flop, each_input, fixed)
+        yield ModelDemand(str(model), flop, each_input, fixed)
 
 
 def example_chips(paper: Paper) -> list[NamedRoof]:
@@ -117,7 +117,7 @@ def example_chips(paper: Paper) -> list[NamedRoof]:
 
 
 @lru_cache(maxsize=8)
-def held_against_chips(paper: Paper) -> list[tuple[NamedRoof, list[Demand]]]:
+def held_against_chips(paper: Paper) -> list[tuple[NamedRoof, list[ModelDemand]]]:
     """Return the example chips' roofs with the models' demands, at the precisions that were counted; at least one."""
     named_roofs = example_chips(paper)
     counted = set(paper.workloads.precision)

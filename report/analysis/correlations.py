@@ -29,7 +29,7 @@ def written(value: float, interval: tuple[float, float] | None) -> str:
 
 
 @dataclass(frozen=True)
-class Coefficient:
+class Correlation:
     """A rank correlation with its 95 % interval (None of too few models), of so many points of so many models."""
 
     value: float
@@ -103,7 +103,7 @@ def _untied(values: Numbers, weight: Numbers) -> Numbers:
 METHODS: dict[str, Method] = {"Spearman": spearman, "Kendall": kendall}
 
 
-def correlation(x: pd.Series, y: pd.Series, models: pd.Series, method: Method = spearman) -> Coefficient | None:
+def correlation(x: pd.Series, y: pd.Series, models: pd.Series, method: Method = spearman) -> Correlation | None:
     """Return the coefficient of the points at which both are known.
 
     None of fewer than ``FEWEST`` models, or where one of the two is the same for all.
@@ -116,7 +116,7 @@ def correlation(x: pd.Series, y: pd.Series, models: pd.Series, method: Method = 
     first, second = x.to_numpy(float), y.to_numpy(float)
     (value,) = method(first, second, np.ones((1, len(first))))
     draws = resampling.resampled(lambda weight: method(first, second, weight), models)
-    return Coefficient(float(value), resampling.interval(draws, count), len(first), count)
+    return Correlation(float(value), resampling.interval(draws, count), len(first), count)
 
 
 def advantage(x: pd.Series, other: pd.Series, y: pd.Series, models: pd.Series) -> tuple[float, float] | None:

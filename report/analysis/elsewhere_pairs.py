@@ -12,7 +12,7 @@ from measure.domain.values import significant
 from measure.domain.words import INFERENCE, PRODUCT_KINDS, STEP
 from report.analysis import correlations, elsewhere
 from report.analysis.available import DataMissingError, at_least_one
-from report.analysis.correlations import Coefficient
+from report.analysis.correlations import Correlation
 from report.analysis.effect import Effect, median_of
 from report.analysis.elsewhere import ADD, CHANGES, COMPILED, FEWEST, LOWERED
 from report.load.paper import Paper
@@ -30,7 +30,7 @@ RUNS = {INFERENCE: "inference", STEP: "a training step"}
 
 
 @dataclass(frozen=True)
-class Spread:
+class FactorSpread:
     """Factors of many models: the median, the ends of half of them and of eight of ten, and who is at the ends of all.
 
     ``slower`` is the share of models whose factor is below one.
@@ -54,7 +54,7 @@ class Spread:
         )
 
     @classmethod
-    def of(cls, factors: pd.Series) -> "Spread":
+    def of(cls, factors: pd.Series) -> "FactorSpread":
         """Return that of factors by model."""
         low, quarter, median, three_quarters, high = factors.quantile([TAILS[0], 0.25, 0.5, 0.75, TAILS[1]])
         return cls(
@@ -64,7 +64,7 @@ class Spread:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class PairedChange:
     """How many times as fast models are in one case as in another, where all else is alike.
 
     ``what`` was timed on which ``device``, or pair of them. ``factors`` are by model. ``promised`` is what the roofs at
@@ -84,8 +84,8 @@ class Comparison:
         return ", ".join(filter(None, (self.device, self.what)))
 
     @property
-    def spread(self) -> Spread:
-        return Spread.of(self.factors)
+    def spread(self) -> FactorSpread:
+        return FactorSpread.of(self.factors)
 
 
 def _enough(pairs: pd.DataFrame, by: list[str]) -> Iterator[tuple[tuple[str, ...], pd.DataFrame]]:
@@ -103,11 +103,11 @@ def _promised(pairs: pd.DataFrame) -> float | None:
 
 
 @cache
-def changes(paper: Paper) -> list[Comparison]:
+def changes(paper: Paper) -> list[PairedChange]:
     """Return what a compiler and a layout bring on each device; at least one."""
     rows = elsewhere.timings(paper)
     found = [
-        Comparison(change.name, device, f"{RUNS[phase]} at {computed}", of_models(pairs, "speed_up"))
+        PairedChange(change.name, device, f"{RUNS[phase]} at {computed}", of_models(pairs, "speed_up"))
         for change in CHANGES
         for (device, phase, computed), pairs in _enough(
             elsewhere.changed(rows, change), ["device", "phase", "computed"]
@@ -123,8 +123,8 @@ class Fused(NamedTuple):
     ``coefficient`` is the rank correlation of their share with the gain.
     """
 
-    compiled: Comparison
-    coefficient: Coefficient
+    compiled: PairedChange
+    coefficient: Correlation
     least: float
     most: float
 
@@ -161,8 +161,8 @@ def fused(paper: Paper) -> list[Fused]:
 class Instead(NamedTuple):
     """What a compiler brings on a device, and a newer device in its place: ``advantage`` is the one over the other."""
 
-    compiled: Comparison
-    newer: Comparison
+    compiled: PairedChange
+    newer: PairedChange
     advantage: Effect
 
 
@@ -179,16 +179,16 @@ def compiled_instead(paper: Paper) -> Instead:
     return max(at_least_one(found, _gap(what)), key=lambda each: each.advantage.count)
 
 
-def _compiled(paper: Paper) -> list[Comparison]:
+def _compiled(paper: Paper) -> list[PairedChange]:
     """Return what the compiler brings to inference on each device."""
     return [each for each in changes(paper) if each.case == COMPILED.name and each.what.startswith(RUNS[INFERENCE])]
 
 
-def lowered(paper: Paper) -> list[Comparison]:
+def lowered(paper: Paper) -> list[PairedChange]:
     """Return what half the bits bring to inference on each device; at least one, most promising roofs first."""
     rows = elsewhere.timings(paper)
     found = [
-        Comparison(LOWERED.name, device, "", of_models(pairs, "speed_up"), _promised(pairs))
+        PairedChange(LOWERED.name, device, "", of_models(pairs, "speed_up"), _promised(pairs))
         for (device,), pairs in _enough(elsewhere.changed(rows[rows.phase == INFERENCE], LOWERED), ["device"])
     ]
     known = at_least_one(found, _gap(f"No device was timed at fp32 and at fp16 with {FEWEST} models"))
@@ -196,19 +196,19 @@ def lowered(paper: Paper) -> list[Comparison]:
 
 
 @cache
-def generations(paper: Paper) -> list[Comparison]:
+def generations(paper: Paper) -> list[PairedChange]:
     """Return how many times as fast newer devices are as older ones of their vendor; at least one pair.
 
     Of all pairs they are those with most models in common.
     """
     found = [
-        Comparison("newer", devices, f"{RUNS[phase]} at {computed}", of_models(rows, "speed_up"), _promised(rows))
+        PairedChange("newer", devices, f"{RUNS[phase]} at {computed}", of_models(rows, "speed_up"), _promised(rows))
         for devices, pairs in _newer(paper)
         for (phase, computed), rows in _enough(pairs, ["phase", "computed"])
     ]
     what = f"No two devices of one vendor and different years were timed on {FEWEST} models in common, all else alike"
     known = at_least_one(found, _gap(what))
-    first: dict[str, Comparison] = {}  # of each pair of devices what has most models
+    first: dict[str, PairedChange] = {}  # of each pair of devices what has most models
     for comparison in sorted(known, key=lambda each: -each.spread.models):
         first.setdefault(comparison.device, comparison)
     return list(first.values())[:SHOWN]
@@ -230,11 +230,11 @@ def _newer(paper: Paper) -> list[tuple[str, pd.DataFrame]]:
     ]
 
 
-def training(paper: Paper) -> list[Comparison]:
+def training(paper: Paper) -> list[PairedChange]:
     """Return how many times as long a training step takes as inference, per input, beside the FLOP; at least one."""
     pairs = elsewhere.trained(elsewhere.counted(paper))
     found = [
-        Comparison("step over inference", device, f"at {computed}", of_models(rows, "speed_up"),
+        PairedChange("step over inference", device, f"at {computed}", of_models(rows, "speed_up"),
                    float(of_models(rows, "flop_ratio").median()))
         for (device, computed), rows in _enough(pairs, ["device", "computed"])
     ]  # fmt: skip

@@ -8,13 +8,13 @@ import pandas as pd
 
 from report.analysis import correlations, elsewhere
 from report.analysis.available import DataMissingError, at_least_one
-from report.analysis.correlations import Coefficient
+from report.analysis.correlations import Correlation
 from report.analysis.elsewhere import FEWEST
-from report.analysis.predictors import COUNTED, Predictor
+from report.analysis.predictors import COUNTED, LatencyPredictor
 from report.load.paper import BASE_PRECISION, Paper
 from report.text.frame_rows import matching
 
-BOUND = Predictor("roofline time", "bound_s", "s")
+BOUND = LatencyPredictor("roofline time", "bound_s", "s")
 """The least time by the model's footprint and FLOP under the datasheet's roof."""
 
 OWN = "our latency"
@@ -27,7 +27,7 @@ class Order(NamedTuple):
     device: str
     computed: str
     predictor: str
-    coefficient: Coefficient
+    coefficient: Correlation
 
 
 @cache

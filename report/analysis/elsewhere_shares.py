@@ -6,7 +6,7 @@ import pandas as pd
 
 from report.analysis import elsewhere
 from report.analysis.available import DataMissingError, at_least_one
-from report.analysis.elsewhere_pairs import TAILS, Spread
+from report.analysis.elsewhere_pairs import TAILS, FactorSpread
 from report.load.paper import Paper
 
 STEPS = 2
@@ -35,12 +35,12 @@ def by_size(rows: pd.DataFrame) -> pd.DataFrame:
     )  # fmt: skip
 
 
-def by_family(paper: Paper) -> tuple[str, str, dict[str, Spread]]:
+def by_family(paper: Paper) -> tuple[str, str, dict[str, FactorSpread]]:
     """Return the device and precision of most models, and each family's shares of the roof there, the highest first."""
     device, computed, shown = elsewhere.most_published(paper)
     of_model = shown.groupby(["family", "model"]).attained.max()
     families = {
-        str(family): Spread.of(shares.droplevel("family"))
+        str(family): FactorSpread.of(shares.droplevel("family"))
         for family, shares in of_model.groupby("family")
         if len(shares) >= FEWEST_OF_FAMILY
     }

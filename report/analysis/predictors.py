@@ -9,7 +9,7 @@ import pandas as pd
 
 from measure.domain.words import INFERENCE
 from report.analysis import available, correlations, power_law
-from report.analysis.correlations import Coefficient
+from report.analysis.correlations import Correlation
 from report.analysis.power_law import PowerLaw
 from report.load.paper import BASE_PRECISION, Machine, Paper
 from report.text.frame_rows import matching
@@ -17,7 +17,7 @@ from report.text.prose import intensity, percent, si
 
 
 @dataclass(frozen=True)
-class Predictor:
+class LatencyPredictor:
     """A quantity known before anything is timed: its column among the cells, and whether a batch multiplies it."""
 
     name: str
@@ -26,18 +26,18 @@ class Predictor:
     grows: bool = True
 
 
-FLOP = Predictor("FLOP", "forward_flop", "FLOP")
-PARAMETERS = Predictor("parameters", "parameter_count", "", grows=False)
-ACTIVATIONS = Predictor("activations", "activation_byte", "B")
-TRAFFIC = Predictor("traffic", "traffic_byte", "B")
-BOUND = Predictor("roofline time", "operator_bound_s", "s")
+FLOP = LatencyPredictor("FLOP", "forward_flop", "FLOP")
+PARAMETERS = LatencyPredictor("parameters", "parameter_count", "", grows=False)
+ACTIVATIONS = LatencyPredictor("activations", "activation_byte", "B")
+TRAFFIC = LatencyPredictor("traffic", "traffic_byte", "B")
+BOUND = LatencyPredictor("roofline time", "operator_bound_s", "s")
 """The least time of the operators in turn (``report.load.operator_bounds``), which knows a machine's roof."""
 
 COUNTED = (FLOP, PARAMETERS, ACTIVATIONS, TRAFFIC)
 """The quantities that are the same on every machine."""
 
 
-def known(cells: pd.DataFrame) -> list[Predictor]:
+def known(cells: pd.DataFrame) -> list[LatencyPredictor]:
     """Return the predictors that cells of one machine have."""
     return [predictor for predictor in (*COUNTED, BOUND) if (cells[predictor.column] > 0).any()]
 
@@ -95,7 +95,7 @@ class Pair:
     method: str
     first: str
     second: str
-    coefficient: Coefficient
+    coefficient: Correlation
 
 
 @lru_cache(maxsize=8)
@@ -116,12 +116,12 @@ class Rank:
     """How well a predictor orders the models by latency, at a batch size or, None, over all cells per input."""
 
     batch: int | None
-    predictor: Predictor
-    coefficients: dict[str, Coefficient]
+    predictor: LatencyPredictor
+    coefficients: dict[str, Correlation]
     law: PowerLaw
 
     @property
-    def spearman(self) -> Coefficient:
+    def spearman(self) -> Correlation:
         return self.coefficients["Spearman"]
 
 

@@ -12,7 +12,7 @@ import vl_convert
 from measure.errors import UserError, unknown
 from report.charts import figure_data
 from report.charts.drawing import picture
-from report.engine.cells import Cell, read_cell
+from report.engine.cells import CodeCell, read_cell
 from report.engine.chapters import is_left_out, left_out
 from report.engine.project import Project, cannot_write, read_project
 from report.engine.source import CodeBlock, read_source
@@ -63,7 +63,7 @@ def write_figures(
     return written
 
 
-def _cells(project: Project) -> tuple[list[Cell], dict[str, Cell]]:
+def _cells(project: Project) -> tuple[list[CodeCell], dict[str, CodeCell]]:
     """Return the cells that prepare others, and those of figures by label, in the chapters that are chosen."""
     names = left_out(project)
     blocks = [block for block in read_source(project) if isinstance(block, CodeBlock)]
@@ -73,7 +73,7 @@ def _cells(project: Project) -> tuple[list[Cell], dict[str, Cell]]:
     return preparing, {cell.options["label"]: cell for cell in cells if "fig-cap" in cell.options}
 
 
-def _run(cell: Cell, names: dict[str, Any]) -> None:
+def _run(cell: CodeCell, names: dict[str, Any]) -> None:
     try:
         exec(compile(cell.code, cell.opening.file, "exec"), names)
     except UserError:

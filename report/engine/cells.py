@@ -20,7 +20,7 @@ OPTION_SCHEMA: Schema = {
 
 
 @dataclass(frozen=True)
-class Cell:
+class CodeCell:
     """Python code to run, and how its output enters the document.
 
     `opening` is the fence's line, `first_line` the number of the code's first line in the same file.
@@ -41,7 +41,7 @@ class Cell:
         return self.options.get("fig-cap") or self.options.get("tbl-cap")
 
 
-def read_cell(block: CodeBlock, project: Project) -> Cell:
+def read_cell(block: CodeBlock, project: Project) -> CodeCell:
     """Return the cell that a code block holds.
 
     Raise UserError, with file and line, for an unknown option, a caption that does not go with the label,
@@ -55,7 +55,7 @@ def read_cell(block: CodeBlock, project: Project) -> Cell:
     given = read_settings(text, opening.file, opening.number + 1, OPTION_SCHEMA)
     _check_captions(given, opening)
     code = "\n".join(line.text for line in block.lines[len(options) :])
-    cell = Cell(opening, opening.number + len(options) + 1, code, {**defaults, **given})
+    cell = CodeCell(opening, opening.number + len(options) + 1, code, {**defaults, **given})
     if cell.shows("eval"):
         try:
             ast.parse(code)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from measure.errors import UserError, unknown
 from report.engine.project import SETTINGS_FILE, Project, read_text
-from report.engine.source import INLINE, Prose, included, read_source
+from report.engine.source import INLINE, TextBlock, included, read_source
 
 FILTER = Path("report/engine/selection.lua")
 LABEL = re.compile(r"#\s*\|\s*label:\s*['\"]?([\w.:-]+)")
@@ -57,7 +57,7 @@ def without_code(project: Project, file: str) -> list[str]:
     """Return the lines of a file of the document, without the code in its text and with the labels of its cells."""
     lines = []
     for block in read_source(project, file):
-        if isinstance(block, Prose):
+        if isinstance(block, TextBlock):
             lines += [INLINE.sub("", line.text) for line in block.lines]
         else:
             found = [label for line in block.lines if (label := LABEL.match(line.text))]

@@ -6,12 +6,12 @@ from itertools import groupby
 from pathlib import Path
 
 from measure.errors import UserError
-from report.engine.cells import Cell, read_cell
+from report.engine.cells import CodeCell, read_cell
 from report.engine.chapters import is_left_out, label_div, left_out
 from report.engine.jupyter_kernel import CellError, Output
 from report.engine.project import Project
 from report.engine.remembering import Session, session
-from report.engine.source import INLINE, Line, Prose, read_source
+from report.engine.source import INLINE, Line, TextBlock, read_source
 
 UNREADABLE = re.compile(r"`\{+(\w+)\}+\s")
 
@@ -26,13 +26,13 @@ def execute(project: Project, data: Path) -> list[Line]:
 
     Raise UserError, with file and line, for a cell or an inline expression that fails.
     """
-    blocks = [block if isinstance(block, Prose) else read_cell(block, project) for block in read_source(project)]
-    _check_labels([block for block in blocks if isinstance(block, Cell)])
+    blocks = [block if isinstance(block, TextBlock) else read_cell(block, project) for block in read_source(project)]
+    _check_labels([block for block in blocks if isinstance(block, CodeCell)])
     names = left_out(project)
     lines: list[Line] = []
     with session(project, data) as code:
         for block in blocks:
-            if isinstance(block, Prose):
+            if isinstance(block, TextBlock):
                 lines += _prose_lines(block, code, names)
             elif not is_left_out(block.opening.file, names):
                 lines += _cell_lines(block, code)
@@ -41,7 +41,7 @@ def execute(project: Project, data: Path) -> list[Line]:
     return lines
 
 
-def _check_labels(cells: list[Cell]) -> None:
+def _check_labels(cells: list[CodeCell]) -> None:
     places: dict[str, str] = {}
     for cell in cells:
         label = cell.options.get("label")
@@ -51,7 +51,7 @@ def _check_labels(cells: list[Cell]) -> None:
             places[label] = cell.opening.place
 
 
-def _prose_lines(prose: Prose, code: Session, names: set[str]) -> list[Line]:
+def _prose_lines(prose: TextBlock, code: Session, names: set[str]) -> list[Line]:
     """Return the lines with their values; those of the chapters `names` as they stand."""
     lines: list[Line] = []
     pairs = zip(prose.lines, prose.listing, strict=True)
@@ -105,7 +105,7 @@ def as_markdown(value: dict[str, str], expression: str, line: Line) -> str:
     return text
 
 
-def _cell_lines(cell: Cell, code: Session) -> list[Line]:
+def _cell_lines(cell: CodeCell, code: Session) -> list[Line]:
     outputs: list[Output] = []
     if cell.shows("eval"):
         try:
@@ -121,7 +121,7 @@ def _cell_lines(cell: Cell, code: Session) -> list[Line]:
     return [cell.opening.beside(line) for text in texts for line in text.split("\n")]
 
 
-def _float(cell: Cell, content: list[str]) -> list[str]:
+def _float(cell: CodeCell, content: list[str]) -> list[str]:
     if cell.caption is None:
         return content
     attributes = f"#{cell.options['label']}"
@@ -133,7 +133,7 @@ def _float(cell: Cell, content: list[str]) -> list[str]:
     return ["", f"::: {{{attributes}}}", *content, "", " ".join(cell.caption.split()), ":::", ""]
 
 
-def _output(cell: Cell, output: Output) -> list[str]:
+def _output(cell: CodeCell, output: Output) -> list[str]:
     if output.stream == "stderr" and not cell.shows("warning"):
         return []
     if "text/html" in output.data:

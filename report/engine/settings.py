@@ -9,7 +9,7 @@ import yaml
 from measure.errors import UserError, did_you_mean
 
 Schema = dict[str, Any]
-"""What each key may hold: a type, the set of its values, those that are `Honoured`, their range, their `Form`,
+"""What each key may hold: a type, the set of its values, those that are `Honoured`, their range, their `TextPattern`,
 `[str]` for a list of names, or the schema of the mapping below it."""
 
 
@@ -17,7 +17,7 @@ class Honoured(frozenset[str]):
     """The values that the embedded engine honours; Quarto knows more."""
 
 
-class Form(NamedTuple):
+class TextPattern(NamedTuple):
     """The pattern of a text, and what a text of that pattern is."""
 
     pattern: re.Pattern[str]
@@ -28,8 +28,8 @@ TEXT = (str, int, float)
 FILES = (str, list)
 HEADERS = (str, list, dict)
 NAMES = [str]
-LENGTH = Form(re.compile(r"[0-9]+(\.[0-9]+)?(mm|cm|in|pt)"), "a length such as 27mm")
-FILE_NAME = Form(re.compile(r"(?!\.{1,2}$)[^/\\\x00-\x1f]+"), "the name of a file, without a folder")
+LENGTH = TextPattern(re.compile(r"[0-9]+(\.[0-9]+)?(mm|cm|in|pt)"), "a length such as 27mm")
+FILE_NAME = TextPattern(re.compile(r"(?!\.{1,2}$)[^/\\\x00-\x1f]+"), "the name of a file, without a folder")
 
 NUMBER = "a number"
 KINDS = {str: "a text", int: NUMBER, float: NUMBER, bool: "true or false", list: "a list", dict: "a mapping"}
@@ -152,7 +152,7 @@ def _problem(value: Any, allowed: Any) -> str | None:
         case range():
             numbers = f"a whole number from {allowed[0]} to {allowed[-1]}"
             return None if value in allowed else f"must be {numbers}, not {value!r}"
-        case Form():
+        case TextPattern():
             fits = isinstance(value, str) and allowed.pattern.fullmatch(value)
             return None if fits else f"must be {allowed.description}, not {value!r}"
         case list():

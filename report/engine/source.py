@@ -63,7 +63,7 @@ class Places:
 
 
 @dataclass(frozen=True)
-class Prose:
+class TextBlock:
     """Markdown between two cells; `listing` marks the lines inside a fenced code block."""
 
     lines: list[Line]
@@ -78,7 +78,7 @@ class CodeBlock:
     lines: list[Line]
 
 
-def read_source(project: Project, file: str | None = None) -> list[Prose | CodeBlock]:
+def read_source(project: Project, file: str | None = None) -> list[TextBlock | CodeBlock]:
     """Return the blocks of the document, or of one `file` of it, in order, with included files in their places.
 
     Raise UserError, with file and line, for an include that is not there or goes round in a circle, a
@@ -118,8 +118,8 @@ def _lines(project: Project, file: str, first: int, parents: list[str]) -> Itera
         yield line
 
 
-def _blocks(lines: list[Line]) -> Iterator[Prose | CodeBlock]:
-    prose = Prose([], [])
+def _blocks(lines: list[Line]) -> Iterator[TextBlock | CodeBlock]:
+    prose = TextBlock([], [])
     position = 0
     while position < len(lines):
         line = lines[position]
@@ -131,7 +131,7 @@ def _blocks(lines: list[Line]) -> Iterator[Prose | CodeBlock]:
         if fence and cell:
             _check_cell(line, fence, cell)
             yield prose
-            prose = Prose([], [])
+            prose = TextBlock([], [])
             yield CodeBlock(line, lines[position + 1 : end])
         else:
             prose.lines.extend(lines[position : end + 1])

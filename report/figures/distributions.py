@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import altair as alt
 import pandas as pd
 
-from report.analysis.elsewhere_pairs import Spread
+from report.analysis.elsewhere_pairs import FactorSpread
 from report.charts import theme
 from report.charts.axes import Layers, LogAxis
 from report.figures.bars import dashed_at
@@ -15,13 +15,13 @@ ROW = 19
 """Pixels from one row to the next."""
 
 
-def plot_width(names: Mapping[str, Spread]) -> float:
+def plot_width(names: Mapping[str, FactorSpread]) -> float:
     """Return the pixels that the names of the rows leave to the plot."""
     return theme.WIDTH - widest(names) - 10
 
 
 def rows(
-    spreads: Mapping[str, Spread], title: str, axis: alt.Axis, scale: alt.Scale, at: float | None = None
+    spreads: Mapping[str, FactorSpread], title: str, axis: alt.Axis, scale: alt.Scale, at: float | None = None
 ) -> Layers:
     """Return a row for each name: a line over eight of ten models, a bar over half of them, a tick at their median.
 

@@ -8,7 +8,7 @@ import pandas as pd
 
 from measure.domain.values import significant
 from report.analysis import available, elsewhere_pairs
-from report.analysis.elsewhere_pairs import Comparison
+from report.analysis.elsewhere_pairs import PairedChange
 from report.charts import theme
 from report.figures import distributions
 from report.figures.marks import tips
@@ -39,7 +39,7 @@ def generations(paper: Paper) -> Any:
     return _drawn(elsewhere_pairs.generations(paper), "elsewhere-generations", "times as fast")
 
 
-def _drawn(comparisons: Sequence[Comparison], name: str, title: str) -> Any:
+def _drawn(comparisons: Sequence[PairedChange], name: str, title: str) -> Any:
     several = len({each.case for each in comparisons}) > 1
     spreads = {f"{each.case}, {each.where}" if several else each.where: each.spread for each in comparisons}
     promised = {row: each.promised for row, each in zip(spreads, comparisons, strict=True) if each.promised is not None}

@@ -9,7 +9,7 @@ import pandas as pd
 from measure.domain.values import SPACE
 from report.analysis import available, correlations, power_law, predictors, stand_in
 from report.analysis.power_law import PowerLaw
-from report.analysis.predictors import Predictor
+from report.analysis.predictors import LatencyPredictor
 from report.charts import axes, theme
 from report.charts.axes import LogAxis
 from report.charts.labels import MARK, Box
@@ -33,14 +33,14 @@ NAMED = 3
 class Panel:
     """One predictor: the points, the axes, and the line of each batch size, None where too few models were measured."""
 
-    predictor: Predictor
+    predictor: LatencyPredictor
     points: pd.DataFrame
     x: LogAxis
     y: LogAxis
     laws: dict[int, PowerLaw | None]
 
     @classmethod
-    def of(cls, predictor: Predictor, points: pd.DataFrame) -> "Panel":
+    def of(cls, predictor: LatencyPredictor, points: pd.DataFrame) -> "Panel":
         points = points[points[predictor.column] > 0]  # the axis is logarithmic
         margins = (0.06, 0.06)
         unit = predictor.unit if predictor.unit != predictor.name else ""  # the title says it

@@ -5,7 +5,7 @@ import pandas as pd
 from measure.domain.values import significant
 from report.analysis import available, bounds
 from report.analysis.available import finding, or_missing
-from report.analysis.bounds import DEFINITIONS, Demand, NamedRoof
+from report.analysis.bounds import DEFINITIONS, ModelDemand, NamedRoof
 from report.load.paper import Paper
 from report.text.frame_rows import highest, lowest
 from report.text.prose import by_number, intensity, number, percent
@@ -82,7 +82,7 @@ def crossings(paper: Paper) -> str:
     return " ".join(sentences)
 
 
-def _crossing(named_roof: NamedRoof, models: list[Demand]) -> str:
+def _crossing(named_roof: NamedRoof, models: list[ModelDemand]) -> str:
     ridge = named_roof.roof.ridge_flop_per_byte
     where = f"On the {named_roof.name} at {named_roof.precision} (ridge point {intensity(ridge)})"
     below = [demand for demand in models if demand.intensity(1) < ridge]

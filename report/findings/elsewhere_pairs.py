@@ -5,7 +5,7 @@ from math import log
 from measure.domain.values import significant
 from report.analysis import elsewhere_pairs
 from report.analysis.available import finding
-from report.analysis.elsewhere_pairs import Comparison
+from report.analysis.elsewhere_pairs import PairedChange
 from report.load.paper import Paper
 from report.text.prose import number, percent
 
@@ -16,13 +16,13 @@ NEAR = 1.1
 @finding
 def changes(paper: Paper) -> str:
     """Say what a compiler and a layout bring in the median, and to how many models, and which, they cost time."""
-    cases: dict[str, list[Comparison]] = {}
+    cases: dict[str, list[PairedChange]] = {}
     for comparison in elsewhere_pairs.changes(paper):
         cases.setdefault(comparison.case, []).append(comparison)
     return " ".join(_change(case, found) for case, found in cases.items())
 
 
-def _change(case: str, found: list[Comparison]) -> str:
+def _change(case: str, found: list[PairedChange]) -> str:
     medians = sorted({significant(each.spread.median) for each in found}, key=float)
     text = (
         f"With {case} models run {' to '.join((medians[0], medians[-1])[: len(medians)])} times as fast in the median"

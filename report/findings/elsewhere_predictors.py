@@ -5,7 +5,7 @@ from collections import defaultdict
 from measure.domain.values import significant
 from report.analysis import elsewhere_predictors
 from report.analysis.available import DataMissingError, finding
-from report.analysis.correlations import FEWEST, Coefficient
+from report.analysis.correlations import FEWEST, Correlation
 from report.analysis.elsewhere import ADD
 from report.analysis.elsewhere_predictors import OWN
 from report.load.paper import Paper
@@ -18,7 +18,7 @@ TOLD = 4
 @finding
 def predictors(paper: Paper) -> str:
     """Name what orders the models best on each of the devices with most of them, beside FLOP."""
-    devices: dict[str, dict[str, Coefficient]] = defaultdict(dict)
+    devices: dict[str, dict[str, Correlation]] = defaultdict(dict)
     for order in elsewhere_predictors.orders(paper):
         if order.predictor != OWN:
             devices[f"{order.device} at {order.computed}"][order.predictor] = order.coefficient
@@ -34,7 +34,7 @@ def predictors(paper: Paper) -> str:
     return f"{text} Where it is not FLOP, these reach ρ = {_ends(beaten)}." if beaten else text
 
 
-def _ends(coefficients: list[Coefficient]) -> str:
+def _ends(coefficients: list[Correlation]) -> str:
     """Say the least and the most of some coefficients."""
     ends = dict.fromkeys(significant(end(one.value for one in coefficients), 2) for end in (min, max))
     return " to ".join(ends)

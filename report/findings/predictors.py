@@ -7,7 +7,7 @@ import pandas as pd
 from measure.domain.values import significant
 from report.analysis import available, correlations, predictors
 from report.analysis.available import Missing, finding, missing_on, on_each_machine, or_missing
-from report.analysis.correlations import Coefficient, correlation
+from report.analysis.correlations import Correlation, correlation
 from report.analysis.predictors import BOUND, FLOP, PARAMETERS, TRAITS, Rank, model_traits
 from report.load.paper import Machine, Paper
 from report.text.frame_rows import extremes
@@ -119,7 +119,7 @@ def _better(cells: pd.DataFrame, batches: list[int]) -> str:
 def best(paper: Paper, machine: Machine) -> str:
     """Say which predictor orders the models best."""
     cells = available.cells(machine)
-    alike: dict[tuple[str, str], dict[int | None, Coefficient]] = {}
+    alike: dict[tuple[str, str], dict[int | None, Correlation]] = {}
     for batch, ranks in ranked_of(machine).items():
         alike.setdefault((ranks[0].predictor.name, _ahead(cells, batch, ranks)), {})[batch] = ranks[0].spearman
     parts = [f"by {name} {_at_all(found)}{ahead}" for (name, ahead), found in alike.items()]
@@ -131,7 +131,7 @@ def best(paper: Paper, machine: Machine) -> str:
     return f"{sentence} The roofline time is not among them: {roof if isinstance(roof, Missing) else why}"
 
 
-def _at_all(found: dict[int | None, Coefficient]) -> str:
+def _at_all(found: dict[int | None, Correlation]) -> str:
     """Say where a predictor is best, and the least and the most of its coefficients there."""
     sizes = [str(batch) for batch in found if batch is not None]
     places = [_where(None)] * (None in found) + [f"at batch size {listing(sizes)}"] * bool(sizes)

@@ -8,7 +8,7 @@ from measure.domain.values import SPACE, significant
 from measure.domain.words import COSTS, ELEMENTARY, TANH_GELU
 from report.analysis import available
 from report.analysis.available import or_missing
-from report.analysis.bounds import Demand, NamedRoof, held_against_chips
+from report.analysis.bounds import ModelDemand, NamedRoof, held_against_chips
 from report.analysis.long_lists import evenly, listed
 from report.load.paper import Paper
 from report.tables.pipe import COUNTED_IN, NONE, others, pipe
@@ -76,7 +76,7 @@ def bounds(paper: Paper) -> str:
     return pipe(header, rows + others(header, len(every) - len(shown), COUNTED_IN))
 
 
-def _margin(demand: Demand | None, named_roof: NamedRoof) -> str:
+def _margin(demand: ModelDemand | None, named_roof: NamedRoof) -> str:
     """Return the intensity at batch size 1 over the ridge point, and the least batch size that is compute-bound."""
     if demand is None:
         return NONE

@@ -10,7 +10,7 @@ from helpers.places import ROOT
 from report.engine.cells import read_cell
 from report.engine.execution import INLINE
 from report.engine.project import read_project
-from report.engine.source import Prose, read_source
+from report.engine.source import TextBlock, read_source
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ def told(paper, wanted=EVERYTHING, root=ROOT):
 
     with mock.patch.object(report.load.paper, "load", return_value=paper):
         for block in read_source(project):
-            if isinstance(block, Prose):
+            if isinstance(block, TextBlock):
                 for line, listing in zip(block.lines, block.listing, strict=True):
                     for code in [] if listing else INLINE.findall(line.text):
                         tell(line.file, code.strip())

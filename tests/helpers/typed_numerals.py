@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from report.engine.cells import read_cell
 from report.engine.project import read_project
-from report.engine.source import Prose, read_source
+from report.engine.source import TextBlock, read_source
 
 WORDS = (
     "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve", "dozen",
@@ -44,7 +44,7 @@ def texts(root):
     for title in TITLES:
         yield f"{project.document}, {title}", str(project.settings.get(title, ""))
     for block in read_source(project):
-        if isinstance(block, Prose):
+        if isinstance(block, TextBlock):
             yield from _lines(block)
             continue
         cell = read_cell(block, project)

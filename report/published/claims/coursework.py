@@ -9,10 +9,10 @@ from measure.domain.values import significant
 from measure.domain.words import EAGER, PRODUCT_KINDS
 from report.analysis import available, correlations, layer_costs, predictors, saturation
 from report.analysis.available import missing, missing_on
-from report.analysis.correlations import Coefficient
+from report.analysis.correlations import Correlation
 from report.analysis.effect import median_of
 from report.analysis.layer_costs import OUTSIDE, at_shown_batch
-from report.analysis.predictors import COUNTED, FLOP, PARAMETERS, Predictor, Rank
+from report.analysis.predictors import COUNTED, FLOP, PARAMETERS, LatencyPredictor, Rank
 from report.load.paper import Machine, Paper
 from report.published import training
 from report.published.agreement import Measured, counted, latency, near, of_effect, together
@@ -45,7 +45,7 @@ LOW_FLOP = ("mobilenet_v2", "efficientnet_b0")
 DOMINANT = ("convolution", "depthwise convolution", "linear")
 
 
-def ranks(machine: Machine, predictor: Predictor) -> dict[int, Rank]:
+def ranks(machine: Machine, predictor: LatencyPredictor) -> dict[int, Rank]:
     """Return how well a predictor orders a machine's models by latency, by batch size; at least one."""
     found = {
         batch: rank
@@ -59,12 +59,12 @@ def ranks(machine: Machine, predictor: Predictor) -> dict[int, Rank]:
     return found
 
 
-def _correlated(found: Coefficient) -> bool | None:
+def _correlated(found: Correlation) -> bool | None:
     """Return whether a correlation is positive; None where it cannot be told from none."""
     return Measured(found.value, found.interval).above(0)
 
 
-def _low(found: Coefficient) -> bool | None:
+def _low(found: Correlation) -> bool | None:
     """Return whether a correlation is low; None where it may be, or not."""
     low, high = found.interval or (-1.0, 1.0)
     if low >= -LOW and high <= LOW:
@@ -72,14 +72,14 @@ def _low(found: Coefficient) -> bool | None:
     return False if low > LOW or high < -LOW else None
 
 
-def uncorrelated(found: Coefficient) -> bool | None:
+def uncorrelated(found: Correlation) -> bool | None:
     """Return whether a correlation is none, or low; None where it may be either."""
     return False if found.settled and not _low(found) else _low(found)
 
 
 @claim("daugherty-1a", "cpu", _correlated)
 @claim("daugherty-1b", "gpu", uncorrelated)
-def flop_and_latency(paper: Paper, kind: str, rule: Callable[[Coefficient], bool | None]) -> Ruling:
+def flop_and_latency(paper: Paper, kind: str, rule: Callable[[Correlation], bool | None]) -> Ruling:
     """Rule on their correlation at every batch size."""
     machine = available.machine(paper, kind)
     found = {batch: rank.spearman for batch, rank in ranks(machine, FLOP).items()}
@@ -106,7 +106,7 @@ def parameters_at_large_batches(paper: Paper, machine: Machine) -> Ruling:
     )
 
 
-def _apart(one: Coefficient, other: Coefficient) -> bool:
+def _apart(one: Correlation, other: Correlation) -> bool:
     """Return whether the intervals of two correlations do not overlap; without one they may."""
     if one.interval is None or other.interval is None:
         return False
@@ -201,7 +201,7 @@ def cpu_over_gpu(cpu: pd.DataFrame, gpu: pd.DataFrame) -> Ruling:
     )
 
 
-Correlations = list[dict[int, Coefficient]]
+Correlations = list[dict[int, Correlation]]
 """Of latency with each quantity of ``COUNTED``, by batch size."""
 
 

@@ -17,7 +17,7 @@ from measure.domain.values import significant
 from measure.domain.words import INFERENCE, STEP, TF32
 from report.analysis import available, correlations, elsewhere, elsewhere_sweeps
 from report.analysis.available import DataMissingError
-from report.analysis.correlations import Coefficient
+from report.analysis.correlations import Correlation
 from report.analysis.effect import median_of
 from report.analysis.elsewhere import ADD, CONDITIONS, FEWEST
 from report.analysis.predictors import COUNTED
@@ -218,7 +218,7 @@ def _correlations(paper: Paper) -> tuple[Timed, Correlations]:
     return timed, found
 
 
-def _correlation(rows: pd.DataFrame, column: str) -> Coefficient | None:
+def _correlation(rows: pd.DataFrame, column: str) -> Correlation | None:
     """Return the rank correlation of a counted quantity with latency; None of too few models for an interval."""
     found = correlations.correlation(rows[column].astype(float), rows.latency_s, rows.model)
     return found if found and found.interval else None
@@ -246,7 +246,7 @@ def flop_and_latency(paper: Paper) -> Ruling:
     inputs, which some clocks enclose, is the same for all models there and leaves their order.
     """
     rows = in_full_precision(paper, elsewhere.counted(paper))
-    found: dict[str, tuple[Coefficient, pd.DataFrame]] = {}
+    found: dict[str, tuple[Correlation, pd.DataFrame]] = {}
     for (name, _, _), alike in rows.groupby(["device", "file", "batch"]):
         device, coefficient = str(name), _correlation(alike, "forward_flop")
         fewest = found[device][0].models + 1 if device in found else FEWEST
@@ -268,7 +268,7 @@ def flop_and_latency(paper: Paper) -> Ruling:
     )
 
 
-def _told(device: str, coefficient: Coefficient, rows: pd.DataFrame) -> str:
+def _told(device: str, coefficient: Correlation, rows: pd.DataFrame) -> str:
     models = number(coefficient.models, "model")
     return f"{coefficient} on the {device} ({models} at batch size {rows.batch.iloc[0]})"
 

@@ -4,7 +4,7 @@ import pandas as pd
 
 from report.analysis import available, correlations, layer_costs
 from report.analysis.available import DataMissingError, missing, missing_on
-from report.analysis.correlations import Coefficient
+from report.analysis.correlations import Correlation
 from report.load.paper import BASE_PRECISION, Paper
 from report.published.agreement import Measured, counted, latency, together
 from report.published.claims.ruling import Ruling, at_batches, claim
@@ -62,7 +62,7 @@ def cells(paper: Paper, kind: str) -> pd.DataFrame:
     return rows[rows.model.map(_is_studied) & (rows.batch == 1)]
 
 
-def _correlated(what: str, found: Coefficient | None, stated: float) -> Ruling:
+def _correlated(what: str, found: Correlation | None, stated: float) -> Ruling:
     """Rule on a stated rank correlation: undecided where only the interval of ours holds it."""
     if found is None or found.interval is None:
         return Ruling(None, f"For the rank correlation of {what} too few of its models were measured.")

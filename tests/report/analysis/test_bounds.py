@@ -7,13 +7,13 @@ from helpers.papers import committed_chips, empty, tiny, wide
 from measure.domain.roofs import Roofline
 from report.analysis import bounds
 from report.analysis.available import DataMissingError
-from report.analysis.bounds import Demand, NamedRoof, demands
+from report.analysis.bounds import ModelDemand, NamedRoof, demands
 
 
 def test_demands():
     found = {demand.model: demand for demand in demands(tiny().workloads[tiny().workloads.precision == "fp32"])}
     # lean: 100 MFLOP and 0.5 + 5.5 MB for each input; 4 MB of parameters
-    assert found["lean"] == Demand("lean", Fraction(100_000_000), Fraction(6_000_000), Fraction(4_000_000))
+    assert found["lean"] == ModelDemand("lean", Fraction(100_000_000), Fraction(6_000_000), Fraction(4_000_000))
     assert found["lean"].intensity(1) == 10
     assert found["lean"].intensity(8) == pytest.approx(800 / 52)
     assert found["lean"].asymptotic_intensity == pytest.approx(100 / 6)
@@ -32,7 +32,7 @@ def test_bytes_whatever_the_batch_are_found_from_two_batch_sizes():
 
 
 def test_crossing():
-    demand = Demand("lean", Fraction(100), Fraction(6), Fraction(4))
+    demand = ModelDemand("lean", Fraction(100), Fraction(6), Fraction(4))
     # b 100 / (4 + 6 b): 10, 12.5, 13.6..., towards 16.7
     assert demand.crossing(10) == 1
     assert demand.crossing(10.1) == 2
@@ -41,7 +41,7 @@ def test_crossing():
     # 15: b (100 - 90) = 60
     assert demand.crossing(15) == 6
     assert demand.crossing(17) is None
-    assert Demand("all weights", Fraction(100), Fraction(5), Fraction(1)).crossing(20) is None  # only in the named_roof
+    assert ModelDemand("all weights", Fraction(100), Fraction(5), Fraction(1)).crossing(20) is None  # only in the limit
 
 
 def test_the_crossing_is_the_first_batch_size_that_is_not_memory_bound():

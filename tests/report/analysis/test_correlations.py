@@ -7,7 +7,7 @@ from scipy import stats
 
 from measure.domain.values import SPACE
 from report.analysis import correlations, resampling
-from report.analysis.correlations import Coefficient, advantage, correlation, kendall, ranks, spearman, written
+from report.analysis.correlations import Correlation, advantage, correlation, kendall, ranks, spearman, written
 
 ONCE = np.ones((1, 4))
 RNG = np.random.default_rng(7)
@@ -172,4 +172,4 @@ def test_advantage():
 def test_written():
     assert written(0.934, (0.8, 0.97)).replace(SPACE, " ") == "0.93 (0.80 to 0.97)"
     assert written(-0.5, None) == "−0.50"
-    assert str(Coefficient(1.0, None, 3, 3)) == "1.00"
+    assert str(Correlation(1.0, None, 3, 3)) == "1.00"

@@ -2,7 +2,7 @@ import pytest
 
 from measure.errors import UserError
 from report.engine.project import Project
-from report.engine.source import CodeBlock, Prose, read_source
+from report.engine.source import CodeBlock, TextBlock, read_source
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def places(block):
 
 def test_prose_and_cells(read):
     before, cell, after = read(index="one\n\n```{python}\n#| label: x\nf()\n```\n\ntwo")
-    assert isinstance(before, Prose)
+    assert isinstance(before, TextBlock)
     assert places(before) == [("one", "index.qmd:1"), ("", "index.qmd:2")]
     assert isinstance(cell, CodeBlock)
     assert cell.opening.place == "index.qmd:3"

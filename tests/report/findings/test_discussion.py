@@ -6,9 +6,9 @@ from helpers.papers import empty, many
 from helpers.sentences import plain
 
 from report.analysis.available import Missing
-from report.analysis.correlations import Coefficient
+from report.analysis.correlations import Correlation
 from report.analysis.effect import Effect
-from report.analysis.elsewhere_pairs import Comparison, Fused, Instead
+from report.analysis.elsewhere_pairs import Fused, Instead, PairedChange
 from report.findings import discussion
 
 
@@ -89,11 +89,11 @@ def test_what_is_missing_is_said():
 
 
 def compiled(device="Bead 2"):
-    return Comparison("torch.compile", device, "inference at fp16", pd.Series(dtype=float))
+    return PairedChange("torch.compile", device, "inference at fp16", pd.Series(dtype=float))
 
 
 def fused(value, low, high):
-    return Fused(compiled(), Coefficient(value, (low, high), 500, 500), 1.25, 1.75)
+    return Fused(compiled(), Correlation(value, (low, high), 500, 500), 1.25, 1.75)
 
 
 @pytest.mark.parametrize(

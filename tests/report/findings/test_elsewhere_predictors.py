@@ -3,7 +3,7 @@ from dataclasses import replace
 from helpers.elsewhere_papers import timed_elsewhere
 from helpers.sentences import plain
 
-from report.analysis.correlations import Coefficient
+from report.analysis.correlations import Correlation
 from report.analysis.elsewhere_predictors import Order
 from report.findings import elsewhere_predictors
 
@@ -15,7 +15,7 @@ def test_predictors():
 
 def test_where_something_else_orders_better_flop_stands_beside_it(monkeypatch):
     def order(device, predictor, value):
-        return Order(device, "fp16", predictor, Coefficient(value, None, 20, 20))
+        return Order(device, "fp16", predictor, Correlation(value, None, 20, 20))
 
     found = [order("A", "FLOP", 0.8), order("A", "traffic", 0.9), order("B", "FLOP", 0.7), order("B", "traffic", 0.95)]
     monkeypatch.setattr(elsewhere_predictors.elsewhere_predictors, "orders", lambda paper: found)

@@ -10,7 +10,7 @@ from helpers.training_papers import trained
 
 from measure.domain.values import SPACE
 from report.analysis import layer_costs
-from report.analysis.correlations import Coefficient
+from report.analysis.correlations import Correlation
 from report.published import claims
 from report.published.agreement import Measured
 from report.published.claims import coursework, madani
@@ -213,7 +213,7 @@ def test_a_ridge_point_that_was_measured_leaves_some_models_on_either_side():
     [(0.36, (0.1, 0.6), CONFIRMED), (0.5, (0.1, 0.6), UNDECIDED), (0.9, (0.1, 0.6), REFUTED)],
 )
 def test_a_stated_correlation(stated, interval, mark):
-    found = Coefficient(0.362, interval, 9, 9)
+    found = Correlation(0.362, interval, 9, 9)
     assert madani._correlated("this with that", found, stated).mark == mark
 
 
@@ -223,7 +223,7 @@ def test_a_stated_correlation(stated, interval, mark):
      ((0.6, 0.9), False, False)],
 )  # fmt: skip
 def test_a_low_correlation(interval, low, none):
-    found = Coefficient(sum(interval) / 2, interval, 9, 9)
+    found = Correlation(sum(interval) / 2, interval, 9, 9)
     assert coursework._low(found) is low
     assert coursework.uncorrelated(found) is none
 
