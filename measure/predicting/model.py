@@ -13,33 +13,17 @@ from measure.predicting.timings import FitRows, number_labels
 if TYPE_CHECKING:
     from scipy.spatial import KDTree
 
-TURNS = 10
-"""The weights of outliers settle within so many rounds."""
-
-TUNING = 1.345
-"""Huber's constant: with normal errors the estimate keeps 95 % of the efficiency of least squares (Huber 1964)."""
-
-TO_DEVIATION = 1.4826
-"""From the median absolute error of normal errors to their standard deviation."""
-
-LEAST_DEVIATION = 1e-3
-"""Rows that fit better than this all count in full."""
-
-TRACE = 1e-4
-"""The pull on a coefficient without a prior, as a share of its rows: too small to move what the rows determine."""
-
+TURNS = 10  # the weights of outliers settle within this many rounds
+TUNING = 1.345  # Huber's constant: 95 % of the efficiency of least squares if the errors are normal
+TO_DEVIATION = 1.4826  # standard deviation over median absolute error if the errors are normal
+LEAST_DEVIATION = 1e-3  # rows that fit better than this all count in full
+TRACE = 1e-4  # the pull on a coefficient without a prior, as a share of its rows: too small to move what they determine
 TINY = 1e-12
 
 NEIGHBOURS = 4
-
-NEAR = 0.02
-"""A distance that halves the weight of a neighbour; make-ups that share nothing are 4 apart."""
-
-CAUTION = 0.2
-"""The weight of "the terms are right", in neighbours at distance 0."""
-
-SAME_SHARE, SAME_DISTANCE = 1e-12, 1e-9
-"""Shares, and sums of them, that differ by no more than rounding are equal."""
+NEAR = 0.02  # this distance halves the weight of a neighbour; make-ups that share nothing are 4 apart
+CAUTION = 0.2  # the weight of "the terms are right", in neighbours at distance 0
+SAME_SHARE, SAME_DISTANCE = 1e-12, 1e-9  # shares, and sums of them, that differ only by rounding
 
 AT_THE_ROOF = np.array([0.0 if term in (UNFUSED, LAUNCHES, CALL, COPY, UPDATE) else 1.0 for term in TERMS])
 """The prior without measurements, ``(terms,)``: layers run at their roofs, and nothing else costs time."""
@@ -65,17 +49,16 @@ def fit(terms: Numbers, times: Numbers, weights: Numbers, prior: Numbers) -> Num
     columns = relative * unit
     weights = weights / np.sqrt(np.mean(weights**2))
     aim = (prior > 0).astype(float)
-    pull = np.diag(aim)
     robust = np.ones(len(times))
     for _ in range(TURNS):
         share = weights * robust
         weighted = columns * share[:, None]
-        # Terms without a prior that the rows cannot tell apart share alike; one that no row has is held at 0
+        # Terms without a prior that the rows cannot tell apart share alike; a term that no row has is held at 0
         size = np.sqrt((weighted**2).sum(axis=0))
-        trace = np.diag(np.where(prior > 0, 0.0, np.where(size > 0, TRACE * size, 1.0)))
-        rows, aims = np.vstack([weighted, pull + trace]), np.concatenate([share, aim])
+        trace = np.where(prior > 0, 0.0, np.where(size > 0, TRACE * size, 1.0))
+        rows = np.vstack([weighted, np.diag(aim + trace)])
         scale = np.sqrt((rows**2).sum(axis=0))
-        found, _ = nnls(rows / scale, aims, maxiter=50 * len(scale))
+        found, _ = nnls(rows / scale, np.concatenate([share, aim]), maxiter=50 * len(scale))
         coefficients = found / scale * unit
         errors = np.log(np.maximum(relative @ coefficients, TINY))
         deviation = max(TO_DEVIATION * float(np.median(np.abs(errors))), LEAST_DEVIATION)
@@ -84,11 +67,20 @@ def fit(terms: Numbers, times: Numbers, weights: Numbers, prior: Numbers) -> Num
 
 
 @dataclass(frozen=True, eq=False)
-class Neighbours:
-    """Timed calls: make-ups ``(rows, shares)``, and ``offsets`` ``(rows,)``, the log of latency over terms."""
+class LatencyModel:
+    """Coefficients ``(terms,)``, and timed calls whose errors correct the sum of the terms.
 
-    make_ups: Numbers
-    offsets: Numbers
+    ``make_ups`` ``(calls, shares)`` of the timed calls are distinct; ``offsets`` ``(calls,)`` are their logarithms of
+    latency over terms. Both are None without timed calls.
+    """
+
+    coefficients: Numbers
+    make_ups: Numbers | None = None
+    offsets: Numbers | None = None
+
+    def predict(self, terms: Numbers, make_ups: Numbers) -> Numbers:
+        """Return the likely latencies (s) ``(rows,)`` of ``terms`` ``(rows, terms)``."""
+        return np.maximum(terms @ self.coefficients, TINY) * np.exp(self.offsets_of(make_ups))
 
     def offsets_of(self, make_ups: Numbers) -> Numbers:
         """Estimate the offsets ``(rows,)`` of calls from their nearest neighbours, drawn to 0.
@@ -98,12 +90,12 @@ class Neighbours:
         Conference 1968, 517-524). Neighbours as near as the last, such as half and twice a batch, share the places
         that are left, so that the order of rows does not matter.
         """
-        if not len(self.offsets) or not len(make_ups):
-            return np.zeros(len(make_ups))
+        offsets = np.zeros(len(make_ups))
+        if self.make_ups is None or self.offsets is None or not len(make_ups):
+            return offsets
         kept = min(NEIGHBOURS, len(self.offsets))
         (lasts,) = self._tree.query(make_ups, k=[kept], p=1)[0].T
         found = self._tree.query_ball_point(make_ups, lasts + SAME_DISTANCE, p=1)
-        offsets = np.zeros(len(make_ups))
         for row, (make_up, last, near) in enumerate(zip(make_ups, lasts, found, strict=True)):
             distances = np.abs(self.make_ups[near] - make_up).sum(axis=1)
             tied = distances >= last - SAME_DISTANCE
@@ -119,26 +111,6 @@ class Neighbours:
         return KDTree(self.make_ups)
 
 
-def merge_equal(make_ups: Numbers, offsets: Numbers) -> Neighbours:
-    """Return neighbours of distinct make-ups: calls of one make-up, on several devices, count as their median."""
-    distinct, places = np.unique(np.round(make_ups / SAME_SHARE) * SAME_SHARE, axis=0, return_inverse=True)
-    order = np.argsort(places, kind="stable")
-    ends = np.cumsum(np.bincount(places, minlength=len(distinct)))[:-1]
-    return Neighbours(distinct, np.array([np.median(part) for part in np.split(offsets[order], ends)]))
-
-
-@dataclass(frozen=True, eq=False)
-class LatencyModel:
-    """Coefficients ``(terms,)``, and the neighbours whose offsets correct their sum."""
-
-    coefficients: Numbers
-    neighbours: Neighbours = Neighbours(np.zeros((0, 0)), np.zeros(0))
-
-    def predict(self, terms: Numbers, make_ups: Numbers) -> Numbers:
-        """Return the likely latencies (s) ``(rows,)`` of ``terms`` ``(rows, terms)``."""
-        return np.maximum(terms @ self.coefficients, TINY) * np.exp(self.neighbours.offsets_of(make_ups))
-
-
 def fit_setting(timed: FitRows, prior: Numbers = AT_THE_ROOF) -> LatencyModel:
     """Fit the calls of one setting; every row counts alike."""
     return add_neighbours(timed, fit(timed.terms, timed.latency_s, np.ones(len(timed)), prior))
@@ -150,10 +122,16 @@ def fit_pool(timed: FitRows) -> LatencyModel:
 
 
 def add_neighbours(timed: FitRows, coefficients: Numbers) -> LatencyModel:
-    """Return the model of these coefficients; among several settings an offset is relative to its setting's median."""
+    """Return the model of these coefficients. Calls of one make-up, on several devices, count as their median.
+
+    Among several settings an offset is relative to its setting's median.
+    """
     offsets = np.log(timed.latency_s / np.maximum(timed.terms @ coefficients, TINY))
     settings = number_labels(timed.setting)
     if settings.max():
         for each in range(settings.max() + 1):
             offsets[settings == each] -= np.median(offsets[settings == each])
-    return LatencyModel(coefficients, merge_equal(timed.make_ups, offsets))
+    distinct, places = np.unique(np.round(timed.make_ups / SAME_SHARE) * SAME_SHARE, axis=0, return_inverse=True)
+    ends = np.cumsum(np.bincount(places, minlength=len(distinct)))[:-1]
+    parts = np.split(offsets[np.argsort(places, kind="stable")], ends)
+    return LatencyModel(coefficients, distinct, np.array([np.median(part) for part in parts]))

@@ -1,6 +1,6 @@
 """Predicts the latency of a call from the device's own fit, else from some times on it, else from its datasheet."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -10,22 +10,13 @@ from measure.cache.predictions import TERMS, Coefficient, PredictionError, Setti
 from measure.domain.demands import ARITHMETIC, MEMORY
 from measure.predicting.demand import Demand, How, LayerRoof, Numbers, PredictedDevice
 from measure.predicting.model import LatencyModel, add_neighbours
-from measure.predicting.study import ASIDE, POOLED, pool_of, pool_of_call
+from measure.predicting.study import group, pool_of
 from measure.predicting.timings import TimedCall, fit_rows
 
 FITTED, SCALED, DATASHEET = ("fitted", "scaled", "datasheet")
 """The bases of a prediction: models timed on the device under its setting, some times on it, its datasheet alone."""
 
-GPU = "gpu"
-"""The kind of chip that predicts devices of a kind without a fit."""
-
-
-@dataclass(frozen=True)
-class KnownTime:
-    """A latency (s) that the user knows of a device, and the demand of its call."""
-
-    demand: Demand
-    latency_s: float
+GPU = "gpu"  # the kind of chip that predicts devices of a kind without a fit
 
 
 @dataclass(frozen=True)
@@ -73,7 +64,7 @@ class Predictor:
     """Predicts by the coefficients and errors of ``data/prediction``, and the timed calls behind them."""
 
     def __init__(
-        self, coefficients: Iterable[Coefficient], errors: Iterable[PredictionError], calls: Sequence[TimedCall]
+        self, coefficients: Iterable[Coefficient], errors: Iterable[PredictionError], calls: Iterable[TimedCall]
     ) -> None:
         self._coefficients: dict[Setting, Numbers] = {}
         self._timed_models: dict[Setting, int] = {}
@@ -86,12 +77,7 @@ class Predictor:
             for row in errors
             if (row.method, row.batches) == (tables.OURS, tables.ALL_BATCHES)
         }
-        self._calls: dict[Setting, list[TimedCall]] = {}
-        for call in calls:
-            if call.setting.device not in ASIDE:
-                self._calls.setdefault(call.setting, []).append(call)
-                if call.setting.variant in POOLED:
-                    self._calls.setdefault(pool_of_call(call), []).append(call)
+        self._calls = group(calls)
         self._models: dict[Setting, LatencyModel] = {}
         self._factors: dict[tuple[str, Setting], tuple[float, int]] = {}
 
@@ -103,33 +89,27 @@ class Predictor:
         variant: str,
         phase: str,
         how: How,
-        known: KnownTime | None = None,
+        known: tuple[Demand, float] | None = None,
     ) -> Prediction | None:
         """Return the latency of a call; None without a rate at the precision, or without a fit.
 
-        ``known`` is a latency on the device under the same conditions; it scales all but a device's own fit.
+        ``known`` is a demand and its latency (s) on the device under the same conditions. It scales all predictions but
+        those of a device's own fit.
         """
         basis = self.basis(device, precision, variant, phase)
         if basis is None:
             return None
         if known is not None and basis.name != FITTED:
-            factor = basis.factor * known.latency_s / basis.likely_s(known.demand, how)
+            known_demand, known_s = known
+            factor = basis.factor * known_s / basis.likely_s(known_demand, how)
             ratios = basis.ratios and self._ratios.get((tables.ONE_KNOWN, basis.setting))
             basis = replace(basis, name=SCALED, factor=factor, timed_models=1, ratios=ratios)
         likely_s, least_s = basis.likely_s(demand, how), demand.least_s(basis.roof)
         parts = demand.terms(basis.roof, how) * basis.model.coefficients
         low_s, high_s = (likely_s * ratio for ratio in basis.ratios) if basis.ratios else (None, None)
-        return Prediction(
-            least_s,
-            ARITHMETIC if float(demand.arithmetic_s(basis.roof).sum()) >= least_s else MEMORY,
-            likely_s,
-            low_s,
-            high_s,
-            basis.name,
-            basis.timed_models,
-            TERMS[int(parts.argmax())],
-            float(parts.max() / parts.sum()),
-        )
+        bound = ARITHMETIC if float(demand.arithmetic_s(basis.roof).sum()) >= least_s else MEMORY
+        costliest = TERMS[int(parts.argmax())], float(parts.max() / parts.sum())
+        return Prediction(least_s, bound, likely_s, low_s, high_s, basis.name, basis.timed_models, *costliest)
 
     def basis(self, device: PredictedDevice, precision: str, variant: str, phase: str) -> Basis | None:
         """Return the basis of a device's predictions; None without a rate at the precision, or without a fit.
@@ -138,23 +118,22 @@ class Predictor:
         """
         roof = device.roof(precision)
         wanted = device.name, precision, variant, phase
-        own = max(
-            (each for each in self._coefficients if (each.device, *each[3:]) == wanted), key=release, default=None
-        )
+        own = [each for each in self._coefficients if (each.device, *each[3:]) == wanted]
         like = pool_of(device.chip_kind, precision, phase)
         pool = like if like in self._coefficients else pool_of(GPU, precision, phase)
-        if roof is None or (own is None and pool not in self._coefficients):
+        if roof is None or not (own or pool in self._coefficients):
             return None
-        if own is not None:
-            ratios = self._ratios.get((tables.BY_MODEL, own))
-            return Basis(FITTED, own, self._model(own), roof, 1.0, self._timed_models[own], ratios)
+        if own:
+            newest = max(own, key=release)
+            ratios = self._ratios.get((tables.BY_MODEL, newest))
+            return Basis(FITTED, newest, self._model(newest), roof, 1.0, self._timed_models[newest], ratios)
         factor, timed = self._factor(device.name, pool)
         left_out = tables.ONE_KNOWN if timed else tables.BY_DEVICE
         ratios = self._ratios.get((left_out, pool)) if pool == like else None
         return Basis(SCALED if timed else DATASHEET, pool, self._model(pool), roof, factor, timed, ratios)
 
     def _factor(self, device: str, pool: Setting) -> tuple[float, int]:
-        """Return a device's median factor to its pool's predictions, and the number of models that it rests on."""
+        """Return a device's median factor to its pool's predictions, and the number of models behind it."""
         if (device, pool) not in self._factors:
             found = [call for call in self._calls.get(pool, []) if call.setting.device == device]
             factor = 1.0
@@ -167,8 +146,6 @@ class Predictor:
     def _model(self, setting: Setting) -> LatencyModel:
         """Return the model of a setting, with the neighbours among its timed calls."""
         if setting not in self._models:
-            found, coefficients = self._calls.get(setting), self._coefficients[setting]
-            self._models[setting] = (
-                add_neighbours(fit_rows(found), coefficients) if found else LatencyModel(coefficients)
-            )
+            found, best = self._calls.get(setting), self._coefficients[setting]
+            self._models[setting] = add_neighbours(fit_rows(found), best) if found else LatencyModel(best)
         return self._models[setting]

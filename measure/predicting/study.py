@@ -1,6 +1,6 @@
 """Fits settings and pools of timed calls, and checks each fit by predicting calls that it leaves out."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -13,30 +13,18 @@ from measure.predicting.demand import FUSED, PLACE, Numbers
 from measure.predicting.model import AT_THE_ROOF, LatencyModel, fit, fit_pool, fit_setting
 from measure.predicting.timings import FitRows, Mask, Texts, TimedCall, fit_rows, number_labels
 
-FOLDS, SEED = 10, 22
-"""Models or families are left out a tenth at a time, shuffled by the seed."""
-
-RESAMPLES = 100
-"""The bootstrap samples behind an interval."""
-
-KNOWN = "resnet50"
-"""The model whose latency counts as known."""
-
-LOW, HIGH = 0.05, 0.95
-"""The ends of a prediction interval, as quantiles."""
-
-POINTS = np.linspace(0.0, 1.0, 101)
-"""The quantiles that represent a setting's ratios, so that each setting counts alike."""
+FOLDS, SEED = 10, 22  # models or families are left out a tenth at a time, shuffled by the seed
+RESAMPLES = 100  # of the bootstrap
+KNOWN = "resnet50"  # the model whose latency counts as known
+LOW, HIGH = 0.05, 0.95  # the quantiles at the ends of a prediction interval
+POINTS = np.linspace(0.0, 1.0, 101)  # the quantiles that represent a setting's ratios, so that settings count alike
+POOLED = (EAGER, "torch.compile")  # the variants in a pool
+MANY, SOME, SIZES = 100, 20, 2  # a setting gets its own fit from MANY models, or from SOME at this many batch sizes
 
 ASIDE = ("AMD Radeon RX 7800 XT", "NVIDIA TITAN RTX")
 """Devices that no fit and no choice of terms has seen: set aside before the first fit, predicted at the end."""
 
-POOLED = (EAGER, "torch.compile")
-"""The variants in a pool."""
-
-MANY, SOME, SIZES = 100, 20, 2
-"""A setting gets its own fit from so many models, or from some at so many batch sizes."""
-
+Fit = Callable[[FitRows], LatencyModel]
 Estimate = Callable[[FitRows, FitRows], Numbers]
 """Learns from known rows and returns the latencies (s) of the rows asked for, ``(rows,)``."""
 
@@ -52,15 +40,6 @@ class Checked:
     ratios: Numbers
 
 
-@dataclass(frozen=True, eq=False)
-class Fitted:
-    """A setting or a pool, its timed calls, and the model fitted to them."""
-
-    setting: Setting
-    timed: FitRows
-    model: LatencyModel
-
-
 @dataclass(frozen=True)
 class Study:
     """The rows of the tables in ``data/prediction``."""
@@ -71,25 +50,31 @@ class Study:
 
 
 def study(calls: Sequence[TimedCall], say: Callable[[str], None], aside: bool = False) -> Study:
-    """Fit and check everything; ``say`` gets each fit's name, and ``aside`` also predicts the devices of ``ASIDE``."""
-    pooled = pools(calls)
+    """Fit and check everything. ``say`` gets the name of each fit; ``aside`` also predicts the devices of ``ASIDE``."""
+    groups = {setting: fit_rows(chosen) for setting, chosen in group(calls).items()}
+    pools = {setting: rows for setting, rows in groups.items() if is_pool(setting)}
+    models = {pool: fit_pool(timed) for pool, timed in pools.items()}
+    pool_by_setting = {call.setting: pool_of_call(call) for call in calls}
     found = Study([], [], [])
 
-    def add(fitted: Fitted, resampled: Texts, refit: Callable[[FitRows], LatencyModel]) -> None:
-        say(", ".join(filter(None, fitted.setting)))
-        drawn = bootstrap(fitted.timed, resampled, refit)
-        found.coefficients.extend(coefficients(fitted, drawn))
-        found.kinds.extend(kind_costs(fitted, drawn))
+    def add(setting: Setting, timed: FitRows, model: LatencyModel, resampled: Texts, refit: Fit) -> None:
+        say(", ".join(filter(None, setting)))
+        drawn = bootstrap(timed, resampled, refit)
+        found.coefficients.extend(coefficients(setting, timed, model.coefficients, drawn))
+        found.kinds.extend(kind_costs(setting, timed, model.coefficients, drawn))
 
-    for fitted, prior in own_fits(calls, pooled):
-        refit = partial(fit_setting, prior=prior)
-        add(fitted, fitted.timed.architecture, refit)
-        for check in check_setting(fitted.setting, fitted.timed, refit):
-            found.errors.extend(summarise(check, None))
-    for pool, fitted in pooled.items():
-        add(fitted, fitted.timed.device, fit_pool)
+    for setting, timed in groups.items():
+        names = len(set(timed.architecture))
+        if setting not in pools and (names >= MANY or (names >= SOME and len(set(timed.batch)) >= SIZES)):
+            pool = models.get(pool_by_setting[setting])
+            refit = partial(fit_setting, prior=AT_THE_ROOF if pool is None else pool.coefficients)
+            add(setting, timed, refit(timed), timed.architecture, refit)
+            for check in check_setting(setting, timed, refit):
+                found.errors.extend(summarise(check, None))
+    for pool, timed in pools.items():
+        add(pool, timed, models[pool], timed.device, fit_pool)
         unseen = [call for call in calls if aside and call.setting.device in ASIDE and pool_of_call(call) == pool]
-        found.errors.extend(pool_errors(list(check_pool(fitted.timed, fit_rows(unseen) if unseen else None)), pool))
+        found.errors.extend(pool_errors(check_pool(timed, fit_rows(unseen) if unseen else None), pool))
     return found
 
 
@@ -103,32 +88,22 @@ def pool_of_call(call: TimedCall) -> Setting:
     return pool_of(call.chip_kind, call.setting.precision, call.setting.phase)
 
 
-def pools(calls: Sequence[TimedCall]) -> dict[Setting, Fitted]:
-    """Fit all devices of a kind together, by pool."""
-    members: dict[Setting, list[TimedCall]] = {}
-    for call in calls:
-        if call.setting.device not in ASIDE and call.setting.variant in POOLED:
-            members.setdefault(pool_of_call(call), []).append(call)
-    timed = {pool: fit_rows(found) for pool, found in members.items()}
-    return {pool: Fitted(pool, rows, fit_pool(rows)) for pool, rows in timed.items()}
+def is_pool(setting: Setting) -> bool:
+    return not setting.source
 
 
-def own_fits(calls: Sequence[TimedCall], pooled: Mapping[Setting, Fitted]) -> Iterator[tuple[Fitted, Numbers]]:
-    """Yield the fit of each setting with enough models, and its prior: its pool's coefficients, ``(terms,)``."""
-    by_setting: dict[Setting, list[TimedCall]] = {}
+def group(calls: Iterable[TimedCall]) -> dict[Setting, list[TimedCall]]:
+    """Group calls by setting, and once more by pool; without the devices of ``ASIDE``."""
+    groups: dict[Setting, list[TimedCall]] = {}
     for call in calls:
         if call.setting.device not in ASIDE:
-            by_setting.setdefault(call.setting, []).append(call)
-    for setting, chosen in by_setting.items():
-        models, sizes = {call.architecture for call in chosen}, {call.batch for call in chosen}
-        if len(models) >= MANY or (len(models) >= SOME and len(sizes) >= SIZES):
-            pool = pooled.get(pool_of_call(chosen[0]))
-            prior = AT_THE_ROOF if pool is None else pool.model.coefficients
-            timed = fit_rows(chosen)
-            yield Fitted(setting, timed, fit_setting(timed, prior)), prior
+            groups.setdefault(call.setting, []).append(call)
+            if call.setting.variant in POOLED:
+                groups.setdefault(pool_of_call(call), []).append(call)
+    return groups
 
 
-def bootstrap(timed: FitRows, resampled: Texts, refit: Callable[[FitRows], LatencyModel]) -> Numbers:
+def bootstrap(timed: FitRows, resampled: Texts, refit: Fit) -> Numbers:
     """Return coefficients ``(draws, terms)`` of fits to samples of whole models or devices, as ``resampled`` names."""
     random = np.random.default_rng(SEED)
     rows_of = [np.flatnonzero(resampled == name) for name in sorted(set(resampled))]
@@ -139,20 +114,19 @@ def bootstrap(timed: FitRows, resampled: Texts, refit: Callable[[FitRows], Laten
     return np.array(drawn)
 
 
-def coefficients(fitted: Fitted, drawn: Numbers) -> Iterator[Coefficient]:
-    """Yield a fit's coefficients with the intervals of ``drawn`` ``(draws, terms)``."""
+def coefficients(setting: Setting, timed: FitRows, best: Numbers, drawn: Numbers) -> Iterator[Coefficient]:
+    """Yield the coefficients ``best`` ``(terms,)`` with the intervals of ``drawn`` ``(draws, terms)``."""
     lows, highs = np.quantile(drawn, [LOW, HIGH], axis=0)
-    models = len(set(fitted.timed.architecture))
-    for term, value, low, high in zip(TERMS, fitted.model.coefficients, lows, highs, strict=True):
-        yield Coefficient(*fitted.setting, term, models, len(fitted.timed), float(value), float(low), float(high))
+    models = len(set(timed.architecture))
+    for term, value, low, high in zip(TERMS, best, lows, highs, strict=True):
+        yield Coefficient(*setting, term, models, len(timed), float(value), float(low), float(high))
 
 
-def kind_costs(fitted: Fitted, drawn: Numbers) -> Iterator[KindCost]:
-    """Yield the cost of each kind of layer; every call counts alike, whatever its latency.
+def kind_costs(setting: Setting, timed: FitRows, best: Numbers, drawn: Numbers) -> Iterator[KindCost]:
+    """Yield the cost of each kind of layer by coefficients ``best`` ``(terms,)``, with the intervals of ``drawn``.
 
-    ``drawn`` are coefficients ``(draws, terms)`` for the intervals.
+    Every call counts alike, whatever its latency.
     """
-    timed, best = fitted.timed, fitted.model.coefficients
     memories, unfused = [TERMS.index(term) for term in tables.MEMORY], TERMS.index(tables.UNFUSED)
     for kind, place in PLACE.items():
         at_roof = timed.kinds_s[:, place]
@@ -161,22 +135,20 @@ def kind_costs(fitted: Fitted, drawn: Numbers) -> Iterator[KindCost]:
             continue
         # The terms of this kind alone: its memory, its arithmetic, and its part of the unfused memory
         parts = np.zeros_like(timed.terms)
-        parts[:, memories[place]] = timed.terms[:, memories[place]]
-        if kind in PRODUCT_KINDS:
-            arithmetic = TERMS.index(f"{kind} arithmetic")
-            parts[:, arithmetic] = timed.terms[:, arithmetic]
+        own = [memories[place], *([TERMS.index(f"{kind} arithmetic")] if kind in PRODUCT_KINDS else [])]
+        parts[:, own] = timed.terms[:, own]
         if place in FUSED:
             all_fused = timed.terms[:, [memories[fused] for fused in FUSED]].sum(axis=1)
-            own = timed.terms[:, unfused] * timed.terms[:, memories[place]]
-            parts[:, unfused] = own / np.where(all_fused > 0, all_fused, 1.0)
+            own_unfused = timed.terms[:, unfused] * timed.terms[:, memories[place]]
+            parts[:, unfused] = own_unfused / np.where(all_fused > 0, all_fused, 1.0)
         over = parts.T @ (1.0 / timed.latency_s) / float((at_roof / timed.latency_s).sum())
         low, high = np.quantile(drawn @ over, [LOW, HIGH])
-        share = np.median((parts @ best)[has] / (timed.terms @ best)[has])
+        share = float(np.median((parts @ best)[has] / (timed.terms @ best)[has]))
         models = len(set(timed.architecture[has]))
-        yield KindCost(*fitted.setting, kind, models, float(best @ over), float(low), float(high), float(share))
+        yield KindCost(*setting, kind, models, float(best @ over), float(low), float(high), share)
 
 
-def by_terms(refit: Callable[[FitRows], LatencyModel]) -> Estimate:
+def by_terms(refit: Fit) -> Estimate:
     return lambda known, asked: refit(known).predict(asked.terms, asked.make_ups)
 
 
@@ -191,10 +163,8 @@ def by_regression(known: FitRows, asked: FitRows) -> Numbers:
     return asked_line @ fit(line, known.latency_s, known.weights(), np.zeros(2))
 
 
-by_flop = by_scale(lambda rows: rows.flop_s)
-
 BASELINES: dict[str, Estimate] = {
-    tables.LIKE_FLOP: by_flop,
+    tables.LIKE_FLOP: by_scale(lambda rows: rows.flop_s),
     tables.LIKE_PARAMETERS: by_scale(lambda rows: rows.parameter_s),
     tables.LIKE_ROOFLINE: by_scale(lambda rows: rows.kinds_s.sum(axis=1)),
     tables.LIKE_REGRESSION: by_regression,
@@ -202,12 +172,15 @@ BASELINES: dict[str, Estimate] = {
 
 
 def folds(labels: Texts, count: int = FOLDS) -> Iterator[Mask]:
-    """Yield masks ``(rows,)`` of the rows to leave out together: those with labels of one of ``count`` parts."""
+    """Yield masks ``(rows,)`` of the rows to leave out together: those with labels of one of ``count`` parts.
+
+    Yields nothing for labels that are all equal: no row would be left.
+    """
     names = sorted(set(labels))
     order = np.random.default_rng(SEED).permutation(len(names))
     part = {name: place % count for name, place in zip(names, order, strict=True)}
     parts = np.array([part[label] for label in labels])
-    for each in sorted(set(parts)):
+    for each in sorted(set(parts)) if len(names) > 1 else ():
         yield parts == each
 
 
@@ -215,12 +188,11 @@ def leave_out(timed: FitRows, labels: Texts, estimate: Estimate) -> Numbers:
     """Return latencies over predictions ``(rows,)``, each row predicted without those of its label, else NaN."""
     ratios = np.full(len(timed), np.nan)
     for out in folds(labels):
-        if not out.all():
-            ratios[out] = timed.latency_s[out] / estimate(timed.where(~out), timed.where(out))
+        ratios[out] = timed.latency_s[out] / estimate(timed.where(~out), timed.where(out))
     return ratios
 
 
-def check_setting(setting: Setting, timed: FitRows, refit: Callable[[FitRows], LatencyModel]) -> Iterator[Checked]:
+def check_setting(setting: Setting, timed: FitRows, refit: Fit) -> Iterator[Checked]:
     """Yield the checks of one setting's own fit, and of the baselines."""
     is_known = timed.architecture == KNOWN
     for left_out, labels in ((tables.BY_MODEL, timed.architecture), (tables.BY_FAMILY, timed.family)):
@@ -228,7 +200,7 @@ def check_setting(setting: Setting, timed: FitRows, refit: Callable[[FitRows], L
             yield Checked(left_out, method, setting, timed, leave_out(timed, labels, estimate))
         if is_known.any() and not is_known.all():
             asked = timed.where(~is_known)
-            ratios = asked.latency_s / by_flop(timed.where(is_known), asked)
+            ratios = asked.latency_s / BASELINES[tables.LIKE_FLOP](timed.where(is_known), asked)
             yield Checked(left_out, tables.LIKE_RESNET50, setting, asked, ratios)
 
 
@@ -241,33 +213,33 @@ def check_pool(timed: FitRows, aside: FitRows | None) -> Iterator[Checked]:
         for label in sorted(set(labels)):
             out = labels == label
             if not out.all():
-                yield from _predict(timed.where(~out), timed.where(out), left_out)
+                yield from _check_others(timed.where(~out), timed.where(out), left_out)
     if aside is not None:
-        yield from _predict(timed, aside, tables.PUT_ASIDE)
+        yield from _check_others(timed, aside, tables.PUT_ASIDE)
 
 
-def _predict(known: FitRows, asked: FitRows, left_out: str) -> Iterator[Checked]:
-    """Yield each setting that was left out, predicted by all methods; of a device also with one known time."""
+def _check_others(known: FitRows, asked: FitRows, left_out: str) -> Iterator[Checked]:
+    """Yield each setting that was left out, predicted by all methods; a device also with one known time."""
+    numbers = number_labels(asked.setting)
     for method, estimate in {tables.OURS: by_terms(fit_pool), **BASELINES}.items():
-        ratios = asked.latency_s / estimate(known, asked)
-        numbers = number_labels(asked.setting)
+        all_ratios = asked.latency_s / estimate(known, asked)
         for number in range(numbers.max() + 1):
             chosen = numbers == number
-            rows, own_ratios, setting = asked.where(chosen), ratios[chosen], asked.setting[chosen.argmax()]
-            yield Checked(left_out, method, setting, rows, own_ratios)
-            own = rows.architecture == KNOWN
-            if left_out == tables.BY_DEVICE and own.any() and not own.all():
-                scaled = own_ratios[~own] / np.median(own_ratios[own])
-                yield Checked(tables.ONE_KNOWN, method, setting, rows.where(~own), scaled)
+            rows, ratios, setting = asked.where(chosen), all_ratios[chosen], asked.setting[chosen.argmax()]
+            yield Checked(left_out, method, setting, rows, ratios)
+            is_known = rows.architecture == KNOWN
+            if left_out == tables.BY_DEVICE and is_known.any() and not is_known.all():
+                scaled = ratios[~is_known] / np.median(ratios[is_known])
+                yield Checked(tables.ONE_KNOWN, method, setting, rows.where(~is_known), scaled)
 
 
-def pool_errors(found: Sequence[Checked], pool: Setting) -> Iterator[PredictionError]:
+def pool_errors(checks: Iterable[Checked], pool: Setting) -> Iterator[PredictionError]:
     """Yield the errors of each setting that a pool predicts, and of all together, where each setting counts alike.
 
-    A setting is held against the interval of the other devices.
+    The interval for a setting comes from the other devices.
     """
     groups: dict[tuple[str, str], list[Checked]] = {}
-    for check in found:
+    for check in checks:
         if np.isfinite(check.ratios).all():
             groups.setdefault((check.left_out, check.method), []).append(check)
     for (left_out, method), alike in groups.items():
@@ -280,12 +252,11 @@ def pool_errors(found: Sequence[Checked], pool: Setting) -> Iterator[PredictionE
             rows = list(summarise(check, np.concatenate(others) if others else None))
             coverages.append(rows[0].coverage)
             yield from rows
-        known = [coverage for coverage in coverages if coverage is not None]
-        coverage = float(np.mean(known)) if len(known) == len(coverages) else None
-        models = {name for check in alike for name in check.rows.architecture}
+        coverage = float(np.mean(coverages)) if method == tables.OURS else None
+        models = len({name for check in alike for name in check.rows.architecture})
         ratios = np.concatenate([np.quantile(check.ratios, POINTS) for check in alike])
         count = sum(len(check.rows) for check in alike)
-        yield error_row(left_out, method, pool, tables.ALL_BATCHES, len(models), count, ratios, coverage)
+        yield _error_row(alike[0], pool, tables.ALL_BATCHES, models, count, ratios, coverage)
 
 
 def summarise(check: Checked, others: Numbers | None) -> Iterator[PredictionError]:
@@ -297,38 +268,25 @@ def summarise(check: Checked, others: Numbers | None) -> Iterator[PredictionErro
     if not valid.any():
         return
     rows, ratios = check.rows.where(valid), check.ratios[valid]
-    within = _is_within(rows, ratios, others) if check.method == tables.OURS else None
+    everything = np.ones(len(ratios), dtype=bool)
+    halves = [(half, ratios[~half]) for half in folds(rows.architecture, 2)]
+    within = np.zeros(len(ratios), dtype=bool)
+    for part, seen in halves if others is None else [(everything, others)]:
+        low, high = np.quantile(seen, [LOW, HIGH])
+        within[part] = (ratios[part] >= low) & (ratios[part] <= high)
     for name, (least, most) in {tables.ALL_BATCHES: (1, 10**9), **tables.BATCH_CLASSES}.items():
         chosen = (rows.batch >= least) & (rows.batch <= most)
-        if not chosen.any() or (name != tables.ALL_BATCHES and chosen.all()):
-            continue
-        models, coverage = len(set(rows.architecture[chosen])), None if within is None else float(within[chosen].mean())
-        of_rows = name, models, int(chosen.sum()), ratios[chosen]
-        yield error_row(check.left_out, check.method, check.setting, *of_rows, coverage)
+        if chosen.any() and (name == tables.ALL_BATCHES or not chosen.all()):
+            coverage = float(within[chosen].mean()) if check.method == tables.OURS else None
+            models = len(set(rows.architecture[chosen]))
+            yield _error_row(check, check.setting, name, models, int(chosen.sum()), ratios[chosen], coverage)
 
 
-def error_row(
-    left_out: str, method: str, setting: Setting, batches: str, models: int, calls: int, ratios: Numbers,
-    coverage: float | None,
-) -> PredictionError:  # fmt: skip
-    """Return the row of errors for ``ratios`` of latencies to predictions."""
+def _error_row(
+    check: Checked, setting: Setting, batches: str, models: int, calls: int, ratios: Numbers, coverage: float | None
+) -> PredictionError:
     errors = np.abs(1.0 / ratios - 1.0)
-    low, high = np.quantile(ratios, [LOW, HIGH])
-    return PredictionError(
-        *setting, left_out=left_out, method=method, batches=batches, models=models, calls=calls,
-        median_error=float(np.median(errors)), p90_error=float(np.quantile(errors, 0.9)), coverage=coverage,
-        median_ratio=float(np.median(ratios)), low_ratio=float(low), high_ratio=float(high),
-    )  # fmt: skip
-
-
-def _is_within(rows: FitRows, ratios: Numbers, others: Numbers | None) -> Mask:
-    """Return which latencies lie within the interval of other rows' ratios, or of the other half's."""
-    if others is not None:
-        low, high = np.quantile(others, [LOW, HIGH])
-        return np.asarray((ratios >= low) & (ratios <= high))
-    found = np.zeros(len(ratios), dtype=bool)
-    for half in folds(rows.architecture, 2):
-        if not half.all():
-            low, high = np.quantile(ratios[~half], [LOW, HIGH])
-            found[half] = (ratios[half] >= low) & (ratios[half] <= high)
-    return found
+    median, p90, ratio = (float(number) for number in (np.median(errors), np.quantile(errors, 0.9), np.median(ratios)))
+    low, high = map(float, np.quantile(ratios, [LOW, HIGH]))
+    of_errors = models, calls, median, p90, coverage, ratio, low, high
+    return PredictionError(*setting, check.left_out, check.method, batches, *of_errors)

@@ -1,10 +1,10 @@
-"""The latencies that predictions learn from: published ones, and those of the cache's own machines."""
+"""The latencies behind predictions: published ones, and those of the cache's own machines."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from functools import cache, cached_property
+from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,8 @@ from measure.domain.words import BACKWARD, EAGER, INFERENCE, PRECISION_BYTE, PRE
 from measure.predicting.demand import Demand, How, LayerRoof, Numbers, by_kind, of_chips, of_machine
 
 CHANNELS_LAST = "channels_last"
+PASSES = {False: (INFERENCE,), True: (INFERENCE, BACKWARD)}
+"""The counted stages of a call, by whether it trains."""
 
 Texts = NDArray[np.object_]
 Mask = NDArray[np.bool_]
@@ -60,11 +62,6 @@ class TimedCall:
         """The model without its library and the tag of its weights: left out of a fit as one."""
         return self.model.partition(":")[2].partition(".")[0] or self.model
 
-    @cached_property
-    def terms(self) -> Numbers:
-        """The terms (s) of the latency, ``(terms,)``."""
-        return self.demand.terms(self.roof, self.how)
-
 
 def read(data: Path) -> list[TimedCall]:
     """Return all latencies of counted models on devices with known roofs. Raises UserError."""
@@ -74,61 +71,46 @@ def read(data: Path) -> list[TimedCall]:
 def published(data: Path) -> Iterator[TimedCall]:
     """Yield the latencies of ``data/published/measurements``. Raises UserError for a wrong table."""
     chips = of_chips(data)
-    counts = {
-        (row.model, row.input_size): row
-        for row in table.read(file_of(PublishedCount, data), PublishedCount)
-        if row.status == "ok"
-    }
+    rows = table.read(file_of(PublishedCount, data), PublishedCount)
+    counts = {(row.model, row.input_size): row for row in rows if row.status == "ok"}
     kinds: dict[tuple[str, int | None, str], list[PublishedKind]] = {}
     for kind in table.read(file_of(PublishedKind, data), PublishedKind):
         kinds.setdefault((kind.model, kind.input_size, kind.stage), []).append(kind)
 
     @cache
-    def demand_of_shape(shape: tuple[str, int | None], batch: int, width: float, trains: bool) -> Demand | None:
-        passes = [kinds.get((*shape, stage), []) for stage in stages_of(trains)]
-        return _published_demand(counts[shape], passes, batch, width) if all(passes) else None
+    def scale_counts(shape: tuple[str, int | None], batch: int, width: float, trains: bool) -> Demand | None:
+        """Scale the counts of one fp32 input to a batch; ``width`` is the bytes of an element over those of fp32."""
+        passes = [kinds.get((*shape, stage), []) for stage in PASSES[trains]]
+        if not all(passes):
+            return None
+        found, count = [row for rows in passes for row in rows], counts[shape]
+        input_byte, parameter_byte = batch * (count.input_byte or 0), count.parameter_byte or 0
+        return Demand(
+            batch,
+            by_kind((row.layer_kind, batch * row.flop) for row in found),
+            by_kind((row.layer_kind, width * (row.byte + (batch - 1) * row.further_byte)) for row in found),
+            sum(row.calls for row in found),
+            float(input_byte),
+            width * parameter_byte,
+            len(passes) * width * footprint_byte(parameter_byte, input_byte, batch * (count.activation_byte or 0)),
+        )
 
     for row in table.read(file_of(PublishedTiming, data), PublishedTiming):
-        shape = row.model, row.input_size
-        chip = chips.get(fold_name(row.device))
+        shape, chip = (row.model, row.input_size), chips.get(fold_name(row.device))
         precision = row.autocast or row.precision
-        roof = None if chip is None else chip.roof(precision)
-        if chip is None or roof is None or precision not in PRECISIONS or shape not in counts:
+        roof = chip.roof(precision) if chip else None
+        if not chip or not roof or precision not in PRECISIONS or shape not in counts:
             continue
         variant = "+".join(filter(None, (row.compiler, CHANNELS_LAST if row.layout == CHANNELS_LAST else None)))
         setting = Setting(chip.name, row.source, row.torch or "", precision, variant or EAGER, row.phase)
         how = How(row.compiler is not None, row.input_copied == "yes", row.phase == STEP)
         width = PRECISION_BYTE[stored_as(precision)] / PRECISION_BYTE["fp32"]
-        demand = demand_of_shape(shape, row.batch, width, how.trains)
+        demand = scale_counts(shape, row.batch, width, how.trains)
         if demand is not None:
             # A rate covers all calls; a mean of single calls includes their interruptions
             latency_s = row.batch / row.throughput_per_s if row.throughput_per_s else row.latency_s
             family = counts[shape].family or ""
             yield TimedCall(setting, row.model, family, row.batch, latency_s, demand, roof, how, chip.chip_kind)
-
-
-def stages_of(trains: bool) -> tuple[str, ...]:
-    return (INFERENCE, BACKWARD) if trains else (INFERENCE,)
-
-
-def _published_demand(
-    count: PublishedCount, passes: Sequence[Sequence[PublishedKind]], batch: int, width: float
-) -> Demand:
-    """Scale the counts of one fp32 input to a batch; ``width`` is the bytes of an element over those of fp32."""
-    flop, byte, further = (
-        np.sum([by_kind((row.layer_kind, getattr(row, column)) for row in rows) for rows in passes], axis=0)
-        for column in ("flop", "byte", "further_byte")
-    )
-    input_byte, parameter_byte = batch * (count.input_byte or 0), count.parameter_byte or 0
-    return Demand(
-        batch,
-        batch * flop,
-        width * (byte + (batch - 1) * further),
-        sum(row.calls for rows in passes for row in rows),
-        float(input_byte),
-        width * parameter_byte,
-        len(passes) * width * footprint_byte(parameter_byte, input_byte, batch * (count.activation_byte or 0)),
-    )
 
 
 def measured(data: Path, counts: Counted) -> Iterator[TimedCall]:
@@ -157,35 +139,30 @@ def counted(data: Path) -> Counted:
     return counted_demands(workloads.models(), workloads.operators())
 
 
-def counted_demands(workloads: Iterable[Workload], operators: Iterable[Operator]) -> dict[Key, tuple[Workload, Demand]]:
+def counted_demands(workloads: Iterable[Workload], operators: Iterable[Operator]) -> Counted:
     """Return the counted workloads, forward and as a training step, each with the demand of a call."""
     rows: dict[tuple[str, str, int, str], list[Operator]] = {}
     for operator in operators:
         if operator.autocast is None:
             key = operator.model, operator.input_shape, operator.batch, operator.precision
             rows.setdefault(key, []).append(operator)
-    found: dict[Key, tuple[Workload, Demand]] = {}
+    found = {}
     for workload in workloads:
         key = workload.model, workload.input_shape, workload.batch, workload.precision
         if workload.status == "ok" and workload.autocast is None and key in rows:
             for trains in (False, True) if workload.backward_flop is not None else (False,):
-                found[Key(*key, trains)] = workload, demand_of(workload, rows[key], trains)
+                chosen = [row for row in rows[key] if row.stage in PASSES[trains]]
+                demand = Demand(
+                    workload.batch,
+                    by_kind((row.layer_kind, float(row.calls * row.flop)) for row in chosen),
+                    by_kind((row.layer_kind, float(row.calls * row.byte)) for row in chosen),
+                    sum(row.calls for row in chosen),
+                    float(workload.input_byte or 0),
+                    float(workload.parameter_byte or 0),
+                    float(len(PASSES[trains]) * workload.footprint_byte),
+                )
+                found[Key(*key, trains)] = workload, demand
     return found
-
-
-def demand_of(workload: Workload, operators: Iterable[Operator], trains: bool) -> Demand:
-    """Return the demand of a call from the rows of its operators."""
-    stages = stages_of(trains)
-    chosen = [row for row in operators if row.stage in stages]
-    return Demand(
-        workload.batch,
-        by_kind((row.layer_kind, float(row.calls * row.flop)) for row in chosen),
-        by_kind((row.layer_kind, float(row.calls * row.byte)) for row in chosen),
-        sum(row.calls for row in chosen),
-        float(workload.input_byte or 0),
-        float(workload.parameter_byte or 0),
-        float(len(stages) * workload.footprint_byte),
-    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -230,24 +207,19 @@ def number_labels(labels: Texts) -> Places:
 
 def fit_rows(calls: Sequence[TimedCall]) -> FitRows:
     """Return calls, at least one, as arrays."""
-
-    def texts(values: list[object]) -> Texts:
-        found = np.empty(len(values), dtype=object)  # numpy would make a setting, a tuple, a second dimension
-        found[:] = values
-        return found
-
-    kinds_s = [np.maximum(call.demand.arithmetic_s(call.roof), call.demand.memory_s(call.roof)) for call in calls]
-    return FitRows(
-        np.array([call.latency_s for call in calls]),
-        np.array([call.terms for call in calls]),
-        np.array([call.demand.make_up for call in calls]),
-        np.array([call.demand.arithmetic_s(call.roof).sum() for call in calls]),
-        np.array(kinds_s),
-        np.array([call.batch * call.demand.parameter_byte / call.roof.byte_per_s for call in calls]),
-        np.array([float(call.batch) for call in calls]),
-        texts([call.setting for call in calls]),
-        texts([call.setting.device for call in calls]),
-        texts([call.setting.source for call in calls]),
-        texts([call.architecture for call in calls]),
-        texts([call.family or call.architecture for call in calls]),
-    )
+    numbers, labels = [], []
+    for call in calls:
+        setting, roof = call.setting, call.roof
+        arithmetic_s, memory_s = call.demand.arithmetic_s(roof), call.demand.memory_s(roof)
+        parameter_s = call.batch * call.demand.parameter_byte / roof.byte_per_s
+        at_roof = arithmetic_s.sum(), np.maximum(arithmetic_s, memory_s), parameter_s
+        numbers.append(
+            (call.latency_s, call.demand.terms(roof, call.how), call.demand.make_up, *at_roof, float(call.batch))
+        )
+        architecture = call.architecture
+        labels.append((setting, setting.device, setting.source, architecture, call.family or architecture))
+    columns: list[Any] = [np.array(column) for column in zip(*numbers, strict=True)]
+    for column in zip(*labels, strict=True):
+        columns.append(np.empty(len(calls), dtype=object))  # numpy would make a setting, a tuple, a second dimension
+        columns[-1][:] = column
+    return FitRows(*columns)

@@ -22,7 +22,7 @@ from measure.domain.words import EAGER, INFERENCE, PRECISIONS, STEP, shape_name,
 from measure.errors import UserError, chosen, unknown
 from measure.predicting import timings
 from measure.predicting.demand import Demand, How, PredictedDevice, of_chips, of_machine
-from measure.predicting.prediction import DATASHEET, FITTED, KnownTime, Prediction, Predictor
+from measure.predicting.prediction import DATASHEET, FITTED, Prediction, Predictor
 from measure.predicting.timings import Key, counted_demands
 from measure.run import runner
 from measure.run.sections import WorkloadTask
@@ -220,7 +220,7 @@ def _devices(data: Path, names: Sequence[str] | None, precision: str) -> list[Pr
     return able
 
 
-def _known_time(flags: argparse.Namespace) -> KnownTime:
+def _known_time(flags: argparse.Namespace) -> tuple[Demand, float]:
     """Return the latency given by ``--known``, with its call's demand. Raises UserError for bad input."""
     name, size, time = flags.known
     (batch,) = parse_batch_sizes("--known", [size])
@@ -229,7 +229,7 @@ def _known_time(flags: argparse.Namespace) -> KnownTime:
     if not seconds > 0:
         raise UserError(f"--known: {time!r} is not a time; write a number with a unit, such as 31ms")
     _, counted = _count("--known", name, [batch], flags)
-    return KnownTime(counted[batch][1], seconds)
+    return counted[batch][1], seconds
 
 
 def _count(

@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
-from helpers.predicted import BEAD, additive
+from helpers.predicted import BEAD, additive, call, demand
 
 from measure.cache.predictions import TERMS
-from measure.predicting.model import Neighbours, fit, fit_pool, fit_setting, merge_equal
+from measure.predicting.model import LatencyModel, add_neighbours, fit, fit_pool, fit_setting
 from measure.predicting.timings import fit_rows
 
 NO_PRIOR = np.zeros(2)
@@ -62,7 +62,7 @@ def test_times_that_are_none_are_refused(times):
 
 
 def offset(make_ups, offsets, asked):
-    found = Neighbours(np.array(make_ups), np.array(offsets)).offsets_of(np.array([asked]))
+    found = LatencyModel(np.zeros(1), np.array(make_ups), np.array(offsets)).offsets_of(np.array([asked]))
     return float(found[0])
 
 
@@ -91,16 +91,20 @@ def test_neighbours_that_are_equally_near_share_the_places_that_are_left():
 
 
 def test_without_neighbours_the_terms_are_right():
-    assert Neighbours(np.zeros((0, 2)), np.zeros(0)).offsets_of(np.ones((3, 2))).tolist() == [0, 0, 0]
+    assert LatencyModel(np.zeros(1)).offsets_of(np.ones((3, 2))).tolist() == [0, 0, 0]
 
 
 def test_calls_of_one_make_up_say_their_median():
-    make_ups = np.array([[0.5, 0.5], [0.1, 0.9], [0.5, 0.5], [0.5, 0.5]])
-    # One is the other but for rounding
-    make_ups[2] += 1e-16
-    found = merge_equal(make_ups, np.array([0.1, -0.4, 0.9, 0.2]))
-    assert found.make_ups == pytest.approx(np.array([[0.1, 0.9], [0.5, 0.5]]))
-    assert found.offsets.tolist() == [-0.4, 0.2]
+    # One call of 1e4 us takes 10 ms; three of the calls have one make-up, but for rounding
+    one, other = demand(4.0, moved=2.0), demand(4.0, moved=9.0)
+    rows = fit_rows([call(f"net{k}", 1.0, asked) for k, asked in enumerate((one, other, one, one))])
+    rows.make_ups[2] += 1e-16
+    best = np.zeros(len(TERMS))
+    best[TERMS.index("call")] = 1e4
+    rows.latency_s[:] = 0.01 * np.exp([0.1, -0.4, 0.9, 0.2])
+    found = add_neighbours(rows, best)
+    assert len(found.make_ups) == 2
+    assert sorted(found.offsets) == pytest.approx([-0.4, 0.2])
 
 
 def test_what_latencies_are_made_of_is_predicted():
@@ -118,4 +122,4 @@ def test_in_a_pool_a_setting_that_is_slower_as_a_whole_is_no_offset():
     slow = BEAD._replace(device="Cog 3")
     timed = fit_rows([*additive(), *additive(2.0, slow)])
     # Were the settings' factor of 2 an offset, it would be half of log 2, 0.35, to either side
-    assert np.abs(fit_pool(timed).neighbours.offsets).max() < 0.05
+    assert np.abs(fit_pool(timed).offsets).max() < 0.05

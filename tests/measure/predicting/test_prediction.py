@@ -13,7 +13,7 @@ from measure.cache.predictions import (
 )
 from measure.domain.words import EAGER, INFERENCE
 from measure.predicting.demand import How, PredictedDevice
-from measure.predicting.prediction import DATASHEET, FITTED, SCALED, KnownTime, Predictor
+from measure.predicting.prediction import DATASHEET, FITTED, SCALED, Predictor
 from measure.predicting.study import ASIDE, pool_of
 
 POOL = pool_of("gpu", "fp16", INFERENCE)
@@ -82,7 +82,7 @@ def test_a_datasheet_alone_has_the_widest_interval():
 
 
 def test_a_time_that_is_known_scales_the_datasheet():
-    known = KnownTime(demand(4.0, moved=2.0), 3 * MADE)
+    known = demand(4.0, moved=2.0), 3 * MADE
     found = predict(chip("Eel 5"), CALLS, known)
     assert (found.basis, found.timed_models) == (SCALED, 1)
     assert found.likely_s == pytest.approx(3 * MADE)

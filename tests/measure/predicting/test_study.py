@@ -17,7 +17,7 @@ from measure.cache.predictions import (
     TERMS,
 )
 from measure.predicting import study
-from measure.predicting.model import LatencyModel, fit_setting
+from measure.predicting.model import fit_setting
 from measure.predicting.study import Checked
 from measure.predicting.timings import fit_rows
 
@@ -87,8 +87,7 @@ def test_a_kind_of_layer_costs_what_its_terms_say_over_its_roof():
     best = np.zeros(len(TERMS))
     best[TERMS.index("activation memory")], best[TERMS.index("unfused memory")] = 1.0, 0.5
     best[TERMS.index("convolution arithmetic")] = 2.0
-    fitted = study.Fitted(BEAD, timed, LatencyModel(best))
-    kinds = {row.layer_kind: row for row in study.kind_costs(fitted, np.array([best, best]))}
+    kinds = {row.layer_kind: row for row in study.kind_costs(BEAD, timed, best, np.array([best, best]))}
     # Activations take their memory once and a half: all that is not fused is theirs
     assert kinds["activation"].roof_times == pytest.approx(1.5)
     # Convolutions take twice their arithmetic, at or above the 1 ms of their memory that bounds none of them

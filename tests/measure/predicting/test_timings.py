@@ -69,7 +69,7 @@ def test_a_published_row_is_a_timed_call(data):
     # The input is copied as it is, at four bytes; the parameters are held at two; 4 + 8 * (1 + 3) MB at two
     assert (asked.input_byte, asked.parameter_byte, asked.footprint_byte) == (8e6, 2e6, 18e6)
     # 16 GFLOP at 100 TFLOP/s, 32 MB at 1 TB/s, 30 operators of a microsecond
-    terms = dict(zip(TERMS, found.terms, strict=True))
+    terms = dict(zip(TERMS, asked.terms(found.roof, found.how), strict=True))
     assert terms["convolution arithmetic"] == pytest.approx(1.6e-4)
     assert terms["activation memory"] == terms["unfused memory"] == pytest.approx(3.2e-5)
     assert terms["launches"] == pytest.approx(3e-5)
@@ -156,7 +156,8 @@ OPERATORS = [
 
 
 def test_a_workload_asks_for_its_operators_each_as_often_as_it_is_called():
-    forward, step = (timings.demand_of(COUNTED, OPERATORS, trains) for trains in (False, True))
+    found = timings.counted_demands([COUNTED], OPERATORS)
+    forward, step = (found["net", "3x2x2", 1, "fp32", trains][1] for trains in (False, True))
     # 2 * 10 FLOP; 2 * 96 and 3 * 7 B; 100 + 10 + 30 B
     assert (forward.batch, forward.calls, forward.flop[LINEAR], forward.flop.sum()) == (1, 5, 20, 20)
     assert (forward.byte[LINEAR], forward.byte[ACTIVATION], forward.byte.sum()) == (192, 21, 213)
