@@ -114,10 +114,10 @@ def choices(
             continue
         if abs(call.demand.flop.sum() / max(own[1].flop.sum(), 1.0) - 1.0) <= SAME_WORK:
             places = names.index(setting.device), models.index(call.model), batches.index(call.batch)
-            key = *places, setting.precision, setting.phase
+            cell = *places, setting.precision, setting.phase
             # The fastest time; one without the input's copy goes first
-            best[key] = min(best.get(key, (True, inf)), (call.how.copied, call.latency_s))
-    measured = [[*key, _short(latency_s, MICRO), copied] for key, (copied, latency_s) in sorted(best.items())]
+            best[cell] = min(best.get(cell, (True, inf)), (call.how.copied, call.latency_s))
+    measured = [[*cell, _short(latency_s, MICRO), copied] for cell, (copied, latency_s) in sorted(best.items())]
     return Choices(dict(WIDTHS), models, batches, described, rates, calls, measured)
 
 

@@ -66,8 +66,8 @@ def study(calls: Sequence[TimedCall], say: Callable[[str], None], aside: bool = 
     for setting, timed in groups.items():
         names = len(set(timed.architecture))
         if setting not in pools and (names >= MANY or (names >= SOME and len(set(timed.batch)) >= SIZES)):
-            pool = models.get(pool_by_setting[setting])
-            refit = partial(fit_setting, prior=AT_THE_ROOF if pool is None else pool.coefficients)
+            of_pool = models.get(pool_by_setting[setting])
+            refit = partial(fit_setting, prior=AT_THE_ROOF if of_pool is None else of_pool.coefficients)
             add(setting, timed, refit(timed), timed.architecture, refit)
             for check in check_setting(setting, timed, refit):
                 found.errors.extend(summarise(check, None))
@@ -250,9 +250,9 @@ def pool_errors(checks: Iterable[Checked], pool: Setting) -> Iterator[Prediction
         for check in alike:
             others = [ratios for device, ratios in by_device if device != check.setting.device]
             rows = list(summarise(check, np.concatenate(others) if others else None))
-            coverages.append(rows[0].coverage)
+            coverages += [row.coverage for row in rows[:1] if row.coverage is not None]
             yield from rows
-        coverage = float(np.mean(coverages)) if method == tables.OURS else None
+        coverage = float(np.mean(coverages)) if coverages else None
         models = len({name for check in alike for name in check.rows.architecture})
         ratios = np.concatenate([np.quantile(check.ratios, POINTS) for check in alike])
         count = sum(len(check.rows) for check in alike)
@@ -286,7 +286,9 @@ def _error_row(
     check: Checked, setting: Setting, batches: str, models: int, calls: int, ratios: Numbers, coverage: float | None
 ) -> PredictionError:
     errors = np.abs(1.0 / ratios - 1.0)
-    median, p90, ratio = (float(number) for number in (np.median(errors), np.quantile(errors, 0.9), np.median(ratios)))
-    low, high = map(float, np.quantile(ratios, [LOW, HIGH]))
-    of_errors = models, calls, median, p90, coverage, ratio, low, high
-    return PredictionError(*setting, check.left_out, check.method, batches, *of_errors)
+    low, high = np.quantile(ratios, [LOW, HIGH])
+    return PredictionError(
+        *setting, left_out=check.left_out, method=check.method, batches=batches, models=models, calls=calls,
+        median_error=float(np.median(errors)), p90_error=float(np.quantile(errors, 0.9)), coverage=coverage,
+        median_ratio=float(np.median(ratios)), low_ratio=float(low), high_ratio=float(high),
+    )  # fmt: skip
