@@ -4,15 +4,14 @@ import importlib.util
 import platform
 import re
 from abc import abstractmethod
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from measure.domain.precisions import has_units
 from measure.domain.words import TF32
 from measure.errors import UserError
-from measure.machine.device import CudaEvents, Device, Events, cache_sweep
-from measure.machine.nvidia import ask, board_of, nvidia_driver, nvidia_handles, text_of, uuid_of
+from measure.machine.device import NO_TF32, Device, Events
+from measure.machine.nvidia import ask, board_of, nvidia_handles, uuid_of
 from measure.machine.processor import content_of
 from measure.machine.sensors import HostLoad, NvidiaSensors, Sensors
 
@@ -46,75 +45,54 @@ class Cuda(Device):
     def _architecture(self) -> str:
         """Return the architecture that kernels are built for."""
 
-    @abstractmethod
-    def _has_tf32(self) -> bool:
-        """Return whether torch can multiply fp32 as TF32."""
-
     def _properties(self) -> Any:
-        import torch
-
-        return torch.cuda.get_device_properties(self.torch_name)
+        return self.torch.cuda.get_device_properties(self.torch_name)
 
     def _check_same_gpu(self) -> None:
         """Raise UserError if torch uses another GPU than the identified one."""
 
     def prepare(self, threads: int) -> None:
-        import torch
-
-        if not torch.cuda.is_available():
-            raise UserError(
-                f"--device {self.torch_name}: this torch ({torch.__version__}) cannot use the GPU; "
-                "install one that is built for this driver"
-            )
-        torch.cuda.set_device(self.torch_name)
+        where = f"--device {self.torch_name}: this torch ({self.torch.__version__})"
+        if not self.torch.cuda.is_available():
+            raise UserError(f"{where} cannot use the GPU; install one that is built for this driver")
+        self.torch.cuda.set_device(self.torch_name)
         self._check_same_gpu()
         try:  # torch reports a missing kernel at launch only
-            torch.ones(8, device=self.torch_name).mul_(2.0)  # no matrix product: its library would keep memory
+            self.torch.ones(8, device=self.torch_name).mul_(2.0)  # no matrix product: its library would keep memory
             self.synchronize()
         except RuntimeError as problem:
             if not any(words in str(problem) for words in NO_KERNEL):
                 raise
             raise UserError(
-                f"--device {self.torch_name}: this torch ({torch.__version__}) has no kernels for {self._name()} of "
-                f"{self._architecture()}, only for {', '.join(torch.cuda.get_arch_list())}; "
-                "install one that is built for it"
+                f"{where} has no kernels for {self._name()} of {self._architecture()}, "
+                f"only for {', '.join(self.torch.cuda.get_arch_list())}; install one that is built for it"
             ) from None
-        torch.set_num_threads(threads)
+        self.torch.set_num_threads(threads)
         self.allow_tf32(False)  # cuDNN and cuBLAS would compute fp32 on tf32 units
 
     def allow_tf32(self, allowed: bool) -> None:
-        import torch
-
-        if not self._has_tf32():
-            super().allow_tf32(allowed)
-        torch.backends.cuda.matmul.allow_tf32 = allowed
-        torch.backends.cudnn.allow_tf32 = allowed
+        backends = self.torch.backends
+        backends.cuda.matmul.allow_tf32 = backends.cudnn.allow_tf32 = allowed
 
     def refuse_emulation(self, precision: str) -> None:
-        import torch
-
-        if precision == "bf16" and not torch.cuda.is_bf16_supported(including_emulation=False):
+        if precision == "bf16" and not self.torch.cuda.is_bf16_supported(including_emulation=False):
             raise NotImplementedError(
                 f"{self._name()} has no units for bf16 ({self._architecture()}): torch would convert it to fp32 and "
                 "back"
             )
 
     def synchronize(self) -> None:
-        import torch
-
-        torch.cuda.synchronize(self.torch_name)
+        self.torch.cuda.synchronize(self.torch_name)
 
     def release_memory(self) -> None:
-        import torch
-
         super().release_memory()
-        torch.cuda.empty_cache()  # cached memory would spare the next task its own allocations
+        self.torch.cuda.empty_cache()  # cached memory would spare the next task its own allocations
 
     def events(self) -> Events:
-        return CudaEvents()
+        return Events()
 
-    def cache_clearer(self) -> Callable[[], object]:
-        return cache_sweep(self.torch_name, self._properties().L2_cache_size)
+    def cache_byte(self) -> int:
+        return int(self._properties().L2_cache_size)
 
 
 class Nvidia(Cuda):
@@ -123,60 +101,60 @@ class Nvidia(Cuda):
     is_nvidia = True
 
     def __init__(self, index: int) -> None:
-        import pynvml
-
         super().__init__(index)
-        self._nvml, self._handle = pynvml, nvidia_handles()[index]
+        self._handle = nvidia_handles()[index]
         self._board = board_of(self._handle) or self._handle
 
     def identity(self) -> dict[str, str]:
-        memory_byte = self._own_memory_byte()
-        memory = {} if memory_byte is None else {"memory": str(memory_byte)}
-        bus = ask(self._board, self._nvml.nvmlDeviceGetPciInfo)
-        place = {} if bus is None else {"pci": f"{bus.pciDeviceId:08x}"}  # a Jetson's GPU is on no bus
-        return {"name": self._name(), **memory, **place}
+        memory, bus = self._memory(), ask("DeviceGetPciInfo", self._board)
+        identity = {"name": self._name()}
+        if memory:
+            identity["memory"] = str(memory.total)
+        if bus:  # a Jetson's GPU is on no bus
+            identity["pci"] = f"{bus.pciDeviceId:08x}"
+        return identity
 
     def _name(self) -> str:
-        return text_of(self._nvml.nvmlDeviceGetName(self._handle))
+        import pynvml
+
+        return pynvml.nvmlDeviceGetName(self._handle)  # a name is never hidden
 
     def driver(self) -> str | None:
-        return nvidia_driver()
+        return ask("SystemGetDriverVersion")
 
     def capability(self) -> str | None:
-        pair = ask(self._board, self._nvml.nvmlDeviceGetCudaComputeCapability)
-        return None if pair is None else ".".join(map(str, pair))
+        """Return the compute capability of a GPU, or of the board of a slice."""
+        pair = ask("DeviceGetCudaComputeCapability", self._board)
+        return None if pair is None else "{}.{}".format(*pair)
 
     def memory_byte(self) -> int:
         """Return the size of the GPU's memory, or of the system's if they are one (GB10, Jetson)."""
-        own_byte = self._own_memory_byte()
-        return super().memory_byte() if own_byte is None else own_byte
+        memory = self._memory()
+        return int(memory.total) if memory else super().memory_byte()
 
-    def _own_memory_byte(self) -> int | None:
-        memory = ask(self._handle, self._nvml.nvmlDeviceGetMemoryInfo)
-        return None if memory is None else int(memory.total)
+    def _memory(self) -> Any:
+        return ask("DeviceGetMemoryInfo", self._handle)
 
     def _torch_capability(self) -> tuple[int, int]:
-        import torch
-
-        return torch.cuda.get_device_capability(self.torch_name)
+        return self.torch.cuda.get_device_capability(self.torch_name)
 
     def _architecture(self) -> str:
         return "compute capability {}.{}".format(*self._torch_capability())
 
-    def _has_tf32(self) -> bool:
-        return has_units(self._torch_capability(), TF32)
+    def allow_tf32(self, allowed: bool) -> None:
+        if allowed and not has_units(self._torch_capability(), TF32):
+            raise NotImplementedError(NO_TF32)
+        super().allow_tf32(allowed)
 
     def _check_same_gpu(self) -> None:
-        import torch
-
         used = self._properties()
-        if used.is_integrated and torch.cuda.device_count() == 1 == len(nvidia_handles()):
+        if used.is_integrated and self.torch.cuda.device_count() == 1 == len(nvidia_handles()):
             return  # the driver and torch name a Jetson's only GPU differently
-        used_uuid, uuid = f"GPU-{used.uuid}", uuid_of(self._handle)
-        if uuid and board_of(self._handle) is None:
+        used_uuid, uuid, memory = f"GPU-{used.uuid}", uuid_of(self._handle), self._memory()
+        if uuid and self._board is self._handle:
             is_same = used_uuid == uuid
         else:  # for a slice torch may report the UUID of its board
-            least_byte = LEAST_SHARE * (self._own_memory_byte() or 0)
+            least_byte = LEAST_SHARE * memory.total if memory else 0
             is_same = used.name == self._name() and used.total_memory >= least_byte
         if not is_same:
             raise UserError(
@@ -208,23 +186,19 @@ class Rocm(Cuda):
     def _architecture(self) -> str:
         return str(self._properties().gcnArchName).partition(":")[0]
 
-    def _has_tf32(self) -> bool:
-        import torch
-
-        return hasattr(torch.cuda, "is_tf32_supported") and bool(torch.cuda.is_tf32_supported())  # torch 2.7 added it
-
     def allow_tf32(self, allowed: bool) -> None:
-        import torch
-
+        has_tf32 = getattr(self.torch.cuda, "is_tf32_supported", lambda: False)  # torch 2.7 added it
+        if allowed and not has_tf32():
+            raise NotImplementedError(NO_TF32)
         super().allow_tf32(allowed)
-        if allowed and not torch.backends.cuda.matmul.allow_tf32:  # github.com/pytorch/pytorch/pull/143549
+        if allowed and not self.torch.backends.cuda.matmul.allow_tf32:  # github.com/pytorch/pytorch/pull/143549
             raise NotImplementedError(
                 "this torch multiplies as tf32 on AMD GPUs only if HIPBLASLT_ALLOW_TF32=1; set it and measure with "
                 "--force"
             )
 
-    def cache_clearer(self) -> Callable[[], object]:
-        return cache_sweep(self.torch_name, INFINITY_CACHE_BYTE)
+    def cache_byte(self) -> int:
+        return INFINITY_CACHE_BYTE
 
     def sensors(self) -> Sensors:
         return HostLoad()

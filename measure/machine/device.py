@@ -6,24 +6,21 @@ Identity is read without torch, so that a plan, or a run with nothing left to do
 import gc
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 from measure.machine.sensors import ProcessorSensors, Sensors
 
+SWEEP = 4
+"""Sweep this multiple of a cache's size to clear it, because it need not evict the oldest lines first."""
 
-class Events(Protocol):
-    """A stopwatch of the device: two marks in its stream of work, set any number of times."""
+SMALLEST_CACHE_BYTE = 2**25
+"""Assumed for a cache that reports no size or less; a virtual machine's often does."""
 
-    def start(self) -> None: ...
-
-    def stop(self) -> None: ...
-
-    def elapsed_s(self) -> float | None:
-        """Return the time between the marks. Synchronise the device first. None if the device lost it."""
+NO_TF32 = "tf32 is a format of NVIDIA's tensor cores (Ampere on) and of AMD's (MI300); this device has none"
 
 
-class CudaEvents:
-    """Two marks in the current stream of the current GPU."""
+class Events:
+    """A GPU's own stopwatch: two marks in its stream of work, set any number of times. Here CUDA's."""
 
     def __init__(self) -> None:
         import torch
@@ -36,52 +33,38 @@ class CudaEvents:
     def stop(self) -> None:
         self._last.record()
 
-    def elapsed_s(self) -> float:
+    def elapsed_s(self) -> float | None:
+        """Return the time between the marks. Synchronise the device first. None if the device lost it."""
         return self._first.elapsed_time(self._last) / 1e3
 
 
-REVERSED = "was not recorded after start event"
-"""torch's error for two Metal events with reversed times."""
-
-
-class MpsEvents:
+class MpsEvents(Events):
     """Two marks in Metal's command queue, new ones each time.
 
     Many versions of torch read a mark's time in a host callback, and a reused mark may keep its previous time. The
     marks of a block of microseconds can therefore come in reverse (github.com/pytorch/pytorch/pull/196395).
     """
 
-    _first: Any = None
-    _last: Any = None
+    def __init__(self) -> None:
+        import torch
+
+        self._make = torch.mps.event.Event
 
     def start(self) -> None:
-        self._first = self._mark()
+        self._first = self._make(enable_timing=True)
+        self._first.record()
 
     def stop(self) -> None:
-        self._last = self._mark()
+        self._last = self._make(enable_timing=True)
+        self._last.record()
 
     def elapsed_s(self) -> float | None:
         try:
-            return float(self._first.elapsed_time(self._last)) / 1e3
+            return super().elapsed_s()
         except RuntimeError as problem:
-            if REVERSED in str(problem):
+            if "was not recorded after start event" in str(problem):  # the times are reversed
                 return None
             raise
-
-    @staticmethod
-    def _mark() -> Any:
-        import torch
-
-        mark = torch.mps.event.Event(enable_timing=True)
-        mark.record()
-        return mark
-
-
-SWEEP = 4
-"""Sweep this multiple of a cache's size to clear it, because it need not evict the oldest lines first."""
-
-SMALLEST_CACHE_BYTE = 2**25
-"""Assumed for a cache that reports no size or less; a virtual machine's often does."""
 
 
 class Device(ABC):
@@ -93,6 +76,13 @@ class Device(ABC):
     """Whether operators return before the device has finished them."""
     is_nvidia = False
     """Whether Nsight Compute can read the device's hardware counters."""
+
+    @property
+    def torch(self) -> Any:
+        """The library, imported at its first use."""
+        import torch
+
+        return torch
 
     @abstractmethod
     def identity(self) -> dict[str, str]:
@@ -119,15 +109,12 @@ class Device(ABC):
     def allow_tf32(self, allowed: bool) -> None:
         """Let fp32 products use TF32, or forbid it. Raise NotImplementedError if the device has no TF32."""
         if allowed:
-            raise NotImplementedError(
-                "tf32 is a format of NVIDIA's tensor cores (Ampere on) and of AMD's (MI300); this device has none"
-            )
+            raise NotImplementedError(NO_TF32)
 
     def refuse_emulation(self, precision: str) -> None:  # noqa: B027 - most devices compute in what torch offers them
         """Raise NotImplementedError if torch would convert a precision because the device has no units for it."""
 
-    @abstractmethod
-    def synchronize(self) -> None:
+    def synchronize(self) -> None:  # noqa: B027 - operators on a processor return when they are finished
         """Wait until the device has finished all its work."""
 
     def release_memory(self) -> None:
@@ -138,17 +125,18 @@ class Device(ABC):
         """Return the device's own stopwatch; None if it has none."""
         return None
 
-    @abstractmethod
+    def cache_byte(self) -> int:
+        """Return the size of the largest cache; 0 if unknown."""
+        return 0
+
     def cache_clearer(self) -> Callable[[], object]:
-        """Return a call that evicts everything a network could find in the caches."""
+        """Return a call that evicts everything a network could find in the caches.
+
+        It reads and writes a buffer several times the cache's size. Stores alone may bypass a cache.
+        """
+        size = SWEEP * max(self.cache_byte(), SMALLEST_CACHE_BYTE) // 4
+        buffer = self.torch.zeros(size, device=self.torch_name)
+        return lambda: buffer.add_(1.0)
 
     def sensors(self) -> Sensors:
         return ProcessorSensors()
-
-
-def cache_sweep(torch_name: str, cache_byte: int) -> Callable[[], object]:
-    """Return a call that reads and writes a buffer several times the cache's size. Stores alone may bypass a cache."""
-    import torch
-
-    buffer = torch.zeros(SWEEP * max(cache_byte, SMALLEST_CACHE_BYTE) // 4, device=torch_name)
-    return lambda: buffer.add_(1.0)

@@ -3,12 +3,11 @@
 import platform
 import re
 import subprocess
-from collections.abc import Callable
 
 from measure.errors import UserError, did_you_mean
 from measure.machine import processor
 from measure.machine.cuda import Nvidia, Rocm, hip_version, rocm_gpu_count
-from measure.machine.device import Device, Events, MpsEvents, cache_sweep
+from measure.machine.device import Device, MpsEvents
 from measure.machine.nvidia import nvidia_handles
 
 
@@ -20,35 +19,26 @@ class Cpu(Device):
     def identity(self) -> dict[str, str]:
         cpuinfo = processor.read_cpuinfo()
         name = cpuinfo.get("model name") or cpuinfo.get("Model") or platform.machine() or "unknown processor"
-        parts: dict[str, str] = {
-            key: cpuinfo[key] for key in ("cpu family", "model", "stepping", "CPU part") if key in cpuinfo
-        }
-        cores = str(processor.visible_cores())
-        return {"name": name, "cores": cores, "architecture": platform.machine(), **parts}
+        identity = {"name": name, "cores": str(processor.visible_cores()), "architecture": platform.machine()}
+        for key in ("cpu family", "model", "stepping", "CPU part"):
+            if key in cpuinfo:
+                identity[key] = cpuinfo[key]
+        return identity
 
     def prepare(self, threads: int) -> None:
-        import torch
+        self.torch.set_num_threads(threads)
+        if platform.system() == "Linux":  # let an allocation fail in this process before the system has to kill one
+            import resource
 
-        torch.set_num_threads(threads)
-        if platform.system() == "Linux":
-            _limit_memory(processor.available_memory_byte())
+            import psutil
 
-    def synchronize(self) -> None:
-        """Do nothing: operators on the CPU return when they are finished."""
+            used_byte = psutil.Process().memory_info().data  # counts against the limit
+            limit_byte = used_byte + processor.available_memory_byte()
+            resource.setrlimit(resource.RLIMIT_DATA, (limit_byte, resource.RLIM_INFINITY))
 
-    def cache_clearer(self) -> Callable[[], object]:
+    def cache_byte(self) -> int:
         caches = processor.caches()
-        return cache_sweep(self.torch_name, caches[-1].byte if caches else 0)
-
-
-def _limit_memory(byte: int) -> None:
-    """Let an allocation fail in this process before the system has to kill one."""
-    import resource
-
-    import psutil
-
-    used_byte = psutil.Process().memory_info().data  # counts against the limit
-    resource.setrlimit(resource.RLIMIT_DATA, (used_byte + byte, resource.RLIM_INFINITY))
+        return caches[-1].byte if caches else 0
 
 
 class Mps(Device):
@@ -59,47 +49,36 @@ class Mps(Device):
 
     def identity(self) -> dict[str, str]:
         chip, cores = Cpu().identity(), gpu_cores()
-        name = f"{chip['name']} GPU" if cores is None else f"{chip['name']} GPU ({cores} cores)"
-        return {**chip, "name": name, "gpu": "mps"}
+        suffix = " GPU" if cores is None else f" GPU ({cores} cores)"
+        return {**chip, "name": chip["name"] + suffix, "gpu": "mps"}
 
     def driver(self) -> str | None:
         return platform.mac_ver()[0] or None
 
     def memory_byte(self) -> int:
         """Return the share of the machine's memory that Metal lets the GPU use before it slows down."""
-        import torch
-
-        return int(torch.mps.recommended_max_memory())
+        return int(self.torch.mps.recommended_max_memory())
 
     def prepare(self, threads: int) -> None:
-        import torch
-
-        if not torch.backends.mps.is_available():
+        if not self.torch.backends.mps.is_available():
             raise UserError("--device mps: this torch cannot use the GPU; use macOS 12.3 and a build for arm64")
-        torch.set_num_threads(threads)
+        self.torch.set_num_threads(threads)
 
     def synchronize(self) -> None:
-        import torch
-
-        torch.mps.synchronize()
+        self.torch.mps.synchronize()
 
     def release_memory(self) -> None:
-        import torch
-
         super().release_memory()
-        torch.mps.empty_cache()
+        self.torch.mps.empty_cache()
 
-    def events(self) -> Events:
+    def events(self) -> MpsEvents:
         return MpsEvents()
-
-    def cache_clearer(self) -> Callable[[], object]:
-        return cache_sweep(self.torch_name, 0)
 
 
 def gpu_cores() -> int | None:
     """Return the number of an Apple GPU's cores, which differs between chips of one name; None if unknown."""
-    command = ["ioreg", "-r", "-d", "1", "-w", "0", "-c", "AGXAccelerator"]
     try:
+        command = ["ioreg", "-r", "-d", "1", "-w", "0", "-c", "AGXAccelerator"]
         answer = subprocess.run(command, capture_output=True, text=True, check=False).stdout
     except OSError:
         return None

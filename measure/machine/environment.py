@@ -17,20 +17,10 @@ from measure.domain.values import now
 from measure.errors import UserError
 from measure.machine import processor
 from measure.machine.device import Device
-from measure.machine.processor import check_precisions, content_of, read_cpuinfo, tuning
+from measure.machine.processor import content_of, precision_overrides, read_cpuinfo, tuning
 
 HUGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage/enabled")
-
-
-def c_library() -> str | None:
-    """Return the C library and its version, such as ``glibc 2.36``; None if unknown."""
-    return " ".join(filter(None, platform.libc_ver())) or None
-
-
-def huge_pages() -> str | None:
-    """Return Linux's setting of transparent huge pages; None on other systems."""
-    chosen = re.search(r"\[(\w+)\]", content_of(HUGE_PAGES))
-    return chosen[1] if chosen else None
+"""Linux's setting of transparent huge pages: all choices, the current one in brackets."""
 
 
 def hypervisor() -> str | None:
@@ -85,13 +75,16 @@ def current(device: Device, threads: int) -> Environment:
     torch_version = installed_version("torch")
     if torch_version is None:
         raise UserError("torch is not installed; install it with pip install 'roofwright[measure]'")
-    check_precisions()
-    identity, driver = device.identity(), device.driver()
+    for setting in precision_overrides():
+        raise UserError(f"{setting} sets the precision of fp32 products and overrides --precisions; unset it")
+    identity, driver, tuned = device.identity(), device.driver(), tuning()
     hardware_id = _hash(identity)
     cpu_vendor, cpu_family, cpu_model = processor.cpu_numbers()
-    library, pages, tuned = c_library(), huge_pages(), tuning()
+    c_library = " ".join(filter(None, platform.libc_ver())) or None
+    bracketed = re.search(r"\[(\w+)\]", content_of(HUGE_PAGES))
+    huge_pages = bracketed[1] if bracketed else None
     checked = {"hardware": hardware_id, "driver": driver, "torch": torch_version, "threads": threads}
-    checked |= {"c_library": library, "huge_pages": pages}
+    checked |= {"c_library": c_library, "huge_pages": huge_pages}
     if tuned:  # an untuned machine keeps its identity when this program learns of another variable
         checked["tuning"] = tuned
     return Environment(
@@ -116,9 +109,9 @@ def current(device: Device, threads: int) -> Environment:
         physical_cores=processor.physical_cores(),
         caches=caches_text(processor.caches()) if device.kind == "cpu" else None,
         tuning=tuned,
-        c_library=library,
+        c_library=c_library,
         hypervisor=hypervisor(),
-        huge_pages=pages,
+        huge_pages=huge_pages,
         capability=device.capability(),
     )
 

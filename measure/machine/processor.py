@@ -10,9 +10,32 @@ from pathlib import Path, PurePath
 
 from measure.domain.roofs import CacheLevel
 from measure.domain.words import VECTOR_EXTENSIONS
-from measure.errors import UserError
 
 SYSTEM_CPUS = Path("/sys/devices/system/cpu")
+
+SPEED = (
+    "ATEN_CPU_CAPABILITY", "CUBLAS_WORKSPACE_CONFIG", "CUDA_DEVICE_MAX_CONNECTIONS", "CUDA_LAUNCH_BLOCKING",
+    "DNNL_MAX_CPU_ISA", "DYLD_INSERT_LIBRARIES", "GLIBC_TUNABLES", "GOMP_CPU_AFFINITY", "GOMP_SPINCOUNT",
+    "KMP_AFFINITY", "KMP_BLOCKTIME", "LD_PRELOAD", "MALLOC_ARENA_MAX", "MALLOC_CONF", "MALLOC_MMAP_MAX_",
+    "MALLOC_MMAP_THRESHOLD_", "MALLOC_TOP_PAD_", "MALLOC_TRIM_THRESHOLD_", "MKL_CBWR", "MKL_DEBUG_CPU_TYPE",
+    "MKL_ENABLE_INSTRUCTIONS", "OMP_DYNAMIC", "OMP_PLACES", "OMP_PROC_BIND", "OMP_SCHEDULE", "OMP_WAIT_POLICY",
+    "ONEDNN_MAX_CPU_ISA", "PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ENABLE_MPS_FALLBACK",
+    "PYTORCH_MPS_FAST_MATH", "PYTORCH_MPS_PREFER_METAL", "PYTORCH_NO_CUDA_MEMORY_CACHING",
+    "PYTORCH_TUNABLEOP_ENABLED",
+)  # fmt: skip
+"""Variables that change speed, sorted. Those that choose devices or threads have columns; those that name folders
+change nothing."""
+
+PRECISION = ("DNNL_DEFAULT_FPMATH_MODE", "NVIDIA_TF32_OVERRIDE", "ONEDNN_DEFAULT_FPMATH_MODE")
+"""Variables that override the precision of fp32 products (manuals of oneDNN and cuBLAS)."""
+
+
+def content_of(path: Path) -> str:
+    """Return a file's text, stripped; empty if it cannot be read, which happens to sensors now and then."""
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return ""
 
 
 def read_cpuinfo() -> dict[str, str]:
@@ -37,10 +60,8 @@ def vector_extension() -> str | None:
 def cpu_numbers() -> tuple[str | None, int | None, int | None]:
     """Return the processor's vendor, family and model; on Arm implementer, architecture and part (hexadecimal)."""
     cpuinfo = read_cpuinfo()
-    texts = (
-        cpuinfo.get("cpu family") or cpuinfo.get("CPU architecture") or "",
-        cpuinfo.get("model") or cpuinfo.get("CPU part") or "",
-    )
+    names = (("cpu family", "CPU architecture"), ("model", "CPU part"))
+    texts = (cpuinfo.get(x86) or cpuinfo.get(arm) or "" for x86, arm in names)
     family, model = (int(text, 0) if re.fullmatch(r"0x[0-9a-f]+|[1-9]\d*|0", text) else None for text in texts)
     return cpuinfo.get("vendor_id") or cpuinfo.get("CPU implementer"), family, model
 
@@ -88,14 +109,6 @@ def caches() -> tuple[CacheLevel, ...]:
     return tuple(CacheLevel(number, sum(found), len(found)) for number, found in sizes.items())
 
 
-def content_of(path: Path) -> str:
-    """Return a file's text, stripped; empty if it cannot be read, which happens to sensors now and then."""
-    try:
-        return path.read_text().strip()
-    except OSError:
-        return ""
-
-
 def available_memory_byte() -> int:
     """Return the memory that a new process can use without swapping or exceeding its control group's limit."""
     import psutil
@@ -105,26 +118,6 @@ def available_memory_byte() -> int:
     return min(available, int(limit) - int(used)) if limit.isdigit() and used.isdigit() else available
 
 
-PRELOADED = ("DYLD_INSERT_LIBRARIES", "LD_PRELOAD")
-
-SPEED = (
-    "ATEN_CPU_CAPABILITY", "CUBLAS_WORKSPACE_CONFIG", "CUDA_DEVICE_MAX_CONNECTIONS", "CUDA_LAUNCH_BLOCKING",
-    "DNNL_MAX_CPU_ISA", "DYLD_INSERT_LIBRARIES", "GLIBC_TUNABLES", "GOMP_CPU_AFFINITY", "GOMP_SPINCOUNT",
-    "KMP_AFFINITY", "KMP_BLOCKTIME", "LD_PRELOAD", "MALLOC_ARENA_MAX", "MALLOC_CONF", "MALLOC_MMAP_MAX_",
-    "MALLOC_MMAP_THRESHOLD_", "MALLOC_TOP_PAD_", "MALLOC_TRIM_THRESHOLD_", "MKL_CBWR", "MKL_DEBUG_CPU_TYPE",
-    "MKL_ENABLE_INSTRUCTIONS", "OMP_DYNAMIC", "OMP_PLACES", "OMP_PROC_BIND", "OMP_SCHEDULE", "OMP_WAIT_POLICY",
-    "ONEDNN_MAX_CPU_ISA", "PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ENABLE_MPS_FALLBACK",
-    "PYTORCH_MPS_FAST_MATH", "PYTORCH_MPS_PREFER_METAL", "PYTORCH_NO_CUDA_MEMORY_CACHING",
-    "PYTORCH_TUNABLEOP_ENABLED",
-)  # fmt: skip
-"""Variables that change speed, sorted: allocators (glibc, jemalloc, torch), placement and waiting of threads, choice of
-routines, kernel launches. Variables that choose devices or threads have columns; those that name folders change
-nothing."""
-
-PRECISION = ("DNNL_DEFAULT_FPMATH_MODE", "NVIDIA_TF32_OVERRIDE", "ONEDNN_DEFAULT_FPMATH_MODE")
-"""Variables that override the precision of fp32 products (manuals of oneDNN and cuBLAS)."""
-
-
 def tuning(variables: Mapping[str, str] = os.environ) -> str | None:
     """Return the variables that change speed, ``NAME=value`` joined by ``;`` in order of names; None if none is set.
 
@@ -132,20 +125,14 @@ def tuning(variables: Mapping[str, str] = os.environ) -> str | None:
     """
     settings = []
     for name in SPEED:
-        value = variables.get(name)
-        if value and name in PRELOADED:
+        value = variables.get(name, "").replace(";", ",")
+        if name in ("DYLD_INSERT_LIBRARIES", "LD_PRELOAD"):
             value = ",".join(PurePath(path).name for path in value.replace(":", " ").split())
         if value:
-            settings.append(f"{name}={value.replace(';', ',')}")
+            settings.append(f"{name}={value}")
     return ";".join(settings) or None
 
 
 def precision_overrides(variables: Mapping[str, str] = os.environ) -> list[str]:
-    """Return the set variables that override precisions, ``NAME=value`` each."""
+    """Return the set variables that override the precision that names a cell, ``NAME=value`` each."""
     return [f"{name}={variables[name]}" for name in PRECISION if variables.get(name)]
-
-
-def check_precisions(variables: Mapping[str, str] = os.environ) -> None:
-    """Raise UserError if a variable overrides the precision that names a cell."""
-    for setting in precision_overrides(variables):
-        raise UserError(f"{setting} sets the precision of fp32 products and overrides --precisions; unset it")

@@ -7,7 +7,7 @@ from statistics import median
 
 from measure.domain.statistics import estimate_median, is_drifting
 from measure.domain.words import CALL_LIMIT_S, CAPPED, DRIFTING, LOAD, LOADED, TARGET, THROTTLED, WIDE
-from measure.machine.sensors import POWER_CAP, NoSensors, Sensors
+from measure.machine.sensors import POWER_CAP, Sensors
 from measure.timing.stopwatch import StagedStopwatch, Stopwatch, TimedSample, Windows
 
 _log = logging.getLogger(__name__)
@@ -88,7 +88,7 @@ def sample(stopwatch: Stopwatch, sampling: Sampling, sensors: Sensors | None = N
     while True:
         call_s = _warm_up(stopwatch, sampling, block_s)
         calls = _calls(block_s, call_s)
-        windows = Windows(sensors or NoSensors(), stopwatch.clock, stopwatch.runs(calls))
+        windows = Windows(sensors or Sensors(), stopwatch.clock, stopwatch.runs(calls))
         start = stopwatch.clock()
         timed = stopwatch.time(calls)
         if timed.latency_s >= call_s / 2:

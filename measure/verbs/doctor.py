@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import os
+import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -10,13 +11,12 @@ from measure.cache.folders import Workloads
 from measure.cache.workload_records import Workload
 from measure.domain.words import FULL_PRECISION
 from measure.errors import UserError
-from measure.machine import gpus, host, libraries
-from measure.machine.environment import installed_version
-from measure.machine.host import OK, PROBLEM, UNCHECKED, WARNING, Finding
+from measure.machine import checks
+from measure.machine.checks import OK, PROBLEM, UNCHECKED, WARNING, Finding
 from measure.verbs.flags import CommandLine, check_folder
-from measure.verbs.terminal import make_console
 
-STYLES = {OK: "green", WARNING: "yellow", PROBLEM: "red", UNCHECKED: "dim"}
+COLOURS = {OK: 32, WARNING: 33, PROBLEM: 31, UNCHECKED: 2}
+"""Green, yellow, red, dim (ANSI)."""
 
 
 def parser() -> CommandLine:
@@ -38,8 +38,13 @@ def main(argv: Sequence[str]) -> int:
     findings = examine(arguments.data)
     if arguments.json:
         print(json.dumps([dataclasses.asdict(finding) for finding in findings], indent=2, ensure_ascii=False))
-    else:
-        show(findings)
+        return int(any(finding.level == PROBLEM for finding in findings))
+    is_coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR")  # without rich, which may be missing
+    width = max(len(finding.subject) for finding in findings)
+    for finding in findings:
+        advice = f"; {finding.advice}" if finding.advice else ""
+        line = f"{finding.level:9}  {finding.subject:{width}}  {finding.fact}{advice}"
+        print(f"\x1b[{COLOURS[finding.level]}m{line}\x1b[0m" if is_coloured else line)
     return int(any(finding.level == PROBLEM for finding in findings))
 
 
@@ -51,11 +56,10 @@ def examine(data: Path) -> list[Finding]:
         needed = largest(Workloads(data).models())
     except UserError as problem:
         found.append(Finding(PROBLEM, "cache", str(problem)))
-    if installed_version("psutil"):
-        found += host.check_host(needed)
-    found += libraries.check_tuning(os.environ)
-    found += libraries.check_libraries(libraries.find_libraries())
-    found += gpus.check_gpus()
+    found += checks.check_host(needed)
+    found += checks.check_tuning(os.environ)
+    found += checks.check_libraries()
+    found += checks.check_gpus()
     return found
 
 
@@ -67,14 +71,3 @@ def largest(workloads: Iterable[Workload]) -> tuple[str, int] | None:
         if row.inference_peak_byte is not None and row.precision == FULL_PRECISION
     ]
     return max(needs)[::-1] if needs else None
-
-
-def show(findings: Sequence[Finding]) -> None:
-    """Print a line per finding, in colour on a terminal."""
-    console = make_console(highlight=False, markup=False, soft_wrap=True)
-    width = max(len(finding.subject) for finding in findings)
-    for finding in findings:
-        advice = f"; {finding.advice}" if finding.advice else ""
-        console.print(
-            f"{finding.level:9}  {finding.subject:{width}}  {finding.fact}{advice}", style=STYLES[finding.level]
-        )

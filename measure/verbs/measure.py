@@ -22,8 +22,8 @@ from measure.domain.values import duration
 from measure.domain.words import EAGER, MOST_ROUNDS, PRECISIONS, ROUNDS, TARGET
 from measure.errors import UserError
 from measure.machine import devices
+from measure.machine.checks import warning_of_load
 from measure.machine.environment import current
-from measure.machine.host import warning_of_load
 from measure.models import catalog, own_models
 from measure.run import plan, runner
 from measure.run.estimate import DurationEstimate, MemoryFit

@@ -22,9 +22,9 @@ from measure.domain.models import OWN, Model
 from measure.domain.roofs import Roof, machine_roof
 from measure.domain.words import EAGER, FULL_PRECISION, INFERENCE, STREAM_ARRAYS
 from measure.machine import devices
+from measure.machine.checks import warning_of_load
 from measure.machine.device import Device
 from measure.machine.environment import current
-from measure.machine.host import warning_of_load
 from measure.models import call as meta
 from measure.models.call import Call, torch_dtype
 from measure.roofs import roofs

@@ -1,9 +1,8 @@
 import pytest
 
 from measure.domain.roofs import CacheLevel
-from measure.errors import UserError
 from measure.machine import processor
-from measure.machine.processor import check_precisions, precision_overrides, tuning
+from measure.machine.processor import precision_overrides, tuning
 
 psutil = pytest.importorskip("psutil", reason="cores and memory need psutil")
 
@@ -105,9 +104,6 @@ def test_the_sign_that_joins_is_not_in_a_value():
     assert tuning({"KMP_AFFINITY": "granularity=fine;compact"}) == "KMP_AFFINITY=granularity=fine,compact"
 
 
-def test_a_variable_that_decides_over_precisions_is_refused():
-    check_precisions({"OMP_PROC_BIND": "close", "NVIDIA_TF32_OVERRIDE": ""})
-    variables = {"ONEDNN_DEFAULT_FPMATH_MODE": "BF16"}
-    assert precision_overrides(variables) == ["ONEDNN_DEFAULT_FPMATH_MODE=BF16"]
-    with pytest.raises(UserError, match=r"^ONEDNN_DEFAULT_FPMATH_MODE=BF16 sets the precision .* unset it$"):
-        check_precisions(variables)
+def test_only_variables_with_a_value_override_precisions():
+    assert precision_overrides({"OMP_PROC_BIND": "close", "NVIDIA_TF32_OVERRIDE": ""}) == []
+    assert precision_overrides({"ONEDNN_DEFAULT_FPMATH_MODE": "BF16"}) == ["ONEDNN_DEFAULT_FPMATH_MODE=BF16"]

@@ -1,6 +1,6 @@
 import pytest
 
-from measure.machine.sensors import Conditions, HostLoad, NoSensors, NvidiaSensors, ProcessorSensors, Reading
+from measure.machine.sensors import Conditions, HostLoad, NvidiaSensors, ProcessorSensors, Reading, Sensors
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def test_energy_that_other_work_took_too_is_not_known():
 
 
 def test_what_is_not_there_is_none():
-    silent = NoSensors()
+    silent = Sensors()
     assert Conditions.between(silent.read(), silent.read(), 1) == Conditions()
 
 

@@ -1,0 +1,376 @@
+"""Doctor's checks of the host, the libraries and NVIDIA's GPUs; the warning before a run on a busy machine."""
+
+import importlib.metadata
+import math
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from measure.machine import devices, processor
+from measure.machine.environment import installed_version
+from measure.machine.nvidia import ask, board_of
+from measure.machine.processor import SYSTEM_CPUS, content_of
+from measure.machine.sensors import POWER_CAP, Conditions, HostLoad, ProcessorSensors, load_since, nvidia_throttling
+
+OK, WARNING, PROBLEM, UNCHECKED = "ok", "warning", "problem", "unchecked"
+"""A warning shifts figures or widens their intervals. A problem spoils or prevents them."""
+
+NEVER = math.inf
+COOL = "let it cool down, or improve the cooling"
+COMPATIBLE_SET = "pip install --constraint constraints.txt torch torchvision torchaudio (a set that works together)"
+
+CHECKS: dict[str, tuple[float, float, str]] = {
+    "load": (0.1, 0.5, "end them, or wait until they are done"),  # cores in use; a desktop at rest uses less
+    "virtual machine": (0.0, 0.05, "measure again later and compare, or use dedicated hardware"),  # share of time
+    "cores": (1, NEVER, "use the whole processor (no taskset or --cpuset-cpus) and at least two cores"),
+    "quota": (1, 1, "assign whole cores (docker --cpuset-cpus, not --cpus): threads stop when the quota is used up"),
+    "frequency scaling": (1, NEVER, "sudo cpupower frequency-set --governor performance"),
+    "turbo": (1, NEVER, f"write 1 to intel_pstate/no_turbo or 0 to cpufreq/boost in {SYSTEM_CPUS}"),
+    "heat": (-10, NEVER, COOL),  # degrees above the limit: a chip at rest so close to it has no room to work
+    "throttling": (1, 2, f"distrust rounds flagged throttled; {COOL}"),
+    "power": (1, 1, "plug it in"),
+    "memory": (1, 2, "end other programs, raise the control group's limit, or measure smaller --batch-sizes"),
+    "shared memory": (1, NEVER, "docker run --shm-size=1g"),
+    "swap": (1, 2, "end programs that need much memory, then sudo swapoff -a; sudo swapon -a"),
+    "utilization": (1, 2, "end them, wait, or choose another GPU (--device cuda:N)"),
+    "persistence mode": (1, NEVER, "sudo nvidia-smi --persistence-mode=1"),
+    "ECC": (1, 1, "reset or replace the GPU; see nvidia-smi --query --display=ECC"),
+    "clock": (1, 2, "see nvidia-smi --query --display=PERFORMANCE; let it cool down if heat is the reason"),
+    "hardware counters": (
+        1, NEVER, "load it with NVreg_RestrictProfilingToAdminUsers=0, or run the container with --cap-add=SYS_ADMIN",
+    ),
+}  # fmt: skip
+"""A check: the least value that is a warning, the least value that is a problem, the remedy."""
+
+LIBRARIES = (
+    ("torch", "import torch; print(torch.cuda.is_available())", PROBLEM, "nothing can be measured"),
+    (
+        "torchvision",  # registers its compiled operators only if it was built for this torch, so call one
+        "import torch, torchvision; torchvision.ops.nms(torch.rand(2, 4), torch.rand(2), 0.5)",
+        PROBLEM, "it provides the models",
+    ),
+    ("torchaudio", "import torchaudio", WARNING, "its models cannot be measured"),
+    ("numba", "import numba", WARNING, "a processor's clock and its roofs in registers and caches cannot be measured"),
+    ("rich", "import rich", PROBLEM, "progress cannot be shown"),
+    ("triton", "import triton", WARNING, "a GPU's multiply-adds are not measured, and its memory roof is torch's own"),
+)  # fmt: skip
+"""A library's name, a trial of it, and the weight and effect of a failure. Triton is needed on a GPU only."""
+
+LOSES_KERNELS = ">12.6.68,<13.1"
+"""CUPTI from CUDA 12.6 Update 2 to 13.0 loses kernels (``measure.profiling.profile``)."""
+
+WINDOW_S, GLANCE_S, IMPORT_LIMIT_S = 1.0, 0.25, 300.0
+"""Seconds of watching for the doctor and before a run, and the limit of an import: a cold network disk is slow."""
+
+BUSY_CORE, BUSY_GPU_PERCENT, USED_GPU_BYTE = 0.05, 2, 2**30
+"""Use of a core and of a GPU that means another program."""
+
+LEAST_MEMORY_BYTE, LEAST_SHARED_BYTE = 2 * 2**30, 256 * 2**20
+"""Memory for torch and the smallest models; for tensors that pass between processes (Docker's default is 64 MiB)."""
+
+NVIDIA_DRIVER = Path("/proc/driver/nvidia")
+
+SYS_ADMIN = 1 << 21
+"""The bit of CAP_SYS_ADMIN in a process's capabilities (capabilities(7))."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One fact of a machine, its weight, and the remedy."""
+
+    level: str
+    subject: str
+    fact: str
+    advice: str | None = None
+
+
+def grade(check: str, value: float | None, fact: str = "", subject: str = "") -> Finding:
+    """Hold a value against the limits of a check. None: the system or the driver hides it."""
+    if value is None:
+        return Finding(UNCHECKED, subject or check, f"{check} is not reported here")
+    warning, problem, remedy = CHECKS[check]
+    level = PROBLEM if value >= problem else WARNING if value >= warning else OK
+    return Finding(level, subject or check, fact, None if level == OK else remedy)
+
+
+def warning_of_load() -> str | None:
+    """Return a warning for a run that starts on a busy machine; None if the machine is quiet."""
+    sensors = HostLoad()
+    opening = sensors.read()
+    time.sleep(GLANCE_S)
+    cores = (load_since(opening, sensors) or 0.0) * _logical_cores()
+    if grade("load", cores).level != PROBLEM:
+        return None
+    return (
+        f"Other programs use {cores:.1f} of this machine's cores: latencies come out longer and are flagged loaded "
+        "(python -m measure doctor names the programs)"
+    )
+
+
+def check_host(largest: tuple[str, int] | None) -> Iterator[Finding]:
+    """Watch the machine for ``WINDOW_S``, then check it. ``largest`` is the largest counted cell: label, bytes."""
+    try:
+        import psutil
+    except ImportError as problem:
+        fact = f"psutil does not import ({problem}): load, cores and memory cannot be read"
+        yield Finding(PROBLEM, "libraries", fact, "pip install --force-reinstall psutil")
+        return
+    sensors = ProcessorSensors()
+    list(psutil.process_iter(["cpu_percent"]))  # psutil measures from the previous call on
+    times_before, swap_before, opening = psutil.cpu_times(), psutil.swap_memory(), sensors.read()
+    time.sleep(WINDOW_S)
+    conditions = Conditions.between(opening, sensors.read(), None)
+    times, swap = psutil.cpu_times(), psutil.swap_memory()
+    stolen_s = getattr(times, "steal", 0.0) - getattr(times_before, "steal", 0.0)
+    yield from check_cores((conditions.load or 0.0) * _logical_cores(), stolen_s / (sum(times) - sum(times_before)))
+    yield from check_clock(conditions.throttle is not None)
+    yield from check_memory(largest, swap.used, swap.sin + swap.sout - swap_before.sin - swap_before.sout)
+
+
+def _logical_cores() -> int:
+    import psutil
+
+    return psutil.cpu_count() or processor.visible_cores()
+
+
+def check_cores(load_cores: float, stolen: float) -> Iterator[Finding]:
+    """Check the cores in use by other programs, the share of time for other guests, and this process's cores."""
+    import psutil
+
+    processes = [each for each in psutil.process_iter(["name", "cpu_percent"]) if each.pid != os.getpid()]
+    used = [((each.info["cpu_percent"] or 0.0) / 100, f"{each.info['name']} ({each.pid})") for each in processes]
+    busiest = ", ".join(f"{name} {share:.2f}" for share, name in sorted(used)[:-4:-1] if share >= BUSY_CORE)
+    logical, usable, threads = _logical_cores(), processor.visible_cores(), processor.physical_cores()
+    fact = f"other programs use {load_cores:.2f} of {logical} cores"
+    yield grade("load", load_cores, f"{fact}: {busiest}" if busiest else fact)
+    flags = processor.read_cpuinfo().get("flags")
+    if flags is None or "hypervisor" in flags.split():
+        fact = f"other guests got {100 * stolen:.1f} % of the time and share caches and memory; none of them is visible"
+        yield grade("virtual machine", None if flags is None else stolen, fact)
+    else:
+        yield Finding(OK, "virtual machine", "no hypervisor")
+    physical = "an unknown number of" if processor.siblings() is None else threads
+    fact = f"this process may use {usable} of {logical} logical cores, on {physical} physical ones"
+    yield grade("cores", usable < max(logical, 2), fact)
+    quota = quota_cores()
+    allowed = "no limit" if quota is None else f"{quota:g} cores"
+    yield grade("quota", quota is not None and quota < threads, f"{allowed} of processor time for {threads} threads")
+
+
+def quota_cores(process: Path = Path("/proc/self/cgroup"), groups: Path = Path("/sys/fs/cgroup")) -> float | None:
+    """Return the tightest limit on processor time of this process's control groups, in cores; None: no limit.
+
+    Version 2 keeps quota and period in ``cpu.max``, version 1 in two files of its own hierarchy. A container sees its
+    own group at the root.
+    """
+    limits = []
+    for line in content_of(process).splitlines():
+        _, controllers, path = line.split(":", 2)
+        if controllers and "cpu" not in controllers.split(","):
+            continue
+        names = ("cpu.cfs_quota_us", "cpu.cfs_period_us") if controllers else ("cpu.max",)
+        innermost = groups / ("cpu" if controllers else "") / path.lstrip("/")
+        for group in (innermost, *innermost.parents):  # folders above the root have no such files
+            limit = " ".join(content_of(group / name) for name in names).split()
+            if len(limit) == 2 and limit[0].isdigit():
+                limits.append(int(limit[0]) / int(limit[1]))
+    return min(limits, default=None)
+
+
+def check_clock(is_throttled: bool) -> Iterator[Finding]:
+    """Check what changes the processor's clock. ``is_throttled``: heat lowered it while the machine was watched."""
+    import psutil
+
+    governors = {content_of(path) for path in SYSTEM_CPUS.glob("cpufreq/policy*/scaling_governor")} - {""}
+    fact = f"the governor is {', '.join(sorted(governors))}"
+    yield grade("frequency scaling", governors != {"performance"} if governors else None, fact)
+    no_turbo, boost = content_of(SYSTEM_CPUS / "intel_pstate/no_turbo"), content_of(SYSTEM_CPUS / "cpufreq/boost")
+    is_on = no_turbo == "0" if no_turbo else boost == "1" if boost else None
+    effect = (
+        "on: the clock depends on heat, the number of busy cores, and time" if is_on else "off: the clock is steady"
+    )
+    yield grade("turbo", is_on, effect)
+    chips = psutil.sensors_temperatures() if hasattr(psutil, "sensors_temperatures") else {}
+    heats = [(each.current, each.high or each.critical) for chip in chips.values() for each in chip]
+    nearest = max(heats, key=lambda heat: (heat[0] - (heat[1] or math.inf), heat[0]), default=(None, None))
+    yield _grade_heat("heat", *nearest)
+    counts = [content_of(path) for path in SYSTEM_CPUS.glob("cpu*/thermal_throttle/core_throttle_count")]
+    count = sum(int(text) for text in counts if text.isdigit())
+    value = 2 if is_throttled else min(count, 1) if counts else None
+    when = "within the last second" if is_throttled else f"{count} times since the machine started"
+    yield grade("throttling", value, f"heat has lowered the clock {when}")
+    battery = psutil.sensors_battery() if hasattr(psutil, "sensors_battery") else None
+    is_draining = battery is not None and battery.power_plugged is False
+    fact = "the machine runs on its battery, which lowers the clock" if is_draining else "not from a battery"
+    yield grade("power", is_draining, fact)
+
+
+def _grade_heat(subject: str, temperature_c: float | None, limit_c: float | None) -> Finding:
+    if temperature_c is None:
+        return grade("heat", None, subject=subject)
+    if not limit_c:
+        return grade("heat", -math.inf, f"{temperature_c:.0f} °C, without a limit", subject)
+    return grade("heat", temperature_c - limit_c, f"{temperature_c:.0f} °C (limit {limit_c:.0f} °C)", subject)
+
+
+def check_memory(largest: tuple[str, int] | None, swap_byte: int, moved_byte: int) -> Iterator[Finding]:
+    """Check the free memory, and the swap in use and moved while the machine was watched."""
+    import psutil
+
+    free_byte, (label, needed_byte) = processor.available_memory_byte(), largest or ("", 0)
+    fact = f"{_gigabytes(free_byte)} are free"
+    if largest:
+        fact += f"; {label} needs {_gigabytes(needed_byte)} besides torch"
+    is_short = free_byte < needed_byte + LEAST_MEMORY_BYTE
+    yield grade("memory", 2 if free_byte < LEAST_MEMORY_BYTE else is_short, fact)
+    shared_byte = psutil.disk_usage("/dev/shm").free if Path("/dev/shm").is_dir() else None
+    value = None if shared_byte is None else shared_byte < LEAST_SHARED_BYTE
+    yield grade("shared memory", value, f"{_gigabytes(shared_byte or 0)} are free in /dev/shm")
+    fact = f"{_gigabytes(swap_byte)} in use, {_gigabytes(moved_byte)} moved within the last second"
+    yield grade("swap", 2 if moved_byte else swap_byte > 0, fact)
+
+
+def _gigabytes(byte: float) -> str:
+    return f"{byte / 1e9:.1f} GB"
+
+
+def check_gpus() -> Iterator[Finding]:
+    """Check every NVIDIA GPU that torch would see, then access to the hardware counters."""
+    handles = devices.nvidia_handles()
+    for index, handle in enumerate(handles):
+        yield from _check_gpu(f"cuda:{index}", handle)
+    if handles:
+        yield check_counters()
+    elif NVIDIA_DRIVER.is_dir():
+        remedy = "pip install nvidia-ml-py, and check nvidia-smi and CUDA_VISIBLE_DEVICES"
+        yield Finding(WARNING, "gpu", "a driver is loaded, but shows no GPU", remedy)
+    else:
+        yield Finding(UNCHECKED, "gpu", "no NVIDIA driver is loaded here")
+
+
+def _check_gpu(gpu: str, handle: Any) -> Iterator[Finding]:
+    import pynvml
+
+    processes = ask("DeviceGetComputeRunningProcesses", handle) or []
+    memory, utilization = ask("DeviceGetMemoryInfo", handle), ask("DeviceGetUtilizationRates", handle)
+    used_byte = memory.used if memory else 0
+    busy = "of unknown utilization" if utilization is None else f"{utilization.gpu} % busy"
+    fact = f"{ask('DeviceGetName', handle) or 'NVIDIA GPU'} is {busy}, with {_gigabytes(used_byte)} in use"
+    value = None if utilization is None else 0  # under WSL 2 a busy GPU looks idle
+    if processes or (utilization is not None and utilization.gpu >= BUSY_GPU_PERCENT):
+        value = 2
+    elif used_byte >= USED_GPU_BYTE:
+        value = 1
+    who = ", ".join(map(_process_name, processes)) or "processes that are not visible here"
+    yield grade("utilization", value, f"{fact}, by {who}" if value else fact, gpu)
+    is_on = ask("DeviceGetPersistenceMode", handle)
+    effect = "on" if is_on else "off: the driver releases the GPU between processes, and its clock falls"
+    yield grade("persistence mode", None if is_on is None else not is_on, f"persistence mode is {effect}", gpu)
+    ecc = ask("DeviceGetEccMode", handle)  # now, and after the next start
+    kinds = pynvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED, pynvml.NVML_VOLATILE_ECC
+    errors = ask("DeviceGetTotalEccErrors", handle, *kinds) or 0
+    state = "on" if ecc and ecc[0] else "off"
+    yield grade("ECC", None if ecc is None else errors, f"ECC is {state}, with {errors} uncorrected errors", gpu)
+    board = board_of(handle) or handle
+    temperature_c = ask("DeviceGetTemperature", board, pynvml.NVML_TEMPERATURE_GPU)
+    limit_c = ask("DeviceGetTemperatureThreshold", handle, pynvml.NVML_TEMPERATURE_THRESHOLD_SLOWDOWN)
+    yield _grade_heat(gpu, temperature_c, limit_c)
+    if reasons := nvidia_throttling(board):
+        fact = f"the clock is lowered now ({reasons.replace(';', ', ')})"
+        yield grade("clock", 1 if reasons == POWER_CAP else 2, fact, gpu)
+
+
+def _process_name(process: Any) -> str:
+    """Return name and number of a process on a GPU; only the number without psutil or outside this container."""
+    try:
+        import psutil
+
+        return f"{psutil.Process(process.pid).name()} ({process.pid})"
+    except Exception:
+        return f"process {process.pid}"
+
+
+def check_counters(status: Path = Path("/proc/self/status")) -> Finding:
+    """Check whether this user may read hardware counters: anybody, or CAP_SYS_ADMIN, which root in Docker lacks."""
+    restricted = re.search(r"^RmProfilingAdminOnly:\s*(\d)", content_of(NVIDIA_DRIVER / "params"), re.MULTILINE)
+    if restricted is None:
+        return grade("hardware counters", None)
+    capabilities = re.search(r"^CapEff:\s*([0-9a-f]+)", content_of(status), re.MULTILINE)
+    if restricted[1] == "0" or (capabilities and int(capabilities[1], 16) & SYS_ADMIN):
+        return grade("hardware counters", 0, "this user may read hardware counters")
+    fact = "the driver keeps its hardware counters for administrators (RmProfilingAdminOnly is 1)"
+    return grade("hardware counters", 1, fact)
+
+
+def check_libraries() -> Iterator[Finding]:
+    """Try every library in a process of its own, which takes seconds; then check that their versions fit."""
+    from packaging.specifiers import SpecifierSet
+
+    has_gpu = bool(devices.nvidia_handles()) or devices.available_names()[0].startswith("cuda")
+    rows = [row for row in LIBRARIES if has_gpu or row[0] != "triton"]
+    versions = {name: installed_version(name) or "" for name, *_ in rows}
+    with ThreadPoolExecutor() as pool:
+        trials = dict(zip(versions, pool.map(run_trial, [trial for _, trial, *_ in rows]), strict=True))
+    for name, _, level, loss in rows:
+        failure, title = trials[name][1], f"{name} {versions[name]}".strip()
+        if failure:
+            remedy = COMPATIBLE_SET if name.startswith("torch") else f"pip install --force-reinstall {name}"
+            yield Finding(level, "libraries", f"{title} does not import ({failure}): {loss}", remedy)
+        else:
+            yield Finding(OK, "libraries", f"{title} imports")
+    for conflict in find_conflicts(versions):
+        yield Finding(PROBLEM, "versions", conflict, COMPATIBLE_SET)
+    if has_gpu and not (os.environ.get("CC") or shutil.which("gcc") or shutil.which("clang")):
+        fact = "Triton finds no C compiler: a GPU's multiply-adds are not measured"
+        yield Finding(WARNING, "libraries", fact, "install gcc, or set the variable CC to a compiler")
+    cupti = installed_version("nvidia-cuda-cupti") or installed_version("nvidia-cuda-cupti-cu12")
+    if has_gpu and cupti and SpecifierSet(LOSES_KERNELS).contains(cupti):
+        fact = f"CUPTI {cupti} loses the first kernels of some profiles: incomplete steps are left out"
+        yield Finding(WARNING, "versions", fact, "install a torch that is built for CUDA 13.1 or later")
+    if has_gpu and trials["torch"][0].strip() == "False":
+        remedy = "install a torch that is built for this GPU and its driver"
+        yield Finding(PROBLEM, "gpu", f"torch {versions['torch']} cannot use it", remedy)
+
+
+def run_trial(trial: str, limit_s: float = IMPORT_LIMIT_S) -> tuple[str, str | None]:
+    """Run Python code in a process of its own. Return its output and the reason of its failure, None if it succeeds."""
+    try:
+        command = [sys.executable, "-c", trial]
+        run = subprocess.run(command, capture_output=True, text=True, timeout=limit_s, check=False)
+    except subprocess.TimeoutExpired:
+        return "", f"no answer within {limit_s:g} s"
+    if run.returncode == 0:
+        return run.stdout, None
+    errors = re.findall(r"^\w[\w.]*: .*", run.stderr, re.MULTILINE)
+    return run.stdout, errors[-1] if errors else f"exit code {run.returncode}"
+
+
+def find_conflicts(versions: Mapping[str, str]) -> Iterator[str]:
+    """Find requirements of installed libraries on each other's versions that are not met. An empty version: missing."""
+    from packaging.requirements import Requirement
+
+    for name in filter(versions.get, versions):
+        for requirement in map(Requirement, importlib.metadata.requires(name) or []):
+            version = versions.get(requirement.name)
+            applies = requirement.marker is None or requirement.marker.evaluate({"extra": ""})
+            if version and applies and not requirement.specifier.contains(version, prereleases=True):
+                needed = f"{requirement.name} {requirement.specifier}"
+                yield f"{name} {versions[name]} requires {needed}, but {version} is installed"
+
+
+def check_tuning(variables: Mapping[str, str]) -> Iterator[Finding]:
+    for setting in processor.precision_overrides(variables):
+        yield Finding(PROBLEM, "tuning", f"{setting} sets the precision of fp32 products", "unset it")
+    if tuned := processor.tuning(variables):
+        remedy = "unset them unless intended: rows measured with them belong to a separate environment"
+        yield Finding(WARNING, "tuning", f"variables change speed: {tuned.replace(';', ', ')}", remedy)
+    else:
+        yield Finding(OK, "tuning", "no variable tunes torch or its libraries")
