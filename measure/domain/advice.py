@@ -121,7 +121,7 @@ def _hypotheses(
     if profile is None or not profile.plain_s:
         return ()
     share = None
-    if profile.system_s is not None and KEPT_MEMORY in variants.usual(environment):
+    if profile.system_s is not None and KEPT_MEMORY in variants.usual_variants(environment):
         share = profile.system_s / ((environment.threads or 1) * profile.plain_s)
     times_s: dict[str, float] = defaultdict(float)
     for layer in layers:

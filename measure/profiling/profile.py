@@ -113,7 +113,7 @@ def measure(device: Device, model: Model, cell: Cell, sampling: Sampling, beat: 
     """
     import torch
 
-    for part in variants.joined_in(cell.variant):
+    for part in variants.parts_of(cell.variant):
         if part.unprofiled:
             raise NotImplementedError(part.unprofiled)
     if device.is_asynchronous and device.kind != "cuda":

@@ -43,7 +43,7 @@ class CellTask(Task):
 
     @property
     def variables(self) -> dict[str, str]:
-        return variants.variables(self.cell.variant)
+        return variants.process_variables(self.cell.variant)
 
     @property
     def libraries(self) -> tuple[str, ...]:

@@ -199,7 +199,7 @@ def _peak_byte(cell: Cell, row: Workload) -> int | None:
     """Return the peak memory of a call; None if it was not counted."""
     if cell.phase == INFERENCE:
         return row.inference_peak_byte
-    if variants.ADAM not in variants.parts(cell.variant) or row.training_peak_byte is None:
+    if not variants.uses_adam(cell.variant) or row.training_peak_byte is None:
         return row.training_peak_byte
     assert row.momentum_byte is not None
     assert row.adam_byte is not None

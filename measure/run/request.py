@@ -47,7 +47,7 @@ class Request:
         return replace(
             self,
             precisions=self.precisions or precisions.default_precisions(environment),
-            variants=self.variants or variants.usual(environment),
+            variants=self.variants or variants.usual_variants(environment),
             device_kind=environment.device,
         )
 

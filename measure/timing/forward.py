@@ -50,7 +50,7 @@ def prepare(device: Device, model: Model, cell: Cell) -> Forward:
     Raises NotImplementedError if the device lacks the precision or the variant does not fit the model.
     """
     is_autocast = variants.is_autocast(cell.variant)
-    parts = variants.joined_in(cell.variant)
+    parts = variants.parts_of(cell.variant)
     for part in parts:
         part.begin(device.kind, cell.precision)
     device.refuse_emulation(cell.precision)
@@ -65,7 +65,7 @@ def prepare(device: Device, model: Model, cell: Cell) -> Forward:
 
 def cache_clearer(device: Device, cell: Cell) -> Callable[[], object] | None:
     """Return a call that empties the caches if the cell's variant does so before each call."""
-    return device.cache_clearer() if any(part.is_cold for part in variants.joined_in(cell.variant)) else None
+    return device.cache_clearer() if any(part.is_cold for part in variants.parts_of(cell.variant)) else None
 
 
 def measure(device: Device, model: Model, cell: Cell, sampling: Sampling, beat: Callable[[], None]) -> Timing:

@@ -89,7 +89,7 @@ class TrainingStep:
         self._call, self._loss = forward.prepare(device, model, cell), Loss(model)
         self.network = self._call.network.train()
         parameters = self.network.parameters()
-        if variants.ADAM in variants.parts(cell.variant):
+        if variants.uses_adam(cell.variant):
             self._optimizer: torch.optim.Optimizer = torch.optim.Adam(parameters, LEARNING_RATE)
         else:
             self._optimizer = torch.optim.SGD(parameters, LEARNING_RATE, MOMENTUM)

@@ -227,7 +227,7 @@ def make_request(arguments: argparse.Namespace, describe: Callable[[str], Model]
         batch_sizes=parse_batch_sizes("--batch-sizes", sizes),
         precisions=parse_choices("--precisions", arguments.precisions or (), PRECISIONS),
         sections=sections,
-        variants=list(dict.fromkeys(map(variants.named, arguments.variants or usual_variants))),
+        variants=list(dict.fromkeys(map(variants.canonical_name, arguments.variants or usual_variants))),
         training_models=catalog.find(trained, describe=describe),
         training_batch_sizes=parse_batch_sizes("--training-batch-sizes", arguments.training_batch_sizes),
         optimizers=parse_choices("--optimizers", arguments.optimizers, variants.OPTIMIZERS),

@@ -1,7 +1,19 @@
+import ctypes.util
+import os
+import platform
+import subprocess
+import sys
+
 import pytest
+from helpers.places import ROOT
 
 from measure.domain import variants
 from measure.errors import UserError
+
+
+def begin(name, device_kind, precision):
+    (variant,) = variants.parts_of(name)
+    variant.begin(device_kind, precision)
 
 
 @pytest.mark.parametrize(
@@ -16,8 +28,8 @@ from measure.errors import UserError
     ],
 )
 def test_a_variant_has_one_name(text, name):
-    assert variants.named(text) == name
-    assert variants.named(name) == name
+    assert variants.canonical_name(text) == name
+    assert variants.canonical_name(name) == name
 
 
 def test_the_first_call_may_take_longer_where_it_sets_something_up():
@@ -28,14 +40,14 @@ def test_the_first_call_may_take_longer_where_it_sets_something_up():
 
 
 def test_eager_has_no_parts():
-    assert variants.parts("eager") == frozenset()
-    assert variants.parts("channels_last+compile") == {"channels_last", "compile"}
+    assert variants.parts_of("eager") == variants.parts_of("adam") == ()
+    assert [each.name for each in variants.parts_of("compile+channels_last+adam")] == ["channels_last", "compile"]
 
 
 @pytest.mark.parametrize("text", ["fast", "compile+fast", "compile,cold", "", "compile+"])
 def test_a_word_that_is_no_variant_is_answered_with_those_that_are(text):
     with pytest.raises(UserError, match=r"--variants: .* is not one of eager, autocast, channels_last"):
-        variants.named(text)
+        variants.canonical_name(text)
 
 
 @pytest.mark.parametrize(
@@ -49,7 +61,7 @@ def test_a_word_that_is_no_variant_is_answered_with_those_that_are(text):
 )
 def test_a_cell_has_no_second_name(text, complaint):
     with pytest.raises(UserError) as caught:
-        variants.named(text)
+        variants.canonical_name(text)
     assert str(caught.value) == f"--variants: {complaint}"
 
 
@@ -64,4 +76,141 @@ def test_a_cell_has_no_second_name(text, complaint):
 )
 def test_an_optimiser_other_than_the_default_is_the_last_part(variant, optimizer, name):
     assert variants.with_optimizer(variant, optimizer) == name
-    assert (variants.ADAM in variants.parts(name)) == (optimizer == "adam")
+    assert variants.uses_adam(name) == (optimizer == "adam")
+
+
+ASK = """
+import ctypes, sys
+from measure.domain.variants import keep_memory
+from measure.profiling.profile import SystemMeter
+
+library = ctypes.CDLL(None)
+library.malloc.restype, library.malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
+library.free.argtypes = [ctypes.c_void_p]
+
+def write_a_block(byte=64 * 2**20):
+    block = library.malloc(byte)
+    ctypes.memset(block, 1, byte)
+    library.free(block)
+
+if sys.argv[1] == "kept":
+    keep_memory()
+observed = SystemMeter(write_a_block)
+for _ in range(50):
+    observed()
+print(observed.use().page_faults)
+"""
+"""Tells the page faults of a block that is allocated, written and freed, in a process of its own."""
+
+
+def page_faults(how):
+    plain = {name: value for name, value in os.environ.items() if not name.startswith(("MALLOC_", "LD_"))}
+    said = subprocess.run(
+        [sys.executable, "-c", ASK, how], env=plain, cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    return float(said.stdout)
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another C library than GNU's")
+def test_memory_that_is_kept_causes_no_page_faults():
+    # 64 MiB are 32 pages if they are huge ones of 2 MiB, and more of any other size.
+    assert page_faults("default") >= 32
+    assert page_faults("kept") < 1
+
+
+def test_another_library_is_refused(monkeypatch):
+    monkeypatch.setattr(platform, "libc_ver", lambda: ("", ""))
+    with pytest.raises(NotImplementedError, match="only the GNU C library's allocator"):
+        variants.keep_memory()
+
+
+ALLOCATORS = {"jemalloc": "libjemalloc.so.2", "tcmalloc": "libtcmalloc_minimal.so.4"}
+"""By a variant's name the file that the linker's cache has of it."""
+
+MAPS = "7f0000000000-7f0000001000 r-xp 00000000 08:01 42    /usr/lib/x86_64-linux-gnu/{}\n"
+"""A line of /proc/self/maps, which names the file that a link leads to."""
+
+
+@pytest.fixture
+def installed(monkeypatch):
+    """Say which libraries there are: at first none. Nothing is preloaded, whatever is set where the tests run."""
+    monkeypatch.delenv("LD_PRELOAD", raising=False)
+
+    def install(**files):
+        monkeypatch.setattr(ctypes.util, "find_library", files.get)
+
+    install()
+    return install
+
+
+@pytest.fixture
+def mapped(monkeypatch, tmp_path):
+    """Say what this process has loaded: at first the file is not there, as on other systems."""
+    monkeypatch.setattr(variants, "MAPPED", tmp_path / "maps")
+    return lambda *files: (tmp_path / "maps").write_text("".join(map(MAPS.format, files)))
+
+
+def both(install):
+    install(jemalloc=ALLOCATORS["jemalloc"], tcmalloc_minimal=ALLOCATORS["tcmalloc"])
+
+
+@pytest.mark.parametrize(("name", "package"), [("jemalloc", "libjemalloc2"), ("tcmalloc", "libtcmalloc-minimal4")])
+def test_an_allocator_that_is_not_installed_is_refused_and_says_how_to_install_it(installed, name, package):
+    assert variants.process_variables(name) == {}
+    with pytest.raises(NotImplementedError, match=rf"^{name} is not installed: on Debian, apt install {package}$"):
+        begin(name, "cpu", "fp32")
+
+
+@pytest.mark.parametrize(("name", "file"), ALLOCATORS.items())
+def test_an_allocator_is_loaded_before_what_is_loaded_first_in_any_case(monkeypatch, installed, name, file):
+    both(installed)
+    assert variants.process_variables(name) == {"LD_PRELOAD": file}
+    monkeypatch.setenv("LD_PRELOAD", "liba.so libb.so")
+    assert variants.process_variables(name) == {"LD_PRELOAD": f"{file} liba.so libb.so"}
+    assert variants.process_variables(f"channels_last+{name}") == {"LD_PRELOAD": f"{file} liba.so libb.so"}
+    assert variants.process_variables("channels_last") == {}
+
+
+def test_tcmalloc_is_taken_whole_where_the_minimal_one_is_missing(installed):
+    installed(tcmalloc="libtcmalloc.so.4")
+    assert variants.process_variables("tcmalloc") == {"LD_PRELOAD": "libtcmalloc.so.4"}
+    assert variants.process_variables("jemalloc") == {}
+
+
+@pytest.mark.parametrize(("name", "file"), ALLOCATORS.items())
+def test_a_gpus_memory_is_no_allocators(installed, mapped, name, file):
+    both(installed)
+    mapped(file)
+    with pytest.raises(NotImplementedError, match=r"^torch keeps the memory of cuda in any case$"):
+        begin(name, "cuda", "fp32")
+
+
+@pytest.mark.parametrize(("name", "file"), ALLOCATORS.items())
+def test_an_allocator_that_the_process_did_not_load_is_refused(installed, mapped, name, file):
+    both(installed)
+    refused = pytest.raises(NotImplementedError, match=rf"^{name} was not loaded into the process that measures$")
+    with refused:
+        begin(name, "cpu", "fp32")
+    mapped("libc.so.6", *(other for other in ALLOCATORS.values() if other != file))
+    with refused:
+        begin(name, "cpu", "fp32")
+
+
+@pytest.mark.parametrize(("name", "file"), ALLOCATORS.items())
+def test_an_allocator_that_is_loaded_begins(installed, mapped, name, file):
+    both(installed)
+    mapped("libc.so.6", f"{file}.5.9")
+    begin(name, "cpu", "fp32")
+
+
+def test_cudnn_times_its_algorithms_in_this_variant(monkeypatch):
+    torch = pytest.importorskip("torch", reason="cuDNN is set through torch")
+    monkeypatch.setattr(torch.backends.cudnn, "benchmark", False)  # as it is by default; put back at the end
+    begin("cudnn_benchmark", "cuda", "fp32")
+    assert torch.backends.cudnn.benchmark
+
+
+@pytest.mark.parametrize("kind", ["cpu", "mps"])
+def test_a_device_without_cudnn_has_no_such_variant(kind):
+    with pytest.raises(NotImplementedError, match=f"on NVIDIA's GPUs, not on {kind}"):
+        begin("cudnn_benchmark", kind, "fp32")
