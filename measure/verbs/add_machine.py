@@ -38,8 +38,8 @@ def parser() -> CommandLine:
         prog="python -m measure add-machine",
         description="Check the folder of a machine that somebody else measured, or a zip of it, and add it to the "
         "cache. Earlier measurements of the same machine stay. Files that are not tables are left out. Nothing is "
-        "added if a row cannot have been measured. Several folders or zips become one machine each, named after the file "
-        "or folder, even if they are of one kind.",
+        "added if a row cannot have been measured. Several folders or zips become one machine each, named after the "
+        "file or folder, even if they are of one kind.",
     )
     flags.add_argument(
         "sources", metavar="FOLDER|ZIP", type=Path, nargs="+", help="a machine's folder from data/machines, or a zip"

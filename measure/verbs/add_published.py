@@ -18,12 +18,8 @@ from measure.errors import UserError
 from measure.verbs.flags import CommandLine, check_folder, check_writable, data_flag
 
 RECORDS = (PublishedTiming, PublishedBandwidth, PublishedProduct)
-
-AGREES = 0.02
-"""The relative rounding error allowed between rate times time and the batch size."""
-
-NAMED = 5
-"""The number of contradictory rows that are named; the rest are counted."""
+AGREES = 0.02  # the relative rounding error allowed between rate times time and the batch size
+NAMED = 5  # contradictory rows that are named; the rest are counted
 
 
 def parser() -> CommandLine:
@@ -44,13 +40,13 @@ def main(argv: Sequence[str]) -> int:
     check_folder(flags.data, "--data")
     if not flags.file.is_file():
         raise UserError(f"{flags.file}: there is no such file; name a table as CSV")
-    record = _record(flags.file)
+    record = _match_header(flags.file)
     rows = _spell_devices(flags.file, table.numbered(flags.file, record), flags.data)
     path = file_of(record, flags.data)
     check_writable(flags.data)
     with in_turn(path.parent):
         old = table.read(path, record)
-        new = _new_rows(flags.file, rows, old, record, flags.replace)
+        new = _select_new(flags.file, rows, old, record, flags.replace)
         if new:
             table.write(path, record, table.merged(old, new) if TABLES[record].key else [*old, *new])
     rest = ": the others are there or repeat a row" if len(new) < len(rows) else ""
@@ -64,49 +60,45 @@ def main(argv: Sequence[str]) -> int:
         more = f" and {len(contradictions) - NAMED} more" if len(contradictions) > NAMED else ""
         named = "; ".join(contradictions[:NAMED])
         print(f"{len(contradictions)} rows contradict themselves, rate × time is not the batch: {named}{more}")
-    sources = sorted({row.source for row in new})
-    if sources:
-        print(f"Check that bib/references.bib has an entry for {', '.join(sources)}.")
-    if record is PublishedTiming and new:
+    if new:
+        print(f"Check that bib/references.bib has an entry for {', '.join(sorted({row.source for row in new}))}.")
+    if new and record is PublishedTiming:
         print(f"Next: python -m measure count-published{data_flag(flags.data)}")
     return 0
 
 
-def _record(path: Path) -> type[Any]:
+def _match_header(path: Path) -> type[Any]:
     """Return the record whose columns are the file's header. Raises UserError if no record has them."""
     try:
         header = path.open(encoding="utf-8-sig").readline().strip().split(",")
     except (OSError, UnicodeDecodeError) as problem:
         raise UserError(f"{path}: cannot be read ({problem}); save it as CSV in UTF-8") from None
     nearest = max(RECORDS, key=lambda record: len(set(header) & set(TABLES[record].columns)))
-    facts = TABLES[nearest]
-    if sorted(header) == sorted(facts.columns):
-        return nearest
-    columns = set(facts.columns)
-    wrong = [f"the column {name!r} is missing" for name in facts.columns if name not in header]
+    columns = list(TABLES[nearest].columns)
+    wrong = [f"the column {name!r} is missing" for name in columns if name not in header]
     wrong += [f"the column {name!r} is not known" for name in header if name not in columns]
     wrong += [f"duplicate column {name!r}" for name in header if header.count(name) > 1]
-    raise UserError(f"{path}, line 1: {wrong[0]}; the header is that of {facts.path}: {','.join(facts.columns)}")
+    if wrong:
+        raise UserError(
+            f"{path}, line 1: {wrong[0]}; the header is that of {TABLES[nearest].path}: {','.join(columns)}"
+        )
+    return nearest
 
 
 def _spell_devices(path: Path, rows: Sequence[tuple[int, Any]], data: Path) -> list[tuple[int, Any]]:
     """Spell the devices as the chips' table does. Raises UserError for a device without a row there: it has no roof."""
-    spelled = {}
-    for chip in table.read(file_of(Chip, data), Chip):
-        spelled.update({fold_name(name): name.strip() for name in (*chip.alias.split(";"), chip.chip)})
-    found = []
+    chips = table.read(file_of(Chip, data), Chip)
+    spelled = {fold_name(name): name.strip() for chip in chips for name in (*chip.alias.split(";"), chip.chip)}
     for line, row in rows:
-        name = spelled.get(fold_name(row.device))
-        if not name:
+        if not spelled.get(fold_name(row.device)):
             raise UserError(
                 f"{path}, line {line}, column device: {row.device!r} is neither a chip of {file_of(Chip, data)} nor an "
                 "alias; add its rows there first"
             )
-        found.append((line, replace(row, device=name)))
-    return found
+    return [(line, replace(row, device=spelled[fold_name(row.device)])) for line, row in rows]
 
 
-def _new_rows(
+def _select_new(
     path: Path, rows: Sequence[tuple[int, Any]], old: Sequence[Any], record: type[Any], force: bool
 ) -> list[Any]:
     """Return the rows that are not in the table yet, each once.
@@ -120,18 +112,12 @@ def _new_rows(
     key = attrgetter(*columns)
     by_key = {key(row): row for row in old}
     lines: dict[Any, int] = {}
-    new = []
     for line, row in rows:
-        if key(row) in lines:
+        if lines.setdefault(key(row), line) != line:
             raise UserError(f"{path}, line {line}: has the key of line {lines[key(row)]}; delete one of the two")
-        lines[key(row)] = line
-        same_key = by_key.get(key(row))
-        if same_key == row:
-            continue
-        if same_key is not None and not force:
+        if by_key.get(key(row), row) != row and not force:
             raise UserError(
                 f"{path}, line {line}: {file_of(record, Path())} has other values for the same {', '.join(columns)}; "
                 "add --replace to take these"
             )
-        new.append(row)
-    return new
+    return [row for _, row in rows if by_key.get(key(row)) != row]

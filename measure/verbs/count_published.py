@@ -1,6 +1,6 @@
 """The command ``python -m measure count-published``: counts the models of the published timings, at their input sizes.
 
-Writes one row a model and size, for one fp32 input, into ``data/published/measurements``.
+Writes one row for each model and size, for one fp32 input, into ``data/published/measurements``.
 """
 
 import time
@@ -38,7 +38,10 @@ BATCHES = (1, 64)
 The second is large because some operators copy a batch, but pass on a single input.
 """
 
-COPIED = tuple({field.name for field in fields(PublishedCount)} - {"model", "input_size"})
+Shape = tuple[str, int | None]
+"""A model and its input size; None: the model's own size."""
+
+COPIED = {field.name for field in fields(PublishedCount)} - {"model", "input_size"}
 """The columns that a workload has as well."""
 
 
@@ -53,125 +56,6 @@ def parser() -> CommandLine:
     flags.add_argument("--force", action="store_true", help="count again what has been counted")
     flags.add_argument("--data", type=Path, default=Path("data"), help="the cache's folder (default: %(default)s)")
     return flags
-
-
-@dataclass(frozen=True)
-class PublishedCountTask(Task):
-    """Counts a model at ``input_size`` pixels on each side; None: the model's own size."""
-
-    name: str
-    input_size: int | None
-
-    is_of_machine = False
-    effort = 1.0
-
-    @classmethod
-    def missing(cls, *_: object) -> list["PublishedCountTask"]:
-        raise NotImplementedError("count-published plans its tasks itself")
-
-    @property
-    def label(self) -> str:
-        return f"{self.name} at {'its own size' if self.input_size is None else self.input_size}"
-
-    @property
-    def columns(self) -> Columns:
-        return {"model": self.name, "size": self.input_size}
-
-    @property
-    def model(self) -> Model:
-        """The model at that size. Raises NotImplementedError if the installed libraries lack it."""
-        try:
-            (model,) = catalog.find([self.name if ":" in self.name else f"torchvision:{self.name}"])
-        except UserError as problem:
-            raise NotImplementedError(str(problem).removeprefix("--models: ")) from None
-        if self.input_size is None:
-            return model
-        return replace(model, input_shape=(model.input_shape[0], self.input_size, self.input_size))
-
-    def run(self, _device: Device, _sampling: Sampling, beat: Callable[[], None]) -> list[count.Count]:
-        return count.count_all(self.model, BATCHES, FULL_PRECISION, None, beat)
-
-    def rows(self, outcome: list[count.Count] | Failure) -> tuple[PublishedCount, list[PublishedKind]]:
-        named: dict[str, Any] = {"model": self.name, "input_size": self.input_size}
-        if isinstance(outcome, Failure):
-            return PublishedCount(**named, status=outcome.status, reason=outcome.reason), []
-        one, many = outcome
-        counted: dict[str, Any] = {column: getattr(one.workload, column) for column in COPIED}
-        if self.name.startswith(TIMM.prefix):
-            counted["family"] = TIMM.module_of(self.name)
-        of_many = _summed(many.operators)
-        kinds = [
-            PublishedKind(
-                **named, **sums, stage=stage, layer_kind=kind,
-                further_byte=max(round((of_many[stage, kind]["byte"] - sums["byte"]) / (BATCHES[1] - 1)), 0),
-            )
-            for (stage, kind), sums in _summed(one.operators).items()
-        ]  # fmt: skip
-        return PublishedCount(**named, **counted), kinds
-
-    def store(self, cache: object, outcome: list[count.Count] | Failure) -> None:
-        assert isinstance(cache, PublishedCounts)
-        cache.append(*self.rows(outcome))
-
-    def summary(self, result: list[count.Count]) -> str:
-        return si(result[0].workload.forward_flop or 0, "FLOP")
-
-
-def _summed(operators: Sequence[Operator]) -> dict[tuple[str, str], dict[str, Any]]:
-    """Sum operators by stage and kind of layer."""
-    sums: dict[tuple[str, str], Any] = defaultdict(Counter)
-    for row in operators:
-        of_one = {"calls": 1, "flop": row.flop, "other_flop": row.other_flop, "byte": row.byte}
-        sums[row.stage, row.layer_kind].update({column: row.calls * number for column, number in of_one.items()})
-    return sums
-
-
-class PublishedCounts:
-    """The two tables, which several processes may fill. A model's row follows its kinds, and makes them valid."""
-
-    def __init__(self, data: Path) -> None:
-        self._counts, self._kinds = (file_of(record, data) for record in (PublishedCount, PublishedKind))
-        self.folder = self._counts.parent
-
-    def counted(self) -> set[tuple[str, int | None]]:
-        return {(row.model, row.input_size) for row in table.read(self._counts, PublishedCount)}
-
-    def drop(self, tasks: Sequence[PublishedCountTask]) -> None:
-        """Delete the rows of models to count again, and of kinds left by a kill before their model's row."""
-        again = {(task.name, task.input_size) for task in tasks}
-        with in_turn(self.folder):
-            for path, record in ((self._counts, PublishedCount), (self._kinds, PublishedKind)):
-                rows: list[Any] = table.read(path, record)
-                kept = [row for row in rows if (row.model, row.input_size) not in again]
-                if len(kept) < len(rows):
-                    table.write(path, record, kept)
-
-    def append(self, counted: PublishedCount, kinds: Sequence[PublishedKind]) -> None:
-        """Add the rows of a model at a size, unless another process has added them."""
-        with in_turn(self.folder):
-            if (counted.model, counted.input_size) in self.counted():
-                return
-            table.append(self._kinds, PublishedKind, kinds)
-            table.append(self._counts, PublishedCount, [counted])
-
-    def put(self, task: Task, outcome: list[count.Count] | Failure) -> None:
-        task.store(self, outcome)  # type: ignore[arg-type]
-
-
-def planned(data: Path, globs: Sequence[str], counted: set[tuple[str, int | None]]) -> list[PublishedCountTask]:
-    """Return tasks for the timed models and sizes without counts, in the table's order.
-
-    Raises UserError for a glob that matches no model.
-    """
-    timed = dict.fromkeys(
-        (row.model, row.input_size) for row in table.read(file_of(PublishedTiming, data), PublishedTiming)
-    )
-    for glob in globs:
-        if not any(fnmatchcase(model, glob) for model, _ in timed):
-            path = file_of(PublishedTiming, data)
-            raise UserError(f"--models: {path} has no model {glob!r}; name one of its column model, or a glob")
-    chosen = [each for each in timed if any(fnmatchcase(each[0], glob) for glob in globs)]
-    return [PublishedCountTask(*each) for each in chosen if each not in counted]
 
 
 def main(argv: Sequence[str]) -> int:
@@ -204,3 +88,112 @@ def main(argv: Sequence[str]) -> int:
     report = f"python -m report{data_flag(flags.data)}"
     print("\n".join([*summary.lines(outcome, [str(counts.folder)]), *resume, f"Next: {report}"]))
     return 0
+
+
+def planned(data: Path, globs: Sequence[str], counted: set[Shape]) -> list["PublishedCountTask"]:
+    """Return tasks for the timed models and sizes without counts, in the table's order.
+
+    Raises UserError for a glob that matches no model.
+    """
+    path = file_of(PublishedTiming, data)
+    timed = dict.fromkeys((row.model, row.input_size) for row in table.read(path, PublishedTiming))
+    for glob in globs:
+        if not any(fnmatchcase(model, glob) for model, _ in timed):
+            raise UserError(f"--models: {path} has no model {glob!r}; name one of its column model, or a glob")
+    chosen = [each for each in timed if any(fnmatchcase(each[0], glob) for glob in globs)]
+    return [PublishedCountTask(*each) for each in chosen if each not in counted]
+
+
+@dataclass(frozen=True)
+class PublishedCountTask(Task):
+    """Counts a model at ``input_size`` pixels on each side; None: the model's own size."""
+
+    name: str
+    input_size: int | None
+
+    is_of_machine = False
+    effort = 1.0
+
+    @classmethod
+    def missing(cls, *_: object) -> list["PublishedCountTask"]:
+        raise NotImplementedError("count-published plans its tasks itself")
+
+    @property
+    def label(self) -> str:
+        return f"{self.name} at {'its own size' if self.input_size is None else self.input_size}"
+
+    @property
+    def columns(self) -> Columns:
+        return {"model": self.name, "size": self.input_size}
+
+    @property
+    def model(self) -> Model:
+        """The model at that size. Raises NotImplementedError if the installed libraries lack it."""
+        try:
+            (model,) = catalog.find([self.name if ":" in self.name else f"torchvision:{self.name}"])
+        except UserError as problem:
+            raise NotImplementedError(str(problem).removeprefix("--models: ")) from None
+        size = self.input_size
+        return model if size is None else replace(model, input_shape=(model.input_shape[0], size, size))
+
+    def run(self, _device: Device, _sampling: Sampling, beat: Callable[[], None]) -> list[count.Count]:
+        return count.count_all(self.model, BATCHES, FULL_PRECISION, None, beat)
+
+    def store(self, cache: Any, outcome: list[count.Count] | Failure) -> None:
+        if isinstance(outcome, Failure):
+            cache.append(PublishedCount(self.name, self.input_size, outcome.status, outcome.reason), [])
+            return
+        one, many = outcome
+        counted: dict[str, Any] = {column: getattr(one.workload, column) for column in COPIED}
+        if self.name.startswith(TIMM.prefix):
+            counted["family"] = TIMM.module_of(self.name)
+        of_many = _sum_by_kind(many.operators)
+        kinds = []
+        for (stage, kind), sums in _sum_by_kind(one.operators).items():
+            further_byte = (of_many[stage, kind]["byte"] - sums["byte"]) / (BATCHES[1] - 1)
+            further = {"further_byte": max(round(further_byte), 0)}
+            kinds.append(PublishedKind(self.name, self.input_size, stage, kind, **sums, **further))
+        cache.append(PublishedCount(self.name, self.input_size, **counted), kinds)
+
+    def summary(self, result: list[count.Count]) -> str:
+        return si(result[0].workload.forward_flop or 0, "FLOP")
+
+
+def _sum_by_kind(operators: Sequence[Operator]) -> dict[tuple[str, str], dict[str, Any]]:
+    """Sum operators by stage and kind of layer."""
+    sums: dict[tuple[str, str], Any] = defaultdict(Counter)
+    for row in operators:
+        of_one = {"calls": 1, "flop": row.flop, "other_flop": row.other_flop, "byte": row.byte}
+        sums[row.stage, row.layer_kind].update({column: row.calls * number for column, number in of_one.items()})
+    return sums
+
+
+class PublishedCounts:
+    """The two tables, which several processes may fill. A model's row follows its kinds, and commits them."""
+
+    def __init__(self, data: Path) -> None:
+        self._counts, self._kinds = (file_of(record, data) for record in (PublishedCount, PublishedKind))
+        self.folder = self._counts.parent
+
+    def counted(self) -> set[Shape]:
+        return {(row.model, row.input_size) for row in table.read(self._counts, PublishedCount)}
+
+    def drop(self, tasks: Sequence[PublishedCountTask]) -> None:
+        """Delete the rows of models to count again, and kinds that a kill left without their model's row."""
+        again = {(task.name, task.input_size) for task in tasks}
+        with in_turn(self.folder):
+            for path, record in ((self._counts, PublishedCount), (self._kinds, PublishedKind)):
+                rows: list[Any] = table.read(path, record)
+                kept = [row for row in rows if (row.model, row.input_size) not in again]
+                if len(kept) < len(rows):
+                    table.write(path, record, kept)
+
+    def append(self, counted: PublishedCount, kinds: Sequence[PublishedKind]) -> None:
+        """Add the rows of a model at a size, unless another process has added them."""
+        with in_turn(self.folder):
+            if (counted.model, counted.input_size) not in self.counted():
+                table.append(self._kinds, PublishedKind, kinds)
+                table.append(self._counts, PublishedCount, [counted])
+
+    def put(self, task: Task, outcome: Any) -> None:
+        task.store(self, outcome)  # type: ignore[arg-type]
