@@ -49,18 +49,11 @@ def check(device: Device) -> None:
             f"--sections hardware-counters: {device.torch_name} is not an NVIDIA GPU, the only kind with readable "
             "hardware counters; leave the section out or name another --device"
         )
-    find()
-
-
-def find() -> str:
-    """Return the path of ncu. Raises UserError if it is not on the PATH."""
-    found = shutil.which("ncu")
-    if found is None:
+    if shutil.which("ncu") is None:
         raise UserError(
             "--sections hardware-counters: NVIDIA Nsight Compute (ncu) is not on the PATH; it comes with the CUDA "
             "toolkit, in its folder nsight-compute"
         )
-    return found
 
 
 def measure(device: Device, model: Model, cell: Cell, beat: Callable[[], None]) -> CountedCell:
@@ -82,13 +75,12 @@ def measure(device: Device, model: Model, cell: Cell, beat: Callable[[], None]) 
 def count(program: Sequence[str], beat: Callable[[], None]) -> tuple[list[str], str]:
     """Run a program under ncu, and ``beat`` meanwhile. Return the lines of the table, and the tool (``ncu 2025.3.1``).
 
-    Raises UserError without ncu, NotImplementedError if counters are forbidden or the program raises it, RuntimeError
+    Raises NotImplementedError if counters are forbidden or the program raises it, RuntimeError
     with the last line of output if the program or ncu fails or takes too long.
     """
-    ncu = find()
 
     def ask(flag: str) -> str:
-        return subprocess.run([ncu, flag], capture_output=True, text=True, timeout=QUERY_LIMIT_S).stdout
+        return subprocess.run(["ncu", flag], capture_output=True, text=True, timeout=QUERY_LIMIT_S).stdout
 
     metrics = choose_metrics(ask("--query-metrics"))
     beat()
@@ -96,7 +88,7 @@ def count(program: Sequence[str], beat: Callable[[], None]) -> tuple[list[str], 
         table, output = Path(folder) / "kernels.csv", Path(folder) / "log.txt"
         with output.open("wb") as opened:
             process = subprocess.Popen(
-                command(ncu, metrics, table, program),
+                command(metrics, table, program),
                 stdout=opened, stderr=subprocess.STDOUT, env=os.environ | {"LC_ALL": "C"}, start_new_session=True,
             )  # fmt: skip
             try:
@@ -141,10 +133,10 @@ def choose_metrics(listed: str) -> list[str]:
     return [name for name in metrics if name not in replaced]
 
 
-def command(ncu: str, metrics: Sequence[str], output: Path, program: Sequence[str]) -> list[str]:
+def command(metrics: Sequence[str], output: Path, program: Sequence[str]) -> list[str]:
     """Return the command line that counts a program's kernels into a CSV file."""
     return [
-        ncu, "--csv", "--page", "raw", "--print-units", "base", "--log-file", str(output),
+        "ncu", "--csv", "--page", "raw", "--print-units", "base", "--log-file", str(output),
         "--metrics", ",".join(metrics), "--replay-mode", "kernel", "--clock-control", "none", "--cache-control", "all",
         "--profile-from-start", "off", "--target-processes", "all", *program,
     ]  # fmt: skip

@@ -28,10 +28,7 @@ KERNEL, CAPABILITY = "Kernel Name", "CC"  # columns that describe a line
 LONGEST_NAME = 4000  # characters kept of a kernel's name: no cell of a contributed table may have more
 
 TIME = "gpu__time_duration.sum"
-RENAMED = (
-    ("dram__bytes_read.sum", "dram__bytes_op_read.sum"),
-    ("dram__bytes_write.sum", "dram__bytes_op_write.sum"),
-)  # old and new name; the first that the GPU has counts
+RENAMED = [(f"dram__bytes_{way}.sum", f"dram__bytes_op_{way}.sum") for way in ("read", "write")]  # old and new name
 L2, L1, TENSOR_INSTRUCTIONS = "lts__t_bytes.sum", "l1tex__t_bytes.sum", "sm__inst_executed_pipe_tensor.sum"
 
 # The FLOP of each instruction of a thread, by precision. A packed fp16 instruction, twice the work, counts as one.
@@ -43,11 +40,8 @@ VECTOR = [
 # Packed fp32 instructions of Blackwell: ncu's rules request these names at the compute capabilities 10.0 and 10.3.
 PACKED = {f"smsp__{INSTRUCTIONS}_f{operation}2_pred_on.sum": 2 * flop for operation, flop in FLOP.items()}
 
-FIXED = (TIME, *chain(*RENAMED), L2, L1, *chain(*VECTOR), *PACKED, TENSOR_INSTRUCTIONS)
-"""The metrics read under fixed names. Those of ``tensor_kinds`` come on top."""
-
-OPTIONAL = {*(new for _, new in RENAMED), *PACKED}
-"""Metrics that some GPUs lack, requested only if ncu lists them."""
+FIXED = (TIME, *chain(*RENAMED), L2, L1, *chain(*VECTOR), *PACKED, TENSOR_INSTRUCTIONS)  # without ``tensor_kinds``
+OPTIONAL = {*(new for _, new in RENAMED), *PACKED}  # metrics that some GPUs lack, requested only if ncu lists them
 
 TENSOR_OPERATIONS = re.compile(
     r"sm__ops_path_tensor(?:_op_([a-z]+))?"
@@ -57,16 +51,10 @@ NUMBER = re.compile(r"([0-9]+|[0-9]{1,3}(,[0-9]{3})+)(\.[0-9]+)?(e[+-]?[0-9]+)?"
 
 PREFIXES = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 SECONDS = {"": 1.0, "m": 1e-3, "u": 1e-6, "µ": 1e-6, "n": 1e-9}
-UNITS = {
-    prefix + unit: size
-    for prefixes, units in ((PREFIXES, ("", "byte", "inst", "op", "ops")), (SECONDS, ("s", "second")))
-    for prefix, size in prefixes.items()
-    for unit in units
-}
-"""The sizes of units in bytes, instructions, operations and seconds."""
+UNITS = {prefix + unit: size for prefix, size in PREFIXES.items() for unit in ("", "byte", "inst", "op", "ops")}
+UNITS |= {prefix + unit: size for prefix, size in SECONDS.items() for unit in ("s", "second")}
 
-TensorKinds = tuple[frozenset[str] | None, ...]
-"""The instructions, sources, destinations and sparsity that a metric counts; None for all."""
+TensorKinds = tuple[frozenset[str] | None, ...]  # instructions, sources, destinations and sparsity; None for all
 
 
 class CountedKernel(NamedTuple):
@@ -108,9 +96,8 @@ def parse(lines: Iterable[str], name: str, steps: int, tool: str) -> CountedCell
     header, units, *rows = _table(lines, name)
     if KERNEL not in header or TIME not in header:
         raise UserError(f"{name}: no columns {KERNEL!r} and {TIME!r}; export --page raw with --metrics {TIME}")
-    unit_of = {
-        metric: unit for metric, unit in zip(header, units, strict=True) if metric in FIXED or tensor_kinds(metric)
-    }
+    pairs = zip(header, units, strict=True)
+    unit_of = {metric: unit for metric, unit in pairs if metric in FIXED or tensor_kinds(metric)}
     by_kernel: dict[str, list[dict[str, float]]] = {}
     for number, row in enumerate(rows, 1):
         cells = dict(zip(header, row, strict=True))
@@ -168,12 +155,14 @@ def _kernel(kernel: str, launches: Sequence[Mapping[str, float]], capability: st
         if all(name in launch for launch in launches)
     }
     dram_read_byte, dram_write_byte = (means.get(old, means.get(new)) for old, new in RENAMED)
-    fp64_flop, fp32_flop, fp16_flop = (
-        fsum(means[name] * flop for name, flop in weights.items()) if weights.keys() <= means.keys() else None
-        for weights in VECTOR
-    )
+
+    def flop(weights: Mapping[str, int]) -> float | None:
+        is_known = weights.keys() <= means.keys()
+        return fsum(means[name] * each for name, each in weights.items()) if is_known else None
+
+    fp64_flop, fp32_flop, fp16_flop = map(flop, VECTOR)
     if fp32_flop is not None:
-        fp32_flop += fsum(means.get(name, 0.0) * flop for name, flop in PACKED.items())
+        fp32_flop += fsum(means.get(name, 0.0) * each for name, each in PACKED.items())
     return CountedKernel(
         kernel=kernel,
         calls=max(1, round(len(launches) / steps)),
@@ -224,14 +213,13 @@ def sum_tensor_operations(counts: Mapping[str, float]) -> float:
     operations = 0.0
     for metric, count in sorted(counts.items(), key=lambda item: item[1], reverse=True):
         kinds = tensor_kinds(metric)
-        if kinds is not None and not any(_overlap(kinds, other) for other in taken):
+        if kinds is not None and not any(
+            all(this is None or that is None or this & that for this, that in zip(kinds, other, strict=True))
+            for other in taken
+        ):
             taken.append(kinds)
             operations += count
     return operations
-
-
-def _overlap(one: TensorKinds, other: TensorKinds) -> bool:
-    return all(this is None or that is None or this & that for this, that in zip(one, other, strict=True))
 
 
 def _tensor_gap(kernels: Iterable[CountedKernel], capability: str | None, has_operations: bool) -> str | None:

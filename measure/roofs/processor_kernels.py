@@ -244,6 +244,12 @@ def compile_stream(kernel: str, past_caches: bool) -> Callable[[Any, Any, Any, f
     store. ``read`` returns the sum of the numbers' bits as integers, the others 0.
     """
     put = store_past_caches if past_caches else store
+    value = {
+        "stream_read": None,
+        "stream_write": njit(lambda b, c, scale, at: fill(scale)),
+        "stream_copy": njit(lambda b, c, scale, at: load(b, at)),
+        "stream_triad": njit(lambda b, c, scale, at: multiply_add(load(c, at), fill(scale), load(b, at))),
+    }[kernel]
 
     def read(a: Any, b: Any, c: Any, scale: float, passes: int) -> int:
         numbers = b.view(np.int64)
@@ -257,24 +263,12 @@ def compile_stream(kernel: str, past_caches: bool) -> Callable[[Any, Any, Any, f
     def write(a: Any, b: Any, c: Any, scale: float, passes: int) -> int:
         for _ in range(passes):
             for at in range(0, a.size, WIDTH):
-                put(a, at, fill(scale))
+                put(a, at, value(b, c, scale, at))
         return 0
 
-    def copy(a: Any, b: Any, c: Any, scale: float, passes: int) -> int:
-        for _ in range(passes):
-            for at in range(0, a.size, WIDTH):
-                put(a, at, load(b, at))
-        return 0
-
-    def triad(a: Any, b: Any, c: Any, scale: float, passes: int) -> int:
-        for _ in range(passes):
-            for at in range(0, a.size, WIDTH):
-                put(a, at, multiply_add(load(c, at), fill(scale), load(b, at)))
-        return 0
-
-    function = {"stream_read": read, "stream_write": write, "stream_copy": copy, "stream_triad": triad}[kernel]
     numbers = types.float64[::1]
-    return njit(types.int64(numbers, numbers, numbers, types.float64, types.int64), nogil=True)(function)
+    signature = types.int64(numbers, numbers, numbers, types.float64, types.int64)
+    return njit(signature, nogil=True)(write if value else read)
 
 
 def make_share(arrays: int, pieces: int) -> list[Array]:

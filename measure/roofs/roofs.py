@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import cache, partial
 from importlib import import_module
 from math import ceil, inf, log2
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from measure.domain import words
 from measure.domain.roofs import Roof
@@ -47,8 +47,7 @@ STREAM_PRECISION = {"cpu": "fp64", "cuda": "fp32", "mps": "fp32"}  # STREAM uses
 LEAST_BYTE_PER_CORE, STREAM_UNIT_BYTE = 8 * 1024, 6 * 256  # working sets are whole cache lines of 1, 2 or 3 arrays
 GPU_BYTE = (2**20, 2**30)  # working sets from 8 KB for each of a hundred multiprocessors to far beyond any cache
 
-RoofKernel = tuple[str, str, int, str, int | None]
-"""Name, precision, size, pace and round of a kernel."""
+RoofKernel = tuple[str, str, int, str, int | None]  # name, precision, size, pace and round
 
 
 def roof_kernels(device_kind: str, precisions: Sequence[str]) -> list[RoofKernel]:
@@ -157,14 +156,12 @@ def prepare(device: Device, kernel: str, precision: str, size: int) -> Callable[
             raise NotImplementedError(f"{kernel} is measured with Triton, {gap}")
         home = "torch_kernels"
     try:
-        module = import_module(f"measure.roofs.{home}")
+        module: Any = import_module(f"measure.roofs.{home}")
     except ImportError as problem:
-        raise NotImplementedError(
-            f"{kernel} is measured with Numba, which does not import ({problem}); "
-            "pip install numba, then measure with --force"
-        ) from None
-    work: Callable[[int], object] = module.prepare(kernel, precision, size, device.torch_name, torch.get_num_threads())
-    return work
+        remedy = "pip install numba, then measure with --force"
+        message = f"{kernel} is measured with Numba, which does not import ({problem}); {remedy}"
+        raise NotImplementedError(message) from None
+    return module.prepare(kernel, precision, size, device.torch_name, torch.get_num_threads())
 
 
 class KernelTiming(NamedTuple):
@@ -212,11 +209,12 @@ def measure(
     smaller = [rows for rows in MATMUL_ROWS[device.kind] if rows < size] if kernel.endswith("matmul") else []
     if smaller and precision in EIGHT_BITS:
         # A processor without instructions for bytes (VNNI, AMX) multiplies them one by one, which is no roof.
-        slow, fast = (_product_rate(device, kernel, each, smaller[0]) for each in (precision, FULL_PRECISION))
+        rows, both = smaller[0], (precision, FULL_PRECISION)
+        slow, fast = (_rate(prepare(device, kernel, each, rows), 2 * rows**3, device) for each in both)
         if slow < fast:
             raise NotImplementedError(
                 f"{precision} products are slower than fp32 here ({slow / 1e9:.3g} GOP/s against {fast / 1e9:.3g} "
-                f"GFLOP/s at {smaller[0]} x {smaller[0]}); larger ones are not worth their time"
+                f"GFLOP/s at {rows} x {rows}); larger ones are not worth their time"
             )
     threads, longest_s = torch.get_num_threads(), LONGEST_PRODUCT_S if smaller else inf
     for tried in (*smaller, size):
@@ -238,11 +236,8 @@ def measure(
     load, timing = _least_disturbed(lambda: sample(stopwatch, SAMPLINGS[pace]), device)
     if is_sustained:
         HEAT.until = time.perf_counter()
-    latencies = [latency / passes for latency in timing.latencies_s]
-    estimate = estimate_median(latencies)
-    low = min(latencies) if estimate.low is None else estimate.low
-    high = max(latencies) if estimate.high is None else estimate.high
-    return KernelTiming(estimate.median, low, high, len(latencies), load)
+    estimate = estimate_median([latency / passes for latency in timing.latencies_s])  # at least six have an interval
+    return KernelTiming(estimate.median, estimate.low, estimate.high, len(timing.samples), load)
 
 
 def _run(work: Callable[[int], object], device: Device, passes: int) -> float:
@@ -292,18 +287,13 @@ def _least_disturbed(take: Callable[[], Timing], device: Device) -> tuple[float 
     return min(tries, key=lambda each: each[0] or 0.0)
 
 
-def _product_rate(device: Device, kernel: str, precision: str, rows: int) -> float:
-    """Return the operations per second of the fastest of some products."""
-    return flop_and_byte(kernel, precision, rows)[0] / _fastest_s(prepare(device, kernel, precision, rows), device)
-
-
-def _fastest_s(work: Callable[[int], object], device: Device) -> float:
-    """Repeat the work for ``GLANCE_S`` and return the time of the fastest call."""
+def _rate(work: Callable[[int], object], amount: int, device: Device) -> float:
+    """Return the amount of work per second in the fastest of the calls of ``GLANCE_S``."""
     _run(work, device, 1)  # pays for what is set up once
     start, fastest_s = time.perf_counter(), inf
     while time.perf_counter() - start < GLANCE_S:
         fastest_s = min(fastest_s, _run(work, device, 1))
-    return fastest_s
+    return amount / fastest_s
 
 
 def glance(device: Device, precisions: Sequence[str]) -> Roof:
@@ -317,7 +307,7 @@ def glance(device: Device, precisions: Sequence[str]) -> Roof:
     from measure.roofs import torch_kernels
 
     rows, stream = MATMUL_ROWS[device.kind][FIRST_ROWS], "stream_triad"
-    peaks = {each: _product_rate(device, "matmul", each, rows) for each in precisions}
+    peaks = {each: _rate(prepare(device, "matmul", each, rows), 2 * rows**3, device) for each in precisions}
     threads = torch.get_num_threads()
     triad = torch_kernels.prepare(stream, FULL_PRECISION, GLANCE_BYTE, device.torch_name, threads)
-    return Roof(peaks, GLANCE_BYTE / _fastest_s(triad, device), stream)
+    return Roof(peaks, _rate(triad, GLANCE_BYTE, device), stream)

@@ -12,11 +12,8 @@ from measure.timing.stopwatch import StagedStopwatch, Stopwatch, TimedSample, Wi
 
 _log = logging.getLogger(__name__)
 
-CLOCK_SHARE = 1e-3
-"""The largest share of a block spent on reading the clock and waiting for the device."""
-
-LOOKS = 1.25
-"""The growth of the number of samples between two looks at their interval."""
+CLOCK_SHARE = 1e-3  # the largest share of a block spent on reading the clock and waiting for the device
+LOOKS = 1.25  # the growth of the number of samples between two looks at their interval
 
 
 @dataclass(frozen=True)
@@ -42,17 +39,13 @@ class Sampling:
     most: int = 400
 
 
+# Rounds are short because they differ by more than samples do. One sample cannot show that warm-up is over.
 ROUND_SAMPLING = Sampling(limit_s=12.0, fewest=2)
-"""Rounds are short because they differ by more than samples do. One sample cannot show that warm-up is over."""
-
 QUICK_ROUND = replace(ROUND_SAMPLING, limit_s=8.0)
 
 
 def round_sampling(quick: bool = False, budget_s: float | None = None) -> Sampling:
-    """Return the sampling of a round; a short budget takes fewer samples of more cells.
-
-    A warm-up that was too short shows: the round is flagged as drifting.
-    """
+    """Return the sampling of a round; a short budget takes fewer samples of more cells, and flags their drift."""
     usual = QUICK_ROUND if quick else ROUND_SAMPLING
     if budget_s is None:
         return usual
@@ -66,10 +59,7 @@ def round_sampling(quick: bool = False, budget_s: float | None = None) -> Sampli
 
 @dataclass(frozen=True)
 class Timing:
-    """Samples in order of time, each a block of ``block`` calls, and the flags of their round.
-
-    ``executing_s`` is the time spent in calls, warm-up included.
-    """
+    """Samples in order of time, each a block of ``block`` calls, flags, and the time in calls, warm-up included."""
 
     block: int
     samples: tuple[TimedSample, ...]
@@ -121,10 +111,7 @@ def sample(stopwatch: Stopwatch, sampling: Sampling, sensors: Sensors | None = N
 
 
 def sample_stages(stopwatch: StagedStopwatch, sampling: Sampling, sensors: Sensors | None = None) -> list[Timing]:
-    """Return the timing of the whole call, then of each stage with its own flags.
-
-    The whole call alone decides when sampling ends, and alone has ``executing_s``.
-    """
+    """Return the timing of the whole call, which decides when sampling ends, then of each stage with its own flags."""
     whole = sample(stopwatch, sampling, sensors)
     timings = [whole]
     for index in range(len(stopwatch.stages)):

@@ -10,11 +10,8 @@ from measure.domain import variants
 from measure.machine.device import Device, Events
 from measure.machine.sensors import WINDOW_S, Conditions, Sensors
 
-CLOCK_READINGS = 21
-"""Empty blocks whose median time is the cost of timing."""
-
-BEAT_EVERY_S = 1.0
-"""The time between two signs of life during a first call."""
+CLOCK_READINGS = 21  # empty blocks whose median time is the cost of timing
+BEAT_EVERY_S = 1.0  # the time between two signs of life during a first call
 
 
 @dataclass(frozen=True)
@@ -33,10 +30,9 @@ class TimedSample:
 
 @dataclass
 class Stopwatch:
-    """Times blocks of calls and sums their time in ``executing_s``.
+    """Times blocks of calls by a ``clock`` in nanoseconds and sums their time in ``executing_s``.
 
-    ``clock`` counts nanoseconds, ``beat`` is a sign of life after every block, ``clear`` empties the caches before
-    every block.
+    ``beat`` is a sign of life after every block, ``clear`` empties the caches before every block.
     """
 
     call: Callable[[], object]
@@ -106,8 +102,7 @@ class StagedStopwatch(Stopwatch):
         return sum(stopwatch.cost_s() for stopwatch in self._apart)
 
     def runs(self, calls: int) -> int | None:
-        runs = super().runs(calls)
-        return 2 * runs if runs is not None and self.is_asynchronous else runs
+        return super().runs(2 * calls if self.is_asynchronous else calls)
 
 
 def _combine(times: Sequence[TimedSample], how: Callable[[Iterable[float]], float]) -> TimedSample:

@@ -21,14 +21,9 @@ from measure.timing.stopwatch import StagedStopwatch, run_first_call
 if TYPE_CHECKING:
     import torch
 
-REGRESSION = ("audio", "optical flow")
-"""The families whose outputs are fitted to numbers. For speech that replaces CTC, which needs a text."""
-
-LEARNING_RATE, MOMENTUM = 1e-3, 0.9
-"""A small rate keeps the weights near their first values: much smaller ones slow some processors down."""
-
-MOST_HALVINGS = 20
-"""The most steps for the scale of a loss to settle. 16 halvings bring it from its first value, 2^16, to 1."""
+REGRESSION = ("audio", "optical flow")  # families fitted to numbers; for speech, CTC would need a text
+LEARNING_RATE, MOMENTUM = 1e-3, 0.9  # a small rate keeps weights near their first values: denormal ones are slow
+MOST_HALVINGS = 20  # steps for the scale of a loss to settle; 16 halvings bring it from 2^16 to 1
 
 
 class Loss:
