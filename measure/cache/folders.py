@@ -25,25 +25,13 @@ from measure.cache.records import (
     Sample,
 )
 from measure.cache.schema import MACHINE, TABLES, file_of
-from measure.cache.table import (
-    ChildTable,
-    append,
-    check_whole,
-    in_turn,
-    locked,
-    merged,
-    numbered,
-    read,
-    set_torn_line_aside,
-    write,
-)
+from measure.cache.table import ChildTable, append, in_turn, locked, merged, numbered, read, set_torn_line_aside, write
 from measure.cache.workload_records import WORKLOAD, Layer, Operator, ProgramCount, Workload
 from measure.domain.models import OWN
 from measure.domain.words import STAGES, STEP, same_shape
 from measure.errors import UserError
 
 Record = TypeVar("Record")
-Tried = TypeVar("Tried", Run, Profile, HardwareCounterProfile)
 
 TRIED: tuple[type[Any], ...] = (Run, Profile, HardwareCounterProfile)
 """The records of cells that a machine tried."""
@@ -119,11 +107,9 @@ class Counts(_Folder):
         return self._read(Workload)
 
     def layers(self) -> list[Layer]:
-        """Return the layers of ``ok`` workloads."""
         return self._children[Layer].of([row for row in self.models() if row.status == "ok"])
 
     def operators(self) -> list[Operator]:
-        """Return the operators of ``ok`` workloads."""
         return self._children[Operator].of([row for row in self.models() if row.status == "ok"])
 
     def put(self, counted: Sequence[Counted]) -> None:
@@ -157,11 +143,9 @@ class Workloads:
         return self.shared.models() + self.own.models()
 
     def layers(self) -> list[Layer]:
-        """Return the layers of ``ok`` workloads."""
         return self.shared.layers() + self.own.layers()
 
     def operators(self) -> list[Operator]:
-        """Return the operators of ``ok`` workloads."""
         return self.shared.operators() + self.own.operators()
 
     def of(self, rows: Iterable[Workload]) -> list[Counted]:
@@ -198,7 +182,10 @@ class Workloads:
 
 
 class MachineFolder(_Folder):
-    """``data/machines/<name>``, or another ``folder``: everything that one machine measured."""
+    """``data/machines/<name>``, or another ``folder``: everything that one machine measured.
+
+    A table of children is read whole, or ``of`` some of the rows that commit them.
+    """
 
     def __init__(self, data: Path, name: str, folder: Path | None = None) -> None:
         super().__init__(folder or data / "machines" / name, TRIED)
@@ -225,25 +212,21 @@ class MachineFolder(_Folder):
         return [row for row in rows if row.phase not in STAGES or _round_of_step(row) in steps]
 
     def samples(self, of: Collection[Run] | None = None) -> list[Sample]:
-        """Return the samples of all runs, or ``of`` some."""
         return self._children[Sample].of(self.runs() if of is None else of)
 
     def profiles(self) -> list[Profile]:
         return self._read(Profile)
 
     def operators(self, of: Collection[Profile] | None = None) -> list[OperatorTime]:
-        """Return the times of operators of all profiles, or ``of`` some."""
         return self._children[OperatorTime].of(self.profiles() if of is None else of)
 
     def kernels(self, of: Collection[Profile] | None = None) -> list[KernelTime]:
-        """Return the times of kernels of all profiles, or ``of`` some."""
         return self._children[KernelTime].of(self.profiles() if of is None else of)
 
     def hardware_counter_profiles(self) -> list[HardwareCounterProfile]:
         return self._read(HardwareCounterProfile)
 
     def hardware_counters(self, of: Collection[HardwareCounterProfile] | None = None) -> list[KernelCounters]:
-        """Return the counters of all profiles, or ``of`` some."""
         return self._children[KernelCounters].of(self.hardware_counter_profiles() if of is None else of)
 
     def tables(self) -> dict[type, list[Any]]:
@@ -283,7 +266,7 @@ class MachineFolder(_Folder):
     def put_hardware_counters(self, profile: HardwareCounterProfile, counters: Sequence[KernelCounters]) -> None:
         self._put([profile], {KernelCounters: [(profile, counters)]})
 
-    def _put(self, rows: Sequence[Tried], children: Mapping[type, Sequence[tuple[Any, Sequence[Any]]]]) -> None:
+    def _put(self, rows: Sequence[Any], children: Mapping[type, Sequence[tuple[Any, Sequence[Any]]]]) -> None:
         """Write the children of rows, then the rows, which commit them and replace earlier rows with their keys."""
         record = type(rows[0])
         path, before = self._path(record), self._read(record)
@@ -344,9 +327,7 @@ def read_machine(folder: Path) -> Rows:
 
 def _read(files: Mapping[type[Any], Path]) -> Rows:
     """Return the rows of tables. Raises UserError for a damaged one, or if no row commits those of another."""
-    for path in files.values():
-        check_whole(path)
-    tables = {record: numbered(path, record) for record, path in files.items()}
+    tables = {record: numbered(path, record, whole=True) for record, path in files.items()}
     for record, parent in PARENTS.items():
         if tables.get(record) and not tables[parent]:
             name = files[record].name

@@ -69,19 +69,10 @@ class Chip:
     memory_type: Annotated[str, Column("kind of memory and number of its channels", empty="")]
     power_w: Annotated[float | None, Column("the vendor's limit, unless `note` differs", least=0.1, most=1e5)]
     derivation: Annotated[str, Column("how the numbers follow from the printed ones", empty="")]
-    verified: Annotated[
-        str, Column("whether the vendor or two independent sources state the inputs; a wiki is none", form=YES_OR_NO)
-    ]
+    verified: Annotated[str, Column("whether the vendor or two independent sources state them", form=YES_OR_NO)]
     source: Source
     note: Note
-    memory_byte: Annotated[
-        float | None,
-        Column(
-            "the chip's own memory, a printed GB being 10^9 bytes; the smallest on sale unless the chip names one",
-            least=1e8,
-            most=1e13,
-        ),
-    ] = None
+    memory_byte: Annotated[float | None, Column("its own memory, the least on sale", least=1e8, most=1e13)] = None
 
 
 @table("flop_per_cycle.csv", key=("vendor", "family", "models", "vector_extension", "precision"), by_hand=True)

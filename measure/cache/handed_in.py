@@ -4,7 +4,6 @@ Only its tables, and those of workloads in the folder ``workload`` below it, are
 from a zip is ever written to.
 """
 
-import os
 import re
 import stat
 import zipfile
@@ -74,23 +73,20 @@ def opened(source: Path) -> Iterator[HandedIn]:
             else:
                 with zipfile.ZipFile(source) as archive:
                     handed_in = _copy_tables(source, None, _list_zip(archive), Path(temporary))
-        except OSError as problem:
-            raise UserError(
-                f"{source}: cannot be read ({problem.strerror or problem}); name a machine's folder or a zip of it"
-            ) from None
-        except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, ValueError) as problem:
-            raise UserError(f"{source}: is not a readable zip ({problem}); zip the folder again") from None
+        except (OSError, zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, ValueError) as problem:
+            reason = getattr(problem, "strerror", None) or problem
+            raise UserError(f"{source}: cannot be read ({reason}); name a machine's folder or a zip of it") from None
         yield handed_in
 
 
 def _list_folder(source: Path) -> Members:
-    """List the files below a folder. Links are not followed."""
+    """List the files below a folder, and folders that are named like a table. Links are not followed."""
     members: Members = {}
-    for directory, below, names in os.walk(source):
-        names += FILE_NAMES.intersection(below)  # refuse a folder named like a table, do not skip it
-        for path in (Path(directory) / name for name in names):
-            is_regular = stat.S_ISREG(path.lstat().st_mode)
-            members[PurePosixPath(path.relative_to(source).as_posix())] = partial(FileIO, path) if is_regular else None
+    for path in source.rglob("*"):
+        mode = path.lstat().st_mode
+        if not stat.S_ISDIR(mode) or path.name in FILE_NAMES:
+            inside = PurePosixPath(path.relative_to(source).as_posix())
+            members[inside] = partial(FileIO, path) if stat.S_ISREG(mode) else None
         if len(members) > MOST_FILES:
             break
     return members
@@ -114,14 +110,10 @@ def _copy_tables(source: Path, name: str | None, members: Members, folder: Path)
     if len(members) > MOST_FILES:
         raise UserError(f"{source}: holds more than {MOST_FILES} files; name the machine's own folder, or a zip of it")
     homes = sorted({path.parent for path in members if path.name == FILES[Environment]})
-    if not homes:
-        raise UserError(
-            f"{source}: holds no {FILES[Environment]}, and so no machine; name its folder, such as data/machines/NAME, "
-            "or a zip of it"
-        )
-    if len(homes) > 1:
+    if len(homes) != 1:
         names = ", ".join(repr(str(home)[:80]) for home in homes)
-        raise UserError(f"{source}: holds {len(homes)} machines ({names}); add them one by one")
+        found = f"{len(homes)} machines ({names})" if homes else f"no {FILES[Environment]}, and so no machine"
+        raise UserError(f"{source}: holds {found}; name one machine's folder, or a zip of it")
     home, left_out, size_byte = homes[0], [], 0
     for path, open_member in members.items():
         inside = path.relative_to(home).as_posix() if path.is_relative_to(home) else ".."

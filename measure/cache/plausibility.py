@@ -72,21 +72,27 @@ def check(folder: Path, counted: Iterable[Workload]) -> None:
     for entry in tables[Run]:
         if entry.values.status == "ok" and _round(entry.values) not in sampled:
             entry.refuse(f"is ok, and {FILES[Sample]} has no sample of it", "status")
+    peaks = _check_roofs([entry for entry in tables[RoofMeasurement] if entry.values.status == "ok"])
     shapes = {_round(entry.values): entry.values.input_shape for entry in tables[Run]}
-    _check_samples(tables[Sample], _check_roofs(tables[RoofMeasurement]), shapes, counted)
+    least_flop = _least_flop(counted)
+    for entry in tables[Sample]:
+        row = entry.values
+        rate = least_flop.get((row.model, shapes.get(_round(row)), row.batch, row.phase), 0) / row.latency_s
+        limit = min(ABOVE_ROOF * peaks.get((row.environment_id, row.precision), inf), FASTEST_FLOP_PER_S)
+        if rate > limit:
+            model = f"{row.model[:40]!r} at batch size {row.batch}"
+            entry.refuse(f"{model} ran at {rate:.3g} FLOP/s, more than the plausible {limit:.3g} FLOP/s", "latency_s")
     for entry in tables[KernelCounters]:
         flop = sum(value or 0 for name, value in vars(entry.values).items() if name.endswith("_flop"))
         if flop > FASTEST_FLOP_PER_S * entry.values.time_s:
             entry.refuse("did more FLOP in its time than any chip", "time_s")
 
 
-def _check_roofs(entries: Sequence[Entry]) -> dict[tuple[str, str], float]:
+def _check_roofs(entries: Iterable[Entry]) -> dict[tuple[str, str], float]:
     """Check the intervals and rates of roof kernels. Return the peaks (FLOP/s) by environment and precision."""
     peaks: dict[tuple[str, str], float] = {}
     for entry in entries:
         row: RoofMeasurement = entry.values
-        if row.status != "ok":
-            continue
         low, latency_s, high = row.latency_low_s, row.latency_s, row.latency_high_s
         if low is None or latency_s is None or high is None or not low <= latency_s <= high:
             entry.refuse("is ok, and its interval does not hold its latency", "latency_s")
@@ -99,26 +105,6 @@ def _check_roofs(entries: Sequence[Entry]) -> dict[tuple[str, str], float]:
             key = (row.environment_id, row.precision)
             peaks[key] = max(peaks.get(key, 0.0), flop_per_s)
     return peaks
-
-
-def _check_samples(
-    entries: Sequence[Entry],
-    peaks: dict[tuple[str, str], float],
-    shapes: dict[Any, str | None],
-    counted: Iterable[Workload],
-) -> None:
-    """Check that no model was much faster than the fastest kernel, given its least FLOP at the shape of a round."""
-    least = _least_flop(counted)
-    for entry in entries:
-        row: Sample = entry.values
-        flop = least.get((row.model, shapes.get(_round(row)), row.batch, row.phase), 0)
-        limit = min(ABOVE_ROOF * peaks.get((row.environment_id, row.precision), inf), FASTEST_FLOP_PER_S)
-        if flop / row.latency_s > limit:
-            entry.refuse(
-                f"{row.model[:40]!r} at batch size {row.batch} ran at {flop / row.latency_s:.3g} FLOP/s, more than the "
-                f"plausible {limit:.3g} FLOP/s ({ABOVE_ROOF} times the fastest kernel)",
-                "latency_s",
-            )
 
 
 def _least_flop(counted: Iterable[Workload]) -> dict[tuple[str, str | None, int, str], int]:

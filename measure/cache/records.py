@@ -16,6 +16,10 @@ CELL = ("environment_id", *Cell._fields)
 
 ROUND = (*CELL, "round")
 
+CACHES = several(r"\d+:\d+:\d+", "level:byte:count")
+TUNING = several(r"[A-Z_]+=[^;]+", "NAME=value")
+CAVEATS = "caveats of an `ok` round: " + "; ".join(f"`{flag}`, {meaning}" for flag, meaning in FLAGS.items())
+
 ROOF_KERNELS = ("matmul", "numpy_matmul", "fma", "chain", *STREAM_ARRAYS)
 
 
@@ -45,16 +49,8 @@ class Environment:
     cpu_family: Annotated[int | None, Column("number of its family; on Arm its architecture", NUMBER)] = None
     cpu_model: Annotated[int | None, Column("number of its model; on Arm its part", NUMBER)] = None
     physical_cores: Annotated[int | None, Column("physical cores", NUMBER, least=1, most=10**6)] = None
-    caches: Annotated[
-        str | None,
-        Column(
-            "the processor's data caches, all of a level together", form=several(r"\d+:\d+:\d+", "level:byte:count")
-        ),
-    ] = None
-    tuning: Annotated[
-        str | None,
-        Column("the set variables that change the speed of libraries", form=several(r"[A-Z_]+=[^;]+", "NAME=value")),
-    ] = None
+    caches: Annotated[str | None, Column("the processor's data caches, summed by level", form=CACHES)] = None
+    tuning: Annotated[str | None, Column("the set variables that change the speed of libraries", form=TUNING)] = None
     c_library: Annotated[str | None, "the C library and its version; it allocates a processor's memory"] = None
     hypervisor: Annotated[str | None, "the hypervisor of a virtual machine, else `none`"] = None
     huge_pages: Annotated[str | None, Column("the system's use of huge pages", form=one_of(HUGE_PAGES))] = None
@@ -91,12 +87,7 @@ class RoofMeasurement:
     latency_low_s: Annotated[float | None, duration("lower end of its 95 % interval; the least of under 6 samples")]
     latency_high_s: Annotated[float | None, duration("upper end; the greatest of under 6 samples")]
     sample_count: Annotated[int | None, Column("samples taken", least=1)]
-    pace: Annotated[
-        str,
-        Column(
-            "short blocks with a rest before each, or after seconds without a rest", form=one_of((BURST, SUSTAINED))
-        ),
-    ]
+    pace: Annotated[str, Column("with rests between short blocks, or without rests", form=one_of((BURST, SUSTAINED)))]
     round: Annotated[int | None, Column("counts the rounds of a stream from 0; empty for other kernels", NUMBER)] = None
     recorded_at: Annotated[str | None, "the UTC time of the record"] = None
     sitting: schema.Sitting = None
@@ -140,18 +131,8 @@ class Run(Attempt):
     """
 
     round: schema.Round = 0
-    flags: Annotated[
-        str | None,
-        Column(
-            "caveats of an `ok` round: " + "; ".join(f"`{flag}`, {meaning}" for flag, meaning in FLAGS.items()),
-            form=some_of(tuple(FLAGS), ";"),
-        ),
-    ] = None
-    peak_byte: Annotated[
-        int | None,
-        "of a training step, the most memory allocated at once, with weights, inputs and the optimiser's state: from "
-        "the allocator on a GPU, Metal's at the end of the step on an Apple GPU, a trace of allocations on a processor",
-    ] = None
+    flags: Annotated[str | None, Column(CAVEATS, form=some_of(tuple(FLAGS), ";"))] = None
+    peak_byte: Annotated[int | None, "the most memory allocated at once in a training step; Metal's: at its end"] = None
 
 
 @table(f"{MACHINE}/samples.csv", key=(*ROUND, "sample"))
@@ -182,10 +163,7 @@ class Profile(Attempt):
     plain_s: Annotated[float | None, duration("median host time of one call in this process, not profiled")] = None
     profiled_s: Annotated[float | None, duration("mean host time of one profiled call")] = None
     busy_s: Annotated[float | None, Column("its part with a GPU kernel (CPU: an operator) running", most=DAY_S)] = None
-    system_s: Annotated[
-        float | None,
-        Column("processor time of one call in the operating system, all threads, not profiled", most=DAY_S),
-    ] = None
+    system_s: Annotated[float | None, Column("all threads' system time of one call, not profiled", most=DAY_S)] = None
     page_faults: Annotated[float | None, Column("page faults of one call, not profiled", NUMBER)] = None
     load: schema.Load = None
 
@@ -195,10 +173,7 @@ class OfOperator(OfCell):
     """The columns that identify an operator in a module of a profiled cell."""
 
     stage: schema.Stage
-    path: Annotated[
-        str | None,
-        "the module that called it, as in `Layer` (backward: its forward operator's); empty if unknown, as in updates",
-    ]
+    path: Annotated[str | None, "the calling module, as in `Layer`, in a backward pass that of the forward operator"]
     operator: schema.OperatorName
 
 

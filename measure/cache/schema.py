@@ -176,9 +176,7 @@ DEVICE = one_of(("cpu", "cuda", "mps"))
 STATUSES = one_of(("ok", "oom", "timeout", "unsupported", "killed", "error"))
 SHAPE = Form(re.compile(r"[0-9]{1,18}(x[0-9]{1,18})*").fullmatch, "whole numbers joined by 'x'")
 
-EnvironmentId = Annotated[
-    str, "hash of `hardware_id`, `driver`, `torch`, `c_library`, `huge_pages`, `threads` and `tuning`"
-]
+EnvironmentId = Annotated[str, "hash of hardware, driver, torch, C library, huge pages, threads and tuning"]
 Model = Annotated[str, "the model's name"]
 Family = Annotated[str, "the model's family of networks"]
 InputShape = Annotated[str, Column("the shape of one input, without the batch", form=SHAPE)]
@@ -186,19 +184,11 @@ MeasuredShape = Annotated[str | None, Column("the shape of one measured input, w
 Batch = Annotated[int, Column("inputs of one call", NUMBER, least=1)]
 Precision = Annotated[str, Column("the precision of weights and input", form=one_of(PRECISIONS))]
 Capability = Annotated[str | None, "the GPU's compute capability"]
-Autocast = Annotated[
-    str | None, Column("the device whose autocast sets each operator's precision; weights stay fp32", form=DEVICE)
-]
-Phase = Annotated[
-    str, Column("a forward pass, a whole training step or a stage of it", form=one_of((INFERENCE, STEP, *STAGES)))
-]
-Variant = Annotated[
-    str, Column("how the network is run, besides precision", form=some_of((*NAMES, *OPTIMIZERS), "+", (EAGER,)))
-]
+Autocast = Annotated[str | None, Column("the device whose autocast sets operators' precisions", form=DEVICE)]
+Phase = Annotated[str, Column("a forward pass, a training step or its stage", form=one_of((INFERENCE, STEP, *STAGES)))]
+Variant = Annotated[str, Column("how the network is run", form=some_of((*NAMES, *OPTIMIZERS), "+", (EAGER,)))]
 Round = Annotated[int, Column("counts the rounds of a cell from 0", NUMBER)]
-Status = Annotated[
-    str, Column("how it ended; `oom`: out of memory; `killed`: from outside, the next run tries again", form=STATUSES)
-]
+Status = Annotated[str, Column("how it ended; after `killed` (from outside) the next run tries again", form=STATUSES)]
 Reason = Annotated[str | None, "why the status is not `ok`"]
 RecordedAt = Annotated[str, "the UTC time of the record"]
 Sitting = Annotated[str | None, "the UTC time at which the command began; it measures its cells in one random order"]
@@ -207,9 +197,7 @@ Version = Annotated[str | None, "the version of Roofwright, with the commit in a
 Load = Annotated[float | None, Column("share of the cores that other programs used meanwhile", NUMBER, most=1)]
 
 LayerKind = Annotated[str, Column("the kind of layer", form=one_of(LAYER_KINDS))]
-Stage = Annotated[
-    str, Column("`inference` (a forward pass), or the stage of a training step", form=one_of((INFERENCE, *STAGES)))
-]
+Stage = Annotated[str, Column("a forward pass, or a training step's stage", form=one_of((INFERENCE, *STAGES)))]
 OperatorName = Annotated[str, "torch's name of the operator, without namespace and overload"]
 KernelName = Annotated[str, "the compiler's name of the GPU kernel"]
 Calls = Annotated[int, Column("how often it ran in one call of the whole", NUMBER, least=1)]

@@ -19,7 +19,7 @@ from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import IO, Any, Generic, TypeVar
 
-from measure.cache.schema import TABLES, Column
+from measure.cache.schema import TABLES
 from measure.domain.values import now
 from measure.errors import UserError
 
@@ -45,20 +45,18 @@ class UnreadableError(UserError):
 
 
 class _RowError(Exception):
-    """A wrong row: ``place`` is its line and column."""
+    """A wrong row, or header: ``place`` is its line and column."""
 
-    def __init__(
-        self, problem: object, line: int, column: str = "", remedy: str = "correct the line or delete it"
-    ) -> None:
+    def __init__(self, problem: object, line: int, column: str = "", remedy: str = "correct the line or delete it"):
         super().__init__(problem)
-        self.column = f", column {column}" if column else ""
-        self.place, self.remedy = f", line {line}{self.column}", remedy
+        self.column, self.remedy = f", column {column}" if column else "", remedy
+        self.place = f", line {line}{self.column}"
 
 
-def _complete(path: Path) -> tuple[bytes, bytes]:
+def _lines(path: Path) -> tuple[bytes, bytes]:
     """Return the complete lines of a file, and the last line if a killed writer left it torn. No file has no lines.
 
-    Raises UserError if the file cannot be read. No writer leaves bytes without a complete line, so they raise too.
+    Raises UserError if the file cannot be read, or has no complete line: no writer leaves that.
     """
     try:
         content = path.read_bytes() if path.exists() else b""
@@ -72,7 +70,7 @@ def _complete(path: Path) -> tuple[bytes, bytes]:
 
 def set_torn_line_aside(path: Path) -> Path | None:
     """Move a torn last line to a file next to the table, and return that file. Raises UserError if it cannot."""
-    complete, torn = _complete(path)
+    complete, torn = _lines(path)
     if not torn:
         return None
     aside = path.with_suffix(path.suffix + ".torn")
@@ -80,18 +78,8 @@ def set_torn_line_aside(path: Path) -> Path | None:
         with aside.open("ab") as file:
             file.write(torn + b"\n")
             _flush(file)
-        with path.open("r+b") as file:
-            file.truncate(len(complete))
-            _flush(file)
+        os.truncate(path, len(complete))
     return aside
-
-
-def check_whole(path: Path) -> None:
-    """Raise UserError if the last line of a table is torn."""
-    complete, torn = _complete(path)
-    if torn:
-        number = complete.count(b"\n") + 1
-        raise UserError(f"{path}, line {number}: incomplete row; restore the file or delete the line")
 
 
 def read(path: Path, record: type[Record]) -> list[Record]:
@@ -102,15 +90,21 @@ def read(path: Path, record: type[Record]) -> list[Record]:
     return [row for _, row in numbered(path, record)]
 
 
-def numbered(path: Path, record: type[Record], key: Sequence[str] = ()) -> list[tuple[int, Record]]:
+def numbered(
+    path: Path, record: type[Record], key: Sequence[str] = (), whole: bool = False
+) -> list[tuple[int, Record]]:
     """Return the rows with the lines in which they end; with a key only the first row of each value of its columns.
 
-    A torn last line is no row, except in a table written by hand: not every editor ends the last line.
+    A torn last line is skipped, or refused in a table that must be ``whole``. A table written by hand may end with it.
     """
     if not path.exists():
         return []
-    complete, torn = _complete(path)
-    content = complete + torn if TABLES[record].by_hand else complete
+    content, torn = _lines(path)
+    if TABLES[record].by_hand:
+        content += torn
+    elif torn and whole:
+        number = content.count(b"\n") + 1
+        raise UserError(f"{path}, line {number}: incomplete row; restore the file or delete the line")
     if not content:
         raise UserError(f"{path}: is empty, without even a header; restore the file or delete it")
     try:
@@ -128,7 +122,12 @@ def _parse(record: type[Record], content: bytes, key: Sequence[str] = ()) -> lis
     numbers, rows, seen = [], [], set()
     try:
         header = next(lines, [])
-        _check_header(header, columns)
+        problems = [f"duplicate column {name!r} in the header" for name in header if header.count(name) > 1]
+        problems += [f"unknown column {name!r}" for name in header if name not in columns]
+        problems += [f"the column {name!r} is missing" for name in columns if name not in header]
+        if problems:
+            remedy = "correct the header, or update this checkout if a newer version wrote the table"
+            raise _RowError(problems[0], 1, remedy=remedy)
         value_of = itemgetter(*map(header.index, key)) if key else None
         for cells in lines:
             if len(cells) != len(header):
@@ -152,16 +151,6 @@ def _parse(record: type[Record], content: bytes, key: Sequence[str] = ()) -> lis
                 raise _RowError(f"the cell {complaint}", numbers[texts.index(text)], name) from None
         values[name] = map(value_by_text.__getitem__, texts)
     return list(zip(numbers, map(record, *(values[name] for name in columns)), strict=True))
-
-
-def _check_header(header: Sequence[str], columns: dict[str, Column]) -> None:
-    """Raise _RowError unless the header has each column once."""
-    problems = [f"duplicate column {name!r} in the header" for name in header if header.count(name) > 1]
-    problems += [f"unknown column {name!r}" for name in header if name not in columns]
-    problems += [f"the column {name!r} is missing" for name in columns if name not in header]
-    if problems:
-        remedy = "correct the header, or update this checkout if a newer version wrote the table"
-        raise _RowError(problems[0], 1, remedy=remedy)
 
 
 def _header(record: type) -> str:
@@ -226,7 +215,7 @@ def append(path: Path, record: type[Record], rows: Sequence[Record]) -> None:
 
     Raises UserError if that fails, UnreadableError for rows that could not be read again. The old rows stay intact.
     """
-    complete, _torn = _complete(path)
+    complete, _torn = _lines(path)
     if not complete.startswith(_header(record).encode()):
         write(path, record, [*read(path, record), *rows])
         return
@@ -248,7 +237,7 @@ def merged(old: Sequence[Record], new: Sequence[Record]) -> list[Record]:
 
 
 class ChildTable(Generic[Child]):
-    """A child table. The columns ``key`` name the row that a child belongs to. One process writes at a time."""
+    """A child table. The columns ``key`` name the row that a child belongs to."""
 
     def __init__(self, path: Path, record: type[Child], key: Sequence[str]) -> None:
         self.path = path
@@ -278,18 +267,17 @@ class ChildTable(Generic[Child]):
         """Add the children of some rows of the other table, in the place of their earlier children."""
         if self._owners is None:
             self._owners = {self._key(row) for _, row in numbered(self.path, self._record, self._names)}
-        again = {self._key(row): rows for row, rows in children if self._key(row) in self._owners}
-        new = [child for row, rows in children if self._key(row) not in again for child in rows]
+        new = {self._key(row): rows for row, rows in children}
+        again = new.keys() & self._owners
+        owners = (self._owners - again) | {owner for owner, rows in new.items() if rows}
         if again:
-            left = dict(again)
             together: list[Child] = []
             for owner, old in itertools.groupby(read(self.path, self._record), key=self._key):
-                together += left.pop(owner, ()) if owner in again else list(old)
+                together += new.pop(owner, ()) if owner in again else list(old)
             write(self.path, self._record, together)
-        if new:
-            append(self.path, self._record, new)
-        self._owners |= set(map(self._key, new))
-        self._owners -= {owner for owner, rows in again.items() if not rows}
+        if added := [child for rows in new.values() for child in rows]:
+            append(self.path, self._record, added)
+        self._owners = owners
 
 
 @contextmanager

@@ -11,6 +11,8 @@ from measure.cache.schema import NUMBER, Column, several, table
 from measure.domain.words import footprint_byte
 
 WORKLOAD = ("model", "input_shape", "batch", "precision", "autocast")
+OPERATOR = ("stage", "layer_kind", "operator", "flop", "other_flop", "recompute_flop", "byte")
+UNCOUNTED = several(r"[^;]+:\d+:[\d.e+-]+", "name:calls:share")
 
 
 @table("workload/models.csv", key=WORKLOAD)
@@ -18,10 +20,9 @@ class Workload:
     """What a model at one batch size and precision asks for: one forward and one backward pass.
 
     A row that is not ``ok`` has a reason and no counts. An ``ok`` row with empty backward columns has as reason why the
-    backward pass could not be counted.
-
-    Traffic and FLOP are those of a forward pass in eval mode without gradients. Training is a forward pass in train
-    mode and the backward pass from given gradients of the outputs. The ``backward`` columns leave out recomputation.
+    backward pass could not be counted. Traffic and FLOP are those of a forward pass in eval mode without gradients.
+    Training is a forward pass in train mode and the backward pass from given gradients of the outputs, whose columns
+    leave out recomputation.
     """
 
     model: schema.Model
@@ -48,18 +49,12 @@ class Workload:
     momentum_byte: Annotated[int | None, "the state of SGD with momentum"] = None
     adam_byte: Annotated[int | None, "the state of Adam"] = None
     backward_traffic_byte: Annotated[int | None, "`traffic_byte` of the backward pass"] = None
-    training_peak_byte: Annotated[int | None, "the most memory alive at once in a training step, SGD with momentum"] = (
-        None
-    )
+    training_peak_byte: Annotated[int | None, "the same of a training step under SGD with momentum"] = None
     backward_flop: Annotated[int | None, "`forward_flop` of the backward pass"] = None
     backward_other_flop: Annotated[int | None, "`forward_other_flop` of the backward pass"] = None
     recompute_flop: Annotated[int | None, "computed again: fused attention's scores, checkpoints"] = None
     uncounted: Annotated[
-        str | None,
-        Column(
-            "operators that do arithmetic and have no formula, with their share of the traffic",
-            form=several(r"[^;]+:\d+:[\d.e+-]+", "name:calls:share"),
-        ),
+        str | None, Column("arithmetic operators without a formula, with their share of the traffic", form=UNCOUNTED)
     ] = None
 
     @property
@@ -106,15 +101,11 @@ class Layer(WorkloadPart):
     recompute_flop: Annotated[int | None, "computed again in the backward pass"]
 
 
-@table(
-    "workload/operators.csv",
-    key=(*WORKLOAD, "stage", "layer_kind", "operator", "flop", "other_flop", "recompute_flop", "byte"),
-)
+@table("workload/operators.csv", key=(*WORKLOAD, *OPERATOR))
 class Operator(WorkloadPart):
     """Identical calls of one operator within a workload: ``calls`` is their number, other numbers are of one call.
 
-    The calls sum to the workload's row: ``inference`` to ``forward_flop``, ``forward_other_flop`` and
-    ``traffic_byte``, ``backward`` to the backward columns.
+    The calls sum to the workload's row: ``inference`` to the forward columns, ``backward`` to the backward columns.
     """
 
     stage: schema.Stage
@@ -131,8 +122,7 @@ class Operator(WorkloadPart):
 class ProgramCount:
     """The count of multiply-adds (``_mac``, 2 FLOP each) by a counting program, for one model at batch size 1.
 
-    All rows come from one run of ``benchmarks/counting_programs.py``, with a process for each program. A row that is
-    not ``ok`` has a reason and no counts.
+    All rows come from one run of ``benchmarks/counting_programs.py``. A row that is not ``ok`` has only a reason.
     """
 
     environment_id: schema.EnvironmentId

@@ -74,7 +74,7 @@ def test_a_zip_that_is_unpacked_whole_is_refused(tmp_path, folder):
     path = tmp_path / "given.zip"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_BZIP2) as archive:
         archive.write(folder / "machine.csv", "machine.csv")
-    assert "is not a readable zip (machine.csv is not compressed with deflate)" in refused(path)
+    assert "cannot be read (machine.csv is not compressed with deflate)" in refused(path)
 
 
 def test_a_zip_is_never_written_to_a_path_of_its_own(tmp_path, folder):
@@ -113,16 +113,16 @@ def test_a_damaged_zip_is_refused(tmp_path, folder):
     path = zipped(tmp_path / "given.zip", folder)
     whole = path.read_bytes()
     path.write_bytes(whole[: len(whole) // 2])
-    assert "is not a readable zip" in refused(path)
+    assert "cannot be read" in refused(path)
     at = whole.find(b"PK\x03\x04") + 60  # within the first file's compressed bytes
     path.write_bytes(whole[:at] + bytes(20) + whole[at + 20 :])
-    assert "is not a readable zip" in refused(path)
+    assert "cannot be read" in refused(path)
 
 
 def test_what_is_neither_folder_nor_zip_is_refused(tmp_path):
     assert "cannot be read (No such file or directory)" in refused(tmp_path / "nowhere")
     (tmp_path / "table.csv").write_text("a,b\n")
-    assert "is not a readable zip" in refused(tmp_path / "table.csv")
+    assert "cannot be read" in refused(tmp_path / "table.csv")
     (tmp_path / "empty").mkdir()
     assert "holds no machine.csv" in refused(tmp_path / "empty")
 
@@ -131,7 +131,7 @@ def test_several_machines_are_named(tmp_path):
     for name in ("one", "two"):
         machine_in(tmp_path / "data" / "machines" / name)
     told = refused(tmp_path / "data")
-    assert "holds 2 machines ('machines/one', 'machines/two'); add them one by one" in told
+    assert "holds 2 machines ('machines/one', 'machines/two'); name one machine's folder, or a zip of it" in told
 
 
 def test_links_in_a_folder_are_not_followed(tmp_path, folder):
@@ -147,14 +147,8 @@ def test_links_in_a_folder_are_not_followed(tmp_path, folder):
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
-        (
-            {6: struct.pack("<H", 99)},
-            "is not a readable zip (zip file version 9.9)",
-        ),  # the version needed to extract it
-        (
-            {8: struct.pack("<H", 1 << 11), 46: b"\xff"},
-            "is not a readable zip ('utf-8' codec",
-        ),  # a name that says UTF-8
+        ({6: struct.pack("<H", 99)}, "cannot be read (zip file version 9.9)"),  # the version needed to extract it
+        ({8: struct.pack("<H", 1 << 11), 46: b"\xff"}, "cannot be read ('utf-8' codec"),  # a name that says UTF-8
     ],
 )
 def test_a_zip_of_another_make_is_refused(tmp_path, folder, changed, words):

@@ -222,11 +222,11 @@ def test_nothing_is_written_that_would_not_be_read(tmp_path, change, column, val
 def test_a_torn_line_is_no_row_and_can_be_refused(tmp_path):
     path = tmp_path / "samples.csv"
     table.append(path, Sample, samples(2))
-    table.check_whole(path)
+    assert len(table.numbered(path, Sample, whole=True)) == 2
     path.write_bytes(path.read_bytes()[:-1])
     assert table.read(path, Sample) == samples(1)  # a writer was killed
     with pytest.raises(UserError, match=r"samples\.csv, line 3: incomplete row; restore the file or delete the line$"):
-        table.check_whole(path)
+        table.numbered(path, Sample, whole=True)
 
 
 def test_an_empty_file_is_no_table(tmp_path):

@@ -127,7 +127,7 @@ def test_another_machine_of_that_name_is_refused_unless_told(data, given, tmp_pa
     [
         (["nowhere.zip"], "nowhere.zip: cannot be read (No such file or directory)"),
         (["given", "--machine", "../up"], "--machine: '../up' is not a valid folder name"),
-        (["given/box/runs.csv"], "is not a readable zip"),
+        (["given/box/runs.csv"], "cannot be read (File is not a zip file)"),
         ([], "FOLDER|ZIP"),
         (["given", "--merge"], "--merge"),
         (["given", "--data", "given/box/runs.csv"], "--data: given/box/runs.csv is a file; name a folder"),
