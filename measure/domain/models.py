@@ -1,9 +1,7 @@
-"""The models that tables name, and the built-in ones among them.
+"""The models that tables name: the built-in ones, and the language models, whose names say what they do.
 
-What language models are asked to do, by their names: ``gpt2_decode_512`` is one token more after 512.
-
-``prefill`` reads a text and gives the scores of its next token; ``decode`` gives those of one token more, with the keys
-and values of the text before it in a cache, as a text is generated; ``encode`` reads a text as a whole.
+``gpt2_decode_512`` generates one token after 512. ``prefill`` reads a text and scores its next token; ``decode`` scores
+one more token, with the keys and values of the text before it in a cache; ``encode`` reads a text as a whole.
 """
 
 import re
@@ -13,13 +11,13 @@ from measure.domain.words import shape_name
 from measure.errors import UserError
 
 IMAGE = (3, 224, 224)
-"""A colour image of the size that ImageNet's classifiers are compared at."""
+"""A colour image of the size at which ImageNet's classifiers are compared."""
 
 SOUND = (16000,)
 """One second at 16 kHz, the rate of speech recognition."""
 
 SPEECH = (10 * SOUND[0],)
-"""Ten seconds of it, a clip of a usual length."""
+"""Ten seconds of sound, a usual clip."""
 
 OWN = "own"
 """The source and the family of a user's own model."""
@@ -29,7 +27,7 @@ OWN = "own"
 class Model:
     """A model's name, the library that builds it, its family, and the shape of one input without the batch.
 
-    Where one call takes several inputs the shape is the first one's: see ``catalog.prepare``.
+    The shape is that of the first input if a call takes several: see ``catalog.prepare``.
     """
 
     name: str
@@ -39,7 +37,7 @@ class Model:
 
     @property
     def selector(self) -> str:
-        """Return what ``--models`` calls this model and no other."""
+        """The argument of ``--models`` that means this model and no other."""
         return self.name if ":" in self.name else f"{self.source}:{self.name}"
 
 
@@ -69,19 +67,18 @@ BUILT_IN = (
     Model("swin_t", "torchvision", "transformer", IMAGE),
     Model("wav2vec2_base", "torchaudio", "audio", SPEECH),
 )
-"""What is measured where no model is named."""
+"""The models that are measured if the user names none."""
 
 MEASURED_SHAPES = {model.name: shape_name(model.input_shape) for model in BUILT_IN}
-"""The shape of one input at which each built-in model is measured, as tables write it."""
+"""The shape of one input of each built-in model, as tables write it."""
 
 STORY = ("mobilenet_v2", "resnet18")
-"""The two models that the paper's story is about: the first needs a sixth of the FLOP of the second."""
+"""The two models of the paper's story: the first needs a sixth of the FLOP of the second."""
 
 QUICK = (
     *STORY, "alexnet", "resnet50", "squeezenet1_0", "shufflenet_v2_x1_0", "mobilenet_v3_large", "vit_b_32",
 )  # fmt: skip
-"""The small selection of ``make report``, with every kind of layer. The models of the story are trained too."""
-
+"""The small selection of ``make report``, with every kind of layer; only the models of the story are trained."""
 
 PREFILL, DECODE, ENCODE = "prefill", "decode", "encode"
 
@@ -90,7 +87,7 @@ NAME = re.compile(r"(?P<size>\w+?)_(?P<phase>prefill|decode|encode)_(?P<length>[
 
 @dataclass(frozen=True)
 class Size:
-    """A network's sizes: ``inner`` is the width within a perceptron, ``positions`` the most tokens it takes."""
+    """A language model's sizes: ``inner`` is the width within a perceptron, ``positions`` the most tokens it takes."""
 
     phases: tuple[str, ...]
     width: int
@@ -114,7 +111,7 @@ SIZES = {
 
 @dataclass(frozen=True)
 class LanguageTask:
-    """What a model's name says: a network of a size reads ``length`` tokens, or one more than these."""
+    """What a language model does in a call: it reads ``length`` tokens, or one token after these."""
 
     size: Size
     phase: str
@@ -132,22 +129,22 @@ class LanguageTask:
 
 
 def parse_task(name: str) -> LanguageTask | None:
-    """Return what a name says; None where it is no name of these models. Raises UserError for a text too long."""
-    parts = NAME.fullmatch(name)
-    size = SIZES.get(parts["size"]) if parts else None
-    if parts is None or size is None or parts["phase"] not in size.phases:
+    """Return the task in a language model's name; None for other names. Raises UserError for a text too long."""
+    found = NAME.fullmatch(name)
+    size = SIZES.get(found["size"]) if found else None
+    if found is None or size is None or found["phase"] not in size.phases:
         return None
-    task = LanguageTask(size, parts["phase"], int(parts["length"]))
+    task = LanguageTask(size, found["phase"], int(found["length"]))
     if task.positions > size.positions:
-        most = f"{parts['size']} takes {size.positions} tokens at most"
+        most = f"{found['size']} takes {size.positions} tokens at most"
         raise UserError(f"--models: {most}, not the {task.positions} of {name}; name fewer")
     return task
 
 
 def cache_byte(name: str, batch: int, element_byte: int) -> int | None:
-    """Return the bytes of the keys and values of the tokens before the one that is decoded; None of another task.
+    """Return the bytes of the keys and values that a decoder reads; None for other tasks.
 
-    Two of each layer, one for each token and head of keys (Pope et al. 2022, arXiv:2211.05102, section 3.3).
+    Two numbers per layer, token and head of keys (Pope et al. 2022, arXiv:2211.05102, section 3.3).
     """
     task = parse_task(name)
     if task is None or task.phase != DECODE:
@@ -157,6 +154,6 @@ def cache_byte(name: str, batch: int, element_byte: int) -> int | None:
 
 
 def count_tokens(name: str, batch: int) -> int | None:
-    """Return how many tokens a call reads or generates; None of a model that is none of these."""
+    """Return how many tokens a call reads or generates; None for a model of another kind."""
     task = parse_task(name)
     return None if task is None else batch * task.read

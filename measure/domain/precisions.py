@@ -1,4 +1,4 @@
-"""Which precisions a device computes in, and which are measured unless the user names others."""
+"""The precisions that a device computes in, and those measured if the user names none."""
 
 from collections.abc import Collection
 from typing import TYPE_CHECKING
@@ -18,13 +18,12 @@ def has_units(capability: tuple[int, ...], precision: str) -> bool:
 
 
 def _is_native(environment: "Environment", precision: str) -> bool:
-    """Return whether the device reports a compute capability with units for a precision."""
     reported = environment.capability
     return reported is not None and has_units(tuple(map(int, reported.split("."))), precision)
 
 
 def default_precisions(environment: "Environment") -> tuple[str, ...]:
-    """Return the precisions of cells if the user names none: fp32, and on CUDA one of 16 bits as well."""
+    """Return the precisions of cells if the user names none: fp32, and on CUDA a 16-bit one as well."""
     if environment.device != "cuda":
         return (FULL_PRECISION,)
     return (FULL_PRECISION, "bf16" if _is_native(environment, "bf16") else "fp16")
@@ -32,9 +31,7 @@ def default_precisions(environment: "Environment") -> tuple[str, ...]:
 
 def low_precision(environment: "Environment") -> str:
     """Return the 16-bit precision to try first on a device."""
-    if environment.device == "cuda":
-        return default_precisions(environment)[-1]
-    return "fp16" if environment.device == "mps" else "bf16"
+    return {"mps": "fp16", "cuda": default_precisions(environment)[-1]}.get(environment.device, "bf16")
 
 
 def product_precisions(environment: "Environment", asked: Collection[str]) -> list[str]:

@@ -1,18 +1,19 @@
-"""Pure estimators for repeated timings."""
+"""Estimators for repeated timings."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import combinations
 from math import comb, erfc, exp, hypot, inf, log, sqrt
 from statistics import NormalDist, fmean, median, stdev
 
 CONFIDENCE = 0.95
 
 CONFIDENCE_OF_ROUNDS = 0.96
-"""The confidence at which the interval between rounds is computed, to cover the median 95 times in a hundred.
+"""The confidence of the interval between rounds, so that it covers the median 95 times in a hundred.
 
-Rounds are added until it is narrow enough, and each look is a chance to stop at one that is so by luck. With looks
-after three to nine rounds, simulated cells are covered 93 to 97 times in a hundred, and 91 at a confidence of 95 %.
+Rounds are added until it is narrow enough, and each look is a chance to stop by luck. With looks after three to nine
+rounds, simulated cells are covered 93 to 97 times in a hundred, and 91 at a confidence of 95 %.
 """
 
 ONE_STANDARD_ERROR = 0.6827
@@ -21,7 +22,7 @@ ONE_STANDARD_ERROR = 0.6827
 
 @dataclass(frozen=True)
 class Estimate:
-    """A median and its confidence interval, in the unit of the values; no interval where there are too few."""
+    """A median and its confidence interval, in the unit of the values; too few values have no interval."""
 
     median: float
     low: float | None
@@ -29,10 +30,8 @@ class Estimate:
 
     @property
     def relative_half_width(self) -> float | None:
-        """Half the interval's width over the median; None where there is no interval."""
-        if self.low is None or self.high is None:
-            return None
-        return (self.high - self.low) / 2 / self.median
+        """Half the interval's width over the median."""
+        return None if self.low is None or self.high is None else (self.high - self.low) / 2 / self.median
 
 
 @cache
@@ -40,8 +39,8 @@ def order_statistic_ranks(count: int, confidence: float = CONFIDENCE) -> tuple[i
     """Return the ranks (from 0) of the two sorted values that enclose the median with at least this confidence.
 
     The number of values below the median is binomial(count, 1/2) whatever the distribution, so the symmetric pair
-    of ranks (k, count-1-k) misses the median with probability 2 * P(X <= k). None where even the extremes are too
-    narrow: at 95 % below six values. Source: H. A. David, H. N. Nagaraja, Order Statistics, section 7.1.
+    of ranks (k, count-1-k) misses the median with probability 2 * P(X <= k). None if even the extremes are too narrow:
+    at 95 % below six values. Source: H. A. David, H. N. Nagaraja, Order Statistics, section 7.1.
     """
     below = 0.0
     best = None
@@ -57,29 +56,23 @@ def estimate_median(values: Sequence[float], confidence: float = CONFIDENCE) -> 
     """Return the median with its distribution-free interval. Raises ValueError for no values."""
     if not values:
         raise ValueError("a median needs at least one value")
-    ranks = order_statistic_ranks(len(values), confidence)
-    if ranks is None:
-        return Estimate(median(values), None, None)
-    ordered = sorted(values)
-    return Estimate(median(values), ordered[ranks[0]], ordered[ranks[1]])
+    ranks, ordered = order_statistic_ranks(len(values), confidence), sorted(values)
+    low, high = (None, None) if ranks is None else (ordered[ranks[0]], ordered[ranks[1]])
+    return Estimate(median(values), low, high)
 
 
 STUDENT_OF_ROUNDS = (
     15.89454484386529, 4.848732213850609, 3.481908760321212, 2.9985278732065854,
     2.7565085219094736, 2.612241847061312, 2.5167524241332693, 2.448984989640778,
 )  # fmt: skip
-"""``critical`` of ``CONFIDENCE_OF_ROUNDS`` for 1 to 8 degrees of freedom, which two to nine rounds have.
-
-They are SciPy's, which takes longer to import than a cache to read.
-"""
+"""``critical`` of ``CONFIDENCE_OF_ROUNDS`` for two to nine rounds, from SciPy, which takes long to import."""
 
 
 @cache
 def critical(confidence: float, freedom: float) -> float:
-    """Return the t that |T| of Student's distribution stays below with this probability.
+    """Return an interval's half width in standard errors: the t that |T| of Student's distribution stays below.
 
-    It is an interval's half width in standard errors. Degrees of freedom need not be whole; of infinitely many it is
-    the normal distribution's, for which a process that measures need not import SciPy.
+    Degrees of freedom need not be whole; infinitely many give the normal distribution, which needs no SciPy.
     """
     if freedom == inf:
         return NormalDist().inv_cdf((1 + confidence) / 2)
@@ -91,7 +84,7 @@ def critical(confidence: float, freedom: float) -> float:
 
 
 def two_sided_p(t: float, freedom: float) -> float:
-    """Return the probability that |T| is at least |t|, T having Student's distribution."""
+    """Return the probability that |T| of Student's distribution is at least |t|."""
     if freedom == inf:
         return erfc(abs(t) / sqrt(2))
     from scipy.special import stdtr
@@ -100,22 +93,21 @@ def two_sided_p(t: float, freedom: float) -> float:
 
 
 def estimate_rounds(rounds: Sequence[Sequence[float]]) -> Estimate:
-    """Return the median of the rounds' medians, with its interval, of a cell that was measured in several rounds.
+    """Return the median of the rounds' medians with its interval; a single round has the interval of its own median.
 
     Samples of a round share a process and its minutes, so the interval comes from the bootstrap of hierarchical data,
-    of the mean over rounds of their medians' logarithms (what disturbs a time is relative). Rounds are drawn with all
-    their samples: A. C. Davison and D. V. Hinkley, Bootstrap Methods and their Application (1997), section 3.8, show
-    that to draw samples too counts their spread twice. Of a mean, such a bootstrap's standard error has a closed form,
-    so nothing is drawn here. Its percentiles would be too narrow: with three rounds at most from the lowest to the
-    highest, which miss the median once in four times. Hence the two corrections of T. C. Hesterberg, What Teachers
-    Should Know About the Bootstrap, The American Statistician 69 (2015), 371-386, for R values: the standard error
-    times the root of R/(R - 1), and Student's quantile. Rounds may agree by luck; therefore the interval is nowhere
-    narrower than one standard error of what the samples within them leave open. A round of fewer than three samples has
-    no such error and takes that of the others; if no round has three, only the spread between rounds counts. It is an
-    interval of the median: where now and then a round is slow it lies a little above it, and covers it as often
-    (``CONFIDENCE_OF_ROUNDS``).
+    of the mean over rounds of their medians' logarithms (disturbances of a time are relative). Rounds are drawn with
+    all their samples: A. C. Davison and D. V. Hinkley, Bootstrap Methods and their Application (1997), section 3.8,
+    show that drawing samples too counts their spread twice. The standard error of such a mean has a closed form, so
+    nothing is drawn here. Percentiles would be too narrow: with three rounds at most from the lowest to the highest,
+    which miss the median once in four times. Hence the two corrections of T. C. Hesterberg, What Teachers Should Know
+    About the Bootstrap, The American Statistician 69 (2015), 371-386, for R values: the standard error times the root
+    of R/(R - 1), and Student's quantile. Rounds may agree by luck, so the interval is nowhere narrower than one
+    standard error of the samples within them. A round of fewer than three samples has no such error and takes that of
+    the others; if no round has three, only the spread between rounds counts. If a round is slow now and then, the
+    interval lies a little above the median and covers it as often (``CONFIDENCE_OF_ROUNDS``).
 
-    One round has the interval of its own median. Raises ValueError for no rounds, or one without values.
+    Raises ValueError for no rounds, or a round without values.
     """
     if not rounds:
         raise ValueError("a median needs at least one round")
@@ -131,37 +123,20 @@ def estimate_rounds(rounds: Sequence[Sequence[float]]) -> Estimate:
     scale = sqrt(max(len(bounded), 1) * count)
     below = hypot(*(log(each.median / each.low) for each in bounded if each.low)) / scale
     above = hypot(*(log(each.high / each.median) for each in bounded if each.high)) / scale
-    return Estimate(
-        middle, min(middle, exp(centre - max(between, below))), max(middle, exp(centre + max(between, above)))
-    )
-
-
-def quotient(dividend: Estimate, divisor: Estimate) -> Estimate:
-    """Return the quotient of two independent medians above 0: the widths of their logarithms add in squares.
-
-    On each side of the quotient the widths are those of the dividend on that side and of the divisor on the other. No
-    interval where one of the two has none.
-    """
-    value = dividend.median / divisor.median
-    if dividend.low is None or dividend.high is None or divisor.low is None or divisor.high is None:
-        return Estimate(value, None, None)
-    below = hypot(log(dividend.median / dividend.low), log(divisor.high / divisor.median))
-    above = hypot(log(dividend.high / dividend.median), log(divisor.median / divisor.low))
-    return Estimate(value, value * exp(-below), value * exp(above))
+    low, high = exp(centre - max(between, below)), exp(centre + max(between, above))
+    return Estimate(middle, min(middle, low), max(middle, high))
 
 
 def is_drifting(values: Sequence[float], tolerance: float) -> bool:
-    """Return whether later values lie above or below earlier ones: by more than chance has it, and than the tolerance.
+    """Return whether later values lie above or below earlier values by more than chance and than the tolerance.
 
-    The former by the rank test for a trend (H. B. Mann, Nonparametric Tests Against Trend, Econometrica 13 (1945),
-    245-259) at 1 %, the latter by the medians of the two halves, relative to the first.
+    Chance is judged by the rank test for a trend (H. B. Mann, Nonparametric Tests Against Trend, Econometrica 13
+    (1945), 245-259) at 1 %, the tolerance by the medians of the two halves, relative to the first.
     """
     count = len(values)
     if count < 2:
         return False
-    score = sum(
-        (later > earlier) - (later < earlier) for index, earlier in enumerate(values) for later in values[index + 1 :]
-    )
+    score = sum((later > earlier) - (later < earlier) for earlier, later in combinations(values, 2))
     spread = sqrt(count * (count - 1) * (2 * count + 5) / 18)
     first, second = median(values[: count // 2]), median(values[(count + 1) // 2 :])
     return abs(score) - 1 > critical(0.99, inf) * spread and abs(second - first) > tolerance * first

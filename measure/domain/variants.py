@@ -21,13 +21,6 @@ if TYPE_CHECKING:
     from measure.models.call import Call
 
 
-def _begin_nothing(device_kind: str, precision: str) -> None: ...
-
-
-def _change_nothing(call: "Call", model: Model) -> "Call":
-    return call
-
-
 @dataclass(frozen=True)
 class Variant:
     """A way to run a network that joins with others: ``channels_last+compile``.
@@ -50,8 +43,8 @@ class Variant:
     first_call_s: float = 0.0
     unprofiled: str | None = None
     preloaded: tuple[str, ...] = ()
-    begin: Callable[[str, str], None] = _begin_nothing
-    change: Callable[["Call", Model], "Call"] = _change_nothing
+    begin: Callable[[str, str], None] = lambda device_kind, precision: None
+    change: Callable[["Call", Model], "Call"] = lambda call, model: call
 
 
 def _begin_autocast(device_kind: str, precision: str) -> None:
@@ -204,7 +197,7 @@ def usual_variants(environment: Any) -> tuple[str, ...]:
 def canonical_name(text: str) -> str:
     """Return a variant's name as tables have it, with its parts in their order.
 
-    Raises UserError for a part that is unknown or named twice, and for ``eager`` joined with another.
+    Raises UserError for a part that is unknown or named twice, and for ``eager`` joined with another part.
     """
     names, known = text.split("+"), (EAGER, *NAMES)
     if unknown := sorted(set(names) - set(known)):
@@ -212,10 +205,8 @@ def canonical_name(text: str) -> str:
             f"--variants: {unknown[0]!r} is not one of {', '.join(known)}, several joined by '+'"
             + did_you_mean(unknown[0], known)
         )
-    if len(set(names)) < len(names):
-        raise UserError(f"--variants: {text!r} names a part twice; name each once")
-    if EAGER in names and len(names) > 1:
-        raise UserError(f"--variants: {text!r} joins {EAGER}, the network as it is, with a variant; leave it out")
+    if len(set(names)) < len(names) or (EAGER in names and len(names) > 1):
+        raise UserError(f"--variants: {text!r} joins a part twice, or {EAGER} with another; name each part once")
     return "+".join(each.name for each in parts_of(text)) or EAGER
 
 

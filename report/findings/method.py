@@ -2,12 +2,11 @@
 
 from itertools import count
 
-from measure.domain import roofs as memory_levels
 from measure.domain import statistics, words
 from measure.domain.values import significant
 from measure.domain.variants import VARIANTS
 from report.analysis import saturation
-from report.load import roofs
+from report.load import memory_levels, roofs
 from report.published import agreement
 from report.text.prose import Markup, Prose, percent, si
 

@@ -2,14 +2,15 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from math import isnan, nan
+from math import exp, hypot, isnan, log, nan
 from typing import Any
 
 import pandas as pd
 
-from measure.domain.roofs import CacheLevel, Level, Roofline, find_levels
-from measure.domain.statistics import Estimate, estimate_rounds, quotient
+from measure.domain.roofs import CacheLevel, Roofline
+from measure.domain.statistics import Estimate, estimate_rounds
 from measure.domain.words import BURST, EIGHT_BITS, STREAM_ARRAYS, SUSTAINED
+from report.load.memory_levels import Level, find_levels
 from report.text.frame_rows import matching
 
 ARITHMETIC = {"fma": "multiply-add", "matmul": "matrix product (torch)", "numpy_matmul": "matrix product (NumPy)"}
@@ -190,6 +191,20 @@ def _roof(name: str, unit: str, rows: pd.DataFrame) -> dict[str, Any]:
     best = fastest(rows, f"{unit}_per_s")
     rates = {f"{name}{end}_{unit}_per_s": best[f"{unit}_per_s{end}"] for end in ("", "_low", "_high")}
     return rates | {f"{name}_kernel": best.roof_kernel}
+
+
+def quotient(dividend: Estimate, divisor: Estimate) -> Estimate:
+    """Return the quotient of two independent medians above 0; without an interval if one of them has none.
+
+    The widths of their logarithms add in squares: on each side of the quotient those of the dividend on that side and
+    of the divisor on the other.
+    """
+    value = dividend.median / divisor.median
+    if dividend.low is None or dividend.high is None or divisor.low is None or divisor.high is None:
+        return Estimate(value, None, None)
+    below = hypot(log(dividend.median / dividend.low), log(divisor.high / divisor.median))
+    above = hypot(log(dividend.high / dividend.median), log(divisor.median / divisor.low))
+    return Estimate(value, value * exp(-below), value * exp(above))
 
 
 def _ridge(peak: dict[str, Any], bandwidth: dict[str, Any]) -> dict[str, float]:

@@ -4,9 +4,10 @@ from dataclasses import dataclass
 from math import isnan
 from typing import Any
 
-from measure.domain.statistics import Estimate, quotient
+from measure.domain.statistics import Estimate
 from measure.domain.values import significant
 from report.analysis.effect import Effect, with_interval
+from report.load.roofs import quotient
 from report.text.prose import change, percent
 
 TOLERANCE = 0.01

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from helpers.rows import roof_measurement
 
-from measure.domain.roofs import Roofline, drop_loaded, machine_roof
+from measure.domain.roofs import CacheLevel, Roofline, caches_text, drop_loaded, machine_roof, parse_caches
 
 PRODUCT = roof_measurement(latency_s=0.5)  # 1024 FLOP in half a second
 STREAM = replace(PRODUCT, roof_kernel="stream_copy", precision="fp64", flop=0, byte=600, pace="sustained", round=0)
@@ -61,3 +61,11 @@ def test_a_roof_a_row_bounds_columns_and_leaves_the_unknown_unknown():
     assert roofline.attainable(pd.Series([2.0, 50.0, 2.0])).tolist()[:2] == [20.0, 100.0]
     assert isnan(roofline.attainable(pd.Series([2.0, 50.0, 2.0])).iloc[2])
     assert roofline.least_s(pd.Series([100.0, 400.0, 1.0]), 20.0).tolist()[:2] == [2.0, 4.0]
+
+
+def test_caches_are_a_cell_and_back():
+    caches = (CacheLevel(1, 65536, 2), CacheLevel(3, 33554432, 1))
+    assert caches_text(caches) == "1:65536:2;3:33554432:1"
+    assert parse_caches(caches_text(caches)) == caches
+    assert caches_text(()) is None
+    assert parse_caches(None) == ()

@@ -50,19 +50,11 @@ def test_a_word_that_is_no_variant_is_answered_with_those_that_are(text):
         variants.canonical_name(text)
 
 
-@pytest.mark.parametrize(
-    ("text", "complaint"),
-    [
-        ("cold+cold", "'cold+cold' names a part twice; name each once"),
-        ("eager+eager", "'eager+eager' names a part twice; name each once"),
-        ("eager+cold", "'eager+cold' joins eager, the network as it is, with a variant; leave it out"),
-        ("cold+eager", "'cold+eager' joins eager, the network as it is, with a variant; leave it out"),
-    ],
-)
-def test_a_cell_has_no_second_name(text, complaint):
+@pytest.mark.parametrize("text", ["cold+cold", "eager+eager", "eager+cold", "cold+eager"])
+def test_a_cell_has_no_second_name(text):
     with pytest.raises(UserError) as caught:
         variants.canonical_name(text)
-    assert str(caught.value) == f"--variants: {complaint}"
+    assert str(caught.value).startswith(f"--variants: {text!r} joins a part twice, or eager with another")
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-from measure.domain.roofs import CacheLevel, Level, caches_text, find_levels, parse_caches
+from report.load.memory_levels import Level, find_levels
 
 SIZES = [round(2 ** (step / 2)) for step in range(40)]
 """Two for each factor of two, from 1 on."""
@@ -61,11 +61,3 @@ def test_few_working_sets():
 def test_a_level_holds_its_ends():
     level = Level(10, 20)
     assert [level.holds(size) for size in (9, 10, 20, 21)] == [False, True, True, False]
-
-
-def test_caches_are_a_cell_and_back():
-    caches = (CacheLevel(1, 65536, 2), CacheLevel(3, 33554432, 1))
-    assert caches_text(caches) == "1:65536:2;3:33554432:1"
-    assert parse_caches(caches_text(caches)) == caches
-    assert caches_text(()) is None
-    assert parse_caches(None) == ()
