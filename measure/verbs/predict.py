@@ -22,7 +22,7 @@ from measure.domain.words import EAGER, INFERENCE, PRECISIONS, STEP, shape_name,
 from measure.errors import UserError, chosen, unknown
 from measure.predicting import timings
 from measure.predicting.demand import Demand, How, PredictedDevice, of_chips, of_machine
-from measure.predicting.prediction import DATASHEET, FITTED, Prediction, Predictor
+from measure.predicting.prediction import DATASHEET, FITTED, Predictor
 from measure.predicting.timings import Key, counted_demands
 from measure.run import runner
 from measure.run.sections import WorkloadTask
@@ -48,82 +48,6 @@ NUMBERS = ("batch", "least", "likely", "90 % interval", "inputs/s", "memory")
 VARIANTS = (EAGER, "torch.compile")
 TIME = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)\s*(s|ms|us|µs)")
 SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6}
-
-
-@dataclasses.dataclass(frozen=True)
-class _Store:
-    """Stores counts without a machine."""
-
-    workloads: Workloads | Counts
-
-    def put(self, task: Task, outcome: Any) -> None:
-        needs_lock = isinstance(self.workloads, Counts)  # Workloads lock themselves
-        with in_turn(self.workloads.folder) if needs_lock else nullcontext():
-            task.store(self, outcome)  # type: ignore[arg-type]
-
-
-class _NoProgress:
-    """Shows nothing: counting takes a moment."""
-
-    def begin(self, task: Task) -> None: ...
-
-    def end(self, task: Task, outcome: Any) -> None: ...
-
-    def skip(self, task: Task) -> None: ...
-
-
-@dataclasses.dataclass(frozen=True)
-class PredictedCall:
-    """A prediction with its chip and batch size, the memory (B) of the call and of the chip; None: unknown."""
-
-    chip: str
-    batch: int
-    prediction: Prediction
-    memory_needed_byte: int | None
-    memory_byte: float | None
-
-    @property
-    def fits(self) -> bool | None:
-        """Whether the memory suffices."""
-        if self.memory_needed_byte is None or self.memory_byte is None:
-            return None
-        return self.memory_needed_byte <= self.memory_byte
-
-    @property
-    def inputs_per_s(self) -> float:
-        return self.batch / self.prediction.likely_s
-
-    def cells(self) -> tuple[str, ...]:
-        """Return the row of the table, in the order of ``HEAD``."""
-        found = self.prediction
-        interval = "not checked"
-        if found.low_s is not None and found.high_s is not None:
-            interval = f"{latency(found.low_s)} to {latency(found.high_s)}"
-        basis = {FITTED: f"{found.timed_models} models timed there", DATASHEET: "its datasheet"}
-        return (
-            self.chip,
-            str(self.batch),
-            latency(found.least_s),
-            latency(found.likely_s),
-            interval,
-            plain(self.inputs_per_s),
-            found.bound,
-            f"{found.costliest} ({found.costliest_share:.0%})",
-            "" if self.memory_needed_byte is None else si(self.memory_needed_byte, "B"),
-            {True: "yes", False: "no", None: "not known"}[self.fits],
-            basis.get(found.basis, f"its datasheet, scaled by {found.timed_models} timed there"),
-        )
-
-    def as_json(self) -> dict[str, Any]:
-        return {
-            "chip": self.chip,
-            "batch": self.batch,
-            **dataclasses.asdict(self.prediction),
-            "inputs_per_s": self.inputs_per_s,
-            "memory_needed_byte": self.memory_needed_byte,
-            "memory_byte": self.memory_byte,
-            "fits": self.fits,
-        }
 
 
 def parser() -> CommandLine:
@@ -157,10 +81,9 @@ def main(argv: Sequence[str]) -> int:
     flags = parser().parse_args(argv)
     check_one_output({"--json": flags.json, "--markdown": flags.markdown})
     check_folder(flags.data, "--data")
-    if flags.precision not in PRECISIONS:
-        raise unknown("--precision", flags.precision, PRECISIONS)
-    if flags.variant not in VARIANTS:
-        raise unknown("--variant", flags.variant, VARIANTS)
+    for flag, value, known in (("--precision", flags.precision, PRECISIONS), ("--variant", flags.variant, VARIANTS)):
+        if value not in known:
+            raise unknown(flag, value, known)
     batches = parse_batch_sizes("--batch-sizes", flags.batch_sizes)
     devices = _devices(flags.data, flags.chip, flags.precision)
     if flags.known and len(devices) > 1:
@@ -171,32 +94,57 @@ def main(argv: Sequence[str]) -> int:
         raise UserError(f"--data: {flags.data} holds no fit; make it with python -m measure fit{data_flag(flags.data)}")
     model, counted = _count("MODEL", flags.model, batches, flags)
     predictor = Predictor(coefficients, errors, timings.read(flags.data))
-    known = _known_time(flags) if flags.known else None
+    scale = _known_time(flags) if flags.known else None
     phase, how = STEP if flags.training else INFERENCE, How(compiled=flags.variant != EAGER, trains=flags.training)
-    calls = []
+    rows = []
     for batch, (workload, demand) in counted.items():
-        peak_byte = workload.training_peak_byte if flags.training else workload.inference_peak_byte
+        needed_byte = workload.training_peak_byte if flags.training else workload.inference_peak_byte
         for device in devices:
-            found = predictor.predict(demand, device, flags.precision, flags.variant, phase, how, known)
+            found = predictor.predict(demand, device, flags.precision, flags.variant, phase, how, scale)
             if found is not None:
-                calls.append(PredictedCall(device.name, batch, found, peak_byte, device.memory_byte))
-    if not calls:
+                memory_byte = device.memory_byte
+                fits = None if needed_byte is None or memory_byte is None else needed_byte <= memory_byte
+                rows.append({
+                    "chip": device.name,
+                    "batch": batch,
+                    **dataclasses.asdict(found),
+                    "inputs_per_s": batch / found.likely_s,
+                    "memory_needed_byte": needed_byte,
+                    "memory_byte": memory_byte,
+                    "fits": fits,
+                })  # fmt: skip
+    if not rows:
         raise UserError(f"--precision: nothing was timed at {flags.precision} on such a device; choose another")
-    calls.sort(key=lambda call: (call.batch, call.prediction.likely_s))
-    heading = {
-        "model": model.name,
-        "input_shape": shape_name(model.input_shape),
-        "precision": flags.precision,
-        "phase": phase,
-        "variant": flags.variant,
-    }
+    rows.sort(key=lambda row: (row["batch"], row["likely_s"]))
+    shape = shape_name(model.input_shape)
+    heading = {"model": model.name, "input_shape": shape, "precision": flags.precision, "phase": phase}
+    heading["variant"] = flags.variant
     if flags.json:
-        print(json.dumps(heading | {"predictions": [call.as_json() for call in calls]}, indent=2, allow_nan=False))
+        print(json.dumps(heading | {"predictions": rows}, indent=2, allow_nan=False))
         return 0
-    lines = [HEAD, *(call.cells() for call in calls)]
+    lines = [HEAD, *map(_cells, rows)]
     print(f"{', '.join(heading.values())}\n")
     print("\n".join(markdown(lines, NUMBERS) if flags.markdown else aligned(lines, NUMBERS)))
     return 0
+
+
+def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the table's cells of a prediction, in the order of ``HEAD``."""
+    low_s, high_s, needed_byte, timed = (row[key] for key in ("low_s", "high_s", "memory_needed_byte", "timed_models"))
+    basis = {FITTED: f"{timed} models timed there", DATASHEET: "its datasheet"}
+    return (
+        row["chip"],
+        str(row["batch"]),
+        latency(row["least_s"]),
+        latency(row["likely_s"]),
+        "not checked" if low_s is None else f"{latency(low_s)} to {latency(high_s)}",
+        plain(row["inputs_per_s"]),
+        row["bound"],
+        f"{row['costliest']} ({row['costliest_share']:.0%})",
+        "" if needed_byte is None else si(needed_byte, "B"),
+        {True: "yes", False: "no", None: "not known"}[row["fits"]],
+        basis.get(row["basis"], f"its datasheet, scaled by {timed} timed there"),
+    )
 
 
 def _devices(data: Path, names: Sequence[str] | None, precision: str) -> list[PredictedDevice]:
@@ -221,20 +169,31 @@ def _devices(data: Path, names: Sequence[str] | None, precision: str) -> list[Pr
 
 
 def _known_time(flags: argparse.Namespace) -> tuple[Demand, float]:
-    """Return the latency given by ``--known``, with its call's demand. Raises UserError for bad input."""
+    """Return the demand and the latency (s) of the call in ``--known``. Raises UserError for bad input."""
     name, size, time = flags.known
     (batch,) = parse_batch_sizes("--known", [size])
     match = TIME.fullmatch(time.strip())
     seconds = float(match[1]) * SECONDS[match[2]] if match else 0.0
     if not seconds > 0:
         raise UserError(f"--known: {time!r} is not a time; write a number with a unit, such as 31ms")
-    _, counted = _count("--known", name, [batch], flags)
-    return counted[batch][1], seconds
+    return _count("--known", name, [batch], flags)[1][batch][1], seconds
+
+
+@dataclasses.dataclass(frozen=True)
+class _Store:
+    """Stores counts without a machine."""
+
+    workloads: Workloads | Counts
+
+    def put(self, task: Task, outcome: Any) -> None:
+        is_locked = isinstance(self.workloads, Workloads)  # they lock themselves
+        with nullcontext() if is_locked else in_turn(self.workloads.folder):
+            task.store(self, outcome)  # type: ignore[arg-type]
 
 
 def _count(
     flag: str, name: str, batches: Sequence[int], flags: argparse.Namespace
-) -> tuple[Model, Mapping[int, tuple[Workload, Demand]]]:
+) -> tuple[Model, dict[int, tuple[Workload, Demand]]]:
     """Return the model of this name and its demand by batch size, counting what the cache lacks.
 
     Raises UserError, naming ``flag``, unless one model has the name; and for one that cannot be counted or trained.
@@ -244,8 +203,8 @@ def _count(
     model = measuring.resolve_request_of_one(flag, measuring.parser().parse_args(words)).models[0]
     # The paper covers the models that were measured or counted on request; a prediction adds none
     predicted = Counts(file_of(Coefficient, flags.data).parent / "counted")
-    homes, stored = (Workloads(flags.data), predicted), stored_as(flags.precision)
-    shape = shape_name(model.input_shape)
+    homes = (Workloads(flags.data), predicted)
+    shape, stored = shape_name(model.input_shape), stored_as(flags.precision)
 
     def read_counts() -> dict[int, Workload]:
         rows = [row for home in reversed(homes) for row in home.models() if row.autocast is None]
@@ -256,18 +215,16 @@ def _count(
     missing = tuple(batch for batch in batches if batch not in counts)
     if missing:
         check_writable(flags.data)
-        worker = Worker("cpu", 1, Sampling())
-        store = _Store(homes[0] if model.source == OWN else predicted)
+        task, worker = WorkloadTask(model, missing, stored, None), Worker("cpu", 1, Sampling())
         try:
-            runner.run([WorkloadTask(model, missing, stored, None)], worker, store, _NoProgress())
+            runner.keep(_Store(homes[0] if model.source == OWN else predicted), task, worker.run(task))
         finally:
             worker.close()
         counts = read_counts()
-    for batch in batches:
-        if counts[batch].status != "ok":
-            raise UserError(f"{model.name}: cannot be counted ({counts[batch].reason})")
-        if flags.training and counts[batch].backward_flop is None:
-            raise UserError(f"{model.name}: its training cannot be counted ({counts[batch].reason})")
+    for row in (counts[batch] for batch in batches):
+        if row.status != "ok" or (flags.training and row.backward_flop is None):
+            work = f"{model.name}: its training" if row.status == "ok" else f"{model.name}:"
+            raise UserError(f"{work} cannot be counted ({row.reason})")
     operators = [
         row for home in homes for row in home.operators() if (row.model, row.input_shape) == (model.name, shape)
     ]
