@@ -3,6 +3,7 @@
 Ray starts the actors and reports their death. The task of a dead node goes to the next device of its kind.
 """
 
+import getpass
 import importlib.metadata
 import os
 import platform
@@ -17,19 +18,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from measure.cache.folders import Workloads
+from measure.cache.folders import MachineFolder, Workloads
 from measure.cache.project import DISTRIBUTION
 from measure.cache.records import Environment
 from measure.cache.table import held
 from measure.domain.latency import Cell
-from measure.domain.values import duration
 from measure.errors import UserError, in_short
 from measure.machine import devices
 from measure.machine.environment import current
 from measure.run import runner
 from measure.run.estimate import MemoryFit
 from measure.run.plan import further_tasks, tasks_to_do
-from measure.run.progress import TimeLeft
 from measure.run.request import Request, parse_threads
 from measure.run.run_cache import RunCache, Sitting, machine_folder
 from measure.run.sections import SECTIONS
@@ -153,26 +152,14 @@ class DeviceActor:
         threads = parse_threads(self._threads)
         taken = f"is measuring on this device of {platform.node()}; wait for it"
         self._held.enter_context(held(self.lock(), lambda holder: f"{holder} {taken}"))
-        environment = current(device, threads)
         self._worker = Worker(device.torch_name, threads, self._sampling)
-        return environment, device.memory_byte()
+        return current(device, threads), device.memory_byte()
 
     def lock(self) -> Path:
-        """Return the device's lock on this host. Raises UserError unless this user alone can write its folder."""
-        visible = os.environ.get("CUDA_VISIBLE_DEVICES", "0") if self._device_name == "cuda" else ""
-        name = re.sub(r"[^A-Za-z0-9]", "-", f"{self._device_name}{visible}")
-        folder = Path(tempfile.gettempdir()) / f"roofwright-{os.getuid()}"
-        with suppress(OSError):  # anybody may have put a link or file of that name there
-            folder.mkdir(mode=0o700, exist_ok=True)
-            found = folder.lstat()
-            if (
-                folder.is_dir()
-                and not folder.is_symlink()
-                and found.st_uid == os.getuid()
-                and not found.st_mode & 0o022
-            ):
-                return folder / f"{name}.lock"
-        raise UserError(f"{folder}: is not a folder that this user alone can write into; remove it or set TMPDIR")
+        """Return the user's lock of the device on this host; a GPU is named by the number that this process sees."""
+        number = os.environ.get("CUDA_VISIBLE_DEVICES", "0") if self._device_name == "cuda" else ""
+        name = re.sub(r"[^A-Za-z0-9-]", "-", f"roofwright-{getpass.getuser()}-{self._device_name}{number}")
+        return Path(tempfile.gettempdir()) / f"{name}.lock"
 
     def run(self, task: Task, seconds: float | None) -> Any:
         """Run a task; return None if it did not end within so many seconds (clocks of nodes differ)."""
@@ -187,16 +174,6 @@ class DeviceActor:
         self._held.close()
 
 
-@dataclass(frozen=True)
-class ReadyDevice:
-    """A device whose actor is ready to measure."""
-
-    place: Place
-    actor: "ActorHandle[Any]"
-    environment: Environment
-    memory_byte: int
-
-
 @dataclass
 class MachineKind:
     """The machines of one environment: they share a folder, a queue of tasks, and the cells that failed."""
@@ -205,6 +182,16 @@ class MachineKind:
     tasks: list[Task]
     done: set[Task] = field(default_factory=set)
     hopeless: set[Cell] = field(default_factory=set)
+
+
+@dataclass(frozen=True)
+class ReadyDevice:
+    """A device whose actor is ready to measure."""
+
+    place: Place
+    actor: "ActorHandle[Any]"
+    environment: Environment
+    memory_byte: int
 
 
 @dataclass
@@ -257,42 +244,30 @@ class ClusterRun:
             )
 
     @property
-    def has_tasks(self) -> bool:
-        return any(kind.tasks for kind in self.kinds.values())
+    def tasks(self) -> list[Task]:
+        """The tasks left."""
+        return [task for kind in self.kinds.values() for task in kind.tasks]
 
     @property
-    def folders(self) -> list[str]:
-        return sorted({str(kind.cache.folder.folder) for kind in self.kinds.values()})
-
-    def plan_lines(self) -> list[str]:
-        """Return the tasks of each kind of machine, and how many there are."""
-        lines = []
-        for kind in self.kinds.values():
-            folder = kind.cache.folder
-            lines += [f"{folder.name}: {task.label}" for task in kind.tasks]
-            lines.append(f"{len(kind.tasks)} to measure on {kind.cache.environment.name} into {folder.folder}")
-        return lines
+    def folders(self) -> dict[str, MachineFolder]:
+        """The machines' folders by path."""
+        return {str(kind.cache.folder.folder): kind.cache.folder for kind in self.kinds.values()}
 
     def run(self) -> runner.Summary:
         """Do all tasks, and the further rounds that their results call for, until the deadline."""
-        folders = {kind.cache.folder.folder: kind.cache.folder for kind in self.kinds.values()}
         with ExitStack() as locks:
-            for folder in folders.values():
+            for folder in self.folders.values():
                 locks.enter_context(folder.locked(_say))
-            while self.has_tasks:
-                self._time_left = TimeLeft([task for kind in self.kinds.values() for task in kind.tasks])
+            while self.tasks:
                 self._do(is_of_machine=False)  # counts come first: they say which cells fit into a memory
-                if not self._tasks_left(False):
+                if all(task.is_of_machine for task in self.tasks):
                     self._do(is_of_machine=True)
-                if self.has_tasks:
+                if self.tasks:
                     break
                 for kind in self.kinds.values():
                     kind.tasks = further_tasks(self.request, kind.cache, kind.done)
-        self.summary.left = sum(len(kind.tasks) for kind in self.kinds.values())
+        self.summary.left = len(self.tasks)
         return self.summary
-
-    def _tasks_left(self, is_of_machine: bool) -> list[Task]:
-        return [task for kind in self.kinds.values() for task in kind.tasks if task.is_of_machine is is_of_machine]
 
     def _do(self, is_of_machine: bool) -> None:
         """Hand tasks out until none is left, no device can do one, or time is up."""
@@ -307,11 +282,9 @@ class ClusterRun:
                     now = time.monotonic()
                     seconds = None if self.deadline is None else max(0.0, self.deadline - now)
                     busy[device.actor.run.remote(task, seconds)] = device, task, now
-            if not busy:
-                if self._is_late() or not self._tasks_left(is_of_machine) or not self._replace_lost(is_of_machine):
-                    return
-                continue
-            done, _ = ray.wait(list(busy), timeout=1.0)
+            if not busy and not self._has_device(is_of_machine):
+                return
+            done, _ = ray.wait(list(busy), timeout=1.0) if busy else ([], [])
             for result in done:
                 device, task, began = busy.pop(result)
                 try:
@@ -342,11 +315,10 @@ class ClusterRun:
                 return None
             kind.tasks.remove(task)
             if task.round_of in kind.hopeless:
-                self._time_left.skip(task)
-            elif refusal := None if self.try_anyway else memory.refusal(task):
-                self._keep(device, task, refusal, 0.0)
-            else:
+                continue
+            if self.try_anyway or not (refusal := memory.refusal(task)):
                 return task
+            self._keep(device, task, refusal, 0.0)
         return None
 
     def _keep(self, device: ReadyDevice, task: Task, outcome: Any, seconds: float) -> None:
@@ -357,25 +329,22 @@ class ClusterRun:
         self.summary.count(task, outcome, seconds)
         if task.round_of and isinstance(outcome, Failure):
             kind.hopeless.add(task.round_of)
-        self._time_left.done(task, seconds)
-        left = duration((self._time_left.seconds() or 0.0) / max(1, len(self.ready)))
-        progress = f"[{self._time_left.ended}/{self._time_left.total}] {device.place.name}: {task.label}"
-        _say(f"{progress}: {task.describe(outcome)}; about {left} left")
+        ended = self.summary.statuses.total()
+        _say(f"[{ended} of {ended + len(self.tasks)}] {device.place.name}: {task.label}: {task.describe(outcome)}")
 
-    def _replace_lost(self, is_of_machine: bool) -> bool:
-        """Start actors on places without one; return whether a device for the tasks that are left is ready."""
+    def _has_device(self, is_of_machine: bool) -> bool:
+        """Start actors on places without one; return whether a ready device can do a task that is left in time."""
+        kinds = {name for name, kind in self.kinds.items() if any(t.is_of_machine is is_of_machine for t in kind.tasks)}
+        if self._is_late() or not kinds:
+            return False
         try:
             self._start_actors()
         except UserError as problem:
             _say(str(problem))
-        ready = {each.environment.environment_id for each in self.ready}
-        return any(
-            name in ready and any(task.is_of_machine is is_of_machine for task in kind.tasks)
-            for name, kind in self.kinds.items()
-        )
+        return any(device.environment.environment_id in kinds for device in self.ready)
 
     def _start_actors(self) -> None:
-        """Start an actor on each free place, and wait until one is ready and the others had time to be.
+        """Start an actor on each free place, wait until one is ready, and give the others time to be.
 
         Leaves out places whose device is in use, with a line that says so. Raises UserError if no device is ready.
         """
@@ -394,27 +363,18 @@ class ClusterRun:
                     max_restarts=0,
                 ).remote(place.device, self.threads, self.sampling)  # fmt: skip
                 opening[actor.begin.remote()] = place, actor
-        is_any_ready = False
-        while opening:
-            done, _ = ray.wait(list(opening), timeout=PATIENCE_S)
-            waiting = ", ".join(sorted(place.name for place, _ in opening.values()))
-            if not done and (is_any_ready or self.ready):
-                _say(f"Other work of the cluster has {waiting}: left out; the same command tries again")
-                break
-            if not done:
-                _say(f"Waiting: other work of the cluster has {waiting}")
-                continue
-            place, actor = opening.pop(done[0])
+        if opening and not self.ready:
+            _say(f"Waiting for the first of {len(opening)} devices")
+            ray.wait(list(opening))  # however long other work of the cluster has them
+        done, _ = ray.wait(list(opening), num_returns=len(opening), timeout=PATIENCE_S) if opening else ([], [])
+        for beginning, (place, actor) in opening.items():
             try:
-                environment, memory_byte = ray.get(done[0])
+                environment, memory_byte = ray.get(beginning, timeout=10 if beginning in done else 0)
             except Exception as problem:  # a node may lack anything
                 _say(f"{place.name} is left out: {_reason(problem)}")
                 ray.kill(actor)
             else:
-                is_any_ready = True
                 self.ready.append(ReadyDevice(place, actor, environment, memory_byte))
-        for _, actor in opening.values():
-            ray.kill(actor)
         self.ready.sort(key=lambda each: each.place)
         if not self.ready:
             raise UserError(
@@ -444,6 +404,8 @@ def _say(text: str) -> None:
 
 def _reason(problem: Exception) -> str:
     """Say why an actor did not begin. Ray keeps the original exception as the cause."""
+    if isinstance(problem, TimeoutError):
+        return "other work of the cluster has it; the same command tries again"
     cause = getattr(problem, "cause", None) or problem
     if isinstance(cause, UserError):
         return str(cause)

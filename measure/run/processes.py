@@ -1,4 +1,4 @@
-"""Where a worker's processes come from: on Linux they are forked from a fork server, elsewhere they are spawned.
+"""Starts the processes that run tasks: forks of a fork server on Linux, fresh processes elsewhere.
 
 Importing torch and a library of models takes seconds, a fork milliseconds. The fork server imports, but uses no device
 and runs no operator: neither a driver's state nor a library's threads survive a fork.
@@ -42,7 +42,7 @@ Origin = tuple[int, frozenset[tuple[str, str]]]
 
 
 def origin(task: "Task") -> Origin:
-    """Return a key: processes of tasks with equal keys, block and variables, are forked from one server.
+    """Return a task's block and variables. Processes of tasks with equal ones are forked from one server.
 
     Counts and roofs share the server of the first rounds: a further import would take seconds.
     """
@@ -61,44 +61,39 @@ def end_with_parent() -> None:
     threading.Thread(target=wait, daemon=True).start()
 
 
-class UnreadableMessageError(Exception):
-    """Something else than a message came through a process's pipe: a user's code may write anywhere."""
+class NoMessageError(Exception):
+    """A process sent no message within its limit, or ended; its text says which. ``code`` is the exit code, if any."""
 
-
-class SilenceError(Exception):
-    """A process said nothing within its limit."""
+    def __init__(self, how: str, code: int | None = None, is_silent: bool = False) -> None:
+        super().__init__(how)
+        self.code, self.is_silent = code, is_silent
 
 
 class IsolatedProcess:
-    """A process and the pipe to it. It runs ``main(connection, *arguments)``."""
+    """A process and the pipe to it."""
 
     def __init__(self, process: "BaseProcess | Fork", connection: Connection) -> None:
         self.process, self.connection = process, connection
 
-    def is_alive(self) -> bool:
-        return self.process.is_alive()
-
     def send(self, message: Any) -> None:
-        with suppress(ConnectionError):  # a process that has just ended is noticed by ``receive``
+        with suppress(ConnectionError):  # ``receive`` notices a process that has just ended
             self.connection.send(message)
 
     def receive(self, limit_s: float) -> Any:
-        """Return the next message.
-
-        Raises SilenceError after ``limit_s``, UnreadableMessageError, and EOFError or OSError if the pipe has closed.
-        """
-        if not self.connection.poll(limit_s):
-            raise SilenceError
-        content = self.connection.recv_bytes(MOST_MESSAGE_BYTE)
+        """Return the next message. Ends the process and raises NoMessageError if there is none."""
+        code = None
         try:
-            return pickle.loads(content)
-        except Exception as problem:  # what a user's code wrote may raise anything
-            raise UnreadableMessageError(problem) from problem
-
-    def exit_code(self) -> int | None:
-        """Wait for the end of a process whose pipe has closed; return its exit code, None if it lives on."""
-        self.process.join(END_LIMIT_S)
-        return self.process.exitcode
+            if self.connection.poll(limit_s):
+                return pickle.loads(self.connection.recv_bytes(MOST_MESSAGE_BYTE))
+            how, is_silent = f"took longer than {limit_s:g} s", True
+        except Exception:  # closed, or a user's code wrote anything into it
+            how, is_silent = "closed the pipe of its process, or wrote into it", False
+            self.process.join(END_LIMIT_S)
+            code = self.process.exitcode
+            if code is not None:
+                how = f"ended its process {f'by signal {-code}' if code < 0 else f'with exit code {code}'}"
+        self.end()
+        raise NoMessageError(how, code, is_silent)
 
     def end(self) -> None:
         """Kill the process, whatever it is doing."""
@@ -107,13 +102,8 @@ class IsolatedProcess:
         self.connection.close()
 
 
-def ending(code: int) -> str:
-    """Describe an exit code: ``by signal 11`` or ``with exit code 3``."""
-    return f"by signal {-code}" if code < 0 else f"with exit code {code}"
-
-
 def spawn(main: Callable[..., None], *arguments: Any, variables: dict[str, str] | None = None) -> IsolatedProcess:
-    """Start a fresh process with these environment variables."""
+    """Start a fresh process with these environment variables. It runs ``main(connection, *arguments)``."""
     ours, theirs = SPAWN.Pipe()
     process = SPAWN.Process(target=main, args=(theirs, *arguments), daemon=True)
     before = dict(os.environ)
@@ -121,15 +111,14 @@ def spawn(main: Callable[..., None], *arguments: Any, variables: dict[str, str] 
     try:
         process.start()
     finally:
-        for name in variables or {}:
-            del os.environ[name]
+        os.environ.clear()
         os.environ.update(before)
     theirs.close()
     return IsolatedProcess(process, ours)
 
 
 class Processes:
-    """Starts a worker's processes, one after another. What they print goes into the file ``log``.
+    """Starts a worker's processes, one after another. Their output goes into the file ``log``.
 
     Forks of one server have their libraries, stacks and first heaps at the same random addresses, but an interval
     between rounds assumes independent draws. So each block of a plan, and each set of environment variables, has its
@@ -137,28 +126,26 @@ class Processes:
     """
 
     def __init__(self, main: Callable[..., None], arguments: tuple[Any, ...], log: Path) -> None:
-        self._main = (log, main, *arguments)
+        self._log, self._main = log, (main, *arguments)
         self._servers: dict[Origin, IsolatedProcess] = {}
 
     def begin(self, task: "Task") -> IsolatedProcess:
-        """Start a process for a task, with the task's environment variables. The process before it has ended."""
+        """Start a process for a task, with its environment variables. The process before it has ended."""
         if not FORKS:
-            return spawn(_run, *self._main, variables=task.variables)
+            return spawn(_leave_terminal, self._log, *self._main, variables=task.variables)
+        key = origin(task)
+        if any(block != key[0] for block, _ in self._servers):
+            self.close()
+        if key not in self._servers or self._servers[key].process.exitcode is not None:
+            arguments = (self._log, _serve_forks, *self._main)
+            self._servers[key] = spawn(_leave_terminal, *arguments, variables=task.variables)
+        server = self._servers[key]
         ours, theirs = SPAWN.Pipe()
-        server = self._server(task)
         with suppress(ConnectionError):  # a server that has just ended shows in the fork's exit code
             server.connection.send(task.libraries)
             send_handle(server.connection, theirs.fileno(), server.process.pid)
         theirs.close()
-        return IsolatedProcess(Fork(server.process, server.connection), ours)
-
-    def _server(self, task: "Task") -> IsolatedProcess:
-        key = origin(task)
-        if any(block != key[0] for block, _ in self._servers):
-            self.close()
-        if key not in self._servers or not self._servers[key].is_alive():
-            self._servers[key] = spawn(_fork_on_order, *self._main, variables=task.variables)
-        return self._servers[key]
+        return IsolatedProcess(Fork(server), ours)
 
     def close(self) -> None:
         """End the fork servers."""
@@ -170,65 +157,53 @@ class Processes:
 class Fork:
     """A forked process, with the part of the interface of ``multiprocessing``'s processes that is used here."""
 
-    def __init__(self, server: Any, orders: Connection) -> None:
-        self._server, self._orders = server, orders
-        self._pid: int | None = None
-        self._exitcode: int | None = None
+    def __init__(self, server: IsolatedProcess) -> None:
+        self._server = server
+        self._numbers: list[int | None] = []  # its process number, then its exit code, as the server reports them
 
     @property
     def pid(self) -> int | None:
         """Wait for the fork and return its number; None if the server was killed first."""
-        while self._pid is None and self._exitcode is None:
-            self._hear(None)
-        return self._pid
+        self._hear(1, None)
+        return self._numbers[0]
 
     @property
     def exitcode(self) -> int | None:
         """The exit code, below 0 for a signal; None while the process lives."""
         self.join(0.0)
-        return self._exitcode
-
-    def is_alive(self) -> bool:
-        return self.exitcode is None
+        return self._numbers[1] if len(self._numbers) > 1 else None
 
     def join(self, timeout: float | None = None) -> None:
         """Wait for the end of the process, or until the server was silent for so many seconds."""
-        while self._exitcode is None and self._hear(timeout):
-            pass
+        self._hear(2, timeout)
 
     def kill(self) -> None:
         """End the process, or a server that has not forked it yet."""
-        if self.is_alive():
-            if self._pid is None:
-                self._server.kill()
+        if self.exitcode is None:
+            if not self._numbers:
+                self._server.process.kill()
             self._send_kill()
 
-    def _hear(self, limit_s: float | None) -> bool:
-        """Read the server's next message, the fork's number or exit code; return whether one came in time."""
-        try:
-            if not self._orders.poll(limit_s):
-                return False
-            number = self._orders.recv()
-        except (EOFError, OSError):  # the server was killed, and nobody waits for its fork any more
-            self._server.join()
-            self._exitcode = self._server.exitcode
-            self._send_kill()
-            return True
-        if self._pid is None:
-            self._pid = number
-        else:
-            self._exitcode = number
-        return True
+    def _hear(self, count: int, limit_s: float | None) -> None:
+        """Read so many numbers from the server."""
+        while len(self._numbers) < count:
+            try:
+                if not self._server.connection.poll(limit_s):
+                    return
+                self._numbers.append(self._server.connection.recv())
+            except (EOFError, OSError):  # the server was killed, and nobody waits for its fork any more
+                self._server.process.join()
+                self._send_kill()
+                self._numbers = [*(self._numbers or [None]), self._server.process.exitcode]
 
     def _send_kill(self) -> None:
-        if self._pid is not None:
+        if self._numbers and self._numbers[0] is not None:
             with suppress(ProcessLookupError):
-                os.kill(self._pid, signal.SIGKILL)
+                os.kill(self._numbers[0], signal.SIGKILL)
 
 
-def _fork_on_order(orders: Connection, log: Path, main: Callable[..., None], *arguments: Any) -> None:
+def _serve_forks(orders: Connection, main: Callable[..., None], *arguments: Any) -> None:
     """Be a fork server: import, fork, report the fork's number and later its exit code, until nobody orders."""
-    _leave_terminal(log)
     with suppress(ConnectionError, EOFError):  # the parent is gone
         while True:
             for library in orders.recv():
@@ -239,34 +214,26 @@ def _fork_on_order(orders: Connection, log: Path, main: Callable[..., None], *ar
             pid = os.fork()
             if pid == 0:
                 orders.close()
-                _call_and_exit(main, connection, *arguments)
+                code = 1
+                try:
+                    main(connection, *arguments)
+                    code = 0
+                except BaseException:  # a model may end its program
+                    traceback.print_exc()
+                finally:
+                    os._exit(code)
             connection.close()
             orders.send(pid)
             orders.send(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 
 
-def _call_and_exit(main: Callable[..., None], *arguments: Any) -> None:
-    code = 1
-    try:
-        main(*arguments)
-        code = 0
-    except BaseException:  # a model may end its program
-        traceback.print_exc()
-    finally:
-        os._exit(code)
-
-
-def _run(connection: Connection, log: Path, main: Callable[..., None], *arguments: Any) -> None:
-    _leave_terminal(log)
-    main(connection, *arguments)
-
-
-def _leave_terminal(log: Path) -> None:
-    """Print into a file from here on, and leave Ctrl-C to the parent."""
+def _leave_terminal(connection: Connection, log: Path, main: Callable[..., None], *arguments: Any) -> None:
+    """Call ``main`` with its output in a file; Ctrl-C is the parent's to handle."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     output = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     os.dup2(output, 1)
     os.dup2(output, 2)
+    main(connection, *arguments)
 
 
 COUNTERS = tuple(

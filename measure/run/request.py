@@ -1,4 +1,4 @@
-"""A user's request for measurements, and its meaning on a machine."""
+"""The models, cells and sections of a run, and the precisions and variants that are usual on a machine."""
 
 import re
 from collections.abc import Collection, Sequence
@@ -110,10 +110,9 @@ class Request:
 
 def parse_threads(text: str | None) -> int:
     """Return the number of threads that ``--threads`` asks for on this machine; by default its physical cores."""
+    most = processor.visible_cores()
     if text is None:
         return processor.physical_cores()
-    if not re.fullmatch(r"[0-9]{1,5}", text) or int(text) == 0:
-        raise UserError(f"--threads: {text!r} is not a valid number of threads; use a whole number ≥ 1")
-    if int(text) > (cores := processor.visible_cores()):
-        raise UserError(f"--threads: {text} are more than this machine's cores; use at most {cores}")
+    if not re.fullmatch(r"[0-9]{1,5}", text) or not 0 < int(text) <= most:
+        raise UserError(f"--threads: {text!r} is not a valid number of threads; use 1 to {most}, this machine's cores")
     return int(text)

@@ -10,15 +10,9 @@ from typing import Any, Protocol
 from measure.cache.table import UnreadableError
 from measure.domain.latency import Cell
 from measure.run.task import Failure, Task
-from measure.run.worker import Stopped
+from measure.run.worker import BudgetSpent, Worker
 
 _log = logging.getLogger(__name__)
-
-
-class Executor(Protocol):
-    """Runs a task, as ``Worker`` does."""
-
-    def run(self, task: Task, deadline: float | None = None) -> Any: ...
 
 
 class Store(Protocol):
@@ -50,61 +44,46 @@ class Summary:
     cells_s: float = 0.0
     executing_s: float = 0.0
 
-    def add(self, other: "Summary") -> None:
-        """Add another part of the run."""
-        self.statuses += other.statuses
-        self.failures += other.failures
-        self.left += other.left
-        self.cells_s += other.cells_s
-        self.executing_s += other.executing_s
-
     def count(self, task: Task, outcome: Any, seconds: float) -> None:
         """Add a task, which took so many seconds."""
+        if isinstance(outcome, Failure):
+            self.failures.append((task, outcome))
+        self.statuses[outcome.status if isinstance(outcome, Failure) else "ok"] += 1
         if task.round_of:
             self.cells_s += seconds
-        if isinstance(outcome, Failure):
-            self.statuses[outcome.status] += 1
-            self.failures.append((task, outcome))
-            return
-        self.statuses["ok"] += 1
-        if task.round_of:
-            self.executing_s += outcome.executing_s
-
-
-def no_refusal(_task: Task) -> None:
-    """Try every cell."""
+            self.executing_s += 0.0 if isinstance(outcome, Failure) else outcome.executing_s
 
 
 def run(
     tasks: Sequence[Task],
-    executor: Executor,
+    worker: Worker,
     store: Store,
     progress: Progress,
     deadline: float | None = None,
-    refusal: Callable[[Task], Failure | None] = no_refusal,
+    refusal: Callable[[Task], Failure | None] = lambda _task: None,
     hopeless: set[Cell] | None = None,
+    summary: Summary | None = None,
 ) -> Summary:
-    """Do the tasks in order until ``time.monotonic()`` passes the deadline.
+    """Do the tasks in order until ``time.monotonic()`` passes the deadline, and add them to the summary.
 
     The task at the deadline is given up and counts as left. A task that ``refusal`` gives a Failure for gets it without
     a try. Cells that fail join ``hopeless``, and their further rounds are skipped.
     """
-    summary = Summary()
+    summary = Summary() if summary is None else summary
     hopeless = set() if hopeless is None else hopeless
     for index, task in enumerate(tasks):
-        began = time.monotonic()
-        if deadline is not None and began >= deadline:
-            summary.left = len(tasks) - index
-            break
         if task.round_of in hopeless:
             _log.info("%s: skipped, since an earlier round of it failed", task.label)
             progress.skip(task)
             continue
-        progress.begin(task)
+        began = time.monotonic()
         try:
-            outcome = refusal(task) or executor.run(task, deadline)
-        except Stopped:
-            summary.left = len(tasks) - index
+            if deadline is not None and began >= deadline:
+                raise BudgetSpent
+            progress.begin(task)
+            outcome = refusal(task) or worker.run(task, deadline)
+        except BudgetSpent:
+            summary.left += len(tasks) - index
             break
         outcome = keep(store, task, outcome)
         summary.count(task, outcome, time.monotonic() - began)

@@ -1,10 +1,9 @@
-"""Isolated processes that run tasks, and a user's own code, and the parent's handles on them.
+"""Runs tasks, and a user's own code, in isolated processes.
 
 No memory, a crash or a hang of such a process is an outcome here, and the next task finds a fresh process.
 """
 
 import logging
-import logging.handlers
 import os
 import signal
 import tempfile
@@ -12,10 +11,10 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from logging.handlers import QueueHandler
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 
 from measure.domain.models import Model
 from measure.errors import UserError, in_short, text_of
@@ -25,11 +24,9 @@ from measure.models.own_models import RaisedError
 from measure.run.processes import (
     START_LIMIT_S,
     IsolatedProcess,
+    NoMessageError,
     Processes,
-    SilenceError,
-    UnreadableMessageError,
     end_with_parent,
-    ending,
     oom_kills,
     spawn,
 )
@@ -41,66 +38,48 @@ _log = logging.getLogger(__name__)
 Value = TypeVar("Value")
 
 
-@dataclass(frozen=True)
-class Heartbeat:
-    """A sign of life."""
+class TaskResult(NamedTuple):
+    """The message with a task's outcome. Others are None, a sign of life, log records, and a UserError."""
 
-
-@dataclass(frozen=True)
-class TaskResult:
-    """The outcome of the task that the parent sent with this number."""
-
-    number: int
     outcome: Any
 
 
-class Stopped(Exception):  # noqa: N818 - an ending, not an error
-    """The run ends within a task. The task has no outcome and is left to be done."""
+class BudgetSpent(Exception):  # noqa: N818 - an ending, not an error
+    """The user's budget ran out within a task. The task has no outcome and is left to be done."""
 
 
-class BudgetSpent(Stopped):
-    """The user's budget ran out."""
-
-
-WANT_OF_MEMORY = (
-    "out of memory", "can't allocate memory", "not enough memory", "cannot allocate memory",
-    "status_alloc_failed", "unable to find an engine",
-)  # fmt: skip
-"""Libraries' words for want of memory; the last two are cuBLAS's and cuDNN's, which find no workspace."""
+PHRASES = {
+    "oom": (
+        "out of memory", "can't allocate memory", "not enough memory", "cannot allocate memory",
+        "status_alloc_failed", "unable to find an engine",  # cuBLAS and cuDNN, which find no workspace
+    ),
+    "unsupported": ("not implemented for", "not supported", "unsupported"),
+}  # fmt: skip
+"""Libraries' phrases for each status."""
 
 
 def classify(problem: BaseException) -> Failure:
     """Map a library's exception to a run status and a reason."""
-    reason = in_short(problem)
     text = text_of(problem).lower()
-    if isinstance(problem, MemoryError) or any(words in text for words in WANT_OF_MEMORY):
-        return Failure("oom", reason)
-    unsupported = ("not implemented for", "not supported", "unsupported")
-    if isinstance(problem, NotImplementedError) or any(words in text for words in unsupported):
-        return Failure("unsupported", reason)
-    return Failure("error", reason)
-
-
-class LogToParent(logging.handlers.QueueHandler):
-    """Sends this process's log records to its parent."""
-
-    def enqueue(self, record: logging.LogRecord) -> None:
-        self.queue.send(record)  # type: ignore[attr-defined]
+    for status, kind in (("oom", MemoryError), ("unsupported", NotImplementedError)):
+        if isinstance(problem, kind) or any(phrase in text for phrase in PHRASES[status]):
+            return Failure(status, in_short(problem))
+    return Failure("error", in_short(problem))
 
 
 class Channel:
-    """The sending end of the process's pipe, for any of its threads."""
+    """The sending end of the process's pipe, for any of its threads and for a ``QueueHandler``."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._lock = threading.Lock()
 
-    def send(self, message: Any) -> None:
+    def put_nowait(self, message: Any) -> None:
         with self._lock:
             self._connection.send(message)
 
     def beat(self) -> None:
-        self.send(Heartbeat())
+        self.put_nowait(None)
 
 
 def serve(connection: Connection, device_name: str, threads: int, sampling: Sampling, log_level: int) -> None:
@@ -111,14 +90,14 @@ def serve(connection: Connection, device_name: str, threads: int, sampling: Samp
     own, channel = os.getpid(), Channel(connection)
     package_log = logging.getLogger("measure")
     package_log.setLevel(log_level)
-    package_log.addHandler(LogToParent(channel))  # type: ignore[arg-type]
+    package_log.addHandler(QueueHandler(channel))  # type: ignore[arg-type]
     end_with_parent()
     try:
         device = devices.find(device_name)
         device.prepare(threads)
         channel.beat()
         while True:
-            number, task = connection.recv()
+            task = connection.recv()
             try:
                 outcome = task.run(device, sampling, channel.beat)
                 if task.process(device.kind) is not None:
@@ -127,13 +106,14 @@ def serve(connection: Connection, device_name: str, threads: int, sampling: Samp
                 outcome = classify(problem)
             if os.getpid() != own:
                 os._exit(0)  # a copy, which the model forked within its call
-            channel.send(TaskResult(number, outcome))
+            channel.put_nowait(TaskResult(outcome))
     except (ConnectionError, EOFError):
         pass  # the parent is gone
     except UserError as problem:
-        channel.send(problem)
+        channel.put_nowait(problem)
     except Exception as problem:  # a driver may raise anything
-        channel.send(UserError(f"--device {device_name}: could not be set up ({in_short(problem)}); name another"))
+        why = f"could not be set up ({in_short(problem)}); name another"
+        channel.put_nowait(UserError(f"--device {device_name}: {why}"))
 
 
 def needs_fresh(previous: Task | None, task: Task, outcome: Any, device_kind: str) -> bool:
@@ -148,33 +128,20 @@ def needs_fresh(previous: Task | None, task: Task, outcome: Any, device_kind: st
     return shared != previous.process(device_kind)
 
 
-LEFT_S = 24 * 3600
-"""A log that nobody touched for so long belongs to a run that was killed."""
-
-
-def _log_file() -> Path:
-    """Create a log for the processes' output; remove the logs of killed runs."""
-    for left in Path(tempfile.gettempdir()).glob("roofwright-*.log"):
-        with suppress(OSError):  # another user's, or just removed by another run
-            if time.time() - left.stat().st_mtime > LEFT_S:
-                left.unlink()
-    descriptor, name = tempfile.mkstemp(prefix="roofwright-", suffix=".log")
-    os.close(descriptor)
-    return Path(name)
-
-
 class Worker:
     """Runs tasks one after another, in the same process as long as that is allowed and alive."""
 
     def __init__(self, device_name: str, threads: int, sampling: Sampling) -> None:
         self._device_kind = device_name.partition(":")[0]
         self._call_limit_s = sampling.call_limit_s
-        self._log = _log_file()
+        descriptor, log = tempfile.mkstemp(prefix="roofwright-", suffix=".log")
+        os.close(descriptor)
+        self._log = Path(log)
         log_level = logging.getLogger("measure").getEffectiveLevel()
         self._processes = Processes(serve, (device_name, threads, sampling, log_level), self._log)
         self._isolated: IsolatedProcess | None = None
         self._last: tuple[Task | None, Any] = (None, None)
-        self._number = self._oom_kills = 0
+        self._oom_kills = 0
 
     @property
     def pid(self) -> int | None:
@@ -187,83 +154,51 @@ class Worker:
         Raises BudgetSpent when ``time.monotonic()`` passes the deadline, and UserError if the device cannot be set up.
         """
         self._oom_kills = oom_kills()
-        with suppress(OSError):  # other runs delete logs that nobody touched for a day
-            os.utime(self._log)
-        previous, outcome = self._last
-        if needs_fresh(previous, task, outcome, self._device_kind) or not (
-            self._isolated and self._isolated.is_alive()
-        ):
-            self.stop()  # also a process that died between two tasks, such as for others' want of memory
-        process = self._isolated or self._start(task, deadline)
-        self._number += 1
-        process.send((self._number, task))
-        outcome = self._outcome(deadline)
+        is_alive = self._isolated is not None and self._isolated.process.exitcode is None
+        if needs_fresh(self._last[0], task, self._last[1], self._device_kind) or not is_alive:
+            self.stop()
+        if self._isolated is None:
+            began = time.monotonic()
+            self._isolated = self._processes.begin(task)
+            message = self._receive(START_LIMIT_S, deadline)
+            if isinstance(message, Failure):
+                raise UserError(f"the measuring process did not start: {message.reason}; see that torch imports")
+            _log.info("process %s is ready after %.1f s", self.pid, time.monotonic() - began)
+        self._isolated.send(task)
+        message = None
+        while not isinstance(message, TaskResult | Failure):
+            message = self._receive(self._call_limit_s, deadline)
+        outcome = message.outcome if isinstance(message, TaskResult) else message
         self._last = task, outcome
         return outcome
 
-    def _outcome(self, deadline: float | None) -> Any:
-        """Wait for the result of the latest task; a process that forked may send one of an earlier task late."""
-        while True:
-            message = self._receive(self._call_limit_s, deadline)
-            if isinstance(message, Failure):
-                return message
-            if isinstance(message, UserError):
-                raise message
-            if isinstance(message, TaskResult) and message.number == self._number:
-                return message.outcome
-
-    def _start(self, task: Task, deadline: float | None) -> IsolatedProcess:
-        began = time.monotonic()
-        self._isolated = process = self._processes.begin(task)
-        message = self._receive(START_LIMIT_S, deadline)
-        if isinstance(message, Heartbeat):
-            _log.info("process %s is ready after %.1f s", self.pid, time.monotonic() - began)
-            return process
-        self.stop()
-        if isinstance(message, UserError):
-            raise message
-        why = message.reason if isinstance(message, Failure) else f"it said {message!r}"
-        raise UserError(f"the measuring process did not start: {why}; see that torch imports")
-
     def _receive(self, limit_s: float, deadline: float | None) -> Any:
-        """Return the next message, or a Failure in place of one. Log records are logged here."""
+        """Return the next message, or a Failure in place of one. Log records are logged here, a UserError is raised."""
         assert self._isolated is not None
         silence_ends = time.monotonic() + limit_s
         ends = min(silence_ends, deadline) if deadline is not None else silence_ends
-        while True:
-            try:
+        try:
+            while True:
                 message = self._isolated.receive(max(0.0, ends - time.monotonic()))
-            except SilenceError:
-                self.stop()
+                if isinstance(message, UserError):
+                    self.stop()
+                    raise message
+                if not isinstance(message, logging.LogRecord):
+                    return message
+                logging.getLogger(message.name).handle(message)
+        except NoMessageError as problem:
+            self._isolated = None
+            if problem.is_silent:
                 if ends < silence_ends:
                     raise BudgetSpent from None
                 return Failure("timeout", f"one call took longer than {limit_s:g} s")
-            except UnreadableMessageError as problem:
-                self.stop()
-                why = in_short(problem.args[0])
-                return Failure("error", f"the process wrote something unreadable into its pipe ({why})")
-            except (EOFError, OSError):
-                return self._death(self._isolated)
-            if not isinstance(message, logging.LogRecord):
-                return message
-            logging.getLogger(message.name).handle(message)
-
-    def _death(self, process: IsolatedProcess) -> Failure:
-        """Return why the process closed its pipe."""
-        code = process.exit_code()
-        if code is None:
-            self.stop()
-            return Failure("error", "the process closed its pipe, or wrote something unreadable into it")
-        _log.info("process %s died with exit code %d", self.pid, code)
-        self._isolated = None
-        if code == -signal.SIGKILL:
-            if oom_kills() == self._oom_kills:
-                return KILLED
-            return Failure("oom", "the system killed the process (signal 9) for want of memory")
-        last = []
-        with suppress(OSError):
-            last = self._log.read_text(errors="replace").strip().splitlines()[-1:]
-        return Failure("error", f"the process ended {ending(code)}" + (f": {last[0]}" if last else ""))
+            _log.info("the measuring process died: a call %s", problem)
+            if problem.code == -signal.SIGKILL:
+                if oom_kills() == self._oom_kills:
+                    return KILLED
+                return Failure("oom", "the system killed the process (signal 9) for want of memory")
+            last = self._log.read_text(errors="replace").strip().splitlines()[-1:] if self._log.exists() else []
+            return Failure("error", ": ".join([f"a call {problem}", *last]))
 
     def stop(self) -> None:
         """End the process, whatever it is doing."""
@@ -320,15 +255,9 @@ class IsolatedCalls:
         assert self._isolated is not None
         try:
             return self._isolated.receive(limit_s)
-        except SilenceError:
-            how = f"took longer than {limit_s:g} s"
-        except (EOFError, ConnectionError):
-            code = self._isolated.exit_code()
-            how = "closed the pipe of its process" if code is None else f"ended its process {ending(code)}"
-        except (OSError, UnreadableMessageError):
-            how = "wrote into the pipe of its process"
-        self.__exit__()
-        raise UserError(f"{what} {how}; {remedy}")
+        except NoMessageError as problem:
+            self._isolated = None
+            raise UserError(f"{what} {problem}; {remedy}") from None
 
 
 def _serve_calls(connection: Connection) -> None:

@@ -163,7 +163,7 @@ FLAGS = [
     Bad("--variants channel_last", "did you mean channels_last?"),
     Bad("--variants autocast --device cpu", "--variants: autocast"),
     Bad("--threads 0", "--threads: '0'"),
-    Bad("--threads 99999", "--threads: 99999"),
+    Bad("--threads 99999", "--threads: '99999'"),
     Bad("--sections infrence", "did you mean inference?"),
     Bad("--budget 0", "--budget: '0'"),
     Bad("--budget nan", "--budget: 'nan'"),

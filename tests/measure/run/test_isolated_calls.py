@@ -45,7 +45,7 @@ def test_an_own_model_is_described(module):
         (
             "import gc, os\nfor each in gc.get_objects():\n    if type(each).__name__ == 'Connection':\n"
             "        os.write(each.fileno(), b'tab\\t' * 9)\n",
-            "wrote into the pipe of its process; fix it",
+            "closed the pipe of its process, or wrote into it; fix it",
         ),
     ],
 )

@@ -9,7 +9,7 @@ from helpers.tasks import inference_task
 from measure.domain.models import Model
 from measure.models import catalog
 from measure.run.plan import Part
-from measure.run.progress import contents, lines, resumption, share_within_calls
+from measure.run.progress import contents, lines, resumption
 from measure.run.request import Request
 from measure.run.run_cache import RunCache
 from measure.run.runner import Summary
@@ -46,16 +46,10 @@ def test_what_failed_stands_by_status_with_its_first_reasons():
     ]
 
 
-def test_the_share_of_the_time_within_calls():
-    assert share_within_calls(Summary()) is None
-    said = share_within_calls(Summary(cells_s=120.0, executing_s=108.0))
-    assert said == "of the 2 min that cells took, 90% passed within their calls"
-
-
 def test_a_command_that_measures_again_by_force_does_not_go_on():
     assert resumption("python -m measure", force=False) == "To go on with what is left: python -m measure"
     assert resumption("python -m measure --force", force=True) == (
-        "What is left keeps the rows that it had; to measure all of it again: python -m measure --force"
+        "The tasks left keep their earlier rows; to measure everything again: python -m measure --force"
     )
 
 

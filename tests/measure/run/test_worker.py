@@ -20,7 +20,7 @@ from measure.run import worker
 from measure.run.processes import IsolatedProcess
 from measure.run.sections import RoofTask, WorkloadTask
 from measure.run.task import KILLED, Failure
-from measure.run.worker import BudgetSpent, Channel, Heartbeat, TaskResult, Worker, classify, needs_fresh
+from measure.run.worker import BudgetSpent, Channel, Worker, classify, needs_fresh
 from measure.timing.sampling import Sampling
 from measure.verbs.measure import make_sampling, parser
 
@@ -118,14 +118,14 @@ def test_a_process_that_dies_is_an_outcome_and_the_next_task_finds_a_fresh_one(
 ):
     kills = iter(counted)  # for want of memory: before the task, and when its process has died
     monkeypatch.setattr(worker, "oom_kills", lambda: next(kills))
-    victims, wait = [], process._outcome
+    victims, send = [], IsolatedProcess.send
 
-    def kill_and_wait(deadline):
-        victims.append(process.pid)
+    def send_and_kill(isolated, task):
+        send(isolated, task)
+        victims.append(isolated.process.pid)
         os.kill(victims[0], number)
-        return wait(deadline)
 
-    monkeypatch.setattr(process, "_outcome", kill_and_wait)
+    monkeypatch.setattr(IsolatedProcess, "send", send_and_kill)
     failure = process.run(inference_task(SQUEEZENET, 64, "fp32", "eager", 0))
     assert failure.status == status
     assert words in failure.reason
@@ -267,7 +267,7 @@ class Beating:
         return self._every_s <= timeout
 
     def recv_bytes(self, _most):
-        return pickle.dumps(Heartbeat())
+        return pickle.dumps(None)
 
     def close(self):
         pass
@@ -284,9 +284,7 @@ class Beating:
 def test_a_task_is_given_up_at_its_budgets_end_and_not_at_the_next_sign_of_life(monkeypatch, every_s, spent_s):
     connection, ended = Beating(every_s), []
     process = Worker("cpu", 1, Sampling())
-    alive = SimpleNamespace(
-        is_alive=lambda: True, kill=lambda: ended.append(connection.now), join=lambda: None, pid=None
-    )
+    alive = SimpleNamespace(exitcode=None, kill=lambda: ended.append(connection.now), join=lambda: None, pid=None)
     process._isolated, process._last = IsolatedProcess(alive, connection), (COUNT, [])
     monkeypatch.setattr(worker, "time", SimpleNamespace(monotonic=lambda: connection.now))
     if spent_s == 60.0:
@@ -296,26 +294,6 @@ def test_a_task_is_given_up_at_its_budgets_end_and_not_at_the_next_sign_of_life(
             process.run(COUNT, deadline=1000.0)
     assert ended == [spent_s]
     process.close()
-
-
-class Behind(Beating):
-    """One over which the answer to the task before comes first, as of a process that a model forked."""
-
-    def send(self, message):
-        number, _task = message
-        self._answers = [TaskResult(number - 1, "of the task before"), TaskResult(number, "of the task")]
-
-    def recv_bytes(self, _most):
-        return pickle.dumps(self._answers.pop(0))
-
-
-def test_an_answer_to_an_earlier_task_is_passed_over(process):
-    process.stop()
-    alive = SimpleNamespace(is_alive=lambda: True, kill=lambda: None, join=lambda: None, pid=None)
-    process._isolated = IsolatedProcess(alive, Behind(0.0))
-    process._last = COUNT, "of the task before"
-    assert [process.run(COUNT) for _ in range(2)] == ["of the task"] * 2
-    process.stop()
 
 
 def test_threads_of_the_process_speak_one_after_another():
@@ -336,22 +314,7 @@ def test_threads_of_the_process_speak_one_after_another():
     assert (len(most), max(most)) == (60, 1)
 
 
-def test_files_that_killed_runs_left_are_removed(monkeypatch, tmp_path):
-    monkeypatch.setattr(worker.tempfile, "tempdir", str(tmp_path))
-    yesterday = time.time() - 2 * worker.LEFT_S
-    for name in ("roofwright-a.log", "roofwright-b.log", "other.log"):
-        (tmp_path / name).touch()
-    for name in ("roofwright-a.log", "other.log"):
-        os.utime(tmp_path / name, (yesterday, yesterday))
-    file = worker._log_file()
-    assert {each.name for each in tmp_path.iterdir()} == {"roofwright-b.log", "other.log", file.name}
-
-
-def test_a_run_longer_than_a_day_keeps_its_log_and_starts_processes_without_it(process):
-    day_old = time.time() - 2 * worker.LEFT_S
-    os.utime(process._log, (day_old, day_old))
-    process.run(COUNT)
-    assert time.time() - process._log.stat().st_mtime < worker.LEFT_S  # no other run takes it for left behind
+def test_a_log_that_was_deleted_is_made_again(process):
     process._log.unlink()
     begin_anew(process)
     assert isinstance(process.run(COUNT), list)
