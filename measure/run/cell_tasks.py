@@ -54,13 +54,8 @@ class CellTask(Task):
 
     @property
     def columns(self) -> Columns:
-        return {
-            "model": self.model.name,
-            "batch_sizes": [self.cell.batch],
-            "phase": self.cell.phase,
-            "precision": self.cell.precision,
-            "variant": self.cell.variant,
-        }
+        named = self.cell._asdict()
+        return {"model": self.model.name, "batch_sizes": [named.pop("batch")], **named}
 
     def row(self, cache: RunCache, cell: Cell, outcome: Any) -> Columns:
         """Return the columns that every row of a cell has: its key, status, signature and input shape."""
@@ -165,10 +160,6 @@ class RoundTask(CellTask):
     def timing(self, result: Any, phase: str) -> Timing:
         """Return the timing of a phase."""
 
-    def peak_byte(self, result: Any) -> int | None:
-        """Return the peak memory of a call; None if it is not known."""
-        return None
-
     def store(self, cache: RunCache, outcome: Any) -> None:
         *stages, whole = (self._rows(cache, phase, outcome) for phase in self.phases)
         cache.folder.put_run(*whole, stages)
@@ -180,7 +171,6 @@ class RoundTask(CellTask):
             return Run(**run), []
         key = {**cache.key(cell), "round": self.round}
         timing = self.timing(outcome, phase)
-        peak_byte = self.peak_byte(outcome) if phase == self.cell.phase else None
         samples = [
             Sample(
                 **key,
@@ -192,6 +182,7 @@ class RoundTask(CellTask):
             )
             for index, timed in enumerate(timing.samples)
         ]
+        peak_byte = outcome.peak_byte if phase == STEP else None
         return Run(**run, flags=";".join(timing.flags) or None, peak_byte=peak_byte), samples
 
     def summary(self, result: Any) -> str:
@@ -209,28 +200,21 @@ def _rounds_wanted(
     groups: dict[tuple[str, int, str], list[Cell]] = defaultdict(list)
     for cell in cells:
         groups[cell.model, cell.batch, cell.phase].append(cell)
-    widths: dict[Cell, float] | None = None
+    complete: list[Cell] = []  # cells that may need another round
     wanted: dict[Cell, int] = {}
     for group in groups.values():
-        fewest, most = min(len(measured[cell]) for cell in group), max(len(measured[cell]) for cell in group)
-        rounds = max(request.rounds, most)
-        if fewest == most == rounds < request.most_rounds:
-            if widths is None:
-                widths = _interval_widths(cells, cache)
-            wide = [cell for cell in group if widths.get(cell, inf) > request.target]
-            rounds += bool(wide)
-            for cell in wide:
-                _log.info("one more round: %s has ±%.1f %%", cell.describe(), 100 * widths.get(cell, inf))
+        counts = {len(measured[cell]) for cell in group}
+        rounds = max(request.rounds, *counts)
         wanted |= dict.fromkeys(group, rounds)
+        if counts == {rounds} and rounds < request.most_rounds:
+            complete += group
+    latencies = group_latencies(cache.rows(cache.folder.samples())) if complete else {}
+    for cell in complete:
+        width = estimate_rounds(list(latencies[cell].values())).relative_half_width if cell in latencies else None
+        if width is None or width > request.target:
+            _log.info("one more round: %s has ±%.1f %%", cell.describe(), 100 * (inf if width is None else width))
+            wanted |= dict.fromkeys(groups[cell.model, cell.batch, cell.phase], len(measured[cell]) + 1)
     return wanted
-
-
-def _interval_widths(cells: Collection[Cell], cache: RunCache) -> dict[Cell, float]:
-    """Return the relative half width of each cell's interval, if it has one."""
-    latencies = group_latencies(cache.rows(cache.folder.samples()))
-    estimates = {cell: estimate_rounds(list(latencies[cell].values())) for cell in cells if cell in latencies}
-    widths = {cell: estimate.relative_half_width for cell, estimate in estimates.items()}
-    return {cell: width for cell, width in widths.items() if width is not None}
 
 
 @dataclass(frozen=True)
@@ -274,25 +258,18 @@ class TrainingTask(RoundTask):
         is_first = self.model in request.leading and self.cell.batch == min(request.training_batch_sizes)
         return Tier.STEPS if is_first else Tier.OTHER_CELLS
 
-    def peak_byte(self, result: StepTiming) -> int | None:
-        return result.peak_byte
-
 
 @dataclass(frozen=True)
 class InspectionTask(CellTask):
-    """Inspect a model's forward pass or training step once."""
+    """Inspect a model's forward pass or training step once. ``table`` reads the rows of the inspected cells."""
 
     trains = True
-
-    @classmethod
-    @abstractmethod
-    def inspected(cls, cache: RunCache) -> Sequence[Any]:
-        """Return the rows of all cells that were inspected."""
+    table: ClassVar[str]
 
     @classmethod
     def missing(cls, request: Request, cache: RunCache) -> list[Self]:
         cells = [pair for phase in (INFERENCE, STEP) for pair in request.cells(phase)]
-        rows = [] if request.force else _at_same_input(cells, cache.tried(cls.inspected(cache)))
+        rows = [] if request.force else _at_same_input(cells, cache.tried(getattr(cache.folder, cls.table)()))
         seen = set(map(Cell.of, rows))
         return [cls(model, cell) for model, cell in cells if cell not in seen]
 
@@ -316,6 +293,7 @@ class ProfileTask(InspectionTask):
     section = "operators"
     help = "time each operator of both under torch's profiler"
     block = 0  # in the same sitting as a plain round of its cell
+    table = "profiles"
 
     @classmethod
     def missing(cls, request: Request, cache: RunCache) -> list[Self]:
@@ -328,21 +306,18 @@ class ProfileTask(InspectionTask):
         A profile of a large batch takes long: a quick run or a short budget profiles inference at the smallest batch
         size, other runs at one that fills most devices.
         """
-        if not request.is_base(self.cell):
-            return Tier.REST
         is_leading = self.model in request.leading
         if self.cell.phase != INFERENCE:
-            is_first = self.cell.batch == min(request.training_batch_sizes)
-            return Tier.PROFILES if is_leading and is_first else Tier.REST
-        is_short = request.quick or (request.budget_s or inf) < SHORT_BUDGET_S
-        batch = min(request.batch_sizes) if is_short else request.second_batch or min(request.batch_sizes)
-        if self.cell.batch != batch:
+            batch = min(request.training_batch_sizes)
+        elif request.quick or (request.budget_s or inf) < SHORT_BUDGET_S:
+            batch = min(request.batch_sizes)
+        else:
+            batch = request.second_batch or min(request.batch_sizes)
+        if self.cell.batch != batch or not request.is_base(self.cell):
             return Tier.REST
-        return Tier.PROFILES if is_leading else Tier.OTHER_CELLS
-
-    @classmethod
-    def inspected(cls, cache: RunCache) -> Sequence[Profile]:
-        return cache.folder.profiles()
+        if is_leading:
+            return Tier.PROFILES
+        return Tier.OTHER_CELLS if self.cell.phase == INFERENCE else Tier.REST
 
     def run(self, device: Device, sampling: Sampling, beat: Callable[[], None]) -> CellProfile:
         return profile.measure(device, self.model, self.cell, sampling, beat)
@@ -374,10 +349,7 @@ class HardwareCounterTask(InspectionTask):
     is_usual = False
     cluster_gap = "counters are read on one machine at a time"
     block = AFTER
-
-    @classmethod
-    def inspected(cls, cache: RunCache) -> Sequence[HardwareCounterProfile]:
-        return cache.folder.hardware_counter_profiles()
+    table = "hardware_counter_profiles"
 
     @classmethod
     def check(cls, device: Device) -> None:
@@ -391,8 +363,7 @@ class HardwareCounterTask(InspectionTask):
         if isinstance(outcome, Failure):
             cache.folder.put_hardware_counters(HardwareCounterProfile(**row), [])
             return
-        row |= {"tool": outcome.tool, "steps": outcome.steps}
-        row |= {"capability": outcome.capability, "tensor_gap": outcome.tensor_gap}
+        row |= {name: getattr(outcome, name) for name in ("tool", "steps", "capability", "tensor_gap")}
         kernels = [KernelCounters(**key, **each._asdict()) for each in outcome.kernels]
         cache.folder.put_hardware_counters(HardwareCounterProfile(**row), kernels)
 

@@ -11,7 +11,6 @@ from math import inf, log
 
 from measure.cache.hand_kept import Chip
 from measure.cache.project import kept_by_hand
-from measure.cache.records import Sample
 from measure.cache.table import read
 from measure.cache.workload_records import Workload
 from measure.domain import variants
@@ -27,6 +26,8 @@ from measure.run.run_cache import RunCache
 from measure.run.task import Failure, Task
 from measure.run.worker import needs_fresh
 from measure.timing.sampling import Sampling, round_sampling
+
+_log = logging.getLogger(__name__)
 
 REACHED = 0.4
 """The share of its roof that a call is assumed to reach."""
@@ -58,16 +59,28 @@ class DurationEstimate:
     def __init__(self, request: Request, cache: RunCache) -> None:
         self._kind = cache.environment.device
         self._round = round_sampling(request.quick, request.budget_s)
-        self._roof = _assumed_roof(cache)
+        sheet, found = datasheet(cache), machine_roof(cache.rows(cache.folder.roof_measurements()))
+        self._flop_per_s = {FULL_PRECISION: UNKNOWN_FLOP_PER_S[self._kind]}
+        self._flop_per_s |= {**(sheet.flop_per_s if sheet else {}), **found.flop_per_s}
+        self._byte_per_s = found.byte_per_s or (sheet and sheet.byte_per_s) or UNKNOWN_BYTE_PER_S[self._kind]
         self._counted: dict[tuple[str, str], list[Workload]] = defaultdict(list)
         for row in cache.workloads.models():
             if row.status == "ok" and row.autocast is None:
                 self._counted[row.model, row.input_shape].append(row)
-        self._timed = _timed(cache.rows(cache.folder.samples()))
+        self._least_s: dict[tuple[str, str], dict[int, float]] = defaultdict(dict)  # forward passes, by batch size
+        for sample in cache.rows(cache.folder.samples()):
+            if (sample.phase, sample.variant) == (INFERENCE, EAGER):
+                of_batch = self._least_s[sample.model, sample.precision]
+                of_batch[sample.batch] = min(sample.latency_s, of_batch.get(sample.batch, inf))
 
     def seconds(self, task: Task) -> float:
         """Return the time of a task, without the start of its process; its effort if its model was not counted."""
-        if not isinstance(task, CellTask) or (row := self._row(task)) is None:
+        if not isinstance(task, CellTask):
+            return task.effort
+        rows = self._counted[task.model.name, shape_name(task.model.input_shape)]
+        stored, batch = stored_as(task.cell.precision), task.cell.batch
+        row = min(rows, key=lambda row: (row.precision != stored, abs(row.batch - batch)), default=None)
+        if row is None:
             return task.effort
         call_s = self._call_s(row, task.cell)
         drawn = (row.parameter_count or 0) if self._kind == "cpu" else 0
@@ -93,40 +106,19 @@ class DurationEstimate:
             previous = task
         return ends
 
-    def _row(self, task: CellTask) -> Workload | None:
-        """Return the count with the nearest batch size, at the cell's precision if possible."""
-        rows = self._counted[task.model.name, shape_name(task.model.input_shape)]
-        wanted = stored_as(task.cell.precision)
-        return min(rows, key=lambda row: (row.precision != wanted, abs(row.batch - task.cell.batch)), default=None)
-
     def _call_s(self, row: Workload, cell: Cell) -> float:
         """Return the time of a call: scaled from a timed forward pass, else from the roof."""
-        passes = STEP_PASSES if cell.phase == STEP else 1
-        timed = self._timed.get((cell.model, cell.precision), [])
-        if timed:
-            batch, latency_s = min(timed, key=lambda each: abs(log(each[0] / cell.batch)))
-            return passes * latency_s * cell.batch / batch
+        if timed := self._least_s.get((cell.model, cell.precision)):
+            batch = min(timed, key=lambda batch: abs(log(batch / cell.batch)))
+            return (STEP_PASSES if cell.phase == STEP else 1) * timed[batch] * cell.batch / batch
         flop, byte = row.forward_flop or 0, row.traffic_byte or 0
         if cell.phase == STEP:
             flop += row.backward_flop or 2 * flop
             byte += row.backward_traffic_byte or 2 * byte
         wider = PRECISION_BYTE[stored_as(cell.precision)] / PRECISION_BYTE[row.precision]
-        roofline = self._roof.at(cell.precision) or self._roof.at(FULL_PRECISION)
-        assert roofline is not None  # at full precision there is always a guess
-        return float(cell.batch / row.batch * roofline.least_s(flop, wider * byte) / REACHED)
-
-
-def _timed(samples: Iterable[Sample]) -> dict[tuple[str, str], list[tuple[int, float]]]:
-    """Return ``(batch, least latency)`` of the timed forward passes, by model and precision."""
-    least: dict[tuple[str, str, int], float] = {}
-    for row in samples:
-        if (row.phase, row.variant) == (INFERENCE, EAGER):
-            key = (row.model, row.precision, row.batch)
-            least[key] = min(row.latency_s, least.get(key, inf))
-    found: dict[tuple[str, str], list[tuple[int, float]]] = defaultdict(list)
-    for (model, precision, batch), latency_s in least.items():
-        found[model, precision].append((batch, latency_s))
-    return found
+        flop_per_s = self._flop_per_s.get(cell.precision) or self._flop_per_s[FULL_PRECISION]
+        bound_s = max(flop / flop_per_s, wider * byte / self._byte_per_s)
+        return cell.batch / row.batch * bound_s / REACHED
 
 
 def _sampled_s(sampling: Sampling, call_s: float) -> float:
@@ -146,17 +138,6 @@ def datasheet(cache: RunCache) -> Roof | None:
     return datasheet_roof(sheet) if sheet else None
 
 
-def _assumed_roof(cache: RunCache) -> Roof:
-    """Return the roof of a device: measured rates first, then those of its datasheet, then a guess."""
-    kind = cache.environment.device
-    sheet, found = datasheet(cache), machine_roof(cache.rows(cache.folder.roof_measurements()))
-    peaks = {FULL_PRECISION: UNKNOWN_FLOP_PER_S[kind], **(sheet.flop_per_s if sheet else {}), **found.flop_per_s}
-    return Roof(peaks, found.byte_per_s or (sheet.byte_per_s if sheet else UNKNOWN_BYTE_PER_S[kind]))
-
-
-_log = logging.getLogger(__name__)
-
-
 class MemoryFit:
     """Refuses cells whose counted tensors exceed the device's memory, in bytes."""
 
@@ -167,11 +148,8 @@ class MemoryFit:
     @cached_property
     def _counted(self) -> dict[tuple[str, str, int, str], Workload]:
         """Read late: the same run may count them first."""
-        return {
-            (row.model, row.input_shape, row.batch, row.precision): row
-            for row in self._workloads()
-            if row.autocast is None
-        }
+        rows = (row for row in self._workloads() if row.autocast is None)
+        return {(row.model, row.input_shape, row.batch, row.precision): row for row in rows}
 
     def refusal(self, task: Task) -> Failure | None:
         """Return a Failure for a cell that cannot fit; None if it may, or if it was not counted.
@@ -181,26 +159,15 @@ class MemoryFit:
         if not isinstance(task, CellTask):
             return None
         cell = task.cell
-        key = (cell.model, shape_name(task.model.input_shape), cell.batch, stored_as(cell.precision))
-        row = self._counted.get(key)
-        needed = None if row is None else _peak_byte(cell, row)
-        if needed is None:
+        row = self._counted.get((cell.model, shape_name(task.model.input_shape), cell.batch, stored_as(cell.precision)))
+        needed = None
+        if row is not None:
+            needed = row.inference_peak_byte if cell.phase == INFERENCE else row.training_peak_byte
+        if row is None or needed is None:
             _log.info("%s: its memory was not counted; it is tried", task.label)
             return None
-        _log.info("%s: its tensors need %.2f of %.2f GB", task.label, needed / 1e9, self._device_byte / 1e9)
-        if needed <= self._device_byte:
-            return None
-        return Failure(
-            "oom", f"not tried: its tensors need {needed / 1e9:.1f} GB, the device has {self._device_byte / 1e9:.1f} GB"
-        )
-
-
-def _peak_byte(cell: Cell, row: Workload) -> int | None:
-    """Return the peak memory of a call; None if it was not counted."""
-    if cell.phase == INFERENCE:
-        return row.inference_peak_byte
-    if not variants.uses_adam(cell.variant) or row.training_peak_byte is None:
-        return row.training_peak_byte
-    assert row.momentum_byte is not None
-    assert row.adam_byte is not None
-    return row.training_peak_byte - row.momentum_byte + row.adam_byte
+        if cell.phase == STEP and variants.uses_adam(cell.variant):
+            needed += (row.adam_byte or 0) - (row.momentum_byte or 0)
+        sizes = f"{needed / 1e9:.1f} GB, the device has {self._device_byte / 1e9:.1f} GB"
+        _log.info("%s: its tensors need %s", task.label, sizes)
+        return Failure("oom", f"not tried: its tensors need {sizes}") if needed > self._device_byte else None

@@ -19,7 +19,7 @@ from measure.run.estimate import DurationEstimate
 from measure.run.request import Request
 from measure.run.run_cache import RunCache
 from measure.run.sections import SECTIONS
-from measure.run.task import AFTER, BEFORE, Task, Tier
+from measure.run.task import AFTER, BEFORE, TASK_COLUMNS, Task, Tier
 
 _log = logging.getLogger(__name__)
 
@@ -65,10 +65,21 @@ def in_parts(tasks: Sequence[Task], request: Request, cache: RunCache) -> list[P
         may_wait = Tier.SECOND_CELLS <= tier < Tier.LONG and task not in needed
         is_long = may_wait and estimate.seconds(task) > LONG_SHARE * request.budget_s
         tiers[Tier.LONG if is_long else tier].append(task)
+    titles = {
+        Tier.COUNTS: "counts",
+        Tier.FIRST_ROOF: "a first roof",
+        Tier.FIRST_CELLS: f"batch {min(request.batch_sizes, default=1)}",
+        Tier.SECOND_CELLS: f"batch {request.second_batch}",
+        Tier.STEPS: "training steps",
+        Tier.PROFILES: "operators",
+        Tier.OTHER_CELLS: "other cells",
+        Tier.LONG: "long cells",
+        Tier.ROUNDS: "further rounds",
+        Tier.ROOFS: "finer roofs",
+        Tier.REST: "caches and other precisions",
+    }
     return [
-        Part(title(tier, request), _in_tier(tier, chosen, request, cache, estimate))
-        for tier, chosen in tiers.items()
-        if chosen
+        Part(titles[tier], _in_tier(tier, chosen, request, cache, estimate)) for tier, chosen in tiers.items() if chosen
     ]
 
 
@@ -82,23 +93,6 @@ def further_tasks(request: Request, cache: RunCache, done: Collection[Task]) -> 
     """Return the tasks that the results of ``done`` call for, such as further rounds of cells with wide intervals."""
     tasks = tasks_to_do(replace(request, force=False), cache)
     return [task for task in tasks if task.is_of_machine and task not in done]
-
-
-def title(tier: Tier, request: Request) -> str:
-    """Return the title of a tier in progress and plans."""
-    return {
-        Tier.COUNTS: "counts",
-        Tier.FIRST_ROOF: "a first roof",
-        Tier.FIRST_CELLS: f"batch {min(request.batch_sizes, default=1)}",
-        Tier.SECOND_CELLS: f"batch {request.second_batch}",
-        Tier.STEPS: "training steps",
-        Tier.PROFILES: "operators",
-        Tier.OTHER_CELLS: "other cells",
-        Tier.LONG: "long cells",
-        Tier.ROUNDS: "further rounds",
-        Tier.ROOFS: "finer roofs",
-        Tier.REST: "caches and other precisions",
-    }[tier]
 
 
 def _needed(tasks: Sequence[Task], request: Request, estimate: DurationEstimate) -> list[Task]:
@@ -145,8 +139,8 @@ def _blocks(tasks: Sequence[Task], cache: RunCache) -> list[Part]:
             parts.append(Part(f"round {block + 1}", drawn))
         else:
             for name in dict.fromkeys(task.section for task in chosen):
-                shown = "counts" if name == "workload" else name.replace("-", " ")
-                parts.append(Part(shown, [task for task in chosen if task.section == name]))
+                title = "counts" if name == "workload" else name.replace("-", " ")
+                parts.append(Part(title, [task for task in chosen if task.section == name]))
     return parts
 
 
@@ -170,14 +164,13 @@ def measures(request: Request) -> bool:
 
 def models_as_json(models: Iterable[Model], counted: Iterable[Workload]) -> dict[str, Any]:
     """Return the output of ``--list --json``: the models, with their counts for one input."""
-    known = {(row.model, row.input_shape): row for row in counted if row.batch == 1}
+    counts = {(row.model, row.input_shape): row for row in counted if row.batch == 1}
     rows = []
     for model in models:
         shape = shape_name(model.input_shape)
-        row = known.get((model.name, shape))
         named = {"model": model.name, "source": model.source, "family": model.family, "input_shape": shape}
-        counts = {name: getattr(row, name, None) for name in ("parameter_count", "forward_flop")}
-        rows.append(named | counts)
+        row = counts.get((model.name, shape))
+        rows.append(named | {name: getattr(row, name, None) for name in ("parameter_count", "forward_flop")})
     return {"models": rows}
 
 
@@ -197,7 +190,8 @@ def models_as_lines(models: Iterable[Model], counted: Iterable[Workload]) -> lis
 def plan_as_json(tasks: Iterable[Task], environment: Environment, folder: str) -> dict[str, Any]:
     """Return the output of ``--plan --json``: the machine, and its tasks in their order."""
     machine = {name: getattr(environment, name) for name in ("name", "device", "environment_id")} | {"folder": folder}
-    return {"machine": machine, "tasks": [task.as_json() for task in tasks]}
+    rows = [{"section": task.section, "label": task.label, **TASK_COLUMNS, **task.columns} for task in tasks]
+    return {"machine": machine, "tasks": rows}
 
 
 def parts_as_lines(parts: Sequence[Part], ends_s: Sequence[float], budget_s: float) -> list[str]:

@@ -18,8 +18,8 @@ from measure.roofs import roofs
 from measure.roofs.roofs import KernelTiming
 from measure.run.cell_tasks import HardwareCounterTask, InferenceTask, ProfileTask, TrainingTask
 from measure.run.request import Request
-from measure.run.run_cache import RunCache
-from measure.run.task import BEFORE, KILLED, Columns, Failure, Task, Tier, status_columns
+from measure.run.run_cache import KILLED_STATUS, RunCache
+from measure.run.task import BEFORE, Columns, Failure, Task, Tier, status_columns
 from measure.timing.sampling import Sampling
 
 
@@ -40,16 +40,23 @@ class WorkloadTask(Task):
     @classmethod
     def missing(cls, request: Request, cache: RunCache) -> list[Self]:
         rows = () if request.force else cache.workloads.models()
-        counted = {tuple(getattr(row, name) for name in WORKLOAD) for row in rows if row.status != KILLED.status}
+        counted = {tuple(getattr(row, name) for name in WORKLOAD) for row in rows if row.status != KILLED_STATUS}
+        trains = any(SECTIONS[name].trains for name in request.sections)
+        kind = cache.environment.device
+        ways = [
+            (precision, kind if variants.is_autocast(variant) else None)
+            for precision in map(stored_as, request.precisions)
+            for variant in request.variants
+        ]
         tasks = []
-        for precision, autocast in _ways(request, cache.environment.device):
+        for precision, autocast in dict.fromkeys(way for way in ways if way != (FULL_PRECISION, kind)):
             for model in request.models:
+                trained = trains and model in request.training_models
+                batches = sorted({*request.batch_sizes, *(request.training_batch_sizes if trained else ())})
                 named = (model.name, shape_name(model.input_shape))
-                batches = tuple(
-                    batch for batch in _batches(request, model) if (*named, batch, precision, autocast) not in counted
-                )
-                if batches:
-                    tasks.append(cls(model, batches, precision, autocast))
+                left = tuple(batch for batch in batches if (*named, batch, precision, autocast) not in counted)
+                if left:
+                    tasks.append(cls(model, left, precision, autocast))
         return tasks
 
     @property
@@ -66,45 +73,22 @@ class WorkloadTask(Task):
 
     @property
     def columns(self) -> Columns:
-        return {
-            "model": self.model.name,
-            "batch_sizes": self.batches,
-            "precision": self.precision,
-            "autocast": self.autocast,
-        }
+        named = {"model": self.model.name, "batch_sizes": self.batches}
+        return {**named, "precision": self.precision, "autocast": self.autocast}
 
     def run(self, _device: Device, _sampling: Sampling, beat: Callable[[], None]) -> list[count.Count]:
         return count.count_all(self.model, self.batches, self.precision, self.autocast, beat)
 
     def store(self, cache: RunCache, outcome: list[count.Count] | Failure) -> None:
         if isinstance(outcome, Failure):
-            why = (outcome.status, outcome.reason)
-            outcome = [
-                count.not_counted(self.model, batch, self.precision, self.autocast, *why) for batch in self.batches
-            ]
+            why = (self.precision, self.autocast, outcome.status, outcome.reason)
+            outcome = [count.not_counted(self.model, batch, *why) for batch in self.batches]
         cache.workloads.put(outcome)
 
     def summary(self, result: list[count.Count]) -> str:
         first = result[0].workload
         assert first.forward_flop is not None
         return f"{si(first.forward_flop / first.batch, 'FLOP')} an input"
-
-
-def _ways(request: Request, device_kind: str) -> list[tuple[str, str | None]]:
-    """Return the distinct pairs of a stored precision and an autocast device, or None, that the request needs."""
-    ways = [
-        (precision, device_kind if variants.is_autocast(variant) else None)
-        for precision in map(stored_as, request.precisions)
-        for variant in request.variants
-    ]
-    return list(dict.fromkeys(way for way in ways if way != (FULL_PRECISION, device_kind)))
-
-
-def _batches(request: Request, model: Model) -> list[int]:
-    """Return the batch sizes at which the request runs or trains a model, smallest first."""
-    trains = any(SECTIONS[name].trains for name in request.sections)
-    trained = trains and model in request.training_models
-    return sorted({*request.batch_sizes, *(request.training_batch_sizes if trained else ())})
 
 
 QUICK_ROOF_KERNELS = ("matmul", "fma", "stream_triad", "chain")
@@ -134,10 +118,10 @@ class RoofTask(Task):
     def missing(cls, request: Request, cache: RunCache) -> list[Self]:
         """Return the kernels to time. A kernel timed while other programs were busy is timed again."""
         rows = () if request.force else cache.tried(cache.folder.roof_measurements())
-        known = {_key(row) for row in rows if not is_loaded(row)}
+        timed = {_key(row) for row in rows if not is_loaded(row)}
         asked = precisions.product_precisions(cache.environment, request.precisions)
-        listed = roofs.roof_kernels(cache.environment.device, asked)
-        tasks = [cls(*each) for each in listed if each not in known]
+        listed = [cls(*each) for each in roofs.roof_kernels(cache.environment.device, asked)]
+        tasks = [task for task in listed if _key(task) not in timed]
         return [task for task in tasks if task.is_quick_kernel] if request.quick else tasks
 
     @property
@@ -172,12 +156,13 @@ class RoofTask(Task):
         return roofs.measure(device, self.roof_kernel, self.precision, self.size, self.pace, beat)
 
     def store(self, cache: RunCache, outcome: KernelTiming | Failure) -> None:
+        """Write the kernel's row, unless other programs disturbed it more than an earlier one."""
         timing = KernelTiming() if isinstance(outcome, Failure) else outcome
         flop, byte = roofs.flop_and_byte(self.roof_kernel, self.precision, self.size)
         columns = {**self.columns, **status_columns(outcome), **timing._asdict(), "flop": flop, "byte": byte}
         row = RoofMeasurement(cache.environment.environment_id, **columns, **cache.signature())
-        known = {_key(each): each for each in cache.rows(cache.folder.roof_measurements()) if each.status == "ok"}
-        before = known.get(_key(row))
+        timed = {_key(each): each for each in cache.rows(cache.folder.roof_measurements()) if each.status == "ok"}
+        before = timed.get(_key(row))
         if before is None or not is_loaded(row) or (before.load or 0.0) > (row.load or 0.0):
             cache.folder.put_roof_measurements([row])
 

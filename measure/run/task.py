@@ -27,28 +27,17 @@ class Tier(IntEnum):
     and the operators of a model. Later tiers only sharpen these.
     """
 
-    COUNTS = 0
-    """FLOP and bytes of the first models."""
-    FIRST_ROOF = 1
-    """One matrix product and one stream through memory: enough to draw a roof."""
-    FIRST_CELLS = 2
-    """One cell of every model, before any model has a second."""
-    SECOND_CELLS = 3
-    """A second batch size of every model."""
-    STEPS = 4
-    """A training step of the two leading models."""
-    PROFILES = 5
-    """The operators of the two leading models."""
-    OTHER_CELLS = 6
-    """The other cells, and profiles of the other models, model by model."""
-    LONG = 7
-    """Cells that would each take a large share of the budget, the shortest first."""
-    ROUNDS = 8
-    """The second and third rounds."""
-    ROOFS = 9
-    """Finer roofs at the precision of the models, and the clock."""
-    REST = 10
-    """Roofs of caches and of other precisions, and further rounds of cells with wide intervals."""
+    COUNTS = 0  # FLOP and bytes of the first models
+    FIRST_ROOF = 1  # one matrix product and one stream through memory: enough to draw a roof
+    FIRST_CELLS = 2  # one cell of every model, before any model has a second
+    SECOND_CELLS = 3  # a second batch size of every model
+    STEPS = 4  # a training step of the two leading models
+    PROFILES = 5  # the operators of the two leading models
+    OTHER_CELLS = 6  # the other cells, and profiles of the other models, model by model
+    LONG = 7  # cells that would each take a large share of the budget, the shortest first
+    ROUNDS = 8  # the second and third rounds
+    ROOFS = 9  # finer roofs at the precision of the models, and the clock
+    REST = 10  # roofs of caches and of other precisions, and further rounds of cells with wide intervals
 
 
 @dataclass(frozen=True)
@@ -85,6 +74,7 @@ class Task(ABC):
     that run training steps. ``cluster_gap`` says why a cluster cannot do the section.
 
     ``label`` is what users see. ``effort`` is the time of a task relative to other tasks', for the time left.
+    ``columns`` identify the task in ``--plan --json``: some of ``TASK_COLUMNS``.
     """
 
     section: ClassVar[str]
@@ -110,6 +100,10 @@ class Task(ABC):
     @property
     @abstractmethod
     def effort(self) -> float: ...
+
+    @property
+    @abstractmethod
+    def columns(self) -> Columns: ...
 
     @property
     def block(self) -> int:
@@ -139,11 +133,6 @@ class Task(ABC):
         """The environment variables that must be set before the process starts."""
         return {}
 
-    @property
-    @abstractmethod
-    def columns(self) -> Columns:
-        """What identifies the task in ``--plan --json``: some of ``TASK_COLUMNS``."""
-
     @abstractmethod
     def run(self, device: Device, sampling: Sampling, beat: Callable[[], None]) -> Any:
         """Do the task in this process, after ``device.prepare``. Raises whatever a library raises."""
@@ -158,13 +147,7 @@ class Task(ABC):
 
     def describe(self, outcome: Any) -> str:
         """Describe an outcome in a few words."""
-        if isinstance(outcome, Failure):
-            return f"{outcome.status}: {outcome.reason}"
-        return self.summary(outcome)
-
-    def as_json(self) -> Columns:
-        """Return the task's object of ``--plan --json``; a key that does not apply is null."""
-        return {"section": self.section, "label": self.label, **TASK_COLUMNS, **self.columns}
+        return f"{outcome.status}: {outcome.reason}" if isinstance(outcome, Failure) else self.summary(outcome)
 
 
 def status_columns(outcome: Any) -> Columns:

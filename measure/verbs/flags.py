@@ -17,15 +17,15 @@ VERBS = {
     "model": "model NAME   counts, roof, latency, costliest layers of one model, and what to try first",
     "show": "show         the cells in the cache, with their latencies and intervals",
     "compare": "compare A B  what changed between two caches or environments, cell by cell",
-    "import-ncu": "import-ncu FILE  put into the cache what Nsight Compute counted elsewhere",
-    "pack": "pack FILE.zip  put what a machine measured into a zip, for somebody who adds it",
-    "add-machine": "add-machine FOLDER|ZIP  check what another person's machine measured, and add it to the cache",
-    "add-published": "add-published FILE  check a table of what others measured of GPUs, and add it to the cache",
-    "fit": "fit          fit how latencies are predicted to all that was timed, and check it",
+    "import-ncu": "import-ncu FILE  add hardware counters that Nsight Compute read elsewhere to the cache",
+    "pack": "pack FILE.zip  put a machine's measurements into a zip, for somebody who adds it",
+    "add-machine": "add-machine FOLDER|ZIP  check another person's measurements, and add them to the cache",
+    "add-published": "add-published FILE  check a table of published GPU timings, and add it to the cache",
+    "fit": "fit          fit the prediction of latencies to all timed cells, and check it",
     "predict": "predict MODEL  the least and the likely time of a model on chips that were not measured",
-    "count-published": "count-published  count the models that others timed, at the sizes they were timed at",
-    "forget": "forget MODEL  remove from the cache what was measured and counted of a model",
-    "doctor": "doctor       what would spoil a measurement on this machine, and what to do about it",
+    "count-published": "count-published  count the models of published timings, at their input sizes",
+    "forget": "forget MODEL  remove a model's measurements and counts from the cache",
+    "doctor": "doctor       find what would spoil a measurement on this machine, and say how to fix it",
 }
 """Each verb and its line in ``python -m measure --help``."""
 
@@ -41,11 +41,10 @@ class CommandLine(argparse.ArgumentParser):
     argparse accepts a flag's first letters, and keeps the last of repeated values silently.
     """
 
-    def __init__(self, *arguments: Any, **settings: Any) -> None:
+    def __init__(self, **settings: Any) -> None:
         self._flags: list[str] = []
         self._taking_values: set[str] = set()
-        super().__init__(*arguments, **settings)
-        self.allow_abbrev = False
+        super().__init__(allow_abbrev=False, **settings)
 
     def add_argument(self, *names: Any, **settings: Any) -> argparse.Action:
         action = super().add_argument(*names, **settings)
@@ -55,29 +54,27 @@ class CommandLine(argparse.ArgumentParser):
         return action
 
     def parse_args(self, words: Sequence[str], namespace: Any = None) -> Any:  # type: ignore[override]
-        """Parse the words; ``command`` of the result is the whole command as a shell takes it. Raises UserError."""
-        self._check_words(words)
+        """Parse the words; ``command`` of the result is the whole command as a shell takes it.
+
+        Raises UserError, also for a repeated flag, and for an empty value: a script's unset variable.
+        """
+        flag, given = "an argument", set()
+        for word in words:
+            name, is_joined, value = word.partition("=")
+            if word == "--":
+                break
+            if word.startswith("--") and name not in self._flags:
+                raise self._complaint(f"unrecognized arguments: {word}")
+            if name in self._flags:
+                if name in given and name in self._taking_values:
+                    raise UserError(f"{name}: given more than once; give all values after one {name}")
+                given.add(name)
+                flag = name
+            if not word or (name in self._flags and is_joined and not value):
+                raise UserError(f"{flag}: the value is empty; give one or leave it out")
         parsed = super().parse_args(words, namespace)
         parsed.command = shlex.join([*self.prog.split(), *words])
         return parsed
-
-    def _check_words(self, words: Sequence[str]) -> None:
-        """Raise UserError for an unknown flag, a repeated one, and an empty value (a script's unset variable)."""
-        for word in words:
-            if word == "--":
-                break
-            if word.startswith("--") and word.partition("=")[0] not in self._flags:
-                raise self._complaint(f"unrecognized arguments: {word}")
-        given = [word.partition("=")[0] for word in words]
-        for flag in given:
-            if flag in self._taking_values and given.count(flag) > 1:
-                raise UserError(f"{flag}: given {given.count(flag)} times; give all values after one {flag}")
-        flag = ""
-        for word in words:
-            name, is_joined, value = word.partition("=")
-            flag = name if name in self._flags else flag
-            if not word or (name in self._flags and is_joined and not value):
-                raise UserError(f"{flag or 'an argument'}: the value is empty; give one or leave it out")
 
     def error(self, message: str) -> NoReturn:
         """Raise UserError in place of argparse's page of usage."""
@@ -126,10 +123,7 @@ def parse_count(flag: str, text: str, least: int) -> int:
 
 def parse_batch_sizes(flag: str, texts: Iterable[str]) -> list[int]:
     """Return positive whole numbers, sorted, without repetition."""
-    for text in texts:
-        if not re.fullmatch(r"[0-9]{1,9}", text) or int(text) == 0:
-            raise UserError(f"{flag}: {text!r} is not a valid batch size; use whole numbers ≥ 1, such as 1 64 256")
-    return sorted({int(text) for text in texts})
+    return sorted({parse_count(flag, text, 1) for text in texts})
 
 
 def parse_shape(flag: str, text: str) -> tuple[int, ...]:

@@ -46,12 +46,16 @@ def answer(command: str, action: Callable[[], int]) -> int:
             print(f"\n{command}: stopped", file=sys.stderr)
             return INTERRUPTED
         except OSError as problem:
-            if _is_output_open():  # another file or pipe failed
-                raise
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else Python complains at exit
+            try:
+                print(flush=True)
+            except OSError:
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else Python complains at exit
+            else:
+                raise  # another file or pipe failed
             if isinstance(problem, BrokenPipeError):
                 return UNREAD
-            _complain(command, f"standard output cannot be written ({problem.strerror}); make room or write elsewhere")
+            why = f"cannot be written ({problem.strerror}); make room or write elsewhere"
+            _complain(command, f"standard output {why}")
             return BAD_INPUT
         return code
 
@@ -76,15 +80,6 @@ def _one_interrupt() -> Iterator[None]:
             signal.signal(signal.SIGINT, before)
 
 
-def _is_output_open() -> bool:
-    """Try to print a line."""
-    try:
-        print(flush=True)
-    except OSError:
-        return False
-    return True
-
-
 def _complain(command: str, message: str) -> None:
     """Print a line on standard error, red on a terminal unless NO_COLOR (https://no-color.org) is set.
 
@@ -100,20 +95,18 @@ def _complain(command: str, message: str) -> None:
 class _Handler(logging.StreamHandler):
     """Writes to standard error; on a terminal to its present replacement, so that a progress bar stays whole."""
 
-    def __init__(self) -> None:
-        super().__init__(sys.stderr)
-        self._original = sys.stderr
-        self.setFormatter(logging.Formatter("%(asctime)s %(name)s: %(message)s", "%H:%M:%S"))
-
     def emit(self, record: logging.LogRecord) -> None:
-        self.stream = sys.stderr if self._original.isatty() else self._original
+        if self.stream.isatty():
+            self.stream = sys.stderr
         super().emit(record)
 
 
 def log_to_stderr() -> None:
     """Log this package's decisions and their reasons."""
+    handler = _Handler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(name)s: %(message)s", "%H:%M:%S"))
     log = logging.getLogger("measure")
-    log.handlers = [_Handler()]
+    log.handlers = [handler]
     log.setLevel(logging.INFO)
 
 
@@ -134,16 +127,14 @@ def make_console(**settings: Any) -> "rich.console.Console":
 @contextmanager
 def in_environment(values: Mapping[str, str]) -> Iterator[None]:
     """Set environment variables for this process and its children, and restore them at the end."""
-    before = {name: os.environ.get(name) for name in values}
+    before = dict(os.environ)
     os.environ.update(values)
     try:
         yield
     finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
+        for name in values:
+            del os.environ[name]
+        os.environ.update(before)
 
 
 ALLOCATIONS = 100_000

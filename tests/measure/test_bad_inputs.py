@@ -128,7 +128,7 @@ FLAGS = [
     Bad("--models torchvision:resnet102", "'resnet102'"),
     Bad("--models timm:resnet50", "timm", no_timm),
     Bad("--models nosuchmodule:network", "nosuchmodule"),
-    Bad("--models alexnet --models vgg11", "--models: given 2 times"),
+    Bad("--models alexnet --models vgg11", "--models: given more than once"),
     Bad("--modells alexnet", "there is no flag --modells; did you mean --models?"),
     Bad("--budget", "--budget: expected one argument"),
     Bad("--model alexnet", "there is no flag --model; did you mean --models?"),

@@ -29,7 +29,7 @@ def test_what_is_said_is_parsed_and_the_whole_command_kept(flags):
         (["--models"], "--models: expected at least one argument; see python -m program --help"),
         (["--engine", "quatro"], "--engine: 'quatro' is not one of auto, quarto; did you mean quarto?"),
         (["--engine", "a, b"], "--engine: 'a, b' is not one of auto, quarto"),
-        (["--models", "a", "--models=b"], "--models: given 2 times; give all values after one --models"),
+        (["--models", "a", "--models=b"], "--models: given more than once; give all values after one --models"),
         (["--model", "a"], "there is no flag --model; did you mean --models?"),
         (["--models", "a", "--model", "b"], "there is no flag --model; did you mean --models?"),
         (["--verb"], "there is no flag --verb; did you mean --verbose?"),

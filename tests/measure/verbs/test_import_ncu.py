@@ -61,7 +61,7 @@ def test_counters_of_a_machine_that_measured(tmp_path):
         ((FORMAT, "--model", "vgg*", "--batch", "64", "--device-name", "X"), "--model: 'vgg*' selects 3 models"),
         (
             (FORMAT, "--model", "resnet50", "--batch", "0", "--device-name", "X"),
-            "--batch: '0' is not a valid batch size",
+            "--batch: '0' is not a valid number",
         ),
         ((*COUNTED, "--device-name", "X", "--steps", "none"), "--steps: 'none' is no"),
         ((*COUNTED, "--device-name", "X", "--input-shape", "3*8"), "--input-shape: '3*8' is not a valid shape; use"),

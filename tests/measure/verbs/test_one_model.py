@@ -96,7 +96,7 @@ def test_only_what_the_answer_lacks_is_planned(tmp_path):
     [
         (["resnet19"], "NAME: no model is called 'resnet19'; the nearest are resnet18"),
         (["vgg*"], "NAME: 'vgg*' selects 3 models; name one"),
-        (["resnet18", "--batch-sizes", "0"], "--batch-sizes: '0' is not a valid batch size"),
+        (["resnet18", "--batch-sizes", "0"], "--batch-sizes: '0' is not a valid number"),
         (["resnet18", "--precisions", "fp7"], "--precisions: 'fp7' is not one of"),
         (["resnet18", "--json", "--markdown"], "--json and --markdown: print in different ways"),
         (["resnet18", "--device", "cpu", "--precisions", "tf32"], "--precisions: tf32 is a format of NVIDIA's GPUs"),

@@ -86,7 +86,7 @@ def test_a_known_time_scales_all_predictions(made, capsys):
     ("words", "said"),
     [
         (["nosuch"], "MODEL: no model is called 'nosuch'"),
-        (["squeeze*", "--chip", "Bead 2", "--batch-sizes", "0"], "--batch-sizes: '0' is not a valid batch size"),
+        (["squeeze*", "--chip", "Bead 2", "--batch-sizes", "0"], "--batch-sizes: '0' is not a valid number"),
         ([MODEL, "--chip", "Bed 2"], "--chip: 'Bed 2' is not one of"),
         ([MODEL, "--chip", "Bead 2", "--precision", "fp61"], "--precision: 'fp61' is not one of"),
         ([MODEL, "--variant", "fast"], "--variant: 'fast' is not one of"),
