@@ -4,7 +4,6 @@ Ray starts the actors and reports their death. The task of a dead node goes to t
 """
 
 import getpass
-import importlib.metadata
 import os
 import platform
 import re
@@ -15,11 +14,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from measure.cache.folders import MachineFolder, Workloads
-from measure.cache.project import DISTRIBUTION
 from measure.cache.records import Environment
 from measure.cache.table import held
 from measure.domain.latency import Cell
@@ -52,6 +51,9 @@ TRIES = 2
 """A task that was running on so many nodes when they died is taken to be the cause."""
 
 
+_say = partial(print, flush=True)
+
+
 @dataclass(frozen=True, order=True)
 class Place:
     """One device of a node. ``number`` counts the node's GPUs; ``cores`` are reserved with the device."""
@@ -71,9 +73,7 @@ class Place:
 
 def parse_accelerators(text: str | None) -> list[str]:
     """Return the kinds in ``T4,L4,A100``, without repetition; none for None."""
-    if text is None:
-        return []
-    kinds = list(dict.fromkeys(part.strip() for part in text.split(",")))
+    kinds = [] if text is None else list(dict.fromkeys(part.strip() for part in text.split(",")))
     if not all(re.fullmatch(r"[A-Za-z0-9_.-]+", kind) for kind in kinds):
         raise UserError(f"--accelerators: {text!r} is not a list of kinds; write it as T4,L4,A100")
     return kinds
@@ -88,27 +88,25 @@ def find_places(nodes: Iterable[dict[str, Any]], device: str, accelerators: Sequ
         raise UserError(f"--device: with --cluster use auto, cpu or cuda, not {device!r}: Ray chooses the GPUs")
     if accelerators and device == "cpu":
         raise UserError("--accelerators: names kinds of GPUs; leave it out, or use --device cuda")
-    places, kinds, alive = [], set(), 0
+    places, kinds = [], set()
     for node in nodes:
         if not node["Alive"]:
             continue
-        alive += 1
         resources, host, node_id = node["Resources"], node["NodeManagerHostname"], node["NodeID"]
-        named = sorted(name.removeprefix(ACCELERATOR) for name in resources if name.startswith(ACCELERATOR))
-        kind = named[0] if named else None
-        kinds.update(named[:1])
+        kind = min((name.removeprefix(ACCELERATOR) for name in resources if name.startswith(ACCELERATOR)), default=None)
+        kinds.add(kind)
         cores, gpus = int(resources.get("CPU", 0)), int(resources.get("GPU", 0))
         if gpus and device != "cpu":
             places += [Place(host, node_id, "cuda", number, cores // gpus, kind) for number in range(gpus)]
         elif cores and device != "cuda":
             places.append(Place(host, node_id, "cpu", 0, cores))
     if missing := [kind for kind in accelerators if kind not in kinds]:
-        there = f"there are {', '.join(sorted(kinds))}" if kinds else "no node names the kind of its GPUs"
-        raise UserError(f"--accelerators: the cluster has no {missing[0]}; {there}")
+        there = ", ".join(sorted(kind for kind in kinds if kind)) or "no named GPUs"
+        raise UserError(f"--accelerators: the cluster has no {missing[0]}; use one of its kinds: {there}")
     places = [place for place in places if not accelerators or place.accelerator in accelerators]
     if not places:
         what = {"auto": "CPUs or GPUs", "cpu": "CPUs", "cuda": "GPUs"}[device]
-        raise UserError(f"--cluster: none of its {alive} nodes has {what}; see ray status")
+        raise UserError(f"--cluster: no node alive has {what}; see ray status")
     return sorted(places)
 
 
@@ -230,12 +228,12 @@ class ClusterRun:
         """
         self._start_actors()
         taken: set[Task] = set()
-        for environment in {each.environment.environment_id: each.environment for each in self.ready}.values():
+        for name, environment in {each.environment.environment_id: each.environment for each in self.ready}.items():
             folder = machine_folder(self.data, self.machine, environment)
             cache = RunCache(Workloads(self.data), folder, environment, Sitting(seed=self.seed))
             tasks = [task for task in tasks_to_do(self.request, cache) if task not in taken]
             taken |= {task for task in tasks if not task.is_of_machine}
-            self.kinds[environment.environment_id] = MachineKind(cache, tasks)
+            self.kinds[name] = MachineKind(cache, tasks)
         hardware = {kind.cache.environment.hardware_id for kind in self.kinds.values()}
         if self.machine and len(hardware) > 1:
             raise UserError(
@@ -259,9 +257,7 @@ class ClusterRun:
             for folder in self.folders.values():
                 locks.enter_context(folder.locked(_say))
             while self.tasks:
-                self._do(is_of_machine=False)  # counts come first: they say which cells fit into a memory
-                if all(task.is_of_machine for task in self.tasks):
-                    self._do(is_of_machine=True)
+                self._hand_out()
                 if self.tasks:
                     break
                 for kind in self.kinds.values():
@@ -269,23 +265,28 @@ class ClusterRun:
         self.summary.left = len(self.tasks)
         return self.summary
 
-    def _do(self, is_of_machine: bool) -> None:
-        """Hand tasks out until none is left, no device can do one, or time is up."""
+    def _hand_out(self) -> None:
+        """Hand tasks out until none is left, no device can do one, or time is up.
+
+        Counts come first: they say which cells fit into a memory.
+        """
         import ray
         from ray.exceptions import RayActorError
 
         busy: dict[Any, tuple[ReadyDevice, Task, float]] = {}
         while True:
+            is_counting = any(not task.is_of_machine for task in [*self.tasks, *(task for _, task, _ in busy.values())])
             occupied = {device.place for device, _, _ in busy.values()}
             for device in self.ready:
-                if device.place not in occupied and (task := self._next_task(device, is_of_machine)):
+                if device.place not in occupied and (task := self._next_task(device, is_counting)):
                     now = time.monotonic()
                     seconds = None if self.deadline is None else max(0.0, self.deadline - now)
                     busy[device.actor.run.remote(task, seconds)] = device, task, now
-            if not busy and not self._has_device(is_of_machine):
-                return
-            done, _ = ray.wait(list(busy), timeout=1.0) if busy else ([], [])
-            for result in done:
+            if not busy:
+                if not self._has_device(is_counting):
+                    return
+                continue
+            for result in ray.wait(list(busy), timeout=1.0)[0]:
                 device, task, began = busy.pop(result)
                 try:
                     outcome = ray.get(result)
@@ -301,18 +302,13 @@ class ClusterRun:
                 else:
                     self._keep(device, task, outcome, time.monotonic() - began)
 
-    def _is_late(self) -> bool:
-        return self.deadline is not None and time.monotonic() >= self.deadline
-
-    def _next_task(self, device: ReadyDevice, is_of_machine: bool) -> Task | None:
+    def _next_task(self, device: ReadyDevice, is_counting: bool) -> Task | None:
         """Take the next task for a device; skip later rounds of failed cells, and refuse cells that cannot fit."""
         kind = self.kinds.get(device.environment.environment_id)
-        if kind is None:
+        if kind is None or self._is_late():
             return None
         memory = MemoryFit(device.memory_byte, kind.cache.workloads.models)
-        for task in [task for task in kind.tasks if task.is_of_machine is is_of_machine]:
-            if self._is_late():
-                return None
+        for task in [task for task in kind.tasks if task.is_of_machine is not is_counting]:
             kind.tasks.remove(task)
             if task.round_of in kind.hopeless:
                 continue
@@ -332,16 +328,19 @@ class ClusterRun:
         ended = self.summary.statuses.total()
         _say(f"[{ended} of {ended + len(self.tasks)}] {device.place.name}: {task.label}: {task.describe(outcome)}")
 
-    def _has_device(self, is_of_machine: bool) -> bool:
+    def _is_late(self) -> bool:
+        return self.deadline is not None and time.monotonic() >= self.deadline
+
+    def _has_device(self, is_counting: bool) -> bool:
         """Start actors on places without one; return whether a ready device can do a task that is left in time."""
-        kinds = {name for name, kind in self.kinds.items() if any(t.is_of_machine is is_of_machine for t in kind.tasks)}
-        if self._is_late() or not kinds:
+        if self._is_late() or not self.tasks:
             return False
         try:
             self._start_actors()
         except UserError as problem:
             _say(str(problem))
-        return any(device.environment.environment_id in kinds for device in self.ready)
+        kinds = [self.kinds.get(device.environment.environment_id) for device in self.ready]
+        return any(kind and any(task.is_of_machine is not is_counting for task in kind.tasks) for kind in kinds)
 
     def _start_actors(self) -> None:
         """Start an actor on each free place, wait until one is ready, and give the others time to be.
@@ -398,18 +397,9 @@ def _end(device: ReadyDevice) -> None:
     ray.kill(device.actor)
 
 
-def _say(text: str) -> None:
-    print(text, flush=True)
-
-
 def _reason(problem: Exception) -> str:
     """Say why an actor did not begin. Ray keeps the original exception as the cause."""
     if isinstance(problem, TimeoutError):
         return "other work of the cluster has it; the same command tries again"
     cause = getattr(problem, "cause", None) or problem
-    if isinstance(cause, UserError):
-        return str(cause)
-    if "No module named" in str(problem):
-        version = importlib.metadata.version(DISTRIBUTION)
-        return f"its Python lacks a package that is here; install {DISTRIBUTION}[cluster] {version} there"
-    return in_short(cause)
+    return str(cause) if isinstance(cause, UserError) else in_short(cause)

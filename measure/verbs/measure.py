@@ -34,19 +34,8 @@ from measure.run.sections import SECTIONS, USUAL_SECTIONS
 from measure.run.task import Task
 from measure.run.worker import IsolatedCalls, Worker
 from measure.timing.sampling import Sampling, round_sampling
-from measure.verbs.flags import (
-    VERBS,
-    CommandLine,
-    check_folder,
-    check_folder_name,
-    check_writable,
-    data_flag,
-    parse_batch_sizes,
-    parse_choices,
-    parse_count,
-    parse_percent,
-    parse_time,
-)
+from measure.verbs import flags
+from measure.verbs.flags import VERBS, CommandLine, check_writable, data_flag, parse_choices, parse_count, parse_time
 from measure.verbs.terminal import INTERRUPTED, log_to_stderr, make_console, stop_as_by_ctrl_c
 
 _log = logging.getLogger("measure")
@@ -60,7 +49,7 @@ SEEDS = 10**6
 
 def parser() -> CommandLine:
     """Return the flags. Their values stay text here; ``make_request`` checks them, one sentence an error."""
-    flags = CommandLine(
+    command_line = CommandLine(
         prog="python -m measure",
         description="Measure how deep networks run on this machine, and keep the results as CSV.\n"
         "The same command resumes a run that was stopped: it measures only what is missing.",
@@ -70,7 +59,7 @@ def parser() -> CommandLine:
         "\nThen render the paper: python -m report",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    add = flags.add_argument
+    add = command_line.add_argument
     several, switch = partial(add, nargs="+"), partial(add, action="store_true")
     sections = ", ".join(f"{name} ({section.help})" for name, section in SECTIONS.items())
     unusual = " and ".join(name for name in SECTIONS if name not in USUAL_SECTIONS)
@@ -132,28 +121,19 @@ def parser() -> CommandLine:
         "starts and ends of processes, warm-up, the end of sampling"
     )
     switch("-v", "--verbose", help=text)
-    return flags
+    return command_line
 
 
 def check_together(arguments: argparse.Namespace) -> None:
     """Raise UserError for flags that contradict each other, or need another flag."""
-    for is_wrong, sentence in (
-        (arguments.plan and arguments.list, "--plan and --list: show different things; give one of them"),
-        (
-            arguments.json and not (arguments.plan or arguments.list),
-            "--json: formats --plan or --list; give one of them with it",
-        ),
-        (
-            arguments.accelerators and not arguments.cluster,
-            "--accelerators: chooses among a cluster's GPUs; give --cluster with it, or --device cuda:N",
-        ),
-        (
-            arguments.cluster and arguments.json,
-            "--json: shows one machine's plan; leave it out, or leave out --cluster",
-        ),
-    ):
-        if is_wrong:
-            raise UserError(sentence)
+    if arguments.plan and arguments.list:
+        raise UserError("--plan and --list: show different things; give one of them")
+    if arguments.json and not (arguments.plan or arguments.list):
+        raise UserError("--json: formats --plan or --list; give one of them with it")
+    if arguments.accelerators and not arguments.cluster:
+        raise UserError("--accelerators: chooses among a cluster's GPUs; give --cluster with it, or --device cuda:N")
+    if arguments.cluster and arguments.json:
+        raise UserError("--json: shows one machine's plan; leave it out, or leave out --cluster")
 
 
 def parse_budget(text: str | None) -> float | None:
@@ -162,7 +142,7 @@ def parse_budget(text: str | None) -> float | None:
 
 
 def _parse_target(text: str) -> float:
-    share = parse_percent("--target", text)
+    share = flags.parse_percent("--target", text)
     if not 0 < share <= 1:
         raise UserError(f"--target: {text!r} is not a valid width; use more than 0% and at most 100% of the median")
     return share
@@ -195,12 +175,12 @@ def make_request(arguments: argparse.Namespace, describe: Callable[[str], Model]
         most_rounds = parse_count("--max-rounds", arguments.max_rounds, ROUNDS)
     request = Request(
         models=catalog.find(names, arguments.native_size, describe),
-        batch_sizes=parse_batch_sizes("--batch-sizes", sizes),
+        batch_sizes=flags.parse_batch_sizes("--batch-sizes", sizes),
         precisions=parse_choices("--precisions", arguments.precisions or (), PRECISIONS),
         sections=sections,
         variants=list(dict.fromkeys(map(variants.canonical_name, arguments.variants or usual_variants))),
         training_models=catalog.find(trained, describe=describe),
-        training_batch_sizes=parse_batch_sizes("--training-batch-sizes", arguments.training_batch_sizes),
+        training_batch_sizes=flags.parse_batch_sizes("--training-batch-sizes", arguments.training_batch_sizes),
         optimizers=parse_choices("--optimizers", arguments.optimizers, variants.OPTIMIZERS),
         most_rounds=most_rounds,
         target=_parse_target(arguments.target),
@@ -364,9 +344,9 @@ def main(argv: Sequence[str]) -> int:
     """Return exit code 0, or 130 after Ctrl-C. Raises UserError for bad input."""
     arguments = parser().parse_args(argv)
     check_together(arguments)
-    check_folder(arguments.data, "--data")
+    flags.check_folder(arguments.data, "--data")
     if arguments.machine is not None:
-        check_folder_name(arguments.machine)
+        flags.check_folder_name(arguments.machine)
     if arguments.verbose:
         log_to_stderr()
     if not arguments.list:

@@ -59,10 +59,7 @@ def test_counters_of_a_machine_that_measured(tmp_path):
         (("none.csv", "--model", "resnet50", "--batch", "64", "--device-name", "X"), "none.csv: cannot be read"),
         ((FORMAT, "--model", "resnet5", "--batch", "64", "--device-name", "X"), "no model is called 'resnet5'"),
         ((FORMAT, "--model", "vgg*", "--batch", "64", "--device-name", "X"), "--model: 'vgg*' selects 3 models"),
-        (
-            (FORMAT, "--model", "resnet50", "--batch", "0", "--device-name", "X"),
-            "--batch: '0' is not a valid number",
-        ),
+        ((FORMAT, "--model", "resnet50", "--batch", "0", "--device-name", "X"), "--batch: '0' is not a valid number"),
         ((*COUNTED, "--device-name", "X", "--steps", "none"), "--steps: 'none' is no"),
         ((*COUNTED, "--device-name", "X", "--input-shape", "3*8"), "--input-shape: '3*8' is not a valid shape; use"),
         ((*COUNTED, "--device-name", "X", "--phase", "nap"), "--phase: 'nap' is not one of step, inference"),
