@@ -239,7 +239,7 @@ def loaded_by(*arguments):
     ("arguments", "said"),
     [
         (["--help"], "\n  compare A B  what changed between"),
-        (["--help"], "\n  doctor       what would spoil"),
+        (["--help"], "\n  doctor       find what would spoil"),
         (["--help"], "2 bad input; 130 stopped by Ctrl-C"),
         (["--list"], "wav2vec2_base"),
         (["--list"], "61.1 M  1.43 GFLOP"),  # AlexNet, from the committed workload table
