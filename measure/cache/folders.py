@@ -25,7 +25,7 @@ from measure.cache.records import (
     Sample,
 )
 from measure.cache.schema import MACHINE, TABLES, file_of
-from measure.cache.table import ChildTable, append, in_turn, locked, merged, numbered, read, set_torn_line_aside, write
+from measure.cache.table import ChildTable, in_turn, locked, merged, numbered, put, read, set_torn_line_aside, write
 from measure.cache.workload_records import WORKLOAD, Layer, Operator, ProgramCount, Workload
 from measure.domain.models import OWN
 from measure.domain.words import STAGES, STEP, same_shape
@@ -81,19 +81,17 @@ class _Folder:
 
     def leave_out(self, models: Collection[str]) -> None:
         """Remove all rows of these models, those that commit others first."""
-        for record in self._parents:
+        for record in (*self._parents, *self._children):
             rows: list[Any] = self._read(record)
             stay = [row for row in rows if row.model not in models]
             if len(stay) < len(rows):
                 write(self._path(record), record, stay)
-        for children in self._children.values():
-            children.leave_out(models)
+        self._forget()
 
-    def _removed(self) -> UserError:
-        return UserError(
-            f"{self.folder}: was removed or moved during the run, and its results with it; put the folder back, or run "
-            "the same command again"
-        )
+    def _forget(self) -> None:
+        """Look for earlier children anew: another process may have changed them."""
+        for children in self._children.values():
+            children.owners = None
 
 
 class Counts(_Folder):
@@ -118,8 +116,7 @@ class Counts(_Folder):
         A user's own model has one input shape. Its rows at another shape, from before a change to its code, go.
         """
         shapes = {row.model: row.input_shape for row, _, _ in counted if row.source == OWN}
-        for children in self._children.values():
-            children.forget()
+        self._forget()
         self._children[Layer].put([(row, layers) for row, layers, _ in counted])
         self._children[Operator].put([(row, operators) for row, _, operators in counted])
         known = [row for row in self.models() if row.input_shape == shapes.get(row.model, row.input_shape)]
@@ -137,7 +134,6 @@ class Workloads:
     def __init__(self, data: Path) -> None:
         self.data, self.folder = data, file_of(Workload, data).parent
         self.shared, self.own = Counts(self.folder), Counts(self.folder / OWN)
-        self._has_put = False
 
     def models(self) -> list[Workload]:
         return self.shared.models() + self.own.models()
@@ -164,15 +160,12 @@ class Workloads:
         Runs on two devices may count into one folder at the same time.
         """
         counted = list(counted)
-        if self._has_put and not (self.shared.models_path.exists() or self.own.models_path.exists()):
-            raise self.shared._removed()
         own = [each for each in counted if each[0].source == OWN]
         with in_turn(self.folder):
             if len(own) < len(counted):
                 self.shared.put([each for each in counted if each[0].source != OWN])
             if own:
                 self.own.put(own)
-        self._has_put = True
 
     def leave_out(self, models: Collection[str]) -> None:
         """Remove the workloads of these models."""
@@ -190,7 +183,6 @@ class MachineFolder(_Folder):
     def __init__(self, data: Path, name: str, folder: Path | None = None) -> None:
         super().__init__(folder or data / "machines" / name, TRIED)
         self.name = name
-        self._has_put = False
 
     def environments(self) -> list[Environment]:
         return self._read(Environment)
@@ -242,16 +234,13 @@ class MachineFolder(_Folder):
                 write(self._path(record), record, rows)
 
     def put_environment(self, environment: Environment) -> None:
-        """Add an environment unless it is there. Raises UserError if the folder vanished after the first call."""
+        """Add an environment unless it is there."""
         known = self.environments()
-        if self._has_put and not known:
-            raise self._removed()
         if environment.environment_id not in {row.environment_id for row in known}:
-            append(self._path(Environment), Environment, [environment])
-        self._has_put = True
+            put(self._path(Environment), Environment, known, [environment])
 
     def put_roof_measurements(self, rows: Sequence[RoofMeasurement]) -> None:
-        write(self._path(RoofMeasurement), RoofMeasurement, merged(self.roof_measurements(), rows))
+        put(self._path(RoofMeasurement), RoofMeasurement, self.roof_measurements(), rows)
 
     def put_run(self, run: Run, samples: Sequence[Sample], stages: Sequence[tuple[Run, Sequence[Sample]]] = ()) -> None:
         """Commit a round of a cell, and with a training step its stages. An earlier one is replaced only now."""
@@ -276,11 +265,7 @@ class MachineFolder(_Folder):
             write(path, record, known)
         for child, owned in children.items():
             self._children[child].put(owned)
-        together = merged(known, rows)
-        if len(together) == len(known) + len(rows):
-            append(path, record, rows)
-        else:
-            write(path, record, together)
+        put(path, record, known, rows)
 
     def tried(self) -> dict[type, Sequence[Any]]:
         """Return the rows of the cells that were tried, by record, with those of all stages."""
@@ -330,9 +315,6 @@ def _read(files: Mapping[type[Any], Path]) -> Rows:
     tables = {record: numbered(path, record, whole=True) for record, path in files.items()}
     for record, parent in PARENTS.items():
         if tables.get(record) and not tables[parent]:
-            name = files[record].name
-            raise UserError(
-                f"{files[parent]}: has no row, and without one the {len(tables[record])} of {name} are not read; "
-                f"restore the file or delete {name}"
-            )
+            rows = f"the {len(tables[record])} of {files[record].name}"
+            raise UserError(f"{files[parent]}: has no row, and without one {rows} are not read; restore the file")
     return tables

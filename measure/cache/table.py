@@ -236,6 +236,15 @@ def merged(old: Sequence[Record], new: Sequence[Record]) -> list[Record]:
     return [*(row for row in old if key(row) not in replaced), *new]
 
 
+def put(path: Path, record: type[Record], known: Sequence[Record], rows: Sequence[Record]) -> None:
+    """Append rows to the known rows of a table, or write it anew if they replace some."""
+    together = merged(known, rows)
+    if len(together) == len(known) + len(rows):
+        append(path, record, rows)
+    else:
+        write(path, record, together)
+
+
 class ChildTable(Generic[Child]):
     """A child table. The columns ``key`` name the row that a child belongs to."""
 
@@ -244,32 +253,21 @@ class ChildTable(Generic[Child]):
         self._record = record
         self._names = key
         self._key = attrgetter(*key)
-        self._owners: set[Any] | None = None
+        self.owners: set[Any] | None = None
+        """The rows with children, once ``put`` has looked."""
 
     def of(self, rows: Collection[Any]) -> list[Child]:
         """Return the children of these rows of the other table."""
         owners = set(map(self._key, rows))
         return [child for child in read(self.path, self._record) if self._key(child) in owners]
 
-    def forget(self) -> None:
-        """Look for earlier children anew: another process may have written some."""
-        self._owners = None
-
-    def leave_out(self, models: Collection[str]) -> None:
-        """Remove the children of rows of these models."""
-        rows: list[Any] = read(self.path, self._record)
-        stay = [row for row in rows if row.model not in models]
-        if len(stay) < len(rows):
-            write(self.path, self._record, stay)
-        self.forget()
-
     def put(self, children: Sequence[tuple[Any, Sequence[Child]]]) -> None:
         """Add the children of some rows of the other table, in the place of their earlier children."""
-        if self._owners is None:
-            self._owners = {self._key(row) for _, row in numbered(self.path, self._record, self._names)}
+        if self.owners is None:
+            self.owners = {self._key(row) for _, row in numbered(self.path, self._record, self._names)}
         new = {self._key(row): rows for row, rows in children}
-        again = new.keys() & self._owners
-        owners = (self._owners - again) | {owner for owner, rows in new.items() if rows}
+        again = new.keys() & self.owners
+        owners = (self.owners - again) | {owner for owner, rows in new.items() if rows}
         if again:
             together: list[Child] = []
             for owner, old in itertools.groupby(read(self.path, self._record), key=self._key):
@@ -277,7 +275,7 @@ class ChildTable(Generic[Child]):
             write(self.path, self._record, together)
         if added := [child for rows in new.values() for child in rows]:
             append(self.path, self._record, added)
-        self._owners = owners
+        self.owners = owners
 
 
 @contextmanager
