@@ -57,11 +57,7 @@ def check(device: Device) -> None:
 
 
 def measure(device: Device, model: Model, cell: Cell, beat: Callable[[], None]) -> CountedCell:
-    """Count inference or a training step in a process of its own.
-
-    Raises NotImplementedError if counters are forbidden and for what ``forward.prepare`` refuses, RuntimeError if
-    counting fails.
-    """
+    """Count inference or a training step in a process of its own. Raises what ``count`` raises."""
     import torch
 
     program = step_command(device.torch_name, torch.get_num_threads(), cell._replace(model=model.selector))

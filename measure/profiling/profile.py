@@ -1,13 +1,12 @@
 """Profile a cell with torch's profiler: the time of operators, and on a GPU of kernels, by module and stage.
 
-On a GPU the first steps may lack kernels. From CUDA 12.6 Update 2 to 13.0, CUPTI, which reports kernels to the
-profiler, gives some of them invalid times (NVIDIA's release notes of CUPTI, "Updates in CUDA 13.1"). The profiler drops
-events outside its session, so kernels at the beginning are lost (https://github.com/pytorch/pytorch/issues/192021).
-Steps do the same work, so a step with fewer kernels than the last is incomplete.
+On a GPU the first steps may lack kernels: from CUDA 12.6 Update 2 to 13.0 CUPTI gives some of them invalid times
+(NVIDIA's release notes of CUPTI, "Updates in CUDA 13.1"), and the profiler drops events outside its session
+(https://github.com/pytorch/pytorch/issues/192021). Steps do the same work, so a step with fewer kernels than the last
+is incomplete.
 
-Plain calls are also watched for their use of the operating system. Memory that an allocator returns to the system comes
-back page by page, each with a fault in which the kernel clears the page. On a processor, operators with large outputs
-may spend more time on that than on arithmetic.
+Plain calls are also watched for page faults: memory that an allocator returned comes back page by page, which may take
+longer than the arithmetic of an operator with large outputs.
 """
 
 from bisect import bisect_right
@@ -36,17 +35,10 @@ if TYPE_CHECKING:
     import torch
     from torch.autograd.profiler_util import FunctionEvent
 
+# Plain calls warm the cell up, as long as a round does, and show the cost of the profiler.
 PLAIN = Sampling(target=0.05, least_s=0.5, limit_s=2.0)
-"""The sampling of plain calls, which warm the cell up and show the cost of the profiler. Warm-up is as long as a
-round's, because the first seconds of a process are slower where its memory is new to it."""
-
 PROFILED_S, FEWEST_STEPS, MOST_STEPS = 1.0, 3, 20  # how long the profiled steps last together, within these limits
 FEWEST_WHOLE = 2  # steps that must agree: a single one may have lost kernels too
-
-UNSEEN = (
-    "torch's profiler saw no kernel of this GPU: NVIDIA's CUPTI is missing or sees none (on AMD's GPUs roctracer), as "
-    "may be so in WSL 2 or a container; measure with --force once it does"
-)
 
 
 class SystemUse(NamedTuple):
@@ -107,9 +99,8 @@ def plain_sampling(sampling: Sampling) -> Sampling:
 def measure(device: Device, model: Model, cell: Cell, sampling: Sampling, beat: Callable[[], None]) -> CellProfile:
     """Profile inference or a training step; ``sampling`` is that of rounds. Call ``device.prepare`` first.
 
-    Raises NotImplementedError for a variant whose operators do not show their modules, for a device whose kernels
-    torch's profiler does not see or loses, and for what ``forward.prepare`` refuses; and whatever torch raises if the
-    cell does not fit or is not supported.
+    Raises NotImplementedError for a variant whose operators do not show their modules and for a device whose kernels
+    torch's profiler does not see or loses, what ``forward.prepare`` raises, and whatever torch raises.
     """
     import torch
 
@@ -152,7 +143,10 @@ def _profile(call: Forward | TrainingStep, device: Device, plain: Sampling, beat
     is_gpu = device.kind == "cuda"
     times = attribute(events, ranges, steps, by_kernels=is_gpu)
     if is_gpu and not times.kernels:
-        raise NotImplementedError(UNSEEN)
+        raise NotImplementedError(
+            "torch's profiler saw no kernel of this GPU: NVIDIA's CUPTI is missing or sees none (on AMD's GPUs "
+            "roctracer), as may be so in WSL 2 or a container; measure with --force once it does"
+        )
     profiled_s = fmean(latencies_s[-steps:])
     return CellProfile(steps, plain_s, profiled_s, times.operators, times.busy_s, times.kernels, meter.use(), load)
 

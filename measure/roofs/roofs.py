@@ -119,10 +119,7 @@ def flop_and_byte(kernel: str, precision: str, size: int) -> tuple[int, int]:
 
 @cache
 def triton_gap(device: Device) -> str | None:
-    """Return why Triton's kernels do not run on a GPU; None if the smallest stream does.
-
-    Windows has no Triton. Elsewhere it may find no C compiler or not know the GPU.
-    """
+    """Return why Triton's kernels do not run on a GPU, such as a missing compiler; None if the smallest stream does."""
     import torch
 
     try:
@@ -199,22 +196,19 @@ def measure(
     """Time a kernel at one size and pace.
 
     A product is tried at all smaller sizes first, so that none is begun that would take minutes. A kernel that other
-    programs disturb is timed up to ``TRIES`` times, and the least disturbed time is kept with its load.
-
-    Raises NotImplementedError for a product that takes too long or is not worth its time, what ``prepare`` raises, and
-    whatever a library raises if the product does not fit or is not supported.
+    programs disturb is timed up to ``TRIES`` times, and the least disturbed time is kept with its load. Raises
+    NotImplementedError for a product that takes too long, what ``prepare`` raises, and whatever a library raises.
     """
     import torch
 
     smaller = [rows for rows in MATMUL_ROWS[device.kind] if rows < size] if kernel.endswith("matmul") else []
-    if smaller and precision in EIGHT_BITS:
-        # A processor without instructions for bytes (VNNI, AMX) multiplies them one by one, which is no roof.
+    if smaller and precision in EIGHT_BITS:  # without instructions for bytes (VNNI, AMX) they take a minute
         rows, both = smaller[0], (precision, FULL_PRECISION)
-        slow, fast = (_rate(prepare(device, kernel, each, rows), 2 * rows**3, device) for each in both)
+        slow, fast = (2e-9 * rows**3 / _fastest_s(prepare(device, kernel, each, rows), device) for each in both)
         if slow < fast:
             raise NotImplementedError(
-                f"{precision} products are slower than fp32 here ({slow / 1e9:.3g} GOP/s against {fast / 1e9:.3g} "
-                f"GFLOP/s at {rows} x {rows}); larger ones are not worth their time"
+                f"{precision} products are slower than fp32 here ({slow:.3g} GOP/s against {fast:.3g} GFLOP/s at "
+                f"{rows} x {rows}); larger ones are not worth their time"
             )
     threads, longest_s = torch.get_num_threads(), LONGEST_PRODUCT_S if smaller else inf
     for tried in (*smaller, size):
@@ -251,10 +245,7 @@ def _run(work: Callable[[int], object], device: Device, passes: int) -> float:
 def _count_passes(
     run: Callable[[int], float], threads: int, size: int, longest_s: float, beat: Callable[[], None]
 ) -> int:
-    """Return the passes of a call that is long enough.
-
-    Raises NotImplementedError if one pass, a product of ``size`` rows, takes longer than ``longest_s``.
-    """
+    """Return the passes of a call that is long enough. Raises NotImplementedError if one takes over ``longest_s``."""
     passes = 1
     run(passes)  # pays for what is set up once
     while True:
@@ -270,11 +261,8 @@ def _count_passes(
 
 
 def _least_disturbed(take: Callable[[], Timing], device: Device) -> tuple[float | None, Timing]:
-    """Time a kernel until other programs leave the processor alone. Return load and timing of the quietest try.
-
-    The host's load does not affect a GPU's kernels, so they are timed once, without a load.
-    """
-    if device.kind != "cpu":
+    """Time a kernel until other programs leave the processor alone. Return load and timing of the quietest try."""
+    if device.kind != "cpu":  # the host's load does not affect a GPU's kernels
         return None, take()
     sensors, tries = device.sensors(), list[tuple[float | None, Timing]]()
     for _ in range(TRIES):
@@ -287,13 +275,13 @@ def _least_disturbed(take: Callable[[], Timing], device: Device) -> tuple[float 
     return min(tries, key=lambda each: each[0] or 0.0)
 
 
-def _rate(work: Callable[[int], object], amount: int, device: Device) -> float:
-    """Return the amount of work per second in the fastest of the calls of ``GLANCE_S``."""
+def _fastest_s(work: Callable[[int], object], device: Device) -> float:
+    """Repeat the work for ``GLANCE_S`` and return the time of the fastest call."""
     _run(work, device, 1)  # pays for what is set up once
     start, fastest_s = time.perf_counter(), inf
     while time.perf_counter() - start < GLANCE_S:
         fastest_s = min(fastest_s, _run(work, device, 1))
-    return amount / fastest_s
+    return fastest_s
 
 
 def glance(device: Device, precisions: Sequence[str]) -> Roof:
@@ -307,7 +295,7 @@ def glance(device: Device, precisions: Sequence[str]) -> Roof:
     from measure.roofs import torch_kernels
 
     rows, stream = MATMUL_ROWS[device.kind][FIRST_ROWS], "stream_triad"
-    peaks = {each: _rate(prepare(device, "matmul", each, rows), 2 * rows**3, device) for each in precisions}
+    peaks = {each: 2 * rows**3 / _fastest_s(prepare(device, "matmul", each, rows), device) for each in precisions}
     threads = torch.get_num_threads()
     triad = torch_kernels.prepare(stream, FULL_PRECISION, GLANCE_BYTE, device.torch_name, threads)
-    return Roof(peaks, _rate(triad, GLANCE_BYTE, device), stream)
+    return Roof(peaks, GLANCE_BYTE / _fastest_s(triad, device), stream)

@@ -69,10 +69,7 @@ def cache_clearer(device: Device, cell: Cell) -> Callable[[], object] | None:
 
 
 def measure(device: Device, model: Model, cell: Cell, sampling: Sampling, beat: Callable[[], None]) -> Timing:
-    """Time the forward pass without gradients. Call ``device.prepare`` first.
-
-    Raises what ``prepare`` does, and whatever torch raises if the cell does not fit or is not supported.
-    """
+    """Time the forward pass without gradients. Call ``device.prepare`` first. Raises what torch and ``prepare`` do."""
     import torch
 
     with torch.inference_mode():

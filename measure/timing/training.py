@@ -31,9 +31,8 @@ class Loss:
 
     Scores of classes have the mean cross entropy of random labels: shape (batch, classes), segmentation (batch,
     classes, height, width), sequences (batch, steps, classes). Other outputs, and those of families in ``REGRESSION``,
-    have the mean square difference to normal numbers. Targets are drawn in the first call, which is not timed.
-
-    Raises NotImplementedError if no output has a gradient.
+    have the mean square difference to normal numbers. Targets are drawn in the first call, which is not timed. Raises
+    NotImplementedError if no output has a gradient.
     """
 
     def __init__(self, model: Model) -> None:
@@ -54,8 +53,7 @@ class Loss:
         dimension = 2 if output.ndim == 3 else 1
         if self._model.family in REGRESSION or output.ndim < 2 or output.shape[dimension] < 2:
             return torch.randn_like(output)
-        shape = list(output.shape)
-        classes = shape.pop(dimension)
+        classes, shape = output.shape[dimension], (*output.shape[:dimension], *output.shape[dimension + 1 :])
         return torch.randint(classes, shape, device=output.device)
 
 
@@ -144,10 +142,7 @@ class StepTiming:
 
 
 def measure(device: Device, model: Model, cell: Cell, sampling: Sampling, beat: Callable[[], None]) -> StepTiming:
-    """Time training steps, then trace the memory of one more. Call ``device.prepare`` first.
-
-    Raises what ``prepare`` does, and whatever torch raises if the cell does not fit or is not supported.
-    """
+    """Time training steps, then trace the memory of one more. Like ``forward.measure`` otherwise."""
     step = TrainingStep(device, model, cell)
     stages = tuple(step.stages.values())
 

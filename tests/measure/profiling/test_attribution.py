@@ -9,7 +9,7 @@ from torch import nn  # noqa: E402
 from torch.nn.modules import module as hooks  # noqa: E402
 from torch.utils.checkpoint import checkpoint  # noqa: E402
 
-from measure.profiling.attribution import MODULE, STAGE, AttributedKernel, ModuleRanges, attribute, covered, open_range  # noqa: E402
+from measure.profiling.attribution import MODULE, STAGE, AttributedKernel, ModuleRanges, attribute, covered  # noqa: E402
 
 STEPS = 2
 
@@ -277,12 +277,3 @@ def test_nothing_stays_behind_even_where_the_network_fails():
         network(torch.ones(2, 3))
     assert traces() == before
     assert ranges._running == []
-
-
-def test_an_opened_range_ends_when_it_is_left():
-    def call():
-        begun = open_range(STAGE + "all")
-        torch.ones(2)
-        begun.__exit__(None, None, None)
-
-    assert names_in(call) == [STAGE + "all"]
