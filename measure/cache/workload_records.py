@@ -43,7 +43,7 @@ class Workload:
     traffic_byte: Annotated[int | None, "reads and writes of every operator (`measure/counting/memory.py`)"] = None
     inference_peak_byte: Annotated[int | None, "the most memory alive at once in inference"] = None
     forward_flop: Annotated[int | None, "convolutions, matrix products and attention, 2 FLOP a multiply-add"] = None
-    forward_other_flop: Annotated[int | None, "everything else (`measure/counting/scalars.py`)"] = None
+    forward_other_flop: Annotated[int | None, "everything else (`measure/counting/formulas.py`)"] = None
     saved_byte: Annotated[int | None, "kept for the backward pass besides parameters, buffers, inputs"] = None
     gradient_byte: Annotated[int | None, "the parameters' gradients"] = None
     momentum_byte: Annotated[int | None, "the state of SGD with momentum"] = None

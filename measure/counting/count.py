@@ -13,7 +13,7 @@ from measure.cache.workload_records import Layer, Operator, Workload
 from measure.domain.models import OWN, Model
 from measure.domain.words import shape_name
 from measure.errors import UserError, in_short
-from measure.models.call import Call, casting, empty_inputs
+from measure.models.call import casting, empty_inputs
 from measure.models.catalog import prepare_on_meta
 from measure.models.own_models import RaisedError
 
@@ -21,10 +21,16 @@ if TYPE_CHECKING:
     import torch
     from torch import nn
 
-    from measure.counting.recorder import Recorder
-
 ADAM_STEP_BYTE = 4
 """Adam keeps two averages of each gradient, and the number of its step for each parameter tensor."""
+
+COMPARED = {
+    "input_shape": "input shape",
+    "input_byte": "bytes of inputs",
+    "parameter_count": "parameters",
+    "forward_flop": "FLOP",
+}
+"""The columns that show that an own model has changed. They do not depend on the version of torch."""
 
 
 class Count(NamedTuple):
@@ -37,13 +43,8 @@ class Count(NamedTuple):
 
 def identity(model: Model, batch: int, precision: str, autocast: str | None) -> dict[str, Any]:
     """Return the key columns of a workload."""
-    return {
-        "model": model.name,
-        "input_shape": shape_name(model.input_shape),
-        "batch": batch,
-        "precision": precision,
-        "autocast": autocast,
-    }
+    shape = shape_name(model.input_shape)
+    return {"model": model.name, "input_shape": shape, "batch": batch, "precision": precision, "autocast": autocast}
 
 
 def not_counted(model: Model, batch: int, precision: str, autocast: str | None, status: str, reason: str) -> Count:
@@ -70,26 +71,22 @@ def count_all(
     calls = zip(batches, prepare_on_meta(model, batches), strict=True)
     for network, group in groupby(calls, key=lambda pair: pair[1].network):
         with casting(network, precision, autocast) as (device, dtype):
-            for batch, call in group:
-                counts.append(_count(model, batch, precision, autocast, empty_inputs(call, device, dtype)))
+            for batch, prepared in group:
+                call = empty_inputs(prepared, device, dtype)
+                try:
+                    columns, layers, operators = count_network(network, call.inputs, call.keywords)
+                except RuntimeError as problem:  # NotImplementedError is one
+                    why = in_short(problem).partition(": ")[2]
+                    if not any(word in why.lower() for word in ("meta", "data-independent")):
+                        raise
+                    why = f"what it runs depends on values, and counting computes none: {why}"
+                    raise NotImplementedError(why) from problem
+                key = identity(model, batch, precision, autocast)
+                workload = Workload(source=model.source, family=model.family, status="ok", **key, **columns)
+                rows = [Layer(**key, **row) for row in layers], [Operator(**key, **row) for row in operators]
+                counts.append(Count(workload, *rows))
                 beat()
     return counts
-
-
-def _count(model: Model, batch: int, precision: str, autocast: str | None, call: Call) -> Count:
-    try:
-        columns, layers, operators = count_network(call.network, call.inputs, call.keywords)
-    except RuntimeError as problem:  # NotImplementedError is one
-        why = in_short(problem).partition(": ")[2]
-        if not any(word in why.lower() for word in ("meta", "data-independent")):
-            raise
-        raise NotImplementedError(f"what it runs depends on values, and counting computes none: {why}") from problem
-    key = identity(model, batch, precision, autocast)
-    return Count(
-        Workload(source=model.source, family=model.family, status="ok", **key, **columns),
-        [Layer(**key, **row) for row in layers],
-        [Operator(**key, **row) for row in operators],
-    )
 
 
 def count_network(
@@ -105,85 +102,57 @@ def count_network(
     from measure.counting.recorder import record_inference, record_training
 
     keywords = keywords or {}
-    inference, output = record_inference(network, inputs, keywords)
+    inference, output = record_inference(network, inputs, **keywords)
     output_byte = _byte(tensors_in(output))
     del output  # the training pass would count it as resident memory
     training, reason = None, None
     try:
-        training = record_training(network, inputs, keywords)
+        training = record_training(network, inputs, **keywords)
     except Exception as problem:  # a model may raise anything
         reason = f"backward not counted: {in_short(problem)}"
-    input_byte = _byte(tensors_in((inputs, dict(keywords))))
+
+    parameters, buffers = list(network.parameters()), list(network.buffers())
+    input_byte = _byte(tensors_in([inputs, dict(keywords)]))
+    resident_byte = input_byte + _byte([*parameters, *buffers])
     columns: dict[str, Any] = {
         "reason": reason,
         "input_byte": input_byte,
         "output_byte": output_byte,
-        "uncounted": _uncounted(inference, training),
-        **_memory(network, input_byte, inference, training),
+        "parameter_count": sum(parameter.numel() for parameter in parameters),
+        "parameter_byte": _byte(parameters),
+        "buffer_byte": _byte(buffers),
+        "inference_peak_byte": resident_byte + inference.memory.peak_byte,
     }
+    if training is not None:
+        gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
+        gradient_byte = _byte(gradients)
+        columns |= {
+            "gradient_byte": gradient_byte,
+            "momentum_byte": gradient_byte,
+            "adam_byte": 2 * gradient_byte + ADAM_STEP_BYTE * len(gradients),
+            "training_peak_byte": resident_byte + gradient_byte + training.memory.peak_byte,
+        }
+
+    # Operators without a formula, as name:calls:share of the bytes that inference and the backward pass move.
+    passes = [inference.forward] + ([training.backward] if training else [])
+    traffic_byte = sum(record.total("traffic_byte") for record in passes)
+    calls, byte = Counter[str](), Counter[str]()
+    for record in passes:
+        calls.update(record.uncounted)
+        byte.update(record.uncounted_byte)
+    uncounted = [f"{name}:{calls[name]}:{byte[name] / traffic_byte:.2g}" for name in sorted(calls)]
+    columns["uncounted"] = ";".join(uncounted) or None
+
     layers = layer_rows(network, inference, training)
-    sums = [name for name in layers[0] if name.endswith(("_flop", "_byte")) and name not in columns]
-    for name in sums:
+    for name in [name for name in layers[0] if name.endswith(("_flop", "_byte")) and name not in columns]:
         parts = [layer[name] for layer in layers]
         columns[name] = None if None in parts else sum(parts)
     network.zero_grad(set_to_none=True)
     return columns, layers, call_rows(inference, training)
 
 
-def _byte(tensors: "Sequence[torch.Tensor]") -> int:
+def _byte(tensors: "Iterable[torch.Tensor]") -> int:
     return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
-
-
-def _memory(
-    network: "nn.Module", input_byte: int, inference: "Recorder", training: "Recorder | None"
-) -> dict[str, int]:
-    """Return the bytes of parameters and buffers, and the peak of inference.
-
-    With a training pass, also those of gradients, of the state of two optimisers, and the peak of a step of SGD with
-    momentum.
-    """
-    parameters, buffers = list(network.parameters()), list(network.buffers())
-    resident_byte = input_byte + _byte([*parameters, *buffers])
-    columns = {
-        "parameter_count": sum(parameter.numel() for parameter in parameters),
-        "parameter_byte": _byte(parameters),
-        "buffer_byte": _byte(buffers),
-        "inference_peak_byte": resident_byte + inference.memory.peak_byte,
-    }
-    if training is None:
-        return columns
-    gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
-    gradient_byte = _byte(gradients)
-    return columns | {
-        "gradient_byte": gradient_byte,
-        "momentum_byte": gradient_byte,
-        "adam_byte": 2 * gradient_byte + ADAM_STEP_BYTE * len(gradients),
-        "training_peak_byte": resident_byte + gradient_byte + training.memory.peak_byte,
-    }
-
-
-def _uncounted(inference: "Recorder", training: "Recorder | None") -> str | None:
-    """Return ``name:calls:share`` of each operator without a formula, in inference and the backward pass.
-
-    The share is the operator's part of the bytes that both passes read and write.
-    """
-    passes = [inference.forward] + ([training.backward] if training else [])
-    traffic_byte = sum(record.total("traffic_byte") for record in passes)
-    calls: Counter[str] = Counter()
-    byte: Counter[str] = Counter()
-    for record in passes:
-        calls.update(record.uncounted)
-        byte.update(record.uncounted_byte)
-    return ";".join(f"{name}:{calls[name]}:{byte[name] / traffic_byte:.2g}" for name in sorted(calls)) or None
-
-
-COMPARED = {
-    "input_shape": "input shape",
-    "input_byte": "bytes of inputs",
-    "parameter_count": "parameters",
-    "forward_flop": "FLOP",
-}
-"""The columns that show that an own model has changed. They do not depend on the version of torch."""
 
 
 def check(models: Iterable[Model], counted: Iterable[Workload], call: Callable[..., Any]) -> None:
@@ -195,26 +164,21 @@ def check(models: Iterable[Model], counted: Iterable[Workload], call: Callable[.
     rows = [row for row in counted if row.status == "ok" and row.autocast is None]
     for model in models:
         earlier = [row for row in rows if row.model == model.name]
-        if model.source == OWN and earlier:
-            _check_model(model, min(earlier, key=lambda row: row.batch), call)
-
-
-def _check_model(model: Model, then: Workload, call: Callable[..., Any]) -> None:
-    try:
-        now = call(model.name, _count_workload, model, then.batch, then.precision)
-    except RaisedError as problem:
-        change = f"it raises {problem}"
-    else:
-        names = [name for name in COMPARED if getattr(then, name) != getattr(now, name)]
-        if not names:
-            return
-        name = names[0]
-        change = f"{COMPARED[name]} {getattr(then, name)} when it was counted, {getattr(now, name)} now"
-    raise UserError(
-        f"--models: the code of {model.name} has changed ({change}); give the new one a name of its own, or measure "
-        "all of it again with --force"
-    )
-
-
-def _count_workload(model: Model, batch: int, precision: str) -> Workload:
-    return count(model, batch, precision).workload
+        if model.source != OWN or not earlier:
+            continue
+        then = min(earlier, key=lambda row: row.batch)
+        try:
+            now = call(model.name, count, model, then.batch, then.precision).workload
+        except RaisedError as problem:
+            changes = [f"it raises {problem}"]
+        else:
+            changes = [
+                f"{words} {getattr(then, name)} when it was counted, {getattr(now, name)} now"
+                for name, words in COMPARED.items()
+                if getattr(then, name) != getattr(now, name)
+            ]
+        if changes:
+            raise UserError(
+                f"--models: the code of {model.name} has changed ({changes[0]}); give the new one a name of its own, "
+                "or measure all of it again with --force"
+            )

@@ -1,11 +1,17 @@
-"""The registry of formulas: the FLOP of one call of an operator, by the operator's name.
+"""The registry of formulas: the FLOP of one call of an operator; and all formulas but those of products and windows.
 
-A multiply-add is 2 FLOP. Any other scalar operation (an addition, a comparison, an exponential, a square root) is 1.
-Operations on integers and booleans are not counted: they are not floating-point arithmetic.
+A multiply-add is 2 FLOP. Any other scalar operation is 1: an addition, a comparison, a division, a square root, an
+exponential or another elementary function, a change of sign. Operations on integers and booleans are not counted: they
+are not floating-point arithmetic. An operator takes what its definition asks for if common parts are computed once.
+The paper prints ``COSTS``. In the comments n is the number of elements, m that of results, r that of rows or groups
+that share statistics, c that of parameters of each kind.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
+
+from measure.domain.words import COSTS, ELEMENTARY, TANH_GELU
 
 
 class Work(NamedTuple):
@@ -28,31 +34,247 @@ Kwargs = Mapping[str, Any]
 Formula = Callable[[Args, Kwargs, Any], Work]
 """From an operator's arguments, keyword arguments and output to its work. It reads only shapes and types."""
 
-OtherFlop = Callable[[Args, Any], int]
-"""From the arguments and output of an operator without products to its other FLOP."""
-
 FORMULAS: dict[str, Formula] = {}
-"""Every formula by its operator's qualified name."""
+"""Every formula by its operator's qualified name, without overload (``aten::add``)."""
 
 
 def formula(*names: str) -> Callable[[Formula], Formula]:
-    """Register a formula for operators by their qualified names, without overload (``aten::add``)."""
+    """Register a formula for torch's operators of these names."""
 
     def register(function: Formula) -> Formula:
         for name in names:
-            if name in FORMULAS:
+            if f"aten::{name}" in FORMULAS:
                 raise ValueError(f"two formulas for {name}")
-            FORMULAS[name] = function
+            FORMULAS[f"aten::{name}"] = function
         return function
 
     return register
 
 
-def register_other_flop(counts: Mapping[str, OtherFlop]) -> None:
-    """Register the other FLOP of torch's operators. A key holds the names that share a count, separated by spaces."""
+def formula_of(name: str) -> Formula | None:
+    """Return the formula of a qualified name, or None. An in-place operator has that of its out-of-place twin."""
+    return FORMULAS.get(name) or FORMULAS.get(name.removesuffix("_"))
+
+
+def register_other_flop(counts: Mapping[str, Callable[[Args, Any], int]]) -> None:
+    """Register the other FLOP of operators without products, from their arguments and output.
+
+    A key holds the names that share a count, separated by spaces. Complex numbers raise LookupError: they have no
+    formula.
+    """
     for names, count in counts.items():
-        formula(*(f"aten::{name}" for name in names.split()))(_of_other_flop(count))
+
+        def work(args: Args, _kwargs: Kwargs, out: Any, count: Callable[[Args, Any], int] = count) -> Work:
+            if any(map(_is_complex, args)):
+                raise LookupError("no formula for complex numbers")
+            return Work(0, count(args, out))
+
+        formula(*names.split())(work)
 
 
-def _of_other_flop(count: OtherFlop) -> Formula:
-    return lambda args, _kwargs, out: Work(0, count(args, out))
+def _first(value: Any) -> Any:
+    return value[0] if isinstance(value, (tuple, list)) else value
+
+
+def _counts(tensors: Iterable[Any]) -> bool:
+    return any(hasattr(t, "is_floating_point") and (t.is_floating_point() or t.is_complex()) for t in tensors)
+
+
+def _is_complex(value: Any) -> bool:
+    return isinstance(value, complex) or (hasattr(value, "untyped_storage") and value.is_complex())
+
+
+COMPLEX = {"abs": 4, "neg": 2, "add": 2, "sub": 2, "mul": 6, "div": 11}
+"""Real operations in one complex operation."""
+
+COMPLEX_BY_REAL = {"add": 1, "sub": 1, "mul": 2, "div": 2}
+"""The same if one of two operands is real."""
+
+
+def pointwise(name: str) -> Formula:
+    """Return the formula of a pointwise operator. It raises LookupError for complex numbers without a rule."""
+
+    def count(args: Args, kwargs: Kwargs, out: Any) -> Work:
+        out = _first(out)
+        if not _counts([*args, out]):
+            return NOTHING
+        if any(map(_is_complex, args)):
+            cost = (COMPLEX if all(map(_is_complex, args[:2])) else COMPLEX_BY_REAL)[name]
+        else:
+            is_tanh = name in TANH_GELU and kwargs.get("approximate") == "tanh"
+            cost = TANH_GELU[name] if is_tanh else COSTS.get(name, 1)
+        if name in ("add", "sub", "rsub") and kwargs.get("alpha", 1) != 1:
+            cost += 1
+        return Work(0, cost * out.numel())
+
+    return count
+
+
+for _name in (*ELEMENTARY, *COSTS):
+    formula(_name)(pointwise(_name))
+
+
+@formula("clamp", "clamp_min", "clamp_max")
+def clamp(args: Args, kwargs: Kwargs, out: Any) -> Work:
+    """Count a comparison for each bound."""
+    bounds = [bound for bound in (*args[1:], kwargs.get("min"), kwargs.get("max")) if bound is not None]
+    return Work(0, len(bounds) * out.numel()) if _counts([out]) else NOTHING
+
+
+def _reduction(args: Args, out: Any) -> int:
+    """From n elements to m results, n - m operations. With two tensors (``max`` of both), one an element."""
+    out = _first(out)
+    if not _counts(args):
+        return 0
+    if len(args) > 1 and hasattr(args[1], "numel"):
+        return int(out.numel())
+    return max(0, args[0].numel() - out.numel())
+
+
+def _norm(args: Args, out: Any) -> int:
+    """Squares (n), sum (n - m), roots (m). Order 1 has no roots; other orders add a power and absolute values (n)."""
+    order = args[1] if len(args) > 1 and args[1] is not None else 2
+    elements, results = args[0].numel(), out.numel()
+    if order == 2:
+        return 2 * elements
+    return 2 * elements - results if order in (0, 1, math.inf, -math.inf) else 3 * elements
+
+
+def _rows(tensor: Any, dim: int) -> int:
+    return int(tensor.numel() // max(1, tensor.shape[dim]))
+
+
+# In the tables, a: the operator's arguments, o: its output.
+register_other_flop(
+    {
+        "sum max amax min amin argmax argmin prod": _reduction,
+        # The sum (n - m) and a division for each of m results.
+        "mean": lambda a, _o: a[0].numel(),
+        # Mean (n), differences (n), squares (n), their sum and division (n).
+        "var var_mean": lambda a, _o: 4 * a[0].numel(),
+        # Also the root of the variance (m).
+        "std std_mean": lambda a, o: 4 * a[0].numel() + _first(o).numel(),
+        "linalg_vector_norm norm": _norm,
+        "cumsum cumprod": lambda a, o: o.numel() - _rows(o, a[1]) if _counts([o]) else 0,
+        # Maximum (n - m), differences (n), exponentials (n), sum (n - m), logarithms and the maximum again (2m).
+        "logsumexp": lambda a, _o: 4 * a[0].numel(),
+        # Of n elements in r rows: maximum (n - r), difference (n), exponential (n), sum (n - r), division (n).
+        "_softmax _safe_softmax": lambda a, o: 5 * o.numel() - 2 * _rows(o, a[1]),
+        # Maximum (n - r), difference (n), exponential (n), sum (n - r), logarithm (r), difference (n).
+        "_log_softmax": lambda a, o: 5 * o.numel() - _rows(o, a[1]),
+        # Two products or an exponential and one (2n), a sum (n - r), a difference (n).
+        "_softmax_backward_data _log_softmax_backward_data": lambda a, o: 4 * o.numel() - _rows(o, a[2]),
+        # An addition for each element of the gradient, to its row of the table.
+        "embedding_dense_backward": lambda a, _o: a[0].numel(),
+        # An addition for each element of the source.
+        "index_add": lambda a, _o: a[3].numel() if _counts(a[3:4]) else 0,
+        # An addition for each index: the source may be larger.
+        "scatter_add": lambda a, _o: a[2].numel() if _counts(a[3:4]) else 0,
+    }
+)
+
+
+@formula("index_put", "_index_put_impl", "_unsafe_index_put")
+def indexed_writing(args: Args, kwargs: Kwargs, _out: Any) -> Work:
+    """Count an addition for each value if values accumulate, as in the backward pass of reading by an index."""
+    accumulates = args[3] if len(args) > 3 else kwargs.get("accumulate", False)
+    return Work(0, args[2].numel()) if accumulates and _counts(args[2:3]) else NOTHING
+
+
+@formula("_fft_r2c", "_fft_c2r", "_fft_c2c")
+def fft(args: Args, _kwargs: Kwargs, out: Any) -> Work:
+    """5 n log2 n for n complex points and half of that for n real ones, as FFTW counts (Frigo and Johnson 2005)."""
+    spans = out if args[0].is_complex() else args[0]
+    points = math.prod(spans.shape[dim] for dim in args[1])
+    each = 5 if args[0].is_complex() and out.is_complex() else 2.5
+    return Work(0, round(each * spans.numel() * math.log2(max(1, points))))
+
+
+# Normalisations. All take the mean (n: a sum, a division), the variance (3n: differences, squares, their mean) and the
+# inverse deviation (2r: a small constant added, an inverse square root), and then scale and shift. A mask says which
+# gradients are asked for: of the input, of scale and of shift.
+
+
+def batch_norm_flop(elements: int, channels: int, training: bool, tracked: bool) -> int:
+    """Scale and shift (2n) are folded: deviation (2), scale (1), shift (2) a channel. Training adds statistics (4n).
+
+    Both running statistics take two products and an addition a channel.
+    """
+    statistics = 4 * elements + (6 * channels if tracked else 0)
+    return 2 * elements + 5 * channels + (statistics if training else 0)
+
+
+def batch_norm_backward_flop(elements: int, channels: int, training: bool, mask: Sequence[bool]) -> int:
+    """Normalised input x (2n), sum of g (n - r), sum of g x (2n - r). Input: g w/s less both means (4n + 3r).
+
+    In inference the statistics are constants: the gradient of the input is g times a folded scale (n + r), and only the
+    gradients of scale and shift need the sums.
+    """
+    sums = 5 * elements - 2 * channels
+    if training:
+        return sums + (4 * elements + 3 * channels if mask[0] else 0)
+    return (elements + channels if mask[0] else 0) + (sums if mask[1] or mask[2] else 0)
+
+
+def row_norm_flop(elements: int, rows: int, scaled: bool, shifted: bool) -> int:
+    """Statistics (4n + 2r), a product of the differences (n), scale (n), shift (n)."""
+    return 5 * elements + 2 * rows + elements * (scaled + shifted)
+
+
+def row_norm_backward_flop(elements: int, rows: int, parameters: int, scaled: bool, mask: Sequence[bool]) -> int:
+    """Normalised input x (2n). Input: h, the gradient by scale (n), sums of h and h x (3n - 2r), their means (2r), and
+    s (h - mean - x mean) (4n). Scale: sums of g x (2n - c). Shift: sums of g (n - c).
+    """
+    flop = 2 * elements if mask[0] or mask[1] else 0
+    flop += elements * (7 + scaled) if mask[0] else 0
+    return flop + (2 * elements - parameters) * mask[1] + (elements - parameters) * mask[2]
+
+
+def _rms_norm_backward_flop(elements: int, parameters: int, scaled: bool, mask: Sequence[bool]) -> int:
+    """As ``row_norm_backward_flop``, without the mean: x (n), scale (n), a sum and its mean (2n), input (3n)."""
+    return elements + elements * (5 + scaled) * mask[0] + (2 * elements - parameters) * mask[1]
+
+
+def _batch_norm(args: Args, _out: Any) -> int:
+    # The overload without running statistics has ``training`` in their place.
+    training, running = (args[3], None) if isinstance(args[3], bool) else (args[5], args[3])
+    return batch_norm_flop(args[0].numel(), args[0].shape[1], training, running is not None)
+
+
+def _row_size(tensor: Any, statistics: Any) -> int:
+    """Return the elements of a row, which are as many as the parameters of a row's norm."""
+    return int(tensor.numel() // max(1, statistics.numel()))
+
+
+register_other_flop(
+    {
+        "native_batch_norm _native_batch_norm_legit cudnn_batch_norm": _batch_norm,
+        "_native_batch_norm_legit_no_training _batch_norm_no_update": lambda a, _o: batch_norm_flop(
+            a[0].numel(), a[0].shape[1], False, False
+        ),
+        "_batch_norm_with_update": lambda a, _o: batch_norm_flop(a[0].numel(), a[0].shape[1], True, a[3] is not None),
+        "native_batch_norm_backward batch_norm_backward": lambda a, _o: batch_norm_backward_flop(
+            a[1].numel(), a[1].shape[1], a[7], a[9]
+        ),
+        "cudnn_batch_norm_backward": lambda a, _o: batch_norm_backward_flop(
+            a[0].numel(), a[0].shape[1], True, (True, True, True)
+        ),
+        "native_layer_norm": lambda a, o: row_norm_flop(a[0].numel(), o[1].numel(), a[2] is not None, a[3] is not None),
+        "native_layer_norm_backward": lambda a, _o: row_norm_backward_flop(
+            a[1].numel(), a[3].numel(), _row_size(a[1], a[3]), a[5] is not None, a[7]
+        ),
+        "native_group_norm": lambda a, o: row_norm_flop(a[0].numel(), o[1].numel(), a[1] is not None, a[2] is not None),
+        "native_group_norm_backward": lambda a, _o: row_norm_backward_flop(
+            a[1].numel(), a[2].numel(), a[6], a[4] is not None, a[9]
+        ),
+        # Squares and their mean (2n), deviation (2r), product (n), scale (n).
+        "_fused_rms_norm": lambda a, o: a[0].numel() * (3 + (a[2] is not None)) + 2 * o[1].numel(),
+        "_fused_rms_norm_backward": lambda a, _o: _rms_norm_backward_flop(
+            a[1].numel(), _row_size(a[1], a[3]), a[4] is not None, a[5]
+        ),
+        # Rows of weights scaled to given lengths: squares (n), sums (n - r), roots (r), ratios (r), products (n).
+        "_weight_norm_interface": lambda a, o: 3 * a[0].numel() + o[1].numel(),
+        # Lengths: sums of g v / norm (2n); weights: length / norm (g - v sum / norm) (3n + 2r).
+        "_weight_norm_interface_backward": lambda a, _o: 5 * a[1].numel() + 2 * a[3].numel(),
+    }
+)

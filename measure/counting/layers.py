@@ -1,8 +1,7 @@
 """Turn recorded passes into rows: one for each layer of a network, one for each distinct call of an operator."""
 
 import re
-from collections import Counter
-from collections.abc import Mapping
+from collections import Counter, defaultdict
 from typing import Any
 
 from torch import nn
@@ -14,31 +13,26 @@ from measure.domain.words import BACKWARD, FORWARD, INFERENCE
 MODEL_ITSELF = "."
 """The path of the model, for operators and parameters outside its submodules."""
 
-ACTIVATIONS = tuple(
-    getattr(nn.modules.activation, name) for name in nn.modules.activation.__all__ if name != "MultiheadAttention"
-)
+ACTIVATIONS = [name for name in nn.modules.activation.__all__ if name != "MultiheadAttention"]
 
-KINDS_BY_CLASS: tuple[tuple[tuple[type[nn.Module], ...], str], ...] = (
-    ((nn.Linear, nn.Bilinear), "linear"),
-    ((nn.MultiheadAttention,), "attention"),
-    (
-        (nn.modules.batchnorm._NormBase, nn.LayerNorm, nn.GroupNorm, nn.LocalResponseNorm, nn.CrossMapLRN2d),
-        "normalisation",
+KINDS_BY_CLASS: dict[str, tuple[type[nn.Module], ...]] = {
+    "linear": (nn.Linear, nn.Bilinear),
+    "attention": (nn.MultiheadAttention,),
+    "normalisation": (
+        *(nn.modules.batchnorm._NormBase, nn.LayerNorm, nn.GroupNorm, nn.LocalResponseNorm, nn.CrossMapLRN2d),
     ),
-    (ACTIVATIONS, "activation"),
-    ((nn.RNNBase, nn.RNNCellBase), "recurrent"),
-    ((nn.Embedding, nn.EmbeddingBag), "embedding"),
-)
-KINDS_BY_NAME = (
-    ("attention", ("Attention",)),
-    ("normalisation", ("Norm",)),
-    ("pooling", ("Pool",)),
-    ("activation", ("ReLU", "GELU", "GLU", "SiLU", "Swish", "Sigmoid", "Softmax", "Tanh")),
-    ("embedding", ("Embed",)),
-)
+    "activation": tuple(getattr(nn.modules.activation, name) for name in ACTIVATIONS),
+    "recurrent": (nn.RNNBase, nn.RNNCellBase),
+    "embedding": (nn.Embedding, nn.EmbeddingBag),
+}
+KINDS_BY_NAME = {
+    "attention": ("Attention",),
+    "normalisation": ("Norm",),
+    "pooling": ("Pool",),
+    "activation": ("ReLU", "GELU", "GLU", "SiLU", "Swish", "Sigmoid", "Softmax", "Tanh"),
+    "embedding": ("Embed",),
+}
 """Kinds of other modules by the end of the class's name, without dimensions and version."""
-
-TRAINING_COLUMNS = ("saved_byte", "backward_traffic_byte", "backward_flop", "backward_other_flop", "recompute_flop")
 
 
 def kind_of(module: nn.Module) -> str:
@@ -48,31 +42,26 @@ def kind_of(module: nn.Module) -> str:
     """
     if isinstance(module, nn.modules.conv._ConvNd):
         return "depthwise convolution" if 1 < module.groups == module.in_channels else "convolution"
-    for classes, kind in KINDS_BY_CLASS:
+    for kind, classes in KINDS_BY_CLASS.items():
         if isinstance(module, classes):
             return kind
     name = re.sub(r"(\d[dD]?|[vV]\d)$", "", type(module).__name__)
-    return next((kind for kind, endings in KINDS_BY_NAME if name.endswith(endings)), "other")
-
-
-def _parameters_by_module(network: nn.Module, users: Mapping[int, nn.Module]) -> dict[nn.Module, list[nn.Parameter]]:
-    """Return each parameter once, under the module that uses it first, or that holds it if none does."""
-    owned: dict[nn.Module, list[nn.Parameter]] = {}
-    seen: set[int] = set()
-    for module in network.modules():
-        for parameter in module.parameters(recurse=False):
-            if id(parameter) not in seen:
-                seen.add(id(parameter))
-                owned.setdefault(users.get(storage_key(parameter), module), []).append(parameter)
-    return owned
+    return next((kind for kind, endings in KINDS_BY_NAME.items() if name.endswith(endings)), "other")
 
 
 def layer_rows(network: nn.Module, inference: Recorder, training: Recorder | None) -> list[dict[str, Any]]:
     """Return a row for each leaf of the module tree and each module with operators or parameters of its own.
 
-    Rows are in the order of the first run; modules that do not run come last. Without training, its columns are None.
+    A parameter belongs to the module that uses it first, or that holds it if none does. Rows are in the order of the
+    first run; modules that do not run come last. Without training, its columns are None.
     """
-    owned = _parameters_by_module(network, inference.users)
+    owned: defaultdict[nn.Module, list[nn.Parameter]] = defaultdict(list)
+    seen: set[int] = set()
+    for module in network.modules():
+        for parameter in module.parameters(recurse=False):
+            if id(parameter) not in seen:
+                seen.add(id(parameter))
+                owned[inference.users.get(storage_key(parameter), module)].append(parameter)
     passes = [inference.forward] + ([training.forward, training.backward] if training else [])
     busy = set(owned)
     for record in passes:
@@ -82,26 +71,30 @@ def layer_rows(network: nn.Module, inference: Recorder, training: Recorder | Non
     for path, module in sorted(network.named_modules(), key=lambda pair: place.get(pair[1], len(place))):
         if module not in busy and next(module.children(), None) is not None:
             continue
-        parameters = owned.get(module, [])
-        totals = inference.forward.totals(module)
-        row = {
-            "position": len(rows),
-            "path": path or MODEL_ITSELF,
-            "type": type(module).__name__,
-            "layer_kind": kind_of(module),
-            "calls": totals.calls,
-            "parameter_count": sum(parameter.numel() for parameter in parameters),
-            "parameter_byte": sum(parameter.numel() * parameter.element_size() for parameter in parameters),
-            "activation_byte": totals.activation_byte,
-            "traffic_byte": totals.traffic_byte,
-            "forward_flop": totals.flop,
-            "forward_other_flop": totals.other_flop,
-        }
-        values: tuple[int | None, ...] = (None,) * len(TRAINING_COLUMNS)
-        if training is not None:
-            back, saved_byte = training.backward.totals(module), training.forward.totals(module).saved_byte
-            values = (saved_byte, back.traffic_byte, back.flop, back.other_flop, back.recompute_flop)
-        rows.append(row | dict(zip(TRAINING_COLUMNS, values, strict=True)))
+        totals = inference.forward.modules[module]
+        forward, backward = (
+            (training.forward.modules[module], training.backward.modules[module]) if training else (None, None)
+        )
+        rows.append(
+            {
+                "position": len(rows),
+                "path": path or MODEL_ITSELF,
+                "type": type(module).__name__,
+                "layer_kind": kind_of(module),
+                "calls": totals.calls,
+                "parameter_count": sum(parameter.numel() for parameter in owned[module]),
+                "parameter_byte": sum(parameter.numel() * parameter.element_size() for parameter in owned[module]),
+                "activation_byte": totals.activation_byte,
+                "traffic_byte": totals.traffic_byte,
+                "forward_flop": totals.flop,
+                "forward_other_flop": totals.other_flop,
+                "saved_byte": forward and forward.saved_byte,
+                "backward_traffic_byte": backward and backward.traffic_byte,
+                "backward_flop": backward and backward.flop,
+                "backward_other_flop": backward and backward.other_flop,
+                "recompute_flop": backward and backward.recompute_flop,
+            }
+        )
     return rows
 
 

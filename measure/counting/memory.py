@@ -9,10 +9,11 @@ output once. It reads and writes a tensor that it changes in place. A view moves
 
 import math
 import weakref
-from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from typing import Any
 
-from measure.counting.formulas import NOTHING, Args, Kwargs, Work, formula
+from measure.counting.formulas import NOTHING, Args, Kwargs, Work, formula, formula_of
 
 ALLOCATIONS = ("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided")
 """They touch no memory: the operator that writes into it later is charged."""
@@ -46,7 +47,7 @@ UNDECLARED_VIEWS = ("_unsafe_view", "unsafe_split", "unsafe_split_with_sizes")
 """Views that torch's schemas call new tensors."""
 
 
-@formula(*(f"aten::{name}" for name in (*ALLOCATIONS, *FILLS, *LOOKUPS, *COPIES, *REARRANGEMENTS)))
+@formula(*ALLOCATIONS, *FILLS, *LOOKUPS, *COPIES, *REARRANGEMENTS)
 def no_work(_args: Args, _kwargs: Kwargs, _out: Any) -> Work:
     return NOTHING
 
@@ -73,24 +74,16 @@ def storage_key(tensor: Any) -> int:
     return int(tensor.untyped_storage()._cdata)
 
 
-class Block(NamedTuple):
-    """A live storage."""
-
-    number: int
-    byte: int
-
-
 class LiveMemory:
     """Bytes alive now (``byte``) and at most (``peak_byte``), without the ``resident`` tensors from before."""
 
     def __init__(self, resident: Iterable[Any]) -> None:
         self._resident = {storage_key(tensor) for tensor in resident}
-        self._blocks: dict[int, Block] = {}
-        self._next = 0
+        self._blocks: dict[int, tuple[int, int]] = {}  # number and bytes of each live storage
+        self._made = 0
         self.byte = 0
-        self._settled_peak_byte = 0
-        self._byte_with_newest = 0
-        self._overwritten: tuple[int, Block] | None = None
+        self._settled_peak_byte = self._byte_with_newest = 0
+        self._overwritten: tuple[int, tuple[int, int]] | None = None
 
     @property
     def peak_byte(self) -> int:
@@ -98,7 +91,7 @@ class LiveMemory:
         if self._overwritten is not None:
             key, block = self._overwritten
             if self._blocks.get(key) != block:  # freed: nothing else held it
-                byte -= block.byte
+                byte -= block[1]
         return max(self._settled_peak_byte, byte)
 
     def number(self, tensor: Any) -> int | None:
@@ -110,16 +103,14 @@ class LiveMemory:
         key = storage._cdata
         if key in self._resident:
             return None
-        if key in self._blocks:
-            return self._blocks[key].number
-        self._settled_peak_byte, self._overwritten = self.peak_byte, None
-        self._next += 1
-        block = Block(self._next, storage.nbytes())
-        self._blocks[key] = block
-        self.byte += block.byte
-        self._byte_with_newest = self.byte
-        weakref.finalize(storage, self._free, key).atexit = False
-        return block.number
+        if key not in self._blocks:
+            self._settled_peak_byte, self._overwritten = self.peak_byte, None
+            self._made += 1
+            self._blocks[key] = self._made, storage.nbytes()
+            self.byte += storage.nbytes()
+            self._byte_with_newest = self.byte
+            weakref.finalize(storage, self._free, key).atexit = False
+        return self._blocks[key][0]
 
     def overwrites(self, new: Any, old: Any) -> None:
         """Note that the newest storage, ``new``, is written over ``old`` unless something else holds ``old``.
@@ -128,46 +119,62 @@ class LiveMemory:
         """
         key = storage_key(old)
         block = self._blocks.get(key)
-        if block is not None and block.byte == new.untyped_storage().nbytes():
+        if block is not None and block[1] == new.untyped_storage().nbytes():
             self._overwritten = key, block
 
     def _free(self, key: int) -> None:
-        self.byte -= self._blocks.pop(key).byte
+        self.byte -= self._blocks.pop(key)[1]
 
 
-class Signature:
-    """How an operator uses memory, by its schema: the arguments that it writes, and whether its output is a view."""
+class Overload:
+    """An overload such as ``torch.ops.aten.add.Tensor``: its name, its formula, and how its schema uses memory.
+
+    A pure one neither changes nor aliases its inputs.
+    """
 
     def __init__(self, operator: Any) -> None:
         from torch import Tag
 
         schema = operator._schema
         name = schema.name.partition("::")[2].removesuffix("_")
+        self.name = schema.name.removeprefix("aten::").replace("::", ".")
+        self.formula = formula_of(schema.name)
         self.is_view = operator.is_view or Tag.inplace_view in operator.tags or name in UNDECLARED_VIEWS
-        self.aliases = self.is_view or any(part.alias_info is not None for part in (*schema.arguments, *schema.returns))
+        self.is_ignored = self.is_view or schema.name.startswith("prim::")
+        aliases = [part.alias_info for part in (*schema.arguments, *schema.returns) if part.alias_info is not None]
+        self.is_pure = not self.is_view and not aliases
         self.allocates = name in ALLOCATIONS
-        self._looks_up = name in LOOKUPS
-        self._fills = name in FILLS
-        self._overwrites = name in COPIES
+        self._fills, self._looks_up, self._overwrites = name in FILLS, name in LOOKUPS, name in COPIES
         self._written = [
             (place, argument.name)
             for place, argument in enumerate(schema.arguments)
             if argument.alias_info is not None and argument.alias_info.is_write
         ]
 
-    def written(self, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
-        """Return the tensors that a call changes in place."""
-        return tensors_in([args[place] if place < len(args) else kwargs.get(name) for place, name in self._written])
+    def work(self, args: Args, kwargs: Kwargs, output: Any) -> Work | None:
+        """Return the work of one call; None for arithmetic without a formula."""
+        if self.formula is not None:
+            try:
+                return self.formula(args, kwargs, output)
+            except LookupError:  # the formula has no rule for complex numbers
+                return None
+        floating = (tensor.is_floating_point() or tensor.is_complex() for tensor in tensors_in([args, output]))
+        return None if any(floating) else NOTHING
 
-    def byte(self, inputs: Iterable[Any], written: Sequence[Any], outputs: Sequence[Any]) -> int:
+    def byte(self, args: Sequence[Any], kwargs: Mapping[str, Any], outputs: Sequence[Any]) -> int:
         """Count the bytes that one call reads and writes."""
-        changed = {id(tensor) for tensor in written}
-        new = [tensor for tensor in outputs if id(tensor) not in changed]
+        changed = [args[place] if place < len(args) else kwargs.get(name) for place, name in self._written]
+        written = tensors_in(changed)
+        keys = {id(tensor) for tensor in written}
+        new = [tensor for tensor in outputs if id(tensor) not in keys]
         writes = sum(map(tensor_byte, (*written, *new)))
         if self._fills:
             return writes
-        once = {id(tensor): tensor for tensor in inputs}
-        reads = [tensor for key, tensor in once.items() if not (self._overwrites and key in changed)]
+        read = {id(tensor): tensor for tensor in tensors_in([args, kwargs])}
+        reads = [tensor for key, tensor in read.items() if not (self._overwrites and key in keys)]
         if self._looks_up and reads:
             return writes + sum(map(tensor_byte, new)) + sum(map(tensor_byte, reads[1:]))
         return writes + sum(map(tensor_byte, reads))
+
+
+overload_of = cache(Overload)

@@ -18,21 +18,17 @@ from measure.counting.formulas import Args, Formula, Kwargs, Work, formula
 
 
 def _convolution_flop(inputs: Any, weight: Any, out: Any, transposed: bool) -> int:
-    """2 FLOP for each weight and place that it is applied to, padding included, as in published counts.
-
-    The weight has the shape (output channels, input channels of a group, ...) or, transposed, (input channels, output
-    channels of a group, ...).
-    """
+    """2 FLOP for each weight and place that it is applied to, padding included, as in published counts."""
     return int(conv_flop_count(list(inputs.shape), list(weight.shape), list(out.shape), transposed=transposed))
 
 
-@formula("aten::convolution", "aten::_convolution")
+@formula("convolution", "_convolution")
 def convolution(args: Args, _kwargs: Kwargs, out: Any) -> Work:
     """Count the products, and an addition of the bias for each output."""
     return Work(_convolution_flop(args[0], args[1], out, args[6]), 0 if args[2] is None else out.numel())
 
 
-@formula("aten::convolution_backward")
+@formula("convolution_backward")
 def convolution_backward(args: Args, _kwargs: Kwargs, _out: Any) -> Work:
     """Count the gradients of input, weight and bias that the mask asks for."""
     gradient, inputs, weight = args[:3]
@@ -52,28 +48,22 @@ def _added(kwargs: Kwargs, out: Any) -> int:
     return int(out.numel() * ((beta != 0) + (beta not in (0, 1)) + (alpha != 1)))
 
 
-def _matrix_product(name: str, is_added: bool) -> Formula:
-    """Return torch's formula, and the FLOP of adding the product to the first argument."""
+def _product(name: str) -> Formula:
+    """Return torch's formula of a matrix product, or 2 FLOP an element of a matrix or vector that meets a vector.
+
+    Names with ``add`` also add the product to the first argument.
+    """
+    torchs, is_added = flop_registry.get(getattr(torch.ops.aten, name)), "add" in name
 
     def product(args: Args, kwargs: Kwargs, out: Any) -> Work:
-        flop = flop_registry[getattr(torch.ops.aten, name)](*args, **kwargs, out_val=out)
+        flop = torchs(*args, **kwargs, out_val=out) if torchs else 2 * args[int(is_added)].numel()
         return Work(int(flop) * _real_products(out), _added(kwargs, out) if is_added else 0)
 
     return product
 
 
-for _name, _is_added in {"mm": False, "bmm": False, "_scaled_mm": False, "addmm": True, "baddbmm": True}.items():
-    formula(f"aten::{_name}")(_matrix_product(_name, _is_added))
-
-
-@formula("aten::mv", "aten::dot", "aten::vdot")
-def vector_product(args: Args, _kwargs: Kwargs, out: Any) -> Work:
-    return Work(2 * args[0].numel() * _real_products(out))
-
-
-@formula("aten::addmv")
-def vector_product_added(args: Args, kwargs: Kwargs, out: Any) -> Work:
-    return Work(2 * args[1].numel() * _real_products(out), _added(kwargs, out))
+for _name in ("mm", "bmm", "_scaled_mm", "addmm", "baddbmm", "mv", "dot", "vdot", "addmv"):
+    formula(_name)(_product(_name))
 
 
 ATTENTION = (
@@ -97,18 +87,18 @@ def _attention_sizes(query: Any, key: Any, value: Any) -> tuple[int, int, int, i
     return 2 * scores * width, 2 * scores * value.shape[3], scores, rows
 
 
-@formula(*(f"aten::{name}" for name in ATTENTION))
+@formula(*ATTENTION)
 def attention(args: Args, _kwargs: Kwargs, _out: Any) -> Work:
-    """Of n scores in r rows, scaling takes n and softmax 5n - 2r (see ``scalars``). Adding a mask is left out."""
+    """Of n scores in r rows, scaling takes n and softmax 5n - 2r (see ``formulas``). Adding a mask is left out."""
     by_keys, by_values, scores, rows = _attention_sizes(*args[:3])
     return Work(by_keys + by_values, 6 * scores - 2 * rows)
 
 
-@formula(*(f"aten::{name}_backward" for name in ATTENTION[:-1]))
+@formula(*(f"{name}_backward" for name in ATTENTION[:-1]))
 def attention_backward(args: Args, _kwargs: Kwargs, _out: Any) -> Work:
     """Gradients of values, weights, queries and keys are a product each. Scores and their softmax are recomputed.
 
-    Of n scores in r rows, the backward pass of softmax takes 4n - r (see ``scalars``) and scaling n. A fused operator
+    Of n scores in r rows, the backward pass of softmax takes 4n - r (see ``formulas``) and scaling n. A fused operator
     may replace the sum over a row of scores by an equal one over its outputs (Dao et al. 2022).
     """
     by_keys, by_values, scores, rows = _attention_sizes(*args[1:4])
@@ -132,9 +122,8 @@ def _fused(
         return None
     if attn_mask is not None and attn_mask.dtype == torch.bool:
         attn_mask = torch.zeros_like(attn_mask, dtype=query.dtype).masked_fill_(~attn_mask, float("-inf"))
-    output: torch.Tensor = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
-        query, key, value, 0.0, is_causal, attn_mask=attn_mask, scale=scale
-    )[0]
+    fused = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
+    output: torch.Tensor = fused(query, key, value, 0.0, is_causal, attn_mask=attn_mask, scale=scale)[0]
     return output
 
 

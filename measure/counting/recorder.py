@@ -5,12 +5,10 @@ on the meta device nothing is computed and nothing allocated.
 """
 
 from bisect import bisect_right
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
-from functools import cache
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import torch
@@ -19,40 +17,10 @@ from torch.autograd.graph import saved_tensors_hooks
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from measure.counting import products, recurrent, scalars, windows  # noqa: F401 - each registers its formulas
-from measure.counting.formulas import FORMULAS, NOTHING, Formula, Work
-from measure.counting.memory import LiveMemory, Signature, storage_key, tensors_in
+from measure.counting import recurrent, windows  # noqa: F401 - each registers its formulas
+from measure.counting.formulas import NOTHING, Work
+from measure.counting.memory import LiveMemory, Overload, overload_of, storage_key, tensors_in
 from measure.counting.products import whole_attention
-
-
-def formula_of(name: str) -> Formula | None:
-    """Return the formula of an operator, or None. An in-place operator has that of its out-of-place twin."""
-    return FORMULAS.get(name) or FORMULAS.get(name.removesuffix("_"))
-
-
-class Overload:
-    """An overload such as ``torch.ops.aten.add.Tensor``: its name, formula and use of memory."""
-
-    def __init__(self, operator: Any) -> None:
-        name = operator._schema.name
-        self.name = name.removeprefix("aten::").replace("::", ".")
-        self.signature = Signature(operator)
-        self.formula = formula_of(name)
-        self.is_pure = not self.signature.aliases
-        self.is_ignored = self.signature.is_view or name.startswith("prim::")
-
-    def work(self, args: Any, kwargs: Any, output: Any) -> Work | None:
-        """Return the work of one call; None for arithmetic without a formula."""
-        if self.formula is not None:
-            try:
-                return self.formula(args, kwargs, output)
-            except LookupError:  # the formula has no rule for complex numbers
-                return None
-        floating = (tensor.is_floating_point() or tensor.is_complex() for tensor in tensors_in([args, output]))
-        return None if any(floating) else NOTHING
-
-
-overload_of = cache(Overload)
 
 
 @dataclass
@@ -84,23 +52,10 @@ class Pass:
     ``uncounted_byte`` the calls and traffic of operators that do arithmetic and have no formula, by their name.
     """
 
-    modules: dict[nn.Module, ModuleTotals] = field(default_factory=dict)
+    modules: defaultdict[nn.Module, ModuleTotals] = field(default_factory=lambda: defaultdict(ModuleTotals))
     calls: Counter[tuple[nn.Module, OperatorCall]] = field(default_factory=Counter)
     uncounted: Counter[str] = field(default_factory=Counter)
     uncounted_byte: Counter[str] = field(default_factory=Counter)
-
-    def totals(self, module: nn.Module) -> ModuleTotals:
-        if module not in self.modules:
-            self.modules[module] = ModuleTotals()
-        return self.modules[module]
-
-    def add(self, module: nn.Module, call: OperatorCall) -> None:
-        totals = self.totals(module)
-        totals.flop += call.work.flop
-        totals.other_flop += call.work.other_flop
-        totals.recompute_flop += call.work.recompute_flop
-        totals.traffic_byte += call.byte
-        self.calls[module, call] += 1
 
     def total(self, column: str) -> int:
         return sum(getattr(totals, column) for totals in self.modules.values())
@@ -110,66 +65,49 @@ class Pass:
 # batch normalisation takes about a hundred primitive steps). Only shape, strides and type of an output matter here, so
 # each is derived once.
 _OUTLINES: dict[Any, Any] = {}
-"""Outputs on the meta device by operator and arguments, each tensor as (shape, strides, type)."""
+"""Outlines of outputs on the meta device, by operator and outlines of arguments."""
 
 
-class _NoOutline(Exception):  # noqa: N818 - an answer, not an error
-    """The output of a call does not follow from shapes alone."""
+class Outline(NamedTuple):
+    """All that operators see of a tensor on the meta device."""
+
+    shape: torch.Size
+    strides: tuple[int, ...]
+    dtype: torch.dtype
 
 
-def _outline(tensor: torch.Tensor) -> tuple[torch.Size, tuple[int, ...], torch.dtype]:
-    if not tensor.is_meta or type(tensor) not in (torch.Tensor, nn.Parameter):
-        raise _NoOutline
-    return tensor.shape, tensor.stride(), tensor.dtype
-
-
-def _key(value: Any) -> Any:
-    """Return a hashable form of the part of an argument that decides the output."""
+def _outline(value: Any) -> Any:
+    """Return a hashable form of an argument or output. Raises TypeError for a tensor whose values may matter."""
     if isinstance(value, torch.Tensor):
-        return _outline(value)
+        if not value.is_meta or type(value) not in (torch.Tensor, nn.Parameter):
+            raise TypeError("not a plain tensor on the meta device")
+        return Outline(value.shape, value.stride(), value.dtype)
     if isinstance(value, (list, tuple)):
-        return tuple(map(_key, value))
+        return tuple(map(_outline, value))
     return type(value), value  # 1, 1.0 and True are equal, but differ in type
 
 
-def _outlines(output: Any) -> Any:
-    """Return the outline of an output; a list of them if it has several tensors or none."""
-    if isinstance(output, torch.Tensor):
-        return _outline(output)
-    if isinstance(output, (list, tuple)):
-        return [None if part is None else _outlines(part) for part in output]
-    raise _NoOutline
-
-
-def _draw(outlines: Any) -> Any:
-    """Make empty tensors with these outlines."""
-    if isinstance(outlines, list):
-        return tuple(None if part is None else _draw(part) for part in outlines)
-    shape, strides, dtype = outlines
-    return torch.empty_strided(shape, strides, dtype=dtype, device="meta")
+def _draw(outline: Any) -> Any:
+    """Make an output from its outline, with empty tensors."""
+    if isinstance(outline, Outline):
+        return torch.empty_strided(outline.shape, outline.strides, dtype=outline.dtype, device="meta")
+    return outline[1] if outline and isinstance(outline[0], type) else tuple(map(_draw, outline))
 
 
 def call(operator: Any, args: Any, kwargs: Any) -> Any:
     """Call an operator that neither changes nor aliases its inputs. Equal calls on the meta device run once."""
     try:
-        key = (operator, _key(args), tuple((name, _key(value)) for name, value in kwargs.items()))
-        outlines = _OUTLINES.get(key)
-    except (_NoOutline, TypeError):  # TypeError: an argument without a hash
+        key = (operator, _outline(args), tuple((name, _outline(value)) for name, value in kwargs.items()))
+        outline = _OUTLINES.get(key)
+    except TypeError:  # also an argument without a hash
         return operator(*args, **kwargs)
-    if outlines is not None:
-        return _draw(outlines)
+    if outline is not None:
+        return _draw(outline)
     output = operator(*args, **kwargs)
-    with suppress(_NoOutline):
-        _OUTLINES[key] = _outlines(output)
+    if tensors_in(output):
+        with suppress(TypeError):
+            _OUTLINES[key] = _outline(output)
     return output
-
-
-@dataclass
-class Frame:
-    """A module whose forward call has begun. It is a leaf until it runs another module."""
-
-    module: nn.Module
-    is_leaf: bool = True
 
 
 class Recorder(TorchDispatchMode):
@@ -183,9 +121,9 @@ class Recorder(TorchDispatchMode):
     that a checkpoint leaves by an exception. Autograd's sequence numbers attribute each node exactly.
     """
 
-    def __init__(self, network: nn.Module, inputs: Sequence[Any]) -> None:
+    def __init__(self, network: nn.Module, inputs: Any) -> None:
         super().__init__()
-        self._network = network
+        self._network = self._last = network
         self._modules = set(network.modules())
         parameters, buffers = list(network.parameters()), list(network.buffers())
         self._resident = [*parameters, *buffers, *tensors_in(inputs)]  # alive, so that no address is used again
@@ -194,13 +132,13 @@ class Recorder(TorchDispatchMode):
         self._unused = {storage_key(parameter) for parameter in parameters}
         self.forward, self.backward = Pass(), Pass()
         self._in_backward = False
-        self._stack: list[Frame] = []
+        self._stack: list[nn.Module] = []
+        self._is_leaf: list[bool] = []  # for each module of the stack, that it has not run another one so far
         self._undo = ExitStack()
         self._first_nodes: list[int] = []
         self._node_modules: list[nn.Module] = []
         self._activations: set[int] = set()
         self._saved: set[int] = set()
-        self._last = network
 
     def run_backward(self, outputs: Iterable[torch.Tensor]) -> None:
         """Run the backward pass from these outputs. Their gradients are given and cost nothing."""
@@ -227,40 +165,46 @@ class Recorder(TorchDispatchMode):
         if not is_own:  # made on the fly: its work belongs to the module around it
             module = self._module()
         elif self._stack:
-            self._stack[-1].is_leaf = False
-        self._stack.append(Frame(module))
+            self._is_leaf[-1] = False
+        self._stack.append(module)
+        self._is_leaf.append(True)
         self._mark()
         if is_own and not self._in_backward:
-            self.forward.totals(module).calls += 1
+            self.forward.modules[module].calls += 1
 
     def _stop(self, _module: nn.Module, _inputs: Any, output: Any) -> None:
         """End a module, also if an exception leaves it: a checkpoint stops so when it has recomputed enough."""
-        frame = self._stack.pop()
+        module, is_leaf = self._stack.pop(), self._is_leaf.pop()
         self._mark()
-        if frame.is_leaf and not self._in_backward:
-            for tensor in tensors_in(output):
-                number = self.memory.number(tensor)
-                if number is not None and number not in self._activations:
-                    self._activations.add(number)
-                    self.forward.totals(frame.module).activation_byte += tensor.untyped_storage().nbytes()
+        if is_leaf and not self._in_backward:
+            self.forward.modules[module].activation_byte += self._new_byte(tensors_in(output), self._activations)
 
     def _mark(self) -> None:
         """Assign the autograd nodes from here on, which are numbered in order, to the running module."""
         self._first_nodes.append(torch.autograd._get_sequence_nr())
-        self._node_modules.append(self._stack[-1].module if self._stack else self._network)
+        self._node_modules.append(self._stack[-1] if self._stack else self._network)
 
     def _save(self, tensor: torch.Tensor) -> torch.Tensor:
         """Note a tensor that autograd keeps for the backward pass."""
-        number = self.memory.number(tensor)
-        if number is not None and number not in self._saved and not self._in_backward:
-            self._saved.add(number)
-            self.forward.totals(self._module()).saved_byte += tensor.untyped_storage().nbytes()
+        byte = self._new_byte([tensor], self._saved)
+        if not self._in_backward:
+            self.forward.modules[self._module()].saved_byte += byte
         return tensor
+
+    def _new_byte(self, tensors: Iterable[torch.Tensor], seen: set[int]) -> int:
+        """Return the bytes of the storages that are not yet among the ``seen`` numbers, and add them."""
+        byte = 0
+        for tensor in tensors:
+            number = self.memory.number(tensor)
+            if number is not None and number not in seen:
+                seen.add(number)
+                byte += tensor.untyped_storage().nbytes()
+        return byte
 
     def _module(self) -> nn.Module:
         """Return the module of the running operator."""
         if self._stack:
-            return self._stack[-1].module
+            return self._stack[-1]
         node = torch._C._current_autograd_node() if self._in_backward else None
         if node is None:  # autograd adds gradients between two nodes: they belong to the earlier one
             return self._last
@@ -285,24 +229,27 @@ class Recorder(TorchDispatchMode):
             self.memory.number(tensor)
         if self._is_sum_of_gradients(overload, args):
             self.memory.overwrites(output, args[0])
-        if overload.signature.allocates:
+        if overload.allocates:
             return
         module = self._module()
-        inputs = tensors_in(args) + tensors_in(kwargs)
-        for key in map(storage_key, inputs):
+        for key in map(storage_key, tensors_in([args, kwargs])):
             if key in self._unused:
                 self._unused.discard(key)
                 self.users[key] = module
         record = self.backward if self._in_backward else self.forward
-        byte = overload.signature.byte(inputs, overload.signature.written(args, kwargs), outputs)
-        work = overload.work(args, kwargs, output)
+        byte, work = overload.byte(args, kwargs, outputs), overload.work(args, kwargs, output)
         if work is None:
             record.uncounted[overload.name] += 1
             record.uncounted_byte[overload.name] += byte
             work = NOTHING
         elif self._in_backward and torch.is_grad_enabled():  # a checkpoint runs forward operators again
             work = Work(recompute_flop=work.flop + work.other_flop)
-        record.add(module, OperatorCall(overload.name, work, byte))
+        totals = record.modules[module]
+        totals.flop += work.flop
+        totals.other_flop += work.other_flop
+        totals.recompute_flop += work.recompute_flop
+        totals.traffic_byte += byte
+        record.calls[module, OperatorCall(overload.name, work, byte)] += 1
 
     def _is_sum_of_gradients(self, overload: Overload, args: Any) -> bool:
         """Return whether autograd adds the gradients of two uses of a tensor.
@@ -330,24 +277,19 @@ class _GivenGradient(torch.autograd.Function):
         return torch.empty(shape, dtype=dtype, device=device)
 
 
-NO_KEYWORDS: Mapping[str, Any] = MappingProxyType({})
-
-
-def record_inference(
-    network: nn.Module, inputs: Sequence[Any], keywords: Mapping[str, Any] = NO_KEYWORDS
-) -> tuple[Recorder, Any]:
+def record_inference(network: nn.Module, inputs: Sequence[Any], /, **keywords: Any) -> tuple[Recorder, Any]:
     """Run the network in eval mode without gradients; return the recorder and the output."""
     network.eval()
-    with torch.no_grad(), Recorder(network, (*inputs, *keywords.values())) as recorder:
+    with torch.no_grad(), Recorder(network, [inputs, keywords]) as recorder:
         output = network(*inputs, **keywords)
     return recorder, output
 
 
-def record_training(network: nn.Module, inputs: Sequence[Any], keywords: Mapping[str, Any] = NO_KEYWORDS) -> Recorder:
+def record_training(network: nn.Module, inputs: Sequence[Any], /, **keywords: Any) -> Recorder:
     """Run the network in train mode forward, then backward to every parameter that needs a gradient."""
     network.train()
     network.zero_grad(set_to_none=True)
-    with torch.enable_grad(), Recorder(network, (*inputs, *keywords.values())) as recorder:
+    with torch.enable_grad(), Recorder(network, [inputs, keywords]) as recorder:
         output = network(*inputs, **keywords)
         recorder.run_backward([tensor for tensor in tensors_in(output) if tensor.requires_grad])
     return recorder

@@ -5,7 +5,7 @@ the same numbers except twice in the backward pass: gradients of an initial stat
 gradients of a weight are added one by one, which one product over all steps does in its multiply-adds.
 
 A gate takes, per hidden unit and step, an addition of its two products, one for each bias, and its activation as in
-``scalars``: 4 operations for a sigmoid, 1 for tanh. The equations are those of ``torch.nn.LSTM``, ``GRU`` and ``RNN``.
+``formulas``: 4 operations for a sigmoid, 1 for tanh. The equations are those of ``torch.nn.LSTM``, ``GRU`` and ``RNN``.
 """
 
 from collections.abc import Sequence
@@ -50,12 +50,12 @@ def _matrices(weights: Sequence[Any]) -> int:
 def _scalars(mode: str, units: int, has_bias: bool) -> int:
     """Return the scalar operations of ``units`` hidden units, counted over all steps and sequences."""
     cell, biases = SCALARS[mode]
-    return units * (cell + (biases if has_bias else 0))
+    return units * (cell + biases * has_bias)
 
 
 def _scalars_backward(mode: str, units: int, steps: int, has_bias: bool) -> int:
     cell, biases = SCALARS_BACKWARD[mode]
-    return units * cell + (biases * (units - units // max(1, steps)) if has_bias else 0)
+    return units * cell + biases * (units - units // max(1, steps)) * has_bias
 
 
 def _steps(inputs: Any) -> int:
@@ -63,7 +63,7 @@ def _steps(inputs: Any) -> int:
     return int(inputs.numel() // inputs.shape[-1])
 
 
-@formula("aten::mkldnn_rnn_layer")
+@formula("mkldnn_rnn_layer")
 def mkldnn_layer(args: Args, _kwargs: Kwargs, _out: Any) -> Work:
     """Count one layer in one direction."""
     weights, mode, hidden, has_bias = args[1:3], CUDNN_MODES[args[9]], args[10], args[12]
@@ -71,7 +71,7 @@ def mkldnn_layer(args: Args, _kwargs: Kwargs, _out: Any) -> Work:
     return Work(2 * steps * _matrices(weights), _scalars(mode, steps * hidden, has_bias))
 
 
-@formula("aten::mkldnn_rnn_layer_backward")
+@formula("mkldnn_rnn_layer_backward")
 def mkldnn_layer_backward(args: Args, _kwargs: Kwargs, _out: Any) -> Work:
     """Count the gradients of input and weights. It always computes both."""
     weights, mode, hidden, has_bias = args[1:3], CUDNN_MODES[args[14]], args[15], args[17]
@@ -79,7 +79,7 @@ def mkldnn_layer_backward(args: Args, _kwargs: Kwargs, _out: Any) -> Work:
     return Work(4 * steps * _matrices(weights), _scalars_backward(mode, steps * hidden, steps, has_bias))
 
 
-@formula("aten::_cudnn_rnn")
+@formula("_cudnn_rnn")
 def cudnn(args: Args, _kwargs: Kwargs, _out: Any) -> Work:
     weights, stride, mode, hidden, layers = args[1], args[2], CUDNN_MODES[args[6]], args[7], args[9]
     steps, directions = _steps(args[0]), 2 if args[13] else 1
@@ -87,7 +87,7 @@ def cudnn(args: Args, _kwargs: Kwargs, _out: Any) -> Work:
     return Work(2 * steps * _matrices(weights), _scalars(mode, units, stride >= 4))
 
 
-@formula("aten::_cudnn_rnn_backward")
+@formula("_cudnn_rnn_backward")
 def cudnn_backward(args: Args, _kwargs: Kwargs, _out: Any) -> Work:
     """Count the requested gradients. Without the input's, the first layer skips the product for it.
 
@@ -105,14 +105,14 @@ def cudnn_backward(args: Args, _kwargs: Kwargs, _out: Any) -> Work:
     return Work(2 * steps * products, other)
 
 
-@formula("aten::_thnn_fused_lstm_cell", "aten::_thnn_fused_gru_cell")
+@formula("_thnn_fused_lstm_cell", "_thnn_fused_gru_cell")
 def fused_cell(args: Args, _kwargs: Kwargs, out: Any) -> Work:
     """Count one step's gates. Their products are separate operators. The first argument is the input's gates."""
     mode = "lstm" if args[0].shape[-1] == 4 * out[0].shape[-1] else "gru"
     return Work(0, _scalars(mode, out[0].numel(), len(args) > 3 and args[3] is not None))
 
 
-@formula("aten::_thnn_fused_lstm_cell_backward_impl", "aten::_thnn_fused_gru_cell_backward")
+@formula("_thnn_fused_lstm_cell_backward_impl", "_thnn_fused_gru_cell_backward")
 def fused_cell_backward(args: Args, _kwargs: Kwargs, out: Any) -> Work:
     """Count one step's gradients of the gates, and of the biases, their sums, if the last argument asks for them."""
     mode, state = ("lstm", out[1]) if len(args) == 6 else ("gru", out[2])

@@ -4,8 +4,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from measure.counting.formulas import Work
-from measure.counting.recorder import ModuleTotals, formula_of
+from measure.counting.formulas import Work, formula_of
+from measure.counting.recorder import ModuleTotals
 
 torch = pytest.importorskip("torch", reason="counting needs torch")
 recorder = pytest.importorskip("measure.counting.recorder", reason="counting needs torch")

@@ -4,8 +4,7 @@ import pytest
 from helpers.places import TESTS
 
 from measure.counting import formulas
-from measure.counting.formulas import NOTHING, Work, formula
-from measure.counting.recorder import formula_of
+from measure.counting.formulas import NOTHING, Work, formula, formula_of
 
 pytest.importorskip("torch", reason="cases are tensors")
 
@@ -33,6 +32,6 @@ def test_an_operator_without_a_formula():
 
 def test_two_formulas_for_one_operator_are_refused(monkeypatch):
     monkeypatch.setattr(formulas, "FORMULAS", {})
-    formula("own::a", "own::b")(lambda _args, _kwargs, _out: Work(2))
-    with pytest.raises(ValueError, match="two formulas for own::b"):
-        formula("own::b")(lambda _args, _kwargs, _out: NOTHING)
+    formula("a", "b")(lambda _args, _kwargs, _out: Work(2))
+    with pytest.raises(ValueError, match="two formulas for b"):
+        formula("b")(lambda _args, _kwargs, _out: NOTHING)

@@ -1,7 +1,7 @@
 from helpers.counting import meta, torch
 
 from measure.counting.formulas import NOTHING, Work
-from measure.counting.recorder import overload_of
+from measure.counting.memory import overload_of
 
 aten = torch.ops.aten
 WHOLE = meta(3, 5, dtype=torch.int64)

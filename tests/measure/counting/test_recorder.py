@@ -145,9 +145,9 @@ def test_a_module_made_on_the_fly_is_part_of_the_one_around_it():
 def test_leaf_modules_outputs_are_activations_each_storage_once():
     network = nn.Sequential(nn.Linear(3, 5), nn.ReLU(inplace=True), nn.Identity(), nn.Linear(5, 2))
     record, output = recorder.record_inference(network.to("meta"), [meta(4, 3)])
-    sizes = [record.forward.totals(module).activation_byte for module in network]
+    sizes = [record.forward.modules[module].activation_byte for module in network]
     assert sizes == [4 * 20, 0, 0, 4 * 8]  # ReLU wrote into the first layer's output, Identity gave it back
-    assert record.forward.totals(network).activation_byte == 0
+    assert record.forward.modules[network].activation_byte == 0
     assert output.shape == (4, 2)
 
 
