@@ -95,17 +95,15 @@ def two_sided_p(t: float, freedom: float) -> float:
 def estimate_rounds(rounds: Sequence[Sequence[float]]) -> Estimate:
     """Return the median of the rounds' medians with its interval; a single round has the interval of its own median.
 
-    Samples of a round share a process and its minutes, so the interval comes from the bootstrap of hierarchical data,
-    of the mean over rounds of their medians' logarithms (disturbances of a time are relative). Rounds are drawn with
-    all their samples: A. C. Davison and D. V. Hinkley, Bootstrap Methods and their Application (1997), section 3.8,
-    show that drawing samples too counts their spread twice. The standard error of such a mean has a closed form, so
-    nothing is drawn here. Percentiles would be too narrow: with three rounds at most from the lowest to the highest,
-    which miss the median once in four times. Hence the two corrections of T. C. Hesterberg, What Teachers Should Know
-    About the Bootstrap, The American Statistician 69 (2015), 371-386, for R values: the standard error times the root
-    of R/(R - 1), and Student's quantile. Rounds may agree by luck, so the interval is nowhere narrower than one
-    standard error of the samples within them. A round of fewer than three samples has no such error and takes that of
-    the others; if no round has three, only the spread between rounds counts. If a round is slow now and then, the
-    interval lies a little above the median and covers it as often (``CONFIDENCE_OF_ROUNDS``).
+    Samples of a round share a process and its minutes. So the interval is that of the mean over rounds of their
+    medians' logarithms (disturbances are relative), by the bootstrap of hierarchical data, which draws rounds whole:
+    drawing samples too would count their spread twice (A. C. Davison and D. V. Hinkley, Bootstrap Methods and their
+    Application (1997), section 3.8). Its standard error has a closed form. Percentiles of few rounds are too narrow:
+    three rounds reach at most from the lowest to the highest, which miss the median once in four times. Hence two
+    corrections for R rounds (T. C. Hesterberg, What Teachers Should Know About the Bootstrap, The American Statistician
+    69 (2015), 371-386): the root of R/(R - 1), and Student's quantile. Rounds may agree by luck, so the interval is no
+    narrower than one standard error of the samples within them; a round of fewer than three samples takes the error of
+    the others.
 
     Raises ValueError for no rounds, or a round without values.
     """

@@ -25,14 +25,13 @@ if TYPE_CHECKING:
 class Variant:
     """A way to run a network that joins with others: ``channels_last+compile``.
 
-    ``words`` complete the sentence "NAME ..." in the paper, which advises a trial on the kinds of chip in ``tried_on``
-    (``cpu``, ``gpu``). With ``is_autocast`` weights and inputs stay at fp32 and torch casts each operator's; with
-    ``is_cold`` caches are emptied before each call. The first call may take ``first_call_s`` longer than any other.
-    ``unprofiled`` is the reason why operators cannot be profiled, if any. An allocator is ``preloaded``: these are its
-    names in the linker's cache.
+    ``words`` complete the sentence "NAME ..." in the paper, which advises a trial on the kinds of chip in ``tried_on``.
+    With ``is_autocast`` weights and inputs stay at fp32; with ``is_cold`` caches are emptied before each call. The
+    first call may take ``first_call_s`` longer than others. ``unprofiled`` is why operators cannot be profiled, if so.
+    ``preloaded`` are the names of an allocator in the linker's cache.
 
-    ``begin(device_kind, precision)`` sets a process up before the network is built, ``change(call, model)`` returns the
-    call as this variant runs it. Both raise NotImplementedError, with a reason, for what the variant does not fit.
+    ``begin(device_kind, precision)`` sets a process up before the network is built; ``change(call, model)`` returns the
+    call as this variant runs it. Both raise NotImplementedError, with a reason, if the variant does not fit.
     """
 
     name: str

@@ -4,8 +4,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from measure.domain.chips import datasheet_roof
 from measure.domain.roofs import Roofline
-from report.load.chips import datasheet, fastest
+from report.load.chips import datasheet
 from report.load.counting_programs import name
 from report.load.paper import BASE_PRECISION, Paper
 from report.published import counts
@@ -65,11 +66,8 @@ def steps(paper: Paper) -> list[Step]:
 
 def chip_roof(paper: Paper, chip: str, precision: str = BASE_PRECISION) -> Roofline | None:
     """Return the datasheet roof of a chip's fastest units at a precision; None where the table has none."""
-    rows = matching(paper.chips, chip=chip, precision=precision)
-    if rows.empty:
-        return None
-    row = fastest(rows).iloc[0]
-    return Roofline(float(row.peak_flop_per_s), float(row.bandwidth_byte_per_s))
+    rows = matching(paper.chips, chip=chip)
+    return None if rows.empty else datasheet_roof(each(rows)).at(precision)
 
 
 @compares("training_steps", 4)
