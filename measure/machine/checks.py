@@ -1,6 +1,5 @@
 """Doctor's checks of the host, the libraries and NVIDIA's GPUs; the warning before a run on a busy machine."""
 
-import importlib.metadata
 import math
 import os
 import re
@@ -9,7 +8,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -44,19 +42,15 @@ CHECKS: dict[str, tuple[float, float, str]] = {
     "persistence mode": (1, NEVER, "sudo nvidia-smi --persistence-mode=1"),
     "ECC": (1, 1, "reset or replace the GPU; see nvidia-smi --query --display=ECC"),
     "clock": (1, 2, "see nvidia-smi --query --display=PERFORMANCE; let it cool down if heat is the reason"),
-    "hardware counters": (
-        1, NEVER, "load it with NVreg_RestrictProfilingToAdminUsers=0, or run the container with --cap-add=SYS_ADMIN",
-    ),
+    "hardware counters": (1, NEVER, "set NVreg_RestrictProfilingToAdminUsers=0, or docker run --cap-add=SYS_ADMIN"),
 }  # fmt: skip
 """A check: the least value that is a warning, the least value that is a problem, the remedy."""
 
 LIBRARIES = (
     ("torch", "import torch; print(torch.cuda.is_available())", PROBLEM, "nothing can be measured"),
-    (
-        "torchvision",  # registers its compiled operators only if it was built for this torch, so call one
-        "import torch, torchvision; torchvision.ops.nms(torch.rand(2, 4), torch.rand(2), 0.5)",
-        PROBLEM, "it provides the models",
-    ),
+    # torchvision registers its compiled operators only if it was built for this torch, so call one
+    ("torchvision", "import torch, torchvision; torchvision.ops.nms(torch.rand(2, 4), torch.rand(2), 0.5)",
+     PROBLEM, "it provides the models"),
     ("torchaudio", "import torchaudio", WARNING, "its models cannot be measured"),
     ("numba", "import numba", WARNING, "a processor's clock and its roofs in registers and caches cannot be measured"),
     ("rich", "import rich", PROBLEM, "progress cannot be shown"),
@@ -64,22 +58,14 @@ LIBRARIES = (
 )  # fmt: skip
 """A library's name, a trial of it, and the weight and effect of a failure. Triton is needed on a GPU only."""
 
-LOSES_KERNELS = ">12.6.68,<13.1"
-"""CUPTI from CUDA 12.6 Update 2 to 13.0 loses kernels (``measure.profiling.profile``)."""
-
-WINDOW_S, GLANCE_S, IMPORT_LIMIT_S = 1.0, 0.25, 300.0
-"""Seconds of watching for the doctor and before a run, and the limit of an import: a cold network disk is slow."""
-
-BUSY_CORE, BUSY_GPU_PERCENT, USED_GPU_BYTE = 0.05, 2, 2**30
-"""Use of a core and of a GPU that means another program."""
-
-LEAST_MEMORY_BYTE, LEAST_SHARED_BYTE = 2 * 2**30, 256 * 2**20
-"""Memory for torch and the smallest models; for tensors that pass between processes (Docker's default is 64 MiB)."""
-
+LOSES_KERNELS = (12, 6, 68), (13, 1)  # between these versions of CUPTI (measure.profiling.profile)
+WINDOW_S, GLANCE_S = 1.0, 0.25  # of watching for the doctor, and before a run
+IMPORT_LIMIT_S = 300.0  # a cold network disk is slow
+BUSY_CORE, BUSY_GPU_PERCENT, USED_GPU_BYTE = 0.05, 2, 2**30  # more is another program
+LEAST_MEMORY_BYTE = 2 * 2**30  # for torch and the smallest models
+LEAST_SHARED_BYTE = 256 * 2**20  # for tensors that pass between processes; Docker's default is 64 MiB
 NVIDIA_DRIVER = Path("/proc/driver/nvidia")
-
-SYS_ADMIN = 1 << 21
-"""The bit of CAP_SYS_ADMIN in a process's capabilities (capabilities(7))."""
+SYS_ADMIN = 1 << 21  # the bit of CAP_SYS_ADMIN in a process's capabilities (capabilities(7))
 
 
 @dataclass(frozen=True)
@@ -106,13 +92,11 @@ def warning_of_load() -> str | None:
     sensors = HostLoad()
     opening = sensors.read()
     time.sleep(GLANCE_S)
-    cores = (load_since(opening, sensors) or 0.0) * _logical_cores()
+    cores = (load_since(opening, sensors) or 0.0) * (os.cpu_count() or 1)
     if grade("load", cores).level != PROBLEM:
         return None
-    return (
-        f"Other programs use {cores:.1f} of this machine's cores: latencies come out longer and are flagged loaded "
-        "(python -m measure doctor names the programs)"
-    )
+    effect = "latencies come out longer and are flagged loaded (python -m measure doctor names the programs)"
+    return f"Other programs use {cores:.1f} of this machine's cores: {effect}"
 
 
 def check_host(largest: tuple[str, int] | None) -> Iterator[Finding]:
@@ -130,27 +114,21 @@ def check_host(largest: tuple[str, int] | None) -> Iterator[Finding]:
     conditions = Conditions.between(opening, sensors.read(), None)
     times, swap = psutil.cpu_times(), psutil.swap_memory()
     stolen_s = getattr(times, "steal", 0.0) - getattr(times_before, "steal", 0.0)
-    yield from check_cores((conditions.load or 0.0) * _logical_cores(), stolen_s / (sum(times) - sum(times_before)))
+    yield from check_cores(conditions.load or 0.0, stolen_s / (sum(times) - sum(times_before) or 1.0))
     yield from check_clock(conditions.throttle is not None)
     yield from check_memory(largest, swap.used, swap.sin + swap.sout - swap_before.sin - swap_before.sout)
 
 
-def _logical_cores() -> int:
-    import psutil
-
-    return psutil.cpu_count() or processor.visible_cores()
-
-
-def check_cores(load_cores: float, stolen: float) -> Iterator[Finding]:
-    """Check the cores in use by other programs, the share of time for other guests, and this process's cores."""
+def check_cores(load: float, stolen: float) -> Iterator[Finding]:
+    """Check the shares of core time that other programs and other guests got, and the cores of this process."""
     import psutil
 
     processes = [each for each in psutil.process_iter(["name", "cpu_percent"]) if each.pid != os.getpid()]
     used = [((each.info["cpu_percent"] or 0.0) / 100, f"{each.info['name']} ({each.pid})") for each in processes]
     busiest = ", ".join(f"{name} {share:.2f}" for share, name in sorted(used)[:-4:-1] if share >= BUSY_CORE)
-    logical, usable, threads = _logical_cores(), processor.visible_cores(), processor.physical_cores()
-    fact = f"other programs use {load_cores:.2f} of {logical} cores"
-    yield grade("load", load_cores, f"{fact}: {busiest}" if busiest else fact)
+    logical, usable, threads = os.cpu_count() or 1, processor.visible_cores(), processor.physical_cores()
+    fact = f"other programs use {load * logical:.2f} of {logical} cores"
+    yield grade("load", load * logical, f"{fact}: {busiest}" if busiest else fact)
     flags = processor.read_cpuinfo().get("flags")
     if flags is None or "hypervisor" in flags.split():
         fact = f"other guests got {100 * stolen:.1f} % of the time and share caches and memory; none of them is visible"
@@ -166,23 +144,13 @@ def check_cores(load_cores: float, stolen: float) -> Iterator[Finding]:
 
 
 def quota_cores(process: Path = Path("/proc/self/cgroup"), groups: Path = Path("/sys/fs/cgroup")) -> float | None:
-    """Return the tightest limit on processor time of this process's control groups, in cores; None: no limit.
+    """Return the tightest limit of this process's control groups (version 2), in cores of time; None: no limit.
 
-    Version 2 keeps quota and period in ``cpu.max``, version 1 in two files of its own hierarchy. A container sees its
-    own group at the root.
+    A container sees its own group at the root.
     """
-    limits = []
-    for line in content_of(process).splitlines():
-        _, controllers, path = line.split(":", 2)
-        if controllers and "cpu" not in controllers.split(","):
-            continue
-        names = ("cpu.cfs_quota_us", "cpu.cfs_period_us") if controllers else ("cpu.max",)
-        innermost = groups / ("cpu" if controllers else "") / path.lstrip("/")
-        for group in (innermost, *innermost.parents):  # folders above the root have no such files
-            limit = " ".join(content_of(group / name) for name in names).split()
-            if len(limit) == 2 and limit[0].isdigit():
-                limits.append(int(limit[0]) / int(limit[1]))
-    return min(limits, default=None)
+    innermost = groups / content_of(process).rpartition("::")[2].lstrip("/")
+    limits = [content_of(group / "cpu.max").split() for group in (innermost, *innermost.parents)]
+    return min((int(limit[0]) / int(limit[1]) for limit in limits if limit and limit[0].isdigit()), default=None)
 
 
 def check_clock(is_throttled: bool) -> Iterator[Finding]:
@@ -194,10 +162,8 @@ def check_clock(is_throttled: bool) -> Iterator[Finding]:
     yield grade("frequency scaling", governors != {"performance"} if governors else None, fact)
     no_turbo, boost = content_of(SYSTEM_CPUS / "intel_pstate/no_turbo"), content_of(SYSTEM_CPUS / "cpufreq/boost")
     is_on = no_turbo == "0" if no_turbo else boost == "1" if boost else None
-    effect = (
-        "on: the clock depends on heat, the number of busy cores, and time" if is_on else "off: the clock is steady"
-    )
-    yield grade("turbo", is_on, effect)
+    effect = "depends on heat, the number of busy cores, and time" if is_on else "is steady"
+    yield grade("turbo", is_on, f"{'on' if is_on else 'off'}: the clock {effect}")
     chips = psutil.sensors_temperatures() if hasattr(psutil, "sensors_temperatures") else {}
     heats = [(each.current, each.high or each.critical) for chip in chips.values() for each in chip]
     nearest = max(heats, key=lambda heat: (heat[0] - (heat[1] or math.inf), heat[0]), default=(None, None))
@@ -269,7 +235,7 @@ def _check_gpu(gpu: str, handle: Any) -> Iterator[Finding]:
         value = 2
     elif used_byte >= USED_GPU_BYTE:
         value = 1
-    who = ", ".join(map(_process_name, processes)) or "processes that are not visible here"
+    who = ", ".join(f"process {each.pid}" for each in processes) or "processes that are not visible here"
     yield grade("utilization", value, f"{fact}, by {who}" if value else fact, gpu)
     is_on = ask("DeviceGetPersistenceMode", handle)
     effect = "on" if is_on else "off: the driver releases the GPU between processes, and its clock falls"
@@ -288,31 +254,20 @@ def _check_gpu(gpu: str, handle: Any) -> Iterator[Finding]:
         yield grade("clock", 1 if reasons == POWER_CAP else 2, fact, gpu)
 
 
-def _process_name(process: Any) -> str:
-    """Return name and number of a process on a GPU; only the number without psutil or outside this container."""
-    try:
-        import psutil
-
-        return f"{psutil.Process(process.pid).name()} ({process.pid})"
-    except Exception:
-        return f"process {process.pid}"
-
-
 def check_counters(status: Path = Path("/proc/self/status")) -> Finding:
     """Check whether this user may read hardware counters: anybody, or CAP_SYS_ADMIN, which root in Docker lacks."""
     restricted = re.search(r"^RmProfilingAdminOnly:\s*(\d)", content_of(NVIDIA_DRIVER / "params"), re.MULTILINE)
+    capabilities = re.search(r"^CapEff:\s*([0-9a-f]+)", content_of(status), re.MULTILINE)
     if restricted is None:
         return grade("hardware counters", None)
-    capabilities = re.search(r"^CapEff:\s*([0-9a-f]+)", content_of(status), re.MULTILINE)
-    if restricted[1] == "0" or (capabilities and int(capabilities[1], 16) & SYS_ADMIN):
-        return grade("hardware counters", 0, "this user may read hardware counters")
+    is_allowed = restricted[1] == "0" or (capabilities is not None and int(capabilities[1], 16) & SYS_ADMIN)
     fact = "the driver keeps its hardware counters for administrators (RmProfilingAdminOnly is 1)"
-    return grade("hardware counters", 1, fact)
+    return grade("hardware counters", not is_allowed, "this user may read them" if is_allowed else fact)
 
 
 def check_libraries() -> Iterator[Finding]:
-    """Try every library in a process of its own, which takes seconds; then check that their versions fit."""
-    from packaging.specifiers import SpecifierSet
+    """Try every library in a process of its own, which takes seconds."""
+    from concurrent.futures import ThreadPoolExecutor
 
     has_gpu = bool(devices.nvidia_handles()) or devices.available_names()[0].startswith("cuda")
     rows = [row for row in LIBRARIES if has_gpu or row[0] != "triton"]
@@ -326,13 +281,11 @@ def check_libraries() -> Iterator[Finding]:
             yield Finding(level, "libraries", f"{title} does not import ({failure}): {loss}", remedy)
         else:
             yield Finding(OK, "libraries", f"{title} imports")
-    for conflict in find_conflicts(versions):
-        yield Finding(PROBLEM, "versions", conflict, COMPATIBLE_SET)
     if has_gpu and not (os.environ.get("CC") or shutil.which("gcc") or shutil.which("clang")):
         fact = "Triton finds no C compiler: a GPU's multiply-adds are not measured"
         yield Finding(WARNING, "libraries", fact, "install gcc, or set the variable CC to a compiler")
     cupti = installed_version("nvidia-cuda-cupti") or installed_version("nvidia-cuda-cupti-cu12")
-    if has_gpu and cupti and SpecifierSet(LOSES_KERNELS).contains(cupti):
+    if has_gpu and cupti and LOSES_KERNELS[0] < tuple(map(int, cupti.split("."))) < LOSES_KERNELS[1]:
         fact = f"CUPTI {cupti} loses the first kernels of some profiles: incomplete steps are left out"
         yield Finding(WARNING, "versions", fact, "install a torch that is built for CUDA 13.1 or later")
     if has_gpu and trials["torch"][0].strip() == "False":
@@ -351,19 +304,6 @@ def run_trial(trial: str, limit_s: float = IMPORT_LIMIT_S) -> tuple[str, str | N
         return run.stdout, None
     errors = re.findall(r"^\w[\w.]*: .*", run.stderr, re.MULTILINE)
     return run.stdout, errors[-1] if errors else f"exit code {run.returncode}"
-
-
-def find_conflicts(versions: Mapping[str, str]) -> Iterator[str]:
-    """Find requirements of installed libraries on each other's versions that are not met. An empty version: missing."""
-    from packaging.requirements import Requirement
-
-    for name in filter(versions.get, versions):
-        for requirement in map(Requirement, importlib.metadata.requires(name) or []):
-            version = versions.get(requirement.name)
-            applies = requirement.marker is None or requirement.marker.evaluate({"extra": ""})
-            if version and applies and not requirement.specifier.contains(version, prereleases=True):
-                needed = f"{requirement.name} {requirement.specifier}"
-                yield f"{name} {versions[name]} requires {needed}, but {version} is installed"
 
 
 def check_tuning(variables: Mapping[str, str]) -> Iterator[Finding]:

@@ -11,21 +11,14 @@ from measure.domain.precisions import has_units
 from measure.domain.words import TF32
 from measure.errors import UserError
 from measure.machine.device import NO_TF32, Device, Events
-from measure.machine.nvidia import ask, board_of, nvidia_handles, uuid_of
+from measure.machine.nvidia import ask, board_of, nvidia_handles
 from measure.machine.processor import content_of
 from measure.machine.sensors import HostLoad, NvidiaSensors, Sensors
 
-LEAST_SHARE = 0.8
-"""torch reports at least this share of the driver's memory: it leaves out what the driver reserves."""
-
-NO_KERNEL = ("no kernel image", "invalid device function")
-"""Errors of CUDA and HIP for a library that is built for other GPUs."""
-
-AMDGPU_VERSION = Path("/sys/module/amdgpu/version")
-"""The version of AMD's own driver. The driver in Linux's kernel has no such file."""
-
-INFINITY_CACHE_BYTE = 2**28
-"""The largest cache of an AMD GPU (MI300X). torch reports a smaller one: the second level of one die."""
+LEAST_SHARE = 0.8  # of the driver's memory: torch leaves out what the driver reserves
+NO_KERNEL = ("no kernel image", "invalid device function")  # CUDA's and HIP's errors for a build for other GPUs
+AMDGPU_VERSION = Path("/sys/module/amdgpu/version")  # of AMD's own driver; the one in Linux's kernel has no such file
+INFINITY_CACHE_BYTE = 2**28  # the largest cache of an AMD GPU (MI300X); torch reports the second level of one die
 
 
 class Cuda(Device):
@@ -36,10 +29,6 @@ class Cuda(Device):
 
     def __init__(self, index: int) -> None:
         self.torch_name = f"cuda:{index}"
-
-    @abstractmethod
-    def _name(self) -> str:
-        """Return the vendor's name of the GPU."""
 
     @abstractmethod
     def _architecture(self) -> str:
@@ -63,10 +52,11 @@ class Cuda(Device):
         except RuntimeError as problem:
             if not any(words in str(problem) for words in NO_KERNEL):
                 raise
-            raise UserError(
-                f"{where} has no kernels for {self._name()} of {self._architecture()}, "
-                f"only for {', '.join(self.torch.cuda.get_arch_list())}; install one that is built for it"
-            ) from None
+            needed, built = (
+                f"{self.identity()['name']} of {self._architecture()}",
+                ", ".join(self.torch.cuda.get_arch_list()),
+            )
+            raise UserError(f"{where} has no kernels for {needed}, only for {built}; install another build") from None
         self.torch.set_num_threads(threads)
         self.allow_tf32(False)  # cuDNN and cuBLAS would compute fp32 on tf32 units
 
@@ -76,10 +66,8 @@ class Cuda(Device):
 
     def refuse_emulation(self, precision: str) -> None:
         if precision == "bf16" and not self.torch.cuda.is_bf16_supported(including_emulation=False):
-            raise NotImplementedError(
-                f"{self._name()} has no units for bf16 ({self._architecture()}): torch would convert it to fp32 and "
-                "back"
-            )
+            gpu = f"{self.identity()['name']} has no units for bf16 ({self._architecture()})"
+            raise NotImplementedError(f"{gpu}: torch would convert it to fp32 and back")
 
     def synchronize(self) -> None:
         self.torch.cuda.synchronize(self.torch_name)
@@ -106,24 +94,20 @@ class Nvidia(Cuda):
         self._board = board_of(self._handle) or self._handle
 
     def identity(self) -> dict[str, str]:
+        import pynvml
+
         memory, bus = self._memory(), ask("DeviceGetPciInfo", self._board)
-        identity = {"name": self._name()}
+        identity = {"name": pynvml.nvmlDeviceGetName(self._handle)}
         if memory:
             identity["memory"] = str(memory.total)
         if bus:  # a Jetson's GPU is on no bus
             identity["pci"] = f"{bus.pciDeviceId:08x}"
         return identity
 
-    def _name(self) -> str:
-        import pynvml
-
-        return pynvml.nvmlDeviceGetName(self._handle)  # a name is never hidden
-
     def driver(self) -> str | None:
         return ask("SystemGetDriverVersion")
 
     def capability(self) -> str | None:
-        """Return the compute capability of a GPU, or of the board of a slice."""
         pair = ask("DeviceGetCudaComputeCapability", self._board)
         return None if pair is None else "{}.{}".format(*pair)
 
@@ -135,30 +119,27 @@ class Nvidia(Cuda):
     def _memory(self) -> Any:
         return ask("DeviceGetMemoryInfo", self._handle)
 
-    def _torch_capability(self) -> tuple[int, int]:
-        return self.torch.cuda.get_device_capability(self.torch_name)
-
     def _architecture(self) -> str:
-        return "compute capability {}.{}".format(*self._torch_capability())
+        return f"compute capability {self.capability()}"
 
     def allow_tf32(self, allowed: bool) -> None:
-        if allowed and not has_units(self._torch_capability(), TF32):
+        if allowed and not has_units(self.torch.cuda.get_device_capability(self.torch_name), TF32):
             raise NotImplementedError(NO_TF32)
         super().allow_tf32(allowed)
 
     def _check_same_gpu(self) -> None:
-        used = self._properties()
+        used, name = self._properties(), self.identity()["name"]
         if used.is_integrated and self.torch.cuda.device_count() == 1 == len(nvidia_handles()):
             return  # the driver and torch name a Jetson's only GPU differently
-        used_uuid, uuid, memory = f"GPU-{used.uuid}", uuid_of(self._handle), self._memory()
+        used_uuid, uuid, memory = f"GPU-{used.uuid}", ask("DeviceGetUUID", self._handle), self._memory()
         if uuid and self._board is self._handle:
             is_same = used_uuid == uuid
         else:  # for a slice torch may report the UUID of its board
             least_byte = LEAST_SHARE * memory.total if memory else 0
-            is_same = used.name == self._name() and used.total_memory >= least_byte
+            is_same = used.name == name and used.total_memory >= least_byte
         if not is_same:
             raise UserError(
-                f"--device {self.torch_name}: the driver reports {self._name()} ({uuid}), but torch uses {used.name} "
+                f"--device {self.torch_name}: the driver reports {name} ({uuid}), but torch uses {used.name} "
                 f"({used_uuid}); set CUDA_VISIBLE_DEVICES to the UUID of the one to measure (nvidia-smi -L lists them)"
             )
 
@@ -170,11 +151,9 @@ class Rocm(Cuda):
     """An AMD GPU as described by a torch that is built for ROCm. Its sensors are not read."""
 
     def identity(self) -> dict[str, str]:
-        return {"name": self._name(), "memory": str(self.memory_byte())}
-
-    def _name(self) -> str:
         name = self._properties().name or self._architecture()
-        return re.sub("MI250X?$", r"\g<0> (one of two dies)", name)  # a program sees each die as a GPU
+        name = re.sub("MI250X?$", r"\g<0> (one of two dies)", name)  # a program sees each die as a GPU
+        return {"name": name, "memory": str(self.memory_byte())}
 
     def driver(self) -> str:
         """Return the version of AMD's own driver, or the kernel's version if the driver is the kernel's."""
@@ -192,10 +171,8 @@ class Rocm(Cuda):
             raise NotImplementedError(NO_TF32)
         super().allow_tf32(allowed)
         if allowed and not self.torch.backends.cuda.matmul.allow_tf32:  # github.com/pytorch/pytorch/pull/143549
-            raise NotImplementedError(
-                "this torch multiplies as tf32 on AMD GPUs only if HIPBLASLT_ALLOW_TF32=1; set it and measure with "
-                "--force"
-            )
+            setting = "HIPBLASLT_ALLOW_TF32=1; set it and measure with --force"
+            raise NotImplementedError(f"this torch multiplies as tf32 on AMD GPUs only if {setting}")
 
     def cache_byte(self) -> int:
         return INFINITY_CACHE_BYTE

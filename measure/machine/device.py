@@ -1,7 +1,4 @@
-"""The interface of a device: identity, preparation, stopwatch, memory, caches, sensors.
-
-Identity is read without torch, so that a plan, or a run with nothing left to do, answers at once.
-"""
+"""The interface of a device: identity, preparation, stopwatch, memory, caches, sensors."""
 
 import gc
 from abc import ABC, abstractmethod
@@ -10,12 +7,8 @@ from typing import Any
 
 from measure.machine.sensors import ProcessorSensors, Sensors
 
-SWEEP = 4
-"""Sweep this multiple of a cache's size to clear it, because it need not evict the oldest lines first."""
-
-SMALLEST_CACHE_BYTE = 2**25
-"""Assumed for a cache that reports no size or less; a virtual machine's often does."""
-
+SWEEP = 4  # times a cache's size clear it: it need not evict the oldest lines first
+SMALLEST_CACHE_BYTE = 2**25  # assumed for a cache that reports less or nothing; a virtual machine's often does
 NO_TF32 = "tf32 is a format of NVIDIA's tensor cores (Ampere on) and of AMD's (MI300); this device has none"
 
 
@@ -39,10 +32,9 @@ class Events:
 
 
 class MpsEvents(Events):
-    """Two marks in Metal's command queue, new ones each time.
+    """Two marks in Metal's command queue, new ones each time: a reused mark may keep its previous time.
 
-    Many versions of torch read a mark's time in a host callback, and a reused mark may keep its previous time. The
-    marks of a block of microseconds can therefore come in reverse (github.com/pytorch/pytorch/pull/196395).
+    torch reads times in a callback, so marks within microseconds can be reversed (pytorch/pytorch pull request 196395).
     """
 
     def __init__(self) -> None:
@@ -62,7 +54,7 @@ class MpsEvents(Events):
         try:
             return super().elapsed_s()
         except RuntimeError as problem:
-            if "was not recorded after start event" in str(problem):  # the times are reversed
+            if "was not recorded after start event" in str(problem):
                 return None
             raise
 
@@ -72,14 +64,12 @@ class Device(ABC):
 
     kind: str
     torch_name: str
-    is_asynchronous = False
-    """Whether operators return before the device has finished them."""
-    is_nvidia = False
-    """Whether Nsight Compute can read the device's hardware counters."""
+    is_asynchronous = False  # whether operators return before the device has finished them
+    is_nvidia = False  # whether Nsight Compute can read the device's hardware counters
 
     @property
     def torch(self) -> Any:
-        """The library, imported at its first use."""
+        """The library, imported at its first use: identity is read without it, so that a plan answers at once."""
         import torch
 
         return torch
@@ -130,13 +120,10 @@ class Device(ABC):
         return 0
 
     def cache_clearer(self) -> Callable[[], object]:
-        """Return a call that evicts everything a network could find in the caches.
-
-        It reads and writes a buffer several times the cache's size. Stores alone may bypass a cache.
-        """
+        """Return a call that evicts everything a network could find in the caches."""
         size = SWEEP * max(self.cache_byte(), SMALLEST_CACHE_BYTE) // 4
         buffer = self.torch.zeros(size, device=self.torch_name)
-        return lambda: buffer.add_(1.0)
+        return lambda: buffer.add_(1.0)  # reads and writes: stores alone may bypass a cache
 
     def sensors(self) -> Sensors:
         return ProcessorSensors()

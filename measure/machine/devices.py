@@ -20,10 +20,8 @@ class Cpu(Device):
         cpuinfo = processor.read_cpuinfo()
         name = cpuinfo.get("model name") or cpuinfo.get("Model") or platform.machine() or "unknown processor"
         identity = {"name": name, "cores": str(processor.visible_cores()), "architecture": platform.machine()}
-        for key in ("cpu family", "model", "stepping", "CPU part"):
-            if key in cpuinfo:
-                identity[key] = cpuinfo[key]
-        return identity
+        numbers = ("cpu family", "model", "stepping", "CPU part")
+        return identity | {key: cpuinfo[key] for key in numbers if key in cpuinfo}
 
     def prepare(self, threads: int) -> None:
         self.torch.set_num_threads(threads)
@@ -101,10 +99,8 @@ def find(name: str) -> Device:
     Raises UserError for an unknown name or a missing device.
     """
     if not re.fullmatch(r"auto|cpu|mps|cuda(:\d+)?", name):
-        raise UserError(
-            f"--device: {name!r} is not a device; use cpu, cuda, cuda:N, mps or auto"
-            + did_you_mean(name, ("cpu", "cuda", "mps", "auto"))
-        )
+        hint = did_you_mean(name, ("cpu", "cuda", "mps", "auto"))
+        raise UserError(f"--device: {name!r} is not a device; use cpu, cuda, cuda:N, mps or auto{hint}")
     if name == "cpu":
         return Cpu()
     names = available_names()

@@ -19,20 +19,18 @@ from measure.machine import processor
 from measure.machine.device import Device
 from measure.machine.processor import content_of, precision_overrides, read_cpuinfo, tuning
 
-HUGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage/enabled")
-"""Linux's setting of transparent huge pages: all choices, the current one in brackets."""
+HUGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage/enabled")  # all choices, the current one in brackets
 
 
 def hypervisor() -> str | None:
     """Return the name of the hypervisor, ``none`` for a real machine; None if the processor shows no flags.
 
-    A virtual processor has the flag ``hypervisor`` (AMD64 Architecture Programmer's Manual, volume 3: CPUID function 1,
-    ECX bit 31). lscpu reads the name from the hypervisor's own CPUID function; without lscpu it is ``unknown``.
+    lscpu reads the name from the hypervisor's own CPUID function; without lscpu it is ``unknown``.
     """
     flags = read_cpuinfo().get("flags")
     if flags is None:
         return None
-    if "hypervisor" not in flags.split():
+    if "hypervisor" not in flags.split():  # CPUID function 1, ECX bit 31 (AMD64 Programmer's Manual, volume 3)
         return "none"
     vendor = re.search(r"^Hypervisor vendor:\s*(.+)$", _output("lscpu", LC_ALL="C") or "", re.MULTILINE)
     return vendor[1] if vendor else "unknown"
@@ -64,9 +62,8 @@ def installed_version(package: str) -> str | None:
 def version() -> str:
     """Return this program's version; in a clone also the commit, with ``+`` if files differ."""
     installed = installed_version(DISTRIBUTION) or "unknown"
-    if not (ROOT / ".git").exists():
-        return installed
-    commit = _output("git", "-C", str(ROOT), "describe", "--always", "--dirty=+", "--exclude=*")
+    describe = ("git", "-C", str(ROOT), "describe", "--always", "--dirty=+", "--exclude=*")
+    commit = _output(*describe) if (ROOT / ".git").exists() else None
     return installed if commit is None else f"{installed} ({commit})"
 
 

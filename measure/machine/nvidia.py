@@ -21,9 +21,8 @@ def nvidia_handles() -> list[Any]:
     handles = (ask("DeviceGetHandleByIndex", index) for index in range(count))
     slices = [(gpu, _slices(gpu)) for gpu in handles if gpu is not None]  # a lost GPU has no handle
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if visible is None:
-        seen = [each for _, slices_of_one in slices for each in slices_of_one]
-    else:
+    seen = [each for _, slices_of_one in slices for each in slices_of_one]
+    if visible is not None:
         seen = _select(visible, slices)
     return [each for each in seen if board_of(each) is not None][:1] or seen
 
@@ -46,7 +45,8 @@ def _select(visible: str, slices: list[tuple[Any, list[Any]]]) -> list[Any]:
     by_number = {str(number): slices_of_one for number, (_, slices_of_one) in enumerate(slices)}
     by_uuid: dict[str, list[Any]] = {}
     for gpu, slices_of_one in slices:
-        by_uuid |= {uuid_of(each): [each] for each in slices_of_one} | {uuid_of(gpu): slices_of_one}
+        named = [*((each, [each]) for each in slices_of_one), (gpu, slices_of_one)]
+        by_uuid |= {ask("DeviceGetUUID", handle) or "": handles for handle, handles in named}
     found: list[Any] = []
     for name in filter(None, map(str.strip, visible.split(","))):
         matches = [by_number[name]] if name in by_number else []
@@ -55,11 +55,6 @@ def _select(visible: str, slices: list[tuple[Any, list[Any]]]) -> list[Any]:
             break
         found += matches[0]
     return found
-
-
-def uuid_of(handle: Any) -> str:
-    """Return the UUID of a GPU or a slice; empty if the driver hides it."""
-    return ask("DeviceGetUUID", handle) or ""
 
 
 def board_of(handle: Any) -> Any:

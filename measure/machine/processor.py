@@ -40,10 +40,9 @@ def content_of(path: Path) -> str:
 
 def read_cpuinfo() -> dict[str, str]:
     """Return the first block of /proc/cpuinfo; elsewhere only ``model name``."""
-    cpuinfo = Path("/proc/cpuinfo")
-    if cpuinfo.exists():
-        lines = cpuinfo.read_text().split("\n\n")[0].splitlines()
-        return {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in lines)}
+    if block := content_of(Path("/proc/cpuinfo")).split("\n\n")[0]:
+        pairs = (line.partition(":") for line in block.splitlines())
+        return {key.strip(): value.strip() for key, _, value in pairs}
     if platform.system() == "Darwin":
         command = ["sysctl", "-n", "machdep.cpu.brand_string"]
         return {"model name": subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()}
@@ -119,15 +118,12 @@ def available_memory_byte() -> int:
 
 
 def tuning(variables: Mapping[str, str] = os.environ) -> str | None:
-    """Return the variables that change speed, ``NAME=value`` joined by ``;`` in order of names; None if none is set.
-
-    Preloaded libraries appear without their folders, which are private.
-    """
+    """Return the set variables that change speed, ``NAME=value`` joined by ``;`` in order of names; None for none."""
     settings = []
     for name in SPEED:
         value = variables.get(name, "").replace(";", ",")
         if name in ("DYLD_INSERT_LIBRARIES", "LD_PRELOAD"):
-            value = ",".join(PurePath(path).name for path in value.replace(":", " ").split())
+            value = ",".join(PurePath(path).name for path in value.replace(":", " ").split())  # folders are private
         if value:
             settings.append(f"{name}={value}")
     return ";".join(settings) or None

@@ -132,7 +132,8 @@ class Windows:
     def finish(self) -> tuple[TimedSample, ...]:
         """Return all samples with their conditions."""
         if self._open:
-            self._close(Conditions.at(self._sensors.read()))
+            closing = self._sensors.read()
+            self._close(Conditions.between(closing, closing, None))  # load and energy need a window
         return tuple(self._closed)
 
     def _close(self, conditions: Conditions) -> None:

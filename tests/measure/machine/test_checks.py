@@ -45,7 +45,7 @@ def test_a_run_on_a_busy_machine_starts_with_a_warning(monkeypatch, others_s, wa
     readings = [Reading(), closing]
     monkeypatch.setattr(checks.HostLoad, "read", lambda _: readings.pop(0))
     monkeypatch.setattr(checks, "GLANCE_S", 0.0)
-    monkeypatch.setattr(psutil, "cpu_count", lambda: 4 if others_s == 2.0 else 1)
+    monkeypatch.setattr(checks.os, "cpu_count", lambda: 4 if others_s == 2.0 else 1)
     told = checks.warning_of_load()
     assert told is None if warning is None else told.startswith(warning)
 
@@ -56,7 +56,8 @@ def cores(monkeypatch):
     monkeypatch.setattr(psutil, "process_iter", lambda _: [])
 
     def check(load=0.0, stolen=0.0, usable=8, logical=8, flags="fpu", quota=None, siblings=None):
-        monkeypatch.setattr(psutil, "cpu_count", lambda **_: logical)
+        monkeypatch.setattr(checks.os, "cpu_count", lambda: logical)
+        monkeypatch.setattr(psutil, "cpu_count", lambda logical: None)
         monkeypatch.setattr(processor, "visible_cores", lambda: usable)
         monkeypatch.setattr(processor, "siblings", lambda: siblings)
         monkeypatch.setattr(processor, "read_cpuinfo", lambda: {} if flags is None else {"flags": flags})
@@ -72,7 +73,7 @@ def test_load_names_the_busiest_processes(monkeypatch, cores):
 
     processes = [process(7, "make", 90.0), process(8, "sh", 1.0), process(9, "ls", None), process(10, "cc", 120.0)]
     monkeypatch.setattr(psutil, "process_iter", lambda _: processes)
-    assert cores(load=2.1)["load"].fact == "other programs use 2.10 of 8 cores: cc (10) 1.20, make (7) 0.90"
+    assert cores(load=0.25)["load"].fact == "other programs use 2.00 of 8 cores: cc (10) 1.20, make (7) 0.90"
 
 
 @pytest.mark.parametrize(
@@ -122,15 +123,6 @@ def test_a_container_sees_its_own_group_at_the_root(tmp_path):
     own.write_text("0::/not/shown/here\n")
     write(tmp_path / "groups", {"cpu.max": "200000 100000"})
     assert quota_cores(own, tmp_path / "groups") == 2.0
-
-
-def test_control_groups_of_version_1_keep_quota_and_period_in_two_files(tmp_path):
-    own, groups = tmp_path / "cgroup", tmp_path / "groups"
-    own.write_text("5:memory:/box\n3:cpu,cpuacct:/box\n1:name=systemd:/\n")
-    write(groups, {"cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000"})
-    assert quota_cores(own, groups) is None
-    write(groups, {"cpu/box/cpu.cfs_quota_us": "300000", "cpu/box/cpu.cfs_period_us": "100000"})
-    assert quota_cores(own, groups) == 3.0
 
 
 @pytest.fixture
@@ -305,11 +297,6 @@ def test_ecc_is_on_or_off(gpu):
     assert gpu(EccMode=[0, 1])[2].fact.startswith("ECC is off")
 
 
-def test_a_process_on_a_gpu_has_only_a_number_without_psutil(monkeypatch, gpu):
-    monkeypatch.setitem(checks.sys.modules, "psutil", None)  # importing it fails
-    assert gpu(ComputeRunningProcesses=[SimpleNamespace(pid=1)])[0].fact.endswith("by process 1")
-
-
 @pytest.mark.parametrize(
     ("restricted", "capabilities", "level"),
     [
@@ -355,29 +342,6 @@ def test_a_trial_that_hangs_ends_at_its_limit():
     assert run_trial("import time; time.sleep(60)", limit_s=1.0) == ("", "no answer within 1 s")
 
 
-@pytest.mark.parametrize(
-    ("requirement", "installed", "is_met"),
-    [
-        ("torch (==2.14.1)", "2.14.1", True),
-        ("torch==2.14.1", "2.14.1+cu130", True),
-        ("torch==2.14.1", "2.14.0", False),
-        ("torch (>=2.14.0)", "2.13.0", False),
-        ("torch (>=2.14.0)", "2.14", True),
-        ("torch>=2.14,<2.15", "2.15.0", False),
-        ("torch!=2.14.0", "2.14.0", False),
-        ("torch", "2.1", True),
-        ("torch==1.0 ; extra == 'old'", "2.14.1", True),
-        ("torch>=2.14", "", True),  # a missing library is a finding of its own
-    ],
-)
-def test_a_requirement_is_held_against_the_installed_version(monkeypatch, requirement, installed, is_met):
-    requires = {"torchvision": [requirement, "numpy (<1)"]}
-    monkeypatch.setattr(checks.importlib.metadata, "requires", requires.get)
-    found = list(checks.find_conflicts({"torchvision": "0.29.2", "torch": installed}))
-    assert (found == []) is is_met
-    assert all(each.startswith("torchvision 0.29.2 requires torch ") for each in found)
-
-
 @pytest.fixture
 def libraries(monkeypatch):
     """Check libraries that all import and fit, but for these failures; without a GPU."""
@@ -389,7 +353,6 @@ def libraries(monkeypatch):
         monkeypatch.setattr(devices, "nvidia_handles", list)
         versions = dict.fromkeys(names.values(), "1.0") | {"nvidia-cuda-cupti": cupti}
         monkeypatch.setattr(checks, "installed_version", versions.get)
-        monkeypatch.setattr(checks, "find_conflicts", lambda versions: [])
         monkeypatch.setenv("CC", compiler)
         monkeypatch.setattr(checks.shutil, "which", lambda _: None)
         return [finding for finding in checks.check_libraries() if finding.level != OK]

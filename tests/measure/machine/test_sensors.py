@@ -49,7 +49,7 @@ def test_what_is_not_there_is_none():
 
 def test_one_reading_says_all_but_load_and_energy():
     reading = Reading(1.0, 1.0, 1.0, 1.0, clock_hz=2e9, temperature_c=50.0, power_w=90.0, throttle="power cap")
-    assert Conditions.at(reading) == Conditions(None, 2e9, 50.0, 90.0, "power cap", None)
+    assert Conditions.between(reading, reading, 1) == Conditions(None, 2e9, 50.0, 90.0, "power cap", None)
 
 
 def test_a_processor_counts_its_cores_time(system):
