@@ -12,13 +12,7 @@ ARITHMETIC = tuple(f"{kind} arithmetic" for kind in PRODUCT_KINDS)
 MEMORY = tuple(f"{kind} memory" for kind in LAYER_KINDS)
 UNFUSED, LAUNCHES, CALL, COPY, UPDATE = "unfused memory", "launches", "call", "input copy", "parameter update"
 TERMS = (*ARITHMETIC, *MEMORY, UNFUSED, LAUNCHES, CALL, COPY, UPDATE)
-"""The terms whose sum is a latency.
-
-The arithmetic of a kind of layer is its FLOP over the peak, its memory its bytes over the bandwidth; their coefficients
-say how many times longer than the roof they take. ``unfused memory`` (eager mode) is the memory of operators that a
-compiler would fuse. ``launches`` are µs an operator, ``call`` µs a call, ``input copy`` ns a byte of an input that is
-copied to the device. ``parameter update`` (training step) is the bytes of the parameters over the bandwidth.
-"""
+"""The terms whose sum is a latency; ``docs/prediction.md`` defines them."""
 
 BY_MODEL, BY_FAMILY, BY_DEVICE, ONE_KNOWN, BY_SOURCE, PUT_ASIDE = CHECKS = (
     "model", "family", "device", "device with one time", "source", "put aside",

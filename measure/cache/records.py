@@ -84,10 +84,10 @@ class RoofMeasurement:
     status: schema.Status
     reason: schema.Reason
     latency_s: Annotated[float | None, duration("median time of one call")]
-    latency_low_s: Annotated[float | None, duration("lower end of its 95 % interval; the least of under 6 samples")]
-    latency_high_s: Annotated[float | None, duration("upper end; the greatest of under 6 samples")]
+    latency_low_s: Annotated[float | None, duration("lower end of its 95 % interval (under 6 samples: the least)")]
+    latency_high_s: Annotated[float | None, duration("upper end (under 6 samples: the greatest)")]
     sample_count: Annotated[int | None, Column("samples taken", least=1)]
-    pace: Annotated[str, Column("with rests between short blocks, or without rests", form=one_of((BURST, SUSTAINED)))]
+    pace: Annotated[str, Column("short blocks with rests, or work without rests", form=one_of((BURST, SUSTAINED)))]
     round: Annotated[int | None, Column("counts the rounds of a stream from 0; empty for other kernels", NUMBER)] = None
     recorded_at: Annotated[str | None, "the UTC time of the record"] = None
     sitting: schema.Sitting = None
@@ -132,7 +132,7 @@ class Run(Attempt):
 
     round: schema.Round = 0
     flags: Annotated[str | None, Column(CAVEATS, form=some_of(tuple(FLAGS), ";"))] = None
-    peak_byte: Annotated[int | None, "the most memory allocated at once in a training step; Metal's: at its end"] = None
+    peak_byte: Annotated[int | None, "a training step's peak of allocated memory; on Apple GPUs at its end"] = None
 
 
 @table(f"{MACHINE}/samples.csv", key=(*ROUND, "sample"))
@@ -173,7 +173,7 @@ class OfOperator(OfCell):
     """The columns that identify an operator in a module of a profiled cell."""
 
     stage: schema.Stage
-    path: Annotated[str | None, "the calling module, as in `Layer`, in a backward pass that of the forward operator"]
+    path: Annotated[str | None, "the calling module, as in `Layer`; for a backward operator its forward one's"]
     operator: schema.OperatorName
 
 

@@ -163,16 +163,14 @@ def _encode(path: Path, record: type, rows: Iterable[Any]) -> bytes:
     writer = csv.writer(text, lineterminator="\n")
     for row in rows:
         writer.writerow(["" if value is None else value for value in vars(row).values()])
+    lines = text.getvalue().encode(errors="replace")  # UTF-8 has no half characters
     try:
-        lines = text.getvalue().encode()
         _parse(record, _header(record).encode() + lines)
     except _RowError as wrong:
-        problem = f"{path}{wrong.column}: {wrong}"
-    except UnicodeEncodeError:
-        problem = f"{path}: a text has half a character (a lone surrogate), which UTF-8 cannot hold"
-    else:
-        return lines
-    raise UnreadableError(f"{problem}; nothing was written, because it could not be read again: correct its source")
+        raise UnreadableError(
+            f"{path}{wrong.column}: {wrong}; nothing was written: it could not be read again; correct its source"
+        ) from None
+    return lines
 
 
 def _flush(file: IO[bytes]) -> None:

@@ -21,8 +21,8 @@ class Workload:
 
     A row that is not ``ok`` has a reason and no counts. An ``ok`` row with empty backward columns has as reason why the
     backward pass could not be counted. Traffic and FLOP are those of a forward pass in eval mode without gradients.
-    Training is a forward pass in train mode and the backward pass from given gradients of the outputs, whose columns
-    leave out recomputation.
+    Training is a forward pass in train mode and the backward pass from given gradients of the outputs. The backward
+    columns are of the backward pass alone, without recomputation.
     """
 
     model: schema.Model
@@ -49,7 +49,7 @@ class Workload:
     momentum_byte: Annotated[int | None, "the state of SGD with momentum"] = None
     adam_byte: Annotated[int | None, "the state of Adam"] = None
     backward_traffic_byte: Annotated[int | None, "`traffic_byte` of the backward pass"] = None
-    training_peak_byte: Annotated[int | None, "the same of a training step under SGD with momentum"] = None
+    training_peak_byte: Annotated[int | None, "likewise in a training step under SGD with momentum"] = None
     backward_flop: Annotated[int | None, "`forward_flop` of the backward pass"] = None
     backward_other_flop: Annotated[int | None, "`forward_other_flop` of the backward pass"] = None
     recompute_flop: Annotated[int | None, "computed again: fused attention's scores, checkpoints"] = None
