@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from measure.domain.latency import TimedCell
-from measure.domain.roofs import Roof
+from measure.domain.roofs import Roof, Roofline
 from measure.domain.words import EAGER, INFERENCE, stored_as
 
 if TYPE_CHECKING:
@@ -65,37 +65,25 @@ class LayerDemand:
 
 def demands(workloads: "Iterable[Workload]", roof: Roof, precisions: Sequence[str]) -> list[CellDemand]:
     """Return the demands of a model at each precision and counted batch size, from rows of one input shape."""
-    rows = [row for row in workloads if row.status == "ok" and row.autocast is None]
-    return [
-        _demand(row, precision, roof)
-        for precision in precisions
-        for row in sorted(rows, key=lambda row: row.batch)
-        if row.precision == stored_as(precision)
-    ]
+    rows = sorted((row for row in workloads if row.status == "ok" and row.autocast is None), key=lambda row: row.batch)
+    found = []
+    for precision in precisions:
+        roofline = roof.at(precision)
+        for row in rows:
+            if row.precision != stored_as(precision):
+                continue
+            flop, byte = row.forward_flop or 0, row.footprint_byte
+            attainable = None if roofline is None else roofline.attainable(flop / byte)
+            limits = row.inference_peak_byte or 0, attainable, bound(roofline, flop, byte)
+            found.append(CellDemand(row.batch, precision, flop, byte, flop / byte, *limits))
+    return found
 
 
-def _demand(row: "Workload", precision: str, roof: Roof) -> CellDemand:
-    flop, byte = row.forward_flop or 0, row.footprint_byte
-    intensity = flop / byte
-    roofline = roof.at(precision)
-    return CellDemand(
-        row.batch,
-        precision,
-        flop,
-        byte,
-        intensity,
-        row.inference_peak_byte or 0,
-        None if roofline is None else roofline.attainable(intensity),
-        bound(roof, precision, flop, byte),
-    )
-
-
-def bound(roof: Roof, precision: str, flop: int, byte: int) -> str | None:
+def bound(roofline: Roofline | None, flop: int, byte: int) -> str | None:
     """Return the bound of this work; None without work or a measured roof."""
-    roofline = roof.at(precision)
     if roofline is None or not (flop or byte):
         return None
-    return MEMORY if flop < roofline.ridge_flop_per_byte * byte else ARITHMETIC
+    return MEMORY if roofline.is_memory_bound(flop, byte) else ARITHMETIC
 
 
 def reached(cells: Iterable[TimedCell], demands: Iterable[CellDemand]) -> list[Reached]:
@@ -128,7 +116,7 @@ def layer_demands(
             layer.parameter_count,
             layer.forward_flop,
             layer.traffic_byte,
-            bound(roof, precision, layer.forward_flop, layer.traffic_byte),
+            bound(roof.at(precision), layer.forward_flop, layer.traffic_byte),
             times_s[layer.path] if whole_s else None,
             times_s[layer.path] / whole_s if whole_s else None,
         )

@@ -43,9 +43,13 @@ class FlopCell:
 def headline(folder: "MachineFolder", environment: "Environment", workloads: "Workloads") -> list[str]:
     """Return two lines about a machine; one if no model was timed. Raises UserError for an unreadable table."""
     rows = [row for row in folder.roof_measurements() if row.environment_id == environment.environment_id]
-    roof = machine_roof(rows)
-    cells = counted(read_cells(folder, environment), workloads.models())
-    first = f"{environment.name}: {_roof(roof)}"
+    roof, cells = machine_roof(rows), counted(read_cells(folder, environment), workloads.models())
+    roofline = roof.at(FULL_PRECISION)
+    first = f"{environment.name}: its roof was not measured"
+    if roofline is not None:
+        peak, bandwidth = si(roofline.peak_flop_per_s, "FLOP/s"), si(roofline.bandwidth_byte_per_s, "B/s")
+        first = f"{environment.name}: {peak} at {FULL_PRECISION} and {bandwidth} from memory"
+        first += " (measured beside other programs)" if roof.load else ""
     shares = [share for each in cells if (share := each.roof_share(roof)) is not None]
     if shares:
         models = len({each.cell.model for each in cells})
@@ -55,10 +59,7 @@ def headline(folder: "MachineFolder", environment: "Environment", workloads: "Wo
 
 
 def counted(cells: Iterable[TimedCell], workloads: "Iterable[Workload]") -> list[FlopCell]:
-    """Return the timed forward passes at full precision in eager mode that were counted.
-
-    Cells that were timed beside other programs are left out: their surprise is the load.
-    """
+    """Return the timed forward passes at full precision in eager mode that were counted, but for loaded ones."""
     known = {
         (row.model, row.input_shape, row.batch): row
         for row in workloads
@@ -71,15 +72,6 @@ def counted(cells: Iterable[TimedCell], workloads: "Iterable[Workload]") -> list
         if is_plain and LOADED not in cell.flags and cell.latency_s and row is not None and row.forward_flop:
             found.append(FlopCell(cell, row.forward_flop, row.footprint_byte))
     return found
-
-
-def _roof(roof: Roof) -> str:
-    roofline = roof.at(FULL_PRECISION)
-    if roofline is None:
-        return "its roof was not measured"
-    peak, bandwidth = si(roofline.peak_flop_per_s, "FLOP/s"), si(roofline.bandwidth_byte_per_s, "B/s")
-    said = f"{peak} at {FULL_PRECISION} and {bandwidth} from memory"
-    return f"{said} (measured beside other programs)" if roof.load else said
 
 
 def surprise(cells: Sequence[FlopCell], roof: Roof) -> str:

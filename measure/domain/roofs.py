@@ -34,6 +34,10 @@ class Roofline:
         """Return the rate (FLOP/s) that no kernel of this intensity exceeds."""
         return _choose(min, self.peak_flop_per_s, self.bandwidth_byte_per_s * intensity_flop_per_byte)
 
+    def is_memory_bound(self, flop: Any, byte: Any) -> Any:
+        """Return whether this work lies below the ridge point."""
+        return flop < self.ridge_flop_per_byte * byte
+
     def least_s(self, flop: Any, byte: Any) -> Any:
         """Return the least time (s) of this work, arithmetic and memory fully overlapped."""
         return _choose(max, flop / self.peak_flop_per_s, byte / self.bandwidth_byte_per_s)

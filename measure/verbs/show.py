@@ -236,7 +236,7 @@ def bound_lines(found: ModelAnswer, roof: Roof | None, source: str) -> list[str]
         rates = f"{si(roofline.peak_flop_per_s, 'FLOP/s')} and {si(roofline.bandwidth_byte_per_s, 'B/s')}"
         said.append(
             f"Batch {demand.batch} at {demand.precision}: {latency(least_s)} or more, bound by "
-            f"{bound(roof, demand.precision, demand.flop, demand.byte)} ({rates} {source})."
+            f"{bound(roofline, demand.flop, demand.byte)} ({rates} {source})."
         )
     return said
 

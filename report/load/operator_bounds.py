@@ -23,8 +23,7 @@ def timed(operators: pd.DataFrame, precision: str, roof: Roofline) -> pd.DataFra
     """
     rows = matching(operators, precision=stored_as(precision))
     return rows.assign(
-        bound_s=rows.calls * roof.least_s(rows.flop, rows.byte),
-        memory_bound=rows.flop < roof.ridge_flop_per_byte * rows.byte,
+        bound_s=rows.calls * roof.least_s(rows.flop, rows.byte), memory_bound=roof.is_memory_bound(rows.flop, rows.byte)
     )
 
 
