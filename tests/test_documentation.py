@@ -30,7 +30,6 @@ from measure.domain.roofs import Roof
 from measure.machine import devices
 from measure.predicting.demand import of_chips as devices_of_chips
 from measure.verbs import count_published, doctor, import_ncu
-from measure.verbs import model as notebook
 from measure.verbs import model as one_model
 from measure.verbs.flags import VERBS, module_of
 from measure.verbs.measure import parser as measure_parser
@@ -151,8 +150,8 @@ def parse_what_is_fitted(words, _scratch):
 def ask_for_what_is_named(words, _scratch):
     """It measures for a minute: tests/measure/test_one_model.py asks for a small network."""
     said = one_model.parser().parse_args(filled(words, {"NAME": "resnet50"}))
-    (model,) = one_model.make_request(one_model.as_quick_run(said)).models
-    assert model.name == said.model
+    request, _ = one_model.make_request(said)
+    assert [model.name for model in request.models] == [said.model]
 
 
 @rule("python", "-m", "measure", "show")
@@ -312,7 +311,7 @@ def find_it_in_our_own_words(words, _scratch):
 
 
 def test_the_network_at_hand_is_answered_for(monkeypatch, capsys):
-    monkeypatch.setattr(notebook, "_rates", lambda *_: Roof({"fp32": 1e12}, 1e11, "stream_copy"))
+    monkeypatch.setattr(one_model, "_roof", lambda *_: Roof({"fp32": 1e12}, 1e11, "stream_copy"))
     exec(modules(read(ROOT / "docs" / "extending.md"))["at_hand.py"], {})
     assert capsys.readouterr().out.startswith("Sequential on ")
 

@@ -1,7 +1,7 @@
-"""Advises on the first thing to try for a faster model: a measured gain, else a hypothesis from its profile."""
+"""Advise on the first thing to try for a faster model: a measured gain, else a hypothesis from its profile."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -79,28 +79,22 @@ def advise(
     A measured gain counts if the interval of the time per input lies below that of the cell, and if both cells have
     the rounds for an interval between processes. The largest gain wins. A remedy that was tried is not suggested again.
     """
-    trials = [(_name(base, other), other) for other in cells if _is_trial(base, other)]
-    helping = [(name, gain) for name, other in trials if (gain := _gain(base, other)) is not None]
-    if helping:
-        name, gain = max(helping, key=lambda pair: pair[1])
-        return Advice(name, gain)
-    tried = {name for name, _ in trials}
-    return next((each for each in _hypotheses(base, profile, layers, environment) if each.remedy not in tried), None)
+    trials = {name: other for other in cells if (name := _trial_name(base, other))}
+    gains = {name: gain for name, other in trials.items() if (gain := _gain(base, other)) is not None}
+    if gains:
+        best = max(gains, key=lambda name: gains[name])
+        return Advice(best, gains[best])
+    return next((each for each in _hypotheses(base, profile, layers, environment) if each.remedy not in trials), None)
 
 
-def _is_trial(base: TimedCell, other: TimedCell) -> bool:
-    """Return whether a cell differs in one thing alone: its variant, its precision, or a larger batch."""
+def _trial_name(base: TimedCell, other: TimedCell) -> str | None:
+    """Name the one thing that a cell changes: its variant, its precision, or a larger batch; None for other cells."""
     if (other.model, other.phase) != (base.model, INFERENCE) or other.latency_s is None:
-        return False
-    if other.batch == base.batch:
-        return (other.precision == base.precision) != (other.variant == EAGER)
-    return other.batch > base.batch and (other.precision, other.variant) == (base.precision, EAGER)
-
-
-def _name(base: TimedCell, other: TimedCell) -> str:
-    if other.batch != base.batch:
-        return f"batch size {other.batch}"
-    return other.precision if other.variant == EAGER else other.variant
+        return None
+    has_precision, is_eager = other.precision == base.precision, other.variant == EAGER
+    if other.batch == base.batch and has_precision != is_eager:
+        return other.precision if is_eager else other.variant
+    return f"batch size {other.batch}" if other.batch > base.batch and has_precision and is_eager else None
 
 
 def _gain(base: TimedCell, other: TimedCell) -> float | None:
@@ -116,10 +110,10 @@ def _gain(base: TimedCell, other: TimedCell) -> float | None:
 
 def _hypotheses(
     base: TimedCell, profile: "Profile | None", layers: Iterable[LayerDemand], environment: "Environment"
-) -> Sequence[Advice]:
-    """Return the remedies that a cell's profile suggests, the likeliest first."""
+) -> Iterator[Advice]:
+    """Yield the remedies that a cell's profile suggests, the likeliest first."""
     if profile is None or not profile.plain_s:
-        return ()
+        return
     share = None
     if profile.system_s is not None and KEPT_MEMORY in variants.usual_variants(environment):
         share = profile.system_s / ((environment.threads or 1) * profile.plain_s)
@@ -129,7 +123,6 @@ def _hypotheses(
     whole_s = sum(times_s.values())
     kind = max(times_s, key=lambda kind: times_s[kind]) if whole_s else ""
     lower = precisions.low_precision(environment)
-    found = []
     for system_share in (share, None):  # without the system's share, the hypothesis after keeping memory
         remedy = hypothesis(kind, system_share, lower)
         if remedy == KEPT_MEMORY:
@@ -140,5 +133,4 @@ def _hypotheses(
             continue
         tested = f"{base.precision} {lower}" if remedy == lower else f"{base.precision} --variants {EAGER} {remedy}"
         cell = f"--models {base.model} --sections inference --batch-sizes {base.batch}"
-        found.append(Advice(remedy, why=why, flags=f"{cell} --precisions {tested}"))
-    return found
+        yield Advice(remedy, why=why, flags=f"{cell} --precisions {tested}")

@@ -1,4 +1,4 @@
-"""The FLOP and bytes of a model and its layers, their roof on a machine, and the share of it that they reach."""
+"""The FLOP and bytes of a model and its layers, their bound on a machine, and the share of the roof that they reach."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -16,16 +16,12 @@ if TYPE_CHECKING:
 ARITHMETIC, MEMORY = "arithmetic", "memory"
 """The bound of a model or a layer: the flat part of the roof, or its slope."""
 
-COSTLIEST = 3
-"""How many layers are named as the costliest."""
-
 
 @dataclass(frozen=True)
 class CellDemand:
-    """The work of one forward pass at a batch size, and the roof above it on this machine.
+    """The work of one forward pass at a batch size, and the roof above it; None if that roof was not measured.
 
-    ``byte`` is the footprint: parameters, inputs and activations, once each. ``peak_byte`` is the most memory alive at
-    once. ``attainable_flop_per_s`` and ``bound`` are None if the roofs of the precision were not measured.
+    ``byte`` is the footprint: parameters, inputs and activations, once each. ``peak_byte`` is the most alive at once.
     """
 
     batch: int
@@ -49,7 +45,7 @@ class Reached:
 
 @dataclass(frozen=True)
 class LayerDemand:
-    """A layer's own part of a forward pass: its operators' FLOP and bytes, what bounds them, and its time."""
+    """A layer's own part of a forward pass: its operators' FLOP and bytes, their bound, and their time in a profile."""
 
     path: str
     type: str
@@ -63,27 +59,25 @@ class LayerDemand:
     time_share: float | None
 
 
-def demands(workloads: "Iterable[Workload]", roof: Roof, precisions: Sequence[str]) -> list[CellDemand]:
-    """Return the demands of a model at each precision and counted batch size, from rows of one input shape."""
-    rows = sorted((row for row in workloads if row.status == "ok" and row.autocast is None), key=lambda row: row.batch)
-    found = []
-    for precision in precisions:
-        roofline = roof.at(precision)
-        for row in rows:
-            if row.precision != stored_as(precision):
-                continue
-            flop, byte = row.forward_flop or 0, row.footprint_byte
-            attainable = None if roofline is None else roofline.attainable(flop / byte)
-            limits = row.inference_peak_byte or 0, attainable, bound(roofline, flop, byte)
-            found.append(CellDemand(row.batch, precision, flop, byte, flop / byte, *limits))
-    return found
-
-
 def bound(roofline: Roofline | None, flop: int, byte: int) -> str | None:
     """Return the bound of this work; None without work or a measured roof."""
     if roofline is None or not (flop or byte):
         return None
     return MEMORY if roofline.is_memory_bound(flop, byte) else ARITHMETIC
+
+
+def demands(workloads: "Iterable[Workload]", roof: Roof, precisions: Sequence[str]) -> list[CellDemand]:
+    """Return the demands of a model at each precision and counted batch size, from rows of one input shape."""
+    found = []
+    for precision in precisions:
+        roofline = roof.at(precision)
+        for row in sorted(workloads, key=lambda row: row.batch):
+            if row.status == "ok" and row.autocast is None and row.precision == stored_as(precision):
+                flop, byte, peak_byte = row.forward_flop or 0, row.footprint_byte, row.inference_peak_byte or 0
+                attainable = roofline.attainable(flop / byte) if roofline else None
+                limit = bound(roofline, flop, byte)
+                found.append(CellDemand(row.batch, precision, flop, byte, flop / byte, peak_byte, attainable, limit))
+    return found
 
 
 def reached(cells: Iterable[TimedCell], demands: Iterable[CellDemand]) -> list[Reached]:
@@ -107,24 +101,10 @@ def layer_demands(
     for each in operators:
         times_s[each.path] += each.time_s
     whole_s = sum(times_s.values())
-    return [
-        LayerDemand(
-            layer.path,
-            layer.type,
-            layer.layer_kind,
-            layer.calls,
-            layer.parameter_count,
-            layer.forward_flop,
-            layer.traffic_byte,
-            bound(roof.at(precision), layer.forward_flop, layer.traffic_byte),
-            times_s[layer.path] if whole_s else None,
-            times_s[layer.path] / whole_s if whole_s else None,
-        )
-        for layer in sorted(layers, key=lambda layer: layer.position)
-    ]
-
-
-def costliest(layers: Iterable[LayerDemand]) -> list[LayerDemand]:
-    """Return the layers that take most of the profiled time, the costliest first; none without a profile."""
-    timed = [layer for layer in layers if layer.time_s]
-    return sorted(timed, key=lambda layer: -(layer.time_s or 0.0))[:COSTLIEST]
+    found = []
+    for layer in sorted(layers, key=lambda layer: layer.position):
+        flop, byte = layer.forward_flop, layer.traffic_byte
+        time_s, share = (times_s[layer.path], times_s[layer.path] / whole_s) if whole_s else (None, None)
+        work = layer.calls, layer.parameter_count, flop, byte, bound(roof.at(precision), flop, byte)
+        found.append(LayerDemand(layer.path, layer.type, layer.layer_kind, *work, time_s, share))
+    return found

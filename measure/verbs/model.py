@@ -1,12 +1,11 @@
 """One model on this machine: ``python -m measure model NAME``, and ``measure.model(network, inputs)`` in Python."""
 
 import argparse
-import dataclasses
 import json
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cache, partial
 from html import escape
 from pathlib import Path
@@ -16,17 +15,17 @@ from measure.cache.folders import Workloads
 from measure.cache.records import RoofMeasurement
 from measure.cache.workload_records import Layer, Workload
 from measure.counting.count import count_network, identity
+from measure.counting.memory import tensors_in
 from measure.domain.demands import demands, layer_demands, reached
 from measure.domain.latency import Cell, summarise_cell
 from measure.domain.models import OWN, Model
 from measure.domain.roofs import Roof, machine_roof
-from measure.domain.words import EAGER, FULL_PRECISION, INFERENCE, STREAM_ARRAYS
+from measure.domain.words import EAGER, FULL_PRECISION, INFERENCE, PRECISION_BYTE, STREAM_ARRAYS
 from measure.machine import devices
 from measure.machine.checks import warning_of_load
 from measure.machine.device import Device
 from measure.machine.environment import current
-from measure.models import call as meta
-from measure.models.call import Call, torch_dtype
+from measure.models.call import Call, copy_to_meta, torch_dtype
 from measure.roofs import roofs
 from measure.run import plan, runner
 from measure.run.cell_tasks import ProfileTask
@@ -45,7 +44,6 @@ from measure.verbs.show import ModelAnswer, answer, first_cell
 from measure.verbs.terminal import aligned, make_console, markdown, stop_as_by_ctrl_c
 
 if TYPE_CHECKING:
-    import torch
     from torch import nn
 
 SECTIONS = ("workload", "roofs", "inference", "operators")
@@ -77,26 +75,25 @@ def parser() -> CommandLine:
 
 def main(argv: Sequence[str]) -> int:
     """Return exit code 0. Raises UserError for bad input, or if the model cannot be counted."""
-    said = parser().parse_args(argv)
-    check_one_output({"--json": said.json, "--markdown": said.markdown})
-    check_folder(said.data, "--data")
-    device, threads = devices.find(said.device), parse_threads(said.threads)
-    quick = as_quick_run(said)
-    request = make_request(quick)
+    flags = parser().parse_args(argv)
+    check_one_output({"--json": flags.json, "--markdown": flags.markdown})
+    check_folder(flags.data, "--data")
+    device, threads = devices.find(flags.device), parse_threads(flags.threads)
+    request, sampling = make_request(flags)
     environment = current(device, threads)
     request.check_device(environment)
-    folder = machine_folder(said.data, said.machine, environment)
-    cache = RunCache(Workloads(said.data), folder, environment, Sitting(seed=arguments.make_seed(None)))
+    folder = machine_folder(flags.data, flags.machine, environment)
+    cache = RunCache(Workloads(flags.data), folder, environment, Sitting(seed=arguments.make_seed(None)))
     tasks = tasks_to_do(cache, request)
     if tasks:
-        check_writable(said.data)
+        check_writable(flags.data)
         stop_as_by_ctrl_c()
-    worker = Worker(device.torch_name, threads, arguments.make_sampling(quick))
-    table = markdown if said.markdown else aligned
+    worker = Worker(device.torch_name, threads, sampling)
+    table = markdown if flags.markdown else aligned
     try:
         _do([task for task in tasks if not task.is_of_machine], cache, worker, device)
         found = answer(cache, request)
-        if not said.json:  # print what the cache holds before the slow part
+        if not flags.json:  # print what the cache holds before the slow part
             print("\n".join(show.heading(found, table)), flush=True)
             print("\n".join(show.bound_lines(found, *first_look(cache, request, worker))), flush=True)
         measuring = [task for task in tasks if task.is_of_machine]
@@ -107,30 +104,26 @@ def main(argv: Sequence[str]) -> int:
             found = answer(cache, request)
     finally:
         worker.close()
-    if said.json:
-        print(json.dumps(dataclasses.asdict(found), indent=2, allow_nan=False))
+    if flags.json:
+        print(json.dumps(asdict(found), indent=2, allow_nan=False))
     else:
-        print("\n".join(["", *show.lines(found, table, said.layers, data_flag(said.data))]))
+        print("\n".join(["", *show.lines(found, table, flags.layers, data_flag(flags.data))]))
     return 0
 
 
-def as_quick_run(said: argparse.Namespace) -> argparse.Namespace:
-    """Return the flags of the quick measuring run for the same cells."""
-    words = ["--models", said.model, "--batch-sizes", *said.batch_sizes, "--precisions", *said.precisions]
-    words += ["--data", str(said.data), "--variants", EAGER, "--sections", *SECTIONS, "--quick"]
-    quick: argparse.Namespace = arguments.parser().parse_args([*words, "--call-limit", said.call_limit])
-    return quick
-
-
-def make_request(quick: argparse.Namespace) -> Request:
-    """Return a request for one round of each cell of one model."""
+def make_request(flags: argparse.Namespace) -> tuple[Request, Sampling]:
+    """Return a request for one round of each cell of one model, and when a round has enough samples."""
+    words = ["--models", flags.model, "--batch-sizes", *flags.batch_sizes, "--precisions", *flags.precisions]
+    words += ["--data", str(flags.data), "--variants", EAGER, "--sections", *SECTIONS, "--quick"]
+    quick = arguments.parser().parse_args([*words, "--call-limit", flags.call_limit])
     request = arguments.resolve_request_of_one("NAME", quick)
-    return replace(request, training_models=[], rounds=1, most_rounds=1, quick=False)
+    request = replace(request, training_models=[], rounds=1, most_rounds=1, quick=False)
+    return request, arguments.make_sampling(quick)
 
 
 @dataclass(frozen=True)
 class GlanceTask(Task):
-    """Look at the roof for a fraction of a second. Nothing of it is stored."""
+    """Look at the roof for a fraction of a second. No plan has it, and nothing of it is stored."""
 
     precisions: tuple[str, ...]
 
@@ -142,12 +135,12 @@ class GlanceTask(Task):
 
     @classmethod
     def missing(cls, request: Request, cache: RunCache) -> list[Self]:
-        return []  # no plan has it
+        return []
 
     def run(self, device: Device, _sampling: Sampling, _beat: Callable[[], None]) -> Roof:
         return roofs.glance(device, self.precisions)
 
-    def store(self, _cache: RunCache, _outcome: Roof | Failure) -> None:
+    def store(self, _cache: RunCache, _outcome: Any) -> None:
         """Keep nothing."""
 
     def summary(self, _result: Roof) -> str:
@@ -156,9 +149,9 @@ class GlanceTask(Task):
 
 def first_look(cache: RunCache, request: Request, worker: Worker) -> tuple[Roof | None, str]:
     """Return the best roof that a moment gives and its origin, or None and the reason."""
-    known = machine_roof(cache.rows(cache.folder.roof_measurements()))
-    if all(known.at(precision) for precision in request.precisions):
-        return known, "as measured here before"
+    roof = machine_roof(cache.rows(cache.folder.roof_measurements()))
+    if all(roof.at(precision) for precision in request.precisions):
+        return roof, "as measured here before"
     if sheet := datasheet(cache):
         return sheet, "by the datasheet"
     seen = worker.run(GlanceTask(tuple(request.precisions)))
@@ -167,20 +160,17 @@ def first_look(cache: RunCache, request: Request, worker: Worker) -> tuple[Roof 
 
 def tasks_to_do(cache: RunCache, request: Request) -> list[Task]:
     """Return the tasks missing from the cache: counts, a first roof, a round of each cell, a profile of the first."""
-    known = machine_roof(cache.rows(cache.folder.roof_measurements()))
+    roof = machine_roof(cache.rows(cache.folder.roof_measurements()))
     first = {RoofTask(*each) for each in roofs.first_kernels(cache.environment.device, tuple(request.precisions))}
 
     def is_needed(task: Task) -> bool:
-        if isinstance(task, RoofTask):
-            return task in first and (known.load > 0 or _is_unknown(task, known))
-        return not isinstance(task, ProfileTask) or task.cell == first_cell(request)
+        if not isinstance(task, RoofTask):
+            return not isinstance(task, ProfileTask) or task.cell == first_cell(request)
+        is_stream = task.roof_kernel in STREAM_ARRAYS
+        is_unknown = roof.byte_per_s is None if is_stream else task.precision not in roof.flop_per_s
+        return task in first and (is_unknown or roof.load > 0)
 
     return [task for task in plan.tasks_to_do(request, cache) if is_needed(task)]
-
-
-def _is_unknown(task: RoofTask, known: Roof) -> bool:
-    """Return whether the roof that a kernel measures is still unknown."""
-    return known.byte_per_s is None if task.roof_kernel in STREAM_ARRAYS else task.precision not in known.flop_per_s
 
 
 def _do(tasks: Sequence[Task], cache: RunCache, worker: Worker, device: devices.Device) -> None:
@@ -197,16 +187,11 @@ def _do(tasks: Sequence[Task], cache: RunCache, worker: Worker, device: devices.
         runner.run(tasks, worker, cache, progress, refusal=memory.refusal)
 
 
-PRECISIONS = ("fp32", "fp16", "bf16")
-
-
 class NotebookAnswer(ModelAnswer):
     """An answer that prints as text, and in a notebook shows a roofline too if Altair is installed."""
 
     def __str__(self) -> str:
-        return "\n".join(
-            [*show.heading(self, aligned), "", *show.lines(self, aligned, with_layers=False, data_flag="")]
-        )
+        return "\n".join([*show.heading(self, aligned), "", *show.lines(self, aligned, False, "")])
 
     __repr__ = __str__
 
@@ -218,8 +203,7 @@ class NotebookAnswer(ModelAnswer):
         import altair as alt
 
         with alt.renderers.enable("html"):
-            bundle = chart._repr_mimebundle_()
-        return text + bundle["text/html"]
+            return text + str(chart._repr_mimebundle_()["text/html"])
 
     @property
     def layer_table(self) -> str:
@@ -233,19 +217,17 @@ def roofline(answer: ModelAnswer) -> Any:
         import altair as alt
     except ImportError:
         return None
-    byte_per_s = answer.rates.byte_per_s
     intensities = {(each.batch, each.precision): each.intensity_flop_per_byte for each in answer.demands}
     points: list[dict[str, Any]] = []
     for cell in answer.cells:
         batch, precision = cell.timed.batch, cell.timed.precision
-        if cell.flop_per_s and intensities[batch, precision]:
-            point = {"intensity": intensities[batch, precision], "rate": cell.flop_per_s}
-            points.append(point | {"batch": batch, "precision": precision})
-    if not points or not answer.rates.flop_per_s or byte_per_s is None:
+        if cell.flop_per_s and (intensity := intensities[batch, precision]):
+            points.append({"intensity": intensity, "rate": cell.flop_per_s, "batch": batch, "precision": precision})
+    byte_per_s, peaks = answer.rates.byte_per_s, answer.rates.flop_per_s
+    if not points or not peaks or byte_per_s is None:
         return None
     ridges: list[dict[str, Any]] = [
-        {"intensity": peak / byte_per_s, "rate": peak, "precision": precision}
-        for precision, peak in answer.rates.flop_per_s.items()
+        {"intensity": peak / byte_per_s, "rate": peak, "precision": precision} for precision, peak in peaks.items()
     ]
     left = min(each["intensity"] for each in points + ridges) / 4
     right = max(each["intensity"] for each in points + ridges) * 4
@@ -256,14 +238,13 @@ def roofline(answer: ModelAnswer) -> Any:
     x = alt.X("intensity:Q", scale=scale, title="operational intensity (FLOP/B)")
     y = alt.Y("rate:Q", scale=scale, axis=alt.Axis(format="~s"), title="rate (FLOP/s)")
     tips = [alt.Tooltip("batch:N"), "precision:N", alt.Tooltip("rate:Q", format=".3s"), "intensity:Q"]
-
-    def data(rows: list[dict[str, Any]]) -> Any:
-        return alt.Chart(alt.InlineData(values=rows)).encode(x, y, alt.Color("precision:N"))
-
-    cells = data(points)
+    roof, ends, cells = (
+        alt.Chart(alt.InlineData(values=rows)).encode(x, y, alt.Color("precision:N"))
+        for rows in (corners, ridges, points)
+    )
     return alt.layer(
-        data(corners).mark_line(),
-        data(ridges).mark_point(shape="diamond", filled=True, size=60),
+        roof.mark_line(),
+        ends.mark_point(shape="diamond", filled=True, size=60),
         cells.mark_circle(size=80).encode(tooltip=tips),
         cells.mark_text(dx=8, align="left").encode(text="batch:N"),
     ).properties(width=440, height=260, title=f"{answer.model} on {answer.environment.name}")
@@ -280,69 +261,41 @@ def model(network: "nn.Module", inputs: Any, name: str | None = None) -> Noteboo
     """
     import torch
 
-    call = _call(network, inputs)
-    first = next(each for each in _tensors((call.inputs, call.keywords)))
-    device, precision = devices.find(_device_name(first)), _precision(network)
-    named = Model(name or type(network).__name__, OWN, OWN, tuple(first.shape[1:]) or (1,))
-    batch = first.shape[0] if first.ndim else 1
-    columns, layers, _ = _counted(call)
-    key = identity(named, batch, precision, None)
-    workload = Workload(source=OWN, family=OWN, status="ok", **key, **columns)
-    with _current(device):
-        rates, timing = _rates(device.torch_name, precision), _timed(call, device)
-    asked = demands([workload], rates, [precision])
-    cell = Cell(named.name, batch, precision, INFERENCE, EAGER)
-    environment = current(device, torch.get_num_threads())
-    return NotebookAnswer(
-        model=named.name,
-        input_shape=workload.input_shape,
-        environment=environment,
-        rates=rates,
-        demands=asked,
-        cells=reached([summarise_cell(cell, [timing.latencies_s], timing.flags, workload.input_shape)], asked),
-        layers=layer_demands([Layer(**key, **layer) for layer in layers], precision, rates, []),
-        advice=None,
-    )
-
-
-def _call(network: "nn.Module", inputs: Any) -> Call:
     if isinstance(inputs, Mapping):
         call = Call(network, (), dict(inputs))
     else:
         call = Call(network, tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,))
-    if not any(True for _ in _tensors((call.inputs, call.keywords))):
+    tensors = tensors_in((call.inputs, call.keywords))
+    if not tensors:
         raise ValueError("inputs hold no tensor; give a tensor, a tuple of arguments or a dictionary of keywords")
-    return call
-
-
-def _tensors(value: Any) -> "Iterator[torch.Tensor]":
-    import torch
-
-    if isinstance(value, torch.Tensor):
-        yield value
-    elif isinstance(value, Mapping):
-        yield from _tensors(tuple(value.values()))
-    elif isinstance(value, (tuple, list)):
-        for part in value:
-            yield from _tensors(part)
-
-
-def _device_name(tensor: "torch.Tensor") -> str:
-    kind, index = tensor.device.type, tensor.device.index
-    return f"{kind}:{index or 0}" if kind == "cuda" else kind
-
-
-def _precision(network: "nn.Module") -> str:
     types = {parameter.dtype for parameter in network.parameters()}
-    for name in PRECISIONS:
-        if torch_dtype(name) in types:
-            return name
-    raise ValueError(f"the network's parameters are none of {', '.join(PRECISIONS)}; convert it, or count it alone")
-
-
-def _counted(call: Call) -> tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]]]:
-    hollow = meta.copy_to_meta(call)
-    return count_network(hollow.network.eval(), hollow.inputs, hollow.keywords)
+    precision = next((each for each in PRECISION_BYTE if torch_dtype(each) in types), None)
+    if precision is None:
+        known = ", ".join(PRECISION_BYTE)
+        raise ValueError(f"the network's parameters are none of {known}; convert it, or count it alone")
+    first = tensors[0]
+    kind = first.device.type
+    device = devices.find(f"{kind}:{first.device.index or 0}" if kind == "cuda" else kind)
+    named = Model(name or type(network).__name__, OWN, OWN, tuple(first.shape[1:]) or (1,))
+    batch = first.shape[0] if first.ndim else 1
+    hollow = copy_to_meta(call)
+    columns, layers, _ = count_network(hollow.network.eval(), hollow.inputs, hollow.keywords)
+    key = identity(named, batch, precision, None)
+    workload = Workload(source=OWN, family=OWN, status="ok", **key, **columns)
+    with _at_hand(device):
+        roof, timing = _roof(device.torch_name, precision), _timed(call, device)
+    asked = demands([workload], roof, [precision])
+    cell = Cell(named.name, batch, precision, INFERENCE, EAGER)
+    return NotebookAnswer(
+        model=named.name,
+        input_shape=workload.input_shape,
+        environment=current(device, torch.get_num_threads()),
+        rates=roof,
+        demands=asked,
+        cells=reached([summarise_cell(cell, [timing.latencies_s], timing.flags, workload.input_shape)], asked),
+        layers=layer_demands([Layer(**key, **layer) for layer in layers], precision, roof, []),
+        advice=None,
+    )
 
 
 def _timed(call: Call, device: Device) -> Timing:
@@ -362,54 +315,37 @@ def _timed(call: Call, device: Device) -> Timing:
 
 
 @cache
-def _rates(torch_name: str, precision: str) -> Roof:
-    """Measure a first roof at a precision, with the kernels that run here."""
-    device = devices.find(torch_name)
-    rows = []
-    with _settings_kept(device):
+def _roof(torch_name: str, precision: str) -> Roof:
+    """Measure a first roof at a precision, with the kernels that run here, and restore the settings they change."""
+    device, rows = devices.find(torch_name), []
+    with _at_hand(device):
         for kernel, of, size, pace, number in roofs.first_kernels(device.kind, (precision,)):
             try:
                 timing = roofs.measure(device, kernel, of, size, pace, lambda: None)
             except NotImplementedError:
                 continue
             flop, byte = roofs.flop_and_byte(kernel, of, size)
-            named: dict[str, Any] = {
-                "environment_id": "",
-                "roof_kernel": kernel,
-                "precision": of,
-                "size": size,
-                "pace": pace,
-            }
-            work: dict[str, Any] = {"flop": flop, "byte": byte, "status": "ok", "reason": None, "round": number}
-            rows.append(RoofMeasurement(**named, **work, **timing._asdict()))
+            row: dict[str, Any] = {"roof_kernel": kernel, "precision": of, "size": size, "pace": pace, "round": number}
+            row |= {"environment_id": "", "flop": flop, "byte": byte, "status": "ok", "reason": None}
+            rows.append(RoofMeasurement(**row, **timing._asdict()))
     return machine_roof(rows)
 
 
 @contextmanager
-def _current(device: Device) -> Iterator[None]:
-    """Make a GPU the current one for a while: events and Triton kernels go there, whatever their tensors' device.
+def _at_hand(device: Device) -> Iterator[None]:
+    """Make a GPU the current one, as events and Triton kernels need, and restore its settings at the end.
 
-    ``Device.prepare`` does it for good, and on a processor limits the memory of what is here the user's own process.
+    ``Device.prepare`` would do it for good, and on a processor limit the memory of the user's own process.
     """
     if device.kind != "cuda":
         yield
         return
     import torch
 
-    with torch.cuda.device(device.torch_name):
-        yield
-
-
-@contextmanager
-def _settings_kept(device: Device) -> Iterator[None]:
-    """Restore the torch settings that measuring a roof changes."""
-    import torch
-
-    if device.kind != "cuda":
-        yield
-        return
-    before = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
+    products, convolutions = torch.backends.cuda.matmul, torch.backends.cudnn
+    before = products.allow_tf32, convolutions.allow_tf32
     try:
-        yield
+        with torch.cuda.device(device.torch_name):
+            yield
     finally:
-        torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32 = before
+        products.allow_tf32, convolutions.allow_tf32 = before

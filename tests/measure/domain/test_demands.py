@@ -1,10 +1,9 @@
 from dataclasses import replace
 
-import pytest
 from helpers.answering import timed
 from helpers.rows import layer, operator_time, workload
 
-from measure.domain.demands import costliest, demands, layer_demands, reached
+from measure.domain.demands import demands, layer_demands, reached
 from measure.domain.roofs import Roof
 
 RATES = Roof({"fp32": 1000.0}, 100.0, "stream_copy")  # the ridge point is at 10 FLOP/B
@@ -55,18 +54,8 @@ def test_layers_come_as_they_run_with_the_time_of_their_operators():
         ("head", 0.75, 0.75), ("tail", 0.25, 0.25), ("idle", 0, 0),
     ]  # fmt: skip
     assert found[0].bound == "memory"  # 10 FLOP on 96 B
-    assert [each.path for each in costliest(found)] == ["head", "tail"]
 
 
 def test_without_a_profile_no_layer_has_a_time():
     (found,) = layer_demands([layer()], "fp32", RATES, [])
     assert (found.time_s, found.time_share) == (None, None)
-    assert costliest([found]) == []
-
-
-@pytest.mark.parametrize("count", [2, 5])
-def test_three_layers_are_the_costliest(count):
-    layers = [replace(layer(position=number), path=str(number)) for number in range(count)]
-    operators = [operator_time(path=str(number), time_s=1.0 + number) for number in range(count)]
-    named = [each.path for each in costliest(layer_demands(layers, "fp32", RATES, operators))]
-    assert named == [str(number) for number in range(count)][::-1][:3]

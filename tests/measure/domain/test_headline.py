@@ -16,7 +16,7 @@ ROOF = Roof({"fp32": 1000.0}, 100.0, "stream_triad")
 
 
 def cell(model, flop, latency_s, batch=1, byte=10):
-    return FlopCell(replace(timed(batch, latency_s), model=model), flop, byte)
+    return FlopCell(model, batch, latency_s, flop, byte)
 
 
 def test_the_share_of_the_roof_is_the_rate_over_what_its_intensity_allows():

@@ -7,7 +7,7 @@ from measure.cache.folders import MachineFolder, Workloads, machine_names
 from measure.machine import devices
 from measure.machine.environment import current
 from measure.run.run_cache import RunCache
-from measure.verbs.model import as_quick_run, make_request, parser, tasks_to_do
+from measure.verbs.model import make_request, parser, tasks_to_do
 
 pytest.importorskip("torch", reason="measuring needs torch")
 pytestmark = pytest.mark.long
@@ -71,7 +71,7 @@ def test_markdown(data, capsys):
 
 def planned(data, *arguments):
     said = parser().parse_args([OWN, "--data", str(data), "--device", "cpu", *arguments])
-    request = make_request(as_quick_run(said))
+    request, _ = make_request(said)
     device = devices.find("cpu")
     environment = current(device, 1)
     folder = MachineFolder(data, "box")
