@@ -7,10 +7,11 @@ from typing import Any
 
 import pandas as pd
 
-from measure.domain.values import SPACE, digits_to, place_of
+from measure.domain.values import SPACE
 from report.analysis import available
 from report.engine import columns
 from report.load.paper import Machine
+from report.stats.value import digits_to, place_of
 from report.text.prose import NOTHING, escape, intensity, number, si
 
 NONE = "–"

@@ -1,0 +1,109 @@
+"""A number with its unit and interval, printed with the digits that the interval allows."""
+
+from dataclasses import dataclass
+from decimal import ROUND_HALF_UP, Decimal
+
+from measure.domain.values import PREFIXES, SPACE, prefix_step, significant
+
+PREFIXED = ("s", "B", "B/s", "FLOP", "FLOP/s", "OP", "OP/s", "W", "J", "Hz")
+"""The units that take an SI prefix. Ratios, intensities and throughputs take none, so that all compare at a glance."""
+
+MOST_SPAN, FEWEST_MODELS = 3, 6
+"""A value is missing if its interval spans a larger factor, or if it rests on fewer models."""
+
+
+def place_of(low: float, high: float) -> int | None:
+    """Return the power of ten to which an interval fixes a value; None if the interval has no width.
+
+    This is the rule of the Particle Data Group (Review of Particle Physics, Introduction, 5.3) for half of the
+    interval: two digits if its first three are 354 or less, one digit up to 949, and above that it counts as 1000.
+    """
+    half = (Decimal(repr(float(high))) - Decimal(repr(float(low)))) / 2
+    if half <= 0:
+        return None
+    first_three = int(half.scaleb(2 - half.adjusted()))
+    return half.adjusted() - (1 if first_three <= 354 else 0)
+
+
+def digits_to(value: float, place: int | None) -> int:
+    """Return how many significant digits a value has down to a place, at most 6; 3 if the place is None."""
+    return 3 if place is None else min(max(1, Decimal(repr(float(value))).adjusted() - place + 1), 6)
+
+
+@dataclass(frozen=True)
+class Value:
+    """A number in SI base units (a share for ``%``) with its 95 % interval, and how many models it rests on.
+
+    ``number`` is None if nothing was measured; then ``command`` measures it. The interval is None if there are too few
+    samples for one, and has zero width for counts. ``counted`` names what ``count`` counts: models, machines, samples.
+    """
+
+    number: float | None
+    unit: str = ""
+    low: float | None = None
+    high: float | None = None
+    count: int | None = None
+    counted: str = "models"
+    command: str | None = None
+
+    @property
+    def is_missing(self) -> bool:
+        """True without a number, for an interval that spans more than a factor of 3, and for fewer than 6 models."""
+        if self.number is None or (self.counted == "models" and self.count is not None and self.count < FEWEST_MODELS):
+            return True
+        if self.low is None or self.high is None or self.low <= 0 <= self.high:
+            return False
+        near, far = sorted((abs(self.low), abs(self.high)))
+        return far > MOST_SPAN * near
+
+    def side(self, below: str, about: str, above: str, of: float = 1.0) -> str:
+        """Choose a word by the interval: ``about`` if it reaches ``of`` or is unknown; no word for a missing value."""
+        if self.is_missing:
+            return self._repr_markdown_()
+        if self.low is None or self.high is None or self.low <= of <= self.high:
+            return about
+        return below if self.high < of else above
+
+    def __str__(self) -> str:
+        return self._printed(has_interval=False)
+
+    def __format__(self, spec: str) -> str:
+        """Print the value, with ``interval`` its interval too: ``1.85 (1.71–1.98)``. ValueError for another spec."""
+        if spec not in ("", "interval"):
+            raise ValueError(f"a Value has no format {spec!r}; use 'interval' or none")
+        return self._printed(has_interval=spec == "interval")
+
+    def _repr_markdown_(self) -> str:
+        """Return what an inline cell prints. A filter drops the paragraph of a missing value and lists its command."""
+        if not self.is_missing:
+            return str(self)
+        return f'[–]{{.missing command="{self.command}"}}' if self.command else "[–]{.missing}"
+
+    def _printed(self, has_interval: bool) -> str:
+        if self.number is None or self.is_missing:
+            return "–"
+        place = None if self.low is None or self.high is None else place_of(self.low, self.high)
+        power, prefix = 0, ""
+        if self.unit == "%":
+            power = 2
+        elif self.unit in PREFIXED:
+            step = prefix_step(self.number, digits_to(self.number, place))
+            power, prefix = -3 * step, PREFIXES[step]
+        elif isinstance(self.number, int):
+            return f"{self.number:,}{SPACE}{self.unit}".rstrip(SPACE)
+        text = _to_place(self.number, power, place, digits=2 if self.unit == "%" else 3)
+        if has_interval and place is not None:
+            low, high = (_to_place(end, power, place, digits=3) for end in (self.low or 0.0, self.high or 0.0))
+            text += f" ({low}{' to ' if '−' in low else '–'}{high})"
+        return f"{text}{SPACE}{prefix}{self.unit}".rstrip(SPACE)
+
+
+def _to_place(number: float, power: int, place: int | None, digits: int) -> str:
+    """Format a number times a power of ten down to a place of the number, or with so many digits."""
+    exact = Decimal(repr(float(number)))
+    if place is None:
+        text = significant(float(exact.scaleb(power)), digits)
+    else:
+        place = max(place, exact.adjusted() - 5)  # six digits at most
+        text = f"{exact.quantize(Decimal((0, (1,), place)), ROUND_HALF_UP).scaleb(power):f}"
+    return text.replace("-", "−")

@@ -1,0 +1,108 @@
+import pytest
+
+from measure.domain.values import SPACE
+from report.stats.value import Value, digits_to, place_of
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "place"),
+    [
+        (8.05, 8.20, -2),  # half is 0.075: one digit, hundredths
+        (8.1, 8.16, -3),  # 0.030: two digits
+        (0.9, 1.1, -2),  # 0.10: two
+        (0.0, 1.92, -1),  # 0.96 counts as 1.00: two digits
+        (80e9, 125e9, 9),  # 22.5e9
+        (1.0, 1.0, None),
+    ],
+)
+def test_the_place_that_an_interval_allows(low, high, place):
+    assert place_of(low, high) == place
+
+
+def test_digits_to_a_place():
+    assert [digits_to(value, -2) for value in (12.34, 0.05, 0.004)] == [4, 1, 1]
+    assert digits_to(1.0, None) == 3
+    assert digits_to(1.0, -16) == 6  # equal but for the last bits
+
+
+def in_print(value, spec=""):
+    return format(value, spec).replace(SPACE, " ")
+
+
+@pytest.mark.parametrize(
+    ("value", "text", "with_interval"),
+    [
+        # Half of the interval is 0.135, whose first three digits are at most 354: two digits, hundredths.
+        (Value(1.8512, low=1.71, high=1.98), "1.85", "1.85 (1.71–1.98)"),
+        # 1.45 ms is 145 in its first digits: two of them, 0.1 ms.
+        (Value(0.04561, "s", 0.0441, 0.0470), "45.6 ms", "45.6 (44.1–47.0) ms"),
+        # 22.5e9 is 225: two digits, 1e9, which is 1 G.
+        (Value(101.7e9, "B/s", 80e9, 125e9), "102 GB/s", "102 (80–125) GB/s"),
+        # 0.065 is 650: one digit, hundredths, which is 1 %.
+        (Value(0.258, "%", 0.2, 0.33), "26 %", "26 (20–33) %"),
+        # 0.2 is 200: two digits, hundredths. The interval reaches below 0, so a dash would read as a minus.
+        (Value(0.1, low=-0.1, high=0.3), "0.10", "0.10 (−0.10 to 0.30)"),
+        (Value(999.6e6, "B"), "1.00 GB", "1.00 GB"),
+        (Value(0.4567, "%"), "46 %", "46 %"),
+        (Value(2.934), "2.93", "2.93"),
+        (Value(295.3, "FLOP/B"), "295 FLOP/B", "295 FLOP/B"),
+        (Value(4089, "networks", 4089, 4089), "4,089 networks", "4,089 networks"),
+        (Value(26), "26", "26"),
+        # Six digits at most, however narrow the interval.
+        (Value(1.23456789, low=1.234567, high=1.234568), "1.23457", "1.23457 (1.23457–1.23457)"),
+    ],
+)
+def test_a_value_prints_the_digits_that_its_interval_allows(value, text, with_interval):
+    assert (in_print(value), in_print(value, "interval")) == (text, with_interval)
+    assert str(value) == value._repr_markdown_() == format(value)
+
+
+def test_a_value_has_no_other_format():
+    with pytest.raises(ValueError, match=r"no format '\.2f'; use 'interval' or none"):
+        format(Value(1.0), ".2f")
+
+
+@pytest.mark.parametrize(
+    ("value", "word"),
+    [
+        (Value(0.9, low=0.8, high=0.99), "less"),
+        (Value(0.9, low=0.8, high=1.0), "as much"),  # the interval reaches 1
+        (Value(1.2, low=1.1, high=1.3), "more"),
+        (Value(1.2), "as much"),  # no interval: nothing is certain
+        (Value(2, low=2, high=2), "more"),  # a count
+    ],
+)
+def test_the_interval_chooses_the_word(value, word):
+    assert value.side("less", "as much", "more") == word
+
+
+def test_a_word_may_be_chosen_against_any_number():
+    ratio = Value(2.4, low=2.1, high=2.7)
+    assert [ratio.side("below", "about", "above", of=of) for of in (2, 2.5, 3)] == ["above", "about", "below"]
+
+
+@pytest.mark.parametrize(
+    ("value", "is_missing"),
+    [
+        (Value(None), True),
+        (Value(2.0, low=1.0, high=3.0), False),  # a factor of 3
+        (Value(2.0, low=1.0, high=3.1), True),
+        (Value(-2.0, low=-3.1, high=-1.0), True),
+        (Value(0.1, low=-0.5, high=0.7), False),  # about nothing: a factor has no meaning
+        (Value(2.0, count=6), False),
+        (Value(2.0, count=5), True),
+        (Value(2.0, count=1, counted="machines"), False),
+    ],
+)
+def test_what_is_too_uncertain_is_missing(value, is_missing):
+    assert value.is_missing == is_missing
+    assert (str(value) == "–") == is_missing
+
+
+def test_a_missing_value_prints_a_span_that_names_its_command():
+    assert Value(None)._repr_markdown_() == "[–]{.missing}"
+    missing = Value(None, command="python -m measure --sections training")
+    span = '[–]{.missing command="python -m measure --sections training"}'
+    assert missing._repr_markdown_() == span
+    # A sentence that holds only the word goes as well.
+    assert missing.side("less", "as much", "more") == span
