@@ -6,9 +6,8 @@ from decimal import Decimal
 from measure.cache import hand_kept, predictions, records, workload_records
 from measure.cache.schema import MOST, TABLES, Column
 
+# The order of the tables, whichever module was imported first
 MODULES = [module.__name__ for module in (records, workload_records, predictions, hand_kept)]
-"""The order of the tables, whichever module was imported first."""
-
 TYPES = {str: "text", int: "whole number", float: "number", Decimal: "number as printed"}
 
 INTRODUCTION = """\

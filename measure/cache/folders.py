@@ -33,8 +33,7 @@ from measure.errors import UserError
 
 Record = TypeVar("Record")
 
-TRIED: tuple[type[Any], ...] = (Run, Profile, HardwareCounterProfile)
-"""The records of cells that a machine tried."""
+TRIED: tuple[type[Any], ...] = (Run, Profile, HardwareCounterProfile)  # the records of a machine's cells
 
 PARENTS: dict[type[Any], type[Any]] = {
     Sample: Run,
@@ -46,16 +45,12 @@ PARENTS: dict[type[Any], type[Any]] = {
 }
 """The records whose rows are read only if a row of another record commits them, and that record."""
 
+# The files of a machine's folder by record
 FILES: dict[type[Any], str] = {record: facts.name for record, facts in TABLES.items() if facts.path.startswith(MACHINE)}
-"""The files of a machine's folder by record."""
-
 FILE_NAMES = frozenset(FILES.values())
 
-Counted = tuple[Workload, Sequence[Layer], Sequence[Operator]]
-"""A workload with its layers and operators."""
-
-Rows = dict[type[Any], list[tuple[int, Any]]]
-"""The rows of tables by record, each with its line."""
+Counted = tuple[Workload, Sequence[Layer], Sequence[Operator]]  # a workload with its layers and operators
+Rows = dict[type[Any], list[tuple[int, Any]]]  # the rows of tables by record, each with its line
 
 _cell = attrgetter(*CELL)
 _workload = attrgetter(*WORKLOAD)

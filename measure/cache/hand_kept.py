@@ -12,19 +12,13 @@ from measure.cache.records import Environment
 from measure.cache.schema import DAY_S, NUMBER, Column, Form, one_of, table
 from measure.domain.words import INFERENCE, STEP, VECTOR_EXTENSIONS
 
-CHIP_KINDS = {"cpu": "CPU", "gpu": "GPU", "asic": "ASIC", "soc": "SoC", "fpga": "FPGA"}
-"""Kinds of chip and how the paper writes them."""
-
+CHIP_KINDS = {"cpu": "CPU", "gpu": "GPU", "asic": "ASIC", "soc": "SoC", "fpga": "FPGA"}  # as the paper writes them
 CHIP_PRECISIONS = ("fp64", "fp32", "tf32", "bf16", "fp16", "fp8", "fp6", "fp4", "int16", "int8", "int4")
+CHIP_UNITS = ("vector", "tensor")  # the second computes on matrices
 
-CHIP_UNITS = ("vector", "tensor")
-"""The units of a chip that compute on vectors and on matrices."""
-
+# The quantities and ratios of ``PrintedTraining``
 LATENCY, FLOP = "latency", "flop"
-"""The quantities of ``PrintedTraining``."""
-
 BACKWARD_TO_FORWARD, FORWARD_TO_BACKWARD = "backward/forward", "forward/backward"
-"""The ratios of ``PrintedTraining``."""
 
 RANGE = re.compile(r"(\d{1,5})(?:-(\d{1,5}))?")
 

@@ -24,32 +24,27 @@ from measure.cache.workload_records import Layer, Operator, Workload
 from measure.errors import UserError
 
 MOST_FILES = 1000
-MOST_BYTE = 2**29
-"""The largest size of all tables together: about a hundred times those from a day of measuring."""
+MOST_BYTE = 2**29  # all tables together; a hundred times those from a day of measuring
 CHUNK_BYTE = 2**20
 
+# The tables of the owner's own models, relative to the machine's folder
 COUNTED = {TABLES[record].path for record in (Workload, Layer, Operator)}
-"""The tables of the owner's own models, relative to the machine's folder."""
 
+# Files that systems and this program leave in folders; nobody wants to read that they are left out
 CLUTTER = re.compile(r"(.*/)?(\.lock(\.holder)?|\.DS_Store|Thumbs\.db|desktop\.ini|\._[^/]*)|__MACOSX/.*")
-"""Files that systems and this program leave in folders. They are left out silently."""
 
+# The files in a folder or zip, each with a way to open it, or None for a link, a pipe, a device or a folder
 Members = dict[PurePosixPath, Callable[[], IO[bytes]] | None]
-"""The files in a folder or zip, each with a way to open it. None: a link, a pipe, a device or a folder."""
 
 
 @dataclass(frozen=True)
 class HandedIn:
-    """Copies of one machine's tables in ``folder``.
-
-    ``name`` is the name of the original folder, if known. ``origin`` names the source in error messages. ``left_out``
-    lists the files that are not tables.
-    """
+    """Copies of one machine's tables in ``folder``."""
 
     folder: Path
-    name: str | None
-    origin: str
-    left_out: tuple[str, ...]
+    name: str | None  # of the original folder, if known
+    origin: str  # names the source in error messages
+    left_out: tuple[str, ...]  # the files that are not tables
 
     @contextmanager
     def named(self) -> Iterator[None]:

@@ -20,15 +20,13 @@ from measure.domain.roofs import ARITHMETIC
 from measure.domain.words import BACKWARD, FORWARD, INFERENCE, STEP, operation
 from measure.errors import UserError
 
-FASTEST_FLOP_PER_S, FASTEST_BYTE_PER_S = 2e17, 1e15
-"""More than ten times what any chip of ``data/chips.csv`` states."""
+FASTEST_FLOP_PER_S, FASTEST_BYTE_PER_S = 2e17, 1e15  # over ten times what any chip of ``data/chips.csv`` states
 
+# The greatest rate of a model over the fastest kernel's at its precision. It may exceed 1 because some algorithms need
+# fewer multiplications than are counted (Lavin and Gray 2016: up to 4 times fewer).
 ABOVE_ROOF = 10
-"""The greatest rate of a model over the fastest kernel's at its precision. It may exceed 1 because some algorithms need
-fewer multiplications than are counted (Lavin and Gray 2016: up to 4 times fewer)."""
 
-SUMMED = ("forward_flop", "forward_other_flop", "traffic_byte", "parameter_byte")
-"""Columns of a model that are the sums of its layers'."""
+SUMMED = ("forward_flop", "forward_other_flop", "traffic_byte", "parameter_byte")  # sums of a model's layers
 
 _round = attrgetter(*ROUND)
 _identity = attrgetter(*WORKLOAD)
@@ -48,10 +46,7 @@ class Entry:
 
 
 def check(folder: Path, counted: Iterable[Workload]) -> None:
-    """Raise UserError that names file, line and column of the first row that cannot have been measured.
-
-    ``counted`` is the known workloads.
-    """
+    """Raise UserError for the first row that cannot have been measured, given the known workloads."""
     tables = {
         record: [Entry(folder / FILES[record], line, values) for line, values in rows]
         for record, rows in read_machine(folder).items()

@@ -8,34 +8,29 @@ from measure.cache import schema
 from measure.cache.schema import NUMBER, Column, one_of, table
 from measure.domain.words import INFERENCE, LAYER_KINDS, PRODUCT_KINDS, STEP
 
+# The terms whose sum is a latency; ``docs/prediction.md`` defines them
 ARITHMETIC = tuple(f"{kind} arithmetic" for kind in PRODUCT_KINDS)
 MEMORY = tuple(f"{kind} memory" for kind in LAYER_KINDS)
 UNFUSED, LAUNCHES, CALL, COPY, UPDATE = "unfused memory", "launches", "call", "input copy", "parameter update"
 TERMS = (*ARITHMETIC, *MEMORY, UNFUSED, LAUNCHES, CALL, COPY, UPDATE)
-"""The terms whose sum is a latency; ``docs/prediction.md`` defines them."""
 
+# What a fit leaves out and then predicts
 BY_MODEL, BY_FAMILY, BY_DEVICE, ONE_KNOWN, BY_SOURCE, PUT_ASIDE = CHECKS = (
     "model", "family", "device", "device with one time", "source", "put aside",
 )  # fmt: skip
-"""What a fit leaves out and then predicts."""
 
+# Our method of prediction, and other people's
 OURS, LIKE_FLOP, LIKE_PARAMETERS, LIKE_ROOFLINE, LIKE_REGRESSION, LIKE_RESNET50 = METHODS = (
     "terms", "FLOP over peak", "parameters", "roofline", "regression on FLOP", "scaled from ResNet50",
 )  # fmt: skip
-"""Our method of prediction, and other people's."""
 
+# First and last batch size of each class that has errors of its own
 ALL_BATCHES = "all"
 BATCH_CLASSES = {"1": (1, 1), "2 to 15": (2, 15), "16 to 127": (16, 127), "128 and more": (128, 10**9)}
-"""First and last batch size of each class that has errors of its own."""
 
-POOLS = {"cpu": "any CPU", "gpu": "any GPU", "soc": "any system on a chip"}
-"""The device of a fit to all devices of a kind, by kind of chip."""
-
-HALF = "16 bits"
-"""The precision of a pool of fp16 and bf16, which chips compute alike."""
-
-HERE = "measured"
-"""The source of this program's timings."""
+POOLS = {"cpu": "any CPU", "gpu": "any GPU", "soc": "any system on a chip"}  # all devices of a kind, by kind of chip
+HALF = "16 bits"  # the precision of a pool of fp16 and bf16, which chips compute alike
+HERE = "measured"  # the source of this program's timings
 
 
 class Setting(NamedTuple):

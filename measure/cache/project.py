@@ -8,14 +8,9 @@ from pathlib import Path
 from measure.cache.schema import file_of
 from measure.errors import UserError
 
-DISTRIBUTION = "roofwright"
-"""The project's name for pip."""
-
-ROOT = Path(__file__).parents[2]
-"""The clone, or the folder of installed packages."""
-
-SETTINGS_FILE = "_quarto.yml"
-"""The file that makes a folder a project."""
+DISTRIBUTION = "roofwright"  # the project's name for pip
+ROOT = Path(__file__).parents[2]  # the clone, or the folder of installed packages
+SETTINGS_FILE = "_quarto.yml"  # makes a folder a project
 
 
 def project_folder() -> Path:

@@ -17,23 +17,16 @@ from typing import Annotated, Any, TypeVar, dataclass_transform, get_args, get_t
 from measure.domain.variants import NAMES, OPTIMIZERS
 from measure.domain.words import EAGER, INFERENCE, LAYER_KINDS, PRECISIONS, STAGES, STEP
 
-MOST = 10**18
-"""The largest number in a column that sets no other limit."""
-
-SHOWN = 60
-"""How many characters of a cell an error message quotes."""
-
-NUMBER = "1"
-"""The unit of counts, ratios and ordinals."""
-
+MOST = 10**18  # the largest number in a column that sets no other limit
+SHOWN = 60  # characters of a cell that an error message quotes
+NUMBER = "1"  # the unit of counts, ratios and ordinals
 DAY_S = 86_400.0
 
+# Units by the words that end the names of columns
 UNITS = {
     "s": "s", "byte": "B", "flop": "FLOP", "mac": "multiply-adds", "hz": "Hz", "c": "°C", "w": "W", "j": "J",
     "count": NUMBER, "cycle": "cycle",
 }  # fmt: skip
-"""Units by the words that end the names of columns."""
-
 UNIT = re.compile(rf"(?:.*?_)??({'|'.join(UNITS)})(?:_per_({'|'.join(UNITS)}))?(?:_as_printed)?")
 
 
@@ -129,11 +122,8 @@ class Table:
         return PurePosixPath(self.path).name
 
 
-MACHINE = "machines/NAME"
-"""The folder below ``data`` of the tables that each machine has."""
-
-TABLES: dict[Any, Table] = {}
-"""All tables by record."""
+MACHINE = "machines/NAME"  # the folder below ``data`` of the tables that each machine has
+TABLES: dict[Any, Table] = {}  # by record
 
 Record = TypeVar("Record")
 

@@ -27,12 +27,8 @@ Record = TypeVar("Record")
 Child = TypeVar("Child")
 
 FORMULA = re.compile(r"[=+\-@\t\r]")
-
-NAME = ".lock"
-"""The lock file of a folder. It may stay behind: the system releases the lock when its holder dies."""
-
-WAIT_S = 0.5
-"""How long to wait for another holder to let go, or to write its name."""
+NAME = ".lock"  # a folder's lock file; it may stay behind, the system releases the lock when its holder dies
+WAIT_S = 0.5  # for another holder to let go, or to write its name
 
 
 def as_text(cell: Any) -> Any:
