@@ -87,8 +87,14 @@ def count(program: Sequence[str], beat: Callable[[], None]) -> tuple[list[str], 
                 command(metrics, table, program),
                 stdout=opened, stderr=subprocess.STDOUT, env=os.environ | {"LC_ALL": "C"}, start_new_session=True,
             )  # fmt: skip
+            end = time.monotonic() + LIMIT_S
             try:
-                _wait(process, beat)
+                while process.poll() is None:
+                    if time.monotonic() > end:
+                        raise RuntimeError(f"counting took longer than {LIMIT_S:g} s")
+                    with suppress(subprocess.TimeoutExpired):
+                        process.wait(timeout=1.0)
+                    beat()
             finally:  # ends the counted program too, which would otherwise go on and keep the GPU's memory
                 process.kill()
                 with suppress(ProcessLookupError, AttributeError):  # both have ended; Windows has no process groups
@@ -105,16 +111,6 @@ def count(program: Sequence[str], beat: Callable[[], None]) -> tuple[list[str], 
         raise RuntimeError((complaints or [last or f"ncu ended with exit code {process.returncode}"])[-1])
     version = re.search(r"Version (\S+)", ask("--version"))
     return text.splitlines(), f"ncu {version[1]}" if version else "ncu"
-
-
-def _wait(process: "subprocess.Popen[bytes]", beat: Callable[[], None]) -> None:
-    end = time.monotonic() + LIMIT_S
-    while time.monotonic() < end:
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(timeout=1.0)
-            return
-        beat()
-    raise RuntimeError(f"counting took longer than {LIMIT_S:g} s")
 
 
 def choose_metrics(listed: str) -> list[str]:

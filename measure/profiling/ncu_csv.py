@@ -149,12 +149,8 @@ def _launch(cells: Mapping[str, str], unit_of: Mapping[str, str], place: str) ->
 
 
 def _kernel(kernel: str, launches: Sequence[Mapping[str, float]], capability: str | None, steps: int) -> CountedKernel:
-    means = {
-        name: fsum(launch[name] for launch in launches) / steps
-        for name in launches[0]
-        if all(name in launch for launch in launches)
-    }
-    dram_read_byte, dram_write_byte = (means.get(old, means.get(new)) for old, new in RENAMED)
+    common = [name for name in launches[0] if all(name in launch for launch in launches)]
+    means = {name: fsum(launch[name] for launch in launches) / steps for name in common}
 
     def flop(weights: Mapping[str, int]) -> float | None:
         is_known = weights.keys() <= means.keys()
@@ -163,20 +159,12 @@ def _kernel(kernel: str, launches: Sequence[Mapping[str, float]], capability: st
     fp64_flop, fp32_flop, fp16_flop = map(flop, VECTOR)
     if fp32_flop is not None:
         fp32_flop += fsum(means.get(name, 0.0) * each for name, each in PACKED.items())
+    calls = max(1, round(len(launches) / steps))
+    dram_read_byte, dram_write_byte = (means.get(old, means.get(new)) for old, new in RENAMED)
     return CountedKernel(
-        kernel=kernel,
-        calls=max(1, round(len(launches) / steps)),
-        time_s=means[TIME],
-        dram_read_byte=dram_read_byte,
-        dram_write_byte=dram_write_byte,
-        l2_byte=means.get(L2),
-        l1_byte=means.get(L1),
-        fp64_flop=fp64_flop,
-        fp32_flop=fp32_flop,
-        fp16_flop=fp16_flop,
-        tensor_flop=_tensor_flop(means, capability),
-        tensor_instruction=means.get(TENSOR_INSTRUCTIONS),
-    )
+        kernel, calls, means[TIME], dram_read_byte, dram_write_byte, means.get(L2), means.get(L1),
+        fp64_flop, fp32_flop, fp16_flop, _tensor_flop(means, capability), means.get(TENSOR_INSTRUCTIONS),
+    )  # fmt: skip
 
 
 @cache

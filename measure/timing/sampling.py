@@ -85,27 +85,23 @@ def sample(stopwatch: Stopwatch, sampling: Sampling, sensors: Sensors | None = N
             break
         _log.info("the first sample takes less than half of a call in warm-up: warm-up again")  # it timed set-up
     latencies_s: list[float] = []
-    next_look = 0
-    reason = ""
-    while not reason:
+    next_look = sampling.fewest
+    while True:
         latencies_s.append(timed.latency_s)
         windows.add(timed)
         count, elapsed_s = len(latencies_s), (stopwatch.clock() - start) / 1e9
-        if count >= sampling.fewest:
-            if elapsed_s >= sampling.limit_s:
-                reason = f"{elapsed_s:.1f} s are the most"
-            elif count >= sampling.most:
-                reason = f"{count} samples are the most"
-            elif elapsed_s >= sampling.least_s and count >= next_look:
-                width = estimate_median(latencies_s).relative_half_width
-                if width is not None:
-                    # Every look is a chance to stop at an interval that is narrow by luck. With a look at every sample,
-                    # only 92 % of the 95 % intervals of noisy cells cover their median.
-                    next_look = ceil(LOOKS * count)
-                    reason = f"the interval is within ±{sampling.target:.1%}" if width <= sampling.target else ""
-        if not reason:
-            timed = stopwatch.time(calls)
-    _log.info("sampling ends after %d samples of %d calls: %s", count, calls, reason)
+        if count >= sampling.fewest and (elapsed_s >= sampling.limit_s or count >= sampling.most):
+            break
+        if count >= next_look and elapsed_s >= sampling.least_s:
+            width = estimate_median(latencies_s).relative_half_width
+            if width is not None:
+                if width <= sampling.target:
+                    break
+                # Every look is a chance to stop at an interval that is narrow by luck: with a look at every sample,
+                # only 92 % of the 95 % intervals of noisy cells cover their median.
+                next_look = ceil(LOOKS * count)
+        timed = stopwatch.time(calls)
+    _log.info("sampling ends after %d samples of %d calls in %.1f s", count, calls, elapsed_s)
     samples = windows.finish()
     return Timing(calls, samples, _flags(samples, sampling), stopwatch.executing_s)
 

@@ -1,6 +1,5 @@
 import dataclasses
 import itertools
-import logging
 
 import pytest
 from helpers.hands import Hands, Sensors
@@ -20,24 +19,6 @@ def test_steady_calls_stop_once_the_interval_exists_and_the_least_time_has_passe
     assert timing.block == 1
     assert timing.latencies_s == (0.5,) * 6
     assert timing.flags == ()
-
-
-@pytest.mark.parametrize(
-    ("durations_s", "settings", "why"),
-    [
-        # Steady calls: an interval of width 0 from six samples on.
-        ([0.5], {"least_s": 2.0}, "after 6 samples of 1 calls: the interval is within ±2.5%"),
-        # 1 s and 2 s in turns: no interval gets narrow. Ten such samples are 15 s.
-        ([1.0, 2.0] * 50, {"limit_s": 15.0, "warm_up_s": 0.0}, "samples of 1 calls: 1"),
-        ([1.0, 2.0] * 50, {"most": 8, "warm_up_s": 0.0}, "after 8 samples of 1 calls: 8 samples are the most"),
-    ],
-)
-def test_the_log_says_why_sampling_ended(caplog, durations_s, settings, why):
-    caplog.set_level(logging.INFO, "measure")
-    take(Hands(durations_s), **settings)
-    warm_up, ended = (record.getMessage() for record in caplog.records)
-    assert warm_up.startswith("warm-up: ")
-    assert why in ended
 
 
 def test_the_least_time_is_sampled_even_when_the_interval_is_narrow_before():
