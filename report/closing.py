@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from measure.cache.folders import MachineFolder, Workloads, machine_names
-from measure.domain.headline import headline
 from measure.verbs.flags import data_flag
+from report.headline import headline
 from report.load import options
 
 

@@ -9,8 +9,8 @@ from helpers.rows import RECORDED_AT, roof_measurement, workload
 
 from measure.cache.folders import MachineFolder, Workloads
 from measure.cache.records import Run, Sample
-from measure.domain.headline import FlopCell, counted, headline, surprise
 from measure.domain.roofs import Roof
+from report.headline import FlopCell, counted, headline, surprise
 
 ROOF = Roof({"fp32": 1000.0}, 100.0, "stream_triad")
 
