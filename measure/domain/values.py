@@ -5,18 +5,15 @@ from decimal import ROUND_HALF_UP, Decimal
 from math import isinf
 
 SPACE = "\u00a0"
-"""The paper sets it between a number and its unit, so that no line breaks there. The terminal uses a plain space."""
+"""The paper's space between a number and its unit, where no line breaks. The terminal uses a plain space."""
 
 PREFIXES = {-4: "p", -3: "n", -2: "µ", -1: "m", 0: "", 1: "k", 2: "M", 3: "G", 4: "T", 5: "P", 6: "E"}
 
 
 def significant(value: float, digits: int = 3) -> str:
-    """Format a number with so many significant digits and no exponent: 1979.2 is ``1980``.
-
-    Raises ValueError for an infinite number.
-    """
+    """Format a number with so many significant digits and no exponent: 1979.2 is ``1980``. ValueError for infinity."""
     if isinf(value):
-        raise ValueError(f"{value} is no quantity")
+        raise ValueError(f"{value} is not a quantity")
     if value == 0:
         return "0"
     exact = Decimal(repr(float(value)))
@@ -36,7 +33,7 @@ def si(value: float, unit: str, digits: int = 3, space: str = " ") -> str:
 
 
 def prefix_step(value: float, digits: int = 3) -> int:
-    """Return the power of 1000 whose prefix a number takes once it is rounded: 999,600 takes mega."""
+    """Return the power of 1000 of a number's prefix after rounding: 999,600 takes mega."""
     if value == 0:
         return 0
     return min(max(Decimal(significant(value, digits)).adjusted() // 3, min(PREFIXES)), max(PREFIXES))
@@ -57,7 +54,7 @@ def plain(value: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Format a time that somebody waits for: ``40 s``, ``12 min``, ``1 h 05 min``."""
+    """Format a waiting time: ``40 s``, ``12 min``, ``1 h 05 min``."""
     if seconds < 60:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)

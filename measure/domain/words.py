@@ -1,39 +1,26 @@
-"""The words that tables use for what was run and how: formats, phases, flags, kinds of layers, streams, paces.
-
-The conventions behind the numbers in the tables: what is one FLOP, and how long each thing is timed.
-"""
+"""The words of the tables and the conventions behind their numbers: precisions, phases, flags, FLOP."""
 
 from collections.abc import Iterable
 from typing import Any
 
 PRECISION_BYTE = {"fp32": 4, "fp16": 2, "bf16": 2}
-"""The precisions that are counted and measured, and the bytes that one stored element takes in each."""
+"""The precisions that are counted and measured, with the bytes of one stored element."""
 
-TF32 = "tf32"
-"""The format in which NVIDIA's tensor cores may multiply what is stored as fp32."""
-
-PRECISIONS = ("fp32", TF32, "fp16", "bf16")
-"""The precisions that can be asked for."""
-
-FP8, INT8 = EIGHT_BITS = ("fp8", "int8")
-"""The precisions of 8 bits: matrix products in them are measured, and no model is run in them."""
-
-FULL_PRECISION = "fp32"
-"""The precision that models are published in, from which others are cast."""
+TF32 = "tf32"  # the format in which NVIDIA's tensor cores may multiply what is stored as fp32
+PRECISIONS = ("fp32", TF32, "fp16", "bf16")  # the precisions that a user can ask for
+FP8, INT8 = EIGHT_BITS = ("fp8", "int8")  # the precisions of 8 bits: only matrix products are measured in them
+FULL_PRECISION = "fp32"  # the precision of published models, from which others are cast
 
 PUBLISHED_MAC_STEP = 1_000_000
 """torchvision publishes multiply-adds in units of 10^9 with three decimals (``meta["_ops"]``)."""
 
-INFERENCE, EAGER = "inference", "eager"
-"""The phase and the variant of a run: a forward pass, as PyTorch runs it without compiling."""
-
-STEP = "step"
-"""The phase of a whole training step."""
+INFERENCE, EAGER = "inference", "eager"  # the phase and variant of a plain run: a forward pass, not compiled
+STEP = "step"  # the phase of a whole training step
 
 FORWARD, BACKWARD, UPDATE = STAGES = ("forward", "backward", "update")
-"""The stages of a training step, which are phases of runs too: forward pass and loss, backward pass, optimiser."""
+"""The stages of a training step (forward pass and loss, backward pass, optimiser), which are phases of runs too."""
 
-WIDE, DRIFTING, LOADED, THROTTLED, CAPPED, SKIPPED = ("wide", "drifting", "loaded", "throttled", "capped", "skipped")
+WIDE, DRIFTING, LOADED, THROTTLED, CAPPED, SKIPPED = "wide", "drifting", "loaded", "throttled", "capped", "skipped"
 
 FLAGS = {
     WIDE: "the interval is wider than asked",
@@ -46,11 +33,10 @@ FLAGS = {
 """The flags of a measured round, and their meaning."""
 
 VECTOR_EXTENSIONS = ("amx_bf16", "avx512_bf16", "avx512f", "avx2", "avx", "sse2", "sve2", "sve", "asimd")
-"""What a processor's flags say of its vector units, widest first."""
-
+"""The vector extensions that a processor's flags name, widest first."""
 
 HUGE_PAGES = ("always", "madvise", "never")
-"""Linux's settings of transparent huge pages: for all memory, where a program asks for them, not at all."""
+"""Linux's settings of transparent huge pages: for all memory, on a program's request, not at all."""
 
 
 def shape_name(shape: Iterable[int]) -> str:
@@ -64,17 +50,17 @@ def footprint_byte(parameter_byte: Any, input_byte: Any, activation_byte: Any) -
 
 
 def same_shape(one: str | None, other: str | None) -> bool:
-    """Return whether two shapes of inputs agree; one that is not known is taken to."""
+    """Return whether two shapes of inputs agree; an unknown shape agrees with any."""
     return one == other or None in (one, other)
 
 
 def stored_as(precision: str) -> str:
-    """Return the precision in which weights and inputs lie in memory: it decides the workload."""
+    """Return the precision of weights and inputs in memory, which decides the workload."""
     return FULL_PRECISION if precision == TF32 else precision
 
 
 def operation(precision: str) -> str:
-    """Return the unit of arithmetic in a precision: operations on integers are no floating-point operations."""
+    """Return the unit of arithmetic in a precision: OP of integers, else FLOP."""
     return "OP" if precision.startswith("int") else "FLOP"
 
 
@@ -82,17 +68,16 @@ LAYER_KINDS = (
     "convolution", "depthwise convolution", "linear", "attention", "normalisation", "activation", "pooling",
     "recurrent", "embedding", "other",
 )  # fmt: skip
-"""What a layer is, in the order in which figures show the kinds."""
+"""The kinds of layers, in the order of the figures."""
 
 PRODUCT_KINDS = ("convolution", "depthwise convolution", "linear", "attention", "recurrent")
 """The kinds of layer that multiply matrices."""
 
 STREAM_ARRAYS = {"stream_read": 1, "stream_write": 1, "stream_copy": 2, "stream_triad": 3}
-"""The kernels that stream through memory, and how many arrays of numbers share the working set of each."""
+"""The kernels that stream through memory, and the number of arrays in their working sets."""
 
 BURST, SUSTAINED = "burst", "sustained"
-"""The paces of a kernel: short blocks after a rest each, and without a rest once the chip has worked for seconds."""
-
+"""The paces of a kernel: short blocks with a rest before each, and no rest after seconds of work."""
 
 ELEMENTARY = (
     "abs", "acos", "add", "asin", "atan", "atan2", "ceil", "cos", "cosh", "div", "eq", "erf", "erfc", "erfinv", "exp",
@@ -101,7 +86,7 @@ ELEMENTARY = (
     "rsqrt", "rsub", "sgn", "sign", "sin", "sinh", "sqrt", "sub", "tan", "tanh", "threshold", "threshold_backward",
     "trunc",
 )  # fmt: skip
-"""One operation an element. (The inverse square root too: hardware has it as one.)"""
+"""One operation an element, the inverse square root too, which hardware has as one."""
 
 COSTS = {
     "addcmul": 3,  # a + s b c
@@ -139,36 +124,23 @@ COSTS = {
     "native_dropout_backward": 2,
     "nan_to_num": 3,  # three comparisons
 }
-"""Operations for each element of the output (of the input's gradient, for a backward operator). A choice is none."""
+"""Operations per element of the output, or of the input's gradient for a backward operator. A choice is none."""
 
-TANH_GELU = {"gelu": 9, "gelu_backward": 18}
-"""GELU by its approximation with tanh."""
+TANH_GELU = {"gelu": 9, "gelu_backward": 18}  # GELU approximated with tanh
 
 FLOP_PER_INSTRUCTION = {"7.0": 512}
-"""By compute capability, the FLOP of an instruction of tensor cores where all have the same (Yang et al. 2020)."""
+"""FLOP of a tensor core's instruction by compute capability, if all have the same (Yang et al. 2020)."""
 
-TARGET = 0.05
-"""The relative half width to which the interval between rounds is measured, by default; within a round, half of it."""
+TARGET = 0.05  # the default relative half width of the interval between rounds; within a round, half of it
 
 ROUNDS, MOST_ROUNDS = 3, 9
-"""The fewest rounds of a cell, since of fewer the spread between processes cannot be told; and the most, by default."""
+"""The fewest rounds of a cell, enough for a spread between processes; and the most, by default."""
 
-CACHE_MULTIPLE, MEMORY_BYTE = 8, 2**29
-"""A working set through memory is so many times as large as the last cache, and no smaller than this (B).
+CACHE_MULTIPLE, MEMORY_BYTE = 8, 2**29  # a working set in memory: multiple of the last cache, and least size (B)
+# STREAM wants each array four times as large as all caches; its copy has two.
 
-STREAM asks that each array be four times as large as all caches; its copy has two of them."""
-
-LOAD = 0.1
-"""Where others used this share of the cores or more, in the median of a round's samples, the round is flagged."""
-
-CALL_LIMIT_S = 60.0
-"""A call that takes longer is aborted, by default."""
-
-SUSTAINED_BLOCK_S, BURST_BLOCK_S = 0.02, 0.005
-"""How long a block of calls lasts at least where a roof is measured."""
-
-HEAT_S = 3.0
-"""So long a chip has worked before a sustained rate is taken."""
-
-REST_S = 0.05
-"""Before each block of a burst: ten times as long as the block."""
+LOAD = 0.1  # a round is flagged if other programs used this share of the cores, in the median of its samples
+CALL_LIMIT_S = 60.0  # a longer call is aborted, by default
+SUSTAINED_BLOCK_S, BURST_BLOCK_S = 0.02, 0.005  # the least time of a block of calls when a roof is measured
+HEAT_S = 3.0  # a chip works this long before a sustained rate is taken
+REST_S = 0.05  # the rest before each block of a burst, ten times as long as the block
