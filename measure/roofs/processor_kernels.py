@@ -33,7 +33,7 @@ REPEATED = 2**15  # random numbers of an array, which repeats itself: drawing th
 TRIES, TRY_S = 5, 0.002  # how often each kind of store is tried, and for how long at least
 
 Array = np.ndarray[Any, np.dtype[Any]]
-Result = TypeVar("Result")
+Share = TypeVar("Share")
 
 
 class Vector(types.Type):
@@ -144,7 +144,7 @@ class Team:
     def __init__(self, threads: int) -> None:
         self._members = [ThreadPoolExecutor(1) for _ in range(threads)]
 
-    def run(self, work: Callable[[int], Result]) -> list[Result]:
+    def run(self, work: Callable[[int], Share]) -> list[Share]:
         """Call ``work`` with each thread's number and return the results. Raises what a call raises."""
         futures = [member.submit(work, number) for number, member in enumerate(self._members)]
         return [future.result() for future in futures]

@@ -47,10 +47,10 @@ STREAM_PRECISION = {"cpu": "fp64", "cuda": "fp32", "mps": "fp32"}  # STREAM uses
 LEAST_BYTE_PER_CORE, STREAM_UNIT_BYTE = 8 * 1024, 6 * 256  # working sets are whole cache lines of 1, 2 or 3 arrays
 GPU_BYTE = (2**20, 2**30)  # working sets from 8 KB for each of a hundred multiprocessors to far beyond any cache
 
-RoofKernel = tuple[str, str, int, str, int | None]  # name, precision, size, pace and round
+KernelRound = tuple[str, str, int, str, int | None]  # name, precision, size, pace and round
 
 
-def roof_kernels(device_kind: str, precisions: Sequence[str]) -> list[RoofKernel]:
+def roof_kernels(device_kind: str, precisions: Sequence[str]) -> list[KernelRound]:
     """List the roof kernels of a kind of device, in the order of measuring. Only a processor has a clock.
 
     Every kernel has a sustained pace. Kernels with short calls, and the streams through the largest working set, have a
@@ -74,12 +74,12 @@ def roof_kernels(device_kind: str, precisions: Sequence[str]) -> list[RoofKernel
     if device_kind == "cpu":
         sustained += [("chain", precision, size) for precision, size in CLOCK_CHAINS]
     numbers = range(words.ROUNDS)
-    rounds: list[RoofKernel] = [(*each, SUSTAINED, number) for number in numbers for each in through_memory]
+    rounds: list[KernelRound] = [(*each, SUSTAINED, number) for number in numbers for each in through_memory]
     return rounds + [(*each, SUSTAINED, None) for each in sustained] + [(*each, BURST, None) for each in burst]
 
 
 @cache
-def first_kernels(device_kind: str, precisions: tuple[str, ...]) -> list[RoofKernel]:
+def first_kernels(device_kind: str, precisions: tuple[str, ...]) -> list[KernelRound]:
     """List the kernels of a first roof: a product at each precision, and one stream through memory."""
     rows = MATMUL_ROWS[device_kind][FIRST_ROWS]
     return [

@@ -78,7 +78,8 @@ def sample(stopwatch: Stopwatch, sampling: Sampling, sensors: Sensors | None = N
     while True:
         call_s = _warm_up(stopwatch, sampling, block_s)
         calls = _calls(block_s, call_s)
-        windows = Windows(sensors or Sensors(), stopwatch.clock, stopwatch.runs(calls))
+        runs = None if stopwatch.clear else calls * stopwatch.runs_per_call  # clearing uses energy too
+        windows = Windows(sensors or Sensors(), stopwatch.clock, runs)
         start = stopwatch.clock()
         timed = stopwatch.time(calls)
         if timed.latency_s >= call_s / 2:

@@ -18,8 +18,8 @@ BEAT_EVERY_S = 1.0  # the time between two signs of life during a first call
 class TimedSample:
     """One block: the time of one call (s) by the host and by the device, and the conditions of its window.
 
-    A window is a row of samples that last ``sensors.WINDOW_S`` together. All have the conditions read at its end. The
-    last window is shorter, so its load and energy are unknown. ``stages`` is empty except from ``StagedStopwatch``.
+    A window is a row of samples that last ``sensors.WINDOW_S`` together. The last window is shorter, so its load and
+    energy are unknown. ``stages`` is empty except from ``StagedStopwatch``.
     """
 
     latency_s: float
@@ -42,6 +42,7 @@ class Stopwatch:
     events: Events | None = None
     clear: Callable[[], object] | None = None
     executing_s: float = field(default=0.0, init=False)
+    runs_per_call: int = field(default=1, init=False)
 
     def time(self, calls: int) -> TimedSample:
         """Time a block. The host's time per call includes the wait for the device at the end of the block."""
@@ -54,10 +55,6 @@ class Stopwatch:
     def cost_s(self) -> float:
         """Return the time of an empty block."""
         return median(self._elapsed_s(0) for _ in range(CLOCK_READINGS))
-
-    def runs(self, calls: int) -> int | None:
-        """Return how often a block of ``calls`` runs the call. None if other work runs between blocks."""
-        return None if self.clear is not None else calls
 
     def _elapsed_s(self, calls: int) -> float:
         if self.clear is not None:
@@ -88,6 +85,7 @@ class StagedStopwatch(Stopwatch):
     def __post_init__(self) -> None:
         self._apart = [Stopwatch(stage, self.synchronize, self.clock, self.beat, self.events) for stage in self.stages]
         self._apart[0].clear = self.clear
+        self.runs_per_call += self.is_asynchronous
 
     def time(self, calls: int) -> TimedSample:
         """Time a block of calls, with the mean time of each stage in it."""
@@ -100,9 +98,6 @@ class StagedStopwatch(Stopwatch):
 
     def cost_s(self) -> float:
         return sum(stopwatch.cost_s() for stopwatch in self._apart)
-
-    def runs(self, calls: int) -> int | None:
-        return super().runs(2 * calls if self.is_asynchronous else calls)
 
 
 def _combine(times: Sequence[TimedSample], how: Callable[[Iterable[float]], float]) -> TimedSample:
