@@ -249,9 +249,7 @@ def _row_size(tensor: Any, statistics: Any) -> int:
 register_other_flop(
     {
         "native_batch_norm _native_batch_norm_legit cudnn_batch_norm": _batch_norm,
-        "_native_batch_norm_legit_no_training _batch_norm_no_update": lambda a, _o: batch_norm_flop(
-            a[0].numel(), a[0].shape[1], False, False
-        ),
+        "_native_batch_norm_legit_no_training _batch_norm_no_update": lambda a, _o: _batch_norm([*a[:3], False], None),
         "_batch_norm_with_update": lambda a, _o: batch_norm_flop(a[0].numel(), a[0].shape[1], True, a[3] is not None),
         "native_batch_norm_backward batch_norm_backward": lambda a, _o: batch_norm_backward_flop(
             a[1].numel(), a[1].shape[1], a[7], a[9]

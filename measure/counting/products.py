@@ -37,27 +37,19 @@ def convolution_backward(args: Args, _kwargs: Kwargs, _out: Any) -> Work:
     return Work(flop, gradient.numel() - gradient.shape[1] if mask[2] else 0)
 
 
-def _real_products(out: Any) -> int:
-    """Return the real multiply-adds in one of the output's: 4 if it is complex, none if it is an integer."""
-    return 4 if out.is_complex() else int(out.is_floating_point())
-
-
-def _added(kwargs: Kwargs, out: Any) -> int:
-    """``beta * input + alpha * product``: an addition for each output, and a product for each factor but 1."""
-    beta, alpha = kwargs.get("beta", 1), kwargs.get("alpha", 1)
-    return int(out.numel() * ((beta != 0) + (beta not in (0, 1)) + (alpha != 1)))
-
-
 def _product(name: str) -> Formula:
     """Return torch's formula of a matrix product, or 2 FLOP an element of a matrix or vector that meets a vector.
 
-    Names with ``add`` also add the product to the first argument.
+    Names with ``add`` compute ``beta * first + alpha * product``.
     """
     torchs, is_added = flop_registry.get(getattr(torch.ops.aten, name)), "add" in name
 
     def product(args: Args, kwargs: Kwargs, out: Any) -> Work:
         flop = torchs(*args, **kwargs, out_val=out) if torchs else 2 * args[int(is_added)].numel()
-        return Work(int(flop) * _real_products(out), _added(kwargs, out) if is_added else 0)
+        real = 4 if out.is_complex() else int(out.is_floating_point())  # real multiply-adds in one of the output's
+        beta, alpha = kwargs.get("beta", 1), kwargs.get("alpha", 1)
+        each = (beta != 0) + (beta not in (0, 1)) + (alpha != 1) if is_added else 0
+        return Work(int(flop) * real, out.numel() * each)
 
     return product
 
@@ -105,28 +97,6 @@ def attention_backward(args: Args, _kwargs: Kwargs, _out: Any) -> Work:
     return Work(2 * (by_keys + by_values), 5 * scores - rows, by_keys + 6 * scores - 2 * rows)
 
 
-def _fused(
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    attn_mask: torch.Tensor | None = None,
-    dropout_p: float = 0.0,
-    is_causal: bool = False,
-    scale: float | None = None,
-    enable_gqa: bool = False,
-) -> torch.Tensor | None:
-    """Return the fused operator's output, or None if torch has none. The signature is that of torch's function."""
-    alike = query.dim() == 4 and query.shape[1] == key.shape[1] and query.shape[3] == value.shape[3]
-    masked_for_learning = attn_mask is not None and attn_mask.requires_grad
-    if not query.is_meta or not alike or dropout_p > 0 or masked_for_learning:
-        return None
-    if attn_mask is not None and attn_mask.dtype == torch.bool:
-        attn_mask = torch.zeros_like(attn_mask, dtype=query.dtype).masked_fill_(~attn_mask, float("-inf"))
-    fused = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
-    output: torch.Tensor = fused(query, key, value, 0.0, is_causal, attn_mask=attn_mask, scale=scale)[0]
-    return output
-
-
 @contextmanager
 def whole_attention() -> Iterator[None]:
     """Keep attention one operator on the meta device, as on real devices, which have a fused operator for it.
@@ -138,10 +108,26 @@ def whole_attention() -> Iterator[None]:
     calls within nn.MultiheadAttention. A library that imported the function by name gets products and a softmax.
     """
     plain = functional.scaled_dot_product_attention
+    fused = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
 
-    def whole(*args: Any, **kwargs: Any) -> torch.Tensor:
-        output = _fused(*args, **kwargs)
-        return plain(*args, **kwargs) if output is None else output
+    def whole(
+        query: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        attn_mask: torch.Tensor | None = None,
+        dropout_p: float = 0.0,
+        is_causal: bool = False,
+        scale: float | None = None,
+        enable_gqa: bool = False,
+    ) -> torch.Tensor:
+        alike = query.dim() == 4 and query.shape[1] == key.shape[1] and query.shape[3] == value.shape[3]
+        is_learned = attn_mask is not None and attn_mask.requires_grad
+        if not query.is_meta or not alike or dropout_p > 0 or is_learned:  # torch has no fused operator
+            return plain(query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa)
+        if attn_mask is not None and attn_mask.dtype == torch.bool:
+            attn_mask = torch.zeros_like(attn_mask, dtype=query.dtype).masked_fill_(~attn_mask, float("-inf"))
+        output: torch.Tensor = fused(query, key, value, 0.0, is_causal, attn_mask=attn_mask, scale=scale)[0]
+        return output
 
     fast_path = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)

@@ -46,10 +46,9 @@ class OperatorCall(NamedTuple):
 
 @dataclass
 class Pass:
-    """One recorded pass. Modules and calls are in the order of their first run.
+    """One recorded pass. Modules, and equal calls in a module with their number, are in the order of their first run.
 
-    ``modules`` holds each module's totals, ``calls`` the number of equal calls in a module, ``uncounted`` and
-    ``uncounted_byte`` the calls and traffic of operators that do arithmetic and have no formula, by their name.
+    ``uncounted`` and ``uncounted_byte`` hold calls and traffic of operators that compute and have no formula, by name.
     """
 
     modules: defaultdict[nn.Module, ModuleTotals] = field(default_factory=lambda: defaultdict(ModuleTotals))

@@ -17,29 +17,20 @@ CUDNN_MODES = ("rnn_relu", "rnn_tanh", "lstm", "gru")
 """The kinds of cell by cuDNN's numbers."""
 
 SCALARS = {
-    # four gates added (4); i, f and o sigmoids (12), g tanh (1); c = f c + i g (3); h = o tanh(c) (2)
-    "lstm": (22, 8),
+    # Four gates added (4); i, f and o sigmoids (12), g tanh (1); c = f c + i g (3); h = o tanh(c) (2).
+    # Backward: h = o tanh(c) (2), tanh (3); c = f c + i g (4); three sigmoids (9), tanh (3); the gradients of c and h
+    # from the next step added (2).
+    "lstm": (22, 23, 8),
     # r and z added (2), r times its product (1), n added (1); two sigmoids (8), tanh (1); (n - z n) + z h as
-    # (h - n) z + n (3)
-    "gru": (16, 6),
-    # the products added (1), the activation (1)
-    "rnn_tanh": (2, 2),
-    "rnn_relu": (2, 2),
+    # (h - n) z + n (3). Backward: z (1), h (1) and n (1); tanh (3); r and n's product (2); two sigmoids (6); the
+    # gradient of h added twice (2).
+    "gru": (16, 16, 6),
+    # The products added (1), the activation (1). Backward: tanh (3) or ReLU (1); the gradient of h from the next step
+    # added (1).
+    "rnn_tanh": (2, 4, 2),
+    "rnn_relu": (2, 2, 2),
 }
-"""Scalar operations per hidden unit and step in the forward pass: of the cell, of its two biases."""
-
-SCALARS_BACKWARD = {
-    # h = o tanh(c) (2), tanh's backward (3); c = f c + i g (4); three sigmoids' (9), tanh's (3); the gradients of c
-    # and h from the next step added (2)
-    "lstm": (23, 8),
-    # of z (1), h (1) and n (1); tanh's backward (3); of r and of n's product (2); two sigmoids' (6); the gradient of h
-    # added twice (2)
-    "gru": (16, 6),
-    # tanh's backward (3), or ReLU's (1); the gradient of h from the next step added (1)
-    "rnn_tanh": (4, 2),
-    "rnn_relu": (2, 2),
-}
-"""The same in the backward pass. A bias's gradient is a sum over all steps, so one addition less."""
+"""Scalar operations per hidden unit and step: of the cell forward and backward, of its two biases in each."""
 
 
 def _matrices(weights: Sequence[Any]) -> int:
@@ -47,15 +38,15 @@ def _matrices(weights: Sequence[Any]) -> int:
     return sum(weight.numel() for weight in weights if weight.dim() == 2)
 
 
-def _scalars(mode: str, units: int, has_bias: bool) -> int:
-    """Return the scalar operations of ``units`` hidden units, counted over all steps and sequences."""
-    cell, biases = SCALARS[mode]
-    return units * (cell + biases * has_bias)
+def _scalars(mode: str, units: int, has_bias: bool, backward_steps: int | None = None) -> int:
+    """Return the scalar operations of ``units`` hidden units, counted over all steps and sequences.
 
-
-def _scalars_backward(mode: str, units: int, steps: int, has_bias: bool) -> int:
-    cell, biases = SCALARS_BACKWARD[mode]
-    return units * cell + biases * (units - units // max(1, steps)) * has_bias
+    Backward, the gradient of a bias is a sum over all steps: one addition less.
+    """
+    forward, backward, biases = SCALARS[mode]
+    if backward_steps is None:
+        return units * (forward + biases * has_bias)
+    return units * backward + biases * has_bias * (units - units // max(1, backward_steps))
 
 
 def _steps(inputs: Any) -> int:
@@ -76,7 +67,7 @@ def mkldnn_layer_backward(args: Args, _kwargs: Kwargs, _out: Any) -> Work:
     """Count the gradients of input and weights. It always computes both."""
     weights, mode, hidden, has_bias = args[1:3], CUDNN_MODES[args[14]], args[15], args[17]
     steps = _steps(args[0])
-    return Work(4 * steps * _matrices(weights), _scalars_backward(mode, steps * hidden, steps, has_bias))
+    return Work(4 * steps * _matrices(weights), _scalars(mode, steps * hidden, has_bias, steps))
 
 
 @formula("_cudnn_rnn")
@@ -98,7 +89,7 @@ def cudnn_backward(args: Args, _kwargs: Kwargs, _out: Any) -> Work:
     matrices, steps, directions = _matrices(weights), _steps(args[0]), 2 if is_bidirectional else 1
     first = sum(weights[direction * stride].numel() for direction in range(directions))
     products = matrices - (0 if mask[0] else first) + (matrices if mask[3] else 0)
-    other = _scalars_backward(mode, steps * hidden * layers * directions, steps, stride >= 4)
+    other = _scalars(mode, steps * hidden * layers * directions, stride >= 4, steps)
     if is_bidirectional:
         from_layer = 0 if mask[0] else 1
         other += steps * sum(weights[layer * directions * stride].shape[1] for layer in range(from_layer, layers))
@@ -116,4 +107,4 @@ def fused_cell(args: Args, _kwargs: Kwargs, out: Any) -> Work:
 def fused_cell_backward(args: Args, _kwargs: Kwargs, out: Any) -> Work:
     """Count one step's gradients of the gates, and of the biases, their sums, if the last argument asks for them."""
     mode, state = ("lstm", out[1]) if len(args) == 6 else ("gru", out[2])
-    return Work(0, _scalars_backward(mode, state.numel(), _steps(state), bool(args[-1])))
+    return Work(0, _scalars(mode, state.numel(), bool(args[-1]), _steps(state)))

@@ -76,29 +76,21 @@ def one_addition_each(args: Args, _kwargs: Kwargs, _out: Any) -> Work:
     return Work(0, args[0].numel())
 
 
-INTERPOLATIONS = {
-    "upsample_linear1d": (2, 1),
-    "upsample_bilinear2d": (2, 2),
-    "upsample_trilinear3d": (2, 3),
-    "upsample_bicubic2d": (4, 2),
-}
-"""Taps per dimension, and dimensions. The weights are left out: they are computed once per row and column."""
-
-
-def _interpolation(name: str, taps: int, dimensions: int) -> dict[str, Callable[[Args, Any], int]]:
-    """Forward weights dimension by dimension; each line of taps is ``taps`` products and one addition less.
-
-    Backward is a product and an addition for each element that an output weighted.
-    """
-    lines = sum(taps**dimension for dimension in range(dimensions))
-    return {
-        name: lambda _a, o: o.numel() * lines * (2 * taps - 1),
-        f"{name}_backward": lambda a, _o: a[0].numel() * 2 * taps**dimensions,
+# Forward weights dimension by dimension: a line of 2 taps is two products and an addition (3), one of 4 taps 7.
+# Bilinear takes two lines and one across, trilinear 4 + 2 + 1, bicubic 4 + 1. Backward is a product and an addition for
+# each element that an output weighted. The weights are left out: they are computed once per row and column.
+register_other_flop(
+    {
+        "upsample_linear1d": lambda _a, o: 3 * o.numel(),
+        "upsample_bilinear2d": lambda _a, o: (2 + 1) * 3 * o.numel(),
+        "upsample_trilinear3d": lambda _a, o: (4 + 2 + 1) * 3 * o.numel(),
+        "upsample_bicubic2d": lambda _a, o: (4 + 1) * 7 * o.numel(),
+        "upsample_linear1d_backward": lambda a, _o: 2 * 2 * a[0].numel(),
+        "upsample_bilinear2d_backward": lambda a, _o: 2 * 2**2 * a[0].numel(),
+        "upsample_trilinear3d_backward": lambda a, _o: 2 * 2**3 * a[0].numel(),
+        "upsample_bicubic2d_backward": lambda a, _o: 2 * 4**2 * a[0].numel(),
     }
-
-
-for _name, _taps in INTERPOLATIONS.items():
-    register_other_flop(_interpolation(_name, *_taps))
+)
 
 
 # Sampling computes the places on the grid, once for all channels: a product, an addition and rounding down for each of

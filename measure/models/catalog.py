@@ -10,7 +10,7 @@ from measure.domain.models import BUILT_IN, OWN, Model
 from measure.errors import UserError, nearest
 from measure.models import own_models
 from measure.models.call import Call, meta_allocation
-from measure.models.libraries import LIBRARIES
+from measure.models.libraries import LIBRARIES, AnyLibrary
 
 if TYPE_CHECKING:
     import torch
@@ -43,12 +43,14 @@ def find(
         chosen |= {model.name: model for model in models}
     order = {model.name: place for place, model in enumerate(BUILT_IN)}
     models = sorted(chosen.values(), key=lambda model: order.get(model.name, len(order)))
-    return [_at_native_size(model) for model in models] if native_size else models
+    if native_size:
+        shapes = [m.input_shape if m.source == OWN else _library(m.source).native_shape(m.name) for m in models]
+        models = [replace(model, input_shape=shape) for model, shape in zip(models, shapes, strict=True)]
+    return models
 
 
 def _find_in_library(name: str, pattern: str) -> list[Model]:
-    _require(name)
-    library = LIBRARIES[name]
+    library = _library(name)
     names = library.match(pattern)
     if not names:
         raise _unknown(f"{name} has no model", pattern, library.match("*"), f"--models '{name}:*' --plan")
@@ -62,20 +64,14 @@ def _unknown(problem: str, name: str, names: list[str], flags: str) -> UserError
     return UserError(f"--models: {problem} {name!r}; {hint}python -m measure {flags} shows them all")
 
 
-def _at_native_size(model: Model) -> Model:
-    if model.source == OWN:
-        return model
-    _require(model.source)
-    return replace(model, input_shape=LIBRARIES[model.source].native_shape(model.name))
-
-
-def _require(name: str) -> None:
-    package, extra = LIBRARIES[name].package, LIBRARIES[name].extra
+def _library(name: str) -> AnyLibrary:
+    library = LIBRARIES[name]
     try:
-        importlib.import_module(package)
+        importlib.import_module(library.package)
     except ImportError:
-        why = f"the models of {name} need {package}; install it with pip install 'roofwright[{extra}]'"
-        raise UserError(f"--models: {why}") from None
+        why = f"need {library.package}; install it with pip install 'roofwright[{library.extra}]'"
+        raise UserError(f"--models: the models of {name} {why}") from None
+    return library
 
 
 def imported_by(model: Model) -> tuple[str, ...]:
@@ -86,8 +82,7 @@ def imported_by(model: Model) -> tuple[str, ...]:
 def build(model: Model) -> "nn.Module":
     """Build a library's network in eval mode with random weights, on torch's default device.
 
-    Auxiliary heads exist where the published parameter count includes them, but never run, not even in training.
-    No layer is dropped at random (wav2vec 2.0, HuBERT and WavLM have no layer drop).
+    Auxiliary heads that the published parameter count includes never run. No layer is dropped at random.
     """
     return LIBRARIES[model.source].build(model).eval()
 
@@ -101,9 +96,7 @@ def build_on_meta(model: Model) -> "nn.Module":
 def make_inputs(model: Model, batch: int, device: str, dtype: "torch.dtype | None" = None) -> tuple[Any, ...]:
     """Return random arguments for one call of a library's network on ``batch`` inputs.
 
-    Usually one tensor (batch, *input_shape). Detection takes a list of ``batch`` images of shape input_shape, optical
-    flow two image tensors, and a few audio networks a second sound, a spectrogram, or text and lengths. ``dtype`` is
-    the type of images, sounds and spectrograms.
+    Usually one tensor (batch, *input_shape). ``dtype`` is the type of images, sounds and spectrograms.
     """
     return LIBRARIES[model.source].make_inputs(model, batch, device, dtype)
 

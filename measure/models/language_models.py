@@ -119,20 +119,18 @@ class Decoder(nn.Module):
         self.blocks, self.norm = nn.ModuleList(blocks), norm()
         self.head = nn.Linear(task.size.width, task.size.vocabulary, bias=False)
         self.head.weight = self.embedding.weight
+        self.places: nn.Embedding | None = None  # an embedding of positions, of which a call reads the last
+        self.register_buffer("rotation", None, persistent=False)
 
     def forward(self, tokens: Tensor, cache: Tensor | None = None) -> Tensor:
         if self.training and cache is not None:
             raise NotImplementedError("a token is decoded in inference alone; train the prefill")
-        hidden = self.add_positions(self.embedding(tokens))
+        hidden = self.embedding(tokens)
+        if self.places is not None:
+            hidden = hidden + self.places(self._read)
         for number, block in enumerate(self.blocks):
-            hidden = block(hidden, self.rotation(), None if cache is None else cache[number])
+            hidden = block(hidden, self.rotation, None if cache is None else cache[number])
         return self.head(self.norm(hidden[:, -1]))
-
-    def add_positions(self, tokens: Tensor) -> Tensor:
-        return tokens
-
-    def rotation(self) -> Tensor | None:
-        return None
 
 
 class Gpt2(Decoder):
@@ -148,9 +146,6 @@ class Gpt2(Decoder):
         self.places = nn.Embedding(size.positions, size.width)
         self.register_buffer("_read", torch.arange(task.positions)[-task.read :], persistent=False)
 
-    def add_positions(self, tokens: Tensor) -> Tensor:
-        return tokens + self.places(self._read)
-
 
 class Llama(Decoder):
     def __init__(self, task: LanguageTask) -> None:
@@ -165,10 +160,7 @@ class Llama(Decoder):
         width = size.width // size.heads
         frequencies = ROTATION_BASE ** (-torch.arange(0, width, 2) / width)
         angles = (torch.arange(task.positions)[-task.read :, None] * frequencies).repeat(1, 2)
-        self.register_buffer("_rotation", torch.stack([angles.cos(), angles.sin()]), persistent=False)
-
-    def rotation(self) -> Tensor:
-        return self._rotation
+        self.rotation = torch.stack([angles.cos(), angles.sin()])
 
 
 class Bert(nn.Module):

@@ -84,15 +84,10 @@ class Torchvision(Library):
         return Model(name, self.source, kind, shape)
 
     def native_shape(self, name: str) -> tuple[int, ...]:
-        """Return the crop of classification and video, the resized (here square) image of segmentation.
-
-        Detection and optical flow take images of any size: their sides are those at which torchvision counts them.
-        """
+        """Return the crop of classification and video, the resized (here square) image of segmentation."""
         kind = self.kinds()[name]
-        if kind == "optical flow":
-            return (3, 512, 512)
-        if kind == "detection":
-            side = next((side for side in (300, 320) if str(side) in name), 800)
+        if kind in ("optical flow", "detection"):  # they take any size: this is the one torchvision counts them at
+            side = 512 if kind == "optical flow" else next((side for side in (300, 320) if str(side) in name), 800)
             return (3, side, side)
         transforms = self.api.models.get_model_weights(name).DEFAULT.transforms()
         if kind == "video":
@@ -102,6 +97,9 @@ class Torchvision(Library):
 
     def build(self, model: Model) -> "nn.Module":
         """Build the network with the published number of parameters. Its auxiliary heads are included and never run."""
+        from torch.nn import BatchNorm2d
+        from torchvision.ops import FrozenBatchNorm2d
+
         kind, settings = self.kinds()[model.name], dict[str, Any]()
         if model.name in ("googlenet", "inception_v3"):
             settings["init_weights"] = False  # it is slow
@@ -120,7 +118,12 @@ class Torchvision(Library):
                 setattr(network, head, None)
                 network.aux_logits = False  # otherwise inception_v3 returns a pair in training
         if kind == "detection" and model.name.endswith("_fpn"):
-            _freeze_normalisation(network)
+            # Scale and shift of batch normalisation are constant, as torchvision makes them only with loaded weights.
+            for path, module in list(network.named_modules()):
+                if isinstance(module, BatchNorm2d):
+                    parent, _, name = path.rpartition(".")
+                    frozen = FrozenBatchNorm2d(module.num_features, module.eps)
+                    setattr(network.get_submodule(parent), name, frozen)
         return network
 
     def make_inputs(self, model: Model, batch: int, device: str, dtype: "torch.dtype | None") -> tuple[Any, ...]:
@@ -132,18 +135,6 @@ class Torchvision(Library):
         if kind == "detection":
             return (list(images),)
         return (images, torch.randn_like(images)) if kind == "optical flow" else (images,)
-
-
-def _freeze_normalisation(module: "nn.Module") -> None:
-    """Make scale and shift of batch normalisation constant, as torchvision does only when it loads weights."""
-    from torch import nn
-    from torchvision.ops import FrozenBatchNorm2d
-
-    for name, child in module.named_children():
-        if isinstance(child, nn.BatchNorm2d):
-            setattr(module, name, FrozenBatchNorm2d(child.num_features, child.eps))
-        else:
-            _freeze_normalisation(child)
 
 
 class Timm(Library):
@@ -293,10 +284,7 @@ class Language(Library):
         return NETWORKS[model.name.partition(f"_{task.phase}_")[0]](task)
 
     def make_inputs(self, model: Model, batch: int, device: str, dtype: "torch.dtype | None") -> tuple[Any, ...]:
-        """Return random tokens (batch, tokens).
-
-        Decoding also takes a cache (layers, keys and values, batch, heads of keys, positions, width of a head).
-        """
+        """Return random tokens (batch, tokens). Decoding also takes a cache of keys and values."""
         import torch
 
         task = self._task(model.name)
@@ -304,16 +292,14 @@ class Language(Library):
         tokens = torch.randint(size.vocabulary, (batch, *model.input_shape), device=device)
         if task.phase != DECODE:
             return (tokens,)
+        # Layers, keys and values, batch, heads of keys, positions, width of a head.
         shape = (size.depth, 2, batch, size.key_heads, task.positions, size.width // size.heads)
         return tokens, torch.randn(shape, device=device, dtype=dtype)
 
 
 TIMM = Timm()
 
-LIBRARIES: dict[str, Torchvision | Torchaudio | Timm | Language] = {
-    "torchvision": Torchvision(),
-    "torchaudio": Torchaudio(),
-    "timm": TIMM,
-    "language": Language(),
-}
+AnyLibrary = Torchvision | Torchaudio | Timm | Language
+
+LIBRARIES: dict[str, AnyLibrary] = {each.source: each for each in (Torchvision(), Torchaudio(), TIMM, Language())}
 """Each library by its name in ``--models LIBRARY:PATTERN``, which is also the source of its models."""

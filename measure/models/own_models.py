@@ -133,10 +133,10 @@ def _make_call(function: Function, batch: int) -> Call:
     if not any(_is_batched(tensor, batch) for tensor in tensors.values()):
         shapes = ", ".join(f"{place} {tuple(tensor.shape)}" for place, tensor in tensors.items()) or "no tensors"
         raise ContractError(f"returned {shapes} for batch size {batch}; the first dimension must be the batch")
-    if learned := [place for place, tensor in tensors.items() if tensor.requires_grad]:
-        raise ContractError(f"returns {learned[0]} with requires_grad; make inputs that need no gradient")
     usual = ("meta", "cpu", torch.get_default_device().type)
     for place, tensor in [*network.named_parameters(), *network.named_buffers(), *tensors.items()]:
+        if place in tensors and tensor.requires_grad:
+            raise ContractError(f"returns {place} with requires_grad; make inputs that need no gradient")
         if is_lazy(tensor):
             raise ContractError(f"has no size for {place} before a first call; give lazy layers their sizes")
         if tensor.device.type not in usual:

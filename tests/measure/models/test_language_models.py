@@ -152,7 +152,7 @@ def test_no_token_sees_those_after_it(name, small):
 
 def test_turning_keeps_lengths_and_tells_distances_alone(small):
     """The product of two turned vectors hangs on the difference of their places (Su et al. 2021, equation 16)."""
-    rotation = small("llama_1b_prefill_12").rotation()
+    rotation = small("llama_1b_prefill_12").rotation
     query, key = torch.randn(1, 1, 1, 4).double(), torch.randn(1, 1, 1, 4).double()
     turned_queries, turned_keys = (rotate(each.expand(1, 1, 12, 4), rotation)[0, 0] for each in (query, key))
     assert torch.allclose(turned_queries.norm(dim=1), query.norm().expand(12))
