@@ -30,11 +30,8 @@ ROUNDS, OTHERS, PROCESS = "rounds", "others' rounds", "one process"
 """The basis of an interval: the spread between this cell's rounds (and others), that of other cells alone, or the
 samples within one process because no cell has a second round."""
 
-RUNS, ROOFS = "runs", "roofs"
-"""The tables that are compared."""
-
-SLOWER, FASTER, WITHIN_ERROR = "slower", "faster", "within error"
-"""The change from A to B, if both have a result."""
+RUNS, ROOFS = "runs", "roofs"  # the tables that are compared
+SLOWER, FASTER, WITHIN_ERROR = "slower", "faster", "within error"  # the change from A to B, if both have a result
 
 
 @dataclass(frozen=True)

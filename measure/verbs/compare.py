@@ -1,31 +1,18 @@
 """``python -m measure compare A B``: the differences between two measurements that are larger than chance."""
 
-import dataclasses
 import json
 import sys
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from statistics import geometric_mean
 from typing import Any, TextIO
 
 from measure.cache.folders import MachineFolder, machine_names
 from measure.cache.records import RoofMeasurement
-from measure.domain.comparison import (
-    FASTER,
-    OTHERS,
-    PROCESS,
-    ROOFS,
-    RUNS,
-    SLOWER,
-    WITHIN_ERROR,
-    ComparedRow,
-    RoofKernel,
-    Side,
-    compare,
-    of_cell,
-    of_roof,
-)
+from measure.domain import comparison
+from measure.domain.comparison import FASTER, RUNS, SLOWER, WITHIN_ERROR, ComparedRow, RoofKernel, Side
 from measure.domain.latency import Cell, group_rounds
 from measure.domain.values import latency
 from measure.domain.words import LOADED
@@ -33,18 +20,14 @@ from measure.errors import UserError, did_you_mean
 from measure.verbs.flags import CommandLine, check_folder, check_one_output, parse_percent
 from measure.verbs.terminal import aligned, markdown, write_csv
 
-MOST_NAMED = 8
-"""The most cells without a row in the table that are named."""
-
-LABELS = {RUNS: Cell._fields, ROOFS: RoofKernel._fields}
-"""The columns that identify a cell or roof."""
-
+MOST_NAMED = 8  # the most cells without a row in the table that are named
+LABELS = {RUNS: Cell._fields, comparison.ROOFS: RoofKernel._fields}  # the columns that identify a cell or roof
 HEAD = ("A", "B", "B/A", "95 % interval", "change", "flags")
 NUMBERS = ("batch", "size", "A", "B", "B/A", "95 % interval")
 
 BASES = {
-    PROCESS: "in one process a side: the interval omits the difference between processes, which is often larger",
-    OTHERS: "in one round a side: the interval takes the difference between processes from other cells",
+    comparison.PROCESS: "one process a side: the interval omits the difference between processes, often larger",
+    comparison.OTHERS: "one round a side: the interval takes the difference between processes from other cells",
 }
 """How a cell was measured if its interval rests on less than its own rounds."""
 
@@ -63,12 +46,8 @@ def parser() -> CommandLine:
         "at 5 % after Benjamini and Hochberg's correction for the number of cells.",
     )
     add = flags.add_argument
-    add(
-        "a",
-        metavar="A",
-        help="a machine (its folder, or its name in --data), or a data folder; add @ and an environment's id to choose "
-        "another than the newest",
-    )
+    side = "a machine (its folder, or its name in --data), or a data folder; add @ and an environment's id to choose "
+    add("a", metavar="A", help=side + "another than the newest")
     add("b", metavar="B", help="the side to compare with A, named alike")
     add("more", metavar="C", nargs="*", help="further sides; A is compared with each")
     data = "the folder to look up machines in (default: %(default)s)"
@@ -89,12 +68,12 @@ def main(argv: Sequence[str]) -> int:
     flags = parser().parse_args(argv)
     check_one_output({"--csv -": flags.csv == "-", "--json": flags.json, "--markdown": flags.markdown})
     limit = flags.fail_on_regression
-    allowed = None if limit is None else parse_percent("--fail-on-regression", limit)
+    allowed = 0.0 if limit is None else parse_percent("--fail-on-regression", limit)
     check_folder(flags.data, "--data")
     compared: list[ComparedSides] = []
     for name in (flags.b, *flags.more):
         a, b = find(flags.a, name, flags.data)
-        compared.append((a, b, compare(a, b)))
+        compared.append((a, b, comparison.compare(a, b)))
         if all(row.ratio is None for row in compared[-1][-1]):
             raise UserError(
                 f"{flags.a} and {name} have no cell or roof with a result in common; "
@@ -109,15 +88,18 @@ def main(argv: Sequence[str]) -> int:
         except OSError as problem:
             raise UserError(f"--csv: {flags.csv} cannot be written ({problem.strerror}); name another file") from None
     if flags.json:
-        pairs = [as_json(*each) for each in compared]
+        pairs = []
+        for a, b, rows in compared:
+            environments = {"a": asdict(a.environment), "b": asdict(b.environment)}
+            pairs.append(environments | {"comparisons": [row.columns() for row in rows]})
         print(json.dumps(pairs[0] if len(pairs) == 1 else {"pairs": pairs}, indent=2, allow_nan=False))
     elif flags.csv != "-":
         print("\n\n".join("\n".join(report(*each, as_markdown=flags.markdown)) for each in compared))
-    regressed = [
-        row.label for *_, rows in compared for row in rows if allowed is not None and row.is_regression(allowed)
-    ]
+    if limit is None:
+        return 0
+    regressed = dict.fromkeys(row.label for *_, rows in compared for row in rows if row.is_regression(allowed))
     if regressed:
-        print(f"--fail-on-regression {limit}: {', '.join(dict.fromkeys(regressed))}", file=sys.stderr)
+        print(f"--fail-on-regression {limit}: {', '.join(regressed)}", file=sys.stderr)
     return 1 if regressed else 0
 
 
@@ -132,10 +114,8 @@ def find(a: str, b: str, data: Path) -> tuple[Side, Side]:
     folder_a, folder_b = _machine(path_a, path_b, data), _machine(path_b, path_a, data)
     sides = _read(folder_a, id_a), _read(folder_b, id_b)
     if folder_a.resolve() == folder_b.resolve() and sides[0].environment == sides[1].environment:
-        ids = ", ".join(row.environment_id for row in _open(folder_a).environments())
         raise UserError(
-            f"{a} and {b} are the same measurements; name two folders or two environments of {folder_a}, "
-            f"as {folder_a}@ID (it has {ids})"
+            f"{a} and {b} are the same measurements; name two folders, or two environments as {folder_a}@ID"
         )
     return sides
 
@@ -145,11 +125,6 @@ def _split(name: str, data: Path) -> tuple[Path, str]:
     path, _, chosen = (name, "", "") if Path(name).is_dir() or "@" not in name else name.rpartition("@")
     in_data = data / "machines" / path
     return (in_data if not Path(path).exists() and _is_machine(in_data) else Path(path)), chosen
-
-
-def _open(folder: Path) -> MachineFolder:
-    """Open a machine's tables, wherever its folder lies."""
-    return MachineFolder(folder.parent, folder.name, folder)
 
 
 def _is_machine(path: Path) -> bool:
@@ -176,7 +151,7 @@ def _machine(path: Path, other: Path, data: Path) -> Path:
 
 def _read(folder: Path, chosen: str) -> Side:
     """Read the environment whose id begins with ``chosen``, or the newest if that is empty."""
-    machine = _open(folder)
+    machine = MachineFolder(folder.parent, folder.name, folder)  # wherever it lies
     environment = machine.newest_environment()
     if chosen:
         rows = machine.environments()
@@ -193,8 +168,8 @@ def _read(folder: Path, chosen: str) -> Side:
     for row in rows_of(machine.roof_measurements()):
         roofs[RoofKernel(row.roof_kernel, row.size, row.precision, row.pace)].append(row)
     cells = group_rounds(rows_of(machine.runs()), rows_of(machine.samples()))
-    repeats = {cell: of_cell(rounds) for cell, rounds in cells.items()}
-    return Side(folder, environment, repeats, {kernel: of_roof(rounds) for kernel, rounds in roofs.items()})
+    repeats = {cell: comparison.of_cell(rounds) for cell, rounds in cells.items()}
+    return Side(folder, environment, repeats, {kernel: comparison.of_roof(rounds) for kernel, rounds in roofs.items()})
 
 
 def _write(file: TextIO, compared: Sequence[ComparedSides]) -> None:
@@ -204,15 +179,14 @@ def _write(file: TextIO, compared: Sequence[ComparedSides]) -> None:
     write_csv(file, rows, [*folder, *(name for name in rows[0] if name != "b")])
 
 
-def as_json(a: Side, b: Side, rows: Sequence[ComparedRow]) -> dict[str, Any]:
-    environments = {name: dataclasses.asdict(side.environment) for name, side in (("a", a), ("b", b))}
-    return environments | {"comparisons": [row.columns() for row in rows]}
-
-
 def report(a: Side, b: Side, rows: Sequence[ComparedRow], *, as_markdown: bool = False) -> list[str]:
     """Return the sides, the tables and the rows that these leave out as lines of text or Markdown."""
     bullet = "- " if as_markdown else ""
-    lines = [f"{bullet}{name}: {describe(side)}" for name, side in (("A", a), ("B", b))]
+    lines = []
+    for name, side in (("A", a), ("B", b)):
+        environment = side.environment
+        where, since = f"{side.folder}@{environment.environment_id}", environment.recorded_at[:10]
+        lines.append(f"{bullet}{name}: {environment.label}, {where}, first measured {since}")
     pairs = [(name, getattr(a.environment, name), getattr(b.environment, name)) for name in ENVIRONMENT]
     changes = [f"{name} {old or 'none'} -> {new or 'none'}" for name, old, new in pairs if old != new]
     lines.append(f"{bullet}Changed: {', '.join(changes) or 'nothing that the environment records'}")
@@ -229,16 +203,10 @@ def report(a: Side, b: Side, rows: Sequence[ComparedRow], *, as_markdown: bool =
     return lines
 
 
-def describe(side: Side) -> str:
-    environment = side.environment
-    since = f"first measured {environment.recorded_at[:10]}"
-    return f"{environment.label}, {side.folder}@{environment.environment_id}, {since}"
-
-
 def _cells(row: ComparedRow) -> list[str]:
     found = row.difference
     change = found.change or "not tested"
-    if found.basis == PROCESS and found.change in (SLOWER, FASTER):
+    if found.basis == comparison.PROCESS and found.change in (SLOWER, FASTER):
         change += " in one process"
     return [
         *("" if label is None else str(label) for label in row.key),
@@ -270,7 +238,7 @@ def summary(rows: Sequence[ComparedRow]) -> list[str]:
             f"{count(loaded)} measured while other programs used the processor (loaded): a difference may be theirs"
         )
     bases = [row.difference.basis for row in compared]
-    lines += [f"{count(bases.count(basis))} measured {how}" for basis, how in BASES.items() if basis in bases]
+    lines += [f"{count(bases.count(basis))} measured in {how}" for basis, how in BASES.items() if basis in bases]
     groups: dict[str, list[str]] = defaultdict(list)
     for row in rows:
         if row.ratio is None:

@@ -4,7 +4,7 @@ import argparse
 import json
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from functools import cache, partial
 from html import escape
@@ -88,9 +88,8 @@ def main(argv: Sequence[str]) -> int:
     if tasks:
         check_writable(flags.data)
         stop_as_by_ctrl_c()
-    worker = Worker(device.torch_name, threads, sampling)
     table = markdown if flags.markdown else aligned
-    try:
+    with closing(Worker(device.torch_name, threads, sampling)) as worker:
         _do([task for task in tasks if not task.is_of_machine], cache, worker, device)
         found = answer(cache, request)
         if not flags.json:  # print what the cache holds before the slow part
@@ -102,8 +101,6 @@ def main(argv: Sequence[str]) -> int:
                 print(warning, file=sys.stderr)
             _do(measuring, cache, worker, device)
             found = answer(cache, request)
-    finally:
-        worker.close()
     if flags.json:
         print(json.dumps(asdict(found), indent=2, allow_nan=False))
     else:
@@ -127,11 +124,7 @@ class GlanceTask(Task):
 
     precisions: tuple[str, ...]
 
-    label, effort = "a first look at the roof", 1.0
-
-    @property
-    def columns(self) -> Columns:
-        return {}
+    label, effort, columns = "a first look at the roof", 1.0, Columns()
 
     @classmethod
     def missing(cls, request: Request, cache: RunCache) -> list[Self]:

@@ -65,7 +65,7 @@ def test_what_leaves_a_choice_or_none_is_said(tmp_path):
         UserError, match=r"nowhere is neither a machine's folder, with a machine\.csv in it, nor a data"
     ):
         compare.find(str(tmp_path / "nowhere"), c, tmp_path)
-    with pytest.raises(UserError, match=r"are the same measurements; .* \(it has aaaa00000000\)"):
+    with pytest.raises(UserError, match=r"are the same measurements; name two .*three@ID"):
         compare.find(c, f"{c}/machines/three", tmp_path)
 
 
