@@ -1,8 +1,9 @@
 import pytest
+from helpers.counting import meta, nn, torch
 
-from measure.models.call import Call, empty_inputs, map_tensors, meta_allocation
-
-torch = pytest.importorskip("torch", reason="calls take tensors")
+from measure.counting.count import count_network
+from measure.domain.words import PRECISION_BYTE
+from measure.models.call import Call, casting, empty_inputs, map_tensors, meta_allocation, torch_dtype
 
 
 def test_tensors_are_changed_wherever_they_are_and_nothing_else_is():
@@ -45,3 +46,77 @@ def test_what_meets_a_tensor_on_meta_goes_there_too():
     assert product.is_meta
     assert product.shape == (3,)
     assert stored.index.tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("precision", PRECISION_BYTE)
+def test_a_precision_takes_its_bytes(precision):
+    assert torch_dtype(precision).itemsize == PRECISION_BYTE[precision]
+    network = nn.Sequential(nn.Linear(3, 5), nn.BatchNorm1d(5)).to("meta")
+    with casting(network, precision, None) as (device, dtype):
+        assert (device, dtype) == ("meta", torch_dtype(precision))
+        columns, *_ = count_network(network, [torch.empty(4, 3, device=device, dtype=dtype)])
+    assert columns["parameter_byte"] == PRECISION_BYTE[precision] * (15 + 5 + 5 + 5)
+    # Running mean and variance, and the number of batches as one integer of 8 bytes.
+    assert columns["buffer_byte"] == PRECISION_BYTE[precision] * 10 + 8
+
+
+class Mixed(nn.Module):
+    """A linear layer, which autocast runs in half precision; average pooling over three dimensions, which it keeps in
+    full precision on a CPU; layer normalisation, which takes what comes.
+    """
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.linear, self.last = nn.LayerNorm(6), nn.Linear(6, 8), nn.LayerNorm(8)
+        self.pool = nn.AvgPool3d(2)
+
+    def forward(self, rows):
+        hidden = self.last(self.linear(self.first(rows)))
+        return self.pool(hidden.view(1, 1, 4, 4, 4))
+
+
+def test_autocast_decides_each_operators_precision():
+    network = Mixed().to("meta")
+    with casting(network, "bf16", "cpu") as (device, dtype):
+        assert (device, dtype) == ("cpu", torch.float32)
+        rows = torch.empty(8, 6, device=device, dtype=dtype)
+        assert network.linear(rows).dtype == torch.bfloat16
+        columns, layers, _ = count_network(network, [rows])
+    assert columns["parameter_byte"] == columns["gradient_byte"] == 4 * (6 + 6 + 48 + 8 + 8 + 8)
+    assert columns["input_byte"] == 4 * 48
+    assert {layer["path"]: layer["activation_byte"] for layer in layers} == {
+        "first": 4 * 48,  # the input's precision
+        "linear": 2 * 64,
+        "last": 2 * 64,  # that of the linear layer's output
+        "pool": 4 * 8,
+    }
+    # Work is the same in any precision: a product, and both its gradients.
+    assert columns["forward_flop"] == 2 * 8 * 6 * 8
+    assert columns["backward_flop"] == 2 * columns["forward_flop"]
+    assert columns["uncounted"] is None
+
+
+def test_shared_parameters_stay_shared_under_autocast():
+    with torch.device("meta"):
+        network = nn.Sequential(nn.Embedding(7, 3), nn.Linear(3, 7, bias=False), nn.LSTM(7, 2))
+        network[1].weight = network[0].weight
+    network[0].weight.requires_grad_(False)
+    with casting(network, "bf16", "cpu") as (device, _):
+        weights = [parameter.numel() for parameter in network.parameters()]
+        assert weights == [21, 4 * 2 * 7, 4 * 2 * 2, 4 * 2, 4 * 2]
+        assert network[0].weight is network[1].weight
+        assert not network[1].weight.requires_grad
+        assert network(torch.zeros(4, dtype=torch.int64, device=device))[0].shape == (4, 2)
+
+
+def test_autocast_of_a_device_that_is_not_there():
+    with pytest.raises(NotImplementedError, match="autocast of vulkan"), casting(nn.Linear(2, 2), "bf16", "vulkan"):
+        pass
+
+
+def test_nothing_of_autocast_is_left_behind():
+    with casting(nn.Linear(2, 2).to("meta"), "bf16", "cpu"):
+        assert torch.is_autocast_enabled("cpu")
+    assert not torch.is_autocast_enabled("cpu")
+    assert type(torch.zeros(2)) is torch.Tensor
+    assert meta(2).is_meta
