@@ -10,26 +10,18 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from dataclasses import dataclass
 from logging.handlers import QueueHandler
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 
 from measure.domain.models import Model
 from measure.errors import UserError, in_short, text_of
 from measure.machine import devices
 from measure.models import own_models
 from measure.models.own_models import RaisedError
-from measure.run.processes import (
-    START_LIMIT_S,
-    IsolatedProcess,
-    NoMessageError,
-    Processes,
-    end_with_parent,
-    oom_kills,
-    spawn,
-)
+from measure.run.processes import START_LIMIT_S, IsolatedProcess, NoMessageError, Processes, end_with_parent, oom_kills
 from measure.run.task import KILLED, Failure, Task
 from measure.timing.sampling import Sampling
 
@@ -112,7 +104,7 @@ def serve(connection: Connection, device_name: str, threads: int, sampling: Samp
     except UserError as problem:
         channel.put_nowait(problem)
     except Exception as problem:  # a driver may raise anything
-        why = f"could not be set up ({in_short(problem)}); name another"
+        why = f"could not be set up ({in_short(problem)}); see that torch imports, or name another"
         channel.put_nowait(UserError(f"--device {device_name}: {why}"))
 
 
@@ -213,20 +205,42 @@ class Worker:
         self._log.unlink(missing_ok=True)
 
 
+@dataclass(frozen=True)
+class Call:
+    """A call of a function that runs a user's own code, with as much of a Task as a worker needs."""
+
+    function: Callable[..., Any]
+    arguments: tuple[Any, ...]
+
+    block: ClassVar[int] = 0
+    variables: ClassVar[dict[str, str]] = {}
+    libraries: ClassVar[tuple[str, ...]] = ("torch",)
+
+    def process(self, _device_kind: str) -> str:
+        return "own code"
+
+    def run(self, *_: object) -> Any:
+        try:
+            return self.function(*self.arguments)
+        except UserError as problem:
+            return problem
+        except BaseException as problem:  # a module may raise anything, and a script may end
+            return RaisedError(in_short(problem))
+
+
 class IsolatedCalls:
     """Calls functions that run a user's own code, in a process; each call may take ``limit_s``."""
 
     def __init__(self, limit_s: float) -> None:
-        self._limit_s = limit_s
-        self._isolated: IsolatedProcess | None = None
+        self._sampling = Sampling(call_limit_s=limit_s)
+        self._worker: Worker | None = None
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_problem: object) -> None:
-        if self._isolated is not None:
-            self._isolated.end()
-            self._isolated = None
+        if self._worker is not None:
+            self._worker.close()
 
     def describe(self, name: str) -> Model:
         """Return a function's model, as ``own_models.describe`` does."""
@@ -241,44 +255,12 @@ class IsolatedCalls:
         Raises the function's UserError, RaisedError for its other exceptions, and UserError if it takes too long or
         ends its process.
         """
-        if self._isolated is None:
-            self._isolated = spawn(_serve_calls)
-            self._receive(START_LIMIT_S, "--models: the process that tries own models", "see that torch imports")
-        self._isolated.send((function, arguments))
-        answer = self._receive(self._limit_s, f"--models: {name}", "fix it, or give measuring a longer --call-limit")
+        self._worker = self._worker or Worker("cpu", 1, self._sampling)
+        task: Any = Call(function, arguments)
+        answer = self._worker.run(task)
+        if isinstance(answer, Failure):
+            how = f"--models: {name}: {answer.reason}"
+            raise UserError(f"{how}; fix it, or give measuring a longer --call-limit")
         if isinstance(answer, UserError | RaisedError):
             raise answer
         return answer
-
-    def _receive(self, limit_s: float, what: str, remedy: str) -> Any:
-        """Return the next message. Raises UserError, naming ``what`` and the ``remedy``, if there is none."""
-        assert self._isolated is not None
-        try:
-            return self._isolated.receive(limit_s)
-        except NoMessageError as problem:
-            self._isolated = None
-            raise UserError(f"{what} {problem}; {remedy}") from None
-
-
-def _serve_calls(connection: Connection) -> None:
-    """Be the process of ``IsolatedCalls``: answer each call until the parent hangs up."""
-    own = os.getpid()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
-    end_with_parent()
-    os.dup2(2, 1)  # the code's prints are no answer of the command
-    with suppress(Exception):  # the call reports a missing or broken torch
-        import torch  # noqa: F401 - its import does not count against the call's limit
-
-    with suppress(ConnectionError, EOFError):  # the parent is gone
-        connection.send(None)
-        while True:
-            function, arguments = connection.recv()
-            try:
-                answer = function(*arguments)
-            except UserError as problem:
-                answer = problem
-            except BaseException as problem:  # a module may raise anything, and a script may end
-                answer = RaisedError(in_short(problem))
-            if os.getpid() != own:
-                os._exit(0)  # a copy, which the code forked
-            connection.send(answer)
