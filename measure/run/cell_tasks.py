@@ -1,10 +1,9 @@
 """The sections that measure cells: rounds of inference and training, profiles, and hardware counters."""
 
 import logging
-from abc import abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from math import inf
 from typing import Any, ClassVar, Self
 
@@ -28,6 +27,8 @@ from measure.timing.sampling import Sampling, Timing
 from measure.timing.training import StepTiming
 
 _log = logging.getLogger(__name__)
+
+SHORT_BUDGET_S = 600.0  # shorter budgets begin with profiles at the smallest batch size
 
 
 @dataclass(frozen=True)
@@ -105,10 +106,9 @@ class RoundTask(CellTask):
         if request.force:
             most = {cell: max([request.rounds, *(number + 1 for number in measured[cell])]) for _, cell in cells}
             return [cls(model, cell, number) for model, cell in cells for number in range(most[cell])]
-        for _, cell in cells:
-            if cell in failed:
-                why = f"{failed[cell].status} ({failed[cell].reason})"
-                _log.info("not tried again without --force: %s, %s", cell.describe(), why)
+        for cell in [cell for _, cell in cells if cell in failed]:
+            why = f"{failed[cell].status} ({failed[cell].reason})"
+            _log.info("not tried again without --force: %s, %s", cell.describe(), why)
         left = [(model, cell) for model, cell in cells if cell not in failed]
         wanted = _rounds_wanted(request, [cell for _, cell in left], measured, cache)
         return [
@@ -127,13 +127,17 @@ class RoundTask(CellTask):
         return self.round
 
     def tier(self, request: Request) -> Tier:
+        batch = self.cell.batch
         if self.round:
             return Tier.ROUNDS if self.round < request.rounds else Tier.REST
-        return self.first_tier(request) if request.is_base(self.cell) else Tier.OTHER_CELLS
-
-    @abstractmethod
-    def first_tier(self, request: Request) -> Tier:
-        """Return the tier of a first round at the request's first precision and variant."""
+        if not request.is_base(self.cell):
+            return Tier.OTHER_CELLS
+        if self.cell.phase == STEP:
+            is_first = self.model in request.leading and batch == min(request.training_batch_sizes)
+            return Tier.STEPS if is_first else Tier.OTHER_CELLS
+        if batch == min(request.batch_sizes):
+            return Tier.FIRST_CELLS
+        return Tier.SECOND_CELLS if batch == request.second_batch else Tier.OTHER_CELLS
 
     def process(self, device_kind: str) -> Hashable:
         """Share a process between the batch sizes of a round on a GPU, where a process takes seconds to begin.
@@ -156,41 +160,34 @@ class RoundTask(CellTask):
     def columns(self) -> Columns:
         return {**super().columns, "round": self.round}
 
-    @abstractmethod
-    def timing(self, result: Any, phase: str) -> Timing:
-        """Return the timing of a phase."""
-
     def store(self, cache: RunCache, outcome: Any) -> None:
         *stages, whole = (self._rows(cache, phase, outcome) for phase in self.phases)
         cache.folder.put_run(*whole, stages)
 
     def _rows(self, cache: RunCache, phase: str, outcome: Any) -> tuple[Run, list[Sample]]:
         cell = self.cell._replace(phase=phase)
-        run = {**self.row(cache, cell, outcome), "round": self.round}
+        run = Run(**self.row(cache, cell, outcome), round=self.round)
         if isinstance(outcome, Failure):
-            return Run(**run), []
-        key = {**cache.key(cell), "round": self.round}
-        timing = self.timing(outcome, phase)
-        samples = [
-            Sample(
-                **key,
-                sample=index,
-                block=timing.block,
-                latency_s=timed.latency_s,
-                event_s=timed.event_s,
-                **asdict(timed.conditions),
-            )
-            for index, timed in enumerate(timing.samples)
-        ]
+            return run, []
+        timing = _timing(outcome, phase)
+        key = {**cache.key(cell), "round": self.round, "block": timing.block}
+        samples = []
+        for index, timed in enumerate(timing.samples):
+            times = {"latency_s": timed.latency_s, "event_s": timed.event_s, **asdict(timed.conditions)}
+            samples.append(Sample(**key, sample=index, **times))
         peak_byte = outcome.peak_byte if phase == STEP else None
-        return Run(**run, flags=";".join(timing.flags) or None, peak_byte=peak_byte), samples
+        return replace(run, flags=";".join(timing.flags) or None, peak_byte=peak_byte), samples
 
     def summary(self, result: Any) -> str:
-        latencies_s = self.timing(result, self.cell.phase).latencies_s
+        latencies_s = _timing(result, self.cell.phase).latencies_s
         estimate = estimate_median(latencies_s)
         width = estimate.relative_half_width
         spread = "no interval" if width is None else f"±{100 * width:.1f} %"
         return f"{latency(estimate.median)} ({spread}, {len(latencies_s)} samples)"
+
+
+def _timing(result: Timing | StepTiming, phase: str) -> Timing:
+    return result.phases[phase] if isinstance(result, StepTiming) else result
 
 
 def _rounds_wanted(
@@ -229,14 +226,6 @@ class InferenceTask(RoundTask):
     def run(self, device: Device, sampling: Sampling, beat: Callable[[], None]) -> Timing:
         return forward.measure(device, self.model, self.cell, sampling, beat)
 
-    def timing(self, result: Timing, phase: str) -> Timing:
-        return result
-
-    def first_tier(self, request: Request) -> Tier:
-        if self.cell.batch == min(request.batch_sizes):
-            return Tier.FIRST_CELLS
-        return Tier.SECOND_CELLS if self.cell.batch == request.second_batch else Tier.OTHER_CELLS
-
 
 @dataclass(frozen=True)
 class TrainingTask(RoundTask):
@@ -250,13 +239,6 @@ class TrainingTask(RoundTask):
 
     def run(self, device: Device, sampling: Sampling, beat: Callable[[], None]) -> StepTiming:
         return training.measure(device, self.model, self.cell, sampling, beat)
-
-    def timing(self, result: StepTiming, phase: str) -> Timing:
-        return result.phases[phase]
-
-    def first_tier(self, request: Request) -> Tier:
-        is_first = self.model in request.leading and self.cell.batch == min(request.training_batch_sizes)
-        return Tier.STEPS if is_first else Tier.OTHER_CELLS
 
 
 @dataclass(frozen=True)
@@ -280,10 +262,6 @@ class InspectionTask(CellTask):
     @property
     def label(self) -> str:
         return f"{self.section.replace('-', ' ')} of {super().label}"
-
-
-SHORT_BUDGET_S = 600.0
-"""Shorter budgets begin with profiles at the smallest batch size."""
 
 
 @dataclass(frozen=True)

@@ -38,18 +38,10 @@ from measure.timing.sampling import Sampling
 if TYPE_CHECKING:
     from ray.actor import ActorHandle
 
-ACCELERATOR = "accelerator_type:"
-"""The prefix of Ray's resources that name a node's accelerators, such as ``accelerator_type:T4``."""
-
-PATIENCE_S = 60.0
-"""How long ready devices wait for those that Ray cannot place yet."""
-
-CONNECT_S = 5.0
-"""The limit for a connection to the head of a cluster."""
-
-TRIES = 2
-"""A task that was running on so many nodes when they died is taken to be the cause."""
-
+ACCELERATOR = "accelerator_type:"  # the prefix of Ray's resources that name a node's accelerators
+PATIENCE_S = 60.0  # ready devices wait so long for those that Ray cannot place yet
+CONNECT_S = 5.0  # the limit for a connection to the head of a cluster
+TRIES = 2  # a task that was running on so many nodes when they died is taken to be the cause
 
 _say = partial(print, flush=True)
 
@@ -236,10 +228,7 @@ class ClusterRun:
             self.kinds[name] = MachineKind(cache, tasks)
         hardware = {kind.cache.environment.hardware_id for kind in self.kinds.values()}
         if self.machine and len(hardware) > 1:
-            raise UserError(
-                f"--machine: {self.machine!r} is one folder, but the cluster has {len(hardware)} kinds of machine; "
-                "leave it out"
-            )
+            raise UserError(f"--machine: the cluster has {len(hardware)} kinds of machine; leave {self.machine!r} out")
 
     @property
     def tasks(self) -> list[Task]:
@@ -275,18 +264,16 @@ class ClusterRun:
 
         busy: dict[Any, tuple[ReadyDevice, Task, float]] = {}
         while True:
-            is_counting = any(not task.is_of_machine for task in [*self.tasks, *(task for _, task, _ in busy.values())])
-            occupied = {device.place for device, _, _ in busy.values()}
+            running = {device.place: task for device, task, _ in busy.values()}
+            is_counting = any(not task.is_of_machine for task in [*self.tasks, *running.values()])
             for device in self.ready:
-                if device.place not in occupied and (task := self._next_task(device, is_counting)):
+                if device.place not in running and (task := self._next_task(device, is_counting)):
                     now = time.monotonic()
                     seconds = None if self.deadline is None else max(0.0, self.deadline - now)
                     busy[device.actor.run.remote(task, seconds)] = device, task, now
-            if not busy:
-                if not self._has_device(is_counting):
-                    return
-                continue
-            for result in ray.wait(list(busy), timeout=1.0)[0]:
+            if not busy and not self._has_device(is_counting):
+                return
+            for result in ray.wait(list(busy), timeout=1.0)[0] if busy else ():
                 device, task, began = busy.pop(result)
                 try:
                     outcome = ray.get(result)
@@ -376,9 +363,7 @@ class ClusterRun:
                 self.ready.append(ReadyDevice(place, actor, environment, memory_byte))
         self.ready.sort(key=lambda each: each.place)
         if not self.ready:
-            raise UserError(
-                f"--cluster: none of its {len(places)} devices can be measured now; fix what the lines above name"
-            )
+            raise UserError(f"--cluster: none of its {len(places)} devices can be measured now; fix the problems above")
 
     def close(self) -> None:
         """End all actors."""

@@ -29,28 +29,18 @@ from measure.timing.sampling import Sampling, round_sampling
 
 _log = logging.getLogger(__name__)
 
-REACHED = 0.4
-"""The share of its roof that a call is assumed to reach."""
-
+# Assumed roofs of a device that was not measured and is not in the table of chips
 UNKNOWN_FLOP_PER_S: Mapping[str, float] = {"cpu": 100e9, "cuda": 10e12, "mps": 3e12}
 UNKNOWN_BYTE_PER_S: Mapping[str, float] = {"cpu": 20e9, "cuda": 500e9, "mps": 100e9}
-"""Assumed roofs of a device that was not measured and is not in the table of chips."""
 
-IMPORT_S = 5.0
-BEGIN_S: Mapping[str, float] = {"cpu": 0.2, "cuda": 3.0, "mps": 1.0}
-"""The time to import torch and a library of models, and then to set up a device."""
-
-BUILD_S, DRAWN_PER_S = 0.5, 1e8
-"""The time to build a network's modules, and how many random weights a processor draws per second."""
-
-STEP_PASSES = 3
-"""A training step takes about this many forward passes."""
-
-SAMPLES = 6
-"""The fewest samples whose median has an interval."""
-
-ATTRIBUTION_S = 3.0
-"""The time to attribute the operators of a profile to modules."""
+REACHED = 0.4  # the share of its roof that a call is assumed to reach
+STEP_PASSES = 3  # a training step takes about this many forward passes
+SAMPLES = 6  # the fewest samples whose median has an interval
+IMPORT_S = 5.0  # the time to import torch and a library of models
+BEGIN_S: Mapping[str, float] = {"cpu": 0.2, "cuda": 3.0, "mps": 1.0}  # the time to set up a device then
+BUILD_S = 0.5  # the time to build a network's modules
+DRAWN_PER_S = 1e8  # how many random weights a processor draws per second
+ATTRIBUTION_S = 3.0  # the time to attribute the operators of a profile to modules
 
 
 class DurationEstimate:

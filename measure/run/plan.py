@@ -23,8 +23,7 @@ from measure.run.task import AFTER, BEFORE, TASK_COLUMNS, Task, Tier
 
 _log = logging.getLogger(__name__)
 
-LONG_SHARE = 1 / 20
-"""A cell is long if it is expected to take more than this share of a budget."""
+LONG_SHARE = 1 / 20  # a cell is long if it is expected to take more than this share of a budget
 
 
 @dataclass(frozen=True)

@@ -27,15 +27,9 @@ from measure.machine.processor import content_of
 if TYPE_CHECKING:
     from measure.run.task import Task
 
-FORKS = platform.system() == "Linux"
-"""Whether processes are forked: Windows cannot fork, and macOS's libraries do not survive it."""
-
-START_LIMIT_S, END_LIMIT_S = 300.0, 10.0
-"""Limits for importing torch, where a disk is slow, and for ending after the pipe has closed."""
-
-MOST_MESSAGE_BYTE = 2**27
-"""More than any message has. Text in its place begins with a length above that: a tab is already 9 * 2**24."""
-
+FORKS = platform.system() == "Linux"  # Windows cannot fork, and macOS's libraries do not survive it
+START_LIMIT_S, END_LIMIT_S = 300.0, 10.0  # for importing torch from a slow disk, and to end after the pipe has closed
+MOST_MESSAGE_BYTE = 2**27  # more than any message has; the length read from a text is above it: a tab is 9 * 2**24
 SPAWN = multiprocessing.get_context("spawn")
 
 Origin = tuple[int, frozenset[tuple[str, str]]]

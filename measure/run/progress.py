@@ -17,8 +17,8 @@ from measure.run.task import Failure, Task
 if TYPE_CHECKING:
     from rich.console import Console
 
-USUAL_RATE, SURE_AFTER = 0.5, 20.0
-"""A prior for the seconds per effort, and its weight in efforts: the first task of a run waits for imports."""
+USUAL_RATE, SURE_AFTER = 0.5, 20.0  # a prior for the seconds per effort, and its weight: the first task imports
+REASONS = 3  # the most reasons printed per status; the tables have all
 
 
 class TimeLeft:
@@ -147,10 +147,6 @@ class RunProgress:
     def say(self, text: str, is_bad: bool = False) -> None:
         """Print a line above the moving one, red if bad; rich leaves the colour out with NO_COLOR."""
         self._console.print(text, style="red" if is_bad else None, markup=False, highlight=False, soft_wrap=True)
-
-
-REASONS = 3
-"""The most reasons printed per status; the tables have all."""
 
 
 def resumption(command: str, force: bool) -> str:

@@ -13,8 +13,7 @@ from measure.domain.words import EAGER, FULL_PRECISION, INFERENCE, ROUNDS, TARGE
 from measure.errors import UserError
 from measure.machine import processor
 
-FILLING_BATCH = 64
-"""A batch size that fills most devices."""
+FILLING_BATCH = 64  # fills most devices
 
 
 @dataclass(frozen=True)

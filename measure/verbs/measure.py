@@ -43,9 +43,6 @@ _log = logging.getLogger("measure")
 MADE_BY = "ROOFWRIGHT_MADE_BY"
 """``make`` puts its own command into this environment variable, and renders the paper next."""
 
-SEEDS = 10**6
-"""Seeds are below this."""
-
 
 def parser() -> CommandLine:
     """Return the flags. Their values stay text here; ``make_request`` checks them, one sentence an error."""
@@ -159,7 +156,7 @@ def make_sampling(arguments: argparse.Namespace) -> Sampling:
 
 def make_seed(text: str | None) -> int:
     """Return the seed of the order of cells, a random one by default."""
-    return secrets.randbelow(SEEDS) if text is None else parse_count("--seed", text, 0)
+    return secrets.randbelow(10**6) if text is None else parse_count("--seed", text, 0)
 
 
 def make_request(arguments: argparse.Namespace, describe: Callable[[str], Model] = own_models.describe) -> Request:
