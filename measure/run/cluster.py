@@ -147,8 +147,9 @@ class DeviceActor:
 
     def lock(self) -> Path:
         """Return the user's lock of the device on this host; a GPU is named by the number that this process sees."""
+        user = getattr(os, "getuid", getpass.getuser)()  # a container's user may have no name; Windows has no number
         number = os.environ.get("CUDA_VISIBLE_DEVICES", "0") if self._device_name == "cuda" else ""
-        name = re.sub(r"[^A-Za-z0-9-]", "-", f"roofwright-{getpass.getuser()}-{self._device_name}{number}")
+        name = re.sub(r"[^A-Za-z0-9-]", "-", f"roofwright-{user}-{self._device_name}{number}")
         return Path(tempfile.gettempdir()) / f"{name}.lock"
 
     def run(self, task: Task, seconds: float | None) -> Any:

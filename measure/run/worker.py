@@ -5,7 +5,6 @@ No memory, a crash or a hang of such a process is an outcome here, and the next 
 
 import logging
 import os
-import signal
 import tempfile
 import threading
 import time
@@ -185,7 +184,7 @@ class Worker:
                     raise BudgetSpent from None
                 return Failure("timeout", f"one call took longer than {limit_s:g} s")
             _log.info("the measuring process died: a call %s", problem)
-            if problem.code == -signal.SIGKILL:
+            if problem.code == -9:  # SIGKILL, which Windows does not have
                 if oom_kills() == self._oom_kills:
                     return KILLED
                 return Failure("oom", "the system killed the process (signal 9) for want of memory")

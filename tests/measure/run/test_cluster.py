@@ -98,7 +98,6 @@ def test_an_address_that_nobody_answers_at_fails_before_ray_is_asked(monkeypatch
 @pytest.fixture
 def locks(tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    monkeypatch.setattr("getpass.getuser", lambda: "ada")
     return tmp_path
 
 
@@ -117,9 +116,11 @@ def test_a_device_has_one_actor_at_a_time(monkeypatch):
     second.close()
 
 
-def test_a_gpu_is_locked_by_the_number_that_the_process_may_see(locks, monkeypatch):
+def test_a_gpu_is_locked_by_the_number_that_the_process_may_see_and_also_on_windows(locks, monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3")
-    assert DeviceActor("cuda", None, Sampling()).lock() == locks / "roofwright-ada-cuda3.lock"
+    assert DeviceActor("cuda", None, Sampling()).lock() == locks / f"roofwright-{os.getuid()}-cuda3.lock"
+    monkeypatch.delattr(os, "getuid")
+    monkeypatch.setenv("LOGNAME", "ada")
     assert DeviceActor("cpu", None, Sampling()).lock() == locks / "roofwright-ada-cpu.lock"
 
 
