@@ -1,6 +1,6 @@
 """The work of one call by kind of layer, the roofs of devices, and the terms of a latency that follow from both."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from measure.cache import table
-from measure.cache.folders import MachineFolder
+from measure.cache.folders import MachineFolder, machine_names
 from measure.cache.hand_kept import Chip
 from measure.cache.records import Environment
 from measure.cache.schema import file_of
@@ -141,26 +141,25 @@ class PredictedDevice:
 def of_chips(data: Path) -> dict[str, PredictedDevice]:
     """Return the chips of ``data/chips.csv`` by each of their folded names."""
     rows = table.read(file_of(Chip, data), Chip)
-    of_chip: dict[str, list[Chip]] = {}
-    for row in rows:
-        of_chip.setdefault(row.chip, []).append(row)
     devices = {}
-    for name, found in of_chip.items():
+    for name in {row.chip: None for row in rows}:
+        found = [row for row in rows if row.chip == name]
         roof = datasheet_roof(found)
         memory_byte = max((row.memory_byte for row in found if row.memory_byte), default=None)
         power_w = max((row.power_w for row in found if row.power_w), default=None)
         assert roof.byte_per_s is not None  # every row of the table has one
-        devices[name] = PredictedDevice(
-            name, found[0].chip_kind, roof.flop_per_s, roof.byte_per_s, memory_byte, power_w
-        )
+        peaks, rate = roof.flop_per_s, roof.byte_per_s
+        devices[name] = PredictedDevice(name, found[0].chip_kind, peaks, rate, memory_byte, power_w)
     return {name: devices[found[0].chip] for name, found in rows_by_name(rows).items()}
 
 
-def of_machine(folder: MachineFolder, environment: Environment) -> PredictedDevice | None:
-    """Return a measured machine with its roofs in an environment; None without roofs."""
-    rows = [row for row in folder.roof_measurements() if row.environment_id == environment.environment_id]
-    roof = machine_roof(rows)
-    if roof.byte_per_s is None or not roof.flop_per_s:
-        return None
-    kind = CHIP_KIND[environment.device]
-    return PredictedDevice(folder.name, kind, roof.flop_per_s, roof.byte_per_s, environment.memory_byte)
+def of_machines(data: Path) -> Iterator[tuple[MachineFolder, Environment, PredictedDevice]]:
+    """Yield each machine with its newest environment and the device with its roofs; skip machines without roofs."""
+    for name in machine_names(data):
+        folder = MachineFolder(data, name)
+        environment = folder.newest_environment()
+        rows = [row for row in folder.roof_measurements() if row.environment_id == environment.environment_id]
+        roof, kind = machine_roof(rows), CHIP_KIND[environment.device]
+        if roof.byte_per_s is not None and roof.flop_per_s:
+            device = PredictedDevice(name, kind, roof.flop_per_s, roof.byte_per_s, environment.memory_byte)
+            yield folder, environment, device

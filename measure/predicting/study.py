@@ -52,7 +52,7 @@ class Study:
 def study(calls: Sequence[TimedCall], say: Callable[[str], None], aside: bool = False) -> Study:
     """Fit and check everything. ``say`` gets the name of each fit; ``aside`` also predicts the devices of ``ASIDE``."""
     groups = {setting: fit_rows(chosen) for setting, chosen in group(calls).items()}
-    pools = {setting: rows for setting, rows in groups.items() if is_pool(setting)}
+    pools = {setting: rows for setting, rows in groups.items() if not setting.source}
     models = {pool: fit_pool(timed) for pool, timed in pools.items()}
     pool_by_setting = {call.setting: pool_of_call(call) for call in calls}
     found = Study([], [], [])
@@ -60,7 +60,10 @@ def study(calls: Sequence[TimedCall], say: Callable[[str], None], aside: bool = 
     def add(setting: Setting, timed: FitRows, model: LatencyModel, resampled: Texts, refit: Fit) -> None:
         say(", ".join(filter(None, setting)))
         drawn = bootstrap(timed, resampled, refit)
-        found.coefficients.extend(coefficients(setting, timed, model.coefficients, drawn))
+        lows, highs = np.quantile(drawn, [LOW, HIGH], axis=0)
+        size = len(set(timed.architecture)), len(timed)
+        for term, *interval in zip(TERMS, *(each.tolist() for each in (model.coefficients, lows, highs)), strict=True):
+            found.coefficients.append(Coefficient(*setting, term, *size, *interval))
         found.kinds.extend(kind_costs(setting, timed, model.coefficients, drawn))
 
     for setting, timed in groups.items():
@@ -88,10 +91,6 @@ def pool_of_call(call: TimedCall) -> Setting:
     return pool_of(call.chip_kind, call.setting.precision, call.setting.phase)
 
 
-def is_pool(setting: Setting) -> bool:
-    return not setting.source
-
-
 def group(calls: Iterable[TimedCall]) -> dict[Setting, list[TimedCall]]:
     """Group calls by setting, and once more by pool; without the devices of ``ASIDE``."""
     groups: dict[Setting, list[TimedCall]] = {}
@@ -112,14 +111,6 @@ def bootstrap(timed: FitRows, resampled: Texts, refit: Fit) -> Numbers:
         rows = np.concatenate([rows_of[place] for place in random.integers(0, len(rows_of), len(rows_of))])
         drawn.append(refit(timed.where(rows)).coefficients)
     return np.array(drawn)
-
-
-def coefficients(setting: Setting, timed: FitRows, best: Numbers, drawn: Numbers) -> Iterator[Coefficient]:
-    """Yield the coefficients ``best`` ``(terms,)`` with the intervals of ``drawn`` ``(draws, terms)``."""
-    lows, highs = np.quantile(drawn, [LOW, HIGH], axis=0)
-    models = len(set(timed.architecture))
-    for term, value, low, high in zip(TERMS, best, lows, highs, strict=True):
-        yield Coefficient(*setting, term, models, len(timed), float(value), float(low), float(high))
 
 
 def kind_costs(setting: Setting, timed: FitRows, best: Numbers, drawn: Numbers) -> Iterator[KindCost]:

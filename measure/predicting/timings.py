@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from measure.cache import table
-from measure.cache.folders import MachineFolder, Workloads, machine_names
+from measure.cache.folders import Workloads
 from measure.cache.hand_kept import PublishedTiming
 from measure.cache.predictions import HERE, Setting
 from measure.cache.schema import file_of
@@ -18,7 +18,7 @@ from measure.cache.workload_records import Operator, PublishedCount, PublishedKi
 from measure.domain.chips import fold_name
 from measure.domain.latency import read_cells
 from measure.domain.words import BACKWARD, EAGER, INFERENCE, PRECISION_BYTE, PRECISIONS, STEP, footprint_byte, stored_as
-from measure.predicting.demand import Demand, How, LayerRoof, Numbers, by_kind, of_chips, of_machine
+from measure.predicting.demand import Demand, How, LayerRoof, Numbers, by_kind, of_chips, of_machines
 
 CHANNELS_LAST = "channels_last"
 PASSES = {False: (INFERENCE,), True: (INFERENCE, BACKWARD)}
@@ -116,18 +116,15 @@ def published(data: Path) -> Iterator[TimedCall]:
 def measured(data: Path, counts: Counted) -> Iterator[TimedCall]:
     """Yield the latencies of counted calls in each machine's newest environment, if its roofs were measured."""
     shapes = {key.model: key.input_shape for key in counts}
-    for name in machine_names(data):
-        folder = MachineFolder(data, name)
-        environment = folder.newest_environment()
-        device = of_machine(folder, environment)
-        for cell in read_cells(folder, environment) if device else ():
-            roof, trains = device.roof(cell.precision) if device else None, cell.phase == STEP
+    for folder, environment, device in of_machines(data):
+        for cell in read_cells(folder, environment):
+            roof, trains = device.roof(cell.precision), cell.phase == STEP
             shape = cell.input_shape or shapes.get(cell.model, "")
             found = counts.get(Key(cell.model, shape, cell.batch, stored_as(cell.precision), trains))
-            if cell.latency_s is None or not device or not roof or not found or cell.phase not in (INFERENCE, STEP):
+            if cell.latency_s is None or not roof or not found or cell.phase not in (INFERENCE, STEP):
                 continue
             workload, demand = found
-            setting = Setting(name, HERE, environment.torch or "", cell.precision, cell.variant, cell.phase)
+            setting = Setting(folder.name, HERE, environment.torch or "", cell.precision, cell.variant, cell.phase)
             how = How(compiled="compile" in cell.variant, trains=trains)
             of_cell = cell.model, workload.family, cell.batch, cell.latency_s
             yield TimedCall(setting, *of_cell, demand, roof, how, device.chip_kind)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from measure.cache import table
-from measure.cache.folders import Counts, MachineFolder, Workloads, machine_names
+from measure.cache.folders import Counts, Workloads
 from measure.cache.predictions import Coefficient, PredictionError
 from measure.cache.schema import file_of
 from measure.cache.table import in_turn
@@ -21,7 +21,7 @@ from measure.domain.values import latency, plain, si
 from measure.domain.words import EAGER, INFERENCE, PRECISIONS, STEP, shape_name, stored_as
 from measure.errors import UserError, chosen, unknown
 from measure.predicting import timings
-from measure.predicting.demand import Demand, How, PredictedDevice, of_chips, of_machine
+from measure.predicting.demand import Demand, How, PredictedDevice, of_chips, of_machines
 from measure.predicting.prediction import DATASHEET, FITTED, Predictor
 from measure.predicting.timings import Key, counted_demands
 from measure.run import runner
@@ -154,11 +154,7 @@ def _devices(data: Path, names: Sequence[str] | None, precision: str) -> list[Pr
     """
     chips = of_chips(data)
     devices = {chip.name: chip for chip in chips.values()}
-    for name in machine_names(data):
-        folder = MachineFolder(data, name)
-        machine = of_machine(folder, folder.newest_environment())
-        if machine is not None:
-            devices[name] = machine
+    devices |= {machine.name: machine for _, _, machine in of_machines(data)}
     globs = [chips[fold_name(name)].name if fold_name(name) in chips else name for name in names or ("*",)]
     wanted = sorted(chosen("--chip", globs, devices))
     able = [devices[name] for name in wanted if devices[name].roof(precision) is not None]

@@ -7,7 +7,6 @@ from pathlib import Path
 import pandas as pd
 
 from measure.cache import table
-from measure.cache.folders import MachineFolder, machine_names
 from measure.cache.predictions import Coefficient, KindCost, OfSetting, PredictionError
 from measure.cache.schema import TABLES, file_of
 from measure.predicting import demand as devices
@@ -43,9 +42,8 @@ class Predictions:
     def devices(self) -> list[PredictedDevice]:
         """The chips of the table and the machines that were measured, each once."""
         chips = devices.of_chips(self.sources.chips).values()
-        folders = [MachineFolder(self.sources.measured, name) for name in machine_names(self.sources.measured)]
-        machines = [devices.of_machine(folder, folder.newest_environment()) for folder in folders]
-        return list(dict.fromkeys([*chips, *(machine for machine in machines if machine is not None)]))
+        machines = (machine for _, _, machine in devices.of_machines(self.sources.measured))
+        return list(dict.fromkeys([*chips, *machines]))
 
     @cached_property
     def counted(self) -> timings.Counted:
