@@ -3,39 +3,30 @@
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from math import inf
 from typing import TYPE_CHECKING
 
 from measure.domain import precisions, variants
 from measure.domain.demands import LayerDemand
 from measure.domain.latency import TimedCell
 from measure.domain.values import percent
-from measure.domain.words import EAGER, INFERENCE, ROUNDS
+from measure.domain.words import EAGER, INFERENCE, PRODUCT_KINDS, ROUNDS
 
 if TYPE_CHECKING:
     from measure.cache.records import Environment, Profile
 
-KEPT_MEMORY, CHANNELS_LAST, COMPILE = "kept_memory", "channels_last", "compile"
-"""The variants that are suggested."""
+KEPT_MEMORY, CHANNELS_LAST, COMPILE = "kept_memory", "channels_last", "compile"  # the variants that are suggested
+LOWER_PRECISION = "lower precision"  # stands in REMEDIES for the device's own 16-bit precision
 
 SYSTEM_SHARE = 0.2
 """Keeping memory is suggested if the operating system takes this share of a call's time on all threads.
 
-On the reference machine 18 of the 43 cells that were timed both ways lie above it, and 16 of these became faster beyond
-doubt, by a factor of 1.4 to 3.2. None of the 25 below it did.
+43 cells were timed both ways on the reference machine. 16 of the 18 above this share became faster beyond doubt, by a
+factor of 1.4 to 3.2; none of the 25 below it did.
 """
 
-LOWER_PRECISION = "lower precision"
-"""Stands in ``REMEDIES`` for the device's own 16-bit precision."""
-
-REMEDIES = {
-    "convolution": CHANNELS_LAST,
-    "depthwise convolution": CHANNELS_LAST,
-    "linear": LOWER_PRECISION,
-    "attention": LOWER_PRECISION,
-    "recurrent": LOWER_PRECISION,
-    "matrix product": LOWER_PRECISION,
-    "model bound": LOWER_PRECISION,
-}
+REMEDIES = dict.fromkeys((*PRODUCT_KINDS, "matrix product", "model bound"), LOWER_PRECISION)
+REMEDIES |= dict.fromkeys(("convolution", "depthwise convolution"), CHANNELS_LAST)
 """The remedy to test, by the kind of layer or the term of a waterfall that takes most of the time.
 
 All others move bytes or wait for launches: compiling fuses them, which saves both.
@@ -99,13 +90,11 @@ def _trial_name(base: TimedCell, other: TimedCell) -> str | None:
 
 def _gain(base: TimedCell, other: TimedCell) -> float | None:
     """Return the factor by which an input is faster in another cell; None unless that is certain."""
-    if min(base.rounds, other.rounds) < ROUNDS or base.latency_s is None or other.latency_s is None:
-        return None
-    if base.latency_low_s is None or other.latency_high_s is None:
+    if min(base.rounds, other.rounds) < ROUNDS or not (base.latency_s and other.latency_s):
         return None
     larger = other.batch / base.batch
-    is_certain = other.latency_high_s / larger < base.latency_low_s
-    return larger * base.latency_s / other.latency_s if is_certain else None
+    slowest_s, fastest_s = other.latency_high_s or inf, base.latency_low_s or 0.0
+    return larger * base.latency_s / other.latency_s if slowest_s / larger < fastest_s else None
 
 
 def _hypotheses(

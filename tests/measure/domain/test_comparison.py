@@ -1,11 +1,17 @@
 import dataclasses
+import random
+from math import exp, inf, log, pi, sqrt
+from statistics import median
+from types import SimpleNamespace
 
 import pytest
 from helpers.comparing import ENVIRONMENT
+from scipy.special import polygamma
 
 from measure.domain.comparison import (
     FASTER,
     OTHERS,
+    PROCESS,
     ROUNDS,
     SLOWER,
     WITHIN_ERROR,
@@ -14,8 +20,16 @@ from measure.domain.comparison import (
     Repeats,
     RoofKernel,
     Side,
+    Spread,
+    common_variance,
     compare,
-)
+    differences,
+    error_of_interval,
+    inverse_trigamma,
+    moderate,
+    of_cell,
+    pair_variance,
+)  # fmt: skip
 from measure.domain.latency import Cell
 
 
@@ -106,3 +120,213 @@ def test_ceilings_follow_the_cells_and_take_their_spread():
     assert row.label == "matmul 512 fp32 burst"
     # The cells' rounds lie 1 % apart, so one process a side leaves some 1.4 % uncertain, whatever its samples say.
     assert (row.change, row.difference.basis) == (WITHIN_ERROR, OTHERS)
+
+
+NOTHING_COMMON = Spread(0.0, inf)
+
+
+def exact(*logarithms):
+    """Repeats whose samples leave nothing uncertain."""
+    return Repeats(tuple(map(exp, logarithms)), 0.0, 20)
+
+
+def is_flagged(difference):
+    return difference.change in (SLOWER, FASTER)
+
+
+def differ(pairs):
+    return differences(pairs, common_variance(pairs))
+
+
+def test_a_single_cell_is_compared_by_the_t_test_of_its_round_medians():
+    # Each side's logarithms have a variance of (0.01^2 + 0 + 0.01^2) / 2 = 1e-4, pooled likewise. The standard error is
+    # sqrt(1e-4 * (1/3 + 1/3)) = 0.0081650, so t = 0.03 / 0.0081650 = 3.6742 with 4 degrees of freedom, whose 97.5 %
+    # quantile is 2.7764. By Abramowitz and Stegun 26.7.4 p = 1 - sin(1 + cos^2 / 2) with sin = t / sqrt(4 + t^2).
+    (found,) = differ([(exact(0, 0.01, 0.02), exact(0.03, 0.04, 0.05))])
+    assert found.ratio == pytest.approx(exp(0.03))
+    assert found.ratio_low == pytest.approx(exp(0.03 - 2.7764 * 0.0081650), rel=1e-5)
+    assert found.ratio_high == pytest.approx(exp(0.03 + 2.7764 * 0.0081650), rel=1e-5)
+    sine, cosine_squared = 3.6742 / sqrt(4 + 3.6742**2), 4 / (4 + 3.6742**2)
+    assert found.p_value == pytest.approx(1 - sine * (1 + cosine_squared / 2), rel=1e-3)
+    assert found.adjusted_p_value == found.p_value  # of one cell
+    assert is_flagged(found)
+    assert found.basis == ROUNDS
+
+
+def test_latency_is_the_geometric_mean_of_the_round_medians():
+    assert Repeats((1.0, 4.0, 2.0), 0.0, 6).latency_s == pytest.approx(2.0)  # the cube root of 8
+
+
+def test_the_spread_of_both_sides_is_pooled_by_their_degrees_of_freedom():
+    # Variances 2e-4 of two values 0.02 apart, and 1e-4 of three: (1 * 2e-4 + 2 * 1e-4) / 3.
+    spread = pair_variance((exact(0, 0.02), exact(0, 0.01, 0.02)))
+    assert spread.freedom == 3
+    assert spread.variance == pytest.approx(4e-4 / 3)
+
+
+def test_a_variance_is_moved_towards_the_common_one_by_its_weight():
+    # (4 * 1e-4 + 8 * 4e-4) / 12 = 3e-4
+    spread = moderate(Spread(1e-4, 4), Spread(4e-4, 80, 8))
+    assert spread == Spread(pytest.approx(3e-4), 12)
+
+
+def test_no_test_has_more_degrees_of_freedom_than_all_rounds_together():
+    assert moderate(Spread(1e-4, 4), Spread(4e-4, 20, 50)).freedom == 20
+    assert moderate(Spread(1e-4, 4), Spread(4e-4, 20, inf)) == Spread(4e-4, 20)
+
+
+def test_the_fit_recovers_the_distribution_that_variances_were_drawn_from():
+    # Variances are 1e-4 * 8 / chi-squared(8), as Smyth's model has them: weight 8 about the centre 1e-4.
+    generator = random.Random(3)
+    pairs = []
+    for _ in range(3000):
+        spread = sqrt(1e-4 * 8 / generator.gammavariate(4, 2))
+        pairs.append(tuple(exact(*(generator.gauss(0, spread) for _ in range(3))) for _ in "ab"))
+    common = common_variance(pairs)
+    assert common.weight == pytest.approx(8, rel=0.25)
+    assert common.variance == pytest.approx(1e-4, rel=0.1)
+    assert common.freedom == 3000 * 4
+
+
+def test_rounds_that_never_differ_and_cells_alone_say_nothing_of_others():
+    assert common_variance([]).weight == 0
+    assert common_variance([(exact(0, 0.01), exact(0, 0.02))]).weight == 0
+    assert common_variance([(exact(0, 0), exact(0, 0))] * 3).weight == 0
+
+
+def test_an_interval_gives_back_its_standard_error():
+    # A 95 % interval of the logarithm is 1.95996 standard errors on each side.
+    assert error_of_interval(exp(-0.0195996), exp(0.0195996), 20) == pytest.approx(0.01, rel=1e-5)
+    # Three values' extremes enclose the median with probability 1 - 2 / 2^3 = 0.75: 1.15035 standard errors.
+    assert error_of_interval(exp(-0.0115035), exp(0.0115035), 3) == pytest.approx(0.01, rel=1e-5)
+    assert error_of_interval(1.0, 1.0, 1) is None
+
+
+def of_latencies(latencies):
+    run = SimpleNamespace(status="ok", reason=None, input_shape=None)
+    return of_cell(SimpleNamespace(latencies=latencies, flags=frozenset(), deciding=run))
+
+
+def test_errors_within_rounds_add_up_over_rounds():
+    # Five values each, whose extremes enclose the median with probability 1 - 2 / 2^5 = 0.9375: 1.86273 errors.
+    error = log(1.1 / 0.9) / 2 / 1.86273
+    measured = of_latencies([[0.9, 1.0, 1.0, 1.0, 1.1]] * 4)
+    assert measured.error == pytest.approx(error / 2, rel=1e-4)  # the mean of four: sqrt(4 * error^2) / 4
+    assert measured.medians_s == (1.0,) * 4
+    assert measured.samples == 5
+    assert of_latencies([[1.0], [1.0, 1.1]]).error is None
+
+
+def test_one_process_a_side_is_compared_by_what_samples_leave_uncertain():
+    a, b = Repeats((1.0,), 0.003, 11), Repeats((1.05,), 0.004, 21)
+    (found,) = differ([(a, b)])
+    # The standard error is sqrt(0.003^2 + 0.004^2) = 0.005; 11 - 1 = 10 degrees of freedom have 2.2281.
+    assert found.basis == PROCESS
+    assert found.ratio_low == pytest.approx(1.05 * exp(-2.2281 * 0.005), rel=1e-5)
+    assert is_flagged(found)
+
+
+def test_one_sample_a_side_has_a_ratio_and_no_interval():
+    (found,) = differ([(Repeats((1.0,), None, 1), Repeats((2.0,), 0.01, 20))])
+    assert found.ratio == 2.0
+    assert (found.ratio_low, found.p_value, found.adjusted_p_value) == (None, None, None)
+    assert not is_flagged(found)
+
+
+def test_what_was_measured_in_one_round_takes_the_spread_between_processes_from_others():
+    common = Spread(1e-4, 120, inf)
+    one = (Repeats((1.0,), 0.001, 50), Repeats((1.02,), 0.001, 50))
+    (found,) = differences([one], common)
+    # sqrt(1e-4 * (1 + 1)) = 0.014142; 120 degrees of freedom have 1.9799.
+    assert found.basis == OTHERS
+    assert found.ratio_high == pytest.approx(1.02 * exp(1.9799 * 0.014142), rel=1e-4)
+    assert not is_flagged(found)
+    assert is_flagged(differences([one], NOTHING_COMMON)[0])
+
+
+def test_rounds_that_agree_by_chance_leave_what_their_samples_do():
+    wide = Repeats((1.0, 1.0, 1.0), 0.05, 8)
+    (found,) = differ([(wide, Repeats((1.04, 1.04, 1.04), 0.0, 8))])
+    assert not is_flagged(found)
+    assert found.ratio_high / found.ratio > exp(2 * 0.05)
+
+
+def test_p_values_are_corrected_for_the_number_of_cells():
+    # Ratios whose p-values rank alike: the corrected value of rank r of n is p n / r, and no less than the next rank's.
+    pairs = [(Repeats((1.0,), 0.01, 1000), Repeats((exp(0.01 * shift),), 0.0, 1000)) for shift in (4, 1, 2)]
+    first, last, middle = differences(pairs, NOTHING_COMMON)
+    assert first.adjusted_p_value == pytest.approx(3 * first.p_value)
+    assert middle.adjusted_p_value == pytest.approx(3 / 2 * middle.p_value)
+    assert last.adjusted_p_value == pytest.approx(last.p_value)
+    assert differences([], NOTHING_COMMON) == []
+
+
+def measured(generator, spread, shift=0.0):
+    """A cell in three rounds that differ by so much, each with some error of its own samples."""
+    return Repeats(tuple(exp(shift + generator.gauss(0, spread)) for _ in range(3)), 0.1 * spread, 12)
+
+
+@pytest.mark.parametrize(
+    ("different", "most"),
+    # Of 100 comparisons of what is the same, 5 are expected to flag anything, with a standard deviation of 2.2: 13 are
+    # allowed. Where the cells differ in their spread by factors, simulations of 1500 give 6 to 9: 18 are allowed.
+    [(0.0, 13), (0.7, 18)],
+)
+@pytest.mark.parametrize("spread", [0.01, 0.02])
+def test_two_runs_of_the_same_twenty_cells_flag_at_most_two_and_usually_none(spread, different, most):
+    generator = random.Random(7)
+    flagged = []
+    for _ in range(100):
+        spreads = [spread * exp(generator.gauss(0, different)) for _ in range(20)]
+        pairs = [(measured(generator, own), measured(generator, own)) for own in spreads]
+        flagged.append(sum(is_flagged(found) for found in differ(pairs)))
+    assert max(flagged) <= 2
+    assert sum(map(bool, flagged)) <= most
+
+
+def test_a_disturbed_round_now_and_then_flags_no_more():
+    generator = random.Random(8)
+
+    def disturbed():
+        lost = [abs(generator.gauss(0, 0.1)) if generator.random() < 0.1 else 0.0 for _ in range(3)]
+        return Repeats(tuple(exp(generator.gauss(0, 0.005) + late) for late in lost), 0.0, 12)
+
+    flagged = [
+        sum(is_flagged(found) for found in differ([(disturbed(), disturbed()) for _ in range(20)])) for _ in range(50)
+    ]
+    assert max(flagged) <= 2
+    assert median(flagged) == 0
+
+
+def test_one_cell_of_twenty_that_became_five_percent_slower_is_found():
+    generator = random.Random(9)
+    found = 0
+    for _ in range(50):
+        pairs = [(measured(generator, 0.01), measured(generator, 0.01)) for _ in range(19)]
+        pairs.append((measured(generator, 0.01), measured(generator, 0.01, log(1.05))))
+        found += is_flagged(differ(pairs)[-1])
+    # 4.9 % is six standard errors of 0.82 %, and some 3.2 are asked for: nearly always.
+    assert found >= 47
+
+
+def test_intervals_cover_the_true_ratio_in_95_of_100_cells():
+    generator = random.Random(10)
+    covered = total = 0
+    for _ in range(50):
+        pairs = [(measured(generator, 0.01), measured(generator, 0.01)) for _ in range(20)]
+        for found in differ(pairs):
+            covered += found.ratio_low <= 1 <= found.ratio_high
+            total += 1
+    # The standard deviation is sqrt(1000 * 0.95 * 0.05) = 6.9, somewhat more as cells share a spread.
+    assert abs(covered - 0.95 * total) < 35
+
+
+@pytest.mark.parametrize(("value", "x"), [(pi**2 / 6, 1.0), (pi**2 / 2, 0.5), (pi**2 / 6 - 1, 2.0)])
+def test_inverse_trigamma_has_known_values(value, x):
+    # Abramowitz and Stegun 6.4.2 to 6.4.6: trigamma(x + 1) = trigamma(x) - 1 / x^2
+    assert inverse_trigamma(value) == pytest.approx(x, rel=1e-9)
+
+
+@pytest.mark.parametrize("x", [1e-3, 7.0, 1e4])
+def test_inverse_trigamma_undoes_trigamma(x):
+    assert inverse_trigamma(float(polygamma(1, x))) == pytest.approx(x, rel=1e-6)
