@@ -1,4 +1,4 @@
-"""The cells of inference: rounds joined to one latency with its interval, and what follows from the workload."""
+"""The cells of inference: latency with interval, and the rates and bounds that follow from the workload."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -16,10 +16,10 @@ from report.text.frame_rows import each, matching
 
 CELL_COLUMNS = list(CELL)
 INFERENCE_CELL = ["model", "batch", "precision"]
-"""What tells a machine's cells of inference in eager mode apart."""
+"""The key of a machine's cells of inference in eager mode."""
 
 TAIL, FEWEST_IN_TAIL = 0.95, 2
-"""The share of calls that are quicker than a tail's, and how many of those measured have to be slower, to trust it."""
+"""A tail is the time that this share of calls stays below; so many measured calls must be slower to trust it."""
 
 SPEED_UP = ["speed_up", "speed_up_low", "speed_up_high"]
 """A ratio over eager mode and the ends of its interval."""
@@ -82,9 +82,9 @@ def estimate_latencies(samples: pd.DataFrame) -> pd.DataFrame:
 
 
 def tails(samples: pd.DataFrame) -> pd.DataFrame:
-    """One row is a cell with samples of single calls enough: their 95th percentile (s), over all rounds.
+    """One row is a cell with enough samples of single calls: their 95th percentile (s), over all rounds.
 
-    Samples of several calls show none: a slow call is averaged with quick ones.
+    Samples of several calls have no tail: they average a slow call with quick ones.
     """
     single = samples[samples.block == 1].astype({"latency_s": float}).groupby(CELL_COLUMNS).latency_s
     found = single.quantile(TAIL).where(single.size() >= FEWEST_IN_TAIL / (1 - TAIL)).dropna()
@@ -92,15 +92,15 @@ def tails(samples: pd.DataFrame) -> pd.DataFrame:
 
 
 def energies(samples: pd.DataFrame) -> pd.DataFrame:
-    """One row is a cell with samples of which the energy could be read: their median energy of a call (J)."""
+    """One row is a cell with known energy: the median energy of a call (J)."""
     read = samples[samples.energy_j.notna()].astype({"energy_j": float})
     return read.groupby(CELL_COLUMNS).energy_j.median().reset_index()
 
 
 def with_workload(cells: pd.DataFrame, counted: pd.DataFrame) -> pd.DataFrame:
-    """Return the cells with the columns of their workloads, those that a precision stores.
+    """Add the columns of the cells' workloads, at the precision in which weights are stored.
 
-    What is counted has its models at the shapes at which they are measured (``report.load.workloads``).
+    ``counted`` has the models at their measured shapes (``report.load.workloads``).
     """
     asked = counted.rename(columns={"precision": "stored"})
     stored = cells.drop(columns="input_shape").assign(stored=cells.precision.map(stored_as))
@@ -108,7 +108,7 @@ def with_workload(cells: pd.DataFrame, counted: pd.DataFrame) -> pd.DataFrame:
 
 
 def above(cells: pd.DataFrame, roofs: Mapping[str, Roofline | None]) -> Roofline:
-    """Return the roof above each cell as one of columns, by the cells' precisions; NaN where none was measured."""
+    """Return the roof above each cell, as columns; NaN without a measured roof at its precision."""
     measured = {precision: roof for precision, roof in roofs.items() if roof}
     peaks = {precision: roof.peak_flop_per_s for precision, roof in measured.items()}
     bandwidths = {precision: roof.bandwidth_byte_per_s for precision, roof in measured.items()}
@@ -116,10 +116,10 @@ def above(cells: pd.DataFrame, roofs: Mapping[str, Roofline | None]) -> Roofline
 
 
 def _over_eager(runs: pd.DataFrame, samples: pd.DataFrame) -> pd.DataFrame:
-    """One row is a cell of a variant: its speed-up over eager mode, from the ratios of rounds that were taken together.
+    """One row is a cell of a variant: its speed-up over eager mode, from the ratios of rounds taken together.
 
-    These are rounds of one number in one sitting, so that what drifts with the hours is in both. Rounds that name no
-    sitting are taken as of one.
+    Rounds of one number in one sitting are taken together, so that slow drift is in both. Rounds without a sitting
+    share one.
     """
     rounds = samples.groupby([*CELL_COLUMNS, "round"], as_index=False).latency_s.median()
     together = [*(column for column in CELL_COLUMNS if column != "variant"), "round", "sitting"]
@@ -139,14 +139,13 @@ def derive(
     operators: pd.DataFrame,
     roof_of: Callable[[str], Roofline | None],
 ) -> pd.DataFrame:
-    """One row is a cell of inference: its latency with interval and tail, its energy, what follows from its workload.
+    """One row is a cell of inference: its latency with interval and tail, its energy, its rates and bounds.
 
-    ``attained`` is the achieved rate over the roof above the model's footprint intensity, ``peak_share`` the same
-    over the flat part of the roof (``roof_of`` a precision). ``model_bound_s`` is the least time under the roof of the
-    model as a whole, on its compulsory bytes, ``operator_bound_s`` that of its ``operators`` one after the other
-    (``report.load.operator_bounds``). All are empty where no roof was measured, the last also where operators were not
-    counted. ``speed_up`` is how many times as fast a cell of a variant is as the same in eager mode, with the ends of
-    its interval; empty in eager mode, and where no round of both was measured in one sitting.
+    ``attained`` is the achieved rate over the roof at the model's footprint intensity, ``peak_share`` the rate over the
+    peak (``roof_of`` a precision). ``model_bound_s`` is the least time of the whole model on its compulsory bytes,
+    ``operator_bound_s`` that of its ``operators`` one after the other (``report.load.operator_bounds``). All are empty
+    without a measured roof, the last also without counted operators. ``speed_up`` is a variant's speed over that of
+    eager mode, with the ends of its interval; empty in eager mode, and without rounds of both in one sitting.
     """
     taken, wanted = (matching(rows, phase=INFERENCE) for rows in (samples, runs))
     cells = merge_rounds(wanted)
@@ -167,5 +166,5 @@ def derive(
     cells["attained"] = cells.flop_per_s / cells.attainable_flop_per_s
     cells["peak_share"] = cells.flop_per_s / cells.peak_flop_per_s
     cells["memory_bound"] = cells.footprint_intensity < cells.ridge_flop_per_byte
-    # a copy has its columns in one place: pandas warns, in the paper, of frames that grew column by column
+    # pandas warns of frames that grew column by column; a copy has its columns in one place
     return cells.merge(_over_eager(wanted, taken), on=CELL_COLUMNS, how="left").copy()

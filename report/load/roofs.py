@@ -1,4 +1,4 @@
-"""Derive a machine's roofs from its roof measurements, the levels of its memory, its clock."""
+"""A machine's roofs with their intervals, the levels of its memory and its clock, from its roof measurements."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -14,10 +14,10 @@ from report.load.memory_levels import Level, find_levels
 from report.text.frame_rows import matching
 
 ARITHMETIC = {"fma": "multiply-add", "matmul": "matrix product (torch)", "numpy_matmul": "matrix product (NumPy)"}
-"""The kernels that a peak is read from, as the paper calls them."""
+"""The kernels that give a peak, with their names in the paper."""
 
 STREAMS = {kernel: kernel.removeprefix("stream_") for kernel in STREAM_ARRAYS}
-"""The kernels that bandwidths are read from, likewise."""
+"""The kernels that give a bandwidth, likewise."""
 
 TIMES = ["latency_s", "latency_low_s", "latency_high_s"]
 """A median and the ends of its interval."""
@@ -72,9 +72,9 @@ def rated(roof_measurements: pd.DataFrame) -> pd.DataFrame:
 
 
 def merge_rounds(rows: pd.DataFrame) -> pd.DataFrame:
-    """One row is a roof kernel at one size and pace: of several rounds the median, and the ends of its interval.
+    """One row is a roof kernel at one size and pace: the median of its rounds, and the ends of its interval.
 
-    ``round`` is how many there were, empty where they were not numbered.
+    ``round`` becomes the number of rounds, empty for a kernel without numbered rounds.
     """
     key = ["environment_id", "roof_kernel", "precision", "size", "pace"]
     numbered = rows[rows["round"].notna()]
@@ -91,7 +91,7 @@ def merge_rounds(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def sustained(rows: pd.DataFrame, kernels: Iterable[str]) -> pd.DataFrame:
-    """Return the rows of some kernels at the pace that roofs are read from."""
+    """Return the sustained rows of some kernels: roofs are read from these."""
     return rows[rows.roof_kernel.isin(list(kernels)) & (rows.pace == SUSTAINED)]
 
 
@@ -112,12 +112,12 @@ def peaks(rows: pd.DataFrame) -> dict[str, float]:
 
 
 def _without_eight_bits(rows: pd.DataFrame) -> pd.DataFrame:
-    """Leave out the precisions that no model is run in: their peaks are no roofs, and integers do no FLOP."""
+    """Drop the precisions of 8 bits: no model runs in them, and integers do no FLOP."""
     return rows[~rows.precision.isin(EIGHT_BITS)]
 
 
 def fastest_arithmetic(rows: pd.DataFrame) -> list[tuple[str, pd.Series]]:
-    """Return the fastest sustained multiply-add and matrix product of each precision of a roof, with what each is."""
+    """Return the fastest sustained multiply-add and matrix product at each precision of a roof, each with its name."""
     rows, products = _without_eight_bits(rows), [kernel for kernel in ARITHMETIC if kernel != "fma"]
     return [
         (what, fastest(candidates, "flop_per_s"))
@@ -133,10 +133,7 @@ def sweep(rows: pd.DataFrame) -> list[Level]:
 
 
 def from_memory(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the sustained streams that a roof's slope is read from.
-
-    They have rounds of their own, on a working set far beyond all caches.
-    """
+    """Return the sustained streams that give a bandwidth: numbered rounds on a working set beyond all caches."""
     streams = sustained(rows, STREAM_ARRAYS)
     return streams[streams["round"].notna()]
 
@@ -167,8 +164,8 @@ def _agreeing(level: Level, behind: Level, caches: Iterable[CacheLevel]) -> Cach
 def measured_roofs(rows: pd.DataFrame) -> pd.DataFrame:
     """One row is a precision: the fastest arithmetic's sustained rate and the fastest stream's through memory.
 
-    Each with its interval and kernel, and the ridge point with its interval. A bandwidth moves bytes, whatever they
-    mean: it serves all precisions. Those that no model is run in have no roof.
+    Each has its interval and kernel, the ridge point its interval. One bandwidth serves all precisions. Precisions of
+    8 bits have no roof.
     """
     streams, arithmetic = from_memory(rows), sustained(_without_eight_bits(rows), ARITHMETIC)
     if streams.empty or arithmetic.empty:
@@ -181,7 +178,7 @@ def measured_roofs(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def roof_at(roofs: pd.DataFrame, precision: str) -> Roofline | None:
-    """Return the roof at a precision of ``measured_roofs``; None where it was not measured."""
+    """Return the row of ``measured_roofs`` at a precision as a roofline; None if it was not measured."""
     rows = matching(roofs, precision=precision)
     return None if rows.empty else Roofline(rows.iloc[0].peak_flop_per_s, rows.iloc[0].bandwidth_byte_per_s)
 
@@ -219,7 +216,7 @@ def _ridge(peak: dict[str, Any], bandwidth: dict[str, Any]) -> dict[str, float]:
 
 
 def measured_clock(rows: pd.DataFrame) -> Clock | None:
-    """Return the clock that the chain of integer additions shows; None where it was not measured."""
+    """Return the clock from the chain of integer additions; None if it was not measured."""
     chains = sustained(rows, ["chain"])
     addition_s = dict(zip(chains.precision, chains.latency_s / chains["size"], strict=True))
     if "int64" not in addition_s:
