@@ -96,21 +96,6 @@ class IsolatedProcess:
         self.connection.close()
 
 
-def spawn(main: Callable[..., None], *arguments: Any, variables: dict[str, str] | None = None) -> IsolatedProcess:
-    """Start a fresh process with these environment variables. It runs ``main(connection, *arguments)``."""
-    ours, theirs = SPAWN.Pipe()
-    process = SPAWN.Process(target=main, args=(theirs, *arguments), daemon=True)
-    before = dict(os.environ)
-    os.environ.update(variables or {})
-    try:
-        process.start()
-    finally:
-        os.environ.clear()
-        os.environ.update(before)
-    theirs.close()
-    return IsolatedProcess(process, ours)
-
-
 class Processes:
     """Starts a worker's processes, one after another. Their output goes into the file ``log``.
 
@@ -126,13 +111,12 @@ class Processes:
     def begin(self, task: "Task") -> IsolatedProcess:
         """Start a process for a task, with its environment variables. The process before it has ended."""
         if not FORKS:
-            return spawn(_leave_terminal, self._log, *self._main, variables=task.variables)
+            return self._spawn(task, *self._main)
         key = origin(task)
         if any(block != key[0] for block, _ in self._servers):
             self.close()
         if key not in self._servers or self._servers[key].process.exitcode is not None:
-            arguments = (self._log, _serve_forks, *self._main)
-            self._servers[key] = spawn(_leave_terminal, *arguments, variables=task.variables)
+            self._servers[key] = self._spawn(task, _serve_forks, *self._main)
         server = self._servers[key]
         ours, theirs = SPAWN.Pipe()
         with suppress(ConnectionError):  # a server that has just ended shows in the fork's exit code
@@ -140,6 +124,20 @@ class Processes:
             send_handle(server.connection, theirs.fileno(), server.process.pid)
         theirs.close()
         return IsolatedProcess(Fork(server), ours)
+
+    def _spawn(self, task: "Task", *main: Any) -> IsolatedProcess:
+        ours, theirs = SPAWN.Pipe()
+        process = SPAWN.Process(target=_leave_terminal, args=(theirs, self._log, *main), daemon=True)
+        before = dict(os.environ)
+        os.environ.update(task.variables)
+        try:
+            process.start()
+        finally:
+            for name in task.variables:
+                del os.environ[name]
+            os.environ.update(before)
+        theirs.close()
+        return IsolatedProcess(process, ours)
 
     def close(self) -> None:
         """End the fork servers."""
@@ -230,10 +228,12 @@ def _leave_terminal(connection: Connection, log: Path, main: Callable[..., None]
     main(connection, *arguments)
 
 
-COUNTERS = tuple(
-    map(Path, ("/proc/vmstat", "/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_control"))
+COUNTERS = (
+    Path("/proc/vmstat"),  # the machine, since Linux 4.13
+    Path("/sys/fs/cgroup/memory.events"),  # control groups, version 2
+    Path("/sys/fs/cgroup/memory/memory.oom_control"),  # version 1
 )
-"""Where Linux counts kills for want of memory: machine (since 4.13), control group version 2, version 1."""
+"""Where Linux counts kills for want of memory."""
 
 
 def oom_kills(counters: Iterable[Path] = COUNTERS) -> int:

@@ -118,8 +118,7 @@ class RunProgress:
 
     def end(self, task: Task, outcome: Any) -> None:
         self._time_left.done(task, time.monotonic() - self._began)
-        self.done += 1
-        self._part_done += 1
+        self.done, self._part_done = self.done + 1, self._part_done + 1
         failed = isinstance(outcome, Failure)
         if failed:
             self._failures.append(outcome)
@@ -129,8 +128,7 @@ class RunProgress:
     def skip(self, task: Task) -> None:
         """Count a round that is skipped because an earlier one failed."""
         self._time_left.tasks.remove(task)
-        self.done += 1
-        self._part_done += 1
+        self.done, self._part_done = self.done + 1, self._part_done + 1
 
     def _moving_line(self) -> str:
         left = self._part_total - self._part_done
