@@ -58,7 +58,7 @@ _round_of_step = attrgetter(*(name for name in ROUND if name != "phase"))
 
 
 class _Folder:
-    """A folder of tables, of which ``parents`` commit the rows of others."""
+    """A folder of tables. The rows of ``parents`` commit those of other tables."""
 
     def __init__(self, folder: Path, parents: Collection[type]) -> None:
         self.folder, self._parents = folder, parents
@@ -121,10 +121,7 @@ class Counts(_Folder):
 
 
 class Workloads:
-    """``data/workload``: what models ask for on any device. What a user's own models ask for lies below, in ``own``.
-
-    They are apart because other people's copies of the cache share the first and not the second.
-    """
+    """``data/workload``, and in ``own`` below it the workloads of a user's own models, which no other cache shares."""
 
     def __init__(self, data: Path) -> None:
         self.data, self.folder = data, file_of(Workload, data).parent
@@ -235,7 +232,8 @@ class MachineFolder(_Folder):
             put(self._path(Environment), Environment, known, [environment])
 
     def put_roof_measurements(self, rows: Sequence[RoofMeasurement]) -> None:
-        put(self._path(RoofMeasurement), RoofMeasurement, self.roof_measurements(), rows)
+        """Add measurements, or replace earlier ones, all or none: a kernel's sizes belong together."""
+        write(self._path(RoofMeasurement), RoofMeasurement, merged(self.roof_measurements(), rows))
 
     def put_run(self, run: Run, samples: Sequence[Sample], stages: Sequence[tuple[Run, Sequence[Sample]]] = ()) -> None:
         """Commit a round of a cell, and with a training step its stages. An earlier one is replaced only now."""

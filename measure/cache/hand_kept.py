@@ -1,6 +1,6 @@
-"""The tables that people write: datasheets of chips, what a processor's core does in a cycle, what studies printed.
+"""The tables that people write: datasheets of chips, FLOP per cycle of processors' cores, results printed by studies.
 
-``report/load`` reads them, and checks there what takes more than one row, or the bibliography.
+``report/load`` checks their rows against each other and against the bibliography.
 """
 
 import re

@@ -20,7 +20,7 @@ from measure.domain.roofs import ARITHMETIC
 from measure.domain.words import BACKWARD, FORWARD, INFERENCE, STEP, operation
 from measure.errors import UserError
 
-FASTEST_FLOP_PER_S, FASTEST_BYTE_PER_S = 2e17, 1e15  # over ten times what any chip of ``data/chips.csv`` states
+FASTEST_FLOP_PER_S, FASTEST_BYTE_PER_S = 2e17, 1e15  # over ten times any chip of ``data/chips.csv``
 
 # The greatest rate of a model over the fastest kernel's at its precision. It may exceed 1 because some algorithms need
 # fewer multiplications than are counted (Lavin and Gray 2016: up to 4 times fewer).

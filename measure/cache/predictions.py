@@ -98,7 +98,7 @@ class PredictionError(OfSetting):
     An error is the absolute value of prediction over latency, less 1.
     """
 
-    left_out: Annotated[str, Column("what the fit left out", form=one_of(CHECKS))]
+    left_out: Annotated[str, Column("the part of the timings that the fit left out", form=one_of(CHECKS))]
     method: Annotated[str, Column("the method of prediction", form=one_of(METHODS))]
     batches: Annotated[str, Column("the batch sizes", form=one_of((ALL_BATCHES, *BATCH_CLASSES)))]
     models: Annotated[int, Column("the number of predicted models", NUMBER)]

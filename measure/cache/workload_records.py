@@ -1,4 +1,4 @@
-"""The tables of what models ask for on any device, and of what other programs count: see ``records``.
+"""The tables of workloads: the work and memory of models on any device, and other programs' counts. See ``records``.
 
 The tables in ``published/measurements`` are of models that others timed: one input, fp32, without layers.
 """
@@ -17,7 +17,7 @@ UNCOUNTED = several(r"[^;]+:\d+:[\d.e+-]+", "name:calls:share")
 
 @table("workload/models.csv", key=WORKLOAD)
 class Workload:
-    """What a model at one batch size and precision asks for: one forward and one backward pass.
+    """The work and memory of a model at one batch size and precision: one forward and one backward pass.
 
     A row that is not ``ok`` has a reason and no counts. An ``ok`` row with empty backward columns has as reason why the
     backward pass could not be counted. Traffic and FLOP are those of a forward pass in eval mode without gradients.
@@ -144,7 +144,7 @@ class ProgramCount:
 
 @table("published/measurements/counts.csv", key=("model", "input_size"))
 class PublishedCount:
-    """What one input asks of a model that others timed. Statuses, reasons and columns are as in ``Workload``."""
+    """The work and memory of one input in a model that others timed. The columns are those of ``Workload``."""
 
     model: schema.Model
     input_size: schema.InputSize
