@@ -205,7 +205,7 @@ class Worker:
 
 
 @dataclass(frozen=True)
-class Call:
+class FunctionCall:
     """A call of a function that runs a user's own code, with as much of a Task as a worker needs."""
 
     function: Callable[..., Any]
@@ -255,7 +255,7 @@ class IsolatedCalls:
         ends its process.
         """
         self._worker = self._worker or Worker("cpu", 1, self._sampling)
-        task: Any = Call(function, arguments)
+        task: Any = FunctionCall(function, arguments)
         answer = self._worker.run(task)
         if isinstance(answer, Failure):
             how = f"--models: {name}: {answer.reason}"
