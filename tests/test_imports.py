@@ -118,3 +118,12 @@ def test_a_circle_is_found_where_there_is_one(graph, found):
 def test_imports_are_found_wherever_they_stand():
     text = "import measure.errors\ndef f():\n    from measure.cache import records, nothing\n"
     assert sorted(imports(text)) == ["measure.cache", "measure.cache.records", "measure.errors"]
+
+
+def test_no_class_name_stands_twice():
+    places: dict[str, list[str]] = {}
+    for module, path in FILES.items():
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                places.setdefault(node.name, []).append(module)
+    assert {name: found for name, found in places.items() if len(found) > 1} == {}
