@@ -16,8 +16,7 @@ from measure.errors import UserError
 from measure.verbs.flags import CommandLine, check_folder, check_writable, data_flag
 from measure.verbs.terminal import aligned
 
-DIGITS = 5
-"""The significant digits of fitted numbers in the tables."""
+DIGITS = 5  # significant digits of fitted numbers in the tables
 
 CHECKS = (tables.BY_MODEL, tables.BY_DEVICE, tables.ONE_KNOWN, tables.PUT_ASIDE)
 HEAD = ("left out", "device", "precision", "variant", "phase", "latencies", "median error", "9 in 10 within", "covered")
@@ -35,7 +34,7 @@ def parser() -> CommandLine:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Return exit code 0. Raises UserError for bad input, and without a timed and counted call."""
+    """Return exit code 0. Raises UserError for bad input, and without a call that is both timed and counted."""
     flags = parser().parse_args(argv)
     check_folder(flags.data, "--data")
     from measure.predicting import timings
@@ -52,7 +51,7 @@ def main(argv: Sequence[str]) -> int:
     other = "is fitting; wait for it or name another --data"
     with held(path.parent / NAME, lambda holder: f"{path.parent}: {holder} {other}"):
         old = table.read(path, PredictionError)
-        aside = flags.aside or any(row.left_out == tables.PUT_ASIDE for row in old)  # once looked at, always reported
+        aside = flags.aside or any(row.left_out == tables.PUT_ASIDE for row in old)  # predicted once, reported always
         found = study(calls, lambda name: print(name, file=sys.stderr), aside)
         written = ((Coefficient, found.coefficients), (KindCost, found.kinds), (PredictionError, found.errors))
         for record, rows in written:

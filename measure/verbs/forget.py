@@ -1,8 +1,7 @@
 """The command ``python -m measure forget MODEL``: removes models from the cache."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from measure.cache.folders import MachineFolder, Workloads, machine_names
 from measure.cache.records import HardwareCounterProfile, Profile, Run
@@ -10,53 +9,49 @@ from measure.errors import chosen, unknown
 from measure.verbs.flags import CommandLine, check_folder
 
 WORDS = {Run: "rounds", Profile: "profiles", HardwareCounterProfile: "profiles under hardware counters"}
-"""What the rows of a table are, as the command says it."""
 
 
 def parser() -> CommandLine:
     flags = CommandLine(
         prog="python -m measure forget",
-        description="Remove from the cache what was measured of models on every machine, and what was counted of "
-        "them. With --machine only what was measured there goes. Nothing brings it back but measuring again.",
+        description="Remove the measurements of models on every machine, and their counts, from the cache. With "
+        "--machine, remove only the measurements on that machine. Only measuring again brings them back.",
     )
     flags.add_argument("models", nargs="+", metavar="MODEL", help="names, or globs such as 'mine:*'")
     flags.add_argument("--machine", nargs="+", metavar="NAME", help="the machines' folders (default: all, and counts)")
-    flags.add_argument("--plan", action="store_true", help="say what would go, and remove nothing")
+    flags.add_argument("--plan", action="store_true", help="print what would go, and remove nothing")
     flags.add_argument("--data", type=Path, default=Path("data"), help="the cache's folder (default: %(default)s)")
     return flags
 
 
 def main(argv: Sequence[str]) -> int:
     """Return exit code 0. Raises UserError for bad input, before anything is removed."""
-    asked = parser().parse_args(argv)
-    check_folder(asked.data, "--data")
-    known = machine_names(asked.data)
-    for name in asked.machine or ():
+    flags = parser().parse_args(argv)
+    check_folder(flags.data, "--data")
+    known = machine_names(flags.data)
+    for name in flags.machine or ():
         if name not in known:
             raise unknown("--machine", name, known)
-    folders = [MachineFolder(asked.data, name) for name in asked.machine or known]
-    workloads = Workloads(asked.data)
-    tried = {folder.folder: folder.tried() for folder in folders}
-    counted = [] if asked.machine else workloads.models()
-    rows = [row for tables in tried.values() for table in tables.values() for row in table]
-    models = chosen("MODEL", asked.models, {row.model for row in (*rows, *counted)})
-    for place, tables in tried.items():
-        _say(place, models, {WORDS[record]: table for record, table in tables.items()})
-    _say(workloads.folder, models, {"counts": counted})
-    if asked.plan:
+    folders = [MachineFolder(flags.data, name) for name in flags.machine or known]
+    workloads = Workloads(flags.data)
+    tables = [(folder.folder, WORDS[record], rows) for folder in folders for record, rows in folder.tried().items()]
+    if not flags.machine:
+        tables.append((workloads.folder, "counts", workloads.models()))
+    models = chosen("MODEL", flags.models, {row.model for _, _, rows in tables for row in rows})
+    removed: dict[Path, list[str]] = {}
+    for place, word, rows in tables:
+        count = sum(row.model in models for row in rows)
+        if count:
+            removed.setdefault(place, []).append(f"{word}: {count}")
+    for place, parts in removed.items():
+        print(f"{place}: {', '.join(parts)}")
+    if flags.plan:
         print(f"Would forget {', '.join(sorted(models))}")
         return 0
     for folder in folders:
         with folder.locked():
             folder.leave_out(models)
-    if not asked.machine:
+    if not flags.machine:
         workloads.leave_out(models)
     print(f"Forgot {', '.join(sorted(models))}")
     return 0
-
-
-def _say(place: Path, models: Collection[str], tables: Mapping[str, Sequence[Any]]) -> None:
-    """Print how many rows of the models each table in a folder holds, if any does."""
-    counts = {what: sum(row.model in models for row in rows) for what, rows in tables.items()}
-    if parts := [f"{what}: {count}" for what, count in counts.items() if count]:
-        print(f"{place}: {', '.join(parts)}")

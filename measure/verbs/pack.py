@@ -1,4 +1,4 @@
-"""The command ``python -m measure pack``: what a machine measured, in a zip that another person can add."""
+"""The command ``python -m measure pack``: zips a machine's tables for another person to add."""
 
 import os
 from collections.abc import Sequence
@@ -15,8 +15,8 @@ from measure.verbs.flags import CommandLine, check_folder, data_flag
 def parser() -> CommandLine:
     flags = CommandLine(
         prog="python -m measure pack",
-        description="Put what a machine measured into a zip, for somebody who adds it with python -m measure "
-        "add-machine. With it go the counts of models of your own, which nobody else can count. It holds no names of "
+        description="Put a machine's measurements into a zip, for somebody who adds it with python -m measure "
+        "add-machine. The zip includes the counts of your own models, which nobody else can count, and no names of "
         "users or hosts.",
     )
     flags.add_argument(
@@ -28,32 +28,31 @@ def parser() -> CommandLine:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Return exit code 0. Raises UserError for bad input, and where nothing was measured."""
-    asked = parser().parse_args(argv)
-    check_folder(asked.data, "--data")
-    machine = MachineFolder(asked.data, _chosen(asked.data, asked.machine))
+    """Return exit code 0. Raises UserError for bad input, and without measurements."""
+    flags = parser().parse_args(argv)
+    check_folder(flags.data, "--data")
+    known = machine_names(flags.data)
+    if flags.machine is not None and flags.machine not in known:
+        raise unknown("--machine", flags.machine, known)
+    if not known:
+        raise UserError(f"--data: no measurements in {flags.data}; run python -m measure{data_flag(flags.data)} first")
+    # The machine measured last, as in the paper: a clone also holds a machine of the project
+    name = flags.machine or max(
+        known, key=lambda each: MachineFolder(flags.data, each).newest_environment().recorded_at
+    )
+    machine = MachineFolder(flags.data, name)
     if not (machine.runs() or machine.roof_measurements()):
         raise UserError(f"{machine.folder}: nothing was measured yet; measure with python -m measure")
-    target = asked.file or Path(f"{machine.name}.zip")
+    target = flags.file or Path(f"{machine.name}.zip")
     if target.is_dir():
         raise UserError(f"{target} is a folder; name a file that ends in .zip")
     try:
-        models = write(machine, Workloads(asked.data), target)
+        models = write(machine, Workloads(flags.data), target)
     except OSError as problem:
         raise UserError(f"{target} cannot be written ({problem.strerror}); name another file") from None
     counts = f", with the counts of {', '.join(models)}" if models else ""
     print(f"{target}: {machine.folder}{counts}, {target.stat().st_size / 1e3:.0f} kB")
     return 0
-
-
-def _chosen(data: Path, name: str | None) -> str:
-    known = machine_names(data)
-    if name is not None and name not in known:
-        raise unknown("--machine", name, known)
-    if not known:
-        raise UserError(f"--data: {data} holds no machine; measure one with python -m measure{data_flag(data)}")
-    # As in the paper the one measured last: with a clone comes a machine of the project
-    return name or max(known, key=lambda each: MachineFolder(data, each).newest_environment().recorded_at)
 
 
 def write(machine: MachineFolder, workloads: Workloads, target: Path) -> list[str]:
