@@ -9,6 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import torch
@@ -134,8 +135,7 @@ class Recorder(TorchDispatchMode):
         self._stack: list[nn.Module] = []
         self._is_leaf: list[bool] = []  # for each module of the stack, that it has not run another one so far
         self._undo = ExitStack()
-        self._first_nodes: list[int] = []
-        self._node_modules: list[nn.Module] = []
+        self._node_modules: list[tuple[int, nn.Module]] = []  # the first autograd node of each stretch in a module
         self._activations: set[int] = set()
         self._saved: set[int] = set()
 
@@ -180,8 +180,8 @@ class Recorder(TorchDispatchMode):
 
     def _mark(self) -> None:
         """Assign the autograd nodes from here on, which are numbered in order, to the running module."""
-        self._first_nodes.append(torch.autograd._get_sequence_nr())
-        self._node_modules.append(self._stack[-1] if self._stack else self._network)
+        module = self._stack[-1] if self._stack else self._network
+        self._node_modules.append((torch.autograd._get_sequence_nr(), module))
 
     def _save(self, tensor: torch.Tensor) -> torch.Tensor:
         """Note a tensor that autograd keeps for the backward pass."""
@@ -210,8 +210,8 @@ class Recorder(TorchDispatchMode):
         if hasattr(node, "variable"):  # the gradient of a parameter arrives
             self._last = self.users.get(storage_key(node.variable), self._last)
         else:
-            place = bisect_right(self._first_nodes, node._sequence_nr()) - 1
-            self._last = self._node_modules[place] if place >= 0 else self._network
+            place = bisect_right(self._node_modules, node._sequence_nr(), key=itemgetter(0))
+            self._last = self._node_modules[place - 1][1] if place else self._network
         return self._last
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -226,7 +226,10 @@ class Recorder(TorchDispatchMode):
         outputs = tensors_in(output)
         for tensor in outputs:
             self.memory.number(tensor)
-        if self._is_sum_of_gradients(overload, args):
+        # Autograd adds the gradients of two uses of a tensor. Without a dispatch mode it writes the sum over the first
+        # if it holds the only reference (``InputBuffer::accumulate``); under one it makes a new tensor.
+        is_sum = self._in_backward and not torch.is_grad_enabled() and overload.name == "add"
+        if is_sum and args[0] is not args[1] and getattr(args[1], "shape", None) == args[0].shape:
             self.memory.overwrites(output, args[0])
         if overload.allocates:
             return
@@ -249,17 +252,6 @@ class Recorder(TorchDispatchMode):
         totals.recompute_flop += work.recompute_flop
         totals.traffic_byte += byte
         record.calls[module, OperatorCall(overload.name, work, byte)] += 1
-
-    def _is_sum_of_gradients(self, overload: Overload, args: Any) -> bool:
-        """Return whether autograd adds the gradients of two uses of a tensor.
-
-        Without a dispatch mode it writes the sum over the first if it holds the only reference to it
-        (``InputBuffer::accumulate``); under one it makes a new tensor.
-        """
-        if not self._in_backward or torch.is_grad_enabled() or overload.name != "add":
-            return False
-        first, second = args[:2]
-        return first is not second and getattr(second, "shape", None) == first.shape
 
 
 class _GivenGradient(torch.autograd.Function):

@@ -5,6 +5,7 @@ each device runs its fastest kernel.
 """
 
 from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -135,28 +136,18 @@ class Decoder(nn.Module):
 
 class Gpt2(Decoder):
     def __init__(self, task: LanguageTask) -> None:
-        size = task.size
-
-        def norm() -> nn.Module:
-            return nn.LayerNorm(size.width)
-
-        super().__init__(
-            task, norm, [PreNormBlock(size, norm, Perceptron(size, "tanh"), has_bias=True) for _ in range(size.depth)]
-        )
+        size, norm = task.size, partial(nn.LayerNorm, task.size.width)
+        blocks = [PreNormBlock(size, norm, Perceptron(size, "tanh"), has_bias=True) for _ in range(size.depth)]
+        super().__init__(task, norm, blocks)
         self.places = nn.Embedding(size.positions, size.width)
         self.register_buffer("_read", torch.arange(task.positions)[-task.read :], persistent=False)
 
 
 class Llama(Decoder):
     def __init__(self, task: LanguageTask) -> None:
-        size = task.size
-
-        def norm() -> nn.Module:
-            return nn.RMSNorm(size.width, 1e-5)
-
-        super().__init__(
-            task, norm, [PreNormBlock(size, norm, GatedPerceptron(size), has_bias=False) for _ in range(size.depth)]
-        )
+        size, norm = task.size, partial(nn.RMSNorm, task.size.width, 1e-5)
+        blocks = [PreNormBlock(size, norm, GatedPerceptron(size), has_bias=False) for _ in range(size.depth)]
+        super().__init__(task, norm, blocks)
         width = size.width // size.heads
         frequencies = ROTATION_BASE ** (-torch.arange(0, width, 2) / width)
         angles = (torch.arange(task.positions)[-task.read :, None] * frequencies).repeat(1, 2)

@@ -29,7 +29,6 @@ class Library:
 
     @property
     def api(self) -> Any:
-        """The imported package."""
         return importlib.import_module(self.package)
 
     def describe(self, name: str) -> Model:
@@ -171,12 +170,8 @@ class Timm(Library):
         return network
 
 
-TEXT_LENGTH = 20
-"""Symbols of text for one second of speech."""
-
-MEL_FRAMES = 86
-"""Frames of 80 mel bands for one second in Tacotron2: 22,050 samples by steps of 256."""
-
+TEXT_LENGTH = 20  # symbols for one second of speech
+MEL_FRAMES = 86  # of 80 bands for one second in Tacotron2: 22,050 samples by steps of 256
 SOURCES = {"sources": ["drums", "bass", "other", "vocals"]}
 TRANSFORMERS = (
     *("wav2vec2_base", "wav2vec2_large", "wav2vec2_large_lv60k", "wav2vec2_xlsr_300m", "wav2vec2_xlsr_1b"),
