@@ -1,4 +1,4 @@
-"""The tasks that a request still needs, their order, and what ``--plan`` and ``--list`` print.
+"""The tasks that a request still needs, their order, and the output of ``--plan`` and ``--list``.
 
 ``docs/json.md`` documents the JSON; a key that does not apply is null.
 """

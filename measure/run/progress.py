@@ -168,7 +168,7 @@ def lines(summary: Summary, places: Sequence[str]) -> list[str]:
 
 
 def contents(request: Request, cache: RunCache, left: Sequence[Part], command: str) -> list[str]:
-    """Return three lines: what the paper has of this machine, what it lacks, and the command that adds it."""
+    """Return three lines: the parts of this machine that the paper has, those it lacks, and the next command."""
 
     def done(rows: Iterable[Any]) -> list[Any]:
         return [row for row in cache.rows(list(rows)) if row.status == "ok"]

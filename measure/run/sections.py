@@ -96,7 +96,7 @@ QUICK_ROOF_KERNELS = ("matmul", "fma", "stream_triad", "chain")
 
 
 def _key(kernel: Any) -> tuple[str, str, int, str | None, int | None]:
-    """Return what identifies the kernel of a task or row on its machine."""
+    """Return the columns that identify a kernel of a task or row on its machine."""
     return kernel.roof_kernel, kernel.precision, kernel.size, kernel.pace, kernel.round
 
 

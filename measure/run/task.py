@@ -73,7 +73,7 @@ class Task(ABC):
     that are usual. ``is_of_machine`` is False if the result is the same on every machine. ``trains`` marks sections
     that run training steps. ``cluster_gap`` says why a cluster cannot do the section.
 
-    ``label`` is what users see. ``effort`` is the time of a task relative to other tasks', for the time left.
+    ``label`` names the task to users. ``effort`` is its time relative to other tasks', for the time left.
     ``columns`` identify the task in ``--plan --json``: some of ``TASK_COLUMNS``.
     """
 

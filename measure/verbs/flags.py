@@ -1,6 +1,6 @@
 """The flags of every verb: one parser, the values that several verbs take, and checks of folders.
 
-Every complaint is a UserError of one sentence, where argparse would print a page of usage.
+Every error is a UserError of one sentence, where argparse would print a page of usage.
 """
 
 import argparse
@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 from measure.errors import UserError, did_you_mean, unknown
 
 VERBS = {
-    "model": "model NAME   counts, roof, latency, costliest layers of one model, and what to try first",
+    "model": "model NAME   counts, roof, latency, costliest layers of one model, and the first thing to try",
     "show": "show         the cells in the cache, with their latencies and intervals",
     "compare": "compare A B  what changed between two caches or environments, cell by cell",
     "import-ncu": "import-ncu FILE  add hardware counters that Nsight Compute read elsewhere to the cache",
@@ -64,7 +64,7 @@ class CommandLine(argparse.ArgumentParser):
             if word == "--":
                 break
             if word.startswith("--") and name not in self._flags:
-                raise self._complaint(f"unrecognized arguments: {word}")
+                raise self._error(f"unrecognized arguments: {word}")
             if name in self._flags:
                 if name in given and name in self._taking_values:
                     raise UserError(f"{name}: given more than once; give all values after one {name}")
@@ -78,9 +78,9 @@ class CommandLine(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Raise UserError in place of argparse's page of usage."""
-        raise self._complaint(message)
+        raise self._error(message)
 
-    def _complaint(self, message: str) -> UserError:
+    def _error(self, message: str) -> UserError:
         choice = re.fullmatch(r"argument (.+?): invalid choice: '(.*)' \(choose from (.*)\)", message, re.DOTALL)
         if choice:
             return unknown(choice[1], choice[2], [each.strip(" '") for each in choice[3].split(",")])

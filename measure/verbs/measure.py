@@ -52,7 +52,7 @@ def parser() -> CommandLine:
         "The same command resumes a run that was stopped: it measures only what is missing.",
         epilog="Other commands, with flags of their own (python -m measure compare --help):\n"
         + "".join(f"  {line}\n" for line in VERBS.values())
-        + "\nExit codes: 0 done; 1 what compare and doctor were asked to fail on; 2 bad input; 130 stopped by Ctrl-C."
+        + "\nExit codes: 0 done; 1 compare or doctor found a reason to fail; 2 bad input; 130 stopped by Ctrl-C."
         "\nThen render the paper: python -m report",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -291,7 +291,7 @@ def measure(arguments: argparse.Namespace) -> int:
 
 
 def _print_contents(request: Request, cache: RunCache, left: Sequence[Part], arguments: argparse.Namespace) -> None:
-    """Print what the paper has and lacks of this machine, and the next command."""
+    """Print which parts of the paper this machine has and lacks, and the next command."""
     made_by = os.environ.get(MADE_BY)
     print("\n".join(progress.contents(request, cache, left, made_by or arguments.command)))
     if not made_by:

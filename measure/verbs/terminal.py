@@ -40,7 +40,7 @@ def answer(command: str, action: Callable[[], int]) -> int:
             code = action()
             sys.stdout.flush()
         except UserError as problem:
-            _complain(command, str(problem))
+            _print_error(command, str(problem))
             return BAD_INPUT
         except KeyboardInterrupt:
             print(f"\n{command}: stopped", file=sys.stderr)
@@ -55,7 +55,7 @@ def answer(command: str, action: Callable[[], int]) -> int:
             if isinstance(problem, BrokenPipeError):
                 return UNREAD
             why = f"cannot be written ({problem.strerror}); make room or write elsewhere"
-            _complain(command, f"standard output {why}")
+            _print_error(command, f"standard output {why}")
             return BAD_INPUT
         return code
 
@@ -80,7 +80,7 @@ def _one_interrupt() -> Iterator[None]:
             signal.signal(signal.SIGINT, before)
 
 
-def _complain(command: str, message: str) -> None:
+def _print_error(command: str, message: str) -> None:
     """Print a line on standard error, red on a terminal unless NO_COLOR (https://no-color.org) is set.
 
     Escapes control characters: the name of a file or a model may contain them.
