@@ -2,8 +2,8 @@
 
 An operator counts, with all that it calls, if no other operator calls it. It belongs to the module of the innermost
 range around it (``ModuleRanges``). A backward operator runs inside a node of autograd's graph, whose number says which
-module made it in the forward pass. Adding up the gradients of two uses of a tensor is the work of the node that made
-the tensor. A kernel belongs to the operator that launched it. Copies and fills of memory count as kernels.
+module made it in the forward pass. A kernel belongs to the operator that launched it. Copies and fills of memory count
+as kernels.
 """
 
 import re
@@ -30,9 +30,6 @@ class ModuleRanges:
     """A context in which each forward call of a module is a range named after its path in the network.
 
     With gradients on, the arrival of a parameter's gradient is a range named after the module that holds the parameter.
-    Autograd numbers the nodes of its graph as they are made, so ``path_of_node`` knows the module of each.
-
-    The hooks are those for all modules at once, since some modules run other operators if they have hooks of their own.
     Hooks and ranges take about 6 µs of the host's time per call of a module, between operators and not in them.
     """
 
@@ -45,7 +42,7 @@ class ModuleRanges:
         self._network = network
         self._paths = {module: path or MODEL_ITSELF for path, module in network.named_modules()}
         self._running: list[tuple[str, AbstractContextManager[Any]]] = []
-        self._first_nodes: list[int] = []
+        self._first_nodes: list[int] = []  # autograd numbers the nodes of its graph as they are made
         self._node_paths: list[str | None] = []
         self._undo = ExitStack()
 
@@ -58,6 +55,7 @@ class ModuleRanges:
         import torch
         from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 
+        # Hooks for all modules at once: some modules run other operators if they have hooks of their own.
         self._undo.callback(register_module_forward_pre_hook(self._start).remove)
         self._undo.callback(register_module_forward_hook(self._stop, always_call=True).remove)
         if torch.is_grad_enabled():

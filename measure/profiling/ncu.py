@@ -1,8 +1,7 @@
 """Read a GPU's hardware counters for each kernel of a cell with NVIDIA's Nsight Compute (``ncu``).
 
-ncu replays a kernel once per group of counters, each time with its inputs restored and with cold caches. Clocks stay
-as they are. It counts ``python -m measure.profiling.ncu TASK``, which runs a cell's step: only the kernels between
-cudaProfilerStart and cudaProfilerStop, which follow a warm-up.
+ncu replays a kernel once per group of counters, each time with its inputs restored and with cold caches. It counts the
+kernels of ``python -m measure.profiling.ncu TASK`` between cudaProfilerStart and cudaProfilerStop, after a warm-up.
 """
 
 import json
@@ -40,6 +39,10 @@ PERMISSION = (
 LIMIT_S, QUERY_LIMIT_S = 1800.0, 120.0  # the longest that ncu may take for a cell, and to list a GPU's metrics
 WARM_UP = 3  # steps before the counted ones, since the first ones choose kernels and allocate memory
 STEPS = 2  # counted steps; more would say the same and take proportionally longer
+OPTIONS = (
+    "--csv", "--page", "raw", "--print-units", "base", "--replay-mode", "kernel", "--clock-control", "none",
+    "--cache-control", "all", "--profile-from-start", "off", "--target-processes", "all",
+)  # fmt: skip
 
 
 def check(device: Device) -> None:
@@ -68,11 +71,17 @@ def measure(device: Device, model: Model, cell: Cell, beat: Callable[[], None]) 
         raise RuntimeError(str(problem)) from None
 
 
+def step_command(device: str, threads: int, cell: Cell) -> list[str]:
+    """Return the command line that runs a cell's step for this process. The cell's model is a selector."""
+    task = {"device": device, "threads": threads, "cell": cell._asdict(), "caller": os.getpid()}
+    return [sys.executable, "-m", __name__, json.dumps(task)]
+
+
 def count(program: Sequence[str], beat: Callable[[], None]) -> tuple[list[str], str]:
     """Run a program under ncu, and ``beat`` meanwhile. Return the lines of the table, and the tool (``ncu 2025.3.1``).
 
-    Raises NotImplementedError if counters are forbidden or the program raises it, RuntimeError
-    with the last line of output if the program or ncu fails or takes too long.
+    Raises NotImplementedError if counters are forbidden or the program raises it, RuntimeError with the last line of
+    output if the program or ncu fails or takes too long.
     """
 
     def ask(flag: str) -> str:
@@ -82,12 +91,12 @@ def count(program: Sequence[str], beat: Callable[[], None]) -> tuple[list[str], 
     beat()
     with tempfile.TemporaryDirectory(prefix="roofwright-") as folder:
         table, output = Path(folder) / "kernels.csv", Path(folder) / "log.txt"
+        command = ["ncu", "--log-file", str(table), "--metrics", ",".join(metrics), *OPTIONS, *program]
+        environment, end = os.environ | {"LC_ALL": "C"}, time.monotonic() + LIMIT_S
         with output.open("wb") as opened:
             process = subprocess.Popen(
-                command(metrics, table, program),
-                stdout=opened, stderr=subprocess.STDOUT, env=os.environ | {"LC_ALL": "C"}, start_new_session=True,
-            )  # fmt: skip
-            end = time.monotonic() + LIMIT_S
+                command, stdout=opened, stderr=subprocess.STDOUT, env=environment, start_new_session=True
+            )
             try:
                 while process.poll() is None:
                     if time.monotonic() > end:
@@ -114,30 +123,11 @@ def count(program: Sequence[str], beat: Callable[[], None]) -> tuple[list[str], 
 
 
 def choose_metrics(listed: str) -> list[str]:
-    """Return the metrics to request, given the text of ``ncu --query-metrics``.
-
-    A metric that only some GPUs have is requested only if it is listed.
-    """
+    """Return the metrics to request of those that ``ncu --query-metrics`` lists, and those that all GPUs have."""
     names = {f"{name}.sum" for name in re.findall(r"\w+__\w+", listed)}
-    metrics = [name for name in FIXED if name not in OPTIONAL or name in names]
-    metrics += sorted(filter(ncu_csv.tensor_kinds, names))
     replaced = {old for old, new in RENAMED if new in names and old not in names}
-    return [name for name in metrics if name not in replaced]
-
-
-def command(metrics: Sequence[str], output: Path, program: Sequence[str]) -> list[str]:
-    """Return the command line that counts a program's kernels into a CSV file."""
-    return [
-        "ncu", "--csv", "--page", "raw", "--print-units", "base", "--log-file", str(output),
-        "--metrics", ",".join(metrics), "--replay-mode", "kernel", "--clock-control", "none", "--cache-control", "all",
-        "--profile-from-start", "off", "--target-processes", "all", *program,
-    ]  # fmt: skip
-
-
-def step_command(device: str, threads: int, cell: Cell) -> list[str]:
-    """Return the command line that runs a cell's step for this process. The cell's model is a selector."""
-    task = {"device": device, "threads": threads, "cell": cell._asdict(), "caller": os.getpid()}
-    return [sys.executable, "-m", __name__, json.dumps(task)]
+    metrics = [name for name in FIXED if name not in replaced and (name not in OPTIONAL or name in names)]
+    return metrics + sorted(filter(ncu_csv.tensor_kinds, names))
 
 
 def main(task: dict[str, Any]) -> int:
@@ -169,8 +159,8 @@ def _end_without(caller: int) -> None:
     """End this process when its caller is gone. ncu stands between the two, so no signal would."""
     import psutil
 
-    while psutil.pid_exists(caller):
-        time.sleep(1.0)
+    with suppress(psutil.NoSuchProcess):
+        psutil.Process(caller).wait()
     os._exit(1)
 
 

@@ -1,14 +1,12 @@
 """Parse the CSV of Nsight Compute (``ncu --csv --page raw``): a line per launch of a kernel, a column per metric.
 
 Above the table stand the program's own output and lines that begin with ``==``. The line below the header holds the
-units. Numbers are English, with commas between thousands; others are refused, since ``1,5`` would become 15. A metric
-that the GPU lacks is ``n/a`` or has no column. Source of the metrics: NVIDIA, Nsight Compute Profiling Guide.
+units. Numbers are English; others are refused, since ``1,5`` would become 15. A metric that the GPU lacks is ``n/a`` or
+has no column. Source of the metrics: NVIDIA, Nsight Compute Profiling Guide.
 
-Metrics of tensor cores overlap, so they are not simply added. A name is ``sm__ops_path_tensor``, optionally the
-instruction (``_op_hgmma``), the sources, optionally the destination (``_src_bf16_dst_fp32``), and optionally the
-sparsity (``_sparsity_off``). The metric counts everything that its name leaves open. The list depends on the GPU and on
-ncu's version: ``src_bf16_dst_fp32``, or its ``sparsity_off`` and ``sparsity_on``, or all three. Hopper has
-``op_hmma_src_...`` and ``op_hgmma_src_...`` as well, and a product uses one of them. A multiply-add is two operations.
+Metrics of tensor cores overlap, so they are not simply added: each counts everything that its name leaves open. The
+list depends on the GPU and on ncu's version: ``src_bf16_dst_fp32``, or its ``sparsity_off`` and ``sparsity_on``, or all
+three. On Hopper a product uses ``op_hmma_src_...`` or ``op_hgmma_src_...``. A multiply-add is two operations.
 """
 
 import csv
@@ -93,49 +91,34 @@ def parse(lines: Iterable[str], name: str, steps: int, tool: str) -> CountedCell
 
     Raises UserError, which begins with ``name``, if there is no such table or a cell cannot be read.
     """
-    header, units, *rows = _table(lines, name)
-    if KERNEL not in header or TIME not in header:
-        raise UserError(f"{name}: no columns {KERNEL!r} and {TIME!r}; export --page raw with --metrics {TIME}")
-    pairs = zip(header, units, strict=True)
-    unit_of = {metric: unit for metric, unit in pairs if metric in FIXED or tensor_kinds(metric)}
-    by_kernel: dict[str, list[dict[str, float]]] = {}
-    for number, row in enumerate(rows, 1):
-        cells = dict(zip(header, row, strict=True))
-        launch = _launch(cells, unit_of, f"{name}: kernel {number}")
-        by_kernel.setdefault(cells[KERNEL][:LONGEST_NAME], []).append(launch)
-    capability = dict(zip(header, rows[0], strict=True)).get(CAPABILITY) or None
-    kernels = tuple(_kernel(each, launches, capability, steps) for each, launches in by_kernel.items())
-    gap = _tensor_gap(kernels, capability, has_operations=any(map(tensor_kinds, unit_of)))
-    return CountedCell(steps, tool, kernels, capability, gap)
-
-
-def _table(lines: Iterable[str], name: str) -> list[list[str]]:
-    """Return the header, the units and the rows."""
     text = [line for line in lines if line.strip() and not line.startswith("==")]
     try:
         table = list(csv.reader(dropwhile(lambda line: not re.match('"?ID"?,', line), text)))
-    except csv.Error as problem:
-        raise UserError(f"{name}: not CSV ({problem}); export it again with ncu --csv --page raw") from None
-    if len(table) < 3 or table[1][0]:
-        raise UserError(
-            f"{name}: no kernel; export it with ncu --csv --page raw, which writes a header that begins with "
-            '"ID", a line of units and a line per kernel'
-        )
-    for number, row in enumerate(table[1:]):
-        if len(row) != len(table[0]):
-            place = f"kernel {number}" if number else "the line of units"
-            raise UserError(f"{name}: {place} has {len(row)} cells, the header has {len(table[0])}; export it again")
-    return table
+    except csv.Error:  # a cell of over 128 KiB
+        table = []
+    if len(table) < 3 or table[1][0] or not {KERNEL, TIME} <= set(table[0]):
+        raise UserError(f"{name}: no table of kernels; export it with ncu --csv --page raw and --metrics {TIME}")
+    header, units, *rows = table
+    by_kernel: dict[str, list[dict[str, float]]] = {}
+    for number, row in enumerate(rows, 1):
+        place, cells = f"{name}: kernel {number}", dict(zip(header, row, strict=False))
+        launch = _read_launch(cells, dict(zip(header, units, strict=False)), place)
+        if len(row) != len(header) or not cells[KERNEL].strip() or TIME not in launch:
+            raise UserError(f"{place} is incomplete: it needs a name, {TIME} and {len(header)} cells; export it again")
+        by_kernel.setdefault(cells[KERNEL][:LONGEST_NAME], []).append(launch)
+    capability = dict(zip(header, rows[0], strict=True)).get(CAPABILITY) or None
+    kernels = tuple(_kernel(each, launches, capability, steps) for each, launches in by_kernel.items())
+    gap = f"the GPU (compute capability {capability or 'unknown'}) does not count every operation of its tensor cores"
+    has_gap = any(kernel.tensor_flop is None for kernel in kernels)
+    return CountedCell(steps, tool, kernels, capability, gap if has_gap else None)
 
 
-def _launch(cells: Mapping[str, str], unit_of: Mapping[str, str], place: str) -> dict[str, float]:
+def _read_launch(cells: Mapping[str, str], units: Mapping[str, str], place: str) -> dict[str, float]:
     """Return the metrics of one line that the GPU has, in base units."""
-    if not cells[KERNEL].strip():
-        raise UserError(f"{place} has no name in the column {KERNEL!r}; export it again")
     launch = {}
-    for metric, unit in unit_of.items():
-        text = cells[metric].strip()
-        if text and not text.startswith(("n/a", "(!)")):
+    for metric, unit in units.items():
+        text = cells.get(metric, "").strip()
+        if (metric in FIXED or tensor_kinds(metric)) and text and not text.startswith(("n/a", "(!)")):
             is_number = unit in UNITS and NUMBER.fullmatch(text)
             launch[metric] = float(text.replace(",", "")) * UNITS[unit] if is_number else inf
             if launch[metric] > MOST:
@@ -143,8 +126,6 @@ def _launch(cells: Mapping[str, str], unit_of: Mapping[str, str], place: str) ->
                     f"{place}, column {metric}: {text[:SHOWN]!r} in {unit!r} cannot be read; export it with "
                     "--print-units base, in an English locale (LC_ALL=C)"
                 )
-    if TIME not in launch:
-        raise UserError(f"{place} has no {TIME}; count it again with ncu")
     return launch
 
 
@@ -177,16 +158,13 @@ def tensor_kinds(metric: str) -> TensorKinds | None:
 
 
 def _tensor_flop(means: Mapping[str, float], capability: str | None) -> float | None:
-    """Return 0 without instructions, else the counted operations, else those of an instruction times their number.
-
-    Instructions with zero counted operations did some that no metric sees, so their number is unknown.
-    """
+    """Return the counted operations, else those of an instruction times their number; None if unknown."""
     instructions = means.get(TENSOR_INSTRUCTIONS)
     if instructions == 0:
         return 0.0
     if any(map(tensor_kinds, means)):
         operations = sum_tensor_operations(means)
-        return operations if operations or not instructions else None
+        return operations if operations or not instructions else None  # instructions that no metric sees
     each = FLOP_PER_INSTRUCTION.get(capability or "")
     return None if each is None or instructions is None else instructions * each
 
@@ -194,8 +172,7 @@ def _tensor_flop(means: Mapping[str, float], capability: str | None) -> float | 
 def sum_tensor_operations(counts: Mapping[str, float]) -> float:
     """Return the operations that metrics counted, each once.
 
-    Of metrics that may have counted the same operation the largest is taken: it is the whole, or the others miss some
-    instruction.
+    The largest of overlapping metrics counts: it is the whole, or the others miss some instruction.
     """
     taken: list[TensorKinds] = []
     operations = 0.0
@@ -208,18 +185,3 @@ def sum_tensor_operations(counts: Mapping[str, float]) -> float:
             taken.append(kinds)
             operations += count
     return operations
-
-
-def _tensor_gap(kernels: Iterable[CountedKernel], capability: str | None, has_operations: bool) -> str | None:
-    unknown = [kernel for kernel in kernels if kernel.tensor_flop is None]
-    if not unknown:
-        return None
-    if any(kernel.tensor_instruction is None for kernel in unknown):
-        return "the instructions of tensor cores were not counted"
-    gpu = f"the GPU, of compute capability {capability or 'unknown'},"
-    if has_operations:
-        return f"{gpu} counts instructions of its tensor cores that no metric of their operations sees"
-    return (
-        f"{gpu} counts the instructions of its tensor cores, but not their operations, and one instruction may be of "
-        "several sizes"
-    )

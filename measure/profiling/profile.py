@@ -2,11 +2,7 @@
 
 On a GPU the first steps may lack kernels: from CUDA 12.6 Update 2 to 13.0 CUPTI gives some of them invalid times
 (NVIDIA's release notes of CUPTI, "Updates in CUDA 13.1"), and the profiler drops events outside its session
-(https://github.com/pytorch/pytorch/issues/192021). Steps do the same work, so a step with fewer kernels than the last
-is incomplete.
-
-Plain calls are also watched for page faults: memory that an allocator returned comes back page by page, which may take
-longer than the arithmetic of an operator with large outputs.
+(https://github.com/pytorch/pytorch/issues/192021).
 """
 
 from bisect import bisect_right
@@ -26,23 +22,24 @@ from measure.domain.words import INFERENCE
 from measure.machine.device import Device
 from measure.machine.sensors import load_since
 from measure.profiling.attribution import STAGE, AttributedKernel, AttributedTime, ModuleRanges, attribute, is_kernel
-from measure.timing.forward import Forward
 from measure.timing.sampling import Sampling, sample
 from measure.timing.stopwatch import Stopwatch, run_first_call
-from measure.timing.training import TrainingStep, prepare
+from measure.timing.training import prepare
 
 if TYPE_CHECKING:
     import torch
     from torch.autograd.profiler_util import FunctionEvent
 
-# Plain calls warm the cell up, as long as a round does, and show the cost of the profiler.
 PLAIN = Sampling(target=0.05, least_s=0.5, limit_s=2.0)
 PROFILED_S, FEWEST_STEPS, MOST_STEPS = 1.0, 3, 20  # how long the profiled steps last together, within these limits
 FEWEST_WHOLE = 2  # steps that must agree: a single one may have lost kernels too
 
 
 class SystemUse(NamedTuple):
-    """A call's time in the operating system's kernel (s), over all threads, and its minor page faults."""
+    """A call's time in the operating system's kernel (s), over all threads, and its minor page faults.
+
+    Memory that an allocator returned comes back page by page, which may take longer than an operator's arithmetic.
+    """
 
     system_s: float
     page_faults: float
@@ -77,8 +74,8 @@ class CellProfile:
     """The operators and kernels of a call, as means of ``steps`` profiled calls; kernels only on a GPU.
 
     ``plain_s`` is the median time without the profiler, ``profiled_s`` the mean with it, both by the host's clock with
-    the device synchronised. The device works for ``busy_s`` of the latter. ``system_use`` is that of a plain call, if
-    the system reports it. ``load`` is the share of the cores that other programs used during plain calls.
+    the device synchronised. The device works for ``busy_s`` of the latter. ``system_use`` is that of a plain call.
+    ``load`` is the share of the cores that other programs used during plain calls.
     """
 
     steps: int
@@ -107,18 +104,9 @@ def measure(device: Device, model: Model, cell: Cell, sampling: Sampling, beat: 
     for part in variants.parts_of(cell.variant):
         if part.unprofiled:
             raise NotImplementedError(part.unprofiled)
-    if device.is_asynchronous and device.kind != "cuda":
+    is_gpu = device.kind == "cuda"
+    if device.is_asynchronous and not is_gpu:
         raise NotImplementedError(f"torch's profiler does not see the kernels of {device.kind}")
-    with torch.inference_mode(cell.phase == INFERENCE):
-        call = prepare(device, model, cell)
-        beat()
-        run_first_call(call, cell.variant, device, beat)
-        return _profile(call, device, plain_sampling(sampling), beat)
-
-
-def _profile(call: Forward | TrainingStep, device: Device, plain: Sampling, beat: Callable[[], None]) -> CellProfile:
-    """Time plain steps, which warm up, then profile some. A step runs its stages one after another."""
-    import torch
 
     def step(around: Callable[[str], AbstractContextManager[object]] = nullcontext) -> None:
         for place, (stage, run) in enumerate(call.stages.items()):
@@ -127,20 +115,24 @@ def _profile(call: Forward | TrainingStep, device: Device, plain: Sampling, beat
             with around(STAGE + stage):
                 run()
 
-    meter, sensors = SystemMeter(step), device.sensors()
-    opening = sensors.read()
-    plain_s = median(sample(Stopwatch(meter, device.synchronize, beat=beat), plain).latencies_s)
-    load = load_since(opening, sensors)
-    steps = min(max(ceil(PROFILED_S / plain_s), FEWEST_STEPS), MOST_STEPS)
-    stopwatch = Stopwatch(partial(step, torch.profiler.record_function), device.synchronize, beat=beat)
-    with _profiler(device):  # pays for what a process sets up in its first profile
-        torch.zeros(1, device=device.torch_name).add_(1.0)
-        device.synchronize()
-    with ModuleRanges(call.network) as ranges, _profiler(device) as profiler:
-        latencies_s = [stopwatch.time(1).latency_s for _ in range(steps)]
+    with torch.inference_mode(cell.phase == INFERENCE):
+        call = prepare(device, model, cell)
+        beat()
+        run_first_call(call, cell.variant, device, beat)
+        meter, sensors = SystemMeter(step), device.sensors()
+        opening = sensors.read()
+        plain = Stopwatch(meter, device.synchronize, beat=beat)  # warms the cell up too
+        plain_s = median(sample(plain, plain_sampling(sampling)).latencies_s)
+        load = load_since(opening, sensors)
+        steps = min(max(ceil(PROFILED_S / plain_s), FEWEST_STEPS), MOST_STEPS)
+        stopwatch = Stopwatch(partial(step, torch.profiler.record_function), device.synchronize, beat=beat)
+        with _profiler(device):  # pays for what a process sets up in its first profile
+            torch.zeros(1, device=device.torch_name).add_(1.0)
+            device.synchronize()
+        with ModuleRanges(call.network) as ranges, _profiler(device) as profiler:
+            latencies_s = [stopwatch.time(1).latency_s for _ in range(steps)]
     beat()
     events, steps = keep_whole_steps(profiler.events(), next(iter(call.stages)))
-    is_gpu = device.kind == "cuda"
     times = attribute(events, ranges, steps, by_kernels=is_gpu)
     if is_gpu and not times.kernels:
         raise NotImplementedError(
@@ -162,8 +154,9 @@ def keep_whole_steps(events: "Iterable[FunctionEvent]", first_stage: str) -> "tu
     """Return the events of the last step and of those before it with as many kernels, and the number of these steps.
 
     A step begins with the range of its first stage. Kernels are counted by the operators that launched them, on the
-    host's clock, since their own times may be wrong; they run in the order of the steps. Raises NotImplementedError if
-    fewer than two steps agree, or an earlier one has more kernels.
+    host's clock, since their own times may be wrong; they run in the order of the steps. Steps do the same work, so one
+    with fewer kernels is incomplete. Raises NotImplementedError if fewer than two steps agree, or an earlier one has
+    more kernels.
     """
     events = list(events)
     on_host = [event for event in events if event.device_type.name == "CPU"]
