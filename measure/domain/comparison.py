@@ -11,8 +11,8 @@ twenty unchanged cells, 4 to 6 flagged a cell, and 7 to 9 if the cells' spreads 
 Latencies are compared by their logarithms: disturbances are relative, and the interval of a ratio is then symmetric.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from math import exp, inf, log, sqrt
 from pathlib import Path
 from statistics import fmean, median, variance
@@ -66,20 +66,41 @@ class Repeats:
 
 
 NOT_MEASURED = Repeats(status=None)
-RepeatsPair = tuple[Repeats, Repeats]
 
 
-class Spread(NamedTuple):
-    """The variance of the logarithm between rounds, with its degrees of freedom and its weight for other cells."""
+class RoofKernel(NamedTuple):
+    """The key of a roof on any machine."""
 
-    variance: float
-    freedom: float
-    weight: float = 0.0
+    roof_kernel: str
+    size: int
+    precision: str
+    pace: str
+
+    def describe(self) -> str:
+        return " ".join(str(part) for part in self if part)
 
 
-class Difference(NamedTuple):
-    """B over A with its 95 % interval, and the p-value before and after correction; None if unknown."""
+@dataclass(frozen=True)
+class Side:
+    """The measurements of one machine in one environment."""
 
+    folder: Path
+    environment: "Environment"
+    cells: dict[Cell, Repeats]
+    roofs: dict[RoofKernel, Repeats]
+
+
+@dataclass(frozen=True)
+class ComparedRow:
+    """A cell of ``runs.csv`` or a roof of ``roofs.csv`` on both sides, and their difference.
+
+    ``ratio`` is B over A with its 95 % interval. ``change`` is None if a side has no result or one sample, or if the
+    input shapes differ.
+    """
+
+    key: Cell | RoofKernel
+    a: Repeats = NOT_MEASURED
+    b: Repeats = NOT_MEASURED
     ratio: float | None = None
     ratio_low: float | None = None
     ratio_high: float | None = None
@@ -88,20 +109,47 @@ class Difference(NamedTuple):
     basis: str | None = None
     change: str | None = None
 
+    @property
+    def table(self) -> str:
+        return RUNS if isinstance(self.key, Cell) else ROOFS
 
-UNKNOWN = Difference()
+    @property
+    def has_one_input_shape(self) -> bool:
+        return same_shape(self.a.input_shape, self.b.input_shape)
+
+    @property
+    def is_comparable(self) -> bool:
+        return bool(self.has_one_input_shape and self.a.medians_s and self.b.medians_s)
+
+    def is_regression(self, allowed: float) -> bool:
+        """Return whether a cell no longer runs, or is significantly slower by more than this share of A's latency."""
+        if self.table != RUNS or not self.has_one_input_shape:
+            return False
+        no_longer_runs = self.a.status == "ok" and self.b.status not in ("ok", None)
+        return no_longer_runs or (self.change == SLOWER and (self.ratio or 0) > 1 + allowed)
+
+    def columns(self) -> dict[str, Any]:
+        """Return a row of ``compare --csv``; a value is None if it is unknown or does not apply.
+
+        ``a_status`` or ``b_status`` is None if that side did not measure it. ``latency_s`` is the geometric mean of the
+        rounds' medians.
+        """
+        names = "model", "batch", "roof_kernel", "size", "precision", "phase", "variant", "pace"
+        values: dict[str, Any] = {"table": self.table} | {name: getattr(self.key, name, None) for name in names}
+        for name in ("status", "reason", "input_shape", "flags", "rounds", "latency_s"):
+            values |= {f"a_{name}": getattr(self.a, name), f"b_{name}": getattr(self.b, name)}
+        return values | {field.name: getattr(self, field.name) for field in fields(self)[3:]}
 
 
 def of_cell(rounds: "Rounds") -> Repeats:
     """Summarise the rounds of a cell."""
-    timed = []
+    run, timed = rounds.deciding, []
     for latencies in rounds.latencies:
         found = estimate_median(latencies)
-        low_s, high_s = found.low or min(latencies), found.high or max(latencies)
-        timed.append((found.median, low_s, high_s, len(latencies)))
-    run, flags = rounds.deciding, ";".join(sorted(rounds.flags)) or None
-    repeats = merge_rounds(timed) if timed else Repeats(status=run.status, reason=run.reason)
-    return replace(repeats, input_shape=run.input_shape, flags=flags if timed else None)
+        timed.append((found.median, found.low or min(latencies), found.high or max(latencies), len(latencies)))
+    if not timed:
+        return Repeats(status=run.status, reason=run.reason, input_shape=run.input_shape)
+    return replace(merge_rounds(timed), input_shape=run.input_shape, flags=";".join(sorted(rounds.flags)) or None)
 
 
 def of_roof(rows: "Sequence[RoofMeasurement]") -> Repeats:
@@ -132,15 +180,23 @@ def error_of_interval(low: float, high: float, samples: int) -> float | None:
     return log(high / low) / 2 / critical(min(CONFIDENCE, 1 - 2.0 ** (1 - samples)), inf)
 
 
-def pair_variance(pair: RepeatsPair) -> Spread:
+class Spread(NamedTuple):
+    """The variance of the logarithm between rounds, with its degrees of freedom and its weight for other cells."""
+
+    variance: float
+    freedom: float
+    weight: float = 0.0
+
+
+def round_variance(row: ComparedRow) -> Spread:
     """Pool the variance between the rounds of each side; zero degrees of freedom if neither has two rounds."""
-    sides = [[log(value) for value in side.medians_s] for side in pair if len(side.medians_s) > 1]
+    sides = [[log(value) for value in side.medians_s] for side in (row.a, row.b) if len(side.medians_s) > 1]
     freedom = sum(len(side) - 1 for side in sides)
     squares = sum(variance(side) * (len(side) - 1) for side in sides)
     return Spread(squares / freedom if freedom else 0.0, freedom)
 
 
-def common_variance(pairs: Sequence[RepeatsPair]) -> Spread:
+def common_variance(rows: Iterable[ComparedRow]) -> Spread:
     """Fit the distribution from which the cells' variances are drawn (Smyth 2004, section 6.2).
 
     A variance s² with d degrees of freedom about a centre c of weight w has E[log s²] = log c + ψ(d/2) - log(d/2) -
@@ -149,7 +205,7 @@ def common_variance(pairs: Sequence[RepeatsPair]) -> Spread:
     """
     from scipy.special import polygamma, psi
 
-    spreads = [spread for spread in map(pair_variance, pairs) if spread.freedom]
+    spreads = [spread for row in rows if row.is_comparable and (spread := round_variance(row)).freedom]
     freedom = sum(spread.freedom for spread in spreads)
     least = 1e-5 * median(spread.variance for spread in spreads) if spreads else 0.0
     if len(spreads) < 2 or least == 0:
@@ -187,120 +243,41 @@ def moderate(spread: Spread, common: Spread) -> Spread:
     return Spread(squares / freedom, min(freedom, common.freedom))
 
 
-def differences(pairs: Sequence[RepeatsPair], common: Spread) -> list[Difference]:
-    """Compare B with A in each pair, and correct the p-values for the number of pairs.
+def estimate_changes(rows: Iterable[ComparedRow], common: Spread) -> list[ComparedRow]:
+    """Fill in the differences of the rows with two results, p-values corrected for the number of rows.
 
     The correction is that of Benjamini and Hochberg (J. R. Stat. Soc. B 57, 1995), because readers look at the cells
     that changed: of those flagged at 5 %, fewer than 5 % are false on average. Holm's correction would miss small true
     differences if many cells change at once, as with a new driver.
     """
-    raw = [_difference(pair, common) for pair in pairs]
-    p_values = [each.p_value for each in raw if each.p_value is not None]
-    if not p_values:
-        return raw
-    from scipy.stats import false_discovery_control
+    found = [_estimate_ratio(row, common) if row.is_comparable else row for row in rows]
+    tested = {index: row.p_value for index, row in enumerate(found) if row.p_value is not None}
+    if tested:
+        from scipy.stats import false_discovery_control
 
-    adjusted = iter(false_discovery_control(p_values, method="bh").tolist())
-    return [each if each.p_value is None else _corrected(each, next(adjusted)) for each in raw]
-
-
-def _corrected(raw: Difference, p_value: float) -> Difference:
-    change = WITHIN_ERROR if p_value >= 1 - CONFIDENCE else SLOWER if (raw.ratio or 0) > 1 else FASTER
-    return raw._replace(adjusted_p_value=p_value, change=change)
+        adjusted = false_discovery_control(list(tested.values()), method="bh").tolist()
+        for index, p_value in zip(tested, adjusted, strict=True):
+            direction = SLOWER if (found[index].ratio or 0) > 1 else FASTER
+            change = WITHIN_ERROR if p_value >= 1 - CONFIDENCE else direction
+            found[index] = replace(found[index], adjusted_p_value=p_value, change=change)
+    return found
 
 
-def _difference(pair: RepeatsPair, common: Spread) -> Difference:
-    a, b = pair
-    shift = b.log_s - a.log_s
-    between = pair_variance(pair)
+def _estimate_ratio(row: ComparedRow, common: Spread) -> ComparedRow:
+    a, b = row.a, row.b
+    shift, between = b.log_s - a.log_s, round_variance(row)
     spread = moderate(between, common)
     basis = ROUNDS if between.freedom else OTHERS if spread.freedom else PROCESS
-    squared = spread.variance * (1 / len(a.medians_s) + 1 / len(b.medians_s))
-    freedom = spread.freedom
+    squared, freedom = spread.variance * (1 / len(a.medians_s) + 1 / len(b.medians_s)), spread.freedom
     if a.error is not None and b.error is not None and a.error**2 + b.error**2 > squared:
         # However well rounds agree, the samples within them leave this much uncertain.
         squared, freedom = a.error**2 + b.error**2, min(a.samples, b.samples) - 1
+    row = replace(row, ratio=exp(shift), basis=basis)
     if squared == 0:
-        return Difference(exp(shift), basis=basis)
+        return row
     error = sqrt(squared)
-    half = critical(CONFIDENCE, freedom) * error
-    p_value = two_sided_p(shift / error, freedom)
-    return Difference(exp(shift), exp(shift - half), exp(shift + half), p_value, basis=basis)
-
-
-class RoofKernel(NamedTuple):
-    """The key of a roof on any machine."""
-
-    roof_kernel: str
-    size: int
-    precision: str
-    pace: str
-
-
-@dataclass(frozen=True)
-class Side:
-    """The measurements of one machine in one environment."""
-
-    folder: Path
-    environment: "Environment"
-    cells: dict[Cell, Repeats]
-    roofs: dict[RoofKernel, Repeats]
-
-
-@dataclass(frozen=True)
-class ComparedRow:
-    """A cell of ``runs.csv`` or a roof of ``roofs.csv`` on both sides."""
-
-    key: Cell | RoofKernel
-    a: Repeats = NOT_MEASURED
-    b: Repeats = NOT_MEASURED
-    difference: Difference = UNKNOWN
-
-    @property
-    def ratio(self) -> float | None:
-        return self.difference.ratio
-
-    @property
-    def change(self) -> str | None:
-        return self.difference.change
-
-    @property
-    def table(self) -> str:
-        return RUNS if isinstance(self.key, Cell) else ROOFS
-
-    @property
-    def label(self) -> str:
-        return self.key.describe() if isinstance(self.key, Cell) else " ".join(str(part) for part in self.key if part)
-
-    @property
-    def has_one_input_shape(self) -> bool:
-        return same_shape(self.a.input_shape, self.b.input_shape)
-
-    @property
-    def pair(self) -> RepeatsPair | None:
-        """Both sides, if they can be compared."""
-        both = self.has_one_input_shape and self.a.medians_s and self.b.medians_s
-        return (self.a, self.b) if both else None
-
-    def is_regression(self, allowed: float) -> bool:
-        """Return whether a cell no longer runs, or is significantly slower by more than this share of A's latency."""
-        if self.table != RUNS or not self.has_one_input_shape:
-            return False
-        no_longer_runs = self.a.status == "ok" and self.b.status not in ("ok", None)
-        return no_longer_runs or (self.change == SLOWER and (self.ratio or 0) > 1 + allowed)
-
-    def columns(self) -> dict[str, Any]:
-        """Return a row of ``compare --csv``; a value is None if it is unknown or does not apply.
-
-        ``a_status`` or ``b_status`` is None if that side did not measure it. ``latency_s`` is the geometric mean of the
-        rounds' medians, ``ratio`` is B over A with its 95 % interval, ``basis`` names what the interval rests on, and
-        ``change`` is None if a side has no result or one sample, or if the input shapes differ.
-        """
-        names = "model", "batch", "roof_kernel", "size", "precision", "phase", "variant", "pace"
-        values: dict[str, Any] = {"table": self.table} | {name: getattr(self.key, name, None) for name in names}
-        for name in ("status", "reason", "input_shape", "flags", "rounds", "latency_s"):
-            values |= {f"a_{name}": getattr(self.a, name), f"b_{name}": getattr(self.b, name)}
-        return values | self.difference._asdict()
+    half, p_value = critical(CONFIDENCE, freedom) * error, two_sided_p(shift / error, freedom)
+    return replace(row, ratio_low=exp(shift - half), ratio_high=exp(shift + half), p_value=p_value)
 
 
 def compare(a: Side, b: Side) -> list[ComparedRow]:
@@ -309,17 +286,13 @@ def compare(a: Side, b: Side) -> list[ComparedRow]:
     Cells and roofs are two families of tests, each corrected for its own number. Most roofs have one round, so the
     cells' rounds say how much processes differ.
     """
-    cells = _pair_up(a.cells, b.cells)
-    common = common_variance([row.pair for row in cells if row.pair])
-    rows = []
-    for table in (cells, _pair_up(a.roofs, b.roofs)):
-        found = iter(differences([row.pair for row in table if row.pair], common))
-        compared = [replace(row, difference=next(found)) if row.pair else row for row in table]
-        rows += sorted(
-            compared, key=lambda row: (row.ratio is None, row.change not in (SLOWER, FASTER), -(row.ratio or 0))
-        )
-    return rows
 
+    def pair_up(one: Mapping[Any, Repeats], other: Mapping[Any, Repeats]) -> list[ComparedRow]:
+        return [ComparedRow(key, one.get(key, NOT_MEASURED), other.get(key, NOT_MEASURED)) for key in {**one, **other}]
 
-def _pair_up(a: Mapping[Any, Repeats], b: Mapping[Any, Repeats]) -> list[ComparedRow]:
-    return [ComparedRow(key, a.get(key, NOT_MEASURED), b.get(key, NOT_MEASURED)) for key in {**a, **b}]
+    def rank(row: ComparedRow) -> tuple[bool, bool, float]:
+        return row.ratio is None, row.change not in (SLOWER, FASTER), -(row.ratio or 0)
+
+    cells, roofs = pair_up(a.cells, b.cells), pair_up(a.roofs, b.roofs)
+    common = common_variance(cells)
+    return [row for rows in (cells, roofs) for row in sorted(estimate_changes(rows, common), key=rank)]

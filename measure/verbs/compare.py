@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from statistics import geometric_mean
-from typing import Any, TextIO
+from typing import Any
 
 from measure.cache.folders import MachineFolder, machine_names
 from measure.cache.records import RoofMeasurement
 from measure.domain import comparison
-from measure.domain.comparison import FASTER, RUNS, SLOWER, WITHIN_ERROR, ComparedRow, RoofKernel, Side
+from measure.domain.comparison import FASTER, PROCESS, ROOFS, RUNS, SLOWER, WITHIN_ERROR, ComparedRow, RoofKernel, Side
 from measure.domain.latency import Cell, group_rounds
 from measure.domain.values import latency
 from measure.domain.words import LOADED
@@ -21,12 +21,14 @@ from measure.verbs.flags import CommandLine, check_folder, check_one_output, par
 from measure.verbs.terminal import aligned, markdown, write_csv
 
 MOST_NAMED = 8  # the most cells without a row in the table that are named
-LABELS = {RUNS: Cell._fields, comparison.ROOFS: RoofKernel._fields}  # the columns that identify a cell or roof
-HEAD = ("A", "B", "B/A", "95 % interval", "change", "flags")
+HEADS = {
+    table: (*key._fields, "A", "B", "B/A", "95 % interval", "change", "flags")
+    for table, key in ((RUNS, Cell), (ROOFS, RoofKernel))
+}
 NUMBERS = ("batch", "size", "A", "B", "B/A", "95 % interval")
 
 BASES = {
-    comparison.PROCESS: "one process a side: the interval omits the difference between processes, often larger",
+    PROCESS: "one process a side: the interval omits the difference between processes, often larger",
     comparison.OTHERS: "one round a side: the interval takes the difference between processes from other cells",
 }
 """How a cell was measured if its interval rests on less than its own rounds."""
@@ -60,9 +62,6 @@ def parser() -> CommandLine:
     return flags
 
 
-ComparedSides = tuple[Side, Side, list[ComparedRow]]
-
-
 def main(argv: Sequence[str]) -> int:
     """Return exit code 0, or 1 for a regression. Raises UserError for bad input."""
     flags = parser().parse_args(argv)
@@ -70,7 +69,7 @@ def main(argv: Sequence[str]) -> int:
     limit = flags.fail_on_regression
     allowed = 0.0 if limit is None else parse_percent("--fail-on-regression", limit)
     check_folder(flags.data, "--data")
-    compared: list[ComparedSides] = []
+    compared: list[tuple[Side, Side, list[ComparedRow]]] = []
     for name in (flags.b, *flags.more):
         a, b = find(flags.a, name, flags.data)
         compared.append((a, b, comparison.compare(a, b)))
@@ -79,25 +78,28 @@ def main(argv: Sequence[str]) -> int:
                 f"{flags.a} and {name} have no cell or roof with a result in common; "
                 "measure the same models, batch sizes and precisions on both"
             )
-    if flags.csv == "-":
-        _write(sys.stdout, compared)
-    elif flags.csv:
-        try:
-            with Path(flags.csv).open("w", newline="", encoding="utf-8") as file:
-                _write(file, compared)
-        except OSError as problem:
-            raise UserError(f"--csv: {flags.csv} cannot be written ({problem.strerror}); name another file") from None
+    if flags.csv:
+        lines = [{"b": str(b.folder)} | row.columns() for _, b, rows in compared for row in rows]
+        columns = list(lines[0])[0 if len(compared) > 1 else 1 :]
+        if flags.csv == "-":
+            write_csv(sys.stdout, lines, columns)
+        else:
+            try:
+                with Path(flags.csv).open("w", newline="", encoding="utf-8") as file:
+                    write_csv(file, lines, columns)
+            except OSError as error:
+                raise UserError(f"--csv: {flags.csv} cannot be written ({error.strerror}); name another file") from None
     if flags.json:
-        pairs = []
-        for a, b, rows in compared:
-            environments = {"a": asdict(a.environment), "b": asdict(b.environment)}
-            pairs.append(environments | {"comparisons": [row.columns() for row in rows]})
+        pairs = [
+            {"a": asdict(a.environment), "b": asdict(b.environment), "comparisons": [row.columns() for row in rows]}
+            for a, b, rows in compared
+        ]
         print(json.dumps(pairs[0] if len(pairs) == 1 else {"pairs": pairs}, indent=2, allow_nan=False))
     elif flags.csv != "-":
         print("\n\n".join("\n".join(report(*each, as_markdown=flags.markdown)) for each in compared))
     if limit is None:
         return 0
-    regressed = dict.fromkeys(row.label for *_, rows in compared for row in rows if row.is_regression(allowed))
+    regressed = dict.fromkeys(row.key.describe() for *_, rows in compared for row in rows if row.is_regression(allowed))
     if regressed:
         print(f"--fail-on-regression {limit}: {', '.join(regressed)}", file=sys.stderr)
     return 1 if regressed else 0
@@ -122,9 +124,9 @@ def find(a: str, b: str, data: Path) -> tuple[Side, Side]:
 
 def _split(name: str, data: Path) -> tuple[Path, str]:
     """Return the path and the environment's id, which may be empty; a folder's own name may hold an ``@``."""
-    path, _, chosen = (name, "", "") if Path(name).is_dir() or "@" not in name else name.rpartition("@")
+    path, _, identity = (name, "", "") if Path(name).is_dir() or "@" not in name else name.rpartition("@")
     in_data = data / "machines" / path
-    return (in_data if not Path(path).exists() and _is_machine(in_data) else Path(path)), chosen
+    return (in_data if not Path(path).exists() and _is_machine(in_data) else Path(path)), identity
 
 
 def _is_machine(path: Path) -> bool:
@@ -142,46 +144,43 @@ def _machine(path: Path, other: Path, data: Path) -> Path:
             f"machines/NAME/machine.csv in it; name one{did_you_mean(str(path), machine_names(data))}"
         )
     others = [other.resolve().name] if _is_machine(other) else machine_names(other)
-    candidates = [name for name in names if name in others] or names
+    candidates = [path / "machines" / name for name in [name for name in names if name in others] or names]
     if len(candidates) > 1:
-        first = path / "machines" / candidates[0]
-        raise UserError(f"{path} has {', '.join(candidates)}; name the one to compare with {other}, as {first}")
-    return path / "machines" / candidates[0]
+        listed = ", ".join(folder.name for folder in candidates)
+        raise UserError(f"{path} has {listed}; name the one to compare with {other}, as {candidates[0]}")
+    return candidates[0]
 
 
-def _read(folder: Path, chosen: str) -> Side:
-    """Read the environment whose id begins with ``chosen``, or the newest if that is empty."""
+def _read(folder: Path, identity: str) -> Side:
+    """Read the environment whose id begins with ``identity``, or the newest if that is empty."""
     machine = MachineFolder(folder.parent, folder.name, folder)  # wherever it lies
     environment = machine.newest_environment()
-    if chosen:
+    if identity:
         rows = machine.environments()
-        fitting = {row.environment_id: row for row in rows if row.environment_id.startswith(chosen)}
+        fitting = {row.environment_id: row for row in rows if row.environment_id.startswith(identity)}
         if len(fitting) != 1:
             ids = ", ".join(row.environment_id for row in rows) or "none"
-            raise UserError(f"{folder}: {chosen!r} does not select one environment; name one of {ids}")
+            raise UserError(f"{folder}: {identity!r} does not select one environment; name one of {ids}")
         (environment,) = fitting.values()
 
-    def rows_of(table: Sequence[Any]) -> list[Any]:
-        return [row for row in table if row.environment_id == environment.environment_id]
+    def of_environment(rows: Sequence[Any]) -> list[Any]:
+        return [row for row in rows if row.environment_id == environment.environment_id]
 
     roofs: dict[RoofKernel, list[RoofMeasurement]] = defaultdict(list)
-    for row in rows_of(machine.roof_measurements()):
+    for row in of_environment(machine.roof_measurements()):
         roofs[RoofKernel(row.roof_kernel, row.size, row.precision, row.pace)].append(row)
-    cells = group_rounds(rows_of(machine.runs()), rows_of(machine.samples()))
-    repeats = {cell: comparison.of_cell(rounds) for cell, rounds in cells.items()}
-    return Side(folder, environment, repeats, {kernel: comparison.of_roof(rounds) for kernel, rounds in roofs.items()})
-
-
-def _write(file: TextIO, compared: Sequence[ComparedSides]) -> None:
-    """Write all rows as CSV; with more than two sides B's folder first."""
-    folder = ["b"] if len(compared) > 1 else []
-    rows = [{"b": str(b.folder)} | row.columns() for _, b, rows in compared for row in rows]
-    write_csv(file, rows, [*folder, *(name for name in rows[0] if name != "b")])
+    cells = group_rounds(of_environment(machine.runs()), of_environment(machine.samples()))
+    return Side(
+        folder,
+        environment,
+        {cell: comparison.of_cell(rounds) for cell, rounds in cells.items()},
+        {kernel: comparison.of_roof(rounds) for kernel, rounds in roofs.items()},
+    )
 
 
 def report(a: Side, b: Side, rows: Sequence[ComparedRow], *, as_markdown: bool = False) -> list[str]:
     """Return the sides, the tables and the rows that these leave out as lines of text or Markdown."""
-    bullet = "- " if as_markdown else ""
+    bullet, table = ("- ", markdown) if as_markdown else ("", aligned)
     lines = []
     for name, side in (("A", a), ("B", b)):
         environment = side.environment
@@ -190,31 +189,28 @@ def report(a: Side, b: Side, rows: Sequence[ComparedRow], *, as_markdown: bool =
     pairs = [(name, getattr(a.environment, name), getattr(b.environment, name)) for name in ENVIRONMENT]
     changes = [f"{name} {old or 'none'} -> {new or 'none'}" for name, old, new in pairs if old != new]
     lines.append(f"{bullet}Changed: {', '.join(changes) or 'nothing that the environment records'}")
-    for table, labels in LABELS.items():
-        of_table = [row for row in rows if row.table == table]
+    for name, head in HEADS.items():
+        of_table = [row for row in rows if row.table == name]
         cells = [_cells(row) for row in of_table if row.ratio is not None]
         if cells:
-            lines += ["", *(markdown if as_markdown else aligned)([(*labels, *HEAD), *cells], NUMBERS)]
+            lines += ["", *table([head, *cells], NUMBERS)]
         if of_table:
             lines.append("")
         for line in summary(of_table):
-            indent = " " * (len(line) - len(line.lstrip()))
-            lines.append(f"{indent}{bullet}{line.lstrip()}")
+            text = line.lstrip()
+            lines.append(f"{line.removesuffix(text)}{bullet}{text}")
     return lines
 
 
 def _cells(row: ComparedRow) -> list[str]:
-    found = row.difference
-    change = found.change or "not tested"
-    if found.basis == comparison.PROCESS and found.change in (SLOWER, FASTER):
-        change += " in one process"
+    is_of_one_process = row.basis == PROCESS and row.change in (SLOWER, FASTER)
     return [
-        *("" if label is None else str(label) for label in row.key),
+        *("" if part is None else str(part) for part in row.key),
         latency(row.a.latency_s or 0.0),
         latency(row.b.latency_s or 0.0),
-        f"{found.ratio:.3f}",
-        "" if found.ratio_low is None else f"{found.ratio_low:.3f} to {found.ratio_high:.3f}",
-        change,
+        f"{row.ratio:.3f}",
+        "" if row.ratio_low is None else f"{row.ratio_low:.3f} to {row.ratio_high:.3f}",
+        (row.change or "not tested") + (" in one process" if is_of_one_process else ""),
         ", ".join(f"{name}: {side.flags}" for name, side in (("A", row.a), ("B", row.b)) if side.flags),
     ]
 
@@ -226,8 +222,8 @@ def summary(rows: Sequence[ComparedRow]) -> list[str]:
     def count(number: int) -> str:
         return f"{number} {thing}{'' if number == 1 else 's'}"
 
-    compared = [row for row in rows if row.ratio is not None]
     lines = []
+    compared = [row for row in rows if row.ratio is not None]
     if compared:
         changes = [row.change for row in compared]
         counts = ", ".join(f"{changes.count(change)} {change}" for change in (SLOWER, FASTER, WITHIN_ERROR))
@@ -237,13 +233,13 @@ def summary(rows: Sequence[ComparedRow]) -> list[str]:
         lines.append(
             f"{count(loaded)} measured while other programs used the processor (loaded): a difference may be theirs"
         )
-    bases = [row.difference.basis for row in compared]
+    bases = [row.basis for row in compared]
     lines += [f"{count(bases.count(basis))} measured in {how}" for basis, how in BASES.items() if basis in bases]
     groups: dict[str, list[str]] = defaultdict(list)
     for row in rows:
         if row.ratio is None:
-            title, name = _gap(row)
-            groups[title].append(name)
+            title, details = _gap(row)
+            groups[title].append(row.key.describe() + details)
     for title, names in sorted(groups.items()):
         lines += [f"{count(len(names))} {title}:", *(f"  {name}" for name in names[:MOST_NAMED])]
         if len(names) > MOST_NAMED:
@@ -252,14 +248,14 @@ def summary(rows: Sequence[ComparedRow]) -> list[str]:
 
 
 def _gap(row: ComparedRow) -> tuple[str, str]:
-    """Return why a row has no ratio, and the row's name with the details."""
+    """Return why a row has no ratio, and the details."""
     a, b = row.a, row.b
     if not row.has_one_input_shape:
-        shapes = f"{a.input_shape} in A, {b.input_shape} in B"
-        return "not compared, with inputs of another shape on each side", f"{row.label}: {shapes}"
+        shapes = f": {a.input_shape} in A, {b.input_shape} in B"
+        return "not compared, with inputs of another shape on each side", shapes
     if a.status is None or b.status is None:
-        return f"only in {'A' if b.status is None else 'B'}", row.label
+        return f"only in {'A' if b.status is None else 'B'}", ""
     if (a.status == "ok") == (b.status == "ok"):
-        return "without a result on both sides", row.label
+        return "without a result on both sides", ""
     name, side, other = ("A", a, "B") if b.status == "ok" else ("B", b, "A")
-    return f"without a result in {name}, with one in {other}", f"{row.label}: {side.status}, {side.reason}"
+    return f"without a result in {name}, with one in {other}", f": {side.status}, {side.reason}"

@@ -1,6 +1,6 @@
 import repeat
 
-from measure.domain.comparison import FASTER, SLOWER, WITHIN_ERROR, ComparedRow, Difference, Repeats, RoofKernel
+from measure.domain.comparison import FASTER, SLOWER, WITHIN_ERROR, ComparedRow, Repeats, RoofKernel
 from measure.domain.latency import Cell
 
 
@@ -9,7 +9,7 @@ def cell(batch):
 
 
 def cells(count, change):
-    return [ComparedRow(cell(batch), difference=Difference(1.0, change=change)) for batch in range(count)]
+    return [ComparedRow(cell(batch), ratio=1.0, change=change) for batch in range(count)]
 
 
 def test_a_twentieth_of_the_cells_may_be_flagged_whichever_way():
@@ -21,5 +21,5 @@ def test_a_twentieth_of_the_cells_may_be_flagged_whichever_way():
 
 def test_only_cells_with_a_result_in_both_runs_count():
     failed = ComparedRow(cell(64), Repeats(), Repeats(status="oom"))
-    roof = ComparedRow(RoofKernel("fma", 8, "fp32", "burst"), difference=Difference(1.2, change=SLOWER))
+    roof = ComparedRow(RoofKernel("fma", 8, "fp32", "burst"), ratio=1.2, change=SLOWER)
     assert repeat.verdict([*cells(20, WITHIN_ERROR), failed, roof]) == "0 of 20 cells flagged, within 1"

@@ -16,19 +16,18 @@ from measure.domain.comparison import (
     SLOWER,
     WITHIN_ERROR,
     ComparedRow,
-    Difference,
     Repeats,
     RoofKernel,
     Side,
     Spread,
     common_variance,
     compare,
-    differences,
     error_of_interval,
+    estimate_changes,
     inverse_trigamma,
     moderate,
     of_cell,
-    pair_variance,
+    round_variance,
 )  # fmt: skip
 from measure.domain.latency import Cell
 
@@ -85,7 +84,7 @@ def test_a_row_says_what_both_sides_measured():
     assert faster["ratio_low"] < faster["ratio"] < faster["ratio_high"] < 1
     assert (faster["a_rounds"], faster["b_rounds"], faster["basis"]) == (3, 3, ROUNDS)
     assert (faster["a_flags"], faster["b_flags"]) == (None, "drifting;wide")
-    assert rows["faster"].label == "faster batch 1 fp32 inference eager"
+    assert rows["faster"].key.describe() == "faster batch 1 fp32 inference eager"
     breaks = rows["breaks"].columns()
     assert (breaks["a_status"], breaks["b_status"], breaks["b_reason"]) == ("ok", "timeout", "took longer than 60 s")
     assert (breaks["ratio"], breaks["b_latency_s"], breaks["roof_kernel"]) == (None, None, None)
@@ -109,17 +108,17 @@ def test_a_regression_is_significant_and_larger_than_allowed():
     rows = compare(A, B)
     assert [row.key.model for row in rows if row.is_regression(0.05)] == ["slowest", "slower", "breaks"]
     assert [row.key.model for row in rows if row.is_regression(0.5)] == ["slowest", "breaks"]
-    unsure = Difference(1.2, change=WITHIN_ERROR)
-    assert not ComparedRow(cell("net"), rounds(1.0), rounds(1.2), unsure).is_regression(0.05)
+    unsure = ComparedRow(cell("net"), rounds(1.0), rounds(1.2), 1.2, change=WITHIN_ERROR)
+    assert not unsure.is_regression(0.05)
 
 
 def test_ceilings_follow_the_cells_and_take_their_spread():
     kernel = RoofKernel("matmul", 512, "fp32", "burst")
     a, b = (side(each.cells, {kernel: rounds(latency)}) for each, latency in ((A, 1.0), (B, 1.02)))
     row = compare(a, b)[-1]
-    assert row.label == "matmul 512 fp32 burst"
+    assert row.key.describe() == "matmul 512 fp32 burst"
     # The cells' rounds lie 1 % apart, so one process a side leaves some 1.4 % uncertain, whatever its samples say.
-    assert (row.change, row.difference.basis) == (WITHIN_ERROR, OTHERS)
+    assert (row.change, row.basis) == (WITHIN_ERROR, OTHERS)
 
 
 NOTHING_COMMON = Spread(0.0, inf)
@@ -134,8 +133,13 @@ def is_flagged(difference):
     return difference.change in (SLOWER, FASTER)
 
 
+def rows_of(pairs):
+    return [ComparedRow(cell("net"), *pair) for pair in pairs]
+
+
 def differ(pairs):
-    return differences(pairs, common_variance(pairs))
+    rows = rows_of(pairs)
+    return estimate_changes(rows, common_variance(rows))
 
 
 def test_a_single_cell_is_compared_by_the_t_test_of_its_round_medians():
@@ -159,7 +163,7 @@ def test_latency_is_the_geometric_mean_of_the_round_medians():
 
 def test_the_spread_of_both_sides_is_pooled_by_their_degrees_of_freedom():
     # Variances 2e-4 of two values 0.02 apart, and 1e-4 of three: (1 * 2e-4 + 2 * 1e-4) / 3.
-    spread = pair_variance((exact(0, 0.02), exact(0, 0.01, 0.02)))
+    spread = round_variance(*rows_of([(exact(0, 0.02), exact(0, 0.01, 0.02))]))
     assert spread.freedom == 3
     assert spread.variance == pytest.approx(4e-4 / 3)
 
@@ -182,7 +186,7 @@ def test_the_fit_recovers_the_distribution_that_variances_were_drawn_from():
     for _ in range(3000):
         spread = sqrt(1e-4 * 8 / generator.gammavariate(4, 2))
         pairs.append(tuple(exact(*(generator.gauss(0, spread) for _ in range(3))) for _ in "ab"))
-    common = common_variance(pairs)
+    common = common_variance(rows_of(pairs))
     assert common.weight == pytest.approx(8, rel=0.25)
     assert common.variance == pytest.approx(1e-4, rel=0.1)
     assert common.freedom == 3000 * 4
@@ -190,8 +194,8 @@ def test_the_fit_recovers_the_distribution_that_variances_were_drawn_from():
 
 def test_rounds_that_never_differ_and_cells_alone_say_nothing_of_others():
     assert common_variance([]).weight == 0
-    assert common_variance([(exact(0, 0.01), exact(0, 0.02))]).weight == 0
-    assert common_variance([(exact(0, 0), exact(0, 0))] * 3).weight == 0
+    assert common_variance(rows_of([(exact(0, 0.01), exact(0, 0.02))])).weight == 0
+    assert common_variance(rows_of([(exact(0, 0), exact(0, 0))] * 3)).weight == 0
 
 
 def test_an_interval_gives_back_its_standard_error():
@@ -236,12 +240,12 @@ def test_one_sample_a_side_has_a_ratio_and_no_interval():
 def test_what_was_measured_in_one_round_takes_the_spread_between_processes_from_others():
     common = Spread(1e-4, 120, inf)
     one = (Repeats((1.0,), 0.001, 50), Repeats((1.02,), 0.001, 50))
-    (found,) = differences([one], common)
+    (found,) = estimate_changes(rows_of([one]), common)
     # sqrt(1e-4 * (1 + 1)) = 0.014142; 120 degrees of freedom have 1.9799.
     assert found.basis == OTHERS
     assert found.ratio_high == pytest.approx(1.02 * exp(1.9799 * 0.014142), rel=1e-4)
     assert not is_flagged(found)
-    assert is_flagged(differences([one], NOTHING_COMMON)[0])
+    assert is_flagged(estimate_changes(rows_of([one]), NOTHING_COMMON)[0])
 
 
 def test_rounds_that_agree_by_chance_leave_what_their_samples_do():
@@ -254,11 +258,11 @@ def test_rounds_that_agree_by_chance_leave_what_their_samples_do():
 def test_p_values_are_corrected_for_the_number_of_cells():
     # Ratios whose p-values rank alike: the corrected value of rank r of n is p n / r, and no less than the next rank's.
     pairs = [(Repeats((1.0,), 0.01, 1000), Repeats((exp(0.01 * shift),), 0.0, 1000)) for shift in (4, 1, 2)]
-    first, last, middle = differences(pairs, NOTHING_COMMON)
+    first, last, middle = estimate_changes(rows_of(pairs), NOTHING_COMMON)
     assert first.adjusted_p_value == pytest.approx(3 * first.p_value)
     assert middle.adjusted_p_value == pytest.approx(3 / 2 * middle.p_value)
     assert last.adjusted_p_value == pytest.approx(last.p_value)
-    assert differences([], NOTHING_COMMON) == []
+    assert estimate_changes([], NOTHING_COMMON) == []
 
 
 def measured(generator, spread, shift=0.0):

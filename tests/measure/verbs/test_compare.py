@@ -20,10 +20,8 @@ from measure.domain.comparison import (
     PROCESS,
     ROUNDS,
     SLOWER,
-    UNKNOWN,
     WITHIN_ERROR,
     ComparedRow,
-    Difference,
     Repeats,
     RoofKernel,
     Side,
@@ -40,13 +38,13 @@ def side(status="ok", *medians_s, **values):
     return Repeats(medians_s, status=status, **values)
 
 
-def row(model, a=NOT_MEASURED, b=NOT_MEASURED, difference=UNKNOWN):
-    return ComparedRow(Cell(model, 1, "fp32", "inference", "eager"), a, b, difference)
+def row(model, a=NOT_MEASURED, b=NOT_MEASURED, **difference):
+    return ComparedRow(Cell(model, 1, "fp32", "inference", "eager"), a, b, **difference)
 
 
 def both(model, ratio, change, basis=ROUNDS, b_flags=None):
-    found = Difference(ratio, ratio - 0.01, ratio + 0.01, basis=basis, change=change)
-    return row(model, side("ok", 0.01), side("ok", 0.01 * ratio, flags=b_flags), found)
+    found = {"ratio": ratio, "ratio_low": ratio - 0.01, "ratio_high": ratio + 0.01, "basis": basis, "change": change}
+    return row(model, side("ok", 0.01), side("ok", 0.01 * ratio, flags=b_flags), **found)
 
 
 def test_a_side_names_its_folder_and_environment():
