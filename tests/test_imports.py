@@ -24,6 +24,23 @@ SHARED = (
 """What ``report`` may import of ``measure``."""
 
 
+ROOMS = (
+    "errors",
+    "domain",
+    "cache",
+    "machine",
+    "models",
+    "counting",
+    "timing",
+    "roofs",
+    "profiling",
+    "predicting",
+    "run",
+    "verbs",
+)
+"""The rooms of ``measure``: each imports only from rooms on its left. The package itself and ``__main__`` come last."""
+
+
 class WithoutTypes(ast.NodeTransformer):
     """Removes what only a type checker reads."""
 
@@ -78,6 +95,20 @@ def test_no_room_imports_itself_by_way_of_others():
     for module, imported in GRAPH.items():
         rooms.setdefault(room(module), []).extend(room(other) for other in imported if room(other) != room(module))
     assert " -> ".join(circle(rooms)) == ""
+
+
+def test_rooms_of_measure_import_only_from_rooms_on_their_left():
+    places = {f"measure.{name}": place for place, name in enumerate(ROOMS)}
+    rooms = {room(module) for module in FILES if module.startswith("measure")}
+    assert rooms - set(places) == {"measure", "measure.__main__"}
+    wrong = [
+        f"{module} -> {other}"
+        for module, imported in GRAPH.items()
+        if module.startswith("measure")
+        for other in imported
+        if places.get(room(other), len(ROOMS)) > places.get(room(module), len(ROOMS))
+    ]
+    assert wrong == []
 
 
 def test_the_report_knows_the_cache_and_nothing_of_how_it_was_measured():
