@@ -1,15 +1,15 @@
 """Kernels for a processor's roofs, compiled by Numba: multiply-adds, chains of additions, streams through memory.
 
 A compiler chooses the width of vectors by its own rules and offers no store past the caches. A roof must not depend on
-that, so these kernels use vectors as wide as the registers, with the processor's own loads, stores and multiply-adds.
-Import this module only where a processor is measured, because it imports Numba.
+that, so these kernels use vectors as wide as the registers. Import this module only where a processor is measured,
+because it imports Numba.
 """
 
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial, reduce
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from llvmlite import ir
@@ -22,9 +22,7 @@ from measure.domain.words import STREAM_ARRAYS
 
 KINDS = {"fp32": types.float32, "fp64": types.float64, "int64": types.int64}
 VECTOR_BYTE = 64 if get_host_cpu_features().get("avx512f") else 32  # a register, or two of Arm's many
-# Chains of multiply-adds, since each waits for its last result: at most two units times five cycles on processors with
-# 16 registers. With the two operands they fill 14 of these.
-CHAINS = 12
+CHAINS = 12  # of multiply-adds, each waiting for its last result: two units times five cycles; 14 of 16 registers
 CHAIN_ROUND = 16  # additions per round of the loop, whose own counting runs in parallel
 WIDTH = VECTOR_BYTE // 8  # numbers in a vector of a stream
 PIECE_BYTE = 256  # the unit of a thread's part of each array: four of the widest vectors, and whole cache lines
@@ -33,11 +31,10 @@ REPEATED = 2**15  # random numbers of an array, which repeats itself: drawing th
 TRIES, TRY_S = 5, 0.002  # how often each kind of store is tried, and for how long at least
 
 Array = np.ndarray[Any, np.dtype[Any]]
-Share = TypeVar("Share")
 
 
 class Vector(types.Type):
-    """Numba's type of a vector of numbers."""
+    """Numba's type of a vector of numbers as wide as ``VECTOR_BYTE``."""
 
     def __init__(self, dtype: types.Type) -> None:
         self.dtype, self.lanes = dtype, VECTOR_BYTE * 8 // dtype.bitwidth
@@ -69,6 +66,8 @@ def load(_typing: Any, array: types.Array, at: types.Integer) -> Any:
 
 
 def _storing(past_caches: bool) -> Any:
+    """Make a function that stores a vector where ``load`` finds it: ``store(array, at, vector)``."""
+
     def typed(_typing: Any, array: types.Array, at: types.Integer, vector: Vector) -> Any:
         def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
             address = _address(context, builder, signature.args[0], *values[:2])
@@ -83,8 +82,8 @@ def _storing(past_caches: bool) -> Any:
     return intrinsic(typed)
 
 
+# A store into the caches first reads the line from memory.
 store, store_past_caches = _storing(past_caches=False), _storing(past_caches=True)
-"""Store a vector where ``load`` finds it. Unless it goes past the caches, they first read the line from memory."""
 
 
 @intrinsic
@@ -144,7 +143,7 @@ class Team:
     def __init__(self, threads: int) -> None:
         self._members = [ThreadPoolExecutor(1) for _ in range(threads)]
 
-    def run(self, work: Callable[[int], Share]) -> list[Share]:
+    def run(self, work: Callable[[int], Any]) -> list[Any]:
         """Call ``work`` with each thread's number and return the results. Raises what a call raises."""
         futures = [member.submit(work, number) for number, member in enumerate(self._members)]
         return [future.result() for future in futures]
@@ -181,31 +180,6 @@ def _allocate(byte: int, alignment: int) -> Array:
     return memory[begin : begin + byte]
 
 
-def multiply_add_chains(rounds: int, values: Any, factor: float, term: float) -> float:
-    """Return the sum of all numbers after ``rounds`` rounds, each with one multiply-add per number, in registers."""
-    width = values.size // CHAINS
-    x, y = fill(factor), fill(term)
-    a, b, c = load(values, 0), load(values, width), load(values, 2 * width)
-    d, e, f = load(values, 3 * width), load(values, 4 * width), load(values, 5 * width)
-    g, h, i = load(values, 6 * width), load(values, 7 * width), load(values, 8 * width)
-    j, k, m = load(values, 9 * width), load(values, 10 * width), load(values, 11 * width)
-    for _ in range(rounds):
-        a, b, c = multiply_add(a, x, y), multiply_add(b, x, y), multiply_add(c, x, y)
-        d, e, f = multiply_add(d, x, y), multiply_add(e, x, y), multiply_add(f, x, y)
-        g, h, i = multiply_add(g, x, y), multiply_add(h, x, y), multiply_add(i, x, y)
-        j, k, m = multiply_add(j, x, y), multiply_add(k, x, y), multiply_add(m, x, y)
-    return (
-        total(a) + total(b) + total(c) + total(d) + total(e) + total(f)
-        + total(g) + total(h) + total(i) + total(j) + total(k) + total(m)
-    )  # fmt: skip
-
-
-@cache
-def compile_multiply_adds(precision: str) -> Any:
-    kind = KINDS[precision]
-    return njit(kind(types.int64, kind[::1], kind, kind), nogil=True)(multiply_add_chains)
-
-
 def operands(precision: str) -> Array:
     """Return a random number for every lane of every chain, shape ``(CHAINS * lanes,)``."""
     numbers = _allocate(CHAINS * VECTOR_BYTE, VECTOR_BYTE).view({"fp32": np.float32, "fp64": np.float64}[precision])
@@ -213,35 +187,56 @@ def operands(precision: str) -> Array:
     return numbers
 
 
-def fibonacci(rounds: int, first: float, second: float) -> float:
-    """Return the last of ``CHAIN_ROUND`` additions per round, each the sum of the two numbers before it.
+@cache
+def compile_multiply_adds(precision: str) -> Any:
+    """Compile rounds of one multiply-add per number, in registers. The function returns the sum of all numbers."""
 
-    Its time gives the clock: virtual machines often report no frequency. An integer addition takes one cycle on every
-    processor in question, so a chain of them counts cycles; one of floating-point additions, at a few whole cycles
-    each, checks it. No compiler can shorten the chain, since it knows no closed form and each sum is needed twice. Nor
-    is an operand constant: some processors add a constant in no time.
-    """
-    for _ in range(rounds):
-        for _ in range(CHAIN_ROUND // 2):  # the compiler unrolls this
-            first += second
-            second += first
-    return second
+    def multiply_adds(rounds: int, values: Any, factor: float, term: float) -> float:
+        width = values.size // CHAINS
+        x, y = fill(factor), fill(term)
+        a, b, c = load(values, 0), load(values, width), load(values, 2 * width)
+        d, e, f = load(values, 3 * width), load(values, 4 * width), load(values, 5 * width)
+        g, h, i = load(values, 6 * width), load(values, 7 * width), load(values, 8 * width)
+        j, k, m = load(values, 9 * width), load(values, 10 * width), load(values, 11 * width)
+        for _ in range(rounds):
+            a, b, c = multiply_add(a, x, y), multiply_add(b, x, y), multiply_add(c, x, y)
+            d, e, f = multiply_add(d, x, y), multiply_add(e, x, y), multiply_add(f, x, y)
+            g, h, i = multiply_add(g, x, y), multiply_add(h, x, y), multiply_add(i, x, y)
+            j, k, m = multiply_add(j, x, y), multiply_add(k, x, y), multiply_add(m, x, y)
+        return (
+            total(a) + total(b) + total(c) + total(d) + total(e) + total(f)
+            + total(g) + total(h) + total(i) + total(j) + total(k) + total(m)
+        )  # fmt: skip
+
+    kind = KINDS[precision]
+    return njit(kind(types.int64, kind[::1], kind, kind), nogil=True)(multiply_adds)
 
 
 @cache
 def compile_chain(precision: str) -> Callable[[int, float, float], float]:
-    """Compile ``fibonacci`` for int64 or fp64."""
+    """Compile a chain of ``CHAIN_ROUND`` additions per round, each the sum of the two numbers before it.
+
+    Its time gives the clock, which virtual machines often do not report. An integer addition takes one cycle on every
+    processor in question; one in floating point takes a few whole cycles and checks it. No compiler can shorten the
+    chain: it knows no closed form, and no operand is constant.
+    """
+
+    def fibonacci(rounds: int, first: float, second: float) -> float:
+        for _ in range(rounds):
+            for _ in range(CHAIN_ROUND // 2):  # the compiler unrolls this
+                first += second
+                second += first
+        return second
+
     kind = KINDS[precision]
     return njit(kind(types.int64, kind, kind), nogil=True)(fibonacci)
 
 
 @cache
 def compile_stream(kernel: str, past_caches: bool) -> Callable[[Any, Any, Any, float, int], int]:
-    """Compile a stream that writes ``a`` and reads ``b`` and ``c``, with write, copy and triad as in STREAM.
+    """Compile a stream that writes ``a`` and reads ``b`` and ``c``, as J. McCalpin's STREAM does.
 
-    STREAM counts the bytes that a program reads and writes, each array once, whatever else a cache moves. Source: J.
-    McCalpin, STREAM: sustainable memory bandwidth in high performance computers. ``past_caches`` chooses the kind of
-    store. ``read`` returns the sum of the numbers' bits as integers, the others 0.
+    ``past_caches`` chooses the kind of store. ``read`` returns the sum of the numbers' bits as integers, the others 0.
     """
     put = store_past_caches if past_caches else store
     value = {
@@ -284,20 +279,15 @@ class Streams:
     """A kernel on a working set of ``size`` bytes, of which each thread of a team has its share."""
 
     def __init__(self, kernel: str, size: int, team: Team) -> None:
-        arrays = STREAM_ARRAYS[kernel]
+        self._kernel, self._team, arrays = kernel, team, STREAM_ARRAYS[kernel]
         pieces = team.parts(size // (arrays * PIECE_BYTE))
-        self._kernel, self._team = kernel, team
         self.shares = team.run(lambda member: make_share(arrays, pieces[member]))
 
     def run(self, past_caches: bool, passes: int) -> list[int]:
         """Stream through the working set ``passes`` times. Return each thread's result."""
         function = compile_stream(self._kernel, past_caches)
-
-        def work(member: int) -> int:
-            a, b, c = (*self.shares[member], *self.shares[member][-1:] * 2)[:3]
-            return function(a, b, c, SCALE, passes)
-
-        return self._team.run(work)
+        arguments = [(*share, share[-1], share[-1])[:3] for share in self.shares]
+        return self._team.run(lambda member: function(*arguments[member], SCALE, passes))
 
     def is_faster_past_caches(self) -> bool:
         """Return whether stores past the caches are faster, as they are for working sets beyond the last cache."""

@@ -53,29 +53,27 @@ KernelRound = tuple[str, str, int, str, int | None]  # name, precision, size, pa
 def roof_kernels(device_kind: str, precisions: Sequence[str]) -> list[KernelRound]:
     """List the roof kernels of a kind of device, in the order of measuring. Only a processor has a clock.
 
-    Every kernel has a sustained pace. Kernels with short calls, and the streams through the largest working set, have a
-    burst too. These streams give the memory's roof, so they have several rounds.
+    Every kernel has a sustained pace. Kernels with short calls have a burst too. So have the streams through the
+    largest working set, which give the memory's roof and have several rounds.
     """
-    rows = MATMUL_ROWS[device_kind]
-    sustained: list[tuple[str, str, int]] = [("matmul", precision, size) for precision in precisions for size in rows]
+    rows, stream_precision = MATMUL_ROWS[device_kind], STREAM_PRECISION[device_kind]
+    sustained = [("matmul", precision, size) for precision in precisions for size in rows]
     burst = [kernel for kernel in sustained if kernel[2] in rows[:BURST_ROWS]]
     if device_kind == "cpu" and "fp32" in precisions:
         sustained += [("numpy_matmul", "fp32", size) for size in rows]
     if device_kind != "mps":
         size = FMA_ON_GPU if device_kind == "cuda" else FMA_PER_CORE * processor.physical_cores()
-        multiply_adds = [("fma", precision, size) for precision in ("fp32", "fp64")]
-        sustained += multiply_adds
-        burst += multiply_adds
-    # Memory comes first: a sweep that is cut short must not show a cache as the last level.
+        sustained += [("fma", precision, size) for precision in ("fp32", "fp64")]
+        burst += sustained[-2:]
     largest, *smaller = _working_sets(device_kind)[::-1]
-    through_memory = [(kernel, STREAM_PRECISION[device_kind], largest) for kernel in STREAM_ARRAYS]
-    sustained += [(kernel, STREAM_PRECISION[device_kind], size) for size in smaller for kernel in STREAM_ARRAYS]
+    through_memory = [(kernel, stream_precision, largest) for kernel in STREAM_ARRAYS]
+    sustained += [(kernel, stream_precision, size) for size in smaller for kernel in STREAM_ARRAYS]
     burst += through_memory
     if device_kind == "cpu":
         sustained += [("chain", precision, size) for precision, size in CLOCK_CHAINS]
-    numbers = range(words.ROUNDS)
-    rounds: list[KernelRound] = [(*each, SUSTAINED, number) for number in numbers for each in through_memory]
-    return rounds + [(*each, SUSTAINED, None) for each in sustained] + [(*each, BURST, None) for each in burst]
+    # Memory comes first: a sweep that is cut short must not show a cache as the last level.
+    rounds = [(*each, SUSTAINED, number) for number in range(words.ROUNDS) for each in through_memory]
+    return [*rounds, *((*each, SUSTAINED, None) for each in sustained), *((*each, BURST, None) for each in burst)]
 
 
 @cache
@@ -106,9 +104,10 @@ def flop_and_byte(kernel: str, precision: str, size: int) -> tuple[int, int]:
 
     Additions of integers are no FLOP, and registers move no bytes.
     """
+    if kernel == "stream_triad":
+        return 2 * size // (STREAM_ARRAYS[kernel] * {"fp32": 4, "fp64": 8}[precision]), size
     if kernel in STREAM_ARRAYS:
-        width = {"fp32": 4, "fp64": 8}[precision]
-        return (2 * size // (STREAM_ARRAYS[kernel] * width) if kernel == "stream_triad" else 0), size
+        return 0, size
     if kernel == "chain":
         return (size if precision == "fp64" else 0), 0
     if kernel == "fma":
@@ -138,8 +137,7 @@ def triton_gap(device: Device) -> str | None:
 def prepare(device: Device, kernel: str, precision: str, size: int) -> Callable[[int], object]:
     """Return a function that does a kernel's work ``passes`` times. On a GPU without Triton, torch streams.
 
-    Raises NotImplementedError if the kernel's library does not import or run, or if the device has no TF32 or would
-    emulate the precision.
+    Raises NotImplementedError if the kernel's library does not import or run, or the device lacks the precision.
     """
     import torch
 
@@ -155,9 +153,8 @@ def prepare(device: Device, kernel: str, precision: str, size: int) -> Callable[
     try:
         module: Any = import_module(f"measure.roofs.{home}")
     except ImportError as problem:
-        remedy = "pip install numba, then measure with --force"
-        message = f"{kernel} is measured with Numba, which does not import ({problem}); {remedy}"
-        raise NotImplementedError(message) from None
+        gap = f"does not import ({problem}); pip install numba, then measure with --force"
+        raise NotImplementedError(f"{kernel} is measured with Numba, which {gap}") from None
     return module.prepare(kernel, precision, size, device.torch_name, torch.get_num_threads())
 
 
@@ -172,7 +169,7 @@ class KernelTiming(NamedTuple):
 
 
 class Heat:
-    """Keeps account of how long this process has kept the chip at work, ``until`` when, whatever the kernels."""
+    """Keeps account of how long this process has kept the chip at work, and ``until`` when."""
 
     def __init__(self) -> None:
         self._since = self.until = -inf
@@ -195,8 +192,7 @@ def measure(
 ) -> KernelTiming:
     """Time a kernel at one size and pace.
 
-    A product is tried at all smaller sizes first, so that none is begun that would take minutes. A kernel that other
-    programs disturb is timed up to ``TRIES`` times, and the least disturbed time is kept with its load. Raises
+    A product is tried at all smaller sizes first, so that none is begun that would take minutes. Raises
     NotImplementedError for a product that takes too long, what ``prepare`` raises, and whatever a library raises.
     """
     import torch
@@ -213,19 +209,18 @@ def measure(
     threads, longest_s = torch.get_num_threads(), LONGEST_PRODUCT_S if smaller else inf
     for tried in (*smaller, size):
         work = prepare(device, kernel, precision, tried)
-        run = partial(_run, work, device)
-        passes = _count_passes(run, threads, tried, longest_s, beat)
+        passes = _count_passes(work, device, threads, tried, longest_s, beat)
 
     def rest() -> None:
         beat()
         time.sleep(words.REST_S)
-        run(passes)  # wakes threads and clock, which is no part of a burst
+        _run(work, device, passes)  # wakes threads and clock, which is no part of a burst
 
     # Other programs take none of a processor's cycles from the process time of a chain.
     clock = (lambda: time.process_time_ns() // threads) if kernel == "chain" else time.perf_counter_ns
     is_sustained = pace == SUSTAINED
     if is_sustained:
-        HEAT.build(partial(run, passes), beat)
+        HEAT.build(lambda: _run(work, device, passes), beat)
     stopwatch = Stopwatch(partial(work, passes), device.synchronize, clock, beat if is_sustained else rest)
     load, timing = _least_disturbed(lambda: sample(stopwatch, SAMPLINGS[pace]), device)
     if is_sustained:
@@ -243,14 +238,14 @@ def _run(work: Callable[[int], object], device: Device, passes: int) -> float:
 
 
 def _count_passes(
-    run: Callable[[int], float], threads: int, size: int, longest_s: float, beat: Callable[[], None]
+    work: Callable[[int], object], device: Device, threads: int, size: int, longest_s: float, beat: Callable[[], None]
 ) -> int:
     """Return the passes of a call that is long enough. Raises NotImplementedError if one takes over ``longest_s``."""
     passes = 1
-    run(passes)  # pays for what is set up once
+    _run(work, device, passes)  # pays for what is set up once
     while True:
         beat()
-        elapsed_s = run(passes)
+        elapsed_s = _run(work, device, passes)
         if elapsed_s > passes * longest_s:
             raise NotImplementedError(
                 f"{size} x {size} takes {elapsed_s:.2g} s (limit {longest_s:g} s); the roof uses the smaller sizes"
@@ -265,13 +260,9 @@ def _least_disturbed(take: Callable[[], Timing], device: Device) -> tuple[float 
     if device.kind != "cpu":  # the host's load does not affect a GPU's kernels
         return None, take()
     sensors, tries = device.sensors(), list[tuple[float | None, Timing]]()
-    for _ in range(TRIES):
-        opening = sensors.read()
-        timing = take()
-        load = load_since(opening, sensors)
-        tries.append((load, timing))
-        if load is None or load < words.LOAD:
-            break
+    while len(tries) < TRIES and (not tries or (tries[-1][0] or 0.0) >= words.LOAD):
+        opening, timing = sensors.read(), take()
+        tries.append((load_since(opening, sensors), timing))
     return min(tries, key=lambda each: each[0] or 0.0)
 
 
@@ -287,8 +278,7 @@ def _fastest_s(work: Callable[[int], object], device: Device) -> float:
 def glance(device: Device, precisions: Sequence[str]) -> Roof:
     """Estimate a roof within a second, from the fastest of some products and of torch's triads through memory.
 
-    The chip is not warm, and its caches may hold part of the arrays, so the result is stored nowhere. Raises whatever a
-    library raises at a precision.
+    The chip is not warm, and its caches may hold part of the arrays, so the result is stored nowhere.
     """
     import torch
 

@@ -12,12 +12,24 @@ def prepare(kernel: str, precision: str, size: int, device: str, threads: int) -
 
     Raises NotImplementedError for NumPy's product with another number of threads than it uses.
     """
+    import torch
+
     if kernel == "matmul":
         call = _matmul(precision, size, device)
     elif kernel == "numpy_matmul":
         call = _numpy_matmul(size, threads)
     else:
-        call = _stream(kernel, precision, size, device)
+        arrays = STREAM_ARRAYS[kernel]
+        elements = size // (arrays * PRECISION_BYTE[precision])
+        made = [torch.ones(elements, device=device, dtype=torch_dtype(precision)) for _ in range(arrays)]
+        a, b, c = (*made, made[-1], made[-1])[:3]
+        calls: dict[str, Callable[[], object]] = {
+            "stream_read": lambda: torch.sum(b),
+            "stream_write": lambda: a.fill_(3.0),
+            "stream_copy": lambda: a.copy_(b),
+            "stream_triad": lambda: torch.add(b, c, alpha=3.0, out=a),
+        }
+        call = calls[kernel]
 
     def work(passes: int) -> None:
         for _ in range(passes):
@@ -56,19 +68,3 @@ def _numpy_matmul(size: int, threads: int) -> Callable[[], object]:
     left, right = (random.random((size, size), np.float32) for _ in range(2))
     product = np.empty((size, size), np.float32)
     return lambda: np.matmul(left, right, out=product)
-
-
-def _stream(kernel: str, precision: str, size: int, device: str) -> Callable[[], object]:
-    import torch
-
-    arrays = STREAM_ARRAYS[kernel]
-    elements = size // (arrays * PRECISION_BYTE[precision])
-    made = [torch.ones(elements, device=device, dtype=torch_dtype(precision)) for _ in range(arrays)]
-    a, b, c = (*made, made[-1], made[-1])[:3]
-    calls: dict[str, Callable[[], object]] = {
-        "stream_read": lambda: torch.sum(b),
-        "stream_write": lambda: a.fill_(3.0),
-        "stream_copy": lambda: a.copy_(b),
-        "stream_triad": lambda: torch.add(b, c, alpha=3.0, out=a),
-    }
-    return calls[kernel]

@@ -40,12 +40,19 @@ class Loss:
         self.targets: list[torch.Tensor] = []
 
     def __call__(self, output: Any) -> "torch.Tensor":
+        from torch.nn.functional import cross_entropy, mse_loss
+
         outputs = [each for each in tensors_in(output) if each.requires_grad and each.is_floating_point()]
         if not outputs:
             raise NotImplementedError(f"{self._model.name} has no output that a gradient flows back from")
         if not self.targets:
             self.targets = [self._draw_target(tensor) for tensor in outputs]
-        return reduce(add, map(_distance, outputs, self.targets))
+        distances = []
+        for scores, target in zip(outputs, self.targets, strict=True):
+            if scores.ndim == 3 and not target.is_floating_point():
+                scores, target = scores.flatten(0, 1), target.flatten()
+            distances.append((mse_loss if target.is_floating_point() else cross_entropy)(scores, target))
+        return reduce(add, distances)
 
     def _draw_target(self, output: "torch.Tensor") -> "torch.Tensor":
         import torch
@@ -57,23 +64,11 @@ class Loss:
         return torch.randint(classes, shape, device=output.device)
 
 
-def _distance(output: "torch.Tensor", target: "torch.Tensor") -> "torch.Tensor":
-    from torch.nn import functional
-
-    if target.is_floating_point():
-        return functional.mse_loss(output, target)
-    if output.ndim == 3:
-        return functional.cross_entropy(output.flatten(0, 1), target.flatten())
-    return functional.cross_entropy(output, target)
-
-
 class TrainingStep:
     """A cell's network in train mode, with random inputs and targets. A call takes one step, stage by stage.
 
-    As in a user's program, the outputs live until the backward pass ends, and the gradients until the update. The
-    optimiser is SGD with momentum, or Adam in a variant with that part. ``compile`` compiles the network, not loss and
-    optimiser. Autocast to fp16 scales the loss; a network cast to fp16 trains without scaling. Raises what
-    ``forward.prepare`` does.
+    As in a user's program, the outputs live until the backward pass ends, and the gradients until the update. Autocast
+    to fp16 scales the loss; a network cast to fp16 trains without scaling. Raises what ``forward.prepare`` does.
     """
 
     def __init__(self, device: Device, model: Model, cell: Cell) -> None:

@@ -17,6 +17,7 @@ from measure.roofs.processor_kernels import (  # noqa: E402
     VECTOR_BYTE,
     Streams,
     Team,
+    compile_chain,
     compile_multiply_adds,
     compile_stream,
     make_share,
@@ -183,21 +184,21 @@ def test_more_multiply_adds_take_more_time():
 
 def test_a_round_is_sixteen_additions():
     # 1, 1, then 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 233, 377, 610, 987, 1597, 2584
-    assert processor_kernels.compile_chain("int64")(1, 1, 1) == 2584
-    assert processor_kernels.compile_chain("fp64")(1, 1.0, 1.0) == 2584.0
-    assert processor_kernels.compile_chain("int64")(0, 1, 1) == 1
+    assert compile_chain("int64")(1, 1, 1) == 2584
+    assert compile_chain("fp64")(1, 1.0, 1.0) == 2584.0
+    assert compile_chain("int64")(0, 1, 1) == 1
 
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_every_thread_does_the_chain(threads):
-    work = processor_kernels.prepare("chain", "int64", 2 * processor_kernels.CHAIN_ROUND, "cpu", threads)
-    assert work(1) == [processor_kernels.fibonacci(2, 1, 1)] * threads
-    assert work(2) == [processor_kernels.fibonacci(4, 1, 1)] * threads
+    work, chain = prepare("chain", "int64", 2 * processor_kernels.CHAIN_ROUND, "cpu", threads), compile_chain("int64")
+    assert work(1) == [chain(2, 1, 1)] * threads
+    assert work(2) == [chain(4, 1, 1)] * threads
 
 
 def shortest_ns(additions, precision):
     """The shortest of some runs of a chain."""
-    add, times = processor_kernels.compile_chain(precision), []
+    add, times = compile_chain(precision), []
     for _ in range(9):
         start = time.process_time_ns()
         add(additions // processor_kernels.CHAIN_ROUND, 1, 1)

@@ -1,5 +1,4 @@
 import sys
-from functools import partial
 from itertools import pairwise
 from math import inf
 
@@ -206,8 +205,7 @@ def test_calls_do_the_work_so_often_that_they_last_long_enough(monkeypatch):
 
 
 def passes(run, threads=1, longest_s=roofs.LONGEST_PRODUCT_S, beat=lambda: None):
-    timed = partial(roofs._run, run, devices.find("cpu"))
-    return roofs._count_passes(timed, threads, 16384, longest_s, beat)
+    return roofs._count_passes(run, devices.find("cpu"), threads, 16384, longest_s, beat)
 
 
 def test_a_product_that_takes_too_long_is_left_out_after_two_of_them(monkeypatch):
