@@ -233,7 +233,7 @@ def compile_chain(precision: str) -> Callable[[int, float, float], float]:
 
 
 @cache
-def compile_stream(kernel: str, past_caches: bool) -> Callable[[Any, Any, Any, float, int], int]:
+def compile_stream(kernel: str, past_caches: bool) -> Callable[..., int]:
     """Compile a stream that writes ``a`` and reads ``b`` and ``c``, as J. McCalpin's STREAM does.
 
     ``past_caches`` chooses the kind of store. ``read`` returns the sum of the numbers' bits as integers, the others 0.
