@@ -311,7 +311,7 @@ def find_it_in_our_own_words(words, _scratch):
 
 
 def test_the_network_at_hand_is_answered_for(monkeypatch, capsys):
-    monkeypatch.setattr(one_model, "_roof", lambda *_: Roof({"fp32": 1e12}, 1e11, "stream_copy"))
+    monkeypatch.setattr(one_model, "_roof", lambda *_: Roof({"fp32": 1e12}, 1e11))
     exec(modules(read(ROOT / "docs" / "extending.md"))["at_hand.py"], {})
     assert capsys.readouterr().out.startswith("Sequential on ")
 

@@ -2,11 +2,11 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from math import inf
-from statistics import median
 from typing import TYPE_CHECKING, Any
 
+from measure.domain.statistics import estimate_rounds
 from measure.domain.words import LOAD, STREAM_ARRAYS, SUSTAINED
 
 if TYPE_CHECKING:
@@ -54,17 +54,18 @@ def _choose(choose: Callable[[Any, Any], Any], one: Any, other: Any) -> Any:
 
 @dataclass(frozen=True)
 class Roof:
-    """The roof of a machine or chip: peaks (FLOP/s) by precision, and the bandwidth of memory (B/s).
+    """The roof of a machine or chip: peaks (FLOP/s, at int8 OP/s) by precision, and the bandwidth of memory (B/s).
 
-    A machine's bandwidth is that of the fastest ``stream``; both are None if no stream was measured. ``load`` is the
-    largest share of the cores that other programs used while the roof was measured, 0 below ``LOAD``: the roof of a
-    loaded machine is too low.
+    The bandwidth is None if no stream was measured. ``load`` is the largest share of the cores that other programs used
+    while the roof was measured, 0 below ``LOAD``: the roof of a loaded machine is too low. A measured roof has the
+    merged rows behind its rates: ``arithmetic`` by precision, and ``stream``.
     """
 
     flop_per_s: Mapping[str, float]
     byte_per_s: float | None
-    stream: str | None = None
     load: float = 0.0
+    arithmetic: "Mapping[str, RoofMeasurement]" = field(default_factory=dict, compare=False)
+    stream: "RoofMeasurement | None" = field(default=None, compare=False)
 
     def at(self, precision: str) -> Roofline | None:
         """Return the roofline at a precision; None without a peak or a bandwidth."""
@@ -88,30 +89,55 @@ def drop_loaded(rows: "Iterable[RoofMeasurement]") -> "list[RoofMeasurement]":
     return kept
 
 
-def machine_roof(rows: "Iterable[RoofMeasurement]") -> Roof:
-    """Return the roof of a machine in one environment: the fastest sustained kernels; rounds count by their median."""
-    best: dict[str, RoofMeasurement] = {}
-    streams: dict[str, list[RoofMeasurement]] = defaultdict(list)
+def merge_rounds(rows: "Iterable[RoofMeasurement]") -> "list[RoofMeasurement]":
+    """Merge the rounds of a roof kernel at one size and pace; failed rows and those of ``drop_loaded`` are left out.
+
+    A row's latency becomes the median of its rounds with its interval, ``round`` their number, ``load`` the largest.
+    """
+    groups: dict[tuple[Any, ...], list[RoofMeasurement]] = defaultdict(list)
     for row in drop_loaded(rows):
-        if row.status != "ok" or not row.latency_s or row.pace != SUSTAINED:
-            continue
-        if row.roof_kernel in ARITHMETIC:
-            best[row.precision] = max(row, best.get(row.precision, row), key=_flop_per_s)
-        elif row.roof_kernel in STREAM_ARRAYS and row.round is not None:
-            streams[row.roof_kernel].append(row)
-    rates = {kernel: median(row.byte / (row.latency_s or inf) for row in found) for kernel, found in streams.items()}
-    fastest = max(rates, key=lambda kernel: rates[kernel], default=None)
-    behind = [*best.values(), *(streams[fastest] if fastest else ())]
+        if row.status == "ok" and row.latency_s:
+            groups[row.roof_kernel, row.precision, row.size, row.pace, row.round is None].append(row)
+    merged = []
+    for (*_, has_no_rounds), found in groups.items():
+        row = found[0]
+        if len(found) > 1:  # one round keeps the interval of its own samples
+            estimate = estimate_rounds([[each.latency_s or inf] for each in found])
+            row = replace(
+                row, latency_s=estimate.median, latency_low_s=estimate.low, latency_high_s=estimate.high,
+                load=max((each.load for each in found if each.load is not None), default=None),
+            )  # fmt: skip
+        merged.append(row if has_no_rounds else replace(row, round=len(found)))
+    return merged
+
+
+def machine_roof(rows: "Iterable[RoofMeasurement]") -> Roof:
+    """Return the roof of a machine in one environment: the fastest sustained arithmetic, and stream with rounds."""
+    arithmetic: dict[str, RoofMeasurement] = {}
+    stream: RoofMeasurement | None = None
+    for row in merge_rounds(rows):
+        if row.pace == SUSTAINED and row.roof_kernel in ARITHMETIC:
+            arithmetic[row.precision] = max(arithmetic.get(row.precision, row), row, key=flop_per_s)
+        elif row.pace == SUSTAINED and row.roof_kernel in STREAM_ARRAYS and row.round is not None:
+            stream = max(stream or row, row, key=byte_per_s)
+    behind = [*arithmetic.values(), *([stream] if stream else [])]
     return Roof(
-        {precision: _flop_per_s(row) for precision, row in best.items()},
-        None if fastest is None else rates[fastest],
-        fastest,
+        {precision: flop_per_s(row) for precision, row in arithmetic.items()},
+        byte_per_s(stream) if stream else None,
         max((row.load or 0.0 for row in behind if is_loaded(row)), default=0.0),
+        arithmetic,
+        stream,
     )
 
 
-def _flop_per_s(row: "RoofMeasurement") -> float:
+def flop_per_s(row: "RoofMeasurement") -> float:
+    """Return the rate of a roof kernel's arithmetic, 0 without a result."""
     return row.flop / (row.latency_s or inf)
+
+
+def byte_per_s(row: "RoofMeasurement") -> float:
+    """Return the rate of a roof kernel's traffic, 0 without a result."""
+    return row.byte / (row.latency_s or inf)
 
 
 @dataclass(frozen=True)

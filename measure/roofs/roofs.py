@@ -284,8 +284,8 @@ def glance(device: Device, precisions: Sequence[str]) -> Roof:
 
     from measure.roofs import torch_kernels
 
-    rows, stream = MATMUL_ROWS[device.kind][FIRST_ROWS], "stream_triad"
+    rows = MATMUL_ROWS[device.kind][FIRST_ROWS]
     peaks = {each: 2 * rows**3 / _fastest_s(prepare(device, "matmul", each, rows), device) for each in precisions}
     threads = torch.get_num_threads()
-    triad = torch_kernels.prepare(stream, FULL_PRECISION, GLANCE_BYTE, device.torch_name, threads)
-    return Roof(peaks, GLANCE_BYTE / _fastest_s(triad, device), stream)
+    triad = torch_kernels.prepare("stream_triad", FULL_PRECISION, GLANCE_BYTE, device.torch_name, threads)
+    return Roof(peaks, GLANCE_BYTE / _fastest_s(triad, device))

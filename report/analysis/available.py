@@ -316,7 +316,7 @@ def title(machine: Machine, apart: bool = True) -> str:
     """
     about = [f"{machine.environment.cores} cores"] if machine.chip_kind == "cpu" else []
     about += [machine.folder] if apart and machine.namesake else []
-    about += ["roof measured beside other programs"] if machine.roof_load else []
+    about += ["roof measured beside other programs"] if machine.measured_roof.load else []
     return f"{machine.environment.name} ({', '.join(about)})" if about else machine.environment.name
 
 

@@ -5,8 +5,8 @@ from report.analysis import available, datasheet
 from report.analysis.available import on_each_machine, or_missing
 from report.load import roofs
 from report.load.paper import Machine, Paper
-from report.load.roofs import ARITHMETIC, STREAMS, fastest
-from report.text.frame_rows import each
+from report.load.roofs import ARITHMETIC, STREAMS
+from report.text.frame_rows import each, highest
 from report.text.prose import command, listing, number, percent, rate_unit, si
 
 NOTICED = 0.02
@@ -42,7 +42,7 @@ def eight_bits(paper: Paper, machine: Machine) -> str:
     """Say the peaks that no model is held against, and what share of the datasheet's they are; empty without any."""
     printed = {roof.precision: roof.peak_flop_per_s for roof in datasheet.roofs(paper, machine)}
     parts = []
-    for precision, rate in roofs.peaks(machine.roof_measurements).items():
+    for precision, rate in machine.measured_roof.flop_per_s.items():
         if precision in EIGHT_BITS:
             share = f" ({percent(rate / printed[precision])} of the datasheet's peak)" if precision in printed else ""
             parts.append(f"{si(rate, rate_unit(precision))} at {precision}{share}")
@@ -83,7 +83,7 @@ def paces(paper: Paper, machine: Machine) -> str:
             steady = roofs.sustained(rows, [str(kernel)])
             steady = steady[(steady.precision == precision) & steady["size"].isin(list(short["size"]))]
             if not steady.empty:
-                gain = float(fastest(short, rate)[rate] / fastest(steady, rate)[rate] - 1)
+                gain = float(highest(short, rate)[rate] / highest(steady, rate)[rate] - 1)
                 at = f" at {precision}" if names is ARITHMETIC else ""
                 gains.append((gain, f"{names[str(kernel)]}{at}"))
     if not gains:
@@ -106,10 +106,11 @@ def measured(paper: Paper, machine: Machine) -> str:
 
 def disturbed(machine: Machine) -> str:
     """Say that other programs ran while the roofs were measured, and what to do; empty where none did."""
-    if not machine.roof_load:
+    load = machine.measured_roof.load
+    if not load:
         return ""
     again = command(f"python -m measure --device {machine.environment.device} --sections roofs")
     return (
-        f"Other programs used {percent(machine.roof_load)} of its cores meanwhile, so its roofs are too low and every "
+        f"Other programs used {percent(load)} of its cores meanwhile, so its roofs are too low and every "
         f"share of them is too high; {again} measures them again."
     )

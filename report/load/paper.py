@@ -15,7 +15,7 @@ from measure.cache.folders import MachineFolder, Workloads, machine_names
 from measure.cache.hand_kept import FlopPerCycle
 from measure.cache.schema import file_of
 from measure.cache.table import read
-from measure.domain.roofs import CacheLevel, Roofline, drop_loaded, machine_roof, parse_caches
+from measure.domain.roofs import CacheLevel, Roof, Roofline, machine_roof, merge_rounds, parse_caches
 from measure.domain.words import EAGER, same_shape
 from measure.verbs.terminal import without_garbage_search
 from report.load import bibliography, cells, chips, counting_programs, elsewhere, hand_tables, options, steps, workloads
@@ -23,7 +23,7 @@ from report.load import predictions as predictions_table
 from report.load.elsewhere import Elsewhere
 from report.load.hand_tables import Published
 from report.load.predictions import Predictions, Sources
-from report.load.roofs import Clock, MemoryLevel, measured_clock, measured_roofs, memory_levels, rated, roof_at
+from report.load.roofs import Clock, MemoryLevel, measured_clock, measured_roofs, memory_levels, roof_at, with_rates
 from report.text.frame_rows import matching
 
 BASE_PRECISION = "fp32"
@@ -44,13 +44,14 @@ class Machine:
     (``report.load.steps``); ``profiles`` are the cells that ran under a profiler, ``operators`` and ``kernels`` the
     times in them; ``hardware_counter_profiles`` are those under hardware counters, ``hardware_counters`` what these
     said of each kernel. All have inputs of the shape at which the paper shows the model; ``left_out`` are models that
-    were tried at another one, with that. ``roof_load`` is the share of the cores that other programs used while a roof
-    was measured, 0 where that is too little to matter. A ``namesake`` shares its name with another machine.
+    were tried at another one, with that. ``roofs`` is ``measured_roof`` as a frame. A ``namesake`` shares its name with
+    another machine.
     """
 
     folder: str
     environment: records.Environment
     roof_measurements: pd.DataFrame
+    measured_roof: Roof
     roofs: pd.DataFrame
     caches: tuple[CacheLevel, ...]
     levels: tuple[MemoryLevel, ...]
@@ -64,7 +65,6 @@ class Machine:
     hardware_counter_profiles: pd.DataFrame
     hardware_counters: pd.DataFrame
     left_out: tuple[tuple[str, str], ...]
-    roof_load: float = 0.0
     namesake: bool = False
 
     @property
@@ -225,20 +225,21 @@ def load_machine(tried: Tried, shapes: Mapping[str, str], counted: pd.DataFrame,
 
     tried_runs, tried_profiles = list(filter(shown, tried.runs)), list(filter(shown, tried.profiles))
     counter_profiles = list(filter(shown, tried.hardware_counter_profiles))
-    roof_rows = _in(environment, folder.roof_measurements())
-    roof_measurements = rated(frame(drop_loaded(roof_rows), records.RoofMeasurement))
-    roofs, caches = measured_roofs(roof_measurements), parse_caches(environment.caches)
+    merged = merge_rounds(_in(environment, folder.roof_measurements()))
+    roof_measurements = with_rates(frame(merged, records.RoofMeasurement))
+    roof, caches = machine_roof(merged), parse_caches(environment.caches)
+    roofs = measured_roofs(roof)
     runs, samples = frame(tried_runs, records.Run), frame(folder.samples(tried_runs), records.Sample)
     inference = cells.derive(runs, samples, counted, operators, partial(roof_at, roofs))
     return Machine(
         folder=folder.name,
         environment=environment,
         roof_measurements=roof_measurements,
+        measured_roof=roof,
         roofs=roofs,
         caches=caches,
         levels=tuple(memory_levels(roof_measurements, caches)),
         clock=measured_clock(roof_measurements),
-        roof_load=machine_roof(roof_rows).load,
         cells=inference[inference.variant == EAGER],
         variants=inference[inference.variant != EAGER],
         steps=steps.derive(runs, samples, counted, operators, partial(roof_at, roofs)),

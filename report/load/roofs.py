@@ -2,16 +2,17 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from math import exp, hypot, isnan, log, nan
+from math import exp, hypot, log, nan
 from typing import Any
 
 import pandas as pd
 
-from measure.domain.roofs import CacheLevel, Roofline
-from measure.domain.statistics import Estimate, estimate_rounds
+from measure.cache.records import RoofMeasurement
+from measure.domain.roofs import CacheLevel, Roof, Roofline
+from measure.domain.statistics import Estimate
 from measure.domain.words import BURST, EIGHT_BITS, STREAM_ARRAYS, SUSTAINED
 from report.load.memory_levels import Level, find_levels
-from report.text.frame_rows import matching
+from report.text.frame_rows import highest, matching
 
 ARITHMETIC = {"fma": "multiply-add", "matmul": "matrix product (torch)", "numpy_matmul": "matrix product (NumPy)"}
 """The kernels that give a peak, with their names in the paper."""
@@ -41,7 +42,7 @@ class Clock:
 class MemoryLevel:
     """A level of memory that a sweep showed: its name, and the cache of it that the system reports, where they agree.
 
-    ``kernels`` is the fastest row of ``rated`` of each stream within the level, by the stream's name.
+    ``kernels`` is the fastest row of ``with_rates`` of each stream within the level, by the stream's name.
     """
 
     name: str
@@ -59,35 +60,15 @@ class MemoryLevel:
         return float(self.kernels[self.fastest].byte_per_s)
 
 
-def rated(roof_measurements: pd.DataFrame) -> pd.DataFrame:
-    """Join the rounds of the ``ok`` roof measurements; add rates (``flop_per_s``, ``byte_per_s``) with intervals."""
-    roof_measurements = roof_measurements[roof_measurements.status == "ok"].astype(dict.fromkeys(TIMES, float))
-    roof_measurements = merge_rounds(roof_measurements)
+def with_rates(merged: pd.DataFrame) -> pd.DataFrame:
+    """Add the rates (``flop_per_s``, ``byte_per_s``) with intervals to merged rows (``domain.roofs.merge_rounds``)."""
+    merged = merged.astype(dict.fromkeys(TIMES, float))
     rates = {
-        f"{work}_per_s{end}": roof_measurements[work] / roof_measurements[f"latency{bound}_s"]
+        f"{work}_per_s{end}": merged[work] / merged[f"latency{bound}_s"]
         for work in ("flop", "byte")
         for end, bound in (("", ""), ("_low", "_high"), ("_high", "_low"))
     }
-    return roof_measurements.assign(**rates)
-
-
-def merge_rounds(rows: pd.DataFrame) -> pd.DataFrame:
-    """One row is a roof kernel at one size and pace: the median of its rounds, and the ends of its interval.
-
-    ``round`` becomes the number of rounds, empty for a kernel without numbered rounds.
-    """
-    key = ["environment_id", "roof_kernel", "precision", "size", "pace"]
-    numbered = rows[rows["round"].notna()]
-    if numbered.empty:
-        return rows
-    merged = []
-    for _, taken in numbered.groupby(key, sort=False):
-        row = taken.iloc[0].to_dict() | {"round": len(taken)}
-        if len(taken) > 1:  # one round keeps the interval of its own samples
-            estimate = estimate_rounds([[latency_s] for latency_s in taken.latency_s])
-            row |= zip(TIMES, (estimate.median, estimate.low, estimate.high), strict=True)
-        merged.append(row)
-    return pd.concat([pd.DataFrame(merged), rows[rows["round"].isna()]], ignore_index=True)
+    return merged.assign(**rates)
 
 
 def sustained(rows: pd.DataFrame, kernels: Iterable[str]) -> pd.DataFrame:
@@ -100,27 +81,11 @@ def burst(rows: pd.DataFrame, kernels: Iterable[str]) -> pd.DataFrame:
     return rows[rows.roof_kernel.isin(list(kernels)) & (rows.pace == BURST)]
 
 
-def fastest(rows: pd.DataFrame, rate: str) -> pd.Series:
-    """Return the row with the highest rate of this kind."""
-    return rows.iloc[int(rows[rate].to_numpy().argmax())]
-
-
-def peaks(rows: pd.DataFrame) -> dict[str, float]:
-    """Return the rate of the fastest sustained arithmetic at each precision: FLOP/s, at int8 OP/s."""
-    by_precision = sustained(rows, ARITHMETIC).groupby("precision", sort=False)
-    return {str(precision): float(found.flop_per_s.max()) for precision, found in by_precision}
-
-
-def _without_eight_bits(rows: pd.DataFrame) -> pd.DataFrame:
-    """Drop the precisions of 8 bits: no model runs in them, and integers do no FLOP."""
-    return rows[~rows.precision.isin(EIGHT_BITS)]
-
-
 def fastest_arithmetic(rows: pd.DataFrame) -> list[tuple[str, pd.Series]]:
     """Return the fastest sustained multiply-add and matrix product at each precision of a roof, each with its name."""
-    rows, products = _without_eight_bits(rows), [kernel for kernel in ARITHMETIC if kernel != "fma"]
+    rows, products = rows[~rows.precision.isin(EIGHT_BITS)], [kernel for kernel in ARITHMETIC if kernel != "fma"]
     return [
-        (what, fastest(candidates, "flop_per_s"))
+        (what, highest(candidates, "flop_per_s"))
         for what, kernels in (("multiply-add", ["fma"]), ("matrix product", products))
         for _, candidates in sustained(rows, kernels).groupby("precision", sort=False)
     ]
@@ -132,12 +97,6 @@ def sweep(rows: pd.DataFrame) -> list[Level]:
     return find_levels(dict(zip(reads["size"].astype(int), reads.byte_per_s, strict=True)))
 
 
-def from_memory(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the sustained streams that give a bandwidth: numbered rounds on a working set beyond all caches."""
-    streams = sustained(rows, STREAM_ARRAYS)
-    return streams[streams["round"].notna()]
-
-
 def memory_levels(rows: pd.DataFrame, reported: Sequence[CacheLevel]) -> list[MemoryLevel]:
     """Return the levels of memory, fastest first, with what the system reports of its caches; none without a sweep."""
     found, streams = sweep(rows), sustained(rows, STREAM_ARRAYS)
@@ -147,7 +106,7 @@ def memory_levels(rows: pd.DataFrame, reported: Sequence[CacheLevel]) -> list[Me
         name = "memory" if level is found[-1] else f"L{cache.level}" if cache else f"cache {place + 1}"
         within = streams[[level.holds(size) for size in streams["size"]]]
         kernels = {
-            stream: fastest(within[within.roof_kernel == kernel], "byte_per_s")
+            stream: highest(within[within.roof_kernel == kernel], "byte_per_s")
             for kernel, stream in STREAMS.items()
             if (within.roof_kernel == kernel).any()
         }
@@ -161,20 +120,25 @@ def _agreeing(level: Level, behind: Level, caches: Iterable[CacheLevel]) -> Cach
     return next((cache for cache in caches if least <= cache.byte <= most), None)
 
 
-def measured_roofs(rows: pd.DataFrame) -> pd.DataFrame:
-    """One row is a precision: the fastest arithmetic's sustained rate and the fastest stream's through memory.
+def measured_roofs(roof: Roof) -> pd.DataFrame:
+    """Return a machine's roof as a frame with a row per precision: the peak, the bandwidth and the ridge point.
 
-    Each has its interval and kernel, the ridge point its interval. One bandwidth serves all precisions. Precisions of
-    8 bits have no roof.
+    Each has its interval (NaN if it has none), peak and bandwidth their kernels. One bandwidth serves all precisions.
+    Precisions of 8 bits are left out: no model runs in them, and integers do no FLOP.
     """
-    streams, arithmetic = from_memory(rows), sustained(_without_eight_bits(rows), ARITHMETIC)
-    if streams.empty or arithmetic.empty:
-        return pd.DataFrame(columns=["precision"])
-    bandwidth = _roof("bandwidth", "byte", streams)
-    peaks = {precision: _roof("peak", "flop", rows) for precision, rows in arithmetic.groupby("precision", sort=False)}
-    return pd.DataFrame(
-        {"precision": precision} | peak | bandwidth | _ridge(peak, bandwidth) for precision, peak in peaks.items()
-    )
+    rows: list[dict[str, Any]] = []
+    stream = roof.stream
+    for precision, kernel in roof.arithmetic.items():
+        if stream is not None and precision not in EIGHT_BITS:
+            peak, bandwidth = _rate(kernel, kernel.flop), _rate(stream, stream.byte)
+            kernels = {"peak_kernel": kernel.roof_kernel, "bandwidth_kernel": stream.roof_kernel}
+            rows.append({
+                "precision": precision, **kernels,
+                **_columns("peak", peak, "flop_per_s"),
+                **_columns("bandwidth", bandwidth, "byte_per_s"),
+                **_columns("ridge", quotient(peak, bandwidth), "flop_per_byte"),
+            })  # fmt: skip
+    return pd.DataFrame(rows) if rows else pd.DataFrame(columns=["precision"])
 
 
 def roof_at(roofs: pd.DataFrame, precision: str) -> Roofline | None:
@@ -183,11 +147,16 @@ def roof_at(roofs: pd.DataFrame, precision: str) -> Roofline | None:
     return None if rows.empty else Roofline(rows.iloc[0].peak_flop_per_s, rows.iloc[0].bandwidth_byte_per_s)
 
 
-def _roof(name: str, unit: str, rows: pd.DataFrame) -> dict[str, Any]:
-    """Return the columns of a roof that is the fastest of the rows."""
-    best = fastest(rows, f"{unit}_per_s")
-    rates = {f"{name}{end}_{unit}_per_s": best[f"{unit}_per_s{end}"] for end in ("", "_low", "_high")}
-    return rates | {f"{name}_kernel": best.roof_kernel}
+def _rate(row: RoofMeasurement, work: int) -> Estimate:
+    """Return the work of a kernel per second, with its interval."""
+    low_s, latency_s, high_s = row.latency_low_s, row.latency_s, row.latency_high_s
+    assert latency_s is not None  # merged rows have a result
+    return Estimate(work / latency_s, work / high_s if high_s else None, work / low_s if low_s else None)
+
+
+def _columns(name: str, rate: Estimate, unit: str) -> dict[str, float]:
+    ends = {"": rate.median, "_low": rate.low, "_high": rate.high}
+    return {f"{name}{end}_{unit}": nan if value is None else value for end, value in ends.items()}
 
 
 def quotient(dividend: Estimate, divisor: Estimate) -> Estimate:
@@ -202,17 +171,6 @@ def quotient(dividend: Estimate, divisor: Estimate) -> Estimate:
     below = hypot(log(dividend.median / dividend.low), log(divisor.high / divisor.median))
     above = hypot(log(dividend.high / dividend.median), log(divisor.median / divisor.low))
     return Estimate(value, value * exp(-below), value * exp(above))
-
-
-def _ridge(peak: dict[str, Any], bandwidth: dict[str, Any]) -> dict[str, float]:
-    """Return the ridge point of a roof with the ends of its interval, NaN where one of the two rates has none."""
-    rates = []
-    for row, name, unit in ((peak, "peak", "flop"), (bandwidth, "bandwidth", "byte")):
-        middle, low, high = (float(row[f"{name}{end}_{unit}_per_s"]) for end in ("", "_low", "_high"))
-        rates.append(Estimate(middle, None, None) if isnan(low + high) else Estimate(middle, low, high))
-    ridge = quotient(*rates)
-    low, high = (nan if end is None else end for end in (ridge.low, ridge.high))
-    return {"ridge_flop_per_byte": ridge.median, "ridge_low_flop_per_byte": low, "ridge_high_flop_per_byte": high}
 
 
 def measured_clock(rows: pd.DataFrame) -> Clock | None:

@@ -4,9 +4,9 @@ from measure.domain.values import SPACE
 from report.analysis import available, datasheet, fleet
 from report.analysis.available import or_missing
 from report.load.paper import BASE_PRECISION, Machine, Paper
-from report.load.roofs import ARITHMETIC, STREAMS, burst, fastest, peaks, sustained
+from report.load.roofs import ARITHMETIC, STREAMS, burst, sustained
 from report.tables.pipe import NONE, between, cited, known, named, pipe, with_interval
-from report.text.frame_rows import each
+from report.text.frame_rows import each, highest
 from report.text.prose import escape, intensity, percent, rate_unit, si
 
 
@@ -25,7 +25,7 @@ def _arithmetic(machine: Machine) -> list[list[str]]:
     for (precision, kernel), lasting in sustained(machine.roof_measurements, ARITHMETIC).groupby(
         ["precision", "roof_kernel"], sort=False
     ):
-        best = fastest(lasting, "flop_per_s")
+        best = highest(lasting, "flop_per_s")
         short = burst(machine.roof_measurements, [str(kernel)])
         short = short[short.precision == precision]
         unit = rate_unit(str(precision))
@@ -34,7 +34,7 @@ def _arithmetic(machine: Machine) -> list[list[str]]:
                 named(machine), str(precision), ARITHMETIC[str(kernel)],
                 NONE if kernel == "fma" else str(best["size"]), si(best.flop_per_s, unit),
                 between(best.flop_per_s_low, best.flop_per_s_high, unit),
-                NONE if short.empty else si(fastest(short, "flop_per_s").flop_per_s, unit),
+                NONE if short.empty else si(highest(short, "flop_per_s").flop_per_s, unit),
             ]
         )  # fmt: skip
     return rows
@@ -89,7 +89,7 @@ def datasheet_roofs(paper: Paper) -> str:
     machines, _ = fleet.listed(paper)
     rows = []
     for machine in machines:
-        measured = peaks(machine.roof_measurements)
+        measured = machine.measured_roof.flop_per_s
         for roof in datasheet.roofs(paper, machine):
             peak = measured.get(roof.precision)
             rows.append(

@@ -7,11 +7,14 @@ import pandas as pd
 
 from helpers.places import ROOT, TESTS
 from helpers.rows import cell_columns, layer, operator, run, workload
-from measure.cache.records import Run, Sample
+from measure.cache.folders import MachineFolder
+from measure.cache.records import RoofMeasurement, Run, Sample
 from measure.cache.workload_records import Layer, Operator, Workload
+from measure.domain.roofs import machine_roof, merge_rounds
+from measure.domain.words import SUSTAINED
 from report.load import bibliography, cells, chips, workloads
 from report.load.paper import Paper, frame, load
-from report.load.roofs import measured_roofs
+from report.load.roofs import measured_roofs, with_rates
 
 REFERENCES = ROOT / "bib" / "references.bib"
 
@@ -34,22 +37,21 @@ EIGHT_BITS = {"cpu": {"int8": 200e9}, "gpu": {"fp8": 100e12, "int8": 100e12}}
 PRINTED_EIGHT_BITS = {"fp8": 200e12, "int8": 400e12}
 """What the datasheet of its GPU says of them."""
 
-RATE = ("flop_per_s", "flop_per_s_low", "flop_per_s_high")
-
 
 @cache
 def with_eight_bits() -> Paper:
     """The tiny paper with products of 8 bits, measured on both machines and printed of its GPU."""
     machines = []
     for machine in tiny().machines:
-        rows = machine.roof_measurements
-        product = rows[rows.roof_kernel == "matmul"].tail(1)
-        added = [
-            product.assign(precision=precision, **dict.fromkeys(RATE, rate))
-            for precision, rate in EIGHT_BITS[machine.chip_kind].items()
-        ]
-        rows = pd.concat([rows, *added], ignore_index=True)
-        machines.append(replace(machine, roof_measurements=rows, roofs=measured_roofs(rows)))
+        rows = MachineFolder(TESTS / "data", machine.folder).roof_measurements()
+        product = [row for row in rows if row.roof_kernel == "matmul" and row.status == "ok"][-1]
+        for precision, rate in EIGHT_BITS[machine.chip_kind].items():
+            time_s = product.flop / rate
+            times = {"latency_s": time_s, "latency_low_s": time_s, "latency_high_s": time_s}
+            rows.append(replace(product, precision=precision, pace=SUSTAINED, **times))
+        merged, roof = merge_rounds(rows), machine_roof(rows)
+        measured = with_rates(frame(merged, RoofMeasurement))
+        machines.append(replace(machine, roof_measurements=measured, measured_roof=roof, roofs=measured_roofs(roof)))
     table = tiny().chips
     printed = table[(table.chip == "Bead 2") & (table.precision == "bf16")]
     more = [printed.assign(precision=name, peak_flop_per_s=peak) for name, peak in PRINTED_EIGHT_BITS.items()]

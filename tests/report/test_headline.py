@@ -12,7 +12,7 @@ from measure.cache.records import Run, Sample
 from measure.domain.roofs import Roof
 from report.headline import FlopCell, counted, headline, surprise
 
-ROOF = Roof({"fp32": 1000.0}, 100.0, "stream_triad")
+ROOF = Roof({"fp32": 1000.0}, 100.0)
 
 
 def cell(model, flop, latency_s, batch=1, byte=10):
@@ -22,7 +22,7 @@ def cell(model, flop, latency_s, batch=1, byte=10):
 def test_the_share_of_the_roof_is_the_rate_over_what_its_intensity_allows():
     # 50 FLOP on 10 B: 5 FLOP/B allow 500 FLOP/s, and 50 FLOP in 0.2 s are 250.
     assert cell("net", 50, 0.2).roof_share(ROOF) == pytest.approx(0.5)
-    assert cell("net", 50, 0.2).roof_share(Roof({}, None, None)) is None
+    assert cell("net", 50, 0.2).roof_share(Roof({}, None)) is None
     assert cell("net", 50, 0.2, byte=0).roof_share(ROOF) is None
 
 
@@ -42,7 +42,7 @@ def test_where_flop_order_the_models_the_one_farthest_from_its_roof_is_named():
     # 5 % longer may be chance.
     assert surprise([cell("light", 100, 0.42), cell("heavy", 400, 0.4)], ROOF).startswith("light is farthest")
     # Without a roof the one that takes longest for its FLOP.
-    assert surprise(cells, Roof({}, None, None)) == "light takes 200 ms at batch 1"
+    assert surprise(cells, Roof({}, None)) == "light takes 200 ms at batch 1"
 
 
 def test_only_timed_forward_passes_in_eager_mode_at_full_precision_that_were_counted_count():

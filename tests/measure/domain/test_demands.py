@@ -6,7 +6,7 @@ from helpers.rows import layer, operator_time, workload
 from measure.domain.demands import demands, layer_demands, reached
 from measure.domain.roofs import Roof
 
-RATES = Roof({"fp32": 1000.0}, 100.0, "stream_copy")  # the ridge point is at 10 FLOP/B
+RATES = Roof({"fp32": 1000.0}, 100.0)  # the ridge point is at 10 FLOP/B
 BYTES = {"parameter_byte": 60, "input_byte": 10, "activation_byte": 30, "inference_peak_byte": 80}
 
 
@@ -19,7 +19,7 @@ def test_a_demand_stands_under_the_slope_or_the_flat_part_of_the_roof():
 
 
 def test_without_a_roof_nothing_bounds():
-    (demand,) = demands([workload(**BYTES)], Roof({}, None, None), ["fp32"])
+    (demand,) = demands([workload(**BYTES)], Roof({}, None), ["fp32"])
     assert (demand.attainable_flop_per_s, demand.bound) == (None, None)
 
 

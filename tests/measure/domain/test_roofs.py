@@ -5,7 +5,15 @@ import pandas as pd
 import pytest
 from helpers.rows import roof_measurement
 
-from measure.domain.roofs import CacheLevel, Roofline, caches_text, drop_loaded, machine_roof, parse_caches
+from measure.domain.roofs import (
+    CacheLevel,
+    Roofline,
+    caches_text,
+    drop_loaded,
+    machine_roof,
+    merge_rounds,
+    parse_caches,
+)
 
 PRODUCT = roof_measurement(latency_s=0.5)  # 1024 FLOP in half a second
 STREAM = replace(PRODUCT, roof_kernel="stream_copy", precision="fp64", flop=0, byte=600, pace="sustained", round=0)
@@ -24,8 +32,19 @@ def test_of_the_streams_with_rounds_the_fastest_by_its_median_is_the_bandwidth()
     triad = replace(STREAM, roof_kernel="stream_triad", latency_s=1.5)
     within_a_cache = replace(STREAM, round=None, latency_s=0.001)
     rates = machine_roof([*copies, triad, within_a_cache])
-    assert (rates.byte_per_s, rates.stream) == (400, "stream_triad")  # 600 B in 1.5 s; copies take 2 s
+    assert (rates.byte_per_s, rates.stream) == (400, replace(triad, round=1))  # 600 B in 1.5 s; copies take 2 s
     assert machine_roof([within_a_cache]).byte_per_s is None
+
+
+def test_rounds_merge_to_their_median_and_its_interval_and_one_keeps_its_own():
+    rounds = [replace(STREAM, round=number, latency_s=seconds) for number, seconds in enumerate((1.0, 2.0, 3.0))]
+    failed = replace(STREAM, round=3, status="error", latency_s=None)
+    merged, product = merge_rounds([*rounds, PRODUCT, failed])
+    assert (merged.latency_s, merged.round) == (2.0, 3)
+    assert merged.latency_low_s < 1 < 3 < merged.latency_high_s  # Student's t of two degrees of freedom is 4.8
+    assert product == PRODUCT
+    assert merge_rounds(rounds[:1]) == [replace(rounds[0], round=1)]
+    assert machine_roof([merged, product]) == machine_roof([*rounds, PRODUCT])
 
 
 def test_what_failed_is_no_rate():
@@ -33,11 +52,11 @@ def test_what_failed_is_no_rate():
 
 
 def test_a_kernel_that_other_programs_disturbed_counts_only_where_none_of_its_kind_was_left_alone():
-    # 600 B: in 1 s and in 2 s left alone, in 6 s beside others, in the median of all three 300 B/s.
+    # 600 B: in 1 s and in 2 s left alone, in 6 s next to others, which would be 300 B/s in the median of all three.
     streams = [replace(STREAM, round=n, latency_s=s, load=load) for n, s, load in ((0, 1.0, 0.0), (1, 2.0, 0.09))]
     disturbed = replace(STREAM, round=2, latency_s=6.0, load=0.6)
     rates = machine_roof([PRODUCT, *streams, disturbed])
-    assert (rates.byte_per_s, rates.load) == (450, 0.0)  # the mean of 600 and 300
+    assert (rates.byte_per_s, rates.load) == (400, 0.0)  # the median of 1 s and 2 s is 1.5 s
     assert drop_loaded([PRODUCT, *streams, disturbed]) == [PRODUCT, *streams]
     slow, slower = replace(PRODUCT, load=0.5), replace(PRODUCT, size=16, latency_s=1.0, load=0.1)
     alone = machine_roof([slow, slower, *streams])

@@ -66,7 +66,7 @@ def test_the_profiled_cell_is_of_the_smallest_batch():
     assert first_cell(replace(REQUEST, batch_sizes=[2, 64], precisions=["bf16", "fp32"]))[:3] == ("alexnet", 2, "bf16")
 
 
-RATES = Roof({"fp32": 1e9}, 1e8, "stream_copy")  # the ridge point is at 10 FLOP/B
+RATES = Roof({"fp32": 1e9}, 1e8)  # the ridge point is at 10 FLOP/B
 LARGE = {
     "parameter_byte": 60_000_000,
     "input_byte": 10**7,
@@ -106,7 +106,7 @@ def test_what_failed_says_why():
 
 
 def test_without_a_roof_its_columns_are_empty():
-    _, row, _, roof = lines(answered(timed(latency_s=2.0), rates=Roof({}, None, None)))
+    _, row, _, roof = lines(answered(timed(latency_s=2.0), rates=Roof({}, None)))
     assert " ".join(row.split()) == "1 fp32 2.00 s 10 % 0.5 250 MFLOP/s"
     assert roof == "The roof was not measured."
 
@@ -161,10 +161,10 @@ def test_a_roof_that_other_programs_disturbed_is_told_to_be_too_low():
 
 def test_what_is_known_before_anything_is_timed_is_a_bound():
     # 500 MFLOP at 200 GFLOP/s take 2.5 ms, 100 MB at 20 GB/s 5 ms.
-    rates = Roof({"fp32": 200e9}, 20e9, "stream_triad")
+    rates = Roof({"fp32": 200e9}, 20e9)
     (said,) = show.bound_lines(answered(), rates, "at a rough first look")
     assert said == (
         "Batch 1 at fp32: 5.00 ms or more, bound by memory (200 GFLOP/s and 20.0 GB/s at a rough first look)."
     )
-    assert show.bound_lines(answered(), Roof({}, 20e9, None), "by the datasheet") == []
+    assert show.bound_lines(answered(), Roof({}, 20e9), "by the datasheet") == []
     assert show.bound_lines(answered(), None, "no memory") == ["No first look at the roof: no memory."]

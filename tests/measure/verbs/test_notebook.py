@@ -21,7 +21,7 @@ FLOP = 2 * (8 * 14 * 14 * 3 * 9 + 8 * 14 * 14 * 10)
 @pytest.fixture
 def roof(monkeypatch):
     """A roof whose ridge point is at 10 FLOP/B, that nobody has to wait for."""
-    monkeypatch.setattr(model, "_roof", lambda *_: Roof({"fp32": 1e12}, 1e11, "stream_copy"))
+    monkeypatch.setattr(model, "_roof", lambda *_: Roof({"fp32": 1e12}, 1e11))
 
 
 def test_a_network_at_hand_is_counted_timed_and_held_against_the_roof(roof):
@@ -84,7 +84,7 @@ def test_the_network_s_gpu_is_the_current_one_while_it_is_timed(monkeypatch):
     monkeypatch.setattr(model.devices, "find", lambda _: Gpu() if not current else cpu)
     monkeypatch.setattr(model, "current", lambda *_: ENVIRONMENT)
     monkeypatch.setattr(torch.cuda, "device", on)
-    monkeypatch.setattr(model, "_roof", lambda *_: roofs.append(list(current)) or Roof({}, None, None))
+    monkeypatch.setattr(model, "_roof", lambda *_: roofs.append(list(current)) or Roof({}, None))
     network, inputs = small(1)
     network.register_forward_hook(lambda *_: calls.append(list(current)))
     measure.model(network, inputs)
@@ -127,7 +127,7 @@ def test_inputs_may_have_names_and_shared_weights_count_once(roof):
 
 def test_a_precision_of_16_bits_is_told(monkeypatch):
     asked = []
-    monkeypatch.setattr(model, "_roof", lambda _, precision: asked.append(precision) or Roof({}, None, None))
+    monkeypatch.setattr(model, "_roof", lambda _, precision: asked.append(precision) or Roof({}, None))
     network, inputs = small(1)
     found = measure.model(network.bfloat16(), inputs.bfloat16())
     assert (found.demands[0].precision, asked) == ("bf16", ["bf16"])
@@ -160,7 +160,7 @@ def test_the_roof_is_measured_once_in_a_process(monkeypatch):
     model._roof.cache_clear()
     rates = [model._roof("cpu", "fp32") for _ in range(2)]
     model._roof.cache_clear()
-    assert rates == [Roof({"fp32": 3}, 4, "stream_triad")] * 2
+    assert rates == [Roof({"fp32": 3}, 4)] * 2
     assert sorted(measured) == ["matmul", "stream_triad"]
 
 
@@ -175,7 +175,7 @@ def test_a_kernel_that_does_not_run_leaves_its_part_of_the_roof_unknown(monkeypa
     model._roof.cache_clear()
     rates = model._roof("cpu", "fp32")
     model._roof.cache_clear()
-    assert rates == Roof({"fp32": 3}, None, None)
+    assert rates == Roof({"fp32": 3}, None)
 
 
 def test_there_is_nothing_else_in_the_package():

@@ -24,7 +24,7 @@ def machine_with(data, product_load, stream_load):
 
 def test_the_machines_name_says_that_its_roof_was_disturbed(tmp_path):
     machine = machine_with(tmp_path, 0.04, 0.62)
-    assert machine.roof_load == 0.62
+    assert machine.measured_roof.load == 0.62
     assert available.title(machine) == "Chip, of 2 cores (2 cores, roof measured beside other programs)"
     said = roofs.disturbed(machine)
     assert "Other programs used 62" in said
@@ -33,7 +33,7 @@ def test_the_machines_name_says_that_its_roof_was_disturbed(tmp_path):
 
 def test_of_a_roof_that_was_left_alone_nothing_is_said(tmp_path):
     machine = machine_with(tmp_path, 0.04, None)
-    assert machine.roof_load == 0.0
+    assert machine.measured_roof.load == 0.0
     assert available.title(machine) == "Chip, of 2 cores (2 cores)"
     assert roofs.disturbed(machine) == ""
 
@@ -50,4 +50,4 @@ def test_a_disturbed_row_is_no_roof_where_its_kernel_was_left_alone(tmp_path):
     roof = machine.roofs.iloc[0]
     ends = (roof.bandwidth_low_byte_per_s, roof.bandwidth_byte_per_s, roof.bandwidth_high_byte_per_s)
     assert ends == pytest.approx((1280, 1536, 1920))
-    assert machine.roof_load == 0.0
+    assert machine.measured_roof.load == 0.0

@@ -7,19 +7,23 @@ from helpers.places import TESTS
 
 from measure.cache.folders import MachineFolder
 from measure.cache.records import RoofMeasurement
-from measure.domain.roofs import CacheLevel
+from measure.domain.roofs import CacheLevel, machine_roof, merge_rounds
 from report.load.paper import frame
-from report.load.roofs import fastest_arithmetic, measured_clock, measured_roofs, memory_levels, peaks, rated
+from report.load.roofs import fastest_arithmetic, measured_clock, measured_roofs, memory_levels, with_rates
 
 CPU, GPU = tiny().machine("cpu"), tiny().machine("gpu")
 
 
 def roof_measurements(*changed):
-    """The example processor's roof measurements, some rows of which are changed."""
+    """The example processor's rows of roof kernels, some of them changed."""
     rows = MachineFolder(TESTS / "data", "example-cpu").roof_measurements()
     for chosen, values in changed:
         rows = [replace(row, **values) if chosen(row) else row for row in rows]
-    return rated(frame(rows, RoofMeasurement))
+    return rows
+
+
+def rates(rows):
+    return with_rates(frame(merge_rounds(rows), RoofMeasurement))
 
 
 def without(kernel):
@@ -45,23 +49,22 @@ def test_a_peak_is_the_fastest_arithmetic_and_a_bandwidth_the_fastest_stream_fro
 
 
 def test_without_multiply_adds_the_best_product_that_lasts_is_the_roof():
-    rows = measured_roofs(roof_measurements(without("fma")))
+    rows = measured_roofs(machine_roof(roof_measurements(without("fma"))))
     assert rows.peak_kernel.tolist() == ["matmul"]
     assert rows.peak_flop_per_s.tolist() == pytest.approx([80e9])
 
 
 def test_a_product_faster_than_multiply_adds_is_the_roof():
     """As where a processor has units for matrices."""
-    rows = measured_roofs(
-        roof_measurements((lambda row: row.roof_kernel == "matmul" and row.size == 500, {"latency_s": 0.001}))
-    )
+    changed = (lambda row: row.roof_kernel == "matmul" and row.size == 500, {"latency_s": 0.001})
+    rows = measured_roofs(machine_roof(roof_measurements(changed)))
     assert rows.iloc[0].peak_kernel == "matmul"
     assert rows.iloc[0].peak_flop_per_s == pytest.approx(250e9)  # 250 MFLOP in a millisecond
 
 
 def test_bursts_are_no_roof():
     short = roof_measurements((lambda row: row.roof_kernel == "fma" and row.pace == "burst", {"latency_s": 1e-3}))
-    assert measured_roofs(short).iloc[0].peak_flop_per_s == pytest.approx(100e9)
+    assert measured_roofs(machine_roof(short)).iloc[0].peak_flop_per_s == pytest.approx(100e9)
 
 
 def test_one_round_of_a_stream_is_enough_for_a_roof():
@@ -73,12 +76,12 @@ def test_one_round_of_a_stream_is_enough_for_a_roof():
 
 
 def test_without_reading_no_level_is_known():
-    assert memory_levels(roof_measurements(without("stream_read")), CPU.caches) == []
+    assert memory_levels(rates(roof_measurements(without("stream_read"))), CPU.caches) == []
 
 
 def test_without_streams_there_is_no_roof():
     rows = roof_measurements((lambda row: row.roof_kernel.startswith("stream"), {"status": "error"}))
-    assert measured_roofs(rows).empty
+    assert measured_roofs(machine_roof(rows)).empty
 
 
 def test_the_levels_of_memory():
@@ -116,17 +119,16 @@ def test_the_fastest_arithmetic_of_each_precision():
 def test_products_of_8_bits_are_peaks_and_no_roofs():
     cpu, gpu = with_eight_bits().machines
     # Faster than all else, and yet in no roof: no model is run in them, and operations on integers are no FLOP
-    assert peaks(cpu.roof_measurements) == pytest.approx({"fp32": 100e9, "fp64": 20e9, "int8": 200e9})
-    assert peaks(gpu.roof_measurements) == pytest.approx({"fp32": 8e12, "fp8": 100e12, "int8": 100e12})
+    assert cpu.measured_roof.flop_per_s == pytest.approx({"fp32": 100e9, "fp64": 20e9, "int8": 200e9})
+    assert gpu.measured_roof.flop_per_s == pytest.approx({"fp32": 8e12, "fp8": 100e12, "int8": 100e12})
     for machine, without in ((cpu, CPU), (gpu, GPU)):
         pd.testing.assert_frame_equal(machine.roofs, without.roofs)
         assert machine.roof("int8") is None
         kernels = [(what, row.precision) for what, row in fastest_arithmetic(machine.roof_measurements)]
         assert kernels == [(what, row.precision) for what, row in fastest_arithmetic(without.roof_measurements)]
-    alone = cpu.roof_measurements[cpu.roof_measurements.precision != "fp32"]
-    alone = alone[alone.roof_kernel != "fma"]
+    alone = machine_roof([cpu.measured_roof.arithmetic["int8"], cpu.measured_roof.stream])
     assert measured_roofs(alone).empty
-    assert peaks(alone) == pytest.approx({"int8": 200e9})
+    assert alone.flop_per_s == pytest.approx({"int8": 200e9})
 
 
 def test_the_clock():
@@ -140,5 +142,5 @@ def test_a_clock_without_its_check_and_a_check_without_its_clock():
     def chain(precision):
         return lambda row: row.roof_kernel == "chain" and row.precision == precision, {"status": "unsupported"}
 
-    assert measured_clock(roof_measurements(chain("fp64"))).addition_cycle is None
-    assert measured_clock(roof_measurements(chain("int64"))) is None
+    assert measured_clock(rates(roof_measurements(chain("fp64")))).addition_cycle is None
+    assert measured_clock(rates(roof_measurements(chain("int64")))) is None
