@@ -125,7 +125,7 @@ def workspace_of(allocation: Allocation) -> str | None:
 def peak_of(step: Callable[[], object], resident: "Sequence[torch.Tensor]", device: devices.Device) -> Peak:
     """Trace the peak of a step that was run before, beside the memory that stays."""
     allocations = trace(step, device.kind)
-    tensor_byte, _ = peak(each for each in allocations if workspace_of(each) is None)
+    tensor_byte, _ = peak([each for each in allocations if workspace_of(each) is None])
     _, alive = peak(allocations)
     largest = max((each for each in alive if workspace_of(each)), key=lambda each: each.byte, default=None)
     whole_byte = measure_peak_byte(step, resident, device)

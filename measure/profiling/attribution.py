@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack
 from functools import partial
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from measure.domain.words import BACKWARD
@@ -42,14 +43,13 @@ class ModuleRanges:
         self._network = network
         self._paths = {module: path or MODEL_ITSELF for path, module in network.named_modules()}
         self._running: list[tuple[str, AbstractContextManager[Any]]] = []
-        self._first_nodes: list[int] = []  # autograd numbers the nodes of its graph as they are made
-        self._node_paths: list[str | None] = []
+        self._marks: list[tuple[int, str | None]] = []  # the first node of autograd's graph made in each module
         self._undo = ExitStack()
 
     def path_of_node(self, number: int) -> str | None:
         """Return the path of the module whose forward call made the node; None outside all modules."""
-        place = bisect_right(self._first_nodes, number) - 1
-        return self._node_paths[place] if place >= 0 else None
+        place = bisect_right(self._marks, number, key=itemgetter(0)) - 1
+        return self._marks[place][1] if place >= 0 else None
 
     def __enter__(self) -> "ModuleRanges":
         import torch
@@ -58,11 +58,10 @@ class ModuleRanges:
         # Hooks for all modules at once: some modules run other operators if they have hooks of their own.
         self._undo.callback(register_module_forward_pre_hook(self._start).remove)
         self._undo.callback(register_module_forward_hook(self._stop, always_call=True).remove)
-        if torch.is_grad_enabled():
-            for name, parameter in self._network.named_parameters():
-                if parameter.requires_grad:
-                    arrive = partial(self._arrive, name.rpartition(".")[0] or self._paths[self._network])
-                    self._undo.callback(parameter.register_post_accumulate_grad_hook(arrive).remove)
+        for name, parameter in self._network.named_parameters():
+            if parameter.requires_grad and torch.is_grad_enabled():
+                path = name.rpartition(".")[0] or self._paths[self._network]
+                self._undo.callback(parameter.register_post_accumulate_grad_hook(partial(self._arrive, path)).remove)
         return self
 
     def __exit__(self, *problem: Any) -> None:
@@ -84,8 +83,7 @@ class ModuleRanges:
         """Note that the nodes from here on are made in the module that runs now."""
         import torch
 
-        self._first_nodes.append(torch.autograd._get_sequence_nr())
-        self._node_paths.append(self._running[-1][0] if self._running else None)
+        self._marks.append((torch.autograd._get_sequence_nr(), self._running[-1][0] if self._running else None))
 
     def _arrive(self, path: str, _parameter: "torch.Tensor") -> None:
         with self._open(MODULE + path):

@@ -47,15 +47,10 @@ OPTIONS = (
 
 def check(device: Device) -> None:
     """Raise UserError if hardware counters cannot be read, before anything is measured."""
-    if not device.is_nvidia:
+    if not device.is_nvidia or shutil.which("ncu") is None:
         raise UserError(
-            f"--sections hardware-counters: {device.torch_name} is not an NVIDIA GPU, the only kind with readable "
-            "hardware counters; leave the section out or name another --device"
-        )
-    if shutil.which("ncu") is None:
-        raise UserError(
-            "--sections hardware-counters: NVIDIA Nsight Compute (ncu) is not on the PATH; it comes with the CUDA "
-            "toolkit, in its folder nsight-compute"
+            f"--sections hardware-counters: {device.torch_name} must be an NVIDIA GPU, with Nsight Compute (ncu, of "
+            "the CUDA toolkit) on the PATH; leave the section out, name another --device or install ncu"
         )
 
 

@@ -4,7 +4,7 @@ The profiler sees the CPU's allocator and the CUDA caching allocator, not what a
 """
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
@@ -28,13 +28,10 @@ class Allocation:
     operators: tuple[Any, ...] = ()
 
 
-def peak(allocations: Iterable[Allocation]) -> tuple[int, list[Allocation]]:
+def peak(allocations: Sequence[Allocation]) -> tuple[int, list[Allocation]]:
     """Return the most bytes alive at once, and the allocations alive then."""
-    changes = []
-    for allocation in allocations:
-        changes.append((allocation.start_ns, allocation.byte, allocation))
-        if allocation.end_ns is not None:
-            changes.append((allocation.end_ns, -allocation.byte, allocation))
+    changes = [(each.start_ns, each.byte, each) for each in allocations]
+    changes += [(each.end_ns, -each.byte, each) for each in allocations if each.end_ns is not None]
     byte, peak_byte, alive, alive_at_peak = 0, 0, dict[Allocation, None](), list[Allocation]()
     for _, change, allocation in sorted(changes, key=itemgetter(0, 1)):  # at the same time, releases come first
         byte += change

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from measure.domain import variants
@@ -11,24 +11,20 @@ from measure.domain.models import Model
 from measure.domain.words import FULL_PRECISION, INFERENCE, TF32, stored_as
 from measure.machine.device import Device
 from measure.models import catalog
-from measure.models.call import torch_dtype
+from measure.models.call import Call, torch_dtype
 from measure.timing.sampling import Sampling, Timing, sample
 from measure.timing.stopwatch import Stopwatch, run_first_call
 
 if TYPE_CHECKING:
     import torch
-    from torch import nn
 
 
 @dataclass(frozen=True)
-class Forward:
-    """A network with its arguments; a call runs its forward pass, in ``autocast`` on a ``kind`` of device if set."""
+class Forward(Call):
+    """A forward pass to be run by calling it, in ``autocast`` on a ``kind`` of device if set."""
 
-    network: "nn.Module"
-    inputs: tuple[Any, ...]
-    kind: str
+    kind: str = "cpu"
     autocast: "torch.dtype | None" = None
-    keywords: dict[str, Any] = field(default_factory=dict)
 
     @property
     def stages(self) -> Mapping[str, Callable[[], object]]:
@@ -49,8 +45,7 @@ def prepare(device: Device, model: Model, cell: Cell) -> Forward:
 
     Raises NotImplementedError if the device lacks the precision or the variant does not fit the model.
     """
-    is_autocast = variants.is_autocast(cell.variant)
-    parts = variants.parts_of(cell.variant)
+    is_autocast, parts = variants.is_autocast(cell.variant), variants.parts_of(cell.variant)
     for part in parts:
         part.begin(device.kind, cell.precision)
     device.refuse_emulation(cell.precision)
@@ -60,7 +55,7 @@ def prepare(device: Device, model: Model, cell: Cell) -> Forward:
     for part in parts:
         call = part.change(call, model)
     autocast = torch_dtype(cell.precision) if is_autocast else None
-    return Forward(call.network, call.inputs, device.kind, autocast, call.keywords)
+    return Forward(call.network, call.inputs, call.keywords, device.kind, autocast)
 
 
 def cache_clearer(device: Device, cell: Cell) -> Callable[[], object] | None:

@@ -83,8 +83,7 @@ def sample(stopwatch: Stopwatch, sampling: Sampling, sensors: Sensors | None = N
         start = stopwatch.clock()
         timed = stopwatch.time(calls)
         if timed.latency_s >= call_s / 2:
-            break
-        _log.info("the first sample takes less than half of a call in warm-up: warm-up again")  # it timed set-up
+            break  # else warm-up timed set-up
     latencies_s: list[float] = []
     next_look = sampling.fewest
     while True:
@@ -95,12 +94,11 @@ def sample(stopwatch: Stopwatch, sampling: Sampling, sensors: Sensors | None = N
             break
         if count >= next_look and elapsed_s >= sampling.least_s:
             width = estimate_median(latencies_s).relative_half_width
-            if width is not None:
-                if width <= sampling.target:
-                    break
-                # Every look is a chance to stop at an interval that is narrow by luck: with a look at every sample,
-                # only 92 % of the 95 % intervals of noisy cells cover their median.
-                next_look = ceil(LOOKS * count)
+            if width is not None and width <= sampling.target:
+                break
+            # Every look is a chance to stop at an interval that is narrow by luck: with a look at every sample, only
+            # 92 % of the 95 % intervals of noisy cells cover their median.
+            next_look = count + 1 if width is None else ceil(LOOKS * count)
         timed = stopwatch.time(calls)
     _log.info("sampling ends after %d samples of %d calls in %.1f s", count, calls, elapsed_s)
     samples = windows.finish()
@@ -144,8 +142,7 @@ def _warm_up(stopwatch: Stopwatch, sampling: Sampling, block_s: float) -> float:
         if len(blocks) >= 2 * trend:
             newer, older = median(blocks[-trend:]), median(blocks[-2 * trend : -trend])
             is_flat = abs(newer - older) <= sampling.target * older
-    end = "flat" if is_flat else f"cut short at {sampling.warm_up_s:g} s"
-    _log.info("warm-up: %d blocks of %d calls, %.2f s, %s", len(blocks), calls, calls * sum(blocks), end)
+    _log.info("warm-up: %d blocks of %d calls, %s", len(blocks), calls, "flat" if is_flat else "cut short")
     return median(blocks[-trend:]) if blocks else call_s
 
 

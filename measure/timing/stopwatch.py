@@ -141,13 +141,12 @@ def run_first_call(call: Callable[[], object], variant: str, device: Device, bea
 
     That may take minutes, so a thread beats meanwhile, up to the variant's limit. A call that hangs is then aborted.
     """
-    limit_s = variants.first_call_s(variant)
-    if not limit_s:
+    has_ended, beats = threading.Event(), round(variants.first_call_s(variant) / BEAT_EVERY_S)
+    if not beats:
         return
-    has_ended = threading.Event()
 
     def show_signs_of_life() -> None:
-        for _ in range(round(limit_s / BEAT_EVERY_S)):
+        for _ in range(beats):
             if has_ended.wait(BEAT_EVERY_S):
                 return
             beat()

@@ -135,7 +135,7 @@ def test_on_a_gpu_the_time_is_that_of_the_kernels_and_the_backward_pass_has_a_th
     launch = event("cudaLaunchKernel", product, cpu_us=5.0)
     outside = event("aten::zeros", cpu_us=1.0)
     ranges = ModuleRanges(nn.Module())
-    ranges._first_nodes, ranges._node_paths = [7, 8], ["layer", None]
+    ranges._marks = [(7, "layer"), (8, None)]
     events = [forward, module, linear, product, node, called, gradient, added, custom, launch, outside] * 2
     expected = [
         ("forward", "layer", "linear", 1, 50e-6),

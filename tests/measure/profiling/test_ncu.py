@@ -177,12 +177,12 @@ def test_forbidden_counters_are_unsupported_and_a_table_without_kernels_is_an_er
 
 
 def test_what_has_no_hardware_counters_is_refused_before_anything_is_measured(monkeypatch, tmp_path):
-    with pytest.raises(UserError, match="cpu is not an NVIDIA GPU"):
+    with pytest.raises(UserError, match="cpu must be an NVIDIA GPU"):
         ncu.check(devices.find("cpu"))
-    with pytest.raises(UserError, match="cuda:0 is not an NVIDIA GPU"):
+    with pytest.raises(UserError, match="cuda:0 must be an NVIDIA GPU"):
         ncu.check(Rocm(0))
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(UserError, match=r"Nsight Compute \(ncu\) is not on the PATH; it comes with the CUDA toolkit"):
+    with pytest.raises(UserError, match=r"with Nsight Compute \(ncu, of the CUDA toolkit\) on the PATH"):
         ncu.check(GPU)
 
 
