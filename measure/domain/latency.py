@@ -3,11 +3,12 @@
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from measure.domain.models import count_tokens
-from measure.domain.statistics import estimate_rounds
-from measure.domain.words import EAGER, INFERENCE, STEP
+from measure.domain.statistics import Estimate, estimate_rounds
+from measure.domain.words import DRIFTING, EAGER, INFERENCE, STEP, TARGET, WIDE
 
 if TYPE_CHECKING:
     from measure.cache.folders import MachineFolder
@@ -52,10 +53,19 @@ class Rounds:
         wanted = (run for run in self.runs if (run.status == "ok") == bool(self.latencies))
         return next(wanted, self.runs[0])
 
+    @cached_property
+    def estimate(self) -> Estimate | None:
+        """The latency (s) with its interval; None without a result."""
+        return estimate_rounds(self.latencies) if self.latencies else None
+
     @property
     def flags(self) -> frozenset[str]:
-        """The flags of all rounds."""
-        return frozenset(flag for run in self.runs if run.flags for flag in run.flags.split(";"))
+        """The flags of any round. But several are ``wide`` by the interval between them, and never ``drifting``."""
+        found = frozenset(flag for run in self.runs if run.flags for flag in run.flags.split(";"))
+        if self.estimate is None or len(self.latencies) < 2:
+            return found
+        is_wide = (self.estimate.relative_half_width or 0.0) > TARGET
+        return found - {WIDE, DRIFTING} | ({WIDE} if is_wide else set())
 
 
 def group_latencies(samples: "Iterable[Sample]") -> dict[Cell, dict[int, list[float]]]:

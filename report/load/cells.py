@@ -7,9 +7,10 @@ import numpy as np
 import pandas as pd
 
 from measure.cache.records import CELL
+from measure.domain.latency import group_rounds
 from measure.domain.roofs import Roofline
 from measure.domain.statistics import estimate_rounds
-from measure.domain.words import DRIFTING, EAGER, INFERENCE, TARGET, WIDE, stored_as
+from measure.domain.words import EAGER, INFERENCE, stored_as
 from report.load import operator_bounds
 from report.load.roofs import TIMES
 from report.text.frame_rows import each, matching
@@ -25,19 +26,17 @@ SPEED_UP = ["speed_up", "speed_up_low", "speed_up_high"]
 """A ratio over eager mode and the ends of its interval."""
 
 
-def merge_rounds(runs: pd.DataFrame) -> pd.DataFrame:
-    """One row is a cell: its first failed round, else its first; with the number of ``rounds`` that have a result.
+def merge_runs(runs: pd.DataFrame, samples: pd.DataFrame) -> pd.DataFrame:
+    """One row is a cell: the round that decides its outcome, with the number of ``rounds`` that have a result.
 
-    ``flags`` are those of any round, joined by ``;``.
+    ``flags`` are those of the cell, joined by ``;``. The rules are those of ``measure.domain.latency.Rounds``.
     """
-    ordered = runs.assign(is_ok=runs.status == "ok").sort_values(["is_ok", "round"], kind="stable")
-    cells = ordered.drop_duplicates(CELL_COLUMNS).drop(columns=["is_ok", "round", "flags"])
-    rounds = runs.assign(rounds=runs.status == "ok").groupby(CELL_COLUMNS, as_index=False)
-    return cells.merge(rounds.agg({"rounds": "sum", "flags": _merge_flags}), on=CELL_COLUMNS, how="left")
-
-
-def _merge_flags(flags: pd.Series) -> str:
-    return ";".join(sorted({flag for text in flags.dropna() for flag in str(text).split(";")}))
+    flagged = runs.assign(flags=runs["flags"].astype(object).fillna(""))
+    found: list[Any] = list(group_rounds(each(flagged), each(samples)).values())
+    cells = runs.loc[[rounds.deciding.Index for rounds in found]].drop(columns=["round", "flags"])
+    cells["rounds"] = [len(rounds.latencies) for rounds in found]
+    cells["flags"] = pd.Series([";".join(sorted(rounds.flags)) for rounds in found], cells.index, dtype=object)
+    return cells.reset_index(drop=True)
 
 
 def estimate_cells(samples: pd.DataFrame, column: str, key: Sequence[str], names: Sequence[str]) -> pd.DataFrame:
@@ -59,16 +58,6 @@ def estimate_cells(samples: pd.DataFrame, column: str, key: Sequence[str], names
 def half_width(cells: Any) -> Any:
     """Return half the width of the interval over the latency, of a cell or of a frame of cells."""
     return (cells.latency_high_s - cells.latency_low_s) / 2 / cells.latency_s
-
-
-def _flags(cell: Any) -> str:
-    """Flag a cell as a whole: several rounds are ``wide`` by the interval between them, and never ``drifting``."""
-    if cell.rounds < 2:
-        return str(cell.flags)
-    held = [flag for flag in cell.flags.split(";") if flag not in ("", WIDE, DRIFTING)]
-    if half_width(cell) > TARGET:
-        held.append(WIDE)
-    return ";".join(held)
 
 
 def estimate_latencies(samples: pd.DataFrame) -> pd.DataFrame:
@@ -148,10 +137,9 @@ def derive(
     eager mode, with the ends of its interval; empty in eager mode, and without rounds of both in one sitting.
     """
     taken, wanted = (matching(rows, phase=INFERENCE) for rows in (samples, runs))
-    cells = merge_rounds(wanted)
+    cells = merge_runs(wanted, taken)
     for more in (estimate_latencies(taken), tails(taken), energies(taken)):
         cells = cells.merge(more, on=CELL_COLUMNS, how="left")
-    cells["flags"] = pd.Series([_flags(cell) for cell in each(cells)], cells.index, dtype=object)
     cells = with_workload(cells, counted)
     cells[TIMES] = cells[TIMES].astype(float)
     roofs = {precision: roof_of(precision) for precision in cells.precision.unique()}

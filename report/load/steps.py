@@ -14,7 +14,7 @@ from measure.cache.records import CELL
 from measure.domain.roofs import Roofline
 from measure.domain.words import BACKWARD, EAGER, FORWARD, STAGES, STEP, UPDATE
 from report.load import operator_bounds
-from report.load.cells import above, estimate_cells, estimate_latencies, merge_rounds, with_workload
+from report.load.cells import above, estimate_cells, estimate_latencies, merge_runs, with_workload
 from report.load.roofs import TIMES
 from report.text.frame_rows import matching
 
@@ -41,7 +41,8 @@ def derive(
     bytes that the update must move, ``operator_bound_s`` the sum of the three. All are empty where no roof was
     measured or what they are made of was not counted.
     """
-    wanted = merge_rounds(matching(runs, phase=STEP, variant=EAGER)).drop(columns="phase")
+    whole = (matching(rows, phase=STEP, variant=EAGER) for rows in (runs, samples))
+    wanted = merge_runs(*whole).drop(columns="phase")
     taken = samples[samples.phase.isin([STEP, *STAGES]) & (samples.variant == EAGER)]
     cells = with_workload(_timed(wanted, taken), counted)
     cells["peak_byte"] = cells.peak_byte.astype(float)

@@ -1,4 +1,4 @@
-import dataclasses
+from dataclasses import replace
 
 from helpers.comparing import CELL, ENVIRONMENT, NEWER, machine, put
 from helpers.rows import run, samples
@@ -9,14 +9,24 @@ from measure.domain.latency import Cell, group_rounds, read_cells, summarise_cel
 def test_a_cell_has_the_median_of_its_rounds_and_what_is_held_against_any(tmp_path):
     folder = machine(tmp_path)
     put(folder, 0, [0.10, 0.11, 0.12])
-    put(folder, 1, [0.20, 0.21, 0.22], flags="wide")
-    put(folder, 2, [0.30, 0.31, 0.32], flags="drifting;wide")
+    put(folder, 1, [0.20, 0.21, 0.22])
+    put(folder, 2, [0.30, 0.31, 0.32], flags="drifting;throttled")
     (cell,) = read_cells(folder, ENVIRONMENT)
     assert (cell.cell, cell.status, cell.rounds) == (CELL, "ok", 3)
     assert cell.latency_s == 0.21  # of 0.11, 0.21, 0.31
     assert cell.latency_low_s < 0.11 < 0.31 < cell.latency_high_s  # Student's, of two degrees of freedom: 4.3 times
     assert cell.inputs_per_s == 1 / 0.21
-    assert cell.flags == ("drifting", "wide")
+    assert cell.flags == ("throttled", "wide")
+
+
+def test_the_interval_between_rounds_decides_whether_a_cell_is_wide():
+    flagged = [replace(run(round_=number), flags="drifting;loaded;wide") for number in range(2)]
+    # Rounds that agree are an interval of no width; rounds of 0.1 s and 1.1 s, one sample each, are far apart.
+    agreeing, apart = [*samples(1), *samples(1, round_=1)], [*samples(1), replace(samples(2)[1], round=1)]
+    assert [rounds.flags for rounds in group_rounds(flagged, agreeing).values()] == [{"loaded"}]
+    assert [rounds.flags for rounds in group_rounds(flagged, apart).values()] == [{"loaded", "wide"}]
+    (one,) = group_rounds(flagged[:1], samples(3)).values()
+    assert one.flags == {"drifting", "loaded", "wide"}
 
 
 def test_a_cell_that_failed_has_its_reason_and_no_latency(tmp_path):
@@ -44,8 +54,8 @@ def test_the_stages_of_a_step_are_no_cells_of_their_own(tmp_path):
     folder = machine(tmp_path)
     put(folder, 0, [0.1])
     (whole,) = folder.runs()
-    step = dataclasses.replace(whole, phase="step")
-    folder.put_run(step, [], [(dataclasses.replace(whole, phase="forward"), [])])
+    step = replace(whole, phase="step")
+    folder.put_run(step, [], [(replace(whole, phase="forward"), [])])
     assert [cell.phase for cell in read_cells(folder, ENVIRONMENT)] == ["inference", "step"]
 
 

@@ -88,10 +88,12 @@ def test_of_several_rounds_their_interval_decides():
     assert row.flags == "throttled;wide"
 
 
-def test_a_round_that_failed_is_the_cells_outcome():
-    runs = [run(number=0), run(number=1, status="oom", reason="full")]
-    (row,) = derived(runs, [sample(1.0)], counted()).itertuples()
-    assert (row.status, row.reason, row.rounds) == ("oom", "full", 1)
+def test_a_round_with_a_result_is_the_cells_outcome_and_without_one_the_first_failure():
+    runs = [run(number=0, status="oom", reason="full"), run(number=1, status="timeout"), run(number=2)]
+    (row,) = derived(runs, [sample(1.0, number=2)], counted()).itertuples()
+    assert (row.status, row.latency_s, row.rounds) == ("ok", 1.0, 1)
+    (row,) = derived(runs[:2], [], counted()).itertuples()
+    assert (row.status, row.reason, row.rounds) == ("oom", "full", 0)
 
 
 def test_tf32_asks_for_what_fp32_does():
