@@ -16,7 +16,7 @@ from measure.cache.records import ROUND, Environment, KernelCounters, RoofMeasur
 from measure.cache.schema import TABLES
 from measure.cache.workload_records import WORKLOAD, Workload
 from measure.domain.models import OWN
-from measure.domain.roofs import ARITHMETIC
+from measure.domain.roofs import machine_roof
 from measure.domain.words import BACKWARD, FORWARD, INFERENCE, STEP, operation
 from measure.errors import UserError
 
@@ -67,13 +67,15 @@ def check(folder: Path, counted: Iterable[Workload]) -> None:
     for entry in tables[Run]:
         if entry.values.status == "ok" and _round(entry.values) not in sampled:
             entry.refuse(f"is ok, and {FILES[Sample]} has no sample of it", "status")
-    peaks = _check_roofs([entry for entry in tables[RoofMeasurement] if entry.values.status == "ok"])
+    _check_roofs([entry for entry in tables[RoofMeasurement] if entry.values.status == "ok"])
+    measured = [entry.values for entry in tables[RoofMeasurement]]
+    roofs = {name: machine_roof(row for row in measured if row.environment_id == name) for name in environments}
     shapes = {_round(entry.values): entry.values.input_shape for entry in tables[Run]}
     least_flop = _least_flop(counted)
     for entry in tables[Sample]:
         row = entry.values
         rate = least_flop.get((row.model, shapes.get(_round(row)), row.batch, row.phase), 0) / row.latency_s
-        limit = min(ABOVE_ROOF * peaks.get((row.environment_id, row.precision), inf), FASTEST_FLOP_PER_S)
+        limit = min(ABOVE_ROOF * roofs[row.environment_id].flop_per_s.get(row.precision, inf), FASTEST_FLOP_PER_S)
         if rate > limit:
             model = f"{row.model[:40]!r} at batch size {row.batch}"
             entry.refuse(f"{model} ran at {rate:.3g} FLOP/s, more than the plausible {limit:.3g} FLOP/s", "latency_s")
@@ -83,9 +85,8 @@ def check(folder: Path, counted: Iterable[Workload]) -> None:
             entry.refuse("did more FLOP in its time than any chip", "time_s")
 
 
-def _check_roofs(entries: Iterable[Entry]) -> dict[tuple[str, str], float]:
-    """Check the intervals and rates of roof kernels. Return the peaks (FLOP/s) by environment and precision."""
-    peaks: dict[tuple[str, str], float] = {}
+def _check_roofs(entries: Iterable[Entry]) -> None:
+    """Check the intervals and rates of roof kernels."""
     for entry in entries:
         row: RoofMeasurement = entry.values
         low, latency_s, high = row.latency_low_s, row.latency_s, row.latency_high_s
@@ -96,10 +97,6 @@ def _check_roofs(entries: Iterable[Entry]) -> dict[tuple[str, str], float]:
             entry.refuse(f"ran at {flop_per_s:.3g} {operation(row.precision)}/s, faster than any chip", "latency_s")
         if byte_per_s > FASTEST_BYTE_PER_S:
             entry.refuse(f"ran at {byte_per_s:.3g} B/s, faster than any chip", "latency_s")
-        if row.roof_kernel in ARITHMETIC:
-            key = (row.environment_id, row.precision)
-            peaks[key] = max(peaks.get(key, 0.0), flop_per_s)
-    return peaks
 
 
 def _least_flop(counted: Iterable[Workload]) -> dict[tuple[str, str | None, int, str], int]:

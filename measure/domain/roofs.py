@@ -94,21 +94,21 @@ def merge_rounds(rows: "Iterable[RoofMeasurement]") -> "list[RoofMeasurement]":
 
     A row's latency becomes the median of its rounds with its interval, ``round`` their number, ``load`` the largest.
     """
-    groups: dict[tuple[Any, ...], list[RoofMeasurement]] = defaultdict(list)
+    rounds: dict[tuple[Any, ...], list[RoofMeasurement]] = defaultdict(list)
+    single: list[RoofMeasurement] = []
     for row in drop_loaded(rows):
         if row.status == "ok" and row.latency_s:
-            groups[row.roof_kernel, row.precision, row.size, row.pace, row.round is None].append(row)
+            group = single if row.round is None else rounds[row.roof_kernel, row.precision, row.size, row.pace]
+            group.append(row)
     merged = []
-    for (*_, has_no_rounds), found in groups.items():
-        row = found[0]
+    for found in rounds.values():
+        row = replace(found[0], round=len(found))
         if len(found) > 1:  # one round keeps the interval of its own samples
             estimate = estimate_rounds([[each.latency_s or inf] for each in found])
-            row = replace(
-                row, latency_s=estimate.median, latency_low_s=estimate.low, latency_high_s=estimate.high,
-                load=max((each.load for each in found if each.load is not None), default=None),
-            )  # fmt: skip
-        merged.append(row if has_no_rounds else replace(row, round=len(found)))
-    return merged
+            row = replace(row, latency_s=estimate.median, latency_low_s=estimate.low, latency_high_s=estimate.high)
+            row = replace(row, load=max((each.load for each in found if each.load is not None), default=None))
+        merged.append(row)
+    return [*merged, *single]
 
 
 def machine_roof(rows: "Iterable[RoofMeasurement]") -> Roof:

@@ -16,7 +16,7 @@ from measure.cache.workload_records import Workload
 from measure.domain import variants
 from measure.domain.chips import datasheet_roof, fold_name, rows_by_name
 from measure.domain.latency import Cell
-from measure.domain.roofs import Roof, machine_roof
+from measure.domain.roofs import Roof, Roofline, machine_roof
 from measure.domain.words import EAGER, FULL_PRECISION, INFERENCE, PRECISION_BYTE, STEP, shape_name, stored_as
 from measure.profiling.profile import FEWEST_STEPS, PROFILED_S, plain_sampling
 from measure.run.cell_tasks import CellTask, RoundTask
@@ -107,8 +107,8 @@ class DurationEstimate:
             byte += row.backward_traffic_byte or 2 * byte
         wider = PRECISION_BYTE[stored_as(cell.precision)] / PRECISION_BYTE[row.precision]
         flop_per_s = self._flop_per_s.get(cell.precision) or self._flop_per_s[FULL_PRECISION]
-        bound_s = max(flop / flop_per_s, wider * byte / self._byte_per_s)
-        return cell.batch / row.batch * bound_s / REACHED
+        bound_s = Roofline(flop_per_s, self._byte_per_s).least_s(flop, wider * byte)
+        return float(cell.batch / row.batch * bound_s / REACHED)
 
 
 def _sampled_s(sampling: Sampling, call_s: float) -> float:
