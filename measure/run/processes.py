@@ -8,14 +8,13 @@ import gc
 import importlib
 import multiprocessing
 import os
-import pickle
 import platform
 import re
 import signal
-import threading
 import traceback
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from multiprocessing.reduction import recv_handle, send_handle
@@ -29,65 +28,45 @@ if TYPE_CHECKING:
 
 FORKS = platform.system() == "Linux"  # Windows cannot fork, and macOS's libraries do not survive it
 START_LIMIT_S, END_LIMIT_S = 300.0, 10.0  # for importing torch from a slow disk, and to end after the pipe has closed
-MOST_MESSAGE_BYTE = 2**27  # more than any message has; the length read from a text is above it: a tab is 9 * 2**24
 SPAWN = multiprocessing.get_context("spawn")
 
-Origin = tuple[int, frozenset[tuple[str, str]]]
+
+def origin(task: "Task") -> tuple[int, frozenset[tuple[str, str]]]:
+    """Return a task's block and variables. Processes of tasks with equal ones are forked from one server."""
+    return max(task.block, 0), frozenset(task.variables.items())  # counts and roofs share the import of round 1
 
 
-def origin(task: "Task") -> Origin:
-    """Return a task's block and variables. Processes of tasks with equal ones are forked from one server.
+class EndedError(Exception):
+    """A process ended, with the exit code ``code``; None if it closed its pipe and lived on."""
 
-    Counts and roofs share the server of the first rounds: a further import would take seconds.
-    """
-    return max(task.block, 0), frozenset(task.variables.items())
-
-
-def end_with_parent() -> None:
-    """Exit when the parent dies, even inside a blocking call. A hung worker would otherwise live forever."""
-
-    def wait() -> None:
-        parent = multiprocessing.parent_process()
-        assert parent is not None
-        parent.join()
-        os._exit(1)
-
-    threading.Thread(target=wait, daemon=True).start()
+    def __init__(self, code: int | None) -> None:
+        how = f"by signal {-code}" if code and code < 0 else f"with exit code {code}"
+        super().__init__(f"ended its process {how}")
+        self.code = code
 
 
-class NoMessageError(Exception):
-    """A process sent no message within its limit, or ended; its text says which. ``code`` is the exit code, if any."""
-
-    def __init__(self, how: str, code: int | None = None, is_silent: bool = False) -> None:
-        super().__init__(how)
-        self.code, self.is_silent = code, is_silent
-
-
+@dataclass(frozen=True)
 class IsolatedProcess:
     """A process and the pipe to it."""
 
-    def __init__(self, process: "BaseProcess | Fork", connection: Connection) -> None:
-        self.process, self.connection = process, connection
+    process: "BaseProcess | Fork"
+    connection: Connection
 
     def send(self, message: Any) -> None:
         with suppress(ConnectionError):  # ``receive`` notices a process that has just ended
             self.connection.send(message)
 
     def receive(self, limit_s: float) -> Any:
-        """Return the next message. Ends the process and raises NoMessageError if there is none."""
-        code = None
+        """Return the next message. Ends the process and raises TimeoutError or EndedError if there is none."""
+        problem: Exception = TimeoutError()
         try:
             if self.connection.poll(limit_s):
-                return pickle.loads(self.connection.recv_bytes(MOST_MESSAGE_BYTE))
-            how, is_silent = f"took longer than {limit_s:g} s", True
-        except Exception:  # closed, or a user's code wrote anything into it
-            how, is_silent = "closed the pipe of its process, or wrote into it", False
+                return self.connection.recv()
+        except Exception:  # it closed the pipe, or sent what cannot be read
             self.process.join(END_LIMIT_S)
-            code = self.process.exitcode
-            if code is not None:
-                how = f"ended its process {f'by signal {-code}' if code < 0 else f'with exit code {code}'}"
+            problem = EndedError(self.process.exitcode)
         self.end()
-        raise NoMessageError(how, code, is_silent)
+        raise problem
 
     def end(self) -> None:
         """Kill the process, whatever it is doing."""
@@ -104,9 +83,9 @@ class Processes:
     own server, and no two rounds of a cell share a draw.
     """
 
-    def __init__(self, main: Callable[..., None], arguments: tuple[Any, ...], log: Path) -> None:
+    def __init__(self, log: Path, main: Callable[..., None], *arguments: Any) -> None:
         self._log, self._main = log, (main, *arguments)
-        self._servers: dict[Origin, IsolatedProcess] = {}
+        self._servers: dict[tuple[int, Any], IsolatedProcess] = {}
 
     def begin(self, task: "Task") -> IsolatedProcess:
         """Start a process for a task, with its environment variables. The process before it has ended."""
@@ -206,14 +185,12 @@ def _serve_forks(orders: Connection, main: Callable[..., None], *arguments: Any)
             pid = os.fork()
             if pid == 0:
                 orders.close()
-                code = 1
                 try:
                     main(connection, *arguments)
-                    code = 0
                 except BaseException:  # a model may end its program
                     traceback.print_exc()
-                finally:
-                    os._exit(code)
+                    os._exit(1)
+                os._exit(0)
             connection.close()
             orders.send(pid)
             orders.send(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
@@ -228,14 +205,13 @@ def _leave_terminal(connection: Connection, log: Path, main: Callable[..., None]
     main(connection, *arguments)
 
 
-COUNTERS = (
+OOM_COUNTERS = (
     Path("/proc/vmstat"),  # the machine, since Linux 4.13
     Path("/sys/fs/cgroup/memory.events"),  # control groups, version 2
     Path("/sys/fs/cgroup/memory/memory.oom_control"),  # version 1
 )
-"""Where Linux counts kills for want of memory."""
 
 
-def oom_kills(counters: Iterable[Path] = COUNTERS) -> int:
-    """Return the sum of these counters: it tells whether any has moved. 0 if the system has none."""
+def oom_kills(counters: Iterable[Path] = OOM_COUNTERS) -> int:
+    """Return the sum of Linux's counts of kills for want of memory: it tells whether any has moved."""
     return sum(int(count) for path in counters for count in re.findall(r"^oom_kill (\d+)$", content_of(path), re.M))

@@ -1,6 +1,6 @@
 """Runs tasks, and a user's own code, in isolated processes.
 
-No memory, a crash or a hang of such a process is an outcome here, and the next task finds a fresh process.
+Exhausted memory, a crash or a hang of such a process is an outcome here, and the next task finds a fresh process.
 """
 
 import logging
@@ -9,18 +9,21 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from logging.handlers import QueueHandler
+from multiprocessing import parent_process
 from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Self, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from measure.domain.models import Model
 from measure.errors import UserError, in_short, text_of
 from measure.machine import devices
 from measure.models import own_models
 from measure.models.own_models import RaisedError
-from measure.run.processes import START_LIMIT_S, IsolatedProcess, NoMessageError, Processes, end_with_parent, oom_kills
+from measure.run.processes import START_LIMIT_S, EndedError, IsolatedProcess, Processes, oom_kills
 from measure.run.task import KILLED, Failure, Task
 from measure.timing.sampling import Sampling
 
@@ -28,25 +31,20 @@ _log = logging.getLogger(__name__)
 
 Value = TypeVar("Value")
 
-
-class TaskResult(NamedTuple):
-    """The message with a task's outcome. Others are None, a sign of life, log records, and a UserError."""
-
-    outcome: Any
+OLD_S = 24 * 3600.0  # a log of this age belongs to a run that was killed: runs touch theirs for each process
 
 
 class BudgetSpent(Exception):  # noqa: N818 - an ending, not an error
     """The user's budget ran out within a task. The task has no outcome and is left to be done."""
 
 
-PHRASES = {
+PHRASES = {  # libraries' phrases for each status
     "oom": (
         "out of memory", "can't allocate memory", "not enough memory", "cannot allocate memory",
         "status_alloc_failed", "unable to find an engine",  # cuBLAS and cuDNN, which find no workspace
     ),
     "unsupported": ("not implemented for", "not supported", "unsupported"),
 }  # fmt: skip
-"""Libraries' phrases for each status."""
 
 
 def classify(problem: BaseException) -> Failure:
@@ -59,18 +57,20 @@ def classify(problem: BaseException) -> Failure:
 
 
 class Channel:
-    """The sending end of the process's pipe, for any of its threads and for a ``QueueHandler``."""
+    """Sends from any thread of the process: outcomes in tuples, None as a sign of life, log records, UserErrors."""
 
     def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-        self._lock = threading.Lock()
+        self._connection, self._lock = connection, threading.Lock()
 
-    def put_nowait(self, message: Any) -> None:
+    def put_nowait(self, message: Any = None) -> None:
         with self._lock:
             self._connection.send(message)
 
-    def beat(self) -> None:
-        self.put_nowait(None)
+
+def _end_with(parent: BaseProcess) -> None:
+    """Exit when the parent dies, even inside a blocking call. A hung worker would otherwise live forever."""
+    parent.join()
+    os._exit(1)
 
 
 def serve(connection: Connection, device_name: str, threads: int, sampling: Sampling, log_level: int) -> None:
@@ -78,26 +78,24 @@ def serve(connection: Connection, device_name: str, threads: int, sampling: Samp
 
     Log records of this package from ``log_level`` on go to the parent.
     """
-    own, channel = os.getpid(), Channel(connection)
+    channel = Channel(connection)
     package_log = logging.getLogger("measure")
     package_log.setLevel(log_level)
     package_log.addHandler(QueueHandler(channel))  # type: ignore[arg-type]
-    end_with_parent()
+    threading.Thread(target=_end_with, args=(parent_process(),), daemon=True).start()
     try:
         device = devices.find(device_name)
         device.prepare(threads)
-        channel.beat()
+        channel.put_nowait()
         while True:
             task = connection.recv()
             try:
-                outcome = task.run(device, sampling, channel.beat)
+                outcome = task.run(device, sampling, channel.put_nowait)
                 if task.process(device.kind) is not None:
                     device.release_memory()
             except Exception as problem:  # a model may raise anything, and the next one must still run
                 outcome = classify(problem)
-            if os.getpid() != own:
-                os._exit(0)  # a copy, which the model forked within its call
-            channel.put_nowait(TaskResult(outcome))
+            channel.put_nowait((outcome,))
     except (ConnectionError, EOFError):
         pass  # the parent is gone
     except UserError as problem:
@@ -125,19 +123,17 @@ class Worker:
     def __init__(self, device_name: str, threads: int, sampling: Sampling) -> None:
         self._device_kind = device_name.partition(":")[0]
         self._call_limit_s = sampling.call_limit_s
-        descriptor, log = tempfile.mkstemp(prefix="roofwright-", suffix=".log")
-        os.close(descriptor)
-        self._log = Path(log)
+        for old in Path(tempfile.gettempdir()).glob("roofwright-*.log"):
+            with suppress(OSError):  # another user's
+                if time.time() - old.stat().st_mtime > OLD_S:
+                    old.unlink()
+        with tempfile.NamedTemporaryFile(prefix="roofwright-", suffix=".log", delete=False) as log:
+            self._log = Path(log.name)
         log_level = logging.getLogger("measure").getEffectiveLevel()
-        self._processes = Processes(serve, (device_name, threads, sampling, log_level), self._log)
+        self._processes = Processes(self._log, serve, device_name, threads, sampling, log_level)
         self._isolated: IsolatedProcess | None = None
         self._last: tuple[Task | None, Any] = (None, None)
         self._oom_kills = 0
-
-    @property
-    def pid(self) -> int | None:
-        """The number of the present process."""
-        return self._isolated.process.pid if self._isolated else None
 
     def run(self, task: Task, deadline: float | None = None) -> Any:
         """Return the outcome of a task: its result, or a Failure.
@@ -145,21 +141,23 @@ class Worker:
         Raises BudgetSpent when ``time.monotonic()`` passes the deadline, and UserError if the device cannot be set up.
         """
         self._oom_kills = oom_kills()
+        previous, result = self._last
         is_alive = self._isolated is not None and self._isolated.process.exitcode is None
-        if needs_fresh(self._last[0], task, self._last[1], self._device_kind) or not is_alive:
+        if not is_alive or needs_fresh(previous, task, result, self._device_kind):
             self.stop()
-        if self._isolated is None:
             began = time.monotonic()
+            self._log.touch()
             self._isolated = self._processes.begin(task)
             message = self._receive(START_LIMIT_S, deadline)
             if isinstance(message, Failure):
                 raise UserError(f"the measuring process did not start: {message.reason}; see that torch imports")
-            _log.info("process %s is ready after %.1f s", self.pid, time.monotonic() - began)
+            _log.info("process %s is ready after %.1f s", self._isolated.process.pid, time.monotonic() - began)
+        assert self._isolated is not None
         self._isolated.send(task)
         message = None
-        while not isinstance(message, TaskResult | Failure):
+        while message is None:
             message = self._receive(self._call_limit_s, deadline)
-        outcome = message.outcome if isinstance(message, TaskResult) else message
+        outcome = message if isinstance(message, Failure) else message[0]
         self._last = task, outcome
         return outcome
 
@@ -172,17 +170,17 @@ class Worker:
             while True:
                 message = self._isolated.receive(max(0.0, ends - time.monotonic()))
                 if isinstance(message, UserError):
-                    self.stop()
                     raise message
                 if not isinstance(message, logging.LogRecord):
                     return message
                 logging.getLogger(message.name).handle(message)
-        except NoMessageError as problem:
+        except TimeoutError:
             self._isolated = None
-            if problem.is_silent:
-                if ends < silence_ends:
-                    raise BudgetSpent from None
-                return Failure("timeout", f"one call took longer than {limit_s:g} s")
+            if ends < silence_ends:
+                raise BudgetSpent from None
+            return Failure("timeout", f"one call took longer than {limit_s:g} s")
+        except EndedError as problem:
+            self._isolated = None
             _log.info("the measuring process died: a call %s", problem)
             if problem.code == -9:  # SIGKILL, which Windows does not have
                 if oom_kills() == self._oom_kills:
@@ -194,7 +192,6 @@ class Worker:
     def stop(self) -> None:
         """End the process, whatever it is doing."""
         if self._isolated is not None:
-            _log.info("the measuring process is ended")
             self._isolated.end()
             self._isolated = None
 
@@ -227,19 +224,14 @@ class FunctionCall:
             return RaisedError(in_short(problem))
 
 
-class IsolatedCalls:
+class IsolatedCalls(AbstractContextManager["IsolatedCalls"]):
     """Calls functions that run a user's own code, in a process; each call may take ``limit_s``."""
 
     def __init__(self, limit_s: float) -> None:
-        self._sampling = Sampling(call_limit_s=limit_s)
-        self._worker: Worker | None = None
-
-    def __enter__(self) -> Self:
-        return self
+        self._worker = Worker("cpu", 1, Sampling(call_limit_s=limit_s))
 
     def __exit__(self, *_problem: object) -> None:
-        if self._worker is not None:
-            self._worker.close()
+        self._worker.close()
 
     def describe(self, name: str) -> Model:
         """Return a function's model, as ``own_models.describe`` does."""
@@ -254,7 +246,6 @@ class IsolatedCalls:
         Raises the function's UserError, RaisedError for its other exceptions, and UserError if it takes too long or
         ends its process.
         """
-        self._worker = self._worker or Worker("cpu", 1, self._sampling)
         task: Any = FunctionCall(function, arguments)
         answer = self._worker.run(task)
         if isinstance(answer, Failure):

@@ -27,7 +27,7 @@ def log(tmp_path):
 
 @pytest.fixture
 def source(log):
-    source = Processes(speak, (VARIABLE,), log)
+    source = Processes(log, speak, VARIABLE)
     yield source
     source.close()
 

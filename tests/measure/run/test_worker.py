@@ -1,7 +1,6 @@
 import dataclasses
 import logging
 import os
-import pickle
 import signal
 import subprocess
 import sys
@@ -60,6 +59,10 @@ def process(forked_workers):
     process = Worker("cpu", 1, QUICK)
     yield process
     process.close()
+
+
+def pid_of(worker):
+    return worker._isolated.process.pid
 
 
 def begin_anew(process):
@@ -131,37 +134,26 @@ def test_a_process_that_dies_is_an_outcome_and_the_next_task_finds_a_fresh_one(
     assert words in failure.reason
     monkeypatch.undo()
     assert isinstance(process.run(COUNT), list)
-    assert process.pid not in victims
+    assert pid_of(process) not in victims
 
 
 def test_counts_share_a_process_and_a_failed_task_leaves_its_own_to_nobody(process, own):
     task = WorkloadTask(own("raise ValueError"), (1,), "fp32", None)
     process.run(COUNT)
-    before = process.pid
+    before = pid_of(process)
     assert isinstance(process.run(task), Failure)
-    assert process.pid == before
+    assert pid_of(process) == before
     assert isinstance(process.run(COUNT), list)
-    assert process.pid != before
+    assert pid_of(process) != before
 
 
 OWN = """
-import os, stat
-from contextlib import suppress
-
 import torch
 
 
 class Mute(Exception):
     def __str__(self):
         raise ValueError
-
-
-def into_the_pipe(content):
-    for each in map(int, os.listdir("/proc/self/fd")):
-        with suppress(OSError):
-            if stat.S_ISSOCK(os.fstat(each).st_mode):
-                os.write(each, content)
-    os._exit(3)
 
 
 class Network(torch.nn.Linear):
@@ -207,25 +199,9 @@ def test_whatever_a_model_raises_is_an_outcome(process, own, does, reason):
     assert isinstance(process.run(COUNT), list)
 
 
-@pytest.mark.parametrize("content", [b"\0\0\0\4junk", b"a library's own words\n", b"\0\0\0\0", b"\xff\xff\xff\0"])
-def test_bytes_that_are_no_message_are_an_outcome_and_the_next_task_runs(process, own, content):
-    failure = process.run(inference_task(own(f"into_the_pipe({content!r})"), 1, "fp32", "eager", 0))
-    assert failure.status == "error"
-    assert isinstance(process.run(COUNT), list)
-
-
-def test_the_copy_that_a_model_forks_does_no_task_and_answers_none(process, own, tmp_path):
-    pid = tmp_path / "pid"
-    fork = f"(Network.calls == 1) and (os.fork() or open({str(pid)!r}, 'w').write(str(os.getpid())))"
-    assert len(process.run(WorkloadTask(own(fork), (1,), "fp32", None))) == 1
-    counts = [process.run(COUNT) for _ in range(2)]
-    assert [count.workload.model for (count,) in counts] == ["squeezenet1_0"] * 2
-    wait_until(lambda: pid.exists() and pid.read_text() and has_ended(int(pid.read_text())))
-
-
 def test_a_process_that_dies_between_two_tasks_is_started_again(process):
     process.run(COUNT)
-    os.kill(process.pid, signal.SIGKILL)
+    os.kill(pid_of(process), signal.SIGKILL)
     process._isolated.process.join()
     (count,) = process.run(COUNT)
     assert count.workload.status == "ok"
@@ -266,8 +242,8 @@ class Beating:
         self.now += min(timeout, self._every_s)
         return self._every_s <= timeout
 
-    def recv_bytes(self, _most):
-        return pickle.dumps(None)
+    def recv(self):
+        return None
 
     def close(self):
         pass
@@ -306,7 +282,7 @@ def test_threads_of_the_process_speak_one_after_another():
         speaking.pop()
 
     channel = Channel(SimpleNamespace(send=send))
-    threads = [threading.Thread(target=lambda: [channel.beat() for _ in range(20)]) for _ in range(3)]
+    threads = [threading.Thread(target=lambda: [channel.put_nowait() for _ in range(20)]) for _ in range(3)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -319,6 +295,20 @@ def test_a_log_that_was_deleted_is_made_again(process):
     begin_anew(process)
     assert isinstance(process.run(COUNT), list)
     assert process._log.exists()
+
+
+def test_the_log_of_a_run_killed_days_ago_is_removed_and_that_of_a_run_of_days_is_kept(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    killed = tmp_path / "roofwright-killed.log"
+    killed.touch()
+    running = Worker("cpu", 1, QUICK)
+    for log in (killed, running._log):
+        os.utime(log, (0, 0))
+    running.run(COUNT)  # begins a process
+    Worker("cpu", 1, QUICK).close()
+    assert list(tmp_path.iterdir()) == [running._log]
+    running.close()
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_what_the_process_logs_comes_to_its_parent_and_only_where_it_is_wanted(caplog):
@@ -416,11 +406,11 @@ def test_a_device_that_cannot_be_set_up_is_one_sentence():
 def test_each_round_of_a_cell_has_a_process_of_its_own(process):
     quick = inference_task(SQUEEZENET, 1, "fp32", "eager", 0)
     process.run(COUNT)
-    shared = process.pid
+    shared = pid_of(process)
     process.run(quick)
-    first = process.pid
+    first = pid_of(process)
     process.run(dataclasses.replace(quick, round=1))
-    assert len({shared, first, process.pid}) == 3
+    assert len({shared, first, pid_of(process)}) == 3
 
 
 def test_a_training_step_comes_back_with_its_stages(process):
@@ -428,9 +418,9 @@ def test_a_training_step_comes_back_with_its_stages(process):
     assert list(outcome.phases) == ["step", "forward", "backward", "update"]
     assert min(min(timing.latencies_s) for timing in outcome.phases.values()) > 0
     assert outcome.peak_byte > 2 * 4 * 1_248_424  # weights and momentum
-    shared = process.pid
+    shared = pid_of(process)
     process.run(COUNT)
-    assert process.pid != shared
+    assert pid_of(process) != shared
 
 
 def test_a_network_that_cannot_be_trained_is_an_outcome(process):
@@ -445,8 +435,8 @@ def test_a_profile_has_a_process_of_its_own_and_its_operators_come_back(process)
     task = profile_task(SQUEEZENET, 1, "fp32", "eager", "inference")
     process.run(COUNT)
     process.run(changed(task, variant="compile"))
-    before = process.pid
+    before = pid_of(process)
     profiled = process.run(task)
-    assert process.pid != before
+    assert pid_of(process) != before
     own = [each for each in profiled.operators if each.operator == "conv2d"]
     assert len({each.path for each in own}) == len(own) == 26  # SqueezeNet's convolutions
