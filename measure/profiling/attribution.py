@@ -122,8 +122,8 @@ class StepTimes(NamedTuple):
 def attribute(events: "Iterable[FunctionEvent]", ranges: ModuleRanges, steps: int, by_kernels: bool) -> StepTimes:
     """Return the means over ``steps`` steps whose stages are ranges.
 
-    With ``by_kernels`` an operator's time is that of the kernels it launched, and the device works while a kernel runs.
-    Otherwise it is the host's time, and the device works while an operator runs.
+    With ``by_kernels`` an operator takes the time of the kernels that it launched, and the device works while a kernel
+    runs. Otherwise it takes the host's time, and the device works while an operator runs.
     """
     operators: dict[tuple[str, str | None, str], list[float]] = defaultdict(list)
     kernels: dict[tuple[str, str | None, str, str], list[float]] = defaultdict(list)
@@ -183,7 +183,7 @@ def _path_of_node(node: "FunctionEvent", ranges: ModuleRanges) -> str | None:
 
 
 def _kernels_of(event: "FunctionEvent") -> "Iterator[Kernel]":
-    """Yield the kernels launched by an operator or by what it calls."""
+    """Yield the kernels that an operator and its callees launched."""
     yield from event.kernels
     for child in event.cpu_children:
         yield from _kernels_of(child)
@@ -195,7 +195,7 @@ def is_kernel(event: "FunctionEvent") -> bool:
 
 
 def covered(spans: Iterable[tuple[float, float]]) -> float:
-    """Return the length that the spans, from start to end, cover together; what several cover counts once."""
+    """Return the length that the spans, from start to end, cover together. Overlaps count once."""
     length, reached = 0.0, float("-inf")
     for start, end in sorted(spans):
         length += max(0.0, end - max(start, reached))

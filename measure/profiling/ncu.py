@@ -118,7 +118,7 @@ def count(program: Sequence[str], beat: Callable[[], None]) -> tuple[list[str], 
 
 
 def choose_metrics(listed: str) -> list[str]:
-    """Return the metrics to request of those that ``ncu --query-metrics`` lists, and those that all GPUs have."""
+    """Return the metrics to request, given the text of ``ncu --query-metrics``. All GPUs have the other ones."""
     names = {f"{name}.sum" for name in re.findall(r"\w+__\w+", listed)}
     replaced = {old for old, new in RENAMED if new in names and old not in names}
     metrics = [name for name in FIXED if name not in replaced and (name not in OPTIONAL or name in names)]

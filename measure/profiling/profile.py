@@ -64,7 +64,7 @@ class SystemMeter:
         self._uses.append(SystemUse(closing.ru_stime - opening.ru_stime, closing.ru_minflt - opening.ru_minflt))
 
     def use(self) -> SystemUse | None:
-        """Return the mean over all calls but the first, which sets up. None without one, or if the system hides it."""
+        """Return the mean over all calls but the first, which sets up; None without one and on Windows."""
         later = self._uses[1:]
         return SystemUse(*map(fmean, zip(*later, strict=True))) if later else None
 
@@ -136,8 +136,8 @@ def measure(device: Device, model: Model, cell: Cell, sampling: Sampling, beat: 
     times = attribute(events, ranges, steps, by_kernels=is_gpu)
     if is_gpu and not times.kernels:
         raise NotImplementedError(
-            "torch's profiler saw no kernel of this GPU: NVIDIA's CUPTI is missing or sees none (on AMD's GPUs "
-            "roctracer), as may be so in WSL 2 or a container; measure with --force once it does"
+            "torch's profiler saw no kernel of this GPU: NVIDIA's CUPTI is missing or sees none (AMD: roctracer), as "
+            "in WSL 2 or a container; measure with --force once it does"
         )
     profiled_s = fmean(latencies_s[-steps:])
     return CellProfile(steps, plain_s, profiled_s, times.operators, times.busy_s, times.kernels, meter.use(), load)

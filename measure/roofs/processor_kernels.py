@@ -136,8 +136,7 @@ def total(_typing: Any, vector: Vector) -> Any:
 class Team:
     """Threads numbered from 0, which work at the same time. The work must release the GIL.
 
-    A thread always does the work of its own number. It also puts the data of its share into memory first, so they stay
-    in its core's caches and in the nearest memory.
+    A thread always does the work of its own number, so its data stay in its core's caches and the nearest memory.
     """
 
     def __init__(self, threads: int) -> None:
@@ -176,8 +175,7 @@ def prepare(kernel: str, precision: str, size: int, _device: str, threads: int) 
 def _allocate(byte: int, alignment: int) -> Array:
     """Return uninitialised memory whose address is a multiple of ``alignment`` (B)."""
     memory = np.empty(byte + alignment, np.uint8)
-    begin = -memory.ctypes.data % alignment
-    return memory[begin : begin + byte]
+    return memory[-memory.ctypes.data % alignment :][:byte]
 
 
 def operands(precision: str) -> Array:
@@ -276,7 +274,7 @@ def make_share(arrays: int, pieces: int) -> list[Array]:
 
 
 class Streams:
-    """A kernel on a working set of ``size`` bytes, of which each thread of a team has its share."""
+    """A kernel on a working set of ``size`` bytes. Each thread of a team has a share of it."""
 
     def __init__(self, kernel: str, size: int, team: Team) -> None:
         self._kernel, self._team, arrays = kernel, team, STREAM_ARRAYS[kernel]

@@ -47,8 +47,7 @@ def peak(allocations: Sequence[Allocation]) -> tuple[int, list[Allocation]]:
 def measure_peak_byte(step: Callable[[], object], resident: "Iterable[torch.Tensor]", device: Device) -> int:
     """Return the most memory allocated during a step that has run before, workspace included.
 
-    ``resident`` are the tensors that outlive a step. On an Apple GPU the result is an upper bound: the memory that
-    Metal's driver has given this process by the end of the step.
+    ``resident`` are the tensors that outlive a step. An Apple GPU gives an upper bound: the memory from Metal's driver.
     """
     import torch
 

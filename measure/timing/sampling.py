@@ -136,13 +136,12 @@ def _warm_up(stopwatch: Stopwatch, sampling: Sampling, block_s: float) -> float:
     calls = _calls(block_s, call_s)
     trend = max(sampling.trend, _calls(sampling.trend_s, calls * call_s))
     blocks: list[float] = []
-    is_flat = False
-    while has_time() and not is_flat:
+    while has_time():
         blocks.append(stopwatch.time(calls).latency_s)
-        if len(blocks) >= 2 * trend:
-            newer, older = median(blocks[-trend:]), median(blocks[-2 * trend : -trend])
-            is_flat = abs(newer - older) <= sampling.target * older
-    _log.info("warm-up: %d blocks of %d calls, %s", len(blocks), calls, "flat" if is_flat else "cut short")
+        newer, older = blocks[-trend:], blocks[-2 * trend : -trend]
+        if len(older) == trend and abs(median(newer) - median(older)) <= sampling.target * median(older):
+            break
+    _log.info("warm-up: %d blocks of %d calls", len(blocks), calls)
     return median(blocks[-trend:]) if blocks else call_s
 
 

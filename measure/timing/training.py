@@ -120,7 +120,7 @@ class TrainingStep:
 
 
 def prepare(device: Device, model: Model, cell: Cell) -> Forward | TrainingStep:
-    """Prepare a training step or a forward pass, by the cell's phase. Raises what ``forward.prepare`` does."""
+    """Prepare a training step or a forward pass, by the cell's phase. Raises as ``forward.prepare`` does."""
     return TrainingStep(device, model, cell) if cell.phase == STEP else forward.prepare(device, model, cell)
 
 
