@@ -18,7 +18,7 @@ WIDTHS = {precision: PRECISION_BYTE[stored_as(precision)] for precision in ("fp3
 """The bytes of an element by precision."""
 
 GIGA, MEGA, KILO, MICRO = 1e9, 1e6, 1e3, 1e-6
-UNIT_ROOFS = (LayerRoof(GIGA, inf, inf), LayerRoof(inf, GIGA, inf), LayerRoof(inf, inf, GIGA), LayerRoof(inf, inf, inf))
+UNIT_ROOFS = (LayerRoof(inf, inf, GIGA), LayerRoof(GIGA, inf, inf), LayerRoof(inf, GIGA, inf), LayerRoof(inf, inf, inf))
 """1 GFLOP/s of convolutions, 1 GFLOP/s of other products, 1 GB/s of memory, while all else takes no time; no limit."""
 
 DIGITS = 4
@@ -85,7 +85,8 @@ def choices(
                     fits.append(basis.setting)
                 fit, roof = fits.index(basis.setting), basis.roof
                 of_roof = (
-                    _short(rate, GIGA) for rate in (roof.convolution_flop_per_s, roof.flop_per_s, roof.byte_per_s)
+                    _short(rate, GIGA)
+                    for rate in (roof.convolution_flop_per_s, roof.peak_flop_per_s, roof.bandwidth_byte_per_s)
                 )
                 interval = map(_short, basis.ratios or (None, None))
                 of_fit = fit, _short(basis.factor), *interval, basis.name, basis.timed_models

@@ -1,6 +1,6 @@
 """The work of one call by kind of layer, the roofs of devices, and the terms of a latency that follow from both."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -14,7 +14,7 @@ from measure.cache.hand_kept import Chip
 from measure.cache.records import Environment
 from measure.cache.schema import file_of
 from measure.domain.chips import datasheet_roof, rows_by_name
-from measure.domain.roofs import machine_roof
+from measure.domain.roofs import Roof, Roofline, machine_roof
 from measure.domain.words import FULL_PRECISION, LAYER_KINDS, PRODUCT_KINDS, TF32
 
 Numbers = NDArray[np.float64]
@@ -34,17 +34,15 @@ CHIP_KIND = {"cpu": "cpu", "cuda": "gpu", "mps": "soc"}
 
 
 @dataclass(frozen=True)
-class LayerRoof:
-    """A device at a precision: peaks (FLOP/s) of convolutions and of other layers, and the bandwidth (B/s)."""
+class LayerRoof(Roofline):
+    """A roofline whose convolutions have a peak (FLOP/s) of their own."""
 
     convolution_flop_per_s: float
-    flop_per_s: float
-    byte_per_s: float
 
     @cached_property
     def peaks(self) -> Numbers:
         """The peak (FLOP/s) of each of ``LAYER_KINDS``."""
-        peaks = np.full(len(LAYER_KINDS), self.flop_per_s)
+        peaks = np.full(len(LAYER_KINDS), float(self.peak_flop_per_s))
         peaks[[PLACE["convolution"], PLACE["depthwise convolution"]]] = self.convolution_flop_per_s
         return peaks
 
@@ -76,7 +74,7 @@ class Demand:
 
     def least_s(self, roof: LayerRoof) -> float:
         """Return the least time (s) on a device with this roof (Williams et al. 2009)."""
-        return max(float(self.arithmetic_s(roof).sum()), self.footprint_byte / roof.byte_per_s)
+        return max(float(self.arithmetic_s(roof).sum()), self.footprint_byte / float(roof.bandwidth_byte_per_s))
 
     def arithmetic_s(self, roof: LayerRoof) -> Numbers:
         """Return the time (s) of each kind of layer at the peak, ``(kinds,)``."""
@@ -84,7 +82,7 @@ class Demand:
 
     def memory_s(self, roof: LayerRoof) -> Numbers:
         """Return the time (s) of each kind's traffic at the bandwidth, ``(kinds,)``."""
-        return self.byte / roof.byte_per_s
+        return self.byte / float(roof.bandwidth_byte_per_s)
 
     def terms(self, roof: LayerRoof, how: How) -> Numbers:
         """Return the ``TERMS`` of the call's latency (s), ``(terms,)``."""
@@ -96,7 +94,7 @@ class Demand:
             self.calls * MICROSECOND,
             MICROSECOND,
             self.input_byte * NANOSECOND if how.copied else 0.0,
-            self.parameter_byte / roof.byte_per_s if how.trains else 0.0,
+            self.parameter_byte / roof.bandwidth_byte_per_s if how.trains else 0.0,
         ])  # fmt: skip
 
     @cached_property
@@ -117,25 +115,25 @@ def by_kind(rows: Iterable[tuple[str, float]]) -> Numbers:
 
 @dataclass(frozen=True, eq=False)
 class PredictedDevice:
-    """A chip or a machine: dense peaks (FLOP/s) by precision, bandwidth (B/s), memory (B) and power (W) if known."""
+    """A chip or a machine: its roof with a bandwidth, and its memory (B) and power (W) if known."""
 
     name: str
     chip_kind: str
-    peaks: Mapping[str, float]
-    byte_per_s: float
+    roof: Roof
     memory_byte: float | None = None
     power_w: float | None = None
 
-    def roof(self, precision: str) -> LayerRoof | None:
+    def layer_roof(self, precision: str) -> LayerRoof | None:
         """Return the roof at a precision; None without a rate at it.
 
         torch runs fp32 convolutions in TF32 where the device has it, but other products only on request.
         """
-        peak = self.peaks.get(precision)
-        if peak is None:
+        roofline = self.roof.at(precision)
+        if roofline is None:
             return None
-        convolutions = self.peaks.get(TF32, peak) if precision == FULL_PRECISION else peak
-        return LayerRoof(max(convolutions, peak), peak, self.byte_per_s)
+        peak = roofline.peak_flop_per_s
+        convolutions = self.roof.flop_per_s.get(TF32, peak) if precision == FULL_PRECISION else peak
+        return LayerRoof(peak, roofline.bandwidth_byte_per_s, max(convolutions, peak))
 
 
 def of_chips(data: Path) -> dict[str, PredictedDevice]:
@@ -144,12 +142,9 @@ def of_chips(data: Path) -> dict[str, PredictedDevice]:
     devices = {}
     for name in {row.chip: None for row in rows}:
         found = [row for row in rows if row.chip == name]
-        roof = datasheet_roof(found)
         memory_byte = max((row.memory_byte for row in found if row.memory_byte), default=None)
         power_w = max((row.power_w for row in found if row.power_w), default=None)
-        assert roof.byte_per_s is not None  # every row of the table has one
-        peaks, rate = roof.flop_per_s, roof.byte_per_s
-        devices[name] = PredictedDevice(name, found[0].chip_kind, peaks, rate, memory_byte, power_w)
+        devices[name] = PredictedDevice(name, found[0].chip_kind, datasheet_roof(found), memory_byte, power_w)
     return {name: devices[found[0].chip] for name, found in rows_by_name(rows).items()}
 
 
@@ -161,5 +156,4 @@ def of_machines(data: Path) -> Iterator[tuple[MachineFolder, Environment, Predic
         rows = [row for row in folder.roof_measurements() if row.environment_id == environment.environment_id]
         roof, kind = machine_roof(rows), CHIP_KIND[environment.device]
         if roof.byte_per_s is not None and roof.flop_per_s:
-            device = PredictedDevice(name, kind, roof.flop_per_s, roof.byte_per_s, environment.memory_byte)
-            yield folder, environment, device
+            yield folder, environment, PredictedDevice(name, kind, roof, environment.memory_byte)

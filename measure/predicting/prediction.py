@@ -116,7 +116,7 @@ class Predictor:
 
         A device of a kind that was never timed counts as a GPU, and has no interval.
         """
-        roof = device.roof(precision)
+        roof = device.layer_roof(precision)
         wanted = device.name, precision, variant, phase
         own = [each for each in self._coefficients if (each.device, *each[3:]) == wanted]
         like = pool_of(device.chip_kind, precision, phase)

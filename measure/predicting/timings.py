@@ -98,7 +98,7 @@ def published(data: Path) -> Iterator[TimedCall]:
     for row in table.read(file_of(PublishedTiming, data), PublishedTiming):
         shape, chip = (row.model, row.input_size), chips.get(fold_name(row.device))
         precision = row.autocast or row.precision
-        roof = chip.roof(precision) if chip else None
+        roof = chip.layer_roof(precision) if chip else None
         if not chip or not roof or precision not in PRECISIONS or shape not in counts:
             continue
         variant = "+".join(filter(None, (row.compiler, CHANNELS_LAST if row.layout == CHANNELS_LAST else None)))
@@ -118,7 +118,7 @@ def measured(data: Path, counts: Counted) -> Iterator[TimedCall]:
     shapes = {key.model: key.input_shape for key in counts}
     for folder, environment, device in of_machines(data):
         for cell in read_cells(folder, environment):
-            roof, trains = device.roof(cell.precision), cell.phase == STEP
+            roof, trains = device.layer_roof(cell.precision), cell.phase == STEP
             shape = cell.input_shape or shapes.get(cell.model, "")
             found = counts.get(Key(cell.model, shape, cell.batch, stored_as(cell.precision), trains))
             if cell.latency_s is None or not roof or not found or cell.phase not in (INFERENCE, STEP):
@@ -208,7 +208,7 @@ def fit_rows(calls: Sequence[TimedCall]) -> FitRows:
     for call in calls:
         setting, roof = call.setting, call.roof
         arithmetic_s, memory_s = call.demand.arithmetic_s(roof), call.demand.memory_s(roof)
-        parameter_s = call.batch * call.demand.parameter_byte / roof.byte_per_s
+        parameter_s = call.batch * call.demand.parameter_byte / roof.bandwidth_byte_per_s
         at_roof = arithmetic_s.sum(), np.maximum(arithmetic_s, memory_s), parameter_s
         numbers.append(
             (call.latency_s, call.demand.terms(roof, call.how), call.demand.make_up, *at_roof, float(call.batch))

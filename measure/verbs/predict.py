@@ -157,9 +157,10 @@ def _devices(data: Path, names: Sequence[str] | None, precision: str) -> list[Pr
     devices |= {machine.name: machine for _, _, machine in of_machines(data)}
     globs = [chips[fold_name(name)].name if fold_name(name) in chips else name for name in names or ("*",)]
     wanted = sorted(chosen("--chip", globs, devices))
-    able = [devices[name] for name in wanted if devices[name].roof(precision) is not None]
+    able = [devices[name] for name in wanted if devices[name].layer_roof(precision) is not None]
     if not able:
-        others = ", ".join(sorted(set(devices[wanted[0]].peaks) & set(PRECISIONS))) or "none of the precisions"
+        rates = devices[wanted[0]].roof.flop_per_s
+        others = ", ".join(sorted(set(rates) & set(PRECISIONS))) or "none of the precisions"
         raise UserError(f"--precision: no rate of {wanted[0]} at {precision} is known, but at {others}")
     return able
 

@@ -11,7 +11,7 @@ from measure.domain.words import INFERENCE, LAYER_KINDS
 from measure.predicting.demand import PLACE, Demand, How, LayerRoof
 from measure.predicting.timings import TimedCall
 
-ROOF = LayerRoof(convolution_flop_per_s=1e12, flop_per_s=1e12, byte_per_s=1e11)
+ROOF = LayerRoof(1e12, 1e11, convolution_flop_per_s=1e12)
 BEAD = Setting("Bead 2", "made", "2.4", "fp16", "eager", INFERENCE)
 
 

@@ -5,6 +5,7 @@ from helpers.predicted import BEAD, ROOF, additive, call, demand
 from helpers.rows import workload
 
 from measure.cache.predictions import ALL_BATCHES, BY_DEVICE, ONE_KNOWN, OURS, TERMS, Coefficient, PredictionError
+from measure.domain.roofs import Roof
 from measure.domain.words import EAGER, INFERENCE
 from measure.predicting.choices import choices
 from measure.predicting.demand import How, PredictedDevice
@@ -21,7 +22,9 @@ ERRORS = [
 CALLS = [*additive(1.0, BEAD._replace(device="Cog 3")), *additive(0.5, BEAD._replace(device="Dot 4"), models=3)]
 """By the coefficients; neighbours add nothing, and Dot 4 takes half as long."""
 
-EEL = PredictedDevice("Eel 5", "gpu", {"fp16": ROOF.flop_per_s}, ROOF.byte_per_s, memory_byte=24e9, power_w=300.0)
+EEL = PredictedDevice(
+    "Eel 5", "gpu", Roof({"fp16": ROOF.peak_flop_per_s}, ROOF.bandwidth_byte_per_s), memory_byte=24e9, power_w=300.0
+)
 DOT = replace(EEL, name="Dot 4", memory_byte=None)
 FIG = replace(EEL, name="Fig 6", chip_kind="asic")
 

@@ -10,6 +10,7 @@ from measure.cache.folders import MachineFolder
 from measure.cache.hand_kept import Chip
 from measure.cache.predictions import CALL, COPY, LAUNCHES, TERMS, UNFUSED, UPDATE
 from measure.cache.schema import file_of
+from measure.domain.roofs import Roof
 from measure.domain.words import LAYER_KINDS
 from measure.predicting.demand import How, LayerRoof, PredictedDevice, by_kind, of_chips, of_machines
 
@@ -41,7 +42,7 @@ def test_the_least_time_is_the_roofline():
 
 
 def test_convolutions_have_a_peak_of_their_own():
-    tensor = LayerRoof(convolution_flop_per_s=4e12, flop_per_s=1e12, byte_per_s=1e11)
+    tensor = LayerRoof(1e12, 1e11, convolution_flop_per_s=4e12)
     assert demand(4.0).arithmetic_s(tensor).sum() == pytest.approx(1e-3)
 
 
@@ -86,8 +87,8 @@ def test_rows_of_a_chip_are_one_device_with_the_best_of_each(tmp_path):
         row("fp32", 1e13, unit="vector", power_w=350.0),
     )["bead 2"]
     # The faster unit's dense peak of each precision; the larger bandwidth, memory and power that a row states
-    assert (found.name, found.chip_kind, found.peaks) == ("Bead 2", "gpu", {"fp16": 1e14, "fp32": 1e13})
-    assert (found.byte_per_s, found.memory_byte, found.power_w) == (2e12, 4e10, 350)
+    assert (found.name, found.chip_kind, found.roof.flop_per_s) == ("Bead 2", "gpu", {"fp16": 1e14, "fp32": 1e13})
+    assert (found.roof.byte_per_s, found.memory_byte, found.power_w) == (2e12, 4e10, 350)
 
 
 def test_what_no_row_states_is_not_known(tmp_path):
@@ -100,20 +101,20 @@ def test_a_chip_goes_by_each_of_its_names_whatever_their_case(tmp_path):
     found = chips(tmp_path, row("fp16", 1e14), row("fp32", 1e13, alias="Bead 2 PCIe"), other)
     assert set(found) == {"bead 2", "bead-2-40gb", "example gpu", "bead 2 pcie", "cog 3"}
     assert found["bead 2 pcie"] is found["example gpu"] is found["bead 2"]
-    assert found["cog 3"].peaks == {"fp16": 1e12}
+    assert found["cog 3"].roof.flop_per_s == {"fp16": 1e12}
 
 
 def test_torch_runs_convolutions_at_fp32_in_tf32_where_the_chip_has_it():
-    chip = PredictedDevice("Bead 2", "gpu", {"fp32": 1e13, "tf32": 5e13, "fp16": 1e14}, 1e12)
-    assert chip.roof("fp32") == LayerRoof(convolution_flop_per_s=5e13, flop_per_s=1e13, byte_per_s=1e12)
-    assert chip.roof("tf32") == LayerRoof(5e13, 5e13, 1e12)
-    assert chip.roof("fp16") == LayerRoof(1e14, 1e14, 1e12)
-    assert chip.roof("bf16") is None
+    chip = PredictedDevice("Bead 2", "gpu", Roof({"fp32": 1e13, "tf32": 5e13, "fp16": 1e14}, 1e12))
+    assert chip.layer_roof("fp32") == LayerRoof(1e13, 1e12, convolution_flop_per_s=5e13)
+    assert chip.layer_roof("tf32") == LayerRoof(5e13, 1e12, 5e13)
+    assert chip.layer_roof("fp16") == LayerRoof(1e14, 1e12, 1e14)
+    assert chip.layer_roof("bf16") is None
 
 
 def test_convolutions_are_no_slower_for_a_tf32_that_is():
-    dot = PredictedDevice("Dot 4", "gpu", {"fp32": 2e13, "tf32": 1e13}, 1e12)
-    assert dot.roof("fp32") == LayerRoof(2e13, 2e13, 1e12)
+    dot = PredictedDevice("Dot 4", "gpu", Roof({"fp32": 2e13, "tf32": 1e13}, 1e12))
+    assert dot.layer_roof("fp32") == LayerRoof(2e13, 1e12, 2e13)
 
 
 def test_a_machine_has_the_roofs_that_its_environment_measured(tmp_path, folder):
@@ -125,7 +126,7 @@ def test_a_machine_has_the_roofs_that_its_environment_measured(tmp_path, folder)
     assert environment == ENVIRONMENT
     # 1024 FLOP in 0.5 s; 600 B in 2 s
     assert (found.name, found.chip_kind, found.memory_byte) == ("bench", "cpu", 1024)
-    assert (found.peaks, found.byte_per_s) == ({"fp32": 2048}, 300)
+    assert (found.roof.flop_per_s, found.roof.byte_per_s) == ({"fp32": 2048}, 300)
 
 
 def test_a_machine_of_which_half_a_roof_was_measured_is_no_device(tmp_path, folder):

@@ -11,6 +11,7 @@ from measure.cache.predictions import (
     Coefficient,
     PredictionError,
 )
+from measure.domain.roofs import Roof
 from measure.domain.words import EAGER, INFERENCE
 from measure.predicting.demand import How, PredictedDevice
 from measure.predicting.prediction import DATASHEET, FITTED, SCALED, Predictor
@@ -37,7 +38,7 @@ ERRORS = [
 
 
 def chip(name, kind="gpu"):
-    return PredictedDevice(name, kind, {"fp16": ROOF.flop_per_s}, ROOF.byte_per_s)
+    return PredictedDevice(name, kind, Roof({"fp16": ROOF.peak_flop_per_s}, ROOF.bandwidth_byte_per_s))
 
 
 def predict(device, calls=(), known=None, precision="fp16", rows=None):

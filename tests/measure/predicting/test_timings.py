@@ -61,7 +61,7 @@ def test_a_published_row_is_a_timed_call(data):
     (found,) = published(data, bf16())
     assert found.setting == Setting("Bead 2", "epoch_hw", "2.4", "bf16", "eager", INFERENCE)
     assert (found.model, found.family, found.batch, found.latency_s, found.chip_kind) == (OAK, "oak", 8, 0.01, "gpu")
-    assert found.roof == LayerRoof(1e14, 1e14, 1e12)
+    assert found.roof == LayerRoof(1e14, 1e12, 1e14)
     assert found.how == How()
     asked = found.demand
     # 8 inputs of 2 GFLOP; at two bytes an element half of 9 + 7 * 5 MB and of 8 * 8 MB
@@ -84,7 +84,7 @@ def test_a_rate_tells_the_latency_where_there_is_one(data):
 
 def test_without_autocast_elements_have_the_width_of_their_precision(data):
     (full,) = published(data, bf16(autocast=None))
-    assert (full.setting.precision, full.roof.flop_per_s) == ("fp32", 1e13)
+    assert (full.setting.precision, full.roof.peak_flop_per_s) == ("fp32", 1e13)
     assert (full.demand.byte.sum(), full.demand.parameter_byte, full.demand.footprint_byte) == (108e6, 4e6, 36e6)
 
 
@@ -202,7 +202,7 @@ def test_a_cell_of_a_machine_whose_roof_was_measured_is_a_timed_call(machine):
     assert forward.setting == Setting("bench", "measured", ENVIRONMENT.torch, "fp32", "eager", INFERENCE)
     assert (forward.model, forward.family, forward.batch, forward.chip_kind) == ("net", "plain", 1, "cpu")
     assert forward.latency_s == pytest.approx(1.1)
-    assert forward.roof == LayerRoof(2048, 2048, 300)
+    assert forward.roof == LayerRoof(2048, 300, 2048)
     assert (forward.demand.flop.sum(), forward.how) == (20, How())
 
 

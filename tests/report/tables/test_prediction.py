@@ -8,6 +8,7 @@ from helpers.rows import workload
 from helpers.sentences import cells, plain
 
 from measure.cache.predictions import ALL_BATCHES, BY_DEVICE, ONE_KNOWN, OURS, TERMS, Coefficient, PredictionError
+from measure.domain.roofs import Roof
 from measure.predicting.demand import PredictedDevice
 from measure.predicting.prediction import Predictor
 from measure.predicting.study import pool_of
@@ -71,7 +72,7 @@ def made(errors=ERRORS, calls=()):
     calls_of = (("resnet50", 64), ("resnet50", 1), ("vit_b_16", 64), ("oak", 64))
     predicts = SimpleNamespace(
         coefficients=predicted().predictions.coefficients,
-        devices=[PredictedDevice(name, "gpu", {"fp16": rate}, rate / 10) for name, rate in rates.items()],
+        devices=[PredictedDevice(name, "gpu", Roof({"fp16": rate}, rate / 10)) for name, rate in rates.items()],
         counted={
             (model, "3x224x224", batch, "bf16", False): (workload(model, batch), demand(4.0, batch=batch))
             for model, batch in calls_of
