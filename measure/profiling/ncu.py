@@ -58,18 +58,13 @@ def measure(device: Device, model: Model, cell: Cell, beat: Callable[[], None]) 
     """Count inference or a training step in a process of its own. Raises what ``count`` raises."""
     import torch
 
-    program = step_command(device.torch_name, torch.get_num_threads(), cell._replace(model=model.selector))
-    lines, tool = count(program, beat)
+    cell = cell._replace(model=model.selector)
+    task = {"device": device.torch_name, "threads": torch.get_num_threads(), "cell": cell._asdict()}
+    lines, tool = count([sys.executable, "-m", __name__, json.dumps(task | {"caller": os.getpid()})], beat)
     try:
         return ncu_csv.parse(lines, "the output of ncu", STEPS, tool)
     except UserError as problem:
         raise RuntimeError(str(problem)) from None
-
-
-def step_command(device: str, threads: int, cell: Cell) -> list[str]:
-    """Return the command line that runs a cell's step for this process. The cell's model is a selector."""
-    task = {"device": device, "threads": threads, "cell": cell._asdict(), "caller": os.getpid()}
-    return [sys.executable, "-m", __name__, json.dumps(task)]
 
 
 def count(program: Sequence[str], beat: Callable[[], None]) -> tuple[list[str], str]:

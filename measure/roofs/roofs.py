@@ -78,13 +78,10 @@ def roof_kernels(device_kind: str, precisions: Sequence[str]) -> list[KernelRoun
 
 @cache
 def first_kernels(device_kind: str, precisions: tuple[str, ...]) -> list[KernelRound]:
-    """List the kernels of a first roof: a product at each precision, and one stream through memory."""
-    rows = MATMUL_ROWS[device_kind][FIRST_ROWS]
-    return [
-        (kernel, precision, size, pace, number)
-        for kernel, precision, size, pace, number in roof_kernels(device_kind, precisions)
-        if (kernel, number) == ("stream_triad", 0) or (kernel, size, pace) == ("matmul", rows, SUSTAINED)
-    ]
+    """List the kernels of a first roof: one stream through memory, and a product at each precision."""
+    rows, byte = MATMUL_ROWS[device_kind][FIRST_ROWS], _working_sets(device_kind)[-1]
+    products: list[KernelRound] = [("matmul", precision, rows, SUSTAINED, None) for precision in precisions]
+    return [("stream_triad", STREAM_PRECISION[device_kind], byte, SUSTAINED, 0), *products]
 
 
 def _working_sets(device_kind: str) -> list[int]:

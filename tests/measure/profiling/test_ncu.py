@@ -233,7 +233,7 @@ def log(monkeypatch):
 
 def arguments(**changes):
     cell = Cell("alexnet", 3, "fp32", "inference", "eager")._replace(**changes)
-    return json.loads(ncu.step_command("cpu", 1, cell)[-1])
+    return {"device": "cpu", "threads": 1, "cell": cell._asdict(), "caller": os.getpid()}
 
 
 @pytest.mark.parametrize(("phase", "word"), [("inference", "inference"), ("step", "training")])
