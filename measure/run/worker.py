@@ -203,7 +203,7 @@ class Worker:
 
 @dataclass(frozen=True)
 class FunctionCall:
-    """A call of a function that runs a user's own code, with as much of a Task as a worker needs."""
+    """A call of a function, which may run a user's own code, with as much of a Task as a worker needs."""
 
     function: Callable[..., Any]
     arguments: tuple[Any, ...]

@@ -3,24 +3,23 @@
 import argparse
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, nullcontext
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from functools import cache, partial
-from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from measure.cache.folders import Workloads
 from measure.cache.records import RoofMeasurement
 from measure.cache.workload_records import Layer, Workload
 from measure.counting.count import count_network, identity
 from measure.counting.memory import tensors_in
-from measure.domain.demands import demands, layer_demands, reached
-from measure.domain.latency import Cell, summarise_cell
+from measure.domain.latency import Cell, read_cells, summarise_cell
 from measure.domain.models import OWN, Model
 from measure.domain.roofs import Roof, machine_roof
-from measure.domain.words import EAGER, FULL_PRECISION, INFERENCE, PRECISION_BYTE, STREAM_ARRAYS
+from measure.domain.words import EAGER, FULL_PRECISION, INFERENCE, PRECISION_BYTE, STREAM_ARRAYS, shape_name, stored_as
+from measure.errors import UserError
 from measure.machine import devices
 from measure.machine.checks import warning_of_load
 from measure.machine.device import Device
@@ -33,14 +32,13 @@ from measure.run.estimate import MemoryFit, datasheet
 from measure.run.request import Request, parse_threads
 from measure.run.run_cache import RunCache, Sitting, machine_folder
 from measure.run.sections import RoofTask
-from measure.run.task import Columns, Failure, Task
-from measure.run.worker import Worker
+from measure.run.task import Failure, Task
+from measure.run.worker import FunctionCall, Worker
 from measure.timing.sampling import QUICK_ROUND, Sampling, Timing, sample
 from measure.timing.stopwatch import Stopwatch
 from measure.verbs import measure as arguments
-from measure.verbs import show
+from measure.verbs.answer import ModelAnswer, bound_lines, heading, make_answer, result_lines
 from measure.verbs.flags import CommandLine, check_folder, check_one_output, check_writable, data_flag
-from measure.verbs.show import ModelAnswer, answer, first_cell
 from measure.verbs.terminal import aligned, make_console, markdown, stop_as_by_ctrl_c
 
 if TYPE_CHECKING:
@@ -91,20 +89,21 @@ def main(argv: Sequence[str]) -> int:
     table = markdown if flags.markdown else aligned
     with closing(Worker(device.torch_name, threads, sampling)) as worker:
         _do([task for task in tasks if not task.is_of_machine], cache, worker, device)
-        found = answer(cache, request)
+        found = read_answer(cache, request)
         if not flags.json:  # print what the cache holds before the slow part
-            print("\n".join(show.heading(found, table)), flush=True)
-            print("\n".join(show.bound_lines(found, *first_look(cache, request, worker))), flush=True)
+            print("\n".join(heading(found, table)), flush=True)
+            print("\n".join(bound_lines(found, *first_look(cache, request, worker, device.torch_name))), flush=True)
         measuring = [task for task in tasks if task.is_of_machine]
         if measuring:
             if warning := warning_of_load():
                 print(warning, file=sys.stderr)
             _do(measuring, cache, worker, device)
-            found = answer(cache, request)
+            found = read_answer(cache, request)
     if flags.json:
         print(json.dumps(asdict(found), indent=2, allow_nan=False))
     else:
-        print("\n".join(["", *show.lines(found, table, flags.layers, data_flag(flags.data))]))
+        lines = result_lines(found, table, with_layers=flags.layers, data_flag=data_flag(flags.data))
+        print("", *lines, sep="\n")
     return 0
 
 
@@ -118,42 +117,14 @@ def make_request(flags: argparse.Namespace) -> tuple[Request, Sampling]:
     return request, arguments.make_sampling(quick)
 
 
-@dataclass(frozen=True)
-class GlanceTask(Task):
-    """Look at the roof for a fraction of a second. No plan has it, and nothing of it is stored."""
-
-    precisions: tuple[str, ...]
-
-    label, effort, columns = "a first look at the roof", 1.0, Columns()
-
-    @classmethod
-    def missing(cls, request: Request, cache: RunCache) -> list[Self]:
-        return []
-
-    def run(self, device: Device, _sampling: Sampling, _beat: Callable[[], None]) -> Roof:
-        return roofs.glance(device, self.precisions)
-
-    def store(self, _cache: RunCache, _outcome: Any) -> None:
-        """Keep nothing."""
-
-    def summary(self, _result: Roof) -> str:
-        return "done"
-
-
-def first_look(cache: RunCache, request: Request, worker: Worker) -> tuple[Roof | None, str]:
-    """Return the best roof that a moment gives and its origin, or None and the reason."""
-    roof = machine_roof(cache.rows(cache.folder.roof_measurements()))
-    if all(roof.at(precision) for precision in request.precisions):
-        return roof, "as measured here before"
-    if sheet := datasheet(cache):
-        return sheet, "by the datasheet"
-    seen = worker.run(GlanceTask(tuple(request.precisions)))
-    return (None, seen.reason) if isinstance(seen, Failure) else (seen, "at a rough first look")
+def first_cell(request: Request) -> Cell:
+    """Return the cell of a request that is profiled: at its first precision and smallest batch size."""
+    return Cell(request.models[0].name, request.batch_sizes[0], request.precisions[0], INFERENCE, EAGER)
 
 
 def tasks_to_do(cache: RunCache, request: Request) -> list[Task]:
     """Return the tasks missing from the cache: counts, a first roof, a round of each cell, a profile of the first."""
-    roof = machine_roof(cache.rows(cache.folder.roof_measurements()))
+    roof = _cached_roof(cache)
     first = {RoofTask(*each) for each in roofs.first_kernels(cache.environment.device, tuple(request.precisions))}
 
     def is_needed(task: Task) -> bool:
@@ -180,70 +151,54 @@ def _do(tasks: Sequence[Task], cache: RunCache, worker: Worker, device: devices.
         runner.run(tasks, worker, cache, progress, refusal=memory.refusal)
 
 
-class NotebookAnswer(ModelAnswer):
-    """An answer that prints as text, and in a notebook shows a roofline too if Altair is installed."""
-
-    def __str__(self) -> str:
-        return "\n".join([*show.heading(self, aligned), "", *show.lines(self, aligned, False, "")])
-
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        text = f"<pre>{escape(str(self))}</pre>"
-        chart = roofline(self)
-        if chart is None:
-            return text
-        import altair as alt
-
-        with alt.renderers.enable("html"):
-            return text + str(chart._repr_mimebundle_()["text/html"])
-
-    @property
-    def layer_table(self) -> str:
-        """The layers in the order in which they run."""
-        return "\n".join(show.layer_lines(self.layers, aligned))
+def _cached_roof(cache: RunCache) -> Roof:
+    return machine_roof(cache.rows(cache.folder.roof_measurements()))
 
 
-def roofline(answer: ModelAnswer) -> Any:
-    """Draw the roofs, their ridge points and the cells as an Altair chart; None without Altair, a roof or a rate."""
-    try:
-        import altair as alt
-    except ImportError:
-        return None
-    intensities = {(each.batch, each.precision): each.intensity_flop_per_byte for each in answer.demands}
-    points: list[dict[str, Any]] = []
-    for cell in answer.cells:
-        batch, precision = cell.timed.batch, cell.timed.precision
-        if cell.flop_per_s and (intensity := intensities[batch, precision]):
-            points.append({"intensity": intensity, "rate": cell.flop_per_s, "batch": batch, "precision": precision})
-    byte_per_s, peaks = answer.rates.byte_per_s, answer.rates.flop_per_s
-    if not points or not peaks or byte_per_s is None:
-        return None
-    ridges: list[dict[str, Any]] = [
-        {"intensity": peak / byte_per_s, "rate": peak, "precision": precision} for precision, peak in peaks.items()
+def first_look(cache: RunCache, request: Request, worker: Worker, torch_name: str) -> tuple[Roof | None, str]:
+    """Return the best roof that a moment gives and its origin, or None and the reason."""
+    roof = _cached_roof(cache)
+    if all(roof.at(precision) for precision in request.precisions):
+        return roof, "as measured here before"
+    if sheet := datasheet(cache):
+        return sheet, "by the datasheet"
+    glance: Any = FunctionCall(_glance, (torch_name, request.precisions))
+    seen = worker.run(glance)
+    if isinstance(seen, Roof):
+        return seen, "at a rough first look"
+    return None, seen.reason if isinstance(seen, Failure) else str(seen)
+
+
+def _glance(torch_name: str, precisions: Sequence[str]) -> Roof:
+    return roofs.glance(devices.find(torch_name), precisions)
+
+
+def read_answer(cache: RunCache, request: Request) -> ModelAnswer:
+    """Read the answer about a request's one model from the cache. Raises UserError if it could not be counted."""
+    (model,), first = request.models, first_cell(request)
+    name, shape = model.name, shape_name(model.input_shape)
+    counts = [
+        row
+        for row in cache.workloads.models()
+        if (row.model, row.input_shape) == (name, shape) and row.batch in request.batch_sizes
     ]
-    left = min(each["intensity"] for each in points + ridges) / 4
-    right = max(each["intensity"] for each in points + ridges) * 4
-    corners = []
-    for ridge in ridges:
-        corners += [ridge | {"intensity": left, "rate": left * byte_per_s}, ridge, ridge | {"intensity": right}]
-    scale = alt.Scale(type="log", nice=False)
-    x = alt.X("intensity:Q", scale=scale, title="operational intensity (FLOP/B)")
-    y = alt.Y("rate:Q", scale=scale, axis=alt.Axis(format="~s"), title="rate (FLOP/s)")
-    tips = [alt.Tooltip("batch:N"), "precision:N", alt.Tooltip("rate:Q", format=".3s"), "intensity:Q"]
-    roof, ends, cells = (
-        alt.Chart(alt.InlineData(values=rows)).encode(x, y, alt.Color("precision:N"))
-        for rows in (corners, ridges, points)
-    )
-    return alt.layer(
-        roof.mark_line(),
-        ends.mark_point(shape="diamond", filled=True, size=60),
-        cells.mark_circle(size=80).encode(tooltip=tips),
-        cells.mark_text(dx=8, align="left").encode(text="batch:N"),
-    ).properties(width=440, height=260, title=f"{answer.model} on {answer.environment.name}")
+    if counts and all(row.status != "ok" for row in counts):
+        raise UserError(f"NAME: {name} could not be counted: {counts[0].reason}")
+    counted = name, shape, first.batch, stored_as(first.precision), None
+    layers = [
+        row
+        for row in cache.workloads.layers()
+        if (row.model, row.input_shape, row.batch, row.precision, row.autocast) == counted
+    ]
+    cells = [cell for cell in read_cells(cache.folder, cache.environment) if cell.model == name]
+    profiles = cache.rows(cache.folder.profiles())
+    profile = next((row for row in profiles if Cell.of(row) == first and row.status == "ok"), None)
+    operators = [] if profile is None else cache.folder.operators([profile])
+    held = request.precisions, counts, layers, cells, profile, operators
+    return make_answer(first, shape, cache.environment, _cached_roof(cache), *held)
 
 
-def model(network: "nn.Module", inputs: Any, name: str | None = None) -> NotebookAnswer:
+def model(network: "nn.Module", inputs: Any, name: str | None = None) -> ModelAnswer:
     """Count a network, time its forward pass where it is, and hold it against this machine's roof.
 
     ``inputs`` are a tensor, a tuple of arguments or a dictionary of keyword arguments, on the network's device; the
@@ -254,40 +209,36 @@ def model(network: "nn.Module", inputs: Any, name: str | None = None) -> Noteboo
     """
     import torch
 
-    if isinstance(inputs, Mapping):
-        call = Call(network, (), dict(inputs))
-    else:
-        call = Call(network, tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,))
+    positional = tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)
+    call = Call(network, (), dict(inputs)) if isinstance(inputs, Mapping) else Call(network, positional)
     tensors = tensors_in((call.inputs, call.keywords))
     if not tensors:
         raise ValueError("inputs hold no tensor; give a tensor, a tuple of arguments or a dictionary of keywords")
     types = {parameter.dtype for parameter in network.parameters()}
     precision = next((each for each in PRECISION_BYTE if torch_dtype(each) in types), None)
     if precision is None:
-        known = ", ".join(PRECISION_BYTE)
-        raise ValueError(f"the network's parameters are none of {known}; convert it, or count it alone")
+        precisions = ", ".join(PRECISION_BYTE)
+        raise ValueError(f"the network's parameters are none of {precisions}; convert it, or count it alone")
     first = tensors[0]
-    kind = first.device.type
+    kind, batch = first.device.type, first.shape[0] if first.ndim else 1
     device = devices.find(f"{kind}:{first.device.index or 0}" if kind == "cuda" else kind)
     named = Model(name or type(network).__name__, OWN, OWN, tuple(first.shape[1:]) or (1,))
-    batch = first.shape[0] if first.ndim else 1
     hollow = copy_to_meta(call)
     columns, layers, _ = count_network(hollow.network.eval(), hollow.inputs, hollow.keywords)
     key = identity(named, batch, precision, None)
     workload = Workload(source=OWN, family=OWN, status="ok", **key, **columns)
     with _at_hand(device):
         roof, timing = _roof(device.torch_name, precision), _timed(call, device)
-    asked = demands([workload], roof, [precision])
     cell = Cell(named.name, batch, precision, INFERENCE, EAGER)
-    return NotebookAnswer(
-        model=named.name,
-        input_shape=workload.input_shape,
-        environment=current(device, torch.get_num_threads()),
-        rates=roof,
-        demands=asked,
-        cells=reached([summarise_cell(cell, [timing.latencies_s], timing.flags, workload.input_shape)], asked),
-        layers=layer_demands([Layer(**key, **layer) for layer in layers], precision, roof, []),
-        advice=None,
+    return make_answer(
+        cell,
+        workload.input_shape,
+        current(device, torch.get_num_threads()),
+        roof,
+        [precision],
+        [workload],
+        [Layer(**key, **layer) for layer in layers],
+        [summarise_cell(cell, [timing.latencies_s], timing.flags, workload.input_shape)],
     )
 
 
@@ -317,10 +268,9 @@ def _roof(torch_name: str, precision: str) -> Roof:
                 timing = roofs.measure(device, kernel, of, size, pace, lambda: None)
             except NotImplementedError:
                 continue
-            flop, byte = roofs.flop_and_byte(kernel, of, size)
-            row: dict[str, Any] = {"roof_kernel": kernel, "precision": of, "size": size, "pace": pace, "round": number}
-            row |= {"environment_id": "", "flop": flop, "byte": byte, "status": "ok", "reason": None}
-            rows.append(RoofMeasurement(**row, **timing._asdict()))
+            work = roofs.flop_and_byte(kernel, of, size)
+            times = {"pace": pace, "round": number, **timing._asdict()}
+            rows.append(RoofMeasurement("", kernel, of, size, *work, "ok", None, **times))
     return machine_roof(rows)
 
 

@@ -160,6 +160,13 @@ def without_garbage_search() -> Iterator[None]:
 
 
 Line = Sequence[str]
+Table = Callable[[Sequence[Line], Collection[str]], list[str]]
+"""A printer of tables: ``aligned`` or ``markdown``."""
+
+
+def text(value: Any, form: Callable[[Any], str]) -> str:
+    """Return a cell of a table; empty for an unknown value."""
+    return "" if value is None else form(value)
 
 
 def aligned(lines: Sequence[Line], numbers: Collection[str]) -> list[str]:

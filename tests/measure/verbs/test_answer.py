@@ -14,8 +14,8 @@ from measure.domain.roofs import Roof
 from measure.errors import UserError
 from measure.run.request import Request
 from measure.run.run_cache import RunCache
-from measure.verbs import show
-from measure.verbs.show import ModelAnswer, answer, first_cell
+from measure.verbs.answer import ModelAnswer, bound_lines, heading, result_lines, roof_line
+from measure.verbs.model import first_cell, read_answer
 from measure.verbs.terminal import aligned, markdown
 
 MODEL = Model("alexnet", "torchvision", "plain", (3, 2, 2))
@@ -38,7 +38,7 @@ def cache(tmp_path):
 
 
 def test_the_cache_answers_for_a_model(cache):
-    found = answer(cache, REQUEST)
+    found = read_answer(cache, REQUEST)
     assert (found.model, found.input_shape, found.environment) == ("alexnet", "3x2x2", MACHINE)
     assert (found.rates.flop_per_s, found.rates.byte_per_s) == ({"fp32": 2048}, 1024)
     (demand,), (cell,), (head,) = found.demands, found.cells, found.layers
@@ -49,9 +49,9 @@ def test_the_cache_answers_for_a_model(cache):
 
 
 def test_what_is_asked_for_and_not_there_is_left_out(cache):
-    found = answer(cache, replace(REQUEST, batch_sizes=[1, 8]))
+    found = read_answer(cache, replace(REQUEST, batch_sizes=[1, 8]))
     assert [each.batch for each in found.demands] == [1]
-    assert answer(cache, replace(REQUEST, precisions=["bf16"])).cells == []
+    assert read_answer(cache, replace(REQUEST, precisions=["bf16"])).cells == []
 
 
 def test_a_model_that_could_not_be_counted_is_said(cache):
@@ -59,7 +59,7 @@ def test_a_model_that_could_not_be_counted_is_said(cache):
     row = replace(workload("strange"), status="unsupported", reason="it reads values")
     cache.workloads.put([(row, [], [])])
     with pytest.raises(UserError, match="NAME: strange could not be counted: it reads values"):
-        answer(cache, replace(REQUEST, models=[strange]))
+        read_answer(cache, replace(REQUEST, models=[strange]))
 
 
 def test_the_profiled_cell_is_of_the_smallest_batch():
@@ -82,11 +82,11 @@ def answered(*cells, operators=(), advice=None, rates=RATES):
 
 
 def lines(answer, with_layers=False):
-    return show.lines(answer, aligned, with_layers, " --data d")
+    return result_lines(answer, aligned, with_layers=with_layers, data_flag=" --data d")
 
 
 def test_the_heading_names_the_machine_and_what_the_model_asks_for():
-    title, _, head, row = show.heading(answered(), aligned)
+    title, _, head, row = heading(answered(), aligned)
     assert title == "alexnet on Chip, of 2 cores (cpu, 2 threads, torch 2.9), inputs of 3x2x2"
     assert head.split() == ["batch", "precision", "FLOP", "bytes", "FLOP/B", "memory"]
     assert " ".join(row.split()) == "1 fp32 500 MFLOP 100 MB 5 80.0 MB"
@@ -150,21 +150,21 @@ def test_the_layers_come_last_where_they_are_asked_for():
 
 
 def test_markdown_has_the_same_numbers():
-    assert show.heading(answered(), markdown)[-1] == "| 1 | fp32 | 500 MFLOP | 100 MB | 5 | 80.0 MB |"
+    assert heading(answered(), markdown)[-1] == "| 1 | fp32 | 500 MFLOP | 100 MB | 5 | 80.0 MB |"
 
 
 def test_a_roof_that_other_programs_disturbed_is_told_to_be_too_low():
-    said = show.roof_line(answered(rates=replace(RATES, load=0.4)))
-    assert said.startswith(show.roof_line(answered()))
+    said = roof_line(answered(rates=replace(RATES, load=0.4)))
+    assert said.startswith(roof_line(answered()))
     assert "Other programs used 40 % of the cores meanwhile" in said
 
 
 def test_what_is_known_before_anything_is_timed_is_a_bound():
     # 500 MFLOP at 200 GFLOP/s take 2.5 ms, 100 MB at 20 GB/s 5 ms.
     rates = Roof({"fp32": 200e9}, 20e9)
-    (said,) = show.bound_lines(answered(), rates, "at a rough first look")
+    (said,) = bound_lines(answered(), rates, "at a rough first look")
     assert said == (
         "Batch 1 at fp32: 5.00 ms or more, bound by memory (200 GFLOP/s and 20.0 GB/s at a rough first look)."
     )
-    assert show.bound_lines(answered(), Roof({}, 20e9), "by the datasheet") == []
-    assert show.bound_lines(answered(), None, "no memory") == ["No first look at the roof: no memory."]
+    assert bound_lines(answered(), Roof({}, 20e9), "by the datasheet") == []
+    assert bound_lines(answered(), None, "no memory") == ["No first look at the roof: no memory."]

@@ -12,7 +12,7 @@ import measure  # noqa: E402
 from measure.domain.roofs import Roof  # noqa: E402
 from measure.machine import devices  # noqa: E402
 from measure.roofs.roofs import KernelTiming  # noqa: E402
-from measure.verbs import model  # noqa: E402
+from measure.verbs import answer, model  # noqa: E402
 
 FLOP = 2 * (8 * 14 * 14 * 3 * 9 + 8 * 14 * 14 * 10)
 """A convolution of 3 by 8 channels and 3 by 3 on 16 by 16 pixels, and a layer of 8 * 14 * 14 by 10."""
@@ -47,7 +47,7 @@ def test_it_shows_itself_as_text_and_in_a_notebook_with_a_roofline(roof):
 
 def test_the_roofline_has_the_ridge_point_and_the_cell_at_its_intensity(roof):
     found = measure.model(*small(2))
-    chart = model.roofline(found).to_dict()
+    chart = answer.roofline(found).to_dict()
     corners, ridges, cells, _labels = (chart["datasets"][layer["data"]["name"]] for layer in chart["layer"])
     (ridge,), (cell,) = ridges, cells
     assert (ridge["intensity"], ridge["rate"]) == (10, 1e12)  # 1e12 FLOP/s over 1e11 B/s

@@ -1,0 +1,214 @@
+"""The answer about one model: demands, cells under the roof, layers and advice; as text or as a roofline."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+from measure.cache.records import Environment, OperatorTime, Profile
+from measure.cache.workload_records import Layer, Workload
+from measure.domain.advice import Advice, advise
+from measure.domain.demands import CellDemand, LayerDemand, Reached, bound, demands, layer_demands, reached
+from measure.domain.latency import Cell, TimedCell
+from measure.domain.roofs import Roof
+from measure.domain.values import latency, percent, plain, si
+from measure.domain.words import FLAGS
+from measure.verbs.terminal import Line, Table, aligned, text
+
+NUMBERS = frozenset(
+    {"batch", "FLOP", "bytes", "FLOP/B", "memory", "latency", "±", "inputs/s", "reached", "attainable", "share"}
+    | {"calls", "parameters", "time"}
+)
+"""The columns that are aligned to the right."""
+
+COSTLIEST = 3
+"""How many layers are named as the costliest."""
+
+
+@dataclass(frozen=True)
+class ModelAnswer:
+    """The demands and results of a model at some batch sizes and precisions; the keys of ``model --json``.
+
+    ``layers`` and ``advice`` are those of the first cell; layers have times if it was profiled. It prints as text, and
+    in a notebook shows a roofline too if Altair is installed.
+    """
+
+    model: str
+    input_shape: str
+    environment: Environment
+    rates: Roof
+    demands: list[CellDemand]
+    cells: list[Reached]
+    layers: list[LayerDemand]
+    advice: Advice | None
+
+    def __str__(self) -> str:
+        return "\n".join([*heading(self, aligned), "", *result_lines(self, aligned)])
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        page, chart = f"<pre>{escape(str(self))}</pre>", roofline(self)
+        if chart is None:
+            return page
+        import altair as alt
+
+        with alt.renderers.enable("html"):
+            return page + str(chart._repr_mimebundle_()["text/html"])
+
+    @property
+    def layer_table(self) -> str:
+        """The layers in the order in which they run."""
+        return "\n".join(layer_lines(self.layers, aligned))
+
+
+def make_answer(
+    first: Cell,
+    input_shape: str,
+    environment: Environment,
+    roof: Roof,
+    precisions: Sequence[str],
+    counts: Iterable[Workload],
+    layers: Iterable[Layer],
+    cells: Sequence[TimedCell],
+    profile: Profile | None = None,
+    operators: Iterable[OperatorTime] = (),
+) -> ModelAnswer:
+    """Hold a model's counts and cells against a roof. Layers, profile and operators are those of the first cell."""
+    asked, of_layers = demands(counts, roof, precisions), layer_demands(layers, first.precision, roof, operators)
+    base = next((cell for cell in cells if cell.cell == first and cell.latency_s is not None), None)
+    advice = None if base is None else advise(base, cells, profile, of_layers, environment)
+    return ModelAnswer(first.model, input_shape, environment, roof, asked, reached(cells, asked), of_layers, advice)
+
+
+def _rate(flop_per_s: float) -> str:
+    return si(flop_per_s, "FLOP/s")
+
+
+def heading(found: ModelAnswer, table: Table) -> list[str]:
+    """Return a title with model and machine, and a table of the demands."""
+    rows: list[Line] = [("batch", "precision", "FLOP", "bytes", "FLOP/B", "memory")]
+    for each in found.demands:
+        amounts = si(each.flop, "FLOP"), si(each.byte, "B"), plain(each.intensity_flop_per_byte)
+        rows.append((str(each.batch), each.precision, *amounts, si(each.peak_byte, "B")))
+    title = f"{found.model} on {found.environment.label}, inputs of {found.input_shape}"
+    return [title, "", *table(rows, NUMBERS)]
+
+
+def bound_lines(found: ModelAnswer, roof: Roof | None, source: str) -> list[str]:
+    """Print the least time of a call under a roof that is known before anything is timed.
+
+    ``source`` names the origin of the roof, or the reason why there is none.
+    """
+    if roof is None:
+        return [f"No first look at the roof: {source}."]
+    lines = []
+    for demand in found.demands:
+        if roofline := roof.at(demand.precision):
+            least = latency(roofline.least_s(demand.flop, demand.byte))
+            limit = bound(roofline, demand.flop, demand.byte)
+            rates = f"{_rate(roofline.peak_flop_per_s)} and {si(roofline.bandwidth_byte_per_s, 'B/s')}"
+            where = f"Batch {demand.batch} at {demand.precision}"
+            lines.append(f"{where}: {least} or more, bound by {limit} ({rates} {source}).")
+    return lines
+
+
+def result_lines(found: ModelAnswer, table: Table, *, with_layers: bool = False, data_flag: str = "") -> list[str]:
+    """Return the timed cells under their roof, the costliest layers (or all), the advice and the caveats."""
+    asked = {(each.batch, each.precision): each for each in found.demands}
+    rows: list[Line] = [
+        ("batch", "precision", "latency", "±", "inputs/s", "reached", "attainable", "share", "bound by")
+    ]
+    failed: list[str] = []
+    caveats: dict[str, list[str]] = defaultdict(list)
+    for cell in found.cells:
+        timed, demand = cell.timed, asked[cell.timed.batch, cell.timed.precision]
+        for flag in timed.flags:
+            caveats[flag].append(f"{timed.batch} at {timed.precision}")
+        if timed.latency_s is None:
+            failed.append(f"Batch size {timed.batch} at {timed.precision}: {timed.status}, {timed.reason}")
+            continue
+        low_s, high_s = timed.latency_low_s, timed.latency_high_s
+        width = None if low_s is None or high_s is None else (high_s - low_s) / 2 / timed.latency_s
+        times = latency(timed.latency_s), text(width, percent), text(timed.inputs_per_s, plain)
+        rates = text(cell.flop_per_s, _rate), text(demand.attainable_flop_per_s, _rate), text(cell.roof_share, percent)
+        rows.append((str(timed.batch), timed.precision, *times, *rates, demand.bound or ""))
+    lines = [*(table(rows, NUMBERS) if len(rows) > 1 else []), *failed, "", roof_line(found)]
+    batch, advice = found.demands[0].batch, found.advice
+    costliest = sorted((each for each in found.layers if each.time_s), key=lambda each: -(each.time_s or 0.0))
+    if costliest:
+        named = [f"{each.path} ({each.layer_kind}) {text(each.time_share, percent)}" for each in costliest[:COSTLIEST]]
+        lines.append(f"Costliest layers at batch size {batch}: {', '.join(named)} of the operators' time.")
+    if advice and advice.gain is not None:
+        gain = f"{advice.gain:.3g} times as fast as batch size {batch}"
+        lines.append(f"Try first: {advice.remedy}, measured to be {gain}.")
+    elif advice:
+        lines.append(f"Try first: {advice.remedy}. That is a hypothesis: {advice.why}. To test it:")
+        lines.append(f"  python -m measure {advice.flags}{data_flag}")
+    lines += [f"Mind batch size {', '.join(which)}: {FLAGS[flag]} ({flag})." for flag, which in caveats.items()]
+    return [*lines, "", *layer_lines(found.layers, table)] if with_layers else lines
+
+
+def layer_lines(layers: Iterable[LayerDemand], table: Table) -> list[str]:
+    """Return a table of the layers in the order in which they run, with times if the cell was profiled."""
+    rows: list[Line] = [("layer", "type", "calls", "parameters", "FLOP", "bytes", "bound by", "time", "share")]
+    for each in layers:
+        amounts = si(each.parameter_count, ""), si(each.flop, "FLOP"), si(each.byte, "B"), each.bound or ""
+        times = text(each.time_s, latency), text(each.time_share, percent)
+        rows.append((each.path, each.type, str(each.calls), *amounts, *times))
+    return table(rows, NUMBERS)
+
+
+def roof_line(found: ModelAnswer) -> str:
+    """Name the roof behind the shares."""
+    roof = found.rates
+    precisions = [each for each in dict.fromkeys(each.precision for each in found.demands) if each in roof.flop_per_s]
+    if not precisions or roof.byte_per_s is None:
+        return "The roof was not measured."
+    peaks = " and ".join(f"{_rate(roof.flop_per_s[each])} at {each}" for each in precisions)
+    line = f"The roof: {peaks}, and {si(roof.byte_per_s, 'B/s')} from memory, as measured here."
+    if roof.load:
+        line += f" Other programs used {percent(roof.load)} of the cores meanwhile, so the roof is too low and each "
+        line += "share of it too high: measure again when they are done."
+    return line
+
+
+def roofline(found: ModelAnswer) -> Any:
+    """Draw the roofs, their ridge points and the cells as an Altair chart; None without Altair, a roof or a rate."""
+    try:
+        import altair as alt
+    except ImportError:
+        return None
+    intensities = {(each.batch, each.precision): each.intensity_flop_per_byte for each in found.demands}
+    points: list[dict[str, Any]] = []
+    for cell in found.cells:
+        batch, precision, rate = cell.timed.batch, cell.timed.precision, cell.flop_per_s
+        if rate:
+            intensity = intensities[batch, precision]
+            points.append({"intensity": intensity, "rate": rate, "batch": batch, "precision": precision})
+    slope, peaks = found.rates.byte_per_s, found.rates.flop_per_s
+    if not points or not peaks or slope is None:
+        return None
+    ridges: list[dict[str, Any]] = [
+        {"intensity": peak / slope, "rate": peak, "precision": precision} for precision, peak in peaks.items()
+    ]
+    left = min(each["intensity"] for each in points + ridges) / 4
+    right = max(each["intensity"] for each in points + ridges) * 4
+    corners = []
+    for ridge in ridges:
+        corners += [ridge | {"intensity": left, "rate": left * slope}, ridge, ridge | {"intensity": right}]
+    scale = alt.Scale(type="log", nice=False)
+    x = alt.X("intensity:Q", scale=scale, title="operational intensity (FLOP/B)")
+    y = alt.Y("rate:Q", scale=scale, axis=alt.Axis(format="~s"), title="rate (FLOP/s)")
+    tips = [alt.Tooltip("batch:N"), "precision:N", alt.Tooltip("rate:Q", format=".3s"), "intensity:Q"]
+    roof, ends, cells = (
+        alt.Chart(alt.InlineData(values=rows)).encode(x, y, alt.Color("precision:N"))
+        for rows in (corners, ridges, points)
+    )
+    return alt.layer(
+        roof.mark_line(),
+        ends.mark_point(shape="diamond", filled=True, size=60),
+        cells.mark_circle(size=80).encode(tooltip=tips),
+        cells.mark_text(dx=8, align="left").encode(text="batch:N"),
+    ).properties(width=440, height=260, title=f"{found.model} on {found.environment.name}")
