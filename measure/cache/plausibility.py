@@ -17,6 +17,7 @@ from measure.cache.schema import TABLES
 from measure.cache.workload_records import WORKLOAD, Workload
 from measure.domain.models import OWN
 from measure.domain.roofs import machine_roof
+from measure.domain.values import si
 from measure.domain.words import BACKWARD, FORWARD, INFERENCE, STEP, operation
 from measure.errors import UserError
 
@@ -78,7 +79,9 @@ def check(folder: Path, counted: Iterable[Workload]) -> None:
         limit = min(ABOVE_ROOF * roofs[row.environment_id].flop_per_s.get(row.precision, inf), FASTEST_FLOP_PER_S)
         if rate > limit:
             model = f"{row.model[:40]!r} at batch size {row.batch}"
-            entry.refuse(f"{model} ran at {rate:.3g} FLOP/s, more than the plausible {limit:.3g} FLOP/s", "latency_s")
+            entry.refuse(
+                f"{model} ran at {si(rate, 'FLOP/s')}, more than the plausible {si(limit, 'FLOP/s')}", "latency_s"
+            )
     for entry in tables[KernelCounters]:
         flop = sum(value or 0 for name, value in vars(entry.values).items() if name.endswith("_flop"))
         if flop > FASTEST_FLOP_PER_S * entry.values.time_s:
@@ -94,9 +97,9 @@ def _check_roofs(entries: Iterable[Entry]) -> None:
             entry.refuse("is ok, and its interval does not hold its latency", "latency_s")
         flop_per_s, byte_per_s = row.flop / latency_s, row.byte / latency_s
         if flop_per_s > FASTEST_FLOP_PER_S:
-            entry.refuse(f"ran at {flop_per_s:.3g} {operation(row.precision)}/s, faster than any chip", "latency_s")
+            entry.refuse(f"ran at {si(flop_per_s, f'{operation(row.precision)}/s')}, faster than any chip", "latency_s")
         if byte_per_s > FASTEST_BYTE_PER_S:
-            entry.refuse(f"ran at {byte_per_s:.3g} B/s, faster than any chip", "latency_s")
+            entry.refuse(f"ran at {si(byte_per_s, 'B/s')}, faster than any chip", "latency_s")
 
 
 def _least_flop(counted: Iterable[Workload]) -> dict[tuple[str, str | None, int, str], int]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from measure.domain.values import si
 from measure.machine import devices, processor
 from measure.machine.environment import installed_version
 from measure.machine.nvidia import ask, board_of
@@ -192,20 +193,16 @@ def check_memory(largest: tuple[str, int] | None, swap_byte: int, moved_byte: in
     import psutil
 
     free_byte, (label, needed_byte) = processor.available_memory_byte(), largest or ("", 0)
-    fact = f"{_gigabytes(free_byte)} are free"
+    fact = f"{si(free_byte, 'B')} are free"
     if largest:
-        fact += f"; {label} needs {_gigabytes(needed_byte)} besides torch"
+        fact += f"; {label} needs {si(needed_byte, 'B')} besides torch"
     is_short = free_byte < needed_byte + LEAST_MEMORY_BYTE
     yield grade("memory", 2 if free_byte < LEAST_MEMORY_BYTE else is_short, fact)
     shared_byte = psutil.disk_usage("/dev/shm").free if Path("/dev/shm").is_dir() else None
     value = None if shared_byte is None else shared_byte < LEAST_SHARED_BYTE
-    yield grade("shared memory", value, f"{_gigabytes(shared_byte or 0)} are free in /dev/shm")
-    fact = f"{_gigabytes(swap_byte)} in use, {_gigabytes(moved_byte)} moved within the last second"
+    yield grade("shared memory", value, f"{si(shared_byte or 0, 'B')} are free in /dev/shm")
+    fact = f"{si(swap_byte, 'B')} in use, {si(moved_byte, 'B')} moved within the last second"
     yield grade("swap", 2 if moved_byte else swap_byte > 0, fact)
-
-
-def _gigabytes(byte: float) -> str:
-    return f"{byte / 1e9:.1f} GB"
 
 
 def check_gpus() -> Iterator[Finding]:
@@ -229,7 +226,7 @@ def _check_gpu(gpu: str, handle: Any) -> Iterator[Finding]:
     memory, utilization = ask("DeviceGetMemoryInfo", handle), ask("DeviceGetUtilizationRates", handle)
     used_byte = memory.used if memory else 0
     busy = "of unknown utilization" if utilization is None else f"{utilization.gpu} % busy"
-    fact = f"{ask('DeviceGetName', handle) or 'NVIDIA GPU'} is {busy}, with {_gigabytes(used_byte)} in use"
+    fact = f"{ask('DeviceGetName', handle) or 'NVIDIA GPU'} is {busy}, with {si(used_byte, 'B')} in use"
     value = None if utilization is None else 0  # under WSL 2 a busy GPU looks idle
     if processes or (utilization is not None and utilization.gpu >= BUSY_GPU_PERCENT):
         value = 2

@@ -17,6 +17,7 @@ from measure.domain import variants
 from measure.domain.chips import datasheet_roof, fold_name, rows_by_name
 from measure.domain.latency import Cell
 from measure.domain.roofs import Roof, Roofline, machine_roof
+from measure.domain.values import si
 from measure.domain.words import EAGER, FULL_PRECISION, INFERENCE, PRECISION_BYTE, STEP, shape_name, stored_as
 from measure.profiling.profile import FEWEST_STEPS, PROFILED_S, plain_sampling
 from measure.run.cell_tasks import CellTask, RoundTask
@@ -158,6 +159,6 @@ class MemoryFit:
             return None
         if cell.phase == STEP and variants.uses_adam(cell.variant):
             needed += (row.adam_byte or 0) - (row.momentum_byte or 0)
-        sizes = f"{needed / 1e9:.1f} GB, the device has {self._device_byte / 1e9:.1f} GB"
+        sizes = f"{si(needed, 'B')}, the device has {si(self._device_byte, 'B')}"
         _log.info("%s: its tensors need %s", task.label, sizes)
         return Failure("oom", f"not tried: its tensors need {sizes}") if needed > self._device_byte else None

@@ -172,8 +172,8 @@ class RoofTask(Task):
         if self.roof_kernel == "chain":
             return f"{self.size / result.latency_s / 1e9:.3f} additions/ns"
         if self.roof_kernel in STREAM_ARRAYS:
-            return f"{byte / result.latency_s / 1e9:.1f} GB/s"
-        return f"{flop / result.latency_s / 1e9:.1f} G{operation(self.precision)}/s"
+            return si(byte / result.latency_s, "B/s")
+        return si(flop / result.latency_s, f"{operation(self.precision)}/s")
 
 
 SECTIONS: dict[str, type[Task]] = {

@@ -65,8 +65,8 @@ def test_the_committed_machines_are_plausible(name):
         ("runs.csv", 2, "environment_id", "e2", "machine.csv has no 'e2'"),
         ("hardware_counters.csv", 2, "dram_read_byte", "1e30", "the cell is '1e30'"),
         ("hardware_counters.csv", 2, "fp32_flop", "1e18", "did more FLOP in its time than any chip"),
-        ("roofs.csv", 2, "flop", "600000000000000000", "ran at 1.2e+18 FLOP/s, faster than any chip"),
-        ("roofs.csv", 2, "byte", "600000000000000000", "ran at 1.2e+18 B/s, faster than any chip"),
+        ("roofs.csv", 2, "flop", "600000000000000000", "ran at 1.20 EFLOP/s, faster than any chip"),
+        ("roofs.csv", 2, "byte", "600000000000000000", "ran at 1.20 EB/s, faster than any chip"),
         ("roofs.csv", 2, "latency_low_s", "0.55", "is ok, and its interval does not hold its latency"),
         ("roofs.csv", 2, "latency_s", "", "is ok, and its interval does not hold its latency"),
         ("runs.csv", 2, "input_shape", "3*224", "the cell is '3*224', not whole numbers joined by 'x'"),
@@ -89,14 +89,14 @@ def test_a_model_faster_than_ten_times_the_roof_is_named(folder):
     change(folder / "samples.csv", 3, "latency_s", "0.0005")  # 10 FLOP: 20 000 FLOP/s, of 2048 at the roof
     check(folder, COUNTED)
     change(folder / "samples.csv", 3, "latency_s", "0.0004")
-    assert "samples.csv, line 3, column latency_s: 'net' at batch size 1 ran at 2.5e+04 FLOP/s, more than the" in (
+    assert "samples.csv, line 3, column latency_s: 'net' at batch size 1 ran at 25.0 kFLOP/s, more than the" in (
         refused(folder, COUNTED)
     )
     check(folder, ())  # of a model that is not counted here nobody knows
     change(folder / "roofs.csv", 2, "roof_kernel", "stream_triad")  # which is no measure of arithmetic
     check(folder, COUNTED)
     many = [dataclasses.replace(COUNTED[0], forward_flop=10**14)]  # / 0.4 ms = 2.5e17
-    assert "'net' at batch size 1 ran at 2.5e+17 FLOP/s, more than the plausible 2e+17 FLOP/s" in refused(folder, many)
+    assert "'net' at batch size 1 ran at 250 PFLOP/s, more than the plausible 200 PFLOP/s" in refused(folder, many)
 
 
 def test_a_step_is_its_forward_and_backward_pass(folder):
@@ -110,7 +110,7 @@ def test_a_round_is_held_against_the_count_at_its_input_shape(folder):
     larger = dataclasses.replace(COUNTED[0], input_shape="3x40x40", forward_flop=4000)  # 40 kFLOP/s in 0.1 s
     check(folder, [*COUNTED, larger])  # the rows name no shape, so the least that any asks for
     change(folder / "runs.csv", 2, "input_shape", "3x40x40")
-    assert "samples.csv, line 2, column latency_s: 'net' at batch size 1 ran at 4e+04 FLOP/s" in (
+    assert "samples.csv, line 2, column latency_s: 'net' at batch size 1 ran at 40.0 kFLOP/s" in (
         refused(folder, [*COUNTED, larger])
     )
     check(folder, COUNTED)  # at that shape it is not counted

@@ -271,9 +271,9 @@ def test_an_idle_gpu_has_nothing_to_mend(gpu):
     ("changes", "level", "words"),
     [
         ({"ComputeRunningProcesses": [SimpleNamespace(pid=2**31 - 1)]}, PROBLEM, f"by process {2**31 - 1}"),
-        ({"UtilizationRates": SimpleNamespace(gpu=50)}, PROBLEM, "50 % busy, with 0.0 GB in use, by processes that"),
-        ({"MemoryInfo": SimpleNamespace(used=9 * GB)}, WARNING, "0 % busy, with 9.0 GB in use, by processes that"),
-        ({"MemoryInfo": SimpleNamespace(used=9 * GB), "UtilizationRates": None}, WARNING, "utilization, with 9.0 GB"),
+        ({"UtilizationRates": SimpleNamespace(gpu=50)}, PROBLEM, "50 % busy, with 0 B in use, by processes that"),
+        ({"MemoryInfo": SimpleNamespace(used=9 * GB)}, WARNING, "0 % busy, with 9.00 GB in use, by processes that"),
+        ({"MemoryInfo": SimpleNamespace(used=9 * GB), "UtilizationRates": None}, WARNING, "utilization, with 9.00 GB"),
         ({"PersistenceMode": 0}, WARNING, "persistence mode is off"),
         ({"TotalEccErrors": 2}, PROBLEM, "2 uncorrected errors"),
         ({"Temperature": 80}, WARNING, "80 °C (limit 87 °C)"),

@@ -48,11 +48,11 @@ def test_outcomes_in_a_few_words():
 @pytest.mark.parametrize(
     ("kernel", "precision", "size", "words"),
     [
-        ("matmul", "fp32", 1000, "1.0 GFLOP/s"),  # 2 * 1000^3 in 2 s
-        ("matmul", "fp8", 1000, "1.0 GFLOP/s"),
-        ("matmul", "int8", 1000, "1.0 GOP/s"),  # integers are no FLOP
-        ("fma", "fp32", 3_000_000_000, "3.0 GFLOP/s"),
-        ("stream_triad", "fp64", 6_000_000_000, "3.0 GB/s"),
+        ("matmul", "fp32", 1000, "1.00 GFLOP/s"),  # 2 * 1000^3 in 2 s
+        ("matmul", "fp8", 1000, "1.00 GFLOP/s"),
+        ("matmul", "int8", 1000, "1.00 GOP/s"),  # integers are no FLOP
+        ("fma", "fp32", 3_000_000_000, "3.00 GFLOP/s"),
+        ("stream_triad", "fp64", 6_000_000_000, "3.00 GB/s"),
         ("chain", "int64", 7_400_000_000, "3.700 additions/ns"),
     ],
 )

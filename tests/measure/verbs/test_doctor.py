@@ -70,7 +70,7 @@ def test_the_largest_cell_in_full_precision_is_what_memory_is_held_against(healt
     assert largest([]) is None
     Workloads(tmp_path).put([(row, [], []) for row in rows])
     main(["doctor", "--data", str(tmp_path)])
-    assert "32.0 GB are free; vgg19 batch 256 fp32 needs 7.0 GB besides torch" in capsys.readouterr().out
+    assert "32.0 GB are free; vgg19 batch 256 fp32 needs 7.00 GB besides torch" in capsys.readouterr().out
 
 
 def test_a_machine_without_psutil_says_so_in_one_sentence(tmp_path, monkeypatch, capsys):
