@@ -33,7 +33,7 @@ SHORT_BUDGET_S = 600.0  # shorter budgets begin with profiles at the smallest ba
 
 @dataclass(frozen=True)
 class CellTask(Task):
-    """Measure something of a cell."""
+    """Measure something of a cell, in a process of its own unless ``process`` says otherwise."""
 
     model: Model
     cell: Cell
@@ -64,16 +64,18 @@ class CellTask(Task):
         return {**cache.key(cell), **status_columns(outcome), **cache.signature(), "input_shape": shape}
 
 
-def _at_same_input(cells: Iterable[tuple[Model, Cell]], rows: Iterable[Any]) -> list[Any]:
-    """Keep the rows measured at the models' present input shapes, and rows that do not say at which."""
-    shapes = {model.name: shape_name(model.input_shape) for model, _ in cells}
+def _rows_of(cells: Iterable[tuple[Model, Cell]], rows: Iterable[Any]) -> list[Any]:
+    """Keep the rows of these cells that were measured at the models' present input shapes."""
+    shapes = {cell: shape_name(model.input_shape) for model, cell in cells}
     found = []
     for row in rows:
-        shape = shapes.get(row.model)
-        if same_shape(shape, row.input_shape):
+        cell = Cell.of(row)
+        if cell not in shapes:
+            continue
+        if same_shape(shapes[cell], row.input_shape):
             found.append(row)
         else:
-            _log.info("%s was measured at inputs of %s, not %s", Cell.of(row).describe(), row.input_shape, shape)
+            _log.info("%s was measured at inputs of %s, not %s", cell.describe(), row.input_shape, shapes[cell])
     return found
 
 
@@ -81,13 +83,12 @@ def _at_same_input(cells: Iterable[tuple[Model, Cell]], rows: Iterable[Any]) -> 
 class RoundTask(CellTask):
     """Measure one of several rounds of a cell.
 
-    ``phases`` are those of the rows it writes; the last names the cell. ``forward_passes`` is the work of a call.
+    ``phases`` are those of the rows it writes; the last names the cell.
     """
 
     round: int
 
     phases: ClassVar[tuple[str, ...]]
-    forward_passes: ClassVar[int]
 
     @classmethod
     def missing(cls, request: Request, cache: RunCache) -> list[Self]:
@@ -99,22 +100,20 @@ class RoundTask(CellTask):
         cells = request.cells(cls.phases[-1])
         measured: dict[Cell, set[int]] = defaultdict(set)
         failed: dict[Cell, Run] = {}
-        for row in _at_same_input(cells, cache.tried(cache.folder.runs())):
+        for row in _rows_of(cells, cache.tried(cache.folder.runs())):
             measured[Cell.of(row)].add(row.round)
             if row.status != "ok":
                 failed[Cell.of(row)] = row
         if request.force:
             most = {cell: max([request.rounds, *(number + 1 for number in measured[cell])]) for _, cell in cells}
             return [cls(model, cell, number) for model, cell in cells for number in range(most[cell])]
-        for cell in [cell for _, cell in cells if cell in failed]:
-            why = f"{failed[cell].status} ({failed[cell].reason})"
-            _log.info("not tried again without --force: %s, %s", cell.describe(), why)
-        left = [(model, cell) for model, cell in cells if cell not in failed]
-        wanted = _rounds_wanted(request, [cell for _, cell in left], measured, cache)
+        for cell, row in failed.items():
+            _log.info("not tried again without --force: %s, %s (%s)", cell.describe(), row.status, row.reason)
+        wanted = _rounds_wanted(request, [cell for _, cell in cells if cell not in failed], measured, cache)
         return [
             cls(model, cell, number)
-            for model, cell in left
-            for number in range(wanted[cell])
+            for model, cell in cells
+            for number in range(wanted.get(cell, 0))
             if number not in measured[cell]
         ]
 
@@ -150,7 +149,7 @@ class RoundTask(CellTask):
 
     @property
     def effort(self) -> float:
-        return 5.0 + 0.5 * self.forward_passes * min(self.cell.batch, 128)
+        return 5.0 + 0.5 * (3 if self.trains else 1) * min(self.cell.batch, 128)
 
     @property
     def label(self) -> str:
@@ -161,22 +160,21 @@ class RoundTask(CellTask):
         return {**super().columns, "round": self.round}
 
     def store(self, cache: RunCache, outcome: Any) -> None:
-        *stages, whole = (self._rows(cache, phase, outcome) for phase in self.phases)
+        rows: list[tuple[Run, list[Sample]]] = []
+        for phase in self.phases:
+            cell, samples = self.cell._replace(phase=phase), []
+            run = Run(**self.row(cache, cell, outcome), round=self.round)
+            if not isinstance(outcome, Failure):
+                timing = _timing(outcome, phase)
+                peak_byte = outcome.peak_byte if phase == STEP else None
+                run = replace(run, flags=";".join(timing.flags) or None, peak_byte=peak_byte)
+                key = {**cache.key(cell), "round": self.round, "block": timing.block}
+                for index, timed in enumerate(timing.samples):
+                    times = {"latency_s": timed.latency_s, "event_s": timed.event_s, **asdict(timed.conditions)}
+                    samples.append(Sample(**key, sample=index, **times))
+            rows.append((run, samples))
+        *stages, whole = rows
         cache.folder.put_run(*whole, stages)
-
-    def _rows(self, cache: RunCache, phase: str, outcome: Any) -> tuple[Run, list[Sample]]:
-        cell = self.cell._replace(phase=phase)
-        run = Run(**self.row(cache, cell, outcome), round=self.round)
-        if isinstance(outcome, Failure):
-            return run, []
-        timing = _timing(outcome, phase)
-        key = {**cache.key(cell), "round": self.round, "block": timing.block}
-        samples = []
-        for index, timed in enumerate(timing.samples):
-            times = {"latency_s": timed.latency_s, "event_s": timed.event_s, **asdict(timed.conditions)}
-            samples.append(Sample(**key, sample=index, **times))
-        peak_byte = outcome.peak_byte if phase == STEP else None
-        return replace(run, flags=";".join(timing.flags) or None, peak_byte=peak_byte), samples
 
     def summary(self, result: Any) -> str:
         latencies_s = _timing(result, self.cell.phase).latencies_s
@@ -209,7 +207,6 @@ def _rounds_wanted(
     for cell in complete:
         width = estimate_rounds(list(latencies[cell].values())).relative_half_width if cell in latencies else None
         if width is None or width > request.target:
-            _log.info("one more round: %s has ±%.1f %%", cell.describe(), 100 * (inf if width is None else width))
             wanted |= dict.fromkeys(groups[cell.model, cell.batch, cell.phase], len(measured[cell]) + 1)
     return wanted
 
@@ -221,7 +218,6 @@ class InferenceTask(RoundTask):
     section = "inference"
     help = "time the models' forward passes"
     phases = (INFERENCE,)
-    forward_passes = 1
 
     def run(self, device: Device, sampling: Sampling, beat: Callable[[], None]) -> Timing:
         return forward.measure(device, self.model, self.cell, sampling, beat)
@@ -235,7 +231,6 @@ class TrainingTask(RoundTask):
     help = "time training steps: forward, backward, optimiser"
     trains = True
     phases = (*STAGES, STEP)
-    forward_passes = 3
 
     def run(self, device: Device, sampling: Sampling, beat: Callable[[], None]) -> StepTiming:
         return training.measure(device, self.model, self.cell, sampling, beat)
@@ -251,8 +246,8 @@ class InspectionTask(CellTask):
     @classmethod
     def missing(cls, request: Request, cache: RunCache) -> list[Self]:
         cells = [pair for phase in (INFERENCE, STEP) for pair in request.cells(phase)]
-        rows = [] if request.force else _at_same_input(cells, cache.tried(getattr(cache.folder, cls.table)()))
-        seen = set(map(Cell.of, rows))
+        rows = [] if request.force else cache.tried(getattr(cache.folder, cls.table)())
+        seen = set(map(Cell.of, _rows_of(cells, rows)))
         return [cls(model, cell) for model, cell in cells if cell not in seen]
 
     @property
@@ -284,7 +279,6 @@ class ProfileTask(InspectionTask):
         A profile of a large batch takes long: a quick run or a short budget profiles inference at the smallest batch
         size, other runs at one that fills most devices.
         """
-        is_leading = self.model in request.leading
         if self.cell.phase != INFERENCE:
             batch = min(request.training_batch_sizes)
         elif request.quick or (request.budget_s or inf) < SHORT_BUDGET_S:
@@ -293,7 +287,7 @@ class ProfileTask(InspectionTask):
             batch = request.second_batch or min(request.batch_sizes)
         if self.cell.batch != batch or not request.is_base(self.cell):
             return Tier.REST
-        if is_leading:
+        if self.model in request.leading:
             return Tier.PROFILES
         return Tier.OTHER_CELLS if self.cell.phase == INFERENCE else Tier.REST
 

@@ -12,24 +12,24 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
+from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-from measure.cache.folders import MachineFolder, Workloads
+from measure.cache.folders import Workloads
 from measure.cache.records import Environment
 from measure.cache.table import held
-from measure.domain.latency import Cell
 from measure.errors import UserError, in_short
 from measure.machine import devices
 from measure.machine.environment import current
-from measure.run import runner
 from measure.run.estimate import MemoryFit
 from measure.run.plan import further_tasks, tasks_to_do
 from measure.run.request import Request, parse_threads
 from measure.run.run_cache import RunCache, Sitting, machine_folder
+from measure.run.runner import Summary, keep
 from measure.run.sections import SECTIONS
 from measure.run.task import Failure, Task
 from measure.run.worker import BudgetSpent, Worker
@@ -46,8 +46,7 @@ TRIES = 2  # a task that was running on so many nodes when they died is taken to
 _say = partial(print, flush=True)
 
 
-@dataclass(frozen=True, order=True)
-class Place:
+class Place(NamedTuple):
     """One device of a node. ``number`` counts the node's GPUs; ``cores`` are reserved with the device."""
 
     host: str
@@ -59,8 +58,8 @@ class Place:
 
     @property
     def name(self) -> str:
-        what = "processor" if self.device == "cpu" else f"{self.accelerator or 'GPU'} {self.number}"
-        return f"{self.host} {what}"
+        number = f"{self.accelerator or 'GPU'} {self.number}"
+        return f"{self.host} {'processor' if self.device == 'cpu' else number}"
 
 
 def parse_accelerators(text: str | None) -> list[str]:
@@ -82,23 +81,22 @@ def find_places(nodes: Iterable[dict[str, Any]], device: str, accelerators: Sequ
         raise UserError("--accelerators: names kinds of GPUs; leave it out, or use --device cuda")
     places, kinds = [], set()
     for node in nodes:
-        if not node["Alive"]:
-            continue
-        resources, host, node_id = node["Resources"], node["NodeManagerHostname"], node["NodeID"]
-        kind = min((name.removeprefix(ACCELERATOR) for name in resources if name.startswith(ACCELERATOR)), default=None)
-        kinds.add(kind)
-        cores, gpus = int(resources.get("CPU", 0)), int(resources.get("GPU", 0))
-        if gpus and device != "cpu":
-            places += [Place(host, node_id, "cuda", number, cores // gpus, kind) for number in range(gpus)]
-        elif cores and device != "cuda":
-            places.append(Place(host, node_id, "cpu", 0, cores))
+        if node["Alive"]:
+            resources, where = node["Resources"], (node["NodeManagerHostname"], node["NodeID"])
+            named = sorted(name.removeprefix(ACCELERATOR) for name in resources if name.startswith(ACCELERATOR))
+            kind = named[0] if named else None
+            kinds.add(kind)
+            cores, gpus = int(resources.get("CPU", 0)), int(resources.get("GPU", 0))
+            if gpus and device != "cpu":
+                places += [Place(*where, "cuda", number, cores // gpus, kind) for number in range(gpus)]
+            elif cores and device != "cuda":
+                places.append(Place(*where, "cpu", 0, cores))
     if missing := [kind for kind in accelerators if kind not in kinds]:
         there = ", ".join(sorted(kind for kind in kinds if kind)) or "no named GPUs"
         raise UserError(f"--accelerators: the cluster has no {missing[0]}; use one of its kinds: {there}")
     places = [place for place in places if not accelerators or place.accelerator in accelerators]
     if not places:
-        what = {"auto": "CPUs or GPUs", "cpu": "CPUs", "cuda": "GPUs"}[device]
-        raise UserError(f"--cluster: no node alive has {what}; see ray status")
+        raise UserError(f"--cluster: no node alive has a device for --device {device}; see ray status")
     return sorted(places)
 
 
@@ -138,11 +136,10 @@ class DeviceActor:
         Raises UserError if the device cannot be set up or is in use: nodes may share a host without Ray's knowledge.
         """
         os.environ.pop("OMP_NUM_THREADS", None)  # Ray sets it, a local run would not have it
-        device = devices.find(self._device_name)
-        threads = parse_threads(self._threads)
+        device, threads = devices.find(self._device_name), parse_threads(self._threads)
         taken = f"is measuring on this device of {platform.node()}; wait for it"
         self._held.enter_context(held(self.lock(), lambda holder: f"{holder} {taken}"))
-        self._worker = Worker(device.torch_name, threads, self._sampling)
+        self._worker = self._held.enter_context(closing(Worker(device.torch_name, threads, self._sampling)))
         return current(device, threads), device.memory_byte()
 
     def lock(self) -> Path:
@@ -152,37 +149,44 @@ class DeviceActor:
         name = re.sub(r"[^A-Za-z0-9-]", "-", f"roofwright-{user}-{self._device_name}{number}")
         return Path(tempfile.gettempdir()) / f"{name}.lock"
 
-    def run(self, task: Task, seconds: float | None) -> Any:
+    def run(self, task: Task, seconds: float) -> Any:
         """Run a task; return None if it did not end within so many seconds (clocks of nodes differ)."""
         try:
-            return self._worker.run(task, None if seconds is None else time.monotonic() + seconds)
+            return self._worker.run(task, time.monotonic() + seconds)
         except BudgetSpent:
             return None
 
     def close(self) -> None:
         """End the worker's process and release the device."""
-        self._worker.close()
         self._held.close()
 
 
 @dataclass
 class MachineKind:
-    """The machines of one environment: they share a folder, a queue of tasks, and the cells that failed."""
+    """The machines of one environment: they share a folder and a queue of tasks."""
 
     cache: RunCache
     tasks: list[Task]
     done: set[Task] = field(default_factory=set)
-    hopeless: set[Cell] = field(default_factory=set)
+    summary: Summary = field(default_factory=Summary)
 
 
-@dataclass(frozen=True)
-class ReadyDevice:
+class ReadyDevice(NamedTuple):
     """A device whose actor is ready to measure."""
 
     place: Place
     actor: "ActorHandle[Any]"
     environment: Environment
     memory_byte: int
+
+    def end(self) -> None:
+        """End the actor, also that of a dead node, so that the device is free."""
+        import ray
+        from ray.exceptions import RayActorError
+
+        with suppress(RayActorError, TimeoutError):
+            ray.get(self.actor.close.remote(), timeout=10)
+        ray.kill(self.actor)
 
 
 @dataclass
@@ -197,12 +201,10 @@ class ClusterRun:
     data: Path
     machine: str | None
     seed: int
-    deadline: float | None = None
+    deadline: float = inf
     try_anyway: bool = False
     ready: list[ReadyDevice] = field(default_factory=list)
-    kinds: dict[str, MachineKind] = field(default_factory=dict)
-    """By environment."""
-    summary: runner.Summary = field(default_factory=runner.Summary)
+    kinds: dict[str, MachineKind] = field(default_factory=dict)  # by environment
 
     actor_class: ClassVar[type] = DeviceActor
 
@@ -214,10 +216,9 @@ class ClusterRun:
         self._deaths: Counter[Task] = Counter()
 
     def open(self) -> None:
-        """Start the actors, and plan for each kind of machine.
+        """Start the actors, and plan for each kind of machine; the first counts workloads that several lack.
 
-        The first kind counts workloads that several lack. Raises UserError if ``machine`` names one folder for several
-        kinds.
+        Raises UserError if ``machine`` names one folder for several kinds.
         """
         self._start_actors()
         taken: set[Task] = set()
@@ -237,14 +238,16 @@ class ClusterRun:
         return [task for kind in self.kinds.values() for task in kind.tasks]
 
     @property
-    def folders(self) -> dict[str, MachineFolder]:
-        """The machines' folders by path."""
-        return {str(kind.cache.folder.folder): kind.cache.folder for kind in self.kinds.values()}
+    def summary(self) -> Summary:
+        """The summary of all kinds of machine."""
+        each = [kind.summary for kind in self.kinds.values()]
+        statuses = sum((summary.statuses for summary in each), Counter())
+        return Summary(statuses, [failure for summary in each for failure in summary.failures], len(self.tasks))
 
-    def run(self) -> runner.Summary:
+    def run(self) -> Summary:
         """Do all tasks, and the further rounds that their results call for, until the deadline."""
         with ExitStack() as locks:
-            for folder in self.folders.values():
+            for folder in {kind.cache.folder.folder: kind.cache.folder for kind in self.kinds.values()}.values():
                 locks.enter_context(folder.locked(_say))
             while self.tasks:
                 self._hand_out()
@@ -252,7 +255,6 @@ class ClusterRun:
                     break
                 for kind in self.kinds.values():
                     kind.tasks = further_tasks(self.request, kind.cache, kind.done)
-        self.summary.left = len(self.tasks)
         return self.summary
 
     def _hand_out(self) -> None:
@@ -270,8 +272,7 @@ class ClusterRun:
             for device in self.ready:
                 if device.place not in running and (task := self._next_task(device, is_counting)):
                     now = time.monotonic()
-                    seconds = None if self.deadline is None else max(0.0, self.deadline - now)
-                    busy[device.actor.run.remote(task, seconds)] = device, task, now
+                    busy[device.actor.run.remote(task, max(0.0, self.deadline - now))] = device, task, now
             if not busy and not self._has_device(is_counting):
                 return
             for result in ray.wait(list(busy), timeout=1.0)[0] if busy else ():
@@ -280,7 +281,7 @@ class ClusterRun:
                     outcome = ray.get(result)
                 except RayActorError:
                     self.ready.remove(device)
-                    _end(device)
+                    device.end()
                     self._deaths[task] += 1
                     _say(f"{device.place.name} is lost; its task goes to another device")
                     is_cause = self._deaths[task] >= TRIES
@@ -293,12 +294,12 @@ class ClusterRun:
     def _next_task(self, device: ReadyDevice, is_counting: bool) -> Task | None:
         """Take the next task for a device; skip later rounds of failed cells, and refuse cells that cannot fit."""
         kind = self.kinds.get(device.environment.environment_id)
-        if kind is None or self._is_late():
+        if kind is None or time.monotonic() >= self.deadline:
             return None
         memory = MemoryFit(device.memory_byte, kind.cache.workloads.models)
         for task in [task for task in kind.tasks if task.is_of_machine is not is_counting]:
             kind.tasks.remove(task)
-            if task.round_of in kind.hopeless:
+            if task.round_of in kind.summary.hopeless:
                 continue
             if self.try_anyway or not (refusal := memory.refusal(task)):
                 return task
@@ -308,20 +309,15 @@ class ClusterRun:
     def _keep(self, device: ReadyDevice, task: Task, outcome: Any, seconds: float) -> None:
         """Write an outcome, and print a line about it."""
         kind = self.kinds[device.environment.environment_id]
-        outcome = runner.keep(kind.cache, task, outcome)
+        outcome = keep(kind.cache, task, outcome)
         kind.done.add(task)
-        self.summary.count(task, outcome, seconds)
-        if task.round_of and isinstance(outcome, Failure):
-            kind.hopeless.add(task.round_of)
+        kind.summary.count(task, outcome, seconds)
         ended = self.summary.statuses.total()
         _say(f"[{ended} of {ended + len(self.tasks)}] {device.place.name}: {task.label}: {task.describe(outcome)}")
 
-    def _is_late(self) -> bool:
-        return self.deadline is not None and time.monotonic() >= self.deadline
-
     def _has_device(self, is_counting: bool) -> bool:
         """Start actors on places without one; return whether a ready device can do a task that is left in time."""
-        if self._is_late() or not self.tasks:
+        if time.monotonic() >= self.deadline or not self.tasks:
             return False
         try:
             self._start_actors()
@@ -339,26 +335,27 @@ class ClusterRun:
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
         places = find_places(ray.nodes(), self.device, self._accelerators)
-        taken = {each.place for each in self.ready}
         opening = {}
-        for place in places:
-            if place not in taken:
-                actor = ray.remote(self.actor_class).options(
-                    num_cpus=place.cores,
-                    num_gpus=1 if place.device == "cuda" else 0,
-                    scheduling_strategy=NodeAffinitySchedulingStrategy(place.node_id, soft=False),
-                    max_restarts=0,
-                ).remote(place.device, self.threads, self.sampling)  # fmt: skip
-                opening[actor.begin.remote()] = place, actor
+        for place in sorted(set(places) - {each.place for each in self.ready}):
+            actor = ray.remote(self.actor_class).options(
+                num_cpus=place.cores,
+                num_gpus=1 if place.device == "cuda" else 0,
+                scheduling_strategy=NodeAffinitySchedulingStrategy(place.node_id, soft=False),
+            ).remote(place.device, self.threads, self.sampling)  # fmt: skip
+            opening[actor.begin.remote()] = place, actor
         if opening and not self.ready:
             _say(f"Waiting for the first of {len(opening)} devices")
             ray.wait(list(opening))  # however long other work of the cluster has them
-        done, _ = ray.wait(list(opening), num_returns=len(opening), timeout=PATIENCE_S) if opening else ([], [])
+        done = ray.wait(list(opening), num_returns=len(opening), timeout=PATIENCE_S)[0] if opening else []
         for beginning, (place, actor) in opening.items():
             try:
                 environment, memory_byte = ray.get(beginning, timeout=10 if beginning in done else 0)
             except Exception as problem:  # a node may lack anything
-                _say(f"{place.name} is left out: {_reason(problem)}")
+                cause = getattr(problem, "cause", None) or problem  # Ray wraps the actor's exception
+                why = str(cause) if isinstance(cause, UserError) else in_short(cause)
+                if isinstance(problem, TimeoutError):
+                    why = "other work of the cluster has it; the same command tries again"
+                _say(f"{place.name} is left out: {why}")
                 ray.kill(actor)
             else:
                 self.ready.append(ReadyDevice(place, actor, environment, memory_byte))
@@ -369,23 +366,5 @@ class ClusterRun:
     def close(self) -> None:
         """End all actors."""
         for device in self.ready:
-            _end(device)
+            device.end()
         self.ready = []
-
-
-def _end(device: ReadyDevice) -> None:
-    """End an actor, also one of a dead node, so that its device is free."""
-    import ray
-    from ray.exceptions import RayActorError
-
-    with suppress(RayActorError, TimeoutError):
-        ray.get(device.actor.close.remote(), timeout=10)
-    ray.kill(device.actor)
-
-
-def _reason(problem: Exception) -> str:
-    """Say why an actor did not begin. Ray keeps the original exception as the cause."""
-    if isinstance(problem, TimeoutError):
-        return "other work of the cluster has it; the same command tries again"
-    cause = getattr(problem, "cause", None) or problem
-    return str(cause) if isinstance(cause, UserError) else in_short(cause)

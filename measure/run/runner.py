@@ -33,7 +33,7 @@ class Progress(Protocol):
 
 @dataclass
 class Summary:
-    """How a run went: tasks by status, failures, and the number of tasks left.
+    """How a run went: tasks by status, failures, the number of tasks left, and the cells of failed rounds.
 
     ``cells_s`` is the time of all cells, failed ones included; ``executing_s`` is its part within their calls.
     """
@@ -41,17 +41,22 @@ class Summary:
     statuses: Counter[str] = field(default_factory=Counter)
     failures: list[tuple[Task, Failure]] = field(default_factory=list)
     left: int = 0
+    hopeless: set[Cell] = field(default_factory=set)
     cells_s: float = 0.0
     executing_s: float = 0.0
 
     def count(self, task: Task, outcome: Any, seconds: float) -> None:
         """Add a task, which took so many seconds."""
-        if isinstance(outcome, Failure):
+        failed = isinstance(outcome, Failure)
+        self.statuses[outcome.status if failed else "ok"] += 1
+        if failed:
             self.failures.append((task, outcome))
-        self.statuses[outcome.status if isinstance(outcome, Failure) else "ok"] += 1
         if task.round_of:
             self.cells_s += seconds
-            self.executing_s += 0.0 if isinstance(outcome, Failure) else outcome.executing_s
+            if failed:
+                self.hopeless.add(task.round_of)
+            else:
+                self.executing_s += outcome.executing_s
 
 
 def run(
@@ -61,18 +66,16 @@ def run(
     progress: Progress,
     deadline: float | None = None,
     refusal: Callable[[Task], Failure | None] = lambda _task: None,
-    hopeless: set[Cell] | None = None,
     summary: Summary | None = None,
 ) -> Summary:
     """Do the tasks in order until ``time.monotonic()`` passes the deadline, and add them to the summary.
 
     The task at the deadline is given up and counts as left. A task that ``refusal`` gives a Failure for gets it without
-    a try. Cells that fail join ``hopeless``, and their further rounds are skipped.
+    a try. Rounds of a cell are skipped after one of them failed.
     """
-    summary = Summary() if summary is None else summary
-    hopeless = set() if hopeless is None else hopeless
+    summary = summary or Summary()
     for index, task in enumerate(tasks):
-        if task.round_of in hopeless:
+        if task.round_of in summary.hopeless:
             _log.info("%s: skipped, since an earlier round of it failed", task.label)
             progress.skip(task)
             continue
@@ -87,8 +90,6 @@ def run(
             break
         outcome = keep(store, task, outcome)
         summary.count(task, outcome, time.monotonic() - began)
-        if task.round_of and isinstance(outcome, Failure):
-            hopeless.add(task.round_of)
         progress.end(task, outcome)
     return summary
 

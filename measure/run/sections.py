@@ -2,7 +2,9 @@
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import Any, Self
+from itertools import product
+from operator import attrgetter
+from typing import Self
 
 from measure.cache.records import RoofMeasurement
 from measure.cache.workload_records import WORKLOAD
@@ -40,23 +42,20 @@ class WorkloadTask(Task):
     @classmethod
     def missing(cls, request: Request, cache: RunCache) -> list[Self]:
         rows = () if request.force else cache.workloads.models()
-        counted = {tuple(getattr(row, name) for name in WORKLOAD) for row in rows if row.status != KILLED_STATUS}
-        trains = any(SECTIONS[name].trains for name in request.sections)
+        counted = {attrgetter(*WORKLOAD)(row) for row in rows if row.status != KILLED_STATUS}
         kind = cache.environment.device
-        ways = [
-            (precision, kind if variants.is_autocast(variant) else None)
-            for precision in map(stored_as, request.precisions)
-            for variant in request.variants
-        ]
+        autocasts = [kind if variants.is_autocast(variant) else None for variant in request.variants]
+        ways = dict.fromkeys(product(map(stored_as, request.precisions), autocasts))
+        ways.pop((FULL_PRECISION, kind), None)
+        trains = any(SECTIONS[name].trains for name in request.sections)
         tasks = []
-        for precision, autocast in dict.fromkeys(way for way in ways if way != (FULL_PRECISION, kind)):
-            for model in request.models:
-                trained = trains and model in request.training_models
-                batches = sorted({*request.batch_sizes, *(request.training_batch_sizes if trained else ())})
-                named = (model.name, shape_name(model.input_shape))
-                left = tuple(batch for batch in batches if (*named, batch, precision, autocast) not in counted)
-                if left:
-                    tasks.append(cls(model, left, precision, autocast))
+        for (precision, autocast), model in product(ways, request.models):
+            trained = trains and model in request.training_models
+            batches = sorted({*request.batch_sizes, *(request.training_batch_sizes if trained else ())})
+            named = (model.name, shape_name(model.input_shape))
+            left = tuple(batch for batch in batches if (*named, batch, precision, autocast) not in counted)
+            if left:
+                tasks.append(cls(model, left, precision, autocast))
         return tasks
 
     @property
@@ -91,13 +90,9 @@ class WorkloadTask(Task):
         return f"{si(first.forward_flop / first.batch, 'FLOP')} an input"
 
 
-QUICK_ROOF_KERNELS = ("matmul", "fma", "stream_triad", "chain")
-"""The roof kernels of a quick run, at their sustained pace: enough for a roof."""
+QUICK_ROOF_KERNELS = ("matmul", "fma", "stream_triad", "chain")  # enough for a roof, at their sustained pace
 
-
-def _key(kernel: Any) -> tuple[str, str, int, str | None, int | None]:
-    """Return the columns that identify a kernel of a task or row on its machine."""
-    return kernel.roof_kernel, kernel.precision, kernel.size, kernel.pace, kernel.round
+_key = attrgetter("roof_kernel", "precision", "size", "pace", "round")  # identifies a task or row on its machine
 
 
 @dataclass(frozen=True)
@@ -120,19 +115,16 @@ class RoofTask(Task):
         rows = () if request.force else cache.tried(cache.folder.roof_measurements())
         timed = {_key(row) for row in rows if not is_loaded(row)}
         asked = precisions.product_precisions(cache.environment, request.precisions)
-        listed = [cls(*each) for each in roofs.roof_kernels(cache.environment.device, asked)]
-        tasks = [task for task in listed if _key(task) not in timed]
-        return [task for task in tasks if task.is_quick_kernel] if request.quick else tasks
+        tasks = [cls(*each) for each in roofs.roof_kernels(cache.environment.device, asked)]
+        return [task for task in tasks if _key(task) not in timed and (task.is_quick_kernel or not request.quick)]
 
     @property
     def is_quick_kernel(self) -> bool:
-        """Whether a quick run has it too."""
         return self.roof_kernel in QUICK_ROOF_KERNELS and self.pace == SUSTAINED
 
     @property
     def block(self) -> int:
-        """Later rounds come with the cells' later ones."""
-        return self.round or BEFORE
+        return self.round or BEFORE  # later rounds come with the cells' later ones
 
     def tier(self, request: Request) -> Tier:
         if _key(self) in roofs.first_kernels(request.device_kind, tuple(request.precisions)):
@@ -161,9 +153,9 @@ class RoofTask(Task):
         flop, byte = roofs.flop_and_byte(self.roof_kernel, self.precision, self.size)
         columns = {**self.columns, **status_columns(outcome), **timing._asdict(), "flop": flop, "byte": byte}
         row = RoofMeasurement(cache.environment.environment_id, **columns, **cache.signature())
-        timed = {_key(each): each for each in cache.rows(cache.folder.roof_measurements()) if each.status == "ok"}
-        before = timed.get(_key(row))
-        if before is None or not is_loaded(row) or (before.load or 0.0) > (row.load or 0.0):
+        same = [each for each in cache.rows(cache.folder.roof_measurements()) if _key(each) == _key(row)]
+        calmer = [each for each in same if each.status == "ok" and (each.load or 0.0) <= (row.load or 0.0)]
+        if not is_loaded(row) or not calmer:
             cache.folder.put_roof_measurements([row])
 
     def summary(self, result: KernelTiming) -> str:
@@ -176,11 +168,6 @@ class RoofTask(Task):
         return si(flop / result.latency_s, f"{operation(self.precision)}/s")
 
 
-SECTIONS: dict[str, type[Task]] = {
-    each.section: each
-    for each in (WorkloadTask, RoofTask, InferenceTask, TrainingTask, ProfileTask, HardwareCounterTask)
-}
-"""All sections by name, in the order of a plan."""
-
+_IN_ORDER = (WorkloadTask, RoofTask, InferenceTask, TrainingTask, ProfileTask, HardwareCounterTask)
+SECTIONS: dict[str, type[Task]] = {each.section: each for each in _IN_ORDER}
 USUAL_SECTIONS = tuple(name for name, each in SECTIONS.items() if each.is_usual)
-"""The sections of a run that names none."""

@@ -11,12 +11,12 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import closing, nullcontext
 from functools import partial
+from math import inf
 from pathlib import Path
 
 from measure.cache.folders import Workloads
 from measure.counting import count
 from measure.domain import variants
-from measure.domain.latency import Cell
 from measure.domain.models import BUILT_IN, QUICK, STORY, Model
 from measure.domain.values import duration
 from measure.domain.words import EAGER, MOST_ROUNDS, PRECISIONS, ROUNDS, TARGET
@@ -255,7 +255,7 @@ def measure(arguments: argparse.Namespace) -> int:
     print(f"Measuring {machine}, {threads} threads) into {folder.folder}{limit}", flush=True)
     refusal = MemoryFit(device.memory_byte(), cache.workloads.models).refusal
     shown = progress.RunProgress(tasks, make_console(), deadline, arguments.verbose)
-    summary, done, hopeless = runner.Summary(), set[Task](), set[Cell]()
+    summary, done = runner.Summary(), set[Task]()
     resume = progress.resumption(arguments.command, arguments.force)
     stop_as_by_ctrl_c()
     lock = folder.locked(shown.say) if is_of_machine else nullcontext()
@@ -265,7 +265,7 @@ def measure(arguments: argparse.Namespace) -> int:
                 part, *later = parts
                 shown.begin_part(part.title, part.tasks)
                 how = {} if arguments.try_anyway else {"refusal": refusal}
-                runner.run(part.tasks, worker, cache, shown, deadline, hopeless=hopeless, summary=summary, **how)
+                runner.run(part.tasks, worker, cache, shown, deadline, summary=summary, **how)
                 reached = len(part.tasks) - summary.left
                 done.update(part.tasks[:reached])
                 left = [*part.tasks[reached:], *(task for each in later for task in each.tasks)]
@@ -309,7 +309,7 @@ def measure_on_cluster(arguments: argparse.Namespace) -> int:
         request=request,
         sampling=sampling,
         seed=seed,
-        deadline=None if request.budget_s is None else began + request.budget_s,
+        deadline=began + (inf if request.budget_s is None else request.budget_s),
         **{name: getattr(arguments, name) for name in names},
     )
     resume = progress.resumption(arguments.command, arguments.force)
@@ -330,7 +330,7 @@ def measure_on_cluster(arguments: argparse.Namespace) -> int:
         except KeyboardInterrupt:
             print(f"\nStopped. Everything measured so far is kept.\n{resume}")
             return INTERRUPTED
-    print("\n".join(progress.lines(summary, sorted(run.folders))))
+    print("\n".join(progress.lines(summary, sorted({str(kind.cache.folder.folder) for kind in run.kinds.values()}))))
     if summary.left:
         print(resume)
     print(f"Next: python -m report{data_flag(arguments.data)}")

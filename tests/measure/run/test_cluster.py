@@ -60,8 +60,8 @@ def test_places_by_device_and_by_accelerator():
         ([T4], "cpu", ["T4"], "--accelerators: names kinds of GPUs; leave it out, or use --device cuda"),
         ([T4, DEAD], "auto", ["A100"], "--accelerators: the cluster has no A100; use one of its kinds: T4"),
         ([CPU], "auto", ["A100"], "--accelerators: the cluster has no A100; use one of its kinds: no named GPUs"),
-        ([CPU, HEAD], "cuda", [], "--cluster: no node alive has GPUs; see ray status"),
-        ([DEAD], "auto", [], "--cluster: no node alive has CPUs or GPUs; see ray status"),
+        ([CPU, HEAD], "cuda", [], "--cluster: no node alive has a device for --device cuda; see ray status"),
+        ([DEAD], "auto", [], "--cluster: no node alive has a device for --device auto; see ray status"),
     ],
 )
 def test_a_cluster_without_the_device_is_one_sentence(nodes, device, accelerators, complaint):
