@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from html import escape
 from typing import Any
 
@@ -56,6 +56,13 @@ class ModelAnswer:
 
         with alt.renderers.enable("html"):
             return page + str(chart._repr_mimebundle_()["text/html"])
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the keys of ``docs/json.md``: a roof has the name of its stream, and not the rows behind it."""
+        roof = self.rates
+        stream = None if roof.stream is None else roof.stream.roof_kernel
+        rates = {"flop_per_s": roof.flop_per_s, "byte_per_s": roof.byte_per_s, "stream": stream, "load": roof.load}
+        return asdict(self) | {"rates": rates}
 
     @property
     def layer_table(self) -> str:

@@ -5,7 +5,7 @@ import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, nullcontext
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -100,7 +100,7 @@ def main(argv: Sequence[str]) -> int:
             _do(measuring, cache, worker, device)
             found = read_answer(cache, request)
     if flags.json:
-        print(json.dumps(asdict(found), indent=2, allow_nan=False))
+        print(json.dumps(found.as_json(), indent=2, allow_nan=False))
     else:
         lines = result_lines(found, table, with_layers=flags.layers, data_flag=data_flag(flags.data))
         print("", *lines, sep="\n")

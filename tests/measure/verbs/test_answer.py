@@ -48,6 +48,11 @@ def test_the_cache_answers_for_a_model(cache):
     assert found.advice.remedy == "bf16"  # its one layer is linear
 
 
+def test_json_names_the_stream_of_the_roof(cache):
+    rates = read_answer(cache, REQUEST).as_json()["rates"]
+    assert rates == {"flop_per_s": {"fp32": 2048}, "byte_per_s": 1024, "stream": "stream_read", "load": 0}
+
+
 def test_what_is_asked_for_and_not_there_is_left_out(cache):
     found = read_answer(cache, replace(REQUEST, batch_sizes=[1, 8]))
     assert [each.batch for each in found.demands] == [1]
