@@ -13,8 +13,7 @@ if TYPE_CHECKING:
     from measure.cache.records import OperatorTime
     from measure.cache.workload_records import Layer, Workload
 
-ARITHMETIC, MEMORY = "arithmetic", "memory"
-"""The bound of a model or a layer: the flat part of the roof, or its slope."""
+ARITHMETIC, MEMORY = "arithmetic", "memory"  # the bound of a model or layer: the roof's flat part, or its slope
 
 
 @dataclass(frozen=True)

@@ -10,17 +10,10 @@ from dataclasses import dataclass
 from measure.domain.words import shape_name
 from measure.errors import UserError
 
-IMAGE = (3, 224, 224)
-"""A colour image of the size at which ImageNet's classifiers are compared."""
-
-SOUND = (16000,)
-"""One second at 16 kHz, the rate of speech recognition."""
-
-SPEECH = (10 * SOUND[0],)
-"""Ten seconds of sound, a usual clip."""
-
-OWN = "own"
-"""The source and the family of a user's own model."""
+IMAGE = (3, 224, 224)  # a colour image of the size at which ImageNet's classifiers are compared
+SOUND = (16000,)  # one second at 16 kHz, the rate of speech recognition
+SPEECH = (10 * SOUND[0],)  # ten seconds of sound, a usual clip
+OWN = "own"  # the source and the family of a user's own model
 
 
 @dataclass(frozen=True)
@@ -72,9 +65,7 @@ BUILT_IN = (
 MEASURED_SHAPES = {model.name: shape_name(model.input_shape) for model in BUILT_IN}
 """The shape of one input of each built-in model, as tables write it."""
 
-STORY = ("mobilenet_v2", "resnet18")
-"""The two models of the paper's story: the first needs a sixth of the FLOP of the second."""
-
+STORY = ("mobilenet_v2", "resnet18")  # the models of the paper's story: the first needs a sixth of the second's FLOP
 QUICK = (
     *STORY, "alexnet", "resnet50", "squeezenet1_0", "shufflenet_v2_x1_0", "mobilenet_v3_large", "vit_b_32",
 )  # fmt: skip

@@ -12,8 +12,7 @@ from measure.domain.words import LOAD, STREAM_ARRAYS, SUSTAINED
 if TYPE_CHECKING:
     from measure.cache.records import RoofMeasurement
 
-ARITHMETIC = ("matmul", "fma", "numpy_matmul")
-"""The kernels that give a peak."""
+ARITHMETIC = ("matmul", "fma", "numpy_matmul")  # the kernels that give a peak
 
 
 @dataclass(frozen=True)

@@ -32,11 +32,10 @@ FLAGS = {
 }
 """The flags of a measured round, and their meaning."""
 
+# The vector extensions that a processor's flags name, widest first
 VECTOR_EXTENSIONS = ("amx_bf16", "avx512_bf16", "avx512f", "avx2", "avx", "sse2", "sve2", "sve", "asimd")
-"""The vector extensions that a processor's flags name, widest first."""
-
+# Linux's settings of transparent huge pages: for all memory, on a program's request, not at all
 HUGE_PAGES = ("always", "madvise", "never")
-"""Linux's settings of transparent huge pages: for all memory, on a program's request, not at all."""
 
 
 def shape_name(shape: Iterable[int]) -> str:

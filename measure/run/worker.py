@@ -29,7 +29,7 @@ from measure.timing.sampling import Sampling
 
 _log = logging.getLogger(__name__)
 
-Value = TypeVar("Value")
+Outcome = TypeVar("Outcome")
 
 OLD_S = 24 * 3600.0  # a log of this age belongs to a run that was killed: runs touch theirs for each process
 
@@ -240,7 +240,7 @@ class IsolatedCalls(AbstractContextManager["IsolatedCalls"]):
         except RaisedError as problem:
             raise UserError(f"--models: {name} raised {problem} where it was tried; fix it") from None
 
-    def call(self, name: str, function: Callable[..., Value], *arguments: Any) -> Value:
+    def call(self, name: str, function: Callable[..., Outcome], *arguments: Any) -> Outcome:
         """Call a function that runs the code of the own model ``name``, and return its value.
 
         Raises the function's UserError, RaisedError for its other exceptions, and UserError if it takes too long or

@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 import pandas as pd
 
-Value = TypeVar("Value")
+Entry = TypeVar("Entry")
 
 
 def each(frame: pd.DataFrame) -> Iterator[Any]:
@@ -40,6 +40,6 @@ def extremes(frame: pd.DataFrame, column: str) -> tuple[Any, Any]:
     return lowest(frame, column), highest(frame, column)
 
 
-def at_ends(values: Mapping[int, Value]) -> dict[int, Value]:
+def at_ends(values: Mapping[int, Entry]) -> dict[int, Entry]:
     """Return what stands at the smallest and the largest batch size: sentences tell the ends, and pick neither."""
     return {batch: values[batch] for batch in sorted({min(values), max(values)})}
