@@ -70,12 +70,17 @@ def advise(
     A measured gain counts if the interval of the time per input lies below that of the cell, and if both cells have
     the rounds for an interval between processes. The largest gain wins. A remedy that was tried is not suggested again.
     """
-    trials = {name: other for other in cells if (name := _trial_name(base, other))}
-    gains = {name: gain for name, other in trials.items() if (gain := _gain(base, other)) is not None}
-    if gains:
-        best = max(gains, key=lambda name: gains[name])
+    gains: dict[str, float] = {}  # 0 unless it is certain
+    for other in cells:
+        if name := _trial_name(base, other):
+            larger = other.batch / base.batch
+            slowest_s, fastest_s = (other.latency_high_s or inf) / larger, base.latency_low_s or 0.0
+            is_certain = min(base.rounds, other.rounds) >= ROUNDS and slowest_s < fastest_s
+            gains[name] = larger * (base.latency_s or 0.0) / (other.latency_s or inf) if is_certain else 0.0
+    best = max(gains, key=lambda name: gains[name], default="")
+    if gains.get(best):
         return Advice(best, gains[best])
-    return next((each for each in _hypotheses(base, profile, layers, environment) if each.remedy not in trials), None)
+    return next((each for each in _hypotheses(base, profile, layers, environment) if each.remedy not in gains), None)
 
 
 def _trial_name(base: TimedCell, other: TimedCell) -> str | None:
@@ -86,15 +91,6 @@ def _trial_name(base: TimedCell, other: TimedCell) -> str | None:
     if other.batch == base.batch and has_precision != is_eager:
         return other.precision if is_eager else other.variant
     return f"batch size {other.batch}" if other.batch > base.batch and has_precision and is_eager else None
-
-
-def _gain(base: TimedCell, other: TimedCell) -> float | None:
-    """Return the factor by which an input is faster in another cell; None unless that is certain."""
-    if min(base.rounds, other.rounds) < ROUNDS or not (base.latency_s and other.latency_s):
-        return None
-    larger = other.batch / base.batch
-    slowest_s, fastest_s = other.latency_high_s or inf, base.latency_low_s or 0.0
-    return larger * base.latency_s / other.latency_s if slowest_s / larger < fastest_s else None
 
 
 def _hypotheses(

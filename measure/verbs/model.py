@@ -166,7 +166,7 @@ def first_look(cache: RunCache, request: Request, worker: Worker, torch_name: st
     seen = worker.run(glance)
     if isinstance(seen, Roof):
         return seen, "at a rough first look"
-    return None, seen.reason if isinstance(seen, Failure) else str(seen)
+    return None, seen.reason if isinstance(seen, Failure) else str(seen)  # else the exception that a library raised
 
 
 def _glance(torch_name: str, precisions: Sequence[str]) -> Roof:
