@@ -11,8 +11,7 @@ PRECISIONS = ("fp32", TF32, "fp16", "bf16")  # the precisions that a user can as
 FP8, INT8 = EIGHT_BITS = ("fp8", "int8")  # the precisions of 8 bits: only matrix products are measured in them
 FULL_PRECISION = "fp32"  # the precision of published models, from which others are cast
 
-PUBLISHED_MAC_STEP = 1_000_000
-"""torchvision publishes multiply-adds in units of 10^9 with three decimals (``meta["_ops"]``)."""
+PUBLISHED_MAC_STEP = 1_000_000  # torchvision publishes 10^9 multiply-adds with three decimals (``meta["_ops"]``)
 
 INFERENCE, EAGER = "inference", "eager"  # the phase and variant of a plain run: a forward pass, not compiled
 STEP = "step"  # the phase of a whole training step
@@ -69,8 +68,7 @@ LAYER_KINDS = (
 )  # fmt: skip
 """The kinds of layers, in the order of the figures."""
 
-PRODUCT_KINDS = ("convolution", "depthwise convolution", "linear", "attention", "recurrent")
-"""The kinds of layer that multiply matrices."""
+PRODUCT_KINDS = ("convolution", "depthwise convolution", "linear", "attention", "recurrent")  # they multiply matrices
 
 STREAM_ARRAYS = {"stream_read": 1, "stream_write": 1, "stream_copy": 2, "stream_triad": 3}
 """The kernels that stream through memory, and the number of arrays in their working sets."""

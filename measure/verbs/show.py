@@ -49,9 +49,8 @@ def main(argv: Sequence[str]) -> int:
         machines.append((folder, environment, read_cells(folder, environment)))
     if flags.models:
         wanted = chosen("MODEL", flags.models, {cell.model for *_, cells in machines for cell in cells})
-        machines = [
-            (folder, each, [cell for cell in cells if cell.model in wanted]) for folder, each, cells in machines
-        ]
+        for *_, cells in machines:
+            cells[:] = [cell for cell in cells if cell.model in wanted]
         machines = [machine for machine in machines if machine[-1]]
     if flags.json:
         records = [
