@@ -1,4 +1,12 @@
-"""The command ``python -m measure add-machine FOLDER|ZIP``: checks other people's measurements and adds them."""
+"""Check the folder of a machine that somebody else measured, or a zip of it, and add it to the cache. Earlier
+measurements of the same machine stay. Files that are not tables are left out. Nothing is added if a row cannot have
+been measured. Several folders or zips become one machine each, named after the file or folder, even if they are of one
+kind.
+
+sources FOLDER|ZIP+  a machine's folder from data/machines, or a zip
+--machine NAME  the folder to add it as (default: the folder of the same machine, else its own name)
+--replace  replace the folder of that name
+"""
 
 import argparse
 import re
@@ -19,13 +27,13 @@ from measure.cache.workload_records import Workload
 from measure.domain.models import MEASURED_SHAPES
 from measure.errors import UserError
 from measure.machine.environment import folder_name
-from measure.verbs.flags import CommandLine, check_folder, check_folder_name, data_flag
+from measure.verbs.flags import CommandLine, check_folder, check_folder_name, data_flag, verb_parser
+from measure.verbs.terminal import name_first
 
 Tables = Mapping[type, Sequence[Any]]
 Cells = set[tuple[str, int, str | None]]
 """Models, batch sizes and, if known, input shapes."""
 
-NAMED = 5  # names in a line; the others are counted
 MOST_ALIKE = 1000  # machines of one name: NAME, NAME-2, ...
 
 
@@ -34,49 +42,33 @@ class TakenError(UserError):
 
 
 def parser() -> CommandLine:
-    flags = CommandLine(
-        prog="python -m measure add-machine",
-        description="Check the folder of a machine that somebody else measured, or a zip of it, and add it to the "
-        "cache. Earlier measurements of the same machine stay. Files that are not tables are left out. Nothing is "
-        "added if a row cannot have been measured. Several folders or zips become one machine each, named after the "
-        "file or folder, even if they are of one kind.",
-    )
-    flags.add_argument(
-        "sources", metavar="FOLDER|ZIP", type=Path, nargs="+", help="a machine's folder from data/machines, or a zip"
-    )
-    flags.add_argument(
-        "--machine", metavar="NAME", help="the folder to add it as (default: the folder of the same machine, else its "
-        "own name)",
-    )  # fmt: skip
-    flags.add_argument("--replace", action="store_true", help="replace the folder of that name")
-    flags.add_argument("--data", type=Path, default=Path("data"), help="the cache's folder (default: %(default)s)")
-    return flags
+    return verb_parser("add-machine", __doc__)
 
 
 def main(argv: Sequence[str]) -> int:
     """Return exit code 0. Raises UserError for bad input; sound machines among several are added first."""
     flags = parser().parse_args(argv)
-    check_folder(flags.data, "--data")
-    if flags.machine is not None:
-        if len(flags.sources) > 1:
-            raise UserError("--machine: names one machine; give one folder or zip with it")
-        check_folder_name(flags.machine)
+    check_folder_name(flags.machine)
+    if flags.machine is not None and len(flags.sources) > 1:
+        raise UserError("--machine: names one machine; give one folder or zip with it")
     known = Workloads(flags.data).models()
     measured: list[Cells] = []
     failed = []
     for source in flags.sources:
         try:
-            measured.append(_add(source, flags, known))
+            measured.append(_add(Path(source), flags, known))
         except UserError as problem:
             if len(flags.sources) == 1:
                 raise
             print(problem, file=sys.stderr)
-            failed.append(str(source))
+            failed.append(source)
     if measured:
         _print_uncounted(set().union(*measured), flags.data)
         print(f"Next: python -m report{data_flag(flags.data)}")
     if failed:
-        raise UserError(f"{len(failed)} of {len(flags.sources)} were not added: {_list(failed)}; mend and add them")
+        raise UserError(
+            f"{len(failed)} of {len(flags.sources)} were not added: {name_first(failed)}; mend and add them"
+        )
     return 0
 
 
@@ -88,7 +80,7 @@ def _add(source: Path, flags: argparse.Namespace, known: Sequence[Workload]) -> 
             counts = plausibility.check_counts(given.folder)
             plausibility.check(given.folder, [*known, *(row for row, _, _ in counts)])
             tables = MachineFolder(flags.data, "", given.folder).tables()
-        newest = max(tables[Environment], key=lambda row: row.recorded_at)
+        newest = max(tables[Environment], key=attrgetter("recorded_at"))
         if len(flags.sources) > 1:
             # A zip carries its owner's name; the folders inside, of one kind of machine, have equal names
             own = source.stem if source.is_file() else given.name or source.name
@@ -99,37 +91,29 @@ def _add(source: Path, flags: argparse.Namespace, known: Sequence[Workload]) -> 
         try:
             check_folder_name(names[0])
         except UserError:
-            raise UserError(
-                f"{given.origin}: {names[0][:80]!r} is not a folder name; choose one with --machine"
-            ) from None
+            problem = f"{names[0][:80]!r} is not a folder name; choose one with --machine"
+            raise UserError(f"{given.origin}: {problem}") from None
         new = plausibility.new(counts, workloads.models())
-    name, added = _put_first(flags, names, tables)
+    for name in names:
+        place = MachineFolder(flags.data, name).folder
+        check_folder(place, "--machine")
+        try:
+            added = put(flags.data, name, tables, flags.replace)
+            break
+        except TakenError:
+            if name == names[-1]:
+                raise
     if new:
         workloads.put(new)
-    place = MachineFolder(flags.data, name).folder
     rows = ", ".join(f"{count} in {FILES[record]}" for record, count in added.items() if count)
-    print(
-        f"Added {newest.name} to {place}; rows: {rows}"
-        if rows
-        else f"{place} holds all of this already; nothing was added"
-    )
+    nothing = f"{place} holds all of this already; nothing was added"
+    print(f"Added {newest.name} to {place}; rows: {rows}" if rows else nothing)
     if new:
-        print(f"Added the counts of models of its owner: {_list(sorted({row.model for row, _, _ in new}))}")
+        print(f"Added the counts of models of its owner: {name_first(sorted({row.model for row, _, _ in new}))}")
     if given.left_out:
-        print(f"Left out, not tables of a machine: {_list([repr(path) for path in given.left_out])}")
+        print(f"Left out, not tables of a machine: {name_first([repr(path) for path in given.left_out])}")
     tried = (row for record in (Run, Profile, HardwareCounterProfile) for row in tables[record])
     return {(row.model, row.batch, row.input_shape) for row in tried}
-
-
-def _put_first(flags: argparse.Namespace, names: Sequence[str], tables: Tables) -> tuple[str, dict[type, int]]:
-    """Put a machine into the first folder that is free or already holds it. Return its name, and see ``put``."""
-    for name in names:
-        check_folder(MachineFolder(flags.data, name).folder, "--machine")
-        try:
-            return name, put(flags.data, name, tables, flags.replace)
-        except TakenError as problem:
-            taken = problem
-    raise taken
 
 
 def home(data: Path, name: str | None, hardware_id: str) -> str | None:
@@ -162,10 +146,9 @@ def _merge(place: Path, known: Tables, new: Tables) -> Tables:
     """Add new rows to the known ones. Raises TakenError if they are of two machines, or differ on a cell."""
     hardware = {row.hardware_id for row in known[Environment]}
     if hardware and hardware != {row.hardware_id for row in new[Environment]}:
-        raise TakenError(
-            f"{place}: holds another machine ({known[Environment][0].name!r}); name another folder with --machine "
-            "NAME, or use --replace to put this one in its place"
-        )
+        other = f"holds another machine ({known[Environment][0].name!r})"
+        remedy = "name another folder with --machine NAME, or use --replace to put this one in its place"
+        raise TakenError(f"{place}: {other}; {remedy}")
     together = {}
     for record, rows in new.items():
         key = attrgetter(*TABLES[record].key)
@@ -173,10 +156,9 @@ def _merge(place: Path, known: Tables, new: Tables) -> Tables:
         differing = [row for row in rows if by_key.get(key(row), row) != row]
         if differing and record is not Environment:  # another folder may have seen an environment at another time
             example = " ".join(str(getattr(differing[0], column)) for column in TABLES[record].key[1:])
-            raise TakenError(
-                f"{place / FILES[record]}: has other results for {len(differing)} of the same rows, such as "
-                f"{example!r}; use --replace to replace the old folder, or keep both with --machine NAME"
-            )
+            clash = f"has other results for {len(differing)} of the same rows, such as {example!r}"
+            remedy = "use --replace to replace the old folder, or keep both with --machine NAME"
+            raise TakenError(f"{place / FILES[record]}: {clash}; {remedy}")
         together[record] = [*known[record], *(row for row in rows if key(row) not in by_key)]
     return together
 
@@ -197,10 +179,8 @@ def _place(place: Path, tables: Tables) -> None:
                     old.rename(place)
                 raise
     except OSError as problem:
-        raise UserError(
-            f"{place}: could not be written ({problem.strerror}); its old content is intact: fix that and run the "
-            "same command again"
-        ) from None
+        why = f"could not be written ({problem.strerror}); its old content is intact"
+        raise UserError(f"{place}: {why}: fix that and run the same command again") from None
 
 
 def _print_uncounted(measured: Cells, data: Path) -> None:
@@ -210,16 +190,11 @@ def _print_uncounted(measured: Cells, data: Path) -> None:
     usual = {(model, batch) for model, batch, shape in uncounted if shape == MEASURED_SHAPES.get(model, shape)}
     reshaped = sorted({f"{model} at {shape}" for model, batch, shape in uncounted if (model, batch) not in usual})
     if reshaped:
-        print(f"Not counted here at inputs of this shape, and so without FLOP and bytes: {_list(reshaped)}")
+        print(f"Not counted here at inputs of this shape, and so without FLOP and bytes: {name_first(reshaped)}")
     if usual:
         models, batches = (sorted(set(column)) for column in zip(*usual, strict=True))
-        print(f"Not counted here, and so without FLOP and bytes: {_list(models)}. To count them:")
+        print(f"Not counted here, and so without FLOP and bytes: {name_first(models)}. To count them:")
         print(
             f"  python -m measure --sections workload --models {' '.join(map(shlex.quote, models))} "
             f"--batch-sizes {' '.join(map(str, batches))}{data_flag(data)}"
         )
-
-
-def _list(names: Sequence[str]) -> str:
-    first, rest = names[:NAMED], len(names[NAMED:])
-    return ", ".join(first) + (f" and {rest} more" if rest else "")

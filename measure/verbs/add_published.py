@@ -1,6 +1,8 @@
-"""The command ``python -m measure add-published FILE``: checks a table of published measurements and adds it.
+"""Check a CSV table of published measurements, with the header of one of the tables of
+data/published/measurements (docs/data.md), and add its rows. Adds nothing if a row is wrong.
 
-The file's header selects the table of ``data/published/measurements``.
+file FILE  the table
+--replace  replace rows that have the same key but other values
 """
 
 from collections.abc import Sequence
@@ -15,38 +17,27 @@ from measure.cache.schema import TABLES, file_of
 from measure.cache.table import in_turn
 from measure.domain.chips import fold_name
 from measure.errors import UserError
-from measure.verbs.flags import CommandLine, check_folder, check_writable, data_flag
+from measure.verbs.flags import CommandLine, check_writable, data_flag, verb_parser
+from measure.verbs.terminal import name_first
 
-RECORDS = (PublishedTiming, PublishedBandwidth, PublishedProduct)
 AGREES = 0.02  # the relative rounding error allowed between rate times time and the batch size
-NAMED = 5  # contradictory rows that are named; the rest are counted
 
 
 def parser() -> CommandLine:
-    flags = CommandLine(
-        prog="python -m measure add-published",
-        description="Check a CSV table of published measurements, with the header of one of the tables of "
-        "data/published/measurements (docs/data.md), and add its rows. Adds nothing if a row is wrong.",
-    )
-    flags.add_argument("file", metavar="FILE", type=Path, help="the table")
-    flags.add_argument("--replace", action="store_true", help="replace rows that have the same key but other values")
-    flags.add_argument("--data", type=Path, default=Path("data"), help="the cache's folder (default: %(default)s)")
-    return flags
+    return verb_parser("add-published", __doc__)
 
 
 def main(argv: Sequence[str]) -> int:
     """Return exit code 0. Raises UserError for bad input, with nothing added."""
     flags = parser().parse_args(argv)
-    check_folder(flags.data, "--data")
-    if not flags.file.is_file():
-        raise UserError(f"{flags.file}: there is no such file; name a table as CSV")
-    record = _match_header(flags.file)
-    rows = _spell_devices(flags.file, table.numbered(flags.file, record), flags.data)
+    file = Path(flags.file)
+    record = _match_header(file)
+    rows = _spell_devices(file, table.numbered(file, record), flags.data)
     path = file_of(record, flags.data)
     check_writable(flags.data)
     with in_turn(path.parent):
         old = table.read(path, record)
-        new = _select_new(flags.file, rows, old, record, flags.replace)
+        new = _select_new(file, rows, old, record, flags.replace)
         if new:
             table.write(path, record, table.merged(old, new) if TABLES[record].key else [*old, *new])
     rest = ": the others are there or repeat a row" if len(new) < len(rows) else ""
@@ -57,9 +48,8 @@ def main(argv: Sequence[str]) -> int:
         if getattr(row, "throughput_per_s", None) and abs(row.throughput_per_s * row.latency_s / row.batch - 1) > AGREES
     ]
     if contradictions:
-        more = f" and {len(contradictions) - NAMED} more" if len(contradictions) > NAMED else ""
-        named = "; ".join(contradictions[:NAMED])
-        print(f"{len(contradictions)} rows contradict themselves, rate × time is not the batch: {named}{more}")
+        rows_named = name_first(contradictions)
+        print(f"{len(contradictions)} rows contradict themselves, rate × time is not the batch: {rows_named}")
     if new:
         print(f"Check that bib/references.bib has an entry for {', '.join(sorted({row.source for row in new}))}.")
     if new and record is PublishedTiming:
@@ -68,20 +58,23 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _match_header(path: Path) -> type[Any]:
-    """Return the record whose columns are the file's header. Raises UserError if no record has them."""
+    """Return the record whose columns are most like the file's header. Raises UserError if they are not equal."""
     try:
-        header = path.open(encoding="utf-8-sig").readline().strip().split(",")
+        with path.open(encoding="utf-8-sig") as file:
+            header = file.readline().strip().split(",")
+    except FileNotFoundError:
+        raise UserError(f"{path}: there is no such file; name a table as CSV") from None
     except (OSError, UnicodeDecodeError) as problem:
         raise UserError(f"{path}: cannot be read ({problem}); save it as CSV in UTF-8") from None
-    nearest = max(RECORDS, key=lambda record: len(set(header) & set(TABLES[record].columns)))
+    records: tuple[type[Any], ...] = (PublishedTiming, PublishedBandwidth, PublishedProduct)
+    nearest = max(records, key=lambda record: len(set(header) & set(TABLES[record].columns)))
     columns = list(TABLES[nearest].columns)
     wrong = [f"the column {name!r} is missing" for name in columns if name not in header]
     wrong += [f"the column {name!r} is not known" for name in header if name not in columns]
     wrong += [f"duplicate column {name!r}" for name in header if header.count(name) > 1]
     if wrong:
-        raise UserError(
-            f"{path}, line 1: {wrong[0]}; the header is that of {TABLES[nearest].path}: {','.join(columns)}"
-        )
+        expected = f"the header is that of {TABLES[nearest].path}: {','.join(columns)}"
+        raise UserError(f"{path}, line 1: {wrong[0]}; {expected}")
     return nearest
 
 
@@ -91,10 +84,10 @@ def _spell_devices(path: Path, rows: Sequence[tuple[int, Any]], data: Path) -> l
     spelled = {fold_name(name): name.strip() for chip in chips for name in (*chip.alias.split(";"), chip.chip)}
     for line, row in rows:
         if not spelled.get(fold_name(row.device)):
-            raise UserError(
-                f"{path}, line {line}, column device: {row.device!r} is neither a chip of {file_of(Chip, data)} nor an "
-                "alias; add its rows there first"
+            problem = (
+                f"{row.device!r} is neither a chip of {file_of(Chip, data)} nor an alias; add its rows there first"
             )
+            raise UserError(f"{path}, line {line}, column device: {problem}")
     return [(line, replace(row, device=spelled[fold_name(row.device)])) for line, row in rows]
 
 
@@ -116,8 +109,6 @@ def _select_new(
         if lines.setdefault(key(row), line) != line:
             raise UserError(f"{path}, line {line}: has the key of line {lines[key(row)]}; delete one of the two")
         if by_key.get(key(row), row) != row and not force:
-            raise UserError(
-                f"{path}, line {line}: {file_of(record, Path())} has other values for the same {', '.join(columns)}; "
-                "add --replace to take these"
-            )
+            other = f"has other values for the same {', '.join(columns)}; add --replace to take these"
+            raise UserError(f"{path}, line {line}: {file_of(record, Path())} {other}")
     return [row for _, row in rows if by_key.get(key(row)) != row]

@@ -1,13 +1,16 @@
-"""The command ``python -m measure count-published``: counts the models of the published timings, at their input sizes.
+"""Count FLOP and bytes of the models in data/published/measurements, forward and backward, for one input at fp32.
+Stop it at any time: the same command resumes.
 
-Writes one row for each model and size, for one fp32 input, into ``data/published/measurements``.
+--models GLOB+  count only these (default: all)
+--budget TIME  stop after this time, such as 90s, 10m or 1h30m
+--force  count again what has been counted
 """
 
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass, fields, replace
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -20,16 +23,15 @@ from measure.counting import count
 from measure.domain.models import Model
 from measure.domain.values import si
 from measure.domain.words import FULL_PRECISION
-from measure.errors import UserError
+from measure.errors import UserError, chosen
 from measure.machine.device import Device
 from measure.models import catalog
 from measure.models.libraries import TIMM
-from measure.run import progress as summary
-from measure.run import runner
+from measure.run import progress, runner
 from measure.run.task import Columns, Failure, Task
 from measure.run.worker import Worker
 from measure.timing.sampling import Sampling
-from measure.verbs.flags import CommandLine, check_folder, check_writable, data_flag, parse_time
+from measure.verbs.flags import CommandLine, check_writable, data_flag, parse_time, verb_parser
 from measure.verbs.terminal import INTERRUPTED, make_console, stop_as_by_ctrl_c
 
 BATCHES = (1, 64)
@@ -41,30 +43,15 @@ The second is large because some operators copy a batch, but pass on a single in
 Shape = tuple[str, int | None]
 """A model and its input size; None: the model's own size."""
 
-COPIED = {field.name for field in fields(PublishedCount)} - {"model", "input_size"}
-"""The columns that a workload has as well."""
-
 
 def parser() -> CommandLine:
-    flags = CommandLine(
-        prog="python -m measure count-published",
-        description="Count FLOP and bytes of the models in data/published/measurements, forward and backward, for one "
-        "input at fp32. Stop it at any time: the same command resumes.",
-    )
-    flags.add_argument("--models", nargs="+", default=["*"], metavar="GLOB", help="count only these (default: all)")
-    flags.add_argument("--budget", metavar="TIME", help="stop after this time, such as 90s, 10m or 1h30m")
-    flags.add_argument("--force", action="store_true", help="count again what has been counted")
-    flags.add_argument("--data", type=Path, default=Path("data"), help="the cache's folder (default: %(default)s)")
-    return flags
+    return verb_parser("count-published", __doc__, models=["*"])
 
 
 def main(argv: Sequence[str]) -> int:
     """Return exit code 0, or 130 when stopped from the keyboard. Raises UserError for bad input."""
-    from measure.run.progress import RunProgress
-
     began = time.monotonic()
     flags = parser().parse_args(argv)
-    check_folder(flags.data, "--data")
     deadline = began + parse_time("--budget", flags.budget) if flags.budget else None
     counts = PublishedCounts(flags.data)
     tasks = planned(flags.data, flags.models, set() if flags.force else counts.counted())
@@ -74,34 +61,31 @@ def main(argv: Sequence[str]) -> int:
     check_writable(flags.data)
     counts.drop(tasks)
     stop_as_by_ctrl_c()
-    progress, worker = RunProgress([*tasks], make_console()), Worker("cpu", 1, Sampling())
+    display = progress.RunProgress(tasks, make_console())
     try:
-        with progress:
-            progress.begin_part("counts", tasks)
-            outcome = runner.run(tasks, worker, counts, progress, deadline)
+        with closing(Worker("cpu", 1, Sampling())) as worker, display:
+            display.begin_part("counts", tasks)
+            summary = runner.run(tasks, worker, counts, display, deadline)
     except KeyboardInterrupt:
-        print(f"\nStopped after {progress.done} of {progress.total}; to go on: {flags.command}")
+        print(f"\nStopped after {display.done} of {display.total}; to go on: {flags.command}")
         return INTERRUPTED
-    finally:
-        worker.close()
-    resume = [summary.resumption(flags.command, flags.force)] if outcome.left else []
-    report = f"python -m report{data_flag(flags.data)}"
-    print("\n".join([*summary.lines(outcome, [str(counts.folder)]), *resume, f"Next: {report}"]))
+    resume = [progress.resumption(flags.command, flags.force)] if summary.left else []
+    report = f"Next: python -m report{data_flag(flags.data)}"
+    print("\n".join([*progress.lines(summary, [str(counts.folder)]), *resume, report]))
     return 0
 
 
 def planned(data: Path, globs: Sequence[str], counted: set[Shape]) -> list["PublishedCountTask"]:
     """Return tasks for the timed models and sizes without counts, in the table's order.
 
-    Raises UserError for a glob that matches no model.
+    Raises UserError for a glob that matches no model, and without timings.
     """
     path = file_of(PublishedTiming, data)
     timed = dict.fromkeys((row.model, row.input_size) for row in table.read(path, PublishedTiming))
-    for glob in globs:
-        if not any(fnmatchcase(model, glob) for model, _ in timed):
-            raise UserError(f"--models: {path} has no model {glob!r}; name one of its column model, or a glob")
-    chosen = [each for each in timed if any(fnmatchcase(each[0], glob) for glob in globs)]
-    return [PublishedCountTask(*each) for each in chosen if each not in counted]
+    if not timed:
+        raise UserError(f"{path}: holds no timings; add some with python -m measure add-published")
+    models = chosen("--models", globs, {model for model, _ in timed})
+    return [PublishedCountTask(*shape) for shape in timed if shape[0] in models and shape not in counted]
 
 
 @dataclass(frozen=True)
@@ -111,16 +95,15 @@ class PublishedCountTask(Task):
     name: str
     input_size: int | None
 
-    is_of_machine = False
-    effort = 1.0
+    is_of_machine, effort = False, 1.0
 
     @classmethod
     def missing(cls, *_: object) -> list["PublishedCountTask"]:
-        raise NotImplementedError("count-published plans its tasks itself")
+        return []  # ``planned`` plans them
 
     @property
     def label(self) -> str:
-        return f"{self.name} at {'its own size' if self.input_size is None else self.input_size}"
+        return f"{self.name} at {self.input_size or 'its own size'}"
 
     @property
     def columns(self) -> Columns:
@@ -144,16 +127,16 @@ class PublishedCountTask(Task):
             cache.append(PublishedCount(self.name, self.input_size, outcome.status, outcome.reason), [])
             return
         one, many = outcome
-        counted: dict[str, Any] = {column: getattr(one.workload, column) for column in COPIED}
+        shared = {field.name for field in fields(PublishedCount)} - {"model", "input_size"}  # with a workload
+        columns: dict[str, Any] = {column: getattr(one.workload, column) for column in shared}
         if self.name.startswith(TIMM.prefix):
-            counted["family"] = TIMM.module_of(self.name)
+            columns["family"] = TIMM.module_of(self.name)
         of_many = _sum_by_kind(many.operators)
         kinds = []
-        for (stage, kind), sums in _sum_by_kind(one.operators).items():
-            further_byte = (of_many[stage, kind]["byte"] - sums["byte"]) / (BATCHES[1] - 1)
-            further = {"further_byte": max(round(further_byte), 0)}
-            kinds.append(PublishedKind(self.name, self.input_size, stage, kind, **sums, **further))
-        cache.append(PublishedCount(self.name, self.input_size, **counted), kinds)
+        for key, sums in _sum_by_kind(one.operators).items():
+            further_byte = max(round((of_many[key]["byte"] - sums["byte"]) / (BATCHES[1] - 1)), 0)
+            kinds.append(PublishedKind(self.name, self.input_size, *key, **sums, further_byte=further_byte))
+        cache.append(PublishedCount(self.name, self.input_size, **columns), kinds)
 
     def summary(self, result: list[count.Count]) -> str:
         return si(result[0].workload.forward_flop or 0, "FLOP")

@@ -1,4 +1,8 @@
-"""The command ``python -m measure doctor``: find causes of bad measurements on this machine, and their remedies."""
+"""Check this machine for causes of bad measurements, and say how to fix them. Nothing is measured or changed. A warning
+shifts figures or widens their intervals; a problem spoils or prevents them. The exit code is 1 if there is a problem.
+
+--json  print JSON instead of lines
+"""
 
 import dataclasses
 import json
@@ -13,28 +17,19 @@ from measure.domain.words import FULL_PRECISION
 from measure.errors import UserError
 from measure.machine import checks
 from measure.machine.checks import OK, PROBLEM, UNCHECKED, WARNING, Finding
-from measure.verbs.flags import CommandLine, check_folder
+from measure.verbs.flags import CommandLine, verb_parser
 
 COLOURS = {OK: 32, WARNING: 33, PROBLEM: 31, UNCHECKED: 2}
 """Green, yellow, red, dim (ANSI)."""
 
 
 def parser() -> CommandLine:
-    flags = CommandLine(
-        prog="python -m measure doctor",
-        description="Check this machine for causes of bad measurements, and say how to fix them. Nothing is measured or"
-        " changed. A warning shifts figures or widens their intervals; a problem spoils or prevents them. The exit code"
-        " is 1 if there is a problem.",
-    )
-    flags.add_argument("--data", type=Path, default=Path("data"), help="the cache's folder (default: %(default)s)")
-    flags.add_argument("--json", action="store_true", help="print JSON instead of lines")
-    return flags
+    return verb_parser("doctor", __doc__)
 
 
 def main(argv: Sequence[str]) -> int:
     """Return 0, or 1 if there is a problem. Raises UserError for bad input."""
     arguments = parser().parse_args(argv)
-    check_folder(arguments.data, "--data")
     findings = examine(arguments.data)
     if arguments.json:
         print(json.dumps([dataclasses.asdict(finding) for finding in findings], indent=2, ensure_ascii=False))

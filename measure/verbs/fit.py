@@ -1,9 +1,12 @@
-"""The command ``python -m measure fit``: fits the model of latencies to all timed calls, and checks it."""
+"""Fit the model of latencies to the published measurements and the cache's own machines, predict the calls that each
+fit leaves out, and write the tables of data/prediction for predict and the paper.
+
+--aside  also predict the devices that no fit has seen
+"""
 
 import dataclasses
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from measure.cache import predictions as tables
@@ -13,7 +16,7 @@ from measure.cache.schema import file_of
 from measure.cache.table import NAME, held
 from measure.domain.values import percent
 from measure.errors import UserError
-from measure.verbs.flags import CommandLine, check_folder, check_writable, data_flag
+from measure.verbs.flags import CommandLine, check_writable, data_flag, verb_parser
 from measure.verbs.terminal import aligned
 
 DIGITS = 5  # significant digits of fitted numbers in the tables
@@ -23,20 +26,12 @@ HEAD = ("left out", "device", "precision", "variant", "phase", "latencies", "med
 
 
 def parser() -> CommandLine:
-    flags = CommandLine(
-        prog="python -m measure fit",
-        description="Fit the model of latencies to the published measurements and the cache's own machines, predict "
-        "the calls that each fit leaves out, and write the tables of data/prediction for predict and the paper.",
-    )
-    flags.add_argument("--aside", action="store_true", help="also predict the devices that no fit has seen")
-    flags.add_argument("--data", type=Path, default=Path("data"), help="the cache's folder (default: %(default)s)")
-    return flags
+    return verb_parser("fit", __doc__)
 
 
 def main(argv: Sequence[str]) -> int:
     """Return exit code 0. Raises UserError for bad input, and without a call that is both timed and counted."""
     flags = parser().parse_args(argv)
-    check_folder(flags.data, "--data")
     from measure.predicting import timings
     from measure.predicting.study import study
 

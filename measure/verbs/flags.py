@@ -1,4 +1,4 @@
-"""The flags of every verb: one parser, the values that several verbs take, and checks of folders.
+"""The flags of every verb: one parser, and checks of the values that several verbs take.
 
 Every error is a UserError of one sentence, where argparse would print a page of usage.
 """
@@ -8,6 +8,7 @@ import os
 import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -42,35 +43,45 @@ class CommandLine(argparse.ArgumentParser):
     """
 
     def __init__(self, **settings: Any) -> None:
-        self._flags: list[str] = []
-        self._taking_values: set[str] = set()
         super().__init__(allow_abbrev=False, **settings)
 
-    def add_argument(self, *names: Any, **settings: Any) -> argparse.Action:
-        action = super().add_argument(*names, **settings)
-        self._flags += action.option_strings
-        if action.nargs != 0:
-            self._taking_values.update(action.option_strings)
-        return action
+    def add_table(self, table: str, **defaults: Any) -> None:
+        """Add a flag for each row of a table, such as ``--models NAME+  the names (default: all)``.
+
+        A row is a name, the values in capitals, two spaces, and the help, which goes on in indented lines. A flag
+        without a value is a switch. A value ends in argparse's ``nargs``. The help of a required flag says so.
+        """
+        for row in re.sub(r"\n +", " ", table.strip()).splitlines():
+            words, text = re.split(r"  +", row, maxsplit=1)
+            names = [word for word in words.split() if not word[0].isupper()]
+            values = [word for word in words.split() if word[0].isupper()]
+            settings: dict[str, Any] = {"action": "store_true"}
+            if len(values) == 1:
+                value = values[0].rstrip("+*?")
+                settings = {"metavar": value, "nargs": values[0].removeprefix(value) or None}
+            elif values:
+                settings = {"metavar": tuple(values), "nargs": len(values)}
+            if "(required)" in text:
+                settings["required"] = True
+            self.add_argument(*names, help=text, **settings)
+        self.set_defaults(**defaults)
 
     def parse_args(self, words: Sequence[str], namespace: Any = None) -> Any:  # type: ignore[override]
         """Parse the words; ``command`` of the result is the whole command as a shell takes it.
 
         Raises UserError, also for a repeated flag, and for an empty value: a script's unset variable.
         """
-        flag, given = "an argument", set()
-        for word in words:
+        flag, given, actions = "an argument", set(), self._option_string_actions
+        for word in takewhile(lambda word: word != "--", words):
             name, is_joined, value = word.partition("=")
-            if word == "--":
-                break
-            if word.startswith("--") and name not in self._flags:
-                raise self._error(f"unrecognized arguments: {word}")
-            if name in self._flags:
-                if name in given and name in self._taking_values:
+            if name in actions:
+                flag = name
+                if name in given and actions[name].nargs != 0:
                     raise UserError(f"{name}: given more than once; give all values after one {name}")
                 given.add(name)
-                flag = name
-            if not word or (name in self._flags and is_joined and not value):
+            elif word.startswith("--"):
+                self.error(f"unrecognized arguments: {word}")
+            if not word or (name in actions and is_joined and not value):
                 raise UserError(f"{flag}: the value is empty; give one or leave it out")
         parsed = super().parse_args(words, namespace)
         parsed.command = shlex.join([*self.prog.split(), *words])
@@ -78,18 +89,34 @@ class CommandLine(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Raise UserError in place of argparse's page of usage."""
-        raise self._error(message)
-
-    def _error(self, message: str) -> UserError:
         choice = re.fullmatch(r"argument (.+?): invalid choice: '(.*)' \(choose from (.*)\)", message, re.DOTALL)
         if choice:
-            return unknown(choice[1], choice[2], [each.strip(" '") for each in choice[3].split(",")])
-        stray = re.fullmatch(r"unrecognized arguments: (\S+).*", message, re.DOTALL)
-        if stray:
+            raise unknown(choice[1], choice[2], [each.strip(" '") for each in choice[3].split(",")])
+        problem, hint = " ".join(message.removeprefix("argument ").split()), ""
+        if stray := re.fullmatch(r"unrecognized arguments: (\S+).*", message, re.DOTALL):
             word = stray[1].partition("=")[0]
-            what = f"there is no flag {word}" if word.startswith("-") else f"nothing is expected at {word!r}"
-            return UserError(f"{what}{did_you_mean(word, self._flags) or f'; see {self.prog} --help'}")
-        return UserError(f"{' '.join(message.removeprefix('argument ').split())}; see {self.prog} --help")
+            problem = f"there is no flag {word}" if word.startswith("-") else f"nothing is expected at {word!r}"
+            hint = did_you_mean(word, self._option_string_actions)
+        raise UserError(f"{problem}{hint or f'; see {self.prog} --help'}")
+
+
+def verb_parser(verb: str, docstring: str, **defaults: Any) -> CommandLine:
+    """Return a verb's parser by its module's docstring: a description, an empty line, a table of flags."""
+    description, _, table = docstring.partition("\n\n")
+    line = CommandLine(prog=f"python -m measure {verb}", description=" ".join(description.split()))
+    line.add_table(table, **defaults)
+    add_data_flag(line)
+    return line
+
+
+def add_data_flag(line: CommandLine) -> None:
+    """Add ``--data``, which takes a folder that exists or may be created."""
+
+    def parse(text: str) -> Path:
+        check_folder(Path(text), "--data")
+        return Path(text)
+
+    line.add_argument("--data", type=parse, default="data", help="the cache's folder (default: %(default)s)")
 
 
 def check_one_output(ways: Mapping[str, bool]) -> None:
@@ -151,9 +178,9 @@ def parse_percent(flag: str, text: str) -> float:
     return float(match[1]) / 100
 
 
-def check_folder_name(name: str) -> None:
-    """Raise UserError for a name that no machine's folder may have."""
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", name):
+def check_folder_name(name: str | None) -> None:
+    """Raise UserError for a ``--machine`` that no folder may be called."""
+    if name is not None and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", name):
         raise UserError(f"--machine: {name!r} is not a valid folder name; use letters, digits, '.', '_' and '-'")
 
 

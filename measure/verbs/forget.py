@@ -1,33 +1,30 @@
-"""The command ``python -m measure forget MODEL``: removes models from the cache."""
+"""Remove the measurements of models on every machine, and their counts, from the cache. With --machine,
+remove only the measurements on that machine. Only measuring again brings them back.
 
+models MODEL+  names, or globs such as 'mine:*'
+--machine NAME+  the machines' folders (default: all, and counts)
+--plan  print what would go, and remove nothing
+"""
+
+from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
 from measure.cache.folders import MachineFolder, Workloads, machine_names
 from measure.cache.records import HardwareCounterProfile, Profile, Run
 from measure.errors import chosen, unknown
-from measure.verbs.flags import CommandLine, check_folder
+from measure.verbs.flags import CommandLine, verb_parser
 
 WORDS = {Run: "rounds", Profile: "profiles", HardwareCounterProfile: "profiles under hardware counters"}
 
 
 def parser() -> CommandLine:
-    flags = CommandLine(
-        prog="python -m measure forget",
-        description="Remove the measurements of models on every machine, and their counts, from the cache. With "
-        "--machine, remove only the measurements on that machine. Only measuring again brings them back.",
-    )
-    flags.add_argument("models", nargs="+", metavar="MODEL", help="names, or globs such as 'mine:*'")
-    flags.add_argument("--machine", nargs="+", metavar="NAME", help="the machines' folders (default: all, and counts)")
-    flags.add_argument("--plan", action="store_true", help="print what would go, and remove nothing")
-    flags.add_argument("--data", type=Path, default=Path("data"), help="the cache's folder (default: %(default)s)")
-    return flags
+    return verb_parser("forget", __doc__)
 
 
 def main(argv: Sequence[str]) -> int:
     """Return exit code 0. Raises UserError for bad input, before anything is removed."""
     flags = parser().parse_args(argv)
-    check_folder(flags.data, "--data")
     known = machine_names(flags.data)
     for name in flags.machine or ():
         if name not in known:
@@ -38,11 +35,10 @@ def main(argv: Sequence[str]) -> int:
     if not flags.machine:
         tables.append((workloads.folder, "counts", workloads.models()))
     models = chosen("MODEL", flags.models, {row.model for _, _, rows in tables for row in rows})
-    removed: dict[Path, list[str]] = {}
+    removed: dict[Path, list[str]] = defaultdict(list)
     for place, word, rows in tables:
-        count = sum(row.model in models for row in rows)
-        if count:
-            removed.setdefault(place, []).append(f"{word}: {count}")
+        if count := sum(row.model in models for row in rows):
+            removed[place].append(f"{word}: {count}")
     for place, parts in removed.items():
         print(f"{place}: {', '.join(parts)}")
     if flags.plan:

@@ -1,4 +1,16 @@
-"""``python -m measure import-ncu FILE``: put hardware counters that Nsight Compute read elsewhere into the cache."""
+"""Put the hardware counters of a model, as NVIDIA Nsight Compute exported them with ncu --csv --page raw,
+into the cache of a machine: one that has measured, or a GPU of which only the name is known.
+
+file FILE  the output of ncu --csv --page raw
+--model NAME  the model, as in --models of measure (required)
+--batch N  the inputs of a step (required)
+--input-shape S  the shape of an input, such as 3x224x224 (default: as measured here)
+--precision P  the precision (default: %(default)s)
+--phase PHASE  step (of training) or inference (default: %(default)s)
+--steps N  the number of counted steps (default: %(default)s)
+--machine NAME  the machine's folder (default: from --device-name)
+--device-name NAME  the GPU's name, for a machine that has measured nothing
+"""
 
 import hashlib
 from collections.abc import Sequence
@@ -23,23 +35,7 @@ from measure.verbs.flags import CommandLine
 
 
 def parser() -> CommandLine:
-    line = CommandLine(
-        prog="python -m measure import-ncu",
-        description="Put the hardware counters of a model, as NVIDIA Nsight Compute exported them with ncu --csv "
-        "--page raw, into the cache of a machine: one that has measured, or a GPU of which only the name is known.",
-    )
-    add = line.add_argument
-    add("file", metavar="FILE", type=Path, help="the output of ncu --csv --page raw")
-    add("--model", required=True, metavar="NAME", help="the model, as in --models of measure")
-    add("--batch", required=True, metavar="N", help="the inputs of a step")
-    add("--input-shape", metavar="S", help="the shape of an input, such as 3x224x224 (default: as measured here)")
-    add("--precision", default="fp32", metavar="P", help="the precision (default: %(default)s)")
-    add("--phase", default=STEP, metavar="PHASE", help="step (of training) or inference (default: %(default)s)")
-    add("--steps", default="1", metavar="N", help="the number of counted steps (default: 1)")
-    add("--machine", metavar="NAME", help="the machine's folder (default: from --device-name)")
-    add("--device-name", metavar="NAME", help="the GPU's name, for a machine that has measured nothing")
-    add("--data", type=Path, default=Path("data"), help="the cache's folder (default: %(default)s)")
-    return line
+    return flags.verb_parser("import-ncu", __doc__, precision="fp32", phase=STEP, steps="1")
 
 
 def main(argv: Sequence[str]) -> int:
@@ -56,14 +52,13 @@ def main(argv: Sequence[str]) -> int:
     (steps,) = flags.parse_batch_sizes("--steps", [asked.steps])
     flags.parse_choices("--precision", [asked.precision], PRECISIONS)
     flags.parse_choices("--phase", [asked.phase], (STEP, INFERENCE))
-    flags.check_folder(asked.data, "--data")
     try:
-        lines = asked.file.read_text(encoding="utf-8").splitlines()
+        lines = Path(asked.file).read_text(encoding="utf-8").splitlines()
     except OSError as problem:
         raise UserError(f"{asked.file}: cannot be read ({problem.strerror}); name a readable file") from None
     except UnicodeDecodeError:
         raise UserError(f"{asked.file}: not UTF-8 text; export it with ncu --csv --page raw") from None
-    counted = ncu_csv.parse(lines, str(asked.file), steps, tool="imported")
+    counted = ncu_csv.parse(lines, asked.file, steps, tool="imported")
     folder, environment = _machine(asked.data, asked.machine, asked.device_name)
     task = HardwareCounterTask(model, Cell(model.name, batch, asked.precision, asked.phase, EAGER))
     with folder.locked():

@@ -10,9 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing, nullcontext
-from functools import partial
 from math import inf
-from pathlib import Path
 
 from measure.cache.folders import Workloads
 from measure.counting import count
@@ -43,6 +41,42 @@ _log = logging.getLogger("measure")
 MADE_BY = "ROOFWRIGHT_MADE_BY"
 """``make`` puts its own command into this environment variable, and renders the paper next."""
 
+FLAGS = f"""
+--device DEVICE  cpu, cuda or cuda:N (an NVIDIA GPU, or an AMD one with a torch for ROCm), mps or auto (default: auto)
+--models NAME+  names, globs such as 'vgg*', torchvision:GLOB, torchaudio:GLOB, timm:NAME or language:GLOB, and
+    package.module:function, a function of yours that returns a network and its inputs for a batch size (default: the
+    built-in list)
+--native-size  count each model at its own input size instead of 224 x 224 (--sections workload)
+--batch-sizes N+  inputs in one forward pass (default: 1 64 256)
+--training-batch-sizes N+  inputs in one training step (default: 32)
+--optimizers O+  sgd (with momentum) or adam, for training steps (default: sgd)
+--precisions P+  fp32, tf32, fp16, bf16 (default: fp32; on an NVIDIA GPU also bf16, or fp16 if it has no units for bf16)
+--variants V+  {", ".join((EAGER, *variants.NAMES))}, or several joined by '+' (default: eager; on a processor under
+    Linux also kept_memory, unless the run is quick or has a budget)
+--threads N  CPU threads (default: the physical cores)
+--sections S+  {", ".join(f"{name} ({section.help})" for name, section in SECTIONS.items())}; default: all without
+    {" and ".join(name for name in SECTIONS if name not in USUAL_SECTIONS)}
+--machine NAME  the machine's folder in the cache (default: from the hardware)
+--cluster ADDRESS  measure on all machines of a Ray cluster at once: auto for this machine's cluster, or an address
+--accelerators KINDS  use only a cluster's GPUs of these kinds, such as T4,L4,A100
+--quick  a small selection: eight models at batch sizes 1 and 64, a training step and the operators of two, and fewer
+    roof kernels
+--target P  the wanted width of a latency's 95 %% interval, as ± per cent of it (default: %(default)s)
+--max-rounds N  the most rounds of a cell, each in a fresh process: {ROUNDS}, then one more while the interval is wider
+    than the target (default: {MOST_ROUNDS}; in a quick run {ROUNDS})
+--seed N  draw the order of the cells with this number (default: another each time)
+--try-anyway  try also cells whose counted tensors cannot fit into memory
+--call-limit TIME  give a cell up, as a timeout, when one call takes longer than this (default: %(default)s)
+--budget TIME  stop after this time, such as 90s, 10m or 1h30m, and begin with something for every part of the paper;
+    --plan shows how far it should reach (default: none, no end)
+--plan  show what would be measured, and measure nothing
+--list  show the models (or those of --models), and measure nothing
+--force  measure again what is measured already
+--json  print the output of --plan or --list as JSON (docs/json.md)
+-v --verbose  show each task, and log decisions with their reasons on standard error: skipped cells, expected memory,
+    starts and ends of processes, warm-up, the end of sampling
+"""
+
 
 def parser() -> CommandLine:
     """Return the flags. Their values stay text here; ``make_request`` checks them, one sentence an error."""
@@ -56,68 +90,9 @@ def parser() -> CommandLine:
         "\nThen render the paper: python -m report",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    add = command_line.add_argument
-    several, switch = partial(add, nargs="+"), partial(add, action="store_true")
-    sections = ", ".join(f"{name} ({section.help})" for name, section in SECTIONS.items())
-    unusual = " and ".join(name for name in SECTIONS if name not in USUAL_SECTIONS)
-    text = "cpu, cuda or cuda:N (an NVIDIA GPU, or an AMD one with a torch for ROCm), mps or auto (default: auto)"
-    add("--device", default="auto", help=text)
-    text = (
-        "names, globs such as 'vgg*', torchvision:GLOB, torchaudio:GLOB, timm:NAME or language:GLOB, and "
-        "package.module:function, a function of yours that returns a network and its inputs for a batch size "
-        "(default: the built-in list)"
-    )
-    several("--models", metavar="NAME", help=text)
-    switch("--native-size", help="count each model at its own input size instead of 224 x 224 (--sections workload)")
-    several("--batch-sizes", metavar="N", help="inputs in one forward pass (default: 1 64 256)")
-    text = "inputs in one training step (default: 32)"
-    several("--training-batch-sizes", metavar="N", default=["32"], help=text)
-    text = "sgd (with momentum) or adam, for training steps (default: sgd)"
-    several("--optimizers", metavar="O", default=[variants.SGD], help=text)
-    text = "fp32, tf32, fp16, bf16 (default: fp32; on an NVIDIA GPU also bf16, or fp16 if it has no units for bf16)"
-    several("--precisions", metavar="P", help=text)
-    text = (
-        f"{', '.join((EAGER, *variants.NAMES))}, or several joined by '+' (default: eager; on a processor under Linux "
-        "also kept_memory, unless the run is quick or has a budget)"
-    )
-    several("--variants", metavar="V", help=text)
-    add("--threads", metavar="N", help="CPU threads (default: the physical cores)")
-    several("--sections", metavar="S", help=f"{sections}; default: all without {unusual}")
-    add("--data", type=Path, default=Path("data"), help="the cache's folder (default: %(default)s)")
-    add("--machine", metavar="NAME", help="the machine's folder in the cache (default: from the hardware)")
-    text = "measure on all machines of a Ray cluster at once: auto for this machine's cluster, or an address"
-    add("--cluster", metavar="ADDRESS", help=text)
-    add("--accelerators", metavar="KINDS", help="use only a cluster's GPUs of these kinds, such as T4,L4,A100")
-    text = (
-        "a small selection: eight models at batch sizes 1 and 64, a training step and the operators of two, and "
-        "fewer roof kernels"
-    )
-    switch("--quick", help=text)
-    text = f"the wanted width of a latency's 95 %% interval, as ± per cent of it (default: {TARGET:.0%}%)"
-    add("--target", metavar="P", default=f"{TARGET:.0%}", help=text)
-    text = (
-        f"the most rounds of a cell, each in a fresh process: {ROUNDS}, then one more while the interval is wider than "
-        f"the target (default: {MOST_ROUNDS}; in a quick run {ROUNDS})"
-    )
-    add("--max-rounds", metavar="N", help=text)
-    add("--seed", metavar="N", help="draw the order of the cells with this number (default: another each time)")
-    switch("--try-anyway", help="try also cells whose counted tensors cannot fit into memory")
-    text = "give a cell up, as a timeout, when one call takes longer than this (default: %(default)s)"
-    add("--call-limit", metavar="TIME", default="60s", help=text)
-    text = (
-        "stop after this time, such as 90s, 10m or 1h30m, and begin with something for every part of the paper; "
-        "--plan shows how far it should reach (default: none, no end)"
-    )
-    add("--budget", metavar="TIME", help=text)
-    switch("--plan", help="show what would be measured, and measure nothing")
-    switch("--list", help="show the models (or those of --models), and measure nothing")
-    switch("--force", help="measure again what is measured already")
-    switch("--json", help="print the output of --plan or --list as JSON (docs/json.md)")
-    text = (
-        "show each task, and log decisions with their reasons on standard error: skipped cells, expected memory, "
-        "starts and ends of processes, warm-up, the end of sampling"
-    )
-    switch("-v", "--verbose", help=text)
+    texts = {"device": "auto", "call_limit": "60s", "target": f"{TARGET:.0%}"}
+    command_line.add_table(FLAGS, training_batch_sizes=["32"], optimizers=[variants.SGD], **texts)
+    flags.add_data_flag(command_line)
     return command_line
 
 
@@ -161,27 +136,25 @@ def make_seed(text: str | None) -> int:
 
 def make_request(arguments: argparse.Namespace, describe: Callable[[str], Model] = own_models.describe) -> Request:
     """Check the flags and return the request. ``describe`` turns the name of a user's own model into a Model."""
-    names = arguments.models or (QUICK if arguments.quick else [model.name for model in BUILT_IN])
-    trained = arguments.models or (STORY if arguments.quick else names)
-    sizes = arguments.batch_sizes or (["1", "64"] if arguments.quick else ["1", "64", "256"])
-    budget_s = parse_budget(arguments.budget)
-    usual_variants = [EAGER] if arguments.quick or budget_s is not None else []
-    sections = parse_choices("--sections", arguments.sections or USUAL_SECTIONS, tuple(SECTIONS))
-    most_rounds = ROUNDS if arguments.quick else MOST_ROUNDS
+    quick, budget_s = arguments.quick, parse_budget(arguments.budget)
+    names = arguments.models or (QUICK if quick else [model.name for model in BUILT_IN])
+    usual_variants = [EAGER] if quick or budget_s is not None else []
+    most_rounds = ROUNDS if quick else MOST_ROUNDS
     if arguments.max_rounds is not None:
         most_rounds = parse_count("--max-rounds", arguments.max_rounds, ROUNDS)
+    sizes = arguments.batch_sizes or (["1", "64"] if quick else ["1", "64", "256"])
     request = Request(
         models=catalog.find(names, arguments.native_size, describe),
         batch_sizes=flags.parse_batch_sizes("--batch-sizes", sizes),
         precisions=parse_choices("--precisions", arguments.precisions or (), PRECISIONS),
-        sections=sections,
+        sections=parse_choices("--sections", arguments.sections or USUAL_SECTIONS, tuple(SECTIONS)),
         variants=list(dict.fromkeys(map(variants.canonical_name, arguments.variants or usual_variants))),
-        training_models=catalog.find(trained, describe=describe),
+        training_models=catalog.find(arguments.models or (STORY if quick else names), describe=describe),
         training_batch_sizes=flags.parse_batch_sizes("--training-batch-sizes", arguments.training_batch_sizes),
         optimizers=parse_choices("--optimizers", arguments.optimizers, variants.OPTIMIZERS),
         most_rounds=most_rounds,
         target=_parse_target(arguments.target),
-        quick=arguments.quick,
+        quick=quick,
         force=arguments.force,
         budget_s=budget_s,
     )
@@ -214,13 +187,13 @@ def resolve_request_of_one(flag: str, arguments: argparse.Namespace) -> Request:
     return request
 
 
-def measure(arguments: argparse.Namespace) -> int:
-    """Plan, and measure the tasks that the cache lacks."""
-    began = time.monotonic()
-    request = resolve_request(arguments)
-    deadline = None if request.budget_s is None else began + request.budget_s
-    device = devices.find(arguments.device)
-    threads, sampling = parse_threads(arguments.threads), make_sampling(arguments)
+def measure(arguments: argparse.Namespace, request: Request, deadline: float | None) -> int:
+    """Plan, and measure the tasks that the cache lacks on this machine."""
+    device, threads, sampling = (
+        devices.find(arguments.device),
+        parse_threads(arguments.threads),
+        make_sampling(arguments),
+    )
     environment = current(device, threads)
     if plan.measures(request):
         request.check_device(environment)
@@ -231,18 +204,17 @@ def measure(arguments: argparse.Namespace) -> int:
     cache = RunCache(Workloads(arguments.data), folder, environment, Sitting(seed=make_seed(arguments.seed)))
     parts = plan.in_parts(plan.missing_tasks(request, cache), request, cache)
     tasks = [task for part in parts for task in part.tasks]
-    if arguments.plan:
-        if arguments.json:
-            print(json.dumps(plan.plan_as_json(tasks, environment, str(folder.folder)), indent=2))
-            return 0
+    if arguments.plan and arguments.json:
+        print(json.dumps(plan.plan_as_json(tasks, environment, str(folder.folder)), indent=2))
+    elif arguments.plan:
         lines = [task.label for task in tasks]
         if request.budget_s is not None:
             lines = plan.parts_as_lines(parts, DurationEstimate(request, cache).ends_s(tasks), request.budget_s)
         print(*lines, f"{len(tasks)} to measure on {machine}) into {folder.folder}", sep="\n")
-        return 0
-    if not tasks:
+    elif not tasks:
         print(f"Nothing left to measure on {machine}): see {folder.folder}")
         _print_contents(request, cache, [], arguments)
+    if arguments.plan or not tasks:
         return 0
     folder.tables()  # a damaged table fails now, not after an hour
     for section in {type(task) for task in tasks}:
@@ -253,30 +225,28 @@ def measure(arguments: argparse.Namespace) -> int:
         print(warning, file=sys.stderr)
     limit = "" if request.budget_s is None else f", for {duration(request.budget_s)} at most"
     print(f"Measuring {machine}, {threads} threads) into {folder.folder}{limit}", flush=True)
-    refusal = MemoryFit(device.memory_byte(), cache.workloads.models).refusal
-    shown = progress.RunProgress(tasks, make_console(), deadline, arguments.verbose)
+    how = {} if arguments.try_anyway else {"refusal": MemoryFit(device.memory_byte(), cache.workloads.models).refusal}
+    display = progress.RunProgress(tasks, make_console(), deadline, arguments.verbose)
     summary, done = runner.Summary(), set[Task]()
-    resume = progress.resumption(arguments.command, arguments.force)
     stop_as_by_ctrl_c()
-    lock = folder.locked(shown.say) if is_of_machine else nullcontext()
+    lock = folder.locked(display.say) if is_of_machine else nullcontext()
     try:
-        with closing(Worker(device.torch_name, threads, sampling)) as worker, lock, shown:
+        with closing(Worker(device.torch_name, threads, sampling)) as worker, lock, display:
             while parts and not summary.left:
                 part, *later = parts
-                shown.begin_part(part.title, part.tasks)
-                how = {} if arguments.try_anyway else {"refusal": refusal}
-                runner.run(part.tasks, worker, cache, shown, deadline, summary=summary, **how)
+                display.begin_part(part.title, part.tasks)
+                runner.run(part.tasks, worker, cache, display, deadline, summary=summary, **how)
                 reached = len(part.tasks) - summary.left
                 done.update(part.tasks[:reached])
                 left = [*part.tasks[reached:], *(task for each in later for task in each.tasks)]
                 if not left:
                     left = plan.further_tasks(request, cache, done)
-                    shown.extend(left)
+                    display.extend(left)
                 parts = plan.in_parts(left, request, cache)  # anew: the first roof improves the estimates
     except KeyboardInterrupt:
         print(
-            f"\nStopped after {shown.done} of {shown.total}. Everything measured so far is kept; "
-            f"the files are in {' and '.join(cache.places(tasks))}\n{resume}"
+            f"\nStopped after {display.done} of {display.total}. Everything measured so far is kept; the files are in "
+            f"{' and '.join(cache.places(tasks))}\n{progress.resumption(arguments.command, arguments.force)}"
         )
         return INTERRUPTED
     summary.left = sum(len(part.tasks) for part in parts)
@@ -285,7 +255,7 @@ def measure(arguments: argparse.Namespace) -> int:
         _log.info("of the %s that cells took, %.0f%% passed within their calls", duration(summary.cells_s), 100 * share)
     print("\n".join(progress.lines(summary, cache.places(tasks))))
     if arguments.force and parts:
-        print(resume)
+        print(progress.resumption(arguments.command, arguments.force))
     _print_contents(request, cache, parts, arguments)
     return 0
 
@@ -298,20 +268,14 @@ def _print_contents(request: Request, cache: RunCache, left: Sequence[Part], arg
         print(f"Next: python -m report{data_flag(arguments.data)}")
 
 
-def measure_on_cluster(arguments: argparse.Namespace) -> int:
+def measure_on_cluster(arguments: argparse.Namespace, request: Request, deadline: float | None) -> int:
     """Measure on all devices of a Ray cluster."""
     from measure.run import cluster
 
-    began = time.monotonic()
-    request, sampling, seed = resolve_request(arguments), make_sampling(arguments), make_seed(arguments.seed)
     names = ("device", "threads", "accelerators", "data", "machine", "try_anyway")
-    run = cluster.ClusterRun(
-        request=request,
-        sampling=sampling,
-        seed=seed,
-        deadline=began + (inf if request.budget_s is None else request.budget_s),
-        **{name: getattr(arguments, name) for name in names},
-    )
+    settings = {name: getattr(arguments, name) for name in names}
+    settings |= {"seed": make_seed(arguments.seed), "deadline": inf if deadline is None else deadline}
+    run = cluster.ClusterRun(request=request, sampling=make_sampling(arguments), **settings)
     resume = progress.resumption(arguments.command, arguments.force)
     with cluster.connected(arguments.cluster), closing(run):
         run.open()
@@ -330,27 +294,27 @@ def measure_on_cluster(arguments: argparse.Namespace) -> int:
         except KeyboardInterrupt:
             print(f"\nStopped. Everything measured so far is kept.\n{resume}")
             return INTERRUPTED
-    print("\n".join(progress.lines(summary, sorted({str(kind.cache.folder.folder) for kind in run.kinds.values()}))))
-    if summary.left:
-        print(resume)
+    places = sorted({str(kind.cache.folder.folder) for kind in run.kinds.values()})
+    print("\n".join([*progress.lines(summary, places), *([resume] if summary.left else [])]))
     print(f"Next: python -m report{data_flag(arguments.data)}")
     return 0
 
 
 def main(argv: Sequence[str]) -> int:
     """Return exit code 0, or 130 after Ctrl-C. Raises UserError for bad input."""
+    began = time.monotonic()
     arguments = parser().parse_args(argv)
     check_together(arguments)
-    flags.check_folder(arguments.data, "--data")
-    if arguments.machine is not None:
-        flags.check_folder_name(arguments.machine)
+    flags.check_folder_name(arguments.machine)
     if arguments.verbose:
         log_to_stderr()
-    if not arguments.list:
-        return measure_on_cluster(arguments) if arguments.cluster else measure(arguments)
-    models, counted = resolve_request(arguments).models, Workloads(arguments.data).models()
-    if arguments.json:
-        print(json.dumps(plan.models_as_json(models, counted), indent=2))
-    else:
-        print("\n".join(plan.models_as_lines(models, counted)))
-    return 0
+    request = resolve_request(arguments)
+    if arguments.list:
+        counted = Workloads(arguments.data).models()
+        if arguments.json:
+            print(json.dumps(plan.models_as_json(request.models, counted), indent=2))
+        else:
+            print("\n".join(plan.models_as_lines(request.models, counted)))
+        return 0
+    deadline = None if request.budget_s is None else began + request.budget_s
+    return (measure_on_cluster if arguments.cluster else measure)(arguments, request, deadline)

@@ -1,4 +1,9 @@
-"""The command ``python -m measure pack``: zips a machine's tables for another person to add."""
+"""Put a machine's measurements into a zip, for somebody who adds it with python -m measure add-machine.
+The zip includes the counts of your own models, which nobody else can count, and no names of users or hosts.
+
+file FILE.zip?  the zip (default: NAME.zip in the current folder)
+--machine NAME  the machine's folder (default: the one measured last)
+"""
 
 import os
 from collections.abc import Sequence
@@ -9,41 +14,27 @@ from zipfile import ZIP_DEFLATED, ZipFile
 from measure.cache.folders import FILES, Counts, MachineFolder, Workloads, machine_names
 from measure.domain.models import OWN
 from measure.errors import UserError, unknown
-from measure.verbs.flags import CommandLine, check_folder, data_flag
+from measure.verbs.flags import CommandLine, data_flag, verb_parser
 
 
 def parser() -> CommandLine:
-    flags = CommandLine(
-        prog="python -m measure pack",
-        description="Put a machine's measurements into a zip, for somebody who adds it with python -m measure "
-        "add-machine. The zip includes the counts of your own models, which nobody else can count, and no names of "
-        "users or hosts.",
-    )
-    flags.add_argument(
-        "file", metavar="FILE.zip", type=Path, nargs="?", help="the zip (default: NAME.zip in the current folder)"
-    )
-    flags.add_argument("--machine", metavar="NAME", help="the machine's folder (default: the one measured last)")
-    flags.add_argument("--data", type=Path, default=Path("data"), help="the cache's folder (default: %(default)s)")
-    return flags
+    return verb_parser("pack", __doc__)
 
 
 def main(argv: Sequence[str]) -> int:
     """Return exit code 0. Raises UserError for bad input, and without measurements."""
     flags = parser().parse_args(argv)
-    check_folder(flags.data, "--data")
     known = machine_names(flags.data)
     if flags.machine is not None and flags.machine not in known:
         raise unknown("--machine", flags.machine, known)
     if not known:
         raise UserError(f"--data: no measurements in {flags.data}; run python -m measure{data_flag(flags.data)} first")
     # The machine measured last, as in the paper: a clone also holds a machine of the project
-    name = flags.machine or max(
-        known, key=lambda each: MachineFolder(flags.data, each).newest_environment().recorded_at
-    )
-    machine = MachineFolder(flags.data, name)
+    folders = [MachineFolder(flags.data, name) for name in ([flags.machine] if flags.machine else known)]
+    machine = max(folders, key=lambda folder: folder.newest_environment().recorded_at)
     if not (machine.runs() or machine.roof_measurements()):
         raise UserError(f"{machine.folder}: nothing was measured yet; measure with python -m measure")
-    target = flags.file or Path(f"{machine.name}.zip")
+    target = Path(flags.file or f"{machine.name}.zip")
     if target.is_dir():
         raise UserError(f"{target} is a folder; name a file that ends in .zip")
     try:

@@ -1,12 +1,27 @@
-"""The command ``python -m measure predict MODEL``: least and likely latency on chips and machines."""
+"""Predict the latency of a model on chips: the least time that their roofs allow, and the likely time with its
+90 % interval. Needs no such chip, no GPU and no weights. The model is counted once; the prediction uses latencies
+measured on the chip, else its datasheet (docs/prediction.md).
+
+model MODEL  a built-in model, LIBRARY:NAME or package.module:function
+--chip NAME+  chips of data/chips.csv, machines of the cache, or globs such as 'NVIDIA*' (default: all that have the
+    precision)
+--batch-sizes N+  inputs in one call (default: 1)
+--precision P  fp32, tf32, fp16, bf16 (default: %(default)s)
+--training  a training step instead of a forward pass
+--variant V  eager or torch.compile (default: %(default)s)
+--known MODEL BATCH TIME  scale the predictions to a latency that you know of the one chip, such as resnet50 64 31ms
+--json  print JSON (docs/json.md)
+--markdown  print Markdown
+"""
 
 import argparse
 import dataclasses
 import json
 import re
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from measure.cache import table
@@ -19,24 +34,23 @@ from measure.domain.chips import fold_name
 from measure.domain.models import OWN, Model
 from measure.domain.values import latency, plain, si
 from measure.domain.words import EAGER, INFERENCE, PRECISIONS, STEP, shape_name, stored_as
-from measure.errors import UserError, chosen, unknown
+from measure.errors import UserError, chosen
 from measure.predicting import timings
 from measure.predicting.demand import Demand, How, PredictedDevice, of_chips, of_machines
 from measure.predicting.prediction import DATASHEET, FITTED, Predictor
 from measure.predicting.timings import Key, counted_demands
-from measure.run import runner
 from measure.run.sections import WorkloadTask
-from measure.run.task import Task
 from measure.run.worker import Worker
 from measure.timing.sampling import Sampling
 from measure.verbs import measure as measuring
 from measure.verbs.flags import (
     CommandLine,
-    check_folder,
     check_one_output,
     check_writable,
     data_flag,
     parse_batch_sizes,
+    parse_choices,
+    verb_parser,
 )
 from measure.verbs.terminal import aligned, markdown
 
@@ -45,45 +59,17 @@ HEAD = (
 )  # fmt: skip
 NUMBERS = ("batch", "least", "likely", "90 % interval", "inputs/s", "memory")
 
-VARIANTS = (EAGER, "torch.compile")
-TIME = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)\s*(s|ms|us|µs)")
-SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6}
-
 
 def parser() -> CommandLine:
-    flags = CommandLine(
-        prog="python -m measure predict",
-        description="Predict the latency of a model on chips: the least time that their roofs allow, and the likely "
-        "time with its 90 % interval. Needs no such chip, no GPU and no weights. The model is counted once; the "
-        "prediction uses latencies measured on the chip, else its datasheet (docs/prediction.md).",
-    )
-    flags.add_argument("model", metavar="MODEL", help="a built-in model, LIBRARY:NAME or package.module:function")
-    flags.add_argument(
-        "--chip", nargs="+", metavar="NAME", help="chips of data/chips.csv, machines of the cache, or globs such as "
-        "'NVIDIA*' (default: all that have the precision)",
-    )  # fmt: skip
-    flags.add_argument("--batch-sizes", nargs="+", metavar="N", default=["1"], help="(default: %(default)s)")
-    flags.add_argument("--precision", metavar="P", default="fp16", help="fp32, tf32, fp16, bf16 (default: %(default)s)")
-    flags.add_argument("--training", action="store_true", help="a training step instead of a forward pass")
-    flags.add_argument("--variant", metavar="V", default=EAGER, help="eager or torch.compile (default: %(default)s)")
-    flags.add_argument(
-        "--known", nargs=3, metavar=("MODEL", "BATCH", "TIME"), help="scale the predictions to a latency that you know "
-        "of the one chip, such as resnet50 64 31ms",
-    )  # fmt: skip
-    flags.add_argument("--json", action="store_true", help="print JSON (docs/json.md)")
-    flags.add_argument("--markdown", action="store_true", help="print Markdown")
-    flags.add_argument("--data", type=Path, default=Path("data"), help="the cache's folder (default: %(default)s)")
-    return flags
+    return verb_parser("predict", __doc__, batch_sizes=["1"], precision="fp16", variant=EAGER)
 
 
 def main(argv: Sequence[str]) -> int:
     """Return exit code 0. Raises UserError for bad input, and for a model that cannot be counted."""
     flags = parser().parse_args(argv)
     check_one_output({"--json": flags.json, "--markdown": flags.markdown})
-    check_folder(flags.data, "--data")
-    for flag, value, known in (("--precision", flags.precision, PRECISIONS), ("--variant", flags.variant, VARIANTS)):
-        if value not in known:
-            raise unknown(flag, value, known)
+    parse_choices("--precision", [flags.precision], PRECISIONS)
+    parse_choices("--variant", [flags.variant], (EAGER, "torch.compile"))
     batches = parse_batch_sizes("--batch-sizes", flags.batch_sizes)
     devices = _devices(flags.data, flags.chip, flags.precision)
     if flags.known and len(devices) > 1:
@@ -96,35 +82,29 @@ def main(argv: Sequence[str]) -> int:
     predictor = Predictor(coefficients, errors, timings.read(flags.data))
     scale = _known_time(flags) if flags.known else None
     phase, how = STEP if flags.training else INFERENCE, How(compiled=flags.variant != EAGER, trains=flags.training)
-    rows = []
+    rows: list[dict[str, Any]] = []
     for batch, (workload, demand) in counted.items():
         needed_byte = workload.training_peak_byte if flags.training else workload.inference_peak_byte
         for device in devices:
             found = predictor.predict(demand, device, flags.precision, flags.variant, phase, how, scale)
-            if found is not None:
-                memory_byte = device.memory_byte
-                fits = None if needed_byte is None or memory_byte is None else needed_byte <= memory_byte
-                rows.append({
-                    "chip": device.name,
-                    "batch": batch,
-                    **dataclasses.asdict(found),
-                    "inputs_per_s": batch / found.likely_s,
-                    "memory_needed_byte": needed_byte,
-                    "memory_byte": memory_byte,
-                    "fits": fits,
-                })  # fmt: skip
+            if found is None:
+                continue
+            row = {"chip": device.name, "batch": batch, **dataclasses.asdict(found)}
+            row |= {"inputs_per_s": batch / found.likely_s, "memory_needed_byte": needed_byte}
+            row |= {"memory_byte": device.memory_byte, "fits": None}
+            if needed_byte is not None and device.memory_byte is not None:
+                row["fits"] = needed_byte <= device.memory_byte
+            rows.append(row)
     if not rows:
         raise UserError(f"--precision: nothing was timed at {flags.precision} on such a device; choose another")
     rows.sort(key=lambda row: (row["batch"], row["likely_s"]))
-    shape = shape_name(model.input_shape)
-    heading = {"model": model.name, "input_shape": shape, "precision": flags.precision, "phase": phase}
-    heading["variant"] = flags.variant
+    heading = {"model": model.name, "input_shape": shape_name(model.input_shape), "precision": flags.precision}
+    heading |= {"phase": phase, "variant": flags.variant}
     if flags.json:
         print(json.dumps(heading | {"predictions": rows}, indent=2, allow_nan=False))
-        return 0
-    lines = [HEAD, *map(_cells, rows)]
-    print(f"{', '.join(heading.values())}\n")
-    print("\n".join(markdown(lines, NUMBERS) if flags.markdown else aligned(lines, NUMBERS)))
+    else:
+        lines = (markdown if flags.markdown else aligned)([HEAD, *map(_cells, rows)], NUMBERS)
+        print("\n".join([", ".join(heading.values()), "", *lines]))
     return 0
 
 
@@ -169,23 +149,11 @@ def _known_time(flags: argparse.Namespace) -> tuple[Demand, float]:
     """Return the demand and the latency (s) of the call in ``--known``. Raises UserError for bad input."""
     name, size, time = flags.known
     (batch,) = parse_batch_sizes("--known", [size])
-    match = TIME.fullmatch(time.strip())
-    seconds = float(match[1]) * SECONDS[match[2]] if match else 0.0
+    match = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)\s*(s|ms|us|µs)", time.strip())
+    seconds = float(match[1]) * {"s": 1.0, "ms": 1e-3}.get(match[2], 1e-6) if match else 0.0
     if not seconds > 0:
         raise UserError(f"--known: {time!r} is not a time; write a number with a unit, such as 31ms")
     return _count("--known", name, [batch], flags)[1][batch][1], seconds
-
-
-@dataclasses.dataclass(frozen=True)
-class _Store:
-    """Stores counts without a machine."""
-
-    workloads: Workloads | Counts
-
-    def put(self, task: Task, outcome: Any) -> None:
-        is_locked = isinstance(self.workloads, Workloads)  # they lock themselves
-        with nullcontext() if is_locked else in_turn(self.workloads.folder):
-            task.store(self, outcome)  # type: ignore[arg-type]
 
 
 def _count(
@@ -212,11 +180,12 @@ def _count(
     missing = tuple(batch for batch in batches if batch not in counts)
     if missing:
         check_writable(flags.data)
-        task, worker = WorkloadTask(model, missing, stored, None), Worker("cpu", 1, Sampling())
-        try:
-            runner.keep(_Store(homes[0] if model.source == OWN else predicted), task, worker.run(task))
-        finally:
-            worker.close()
+        task = WorkloadTask(model, missing, stored, None)
+        with closing(Worker("cpu", 1, Sampling())) as worker:
+            outcome = worker.run(task)
+        is_own = model.source == OWN
+        with nullcontext() if is_own else in_turn(predicted.folder):  # Workloads locks itself
+            task.store(SimpleNamespace(workloads=homes[0] if is_own else predicted), outcome)  # type: ignore[arg-type]
         counts = read_counts()
     for row in (counts[batch] for batch in batches):
         if row.status != "ok" or (flags.training and row.backward_flop is None):

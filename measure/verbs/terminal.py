@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 BAD_INPUT, INTERRUPTED, UNREAD = 2, 130, 141
 """Exit codes besides 0 and a verb's own 1. The last two are 128 plus a signal, as in a shell: SIGINT and SIGPIPE."""
 
-RED, PLAIN = "\x1b[31m", "\x1b[0m"
-
 
 def stop_as_by_ctrl_c() -> None:
     """Let SIGTERM and a closed terminal end the work as Ctrl-C does, so that no worker is left behind."""
@@ -69,14 +67,13 @@ def _one_interrupt() -> Iterator[None]:
         raise KeyboardInterrupt
 
     before = signal.getsignal(signal.SIGINT)
-    if before is not signal.default_int_handler or threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    signal.signal(signal.SIGINT, stop)
+    is_ours = before is signal.default_int_handler and threading.current_thread() is threading.main_thread()
+    if is_ours:
+        signal.signal(signal.SIGINT, stop)
     try:
         yield
     finally:
-        if signal.getsignal(signal.SIGINT) is stop:
+        if is_ours and signal.getsignal(signal.SIGINT) is stop:
             signal.signal(signal.SIGINT, before)
 
 
@@ -85,11 +82,11 @@ def _print_error(command: str, message: str) -> None:
 
     Escapes control characters: the name of a file or a model may contain them.
     """
-    text = "".join(each if each.isprintable() else ascii(each)[1:-1] for each in message)
-    line = f"{command}: {text}"
-    is_red = sys.stderr.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    line = f"{command}: {''.join(each if each.isprintable() else ascii(each)[1:-1] for each in message)}"
+    if sys.stderr.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb":
+        line = f"\x1b[31m{line}\x1b[0m"
     with suppress(OSError):  # a terminal that was closed
-        print(f"{RED}{line}{PLAIN}" if is_red else line, file=sys.stderr)
+        print(line, file=sys.stderr)
 
 
 class _Handler(logging.StreamHandler):
@@ -137,10 +134,6 @@ def in_environment(values: Mapping[str, str]) -> Iterator[None]:
         os.environ.update(before)
 
 
-ALLOCATIONS = 100_000
-"""The garbage collector's threshold afterwards; Python's default is 700."""
-
-
 @contextmanager
 def without_garbage_search() -> Iterator[None]:
     """Pause garbage collection, freeze the objects that exist at the end, and collect rarely from then on.
@@ -154,7 +147,7 @@ def without_garbage_search() -> Iterator[None]:
         yield
     finally:
         gc.freeze()
-        gc.set_threshold(ALLOCATIONS)
+        gc.set_threshold(100_000)  # Python's default is 700
         if was_enabled:
             gc.enable()
 
@@ -171,14 +164,11 @@ def text(value: Any, form: Callable[[Any], str]) -> str:
 
 def aligned(lines: Sequence[Line], numbers: Collection[str]) -> list[str]:
     """Align cells in columns, to the right under the heads in ``numbers``. The first line is the head."""
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    return [
-        "  ".join(
-            cell.rjust(width) if head in numbers else cell.ljust(width)
-            for head, cell, width in zip(lines[0], line, widths, strict=True)
-        ).rstrip()
-        for line in lines
-    ]
+    columns = []
+    for head, *cells in zip(*lines, strict=True):
+        width = max(map(len, (head, *cells)))
+        columns.append([cell.rjust(width) if head in numbers else cell.ljust(width) for cell in (head, *cells)])
+    return ["  ".join(line).rstrip() for line in zip(*columns, strict=True)]
 
 
 def markdown(lines: Sequence[Line], numbers: Collection[str]) -> list[str]:
@@ -187,6 +177,12 @@ def markdown(lines: Sequence[Line], numbers: Collection[str]) -> list[str]:
     escaped = str.maketrans({letter: f"\\{letter}" for letter in "\\|*_`<["})
     head, *rows = ([cell.translate(escaped) for cell in line] for line in lines)
     return [f"| {' | '.join(line)} |" for line in (head, rule, *rows)]
+
+
+def name_first(names: Sequence[str], most: int = 5) -> str:
+    """Join the first names, and count the others."""
+    others = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + others
 
 
 def write_csv(file: TextIO, rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> None:

@@ -15,7 +15,7 @@ from measure.cache.records import Run
 from measure.errors import UserError
 from measure.machine import devices, processor
 from measure.machine.environment import current, installed_version
-from measure.run.worker import Call, Worker
+from measure.run.worker import FunctionCall, Worker
 from measure.timing.sampling import Timing
 from measure.timing.stopwatch import TimedSample
 from measure.verbs.flags import parse_percent, parse_time
@@ -328,7 +328,7 @@ def test_a_polite_kill_and_a_closed_terminal_stop_as_ctrl_c_does(tmp_path, capsy
     run, done = Worker.run, []
 
     def run_one_and_be_killed(worker, task, *limits):
-        if isinstance(task, Call):  # the model is looked at before the run
+        if isinstance(task, FunctionCall):  # the model is looked at before the run
             return run(worker, task, *limits)
         if done:
             signal.raise_signal(number)

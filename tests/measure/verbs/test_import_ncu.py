@@ -89,8 +89,8 @@ def test_another_gpus_counters_are_refused(tmp_path, capsys):
     [
         *(('"54.00"', f'"{text}"', f"{text!r} in 'us' cannot be read") for text in ("nan", "inf", "1e400", "1,5")),
         ('"54.00"', '"1.234,5"', "in an English locale"),
-        (f'"{LONG}"', '" "', "kernel 1 has no name in the column 'Kernel Name'"),
-        ('"sm80_xmma', '"' + 131_100 * "x", "not CSV (field larger than field limit (131072))"),
+        (f'"{LONG}"', '" "', "kernel 1 is incomplete: it needs a name"),
+        ('"sm80_xmma', '"' + 131_100 * "x", "no table of kernels"),
     ],
 )
 def test_what_would_make_the_folder_unreadable_is_refused(tmp_path, capsys, old, new, words):
