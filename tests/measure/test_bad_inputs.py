@@ -314,12 +314,12 @@ COMMANDS = [
             ),
             (
                 "{root}/ncu.csv --model resnet50 --batch 64 --device-name T4",
-                "ncu.csv: no kernel",
+                "ncu.csv: no table of kernels",
                 text("ncu.csv", "hello"),
             ),
             (
                 "{root}/ncu.csv --model resnet50 --batch 64 --device-name T4",
-                "export --page raw",
+                "ncu.csv: no table of kernels",
                 text("ncu.csv", '"ID","Kernel Name","Metric Name"', '"","",""', '"0","a","b"'),
             ),
             (
