@@ -84,7 +84,10 @@ def test_a_step_without_a_backward_pass_goes(read):
 def test_the_committed_calls_are_those_that_the_study_reads():
     from measure.predicting import timings
 
-    one = sorted((*call.setting, call.batch, call.latency_s, *call.terms) for call in timings.read(ROOT / "data"))
+    one = sorted(
+        (*call.setting, call.batch, call.latency_s, *call.demand.terms(call.roof, call.how))
+        for call in timings.read(ROOT / "data")
+    )
     calls = read_calls(ROOT / "data")
     # The two programs keep their kinds in orders of their own
     ours = [*(f"{kind} arithmetic" for kind in LAYER_KINDS), *(f"{kind} memory" for kind in LAYER_KINDS)]
