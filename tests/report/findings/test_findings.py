@@ -297,11 +297,9 @@ def test_repeatability():
 
     # Student's t at 96 % is 4.849 of 2 degrees of freedom and 2.449 of 8: exp(4.849 * 0.1 / 3**0.5) is 1.32,
     # exp(2.449 * 0.1 / 3) 1.085. Of 19 it is 2.205, and exp(2.205 * 0.1 / 20**0.5) 1.0505; of 20 2.197 and 1.0491.
-    # One of the 20 ran out of memory
-    # One of the 20 ran out of memory
     assert text(0.1, 20) == (
         "On the Example CPU (4 cores) rounds of one cell, between which nothing is changed, scatter by 10 % (standard "
-        "deviation, in the median of 19 cells). 3 of them leave an interval of ±32 %, 9 one of ±8.5 %. ±5 % would "
+        "deviation, in the median of 20 cells). 3 of them leave an interval of ±32 %, 9 one of ±8.5 %. ±5 % would "
         "take 21 rounds of half of its cells, and more of the others."
     )
     # exp(2.449 * 0.05 / 3) is 1.042
