@@ -66,9 +66,8 @@ def main(argv: Sequence[str]) -> int:
         _print_uncounted(set().union(*measured), flags.data)
         print(f"Next: python -m report{data_flag(flags.data)}")
     if failed:
-        raise UserError(
-            f"{len(failed)} of {len(flags.sources)} were not added: {name_first(failed)}; mend and add them"
-        )
+        count = f"{len(failed)} of {len(flags.sources)}"
+        raise UserError(f"{count} were not added: {name_first(failed)}; mend and add them")
     return 0
 
 
@@ -88,11 +87,7 @@ def _add(source: Path, flags: argparse.Namespace, known: Sequence[Workload]) -> 
             names = [own, *(f"{own}-{number}" for number in range(2, MOST_ALIKE))]
         else:
             names = [flags.machine or home(flags.data, given.name, newest.hardware_id) or folder_name(newest)]
-        try:
-            check_folder_name(names[0])
-        except UserError:
-            problem = f"{names[0][:80]!r} is not a folder name; choose one with --machine"
-            raise UserError(f"{given.origin}: {problem}") from None
+        check_folder_name(names[0])
         new = plausibility.new(counts, workloads.models())
     for name in names:
         place = MachineFolder(flags.data, name).folder
@@ -105,9 +100,10 @@ def _add(source: Path, flags: argparse.Namespace, known: Sequence[Workload]) -> 
                 raise
     if new:
         workloads.put(new)
-    rows = ", ".join(f"{count} in {FILES[record]}" for record, count in added.items() if count)
-    nothing = f"{place} holds all of this already; nothing was added"
-    print(f"Added {newest.name} to {place}; rows: {rows}" if rows else nothing)
+    if rows := ", ".join(f"{count} in {FILES[record]}" for record, count in added.items() if count):
+        print(f"Added {newest.name} to {place}; rows: {rows}")
+    else:
+        print(f"{place} holds all of this already; nothing was added")
     if new:
         print(f"Added the counts of models of its owner: {name_first(sorted({row.model for row, _, _ in new}))}")
     if given.left_out:
@@ -118,11 +114,8 @@ def _add(source: Path, flags: argparse.Namespace, known: Sequence[Workload]) -> 
 
 def home(data: Path, name: str | None, hardware_id: str) -> str | None:
     """Return the folder that already holds this machine, ``name`` if several do or none."""
-    holders = [
-        known
-        for known in machine_names(data)
-        if any(row.hardware_id == hardware_id for row in MachineFolder(data, known).environments())
-    ]
+    machines = {known: MachineFolder(data, known).environments() for known in machine_names(data)}
+    holders = [known for known, rows in machines.items() if any(row.hardware_id == hardware_id for row in rows)]
     return name if name in holders or not holders else holders[0]
 
 
@@ -193,8 +186,6 @@ def _print_uncounted(measured: Cells, data: Path) -> None:
         print(f"Not counted here at inputs of this shape, and so without FLOP and bytes: {name_first(reshaped)}")
     if usual:
         models, batches = (sorted(set(column)) for column in zip(*usual, strict=True))
+        names, sizes = " ".join(map(shlex.quote, models)), " ".join(map(str, batches))
         print(f"Not counted here, and so without FLOP and bytes: {name_first(models)}. To count them:")
-        print(
-            f"  python -m measure --sections workload --models {' '.join(map(shlex.quote, models))} "
-            f"--batch-sizes {' '.join(map(str, batches))}{data_flag(data)}"
-        )
+        print(f"  python -m measure --sections workload --models {names} --batch-sizes {sizes}{data_flag(data)}")

@@ -16,8 +16,8 @@ from typing import Any
 
 from measure.cache import table
 from measure.cache.hand_kept import PublishedTiming
-from measure.cache.schema import file_of
-from measure.cache.table import in_turn
+from measure.cache.schema import TABLES, file_of
+from measure.cache.table import ChildTable, in_turn
 from measure.cache.workload_records import Operator, PublishedCount, PublishedKind
 from measure.counting import count
 from measure.domain.models import Model
@@ -59,7 +59,6 @@ def main(argv: Sequence[str]) -> int:
         print(f"Nothing left to count: see {counts.folder}")
         return 0
     check_writable(flags.data)
-    counts.drop(tasks)
     stop_as_by_ctrl_c()
     display = progress.RunProgress(tasks, make_console())
     try:
@@ -124,7 +123,7 @@ class PublishedCountTask(Task):
 
     def store(self, cache: Any, outcome: list[count.Count] | Failure) -> None:
         if isinstance(outcome, Failure):
-            cache.append(PublishedCount(self.name, self.input_size, outcome.status, outcome.reason), [])
+            cache.add(PublishedCount(self.name, self.input_size, outcome.status, outcome.reason), [])
             return
         one, many = outcome
         shared = {field.name for field in fields(PublishedCount)} - {"model", "input_size"}  # with a workload
@@ -136,7 +135,7 @@ class PublishedCountTask(Task):
         for key, sums in _sum_by_kind(one.operators).items():
             further_byte = max(round((of_many[key]["byte"] - sums["byte"]) / (BATCHES[1] - 1)), 0)
             kinds.append(PublishedKind(self.name, self.input_size, *key, **sums, further_byte=further_byte))
-        cache.append(PublishedCount(self.name, self.input_size, **columns), kinds)
+        cache.add(PublishedCount(self.name, self.input_size, **columns), kinds)
 
     def summary(self, result: list[count.Count]) -> str:
         return si(result[0].workload.forward_flop or 0, "FLOP")
@@ -155,28 +154,19 @@ class PublishedCounts:
     """The two tables, which several processes may fill. A model's row follows its kinds, and commits them."""
 
     def __init__(self, data: Path) -> None:
-        self._counts, self._kinds = (file_of(record, data) for record in (PublishedCount, PublishedKind))
-        self.folder = self._counts.parent
+        self._path = file_of(PublishedCount, data)
+        self._kinds = ChildTable(file_of(PublishedKind, data), PublishedKind, TABLES[PublishedCount].key)
+        self.folder = self._path.parent
 
     def counted(self) -> set[Shape]:
-        return {(row.model, row.input_size) for row in table.read(self._counts, PublishedCount)}
+        return {(row.model, row.input_size) for row in table.read(self._path, PublishedCount)}
 
-    def drop(self, tasks: Sequence[PublishedCountTask]) -> None:
-        """Delete the rows of models to count again, and kinds that a kill left without their model's row."""
-        again = {(task.name, task.input_size) for task in tasks}
+    def add(self, counted: PublishedCount, kinds: Sequence[PublishedKind]) -> None:
+        """Add a model at a size, or replace its earlier rows and those that a kill left."""
         with in_turn(self.folder):
-            for path, record in ((self._counts, PublishedCount), (self._kinds, PublishedKind)):
-                rows: list[Any] = table.read(path, record)
-                kept = [row for row in rows if (row.model, row.input_size) not in again]
-                if len(kept) < len(rows):
-                    table.write(path, record, kept)
-
-    def append(self, counted: PublishedCount, kinds: Sequence[PublishedKind]) -> None:
-        """Add the rows of a model at a size, unless another process has added them."""
-        with in_turn(self.folder):
-            if (counted.model, counted.input_size) not in self.counted():
-                table.append(self._kinds, PublishedKind, kinds)
-                table.append(self._counts, PublishedCount, [counted])
+            self._kinds.owners = None  # another process may have written
+            self._kinds.put([(counted, kinds)])
+            table.put(self._path, PublishedCount, table.read(self._path, PublishedCount), [counted])
 
     def put(self, task: Task, outcome: Any) -> None:
         task.store(self, outcome)  # type: ignore[arg-type]

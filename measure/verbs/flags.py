@@ -153,15 +153,6 @@ def parse_batch_sizes(flag: str, texts: Iterable[str]) -> list[int]:
     return sorted({parse_count(flag, text, 1) for text in texts})
 
 
-def parse_shape(flag: str, text: str) -> tuple[int, ...]:
-    """Return the sizes of ``3x224x224``."""
-    from measure.cache.schema import SHAPE
-
-    if not SHAPE.fits(text):
-        raise UserError(f"{flag}: {text!r} is not a valid shape; use whole numbers joined by x, such as 3x224x224")
-    return tuple(map(int, text.split("x")))
-
-
 def parse_choices(flag: str, texts: Iterable[str], choices: Sequence[str]) -> list[str]:
     """Return the given choices in the order of ``choices``, without repetition."""
     for text in texts:
@@ -181,7 +172,7 @@ def parse_percent(flag: str, text: str) -> float:
 def check_folder_name(name: str | None) -> None:
     """Raise UserError for a ``--machine`` that no folder may be called."""
     if name is not None and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", name):
-        raise UserError(f"--machine: {name!r} is not a valid folder name; use letters, digits, '.', '_' and '-'")
+        raise UserError(f"--machine: {name[:80]!r} is not a valid folder name; use letters, digits, '.', '_' and '-'")
 
 
 def check_folder(path: Path, flag: str) -> None:

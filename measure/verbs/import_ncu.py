@@ -20,6 +20,7 @@ from typing import Any
 
 from measure.cache.folders import MachineFolder, Workloads
 from measure.cache.records import Environment
+from measure.cache.schema import SHAPE
 from measure.domain.latency import Cell
 from measure.domain.values import now
 from measure.domain.words import CALL_LIMIT_S, EAGER, INFERENCE, PRECISIONS, STEP
@@ -41,23 +42,26 @@ def parser() -> CommandLine:
 def main(argv: Sequence[str]) -> int:
     """Return exit code 0. Raises UserError for bad input."""
     asked = parser().parse_args(argv)
+    flags.check_folder_name(asked.machine)
     with IsolatedCalls(CALL_LIMIT_S) as own:
         models = catalog.find([asked.model], describe=own.describe)
     if len(models) != 1:
         raise UserError(f"--model: {asked.model!r} selects {len(models)} models; name one")
     (model,) = models
-    if asked.input_shape is not None:
-        model = replace(model, input_shape=flags.parse_shape("--input-shape", asked.input_shape))
+    if (shape := asked.input_shape) is not None:
+        if not SHAPE.fits(shape):
+            remedy = "use whole numbers joined by x, such as 3x224x224"
+            raise UserError(f"--input-shape: {shape!r} is not a valid shape; {remedy}")
+        model = replace(model, input_shape=tuple(map(int, shape.split("x"))))
     (batch,) = flags.parse_batch_sizes("--batch", [asked.batch])
     (steps,) = flags.parse_batch_sizes("--steps", [asked.steps])
     flags.parse_choices("--precision", [asked.precision], PRECISIONS)
     flags.parse_choices("--phase", [asked.phase], (STEP, INFERENCE))
     try:
         lines = Path(asked.file).read_text(encoding="utf-8").splitlines()
-    except OSError as problem:
-        raise UserError(f"{asked.file}: cannot be read ({problem.strerror}); name a readable file") from None
-    except UnicodeDecodeError:
-        raise UserError(f"{asked.file}: not UTF-8 text; export it with ncu --csv --page raw") from None
+    except (OSError, UnicodeDecodeError) as problem:
+        why = getattr(problem, "strerror", "not UTF-8 text")
+        raise UserError(f"{asked.file}: cannot be read ({why}); name the output of ncu --csv --page raw") from None
     counted = ncu_csv.parse(lines, asked.file, steps, tool="imported")
     folder, environment = _machine(asked.data, asked.machine, asked.device_name)
     task = HardwareCounterTask(model, Cell(model.name, batch, asked.precision, asked.phase, EAGER))
@@ -71,13 +75,11 @@ def main(argv: Sequence[str]) -> int:
 def _machine(data: Path, name: str | None, device_name: str | None) -> tuple[MachineFolder, Environment]:
     """Return the machine's folder and its newest environment on a GPU, or a new one with only the GPU's name."""
     if name is not None:
-        flags.check_folder_name(name)
         folder = MachineFolder(data, name)
-        environments = sorted(folder.environments(), key=lambda row: (row.device == "cuda", row.recorded_at))
-        if environments:
-            owner = environments[-1]
-            if owner.device != "cuda" or device_name not in (None, owner.name):
-                raise UserError(f"--machine: {folder.folder} belongs to {owner.name}; name another --machine")
+        owner = max(folder.environments(), key=lambda row: (row.device == "cuda", row.recorded_at), default=None)
+        if owner and (owner.device != "cuda" or device_name not in (None, owner.name)):
+            raise UserError(f"--machine: {folder.folder} belongs to {owner.name}; name another --machine")
+        if owner:
             return folder, owner
     if device_name is None:
         raise UserError("--device-name: name the GPU that was counted, as 'NVIDIA T4', or a --machine that measured")

@@ -108,7 +108,7 @@ def test_names_that_may_be_anything_are_kept_to_the_letter(data, tmp_path, name)
 def test_a_folder_name_that_is_not_plain_is_refused(data, given, capsys, name):
     assert add(data, given.rename(given.with_name(name))) == 2
     output = capsys.readouterr().err
-    assert "is not a folder name; choose one with --machine" in output
+    assert "is not a valid folder name; use letters" in output
     assert output.count("\n") == 1
     assert not (data / "machines").exists()
     assert add(data, given.with_name(name), "--machine", "plain") == 0

@@ -58,11 +58,10 @@ def test_what_is_counted_is_left_and_globs_choose(data):
     assert planned(data, ["timm:*"], {("timm:gone", None)}) == [PublishedCountTask("timm:tinynet_e", 106)]
 
 
-def test_rows_that_a_kill_left_without_their_model_are_counted_again(data):
-    task = PublishedCountTask("squeezenet1_1", 64)
+def test_rows_that_a_kill_left_without_their_model_are_replaced(data):
     left = PublishedKind("squeezenet1_1", 64, "inference", "convolution", 1, 2, 3, 4, 5)
     table.append(file_of(PublishedKind, data), PublishedKind, [left])
-    PublishedCounts(data).drop([task])
+    PublishedCounts(data).add(PublishedCount("squeezenet1_1", 64, "error", "no"), [])
     assert rows(data, PublishedKind) == []
 
 
@@ -89,24 +88,17 @@ def test_ctrl_c_says_how_to_go_on(data, monkeypatch, capsys):
     assert "Stopped after 0 of 3; to go on: python -m measure count-published" in capsys.readouterr().out
 
 
+COUNTED = PublishedCount("timm:gone", None, "ok", None)
+KIND = PublishedKind("timm:gone", None, "inference", "convolution", 1, 2, 3, 4, 5)
+
+
 def test_the_tables_are_locked_while_they_are_written(data, monkeypatch):
-    counts, task = PublishedCounts(data), PublishedCountTask("timm:gone", None)
-    counted, kind = (
-        PublishedCount("timm:gone", None, "ok", None),
-        PublishedKind("timm:gone", None, "inference", "convolution", 1, 2, 3, 4, 5),
-    )
     written = watch_writes(monkeypatch)
-    counts.append(counted, [kind])
-    counts.drop([task])
+    PublishedCounts(data).add(COUNTED, [KIND])
     assert written == {"counts.csv": True, "counted_kinds.csv": True}
-    assert rows(data, PublishedCount) == rows(data, PublishedKind) == []
 
 
 def test_what_another_process_counted_meanwhile_is_not_added_again(data):
-    counted, kind = (
-        PublishedCount("timm:gone", None, "ok", None),
-        PublishedKind("timm:gone", None, "inference", "convolution", 1, 2, 3, 4, 5),
-    )
     for counts in (PublishedCounts(data), PublishedCounts(data)):
-        counts.append(counted, [kind])
-    assert (rows(data, PublishedCount), rows(data, PublishedKind)) == ([counted], [kind])
+        counts.add(COUNTED, [KIND])
+    assert (rows(data, PublishedCount), rows(data, PublishedKind)) == ([COUNTED], [KIND])
