@@ -30,10 +30,10 @@ import psutil
 sys.path.insert(0, str(Path(__file__).parents[1]))  # a checkout counts, installed or not
 
 from measure.cache.folders import MachineFolder, Workloads, machine_names
-from measure.cache.records import Profile, RoofMeasurement, Run, Sample
+from measure.cache.records import Environment, KernelTime, OperatorTime, Profile, RoofMeasurement, Run, Sample
 from measure.cache.schema import TABLES
 from measure.cache.table import read
-from measure.cache.workload_records import Workload
+from measure.cache.workload_records import Layer, Operator, Workload
 from measure.errors import UserError
 
 ROOT = Path(__file__).parents[1]
@@ -61,11 +61,12 @@ class Violation(Exception):  # noqa: N818 - of what this program is about
 def kept(data: Path) -> Rows:
     """Return every committed row of a cache by table and key. Raises Violation where rows contradict each other."""
     workloads = Workloads(data)
-    tables: list[Iterable[Any]] = [workloads.models(), workloads.layers(), workloads.operators()]
+    tables: list[Iterable[Any]] = [workloads.rows(Workload), workloads.rows(Layer), workloads.rows(Operator)]
     for name in machine_names(data):
         folder = MachineFolder(data, name)
-        tables += [folder.environments(), folder.roof_measurements(), folder.runs(), folder.samples()]
-        tables += [folder.profiles(), folder.operators(), folder.kernels()]
+        runs = folder.rows(Run)
+        tables += [folder.rows(Environment), folder.rows(RoofMeasurement), runs, folder.rows(Sample, runs)]
+        tables += [folder.rows(Profile), folder.rows(OperatorTime), folder.rows(KernelTime)]
     rows: Rows = {}
     for row in chain.from_iterable(tables):
         key = (type(row), *(getattr(row, name) for name in TABLES[type(row)].key))
@@ -100,7 +101,7 @@ def is_half_written(data: Path) -> bool:
     return (
         any(data.rglob("*.part"))
         or any(not path.read_bytes().endswith(b"\n") for path in data.rglob("*.csv"))
-        or any(len(read(each.folder / "samples.csv", Sample)) > len(each.samples()) for each in folders)
+        or any(len(read(each.folder / "samples.csv", Sample)) > len(each.rows(Sample)) for each in folders)
     )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from measure.cache.folders import MachineFolder, Workloads, machine_names
+from measure.cache.records import Environment
 from measure.verbs.flags import data_flag
 from report.headline import headline
 from report.load import options
@@ -17,7 +18,7 @@ def lines(written: Sequence[Path], data: Path) -> list[str]:
     said = [f"{path}  {path.stat().st_size / 1e6:.1f} MB" for path in written]
     said += [f"Open {path.resolve().as_uri()}" for path in written if path.suffix == ".html"]
     folders = [MachineFolder(data, name) for name in options.machines(data) or machine_names(data)]
-    environments = [(row, folder) for folder in folders for row in folder.environments()]
+    environments = [(row, folder) for folder in folders for row in folder.rows(Environment)]
     if not environments:
         return said
     environment, folder = max(environments, key=lambda each: each[0].recorded_at)

@@ -3,17 +3,15 @@
 from collections.abc import Iterable, Sequence
 from itertools import combinations
 from statistics import median
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from measure.domain.latency import TimedCell, read_cells
+from measure.cache.folders import MachineFolder, Workloads
+from measure.cache.records import Environment, RoofMeasurement
+from measure.cache.workload_records import Workload
+from measure.domain.latency import TimedCell
 from measure.domain.roofs import Roof, machine_roof
 from measure.domain.values import latency, percent, plain, si
 from measure.domain.words import EAGER, FULL_PRECISION, INFERENCE, LOADED
-
-if TYPE_CHECKING:
-    from measure.cache.folders import MachineFolder, Workloads
-    from measure.cache.records import Environment
-    from measure.cache.workload_records import Workload
 
 SURPRISING = 1.1
 """A model with fewer FLOP is a surprise if it takes longer by this factor; less may be chance."""
@@ -38,13 +36,13 @@ class FlopCell(NamedTuple):
 
 def headline(folder: "MachineFolder", environment: "Environment", workloads: "Workloads") -> list[str]:
     """Return two lines about a machine; one if no model was timed. Raises UserError for an unreadable table."""
-    roof = machine_roof(row for row in folder.roof_measurements() if row.environment_id == environment.environment_id)
+    roof = machine_roof(row for row in folder.rows(RoofMeasurement) if row.environment_id == environment.environment_id)
     first = f"{environment.name}: its roof was not measured"
     if roofline := roof.at(FULL_PRECISION):
         peak, bandwidth = si(roofline.peak_flop_per_s, "FLOP/s"), si(roofline.bandwidth_byte_per_s, "B/s")
         first = f"{environment.name}: {peak} at {FULL_PRECISION} and {bandwidth} from memory"
         first += " (measured beside other programs)" if roof.load else ""
-    cells = counted(read_cells(folder, environment), workloads.models())
+    cells = counted(folder.cells(environment), workloads.rows(Workload))
     shares = [share for each in cells if (share := each.roof_share(roof)) is not None]
     if shares:
         models = len({each.model for each in cells})

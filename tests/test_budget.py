@@ -14,6 +14,7 @@ from helpers.places import ROOT
 from helpers.rows import ENVIRONMENT
 
 from measure.cache.folders import MachineFolder, Workloads
+from measure.cache.workload_records import Workload
 from measure.domain.models import QUICK, STORY
 from measure.run import plan, runner
 from measure.run.cell_tasks import RoundTask
@@ -46,14 +47,14 @@ def spend(monkeypatch, tmp_path, device, name, memory_byte, pace, *flags):
     tasks = plan.tasks_to_do(request, cache)
     monkeypatch.setattr(runner, "time", SimpleNamespace(monotonic=pace.monotonic))
     store = SimpleNamespace(put=lambda task, outcome: None)
-    refusal = MemoryFit(memory_byte, WORKLOADS.models).refusal
+    refusal = MemoryFit(memory_byte, lambda: WORKLOADS.rows(Workload)).refusal
     return runner.run(tasks, pace, store, Silent(), request.budget_s, refusal), tasks
 
 
 def t4(*, import_s, begin_s, budget="20m"):
     sampling = make_sampling(parser().parse_args(["--budget", budget]))
     rates = (T4.flop_per_s, T4.byte_per_s)
-    return Pace("cuda", *rates, import_s, begin_s, WORKLOADS.models(), sampling)
+    return Pace("cuda", *rates, import_s, begin_s, WORKLOADS.rows(Workload), sampling)
 
 
 GPU = ("cuda", T4.name, T4.memory_byte)
@@ -118,7 +119,7 @@ MODELS = ("resnet18", "mobilenet_v2")
 def processor(*flags):
     """Two cores, with the roofs that the reference machine has, in a run with these flags."""
     sampling = make_sampling(parser().parse_args(list(flags)))
-    return Pace("cpu", {"fp32": 240e9}, 50e9, 4.0, 0.1, WORKLOADS.models(), sampling)
+    return Pace("cpu", {"fp32": 240e9}, 50e9, 4.0, 0.1, WORKLOADS.rows(Workload), sampling)
 
 
 def test_in_three_minutes_two_cores_have_something_of_every_section(monkeypatch, tmp_path):

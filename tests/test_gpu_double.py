@@ -12,6 +12,16 @@ from helpers.pages import Page
 from helpers.places import ROOT, TESTS
 
 from measure.cache.folders import MachineFolder, machine_names
+from measure.cache.records import (
+    Environment,
+    HardwareCounterProfile,
+    KernelCounters,
+    KernelTime,
+    Profile,
+    RoofMeasurement,
+    Run,
+    Sample,
+)
 from report import __main__ as report_command
 
 pytest.importorskip("torch", reason="measuring needs torch")
@@ -103,15 +113,15 @@ def of_squeezenet(rows, batch, phase):
 
 
 def test_inference_is_measured_from_identification_to_csv(t4):
-    (machine,) = t4.environments()
+    (machine,) = t4.rows(Environment)
     assert (machine.device, machine.name, machine.memory_byte) == ("cuda", "Tesla T4", 15360 * MIB)
     assert machine.driver == DRIVER
-    runs = t4.runs()
+    runs = t4.rows(Run)
     assert {row.status for row in runs} == {"ok"}
     cells = {(row.model, row.batch) for row in runs if row.phase == "inference"}
     assert cells == {(model, batch) for model in ("alexnet", "squeezenet1_0") for batch in (1, 64)}
     assert len(of_squeezenet(runs, 64, "inference")) == 3
-    for sample in of_squeezenet(t4.samples(), 64, "inference"):
+    for sample in of_squeezenet(t4.rows(Sample), 64, "inference"):
         # Two FLOP for each multiply-add of 64 images take 12.9 ms at the T4's fp32 peak, and nothing can be faster.
         assert sample.event_s >= 64 * 2 * SQUEEZENET_MAC / T4.flop_per_s["fp32"]
         assert sample.latency_s >= 0.999 * sample.event_s  # but for rounding
@@ -120,7 +130,7 @@ def test_inference_is_measured_from_identification_to_csv(t4):
 
 
 def test_a_power_cap_is_no_want_of_cooling(t4):
-    flags = {flag for row in of_squeezenet(t4.runs(), 64, "inference") for flag in (row.flags or "").split(";")}
+    flags = {flag for row in of_squeezenet(t4.rows(Run), 64, "inference") for flag in (row.flags or "").split(";")}
     assert "capped" in flags
     assert "throttled" not in flags
 
@@ -128,13 +138,13 @@ def test_a_power_cap_is_no_want_of_cooling(t4):
 def test_the_batch_sizes_of_a_round_share_a_process(tmp_path):
     answer = measure("t4", tmp_path, "--sections", "inference", "--batch-sizes", 2, 4, "-v")
     assert answer.returncode == 0, answer.stderr + answer.stdout
-    assert [row.status for row in folder_in(tmp_path).runs()] == ["ok"] * 2 * 3
+    assert [row.status for row in folder_in(tmp_path).rows(Run)] == ["ok"] * 2 * 3
     begun = re.findall(r"measure\.run\.worker: process (\d+) is ready", answer.stderr)
     assert len(set(begun)) == len(begun) == 3
 
 
 def test_a_training_step_is_measured_with_its_stages_and_its_memory(t4):
-    runs = [row for row in t4.runs() if row.phase != "inference"]
+    runs = [row for row in t4.rows(Run) if row.phase != "inference"]
     assert {(row.phase, row.status) for row in runs} == {
         (phase, "ok") for phase in ("step", "forward", "backward", "update")
     }
@@ -144,22 +154,22 @@ def test_a_training_step_is_measured_with_its_stages_and_its_memory(t4):
 
 
 def test_a_profile_has_the_kernels_of_each_module(t4):
-    profiles = t4.profiles()
+    profiles = t4.rows(Profile)
     assert {(row.phase, row.status) for row in profiles} == {("inference", "ok"), ("step", "ok")}
     for profile in profiles:
         assert 0 < profile.busy_s <= profile.profiled_s
-        kernels = [row for row in t4.kernels([profile]) if row.stage in ("inference", "forward")]
+        kernels = [row for row in t4.rows(KernelTime, [profile]) if row.stage in ("inference", "forward")]
         paths = {row.path for row in kernels if row.operator == "conv2d"}
         assert len(paths) == SQUEEZENET_CONVOLUTIONS
 
 
 def test_hardware_counters_count_what_the_layers_ask_for(t4):
-    profiles = t4.hardware_counter_profiles()
+    profiles = t4.rows(HardwareCounterProfile)
     assert {(row.phase, row.status, row.capability) for row in profiles} == {
         ("inference", "ok", "7.5"),
         ("step", "ok", "7.5"),
     }
-    counters = of_squeezenet(t4.hardware_counters(), 64, "inference")
+    counters = of_squeezenet(t4.rows(KernelCounters), 64, "inference")
     # Its convolutions do all that counts: two FLOP for each multiply-add.
     assert sum(row.fp32_flop for row in counters) == pytest.approx(64 * 2 * SQUEEZENET_MAC, rel=0.001)
     assert sum(row.tensor_flop for row in counters) == 0
@@ -188,19 +198,19 @@ def test_the_paper_of_a_gpu_has_its_figures(data, tmp_path):
 
 def test_an_l4_computes_in_bf16_and_is_capped(tmp_path):
     folder = measured("l4", tmp_path, "--sections", "inference", "--batch-sizes", 256, precisions=["bf16"])
-    (machine,) = folder.environments()
+    (machine,) = folder.rows(Environment)
     assert machine.name == "NVIDIA L4"
-    assert {(row.precision, row.status) for row in folder.runs()} == {("bf16", "ok")}
-    for sample in folder.samples():
+    assert {(row.precision, row.status) for row in folder.rows(Run)} == {("bf16", "ok")}
+    for sample in folder.rows(Sample):
         assert sample.event_s >= 256 * 2 * SQUEEZENET_MAC / L4.flop_per_s["bf16"]
-    assert any("capped" in (row.flags or "") for row in folder.runs())
+    assert any("capped" in (row.flags or "") for row in folder.rows(Run))
 
 
 def test_a_slice_of_a_gpu_is_measured_as_itself(tmp_path):
     folder = measured("a100-slice", tmp_path, "--sections", "inference", "--batch-sizes", 64)
-    (machine,) = folder.environments()
+    (machine,) = folder.rows(Environment)
     assert (machine.name, machine.memory_byte) == ("NVIDIA A100-SXM4-40GB MIG 1g.5gb", 4864 * MIB)
-    for sample in folder.samples():
+    for sample in folder.rows(Sample):
         assert sample.event_s >= 64 * 2 * SQUEEZENET_MAC / A100_SLICE.flop_per_s["fp32"]
         # The clock is the board's, whose power and energy are not the slice's.
         assert (sample.clock_hz, sample.power_w, sample.energy_j) == (1410e6, None, None)
@@ -208,16 +218,16 @@ def test_a_slice_of_a_gpu_is_measured_as_itself(tmp_path):
 
 def test_a_gpu_that_tells_no_memory_has_the_systems(tmp_path):
     folder = measured("gb10", tmp_path, "--sections", "inference", "--batch-sizes", 64)
-    (machine,) = folder.environments()
+    (machine,) = folder.rows(Environment)
     assert (machine.name, machine.memory_byte) == ("NVIDIA GB10", psutil.virtual_memory().total)
-    assert {row.status for row in folder.runs()} == {"ok"}
+    assert {row.status for row in folder.rows(Run)} == {"ok"}
 
 
 def test_hoppers_tensor_cores_are_counted(tmp_path):
     sizes = ["--batch-sizes", 64, "--training-batch-sizes", 8]
     folder = measured("h100-nvl", tmp_path, "--sections", "hardware-counters", *sizes, precisions=["fp16"])
-    assert {(row.status, row.tensor_gap) for row in folder.hardware_counter_profiles()} == {("ok", None)}
-    counters = of_squeezenet(folder.hardware_counters(), 64, "inference")
+    assert {(row.status, row.tensor_gap) for row in folder.rows(HardwareCounterProfile)} == {("ok", None)}
+    counters = of_squeezenet(folder.rows(KernelCounters), 64, "inference")
     assert sum(row.tensor_flop for row in counters) == pytest.approx(64 * 2 * SQUEEZENET_MAC, rel=0.001)
 
 
@@ -225,22 +235,22 @@ def test_where_kernels_and_counters_are_kept_from_the_user_there_is_a_reason(tmp
     sizes = ["--batch-sizes", 64, "--training-batch-sizes", 8]
     folder = measured("t4-restricted", tmp_path, "--sections", "operators", "hardware-counters", *sizes)
     for rows, words in (
-        (folder.profiles(), "torch's profiler saw no kernel of this GPU"),
-        (folder.hardware_counter_profiles(), "this user may not read the GPU's hardware counters (ERR_NVGPUCTRPERM)"),
+        (folder.rows(Profile), "torch's profiler saw no kernel of this GPU"),
+        (folder.rows(HardwareCounterProfile), "this user may not read the GPU's hardware counters (ERR_NVGPUCTRPERM)"),
     ):
         assert [(row.status, words in row.reason) for row in rows] == [("unsupported", True)] * 2
 
 
 def test_a_cell_that_does_not_fit_is_out_of_memory(tmp_path):
     # The first of its activations alone, 96 x 109 x 109 numbers of four bytes for each image, take 18.7 GB.
-    (row,) = measured("t4", tmp_path, "--sections", "inference", "--batch-sizes", 4096).runs()
+    (row,) = measured("t4", tmp_path, "--sections", "inference", "--batch-sizes", 4096).rows(Run)
     assert row.status == "oom"
     assert "CUDA out of memory" in row.reason
 
 
 def test_roofs_are_those_of_the_device(tmp_path):
     pytest.importorskip("triton", reason="a GPU's multiply-adds and streams are written in it")
-    rows = measured("h100-nvl", tmp_path, "--sections", "roofs", "--quick").roof_measurements()
+    rows = measured("h100-nvl", tmp_path, "--sections", "roofs", "--quick").rows(RoofMeasurement)
     assert {row.roof_kernel for row in rows} == {"matmul", "fma", "stream_triad"}
     products = {row.precision for row in rows if row.roof_kernel == "matmul"}
     assert products == {"fp32", "tf32", "fp16", "bf16", "fp8", "int8"}
@@ -272,16 +282,16 @@ def test_the_gpu_that_is_measured_is_the_one_that_is_named(tmp_path):
     """CUDA would count the L4 first, the driver counts the T4 first."""
     arguments = ["--sections", "inference", "--batch-sizes", 64]
     folder = measured("t4-and-l4", tmp_path, *arguments, CUDA_DEVICE_ORDER="FASTEST_FIRST")
-    (machine,) = folder.environments()
+    (machine,) = folder.rows(Environment)
     assert machine.name == T4.name
     slowest_s = 64 * 2 * SQUEEZENET_MAC / T4.flop_per_s["fp32"]
     assert slowest_s > 2 * 64 * 2 * SQUEEZENET_MAC / L4.flop_per_s["fp32"]
-    assert all(sample.event_s >= slowest_s for sample in folder.samples())
+    assert all(sample.event_s >= slowest_s for sample in folder.rows(Sample))
 
 
 def test_what_a_gpu_would_emulate_is_unsupported(tmp_path):
     arguments = ["--sections", "inference", "--batch-sizes", 1]
-    rows = measured("t4", tmp_path, *arguments, precisions=["fp16", "bf16"]).runs()
+    rows = measured("t4", tmp_path, *arguments, precisions=["fp16", "bf16"]).rows(Run)
     assert {(row.precision, row.status) for row in rows} == {("fp16", "ok"), ("bf16", "unsupported")}
     (reason,) = {row.reason for row in rows if row.precision == "bf16"}
     assert "Tesla T4 has no units for bf16 (compute capability 7.5)" in reason

@@ -17,6 +17,7 @@ from helpers.places import ROOT
 
 from measure import __main__ as measure_command
 from measure.cache.folders import MachineFolder
+from measure.cache.records import Environment, Run
 from measure.machine import devices
 from report import __main__ as report_command
 
@@ -98,7 +99,7 @@ def test_within_a_clone_it_measures_renders_and_packs_on_any_machine(notebook, d
     assert "counts: 1 done; " in printed["measure"]  # a line a part, which any page shows
 
     (machine,) = (data / "machines").iterdir()
-    runs = MachineFolder(data, machine.name).runs()
+    runs = MachineFolder(data, machine.name).rows(Run)
     assert {(run.model, run.batch, run.status) for run in runs} == {(OWN, 1, "ok")}
     assert (site / "index.html").stat().st_size > 100_000
     assert "SVG object" in printed["figures"]
@@ -245,8 +246,8 @@ def test_on_colab_it_clones_installs_measures_a_gpu_renders_and_packs(notebook, 
     assert "There is no cuda" not in said(notebook, "measure")
     (machine,) = (clone / "data" / "machines").iterdir()
     folder = MachineFolder(clone / "data", machine.name)
-    assert [each.driver for each in folder.environments()] == [DRIVER]
-    assert {(run.model, run.batch, run.status) for run in folder.runs()} == {("alexnet", 64, "ok")}
+    assert [each.driver for each in folder.rows(Environment)] == [DRIVER]
+    assert {(run.model, run.batch, run.status) for run in folder.rows(Run)} == {("alexnet", 64, "ok")}
     shown = [output.get("data", {}) for output in cell(notebook, "figures").outputs]
     assert any("image/svg+xml" in each for each in shown)
     assert (clone / "_site" / "index.html").stat().st_size > 100_000

@@ -17,7 +17,7 @@ from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 from typing import IO
 
-from measure.cache.folders import FILE_NAMES, FILES
+from measure.cache.folders import FILES
 from measure.cache.records import Environment
 from measure.cache.schema import TABLES
 from measure.cache.workload_records import Layer, Operator, Workload
@@ -79,7 +79,7 @@ def _list_folder(source: Path) -> Members:
     members: Members = {}
     for path in source.rglob("*"):
         mode = path.lstat().st_mode
-        if not stat.S_ISDIR(mode) or path.name in FILE_NAMES:
+        if not stat.S_ISDIR(mode) or path.name in FILES.values():
             inside = PurePosixPath(path.relative_to(source).as_posix())
             members[inside] = partial(FileIO, path) if stat.S_ISREG(mode) else None
         if len(members) > MOST_FILES:
@@ -94,7 +94,7 @@ def _list_zip(archive: zipfile.ZipFile) -> Members:
         if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):  # others are unpacked whole
             raise zipfile.BadZipFile(f"{entry.filename} is not compressed with deflate")
         path, kind = PurePosixPath(entry.filename), stat.S_IFMT(entry.external_attr >> 16)  # 0 in a zip from Windows
-        if not entry.is_dir() or path.name in FILE_NAMES:
+        if not entry.is_dir() or path.name in FILES.values():
             is_regular = not entry.is_dir() and kind in (0, stat.S_IFREG)
             members[path] = partial(archive.open, entry) if is_regular else None
     return members
@@ -112,7 +112,7 @@ def _copy_tables(source: Path, name: str | None, members: Members, folder: Path)
     home, left_out, size_byte = homes[0], [], 0
     for path, open_member in members.items():
         inside = path.relative_to(home).as_posix() if path.is_relative_to(home) else ".."
-        if inside not in FILE_NAMES and inside not in COUNTED:
+        if inside not in FILES.values() and inside not in COUNTED:
             if not CLUTTER.fullmatch(str(path)):
                 left_out.append(str(path))
             continue

@@ -11,7 +11,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, NoReturn
 
-from measure.cache.folders import FILES, Counted, Workloads, read_machine, read_workloads
+from measure.cache.folders import FILES, Counted, Folder, Workloads
 from measure.cache.records import ROUND, Environment, KernelCounters, RoofMeasurement, Run, Sample
 from measure.cache.schema import TABLES
 from measure.cache.workload_records import WORKLOAD, Workload
@@ -50,7 +50,7 @@ def check(folder: Path, counted: Iterable[Workload]) -> None:
     """Raise UserError for the first row that cannot have been measured, given the known workloads."""
     tables = {
         record: [Entry(folder / FILES[record], line, values) for line, values in rows]
-        for record, rows in read_machine(folder).items()
+        for record, rows in Folder(folder).check().items()
     }
     hardware_id = tables[Environment][0].values.hardware_id
     environments = {entry.values.environment_id for entry in tables[Environment]}
@@ -121,9 +121,10 @@ def check_counts(folder: Path) -> list[Counted]:
 
     Raises UserError for a damaged table, a model that is not the owner's, and layers that do not sum to their model.
     """
-    read_workloads(folder)
     workloads = Workloads(folder)
-    found = workloads.of(workloads.models())
+    for each in workloads.folders():
+        each.check()
+    found = workloads.of(workloads.rows(Workload))
     for row, layers, _ in found:
         if row.source != OWN or ":" not in row.model:
             raise UserError(f"{workloads.folder}: {row.model} is not a model of the machine's owner; leave it out")

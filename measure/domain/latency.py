@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from measure.domain.models import count_tokens
 from measure.domain.statistics import Estimate, estimate_rounds
-from measure.domain.words import DRIFTING, EAGER, INFERENCE, STEP, TARGET, WIDE
+from measure.domain.words import DRIFTING, EAGER, INFERENCE, TARGET, WIDE
 
 if TYPE_CHECKING:
-    from measure.cache.folders import MachineFolder
-    from measure.cache.records import Environment, Run, Sample
+    from measure.cache.records import Run, Sample
 
 
 class Cell(NamedTuple):
@@ -147,20 +146,3 @@ def summarise_cell(
         flags=tuple(sorted(flags)),
         input_shape=input_shape,
     )
-
-
-def read_cells(folder: "MachineFolder", environment: "Environment") -> list[TimedCell]:
-    """Read the cells of an environment, training steps as a whole, in the order of their models.
-
-    Raises UserError for a table that cannot be read.
-    """
-    runs = [
-        run
-        for run in folder.runs()
-        if run.environment_id == environment.environment_id and run.phase in (INFERENCE, STEP)
-    ]
-    found = []
-    for cell, rounds in group_rounds(runs, folder.samples(runs)).items():
-        run = rounds.deciding
-        found.append(summarise_cell(cell, rounds.latencies, rounds.flags, run.input_shape, run.status, run.reason))
-    return sorted(found, key=lambda each: (each.model, each.phase, each.precision, each.variant, each.batch))

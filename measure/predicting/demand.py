@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from measure.cache import table
 from measure.cache.folders import MachineFolder, machine_names
 from measure.cache.hand_kept import Chip
-from measure.cache.records import Environment
+from measure.cache.records import Environment, RoofMeasurement
 from measure.cache.schema import file_of
 from measure.domain.chips import datasheet_roof, rows_by_name
 from measure.domain.roofs import Roof, Roofline, machine_roof
@@ -153,7 +153,7 @@ def of_machines(data: Path) -> Iterator[tuple[MachineFolder, Environment, Predic
     for name in machine_names(data):
         folder = MachineFolder(data, name)
         environment = folder.newest_environment()
-        rows = [row for row in folder.roof_measurements() if row.environment_id == environment.environment_id]
+        rows = [row for row in folder.rows(RoofMeasurement) if row.environment_id == environment.environment_id]
         roof, kind = machine_roof(rows), CHIP_KIND[environment.device]
         if roof.byte_per_s is not None and roof.flop_per_s:
             yield folder, environment, PredictedDevice(name, kind, roof, environment.memory_byte)

@@ -16,7 +16,6 @@ from measure.cache.predictions import HERE, Setting
 from measure.cache.schema import file_of
 from measure.cache.workload_records import Operator, PublishedCount, PublishedKind, Workload
 from measure.domain.chips import fold_name
-from measure.domain.latency import read_cells
 from measure.domain.words import BACKWARD, EAGER, INFERENCE, PRECISION_BYTE, PRECISIONS, STEP, footprint_byte, stored_as
 from measure.predicting.demand import Demand, How, LayerRoof, Numbers, by_kind, of_chips, of_machines
 
@@ -117,7 +116,7 @@ def measured(data: Path, counts: Counted) -> Iterator[TimedCall]:
     """Yield the latencies of counted calls in each machine's newest environment, if its roofs were measured."""
     shapes = {key.model: key.input_shape for key in counts}
     for folder, environment, device in of_machines(data):
-        for cell in read_cells(folder, environment):
+        for cell in folder.cells(environment):
             roof, trains = device.layer_roof(cell.precision), cell.phase == STEP
             shape = cell.input_shape or shapes.get(cell.model, "")
             found = counts.get(Key(cell.model, shape, cell.batch, stored_as(cell.precision), trains))
@@ -133,7 +132,7 @@ def measured(data: Path, counts: Counted) -> Iterator[TimedCall]:
 def counted(data: Path) -> Counted:
     """Return the demands of the calls in ``data/workload``."""
     workloads = Workloads(data)
-    return counted_demands(workloads.models(), workloads.operators())
+    return counted_demands(workloads.rows(Workload), workloads.rows(Operator))
 
 
 def counted_demands(workloads: Iterable[Workload], operators: Iterable[Operator]) -> Counted:

@@ -7,7 +7,16 @@ from dataclasses import asdict, dataclass, replace
 from math import inf
 from typing import Any, ClassVar, Self
 
-from measure.cache.records import HardwareCounterProfile, KernelCounters, KernelTime, OperatorTime, Profile, Run, Sample
+from measure.cache.records import (
+    Attempt,
+    HardwareCounterProfile,
+    KernelCounters,
+    KernelTime,
+    OperatorTime,
+    Profile,
+    Run,
+    Sample,
+)
 from measure.domain import variants
 from measure.domain.latency import Cell, group_latencies
 from measure.domain.models import Model
@@ -100,7 +109,7 @@ class RoundTask(CellTask):
         cells = request.cells(cls.phases[-1])
         measured: dict[Cell, set[int]] = defaultdict(set)
         failed: dict[Cell, Run] = {}
-        for row in _rows_of(cells, cache.tried(cache.folder.runs())):
+        for row in _rows_of(cells, cache.tried(cache.folder.rows(Run))):
             measured[Cell.of(row)].add(row.round)
             if row.status != "ok":
                 failed[Cell.of(row)] = row
@@ -203,7 +212,7 @@ def _rounds_wanted(
         wanted |= dict.fromkeys(group, rounds)
         if counts == {rounds} and rounds < request.most_rounds:
             complete += group
-    latencies = group_latencies(cache.rows(cache.folder.samples())) if complete else {}
+    latencies = group_latencies(cache.rows(cache.folder.rows(Sample))) if complete else {}
     for cell in complete:
         width = estimate_rounds(list(latencies[cell].values())).relative_half_width if cell in latencies else None
         if width is None or width > request.target:
@@ -238,15 +247,15 @@ class TrainingTask(RoundTask):
 
 @dataclass(frozen=True)
 class InspectionTask(CellTask):
-    """Inspect a model's forward pass or training step once. ``table`` reads the rows of the inspected cells."""
+    """Inspect a model's forward pass or training step once. ``record`` has a row for each inspected cell."""
 
     trains = True
-    table: ClassVar[str]
+    record: ClassVar[type[Attempt]]
 
     @classmethod
     def missing(cls, request: Request, cache: RunCache) -> list[Self]:
         cells = [pair for phase in (INFERENCE, STEP) for pair in request.cells(phase)]
-        rows = [] if request.force else cache.tried(getattr(cache.folder, cls.table)())
+        rows = [] if request.force else cache.tried(cache.folder.rows(cls.record))
         seen = set(map(Cell.of, _rows_of(cells, rows)))
         return [cls(model, cell) for model, cell in cells if cell not in seen]
 
@@ -266,7 +275,7 @@ class ProfileTask(InspectionTask):
     section = "operators"
     help = "time each operator of both under torch's profiler"
     block = 0  # in the same sitting as a plain round of its cell
-    table = "profiles"
+    record = Profile
 
     @classmethod
     def missing(cls, request: Request, cache: RunCache) -> list[Self]:
@@ -321,7 +330,7 @@ class HardwareCounterTask(InspectionTask):
     is_usual = False
     cluster_gap = "counters are read on one machine at a time"
     block = AFTER
-    table = "hardware_counter_profiles"
+    record = HardwareCounterProfile
 
     @classmethod
     def check(cls, device: Device) -> None:

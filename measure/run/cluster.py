@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from measure.cache.folders import Workloads
 from measure.cache.records import Environment
 from measure.cache.table import held
+from measure.cache.workload_records import Workload
 from measure.errors import UserError, in_short
 from measure.machine import devices
 from measure.machine.environment import current
@@ -296,7 +297,7 @@ class ClusterRun:
         kind = self.kinds.get(device.environment.environment_id)
         if kind is None or time.monotonic() >= self.deadline:
             return None
-        memory = MemoryFit(device.memory_byte, kind.cache.workloads.models)
+        memory = MemoryFit(device.memory_byte, partial(kind.cache.workloads.rows, Workload))
         for task in [task for task in kind.tasks if task.is_of_machine is not is_counting]:
             kind.tasks.remove(task)
             if task.round_of in kind.summary.hopeless:

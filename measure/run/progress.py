@@ -5,6 +5,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from measure.cache.records import Profile, RoofMeasurement, Run
 from measure.domain.latency import Cell
 from measure.domain.values import duration
 from measure.domain.words import INFERENCE, STEP
@@ -174,16 +175,16 @@ def contents(request: Request, cache: RunCache, left: Sequence[Part], command: s
         return [row for row in cache.rows(list(rows)) if row.status == "ok"]
 
     asked = {cell for phase in (INFERENCE, STEP) for _, cell in request.cells(phase)}
-    rounds = Counter(cell for cell in map(Cell.of, done(cache.folder.runs())) if cell in asked)
+    rounds = Counter(cell for cell in map(Cell.of, done(cache.folder.rows(Run))) if cell in asked)
     held = []
-    if kernels := {row.roof_kernel for row in done(cache.folder.roof_measurements())}:
+    if kernels := {row.roof_kernel for row in done(cache.folder.rows(RoofMeasurement))}:
         held.append(f"a roof by {len(kernels)} kernel{'s' * (len(kernels) > 1)}")
     for batch in sorted({cell.batch for cell in rounds if cell.phase == INFERENCE}):
         models = {cell.model for cell in rounds if (cell.phase, cell.batch) == (INFERENCE, batch)}
         held.append(f"{len(models)} model{'s' * (len(models) > 1)} at batch {batch}")
     if trained := {cell.model for cell in rounds if cell.phase == STEP}:
         held.append(f"training steps of {len(trained)}")
-    if profiled := {row.model for row in done(cache.folder.profiles()) if Cell.of(row) in asked}:
+    if profiled := {row.model for row in done(cache.folder.rows(Profile)) if Cell.of(row) in asked}:
         held.append(f"operators of {len(profiled)}")
     if max(rounds.values(), default=0) > 1:
         ends = dict.fromkeys((min(rounds.values()), max(rounds.values())))

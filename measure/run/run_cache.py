@@ -69,7 +69,7 @@ def machine_folder(data: Path, name: str | None, environment: Environment) -> Ma
     folder = MachineFolder(data, name or folder_name(environment))
     if folder.folder.is_file():
         raise UserError(f"--machine: {folder.folder} is a file; name a folder")
-    others = {row.name for row in folder.environments() if row.hardware_id != environment.hardware_id}
+    others = {row.name for row in folder.rows(Environment) if row.hardware_id != environment.hardware_id}
     if others:
         raise UserError(f"--machine: {folder.folder} holds another machine ({others.pop()}); choose another name")
     return folder

@@ -7,7 +7,7 @@ from operator import attrgetter
 from typing import Self
 
 from measure.cache.records import RoofMeasurement
-from measure.cache.workload_records import WORKLOAD
+from measure.cache.workload_records import WORKLOAD, Workload
 from measure.counting import count
 from measure.domain import precisions, variants
 from measure.domain.models import Model
@@ -41,7 +41,7 @@ class WorkloadTask(Task):
 
     @classmethod
     def missing(cls, request: Request, cache: RunCache) -> list[Self]:
-        rows = () if request.force else cache.workloads.models()
+        rows = () if request.force else cache.workloads.rows(Workload)
         counted = {attrgetter(*WORKLOAD)(row) for row in rows if row.status != KILLED_STATUS}
         kind = cache.environment.device
         autocasts = [kind if variants.is_autocast(variant) else None for variant in request.variants]
@@ -112,7 +112,7 @@ class RoofTask(Task):
     @classmethod
     def missing(cls, request: Request, cache: RunCache) -> list[Self]:
         """Return the kernels to time. A kernel timed while other programs were busy is timed again."""
-        rows = () if request.force else cache.tried(cache.folder.roof_measurements())
+        rows = () if request.force else cache.tried(cache.folder.rows(RoofMeasurement))
         timed = {_key(row) for row in rows if not is_loaded(row)}
         asked = precisions.product_precisions(cache.environment, request.precisions)
         tasks = [cls(*each) for each in roofs.roof_kernels(cache.environment.device, asked)]
@@ -153,7 +153,7 @@ class RoofTask(Task):
         flop, byte = roofs.flop_and_byte(self.roof_kernel, self.precision, self.size)
         columns = {**self.columns, **status_columns(outcome), **timing._asdict(), "flop": flop, "byte": byte}
         row = RoofMeasurement(cache.environment.environment_id, **columns, **cache.signature())
-        same = [each for each in cache.rows(cache.folder.roof_measurements()) if _key(each) == _key(row)]
+        same = [each for each in cache.rows(cache.folder.rows(RoofMeasurement)) if _key(each) == _key(row)]
         calmer = [each for each in same if each.status == "ok" and (each.load or 0.0) <= (row.load or 0.0)]
         if not is_loaded(row) or not calmer:
             cache.folder.put_roof_measurements([row])

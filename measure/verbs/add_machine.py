@@ -20,9 +20,10 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from measure.cache import handed_in, plausibility
-from measure.cache.folders import FILES, MachineFolder, Workloads, machine_names
+from measure.cache.folders import FILES, Folder, MachineFolder, Workloads, machine_names
 from measure.cache.records import Environment, HardwareCounterProfile, Profile, Run
 from measure.cache.schema import TABLES
+from measure.cache.table import write
 from measure.cache.workload_records import Workload
 from measure.domain.models import MEASURED_SHAPES
 from measure.errors import UserError
@@ -51,7 +52,7 @@ def main(argv: Sequence[str]) -> int:
     check_folder_name(flags.machine)
     if flags.machine is not None and len(flags.sources) > 1:
         raise UserError("--machine: names one machine; give one folder or zip with it")
-    known = Workloads(flags.data).models()
+    known = Workloads(flags.data).rows(Workload)
     measured: list[Cells] = []
     failed = []
     for source in flags.sources:
@@ -78,7 +79,7 @@ def _add(source: Path, flags: argparse.Namespace, known: Sequence[Workload]) -> 
         with given.named():
             counts = plausibility.check_counts(given.folder)
             plausibility.check(given.folder, [*known, *(row for row, _, _ in counts)])
-            tables = MachineFolder(flags.data, "", given.folder).tables()
+            tables = Folder(given.folder).tables()
         newest = max(tables[Environment], key=attrgetter("recorded_at"))
         if len(flags.sources) > 1:
             # A zip carries its owner's name; the folders inside, of one kind of machine, have equal names
@@ -88,7 +89,7 @@ def _add(source: Path, flags: argparse.Namespace, known: Sequence[Workload]) -> 
         else:
             names = [flags.machine or home(flags.data, given.name, newest.hardware_id) or folder_name(newest)]
         check_folder_name(names[0])
-        new = plausibility.new(counts, workloads.models())
+        new = plausibility.new(counts, workloads.rows(Workload))
     for name in names:
         place = MachineFolder(flags.data, name).folder
         check_folder(place, "--machine")
@@ -114,7 +115,7 @@ def _add(source: Path, flags: argparse.Namespace, known: Sequence[Workload]) -> 
 
 def home(data: Path, name: str | None, hardware_id: str) -> str | None:
     """Return the folder that already holds this machine, ``name`` if several do or none."""
-    machines = {known: MachineFolder(data, known).environments() for known in machine_names(data)}
+    machines = {known: MachineFolder(data, known).rows(Environment) for known in machine_names(data)}
     holders = [known for known, rows in machines.items() if any(row.hardware_id == hardware_id for row in rows)]
     return name if name in holders or not holders else holders[0]
 
@@ -162,7 +163,9 @@ def _place(place: Path, tables: Tables) -> None:
         place.parent.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(prefix=".adding-", dir=place.parent) as temporary:
             new, old = Path(temporary) / place.name, Path(temporary) / "replaced"
-            MachineFolder(place.parent, place.name, new).fill(tables)
+            for record, rows in tables.items():
+                if rows:
+                    write(new / FILES[record], record, rows)
             try:
                 if place.exists():
                     place.rename(old)
@@ -178,7 +181,9 @@ def _place(place: Path, tables: Tables) -> None:
 
 def _print_uncounted(measured: Cells, data: Path) -> None:
     """Name the models that were measured but not counted, with the command that counts them."""
-    counted = {(row.model, row.batch, shape) for row in Workloads(data).models() for shape in (row.input_shape, None)}
+    counted = {
+        (row.model, row.batch, shape) for row in Workloads(data).rows(Workload) for shape in (row.input_shape, None)
+    }
     uncounted = measured - counted
     usual = {(model, batch) for model, batch, shape in uncounted if shape == MEASURED_SHAPES.get(model, shape)}
     reshaped = sorted({f"{model} at {shape}" for model, batch, shape in uncounted if (model, batch) not in usual})

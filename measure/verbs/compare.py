@@ -10,7 +10,7 @@ from statistics import geometric_mean
 from typing import Any
 
 from measure.cache.folders import MachineFolder, machine_names
-from measure.cache.records import RoofMeasurement
+from measure.cache.records import Environment, RoofMeasurement, Run, Sample
 from measure.domain import comparison
 from measure.domain.comparison import FASTER, PROCESS, ROOFS, RUNS, SLOWER, WITHIN_ERROR, ComparedRow, RoofKernel, Side
 from measure.domain.latency import Cell, group_rounds
@@ -156,7 +156,7 @@ def _read(folder: Path, identity: str) -> Side:
     machine = MachineFolder(folder.parent, folder.name, folder)  # wherever it lies
     environment = machine.newest_environment()
     if identity:
-        rows = machine.environments()
+        rows = machine.rows(Environment)
         fitting = {row.environment_id: row for row in rows if row.environment_id.startswith(identity)}
         if len(fitting) != 1:
             ids = ", ".join(row.environment_id for row in rows) or "none"
@@ -167,9 +167,9 @@ def _read(folder: Path, identity: str) -> Side:
         return [row for row in rows if row.environment_id == environment.environment_id]
 
     roofs: dict[RoofKernel, list[RoofMeasurement]] = defaultdict(list)
-    for row in of_environment(machine.roof_measurements()):
+    for row in of_environment(machine.rows(RoofMeasurement)):
         roofs[RoofKernel(row.roof_kernel, row.size, row.precision, row.pace)].append(row)
-    cells = group_rounds(of_environment(machine.runs()), of_environment(machine.samples()))
+    cells = group_rounds(of_environment(machine.rows(Run)), of_environment(machine.rows(Sample)))
     return Side(
         folder,
         environment,

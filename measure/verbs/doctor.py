@@ -48,7 +48,7 @@ def examine(data: Path) -> list[Finding]:
     found: list[Finding] = []
     needed = None
     try:
-        needed = largest(Workloads(data).models())
+        needed = largest(Workloads(data).rows(Workload))
     except UserError as problem:
         found.append(Finding(PROBLEM, "cache", str(problem)))
     found += checks.check_host(needed)

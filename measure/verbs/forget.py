@@ -9,9 +9,11 @@ models MODEL+  names, or globs such as 'mine:*'
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from measure.cache.folders import MachineFolder, Workloads, machine_names
 from measure.cache.records import HardwareCounterProfile, Profile, Run
+from measure.cache.workload_records import Workload
 from measure.errors import chosen, unknown
 from measure.verbs.flags import CommandLine, verb_parser
 
@@ -31,9 +33,11 @@ def main(argv: Sequence[str]) -> int:
             raise unknown("--machine", name, known)
     folders = [MachineFolder(flags.data, name) for name in flags.machine or known]
     workloads = Workloads(flags.data)
-    tables = [(folder.folder, WORDS[record], rows) for folder in folders for record, rows in folder.tried().items()]
+    tables: list[tuple[Path, str, list[Any]]] = [
+        (folder.folder, word, folder.rows(record)) for folder in folders for record, word in WORDS.items()
+    ]
     if not flags.machine:
-        tables.append((workloads.folder, "counts", workloads.models()))
+        tables.append((workloads.folder, "counts", workloads.rows(Workload)))
     models = chosen("MODEL", flags.models, {row.model for _, _, rows in tables for row in rows})
     removed: dict[Path, list[str]] = defaultdict(list)
     for place, word, rows in tables:

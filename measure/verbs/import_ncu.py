@@ -76,7 +76,7 @@ def _machine(data: Path, name: str | None, device_name: str | None) -> tuple[Mac
     """Return the machine's folder and its newest environment on a GPU, or a new one with only the GPU's name."""
     if name is not None:
         folder = MachineFolder(data, name)
-        owner = max(folder.environments(), key=lambda row: (row.device == "cuda", row.recorded_at), default=None)
+        owner = max(folder.rows(Environment), key=lambda row: (row.device == "cuda", row.recorded_at), default=None)
         if owner and (owner.device != "cuda" or device_name not in (None, owner.name)):
             raise UserError(f"--machine: {folder.folder} belongs to {owner.name}; name another --machine")
         if owner:

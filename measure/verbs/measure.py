@@ -10,9 +10,11 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing, nullcontext
+from functools import partial
 from math import inf
 
 from measure.cache.folders import Workloads
+from measure.cache.workload_records import Workload
 from measure.counting import count
 from measure.domain import variants
 from measure.domain.models import BUILT_IN, QUICK, STORY, Model
@@ -171,7 +173,7 @@ def resolve_request(arguments: argparse.Namespace) -> Request:
     with IsolatedCalls(parse_time("--call-limit", arguments.call_limit)) as own:
         request = make_request(arguments, own.describe)
         if not (request.force or arguments.list):
-            count.check(request.models, Workloads(arguments.data).models(), own.call)
+            count.check(request.models, Workloads(arguments.data).rows(Workload), own.call)
     return request
 
 
@@ -225,7 +227,11 @@ def measure(arguments: argparse.Namespace, request: Request, deadline: float | N
         print(warning, file=sys.stderr)
     limit = "" if request.budget_s is None else f", for {duration(request.budget_s)} at most"
     print(f"Measuring {machine}, {threads} threads) into {folder.folder}{limit}", flush=True)
-    how = {} if arguments.try_anyway else {"refusal": MemoryFit(device.memory_byte(), cache.workloads.models).refusal}
+    how = (
+        {}
+        if arguments.try_anyway
+        else {"refusal": MemoryFit(device.memory_byte(), partial(cache.workloads.rows, Workload)).refusal}
+    )
     display = progress.RunProgress(tasks, make_console(), deadline, arguments.verbose)
     summary, done = runner.Summary(), set[Task]()
     stop_as_by_ctrl_c()
@@ -310,7 +316,7 @@ def main(argv: Sequence[str]) -> int:
         log_to_stderr()
     request = resolve_request(arguments)
     if arguments.list:
-        counted = Workloads(arguments.data).models()
+        counted = Workloads(arguments.data).rows(Workload)
         if arguments.json:
             print(json.dumps(plan.models_as_json(request.models, counted), indent=2))
         else:

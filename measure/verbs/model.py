@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from measure.cache.folders import Workloads
-from measure.cache.records import RoofMeasurement
+from measure.cache.records import OperatorTime, Profile, RoofMeasurement
 from measure.cache.workload_records import Layer, Workload
 from measure.counting.count import count_network, identity
 from measure.counting.memory import tensors_in
-from measure.domain.latency import Cell, read_cells, summarise_cell
+from measure.domain.latency import Cell, summarise_cell
 from measure.domain.models import OWN, Model
 from measure.domain.roofs import Roof, machine_roof
 from measure.domain.words import EAGER, FULL_PRECISION, INFERENCE, PRECISION_BYTE, STREAM_ARRAYS, shape_name, stored_as
@@ -144,7 +144,7 @@ def _do(tasks: Sequence[Task], cache: RunCache, worker: Worker, device: devices.
     from measure.run.progress import RunProgress
 
     progress = RunProgress(tasks, make_console(stderr=True))
-    memory = MemoryFit(device.memory_byte(), cache.workloads.models)
+    memory = MemoryFit(device.memory_byte(), partial(cache.workloads.rows, Workload))
     is_of_machine = any(task.is_of_machine for task in tasks)
     with cache.folder.locked(progress.say) if is_of_machine else nullcontext(), progress:
         progress.begin_part("measuring" if is_of_machine else "counts", tasks)
@@ -152,7 +152,7 @@ def _do(tasks: Sequence[Task], cache: RunCache, worker: Worker, device: devices.
 
 
 def _cached_roof(cache: RunCache) -> Roof:
-    return machine_roof(cache.rows(cache.folder.roof_measurements()))
+    return machine_roof(cache.rows(cache.folder.rows(RoofMeasurement)))
 
 
 def first_look(cache: RunCache, request: Request, worker: Worker, torch_name: str) -> tuple[Roof | None, str]:
@@ -179,7 +179,7 @@ def read_answer(cache: RunCache, request: Request) -> ModelAnswer:
     name, shape = model.name, shape_name(model.input_shape)
     counts = [
         row
-        for row in cache.workloads.models()
+        for row in cache.workloads.rows(Workload)
         if (row.model, row.input_shape) == (name, shape) and row.batch in request.batch_sizes
     ]
     if counts and all(row.status != "ok" for row in counts):
@@ -187,13 +187,13 @@ def read_answer(cache: RunCache, request: Request) -> ModelAnswer:
     counted = name, shape, first.batch, stored_as(first.precision), None
     layers = [
         row
-        for row in cache.workloads.layers()
+        for row in cache.workloads.rows(Layer)
         if (row.model, row.input_shape, row.batch, row.precision, row.autocast) == counted
     ]
-    cells = [cell for cell in read_cells(cache.folder, cache.environment) if cell.model == name]
-    profiles = cache.rows(cache.folder.profiles())
+    cells = [cell for cell in cache.folder.cells(cache.environment) if cell.model == name]
+    profiles = cache.rows(cache.folder.rows(Profile))
     profile = next((row for row in profiles if Cell.of(row) == first and row.status == "ok"), None)
-    operators = [] if profile is None else cache.folder.operators([profile])
+    operators = [] if profile is None else cache.folder.rows(OperatorTime, [profile])
     held = request.precisions, counts, layers, cells, profile, operators
     return make_answer(first, shape, cache.environment, _cached_roof(cache), *held)
 

@@ -11,7 +11,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from zipfile import ZIP_DEFLATED, ZipFile
 
-from measure.cache.folders import FILES, Counts, MachineFolder, Workloads, machine_names
+from measure.cache.folders import FILES, MachineFolder, Workloads, machine_names
+from measure.cache.records import Profile, RoofMeasurement, Run
+from measure.cache.workload_records import Workload
 from measure.domain.models import OWN
 from measure.errors import UserError, unknown
 from measure.verbs.flags import CommandLine, data_flag, verb_parser
@@ -32,7 +34,7 @@ def main(argv: Sequence[str]) -> int:
     # The machine measured last, as in the paper: a clone also holds a machine of the project
     folders = [MachineFolder(flags.data, name) for name in ([flags.machine] if flags.machine else known)]
     machine = max(folders, key=lambda folder: folder.newest_environment().recorded_at)
-    if not (machine.runs() or machine.roof_measurements()):
+    if not any(map(machine.rows, (Run, RoofMeasurement))):
         raise UserError(f"{machine.folder}: nothing was measured yet; measure with python -m measure")
     target = Path(flags.file or f"{machine.name}.zip")
     if target.is_dir():
@@ -49,8 +51,8 @@ def main(argv: Sequence[str]) -> int:
 def write(machine: MachineFolder, workloads: Workloads, target: Path) -> list[str]:
     """Write a machine's tables, and the counts of its own models, whole or not at all; return these models."""
     partial = target.with_name(f".{target.name}.{os.getpid()}")
-    measured = {row.model for row in (*machine.runs(), *machine.profiles())}
-    counted = [row for row in workloads.models() if row.source == OWN and row.model in measured]
+    measured = {row.model for row in (*machine.rows(Run), *machine.rows(Profile))}
+    counted = [row for row in workloads.rows(Workload) if row.source == OWN and row.model in measured]
     models = sorted({row.model for row in counted})
     try:
         with ZipFile(partial, "w", ZIP_DEFLATED) as archive, TemporaryDirectory() as temporary:
@@ -59,9 +61,9 @@ def write(machine: MachineFolder, workloads: Workloads, target: Path) -> list[st
                 if path.is_file():
                     archive.write(path, f"{machine.name}/{FILES[record]}")
             if counted:
-                own = Counts(Path(temporary))
+                own = Workloads(Path(temporary))
                 own.put(workloads.of(counted))
-                for path in (own.models_path, own.layers_path, own.operators_path):
+                for path in (own.folder / OWN).glob("*.csv"):
                     archive.write(path, f"{machine.name}/workload/{path.name}")
         os.replace(partial, target)
     finally:

@@ -19,17 +19,16 @@ import dataclasses
 import json
 import re
 from collections.abc import Mapping, Sequence
-from contextlib import closing, nullcontext
+from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 from measure.cache import table
-from measure.cache.folders import Counts, Workloads
+from measure.cache.folders import Workloads
 from measure.cache.predictions import Coefficient, PredictionError
 from measure.cache.schema import file_of
-from measure.cache.table import in_turn
-from measure.cache.workload_records import Workload
+from measure.cache.workload_records import Operator, Workload
 from measure.domain.chips import fold_name
 from measure.domain.models import OWN, Model
 from measure.domain.values import latency, plain, si
@@ -167,12 +166,12 @@ def _count(
     words += ["--data", str(flags.data), "--sections", "workload", "--variants", EAGER]
     model = measuring.resolve_request_of_one(flag, measuring.parser().parse_args(words)).models[0]
     # The paper covers the models that were measured or counted on request; a prediction adds none
-    predicted = Counts(file_of(Coefficient, flags.data).parent / "counted")
+    predicted = Workloads(flags.data, "prediction/counted")
     homes = (Workloads(flags.data), predicted)
     shape, stored = shape_name(model.input_shape), stored_as(flags.precision)
 
     def read_counts() -> dict[int, Workload]:
-        rows = [row for home in reversed(homes) for row in home.models() if row.autocast is None]
+        rows = [row for home in reversed(homes) for row in home.rows(Workload) if row.autocast is None]
         wanted = model.name, shape, stored
         return {row.batch: row for row in rows if (row.model, row.input_shape, row.precision) == wanted}
 
@@ -183,16 +182,15 @@ def _count(
         task = WorkloadTask(model, missing, stored, None)
         with closing(Worker("cpu", 1, Sampling())) as worker:
             outcome = worker.run(task)
-        is_own = model.source == OWN
-        with nullcontext() if is_own else in_turn(predicted.folder):  # Workloads locks itself
-            task.store(SimpleNamespace(workloads=homes[0] if is_own else predicted), outcome)  # type: ignore[arg-type]
+        home = homes[0] if model.source == OWN else predicted
+        task.store(SimpleNamespace(workloads=home), outcome)  # type: ignore[arg-type]
         counts = read_counts()
     for row in (counts[batch] for batch in batches):
         if row.status != "ok" or (flags.training and row.backward_flop is None):
             work = f"{model.name}: its training" if row.status == "ok" else f"{model.name}:"
             raise UserError(f"{work} cannot be counted ({row.reason})")
     operators = [
-        row for home in homes for row in home.operators() if (row.model, row.input_shape) == (model.name, shape)
+        row for home in homes for row in home.rows(Operator) if (row.model, row.input_shape) == (model.name, shape)
     ]
     demands = counted_demands([counts[batch] for batch in batches], operators)
     return model, {batch: demands[Key(model.name, shape, batch, stored, flags.training)] for batch in batches}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from measure.cache.folders import MachineFolder, machine_names
 from measure.cache.records import Environment
-from measure.domain.latency import Cell, TimedCell, read_cells
+from measure.domain.latency import Cell, TimedCell
 from measure.domain.values import latency, plain
 from measure.errors import UserError, chosen, unknown
 from measure.verbs.flags import CommandLine, check_folder, check_one_output, data_flag
@@ -46,7 +46,7 @@ def main(argv: Sequence[str]) -> int:
             raise unknown("--machine", name, names)
         folder = MachineFolder(flags.data, name)
         environment = folder.newest_environment()
-        machines.append((folder, environment, read_cells(folder, environment)))
+        machines.append((folder, environment, folder.cells(environment)))
     if flags.models:
         wanted = chosen("MODEL", flags.models, {cell.model for *_, cells in machines for cell in cells})
         for *_, cells in machines:

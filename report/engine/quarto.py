@@ -12,6 +12,7 @@ from datetime import datetime
 from pathlib import Path
 
 from measure.cache.folders import MachineFolder, machine_names
+from measure.cache.records import Environment
 from measure.errors import UserError
 from report.engine.chapters import is_left_out, left_out, without_code
 from report.engine.project import SETTINGS_FILE, Project, read_project, read_text
@@ -98,7 +99,7 @@ def _selected(project: Project) -> Iterator[Project]:
 def _environment(data: Path) -> dict[str, str]:
     """Return the variables that Quarto sees; the date of its files is that of the newest machine in the data."""
     environment = {**os.environ, "QUARTO_PYTHON": sys.executable, "ROOFWRIGHT_DATA": str(data)}
-    times = [row.recorded_at for name in machine_names(data) for row in MachineFolder(data, name).environments()]
+    times = [row.recorded_at for name in machine_names(data) for row in MachineFolder(data, name).rows(Environment)]
     with suppress(ValueError):  # no machine, or a text that is no time
         newest = datetime.fromisoformat(max(times))
         environment.setdefault("SOURCE_DATE_EPOCH", f"{newest.timestamp():.0f}")

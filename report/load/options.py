@@ -12,6 +12,7 @@ from functools import cache
 from pathlib import Path
 
 from measure.cache.folders import Workloads, machine_names
+from measure.cache.workload_records import Workload
 from measure.errors import UserError, unknown
 from report.engine.project import SETTINGS_FILE, Project, read_project
 
@@ -66,7 +67,7 @@ def _flags(data: str, root: Path) -> tuple[str, str]:
     if not data or folder.resolve() == (root / "data").resolve():
         return "", ""
     place = folder.relative_to(root) if folder.is_relative_to(root) else folder
-    models = sorted({row.model for row in Workloads(folder).models()})
+    models = sorted({row.model for row in Workloads(folder).rows(Workload)})
     named = f" --models {shlex.join(models)}" if 0 < len(models) <= FEW else ""
     return f" --data {shlex.quote(str(place))}", named
 

@@ -136,7 +136,10 @@ def load(
     data = data or Path(os.environ.get("ROOFWRIGHT_DATA") or projects)
     chosen = options.machines(data) if chosen is None else chosen
     tables = Workloads(data)
-    models, layers = (frame(tables.models(), workload_records.Workload), frame(tables.layers(), workload_records.Layer))
+    models, layers = (
+        frame(tables.rows(workload_records.Workload), workload_records.Workload),
+        frame(tables.rows(workload_records.Layer), workload_records.Layer),
+    )
     workloads.check_sums(models, layers, tables.folder)
     folders = (MachineFolder(data, name) for name in chosen or machine_names(data))
     tried = [found for folder in folders if (found := tried_in(folder))]
@@ -144,7 +147,7 @@ def load(
     models, tried = models[models.model.isin(wanted)], [each.of(wanted) for each in tried]
     shapes = workloads.measured_shapes(row for each in tried for row in each.rows)
     shown = workloads.shown(models, shapes)
-    operators = workloads.parts_of(frame(tables.operators(), workload_records.Operator), shown)
+    operators = workloads.parts_of(frame(tables.rows(workload_records.Operator), workload_records.Operator), shown)
     names = Counter(each.environment.name for each in tried)
     machines = [
         replace(load_machine(each, shapes, shown, operators), namesake=names[each.environment.name] > 1)
@@ -205,10 +208,10 @@ class Tried(NamedTuple):
 
 def tried_in(folder: MachineFolder) -> Tried | None:
     """Return what was tried in a machine's newest environment; None where none is recorded."""
-    environment = max(folder.environments(), key=lambda row: row.recorded_at, default=None)
+    environment = max(folder.rows(records.Environment), key=lambda row: row.recorded_at, default=None)
     if environment is None:
         return None
-    tables = (folder.runs(), folder.profiles(), folder.hardware_counter_profiles())
+    tables = (folder.rows(records.Run), folder.rows(records.Profile), folder.rows(records.HardwareCounterProfile))
     return Tried(folder, environment, *(_in(environment, rows) for rows in tables))
 
 
@@ -225,11 +228,11 @@ def load_machine(tried: Tried, shapes: Mapping[str, str], counted: pd.DataFrame,
 
     tried_runs, tried_profiles = list(filter(shown, tried.runs)), list(filter(shown, tried.profiles))
     counter_profiles = list(filter(shown, tried.hardware_counter_profiles))
-    merged = merge_rounds(_in(environment, folder.roof_measurements()))
+    merged = merge_rounds(_in(environment, folder.rows(records.RoofMeasurement)))
     roof_measurements = with_rates(frame(merged, records.RoofMeasurement))
     roof, caches = machine_roof(merged), parse_caches(environment.caches)
     roofs = measured_roofs(roof)
-    runs, samples = frame(tried_runs, records.Run), frame(folder.samples(tried_runs), records.Sample)
+    runs, samples = frame(tried_runs, records.Run), frame(folder.rows(records.Sample, tried_runs), records.Sample)
     inference = cells.derive(runs, samples, counted, operators, partial(roof_at, roofs))
     return Machine(
         folder=folder.name,
@@ -244,9 +247,9 @@ def load_machine(tried: Tried, shapes: Mapping[str, str], counted: pd.DataFrame,
         variants=inference[inference.variant != EAGER],
         steps=steps.derive(runs, samples, counted, operators, partial(roof_at, roofs)),
         profiles=frame(tried_profiles, records.Profile),
-        operators=frame(folder.operators(tried_profiles), records.OperatorTime),
-        kernels=frame(folder.kernels(tried_profiles), records.KernelTime),
+        operators=frame(folder.rows(records.OperatorTime, tried_profiles), records.OperatorTime),
+        kernels=frame(folder.rows(records.KernelTime, tried_profiles), records.KernelTime),
         hardware_counter_profiles=frame(counter_profiles, records.HardwareCounterProfile),
-        hardware_counters=frame(folder.hardware_counters(counter_profiles), records.KernelCounters),
+        hardware_counters=frame(folder.rows(records.KernelCounters, counter_profiles), records.KernelCounters),
         left_out=tuple(sorted({(row.model, str(row.input_shape)) for row in tried.rows if not shown(row)})),
     )

@@ -11,6 +11,7 @@ from helpers.rows import cell_columns
 from measure.cache.folders import MachineFolder, machine_names
 from measure.cache.hand_kept import Chip
 from measure.cache.predictions import ALL_BATCHES, BY_MODEL, METHODS, Coefficient, KindCost, PredictionError, Setting
+from measure.cache.records import OperatorTime, Profile
 from measure.cache.schema import MACHINE, TABLES
 from measure.cache.table import read, write
 from measure.cache.workload_records import Operator
@@ -59,8 +60,8 @@ def spoilt(rows):
 def _with_kernels(gpu):
     """Adds kernels and their counters, those of ``counted_papers``, to the profile of lean."""
     cell = cell_columns("lean", 1, INFERENCE, EAGER, "gpu-1")
-    (profile,) = [row for row in gpu.profiles() if (row.model, row.phase, row.status) == ("lean", INFERENCE, "ok")]
-    times = [row for row in gpu.operators() if (row.model, row.phase) == ("lean", INFERENCE)]
+    (profile,) = [row for row in gpu.rows(Profile) if (row.model, row.phase, row.status) == ("lean", INFERENCE, "ok")]
+    times = [row for row in gpu.rows(OperatorTime) if (row.model, row.phase) == ("lean", INFERENCE)]
     gpu.put_profile(replace(profile, busy_s=0.1e-3), times, kernel_times(cell))
     gpu.put_hardware_counters(*counter_rows(cell, LEAN, GAP))
 

@@ -43,7 +43,7 @@ def with_eight_bits() -> Paper:
     """The tiny paper with products of 8 bits, measured on both machines and printed of its GPU."""
     machines = []
     for machine in tiny().machines:
-        rows = MachineFolder(TESTS / "data", machine.folder).roof_measurements()
+        rows = MachineFolder(TESTS / "data", machine.folder).rows(RoofMeasurement)
         product = [row for row in rows if row.roof_kernel == "matmul" and row.status == "ok"][-1]
         for precision, rate in EIGHT_BITS[machine.chip_kind].items():
             time_s = product.flop / rate

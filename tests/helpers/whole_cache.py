@@ -16,7 +16,7 @@ from helpers.predicted_papers import put_predictions
 from helpers.rows import cell_columns, operator, run, workload
 from measure.cache.folders import MachineFolder
 from measure.cache.hand_kept import PublishedTiming
-from measure.cache.records import Sample
+from measure.cache.records import OperatorTime, Profile, Sample
 from measure.cache.schema import file_of
 from measure.cache.table import append
 from measure.cache.workload_records import Operator, Workload
@@ -87,8 +87,8 @@ def _put_more(folder, environment):
 def _put_kernels(gpu):
     """The kernels of lean at batch size 1, and their hardware counters."""
     cell = cell_columns("lean", 1, INFERENCE, EAGER, "gpu-1")
-    profile = next(row for row in gpu.profiles() if (row.model, row.phase) == ("lean", INFERENCE))
-    times = [row for row in gpu.operators() if (row.model, row.phase) == ("lean", INFERENCE)]
+    profile = next(row for row in gpu.rows(Profile) if (row.model, row.phase) == ("lean", INFERENCE))
+    times = [row for row in gpu.rows(OperatorTime) if (row.model, row.phase) == ("lean", INFERENCE)]
     gpu.put_profile(replace(profile, busy_s=0.1e-3), times, kernel_times(cell))
     gpu.put_hardware_counters(*counter_rows(cell, LEAN, None))
 

@@ -13,7 +13,7 @@ pytest.importorskip("torch", reason="a measurement names the version of torch")
 import kills
 from helpers.rows import ENVIRONMENT, layer, run, samples, workload
 
-from measure.cache.folders import MachineFolder, Workloads
+from measure.cache.folders import MachineFolder
 from measure.cache.records import Run, Sample
 from measure.cache.table import append, read
 from measure.cache.workload_records import Layer, Workload
@@ -30,7 +30,7 @@ def test_a_measurement_that_is_killed_again_and_again_loses_nothing_and_has_noth
     tally = kills.torment(FAKE, tmp_path, planned, lambda _: None)
     assert tally.kills == 8
     (last,) = [tmp_path / str(tally.ends)]
-    runs = MachineFolder(last, "box").runs()
+    runs = MachineFolder(last, "box").rows(Run)
     assert sorted((row.model, row.round) for row in runs) == [
         (model, number) for model in ("alexnet", "resnet18", "vgg11") for number in range(3)
     ]
@@ -47,8 +47,8 @@ def test_kills_come_at_any_moment_and_after_writes_with_all_processes_and_alone(
 @pytest.fixture
 def folder(tmp_path):
     """Two rounds of a cell, and a model's workload."""
-    append(Workloads(tmp_path).shared.models_path, Workload, [workload()])
-    append(Workloads(tmp_path).shared.layers_path, Layer, [layer()])
+    append(tmp_path / "workload" / "models.csv", Workload, [workload()])
+    append(tmp_path / "workload" / "layers.csv", Layer, [layer()])
     folder = MachineFolder(tmp_path, "box")
     folder.put_environment(ENVIRONMENT)
     for number in range(2):

@@ -11,7 +11,7 @@ from helpers.rows import cell_columns
 
 from measure import __main__ as command
 from measure.cache.folders import MachineFolder
-from measure.cache.records import Run
+from measure.cache.records import Environment, OperatorTime, Profile, Run, Sample
 from measure.errors import UserError
 from measure.machine import devices, processor
 from measure.machine.environment import current, installed_version
@@ -405,14 +405,14 @@ def test_measuring_from_end_to_end_resumes_and_then_has_nothing_to_do(tmp_path, 
         assert f" measure.{said}" in first.stderr
     assert re.search(r" of the \d+ (s|min) that cells took, [1-9]\d?% passed within their calls$", first.stderr, re.M)
     folder = MachineFolder(tmp_path, "box")
-    runs, samples = folder.runs(), folder.samples()
+    runs, samples = folder.rows(Run), folder.rows(Sample)
     assert [(run.round, run.status) for run in runs] == [(0, "ok"), (1, "ok"), (2, "ok")]
     assert {row.round for row in samples} == {0, 1, 2}
     assert len(samples) >= 18
-    assert {row.environment_id for row in samples} == {row.environment_id for row in folder.environments()}
+    assert {row.environment_id for row in samples} == {row.environment_id for row in folder.rows(Environment)}
     assert call(*arguments) == 0
     assert "Nothing left to measure" in capsys.readouterr().out
-    assert folder.samples() == samples
+    assert folder.rows(Sample) == samples
 
 
 @pytest.mark.parametrize(
@@ -433,7 +433,7 @@ def test_rounds_are_added_until_the_latency_is_known_or_there_are_enough(
     said = capsys.readouterr().out
     assert f"round {rounds}: 1 done; " in said
     assert f"\n{rounds} done, 0 left; " in said
-    runs = MachineFolder(tmp_path, "box").runs()
+    runs = MachineFolder(tmp_path, "box").rows(Run)
     assert [run.round for run in runs] == list(range(rounds))
     assert len({(run.sitting, run.seed, run.version) for run in runs}) == 1
     assert (runs[0].seed, runs[0].version.split()[0]) == (1, installed_version("roofwright"))
@@ -448,12 +448,12 @@ def test_operators_are_profiled_from_end_to_end_and_once(tmp_path, capsys):
     assert call(*arguments) == 0
     assert re.search(r"^round 1: 2 done; ", capsys.readouterr().out, re.M)
     folder = MachineFolder(tmp_path, "box")
-    assert {(row.phase, row.status) for row in folder.profiles()} == {("inference", "ok"), ("step", "ok")}
-    times = folder.operators()
-    for profile in folder.profiles():
+    assert {(row.phase, row.status) for row in folder.rows(Profile)} == {("inference", "ok"), ("step", "ok")}
+    times = folder.rows(OperatorTime)
+    for profile in folder.rows(Profile):
         own = [row.time_s for row in times if row.phase == profile.phase]
         assert 0 < sum(own) <= profile.profiled_s
     assert {row.stage for row in times} == {"inference", "forward", "backward", "update"}
     assert call(*arguments) == 0
     assert "Nothing left to measure" in capsys.readouterr().out
-    assert folder.operators() == times
+    assert folder.rows(OperatorTime) == times

@@ -10,6 +10,7 @@ from helpers.rows import COUNTED, machine_in
 from measure.cache import plausibility
 from measure.cache.folders import Workloads, machine_names
 from measure.cache.plausibility import check
+from measure.cache.workload_records import Workload
 from measure.errors import UserError
 
 
@@ -45,7 +46,7 @@ def test_the_product_does_not_know_the_tests():
 
 @pytest.mark.parametrize("name", machine_names(ROOT / "data"))
 def test_the_committed_machines_are_plausible(name):
-    check(ROOT / "data" / "machines" / name, Workloads(ROOT / "data").models())
+    check(ROOT / "data" / "machines" / name, Workloads(ROOT / "data").rows(Workload))
 
 
 @pytest.mark.parametrize(

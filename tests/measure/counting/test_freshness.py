@@ -4,6 +4,7 @@ import pytest
 
 from measure import __main__ as command
 from measure.cache.folders import Workloads
+from measure.cache.workload_records import Workload
 from measure.counting import count
 from measure.counting import count as freshness
 from measure.errors import UserError, in_short
@@ -93,7 +94,7 @@ def test_code_that_changed_is_refused_until_it_has_another_name_or_is_counted_ag
         )
 
     def shapes():
-        return [(row.model, row.input_shape) for row in Workloads(tmp_path / "data").models()]
+        return [(row.model, row.input_shape) for row in Workloads(tmp_path / "data").rows(Workload)]
 
     write(5)
     assert count()[0] == 0

@@ -3,7 +3,8 @@ from dataclasses import replace
 from helpers.comparing import CELL, ENVIRONMENT, NEWER, machine, put
 from helpers.rows import run, samples
 
-from measure.domain.latency import Cell, group_rounds, read_cells, summarise_cell
+from measure.cache.records import Run
+from measure.domain.latency import Cell, group_rounds, summarise_cell
 
 
 def test_a_cell_has_the_median_of_its_rounds_and_what_is_held_against_any(tmp_path):
@@ -11,7 +12,7 @@ def test_a_cell_has_the_median_of_its_rounds_and_what_is_held_against_any(tmp_pa
     put(folder, 0, [0.10, 0.11, 0.12])
     put(folder, 1, [0.20, 0.21, 0.22])
     put(folder, 2, [0.30, 0.31, 0.32], flags="drifting;throttled")
-    (cell,) = read_cells(folder, ENVIRONMENT)
+    (cell,) = folder.cells(ENVIRONMENT)
     assert (cell.cell, cell.status, cell.rounds) == (CELL, "ok", 3)
     assert cell.latency_s == 0.21  # of 0.11, 0.21, 0.31
     assert cell.latency_low_s < 0.11 < 0.31 < cell.latency_high_s  # Student's, of two degrees of freedom: 4.3 times
@@ -32,7 +33,7 @@ def test_the_interval_between_rounds_decides_whether_a_cell_is_wide():
 def test_a_cell_that_failed_has_its_reason_and_no_latency(tmp_path):
     folder = machine(tmp_path)
     put(folder, 0, [], status="oom", reason="too large")
-    (cell,) = read_cells(folder, ENVIRONMENT)
+    (cell,) = folder.cells(ENVIRONMENT)
     assert (cell.status, cell.reason, cell.latency_s, cell.inputs_per_s, cell.rounds) == (
         "oom",
         "too large",
@@ -46,24 +47,24 @@ def test_a_later_round_that_failed_takes_nothing_from_the_others(tmp_path):
     folder = machine(tmp_path)
     put(folder, 0, [0.1])
     put(folder, 1, [], status="timeout", reason="slow")
-    (cell,) = read_cells(folder, ENVIRONMENT)
+    (cell,) = folder.cells(ENVIRONMENT)
     assert (cell.status, cell.reason, cell.latency_s, cell.rounds) == ("ok", None, 0.1, 1)
 
 
 def test_the_stages_of_a_step_are_no_cells_of_their_own(tmp_path):
     folder = machine(tmp_path)
     put(folder, 0, [0.1])
-    (whole,) = folder.runs()
+    (whole,) = folder.rows(Run)
     step = replace(whole, phase="step")
     folder.put_run(step, [], [(replace(whole, phase="forward"), [])])
-    assert [cell.phase for cell in read_cells(folder, ENVIRONMENT)] == ["inference", "step"]
+    assert [cell.phase for cell in folder.cells(ENVIRONMENT)] == ["inference", "step"]
 
 
 def test_what_another_environment_measured_is_left_out(tmp_path):
     folder = machine(tmp_path, "box", ENVIRONMENT, NEWER)
     put(folder, 0, [0.1])
     put(folder, 0, [0.2], environment=NEWER)
-    assert [cell.latency_s for cell in read_cells(folder, NEWER)] == [0.2]
+    assert [cell.latency_s for cell in folder.cells(NEWER)] == [0.2]
 
 
 def test_of_a_language_model_tokens_a_second_are_told():

@@ -14,6 +14,8 @@ import pytest
 from helpers.places import ROOT
 
 from measure.cache.folders import MachineFolder, Workloads, machine_names
+from measure.cache.records import Run, Sample
+from measure.cache.workload_records import Workload
 from measure.errors import UserError
 from measure.run import cluster as room
 from measure.run.cluster import DeviceActor, Place, connected, find_places, parse_accelerators
@@ -184,7 +186,7 @@ def run(cluster, tmp_path, monkeypatch):
 
 
 def rounds(folder):
-    return Counter((row.model, row.batch, row.round) for row in folder.runs())
+    return Counter((row.model, row.batch, row.round) for row in folder.rows(Run))
 
 
 def once(*batches):
@@ -204,8 +206,8 @@ def test_machines_of_different_kinds_measure_side_by_side(cluster, run, tmp_path
     for name, kind in zip(names, ("left", "right"), strict=True):
         folder = MachineFolder(tmp_path, name)
         assert rounds(folder) == once(1, 2, 4)
-        assert {row.environment_id for row in folder.runs()} == {f"e-{kind}"}
-        assert [row.latency_s for row in folder.samples()] == [0.25] * 18
+        assert {row.environment_id for row in folder.rows(Run)} == {f"e-{kind}"}
+        assert [row.latency_s for row in folder.rows(Sample)] == [0.25] * 18
     printed = capsys.readouterr().out
     assert "[36 of 36]" in printed
     assert "36 done, 0 left" in printed
@@ -242,7 +244,7 @@ def test_a_task_that_kills_its_nodes_becomes_a_row(cluster, run, tmp_path):
     flags = "--device cpu --sections inference --variants eager --models alexnet --batch-sizes 1 13 14"
     assert run(flags, "DeadlyActor") == 0
     (name,) = machine_names(tmp_path)
-    runs = MachineFolder(tmp_path, name).runs()
+    runs = MachineFolder(tmp_path, name).rows(Run)
     assert [(row.status, row.reason, row.round) for row in runs if row.batch == 13] == [
         ("error", "2 nodes died while they ran it", 0)
     ]
@@ -262,7 +264,7 @@ def test_a_budget_that_is_spent_leaves_tasks_to_the_next_run(cluster, run, tmp_p
 def test_a_real_actor_counts_as_the_command_does_at_home(cluster, run, tmp_path):
     have(cluster, "plain")
     assert run("--device cpu --sections workload --models alexnet --batch-sizes 1", "DeviceActor") == 0
-    (row,) = Workloads(tmp_path).models()
+    (row,) = Workloads(tmp_path).rows(Workload)
     assert (row.model, row.status) == ("alexnet", "ok")
     # 714 188 480 multiply-adds: torchvision prints 0.71 GFLOPS and means MACs.
     assert row.forward_flop == 2 * 714_188_480

@@ -5,7 +5,7 @@ from helpers.rows import cell_columns, roof_measurement, workload
 from helpers.tasks import changed, inference_task, profile_task, training_task
 
 from measure.cache.hand_kept import Chip
-from measure.cache.records import Sample
+from measure.cache.records import RoofMeasurement, Sample
 from measure.cache.schema import file_of
 from measure.cache.table import write
 from measure.cache.workload_records import Workload
@@ -35,8 +35,8 @@ def measured(kernel, flop, byte, latency_s, **columns):
 
 def cache(device="cpu", name="Chip", roofs=(), workloads=(COUNTED,), data=None, samples=()):
     return RunCache(
-        SimpleNamespace(models=lambda: workloads, data=data),
-        SimpleNamespace(roof_measurements=lambda: roofs, samples=lambda: samples),
+        SimpleNamespace(rows=lambda record: workloads, data=data),
+        SimpleNamespace(rows={RoofMeasurement: roofs, Sample: samples}.get),
         SimpleNamespace(environment_id="e1", device=device, name=name),
     )
 

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 from helpers.rows import cell_columns, roof_measurement, workload
 
-from measure.cache.records import HardwareCounterProfile, Profile, Run, Sample
+from measure.cache.records import HardwareCounterProfile, Profile, RoofMeasurement, Run, Sample
 from measure.domain.words import ROUNDS
 from measure.models import catalog
 from measure.run import plan
@@ -34,15 +34,15 @@ def cache(
 ):
     """A cache of these rows, in which the environment of now is this machine's."""
     tables = {
-        "samples": samples,
-        "roof_measurements": roof_measurements,
-        "runs": runs,
-        "profiles": profiles,
-        "hardware_counter_profiles": counters,
+        Sample: samples,
+        RoofMeasurement: roof_measurements,
+        Run: runs,
+        Profile: profiles,
+        HardwareCounterProfile: counters,
     }
     return RunCache(
-        SimpleNamespace(counted=lambda: workloads, models=lambda: workloads, data=Path("nowhere")),
-        SimpleNamespace(**{name: lambda rows=rows: rows for name, rows in tables.items()}),
+        SimpleNamespace(rows=lambda record: workloads, data=Path("nowhere")),
+        SimpleNamespace(rows=tables.get),
         SimpleNamespace(environment_id="now", name="Chip", device=device, capability=capability, system=system),
         Sitting(seed=seed),
     )

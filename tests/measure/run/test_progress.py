@@ -8,6 +8,7 @@ from helpers.rows import ENVIRONMENT, profile, roof_measurement, run
 from helpers.tasks import changed, inference_task, training_task
 from rich.console import Console
 
+from measure.cache.records import Profile, RoofMeasurement, Run
 from measure.domain.models import Model
 from measure.models import catalog
 from measure.run import progress
@@ -190,7 +191,7 @@ def test_a_command_that_measures_again_by_force_does_not_go_on():
 
 
 def cache(runs=(), roofs=(), profiles=()):
-    folder = SimpleNamespace(runs=lambda: runs, roof_measurements=lambda: roofs, profiles=lambda: profiles)
+    folder = SimpleNamespace(rows={Run: runs, RoofMeasurement: roofs, Profile: profiles}.get)
     return RunCache(SimpleNamespace(), folder, ENVIRONMENT)
 
 

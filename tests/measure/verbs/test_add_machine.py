@@ -4,7 +4,7 @@ import pytest
 from helpers.rows import ENVIRONMENT, machine_in, roof_measurement, run, samples, workload, zipped
 
 from measure import __main__ as command
-from measure.cache.folders import MachineFolder, Workloads, machine_names
+from measure.cache.folders import Folder, MachineFolder, Workloads, machine_names
 from measure.cache.records import Environment, RoofMeasurement, Run, Sample
 from measure.errors import UserError
 from measure.verbs import add_machine
@@ -38,7 +38,7 @@ def test_a_folder_is_added_and_what_comes_next_is_told(data, given, capsys):
     assert "Left out, not tables of a machine: 'plot.py'\n" in output
     assert "Not counted" not in output
     assert output.endswith(f"Next: python -m report --data {data}\n")
-    assert MachineFolder(data, "box").tables() == MachineFolder(data, "", given).tables()
+    assert MachineFolder(data, "box").tables() == Folder(given).tables()
     assert not (data / "machines/box/plot.py").exists()
     assert add(data, given) == 0
     assert f"{data}/machines/box holds all of this already; nothing was added" in capsys.readouterr().out
@@ -93,7 +93,7 @@ def test_other_results_of_a_cell_are_refused_at_whatever_input_shape(data, tmp_p
     assert "runs.csv: has other results for 1 of the same rows, such as 'wav2vec2_base 1 fp32 inf" in error
     assert error.count("\n") == 1
     assert add(data, second.folder, "--replace") == 0
-    assert "160000" in {row.input_shape for row in MachineFolder(data, "box").runs()}
+    assert "160000" in {row.input_shape for row in MachineFolder(data, "box").rows(Run)}
 
 
 @pytest.mark.parametrize("name", ["=cmd()", "<script>", "$x$|y", '"a", b', "#eval(`x`)", "ñ\\'é", " blank "])
@@ -121,7 +121,7 @@ def test_another_machine_of_that_name_is_refused_unless_told(data, given, tmp_pa
     assert add(data, box) == 2
     assert "holds another machine ('Chip, of 2 cores')" in capsys.readouterr().err
     assert add(data, box, "--replace") == 0
-    (there,) = MachineFolder(data, "box").environments()
+    (there,) = MachineFolder(data, "box").rows(Environment)
     assert there == other
 
 

@@ -176,7 +176,7 @@ def test_a_regression_beyond_what_is_allowed_is_exit_code_1(caches, capsys):
 
 def test_a_cell_that_no_longer_runs_is_a_regression(caches):
     folder = machine(caches[1])
-    cell = cell_columns("vgg11", 1, "inference", environment=folder.environments()[0].environment_id)
+    cell = cell_columns("vgg11", 1, "inference", environment=folder.rows(Environment)[0].environment_id)
     folder.put_run(Run(**cell, status="oom", reason="no memory", recorded_at="2026", round=0), [])
     assert compare(*caches, "--fail-on-regression", "25%") == 0  # it never ran
     old = machine(caches[0])
@@ -241,7 +241,7 @@ def test_a_machine_measured_twice_in_the_same_state_is_not_called_changed(tmp_pa
     generator = random.Random(12)
     for name in "ab":
         folder = machine(tmp_path / name)
-        identity = folder.environments()[0].environment_id
+        identity = folder.rows(Environment)[0].environment_id
         for model in range(20):
             for index in range(3):
                 process = exp(generator.gauss(0, 0.015))

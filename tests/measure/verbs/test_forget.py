@@ -3,6 +3,8 @@ from helpers.rows import ENVIRONMENT, layer, operator, operator_time, profile, r
 
 from measure import __main__ as command
 from measure.cache.folders import MachineFolder, Workloads
+from measure.cache.records import OperatorTime, Profile, Run, Sample
+from measure.cache.workload_records import Layer, Operator, Workload
 
 
 @pytest.fixture
@@ -27,13 +29,13 @@ def call(data, *arguments):
 def left(data, name):
     """The models in each table of a machine."""
     folder = MachineFolder(data, name)
-    tables = (folder.runs(), folder.samples(), folder.profiles(), folder.operators())
+    tables = (folder.rows(Run), folder.rows(Sample), folder.rows(Profile), folder.rows(OperatorTime))
     return [{row.model for row in rows} for rows in tables]
 
 
 def counted(data):
     tables = Workloads(data)
-    return [{row.model for row in rows} for rows in (tables.models(), tables.layers(), tables.operators())]
+    return [{row.model for row in rows} for rows in (tables.rows(Workload), tables.rows(Layer), tables.rows(Operator))]
 
 
 def test_a_model_goes_everywhere(data, capsys):

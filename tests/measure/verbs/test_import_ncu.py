@@ -5,7 +5,7 @@ from helpers.places import TESTS
 
 from measure import __main__ as command
 from measure.cache.folders import MachineFolder
-from measure.cache.records import Environment
+from measure.cache.records import Environment, HardwareCounterProfile, KernelCounters
 
 FORMAT = TESTS / "data" / "ncu-raw-format.csv"
 LONG = next(cell for cell in FORMAT.read_text().split('"') if cell.startswith("sm80_xmma"))
@@ -24,33 +24,33 @@ def test_counters_of_a_gpu_of_which_only_the_name_is_known(tmp_path, capsys):
     (path,) = (tmp_path / "machines").iterdir()
     assert path.name.startswith("nvidia-t4-")
     folder = MachineFolder(tmp_path, path.name)
-    (environment,) = folder.environments()
+    (environment,) = folder.rows(Environment)
     assert (environment.name, environment.device, environment.torch, environment.cores) == (
         "NVIDIA T4",
         "cuda",
         None,
         None,
     )
-    (profile,) = folder.hardware_counter_profiles()
+    (profile,) = folder.rows(HardwareCounterProfile)
     assert (profile.model, profile.batch, profile.phase, profile.steps) == ("resnet50", 64, "step", 2)
     assert (profile.tool, profile.capability, profile.environment_id) == ("imported", "8.0", environment.environment_id)
-    assert [row.calls for row in folder.hardware_counters()] == [1, 1]
+    assert [row.calls for row in folder.rows(KernelCounters)] == [1, 1]
     assert "2 kernels of resnet50 at batch size 64 into" in capsys.readouterr().out
     assert call(tmp_path, *COUNTED, "--device-name", "NVIDIA T4") == 0  # again, with other steps: it is replaced
-    assert [row.calls for row in folder.hardware_counters()] == [2, 2]
-    assert len(folder.environments()) == len(folder.hardware_counter_profiles()) == 1
+    assert [row.calls for row in folder.rows(KernelCounters)] == [2, 2]
+    assert len(folder.rows(Environment)) == len(folder.rows(HardwareCounterProfile)) == 1
 
 
 def test_counters_of_a_machine_that_measured(tmp_path):
     folder = MachineFolder(tmp_path, "box")
     folder.put_environment(GPU)
     assert call(tmp_path, *COUNTED, "--machine", "box", "--phase", "inference", "--precision", "bf16") == 0
-    (profile,) = folder.hardware_counter_profiles()
+    (profile,) = folder.rows(HardwareCounterProfile)
     assert (profile.environment_id, profile.phase, profile.precision) == ("g1", "inference", "bf16")
     assert profile.input_shape == "3x224x224"
     assert call(tmp_path, *COUNTED, "--machine", "box", "--input-shape", "3x600x600", "--phase", "inference") == 0
-    assert folder.hardware_counter_profiles()[-1].input_shape == "3x600x600"
-    assert folder.environments() == [GPU]
+    assert folder.rows(HardwareCounterProfile)[-1].input_shape == "3x600x600"
+    assert folder.rows(Environment) == [GPU]
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_what_would_make_the_folder_unreadable_is_refused(tmp_path, capsys, old,
     folder = MachineFolder(tmp_path / "data", "box")
     folder.put_environment(GPU)
     assert call(tmp_path / "data", *COUNTED, "--machine", "box") == 0
-    before = folder.hardware_counters()
+    before = folder.rows(KernelCounters)
     bad = tmp_path / "bad.csv"
     text = FORMAT.read_text()
     assert old in text
@@ -107,10 +107,10 @@ def test_what_would_make_the_folder_unreadable_is_refused(tmp_path, capsys, old,
     assert words in output.err
     assert f"{bad}: " in output.err
     assert output.err.count("\n") == 1
-    assert folder.hardware_counters() == before
+    assert folder.rows(KernelCounters) == before
 
 
 def test_more_steps_than_a_kernel_has_launches_leave_a_folder_that_can_be_read(tmp_path):
     assert call(tmp_path, *COUNTED, "--device-name", "NVIDIA T4", "--steps", "8") == 0
     (path,) = (tmp_path / "machines").iterdir()
-    assert [row.calls for row in MachineFolder(tmp_path, path.name).hardware_counters()] == [1, 1]
+    assert [row.calls for row in MachineFolder(tmp_path, path.name).rows(KernelCounters)] == [1, 1]

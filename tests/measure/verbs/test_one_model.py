@@ -4,6 +4,7 @@ import pytest
 
 from measure import __main__ as command
 from measure.cache.folders import MachineFolder, Workloads, machine_names
+from measure.cache.records import RoofMeasurement, Run
 from measure.machine import devices
 from measure.machine.environment import current
 from measure.run.run_cache import RunCache
@@ -47,8 +48,8 @@ def test_json_has_counts_roof_rate_layers_and_advice(data, capsys):
 def test_the_roof_and_one_round_are_measured_and_kept(data):
     (name,) = machine_names(data)
     folder = MachineFolder(data, name)
-    assert [run.round for run in folder.runs()] == [0]
-    kernels = {row.roof_kernel for row in folder.roof_measurements()}
+    assert [run.round for run in folder.rows(Run)] == [0]
+    kernels = {row.roof_kernel for row in folder.rows(RoofMeasurement)}
     assert kernels == {"matmul", "stream_triad"}
 
 

@@ -5,8 +5,9 @@ import pytest
 from helpers.rows import ENVIRONMENT, layer, machine_in, run, samples, workload
 
 from measure import __main__ as command
-from measure.cache.folders import FILES, Counts, MachineFolder, Workloads
-from measure.cache.workload_records import Operator
+from measure.cache.folders import FILES, MachineFolder, Workloads
+from measure.cache.table import write
+from measure.cache.workload_records import Layer, Operator, Workload
 
 OWN = {"model": "mine:net", "source": "own", "parameter_byte": 20, "traffic_byte": 96, "forward_other_flop": 2}
 
@@ -55,9 +56,9 @@ def test_what_is_packed_is_added_elsewhere_with_the_counts_of_its_owners_models(
     assert "Added the counts of models of its owner: mine:net\n" in capsys.readouterr().out
     box = MachineFolder(cache, "box")
     assert MachineFolder(elsewhere, "box").tables() == box.tables()
-    assert [row.model for row in Workloads(elsewhere).models()] == ["mine:net"]
-    assert Workloads(elsewhere).layers() == [layer("mine:net")]
-    assert Workloads(elsewhere).operators() == operators()
+    assert [row.model for row in Workloads(elsewhere).rows(Workload)] == ["mine:net"]
+    assert Workloads(elsewhere).rows(Layer) == [layer("mine:net")]
+    assert Workloads(elsewhere).rows(Operator) == operators()
     # The same once more changes nothing
     assert add(elsewhere, tmp_path / "box.zip") == 0
     assert "holds all of this already" in capsys.readouterr().out
@@ -106,7 +107,8 @@ def test_a_model_that_is_another_network_elsewhere_is_refused(cache, tmp_path, c
 )
 def test_counts_that_cannot_be_are_refused(columns, message, tmp_path, capsys):
     box = machine_in(tmp_path / "given" / "box").folder
-    Counts(box / "workload").put([(own_workload(**columns), [layer("mine:net")], [])])
+    write(box / "workload" / "models.csv", Workload, [own_workload(**columns)])
+    write(box / "workload" / "layers.csv", Layer, [layer("mine:net")])
     assert add(tmp_path / "data", box) == 2
     assert message in capsys.readouterr().err
     assert not (tmp_path / "data").exists()

@@ -16,7 +16,7 @@ CPU, GPU = tiny().machine("cpu"), tiny().machine("gpu")
 
 def roof_measurements(*changed):
     """The example processor's rows of roof kernels, some of them changed."""
-    rows = MachineFolder(TESTS / "data", "example-cpu").roof_measurements()
+    rows = MachineFolder(TESTS / "data", "example-cpu").rows(RoofMeasurement)
     for chosen, values in changed:
         rows = [replace(row, **values) if chosen(row) else row for row in rows]
     return rows

@@ -15,12 +15,12 @@ from report.load.paper import frame
 
 def tables():
     tiny_tables = Workloads(TESTS / "data")
-    return frame(tiny_tables.models(), Workload), frame(tiny_tables.layers(), Layer)
+    return frame(tiny_tables.rows(Workload), Workload), frame(tiny_tables.rows(Layer), Layer)
 
 
 def with_row(**changed):
     """The tiny table and one more row: the first one at another shape, say."""
-    rows = Workloads(TESTS / "data").models()
+    rows = Workloads(TESTS / "data").rows(Workload)
     return frame([*rows, replace(rows[-1], **changed)], Workload)
 
 
@@ -70,7 +70,7 @@ def test_a_model_of_the_users_own_is_shown_at_the_smallest_shape_counted():
 
 
 def counted(model, *shapes):
-    rows = Workloads(TESTS / "data").models()
+    rows = Workloads(TESTS / "data").rows(Workload)
     return frame([replace(rows[-1], model=model, input_shape=shape) for shape in shapes], Workload)
 
 
