@@ -222,11 +222,7 @@ class MachineFolder(Folder):
             write(path, record, known)
         for child, owned in children.items():
             self.children[child].put(owned)
-        together = merged(known, rows)
-        if len(together) == len(known) + len(rows):
-            append(path, record, rows)
-        else:
-            write(path, record, together)
+        put(path, record, known, rows)
 
     @contextmanager
     def locked(self, say: Callable[[str], object] = print) -> Iterator[None]:

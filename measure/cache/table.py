@@ -230,6 +230,15 @@ def merged(old: Sequence[Record], new: Sequence[Record]) -> list[Record]:
     return [*(row for row in old if key(row) not in replaced), *new]
 
 
+def put(path: Path, record: type[Record], known: Sequence[Record], rows: Sequence[Record]) -> None:
+    """Append rows to the known rows of a table, or write it anew if they replace some."""
+    together = merged(known, rows)
+    if len(together) == len(known) + len(rows):
+        append(path, record, rows)
+    else:
+        write(path, record, together)
+
+
 class ChildTable(Generic[Child]):
     """A child table. The columns ``key`` name the row that a child belongs to."""
 

@@ -92,7 +92,7 @@ def test_a_cell_measured_at_another_input_shape_loses_all_its_rounds_and_no_othe
 
 def test_no_row_commits_samples_of_another_input_shape_whenever_a_writer_is_killed(folder, monkeypatch):
     folder.put_run(at("16000", run("wav2vec2_base")), samples(2, "wav2vec2_base"))
-    monkeypatch.setattr(folders, "append", lambda *_: None)  # killed before the row was written
+    monkeypatch.setattr(folders, "put", lambda *_: None)  # killed before the row was written
     folder.put_run(at("160000", run("wav2vec2_base")), samples(3, "wav2vec2_base"))
     assert folder.rows(Run) == folder.rows(Sample) == []
 
