@@ -25,7 +25,18 @@ from measure.cache.records import (
     Sample,
 )
 from measure.cache.schema import MACHINE, TABLES, file_of
-from measure.cache.table import ChildTable, append, in_turn, locked, merged, numbered, read, set_torn_line_aside, write
+from measure.cache.table import (
+    ChildTable,
+    append,
+    in_turn,
+    locked,
+    merged,
+    numbered,
+    put,
+    read,
+    set_torn_line_aside,
+    write,
+)
 from measure.cache.workload_records import WORKLOAD, Layer, Operator, ProgramCount, Workload
 from measure.domain.latency import TimedCell, group_rounds, summarise_cell
 from measure.domain.models import OWN
