@@ -197,9 +197,9 @@ def sources() -> Iterator[Path]:
 def carry_out(flags: Any, project: Path) -> int:
     """Do what the flags say with a project. Raise UserError for bad input."""
     # Imported late: --help answers at once.
-    from measure.verbs.terminal import in_environment, without_garbage_search
     from report import closing, failures
     from report.engine.remembering import FORCED
+    from report.process import in_environment, without_garbage_search
 
     given = {"ROOFWRIGHT_DATA": str(flags.data.resolve())} | ({failures.STRICT: "1"} if flags.strict else {})
     given |= {FORCED: "1"} if flags.force else {}

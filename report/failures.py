@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from measure.errors import UserError
-from measure.verbs.terminal import in_environment
+from report.process import in_environment
 
 STRICT = "ROOFWRIGHT_STRICT"
 """Where this variable is set, nothing stands in for what could not be computed: the failure ends the render."""

@@ -10,8 +10,8 @@ import pytest
 from helpers.places import ROOT
 
 from measure.machine.processor import PRECISION, SPEED
-from measure.verbs.terminal import in_environment
 from report import failures
+from report.process import in_environment
 
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 

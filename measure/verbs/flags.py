@@ -46,7 +46,7 @@ class CommandLine(argparse.ArgumentParser):
         super().__init__(allow_abbrev=False, **settings)
 
     def add_table(self, table: str, **defaults: Any) -> None:
-        """Add a flag for each row of a table, such as ``--models NAME+  the names (default: all)``.
+        """Add ``--data``, and a flag for each row of a table, such as ``--models NAME+  the names (default: all)``.
 
         A row is a name, the values in capitals, two spaces, and the help, which goes on in indented lines. A flag
         without a value is a switch. A value ends in argparse's ``nargs``. The help of a required flag says so.
@@ -64,6 +64,8 @@ class CommandLine(argparse.ArgumentParser):
             if "(required)" in text:
                 settings["required"] = True
             self.add_argument(*names, help=text, **settings)
+        text = "the cache's folder (default: %(default)s)"
+        self.add_argument("--data", type=check_data, default="data", help=text)
         self.set_defaults(**defaults)
 
     def parse_args(self, words: Sequence[str], namespace: Any = None) -> Any:  # type: ignore[override]
@@ -105,18 +107,7 @@ def verb_parser(verb: str, docstring: str, **defaults: Any) -> CommandLine:
     description, _, table = docstring.partition("\n\n")
     line = CommandLine(prog=f"python -m measure {verb}", description=" ".join(description.split()))
     line.add_table(table, **defaults)
-    add_data_flag(line)
     return line
-
-
-def add_data_flag(line: CommandLine) -> None:
-    """Add ``--data``, which takes a folder that exists or may be created."""
-
-    def parse(text: str) -> Path:
-        check_folder(Path(text), "--data")
-        return Path(text)
-
-    line.add_argument("--data", type=parse, default="data", help="the cache's folder (default: %(default)s)")
 
 
 def check_one_output(ways: Mapping[str, bool]) -> None:
@@ -179,6 +170,12 @@ def check_folder(path: Path, flag: str) -> None:
     """Raise UserError if the path, given for ``flag``, exists and is not a folder."""
     if path.exists() and not path.is_dir():
         raise UserError(f"{flag}: {path} is a file; name a folder")
+
+
+def check_data(text: str) -> Path:
+    """Return the path of a cache that exists or may be created."""
+    check_folder(Path(text), "--data")
+    return Path(text)
 
 
 def check_writable(data: Path) -> None:

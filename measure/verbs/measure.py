@@ -94,7 +94,6 @@ def parser() -> CommandLine:
     )
     texts = {"device": "auto", "call_limit": "60s", "target": f"{TARGET:.0%}"}
     command_line.add_table(FLAGS, training_batch_sizes=["32"], optimizers=[variants.SGD], **texts)
-    flags.add_data_flag(command_line)
     return command_line
 
 
@@ -191,11 +190,8 @@ def resolve_request_of_one(flag: str, arguments: argparse.Namespace) -> Request:
 
 def measure(arguments: argparse.Namespace, request: Request, deadline: float | None) -> int:
     """Plan, and measure the tasks that the cache lacks on this machine."""
-    device, threads, sampling = (
-        devices.find(arguments.device),
-        parse_threads(arguments.threads),
-        make_sampling(arguments),
-    )
+    device, threads = devices.find(arguments.device), parse_threads(arguments.threads)
+    sampling = make_sampling(arguments)
     environment = current(device, threads)
     if plan.measures(request):
         request.check_device(environment)
@@ -227,11 +223,8 @@ def measure(arguments: argparse.Namespace, request: Request, deadline: float | N
         print(warning, file=sys.stderr)
     limit = "" if request.budget_s is None else f", for {duration(request.budget_s)} at most"
     print(f"Measuring {machine}, {threads} threads) into {folder.folder}{limit}", flush=True)
-    how = (
-        {}
-        if arguments.try_anyway
-        else {"refusal": MemoryFit(device.memory_byte(), partial(cache.workloads.rows, Workload)).refusal}
-    )
+    memory = MemoryFit(device.memory_byte(), partial(cache.workloads.rows, Workload))
+    how = {} if arguments.try_anyway else {"refusal": memory.refusal}
     display = progress.RunProgress(tasks, make_console(), deadline, arguments.verbose)
     summary, done = runner.Summary(), set[Task]()
     stop_as_by_ctrl_c()

@@ -41,16 +41,9 @@ from measure.predicting.timings import Key, counted_demands
 from measure.run.sections import WorkloadTask
 from measure.run.worker import Worker
 from measure.timing.sampling import Sampling
+from measure.verbs import flags
 from measure.verbs import measure as measuring
-from measure.verbs.flags import (
-    CommandLine,
-    check_one_output,
-    check_writable,
-    data_flag,
-    parse_batch_sizes,
-    parse_choices,
-    verb_parser,
-)
+from measure.verbs.flags import CommandLine
 from measure.verbs.terminal import aligned, markdown
 
 HEAD = (
@@ -60,32 +53,34 @@ NUMBERS = ("batch", "least", "likely", "90 % interval", "inputs/s", "memory")
 
 
 def parser() -> CommandLine:
-    return verb_parser("predict", __doc__, batch_sizes=["1"], precision="fp16", variant=EAGER)
+    return flags.verb_parser("predict", __doc__, batch_sizes=["1"], precision="fp16", variant=EAGER)
 
 
 def main(argv: Sequence[str]) -> int:
     """Return exit code 0. Raises UserError for bad input, and for a model that cannot be counted."""
-    flags = parser().parse_args(argv)
-    check_one_output({"--json": flags.json, "--markdown": flags.markdown})
-    parse_choices("--precision", [flags.precision], PRECISIONS)
-    parse_choices("--variant", [flags.variant], (EAGER, "torch.compile"))
-    batches = parse_batch_sizes("--batch-sizes", flags.batch_sizes)
-    devices = _devices(flags.data, flags.chip, flags.precision)
-    if flags.known and len(devices) > 1:
+    asked = parser().parse_args(argv)
+    flags.check_one_output({"--json": asked.json, "--markdown": asked.markdown})
+    flags.parse_choices("--precision", [asked.precision], PRECISIONS)
+    flags.parse_choices("--variant", [asked.variant], (EAGER, "torch.compile"))
+    batches = flags.parse_batch_sizes("--batch-sizes", asked.batch_sizes)
+    devices = _devices(asked.data, asked.chip, asked.precision)
+    if asked.known and len(devices) > 1:
         raise UserError(f"--known: is a latency of one chip, and --chip names {len(devices)}; name one")
-    coefficients = table.read(file_of(Coefficient, flags.data), Coefficient)
-    errors = table.read(file_of(PredictionError, flags.data), PredictionError)
+    coefficients = table.read(file_of(Coefficient, asked.data), Coefficient)
+    errors = table.read(file_of(PredictionError, asked.data), PredictionError)
     if not coefficients:
-        raise UserError(f"--data: {flags.data} holds no fit; make it with python -m measure fit{data_flag(flags.data)}")
-    model, counted = _count("MODEL", flags.model, batches, flags)
-    predictor = Predictor(coefficients, errors, timings.read(flags.data))
-    scale = _known_time(flags) if flags.known else None
-    phase, how = STEP if flags.training else INFERENCE, How(compiled=flags.variant != EAGER, trains=flags.training)
+        raise UserError(
+            f"--data: {asked.data} holds no fit; make it with python -m measure fit{flags.data_flag(asked.data)}"
+        )
+    model, counted = _count("MODEL", asked.model, batches, asked)
+    predictor = Predictor(coefficients, errors, timings.read(asked.data))
+    scale = _known_time(asked) if asked.known else None
+    phase, how = STEP if asked.training else INFERENCE, How(compiled=asked.variant != EAGER, trains=asked.training)
     rows: list[dict[str, Any]] = []
     for batch, (workload, demand) in counted.items():
-        needed_byte = workload.training_peak_byte if flags.training else workload.inference_peak_byte
+        needed_byte = workload.training_peak_byte if asked.training else workload.inference_peak_byte
         for device in devices:
-            found = predictor.predict(demand, device, flags.precision, flags.variant, phase, how, scale)
+            found = predictor.predict(demand, device, asked.precision, asked.variant, phase, how, scale)
             if found is None:
                 continue
             row = {"chip": device.name, "batch": batch, **dataclasses.asdict(found)}
@@ -95,14 +90,14 @@ def main(argv: Sequence[str]) -> int:
                 row["fits"] = needed_byte <= device.memory_byte
             rows.append(row)
     if not rows:
-        raise UserError(f"--precision: nothing was timed at {flags.precision} on such a device; choose another")
+        raise UserError(f"--precision: nothing was timed at {asked.precision} on such a device; choose another")
     rows.sort(key=lambda row: (row["batch"], row["likely_s"]))
-    heading = {"model": model.name, "input_shape": shape_name(model.input_shape), "precision": flags.precision}
-    heading |= {"phase": phase, "variant": flags.variant}
-    if flags.json:
+    heading = {"model": model.name, "input_shape": shape_name(model.input_shape), "precision": asked.precision}
+    heading |= {"phase": phase, "variant": asked.variant}
+    if asked.json:
         print(json.dumps(heading | {"predictions": rows}, indent=2, allow_nan=False))
     else:
-        lines = (markdown if flags.markdown else aligned)([HEAD, *map(_cells, rows)], NUMBERS)
+        lines = (markdown if asked.markdown else aligned)([HEAD, *map(_cells, rows)], NUMBERS)
         print("\n".join([", ".join(heading.values()), "", *lines]))
     return 0
 
@@ -144,31 +139,31 @@ def _devices(data: Path, names: Sequence[str] | None, precision: str) -> list[Pr
     return able
 
 
-def _known_time(flags: argparse.Namespace) -> tuple[Demand, float]:
+def _known_time(asked: argparse.Namespace) -> tuple[Demand, float]:
     """Return the demand and the latency (s) of the call in ``--known``. Raises UserError for bad input."""
-    name, size, time = flags.known
-    (batch,) = parse_batch_sizes("--known", [size])
+    name, size, time = asked.known
+    (batch,) = flags.parse_batch_sizes("--known", [size])
     match = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)\s*(s|ms|us|µs)", time.strip())
     seconds = float(match[1]) * {"s": 1.0, "ms": 1e-3}.get(match[2], 1e-6) if match else 0.0
     if not seconds > 0:
         raise UserError(f"--known: {time!r} is not a time; write a number with a unit, such as 31ms")
-    return _count("--known", name, [batch], flags)[1][batch][1], seconds
+    return _count("--known", name, [batch], asked)[1][batch][1], seconds
 
 
 def _count(
-    flag: str, name: str, batches: Sequence[int], flags: argparse.Namespace
+    flag: str, name: str, batches: Sequence[int], asked: argparse.Namespace
 ) -> tuple[Model, dict[int, tuple[Workload, Demand]]]:
     """Return the model of this name and its demand by batch size, counting what the cache lacks.
 
     Raises UserError, naming ``flag``, unless one model has the name; and for one that cannot be counted or trained.
     """
-    words = ["--models", name, "--batch-sizes", *map(str, batches), "--precisions", flags.precision]
-    words += ["--data", str(flags.data), "--sections", "workload", "--variants", EAGER]
+    words = ["--models", name, "--batch-sizes", *map(str, batches), "--precisions", asked.precision]
+    words += ["--data", str(asked.data), "--sections", "workload", "--variants", EAGER]
     model = measuring.resolve_request_of_one(flag, measuring.parser().parse_args(words)).models[0]
     # The paper covers the models that were measured or counted on request; a prediction adds none
-    predicted = Workloads(flags.data, "prediction/counted")
-    homes = (Workloads(flags.data), predicted)
-    shape, stored = shape_name(model.input_shape), stored_as(flags.precision)
+    predicted = Workloads(asked.data, "prediction/counted")
+    homes = (Workloads(asked.data), predicted)
+    shape, stored = shape_name(model.input_shape), stored_as(asked.precision)
 
     def read_counts() -> dict[int, Workload]:
         rows = [row for home in reversed(homes) for row in home.rows(Workload) if row.autocast is None]
@@ -178,7 +173,7 @@ def _count(
     counts = read_counts()
     missing = tuple(batch for batch in batches if batch not in counts)
     if missing:
-        check_writable(flags.data)
+        flags.check_writable(asked.data)
         task = WorkloadTask(model, missing, stored, None)
         with closing(Worker("cpu", 1, Sampling())) as worker:
             outcome = worker.run(task)
@@ -186,11 +181,10 @@ def _count(
         task.store(SimpleNamespace(workloads=home), outcome)  # type: ignore[arg-type]
         counts = read_counts()
     for row in (counts[batch] for batch in batches):
-        if row.status != "ok" or (flags.training and row.backward_flop is None):
+        if row.status != "ok" or (asked.training and row.backward_flop is None):
             work = f"{model.name}: its training" if row.status == "ok" else f"{model.name}:"
             raise UserError(f"{work} cannot be counted ({row.reason})")
-    operators = [
-        row for home in homes for row in home.rows(Operator) if (row.model, row.input_shape) == (model.name, shape)
-    ]
+    rows = [row for home in homes for row in home.rows(Operator)]
+    operators = [row for row in rows if (row.model, row.input_shape) == (model.name, shape)]
     demands = counted_demands([counts[batch] for batch in batches], operators)
-    return model, {batch: demands[Key(model.name, shape, batch, stored, flags.training)] for batch in batches}
+    return model, {batch: demands[Key(model.name, shape, batch, stored, asked.training)] for batch in batches}

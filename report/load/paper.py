@@ -17,13 +17,13 @@ from measure.cache.schema import file_of
 from measure.cache.table import read
 from measure.domain.roofs import CacheLevel, Roof, Roofline, machine_roof, merge_rounds, parse_caches
 from measure.domain.words import EAGER, same_shape
-from measure.verbs.terminal import without_garbage_search
 from report.load import bibliography, cells, chips, counting_programs, elsewhere, hand_tables, options, steps, workloads
 from report.load import predictions as predictions_table
 from report.load.elsewhere import Elsewhere
 from report.load.hand_tables import Published
 from report.load.predictions import Predictions, Sources
 from report.load.roofs import Clock, MemoryLevel, measured_clock, measured_roofs, memory_levels, roof_at, with_rates
+from report.process import without_garbage_search
 from report.text.frame_rows import matching
 
 BASE_PRECISION = "fp32"

@@ -44,7 +44,7 @@ def test_the_place_is_the_last_one_of_the_report():
 
     with failures.noted() as lines:
         failures.sentence("a", caught(lambda: significant(float("inf"))))
-    assert lines[0].startswith("a: ValueError: inf is no quantity (values.py, line ")
+    assert lines[0].startswith("a: ValueError: inf is not a quantity (values.py, line ")
 
 
 def test_a_failure_without_a_text_and_one_of_several_lines():

@@ -1,8 +1,6 @@
 import errno
-import gc
 import io
 import logging
-import os
 import signal
 import subprocess
 import sys
@@ -12,7 +10,7 @@ import pytest
 
 from measure.errors import UserError
 from measure.verbs import terminal
-from measure.verbs.terminal import aligned, in_environment, markdown, without_garbage_search
+from measure.verbs.terminal import aligned, markdown
 
 FULL = Path("/dev/full")
 
@@ -147,37 +145,6 @@ def test_on_a_terminal_the_log_goes_where_the_progress_bar_wants_it(monkeypatch)
     log.info("begun")
     log.setLevel(logging.NOTSET)
     assert (own.getvalue(), above_the_bar.getvalue()[8:]) == ("", " measure: begun\n")
-
-
-def test_the_environment_is_put_back(monkeypatch):
-    monkeypatch.setenv("ROOFWRIGHT_MACHINES", "a")
-    monkeypatch.delenv("ROOFWRIGHT_CHAPTERS", raising=False)
-    with in_environment({"ROOFWRIGHT_MACHINES": "b", "ROOFWRIGHT_CHAPTERS": "c"}):
-        assert (os.environ["ROOFWRIGHT_MACHINES"], os.environ["ROOFWRIGHT_CHAPTERS"]) == ("b", "c")
-    assert os.environ["ROOFWRIGHT_MACHINES"] == "a"
-    assert "ROOFWRIGHT_CHAPTERS" not in os.environ
-
-
-def test_a_process_that_is_started_within_has_it_too():
-    with in_environment({"ROOFWRIGHT_CHAPTERS": "c"}):
-        script = "import os; print(os.environ['ROOFWRIGHT_CHAPTERS'])"
-        assert subprocess.run([sys.executable, "-c", script], capture_output=True, text=True).stdout == "c\n"
-
-
-@pytest.mark.parametrize("searched", [True, False])
-def test_the_search_for_garbage_pauses_and_is_on_or_off_as_it_was(searched):
-    before = gc.get_threshold()
-    gc.set_threshold(700)
-    (gc.enable if searched else gc.disable)()
-    try:
-        with without_garbage_search():
-            assert not gc.isenabled()
-        assert gc.isenabled() == searched
-        assert gc.get_threshold()[0] > 700
-    finally:
-        gc.enable()
-        gc.unfreeze()
-        gc.set_threshold(*before)
 
 
 LINES = [("model", "B/A", "change"), ("a", "1.000", ""), ("longer name", "12.000", "slower")]

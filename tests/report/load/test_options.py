@@ -8,8 +8,8 @@ from helpers.rows import layer, workload
 
 from measure.cache.folders import Workloads
 from measure.errors import UserError
-from measure.verbs.terminal import in_environment
 from report.load.options import FEW, FIGURE_WIDTH, cache_flags, figure_width, machines, models
+from report.process import in_environment
 
 DATA = ROOT / "tests" / "data"
 
