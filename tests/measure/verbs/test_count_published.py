@@ -79,13 +79,15 @@ def test_bad_input(data, capsys):
     assert command.main(["count-published", "--budget", "soon", "--data", str(data)]) == 2
 
 
-def test_ctrl_c_says_how_to_go_on(data, monkeypatch, capsys):
+def test_ctrl_c_says_how_to_go_on_and_loses_no_earlier_count(data, monkeypatch, capsys):
     def stopped(*_):
         raise KeyboardInterrupt
 
+    PublishedCounts(data).add(COUNTED, [KIND])
     monkeypatch.setattr(count_published.runner, "run", stopped)
-    assert command.main(["count-published", "--data", str(data)]) == 130
+    assert command.main(["count-published", "--force", "--data", str(data)]) == 130
     assert "Stopped after 0 of 3; to go on: python -m measure count-published" in capsys.readouterr().out
+    assert (rows(data, PublishedCount), rows(data, PublishedKind)) == ([COUNTED], [KIND])
 
 
 COUNTED = PublishedCount("timm:gone", None, "ok", None)

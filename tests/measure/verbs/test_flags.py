@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from measure.errors import UserError
-from measure.verbs.flags import CommandLine, check_folder, check_writable, data_flag
+from measure.verbs.flags import CommandLine, check_folder, check_writable, data_flag, verb_parser
 
 
 @pytest.fixture
@@ -46,6 +46,30 @@ def test_a_complaint_is_one_sentence(flags, words, sentence):
     with pytest.raises(UserError) as caught:
         flags.parse_args(words)
     assert str(caught.value) == sentence
+
+
+DOCSTRING = """Do a thing with
+many words.
+
+models MODEL*  any number, which
+    are named
+--out FILE.zip?  one or none
+--known MODEL TIME  two values
+--batch N  one (required)
+-v --verbose  a switch
+"""
+
+
+def test_a_verbs_docstring_is_its_help_and_its_flags():
+    parser = verb_parser("thing", DOCSTRING, known=["net", "1s"])
+    assert (parser.prog, parser.description) == ("python -m measure thing", "Do a thing with many words.")
+    assert " any number, which are named\n" in parser.format_help()
+    given = parser.parse_args(["a", "b", "--batch", "8", "--out", "-v"])
+    assert (given.models, given.out, given.known, given.batch) == (["a", "b"], None, ["net", "1s"], "8")
+    assert (given.verbose, given.data) == (True, Path("data"))
+    assert parser.parse_args(["--batch", "8", "--known", "net", "2s"]).known == ["net", "2s"]
+    with pytest.raises(UserError, match="required: --batch"):
+        parser.parse_args([])
 
 
 def test_what_is_missing_is_named():
