@@ -32,7 +32,17 @@ def main(argv: Sequence[str]) -> int:
     flags = parser().parse_args(argv)
     file = Path(flags.file)
     record = _match_header(file)
-    rows = _spell_devices(file, table.numbered(file, record), flags.data)
+    # A device is spelled as in the chips' table; without a row there it has no roof
+    chips_path = file_of(Chip, flags.data)
+    chips = table.read(chips_path, Chip)
+    spelled = {fold_name(name): name.strip() for chip in chips for name in (*chip.alias.split(";"), chip.chip)}
+    rows = []
+    for line, row in table.numbered(file, record):
+        device = spelled.get(fold_name(row.device))
+        if not device:
+            problem = f"{row.device!r} is neither a chip of {chips_path} nor an alias; add its rows there first"
+            raise UserError(f"{file}, line {line}, column device: {problem}")
+        rows.append((line, replace(row, device=device)))
     path = file_of(record, flags.data)
     check_writable(flags.data)
     with in_turn(path.parent):
@@ -76,19 +86,6 @@ def _match_header(path: Path) -> type[Any]:
         expected = f"the header is that of {TABLES[nearest].path}: {','.join(columns)}"
         raise UserError(f"{path}, line 1: {wrong[0]}; {expected}")
     return nearest
-
-
-def _spell_devices(path: Path, rows: Sequence[tuple[int, Any]], data: Path) -> list[tuple[int, Any]]:
-    """Spell the devices as the chips' table does. Raises UserError for a device without a row there: it has no roof."""
-    chips = table.read(file_of(Chip, data), Chip)
-    spelled = {fold_name(name): name.strip() for chip in chips for name in (*chip.alias.split(";"), chip.chip)}
-    for line, row in rows:
-        if not spelled.get(fold_name(row.device)):
-            problem = (
-                f"{row.device!r} is neither a chip of {file_of(Chip, data)} nor an alias; add its rows there first"
-            )
-            raise UserError(f"{path}, line {line}, column device: {problem}")
-    return [(line, replace(row, device=spelled[fold_name(row.device)])) for line, row in rows]
 
 
 def _select_new(
