@@ -135,7 +135,7 @@ def share(flags: Sequence[str]) -> None:
         try:
             with RunProgress(tasks, Console()) as progress:
                 progress.begin_part("rounds", tasks)
-                summary = runner.run(tasks, worker, cache, progress, deadline, memory.refusal)
+                summary = runner.run(tasks, worker, cache.put, progress, deadline, memory.refusal)
         finally:
             worker.close()
         passed_s = time.monotonic() - start

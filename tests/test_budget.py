@@ -48,7 +48,7 @@ def spend(monkeypatch, tmp_path, device, name, memory_byte, pace, *flags):
     monkeypatch.setattr(runner, "time", SimpleNamespace(monotonic=pace.monotonic))
     store = SimpleNamespace(put=lambda task, outcome: None)
     refusal = MemoryFit(memory_byte, lambda: WORKLOADS.rows(Workload)).refusal
-    return runner.run(tasks, pace, store, Silent(), request.budget_s, refusal), tasks
+    return runner.run(tasks, pace, store.put, Silent(), request.budget_s, refusal), tasks
 
 
 def t4(*, import_s, begin_s, budget="20m"):

@@ -327,14 +327,8 @@ class HardwareCounterTask(InspectionTask):
 
     section = "hardware-counters"
     help = "read an NVIDIA GPU's hardware counters for both, with Nsight Compute's ncu"
-    is_usual = False
-    cluster_gap = "counters are read on one machine at a time"
     block = AFTER
     record = HardwareCounterProfile
-
-    @classmethod
-    def check(cls, device: Device) -> None:
-        ncu.check(device)
 
     def run(self, device: Device, _sampling: Sampling, beat: Callable[[], None]) -> CountedCell:
         return ncu.measure(device, self.model, self.cell, beat)

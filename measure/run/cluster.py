@@ -26,12 +26,12 @@ from measure.cache.workload_records import Workload
 from measure.errors import UserError, in_short
 from measure.machine import devices
 from measure.machine.environment import current
+from measure.run.cell_tasks import HardwareCounterTask
 from measure.run.estimate import MemoryFit
 from measure.run.plan import further_tasks, tasks_to_do
 from measure.run.request import Request, parse_threads
 from measure.run.run_cache import RunCache, Sitting, machine_folder
 from measure.run.runner import Summary, keep
-from measure.run.sections import SECTIONS
 from measure.run.task import Failure, Task
 from measure.run.worker import BudgetSpent, Worker
 from measure.timing.sampling import Sampling
@@ -210,9 +210,8 @@ class ClusterRun:
     actor_class: ClassVar[type] = DeviceActor
 
     def __post_init__(self) -> None:
-        for name in self.request.sections:
-            if gap := SECTIONS[name].cluster_gap:
-                raise UserError(f"--sections: {gap}; leave them out, or leave out --cluster")
+        if HardwareCounterTask.section in self.request.sections:
+            raise UserError("--sections: counters are read on one machine at a time; leave them or --cluster out")
         self._accelerators = parse_accelerators(self.accelerators)
         self._deaths: Counter[Task] = Counter()
 
@@ -310,7 +309,7 @@ class ClusterRun:
     def _keep(self, device: ReadyDevice, task: Task, outcome: Any, seconds: float) -> None:
         """Write an outcome, and print a line about it."""
         kind = self.kinds[device.environment.environment_id]
-        outcome = keep(kind.cache, task, outcome)
+        outcome = keep(kind.cache.put, task, outcome)
         kind.done.add(task)
         kind.summary.count(task, outcome, seconds)
         ended = self.summary.statuses.total()

@@ -134,8 +134,7 @@ class MemoryFit:
     """Refuses cells whose counted tensors exceed the device's memory, in bytes."""
 
     def __init__(self, device_byte: int, workloads: Callable[[], Iterable[Workload]]) -> None:
-        self._device_byte = device_byte
-        self._workloads = workloads
+        self._device_byte, self._workloads = device_byte, workloads
 
     @cached_property
     def _counted(self) -> dict[tuple[str, str, int, str], Workload]:
@@ -152,9 +151,8 @@ class MemoryFit:
             return None
         cell = task.cell
         row = self._counted.get((cell.model, shape_name(task.model.input_shape), cell.batch, stored_as(cell.precision)))
-        needed = None
-        if row is not None:
-            needed = row.inference_peak_byte if cell.phase == INFERENCE else row.training_peak_byte
+        peak = "inference_peak_byte" if cell.phase == INFERENCE else "training_peak_byte"
+        needed = getattr(row, peak, None)
         if row is None or needed is None:
             _log.info("%s: its memory was not counted; it is tried", task.label)
             return None

@@ -52,18 +52,18 @@ def in_parts(tasks: Sequence[Task], request: Request, cache: RunCache) -> list[P
     seed) across batch sizes, precisions, variants, phases and profiles: drift over hours then widens every cell's
     interval, and biases no comparison (R. A. Fisher, The Design of Experiments, 1935).
 
-    With a budget they come tier by tier: the paper gains most from the first.
+    With a budget they come tier by tier, long cells late.
     """
     if request.budget_s is None:
         return _blocks(tasks, cache)
     estimate = DurationEstimate(request, cache)
     tiers: dict[Tier, list[Task]] = {tier: [] for tier in Tier}
-    needed = _needed(tasks, request, estimate)
+    needed, longest_s = _needed(tasks, request, estimate), LONG_SHARE * request.budget_s
     for task in tasks:
         tier = task.tier(request)
-        may_wait = Tier.SECOND_CELLS <= tier < Tier.LONG and task not in needed
-        is_long = may_wait and estimate.seconds(task) > LONG_SHARE * request.budget_s
-        tiers[Tier.LONG if is_long else tier].append(task)
+        if Tier.SECOND_CELLS <= tier < Tier.LONG and task not in needed and estimate.seconds(task) > longest_s:
+            tier = Tier.LONG
+        tiers[tier].append(task)
     titles = {
         Tier.COUNTS: "counts",
         Tier.FIRST_ROOF: "a first roof",
@@ -77,9 +77,8 @@ def in_parts(tasks: Sequence[Task], request: Request, cache: RunCache) -> list[P
         Tier.ROOFS: "finer roofs",
         Tier.REST: "caches and other precisions",
     }
-    return [
-        Part(titles[tier], _in_tier(tier, chosen, request, cache, estimate)) for tier, chosen in tiers.items() if chosen
-    ]
+    used = [tier for tier in Tier if tiers[tier]]
+    return [Part(titles[tier], _in_tier(tier, tiers[tier], request, cache, estimate)) for tier in used]
 
 
 def tasks_to_do(request: Request, cache: RunCache) -> list[Task]:
@@ -122,8 +121,7 @@ def _in_tier(
         return [task for part in _blocks(tasks, cache) for task in part.tasks]
     models = list({each.name: each for each in request.models}.values())
     draw.shuffle(models)
-    models.sort(key=request.rank)
-    place = {model.name: number for number, model in enumerate(models)}
+    place = {model.name: number for number, model in enumerate(sorted(models, key=request.rank))}
     drawn = _drawn(tasks, draw, cache)
     return sorted(drawn, key=lambda task: (place.get(task.columns["model"], 0), task.is_of_machine))
 
@@ -166,9 +164,9 @@ def models_as_json(models: Iterable[Model], counted: Iterable[Workload]) -> dict
     counts = {(row.model, row.input_shape): row for row in counted if row.batch == 1}
     rows = []
     for model in models:
-        shape = shape_name(model.input_shape)
-        named = {"model": model.name, "source": model.source, "family": model.family, "input_shape": shape}
-        row = counts.get((model.name, shape))
+        named = {"model": model.name, "source": model.source, "family": model.family}
+        named["input_shape"] = shape_name(model.input_shape)
+        row = counts.get((model.name, named["input_shape"]))
         rows.append(named | {name: getattr(row, name, None) for name in ("parameter_count", "forward_flop")})
     return {"models": rows}
 
@@ -194,10 +192,7 @@ def plan_as_json(tasks: Iterable[Task], environment: Environment, folder: str) -
 
 
 def parts_as_lines(parts: Sequence[Part], ends_s: Sequence[float], budget_s: float) -> list[str]:
-    """Return the tasks part by part, and how many are expected to end within the budget.
-
-    ``ends_s`` are the expected ends of the tasks, in seconds from the start.
-    """
+    """Return the tasks part by part, with how many end within the budget by their expected ends from the start."""
     lines: list[str] = []
     began_s, ends = 0.0, iter(ends_s)
     for part in parts:

@@ -18,15 +18,12 @@ from measure.run.task import Failure, Task
 if TYPE_CHECKING:
     from rich.console import Console
 
-USUAL_RATE, SURE_AFTER = 0.5, 20.0  # a prior for the seconds per effort, and its weight: the first task imports
+USUAL_PACE, SURE_AFTER = 0.5, 20.0  # a prior for the seconds per effort, and its weight: the first task imports
 REASONS = 3  # the most reasons printed per status; the tables have all
 
 
 class TimeLeft:
-    """Estimates the time left.
-
-    Later rounds of a cell take as long as the latest; other tasks go by the latest tasks of their section.
-    """
+    """Estimates the time left: rounds of a cell take as long as its latest, others go by their section's latest."""
 
     def __init__(self, tasks: Iterable[Task]) -> None:
         self.tasks = list(tasks)
@@ -43,21 +40,19 @@ class TimeLeft:
         """Return the seconds left; None until a task is done."""
         if not self._done:
             return None
-        return sum(self._cells.get(task.round_of, task.effort * self._rate(type(task))) for task in self.tasks)
-
-    def _rate(self, section: type[Task]) -> float:
-        """Return the seconds per effort of the latest tasks of a section."""
-        latest = self._done.get(section, [])[-12:]
-        efforts, seconds = (sum(column) for column in zip((0.0, 0.0), *latest, strict=True))
-        return (seconds + USUAL_RATE * SURE_AFTER) / (efforts + SURE_AFTER)
+        pace = {}  # the seconds per effort of the latest tasks of each section
+        for section in {type(task) for task in self.tasks}:
+            latest = self._done.get(section, [])[-12:]
+            efforts, seconds = (sum(column) for column in zip((0.0, 0.0), *latest, strict=True))
+            pace[section] = (seconds + USUAL_PACE * SURE_AFTER) / (efforts + SURE_AFTER)
+        return sum(self._cells.get(task.round_of, task.effort * pace[type(task)]) for task in self.tasks)
 
 
 class RunProgress:
     """Prints a line when a part ends, and with ``shows_tasks`` a line for each task.
 
     On a terminal a moving line shows the present task, the number of tasks left in the part, and the time to the end.
-    A context manager, which restores the terminal. ``total`` counts the tasks so far, ``done`` those that ended or were
-    skipped.
+    A context manager, which restores the terminal. ``done`` of ``total`` tasks ended or were skipped so far.
     """
 
     def __init__(
@@ -71,7 +66,7 @@ class RunProgress:
         self._time_left = TimeLeft(tasks)
         self._title = self._present = ""
         self._part_began = self._began = 0.0
-        self._part_total = self._part_done = 0
+        self._part_left = self._part_done = 0
         self._failures: list[Failure] = []
         self._line = Live(
             get_renderable=lambda: Text(self._moving_line(), no_wrap=True, overflow="ellipsis"),
@@ -98,30 +93,28 @@ class RunProgress:
         """Begin a part of the run; print the line of the part before it."""
         self.end_part()
         self._title, self._part_began = title, time.monotonic()
-        self._part_total, self._part_done, self._failures = len(tasks), 0, []
+        self._part_left, self._failures = len(tasks), []
 
     def end_part(self) -> None:
         """Print the line of the present part, unless none of its tasks ended."""
         if self._part_done:
-            failed, left = len(self._failures), self._part_total - self._part_done
+            failed = len(self._failures)
             text = f"{self._title}: {self._part_done - failed} done"
             text += f", {failed} without a result" if failed else ""
-            text += f", {left} left" if left else ""
+            text += f", {self._part_left} left" if self._part_left else ""
             text += f"; {duration(time.monotonic() - self._part_began)}{self._to_the_end()}"
             self.say(text, any(failure.status != "unsupported" for failure in self._failures))
         self._part_done, self._present = 0, ""
 
     def begin(self, task: Task) -> None:
-        self._began = time.monotonic()
-        self._present = task.label
+        self._began, self._present = time.monotonic(), task.label
         if self._line.is_started:
             self._line.refresh()
 
     def end(self, task: Task, outcome: Any) -> None:
         self._time_left.done(task, time.monotonic() - self._began)
-        self.done, self._part_done = self.done + 1, self._part_done + 1
-        failed = isinstance(outcome, Failure)
-        if failed:
+        self._count()
+        if failed := isinstance(outcome, Failure):
             self._failures.append(outcome)
         if self._shows_tasks:
             self.say(f"  [{self.done}/{self.total}] {task.label}: {task.describe(outcome)}", failed)
@@ -129,11 +122,13 @@ class RunProgress:
     def skip(self, task: Task) -> None:
         """Count a round that is skipped because an earlier one failed."""
         self._time_left.tasks.remove(task)
-        self.done, self._part_done = self.done + 1, self._part_done + 1
+        self._count()
+
+    def _count(self) -> None:
+        self.done, self._part_done, self._part_left = self.done + 1, self._part_done + 1, self._part_left - 1
 
     def _moving_line(self) -> str:
-        left = self._part_total - self._part_done
-        return f"{self._title}: {left} left{self._to_the_end()}; {self._present}" if self._present else ""
+        return f"{self._title}: {self._part_left} left{self._to_the_end()}; {self._present}" if self._present else ""
 
     def _to_the_end(self) -> str:
         """Return the time to the end of the budget, or without one the estimated time to the end of the run."""
@@ -144,15 +139,16 @@ class RunProgress:
         return "" if left is None else f"; about {duration(left)} left"
 
     def say(self, text: str, is_bad: bool = False) -> None:
-        """Print a line above the moving one, red if bad; rich leaves the colour out with NO_COLOR."""
+        """Print a line above the moving one, red if bad."""
         self._console.print(text, style="red" if is_bad else None, markup=False, highlight=False, soft_wrap=True)
 
 
 def resumption(command: str, force: bool) -> str:
     """Say how to go on with the tasks left; ``--force`` would begin anew."""
+    how = "To go on with what is left"
     if force:
-        return f"The tasks left keep their earlier rows; to measure everything again: {command}"
-    return f"To go on with what is left: {command}"
+        how = "The tasks left keep their earlier rows; to measure everything again"
+    return f"{how}: {command}"
 
 
 def lines(summary: Summary, places: Sequence[str]) -> list[str]:
@@ -160,36 +156,35 @@ def lines(summary: Summary, places: Sequence[str]) -> list[str]:
     failed = f", {len(summary.failures)} without a result" if summary.failures else ""
     text = [f"{summary.statuses['ok']} done{failed}, {summary.left} left; the files are in {' and '.join(places)}"]
     for status in dict.fromkeys(failure.status for _, failure in summary.failures):
-        failures = [(task, failure) for task, failure in summary.failures if failure.status == status]
-        text.append(f"  {len(failures)} {status}:")
-        text += [f"    {task.label}: {failure.reason}" for task, failure in failures[:REASONS]]
-        if len(failures) > REASONS:
-            text.append(f"    and {len(failures) - REASONS} more")
+        reasons = [f"    {task.label}: {why.reason}" for task, why in summary.failures if why.status == status]
+        text += [f"  {len(reasons)} {status}:", *reasons[:REASONS]]
+        if len(reasons) > REASONS:
+            text.append(f"    and {len(reasons) - REASONS} more")
     return text
 
 
 def contents(request: Request, cache: RunCache, left: Sequence[Part], command: str) -> list[str]:
     """Return three lines: the parts of this machine that the paper has, those it lacks, and the next command."""
 
-    def done(rows: Iterable[Any]) -> list[Any]:
+    def ok(rows: Iterable[Any]) -> list[Any]:
         return [row for row in cache.rows(list(rows)) if row.status == "ok"]
 
     asked = {cell for phase in (INFERENCE, STEP) for _, cell in request.cells(phase)}
-    rounds = Counter(cell for cell in map(Cell.of, done(cache.folder.rows(Run))) if cell in asked)
+    rounds = Counter(cell for cell in map(Cell.of, ok(cache.folder.rows(Run))) if cell in asked)
     held = []
-    if kernels := {row.roof_kernel for row in done(cache.folder.rows(RoofMeasurement))}:
+    if kernels := {row.roof_kernel for row in ok(cache.folder.rows(RoofMeasurement))}:
         held.append(f"a roof by {len(kernels)} kernel{'s' * (len(kernels) > 1)}")
     for batch in sorted({cell.batch for cell in rounds if cell.phase == INFERENCE}):
         models = {cell.model for cell in rounds if (cell.phase, cell.batch) == (INFERENCE, batch)}
         held.append(f"{len(models)} model{'s' * (len(models) > 1)} at batch {batch}")
     if trained := {cell.model for cell in rounds if cell.phase == STEP}:
         held.append(f"training steps of {len(trained)}")
-    if profiled := {row.model for row in done(cache.folder.rows(Profile)) if Cell.of(row) in asked}:
+    if profiled := {row.model for row in ok(cache.folder.rows(Profile)) if Cell.of(row) in asked}:
         held.append(f"operators of {len(profiled)}")
     if max(rounds.values(), default=0) > 1:
         ends = dict.fromkeys((min(rounds.values()), max(rounds.values())))
         held.append(f"{' to '.join(map(str, ends))} rounds of each")
-    text = f"The paper has {', '.join(held) if held else 'nothing of this machine yet'}."
+    text = f"The paper has {', '.join(held) or 'nothing of this machine yet'}."
     if not left:
         return [text, "It lacks nothing of what was asked for."]
     missing: Counter[str] = Counter()

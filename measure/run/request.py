@@ -57,10 +57,7 @@ class Request:
         return story if len(story) == len(STORY) else sorted(self.models, key=lambda each: each.name not in QUICK)[:2]
 
     def rank(self, model: Model) -> int:
-        """Return 0 for the leading models, 1 for the quick selection, 2 for the rest.
-
-        The rest ranks 1 in a request for few models, or for none of the quick selection.
-        """
+        """Return 0 for leading models, 1 for the quick selection, 2 for the rest (1 if few or none of it are asked)."""
         if model in self.leading:
             return 0
         quick = {each.name for each in self.models} & set(QUICK)
@@ -68,7 +65,7 @@ class Request:
 
     @property
     def second_batch(self) -> int | None:
-        """The batch size after the smallest: the largest up to ``FILLING_BATCH``, or the next larger one."""
+        """The largest batch size up to ``FILLING_BATCH``, or the next larger one; None if there is but the smallest."""
         larger = [size for size in self.batch_sizes if size > min(self.batch_sizes)]
         return max((size for size in larger if size <= FILLING_BATCH), default=min(larger, default=None))
 
@@ -94,15 +91,11 @@ class Request:
         """Raise UserError if the machine's device cannot run any cell of the request."""
         asked = self.on(environment)
         if TF32 in asked.precisions and environment.device != "cuda":
-            raise UserError(
-                f"--precisions: tf32 is a format of NVIDIA's GPUs, which {environment.device} is not; leave it out or "
-                "say --device cuda"
-            )
+            where = f"NVIDIA's GPUs, which {environment.device} is not"
+            raise UserError(f"--precisions: tf32 is a format of {where}; leave it out or use --device cuda")
         if precisions.lacks_units(environment, asked.precisions):
-            raise UserError(
-                f"--precisions: {environment.name} has no units for {' and '.join(asked.precisions)} (compute "
-                f"capability {environment.capability}); use fp32 or fp16"
-            )
+            lacking = f"{' and '.join(asked.precisions)} (compute capability {environment.capability})"
+            raise UserError(f"--precisions: {environment.name} has no units for {lacking}; use fp32 or fp16")
         if any(map(variants.is_autocast, asked.variants)) and set(asked.precisions) <= {FULL_PRECISION, TF32}:
             raise UserError("--variants: autocast casts to fp16 or bf16; give --precisions bf16 with it")
 

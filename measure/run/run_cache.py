@@ -1,4 +1,4 @@
-"""The cache as one run on one machine sees it: the machine's folder, the shared workloads, and the run's identity."""
+"""The cache as one run on one machine sees it."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass, field

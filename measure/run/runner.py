@@ -5,30 +5,19 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from measure.cache.table import UnreadableError
 from measure.domain.latency import Cell
 from measure.run.task import Failure, Task
 from measure.run.worker import BudgetSpent, Worker
 
+if TYPE_CHECKING:
+    from measure.run.progress import RunProgress
+
 _log = logging.getLogger(__name__)
 
-
-class Store(Protocol):
-    """Keeps the outcome of a task, as ``RunCache`` does."""
-
-    def put(self, task: Task, outcome: Any) -> None: ...
-
-
-class Progress(Protocol):
-    """Shows tasks as they begin and end, as ``RunProgress`` does."""
-
-    def begin(self, task: Task) -> None: ...
-
-    def end(self, task: Task, outcome: Any) -> None: ...
-
-    def skip(self, task: Task) -> None: ...
+Put = Callable[[Task, Any], None]  # stores the outcome of a task, as ``RunCache.put`` does
 
 
 @dataclass
@@ -62,13 +51,13 @@ class Summary:
 def run(
     tasks: Sequence[Task],
     worker: Worker,
-    store: Store,
-    progress: Progress,
+    put: Put,
+    progress: "RunProgress",
     deadline: float | None = None,
     refusal: Callable[[Task], Failure | None] = lambda _task: None,
     summary: Summary | None = None,
 ) -> Summary:
-    """Do the tasks in order until ``time.monotonic()`` passes the deadline, and add them to the summary.
+    """Do and ``put`` the tasks in order until ``time.monotonic()`` passes the deadline, and add them to the summary.
 
     The task at the deadline is given up and counts as left. A task that ``refusal`` gives a Failure for gets it without
     a try. Rounds of a cell are skipped after one of them failed.
@@ -88,17 +77,17 @@ def run(
         except BudgetSpent:
             summary.left += len(tasks) - index
             break
-        outcome = keep(store, task, outcome)
+        outcome = keep(put, task, outcome)
         summary.count(task, outcome, time.monotonic() - began)
         progress.end(task, outcome)
     return summary
 
 
-def keep(store: Store, task: Task, outcome: Any) -> Any:
-    """Put an outcome into the store; return it, or the Failure that replaces it if no table can hold it."""
+def keep(put: Put, task: Task, outcome: Any) -> Any:
+    """Store an outcome; return it, or the Failure that replaces it if no table can hold it."""
     try:
-        store.put(task, outcome)
+        put(task, outcome)
     except UnreadableError as problem:
         outcome = Failure("error", str(problem))
-        store.put(task, outcome)
+        put(task, outcome)
     return outcome

@@ -16,16 +16,11 @@ from measure.run.request import Request
 from measure.run.run_cache import KILLED_STATUS, RunCache
 from measure.timing.sampling import Sampling
 
-BEFORE, AFTER = -1, 10**9
-"""The blocks before all rounds and after them."""
+BEFORE, AFTER = -1, 10**9  # the blocks before all rounds and after them
 
 
 class Tier(IntEnum):
-    """The order of tasks in a run with a budget: the paper gains most from the first.
-
-    Wherever the budget ends, the paper has a roofline with points, latencies, and, after a longer run, a training step
-    and the operators of a model. Later tiers only sharpen these.
-    """
+    """The order of tasks in a run with a budget: wherever it ends, the paper has gained the most."""
 
     COUNTS = 0  # FLOP and bytes of the first models
     FIRST_ROOF = 1  # one matrix product and one stream through memory: enough to draw a roof
@@ -55,43 +50,32 @@ KILLED = Failure(
     KILLED_STATUS,
     "the process was killed (signal 9), and the system counted no kill for want of memory; the next run tries it again",
 )
-"""Says nothing about the task; the next sitting does it again."""
 
 Columns = dict[str, Any]
 
-TASK_COLUMNS: Columns = {
+TASK_COLUMNS: Columns = {  # the keys of a task in ``--plan --json``, with the value where a key does not apply
     "model": None, "batch_sizes": [], "phase": None, "precision": None, "variant": None, "round": None,
     "autocast": None, "roof_kernel": None, "size": None, "pace": None,
 }  # fmt: skip
-"""The keys of a task in ``--plan --json``, in their order, with the value where a key does not apply."""
 
 
 class Task(ABC):
     """Something to measure and to keep in the cache.
 
-    Class attributes: ``help`` says in ``--help`` what the section measures. A run that names no sections has those
-    that are usual. ``is_of_machine`` is False if the result is the same on every machine. ``trains`` marks sections
-    that run training steps. ``cluster_gap`` says why a cluster cannot do the section.
-
-    ``label`` names the task to users. ``effort`` is its time relative to other tasks', for the time left.
-    ``columns`` identify the task in ``--plan --json``: some of ``TASK_COLUMNS``.
+    ``help`` says in ``--help`` what the section measures. ``is_of_machine`` is False if the result is the same on every
+    machine. ``trains`` marks sections that run training steps. ``label`` names the task to users. ``effort`` is its
+    time relative to other tasks', for the time left. ``columns`` are some of ``TASK_COLUMNS``, for ``--plan --json``.
     """
 
     section: ClassVar[str]
     help: ClassVar[str]
-    is_usual: ClassVar[bool] = True
     is_of_machine: ClassVar[bool] = True
     trains: ClassVar[bool] = False
-    cluster_gap: ClassVar[str | None] = None
 
     @classmethod
     @abstractmethod
     def missing(cls, request: Request, cache: RunCache) -> list[Self]:
         """Return the requested tasks that the cache lacks; with ``request.force`` all requested tasks."""
-
-    @classmethod  # noqa: B027 - most sections need nothing
-    def check(cls, device: Device) -> None:
-        """Raise UserError if the section cannot be measured on the device."""
 
     @property
     @abstractmethod
@@ -116,7 +100,7 @@ class Task(ABC):
 
     @property
     def round_of(self) -> Cell | None:
-        """The cell that this task is a round of. Its rounds take equally long, and fail together."""
+        """The cell that this task is a round of: its rounds take equally long, and fail together."""
         return None
 
     @property

@@ -64,7 +64,7 @@ def main(argv: Sequence[str]) -> int:
     try:
         with closing(Worker("cpu", 1, Sampling())) as worker, display:
             display.begin_part("counts", tasks)
-            summary = runner.run(tasks, worker, counts, display, deadline)
+            summary = runner.run(tasks, worker, counts.put, display, deadline)
     except KeyboardInterrupt:
         print(f"\nStopped after {display.done} of {display.total}; to go on: {flags.command}")
         return INTERRUPTED

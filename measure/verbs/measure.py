@@ -25,7 +25,9 @@ from measure.machine import devices
 from measure.machine.checks import warning_of_load
 from measure.machine.environment import current
 from measure.models import catalog, own_models
+from measure.profiling import ncu
 from measure.run import plan, progress, runner
+from measure.run.cell_tasks import HardwareCounterTask
 from measure.run.estimate import DurationEstimate, MemoryFit
 from measure.run.plan import Part
 from measure.run.request import Request, parse_threads
@@ -215,8 +217,8 @@ def measure(arguments: argparse.Namespace, request: Request, deadline: float | N
     if arguments.plan or not tasks:
         return 0
     folder.tables()  # a damaged table fails now, not after an hour
-    for section in {type(task) for task in tasks}:
-        section.check(device)
+    if any(isinstance(task, HardwareCounterTask) for task in tasks):
+        ncu.check(device)
     check_writable(arguments.data)
     is_of_machine = any(task.is_of_machine for task in tasks)
     if is_of_machine and (warning := warning_of_load()):
@@ -234,7 +236,7 @@ def measure(arguments: argparse.Namespace, request: Request, deadline: float | N
             while parts and not summary.left:
                 part, *later = parts
                 display.begin_part(part.title, part.tasks)
-                runner.run(part.tasks, worker, cache, display, deadline, summary=summary, **how)
+                runner.run(part.tasks, worker, cache.put, display, deadline, summary=summary, **how)
                 reached = len(part.tasks) - summary.left
                 done.update(part.tasks[:reached])
                 left = [*part.tasks[reached:], *(task for each in later for task in each.tasks)]

@@ -148,7 +148,7 @@ def _do(tasks: Sequence[Task], cache: RunCache, worker: Worker, device: devices.
     is_of_machine = any(task.is_of_machine for task in tasks)
     with cache.folder.locked(progress.say) if is_of_machine else nullcontext(), progress:
         progress.begin_part("measuring" if is_of_machine else "counts", tasks)
-        runner.run(tasks, worker, cache, progress, refusal=memory.refusal)
+        runner.run(tasks, worker, cache.put, progress, refusal=memory.refusal)
 
 
 def _cached_roof(cache: RunCache) -> Roof:

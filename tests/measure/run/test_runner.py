@@ -93,7 +93,7 @@ def clock(monkeypatch):
 
 def do(tmp_path, folder, tasks, outcomes, deadline=None):
     store = RunCache(Workloads(tmp_path), folder, ENVIRONMENT, SITTING)
-    return runner.run(tasks, NullExecutor(outcomes), store, Log(), deadline)
+    return runner.run(tasks, NullExecutor(outcomes), store.put, Log(), deadline)
 
 
 def test_results_go_into_their_tables(tmp_path, folder, monkeypatch):
@@ -200,7 +200,7 @@ def test_a_run_ends_when_its_budget_does(tmp_path, folder, clock, task_s, done):
     """At 100 s: neither at the end of the task before, nor at that of the one which the end falls into."""
     tasks = [changed(CELL, batch=batch) for batch in range(1, 401)]
     store = SimpleNamespace(put=lambda task, outcome: None)
-    summary = runner.run(tasks, Punctual(clock, task_s), store, Log(), 100.0)
+    summary = runner.run(tasks, Punctual(clock, task_s), store.put, Log(), 100.0)
     assert clock.now == pytest.approx(100.0)
     assert (summary.statuses.total(), summary.left) == (done, 400 - done)
 
@@ -210,7 +210,7 @@ def test_what_of_the_time_of_cells_passed_within_their_calls(tmp_path, folder, c
     tasks = [CELL, changed(CELL, batch=8), changed(CELL, batch=9)]
     refusal = {CELL: Failure("oom", "not tried")}.get
     store = RunCache(Workloads(tmp_path), folder, ENVIRONMENT)
-    summary = runner.run(tasks, Punctual(clock, 30.0, 24.0), store, Log(), refusal=refusal)
+    summary = runner.run(tasks, Punctual(clock, 30.0, 24.0), store.put, Log(), refusal=refusal)
     assert (summary.cells_s, summary.executing_s) == (60.0, 48.0)
     assert do(tmp_path, folder, [ROOF], [Failure("error", "no")]).cells_s == 0.0
 
@@ -237,7 +237,7 @@ def test_no_further_round_of_a_cell_that_failed(tmp_path, folder):
 def test_what_cannot_fit_is_recorded_without_being_tried(tmp_path, folder):
     store = RunCache(Workloads(tmp_path), folder, ENVIRONMENT)
     refusal = {CELL: Failure("oom", "not tried: too large")}.get
-    runner.run([CELL, ROOF], NullExecutor([Failure("error", "no")]), store, Log(), refusal=refusal)
+    runner.run([CELL, ROOF], NullExecutor([Failure("error", "no")]), store.put, Log(), refusal=refusal)
     (row,) = folder.rows(Run)
     assert (row.status, row.reason) == ("oom", "not tried: too large")
 
@@ -316,7 +316,7 @@ def test_a_profile_that_failed_or_cannot_fit_is_a_row_with_the_reason(tmp_path, 
     store = RunCache(Workloads(tmp_path), folder, ENVIRONMENT)
     refusal = {PROFILE: Failure("oom", "not tried: too large")}.get
     outcomes = NullExecutor([Failure("unsupported", "compiled"), timing(1, 1.0)])
-    summary = runner.run([PROFILE, compiled, CELL], outcomes, store, Log(), refusal=refusal)
+    summary = runner.run([PROFILE, compiled, CELL], outcomes, store.put, Log(), refusal=refusal)
     assert [(row.variant, row.status, row.reason, row.profiled_s) for row in folder.rows(Profile)] == [
         ("adam", "oom", "not tried: too large", None),
         ("compile", "unsupported", "compiled", None),
