@@ -90,10 +90,7 @@ def _rows_of(cells: Iterable[tuple[Model, Cell]], rows: Iterable[Any]) -> list[A
 
 @dataclass(frozen=True)
 class RoundTask(CellTask):
-    """Measure one of several rounds of a cell.
-
-    ``phases`` are those of the rows it writes; the last names the cell.
-    """
+    """Measure one of several rounds of a cell. ``phases`` are those of the rows it writes; the last is the cell's."""
 
     round: int
 

@@ -258,10 +258,7 @@ class ClusterRun:
         return self.summary
 
     def _hand_out(self) -> None:
-        """Hand tasks out until none is left, no device can do one, or time is up.
-
-        Counts come first: they say which cells fit into a memory.
-        """
+        """Hand tasks out, counts first, until none is left, no device can do one, or time is up."""
         import ray
         from ray.exceptions import RayActorError
 

@@ -1,7 +1,4 @@
-"""Estimates before a run: how long tasks take, from counts and roofs, and whether a cell fits into memory.
-
-The durations order a run with a budget. During a run ``progress.TimeLeft`` knows better.
-"""
+"""Estimates before a run: the duration of tasks, from counts and roofs, and whether a cell fits into memory."""
 
 import logging
 from collections import defaultdict

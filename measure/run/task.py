@@ -1,7 +1,4 @@
-"""A task of a run: its identity, its turn, its measurement, and the rows of its outcome.
-
-A section is a subclass of ``Task``; ``measure/run/sections.py`` lists them all.
-"""
+"""A task of a run: its identity, turn, measurement and rows. ``sections.py`` lists all kinds of tasks."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable

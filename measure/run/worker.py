@@ -74,10 +74,7 @@ def _end_with(parent: BaseProcess) -> None:
 
 
 def serve(connection: Connection, device_name: str, threads: int, sampling: Sampling, log_level: int) -> None:
-    """Be a worker's process: answer each task with an outcome until the parent hangs up.
-
-    Log records of this package from ``log_level`` on go to the parent.
-    """
+    """Be a worker's process: answer each task with an outcome, and send log records, until the parent hangs up."""
     channel = Channel(connection)
     package_log = logging.getLogger("measure")
     package_log.setLevel(log_level)
