@@ -1,5 +1,5 @@
 // The chooser of chips (report/charts/chooser.py): predicts a call on every chip that has the precision, as
-// measure/predicting/choices.py says. It comes with charts.js, whose `unpacked` it uses, in one bundle.
+// report/load/choices.py says. It comes with charts.js, whose `unpacked` it uses, in one bundle.
 
 const CHOOSER_STYLE = `
   .chooser form { display: flex; flex-wrap: wrap; gap: 0.4rem 1rem; margin: 1rem 0; font-size: 0.9rem; }

@@ -11,9 +11,9 @@ from measure.cache.predictions import Coefficient, KindCost, OfSetting, Predicti
 from measure.cache.schema import TABLES, file_of
 from measure.predicting import demand as devices
 from measure.predicting import timings
-from measure.predicting.choices import Choices, choices
 from measure.predicting.demand import PredictedDevice
 from measure.predicting.prediction import Predictor
+from report.load.choices import Choices, choices
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,10 +7,10 @@ from helpers.rows import workload
 from measure.cache.predictions import ALL_BATCHES, BY_DEVICE, ONE_KNOWN, OURS, TERMS, Coefficient, PredictionError
 from measure.domain.roofs import Roof
 from measure.domain.words import EAGER, INFERENCE
-from measure.predicting.choices import choices
 from measure.predicting.demand import How, PredictedDevice
 from measure.predicting.prediction import Predictor
 from measure.predicting.study import pool_of
+from report.load.choices import choices
 
 POOL = pool_of("gpu", "fp16", INFERENCE)
 VALUES = {"convolution arithmetic": 2.0, "activation memory": 1.5, "call": 1000.0}
