@@ -4,7 +4,6 @@ Only its tables, and those of workloads in the folder ``workload`` below it, are
 from a zip is ever written to.
 """
 
-import re
 import stat
 import zipfile
 import zlib
@@ -27,13 +26,10 @@ MOST_FILES = 1000
 MOST_BYTE = 2**29  # all tables together; a hundred times those from a day of measuring
 CHUNK_BYTE = 2**20
 
-# The tables of the owner's own models, relative to the machine's folder
-COUNTED = {TABLES[record].path for record in (Workload, Layer, Operator)}
+# The tables of a machine and of its owner's own models, relative to the machine's folder
+WANTED = {*FILES.values(), *(TABLES[record].path for record in (Workload, Layer, Operator))}
 
-# Files that systems and this program leave in folders; nobody wants to read that they are left out
-CLUTTER = re.compile(r"(.*/)?(\.lock(\.holder)?|\.DS_Store|Thumbs\.db|desktop\.ini|\._[^/]*)|__MACOSX/.*")
-
-# The files in a folder or zip, each with a way to open it, or None for a link, a pipe, a device or a folder
+# The files in a folder or zip, each with a way to open it, or None for a link, a pipe or a device
 Members = dict[PurePosixPath, Callable[[], IO[bytes]] | None]
 
 
@@ -43,43 +39,40 @@ class HandedIn:
 
     folder: Path
     name: str | None  # of the original folder, if known
-    origin: str  # names the source in error messages
-    left_out: tuple[str, ...]  # the files that are not tables
-
-    @contextmanager
-    def named(self) -> Iterator[None]:
-        """Make error messages about the copies name the original files."""
-        try:
-            yield
-        except UserError as problem:
-            raise UserError(str(problem).replace(str(self.folder), self.origin)) from None
+    left_out: list[str]  # the files that are not tables
 
 
 @contextmanager
 def opened(source: Path) -> Iterator[HandedIn]:
     """Copy the tables of the only machine in a folder or zip, for as long as the context lasts.
 
-    Raises UserError for no machine or several, for a table that is not a regular file, and beyond the size limits.
+    Raises UserError for no machine or several, for a table that is not a regular file, and beyond the size limits. A
+    UserError about a copy, raised in the context, is raised again about the original file.
     """
     with TemporaryDirectory(prefix="roofwright-") as temporary:
+        folder = Path(temporary)
         try:
             if source.is_dir():
-                handed_in = _copy_tables(source, source.resolve().name, _list_folder(source), Path(temporary))
+                home, left_out = _copy_tables(source, _list_folder(source), folder)
             else:
                 with zipfile.ZipFile(source) as archive:
-                    handed_in = _copy_tables(source, None, _list_zip(archive), Path(temporary))
+                    home, left_out = _copy_tables(source, _list_zip(archive), folder)
         except (OSError, zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, ValueError) as problem:
             reason = getattr(problem, "strerror", None) or problem
             raise UserError(f"{source}: cannot be read ({reason}); name a machine's folder or a zip of it") from None
-        yield handed_in
+        name = home.name or (source.resolve().name if source.is_dir() else None)
+        try:
+            yield HandedIn(folder, name, left_out)
+        except UserError as problem:
+            raise UserError(str(problem).replace(temporary, str(source / home))) from None
 
 
 def _list_folder(source: Path) -> Members:
-    """List the files below a folder, and folders that are named like a table. Links are not followed."""
+    """List the files below a folder. Links are not followed."""
     members: Members = {}
     for path in source.rglob("*"):
         mode = path.lstat().st_mode
-        if not stat.S_ISDIR(mode) or path.name in FILES.values():
+        if not stat.S_ISDIR(mode):
             inside = PurePosixPath(path.relative_to(source).as_posix())
             members[inside] = partial(FileIO, path) if stat.S_ISREG(mode) else None
         if len(members) > MOST_FILES:
@@ -88,20 +81,18 @@ def _list_folder(source: Path) -> Members:
 
 
 def _list_zip(archive: zipfile.ZipFile) -> Members:
-    """List the files in a zip, and folders that are named like a table."""
     members: Members = {}
     for entry in archive.infolist():
         if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):  # others are unpacked whole
             raise zipfile.BadZipFile(f"{entry.filename} is not compressed with deflate")
-        path, kind = PurePosixPath(entry.filename), stat.S_IFMT(entry.external_attr >> 16)  # 0 in a zip from Windows
-        if not entry.is_dir() or path.name in FILES.values():
-            is_regular = not entry.is_dir() and kind in (0, stat.S_IFREG)
-            members[path] = partial(archive.open, entry) if is_regular else None
+        if not entry.is_dir():
+            is_regular = stat.S_IFMT(entry.external_attr >> 16) in (0, stat.S_IFREG)  # 0 in a zip from Windows
+            members[PurePosixPath(entry.filename)] = partial(archive.open, entry) if is_regular else None
     return members
 
 
-def _copy_tables(source: Path, name: str | None, members: Members, folder: Path) -> HandedIn:
-    """Copy the tables of the only machine among the files. ``name`` is that of the source folder."""
+def _copy_tables(source: Path, members: Members, folder: Path) -> tuple[PurePosixPath, list[str]]:
+    """Copy the tables of the only machine among the files. Return its folder, and the files that were left out."""
     if len(members) > MOST_FILES:
         raise UserError(f"{source}: holds more than {MOST_FILES} files; name the machine's own folder, or a zip of it")
     homes = sorted({path.parent for path in members if path.name == FILES[Environment]})
@@ -111,9 +102,9 @@ def _copy_tables(source: Path, name: str | None, members: Members, folder: Path)
         raise UserError(f"{source}: holds {found}; name one machine's folder, or a zip of it")
     home, left_out, size_byte = homes[0], [], 0
     for path, open_member in members.items():
-        inside = path.relative_to(home).as_posix() if path.is_relative_to(home) else ".."
-        if inside not in FILES.values() and inside not in COUNTED:
-            if not CLUTTER.fullmatch(str(path)):
+        inside = path.relative_to(home).as_posix() if path.is_relative_to(home) else ""
+        if inside not in WANTED:
+            if not path.name.startswith("."):  # locks, and files that systems leave in folders
                 left_out.append(str(path))
             continue
         if open_member is None:
@@ -124,4 +115,4 @@ def _copy_tables(source: Path, name: str | None, members: Members, folder: Path)
                 size_byte += copy.write(chunk)
                 if size_byte > MOST_BYTE:  # the size that a zip states may be too small
                     raise UserError(f"{source}: its tables exceed {MOST_BYTE // 2**20} MiB; name fewer")
-    return HandedIn(folder, home.name or name, str(source / home), tuple(left_out))
+    return home, left_out

@@ -5,7 +5,6 @@ in other units or faster than any chip, and counts of the owner's own models tha
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from math import inf
 from operator import attrgetter
 from pathlib import Path
@@ -34,72 +33,61 @@ _identity = attrgetter(*WORKLOAD)
 _numbers = attrgetter("parameter_count", "forward_flop", "traffic_byte")
 
 
-@dataclass(frozen=True)
-class Entry:
-    """A row of a table, and its place."""
-
-    path: Path
-    line: int
-    values: Any
-
-    def refuse(self, problem: str, column: str) -> NoReturn:
-        raise UserError(f"{self.path}, line {self.line}, column {column}: {problem}; correct the row or leave it out")
-
-
 def check(folder: Path, counted: Iterable[Workload]) -> None:
     """Raise UserError for the first row that cannot have been measured, given the known workloads."""
-    tables = {
-        record: [Entry(folder / FILES[record], line, values) for line, values in rows]
-        for record, rows in Folder(folder).check().items()
-    }
-    hardware_id = tables[Environment][0].values.hardware_id
-    environments = {entry.values.environment_id for entry in tables[Environment]}
+
+    def refuse(record: type, line: int, column: str, problem: str) -> NoReturn:
+        place = f"{folder / FILES[record]}, line {line}, column {column}"
+        raise UserError(f"{place}: {problem}; correct the row or leave it out")
+
+    tables = Folder(folder).check()
+    hardware_id = tables[Environment][0][1].hardware_id
+    environments = {row.environment_id for _, row in tables[Environment]}
     for record, entries in tables.items():
         key = attrgetter(*TABLES[record].key)
-        first: dict[Any, Entry] = {}
-        for entry in entries:
-            if first.setdefault(key(entry.values), entry) is not entry:
-                entry.refuse(f"repeats the row in line {first[key(entry.values)].line}", TABLES[record].key[-1])
-            if record is Environment and entry.values.hardware_id != hardware_id:
-                entry.refuse("is of another machine than the first row", "hardware_id")
-            if entry.values.environment_id not in environments:
-                entry.refuse(f"{FILES[Environment]} has no {entry.values.environment_id[:40]!r}", "environment_id")
-    sampled = {_round(entry.values) for entry in tables[Sample]}
-    for entry in tables[Run]:
-        if entry.values.status == "ok" and _round(entry.values) not in sampled:
-            entry.refuse(f"is ok, and {FILES[Sample]} has no sample of it", "status")
-    _check_roofs([entry for entry in tables[RoofMeasurement] if entry.values.status == "ok"])
-    measured = [entry.values for entry in tables[RoofMeasurement]]
+        lines: dict[Any, int] = {}
+        for line, row in entries:
+            first = lines.setdefault(key(row), line)
+            if first != line:
+                refuse(record, line, TABLES[record].key[-1], f"repeats the row in line {first}")
+            if record is Environment and row.hardware_id != hardware_id:
+                refuse(record, line, "hardware_id", "is of another machine than the first row")
+            if row.environment_id not in environments:
+                problem = f"{FILES[Environment]} has no {row.environment_id[:40]!r}"
+                refuse(record, line, "environment_id", problem)
+    sampled = {_round(row) for _, row in tables[Sample]}
+    for line, row in tables[Run]:
+        if row.status == "ok" and _round(row) not in sampled:
+            refuse(Run, line, "status", f"is ok, and {FILES[Sample]} has no sample of it")
+    for line, row in tables[RoofMeasurement]:
+        if row.status == "ok" and (problem := _roof_problem(row)):
+            refuse(RoofMeasurement, line, "latency_s", problem)
+    measured = [row for _, row in tables[RoofMeasurement]]
     roofs = {name: machine_roof(row for row in measured if row.environment_id == name) for name in environments}
-    shapes = {_round(entry.values): entry.values.input_shape for entry in tables[Run]}
+    shapes = {_round(row): row.input_shape for _, row in tables[Run]}
     least_flop = _least_flop(counted)
-    for entry in tables[Sample]:
-        row = entry.values
+    for line, row in tables[Sample]:
         rate = least_flop.get((row.model, shapes.get(_round(row)), row.batch, row.phase), 0) / row.latency_s
         limit = min(ABOVE_ROOF * roofs[row.environment_id].flop_per_s.get(row.precision, inf), FASTEST_FLOP_PER_S)
         if rate > limit:
-            model = f"{row.model[:40]!r} at batch size {row.batch}"
-            entry.refuse(
-                f"{model} ran at {si(rate, 'FLOP/s')}, more than the plausible {si(limit, 'FLOP/s')}", "latency_s"
-            )
-    for entry in tables[KernelCounters]:
-        flop = sum(value or 0 for name, value in vars(entry.values).items() if name.endswith("_flop"))
-        if flop > FASTEST_FLOP_PER_S * entry.values.time_s:
-            entry.refuse("did more FLOP in its time than any chip", "time_s")
+            ran = f"{row.model[:40]!r} at batch size {row.batch} ran at {si(rate, 'FLOP/s')}"
+            refuse(Sample, line, "latency_s", f"{ran}, more than the plausible {si(limit, 'FLOP/s')}")
+    for line, row in tables[KernelCounters]:
+        flop = sum(value or 0 for name, value in vars(row).items() if name.endswith("_flop"))
+        if flop > FASTEST_FLOP_PER_S * row.time_s:
+            refuse(KernelCounters, line, "time_s", "did more FLOP in its time than any chip")
 
 
-def _check_roofs(entries: Iterable[Entry]) -> None:
-    """Check the intervals and rates of roof kernels."""
-    for entry in entries:
-        row: RoofMeasurement = entry.values
-        low, latency_s, high = row.latency_low_s, row.latency_s, row.latency_high_s
-        if low is None or latency_s is None or high is None or not low <= latency_s <= high:
-            entry.refuse("is ok, and its interval does not hold its latency", "latency_s")
-        flop_per_s, byte_per_s = row.flop / latency_s, row.byte / latency_s
-        if flop_per_s > FASTEST_FLOP_PER_S:
-            entry.refuse(f"ran at {si(flop_per_s, f'{operation(row.precision)}/s')}, faster than any chip", "latency_s")
-        if byte_per_s > FASTEST_BYTE_PER_S:
-            entry.refuse(f"ran at {si(byte_per_s, 'B/s')}, faster than any chip", "latency_s")
+def _roof_problem(row: RoofMeasurement) -> str:
+    """Return what is wrong with the interval or the rates of a roof kernel that is ok, if anything."""
+    low, latency_s, high = row.latency_low_s, row.latency_s, row.latency_high_s
+    if low is None or latency_s is None or high is None or not low <= latency_s <= high:
+        return "is ok, and its interval does not hold its latency"
+    if row.flop > FASTEST_FLOP_PER_S * latency_s:
+        return f"ran at {si(row.flop / latency_s, f'{operation(row.precision)}/s')}, faster than any chip"
+    if row.byte > FASTEST_BYTE_PER_S * latency_s:
+        return f"ran at {si(row.byte / latency_s, 'B/s')}, faster than any chip"
+    return ""
 
 
 def _least_flop(counted: Iterable[Workload]) -> dict[tuple[str, str | None, int, str], int]:
@@ -131,9 +119,8 @@ def check_counts(folder: Path) -> list[Counted]:
         for column in SUMMED:
             whole = getattr(row, column)
             if layers and whole is not None and whole != sum(getattr(layer, column) for layer in layers):
-                raise UserError(
-                    f"{workloads.folder}: the layers of {row.model} do not sum to its {column}; count again"
-                )
+                problem = f"the layers of {row.model} do not sum to its {column}"
+                raise UserError(f"{workloads.folder}: {problem}; count again")
     return found
 
 
@@ -144,8 +131,6 @@ def new(found: Sequence[Counted], known: Sequence[Workload]) -> list[Counted]:
     for row, _, _ in found:
         same = rows.get(_identity(row), row)
         if shapes.get(row.model, row.input_shape) != row.input_shape or _numbers(same) != _numbers(row):
-            raise UserError(
-                f"{row.model}: is another network here, by its counts; one of you must rename the function and measure "
-                "again"
-            )
+            remedy = "one of you must rename the function and measure again"
+            raise UserError(f"{row.model}: is another network here, by its counts; {remedy}")
     return [each for each in found if _identity(each[0]) not in rows]

@@ -55,11 +55,13 @@ def _lines(path: Path) -> tuple[bytes, bytes]:
     Raises UserError if the file cannot be read, or has no complete line: no writer leaves that.
     """
     try:
-        content = path.read_bytes() if path.exists() else b""
+        content = path.read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        return b"", b""
     except OSError as problem:
         raise UserError(f"{path}: cannot be read ({problem.strerror}); restore the file or move it away") from None
     end = content.rfind(b"\n") + 1
-    if content and not end:
+    if not end:
         raise UserError(f"{path}: has no complete line, ended by a line feed; restore the file or move it away")
     return content[:end], content[end:]
 
@@ -93,16 +95,14 @@ def numbered(
 
     A torn last line is skipped, or refused in a table that must be ``whole``. A table written by hand may end with it.
     """
-    if not path.exists():
-        return []
     content, torn = _lines(path)
+    if not content:
+        return []
     if TABLES[record].by_hand:
         content += torn
     elif torn and whole:
-        number = content.count(b"\n") + 1
-        raise UserError(f"{path}, line {number}: incomplete row; restore the file or delete the line")
-    if not content:
-        raise UserError(f"{path}: is empty, without even a header; restore the file or delete it")
+        line = content.count(b"\n") + 1
+        raise UserError(f"{path}, line {line}: incomplete row; restore the file or delete the line")
     try:
         return _parse(record, content, key)
     except UnicodeDecodeError:
@@ -244,11 +244,8 @@ class ChildTable(Generic[Child]):
 
     def __init__(self, path: Path, record: type[Child], key: Sequence[str]) -> None:
         self.path = path
-        self._record = record
-        self._names = key
-        self._key = attrgetter(*key)
-        self.owners: set[Any] | None = None
-        """The rows with children, once ``put`` has looked."""
+        self._record, self._names, self._key = record, key, attrgetter(*key)
+        self.owners: set[Any] | None = None  # the keys of rows with children, once ``put`` has looked
 
     def of(self, rows: Collection[Any]) -> list[Child]:
         """Return the children of these rows of the other table."""
@@ -273,8 +270,8 @@ class ChildTable(Generic[Child]):
 
 
 @contextmanager
-def held(path: Path, refusal: Callable[[str], str] | None = None) -> Iterator[None]:
-    """Hold a lock file. If another process holds it, raise UserError with ``refusal(holder)``; without one, wait.
+def held(path: Path, refusal: str = "") -> Iterator[None]:
+    """Hold a lock file. If another process holds it, raise UserError that names it before ``refusal``, or else wait.
 
     The holder's name stands in a file next to the lock, because Windows lets nobody read a locked file.
     """
@@ -290,8 +287,7 @@ def held(path: Path, refusal: Callable[[str], str] | None = None) -> Iterator[No
         name = ""
         with suppress(OSError):
             name = holder.read_text(errors="replace").strip()
-        assert refusal is not None
-        raise UserError(refusal(name or "another process")) from None
+        raise UserError(f"{path.parent}: {name or 'another process'} {refusal}") from None
     except OSError as problem:
         raise UserError(f"{path}: cannot be locked ({problem.strerror}); correct that or name another --data") from None
     with release:
@@ -306,10 +302,7 @@ def held(path: Path, refusal: Callable[[str], str] | None = None) -> Iterator[No
 
 def locked(folder: Path) -> AbstractContextManager[None]:
     """Hold the folder's lock. Raises UserError that names the process that already holds it."""
-    return held(
-        folder / NAME,
-        lambda holder: f"{folder}: {holder} is measuring into this folder; wait for it or name another --machine",
-    )
+    return held(folder / NAME, "is measuring into this folder; wait for it or name another --machine")
 
 
 def in_turn(folder: Path) -> AbstractContextManager[None]:

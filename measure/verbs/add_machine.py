@@ -76,10 +76,9 @@ def _add(source: Path, flags: argparse.Namespace, known: Sequence[Workload]) -> 
     """Check the machine in a folder or zip, add it, and return the cells that it measured."""
     workloads = Workloads(flags.data)
     with handed_in.opened(source) as given:
-        with given.named():
-            counts = plausibility.check_counts(given.folder)
-            plausibility.check(given.folder, [*known, *(row for row, _, _ in counts)])
-            tables = Folder(given.folder).tables()
+        counts = plausibility.check_counts(given.folder)
+        plausibility.check(given.folder, [*known, *(row for row, _, _ in counts)])
+        tables = Folder(given.folder).tables()
         newest = max(tables[Environment], key=attrgetter("recorded_at"))
         if len(flags.sources) > 1:
             # A zip carries its owner's name; the folders inside, of one kind of machine, have equal names

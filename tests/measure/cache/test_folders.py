@@ -380,7 +380,7 @@ def header_alone(text):
         ("machines/box/runs.csv", lambda text: text[:-1], ", line 3: incomplete row"),
         ("machines/box/runs.csv", lambda text: text + b"e1,net", ", line 4: incomplete row"),
         ("machines/box/runs.csv", lambda text: text.replace(b"\n", b"\r"), ": has no complete line"),
-        ("machines/box/runs.csv", lambda _: b"", ": is empty, without even a header"),
+        ("machines/box/runs.csv", lambda _: b"", ": has no complete line"),
         ("machines/box/runs.csv", header_alone, ": has no row, and without one the 3 of samples.csv are not read"),
         ("machines/box/profiles.csv", header_alone, ": has no row, and without one the 1 of operators.csv are not re"),
         ("machines/box/machine.csv", header_alone, ": has no row, so the machine is not known"),

@@ -52,7 +52,7 @@ def test_no_file_has_no_lines(tmp_path):
             b"id,study,claim\n" + b"x" * 200_000,
             r"table\.csv, line 2: field larger than field limit .*; correct the line",
         ),
-        (b"", r"table\.csv: is empty, without even a header; restore"),
+        (b"", r"table\.csv: has no complete line, ended by a line feed; restore"),
         (b"id,study,claim\n1,one,a\n1,one,b\n", r"table\.csv, line 3: 1 stands in line 2 already; delete one"),
         (
             b"id,study,claim\n1,two,a\n",
