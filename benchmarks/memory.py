@@ -6,8 +6,8 @@
 Counted are ``inference_peak_byte`` and ``training_peak_byte`` of ``measure.cache.records.Workload``. They are compared
 with real steps in fp32: a forward pass in eval mode without gradients; and forward pass, loss, backward pass and SGD
 with momentum, as the second step, which finds its momentum there and no gradients. Forward pass and step are those that
-are timed (``measure/timing/forward.py``, ``measure/timing/training.py``). What a loss keeps is in the trace and not in
-the count, which starts from given gradients: of note where outputs are large (fcn_resnet50).
+are timed (``measure/timing/calls.py``). What a loss keeps is in the trace and not in the count, which starts from given
+gradients: of note where outputs are large (fcn_resnet50).
 
 The trace's peak is the bytes of parameters, buffers, inputs, targets and momentum, and the most that was allocated at
 once during the step (``measure/timing/allocations.py``). Shown first is the peak apart from workspace, which depends on
@@ -39,8 +39,8 @@ from measure.errors import UserError
 from measure.machine import devices, processor
 from measure.models import catalog
 from measure.run.worker import classify
-from measure.timing import forward, training
 from measure.timing.allocations import Allocation, measure_peak_byte, peak, trace
+from measure.timing.calls import prepare
 
 if TYPE_CHECKING:
     import torch
@@ -135,7 +135,7 @@ def peak_of(step: Callable[[], object], resident: "Sequence[torch.Tensor]", devi
 def inference_peak(model: Model, batch: int, device: devices.Device) -> Peak:
     import torch
 
-    call = forward.prepare(device, model, Cell(model.name, batch, FULL_PRECISION, INFERENCE, EAGER))
+    call = prepare(device, model, Cell(model.name, batch, FULL_PRECISION, INFERENCE, EAGER))
     with torch.no_grad():
         call()
         network = call.network
@@ -144,7 +144,7 @@ def inference_peak(model: Model, batch: int, device: devices.Device) -> Peak:
 
 
 def training_peak(model: Model, batch: int, device: devices.Device) -> Peak:
-    step = training.prepare(device, model, Cell(model.name, batch, FULL_PRECISION, STEP, EAGER))
+    step = prepare(device, model, Cell(model.name, batch, FULL_PRECISION, STEP, EAGER))
     step()
     return peak_of(step, step.resident(), device)
 

@@ -75,13 +75,13 @@ def ratio(name: str, batch: int) -> tuple[float, float]:
     logging.disable(logging.WARNING)  # torch's extensions miss a GPU
     from torch.utils.benchmark import Timer
 
-    from measure.timing import forward
+    from measure.timing import calls
 
     device = devices.find("cpu")
     latencies_s, ratios = [], []
     with torch.inference_mode():
         (model,) = catalog.find([name])
-        call = forward.prepare(device, model, Cell(name, batch, FULL_PRECISION, INFERENCE, EAGER))
+        call = calls.prepare(device, model, Cell(name, batch, FULL_PRECISION, INFERENCE, EAGER))
         peer = Timer("call()", globals={"call": call}, num_threads=torch.get_num_threads())
 
         turn_s = max(TURN_S, CALLS * float(peer.blocked_autorange(min_run_time=TURN_S).median))

@@ -28,7 +28,7 @@ from measure.machine.device import Device
 from measure.models import catalog
 from measure.profiling import ncu_csv
 from measure.profiling.ncu_csv import FIXED, OPTIONAL, RENAMED, CountedCell
-from measure.timing.training import prepare
+from measure.timing.calls import prepare
 
 FORBIDDEN = "ERR_NVGPUCTRPERM"  # ncu's error if only administrators may read counters
 PERMISSION = (

@@ -22,9 +22,9 @@ from measure.domain.words import INFERENCE
 from measure.machine.device import Device
 from measure.machine.sensors import load_since
 from measure.profiling.attribution import STAGE, AttributedKernel, AttributedTime, ModuleRanges, attribute, is_kernel
+from measure.timing.calls import prepare
 from measure.timing.sampling import Sampling, sample
 from measure.timing.stopwatch import Stopwatch, run_first_call
-from measure.timing.training import prepare
 
 if TYPE_CHECKING:
     import torch
@@ -97,7 +97,7 @@ def measure(device: Device, model: Model, cell: Cell, sampling: Sampling, beat: 
     """Profile inference or a training step; ``sampling`` is that of rounds. Call ``device.prepare`` first.
 
     Raises NotImplementedError for a variant whose operators do not show their modules and for a device whose kernels
-    torch's profiler does not see or loses, what ``forward.prepare`` raises, and whatever torch raises.
+    torch's profiler does not see or loses, what ``calls.prepare`` raises, and whatever torch raises.
     """
     import torch
 

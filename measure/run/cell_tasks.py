@@ -31,9 +31,8 @@ from measure.profiling.profile import CellProfile
 from measure.run.request import Request
 from measure.run.run_cache import RunCache
 from measure.run.task import AFTER, Columns, Failure, Task, Tier, status_columns
-from measure.timing import forward, training
+from measure.timing import calls
 from measure.timing.sampling import Sampling, Timing
-from measure.timing.training import StepTiming
 
 _log = logging.getLogger(__name__)
 
@@ -165,15 +164,17 @@ class RoundTask(CellTask):
     def columns(self) -> Columns:
         return {**super().columns, "round": self.round}
 
+    def run(self, device: Device, sampling: Sampling, beat: Callable[[], None]) -> Timing:
+        return calls.measure(device, self.model, self.cell, sampling, beat)
+
     def store(self, cache: RunCache, outcome: Any) -> None:
         rows: list[tuple[Run, list[Sample]]] = []
         for phase in self.phases:
             cell, samples = self.cell._replace(phase=phase), []
             run = Run(**self.row(cache, cell, outcome), round=self.round)
             if not isinstance(outcome, Failure):
-                timing = _timing(outcome, phase)
-                peak_byte = outcome.peak_byte if phase == STEP else None
-                run = replace(run, flags=";".join(timing.flags) or None, peak_byte=peak_byte)
+                timing = outcome.stages.get(phase, outcome)
+                run = replace(run, flags=";".join(timing.flags) or None, peak_byte=timing.peak_byte)
                 key = {**cache.key(cell), "round": self.round, "block": timing.block}
                 for index, timed in enumerate(timing.samples):
                     times = {"latency_s": timed.latency_s, "event_s": timed.event_s, **asdict(timed.conditions)}
@@ -183,15 +184,10 @@ class RoundTask(CellTask):
         cache.folder.put_run(*whole, stages)
 
     def summary(self, result: Any) -> str:
-        latencies_s = _timing(result, self.cell.phase).latencies_s
-        estimate = estimate_median(latencies_s)
+        estimate = estimate_median(result.latencies_s)
         width = estimate.relative_half_width
         spread = "no interval" if width is None else f"±{100 * width:.1f} %"
-        return f"{latency(estimate.median)} ({spread}, {len(latencies_s)} samples)"
-
-
-def _timing(result: Timing | StepTiming, phase: str) -> Timing:
-    return result.phases[phase] if isinstance(result, StepTiming) else result
+        return f"{latency(estimate.median)} ({spread}, {len(result.samples)} samples)"
 
 
 def _rounds_wanted(
@@ -225,9 +221,6 @@ class InferenceTask(RoundTask):
     help = "time the models' forward passes"
     phases = (INFERENCE,)
 
-    def run(self, device: Device, sampling: Sampling, beat: Callable[[], None]) -> Timing:
-        return forward.measure(device, self.model, self.cell, sampling, beat)
-
 
 @dataclass(frozen=True)
 class TrainingTask(RoundTask):
@@ -237,9 +230,6 @@ class TrainingTask(RoundTask):
     help = "time training steps: forward, backward, optimiser"
     trains = True
     phases = (*STAGES, STEP)
-
-    def run(self, device: Device, sampling: Sampling, beat: Callable[[], None]) -> StepTiming:
-        return training.measure(device, self.model, self.cell, sampling, beat)
 
 
 @dataclass(frozen=True)

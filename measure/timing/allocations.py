@@ -7,12 +7,9 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from measure.machine.device import Device
-
-if TYPE_CHECKING:
-    import torch
 
 
 @dataclass(eq=False)
@@ -44,7 +41,7 @@ def peak(allocations: Sequence[Allocation]) -> tuple[int, list[Allocation]]:
     return peak_byte, alive_at_peak
 
 
-def measure_peak_byte(step: Callable[[], object], resident: "Iterable[torch.Tensor]", device: Device) -> int:
+def measure_peak_byte(step: Callable[[], object], resident: Iterable[Any], device: Device) -> int:
     """Return the most memory allocated during a step that has run before, workspace included.
 
     ``resident`` are the tensors that outlive a step. An Apple GPU gives an upper bound: the memory from Metal's driver.

@@ -1,14 +1,15 @@
 """The sampling loop: warm a call up, then time blocks of it until the median is known well enough."""
 
 import logging
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from math import ceil
 from statistics import median
 
 from measure.domain.statistics import estimate_median, is_drifting
 from measure.domain.words import CALL_LIMIT_S, CAPPED, DRIFTING, LOAD, LOADED, TARGET, THROTTLED, WIDE
 from measure.machine.sensors import POWER_CAP, Sensors
-from measure.timing.stopwatch import StagedStopwatch, Stopwatch, TimedSample, Windows
+from measure.timing.stopwatch import Stopwatch, TimedSample, Windows
 
 _log = logging.getLogger(__name__)
 
@@ -59,12 +60,17 @@ def round_sampling(quick: bool = False, budget_s: float | None = None) -> Sampli
 
 @dataclass(frozen=True)
 class Timing:
-    """Samples in order of time, each a block of ``block`` calls, flags, and the time in calls, warm-up included."""
+    """Samples in order of time, each a block of ``block`` calls, flags, and the time in calls, warm-up included.
+
+    The whole call decides when sampling ends; ``stages`` have flags of their own. A training step has a peak of memory.
+    """
 
     block: int
     samples: tuple[TimedSample, ...]
     flags: tuple[str, ...] = ()
     executing_s: float = 0.0
+    stages: "Mapping[str, Timing]" = field(default_factory=dict)
+    peak_byte: int | None = None
 
     @property
     def latencies_s(self) -> tuple[float, ...]:
@@ -78,7 +84,7 @@ def sample(stopwatch: Stopwatch, sampling: Sampling, sensors: Sensors | None = N
     while True:
         call_s = _warm_up(stopwatch, sampling, block_s)
         calls = _calls(block_s, call_s)
-        runs = None if stopwatch.clear else calls * stopwatch.runs_per_call  # clearing uses energy too
+        runs = 0 if stopwatch.clear else calls * stopwatch.runs_per_call  # clearing uses energy too
         windows = Windows(sensors or Sensors(), stopwatch.clock, runs)
         start = stopwatch.clock()
         timed = stopwatch.time(calls)
@@ -101,21 +107,11 @@ def sample(stopwatch: Stopwatch, sampling: Sampling, sensors: Sensors | None = N
             next_look = count + 1 if width is None else ceil(LOOKS * count)
         timed = stopwatch.time(calls)
     _log.info("sampling ends after %d samples of %d calls in %.1f s", count, calls, elapsed_s)
-    samples = windows.finish()
-    return Timing(calls, samples, _flags(samples, sampling), stopwatch.executing_s)
-
-
-def sample_stages(stopwatch: StagedStopwatch, sampling: Sampling, sensors: Sensors | None = None) -> list[Timing]:
-    """Return the timing of the whole call, which decides when sampling ends, then of each stage with its own flags."""
-    whole = sample(stopwatch, sampling, sensors)
-    timings = [whole]
-    for index in range(len(stopwatch.stages)):
-        # A stage has the conditions of its call, but an unknown share of the energy.
-        samples = tuple(
-            replace(each.stages[index], conditions=replace(each.conditions, energy_j=None)) for each in whole.samples
-        )
-        timings.append(Timing(whole.block, samples, _flags(samples, sampling)))
-    return timings
+    samples, stages = windows.finish(), {}
+    for name in timed.stages:  # under the conditions of their call, with an unknown share of its energy
+        parts = [replace(each.stages[name], conditions=replace(each.conditions, energy_j=None)) for each in samples]
+        stages[name] = Timing(calls, tuple(parts), _flags(parts, sampling))
+    return Timing(calls, samples, _flags(samples, sampling), stopwatch.executing_s, stages)
 
 
 def _calls(block_s: float, call_s: float) -> int:
@@ -145,7 +141,7 @@ def _warm_up(stopwatch: Stopwatch, sampling: Sampling, block_s: float) -> float:
     return median(blocks[-trend:]) if blocks else call_s
 
 
-def _flags(samples: tuple[TimedSample, ...], sampling: Sampling) -> tuple[str, ...]:
+def _flags(samples: Sequence[TimedSample], sampling: Sampling) -> tuple[str, ...]:
     latencies_s = [each.latency_s for each in samples]
     width = estimate_median(latencies_s).relative_half_width
     loads = [each.conditions.load for each in samples if each.conditions.load is not None]

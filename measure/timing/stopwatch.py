@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean, median
 
@@ -25,7 +25,7 @@ class TimedSample:
     latency_s: float
     event_s: float | None = None
     conditions: Conditions = field(default_factory=Conditions)
-    stages: tuple["TimedSample", ...] = ()
+    stages: "Mapping[str, TimedSample]" = field(default_factory=dict)
 
 
 @dataclass
@@ -79,11 +79,12 @@ class StagedStopwatch(Stopwatch):
     whole calls is timed first, then as many calls stage by stage.
     """
 
-    stages: Sequence[Callable[[], object]] = ()
+    stages: Mapping[str, Callable[[], object]] = field(default_factory=dict)
     is_asynchronous: bool = False
 
     def __post_init__(self) -> None:
-        self._apart = [Stopwatch(stage, self.synchronize, self.clock, self.beat, self.events) for stage in self.stages]
+        common = self.synchronize, self.clock, self.beat, self.events
+        self._apart = [Stopwatch(stage, *common) for stage in self.stages.values()]
         self._apart[0].clear = self.clear
         self.runs_per_call += self.is_asynchronous
 
@@ -91,10 +92,10 @@ class StagedStopwatch(Stopwatch):
         """Time a block of calls, with the mean time of each stage in it."""
         whole = super().time(calls) if self.is_asynchronous else None
         runs = [[stopwatch.time(1) for stopwatch in self._apart] for _ in range(calls)]
-        stages = tuple(_combine(times, fmean) for times in zip(*runs, strict=True))
-        total = _combine(stages, sum)
+        means = [_combine(times, fmean) for times in zip(*runs, strict=True)]
+        total = _combine(means, sum)
         self.executing_s += calls * total.latency_s
-        return replace(whole or total, stages=stages)
+        return replace(whole or total, stages=dict(zip(self.stages, means, strict=True)))
 
     def cost_s(self) -> float:
         return sum(stopwatch.cost_s() for stopwatch in self._apart)
@@ -107,9 +108,9 @@ def _combine(times: Sequence[TimedSample], how: Callable[[Iterable[float]], floa
 
 
 class Windows:
-    """Adds to each sample the conditions of its window; ``calls`` per sample, None if other work runs in between."""
+    """Adds to each sample the conditions of its window; ``calls`` per sample, 0 if other work runs in between."""
 
-    def __init__(self, sensors: Sensors, clock: Callable[[], int], calls: int | None) -> None:
+    def __init__(self, sensors: Sensors, clock: Callable[[], int], calls: int) -> None:
         self._sensors, self._clock, self._calls = sensors, clock, calls
         self._opening, self._opened_ns = sensors.read(), clock()
         self._open: list[TimedSample] = []
@@ -120,8 +121,7 @@ class Windows:
         self._open.append(timed)
         if (self._clock() - self._opened_ns) / 1e9 >= WINDOW_S:
             closing = self._sensors.read()
-            calls = None if self._calls is None else self._calls * len(self._open)
-            self._close(Conditions.between(self._opening, closing, calls))
+            self._close(Conditions.between(self._opening, closing, self._calls * len(self._open)))
             self._opening, self._opened_ns = closing, self._clock()
 
     def finish(self) -> tuple[TimedSample, ...]:

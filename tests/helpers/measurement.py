@@ -12,7 +12,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from measure import __main__ as command
 from measure.machine import devices
 from measure.run.cell_tasks import CellTask
-from measure.timing import forward
+from measure.timing import calls
 from measure.timing.sampling import Sampling, sample
 from measure.timing.stopwatch import Stopwatch
 
@@ -25,7 +25,7 @@ def measure(_device, _model, _cell, _sampling, beat):
 
 # Also in the worker, which runs this file as well
 devices.Cpu.prepare = lambda *_: None
-forward.measure = measure
+calls.measure = measure
 CellTask.libraries = ()
 
 if __name__ == "__main__":

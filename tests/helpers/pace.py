@@ -19,9 +19,8 @@ from measure.run.processes import origin
 from measure.run.sections import RoofTask
 from measure.run.task import Task
 from measure.run.worker import BudgetSpent, needs_fresh
-from measure.timing.sampling import Sampling, sample, sample_stages
+from measure.timing.sampling import Sampling, sample
 from measure.timing.stopwatch import StagedStopwatch, Stopwatch
-from measure.timing.training import StepTiming
 
 NOISE = 0.01
 """The deviation of a call's logarithm."""
@@ -91,11 +90,10 @@ class Pace:
                 lambda: [part() for part in parts],
                 lambda: None,
                 self._clock,
-                stages=parts,
+                stages=dict(zip(STAGES, parts, strict=True)),
                 is_asynchronous=self.kind != "cpu",
             )
-            phases = dict(zip((STEP, *STAGES), sample_stages(whole, self.sampling), strict=True))
-            return StepTiming(phases, None)
+            return sample(whole, self.sampling)
         return sample(self._stopwatch(call_s), self.sampling)
 
     def _stopwatch(self, call_s: float) -> Stopwatch:

@@ -11,7 +11,7 @@ from measure.counting import count
 from measure.errors import UserError
 from measure.machine import devices
 from measure.models import catalog, own_models
-from measure.timing import training
+from measure.timing import calls
 
 torch = pytest.importorskip("torch", reason="models are torch's")
 
@@ -74,7 +74,7 @@ def test_the_speech_model_by_hand():
 @pytest.mark.parametrize("name", NAMES)
 def test_the_examples_are_trained(name, precision):
     (model,) = catalog.find([name])
-    step = training.prepare(devices.find("cpu"), model, cell(model, 2, precision, phase="step"))
+    step = calls.prepare(devices.find("cpu"), model, cell(model, 2, precision, phase="step"))
     before = step.network.head.weight.detach().clone()
     step()
     assert not torch.equal(before, step.network.head.weight)

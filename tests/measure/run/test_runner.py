@@ -32,7 +32,6 @@ from measure.run.sections import RoofTask, WorkloadTask
 from measure.run.task import Failure
 from measure.run.worker import BudgetSpent
 from measure.timing.sampling import TimedSample, Timing
-from measure.timing.training import StepTiming
 
 ALEXNET = catalog.find(["alexnet"])[0]
 ENVIRONMENT = Environment(
@@ -252,8 +251,7 @@ def step_timing(*forward_s):
     }
     phases = {phase: timing(1, *values) for phase, values in latencies_s.items()}
     phases["update"] = dataclasses.replace(phases["update"], flags=("drifting",))
-    phases["step"] = dataclasses.replace(phases["step"], executing_s=7.0)
-    return StepTiming(phases, 2048)
+    return dataclasses.replace(phases.pop("step"), executing_s=7.0, stages=phases, peak_byte=2048)
 
 
 def test_a_round_of_a_step_is_a_row_for_the_whole_and_for_each_stage(tmp_path, folder):

@@ -1,5 +1,7 @@
 """What outcomes of all sections are in a few words."""
 
+from dataclasses import replace
+
 import pytest
 from helpers.tasks import counter_task, inference_task, profile_task, training_task
 
@@ -11,7 +13,6 @@ from measure.roofs.roofs import KernelTiming
 from measure.run.sections import RoofTask
 from measure.run.task import Failure
 from measure.timing.sampling import TimedSample, Timing
-from measure.timing.training import StepTiming
 
 ALEXNET = catalog.find(["alexnet"])[0]
 CELL = inference_task(ALEXNET, 64, "fp32", "eager", 0)
@@ -35,7 +36,7 @@ def test_outcomes_in_a_few_words():
     # Six values: the interval reaches from 0.9 to 1.1, half of it is 10 % of the median 1.0.
     assert CELL.describe(timing(0.9, 1.0, 1.0, 1.0, 1.0, 1.1)) == "1.00 s (±10.0 %, 6 samples)"
     assert CELL.describe(timing(1.0, 1.0, 1.0)) == "1.00 s (no interval, 3 samples)"
-    step = StepTiming({"step": timing(1.0, 1.0, 1.0), "forward": timing(0.1, 0.1, 0.1)}, 1024)
+    step = replace(timing(1.0, 1.0, 1.0), stages={"forward": timing(0.1, 0.1, 0.1)}, peak_byte=1024)
     assert STEP.describe(step) == "1.00 s (no interval, 3 samples)"
     assert CELL.describe(Failure("oom", "full")) == "oom: full"
     times = (AttributedTime("inference", ".", "add", 1, 0.01), AttributedTime("inference", "a", "linear", 2, 0.02))

@@ -5,7 +5,7 @@ from measure.domain import variants
 from measure.machine import devices
 from measure.models import catalog
 from measure.models.call import Call
-from measure.timing import forward
+from measure.timing import calls
 from measure.timing.sampling import Sampling
 
 torch = pytest.importorskip("torch", reason="models are run with torch")
@@ -15,7 +15,7 @@ HASTY = Sampling(warm_up_s=0.0, least_s=0.0, limit_s=0.0)
 
 def prepare(name, precision="fp32", variant="eager", device=None):
     model = catalog.find([name])[0]
-    return forward.prepare(device or devices.find("cpu"), model, cell(model, 2, precision, variant))
+    return calls.prepare(device or devices.find("cpu"), model, cell(model, 2, precision, variant))
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ def seen(monkeypatch):
 
 def measure(precision="fp32", variant="eager", device=None):
     model = catalog.find(["squeezenet1_0"])[0]
-    return forward.measure(device or Watched(), model, cell(model, 1, precision, variant), HASTY, lambda: None)
+    return calls.measure(device or Watched(), model, cell(model, 1, precision, variant), HASTY, lambda: None)
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
@@ -196,6 +196,6 @@ def test_a_forward_pass_on_a_gpu(variant):
     precision = "fp16" if variant == "autocast" else "fp32"
     sampling = Sampling(limit_s=2.0)
     (model,) = catalog.find(["resnet18"])
-    timing = forward.measure(device, model, cell(model, 4, precision, variant), sampling, lambda: None)
+    timing = calls.measure(device, model, cell(model, 4, precision, variant), sampling, lambda: None)
     # The device's marks lie within the host's span.
     assert all(0 < each.event_s <= each.latency_s for each in timing.samples)

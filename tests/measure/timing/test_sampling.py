@@ -4,7 +4,7 @@ import itertools
 import pytest
 from helpers.hands import Hands, Sensors
 
-from measure.timing.sampling import Sampling, sample, sample_stages
+from measure.timing.sampling import Sampling, sample
 from measure.timing.stopwatch import StagedStopwatch, Stopwatch
 
 
@@ -170,7 +170,7 @@ def test_a_round_beside_other_programs_is_flagged(idle, flags):
 
 
 def take_stages(hands, shares, sensors=None, **settings):
-    """Of calls whose stages take these shares of the time that a call of the hands does, the last the rest."""
+    """The timings of calls and of their stages, which take these shares of a call of the hands, the last the rest."""
     taken = []
 
     def stage(share):
@@ -184,9 +184,9 @@ def take_stages(hands, shares, sensors=None, **settings):
         stage(1 - sum(shares))
         taken.clear()
 
-    stages = [*(lambda share=share: stage(share) for share in shares), last]
-    stopwatch = StagedStopwatch(None, hands.synchronize, hands.clock, stages=stages)
-    return sample_stages(stopwatch, Sampling(**settings), sensors)
+    stages = {share: lambda share=share: stage(share) for share in shares} | {"last": last}
+    timing = sample(StagedStopwatch(None, hands.synchronize, hands.clock, stages=stages), Sampling(**settings), sensors)
+    return timing, *timing.stages.values()
 
 
 def test_stages_are_sampled_with_their_whole_by_whose_rule():
@@ -218,9 +218,10 @@ def test_each_stage_has_flags_of_its_own():
     def second():
         hands.now += round((1 - shares[-1]) * 1e9)
 
-    stopwatch = StagedStopwatch(None, hands.synchronize, hands.clock, stages=[first, second])
-    timings = sample_stages(stopwatch, Sampling(least_s=8.0))
-    assert [timing.flags for timing in timings] == [(), ("wide",), ("wide",)]
+    stopwatch = StagedStopwatch(None, hands.synchronize, hands.clock, stages={"first": first, "second": second})
+    whole = sample(stopwatch, Sampling(least_s=8.0))
+    assert whole.flags == ()
+    assert {name: timing.flags for name, timing in whole.stages.items()} == {"first": ("wide",), "second": ("wide",)}
 
 
 def test_stages_have_the_conditions_of_their_whole_but_for_its_energy():

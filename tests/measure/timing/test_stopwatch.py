@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch", reason="networks are run with torch")
 from measure.domain.models import Model  # noqa: E402
 from measure.machine import devices  # noqa: E402
 from measure.machine.sensors import WINDOW_S  # noqa: E402
-from measure.timing import forward, stopwatch, training  # noqa: E402
+from measure.timing import calls, stopwatch  # noqa: E402
 from measure.timing.sampling import Sampling  # noqa: E402
 from measure.timing.stopwatch import StagedStopwatch, Stopwatch, TimedSample, Windows  # noqa: E402
 
@@ -144,7 +144,7 @@ def test_sensors_are_read_once_a_window():
 
 def test_where_other_work_is_between_samples_their_energy_is_not_known():
     hands = Hands([0.6])
-    (conditions,) = conditions_of(Windows(Sensors(hands), hands.clock, calls=None), hands, 1)
+    (conditions,) = conditions_of(Windows(Sensors(hands), hands.clock, calls=0), hands, 1)
     assert conditions.load == pytest.approx(0.25)
     assert conditions.energy_j is None
 
@@ -176,9 +176,8 @@ class Step:
 
 
 def make_staged(hands, step, synchronize=None, **changed):
-    return StagedStopwatch(
-        step, synchronize or hands.synchronize, hands.clock, stages=(step.first, step.second, step.third), **changed
-    )
+    stages = {stage.__name__: stage for stage in (step.first, step.second, step.third)}
+    return StagedStopwatch(step, synchronize or hands.synchronize, hands.clock, stages=stages, **changed)
 
 
 def test_stages_sum_to_the_call():
@@ -186,7 +185,7 @@ def test_stages_sum_to_the_call():
     step = Step(hands)
     stopwatch = make_staged(hands, step)
     timed = stopwatch.time(1)
-    assert [stage.latency_s for stage in timed.stages] == pytest.approx([0.1, 0.2, 0.3])
+    assert [stage.latency_s for stage in timed.stages.values()] == pytest.approx([0.1, 0.2, 0.3])
     assert timed.latency_s == pytest.approx(0.6)
     assert step.order == ["first", "second", "third"]
     assert stopwatch.executing_s == pytest.approx(0.6)
@@ -197,7 +196,7 @@ def test_a_block_of_short_calls_has_their_means():
     step = Step(hands)
     timed = make_staged(hands, step).time(2)
     assert step.order == ["first", "second", "third"] * 2
-    assert [stage.latency_s for stage in timed.stages] == pytest.approx([0.1, 0.3, 0.3])  # (0.2 + 0.4) / 2
+    assert [stage.latency_s for stage in timed.stages.values()] == pytest.approx([0.1, 0.3, 0.3])  # (0.2 + 0.4) / 2
     assert timed.latency_s == pytest.approx(0.7)
 
 
@@ -211,7 +210,7 @@ def test_every_stage_ends_with_a_synchronisation_inside_its_span():
 
     timed = make_staged(hands, step, synchronize).time(1)
     assert step.order == ["first", "synchronize", "second", "synchronize", "third", "synchronize"]
-    assert [stage.latency_s for stage in timed.stages] == pytest.approx([0.11, 0.21, 0.31])
+    assert [stage.latency_s for stage in timed.stages.values()] == pytest.approx([0.11, 0.21, 0.31])
 
 
 def test_an_asynchronous_device_has_whole_calls_timed_without_a_wait_in_them():
@@ -221,8 +220,8 @@ def test_an_asynchronous_device_has_whole_calls_timed_without_a_wait_in_them():
     timed = stopwatch.time(2)
     assert step.order == ["whole"] * 2 + ["first", "second", "third"] * 2
     assert (timed.latency_s, timed.event_s) == (pytest.approx(0.5), pytest.approx(0.25))
-    assert [stage.latency_s for stage in timed.stages] == pytest.approx([0.1, 0.3, 0.3])
-    assert [stage.event_s for stage in timed.stages] == pytest.approx([0.05, 0.15, 0.15])
+    assert [stage.latency_s for stage in timed.stages.values()] == pytest.approx([0.1, 0.3, 0.3])
+    assert [stage.event_s for stage in timed.stages.values()] == pytest.approx([0.05, 0.15, 0.15])
     assert stopwatch.executing_s == pytest.approx(2 * 0.5 + 2 * 0.7)
     assert stopwatch.runs_per_call == 2
 
@@ -230,7 +229,7 @@ def test_an_asynchronous_device_has_whole_calls_timed_without_a_wait_in_them():
 def test_the_devices_time_of_a_call_is_not_the_sum_of_some_of_its_stages():
     hands = Hands([])
     timed = make_staged(hands, Step(hands), events=LosingEvents(hands, 0.15)).time(1)
-    assert [stage.event_s for stage in timed.stages] == [None, pytest.approx(0.1), pytest.approx(0.15)]
+    assert [stage.event_s for stage in timed.stages.values()] == [None, pytest.approx(0.1), pytest.approx(0.15)]
     assert (timed.latency_s, timed.event_s) == (pytest.approx(0.6), None)
 
 
@@ -255,7 +254,9 @@ def test_timing_a_call_costs_what_timing_its_stages_does():
         return hands.now
 
     step = Step(hands)
-    stopwatch = StagedStopwatch(step, hands.synchronize, slow_clock, stages=(step.first, step.second))
+    stopwatch = StagedStopwatch(
+        step, hands.synchronize, slow_clock, stages={"first": step.first, "second": step.second}
+    )
     assert stopwatch.cost_s() == pytest.approx(2 * 40e-6)
     assert step.order == []
 
@@ -314,13 +315,13 @@ def showing():
     return [each for each in threading.enumerate() if each.name == stopwatch.__name__]
 
 
-@pytest.mark.parametrize(("module", "phase"), [(forward, "inference"), (training, "step")])
-def test_a_first_call_that_compiles_shows_signs_of_life(monkeypatch, module, phase):
+@pytest.mark.parametrize("phase", ["inference", "step"])
+def test_a_first_call_that_compiles_shows_signs_of_life(monkeypatch, phase):
     beats, compiled = Beats(), []
     monkeypatch.setattr("measure.models.catalog.build", lambda model: torch.nn.Linear(1, 2).eval())
     monkeypatch.setattr("measure.models.catalog.make_inputs", lambda model, batch, *_: (torch.ones(batch, 1),))
     monkeypatch.setattr(torch, "compile", lambda network: compiled.append(Compiled(network, beats)) or compiled[-1])
-    module.measure(devices.find("cpu"), NET, cell(NET, variant="compile", phase=phase), HASTY, beats)
+    calls.measure(devices.find("cpu"), NET, cell(NET, variant="compile", phase=phase), HASTY, beats)
     assert compiled[0].beats_of_first >= 2
 
 

@@ -8,9 +8,9 @@ torch = pytest.importorskip("torch", reason="networks are trained with torch")
 from measure.domain.models import IMAGE, Model  # noqa: E402
 from measure.machine import devices  # noqa: E402
 from measure.models import catalog  # noqa: E402
-from measure.timing import training  # noqa: E402
+from measure.timing import calls  # noqa: E402
+from measure.timing.calls import Loss  # noqa: E402
 from measure.timing.sampling import Sampling  # noqa: E402
-from measure.timing.training import Loss  # noqa: E402
 
 NET = Model("net", "torchvision", "plain", (1,))
 
@@ -38,7 +38,7 @@ def tiny(monkeypatch):
 
 
 def prepare(batch=1, precision="fp32", variant="eager"):
-    return training.prepare(devices.find("cpu"), NET, cell(NET, batch, precision, variant, "step"))
+    return calls.prepare(devices.find("cpu"), NET, cell(NET, batch, precision, variant, "step"))
 
 
 def label_of(step):
@@ -120,18 +120,18 @@ def inputs_of(monkeypatch, number):
 
 
 def flagged(timed):
-    return [phase for phase, timing in timed.phases.items() if "skipped" in timing.flags]
+    return [phase for phase, timing in {"step": timed, **timed.stages}.items() if "skipped" in timing.flags]
 
 
 def test_the_scale_of_the_loss_has_settled_before_steps_are_timed(tiny, monkeypatch):
     inputs_of(monkeypatch, 1000.0)
-    scales, sample_stages = [], training.sample_stages
+    scales, sample = [], calls.sample
 
     def noted(stopwatch, *others):
-        scales.append(stopwatch.call.scale())
-        return sample_stages(stopwatch, *others)
+        scales.append(stopwatch.call.scaler.get_scale())
+        return sample(stopwatch, *others)
 
-    monkeypatch.setattr(training, "sample_stages", noted)
+    monkeypatch.setattr(calls, "sample", noted)
     timed = measure("autocast", precision="fp16")
     # A weight's gradient is 1000 * scale / 2 in fp16, whose largest number is 65504: 64000 at a scale of 2^7.
     assert scales == [2**7]
@@ -146,13 +146,13 @@ def test_steps_that_leave_the_optimiser_out_are_flagged(tiny, monkeypatch):
 
 def test_the_scale_of_a_loss_is_waited_for_where_it_has_one_alone(tiny):
     taken = []
-    training._settle_scale(prepare(), lambda: taken.append("step"))
+    calls._settle_scale(prepare(), lambda: taken.append("step"))
     assert taken == []
     endless = prepare(precision="fp16", variant="autocast")
     falling = iter(range(1000, 0, -1))
-    endless.scale = lambda: next(falling)
-    training._settle_scale(endless, lambda: taken.append("step"))
-    assert len(taken) == training.MOST_HALVINGS
+    endless.scaler.get_scale = lambda: next(falling)
+    calls._settle_scale(endless, lambda: taken.append("step"))
+    assert len(taken) == calls.MOST_HALVINGS
 
 
 def test_a_compiled_network_is_in_train_mode(tiny, monkeypatch):
@@ -173,18 +173,18 @@ HASTY = Sampling(warm_up_s=0.0, least_s=0.0, limit_s=0.0)
 
 def measure(variant="eager", device=None, beat=lambda: None, precision="fp32"):
     step = cell(NET, 1, precision, variant, "step")
-    return training.measure(device or devices.find("cpu"), NET, step, HASTY, beat)
+    return calls.measure(device or devices.find("cpu"), NET, step, HASTY, beat)
 
 
 def test_a_step_and_its_stages_are_timed_sample_by_sample(tiny):
     timed = measure()
-    assert list(timed.phases) == ["step", "forward", "backward", "update"]
-    step, *stages = (timing.latencies_s for timing in timed.phases.values())
+    assert list(timed.stages) == ["forward", "backward", "update"]
+    step, *stages = (timing.latencies_s for timing in (timed, *timed.stages.values()))
     assert len(step) == 3  # the fewest, since the limit is 0
     for whole, *parts in zip(step, *stages, strict=True):
         assert min(parts) > 0
         assert sum(parts) == pytest.approx(whole)  # on a processor, which is done when an operator returns
-    assert timed.executing_s == timed.phases["step"].executing_s > 0
+    assert timed.executing_s > 0
 
 
 def test_the_memory_of_a_step_is_traced(tiny):
@@ -208,14 +208,14 @@ def test_caches_are_cleared_before_each_step_of_the_cold_variant(tiny):
     timed = measure("cold", cold)
     assert warm.cleared == 0
     # The samples, one step each, and at least one of warm-up.
-    assert cold.cleared > len(timed.phases["step"].samples)
-    assert timed.phases["step"].block == 1
+    assert cold.cleared > len(timed.samples)
+    assert timed.block == 1
 
 
 def test_a_sign_of_life_comes_between_stages(tiny):
     beats = []
     timed = measure(beat=lambda: beats.append(None))
-    steps = len(timed.phases["step"].samples) * timed.phases["step"].block
+    steps = len(timed.samples) * timed.block
     assert len(beats) > 3 * steps
 
 
@@ -230,8 +230,8 @@ def test_a_training_step_on_a_gpu(precision, variant):
     device.prepare(1)
     (model,) = catalog.find(["resnet18"])
     step = cell(model, 4, precision, variant, "step")
-    timed = training.measure(device, model, step, Sampling(limit_s=2.0), lambda: None)
-    for timing in timed.phases.values():
+    timed = calls.measure(device, model, step, Sampling(limit_s=2.0), lambda: None)
+    for timing in (timed, *timed.stages.values()):
         assert all(0 < each.event_s <= each.latency_s for each in timing.samples)
     weights = 11_689_512 * (2 if precision == "bf16" else 4)
     assert timed.peak_byte > 3 * weights  # weights, gradients and momentum

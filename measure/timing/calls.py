@@ -1,0 +1,211 @@
+"""Prepare the call of a cell, a forward pass or a training step, and time one round of it."""
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from operator import add
+from typing import TYPE_CHECKING, Any
+
+from measure.counting.memory import tensors_in
+from measure.domain import variants
+from measure.domain.latency import Cell
+from measure.domain.models import Model
+from measure.domain.words import FULL_PRECISION, INFERENCE, SKIPPED, STAGES, STEP, TF32, UPDATE, stored_as
+from measure.machine.device import Device
+from measure.models import catalog
+from measure.models.call import Call, torch_dtype
+from measure.timing.allocations import measure_peak_byte
+from measure.timing.sampling import Sampling, Timing, sample
+from measure.timing.stopwatch import StagedStopwatch, Stopwatch, run_first_call
+
+if TYPE_CHECKING:
+    import torch
+
+REGRESSION = ("audio", "optical flow")  # families fitted to numbers; for speech, CTC would need a text
+LEARNING_RATE, MOMENTUM = 1e-3, 0.9  # a small rate keeps weights near their first values: denormal ones are slow
+MOST_HALVINGS = 20  # steps for the scale of a loss to settle; 16 halvings bring it from 2^16 to 1
+
+
+@dataclass(frozen=True)
+class Forward(Call):
+    """A forward pass to be run by calling it, in ``autocast`` on a ``kind`` of device if set."""
+
+    kind: str = "cpu"
+    autocast: "torch.dtype | None" = None
+
+    @property
+    def stages(self) -> Mapping[str, Callable[[], object]]:
+        return {INFERENCE: self}
+
+    def __call__(self) -> Any:
+        with self.casting():  # anew for each call, as programs do: it keeps the cast weights until it ends
+            return self.network(*self.inputs, **self.keywords)
+
+    def casting(self) -> "AbstractContextManager[Any]":
+        import torch
+
+        return nullcontext() if self.autocast is None else torch.autocast(self.kind, self.autocast)
+
+
+def prepare(device: Device, model: Model, cell: Cell) -> "Forward | TrainingStep":
+    """Build a cell's network on the device, with random inputs, in its precision and variant.
+
+    Raises NotImplementedError if the device lacks the precision or the variant does not fit the model.
+    """
+    is_autocast, parts = variants.is_autocast(cell.variant), variants.parts_of(cell.variant)
+    for part in parts:
+        part.begin(device.kind, cell.precision)
+    device.refuse_emulation(cell.precision)
+    device.allow_tf32(cell.precision == TF32)
+    dtype = torch_dtype(FULL_PRECISION if is_autocast else stored_as(cell.precision))
+    call = catalog.prepare(model, cell.batch, device.torch_name, dtype)
+    for part in parts:
+        call = part.change(call, model)
+    autocast = torch_dtype(cell.precision) if is_autocast else None
+    forward = Forward(call.network, call.inputs, call.keywords, device.kind, autocast)
+    return TrainingStep(forward, model, variants.uses_adam(cell.variant)) if cell.phase == STEP else forward
+
+
+@dataclass
+class Loss:
+    """The sum of the distances between all outputs that have a gradient and random targets.
+
+    Scores of classes have the mean cross entropy of random labels: shape (batch, classes), segmentation (batch,
+    classes, height, width), sequences (batch, steps, classes). Other outputs, and those of families in ``REGRESSION``,
+    have the mean square difference to normal numbers. Targets are drawn in the first call, which is not timed. Raises
+    NotImplementedError if no output has a gradient.
+    """
+
+    model: Model
+    targets: "list[torch.Tensor]" = field(default_factory=list)
+
+    def __call__(self, output: Any) -> "torch.Tensor":
+        from torch.nn.functional import cross_entropy, mse_loss
+
+        outputs = [each for each in tensors_in(output) if each.requires_grad and each.is_floating_point()]
+        if not outputs:
+            raise NotImplementedError(f"{self.model.name} has no output that a gradient flows back from")
+        if not self.targets:
+            self.targets = [self._draw_target(tensor) for tensor in outputs]
+        distances = []
+        for scores, target in zip(outputs, self.targets, strict=True):
+            if scores.ndim == 3 and not target.is_floating_point():
+                scores, target = scores.flatten(0, 1), target.flatten()
+            distances.append((mse_loss if target.is_floating_point() else cross_entropy)(scores, target))
+        return reduce(add, distances)
+
+    def _draw_target(self, output: "torch.Tensor") -> "torch.Tensor":
+        import torch
+
+        dimension = 2 if output.ndim == 3 else 1
+        if self.model.family in REGRESSION or output.ndim < 2 or output.shape[dimension] < 2:
+            return torch.randn_like(output)
+        classes, shape = output.shape[dimension], (*output.shape[:dimension], *output.shape[dimension + 1 :])
+        return torch.randint(classes, shape, device=output.device)
+
+
+class TrainingStep:
+    """A network in train mode with an optimiser, SGD with momentum or Adam. A call takes one step, stage by stage.
+
+    As in a user's program, the outputs live until the backward pass ends, and the gradients until the update. Autocast
+    to fp16 scales the loss; a network cast to fp16 trains without scaling.
+    """
+
+    def __init__(self, call: Forward, model: Model, uses_adam: bool) -> None:
+        import torch
+
+        self._call, self._loss = call, Loss(model)
+        self.network = call.network.train()
+        parameters = self.network.parameters()
+        if uses_adam:
+            self._optimizer: torch.optim.Optimizer = torch.optim.Adam(parameters, LEARNING_RATE)
+        else:
+            self._optimizer = torch.optim.SGD(parameters, LEARNING_RATE, MOMENTUM)
+        self.scaler = torch.amp.GradScaler(call.kind, enabled=call.autocast == torch.float16)
+        self._output: Any = None
+        self._distance: Any = None
+
+    @property
+    def stages(self) -> Mapping[str, Callable[[], object]]:
+        return dict(zip(STAGES, (self.forward, self.backward, self.update), strict=True))
+
+    def forward(self) -> None:
+        with self._call.casting():
+            self._output = self._call()
+            self._distance = self._loss(self._output)
+
+    def backward(self) -> None:
+        self.scaler.scale(self._distance).backward()
+        self._output = self._distance = None
+
+    def update(self) -> None:
+        self.scaler.step(self._optimizer)
+        self.scaler.update()
+        self._optimizer.zero_grad(set_to_none=True)
+
+    def __call__(self) -> None:
+        self.forward()
+        self.backward()
+        self.update()
+
+    def resident(self) -> "list[torch.Tensor]":
+        """Return the tensors that stay between steps: weights, buffers, inputs, targets, the optimiser's state."""
+        values = [self._call.inputs, self._call.keywords, self._loss.targets, *self._optimizer.state.values()]
+        return [*self.network.parameters(), *self.network.buffers(), *tensors_in(values)]
+
+
+def measure(device: Device, model: Model, cell: Cell, sampling: Sampling, beat: Callable[[], None]) -> Timing:
+    """Time a forward pass without gradients, or training steps, and then trace the memory of one more.
+
+    Call ``device.prepare`` first. Raises what torch and ``prepare`` do.
+    """
+    import torch
+
+    with torch.inference_mode(cell.phase != STEP):
+        call = prepare(device, model, cell)
+        beat()
+        run_first_call(call, cell.variant, device, beat)
+        is_cold = any(part.is_cold for part in variants.parts_of(cell.variant))
+        clear = device.cache_clearer() if is_cold else None
+        if isinstance(call, TrainingStep):
+            return _measure_steps(call, device, sampling, beat, clear)
+        stopwatch = Stopwatch(call, device.synchronize, beat=beat, events=device.events(), clear=clear)
+        return sample(stopwatch, sampling, device.sensors())
+
+
+def _measure_steps(
+    step: TrainingStep, device: Device, sampling: Sampling, beat: Callable[[], None], clear: Callable[[], object] | None
+) -> Timing:
+    def step_with_beats() -> None:
+        for stage in step.stages.values():
+            stage()
+            beat()
+
+    scale = _settle_scale(step, step_with_beats)
+    stopwatch = StagedStopwatch(
+        step, device.synchronize, beat=beat, events=device.events(), clear=clear, stages=step.stages,
+        is_asynchronous=device.is_asynchronous,
+    )  # fmt: skip
+    timing = sample(stopwatch, sampling, device.sensors())
+    if step.scaler.get_scale() < scale:
+        update = timing.stages[UPDATE]
+        stages = {**timing.stages, UPDATE: replace(update, flags=(*update.flags, SKIPPED))}
+        timing = replace(timing, flags=(*timing.flags, SKIPPED), stages=stages)
+    return replace(timing, peak_byte=measure_peak_byte(step_with_beats, step.resident(), device))
+
+
+def _settle_scale(step: TrainingStep, take: Callable[[], object]) -> float:
+    """Take steps until one keeps the scale of the loss, which often begins too large. Return the scale.
+
+    A step whose gradients overflow halves the scale and skips the optimiser. The scale doubles only after 2000 other
+    steps, so a scale that has fallen since shows that steps were skipped. Without a scaler the scale is 1.
+    """
+    scale = step.scaler.get_scale()
+    for _ in range(MOST_HALVINGS if step.scaler.is_enabled() else 0):
+        before = scale
+        take()
+        scale = step.scaler.get_scale()
+        if scale >= before:
+            break
+    return scale
