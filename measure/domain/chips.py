@@ -32,8 +32,7 @@ def fastest_units(rows: Iterable[Any]) -> dict[str, Any]:
     """Return the row with the highest dense peak at each precision of one chip."""
     found: dict[str, Any] = {}
     for row in rows:
-        if row.precision not in found or row.peak_flop_per_s > found[row.precision].peak_flop_per_s:
-            found[row.precision] = row
+        found[row.precision] = max(found.get(row.precision, row), row, key=lambda each: each.peak_flop_per_s)
     return found
 
 

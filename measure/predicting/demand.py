@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +13,7 @@ from measure.cache.folders import MachineFolder, machine_names
 from measure.cache.hand_kept import Chip
 from measure.cache.records import Environment, RoofMeasurement
 from measure.cache.schema import file_of
-from measure.domain.chips import datasheet_roof, rows_by_name
+from measure.domain.chips import datasheet_roof, fold_name, rows_by_name
 from measure.domain.roofs import Roof, Roofline, machine_roof
 from measure.domain.words import FULL_PRECISION, LAYER_KINDS, PRODUCT_KINDS, TF32
 
@@ -21,16 +21,11 @@ Numbers = NDArray[np.float64]
 
 PLACE = {kind: place for place, kind in enumerate(LAYER_KINDS)}
 PRODUCTS = [PLACE[kind] for kind in PRODUCT_KINDS]
-FUSED = [PLACE[kind] for kind in ("normalisation", "activation", "other")]
-"""The kinds of layer that compilers fuse into their neighbours."""
-
+FUSED = [PLACE[kind] for kind in ("normalisation", "activation", "other")]  # compilers fuse these into their neighbours
+# A factor of 32 in batch size is as far as a third of the FLOP, or of the bytes, moved to another kind of layer
 BATCH_WEIGHT = 0.2
-"""A factor of 32 in batch size is as far as a third of the FLOP, or of the bytes, moved to another kind of layer."""
-
 MICROSECOND, NANOSECOND = 1e-6, 1e-9
-
-CHIP_KIND = {"cpu": "cpu", "cuda": "gpu", "mps": "soc"}
-"""The kind of chip behind each of torch's devices."""
+CHIP_KIND = {"cpu": "cpu", "cuda": "gpu", "mps": "soc"}  # the kind of chip behind each of torch's devices
 
 
 @dataclass(frozen=True)
@@ -101,8 +96,8 @@ class Demand:
     def make_up(self) -> Numbers:
         """Each kind's share of the FLOP and of the bytes, and the weighted logarithm of the batch size."""
         flop, byte = self.flop[PRODUCTS], self.byte
-        shares = (flop / max(flop.sum(), 1.0), byte / max(byte.sum(), 1.0))
-        return np.array([*shares[0], *shares[1], BATCH_WEIGHT * np.log(self.batch)])
+        batch = BATCH_WEIGHT * np.log(self.batch)
+        return np.array([*flop / max(flop.sum(), 1.0), *byte / max(byte.sum(), 1.0), batch])
 
 
 def by_kind(rows: Iterable[tuple[str, float]]) -> Numbers:
@@ -138,14 +133,16 @@ class PredictedDevice:
 
 def of_chips(data: Path) -> dict[str, PredictedDevice]:
     """Return the chips of ``data/chips.csv`` by each of their folded names."""
-    rows = table.read(file_of(Chip, data), Chip)
-    devices = {}
-    for name in {row.chip: None for row in rows}:
-        found = [row for row in rows if row.chip == name]
-        memory_byte = max((row.memory_byte for row in found if row.memory_byte), default=None)
-        power_w = max((row.power_w for row in found if row.power_w), default=None)
-        devices[name] = PredictedDevice(name, found[0].chip_kind, datasheet_roof(found), memory_byte, power_w)
-    return {name: devices[found[0].chip] for name, found in rows_by_name(rows).items()}
+    by_name = rows_by_name(table.read(file_of(Chip, data), Chip))
+
+    @cache
+    def device(chip: str) -> PredictedDevice:
+        rows = by_name[fold_name(chip)]
+        memory_byte = max((row.memory_byte for row in rows if row.memory_byte), default=None)
+        power_w = max((row.power_w for row in rows if row.power_w), default=None)
+        return PredictedDevice(chip, rows[0].chip_kind, datasheet_roof(rows), memory_byte, power_w)
+
+    return {name: device(rows[0].chip) for name, rows in by_name.items()}
 
 
 def of_machines(data: Path) -> Iterator[tuple[MachineFolder, Environment, PredictedDevice]]:

@@ -25,8 +25,8 @@ NEAR = 0.02  # this distance halves the weight of a neighbour; make-ups that sha
 CAUTION = 0.2  # the weight of "the terms are right", in neighbours at distance 0
 SAME_SHARE, SAME_DISTANCE = 1e-12, 1e-9  # shares, and sums of them, that differ only by rounding
 
+# The prior without measurements, ``(terms,)``: layers run at their roofs, and nothing else costs time
 AT_THE_ROOF = np.array([0.0 if term in (UNFUSED, LAUNCHES, CALL, COPY, UPDATE) else 1.0 for term in TERMS])
-"""The prior without measurements, ``(terms,)``: layers run at their roofs, and nothing else costs time."""
 
 
 def fit(terms: Numbers, times: Numbers, weights: Numbers, prior: Numbers) -> Numbers:
@@ -35,14 +35,10 @@ def fit(terms: Numbers, times: Numbers, weights: Numbers, prior: Numbers) -> Num
     Minimises relative errors by non-negative least squares (C. L. Lawson and R. J. Hanson, Solving Least Squares
     Problems, 1974, chapter 23), and repeats with less weight on outliers (P. J. Huber, Robust Estimation of a Location
     Parameter, Annals of Mathematical Statistics 35 (1964), 73-101). A mean row's weight draws each coefficient to its
-    ``prior`` ``(terms,)``: it stays there if no row has its term. A prior of 0 is none.
-
-    Raises ValueError for no rows, and for a time that is not above 0.
+    ``prior`` ``(terms,)``: it stays there if no row has its term. A prior of 0 is none. All times are above 0.
     """
     from scipy.optimize import nnls
 
-    if not len(times) or not (times > 0).all():
-        raise ValueError("a fit needs rows, each with a time above 0")
     relative = terms / times[:, None]
     # Columns in units of the prior, so that the pull to it weighs each term alike
     unit = np.where(prior > 0, prior, 1.0)

@@ -8,14 +8,14 @@ import numpy as np
 from measure.cache import predictions as tables
 from measure.cache.predictions import TERMS, Coefficient, PredictionError, Setting, release
 from measure.domain.demands import ARITHMETIC, MEMORY
+from measure.domain.words import EAGER, STEP
 from measure.predicting.demand import Demand, How, LayerRoof, Numbers, PredictedDevice
 from measure.predicting.model import LatencyModel, add_neighbours
 from measure.predicting.study import group, pool_of
 from measure.predicting.timings import TimedCall, fit_rows
 
-FITTED, SCALED, DATASHEET = ("fitted", "scaled", "datasheet")
-"""The bases of a prediction: models timed on the device under its setting, some times on it, its datasheet alone."""
-
+# The bases of a prediction: models timed on the device under its setting, some times on it, its datasheet alone
+FITTED, SCALED, DATASHEET = "fitted", "scaled", "datasheet"
 GPU = "gpu"  # the kind of chip that predicts devices of a kind without a fit
 
 
@@ -88,7 +88,6 @@ class Predictor:
         precision: str,
         variant: str,
         phase: str,
-        how: How,
         known: tuple[Demand, float] | None = None,
     ) -> Prediction | None:
         """Return the latency of a call; None without a rate at the precision, or without a fit.
@@ -99,6 +98,7 @@ class Predictor:
         basis = self.basis(device, precision, variant, phase)
         if basis is None:
             return None
+        how = How(compiled=variant != EAGER, trains=phase == STEP)
         if known is not None and basis.name != FITTED:
             known_demand, known_s = known
             factor = basis.factor * known_s / basis.likely_s(known_demand, how)

@@ -25,8 +25,7 @@ ASIDE = ("AMD Radeon RX 7800 XT", "NVIDIA TITAN RTX")
 """Devices that no fit and no choice of terms has seen: set aside before the first fit, predicted at the end."""
 
 Fit = Callable[[FitRows], LatencyModel]
-Estimate = Callable[[FitRows, FitRows], Numbers]
-"""Learns from known rows and returns the latencies (s) of the rows asked for, ``(rows,)``."""
+Estimate = Callable[[FitRows, FitRows], Numbers]  # from known rows to the latencies (s) of the rows asked for, (rows,)
 
 
 @dataclass(frozen=True, eq=False)
@@ -244,10 +243,9 @@ def pool_errors(checks: Iterable[Checked], pool: Setting) -> Iterator[Prediction
             coverages += [row.coverage for row in rows[:1] if row.coverage is not None]
             yield from rows
         coverage = float(np.mean(coverages)) if coverages else None
-        models = len({name for check in alike for name in check.rows.architecture})
+        models = np.concatenate([check.rows.architecture for check in alike])
         ratios = np.concatenate([np.quantile(check.ratios, POINTS) for check in alike])
-        count = sum(len(check.rows) for check in alike)
-        yield _error_row(alike[0], pool, tables.ALL_BATCHES, models, count, ratios, coverage)
+        yield _error_row(alike[0], pool, tables.ALL_BATCHES, models, ratios, coverage)
 
 
 def summarise(check: Checked, others: Numbers | None) -> Iterator[PredictionError]:
@@ -259,27 +257,28 @@ def summarise(check: Checked, others: Numbers | None) -> Iterator[PredictionErro
     if not valid.any():
         return
     rows, ratios = check.rows.where(valid), check.ratios[valid]
-    everything = np.ones(len(ratios), dtype=bool)
-    halves = [(half, ratios[~half]) for half in folds(rows.architecture, 2)]
+    if others is None:
+        parts = [(half, ratios[~half]) for half in folds(rows.architecture, 2)]
+    else:
+        parts = [(np.ones(len(ratios), dtype=bool), others)]
     within = np.zeros(len(ratios), dtype=bool)
-    for part, seen in halves if others is None else [(everything, others)]:
+    for part, seen in parts:
         low, high = np.quantile(seen, [LOW, HIGH])
         within[part] = (ratios[part] >= low) & (ratios[part] <= high)
     for name, (least, most) in {tables.ALL_BATCHES: (1, 10**9), **tables.BATCH_CLASSES}.items():
         chosen = (rows.batch >= least) & (rows.batch <= most)
         if chosen.any() and (name == tables.ALL_BATCHES or not chosen.all()):
             coverage = float(within[chosen].mean()) if check.method == tables.OURS else None
-            models = len(set(rows.architecture[chosen]))
-            yield _error_row(check, check.setting, name, models, int(chosen.sum()), ratios[chosen], coverage)
+            yield _error_row(check, check.setting, name, rows.architecture[chosen], ratios[chosen], coverage)
 
 
 def _error_row(
-    check: Checked, setting: Setting, batches: str, models: int, calls: int, ratios: Numbers, coverage: float | None
+    check: Checked, setting: Setting, batches: str, models: Texts, ratios: Numbers, coverage: float | None
 ) -> PredictionError:
+    """Summarise ratios; ``models`` names the model of each predicted call."""
     errors = np.abs(1.0 / ratios - 1.0)
     low, high = np.quantile(ratios, [LOW, HIGH])
     return PredictionError(
-        *setting, left_out=check.left_out, method=check.method, batches=batches, models=models, calls=calls,
-        median_error=float(np.median(errors)), p90_error=float(np.quantile(errors, 0.9)), coverage=coverage,
-        median_ratio=float(np.median(ratios)), low_ratio=float(low), high_ratio=float(high),
+        *setting, check.left_out, check.method, batches, len(set(models)), len(models), float(np.median(errors)),
+        float(np.quantile(errors, 0.9)), coverage, float(np.median(ratios)), float(low), float(high),
     )  # fmt: skip

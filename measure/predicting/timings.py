@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,8 +20,7 @@ from measure.domain.words import BACKWARD, EAGER, INFERENCE, PRECISION_BYTE, PRE
 from measure.predicting.demand import Demand, How, LayerRoof, Numbers, by_kind, of_chips, of_machines
 
 CHANNELS_LAST = "channels_last"
-PASSES = {False: (INFERENCE,), True: (INFERENCE, BACKWARD)}
-"""The counted stages of a call, by whether it trains."""
+PASSES = {False: (INFERENCE,), True: (INFERENCE, BACKWARD)}  # the counted stages of a call, by whether it trains
 
 Texts = NDArray[np.object_]
 Mask = NDArray[np.bool_]
@@ -38,8 +37,7 @@ class Key(NamedTuple):
     trains: bool
 
 
-Counted = Mapping[Key, tuple[Workload, Demand]]
-"""The demand of each call of a counted model."""
+Counted = Mapping[Key, tuple[Workload, Demand]]  # the demand of each call of a counted model
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +47,6 @@ class TimedCall:
     setting: Setting
     model: str
     family: str
-    batch: int
     latency_s: float
     demand: Demand
     roof: LayerRoof
@@ -109,7 +106,7 @@ def published(data: Path) -> Iterator[TimedCall]:
             # A rate covers all calls; a mean of single calls includes their interruptions
             latency_s = row.batch / row.throughput_per_s if row.throughput_per_s else row.latency_s
             family = counts[shape].family or ""
-            yield TimedCall(setting, row.model, family, row.batch, latency_s, demand, roof, how, chip.chip_kind)
+            yield TimedCall(setting, row.model, family, latency_s, demand, roof, how, chip.chip_kind)
 
 
 def measured(data: Path, counts: Counted) -> Iterator[TimedCall]:
@@ -125,7 +122,7 @@ def measured(data: Path, counts: Counted) -> Iterator[TimedCall]:
             workload, demand = found
             setting = Setting(folder.name, HERE, environment.torch or "", cell.precision, cell.variant, cell.phase)
             how = How(compiled="compile" in cell.variant, trains=trains)
-            of_cell = cell.model, workload.family, cell.batch, cell.latency_s
+            of_cell = cell.model, workload.family, cell.latency_s
             yield TimedCall(setting, *of_cell, demand, roof, how, device.chip_kind)
 
 
@@ -191,8 +188,8 @@ class FitRows:
 
     def weights(self) -> Numbers:
         """Return weights ``(rows,)`` by which a setting counts as the square root of its number of rows."""
-        _, place, counts = np.unique(number_labels(self.setting), return_inverse=True, return_counts=True)
-        return np.asarray(counts[place], dtype=float) ** -0.25
+        numbers = number_labels(self.setting)
+        return np.bincount(numbers)[numbers].astype(float) ** -0.25
 
 
 def number_labels(labels: Texts) -> Places:
@@ -203,19 +200,22 @@ def number_labels(labels: Texts) -> Places:
 
 def fit_rows(calls: Sequence[TimedCall]) -> FitRows:
     """Return calls, at least one, as arrays."""
-    numbers, labels = [], []
-    for call in calls:
-        setting, roof = call.setting, call.roof
-        arithmetic_s, memory_s = call.demand.arithmetic_s(roof), call.demand.memory_s(roof)
-        parameter_s = call.batch * call.demand.parameter_byte / roof.bandwidth_byte_per_s
-        at_roof = arithmetic_s.sum(), np.maximum(arithmetic_s, memory_s), parameter_s
-        numbers.append(
-            (call.latency_s, call.demand.terms(roof, call.how), call.demand.make_up, *at_roof, float(call.batch))
-        )
-        architecture = call.architecture
-        labels.append((setting, setting.device, setting.source, architecture, call.family or architecture))
-    columns: list[Any] = [np.array(column) for column in zip(*numbers, strict=True)]
-    for column in zip(*labels, strict=True):
-        columns.append(np.empty(len(calls), dtype=object))  # numpy would make a setting, a tuple, a second dimension
-        columns[-1][:] = column
-    return FitRows(*columns)
+    demands = [(call.demand, call.roof) for call in calls]
+    arithmetic_s = np.array([demand.arithmetic_s(roof) for demand, roof in demands])
+    memory_s = np.array([demand.memory_s(roof) for demand, roof in demands])
+    setting = np.empty(len(calls), dtype=object)
+    setting[:] = [call.setting for call in calls]  # np.array would make a tuple a second dimension
+    return FitRows(
+        latency_s=np.array([call.latency_s for call in calls]),
+        terms=np.array([call.demand.terms(call.roof, call.how) for call in calls]),
+        make_ups=np.array([demand.make_up for demand, _ in demands]),
+        flop_s=arithmetic_s.sum(axis=1),
+        kinds_s=np.maximum(arithmetic_s, memory_s),
+        parameter_s=np.array([d.batch * d.parameter_byte / roof.bandwidth_byte_per_s for d, roof in demands]),
+        batch=np.array([float(demand.batch) for demand, _ in demands]),
+        setting=setting,
+        device=np.array([call.setting.device for call in calls], dtype=object),
+        source=np.array([call.setting.source for call in calls], dtype=object),
+        architecture=np.array([call.architecture for call in calls], dtype=object),
+        family=np.array([call.family or call.architecture for call in calls], dtype=object),
+    )

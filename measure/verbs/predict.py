@@ -35,7 +35,7 @@ from measure.domain.values import latency, plain, si
 from measure.domain.words import EAGER, INFERENCE, PRECISIONS, STEP, shape_name, stored_as
 from measure.errors import UserError, chosen
 from measure.predicting import timings
-from measure.predicting.demand import Demand, How, PredictedDevice, of_chips, of_machines
+from measure.predicting.demand import Demand, PredictedDevice, of_chips, of_machines
 from measure.predicting.prediction import DATASHEET, FITTED, Predictor
 from measure.predicting.timings import Key, counted_demands
 from measure.run.sections import WorkloadTask
@@ -75,12 +75,12 @@ def main(argv: Sequence[str]) -> int:
     model, counted = _count("MODEL", asked.model, batches, asked)
     predictor = Predictor(coefficients, errors, timings.read(asked.data))
     scale = _known_time(asked) if asked.known else None
-    phase, how = STEP if asked.training else INFERENCE, How(compiled=asked.variant != EAGER, trains=asked.training)
+    phase = STEP if asked.training else INFERENCE
     rows: list[dict[str, Any]] = []
     for batch, (workload, demand) in counted.items():
         needed_byte = workload.training_peak_byte if asked.training else workload.inference_peak_byte
         for device in devices:
-            found = predictor.predict(demand, device, asked.precision, asked.variant, phase, how, scale)
+            found = predictor.predict(demand, device, asked.precision, asked.variant, phase, scale)
             if found is None:
                 continue
             row = {"chip": device.name, "batch": batch, **dataclasses.asdict(found)}

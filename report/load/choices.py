@@ -110,11 +110,11 @@ def choices(
     best: dict[tuple[int, int, int, str, str], tuple[bool, float]] = {}
     for call in timed:
         setting = call.setting
-        own = rows.get((call.model, call.batch, PRECISION_BYTE[stored_as(setting.precision)], call.how.trains))
+        own = rows.get((call.model, call.demand.batch, PRECISION_BYTE[stored_as(setting.precision)], call.how.trains))
         if own is None or setting.variant != EAGER or setting.device not in names:
             continue
         if abs(call.demand.flop.sum() / max(own[1].flop.sum(), 1.0) - 1.0) <= SAME_WORK:
-            places = names.index(setting.device), models.index(call.model), batches.index(call.batch)
+            places = names.index(setting.device), models.index(call.model), batches.index(call.demand.batch)
             cell = *places, setting.precision, setting.phase
             # The fastest time; one without the input's copy goes first
             best[cell] = min(best.get(cell, (True, inf)), (call.how.copied, call.latency_s))

@@ -15,7 +15,6 @@ from measure.cache.predictions import (
 )
 from measure.domain.values import significant
 from measure.domain.words import EAGER, INFERENCE, PRECISION_BYTE
-from measure.predicting.demand import How
 from report.analysis import predictions
 from report.analysis.available import DataMissingError, or_missing
 from report.analysis.predictions import Check
@@ -157,7 +156,7 @@ def typical(paper: Paper) -> str:
         device.name: [
             told
             for model in models
-            if (told := found.predictor.predict(demands[model], device, TYPICAL_PRECISION, EAGER, INFERENCE, How()))
+            if (told := found.predictor.predict(demands[model], device, TYPICAL_PRECISION, EAGER, INFERENCE))
         ]
         for device in devices
     }

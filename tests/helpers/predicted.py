@@ -25,9 +25,7 @@ def demand(gflop: float, moved: float = 1.0, batch: int = 8, calls: int = 100) -
 
 def call(model: str, latency_s: float, asked: Demand, setting: Setting = BEAD, **changed: object) -> TimedCall:
     made = {"family": model.rstrip("0123456789"), "roof": ROOF, "how": How(), "chip_kind": "gpu"}
-    return TimedCall(
-        setting=setting, model=model, batch=asked.batch, latency_s=latency_s, demand=asked, **(made | changed)
-    )  # type: ignore[arg-type]
+    return TimedCall(setting=setting, model=model, latency_s=latency_s, demand=asked, **(made | changed))  # type: ignore[arg-type]
 
 
 def additive(factor: float = 1.0, setting: Setting = BEAD, models: int = 40) -> list[TimedCall]:

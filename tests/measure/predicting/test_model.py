@@ -55,12 +55,6 @@ def test_a_prior_weighs_as_much_as_a_row():
     assert found == pytest.approx([2.4], rel=1e-3)
 
 
-@pytest.mark.parametrize("times", [np.array([]), np.array([1.0, 0.0])])
-def test_times_that_are_none_are_refused(times):
-    with pytest.raises(ValueError, match="above 0"):
-        fit(np.ones((len(times), 2)), times, np.ones(len(times)), NO_PRIOR)
-
-
 def offset(make_ups, offsets, asked):
     found = LatencyModel(np.zeros(1), np.array(make_ups), np.array(offsets)).offsets_of(np.array([asked]))
     return float(found[0])

@@ -13,7 +13,7 @@ from measure.cache.predictions import (
 )
 from measure.domain.roofs import Roof
 from measure.domain.words import EAGER, INFERENCE
-from measure.predicting.demand import How, PredictedDevice
+from measure.predicting.demand import PredictedDevice
 from measure.predicting.prediction import DATASHEET, FITTED, SCALED, Predictor
 from measure.predicting.study import ASIDE, pool_of
 
@@ -44,7 +44,7 @@ def chip(name, kind="gpu"):
 def predict(device, calls=(), known=None, precision="fp16", rows=None):
     rows = [*coefficients(POOL), *coefficients(NEW, 1.3)] if rows is None else rows
     predictor = Predictor(rows, ERRORS, calls)
-    return predictor.predict(demand(4.0, moved=2.0), device, precision, EAGER, INFERENCE, How(), known)
+    return predictor.predict(demand(4.0, moved=2.0), device, precision, EAGER, INFERENCE, known)
 
 
 CALLS = [*additive(1.3, NEW), *additive(1.0, BEAD._replace(device="Cog 3"))]

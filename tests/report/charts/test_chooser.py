@@ -12,7 +12,6 @@ from helpers.papers import empty
 from helpers.predicted_papers import predicted
 
 from measure.domain.words import EAGER, INFERENCE, STEP
-from measure.predicting.demand import How
 from report.charts import chooser
 from report.load import paper
 
@@ -80,10 +79,7 @@ def predictions(project, model, batch, stored, precision, phase):
         for (name, _, size, kept, trains), row in found.counted.items()
         if (name, size, kept, trains) == (model, batch, stored, phase == STEP)
     )
-    told = {
-        device.name: found.predictor.predict(demand, device, precision, EAGER, phase, How(trains=phase == STEP))
-        for device in found.devices
-    }
+    told = {device.name: found.predictor.predict(demand, device, precision, EAGER, phase) for device in found.devices}
     return {name: each for name, each in told.items() if each is not None}
 
 

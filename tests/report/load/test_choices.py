@@ -66,7 +66,7 @@ def test_the_numbers_give_what_the_predictor_does():
     found = made(devices=(EEL, DOT))
     predictor = Predictor(COEFFICIENTS, ERRORS, CALLS)
     for device in (EEL, DOT):
-        told = predictor.predict(demand(4.0, moved=2.0), device, "fp16", EAGER, INFERENCE, How())
+        told = predictor.predict(demand(4.0, moved=2.0), device, "fp16", EAGER, INFERENCE)
         assert seconds(found, device.name) == pytest.approx((told.least_s, told.likely_s), rel=1e-3)
     eel, dot = found.rates["fp16 inference"]
     assert (eel[6:], dot[6:]) == ([0.5, 2, "datasheet", 0], [0.8, 1.3, "scaled", 3])
