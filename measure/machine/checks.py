@@ -14,18 +14,17 @@ from typing import Any
 
 from measure.domain.values import si
 from measure.machine import devices, processor
-from measure.machine.environment import installed_version
+from measure.machine.environment import hypervisor, installed_version
 from measure.machine.nvidia import ask, board_of
 from measure.machine.processor import SYSTEM_CPUS, content_of
 from measure.machine.sensors import POWER_CAP, Conditions, HostLoad, ProcessorSensors, load_since, nvidia_throttling
 
+# A warning shifts figures or widens their intervals. A problem spoils or prevents them.
 OK, WARNING, PROBLEM, UNCHECKED = "ok", "warning", "problem", "unchecked"
-"""A warning shifts figures or widens their intervals. A problem spoils or prevents them."""
-
 NEVER = math.inf
-COOL = "let it cool down, or improve the cooling"
 COMPATIBLE_SET = "pip install --constraint constraints.txt torch torchvision torchaudio (a set that works together)"
 
+# A check: the least value that is a warning, the least value that is a problem, the remedy.
 CHECKS: dict[str, tuple[float, float, str]] = {
     "load": (0.1, 0.5, "end them, or wait until they are done"),  # cores in use; a desktop at rest uses less
     "virtual machine": (0.0, 0.05, "measure again later and compare, or use dedicated hardware"),  # share of time
@@ -33,11 +32,9 @@ CHECKS: dict[str, tuple[float, float, str]] = {
     "quota": (1, 1, "assign whole cores (docker --cpuset-cpus, not --cpus): threads stop when the quota is used up"),
     "frequency scaling": (1, NEVER, "sudo cpupower frequency-set --governor performance"),
     "turbo": (1, NEVER, f"write 1 to intel_pstate/no_turbo or 0 to cpufreq/boost in {SYSTEM_CPUS}"),
-    "heat": (-10, NEVER, COOL),  # degrees above the limit: a chip at rest so close to it has no room to work
-    "throttling": (1, 2, f"distrust rounds flagged throttled; {COOL}"),
+    "throttling": (1, 2, "distrust rounds flagged throttled; let it cool down, or improve the cooling"),
     "power": (1, 1, "plug it in"),
     "memory": (1, 2, "end other programs, raise the control group's limit, or measure smaller --batch-sizes"),
-    "shared memory": (1, NEVER, "docker run --shm-size=1g"),
     "swap": (1, 2, "end programs that need much memory, then sudo swapoff -a; sudo swapon -a"),
     "utilization": (1, 2, "end them, wait, or choose another GPU (--device cuda:N)"),
     "persistence mode": (1, NEVER, "sudo nvidia-smi --persistence-mode=1"),
@@ -45,26 +42,24 @@ CHECKS: dict[str, tuple[float, float, str]] = {
     "clock": (1, 2, "see nvidia-smi --query --display=PERFORMANCE; let it cool down if heat is the reason"),
     "hardware counters": (1, NEVER, "set NVreg_RestrictProfilingToAdminUsers=0, or docker run --cap-add=SYS_ADMIN"),
 }  # fmt: skip
-"""A check: the least value that is a warning, the least value that is a problem, the remedy."""
 
+# A library's name, a trial of it, and the level and effect of a failure. Triton is needed on a GPU only.
 LIBRARIES = (
     ("torch", "import torch; print(torch.cuda.is_available())", PROBLEM, "nothing can be measured"),
     # torchvision registers its compiled operators only if it was built for this torch, so call one
     ("torchvision", "import torch, torchvision; torchvision.ops.nms(torch.rand(2, 4), torch.rand(2), 0.5)",
      PROBLEM, "it provides the models"),
     ("torchaudio", "import torchaudio", WARNING, "its models cannot be measured"),
+    ("psutil", "import psutil", PROBLEM, "load, cores and memory cannot be read"),
     ("numba", "import numba", WARNING, "a processor's clock and its roofs in registers and caches cannot be measured"),
     ("rich", "import rich", PROBLEM, "progress cannot be shown"),
     ("triton", "import triton", WARNING, "a GPU's multiply-adds are not measured, and its memory roof is torch's own"),
 )  # fmt: skip
-"""A library's name, a trial of it, and the weight and effect of a failure. Triton is needed on a GPU only."""
 
-LOSES_KERNELS = (12, 6, 68), (13, 1)  # between these versions of CUPTI (measure.profiling.profile)
 WINDOW_S, GLANCE_S = 1.0, 0.25  # of watching for the doctor, and before a run
 IMPORT_LIMIT_S = 300.0  # a cold network disk is slow
 BUSY_CORE, BUSY_GPU_PERCENT, USED_GPU_BYTE = 0.05, 2, 2**30  # more is another program
 LEAST_MEMORY_BYTE = 2 * 2**30  # for torch and the smallest models
-LEAST_SHARED_BYTE = 256 * 2**20  # for tensors that pass between processes; Docker's default is 64 MiB
 NVIDIA_DRIVER = Path("/proc/driver/nvidia")
 SYS_ADMIN = 1 << 21  # the bit of CAP_SYS_ADMIN in a process's capabilities (capabilities(7))
 
@@ -104,9 +99,7 @@ def check_host(largest: tuple[str, int] | None) -> Iterator[Finding]:
     """Watch the machine for ``WINDOW_S``, then check it. ``largest`` is the largest counted cell: label, bytes."""
     try:
         import psutil
-    except ImportError as problem:
-        fact = f"psutil does not import ({problem}): load, cores and memory cannot be read"
-        yield Finding(PROBLEM, "libraries", fact, "pip install --force-reinstall psutil")
+    except ImportError:  # check_libraries reports the reason
         return
     sensors = ProcessorSensors()
     list(psutil.process_iter(["cpu_percent"]))  # psutil measures from the previous call on
@@ -130,14 +123,13 @@ def check_cores(load: float, stolen: float) -> Iterator[Finding]:
     logical, usable, threads = os.cpu_count() or 1, processor.visible_cores(), processor.physical_cores()
     fact = f"other programs use {load * logical:.2f} of {logical} cores"
     yield grade("load", load * logical, f"{fact}: {busiest}" if busiest else fact)
-    flags = processor.read_cpuinfo().get("flags")
-    if flags is None or "hypervisor" in flags.split():
-        fact = f"other guests got {100 * stolen:.1f} % of the time and share caches and memory; none of them is visible"
-        yield grade("virtual machine", None if flags is None else stolen, fact)
-    else:
+    host = hypervisor()
+    if host == "none":
         yield Finding(OK, "virtual machine", "no hypervisor")
-    physical = "an unknown number of" if processor.siblings() is None else threads
-    fact = f"this process may use {usable} of {logical} logical cores, on {physical} physical ones"
+    else:
+        fact = f"other guests got {100 * stolen:.1f} % of the time and share caches and memory; none of them is visible"
+        yield grade("virtual machine", None if host is None else stolen, fact)
+    fact = f"this process may use {usable} of {logical} logical cores, on {threads} physical ones"
     yield grade("cores", usable < max(logical, 2), fact)
     quota = quota_cores()
     allowed = "no limit" if quota is None else f"{quota:g} cores"
@@ -145,10 +137,8 @@ def check_cores(load: float, stolen: float) -> Iterator[Finding]:
 
 
 def quota_cores(process: Path = Path("/proc/self/cgroup"), groups: Path = Path("/sys/fs/cgroup")) -> float | None:
-    """Return the tightest limit of this process's control groups (version 2), in cores of time; None: no limit.
-
-    A container sees its own group at the root.
-    """
+    """Return the tightest limit of this process's control groups (version 2), in cores of time; None: no limit."""
+    # A container sees its own group at the root.
     innermost = groups / content_of(process).rpartition("::")[2].lstrip("/")
     limits = [content_of(group / "cpu.max").split() for group in (innermost, *innermost.parents)]
     return min((int(limit[0]) / int(limit[1]) for limit in limits if limit and limit[0].isdigit()), default=None)
@@ -163,44 +153,27 @@ def check_clock(is_throttled: bool) -> Iterator[Finding]:
     yield grade("frequency scaling", governors != {"performance"} if governors else None, fact)
     no_turbo, boost = content_of(SYSTEM_CPUS / "intel_pstate/no_turbo"), content_of(SYSTEM_CPUS / "cpufreq/boost")
     is_on = no_turbo == "0" if no_turbo else boost == "1" if boost else None
-    effect = "depends on heat, the number of busy cores, and time" if is_on else "is steady"
-    yield grade("turbo", is_on, f"{'on' if is_on else 'off'}: the clock {effect}")
-    chips = psutil.sensors_temperatures() if hasattr(psutil, "sensors_temperatures") else {}
-    heats = [(each.current, each.high or each.critical) for chip in chips.values() for each in chip]
-    nearest = max(heats, key=lambda heat: (heat[0] - (heat[1] or math.inf), heat[0]), default=(None, None))
-    yield _grade_heat("heat", *nearest)
+    fact = "on: the clock depends on heat, the number of busy cores, and time" if is_on else "off: the clock is steady"
+    yield grade("turbo", is_on, fact)
     counts = [content_of(path) for path in SYSTEM_CPUS.glob("cpu*/thermal_throttle/core_throttle_count")]
     count = sum(int(text) for text in counts if text.isdigit())
     value = 2 if is_throttled else min(count, 1) if counts else None
     when = "within the last second" if is_throttled else f"{count} times since the machine started"
     yield grade("throttling", value, f"heat has lowered the clock {when}")
-    battery = psutil.sensors_battery() if hasattr(psutil, "sensors_battery") else None
+    battery = psutil.sensors_battery()
     is_draining = battery is not None and battery.power_plugged is False
     fact = "the machine runs on its battery, which lowers the clock" if is_draining else "not from a battery"
     yield grade("power", is_draining, fact)
 
 
-def _grade_heat(subject: str, temperature_c: float | None, limit_c: float | None) -> Finding:
-    if temperature_c is None:
-        return grade("heat", None, subject=subject)
-    if not limit_c:
-        return grade("heat", -math.inf, f"{temperature_c:.0f} °C, without a limit", subject)
-    return grade("heat", temperature_c - limit_c, f"{temperature_c:.0f} °C (limit {limit_c:.0f} °C)", subject)
-
-
 def check_memory(largest: tuple[str, int] | None, swap_byte: int, moved_byte: int) -> Iterator[Finding]:
     """Check the free memory, and the swap in use and moved while the machine was watched."""
-    import psutil
-
     free_byte, (label, needed_byte) = processor.available_memory_byte(), largest or ("", 0)
     fact = f"{si(free_byte, 'B')} are free"
     if largest:
         fact += f"; {label} needs {si(needed_byte, 'B')} besides torch"
     is_short = free_byte < needed_byte + LEAST_MEMORY_BYTE
     yield grade("memory", 2 if free_byte < LEAST_MEMORY_BYTE else is_short, fact)
-    shared_byte = psutil.disk_usage("/dev/shm").free if Path("/dev/shm").is_dir() else None
-    value = None if shared_byte is None else shared_byte < LEAST_SHARED_BYTE
-    yield grade("shared memory", value, f"{si(shared_byte or 0, 'B')} are free in /dev/shm")
     fact = f"{si(swap_byte, 'B')} in use, {si(moved_byte, 'B')} moved within the last second"
     yield grade("swap", 2 if moved_byte else swap_byte > 0, fact)
 
@@ -224,13 +197,13 @@ def _check_gpu(gpu: str, handle: Any) -> Iterator[Finding]:
 
     processes = ask("DeviceGetComputeRunningProcesses", handle) or []
     memory, utilization = ask("DeviceGetMemoryInfo", handle), ask("DeviceGetUtilizationRates", handle)
-    used_byte = memory.used if memory else 0
-    busy = "of unknown utilization" if utilization is None else f"{utilization.gpu} % busy"
+    used_byte, percent = memory.used if memory else 0, utilization.gpu if utilization else None
+    busy = "of unknown utilization" if percent is None else f"{percent} % busy"
     fact = f"{ask('DeviceGetName', handle) or 'NVIDIA GPU'} is {busy}, with {si(used_byte, 'B')} in use"
-    value = None if utilization is None else 0  # under WSL 2 a busy GPU looks idle
-    if processes or (utilization is not None and utilization.gpu >= BUSY_GPU_PERCENT):
+    value = None if percent is None else 0
+    if processes or (percent or 0) >= BUSY_GPU_PERCENT:
         value = 2
-    elif used_byte >= USED_GPU_BYTE:
+    elif used_byte >= USED_GPU_BYTE:  # under WSL 2 a busy GPU looks idle
         value = 1
     who = ", ".join(f"process {each.pid}" for each in processes) or "processes that are not visible here"
     yield grade("utilization", value, f"{fact}, by {who}" if value else fact, gpu)
@@ -242,11 +215,7 @@ def _check_gpu(gpu: str, handle: Any) -> Iterator[Finding]:
     errors = ask("DeviceGetTotalEccErrors", handle, *kinds) or 0
     state = "on" if ecc and ecc[0] else "off"
     yield grade("ECC", None if ecc is None else errors, f"ECC is {state}, with {errors} uncorrected errors", gpu)
-    board = board_of(handle) or handle
-    temperature_c = ask("DeviceGetTemperature", board, pynvml.NVML_TEMPERATURE_GPU)
-    limit_c = ask("DeviceGetTemperatureThreshold", handle, pynvml.NVML_TEMPERATURE_THRESHOLD_SLOWDOWN)
-    yield _grade_heat(gpu, temperature_c, limit_c)
-    if reasons := nvidia_throttling(board):
+    if reasons := nvidia_throttling(board_of(handle) or handle):
         fact = f"the clock is lowered now ({reasons.replace(';', ', ')})"
         yield grade("clock", 1 if reasons == POWER_CAP else 2, fact, gpu)
 
@@ -268,11 +237,10 @@ def check_libraries() -> Iterator[Finding]:
 
     has_gpu = bool(devices.nvidia_handles()) or devices.available_names()[0].startswith("cuda")
     rows = [row for row in LIBRARIES if has_gpu or row[0] != "triton"]
-    versions = {name: installed_version(name) or "" for name, *_ in rows}
     with ThreadPoolExecutor() as pool:
-        trials = dict(zip(versions, pool.map(run_trial, [trial for _, trial, *_ in rows]), strict=True))
-    for name, _, level, loss in rows:
-        failure, title = trials[name][1], f"{name} {versions[name]}".strip()
+        trials = list(pool.map(run_trial, [trial for _, trial, *_ in rows]))
+    for (name, _, level, loss), (_, failure) in zip(rows, trials, strict=True):
+        title = f"{name} {installed_version(name) or ''}".strip()
         if failure:
             remedy = COMPATIBLE_SET if name.startswith("torch") else f"pip install --force-reinstall {name}"
             yield Finding(level, "libraries", f"{title} does not import ({failure}): {loss}", remedy)
@@ -281,13 +249,9 @@ def check_libraries() -> Iterator[Finding]:
     if has_gpu and not (os.environ.get("CC") or shutil.which("gcc") or shutil.which("clang")):
         fact = "Triton finds no C compiler: a GPU's multiply-adds are not measured"
         yield Finding(WARNING, "libraries", fact, "install gcc, or set the variable CC to a compiler")
-    cupti = installed_version("nvidia-cuda-cupti") or installed_version("nvidia-cuda-cupti-cu12")
-    if has_gpu and cupti and LOSES_KERNELS[0] < tuple(map(int, cupti.split("."))) < LOSES_KERNELS[1]:
-        fact = f"CUPTI {cupti} loses the first kernels of some profiles: incomplete steps are left out"
-        yield Finding(WARNING, "versions", fact, "install a torch that is built for CUDA 13.1 or later")
-    if has_gpu and trials["torch"][0].strip() == "False":
+    if has_gpu and trials[0][0].strip() == "False":  # of torch
         remedy = "install a torch that is built for this GPU and its driver"
-        yield Finding(PROBLEM, "gpu", f"torch {versions['torch']} cannot use it", remedy)
+        yield Finding(PROBLEM, "gpu", f"torch {installed_version('torch')} cannot use it", remedy)
 
 
 def run_trial(trial: str, limit_s: float = IMPORT_LIMIT_S) -> tuple[str, str | None]:

@@ -15,7 +15,6 @@ from measure.machine.nvidia import ask, board_of, nvidia_handles
 from measure.machine.processor import content_of
 from measure.machine.sensors import HostLoad, NvidiaSensors, Sensors
 
-LEAST_SHARE = 0.8  # of the driver's memory: torch leaves out what the driver reserves
 NO_KERNEL = ("no kernel image", "invalid device function")  # CUDA's and HIP's errors for a build for other GPUs
 AMDGPU_VERSION = Path("/sys/module/amdgpu/version")  # of AMD's own driver; the one in Linux's kernel has no such file
 INFINITY_CACHE_BYTE = 2**28  # the largest cache of an AMD GPU (MI300X); torch reports the second level of one die
@@ -52,11 +51,11 @@ class Cuda(Device):
         except RuntimeError as problem:
             if not any(words in str(problem) for words in NO_KERNEL):
                 raise
-            needed, built = (
+            gpu, built = (
                 f"{self.identity()['name']} of {self._architecture()}",
                 ", ".join(self.torch.cuda.get_arch_list()),
             )
-            raise UserError(f"{where} has no kernels for {needed}, only for {built}; install another build") from None
+            raise UserError(f"{where} has no kernels for {gpu}, only for {built}; install another build") from None
         self.torch.set_num_threads(threads)
         self.allow_tf32(False)  # cuDNN and cuBLAS would compute fp32 on tf32 units
 
@@ -94,10 +93,8 @@ class Nvidia(Cuda):
         self._board = board_of(self._handle) or self._handle
 
     def identity(self) -> dict[str, str]:
-        import pynvml
-
         memory, bus = self._memory(), ask("DeviceGetPciInfo", self._board)
-        identity = {"name": pynvml.nvmlDeviceGetName(self._handle)}
+        identity = {"name": ask("DeviceGetName", self._handle)}
         if memory:
             identity["memory"] = str(memory.total)
         if bus:  # a Jetson's GPU is on no bus
@@ -128,16 +125,12 @@ class Nvidia(Cuda):
         super().allow_tf32(allowed)
 
     def _check_same_gpu(self) -> None:
-        used, name = self._properties(), self.identity()["name"]
-        if used.is_integrated and self.torch.cuda.device_count() == 1 == len(nvidia_handles()):
-            return  # the driver and torch name a Jetson's only GPU differently
-        used_uuid, uuid, memory = f"GPU-{used.uuid}", ask("DeviceGetUUID", self._handle), self._memory()
-        if uuid and self._board is self._handle:
-            is_same = used_uuid == uuid
-        else:  # for a slice torch may report the UUID of its board
-            least_byte = LEAST_SHARE * memory.total if memory else 0
-            is_same = used.name == name and used.total_memory >= least_byte
-        if not is_same:
+        used, name, uuid = self._properties(), self.identity()["name"], ask("DeviceGetUUID", self._handle)
+        if used.is_integrated:  # the driver and torch name a Jetson's only GPU differently
+            return
+        used_uuid = f"GPU-{used.uuid}"
+        has_uuid = uuid and self._board is self._handle  # for a slice torch may report the UUID of its board
+        if used_uuid != uuid if has_uuid else used.name != name:
             raise UserError(
                 f"--device {self.torch_name}: the driver reports {name} ({uuid}), but torch uses {used.name} "
                 f"({used_uuid}); set CUDA_VISIBLE_DEVICES to the UUID of the one to measure (nvidia-smi -L lists them)"

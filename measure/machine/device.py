@@ -32,23 +32,19 @@ class Events:
 
 
 class MpsEvents(Events):
-    """Two marks in Metal's command queue, new ones each time: a reused mark may keep its previous time.
-
-    torch reads times in a callback, so marks within microseconds can be reversed (pytorch/pytorch pull request 196395).
+    """Marks in Metal's command queue. torch reads their times in a callback, which can reverse marks microseconds apart
+    (pytorch/pytorch pull request 196395).
     """
 
     def __init__(self) -> None:
-        import torch
-
-        self._make = torch.mps.event.Event
+        """Leave the marks to ``start``."""
 
     def start(self) -> None:
-        self._first = self._make(enable_timing=True)
-        self._first.record()
+        import torch
 
-    def stop(self) -> None:
-        self._last = self._make(enable_timing=True)
-        self._last.record()
+        # New ones each time: a reused mark may keep its previous time.
+        self._first, self._last = (torch.mps.event.Event(enable_timing=True) for _ in range(2))
+        self._first.record()
 
     def elapsed_s(self) -> float | None:
         try:

@@ -2,7 +2,6 @@
 
 import platform
 import re
-import subprocess
 
 from measure.errors import UserError, did_you_mean
 from measure.machine import processor
@@ -46,9 +45,10 @@ class Mps(Device):
     is_asynchronous = True
 
     def identity(self) -> dict[str, str]:
-        chip, cores = Cpu().identity(), gpu_cores()
-        suffix = " GPU" if cores is None else f" GPU ({cores} cores)"
-        return {**chip, "name": chip["name"] + suffix, "gpu": "mps"}
+        """Return the chip's identity with the number of its GPU's cores, which differs between chips of one name."""
+        registry = processor.output_of("ioreg", "-r", "-d", "1", "-w", "0", "-c", "AGXAccelerator")
+        chip, count = Cpu().identity(), re.search(r'"gpu-core-count" = (\d+)', registry)
+        return {**chip, "name": f"{chip['name']} GPU" + (f" ({count[1]} cores)" if count else ""), "gpu": "mps"}
 
     def driver(self) -> str | None:
         return platform.mac_ver()[0] or None
@@ -71,17 +71,6 @@ class Mps(Device):
 
     def events(self) -> MpsEvents:
         return MpsEvents()
-
-
-def gpu_cores() -> int | None:
-    """Return the number of an Apple GPU's cores, which differs between chips of one name; None if unknown."""
-    try:
-        command = ["ioreg", "-r", "-d", "1", "-w", "0", "-c", "AGXAccelerator"]
-        answer = subprocess.run(command, capture_output=True, text=True, check=False).stdout
-    except OSError:
-        return None
-    count = re.search(r'"gpu-core-count" = (\d+)', answer)
-    return int(count[1]) if count else None
 
 
 def available_names() -> list[str]:

@@ -2,10 +2,8 @@
 
 import hashlib
 import importlib.metadata
-import os
 import platform
 import re
-import subprocess
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -17,7 +15,7 @@ from measure.domain.values import now
 from measure.errors import UserError
 from measure.machine import processor
 from measure.machine.device import Device
-from measure.machine.processor import content_of, precision_overrides, read_cpuinfo, tuning
+from measure.machine.processor import content_of, output_of, precision_overrides, read_cpuinfo, tuning
 
 HUGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage/enabled")  # all choices, the current one in brackets
 
@@ -32,17 +30,8 @@ def hypervisor() -> str | None:
         return None
     if "hypervisor" not in flags.split():  # CPUID function 1, ECX bit 31 (AMD64 Programmer's Manual, volume 3)
         return "none"
-    vendor = re.search(r"^Hypervisor vendor:\s*(.+)$", _output("lscpu", LC_ALL="C") or "", re.MULTILINE)
+    vendor = re.search(r"^Hypervisor vendor:\s*(.+)$", output_of("lscpu"), re.MULTILINE)
     return vendor[1] if vendor else "unknown"
-
-
-def _output(*command: str, **variables: str) -> str | None:
-    """Return a program's output; None if it is missing or fails."""
-    try:
-        run = subprocess.run(command, capture_output=True, text=True, check=True, env=os.environ | variables)
-    except (OSError, subprocess.CalledProcessError):
-        return None
-    return run.stdout.strip()
 
 
 def _hash(facts: dict[str, Any]) -> str:
@@ -63,8 +52,8 @@ def version() -> str:
     """Return this program's version; in a clone also the commit, with ``+`` if files differ."""
     installed = installed_version(DISTRIBUTION) or "unknown"
     describe = ("git", "-C", str(ROOT), "describe", "--always", "--dirty=+", "--exclude=*")
-    commit = _output(*describe) if (ROOT / ".git").exists() else None
-    return installed if commit is None else f"{installed} ({commit})"
+    commit = output_of(*describe) if (ROOT / ".git").exists() else ""
+    return f"{installed} ({commit})" if commit else installed
 
 
 def current(device: Device, threads: int) -> Environment:

@@ -21,9 +21,7 @@ def nvidia_handles() -> list[Any]:
     handles = (ask("DeviceGetHandleByIndex", index) for index in range(count))
     slices = [(gpu, _slices(gpu)) for gpu in handles if gpu is not None]  # a lost GPU has no handle
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-    seen = [each for _, slices_of_one in slices for each in slices_of_one]
-    if visible is not None:
-        seen = _select(visible, slices)
+    seen = [each for _, of_one in slices for each in of_one] if visible is None else _select(visible, slices)
     return [each for each in seen if board_of(each) is not None][:1] or seen
 
 
@@ -42,18 +40,16 @@ def _select(visible: str, slices: list[tuple[Any, list[Any]]]) -> list[Any]:
 
     Like CUDA, ignore everything from the first invalid name on. The start of two UUIDs is invalid.
     """
-    by_number = {str(number): slices_of_one for number, (_, slices_of_one) in enumerate(slices)}
-    by_uuid: dict[str, list[Any]] = {}
-    for gpu, slices_of_one in slices:
-        named = [*((each, [each]) for each in slices_of_one), (gpu, slices_of_one)]
-        by_uuid |= {ask("DeviceGetUUID", handle) or "": handles for handle, handles in named}
+    named = {str(number): of_one for number, (_, of_one) in enumerate(slices)}
+    for gpu, of_one in slices:
+        named |= {ask("DeviceGetUUID", each) or "": [each] for each in of_one}
+        named[ask("DeviceGetUUID", gpu) or ""] = of_one
     found: list[Any] = []
     for name in filter(None, map(str.strip, visible.split(","))):
-        matches = [by_number[name]] if name in by_number else []
-        matches += [slices_of_one for uuid, slices_of_one in by_uuid.items() if uuid.startswith(name)]
+        matches = [name] if name in named else [key for key in named if key.startswith(name)]
         if len(matches) != 1:
             break
-        found += matches[0]
+        found += named[matches[0]]
     return found
 
 

@@ -12,7 +12,8 @@ from measure.domain.roofs import CacheLevel
 from measure.domain.words import VECTOR_EXTENSIONS
 
 SYSTEM_CPUS = Path("/sys/devices/system/cpu")
-
+# Variables that change speed, sorted. Those that choose devices or threads have columns; those that name folders change
+# nothing.
 SPEED = (
     "ATEN_CPU_CAPABILITY", "CUBLAS_WORKSPACE_CONFIG", "CUDA_DEVICE_MAX_CONNECTIONS", "CUDA_LAUNCH_BLOCKING",
     "DNNL_MAX_CPU_ISA", "DYLD_INSERT_LIBRARIES", "GLIBC_TUNABLES", "GOMP_CPU_AFFINITY", "GOMP_SPINCOUNT",
@@ -23,11 +24,8 @@ SPEED = (
     "PYTORCH_MPS_FAST_MATH", "PYTORCH_MPS_PREFER_METAL", "PYTORCH_NO_CUDA_MEMORY_CACHING",
     "PYTORCH_TUNABLEOP_ENABLED",
 )  # fmt: skip
-"""Variables that change speed, sorted. Those that choose devices or threads have columns; those that name folders
-change nothing."""
-
+# Variables that override the precision of fp32 products (manuals of oneDNN and cuBLAS).
 PRECISION = ("DNNL_DEFAULT_FPMATH_MODE", "NVIDIA_TF32_OVERRIDE", "ONEDNN_DEFAULT_FPMATH_MODE")
-"""Variables that override the precision of fp32 products (manuals of oneDNN and cuBLAS)."""
 
 
 def content_of(path: Path) -> str:
@@ -38,15 +36,23 @@ def content_of(path: Path) -> str:
         return ""
 
 
+def output_of(*command: str) -> str:
+    """Return a program's output in English, stripped; empty if the program is missing or fails."""
+    try:
+        run = subprocess.run(command, capture_output=True, text=True, check=True, env=os.environ | {"LC_ALL": "C"})
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+    return run.stdout.strip()
+
+
 def read_cpuinfo() -> dict[str, str]:
     """Return the first block of /proc/cpuinfo; elsewhere only ``model name``."""
     if block := content_of(Path("/proc/cpuinfo")).split("\n\n")[0]:
         pairs = (line.partition(":") for line in block.splitlines())
         return {key.strip(): value.strip() for key, _, value in pairs}
-    if platform.system() == "Darwin":
-        command = ["sysctl", "-n", "machdep.cpu.brand_string"]
-        return {"model name": subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()}
-    return {"model name": platform.processor()}
+    return {
+        "model name": output_of("sysctl", "-n", "machdep.cpu.brand_string") or platform.processor()
+    }  # sysctl: macOS
 
 
 def vector_extension() -> str | None:

@@ -9,18 +9,15 @@ from typing import Any
 from measure.machine.nvidia import ask, board_of
 from measure.machine.processor import content_of
 
+# Read sensors between samples, at most so often: a reading takes up to milliseconds, NVIDIA's energy counter steps
+# every 100 ms and core time every 10 ms.
 WINDOW_S = 0.5
-"""Read sensors between samples, at most so often: a reading takes up to milliseconds, NVIDIA's energy counter steps
-every 100 ms and core time every 10 ms."""
-
 POWER_CAP = "power cap"  # usual for a GPU with a small power budget, such as a T4; cooling does not help
-
+# Bits of NVML's ``nvmlClocksEventReasons`` that mean heat or power. The other bits mean idle or a user's setting.
 NVIDIA_THROTTLING = {
     0x04: POWER_CAP, 0x08: "hardware slowdown",
     0x20: "software thermal", 0x40: "hardware thermal", 0x80: "power brake",
 }  # fmt: skip
-"""Bits of NVML's ``nvmlClocksEventReasons`` that mean heat or power. The other bits mean idle or a user's setting."""
-
 THERMOMETERS = ("coretemp", "k10temp", "zenpower", "cpu_thermal")  # of Intel, AMD and Arm processors in Linux
 
 
@@ -103,7 +100,7 @@ class ProcessorSensors(HostLoad):
         cores, names = system / "devices/system/cpu", system.glob("class/hwmon/hwmon*/name")
         self._clocks = _readable(cores.glob("cpufreq/policy*/scaling_cur_freq"))
         self._throttles = _readable(cores.glob("cpu*/thermal_throttle/*_throttle_count"))
-        self._throttled = sum(_numbers(self._throttles))
+        self._throttle_count = sum(_numbers(self._throttles))
         chips = [name.parent for name in names if content_of(name) in THERMOMETERS]
         self._thermometers = _readable(file for chip in chips for file in chip.glob("temp*_input"))
         counters = _readable(system.glob("class/powercap/intel-rapl:*/energy_uj"))
@@ -113,7 +110,7 @@ class ProcessorSensors(HostLoad):
 
     def read(self) -> Reading:
         clocks, temperatures = _numbers(self._clocks), _numbers(self._thermometers)
-        throttled_before, self._throttled = self._throttled, sum(_numbers(self._throttles))
+        count_before, self._throttle_count = self._throttle_count, sum(_numbers(self._throttles))
         for index, range_uj in enumerate(self._ranges_uj):  # a counter wraps around at the end of its range
             now_uj = int(content_of(self._packages[index]))
             self._used_uj[index] += (now_uj - self._last_uj[index]) % range_uj
@@ -123,7 +120,7 @@ class ProcessorSensors(HostLoad):
             energy_j=sum(used_uj / 1e6 for used_uj in self._used_uj) if self._packages else None,
             clock_hz=1e3 * sum(clocks) / len(clocks) if clocks else None,
             temperature_c=max(temperatures) / 1e3 if temperatures else None,
-            throttle="thermal" if self._throttled > throttled_before else None,
+            throttle="thermal" if self._throttle_count > count_before else None,
         )
 
 
@@ -160,7 +157,6 @@ class NvidiaSensors(HostLoad):
 
 def nvidia_throttling(handle: Any) -> str | None:
     """Return the reasons (heat, power) for which a GPU lowers its clock now, joined by ``;``; None if none is known."""
-    bits = ask("DeviceGetCurrentClocksEventReasons", handle)
-    if bits is None:  # old drivers know the former name only
-        bits = ask("DeviceGetCurrentClocksThrottleReasons", handle) or 0
+    names = "DeviceGetCurrentClocksEventReasons", "DeviceGetCurrentClocksThrottleReasons"  # since driver 535, before
+    bits = ask(names[0], handle) or ask(names[1], handle) or 0
     return ";".join(name for bit, name in NVIDIA_THROTTLING.items() if bits & bit) or None

@@ -1,6 +1,3 @@
-import subprocess
-from types import SimpleNamespace
-
 import pytest
 
 from measure.domain.roofs import CacheLevel
@@ -56,10 +53,24 @@ def test_an_apple_gpu_has_the_memory_that_metal_lets_it_use(monkeypatch):
     assert devices.Mps().memory_byte() == 12 * 2**30
 
 
-@pytest.mark.parametrize(("cores", "name"), [(10, "Apple M4 GPU (10 cores)"), (None, "Apple M4 GPU")])
-def test_an_apple_gpu_is_known_by_its_chip_and_the_number_of_its_cores(monkeypatch, cores, name):
+SAID = """+-o AGXAcceleratorG16G  <class AGXAcceleratorG16G, id 0x10000039c, registered, matched, active>
+    {
+      "IOMatchedAtBoot" = Yes
+      "PerformanceStatistics" = {"In use system memory (driver)"=0,"Device Utilization %"=30}
+      "model" = "Apple M4"
+      "gpu-core-count" = 10
+    }
+"""
+"""What ioreg prints on an M4."""
+
+
+@pytest.mark.parametrize(
+    ("said", "name"),
+    [(SAID, "Apple M4 GPU (10 cores)"), ('"model" = "Apple M4"', "Apple M4 GPU"), ("", "Apple M4 GPU")],
+)
+def test_an_apple_gpu_is_known_by_its_chip_and_the_number_of_its_cores(monkeypatch, said, name):
     monkeypatch.setattr(devices.processor, "read_cpuinfo", lambda: {"model name": "Apple M4"})
-    monkeypatch.setattr(devices, "gpu_cores", lambda: cores)
+    monkeypatch.setattr(devices.processor, "output_of", lambda program, *_: said if program == "ioreg" else "")
     identity = devices.Mps().identity()
     assert (identity["name"], identity["gpu"]) == (name, "mps")
     assert devices.Cpu().identity()["name"] == "Apple M4"
@@ -92,31 +103,6 @@ def test_a_processor_has_no_tf32():
 
 def test_a_processor_has_no_stopwatch_but_the_hosts():
     assert devices.find("cpu").events() is None
-
-
-SAID = """+-o AGXAcceleratorG16G  <class AGXAcceleratorG16G, id 0x10000039c, registered, matched, active>
-    {
-      "IOMatchedAtBoot" = Yes
-      "PerformanceStatistics" = {"In use system memory (driver)"=0,"Device Utilization %"=30}
-      "model" = "Apple M4"
-      "gpu-core-count" = 10
-    }
-"""
-"""What ioreg prints on an M4."""
-
-
-@pytest.mark.parametrize(("said", "cores"), [(SAID, 10), ("", None), ('"model" = "Apple M4"', None)])
-def test_a_gpus_cores_are_those_that_macos_counts(monkeypatch, said, cores):
-    monkeypatch.setattr(subprocess, "run", lambda asked, **_: SimpleNamespace(stdout=said if "ioreg" in asked else ""))
-    assert devices.gpu_cores() == cores
-
-
-def test_without_the_registrys_program_they_are_unknown(monkeypatch):
-    def missing(*_, **__):
-        raise FileNotFoundError("ioreg")
-
-    monkeypatch.setattr(subprocess, "run", missing)
-    assert devices.gpu_cores() is None
 
 
 class Metal:

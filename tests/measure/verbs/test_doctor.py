@@ -26,7 +26,7 @@ def test_a_healthy_machine_is_exit_code_0_and_a_line_for_each_fact(healthy, tmp_
     assert main(["doctor", "--data", str(tmp_path)]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert all(line.startswith("ok") for line in lines)
-    assert "ok         load           other programs use 0.01 of 8 cores" in lines
+    assert "ok         load    other programs use 0.01 of 8 cores" in lines
     assert "\x1b" not in "".join(lines)
 
 
@@ -37,7 +37,7 @@ def test_a_warning_is_exit_code_0_and_a_problem_1(healthy, tmp_path, monkeypatch
         checks, "check_gpus", lambda: [Finding(PROBLEM, "power", "the battery is in use", "plug it in")]
     )
     assert main(["doctor", "--data", str(tmp_path)]) == 1
-    assert "problem    power          the battery is in use; plug it in" in capsys.readouterr().out.splitlines()
+    assert "problem    power   the battery is in use; plug it in" in capsys.readouterr().out.splitlines()
 
 
 def test_json_holds_the_same_findings(healthy, tmp_path, capsys):
@@ -50,7 +50,7 @@ def test_a_damaged_workload_table_is_a_finding(healthy, tmp_path, capsys):
     (tmp_path / "workload").mkdir()
     (tmp_path / "workload/models.csv").write_text("colour\n")
     assert main(["doctor", "--data", str(tmp_path)]) == 1
-    assert "problem    cache          " in capsys.readouterr().out
+    assert "problem    cache   " in capsys.readouterr().out
 
 
 def workload(model, batch, precision, peak):
@@ -73,13 +73,13 @@ def test_the_largest_cell_in_full_precision_is_what_memory_is_held_against(healt
     assert "32.0 GB are free; vgg19 batch 256 fp32 needs 7.00 GB besides torch" in capsys.readouterr().out
 
 
-def test_a_machine_without_psutil_says_so_in_one_sentence(tmp_path, monkeypatch, capsys):
+def test_a_machine_without_psutil_is_checked_for_the_rest(tmp_path, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "psutil", None)  # importing it fails
-    monkeypatch.setattr(checks, "check_libraries", list)
+    monkeypatch.setattr(checks, "check_libraries", lambda: [Finding(PROBLEM, "libraries", "psutil does not import")])
     assert main(["doctor", "--data", str(tmp_path)]) == 1
-    (line,) = [line for line in capsys.readouterr().out.splitlines() if "psutil" in line]
-    assert line.startswith("problem")
-    assert line.endswith("load, cores and memory cannot be read; pip install --force-reinstall psutil")
+    levels = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
+    assert levels.count("problem") == 1
+    assert len(levels) > 1
 
 
 def test_a_variable_that_tunes_is_a_warning_and_one_that_decides_over_precisions_a_problem(
