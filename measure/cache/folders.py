@@ -11,6 +11,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, TypeVar
 
+from measure.cache import table
 from measure.cache.records import (
     CELL,
     ROUND,
@@ -25,18 +26,7 @@ from measure.cache.records import (
     Sample,
 )
 from measure.cache.schema import MACHINE, TABLES, file_of
-from measure.cache.table import (
-    ChildTable,
-    append,
-    in_turn,
-    locked,
-    merged,
-    numbered,
-    put,
-    read,
-    set_torn_line_aside,
-    write,
-)
+from measure.cache.table import ChildTable
 from measure.cache.workload_records import WORKLOAD, Layer, Operator, ProgramCount, Workload
 from measure.domain.latency import TimedCell, group_rounds, summarise_cell
 from measure.domain.models import OWN
@@ -86,7 +76,7 @@ class Folder:
             if of is None:
                 of = [row for row in self.rows(PARENTS[record]) if row.status == "ok"]  # others have no children
             return self.children[record].of(of)
-        rows: list[Any] = read(self.paths[record], record)
+        rows: list[Any] = table.read(self.paths[record], record)
         if record is Run:
             steps = {_round_of_step(row) for row in rows if row.phase == STEP}
             rows = [row for row in rows if row.phase not in STAGES or _round_of_step(row) in steps]
@@ -101,7 +91,7 @@ class Folder:
 
         Raises UserError for a damaged table, for rows without any that could commit them, and for no environment.
         """
-        tables = {record: numbered(path, record, whole=True) for record, path in self.paths.items()}
+        tables = {record: table.numbered(path, record, whole=True) for record, path in self.paths.items()}
         for record in self.children:
             if tables[record] and not tables[PARENTS[record]]:
                 rows = f"the {len(tables[record])} of {self.paths[record].name}"
@@ -116,10 +106,10 @@ class Folder:
         """Remove all rows of these models, those that commit others first."""
         for record in dict.fromkeys((*PARENTS.values(), *PARENTS)):
             if record in self.paths:
-                rows = read(self.paths[record], record)
+                rows = table.read(self.paths[record], record)
                 stay = [row for row in rows if row.model not in models]
                 if len(stay) < len(rows):
-                    write(self.paths[record], record, stay)
+                    table.write(self.paths[record], record, stay)
 
 
 class Workloads:
@@ -152,27 +142,24 @@ class Workloads:
         A user's own model has one input shape. Its rows at another shape, from before a change to its code, go.
         """
         counted = list(counted)
-        with in_turn(self.folder):
+        with table.in_turn(self.folder):
             for folder, is_own in zip(self.folders(), (False, True), strict=True):
                 new = [each for each in counted if (each[0].source == OWN) == is_own]
-                if new:
-                    folder.children[Layer].put([(row, layers) for row, layers, _ in new])
-                    folder.children[Operator].put([(row, operators) for row, _, operators in new])
-                    shapes = {row.model: row.input_shape for row, _, _ in new if is_own}
-                    known = [
-                        row
-                        for row in folder.rows(Workload)
-                        if row.input_shape == shapes.get(row.model, row.input_shape)
-                    ]
-                    rows = merged(known, [row for row, _, _ in new])
-                    rows.sort(
-                        key=lambda row: [value or "" for value in _workload(row)]
-                    )  # counting again changes nothing
-                    write(folder.paths[Workload], Workload, rows)
+                if not new:
+                    continue
+                folder.children[Layer].put([(row, layers) for row, layers, _ in new])
+                folder.children[Operator].put([(row, operators) for row, _, operators in new])
+                rows = folder.rows(Workload)
+                if is_own:
+                    shapes = {row.model: row.input_shape for row, _, _ in new}
+                    rows = [row for row in rows if row.input_shape == shapes.get(row.model, row.input_shape)]
+                rows = table.merged(rows, [row for row, _, _ in new])
+                rows.sort(key=lambda row: [value or "" for value in _workload(row)])  # counting again changes nothing
+                table.write(folder.paths[Workload], Workload, rows)
 
     def leave_out(self, models: Collection[str]) -> None:
         """Remove the workloads of these models."""
-        with in_turn(self.folder):
+        with table.in_turn(self.folder):
             for folder in self.folders():
                 folder.leave_out(models)
 
@@ -204,11 +191,11 @@ class MachineFolder(Folder):
     def put_environment(self, environment: Environment) -> None:
         """Add an environment unless it is there."""
         if environment.environment_id not in {row.environment_id for row in self.rows(Environment)}:
-            append(self.paths[Environment], Environment, [environment])
+            table.append(self.paths[Environment], Environment, [environment])
 
     def put_roof_measurements(self, rows: Sequence[RoofMeasurement]) -> None:
         """Add measurements, or replace earlier ones, all or none: a kernel's sizes belong together."""
-        write(self.paths[RoofMeasurement], RoofMeasurement, merged(self.rows(RoofMeasurement), rows))
+        table.write(self.paths[RoofMeasurement], RoofMeasurement, table.merged(self.rows(RoofMeasurement), rows))
 
     def put_run(self, run: Run, samples: Sequence[Sample], stages: Sequence[tuple[Run, Sequence[Sample]]] = ()) -> None:
         """Commit a round of a cell, and with a training step its stages. An earlier one is replaced only now."""
@@ -226,22 +213,22 @@ class MachineFolder(Folder):
     def _put(self, rows: Sequence[Any], children: Mapping[type, Sequence[tuple[Any, Sequence[Any]]]]) -> None:
         """Write the children of rows, then the rows, which commit them and replace earlier rows with their keys."""
         record = type(rows[0])
-        path, before = self.paths[record], read(self.paths[record], record)
+        path, before = self.paths[record], table.read(self.paths[record], record)
         shapes = {_cell(row): row.input_shape for row in rows}
         known = [row for row in before if same_shape(shapes.get(_cell(row)), row.input_shape)]
         if len(known) < len(before):  # first, so that no row ever commits children of another input shape
-            write(path, record, known)
+            table.write(path, record, known)
         for child, owned in children.items():
             self.children[child].put(owned)
-        put(path, record, known, rows)
+        table.put(path, record, known, rows)
 
     @contextmanager
     def locked(self, say: Callable[[str], object] = print) -> Iterator[None]:
         """Keep other writers out of this folder. Set aside the torn lines of a killed writer, and say so."""
-        with locked(self.folder):
-            for table in sorted(self.folder.glob("*.csv")):
-                if aside := set_torn_line_aside(table):
-                    say(f"A killed run left a torn line in {table.name}; it is set aside in {aside}")
+        with table.locked(self.folder):
+            for path in sorted(self.folder.glob("*.csv")):
+                if aside := table.set_torn_line_aside(path):
+                    say(f"A killed run left a torn line in {path.name}; it is set aside in {aside}")
             yield
 
 
@@ -252,7 +239,7 @@ def machine_names(data: Path) -> list[str]:
 
 def check(data: Path) -> None:
     """Raise UserError for the first damaged table of measurements or counts. Torn and empty tables count as damaged."""
-    numbered(file_of(ProgramCount, data), ProgramCount, whole=True)
+    table.numbered(file_of(ProgramCount, data), ProgramCount, whole=True)
     tables = (data / "machines").glob("[!.]*/*.csv")
     machines = sorted({path.parent for path in tables if path.name in FILES.values()})
     for folder in (*Workloads(data).folders(), *map(Folder, machines)):

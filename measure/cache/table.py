@@ -287,7 +287,7 @@ def held(path: Path, refusal: str = "") -> Iterator[None]:
         name = ""
         with suppress(OSError):
             name = holder.read_text(errors="replace").strip()
-        raise UserError(f"{path.parent}: {name or 'another process'} {refusal}") from None
+        raise UserError(f"{name or 'another process'} {refusal}") from None
     except OSError as problem:
         raise UserError(f"{path}: cannot be locked ({problem.strerror}); correct that or name another --data") from None
     with release:
@@ -302,7 +302,7 @@ def held(path: Path, refusal: str = "") -> Iterator[None]:
 
 def locked(folder: Path) -> AbstractContextManager[None]:
     """Hold the folder's lock. Raises UserError that names the process that already holds it."""
-    return held(folder / NAME, "is measuring into this folder; wait for it or name another --machine")
+    return held(folder / NAME, f"is measuring into {folder}; wait for it or name another --machine")
 
 
 def in_turn(folder: Path) -> AbstractContextManager[None]:

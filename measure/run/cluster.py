@@ -138,8 +138,7 @@ class DeviceActor:
         """
         os.environ.pop("OMP_NUM_THREADS", None)  # Ray sets it, a local run would not have it
         device, threads = devices.find(self._device_name), parse_threads(self._threads)
-        taken = f"is measuring on this device of {platform.node()}; wait for it"
-        self._held.enter_context(held(self.lock(), taken))
+        self._held.enter_context(held(self.lock(), f"is measuring on this device of {platform.node()}; wait for it"))
         self._worker = self._held.enter_context(closing(Worker(device.torch_name, threads, self._sampling)))
         return current(device, threads), device.memory_byte()
 

@@ -43,7 +43,7 @@ def main(argv: Sequence[str]) -> int:
         )
     check_writable(flags.data)
     path = file_of(PredictionError, flags.data)
-    with held(path.parent / NAME, "is fitting; wait for it or name another --data"):
+    with held(path.parent / NAME, f"is fitting in {path.parent}; wait for it or name another --data"):
         old = table.read(path, PredictionError)
         aside = flags.aside or any(row.left_out == tables.PUT_ASIDE for row in old)  # predicted once, reported always
         found = study(calls, lambda name: print(name, file=sys.stderr), aside)

@@ -24,7 +24,7 @@ from helpers.rows import (
     workload,
 )
 
-from measure.cache import folders
+from measure.cache import table
 from measure.cache.folders import MachineFolder, Workloads, check, machine_names
 from measure.cache.records import (
     Environment,
@@ -92,7 +92,7 @@ def test_a_cell_measured_at_another_input_shape_loses_all_its_rounds_and_no_othe
 
 def test_no_row_commits_samples_of_another_input_shape_whenever_a_writer_is_killed(folder, monkeypatch):
     folder.put_run(at("16000", run("wav2vec2_base")), samples(2, "wav2vec2_base"))
-    monkeypatch.setattr(folders, "put", lambda *_: None)  # killed before the row was written
+    monkeypatch.setattr(table, "put", lambda *_: None)  # killed before the row was written
     folder.put_run(at("160000", run("wav2vec2_base")), samples(3, "wav2vec2_base"))
     assert folder.rows(Run) == folder.rows(Sample) == []
 
@@ -173,35 +173,35 @@ def test_a_roof_measured_again_replaces_the_old_one(folder):
 
 
 def test_workloads_are_sorted_so_that_counting_again_changes_no_byte(tmp_path):
-    table = Workloads(tmp_path)
-    paths = table.folders()[0].paths.values()
-    table.put([(workload("b", 64), [], []), (workload("b", 1), [layer("b"), layer("b", position=1)], [operator("b")])])
-    table.put([(workload("a", 1), [layer("a")], [operator("a")])])
+    tables = Workloads(tmp_path)
+    paths = tables.folders()[0].paths.values()
+    tables.put([(workload("b", 64), [], []), (workload("b", 1), [layer("b"), layer("b", position=1)], [operator("b")])])
+    tables.put([(workload("a", 1), [layer("a")], [operator("a")])])
     first = [path.read_bytes() for path in paths]
-    table.put([(workload("b", 1), [layer("b"), layer("b", position=1)], [operator("b")])])
+    tables.put([(workload("b", 1), [layer("b"), layer("b", position=1)], [operator("b")])])
     assert [path.read_bytes() for path in paths] == first
-    assert [(row.model, row.batch) for row in table.rows(Workload)] == [("a", 1), ("b", 1), ("b", 64)]
+    assert [(row.model, row.batch) for row in tables.rows(Workload)] == [("a", 1), ("b", 1), ("b", 64)]
 
 
 def test_counting_again_leaves_no_layer_and_operator_of_the_old_count(tmp_path):
-    table = Workloads(tmp_path)
-    table.put(
+    tables = Workloads(tmp_path)
+    tables.put(
         [
             (workload("a"), [layer("a"), layer("a", position=1)], [operator("a"), operator("a", name="add")]),
             (workload("b"), [layer("b")], [operator("b")]),
         ]
     )
-    table.put([(workload("a"), [layer("a", flop=7)], [operator("a", calls=7)])])
-    assert [(row.model, row.operator, row.calls) for row in table.rows(Operator)] == [("a", "mm", 7), ("b", "mm", 1)]
-    assert [(row.model, row.position, row.forward_flop) for row in table.rows(Layer)] == [("a", 0, 7), ("b", 0, 10)]
+    tables.put([(workload("a"), [layer("a", flop=7)], [operator("a", calls=7)])])
+    assert [(row.model, row.operator, row.calls) for row in tables.rows(Operator)] == [("a", "mm", 7), ("b", "mm", 1)]
+    assert [(row.model, row.position, row.forward_flop) for row in tables.rows(Layer)] == [("a", 0, 7), ("b", 0, 10)]
 
 
 def test_layers_and_operators_that_no_workload_committed_are_not_there(tmp_path):
-    table = Workloads(tmp_path)
-    table.put([(workload(name), [layer(name)], [operator(name)]) for name in ("a", "b")])
-    write(table.folder / "models.csv", Workload, [workload("b")])  # as if killed between the tables
-    assert [row.model for row in table.rows(Layer)] == ["b"]
-    assert [row.model for row in table.rows(Operator)] == ["b"]
+    tables = Workloads(tmp_path)
+    tables.put([(workload(name), [layer(name)], [operator(name)]) for name in ("a", "b")])
+    write(tables.folder / "models.csv", Workload, [workload("b")])  # as if killed between the tables
+    assert [row.model for row in tables.rows(Layer)] == ["b"]
+    assert [row.model for row in tables.rows(Operator)] == ["b"]
 
 
 COUNTER = """
@@ -212,11 +212,11 @@ from measure.cache.folders import Workloads
 from measure.cache.workload_records import Workload
 from helpers.rows import layer, operator, workload
 
-table = Workloads(Path(sys.argv[1]))
-print(len(table.rows(Workload)), flush=True)
+tables = Workloads(Path(sys.argv[1]))
+print(len(tables.rows(Workload)), flush=True)
 sys.stdin.readline()
 for batch in range(1, 21):
-    table.put([(workload("net", batch), [layer("net", batch)], [operator("net", batch)])])
+    tables.put([(workload("net", batch), [layer("net", batch)], [operator("net", batch)])])
 """
 
 
@@ -230,8 +230,8 @@ def test_two_runs_that_count_at_the_same_time_lose_nothing_and_have_nothing_twic
     for each in both:
         each.communicate()
         assert each.returncode == 0
-    table = Workloads(tmp_path)
-    for rows in (table.rows(Workload), table.rows(Layer), table.rows(Operator)):
+    tables = Workloads(tmp_path)
+    for rows in (tables.rows(Workload), tables.rows(Layer), tables.rows(Operator)):
         assert [row.batch for row in rows] == list(range(1, 21))
 
 
@@ -340,13 +340,13 @@ def test_models_of_ones_own_are_counted_apart_and_read_with_the_others(tmp_path)
     mine = dataclasses.replace(workload("mine:net"), source="own")
     shared, own = tmp_path / "workload", tmp_path / "workload" / "own"
     assert "data/workload/own/" in (ROOT / ".gitignore").read_text().splitlines()
-    table = Workloads(tmp_path)
-    table.put([(workload(), [layer()], []), (mine, [layer("mine:net"), layer("mine:net", position=1)], [])])
+    tables = Workloads(tmp_path)
+    tables.put([(workload(), [layer()], []), (mine, [layer("mine:net"), layer("mine:net", position=1)], [])])
     assert "mine:net" not in (shared / "models.csv").read_text() + (shared / "layers.csv").read_text()
     assert "mine:net" in (own / "models.csv").read_text()
-    assert [row.model for row in table.rows(Workload)] == ["net", "mine:net"]
-    assert [row.model for row in table.rows(Layer)] == ["net", "mine:net", "mine:net"]
-    table.leave_out({"mine:net"})
+    assert [row.model for row in tables.rows(Workload)] == ["net", "mine:net"]
+    assert [row.model for row in tables.rows(Layer)] == ["net", "mine:net", "mine:net"]
+    tables.leave_out({"mine:net"})
     assert [row.model for row in Workloads(tmp_path).rows(Workload)] == ["net"]
     assert [row.model for row in Workloads(tmp_path).rows(Layer)] == ["net"]
 

@@ -47,9 +47,9 @@ def test_the_tables_are_locked_while_they_are_written(data, monkeypatch):
 def test_a_second_fit_is_told_of_the_first(data, capsys):
     elsewhere_papers.put_elsewhere(data)
     folder = file_of(Coefficient, data).parent
-    with held(folder / NAME, str):
+    with held(folder / NAME):
         assert command.main(["fit", "--data", str(data)]) == 2
-    assert "is fitting; wait for it or name another --data" in capsys.readouterr().err
+    assert "; wait for it or name another --data" in capsys.readouterr().err
     assert [path.name for path in folder.iterdir()] == [NAME]
 
 
