@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial, reduce
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,7 @@ PIECE_BYTE = 256  # the unit of a thread's part of each array: four of the wides
 SCALE = 3.0
 REPEATED = 2**15  # random numbers of an array, which repeats itself: drawing them all takes longer than streaming
 TRIES, TRY_S = 5, 0.002  # how often each kind of store is tried, and for how long at least
+INT32 = ir.IntType(32)
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -73,8 +75,7 @@ def _storing(past_caches: bool) -> Any:
             address = _address(context, builder, signature.args[0], *values[:2])
             instruction = builder.store(values[2], address, align=VECTOR_BYTE)
             if past_caches:
-                one = builder.module.add_metadata([ir.Constant(ir.IntType(32), 1)])
-                instruction.set_metadata("nontemporal", one)
+                instruction.set_metadata("nontemporal", builder.module.add_metadata([INT32(1)]))
             return context.get_dummy_value()
 
         return types.void(array, at, vector), generate
@@ -92,9 +93,9 @@ def fill(_typing: Any, number: types.Number) -> Any:
 
     def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         kind = context.get_value_type(signature.return_type)
-        nothing = ir.Constant(kind, ir.Undefined)
-        one = builder.insert_element(nothing, values[0], ir.Constant(ir.IntType(32), 0))
-        return builder.shuffle_vector(one, nothing, ir.Constant(ir.VectorType(ir.IntType(32), kind.count), None))
+        nothing = kind(ir.Undefined)
+        one = builder.insert_element(nothing, values[0], INT32(0))
+        return builder.shuffle_vector(one, nothing, ir.VectorType(INT32, kind.count)(None))
 
     return Vector(number)(number), generate
 
@@ -127,7 +128,7 @@ def total(_typing: Any, vector: Vector) -> Any:
     """Sum the lanes of a vector."""
 
     def generate(_context: Any, builder: Any, _signature: Any, values: Any) -> Any:
-        lanes = [builder.extract_element(values[0], ir.Constant(ir.IntType(32), at)) for at in range(vector.lanes)]
+        lanes = [builder.extract_element(values[0], INT32(at)) for at in range(vector.lanes)]
         return reduce(_addition(builder, vector), lanes)
 
     return vector.dtype(vector), generate
@@ -149,8 +150,8 @@ class Team:
 
     def parts(self, count: int) -> list[int]:
         """Split ``count`` things as evenly as possible."""
-        threads = len(self._members)
-        return [count * (number + 1) // threads - count * number // threads for number in range(threads)]
+        ends = [count * number // len(self._members) for number in range(len(self._members) + 1)]
+        return [end - start for start, end in pairwise(ends)]
 
 
 def prepare(kernel: str, precision: str, size: int, _device: str, threads: int) -> Callable[[int], object]:

@@ -48,6 +48,8 @@ LEAST_BYTE_PER_CORE, STREAM_UNIT_BYTE = 8 * 1024, 6 * 256  # working sets are wh
 GPU_BYTE = (2**20, 2**30)  # working sets from 8 KB for each of a hundred multiprocessors to far beyond any cache
 
 KernelRound = tuple[str, str, int, str, int | None]  # name, precision, size, pace and round
+Work = Callable[[int], object]  # does a kernel's work so many times
+Beat = Callable[[], None]  # gives a sign of life
 
 
 def roof_kernels(device_kind: str, precisions: Sequence[str]) -> list[KernelRound]:
@@ -56,23 +58,19 @@ def roof_kernels(device_kind: str, precisions: Sequence[str]) -> list[KernelRoun
     Every kernel has a sustained pace. Kernels with short calls have a burst too. So have the streams through the
     largest working set, which give the memory's roof and have several rounds.
     """
-    rows, stream_precision = MATMUL_ROWS[device_kind], STREAM_PRECISION[device_kind]
-    sustained = [("matmul", precision, size) for precision in precisions for size in rows]
-    burst = [kernel for kernel in sustained if kernel[2] in rows[:BURST_ROWS]]
-    if device_kind == "cpu" and "fp32" in precisions:
-        sustained += [("numpy_matmul", "fp32", size) for size in rows]
-    if device_kind != "mps":
-        size = FMA_ON_GPU if device_kind == "cuda" else FMA_PER_CORE * processor.physical_cores()
-        sustained += [("fma", precision, size) for precision in ("fp32", "fp64")]
-        burst += sustained[-2:]
+    is_cpu, rows = device_kind == "cpu", MATMUL_ROWS[device_kind]
     largest, *smaller = _working_sets(device_kind)[::-1]
-    through_memory = [(kernel, stream_precision, largest) for kernel in STREAM_ARRAYS]
-    sustained += [(kernel, stream_precision, size) for size in smaller for kernel in STREAM_ARRAYS]
-    burst += through_memory
-    if device_kind == "cpu":
-        sustained += [("chain", precision, size) for precision, size in CLOCK_CHAINS]
+    fma_size = FMA_PER_CORE * processor.physical_cores() if is_cpu else FMA_ON_GPU
+    products = [("matmul", precision, size) for precision in precisions for size in rows]
+    numpy = [("numpy_matmul", "fp32", size) for size in rows if is_cpu and "fp32" in precisions]
+    fma = [("fma", precision, fma_size) for precision in ("fp32", "fp64") if device_kind != "mps"]
+    memory = [(kernel, STREAM_PRECISION[device_kind], largest) for kernel in STREAM_ARRAYS]
+    caches = [(kernel, STREAM_PRECISION[device_kind], size) for size in smaller for kernel in STREAM_ARRAYS]
+    chains = [("chain", *chain) for chain in CLOCK_CHAINS if is_cpu]
+    sustained = [*products, *numpy, *fma, *caches, *chains]
+    burst = [*(product for product in products if product[2] in rows[:BURST_ROWS]), *fma, *memory]
     # Memory comes first: a sweep that is cut short must not show a cache as the last level.
-    rounds = [(*each, SUSTAINED, number) for number in range(words.ROUNDS) for each in through_memory]
+    rounds = [(*each, SUSTAINED, number) for number in range(words.ROUNDS) for each in memory]
     return [*rounds, *((*each, SUSTAINED, None) for each in sustained), *((*each, BURST, None) for each in burst)]
 
 
@@ -101,14 +99,13 @@ def flop_and_byte(kernel: str, precision: str, size: int) -> tuple[int, int]:
 
     Additions of integers are no FLOP, and registers move no bytes.
     """
-    if kernel == "stream_triad":
-        return 2 * size // (STREAM_ARRAYS[kernel] * {"fp32": 4, "fp64": 8}[precision]), size
     if kernel in STREAM_ARRAYS:
-        return 0, size
-    if kernel == "chain":
-        return (size if precision == "fp64" else 0), 0
+        element_byte = {"fp32": 4, "fp64": 8}[precision]
+        return (2 * size // (3 * element_byte) if kernel == "stream_triad" else 0), size
     if kernel == "fma":
         return 2 * size, 0
+    if kernel == "chain":
+        return (size if precision == "fp64" else 0), 0
     byte = PRODUCT_BYTE[precision] if precision in PRODUCT_BYTE else 3 * words.PRECISION_BYTE[stored_as(precision)]
     return 2 * size**3, byte * size**2
 
@@ -131,7 +128,7 @@ def triton_gap(device: Device) -> str | None:
     return None
 
 
-def prepare(device: Device, kernel: str, precision: str, size: int) -> Callable[[int], object]:
+def prepare(device: Device, kernel: str, precision: str, size: int) -> Work:
     """Return a function that does a kernel's work ``passes`` times. On a GPU without Triton, torch streams.
 
     Raises NotImplementedError if the kernel's library does not import or run, or the device lacks the precision.
@@ -168,10 +165,9 @@ class KernelTiming(NamedTuple):
 class Heat:
     """Keeps account of how long this process has kept the chip at work, and ``until`` when."""
 
-    def __init__(self) -> None:
-        self._since = self.until = -inf
+    _since = until = -inf
 
-    def build(self, call: Callable[[], object], beat: Callable[[], None]) -> None:
+    def build(self, call: Callable[[], object], beat: Beat) -> None:
         """Call until the chip has worked for ``HEAT_S``: not at all if it has just done so."""
         if time.perf_counter() - self.until > PAUSE_S:
             self._since = time.perf_counter()
@@ -184,9 +180,7 @@ class Heat:
 HEAT = Heat()
 
 
-def measure(
-    device: Device, kernel: str, precision: str, size: int, pace: str, beat: Callable[[], None]
-) -> KernelTiming:
+def measure(device: Device, kernel: str, precision: str, size: int, pace: str, beat: Beat) -> KernelTiming:
     """Time a kernel at one size and pace.
 
     A product is tried at all smaller sizes first, so that none is begun that would take minutes. Raises
@@ -215,18 +209,17 @@ def measure(
 
     # Other programs take none of a processor's cycles from the process time of a chain.
     clock = (lambda: time.process_time_ns() // threads) if kernel == "chain" else time.perf_counter_ns
-    is_sustained = pace == SUSTAINED
-    if is_sustained:
+    stopwatch = Stopwatch(partial(work, passes), device.synchronize, clock, beat if pace == SUSTAINED else rest)
+    if pace == SUSTAINED:
         HEAT.build(lambda: _run(work, device, passes), beat)
-    stopwatch = Stopwatch(partial(work, passes), device.synchronize, clock, beat if is_sustained else rest)
     load, timing = _least_disturbed(lambda: sample(stopwatch, SAMPLINGS[pace]), device)
-    if is_sustained:
+    if pace == SUSTAINED:
         HEAT.until = time.perf_counter()
     estimate = estimate_median([latency / passes for latency in timing.latencies_s])  # at least six have an interval
     return KernelTiming(estimate.median, estimate.low, estimate.high, len(timing.samples), load)
 
 
-def _run(work: Callable[[int], object], device: Device, passes: int) -> float:
+def _run(work: Work, device: Device, passes: int) -> float:
     """Do the work ``passes`` times, wait until it is done, and return the time (s)."""
     start = time.perf_counter()
     work(passes)
@@ -234,9 +227,7 @@ def _run(work: Callable[[int], object], device: Device, passes: int) -> float:
     return time.perf_counter() - start
 
 
-def _count_passes(
-    work: Callable[[int], object], device: Device, threads: int, size: int, longest_s: float, beat: Callable[[], None]
-) -> int:
+def _count_passes(work: Work, device: Device, threads: int, size: int, longest_s: float, beat: Beat) -> int:
     """Return the passes of a call that is long enough. Raises NotImplementedError if one takes over ``longest_s``."""
     passes = 1
     _run(work, device, passes)  # pays for what is set up once
@@ -263,7 +254,7 @@ def _least_disturbed(take: Callable[[], Timing], device: Device) -> tuple[float 
     return min(tries, key=lambda each: each[0] or 0.0)
 
 
-def _fastest_s(work: Callable[[int], object], device: Device) -> float:
+def _fastest_s(work: Work, device: Device) -> float:
     """Repeat the work for ``GLANCE_S`` and return the time of the fastest call."""
     _run(work, device, 1)  # pays for what is set up once
     start, fastest_s = time.perf_counter(), inf
@@ -281,8 +272,7 @@ def glance(device: Device, precisions: Sequence[str]) -> Roof:
 
     from measure.roofs import torch_kernels
 
-    rows = MATMUL_ROWS[device.kind][FIRST_ROWS]
+    rows, threads = MATMUL_ROWS[device.kind][FIRST_ROWS], torch.get_num_threads()
     peaks = {each: 2 * rows**3 / _fastest_s(prepare(device, "matmul", each, rows), device) for each in precisions}
-    threads = torch.get_num_threads()
     triad = torch_kernels.prepare("stream_triad", FULL_PRECISION, GLANCE_BYTE, device.torch_name, threads)
     return Roof(peaks, GLANCE_BYTE / _fastest_s(triad, device))
