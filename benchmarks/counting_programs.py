@@ -28,10 +28,10 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # a checkout counts, install
 
 from measure.cache import table
 from measure.cache.schema import file_of
-from measure.cache.workload_records import ProgramCount
 from measure.domain.models import Model
 from measure.domain.words import shape_name
 from measure.errors import UserError
+from report.load.printed import ProgramCount
 
 TABLE = file_of(ProgramCount, Path(__file__).parents[1] / "data")
 MEMORY_LIMIT_BYTE = 2_000_000_000

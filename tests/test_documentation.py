@@ -24,7 +24,7 @@ from helpers.places import ROOT, TESTS
 import roofwright
 from examples import tiny
 from measure import __main__ as measure_command
-from measure.cache import dictionary, table
+from measure.cache import table
 from measure.cache.hand_kept import PublishedTiming
 from measure.domain.roofs import Roof
 from measure.machine import devices
@@ -34,6 +34,7 @@ from measure.verbs import model as one_model
 from measure.verbs.flags import VERBS, module_of
 from measure.verbs.measure import parser as measure_parser
 from report import __main__ as report_command
+from report import dictionary
 
 DOCUMENTS = sorted(
     [
@@ -218,9 +219,9 @@ def parse_what_is_drawn(words, _scratch):
     tiny.make_parser().parse_args(words)
 
 
-@rule("python", "-m", "measure.cache.dictionary")
+@rule("python", "-m", "report.dictionary")
 def compare_what_is_written(words, _scratch):
-    """tests/measure/cache/test_dictionary.py compares the file with what the command prints."""
+    """tests/report/test_dictionary.py compares the file with what the command prints."""
     assert words in ([], [">", "docs/data.md"])
 
 

@@ -25,9 +25,9 @@ from measure.cache.records import (
     Run,
     Sample,
 )
-from measure.cache.schema import MACHINE, TABLES, file_of
+from measure.cache.schema import MACHINE, TABLES
 from measure.cache.table import ChildTable
-from measure.cache.workload_records import WORKLOAD, Layer, Operator, ProgramCount, Workload
+from measure.cache.workload_records import WORKLOAD, Layer, Operator, Workload
 from measure.domain.latency import TimedCell, group_rounds, summarise_cell
 from measure.domain.models import OWN
 from measure.domain.words import INFERENCE, STAGES, STEP, same_shape
@@ -239,7 +239,6 @@ def machine_names(data: Path) -> list[str]:
 
 def check(data: Path) -> None:
     """Raise UserError for the first damaged table of measurements or counts. Torn and empty tables count as damaged."""
-    table.numbered(file_of(ProgramCount, data), ProgramCount, whole=True)
     tables = (data / "machines").glob("[!.]*/*.csv")
     machines = sorted({path.parent for path in tables if path.name in FILES.values()})
     for folder in (*Workloads(data).folders(), *map(Folder, machines)):

@@ -1,40 +1,18 @@
-"""The tables that people write: datasheets of chips, FLOP per cycle of processors' cores, results printed by studies.
+"""The tables that people write of chips: their datasheets, and what others timed on them.
 
-``report/load`` checks their rows against each other and against the bibliography.
+``report/load`` checks the rows against the bibliography, and has the tables that the paper alone reads.
 """
 
-import re
-from decimal import Decimal
 from typing import Annotated
 
 from measure.cache import schema
-from measure.cache.records import Environment
-from measure.cache.schema import DAY_S, NUMBER, Column, Form, one_of, table
-from measure.domain.words import INFERENCE, STEP, VECTOR_EXTENSIONS
+from measure.cache.schema import DAY_S, NUMBER, Column, one_of, table
+from measure.domain.words import INFERENCE, STEP
 
 CHIP_KINDS = {"cpu": "CPU", "gpu": "GPU", "asic": "ASIC", "soc": "SoC", "fpga": "FPGA"}  # as the paper writes them
 CHIP_PRECISIONS = ("fp64", "fp32", "tf32", "bf16", "fp16", "fp8", "fp6", "fp4", "int16", "int8", "int4")
 CHIP_UNITS = ("vector", "tensor")  # the second computes on matrices
 
-# The quantities and ratios of ``PrintedTraining``
-LATENCY, FLOP = "latency", "flop"
-BACKWARD_TO_FORWARD, FORWARD_TO_BACKWARD = "backward/forward", "forward/backward"
-
-RANGE = re.compile(r"(\d{1,5})(?:-(\d{1,5}))?")
-
-
-def model_numbers(text: str) -> set[int]:
-    """Return the numbers in ``1;4-7``. Another text, or a range that runs backwards, has none."""
-    numbers: set[int] = set()
-    for part in text.split(";"):
-        match = RANGE.fullmatch(part)
-        if match is None or int(match[1]) > int(match[2] or match[1]):
-            return set()
-        numbers |= set(range(int(match[1]), int(match[2] or match[1]) + 1))
-    return numbers
-
-
-MODEL_NUMBERS = Form(model_numbers, "model numbers such as 1;4-7")
 YES_OR_NO = one_of(("yes", "no"))
 Source = Annotated[str, "keys of `bib/references.bib`, joined by `;`"]
 Note = Annotated[str, Column("a remark for readers of the row", empty="")]
@@ -67,118 +45,6 @@ class Chip:
     source: Source
     note: Note
     memory_byte: Annotated[float | None, Column("its own memory, the least on sale", least=1e8, most=1e13)] = None
-
-
-@table("flop_per_cycle.csv", key=("vendor", "family", "models", "vector_extension", "precision"), by_hand=True)
-class FlopPerCycle:
-    """The most FLOP of one core of a microarchitecture in a cycle, by fused multiply-adds if it has them."""
-
-    vendor: Annotated[str, "the processor's vendor; on Arm the implementer"]
-    family: Annotated[int, Column("the processor's family; on Arm the architecture", NUMBER, least=1, most=99999)]
-    models: Annotated[str, Column("numbers and ranges joined by `;`; on Arm the part", form=MODEL_NUMBERS)]
-    microarchitecture: Annotated[str, "the vendor's name of the core"]
-    vector_extension: Annotated[str, Column("the extension that this rate needs", form=one_of(VECTOR_EXTENSIONS))]
-    precision: ChipPrecision
-    flop_per_cycle: Annotated[int, Column("FLOP of a core in a cycle", least=1, most=99999)]
-    source: Source
-    note: Note
-
-    def fits(self, environment: Environment) -> bool:
-        """Return whether the processor is of this family and has this vector extension."""
-        return (
-            (self.vendor, self.family) == (environment.cpu_vendor, environment.cpu_family)
-            and environment.cpu_model in model_numbers(self.models)
-            and self.vector_extension in (environment.vector_extension or "").split()
-        )
-
-
-Study = Annotated[str, "the study's key in `bib/references.bib`"]
-ModelInStudy = Annotated[str, "the study's name of the model"]
-ChipInStudy = Annotated[str, "the study's name of the chip"]
-ChipKey = Annotated[str, "the chip in `data/chips.csv`"]
-ModelKey = Annotated[str, "the built-in model"]
-ChipKeyOrNone = Annotated[str, Column("the chip in `data/chips.csv`", empty="")]
-ModelKeyOrNone = Annotated[str, Column("the built-in model", empty="")]
-PrintedPeak = Annotated[Decimal, Column("the peak rate", least=1e9, most=1e18)]
-Intensity = Annotated[Decimal, Column("the arithmetic intensity", least=1e-12)]
-
-
-@table("published/chips.csv", key=(), by_hand=True)
-class PrintedChip:
-    """A chip's roof as a study prints it, errors included."""
-
-    study: Study
-    chip: ChipInStudy
-    precision: Annotated[str, Column("the precision that the study names", empty="")]
-    peak_flop_per_s: PrintedPeak
-    bandwidth_byte_per_s: Annotated[Decimal, Column("the bandwidth", least=1e8, most=1e15)]
-    printed: Annotated[str, "its place in the study, and the product printed there"]
-    chip_key: ChipKeyOrNone
-
-
-@table("published/models.csv", key=("study", "model"), by_hand=True)
-class PrintedModel:
-    """A model's forward pass of one input as a study prints it."""
-
-    study: Study
-    model: ModelInStudy
-    flop: Annotated[Decimal, Column("FLOP of the forward pass", least=1)]
-    footprint_byte: Annotated[Decimal, Column("the study's count of the model's memory", least=1)]
-    intensity_flop_per_byte: Intensity
-    model_key: ModelKeyOrNone
-
-
-@table("published/training.csv", key=("study", "model", "quantity"), by_hand=True)
-class PrintedTraining:
-    """A model's forward and backward passes as a study prints them."""
-
-    study: Study
-    model: ModelInStudy
-    batch: Annotated[int | None, Column("inputs of one call", NUMBER, least=1)]
-    quantity: Annotated[str, Column("the compared quantity", form=one_of((LATENCY, FLOP)))]
-    forward: Annotated[Decimal | None, Column("of the forward pass", "s or FLOP", least=1e-12)]
-    backward: Annotated[Decimal | None, Column("of the backward pass", "s or FLOP", least=1e-12)]
-    ratio_as_printed: Annotated[Decimal, Column("the ratio of the two", NUMBER, least=1e-12)]
-    ratio_means: Annotated[str, Column("the ratio", form=one_of((BACKWARD_TO_FORWARD, FORWARD_TO_BACKWARD)))]
-
-
-@table("published/training_steps.csv", key=("study", "model", "gpu"), by_hand=True)
-class PrintedStep:
-    """A training step on a GPU, counted by hardware counters, as a study prints it."""
-
-    study: Study
-    model: ModelInStudy
-    gpu: ChipInStudy
-    batch: Annotated[int, Column("inputs of one step", NUMBER, least=1)]
-    dram_byte_per_s: Annotated[Decimal, Column("rate of traffic with memory", least=1)]
-    time_s: Annotated[Decimal, Column("time of a step", least=1e-12)]
-    flop_per_s: Annotated[Decimal, Column("rate of computing", least=1)]
-    intensity_flop_per_byte: Intensity
-    chip_key: ChipKey
-    model_key: ModelKey
-
-
-@table("published/step_estimates.csv", key=("study", "model", "gpu"), by_hand=True)
-class PrintedEstimate:
-    """The theoretical time of a training step as a study prints it: FLOP over peak."""
-
-    study: Study
-    model: ModelInStudy
-    gpu: ChipInStudy
-    flop: Annotated[Decimal, Column("FLOP of a step", least=1)]
-    peak_flop_per_s: PrintedPeak
-    time_s_as_printed: Annotated[Decimal, Column("the quotient", least=1e-12)]
-    chip_key: ChipKey
-    model_key: ModelKey
-
-
-@table("published/claims.csv", key=("id",), by_hand=True)
-class Claim:
-    """A sentence of a study that data can confirm or refute."""
-
-    id: Annotated[str, "the study's key, a number, and a letter if a sentence makes several claims"]
-    study: Study
-    claim: Annotated[str, "the sentence"]
 
 
 Device = Annotated[str, "the measured chip in `data/chips.csv`, or one of its aliases"]

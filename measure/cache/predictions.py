@@ -1,6 +1,5 @@
 """The tables of how latencies are predicted: ``python -m measure fit`` writes them from timings and counts."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Annotated, NamedTuple
 
@@ -46,16 +45,6 @@ class Setting(NamedTuple):
     precision: str
     variant: str
     phase: str
-
-
-def newest(settings: Iterable[Setting]) -> list[Setting]:
-    """Keep the newest of settings that differ only in software version."""
-    found: dict[Setting, Setting] = {}
-    for setting in settings:
-        alike = setting._replace(software="")
-        if alike not in found or release(setting) > release(found[alike]):
-            found[alike] = setting
-    return list(found.values())
 
 
 def release(setting: Setting) -> tuple[int, ...]:

@@ -1,8 +1,6 @@
-"""Find this project's own files, in a clone or in an installed copy's ``share/roofwright``, and its modules."""
+"""Find this project's own files, in a clone or in an installed copy's ``share/roofwright``."""
 
-import importlib
 import importlib.metadata
-import pkgutil
 from pathlib import Path
 
 from measure.cache.schema import file_of
@@ -31,12 +29,3 @@ def kept_by_hand(record: type, data: Path) -> Path:
     """Return the path of a table kept by hand: the data folder's own, else this project's."""
     own = file_of(record, data)
     return own if own.exists() else file_of(record, project_folder() / "data")
-
-
-def import_modules(package: str) -> list[str]:
-    """Import every module of a package and return their names, sorted. So a new figure is one file, and on no list."""
-    path = importlib.import_module(package).__path__
-    names = sorted(module.name for module in pkgutil.iter_modules(path))
-    for name in names:
-        importlib.import_module(f"{package}.{name}")
-    return names

@@ -118,30 +118,6 @@ class Operator(WorkloadPart):
     calls: Annotated[int, Column("the number of such calls", NUMBER)]
 
 
-@table("workload/counting_programs.csv", key=("program", "model"))
-class ProgramCount:
-    """The count of multiply-adds (``_mac``, 2 FLOP each) by a counting program, for one model at batch size 1.
-
-    All rows come from one run of ``benchmarks/counting_programs.py``. A row that is not ``ok`` has only a reason.
-    """
-
-    environment_id: schema.EnvironmentId
-    program: Annotated[str, "the program; `roofwright`: this one"]
-    version: Annotated[str | None, "the program's version; empty for this one"]
-    model: schema.Model
-    family: schema.Family
-    input_shape: schema.InputShape
-    status: schema.Status
-    reason: schema.Reason
-    published_parameter_count: Annotated[int, "torchvision's published count of parameters"]
-    published_mac: Annotated[int, Column("torchvision's published count, rounded to `PUBLISHED_MAC_STEP`", least=1)]
-    parameter_count: Annotated[int | None, "the parameters counted; empty if it counts none"] = None
-    forward_mac: Annotated[int | None, Column("the multiply-adds counted in a forward pass", least=1)] = None
-    build_s: Annotated[float | None, "the time of building the network and its input"] = None
-    count_s: Annotated[float | None, "the time of counting alone"] = None
-    peak_byte: Annotated[int | None, "the process's peak memory, libraries included"] = None
-
-
 @table("published/measurements/counts.csv", key=("model", "input_size"))
 class PublishedCount:
     """The work and memory of one input in a model that others timed. The columns are those of ``Workload``."""

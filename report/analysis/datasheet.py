@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
-from measure.cache.hand_kept import FlopPerCycle
 from measure.cache.records import Environment
 from measure.domain.chips import fastest_units
 from report.load import chips
 from report.load.paper import Machine, Paper
+from report.load.printed import FlopPerCycle
 from report.text.frame_rows import each
 from report.text.prose import number, si
 

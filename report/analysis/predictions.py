@@ -1,5 +1,6 @@
 """How far predicted latencies are off, and what fits say of kinds of layer: the rows that the paper shows."""
 
+from collections.abc import Iterable
 from functools import cache
 from statistics import median
 from typing import NamedTuple
@@ -22,7 +23,7 @@ from measure.cache.predictions import (
     OURS,
     POOLS,
     Setting,
-    newest,
+    release,
 )
 from measure.domain.words import EAGER, STEP
 from measure.predicting.study import pool_of
@@ -188,6 +189,16 @@ def kinds(paper: Paper) -> pd.DataFrame:
     rows = rows[rows.setting.isin(shown.values())]
     names = [f"{title(paper, row.setting)}, {conditions(row.setting)}" for row in each(rows)]
     return at_least_one(rows.assign(name=names), _none())
+
+
+def newest(settings: Iterable[Setting]) -> list[Setting]:
+    """Keep the newest of settings that differ only in software version."""
+    found: dict[Setting, Setting] = {}
+    for setting in settings:
+        alike = setting._replace(software="")
+        if alike not in found or release(setting) > release(found[alike]):
+            found[alike] = setting
+    return list(found.values())
 
 
 def _unusual(setting: Setting) -> tuple[bool, bool]:

@@ -1,5 +1,5 @@
 """The figures, a module a subject: functions from the paper's frames to a chart, or to the sentence in its place."""
 
-from measure.cache.project import import_modules
+from report import import_modules
 
 __all__ = import_modules(__name__)

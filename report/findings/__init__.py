@@ -4,6 +4,6 @@ A function marked ``finding`` gives the sentences that a chapter prints inline; 
 each. Where the cache cannot support a sentence, the finding says what is missing and which command fills it.
 """
 
-from measure.cache.project import import_modules
+from report import import_modules
 
 __all__ = import_modules(__name__)

@@ -9,7 +9,10 @@ from typing import Any, TypeVar
 
 import pandas as pd
 
-from measure.cache.hand_kept import (
+from measure.cache.schema import TABLES
+from measure.cache.table import numbered
+from measure.errors import UserError
+from report.load.printed import (
     Claim,
     FlopPerCycle,
     PrintedChip,
@@ -18,10 +21,7 @@ from measure.cache.hand_kept import (
     PrintedStep,
     PrintedTraining,
     model_numbers,
-)  # fmt: skip
-from measure.cache.schema import TABLES
-from measure.cache.table import numbered
-from measure.errors import UserError
+)
 
 Record = TypeVar("Record")
 

@@ -12,7 +12,6 @@ import pandas as pd
 
 from measure.cache import records, workload_records
 from measure.cache.folders import MachineFolder, Workloads, machine_names
-from measure.cache.hand_kept import FlopPerCycle
 from measure.cache.schema import file_of
 from measure.cache.table import read
 from measure.domain.roofs import CacheLevel, Roof, Roofline, machine_roof, merge_rounds, parse_caches
@@ -22,6 +21,7 @@ from report.load import predictions as predictions_table
 from report.load.elsewhere import Elsewhere
 from report.load.hand_tables import Published
 from report.load.predictions import Predictions, Sources
+from report.load.printed import FlopPerCycle, ProgramCount
 from report.load.roofs import Clock, MemoryLevel, measured_clock, measured_roofs, memory_levels, roof_at, with_rates
 from report.process import without_garbage_search
 from report.text.frame_rows import matching
@@ -162,7 +162,7 @@ def load(
         return data if (data / name).exists() else projects
 
     programs = having("workload/counting_programs.csv")
-    counted_by_programs = read(file_of(workload_records.ProgramCount, programs), workload_records.ProgramCount)
+    counted_by_programs = read(file_of(ProgramCount, programs), ProgramCount)
     roofs = chips.read(having("chips.csv") / "chips.csv", keys)
     studies = having("published/claims.csv") / "published"
     return Paper(
@@ -172,7 +172,7 @@ def load(
         layers=workloads.parts_of(layers, shown),
         operators=operators,
         not_counted=workloads.not_counted(models),
-        counting_programs=counting_programs.derive(frame(counted_by_programs, workload_records.ProgramCount)),
+        counting_programs=counting_programs.derive(frame(counted_by_programs, ProgramCount)),
         machines=tuple(machine for machine in machines if machine.environment.torch),
         imported=tuple(machine for machine in machines if not machine.environment.torch),
         training_steps=hand_tables.training_steps(studies / "training_steps.csv", keys),

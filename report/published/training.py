@@ -5,9 +5,9 @@ from typing import Any
 
 import pandas as pd
 
-from measure.cache.hand_kept import BACKWARD_TO_FORWARD, FLOP
 from report.analysis import available
 from report.load.paper import BASE_PRECISION, Machine, Paper
+from report.load.printed import BACKWARD_TO_FORWARD, FLOP
 from report.published import counts
 from report.published.agreement import Measured, counted, interval_between
 from report.published.verdict import (

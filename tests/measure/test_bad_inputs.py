@@ -17,12 +17,12 @@ from helpers.rows import ENVIRONMENT
 import report.engine.quarto
 from measure import __main__ as measuring
 from measure.cache.folders import MachineFolder
-from measure.cache.hand_kept import PrintedModel
 from measure.cache.records import Environment, Profile, RoofMeasurement, Run, Sample
 from measure.cache.schema import TABLES
 from measure.cache.workload_records import Operator, Workload
 from measure.machine import devices
 from report import __main__ as reporting
+from report.load.printed import PrintedModel
 
 pytest.importorskip("torch", reason="a measurement names the version of torch")
 pytest.importorskip("torchvision", reason="the models are torchvision's")

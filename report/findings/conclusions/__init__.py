@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from operator import itemgetter
 
-from measure.cache.project import import_modules
 from measure.domain.statistics import CONFIDENCE
 from measure.domain.values import significant
+from report import import_modules
 from report.analysis import available
 from report.analysis.available import DataMissingError, Missing, finding, or_failed, or_missing
 from report.analysis.effect import Effect, adjusted_confidence

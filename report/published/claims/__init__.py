@@ -2,7 +2,7 @@
 
 from functools import lru_cache, partial
 
-from measure.cache.project import import_modules
+from report import import_modules
 from report.analysis.available import Missing, finding, lacking, or_failed
 from report.load.paper import Paper
 from report.published.claims.ruling import CLAIMS, ELSEWHERE, MARKS, Ruling, or_elsewhere, or_undecided

@@ -4,7 +4,6 @@ from collections.abc import Callable
 
 import pandas as pd
 
-from measure.cache.hand_kept import LATENCY
 from measure.domain.values import significant
 from measure.domain.words import EAGER, PRODUCT_KINDS
 from report.analysis import available, correlations, layer_costs, predictors, saturation
@@ -14,6 +13,7 @@ from report.analysis.effect import median_of
 from report.analysis.layer_costs import OUTSIDE, at_shown_batch
 from report.analysis.predictors import COUNTED, FLOP, PARAMETERS, LatencyPredictor, Rank
 from report.load.paper import Machine, Paper
+from report.load.printed import LATENCY
 from report.published import training
 from report.published.agreement import Measured, counted, latency, near, of_effect, together
 from report.published.claims.ruling import Ruling, at_batches, claim, claim_anywhere

@@ -3,9 +3,9 @@ from helpers.papers import tiny
 from helpers.places import ROOT
 
 from measure.cache.table import read
-from measure.cache.workload_records import ProgramCount
 from report.load import counting_programs
 from report.load.paper import frame
+from report.load.printed import ProgramCount
 
 
 def results(program):

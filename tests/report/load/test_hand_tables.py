@@ -6,10 +6,10 @@ import pytest
 from helpers.papers import REFERENCES, tiny
 from helpers.places import ROOT, TESTS
 
-from measure.cache.hand_kept import Claim, FlopPerCycle, PrintedChip, model_numbers
 from measure.cache.schema import TABLES
 from measure.errors import UserError
 from report.load import bibliography, hand_tables
+from report.load.printed import Claim, FlopPerCycle, PrintedChip, model_numbers
 
 KEYS = frozenset({"one"})
 

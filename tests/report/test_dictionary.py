@@ -3,10 +3,10 @@ import csv
 import pytest
 from helpers.places import ROOT
 
-from measure.cache import dictionary
 from measure.cache.hand_kept import Chip
 from measure.cache.records import Run, Sample
 from measure.cache.schema import TABLES
+from report import dictionary
 
 
 def section(record):
@@ -17,7 +17,7 @@ def section(record):
 
 def test_the_committed_dictionary_is_the_one_that_the_records_give():
     committed = (ROOT / "docs" / "data.md").read_text("utf-8")
-    assert committed == dictionary.text(), "run python -m measure.cache.dictionary > docs/data.md"
+    assert committed == dictionary.text(), "run python -m report.dictionary > docs/data.md"
 
 
 def test_columns_have_type_unit_values_key_emptiness_and_meaning():
