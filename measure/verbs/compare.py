@@ -1,6 +1,19 @@
-"""``python -m measure compare A B``: the differences between two measurements that are larger than chance."""
+"""Compare measurements before and after a change (a driver, another torch), or of two machines, cell by cell. B/A above
+1 means that B takes longer. A change is called slower or faster if it is significant at 5 % after Benjamini and
+Hochberg's correction for the number of cells.
+
+a A  a machine (its folder, or its name in --data), or a data folder; add @ and an environment's id to choose another
+    than the newest
+b B  the side to compare with A, named alike
+more C*  further sides; A is compared with each
+--csv FILE  write all cells and roofs as CSV (- for stdout)
+--json  print JSON instead of a table (docs/json.md)
+--markdown  print Markdown instead, as for a comment on a change
+--fail-on-regression PERCENT  exit with 1 if a cell became significantly slower by more than this, or no longer runs
+"""
 
 import json
+import re
 import sys
 from collections import defaultdict
 from collections.abc import Sequence
@@ -17,7 +30,7 @@ from measure.domain.latency import Cell, group_rounds
 from measure.domain.values import latency
 from measure.domain.words import LOADED
 from measure.errors import UserError, did_you_mean
-from measure.verbs.flags import CommandLine, check_folder, check_one_output, parse_percent
+from measure.verbs.flags import CommandLine, check_one_output, parse_percent, verb_parser
 from measure.verbs.terminal import aligned, markdown, write_csv
 
 MOST_NAMED = 8  # the most cells without a row in the table that are named
@@ -27,39 +40,18 @@ HEADS = {
 }
 NUMBERS = ("batch", "size", "A", "B", "B/A", "95 % interval")
 
-BASES = {
+BASES = {  # how a cell was measured if its interval rests on less than its own rounds
     PROCESS: "one process a side: the interval omits the difference between processes, often larger",
     comparison.OTHERS: "one round a side: the interval takes the difference between processes from other cells",
 }
-"""How a cell was measured if its interval rests on less than its own rounds."""
-
-ENVIRONMENT = (
+ENVIRONMENT = (  # the columns of an environment that are shown if they changed
     "device", "name", "cores", "threads", "driver", "system", "python", "torch", "torchvision", "torchaudio",
     "tuning",
 )  # fmt: skip
-"""The columns of an environment that are shown if they changed."""
 
 
 def parser() -> CommandLine:
-    flags = CommandLine(
-        prog="python -m measure compare",
-        description="Compare measurements before and after a change (a driver, another torch), or of two machines, "
-        "cell by cell. B/A above 1 means that B takes longer. A change is called slower or faster if it is significant "
-        "at 5 % after Benjamini and Hochberg's correction for the number of cells.",
-    )
-    add = flags.add_argument
-    side = "a machine (its folder, or its name in --data), or a data folder; add @ and an environment's id to choose "
-    add("a", metavar="A", help=side + "another than the newest")
-    add("b", metavar="B", help="the side to compare with A, named alike")
-    add("more", metavar="C", nargs="*", help="further sides; A is compared with each")
-    data = "the folder to look up machines in (default: %(default)s)"
-    add("--data", type=Path, default=Path("data"), help=data)
-    add("--csv", metavar="FILE", help="write all cells and roofs as CSV (- for stdout)")
-    add("--json", action="store_true", help="print JSON instead of a table (docs/json.md)")
-    add("--markdown", action="store_true", help="print Markdown instead, as for a comment on a change")
-    regression = "exit with 1 if a cell became significantly slower by more than this, or no longer runs"
-    add("--fail-on-regression", metavar="PERCENT", help=regression)
-    return flags
+    return verb_parser("compare", __doc__)
 
 
 def main(argv: Sequence[str]) -> int:
@@ -67,8 +59,7 @@ def main(argv: Sequence[str]) -> int:
     flags = parser().parse_args(argv)
     check_one_output({"--csv -": flags.csv == "-", "--json": flags.json, "--markdown": flags.markdown})
     limit = flags.fail_on_regression
-    allowed = 0.0 if limit is None else parse_percent("--fail-on-regression", limit)
-    check_folder(flags.data, "--data")
+    allowed = parse_percent("--fail-on-regression", limit) if limit else 0.0
     compared: list[tuple[Side, Side, list[ComparedRow]]] = []
     for name in (flags.b, *flags.more):
         a, b = find(flags.a, name, flags.data)
@@ -78,17 +69,16 @@ def main(argv: Sequence[str]) -> int:
                 f"{flags.a} and {name} have no cell or roof with a result in common; "
                 "measure the same models, batch sizes and precisions on both"
             )
-    if flags.csv:
-        lines = [{"b": str(b.folder)} | row.columns() for _, b, rows in compared for row in rows]
-        columns = list(lines[0])[0 if len(compared) > 1 else 1 :]
-        if flags.csv == "-":
-            write_csv(sys.stdout, lines, columns)
-        else:
-            try:
-                with Path(flags.csv).open("w", newline="", encoding="utf-8") as file:
-                    write_csv(file, lines, columns)
-            except OSError as error:
-                raise UserError(f"--csv: {flags.csv} cannot be written ({error.strerror}); name another file") from None
+    lines = [{"b": str(b.folder)} | row.columns() for _, b, rows in compared for row in rows]
+    columns = list(lines[0])[0 if len(compared) > 1 else 1 :]
+    if flags.csv == "-":
+        write_csv(sys.stdout, lines, columns)
+    elif flags.csv:
+        try:
+            with Path(flags.csv).open("w", newline="", encoding="utf-8") as file:
+                write_csv(file, lines, columns)
+        except OSError as error:
+            raise UserError(f"--csv: {flags.csv} cannot be written ({error.strerror}); name another file") from None
     if flags.json:
         pairs = [
             {"a": asdict(a.environment), "b": asdict(b.environment), "comparisons": [row.columns() for row in rows]}
@@ -97,12 +87,11 @@ def main(argv: Sequence[str]) -> int:
         print(json.dumps(pairs[0] if len(pairs) == 1 else {"pairs": pairs}, indent=2, allow_nan=False))
     elif flags.csv != "-":
         print("\n\n".join("\n".join(report(*each, as_markdown=flags.markdown)) for each in compared))
-    if limit is None:
+    slower = dict.fromkeys(row.key.describe() for *_, rows in compared for row in rows if row.is_regression(allowed))
+    if not limit or not slower:
         return 0
-    regressed = dict.fromkeys(row.key.describe() for *_, rows in compared for row in rows if row.is_regression(allowed))
-    if regressed:
-        print(f"--fail-on-regression {limit}: {', '.join(regressed)}", file=sys.stderr)
-    return 1 if regressed else 0
+    print(f"--fail-on-regression {limit}: {', '.join(slower)}", file=sys.stderr)
+    return 1
 
 
 def find(a: str, b: str, data: Path) -> tuple[Side, Side]:
@@ -113,13 +102,11 @@ def find(a: str, b: str, data: Path) -> tuple[Side, Side]:
     environment. Raises UserError if a name is ambiguous or unknown, or if both name the same measurements.
     """
     (path_a, id_a), (path_b, id_b) = _split(a, data), _split(b, data)
-    folder_a, folder_b = _machine(path_a, path_b, data), _machine(path_b, path_a, data)
-    sides = _read(folder_a, id_a), _read(folder_b, id_b)
-    if folder_a.resolve() == folder_b.resolve() and sides[0].environment == sides[1].environment:
-        raise UserError(
-            f"{a} and {b} are the same measurements; name two folders, or two environments as {folder_a}@ID"
-        )
-    return sides
+    one, other = _read(_machine(path_a, path_b, data), id_a), _read(_machine(path_b, path_a, data), id_b)
+    if one.folder.resolve() == other.folder.resolve() and one.environment == other.environment:
+        remedy = f"name two folders, or two environments as {one.folder}@ID"
+        raise UserError(f"{a} and {b} are the same measurements; {remedy}")
+    return one, other
 
 
 def _split(name: str, data: Path) -> tuple[Path, str]:
@@ -157,25 +144,21 @@ def _read(folder: Path, identity: str) -> Side:
     environment = machine.newest_environment()
     if identity:
         rows = machine.rows(Environment)
-        fitting = {row.environment_id: row for row in rows if row.environment_id.startswith(identity)}
+        fitting = [row for row in rows if row.environment_id.startswith(identity)]
         if len(fitting) != 1:
-            ids = ", ".join(row.environment_id for row in rows) or "none"
+            ids = ", ".join(row.environment_id for row in rows)
             raise UserError(f"{folder}: {identity!r} does not select one environment; name one of {ids}")
-        (environment,) = fitting.values()
+        (environment,) = fitting
 
-    def of_environment(rows: Sequence[Any]) -> list[Any]:
-        return [row for row in rows if row.environment_id == environment.environment_id]
+    def of_environment(record: type[Any]) -> list[Any]:
+        return [row for row in machine.rows(record) if row.environment_id == environment.environment_id]
 
-    roofs: dict[RoofKernel, list[RoofMeasurement]] = defaultdict(list)
-    for row in of_environment(machine.rows(RoofMeasurement)):
-        roofs[RoofKernel(row.roof_kernel, row.size, row.precision, row.pace)].append(row)
-    cells = group_rounds(of_environment(machine.rows(Run)), of_environment(machine.rows(Sample)))
-    return Side(
-        folder,
-        environment,
-        {cell: comparison.of_cell(rounds) for cell, rounds in cells.items()},
-        {kernel: comparison.of_roof(rounds) for kernel, rounds in roofs.items()},
-    )
+    kernels: dict[RoofKernel, list[RoofMeasurement]] = defaultdict(list)
+    for row in of_environment(RoofMeasurement):
+        kernels[RoofKernel(row.roof_kernel, row.size, row.precision, row.pace)].append(row)
+    rounds = group_rounds(of_environment(Run), of_environment(Sample))
+    cells = {cell: comparison.of_cell(found) for cell, found in rounds.items()}
+    return Side(folder, environment, cells, {kernel: comparison.of_roof(found) for kernel, found in kernels.items()})
 
 
 def report(a: Side, b: Side, rows: Sequence[ComparedRow], *, as_markdown: bool = False) -> list[str]:
@@ -196,9 +179,7 @@ def report(a: Side, b: Side, rows: Sequence[ComparedRow], *, as_markdown: bool =
             lines += ["", *table([head, *cells], NUMBERS)]
         if of_table:
             lines.append("")
-        for line in summary(of_table):
-            text = line.lstrip()
-            lines.append(f"{line.removesuffix(text)}{bullet}{text}")
+        lines += [re.sub(r"(?=\S)", bullet, line, count=1) for line in summary(of_table)]
     return lines
 
 
