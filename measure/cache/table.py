@@ -72,7 +72,7 @@ def set_torn_line_aside(path: Path) -> Path | None:
     if not torn:
         return None
     aside = path.with_suffix(path.suffix + ".torn")
-    with _durably(aside):
+    with durably(aside):
         with aside.open("ab") as file:
             file.write(torn + b"\n")
             _flush(file)
@@ -175,7 +175,7 @@ def _flush(file: IO[bytes]) -> None:
 
 
 @contextmanager
-def _durably(path: Path, undo: Callable[[], object] = lambda: None) -> Iterator[None]:
+def durably(path: Path, undo: Callable[[], object] = lambda: None) -> Iterator[None]:
     """Undo a write that fails, and raise UserError that says why."""
     try:
         yield
@@ -196,7 +196,7 @@ def write(path: Path, record: type[Record], rows: Iterable[Record]) -> None:
     """
     content = _header(record).encode() + _encode(path, record, rows)
     part = path.with_suffix(".csv.part")
-    with _durably(path, lambda: part.unlink(missing_ok=True)):
+    with durably(path, lambda: part.unlink(missing_ok=True)):
         path.parent.mkdir(parents=True, exist_ok=True)
         with part.open("wb") as file:
             file.write(content)
@@ -214,7 +214,7 @@ def append(path: Path, record: type[Record], rows: Sequence[Record]) -> None:
         write(path, record, [*read(path, record), *rows])
         return
     lines = _encode(path, record, rows)
-    with _durably(path, lambda: os.truncate(path, len(complete))), path.open("r+b") as file:
+    with durably(path, lambda: os.truncate(path, len(complete))), path.open("r+b") as file:
         file.seek(len(complete))
         file.truncate()
         file.write(lines)

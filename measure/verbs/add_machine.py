@@ -14,6 +14,7 @@ import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
+from itertools import count
 from operator import attrgetter
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -23,7 +24,7 @@ from measure.cache import handed_in, plausibility
 from measure.cache.folders import FILES, Folder, MachineFolder, Workloads, machine_names
 from measure.cache.records import Environment, HardwareCounterProfile, Profile, Run
 from measure.cache.schema import TABLES
-from measure.cache.table import write
+from measure.cache.table import durably, write
 from measure.cache.workload_records import Workload
 from measure.domain.models import MEASURED_SHAPES
 from measure.errors import UserError
@@ -32,10 +33,7 @@ from measure.verbs.flags import CommandLine, check_folder, check_folder_name, da
 from measure.verbs.terminal import name_first
 
 Tables = Mapping[type, Sequence[Any]]
-Cells = set[tuple[str, int, str | None]]
-"""Models, batch sizes and, if known, input shapes."""
-
-MOST_ALIKE = 1000  # machines of one name: NAME, NAME-2, ...
+Cells = set[tuple[str, int, str | None]]  # models, batch sizes and, if known, input shapes
 
 
 class TakenError(UserError):
@@ -53,22 +51,22 @@ def main(argv: Sequence[str]) -> int:
     if flags.machine is not None and len(flags.sources) > 1:
         raise UserError("--machine: names one machine; give one folder or zip with it")
     known = Workloads(flags.data).rows(Workload)
-    measured: list[Cells] = []
+    measured: Cells = set()
     failed = []
     for source in flags.sources:
         try:
-            measured.append(_add(Path(source), flags, known))
+            measured |= _add(Path(source), flags, known)
         except UserError as problem:
             if len(flags.sources) == 1:
                 raise
             print(problem, file=sys.stderr)
             failed.append(source)
-    if measured:
-        _print_uncounted(set().union(*measured), flags.data)
+    if len(failed) < len(flags.sources):
+        _print_uncounted(measured, flags.data)
         print(f"Next: python -m report{data_flag(flags.data)}")
     if failed:
-        count = f"{len(failed)} of {len(flags.sources)}"
-        raise UserError(f"{count} were not added: {name_first(failed)}; mend and add them")
+        remedy = "correct and add them"
+        raise UserError(f"{len(failed)} of {len(flags.sources)} were not added: {name_first(failed)}; {remedy}")
     return 0
 
 
@@ -80,27 +78,26 @@ def _add(source: Path, flags: argparse.Namespace, known: Sequence[Workload]) -> 
         plausibility.check(given.folder, [*known, *(row for row, _, _ in counts)])
         tables = Folder(given.folder).tables()
         newest = max(tables[Environment], key=attrgetter("recorded_at"))
+        name = flags.machine or home(flags.data, given.name, newest.hardware_id) or folder_name(newest)
         if len(flags.sources) > 1:
             # A zip carries its owner's name; the folders inside, of one kind of machine, have equal names
             own = source.stem if source.is_file() else given.name or source.name
-            own = re.sub(r"[^A-Za-z0-9._-]+", "-", own).strip("-._")[:60] or "machine"
-            names = [own, *(f"{own}-{number}" for number in range(2, MOST_ALIKE))]
-        else:
-            names = [flags.machine or home(flags.data, given.name, newest.hardware_id) or folder_name(newest)]
-        check_folder_name(names[0])
+            name = own = re.sub(r"[^A-Za-z0-9._-]+", "-", own).strip("-._")[:60] or "machine"
+        check_folder_name(name)
         new = plausibility.new(counts, workloads.rows(Workload))
-    for name in names:
+    for number in count(2):
         place = MachineFolder(flags.data, name).folder
         check_folder(place, "--machine")
         try:
             added = put(flags.data, name, tables, flags.replace)
             break
         except TakenError:
-            if name == names[-1]:
+            if len(flags.sources) == 1:
                 raise
+            name = f"{own}-{number}"
     if new:
         workloads.put(new)
-    if rows := ", ".join(f"{count} in {FILES[record]}" for record, count in added.items() if count):
+    if rows := ", ".join(f"{number} in {FILES[record]}" for record, number in added.items() if number):
         print(f"Added {newest.name} to {place}; rows: {rows}")
     else:
         print(f"{place} holds all of this already; nothing was added")
@@ -139,9 +136,8 @@ def _merge(place: Path, known: Tables, new: Tables) -> Tables:
     """Add new rows to the known ones. Raises TakenError if they are of two machines, or differ on a cell."""
     hardware = {row.hardware_id for row in known[Environment]}
     if hardware and hardware != {row.hardware_id for row in new[Environment]}:
-        other = f"holds another machine ({known[Environment][0].name!r})"
         remedy = "name another folder with --machine NAME, or use --replace to put this one in its place"
-        raise TakenError(f"{place}: {other}; {remedy}")
+        raise TakenError(f"{place}: holds another machine ({known[Environment][0].name!r}); {remedy}")
     together = {}
     for record, rows in new.items():
         key = attrgetter(*TABLES[record].key)
@@ -158,7 +154,7 @@ def _merge(place: Path, known: Tables, new: Tables) -> Tables:
 
 def _place(place: Path, tables: Tables) -> None:
     """Replace a folder by one with these tables, written next to it; an error leaves the old one."""
-    try:
+    with durably(place):
         place.parent.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(prefix=".adding-", dir=place.parent) as temporary:
             new, old = Path(temporary) / place.name, Path(temporary) / "replaced"
@@ -173,17 +169,12 @@ def _place(place: Path, tables: Tables) -> None:
                 if old.exists() and not place.exists():
                     old.rename(place)
                 raise
-    except OSError as problem:
-        why = f"could not be written ({problem.strerror}); its old content is intact"
-        raise UserError(f"{place}: {why}: fix that and run the same command again") from None
 
 
 def _print_uncounted(measured: Cells, data: Path) -> None:
     """Name the models that were measured but not counted, with the command that counts them."""
-    counted = {
-        (row.model, row.batch, shape) for row in Workloads(data).rows(Workload) for shape in (row.input_shape, None)
-    }
-    uncounted = measured - counted
+    rows = Workloads(data).rows(Workload)
+    uncounted = measured - {(row.model, row.batch, shape) for row in rows for shape in (row.input_shape, None)}
     usual = {(model, batch) for model, batch, shape in uncounted if shape == MEASURED_SHAPES.get(model, shape)}
     reshaped = sorted({f"{model} at {shape}" for model, batch, shape in uncounted if (model, batch) not in usual})
     if reshaped:

@@ -210,7 +210,7 @@ def test_of_several_machines_the_sound_ones_are_added_and_the_others_named(data,
     *problems, last = capsys.readouterr().err.splitlines()
     assert f"{broken}/runs.csv, line 1: unknown column 'colour'" in problems[0]
     assert "nowhere.zip: cannot be read" in problems[1]
-    assert f"2 of 3 were not added: {broken}, {tmp_path}/nowhere.zip; mend and add them" in last
+    assert f"2 of 3 were not added: {broken}, {tmp_path}/nowhere.zip; correct and add them" in last
 
 
 def test_one_name_is_for_one_machine(data, given, capsys):
@@ -294,7 +294,7 @@ FULL = OSError(28, "No space left on device")
 @pytest.mark.parametrize(
     ("problem", "raised", "words"),
     [
-        (FULL, UserError, r"box: could not be written \(No space left on device\); its old content is intact"),
+        (FULL, UserError, r"box: could not be written \(the disk is full\); its old content is intact"),
         (KeyboardInterrupt(), KeyboardInterrupt, None),
     ],
 )
