@@ -36,7 +36,7 @@ from measure.run import plan, runner
 from measure.run.estimate import MemoryFit
 from measure.run.progress import RunProgress
 from measure.run.request import parse_threads
-from measure.run.run_cache import RunCache
+from measure.run.task import RunCache
 from measure.run.worker import Worker
 from measure.timing.sampling import Sampling, sample
 from measure.timing.stopwatch import Stopwatch

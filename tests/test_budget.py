@@ -19,7 +19,7 @@ from measure.domain.models import QUICK, STORY
 from measure.run import plan, runner
 from measure.run.cell_tasks import RoundTask
 from measure.run.estimate import MemoryFit
-from measure.run.run_cache import RunCache, Sitting
+from measure.run.task import RunCache
 from measure.verbs.measure import make_request, make_sampling, parser
 
 pytestmark = pytest.mark.long
@@ -43,7 +43,7 @@ def spend(monkeypatch, tmp_path, device, name, memory_byte, pace, *flags):
     arguments = parser().parse_args(list(flags))
     request = make_request(arguments)
     environment = dataclasses.replace(ENVIRONMENT, device=device, name=name)
-    cache = RunCache(WORKLOADS, MachineFolder(tmp_path, "box"), environment, Sitting(seed=1))
+    cache = RunCache(WORKLOADS, MachineFolder(tmp_path, "box"), environment, 1)
     tasks = plan.tasks_to_do(request, cache)
     monkeypatch.setattr(runner, "time", SimpleNamespace(monotonic=pace.monotonic))
     store = SimpleNamespace(put=lambda task, outcome: None)

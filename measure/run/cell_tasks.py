@@ -29,8 +29,7 @@ from measure.profiling import ncu, profile
 from measure.profiling.ncu_csv import CountedCell
 from measure.profiling.profile import CellProfile
 from measure.run.request import Request
-from measure.run.run_cache import RunCache
-from measure.run.task import AFTER, Columns, Failure, Task, Tier, status_columns
+from measure.run.task import AFTER, Columns, Failure, RunCache, Task, Tier, status_columns
 from measure.timing import calls
 from measure.timing.sampling import Sampling, Timing
 
@@ -123,10 +122,6 @@ class RoundTask(CellTask):
         ]
 
     @property
-    def round_of(self) -> Cell:
-        return self.cell
-
-    @property
     def block(self) -> int:
         return self.round
 
@@ -151,10 +146,6 @@ class RoundTask(CellTask):
         if device_kind != "cuda" or variants.first_call_s(self.cell.variant):
             return None
         return self.model, self.cell.precision, self.cell.variant, self.round
-
-    @property
-    def effort(self) -> float:
-        return 5.0 + 0.5 * (3 if self.trains else 1) * min(self.cell.batch, 128)
 
     @property
     def label(self) -> str:
@@ -245,10 +236,6 @@ class InspectionTask(CellTask):
         rows = [] if request.force else cache.tried(cache.folder.rows(cls.record))
         seen = set(map(Cell.of, _rows_of(cells, rows)))
         return [cls(model, cell) for model, cell in cells if cell not in seen]
-
-    @property
-    def effort(self) -> float:
-        return 4.0 + (0.75 if self.cell.phase == STEP else 0.25) * min(self.cell.batch, 128)
 
     @property
     def label(self) -> str:

@@ -30,9 +30,8 @@ from measure.run.cell_tasks import HardwareCounterTask
 from measure.run.estimate import MemoryFit
 from measure.run.plan import further_tasks, tasks_to_do
 from measure.run.request import Request, parse_threads
-from measure.run.run_cache import RunCache, Sitting, machine_folder
 from measure.run.runner import Summary, keep
-from measure.run.task import Failure, Task
+from measure.run.task import Failure, RunCache, Task, machine_folder
 from measure.run.worker import BudgetSpent, Worker
 from measure.timing.sampling import Sampling
 
@@ -223,7 +222,7 @@ class ClusterRun:
         taken: set[Task] = set()
         for name, environment in {each.environment.environment_id: each.environment for each in self.ready}.items():
             folder = machine_folder(self.data, self.machine, environment)
-            cache = RunCache(Workloads(self.data), folder, environment, Sitting(seed=self.seed))
+            cache = RunCache(Workloads(self.data), folder, environment, self.seed)
             tasks = [task for task in tasks_to_do(self.request, cache) if task not in taken]
             taken |= {task for task in tasks if not task.is_of_machine}
             self.kinds[name] = MachineKind(cache, tasks)
@@ -295,7 +294,7 @@ class ClusterRun:
         memory = MemoryFit(device.memory_byte, partial(kind.cache.workloads.rows, Workload))
         for task in [task for task in kind.tasks if task.is_of_machine is not is_counting]:
             kind.tasks.remove(task)
-            if task.round_of in kind.summary.hopeless:
+            if kind.summary.is_hopeless(task):
                 continue
             if self.try_anyway or not (refusal := memory.refusal(task)):
                 return task

@@ -21,8 +21,7 @@ from measure.profiling.profile import FEWEST_STEPS, PROFILED_S, plain_sampling
 from measure.run.cell_tasks import CellTask, RoundTask
 from measure.run.processes import FORKS, origin
 from measure.run.request import Request
-from measure.run.run_cache import RunCache
-from measure.run.task import Failure, Task
+from measure.run.task import Failure, RunCache, Task
 from measure.run.worker import needs_fresh
 from measure.timing.sampling import Sampling, round_sampling
 
@@ -34,6 +33,8 @@ UNKNOWN_BYTE_PER_S: Mapping[str, float] = {"cpu": 20e9, "cuda": 500e9, "mps": 10
 
 REACHED = 0.4  # the share of its roof that a call is assumed to reach
 STEP_PASSES = 3  # a training step takes about this many forward passes
+OTHER_S: Mapping[str, float] = {"workload": 1.0, "roofs": 4.0}  # tasks of the sections that measure no cells
+UNCOUNTED_S, UNCOUNTED_INPUT_S = 5.0, 0.5  # a cell of an uncounted model, plus each of its first 128 inputs
 SAMPLES = 6  # the fewest samples whose median has an interval
 IMPORT_S = 5.0  # the time to import torch and a library of models
 BEGIN_S: Mapping[str, float] = {"cpu": 0.2, "cuda": 3.0, "mps": 1.0}  # the time to set up a device then
@@ -63,14 +64,14 @@ class DurationEstimate:
                 of_batch[sample.batch] = min(sample.latency_s, of_batch.get(sample.batch, inf))
 
     def seconds(self, task: Task) -> float:
-        """Return the time of a task, without the start of its process; its effort if its model was not counted."""
+        """Return the time of a task, without the start of its process."""
         if not isinstance(task, CellTask):
-            return task.effort
+            return OTHER_S[task.section]
         rows = self._counted[task.model.name, shape_name(task.model.input_shape)]
         stored, batch = stored_as(task.cell.precision), task.cell.batch
         row = min(rows, key=lambda row: (row.precision != stored, abs(row.batch - batch)), default=None)
         if row is None:
-            return task.effort
+            return UNCOUNTED_S + UNCOUNTED_INPUT_S * (STEP_PASSES if task.cell.phase == STEP else 1) * min(batch, 128)
         call_s = self._call_s(row, task.cell)
         drawn = (row.parameter_count or 0) if self._kind == "cpu" else 0
         build_s = BUILD_S + drawn / DRAWN_PER_S

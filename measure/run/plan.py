@@ -1,29 +1,20 @@
-"""The tasks that a request still needs, their order, and the output of ``--plan`` and ``--list``.
-
-``docs/json.md`` documents the JSON; a key that does not apply is null.
-"""
+"""The tasks that a request still needs, and their order."""
 
 import logging
-from collections.abc import Collection, Hashable, Iterable, Sequence
+from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 from random import Random
-from typing import Any
 
-from measure.cache.records import Environment
-from measure.cache.workload_records import Workload
-from measure.domain.models import Model
-from measure.domain.values import duration, si
-from measure.domain.words import STEP, shape_name
+from measure.domain.words import STEP
 from measure.run.estimate import DurationEstimate
 from measure.run.request import Request
-from measure.run.run_cache import RunCache
 from measure.run.sections import SECTIONS
-from measure.run.task import AFTER, BEFORE, TASK_COLUMNS, Task, Tier
+from measure.run.task import AFTER, BEFORE, RunCache, Task, Tier
 
 _log = logging.getLogger(__name__)
 
 LONG_SHARE = 1 / 20  # a cell is long if it is expected to take more than this share of a budget
+MAY_BE_LONG = (Tier.SECOND_CELLS, Tier.STEPS, Tier.PROFILES, Tier.OTHER_CELLS)
 
 
 @dataclass(frozen=True)
@@ -61,24 +52,15 @@ def in_parts(tasks: Sequence[Task], request: Request, cache: RunCache) -> list[P
     needed, longest_s = _needed(tasks, request, estimate), LONG_SHARE * request.budget_s
     for task in tasks:
         tier = task.tier(request)
-        if Tier.SECOND_CELLS <= tier < Tier.LONG and task not in needed and estimate.seconds(task) > longest_s:
+        if tier in MAY_BE_LONG and task not in needed and estimate.seconds(task) > longest_s:
             tier = Tier.LONG
         tiers[tier].append(task)
-    titles = {
-        Tier.COUNTS: "counts",
-        Tier.FIRST_ROOF: "a first roof",
-        Tier.FIRST_CELLS: f"batch {min(request.batch_sizes, default=1)}",
-        Tier.SECOND_CELLS: f"batch {request.second_batch}",
-        Tier.STEPS: "training steps",
-        Tier.PROFILES: "operators",
-        Tier.OTHER_CELLS: "other cells",
-        Tier.LONG: "long cells",
-        Tier.ROUNDS: "further rounds",
-        Tier.ROOFS: "finer roofs",
-        Tier.REST: "caches and other precisions",
-    }
-    used = [tier for tier in Tier if tiers[tier]]
-    return [Part(titles[tier], _in_tier(tier, tiers[tier], request, cache, estimate)) for tier in used]
+    batches = {"first": min(request.batch_sizes, default=1), "second": request.second_batch}
+    return [
+        Part(tier.value.format(**batches), _in_tier(tier, chosen, request, cache, estimate))
+        for tier, chosen in tiers.items()
+        if chosen
+    ]
 
 
 def tasks_to_do(request: Request, cache: RunCache) -> list[Task]:
@@ -114,7 +96,7 @@ def _in_tier(
     tier: Tier, tasks: list[Task], request: Request, cache: RunCache, estimate: DurationEstimate
 ) -> list[Task]:
     """Order the tasks of a tier: long ones by duration, cells by model, others block by block."""
-    draw = Random(f"{cache.sitting.seed} {tier.name}")
+    draw = Random(f"{cache.seed} {tier.name}")
     if tier in (Tier.LONG, Tier.STEPS, Tier.PROFILES):
         return sorted(_drawn(tasks, draw, cache), key=estimate.seconds)
     if tier not in (Tier.FIRST_CELLS, Tier.SECOND_CELLS, Tier.OTHER_CELLS):
@@ -132,7 +114,7 @@ def _blocks(tasks: Sequence[Task], cache: RunCache) -> list[Part]:
     for block in sorted({task.block for task in tasks}):
         chosen = [task for task in tasks if task.block == block]
         if BEFORE < block < AFTER:
-            drawn = _drawn(chosen, Random(f"{cache.sitting.seed} {block}"), cache)
+            drawn = _drawn(chosen, Random(f"{cache.seed} {block}"), cache)
             parts.append(Part(f"round {block + 1}", drawn))
         else:
             for name in dict.fromkeys(task.section for task in chosen):
@@ -157,50 +139,3 @@ def _drawn(tasks: list[Task], draw: Random, cache: RunCache) -> list[Task]:
 def measures(request: Request) -> bool:
     """Return whether the request needs a machine, and not only counts."""
     return any(SECTIONS[name].is_of_machine for name in request.sections)
-
-
-def models_as_json(models: Iterable[Model], counted: Iterable[Workload]) -> dict[str, Any]:
-    """Return the output of ``--list --json``: the models, with their counts for one input."""
-    counts = {(row.model, row.input_shape): row for row in counted if row.batch == 1}
-    rows = []
-    for model in models:
-        named = {"model": model.name, "source": model.source, "family": model.family}
-        named["input_shape"] = shape_name(model.input_shape)
-        row = counts.get((model.name, named["input_shape"]))
-        rows.append(named | {name: getattr(row, name, None) for name in ("parameter_count", "forward_flop")})
-    return {"models": rows}
-
-
-def models_as_lines(models: Iterable[Model], counted: Iterable[Workload]) -> list[str]:
-    """Return the same as lines of a table."""
-    rows = models_as_json(models, counted)["models"]
-    width = max(18, *(len(row["model"]) for row in rows)) + 2
-    lines = [f"{'model':{width}}{'source':13}{'family':14}{'input':12}{'parameters':>12}{'FLOP':>12}"]
-    for row in rows:
-        parameters, flop = row["parameter_count"], row["forward_flop"]
-        numbers = "" if None in (parameters, flop) else f"{si(parameters, ''):>12}{si(flop, 'FLOP'):>12}"
-        named = f"{row['model']:{width}}{row['source']:13}{row['family']:14}{row['input_shape']:12}"
-        lines.append(f"{named}{numbers}".rstrip())
-    return lines
-
-
-def plan_as_json(tasks: Iterable[Task], environment: Environment, folder: str) -> dict[str, Any]:
-    """Return the output of ``--plan --json``: the machine, and its tasks in their order."""
-    machine = {name: getattr(environment, name) for name in ("name", "device", "environment_id")} | {"folder": folder}
-    rows = [{"section": task.section, "label": task.label, **TASK_COLUMNS, **task.columns} for task in tasks]
-    return {"machine": machine, "tasks": rows}
-
-
-def parts_as_lines(parts: Sequence[Part], ends_s: Sequence[float], budget_s: float) -> list[str]:
-    """Return the tasks part by part, with how many end within the budget by their expected ends from the start."""
-    lines: list[str] = []
-    began_s, ends = 0.0, iter(ends_s)
-    for part in parts:
-        done_s = list(islice(ends, len(part.tasks)))
-        reached = sum(end_s <= budget_s for end_s in done_s)
-        how_many = "all" if reached == len(part.tasks) else reached or "none"
-        took = duration(done_s[-1] - began_s)
-        lines.append(f"{part.title}, about {took}; {how_many} of {len(part.tasks)} within {duration(budget_s)}:")
-        lines += [f"  {task.label}" for task in part.tasks]
-        began_s = done_s[-1]
-    return lines

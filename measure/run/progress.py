@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from measure.cache.records import Profile, RoofMeasurement, Run
@@ -11,41 +11,14 @@ from measure.domain.values import duration
 from measure.domain.words import INFERENCE, STEP
 from measure.run.plan import Part
 from measure.run.request import Request
-from measure.run.run_cache import RunCache
 from measure.run.runner import Summary
-from measure.run.task import Failure, Task
+from measure.run.task import Failure, RunCache, Task
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-USUAL_PACE, SURE_AFTER = 0.5, 20.0  # a prior for the seconds per effort, and its weight: the first task imports
+PRIOR_S = 20.0  # the weight of the estimates in the pace of a run: its first task imports
 REASONS = 3  # the most reasons printed per status; the tables have all
-
-
-class TimeLeft:
-    """Estimates the time left: rounds of a cell take as long as its latest, others go by their section's latest."""
-
-    def __init__(self, tasks: Iterable[Task]) -> None:
-        self.tasks = list(tasks)
-        self._done: dict[type[Task], list[tuple[float, float]]] = defaultdict(list)
-        self._cells: dict[Cell | None, float] = {}
-
-    def done(self, task: Task, seconds: float) -> None:
-        self.tasks.remove(task)
-        self._done[type(task)].append((task.effort, seconds))
-        if task.round_of:
-            self._cells[task.round_of] = seconds
-
-    def seconds(self) -> float | None:
-        """Return the seconds left; None until a task is done."""
-        if not self._done:
-            return None
-        pace = {}  # the seconds per effort of the latest tasks of each section
-        for section in {type(task) for task in self.tasks}:
-            latest = self._done.get(section, [])[-12:]
-            efforts, seconds = (sum(column) for column in zip((0.0, 0.0), *latest, strict=True))
-            pace[section] = (seconds + USUAL_PACE * SURE_AFTER) / (efforts + SURE_AFTER)
-        return sum(self._cells.get(task.round_of, task.effort * pace[type(task)]) for task in self.tasks)
 
 
 class RunProgress:
@@ -53,17 +26,26 @@ class RunProgress:
 
     On a terminal a moving line shows the present task, the number of tasks left in the part, and the time to the end.
     A context manager, which restores the terminal. ``done`` of ``total`` tasks ended or were skipped so far.
+    ``seconds`` estimates the time of a task.
     """
 
     def __init__(
-        self, tasks: Sequence[Task], console: "Console", deadline: float | None = None, shows_tasks: bool = False
+        self,
+        tasks: Sequence[Task],
+        console: "Console",
+        deadline: float | None = None,
+        shows_tasks: bool = False,
+        seconds: Callable[[Task], float] = lambda _task: 1.0,
     ) -> None:
         from rich.live import Live
         from rich.text import Text
 
-        self.total, self.done = len(tasks), 0
+        self.total = self.done = 0
         self._console, self._deadline, self._shows_tasks = console, deadline, shows_tasks
-        self._time_left = TimeLeft(tasks)
+        self._seconds = seconds
+        self._left_s: dict[Task, float] = {}  # the estimates of the tasks left
+        self._took_s = self._expected_s = PRIOR_S  # the tasks that ended
+        self.extend(tasks)
         self._title = self._present = ""
         self._part_began = self._began = 0.0
         self._part_left = self._part_done = 0
@@ -87,7 +69,7 @@ class RunProgress:
     def extend(self, tasks: Sequence[Task]) -> None:
         """Add tasks that results call for."""
         self.total += len(tasks)
-        self._time_left.tasks += tasks
+        self._left_s |= {task: self._seconds(task) for task in tasks}
 
     def begin_part(self, title: str, tasks: Sequence[Task]) -> None:
         """Begin a part of the run; print the line of the part before it."""
@@ -112,19 +94,17 @@ class RunProgress:
             self._line.refresh()
 
     def end(self, task: Task, outcome: Any) -> None:
-        self._time_left.done(task, time.monotonic() - self._began)
-        self._count()
+        self._took_s += time.monotonic() - self._began
+        self._expected_s += self._left_s[task]
+        self.skip(task)
         if failed := isinstance(outcome, Failure):
             self._failures.append(outcome)
         if self._shows_tasks:
             self.say(f"  [{self.done}/{self.total}] {task.label}: {task.describe(outcome)}", failed)
 
     def skip(self, task: Task) -> None:
-        """Count a round that is skipped because an earlier one failed."""
-        self._time_left.tasks.remove(task)
-        self._count()
-
-    def _count(self) -> None:
+        """Count a task off, such as a round that is skipped because an earlier one failed."""
+        del self._left_s[task]
         self.done, self._part_done, self._part_left = self.done + 1, self._part_done + 1, self._part_left - 1
 
     def _moving_line(self) -> str:
@@ -135,8 +115,8 @@ class RunProgress:
         if self._deadline is not None:
             minutes, seconds = divmod(round(max(0.0, self._deadline - time.monotonic())), 60)
             return f"; {minutes}:{seconds:02d} to the end of the budget"
-        left = self._time_left.seconds()
-        return "" if left is None else f"; about {duration(left)} left"
+        pace = self._took_s / self._expected_s
+        return f"; about {duration(pace * sum(self._left_s.values()))} left" if self.done else ""
 
     def say(self, text: str, is_bad: bool = False) -> None:
         """Print a line above the moving one, red if bad."""
@@ -145,10 +125,8 @@ class RunProgress:
 
 def resumption(command: str, force: bool) -> str:
     """Say how to go on with the tasks left; ``--force`` would begin anew."""
-    how = "To go on with what is left"
-    if force:
-        how = "The tasks left keep their earlier rows; to measure everything again"
-    return f"{how}: {command}"
+    again = "The tasks left keep their earlier rows; to measure everything again"
+    return f"{again if force else 'To go on with what is left'}: {command}"
 
 
 def lines(summary: Summary, places: Sequence[str]) -> list[str]:
@@ -166,29 +144,27 @@ def lines(summary: Summary, places: Sequence[str]) -> list[str]:
 def contents(request: Request, cache: RunCache, left: Sequence[Part], command: str) -> list[str]:
     """Return three lines: the parts of this machine that the paper has, those it lacks, and the next command."""
 
-    def ok(rows: Iterable[Any]) -> list[Any]:
-        return [row for row in cache.rows(list(rows)) if row.status == "ok"]
+    def measured(record: type[Any]) -> list[Any]:
+        return [row for row in cache.rows(cache.folder.rows(record)) if row.status == "ok"]
 
     asked = {cell for phase in (INFERENCE, STEP) for _, cell in request.cells(phase)}
-    rounds = Counter(cell for cell in map(Cell.of, ok(cache.folder.rows(Run))) if cell in asked)
-    held = []
-    if kernels := {row.roof_kernel for row in ok(cache.folder.rows(RoofMeasurement))}:
-        held.append(f"a roof by {len(kernels)} kernel{'s' * (len(kernels) > 1)}")
-    for batch in sorted({cell.batch for cell in rounds if cell.phase == INFERENCE}):
-        models = {cell.model for cell in rounds if (cell.phase, cell.batch) == (INFERENCE, batch)}
-        held.append(f"{len(models)} model{'s' * (len(models) > 1)} at batch {batch}")
-    if trained := {cell.model for cell in rounds if cell.phase == STEP}:
-        held.append(f"training steps of {len(trained)}")
-    if profiled := {row.model for row in ok(cache.folder.rows(Profile)) if Cell.of(row) in asked}:
-        held.append(f"operators of {len(profiled)}")
+    rounds = Counter(cell for cell in map(Cell.of, measured(Run)) if cell in asked)
+    timed: dict[int, set[str]] = defaultdict(set)  # the models by batch size
+    for cell in rounds:
+        if cell.phase == INFERENCE:
+            timed[cell.batch].add(cell.model)
+    named = {
+        "a roof by {} kernel{}": {row.roof_kernel for row in measured(RoofMeasurement)},
+        **{f"{{}} model{{}} at batch {batch}": timed[batch] for batch in sorted(timed)},
+        "training steps of {}": {cell.model for cell in rounds if cell.phase == STEP},
+        "operators of {}": {row.model for row in measured(Profile) if Cell.of(row) in asked},
+    }
+    held = [text.format(len(names), "s" * (len(names) > 1)) for text, names in named.items() if names]
     if max(rounds.values(), default=0) > 1:
         ends = dict.fromkeys((min(rounds.values()), max(rounds.values())))
         held.append(f"{' to '.join(map(str, ends))} rounds of each")
     text = f"The paper has {', '.join(held) or 'nothing of this machine yet'}."
     if not left:
         return [text, "It lacks nothing of what was asked for."]
-    missing: Counter[str] = Counter()
-    for part in left:
-        missing[part.title] += len(part.tasks)
-    names = ", ".join(f"{title} ({count})" for title, count in missing.items())
-    return [text, f"It lacks {names}.", f"To add that: {command}"]
+    lacked = ", ".join(f"{part.title} ({len(part.tasks)})" for part in left)
+    return [text, f"It lacks {lacked}.", f"To add that: {command}"]

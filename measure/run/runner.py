@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from measure.cache.table import UnreadableError
 from measure.domain.latency import Cell
+from measure.run.cell_tasks import RoundTask
 from measure.run.task import Failure, Task
 from measure.run.worker import BudgetSpent, Worker
 
@@ -34,16 +35,20 @@ class Summary:
     cells_s: float = 0.0
     executing_s: float = 0.0
 
+    def is_hopeless(self, task: Task) -> bool:
+        """Return whether an earlier round of the task's cell failed."""
+        return isinstance(task, RoundTask) and task.cell in self.hopeless
+
     def count(self, task: Task, outcome: Any, seconds: float) -> None:
         """Add a task, which took so many seconds."""
         failed = isinstance(outcome, Failure)
         self.statuses[outcome.status if failed else "ok"] += 1
         if failed:
             self.failures.append((task, outcome))
-        if task.round_of:
+        if isinstance(task, RoundTask):
             self.cells_s += seconds
             if failed:
-                self.hopeless.add(task.round_of)
+                self.hopeless.add(task.cell)
             else:
                 self.executing_s += outcome.executing_s
 
@@ -64,7 +69,7 @@ def run(
     """
     summary = summary or Summary()
     for index, task in enumerate(tasks):
-        if task.round_of in summary.hopeless:
+        if summary.is_hopeless(task):
             _log.info("%s: skipped, since an earlier round of it failed", task.label)
             progress.skip(task)
             continue

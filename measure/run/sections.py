@@ -20,8 +20,7 @@ from measure.roofs import roofs
 from measure.roofs.roofs import KernelTiming
 from measure.run.cell_tasks import HardwareCounterTask, InferenceTask, ProfileTask, TrainingTask
 from measure.run.request import Request
-from measure.run.run_cache import KILLED_STATUS, RunCache
-from measure.run.task import BEFORE, Columns, Failure, Task, Tier, status_columns
+from measure.run.task import BEFORE, KILLED, Columns, Failure, RunCache, Task, Tier, status_columns
 from measure.timing.sampling import Sampling
 
 
@@ -37,12 +36,11 @@ class WorkloadTask(Task):
     section = "workload"
     help = "count FLOP and bytes"
     is_of_machine = False
-    effort = 1.0
 
     @classmethod
     def missing(cls, request: Request, cache: RunCache) -> list[Self]:
         rows = () if request.force else cache.workloads.rows(Workload)
-        counted = {attrgetter(*WORKLOAD)(row) for row in rows if row.status != KILLED_STATUS}
+        counted = {attrgetter(*WORKLOAD)(row) for row in rows if row.status != KILLED.status}
         kind = cache.environment.device
         autocasts = [kind if variants.is_autocast(variant) else None for variant in request.variants]
         ways = dict.fromkeys(product(map(stored_as, request.precisions), autocasts))
@@ -107,7 +105,6 @@ class RoofTask(Task):
 
     section = "roofs"
     help = "measure the roofs, and a processor's clock"
-    effort = 4.0
 
     @classmethod
     def missing(cls, request: Request, cache: RunCache) -> list[Self]:

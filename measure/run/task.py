@@ -1,35 +1,42 @@
-"""A task of a run: its identity, turn, measurement and rows. ``sections.py`` lists all kinds of tasks."""
+"""A task of a run, its outcome, and the cache that it is planned from and stored in.
+
+``sections.py`` lists all kinds of tasks.
+"""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable
-from dataclasses import asdict, dataclass
-from enum import IntEnum
+from collections.abc import Callable, Collection, Hashable, Sequence
+from dataclasses import asdict, dataclass, field
+from enum import Enum
+from pathlib import Path
 from typing import Any, ClassVar, Self
 
+from measure.cache.folders import MachineFolder, Workloads
+from measure.cache.records import Environment
 from measure.domain.latency import Cell
-from measure.errors import one_line
+from measure.domain.values import now
+from measure.errors import UserError, one_line
 from measure.machine.device import Device
+from measure.machine.environment import folder_name, version
 from measure.run.request import Request
-from measure.run.run_cache import KILLED_STATUS, RunCache
 from measure.timing.sampling import Sampling
 
 BEFORE, AFTER = -1, 10**9  # the blocks before all rounds and after them
 
 
-class Tier(IntEnum):
-    """The order of tasks in a run with a budget: wherever it ends, the paper has gained the most."""
+class Tier(Enum):
+    """The turns of a run with a budget and their titles: wherever it ends, the paper has gained the most."""
 
-    COUNTS = 0  # FLOP and bytes of the first models
-    FIRST_ROOF = 1  # one matrix product and one stream through memory: enough to draw a roof
-    FIRST_CELLS = 2  # one cell of every model, before any model has a second
-    SECOND_CELLS = 3  # a second batch size of every model
-    STEPS = 4  # a training step of the two leading models
-    PROFILES = 5  # the operators of the two leading models
-    OTHER_CELLS = 6  # the other cells, and profiles of the other models, model by model
-    LONG = 7  # cells that would each take a large share of the budget, the shortest first
-    ROUNDS = 8  # the second and third rounds
-    ROOFS = 9  # finer roofs at the precision of the models, and the clock
-    REST = 10  # roofs of caches and of other precisions, and further rounds of cells with wide intervals
+    COUNTS = "counts"  # FLOP and bytes of the first models
+    FIRST_ROOF = "a first roof"  # one matrix product and one stream through memory: enough to draw a roof
+    FIRST_CELLS = "batch {first}"  # one cell of every model, before any model has a second
+    SECOND_CELLS = "batch {second}"  # a second batch size of every model
+    STEPS = "training steps"  # of the two leading models
+    PROFILES = "operators"  # of the two leading models
+    OTHER_CELLS = "other cells"  # and profiles of the other models, model by model
+    LONG = "long cells"  # each would take a large share of the budget; the shortest first
+    ROUNDS = "further rounds"  # the second and third
+    ROOFS = "finer roofs"  # at the precision of the models, and the clock
+    REST = "caches and other precisions"  # and further rounds of cells with wide intervals
 
 
 @dataclass(frozen=True)
@@ -44,24 +51,18 @@ class Failure:
 
 
 KILLED = Failure(
-    KILLED_STATUS,
+    "killed",
     "the process was killed (signal 9), and the system counted no kill for want of memory; the next run tries it again",
 )
 
 Columns = dict[str, Any]
-
-TASK_COLUMNS: Columns = {  # the keys of a task in ``--plan --json``, with the value where a key does not apply
-    "model": None, "batch_sizes": [], "phase": None, "precision": None, "variant": None, "round": None,
-    "autocast": None, "roof_kernel": None, "size": None, "pace": None,
-}  # fmt: skip
 
 
 class Task(ABC):
     """Something to measure and to keep in the cache.
 
     ``help`` says in ``--help`` what the section measures. ``is_of_machine`` is False if the result is the same on every
-    machine. ``trains`` marks sections that run training steps. ``label`` names the task to users. ``effort`` is its
-    time relative to other tasks', for the time left. ``columns`` are some of ``TASK_COLUMNS``, for ``--plan --json``.
+    machine. ``trains`` marks sections that run training steps. ``label`` names the task to users.
     """
 
     section: ClassVar[str]
@@ -70,21 +71,18 @@ class Task(ABC):
     trains: ClassVar[bool] = False
 
     @classmethod
-    @abstractmethod
-    def missing(cls, request: Request, cache: RunCache) -> list[Self]:
+    def missing(cls, request: Request, cache: "RunCache") -> list[Self]:
         """Return the requested tasks that the cache lacks; with ``request.force`` all requested tasks."""
+        raise NotImplementedError
 
     @property
     @abstractmethod
     def label(self) -> str: ...
 
     @property
-    @abstractmethod
-    def effort(self) -> float: ...
-
-    @property
-    @abstractmethod
-    def columns(self) -> Columns: ...
+    def columns(self) -> Columns:
+        """What the task measures, for ``--plan --json``: some of ``verbs.listing.TASK_KEYS``."""
+        return {}
 
     @property
     def block(self) -> int:
@@ -94,11 +92,6 @@ class Task(ABC):
     def tier(self, request: Request) -> Tier:
         """Return the task's turn in a run with a budget."""
         return Tier.REST
-
-    @property
-    def round_of(self) -> Cell | None:
-        """The cell that this task is a round of: its rounds take equally long, and fail together."""
-        return None
 
     @property
     def libraries(self) -> tuple[str, ...]:
@@ -119,7 +112,7 @@ class Task(ABC):
         """Do the task in this process, after ``device.prepare``. Raises whatever a library raises."""
 
     @abstractmethod
-    def store(self, cache: RunCache, outcome: Any) -> None:
+    def store(self, cache: "RunCache", outcome: Any) -> None:
         """Write a result or a Failure into the cache."""
 
     @abstractmethod
@@ -134,3 +127,52 @@ class Task(ABC):
 def status_columns(outcome: Any) -> Columns:
     """Return the columns ``status`` and ``reason`` of an outcome."""
     return asdict(outcome) if isinstance(outcome, Failure) else {"status": "ok", "reason": None}
+
+
+@dataclass(frozen=True)
+class RunCache:
+    """The tables of one run on one machine, called a sitting. ``seed`` decides the order of its cells."""
+
+    workloads: Workloads
+    folder: MachineFolder
+    environment: Environment
+    seed: int = 0
+    sitting: str = field(default_factory=now)  # when it began
+    version: str = field(default_factory=version)
+
+    def put(self, task: Task, outcome: Any) -> None:
+        """Write a task's result or Failure."""
+        if task.is_of_machine:
+            self.folder.put_environment(self.environment)
+        task.store(self, outcome)
+
+    def rows(self, table: Sequence[Any]) -> list[Any]:
+        """Keep the rows that this environment measured."""
+        return [row for row in table if row.environment_id == self.environment.environment_id]
+
+    def tried(self, table: Sequence[Any]) -> list[Any]:
+        """Keep the same rows, without tasks that were killed in an earlier sitting: those are done again."""
+        return [row for row in self.rows(table) if row.status != KILLED.status or row.sitting == self.sitting]
+
+    def key(self, cell: Cell) -> Columns:
+        """Return the columns that identify the cell of a row."""
+        return {"environment_id": self.environment.environment_id, **cell._asdict()}
+
+    def signature(self) -> Columns:
+        """Return the columns that say when a row was measured, in which sitting, by which version."""
+        return {"recorded_at": now(), "sitting": self.sitting, "seed": self.seed, "version": self.version}
+
+    def places(self, tasks: Collection[Task]) -> list[str]:
+        """Return the folders that the tasks' rows go into."""
+        return sorted({str(self.folder.folder if task.is_of_machine else self.workloads.folder) for task in tasks})
+
+
+def machine_folder(data: Path, name: str | None, environment: Environment) -> MachineFolder:
+    """Return this machine's folder. Raises UserError if another machine measured into the folder of that name."""
+    folder = MachineFolder(data, name or folder_name(environment))
+    if folder.folder.is_file():
+        raise UserError(f"--machine: {folder.folder} is a file; name a folder")
+    others = {row.name for row in folder.rows(Environment) if row.hardware_id != environment.hardware_id}
+    if others:
+        raise UserError(f"--machine: {folder.folder} holds another machine ({others.pop()}); choose another name")
+    return folder

@@ -28,7 +28,7 @@ from measure.machine.device import Device
 from measure.models import catalog
 from measure.models.libraries import TIMM
 from measure.run import progress, runner
-from measure.run.task import Columns, Failure, Task
+from measure.run.task import Failure, Task
 from measure.run.worker import Worker
 from measure.timing.sampling import Sampling
 from measure.verbs.flags import CommandLine, check_writable, data_flag, parse_time, verb_parser
@@ -94,19 +94,11 @@ class PublishedCountTask(Task):
     name: str
     input_size: int | None
 
-    is_of_machine, effort = False, 1.0
-
-    @classmethod
-    def missing(cls, *_: object) -> list["PublishedCountTask"]:
-        return []  # ``planned`` plans them
+    is_of_machine = False
 
     @property
     def label(self) -> str:
         return f"{self.name} at {self.input_size or 'its own size'}"
-
-    @property
-    def columns(self) -> Columns:
-        return {"model": self.name, "size": self.input_size}
 
     @property
     def model(self) -> Model:

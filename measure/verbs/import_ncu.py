@@ -29,7 +29,7 @@ from measure.machine.environment import folder_name
 from measure.models import catalog
 from measure.profiling import ncu_csv
 from measure.run.cell_tasks import HardwareCounterTask
-from measure.run.run_cache import RunCache
+from measure.run.task import RunCache
 from measure.run.worker import IsolatedCalls
 from measure.verbs import flags
 from measure.verbs.flags import CommandLine

@@ -31,13 +31,13 @@ from measure.run.cell_tasks import HardwareCounterTask
 from measure.run.estimate import DurationEstimate, MemoryFit
 from measure.run.plan import Part
 from measure.run.request import Request, parse_threads
-from measure.run.run_cache import RunCache, Sitting, machine_folder
 from measure.run.sections import SECTIONS, USUAL_SECTIONS
-from measure.run.task import Task
+from measure.run.task import RunCache, Task, machine_folder
 from measure.run.worker import IsolatedCalls, Worker
 from measure.timing.sampling import Sampling, round_sampling
 from measure.verbs import flags
 from measure.verbs.flags import VERBS, CommandLine, check_writable, data_flag, parse_choices, parse_count, parse_time
+from measure.verbs.listing import models_as_lines, models_as_rows, parts_as_lines, plan_as_json
 from measure.verbs.terminal import INTERRUPTED, log_to_stderr, make_console, stop_as_by_ctrl_c
 
 _log = logging.getLogger("measure")
@@ -201,15 +201,15 @@ def measure(arguments: argparse.Namespace, request: Request, deadline: float | N
     machine = f"{environment.name} ({device.torch_name}"
     _log.info("%s), %d threads: environment %s", machine, threads, environment.environment_id)
     folder = machine_folder(arguments.data, arguments.machine, environment)
-    cache = RunCache(Workloads(arguments.data), folder, environment, Sitting(seed=make_seed(arguments.seed)))
+    cache = RunCache(Workloads(arguments.data), folder, environment, make_seed(arguments.seed))
     parts = plan.in_parts(plan.missing_tasks(request, cache), request, cache)
     tasks = [task for part in parts for task in part.tasks]
     if arguments.plan and arguments.json:
-        print(json.dumps(plan.plan_as_json(tasks, environment, str(folder.folder)), indent=2))
+        print(json.dumps(plan_as_json(tasks, environment, str(folder.folder)), indent=2))
     elif arguments.plan:
         lines = [task.label for task in tasks]
         if request.budget_s is not None:
-            lines = plan.parts_as_lines(parts, DurationEstimate(request, cache).ends_s(tasks), request.budget_s)
+            lines = parts_as_lines(parts, DurationEstimate(request, cache).ends_s(tasks), request.budget_s)
         print(*lines, f"{len(tasks)} to measure on {machine}) into {folder.folder}", sep="\n")
     elif not tasks:
         print(f"Nothing left to measure on {machine}): see {folder.folder}")
@@ -227,7 +227,8 @@ def measure(arguments: argparse.Namespace, request: Request, deadline: float | N
     print(f"Measuring {machine}, {threads} threads) into {folder.folder}{limit}", flush=True)
     memory = MemoryFit(device.memory_byte(), partial(cache.workloads.rows, Workload))
     how = {} if arguments.try_anyway else {"refusal": memory.refusal}
-    display = progress.RunProgress(tasks, make_console(), deadline, arguments.verbose)
+    seconds = DurationEstimate(request, cache).seconds
+    display = progress.RunProgress(tasks, make_console(), deadline, arguments.verbose, seconds)
     summary, done = runner.Summary(), set[Task]()
     stop_as_by_ctrl_c()
     lock = folder.locked(display.say) if is_of_machine else nullcontext()
@@ -311,11 +312,8 @@ def main(argv: Sequence[str]) -> int:
         log_to_stderr()
     request = resolve_request(arguments)
     if arguments.list:
-        counted = Workloads(arguments.data).rows(Workload)
-        if arguments.json:
-            print(json.dumps(plan.models_as_json(request.models, counted), indent=2))
-        else:
-            print("\n".join(plan.models_as_lines(request.models, counted)))
+        rows = models_as_rows(request.models, Workloads(arguments.data).rows(Workload))
+        print(json.dumps({"models": rows}, indent=2) if arguments.json else "\n".join(models_as_lines(rows)))
         return 0
     deadline = None if request.budget_s is None else began + request.budget_s
     return (measure_on_cluster if arguments.cluster else measure)(arguments, request, deadline)

@@ -30,9 +30,8 @@ from measure.run import plan, runner
 from measure.run.cell_tasks import ProfileTask
 from measure.run.estimate import MemoryFit, datasheet
 from measure.run.request import Request, parse_threads
-from measure.run.run_cache import RunCache, Sitting, machine_folder
 from measure.run.sections import RoofTask
-from measure.run.task import Failure, Task
+from measure.run.task import Failure, RunCache, Task, machine_folder
 from measure.run.worker import FunctionCall, Worker
 from measure.timing.sampling import QUICK_ROUND, Sampling, Timing, sample
 from measure.timing.stopwatch import Stopwatch
@@ -81,7 +80,7 @@ def main(argv: Sequence[str]) -> int:
     environment = current(device, threads)
     request.check_device(environment)
     folder = machine_folder(flags.data, flags.machine, environment)
-    cache = RunCache(Workloads(flags.data), folder, environment, Sitting(seed=arguments.make_seed(None)))
+    cache = RunCache(Workloads(flags.data), folder, environment, arguments.make_seed(None))
     tasks = tasks_to_do(cache, request)
     if tasks:
         check_writable(flags.data)

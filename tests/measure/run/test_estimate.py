@@ -14,9 +14,8 @@ from measure.models import catalog
 from measure.run import estimate
 from measure.run.estimate import DurationEstimate, MemoryFit
 from measure.run.request import Request
-from measure.run.run_cache import RunCache
 from measure.run.sections import RoofTask
-from measure.run.task import Failure
+from measure.run.task import Failure, RunCache
 
 NET = Model("net", "torchvision", "plain", (3, 2, 2))
 COUNTED = workload(
@@ -123,10 +122,11 @@ def test_a_short_budget_samples_less():
     )
 
 
-def test_what_was_not_counted_and_what_is_no_cell_take_their_effort():
+def test_an_uncounted_cell_takes_5_s_and_half_a_second_a_pass_of_an_input():
     unknown = DurationEstimate(asked(), cache(workloads=()))
-    for task in (inference_task(NET, 8, "fp32", "eager", 0), RoofTask("matmul", "fp32", 8, "sustained")):
-        assert unknown.seconds(task) == task.effort
+    assert unknown.seconds(inference_task(NET, 8, "fp32", "eager", 0)) == 5 + 0.5 * 8
+    assert unknown.seconds(training_task(NET, 256, "fp32", "eager", 0)) == 5 + 0.5 * 3 * 128
+    assert unknown.seconds(RoofTask("matmul", "fp32", 8, "sustained")) == 4
 
 
 def test_the_nearest_count_stands_for_what_was_not_counted():

@@ -12,9 +12,8 @@ from measure.models import catalog
 from measure.run import plan
 from measure.run.cell_tasks import HardwareCounterTask, InferenceTask, ProfileTask, TrainingTask
 from measure.run.request import Request
-from measure.run.run_cache import RunCache, Sitting
 from measure.run.sections import USUAL_SECTIONS, RoofTask, WorkloadTask
-from measure.run.task import KILLED
+from measure.run.task import KILLED, RunCache
 
 ALEXNET, VGG = catalog.find(["alexnet", "vgg11"])
 TRAINED = {"training_models": [VGG], "training_batch_sizes": [32]}
@@ -44,7 +43,7 @@ def cache(
         SimpleNamespace(rows=lambda record: workloads, data=Path("nowhere")),
         SimpleNamespace(rows=tables.get),
         SimpleNamespace(environment_id="now", name="Chip", device=device, capability=capability, system=system),
-        Sitting(seed=seed),
+        seed,
     )
 
 
@@ -338,9 +337,9 @@ def test_what_was_killed_from_outside_is_done_again_in_the_next_sitting():
     left = ["alexnet batch 1 fp32, round 2", "alexnet batch 1 fp32, round 3", "operators of alexnet batch 1 fp32"]
     before = {"runs": [first, killed(second, "before")], "profiles": [killed(profile("alexnet", 1), "before")]}
     assert labels(to_do(request, **before)) == left
-    today = cache().sitting.sitting
+    today = cache().sitting
     rows = {"runs": [first, killed(second, today)], "profiles": [killed(profile("alexnet", 1), today)]}
-    assert labels(plan.tasks_to_do(request, dataclasses.replace(cache(**rows), sitting=Sitting(today)))) == []
+    assert labels(plan.tasks_to_do(request, dataclasses.replace(cache(**rows), sitting=today))) == []
 
 
 def test_what_was_killed_is_known_by_its_status_however_its_reason_is_worded():

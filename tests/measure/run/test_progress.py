@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 from helpers.rows import ENVIRONMENT, profile, roof_measurement, run
-from helpers.tasks import changed, inference_task, training_task
+from helpers.tasks import changed, inference_task
 from rich.console import Console
 
 from measure.cache.records import Profile, RoofMeasurement, Run
@@ -15,10 +15,9 @@ from measure.run import progress
 from measure.run.plan import Part
 from measure.run.progress import contents, lines, resumption
 from measure.run.request import Request
-from measure.run.run_cache import RunCache
 from measure.run.runner import Summary
 from measure.run.sections import RoofTask
-from measure.run.task import Failure
+from measure.run.task import Failure, RunCache
 from measure.timing.sampling import TimedSample, Timing
 
 CELL = inference_task(catalog.find(["alexnet"])[0], 64, "fp32", "eager", 0)
@@ -29,35 +28,18 @@ def timing(*latencies_s):
     return Timing(1, tuple(map(TimedSample, latencies_s)))
 
 
-def test_the_time_left_follows_what_a_section_took_and_then_what_a_cell_took():
-    again, other = changed(CELL, 1), changed(CELL, batch=1)
-    left = progress.TimeLeft([ROOF, CELL, again, other])
-    assert left.seconds() is None
-    # The cells are efforts of 5 + 64 / 2 = 37 each and 5.5: 79.5 at the usual half a second, whatever roofs take.
-    left.done(ROOF, 400.0)
-    assert left.seconds() == pytest.approx(0.5 * 79.5)
-    # Now the cell took 33 s: so will its second round. The other goes by (33 + 20 / 2) / (37 + 20) s an effort.
-    left.done(CELL, 33.0)
-    assert left.seconds() == pytest.approx(33 + 5.5 * 43 / 57)
-    left.tasks.remove(again)
-    assert left.seconds() == pytest.approx(5.5 * 43 / 57)
-
-
-def test_a_first_task_that_waits_for_imports_says_little():
-    left = progress.TimeLeft([ROOF, *[dataclasses.replace(ROOF, size=size) for size in (16, 32, 64)]])
-    # Efforts of 4: (26 + 20 / 2) / (4 + 20) = 1.5 s each
-    left.done(ROOF, 26.0)
-    assert left.seconds() == pytest.approx(3 * 4 * 1.5)
-
-
-def test_a_training_step_is_a_cell_beside_the_forward_pass():
-    step = training_task(CELL.model, 64, "fp32", "eager", 0)
-    left = progress.TimeLeft([CELL, step, dataclasses.replace(step, round=1)])
-    # Three passes instead of one: 5 + 3 * 64 / 2 = 101 beside 37. At half a second, two of them are left.
-    left.done(CELL, 37.0)
-    assert left.seconds() == pytest.approx(101)
-    left.done(step, 50.0)
-    assert left.seconds() == pytest.approx(50)
+def test_the_time_left_is_the_estimate_at_the_pace_of_the_run(monkeypatch):
+    clock = SimpleNamespace(now=0.0)
+    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: clock.now))
+    output = io.StringIO()
+    tasks = [changed(CELL, number) for number in range(3)]
+    with progress.RunProgress(tasks, Console(file=output, width=120), seconds=lambda _: 40.0) as shown:
+        shown.begin_part("batch 64", tasks)
+        shown.begin(tasks[0])
+        clock.now = 100.0  # in place of 40 s, of which 20 s more are thought to be known: (100 + 20) / (40 + 20) = 2
+        shown.end(tasks[0], timing(1.0))
+        shown.skip(tasks[1])
+    assert output.getvalue() == "batch 64: 2 done, 1 left; 2 min; about 1 min left\n"  # 2 * 40 s
 
 
 def show(outcomes, terminal=False, deadline=None, shows_tasks=False, **settings):
@@ -84,10 +66,10 @@ def standing_clock(monkeypatch):
 
 @pytest.mark.usefixtures("standing_clock")
 def test_piped_progress_is_a_plain_line_a_part():
-    # Nothing took time: what is left takes as long as the first did.
+    # A task is expected to take 1 s; two took no time, so that the third takes 20 / 22 of it.
     assert show([DONE, DONE, DONE]) == "batch 64: 3 done; 0 s; about 0 s left\n"
     failed = Failure("oom", "[full]")
-    assert show([DONE, failed]) == "batch 64: 1 done, 1 without a result, 1 left; 0 s; about 0 s left\n"
+    assert show([DONE, failed]) == "batch 64: 1 done, 1 without a result, 1 left; 0 s; about 1 s left\n"
 
 
 @pytest.mark.usefixtures("standing_clock")
@@ -199,7 +181,7 @@ REQUEST = Request([NET], [1, 64], ["fp32"], ["inference"], ["eager"], training_m
 
 
 def test_an_empty_cache_has_nothing_and_lacks_what_is_left():
-    parts = [Part("batch 1", [task(1)]), Part("further rounds", [task(1), task(64)]), Part("further rounds", [task(8)])]
+    parts = [Part("batch 1", [task(1)]), Part("further rounds", [task(1), task(64), task(8)])]
     assert contents(REQUEST, cache(), parts, AGAIN) == [
         "The paper has nothing of this machine yet.",
         "It lacks batch 1 (1), further rounds (3).",

@@ -27,9 +27,8 @@ from measure.profiling.ncu_csv import CountedCell, CountedKernel
 from measure.profiling.profile import CellProfile, SystemUse
 from measure.roofs.roofs import KernelTiming
 from measure.run import runner
-from measure.run.run_cache import RunCache, Sitting
 from measure.run.sections import RoofTask, WorkloadTask
-from measure.run.task import Failure
+from measure.run.task import Failure, RunCache
 from measure.run.worker import BudgetSpent
 from measure.timing.sampling import TimedSample, Timing
 
@@ -37,7 +36,7 @@ ALEXNET = catalog.find(["alexnet"])[0]
 ENVIRONMENT = Environment(
     "e1", "h1", "cpu", "Chip", 2, 2, 1024, None, None, "Linux", "3.11", "2.9", None, None, "2026-01-01"
 )
-SITTING = Sitting("2026-01-02T00:00:00+00:00", 7, "1.2.3 (abcdef)")
+SITTING = {"sitting": "2026-01-02T00:00:00+00:00", "seed": 7, "version": "1.2.3 (abcdef)"}
 ROOF = RoofTask("matmul", "fp32", 8, "sustained")
 CELL = inference_task(ALEXNET, 4, "fp32", "eager", 0)
 STEP = training_task(ALEXNET, 4, "fp32", "adam", 0)
@@ -91,13 +90,13 @@ def clock(monkeypatch):
 
 
 def do(tmp_path, folder, tasks, outcomes, deadline=None):
-    store = RunCache(Workloads(tmp_path), folder, ENVIRONMENT, SITTING)
+    store = RunCache(Workloads(tmp_path), folder, ENVIRONMENT, **SITTING)
     return runner.run(tasks, NullExecutor(outcomes), store.put, Log(), deadline)
 
 
 def test_results_go_into_their_tables(tmp_path, folder, monkeypatch):
-    monkeypatch.setattr("measure.run.run_cache.now", lambda: "2026-01-03T00:00:00+00:00")
-    signature = {"recorded_at": "2026-01-03T00:00:00+00:00", **dataclasses.asdict(SITTING)}
+    monkeypatch.setattr("measure.run.task.now", lambda: "2026-01-03T00:00:00+00:00")
+    signature = {"recorded_at": "2026-01-03T00:00:00+00:00", **SITTING}
     counted = workload("alexnet")
     roof = dataclasses.replace(roof_measurement(), pace="sustained", **signature)
     summary = do(

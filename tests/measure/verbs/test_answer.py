@@ -13,7 +13,7 @@ from measure.domain.models import Model
 from measure.domain.roofs import Roof
 from measure.errors import UserError
 from measure.run.request import Request
-from measure.run.run_cache import RunCache
+from measure.run.task import RunCache
 from measure.verbs.answer import ModelAnswer, bound_lines, heading, result_lines, roof_line
 from measure.verbs.model import first_cell, read_answer
 from measure.verbs.terminal import aligned, markdown

@@ -7,7 +7,7 @@ from measure.cache.folders import MachineFolder, Workloads, machine_names
 from measure.cache.records import RoofMeasurement, Run
 from measure.machine import devices
 from measure.machine.environment import current
-from measure.run.run_cache import RunCache
+from measure.run.task import RunCache
 from measure.verbs.model import make_request, parser, tasks_to_do
 
 pytest.importorskip("torch", reason="measuring needs torch")

@@ -8,9 +8,9 @@ from helpers.tasks import inference_task, profile_task, training_task
 
 from measure.cache.workload_records import Workload
 from measure.models import catalog
-from measure.run import plan
 from measure.run.plan import Part
 from measure.run.sections import RoofTask, WorkloadTask
+from measure.verbs.listing import models_as_lines, models_as_rows, parts_as_lines, plan_as_json
 
 ALEXNET, VGG11 = catalog.find(["alexnet", "vgg11"])
 COUNTED = Workload(
@@ -28,7 +28,7 @@ DOCUMENT = (ROOT / "docs" / "json.md").read_text("utf-8")
 
 
 def test_models_with_what_is_known_of_them():
-    known, unknown = plan.models_as_json([ALEXNET, VGG11], [COUNTED])["models"]
+    rows = known, unknown = models_as_rows([ALEXNET, VGG11], [COUNTED])
     assert known == {
         "model": "alexnet",
         "source": "torchvision",
@@ -38,17 +38,17 @@ def test_models_with_what_is_known_of_them():
         "forward_flop": 1_428_375_360,
     }
     assert (unknown["model"], unknown["forward_flop"]) == ("vgg11", None)
-    first, second, third = plan.models_as_lines([ALEXNET, VGG11], [COUNTED])
+    first, second, third = models_as_lines(rows)
     assert first.split() == ["model", "source", "family", "input", "parameters", "FLOP"]
     assert second.split() == ["alexnet", "torchvision", "plain", "3x224x224", "61.1", "M", "1.43", "GFLOP"]
     assert third.split() == ["vgg11", "torchvision", "plain", "3x224x224"]
     # A small model asks for something, too
     small = replace(COUNTED, parameter_count=262_656, forward_flop=524_288)
-    assert plan.models_as_lines([ALEXNET], [small])[1].endswith("263 k   524 kFLOP")
+    assert models_as_lines(models_as_rows([ALEXNET], [small]))[1].endswith("263 k  524 kFLOP")
 
 
 def test_a_plan_says_all_of_each_task_under_the_same_keys():
-    said = plan.plan_as_json(TASKS, ENVIRONMENT, "data/machines/box")
+    said = plan_as_json(TASKS, ENVIRONMENT, "data/machines/box")
     assert said["machine"] == {
         "name": "Chip, of 2 cores",
         "device": "cpu",
@@ -69,7 +69,7 @@ def test_a_plan_says_all_of_each_task_under_the_same_keys():
 
 @pytest.mark.parametrize(
     ("title", "said"),
-    [("--list", plan.models_as_json([ALEXNET], [COUNTED])), ("--plan", plan.plan_as_json(TASKS, ENVIRONMENT, "box"))],
+    [("--list", {"models": models_as_rows([ALEXNET], [COUNTED])}), ("--plan", plan_as_json(TASKS, ENVIRONMENT, "box"))],
 )
 def test_every_key_is_documented_and_every_documented_key_is_there(title, said):
     (section,) = (part for part in DOCUMENT.split("\n## ") if part.startswith(f"`python -m measure {title} "))
@@ -83,7 +83,7 @@ def test_every_key_is_documented_and_every_documented_key_is_there(title, said):
 def test_the_plan_of_a_budget_says_of_each_part_what_is_expected_to_be_reached():
     count, roof, first, step, _ = TASKS
     parts = [Part("counts", [count, roof]), Part("batch 1", [first, step]), Part("further rounds", [first])]
-    assert plan.parts_as_lines(parts, [2.0, 10.0, 30.0, 100.0, 130.0], 60.0) == [
+    assert parts_as_lines(parts, [2.0, 10.0, 30.0, 100.0, 130.0], 60.0) == [
         "counts, about 10 s; all of 2 within 1 min:",
         f"  {count.label}",
         f"  {roof.label}",
