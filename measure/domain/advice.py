@@ -18,19 +18,15 @@ if TYPE_CHECKING:
 KEPT_MEMORY, CHANNELS_LAST, COMPILE = "kept_memory", "channels_last", "compile"  # the variants that are suggested
 LOWER_PRECISION = "lower precision"  # stands in REMEDIES for the device's own 16-bit precision
 
+# Keeping memory is suggested if the operating system takes this share of a call's time on all threads. 43 cells were
+# timed both ways on the reference machine. 16 of the 18 above this share became faster beyond doubt, by a factor of 1.4
+# to 3.2; none of the 25 below it did.
 SYSTEM_SHARE = 0.2
-"""Keeping memory is suggested if the operating system takes this share of a call's time on all threads.
 
-43 cells were timed both ways on the reference machine. 16 of the 18 above this share became faster beyond doubt, by a
-factor of 1.4 to 3.2; none of the 25 below it did.
-"""
-
+# The remedy to test, by the kind of layer or the term of a waterfall that takes most of the time. All others move bytes
+# or wait for launches: compiling fuses them, which saves both.
 REMEDIES = dict.fromkeys((*PRODUCT_KINDS, "matrix product", "model bound"), LOWER_PRECISION)
 REMEDIES |= dict.fromkeys(("convolution", "depthwise convolution"), CHANNELS_LAST)
-"""The remedy to test, by the kind of layer or the term of a waterfall that takes most of the time.
-
-All others move bytes or wait for launches: compiling fuses them, which saves both.
-"""
 
 
 def hypothesis(costliest: str, system_share: float | None, low_precision: str) -> str:

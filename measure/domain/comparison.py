@@ -26,10 +26,9 @@ if TYPE_CHECKING:
     from measure.cache.records import Environment, RoofMeasurement
     from measure.domain.latency import Rounds
 
+# The basis of an interval: the spread between this cell's rounds (and others), that of other cells alone, or the
+# samples within one process because no cell has a second round
 ROUNDS, OTHERS, PROCESS = "rounds", "others' rounds", "one process"
-"""The basis of an interval: the spread between this cell's rounds (and others), that of other cells alone, or the
-samples within one process because no cell has a second round."""
-
 RUNS, ROOFS = "runs", "roofs"  # the tables that are compared
 SLOWER, FASTER, WITHIN_ERROR = "slower", "faster", "within error"  # the change from A to B, if both have a result
 
@@ -38,9 +37,9 @@ SLOWER, FASTER, WITHIN_ERROR = "slower", "faster", "within error"  # the change 
 class Repeats:
     """One side's measurement of a cell or roof: the median (s) of each round with a result.
 
-    ``error`` is the standard error of ``log_s`` that the samples leave, without the difference between processes; None
-    if a round has one sample only. ``samples`` counts the smallest round. Without a result ``status`` and ``reason``
-    are those of the first round; both are None if the side did not measure it. ``flags`` are those of all rounds.
+    ``error`` is the standard error of ``log_s`` within processes; None if a round has one sample only. ``samples``
+    counts the smallest round. Without a result ``status`` and ``reason`` are those of the first round; both are None if
+    the side did not measure it.
     """
 
     medians_s: tuple[float, ...] = ()
@@ -129,11 +128,7 @@ class ComparedRow:
         return no_longer_runs or (self.change == SLOWER and (self.ratio or 0) > 1 + allowed)
 
     def columns(self) -> dict[str, Any]:
-        """Return a row of ``compare --csv``; a value is None if it is unknown or does not apply.
-
-        ``a_status`` or ``b_status`` is None if that side did not measure it. ``latency_s`` is the geometric mean of the
-        rounds' medians.
-        """
+        """Return a row of ``compare --csv``; a value is None if it is unknown or does not apply."""
         names = "model", "batch", "roof_kernel", "size", "precision", "phase", "variant", "pace"
         values: dict[str, Any] = {"table": self.table} | {name: getattr(self.key, name, None) for name in names}
         for name in ("status", "reason", "input_shape", "flags", "rounds", "latency_s"):
@@ -149,7 +144,7 @@ def of_cell(rounds: "Rounds") -> Repeats:
         timed.append((found.median, found.low or min(latencies), found.high or max(latencies), len(latencies)))
     if not timed:
         return Repeats(status=run.status, reason=run.reason, input_shape=run.input_shape)
-    return replace(merge_rounds(timed), input_shape=run.input_shape, flags=";".join(sorted(rounds.flags)) or None)
+    return replace(_merge(timed), input_shape=run.input_shape, flags=";".join(sorted(rounds.flags)) or None)
 
 
 def of_roof(rows: "Sequence[RoofMeasurement]") -> Repeats:
@@ -159,24 +154,23 @@ def of_roof(rows: "Sequence[RoofMeasurement]") -> Repeats:
         for row in rows
         if row.latency_s and row.latency_low_s and row.latency_high_s and row.sample_count
     ]
-    return merge_rounds(timed) if timed else Repeats(status=rows[0].status, reason=rows[0].reason)
+    return _merge(timed) if timed else Repeats(status=rows[0].status, reason=rows[0].reason)
 
 
-def merge_rounds(rounds: Sequence[tuple[float, float, float, int]]) -> Repeats:
+def _merge(rounds: Sequence[tuple[float, float, float, int]]) -> Repeats:
     """Merge rounds, each as median (s), ends of its interval (s; the extremes below six samples), and samples."""
     medians_s, _, _, samples = zip(*rounds, strict=True)
-    errors = [error for each in rounds if (error := error_of_interval(*each[1:])) is not None]
-    error = sqrt(sum(error**2 for error in errors)) / len(rounds) if len(errors) == len(rounds) else None
-    return Repeats(medians_s, error, min(samples))
+    if min(samples) < 2:
+        return Repeats(medians_s, None, min(samples))
+    squares = sum(error_of_interval(low, high, count) ** 2 for _, low, high, count in rounds)
+    return Repeats(medians_s, sqrt(squares) / len(rounds), min(samples))
 
 
-def error_of_interval(low: float, high: float, samples: int) -> float | None:
+def error_of_interval(low: float, high: float, samples: int) -> float:
     """Derive the standard error of a median's logarithm from its 95 % interval or, below six samples, its extremes.
 
-    The extremes of n values enclose the median with probability 1 - 2^(1-n). None for one sample.
+    The extremes of n values, two at least, enclose the median with probability 1 - 2^(1-n).
     """
-    if samples < 2:
-        return None
     return log(high / low) / 2 / critical(min(CONFIDENCE, 1 - 2.0 ** (1 - samples)), inf)
 
 
@@ -205,7 +199,8 @@ def common_variance(rows: Iterable[ComparedRow]) -> Spread:
     """
     from scipy.special import polygamma, psi
 
-    spreads = [spread for row in rows if row.is_comparable and (spread := round_variance(row)).freedom]
+    spreads = [round_variance(row) for row in rows if row.is_comparable]
+    spreads = [spread for spread in spreads if spread.freedom]
     freedom = sum(spread.freedom for spread in spreads)
     least = 1e-5 * median(spread.variance for spread in spreads) if spreads else 0.0
     if len(spreads) < 2 or least == 0:
@@ -250,16 +245,15 @@ def estimate_changes(rows: Iterable[ComparedRow], common: Spread) -> list[Compar
     that changed: of those flagged at 5 %, fewer than 5 % are false on average. Holm's correction would miss small true
     differences if many cells change at once, as with a new driver.
     """
-    found = [_estimate_ratio(row, common) if row.is_comparable else row for row in rows]
-    tested = {index: row.p_value for index, row in enumerate(found) if row.p_value is not None}
-    if tested:
-        from scipy.stats import false_discovery_control
+    from scipy.stats import false_discovery_control
 
-        adjusted = false_discovery_control(list(tested.values()), method="bh").tolist()
-        for index, p_value in zip(tested, adjusted, strict=True):
-            direction = SLOWER if (found[index].ratio or 0) > 1 else FASTER
-            change = WITHIN_ERROR if p_value >= 1 - CONFIDENCE else direction
-            found[index] = replace(found[index], adjusted_p_value=p_value, change=change)
+    found = [_estimate_ratio(row, common) if row.is_comparable else row for row in rows]
+    tested = [index for index, row in enumerate(found) if row.p_value is not None]
+    adjusted = false_discovery_control([found[index].p_value for index in tested])
+    for index, p_value in zip(tested, adjusted.tolist(), strict=True):
+        direction = SLOWER if (found[index].ratio or 0) > 1 else FASTER
+        change = WITHIN_ERROR if p_value >= 1 - CONFIDENCE else direction
+        found[index] = replace(found[index], adjusted_p_value=p_value, change=change)
     return found
 
 

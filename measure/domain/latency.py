@@ -28,7 +28,6 @@ class Cell(NamedTuple):
         return cls(*(getattr(row, name) for name in cls._fields))
 
     def describe(self) -> str:
-        """Name the cell in full, for logs and comparisons."""
         return f"{self.model} batch {self.batch} {self.precision} {self.phase} {self.variant}"
 
     @property
@@ -49,8 +48,7 @@ class Rounds:
     @property
     def deciding(self) -> "Run":
         """The run whose status is the cell's: the first with a result, else the first."""
-        wanted = (run for run in self.runs if (run.status == "ok") == bool(self.latencies))
-        return next(wanted, self.runs[0])
+        return next((run for run in self.runs if (run.status == "ok") == bool(self.latencies)), self.runs[0])
 
     @cached_property
     def estimate(self) -> Estimate | None:
@@ -128,21 +126,11 @@ def summarise_cell(
     reason: str | None = None,
 ) -> TimedCell:
     """Summarise a cell from its latencies (s), round by round; a failed cell has no rounds."""
-    median_s = low_s = high_s = None
-    if latencies:
-        estimate = estimate_rounds(latencies)
-        median_s, low_s, high_s = estimate.median, estimate.low, estimate.high
-    tokens = count_tokens(cell.model, cell.batch)
+    if not latencies:
+        return TimedCell(*cell, status, reason, None, None, None, None, None, 0, tuple(sorted(flags)), input_shape)
+    estimate, tokens = estimate_rounds(latencies), count_tokens(cell.model, cell.batch)
     return TimedCell(
-        **cell._asdict(),
-        status=status,
-        reason=reason,
-        latency_s=median_s,
-        latency_low_s=low_s,
-        latency_high_s=high_s,
-        inputs_per_s=cell.batch / median_s if median_s else None,
-        tokens_per_s=tokens / median_s if median_s and tokens else None,
-        rounds=len(latencies),
-        flags=tuple(sorted(flags)),
-        input_shape=input_shape,
-    )
+        *cell, status, reason, estimate.median, estimate.low, estimate.high,
+        inputs_per_s=cell.batch / estimate.median, tokens_per_s=tokens / estimate.median if tokens else None,
+        rounds=len(latencies), flags=tuple(sorted(flags)), input_shape=input_shape,
+    )  # fmt: skip

@@ -34,45 +34,31 @@ class Model:
         return self.name if ":" in self.name else f"{self.source}:{self.name}"
 
 
-BUILT_IN = (
-    Model("alexnet", "torchvision", "plain", IMAGE),
-    Model("vgg11", "torchvision", "plain", IMAGE),
-    Model("vgg16", "torchvision", "plain", IMAGE),
-    Model("vgg19", "torchvision", "plain", IMAGE),
-    Model("resnet18", "torchvision", "residual", IMAGE),
-    Model("resnet50", "torchvision", "residual", IMAGE),
-    Model("wide_resnet101_2", "torchvision", "residual", IMAGE),
-    Model("densenet121", "torchvision", "residual", IMAGE),
-    Model("googlenet", "torchvision", "inception", IMAGE),
-    Model("inception_v3", "torchvision", "inception", (3, 299, 299)),
-    Model("squeezenet1_0", "torchvision", "compact", IMAGE),
-    Model("shufflenet_v2_x1_0", "torchvision", "compact", IMAGE),
-    Model("mobilenet_v2", "torchvision", "compact", IMAGE),
-    Model("mobilenet_v3_large", "torchvision", "compact", IMAGE),
-    Model("mnasnet1_0", "torchvision", "compact", IMAGE),
-    Model("efficientnet_b0", "torchvision", "compact", IMAGE),
-    Model("efficientnet_b7", "torchvision", "compact", IMAGE),
-    Model("regnet_y_400mf", "torchvision", "residual", IMAGE),
-    Model("convnext_tiny", "torchvision", "residual", IMAGE),
-    Model("fcn_resnet50", "torchvision", "segmentation", IMAGE),
-    Model("vit_b_16", "torchvision", "transformer", IMAGE),
-    Model("vit_b_32", "torchvision", "transformer", IMAGE),
-    Model("swin_t", "torchvision", "transformer", IMAGE),
-    Model("wav2vec2_base", "torchaudio", "audio", SPEECH),
+FAMILIES: tuple[tuple[str, str, tuple[int, ...], str], ...] = (
+    ("torchvision", "plain", IMAGE, "alexnet vgg11 vgg16 vgg19"),
+    ("torchvision", "residual", IMAGE, "resnet18 resnet50 wide_resnet101_2 densenet121"),
+    ("torchvision", "inception", IMAGE, "googlenet"),
+    ("torchvision", "inception", (3, 299, 299), "inception_v3"),
+    ("torchvision", "compact", IMAGE, "squeezenet1_0 shufflenet_v2_x1_0 mobilenet_v2 mobilenet_v3_large mnasnet1_0"),
+    ("torchvision", "compact", IMAGE, "efficientnet_b0 efficientnet_b7"),
+    ("torchvision", "residual", IMAGE, "regnet_y_400mf convnext_tiny"),
+    ("torchvision", "segmentation", IMAGE, "fcn_resnet50"),
+    ("torchvision", "transformer", IMAGE, "vit_b_16 vit_b_32 swin_t"),
+    ("torchaudio", "audio", SPEECH, "wav2vec2_base"),
 )
-"""The models that are measured if the user names none."""
-
-MEASURED_SHAPES = {model.name: shape_name(model.input_shape) for model in BUILT_IN}
-"""The shape of one input of each built-in model, as tables write it."""
+# The models that are measured if the user names none
+BUILT_IN = tuple(
+    Model(name, source, family, shape) for source, family, shape, names in FAMILIES for name in names.split()
+)
+MEASURED_SHAPES = {model.name: shape_name(model.input_shape) for model in BUILT_IN}  # of one input, as tables write it
 
 STORY = ("mobilenet_v2", "resnet18")  # the models of the paper's story: the first needs a sixth of the second's FLOP
+# The small selection of ``make report``, with every kind of layer; only the models of the story are trained
 QUICK = (
     *STORY, "alexnet", "resnet50", "squeezenet1_0", "shufflenet_v2_x1_0", "mobilenet_v3_large", "vit_b_32",
 )  # fmt: skip
-"""The small selection of ``make report``, with every kind of layer; only the models of the story are trained."""
 
 PREFILL, DECODE, ENCODE = "prefill", "decode", "encode"
-
 NAME = re.compile(r"(?P<size>\w+?)_(?P<phase>prefill|decode|encode)_(?P<length>[1-9]\d{0,6})")
 
 
@@ -130,18 +116,6 @@ def parse_task(name: str) -> LanguageTask | None:
         most = f"{found['size']} takes {size.positions} tokens at most"
         raise UserError(f"--models: {most}, not the {task.positions} of {name}; name fewer")
     return task
-
-
-def cache_byte(name: str, batch: int, element_byte: int) -> int | None:
-    """Return the bytes of the keys and values that a decoder reads; None for other tasks.
-
-    Two numbers per layer, token and head of keys (Pope et al. 2022, arXiv:2211.05102, section 3.3).
-    """
-    task = parse_task(name)
-    if task is None or task.phase != DECODE:
-        return None
-    size = task.size
-    return 2 * size.depth * batch * size.key_heads * task.length * (size.width // size.heads) * element_byte
 
 
 def count_tokens(name: str, batch: int) -> int | None:

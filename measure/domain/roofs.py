@@ -77,35 +77,30 @@ def is_loaded(row: "RoofMeasurement") -> bool:
     return row.load is not None and row.load >= LOAD
 
 
-def drop_loaded(rows: "Iterable[RoofMeasurement]") -> "list[RoofMeasurement]":
-    """Drop the rows that other programs disturbed, unless a kernel has no others at any size."""
+def merge_rounds(rows: "Iterable[RoofMeasurement]") -> "list[RoofMeasurement]":
+    """Merge the rounds of a roof kernel at one size and pace: the median latency of the rows with a result.
+
+    A row has the interval of its rounds, ``round`` is their number, ``load`` the largest. Rows that other programs
+    disturbed are left out, unless a kernel has no others at any size.
+    """
     kernels: dict[tuple[Any, ...], list[RoofMeasurement]] = defaultdict(list)
     for row in rows:
         kernels[row.roof_kernel, row.precision, row.pace, row.round is None].append(row)
-    kept: list[RoofMeasurement] = []
-    for found in kernels.values():
-        kept += [row for row in found if not is_loaded(row)] or found
-    return kept
-
-
-def merge_rounds(rows: "Iterable[RoofMeasurement]") -> "list[RoofMeasurement]":
-    """Merge the rounds of a roof kernel at one size and pace; failed rows and those of ``drop_loaded`` are left out.
-
-    A row's latency becomes the median of its rounds with its interval, ``round`` their number, ``load`` the largest.
-    """
     rounds: dict[tuple[Any, ...], list[RoofMeasurement]] = defaultdict(list)
     single: list[RoofMeasurement] = []
-    for row in drop_loaded(rows):
-        if row.status == "ok" and row.latency_s:
-            group = single if row.round is None else rounds[row.roof_kernel, row.precision, row.size, row.pace]
-            group.append(row)
+    for found in kernels.values():
+        for row in [row for row in found if not is_loaded(row)] or found:
+            if row.status == "ok" and row.latency_s:
+                group = single if row.round is None else rounds[row.roof_kernel, row.precision, row.size, row.pace]
+                group.append(row)
     merged = []
     for found in rounds.values():
         row = replace(found[0], round=len(found))
         if len(found) > 1:  # one round keeps the interval of its own samples
             estimate = estimate_rounds([[each.latency_s or inf] for each in found])
+            load = max((each.load for each in found if each.load is not None), default=None)
             row = replace(row, latency_s=estimate.median, latency_low_s=estimate.low, latency_high_s=estimate.high)
-            row = replace(row, load=max((each.load for each in found if each.load is not None), default=None))
+            row = replace(row, load=load)
         merged.append(row)
     return [*merged, *single]
 

@@ -8,16 +8,12 @@ from math import comb, erfc, exp, hypot, inf, log, sqrt
 from statistics import NormalDist, fmean, median, stdev
 
 CONFIDENCE = 0.95
+ONE_STANDARD_ERROR = 0.6827  # the confidence of an interval of one standard error to each side
 
+# The confidence of the interval between rounds, so that it covers the median 95 times in a hundred. Rounds are added
+# until it is narrow enough, and each look is a chance to stop by luck. With looks after three to nine rounds, simulated
+# cells are covered 93 to 97 times in a hundred, and 91 at a confidence of 95 %.
 CONFIDENCE_OF_ROUNDS = 0.96
-"""The confidence of the interval between rounds, so that it covers the median 95 times in a hundred.
-
-Rounds are added until it is narrow enough, and each look is a chance to stop by luck. With looks after three to nine
-rounds, simulated cells are covered 93 to 97 times in a hundred, and 91 at a confidence of 95 %.
-"""
-
-ONE_STANDARD_ERROR = 0.6827
-"""The confidence of an interval of one standard error to each side."""
 
 
 @dataclass(frozen=True)
@@ -42,8 +38,7 @@ def order_statistic_ranks(count: int, confidence: float = CONFIDENCE) -> tuple[i
     of ranks (k, count-1-k) misses the median with probability 2 * P(X <= k). None if even the extremes are too narrow:
     at 95 % below six values. Source: H. A. David, H. N. Nagaraja, Order Statistics, section 7.1.
     """
-    below = 0.0
-    best = None
+    below, best = 0.0, None
     for rank in range(count // 2):
         below += comb(count, rank) / 2**count
         if 2 * below > 1 - confidence:
@@ -53,19 +48,17 @@ def order_statistic_ranks(count: int, confidence: float = CONFIDENCE) -> tuple[i
 
 
 def estimate_median(values: Sequence[float], confidence: float = CONFIDENCE) -> Estimate:
-    """Return the median with its distribution-free interval. Raises ValueError for no values."""
-    if not values:
-        raise ValueError("a median needs at least one value")
+    """Return the median with its distribution-free interval. Raises StatisticsError for no values."""
     ranks, ordered = order_statistic_ranks(len(values), confidence), sorted(values)
     low, high = (None, None) if ranks is None else (ordered[ranks[0]], ordered[ranks[1]])
     return Estimate(median(values), low, high)
 
 
+# ``critical`` of ``CONFIDENCE_OF_ROUNDS`` for two to nine rounds, from SciPy, which takes long to import
 STUDENT_OF_ROUNDS = (
     15.89454484386529, 4.848732213850609, 3.481908760321212, 2.9985278732065854,
     2.7565085219094736, 2.612241847061312, 2.5167524241332693, 2.448984989640778,
 )  # fmt: skip
-"""``critical`` of ``CONFIDENCE_OF_ROUNDS`` for two to nine rounds, from SciPy, which takes long to import."""
 
 
 @cache
@@ -105,10 +98,8 @@ def estimate_rounds(rounds: Sequence[Sequence[float]]) -> Estimate:
     narrower than one standard error of the samples within them; a round of fewer than three samples takes the error of
     the others.
 
-    Raises ValueError for no rounds, or a round without values.
+    Raises StatisticsError for no rounds, or a round without values.
     """
-    if not rounds:
-        raise ValueError("a median needs at least one round")
     if len(rounds) == 1:
         return estimate_median(rounds[0])
     within = [estimate_median(values, ONE_STANDARD_ERROR) for values in rounds]

@@ -9,7 +9,6 @@ import os
 import platform
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -69,28 +68,23 @@ def _change_layout(call: "Call", model: Model) -> "Call":
     return replace(changed, network=call.network.to(memory_format=torch.channels_last))
 
 
-def keep_memory() -> None:
-    """Let this process keep the memory that it frees, so that the system need not clear the same pages again.
-
-    Every block then comes from the heap, none from a mapping of its own, and the end of the heap is not given back
-    (the GNU C Library's manual, Malloc Tunable Parameters).
-    """
-    if platform.libc_ver()[0] != "glibc":
-        raise NotImplementedError("only the GNU C library's allocator can be told to keep memory")
-    tune = ctypes.CDLL(None).mallopt
-    for parameter, value in ((-4, 0), (-1, -1)):  # M_MMAP_MAX: none, M_TRIM_THRESHOLD: never (malloc.h)
-        if not tune(parameter, value):
-            raise NotImplementedError(f"the C library's allocator refuses its parameter {parameter}")
-
-
 def _need_a_cpu(device_kind: str) -> None:
     if device_kind != "cpu":  # torch's own allocators for other devices keep memory
         raise NotImplementedError(f"torch keeps the memory of {device_kind} in any case")
 
 
-def _begin_kept(device_kind: str, precision: str) -> None:
+def keep_memory(device_kind: str, precision: str) -> None:
+    """Let this process keep the memory that it frees, so that the system need not clear the same pages again.
+
+    Every block then comes from the heap, none from a mapping of its own, and the end of the heap is not given back
+    (the GNU C Library's manual, Malloc Tunable Parameters).
+    """
     _need_a_cpu(device_kind)
-    keep_memory()
+    if platform.libc_ver()[0] != "glibc":
+        raise NotImplementedError("only the GNU C library's allocator can be told to keep memory")
+    for parameter, value in ((-4, 0), (-1, -1)):  # M_MMAP_MAX: none, M_TRIM_THRESHOLD: never (malloc.h)
+        if not ctypes.CDLL(None).mallopt(parameter, value):
+            raise NotImplementedError(f"the C library's allocator refuses its parameter {parameter}")
 
 
 def _compile(call: "Call", model: Model) -> "Call":
@@ -100,20 +94,22 @@ def _compile(call: "Call", model: Model) -> "Call":
 
 
 PRELOAD, MAPPED = "LD_PRELOAD", Path("/proc/self/maps")
-JEMALLOC, TCMALLOC = ("jemalloc",), ("tcmalloc_minimal", "tcmalloc")
 
 
 def _find_library(names: tuple[str, ...]) -> str | None:
     return next(filter(None, map(ctypes.util.find_library, names)), None)
 
 
-def _begin_preloaded(name: str, libraries: tuple[str, ...], package: str, device_kind: str, precision: str) -> None:
-    _need_a_cpu(device_kind)
-    library = _find_library(libraries)
-    if library is None:
-        raise NotImplementedError(f"{name} is not installed: on Debian, apt install {package}")
-    if not MAPPED.exists() or library not in MAPPED.read_text():
-        raise NotImplementedError(f"{name} was not loaded into the process that measures")
+def _allocator(name: str, package: str, libraries: tuple[str, ...]) -> Variant:
+    def begin(device_kind: str, precision: str) -> None:
+        _need_a_cpu(device_kind)
+        library = _find_library(libraries)
+        if library is None:
+            raise NotImplementedError(f"{name} is not installed: on Debian, apt install {package}")
+        if not MAPPED.exists() or library not in MAPPED.read_text():
+            raise NotImplementedError(f"{name} was not loaded into the process that measures")
+
+    return Variant(name, f"puts {name} in the place of the C library's allocator", preloaded=libraries, begin=begin)
 
 
 def _begin_cudnn(device_kind: str, precision: str) -> None:
@@ -124,10 +120,10 @@ def _begin_cudnn(device_kind: str, precision: str) -> None:
     torch.backends.cudnn.benchmark = True
 
 
-VARIANTS = (
+VARIANTS = (  # in the order in which a name joins them
     Variant("autocast", "chooses what runs at the lower precision", is_autocast=True, begin=_begin_autocast),
     Variant("channels_last", "lays images out pixel by pixel", ("cpu", "gpu"), change=_change_layout),
-    Variant("kept_memory", "has the C library's allocator keep what is freed", ("cpu",), begin=_begin_kept),
+    Variant("kept_memory", "has the C library's allocator keep what is freed", ("cpu",), begin=keep_memory),
     Variant(
         "compile", "fuses operators", ("gpu",), first_call_s=600.0, change=_compile,
         unprofiled="a compiled network's kernels are each of several modules",
@@ -136,25 +132,15 @@ VARIANTS = (
         "cold", "empties the caches before each call, which helps nobody but shows what warm ones are worth",
         is_cold=True, unprofiled="operators are profiled with warm caches only",
     ),
-    Variant(
-        "jemalloc", "puts jemalloc in the place of the C library's allocator", preloaded=JEMALLOC,
-        begin=partial(_begin_preloaded, "jemalloc", JEMALLOC, "libjemalloc2"),
-    ),
-    Variant(
-        "tcmalloc", "puts tcmalloc in the place of the C library's allocator", preloaded=TCMALLOC,
-        begin=partial(_begin_preloaded, "tcmalloc", TCMALLOC, "libtcmalloc-minimal4"),
-    ),
+    _allocator("jemalloc", "libjemalloc2", ("jemalloc",)),
+    _allocator("tcmalloc", "libtcmalloc-minimal4", ("tcmalloc_minimal", "tcmalloc")),
     Variant(
         "cudnn_benchmark", "has cuDNN time its algorithms for each convolution and keep the fastest", ("gpu",),
         first_call_s=300.0, begin=_begin_cudnn,
     ),
 )  # fmt: skip
-"""All variants, in the order in which a name joins them."""
-
 NAMES = tuple(each.name for each in VARIANTS)
-
-SGD, ADAM = OPTIMIZERS = ("sgd", "adam")
-"""The optimiser of a training step: SGD with momentum, which a variant does not name, or Adam."""
+SGD, ADAM = OPTIMIZERS = "sgd", "adam"  # of a training step: SGD with momentum, which a variant does not name, or Adam
 
 
 def parts_of(variant: str) -> tuple[Variant, ...]:
@@ -179,9 +165,7 @@ def first_call_s(variant: str) -> float:
 def process_variables(variant: str) -> dict[str, str]:
     """Return the environment variables that a process must have from its start for a variant."""
     libraries = [library for each in parts_of(variant) if (library := _find_library(each.preloaded))]
-    if not libraries:
-        return {}
-    return {PRELOAD: " ".join(filter(None, (libraries[-1], os.environ.get(PRELOAD))))}
+    return {PRELOAD: " ".join(filter(None, (libraries[-1], os.environ.get(PRELOAD))))} if libraries else {}
 
 
 def usual_variants(environment: Any) -> tuple[str, ...]:

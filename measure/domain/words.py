@@ -3,25 +3,19 @@
 from collections.abc import Iterable
 from typing import Any
 
-PRECISION_BYTE = {"fp32": 4, "fp16": 2, "bf16": 2}
-"""The precisions that are counted and measured, with the bytes of one stored element."""
-
+PRECISION_BYTE = {"fp32": 4, "fp16": 2, "bf16": 2}  # the precisions that are counted, with the bytes of one element
 TF32 = "tf32"  # the format in which NVIDIA's tensor cores may multiply what is stored as fp32
 PRECISIONS = ("fp32", TF32, "fp16", "bf16")  # the precisions that a user can ask for
 FP8, INT8 = EIGHT_BITS = ("fp8", "int8")  # the precisions of 8 bits: only matrix products are measured in them
 FULL_PRECISION = "fp32"  # the precision of published models, from which others are cast
 
-PUBLISHED_MAC_STEP = 1_000_000  # torchvision publishes 10^9 multiply-adds with three decimals (``meta["_ops"]``)
-
 INFERENCE, EAGER = "inference", "eager"  # the phase and variant of a plain run: a forward pass, not compiled
 STEP = "step"  # the phase of a whole training step
-
+# The stages of a step (forward pass and loss, backward pass, optimiser), which are phases of runs too
 FORWARD, BACKWARD, UPDATE = STAGES = ("forward", "backward", "update")
-"""The stages of a training step (forward pass and loss, backward pass, optimiser), which are phases of runs too."""
 
 WIDE, DRIFTING, LOADED, THROTTLED, CAPPED, SKIPPED = "wide", "drifting", "loaded", "throttled", "capped", "skipped"
-
-FLAGS = {
+FLAGS = {  # of a measured round, with their meaning
     WIDE: "the interval is wider than asked",
     DRIFTING: "the second half of the samples is slower or faster than the first",
     LOADED: "other programs used a tenth of the cores or more",
@@ -29,7 +23,6 @@ FLAGS = {
     CAPPED: "the device lowered its clock for its power cap",
     SKIPPED: "steps whose gradients were not finite left the optimiser out",
 }
-"""The flags of a measured round, and their meaning."""
 
 # The vector extensions that a processor's flags name, widest first
 VECTOR_EXTENSIONS = ("amx_bf16", "avx512_bf16", "avx512f", "avx2", "avx", "sse2", "sve2", "sve", "asimd")
@@ -62,29 +55,26 @@ def operation(precision: str) -> str:
     return "OP" if precision.startswith("int") else "FLOP"
 
 
-LAYER_KINDS = (
+LAYER_KINDS = (  # in the order of the figures
     "convolution", "depthwise convolution", "linear", "attention", "normalisation", "activation", "pooling",
     "recurrent", "embedding", "other",
 )  # fmt: skip
-"""The kinds of layers, in the order of the figures."""
-
 PRODUCT_KINDS = ("convolution", "depthwise convolution", "linear", "attention", "recurrent")  # they multiply matrices
 
+# The kernels that stream through memory, and the number of arrays in their working sets
 STREAM_ARRAYS = {"stream_read": 1, "stream_write": 1, "stream_copy": 2, "stream_triad": 3}
-"""The kernels that stream through memory, and the number of arrays in their working sets."""
-
+# The paces of a kernel: short blocks with a rest before each, and no rest after seconds of work
 BURST, SUSTAINED = "burst", "sustained"
-"""The paces of a kernel: short blocks with a rest before each, and no rest after seconds of work."""
 
-ELEMENTARY = (
+ELEMENTARY = (  # one operation an element, the inverse square root too, which hardware has as one
     "abs", "acos", "add", "asin", "atan", "atan2", "ceil", "cos", "cosh", "div", "eq", "erf", "erfc", "erfinv", "exp",
     "exp2", "expm1", "floor", "floor_divide", "fmod", "frac", "ge", "gt", "isinf", "isnan", "le", "log", "log10",
     "log1p", "log2", "lt", "maximum", "minimum", "mul", "ne", "neg", "pow", "reciprocal", "relu", "remainder", "round",
     "rsqrt", "rsub", "sgn", "sign", "sin", "sinh", "sqrt", "sub", "tan", "tanh", "threshold", "threshold_backward",
     "trunc",
 )  # fmt: skip
-"""One operation an element, the inverse square root too, which hardware has as one."""
 
+# Operations per element of the output, or of the input's gradient for a backward operator; a choice is none
 COSTS = {
     "addcmul": 3,  # a + s b c
     "addcdiv": 3,
@@ -121,21 +111,15 @@ COSTS = {
     "native_dropout_backward": 2,
     "nan_to_num": 3,  # three comparisons
 }
-"""Operations per element of the output, or of the input's gradient for a backward operator. A choice is none."""
-
 TANH_GELU = {"gelu": 9, "gelu_backward": 18}  # GELU approximated with tanh
 
+# FLOP of a tensor core's instruction by compute capability, if all have the same (Yang et al. 2020)
 FLOP_PER_INSTRUCTION = {"7.0": 512}
-"""FLOP of a tensor core's instruction by compute capability, if all have the same (Yang et al. 2020)."""
 
 TARGET = 0.05  # the default relative half width of the interval between rounds; within a round, half of it
-
-ROUNDS, MOST_ROUNDS = 3, 9
-"""The fewest rounds of a cell, enough for a spread between processes; and the most, by default."""
-
+ROUNDS, MOST_ROUNDS = 3, 9  # the fewest rounds of a cell, enough for a spread between processes; the most, by default
 CACHE_MULTIPLE, MEMORY_BYTE = 8, 2**29  # a working set in memory: multiple of the last cache, and least size (B)
 # STREAM wants each array four times as large as all caches; its copy has two.
-
 LOAD = 0.1  # a round is flagged if other programs used this share of the cores, in the median of its samples
 CALL_LIMIT_S = 60.0  # a longer call is aborted, by default
 SUSTAINED_BLOCK_S, BURST_BLOCK_S = 0.02, 0.005  # the least time of a block of calls when a roof is measured

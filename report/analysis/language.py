@@ -10,6 +10,18 @@ from report.text.frame_rows import each
 PHASES = (PREFILL, DECODE, ENCODE)
 
 
+def cache_byte(name: str, batch: int, element_byte: int) -> int | None:
+    """Return the bytes of the keys and values that a decoder reads; None for other tasks.
+
+    Two numbers per layer, token and head of keys (Pope et al. 2022, arXiv:2211.05102, section 3.3).
+    """
+    task = parse_task(name)
+    if task is None or task.phase != DECODE:
+        return None
+    size = task.size
+    return 2 * size.depth * batch * size.key_heads * task.length * (size.width // size.heads) * element_byte
+
+
 def cells(machine: Machine) -> pd.DataFrame:
     """One row is a measured cell of a language model, at any precision; at least one.
 

@@ -4,7 +4,6 @@ import re
 
 import pandas as pd
 
-from measure.domain.words import PUBLISHED_MAC_STEP
 from report.text.prose import percent
 
 OURS = "roofwright"
@@ -14,6 +13,9 @@ NAMES = {
     "ptflops-pytorch": "ptflops (pytorch)", "thop": "thop", "torchinfo": "torchinfo",
 }  # fmt: skip
 """The programs as the paper calls them, in its order."""
+
+PUBLISHED_MAC_STEP = 1_000_000
+"""torchvision publishes 10^9 multiply-adds with three decimals (``meta["_ops"]``)."""
 
 TOLERANCE = 0.01
 """The deviation up to which a count is called right, where that is more than the published count's rounding."""

@@ -1,6 +1,5 @@
 """The table of language models."""
 
-from measure.domain.models import cache_byte
 from measure.domain.values import significant
 from report.analysis import available, language
 from report.analysis.available import or_missing
@@ -15,7 +14,7 @@ def phases(paper: Paper) -> str:
     """List the cells of language models on each machine shown, by network and phase."""
     rows = []
     for row in each(available.rows_of_each(paper, language.cells)):
-        cache = cache_byte(row.model, row.batch, round(row.parameter_byte / row.parameter_count))
+        cache = language.cache_byte(row.model, row.batch, round(row.parameter_byte / row.parameter_count))
         rows.append(
             [
                 row.device, escape(row.network), row.phase, str(row.length), str(row.batch), row.precision,

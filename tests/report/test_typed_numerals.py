@@ -5,7 +5,6 @@ from helpers.places import ROOT
 from helpers.typed_numerals import Allowed, complaints, literal_complaints
 
 from measure.domain.values import SPACE
-from measure.domain.words import PUBLISHED_MAC_STEP
 from measure.predicting.study import HIGH, LOW
 from report.analysis import elsewhere_pairs, operator_shares, product_lines
 from report.figures import kernels as kernel_figures
@@ -45,7 +44,7 @@ IN_CHAPTERS = [
     Allowed(r"fewer than (\d+) samples", "captions hold no code", method.FEWEST_SAMPLES),
     Allowed(r"with (\d+) dies or more", "captions hold no code", str(product_lines.FEWEST)),
     Allowed(r"within ([\d.]+) %", "captions hold no code", share(counting_programs.TOLERANCE)),
-    Allowed(r"rounded to a (\w+)", "captions hold no code", {10**6: "million"}[PUBLISHED_MAC_STEP]),
+    Allowed(r"rounded to a (\w+)", "captions hold no code", {10**6: "million"}[counting_programs.PUBLISHED_MAC_STEP]),
     Allowed(r"Groups below ([\d.]+) % of a call", "captions hold no code", share(kernel_figures.SMALL)),
     Allowed(r"groups below ([\d.]+) % are left out", "captions hold no code", share(kernel_figures.SEEN)),
     Allowed(r"groups below ([\d.]+) % of a latency", "captions hold no code", share(waterfall.SMALL)),

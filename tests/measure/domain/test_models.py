@@ -1,6 +1,6 @@
 import pytest
 
-from measure.domain.models import IMAGE, SIZES, LanguageTask, Model, cache_byte, count_tokens, parse_task
+from measure.domain.models import IMAGE, SIZES, LanguageTask, Model, count_tokens, parse_task
 from measure.errors import UserError
 from measure.models import catalog
 
@@ -36,7 +36,6 @@ def test_a_name_says_what_is_done_with_how_many_tokens():
 def test_another_name_says_nothing(name):
     assert parse_task(name) is None
     assert count_tokens(name, 4) is None
-    assert cache_byte(name, 4, 2) is None
 
 
 @pytest.mark.parametrize(("name", "most"), [("gpt2_decode_1024", 1024), ("bert_base_encode_513", 512)])
@@ -48,11 +47,3 @@ def test_a_text_that_is_too_long_is_told(name, most):
 def test_tokens_of_a_call():
     assert count_tokens("gpt2_prefill_384", 4) == 4 * 384
     assert count_tokens("llama_1b_decode_384", 4) == 4
-
-
-def test_bytes_of_the_cache():
-    # keys and values x 12 layers x 12 heads x 64 numbers x 2 B are 36,864 B a token
-    assert cache_byte("gpt2_decode_512", 1, 2) == 512 * 36_864
-    # with 8 heads of keys for 32, 16 layers: 32,768 B a token, although it is ten times the size
-    assert cache_byte("llama_1b_decode_512", 4, 2) == 4 * 512 * 32_768
-    assert cache_byte("llama_1b_prefill_512", 4, 2) is None

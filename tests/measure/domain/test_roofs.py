@@ -5,15 +5,7 @@ import pandas as pd
 import pytest
 from helpers.rows import roof_measurement
 
-from measure.domain.roofs import (
-    CacheLevel,
-    Roofline,
-    caches_text,
-    drop_loaded,
-    machine_roof,
-    merge_rounds,
-    parse_caches,
-)
+from measure.domain.roofs import CacheLevel, Roofline, caches_text, machine_roof, merge_rounds, parse_caches
 
 PRODUCT = roof_measurement(latency_s=0.5)  # 1024 FLOP in half a second
 STREAM = replace(PRODUCT, roof_kernel="stream_copy", precision="fp64", flop=0, byte=600, pace="sustained", round=0)
@@ -57,7 +49,6 @@ def test_a_kernel_that_other_programs_disturbed_counts_only_where_none_of_its_ki
     disturbed = replace(STREAM, round=2, latency_s=6.0, load=0.6)
     rates = machine_roof([PRODUCT, *streams, disturbed])
     assert (rates.byte_per_s, rates.load) == (400, 0.0)  # the median of 1 s and 2 s is 1.5 s
-    assert drop_loaded([PRODUCT, *streams, disturbed]) == [PRODUCT, *streams]
     slow, slower = replace(PRODUCT, load=0.5), replace(PRODUCT, size=16, latency_s=1.0, load=0.1)
     alone = machine_roof([slow, slower, *streams])
     assert (alone.flop_per_s, alone.load) == ({"fp32": 2048}, 0.5)

@@ -1,6 +1,7 @@
 import random
 from itertools import accumulate
 from math import atan, exp, inf, log, pi, sqrt
+from statistics import StatisticsError
 
 import pytest
 from helpers.hands import Hands
@@ -26,7 +27,7 @@ def test_median_of_an_odd_and_an_even_count():
 
 
 def test_no_values_have_no_median():
-    with pytest.raises(ValueError, match="at least one"):
+    with pytest.raises(StatisticsError):
         estimate_median([])
 
 
@@ -104,7 +105,7 @@ def test_one_round_has_the_interval_of_its_own_median():
 
 @pytest.mark.parametrize("rounds", [[], [[1.0], []]])
 def test_without_values_there_is_no_estimate(rounds):
-    with pytest.raises(ValueError, match="at least one"):
+    with pytest.raises(StatisticsError):
         estimate_rounds(rounds)
 
 

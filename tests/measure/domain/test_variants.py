@@ -86,7 +86,7 @@ def write_a_block(byte=64 * 2**20):
     library.free(block)
 
 if sys.argv[1] == "kept":
-    keep_memory()
+    keep_memory("cpu", "fp32")
 observed = SystemMeter(write_a_block)
 for _ in range(50):
     observed()
@@ -113,7 +113,7 @@ def test_memory_that_is_kept_causes_no_page_faults():
 def test_another_library_is_refused(monkeypatch):
     monkeypatch.setattr(platform, "libc_ver", lambda: ("", ""))
     with pytest.raises(NotImplementedError, match="only the GNU C library's allocator"):
-        variants.keep_memory()
+        variants.keep_memory("cpu", "fp32")
 
 
 ALLOCATORS = {"jemalloc": "libjemalloc.so.2", "tcmalloc": "libtcmalloc_minimal.so.4"}

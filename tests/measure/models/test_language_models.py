@@ -1,7 +1,7 @@
 import pytest
 
 from measure.counting.count import count
-from measure.domain.models import SIZES, cache_byte, parse_task
+from measure.domain.models import SIZES, parse_task
 from measure.models import catalog
 from measure.models.libraries import LENGTHS, Language
 
@@ -71,7 +71,8 @@ def test_decoding_reads_the_cache_and_every_weight_for_one_token(name):
     per_token = prefill.forward_flop - size.depth * 4 * length * length * size.width
     head = 2 * size.width * size.vocabulary
     assert one.forward_flop == (per_token - head) // length + head + attention
-    with_new = cache_byte(f"{name}_decode_{length + 1}", 1, 4)
+    keys_and_values = 2 * size.depth * size.key_heads * (size.width // size.heads)  # numbers a token, of 4 B
+    with_new = 4 * keys_and_values * (length + 1)
     assert one.input_byte == with_new + 8  # a token's number is an int64
     # every parameter but the embeddings that are not looked up, and the cache
     assert one.traffic_byte > with_new + 4 * size.width * size.vocabulary

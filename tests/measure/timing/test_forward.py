@@ -1,3 +1,5 @@
+from types import SimpleNamespace
+
 import pytest
 from helpers.tasks import cell
 
@@ -45,12 +47,14 @@ def test_channels_last_lays_weights_and_images_out_pixel_by_pixel():
 
 def test_kept_memory_is_asked_of_the_allocator_before_the_network_is_built(monkeypatch):
     asked = []
-    monkeypatch.setattr(variants, "keep_memory", lambda: asked.append("keep"))
+    monkeypatch.setattr(variants.platform, "libc_ver", lambda: ("glibc", "2.36"))
+    library = SimpleNamespace(mallopt=lambda parameter, value: asked.append(f"keep {parameter} {value}") or 1)
+    monkeypatch.setattr(variants.ctypes, "CDLL", lambda name: library)
     original = catalog.prepare
     monkeypatch.setattr(catalog, "prepare", lambda *about: asked.append("build") or original(*about))
     prepare("squeezenet1_0")
     prepare("squeezenet1_0", variant="kept_memory")
-    assert asked == ["build", "keep", "build"]
+    assert asked == ["build", "keep -4 0", "keep -1 -1", "build"]
 
 
 def test_a_device_whose_memory_torch_keeps_has_no_such_variant():

@@ -23,3 +23,12 @@ def test_without_language_models_the_command_is_named():
         ):
             language.cells(paper.machine("gpu"))
     assert empty().machine("cpu") is None
+
+
+def test_bytes_of_the_cache():
+    # keys and values x 12 layers x 12 heads x 64 numbers x 2 B are 36,864 B a token
+    assert language.cache_byte("gpt2_decode_512", 1, 2) == 512 * 36_864
+    # with 8 heads of keys for 32, 16 layers: 32,768 B a token, although it is ten times the size
+    assert language.cache_byte("llama_1b_decode_512", 4, 2) == 4 * 512 * 32_768
+    assert language.cache_byte("llama_1b_prefill_512", 4, 2) is None
+    assert language.cache_byte("vgg11", 4, 2) is None
