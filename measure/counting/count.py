@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from measure.cache.workload_records import Layer, Operator, Workload
 from measure.domain.models import OWN, Model
-from measure.domain.words import shape_name
+from measure.domain.words import BACKWARD, FORWARD, INFERENCE, shape_name
 from measure.errors import UserError, in_short
 from measure.models.call import casting, empty_inputs
 from measure.models.catalog import prepare_on_meta
@@ -21,16 +21,13 @@ if TYPE_CHECKING:
     import torch
     from torch import nn
 
-ADAM_STEP_BYTE = 4
-"""Adam keeps two averages of each gradient, and the number of its step for each parameter tensor."""
+ADAM_STEP_BYTE = 4  # Adam keeps two averages of each gradient, and the number of its step per parameter tensor
 
+# Columns that show that an own model has changed, in words. They do not depend on the version of torch.
 COMPARED = {
-    "input_shape": "input shape",
-    "input_byte": "bytes of inputs",
-    "parameter_count": "parameters",
-    "forward_flop": "FLOP",
-}
-"""The columns that show that an own model has changed. They do not depend on the version of torch."""
+    "input_shape": "input shape", "input_byte": "bytes of inputs",
+    "parameter_count": "parameters", "forward_flop": "FLOP",
+}  # fmt: skip
 
 
 class Count(NamedTuple):
@@ -103,27 +100,24 @@ def count_network(
 
     keywords = keywords or {}
     inference, output = record_inference(network, inputs, **keywords)
-    output_byte = _byte(tensors_in(output))
+    passes, parameters = {INFERENCE: inference.forward}, list(network.parameters())
+    columns: dict[str, Any] = {
+        "reason": None,
+        "input_byte": _byte(tensors_in([inputs, dict(keywords)])),
+        "output_byte": _byte(tensors_in(output)),
+        "parameter_count": sum(parameter.numel() for parameter in parameters),
+        "parameter_byte": _byte(parameters),
+        "buffer_byte": _byte(network.buffers()),
+    }
+    resident_byte = sum(columns[name] for name in ("input_byte", "parameter_byte", "buffer_byte"))
+    columns["inference_peak_byte"] = resident_byte + inference.memory.peak_byte
     del output  # the training pass would count it as resident memory
-    training, reason = None, None
     try:
         training = record_training(network, inputs, **keywords)
     except Exception as problem:  # a model may raise anything
-        reason = f"backward not counted: {in_short(problem)}"
-
-    parameters, buffers = list(network.parameters()), list(network.buffers())
-    input_byte = _byte(tensors_in([inputs, dict(keywords)]))
-    resident_byte = input_byte + _byte([*parameters, *buffers])
-    columns: dict[str, Any] = {
-        "reason": reason,
-        "input_byte": input_byte,
-        "output_byte": output_byte,
-        "parameter_count": sum(parameter.numel() for parameter in parameters),
-        "parameter_byte": _byte(parameters),
-        "buffer_byte": _byte(buffers),
-        "inference_peak_byte": resident_byte + inference.memory.peak_byte,
-    }
-    if training is not None:
+        columns["reason"] = f"backward not counted: {in_short(problem)}"
+    else:
+        passes |= {FORWARD: training.forward, BACKWARD: training.backward}
         gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
         gradient_byte = _byte(gradients)
         columns |= {
@@ -134,25 +128,25 @@ def count_network(
         }
 
     # Operators without a formula, as name:calls:share of the bytes that inference and the backward pass move.
-    passes = [inference.forward] + ([training.backward] if training else [])
-    traffic_byte = sum(record.total("traffic_byte") for record in passes)
+    once = [record for stage, record in passes.items() if stage != FORWARD]
+    traffic_byte = sum(record.total("traffic_byte") for record in once)
     calls, byte = Counter[str](), Counter[str]()
-    for record in passes:
+    for record in once:
         calls.update(record.uncounted)
         byte.update(record.uncounted_byte)
     uncounted = [f"{name}:{calls[name]}:{byte[name] / traffic_byte:.2g}" for name in sorted(calls)]
     columns["uncounted"] = ";".join(uncounted) or None
 
-    layers = layer_rows(network, inference, training)
+    layers = layer_rows(network, passes, inference.users)
     for name in [name for name in layers[0] if name.endswith(("_flop", "_byte")) and name not in columns]:
         parts = [layer[name] for layer in layers]
         columns[name] = None if None in parts else sum(parts)
     network.zero_grad(set_to_none=True)
-    return columns, layers, call_rows(inference, training)
+    return columns, layers, call_rows(passes)
 
 
 def _byte(tensors: "Iterable[torch.Tensor]") -> int:
-    return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+    return sum(tensor.nbytes for tensor in tensors)
 
 
 def check(models: Iterable[Model], counted: Iterable[Workload], call: Callable[..., Any]) -> None:

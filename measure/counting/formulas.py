@@ -30,12 +30,9 @@ NOTHING = Work()
 
 Args = Sequence[Any]
 Kwargs = Mapping[str, Any]
+Formula = Callable[[Args, Kwargs, Any], Work]  # of the arguments and the output; it reads only shapes and types
 
-Formula = Callable[[Args, Kwargs, Any], Work]
-"""From an operator's arguments, keyword arguments and output to its work. It reads only shapes and types."""
-
-FORMULAS: dict[str, Formula] = {}
-"""Every formula by its operator's qualified name, without overload (``aten::add``)."""
+FORMULAS: dict[str, Formula] = {}  # by the operator's qualified name without overload (``aten::add``)
 
 
 def formula(*names: str) -> Callable[[Formula], Formula]:
@@ -84,11 +81,9 @@ def _is_complex(value: Any) -> bool:
     return isinstance(value, complex) or (hasattr(value, "untyped_storage") and value.is_complex())
 
 
+# Real operations in one complex operation, and in one of a complex and a real operand.
 COMPLEX = {"abs": 4, "neg": 2, "add": 2, "sub": 2, "mul": 6, "div": 11}
-"""Real operations in one complex operation."""
-
 COMPLEX_BY_REAL = {"add": 1, "sub": 1, "mul": 2, "div": 2}
-"""The same if one of two operands is real."""
 
 
 def pointwise(name: str) -> Formula:
@@ -112,13 +107,6 @@ def pointwise(name: str) -> Formula:
 
 for _name in (*ELEMENTARY, *COSTS):
     formula(_name)(pointwise(_name))
-
-
-@formula("clamp", "clamp_min", "clamp_max")
-def clamp(args: Args, kwargs: Kwargs, out: Any) -> Work:
-    """Count a comparison for each bound."""
-    bounds = [bound for bound in (*args[1:], kwargs.get("min"), kwargs.get("max")) if bound is not None]
-    return Work(0, len(bounds) * out.numel()) if _counts([out]) else NOTHING
 
 
 def _reduction(args: Args, out: Any) -> int:
@@ -148,6 +136,8 @@ def _rows(tensor: Any, dim: int) -> int:
 register_other_flop(
     {
         "sum max amax min amin argmax argmin prod": _reduction,
+        # A comparison for each bound.
+        "clamp clamp_min clamp_max": lambda a, o: sum(b is not None for b in a[1:]) * o.numel() if _counts([o]) else 0,
         # The sum (n - m) and a division for each of m results.
         "mean": lambda a, _o: a[0].numel(),
         # Mean (n), differences (n), squares (n), their sum and division (n).
@@ -170,15 +160,12 @@ register_other_flop(
         "index_add": lambda a, _o: a[3].numel() if _counts(a[3:4]) else 0,
         # An addition for each index: the source may be larger.
         "scatter_add": lambda a, _o: a[2].numel() if _counts(a[3:4]) else 0,
+        # An addition for each value if values accumulate, as in the backward pass of reading by an index.
+        "index_put _index_put_impl _unsafe_index_put": lambda a, _o: (
+            a[2].numel() if any(a[3:4]) and _counts(a[2:3]) else 0
+        ),
     }
 )
-
-
-@formula("index_put", "_index_put_impl", "_unsafe_index_put")
-def indexed_writing(args: Args, kwargs: Kwargs, _out: Any) -> Work:
-    """Count an addition for each value if values accumulate, as in the backward pass of reading by an index."""
-    accumulates = args[3] if len(args) > 3 else kwargs.get("accumulate", False)
-    return Work(0, args[2].numel()) if accumulates and _counts(args[2:3]) else NOTHING
 
 
 @formula("_fft_r2c", "_fft_c2r", "_fft_c2c")
@@ -190,86 +177,81 @@ def fft(args: Args, _kwargs: Kwargs, out: Any) -> Work:
     return Work(0, round(each * spans.numel() * math.log2(max(1, points))))
 
 
-# Normalisations. All take the mean (n: a sum, a division), the variance (3n: differences, squares, their mean) and the
+# Normalisations take the mean (n: a sum, a division), the variance (3n: differences, squares, their mean) and the
 # inverse deviation (2r: a small constant added, an inverse square root), and then scale and shift. A mask says which
 # gradients are asked for: of the input, of scale and of shift.
 
 
-def batch_norm_flop(elements: int, channels: int, training: bool, tracked: bool) -> int:
+def batch_norm_flop(inputs: Any, training: bool, tracked: bool) -> int:
     """Scale and shift (2n) are folded: deviation (2), scale (1), shift (2) a channel. Training adds statistics (4n).
 
     Both running statistics take two products and an addition a channel.
     """
+    elements, channels = inputs.numel(), inputs.shape[1]
     statistics = 4 * elements + (6 * channels if tracked else 0)
-    return 2 * elements + 5 * channels + (statistics if training else 0)
+    return int(2 * elements + 5 * channels + (statistics if training else 0))
 
 
-def batch_norm_backward_flop(elements: int, channels: int, training: bool, mask: Sequence[bool]) -> int:
+def batch_norm_backward_flop(inputs: Any, training: bool, mask: Sequence[bool]) -> int:
     """Normalised input x (2n), sum of g (n - r), sum of g x (2n - r). Input: g w/s less both means (4n + 3r).
 
     In inference the statistics are constants: the gradient of the input is g times a folded scale (n + r), and only the
     gradients of scale and shift need the sums.
     """
+    elements, channels = inputs.numel(), inputs.shape[1]
     sums = 5 * elements - 2 * channels
     if training:
-        return sums + (4 * elements + 3 * channels if mask[0] else 0)
-    return (elements + channels if mask[0] else 0) + (sums if mask[1] or mask[2] else 0)
+        return int(sums + (4 * elements + 3 * channels) * mask[0])
+    return int((elements + channels) * mask[0] + sums * (mask[1] or mask[2]))
 
 
-def row_norm_flop(elements: int, rows: int, scaled: bool, shifted: bool) -> int:
-    """Statistics (4n + 2r), a product of the differences (n), scale (n), shift (n)."""
-    return 5 * elements + 2 * rows + elements * (scaled + shifted)
+def row_norm_flop(inputs: Any, statistics: Any, *parameters: Any) -> int:
+    """Statistics (4n + 2r), a product of the differences (n), scale (n) and shift (n) unless None."""
+    return int((5 + sum(each is not None for each in parameters)) * inputs.numel() + 2 * statistics.numel())
 
 
-def row_norm_backward_flop(elements: int, rows: int, parameters: int, scaled: bool, mask: Sequence[bool]) -> int:
+def row_norm_backward_flop(
+    inputs: Any, statistics: Any, scale: Any, mask: Sequence[bool], channels: int | None = None
+) -> int:
     """Normalised input x (2n). Input: h, the gradient by scale (n), sums of h and h x (3n - 2r), their means (2r), and
-    s (h - mean - x mean) (4n). Scale: sums of g x (2n - c). Shift: sums of g (n - c).
+    s (h - mean - x mean) (4n). Scale: sums of g x (2n - c). Shift: sums of g (n - c). Without ``channels`` there are as
+    many parameters of each kind as elements in a row.
     """
-    flop = 2 * elements if mask[0] or mask[1] else 0
-    flop += elements * (7 + scaled) if mask[0] else 0
-    return flop + (2 * elements - parameters) * mask[1] + (elements - parameters) * mask[2]
+    elements, c = inputs.numel(), channels or _row_size(inputs, statistics)
+    flop = (7 + (scale is not None)) * elements * mask[0] + 2 * elements * (mask[0] or mask[1])
+    return int(flop + (2 * elements - c) * mask[1] + (elements - c) * mask[2])
 
 
-def _rms_norm_backward_flop(elements: int, parameters: int, scaled: bool, mask: Sequence[bool]) -> int:
+def _rms_norm_backward_flop(inputs: Any, statistics: Any, scale: Any, mask: Sequence[bool]) -> int:
     """As ``row_norm_backward_flop``, without the mean: x (n), scale (n), a sum and its mean (2n), input (3n)."""
-    return elements + elements * (5 + scaled) * mask[0] + (2 * elements - parameters) * mask[1]
+    elements, c = inputs.numel(), _row_size(inputs, statistics)
+    return int(elements + elements * (5 + (scale is not None)) * mask[0] + (2 * elements - c) * mask[1])
+
+
+def _row_size(inputs: Any, statistics: Any) -> int:
+    return int(inputs.numel() // max(1, statistics.numel()))
 
 
 def _batch_norm(args: Args, _out: Any) -> int:
     # The overload without running statistics has ``training`` in their place.
     training, running = (args[3], None) if isinstance(args[3], bool) else (args[5], args[3])
-    return batch_norm_flop(args[0].numel(), args[0].shape[1], training, running is not None)
-
-
-def _row_size(tensor: Any, statistics: Any) -> int:
-    """Return the elements of a row, which are as many as the parameters of a row's norm."""
-    return int(tensor.numel() // max(1, statistics.numel()))
+    return batch_norm_flop(args[0], training, running is not None)
 
 
 register_other_flop(
     {
         "native_batch_norm _native_batch_norm_legit cudnn_batch_norm": _batch_norm,
         "_native_batch_norm_legit_no_training _batch_norm_no_update": lambda a, _o: _batch_norm([*a[:3], False], None),
-        "_batch_norm_with_update": lambda a, _o: batch_norm_flop(a[0].numel(), a[0].shape[1], True, a[3] is not None),
-        "native_batch_norm_backward batch_norm_backward": lambda a, _o: batch_norm_backward_flop(
-            a[1].numel(), a[1].shape[1], a[7], a[9]
-        ),
-        "cudnn_batch_norm_backward": lambda a, _o: batch_norm_backward_flop(
-            a[0].numel(), a[0].shape[1], True, (True, True, True)
-        ),
-        "native_layer_norm": lambda a, o: row_norm_flop(a[0].numel(), o[1].numel(), a[2] is not None, a[3] is not None),
-        "native_layer_norm_backward": lambda a, _o: row_norm_backward_flop(
-            a[1].numel(), a[3].numel(), _row_size(a[1], a[3]), a[5] is not None, a[7]
-        ),
-        "native_group_norm": lambda a, o: row_norm_flop(a[0].numel(), o[1].numel(), a[1] is not None, a[2] is not None),
-        "native_group_norm_backward": lambda a, _o: row_norm_backward_flop(
-            a[1].numel(), a[2].numel(), a[6], a[4] is not None, a[9]
-        ),
+        "_batch_norm_with_update": lambda a, _o: batch_norm_flop(a[0], True, a[3] is not None),
+        "native_batch_norm_backward batch_norm_backward": lambda a, _o: batch_norm_backward_flop(a[1], a[7], a[9]),
+        "cudnn_batch_norm_backward": lambda a, _o: batch_norm_backward_flop(a[0], True, (True, True, True)),
+        "native_layer_norm": lambda a, o: row_norm_flop(a[0], o[1], *a[2:4]),
+        "native_layer_norm_backward": lambda a, _o: row_norm_backward_flop(a[1], a[3], a[5], a[7]),
+        "native_group_norm": lambda a, o: row_norm_flop(a[0], o[1], *a[1:3]),
+        "native_group_norm_backward": lambda a, _o: row_norm_backward_flop(a[1], a[2], a[4], a[9], a[6]),
         # Squares and their mean (2n), deviation (2r), product (n), scale (n).
         "_fused_rms_norm": lambda a, o: a[0].numel() * (3 + (a[2] is not None)) + 2 * o[1].numel(),
-        "_fused_rms_norm_backward": lambda a, _o: _rms_norm_backward_flop(
-            a[1].numel(), _row_size(a[1], a[3]), a[4] is not None, a[5]
-        ),
+        "_fused_rms_norm_backward": lambda a, _o: _rms_norm_backward_flop(a[1], a[3], a[4], a[5]),
         # Rows of weights scaled to given lengths: squares (n), sums (n - r), roots (r), ratios (r), products (n).
         "_weight_norm_interface": lambda a, o: 3 * a[0].numel() + o[1].numel(),
         # Lengths: sums of g v / norm (2n); weights: length / norm (g - v sum / norm) (3n + 2r).

@@ -2,29 +2,26 @@
 
 import re
 from collections import Counter, defaultdict
+from collections.abc import Mapping
 from typing import Any
 
 from torch import nn
 
 from measure.counting.memory import storage_key
-from measure.counting.recorder import ModuleTotals, OperatorCall, Recorder
+from measure.counting.recorder import ModuleTotals, OperatorCall, Pass
 from measure.domain.words import BACKWARD, FORWARD, INFERENCE
 
-MODEL_ITSELF = "."
-"""The path of the model, for operators and parameters outside its submodules."""
-
-ACTIVATIONS = [name for name in nn.modules.activation.__all__ if name != "MultiheadAttention"]
+MODEL_ITSELF = "."  # the path of the model, for operators and parameters outside its submodules
 
 KINDS_BY_CLASS: dict[str, tuple[type[nn.Module], ...]] = {
     "linear": (nn.Linear, nn.Bilinear),
-    "attention": (nn.MultiheadAttention,),
-    "normalisation": (
-        *(nn.modules.batchnorm._NormBase, nn.LayerNorm, nn.GroupNorm, nn.LocalResponseNorm, nn.CrossMapLRN2d),
-    ),
-    "activation": tuple(getattr(nn.modules.activation, name) for name in ACTIVATIONS),
+    "attention": (nn.MultiheadAttention,),  # before the activations, whose module defines it too
+    "normalisation": (nn.modules.batchnorm._NormBase, nn.LayerNorm, nn.GroupNorm, nn.CrossMapLRN2d),
+    "activation": tuple(getattr(nn.modules.activation, name) for name in nn.modules.activation.__all__),
     "recurrent": (nn.RNNBase, nn.RNNCellBase),
     "embedding": (nn.Embedding, nn.EmbeddingBag),
 }
+# Kinds of other modules by the end of the class's name, without dimensions and version.
 KINDS_BY_NAME = {
     "attention": ("Attention",),
     "normalisation": ("Norm",),
@@ -32,7 +29,6 @@ KINDS_BY_NAME = {
     "activation": ("ReLU", "GELU", "GLU", "SiLU", "Swish", "Sigmoid", "Softmax", "Tanh"),
     "embedding": ("Embed",),
 }
-"""Kinds of other modules by the end of the class's name, without dimensions and version."""
 
 
 def kind_of(module: nn.Module) -> str:
@@ -49,32 +45,27 @@ def kind_of(module: nn.Module) -> str:
     return next((kind for kind, endings in KINDS_BY_NAME.items() if name.endswith(endings)), "other")
 
 
-def layer_rows(network: nn.Module, inference: Recorder, training: Recorder | None) -> list[dict[str, Any]]:
+def layer_rows(network: nn.Module, passes: Mapping[str, Pass], users: Mapping[int, nn.Module]) -> list[dict[str, Any]]:
     """Return a row for each leaf of the module tree and each module with operators or parameters of its own.
 
-    A parameter belongs to the module that uses it first, or that holds it if none does. Rows are in the order of the
-    first run; modules that do not run come last. Without training, its columns are None.
+    ``passes`` are by stage, with or without those of training, whose columns are None then. A parameter belongs to the
+    module that uses it first (``users``, by storage), or that holds it if none does. Rows are in the order of the first
+    run; modules that do not run come last.
     """
+    modules = dict(network.named_modules())
     owned: defaultdict[nn.Module, list[nn.Parameter]] = defaultdict(list)
-    seen: set[int] = set()
-    for module in network.modules():
-        for parameter in module.parameters(recurse=False):
-            if id(parameter) not in seen:
-                seen.add(id(parameter))
-                owned[inference.users.get(storage_key(parameter), module)].append(parameter)
-    passes = [inference.forward] + ([training.forward, training.backward] if training else [])
+    for name, parameter in network.named_parameters():
+        owned[users.get(storage_key(parameter), modules[name.rpartition(".")[0]])].append(parameter)
     busy = set(owned)
-    for record in passes:
+    for record in passes.values():
         busy |= {module for module, totals in record.modules.items() if totals != ModuleTotals(calls=totals.calls)}
-    place = {module: position for position, module in enumerate(inference.forward.modules)}
+    place = {module: position for position, module in enumerate(passes[INFERENCE].modules)}
     rows: list[dict[str, Any]] = []
-    for path, module in sorted(network.named_modules(), key=lambda pair: place.get(pair[1], len(place))):
+    for path, module in sorted(modules.items(), key=lambda pair: place.get(pair[1], len(place))):
         if module not in busy and next(module.children(), None) is not None:
             continue
-        totals = inference.forward.modules[module]
-        forward, backward = (
-            (training.forward.modules[module], training.backward.modules[module]) if training else (None, None)
-        )
+        totals = passes[INFERENCE].modules[module]
+        forward, backward = (passes[each].modules[module] if each in passes else None for each in (FORWARD, BACKWARD))
         rows.append(
             {
                 "position": len(rows),
@@ -83,7 +74,7 @@ def layer_rows(network: nn.Module, inference: Recorder, training: Recorder | Non
                 "layer_kind": kind_of(module),
                 "calls": totals.calls,
                 "parameter_count": sum(parameter.numel() for parameter in owned[module]),
-                "parameter_byte": sum(parameter.numel() * parameter.element_size() for parameter in owned[module]),
+                "parameter_byte": sum(parameter.nbytes for parameter in owned[module]),
                 "activation_byte": totals.activation_byte,
                 "traffic_byte": totals.traffic_byte,
                 "forward_flop": totals.flop,
@@ -98,16 +89,10 @@ def layer_rows(network: nn.Module, inference: Recorder, training: Recorder | Non
     return rows
 
 
-def call_rows(inference: Recorder, training: Recorder | None) -> list[dict[str, Any]]:
-    """Return the counted columns of each ``Operator`` in the order of the first run.
-
-    Equal calls in modules of one kind are one row.
-    """
-    stages = {INFERENCE: inference.forward}
-    if training is not None:
-        stages |= {FORWARD: training.forward, BACKWARD: training.backward}
+def call_rows(passes: Mapping[str, Pass]) -> list[dict[str, Any]]:
+    """Return the counted columns of each ``Operator``. Equal calls in modules of one kind are one row."""
     rows = []
-    for stage, record in stages.items():
+    for stage, record in passes.items():
         kinds = {module: kind_of(module) for module in record.modules}
         calls: Counter[tuple[str, OperatorCall]] = Counter()
         for (module, call), number in record.calls.items():

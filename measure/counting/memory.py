@@ -15,22 +15,20 @@ from typing import Any
 
 from measure.counting.formulas import NOTHING, Args, Kwargs, Work, formula, formula_of
 
+# Operators without arithmetic, by the memory that they touch.
+# None: the operator that writes into it later is charged.
 ALLOCATIONS = ("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided")
-"""They touch no memory: the operator that writes into it later is charged."""
-
+# They write and read nothing, also in place. Random numbers are no work: their cost belongs to the generator.
 FILLS = (
     "arange", "bernoulli", "eye", "fill", "full", "full_like", "linspace", "new_full", "new_ones", "new_zeros",
     "normal", "ones", "ones_like", "rand", "rand_like", "randint", "randn", "randn_like", "randperm",
     "scalar_tensor", "uniform", "zero", "zeros", "zeros_like",
 )  # fmt: skip
-"""They write and read nothing, also in place. Random numbers are no work: their cost belongs to the generator."""
-
+# They read as much of their first tensor as they write, and their indices.
 LOOKUPS = ("embedding", "gather", "index", "index_select", "masked_select", "take")
-"""They read as much of their first tensor as they write, and their indices."""
-
+# In place, they write their first tensor and do not read it.
 COPIES = ("copy", "_foreach_copy")
-"""In place, they write their first tensor and do not read it."""
-
+# They read their inputs and write their outputs.
 REARRANGEMENTS = (
     "_conj_physical", "_local_scalar_dense", "_to_copy", "_unsafe_index", "_upsample_nearest_exact1d",
     "_upsample_nearest_exact2d", "_upsample_nearest_exact3d", "as_strided_scatter", "cat", "channel_shuffle",
@@ -41,10 +39,8 @@ REARRANGEMENTS = (
     "slice_backward", "slice_scatter", "stack", "tril", "triu", "unfold_copy", "upsample_nearest1d",
     "upsample_nearest2d", "upsample_nearest3d", "view_as_complex_copy", "view_as_real_copy", "where",
 )  # fmt: skip
-"""They read their inputs and write their outputs."""
-
+# Views that torch's schemas call new tensors.
 UNDECLARED_VIEWS = ("_unsafe_view", "unsafe_split", "unsafe_split_with_sizes")
-"""Views that torch's schemas call new tensors."""
 
 
 @formula(*ALLOCATIONS, *FILLS, *LOOKUPS, *COPIES, *REARRANGEMENTS)
@@ -127,10 +123,7 @@ class LiveMemory:
 
 
 class Overload:
-    """An overload such as ``torch.ops.aten.add.Tensor``: its name, its formula, and how its schema uses memory.
-
-    A pure one neither changes nor aliases its inputs.
-    """
+    """An overload such as ``torch.ops.aten.add.Tensor``. A pure one neither changes nor aliases its inputs."""
 
     def __init__(self, operator: Any) -> None:
         from torch import Tag
@@ -139,10 +132,10 @@ class Overload:
         name = schema.name.partition("::")[2].removesuffix("_")
         self.name = schema.name.removeprefix("aten::").replace("::", ".")
         self.formula = formula_of(schema.name)
-        self.is_view = operator.is_view or Tag.inplace_view in operator.tags or name in UNDECLARED_VIEWS
-        self.is_ignored = self.is_view or schema.name.startswith("prim::")
-        aliases = [part.alias_info for part in (*schema.arguments, *schema.returns) if part.alias_info is not None]
-        self.is_pure = not self.is_view and not aliases
+        is_view = operator.is_view or Tag.inplace_view in operator.tags or name in UNDECLARED_VIEWS
+        self.is_ignored = is_view or schema.name.startswith("prim::")
+        aliases = any(part.alias_info is not None for part in (*schema.arguments, *schema.returns))
+        self.is_pure = not is_view and not aliases
         self.allocates = name in ALLOCATIONS
         self._fills, self._looks_up, self._overwrites = name in FILLS, name in LOOKUPS, name in COPIES
         self._written = [

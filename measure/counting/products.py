@@ -8,7 +8,7 @@ the forward pass's two, 2.0 times its FLOP. A fused operator's recomputation is 
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch.nn import functional
@@ -111,27 +111,19 @@ def whole_attention() -> Iterator[None]:
     fused = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
 
     def whole(
-        query: torch.Tensor,
-        key: torch.Tensor,
-        value: torch.Tensor,
-        attn_mask: torch.Tensor | None = None,
-        dropout_p: float = 0.0,
-        is_causal: bool = False,
-        scale: float | None = None,
-        enable_gqa: bool = False,
-    ) -> torch.Tensor:
+        query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: Any = 0, is_causal: Any = False, **rest: Any
+    ) -> Any:
         alike = query.dim() == 4 and query.shape[1] == key.shape[1] and query.shape[3] == value.shape[3]
         is_learned = attn_mask is not None and attn_mask.requires_grad
         if not query.is_meta or not alike or dropout_p > 0 or is_learned:  # torch has no fused operator
-            return plain(query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa)
+            return plain(query, key, value, attn_mask, dropout_p, is_causal, **rest)
         if attn_mask is not None and attn_mask.dtype == torch.bool:
             attn_mask = torch.zeros_like(attn_mask, dtype=query.dtype).masked_fill_(~attn_mask, float("-inf"))
-        output: torch.Tensor = fused(query, key, value, 0.0, is_causal, attn_mask=attn_mask, scale=scale)[0]
-        return output
+        return fused(query, key, value, 0.0, is_causal, attn_mask=attn_mask, scale=rest.get("scale"))[0]
 
     fast_path = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
-    functional.scaled_dot_product_attention = whole
+    functional.scaled_dot_product_attention = cast(Any, whole)
     try:
         yield
     finally:

@@ -7,7 +7,7 @@ on the meta device nothing is computed and nothing allocated.
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -22,6 +22,7 @@ from measure.counting import recurrent, windows  # noqa: F401 - each registers i
 from measure.counting.formulas import NOTHING, Work
 from measure.counting.memory import LiveMemory, Overload, overload_of, storage_key, tensors_in
 from measure.counting.products import whole_attention
+from measure.models.call import map_tensors
 
 
 @dataclass
@@ -64,49 +65,39 @@ class Pass:
 # A network calls the same operator on the same shapes many times, and torch derives many output shapes in Python (a
 # batch normalisation takes about a hundred primitive steps). Only shape, strides and type of an output matter here, so
 # each is derived once.
-_OUTLINES: dict[Any, Any] = {}
-"""Outlines of outputs on the meta device, by operator and outlines of arguments."""
+_OUTPUTS: dict[Any, Any] = {}  # copies of outputs on the meta device, by operator and outlines of arguments
 
 
-class Outline(NamedTuple):
-    """All that operators see of a tensor on the meta device."""
-
-    shape: torch.Size
-    strides: tuple[int, ...]
-    dtype: torch.dtype
+def _is_plain(tensor: torch.Tensor) -> bool:
+    return tensor.is_meta and type(tensor) in (torch.Tensor, nn.Parameter)
 
 
 def _outline(value: Any) -> Any:
-    """Return a hashable form of an argument or output. Raises TypeError for a tensor whose values may matter."""
+    """Return a hashable form of an argument. Raises TypeError for a tensor whose values may matter."""
     if isinstance(value, torch.Tensor):
-        if not value.is_meta or type(value) not in (torch.Tensor, nn.Parameter):
+        if not _is_plain(value):
             raise TypeError("not a plain tensor on the meta device")
-        return Outline(value.shape, value.stride(), value.dtype)
+        return value.shape, value.stride(), value.dtype
     if isinstance(value, (list, tuple)):
         return tuple(map(_outline, value))
     return type(value), value  # 1, 1.0 and True are equal, but differ in type
 
 
-def _draw(outline: Any) -> Any:
-    """Make an output from its outline, with empty tensors."""
-    if isinstance(outline, Outline):
-        return torch.empty_strided(outline.shape, outline.strides, dtype=outline.dtype, device="meta")
-    return outline[1] if outline and isinstance(outline[0], type) else tuple(map(_draw, outline))
+def _copy(output: Any) -> Any:
+    return map_tensors(output, lambda one: torch.empty_strided(one.shape, one.stride(), dtype=one.dtype, device="meta"))
 
 
 def call(operator: Any, args: Any, kwargs: Any) -> Any:
     """Call an operator that neither changes nor aliases its inputs. Equal calls on the meta device run once."""
     try:
-        key = (operator, _outline(args), tuple((name, _outline(value)) for name, value in kwargs.items()))
-        outline = _OUTLINES.get(key)
+        key = operator, _outline(args), _outline(list(kwargs.items()))
+        if key in _OUTPUTS:
+            return _copy(_OUTPUTS[key])
     except TypeError:  # also an argument without a hash
         return operator(*args, **kwargs)
-    if outline is not None:
-        return _draw(outline)
     output = operator(*args, **kwargs)
-    if tensors_in(output):
-        with suppress(TypeError):
-            _OUTLINES[key] = _outline(output)
+    if all(map(_is_plain, tensors_in(output))):
+        _OUTPUTS[key] = _copy(output)
     return output
 
 
@@ -125,11 +116,11 @@ class Recorder(TorchDispatchMode):
         super().__init__()
         self._network = self._last = network
         self._modules = set(network.modules())
-        parameters, buffers = list(network.parameters()), list(network.buffers())
-        self._resident = [*parameters, *buffers, *tensors_in(inputs)]  # alive, so that no address is used again
+        # Alive as long as the recorder, so that no address is used again.
+        self._resident = [*network.parameters(), *network.buffers(), *tensors_in(inputs)]
         self.memory = LiveMemory(self._resident)
         self.users: dict[int, nn.Module] = {}
-        self._unused = {storage_key(parameter) for parameter in parameters}
+        self._unused = set(map(storage_key, network.parameters()))
         self.forward, self.backward = Pass(), Pass()
         self._in_backward = False
         self._stack: list[nn.Module] = []

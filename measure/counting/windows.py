@@ -60,21 +60,12 @@ def _poolings(d: int) -> dict[str, Callable[[Args, Any], int]]:
 for _dimensions in (2, 3):  # torch pools over one dimension as over two, one of them of size 1
     register_other_flop(_poolings(_dimensions))
 
-
-CHOOSING = ("max_pool{}d_with_indices", "adaptive_max_pool{}d")
+# Backward of operators that choose or repeat: an addition for each element of the gradient, to its place in the input.
+CHOOSING = ("max_pool{}d_with_indices_backward", "adaptive_max_pool{}d_backward")
 REPEATING = ("upsample_nearest{}d", "_upsample_nearest_exact{}d", "reflection_pad{}d", "replication_pad{}d")
-
-
-@formula(
-    "col2im",
-    "unfold_backward",
-    *(f"{name.format(dimensions)}_backward" for name in CHOOSING for dimensions in (2, 3)),
-    *(f"{name.format(dimensions)}_backward" for name in REPEATING for dimensions in (1, 2, 3)),
-)
-def one_addition_each(args: Args, _kwargs: Kwargs, _out: Any) -> Work:
-    """Count an addition for each element of the gradient, to its place in the input."""
-    return Work(0, args[0].numel())
-
+_adding = ["col2im", "unfold_backward", *(name.format(dimensions) for name in CHOOSING for dimensions in (2, 3))]
+_adding += [f"{name.format(dimensions)}_backward" for name in REPEATING for dimensions in (1, 2, 3)]
+register_other_flop({name: lambda a, _o: a[0].numel() for name in _adding})
 
 # Forward weights dimension by dimension: a line of 2 taps is two products and an addition (3), one of 4 taps 7.
 # Bilinear takes two lines and one across, trilinear 4 + 2 + 1, bicubic 4 + 1. Backward is a product and an addition for

@@ -3,9 +3,13 @@ from helpers.counting import meta, nn, recorder, torch
 from torch.utils.checkpoint import checkpoint
 
 from measure.counting.layers import MODEL_ITSELF, call_rows, kind_of, layer_rows
-from measure.domain.words import LAYER_KINDS
+from measure.domain.words import BACKWARD, FORWARD, INFERENCE, LAYER_KINDS
 
 ops = pytest.importorskip("torchvision.ops", reason="some kinds are torchvision's")
+
+
+def passes_of(inference, training):
+    return {INFERENCE: inference.forward, FORWARD: training.forward, BACKWARD: training.backward}
 
 
 def rows_of(network, *inputs):
@@ -13,7 +17,7 @@ def rows_of(network, *inputs):
     network.to("meta")
     inference, _ = recorder.record_inference(network, inputs)
     training = recorder.record_training(network, inputs)
-    rows = layer_rows(network, inference, training)
+    rows = layer_rows(network, passes_of(inference, training), inference.users)
     assert [row["position"] for row in rows] == list(range(len(rows)))
     return {row["path"]: row for row in rows}, inference, training
 
@@ -145,7 +149,7 @@ def test_layers_sum_to_the_two_passes():
 def test_without_training_its_columns_are_unknown():
     network = nn.Linear(3, 5).to("meta")
     inference, _ = recorder.record_inference(network, [meta(4, 3)])
-    (row,) = layer_rows(network, inference, None)
+    (row,) = layer_rows(network, {INFERENCE: inference.forward}, inference.users)
     assert row["saved_byte"] is row["backward_flop"] is row["recompute_flop"] is None
     assert row["forward_flop"] == 2 * 4 * 3 * 5
 
@@ -157,7 +161,7 @@ def call_rows_of(network, *inputs):
     """What is counted of inference, and of training."""
     network.to("meta")
     inference, _ = recorder.record_inference(network, inputs)
-    return call_rows(inference, recorder.record_training(network, inputs))
+    return call_rows(passes_of(inference, recorder.record_training(network, inputs)))
 
 
 def in_stage(rows, stage):
@@ -219,8 +223,3 @@ def test_an_operator_without_formula_is_there_with_its_bytes():
     rows = in_stage(call_rows_of(Strange(), meta(4, 3)), "inference")
     # Reads 4 rows of 3, writes 4 values and as many indices of 8 bytes.
     assert rows["other", "kthvalue"] == (0, 0, 0, 48 + 16 + 32, 1)
-
-
-def test_without_training_there_is_inference_alone():
-    inference, _ = recorder.record_inference(nn.Linear(3, 3).to("meta"), [meta(4, 3)])
-    assert {row["stage"] for row in call_rows(inference, None)} == {"inference"}

@@ -9,7 +9,7 @@ aten = torch.ops.aten
 @pytest.fixture
 def calls(monkeypatch):
     """Operators by name that note each call."""
-    monkeypatch.setattr(recorder, "_OUTLINES", {})
+    monkeypatch.setattr(recorder, "_OUTPUTS", {})
     seen = []
 
     def noting(operator):

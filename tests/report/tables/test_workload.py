@@ -85,6 +85,7 @@ def test_formulas_are_those_that_are_counted():
     printed = [row[0] for row in cells(workload.formulas())]
     assert len(printed) == len(rows)
     some, few = torch.empty(6, 20, device="meta"), torch.empty(6, 1, device="meta")
+    scale = torch.empty(20, device="meta")
     image, half = torch.empty(2, 3, 8, 8, device="meta"), torch.empty(2, 3, 4, 4, device="meta")
     n, m, r = 120, 6, 6
     rest = iter(rows.values())
@@ -97,13 +98,13 @@ def test_formulas_are_those_that_are_counted():
     forward, backward = next(rest)
     assert value(forward, n=n, r=r) == flop("_log_softmax", some, -1, False, out=some)
     assert value(backward, n=n, r=r) == flop("_log_softmax_backward_data", some, some, -1, torch.float, out=some)
-    assert value(next(rest)[0], n=384, c=3) == batch_norm_flop(384, 3, training=False, tracked=True)
+    assert value(next(rest)[0], n=384, c=3) == batch_norm_flop(image, training=False, tracked=True)
     forward, backward = next(rest)
-    assert value(forward, n=384, c=3) == batch_norm_flop(384, 3, training=True, tracked=True)
-    assert value(backward, n=384, c=3) == batch_norm_backward_flop(384, 3, True, (True, True, True))
+    assert value(forward, n=384, c=3) == batch_norm_flop(image, training=True, tracked=True)
+    assert value(backward, n=384, c=3) == batch_norm_backward_flop(image, True, (True, True, True))
     forward, backward = next(rest)
-    assert value(forward, n=n, r=r) == row_norm_flop(n, r, scaled=True, shifted=True)
-    assert value(backward, n=n, r=r, p=20) == row_norm_backward_flop(n, r, 20, True, (True, True, True))
+    assert value(forward, n=n, r=r) == row_norm_flop(some, few, scale, scale)
+    assert value(backward, n=n, r=r, p=20) == row_norm_backward_flop(some, few, scale, (True, True, True))
     # 96 windows of 2 x 2 cover the image of 384 elements once.
     forward, backward = next(rest)
     assert value(forward, w=384, m=96) == flop("max_pool2d_with_indices", image, 2, 2, out=(half, half))
