@@ -10,7 +10,7 @@ from measure.domain.models import BUILT_IN, OWN, Model
 from measure.errors import UserError, nearest
 from measure.models import own_models
 from measure.models.call import Call, meta_allocation
-from measure.models.libraries import LIBRARIES, AnyLibrary
+from measure.models.libraries import LIBRARIES, Library
 
 if TYPE_CHECKING:
     import torch
@@ -64,7 +64,7 @@ def _unknown(problem: str, name: str, names: list[str], flags: str) -> UserError
     return UserError(f"--models: {problem} {name!r}; {hint}python -m measure {flags} shows them all")
 
 
-def _library(name: str) -> AnyLibrary:
+def _library(name: str) -> Library:
     library = LIBRARIES[name]
     try:
         importlib.import_module(library.package)
@@ -75,7 +75,7 @@ def _library(name: str) -> AnyLibrary:
 
 
 def imported_by(model: Model) -> tuple[str, ...]:
-    """Return the package that building a model imports; empty for an own model, which may import anything."""
+    """Return the package that building a model imports; none for an own model, which may import anything."""
     return (LIBRARIES[model.source].package,) if model.source in LIBRARIES else ()
 
 

@@ -4,6 +4,7 @@ Tokens have the shape (batch, tokens), hidden states (batch, tokens, width). Att
 each device runs its fastest kernel.
 """
 
+from collections import OrderedDict
 from collections.abc import Callable
 from functools import partial
 
@@ -13,8 +14,7 @@ from torch.nn import functional
 
 from measure.domain.models import LanguageTask, Size
 
-ROTATION_BASE = 500_000.0
-"""The base of Llama 3 (Grattafiori et al. 2024, section 3.2)."""
+ROTATION_BASE = 500_000.0  # of Llama 3 (Grattafiori et al. 2024, section 3.2)
 
 
 class Attention(nn.Module):
@@ -58,17 +58,10 @@ def rotate(heads: Tensor, rotation: Tensor) -> Tensor:
     return heads * rotation[0] + torch.cat([-second, first], dim=-1) * rotation[1]
 
 
-class Perceptron(nn.Module):
-    """Two layers with a GELU between them."""
-
-    def __init__(self, size: Size, approximate: str) -> None:
-        super().__init__()
-        self.wide = nn.Linear(size.width, size.inner)
-        self.unit = nn.GELU(approximate)
-        self.narrow = nn.Linear(size.inner, size.width)
-
-    def forward(self, tokens: Tensor) -> Tensor:
-        return self.narrow(self.unit(self.wide(tokens)))
+def perceptron(size: Size, approximate: str) -> nn.Module:
+    """Return two layers with a GELU between them."""
+    wide, narrow = nn.Linear(size.width, size.inner), nn.Linear(size.inner, size.width)
+    return nn.Sequential(OrderedDict(wide=wide, unit=nn.GELU(approximate), narrow=narrow))
 
 
 class GatedPerceptron(nn.Module):
@@ -103,7 +96,7 @@ class PostNormBlock(nn.Module):
 
     def __init__(self, size: Size) -> None:
         super().__init__()
-        self.attention, self.perceptron = Attention(size, has_bias=True, is_causal=False), Perceptron(size, "none")
+        self.attention, self.perceptron = Attention(size, has_bias=True, is_causal=False), perceptron(size, "none")
         self.attention_norm, self.perceptron_norm = nn.LayerNorm(size.width, 1e-12), nn.LayerNorm(size.width, 1e-12)
 
     def forward(self, tokens: Tensor) -> Tensor:
@@ -137,7 +130,7 @@ class Decoder(nn.Module):
 class Gpt2(Decoder):
     def __init__(self, task: LanguageTask) -> None:
         size, norm = task.size, partial(nn.LayerNorm, task.size.width)
-        blocks = [PreNormBlock(size, norm, Perceptron(size, "tanh"), has_bias=True) for _ in range(size.depth)]
+        blocks = [PreNormBlock(size, norm, perceptron(size, "tanh"), has_bias=True) for _ in range(size.depth)]
         super().__init__(task, norm, blocks)
         self.places = nn.Embedding(size.positions, size.width)
         self.register_buffer("_read", torch.arange(task.positions)[-task.read :], persistent=False)
@@ -176,5 +169,5 @@ class Bert(nn.Module):
         return hidden, self.unit(self.pooler(hidden[:, 0]))
 
 
+# Each network by the name of its size.
 NETWORKS: dict[str, Callable[[LanguageTask], nn.Module]] = {"gpt2": Gpt2, "bert_base": Bert, "llama_1b": Llama}
-"""Each network by the name of its size."""

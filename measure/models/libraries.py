@@ -12,30 +12,34 @@ from measure.domain.models import DECODE, IMAGE, SIZES, SOUND, LanguageTask, Mod
 
 if TYPE_CHECKING:
     import torch
-    from torch import nn
 
 
 class Library:
-    """A source of models. ``package`` builds them, and ``pip install roofwright[extra]`` installs it.
-
-    ``match`` returns the names that a name or a glob selects; ``build`` uses torch's default device.
-    """
+    """A source of models. ``package`` builds them, and ``pip install roofwright[extra]`` installs it."""
 
     package: str
     extra = "measure"
     source: str
-    family = "other"
+    family: str
     prefix = ""
 
     @property
     def api(self) -> Any:
         return importlib.import_module(self.package)
 
+    def match(self, pattern: str) -> list[str]:
+        """Return the names that a name or a glob selects."""
+        raise NotImplementedError
+
     def describe(self, name: str) -> Model:
         return Model(self.prefix + name, self.source, self.family, self.native_shape(name))
 
     def native_shape(self, name: str) -> tuple[int, ...]:
         """Return the shape of one input, without the batch, that the published weights take."""
+        raise NotImplementedError
+
+    def build(self, model: Model) -> Any:
+        """Return the network with random weights, on torch's default device."""
         raise NotImplementedError
 
     def make_inputs(self, model: Model, batch: int, device: str, dtype: "torch.dtype | None") -> tuple[Any, ...]:
@@ -45,6 +49,7 @@ class Library:
         return (torch.randn(batch, *model.input_shape, device=device, dtype=dtype),)
 
 
+# The family of a classification model by the start of its name. Every other kind is a family itself.
 FAMILIES = {
     "plain": ("alexnet", "vgg"),
     "residual": ("resnet", "resnext", "wide_resnet", "densenet", "regnet", "convnext"),
@@ -52,8 +57,6 @@ FAMILIES = {
     "compact": ("squeezenet", "shufflenet", "mobilenet", "mnasnet", "efficientnet"),
     "transformer": ("vit", "swin", "maxvit"),
 }
-"""The family of a classification model by the start of its name. Every other kind is a family itself."""
-
 KINDS = ("classification", "segmentation", "detection", "video", "optical flow")
 
 
@@ -94,8 +97,8 @@ class Torchvision(Library):
         (side,) = transforms.crop_size if kind == "classification" else transforms.resize_size
         return (3, side, side)
 
-    def build(self, model: Model) -> "nn.Module":
-        """Build the network with the published number of parameters. Its auxiliary heads are included and never run."""
+    def build(self, model: Model) -> Any:
+        """Build the network with the published parameters, those of its auxiliary heads included, which never run."""
         from torch.nn import BatchNorm2d
         from torchvision.ops import FrozenBatchNorm2d
 
@@ -110,7 +113,7 @@ class Torchvision(Library):
             settings["aux_loss"] = True
         if model.name.startswith("vit"):
             settings["image_size"] = model.input_shape[-1]  # it learns one position for each patch
-        network: nn.Module = self.api.models.get_model(model.name, weights=None, **settings)
+        network = self.api.models.get_model(model.name, weights=None, **settings)
         for head in ("aux_classifier", "AuxLogits"):
             if getattr(network, head, None) is not None:  # move it where ``forward`` does not look
                 network.auxiliary_head = getattr(network, head)
@@ -127,17 +130,16 @@ class Torchvision(Library):
 
     def make_inputs(self, model: Model, batch: int, device: str, dtype: "torch.dtype | None") -> tuple[Any, ...]:
         """Return images or clips (batch, *input_shape); a list of ``batch`` images for detection; two for RAFT."""
-        import torch
-
         (images,) = super().make_inputs(model, batch, device, dtype)
         kind = self.kinds()[model.name]
         if kind == "detection":
             return (list(images),)
-        return (images, torch.randn_like(images)) if kind == "optical flow" else (images,)
+        return (images, *super().make_inputs(model, batch, device, dtype)) if kind == "optical flow" else (images,)
 
 
 class Timm(Library):
     package = extra = source = "timm"
+    family = "other"
     prefix = "timm:"  # torchvision has different models of the same names
 
     def match(self, pattern: str) -> list[str]:
@@ -158,16 +160,14 @@ class Timm(Library):
         plain = name.removeprefix(self.prefix)
         return self.api.models.get_deprecated_models().get(plain) or plain
 
-    def build(self, model: Model) -> "nn.Module":
+    def build(self, model: Model) -> Any:
         """Build the network for its input size. Transformers take ``img_size``; other networks take any size."""
         name = model.name.removeprefix(self.prefix)
         size = {} if model.input_shape == self.native_shape(name) else {"img_size": model.input_shape[-2:]}
-        network: nn.Module
         try:
-            network = self.api.create_model(name, pretrained=False, **size)
+            return self.api.create_model(name, pretrained=False, **size)
         except TypeError:
-            network = self.api.create_model(name, pretrained=False)
-        return network
+            return self.api.create_model(name, pretrained=False)
 
 
 TEXT_LENGTH = 20  # symbols for one second of speech
@@ -177,6 +177,7 @@ TRANSFORMERS = (
     *("wav2vec2_base", "wav2vec2_large", "wav2vec2_large_lv60k", "wav2vec2_xlsr_300m", "wav2vec2_xlsr_1b"),
     *("wav2vec2_xlsr_2b", "hubert_base", "hubert_large", "hubert_xlarge", "wavlm_base", "wavlm_large"),
 )
+# The shape of one input without the batch, and the arguments for which torchaudio's factory has no default.
 RECIPES: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
     # Layers dropped at random in training would make its work random.
     **dict.fromkeys(TRANSFORMERS, (SOUND, {"encoder_layer_drop": 0.0})),
@@ -195,7 +196,6 @@ RECIPES: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
     "squim_objective_base": (SOUND, {}),
     "squim_subjective_base": (SOUND, {}),
 }
-"""The shape of one input without the batch, and the arguments for which torchaudio's factory has no default."""
 
 
 class Torchaudio(Library):
@@ -215,9 +215,8 @@ class Torchaudio(Library):
         """Return samples, (channels, samples), (frames, bands) or, for Tacotron2, symbols."""
         return RECIPES[name][0]
 
-    def build(self, model: Model) -> "nn.Module":
-        network: nn.Module = getattr(self.api.models, model.name)(**RECIPES[model.name][1])
-        return network
+    def build(self, model: Model) -> Any:
+        return getattr(self.api.models, model.name)(**RECIPES[model.name][1])
 
     def make_inputs(self, model: Model, batch: int, device: str, dtype: "torch.dtype | None") -> tuple[Any, ...]:
         """Return the sound. Some networks also take a reference, a spectrogram, or a text and lengths."""
@@ -240,8 +239,7 @@ class Torchaudio(Library):
         return (sound, random(*model.input_shape)) if model.name == "squim_subjective_base" else (sound,)
 
 
-LENGTHS = (128, 512, 2048)
-"""The numbers of tokens that globs select. A name may have any other number."""
+LENGTHS = (128, 512, 2048)  # the numbers of tokens that globs select; a name may have any other number
 
 
 class Language(Library):
@@ -251,13 +249,12 @@ class Language(Library):
     source = family = "language"
 
     def match(self, pattern: str) -> list[str]:
-        """Return a name with any number of tokens, or the names with a number of ``LENGTHS`` that a glob selects."""
         if parse_task(pattern):
             return [pattern]
+        tasks = [(name, phase, size) for name, size in SIZES.items() for phase in size.phases]
         names = [
             f"{name}_{phase}_{length}"
-            for name, size in SIZES.items()
-            for phase in size.phases
+            for name, phase, size in tasks
             for length in LENGTHS
             if length + (phase == DECODE) <= size.positions
         ]
@@ -272,7 +269,7 @@ class Language(Library):
         assert task is not None, name
         return task
 
-    def build(self, model: Model) -> "nn.Module":
+    def build(self, model: Model) -> Any:
         from measure.models.language_models import NETWORKS
 
         task = self._task(model.name)
@@ -293,8 +290,5 @@ class Language(Library):
 
 
 TIMM = Timm()
-
-AnyLibrary = Torchvision | Torchaudio | Timm | Language
-
-LIBRARIES: dict[str, AnyLibrary] = {each.source: each for each in (Torchvision(), Torchaudio(), TIMM, Language())}
-"""Each library by its name in ``--models LIBRARY:PATTERN``, which is also the source of its models."""
+# Each library by its name in ``--models LIBRARY:PATTERN``, which is also the source of its models.
+LIBRARIES: dict[str, Library] = {each.source: each for each in (Torchvision(), Torchaudio(), TIMM, Language())}

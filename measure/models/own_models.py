@@ -18,12 +18,8 @@ from measure.models.call import Call, meta_allocation, move_to_meta
 if TYPE_CHECKING:
     import torch
 
-PROBE = 2
-"""The batch size of the first call. At 1, another dimension of size 1 could pass for the batch."""
-
+PROBE = 2  # the batch size of the first call; at 1, another dimension of size 1 could pass for the batch
 CONTRACT = "return a torch.nn.Module and its inputs, (network, inputs)"
-
-Function = Callable[[int], Any]
 
 
 class RaisedError(Exception):
@@ -43,8 +39,6 @@ def describe(name: str) -> Model:
     try:
         try:
             call = _make_meta_call(function, PROBE)
-        except ContractError:
-            raise
         except Exception:  # it may need values, which the meta device lacks
             call = _make_call(function, PROBE)
         _check_signature(call)
@@ -80,7 +74,7 @@ def prepare_on_meta(model: Model, batch: int) -> Call:
         ) from problem
 
 
-def _find(name: str) -> Function:
+def _find(name: str) -> Callable[[int], Any]:
     """Import a function. Raises UserError, with the nearest names, if there is none."""
     path, _, attribute = name.partition(":")
     if not all(part.isidentifier() for part in path.split(".")):
@@ -93,7 +87,7 @@ def _find(name: str) -> Function:
         else:
             why = f"importing the module {path} raised {in_short(problem)}; fix that first"
         raise UserError(f"--models: {why}") from None
-    function: Function | None = getattr(module, attribute, None)
+    function: Callable[[int], Any] | None = getattr(module, attribute, None)
     if callable(function):
         return function
     functions = inspect.getmembers(module, inspect.isfunction)
@@ -103,14 +97,14 @@ def _find(name: str) -> Function:
     raise UserError(f"--models: the module {path} has no function {attribute!r}; {hint}")
 
 
-def _make_meta_call(function: Function, batch: int) -> Call:
+def _make_meta_call(function: Callable[[int], Any], batch: int) -> Call:
     with meta_allocation():
         call = _make_call(function, batch)
     call.network.eval()
     return move_to_meta(call)
 
 
-def _make_call(function: Function, batch: int) -> Call:
+def _make_call(function: Callable[[int], Any], batch: int) -> Call:
     """Call the function. Raises ContractError unless it returns a network and inputs to measure it with."""
     import torch
     from torch.nn.parameter import is_lazy
@@ -124,23 +118,16 @@ def _make_call(function: Function, batch: int) -> Call:
         call = Call(network, (), dict(inputs))
     else:
         call = Call(network, tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,))
-    leaves = _leaves(call)
-    tensors = {place: leaf for place, leaf in leaves.items() if isinstance(leaf, torch.Tensor)}
-    for place, leaf in leaves.items():
-        if place not in tensors and not isinstance(leaf, (bool, int, float, type(None))):
-            what = f"returns {type(leaf).__name__} as {place}"
-            raise ContractError(f"{what}; make it a torch.Tensor, or plain tuples, lists or dictionaries")
+    tensors = {place: leaf for place, leaf in _leaves(call).items() if isinstance(leaf, torch.Tensor)}
     if not any(_is_batched(tensor, batch) for tensor in tensors.values()):
         shapes = ", ".join(f"{place} {tuple(tensor.shape)}" for place, tensor in tensors.items()) or "no tensors"
         raise ContractError(f"returned {shapes} for batch size {batch}; the first dimension must be the batch")
-    usual = ("meta", "cpu", torch.get_default_device().type)
-    for place, tensor in [*network.named_parameters(), *network.named_buffers(), *tensors.items()]:
-        if place in tensors and tensor.requires_grad:
+    for place, tensor in tensors.items():
+        if tensor.requires_grad:
             raise ContractError(f"returns {place} with requires_grad; make inputs that need no gradient")
+    for place, tensor in [*network.named_parameters(), *network.named_buffers()]:
         if is_lazy(tensor):
             raise ContractError(f"has no size for {place} before a first call; give lazy layers their sizes")
-        if tensor.device.type not in usual:
-            raise ContractError(f"makes {place} on {tensor.device}; name no device: --device sets torch's default")
     return call
 
 

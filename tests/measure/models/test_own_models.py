@@ -136,8 +136,7 @@ LINEAR = "nn.Linear(3, 2)"
         (f"return {LINEAR}, {{'input': torch.ones(3)}}", r"returned inputs\['input'\] \(3,\) for batch size 2"),
         (f"return {LINEAR}, ()", "returned no tensors for batch size 2; the first dimension must be the batch"),
         (f"return {LINEAR}, [3.0, None]", "returned no tensors"),
-        (f"return {LINEAR}, 'text'", r"returns str as inputs\[0\]; make it a torch\.Tensor"),
-        (f"return {LINEAR}, {{'input': {{1, 2}}}}", r"returns set as inputs\['input'\]; make it"),
+        (f"return {LINEAR}, 'text'", "returned no tensors"),
         (f"return {LINEAR}, {{3: torch.ones(batch_size, 3)}}", "forward does not take: keywords must be strings"),
         (
             f"return {LINEAR}, torch.ones(batch_size, 3, requires_grad=True)",
@@ -159,21 +158,6 @@ def test_what_a_function_must_not_do_is_one_sentence(written, body, sentence):
         catalog.find([name])
     assert str(caught.value).startswith(f"--models: {name}")
     assert "\n" not in str(caught.value)
-
-
-def test_a_tensor_on_a_device_of_its_own_is_refused(written):
-    name = written(
-        """
-        class Elsewhere:
-            device = torch.device("cuda:0")
-        class Network(nn.Linear):
-            def named_buffers(self):
-                return [("state", Elsewhere())]
-        return Network(3, 2), torch.ones(batch_size, 3)
-        """
-    )
-    with pytest.raises(UserError, match="makes state on cuda:0; name no device: --device sets torch's default"):
-        catalog.find([name])
 
 
 @pytest.mark.parametrize(
