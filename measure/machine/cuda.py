@@ -51,10 +51,8 @@ class Cuda(Device):
         except RuntimeError as problem:
             if not any(words in str(problem) for words in NO_KERNEL):
                 raise
-            gpu, built = (
-                f"{self.identity()['name']} of {self._architecture()}",
-                ", ".join(self.torch.cuda.get_arch_list()),
-            )
+            gpu = f"{self.identity()['name']} of {self._architecture()}"
+            built = ", ".join(self.torch.cuda.get_arch_list())
             raise UserError(f"{where} has no kernels for {gpu}, only for {built}; install another build") from None
         self.torch.set_num_threads(threads)
         self.allow_tf32(False)  # cuDNN and cuBLAS would compute fp32 on tf32 units
@@ -93,7 +91,7 @@ class Nvidia(Cuda):
         self._board = board_of(self._handle) or self._handle
 
     def identity(self) -> dict[str, str]:
-        memory, bus = self._memory(), ask("DeviceGetPciInfo", self._board)
+        memory, bus = ask("DeviceGetMemoryInfo", self._handle), ask("DeviceGetPciInfo", self._board)
         identity = {"name": ask("DeviceGetName", self._handle)}
         if memory:
             identity["memory"] = str(memory.total)
@@ -110,11 +108,8 @@ class Nvidia(Cuda):
 
     def memory_byte(self) -> int:
         """Return the size of the GPU's memory, or of the system's if they are one (GB10, Jetson)."""
-        memory = self._memory()
+        memory = ask("DeviceGetMemoryInfo", self._handle)
         return int(memory.total) if memory else super().memory_byte()
-
-    def _memory(self) -> Any:
-        return ask("DeviceGetMemoryInfo", self._handle)
 
     def _architecture(self) -> str:
         return f"compute capability {self.capability()}"

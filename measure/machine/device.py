@@ -32,9 +32,7 @@ class Events:
 
 
 class MpsEvents(Events):
-    """Marks in Metal's command queue. torch reads their times in a callback, which can reverse marks microseconds apart
-    (pytorch/pytorch pull request 196395).
-    """
+    """Marks in Metal's command queue, new ones each time: a reused mark may keep its previous time."""
 
     def __init__(self) -> None:
         """Leave the marks to ``start``."""
@@ -42,14 +40,13 @@ class MpsEvents(Events):
     def start(self) -> None:
         import torch
 
-        # New ones each time: a reused mark may keep its previous time.
         self._first, self._last = (torch.mps.event.Event(enable_timing=True) for _ in range(2))
         self._first.record()
 
     def elapsed_s(self) -> float | None:
         try:
             return super().elapsed_s()
-        except RuntimeError as problem:
+        except RuntimeError as problem:  # torch's callback can reverse marks microseconds apart: pytorch pull 196395
             if "was not recorded after start event" in str(problem):
                 return None
             raise
@@ -117,8 +114,7 @@ class Device(ABC):
 
     def cache_clearer(self) -> Callable[[], object]:
         """Return a call that evicts everything a network could find in the caches."""
-        size = SWEEP * max(self.cache_byte(), SMALLEST_CACHE_BYTE) // 4
-        buffer = self.torch.zeros(size, device=self.torch_name)
+        buffer = self.torch.zeros(SWEEP * max(self.cache_byte(), SMALLEST_CACHE_BYTE) // 4, device=self.torch_name)
         return lambda: buffer.add_(1.0)  # reads and writes: stores alone may bypass a cache
 
     def sensors(self) -> Sensors:

@@ -29,8 +29,7 @@ class Cpu(Device):
 
             import psutil
 
-            used_byte = psutil.Process().memory_info().data  # counts against the limit
-            limit_byte = used_byte + processor.available_memory_byte()
+            limit_byte = psutil.Process().memory_info().data + processor.available_memory_byte()  # data counts too
             resource.setrlimit(resource.RLIMIT_DATA, (limit_byte, resource.RLIM_INFINITY))
 
     def cache_byte(self) -> int:
@@ -90,13 +89,11 @@ def find(name: str) -> Device:
     if not re.fullmatch(r"auto|cpu|mps|cuda(:\d+)?", name):
         hint = did_you_mean(name, ("cpu", "cuda", "mps", "auto"))
         raise UserError(f"--device: {name!r} is not a device; use cpu, cuda, cuda:N, mps or auto{hint}")
-    if name == "cpu":
-        return Cpu()
-    names = available_names()
+    names = ["cpu"] if name == "cpu" else available_names()
     chosen = {"auto": names[0], "cuda": "cuda:0"}.get(name, name)
     if chosen not in names:
         raise UserError(f"--device: there is no {name} on this machine; use {' or '.join(names)}")
-    if chosen in ("cpu", "mps"):
-        return Cpu() if chosen == "cpu" else Mps()
-    index = int(chosen.partition(":")[2])
-    return Nvidia(index) if hip_version() is None else Rocm(index)
+    kind, _, index = chosen.partition(":")
+    if kind == "cuda":
+        return Nvidia(int(index)) if hip_version() is None else Rocm(int(index))
+    return Cpu() if kind == "cpu" else Mps()

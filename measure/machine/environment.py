@@ -6,7 +6,6 @@ import platform
 import re
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from measure.cache.project import DISTRIBUTION, ROOT
 from measure.cache.records import Environment
@@ -21,10 +20,7 @@ HUGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage/enabled")  # all choices,
 
 
 def hypervisor() -> str | None:
-    """Return the name of the hypervisor, ``none`` for a real machine; None if the processor shows no flags.
-
-    lscpu reads the name from the hypervisor's own CPUID function; without lscpu it is ``unknown``.
-    """
+    """Return lscpu's name of the hypervisor or ``unknown``, ``none`` for a real machine; None if there are no flags."""
     flags = read_cpuinfo().get("flags")
     if flags is None:
         return None
@@ -34,7 +30,7 @@ def hypervisor() -> str | None:
     return vendor[1] if vendor else "unknown"
 
 
-def _hash(facts: dict[str, Any]) -> str:
+def _hash(**facts: object) -> str:
     text = "\n".join(f"{key}={value}" for key, value in sorted(facts.items()))
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
@@ -64,17 +60,16 @@ def current(device: Device, threads: int) -> Environment:
     for setting in precision_overrides():
         raise UserError(f"{setting} sets the precision of fp32 products and overrides --precisions; unset it")
     identity, driver, tuned = device.identity(), device.driver(), tuning()
-    hardware_id = _hash(identity)
+    hardware_id = _hash(**identity)
     cpu_vendor, cpu_family, cpu_model = processor.cpu_numbers()
     c_library = " ".join(filter(None, platform.libc_ver())) or None
     bracketed = re.search(r"\[(\w+)\]", content_of(HUGE_PAGES))
     huge_pages = bracketed[1] if bracketed else None
-    checked = {"hardware": hardware_id, "driver": driver, "torch": torch_version, "threads": threads}
-    checked |= {"c_library": c_library, "huge_pages": huge_pages}
+    checked = {"c_library": c_library, "huge_pages": huge_pages}
     if tuned:  # an untuned machine keeps its identity when this program learns of another variable
         checked["tuning"] = tuned
     return Environment(
-        environment_id=_hash(checked),
+        environment_id=_hash(hardware=hardware_id, driver=driver, torch=torch_version, threads=threads, **checked),
         hardware_id=hardware_id,
         device=device.kind,
         name=identity["name"],

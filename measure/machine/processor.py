@@ -81,18 +81,11 @@ def visible_cores() -> int:
     return len(_affinity()) or os.cpu_count() or 1
 
 
-def siblings() -> tuple[tuple[int, ...], ...] | None:
-    """Return the logical cores that this process may use, grouped by physical core; None if unknown."""
-    groups: dict[str, list[int]] = defaultdict(list)
-    for core in _affinity():
-        groups[content_of(SYSTEM_CPUS / f"cpu{core}" / "topology" / "thread_siblings_list")].append(core)
-    return None if "" in groups else tuple(map(tuple, groups.values())) or None
-
-
 def physical_cores() -> int:
     """Count the physical cores that this process may use."""
-    if groups := siblings():
-        return len(groups)
+    siblings = {content_of(SYSTEM_CPUS / f"cpu{core}" / "topology" / "thread_siblings_list") for core in _affinity()}
+    if siblings and "" not in siblings:
+        return len(siblings)
     import psutil
 
     return min(psutil.cpu_count(logical=False) or visible_cores(), visible_cores())

@@ -105,19 +105,18 @@ class ProcessorSensors(HostLoad):
         self._thermometers = _readable(file for chip in chips for file in chip.glob("temp*_input"))
         counters = _readable(system.glob("class/powercap/intel-rapl:*/energy_uj"))
         self._packages = [file for file in counters if content_of(file.with_name("name")).startswith("package")]
-        self._ranges_uj = [int(content_of(file.with_name("max_energy_range_uj"))) for file in self._packages]
-        self._last_uj, self._used_uj = _numbers(self._packages), [0] * len(self._packages)
+        self._ranges_uj = _numbers(file.with_name("max_energy_range_uj") for file in self._packages)
+        self._last_uj, self._used_uj = _numbers(self._packages), 0
 
     def read(self) -> Reading:
         clocks, temperatures = _numbers(self._clocks), _numbers(self._thermometers)
         count_before, self._throttle_count = self._throttle_count, sum(_numbers(self._throttles))
-        for index, range_uj in enumerate(self._ranges_uj):  # a counter wraps around at the end of its range
-            now_uj = int(content_of(self._packages[index]))
-            self._used_uj[index] += (now_uj - self._last_uj[index]) % range_uj
-            self._last_uj[index] = now_uj
+        before_uj, self._last_uj = self._last_uj, _numbers(self._packages)
+        for before, now, end in zip(before_uj, self._last_uj, self._ranges_uj, strict=True):
+            self._used_uj += (now - before) % end  # a counter wraps around at the end of its range
         return replace(
             super().read(),
-            energy_j=sum(used_uj / 1e6 for used_uj in self._used_uj) if self._packages else None,
+            energy_j=self._used_uj / 1e6 if self._packages else None,
             clock_hz=1e3 * sum(clocks) / len(clocks) if clocks else None,
             temperature_c=max(temperatures) / 1e3 if temperatures else None,
             throttle="thermal" if self._throttle_count > count_before else None,
@@ -133,13 +132,11 @@ def _numbers(paths: Iterable[Path]) -> list[int]:
 
 
 class NvidiaSensors(HostLoad):
-    """Sensors of an NVIDIA GPU, read by NVML.
-    A MIG slice has the clock and temperature of its board, but neither power nor energy: other slices use them too.
-    """
+    """NVML's sensors. A slice has its board's clock and temperature, but no power or energy: slices share them."""
 
     def __init__(self, handle: Any) -> None:
-        self._is_slice = board_of(handle) is not None
-        self._board = board_of(handle) or handle
+        board = board_of(handle)
+        self._board, self._is_slice = board or handle, board is not None
 
     def read(self) -> Reading:
         import pynvml
