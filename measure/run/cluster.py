@@ -6,18 +6,17 @@ Ray starts the actors and reports their death. The task of a dead node goes to t
 import getpass
 import os
 import platform
-import re
 import socket
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 from measure.cache.folders import Workloads
 from measure.cache.records import Environment
@@ -26,7 +25,6 @@ from measure.cache.workload_records import Workload
 from measure.errors import UserError, in_short
 from measure.machine import devices
 from measure.machine.environment import current
-from measure.run.cell_tasks import HardwareCounterTask
 from measure.run.estimate import MemoryFit
 from measure.run.plan import further_tasks, tasks_to_do
 from measure.run.request import Request, parse_threads
@@ -34,9 +32,6 @@ from measure.run.runner import Summary, keep
 from measure.run.task import Failure, RunCache, Task, machine_folder
 from measure.run.worker import BudgetSpent, Worker
 from measure.timing.sampling import Sampling
-
-if TYPE_CHECKING:
-    from ray.actor import ActorHandle
 
 ACCELERATOR = "accelerator_type:"  # the prefix of Ray's resources that name a node's accelerators
 PATIENCE_S = 60.0  # ready devices wait so long for those that Ray cannot place yet
@@ -62,41 +57,34 @@ class Place(NamedTuple):
         return f"{self.host} {'processor' if self.device == 'cpu' else number}"
 
 
-def parse_accelerators(text: str | None) -> list[str]:
-    """Return the kinds in ``T4,L4,A100``, without repetition; none for None."""
-    kinds = [] if text is None else list(dict.fromkeys(part.strip() for part in text.split(",")))
-    if not all(re.fullmatch(r"[A-Za-z0-9_.-]+", kind) for kind in kinds):
-        raise UserError(f"--accelerators: {text!r} is not a list of kinds; write it as T4,L4,A100")
-    return kinds
-
-
-def find_places(nodes: Iterable[dict[str, Any]], device: str, accelerators: Sequence[str] = ()) -> list[Place]:
+def find_places(nodes: Iterable[dict[str, Any]], device: str, accelerators: str | None = None) -> list[Place]:
     """Return the places among ``ray.nodes()``, sorted. ``auto`` takes a node's GPUs, or its cores if it has none.
 
-    Raises UserError if nothing can be measured.
+    ``accelerators`` are the kinds of GPUs to take, as in ``T4,L4``; None takes all. Raises UserError if nothing can be
+    measured.
     """
     if device not in ("auto", "cpu", "cuda"):
         raise UserError(f"--device: with --cluster use auto, cpu or cuda, not {device!r}: Ray chooses the GPUs")
-    if accelerators and device == "cpu":
-        raise UserError("--accelerators: names kinds of GPUs; leave it out, or use --device cuda")
     places, kinds = [], set()
     for node in nodes:
         if node["Alive"]:
             resources, where = node["Resources"], (node["NodeManagerHostname"], node["NodeID"])
             named = sorted(name.removeprefix(ACCELERATOR) for name in resources if name.startswith(ACCELERATOR))
-            kind = named[0] if named else None
-            kinds.add(kind)
+            kinds |= set(named[:1])
             cores, gpus = int(resources.get("CPU", 0)), int(resources.get("GPU", 0))
             if gpus and device != "cpu":
-                places += [Place(*where, "cuda", number, cores // gpus, kind) for number in range(gpus)]
+                places += [Place(*where, "cuda", number, cores // gpus, *named[:1]) for number in range(gpus)]
             elif cores and device != "cuda":
                 places.append(Place(*where, "cpu", 0, cores))
-    if missing := [kind for kind in accelerators if kind not in kinds]:
-        there = ", ".join(sorted(kind for kind in kinds if kind)) or "no named GPUs"
-        raise UserError(f"--accelerators: the cluster has no {missing[0]}; use one of its kinds: {there}")
-    places = [place for place in places if not accelerators or place.accelerator in accelerators]
+    if accelerators is not None:
+        wanted = [part.strip() for part in accelerators.split(",")]
+        if missing := [kind for kind in wanted if kind not in kinds]:
+            there = ", ".join(sorted(kinds)) or "no named GPUs"
+            raise UserError(f"--accelerators: the cluster has no {missing[0]!r}; use kinds of its own: {there}")
+        places = [place for place in places if place.accelerator in wanted]
     if not places:
-        raise UserError(f"--cluster: no node alive has a device for --device {device}; see ray status")
+        asked = f"--device {device}" + (f" --accelerators {accelerators}" if accelerators else "")
+        raise UserError(f"--cluster: no node alive has a device for {asked}; see ray status")
     return sorted(places)
 
 
@@ -145,8 +133,7 @@ class DeviceActor:
         """Return the user's lock of the device on this host; a GPU is named by the number that this process sees."""
         user = getattr(os, "getuid", getpass.getuser)()  # a container's user may have no name; Windows has no number
         number = os.environ.get("CUDA_VISIBLE_DEVICES", "0") if self._device_name == "cuda" else ""
-        name = re.sub(r"[^A-Za-z0-9-]", "-", f"roofwright-{user}-{self._device_name}{number}")
-        return Path(tempfile.gettempdir()) / f"{name}.lock"
+        return Path(tempfile.gettempdir()) / f"roofwright-{user}-{self._device_name}{number.replace('/', '-')}.lock"
 
     def run(self, task: Task, seconds: float) -> Any:
         """Run a task; return None if it did not end within so many seconds (clocks of nodes differ)."""
@@ -174,16 +161,15 @@ class ReadyDevice(NamedTuple):
     """A device whose actor is ready to measure."""
 
     place: Place
-    actor: "ActorHandle[Any]"
+    actor: Any  # Ray's handle of a DeviceActor
     environment: Environment
     memory_byte: int
 
     def end(self) -> None:
         """End the actor, also that of a dead node, so that the device is free."""
         import ray
-        from ray.exceptions import RayActorError
 
-        with suppress(RayActorError, TimeoutError):
+        with suppress(Exception):  # its node may be dead
             ray.get(self.actor.close.remote(), timeout=10)
         ray.kill(self.actor)
 
@@ -204,14 +190,7 @@ class ClusterRun:
     try_anyway: bool = False
     ready: list[ReadyDevice] = field(default_factory=list)
     kinds: dict[str, MachineKind] = field(default_factory=dict)  # by environment
-
-    actor_class: ClassVar[type] = DeviceActor
-
-    def __post_init__(self) -> None:
-        if HardwareCounterTask.section in self.request.sections:
-            raise UserError("--sections: counters are read on one machine at a time; leave them or --cluster out")
-        self._accelerators = parse_accelerators(self.accelerators)
-        self._deaths: Counter[Task] = Counter()
+    deaths: Counter[Task] = field(default_factory=Counter)  # of nodes, by the task that they ran
 
     def open(self) -> None:
         """Start the actors, and plan for each kind of machine; the first counts workloads that several lack.
@@ -235,25 +214,20 @@ class ClusterRun:
         """The tasks left."""
         return [task for kind in self.kinds.values() for task in kind.tasks]
 
-    @property
-    def summary(self) -> Summary:
-        """The summary of all kinds of machine."""
-        each = [kind.summary for kind in self.kinds.values()]
-        statuses = sum((summary.statuses for summary in each), Counter())
-        return Summary(statuses, [failure for summary in each for failure in summary.failures], len(self.tasks))
-
     def run(self) -> Summary:
         """Do all tasks, and the further rounds that their results call for, until the deadline."""
+        kinds = self.kinds.values()
         with ExitStack() as locks:
-            for folder in {kind.cache.folder.folder: kind.cache.folder for kind in self.kinds.values()}.values():
+            for folder in {kind.cache.folder.folder: kind.cache.folder for kind in kinds}.values():
                 locks.enter_context(folder.locked(_say))
             while self.tasks:
                 self._hand_out()
                 if self.tasks:
                     break
-                for kind in self.kinds.values():
+                for kind in kinds:
                     kind.tasks = further_tasks(self.request, kind.cache, kind.done)
-        return self.summary
+        statuses = sum((kind.summary.statuses for kind in kinds), Counter())
+        return Summary(statuses, [failure for kind in kinds for failure in kind.summary.failures], len(self.tasks))
 
     def _hand_out(self) -> None:
         """Hand tasks out, counts first, until none is left, no device can do one, or time is up."""
@@ -277,9 +251,9 @@ class ClusterRun:
                 except RayActorError:
                     self.ready.remove(device)
                     device.end()
-                    self._deaths[task] += 1
+                    self.deaths[task] += 1
                     _say(f"{device.place.name} is lost; its task goes to another device")
-                    is_cause = self._deaths[task] >= TRIES
+                    is_cause = self.deaths[task] >= TRIES
                     outcome = Failure("error", f"{TRIES} nodes died while they ran it") if is_cause else None
                 if outcome is None:
                     self.kinds[device.environment.environment_id].tasks.insert(0, task)
@@ -307,7 +281,7 @@ class ClusterRun:
         outcome = keep(kind.cache.put, task, outcome)
         kind.done.add(task)
         kind.summary.count(task, outcome, seconds)
-        ended = self.summary.statuses.total()
+        ended = sum(len(each.done) for each in self.kinds.values())
         _say(f"[{ended} of {ended + len(self.tasks)}] {device.place.name}: {task.label}: {task.describe(outcome)}")
 
     def _has_device(self, is_counting: bool) -> bool:
@@ -329,19 +303,21 @@ class ClusterRun:
         import ray
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-        places = find_places(ray.nodes(), self.device, self._accelerators)
+        places = find_places(ray.nodes(), self.device, self.accelerators)
         opening = {}
         for place in sorted(set(places) - {each.place for each in self.ready}):
-            actor = ray.remote(self.actor_class).options(
+            actor = ray.remote(DeviceActor).options(
                 num_cpus=place.cores,
                 num_gpus=1 if place.device == "cuda" else 0,
                 scheduling_strategy=NodeAffinitySchedulingStrategy(place.node_id, soft=False),
             ).remote(place.device, self.threads, self.sampling)  # fmt: skip
             opening[actor.begin.remote()] = place, actor
-        if opening and not self.ready:
+        if not opening:
+            return
+        if not self.ready:
             _say(f"Waiting for the first of {len(opening)} devices")
             ray.wait(list(opening))  # however long other work of the cluster has them
-        done = ray.wait(list(opening), num_returns=len(opening), timeout=PATIENCE_S)[0] if opening else []
+        done = ray.wait(list(opening), num_returns=len(opening), timeout=PATIENCE_S)[0]
         for beginning, (place, actor) in opening.items():
             try:
                 environment, memory_byte = ray.get(beginning, timeout=10 if beginning in done else 0)
@@ -354,7 +330,6 @@ class ClusterRun:
                 ray.kill(actor)
             else:
                 self.ready.append(ReadyDevice(place, actor, environment, memory_byte))
-        self.ready.sort(key=lambda each: each.place)
         if not self.ready:
             raise UserError(f"--cluster: none of its {len(places)} devices can be measured now; fix the problems above")
 
@@ -362,4 +337,3 @@ class ClusterRun:
         """End all actors."""
         for device in self.ready:
             device.end()
-        self.ready = []

@@ -274,6 +274,8 @@ def measure_on_cluster(arguments: argparse.Namespace, request: Request, deadline
     """Measure on all devices of a Ray cluster."""
     from measure.run import cluster
 
+    if HardwareCounterTask.section in request.sections:
+        raise UserError("--sections: counters are read on one machine at a time; leave them or --cluster out")
     names = ("device", "threads", "accelerators", "data", "machine", "try_anyway")
     settings = {name: getattr(arguments, name) for name in names}
     settings |= {"seed": make_seed(arguments.seed), "deadline": inf if deadline is None else deadline}
