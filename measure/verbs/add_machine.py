@@ -124,9 +124,9 @@ def put(data: Path, name: str, tables: Tables, replace: bool) -> dict[type, int]
     """
     target = MachineFolder(data, name)
     with target.locked() if target.folder.exists() else nullcontext():
-        known = target.tables()
-        together = tables if replace else _merge(target.folder, known, tables)
-        added = {record: len(rows) - (0 if replace else len(known[record])) for record, rows in together.items()}
+        known = {record: [] for record in tables} if replace else target.tables()
+        together = _merge(target.folder, known, tables)
+        added = {record: len(rows) - len(known[record]) for record, rows in together.items()}
         if replace or any(added.values()):
             _place(target.folder, together)
     return added

@@ -20,6 +20,7 @@ from measure.errors import UserError
 from measure.verbs.flags import CommandLine, check_writable, data_flag, verb_parser
 from measure.verbs.terminal import name_first
 
+RECORDS: tuple[type[Any], ...] = (PublishedTiming, PublishedBandwidth, PublishedProduct)
 AGREES = 0.02  # the relative rounding error allowed between rate times time and the batch size
 
 
@@ -31,7 +32,12 @@ def main(argv: Sequence[str]) -> int:
     """Return exit code 0. Raises UserError for bad input, with nothing added."""
     flags = parser().parse_args(argv)
     file = Path(flags.file)
-    record = _match_header(file)
+    try:
+        with file.open(encoding="utf-8-sig", errors="replace") as lines:
+            header = set(lines.readline().strip().split(","))
+    except OSError as problem:
+        raise UserError(f"{file}: cannot be read ({problem.strerror}); name a table as CSV") from None
+    record = max(RECORDS, key=lambda record: len(header & set(TABLES[record].columns)))  # that it is most like
     # A device is spelled as in the chips' table; without a row there it has no roof
     chips_path = file_of(Chip, flags.data)
     chips = table.read(chips_path, Chip)
@@ -58,34 +64,13 @@ def main(argv: Sequence[str]) -> int:
         if getattr(row, "throughput_per_s", None) and abs(row.throughput_per_s * row.latency_s / row.batch - 1) > AGREES
     ]
     if contradictions:
-        rows_named = name_first(contradictions)
-        print(f"{len(contradictions)} rows contradict themselves, rate × time is not the batch: {rows_named}")
+        problem = "rows contradict themselves, rate × time is not the batch"
+        print(f"{len(contradictions)} {problem}: {name_first(contradictions)}")
     if new:
         print(f"Check that bib/references.bib has an entry for {', '.join(sorted({row.source for row in new}))}.")
     if new and record is PublishedTiming:
         print(f"Next: python -m measure count-published{data_flag(flags.data)}")
     return 0
-
-
-def _match_header(path: Path) -> type[Any]:
-    """Return the record whose columns are most like the file's header. Raises UserError if they are not equal."""
-    try:
-        with path.open(encoding="utf-8-sig") as file:
-            header = file.readline().strip().split(",")
-    except FileNotFoundError:
-        raise UserError(f"{path}: there is no such file; name a table as CSV") from None
-    except (OSError, UnicodeDecodeError) as problem:
-        raise UserError(f"{path}: cannot be read ({problem}); save it as CSV in UTF-8") from None
-    records: tuple[type[Any], ...] = (PublishedTiming, PublishedBandwidth, PublishedProduct)
-    nearest = max(records, key=lambda record: len(set(header) & set(TABLES[record].columns)))
-    columns = list(TABLES[nearest].columns)
-    wrong = [f"the column {name!r} is missing" for name in columns if name not in header]
-    wrong += [f"the column {name!r} is not known" for name in header if name not in columns]
-    wrong += [f"duplicate column {name!r}" for name in header if header.count(name) > 1]
-    if wrong:
-        expected = f"the header is that of {TABLES[nearest].path}: {','.join(columns)}"
-        raise UserError(f"{path}, line 1: {wrong[0]}; {expected}")
-    return nearest
 
 
 def _select_new(

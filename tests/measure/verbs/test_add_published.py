@@ -59,7 +59,7 @@ def test_the_header_says_which_table_it_is(add, data, capsys):
     assert add(line, header=header) == 0
     assert [row.byte_per_s for row in known(data, PublishedBandwidth)] == [1e12]
     assert add(line, header="source,device,speed") == 2
-    assert "the column 'file' is missing; the header is that of published/measurements/" in capsys.readouterr().err
+    assert "table.csv, line 1: unknown column 'speed'; correct the header" in capsys.readouterr().err
 
 
 def test_a_duplicate_column_is_named(add, capsys):
@@ -123,4 +123,4 @@ def test_a_row_that_contradicts_itself_is_kept_and_told(add, data, capsys):
 
 def test_a_file_that_is_not_there(data, capsys):
     assert command.main(["add-published", str(data / "no.csv"), "--data", str(data)]) == 2
-    assert "there is no such file; name a table as CSV" in capsys.readouterr().err
+    assert "cannot be read (No such file or directory); name a table as CSV" in capsys.readouterr().err
