@@ -10,7 +10,7 @@ from measure.domain.models import BUILT_IN, OWN, Model
 from measure.errors import UserError, nearest
 from measure.models import own_models
 from measure.models.call import Call, meta_allocation
-from measure.models.libraries import LIBRARIES, Library
+from measure.models.libraries import LIBRARIES, AnyLibrary
 
 if TYPE_CHECKING:
     import torch
@@ -23,9 +23,8 @@ def find(
     """Return the selected models, each once: the built-in ones first, in their order.
 
     A pattern is a name or a glob among the built-in models, ``LIBRARY:PATTERN`` for all models of a library, or
-    ``package.module:function`` for a user's own. ``native_size`` sets the input shape to the one of the published
-    weights; otherwise images are 3 x 224 x 224 where the model allows it. ``describe`` returns an own model by its
-    name; ``IsolatedCalls`` has one that runs user code in a separate process.
+    ``package.module:function`` for a user's own, which ``describe`` returns. ``native_size`` sets the input shape to
+    that of the published weights; otherwise images are 3 x 224 x 224 where the model allows it.
 
     Raises UserError for an unknown name (with the nearest ones), a missing library, and a broken function.
     """
@@ -64,7 +63,7 @@ def _unknown(problem: str, name: str, names: list[str], flags: str) -> UserError
     return UserError(f"--models: {problem} {name!r}; {hint}python -m measure {flags} shows them all")
 
 
-def _library(name: str) -> Library:
+def _library(name: str) -> AnyLibrary:
     library = LIBRARIES[name]
     try:
         importlib.import_module(library.package)
@@ -80,10 +79,7 @@ def imported_by(model: Model) -> tuple[str, ...]:
 
 
 def build(model: Model) -> "nn.Module":
-    """Build a library's network in eval mode with random weights, on torch's default device.
-
-    Auxiliary heads that the published parameter count includes never run. No layer is dropped at random.
-    """
+    """Build a library's network in eval mode with random weights, on torch's default device."""
     return LIBRARIES[model.source].build(model).eval()
 
 
@@ -94,10 +90,7 @@ def build_on_meta(model: Model) -> "nn.Module":
 
 
 def make_inputs(model: Model, batch: int, device: str, dtype: "torch.dtype | None" = None) -> tuple[Any, ...]:
-    """Return random arguments for one call of a library's network on ``batch`` inputs.
-
-    Usually one tensor (batch, *input_shape). ``dtype`` is the type of images, sounds and spectrograms.
-    """
+    """Return random arguments for one call of a library's network. ``dtype`` is that of images, sounds and caches."""
     return LIBRARIES[model.source].make_inputs(model, batch, device, dtype)
 
 

@@ -1,7 +1,6 @@
 """The libraries of models: torchvision, timm, torchaudio, and the language models written here.
 
-Every network has random weights: the time of a call does not depend on their values, and nothing is downloaded. This
-module imports a library when it is first asked for, so that a list of the built-in models needs none of them.
+Weights are random: the time of a call does not depend on their values. A library is imported when it is first needed.
 """
 
 import fnmatch
@@ -15,7 +14,10 @@ if TYPE_CHECKING:
 
 
 class Library:
-    """A source of models. ``package`` builds them, and ``pip install roofwright[extra]`` installs it."""
+    """A source of models. ``package`` builds them, and ``pip install roofwright[extra]`` installs it.
+
+    ``match`` returns the names that a name or a glob selects; ``build`` uses torch's default device.
+    """
 
     package: str
     extra = "measure"
@@ -27,19 +29,11 @@ class Library:
     def api(self) -> Any:
         return importlib.import_module(self.package)
 
-    def match(self, pattern: str) -> list[str]:
-        """Return the names that a name or a glob selects."""
-        raise NotImplementedError
-
     def describe(self, name: str) -> Model:
         return Model(self.prefix + name, self.source, self.family, self.native_shape(name))
 
     def native_shape(self, name: str) -> tuple[int, ...]:
         """Return the shape of one input, without the batch, that the published weights take."""
-        raise NotImplementedError
-
-    def build(self, model: Model) -> Any:
-        """Return the network with random weights, on torch's default device."""
         raise NotImplementedError
 
     def make_inputs(self, model: Model, batch: int, device: str, dtype: "torch.dtype | None") -> tuple[Any, ...]:
@@ -61,10 +55,7 @@ KINDS = ("classification", "segmentation", "detection", "video", "optical flow")
 
 
 class Torchvision(Library):
-    """Classification, segmentation, detection, video and optical flow.
-
-    The quantized models are left out: they are classification models again, in integers, for CPUs only.
-    """
+    """Classification, segmentation, detection, video and optical flow, without the quantized models (for CPUs only)."""
 
     package = source = "torchvision"
 
@@ -201,8 +192,8 @@ RECIPES: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
 class Torchaudio(Library):
     """Models at one second of sound, except WaveRNN and the built-in wav2vec2_base.
 
-    Classes without a size of their own are left out (Conformer, Emformer, RNNT, the ``*_model`` factories), and so is
-    ``hubert_pretrain_*``: HuBERT with a random mask and a loss on top, which needs labels.
+    Left out: classes without a size of their own (Conformer, Emformer, RNNT, the ``*_model`` factories), and
+    ``hubert_pretrain_*``, which needs labels.
     """
 
     package = source = "torchaudio"
@@ -290,5 +281,6 @@ class Language(Library):
 
 
 TIMM = Timm()
+AnyLibrary = Torchvision | Torchaudio | Timm | Language
 # Each library by its name in ``--models LIBRARY:PATTERN``, which is also the source of its models.
-LIBRARIES: dict[str, Library] = {each.source: each for each in (Torchvision(), Torchaudio(), TIMM, Language())}
+LIBRARIES: dict[str, AnyLibrary] = {each.source: each for each in (Torchvision(), Torchaudio(), TIMM, Language())}
