@@ -29,7 +29,8 @@ class Cpu(Device):
 
             import psutil
 
-            limit_byte = psutil.Process().memory_info().data + processor.available_memory_byte()  # data counts too
+            used_byte = psutil.Process().memory_info().data  # counts against the limit
+            limit_byte = used_byte + processor.available_memory_byte()
             resource.setrlimit(resource.RLIMIT_DATA, (limit_byte, resource.RLIM_INFINITY))
 
     def cache_byte(self) -> int:

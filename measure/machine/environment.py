@@ -62,14 +62,13 @@ def current(device: Device, threads: int) -> Environment:
     identity, driver, tuned = device.identity(), device.driver(), tuning()
     hardware_id = _hash(**identity)
     cpu_vendor, cpu_family, cpu_model = processor.cpu_numbers()
-    c_library = " ".join(filter(None, platform.libc_ver())) or None
     bracketed = re.search(r"\[(\w+)\]", content_of(HUGE_PAGES))
-    huge_pages = bracketed[1] if bracketed else None
-    checked = {"c_library": c_library, "huge_pages": huge_pages}
+    system = {"c_library": " ".join(filter(None, platform.libc_ver())) or None}
+    system["huge_pages"] = bracketed[1] if bracketed else None
     if tuned:  # an untuned machine keeps its identity when this program learns of another variable
-        checked["tuning"] = tuned
+        system["tuning"] = tuned
     return Environment(
-        environment_id=_hash(hardware=hardware_id, driver=driver, torch=torch_version, threads=threads, **checked),
+        environment_id=_hash(hardware=hardware_id, driver=driver, torch=torch_version, threads=threads, **system),
         hardware_id=hardware_id,
         device=device.kind,
         name=identity["name"],
@@ -89,11 +88,9 @@ def current(device: Device, threads: int) -> Environment:
         cpu_model=cpu_model,
         physical_cores=processor.physical_cores(),
         caches=caches_text(processor.caches()) if device.kind == "cpu" else None,
-        tuning=tuned,
-        c_library=c_library,
         hypervisor=hypervisor(),
-        huge_pages=huge_pages,
         capability=device.capability(),
+        **system,
     )
 
 

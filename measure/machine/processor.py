@@ -12,8 +12,7 @@ from measure.domain.roofs import CacheLevel
 from measure.domain.words import VECTOR_EXTENSIONS
 
 SYSTEM_CPUS = Path("/sys/devices/system/cpu")
-# Variables that change speed, sorted. Those that choose devices or threads have columns; those that name folders change
-# nothing.
+# Variables that change speed, sorted: none that names folders, and none that chooses devices or threads (columns).
 SPEED = (
     "ATEN_CPU_CAPABILITY", "CUBLAS_WORKSPACE_CONFIG", "CUDA_DEVICE_MAX_CONNECTIONS", "CUDA_LAUNCH_BLOCKING",
     "DNNL_MAX_CPU_ISA", "DYLD_INSERT_LIBRARIES", "GLIBC_TUNABLES", "GOMP_CPU_AFFINITY", "GOMP_SPINCOUNT",
@@ -50,9 +49,8 @@ def read_cpuinfo() -> dict[str, str]:
     if block := content_of(Path("/proc/cpuinfo")).split("\n\n")[0]:
         pairs = (line.partition(":") for line in block.splitlines())
         return {key.strip(): value.strip() for key, _, value in pairs}
-    return {
-        "model name": output_of("sysctl", "-n", "machdep.cpu.brand_string") or platform.processor()
-    }  # sysctl: macOS
+    name = output_of("sysctl", "-n", "machdep.cpu.brand_string") or platform.processor()  # of macOS, of Windows
+    return {"model name": name}
 
 
 def vector_extension() -> str | None:
