@@ -126,7 +126,7 @@ class Recorder(TorchDispatchMode):
         self._stack: list[nn.Module] = []
         self._is_leaf: list[bool] = []  # for each module of the stack, that it has not run another one so far
         self._undo = ExitStack()
-        self._node_modules: list[tuple[int, nn.Module]] = []  # the first autograd node of each stretch in a module
+        self._node_modules = [(-1, network)]  # the first autograd node of each stretch in a module
         self._activations: set[int] = set()
         self._saved: set[int] = set()
 
@@ -202,7 +202,7 @@ class Recorder(TorchDispatchMode):
             self._last = self.users.get(storage_key(node.variable), self._last)
         else:
             place = bisect_right(self._node_modules, node._sequence_nr(), key=itemgetter(0))
-            self._last = self._node_modules[place - 1][1] if place else self._network
+            self._last = self._node_modules[place - 1][1]
         return self._last
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

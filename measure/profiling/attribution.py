@@ -43,13 +43,12 @@ class ModuleRanges:
         self._network = network
         self._paths = {module: path or MODEL_ITSELF for path, module in network.named_modules()}
         self._running: list[tuple[str, AbstractContextManager[Any]]] = []
-        self._marks: list[tuple[int, str | None]] = []  # the first node of autograd's graph made in each module
+        self._marks: list[tuple[int, str | None]] = [(-1, None)]  # the first autograd node of each stretch in a module
         self._undo = ExitStack()
 
     def path_of_node(self, number: int) -> str | None:
         """Return the path of the module whose forward call made the node; None outside all modules."""
-        place = bisect_right(self._marks, number, key=itemgetter(0)) - 1
-        return self._marks[place][1] if place >= 0 else None
+        return self._marks[bisect_right(self._marks, number, key=itemgetter(0)) - 1][1]
 
     def __enter__(self) -> "ModuleRanges":
         import torch
@@ -122,8 +121,7 @@ class StepTimes(NamedTuple):
 def attribute(events: "Iterable[FunctionEvent]", ranges: ModuleRanges, steps: int, by_kernels: bool) -> StepTimes:
     """Return the means over ``steps`` steps whose stages are ranges.
 
-    With ``by_kernels`` an operator takes the time of the kernels that it launched, and the device works while a kernel
-    runs. Otherwise it takes the host's time, and the device works while an operator runs.
+    Times are those of the kernels that an operator launched (``by_kernels``), or the host's.
     """
     operators: dict[tuple[str, str | None, str], list[float]] = defaultdict(list)
     kernels: dict[tuple[str, str | None, str, str], list[float]] = defaultdict(list)
@@ -152,8 +150,7 @@ def _place(event: "FunctionEvent", ranges: ModuleRanges) -> tuple[str, str | Non
     if not OPERATOR.fullmatch(event.name):
         return None
     paths: list[str | None] = []
-    stage = None
-    above = event.cpu_parent
+    stage, above = None, event.cpu_parent
     while above is not None:
         if OPERATOR.fullmatch(above.name):
             return None
@@ -176,8 +173,7 @@ def _path_of_node(node: "FunctionEvent", ranges: ModuleRanges) -> str | None:
             return event.name.removeprefix(MODULE)
         if event.sequence_nr >= 0:
             return ranges.path_of_node(event.sequence_nr)
-        path = _path_of_node(event, ranges)
-        if path is not None:
+        if (path := _path_of_node(event, ranges)) is not None:
             return path
     return None
 

@@ -74,16 +74,13 @@ class CountedKernel(NamedTuple):
 
 @dataclass(frozen=True)
 class CountedCell:
-    """The kernels of a cell as means of ``steps`` steps, the tool that counted them, and the compute capability.
-
-    ``tensor_gap`` says why the FLOP of tensor cores are unknown for some kernels, if they are.
-    """
+    """The kernels of a cell as means of ``steps`` steps, and the tool that counted them."""
 
     steps: int
     tool: str
     kernels: tuple[CountedKernel, ...]
-    capability: str | None
-    tensor_gap: str | None
+    capability: str | None  # the GPU's compute capability
+    tensor_gap: str | None  # why the FLOP of tensor cores are unknown for some kernels, if they are
 
 
 def parse(lines: Iterable[str], name: str, steps: int, tool: str) -> CountedCell:
@@ -92,33 +89,31 @@ def parse(lines: Iterable[str], name: str, steps: int, tool: str) -> CountedCell
     Raises UserError, which begins with ``name``, if there is no such table or a cell cannot be read.
     """
     text = [line for line in lines if line.strip() and not line.startswith("==")]
-    try:
-        table = list(csv.reader(dropwhile(lambda line: not re.match('"?ID"?,', line), text)))
-    except csv.Error:  # a cell of over 128 KiB
-        table = []
-    if len(table) < 3 or table[1][0] or not {KERNEL, TIME} <= set(table[0]):
+    rows = list(csv.DictReader(dropwhile(lambda line: not re.match('"?ID"?,', line), text)))
+    if len(rows) < 2 or rows[0]["ID"] or not {KERNEL, TIME} <= rows[0].keys():
         raise UserError(f"{name}: no table of kernels; export it with ncu --csv --page raw and --metrics {TIME}")
-    header, units, *rows = table
+    units = rows.pop(0)
     by_kernel: dict[str, list[dict[str, float]]] = {}
     for number, row in enumerate(rows, 1):
-        place, cells = f"{name}: kernel {number}", dict(zip(header, row, strict=False))
-        launch = _read_launch(cells, dict(zip(header, units, strict=False)), place)
-        if len(row) != len(header) or not cells[KERNEL].strip() or TIME not in launch:
-            raise UserError(f"{place} is incomplete: it needs a name, {TIME} and {len(header)} cells; export it again")
-        by_kernel.setdefault(cells[KERNEL][:LONGEST_NAME], []).append(launch)
-    capability = dict(zip(header, rows[0], strict=True)).get(CAPABILITY) or None
+        place = f"{name}: kernel {number}"
+        is_whole = None not in row and None not in row.values()
+        launch = _read_launch(row, units, place) if is_whole else {}
+        if TIME not in launch or not row[KERNEL].strip():
+            raise UserError(f"{place} is incomplete: it needs a name, {TIME} and {len(units)} cells; export it again")
+        by_kernel.setdefault(row[KERNEL][:LONGEST_NAME], []).append(launch)
+    capability = rows[0].get(CAPABILITY) or None
     kernels = tuple(_kernel(each, launches, capability, steps) for each, launches in by_kernel.items())
     gap = f"the GPU (compute capability {capability or 'unknown'}) does not count every operation of its tensor cores"
     has_gap = any(kernel.tensor_flop is None for kernel in kernels)
     return CountedCell(steps, tool, kernels, capability, gap if has_gap else None)
 
 
-def _read_launch(cells: Mapping[str, str], units: Mapping[str, str], place: str) -> dict[str, float]:
+def _read_launch(row: Mapping[str, str], units: Mapping[str, str], place: str) -> dict[str, float]:
     """Return the metrics of one line that the GPU has, in base units."""
     launch = {}
-    for metric, unit in units.items():
-        text = cells.get(metric, "").strip()
-        if (metric in FIXED or tensor_kinds(metric)) and text and not text.startswith(("n/a", "(!)")):
+    for metric in filter(lambda name: name in FIXED or tensor_kinds(name), row):
+        text, unit = row[metric].strip(), units[metric]
+        if text and not text.startswith(("n/a", "(!)")):
             is_number = unit in UNITS and NUMBER.fullmatch(text)
             launch[metric] = float(text.replace(",", "")) * UNITS[unit] if is_number else inf
             if launch[metric] > MOST:

@@ -36,13 +36,12 @@ FEWEST_WHOLE = 2  # steps that must agree: a single one may have lost kernels to
 
 
 class SystemUse(NamedTuple):
-    """A call's time in the operating system's kernel (s), over all threads, and its minor page faults.
-
-    Memory that an allocator returned comes back page by page, which may take longer than an operator's arithmetic.
+    """A call's use of the operating system. Memory that an allocator returned comes back page by page, which may take
+    longer than an operator's arithmetic.
     """
 
-    system_s: float
-    page_faults: float
+    system_s: float  # in the system's kernel, over all threads
+    page_faults: float  # minor ones
 
 
 class SystemMeter:
@@ -71,21 +70,16 @@ class SystemMeter:
 
 @dataclass(frozen=True)
 class CellProfile:
-    """The operators and kernels of a call, as means of ``steps`` profiled calls; kernels only on a GPU.
-
-    ``plain_s`` is the median time without the profiler, ``profiled_s`` the mean with it, both by the host's clock with
-    the device synchronised. The device works for ``busy_s`` of the latter. ``system_use`` is that of a plain call.
-    ``load`` is the share of the cores that other programs used during plain calls.
-    """
+    """The operators and kernels of a call, as means of ``steps`` profiled calls. Times include synchronisation."""
 
     steps: int
-    plain_s: float
-    profiled_s: float
+    plain_s: float  # the median without the profiler
+    profiled_s: float  # the mean with it
     operators: tuple[AttributedTime, ...]
-    busy_s: float | None = None
-    kernels: tuple[AttributedKernel, ...] = ()
-    system_use: SystemUse | None = None
-    load: float | None = None
+    busy_s: float | None = None  # the part of ``profiled_s`` in which the device works
+    kernels: tuple[AttributedKernel, ...] = ()  # only on a GPU
+    system_use: SystemUse | None = None  # of a plain call
+    load: float | None = None  # the share of the cores that other programs used during plain calls
 
 
 def plain_sampling(sampling: Sampling) -> Sampling:
@@ -151,7 +145,7 @@ def _profiler(device: Device) -> "torch.profiler.profile":
 
 
 def keep_whole_steps(events: "Iterable[FunctionEvent]", first_stage: str) -> "tuple[list[FunctionEvent], int]":
-    """Return the events of the last step and of those before it with as many kernels, and the number of these steps.
+    """Return the events of the last step and the steps before it with as many kernels, and the number of these steps.
 
     A step begins with the range of its first stage. Kernels are counted by the operators that launched them, on the
     host's clock, since their own times may be wrong; they run in the order of the steps. Steps do the same work, so one
