@@ -87,7 +87,7 @@ class DurationEstimate:
         now_s = 0.0
         previous: Task | None = None
         for task in tasks:
-            if needs_fresh(previous, task, None, self._kind):
+            if needs_fresh(previous, task, self._kind):
                 now_s += BEGIN_S[self._kind]
                 if previous is None or not FORKS or origin(task) != origin(previous):
                     now_s += IMPORT_S

@@ -9,7 +9,6 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from logging.handlers import QueueHandler
 from multiprocessing import parent_process
@@ -27,11 +26,7 @@ from measure.run.processes import START_LIMIT_S, EndedError, IsolatedProcess, Pr
 from measure.run.task import KILLED, Failure, Task
 from measure.timing.sampling import Sampling
 
-_log = logging.getLogger(__name__)
-
 Outcome = TypeVar("Outcome")
-
-OLD_S = 24 * 3600.0  # a log of this age belongs to a run that was killed: runs touch theirs for each process
 
 
 class BudgetSpent(Exception):  # noqa: N818 - an ending, not an error
@@ -102,16 +97,13 @@ def serve(connection: Connection, device_name: str, threads: int, sampling: Samp
         channel.put_nowait(UserError(f"--device {device_name}: {why}"))
 
 
-def needs_fresh(previous: Task | None, task: Task, outcome: Any, device_kind: str) -> bool:
-    """Return whether a task needs another process than that of ``previous``, which ended with ``outcome``.
+def needs_fresh(previous: Task | None, task: Task, device_kind: str) -> bool:
+    """Return whether a task needs another process than that of ``previous``.
 
-    Two rounds of a cell never share one: the random addresses of one round would be in both times. A failure ends its
-    process: some errors of a GPU stay with the process and fail whatever it does next.
+    Two rounds of a cell never share one: the random addresses of one round would be in both times.
     """
     shared = task.process(device_kind)
-    if previous is None or shared is None or isinstance(outcome, Failure):
-        return True
-    return shared != previous.process(device_kind)
+    return previous is None or shared is None or shared != previous.process(device_kind)
 
 
 class Worker:
@@ -120,16 +112,12 @@ class Worker:
     def __init__(self, device_name: str, threads: int, sampling: Sampling) -> None:
         self._device_kind = device_name.partition(":")[0]
         self._call_limit_s = sampling.call_limit_s
-        for old in Path(tempfile.gettempdir()).glob("roofwright-*.log"):
-            with suppress(OSError):  # another user's
-                if time.time() - old.stat().st_mtime > OLD_S:
-                    old.unlink()
         with tempfile.NamedTemporaryFile(prefix="roofwright-", suffix=".log", delete=False) as log:
             self._log = Path(log.name)
         log_level = logging.getLogger("measure").getEffectiveLevel()
         self._processes = Processes(self._log, serve, device_name, threads, sampling, log_level)
         self._isolated: IsolatedProcess | None = None
-        self._last: tuple[Task | None, Any] = (None, None)
+        self._previous: Task | None = None
         self._oom_kills = 0
 
     def run(self, task: Task, deadline: float | None = None) -> Any:
@@ -138,24 +126,22 @@ class Worker:
         Raises BudgetSpent when ``time.monotonic()`` passes the deadline, and UserError if the device cannot be set up.
         """
         self._oom_kills = oom_kills()
-        previous, result = self._last
         is_alive = self._isolated is not None and self._isolated.process.exitcode is None
-        if not is_alive or needs_fresh(previous, task, result, self._device_kind):
+        if not is_alive or needs_fresh(self._previous, task, self._device_kind):
             self.stop()
-            began = time.monotonic()
-            self._log.touch()
             self._isolated = self._processes.begin(task)
             message = self._receive(START_LIMIT_S, deadline)
             if isinstance(message, Failure):
                 raise UserError(f"the measuring process did not start: {message.reason}; see that torch imports")
-            _log.info("process %s is ready after %.1f s", self._isolated.process.pid, time.monotonic() - began)
         assert self._isolated is not None
         self._isolated.send(task)
         message = None
         while message is None:
             message = self._receive(self._call_limit_s, deadline)
         outcome = message if isinstance(message, Failure) else message[0]
-        self._last = task, outcome
+        if isinstance(outcome, Failure):  # some errors of a GPU stay with a process and fail whatever it does next
+            self.stop()
+        self._previous = task
         return outcome
 
     def _receive(self, limit_s: float, deadline: float | None) -> Any:
@@ -178,7 +164,6 @@ class Worker:
             return Failure("timeout", f"one call took longer than {limit_s:g} s")
         except EndedError as problem:
             self._isolated = None
-            _log.info("the measuring process died: a call %s", problem)
             if problem.code == -9:  # SIGKILL, which Windows does not have
                 if oom_kills() == self._oom_kills:
                     return KILLED
@@ -213,29 +198,24 @@ class FunctionCall:
         return "own code"
 
     def run(self, *_: object) -> Any:
+        """Return the function's value, or the exception to raise in the parent."""
         try:
             return self.function(*self.arguments)
         except UserError as problem:
             return problem
-        except BaseException as problem:  # a module may raise anything, and a script may end
+        except Exception as problem:  # own code may raise anything
             return RaisedError(in_short(problem))
 
 
-class IsolatedCalls(AbstractContextManager["IsolatedCalls"]):
+class IsolatedCalls(Worker):
     """Calls functions that run a user's own code, in a process; each call may take ``limit_s``."""
 
     def __init__(self, limit_s: float) -> None:
-        self._worker = Worker("cpu", 1, Sampling(call_limit_s=limit_s))
-
-    def __exit__(self, *_problem: object) -> None:
-        self._worker.close()
+        super().__init__("cpu", 1, Sampling(call_limit_s=limit_s))
 
     def describe(self, name: str) -> Model:
         """Return a function's model, as ``own_models.describe`` does."""
-        try:
-            return self.call(name, own_models.describe, name)
-        except RaisedError as problem:
-            raise UserError(f"--models: {name} raised {problem} where it was tried; fix it") from None
+        return self.call(name, own_models.describe, name)
 
     def call(self, name: str, function: Callable[..., Outcome], *arguments: Any) -> Outcome:
         """Call a function that runs the code of the own model ``name``, and return its value.
@@ -244,7 +224,7 @@ class IsolatedCalls(AbstractContextManager["IsolatedCalls"]):
         ends its process.
         """
         task: Any = FunctionCall(function, arguments)
-        answer = self._worker.run(task)
+        answer = self.run(task)
         if isinstance(answer, Failure):
             how = f"--models: {name}: {answer.reason}"
             raise UserError(f"{how}; fix it, or give measuring a longer --call-limit")

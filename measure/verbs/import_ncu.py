@@ -14,6 +14,7 @@ file FILE  the output of ncu --csv --page raw
 
 import hashlib
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -43,7 +44,7 @@ def main(argv: Sequence[str]) -> int:
     """Return exit code 0. Raises UserError for bad input."""
     asked = parser().parse_args(argv)
     flags.check_folder_name(asked.machine)
-    with IsolatedCalls(CALL_LIMIT_S) as own:
+    with closing(IsolatedCalls(CALL_LIMIT_S)) as own:
         models = catalog.find([asked.model], describe=own.describe)
     if len(models) != 1:
         raise UserError(f"--model: {asked.model!r} selects {len(models)} models; name one")

@@ -171,7 +171,7 @@ def resolve_request(arguments: argparse.Namespace) -> Request:
 
     Their code may hang or crash, so it runs in a process of its own. ``--force`` skips the comparison, ``--list`` too.
     """
-    with IsolatedCalls(parse_time("--call-limit", arguments.call_limit)) as own:
+    with closing(IsolatedCalls(parse_time("--call-limit", arguments.call_limit))) as own:
         request = make_request(arguments, own.describe)
         if not (request.force or arguments.list):
             count.check(request.models, Workloads(arguments.data).rows(Workload), own.call)

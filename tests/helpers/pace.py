@@ -59,7 +59,7 @@ class Pace:
 
     def run(self, task: Task, deadline: float | None = None) -> Any:
         """Put the clock forward to the end of a task, or to the deadline, and return a result as empty as can be."""
-        if needs_fresh(self._previous, task, None, self.kind):
+        if needs_fresh(self._previous, task, self.kind):
             self.now_s += self.begin_s
             if self._previous is None or origin(task) != origin(self._previous):
                 self.now_s += self.import_s

@@ -2,6 +2,7 @@ import os
 import subprocess
 import sys
 import textwrap
+from contextlib import closing
 
 import pytest
 from helpers.places import ROOT
@@ -27,7 +28,7 @@ def module(tmp_path, monkeypatch):
 
 def test_an_own_model_is_described(module):
     module("print('loaded')\n" + FINE)
-    with IsolatedCalls(60.0) as own:
+    with closing(IsolatedCalls(60.0)) as own:
         assert own.describe("mine:net") == Model("mine:net", OWN, OWN, (3,))
         assert own.describe("tests.helpers.small_network:network").source == OWN
 
@@ -41,12 +42,12 @@ def test_an_own_model_is_described(module):
         ("def net(_):\n    import os\n    os._exit(7)\n", "ended its process with exit code 7; fix it"),
         ("import ctypes\nctypes.string_at(0)\n", "ended its process by signal 11; fix it"),
         ("def net(_):\n    raise SystemExit(3)\n", "(2) raised SystemExit: 3; fix it: its argument is the batch size"),
-        ("def net(_):\n    raise KeyboardInterrupt\n", "raised KeyboardInterrupt: no message where it was tried; fix"),
+        ("def net(_):\n    raise KeyboardInterrupt\n", "ended its process with exit code 1: KeyboardInterrupt; fix it"),
     ],
 )
 def test_what_own_code_does_to_its_process_is_one_sentence(module, text, said):
     module(text)
-    with IsolatedCalls(2.0) as own:
+    with closing(IsolatedCalls(2.0)) as own:
         with pytest.raises(UserError) as caught:
             own.describe("mine:net")
         assert str(caught.value).startswith("--models: mine:net")
@@ -56,7 +57,7 @@ def test_what_own_code_does_to_its_process_is_one_sentence(module, text, said):
 
 def test_after_a_crash_the_next_call_has_a_fresh_process(module):
     module("import os\nos._exit(0)\n")
-    with IsolatedCalls(60.0) as own:
+    with closing(IsolatedCalls(60.0)) as own:
         with pytest.raises(UserError):
             own.describe("mine:net")
         module(FINE)
@@ -64,7 +65,7 @@ def test_after_a_crash_the_next_call_has_a_fresh_process(module):
 
 
 def test_what_a_function_raises_is_told(module):
-    with IsolatedCalls(60.0) as own, pytest.raises(RaisedError, match=r"^ZeroDivisionError: "):
+    with closing(IsolatedCalls(60.0)) as own, pytest.raises(RaisedError, match=r"^ZeroDivisionError: "):
         own.call("mine:net", divmod, 1, 0)
 
 
@@ -89,7 +90,7 @@ def test_every_command_survives_it(module, tmp_path, capsys, words):
 
 def test_a_name_of_the_standard_library_is_no_end():
     with (
-        IsolatedCalls(60.0) as own,
+        closing(IsolatedCalls(60.0)) as own,
         pytest.raises(UserError, match=r"--models: sys:exit\(2\) raised SystemExit: 2; fix it"),
     ):
         own.describe("sys:exit")
