@@ -30,10 +30,9 @@ REMEDIES |= dict.fromkeys(("convolution", "depthwise convolution"), CHANNELS_LAS
 
 
 def hypothesis(costliest: str, system_share: float | None, low_precision: str) -> str:
-    """Return the remedy to test first: the one rule of the terminal and the paper.
+    """Return the remedy to test first if the kind of layer or the term ``costliest`` takes most of the time.
 
-    ``costliest`` is the kind of layer or the term that takes most of the time. ``system_share`` is None (or nan) if the
-    time in the operating system is unknown, or memory cannot be kept on the device.
+    ``system_share`` is None (or nan) if the time in the operating system is unknown, or memory cannot be kept.
     """
     if system_share is not None and system_share >= SYSTEM_SHARE:
         return KEPT_MEMORY
@@ -64,7 +63,7 @@ def advise(
     """Return the first thing to try for a cell of inference in eager mode; None without a gain and a profile.
 
     A measured gain counts if the interval of the time per input lies below that of the cell, and if both cells have
-    the rounds for an interval between processes. The largest gain wins. A remedy that was tried is not suggested again.
+    the rounds for an interval between processes. A remedy that was tried is not suggested again.
     """
     gains: dict[str, float] = {}  # 0 unless it is certain
     for other in cells:
@@ -95,17 +94,17 @@ def _hypotheses(
     """Yield the remedies that a cell's profile suggests, the likeliest first."""
     if profile is None or not profile.plain_s:
         return
-    share = None
+    shares: list[float | None] = [None]
     if profile.system_s is not None and KEPT_MEMORY in variants.usual_variants(environment):
-        share = profile.system_s / ((environment.threads or 1) * profile.plain_s)
+        shares.insert(0, profile.system_s / ((environment.threads or 1) * profile.plain_s))
     times_s: dict[str, float] = defaultdict(float)
     for layer in layers:
         times_s[layer.layer_kind] += layer.time_s or 0.0
     whole_s = sum(times_s.values())
     kind = max(times_s, key=lambda kind: times_s[kind]) if whole_s else ""
     lower = precisions.low_precision(environment)
-    for system_share in (share, None):  # without the system's share, the hypothesis after keeping memory
-        remedy = hypothesis(kind, system_share, lower)
+    for share in shares:  # without the system's share, the hypothesis after keeping memory
+        remedy = hypothesis(kind, share, lower)
         if remedy == KEPT_MEMORY:
             why = f"the operating system takes {percent(share or 0.0)} of a call's time"
         elif whole_s:

@@ -1,7 +1,4 @@
-"""Chips by their datasheets: their names, their fastest units, their roofs.
-
-A row is a ``Chip`` of ``data/chips.csv``, or a row of a frame with its columns.
-"""
+"""Chips by their datasheets, in rows of ``data/chips.csv``: a ``Chip``, or a row of a frame with its columns."""
 
 from collections.abc import Iterable
 from typing import Any

@@ -68,8 +68,6 @@ NOT_MEASURED = Repeats(status=None)
 
 
 class RoofKernel(NamedTuple):
-    """The key of a roof on any machine."""
-
     roof_kernel: str
     size: int
     precision: str
@@ -277,8 +275,8 @@ def _estimate_ratio(row: ComparedRow, common: Spread) -> ComparedRow:
 def compare(a: Side, b: Side) -> list[ComparedRow]:
     """Return cells, then roofs; changes first, the slowest at the top, and rows without a ratio last.
 
-    Cells and roofs are two families of tests, each corrected for its own number. Most roofs have one round, so the
-    cells' rounds say how much processes differ.
+    Each of the two is corrected for its own number of tests. Most roofs have one round, so the cells' rounds say how
+    much processes differ.
     """
 
     def pair_up(one: Mapping[Any, Repeats], other: Mapping[Any, Repeats]) -> list[ComparedRow]:

@@ -84,10 +84,8 @@ def reached(cells: Iterable[TimedCell], demands: Iterable[CellDemand]) -> list[R
     timed = {(each.batch, each.precision): each for each in cells if (each.phase, each.variant) == (INFERENCE, EAGER)}
     found = []
     for demand in demands:
-        cell = timed.get((demand.batch, demand.precision))
-        if cell is not None:
-            rate = None if cell.latency_s is None else demand.flop / cell.latency_s
-            attainable = demand.attainable_flop_per_s
+        if cell := timed.get((demand.batch, demand.precision)):
+            rate, attainable = demand.flop / cell.latency_s if cell.latency_s else None, demand.attainable_flop_per_s
             found.append(Reached(cell, rate, rate / attainable if rate is not None and attainable else None))
     return found
 

@@ -3,11 +3,10 @@
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from measure.domain.models import count_tokens
-from measure.domain.statistics import Estimate, estimate_rounds
+from measure.domain.statistics import estimate_rounds
 from measure.domain.words import DRIFTING, EAGER, INFERENCE, TARGET, WIDE
 
 if TYPE_CHECKING:
@@ -50,18 +49,13 @@ class Rounds:
         """The run whose status is the cell's: the first with a result, else the first."""
         return next((run for run in self.runs if (run.status == "ok") == bool(self.latencies)), self.runs[0])
 
-    @cached_property
-    def estimate(self) -> Estimate | None:
-        """The latency (s) with its interval; None without a result."""
-        return estimate_rounds(self.latencies) if self.latencies else None
-
     @property
     def flags(self) -> frozenset[str]:
         """The flags of any round. But several are ``wide`` by the interval between them, and never ``drifting``."""
         found = frozenset(flag for run in self.runs if run.flags for flag in run.flags.split(";"))
-        if self.estimate is None or len(self.latencies) < 2:
+        if len(self.latencies) < 2:
             return found
-        is_wide = (self.estimate.relative_half_width or 0.0) > TARGET
+        is_wide = (estimate_rounds(self.latencies).relative_half_width or 0.0) > TARGET
         return found - {WIDE, DRIFTING} | ({WIDE} if is_wide else set())
 
 
@@ -91,9 +85,8 @@ def group_rounds(runs: "Iterable[Run]", samples: "Iterable[Sample]") -> dict[Cel
 class TimedCell:
     """A cell with the columns that ``docs/json.md`` names.
 
-    ``latency_s`` is the median of the rounds' medians. A failed cell has none, and a ``reason``. The ends of its 95 %
-    interval are None if there are too few rounds and samples. ``tokens_per_s`` counts the tokens that a language model
-    reads or generates; None of other models.
+    ``latency_s`` is the median of the rounds' medians, None if the cell failed. The ends of its 95 % interval are None
+    if there are too few rounds and samples, ``tokens_per_s`` unless a language model reads or generates tokens.
     """
 
     model: str

@@ -18,10 +18,7 @@ OWN = "own"  # the source and the family of a user's own model
 
 @dataclass(frozen=True)
 class Model:
-    """A model's name, the library that builds it, its family, and the shape of one input without the batch.
-
-    The shape is that of the first input if a call takes several: see ``catalog.prepare``.
-    """
+    """A model's name, the library that builds it, its family, and the shape of its (first) input without the batch."""
 
     name: str
     source: str

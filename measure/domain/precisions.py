@@ -8,8 +8,8 @@ from measure.domain.words import EIGHT_BITS, FP8, FULL_PRECISION, INT8, PRECISIO
 if TYPE_CHECKING:
     from measure.cache.records import Environment
 
+# The first compute capability whose tensor cores take a format (NVIDIA's whitepapers of Turing, Ampere and Ada)
 FIRST_CAPABILITY = {INT8: (7, 5), TF32: (8, 0), "bf16": (8, 0), FP8: (8, 9)}
-"""The first compute capability whose tensor cores take a format (NVIDIA's whitepapers of Turing, Ampere and Ada)."""
 
 
 def has_units(capability: tuple[int, ...], precision: str) -> bool:

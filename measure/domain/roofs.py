@@ -56,8 +56,8 @@ class Roof:
     """The roof of a machine or chip: peaks (FLOP/s, at int8 OP/s) by precision, and the bandwidth of memory (B/s).
 
     The bandwidth is None if no stream was measured. ``load`` is the largest share of the cores that other programs used
-    while the roof was measured, 0 below ``LOAD``: the roof of a loaded machine is too low. A measured roof has the
-    merged rows behind its rates: ``arithmetic`` by precision, and ``stream``.
+    meanwhile, 0 below ``LOAD``: the roof of a loaded machine is too low. A measured roof has the merged rows behind its
+    rates: ``arithmetic`` by precision, and ``stream``.
     """
 
     flop_per_s: Mapping[str, float]

@@ -26,7 +26,6 @@ class Estimate:
 
     @property
     def relative_half_width(self) -> float | None:
-        """Half the interval's width over the median."""
         return None if self.low is None or self.high is None else (self.high - self.low) / 2 / self.median
 
 

@@ -169,25 +169,18 @@ def process_variables(variant: str) -> dict[str, str]:
 
 
 def usual_variants(environment: Any) -> tuple[str, ...]:
-    """Return the variants that are measured in an environment (a row of ``machine.csv``) if the user names none.
-
-    On Linux these include kept memory: its C library returns large blocks at once, at a cost of page faults.
-    """
+    """Return the variants that are measured in an environment (a row of ``machine.csv``) if the user names none."""
+    # Linux's C library returns large blocks at once, at a cost of page faults
     is_linux_cpu = environment.device == "cpu" and str(environment.system).startswith("Linux")
     return (EAGER, "kept_memory") if is_linux_cpu else (EAGER,)
 
 
 def canonical_name(text: str) -> str:
-    """Return a variant's name as tables have it, with its parts in their order.
-
-    Raises UserError for a part that is unknown or named twice, and for ``eager`` joined with another part.
-    """
+    """Return a variant's name as tables have it, with its parts in their order. Raises UserError for a wrong part."""
     names, known = text.split("+"), (EAGER, *NAMES)
     if unknown := sorted(set(names) - set(known)):
-        raise UserError(
-            f"--variants: {unknown[0]!r} is not one of {', '.join(known)}, several joined by '+'"
-            + did_you_mean(unknown[0], known)
-        )
+        meant = did_you_mean(unknown[0], known)
+        raise UserError(f"--variants: {unknown[0]!r} is not one of {', '.join(known)}, several joined by '+'{meant}")
     if len(set(names)) < len(names) or (EAGER in names and len(names) > 1):
         raise UserError(f"--variants: {text!r} joins a part twice, or {EAGER} with another; name each part once")
     return "+".join(each.name for each in parts_of(text)) or EAGER

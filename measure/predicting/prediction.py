@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 
@@ -78,8 +79,7 @@ class Predictor:
             if (row.method, row.batches) == (tables.OURS, tables.ALL_BATCHES)
         }
         self._calls = group(calls)
-        self._models: dict[Setting, LatencyModel] = {}
-        self._factors: dict[tuple[str, Setting], tuple[float, int]] = {}
+        self._model, self._factor = cache(self._add_neighbours), cache(self._find_factor)
 
     def predict(
         self,
@@ -132,20 +132,16 @@ class Predictor:
         ratios = self._ratios.get((left_out, pool)) if pool == like else None
         return Basis(SCALED if timed else DATASHEET, pool, self._model(pool), roof, factor, timed, ratios)
 
-    def _factor(self, device: str, pool: Setting) -> tuple[float, int]:
+    def _find_factor(self, device: str, pool: Setting) -> tuple[float, int]:
         """Return a device's median factor to its pool's predictions, and the number of models behind it."""
-        if (device, pool) not in self._factors:
-            found = [call for call in self._calls.get(pool, []) if call.setting.device == device]
-            factor = 1.0
-            if found:
-                rows = fit_rows(found)
-                factor = float(np.median(rows.latency_s / self._model(pool).predict(rows.terms, rows.make_ups)))
-            self._factors[device, pool] = factor, len({call.architecture for call in found})
-        return self._factors[device, pool]
+        found = [call for call in self._calls.get(pool, []) if call.setting.device == device]
+        if not found:
+            return 1.0, 0
+        rows = fit_rows(found)
+        ratios = rows.latency_s / self._model(pool).predict(rows.terms, rows.make_ups)
+        return float(np.median(ratios)), len(set(rows.architecture))
 
-    def _model(self, setting: Setting) -> LatencyModel:
+    def _add_neighbours(self, setting: Setting) -> LatencyModel:
         """Return the model of a setting, with the neighbours among its timed calls."""
-        if setting not in self._models:
-            found, best = self._calls.get(setting), self._coefficients[setting]
-            self._models[setting] = add_neighbours(fit_rows(found), best) if found else LatencyModel(best)
-        return self._models[setting]
+        found, best = self._calls.get(setting), self._coefficients[setting]
+        return add_neighbours(fit_rows(found), best) if found else LatencyModel(best)

@@ -195,10 +195,7 @@ def check_setting(setting: Setting, timed: FitRows, refit: Fit) -> Iterator[Chec
 
 
 def check_pool(timed: FitRows, aside: FitRows | None) -> Iterator[Checked]:
-    """Yield the checks of a pool without each device, with one known time of it, and without each source.
-
-    ``aside`` are calls on devices that no fit has seen.
-    """
+    """Yield the checks of a pool without each device, without each source, and of devices set ``aside``."""
     for left_out, labels in ((tables.BY_DEVICE, timed.device), (tables.BY_SOURCE, timed.source)):
         for label in sorted(set(labels)):
             out = labels == label
@@ -224,9 +221,9 @@ def _check_others(known: FitRows, asked: FitRows, left_out: str) -> Iterator[Che
 
 
 def pool_errors(checks: Iterable[Checked], pool: Setting) -> Iterator[PredictionError]:
-    """Yield the errors of each setting that a pool predicts, and of all together, where each setting counts alike.
+    """Yield the errors of each setting that a pool predicts, with the interval of the other devices, then of all.
 
-    The interval for a setting comes from the other devices.
+    In the errors of all settings together each setting counts alike.
     """
     groups: dict[tuple[str, str], list[Checked]] = {}
     for check in checks:
