@@ -38,7 +38,6 @@ CHECKS: dict[str, tuple[float, float, str]] = {
     "swap": (1, 2, "end programs that need much memory, then sudo swapoff -a; sudo swapon -a"),
     "utilization": (1, 2, "end them, wait, or choose another GPU (--device cuda:N)"),
     "persistence mode": (1, NEVER, "sudo nvidia-smi --persistence-mode=1"),
-    "ECC": (1, 1, "reset or replace the GPU; see nvidia-smi --query --display=ECC"),
     "clock": (1, 2, "see nvidia-smi --query --display=PERFORMANCE; let it cool down if heat is the reason"),
     "hardware counters": (1, NEVER, "set NVreg_RestrictProfilingToAdminUsers=0, or docker run --cap-add=SYS_ADMIN"),
 }  # fmt: skip
@@ -193,8 +192,6 @@ def check_gpus() -> Iterator[Finding]:
 
 
 def _check_gpu(gpu: str, handle: Any) -> Iterator[Finding]:
-    import pynvml
-
     processes = ask("DeviceGetComputeRunningProcesses", handle) or []
     memory, utilization = ask("DeviceGetMemoryInfo", handle), ask("DeviceGetUtilizationRates", handle)
     used_byte, percent = memory.used if memory else 0, utilization.gpu if utilization else None
@@ -210,12 +207,8 @@ def _check_gpu(gpu: str, handle: Any) -> Iterator[Finding]:
     is_on = ask("DeviceGetPersistenceMode", handle)
     effect = "on" if is_on else "off: the driver releases the GPU between processes, and its clock falls"
     yield grade("persistence mode", None if is_on is None else not is_on, f"persistence mode is {effect}", gpu)
-    ecc = ask("DeviceGetEccMode", handle)  # now, and after the next start
-    kinds = pynvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED, pynvml.NVML_VOLATILE_ECC
-    errors = ask("DeviceGetTotalEccErrors", handle, *kinds) or 0
-    state = "on" if ecc and ecc[0] else "off"
-    yield grade("ECC", None if ecc is None else errors, f"ECC is {state}, with {errors} uncorrected errors", gpu)
-    if reasons := nvidia_throttling(board_of(handle) or handle):
+    reasons = nvidia_throttling(board_of(handle) or handle)
+    if reasons:
         fact = f"the clock is lowered now ({reasons.replace(';', ', ')})"
         yield grade("clock", 1 if reasons == POWER_CAP else 2, fact, gpu)
 

@@ -109,7 +109,7 @@ def _chosen(gpus: list[Gpu], visible: str) -> list[Gpu]:
 
 
 WHOLE_BOARD = frozenset(
-    {"PciInfo", "MigMode", "ClockInfo", "Temperature", "TemperatureThreshold", "PowerUsage", "TotalEnergyConsumption"}
+    {"PciInfo", "MigMode", "ClockInfo", "Temperature", "PowerUsage", "TotalEnergyConsumption"}
     | {"CurrentClocksEventReasons", "CurrentClocksThrottleReasons", "UtilizationRates", "PersistenceMode"}
 )
 """What is a board's and no slice's: the least that a driver may tell of a slice."""

@@ -100,7 +100,6 @@ ANSWERS = {
     "MigMode": lambda gpu: [int(gpu.sliced is not None)] * 2 if gpu.capability in ((8, 0), (9, 0)) else None,
     "ClockInfo": clock_mhz,
     "Temperature": lambda gpu: 60 if STREAM.worked_ns else 35,
-    "TemperatureThreshold": lambda gpu: 90,
     "PowerUsage": lambda gpu: 1000 * (gpu.power_w if STREAM.worked_ns else IDLE_W),
     "TotalEnergyConsumption": _energy_mj,
     "CurrentClocksEventReasons": lambda gpu: POWER_CAP if is_capped(gpu) else 0,
@@ -108,8 +107,6 @@ ANSWERS = {
     "UtilizationRates": lambda gpu: SimpleNamespace(gpu=0, memory=0),
     "ComputeRunningProcesses": lambda gpu: [],
     "PersistenceMode": lambda gpu: 1,
-    "EccMode": lambda gpu: [1, 1],
-    "TotalEccErrors": lambda gpu: 0,
 }
 """What a GPU says, by the question's name without ``nvmlDeviceGet``; None is Not Supported."""
 

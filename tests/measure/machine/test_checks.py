@@ -197,8 +197,6 @@ IDLE = {
     "UtilizationRates": SimpleNamespace(gpu=0),
     "ComputeRunningProcesses": [],
     "PersistenceMode": 1,
-    "EccMode": [1, 0],
-    "TotalEccErrors": 0,
     "CurrentClocksEventReasons": 0,
     "CurrentClocksThrottleReasons": None,
 }
@@ -224,7 +222,7 @@ def gpu(monkeypatch):
 
 
 def test_an_idle_gpu_has_nothing_to_mend(gpu):
-    assert [finding.level for finding in gpu()] == [OK] * 3  # utilization, persistence, ECC
+    assert [finding.level for finding in gpu()] == [OK] * 2  # utilization, persistence mode
 
 
 @pytest.mark.parametrize(
@@ -235,7 +233,6 @@ def test_an_idle_gpu_has_nothing_to_mend(gpu):
         ({"MemoryInfo": SimpleNamespace(used=9 * GB)}, WARNING, "0 % busy, with 9.00 GB in use, by processes that"),
         ({"MemoryInfo": SimpleNamespace(used=9 * GB), "UtilizationRates": None}, WARNING, "utilization, with 9.00 GB"),
         ({"PersistenceMode": 0}, WARNING, "persistence mode is off"),
-        ({"TotalEccErrors": 2}, PROBLEM, "2 uncorrected errors"),
         ({"CurrentClocksEventReasons": 0x24}, PROBLEM, "lowered now (power cap, software thermal)"),
         ({"CurrentClocksEventReasons": 0x04}, WARNING, "lowered now (power cap)"),
     ],
@@ -248,12 +245,7 @@ def test_causes_of_bad_measurements_come_with_advice(gpu, changes, level, words)
 
 
 def test_hidden_values_are_findings(gpu):
-    assert [finding.level for finding in gpu(**dict.fromkeys(IDLE))] == [UNCHECKED] * 3
-
-
-def test_ecc_is_on_or_off(gpu):
-    assert gpu()[2].fact.startswith("ECC is on")
-    assert gpu(EccMode=[0, 1])[2].fact.startswith("ECC is off")
+    assert [finding.level for finding in gpu(**dict.fromkeys(IDLE))] == [UNCHECKED] * 2
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ def healthy(monkeypatch, untuned):
     monkeypatch.setattr(checks.processor, "available_memory_byte", lambda: 32 * 10**9)
     monkeypatch.setattr(checks, "check_host", lambda largest: [QUIET, *checks.check_memory(largest, 0, 0)])
     monkeypatch.setattr(checks, "check_libraries", list)
-    monkeypatch.setattr(checks, "check_gpus", lambda: [Finding(OK, "cuda:0", "ECC is on")])
+    monkeypatch.setattr(checks, "check_gpus", lambda: [Finding(OK, "cuda:0", "persistence mode is on")])
 
 
 def test_a_healthy_machine_is_exit_code_0_and_a_line_for_each_fact(healthy, tmp_path, capsys):
