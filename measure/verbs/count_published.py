@@ -34,14 +34,10 @@ from measure.timing.sampling import Sampling
 from measure.verbs.flags import CommandLine, check_writable, data_flag, parse_time, verb_parser
 from measure.verbs.terminal import INTERRUPTED, make_console, stop_as_by_ctrl_c
 
+# The batch sizes to count: their difference gives the bytes of each further input. The second is large because some
+# operators copy a batch, but pass on a single input.
 BATCHES = (1, 64)
-"""The batch sizes to count: their difference gives the bytes of each further input.
-
-The second is large because some operators copy a batch, but pass on a single input.
-"""
-
-Shape = tuple[str, int | None]
-"""A model and its input size; None: the model's own size."""
+Shape = tuple[str, int | None]  # a model and its input size; None: the model's own size
 
 
 def parser() -> CommandLine:

@@ -7,7 +7,6 @@ shifts figures or widens their intervals; a problem spoils or prevents them. The
 import dataclasses
 import json
 import os
-import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -16,11 +15,8 @@ from measure.cache.workload_records import Workload
 from measure.domain.words import FULL_PRECISION
 from measure.errors import UserError
 from measure.machine import checks
-from measure.machine.checks import OK, PROBLEM, UNCHECKED, WARNING, Finding
+from measure.machine.checks import PROBLEM, Finding
 from measure.verbs.flags import CommandLine, verb_parser
-
-COLOURS = {OK: 32, WARNING: 33, PROBLEM: 31, UNCHECKED: 2}
-"""Green, yellow, red, dim (ANSI)."""
 
 
 def parser() -> CommandLine:
@@ -33,29 +29,23 @@ def main(argv: Sequence[str]) -> int:
     findings = examine(arguments.data)
     if arguments.json:
         print(json.dumps([dataclasses.asdict(finding) for finding in findings], indent=2, ensure_ascii=False))
-        return int(any(finding.level == PROBLEM for finding in findings))
-    is_coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR")  # without rich, which may be missing
-    width = max(len(finding.subject) for finding in findings)
-    for finding in findings:
-        advice = f"; {finding.advice}" if finding.advice else ""
-        line = f"{finding.level:9}  {finding.subject:{width}}  {finding.fact}{advice}"
-        print(f"\x1b[{COLOURS[finding.level]}m{line}\x1b[0m" if is_coloured else line)
+    else:
+        width = max(len(finding.subject) for finding in findings)
+        for finding in findings:
+            advice = f"; {finding.advice}" if finding.advice else ""
+            print(f"{finding.level:9}  {finding.subject:{width}}  {finding.fact}{advice}")
     return int(any(finding.level == PROBLEM for finding in findings))
 
 
 def examine(data: Path) -> list[Finding]:
     """Run all checks. The host comes first: importing the libraries would be load of its own."""
-    found: list[Finding] = []
-    needed = None
+    damage, workloads = [], list[Workload]()
     try:
-        needed = largest(Workloads(data).rows(Workload))
+        workloads = Workloads(data).rows(Workload)
     except UserError as problem:
-        found.append(Finding(PROBLEM, "cache", str(problem)))
-    found += checks.check_host(needed)
-    found += checks.check_tuning(os.environ)
-    found += checks.check_libraries()
-    found += checks.check_gpus()
-    return found
+        damage = [Finding(PROBLEM, "cache", str(problem))]
+    host, tuning = checks.check_host(largest(workloads)), checks.check_tuning(os.environ)
+    return [*damage, *host, *tuning, *checks.check_libraries(), *checks.check_gpus()]
 
 
 def largest(workloads: Iterable[Workload]) -> tuple[str, int] | None:

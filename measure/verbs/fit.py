@@ -20,7 +20,6 @@ from measure.verbs.flags import CommandLine, check_writable, data_flag, verb_par
 from measure.verbs.terminal import aligned
 
 DIGITS = 5  # significant digits of fitted numbers in the tables
-
 CHECKS = (tables.BY_MODEL, tables.BY_DEVICE, tables.ONE_KNOWN, tables.PUT_ASIDE)
 HEAD = ("left out", "device", "precision", "variant", "phase", "latencies", "median error", "9 in 10 within", "covered")
 
@@ -37,10 +36,8 @@ def main(argv: Sequence[str]) -> int:
 
     calls = timings.read(flags.data)
     if not calls:
-        raise UserError(
-            f"--data: {flags.data} holds no latency of a counted model on a device with known roofs; measure one with "
-            f"python -m measure{data_flag(flags.data)}"
-        )
+        lack = "holds no latency of a counted model on a device with known roofs"
+        raise UserError(f"--data: {flags.data} {lack}; measure one with python -m measure{data_flag(flags.data)}")
     check_writable(flags.data)
     path = file_of(PredictionError, flags.data)
     with held(path.parent / NAME, f"is fitting in {path.parent}; wait for it or name another --data"):

@@ -45,13 +45,11 @@ def main(argv: Sequence[str]) -> int:
             removed[place].append(f"{word}: {count}")
     for place, parts in removed.items():
         print(f"{place}: {', '.join(parts)}")
-    if flags.plan:
-        print(f"Would forget {', '.join(sorted(models))}")
-        return 0
-    for folder in folders:
-        with folder.locked():
-            folder.leave_out(models)
-    if not flags.machine:
-        workloads.leave_out(models)
-    print(f"Forgot {', '.join(sorted(models))}")
+    if not flags.plan:
+        for folder in folders:
+            with folder.locked():
+                folder.leave_out(models)
+        if not flags.machine:
+            workloads.leave_out(models)
+    print(f"{'Would forget' if flags.plan else 'Forgot'} {', '.join(sorted(models))}")
     return 0

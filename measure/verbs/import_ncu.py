@@ -24,7 +24,7 @@ from measure.cache.records import Environment
 from measure.cache.schema import SHAPE
 from measure.domain.latency import Cell
 from measure.domain.values import now
-from measure.domain.words import CALL_LIMIT_S, EAGER, INFERENCE, PRECISIONS, STEP
+from measure.domain.words import CALL_LIMIT_S, EAGER, INFERENCE, PRECISIONS, STEP, shape_name
 from measure.errors import UserError
 from measure.machine.environment import folder_name
 from measure.models import catalog
@@ -48,12 +48,10 @@ def main(argv: Sequence[str]) -> int:
         models = catalog.find([asked.model], describe=own.describe)
     if len(models) != 1:
         raise UserError(f"--model: {asked.model!r} selects {len(models)} models; name one")
-    (model,) = models
-    if (shape := asked.input_shape) is not None:
-        if not SHAPE.fits(shape):
-            remedy = "use whole numbers joined by x, such as 3x224x224"
-            raise UserError(f"--input-shape: {shape!r} is not a valid shape; {remedy}")
-        model = replace(model, input_shape=tuple(map(int, shape.split("x"))))
+    shape = asked.input_shape or shape_name(models[0].input_shape)
+    if not SHAPE.fits(shape):
+        raise UserError(f"--input-shape: {shape!r} is not a valid shape; use numbers joined by x, such as 3x224x224")
+    model = replace(models[0], input_shape=tuple(map(int, shape.split("x"))))
     (batch,) = flags.parse_batch_sizes("--batch", [asked.batch])
     (steps,) = flags.parse_batch_sizes("--steps", [asked.steps])
     flags.parse_choices("--precision", [asked.precision], PRECISIONS)

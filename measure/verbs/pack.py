@@ -5,13 +5,12 @@ file FILE.zip?  the zip (default: NAME.zip in the current folder)
 --machine NAME  the machine's folder (default: the one measured last)
 """
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from zipfile import ZIP_DEFLATED, ZipFile
 
-from measure.cache.folders import FILES, MachineFolder, Workloads, machine_names
+from measure.cache.folders import MachineFolder, Workloads, machine_names
 from measure.cache.records import Profile, RoofMeasurement, Run
 from measure.cache.workload_records import Workload
 from measure.domain.models import OWN
@@ -37,8 +36,6 @@ def main(argv: Sequence[str]) -> int:
     if not any(map(machine.rows, (Run, RoofMeasurement))):
         raise UserError(f"{machine.folder}: nothing was measured yet; measure with python -m measure")
     target = Path(flags.file or f"{machine.name}.zip")
-    if target.is_dir():
-        raise UserError(f"{target} is a folder; name a file that ends in .zip")
     try:
         models = write(machine, Workloads(flags.data), target)
     except OSError as problem:
@@ -50,22 +47,16 @@ def main(argv: Sequence[str]) -> int:
 
 def write(machine: MachineFolder, workloads: Workloads, target: Path) -> list[str]:
     """Write a machine's tables, and the counts of its own models, whole or not at all; return these models."""
-    partial = target.with_name(f".{target.name}.{os.getpid()}")
     measured = {row.model for row in (*machine.rows(Run), *machine.rows(Profile))}
     counted = [row for row in workloads.rows(Workload) if row.source == OWN and row.model in measured]
     models = sorted({row.model for row in counted})
-    try:
-        with ZipFile(partial, "w", ZIP_DEFLATED) as archive, TemporaryDirectory() as temporary:
-            for record in FILES:
-                path = machine.folder / FILES[record]
-                if path.is_file():
-                    archive.write(path, f"{machine.name}/{FILES[record]}")
-            if counted:
-                own = Workloads(Path(temporary))
-                own.put(workloads.of(counted))
-                for path in (own.folder / OWN).glob("*.csv"):
-                    archive.write(path, f"{machine.name}/workload/{path.name}")
-        os.replace(partial, target)
-    finally:
-        partial.unlink(missing_ok=True)
+    with TemporaryDirectory(prefix=".packing-", dir=target.parent) as temporary:
+        partial, own = Path(temporary, "machine.zip"), Workloads(Path(temporary))
+        own.put(workloads.of(counted))
+        with ZipFile(partial, "w", ZIP_DEFLATED) as archive:
+            for path in filter(Path.is_file, machine.paths.values()):
+                archive.write(path, f"{machine.name}/{path.name}")
+            for path in (own.folder / OWN).glob("*.csv"):
+                archive.write(path, f"{machine.name}/workload/{path.name}")
+        partial.replace(target)
     return models

@@ -116,7 +116,7 @@ def test_counts_that_cannot_be_are_refused(columns, message, tmp_path, capsys):
 
 def test_bad_input(cache, tmp_path, capsys):
     assert pack(cache, tmp_path) == 2
-    assert f"{tmp_path} is a folder; name a file that ends in .zip" in capsys.readouterr().err
+    assert f"{tmp_path} cannot be written (Is a directory); name another file" in capsys.readouterr().err
     assert pack(cache, tmp_path / "nowhere" / "box.zip") == 2
     assert "cannot be written (No such file or directory); name another file" in capsys.readouterr().err
     assert pack(cache, "--machine", "bix") == 2
