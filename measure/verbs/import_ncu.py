@@ -57,10 +57,10 @@ def main(argv: Sequence[str]) -> int:
     flags.parse_choices("--precision", [asked.precision], PRECISIONS)
     flags.parse_choices("--phase", [asked.phase], (STEP, INFERENCE))
     try:
-        lines = Path(asked.file).read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as problem:
-        why = getattr(problem, "strerror", "not UTF-8 text")
-        raise UserError(f"{asked.file}: cannot be read ({why}); name the output of ncu --csv --page raw") from None
+        lines = Path(asked.file).read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError as problem:
+        remedy = "name the output of ncu --csv --page raw"
+        raise UserError(f"{asked.file}: cannot be read ({problem.strerror}); {remedy}") from None
     counted = ncu_csv.parse(lines, asked.file, steps, tool="imported")
     folder, environment = _machine(asked.data, asked.machine, asked.device_name)
     task = HardwareCounterTask(model, Cell(model.name, batch, asked.precision, asked.phase, EAGER))

@@ -69,9 +69,8 @@ def main(argv: Sequence[str]) -> int:
     coefficients = table.read(file_of(Coefficient, asked.data), Coefficient)
     errors = table.read(file_of(PredictionError, asked.data), PredictionError)
     if not coefficients:
-        raise UserError(
-            f"--data: {asked.data} holds no fit; make it with python -m measure fit{flags.data_flag(asked.data)}"
-        )
+        fit = f"python -m measure fit{flags.data_flag(asked.data)}"
+        raise UserError(f"--data: {asked.data} holds no fit; make it with {fit}")
     model, counted = _count("MODEL", asked.model, batches, asked)
     predictor = Predictor(coefficients, errors, timings.read(asked.data))
     scale = _known_time(asked) if asked.known else None
@@ -161,12 +160,11 @@ def _count(
     words += ["--data", str(asked.data), "--sections", "workload", "--variants", EAGER]
     model = measuring.resolve_request_of_one(flag, measuring.parser().parse_args(words)).models[0]
     # The paper covers the models that were measured or counted on request; a prediction adds none
-    predicted = Workloads(asked.data, "prediction/counted")
-    homes = (Workloads(asked.data), predicted)
+    homes = predicted, shared = Workloads(asked.data, "prediction/counted"), Workloads(asked.data)
     shape, stored = shape_name(model.input_shape), stored_as(asked.precision)
 
     def read_counts() -> dict[int, Workload]:
-        rows = [row for home in reversed(homes) for row in home.rows(Workload) if row.autocast is None]
+        rows = [row for home in homes for row in home.rows(Workload) if row.autocast is None]
         wanted = model.name, shape, stored
         return {row.batch: row for row in rows if (row.model, row.input_shape, row.precision) == wanted}
 
@@ -177,14 +175,15 @@ def _count(
         task = WorkloadTask(model, missing, stored, None)
         with closing(Worker("cpu", 1, Sampling())) as worker:
             outcome = worker.run(task)
-        home = homes[0] if model.source == OWN else predicted
+        home = shared if model.source == OWN else predicted
         task.store(SimpleNamespace(workloads=home), outcome)  # type: ignore[arg-type]
         counts = read_counts()
     for row in (counts[batch] for batch in batches):
         if row.status != "ok" or (asked.training and row.backward_flop is None):
             work = f"{model.name}: its training" if row.status == "ok" else f"{model.name}:"
             raise UserError(f"{work} cannot be counted ({row.reason})")
-    rows = [row for home in homes for row in home.rows(Operator)]
-    operators = [row for row in rows if (row.model, row.input_shape) == (model.name, shape)]
-    demands = counted_demands([counts[batch] for batch in batches], operators)
+    demands: dict[Key, tuple[Workload, Demand]] = {}
+    for home in homes:
+        rows = [row for row in home.rows(Workload) if row.model == model.name]
+        demands |= counted_demands(rows, home.rows(Operator))
     return model, {batch: demands[Key(model.name, shape, batch, stored, asked.training)] for batch in batches}

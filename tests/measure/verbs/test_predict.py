@@ -6,9 +6,11 @@ from helpers.places import TESTS
 
 from measure import __main__ as command
 from measure.cache import table
+from measure.cache.folders import Workloads
 from measure.cache.hand_kept import PublishedTiming
 from measure.cache.predictions import ALL_BATCHES, BY_DEVICE, OURS, TERMS, Coefficient, PredictionError
 from measure.cache.schema import TABLES, file_of
+from measure.cache.workload_records import Workload
 from measure.predicting.study import pool_of
 from measure.verbs import predict
 
@@ -115,6 +117,14 @@ def test_a_prediction_adds_no_model_to_the_paper_and_counts_once(made, capsys, m
     assert (made / "prediction" / "counted" / "models.csv").exists()
     monkeypatch.setattr(predict, "Worker", None)  # nothing is left to count
     told(made, capsys, MODEL, "--chip", "Bead 2", "--batch-sizes", "2")
+
+
+def test_a_model_that_a_run_counted_after_a_prediction_counts_once(made, tmp_path, capsys):
+    data = shutil.copytree(made, tmp_path / "data")
+    (first,) = told(data, capsys, MODEL, "--chip", "Bead 2")["predictions"]
+    predicted = Workloads(data, "prediction/counted")
+    Workloads(data).put(predicted.of(predicted.rows(Workload)))  # as a run does
+    assert told(data, capsys, MODEL, "--chip", "Bead 2")["predictions"] == [first]
 
 
 def test_a_model_of_ones_own_is_predicted(made, capsys):
