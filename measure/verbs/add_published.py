@@ -35,8 +35,8 @@ def main(argv: Sequence[str]) -> int:
     try:
         with file.open(encoding="utf-8-sig", errors="replace") as lines:
             header = set(lines.readline().strip().split(","))
-    except OSError as problem:
-        raise UserError(f"{file}: cannot be read ({problem.strerror}); name a table as CSV") from None
+    except OSError as error:
+        raise UserError(f"{file}: cannot be read ({error.strerror}); name a table as CSV") from None
     record = max(RECORDS, key=lambda record: len(header & set(TABLES[record].columns)))  # that it is most like
     # A device is spelled as in the chips' table; without a row there it has no roof
     chips_path = file_of(Chip, flags.data)

@@ -60,7 +60,7 @@ def main(argv: Sequence[str]) -> int:
     try:
         with closing(Worker("cpu", 1, Sampling())) as worker, display:
             display.begin_part("counts", tasks)
-            summary = runner.run(tasks, worker, lambda task, outcome: task.store(counts, outcome), display, deadline)
+            summary = runner.run(tasks, worker, counts.put, display, deadline)
     except KeyboardInterrupt:
         print(f"\nStopped after {display.done} of {display.total}; to go on: {flags.command}")
         return INTERRUPTED
@@ -155,3 +155,6 @@ class PublishedCounts:
             self._kinds.owners = None  # another process may have written
             self._kinds.put([(counted, kinds)])
             table.put(self._path, PublishedCount, table.read(self._path, PublishedCount), [counted])
+
+    def put(self, task: Task, outcome: Any) -> None:
+        task.store(self, outcome)  # type: ignore[arg-type]
