@@ -92,14 +92,10 @@ class Folder:
         Raises UserError for a damaged table, for rows without any that could commit them, and for no environment.
         """
         tables = {record: table.numbered(path, record, whole=True) for record, path in self.paths.items()}
-        for record in self.children:
-            if tables[record] and not tables[PARENTS[record]]:
-                rows = f"the {len(tables[record])} of {self.paths[record].name}"
-                path = self.paths[PARENTS[record]]
-                raise UserError(f"{path}: has no row, and without one {rows} are not read; restore the file")
-        if tables.get(Environment) == []:
-            path = self.paths[Environment]
-            raise UserError(f"{path}: has no row, so the machine is not known; measure again")
+        needed = {Environment, *(PARENTS[record] for record in self.children if tables[record])}
+        for record, rows in tables.items():
+            if record in needed and not rows:
+                raise UserError(f"{self.paths[record]}: has no row, and other tables need one; restore the file")
         return tables
 
     def leave_out(self, models: Collection[str]) -> None:
@@ -128,13 +124,12 @@ class Workloads:
 
     def of(self, rows: Iterable[Workload]) -> list[Counted]:
         """Return these workloads, each with its layers and operators."""
-        counted: list[Counted] = []
         layers, operators = self.rows(Layer), self.rows(Operator)
-        for row in rows:
-            own_layers = [layer for layer in layers if _workload(layer) == _workload(row)]
-            own_operators = [operator for operator in operators if _workload(operator) == _workload(row)]
-            counted.append((row, own_layers, own_operators))
-        return counted
+
+        def parts(of: Workload, every: Sequence[Record]) -> list[Record]:
+            return [part for part in every if _workload(part) == _workload(of)]
+
+        return [(row, parts(row, layers), parts(row, operators)) for row in rows]
 
     def put(self, counted: Iterable[Counted]) -> None:
         """Add workloads, or replace earlier counts of them. Runs on two devices may do so at the same time.

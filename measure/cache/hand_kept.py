@@ -69,9 +69,7 @@ class PublishedTiming:
     input_size: schema.InputSize
     precision: Annotated[str, Column("the precision of weights and inputs", form=one_of(("fp64", "fp32", "fp16")))]
     autocast: Annotated[str | None, Column("the precision that torch casts operands to", form=one_of(("fp16", "bf16")))]
-    layout: Annotated[
-        str | None, Column("the layout of images in memory", form=one_of(("contiguous", "channels_last")))
-    ]
+    layout: Annotated[str | None, Column("the images' memory layout", form=one_of(("contiguous", "channels_last")))]
     compiler: Annotated[str | None, Column("the compiler; empty: eager", form=one_of(("torch.compile", "TensorRT")))]
     torch: Annotated[str | None, "the version of torch"]
     cuda: Annotated[str | None, "the version of CUDA"]

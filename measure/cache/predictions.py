@@ -33,14 +33,10 @@ HERE = "measured"  # the source of this program's timings
 
 
 class Setting(NamedTuple):
-    """The conditions of the latencies that share one set of coefficients.
+    """The conditions of the latencies that share one set of coefficients."""
 
-    ``device`` is a chip of ``data/chips.csv``, a machine of the cache, or a pool. A pool has no ``source`` and
-    ``software``.
-    """
-
-    device: str
-    source: str
+    device: str  # a chip of ``data/chips.csv``, a machine of the cache, or a pool
+    source: str  # empty for a pool, as is ``software``
     software: str
     precision: str
     variant: str

@@ -1,6 +1,7 @@
 """Find this project's own files, in a clone or in an installed copy's ``share/roofwright``."""
 
 import importlib.metadata
+from contextlib import suppress
 from pathlib import Path
 
 from measure.cache.schema import file_of
@@ -15,13 +16,10 @@ def project_folder() -> Path:
     """Return the folder of the paper's sources. Raises UserError if an installed copy lacks them."""
     if (ROOT / SETTINGS_FILE).is_file():
         return ROOT
-    try:
-        files = importlib.metadata.files(DISTRIBUTION) or []
-    except importlib.metadata.PackageNotFoundError:
-        files = []
-    for file in files:
-        if file.name == SETTINGS_FILE:
-            return Path(str(file.locate())).resolve().parent
+    with suppress(importlib.metadata.PackageNotFoundError):
+        for file in importlib.metadata.files(DISTRIBUTION) or []:
+            if file.name == SETTINGS_FILE:
+                return Path(str(file.locate())).resolve().parent
     raise UserError(f"the installation has no {SETTINGS_FILE}; install {DISTRIBUTION} again, or work in a clone")
 
 

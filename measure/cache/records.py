@@ -13,13 +13,10 @@ from measure.domain.latency import Cell
 from measure.domain.words import BURST, EIGHT_BITS, FLAGS, HUGE_PAGES, PRECISIONS, STREAM_ARRAYS, SUSTAINED
 
 CELL = ("environment_id", *Cell._fields)
-
 ROUND = (*CELL, "round")
-
 CACHES = several(r"\d+:\d+:\d+", "level:byte:count")
 TUNING = several(r"[A-Z_]+=[^;]+", "NAME=value")
 CAVEATS = "caveats of an `ok` round: " + "; ".join(f"`{flag}`, {meaning}" for flag, meaning in FLAGS.items())
-
 ROOF_KERNELS = ("matmul", "numpy_matmul", "fma", "chain", *STREAM_ARRAYS)
 
 
@@ -114,11 +111,11 @@ class Attempt(OfCell):
 
     status: schema.Status
     reason: schema.Reason
-    recorded_at: schema.RecordedAt
+    recorded_at: Annotated[str, "the UTC time of the record"]
     sitting: schema.Sitting = None
     seed: schema.Seed = None
     version: schema.Version = None
-    input_shape: schema.MeasuredShape = None
+    input_shape: Annotated[str | None, Column("a measured input's shape, without the batch", form=schema.SHAPE)] = None
 
 
 @table(f"{MACHINE}/runs.csv", key=ROUND)

@@ -61,20 +61,16 @@ def several(pattern: str, description: str) -> Form:
 
 @dataclass(frozen=True)
 class Column:
-    """The facts of a column, in the ``Annotated`` type of a record's field. A text alone is the meaning.
-
-    ``unit`` is needed if the column's name does not end with it. ``empty`` is the value of an empty cell, unless that
-    means unknown. The field gives the type, and whether a cell may be empty.
-    """
+    """The facts of a column, in the ``Annotated`` type of a record's field. A text alone is the meaning."""
 
     meaning: str
-    unit: str = ""
+    unit: str = ""  # needed if the column's name does not end with it
     least: float = 0
     most: float = MOST
     form: Form | None = None
-    empty: str | None = None
-    type: type = str
-    optional: bool = False
+    empty: str | None = None  # the value of an empty cell, unless that means unknown
+    type: type = str  # by the field
+    optional: bool = False  # by the field: whether a cell may be empty
 
     def value(self, text: str) -> Any:
         """Parse a cell. Raises ValueError with the text and the expected form."""
@@ -107,15 +103,12 @@ def unit(name: str) -> str:
 
 @dataclass(frozen=True)
 class Table:
-    """A table: its file below ``data``, the columns that identify a row, all columns by name, in the header's order.
+    """The facts of a table."""
 
-    People write a table ``by_hand``.
-    """
-
-    path: str
-    key: tuple[str, ...]
-    columns: dict[str, Column]
-    by_hand: bool
+    path: str  # below ``data``
+    key: tuple[str, ...]  # the columns that identify a row
+    columns: dict[str, Column]  # by name, in the header's order
+    by_hand: bool  # whether people write it
 
     @property
     def name(self) -> str:
@@ -170,7 +163,6 @@ EnvironmentId = Annotated[str, "hash of hardware, driver, torch, C library, huge
 Model = Annotated[str, "the model's name"]
 Family = Annotated[str, "the model's family of networks"]
 InputShape = Annotated[str, Column("the shape of one input, without the batch", form=SHAPE)]
-MeasuredShape = Annotated[str | None, Column("the shape of one measured input, without the batch", form=SHAPE)]
 Batch = Annotated[int, Column("inputs of one call", NUMBER, least=1)]
 Precision = Annotated[str, Column("the precision of weights and input", form=one_of(PRECISIONS))]
 Capability = Annotated[str | None, "the GPU's compute capability"]
@@ -180,7 +172,6 @@ Variant = Annotated[str, Column("how the network is run", form=some_of((*NAMES, 
 Round = Annotated[int, Column("counts the rounds of a cell from 0", NUMBER)]
 Status = Annotated[str, Column("how it ended; after `killed` (from outside) the next run tries again", form=STATUSES)]
 Reason = Annotated[str | None, "why the status is not `ok`"]
-RecordedAt = Annotated[str, "the UTC time of the record"]
 Sitting = Annotated[str | None, "the UTC time at which the command began; it measures its cells in one random order"]
 Seed = Annotated[int | None, Column("the seed of that order", NUMBER)]
 Version = Annotated[str | None, "the version of Roofwright, with the commit in a clone"]

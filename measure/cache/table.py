@@ -24,7 +24,6 @@ from measure.domain.values import now
 from measure.errors import UserError
 
 Record = TypeVar("Record")
-Child = TypeVar("Child")
 
 FORMULA = re.compile(r"[=+\-@\t\r]")
 NAME = ".lock"  # a folder's lock file; it may stay behind, the system releases the lock when its holder dies
@@ -239,20 +238,20 @@ def put(path: Path, record: type[Record], known: Sequence[Record], rows: Sequenc
         write(path, record, together)
 
 
-class ChildTable(Generic[Child]):
+class ChildTable(Generic[Record]):
     """A child table. The columns ``key`` name the row that a child belongs to."""
 
-    def __init__(self, path: Path, record: type[Child], key: Sequence[str]) -> None:
+    def __init__(self, path: Path, record: type[Record], key: Sequence[str]) -> None:
         self.path = path
         self._record, self._names, self._key = record, key, attrgetter(*key)
         self.owners: set[Any] | None = None  # the keys of rows with children, once ``put`` has looked
 
-    def of(self, rows: Collection[Any]) -> list[Child]:
+    def of(self, rows: Collection[Any]) -> list[Record]:
         """Return the children of these rows of the other table."""
         owners = set(map(self._key, rows))
         return [child for child in read(self.path, self._record) if self._key(child) in owners]
 
-    def put(self, children: Sequence[tuple[Any, Sequence[Child]]]) -> None:
+    def put(self, children: Sequence[tuple[Any, Sequence[Record]]]) -> None:
         """Add the children of some rows of the other table, in the place of their earlier children."""
         if self.owners is None:
             self.owners = {self._key(row) for _, row in numbered(self.path, self._record, self._names)}
@@ -260,7 +259,7 @@ class ChildTable(Generic[Child]):
         again = new.keys() & self.owners
         owners = (self.owners - again) | {owner for owner, rows in new.items() if rows}
         if again:
-            together: list[Child] = []
+            together: list[Record] = []
             for owner, old in itertools.groupby(read(self.path, self._record), key=self._key):
                 together += new.pop(owner, ()) if owner in again else list(old)
             write(self.path, self._record, together)

@@ -415,7 +415,7 @@ COMMANDS = [
         for rest in [
             ("runs.csv, line 11: incomplete row", rewritten(TABLE, lambda content: content[:-1])),
             ("runs.csv: has no complete line", rewritten(TABLE, lambda content: content.replace(b"\n", b"\r"))),
-            ("runs.csv: is empty", put(TABLE, b"")),
+            ("runs.csv: has no complete line", put(TABLE, b"")),
             ("runs.csv: has no row", rewritten(TABLE, lambda content: content[: content.index(b"\n") + 1])),
             ("runs.csv: ", folder(TABLE)),
         ]

@@ -133,7 +133,7 @@ def test_machines_are_not_mixed(folder):
 
 def test_a_folder_without_an_environment_is_refused(folder):
     (folder / "machine.csv").write_text((folder / "machine.csv").read_text().splitlines()[0] + "\n")
-    assert "machine.csv: has no row, so the machine is not known" in refused(folder)
+    assert "machine.csv: has no row, and other tables need one" in refused(folder)
 
 
 def test_the_fastest_is_ten_times_any_chip():
