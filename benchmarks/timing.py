@@ -34,7 +34,6 @@ from measure.machine.environment import current, folder_name
 from measure.models import catalog
 from measure.run import plan, runner
 from measure.run.estimate import MemoryFit
-from measure.run.progress import RunProgress
 from measure.run.request import parse_threads
 from measure.run.task import RunCache
 from measure.run.worker import Worker
@@ -133,7 +132,7 @@ def share(flags: Sequence[str]) -> None:
         start = time.monotonic()
         deadline = None if budget_s is None else start + budget_s
         try:
-            with RunProgress(tasks, Console()) as progress:
+            with runner.RunProgress(tasks, Console()) as progress:
                 progress.begin_part("rounds", tasks)
                 summary = runner.run(tasks, worker, cache.put, progress, deadline, memory.refusal)
         finally:

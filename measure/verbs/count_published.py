@@ -27,7 +27,7 @@ from measure.errors import UserError, chosen
 from measure.machine.device import Device
 from measure.models import catalog
 from measure.models.libraries import TIMM
-from measure.run import progress, runner
+from measure.run import runner
 from measure.run.task import Failure, Task
 from measure.run.worker import Worker
 from measure.timing.sampling import Sampling
@@ -56,7 +56,7 @@ def main(argv: Sequence[str]) -> int:
         return 0
     check_writable(flags.data)
     stop_as_by_ctrl_c()
-    display = progress.RunProgress(tasks, make_console())
+    display = runner.RunProgress(tasks, make_console())
     try:
         with closing(Worker("cpu", 1, Sampling())) as worker, display:
             display.begin_part("counts", tasks)
@@ -64,9 +64,9 @@ def main(argv: Sequence[str]) -> int:
     except KeyboardInterrupt:
         print(f"\nStopped after {display.done} of {display.total}; to go on: {flags.command}")
         return INTERRUPTED
-    resume = [progress.resumption(flags.command, flags.force)] if summary.left else []
+    resume = [runner.resumption(flags.command, flags.force)] if summary.left else []
     report = f"Next: python -m report{data_flag(flags.data)}"
-    print("\n".join([*progress.lines(summary, [str(counts.folder)]), *resume, report]))
+    print("\n".join([*runner.lines(summary, [str(counts.folder)]), *resume, report]))
     return 0
 
 

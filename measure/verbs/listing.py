@@ -1,16 +1,22 @@
-"""The output of ``--list`` and ``--plan``. ``docs/json.md`` documents the JSON; a key that does not apply is null."""
+"""The output of ``--list`` and ``--plan``, and the parts of the paper that a machine has and lacks.
 
+``docs/json.md`` documents the JSON; a key that does not apply is null.
+"""
+
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import Any
 
-from measure.cache.records import Environment
+from measure.cache.records import Environment, Profile, RoofMeasurement, Run
 from measure.cache.workload_records import Workload
+from measure.domain.latency import Cell
 from measure.domain.models import Model
 from measure.domain.values import duration, si
-from measure.domain.words import shape_name
+from measure.domain.words import INFERENCE, STEP, shape_name
 from measure.run.plan import Part
-from measure.run.task import Task
+from measure.run.request import Request
+from measure.run.task import RunCache, Task
 from measure.verbs.terminal import aligned
 
 TASK_KEYS: dict[str, Any] = {  # the keys of every task, with the value where a key does not apply
@@ -61,3 +67,32 @@ def parts_as_lines(parts: Sequence[Part], ends_s: Sequence[float], budget_s: flo
         lines += [f"  {task.label}" for task in part.tasks]
         began_s = done_s[-1]
     return lines
+
+
+def contents(request: Request, cache: RunCache, left: Sequence[Part], command: str) -> list[str]:
+    """Return three lines: the parts of this machine that the paper has, those it lacks, and the next command."""
+
+    def measured(record: type[Any]) -> list[Any]:
+        return [row for row in cache.rows(cache.folder.rows(record)) if row.status == "ok"]
+
+    asked = {cell for phase in (INFERENCE, STEP) for _, cell in request.cells(phase)}
+    rounds = Counter(cell for cell in map(Cell.of, measured(Run)) if cell in asked)
+    timed: dict[int, set[str]] = defaultdict(set)  # the models by batch size
+    for cell in rounds:
+        if cell.phase == INFERENCE:
+            timed[cell.batch].add(cell.model)
+    named = {
+        "a roof by {} kernel{}": {row.roof_kernel for row in measured(RoofMeasurement)},
+        **{f"{{}} model{{}} at batch {batch}": timed[batch] for batch in sorted(timed)},
+        "training steps of {}": {cell.model for cell in rounds if cell.phase == STEP},
+        "operators of {}": {row.model for row in measured(Profile) if Cell.of(row) in asked},
+    }
+    held = [text.format(len(names), "s" * (len(names) > 1)) for text, names in named.items() if names]
+    if max(rounds.values(), default=0) > 1:
+        ends = dict.fromkeys((min(rounds.values()), max(rounds.values())))
+        held.append(f"{' to '.join(map(str, ends))} rounds of each")
+    text = f"The paper has {', '.join(held) or 'nothing of this machine yet'}."
+    if not left:
+        return [text, "It lacks nothing of what was asked for."]
+    lacked = ", ".join(f"{part.title} ({len(part.tasks)})" for part in left)
+    return [text, f"It lacks {lacked}.", f"To add that: {command}"]

@@ -26,7 +26,7 @@ from measure.machine.checks import warning_of_load
 from measure.machine.environment import current
 from measure.models import catalog, own_models
 from measure.profiling import ncu
-from measure.run import plan, progress, runner
+from measure.run import plan, runner
 from measure.run.cell_tasks import HardwareCounterTask
 from measure.run.estimate import DurationEstimate, MemoryFit
 from measure.run.plan import Part
@@ -37,7 +37,7 @@ from measure.run.worker import IsolatedCalls, Worker
 from measure.timing.sampling import Sampling, round_sampling
 from measure.verbs import flags
 from measure.verbs.flags import VERBS, CommandLine, check_writable, data_flag, parse_choices, parse_count, parse_time
-from measure.verbs.listing import models_as_lines, models_as_rows, parts_as_lines, plan_as_json
+from measure.verbs.listing import contents, models_as_lines, models_as_rows, parts_as_lines, plan_as_json
 from measure.verbs.terminal import INTERRUPTED, log_to_stderr, make_console, stop_as_by_ctrl_c
 
 _log = logging.getLogger("measure")
@@ -228,7 +228,7 @@ def measure(arguments: argparse.Namespace, request: Request, deadline: float | N
     memory = MemoryFit(device.memory_byte(), partial(cache.workloads.rows, Workload))
     how = {} if arguments.try_anyway else {"refusal": memory.refusal}
     seconds = DurationEstimate(request, cache).seconds
-    display = progress.RunProgress(tasks, make_console(), deadline, arguments.verbose, seconds)
+    display = runner.RunProgress(tasks, make_console(), deadline, arguments.verbose, seconds)
     summary, done = runner.Summary(), set[Task]()
     stop_as_by_ctrl_c()
     lock = folder.locked(display.say) if is_of_machine else nullcontext()
@@ -248,16 +248,16 @@ def measure(arguments: argparse.Namespace, request: Request, deadline: float | N
     except KeyboardInterrupt:
         print(
             f"\nStopped after {display.done} of {display.total}. Everything measured so far is kept; the files are in "
-            f"{' and '.join(cache.places(tasks))}\n{progress.resumption(arguments.command, arguments.force)}"
+            f"{' and '.join(cache.places(tasks))}\n{runner.resumption(arguments.command, arguments.force)}"
         )
         return INTERRUPTED
     summary.left = sum(len(part.tasks) for part in parts)
     if summary.cells_s:
         share = summary.executing_s / summary.cells_s
         _log.info("of the %s that cells took, %.0f%% passed within their calls", duration(summary.cells_s), 100 * share)
-    print("\n".join(progress.lines(summary, cache.places(tasks))))
+    print("\n".join(runner.lines(summary, cache.places(tasks))))
     if arguments.force and parts:
-        print(progress.resumption(arguments.command, arguments.force))
+        print(runner.resumption(arguments.command, arguments.force))
     _print_contents(request, cache, parts, arguments)
     return 0
 
@@ -265,7 +265,7 @@ def measure(arguments: argparse.Namespace, request: Request, deadline: float | N
 def _print_contents(request: Request, cache: RunCache, left: Sequence[Part], arguments: argparse.Namespace) -> None:
     """Print which parts of the paper this machine has and lacks, and the next command."""
     made_by = os.environ.get(MADE_BY)
-    print("\n".join(progress.contents(request, cache, left, made_by or arguments.command)))
+    print("\n".join(contents(request, cache, left, made_by or arguments.command)))
     if not made_by:
         print(f"Next: python -m report{data_flag(arguments.data)}")
 
@@ -280,7 +280,7 @@ def measure_on_cluster(arguments: argparse.Namespace, request: Request, deadline
     settings = {name: getattr(arguments, name) for name in names}
     settings |= {"seed": make_seed(arguments.seed), "deadline": inf if deadline is None else deadline}
     run = cluster.ClusterRun(request=request, sampling=make_sampling(arguments), **settings)
-    resume = progress.resumption(arguments.command, arguments.force)
+    resume = runner.resumption(arguments.command, arguments.force)
     with cluster.connected(arguments.cluster), closing(run):
         run.open()
         if arguments.plan:
@@ -299,7 +299,7 @@ def measure_on_cluster(arguments: argparse.Namespace, request: Request, deadline
             print(f"\nStopped. Everything measured so far is kept.\n{resume}")
             return INTERRUPTED
     places = sorted({str(kind.cache.folder.folder) for kind in run.kinds.values()})
-    print("\n".join([*progress.lines(summary, places), *([resume] if summary.left else [])]))
+    print("\n".join([*runner.lines(summary, places), *([resume] if summary.left else [])]))
     print(f"Next: python -m report{data_flag(arguments.data)}")
     return 0
 

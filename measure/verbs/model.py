@@ -140,9 +140,7 @@ def _do(tasks: Sequence[Task], cache: RunCache, worker: Worker, device: devices.
     """Run the tasks and store their results; progress goes to standard error."""
     if not tasks:
         return
-    from measure.run.progress import RunProgress
-
-    progress = RunProgress(tasks, make_console(stderr=True))
+    progress = runner.RunProgress(tasks, make_console(stderr=True))
     memory = MemoryFit(device.memory_byte(), partial(cache.workloads.rows, Workload))
     is_of_machine = any(task.is_of_machine for task in tasks)
     with cache.folder.locked(progress.say) if is_of_machine else nullcontext(), progress:

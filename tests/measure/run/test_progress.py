@@ -11,14 +11,14 @@ from rich.console import Console
 from measure.cache.records import Profile, RoofMeasurement, Run
 from measure.domain.models import Model
 from measure.models import catalog
-from measure.run import progress
+from measure.run import runner
 from measure.run.plan import Part
-from measure.run.progress import contents, lines, resumption
 from measure.run.request import Request
-from measure.run.runner import Summary
+from measure.run.runner import RunProgress, Summary, lines, resumption
 from measure.run.sections import RoofTask
 from measure.run.task import Failure, RunCache
 from measure.timing.sampling import TimedSample, Timing
+from measure.verbs.listing import contents
 
 CELL = inference_task(catalog.find(["alexnet"])[0], 64, "fp32", "eager", 0)
 ROOF = RoofTask("matmul", "fp32", 8, "sustained")
@@ -30,10 +30,10 @@ def timing(*latencies_s):
 
 def test_the_time_left_is_the_estimate_at_the_pace_of_the_run(monkeypatch):
     clock = SimpleNamespace(now=0.0)
-    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: clock.now))
+    monkeypatch.setattr(runner, "time", SimpleNamespace(monotonic=lambda: clock.now))
     output = io.StringIO()
     tasks = [changed(CELL, number) for number in range(3)]
-    with progress.RunProgress(tasks, Console(file=output, width=120), seconds=lambda _: 40.0) as shown:
+    with RunProgress(tasks, Console(file=output, width=120), seconds=lambda _: 40.0) as shown:
         shown.begin_part("batch 64", tasks)
         shown.begin(tasks[0])
         clock.now = 100.0  # in place of 40 s, of which 20 s more are thought to be known: (100 + 20) / (40 + 20) = 2
@@ -47,7 +47,7 @@ def show(outcomes, terminal=False, deadline=None, shows_tasks=False, **settings)
     output = io.StringIO()
     console = Console(file=output, force_terminal=terminal, width=120, **settings)
     tasks = [changed(CELL, number) for number in range(3)]
-    with progress.RunProgress(tasks, console, deadline, shows_tasks) as shown:
+    with RunProgress(tasks, console, deadline, shows_tasks) as shown:
         shown.begin_part("batch 64", tasks)
         for task, outcome in zip(tasks, outcomes, strict=False):
             shown.begin(task)
@@ -61,7 +61,7 @@ DONE = timing(1.0, 1.0, 1.0)
 
 @pytest.fixture
 def standing_clock(monkeypatch):
-    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: 100.0))
+    monkeypatch.setattr(runner, "time", SimpleNamespace(monotonic=lambda: 100.0))
 
 
 @pytest.mark.usefixtures("standing_clock")
@@ -110,18 +110,18 @@ def test_a_part_with_failures_is_red_unless_colour_is_not_wanted(environment, fa
 
 
 def test_a_terminal_sees_what_is_being_measured_and_how_much_is_left(monkeypatch):
-    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: 100.0))
+    monkeypatch.setattr(runner, "time", SimpleNamespace(monotonic=lambda: 100.0))
     output = io.StringIO()
-    with progress.RunProgress([CELL, ROOF], Console(file=output, force_terminal=True, width=120), 160.0) as shown:
+    with RunProgress([CELL, ROOF], Console(file=output, force_terminal=True, width=120), 160.0) as shown:
         shown.begin_part("batch 64", [CELL, ROOF])
         shown.begin(CELL)
     assert "batch 64: 2 left; 1:00 to the end of the budget; alexnet batch 64 fp32, round 1" in output.getvalue()
 
 
 def test_the_moving_line_is_one_line_on_a_narrow_terminal(monkeypatch):
-    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: 100.0))
+    monkeypatch.setattr(runner, "time", SimpleNamespace(monotonic=lambda: 100.0))
     output = io.StringIO()
-    with progress.RunProgress([CELL], Console(file=output, force_terminal=True, width=60), 160.0) as shown:
+    with RunProgress([CELL], Console(file=output, force_terminal=True, width=60), 160.0) as shown:
         shown.begin_part("batch 64", [CELL])
         shown.begin(CELL)
     assert "batch 64: 1 left; 1:00 to the end of the budget; alexnet ba…" in output.getvalue()
@@ -129,7 +129,7 @@ def test_the_moving_line_is_one_line_on_a_narrow_terminal(monkeypatch):
 
 def test_further_tasks_are_added_to_those_that_are_known():
     console = Console(file=io.StringIO())
-    with progress.RunProgress([CELL], console) as shown:
+    with RunProgress([CELL], console) as shown:
         shown.extend([changed(CELL, 1)])
         assert shown.total == 2
 
