@@ -53,9 +53,8 @@ def not_counted(model: Model, batch: int, precision: str, autocast: str | None, 
 def count(model: Model, batch: int, precision: str = "fp32", autocast: str | None = None) -> Count:
     """Count a model's workload, layers and operators at ``batch`` inputs.
 
-    Weights and inputs have the precision. With ``autocast``, a type of device, torch decides the precision of each
-    operator instead, as it does on that device. Raises NotImplementedError for a network that looks at values to decide
-    what it runs, and whatever else the network raises on the meta device.
+    With ``autocast``, a type of device, torch decides the precision of each operator as on that device. Raises
+    NotImplementedError if values decide which operators run, and whatever the network raises on the meta device.
     """
     return count_all(model, [batch], precision, autocast)[0]
 
@@ -76,7 +75,7 @@ def count_all(
                     why = in_short(problem).partition(": ")[2]
                     if not any(word in why.lower() for word in ("meta", "data-independent")):
                         raise
-                    why = f"what it runs depends on values, and counting computes none: {why}"
+                    why = f"its operators depend on values, and counting computes none: {why}"
                     raise NotImplementedError(why) from problem
                 key = identity(model, batch, precision, autocast)
                 workload = Workload(source=model.source, family=model.family, status="ok", **key, **columns)
@@ -91,8 +90,8 @@ def count_network(
 ) -> tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]]]:
     """Return the counted columns of ``Workload``, of each ``Layer`` and of each ``Operator`` for one call of a network.
 
-    The network may be on any device; on the meta device nothing is computed. If the training pass fails (batch
-    normalisation of a single value, for example), its columns are None and ``reason`` says why.
+    If the training pass fails (batch normalisation of a single value, for example), its columns are None and ``reason``
+    says why.
     """
     from measure.counting.layers import call_rows, layer_rows
     from measure.counting.memory import tensors_in
@@ -130,10 +129,8 @@ def count_network(
     # Operators without a formula, as name:calls:share of the bytes that inference and the backward pass move.
     once = [record for stage, record in passes.items() if stage != FORWARD]
     traffic_byte = sum(record.total("traffic_byte") for record in once)
-    calls, byte = Counter[str](), Counter[str]()
-    for record in once:
-        calls.update(record.uncounted)
-        byte.update(record.uncounted_byte)
+    calls = sum((record.uncounted for record in once), Counter[str]())
+    byte = sum((record.uncounted_byte for record in once), Counter[str]())
     uncounted = [f"{name}:{calls[name]}:{byte[name] / traffic_byte:.2g}" for name in sorted(calls)]
     columns["uncounted"] = ";".join(uncounted) or None
 

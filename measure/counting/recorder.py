@@ -107,9 +107,8 @@ class Recorder(TorchDispatchMode):
     ``users`` maps a parameter's storage to the module that uses it first. ``memory`` is the live memory without
     parameters, buffers and inputs.
 
-    ``torch.utils.module_tracker.ModuleTracker`` cannot replace the hooks below. It keeps an unordered set of names, so
-    that a module that runs twice loses the backward pass of its first call to its parent, and it stays in a module
-    that a checkpoint leaves by an exception. Autograd's sequence numbers attribute each node exactly.
+    ``torch.utils.module_tracker.ModuleTracker`` cannot replace the hooks below: it loses the backward pass of a module
+    that runs twice, and stays in one that a checkpoint leaves by an exception. Autograd's sequence numbers are exact.
     """
 
     def __init__(self, network: nn.Module, inputs: Any) -> None:
@@ -152,11 +151,9 @@ class Recorder(TorchDispatchMode):
 
     def _start(self, module: nn.Module, _inputs: Any) -> None:
         is_own = module in self._modules
-        if not is_own:  # made on the fly: its work belongs to the module around it
-            module = self._module()
-        elif self._stack:
+        if is_own and self._stack:
             self._is_leaf[-1] = False
-        self._stack.append(module)
+        self._stack.append(module if is_own else self._module())  # the work of one made on the fly is its parent's
         self._is_leaf.append(True)
         self._mark()
         if is_own and not self._in_backward:

@@ -13,9 +13,9 @@ from typing import Any
 
 from measure.counting.formulas import Args, Kwargs, Work, formula
 
-CUDNN_MODES = ("rnn_relu", "rnn_tanh", "lstm", "gru")
-"""The kinds of cell by cuDNN's numbers."""
+CUDNN_MODES = ("rnn_relu", "rnn_tanh", "lstm", "gru")  # by cuDNN's numbers
 
+# Scalar operations per hidden unit and step: of the cell forward and backward, of its two biases in each.
 SCALARS = {
     # Four gates added (4); i, f and o sigmoids (12), g tanh (1); c = f c + i g (3); h = o tanh(c) (2).
     # Backward: h = o tanh(c) (2), tanh (3); c = f c + i g (4); three sigmoids (9), tanh (3); the gradients of c and h
@@ -30,7 +30,6 @@ SCALARS = {
     "rnn_tanh": (2, 4, 2),
     "rnn_relu": (2, 2, 2),
 }
-"""Scalar operations per hidden unit and step: of the cell forward and backward, of its two biases in each."""
 
 
 def _matrices(weights: Sequence[Any]) -> int:
@@ -56,7 +55,6 @@ def _steps(inputs: Any) -> int:
 
 @formula("mkldnn_rnn_layer")
 def mkldnn_layer(args: Args, _kwargs: Kwargs, _out: Any) -> Work:
-    """Count one layer in one direction."""
     weights, mode, hidden, has_bias = args[1:3], CUDNN_MODES[args[9]], args[10], args[12]
     steps = _steps(args[0])
     return Work(2 * steps * _matrices(weights), _scalars(mode, steps * hidden, has_bias))
@@ -64,7 +62,6 @@ def mkldnn_layer(args: Args, _kwargs: Kwargs, _out: Any) -> Work:
 
 @formula("mkldnn_rnn_layer_backward")
 def mkldnn_layer_backward(args: Args, _kwargs: Kwargs, _out: Any) -> Work:
-    """Count the gradients of input and weights. It always computes both."""
     weights, mode, hidden, has_bias = args[1:3], CUDNN_MODES[args[14]], args[15], args[17]
     steps = _steps(args[0])
     return Work(4 * steps * _matrices(weights), _scalars(mode, steps * hidden, has_bias, steps))

@@ -37,8 +37,7 @@ PERMISSION = (
     "then measure with --force"
 )
 LIMIT_S, QUERY_LIMIT_S = 1800.0, 120.0  # the longest that ncu may take for a cell, and to list a GPU's metrics
-WARM_UP = 3  # steps before the counted ones, since the first ones choose kernels and allocate memory
-STEPS = 2  # counted steps; more would say the same and take proportionally longer
+WARM_UP, STEPS = 3, 2  # the first steps choose kernels and allocate memory; more counted ones would say the same
 OPTIONS = (
     "--csv", "--page", "raw", "--print-units", "base", "--replay-mode", "kernel", "--clock-control", "none",
     "--cache-control", "all", "--profile-from-start", "off", "--target-processes", "all",
@@ -83,10 +82,8 @@ def count(program: Sequence[str], beat: Callable[[], None]) -> tuple[list[str], 
         table, output = Path(folder) / "kernels.csv", Path(folder) / "log.txt"
         command = ["ncu", "--log-file", str(table), "--metrics", ",".join(metrics), *OPTIONS, *program]
         environment, end = os.environ | {"LC_ALL": "C"}, time.monotonic() + LIMIT_S
-        with output.open("wb") as opened:
-            process = subprocess.Popen(
-                command, stdout=opened, stderr=subprocess.STDOUT, env=environment, start_new_session=True
-            )
+        with output.open("wb") as log:
+            process = subprocess.Popen(command, stdout=log, stderr=log, env=environment, start_new_session=True)
             try:
                 while process.poll() is None:
                     if time.monotonic() > end:
@@ -99,11 +96,11 @@ def count(program: Sequence[str], beat: Callable[[], None]) -> tuple[list[str], 
                 with suppress(ProcessLookupError, AttributeError):  # both have ended; Windows has no process groups
                     os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
-        text, log = table.read_text(errors="replace") if table.exists() else "", output.read_text(errors="replace")
-    if FORBIDDEN in text or FORBIDDEN in log:
+        text, printed = (path.read_text(errors="replace") if path.exists() else "" for path in (table, output))
+    if FORBIDDEN in text + printed:
         raise NotImplementedError(PERMISSION)
     if process.returncode:
-        last = log.strip().rpartition("\n")[2]
+        last = printed.strip().rpartition("\n")[2]
         if last.startswith(NotImplementedError.__name__):
             raise NotImplementedError(last.partition(": ")[2])
         complaints = [line.removeprefix("==ERROR== ") for line in text.splitlines() if line.startswith("==ERROR==")]

@@ -203,7 +203,7 @@ def test_operators_without_a_formula_are_listed_with_calls_and_share():
 
 def test_a_model_that_decides_by_values_says_so():
     (detector,) = catalog.find(["torchvision:ssd300_vgg16"])
-    with pytest.raises(NotImplementedError, match=r"depends on values, and counting computes none: .*nonzero"):
+    with pytest.raises(NotImplementedError, match=r"depend on values, and counting computes none: .*nonzero"):
         count.count(detector, 1)
 
 
