@@ -8,6 +8,7 @@ import gc
 import importlib
 import multiprocessing
 import os
+import pickle
 import platform
 import re
 import signal
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 FORKS = platform.system() == "Linux"  # Windows cannot fork, and macOS's libraries do not survive it
 START_LIMIT_S, END_LIMIT_S = 300.0, 10.0  # for importing torch from a slow disk, and to end after the pipe has closed
 SPAWN = multiprocessing.get_context("spawn")
+MOST_MESSAGE_BYTE = 2**27  # more than any message has; a text in the pipe, read as a length, has more
 
 
 def origin(task: "Task") -> tuple[int, frozenset[tuple[str, str]]]:
@@ -41,7 +43,9 @@ class EndedError(Exception):
 
     def __init__(self, code: int | None) -> None:
         how = f"by signal {-code}" if code and code < 0 else f"with exit code {code}"
-        super().__init__(f"ended its process {how}")
+        super().__init__(
+            "closed the pipe of its process, or wrote into it" if code is None else f"ended its process {how}"
+        )
         self.code = code
 
 
@@ -61,8 +65,8 @@ class IsolatedProcess:
         problem: Exception = TimeoutError()
         try:
             if self.connection.poll(limit_s):
-                return self.connection.recv()
-        except Exception:  # it closed the pipe, or sent what cannot be read
+                return pickle.loads(self.connection.recv_bytes(MOST_MESSAGE_BYTE))
+        except Exception:  # it closed the pipe, or a user's code wrote anything into it
             self.process.join(END_LIMIT_S)
             problem = EndedError(self.process.exitcode)
         self.end()

@@ -43,6 +43,12 @@ def test_an_own_model_is_described(module):
         ("import ctypes\nctypes.string_at(0)\n", "ended its process by signal 11; fix it"),
         ("def net(_):\n    raise SystemExit(3)\n", "(2) raised SystemExit: 3; fix it: its argument is the batch size"),
         ("def net(_):\n    raise KeyboardInterrupt\n", "ended its process with exit code 1: KeyboardInterrupt; fix it"),
+        (
+            "import contextlib, os, stat\nfor each in map(int, os.listdir('/proc/self/fd')):\n"
+            "    with contextlib.suppress(OSError):\n"
+            "        stat.S_ISSOCK(os.fstat(each).st_mode) and os.write(each, b'tab\\t' * 9)\n",
+            "closed the pipe of its process, or wrote into it; fix it",
+        ),
     ],
 )
 def test_what_own_code_does_to_its_process_is_one_sentence(module, text, said):

@@ -1,6 +1,7 @@
 import dataclasses
 import logging
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -147,12 +148,23 @@ def test_counts_share_a_process_and_a_failed_task_leaves_its_own_to_nobody(proce
 
 
 OWN = """
+import os, stat
+from contextlib import suppress
+
 import torch
 
 
 class Mute(Exception):
     def __str__(self):
         raise ValueError
+
+
+def into_the_pipe(content):
+    for each in map(int, os.listdir("/proc/self/fd")):
+        with suppress(OSError):
+            if stat.S_ISSOCK(os.fstat(each).st_mode):
+                os.write(each, content)
+    os._exit(3)
 
 
 class Network(torch.nn.Linear):
@@ -198,6 +210,22 @@ def test_whatever_a_model_raises_is_an_outcome(process, own, does, reason):
     assert isinstance(process.run(COUNT), list)
 
 
+@pytest.mark.parametrize("content", [b"\0\0\0\4junk", b"a library's own words\n", b"\0\0\0\0", b"\xff\xff\xff\0"])
+def test_bytes_that_are_no_message_are_an_outcome_and_the_next_task_runs(process, own, content):
+    failure = process.run(inference_task(own(f"into_the_pipe({content!r})"), 1, "fp32", "eager", 0))
+    assert failure.status == "error"
+    assert isinstance(process.run(COUNT), list)
+
+
+def test_the_copy_that_a_model_forks_does_no_task_and_answers_none(process, own, tmp_path):
+    pid = tmp_path / "pid"
+    fork = f"(Network.calls == 1) and (os.fork() or open({str(pid)!r}, 'w').write(str(os.getpid())))"
+    assert len(process.run(WorkloadTask(own(fork), (1,), "fp32", None))) == 1
+    counts = [process.run(COUNT) for _ in range(2)]
+    assert [count.workload.model for (count,) in counts] == ["squeezenet1_0"] * 2
+    wait_until(lambda: pid.exists() and pid.read_text() and has_ended(int(pid.read_text())))
+
+
 def test_a_process_that_dies_between_two_tasks_is_started_again(process):
     process.run(COUNT)
     os.kill(pid_of(process), signal.SIGKILL)
@@ -241,8 +269,8 @@ class Beating:
         self.now += min(timeout, self._every_s)
         return self._every_s <= timeout
 
-    def recv(self):
-        return None
+    def recv_bytes(self, _most):
+        return pickle.dumps(None)
 
     def close(self):
         pass
