@@ -5,7 +5,7 @@ import sys
 from collections.abc import Sequence
 
 from measure.errors import UserError, did_you_mean
-from measure.verbs.flags import VERBS, module_of
+from measure.verbs.flags import VERBS, module_of, parser_of
 from measure.verbs.terminal import answer
 
 
@@ -21,17 +21,16 @@ def run(words: Sequence[str]) -> int:
 
     Imports the verb's module here, where Ctrl-C is handled already.
     """
-    module, rest = "measure.verbs.measure", words
     if words and not words[0].startswith("-"):
         verb, *rest = words
         if verb not in VERBS:
-            raise UserError(
-                f"there is no command {verb!r}; use {', '.join(VERBS)}, or flags alone to measure"
-                + did_you_mean(verb, VERBS)
-            )
-        module = module_of(verb)
-    code: int = importlib.import_module(module).main(rest)
-    return code
+            hint = did_you_mean(verb, VERBS)
+            raise UserError(f"there is no command {verb!r}; use {', '.join(VERBS)}, or flags alone to measure{hint}")
+        code: int = importlib.import_module(module_of(verb)).main(parser_of(verb).parse_args(rest))
+        return code
+    from measure.verbs import measure
+
+    return measure.main(measure.parser().parse_args(words))
 
 
 if __name__ == "__main__":

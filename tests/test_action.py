@@ -9,7 +9,7 @@ import pytest
 import yaml
 from helpers.places import ROOT, TESTS
 
-from measure.verbs.compare import parser as compare_parser
+from measure.verbs.flags import parser_of
 from measure.verbs.measure import parser as measure_parser
 
 ACTION = yaml.safe_load((ROOT / "action.yml").read_text("utf-8"))
@@ -85,6 +85,6 @@ def test_every_input_is_a_variable_of_the_step_and_no_text_of_its_script():
 
 
 def test_its_flags_are_those_of_the_commands():
-    known = {*measure_parser()._option_string_actions, *compare_parser()._option_string_actions}
+    known = {*measure_parser()._option_string_actions, *parser_of("compare")._option_string_actions}
     said = {word for word in STEP["run"].split() if word.startswith("--")}
     assert said - {"--quiet", "--depth", "--detach"} <= known  # those are git's

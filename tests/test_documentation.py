@@ -5,7 +5,6 @@ that takes seconds, on scratch data; the rules of the others say how they are ch
 has no rule fails.
 """
 
-import importlib
 import re
 import shlex
 import shutil
@@ -29,9 +28,8 @@ from measure.cache.hand_kept import PublishedTiming
 from measure.domain.roofs import Roof
 from measure.machine import devices
 from measure.predicting.demand import of_chips as devices_of_chips
-from measure.verbs import count_published, doctor, import_ncu
 from measure.verbs import model as one_model
-from measure.verbs.flags import VERBS, module_of
+from measure.verbs.flags import VERBS, parser_of
 from measure.verbs.measure import parser as measure_parser
 from report import __main__ as report_command
 from report import dictionary
@@ -137,20 +135,20 @@ def compare_an_example_with_its_copy(words, scratch):
 
 @rule("python", "-m", "measure", "predict")
 def parse_what_is_predicted(words, _scratch):
-    said = importlib.import_module(module_of("predict")).parser().parse_args(words)
+    said = parser_of("predict").parse_args(words)
     chips = {chip.name for chip in devices_of_chips(ROOT / "data").values()}
     assert set(said.chip or ()) <= {*chips, "NAME"}
 
 
 @rule("python", "-m", "measure", "fit")
 def parse_what_is_fitted(words, _scratch):
-    importlib.import_module(module_of("fit")).parser().parse_args(words)
+    parser_of("fit").parse_args(words)
 
 
 @rule("python", "-m", "measure", "model")
 def ask_for_what_is_named(words, _scratch):
     """It measures for a minute: tests/measure/test_one_model.py asks for a small network."""
-    said = one_model.parser().parse_args(filled(words, {"NAME": "resnet50"}))
+    said = parser_of("model").parse_args(filled(words, {"NAME": "resnet50"}))
     request, _ = one_model.make_request(said)
     assert [model.name for model in request.models] == [said.model]
 
@@ -165,7 +163,7 @@ def show_an_example(words, scratch):
 @rule("python", "-m", "measure", "doctor")
 def parse_what_watches_the_machine(words, _scratch):
     """It watches the machine for seconds and tries its libraries: tests/measure/test_doctor.py has its findings."""
-    doctor.parser().parse_args(words)
+    parser_of("doctor").parse_args(words)
 
 
 @rule("python", "-m", "measure", "import-ncu")
@@ -210,7 +208,7 @@ def add_a_made_table(words, scratch):
 @rule("python", "-m", "measure", "count-published")
 def parse_what_is_counted(words, _scratch):
     """All of them take a quarter of an hour: tests/measure/test_count_published.py counts some."""
-    count_published.parser().parse_args(words)
+    parser_of("count-published").parse_args(words)
 
 
 @rule("python", "examples/tiny.py")
@@ -308,7 +306,7 @@ def find_the_document(words, _scratch):
 @rule("ncu")
 def find_it_in_our_own_words(words, _scratch):
     """NVIDIA's program is not here: the flags are those whose output ``import-ncu`` reads."""
-    assert f"ncu {shlex.join(words)}" in import_ncu.parser().description
+    assert f"ncu {shlex.join(words)}" in parser_of("import-ncu").description
 
 
 def test_the_network_at_hand_is_answered_for(monkeypatch, capsys):
@@ -350,8 +348,7 @@ def options(parser):
 
 
 def test_every_flag_in_the_text_is_one_that_is_offered():
-    verbs = [importlib.import_module(module_of(verb)).parser() for verb in VERBS]
-    offered = set().union(*map(options, [measure_parser(), report_command.parser(), *verbs]))
+    offered = set().union(*map(options, [measure_parser(), report_command.parser(), *map(parser_of, VERBS)]))
     for document in DOCUMENTS:
         for span in spans(read(document)):
             if span.startswith("--"):

@@ -29,7 +29,7 @@ from measure.cache.workload_records import Workload
 from measure.domain.models import MEASURED_SHAPES
 from measure.errors import UserError
 from measure.machine.environment import folder_name
-from measure.verbs.flags import CommandLine, check_folder, check_folder_name, data_flag, verb_parser
+from measure.verbs.flags import check_folder, check_folder_name, data_flag
 from measure.verbs.terminal import name_first
 
 Tables = Mapping[type, Sequence[Any]]
@@ -40,13 +40,8 @@ class TakenError(UserError):
     """A folder holds another machine, or other results of the same cells."""
 
 
-def parser() -> CommandLine:
-    return verb_parser("add-machine", __doc__)
-
-
-def main(argv: Sequence[str]) -> int:
+def main(flags: argparse.Namespace) -> int:
     """Return exit code 0. Raises UserError for bad input; sound machines among several are added first."""
-    flags = parser().parse_args(argv)
     check_folder_name(flags.machine)
     if flags.machine is not None and len(flags.sources) > 1:
         raise UserError("--machine: names one machine; give one folder or zip with it")

@@ -5,6 +5,7 @@ file FILE  the table
 --replace  replace rows that have the same key but other values
 """
 
+import argparse
 from collections.abc import Sequence
 from dataclasses import replace
 from operator import attrgetter
@@ -17,20 +18,15 @@ from measure.cache.schema import TABLES, file_of
 from measure.cache.table import in_turn
 from measure.domain.chips import fold_name
 from measure.errors import UserError
-from measure.verbs.flags import CommandLine, check_writable, data_flag, verb_parser
+from measure.verbs.flags import check_writable, data_flag
 from measure.verbs.terminal import name_first
 
 RECORDS: tuple[type[Any], ...] = (PublishedTiming, PublishedBandwidth, PublishedProduct)
 AGREES = 0.02  # the relative rounding error allowed between rate times time and the batch size
 
 
-def parser() -> CommandLine:
-    return verb_parser("add-published", __doc__)
-
-
-def main(argv: Sequence[str]) -> int:
+def main(flags: argparse.Namespace) -> int:
     """Return exit code 0. Raises UserError for bad input, with nothing added."""
-    flags = parser().parse_args(argv)
     file = Path(flags.file)
     try:
         with file.open(encoding="utf-8-sig", errors="replace") as lines:

@@ -1,5 +1,5 @@
-"""Compare measurements before and after a change (a driver, another torch), or of two machines, cell by cell. B/A above
-1 means that B takes longer. A change is called slower or faster if it is significant at 5 % after Benjamini and
+"""Compare measurements before and after a change (a driver, another torch), or of two machines, cell by cell. B/A
+above 1 means that B takes longer. A change is called slower or faster if it is significant at 5 % after Benjamini and
 Hochberg's correction for the number of cells.
 
 a A  a machine (its folder, or its name in --data), or a data folder; add @ and an environment's id to choose another
@@ -12,6 +12,7 @@ more C*  further sides; A is compared with each
 --fail-on-regression PERCENT  exit with 1 if a cell became significantly slower by more than this, or no longer runs
 """
 
+import argparse
 import json
 import re
 import sys
@@ -30,7 +31,7 @@ from measure.domain.latency import Cell, group_rounds
 from measure.domain.values import latency
 from measure.domain.words import LOADED
 from measure.errors import UserError, did_you_mean
-from measure.verbs.flags import CommandLine, check_one_output, parse_percent, verb_parser
+from measure.verbs.flags import check_one_output, parse_percent
 from measure.verbs.terminal import aligned, markdown, write_csv
 
 MOST_NAMED = 8  # the most cells without a row in the table that are named
@@ -50,13 +51,8 @@ ENVIRONMENT = (  # the columns of an environment that are shown if they changed
 )  # fmt: skip
 
 
-def parser() -> CommandLine:
-    return verb_parser("compare", __doc__)
-
-
-def main(argv: Sequence[str]) -> int:
+def main(flags: argparse.Namespace) -> int:
     """Return exit code 0, or 1 for a regression. Raises UserError for bad input."""
-    flags = parser().parse_args(argv)
     check_one_output({"--csv -": flags.csv == "-", "--json": flags.json, "--markdown": flags.markdown})
     limit = flags.fail_on_regression
     allowed = parse_percent("--fail-on-regression", limit) if limit else 0.0

@@ -6,6 +6,7 @@ Stop it at any time: the same command resumes.
 --force  count again what has been counted
 """
 
+import argparse
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
@@ -31,7 +32,7 @@ from measure.run import runner
 from measure.run.task import Failure, Task
 from measure.run.worker import Worker
 from measure.timing.sampling import Sampling
-from measure.verbs.flags import CommandLine, check_writable, data_flag, parse_time, verb_parser
+from measure.verbs.flags import check_writable, data_flag, parse_time
 from measure.verbs.terminal import INTERRUPTED, make_console, stop_as_by_ctrl_c
 
 # The batch sizes to count: their difference gives the bytes of each further input. The second is large because some
@@ -40,14 +41,12 @@ BATCHES = (1, 64)
 Shape = tuple[str, int | None]  # a model and its input size; None: the model's own size
 
 
-def parser() -> CommandLine:
-    return verb_parser("count-published", __doc__, models=["*"])
+DEFAULTS = {"models": ["*"]}
 
 
-def main(argv: Sequence[str]) -> int:
+def main(flags: argparse.Namespace) -> int:
     """Return exit code 0, or 130 when stopped from the keyboard. Raises UserError for bad input."""
     began = time.monotonic()
-    flags = parser().parse_args(argv)
     deadline = began + parse_time("--budget", flags.budget) if flags.budget else None
     counts = PublishedCounts(flags.data)
     tasks = planned(flags.data, flags.models, set() if flags.force else counts.counted())

@@ -4,10 +4,11 @@ shifts figures or widens their intervals; a problem spoils or prevents them. The
 --json  print JSON instead of lines
 """
 
+import argparse
 import dataclasses
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 
 from measure.cache.folders import Workloads
@@ -16,16 +17,10 @@ from measure.domain.words import FULL_PRECISION
 from measure.errors import UserError
 from measure.machine import checks
 from measure.machine.checks import PROBLEM, Finding
-from measure.verbs.flags import CommandLine, verb_parser
 
 
-def parser() -> CommandLine:
-    return verb_parser("doctor", __doc__)
-
-
-def main(argv: Sequence[str]) -> int:
+def main(arguments: argparse.Namespace) -> int:
     """Return 0, or 1 if there is a problem. Raises UserError for bad input."""
-    arguments = parser().parse_args(argv)
     findings = examine(arguments.data)
     if arguments.json:
         print(json.dumps([dataclasses.asdict(finding) for finding in findings], indent=2, ensure_ascii=False))

@@ -4,9 +4,9 @@ fit leaves out, and write the tables of data/prediction for predict and the pape
 --aside  also predict the devices that no fit has seen
 """
 
+import argparse
 import dataclasses
 import sys
-from collections.abc import Sequence
 from typing import Any
 
 from measure.cache import predictions as tables
@@ -16,7 +16,7 @@ from measure.cache.schema import file_of
 from measure.cache.table import NAME, held
 from measure.domain.values import percent
 from measure.errors import UserError
-from measure.verbs.flags import CommandLine, check_writable, data_flag, verb_parser
+from measure.verbs.flags import check_writable, data_flag
 from measure.verbs.terminal import aligned
 
 DIGITS = 5  # significant digits of fitted numbers in the tables
@@ -24,13 +24,8 @@ CHECKS = (tables.BY_MODEL, tables.BY_DEVICE, tables.ONE_KNOWN, tables.PUT_ASIDE)
 HEAD = ("left out", "device", "precision", "variant", "phase", "latencies", "median error", "9 in 10 within", "covered")
 
 
-def parser() -> CommandLine:
-    return verb_parser("fit", __doc__)
-
-
-def main(argv: Sequence[str]) -> int:
+def main(flags: argparse.Namespace) -> int:
     """Return exit code 0. Raises UserError for bad input, and without a call that is both timed and counted."""
-    flags = parser().parse_args(argv)
     from measure.predicting import timings
     from measure.predicting.study import study
 

@@ -4,6 +4,7 @@ Every error is a UserError of one sentence, where argparse would print a page of
 """
 
 import argparse
+import importlib
 import os
 import re
 import shlex
@@ -102,12 +103,13 @@ class CommandLine(argparse.ArgumentParser):
         raise UserError(f"{problem}{hint or f'; see {self.prog} --help'}")
 
 
-def verb_parser(verb: str, docstring: str, **defaults: Any) -> CommandLine:
-    """Return a verb's parser by its module's docstring: a description, an empty line, a table of flags."""
-    description, _, table = docstring.partition("\n\n")
-    line = CommandLine(prog=f"python -m measure {verb}", description=" ".join(description.split()))
-    line.add_table(table, **defaults)
-    return line
+def parser_of(verb: str) -> CommandLine:
+    """Return a verb's parser, by its module's ``DEFAULTS`` and docstring: what it does, and a table of its flags."""
+    module = importlib.import_module(module_of(verb))
+    description, _, table = (module.__doc__ or "").partition("\n\n")
+    command_line = CommandLine(prog=f"python -m measure {verb}", description=" ".join(description.split()))
+    command_line.add_table(table, **getattr(module, "DEFAULTS", {}))
+    return command_line
 
 
 def check_one_output(ways: Mapping[str, bool]) -> None:

@@ -6,8 +6,8 @@ models MODEL+  names, or globs such as 'mine:*'
 --plan  print what would go, and remove nothing
 """
 
+import argparse
 from collections import defaultdict
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,18 +15,12 @@ from measure.cache.folders import MachineFolder, Workloads, machine_names
 from measure.cache.records import HardwareCounterProfile, Profile, Run
 from measure.cache.workload_records import Workload
 from measure.errors import chosen, unknown
-from measure.verbs.flags import CommandLine, verb_parser
 
 WORDS = {Run: "rounds", Profile: "profiles", HardwareCounterProfile: "profiles under hardware counters"}
 
 
-def parser() -> CommandLine:
-    return verb_parser("forget", __doc__)
-
-
-def main(argv: Sequence[str]) -> int:
+def main(flags: argparse.Namespace) -> int:
     """Return exit code 0. Raises UserError for bad input, before anything is removed."""
-    flags = parser().parse_args(argv)
     known = machine_names(flags.data)
     for name in flags.machine or ():
         if name not in known:

@@ -12,8 +12,8 @@ file FILE  the output of ncu --csv --page raw
 --device-name NAME  the GPU's name, for a machine that has measured nothing
 """
 
+import argparse
 import hashlib
-from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import fields, replace
 from pathlib import Path
@@ -33,16 +33,12 @@ from measure.run.cell_tasks import HardwareCounterTask
 from measure.run.task import RunCache
 from measure.run.worker import IsolatedCalls
 from measure.verbs import flags
-from measure.verbs.flags import CommandLine
+
+DEFAULTS = {"precision": "fp32", "phase": STEP, "steps": "1"}
 
 
-def parser() -> CommandLine:
-    return flags.verb_parser("import-ncu", __doc__, precision="fp32", phase=STEP, steps="1")
-
-
-def main(argv: Sequence[str]) -> int:
+def main(asked: argparse.Namespace) -> int:
     """Return exit code 0. Raises UserError for bad input."""
-    asked = parser().parse_args(argv)
     flags.check_folder_name(asked.machine)
     with closing(IsolatedCalls(CALL_LIMIT_S)) as own:
         models = catalog.find([asked.model], describe=own.describe)

@@ -304,10 +304,9 @@ def measure_on_cluster(arguments: argparse.Namespace, request: Request, deadline
     return 0
 
 
-def main(argv: Sequence[str]) -> int:
+def main(arguments: argparse.Namespace) -> int:
     """Return exit code 0, or 130 after Ctrl-C. Raises UserError for bad input."""
     began = time.monotonic()
-    arguments = parser().parse_args(argv)
     check_together(arguments)
     flags.check_folder_name(arguments.machine)
     if arguments.verbose:

@@ -1,4 +1,18 @@
-"""One model on this machine: ``python -m measure model NAME``, and ``measure.model(network, inputs)`` in Python."""
+"""Answer for one model on this machine: its FLOP and bytes, the roof, the share it reaches, its costliest layers, and
+what to try first. Anything missing from the cache is measured, coarsely, and kept: a product and the streams for the
+roof, a round of each cell, and a profile of the first.
+
+model NAME  a built-in model, LIBRARY:NAME or package.module:function
+--batch-sizes N+  inputs in one forward pass (default: 1)
+--precisions P+  fp32, tf32, fp16, bf16 (default: fp32)
+--device DEVICE  cpu, cuda, cuda:N, mps or auto (default: %(default)s)
+--threads N  CPU threads (default: the physical cores)
+--layers  list the layers, with FLOP, bytes, bound and time
+--json  print JSON (docs/json.md)
+--markdown  print Markdown
+--machine NAME  the machine's folder in the cache (default: from the hardware)
+--call-limit TIME  give a call up that takes longer than this (default: %(default)s)
+"""
 
 import argparse
 import json
@@ -7,7 +21,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, nullcontext
 from dataclasses import replace
 from functools import cache, partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from measure.cache.folders import Workloads
@@ -37,7 +50,7 @@ from measure.timing.sampling import QUICK_ROUND, Sampling, Timing, sample
 from measure.timing.stopwatch import Stopwatch
 from measure.verbs import measure as arguments
 from measure.verbs.answer import ModelAnswer, bound_lines, heading, make_answer, result_lines
-from measure.verbs.flags import CommandLine, check_folder, check_one_output, check_writable, data_flag
+from measure.verbs.flags import check_one_output, check_writable, data_flag
 from measure.verbs.terminal import aligned, make_console, markdown, stop_as_by_ctrl_c
 
 if TYPE_CHECKING:
@@ -46,35 +59,12 @@ if TYPE_CHECKING:
 SECTIONS = ("workload", "roofs", "inference", "operators")
 
 
-def parser() -> CommandLine:
-    flags = CommandLine(
-        prog="python -m measure model",
-        description="Answer for one model on this machine: its FLOP and bytes, the roof, the share it reaches, its "
-        "costliest layers, and what to try first. Anything missing from the cache is measured, coarsely, and kept: a "
-        "product and the streams for the roof, a round of each cell, and a profile of the first.",
-    )
-    flags.add_argument("model", metavar="NAME", help="a built-in model, LIBRARY:NAME or package.module:function")
-    sizes = "inputs in one forward pass (default: %(default)s)"
-    flags.add_argument("--batch-sizes", nargs="+", metavar="N", default=["1"], help=sizes)
-    formats = "fp32, tf32, fp16, bf16 (default: %(default)s)"
-    flags.add_argument("--precisions", nargs="+", metavar="P", default=[FULL_PRECISION], help=formats)
-    flags.add_argument("--device", default="auto", help="cpu, cuda, cuda:N, mps or auto (default: %(default)s)")
-    flags.add_argument("--threads", metavar="N", help="CPU threads (default: the physical cores)")
-    flags.add_argument("--layers", action="store_true", help="list the layers, with FLOP, bytes, bound and time")
-    flags.add_argument("--json", action="store_true", help="print JSON (docs/json.md)")
-    flags.add_argument("--markdown", action="store_true", help="print Markdown")
-    flags.add_argument("--data", type=Path, default=Path("data"), help="the cache's folder (default: %(default)s)")
-    flags.add_argument("--machine", metavar="NAME", help="the machine's folder below it (default: from the hardware)")
-    limit = "give a call up that takes longer than this (default: %(default)s)"
-    flags.add_argument("--call-limit", metavar="TIME", default="60s", help=limit)
-    return flags
+DEFAULTS = {"batch_sizes": ["1"], "precisions": [FULL_PRECISION], "device": "auto", "call_limit": "60s"}
 
 
-def main(argv: Sequence[str]) -> int:
+def main(flags: argparse.Namespace) -> int:
     """Return exit code 0. Raises UserError for bad input, or if the model cannot be counted."""
-    flags = parser().parse_args(argv)
     check_one_output({"--json": flags.json, "--markdown": flags.markdown})
-    check_folder(flags.data, "--data")
     device, threads = devices.find(flags.device), parse_threads(flags.threads)
     request, sampling = make_request(flags)
     environment = current(device, threads)

@@ -5,7 +5,7 @@ file FILE.zip?  the zip (default: NAME.zip in the current folder)
 --machine NAME  the machine's folder (default: the one measured last)
 """
 
-from collections.abc import Sequence
+import argparse
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from zipfile import ZIP_DEFLATED, ZipFile
@@ -15,16 +15,11 @@ from measure.cache.records import Profile, RoofMeasurement, Run
 from measure.cache.workload_records import Workload
 from measure.domain.models import OWN
 from measure.errors import UserError, unknown
-from measure.verbs.flags import CommandLine, data_flag, verb_parser
+from measure.verbs.flags import data_flag
 
 
-def parser() -> CommandLine:
-    return verb_parser("pack", __doc__)
-
-
-def main(argv: Sequence[str]) -> int:
+def main(flags: argparse.Namespace) -> int:
     """Return exit code 0. Raises UserError for bad input, and without measurements."""
-    flags = parser().parse_args(argv)
     known = machine_names(flags.data)
     if flags.machine is not None and flags.machine not in known:
         raise unknown("--machine", flags.machine, known)

@@ -43,7 +43,6 @@ from measure.run.worker import Worker
 from measure.timing.sampling import Sampling
 from measure.verbs import flags
 from measure.verbs import measure as measuring
-from measure.verbs.flags import CommandLine
 from measure.verbs.terminal import aligned, markdown
 
 HEAD = (
@@ -52,13 +51,11 @@ HEAD = (
 NUMBERS = ("batch", "least", "likely", "90 % interval", "inputs/s", "memory")
 
 
-def parser() -> CommandLine:
-    return flags.verb_parser("predict", __doc__, batch_sizes=["1"], precision="fp16", variant=EAGER)
+DEFAULTS = {"batch_sizes": ["1"], "precision": "fp16", "variant": EAGER}
 
 
-def main(argv: Sequence[str]) -> int:
+def main(asked: argparse.Namespace) -> int:
     """Return exit code 0. Raises UserError for bad input, and for a model that cannot be counted."""
-    asked = parser().parse_args(argv)
     flags.check_one_output({"--json": asked.json, "--markdown": asked.markdown})
     flags.parse_choices("--precision", [asked.precision], PRECISIONS)
     flags.parse_choices("--variant", [asked.variant], (EAGER, "torch.compile"))

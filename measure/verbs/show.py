@@ -1,42 +1,33 @@
-"""``python -m measure show``: the cells in the cache."""
+"""Show what the cache holds of each machine: its cells, with the median latency over their rounds, its 95 % interval
+and its flags. Only the newest environment of a machine is shown.
 
+models MODEL*  names, or globs such as 'vgg*' (default: all)
+--machine NAME+  the machines' folders (default: all)
+--json  print JSON instead of a table (docs/json.md)
+--markdown  print the tables as Markdown
+--csv  print all machines' cells as one table of CSV
+"""
+
+import argparse
 import json
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, fields
-from pathlib import Path
 
 from measure.cache.folders import MachineFolder, machine_names
 from measure.cache.records import Environment
 from measure.domain.latency import Cell, TimedCell
 from measure.domain.values import latency, plain
 from measure.errors import UserError, chosen, unknown
-from measure.verbs.flags import CommandLine, check_folder, check_one_output, data_flag
+from measure.verbs.flags import check_one_output, data_flag
 from measure.verbs.terminal import Table, aligned, markdown, text, write_csv
 
 NUMBERS = ("batch", "latency", "95 % interval", "inputs/s", "tokens/s", "rounds")
 
 
-def parser() -> CommandLine:
-    flags = CommandLine(
-        prog="python -m measure show",
-        description="Show what the cache holds of each machine: its cells, with the median latency over their rounds, "
-        "its 95 % interval and its flags. Only the newest environment of a machine is shown.",
-    )
-    flags.add_argument("models", nargs="*", metavar="MODEL", help="names, or globs such as 'vgg*' (default: all)")
-    flags.add_argument("--machine", nargs="+", metavar="NAME", help="the machines' folders (default: all)")
-    flags.add_argument("--json", action="store_true", help="print JSON instead of a table (docs/json.md)")
-    flags.add_argument("--markdown", action="store_true", help="print the tables as Markdown")
-    flags.add_argument("--csv", action="store_true", help="print all machines' cells as one table of CSV")
-    flags.add_argument("--data", type=Path, default=Path("data"), help="the cache's folder (default: %(default)s)")
-    return flags
-
-
-def main(argv: Sequence[str]) -> int:
+def main(flags: argparse.Namespace) -> int:
     """Return exit code 0. Raises UserError for bad input."""
-    flags = parser().parse_args(argv)
     check_one_output({"--json": flags.json, "--markdown": flags.markdown, "--csv": flags.csv})
-    check_folder(flags.data, "--data")
     names = machine_names(flags.data)
     if not names:
         raise UserError(f"--data: no measurements in {flags.data}; run python -m measure{data_flag(flags.data)} first")

@@ -13,6 +13,7 @@ from types import SimpleNamespace
 import pytest
 from helpers.places import ROOT
 
+from measure.__main__ import run as run_verb
 from measure.cache.folders import MachineFolder, Workloads, machine_names
 from measure.cache.records import Run, Sample
 from measure.cache.workload_records import Workload
@@ -20,7 +21,6 @@ from measure.errors import UserError
 from measure.run import cluster as room
 from measure.run.cluster import DeviceActor, Place, connected, find_places
 from measure.timing.sampling import Sampling
-from measure.verbs.measure import main
 
 pytestmark = pytest.mark.long
 SMALL = "--device cpu --sections inference --variants eager --models alexnet vgg11 --batch-sizes 1 2 4"
@@ -122,7 +122,7 @@ def test_a_gpu_is_locked_by_the_number_that_the_process_may_see_and_also_on_wind
 def test_counters_are_for_one_machine(tmp_path):
     words = f"--models alexnet --sections hardware-counters --cluster auto --data {tmp_path}".split()
     with pytest.raises(UserError, match="--sections: counters are read on one machine at a time"):
-        main(words)
+        run_verb(words)
 
 
 @pytest.fixture(scope="module")
@@ -173,7 +173,7 @@ def run(cluster, tmp_path, monkeypatch):
         from helpers import cluster_actors
 
         monkeypatch.setattr(room, "DeviceActor", getattr(cluster_actors, actor, DeviceActor))
-        return main([*flags.split(), "--cluster", cluster.address, "--data", str(tmp_path)])
+        return run_verb([*flags.split(), "--cluster", cluster.address, "--data", str(tmp_path)])
 
     return run
 

@@ -1,9 +1,11 @@
+import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 from measure.errors import UserError
-from measure.verbs.flags import CommandLine, check_folder, check_writable, data_flag, verb_parser
+from measure.verbs.flags import CommandLine, check_folder, check_writable, data_flag, parser_of
 
 
 @pytest.fixture
@@ -60,8 +62,11 @@ models MODEL*  any number, which
 """
 
 
-def test_a_verbs_docstring_is_its_help_and_its_flags():
-    parser = verb_parser("thing", DOCSTRING, known=["net", "1s"])
+def test_a_verbs_docstring_is_its_help_and_its_flags(monkeypatch):
+    module = ModuleType("measure.verbs.thing", DOCSTRING)
+    module.DEFAULTS = {"known": ["net", "1s"]}
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    parser = parser_of("thing")
     assert (parser.prog, parser.description) == ("python -m measure thing", "Do a thing with many words.")
     assert " any number, which are named\n" in parser.format_help()
     given = parser.parse_args(["a", "b", "--batch", "8", "--out", "-v"])

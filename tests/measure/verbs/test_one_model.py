@@ -8,7 +8,8 @@ from measure.cache.records import RoofMeasurement, Run
 from measure.machine import devices
 from measure.machine.environment import current
 from measure.run.task import RunCache
-from measure.verbs.model import make_request, parser, tasks_to_do
+from measure.verbs.flags import parser_of
+from measure.verbs.model import make_request, tasks_to_do
 
 pytest.importorskip("torch", reason="measuring needs torch")
 pytestmark = pytest.mark.long
@@ -71,7 +72,7 @@ def test_markdown(data, capsys):
 
 
 def planned(data, *arguments):
-    said = parser().parse_args([OWN, "--data", str(data), "--device", "cpu", *arguments])
+    said = parser_of("model").parse_args([OWN, "--data", str(data), "--device", "cpu", *arguments])
     request, _ = make_request(said)
     device = devices.find("cpu")
     environment = current(device, 1)
