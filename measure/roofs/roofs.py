@@ -14,7 +14,6 @@ from math import ceil, inf, log2
 from typing import Any, NamedTuple
 
 from measure.domain import words
-from measure.domain.roofs import Roof
 from measure.domain.statistics import estimate_median
 from measure.domain.words import BURST, EIGHT_BITS, FP8, FULL_PRECISION, INT8, STREAM_ARRAYS, SUSTAINED, TF32, stored_as
 from measure.errors import in_short
@@ -36,7 +35,7 @@ TRIES = 3  # of timing a kernel while other programs use the processor
 PAUSE_S = 1.0  # a longer pause lets a chip cool
 CALL_S, CALL_S_PER_THREAD = 0.005, 0.001  # the shortest call, so that starting threads (10 µs each) is negligible
 LONGEST_PRODUCT_S = 1.5  # on so slow a device the next smaller product reaches the same rate
-GLANCE_S, GLANCE_BYTE = 0.05, 2**28  # the time of a rough look at a kernel's speed, the working set of its stream
+GLANCE_S = 0.05  # the time of a rough look at a kernel's speed
 
 MATMUL_ROWS = {"cpu": (512, 1024, 2048, 4096), "cuda": (2048, 4096, 8192, 16384), "mps": (1024, 2048, 4096, 8192)}
 FIRST_ROWS, BURST_ROWS = 1, 2  # the index of a first roof's product, the number of products short enough for a burst
@@ -261,18 +260,3 @@ def _fastest_s(work: Work, device: Device) -> float:
     while time.perf_counter() - start < GLANCE_S:
         fastest_s = min(fastest_s, _run(work, device, 1))
     return fastest_s
-
-
-def glance(device: Device, precisions: Sequence[str]) -> Roof:
-    """Estimate a roof within a second, from the fastest of some products and of torch's triads through memory.
-
-    The chip is not warm, and its caches may hold part of the arrays, so the result is stored nowhere.
-    """
-    import torch
-
-    from measure.roofs import torch_kernels
-
-    rows, threads = MATMUL_ROWS[device.kind][FIRST_ROWS], torch.get_num_threads()
-    peaks = {each: 2 * rows**3 / _fastest_s(prepare(device, "matmul", each, rows), device) for each in precisions}
-    triad = torch_kernels.prepare("stream_triad", FULL_PRECISION, GLANCE_BYTE, device.torch_name, threads)
-    return Roof(peaks, GLANCE_BYTE / _fastest_s(triad, device))

@@ -42,8 +42,8 @@ def main(flags: argparse.Namespace) -> int:
     for line, row in table.numbered(file, record):
         device = spelled.get(fold_name(row.device))
         if not device:
-            problem = f"{row.device!r} is neither a chip of {chips_path} nor an alias; add its rows there first"
-            raise UserError(f"{file}, line {line}, column device: {problem}")
+            why = f"{row.device!r} is neither a chip of {chips_path} nor an alias; add its rows there first"
+            raise UserError(f"{file}, line {line}, column device: {why}")
         rows.append((line, replace(row, device=device)))
     path = file_of(record, flags.data)
     check_writable(flags.data)
@@ -60,8 +60,8 @@ def main(flags: argparse.Namespace) -> int:
         if getattr(row, "throughput_per_s", None) and abs(row.throughput_per_s * row.latency_s / row.batch - 1) > AGREES
     ]
     if contradictions:
-        problem = "rows contradict themselves, rate × time is not the batch"
-        print(f"{len(contradictions)} {problem}: {name_first(contradictions)}")
+        what = "rows contradict themselves, rate × time is not the batch"
+        print(f"{len(contradictions)} {what}: {name_first(contradictions)}")
     if new:
         print(f"Check that bib/references.bib has an entry for {', '.join(sorted({row.source for row in new}))}.")
     if new and record is PublishedTiming:

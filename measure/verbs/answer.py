@@ -103,13 +103,8 @@ def heading(found: ModelAnswer, table: Table) -> list[str]:
     return [title, "", *table(rows, NUMBERS)]
 
 
-def bound_lines(found: ModelAnswer, roof: Roof | None, source: str) -> list[str]:
-    """Print the least time of a call under a roof that is known before anything is timed.
-
-    ``source`` names the origin of the roof, or the reason why there is none.
-    """
-    if roof is None:
-        return [f"No first look at the roof: {source}."]
+def bound_lines(found: ModelAnswer, roof: Roof, source: str) -> list[str]:
+    """Print the least time of each call under a roof, of this source, that is known before anything is timed."""
     lines = []
     for demand in found.demands:
         if roofline := roof.at(demand.precision):

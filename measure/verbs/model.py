@@ -44,8 +44,8 @@ from measure.run.cell_tasks import ProfileTask
 from measure.run.estimate import MemoryFit, datasheet
 from measure.run.request import Request, parse_threads
 from measure.run.sections import RoofTask
-from measure.run.task import Failure, RunCache, Task, machine_folder
-from measure.run.worker import FunctionCall, Worker
+from measure.run.task import RunCache, Task, machine_folder
+from measure.run.worker import Worker
 from measure.timing.sampling import QUICK_ROUND, Sampling, Timing, sample
 from measure.timing.stopwatch import Stopwatch
 from measure.verbs import measure as arguments
@@ -80,8 +80,8 @@ def main(flags: argparse.Namespace) -> int:
         _do([task for task in tasks if not task.is_of_machine], cache, worker, device)
         found = read_answer(cache, request)
         if not flags.json:  # print what the cache holds before the slow part
-            print("\n".join(heading(found, table)), flush=True)
-            print("\n".join(bound_lines(found, *first_look(cache, request, worker, device.torch_name))), flush=True)
+            lines = [*heading(found, table), *bound_lines(found, *_known_roof(cache, request))]
+            print("\n".join(lines), flush=True)
         measuring = [task for task in tasks if task.is_of_machine]
         if measuring:
             if warning := warning_of_load():
@@ -142,22 +142,11 @@ def _cached_roof(cache: RunCache) -> Roof:
     return machine_roof(cache.rows(cache.folder.rows(RoofMeasurement)))
 
 
-def first_look(cache: RunCache, request: Request, worker: Worker, torch_name: str) -> tuple[Roof | None, str]:
-    """Return the best roof that a moment gives and its origin, or None and the reason."""
-    roof = _cached_roof(cache)
-    if all(roof.at(precision) for precision in request.precisions):
-        return roof, "as measured here before"
-    if sheet := datasheet(cache):
-        return sheet, "by the datasheet"
-    glance: Any = FunctionCall(_glance, (torch_name, request.precisions))
-    seen = worker.run(glance)
-    if isinstance(seen, Roof):
-        return seen, "at a rough first look"
-    return None, seen.reason if isinstance(seen, Failure) else str(seen)  # else the exception that a library raised
-
-
-def _glance(torch_name: str, precisions: Sequence[str]) -> Roof:
-    return roofs.glance(devices.find(torch_name), precisions)
+def _known_roof(cache: RunCache, request: Request) -> tuple[Roof, str]:
+    """Return the roof that is known before anything is timed, and its source; it may lack a precision."""
+    roof, sheet = _cached_roof(cache), datasheet(cache)
+    is_whole = all(map(roof.at, request.precisions))
+    return (sheet, "by the datasheet") if sheet and not is_whole else (roof, "as measured here before")
 
 
 def read_answer(cache: RunCache, request: Request) -> ModelAnswer:

@@ -317,15 +317,6 @@ def test_the_load_of_the_host_says_nothing_of_a_gpus_kernels():
     assert roofs._least_disturbed(device.take, device) == (None, 1)
 
 
-def test_a_glance_sees_a_product_at_each_precision_and_a_stream(monkeypatch):
-    monkeypatch.setattr(roofs, "MATMUL_ROWS", {"cpu": (16, 32)})
-    monkeypatch.setattr(roofs, "GLANCE_BYTE", 3 * 2**12)
-    monkeypatch.setattr(roofs, "GLANCE_S", 0.001)
-    seen = roofs.glance(devices.find("cpu"), ("fp32", "bf16"))
-    assert set(seen.flop_per_s) == {"fp32", "bf16"}
-    assert min(*seen.flop_per_s.values(), seen.byte_per_s) > 0
-
-
 def test_without_numba_a_processors_kernels_are_unsupported(monkeypatch):
     monkeypatch.setitem(sys.modules, "measure.roofs.processor_kernels", None)
     with pytest.raises(NotImplementedError, match="pip install numba, then measure with --force") as caught:

@@ -167,9 +167,8 @@ def test_a_roof_that_other_programs_disturbed_is_told_to_be_too_low():
 def test_what_is_known_before_anything_is_timed_is_a_bound():
     # 500 MFLOP at 200 GFLOP/s take 2.5 ms, 100 MB at 20 GB/s 5 ms.
     rates = Roof({"fp32": 200e9}, 20e9)
-    (said,) = bound_lines(answered(), rates, "at a rough first look")
+    (said,) = bound_lines(answered(), rates, "as measured here before")
     assert said == (
-        "Batch 1 at fp32: 5.00 ms or more, bound by memory (200 GFLOP/s and 20.0 GB/s at a rough first look)."
+        "Batch 1 at fp32: 5.00 ms or more, bound by memory (200 GFLOP/s and 20.0 GB/s as measured here before)."
     )
     assert bound_lines(answered(), Roof({}, 20e9), "by the datasheet") == []
-    assert bound_lines(answered(), None, "no memory") == ["No first look at the roof: no memory."]
