@@ -7,8 +7,9 @@ import difflib
 import fnmatch
 from collections.abc import Iterable
 
-LONGEST_LINE = 500
-"""The most characters of a short description: a table's cell holds it, and people read it."""
+LONGEST_LINE = 500  # characters of a short description: a table's cell holds it, and people read it
+LIKE, VERY_LIKE = 0.5, 0.7  # ``difflib``'s ratio of two names: one may be meant, and most likely is
+LISTED = 15  # the most known names that an error lists; of more it lists the nearest
 
 
 class UserError(Exception):
@@ -41,37 +42,29 @@ def one_line(text: str) -> str:
     return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in line)
 
 
-LIKE, VERY_LIKE = 0.5, 0.7
-"""``difflib``'s ratio of two names from which on one may be meant, and from which on it most likely is."""
-
-LISTED = 15
-"""So many known names are listed; of more those are that are nearest to an unknown one."""
-
-
 def nearest(name: str, known: Iterable[str], likeness: float = LIKE) -> list[str]:
-    """Return at most three known names, those spelt most like the name first, whatever their case."""
+    """Return at most three known names, the most alike first, whatever their case."""
     lower = {each.lower(): each for each in known}
     return [lower[each] for each in difflib.get_close_matches(name.lower(), lower, cutoff=likeness)]
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return ``; did you mean compare?`` to end a sentence about an unknown name, or nothing where none is like it."""
+    """Return the end of a sentence about an unknown name, ``; did you mean compare?``; empty if none is like it."""
     near = nearest(name, known, VERY_LIKE)
     return f"; did you mean {near[0]}?" if near else ""
 
 
 def unknown(what: str, name: str, known: Iterable[str]) -> UserError:
-    """Return the error for a name, given for ``what``, that is not one of those that are known."""
+    """Return the error for an unknown name, given for ``what``."""
     known = list(known)
     if len(known) > LISTED:
-        return UserError(
-            f"{what}: {name!r} is not one of the {len(known)}; the nearest are {', '.join(nearest(name, known, 0))}"
-        )
+        near = ", ".join(nearest(name, known, 0))
+        return UserError(f"{what}: {name!r} is not one of the {len(known)}; the nearest are {near}")
     return UserError(f"{what}: {name!r} is not one of {', '.join(known)}{did_you_mean(name, known)}")
 
 
 def chosen(what: str, patterns: Iterable[str], known: Iterable[str]) -> set[str]:
-    """Return the known names that names or globs, given for ``what``, mean. Raises UserError for one without any."""
+    """Return the known names that match names or globs, given for ``what``. Raises UserError if one matches none."""
     known, found = sorted(known), set()
     for pattern in patterns:
         meant = fnmatch.filter(known, pattern)

@@ -16,14 +16,11 @@ from measure.domain.values import latency, percent, plain, si
 from measure.domain.words import FLAGS
 from measure.verbs.terminal import Line, Table, aligned, text
 
-NUMBERS = frozenset(
-    {"batch", "FLOP", "bytes", "FLOP/B", "memory", "latency", "±", "inputs/s", "reached", "attainable", "share"}
-    | {"calls", "parameters", "time"}
-)
-"""The columns that are aligned to the right."""
-
-COSTLIEST = 3
-"""How many layers are named as the costliest."""
+NUMBERS = (  # the columns that are aligned to the right
+    "batch", "FLOP", "bytes", "FLOP/B", "memory", "latency", "±", "inputs/s", "reached", "attainable", "share",
+    "calls", "parameters", "time",
+)  # fmt: skip
+COSTLIEST = 3  # layers are named as the costliest
 
 
 @dataclass(frozen=True)

@@ -42,8 +42,7 @@ from measure.verbs.terminal import INTERRUPTED, log_to_stderr, make_console, sto
 
 _log = logging.getLogger("measure")
 
-MADE_BY = "ROOFWRIGHT_MADE_BY"
-"""``make`` puts its own command into this environment variable, and renders the paper next."""
+MADE_BY = "ROOFWRIGHT_MADE_BY"  # where ``make``, which renders the paper next, names its own command
 
 FLAGS = f"""
 --device DEVICE  cpu, cuda or cuda:N (an NVIDIA GPU, or an AMD one with a torch for ROCm), mps or auto (default: auto)
@@ -101,8 +100,7 @@ def parser() -> CommandLine:
 
 def check_together(arguments: argparse.Namespace) -> None:
     """Raise UserError for flags that contradict each other, or need another flag."""
-    if arguments.plan and arguments.list:
-        raise UserError("--plan and --list: show different things; give one of them")
+    flags.check_one_output({"--plan": arguments.plan, "--list": arguments.list})
     if arguments.json and not (arguments.plan or arguments.list):
         raise UserError("--json: formats --plan or --list; give one of them with it")
     if arguments.accelerators and not arguments.cluster:

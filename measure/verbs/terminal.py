@@ -15,8 +15,7 @@ from measure.errors import UserError
 if TYPE_CHECKING:
     import rich.console
 
-BAD_INPUT, INTERRUPTED, UNREAD = 2, 130, 141
-"""Exit codes besides 0 and a verb's own 1. The last two are 128 plus a signal, as in a shell: SIGINT and SIGPIPE."""
+BAD_INPUT, INTERRUPTED, UNREAD = 2, 130, 141  # exit codes; the last two are 128 plus SIGINT or SIGPIPE, as in a shell
 
 
 def stop_as_by_ctrl_c() -> None:
@@ -51,8 +50,9 @@ def answer(command: str, action: Callable[[], int]) -> int:
                 raise  # another file or pipe failed
             if isinstance(problem, BrokenPipeError):
                 return UNREAD
-            why = f"cannot be written ({problem.strerror}); make room or write elsewhere"
-            _print_error(command, f"standard output {why}")
+            _print_error(
+                command, f"standard output cannot be written ({problem.strerror}); make room or write elsewhere"
+            )
             return BAD_INPUT
         return code
 
@@ -89,11 +89,10 @@ def _print_error(command: str, message: str) -> None:
 
 
 class _Handler(logging.StreamHandler):
-    """Writes to standard error; on a terminal to its present replacement, so that a progress bar stays whole."""
+    """Writes to the present ``sys.stderr``, which a progress bar on a terminal replaces."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        if self.stream.isatty():
-            self.stream = sys.stderr
+        self.stream = sys.stderr
         super().emit(record)
 
 
@@ -121,8 +120,7 @@ def make_console(**settings: Any) -> "rich.console.Console":
 
 
 Line = Sequence[str]
-Table = Callable[[Sequence[Line], Collection[str]], list[str]]
-"""A printer of tables: ``aligned`` or ``markdown``."""
+Table = Callable[[Sequence[Line], Collection[str]], list[str]]  # a printer of tables: ``aligned`` or ``markdown``
 
 
 def text(value: Any, form: Callable[[Any], str]) -> str:
