@@ -85,7 +85,7 @@ def test_the_committed_calls_are_those_that_the_study_reads():
     from measure.predicting import timings
 
     one = sorted(
-        (*call.setting, call.batch, call.latency_s, *call.demand.terms(call.roof, call.how))
+        (*call.setting, call.demand.batch, call.latency_s, *call.demand.terms(call.roof, call.how))
         for call in timings.read(ROOT / "data")
     )
     calls = read_calls(ROOT / "data")
