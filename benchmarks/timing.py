@@ -25,7 +25,6 @@ from rich.console import Console
 sys.path.insert(0, str(Path(__file__).parents[1]))  # a checkout counts, installed or not
 
 from measure.cache.folders import MachineFolder, Workloads
-from measure.cache.workload_records import Workload
 from measure.domain.latency import Cell
 from measure.domain.words import EAGER, FULL_PRECISION, INFERENCE
 from measure.errors import UserError
@@ -124,7 +123,7 @@ def share(flags: Sequence[str]) -> None:
     environment = current(device, threads)
     budget_s = arguments.parse_time("--budget", asked.budget) if asked.budget else None
     worker = Worker(device.torch_name, threads, arguments.make_sampling(asked))
-    memory = MemoryFit(device.memory_byte(), lambda: Workloads(asked.data).rows(Workload))
+    memory = MemoryFit(device.memory_byte(), Workloads(asked.data))
     with tempfile.TemporaryDirectory() as data:
         folder = MachineFolder(Path(data), folder_name(environment))
         cache = RunCache(Workloads(asked.data), folder, environment)

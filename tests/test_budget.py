@@ -47,7 +47,7 @@ def spend(monkeypatch, tmp_path, device, name, memory_byte, pace, *flags):
     tasks = plan.tasks_to_do(request, cache)
     monkeypatch.setattr(runner, "time", SimpleNamespace(monotonic=pace.monotonic))
     store = SimpleNamespace(put=lambda task, outcome: None)
-    refusal = MemoryFit(memory_byte, lambda: WORKLOADS.rows(Workload)).refusal
+    refusal = MemoryFit(memory_byte, WORKLOADS).refusal
     return runner.run(tasks, pace, store.put, Silent(), request.budget_s, refusal), tasks
 
 

@@ -7,16 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from math import inf
 from typing import Any, ClassVar, Self
 
-from measure.cache.records import (
-    Attempt,
-    HardwareCounterProfile,
-    KernelCounters,
-    KernelTime,
-    OperatorTime,
-    Profile,
-    Run,
-    Sample,
-)
+from measure.cache.records import HardwareCounterProfile, KernelCounters, KernelTime, OperatorTime, Profile, Run, Sample
 from measure.domain import variants
 from measure.domain.latency import Cell, group_latencies
 from measure.domain.models import Model
@@ -29,7 +20,7 @@ from measure.profiling import ncu, profile
 from measure.profiling.ncu_csv import CountedCell
 from measure.profiling.profile import CellProfile
 from measure.run.request import Request
-from measure.run.task import AFTER, Columns, Failure, RunCache, Task, Tier, status_columns
+from measure.run.task import AFTER, Columns, Failure, RunCache, Task, Tier
 from measure.timing import calls
 from measure.timing.sampling import Sampling, Timing
 
@@ -68,22 +59,14 @@ class CellTask(Task):
     def row(self, cache: RunCache, cell: Cell, outcome: Any) -> Columns:
         """Return the columns that every row of a cell has: its key, status, signature and input shape."""
         shape = shape_name(self.model.input_shape)
-        return {**cache.key(cell), **status_columns(outcome), **cache.signature(), "input_shape": shape}
+        return {**cache.key(cell), **cache.signature(outcome), "input_shape": shape}
 
 
 def _rows_of(cells: Iterable[tuple[Model, Cell]], rows: Iterable[Any]) -> list[Any]:
     """Keep the rows of these cells that were measured at the models' present input shapes."""
     shapes = {cell: shape_name(model.input_shape) for model, cell in cells}
-    found = []
-    for row in rows:
-        cell = Cell.of(row)
-        if cell not in shapes:
-            continue
-        if same_shape(shapes[cell], row.input_shape):
-            found.append(row)
-        else:
-            _log.info("%s was measured at inputs of %s, not %s", cell.describe(), row.input_shape, shapes[cell])
-    return found
+    of_cells = [(shapes.get(Cell.of(row)), row) for row in rows]
+    return [row for shape, row in of_cells if shape is not None and same_shape(shape, row.input_shape)]
 
 
 @dataclass(frozen=True)
@@ -228,7 +211,7 @@ class InspectionTask(CellTask):
     """Inspect a model's forward pass or training step once. ``record`` has a row for each inspected cell."""
 
     trains = True
-    record: ClassVar[type[Attempt]]
+    record: ClassVar[type[Any]]
 
     @classmethod
     def missing(cls, request: Request, cache: RunCache) -> list[Self]:

@@ -21,7 +21,6 @@ from typing import Any, NamedTuple
 from measure.cache.folders import Workloads
 from measure.cache.records import Environment
 from measure.cache.table import held
-from measure.cache.workload_records import Workload
 from measure.errors import UserError, in_short
 from measure.machine import devices
 from measure.machine.environment import current
@@ -265,7 +264,7 @@ class ClusterRun:
         kind = self.kinds.get(device.environment.environment_id)
         if kind is None or time.monotonic() >= self.deadline:
             return None
-        memory = MemoryFit(device.memory_byte, partial(kind.cache.workloads.rows, Workload))
+        memory = MemoryFit(device.memory_byte, kind.cache.workloads)
         for task in [task for task in kind.tasks if task.is_of_machine is not is_counting]:
             kind.tasks.remove(task)
             if kind.summary.is_hopeless(task):

@@ -1,11 +1,11 @@
 """Estimates before a run: the duration of tasks, from counts and roofs, and whether a cell fits into memory."""
 
-import logging
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from math import inf, log
 
+from measure.cache.folders import Workloads
 from measure.cache.hand_kept import Chip
 from measure.cache.project import kept_by_hand
 from measure.cache.records import RoofMeasurement, Sample
@@ -24,8 +24,6 @@ from measure.run.request import Request
 from measure.run.task import Failure, RunCache, Task
 from measure.run.worker import needs_fresh
 from measure.timing.sampling import Sampling, round_sampling
-
-_log = logging.getLogger(__name__)
 
 # Assumed roofs of a device that was not measured and is not in the table of chips
 UNKNOWN_FLOP_PER_S: Mapping[str, float] = {"cpu": 100e9, "cuda": 10e12, "mps": 3e12}
@@ -131,13 +129,13 @@ def datasheet(cache: RunCache) -> Roof | None:
 class MemoryFit:
     """Refuses cells whose counted tensors exceed the device's memory, in bytes."""
 
-    def __init__(self, device_byte: int, workloads: Callable[[], Iterable[Workload]]) -> None:
+    def __init__(self, device_byte: int, workloads: Workloads) -> None:
         self._device_byte, self._workloads = device_byte, workloads
 
     @cached_property
     def _counted(self) -> dict[tuple[str, str, int, str], Workload]:
         """Read late: the same run may count them first."""
-        rows = (row for row in self._workloads() if row.autocast is None)
+        rows = (row for row in self._workloads.rows(Workload) if row.autocast is None)
         return {(row.model, row.input_shape, row.batch, row.precision): row for row in rows}
 
     def refusal(self, task: Task) -> Failure | None:
@@ -152,10 +150,8 @@ class MemoryFit:
         peak = "inference_peak_byte" if cell.phase == INFERENCE else "training_peak_byte"
         needed = getattr(row, peak, None)
         if row is None or needed is None:
-            _log.info("%s: its memory was not counted; it is tried", task.label)
             return None
         if cell.phase == STEP and variants.uses_adam(cell.variant):
             needed += (row.adam_byte or 0) - (row.momentum_byte or 0)
         sizes = f"{si(needed, 'B')}, the device has {si(self._device_byte, 'B')}"
-        _log.info("%s: its tensors need %s", task.label, sizes)
         return Failure("oom", f"not tried: its tensors need {sizes}") if needed > self._device_byte else None

@@ -13,7 +13,7 @@ import platform
 import re
 import signal
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
@@ -209,13 +209,6 @@ def _leave_terminal(connection: Connection, log: Path, main: Callable[..., None]
     main(connection, *arguments)
 
 
-OOM_COUNTERS = (
-    Path("/proc/vmstat"),  # the machine, since Linux 4.13
-    Path("/sys/fs/cgroup/memory.events"),  # control groups, version 2
-    Path("/sys/fs/cgroup/memory/memory.oom_control"),  # version 1
-)
-
-
-def oom_kills(counters: Iterable[Path] = OOM_COUNTERS) -> int:
-    """Return the sum of Linux's counts of kills for want of memory: it tells whether any has moved."""
-    return sum(int(count) for path in counters for count in re.findall(r"^oom_kill (\d+)$", content_of(path), re.M))
+def oom_kills(vmstat: Path = Path("/proc/vmstat")) -> int:
+    """Return how often Linux has killed for want of memory, also within control groups; 0 if it does not say."""
+    return sum(map(int, re.findall(r"^oom_kill (\d+)$", content_of(vmstat), re.M)))  # since Linux 4.13

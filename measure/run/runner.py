@@ -1,6 +1,5 @@
 """Does tasks one by one, shows the progress, puts each outcome into the cache at once, and sums the run up."""
 
-import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -16,8 +15,6 @@ from measure.run.worker import BudgetSpent, Worker
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-_log = logging.getLogger(__name__)
 
 PRIOR_S = 20.0  # the weight of the estimates in the pace of a run: its first task imports
 REASONS = 3  # the most reasons printed per status; the tables have all
@@ -194,7 +191,6 @@ def run(
     summary = summary or Summary()
     for index, task in enumerate(tasks):
         if summary.is_hopeless(task):
-            _log.info("%s: skipped, since an earlier round of it failed", task.label)
             progress.skip(task)
             continue
         began = time.monotonic()

@@ -20,7 +20,7 @@ from measure.roofs import roofs
 from measure.roofs.roofs import KernelTiming
 from measure.run.cell_tasks import HardwareCounterTask, InferenceTask, ProfileTask, TrainingTask
 from measure.run.request import Request
-from measure.run.task import BEFORE, KILLED, Columns, Failure, RunCache, Task, Tier, status_columns
+from measure.run.task import BEFORE, KILLED, Columns, Failure, RunCache, Task, Tier
 from measure.timing.sampling import Sampling
 
 
@@ -148,8 +148,8 @@ class RoofTask(Task):
         """Write the kernel's row, unless other programs disturbed it more than an earlier one."""
         timing = KernelTiming() if isinstance(outcome, Failure) else outcome
         flop, byte = roofs.flop_and_byte(self.roof_kernel, self.precision, self.size)
-        columns = {**self.columns, **status_columns(outcome), **timing._asdict(), "flop": flop, "byte": byte}
-        row = RoofMeasurement(cache.environment.environment_id, **columns, **cache.signature())
+        columns = {**self.columns, **timing._asdict(), "flop": flop, "byte": byte}
+        row = RoofMeasurement(cache.environment.environment_id, **columns, **cache.signature(outcome))
         same = [each for each in cache.rows(cache.folder.rows(RoofMeasurement)) if _key(each) == _key(row)]
         calmer = [each for each in same if each.status == "ok" and (each.load or 0.0) <= (row.load or 0.0)]
         if not is_loaded(row) or not calmer:

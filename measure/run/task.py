@@ -124,11 +124,6 @@ class Task(ABC):
         return f"{outcome.status}: {outcome.reason}" if isinstance(outcome, Failure) else self.summary(outcome)
 
 
-def status_columns(outcome: Any) -> Columns:
-    """Return the columns ``status`` and ``reason`` of an outcome."""
-    return asdict(outcome) if isinstance(outcome, Failure) else {"status": "ok", "reason": None}
-
-
 @dataclass(frozen=True)
 class RunCache:
     """The tables of one run on one machine, called a sitting. ``seed`` decides the order of its cells."""
@@ -158,9 +153,10 @@ class RunCache:
         """Return the columns that identify the cell of a row."""
         return {"environment_id": self.environment.environment_id, **cell._asdict()}
 
-    def signature(self) -> Columns:
-        """Return the columns that say when a row was measured, in which sitting, by which version."""
-        return {"recorded_at": now(), "sitting": self.sitting, "seed": self.seed, "version": self.version}
+    def signature(self, outcome: Any) -> Columns:
+        """Return the columns that say how a row's task ended, when, in which sitting, by which version."""
+        status = asdict(outcome) if isinstance(outcome, Failure) else {"status": "ok", "reason": None}
+        return {**status, "recorded_at": now(), "sitting": self.sitting, "seed": self.seed, "version": self.version}
 
     def places(self, tasks: Collection[Task]) -> list[str]:
         """Return the folders that the tasks' rows go into."""

@@ -10,7 +10,6 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing, nullcontext
-from functools import partial
 from math import inf
 
 from measure.cache.folders import Workloads
@@ -223,7 +222,7 @@ def measure(arguments: argparse.Namespace, request: Request, deadline: float | N
         print(warning, file=sys.stderr)
     limit = "" if request.budget_s is None else f", for {duration(request.budget_s)} at most"
     print(f"Measuring {machine}, {threads} threads) into {folder.folder}{limit}", flush=True)
-    memory = MemoryFit(device.memory_byte(), partial(cache.workloads.rows, Workload))
+    memory = MemoryFit(device.memory_byte(), cache.workloads)
     how = {} if arguments.try_anyway else {"refusal": memory.refusal}
     seconds = DurationEstimate(request, cache).seconds
     display = runner.RunProgress(tasks, make_console(), deadline, arguments.verbose, seconds)

@@ -131,7 +131,7 @@ def _do(tasks: Sequence[Task], cache: RunCache, worker: Worker, device: devices.
     if not tasks:
         return
     progress = runner.RunProgress(tasks, make_console(stderr=True))
-    memory = MemoryFit(device.memory_byte(), partial(cache.workloads.rows, Workload))
+    memory = MemoryFit(device.memory_byte(), cache.workloads)
     is_of_machine = any(task.is_of_machine for task in tasks)
     with cache.folder.locked(progress.say) if is_of_machine else nullcontext(), progress:
         progress.begin_part("measuring" if is_of_machine else "counts", tasks)

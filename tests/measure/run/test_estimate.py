@@ -161,9 +161,13 @@ def counted(batch, precision, peak_byte, autocast=None):
     )  # fmt: skip
 
 
+def holding(rows):
+    return SimpleNamespace(rows=lambda record: rows)
+
+
 def test_what_needs_more_than_the_device_has_is_refused_with_both_numbers():
     rows = [counted(1, "fp32", 2_000_000_000), counted(64, "fp32", 16_000_000_001), counted(64, "bf16", None)]
-    memory = MemoryFit(16_000_000_000, lambda: rows)
+    memory = MemoryFit(16_000_000_000, holding(rows))
 
     def refusal(batch, precision):
         return memory.refusal(inference_task(ALEXNET, batch, precision, "eager", 0))
@@ -182,13 +186,13 @@ def test_a_training_step_needs_its_own_peak_and_with_adam_a_larger_state():
     )  # fmt: skip
 
     def refusal(device_byte, variant="eager"):
-        return MemoryFit(device_byte, lambda: [row]).refusal(training_task(ALEXNET, 32, "fp32", variant, 0))
+        return MemoryFit(device_byte, holding([row])).refusal(training_task(ALEXNET, 32, "fp32", variant, 0))
 
     assert refusal(5_000) is None
     assert refusal(4_999) is not None
     assert refusal(5_604, "channels_last+adam") is None  # 5000 - 600 + 1204
     assert refusal(5_603, "channels_last+adam") is not None
-    assert MemoryFit(1_000, lambda: [row]).refusal(inference_task(ALEXNET, 32, "fp32", "eager", 0)) is None
+    assert MemoryFit(1_000, holding([row])).refusal(inference_task(ALEXNET, 32, "fp32", "eager", 0)) is None
 
 
 def test_a_profile_needs_what_its_phase_does():
@@ -196,11 +200,11 @@ def test_a_profile_needs_what_its_phase_does():
         "alexnet", "torchvision", "plain", "3x224x224", 32, "fp32", None, "ok", None,
         inference_peak_byte=1_000, training_peak_byte=5_000,
     )  # fmt: skip
-    memory = MemoryFit(1_000, lambda: [row])
+    memory = MemoryFit(1_000, holding([row]))
     assert memory.refusal(profile_task(ALEXNET, 32, "fp32", "eager", "inference")) is None
     assert memory.refusal(profile_task(ALEXNET, 32, "fp32", "eager", "step")).status == "oom"
 
 
 def test_a_step_whose_memory_was_not_counted_is_tried():
     task = training_task(ALEXNET, 1, "fp32", "adam", 0)
-    assert MemoryFit(1, lambda: [counted(1, "fp32", 2)]).refusal(task) is None
+    assert MemoryFit(1, holding([counted(1, "fp32", 2)])).refusal(task) is None

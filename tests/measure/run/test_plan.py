@@ -387,8 +387,7 @@ def test_another_environment_does_not_count():
     assert len(to_do(request, runs=[run("alexnet", 1, environment="before")])) == ROUNDS
 
 
-def test_what_was_measured_at_another_input_shape_does_not_count(caplog):
-    caplog.set_level(logging.INFO, "measure")
+def test_what_was_measured_at_another_input_shape_does_not_count():
     request = Request([ALEXNET], [1], ["fp32"], ["inference", "operators"], rounds=1)
 
     def left(shape):
@@ -399,8 +398,6 @@ def test_what_was_measured_at_another_input_shape_does_not_count(caplog):
     assert left("3x224x224") == []
     assert left(None) == []  # not known
     assert left("3x600x600") == ["alexnet batch 1 fp32, round 1", "operators of alexnet batch 1 fp32"]
-    said = "alexnet batch 1 fp32 inference eager was measured at inputs of 3x600x600, not 3x224x224"
-    assert [record.getMessage() for record in caplog.records].count(said) == 2
 
 
 def test_a_failure_at_another_input_shape_does_not_keep_a_cell_from_being_tried():
