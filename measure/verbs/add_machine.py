@@ -45,12 +45,11 @@ def main(flags: argparse.Namespace) -> int:
     check_folder_name(flags.machine)
     if flags.machine is not None and len(flags.sources) > 1:
         raise UserError("--machine: names one machine; give one folder or zip with it")
-    known = Workloads(flags.data).rows(Workload)
     measured: Cells = set()
     failed = []
     for source in flags.sources:
         try:
-            measured |= _add(Path(source), flags, known)
+            measured |= _add(Path(source), flags)
         except UserError as problem:
             if len(flags.sources) == 1:
                 raise
@@ -65,9 +64,10 @@ def main(flags: argparse.Namespace) -> int:
     return 0
 
 
-def _add(source: Path, flags: argparse.Namespace, known: Sequence[Workload]) -> Cells:
+def _add(source: Path, flags: argparse.Namespace) -> Cells:
     """Check the machine in a folder or zip, add it, and return the cells that it measured."""
     workloads = Workloads(flags.data)
+    known = workloads.rows(Workload)
     with handed_in.opened(source) as given:
         counts = plausibility.check_counts(given.folder)
         plausibility.check(given.folder, [*known, *(row for row, _, _ in counts)])
@@ -79,7 +79,7 @@ def _add(source: Path, flags: argparse.Namespace, known: Sequence[Workload]) -> 
             own = source.stem if source.is_file() else given.name or source.name
             name = own = re.sub(r"[^A-Za-z0-9._-]+", "-", own).strip("-._")[:60] or "machine"
         check_folder_name(name)
-        new = plausibility.new(counts, workloads.rows(Workload))
+        new = plausibility.new(counts, known)
     for number in count(2):
         place = MachineFolder(flags.data, name).folder
         check_folder(place, "--machine")

@@ -26,7 +26,18 @@ from typing import Any
 from measure.cache.folders import MachineFolder, machine_names
 from measure.cache.records import Environment, RoofMeasurement, Run, Sample
 from measure.domain import comparison
-from measure.domain.comparison import FASTER, PROCESS, ROOFS, RUNS, SLOWER, WITHIN_ERROR, ComparedRow, RoofKernel, Side
+from measure.domain.comparison import (
+    FASTER,
+    OTHERS,
+    PROCESS,
+    ROOFS,
+    RUNS,
+    SLOWER,
+    WITHIN_ERROR,
+    ComparedRow,
+    RoofKernel,
+    Side,
+)  # fmt: skip
 from measure.domain.latency import Cell, group_rounds
 from measure.domain.values import latency
 from measure.domain.words import LOADED
@@ -41,9 +52,10 @@ HEADS = {
 }
 NUMBERS = ("batch", "size", "A", "B", "B/A", "95 % interval")
 
-BASES = {  # how a cell was measured if its interval rests on less than its own rounds
-    PROCESS: "one process a side: the interval omits the difference between processes, often larger",
-    comparison.OTHERS: "one round a side: the interval takes the difference between processes from other cells",
+CAVEATS = {  # how a cell was measured, by a flag of a side or by the basis of its interval
+    LOADED: "while other programs used the processor (loaded): a difference may be theirs",
+    PROCESS: "in one process a side: the interval omits the difference between processes, often larger",
+    comparison.OTHERS: "in one round a side: the interval takes the difference between processes from other cells",
 }
 ENVIRONMENT = (  # the columns of an environment that are shown if they changed
     "device", "name", "cores", "threads", "driver", "system", "python", "torch", "torchvision", "torchaudio",
@@ -61,10 +73,8 @@ def main(flags: argparse.Namespace) -> int:
         a, b = find(flags.a, name, flags.data)
         compared.append((a, b, comparison.compare(a, b)))
         if all(row.ratio is None for row in compared[-1][-1]):
-            raise UserError(
-                f"{flags.a} and {name} have no cell or roof with a result in common; "
-                "measure the same models, batch sizes and precisions on both"
-            )
+            gap = "have no cell or roof with a result in common"
+            raise UserError(f"{flags.a} and {name} {gap}; measure the same models, batch sizes and precisions on both")
     lines = [{"b": str(b.folder)} | row.columns() for _, b, rows in compared for row in rows]
     columns = list(lines[0])[0 if len(compared) > 1 else 1 :]
     if flags.csv == "-":
@@ -122,10 +132,8 @@ def _machine(path: Path, other: Path, data: Path) -> Path:
         return path
     names = machine_names(path)
     if not names:
-        raise UserError(
-            f"{path} is neither a machine's folder, with a machine.csv in it, nor a data folder, with "
-            f"machines/NAME/machine.csv in it; name one{did_you_mean(str(path), machine_names(data))}"
-        )
+        remedy = f"name one{did_you_mean(str(path), machine_names(data))}"
+        raise UserError(f"{path} is neither a machine's folder, with a machine.csv in it, nor a data folder; {remedy}")
     others = [other.resolve().name] if _is_machine(other) else machine_names(other)
     candidates = [path / "machines" / name for name in [name for name in names if name in others] or names]
     if len(candidates) > 1:
@@ -206,12 +214,9 @@ def summary(rows: Sequence[ComparedRow]) -> list[str]:
         counts = ", ".join(f"{changes.count(change)} {change}" for change in (SLOWER, FASTER, WITHIN_ERROR))
         mean = geometric_mean(row.ratio for row in compared if row.ratio)
         lines.append(f"{count(len(compared))} compared: {counts}; geometric mean of B/A {mean:.3f}")
-    if loaded := sum(LOADED in f"{row.a.flags} {row.b.flags}" for row in compared):
-        lines.append(
-            f"{count(loaded)} measured while other programs used the processor (loaded): a difference may be theirs"
-        )
-    bases = [row.basis for row in compared]
-    lines += [f"{count(bases.count(basis))} measured in {how}" for basis, how in BASES.items() if basis in bases]
+    for caveat, how in CAVEATS.items():
+        if affected := sum(caveat in f"{row.basis} {row.a.flags} {row.b.flags}" for row in compared):
+            lines.append(f"{count(affected)} measured {how}")
     groups: dict[str, list[str]] = defaultdict(list)
     for row in rows:
         if row.ratio is None:
