@@ -26,18 +26,7 @@ from typing import Any
 from measure.cache.folders import MachineFolder, machine_names
 from measure.cache.records import Environment, RoofMeasurement, Run, Sample
 from measure.domain import comparison
-from measure.domain.comparison import (
-    FASTER,
-    OTHERS,
-    PROCESS,
-    ROOFS,
-    RUNS,
-    SLOWER,
-    WITHIN_ERROR,
-    ComparedRow,
-    RoofKernel,
-    Side,
-)  # fmt: skip
+from measure.domain.comparison import FASTER, PROCESS, ROOFS, RUNS, SLOWER, WITHIN_ERROR, ComparedRow, RoofKernel, Side
 from measure.domain.latency import Cell, group_rounds
 from measure.domain.values import latency
 from measure.domain.words import LOADED
