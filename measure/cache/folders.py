@@ -197,13 +197,11 @@ class MachineFolder(Folder):
         rounds = [*stages, (run, samples)]
         self._put([row for row, _ in rounds], {Sample: rounds})
 
-    def put_profile(
-        self, profile: Profile, operators: Sequence[OperatorTime], kernels: Sequence[KernelTime] = ()
-    ) -> None:
-        self._put([profile], {OperatorTime: [(profile, operators)], KernelTime: [(profile, kernels)]})
+    def put_profile(self, row: Profile, operators: Sequence[OperatorTime], kernels: Sequence[KernelTime] = ()) -> None:
+        self._put([row], {OperatorTime: [(row, operators)], KernelTime: [(row, kernels)]})
 
-    def put_hardware_counters(self, profile: HardwareCounterProfile, counters: Sequence[KernelCounters]) -> None:
-        self._put([profile], {KernelCounters: [(profile, counters)]})
+    def put_hardware_counters(self, row: HardwareCounterProfile, counters: Sequence[KernelCounters]) -> None:
+        self._put([row], {KernelCounters: [(row, counters)]})
 
     def _put(self, rows: Sequence[Any], children: Mapping[type, Sequence[tuple[Any, Sequence[Any]]]]) -> None:
         """Write the children of rows, then the rows, which commit them and replace earlier rows with their keys."""

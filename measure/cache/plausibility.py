@@ -25,7 +25,6 @@ FASTEST_FLOP_PER_S, FASTEST_BYTE_PER_S = 2e17, 1e15  # over ten times any chip o
 # The greatest rate of a model over the fastest kernel's at its precision. It may exceed 1 because some algorithms need
 # fewer multiplications than are counted (Lavin and Gray 2016: up to 4 times fewer).
 ABOVE_ROOF = 10
-
 SUMMED = ("forward_flop", "forward_other_flop", "traffic_byte", "parameter_byte")  # sums of a model's layers
 
 _round = attrgetter(*ROUND)
@@ -53,8 +52,7 @@ def check(folder: Path, counted: Iterable[Workload]) -> None:
             if record is Environment and row.hardware_id != hardware_id:
                 refuse(record, line, "hardware_id", "is of another machine than the first row")
             if row.environment_id not in environments:
-                problem = f"{FILES[Environment]} has no {row.environment_id[:40]!r}"
-                refuse(record, line, "environment_id", problem)
+                refuse(record, line, "environment_id", f"{FILES[Environment]} has no {row.environment_id[:40]!r}")
     sampled = {_round(row) for _, row in tables[Sample]}
     for line, row in tables[Run]:
         if row.status == "ok" and _round(row) not in sampled:

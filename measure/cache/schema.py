@@ -45,13 +45,12 @@ def one_of(words: Iterable[str]) -> Form:
 
 def some_of(words: Sequence[str], sign: str, alone: Iterable[str] = ()) -> Form:
     """Return the form of one or several of these words, each once, joined by ``sign``, or of one word ``alone``."""
-    one = one_of((*alone, *words))
 
     def fits(text: str) -> bool:
         parts = text.split(sign)
         return text in alone or (set(parts) <= set(words) and len(set(parts)) == len(parts))
 
-    return Form(fits, f"{one.description}, or several joined by {sign!r}")
+    return Form(fits, f"one of {', '.join((*alone, *words))}, or several joined by {sign!r}")
 
 
 def several(pattern: str, description: str) -> Form:
@@ -183,5 +182,4 @@ OperatorName = Annotated[str, "torch's name of the operator, without namespace a
 KernelName = Annotated[str, "the compiler's name of the GPU kernel"]
 Calls = Annotated[int, Column("how often it ran in one call of the whole", NUMBER, least=1)]
 Seconds = Annotated[float, Column("the device's time of all its calls in one call of the whole", most=DAY_S)]
-
 InputSize = Annotated[int | None, Column("pixels on each side of an input; empty: the model's own", NUMBER, least=1)]

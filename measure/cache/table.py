@@ -1,9 +1,8 @@
 """Read, write and append typed rows as CSV. A writer may die at any moment.
 
-A table is a dataclass whose field names are the header, in order: see ``schema``.
-
-The rows of a child table belong to rows of another table, as samples belong to a run. Children are written first, and
-their row commits them. Nobody reads children without a row, and the next measurement replaces them.
+A table is a dataclass whose field names are the header, in order: see ``schema``. The rows of a child table belong to
+rows of another table, as samples belong to a run. Children are written first, and their row commits them. Nobody reads
+children without a row, and the next measurement replaces them.
 """
 
 import csv
@@ -155,16 +154,12 @@ def _header(record: type) -> str:
 def _encode(path: Path, record: type, rows: Iterable[Any]) -> bytes:
     """Return new rows as a table's lines. Raises UnreadableError if ``read`` would refuse them."""
     text = io.StringIO(newline="")
-    writer = csv.writer(text, lineterminator="\n")
-    for row in rows:
-        writer.writerow(["" if value is None else value for value in vars(row).values()])
+    csv.writer(text, lineterminator="\n").writerows(vars(row).values() for row in rows)  # None is an empty cell
     lines = text.getvalue().encode(errors="replace")  # UTF-8 has no half characters
     try:
         _parse(record, _header(record).encode() + lines)
     except _RowError as wrong:
-        raise UnreadableError(
-            f"{path}{wrong.column}: {wrong}; nothing was written: it could not be read again; correct its source"
-        ) from None
+        raise UnreadableError(f"{path}{wrong.column}: {wrong}; nothing was written; correct its source") from None
     return lines
 
 
@@ -182,10 +177,8 @@ def durably(path: Path, undo: Callable[[], object] = lambda: None) -> Iterator[N
         with suppress(OSError):  # a write that never began needs no undoing
             undo()
         reason = "the disk is full" if problem.errno in (errno.ENOSPC, errno.EDQUOT) else problem.strerror
-        raise UserError(
-            f"{path}: could not be written ({reason}); its old content is intact: correct that and run the same "
-            "command again"
-        ) from None
+        remedy = "its old content is intact: correct that and run the same command again"
+        raise UserError(f"{path}: could not be written ({reason}); {remedy}") from None
 
 
 def write(path: Path, record: type[Record], rows: Iterable[Record]) -> None:
