@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack
 from functools import partial
+from itertools import chain
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,7 +21,7 @@ from measure.domain.words import BACKWARD
 if TYPE_CHECKING:
     import torch
     from torch import nn
-    from torch.autograd.profiler_util import FunctionEvent, Kernel
+    from torch.autograd.profiler_util import FunctionEvent
 
 MODULE, STAGE = "module: ", "stage: "  # begin the names of our ranges, before a module's path or a stage
 NODE = "autograd::engine::evaluate_function: "  # begins the name of a backward node's event
@@ -130,7 +131,7 @@ def attribute(events: "Iterable[FunctionEvent]", ranges: ModuleRanges, steps: in
         place = _place(event, ranges)
         if place is not None:
             operators[place].append(event.device_time_total if by_kernels else event.cpu_time_total)
-            for kernel in _kernels_of(event):
+            for kernel in chain(event.kernels, *(each.kernels for each in _callees(event))):
                 kernels[*place, kernel.name].append(kernel.duration)
         if is_kernel(event) if by_kernels else place is not None:
             spans.append((event.time_range.start, event.time_range.end))
@@ -168,21 +169,19 @@ def _place(event: "FunctionEvent", ranges: ModuleRanges) -> tuple[str, str | Non
 
 def _path_of_node(node: "FunctionEvent", ranges: ModuleRanges) -> str | None:
     """Return the module of a backward node, by its number or by the arrival of its gradient."""
-    for event in node.cpu_children:
+    for event in _callees(node):
         if event.name.startswith(MODULE):
             return event.name.removeprefix(MODULE)
         if event.sequence_nr >= 0:
             return ranges.path_of_node(event.sequence_nr)
-        if (path := _path_of_node(event, ranges)) is not None:
-            return path
     return None
 
 
-def _kernels_of(event: "FunctionEvent") -> "Iterator[Kernel]":
-    """Yield the kernels that an operator and its callees launched."""
-    yield from event.kernels
+def _callees(event: "FunctionEvent") -> "Iterator[FunctionEvent]":
+    """Yield all that an event calls, directly or not, in the order of the calls."""
     for child in event.cpu_children:
-        yield from _kernels_of(child)
+        yield child
+        yield from _callees(child)
 
 
 def is_kernel(event: "FunctionEvent") -> bool:
