@@ -101,7 +101,7 @@ class AttributedTime(NamedTuple):
 
 
 class AttributedKernel(NamedTuple):
-    """A kernel of an operator in one module and stage: its calls in a step, and their total time (s)."""
+    """The same for one kernel of the operator."""
 
     stage: str
     path: str | None

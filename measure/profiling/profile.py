@@ -91,7 +91,7 @@ def measure(device: Device, model: Model, cell: Cell, sampling: Sampling, beat: 
     """Profile inference or a training step; ``sampling`` is that of rounds. Call ``device.prepare`` first.
 
     Raises NotImplementedError for a variant whose operators do not show their modules and for a device whose kernels
-    torch's profiler does not see or loses, what ``calls.prepare`` raises, and whatever torch raises.
+    torch's profiler does not see or loses, and what ``calls.prepare`` and torch raise.
     """
     import torch
 
