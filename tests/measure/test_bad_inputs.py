@@ -309,7 +309,7 @@ COMMANDS = [
             ("{root}/data --model resnet50 --batch 64 --device-name T4", "{root}/data: cannot be read"),
             (
                 "{root}/ncu.csv --model resnet50 --batch 64 --device-name T4",
-                "ncu.csv: cannot be read (not UTF-8 text)",
+                "ncu.csv: no table of kernels; export it with ncu",
                 put("ncu.csv", b"\xff\xfe"),
             ),
             (
