@@ -1,9 +1,8 @@
-"""The answer about one model: demands, cells under the roof, layers and advice; as text or as a roofline."""
+"""The answer about one model: demands, cells under the roof, layers and advice, and its text."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
-from html import escape
 from typing import Any
 
 from measure.cache.records import Environment, OperatorTime, Profile
@@ -27,8 +26,7 @@ COSTLIEST = 3  # layers are named as the costliest
 class ModelAnswer:
     """The demands and results of a model at some batch sizes and precisions; the keys of ``model --json``.
 
-    ``layers`` and ``advice`` are those of the first cell; layers have times if it was profiled. It prints as text, and
-    in a notebook shows a roofline too if Altair is installed.
+    ``layers`` and ``advice`` are those of the first cell; layers have times if it was profiled.
     """
 
     model: str
@@ -44,15 +42,6 @@ class ModelAnswer:
         return "\n".join([*heading(self, aligned), "", *result_lines(self, aligned)])
 
     __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        page, chart = f"<pre>{escape(str(self))}</pre>", roofline(self)
-        if chart is None:
-            return page
-        import altair as alt
-
-        with alt.renderers.enable("html"):
-            return page + str(chart._repr_mimebundle_()["text/html"])
 
     def as_json(self) -> dict[str, Any]:
         """Return the keys of ``docs/json.md``: a roof has the name of its stream, and not the rows behind it."""
@@ -171,43 +160,3 @@ def roof_line(found: ModelAnswer) -> str:
         line += f" Other programs used {percent(roof.load)} of the cores meanwhile, so the roof is too low and each "
         line += "share of it too high: measure again when they are done."
     return line
-
-
-def roofline(found: ModelAnswer) -> Any:
-    """Draw the roofs, their ridge points and the cells as an Altair chart; None without Altair, a roof or a rate."""
-    try:
-        import altair as alt
-    except ImportError:
-        return None
-    intensities = {(each.batch, each.precision): each.intensity_flop_per_byte for each in found.demands}
-    points: list[dict[str, Any]] = []
-    for cell in found.cells:
-        batch, precision, rate = cell.timed.batch, cell.timed.precision, cell.flop_per_s
-        if rate:
-            intensity = intensities[batch, precision]
-            points.append({"intensity": intensity, "rate": rate, "batch": batch, "precision": precision})
-    slope, peaks = found.rates.byte_per_s, found.rates.flop_per_s
-    if not points or not peaks or slope is None:
-        return None
-    ridges: list[dict[str, Any]] = [
-        {"intensity": peak / slope, "rate": peak, "precision": precision} for precision, peak in peaks.items()
-    ]
-    left = min(each["intensity"] for each in points + ridges) / 4
-    right = max(each["intensity"] for each in points + ridges) * 4
-    corners = []
-    for ridge in ridges:
-        corners += [ridge | {"intensity": left, "rate": left * slope}, ridge, ridge | {"intensity": right}]
-    scale = alt.Scale(type="log", nice=False)
-    x = alt.X("intensity:Q", scale=scale, title="operational intensity (FLOP/B)")
-    y = alt.Y("rate:Q", scale=scale, axis=alt.Axis(format="~s"), title="rate (FLOP/s)")
-    tips = [alt.Tooltip("batch:N"), "precision:N", alt.Tooltip("rate:Q", format=".3s"), "intensity:Q"]
-    roof, ends, cells = (
-        alt.Chart(alt.InlineData(values=rows)).encode(x, y, alt.Color("precision:N"))
-        for rows in (corners, ridges, points)
-    )
-    return alt.layer(
-        roof.mark_line(),
-        ends.mark_point(shape="diamond", filled=True, size=60),
-        cells.mark_circle(size=80).encode(tooltip=tips),
-        cells.mark_text(dx=8, align="left").encode(text="batch:N"),
-    ).properties(width=440, height=260, title=f"{found.model} on {found.environment.name}")

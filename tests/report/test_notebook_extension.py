@@ -1,0 +1,47 @@
+import pytest
+
+torch = pytest.importorskip("torch", reason="networks are torch's")
+
+from helpers.small_network import network as small  # noqa: E402
+from IPython.core.interactiveshell import InteractiveShell  # noqa: E402
+
+import measure  # noqa: E402
+from measure.domain.roofs import Roof  # noqa: E402
+from measure.verbs import model  # noqa: E402
+from report import notebook  # noqa: E402
+
+
+@pytest.fixture
+def rates(monkeypatch):
+    """A roof whose ridge point is at 10 FLOP/B, that nobody has to wait for."""
+    rates = Roof({"fp32": 1e12}, 1e11)
+    monkeypatch.setattr(model, "_roof", lambda *_: rates)
+    return rates
+
+
+def test_a_notebook_that_loads_the_extension_shows_text_and_roofline(rates):
+    shell = InteractiveShell()
+    shell.run_line_magic("load_ext", "report.notebook")
+    shown, _ = shell.display_formatter.format(measure.model(*small(1), name="my <net>"))
+    assert "my &lt;net&gt; on " in shown["text/html"]
+    assert "operational intensity" in shown["text/html"]
+    assert shown["text/plain"].startswith("my <net> on ")
+
+
+def test_the_roofline_has_its_ridge_point_and_the_cell_at_its_intensity(rates):
+    found = measure.model(*small(2))
+    chart = notebook.draw(found).to_dict()
+    corners, (cell,), _ = (chart["datasets"][layer["data"]["name"]] for layer in chart["layer"])
+    low, ridge, high = corners
+    assert (ridge["intensity"], ridge["rate"]) == (10, 1e12)  # 1e12 FLOP/s over 1e11 B/s
+    assert low["rate"] == pytest.approx(1e11 * low["intensity"])
+    assert high["rate"] == 1e12
+    assert cell["intensity"] == pytest.approx(found.demands[0].intensity_flop_per_byte)
+    assert (cell["rate"], cell["batch"]) == (found.cells[0].flop_per_s, 2)
+
+
+def test_without_a_roof_the_text_stands_alone(monkeypatch):
+    monkeypatch.setattr(model, "_roof", lambda *_: Roof({}, None))
+    found = measure.model(*small(1))
+    assert notebook.draw(found) is None
+    assert notebook.as_html(found).endswith("</pre>")
