@@ -262,16 +262,14 @@ class ProfileTask(InspectionTask):
 
     def store(self, cache: RunCache, outcome: CellProfile | Failure) -> None:
         row, key = self.row(cache, self.cell, outcome), cache.key(self.cell)
-        if isinstance(outcome, Failure):
-            cache.folder.put_profile(Profile(**row), [])
-            return
-        use = outcome.system_use._asdict() if outcome.system_use else {}
-        times = {name: getattr(outcome, name) for name in ("steps", "plain_s", "profiled_s", "busy_s", "load")}
-        cache.folder.put_profile(
-            Profile(**row, **use, **times),
-            [OperatorTime(**key, **each._asdict()) for each in outcome.operators],
-            [KernelTime(**key, **each._asdict()) for each in outcome.kernels],
-        )
+        operators: list[OperatorTime] = []
+        kernels: list[KernelTime] = []
+        if not isinstance(outcome, Failure):
+            row |= {name: getattr(outcome, name) for name in ("steps", "plain_s", "profiled_s", "busy_s", "load")}
+            row |= outcome.system_use._asdict() if outcome.system_use else {}
+            operators = [OperatorTime(**key, **each._asdict()) for each in outcome.operators]
+            kernels = [KernelTime(**key, **each._asdict()) for each in outcome.kernels]
+        cache.folder.put_profile(Profile(**row), operators, kernels)
 
     def summary(self, result: CellProfile) -> str:
         share = sum(each.time_s for each in result.operators) / result.profiled_s
@@ -292,11 +290,10 @@ class HardwareCounterTask(InspectionTask):
 
     def store(self, cache: RunCache, outcome: CountedCell | Failure) -> None:
         row, key = self.row(cache, self.cell, outcome), cache.key(self.cell)
-        if isinstance(outcome, Failure):
-            cache.folder.put_hardware_counters(HardwareCounterProfile(**row), [])
-            return
-        row |= {name: getattr(outcome, name) for name in ("tool", "steps", "capability", "tensor_gap")}
-        kernels = [KernelCounters(**key, **each._asdict()) for each in outcome.kernels]
+        kernels: list[KernelCounters] = []
+        if not isinstance(outcome, Failure):
+            row |= {name: getattr(outcome, name) for name in ("tool", "steps", "capability", "tensor_gap")}
+            kernels = [KernelCounters(**key, **each._asdict()) for each in outcome.kernels]
         cache.folder.put_hardware_counters(HardwareCounterProfile(**row), kernels)
 
     def summary(self, result: CountedCell) -> str:

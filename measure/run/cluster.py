@@ -233,18 +233,18 @@ class ClusterRun:
         import ray
         from ray.exceptions import RayActorError
 
-        busy: dict[Any, tuple[ReadyDevice, Task, float]] = {}
+        busy: dict[Any, tuple[ReadyDevice, Task]] = {}
         while True:
-            running = {device.place: task for device, task, _ in busy.values()}
+            running = {device.place: task for device, task in busy.values()}
             is_counting = any(not task.is_of_machine for task in [*self.tasks, *running.values()])
             for device in self.ready:
                 if device.place not in running and (task := self._next_task(device, is_counting)):
-                    now = time.monotonic()
-                    busy[device.actor.run.remote(task, max(0.0, self.deadline - now))] = device, task, now
+                    left_s = max(0.0, self.deadline - time.monotonic())
+                    busy[device.actor.run.remote(task, left_s)] = device, task
             if not busy and not self._has_device(is_counting):
                 return
             for result in ray.wait(list(busy), timeout=1.0)[0] if busy else ():
-                device, task, began = busy.pop(result)
+                device, task = busy.pop(result)
                 try:
                     outcome = ray.get(result)
                 except RayActorError:
@@ -257,7 +257,7 @@ class ClusterRun:
                 if outcome is None:
                     self.kinds[device.environment.environment_id].tasks.insert(0, task)
                 else:
-                    self._keep(device, task, outcome, time.monotonic() - began)
+                    self._keep(device, task, outcome)
 
     def _next_task(self, device: ReadyDevice, is_counting: bool) -> Task | None:
         """Take the next task for a device; skip later rounds of failed cells, and refuse cells that cannot fit."""
@@ -271,15 +271,15 @@ class ClusterRun:
                 continue
             if self.try_anyway or not (refusal := memory.refusal(task)):
                 return task
-            self._keep(device, task, refusal, 0.0)
+            self._keep(device, task, refusal)
         return None
 
-    def _keep(self, device: ReadyDevice, task: Task, outcome: Any, seconds: float) -> None:
+    def _keep(self, device: ReadyDevice, task: Task, outcome: Any) -> None:
         """Write an outcome, and print a line about it."""
         kind = self.kinds[device.environment.environment_id]
         outcome = keep(kind.cache.put, task, outcome)
         kind.done.add(task)
-        kind.summary.count(task, outcome, seconds)
+        kind.summary.count(task, outcome)
         ended = sum(len(each.done) for each in self.kinds.values())
         _say(f"[{ended} of {ended + len(self.tasks)}] {device.place.name}: {task.label}: {task.describe(outcome)}")
 

@@ -114,8 +114,7 @@ def _blocks(tasks: Sequence[Task], cache: RunCache) -> list[Part]:
     for block in sorted({task.block for task in tasks}):
         chosen = [task for task in tasks if task.block == block]
         if BEFORE < block < AFTER:
-            drawn = _drawn(chosen, Random(f"{cache.seed} {block}"), cache)
-            parts.append(Part(f"round {block + 1}", drawn))
+            parts.append(Part(f"round {block + 1}", _drawn(chosen, Random(f"{cache.seed} {block}"), cache)))
         else:
             for name in dict.fromkeys(task.section for task in chosen):
                 title = "counts" if name == "workload" else name.replace("-", " ")

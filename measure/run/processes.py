@@ -139,7 +139,7 @@ class Fork:
     @property
     def pid(self) -> int | None:
         """Wait for the fork and return its number; None if the server was killed first."""
-        self._hear(1, None)
+        self.join(count=1)
         return self._numbers[0]
 
     @property
@@ -148,9 +148,17 @@ class Fork:
         self.join(0.0)
         return self._numbers[1] if len(self._numbers) > 1 else None
 
-    def join(self, timeout: float | None = None) -> None:
-        """Wait for the end of the process, or until the server was silent for so many seconds."""
-        self._hear(2, timeout)
+    def join(self, timeout: float | None = None, count: int = 2) -> None:
+        """Wait for so many numbers: for the end, or until the server was silent for ``timeout`` seconds."""
+        while len(self._numbers) < count:
+            try:
+                if not self._server.connection.poll(timeout):
+                    return
+                self._numbers.append(self._server.connection.recv())
+            except (EOFError, OSError):  # the server was killed, and nobody waits for its fork any more
+                self._server.process.join()
+                self._send_kill()
+                self._numbers = [*(self._numbers or [None]), self._server.process.exitcode]
 
     def kill(self) -> None:
         """End the process, or a server that has not forked it yet."""
@@ -158,18 +166,6 @@ class Fork:
             if not self._numbers:
                 self._server.process.kill()
             self._send_kill()
-
-    def _hear(self, count: int, limit_s: float | None) -> None:
-        """Read so many numbers from the server."""
-        while len(self._numbers) < count:
-            try:
-                if not self._server.connection.poll(limit_s):
-                    return
-                self._numbers.append(self._server.connection.recv())
-            except (EOFError, OSError):  # the server was killed, and nobody waits for its fork any more
-                self._server.process.join()
-                self._send_kill()
-                self._numbers = [*(self._numbers or [None]), self._server.process.exitcode]
 
     def _send_kill(self) -> None:
         if self._numbers and self._numbers[0] is not None:

@@ -1,8 +1,8 @@
 """The models, cells and sections of a run, and the precisions and variants that are usual on a machine."""
 
-import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 
 from measure.cache.records import Environment
 from measure.domain import precisions, variants
@@ -81,18 +81,14 @@ class Request:
             ways = [variants.with_optimizer(way, each) for each in self.optimizers for way in self.variants]
         return [
             (model, Cell(model.name, batch, precision, phase, way))
-            for batch in sizes
-            for precision in self.precisions
-            for way in ways
-            for model in models
+            for batch, precision, way, model in product(sizes, self.precisions, ways, models)
         ]
 
     def check_device(self, environment: Environment) -> None:
         """Raise UserError if the machine's device cannot run any cell of the request."""
         asked = self.on(environment)
         if TF32 in asked.precisions and environment.device != "cuda":
-            where = f"NVIDIA's GPUs, which {environment.device} is not"
-            raise UserError(f"--precisions: tf32 is a format of {where}; leave it out or use --device cuda")
+            raise UserError("--precisions: tf32 is a format of NVIDIA's GPUs; leave it out or use --device cuda")
         if precisions.lacks_units(environment, asked.precisions):
             lacking = f"{' and '.join(asked.precisions)} (compute capability {environment.capability})"
             raise UserError(f"--precisions: {environment.name} has no units for {lacking}; use fp32 or fp16")
@@ -105,6 +101,6 @@ def parse_threads(text: str | None) -> int:
     most = processor.visible_cores()
     if text is None:
         return processor.physical_cores()
-    if not re.fullmatch(r"[0-9]{1,5}", text) or not 0 < int(text) <= most:
+    if text not in map(str, range(1, most + 1)):
         raise UserError(f"--threads: {text!r} is not a valid number of threads; use 1 to {most}, this machine's cores")
     return int(text)

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 PRIOR_S = 20.0  # the weight of the estimates in the pace of a run: its first task imports
 REASONS = 3  # the most reasons printed per status; the tables have all
 
-Put = Callable[[Task, Any], None]  # stores the outcome of a task, as ``RunCache.put`` does
-
 
 class RunProgress:
     """Prints a line when a part ends, and with ``shows_tasks`` a line for each task.
@@ -42,8 +40,7 @@ class RunProgress:
         from rich.text import Text
 
         self.total = self.done = 0
-        self._console, self._deadline, self._shows_tasks = console, deadline, shows_tasks
-        self._seconds = seconds
+        self._console, self._deadline, self._shows_tasks, self._seconds = console, deadline, shows_tasks, seconds
         self._left_s: dict[Task, float] = {}  # the estimates of the tasks left
         self._took_s = self._expected_s = PRIOR_S  # the tasks that ended
         self.extend(tasks)
@@ -142,7 +139,7 @@ class Summary:
         """Return whether an earlier round of the task's cell failed."""
         return isinstance(task, RoundTask) and task.cell in self.hopeless
 
-    def count(self, task: Task, outcome: Any, seconds: float) -> None:
+    def count(self, task: Task, outcome: Any, seconds: float = 0.0) -> None:
         """Add a task, which took so many seconds."""
         failed = isinstance(outcome, Failure)
         self.statuses[outcome.status if failed else "ok"] += 1
@@ -177,16 +174,16 @@ def lines(summary: Summary, places: Sequence[str]) -> list[str]:
 def run(
     tasks: Sequence[Task],
     worker: Worker,
-    put: Put,
+    put: Callable[[Task, Any], None],
     progress: RunProgress,
     deadline: float | None = None,
     refusal: Callable[[Task], Failure | None] = lambda _task: None,
     summary: Summary | None = None,
 ) -> Summary:
-    """Do and ``put`` the tasks in order until ``time.monotonic()`` passes the deadline, and add them to the summary.
+    """Do the tasks in order until ``time.monotonic()`` passes the deadline, and add them to the summary.
 
-    The task at the deadline is given up and counts as left. A task that ``refusal`` gives a Failure for gets it without
-    a try. Rounds of a cell are skipped after one of them failed.
+    ``put`` stores an outcome, as ``RunCache.put`` does. The task at the deadline is given up and counts as left. A task
+    gets the Failure of ``refusal`` without a try. Rounds of a cell are skipped after one of them failed.
     """
     summary = summary or Summary()
     for index, task in enumerate(tasks):
@@ -208,7 +205,7 @@ def run(
     return summary
 
 
-def keep(put: Put, task: Task, outcome: Any) -> Any:
+def keep(put: Callable[[Task, Any], None], task: Task, outcome: Any) -> Any:
     """Store an outcome; return it, or the Failure that replaces it if no table can hold it."""
     try:
         put(task, outcome)

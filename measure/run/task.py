@@ -1,7 +1,4 @@
-"""A task of a run, its outcome, and the cache that it is planned from and stored in.
-
-``sections.py`` lists all kinds of tasks.
-"""
+"""A task of a run, its outcome, and the cache it is planned from and stored in. ``sections.py`` lists all kinds."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Hashable, Sequence

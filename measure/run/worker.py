@@ -1,7 +1,4 @@
-"""Runs tasks, and a user's own code, in isolated processes.
-
-Exhausted memory, a crash or a hang of such a process is an outcome here, and the next task finds a fresh process.
-"""
+"""Runs tasks and own models in isolated processes: lack of memory, a crash or a hang is an outcome; work goes on."""
 
 import logging
 import os
@@ -15,7 +12,7 @@ from multiprocessing import parent_process
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 from measure.domain.models import Model
 from measure.errors import UserError, in_short, text_of
@@ -25,8 +22,6 @@ from measure.models.own_models import RaisedError
 from measure.run.processes import START_LIMIT_S, EndedError, IsolatedProcess, Processes, oom_kills
 from measure.run.task import KILLED, Failure, Task
 from measure.timing.sampling import Sampling
-
-Outcome = TypeVar("Outcome")
 
 
 class BudgetSpent(Exception):  # noqa: N818 - an ending, not an error
@@ -218,9 +213,10 @@ class IsolatedCalls(Worker):
 
     def describe(self, name: str) -> Model:
         """Return a function's model, as ``own_models.describe`` does."""
-        return self.call(name, own_models.describe, name)
+        model: Model = self.call(name, own_models.describe, name)
+        return model
 
-    def call(self, name: str, function: Callable[..., Outcome], *arguments: Any) -> Outcome:
+    def call(self, name: str, function: Callable[..., Any], *arguments: Any) -> Any:
         """Call a function that runs the code of the own model ``name``, and return its value.
 
         Raises the function's UserError, RaisedError for its other exceptions, and UserError if it takes too long or
