@@ -396,12 +396,7 @@ def test_measuring_from_end_to_end_resumes_and_then_has_nothing_to_do(tmp_path, 
         "\nThe paper has 1 model at batch 1, 3 rounds of each.\nIt lacks nothing of what was asked for.\n"
         f"Next: python -m report --data {tmp_path}\n"
     )
-    for said in (
-        "run.worker: process",
-        "timing.sampling: warm-up: ",
-        "timing.sampling: sampling ends after ",
-        f"run.estimate: {OWN} batch 1",
-    ):
+    for said in ("timing.sampling: warm-up: ", "timing.sampling: sampling ends after "):
         assert f" measure.{said}" in first.stderr
     assert re.search(r" of the \d+ (s|min) that cells took, [1-9]\d?% passed within their calls$", first.stderr, re.M)
     folder = MachineFolder(tmp_path, "box")
