@@ -39,8 +39,6 @@ from measure.verbs.terminal import INTERRUPTED, make_console, stop_as_by_ctrl_c
 # operators copy a batch, but pass on a single input.
 BATCHES = (1, 64)
 Shape = tuple[str, int | None]  # a model and its input size; None: the model's own size
-
-
 DEFAULTS = {"models": ["*"]}
 
 

@@ -14,7 +14,8 @@ from typing import Any
 from measure.cache.folders import MachineFolder, Workloads, machine_names
 from measure.cache.records import HardwareCounterProfile, Profile, Run
 from measure.cache.workload_records import Workload
-from measure.errors import chosen, unknown
+from measure.errors import chosen
+from measure.verbs.flags import parse_choices
 
 WORDS = {Run: "rounds", Profile: "profiles", HardwareCounterProfile: "profiles under hardware counters"}
 
@@ -22,10 +23,7 @@ WORDS = {Run: "rounds", Profile: "profiles", HardwareCounterProfile: "profiles u
 def main(flags: argparse.Namespace) -> int:
     """Return exit code 0. Raises UserError for bad input, before anything is removed."""
     known = machine_names(flags.data)
-    for name in flags.machine or ():
-        if name not in known:
-            raise unknown("--machine", name, known)
-    folders = [MachineFolder(flags.data, name) for name in flags.machine or known]
+    folders = [MachineFolder(flags.data, name) for name in parse_choices("--machine", flags.machine or known, known)]
     workloads = Workloads(flags.data)
     tables: list[tuple[Path, str, list[Any]]] = [
         (folder.folder, word, folder.rows(record)) for folder in folders for record, word in WORDS.items()

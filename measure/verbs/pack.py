@@ -14,19 +14,18 @@ from measure.cache.folders import MachineFolder, Workloads, machine_names
 from measure.cache.records import Profile, RoofMeasurement, Run
 from measure.cache.workload_records import Workload
 from measure.domain.models import OWN
-from measure.errors import UserError, unknown
-from measure.verbs.flags import data_flag
+from measure.errors import UserError
+from measure.verbs.flags import data_flag, parse_choices
 
 
 def main(flags: argparse.Namespace) -> int:
     """Return exit code 0. Raises UserError for bad input, and without measurements."""
     known = machine_names(flags.data)
-    if flags.machine is not None and flags.machine not in known:
-        raise unknown("--machine", flags.machine, known)
+    names = parse_choices("--machine", [flags.machine] if flags.machine else known, known)
     if not known:
         raise UserError(f"--data: no measurements in {flags.data}; run python -m measure{data_flag(flags.data)} first")
     # The machine measured last, as in the paper: a clone also holds a machine of the project
-    folders = [MachineFolder(flags.data, name) for name in ([flags.machine] if flags.machine else known)]
+    folders = [MachineFolder(flags.data, name) for name in names]
     machine = max(folders, key=lambda folder: folder.newest_environment().recorded_at)
     if not any(map(machine.rows, (Run, RoofMeasurement))):
         raise UserError(f"{machine.folder}: nothing was measured yet; measure with python -m measure")

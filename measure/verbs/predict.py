@@ -49,8 +49,6 @@ HEAD = (
     "chip", "batch", "least", "likely", "90 % interval", "inputs/s", "bound by", "costliest", "memory", "fits", "from",
 )  # fmt: skip
 NUMBERS = ("batch", "least", "likely", "90 % interval", "inputs/s", "memory")
-
-
 DEFAULTS = {"batch_sizes": ["1"], "precision": "fp16", "variant": EAGER}
 
 
