@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from measure.errors import UserError, did_you_mean
 from measure.verbs.flags import VERBS, module_of, parser_of
-from measure.verbs.terminal import answer
+from roofwright.command_line import answer
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -12,8 +12,7 @@ from typing import Any
 
 from measure.cache.project import ROOT, project_folder
 from measure.errors import UserError, unknown
-from measure.verbs.flags import CommandLine
-from measure.verbs.terminal import answer
+from roofwright.command_line import CommandLine, answer
 
 FORMATS = {"render": ("html", "pdf"), "figures": ("svg", "png", "pdf", "json")}
 """The formats that each verb writes."""

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from measure.cache.folders import MachineFolder, Workloads, machine_names
 from measure.cache.records import Environment
-from measure.verbs.flags import data_flag
 from report.headline import headline
 from report.load import options
+from roofwright.command_line import data_flag
 
 
 def lines(written: Sequence[Path], data: Path) -> list[str]:

@@ -20,7 +20,6 @@ import yaml
 from helpers import elsewhere_papers
 from helpers.places import ROOT, TESTS
 
-import roofwright
 from examples import tiny
 from measure import __main__ as measure_command
 from measure.cache import table
@@ -33,6 +32,7 @@ from measure.verbs.flags import VERBS, parser_of
 from measure.verbs.measure import parser as measure_parser
 from report import __main__ as report_command
 from report import dictionary
+from roofwright import __main__ as roofwright
 
 DOCUMENTS = sorted(
     [

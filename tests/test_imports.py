@@ -8,19 +8,12 @@ from helpers.places import ROOT
 
 FILES = {
     ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
-    for program in ("measure", "report")
+    for program in ("measure", "report", "roofwright")
     for path in sorted((ROOT / program).rglob("*.py"))
 }
 """The modules of both programs, packages by the names of their folders."""
 
-SHARED = (
-    "measure.cache",
-    "measure.domain",
-    "measure.errors",
-    "measure.predicting",
-    "measure.verbs.flags",
-    "measure.verbs.terminal",
-)
+SHARED = ("measure.cache", "measure.domain", "measure.errors", "measure.predicting")
 """What ``report`` may import of ``measure``."""
 
 
@@ -106,7 +99,7 @@ def test_rooms_of_measure_import_only_from_rooms_on_their_left():
         for module, imported in GRAPH.items()
         if module.startswith("measure")
         for other in imported
-        if places.get(room(other), len(ROOMS)) > places.get(room(module), len(ROOMS))
+        if other.startswith("measure") and places.get(room(other), len(ROOMS)) > places.get(room(module), len(ROOMS))
     ]
     assert wrong == []
 
@@ -131,6 +124,18 @@ def test_measuring_knows_nothing_of_the_report():
         if other.startswith("report")
     ]
     assert wrong == []
+
+
+def test_the_shared_command_line_knows_neither_program_but_the_error_of_both():
+    assert GRAPH["roofwright.command_line"] == ["measure.errors"]
+    shared = {
+        other
+        for module, imported in GRAPH.items()
+        if not module.startswith("roofwright")
+        for other in imported
+        if other.startswith("roofwright")
+    }
+    assert shared == {"roofwright.command_line"}
 
 
 @pytest.mark.parametrize(

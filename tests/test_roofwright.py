@@ -7,7 +7,7 @@ import pytest
 from helpers.places import ROOT, TESTS
 
 from measure.machine.environment import version
-from roofwright import main
+from roofwright.__main__ import main
 
 
 def test_each_part_has_its_own_command_line(capsys):

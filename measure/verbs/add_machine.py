@@ -29,8 +29,9 @@ from measure.cache.workload_records import Workload
 from measure.domain.models import MEASURED_SHAPES
 from measure.errors import UserError
 from measure.machine.environment import folder_name
-from measure.verbs.flags import check_folder, check_folder_name, data_flag
+from measure.verbs.flags import check_folder, check_folder_name
 from measure.verbs.terminal import name_first
+from roofwright.command_line import data_flag
 
 Tables = Mapping[type, Sequence[Any]]
 Cells = set[tuple[str, int, str | None]]  # models, batch sizes and, if known, input shapes

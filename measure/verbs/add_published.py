@@ -18,8 +18,9 @@ from measure.cache.schema import TABLES, file_of
 from measure.cache.table import in_turn
 from measure.domain.chips import fold_name
 from measure.errors import UserError
-from measure.verbs.flags import check_writable, data_flag
+from measure.verbs.flags import check_writable
 from measure.verbs.terminal import name_first
+from roofwright.command_line import data_flag
 
 RECORDS: tuple[type[Any], ...] = (PublishedTiming, PublishedBandwidth, PublishedProduct)
 AGREES = 0.02  # the relative rounding error allowed between rate times time and the batch size

@@ -32,8 +32,9 @@ from measure.run import runner
 from measure.run.task import Failure, Task
 from measure.run.worker import Worker
 from measure.timing.sampling import Sampling
-from measure.verbs.flags import check_writable, data_flag, parse_time
-from measure.verbs.terminal import INTERRUPTED, make_console, stop_as_by_ctrl_c
+from measure.verbs.flags import check_writable, parse_time
+from measure.verbs.terminal import make_console, stop_as_by_ctrl_c
+from roofwright.command_line import INTERRUPTED, data_flag
 
 # The batch sizes to count: their difference gives the bytes of each further input. The second is large because some
 # operators copy a batch, but pass on a single input.

@@ -16,8 +16,9 @@ from measure.cache.schema import file_of
 from measure.cache.table import NAME, held
 from measure.domain.values import percent
 from measure.errors import UserError
-from measure.verbs.flags import check_writable, data_flag
+from measure.verbs.flags import check_writable
 from measure.verbs.terminal import aligned
+from roofwright.command_line import data_flag
 
 DIGITS = 5  # significant digits of fitted numbers in the tables
 CHECKS = (tables.BY_MODEL, tables.BY_DEVICE, tables.ONE_KNOWN, tables.PUT_ASIDE)

@@ -1,19 +1,14 @@
-"""The flags of every verb: one parser, and checks of the values that several verbs take.
+"""The verbs and their flags, and checks of the values that several verbs take."""
 
-Every error is a UserError of one sentence, where argparse would print a page of usage.
-"""
-
-import argparse
 import importlib
 import os
 import re
-import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import takewhile
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
-from measure.errors import UserError, did_you_mean, unknown
+from measure.errors import UserError, unknown
+from roofwright.command_line import CommandLine
 
 VERBS = {
     "model": "model NAME   counts, roof, latency, costliest layers of one model, and the first thing to try",
@@ -37,78 +32,19 @@ def module_of(verb: str) -> str:
     return f"measure.verbs.{verb.replace('-', '_')}"
 
 
-class CommandLine(argparse.ArgumentParser):
-    """A parser that takes flags in full only, and a flag with values only once.
-
-    argparse accepts a flag's first letters, and keeps the last of repeated values silently.
-    """
-
-    def __init__(self, **settings: Any) -> None:
-        super().__init__(allow_abbrev=False, **settings)
-
-    def add_table(self, table: str, **defaults: Any) -> None:
-        """Add ``--data``, and a flag for each row of a table, such as ``--models NAME+  the names (default: all)``.
-
-        A row is a name, the values in capitals, two spaces, and the help, which goes on in indented lines. A flag
-        without a value is a switch. A value ends in argparse's ``nargs``. The help of a required flag says so.
-        """
-        for row in re.sub(r"\n +", " ", table.strip()).splitlines():
-            words, text = re.split(r"  +", row, maxsplit=1)
-            names = [word for word in words.split() if not word[0].isupper()]
-            values = [word for word in words.split() if word[0].isupper()]
-            settings: dict[str, Any] = {"action": "store_true"}
-            if len(values) == 1:
-                value = values[0].rstrip("+*?")
-                settings = {"metavar": value, "nargs": values[0].removeprefix(value) or None}
-            elif values:
-                settings = {"metavar": tuple(values), "nargs": len(values)}
-            if "(required)" in text:
-                settings["required"] = True
-            self.add_argument(*names, help=text, **settings)
-        text = "the cache's folder (default: %(default)s)"
-        self.add_argument("--data", type=check_data, default="data", help=text)
-        self.set_defaults(**defaults)
-
-    def parse_args(self, words: Sequence[str], namespace: Any = None) -> Any:  # type: ignore[override]
-        """Parse the words; ``command`` of the result is the whole command as a shell takes it.
-
-        Raises UserError, also for a repeated flag, and for an empty value: a script's unset variable.
-        """
-        flag, given, actions = "an argument", set(), self._option_string_actions
-        for word in takewhile(lambda word: word != "--", words):
-            name, is_joined, value = word.partition("=")
-            if name in actions:
-                flag = name
-                if name in given and actions[name].nargs != 0:
-                    raise UserError(f"{name}: given more than once; give all values after one {name}")
-                given.add(name)
-            elif word.startswith("--"):
-                self.error(f"unrecognized arguments: {word}")
-            if not word or (name in actions and is_joined and not value):
-                raise UserError(f"{flag}: the value is empty; give one or leave it out")
-        parsed = super().parse_args(words, namespace)
-        parsed.command = shlex.join([*self.prog.split(), *words])
-        return parsed
-
-    def error(self, message: str) -> NoReturn:
-        """Raise UserError in place of argparse's page of usage."""
-        choice = re.fullmatch(r"argument (.+?): invalid choice: '(.*)' \(choose from (.*)\)", message, re.DOTALL)
-        if choice:
-            raise unknown(choice[1], choice[2], [each.strip(" '") for each in choice[3].split(",")])
-        problem, hint = " ".join(message.removeprefix("argument ").split()), ""
-        if stray := re.fullmatch(r"unrecognized arguments: (\S+).*", message, re.DOTALL):
-            word = stray[1].partition("=")[0]
-            problem = f"there is no flag {word}" if word.startswith("-") else f"nothing is expected at {word!r}"
-            hint = did_you_mean(word, self._option_string_actions)
-        raise UserError(f"{problem}{hint or f'; see {self.prog} --help'}")
-
-
 def parser_of(verb: str) -> CommandLine:
     """Return a verb's parser, by its module's ``DEFAULTS`` and docstring: what it does, and a table of its flags."""
     module = importlib.import_module(module_of(verb))
     description, _, table = (module.__doc__ or "").partition("\n\n")
     command_line = CommandLine(prog=f"python -m measure {verb}", description=" ".join(description.split()))
-    command_line.add_table(table, **getattr(module, "DEFAULTS", {}))
+    return add_flags(command_line, table, **getattr(module, "DEFAULTS", {}))
+
+
+def add_flags(command_line: CommandLine, table: str, **defaults: Any) -> CommandLine:
+    """Add the flags of a table, and ``--data``."""
+    command_line.add_table(table, **defaults)
+    text = "the cache's folder (default: %(default)s)"
+    command_line.add_argument("--data", type=check_data, default="data", help=text)
     return command_line
 
 
@@ -117,11 +53,6 @@ def check_one_output(ways: Mapping[str, bool]) -> None:
     chosen = [flag for flag, is_chosen in ways.items() if is_chosen]
     if len(chosen) > 1:
         raise UserError(f"{' and '.join(chosen)}: print in different ways; give one of them")
-
-
-def data_flag(data: Path) -> str:
-    """Return the flag that points a suggested command at this cache; empty for the default folder."""
-    return "" if data == Path("data") else f" --data {shlex.quote(str(data))}"
 
 
 def parse_time(flag: str, text: str) -> float:

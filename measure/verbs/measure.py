@@ -35,9 +35,10 @@ from measure.run.task import RunCache, Task, machine_folder
 from measure.run.worker import IsolatedCalls, Worker
 from measure.timing.sampling import Sampling, round_sampling
 from measure.verbs import flags
-from measure.verbs.flags import VERBS, CommandLine, check_writable, data_flag, parse_choices, parse_count, parse_time
+from measure.verbs.flags import VERBS, check_writable, parse_choices, parse_count, parse_time
 from measure.verbs.listing import contents, models_as_lines, models_as_rows, parts_as_lines, plan_as_json
-from measure.verbs.terminal import INTERRUPTED, log_to_stderr, make_console, stop_as_by_ctrl_c
+from measure.verbs.terminal import log_to_stderr, make_console, stop_as_by_ctrl_c
+from roofwright.command_line import INTERRUPTED, CommandLine, data_flag
 
 _log = logging.getLogger("measure")
 
@@ -92,8 +93,7 @@ def parser() -> CommandLine:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     texts = {"device": "auto", "call_limit": "60s", "target": f"{TARGET:.0%}"}
-    command_line.add_table(FLAGS, training_batch_sizes=["32"], optimizers=[variants.SGD], **texts)
-    return command_line
+    return flags.add_flags(command_line, FLAGS, training_batch_sizes=["32"], optimizers=[variants.SGD], **texts)
 
 
 def check_together(arguments: argparse.Namespace) -> None:

@@ -50,8 +50,9 @@ from measure.timing.sampling import QUICK_ROUND, Sampling, Timing, sample
 from measure.timing.stopwatch import Stopwatch
 from measure.verbs import measure as arguments
 from measure.verbs.answer import ModelAnswer, bound_lines, heading, make_answer, result_lines
-from measure.verbs.flags import check_one_output, check_writable, data_flag
+from measure.verbs.flags import check_one_output, check_writable
 from measure.verbs.terminal import aligned, make_console, markdown, stop_as_by_ctrl_c
+from roofwright.command_line import data_flag
 
 if TYPE_CHECKING:
     from torch import nn

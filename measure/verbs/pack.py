@@ -15,7 +15,8 @@ from measure.cache.records import Profile, RoofMeasurement, Run
 from measure.cache.workload_records import Workload
 from measure.domain.models import OWN
 from measure.errors import UserError
-from measure.verbs.flags import data_flag, parse_choices
+from measure.verbs.flags import parse_choices
+from roofwright.command_line import data_flag
 
 
 def main(flags: argparse.Namespace) -> int:

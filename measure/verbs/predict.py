@@ -44,6 +44,7 @@ from measure.timing.sampling import Sampling
 from measure.verbs import flags
 from measure.verbs import measure as measuring
 from measure.verbs.terminal import aligned, markdown
+from roofwright.command_line import data_flag
 
 HEAD = (
     "chip", "batch", "least", "likely", "90 % interval", "inputs/s", "bound by", "costliest", "memory", "fits", "from",
@@ -64,7 +65,7 @@ def main(asked: argparse.Namespace) -> int:
     coefficients = table.read(file_of(Coefficient, asked.data), Coefficient)
     errors = table.read(file_of(PredictionError, asked.data), PredictionError)
     if not coefficients:
-        fit = f"python -m measure fit{flags.data_flag(asked.data)}"
+        fit = f"python -m measure fit{data_flag(asked.data)}"
         raise UserError(f"--data: {asked.data} holds no fit; make it with {fit}")
     model, counted = _count("MODEL", asked.model, batches, asked)
     predictor = Predictor(coefficients, errors, timings.read(asked.data))

@@ -19,8 +19,9 @@ from measure.cache.records import Environment
 from measure.domain.latency import Cell, TimedCell
 from measure.domain.values import latency, plain
 from measure.errors import UserError, chosen, unknown
-from measure.verbs.flags import check_one_output, data_flag
+from measure.verbs.flags import check_one_output
 from measure.verbs.terminal import Table, aligned, markdown, text, write_csv
+from roofwright.command_line import data_flag
 
 NUMBERS = ("batch", "latency", "95 % interval", "inputs/s", "tokens/s", "rounds")
 

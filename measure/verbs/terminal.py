@@ -1,21 +1,14 @@
-"""The terminal for all commands: exit codes, error messages, the log, and tables."""
+"""The terminal of all verbs: signals, the log, consoles and tables."""
 
 import csv
 import logging
-import os
 import signal
 import sys
-import threading
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TextIO
-
-from measure.errors import UserError
 
 if TYPE_CHECKING:
     import rich.console
-
-BAD_INPUT, INTERRUPTED, UNREAD = 2, 130, 141  # exit codes; the last two are 128 plus SIGINT or SIGPIPE, as in a shell
 
 
 def stop_as_by_ctrl_c() -> None:
@@ -24,68 +17,6 @@ def stop_as_by_ctrl_c() -> None:
         number = getattr(signal, name, None)
         if number is not None and signal.getsignal(number) is not signal.SIG_IGN:  # nohup ignores it
             signal.signal(number, signal.default_int_handler)
-
-
-def answer(command: str, action: Callable[[], int]) -> int:
-    """Run a command and return its exit code.
-
-    Bad input, Ctrl-C and an output that cannot be written print one line on standard error, without a traceback.
-    """
-    with _one_interrupt():
-        try:
-            code = action()
-            sys.stdout.flush()
-        except UserError as problem:
-            _print_error(command, str(problem))
-            return BAD_INPUT
-        except KeyboardInterrupt:
-            print(f"\n{command}: stopped", file=sys.stderr)
-            return INTERRUPTED
-        except OSError as problem:
-            try:
-                print(flush=True)
-            except OSError:
-                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else Python complains at exit
-            else:
-                raise  # another file or pipe failed
-            if isinstance(problem, BrokenPipeError):
-                return UNREAD
-            _print_error(
-                command, f"standard output cannot be written ({problem.strerror}); make room or write elsewhere"
-            )
-            return BAD_INPUT
-        return code
-
-
-@contextmanager
-def _one_interrupt() -> Iterator[None]:
-    """Heed one Ctrl-C and ignore further ones, so that none disturbs the ending."""
-
-    def stop(number: int, _frame: object) -> None:
-        signal.signal(number, signal.SIG_IGN)
-        raise KeyboardInterrupt
-
-    before = signal.getsignal(signal.SIGINT)
-    is_ours = before is signal.default_int_handler and threading.current_thread() is threading.main_thread()
-    if is_ours:
-        signal.signal(signal.SIGINT, stop)
-    try:
-        yield
-    finally:
-        if is_ours and signal.getsignal(signal.SIGINT) is stop:
-            signal.signal(signal.SIGINT, before)
-
-
-def _print_error(command: str, message: str) -> None:
-    """Print a line on standard error, red on a terminal unless NO_COLOR (https://no-color.org) is set.
-
-    Escapes control characters: the name of a file or a model may contain them.
-    """
-    line = f"{command}: {''.join(each if each.isprintable() else ascii(each)[1:-1] for each in message)}"
-    if sys.stderr.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb":
-        line = f"\x1b[31m{line}\x1b[0m"
-    with suppress(OSError):  # a terminal that was closed
-        print(line, file=sys.stderr)
 
 
 class _Handler(logging.StreamHandler):

@@ -4,8 +4,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 
-from measure.verbs.flags import CommandLine
-from measure.verbs.terminal import answer
+from roofwright.command_line import CommandLine, answer
 
 
 def _measure(words: Sequence[str]) -> int:

@@ -1,0 +1,1 @@
+"""The command ``roofwright``, and the command line that measuring and the report share."""
