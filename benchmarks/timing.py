@@ -1,44 +1,25 @@
-"""Compares this program's timing with torch's own, and finds the share of a run spent in what it measures.
-
-    python benchmarks/timing.py
-    python benchmarks/timing.py --only share --models resnet18 --batch-sizes 1 --budget 2m
+"""Compare this program's timing with torch's own: ``python benchmarks/timing.py``.
 
 Ten cells are timed by this program's sampling loop and by ``torch.utils.benchmark.Timer``, in turn, each cell in a
-process of its own, with the same network and input for both. Then one round of the default list is measured into a
-temporary folder (its other rounds are alike), and the time within calls, including warm-up, is compared with the time
-that passed. Nothing else should run.
+process of its own, with the same network and input for both. Nothing else should run.
 """
 
 import argparse
-import dataclasses
 import logging
 import sys
-import tempfile
-import time
-from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 
 from process import apart, prepare
-from rich.console import Console
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # a checkout counts, installed or not
 
-from measure.cache.folders import MachineFolder, Workloads
 from measure.domain.latency import Cell
 from measure.domain.words import EAGER, FULL_PRECISION, INFERENCE
-from measure.errors import UserError
 from measure.machine import devices
-from measure.machine.environment import current, folder_name
 from measure.models import catalog
-from measure.run import plan, runner
-from measure.run.estimate import MemoryFit
-from measure.run.request import parse_threads
-from measure.run.task import RunCache
-from measure.run.worker import Worker
 from measure.timing.sampling import Sampling, sample
 from measure.timing.stopwatch import Stopwatch
-from measure.verbs import measure as arguments
 
 CELLS = (
     ("alexnet", 1),
@@ -58,7 +39,6 @@ CALLS = 8
 """A turn lasts so many calls at least."""
 
 RATIOS = (0.98, 1.02)
-SHARE = 0.7
 
 
 def ratio(name: str, batch: int) -> tuple[float, float]:
@@ -115,54 +95,6 @@ def compare() -> None:
     print(f"{within} of {len(CELLS)} cells within\n", flush=True)
 
 
-def share(flags: Sequence[str]) -> None:
-    """Print the share of a run's time that is spent within calls."""
-    asked = arguments.parser().parse_args(["--sections", "inference", *flags])
-    request = dataclasses.replace(arguments.make_request(asked), rounds=1)
-    device, threads = devices.find(asked.device), parse_threads(asked.threads)
-    environment = current(device, threads)
-    budget_s = arguments.parse_time("--budget", asked.budget) if asked.budget else None
-    worker = Worker(device.torch_name, threads, arguments.make_sampling(asked))
-    memory = MemoryFit(device.memory_byte(), Workloads(asked.data))
-    with tempfile.TemporaryDirectory() as data:
-        folder = MachineFolder(Path(data), folder_name(environment))
-        cache = RunCache(Workloads(asked.data), folder, environment)
-        tasks = plan.tasks_to_do(request, cache)
-        start = time.monotonic()
-        deadline = None if budget_s is None else start + budget_s
-        try:
-            with runner.RunProgress(tasks, Console()) as progress:
-                progress.begin_part("rounds", tasks)
-                summary = runner.run(tasks, worker, cache.put, progress, deadline, memory.refusal)
-        finally:
-            worker.close()
-        passed_s = time.monotonic() - start
-    part = summary.executing_s / passed_s
-    print(
-        f"{summary.statuses.total()} cells, {summary.left} left: {summary.executing_s:.1f} s of {passed_s:.1f} s "
-        f"within calls: {part:.1%}, {'within' if part >= SHARE else 'BELOW'} {SHARE:.0%}"
-    )
-
-
-def main(argv: Sequence[str]) -> int:
-    """Exit code 0, 2 for bad input."""
-    flags = argparse.ArgumentParser(
-        description="Compare this program's timing with torch's own, and find the share of a run that is spent in what "
-        "it measures.",
-        epilog="Further flags are those of python -m measure, and choose what the share is taken over.",
-    )
-    flags.add_argument("--only", choices=("peer", "share"), help="one of the two figures (default: both)")
-    chosen, further = flags.parse_known_args(argv)
-    try:
-        if chosen.only != "share":
-            compare()
-        if chosen.only != "peer":
-            share(further)
-    except UserError as problem:
-        print(f"benchmarks/timing.py: {problem}", file=sys.stderr)
-        return 2
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    argparse.ArgumentParser(description="Compare this program's timing with torch's own.").parse_args()
+    compare()

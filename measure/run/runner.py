@@ -123,34 +123,25 @@ class RunProgress:
 
 @dataclass
 class Summary:
-    """How a run went: tasks by status, failures, the number of tasks left, and the cells of failed rounds.
-
-    ``cells_s`` is the time of all cells, failed ones included; ``executing_s`` is its part within their calls.
-    """
+    """How a run went: tasks by status, failures, the number of tasks left, and the cells of failed rounds."""
 
     statuses: Counter[str] = field(default_factory=Counter)
     failures: list[tuple[Task, Failure]] = field(default_factory=list)
     left: int = 0
     hopeless: set[Cell] = field(default_factory=set)
-    cells_s: float = 0.0
-    executing_s: float = 0.0
 
     def is_hopeless(self, task: Task) -> bool:
         """Return whether an earlier round of the task's cell failed."""
         return isinstance(task, RoundTask) and task.cell in self.hopeless
 
-    def count(self, task: Task, outcome: Any, seconds: float = 0.0) -> None:
-        """Add a task, which took so many seconds."""
+    def count(self, task: Task, outcome: Any) -> None:
+        """Add a task."""
         failed = isinstance(outcome, Failure)
         self.statuses[outcome.status if failed else "ok"] += 1
         if failed:
             self.failures.append((task, outcome))
-        if isinstance(task, RoundTask):
-            self.cells_s += seconds
-            if failed:
+            if isinstance(task, RoundTask):
                 self.hopeless.add(task.cell)
-            else:
-                self.executing_s += outcome.executing_s
 
 
 def resumption(command: str, force: bool) -> str:
@@ -190,9 +181,8 @@ def run(
         if summary.is_hopeless(task):
             progress.skip(task)
             continue
-        began = time.monotonic()
         try:
-            if deadline is not None and began >= deadline:
+            if deadline is not None and time.monotonic() >= deadline:
                 raise BudgetSpent
             progress.begin(task)
             outcome = refusal(task) or worker.run(task, deadline)
@@ -200,7 +190,7 @@ def run(
             summary.left += len(tasks) - index
             break
         outcome = keep(put, task, outcome)
-        summary.count(task, outcome, time.monotonic() - began)
+        summary.count(task, outcome)
         progress.end(task, outcome)
     return summary
 

@@ -60,7 +60,7 @@ def round_sampling(quick: bool = False, budget_s: float | None = None) -> Sampli
 
 @dataclass(frozen=True)
 class Timing:
-    """Samples in order of time, each a block of ``block`` calls, flags, and the time in calls, warm-up included.
+    """Samples in order of time, each a block of ``block`` calls, and their flags.
 
     The whole call decides when sampling ends; ``stages`` have flags of their own. A training step has a peak of memory.
     """
@@ -68,7 +68,6 @@ class Timing:
     block: int
     samples: tuple[TimedSample, ...]
     flags: tuple[str, ...] = ()
-    executing_s: float = 0.0
     stages: "Mapping[str, Timing]" = field(default_factory=dict)
     peak_byte: int | None = None
 
@@ -111,7 +110,7 @@ def sample(stopwatch: Stopwatch, sampling: Sampling, sensors: Sensors | None = N
     for name in timed.stages:  # under the conditions of their call, with an unknown share of its energy
         parts = [replace(each.stages[name], conditions=replace(each.conditions, energy_j=None)) for each in samples]
         stages[name] = Timing(calls, tuple(parts), _flags(parts, sampling))
-    return Timing(calls, samples, _flags(samples, sampling), stopwatch.executing_s, stages)
+    return Timing(calls, samples, _flags(samples, sampling), stages)
 
 
 def _calls(block_s: float, call_s: float) -> int:

@@ -30,10 +30,7 @@ class TimedSample:
 
 @dataclass
 class Stopwatch:
-    """Times blocks of calls by a ``clock`` in nanoseconds and sums their time in ``executing_s``.
-
-    ``beat`` is a sign of life after every block, ``clear`` empties the caches before every block.
-    """
+    """Times blocks of calls by a ``clock`` (ns). ``clear`` empties the caches before a block, ``beat`` follows it."""
 
     call: Callable[[], object]
     synchronize: Callable[[], None]
@@ -41,13 +38,11 @@ class Stopwatch:
     beat: Callable[[], None] = lambda: None
     events: Events | None = None
     clear: Callable[[], object] | None = None
-    executing_s: float = field(default=0.0, init=False)
     runs_per_call: int = field(default=1, init=False)
 
     def time(self, calls: int) -> TimedSample:
         """Time a block. The host's time per call includes the wait for the device at the end of the block."""
         elapsed_s = self._elapsed_s(calls)
-        self.executing_s += elapsed_s
         self.beat()
         event_s = self.events.elapsed_s() if self.events else None
         return TimedSample(elapsed_s / calls, None if event_s is None else event_s / calls)
@@ -94,7 +89,6 @@ class StagedStopwatch(Stopwatch):
         runs = [[stopwatch.time(1) for stopwatch in self._apart] for _ in range(calls)]
         means = [_combine(times, fmean) for times in zip(*runs, strict=True)]
         total = _combine(means, sum)
-        self.executing_s += calls * total.latency_s
         return replace(whole or total, stages=dict(zip(self.stages, means, strict=True)))
 
     def cost_s(self) -> float:

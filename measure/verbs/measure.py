@@ -248,9 +248,6 @@ def measure(arguments: argparse.Namespace, request: Request, deadline: float | N
         )
         return INTERRUPTED
     summary.left = sum(len(part.tasks) for part in parts)
-    if summary.cells_s:
-        share = summary.executing_s / summary.cells_s
-        _log.info("of the %s that cells took, %.0f%% passed within their calls", duration(summary.cells_s), 100 * share)
     print("\n".join(runner.lines(summary, cache.places(tasks))))
     if arguments.force and parts:
         print(runner.resumption(arguments.command, arguments.force))

@@ -14,7 +14,7 @@ from measure.cache.workload_records import WORKLOAD, Workload
 from measure.domain.words import PRECISION_BYTE, STAGES, STEP, shape_name
 from measure.profiling.profile import FEWEST_STEPS, PLAIN, PROFILED_S
 from measure.roofs.roofs import KernelTiming
-from measure.run.cell_tasks import CellTask, ProfileTask, TrainingTask
+from measure.run.cell_tasks import CellTask, ProfileTask, RoundTask, TrainingTask
 from measure.run.processes import origin
 from measure.run.sections import RoofTask
 from measure.run.task import Task
@@ -48,10 +48,15 @@ class Pace:
     attribution_s: float = 4.0
     now_s: float = 0.0
     done: list[Task] = field(default_factory=list)
+    cells_s: float = 0.0
+    """The time of all cells."""
+    calls_s: float = 0.0
+    """The part of it within their calls."""
 
     def __post_init__(self) -> None:
         self._draw = Random(1)
         self._previous: Task | None = None
+        self._called_s = 0.0
 
     def monotonic(self) -> float:
         """Return the time, as ``time.monotonic`` does."""
@@ -59,6 +64,7 @@ class Pace:
 
     def run(self, task: Task, deadline: float | None = None) -> Any:
         """Put the clock forward to the end of a task, or to the deadline, and return a result as empty as can be."""
+        began_s, self._called_s = self.now_s, 0.0
         if needs_fresh(self._previous, task, self.kind):
             self.now_s += self.begin_s
             if self._previous is None or origin(task) != origin(self._previous):
@@ -69,6 +75,9 @@ class Pace:
             self.now_s = deadline
             raise BudgetSpent
         self.done.append(task)
+        if isinstance(task, RoundTask):
+            self.cells_s += self.now_s - began_s
+            self.calls_s += self._called_s
         return outcome
 
     def _outcome(self, task: Task) -> Any:
@@ -98,7 +107,9 @@ class Pace:
 
     def _stopwatch(self, call_s: float) -> Stopwatch:
         def call() -> None:
-            self.now_s += call_s * self._draw.lognormvariate(0.0, NOISE)
+            taken_s = call_s * self._draw.lognormvariate(0.0, NOISE)
+            self.now_s += taken_s
+            self._called_s += taken_s
 
         return Stopwatch(call, lambda: None, self._clock)
 

@@ -182,15 +182,15 @@ def test_no_task_begins_after_the_budget(tmp_path, folder, clock):
 class Punctual:
     """Takes so long for a task, moves the clock by it, and gives the task up at the deadline, as the worker does."""
 
-    def __init__(self, clock, task_s, executing_s=0.0):
-        self._clock, self._task_s, self._executing_s = clock, task_s, executing_s
+    def __init__(self, clock, task_s):
+        self._clock, self._task_s = clock, task_s
 
     def run(self, task, deadline=None):
         if deadline is not None and self._clock.now + self._task_s > deadline:
             self._clock.now = deadline
             raise BudgetSpent
         self._clock.now += self._task_s
-        return dataclasses.replace(timing(1, 1.0), executing_s=self._executing_s)
+        return timing(1, 1.0)
 
 
 @pytest.mark.parametrize(("task_s", "done"), [(30.0, 3), (25.0, 4), (0.3, 333), (500.0, 0)])
@@ -201,16 +201,6 @@ def test_a_run_ends_when_its_budget_does(tmp_path, folder, clock, task_s, done):
     summary = runner.run(tasks, Punctual(clock, task_s), store.put, Log(), 100.0)
     assert clock.now == pytest.approx(100.0)
     assert (summary.statuses.total(), summary.left) == (done, 400 - done)
-
-
-def test_what_of_the_time_of_cells_passed_within_their_calls(tmp_path, folder, clock):
-    # Of three cells one is refused at once: 2 * 30 s, of which 2 * 24 s were within calls. A roof is no cell.
-    tasks = [CELL, changed(CELL, batch=8), changed(CELL, batch=9)]
-    refusal = {CELL: Failure("oom", "not tried")}.get
-    store = RunCache(Workloads(tmp_path), folder, ENVIRONMENT)
-    summary = runner.run(tasks, Punctual(clock, 30.0, 24.0), store.put, Log(), refusal=refusal)
-    assert (summary.cells_s, summary.executing_s) == (60.0, 48.0)
-    assert do(tmp_path, folder, [ROOF], [Failure("error", "no")]).cells_s == 0.0
 
 
 def test_conditions_and_flags_are_kept(tmp_path, folder):
@@ -250,7 +240,7 @@ def step_timing(*forward_s):
     }
     phases = {phase: timing(1, *values) for phase, values in latencies_s.items()}
     phases["update"] = dataclasses.replace(phases["update"], flags=("drifting",))
-    return dataclasses.replace(phases.pop("step"), executing_s=7.0, stages=phases, peak_byte=2048)
+    return dataclasses.replace(phases.pop("step"), stages=phases, peak_byte=2048)
 
 
 def test_a_round_of_a_step_is_a_row_for_the_whole_and_for_each_stage(tmp_path, folder):
@@ -268,7 +258,6 @@ def test_a_round_of_a_step_is_a_row_for_the_whole_and_for_each_stage(tmp_path, f
     assert by_sample[1, "step"] == pytest.approx(0.85)
     assert len(by_sample) == 8
     assert summary.statuses == {"ok": 1}
-    assert summary.executing_s == 7.0
 
 
 def test_a_step_that_failed_is_hopeless_and_the_forward_pass_is_not(tmp_path, folder):

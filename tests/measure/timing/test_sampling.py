@@ -127,11 +127,6 @@ def test_a_sign_of_life_follows_every_block():
     assert beats == list(range(1, hands.calls + 1))
 
 
-def test_the_time_within_calls_is_summed():
-    hands = Hands([0.5])
-    assert take(hands).executing_s == pytest.approx(0.5 * hands.calls)
-
-
 def test_cold_samples_are_single_calls_however_short():
     hands = Hands([0.001])
     timing = take(hands, clear=lambda: None, block_s=0.02)
@@ -197,7 +192,6 @@ def test_stages_are_sampled_with_their_whole_by_whose_rule():
     assert first.latencies_s == pytest.approx([0.1] * 6)
     assert second.latencies_s == pytest.approx([0.4] * 6)
     assert (whole.block, first.block, second.block) == (1, 1, 1)
-    assert whole.executing_s == pytest.approx(0.5 * hands.calls)
 
 
 def test_short_calls_in_stages_have_blocks_too():

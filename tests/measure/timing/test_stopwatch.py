@@ -83,13 +83,6 @@ def test_caches_are_cleared_before_each_block_and_outside_of_it():
     assert order == [0, 1]
 
 
-def test_the_time_within_calls_is_summed():
-    stopwatch = make_stopwatch(Hands([0.5]))
-    stopwatch.time(2)
-    stopwatch.time(1)
-    assert stopwatch.executing_s == pytest.approx(1.5)
-
-
 def test_a_block_without_a_call_shows_what_timing_costs():
     hands = Hands([0.001])
 
@@ -100,7 +93,6 @@ def test_a_block_without_a_call_shows_what_timing_costs():
     stopwatch = Stopwatch(hands.call, hands.synchronize, slow_clock)
     assert stopwatch.cost_s() == pytest.approx(40e-6)
     assert hands.calls == 0
-    assert stopwatch.executing_s == 0
 
 
 def conditions_of(windows, hands, count):
@@ -188,7 +180,6 @@ def test_stages_sum_to_the_call():
     assert [stage.latency_s for stage in timed.stages.values()] == pytest.approx([0.1, 0.2, 0.3])
     assert timed.latency_s == pytest.approx(0.6)
     assert step.order == ["first", "second", "third"]
-    assert stopwatch.executing_s == pytest.approx(0.6)
 
 
 def test_a_block_of_short_calls_has_their_means():
@@ -222,7 +213,6 @@ def test_an_asynchronous_device_has_whole_calls_timed_without_a_wait_in_them():
     assert (timed.latency_s, timed.event_s) == (pytest.approx(0.5), pytest.approx(0.25))
     assert [stage.latency_s for stage in timed.stages.values()] == pytest.approx([0.1, 0.3, 0.3])
     assert [stage.event_s for stage in timed.stages.values()] == pytest.approx([0.05, 0.15, 0.15])
-    assert stopwatch.executing_s == pytest.approx(2 * 0.5 + 2 * 0.7)
     assert stopwatch.runs_per_call == 2
 
 

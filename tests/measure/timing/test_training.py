@@ -184,7 +184,6 @@ def test_a_step_and_its_stages_are_timed_sample_by_sample(tiny):
     for whole, *parts in zip(step, *stages, strict=True):
         assert min(parts) > 0
         assert sum(parts) == pytest.approx(whole)  # on a processor, which is done when an operator returns
-    assert timed.executing_s > 0
 
 
 def test_the_memory_of_a_step_is_traced(tiny):
