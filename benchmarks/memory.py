@@ -10,7 +10,7 @@ are timed (``measure/timing/calls.py``). What a loss keeps is in the trace and n
 gradients: of note where outputs are large (fcn_resnet50).
 
 The trace's peak is the bytes of parameters, buffers, inputs, targets and momentum, and the most that was allocated at
-once during the step (``measure/timing/allocations.py``). Shown first is the peak apart from workspace, which depends on
+once during the step, as torch's profiler records it. Shown first is the peak apart from workspace, which depends on
 the library that serves an operator and not on the network; then the peak with it, in one more step, as the allocator of
 a GPU has it, and the operator that held the largest workspace at that moment.
 
@@ -22,11 +22,14 @@ the inputs of all steps at once, which the count, step by step, does not have.
 
 import argparse
 import gc
+import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import cache
+from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # a checkout counts, installed or not
 
@@ -39,8 +42,7 @@ from measure.errors import UserError
 from measure.machine import devices, processor
 from measure.models import catalog
 from measure.run.worker import classify
-from measure.timing.allocations import Allocation, measure_peak_byte, peak, trace
-from measure.timing.calls import prepare
+from measure.timing.calls import measure_peak_byte, prepare
 
 if TYPE_CHECKING:
     import torch
@@ -107,6 +109,64 @@ def operators_with_kernels() -> frozenset[str]:
 
     composite = torch._C._dispatch_get_registrations_for_dispatch_key("CompositeImplicitAutograd")
     return frozenset(without_overloads(torch._C._dispatch_get_all_op_names()) - without_overloads(composite))
+
+
+@dataclass(eq=False)
+class Allocation:
+    """Memory alive from ``start_ns`` to ``end_ns``, None if it outlives the trace.
+
+    ``operators`` are the profiler's events of the operators that were running, outermost first.
+    """
+
+    byte: int
+    start_ns: int
+    end_ns: int | None = None
+    operators: tuple[Any, ...] = ()
+
+
+def peak(allocations: Sequence[Allocation]) -> tuple[int, list[Allocation]]:
+    """Return the most bytes alive at once, and the allocations alive then."""
+    changes = [(each.start_ns, each.byte, each) for each in allocations]
+    changes += [(each.end_ns, -each.byte, each) for each in allocations if each.end_ns is not None]
+    byte, peak_byte, alive, alive_at_peak = 0, 0, dict[Allocation, None](), list[Allocation]()
+    for _, change, allocation in sorted(changes, key=itemgetter(0, 1)):  # at the same time, releases come first
+        byte += change
+        if change < 0:
+            del alive[allocation]
+            continue
+        alive[allocation] = None
+        if byte > peak_byte:
+            peak_byte, alive_at_peak = byte, list(alive)
+    return peak_byte, alive_at_peak
+
+
+def trace(step: Callable[[], object], device_kind: str) -> list[Allocation]:
+    """Run the step and return its allocations on a ``cpu`` or ``cuda`` device."""
+    os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # else it reports each start and stop
+    from torch._C._profiler import _EventType
+    from torch.profiler import ProfilerActivity, profile
+
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
+        step()
+    changes: list[tuple[Any, tuple[Any, ...]]] = []
+
+    def collect(events: Iterable[Any], operators: tuple[Any, ...]) -> None:
+        for event in events:
+            if event.tag == _EventType.Allocation and event.extra_fields.device.type == device_kind:
+                changes.append((event, operators))
+            collect(event.children, (*operators, event) if event.tag == _EventType.TorchOp else operators)
+
+    collect(profiler.profiler.kineto_results.experimental_event_tree(), ())
+    allocations: list[Allocation] = []
+    alive: dict[int, Allocation] = {}
+    for event, operators in sorted(changes, key=lambda pair: pair[0].start_time_ns):
+        address, byte = event.extra_fields.ptr, event.extra_fields.alloc_size
+        if byte > 0:
+            alive[address] = Allocation(byte, event.start_time_ns, None, operators)
+            allocations.append(alive[address])
+        elif address in alive:  # else it was allocated before the trace
+            alive.pop(address).end_ns = event.start_time_ns
+    return allocations
 
 
 def workspace_of(allocation: Allocation) -> str | None:

@@ -1,6 +1,7 @@
-"""Prepare the call of a cell, a forward pass or a training step, and time one round of it."""
+"""Prepare the call of a cell, a forward pass or a training step; time one round of it, and trace a step's memory."""
 
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import reduce
@@ -15,7 +16,6 @@ from measure.domain.words import FULL_PRECISION, INFERENCE, SKIPPED, STAGES, STE
 from measure.machine.device import Device
 from measure.models import catalog
 from measure.models.call import Call, torch_dtype
-from measure.timing.allocations import measure_peak_byte
 from measure.timing.sampling import Sampling, Timing, sample
 from measure.timing.stopwatch import StagedStopwatch, Stopwatch, run_first_call
 
@@ -209,3 +209,49 @@ def _settle_scale(step: TrainingStep, take: Callable[[], object]) -> float:
         if scale >= before:
             break
     return scale
+
+
+def measure_peak_byte(step: Callable[[], object], resident: Iterable[Any], device: Device) -> int:
+    """Return the most memory allocated during a step that has run before, workspace included.
+
+    ``resident`` are the tensors that outlive a step. An Apple GPU gives an upper bound: the memory from Metal's driver.
+    """
+    import torch
+
+    if device.kind == "cuda":
+        torch.cuda.reset_peak_memory_stats(device.torch_name)
+        step()
+        return int(torch.cuda.max_memory_allocated(device.torch_name))
+    if device.kind == "mps":  # has no peak counter, but torch keeps the memory that a step frees
+        torch.mps.empty_cache()  # drops what earlier steps left
+        step()
+        device.synchronize()
+        return int(torch.mps.driver_allocated_memory())
+    return _trace_peak_byte(step) + sum(tensor.nbytes for tensor in resident)
+
+
+def _trace_peak_byte(step: Callable[[], object]) -> int:
+    """Return the most bytes allocated at once by a processor's step, without what a library allocates past torch."""
+    os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # else it reports each start and stop
+    from torch._C._profiler import _EventType
+    from torch.profiler import ProfilerActivity, profile
+
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
+        step()
+    changes, events = [], list(profiler.profiler.kineto_results.experimental_event_tree())
+    while events:
+        event = events.pop()
+        events += event.children
+        if event.tag == _EventType.Allocation:
+            changes.append((event.start_time_ns, event.extra_fields.alloc_size, event.extra_fields.ptr))
+    byte, peak_byte, alive = 0, 0, set[int]()
+    for _, change, address in sorted(changes):  # at the same time, releases come first
+        if change > 0:
+            alive.add(address)
+        elif address in alive:
+            alive.remove(address)
+        else:  # allocated before the trace
+            continue
+        byte += change
+        peak_byte = max(peak_byte, byte)
+    return peak_byte

@@ -1,11 +1,10 @@
-"""The workspace that the traced peak leaves out."""
+"""The trace of allocations, and the workspace that its peak leaves out."""
 
 from types import SimpleNamespace
 
 import memory
 import pytest
-
-from measure.timing.allocations import Allocation, trace
+from memory import Allocation, peak, trace
 
 torch = pytest.importorskip("torch", reason="traces torch's allocator")
 
@@ -39,3 +38,30 @@ def test_an_operator_that_only_calls_others_has_no_workspace():
     large = [each for each in allocations if each.byte >= 1000]
     assert len(large) >= 2
     assert not any(map(memory.workspace_of, large))
+
+
+def test_the_peak_is_the_most_that_is_alive_at_once():
+    first, second, third = Allocation(5, 0, 20), Allocation(3, 10), Allocation(4, 30, 40)
+    # From 10 to 20 there are 5 + 3, from 30 on 3 + 4.
+    assert peak([third, second, first]) == (8, [first, second])
+    assert peak([second, third]) == (7, [second, third])
+    assert peak([]) == (0, [])
+
+
+def test_memory_that_is_freed_when_other_is_made_is_not_alive_beside_it():
+    assert peak([Allocation(5, 0, 10), Allocation(6, 10, 20)])[0] == 6
+
+
+def test_a_step_is_traced_from_allocation_to_release():
+    image = torch.zeros(1000)
+
+    def step():
+        sine = image.sin()
+        cosine = image.cos()
+        del sine
+        return cosine.mul(image)
+
+    allocations = trace(step, "cpu")
+    assert [each.byte for each in sorted(allocations, key=lambda each: each.start_ns)] == [4000, 4000, 4000]
+    assert peak(allocations)[0] == 8000  # the product is made when the sine is gone
+    assert {each.operators[0].name for each in allocations} == {"aten::sin", "aten::cos", "aten::mul"}
