@@ -28,15 +28,20 @@ def find(
 
     Raises UserError for an unknown name (with the nearest ones), a missing library, and a broken function.
     """
+    built_in = {(model.source, model.name): model for model in BUILT_IN}
     chosen: dict[str, Model] = {}
     for pattern in patterns:
-        library, colon, name = pattern.partition(":")
+        source, colon, name = pattern.partition(":")
         if not colon:
             models = [model for model in BUILT_IN if fnmatch.fnmatchcase(model.name, pattern)]
             if not models:
                 raise _unknown("no model is called", pattern, [model.name for model in BUILT_IN], "--list")
-        elif library in LIBRARIES:
-            models = _find_in_library(library, name)
+        elif source in LIBRARIES:
+            library = _library(source)
+            names = library.match(name)
+            if not names:
+                raise _unknown(f"{source} has no model", name, library.match("*"), f"--models '{source}:*' --plan")
+            models = [built_in.get((source, each)) or library.describe(each) for each in names]
         else:
             models = [describe(pattern)]
         chosen |= {model.name: model for model in models}
@@ -46,15 +51,6 @@ def find(
         shapes = [m.input_shape if m.source == OWN else _library(m.source).native_shape(m.name) for m in models]
         models = [replace(model, input_shape=shape) for model, shape in zip(models, shapes, strict=True)]
     return models
-
-
-def _find_in_library(name: str, pattern: str) -> list[Model]:
-    library = _library(name)
-    names = library.match(pattern)
-    if not names:
-        raise _unknown(f"{name} has no model", pattern, library.match("*"), f"--models '{name}:*' --plan")
-    built_in = {model.name: model for model in BUILT_IN if model.source == name}
-    return [built_in.get(each) or library.describe(each) for each in names]
 
 
 def _unknown(problem: str, name: str, names: list[str], flags: str) -> UserError:

@@ -41,7 +41,6 @@ def describe(name: str) -> Model:
             call = _make_meta_call(function, PROBE)
         except Exception:  # it may need values, which the meta device lacks
             call = _make_call(function, PROBE)
-        _check_signature(call)
     except ContractError as problem:
         raise UserError(f"--models: {name} {problem}") from None
     except (Exception, SystemExit) as problem:  # user code may raise anything, and a script may exit
@@ -69,9 +68,8 @@ def prepare_on_meta(model: Model, batch: int) -> Call:
     try:
         return _make_meta_call(_find(model.name), batch)
     except Exception as problem:  # user code may raise anything
-        raise NotImplementedError(
-            f"{model.name} makes no network on the meta device, on which models are counted: {in_short(problem)}"
-        ) from problem
+        why = f"makes no network on the meta device, on which models are counted: {in_short(problem)}"
+        raise NotImplementedError(f"{model.name} {why}") from problem
 
 
 def _find(name: str) -> Callable[[int], Any]:
@@ -107,7 +105,6 @@ def _make_meta_call(function: Callable[[int], Any], batch: int) -> Call:
 def _make_call(function: Callable[[int], Any], batch: int) -> Call:
     """Call the function. Raises ContractError unless it returns a network and inputs to measure it with."""
     import torch
-    from torch.nn.parameter import is_lazy
 
     returned = function(batch)
     if not isinstance(returned, tuple) or len(returned) != 2 or not isinstance(returned[0], torch.nn.Module):
@@ -125,19 +122,7 @@ def _make_call(function: Callable[[int], Any], batch: int) -> Call:
     for place, tensor in tensors.items():
         if tensor.requires_grad:
             raise ContractError(f"returns {place} with requires_grad; make inputs that need no gradient")
-    for place, tensor in [*network.named_parameters(), *network.named_buffers()]:
-        if is_lazy(tensor):
-            raise ContractError(f"has no size for {place} before a first call; give lazy layers their sizes")
     return call
-
-
-def _check_signature(call: Call) -> None:
-    try:
-        inspect.signature(call.network.forward).bind(*call.inputs, **call.keywords)
-    except ValueError:  # compiled: Python cannot read its signature
-        pass
-    except TypeError as problem:
-        raise ContractError(f"returns inputs that forward does not take: {problem}; {CONTRACT}") from None
 
 
 def _leaves(call: Call) -> dict[str, Any]:

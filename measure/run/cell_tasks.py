@@ -58,8 +58,7 @@ class CellTask(Task):
 
     def row(self, cache: RunCache, cell: Cell, outcome: Any) -> Columns:
         """Return the columns that every row of a cell has: its key, status, signature and input shape."""
-        shape = shape_name(self.model.input_shape)
-        return {**cache.key(cell), **cache.signature(outcome), "input_shape": shape}
+        return {**cache.key(cell), **cache.signature(outcome), "input_shape": shape_name(self.model.input_shape)}
 
 
 def _rows_of(cells: Iterable[tuple[Model, Cell]], rows: Iterable[Any]) -> list[Any]:
@@ -71,11 +70,10 @@ def _rows_of(cells: Iterable[tuple[Model, Cell]], rows: Iterable[Any]) -> list[A
 
 @dataclass(frozen=True)
 class RoundTask(CellTask):
-    """Measure one of several rounds of a cell. ``phases`` are those of the rows it writes; the last is the cell's."""
+    """Measure one of several rounds of a cell."""
 
     round: int
-
-    phases: ClassVar[tuple[str, ...]]
+    phases: ClassVar[tuple[str, ...]]  # of the rows that it writes; the last is the cell's
 
     @classmethod
     def missing(cls, request: Request, cache: RunCache) -> list[Self]:
@@ -122,11 +120,8 @@ class RoundTask(CellTask):
         return Tier.SECOND_CELLS if batch == request.second_batch else Tier.OTHER_CELLS
 
     def process(self, device_kind: str) -> Hashable:
-        """Share a process between the batch sizes of a round on a GPU, where a process takes seconds to begin.
-
-        A variant that sets something up in its first call does so per batch size, and needs a process for each.
-        """
-        if device_kind != "cuda" or variants.first_call_s(self.cell.variant):
+        """Share a process between the batch sizes of a round on a GPU, where a process takes seconds to begin."""
+        if device_kind != "cuda" or variants.first_call_s(self.cell.variant):  # which sets each batch size up
             return None
         return self.model, self.cell.precision, self.cell.variant, self.round
 
@@ -187,31 +182,24 @@ def _rounds_wanted(
     return wanted
 
 
-@dataclass(frozen=True)
 class InferenceTask(RoundTask):
-    """Time a model's forward pass."""
-
     section = "inference"
     help = "time the models' forward passes"
     phases = (INFERENCE,)
 
 
-@dataclass(frozen=True)
 class TrainingTask(RoundTask):
-    """Time a model's training step and its stages. The variant names the optimiser unless it is SGD."""
-
     section = "training"
     help = "time training steps: forward, backward, optimiser"
     trains = True
     phases = (*STAGES, STEP)
 
 
-@dataclass(frozen=True)
 class InspectionTask(CellTask):
-    """Inspect a model's forward pass or training step once. ``record`` has a row for each inspected cell."""
+    """Inspect a model's forward pass or training step once."""
 
     trains = True
-    record: ClassVar[type[Any]]
+    record: ClassVar[type[Any]]  # has a row for each inspected cell
 
     @classmethod
     def missing(cls, request: Request, cache: RunCache) -> list[Self]:
@@ -225,10 +213,7 @@ class InspectionTask(CellTask):
         return f"{self.section.replace('-', ' ')} of {super().label}"
 
 
-@dataclass(frozen=True)
 class ProfileTask(InspectionTask):
-    """Time the operators of a call under torch's profiler."""
-
     section = "operators"
     help = "time each operator of both under torch's profiler"
     block = 0  # in the same sitting as a plain round of its cell
@@ -240,14 +225,10 @@ class ProfileTask(InspectionTask):
         return [task for task in tasks if task.tier(request) == Tier.PROFILES] if request.quick else tasks
 
     def tier(self, request: Request) -> Tier:
-        """Begin with one profile of inference per model, and one of a training step of each leading model.
-
-        A profile of a large batch takes long: a quick run or a short budget profiles inference at the smallest batch
-        size, other runs at one that fills most devices.
-        """
+        """Begin with a profile of inference of each model, and one of a training step of each leading model."""
         if self.cell.phase != INFERENCE:
             batch = min(request.training_batch_sizes)
-        elif request.quick or (request.budget_s or inf) < SHORT_BUDGET_S:
+        elif request.quick or (request.budget_s or inf) < SHORT_BUDGET_S:  # a profile of a large batch takes long
             batch = min(request.batch_sizes)
         else:
             batch = request.second_batch or min(request.batch_sizes)
@@ -276,10 +257,7 @@ class ProfileTask(InspectionTask):
         return f"{latency(result.plain_s)}, profiled {latency(result.profiled_s)}, {share:.0%} of it in operators"
 
 
-@dataclass(frozen=True)
 class HardwareCounterTask(InspectionTask):
-    """Read the hardware counters of a call's kernels."""
-
     section = "hardware-counters"
     help = "read an NVIDIA GPU's hardware counters for both, with Nsight Compute's ncu"
     block = AFTER

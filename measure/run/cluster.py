@@ -3,15 +3,12 @@
 Ray starts the actors and reports their death. The task of a dead node goes to the next device of its kind.
 """
 
-import getpass
 import os
-import platform
 import socket
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from math import inf
@@ -20,7 +17,6 @@ from typing import Any, NamedTuple
 
 from measure.cache.folders import Workloads
 from measure.cache.records import Environment
-from measure.cache.table import held
 from measure.errors import UserError, in_short
 from measure.machine import devices
 from measure.machine.environment import current
@@ -100,10 +96,8 @@ def connected(address: str) -> Iterator[None]:
             socket.create_connection((host.strip("[]"), int(port)), CONNECT_S).close()
         ray.init(address=address, log_to_driver=False, logging_level="error")
     except Exception as problem:  # its type depends on Ray's version and the address
-        raise UserError(
-            f"--cluster: no Ray cluster answers at {address!r} ({in_short(problem)}); start one with "
-            "ray start --head, or give the address of one"
-        ) from None
+        remedy = "start one with ray start --head, or give the address of one"
+        raise UserError(f"--cluster: no Ray cluster answers at {address!r} ({in_short(problem)}); {remedy}") from None
     try:
         yield
     finally:
@@ -115,24 +109,13 @@ class DeviceActor:
 
     def __init__(self, device_name: str, threads: str | None, sampling: Sampling) -> None:
         self._device_name, self._threads, self._sampling = device_name, threads, sampling
-        self._held = ExitStack()
 
     def begin(self) -> tuple[Environment, int]:
-        """Return the row of ``machine.csv``, and the device's memory (B).
-
-        Raises UserError if the device cannot be set up or is in use: nodes may share a host without Ray's knowledge.
-        """
+        """Return the row of ``machine.csv``, and the device's memory (B)."""
         os.environ.pop("OMP_NUM_THREADS", None)  # Ray sets it, a local run would not have it
         device, threads = devices.find(self._device_name), parse_threads(self._threads)
-        self._held.enter_context(held(self.lock(), f"is measuring on this device of {platform.node()}; wait for it"))
-        self._worker = self._held.enter_context(closing(Worker(device.torch_name, threads, self._sampling)))
+        self._worker = Worker(device.torch_name, threads, self._sampling)
         return current(device, threads), device.memory_byte()
-
-    def lock(self) -> Path:
-        """Return the user's lock of the device on this host; a GPU is named by the number that this process sees."""
-        user = getattr(os, "getuid", getpass.getuser)()  # a container's user may have no name; Windows has no number
-        number = os.environ.get("CUDA_VISIBLE_DEVICES", "0") if self._device_name == "cuda" else ""
-        return Path(tempfile.gettempdir()) / f"roofwright-{user}-{self._device_name}{number.replace('/', '-')}.lock"
 
     def run(self, task: Task, seconds: float) -> Any:
         """Run a task; return None if it did not end within so many seconds (clocks of nodes differ)."""
@@ -142,8 +125,8 @@ class DeviceActor:
             return None
 
     def close(self) -> None:
-        """End the worker's process and release the device."""
-        self._held.close()
+        """End the worker's process."""
+        self._worker.close()
 
 
 @dataclass
@@ -297,7 +280,7 @@ class ClusterRun:
     def _start_actors(self) -> None:
         """Start an actor on each free place, wait until one is ready, and give the others time to be.
 
-        Leaves out places whose device is in use, with a line that says so. Raises UserError if no device is ready.
+        Leaves out places that do not begin, with a line that says why. Raises UserError if no device is ready.
         """
         import ray
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy

@@ -1,7 +1,7 @@
 """Starts the processes that run tasks: forks of a fork server on Linux, fresh processes elsewhere.
 
-Importing torch and a library of models takes seconds, a fork milliseconds. The fork server imports, but uses no device
-and runs no operator: neither a driver's state nor a library's threads survive a fork.
+Importing torch and a library of models takes seconds, a fork milliseconds. The fork server uses no device and runs no
+operator: neither a driver's state nor a library's threads survive a fork.
 """
 
 import gc
@@ -43,16 +43,13 @@ class EndedError(Exception):
 
     def __init__(self, code: int | None) -> None:
         how = f"by signal {-code}" if code and code < 0 else f"with exit code {code}"
-        super().__init__(
-            "closed the pipe of its process, or wrote into it" if code is None else f"ended its process {how}"
-        )
+        is_alive = code is None
+        super().__init__("closed the pipe of its process, or wrote into it" if is_alive else f"ended its process {how}")
         self.code = code
 
 
 @dataclass(frozen=True)
 class IsolatedProcess:
-    """A process and the pipe to it."""
-
     process: "BaseProcess | Fork"
     connection: Connection
 
@@ -61,7 +58,7 @@ class IsolatedProcess:
             self.connection.send(message)
 
     def receive(self, limit_s: float) -> Any:
-        """Return the next message. Ends the process and raises TimeoutError or EndedError if there is none."""
+        """Return the next message. End the process and raise TimeoutError or EndedError if there is none."""
         problem: Exception = TimeoutError()
         try:
             if self.connection.poll(limit_s):
@@ -73,7 +70,6 @@ class IsolatedProcess:
         raise problem
 
     def end(self) -> None:
-        """Kill the process, whatever it is doing."""
         self.process.kill()
         self.process.join()
         self.connection.close()
@@ -113,17 +109,13 @@ class Processes:
         process = SPAWN.Process(target=_leave_terminal, args=(theirs, self._log, *main), daemon=True)
         before = dict(os.environ)
         os.environ.update(task.variables)
-        try:
-            process.start()
-        finally:
-            for name in task.variables:
-                del os.environ[name]
-            os.environ.update(before)
+        process.start()
+        os.environ.clear()
+        os.environ.update(before)
         theirs.close()
         return IsolatedProcess(process, ours)
 
     def close(self) -> None:
-        """End the fork servers."""
         for server in self._servers.values():
             server.end()
         self._servers.clear()

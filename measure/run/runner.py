@@ -24,7 +24,6 @@ class RunProgress:
     """Prints a line when a part ends, and with ``shows_tasks`` a line for each task.
 
     On a terminal a moving line shows the present task, the number of tasks left in the part, and the time to the end.
-    A context manager, which restores the terminal. ``done`` of ``total`` tasks ended or were skipped so far.
     ``seconds`` estimates the time of a task.
     """
 
@@ -39,7 +38,7 @@ class RunProgress:
         from rich.live import Live
         from rich.text import Text
 
-        self.total = self.done = 0
+        self.total = self.done = 0  # tasks; ``done`` ended or were skipped
         self._console, self._deadline, self._shows_tasks, self._seconds = console, deadline, shows_tasks, seconds
         self._left_s: dict[Task, float] = {}  # the estimates of the tasks left
         self._took_s = self._expected_s = PRIOR_S  # the tasks that ended
@@ -123,15 +122,14 @@ class RunProgress:
 
 @dataclass
 class Summary:
-    """How a run went: tasks by status, failures, the number of tasks left, and the cells of failed rounds."""
+    """How a run went."""
 
     statuses: Counter[str] = field(default_factory=Counter)
     failures: list[tuple[Task, Failure]] = field(default_factory=list)
-    left: int = 0
-    hopeless: set[Cell] = field(default_factory=set)
+    left: int = 0  # tasks that were not done
+    hopeless: set[Cell] = field(default_factory=set)  # with a failed round
 
     def is_hopeless(self, task: Task) -> bool:
-        """Return whether an earlier round of the task's cell failed."""
         return isinstance(task, RoundTask) and task.cell in self.hopeless
 
     def count(self, task: Task, outcome: Any) -> None:
@@ -151,7 +149,6 @@ def resumption(command: str, force: bool) -> str:
 
 
 def lines(summary: Summary, places: Sequence[str]) -> list[str]:
-    """Return lines on the tasks done and failed, the reasons, and the folders."""
     failed = f", {len(summary.failures)} without a result" if summary.failures else ""
     text = [f"{summary.statuses['ok']} done{failed}, {summary.left} left; the files are in {' and '.join(places)}"]
     for status in dict.fromkeys(failure.status for _, failure in summary.failures):
@@ -173,8 +170,8 @@ def run(
 ) -> Summary:
     """Do the tasks in order until ``time.monotonic()`` passes the deadline, and add them to the summary.
 
-    ``put`` stores an outcome, as ``RunCache.put`` does. The task at the deadline is given up and counts as left. A task
-    gets the Failure of ``refusal`` without a try. Rounds of a cell are skipped after one of them failed.
+    The task at the deadline is given up and counts as left. A task gets the Failure of ``refusal`` without a try.
+    Rounds of a cell are skipped after one of them failed.
     """
     summary = summary or Summary()
     for index, task in enumerate(tasks):

@@ -1,6 +1,5 @@
 """A task of a run, its outcome, and the cache it is planned from and stored in. ``sections.py`` lists all kinds."""
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import Enum
@@ -55,17 +54,13 @@ KILLED = Failure(
 Columns = dict[str, Any]
 
 
-class Task(ABC):
-    """Something to measure and to keep in the cache.
-
-    ``help`` says in ``--help`` what the section measures. ``is_of_machine`` is False if the result is the same on every
-    machine. ``trains`` marks sections that run training steps. ``label`` names the task to users.
-    """
+class Task:
+    """Something to measure and to keep in the cache. ``label`` names it to users."""
 
     section: ClassVar[str]
-    help: ClassVar[str]
-    is_of_machine: ClassVar[bool] = True
-    trains: ClassVar[bool] = False
+    help: ClassVar[str]  # what the section measures, for ``--help``
+    is_of_machine: ClassVar[bool] = True  # False if the result is the same on every machine
+    trains: ClassVar[bool] = False  # whether the section runs training steps
 
     @classmethod
     def missing(cls, request: Request, cache: "RunCache") -> list[Self]:
@@ -73,8 +68,8 @@ class Task(ABC):
         raise NotImplementedError
 
     @property
-    @abstractmethod
-    def label(self) -> str: ...
+    def label(self) -> str:
+        raise NotImplementedError
 
     @property
     def columns(self) -> Columns:
@@ -104,17 +99,17 @@ class Task(ABC):
         """The environment variables that must be set before the process starts."""
         return {}
 
-    @abstractmethod
     def run(self, device: Device, sampling: Sampling, beat: Callable[[], None]) -> Any:
         """Do the task in this process, after ``device.prepare``. Raises whatever a library raises."""
+        raise NotImplementedError
 
-    @abstractmethod
     def store(self, cache: "RunCache", outcome: Any) -> None:
         """Write a result or a Failure into the cache."""
+        raise NotImplementedError
 
-    @abstractmethod
     def summary(self, result: Any) -> str:
         """Describe a result in a few words."""
+        raise NotImplementedError
 
     def describe(self, outcome: Any) -> str:
         """Describe an outcome in a few words."""

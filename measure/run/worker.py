@@ -12,7 +12,7 @@ from multiprocessing import parent_process
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from measure.domain.models import Model
 from measure.errors import UserError, in_short, text_of
@@ -65,7 +65,6 @@ def _end_with(parent: BaseProcess) -> None:
 
 def serve(connection: Connection, device_name: str, threads: int, sampling: Sampling, log_level: int) -> None:
     """Be a worker's process: answer each task with an outcome, and send log records, until the parent hangs up."""
-    own_pid = os.getpid()
     channel = Channel(connection)
     package_log = logging.getLogger("measure")
     package_log.setLevel(log_level)
@@ -83,8 +82,6 @@ def serve(connection: Connection, device_name: str, threads: int, sampling: Samp
                     device.release_memory()
             except Exception as problem:  # a model may raise anything, and the next one must still run
                 outcome = classify(problem)
-            if os.getpid() != own_pid:
-                os._exit(0)  # a copy, which the model forked within its call
             channel.put_nowait((outcome,))
     except (ConnectionError, EOFError):
         pass  # the parent is gone
@@ -170,7 +167,6 @@ class Worker:
             return Failure("error", ": ".join([f"a call {problem}", *last]))
 
     def stop(self) -> None:
-        """End the process, whatever it is doing."""
         if self._isolated is not None:
             self._isolated.end()
             self._isolated = None
@@ -182,18 +178,11 @@ class Worker:
 
 
 @dataclass(frozen=True)
-class FunctionCall:
-    """A call of a function, which may run a user's own code, with as much of a Task as a worker needs."""
+class FunctionCall(Task):
+    """A call of a function, which may run a user's own code."""
 
     function: Callable[..., Any]
     arguments: tuple[Any, ...]
-
-    block: ClassVar[int] = 0
-    variables: ClassVar[dict[str, str]] = {}
-    libraries: ClassVar[tuple[str, ...]] = ("torch",)
-
-    def process(self, _device_kind: str) -> str:
-        return "own code"
 
     def run(self, *_: object) -> Any:
         """Return the function's value, or the exception to raise in the parent."""
@@ -206,27 +195,23 @@ class FunctionCall:
 
 
 class IsolatedCalls(Worker):
-    """Calls functions that run a user's own code, in a process; each call may take ``limit_s``."""
+    """Calls functions that run a user's own code, in a process. Each call may take ``limit_s``."""
 
     def __init__(self, limit_s: float) -> None:
         super().__init__("cpu", 1, Sampling(call_limit_s=limit_s))
 
     def describe(self, name: str) -> Model:
-        """Return a function's model, as ``own_models.describe`` does."""
         model: Model = self.call(name, own_models.describe, name)
         return model
 
     def call(self, name: str, function: Callable[..., Any], *arguments: Any) -> Any:
         """Call a function that runs the code of the own model ``name``, and return its value.
 
-        Raises the function's UserError, RaisedError for its other exceptions, and UserError if it takes too long or
-        ends its process.
+        Raises RaisedError for the function's exceptions, and UserError if it takes too long or ends its process.
         """
-        task: Any = FunctionCall(function, arguments)
-        answer = self.run(task)
+        answer = self.run(FunctionCall(function, arguments))
         if isinstance(answer, Failure):
-            how = f"--models: {name}: {answer.reason}"
-            raise UserError(f"{how}; fix it, or give measuring a longer --call-limit")
+            raise UserError(f"--models: {name}: {answer.reason}; fix it, or give measuring a longer --call-limit")
         if isinstance(answer, UserError | RaisedError):
             raise answer
         return answer

@@ -24,10 +24,6 @@ class NullActor(DeviceActor):
             environment, environment_id=f"e-{name}", hardware_id=f"{name}-hardware", name=f"Chip {name}"
         ), memory_byte
 
-    def lock(self):
-        """As if each node were a host of its own."""
-        return super().lock().with_suffix(f".{_node()['NodeID']}")
-
     def run(self, task, seconds):
         at = Path(tempfile.gettempdir()) / f"at-{_node()['NodeID']}"
         at.touch()  # a test kills a node at work
@@ -45,13 +41,6 @@ class DeadlyActor(NullActor):
         if task.is_of_machine and task.cell.batch == 13:
             os._exit(1)
         return super().run(task, seconds)
-
-
-class SharedHostActor(NullActor):
-    """On a node that shares its host, and so its device, with the others."""
-
-    def lock(self):
-        return DeviceActor.lock(self)
 
 
 def _node():

@@ -90,33 +90,14 @@ def test_an_address_that_nobody_answers_at_fails_before_ray_is_asked(monkeypatch
     assert asked == []
 
 
-@pytest.fixture
-def locks(tmp_path, monkeypatch):
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    return tmp_path
-
-
-@pytest.mark.usefixtures("locks")
-def test_a_device_has_one_actor_at_a_time(monkeypatch):
+def test_an_actor_has_the_environment_of_a_local_run(monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "1")  # as Ray does
-    first, second = (DeviceActor("cpu", "1", Sampling()) for _ in range(2))
-    environment, memory_byte = first.begin()
+    actor = DeviceActor("cpu", "1", Sampling())
+    environment, memory_byte = actor.begin()
     assert "OMP_NUM_THREADS" not in os.environ
     assert (environment.device, environment.threads) == ("cpu", 1)
     assert memory_byte == environment.memory_byte
-    with pytest.raises(UserError, match=r"is measuring on this device of .*; wait for it"):
-        second.begin()
-    first.close()
-    assert second.begin()[0].environment_id == environment.environment_id
-    second.close()
-
-
-def test_a_gpu_is_locked_by_the_number_that_the_process_may_see_and_also_on_windows(locks, monkeypatch):
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3")
-    assert DeviceActor("cuda", None, Sampling()).lock() == locks / f"roofwright-{os.getuid()}-cuda3.lock"
-    monkeypatch.delattr(os, "getuid")
-    monkeypatch.setenv("LOGNAME", "ada")
-    assert DeviceActor("cpu", None, Sampling()).lock() == locks / "roofwright-ada-cpu.lock"
+    actor.close()
 
 
 def test_counters_are_for_one_machine(tmp_path):
@@ -210,8 +191,7 @@ def test_machines_of_different_kinds_measure_side_by_side(cluster, run, tmp_path
     assert {path: path.read_bytes() for path in tmp_path.rglob("*.csv")} == before
 
 
-@pytest.mark.parametrize("actor", ["NullActor", "SharedHostActor"])
-def test_when_a_node_dies_another_of_its_kind_does_each_task_once(cluster, run, host, tmp_path, capsys, actor):
+def test_when_a_node_dies_another_of_its_kind_does_each_task_once(cluster, run, host, tmp_path, capsys):
     nodes = have(cluster, "left", "left")
 
     def kill_a_busy_node():
@@ -223,10 +203,9 @@ def test_when_a_node_dies_another_of_its_kind_does_each_task_once(cluster, run, 
             time.sleep(0.005)
 
     threading.Thread(target=kill_a_busy_node, daemon=True).start()
-    assert run(SMALL + " 8 16 32", actor) == 0
+    assert run(SMALL + " 8 16 32") == 0
     printed = capsys.readouterr().out
     assert "is lost; its task goes to another device" in printed
-    assert ("is left out: process" in printed) == (actor == "SharedHostActor")
     (name,) = machine_names(tmp_path)
     assert rounds(MachineFolder(tmp_path, name)) == once(1, 2, 4, 8, 16, 32)
     assert "36 done, 0 left" in printed
