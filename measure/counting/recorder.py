@@ -119,7 +119,7 @@ class Recorder(TorchDispatchMode):
         self._resident = [*network.parameters(), *network.buffers(), *tensors_in(inputs)]
         self.memory = LiveMemory(self._resident)
         self.users: dict[int, nn.Module] = {}
-        self._unused = set(map(storage_key, network.parameters()))
+        self._parameters = set(map(storage_key, network.parameters()))
         self.forward, self.backward = Pass(), Pass()
         self._in_backward = False
         self._stack: list[nn.Module] = []
@@ -222,10 +222,8 @@ class Recorder(TorchDispatchMode):
         if overload.allocates:
             return
         module = self._module()
-        for key in map(storage_key, tensors_in([args, kwargs])):
-            if key in self._unused:
-                self._unused.discard(key)
-                self.users[key] = module
+        for key in self._parameters.intersection(map(storage_key, tensors_in([args, kwargs]))):
+            self.users.setdefault(key, module)
         record = self.backward if self._in_backward else self.forward
         byte, work = overload.byte(args, kwargs, outputs), overload.work(args, kwargs, output)
         if work is None:

@@ -27,18 +27,14 @@ from measure.timing.sampling import Sampling, sample
 from measure.timing.stopwatch import Stopwatch, run_first_call
 
 if TYPE_CHECKING:
-    import torch
     from torch.autograd.profiler_util import FunctionEvent
 
 PLAIN = Sampling(target=0.05, least_s=0.5, limit_s=2.0)
 PROFILED_S, FEWEST_STEPS, MOST_STEPS = 1.0, 3, 20  # how long the profiled steps last together, within these limits
-FEWEST_WHOLE = 2  # steps that must agree: a single one may have lost kernels too
 
 
 class SystemUse(NamedTuple):
-    """A call's use of the operating system. Memory that an allocator returned comes back page by page, which may take
-    longer than an operator's arithmetic.
-    """
+    """A call's use of the operating system. Getting back returned memory, page by page, takes time."""
 
     system_s: float  # in the system's kernel, over all threads
     page_faults: float  # minor ones
@@ -94,6 +90,7 @@ def measure(device: Device, model: Model, cell: Cell, sampling: Sampling, beat: 
     torch's profiler does not see or loses, and what ``calls.prepare`` and torch raise.
     """
     import torch
+    from torch.profiler import ProfilerActivity, profile, record_function
 
     for part in variants.parts_of(cell.variant):
         if part.unprofiled:
@@ -119,11 +116,12 @@ def measure(device: Device, model: Model, cell: Cell, sampling: Sampling, beat: 
         plain_s = median(sample(plain, plain_sampling(sampling)).latencies_s)
         load = load_since(opening, sensors)
         steps = min(max(ceil(PROFILED_S / plain_s), FEWEST_STEPS), MOST_STEPS)
-        stopwatch = Stopwatch(partial(step, torch.profiler.record_function), device.synchronize, beat=beat)
-        with _profiler(device):  # pays for what a process sets up in its first profile
+        stopwatch = Stopwatch(partial(step, record_function), device.synchronize, beat=beat)
+        activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if is_gpu else [])]
+        with profile(activities=activities):  # pays for what a process sets up in its first profile
             torch.zeros(1, device=device.torch_name).add_(1.0)
             device.synchronize()
-        with ModuleRanges(call.network) as ranges, _profiler(device) as profiler:
+        with ModuleRanges(call.network) as ranges, profile(activities=activities) as profiler:
             latencies_s = [stopwatch.time(1).latency_s for _ in range(steps)]
     beat()
     events, steps = keep_whole_steps(profiler.events(), next(iter(call.stages)))
@@ -135,13 +133,6 @@ def measure(device: Device, model: Model, cell: Cell, sampling: Sampling, beat: 
         )
     profiled_s = fmean(latencies_s[-steps:])
     return CellProfile(steps, plain_s, profiled_s, times.operators, times.busy_s, times.kernels, meter.use(), load)
-
-
-def _profiler(device: Device) -> "torch.profiler.profile":
-    from torch import profiler
-
-    kernels = [profiler.ProfilerActivity.CUDA] if device.kind == "cuda" else []
-    return profiler.profile(activities=[profiler.ProfilerActivity.CPU, *kernels])
 
 
 def keep_whole_steps(events: "Iterable[FunctionEvent]", first_stage: str) -> "tuple[list[FunctionEvent], int]":
@@ -162,7 +153,7 @@ def keep_whole_steps(events: "Iterable[FunctionEvent]", first_stage: str) -> "tu
         if step >= 0:
             launched[step] += len(event.kernels)
     whole = len(list(takewhile(lambda count: count == launched[-1], reversed(launched))))
-    if whole < FEWEST_WHOLE or max(launched) > launched[-1]:
+    if whole < 2 or max(launched) > launched[-1]:  # a single step may have lost kernels too
         raise NotImplementedError(
             f"torch's profiler saw {', '.join(map(str, launched))} kernels in steps of the same work: it loses some, "
             "or the model chooses them by its data"

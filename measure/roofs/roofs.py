@@ -35,7 +35,7 @@ TRIES = 3  # of timing a kernel while other programs use the processor
 PAUSE_S = 1.0  # a longer pause lets a chip cool
 CALL_S, CALL_S_PER_THREAD = 0.005, 0.001  # the shortest call, so that starting threads (10 µs each) is negligible
 LONGEST_PRODUCT_S = 1.5  # on so slow a device the next smaller product reaches the same rate
-GLANCE_S = 0.05  # the time of a rough look at a kernel's speed
+GLANCES = 5  # calls for a rough look at a kernel's speed; the first pays for set-up
 
 MATMUL_ROWS = {"cpu": (512, 1024, 2048, 4096), "cuda": (2048, 4096, 8192, 16384), "mps": (1024, 2048, 4096, 8192)}
 FIRST_ROWS, BURST_ROWS = 1, 2  # the index of a first roof's product, the number of products short enough for a burst
@@ -189,8 +189,8 @@ def measure(device: Device, kernel: str, precision: str, size: int, pace: str, b
 
     smaller = [rows for rows in MATMUL_ROWS[device.kind] if rows < size] if kernel.endswith("matmul") else []
     if smaller and precision in EIGHT_BITS:  # without instructions for bytes (VNNI, AMX) they take a minute
-        rows, both = smaller[0], (precision, FULL_PRECISION)
-        slow, fast = (2e-9 * rows**3 / _fastest_s(prepare(device, kernel, each, rows), device) for each in both)
+        rows, works = smaller[0], [prepare(device, kernel, each, smaller[0]) for each in (precision, FULL_PRECISION)]
+        slow, fast = (2e-9 * rows**3 / min(_run(work, device, 1) for _ in range(GLANCES)) for work in works)
         if slow < fast:
             raise NotImplementedError(
                 f"{precision} products are slower than fp32 here ({slow:.3g} GOP/s against {fast:.3g} GFLOP/s at "
@@ -251,12 +251,3 @@ def _least_disturbed(take: Callable[[], Timing], device: Device) -> tuple[float 
         opening, timing = sensors.read(), take()
         tries.append((load_since(opening, sensors), timing))
     return min(tries, key=lambda each: each[0] or 0.0)
-
-
-def _fastest_s(work: Work, device: Device) -> float:
-    """Repeat the work for ``GLANCE_S`` and return the time of the fastest call."""
-    _run(work, device, 1)  # pays for what is set up once
-    start, fastest_s = time.perf_counter(), inf
-    while time.perf_counter() - start < GLANCE_S:
-        fastest_s = min(fastest_s, _run(work, device, 1))
-    return fastest_s

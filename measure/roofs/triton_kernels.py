@@ -56,10 +56,6 @@ def stream(  # type: ignore[no-untyped-def]
         tl.store(sums + tl.program_id(0), tl.sum(total))
 
 
-def count_multiprocessors(device: str) -> int:
-    return int(torch.cuda.get_device_properties(device).multi_processor_count)
-
-
 def prepare(kernel: str, precision: str, size: int, device: str, _threads: int) -> Callable[[int], object]:
     """Return a function that runs a kernel ``passes`` times: ``size`` multiply-adds or a stream over ``size`` bytes."""
     if kernel == "fma":
@@ -68,7 +64,8 @@ def prepare(kernel: str, precision: str, size: int, device: str, _threads: int) 
         result = torch.empty(programs, device=device, dtype=kind)
         # x becomes 1 - x and x again: numbers that stay the same would take the units less power.
         return lambda passes: fma[(programs,)](result, -1.0, 1.0, passes, CHAINS, ROUNDS, UNROLLED)
-    arrays, programs = STREAM_ARRAYS[kernel], count_multiprocessors(device) * PROGRAMS_PER_UNIT
+    programs = torch.cuda.get_device_properties(device).multi_processor_count * PROGRAMS_PER_UNIT
+    arrays = STREAM_ARRAYS[kernel]
     elements = size // (arrays * 4)
     made = [torch.rand(elements, device=device) for _ in range(arrays)]
     a, b, c = (*made, made[-1], made[-1])[:3]

@@ -1,6 +1,7 @@
 import sys
 from itertools import pairwise
 from math import inf
+from types import SimpleNamespace
 
 import pytest
 
@@ -351,8 +352,9 @@ def test_where_triton_does_not_import_the_streams_of_a_gpu_are_torchs(monkeypatc
 @pytest.fixture
 def launched(monkeypatch):
     """Lets a test replace what a launch of a kernel of Triton's does, on a machine without a GPU."""
-    kernels = pytest.importorskip("measure.roofs.triton_kernels", reason="Triton launches them", exc_type=ImportError)
-    monkeypatch.setattr(kernels, "count_multiprocessors", lambda device: 3)
+    pytest.importorskip("measure.roofs.triton_kernels", reason="Triton launches them", exc_type=ImportError)
+    units = SimpleNamespace(multi_processor_count=3)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: units)
 
     def replace(by):
         monkeypatch.setattr("triton.runtime.jit.JITFunction.run", by)

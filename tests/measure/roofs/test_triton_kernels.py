@@ -17,11 +17,13 @@ from triton.compiler import ASTSource  # noqa: E402
 from measure.roofs import triton_kernels  # noqa: E402
 
 INTERPRETED = """
+from types import SimpleNamespace
+
 import torch
 from measure.roofs import triton_kernels
 from measure.domain.words import STREAM_ARRAYS
 
-triton_kernels.count_multiprocessors = lambda device: 3
+torch.cuda.get_device_properties = lambda device: SimpleNamespace(multi_processor_count=3)
 made, rand, empty = [], torch.rand, torch.empty
 torch.rand = lambda *given, **how: made.append(rand(*given, **how)) or made[-1]
 torch.empty = lambda *given, **how: made.append(empty(*given, **how)) or made[-1]
