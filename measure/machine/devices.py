@@ -83,14 +83,11 @@ def available_names() -> list[str]:
 
 
 def find(name: str) -> Device:
-    """Return the device of a name (cpu, cuda, cuda:N, mps, auto); for cpu, no GPU is looked for.
-
-    Raises UserError for an unknown name or a missing device.
-    """
+    """Return the device of a name (cpu, cuda, cuda:N, mps, auto). Raises UserError if there is none."""
     if not re.fullmatch(r"auto|cpu|mps|cuda(:\d+)?", name):
         hint = did_you_mean(name, ("cpu", "cuda", "mps", "auto"))
         raise UserError(f"--device: {name!r} is not a device; use cpu, cuda, cuda:N, mps or auto{hint}")
-    names = ["cpu"] if name == "cpu" else available_names()
+    names = ["cpu"] if name == "cpu" else available_names()  # imports no torch for the processor
     chosen = {"auto": names[0], "cuda": "cuda:0"}.get(name, name)
     if chosen not in names:
         raise UserError(f"--device: there is no {name} on this machine; use {' or '.join(names)}")

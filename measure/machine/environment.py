@@ -63,8 +63,8 @@ def current(device: Device, threads: int) -> Environment:
     hardware_id = _hash(**identity)
     cpu_vendor, cpu_family, cpu_model = processor.cpu_numbers()
     bracketed = re.search(r"\[(\w+)\]", content_of(HUGE_PAGES))
-    system = {"c_library": " ".join(filter(None, platform.libc_ver())) or None}
-    system["huge_pages"] = bracketed[1] if bracketed else None
+    c_library = " ".join(filter(None, platform.libc_ver())) or None
+    system = {"c_library": c_library, "huge_pages": bracketed[1] if bracketed else None}
     if tuned:  # an untuned machine keeps its identity when this program learns of another variable
         system["tuning"] = tuned
     return Environment(

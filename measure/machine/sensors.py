@@ -23,20 +23,16 @@ THERMOMETERS = ("coretemp", "k10temp", "zenpower", "cpu_thermal")  # of Intel, A
 
 @dataclass(frozen=True)
 class Reading:
-    """One moment. Times (0 if not counted) and energy run from an arbitrary start; the other values are current.
+    """One moment. Times (0 if not counted) and energy run from an arbitrary start; the other values are current."""
 
-    ``core_s`` is the time of all cores, ``idle_s`` its idle part, ``process_s`` the time of this process. ``throttle``
-    joins the reasons (heat, power) for a lowered clock with ``;``.
-    """
-
-    core_s: float = 0.0
-    idle_s: float = 0.0
-    process_s: float = 0.0
+    core_s: float = 0.0  # of all cores
+    idle_s: float = 0.0  # its idle part
+    process_s: float = 0.0  # of this process
     energy_j: float | None = None
     clock_hz: float | None = None
     temperature_c: float | None = None
     power_w: float | None = None
-    throttle: str | None = None
+    throttle: str | None = None  # the reasons (heat, power) for a lowered clock, joined by ``;``
 
 
 @dataclass(frozen=True)
@@ -56,9 +52,8 @@ class Conditions:
 
         The load is the share of all cores that other processes and a hypervisor used; None if the counters stand still.
         """
-        core_s, idle_s = closing.core_s - opening.core_s, closing.idle_s - opening.idle_s
-        process_s = closing.process_s - opening.process_s
-        load = min(1.0, max(0.0, 1 - (idle_s + process_s) / core_s)) if core_s else None
+        core_s, process_s = closing.core_s - opening.core_s, closing.process_s - opening.process_s
+        load = min(1.0, max(0.0, 1 - (closing.idle_s - opening.idle_s + process_s) / core_s)) if core_s else None
         energy_j = None
         if calls and opening.energy_j is not None and closing.energy_j is not None:
             energy_j = (closing.energy_j - opening.energy_j) / calls or None

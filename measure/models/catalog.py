@@ -24,9 +24,7 @@ def find(
 
     A pattern is a name or a glob among the built-in models, ``LIBRARY:PATTERN`` for all models of a library, or
     ``package.module:function`` for a user's own, which ``describe`` returns. ``native_size`` sets the input shape to
-    that of the published weights; otherwise images are 3 x 224 x 224 where the model allows it.
-
-    Raises UserError for an unknown name (with the nearest ones), a missing library, and a broken function.
+    that of the published weights; otherwise images are 3 x 224 x 224 where the model allows it. Raises UserError.
     """
     built_in = {(model.source, model.name): model for model in BUILT_IN}
     chosen: dict[str, Model] = {}
@@ -102,10 +100,7 @@ def prepare(model: Model, batch: int, device: str, dtype: "torch.dtype") -> Call
 
 
 def prepare_on_meta(model: Model, batches: Sequence[int]) -> list[Call]:
-    """Build a call per batch size on the meta device. The calls of a library's model share one network.
-
-    Raises NotImplementedError for an own model that needs values.
-    """
+    """Build a call per batch size on the meta device. Raises NotImplementedError for an own model that needs values."""
     if model.source == OWN:
         return [own_models.prepare_on_meta(model, batch) for batch in batches]
     network = build_on_meta(model)

@@ -5,6 +5,7 @@ Weights are random: the time of a call does not depend on their values. A librar
 
 import fnmatch
 import importlib
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from measure.domain.models import DECODE, IMAGE, SIZES, SOUND, LanguageTask, Model, parse_task
@@ -14,13 +15,10 @@ if TYPE_CHECKING:
 
 
 class Library:
-    """A source of models. ``package`` builds them, and ``pip install roofwright[extra]`` installs it.
-
-    ``match`` returns the names that a name or a glob selects; ``build`` uses torch's default device.
-    """
+    """A source of models: ``match`` returns the names that a glob selects, ``build`` uses torch's default device."""
 
     package: str
-    extra = "measure"
+    extra = "measure"  # ``pip install roofwright[extra]`` installs the package
     source: str
     family: str
     prefix = ""
@@ -242,13 +240,11 @@ class Language(Library):
     def match(self, pattern: str) -> list[str]:
         if parse_task(pattern):
             return [pattern]
-        tasks = [(name, phase, size) for name, size in SIZES.items() for phase in size.phases]
-        names = [
-            f"{name}_{phase}_{length}"
-            for name, phase, size in tasks
-            for length in LENGTHS
-            if length + (phase == DECODE) <= size.positions
-        ]
+        names = []
+        for name, size in SIZES.items():
+            for phase, length in product(size.phases, LENGTHS):
+                if LanguageTask(size, phase, length).positions <= size.positions:
+                    names.append(f"{name}_{phase}_{length}")
         return fnmatch.filter(names, pattern)
 
     def native_shape(self, name: str) -> tuple[int, ...]:

@@ -51,10 +51,7 @@ def describe(name: str) -> Model:
 
 
 def prepare(model: Model, batch: int, device: str, dtype: "torch.dtype") -> Call:
-    """Build the network in eval mode and its inputs on a device. Floating-point tensors get the type ``dtype``.
-
-    Raises ContractError, and whatever the function raises.
-    """
+    """Build the network in eval mode and its inputs on a device. Floating-point tensors get the type ``dtype``."""
     import torch
 
     with torch.device(device):

@@ -2,7 +2,7 @@
 
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import asdict, dataclass, replace
 from math import inf
 from typing import Any, ClassVar, Self
@@ -159,9 +159,7 @@ class RoundTask(CellTask):
         return f"{latency(estimate.median)} ({spread}, {len(result.samples)} samples)"
 
 
-def _rounds_wanted(
-    request: Request, cells: Sequence[Cell], measured: Mapping[Cell, Collection[int]], cache: RunCache
-) -> dict[Cell, int]:
+def _rounds_wanted(request: Request, cells: list[Cell], done: dict[Cell, set[int]], cache: RunCache) -> dict[Cell, int]:
     """Return how many rounds each cell should have: one more if an interval of its group is too wide."""
     groups: dict[tuple[str, int, str], list[Cell]] = defaultdict(list)
     for cell in cells:
@@ -169,7 +167,7 @@ def _rounds_wanted(
     complete: list[Cell] = []  # cells that may need another round
     wanted: dict[Cell, int] = {}
     for group in groups.values():
-        counts = {len(measured[cell]) for cell in group}
+        counts = {len(done[cell]) for cell in group}
         rounds = max(request.rounds, *counts)
         wanted |= dict.fromkeys(group, rounds)
         if counts == {rounds} and rounds < request.most_rounds:
@@ -178,7 +176,7 @@ def _rounds_wanted(
     for cell in complete:
         width = estimate_rounds(list(latencies[cell].values())).relative_half_width if cell in latencies else None
         if width is None or width > request.target:
-            wanted |= dict.fromkeys(groups[cell.model, cell.batch, cell.phase], len(measured[cell]) + 1)
+            wanted |= dict.fromkeys(groups[cell.model, cell.batch, cell.phase], len(done[cell]) + 1)
     return wanted
 
 

@@ -55,8 +55,7 @@ class Place(NamedTuple):
 def find_places(nodes: Iterable[dict[str, Any]], device: str, accelerators: str | None = None) -> list[Place]:
     """Return the places among ``ray.nodes()``, sorted. ``auto`` takes a node's GPUs, or its cores if it has none.
 
-    ``accelerators`` are the kinds of GPUs to take, as in ``T4,L4``; None takes all. Raises UserError if nothing can be
-    measured.
+    ``accelerators`` are the kinds of GPUs to take, as in ``T4,L4``; None takes all.
     """
     if device not in ("auto", "cpu", "cuda"):
         raise UserError(f"--device: with --cluster use auto, cpu or cuda, not {device!r}: Ray chooses the GPUs")
@@ -107,15 +106,12 @@ def connected(address: str) -> Iterator[None]:
 class DeviceActor:
     """Measures on one device of a node. Ray makes an actor of it, in a process that sees only this GPU."""
 
-    def __init__(self, device_name: str, threads: str | None, sampling: Sampling) -> None:
-        self._device_name, self._threads, self._sampling = device_name, threads, sampling
-
-    def begin(self) -> tuple[Environment, int]:
+    def begin(self, device_name: str, threads: str | None, sampling: Sampling) -> tuple[Environment, int]:
         """Return the row of ``machine.csv``, and the device's memory (B)."""
         os.environ.pop("OMP_NUM_THREADS", None)  # Ray sets it, a local run would not have it
-        device, threads = devices.find(self._device_name), parse_threads(self._threads)
-        self._worker = Worker(device.torch_name, threads, self._sampling)
-        return current(device, threads), device.memory_byte()
+        device, count = devices.find(device_name), parse_threads(threads)
+        self._worker = Worker(device.torch_name, count, sampling)
+        return current(device, count), device.memory_byte()
 
     def run(self, task: Task, seconds: float) -> Any:
         """Run a task; return None if it did not end within so many seconds (clocks of nodes differ)."""
@@ -175,10 +171,7 @@ class ClusterRun:
     deaths: Counter[Task] = field(default_factory=Counter)  # of nodes, by the task that they ran
 
     def open(self) -> None:
-        """Start the actors, and plan for each kind of machine; the first counts workloads that several lack.
-
-        Raises UserError if ``machine`` names one folder for several kinds.
-        """
+        """Start the actors, and plan for each kind of machine; the first counts workloads that several lack."""
         self._start_actors()
         taken: set[Task] = set()
         for name, environment in {each.environment.environment_id: each.environment for each in self.ready}.items():
@@ -278,10 +271,7 @@ class ClusterRun:
         return any(kind and any(task.is_of_machine is not is_counting for task in kind.tasks) for kind in kinds)
 
     def _start_actors(self) -> None:
-        """Start an actor on each free place, wait until one is ready, and give the others time to be.
-
-        Leaves out places that do not begin, with a line that says why. Raises UserError if no device is ready.
-        """
+        """Start an actor on each free place; wait for one, and a while for the rest. Raises UserError if none is ready."""
         import ray
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
@@ -292,8 +282,8 @@ class ClusterRun:
                 num_cpus=place.cores,
                 num_gpus=1 if place.device == "cuda" else 0,
                 scheduling_strategy=NodeAffinitySchedulingStrategy(place.node_id, soft=False),
-            ).remote(place.device, self.threads, self.sampling)  # fmt: skip
-            opening[actor.begin.remote()] = place, actor
+            ).remote()  # fmt: skip
+            opening[actor.begin.remote(place.device, self.threads, self.sampling)] = place, actor
         if not opening:
             return
         if not self.ready:

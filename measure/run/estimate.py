@@ -42,8 +42,6 @@ ATTRIBUTION_S = 3.0  # the time to attribute the operators of a profile to modul
 
 
 class DurationEstimate:
-    """Estimates the duration of tasks on a machine."""
-
     def __init__(self, request: Request, cache: RunCache) -> None:
         self._kind = cache.environment.device
         self._round = round_sampling(request.quick, request.budget_s)
@@ -139,10 +137,7 @@ class MemoryFit:
         return {(row.model, row.input_shape, row.batch, row.precision): row for row in rows}
 
     def refusal(self, task: Task) -> Failure | None:
-        """Return a Failure for a cell that cannot fit; None if it may, or if it was not counted.
-
-        Only tensors are counted. A library's workspace comes on top, so a cell that just fits may still fail.
-        """
+        """Return a Failure for a cell that cannot fit. Others may still fail: a library's workspace is not counted."""
         if not isinstance(task, CellTask):
             return None
         cell = task.cell

@@ -57,7 +57,7 @@ def in_parts(tasks: Sequence[Task], request: Request, cache: RunCache) -> list[P
         tiers[tier].append(task)
     batches = {"first": min(request.batch_sizes, default=1), "second": request.second_batch}
     return [
-        Part(tier.value.format(**batches), _in_tier(tier, chosen, request, cache, estimate))
+        Part(tier.value.format(**batches), _order(tier, chosen, request, cache, estimate))
         for tier, chosen in tiers.items()
         if chosen
     ]
@@ -92,9 +92,7 @@ def _needed(tasks: Sequence[Task], request: Request, estimate: DurationEstimate)
     return needed
 
 
-def _in_tier(
-    tier: Tier, tasks: list[Task], request: Request, cache: RunCache, estimate: DurationEstimate
-) -> list[Task]:
+def _order(tier: Tier, tasks: list[Task], request: Request, cache: RunCache, estimate: DurationEstimate) -> list[Task]:
     """Order the tasks of a tier: long ones by duration, cells by model, others block by block."""
     draw = Random(f"{cache.seed} {tier.name}")
     if tier in (Tier.LONG, Tier.STEPS, Tier.PROFILES):

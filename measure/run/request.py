@@ -18,11 +18,9 @@ FILLING_BATCH = 64  # fills most devices
 
 @dataclass(frozen=True)
 class Request:
-    """The models, cells and sections to measure.
+    """The models, cells and sections to measure. Empty ``variants`` or ``precisions`` mean those usual on the machine.
 
-    ``training_models`` are the ``models`` to train. Empty ``variants`` or ``precisions`` mean those usual on the
-    machine. Each cell gets ``rounds``, and more up to ``most_rounds`` while its interval is wider than ± ``target`` of
-    the latency. ``budget_s`` is None in a run without an end.
+    Each cell gets ``rounds``, and up to ``most_rounds`` while its interval is wider than ± ``target`` of its latency.
     """
 
     models: Sequence[Model]
@@ -30,7 +28,7 @@ class Request:
     precisions: Sequence[str]
     sections: Collection[str]
     variants: Sequence[str] = (EAGER,)
-    training_models: Sequence[Model] = ()
+    training_models: Sequence[Model] = ()  # among ``models``
     training_batch_sizes: Sequence[int] = ()
     optimizers: Sequence[str] = (SGD,)
     rounds: int = ROUNDS
@@ -38,7 +36,7 @@ class Request:
     target: float = TARGET
     quick: bool = False
     force: bool = False
-    budget_s: float | None = None
+    budget_s: float | None = None  # None: the run ends when all is measured
     device_kind: str = "cpu"
 
     def on(self, environment: Environment) -> "Request":

@@ -133,7 +133,6 @@ class Summary:
         return isinstance(task, RoundTask) and task.cell in self.hopeless
 
     def count(self, task: Task, outcome: Any) -> None:
-        """Add a task."""
         failed = isinstance(outcome, Failure)
         self.statuses[outcome.status if failed else "ok"] += 1
         if failed:

@@ -112,7 +112,6 @@ class Task:
         raise NotImplementedError
 
     def describe(self, outcome: Any) -> str:
-        """Describe an outcome in a few words."""
         return f"{outcome.status}: {outcome.reason}" if isinstance(outcome, Failure) else self.summary(outcome)
 
 

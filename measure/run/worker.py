@@ -201,8 +201,7 @@ class IsolatedCalls(Worker):
         super().__init__("cpu", 1, Sampling(call_limit_s=limit_s))
 
     def describe(self, name: str) -> Model:
-        model: Model = self.call(name, own_models.describe, name)
-        return model
+        return self.call(name, own_models.describe, name)
 
     def call(self, name: str, function: Callable[..., Any], *arguments: Any) -> Any:
         """Call a function that runs the code of the own model ``name``, and return its value.

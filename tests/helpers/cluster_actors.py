@@ -16,8 +16,8 @@ from measure.timing.sampling import TimedSample, Timing
 class NullActor(DeviceActor):
     """Takes 50 ms a task, on a machine of the kind that its node's custom resource names."""
 
-    def begin(self):
-        environment, memory_byte = super().begin()
+    def begin(self, *arguments):
+        environment, memory_byte = super().begin(*arguments)
         kind = _node()["Resources"]
         name = next(each for each in ("left", "right") if each in kind)
         return dataclasses.replace(

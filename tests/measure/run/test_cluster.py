@@ -92,8 +92,8 @@ def test_an_address_that_nobody_answers_at_fails_before_ray_is_asked(monkeypatch
 
 def test_an_actor_has_the_environment_of_a_local_run(monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "1")  # as Ray does
-    actor = DeviceActor("cpu", "1", Sampling())
-    environment, memory_byte = actor.begin()
+    actor = DeviceActor()
+    environment, memory_byte = actor.begin("cpu", "1", Sampling())
     assert "OMP_NUM_THREADS" not in os.environ
     assert (environment.device, environment.threads) == ("cpu", 1)
     assert memory_byte == environment.memory_byte
