@@ -56,7 +56,6 @@ LIBRARIES = (
 )  # fmt: skip
 
 WINDOW_S, GLANCE_S = 1.0, 0.25  # of watching for the doctor, and before a run
-IMPORT_LIMIT_S = 300.0  # a cold network disk is slow
 BUSY_CORE, BUSY_GPU_PERCENT, USED_GPU_BYTE = 0.05, 2, 2**30  # more is another program
 LEAST_MEMORY_BYTE = 2 * 2**30  # for torch and the smallest models
 NVIDIA_DRIVER = Path("/proc/driver/nvidia")
@@ -247,7 +246,7 @@ def check_libraries() -> Iterator[Finding]:
         yield Finding(PROBLEM, "gpu", f"torch {installed_version('torch')} cannot use it", remedy)
 
 
-def run_trial(trial: str, limit_s: float = IMPORT_LIMIT_S) -> tuple[str, str | None]:
+def run_trial(trial: str, limit_s: float = 300.0) -> tuple[str, str | None]:  # a cold network disk is slow
     """Run Python code in a process of its own. Return its output and the reason of its failure, None if it succeeds."""
     try:
         command = [sys.executable, "-c", trial]

@@ -17,7 +17,6 @@ from measure.machine.sensors import HostLoad, NvidiaSensors, Sensors
 
 NO_KERNEL = ("no kernel image", "invalid device function")  # CUDA's and HIP's errors for a build for other GPUs
 AMDGPU_VERSION = Path("/sys/module/amdgpu/version")  # of AMD's own driver; the one in Linux's kernel has no such file
-INFINITY_CACHE_BYTE = 2**28  # the largest cache of an AMD GPU (MI300X); torch reports the second level of one die
 
 
 class Cuda(Device):
@@ -163,7 +162,7 @@ class Rocm(Cuda):
             raise NotImplementedError(f"this torch multiplies as tf32 on AMD GPUs only if {setting}")
 
     def cache_byte(self) -> int:
-        return INFINITY_CACHE_BYTE
+        return 2**28  # of an MI300X, the largest of AMD's GPUs; torch reports the second level of one die
 
     def sensors(self) -> Sensors:
         return HostLoad()

@@ -14,8 +14,6 @@ from torch.nn import functional
 
 from measure.domain.models import LanguageTask, Size
 
-ROTATION_BASE = 500_000.0  # of Llama 3 (Grattafiori et al. 2024, section 3.2)
-
 
 class Attention(nn.Module):
     """Self-attention with several heads, which may share keys and values (Ainslie et al. 2023).
@@ -142,7 +140,7 @@ class Llama(Decoder):
         blocks = [PreNormBlock(size, norm, GatedPerceptron(size), has_bias=False) for _ in range(size.depth)]
         super().__init__(task, norm, blocks)
         width = size.width // size.heads
-        frequencies = ROTATION_BASE ** (-torch.arange(0, width, 2) / width)
+        frequencies = 500_000.0 ** (-torch.arange(0, width, 2) / width)  # Grattafiori et al. 2024, section 3.2
         angles = (torch.arange(task.positions)[-task.read :, None] * frequencies).repeat(1, 2)
         self.rotation = torch.stack([angles.cos(), angles.sin()])
 

@@ -30,7 +30,6 @@ from measure.timing.sampling import Sampling
 
 ACCELERATOR = "accelerator_type:"  # the prefix of Ray's resources that name a node's accelerators
 PATIENCE_S = 60.0  # ready devices wait so long for those that Ray cannot place yet
-CONNECT_S = 5.0  # the limit for a connection to the head of a cluster
 TRIES = 2  # a task that was running on so many nodes when they died is taken to be the cause
 
 _say = partial(print, flush=True)
@@ -91,8 +90,8 @@ def connected(address: str) -> Iterator[None]:
         raise UserError("--cluster: needs Ray; install it with pip install 'roofwright[cluster]'") from None
     try:
         host, _, port = address.rpartition("//")[2].rpartition(":")
-        if host:  # fail at once: Ray would try for minutes
-            socket.create_connection((host.strip("[]"), int(port)), CONNECT_S).close()
+        if host:  # fail soon: Ray would try for minutes
+            socket.create_connection((host.strip("[]"), int(port)), timeout=5.0).close()
         ray.init(address=address, log_to_driver=False, logging_level="error")
     except Exception as problem:  # its type depends on Ray's version and the address
         remedy = "start one with ray start --head, or give the address of one"
@@ -271,7 +270,7 @@ class ClusterRun:
         return any(kind and any(task.is_of_machine is not is_counting for task in kind.tasks) for kind in kinds)
 
     def _start_actors(self) -> None:
-        """Start an actor on each free place; wait for one, and a while for the rest. Raises UserError if none is ready."""
+        """Start an actor on each free place; wait for one, and a while for others. Raises UserError if none begins."""
         import ray
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 

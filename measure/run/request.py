@@ -13,8 +13,6 @@ from measure.domain.words import EAGER, FULL_PRECISION, INFERENCE, ROUNDS, TARGE
 from measure.errors import UserError
 from measure.machine import processor
 
-FILLING_BATCH = 64  # fills most devices
-
 
 @dataclass(frozen=True)
 class Request:
@@ -63,9 +61,9 @@ class Request:
 
     @property
     def second_batch(self) -> int | None:
-        """The largest batch size up to ``FILLING_BATCH``, or the next larger one; None if there is but the smallest."""
+        """The largest batch size up to 64, which fills most devices, or the next larger; None if there is but one."""
         larger = [size for size in self.batch_sizes if size > min(self.batch_sizes)]
-        return max((size for size in larger if size <= FILLING_BATCH), default=min(larger, default=None))
+        return max((size for size in larger if size <= 64), default=min(larger, default=None))
 
     def is_base(self, cell: Cell) -> bool:
         """Return whether a cell has the first precision and the first variant of the request."""
