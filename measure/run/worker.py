@@ -23,6 +23,8 @@ from measure.run.processes import START_LIMIT_S, EndedError, IsolatedProcess, Pr
 from measure.run.task import KILLED, Failure, Task
 from measure.timing.sampling import Sampling
 
+_log = logging.getLogger(__name__)
+
 
 class BudgetSpent(Exception):  # noqa: N818 - an ending, not an error
     """The user's budget ran out within a task. The task has no outcome and is left to be done."""
@@ -128,6 +130,7 @@ class Worker:
             message = self._receive(START_LIMIT_S, deadline)
             if isinstance(message, Failure):
                 raise UserError(f"the measuring process did not start: {message.reason}; see that torch imports")
+            _log.info("process %s is ready", self._isolated.process.pid)
         assert self._isolated is not None
         self._isolated.send(task)
         message = None
