@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     import torch
     from torch import nn
 
-ADAM_STEP_BYTE = 4  # Adam keeps two averages of each gradient, and the number of its step per parameter tensor
-
 # Columns that show that an own model has changed, in words. They do not depend on the version of torch.
 COMPARED = {
     "input_shape": "input shape", "input_byte": "bytes of inputs",
@@ -122,7 +120,7 @@ def count_network(
         columns |= {
             "gradient_byte": gradient_byte,
             "momentum_byte": gradient_byte,
-            "adam_byte": 2 * gradient_byte + ADAM_STEP_BYTE * len(gradients),
+            "adam_byte": 2 * gradient_byte + 4 * len(gradients),  # two averages; per tensor, the number of its step
             "training_peak_byte": resident_byte + gradient_byte + training.memory.peak_byte,
         }
 
@@ -160,14 +158,13 @@ def check(models: Iterable[Model], counted: Iterable[Workload], call: Callable[.
         then = min(earlier, key=lambda row: row.batch)
         try:
             now = call(model.name, count, model, then.batch, then.precision).workload
-        except RaisedError as problem:
-            changes = [f"it raises {problem}"]
-        else:
             changes = [
                 f"{words} {getattr(then, name)} when it was counted, {getattr(now, name)} now"
                 for name, words in COMPARED.items()
                 if getattr(then, name) != getattr(now, name)
             ]
+        except RaisedError as problem:
+            changes = [f"it raises {problem}"]
         if changes:
             raise UserError(
                 f"--models: the code of {model.name} has changed ({changes[0]}); give the new one a name of its own, "

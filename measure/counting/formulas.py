@@ -217,19 +217,17 @@ def row_norm_backward_flop(
     s (h - mean - x mean) (4n). Scale: sums of g x (2n - c). Shift: sums of g (n - c). Without ``channels`` there are as
     many parameters of each kind as elements in a row.
     """
-    elements, c = inputs.numel(), channels or _row_size(inputs, statistics)
+    elements = inputs.numel()
+    c = channels or elements // max(1, statistics.numel())
     flop = (7 + (scale is not None)) * elements * mask[0] + 2 * elements * (mask[0] or mask[1])
     return int(flop + (2 * elements - c) * mask[1] + (elements - c) * mask[2])
 
 
 def _rms_norm_backward_flop(inputs: Any, statistics: Any, scale: Any, mask: Sequence[bool]) -> int:
     """As ``row_norm_backward_flop``, without the mean: x (n), scale (n), a sum and its mean (2n), input (3n)."""
-    elements, c = inputs.numel(), _row_size(inputs, statistics)
+    elements = inputs.numel()
+    c = elements // max(1, statistics.numel())
     return int(elements + elements * (5 + (scale is not None)) * mask[0] + (2 * elements - c) * mask[1])
-
-
-def _row_size(inputs: Any, statistics: Any) -> int:
-    return int(inputs.numel() // max(1, statistics.numel()))
 
 
 def _batch_norm(args: Args, _out: Any) -> int:

@@ -93,10 +93,9 @@ def call_rows(passes: Mapping[str, Pass]) -> list[dict[str, Any]]:
     """Return the counted columns of each ``Operator``. Equal calls in modules of one kind are one row."""
     rows = []
     for stage, record in passes.items():
-        kinds = {module: kind_of(module) for module in record.modules}
         calls: Counter[tuple[str, OperatorCall]] = Counter()
         for (module, call), number in record.calls.items():
-            calls[kinds[module], call] += number
+            calls[kind_of(module), call] += number
         for (kind, call), number in calls.items():
             row = {"stage": stage, "layer_kind": kind, "operator": call.operator, "byte": call.byte, "calls": number}
             rows.append(row | call.work._asdict())

@@ -111,17 +111,12 @@ class AttributedKernel(NamedTuple):
     time_s: float
 
 
-class StepTimes(NamedTuple):
-    """The operators and kernels of a step in the order of their first run, and the time (s) that the device works."""
+def attribute(
+    events: "Iterable[FunctionEvent]", ranges: ModuleRanges, steps: int, by_kernels: bool
+) -> tuple[tuple[AttributedTime, ...], tuple[AttributedKernel, ...], float]:
+    """Return operators and kernels in the order of their first run, and the time (s) that the device works.
 
-    operators: tuple[AttributedTime, ...]
-    kernels: tuple[AttributedKernel, ...]
-    busy_s: float
-
-
-def attribute(events: "Iterable[FunctionEvent]", ranges: ModuleRanges, steps: int, by_kernels: bool) -> StepTimes:
-    """Return the means over ``steps`` steps whose stages are ranges.
-
+    They are means over ``steps`` steps whose stages are ranges.
     Times are those of the kernels that an operator launched (``by_kernels``), or the host's.
     """
     operators: dict[tuple[str, str | None, str], list[float]] = defaultdict(list)
@@ -139,7 +134,7 @@ def attribute(events: "Iterable[FunctionEvent]", ranges: ModuleRanges, steps: in
     def mean(times_us: list[float]) -> tuple[int, float]:
         return max(1, round(len(times_us) / steps)), sum(times_us) / steps / 1e6
 
-    return StepTimes(
+    return (
         tuple(AttributedTime(*key, *mean(times_us)) for key, times_us in operators.items()),
         tuple(AttributedKernel(*key, *mean(times_us)) for key, times_us in kernels.items()),
         covered(spans) / steps / 1e6,

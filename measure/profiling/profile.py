@@ -125,14 +125,14 @@ def measure(device: Device, model: Model, cell: Cell, sampling: Sampling, beat: 
             latencies_s = [stopwatch.time(1).latency_s for _ in range(steps)]
     beat()
     events, steps = keep_whole_steps(profiler.events(), next(iter(call.stages)))
-    times = attribute(events, ranges, steps, by_kernels=is_gpu)
-    if is_gpu and not times.kernels:
+    operators, kernels, busy_s = attribute(events, ranges, steps, by_kernels=is_gpu)
+    if is_gpu and not kernels:
         raise NotImplementedError(
             "torch's profiler saw no kernel of this GPU: NVIDIA's CUPTI is missing or sees none (AMD: roctracer), as "
             "in WSL 2 or a container; measure with --force once it does"
         )
     profiled_s = fmean(latencies_s[-steps:])
-    return CellProfile(steps, plain_s, profiled_s, times.operators, times.busy_s, times.kernels, meter.use(), load)
+    return CellProfile(steps, plain_s, profiled_s, operators, busy_s, kernels, meter.use(), load)
 
 
 def keep_whole_steps(events: "Iterable[FunctionEvent]", first_stage: str) -> "tuple[list[FunctionEvent], int]":

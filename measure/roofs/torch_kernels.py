@@ -23,13 +23,12 @@ def prepare(kernel: str, precision: str, size: int, device: str, threads: int) -
         elements = size // (arrays * PRECISION_BYTE[precision])
         made = [torch.ones(elements, device=device, dtype=torch_dtype(precision)) for _ in range(arrays)]
         a, b, c = (*made, made[-1], made[-1])[:3]
-        calls: dict[str, Callable[[], object]] = {
+        call = {
             "stream_read": lambda: torch.sum(b),
             "stream_write": lambda: a.fill_(3.0),
             "stream_copy": lambda: a.copy_(b),
             "stream_triad": lambda: torch.add(b, c, alpha=3.0, out=a),
-        }
-        call = calls[kernel]
+        }[kernel]
 
     def work(passes: int) -> None:
         for _ in range(passes):

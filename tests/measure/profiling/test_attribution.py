@@ -30,7 +30,7 @@ def recorded(network, rows, update=lambda: None):
             stage("backward", loss.backward)
             stage("update", update)
             torch.ones(1)  # in no stage
-    return attribute(profiler.events(), ranges, STEPS, by_kernels=False).operators
+    return attribute(profiler.events(), ranges, STEPS, by_kernels=False)[0]
 
 
 def calls(times, stage):
@@ -117,7 +117,7 @@ def test_what_is_computed_again_belongs_to_the_module_that_does():
 def test_what_runs_in_few_of_the_steps_was_called_once():
     stage = event("stage: forward")
     event("aten::mm", stage, cpu_us=6.0)
-    (rare,) = attribute(stage.cpu_children, ModuleRanges(nn.Module()), 3, by_kernels=False).operators
+    (rare,) = attribute(stage.cpu_children, ModuleRanges(nn.Module()), 3, by_kernels=False)[0]
     assert (rare.calls, rare.time_s) == (1, pytest.approx(2e-6))
 
 
@@ -143,10 +143,10 @@ def test_on_a_gpu_the_time_is_that_of_the_kernels_and_the_backward_pass_has_a_th
         ("backward", "layer", "add_", 1, 4e-6),
         ("forward", "layer", "torchvision.nms", 1, 2e-6),
     ]
-    times = attribute(events, ranges, 2, by_kernels=True).operators
+    times = attribute(events, ranges, 2, by_kernels=True)[0]
     assert [tuple(each[:4]) for each in times] == [each[:4] for each in expected]
     assert [each.time_s for each in times] == pytest.approx([each[4] for each in expected])
-    by_host = attribute(events, ranges, 2, by_kernels=False).operators
+    by_host = attribute(events, ranges, 2, by_kernels=False)[0]
     assert [each.time_s for each in by_host] == pytest.approx([30e-6, 9e-6, 1e-6, 1e-6])
 
 
@@ -181,21 +181,21 @@ def timeline():
 
 
 def test_kernels_belong_to_the_operator_that_no_other_one_calls():
-    kernels = attribute(timeline(), ModuleRanges(nn.Module()), 1, by_kernels=True).kernels
+    kernels = attribute(timeline(), ModuleRanges(nn.Module()), 1, by_kernels=True)[1]
     assert kernels == (
         AttributedKernel("forward", "layer", "linear", "sgemm", 2, pytest.approx(90e-6)),
         AttributedKernel("forward", "layer", "linear", "splitK", 1, pytest.approx(10e-6)),
     )
-    (first, _) = attribute(timeline() * 2, ModuleRanges(nn.Module()), 2, by_kernels=True).kernels
+    (first, _) = attribute(timeline() * 2, ModuleRanges(nn.Module()), 2, by_kernels=True)[1]
     assert (first.calls, first.time_s) == (2, pytest.approx(90e-6))
 
 
 def test_a_gpu_is_busy_while_a_kernel_runs_and_a_processor_while_an_operator_does():
     ranges = ModuleRanges(nn.Module())
     # 10 to 65 and 100 to 140: 95 us; our ranges are no work of the device
-    assert attribute(timeline(), ranges, 1, by_kernels=True).busy_s == pytest.approx(95e-6)
+    assert attribute(timeline(), ranges, 1, by_kernels=True)[2] == pytest.approx(95e-6)
     # linear alone, 30 us: what it calls is within it, and zeros is in no stage
-    assert attribute(timeline(), ranges, 2, by_kernels=False).busy_s == pytest.approx(15e-6)
+    assert attribute(timeline(), ranges, 2, by_kernels=False)[2] == pytest.approx(15e-6)
 
 
 @pytest.mark.parametrize(
