@@ -1,6 +1,5 @@
 """The command line of measuring: ``python -m measure``."""
 
-import importlib
 import sys
 from collections.abc import Sequence
 
@@ -26,7 +25,7 @@ def run(words: Sequence[str]) -> int:
         if verb not in VERBS:
             hint = did_you_mean(verb, VERBS)
             raise UserError(f"there is no command {verb!r}; use {', '.join(VERBS)}, or flags alone to measure{hint}")
-        code: int = importlib.import_module(module_of(verb)).main(parser_of(verb).parse_args(rest))
+        code: int = module_of(verb).main(parser_of(verb).parse_args(rest))
         return code
     from measure.verbs import measure
 

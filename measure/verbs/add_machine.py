@@ -60,8 +60,8 @@ def main(flags: argparse.Namespace) -> int:
         _print_uncounted(measured, flags.data)
         print(f"Next: python -m report{data_flag(flags.data)}")
     if failed:
-        remedy = "correct and add them"
-        raise UserError(f"{len(failed)} of {len(flags.sources)} were not added: {name_first(failed)}; {remedy}")
+        number = f"{len(failed)} of {len(flags.sources)}"
+        raise UserError(f"{number} were not added: {name_first(failed)}; correct and add them")
     return 0
 
 
@@ -115,8 +115,7 @@ def home(data: Path, name: str | None, hardware_id: str) -> str | None:
 def put(data: Path, name: str, tables: Tables, replace: bool) -> dict[type, int]:
     """Put tables into ``machines/name``, whole or not at all, and return the number of added rows by record.
 
-    Earlier rows of the same machine stay, unless ``replace`` is set. Raises UserError, and changes nothing, if the
-    folder holds another machine or other results of the same cells, or another process writes there.
+    Earlier rows stay, unless ``replace`` is set. Raises UserError if ``_merge`` does, or if another process writes.
     """
     target = MachineFolder(data, name)
     with target.locked() if target.folder.exists() else nullcontext():

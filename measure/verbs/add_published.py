@@ -15,7 +15,6 @@ from typing import Any
 from measure.cache import table
 from measure.cache.hand_kept import Chip, PublishedBandwidth, PublishedProduct, PublishedTiming
 from measure.cache.schema import TABLES, file_of
-from measure.cache.table import in_turn
 from measure.domain.chips import fold_name
 from measure.errors import UserError
 from measure.verbs.flags import check_writable
@@ -48,7 +47,7 @@ def main(flags: argparse.Namespace) -> int:
         rows.append((line, replace(row, device=device)))
     path = file_of(record, flags.data)
     check_writable(flags.data)
-    with in_turn(path.parent):
+    with table.in_turn(path.parent):
         old = table.read(path, record)
         new = _select_new(file, rows, old, record, flags.replace)
         if new:
@@ -73,21 +72,15 @@ def main(flags: argparse.Namespace) -> int:
 def _select_new(
     path: Path, rows: Sequence[tuple[int, Any]], old: Sequence[Any], record: type[Any], force: bool
 ) -> list[Any]:
-    """Return the rows that are not in the table yet, each once.
-
-    Raises UserError for a key that occurs twice, and for other values under a key of the table unless ``force``.
-    """
+    """Return the rows that the table lacks, each once; with ``force`` also other values of its keys."""
     columns = TABLES[record].key
-    if not columns:
-        known = set(old)
-        return [row for row in dict.fromkeys(row for _, row in rows) if row not in known]
-    key = attrgetter(*columns)
+    key = attrgetter(*(columns or TABLES[record].columns))  # without a key, only a whole row repeats another
     by_key = {key(row): row for row in old}
     lines: dict[Any, int] = {}
     for line, row in rows:
-        if lines.setdefault(key(row), line) != line:
+        if columns and lines.setdefault(key(row), line) != line:
             raise UserError(f"{path}, line {line}: has the key of line {lines[key(row)]}; delete one of the two")
         if by_key.get(key(row), row) != row and not force:
             other = f"has other values for the same {', '.join(columns)}; add --replace to take these"
             raise UserError(f"{path}, line {line}: {file_of(record, Path())} {other}")
-    return [row for _, row in rows if by_key.get(key(row)) != row]
+    return list(dict.fromkeys(row for _, row in rows if by_key.get(key(row)) != row))

@@ -19,7 +19,6 @@ NUMBERS = (  # the columns that are aligned to the right
     "batch", "FLOP", "bytes", "FLOP/B", "memory", "latency", "±", "inputs/s", "reached", "attainable", "share",
     "calls", "parameters", "time",
 )  # fmt: skip
-COSTLIEST = 3  # layers are named as the costliest
 
 
 @dataclass(frozen=True)
@@ -45,10 +44,9 @@ class ModelAnswer:
 
     def as_json(self) -> dict[str, Any]:
         """Return the keys of ``docs/json.md``: a roof has the name of its stream, and not the rows behind it."""
-        roof = self.rates
-        stream = None if roof.stream is None else roof.stream.roof_kernel
-        rates = {"flop_per_s": roof.flop_per_s, "byte_per_s": roof.byte_per_s, "stream": stream, "load": roof.load}
-        return asdict(self) | {"rates": rates}
+        stream = None if self.rates.stream is None else self.rates.stream.roof_kernel
+        rates = {"flop_per_s": self.rates.flop_per_s, "byte_per_s": self.rates.byte_per_s, "stream": stream}
+        return asdict(self) | {"rates": rates | {"load": self.rates.load}}
 
     @property
     def layer_table(self) -> str:
@@ -126,7 +124,7 @@ def result_lines(found: ModelAnswer, table: Table, *, with_layers: bool = False,
     batch, advice = found.demands[0].batch, found.advice
     costliest = sorted((each for each in found.layers if each.time_s), key=lambda each: -(each.time_s or 0.0))
     if costliest:
-        named = [f"{each.path} ({each.layer_kind}) {text(each.time_share, percent)}" for each in costliest[:COSTLIEST]]
+        named = [f"{each.path} ({each.layer_kind}) {text(each.time_share, percent)}" for each in costliest[:3]]
         lines.append(f"Costliest layers at batch size {batch}: {', '.join(named)} of the operators' time.")
     if advice and advice.gain is not None:
         gain = f"{advice.gain:.3g} times as fast as batch size {batch}"

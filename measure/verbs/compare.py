@@ -21,7 +21,6 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from statistics import geometric_mean
-from typing import Any
 
 from measure.cache.folders import MachineFolder, machine_names
 from measure.cache.records import Environment, RoofMeasurement, Run, Sample
@@ -60,8 +59,9 @@ def main(flags: argparse.Namespace) -> int:
     compared: list[tuple[Side, Side, list[ComparedRow]]] = []
     for name in (flags.b, *flags.more):
         a, b = find(flags.a, name, flags.data)
-        compared.append((a, b, comparison.compare(a, b)))
-        if all(row.ratio is None for row in compared[-1][-1]):
+        rows = comparison.compare(a, b)
+        compared.append((a, b, rows))
+        if all(row.ratio is None for row in rows):
             gap = "have no cell or roof with a result in common"
             raise UserError(f"{flags.a} and {name} {gap}; measure the same models, batch sizes and precisions on both")
     lines = [{"b": str(b.folder)} | row.columns() for _, b, rows in compared for row in rows]
@@ -75,10 +75,10 @@ def main(flags: argparse.Namespace) -> int:
         except OSError as error:
             raise UserError(f"--csv: {flags.csv} cannot be written ({error.strerror}); name another file") from None
     if flags.json:
-        pairs = [
-            {"a": asdict(a.environment), "b": asdict(b.environment), "comparisons": [row.columns() for row in rows]}
-            for a, b, rows in compared
-        ]
+        pairs = []
+        for a, b, rows in compared:
+            pair = {"a": asdict(a.environment), "b": asdict(b.environment)}
+            pairs.append(pair | {"comparisons": [row.columns() for row in rows]})
         print(json.dumps(pairs[0] if len(pairs) == 1 else {"pairs": pairs}, indent=2, allow_nan=False))
     elif flags.csv != "-":
         print("\n\n".join("\n".join(report(*each, as_markdown=flags.markdown)) for each in compared))
@@ -90,11 +90,9 @@ def main(flags: argparse.Namespace) -> int:
 
 
 def find(a: str, b: str, data: Path) -> tuple[Side, Side]:
-    """Read two sides by their names.
+    """Read two sides by their names, as the help of the verb describes them.
 
-    A name is a machine's folder, its name in ``data``, or a data folder: then the machine that the other name also
-    means or has, or the only one. A suffix ``@`` with the beginning of an environment's id replaces the newest
-    environment. Raises UserError if a name is ambiguous or unknown, or if both name the same measurements.
+    Raises UserError if a name is ambiguous or unknown, or if both name the same measurements.
     """
     (path_a, id_a), (path_b, id_b) = _split(a, data), _split(b, data)
     one, other = _read(_machine(path_a, path_b, data), id_a), _read(_machine(path_b, path_a, data), id_b)
@@ -143,13 +141,12 @@ def _read(folder: Path, identity: str) -> Side:
             raise UserError(f"{folder}: {identity!r} does not select one environment; name one of {ids}")
         (environment,) = fitting
 
-    def of_environment(record: type[Any]) -> list[Any]:
-        return [row for row in machine.rows(record) if row.environment_id == environment.environment_id]
-
     kernels: dict[RoofKernel, list[RoofMeasurement]] = defaultdict(list)
-    for row in of_environment(RoofMeasurement):
-        kernels[RoofKernel(row.roof_kernel, row.size, row.precision, row.pace)].append(row)
-    rounds = group_rounds(of_environment(Run), of_environment(Sample))
+    for row in machine.rows(RoofMeasurement):
+        if row.environment_id == environment.environment_id:
+            kernels[RoofKernel(row.roof_kernel, row.size, row.precision, row.pace)].append(row)
+    runs = [row for row in machine.rows(Run) if row.environment_id == environment.environment_id]
+    rounds = group_rounds(runs, machine.rows(Sample, runs))
     cells = {cell: comparison.of_cell(found) for cell, found in rounds.items()}
     return Side(folder, environment, cells, {kernel: comparison.of_roof(found) for kernel, found in kernels.items()})
 
@@ -177,14 +174,14 @@ def report(a: Side, b: Side, rows: Sequence[ComparedRow], *, as_markdown: bool =
 
 
 def _cells(row: ComparedRow) -> list[str]:
-    is_of_one_process = row.basis == PROCESS and row.change in (SLOWER, FASTER)
+    has_one_process = row.basis == PROCESS and row.change in (SLOWER, FASTER)
     return [
         *("" if part is None else str(part) for part in row.key),
         latency(row.a.latency_s or 0.0),
         latency(row.b.latency_s or 0.0),
         f"{row.ratio:.3f}",
         "" if row.ratio_low is None else f"{row.ratio_low:.3f} to {row.ratio_high:.3f}",
-        (row.change or "not tested") + (" in one process" if is_of_one_process else ""),
+        (row.change or "not tested") + (" in one process" if has_one_process else ""),
         ", ".join(f"{name}: {side.flags}" for name, side in (("A", row.a), ("B", row.b)) if side.flags),
     ]
 

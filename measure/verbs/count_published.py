@@ -18,7 +18,6 @@ from typing import Any
 from measure.cache import table
 from measure.cache.hand_kept import PublishedTiming
 from measure.cache.schema import TABLES, file_of
-from measure.cache.table import ChildTable, in_turn
 from measure.cache.workload_records import Operator, PublishedCount, PublishedKind
 from measure.counting import count
 from measure.domain.models import Model
@@ -45,8 +44,7 @@ DEFAULTS = {"models": ["*"]}
 
 def main(flags: argparse.Namespace) -> int:
     """Return exit code 0, or 130 when stopped from the keyboard. Raises UserError for bad input."""
-    began = time.monotonic()
-    deadline = began + parse_time("--budget", flags.budget) if flags.budget else None
+    deadline = time.monotonic() + parse_time("--budget", flags.budget) if flags.budget else None
     counts = PublishedCounts(flags.data)
     tasks = planned(flags.data, flags.models, set() if flags.force else counts.counted())
     if not tasks:
@@ -63,16 +61,13 @@ def main(flags: argparse.Namespace) -> int:
         print(f"\nStopped after {display.done} of {display.total}; to go on: {flags.command}")
         return INTERRUPTED
     resume = [runner.resumption(flags.command, flags.force)] if summary.left else []
-    report = f"Next: python -m report{data_flag(flags.data)}"
-    print("\n".join([*runner.lines(summary, [str(counts.folder)]), *resume, report]))
+    print("\n".join([*runner.lines(summary, [str(counts.folder)]), *resume]))
+    print(f"Next: python -m report{data_flag(flags.data)}")
     return 0
 
 
 def planned(data: Path, globs: Sequence[str], counted: set[Shape]) -> list["PublishedCountTask"]:
-    """Return tasks for the timed models and sizes without counts, in the table's order.
-
-    Raises UserError for a glob that matches no model, and without timings.
-    """
+    """Return tasks for the timed models and sizes without counts, in the table's order."""
     path = file_of(PublishedTiming, data)
     timed = dict.fromkeys((row.model, row.input_size) for row in table.read(path, PublishedTiming))
     if not timed:
@@ -87,7 +82,6 @@ class PublishedCountTask(Task):
 
     name: str
     input_size: int | None
-
     is_of_machine = False
 
     @property
@@ -141,7 +135,7 @@ class PublishedCounts:
 
     def __init__(self, data: Path) -> None:
         self._path = file_of(PublishedCount, data)
-        self._kinds = ChildTable(file_of(PublishedKind, data), PublishedKind, TABLES[PublishedCount].key)
+        self._kinds = table.ChildTable(file_of(PublishedKind, data), PublishedKind, TABLES[PublishedCount].key)
         self.folder = self._path.parent
 
     def counted(self) -> set[Shape]:
@@ -149,7 +143,7 @@ class PublishedCounts:
 
     def add(self, counted: PublishedCount, kinds: Sequence[PublishedKind]) -> None:
         """Add a model at a size, or replace its earlier rows and those that a kill left."""
-        with in_turn(self.folder):
+        with table.in_turn(self.folder):
             self._kinds.owners = None  # another process may have written
             self._kinds.put([(counted, kinds)])
             table.put(self._path, PublishedCount, table.read(self._path, PublishedCount), [counted])

@@ -9,7 +9,6 @@ import dataclasses
 import json
 import os
 from collections.abc import Iterable
-from pathlib import Path
 
 from measure.cache.folders import Workloads
 from measure.cache.workload_records import Workload
@@ -21,7 +20,14 @@ from measure.machine.checks import PROBLEM, Finding
 
 def main(arguments: argparse.Namespace) -> int:
     """Return 0, or 1 if there is a problem. Raises UserError for bad input."""
-    findings = examine(arguments.data)
+    damage, workloads = [], list[Workload]()
+    try:
+        workloads = Workloads(arguments.data).rows(Workload)
+    except UserError as problem:
+        damage = [Finding(PROBLEM, "cache", str(problem))]
+    host = checks.check_host(largest(workloads))  # before the imports of the libraries, which are load of their own
+    tuning = checks.check_tuning(os.environ)
+    findings = [*damage, *host, *tuning, *checks.check_libraries(), *checks.check_gpus()]
     if arguments.json:
         print(json.dumps([dataclasses.asdict(finding) for finding in findings], indent=2, ensure_ascii=False))
     else:
@@ -30,17 +36,6 @@ def main(arguments: argparse.Namespace) -> int:
             advice = f"; {finding.advice}" if finding.advice else ""
             print(f"{finding.level:9}  {finding.subject:{width}}  {finding.fact}{advice}")
     return int(any(finding.level == PROBLEM for finding in findings))
-
-
-def examine(data: Path) -> list[Finding]:
-    """Run all checks. The host comes first: importing the libraries would be load of its own."""
-    damage, workloads = [], list[Workload]()
-    try:
-        workloads = Workloads(data).rows(Workload)
-    except UserError as problem:
-        damage = [Finding(PROBLEM, "cache", str(problem))]
-    host, tuning = checks.check_host(largest(workloads)), checks.check_tuning(os.environ)
-    return [*damage, *host, *tuning, *checks.check_libraries(), *checks.check_gpus()]
 
 
 def largest(workloads: Iterable[Workload]) -> tuple[str, int] | None:

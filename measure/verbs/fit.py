@@ -13,14 +13,12 @@ from measure.cache import predictions as tables
 from measure.cache import table
 from measure.cache.predictions import Coefficient, KindCost, PredictionError
 from measure.cache.schema import file_of
-from measure.cache.table import NAME, held
 from measure.domain.values import percent
 from measure.errors import UserError
 from measure.verbs.flags import check_writable
 from measure.verbs.terminal import aligned
 from roofwright.command_line import data_flag
 
-DIGITS = 5  # significant digits of fitted numbers in the tables
 CHECKS = (tables.BY_MODEL, tables.BY_DEVICE, tables.ONE_KNOWN, tables.PUT_ASIDE)
 HEAD = ("left out", "device", "precision", "variant", "phase", "latencies", "median error", "9 in 10 within", "covered")
 
@@ -36,7 +34,7 @@ def main(flags: argparse.Namespace) -> int:
         raise UserError(f"--data: {flags.data} {lack}; measure one with python -m measure{data_flag(flags.data)}")
     check_writable(flags.data)
     path = file_of(PredictionError, flags.data)
-    with held(path.parent / NAME, f"is fitting in {path.parent}; wait for it or name another --data"):
+    with table.held(path.parent / table.NAME, f"is fitting in {path.parent}; wait for it or name another --data"):
         old = table.read(path, PredictionError)
         aside = flags.aside or any(row.left_out == tables.PUT_ASIDE for row in old)  # predicted once, reported always
         found = study(calls, lambda name: print(name, file=sys.stderr), aside)
@@ -56,6 +54,6 @@ def main(flags: argparse.Namespace) -> int:
 
 
 def _round(row: Any) -> Any:
-    """Return a row with its floats rounded to ``DIGITS``."""
-    floats = {name: float(f"{value:.{DIGITS}g}") for name, value in vars(row).items() if isinstance(value, float)}
+    """Return a row with its floats rounded to five significant digits."""
+    floats = {name: float(f"{value:.5g}") for name, value in vars(row).items() if isinstance(value, float)}
     return dataclasses.replace(row, **floats)

@@ -5,6 +5,7 @@ import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from measure.errors import UserError, unknown
@@ -27,14 +28,14 @@ VERBS = {
 """Each verb and its line in ``python -m measure --help``."""
 
 
-def module_of(verb: str) -> str:
-    """Return the module whose ``main`` takes a verb's arguments."""
-    return f"measure.verbs.{verb.replace('-', '_')}"
+def module_of(verb: str) -> ModuleType:
+    """Import the module whose ``main`` takes a verb's arguments."""
+    return importlib.import_module(f"measure.verbs.{verb.replace('-', '_')}")
 
 
 def parser_of(verb: str) -> CommandLine:
     """Return a verb's parser, by its module's ``DEFAULTS`` and docstring: what it does, and a table of its flags."""
-    module = importlib.import_module(module_of(verb))
+    module = module_of(verb)
     description, _, table = (module.__doc__ or "").partition("\n\n")
     command_line = CommandLine(prog=f"python -m measure {verb}", description=" ".join(description.split()))
     return add_flags(command_line, table, **getattr(module, "DEFAULTS", {}))
@@ -44,7 +45,7 @@ def add_flags(command_line: CommandLine, table: str, **defaults: Any) -> Command
     """Add the flags of a table, and ``--data``."""
     command_line.add_table(table, **defaults)
     text = "the cache's folder (default: %(default)s)"
-    command_line.add_argument("--data", type=check_data, default="data", help=text)
+    command_line.add_argument("--data", type=lambda path: check_folder(Path(path), "--data"), default="data", help=text)
     return command_line
 
 
@@ -99,16 +100,11 @@ def check_folder_name(name: str | None) -> None:
         raise UserError(f"--machine: {name[:80]!r} is not a valid folder name; use letters, digits, '.', '_' and '-'")
 
 
-def check_folder(path: Path, flag: str) -> None:
-    """Raise UserError if the path, given for ``flag``, exists and is not a folder."""
+def check_folder(path: Path, flag: str) -> Path:
+    """Return the path, given for ``flag``. Raises UserError if it exists and is not a folder."""
     if path.exists() and not path.is_dir():
         raise UserError(f"{flag}: {path} is a file; name a folder")
-
-
-def check_data(text: str) -> Path:
-    """Return the path of a cache that exists or may be created."""
-    check_folder(Path(text), "--data")
-    return Path(text)
+    return path
 
 
 def check_writable(data: Path) -> None:

@@ -85,6 +85,6 @@ def _machine(data: Path, name: str | None, device_name: str | None) -> tuple[Mac
 def unknown_but(device_name: str) -> Environment:
     """Return the environment of a GPU of which only the name is known."""
     identity = hashlib.sha256(device_name.encode()).hexdigest()[:12]
-    values: dict[str, Any] = dict.fromkeys(field.name for field in fields(Environment))
+    values: dict[str, Any] = dict.fromkeys(field.name for field in fields(Environment)) | {"recorded_at": now()}
     values |= {"environment_id": identity, "hardware_id": identity, "device": "cuda", "name": device_name}
-    return Environment(**values | {"recorded_at": now()})
+    return Environment(**values)

@@ -30,9 +30,9 @@ def models_as_rows(models: Iterable[Model], counted: Iterable[Workload]) -> list
     counts = {(row.model, row.input_shape): row for row in counted if row.batch == 1}
     rows = []
     for model in models:
-        named = {"model": model.name, "source": model.source, "family": model.family}
-        named["input_shape"] = shape_name(model.input_shape)
-        row = counts.get((model.name, named["input_shape"]))
+        shape = shape_name(model.input_shape)
+        named = {"model": model.name, "source": model.source, "family": model.family, "input_shape": shape}
+        row = counts.get((model.name, shape))
         rows.append(named | {name: getattr(row, name, None) for name in ("parameter_count", "forward_flop")})
     return rows
 

@@ -3,12 +3,11 @@
 import argparse
 import dataclasses
 import json
-import logging
 import os
 import secrets
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import closing, nullcontext
 from math import inf
 
@@ -28,19 +27,15 @@ from measure.profiling import ncu
 from measure.run import plan, runner
 from measure.run.cell_tasks import HardwareCounterTask
 from measure.run.estimate import DurationEstimate, MemoryFit
-from measure.run.plan import Part
 from measure.run.request import Request, parse_threads
 from measure.run.sections import SECTIONS, USUAL_SECTIONS
 from measure.run.task import RunCache, Task, machine_folder
 from measure.run.worker import IsolatedCalls, Worker
 from measure.timing.sampling import Sampling, round_sampling
 from measure.verbs import flags
-from measure.verbs.flags import VERBS, check_writable, parse_choices, parse_count, parse_time
 from measure.verbs.listing import contents, models_as_lines, models_as_rows, parts_as_lines, plan_as_json
 from measure.verbs.terminal import log_to_stderr, make_console, stop_as_by_ctrl_c
 from roofwright.command_line import INTERRUPTED, CommandLine, data_flag
-
-_log = logging.getLogger("measure")
 
 MADE_BY = "ROOFWRIGHT_MADE_BY"  # where ``make``, which renders the paper next, names its own command
 
@@ -62,8 +57,7 @@ FLAGS = f"""
 --machine NAME  the machine's folder in the cache (default: from the hardware)
 --cluster ADDRESS  measure on all machines of a Ray cluster at once: auto for this machine's cluster, or an address
 --accelerators KINDS  use only a cluster's GPUs of these kinds, such as T4,L4,A100
---quick  a small selection: eight models at batch sizes 1 and 64, a training step and the operators of two, and fewer
-    roof kernels
+--quick  eight models at batch sizes 1 and 64, a training step and the operators of two, and fewer roof kernels
 --target P  the wanted width of a latency's 95 %% interval, as ± per cent of it (default: %(default)s)
 --max-rounds N  the most rounds of a cell, each in a fresh process: {ROUNDS}, then one more while the interval is wider
     than the target (default: {MOST_ROUNDS}; in a quick run {ROUNDS})
@@ -88,7 +82,7 @@ def parser() -> CommandLine:
         description="Measure how deep networks run on this machine, and keep the results as CSV.\n"
         "The same command resumes a run that was stopped: it measures only what is missing.",
         epilog="Other commands, with flags of their own (python -m measure compare --help):\n"
-        + "".join(f"  {line}\n" for line in VERBS.values())
+        + "".join(f"  {line}\n" for line in flags.VERBS.values())
         + "\nExit codes: 0 done; 1 compare or doctor found a reason to fail; 2 bad input; 130 stopped by Ctrl-C."
         "\nThen render the paper: python -m report",
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -110,7 +104,7 @@ def check_together(arguments: argparse.Namespace) -> None:
 
 def parse_budget(text: str | None) -> float | None:
     """Return the seconds of a budget; None without one."""
-    return None if text in (None, "none") else parse_time("--budget", text)
+    return None if text in (None, "none") else flags.parse_time("--budget", text)
 
 
 def _parse_target(text: str) -> float:
@@ -125,13 +119,13 @@ def make_sampling(arguments: argparse.Namespace) -> Sampling:
     return dataclasses.replace(
         round_sampling(arguments.quick, parse_budget(arguments.budget)),
         target=_parse_target(arguments.target) / 2,  # the variation between rounds comes on top
-        call_limit_s=parse_time("--call-limit", arguments.call_limit),
+        call_limit_s=flags.parse_time("--call-limit", arguments.call_limit),
     )
 
 
 def make_seed(text: str | None) -> int:
     """Return the seed of the order of cells, a random one by default."""
-    return secrets.randbelow(10**6) if text is None else parse_count("--seed", text, 0)
+    return secrets.randbelow(10**6) if text is None else flags.parse_count("--seed", text, 0)
 
 
 def make_request(arguments: argparse.Namespace, describe: Callable[[str], Model] = own_models.describe) -> Request:
@@ -141,17 +135,17 @@ def make_request(arguments: argparse.Namespace, describe: Callable[[str], Model]
     usual_variants = [EAGER] if quick or budget_s is not None else []
     most_rounds = ROUNDS if quick else MOST_ROUNDS
     if arguments.max_rounds is not None:
-        most_rounds = parse_count("--max-rounds", arguments.max_rounds, ROUNDS)
+        most_rounds = flags.parse_count("--max-rounds", arguments.max_rounds, ROUNDS)
     sizes = arguments.batch_sizes or (["1", "64"] if quick else ["1", "64", "256"])
     request = Request(
         models=catalog.find(names, arguments.native_size, describe),
         batch_sizes=flags.parse_batch_sizes("--batch-sizes", sizes),
-        precisions=parse_choices("--precisions", arguments.precisions or (), PRECISIONS),
-        sections=parse_choices("--sections", arguments.sections or USUAL_SECTIONS, tuple(SECTIONS)),
+        precisions=flags.parse_choices("--precisions", arguments.precisions or (), PRECISIONS),
+        sections=flags.parse_choices("--sections", arguments.sections or USUAL_SECTIONS, tuple(SECTIONS)),
         variants=list(dict.fromkeys(map(variants.canonical_name, arguments.variants or usual_variants))),
         training_models=catalog.find(arguments.models or (STORY if quick else names), describe=describe),
         training_batch_sizes=flags.parse_batch_sizes("--training-batch-sizes", arguments.training_batch_sizes),
-        optimizers=parse_choices("--optimizers", arguments.optimizers, variants.OPTIMIZERS),
+        optimizers=flags.parse_choices("--optimizers", arguments.optimizers, variants.OPTIMIZERS),
         most_rounds=most_rounds,
         target=_parse_target(arguments.target),
         quick=quick,
@@ -164,11 +158,9 @@ def make_request(arguments: argparse.Namespace, describe: Callable[[str], Model]
 
 
 def resolve_request(arguments: argparse.Namespace) -> Request:
-    """Return the request, with a user's own models described and compared to their earlier counts.
-
-    Their code may hang or crash, so it runs in a process of its own. ``--force`` skips the comparison, ``--list`` too.
-    """
-    with closing(IsolatedCalls(parse_time("--call-limit", arguments.call_limit))) as own:
+    """Return the request, with a user's own models described and compared to their earlier counts."""
+    # Their code may hang or crash, so it runs in a process of its own
+    with closing(IsolatedCalls(flags.parse_time("--call-limit", arguments.call_limit))) as own:
         request = make_request(arguments, own.describe)
         if not (request.force or arguments.list):
             count.check(request.models, Workloads(arguments.data).rows(Workload), own.call)
@@ -182,8 +174,7 @@ def resolve_request_of_one(flag: str, arguments: argparse.Namespace) -> Request:
     except UserError as problem:
         raise UserError(str(problem).replace("--models:", f"{flag}:")) from None
     if len(request.models) > 1:
-        (pattern,) = arguments.models
-        raise UserError(f"{flag}: {pattern!r} selects {len(request.models)} models; name one")
+        raise UserError(f"{flag}: {arguments.models[0]!r} selects {len(request.models)} models; name one")
     return request
 
 
@@ -196,7 +187,6 @@ def measure(arguments: argparse.Namespace, request: Request, deadline: float | N
         request.check_device(environment)
     request = request.on(environment)
     machine = f"{environment.name} ({device.torch_name}"
-    _log.info("%s), %d threads: environment %s", machine, threads, environment.environment_id)
     folder = machine_folder(arguments.data, arguments.machine, environment)
     cache = RunCache(Workloads(arguments.data), folder, environment, make_seed(arguments.seed))
     parts = plan.in_parts(plan.missing_tasks(request, cache), request, cache)
@@ -216,16 +206,15 @@ def measure(arguments: argparse.Namespace, request: Request, deadline: float | N
     folder.tables()  # a damaged table fails now, not after an hour
     if any(isinstance(task, HardwareCounterTask) for task in tasks):
         ncu.check(device)
-    check_writable(arguments.data)
+    flags.check_writable(arguments.data)
     is_of_machine = any(task.is_of_machine for task in tasks)
     if is_of_machine and (warning := warning_of_load()):
         print(warning, file=sys.stderr)
     limit = "" if request.budget_s is None else f", for {duration(request.budget_s)} at most"
     print(f"Measuring {machine}, {threads} threads) into {folder.folder}{limit}", flush=True)
-    memory = MemoryFit(device.memory_byte(), cache.workloads)
-    how = {} if arguments.try_anyway else {"refusal": memory.refusal}
-    seconds = DurationEstimate(request, cache).seconds
-    display = runner.RunProgress(tasks, make_console(), deadline, arguments.verbose, seconds)
+    how = {} if arguments.try_anyway else {"refusal": MemoryFit(device.memory_byte(), cache.workloads).refusal}
+    estimate = DurationEstimate(request, cache)
+    display = runner.RunProgress(tasks, make_console(), deadline, arguments.verbose, estimate.seconds)
     summary, done = runner.Summary(), set[Task]()
     stop_as_by_ctrl_c()
     lock = folder.locked(display.say) if is_of_machine else nullcontext()
@@ -243,20 +232,18 @@ def measure(arguments: argparse.Namespace, request: Request, deadline: float | N
                     display.extend(left)
                 parts = plan.in_parts(left, request, cache)  # anew: the first roof improves the estimates
     except KeyboardInterrupt:
-        print(
-            f"\nStopped after {display.done} of {display.total}. Everything measured so far is kept; the files are in "
-            f"{' and '.join(cache.places(tasks))}\n{runner.resumption(arguments.command, arguments.force)}"
-        )
+        files = f"the files are in {' and '.join(cache.places(tasks))}"
+        print(f"\nStopped after {display.done} of {display.total}. Everything measured so far is kept; {files}")
+        print(runner.resumption(arguments.command, arguments.force))
         return INTERRUPTED
     summary.left = sum(len(part.tasks) for part in parts)
-    print("\n".join(runner.lines(summary, cache.places(tasks))))
-    if arguments.force and parts:
-        print(runner.resumption(arguments.command, arguments.force))
+    resume = [runner.resumption(arguments.command, force=True)] if arguments.force and parts else []
+    print("\n".join([*runner.lines(summary, cache.places(tasks)), *resume]))
     _print_contents(request, cache, parts, arguments)
     return 0
 
 
-def _print_contents(request: Request, cache: RunCache, left: Sequence[Part], arguments: argparse.Namespace) -> None:
+def _print_contents(request: Request, cache: RunCache, left: list[plan.Part], arguments: argparse.Namespace) -> None:
     """Print which parts of the paper this machine has and lacks, and the next command."""
     made_by = os.environ.get(MADE_BY)
     print("\n".join(contents(request, cache, left, made_by or arguments.command)))
@@ -286,7 +273,7 @@ def measure_on_cluster(arguments: argparse.Namespace, request: Request, deadline
         if not run.tasks:
             print(f"Nothing left to measure on the cluster: see {arguments.data}")
             return 0
-        check_writable(arguments.data)
+        flags.check_writable(arguments.data)
         try:
             summary = run.run()
         except KeyboardInterrupt:

@@ -21,11 +21,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, nullcontext
 from dataclasses import replace
 from functools import cache, partial
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from measure.cache.folders import Workloads
 from measure.cache.records import OperatorTime, Profile, RoofMeasurement
-from measure.cache.workload_records import Layer, Workload
+from measure.cache.workload_records import WORKLOAD, Layer, Workload
 from measure.counting.count import count_network, identity
 from measure.counting.memory import tensors_in
 from measure.domain.latency import Cell, summarise_cell
@@ -46,7 +47,7 @@ from measure.run.request import Request, parse_threads
 from measure.run.sections import RoofTask
 from measure.run.task import RunCache, Task, machine_folder
 from measure.run.worker import Worker
-from measure.timing.sampling import QUICK_ROUND, Sampling, Timing, sample
+from measure.timing.sampling import QUICK_ROUND, Sampling, sample
 from measure.timing.stopwatch import Stopwatch
 from measure.verbs import measure as arguments
 from measure.verbs.answer import ModelAnswer, bound_lines, heading, make_answer, result_lines
@@ -58,8 +59,6 @@ if TYPE_CHECKING:
     from torch import nn
 
 SECTIONS = ("workload", "roofs", "inference", "operators")
-
-
 DEFAULTS = {"batch_sizes": ["1"], "precisions": [FULL_PRECISION], "device": "auto", "call_limit": "60s"}
 
 
@@ -78,13 +77,15 @@ def main(flags: argparse.Namespace) -> int:
         stop_as_by_ctrl_c()
     table = markdown if flags.markdown else aligned
     with closing(Worker(device.torch_name, threads, sampling)) as worker:
-        _do([task for task in tasks if not task.is_of_machine], cache, worker, device)
+        if counting := [task for task in tasks if not task.is_of_machine]:
+            _do(counting, cache, worker, device)
         found = read_answer(cache, request)
         if not flags.json:  # print what the cache holds before the slow part
-            lines = [*heading(found, table), *bound_lines(found, *_known_roof(cache, request))]
-            print("\n".join(lines), flush=True)
-        measuring = [task for task in tasks if task.is_of_machine]
-        if measuring:
+            roof, sheet, source = found.rates, datasheet(cache), "as measured here before"
+            if sheet and not all(map(roof.at, request.precisions)):
+                roof, source = sheet, "by the datasheet"
+            print("\n".join([*heading(found, table), *bound_lines(found, roof, source)]), flush=True)
+        if measuring := [task for task in tasks if task.is_of_machine]:
             if warning := warning_of_load():
                 print(warning, file=sys.stderr)
             _do(measuring, cache, worker, device)
@@ -128,12 +129,10 @@ def tasks_to_do(cache: RunCache, request: Request) -> list[Task]:
 
 
 def _do(tasks: Sequence[Task], cache: RunCache, worker: Worker, device: devices.Device) -> None:
-    """Run the tasks and store their results; progress goes to standard error."""
-    if not tasks:
-        return
+    """Run the tasks, all of this machine or none, and store their results; progress goes to standard error."""
     progress = runner.RunProgress(tasks, make_console(stderr=True))
     memory = MemoryFit(device.memory_byte(), cache.workloads)
-    is_of_machine = any(task.is_of_machine for task in tasks)
+    is_of_machine = tasks[0].is_of_machine
     with cache.folder.locked(progress.say) if is_of_machine else nullcontext(), progress:
         progress.begin_part("measuring" if is_of_machine else "counts", tasks)
         runner.run(tasks, worker, cache.put, progress, refusal=memory.refusal)
@@ -143,30 +142,16 @@ def _cached_roof(cache: RunCache) -> Roof:
     return machine_roof(cache.rows(cache.folder.rows(RoofMeasurement)))
 
 
-def _known_roof(cache: RunCache, request: Request) -> tuple[Roof, str]:
-    """Return the roof that is known before anything is timed, and its source; it may lack a precision."""
-    roof, sheet = _cached_roof(cache), datasheet(cache)
-    is_whole = all(map(roof.at, request.precisions))
-    return (sheet, "by the datasheet") if sheet and not is_whole else (roof, "as measured here before")
-
-
 def read_answer(cache: RunCache, request: Request) -> ModelAnswer:
     """Read the answer about a request's one model from the cache. Raises UserError if it could not be counted."""
     (model,), first = request.models, first_cell(request)
     name, shape = model.name, shape_name(model.input_shape)
-    counts = [
-        row
-        for row in cache.workloads.rows(Workload)
-        if (row.model, row.input_shape) == (name, shape) and row.batch in request.batch_sizes
-    ]
+    counts = [row for row in cache.workloads.rows(Workload) if (row.model, row.input_shape) == (name, shape)]
+    counts = [row for row in counts if row.batch in request.batch_sizes]
     if counts and all(row.status != "ok" for row in counts):
         raise UserError(f"NAME: {name} could not be counted: {counts[0].reason}")
-    counted = name, shape, first.batch, stored_as(first.precision), None
-    layers = [
-        row
-        for row in cache.workloads.rows(Layer)
-        if (row.model, row.input_shape, row.batch, row.precision, row.autocast) == counted
-    ]
+    counted, workload_of = (name, shape, first.batch, stored_as(first.precision), None), attrgetter(*WORKLOAD)
+    layers = [row for row in cache.workloads.rows(Layer) if workload_of(row) == counted]
     cells = [cell for cell in cache.folder.cells(cache.environment) if cell.model == name]
     profiles = cache.rows(cache.folder.rows(Profile))
     profile = next((row for row in profiles if Cell.of(row) == first and row.status == "ok"), None)
@@ -204,68 +189,49 @@ def model(network: "nn.Module", inputs: Any, name: str | None = None) -> ModelAn
     columns, layers, _ = count_network(hollow.network.eval(), hollow.inputs, hollow.keywords)
     key = identity(named, batch, precision, None)
     workload = Workload(source=OWN, family=OWN, status="ok", **key, **columns)
-    with _at_hand(device):
-        roof, timing = _roof(device.torch_name, precision), _timed(call, device)
-    cell = Cell(named.name, batch, precision, INFERENCE, EAGER)
-    return make_answer(
-        cell,
-        workload.input_shape,
-        current(device, torch.get_num_threads()),
-        roof,
-        [precision],
-        [workload],
-        [Layer(**key, **layer) for layer in layers],
-        [summarise_cell(cell, [timing.latencies_s], timing.flags, workload.input_shape)],
-    )
-
-
-def _timed(call: Call, device: Device) -> Timing:
-    """Time the forward pass in eval mode, and put the network's modes back."""
-    import torch
-
-    modes = {module: module.training for module in call.network.modules()}
-    call.network.eval()
-    try:
+    with _restored(network, device):
+        network.eval()
         with torch.inference_mode():
-            forward = partial(call.network, *call.inputs, **call.keywords)
+            forward = partial(network, *call.inputs, **call.keywords)
             stopwatch = Stopwatch(forward, device.synchronize, events=device.events())
-            return sample(stopwatch, QUICK_ROUND, device.sensors())
-    finally:
-        for module, was_training in modes.items():
-            module.training = was_training
+            timing = sample(stopwatch, QUICK_ROUND, device.sensors())
+        roof = _roof(device.torch_name, precision)  # last: its kernels change settings
+    cell, shape = Cell(named.name, batch, precision, INFERENCE, EAGER), workload.input_shape
+    timed = summarise_cell(cell, [timing.latencies_s], timing.flags, shape)
+    environment, counted = current(device, torch.get_num_threads()), [Layer(**key, **layer) for layer in layers]
+    return make_answer(cell, shape, environment, roof, [precision], [workload], counted, [timed])
 
 
 @cache
 def _roof(torch_name: str, precision: str) -> Roof:
-    """Measure a first roof at a precision, with the kernels that run here, and restore the settings they change."""
+    """Measure a first roof at a precision, with the kernels that run here."""
     device, rows = devices.find(torch_name), []
-    with _at_hand(device):
-        for kernel, of, size, pace, number in roofs.first_kernels(device.kind, (precision,)):
-            try:
-                timing = roofs.measure(device, kernel, of, size, pace, lambda: None)
-            except NotImplementedError:
-                continue
-            work = roofs.flop_and_byte(kernel, of, size)
-            times = {"pace": pace, "round": number, **timing._asdict()}
-            rows.append(RoofMeasurement("", kernel, of, size, *work, "ok", None, **times))
+    for kernel, of, size, pace, number in roofs.first_kernels(device.kind, (precision,)):
+        try:
+            timing = roofs.measure(device, kernel, of, size, pace, lambda: None)
+        except NotImplementedError:
+            continue
+        work = roofs.flop_and_byte(kernel, of, size)
+        times = {"pace": pace, "round": number, **timing._asdict()}
+        rows.append(RoofMeasurement("", kernel, of, size, *work, "ok", None, **times))
     return machine_roof(rows)
 
 
 @contextmanager
-def _at_hand(device: Device) -> Iterator[None]:
-    """Make a GPU the current one, as events and Triton kernels need, and restore its settings at the end.
+def _restored(network: "nn.Module", device: Device) -> Iterator[None]:
+    """Make a GPU the current one, as events and Triton kernels need. Restore the network's modes and TF32 at the end.
 
     ``Device.prepare`` would do it for good, and on a processor limit the memory of the user's own process.
     """
-    if device.kind != "cuda":
-        yield
-        return
     import torch
 
+    modes = {module: module.training for module in network.modules()}
     products, convolutions = torch.backends.cuda.matmul, torch.backends.cudnn
     before = products.allow_tf32, convolutions.allow_tf32
     try:
-        with torch.cuda.device(device.torch_name):
+        with torch.cuda.device(device.torch_name) if device.kind == "cuda" else nullcontext():
             yield
     finally:
         products.allow_tf32, convolutions.allow_tf32 = before
+        for module, was_training in modes.items():
+            module.training = was_training

@@ -30,28 +30,22 @@ def main(flags: argparse.Namespace) -> int:
     machine = max(folders, key=lambda folder: folder.newest_environment().recorded_at)
     if not any(map(machine.rows, (Run, RoofMeasurement))):
         raise UserError(f"{machine.folder}: nothing was measured yet; measure with python -m measure")
-    target = Path(flags.file or f"{machine.name}.zip")
+    measured = {row.model for row in (*machine.rows(Run), *machine.rows(Profile))}
+    workloads, target = Workloads(flags.data), Path(flags.file or f"{machine.name}.zip")
+    counted = [row for row in workloads.rows(Workload) if row.source == OWN and row.model in measured]
     try:
-        models = write(machine, Workloads(flags.data), target)
+        with TemporaryDirectory(prefix=".packing-", dir=target.parent) as temporary:
+            partial, own = Path(temporary, "machine.zip"), Workloads(Path(temporary))
+            own.put(workloads.of(counted))
+            with ZipFile(partial, "w", ZIP_DEFLATED) as archive:
+                for path in filter(Path.is_file, machine.paths.values()):
+                    archive.write(path, f"{machine.name}/{path.name}")
+                for path in (own.folder / OWN).glob("*.csv"):
+                    archive.write(path, f"{machine.name}/workload/{path.name}")
+            partial.replace(target)  # whole or not at all
     except OSError as problem:
         raise UserError(f"{target} cannot be written ({problem.strerror}); name another file") from None
+    models = sorted({row.model for row in counted})
     counts = f", with the counts of {', '.join(models)}" if models else ""
     print(f"{target}: {machine.folder}{counts}, {target.stat().st_size / 1e3:.0f} kB")
     return 0
-
-
-def write(machine: MachineFolder, workloads: Workloads, target: Path) -> list[str]:
-    """Write a machine's tables, and the counts of its own models, whole or not at all; return these models."""
-    measured = {row.model for row in (*machine.rows(Run), *machine.rows(Profile))}
-    counted = [row for row in workloads.rows(Workload) if row.source == OWN and row.model in measured]
-    models = sorted({row.model for row in counted})
-    with TemporaryDirectory(prefix=".packing-", dir=target.parent) as temporary:
-        partial, own = Path(temporary, "machine.zip"), Workloads(Path(temporary))
-        own.put(workloads.of(counted))
-        with ZipFile(partial, "w", ZIP_DEFLATED) as archive:
-            for path in filter(Path.is_file, machine.paths.values()):
-                archive.write(path, f"{machine.name}/{path.name}")
-            for path in (own.folder / OWN).glob("*.csv"):
-                archive.write(path, f"{machine.name}/workload/{path.name}")
-        partial.replace(target)
-    return models

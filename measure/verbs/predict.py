@@ -37,7 +37,6 @@ from measure.errors import UserError, chosen
 from measure.predicting import timings
 from measure.predicting.demand import Demand, PredictedDevice, of_chips, of_machines
 from measure.predicting.prediction import DATASHEET, FITTED, Predictor
-from measure.predicting.timings import Key, counted_demands
 from measure.run.sections import WorkloadTask
 from measure.run.worker import Worker
 from measure.timing.sampling import Sampling
@@ -63,10 +62,9 @@ def main(asked: argparse.Namespace) -> int:
     if asked.known and len(devices) > 1:
         raise UserError(f"--known: is a latency of one chip, and --chip names {len(devices)}; name one")
     coefficients = table.read(file_of(Coefficient, asked.data), Coefficient)
-    errors = table.read(file_of(PredictionError, asked.data), PredictionError)
     if not coefficients:
-        fit = f"python -m measure fit{data_flag(asked.data)}"
-        raise UserError(f"--data: {asked.data} holds no fit; make it with {fit}")
+        raise UserError(f"--data: {asked.data} holds no fit; make it with python -m measure fit{data_flag(asked.data)}")
+    errors = table.read(file_of(PredictionError, asked.data), PredictionError)
     model, counted = _count("MODEL", asked.model, batches, asked)
     predictor = Predictor(coefficients, errors, timings.read(asked.data))
     scale = _known_time(asked) if asked.known else None
@@ -117,10 +115,7 @@ def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _devices(data: Path, names: Sequence[str] | None, precision: str) -> list[PredictedDevice]:
-    """Return the devices of these names and globs, or all; only those with the precision.
-
-    Raises UserError for an unknown name, and if no device has the precision.
-    """
+    """Return the devices of these names and globs (default: all) that have the precision."""
     chips = of_chips(data)
     devices = {chip.name: chip for chip in chips.values()}
     devices |= {machine.name: machine for _, _, machine in of_machines(data)}
@@ -135,7 +130,7 @@ def _devices(data: Path, names: Sequence[str] | None, precision: str) -> list[Pr
 
 
 def _known_time(asked: argparse.Namespace) -> tuple[Demand, float]:
-    """Return the demand and the latency (s) of the call in ``--known``. Raises UserError for bad input."""
+    """Return the demand and the latency (s) of the call in ``--known``."""
     name, size, time = asked.known
     (batch,) = flags.parse_batch_sizes("--known", [size])
     match = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)\s*(s|ms|us|µs)", time.strip())
@@ -148,10 +143,7 @@ def _known_time(asked: argparse.Namespace) -> tuple[Demand, float]:
 def _count(
     flag: str, name: str, batches: Sequence[int], asked: argparse.Namespace
 ) -> tuple[Model, dict[int, tuple[Workload, Demand]]]:
-    """Return the model of this name and its demand by batch size, counting what the cache lacks.
-
-    Raises UserError, naming ``flag``, unless one model has the name; and for one that cannot be counted or trained.
-    """
+    """Return the model of this name, given for ``flag``, and its demand by batch size; count what the cache lacks."""
     words = ["--models", name, "--batch-sizes", *map(str, batches), "--precisions", asked.precision]
     words += ["--data", str(asked.data), "--sections", "workload", "--variants", EAGER]
     model = measuring.resolve_request_of_one(flag, measuring.parser().parse_args(words)).models[0]
@@ -178,8 +170,8 @@ def _count(
         if row.status != "ok" or (asked.training and row.backward_flop is None):
             work = f"{model.name}: its training" if row.status == "ok" else f"{model.name}:"
             raise UserError(f"{work} cannot be counted ({row.reason})")
-    demands: dict[Key, tuple[Workload, Demand]] = {}
+    demands: dict[timings.Key, tuple[Workload, Demand]] = {}
     for home in homes:
         rows = [row for row in home.rows(Workload) if row.model == model.name]
-        demands |= counted_demands(rows, home.rows(Operator))
-    return model, {batch: demands[Key(model.name, shape, batch, stored, asked.training)] for batch in batches}
+        demands |= timings.counted_demands(rows, home.rows(Operator))
+    return model, {batch: demands[timings.Key(model.name, shape, batch, stored, asked.training)] for batch in batches}

@@ -7,6 +7,8 @@ import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
+from measure.cache.table import as_text
+
 if TYPE_CHECKING:
     import rich.console
 
@@ -37,10 +39,7 @@ def log_to_stderr() -> None:
 
 
 def make_console(**settings: Any) -> "rich.console.Console":
-    """Return a console that raises BrokenPipeError as ``print`` does; rich would exit with 1.
-
-    Imports rich here: the report does without it.
-    """
+    """Return a console that raises BrokenPipeError as ``print`` does; rich would exit with 1."""
     from rich.console import Console
 
     class PipedConsole(Console):
@@ -84,8 +83,6 @@ def name_first(names: Sequence[str], most: int = 5) -> str:
 
 def write_csv(file: TextIO, rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> None:
     """Write rows with these columns; unknown values stay empty, and no spreadsheet takes a text for a formula."""
-    from measure.cache.table import as_text
-
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(columns)
     writer.writerows([as_text(row[name]) for name in columns] for row in rows)

@@ -398,7 +398,6 @@ def test_measuring_from_end_to_end_resumes_and_then_has_nothing_to_do(tmp_path, 
     )
     for said in ("timing.sampling: warm-up: ", "timing.sampling: sampling ends after "):
         assert f" measure.{said}" in first.stderr
-    assert re.search(r" of the \d+ (s|min) that cells took, [1-9]\d?% passed within their calls$", first.stderr, re.M)
     folder = MachineFolder(tmp_path, "box")
     runs, samples = folder.rows(Run), folder.rows(Sample)
     assert [(run.round, run.status) for run in runs] == [(0, "ok"), (1, "ok"), (2, "ok")]
