@@ -107,8 +107,8 @@ def _add(source: Path, flags: argparse.Namespace) -> Cells:
 
 def home(data: Path, name: str | None, hardware_id: str) -> str | None:
     """Return the folder that already holds this machine, ``name`` if several do or none."""
-    machines = {known: MachineFolder(data, known).rows(Environment) for known in machine_names(data)}
-    holders = [known for known, rows in machines.items() if any(row.hardware_id == hardware_id for row in rows)]
+    folders = [MachineFolder(data, known) for known in machine_names(data)]
+    holders = [each.name for each in folders if hardware_id in {row.hardware_id for row in each.rows(Environment)}]
     return name if name in holders or not holders else holders[0]
 
 

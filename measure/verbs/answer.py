@@ -92,8 +92,8 @@ def bound_lines(found: ModelAnswer, roof: Roof, source: str) -> list[str]:
     lines = []
     for demand in found.demands:
         if roofline := roof.at(demand.precision):
-            least = latency(roofline.least_s(demand.flop, demand.byte))
-            limit = bound(roofline, demand.flop, demand.byte)
+            flop, byte = demand.flop, demand.byte
+            least, limit = latency(roofline.least_s(flop, byte)), bound(roofline, flop, byte)
             rates = f"{_rate(roofline.peak_flop_per_s)} and {si(roofline.bandwidth_byte_per_s, 'B/s')}"
             where = f"Batch {demand.batch} at {demand.precision}"
             lines.append(f"{where}: {least} or more, bound by {limit} ({rates} {source}).")
@@ -103,9 +103,8 @@ def bound_lines(found: ModelAnswer, roof: Roof, source: str) -> list[str]:
 def result_lines(found: ModelAnswer, table: Table, *, with_layers: bool = False, data_flag: str = "") -> list[str]:
     """Return the timed cells under their roof, the costliest layers (or all), the advice and the caveats."""
     asked = {(each.batch, each.precision): each for each in found.demands}
-    rows: list[Line] = [
-        ("batch", "precision", "latency", "±", "inputs/s", "reached", "attainable", "share", "bound by")
-    ]
+    head = "batch", "precision", "latency", "±", "inputs/s", "reached", "attainable", "share", "bound by"
+    rows: list[Line] = [head]
     failed: list[str] = []
     caveats: dict[str, list[str]] = defaultdict(list)
     for cell in found.cells:
@@ -155,6 +154,6 @@ def roof_line(found: ModelAnswer) -> str:
     peaks = " and ".join(f"{_rate(roof.flop_per_s[each])} at {each}" for each in precisions)
     line = f"The roof: {peaks}, and {si(roof.byte_per_s, 'B/s')} from memory, as measured here."
     if roof.load:
-        line += f" Other programs used {percent(roof.load)} of the cores meanwhile, so the roof is too low and each "
-        line += "share of it too high: measure again when they are done."
+        disturbed = f"Other programs used {percent(roof.load)} of the cores meanwhile"
+        return f"{line} {disturbed}, so each share of it is too high: measure again when they are done."
     return line

@@ -46,8 +46,7 @@ CAVEATS = {  # how a cell was measured, by a flag of a side or by the basis of i
     comparison.OTHERS: "in one round a side: the interval takes the difference between processes from other cells",
 }
 ENVIRONMENT = (  # the columns of an environment that are shown if they changed
-    "device", "name", "cores", "threads", "driver", "system", "python", "torch", "torchvision", "torchaudio",
-    "tuning",
+    "device", "name", "cores", "threads", "driver", "system", "python", "torch", "torchvision", "torchaudio", "tuning",
 )  # fmt: skip
 
 
@@ -97,8 +96,7 @@ def find(a: str, b: str, data: Path) -> tuple[Side, Side]:
     (path_a, id_a), (path_b, id_b) = _split(a, data), _split(b, data)
     one, other = _read(_machine(path_a, path_b, data), id_a), _read(_machine(path_b, path_a, data), id_b)
     if one.folder.resolve() == other.folder.resolve() and one.environment == other.environment:
-        remedy = f"name two folders, or two environments as {one.folder}@ID"
-        raise UserError(f"{a} and {b} are the same measurements; {remedy}")
+        raise UserError(f"{a} and {b} are the same measurements; name two folders or environments, as {one.folder}@ID")
     return one, other
 
 

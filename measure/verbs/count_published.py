@@ -35,9 +35,7 @@ from measure.verbs.flags import check_writable, parse_time
 from measure.verbs.terminal import make_console, stop_as_by_ctrl_c
 from roofwright.command_line import INTERRUPTED, data_flag
 
-# The batch sizes to count: their difference gives the bytes of each further input. The second is large because some
-# operators copy a batch, but pass on a single input.
-BATCHES = (1, 64)
+BATCHES = (1, 64)  # the difference gives the bytes of each further input; some operators copy only a large batch
 Shape = tuple[str, int | None]  # a model and its input size; None: the model's own size
 DEFAULTS = {"models": ["*"]}
 

@@ -8,7 +8,6 @@ import argparse
 import dataclasses
 import json
 import os
-from collections.abc import Iterable
 
 from measure.cache.folders import Workloads
 from measure.cache.workload_records import Workload
@@ -25,7 +24,13 @@ def main(arguments: argparse.Namespace) -> int:
         workloads = Workloads(arguments.data).rows(Workload)
     except UserError as problem:
         damage = [Finding(PROBLEM, "cache", str(problem))]
-    host = checks.check_host(largest(workloads))  # before the imports of the libraries, which are load of their own
+    needs = [
+        (row.inference_peak_byte, f"{row.model} batch {row.batch} {row.precision}")
+        for row in workloads
+        if row.inference_peak_byte is not None and row.precision == FULL_PRECISION
+    ]
+    largest = max(needs)[::-1] if needs else None
+    host = checks.check_host(largest)  # before the imports of the libraries, which are load of their own
     tuning = checks.check_tuning(os.environ)
     findings = [*damage, *host, *tuning, *checks.check_libraries(), *checks.check_gpus()]
     if arguments.json:
@@ -36,13 +41,3 @@ def main(arguments: argparse.Namespace) -> int:
             advice = f"; {finding.advice}" if finding.advice else ""
             print(f"{finding.level:9}  {finding.subject:{width}}  {finding.fact}{advice}")
     return int(any(finding.level == PROBLEM for finding in findings))
-
-
-def largest(workloads: Iterable[Workload]) -> tuple[str, int] | None:
-    """Return label and bytes of the largest counted forward pass at full precision; None if there is none."""
-    needs = [
-        (row.inference_peak_byte, f"{row.model} batch {row.batch} {row.precision}")
-        for row in workloads
-        if row.inference_peak_byte is not None and row.precision == FULL_PRECISION
-    ]
-    return max(needs)[::-1] if needs else None

@@ -3,7 +3,7 @@
 ``docs/json.md`` documents the JSON; a key that does not apply is null.
 """
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import Any
@@ -77,13 +77,11 @@ def contents(request: Request, cache: RunCache, left: Sequence[Part], command: s
 
     asked = {cell for phase in (INFERENCE, STEP) for _, cell in request.cells(phase)}
     rounds = Counter(cell for cell in map(Cell.of, measured(Run)) if cell in asked)
-    timed: dict[int, set[str]] = defaultdict(set)  # the models by batch size
-    for cell in rounds:
-        if cell.phase == INFERENCE:
-            timed[cell.batch].add(cell.model)
+    timed = [cell for cell in rounds if cell.phase == INFERENCE]
+    batches = sorted({cell.batch for cell in timed})
     named = {
         "a roof by {} kernel{}": {row.roof_kernel for row in measured(RoofMeasurement)},
-        **{f"{{}} model{{}} at batch {batch}": timed[batch] for batch in sorted(timed)},
+        **{f"{{}} model{{}} at batch {size}": {cell.model for cell in timed if cell.batch == size} for size in batches},
         "training steps of {}": {cell.model for cell in rounds if cell.phase == STEP},
         "operators of {}": {row.model for row in measured(Profile) if Cell.of(row) in asked},
     }

@@ -131,11 +131,11 @@ def tasks_to_do(cache: RunCache, request: Request) -> list[Task]:
 def _do(tasks: Sequence[Task], cache: RunCache, worker: Worker, device: devices.Device) -> None:
     """Run the tasks, all of this machine or none, and store their results; progress goes to standard error."""
     progress = runner.RunProgress(tasks, make_console(stderr=True))
-    memory = MemoryFit(device.memory_byte(), cache.workloads)
+    refusal = MemoryFit(device.memory_byte(), cache.workloads).refusal
     is_of_machine = tasks[0].is_of_machine
     with cache.folder.locked(progress.say) if is_of_machine else nullcontext(), progress:
         progress.begin_part("measuring" if is_of_machine else "counts", tasks)
-        runner.run(tasks, worker, cache.put, progress, refusal=memory.refusal)
+        runner.run(tasks, worker, cache.put, progress, refusal=refusal)
 
 
 def _cached_roof(cache: RunCache) -> Roof:

@@ -18,8 +18,8 @@ from measure.cache.folders import MachineFolder, machine_names
 from measure.cache.records import Environment
 from measure.domain.latency import Cell, TimedCell
 from measure.domain.values import latency, plain
-from measure.errors import UserError, chosen, unknown
-from measure.verbs.flags import check_one_output
+from measure.errors import UserError, chosen
+from measure.verbs.flags import check_one_output, parse_choices
 from measure.verbs.terminal import Table, aligned, markdown, text, write_csv
 from roofwright.command_line import data_flag
 
@@ -33,9 +33,7 @@ def main(flags: argparse.Namespace) -> int:
     if not names:
         raise UserError(f"--data: no measurements in {flags.data}; run python -m measure{data_flag(flags.data)} first")
     machines = []
-    for name in flags.machine or names:
-        if name not in names:
-            raise unknown("--machine", name, names)
+    for name in parse_choices("--machine", flags.machine or names, names):
         folder = MachineFolder(flags.data, name)
         environment = folder.newest_environment()
         machines.append((folder, environment, folder.cells(environment)))
@@ -76,8 +74,7 @@ def cell_lines(folder: MachineFolder, environment: Environment, cells: Sequence[
             continue
         ends = " to ".join(latency(end) for end in (cell.latency_low_s, cell.latency_high_s) if end is not None)
         rates = [text(rate, plain) for rate in (cell.inputs_per_s, cell.tokens_per_s)[: 1 + len(tokens)]]
-        rows.append(
-            [*map(str, cell.cell), latency(cell.latency_s), ends, *rates, str(cell.rounds), ", ".join(cell.flags)]
-        )
+        lead = *map(str, cell.cell), latency(cell.latency_s), ends
+        rows.append([*lead, *rates, str(cell.rounds), ", ".join(cell.flags)])
     lines = table(rows, NUMBERS) if len(rows) > 1 else ["No cell of it has a result."]
     return [f"{environment.label}, {folder.folder}", "", *lines, *(["", *failed] if failed else [])]
