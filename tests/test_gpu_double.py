@@ -1,5 +1,6 @@
 """Whole runs of the program on GPUs that are not there (``helpers.gpu``), each in processes of its own."""
 
+import re
 import shutil
 import subprocess
 import sys
@@ -132,6 +133,14 @@ def test_a_power_cap_is_no_want_of_cooling(t4):
     flags = {flag for row in of_squeezenet(t4.rows(Run), 64, "inference") for flag in (row.flags or "").split(";")}
     assert "capped" in flags
     assert "throttled" not in flags
+
+
+def test_the_batch_sizes_of_a_round_share_a_process(tmp_path):
+    answer = measure("t4", tmp_path, "--sections", "inference", "--batch-sizes", 2, 4, "-v")
+    assert answer.returncode == 0, answer.stderr + answer.stdout
+    assert [row.status for row in folder_in(tmp_path).rows(Run)] == ["ok"] * 2 * 3
+    begun = re.findall(r"measure\.run\.worker: process (\d+) is ready", answer.stderr)
+    assert len(set(begun)) == len(begun) == 3
 
 
 def test_a_training_step_is_measured_with_its_stages_and_its_memory(t4):

@@ -89,7 +89,10 @@ def parse(lines: Iterable[str], name: str, steps: int, tool: str) -> CountedCell
     Raises UserError, which begins with ``name``, if there is no such table or a cell cannot be read.
     """
     text = [line for line in lines if line.strip() and not line.startswith("==")]
-    rows = list(csv.DictReader(dropwhile(lambda line: not re.match('"?ID"?,', line), text)))
+    try:
+        rows = list(csv.DictReader(dropwhile(lambda line: not re.match('"?ID"?,', line), text)))
+    except csv.Error:  # a cell of over 128 KiB
+        rows = []
     if len(rows) < 2 or rows[0]["ID"] or not {KERNEL, TIME} <= rows[0].keys():
         raise UserError(f"{name}: no table of kernels; export it with ncu --csv --page raw and --metrics {TIME}")
     units = rows.pop(0)

@@ -67,6 +67,7 @@ def _end_with(parent: BaseProcess) -> None:
 
 def serve(connection: Connection, device_name: str, threads: int, sampling: Sampling, log_level: int) -> None:
     """Be a worker's process: answer each task with an outcome, and send log records, until the parent hangs up."""
+    own_pid = os.getpid()
     channel = Channel(connection)
     package_log = logging.getLogger("measure")
     package_log.setLevel(log_level)
@@ -84,6 +85,8 @@ def serve(connection: Connection, device_name: str, threads: int, sampling: Samp
                     device.release_memory()
             except Exception as problem:  # a model may raise anything, and the next one must still run
                 outcome = classify(problem)
+            if os.getpid() != own_pid:
+                os._exit(0)  # a copy, which the model forked within its call
             channel.put_nowait((outcome,))
     except (ConnectionError, EOFError):
         pass  # the parent is gone

@@ -349,7 +349,7 @@ def test_under_nohup_a_closed_terminal_stops_nothing(tmp_path, capsys, monkeypat
 
     def run(*_):
         signal.raise_signal(signal.SIGHUP)
-        return Timing(1, (TimedSample(next(latencies_s)),), (), 0.5)
+        return Timing(1, (TimedSample(next(latencies_s)),), ())
 
     monkeypatch.setattr(Worker, "run", run)
     assert call("--data", tmp_path, "--machine", "box", *SMALL, "--sections", "inference") == 0
@@ -421,7 +421,7 @@ def test_rounds_are_added_until_the_latency_is_known_or_there_are_enough(
     tmp_path, capsys, monkeypatch, latencies_s, rounds
 ):
     given = iter(latencies_s)
-    monkeypatch.setattr(Worker, "run", lambda *_: Timing(1, (TimedSample(next(given)),), (), 0.5))
+    monkeypatch.setattr(Worker, "run", lambda *_: Timing(1, (TimedSample(next(given)),), ()))
     arguments = ["--data", tmp_path, "--machine", "box", *SMALL, "--sections", "inference", "--max-rounds", "5"]
     assert call(*arguments) == 0
     said = capsys.readouterr().out

@@ -168,7 +168,10 @@ def into_the_pipe(content):
 
 
 class Network(torch.nn.Linear):
+    calls = 0
+
     def forward(self, numbers):
+        Network.calls += 1
         {does}
         return super().forward(numbers)
 
@@ -212,6 +215,15 @@ def test_bytes_that_are_no_message_are_an_outcome_and_the_next_task_runs(process
     failure = process.run(inference_task(own(f"into_the_pipe({content!r})"), 1, "fp32", "eager", 0))
     assert failure.status == "error"
     assert isinstance(process.run(COUNT), list)
+
+
+def test_the_copy_that_a_model_forks_does_no_task_and_answers_none(process, own, tmp_path):
+    pid = tmp_path / "pid"
+    fork = f"(Network.calls == 1) and (os.fork() or open({str(pid)!r}, 'w').write(str(os.getpid())))"
+    assert len(process.run(WorkloadTask(own(fork), (1,), "fp32", None))) == 1
+    counts = [process.run(COUNT) for _ in range(2)]
+    assert [count.workload.model for (count,) in counts] == ["squeezenet1_0"] * 2
+    wait_until(lambda: pid.exists() and pid.read_text() and has_ended(int(pid.read_text())))
 
 
 def test_a_process_that_dies_between_two_tasks_is_started_again(process):
@@ -314,7 +326,7 @@ def test_a_log_that_was_deleted_is_made_again(process):
 
 def test_what_the_process_logs_comes_to_its_parent_and_only_where_it_is_wanted(caplog):
     quick = inference_task(SQUEEZENET, 1, "fp32", "eager", 0)
-    for level, names in ((logging.INFO, {"measure.timing.sampling"}), (logging.WARNING, set())):
+    for level, names in ((logging.INFO, {"measure.run.worker", "measure.timing.sampling"}), (logging.WARNING, set())):
         with caplog.at_level(level, "measure"):
             process = Worker("cpu", 1, QUICK)
             assert process.run(quick).samples
