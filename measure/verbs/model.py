@@ -115,7 +115,7 @@ def first_cell(request: Request) -> Cell:
 
 def tasks_to_do(cache: RunCache, request: Request) -> list[Task]:
     """Return the tasks missing from the cache: counts, a first roof, a round of each cell, a profile of the first."""
-    roof = _cached_roof(cache)
+    roof = machine_roof(cache.rows(cache.folder.rows(RoofMeasurement)))
     first = {RoofTask(*each) for each in roofs.first_kernels(cache.environment.device, tuple(request.precisions))}
 
     def is_needed(task: Task) -> bool:
@@ -138,10 +138,6 @@ def _do(tasks: Sequence[Task], cache: RunCache, worker: Worker, device: devices.
         runner.run(tasks, worker, cache.put, progress, refusal=refusal)
 
 
-def _cached_roof(cache: RunCache) -> Roof:
-    return machine_roof(cache.rows(cache.folder.rows(RoofMeasurement)))
-
-
 def read_answer(cache: RunCache, request: Request) -> ModelAnswer:
     """Read the answer about a request's one model from the cache. Raises UserError if it could not be counted."""
     (model,), first = request.models, first_cell(request)
@@ -156,8 +152,9 @@ def read_answer(cache: RunCache, request: Request) -> ModelAnswer:
     profiles = cache.rows(cache.folder.rows(Profile))
     profile = next((row for row in profiles if Cell.of(row) == first and row.status == "ok"), None)
     operators = [] if profile is None else cache.folder.rows(OperatorTime, [profile])
+    roof = machine_roof(cache.rows(cache.folder.rows(RoofMeasurement)))
     held = request.precisions, counts, layers, cells, profile, operators
-    return make_answer(first, shape, cache.environment, _cached_roof(cache), *held)
+    return make_answer(first, shape, cache.environment, roof, *held)
 
 
 def model(network: "nn.Module", inputs: Any, name: str | None = None) -> ModelAnswer:
