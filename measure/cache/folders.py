@@ -11,20 +11,8 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, TypeVar
 
-from measure.cache import table
-from measure.cache.records import (
-    CELL,
-    ROUND,
-    Environment,
-    HardwareCounterProfile,
-    KernelCounters,
-    KernelTime,
-    OperatorTime,
-    Profile,
-    RoofMeasurement,
-    Run,
-    Sample,
-)
+from measure.cache import records, table
+from measure.cache.records import CELL, ROUND, Environment, OperatorTime, Profile, RoofMeasurement, Run, Sample
 from measure.cache.schema import MACHINE, TABLES
 from measure.cache.table import ChildTable
 from measure.cache.workload_records import WORKLOAD, Layer, Operator, Workload
@@ -39,8 +27,8 @@ Record = TypeVar("Record")
 PARENTS: dict[type[Any], type[Any]] = {
     Sample: Run,
     OperatorTime: Profile,
-    KernelTime: Profile,
-    KernelCounters: HardwareCounterProfile,
+    records.KernelTime: Profile,
+    records.KernelCounters: records.HardwareCounterProfile,
     Layer: Workload,
     Operator: Workload,
 }
@@ -197,11 +185,13 @@ class MachineFolder(Folder):
         rounds = [*stages, (run, samples)]
         self._put([row for row, _ in rounds], {Sample: rounds})
 
-    def put_profile(self, row: Profile, operators: Sequence[OperatorTime], kernels: Sequence[KernelTime] = ()) -> None:
-        self._put([row], {OperatorTime: [(row, operators)], KernelTime: [(row, kernels)]})
+    def put_profile(
+        self, row: Profile, operators: Sequence[OperatorTime], kernels: Sequence[records.KernelTime] = ()
+    ) -> None:
+        self._put([row], {OperatorTime: [(row, operators)], records.KernelTime: [(row, kernels)]})
 
-    def put_hardware_counters(self, row: HardwareCounterProfile, counters: Sequence[KernelCounters]) -> None:
-        self._put([row], {KernelCounters: [(row, counters)]})
+    def put_hardware_counters(self, row: records.HardwareCounterProfile, counters: Sequence[Any]) -> None:
+        self._put([row], {records.KernelCounters: [(row, counters)]})
 
     def _put(self, rows: Sequence[Any], children: Mapping[type, Sequence[tuple[Any, Sequence[Any]]]]) -> None:
         """Write the children of rows, then the rows, which commit them and replace earlier rows with their keys."""
