@@ -17,7 +17,8 @@ def has_units(capability: tuple[int, ...], precision: str) -> bool:
     return capability >= FIRST_CAPABILITY.get(precision, ())
 
 
-def _is_native(environment: "Environment", precision: str) -> bool:
+def is_native(environment: "Environment", precision: str) -> bool:
+    """Return whether the device reports a compute capability with units for a precision."""
     reported = environment.capability
     return reported is not None and has_units(tuple(map(int, reported.split("."))), precision)
 
@@ -26,7 +27,7 @@ def default_precisions(environment: "Environment") -> tuple[str, ...]:
     """Return the precisions of cells if the user names none: fp32, and on CUDA a 16-bit one as well."""
     if environment.device != "cuda":
         return (FULL_PRECISION,)
-    return (FULL_PRECISION, "bf16" if _is_native(environment, "bf16") else "fp16")
+    return (FULL_PRECISION, "bf16" if is_native(environment, "bf16") else "fp16")
 
 
 def low_precision(environment: "Environment") -> str:
@@ -37,10 +38,5 @@ def low_precision(environment: "Environment") -> str:
 def product_precisions(environment: "Environment", asked: Collection[str]) -> list[str]:
     """Return the precisions of the matrix products: those asked for, and all that a GPU (int8: a CPU) has units for."""
     every = (*PRECISIONS, *EIGHT_BITS)
-    native = [INT8] if environment.device == "cpu" else [each for each in every if _is_native(environment, each)]
+    native = [INT8] if environment.device == "cpu" else [each for each in every if is_native(environment, each)]
     return [each for each in every if each in asked or each in native]
-
-
-def lacks_units(environment: "Environment", asked: Collection[str]) -> bool:
-    """Return whether the device reports a compute capability without units for any of these precisions."""
-    return environment.capability is not None and not any(_is_native(environment, each) for each in asked)

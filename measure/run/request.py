@@ -85,7 +85,7 @@ class Request:
         asked = self.on(environment)
         if TF32 in asked.precisions and environment.device != "cuda":
             raise UserError("--precisions: tf32 is a format of NVIDIA's GPUs; leave it out or use --device cuda")
-        if precisions.lacks_units(environment, asked.precisions):
+        if environment.capability and not any(precisions.is_native(environment, each) for each in asked.precisions):
             lacking = f"{' and '.join(asked.precisions)} (compute capability {environment.capability})"
             raise UserError(f"--precisions: {environment.name} has no units for {lacking}; use fp32 or fp16")
         if any(map(variants.is_autocast, asked.variants)) and set(asked.precisions) <= {FULL_PRECISION, TF32}:

@@ -8,7 +8,7 @@ from typing import Any
 from measure.cache.records import Environment, OperatorTime, Profile
 from measure.cache.workload_records import Layer, Workload
 from measure.domain.advice import Advice, advise
-from measure.domain.demands import CellDemand, LayerDemand, Reached, bound, demands, layer_demands, reached
+from measure.domain.demands import CellDemand, LayerDemand, Reached, demands, layer_demands, reached
 from measure.domain.latency import Cell, TimedCell
 from measure.domain.roofs import Roof
 from measure.domain.values import latency, percent, plain, si
@@ -85,19 +85,6 @@ def heading(found: ModelAnswer, table: Table) -> list[str]:
         rows.append((str(each.batch), each.precision, *amounts, si(each.peak_byte, "B")))
     title = f"{found.model} on {found.environment.label}, inputs of {found.input_shape}"
     return [title, "", *table(rows, NUMBERS)]
-
-
-def bound_lines(found: ModelAnswer, roof: Roof, source: str) -> list[str]:
-    """Print the least time of each call under a roof, of this source, that is known before anything is timed."""
-    lines = []
-    for demand in found.demands:
-        if roofline := roof.at(demand.precision):
-            flop, byte = demand.flop, demand.byte
-            least, limit = latency(roofline.least_s(flop, byte)), bound(roofline, flop, byte)
-            rates = f"{_rate(roofline.peak_flop_per_s)} and {si(roofline.bandwidth_byte_per_s, 'B/s')}"
-            where = f"Batch {demand.batch} at {demand.precision}"
-            lines.append(f"{where}: {least} or more, bound by {limit} ({rates} {source}).")
-    return lines
 
 
 def result_lines(found: ModelAnswer, table: Table, *, with_layers: bool = False, data_flag: str = "") -> list[str]:

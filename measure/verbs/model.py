@@ -42,7 +42,7 @@ from measure.models.call import Call, copy_to_meta, torch_dtype
 from measure.roofs import roofs
 from measure.run import plan, runner
 from measure.run.cell_tasks import ProfileTask
-from measure.run.estimate import MemoryFit, datasheet
+from measure.run.estimate import MemoryFit
 from measure.run.request import Request, parse_threads
 from measure.run.sections import RoofTask
 from measure.run.task import RunCache, Task, machine_folder
@@ -50,7 +50,7 @@ from measure.run.worker import Worker
 from measure.timing.sampling import QUICK_ROUND, Sampling, sample
 from measure.timing.stopwatch import Stopwatch
 from measure.verbs import measure as arguments
-from measure.verbs.answer import ModelAnswer, bound_lines, heading, make_answer, result_lines
+from measure.verbs.answer import ModelAnswer, heading, make_answer, result_lines
 from measure.verbs.flags import check_one_output, check_writable
 from measure.verbs.terminal import aligned, make_console, markdown, stop_as_by_ctrl_c
 from roofwright.command_line import data_flag
@@ -81,10 +81,7 @@ def main(flags: argparse.Namespace) -> int:
             _do(counting, cache, worker, device)
         found = read_answer(cache, request)
         if not flags.json:  # print what the cache holds before the slow part
-            roof, sheet, source = found.rates, datasheet(cache), "as measured here before"
-            if sheet and not all(map(roof.at, request.precisions)):
-                roof, source = sheet, "by the datasheet"
-            print("\n".join([*heading(found, table), *bound_lines(found, roof, source)]), flush=True)
+            print("\n".join(heading(found, table)), flush=True)
         if measuring := [task for task in tasks if task.is_of_machine]:
             if warning := warning_of_load():
                 print(warning, file=sys.stderr)

@@ -43,9 +43,8 @@ def test_products_are_measured_at_what_is_asked_for_and_at_all_that_a_gpu_has_un
     assert precisions.product_precisions(environment, asked) == expected
 
 
-def test_a_gpu_lacks_units_where_it_has_them_for_nothing_that_is_asked_for():
-    assert precisions.lacks_units(on("cuda", "7.5"), ["tf32", "bf16"])
-    assert not precisions.lacks_units(on("cuda", "7.5"), ["fp16", "bf16"])
-    assert not precisions.lacks_units(on("cuda", "8.0"), ["tf32", "bf16"])
-    assert not precisions.lacks_units(on("cuda"), ["bf16"])  # nobody knows
-    assert not precisions.lacks_units(on("cpu"), ["bf16"])  # converts it, and is measured so
+def test_units_are_known_by_the_compute_capability():
+    assert not precisions.is_native(on("cuda", "7.5"), "bf16")
+    assert precisions.is_native(on("cuda", "7.5"), "fp16")
+    assert precisions.is_native(on("cuda", "8.0"), "tf32")
+    assert not precisions.is_native(on("cuda"), "bf16")  # nobody knows

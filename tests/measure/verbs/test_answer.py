@@ -14,7 +14,7 @@ from measure.domain.roofs import Roof
 from measure.errors import UserError
 from measure.run.request import Request
 from measure.run.task import RunCache
-from measure.verbs.answer import ModelAnswer, bound_lines, heading, result_lines, roof_line
+from measure.verbs.answer import ModelAnswer, heading, result_lines, roof_line
 from measure.verbs.model import first_cell, read_answer
 from measure.verbs.terminal import aligned, markdown
 
@@ -162,13 +162,3 @@ def test_a_roof_that_other_programs_disturbed_is_told_to_be_too_low():
     said = roof_line(answered(rates=replace(RATES, load=0.4)))
     assert said.startswith(roof_line(answered()))
     assert "Other programs used 40 % of the cores meanwhile" in said
-
-
-def test_what_is_known_before_anything_is_timed_is_a_bound():
-    # 500 MFLOP at 200 GFLOP/s take 2.5 ms, 100 MB at 20 GB/s 5 ms.
-    rates = Roof({"fp32": 200e9}, 20e9)
-    (said,) = bound_lines(answered(), rates, "as measured here before")
-    assert said == (
-        "Batch 1 at fp32: 5.00 ms or more, bound by memory (200 GFLOP/s and 20.0 GB/s as measured here before)."
-    )
-    assert bound_lines(answered(), Roof({}, 20e9), "by the datasheet") == []
