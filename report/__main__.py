@@ -103,13 +103,12 @@ def figures(project: Path, labels: list[str], formats: list[str], data: Path, ou
 
 def check(project: Path, data: Path) -> str:
     """Read every table of the cache and say what is in it; raise UserError for the first row that is wrong."""
-    from measure.cache import folders
     from measure.domain.values import SPACE
     from report.load.paper import load
     from report.text.prose import number
 
     _require(project, data)
-    folders.check(data)
+    check_cache(data)
     paper = load(data, project / "bib" / "references.bib", chosen=())
     cells = sum(len(machine.cells) for machine in paper.machines)
     found = (
@@ -118,6 +117,16 @@ def check(project: Path, data: Path) -> str:
         f"{number(len(paper.machines), 'machine')} with {number(cells, 'cell')}"
     )
     return f"{data} is sound: {found.replace(SPACE, ' ')}"
+
+
+def check_cache(data: Path) -> None:
+    """Raise UserError for the first damaged table of measurements or counts. Torn and empty tables count as damaged."""
+    from measure.cache.folders import FILES, Folder, Workloads
+
+    tables = (data / "machines").glob("[!.]*/*.csv")
+    machines = sorted({path.parent for path in tables if path.name in FILES.values()})
+    for folder in (*Workloads(data).folders(), *map(Folder, machines)):
+        folder.check()
 
 
 def _require(project: Path, data: Path, out: Path | None = None) -> None:

@@ -218,11 +218,3 @@ class MachineFolder(Folder):
 def machine_names(data: Path) -> list[str]:
     """Return the names of the machines in a data folder, sorted."""
     return sorted(path.parent.name for path in (data / "machines").glob(f"*/{FILES[Environment]}"))
-
-
-def check(data: Path) -> None:
-    """Raise UserError for the first damaged table of measurements or counts. Torn and empty tables count as damaged."""
-    tables = (data / "machines").glob("[!.]*/*.csv")
-    machines = sorted({path.parent for path in tables if path.name in FILES.values()})
-    for folder in (*Workloads(data).folders(), *map(Folder, machines)):
-        folder.check()

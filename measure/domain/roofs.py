@@ -99,8 +99,8 @@ def merge_rounds(rows: "Iterable[RoofMeasurement]") -> "list[RoofMeasurement]":
         if len(found) > 1:  # one round keeps the interval of its own samples
             estimate = estimate_rounds([[each.latency_s or inf] for each in found])
             load = max((each.load for each in found if each.load is not None), default=None)
-            row = replace(row, latency_s=estimate.median, latency_low_s=estimate.low, latency_high_s=estimate.high)
-            row = replace(row, load=load)
+            low_s, high_s = estimate.low, estimate.high
+            row = replace(row, latency_s=estimate.median, latency_low_s=low_s, latency_high_s=high_s, load=load)
         merged.append(row)
     return [*merged, *single]
 
@@ -136,18 +136,11 @@ def byte_per_s(row: "RoofMeasurement") -> float:
 
 @dataclass(frozen=True)
 class CacheLevel:
-    """The data caches of one level: their bytes in all, and their number."""
+    """The data caches of one level: their bytes in all, and their number. As text: a part of ``Environment.caches``."""
 
     level: int
     byte: int
     count: int
 
-
-def caches_text(caches: Iterable[CacheLevel]) -> str | None:
-    """Write caches as a table's cell: ``level:byte:count``, joined by ``;``; None for none."""
-    return ";".join(f"{each.level}:{each.byte}:{each.count}" for each in caches) or None
-
-
-def parse_caches(text: str | None) -> tuple[CacheLevel, ...]:
-    """Parse a cell that ``caches_text`` wrote."""
-    return tuple(CacheLevel(*map(int, part.split(":"))) for part in (text or "").split(";") if part)
+    def __str__(self) -> str:
+        return f"{self.level}:{self.byte}:{self.count}"

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from measure.cache.project import DISTRIBUTION, ROOT
 from measure.cache.records import Environment
-from measure.domain.roofs import caches_text
 from measure.domain.values import now
 from measure.errors import UserError
 from measure.machine import processor
@@ -87,7 +86,7 @@ def current(device: Device, threads: int) -> Environment:
         cpu_family=cpu_family,
         cpu_model=cpu_model,
         physical_cores=processor.physical_cores(),
-        caches=caches_text(processor.caches()) if device.kind == "cpu" else None,
+        caches=";".join(map(str, processor.caches())) or None if device.kind == "cpu" else None,
         hypervisor=hypervisor(),
         capability=device.capability(),
         **system,

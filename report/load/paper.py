@@ -14,7 +14,7 @@ from measure.cache import records, workload_records
 from measure.cache.folders import MachineFolder, Workloads, machine_names
 from measure.cache.schema import file_of
 from measure.cache.table import read
-from measure.domain.roofs import CacheLevel, Roof, Roofline, machine_roof, merge_rounds, parse_caches
+from measure.domain.roofs import CacheLevel, Roof, Roofline, machine_roof, merge_rounds
 from measure.domain.words import EAGER, same_shape
 from report.load import bibliography, cells, chips, counting_programs, elsewhere, hand_tables, options, steps, workloads
 from report.load import predictions as predictions_table
@@ -230,7 +230,8 @@ def load_machine(tried: Tried, shapes: Mapping[str, str], counted: pd.DataFrame,
     counter_profiles = list(filter(shown, tried.hardware_counter_profiles))
     merged = merge_rounds(_in(environment, folder.rows(records.RoofMeasurement)))
     roof_measurements = with_rates(frame(merged, records.RoofMeasurement))
-    roof, caches = machine_roof(merged), parse_caches(environment.caches)
+    parts = (part.split(":") for part in (environment.caches or "").split(";") if part)
+    roof, caches = machine_roof(merged), tuple(CacheLevel(*map(int, part)) for part in parts)
     roofs = measured_roofs(roof)
     runs, samples = frame(tried_runs, records.Run), frame(folder.rows(records.Sample, tried_runs), records.Sample)
     inference = cells.derive(runs, samples, counted, operators, partial(roof_at, roofs))

@@ -25,7 +25,7 @@ from helpers.rows import (
 )
 
 from measure.cache import table
-from measure.cache.folders import MachineFolder, Workloads, check, machine_names
+from measure.cache.folders import MachineFolder, Workloads, machine_names
 from measure.cache.records import (
     Environment,
     HardwareCounterProfile,
@@ -40,6 +40,7 @@ from measure.cache.records import (
 from measure.cache.table import append, write
 from measure.cache.workload_records import Layer, Operator, Workload
 from measure.errors import UserError
+from report.__main__ import check_cache
 
 
 @pytest.fixture
@@ -361,13 +362,13 @@ def data(tmp_path):
 
 @pytest.mark.parametrize("folder", [ROOT / "data", TESTS / "data"])
 def test_the_committed_caches_are_sound(folder):
-    check(folder)
+    check_cache(folder)
 
 
 def test_a_folder_without_tables_is_no_machine(data):
     (data / "machines" / "notes").mkdir()
     (data / "machines" / "notes" / "runs.txt").touch()
-    check(data)
+    check_cache(data)
 
 
 def header_alone(text):
@@ -393,7 +394,7 @@ def test_a_damaged_table_is_named(data, file, damage, words):
     path = data / file
     path.write_bytes(damage(path.read_bytes()))
     with pytest.raises(UserError) as caught:
-        check(data)
+        check_cache(data)
     assert str(caught.value).startswith(f"{path}{words}")
 
 
@@ -408,8 +409,8 @@ def test_a_table_that_is_gone_is_missed(data, file, words):
     path = data / file
     path.unlink()
     with pytest.raises(UserError) as caught:
-        check(data)
+        check_cache(data)
     assert str(caught.value).startswith(f"{path}{words}")
     path.mkdir()
     with pytest.raises(UserError, match=r"cannot be read \(Is a directory\); restore the file or move it away"):
-        check(data)
+        check_cache(data)

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from helpers.rows import roof_measurement
 
-from measure.domain.roofs import CacheLevel, Roofline, caches_text, machine_roof, merge_rounds, parse_caches
+from measure.domain.roofs import CacheLevel, Roofline, machine_roof, merge_rounds
 
 PRODUCT = roof_measurement(latency_s=0.5)  # 1024 FLOP in half a second
 STREAM = replace(PRODUCT, roof_kernel="stream_copy", precision="fp64", flop=0, byte=600, pace="sustained", round=0)
@@ -73,9 +73,5 @@ def test_a_roof_a_row_bounds_columns_and_leaves_the_unknown_unknown():
     assert roofline.least_s(pd.Series([100.0, 400.0, 1.0]), 20.0).tolist()[:2] == [2.0, 4.0]
 
 
-def test_caches_are_a_cell_and_back():
-    caches = (CacheLevel(1, 65536, 2), CacheLevel(3, 33554432, 1))
-    assert caches_text(caches) == "1:65536:2;3:33554432:1"
-    assert parse_caches(caches_text(caches)) == caches
-    assert caches_text(()) is None
-    assert parse_caches(None) == ()
+def test_a_cache_is_a_part_of_a_cell():
+    assert str(CacheLevel(3, 33554432, 1)) == "3:33554432:1"
