@@ -16,28 +16,20 @@ if TYPE_CHECKING:
     from measure.cache.records import Environment, Profile
 
 KEPT_MEMORY, CHANNELS_LAST, COMPILE = "kept_memory", "channels_last", "compile"  # the variants that are suggested
-LOWER_PRECISION = "lower precision"  # stands in REMEDIES for the device's own 16-bit precision
 
 # Keeping memory is suggested if the operating system takes this share of a call's time on all threads. 43 cells were
 # timed both ways on the reference machine. 16 of the 18 above this share became faster beyond doubt, by a factor of 1.4
 # to 3.2; none of the 25 below it did.
 SYSTEM_SHARE = 0.2
 
-# The remedy to test, by the kind of layer or the term of a waterfall that takes most of the time. All others move bytes
-# or wait for launches: compiling fuses them, which saves both.
-REMEDIES = dict.fromkeys((*PRODUCT_KINDS, "matrix product", "model bound"), LOWER_PRECISION)
-REMEDIES |= dict.fromkeys(("convolution", "depthwise convolution"), CHANNELS_LAST)
 
-
-def hypothesis(costliest: str, system_share: float | None, low_precision: str) -> str:
-    """Return the remedy to test first if the kind of layer or the term ``costliest`` takes most of the time.
-
-    ``system_share`` is None (or nan) if the time in the operating system is unknown, or memory cannot be kept.
-    """
-    if system_share is not None and system_share >= SYSTEM_SHARE:
-        return KEPT_MEMORY
-    remedy = REMEDIES.get(costliest, COMPILE)
-    return low_precision if remedy == LOWER_PRECISION else remedy
+def hypothesis(costliest: str, low_precision: str) -> str:
+    """Return the remedy to test first if a kind of layer or a term of a waterfall takes most of the time."""
+    if costliest in ("convolution", "depthwise convolution"):
+        return CHANNELS_LAST
+    if costliest in (*PRODUCT_KINDS, "matrix product", "model bound"):
+        return low_precision
+    return COMPILE  # all others move bytes or wait for launches, and fusing them saves both
 
 
 @dataclass(frozen=True)
@@ -94,23 +86,20 @@ def _hypotheses(
     """Yield the remedies that a cell's profile suggests, the likeliest first."""
     if profile is None or not profile.plain_s:
         return
-    shares: list[float | None] = [None]
+    reasons = {}
     if profile.system_s is not None and KEPT_MEMORY in variants.usual_variants(environment):
-        shares.insert(0, profile.system_s / ((environment.threads or 1) * profile.plain_s))
+        share = profile.system_s / ((environment.threads or 1) * profile.plain_s)
+        if share >= SYSTEM_SHARE:
+            reasons[KEPT_MEMORY] = f"the operating system takes {percent(share)} of a call's time"
     times_s: dict[str, float] = defaultdict(float)
     for layer in layers:
         times_s[layer.layer_kind] += layer.time_s or 0.0
-    whole_s = sum(times_s.values())
-    kind = max(times_s, key=lambda kind: times_s[kind]) if whole_s else ""
     lower = precisions.low_precision(environment)
-    for share in shares:  # without the system's share, the hypothesis after keeping memory
-        remedy = hypothesis(kind, share, lower)
-        if remedy == KEPT_MEMORY:
-            why = f"the operating system takes {percent(share or 0.0)} of a call's time"
-        elif whole_s:
-            why = f"layers of the kind {kind} take {percent(times_s[kind] / whole_s)} of its operators' time"
-        else:
-            continue
+    if whole_s := sum(times_s.values()):
+        kind = max(times_s, key=lambda kind: times_s[kind])
+        share_of_kind = percent(times_s[kind] / whole_s)
+        reasons[hypothesis(kind, lower)] = f"layers of the kind {kind} take {share_of_kind} of its operators' time"
+    for remedy, why in reasons.items():
         tested = f"{base.precision} {lower}" if remedy == lower else f"{base.precision} --variants {EAGER} {remedy}"
         cell = f"--models {base.model} --sections inference --batch-sizes {base.batch}"
         yield Advice(remedy, why=why, flags=f"{cell} --precisions {tested}")

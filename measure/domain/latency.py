@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from measure.domain.models import count_tokens
+from measure.domain.models import parse_task
 from measure.domain.statistics import estimate_rounds
 from measure.domain.words import DRIFTING, EAGER, INFERENCE, TARGET, WIDE
 
@@ -105,10 +105,6 @@ class TimedCell:
     flags: tuple[str, ...]
     input_shape: str | None
 
-    @property
-    def cell(self) -> Cell:
-        return Cell.of(self)
-
 
 def summarise_cell(
     cell: Cell,
@@ -121,9 +117,10 @@ def summarise_cell(
     """Summarise a cell from its latencies (s), round by round; a failed cell has no rounds."""
     if not latencies:
         return TimedCell(*cell, status, reason, None, None, None, None, None, 0, tuple(sorted(flags)), input_shape)
-    estimate, tokens = estimate_rounds(latencies), count_tokens(cell.model, cell.batch)
+    estimate, task = estimate_rounds(latencies), parse_task(cell.model)
+    tokens_per_s = cell.batch * task.read / estimate.median if task else None  # those that a call reads or generates
     return TimedCell(
         *cell, status, reason, estimate.median, estimate.low, estimate.high,
-        inputs_per_s=cell.batch / estimate.median, tokens_per_s=tokens / estimate.median if tokens else None,
+        inputs_per_s=cell.batch / estimate.median, tokens_per_s=tokens_per_s,
         rounds=len(latencies), flags=tuple(sorted(flags)), input_shape=input_shape,
     )  # fmt: skip

@@ -113,9 +113,3 @@ def parse_task(name: str) -> LanguageTask | None:
         most = f"{found['size']} takes {size.positions} tokens at most"
         raise UserError(f"--models: {most}, not the {task.positions} of {name}; name fewer")
     return task
-
-
-def count_tokens(name: str, batch: int) -> int | None:
-    """Return how many tokens a call reads or generates; None for a model of another kind."""
-    task = parse_task(name)
-    return None if task is None else batch * task.read

@@ -68,7 +68,7 @@ def make_answer(
 ) -> ModelAnswer:
     """Hold a model's counts and cells against a roof. Layers, profile and operators are those of the first cell."""
     asked, of_layers = demands(counts, roof, precisions), layer_demands(layers, first.precision, roof, operators)
-    base = next((cell for cell in cells if cell.cell == first and cell.latency_s is not None), None)
+    base = next((cell for cell in cells if Cell.of(cell) == first and cell.latency_s is not None), None)
     advice = None if base is None else advise(base, cells, profile, of_layers, environment)
     return ModelAnswer(first.model, input_shape, environment, roof, asked, reached(cells, asked), of_layers, advice)
 

@@ -70,11 +70,11 @@ def cell_lines(folder: MachineFolder, environment: Environment, cells: Sequence[
     for cell in cells:
         if cell.latency_s is None:
             bullet = "- " if table is markdown else ""
-            failed.append(f"{bullet}{cell.cell.describe()}: {cell.status}, {cell.reason}")
+            failed.append(f"{bullet}{Cell.of(cell).describe()}: {cell.status}, {cell.reason}")
             continue
         ends = " to ".join(latency(end) for end in (cell.latency_low_s, cell.latency_high_s) if end is not None)
         rates = [text(rate, plain) for rate in (cell.inputs_per_s, cell.tokens_per_s)[: 1 + len(tokens)]]
-        lead = *map(str, cell.cell), latency(cell.latency_s), ends
+        lead = *map(str, Cell.of(cell)), latency(cell.latency_s), ends
         rows.append([*lead, *rates, str(cell.rounds), ", ".join(cell.flags)])
     lines = table(rows, NUMBERS) if len(rows) > 1 else ["No cell of it has a result."]
     return [f"{environment.label}, {folder.folder}", "", *lines, *(["", *failed] if failed else [])]

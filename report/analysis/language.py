@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from measure.domain.models import DECODE, ENCODE, PREFILL, count_tokens, parse_task
+from measure.domain.models import DECODE, ENCODE, PREFILL, parse_task
 from report.analysis import available
 from report.load.paper import Machine
 from report.text.frame_rows import each
@@ -40,6 +40,6 @@ def cells(machine: Machine) -> pd.DataFrame:
         phase=[tasks[model].phase for model in rows.model],
         length=[tasks[model].length for model in rows.model],
         network=[model.partition(f"_{tasks[model].phase}_")[0] for model in rows.model],
-        tokens_per_s=[(count_tokens(row.model, row.batch) or 0) / row.latency_s for row in each(rows)],
+        tokens_per_s=[row.batch * tasks[row.model].read / row.latency_s for row in each(rows)],
     )
     return rows.sort_values(["network", "phase", "length", "batch", "precision"], ignore_index=True)

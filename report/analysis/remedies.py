@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from measure.domain.advice import hypothesis
+from measure.domain.advice import KEPT_MEMORY, SYSTEM_SHARE, hypothesis
 from report.analysis.operator_groups import GROUPS
 from report.analysis.waterfall import RESIDUAL, terms
 from report.load.cells import INFERENCE_CELL
@@ -62,7 +62,11 @@ def _remedy(row: Any, trials: Iterable[Trial], lower_precision: str) -> dict[str
     if helping:
         best = max(helping, key=lambda trial: trial.gain)
         return {"remedy": best.name, "basis": MEASURED, "gain": best.gain}
-    suggested = AGAIN if row.term == RESIDUAL else hypothesis(row.term, row.system_share, lower_precision)
+    suggested = hypothesis(row.term, lower_precision)
+    if row.term == RESIDUAL:
+        suggested = AGAIN
+    elif row.system_share is not None and row.system_share >= SYSTEM_SHARE:  # None or NaN: unknown
+        suggested = KEPT_MEMORY
     if suggested in tried:
         return {"remedy": NOTHING, "basis": NONE, "gain": None}
     return {"remedy": suggested, "basis": HYPOTHESIS, "gain": None}

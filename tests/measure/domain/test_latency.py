@@ -13,7 +13,7 @@ def test_a_cell_has_the_median_of_its_rounds_and_what_is_held_against_any(tmp_pa
     put(folder, 1, [0.20, 0.21, 0.22])
     put(folder, 2, [0.30, 0.31, 0.32], flags="drifting;throttled")
     (cell,) = folder.cells(ENVIRONMENT)
-    assert (cell.cell, cell.status, cell.rounds) == (CELL, "ok", 3)
+    assert (Cell.of(cell), cell.status, cell.rounds) == (CELL, "ok", 3)
     assert cell.latency_s == 0.21  # of 0.11, 0.21, 0.31
     assert cell.latency_low_s < 0.11 < 0.31 < cell.latency_high_s  # Student's, of two degrees of freedom: 4.3 times
     assert cell.inputs_per_s == 1 / 0.21

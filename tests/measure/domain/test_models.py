@@ -1,6 +1,6 @@
 import pytest
 
-from measure.domain.models import IMAGE, SIZES, LanguageTask, Model, count_tokens, parse_task
+from measure.domain.models import IMAGE, SIZES, LanguageTask, Model, parse_task
 from measure.errors import UserError
 from measure.models import catalog
 
@@ -35,15 +35,9 @@ def test_a_name_says_what_is_done_with_how_many_tokens():
 )
 def test_another_name_says_nothing(name):
     assert parse_task(name) is None
-    assert count_tokens(name, 4) is None
 
 
 @pytest.mark.parametrize(("name", "most"), [("gpt2_decode_1024", 1024), ("bert_base_encode_513", 512)])
 def test_a_text_that_is_too_long_is_told(name, most):
     with pytest.raises(UserError, match=f"takes {most} tokens at most, not the {most + 1} of {name}; name fewer"):
         parse_task(name)
-
-
-def test_tokens_of_a_call():
-    assert count_tokens("gpt2_prefill_384", 4) == 4 * 384
-    assert count_tokens("llama_1b_decode_384", 4) == 4
