@@ -185,9 +185,7 @@ class MachineFolder(Folder):
         rounds = [*stages, (run, samples)]
         self._put([row for row, _ in rounds], {Sample: rounds})
 
-    def put_profile(
-        self, row: Profile, operators: Sequence[OperatorTime], kernels: Sequence[records.KernelTime] = ()
-    ) -> None:
+    def put_profile(self, row: Profile, operators: Sequence[OperatorTime], kernels: Sequence[Any] = ()) -> None:
         self._put([row], {OperatorTime: [(row, operators)], records.KernelTime: [(row, kernels)]})
 
     def put_hardware_counters(self, row: records.HardwareCounterProfile, counters: Sequence[Any]) -> None:

@@ -20,9 +20,8 @@ LOW, HIGH = 0.05, 0.95  # the quantiles at the ends of a prediction interval
 POINTS = np.linspace(0.0, 1.0, 101)  # the quantiles that represent a setting's ratios, so that settings count alike
 POOLED = (EAGER, "torch.compile")  # the variants in a pool
 MANY, SOME, SIZES = 100, 20, 2  # a setting gets its own fit from MANY models, or from SOME at this many batch sizes
-
+# Devices that no fit and no choice of terms has seen: set aside before the first fit, predicted at the end
 ASIDE = ("AMD Radeon RX 7800 XT", "NVIDIA TITAN RTX")
-"""Devices that no fit and no choice of terms has seen: set aside before the first fit, predicted at the end."""
 
 Fit = Callable[[FitRows], LatencyModel]
 Estimate = Callable[[FitRows, FitRows], Numbers]  # from known rows to the latencies (s) of the rows asked for, (rows,)

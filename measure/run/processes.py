@@ -42,9 +42,8 @@ class EndedError(Exception):
     """A process ended, with the exit code ``code``; None if it closed its pipe and lived on."""
 
     def __init__(self, code: int | None) -> None:
-        how = f"by signal {-code}" if code and code < 0 else f"with exit code {code}"
-        is_alive = code is None
-        super().__init__("closed the pipe of its process, or wrote into it" if is_alive else f"ended its process {how}")
+        how = f"ended its process {f'by signal {-code}' if code and code < 0 else f'with exit code {code}'}"
+        super().__init__("closed the pipe of its process, or wrote into it" if code is None else how)
         self.code = code
 
 

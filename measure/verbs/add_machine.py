@@ -176,6 +176,6 @@ def _print_uncounted(measured: Cells, data: Path) -> None:
         print(f"Not counted here at inputs of this shape, and so without FLOP and bytes: {name_first(reshaped)}")
     if usual:
         models, batches = (sorted(set(column)) for column in zip(*usual, strict=True))
-        names, sizes = " ".join(map(shlex.quote, models)), " ".join(map(str, batches))
+        asked = f"--models {' '.join(map(shlex.quote, models))} --batch-sizes {' '.join(map(str, batches))}"
         print(f"Not counted here, and so without FLOP and bytes: {name_first(models)}. To count them:")
-        print(f"  python -m measure --sections workload --models {names} --batch-sizes {sizes}{data_flag(data)}")
+        print(f"  python -m measure --sections workload {asked}{data_flag(data)}")

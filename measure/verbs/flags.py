@@ -11,7 +11,7 @@ from typing import Any
 from measure.errors import UserError, unknown
 from roofwright.command_line import CommandLine
 
-VERBS = {
+VERBS = {  # each verb's line in ``python -m measure --help``
     "model": "model NAME   counts, roof, latency, costliest layers of one model, and the first thing to try",
     "show": "show         the cells in the cache, with their latencies and intervals",
     "compare": "compare A B  what changed between two caches or environments, cell by cell",
@@ -25,7 +25,6 @@ VERBS = {
     "forget": "forget MODEL  remove a model's measurements and counts from the cache",
     "doctor": "doctor       find what would spoil a measurement on this machine, and say how to fix it",
 }
-"""Each verb and its line in ``python -m measure --help``."""
 
 
 def module_of(verb: str) -> ModuleType:
