@@ -1,4 +1,4 @@
-"""Chips by their datasheets, in rows of ``data/chips.csv``: a ``Chip``, or a row of a frame with its columns."""
+"""Names, fastest units and roofs of chips, from rows of ``data/chips.csv``: ``Chip``, or rows of a frame."""
 
 from collections.abc import Iterable
 from typing import Any
