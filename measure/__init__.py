@@ -1,7 +1,6 @@
-"""Measure deep networks on this machine and keep the results as CSV.
+"""Measure deep networks and keep the results as CSV; ``measure.model(network, inputs)`` answers for one in Python.
 
-Importing this package alone imports neither torch nor pandas. ``measure.model(network, inputs)`` answers for a network
-in Python.
+Importing this package alone imports neither torch nor pandas.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -70,8 +70,7 @@ FLAGS = f"""
 --list  show the models (or those of --models), and measure nothing
 --force  measure again what is measured already
 --json  print the output of --plan or --list as JSON (docs/json.md)
--v --verbose  show each task, and log decisions on standard error: skipped cells, new processes, warm-up,
-    the end of sampling
+-v --verbose  show each task, and log decisions on standard error: skipped cells, new processes, warm-up, sampling
 """
 
 
