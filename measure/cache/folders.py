@@ -1,8 +1,8 @@
 """Read and write the folders of machines and workloads: the only access to measured CSV.
 
-A round of a cell is written samples first and run last: the row in ``runs.csv`` commits it. A profile commits the times
-of its operators and kernels, or their counters, in the same way, and the run of a training step those of its stages. A
-killed run loses at most its current round: the lock sets a torn last line aside, and samples without a run are ignored.
+A round is written samples first: its row in ``runs.csv`` commits them. So does a profile the times of its operators
+and kernels, or their counters, and the run of a training step those of its stages. A killed run loses at most its
+current round: the lock sets a torn last line aside.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence

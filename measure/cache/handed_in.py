@@ -1,7 +1,6 @@
-"""Copy one machine's tables out of an untrusted folder or zip.
+"""Copy one machine's tables, and those in ``workload`` below it, out of an untrusted folder or zip.
 
-Only its tables, and those of workloads in the folder ``workload`` below it, are copied, under their own names. No path
-from a zip is ever written to.
+They are copied under their own names. No path from a zip is ever written to.
 """
 
 import stat
@@ -24,7 +23,6 @@ from measure.errors import UserError
 
 MOST_FILES = 1000
 MOST_BYTE = 2**29  # all tables together; a hundred times those from a day of measuring
-CHUNK_BYTE = 2**20
 
 # The tables of a machine and of its owner's own models, relative to the machine's folder
 WANTED = {*FILES.values(), *(TABLES[record].path for record in (Workload, Layer, Operator))}
@@ -111,7 +109,7 @@ def _copy_tables(source: Path, members: Members, folder: Path) -> tuple[PurePosi
             raise UserError(f"{source}/{path}: is not a regular file; put the table itself there")
         (folder / inside).parent.mkdir(exist_ok=True)
         with open_member() as original, (folder / inside).open("wb") as copy:
-            while chunk := original.read(CHUNK_BYTE):
+            while chunk := original.read(2**20):
                 size_byte += copy.write(chunk)
                 if size_byte > MOST_BYTE:  # the size that a zip states may be too small
                     raise UserError(f"{source}: its tables exceed {MOST_BYTE // 2**20} MiB; name fewer")

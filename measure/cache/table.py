@@ -1,8 +1,7 @@
-"""Read, write and append typed rows as CSV. A writer may die at any moment.
+"""Read, write and append typed rows as CSV; the header is a record's fields. A writer may die at any moment.
 
-A table is a dataclass whose field names are the header, in order: see ``schema``. The rows of a child table belong to
-rows of another table, as samples belong to a run. Children are written first, and their row commits them. Nobody reads
-children without a row, and the next measurement replaces them.
+The rows of a child table belong to rows of another table, as samples belong to a run. Children are written first, and
+their row commits them. Nobody reads children without a row, and the next measurement replaces them.
 """
 
 import csv

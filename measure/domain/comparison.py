@@ -1,14 +1,11 @@
 """Test whether two measurements of the same cells and roofs differ.
 
-A round counts as one value, its median, because the samples of a round share a process. Three rounds a side are too few
-for a permutation test or a bootstrap, and a t-test of one cell has four degrees of freedom: corrected for a hundred
-cells, it detects changes only from eight times the spread. But all cells were measured alike, so the moderated t-test
-applies (G. K. Smyth, Linear Models and Empirical Bayes Methods for Assessing Differential Expression, Statistical
-Applications in Genetics and Molecular Biology 3, 2004). It moves each cell's variance towards that of all cells by as
-much as the cells agree, and detects changes of three times the spread. The fit has a price: of 100 simulations of
-twenty unchanged cells, 4 to 6 flagged a cell, and 7 to 9 if the cells' spreads differed by factors.
-
-Latencies are compared by their logarithms: disturbances are relative, and the interval of a ratio is then symmetric.
+A round counts as one value, the logarithm of its median: its samples share a process, and disturbances are relative.
+Three rounds a side are too few for a permutation test or a bootstrap. A t-test of one cell among a hundred detects
+changes only from eight times the spread. The moderated t-test detects three times: it moves each cell's variance
+towards that of all cells by as much as the cells agree (G. K. Smyth, Linear Models and Empirical Bayes Methods for
+Assessing Differential Expression, Statistical Applications in Genetics and Molecular Biology 3, 2004). The price: of
+100 simulations of twenty unchanged cells, 4 to 6 flagged a cell, and 7 to 9 if the cells' spreads differed by factors.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -239,9 +236,8 @@ def moderate(spread: Spread, common: Spread) -> Spread:
 def estimate_changes(rows: Iterable[ComparedRow], common: Spread) -> list[ComparedRow]:
     """Fill in the differences of the rows with two results, p-values corrected for the number of rows.
 
-    The correction is that of Benjamini and Hochberg (J. R. Stat. Soc. B 57, 1995), because readers look at the cells
-    that changed: of those flagged at 5 %, fewer than 5 % are false on average. Holm's correction would miss small true
-    differences if many cells change at once, as with a new driver.
+    Of the cells flagged at 5 %, fewer than 5 % are false on average (Benjamini and Hochberg, J. R. Stat. Soc. B 57,
+    1995). Holm's correction would miss small differences if many cells change at once, as with a new driver.
     """
     from scipy.stats import false_discovery_control
 
@@ -267,16 +263,14 @@ def _estimate_ratio(row: ComparedRow, common: Spread) -> ComparedRow:
     row = replace(row, ratio=exp(shift), basis=basis)
     if squared == 0:
         return row
-    error = sqrt(squared)
-    half, p_value = critical(CONFIDENCE, freedom) * error, two_sided_p(shift / error, freedom)
+    half, p_value = critical(CONFIDENCE, freedom) * sqrt(squared), two_sided_p(shift / sqrt(squared), freedom)
     return replace(row, ratio_low=exp(shift - half), ratio_high=exp(shift + half), p_value=p_value)
 
 
 def compare(a: Side, b: Side) -> list[ComparedRow]:
     """Return cells, then roofs; changes first, the slowest at the top, and rows without a ratio last.
 
-    Each of the two is corrected for its own number of tests. Most roofs have one round, so the cells' rounds say how
-    much processes differ.
+    Each table is corrected for its own number of tests. Most roofs have one round and take the spread of the cells'.
     """
 
     def pair_up(one: Mapping[Any, Repeats], other: Mapping[Any, Repeats]) -> list[ComparedRow]:

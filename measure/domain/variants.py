@@ -1,7 +1,4 @@
-"""Variants: how a network is run besides its precision, as it is (``eager``) or in variants joined by ``+``.
-
-A new variant is a row of ``VARIANTS``.
-"""
+"""Variants: how a network is run besides its precision, ``eager`` or by rows of ``VARIANTS`` joined with ``+``."""
 
 import ctypes
 import ctypes.util
@@ -74,10 +71,9 @@ def _need_a_cpu(device_kind: str) -> None:
 
 
 def keep_memory(device_kind: str, precision: str) -> None:
-    """Let this process keep the memory that it frees, so that the system need not clear the same pages again.
+    """Take every block from the heap and never give its end back, so that the system need not clear pages again.
 
-    Every block then comes from the heap, none from a mapping of its own, and the end of the heap is not given back
-    (the GNU C Library's manual, Malloc Tunable Parameters).
+    Source: the GNU C Library's manual, Malloc Tunable Parameters.
     """
     _need_a_cpu(device_kind)
     if platform.libc_ver()[0] != "glibc":

@@ -25,8 +25,7 @@ class Prediction:
     """A call's least latency on a device, and its likely one with the 90 % interval.
 
     The interval is None unless a fit has left out a device of this kind. ``bound`` limits the least time, ``costliest``
-    is the largest term of the likely one, ``basis`` is ``FITTED``, ``SCALED`` or ``DATASHEET``, and ``timed_models``
-    counts the models timed on the device.
+    is the largest term of the likely one, and ``timed_models`` counts the models timed on the device.
     """
 
     least_s: float
@@ -34,7 +33,7 @@ class Prediction:
     likely_s: float
     low_s: float | None
     high_s: float | None
-    basis: str
+    basis: str  # FITTED, SCALED or DATASHEET
     timed_models: int
     costliest: str
     costliest_share: float

@@ -58,10 +58,9 @@ def study(calls: Sequence[TimedCall], say: Callable[[str], None], aside: bool = 
     def add(setting: Setting, timed: FitRows, model: LatencyModel, resampled: Texts, refit: Fit) -> None:
         say(", ".join(filter(None, setting)))
         drawn = bootstrap(timed, resampled, refit)
-        lows, highs = np.quantile(drawn, [LOW, HIGH], axis=0)
-        size = len(set(timed.architecture)), len(timed)
-        for term, *interval in zip(TERMS, *(each.tolist() for each in (model.coefficients, lows, highs)), strict=True):
-            found.coefficients.append(Coefficient(*setting, term, *size, *interval))
+        values = np.vstack([model.coefficients, np.quantile(drawn, [LOW, HIGH], axis=0)])
+        for term, value in zip(TERMS, values.T.tolist(), strict=True):
+            found.coefficients.append(Coefficient(*setting, term, len(set(timed.architecture)), len(timed), *value))
         found.kinds.extend(kind_costs(setting, timed, model.coefficients, drawn))
 
     for setting, timed in groups.items():
