@@ -1,8 +1,8 @@
 """Read and write the folders of machines and workloads: the only access to measured CSV.
 
-A round is written samples first: its row in ``runs.csv`` commits them. So does a profile the times of its operators
-and kernels, or their counters, and the run of a training step those of its stages. A killed run loses at most its
-current round: the lock sets a torn last line aside.
+The samples of a round are written first; its row in ``runs.csv`` commits them. A profile commits its operators and
+kernels, or their counters, in the same way, and a training step its stages. A killed run loses at most its current
+round: the lock sets a torn last line aside.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence

@@ -270,7 +270,7 @@ def _estimate_ratio(row: ComparedRow, common: Spread) -> ComparedRow:
 def compare(a: Side, b: Side) -> list[ComparedRow]:
     """Return cells, then roofs; changes first, the slowest at the top, and rows without a ratio last.
 
-    Each table is corrected for its own number of tests. Most roofs have one round and take the spread of the cells'.
+    Each table is corrected for its own number of tests. Most roofs have one round, so they take the cells' spread.
     """
 
     def pair_up(one: Mapping[Any, Repeats], other: Mapping[Any, Repeats]) -> list[ComparedRow]:
