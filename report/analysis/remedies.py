@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from measure.domain.advice import KEPT_MEMORY, SYSTEM_SHARE, hypothesis
+from measure.domain.advice import KEPT_MEMORY, hypothesis, suggests_kept_memory
 from report.analysis.operator_groups import GROUPS
 from report.analysis.waterfall import RESIDUAL, terms
 from report.load.cells import INFERENCE_CELL
@@ -65,7 +65,7 @@ def _remedy(row: Any, trials: Iterable[Trial], lower_precision: str) -> dict[str
     suggested = hypothesis(row.term, lower_precision)
     if row.term == RESIDUAL:
         suggested = AGAIN
-    elif row.system_share is not None and row.system_share >= SYSTEM_SHARE:  # None or NaN: unknown
+    elif suggests_kept_memory(row.system_share):
         suggested = KEPT_MEMORY
     if suggested in tried:
         return {"remedy": NOTHING, "basis": NONE, "gain": None}
