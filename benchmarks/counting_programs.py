@@ -31,7 +31,7 @@ from measure.cache.schema import file_of
 from measure.domain.models import Model
 from measure.domain.words import shape_name
 from measure.errors import UserError
-from report.load.printed import ProgramCount
+from report.paper.printed import ProgramCount
 
 TABLE = file_of(ProgramCount, Path(__file__).parents[1] / "data")
 MEMORY_LIMIT_BYTE = 2_000_000_000
@@ -118,8 +118,8 @@ def results_of(name: str, pattern: str) -> list[ProgramCount]:
 
 def show_scores(results: Sequence[ProgramCount]) -> None:
     """Print a line for each counting program, then a line for each target."""
-    from report.load import counting_programs
-    from report.load.paper import frame
+    from report.paper import counting_programs
+    from report.paper import frame
 
     scores = counting_programs.scores(counting_programs.derive(frame(list(results), ProgramCount))).set_index("counter")
     header = ["right", "equal", "parameters", "not counted", "counting", "with building", "peak memory"]

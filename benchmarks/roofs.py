@@ -26,7 +26,7 @@ from measure.cache.records import Environment
 from measure.domain.words import STREAM_ARRAYS, SUSTAINED
 from measure.machine import devices, environment, processor
 from measure.roofs import roofs
-from report.load import bibliography, hand_tables
+from report.paper import bibliography, hand_tables
 
 ROOT = Path(__file__).parents[1]
 TURNS = 3

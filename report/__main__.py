@@ -104,8 +104,8 @@ def figures(project: Path, labels: list[str], formats: list[str], data: Path, ou
 def check(project: Path, data: Path) -> str:
     """Read every table of the cache and say what is in it; raise UserError for the first row that is wrong."""
     from measure.domain.values import SPACE
-    from report.load.paper import load
-    from report.text.prose import number
+    from report.markdown import number
+    from report.paper import load
 
     _require(project, data)
     check_cache(data)
@@ -133,7 +133,7 @@ def _require(project: Path, data: Path, out: Path | None = None) -> None:
     """Complain at once of what would only be found once the cells run, or have run."""
     from report.engine.chapters import left_out
     from report.engine.project import read_project
-    from report.load.options import machines
+    from report.paper.options import machines
 
     if not data.is_dir():
         raise UserError(f"there is no data folder {data}; measure first with python -m measure, or give --data")
@@ -142,7 +142,7 @@ def _require(project: Path, data: Path, out: Path | None = None) -> None:
     left_out(read_project(project))
     machines(data, project)
     if read_project(project).chosen("models"):
-        from report.load.paper import load
+        from report.paper import load
 
         data = data.absolute()
         with chdir(project):  # where the chapters load it

@@ -9,7 +9,7 @@ from pathlib import Path
 from measure.cache.folders import MachineFolder, Workloads, machine_names
 from measure.cache.records import Environment
 from report.headline import headline
-from report.load import options
+from report.paper import options
 from roofwright.command_line import data_flag
 
 

@@ -5,7 +5,7 @@ from decimal import Decimal
 
 from measure.cache import hand_kept, predictions, records, workload_records
 from measure.cache.schema import MOST, TABLES, Column
-from report.load import printed
+from report.paper import printed
 
 # The order of the tables, whichever module was imported first
 MODULES = [module.__name__ for module in (records, workload_records, predictions, hand_kept, printed)]
@@ -22,7 +22,7 @@ such as a median or a rate. The columns of a table's key identify a row.
 0 to 1e18. Readers refuse all other values, and nothing is written that readers would refuse. The unit 1 is that of
 counts, ratios and ordinals. `python -m measure add-machine` and `python -m report check` refuse a torn table as well.
 
-`python -m report.dictionary` writes this file from the records in `measure/cache/` and `report/load/printed.py`.
+`python -m report.dictionary` writes this file from the records in `measure/cache/` and `report/paper/printed.py`.
 """
 
 BY_HAND = """

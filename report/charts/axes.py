@@ -11,7 +11,7 @@ import pandas as pd
 
 from report.charts import labels, theme
 from report.charts.labels import Box, Point, spread, text_size
-from report.text.frame_rows import each
+from report.paper.rows import each
 
 Layers = alt.LayerChart | alt.FacetChart
 """The type of what ``alt.layer`` returns."""

@@ -14,7 +14,7 @@ from typing import Any
 from measure.cache.table import as_text
 from report.charts import theme
 from report.charts.axes import LABELS
-from report.text.prose import washed
+from report.markdown import washed
 
 
 @dataclass

@@ -16,7 +16,7 @@ from report.engine.cells import CodeCell, read_cell
 from report.engine.chapters import is_left_out, left_out
 from report.engine.project import Project, cannot_write, read_project
 from report.engine.source import CodeBlock, read_source
-from report.text.prose import Prose
+from report.markdown import Prose
 
 WRITERS: dict[str, tuple[str, Callable[[dict[str, Any]], str | bytes]]] = {
     "svg": (".svg", picture),

@@ -7,15 +7,14 @@ from typing import Any
 
 import altair as alt
 from altair.utils import schemapi
+OUTSIDE = "outside the layers"
 
-from report.analysis.layer_costs import OUTSIDE
 from report.charts import font
-from report.load import options
-from report.load.chips import KINDS
+from report.paper.chips import KINDS
 
 INK, MUTED, GRID = "#1a1a1a", "#6b6b6b", "#e6e6e6"
 FONT_SIZE, LABEL_SIZE = 11, 10
-WIDTH = options.figure_width()
+WIDTH = 800
 """Width in pixels of a plot as wide as the text; with its axis it shrinks to about 0.7 on A4, if it is 560."""
 
 PAGE_HEIGHT = 1.5 * WIDTH

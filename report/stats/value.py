@@ -1,9 +1,10 @@
 """A number with its unit and interval, printed with the digits that the interval allows."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from decimal import ROUND_HALF_UP, Decimal
 
 from measure.domain.values import PREFIXES, SPACE, prefix_step, significant
+from report.markdown import Markup, escape
 
 PREFIXED = ("s", "B", "B/s", "FLOP", "FLOP/s", "OP", "OP/s", "W", "J", "Hz")
 """The units that take an SI prefix. Ratios, intensities and throughputs take none, so that all compare at a glance."""
@@ -31,11 +32,21 @@ def digits_to(value: float, place: int | None) -> int:
 
 
 @dataclass(frozen=True)
-class Value:
-    """A number in SI base units (a share for ``%``) with its 95 % interval, and how many models it rests on.
+class Source:
+    """Where a value comes from: a table below ``data/``, its rows, the command that measures them (None: by hand)."""
 
-    ``number`` is None if nothing was measured; then ``command`` measures it. The interval is None if there are too few
-    samples for one, and has zero width for counts. ``counted`` names what ``count`` counts: models, machines, samples.
+    table: str
+    rows: str = "all"
+    command: str | None = None
+
+
+@dataclass(frozen=True)
+class Value:
+    """A number in SI base units (a share for ``%``) with its 95 % interval, and how many samples it rests on.
+
+    ``number`` is None if nothing was measured. The interval is None if there are too few samples for one, and has zero
+    width for counts. ``counted`` names what ``count`` counts: models, machines, samples, devices. ``name`` is the
+    model, chip or machine that an extreme belongs to. ``key`` is its name in ``facts.json``.
     """
 
     number: float | None
@@ -44,7 +55,9 @@ class Value:
     high: float | None = None
     count: int | None = None
     counted: str = "models"
-    command: str | None = None
+    name: str = ""
+    source: Source | None = None
+    key: str = field(default="", compare=False)
 
     @property
     def is_missing(self) -> bool:
@@ -56,13 +69,32 @@ class Value:
         near, far = sorted((abs(self.low), abs(self.high)))
         return far > MOST_SPAN * near
 
-    def side(self, below: str, about: str, above: str, of: float = 1.0) -> str:
+    def side(self, below: str, about: str, above: str, of: float = 1.0) -> Markup:
         """Choose a word by the interval: ``about`` if it reaches ``of`` or is unknown; no word for a missing value."""
-        if self.is_missing:
-            return self._repr_markdown_()
+        if self.is_missing or self.number is None:
+            return Markup(self._repr_markdown_())
         if self.low is None or self.high is None or self.low <= of <= self.high:
-            return about
-        return below if self.high < of else above
+            return Markup(about)
+        return Markup(below if self.high < of else above)
+
+    def above(self, of: float = 1.0) -> bool:
+        """Return whether the whole interval lies above a number; False for a missing value."""
+        return not self.is_missing and self.low is not None and self.low > of
+
+    def below(self, of: float = 1.0) -> bool:
+        """Return whether the whole interval lies below a number; False for a missing value."""
+        return not self.is_missing and self.high is not None and self.high < of
+
+    @property
+    def change(self) -> "Value":
+        """The distance of a ratio from 1, as a share without sign: 14 % for 0.86. ``side`` says which way."""
+        if self.number is None:
+            return self
+        ends = [None if end is None else end - 1 for end in (self.low, self.high)]
+        number, (low, high) = self.number - 1, ends
+        if number < 0:
+            number, low, high = -number, None if high is None else -high, None if low is None else -low
+        return replace(self, number=number, low=low, high=high, unit="%")
 
     def __str__(self) -> str:
         return self._printed(has_interval=False)
@@ -75,9 +107,14 @@ class Value:
 
     def _repr_markdown_(self) -> str:
         """Return what an inline cell prints. A filter drops the paragraph of a missing value and lists its command."""
-        if not self.is_missing:
-            return str(self)
-        return f'[–]{{.missing command="{self.command}"}}' if self.command else "[–]{.missing}"
+        if self.is_missing:
+            return missing_span(self.source)
+        return f'[{escape(str(self))}]{{.value key="{self.key}"}}' if self.key else escape(str(self))
+
+    @property
+    def interval(self) -> Markup:
+        """The value with its interval, for a cell of a table or inline code."""
+        return Markup(missing_span(self.source) if self.is_missing else escape(f"{self:interval}"))
 
     def _printed(self, has_interval: bool) -> str:
         if self.number is None or self.is_missing:
@@ -107,3 +144,27 @@ def _to_place(number: float, power: int, place: int | None, digits: int) -> str:
         place = max(place, exact.adjusted() - 5)  # six digits at most
         text = f"{exact.quantize(Decimal((0, (1,), place)), ROUND_HALF_UP).scaleb(power):f}"
     return text.replace("-", "−")
+
+
+@dataclass(frozen=True)
+class Name:
+    """A name that depends on the data: of a machine, chip, model or setting. None if nothing was measured."""
+
+    text: str | None
+    source: Source | None = None
+    key: str = field(default="", compare=False)
+
+    @property
+    def is_missing(self) -> bool:
+        return not self.text
+
+    def __str__(self) -> str:
+        return self.text or "–"
+
+    def _repr_markdown_(self) -> str:
+        return missing_span(self.source) if self.is_missing else escape(str(self))
+
+
+def missing_span(source: Source | None) -> str:
+    """Return the span by which ``missing.lua`` knows what was not measured, with the command that would measure it."""
+    return f'[–]{{.missing command="{source.command}"}}' if source and source.command else "[–]{.missing}"

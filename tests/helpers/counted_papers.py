@@ -17,8 +17,8 @@ from helpers.rows import cell_columns
 from measure.cache.records import HardwareCounterProfile, KernelCounters, KernelTime
 from measure.domain.words import EAGER, INFERENCE, STEP
 from measure.verbs.import_ncu import unknown_but
-from report.load import bibliography, hand_tables
-from report.load.paper import Machine, Paper, frame
+from report.paper import bibliography, hand_tables
+from report.paper import Machine, Paper, frame
 
 SGEMM = "ampere_sgemm_128x64_nn"
 MULTIPLY = "void at::native::vectorized_elementwise_kernel<4, at::native::BinaryFunctor<float, float, float> >(int)"

@@ -17,8 +17,8 @@ from measure.cache.hand_kept import PublishedBandwidth, PublishedProduct, Publis
 from measure.cache.schema import file_of
 from measure.cache.workload_records import PublishedCount, PublishedKind
 from measure.domain.words import INFERENCE, STEP
-from report.load import bibliography, elsewhere
-from report.load.paper import Paper
+from report.paper import bibliography, elsewhere
+from report.paper import Paper
 
 OAKS, MODELS, BATCH = 12, 24, 8
 PEAK = 1e14

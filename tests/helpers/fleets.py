@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from helpers.papers import many
-from report.load.paper import Paper
+from report.paper import Paper
 
 
 def fleet(*factors, peaks=(), others=()):

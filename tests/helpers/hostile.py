@@ -16,8 +16,8 @@ from measure.cache.schema import MACHINE, TABLES
 from measure.cache.table import read, write
 from measure.cache.workload_records import Operator
 from measure.domain.words import EAGER, INFERENCE
-from report.load.counting_programs import OURS
-from report.load.hand_tables import CITING
+from report.paper.counting_programs import OURS
+from report.paper.hand_tables import CITING
 
 TEXT = (
     '<script>alert(1)</script> <img src=x onerror=alert(1)> <!--<script> &lt; &#60; #eval("1") #{1} $x^2$ | =cmd() '

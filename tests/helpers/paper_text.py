@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from unittest import mock
 
-import report.load.paper
+import report.paper.paper
 from helpers.places import ROOT
 from report.engine.cells import read_cell
 from report.engine.execution import INLINE
@@ -44,7 +44,7 @@ def told(paper, wanted=EVERYTHING, root=ROOT):
             value = eval(code, names)
             texts.append(Told(chapter, code, str(value) if isinstance(value, str) else ""))
 
-    with mock.patch.object(report.load.paper, "load", return_value=paper):
+    with mock.patch.object(report.paper.paper, "load", return_value=paper):
         for block in read_source(project):
             if isinstance(block, TextBlock):
                 for line, listing in zip(block.lines, block.listing, strict=True):

@@ -12,9 +12,9 @@ from measure.cache.records import RoofMeasurement, Run, Sample
 from measure.cache.workload_records import Layer, Operator, Workload
 from measure.domain.roofs import machine_roof, merge_rounds
 from measure.domain.words import SUSTAINED
-from report.load import bibliography, cells, chips, workloads
-from report.load.paper import Paper, frame, load
-from report.load.roofs import measured_roofs, with_rates
+from report.paper import bibliography, cells, chips, workloads
+from report.paper import Paper, frame, load
+from report.paper.roofs import measured_roofs, with_rates
 
 REFERENCES = ROOT / "bib" / "references.bib"
 

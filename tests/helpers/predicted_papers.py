@@ -32,8 +32,8 @@ from measure.cache.predictions import (
 )
 from measure.cache.schema import file_of
 from measure.domain.words import EAGER, INFERENCE
-from report.load import predictions
-from report.load.predictions import Sources
+from report.paper import predictions
+from report.paper.predictions import Sources
 
 BEAD = Setting("Bead 2", "epoch_hw", "2.14.0", "bf16", EAGER, INFERENCE)
 OLD_BEAD = BEAD._replace(software="2.9.1")

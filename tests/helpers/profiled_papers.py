@@ -16,7 +16,7 @@ from measure.cache.records import OperatorTime, Profile
 from measure.cache.table import write
 from measure.cache.workload_records import Operator
 from measure.domain.words import EAGER, INFERENCE
-from report.load.paper import Paper, load
+from report.paper import Paper, load
 
 COUNTED = {
     # model, batch: (kind, operator, FLOP, byte) of each. Least times on the CPU:

@@ -12,8 +12,8 @@ from helpers.papers import REFERENCES, committed_chips, empty
 from helpers.places import ROOT
 from helpers.rows import layer, workload
 from measure.cache.workload_records import Layer, Workload
-from report.load import bibliography, hand_tables, workloads
-from report.load.paper import Paper, frame
+from report.paper import bibliography, hand_tables, workloads
+from report.paper import Paper, frame
 
 MACS = {
     "resnet50": (4.089e9, 0.118e9),

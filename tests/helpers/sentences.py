@@ -2,7 +2,7 @@
 
 from measure.domain.values import SPACE
 from report.analysis.available import Missing
-from report.text.prose import Prose
+from report.markdown import Prose
 
 
 def plain(text):

@@ -6,7 +6,7 @@ from functools import cache
 import pandas as pd
 
 from helpers.papers import tiny
-from report.load.paper import Paper
+from report.paper import Paper
 
 CELLS = {
     # network_phase_length, batch, precision: FLOP, footprint byte, latency (s)

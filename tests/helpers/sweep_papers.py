@@ -10,7 +10,7 @@ from helpers.published_papers import printed
 from measure.cache.hand_kept import PublishedTiming
 from measure.cache.schema import TABLES
 from measure.cache.workload_records import PublishedCount
-from report.load import elsewhere
+from report.paper import elsewhere
 
 T4, V100, L4 = "NVIDIA T4", "NVIDIA V100 SXM2", "NVIDIA L4"
 

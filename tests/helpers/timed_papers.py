@@ -12,8 +12,8 @@ from helpers.papers import tiny
 from measure.cache.hand_kept import PublishedTiming
 from measure.cache.schema import TABLES
 from measure.cache.workload_records import PublishedCount
-from report.load import elsewhere
-from report.load.paper import Paper
+from report.paper import elsewhere
+from report.paper import Paper
 
 CONDITIONS = {
     "source": "lamikr_benchmark", "file": "a.csv", "phase": "inference", "input_size": 224, "precision": "fp32",

@@ -16,7 +16,7 @@ from measure.cache.records import OperatorTime, Profile, Run, Sample
 from measure.cache.table import write
 from measure.cache.workload_records import Operator
 from measure.domain.words import EAGER, STAGES, STEP
-from report.load.paper import Paper, load
+from report.paper import Paper, load
 
 ROUNDS, SAMPLES = 3, 6
 

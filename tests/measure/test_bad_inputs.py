@@ -22,7 +22,7 @@ from measure.cache.schema import TABLES
 from measure.cache.workload_records import Operator, Workload
 from measure.machine import devices
 from report import __main__ as reporting
-from report.load.printed import PrintedModel
+from report.paper.printed import PrintedModel
 
 pytest.importorskip("torch", reason="a measurement names the version of torch")
 pytest.importorskip("torchvision", reason="the models are torchvision's")

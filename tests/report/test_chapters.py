@@ -13,7 +13,7 @@ from helpers.training_papers import trained
 
 from report import figures, findings, published, tables
 from report.analysis.available import Missing
-from report.load import bibliography
+from report.paper import bibliography
 
 pytestmark = pytest.mark.long
 

@@ -19,8 +19,8 @@ from helpers.papers import REFERENCES
 from report.charts import drawing
 from report.charts.drawing import picture
 from report.engine.embedded import render_embedded
-from report.load import paper
-from report.text.prose import Markup, escape, washed
+from report.paper import paper
+from report.markdown import Markup, escape, washed
 
 pytestmark = pytest.mark.long
 MARK = "alert(1)"
@@ -174,7 +174,7 @@ title: Hostile
 from pathlib import Path
 from report import figures, findings, tables
 from report.charts import show
-from report.load import paper
+from report.paper import paper
 data = paper.load(references=Path({references!r}))
 ```
 

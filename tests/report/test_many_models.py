@@ -13,7 +13,7 @@ from helpers.sentences import cells, check_no_gap
 from report.analysis.available import Missing
 from report.analysis.long_lists import ALWAYS, ROWS
 from report.charts import figure_data
-from report.load.paper import load
+from report.paper import load
 
 pytestmark = pytest.mark.long
 

@@ -10,9 +10,9 @@ from report.analysis import elsewhere_pairs, operator_shares, product_lines
 from report.figures import kernels as kernel_figures
 from report.figures import layer_shares, pies, strips, waterfall
 from report.findings import method
-from report.load import counting_programs
+from report.paper import counting_programs
 from report.tables import elsewhere, prediction
-from report.text.prose import percent
+from report.markdown import percent
 
 
 def share(value):

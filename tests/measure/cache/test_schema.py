@@ -8,7 +8,7 @@ from measure.cache.schema import TABLES, Column, several, some_of, table, unit
 from measure.cache.table import UnreadableError, append, read, write
 from measure.cache.workload_records import Workload
 from measure.errors import UserError
-from report.load import printed
+from report.paper import printed
 
 COLUMNS = [(record, name) for record, facts in TABLES.items() for name in facts.columns]
 FORMS = [(record, name) for record, name in COLUMNS if TABLES[record].columns[name].form]

@@ -8,7 +8,7 @@ from helpers.places import ROOT
 
 from measure.domain.words import LAYER_KINDS
 from report.charts import theme
-from report.load.chips import KINDS
+from report.paper.chips import KINDS
 
 
 def test_colours_do_not_depend_on_what_is_present():

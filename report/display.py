@@ -1,0 +1,113 @@
+"""What a chapter's cells show: figures, tables, and the scripts of the page."""
+
+import base64
+import gzip
+import json
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import Any, Concatenate, ParamSpec
+
+from report import facts, failures
+from report.charts import drawing, figure_data
+from report.charts.font import FOLDER
+from report.markdown import escape, quoted
+from report.paper import Paper
+
+PICTURES = Path("_figures")
+"""The folder of the pictures, relative to the project's root, in which the chapters run."""
+
+NO_TABLES = "<!--| quarto-html-table-processing: none -->"
+"""Tells Quarto that what looks like a table in the charts' code is none."""
+
+Arguments = ParamSpec("Arguments")
+
+
+class Missing(Exception):  # noqa: N818  a gap in the data is no error
+    """Raised where a figure or table cannot be made; ``command`` measures what it needs, None if nothing does."""
+
+    def __init__(self, command: str | None = None) -> None:
+        super().__init__(command or "")
+        self.command = command
+
+
+class Display:
+    """Markdown for Jupyter. ``specification`` is that of a figure's chart."""
+
+    def __init__(self, markdown: str, specification: dict[str, Any] | None = None) -> None:
+        self.markdown = markdown
+        self.specification = specification
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        return {"text/markdown": self.markdown}
+
+
+Made = Callable[Concatenate[Paper, Arguments], Any]
+
+
+def shown(
+    show: Callable[[Any], Display],
+) -> Callable[[Made[Arguments]], Callable[Concatenate[Paper, Arguments], Display]]:
+    """Return the decorator of functions whose results a chapter shows. What is missing is a gap that a filter lists."""
+
+    def decorate(make: Made[Arguments]) -> Callable[Concatenate[Paper, Arguments], Display]:
+        @wraps(make)
+        def made(paper: Paper, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Display:
+            try:
+                return show(make(paper, *args, **kwargs))
+            except Missing as gap:
+                attribute = f" command={quoted(gap.command)}" if gap.command else ""
+                return Display(f"::: {{.gap{attribute}}}\n:::\n")
+            except Exception as failure:
+                return Display(escape(failures.sentence(f"{make.__module__}.{make.__qualname__}", failure)))
+
+        return made
+
+    return decorate
+
+
+def _show_chart(content: dict[str, Any]) -> Display:
+    """Show a chart as its SVG picture (drawn by ``scripts``) and, for HTML, its specification, packed."""
+    specification = figure_data.specification(content)
+    PICTURES.mkdir(exist_ok=True)
+    place = PICTURES / f"{specification['name']}.svg"
+    drawing.begin(specification, place)
+    alt_text = quoted(specification["description"])
+    element = f'<script type="application/gzip" class="chart">{packed(specification)}</script>'
+    return Display(f"![]({place.as_posix()}){{fig-alt={alt_text}}}\n\n```{{=html}}\n{element}\n```\n", specification)
+
+
+figure = shown(_show_chart)
+"""Decorates a function from a paper to a chart's specification."""
+
+table = shown(Display)
+"""Decorates a function from a paper to a table in Markdown (``report.pipe.pipe``)."""
+
+markdown = shown(Display)
+"""Decorates a function from a paper to other Markdown: the chooser, cards."""
+
+
+def packed(content: Any) -> str:
+    """Return a specification or a table as gzipped JSON in base64, a sixth of its length; the same each time."""
+    text = json.dumps(content, separators=(",", ":"), ensure_ascii=False)
+    return base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode()
+
+
+def scripts(paper: Paper) -> Display:
+    """Return what the whole page needs, once, at the document's end: fonts, facts, and the code that draws charts.
+
+    Wait for the pictures of the charts that were shown before.
+    """
+    code = drawing.finish().replace("</script", "<\\/script")
+    known = json.dumps(facts.of_paper(paper), ensure_ascii=False).replace("</", "<\\/")
+    data = f'<script type="application/json" id="facts">{known}</script>'
+    return Display(f"```{{=html}}\n{NO_TABLES}\n<style>{_font_faces()}</style>\n{data}\n<script>{code}</script>\n```\n")
+
+
+def _font_faces() -> str:
+    faces = []
+    for style, weight in (("Regular", "normal"), ("Bold", "bold")):
+        font = base64.b64encode((FOLDER / f"RoofwrightSans-{style}.woff2").read_bytes()).decode()
+        source = f'url("data:font/woff2;base64,{font}") format("woff2")'
+        faces.append(f'@font-face {{ font-family: "Roofwright Sans"; font-weight: {weight}; src: {source}; }}')
+    return "\n".join(faces)

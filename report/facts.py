@@ -1,0 +1,190 @@
+"""The facts of the paper: every number of its text under a stable name, with where it comes from.
+
+A chapter's ``facts.py`` has frozen dataclasses of ``Value`` and ``Name`` and one function ``of(paper)`` that returns
+the outermost. A field is named in the text as in ``facts.json``: ``training.step.over_forward``. A string below a field
+is its meaning.
+"""
+
+import ast
+import dataclasses
+import inspect
+import json
+from collections.abc import Iterator
+from functools import cache
+from importlib import import_module
+from itertools import pairwise
+from pathlib import Path
+from textwrap import dedent
+from typing import Any, TypeVar
+
+from measure.errors import unknown
+from report.markdown import Markup
+from report.paper import Paper
+from report.stats.value import Name, Source, Value
+
+CHAPTERS = (
+    "front", "puzzle", "chips", "networks", "latency", "utilisation", "training", "gpus", "prediction", "remedies",
+    "method", "counting", "machine", "published",
+)  # fmt: skip
+
+Facts = TypeVar("Facts")
+
+
+def of_chapter(name: str, paper: Paper) -> Any:
+    """Return the facts of a chapter, each with its key."""
+    return _keyed(import_module(f"report.chapters.{name}.facts").of(paper), name)
+
+
+def sourced(facts: Facts, source: Source) -> Facts:
+    """Return facts in which every value without a source has this one."""
+    found: dict[str, Any] = {}
+    for field in dataclasses.fields(facts):  # type: ignore[arg-type]
+        value = getattr(facts, field.name)
+        if isinstance(value, Value | Name) and value.source is None:
+            found[field.name] = dataclasses.replace(value, source=source)
+        elif dataclasses.is_dataclass(value) and not isinstance(value, Value | Name | type):
+            found[field.name] = sourced(value, source)
+    return dataclasses.replace(facts, **found)  # type: ignore[type-var]
+
+
+def _keyed(facts: Any, key: str) -> Any:
+    if isinstance(facts, Value | Name):
+        return dataclasses.replace(facts, key=key)
+    if not dataclasses.is_dataclass(facts) or isinstance(facts, type):
+        return facts
+    found = {each.name: _keyed(getattr(facts, each.name), f"{key}.{each.name}") for each in dataclasses.fields(facts)}
+    return dataclasses.replace(facts, **found)
+
+
+def conditions(name: str, facts: Any) -> Markup:
+    """Return the metadata block by which a chapter's blocks are shown or left out.
+
+    ``when-meta="training.step"`` holds if a group has any value that is not missing, or a field of type bool is true.
+    A field ``claims`` (a dict of names and truths) decides which blocks of class ``reference`` are shown.
+    """
+    text = json.dumps({name: _conditions(facts)}, indent=1)
+    return Markup(f"---\n{text}\n---\n")  # JSON is YAML
+
+
+def _conditions(facts: Any) -> Any:
+    found: dict[str, Any] = {}
+    for field in dataclasses.fields(facts):
+        value = getattr(facts, field.name)
+        if isinstance(value, bool):
+            found[field.name] = value
+        elif field.name == "claims":
+            found["claims"] = {name: bool(holds) for name, holds in value.items()}
+        elif isinstance(value, Value | Name):
+            found[field.name] = not value.is_missing
+        elif dataclasses.is_dataclass(value):
+            found[field.name] = any(not each.is_missing for _, each, _ in _entries(value, ""))
+    return found
+
+
+def entries(name: str, facts: Any) -> Iterator[tuple[str, Value | Name, str]]:
+    """Yield the key, value and meaning of each fact of a chapter."""
+    yield from _entries(facts, name)
+
+
+def _entries(facts: Any, key: str) -> Iterator[tuple[str, Value | Name, str]]:
+    kind: Any = type(facts)
+    meanings = _meanings(kind)
+    for field in dataclasses.fields(facts):
+        value, own = getattr(facts, field.name), f"{key}.{field.name}"
+        if isinstance(value, Value | Name):
+            yield own, value, meanings.get(field.name, "")
+        elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+            yield from _entries(value, own)
+
+
+@cache
+def _meanings(kind: Any) -> dict[str, str]:
+    """Return the strings that stand below a dataclass's fields."""
+    body: Any = ast.parse(dedent(inspect.getsource(kind))).body[0]
+    found = {}
+    for line, below in pairwise(body.body):
+        if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name) and isinstance(below, ast.Expr):
+            found[line.target.id] = " ".join(ast.literal_eval(below.value).split())
+    return found
+
+
+
+def of_paper(paper: Paper) -> dict[str, dict[str, Any]]:
+    """Return all facts as JSON holds them, by key."""
+    return {
+        key: as_json(value, meaning)
+        for name in CHAPTERS
+        for key, value, meaning in entries(name, of_chapter(name, paper))
+    }
+
+
+def as_json(value: Value | Name, meaning: str) -> dict[str, Any]:
+    """Return a fact as JSON holds it; what is missing has a null ``value``."""
+    source = value.source or Source("")
+    where = {"table": source.table, "rows": source.rows, "command": source.command}
+    if isinstance(value, Name):
+        return {"value": value.text, "meaning": meaning, **where}
+    return {
+        "value": None if value.is_missing else value.number, "unit": value.unit, "low": value.low, "high": value.high,
+        "count": value.count, "counted": value.counted, "name": value.name or None, "printed": f"{value:interval}",
+        "meaning": meaning, **where,
+    }  # fmt: skip
+
+
+def save(paper: Paper, folder: Path) -> Path:
+    """Write ``facts.json`` into a folder; return its path."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "facts.json"
+    path.write_text(json.dumps(of_paper(paper), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    return path
+
+
+def why(paper: Paper, name: str) -> str:
+    """Return what is known of a fact, or of all facts whose names begin so. Raises UserError for an unknown name."""
+    known = of_paper(paper)
+    found = {key: fact for key, fact in known.items() if key == name or key.startswith(f"{name}.")}
+    if not found:
+        raise unknown("why", name, sorted(known))
+    return "\n\n".join(_described(key, fact) for key, fact in found.items())
+
+
+def _described(key: str, fact: dict[str, Any]) -> str:
+    lines = [f"{key}: {fact.get('printed', fact['value'])}", fact["meaning"]]
+    if fact.get("count") is not None:
+        lines.append(f"rests on {fact['count']} {fact['counted']}")
+    if fact["table"]:
+        lines.append(f"from data/{fact['table']} ({fact['rows']})")
+    if fact["command"]:
+        lines.append(f"measured again by {fact['command']}")
+    return "\n  ".join(filter(None, lines))
+
+
+def dictionary() -> str:
+    """Return the meaning of every fact as Markdown, from the docstrings in the chapters."""
+    lines = [DICTIONARY]
+    for name in CHAPTERS:
+        module = import_module(f"report.chapters.{name}.facts")
+        lines.append(f"\n## {name}\n\n| fact | meaning |\n|:--|:--|")
+        lines += [
+            f"| `{key}` | {meaning} |"
+            for key, meaning in _declared(inspect.signature(module.of).return_annotation, name)
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def _declared(kind: type, key: str) -> Iterator[tuple[str, str]]:
+    meanings = _meanings(kind)
+    for field in dataclasses.fields(kind):
+        if field.type in (Value, Name):
+            yield f"{key}.{field.name}", meanings.get(field.name, "")
+        elif dataclasses.is_dataclass(field.type):
+            yield from _declared(field.type, f"{key}.{field.name}")  # type: ignore[arg-type]
+
+
+DICTIONARY = """\
+# Facts
+
+Every number of the paper's text has a name. `_site/facts.json` holds all of them with unit, interval, number of
+samples, source and the command that measures them again; `python -m report why NAME` prints one.
+`python -m report.dictionary` writes this file from the docstrings in `report/chapters/*/facts.py`.
+"""

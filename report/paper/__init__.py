@@ -1,0 +1,304 @@
+"""Everything that the paper is made from, loaded once into tidy frames."""
+
+import os
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from measure.cache import records, workload_records
+from measure.cache.folders import MachineFolder, Workloads, machine_names
+from measure.cache.schema import file_of
+from measure.cache.table import read
+from measure.domain.roofs import CacheLevel, Roof, Roofline, machine_roof, merge_rounds
+from measure.domain.words import EAGER, same_shape
+from report.paper import (
+    bibliography,
+    cells,
+    chips,
+    counting_programs,
+    elsewhere,
+    hand_tables,
+    options,
+    steps,
+    workloads,
+)
+from report.paper import predictions as predictions_table
+from report.paper.elsewhere import Elsewhere
+from report.paper.hand_tables import Published
+from report.paper.predictions import Predictions, Sources
+from report.paper.printed import FlopPerCycle, ProgramCount
+from report.paper.roofs import Clock, MemoryLevel, measured_clock, measured_roofs, memory_levels, roof_at, with_rates
+from report.paper.rows import matching
+from report.process import without_garbage_search
+
+BASE_PRECISION = "fp32"
+"""The precision of the figures that show one precision only."""
+
+LOWER_PRECISIONS = ("bf16", "fp16")
+"""The precisions that are held against it: on a machine the first of them that it ran."""
+
+REFERENCE = "amd-epyc-2c-0ad4"
+"""The folder of the reference machine, to which text in blocks of class ``reference`` is bound."""
+
+DEVICE_KINDS = {"cpu": "cpu", "cuda": "gpu", "mps": "gpu"}
+"""Device of an environment to kind of chip."""
+
+
+@dataclass(frozen=True, eq=False)
+class Machine:
+    """One machine in its newest environment: its roof measurements and roofs, its cells.
+
+    ``cells`` are those of inference, ``variants`` those in another variant than eager, ``steps`` those of training
+    (``report.paper.steps``); ``profiles`` are the cells that ran under a profiler, ``operators`` and ``kernels`` the
+    times in them; ``hardware_counter_profiles`` are those under hardware counters, ``hardware_counters`` what these
+    said of each kernel. All have inputs of the shape at which the paper shows the model; ``left_out`` are models that
+    were tried at another one, with that. ``roofs`` is ``measured_roof`` as a frame. ``name`` is the processor's
+    with its microarchitecture: AMD EPYC, Zen 4, 2 cores.
+    """
+
+    folder: str
+    name: str
+    environment: records.Environment
+    roof_measurements: pd.DataFrame
+    measured_roof: Roof
+    roofs: pd.DataFrame
+    caches: tuple[CacheLevel, ...]
+    levels: tuple[MemoryLevel, ...]
+    clock: Clock | None
+    cells: pd.DataFrame
+    variants: pd.DataFrame
+    steps: pd.DataFrame
+    profiles: pd.DataFrame
+    operators: pd.DataFrame
+    kernels: pd.DataFrame
+    hardware_counter_profiles: pd.DataFrame
+    hardware_counters: pd.DataFrame
+    left_out: tuple[tuple[str, str], ...]
+
+    @property
+    def chip_kind(self) -> str:
+        return DEVICE_KINDS[self.environment.device]
+
+    def roof(self, precision: str) -> Roofline | None:
+        """Return the measured roof at a precision; None where it was not measured."""
+        return roof_at(self.roofs, precision)
+
+    @property
+    def lower_precision(self) -> str:
+        """The precision that is held against the base: bf16, but fp16 where cells ran at that and none at bf16."""
+        ran = set(matching(self.cells, status="ok").precision)
+        return next((each for each in LOWER_PRECISIONS if each in ran), LOWER_PRECISIONS[0])
+
+
+@dataclass(frozen=True, eq=False)
+class Paper:
+    """The frames. ``machines`` are in the order in which a reader chose them, else CPUs first and of each kind the one
+    measured last; of the others see ``report.paper.workloads``.
+
+    A reader may have ``chosen`` machines; the paper ``is_whole`` unless some models or chips were left out.
+
+    Of ``imported`` machines only the hardware counters are known, ``training_steps`` and ``published`` are what
+    studies printed, ``elsewhere`` is what others measured, ``predictions`` is how latencies are predicted.
+    """
+
+    folder: Path
+    chips: pd.DataFrame
+    flop_per_cycle: tuple[FlopPerCycle, ...]
+    workloads: pd.DataFrame
+    layers: pd.DataFrame
+    operators: pd.DataFrame
+    not_counted: pd.DataFrame
+    counting_programs: pd.DataFrame
+    machines: tuple[Machine, ...]
+    imported: tuple[Machine, ...]
+    training_steps: pd.DataFrame
+    published: Published
+    elsewhere: Elsewhere
+    predictions: Predictions
+    chosen: bool = False
+    is_whole: bool = True
+
+    def machine(self, kind: str) -> Machine | None:
+        """Return the first machine of this kind ("cpu" or "gpu")."""
+        return next((machine for machine in self.machines if machine.chip_kind == kind), None)
+
+    @cached_property
+    def at_hand(self) -> Machine | None:
+        """The machine that the text speaks of: the first that a reader chose, else the one measured last."""
+        return (
+            self.machines[0]
+            if self.chosen
+            else max(self.machines, key=lambda machine: machine.environment.recorded_at, default=None)
+        )
+
+    @cached_property
+    def reference(self) -> "Paper":
+        """The paper of the reference machine alone, with the project's own tables, whatever the reader measured."""
+        mine = tuple(machine for machine in self.machines if machine.folder == REFERENCE)
+        if self.folder.resolve() == Path("data").resolve() and mine and self.is_whole:
+            return replace(self, machines=mine)
+        return load(Path("data"), chosen=[REFERENCE], everything=True)
+
+
+def frame(rows: list[Any], record: type) -> pd.DataFrame:
+    """Return a table's records as a frame with the table's columns, even when it is empty."""
+    return pd.DataFrame(map(vars, rows), columns=[field.name for field in fields(record)])
+
+
+@without_garbage_search()
+def load(
+    data: Path | None = None,
+    references: Path = Path("bib/references.bib"),
+    chosen: Sequence[str] | None = None,
+    everything: bool = False,
+) -> Paper:
+    """Read a data folder: the one given, else the one ROOFWRIGHT_DATA names, else the project's ``data``.
+
+    Tables kept by hand that the folder of ROOFWRIGHT_DATA does not have are the project's: chips are the same on every
+    machine, and so is what studies print. ``chosen`` are the machines' folders to read, all where it is empty; without
+    it, those of ``report.paper.options``. What is not there yet is empty. ``everything`` passes over the reader's
+    choice of models and chips.
+
+    Raises UserError where a table cannot be read, and for a choice that means nothing in it.
+    """
+    projects = data or Path("data")
+    data = data or Path(os.environ.get("ROOFWRIGHT_DATA") or projects)
+    chosen = options.machines(data) if chosen is None else chosen
+
+    def having(name: str) -> Path:
+        return data if (data / name).exists() else projects
+
+    tables = Workloads(data)
+    models, layers = (
+        frame(tables.rows(workload_records.Workload), workload_records.Workload),
+        frame(tables.rows(workload_records.Layer), workload_records.Layer),
+    )
+    workloads.check_sums(models, layers, tables.folder)
+    folders = (MachineFolder(data, name) for name in chosen or machine_names(data))
+    tried = [found for folder in folders if (found := tried_in(folder))]
+    known = {*models.model, *(row.model for each in tried for row in each.rows)}
+    wanted = known if everything else options.models(known)
+    models, tried = models[models.model.isin(wanted)], [each.of(wanted) for each in tried]
+    shapes = workloads.measured_shapes(row for each in tried for row in each.rows)
+    shown = workloads.shown(models, shapes)
+    operators = workloads.parts_of(frame(tables.rows(workload_records.Operator), workload_records.Operator), shown)
+    keys = bibliography.read_keys(references)
+    cores = hand_tables.flop_per_cycle(having("flop_per_cycle.csv") / "flop_per_cycle.csv", keys)
+    machines = [load_machine(each, shapes, shown, operators, cores) for each in tried]
+    if not chosen:
+        machines.sort(key=lambda machine: machine.environment.recorded_at, reverse=True)
+        machines.sort(key=lambda machine: machine.chip_kind)  # "cpu" before "gpu"; of one kind the order stays
+    programs = having("workload/counting_programs.csv")
+    counted_by_programs = read(file_of(ProgramCount, programs), ProgramCount)
+    roofs = chips.read(having("chips.csv") / "chips.csv", keys)
+    studies = having("published/claims.csv") / "published"
+    return Paper(
+        folder=data,
+        chips=roofs[roofs.chip.isin(set(roofs.chip) if everything else options.chips(set(roofs.chip)))],
+        flop_per_cycle=cores,
+        workloads=shown,
+        layers=workloads.parts_of(layers, shown),
+        operators=operators,
+        not_counted=workloads.not_counted(models),
+        counting_programs=counting_programs.derive(frame(counted_by_programs, ProgramCount)),
+        machines=tuple(machine for machine in machines if machine.environment.torch),
+        imported=tuple(machine for machine in machines if not machine.environment.torch),
+        training_steps=hand_tables.training_steps(studies / "training_steps.csv", keys),
+        published=hand_tables.published(studies, keys),
+        elsewhere=elsewhere.read(having("published/measurements"), roofs, keys),
+        predictions=predictions_table.read(
+            Sources(having("prediction"), having("chips.csv"), having("published/measurements"), data)
+        ),
+        chosen=bool(chosen),
+        is_whole=wanted == known and len(options.chips(set(roofs.chip))) == roofs.chip.nunique(),
+    )
+
+
+class Tried(NamedTuple):
+    """A machine's newest environment, and the rows that say which cells were tried in it, whatever their inputs."""
+
+    folder: MachineFolder
+    environment: records.Environment
+    runs: list[records.Run]
+    profiles: list[records.Profile]
+    hardware_counter_profiles: list[records.HardwareCounterProfile]
+
+    @property
+    def rows(self) -> list[records.Attempt]:
+        return [*self.runs, *self.profiles, *self.hardware_counter_profiles]
+
+    def of(self, models: Collection[str]) -> "Tried":
+        """Return the rows of some models alone."""
+        return self._replace(
+            runs=[row for row in self.runs if row.model in models],
+            profiles=[row for row in self.profiles if row.model in models],
+            hardware_counter_profiles=[row for row in self.hardware_counter_profiles if row.model in models],
+        )
+
+
+def tried_in(folder: MachineFolder) -> Tried | None:
+    """Return what was tried in a machine's newest environment; None where none is recorded."""
+    environment = max(folder.rows(records.Environment), key=lambda row: row.recorded_at, default=None)
+    if environment is None:
+        return None
+    tables = (folder.rows(records.Run), folder.rows(records.Profile), folder.rows(records.HardwareCounterProfile))
+    return Tried(folder, environment, *(_in(environment, rows) for rows in tables))
+
+
+def _in(environment: records.Environment, rows: list[Any]) -> list[Any]:
+    return [row for row in rows if row.environment_id == environment.environment_id]
+
+
+def _machine_name(environment: records.Environment, cores: Sequence[FlopPerCycle]) -> str:
+    fitting = (row.microarchitecture for row in cores if row.fits(environment))
+    count = environment.physical_cores or environment.cores
+    parts = (environment.name, next(fitting, ""), f"{count} cores" if count and environment.device == "cpu" else "")
+    return ", ".join(filter(None, parts))
+
+
+def load_machine(
+    tried: Tried,
+    shapes: Mapping[str, str],
+    counted: pd.DataFrame,
+    operators: pd.DataFrame,
+    cores: Sequence[FlopPerCycle] = (),
+) -> Machine:
+    """Return what was measured of a machine at the shapes of input at which its models are shown."""
+    folder, environment = tried.folder, tried.environment
+
+    def shown(row: records.Attempt) -> bool:
+        return same_shape(row.input_shape, shapes.get(row.model))
+
+    tried_runs, tried_profiles = list(filter(shown, tried.runs)), list(filter(shown, tried.profiles))
+    counter_profiles = list(filter(shown, tried.hardware_counter_profiles))
+    merged = merge_rounds(_in(environment, folder.rows(records.RoofMeasurement)))
+    roof_measurements = with_rates(frame(merged, records.RoofMeasurement))
+    parts = (part.split(":") for part in (environment.caches or "").split(";") if part)
+    roof, caches = machine_roof(merged), tuple(CacheLevel(*map(int, part)) for part in parts)
+    roofs = measured_roofs(roof)
+    runs, samples = frame(tried_runs, records.Run), frame(folder.rows(records.Sample, tried_runs), records.Sample)
+    inference = cells.derive(runs, samples, counted, operators, partial(roof_at, roofs))
+    return Machine(
+        folder=folder.name,
+        name=_machine_name(environment, cores),
+        environment=environment,
+        roof_measurements=roof_measurements,
+        measured_roof=roof,
+        roofs=roofs,
+        caches=caches,
+        levels=tuple(memory_levels(roof_measurements, caches)),
+        clock=measured_clock(roof_measurements),
+        cells=inference[inference.variant == EAGER],
+        variants=inference[inference.variant != EAGER],
+        steps=steps.derive(runs, samples, counted, operators, partial(roof_at, roofs)),
+        profiles=frame(tried_profiles, records.Profile),
+        operators=frame(folder.rows(records.OperatorTime, tried_profiles), records.OperatorTime),
+        kernels=frame(folder.rows(records.KernelTime, tried_profiles), records.KernelTime),
+        hardware_counter_profiles=frame(counter_profiles, records.HardwareCounterProfile),
+        hardware_counters=frame(folder.rows(records.KernelCounters, counter_profiles), records.KernelCounters),
+        left_out=tuple(sorted({(row.model, str(row.input_shape)) for row in tried.rows if not shown(row)})),
+    )

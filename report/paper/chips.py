@@ -1,0 +1,104 @@
+"""The chips' datasheet roofs: ``data/chips.csv``, checked and read."""
+
+from pathlib import Path
+
+import pandas as pd
+
+from measure.cache.hand_kept import CHIP_KINDS, Chip
+from measure.domain.chips import chip_names, fold_name
+from measure.errors import UserError
+from report.paper import hand_tables
+from report.paper.rows import each
+
+KINDS = CHIP_KINDS
+"""Kinds of chip and how the paper writes them."""
+
+FLOATING = ("fp64", "fp32", "tf32", "bf16", "fp16")
+"""Floating-point precisions of 16 bits or more."""
+
+SHARED_PRECISIONS = (("bf16", "fp16"), ("fp32",))
+"""Precisions at which the chips of a kind can be compared, the one that networks run at first."""
+
+
+def read(path: Path, keys: frozenset[str]) -> pd.DataFrame:
+    """Return the roofs, each a chip's at one precision and unit, with its ridge point (FLOP/B) derived.
+
+    ``keys`` are the bibliography's. A file that is not there is an empty table. Raises UserError naming file, line
+    and column where a cell is wrong, and the line where a sparse peak is below the dense one.
+    """
+    rows = hand_tables.read(path, Chip, keys)
+    for line, row in rows:
+        sparse = row.sparse_peak_flop_per_s
+        if sparse is not None and sparse < row.peak_flop_per_s:
+            raise UserError(
+                f"{path}, line {line}, {row.chip} at {row.precision}: the sparse peak is below the dense one; "
+                "exchange the two, or mend the one that is wrong"
+            )
+    chips = hand_tables.frame(rows, Chip)
+    chips["ridge_flop_per_byte"] = chips.peak_flop_per_s / chips.bandwidth_byte_per_s
+    return chips
+
+
+def fastest(chips: pd.DataFrame) -> pd.DataFrame:
+    """For each chip its fastest dense row of those given; at equal rates bf16 before the others."""
+    ranked = chips.assign(other=chips.precision != "bf16")
+    ranked = ranked.sort_values(["peak_flop_per_s", "other"], ascending=[False, True], kind="stable")
+    return ranked.drop_duplicates("chip").drop(columns="other")
+
+
+def headline(chips: pd.DataFrame) -> pd.DataFrame:
+    """For each chip its fastest floating-point rate at 16 bits or more; chips that print none are left out."""
+    return fastest(chips[chips.precision.isin(FLOATING)])
+
+
+def of_dies(chips: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of one chip for each die: for medians, intervals and rates of growth, in which a die counts once.
+
+    It is the die's first chip, whose year is the die's: later boards get newer memory or are sorted by what works. Of
+    several in a year it is the one with the highest peak, which has most of the die, and then the first of the table.
+    """
+    dies = chips.assign(die=chips.die.where(chips.die != "", chips.chip))
+    ranked = dies.sort_values(["year", "peak_flop_per_s"], ascending=[True, False], kind="stable")
+    return chips[chips.chip.isin(ranked.drop_duplicates("die").chip)]
+
+
+def confirmed(chips: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows whose inputs are confirmed, for extremes; where there is none, all rows."""
+    sure = chips[chips.verified == "yes"]
+    return chips if sure.empty else sure
+
+
+def comparable(chips: pd.DataFrame, kind: str) -> tuple[pd.DataFrame, str | None]:
+    """Return the chips of a kind at one precision and unit, and what these are in words.
+
+    16-bit floating point on tensor units before vector units, then fp32: the first that at least half of the kind's
+    chips have. Where there is none, each chip at its fastest rate, of floating point or of integers, whichever more of
+    the chips have, and None in place of the words.
+    """
+    of_kind = chips[chips.chip_kind == kind]
+    for precisions in SHARED_PRECISIONS:
+        for unit in ("tensor", "vector"):
+            rows = of_kind[of_kind.precision.isin(precisions) & (of_kind.unit == unit)]
+            if 2 * rows.chip.nunique() >= of_kind.chip.nunique() > 0:
+                width = "16-bit floating point" if len(precisions) > 1 else precisions[0]
+                return fastest(rows), f"{width} on {unit} units"
+    integers = of_kind.precision.str.startswith("int")
+    alike = sorted((of_kind[~integers], of_kind[integers]), key=lambda rows: rows.chip.nunique(), reverse=True)
+    return fastest(alike[0]), None
+
+
+def datasheet(chips: pd.DataFrame, name: str) -> pd.DataFrame:
+    """Return the rows of the chip that a driver reports under this name: equal to ``chip`` or to one of ``alias``."""
+    wanted = fold_name(name)
+    # An empty list would choose columns rather than rows.
+    return chips[pd.Series([wanted in chip_names(row) for row in each(chips)], chips.index, dtype=bool)]
+
+
+def on_chip(chips: pd.DataFrame) -> "pd.Series[bool]":
+    """Tell whether a row's bandwidth is that of memory on the chip, which no DRAM roof compares with."""
+    return chips.memory_type.str.contains("on chip", case=False)
+
+
+def measured_power(chips: pd.DataFrame) -> "pd.Series[bool]":
+    """Tell whether a row's power is a measured maximum and not, as others, the limit that its vendor states."""
+    return chips.note.str.contains("power is measured max", case=False)

@@ -1,0 +1,122 @@
+"""The tables that people write, read with what takes more than one row or the bibliography to check."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from decimal import Decimal
+from operator import attrgetter
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pandas as pd
+
+from measure.cache.schema import TABLES
+from measure.cache.table import numbered
+from measure.errors import UserError
+from report.paper.printed import (
+    Claim,
+    FlopPerCycle,
+    PrintedChip,
+    PrintedEstimate,
+    PrintedModel,
+    PrintedStep,
+    PrintedTraining,
+    model_numbers,
+)
+
+Record = TypeVar("Record")
+
+CITING = ("source", "study")
+"""The columns that hold keys of the bibliography, joined by ``;``."""
+
+
+def read(path: Path, record: type[Record], keys: frozenset[str]) -> list[tuple[int, Record]]:
+    """Return the rows of a table, each with its line; ``keys`` are the bibliography's. No file is an empty table.
+
+    Raises UserError naming file, line and column where a cell is not what its column holds or names a key that the
+    bibliography has not, and file and line of a row that stands there twice.
+    """
+    rows = numbered(path, record)
+    lines: dict[tuple[str, ...], int] = {}
+    for line, row in rows:
+        for name in CITING:
+            for cited in getattr(row, name, "").split(";"):
+                if hasattr(row, name) and cited not in keys:
+                    raise UserError(
+                        f"{path}, line {line}, column {name}: {cited!r} is not in the bibliography; add its entry to "
+                        "bib/references.bib"
+                    )
+        key = tuple(str(getattr(row, name)) for name in TABLES[record].key)
+        first = lines.setdefault(key, line) if key else line
+        if first != line:
+            raise UserError(
+                f"{path}, line {line}: {' '.join(key)} stands in line {first} already; delete one of the two"
+            )
+    return rows
+
+
+def frame(rows: Iterable[tuple[int, Any]], record: type) -> pd.DataFrame:
+    """Return what ``read`` gives as a frame, its numbers as floats.
+
+    Beside a number as printed stands ``<column>_rounding``: half the unit of its last digit.
+    """
+    facts = TABLES[record].columns
+    table = pd.DataFrame([vars(row) for _, row in rows], columns=[*facts])
+    for name, column in facts.items():
+        if column.type is Decimal:
+            table[f"{name}_rounding"] = table[name].map(_rounding).astype(float)
+        if column.type is not str:
+            table[name] = table[name].astype(float)
+    return table
+
+
+def _rounding(number: Decimal | None) -> float | None:
+    return None if number is None else 0.5 * 10.0 ** int(number.as_tuple().exponent)
+
+
+def flop_per_cycle(path: Path, keys: frozenset[str]) -> tuple[FlopPerCycle, ...]:
+    """Return the FLOP per cycle of a core by family of processors: ``data/flop_per_cycle.csv``.
+
+    Raises UserError as ``read`` does, and for two rows about the same processor.
+    """
+    rows: dict[int, FlopPerCycle] = {}
+    for number, row in read(path, FlopPerCycle, keys):
+        for line, other in rows.items():
+            if _same_processor(row, other):
+                raise UserError(
+                    f"{path}, line {number}, column models: a model of {row.models} stands in line {line} already, "
+                    f"with {row.vector_extension} at {row.precision}; delete it from one of the two"
+                )
+        rows[number] = row
+    return tuple(rows.values())
+
+
+def _same_processor(row: FlopPerCycle, other: FlopPerCycle) -> bool:
+    """Return whether two rows are about the same rate of the same model."""
+    key = attrgetter("vendor", "family", "vector_extension", "precision")
+    return key(row) == key(other) and not model_numbers(row.models).isdisjoint(model_numbers(other.models))
+
+
+@dataclass(frozen=True, eq=False)
+class Published:
+    """What studies printed, errors included: the tables of ``data/published`` but that of training steps."""
+
+    chips: pd.DataFrame
+    models: pd.DataFrame
+    training: pd.DataFrame
+    step_estimates: pd.DataFrame
+    claims: pd.DataFrame
+
+
+def published(folder: Path, keys: frozenset[str]) -> Published:
+    """Read the tables of ``data/published``."""
+    records = (PrintedChip, PrintedModel, PrintedTraining, PrintedEstimate, Claim)
+    return Published(*(_frame(folder / TABLES[record].name, record, keys) for record in records))
+
+
+def training_steps(path: Path, keys: frozenset[str]) -> pd.DataFrame:
+    """Read the training steps that a study counted by hardware counters."""
+    return _frame(path, PrintedStep, keys)
+
+
+def _frame(path: Path, record: type, keys: frozenset[str]) -> pd.DataFrame:
+    return frame(read(path, record, keys), record)

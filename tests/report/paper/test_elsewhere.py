@@ -1,0 +1,82 @@
+"""What others measured, held against a roof of 1 TFLOP/s and 100 GB/s by hand."""
+
+import pandas as pd
+import pytest
+
+from measure.cache.hand_kept import PublishedTiming
+from measure.cache.schema import TABLES
+from measure.cache.workload_records import PublishedCount
+from measure.domain.roofs import Roofline
+from report.paper import elsewhere
+
+ROOFS = {("Bead 2", "fp32"): Roofline(1e12, 1e11), ("Bead 2", "fp16"): Roofline(4e12, 1e11)}
+COUNT = {
+    "model": "net", "input_size": 224, "status": "ok", "parameter_byte": 4e6, "input_byte": 1e6, "activation_byte": 5e6,
+    "forward_flop": 1e9, "backward_flop": 2e9,
+}  # fmt: skip
+
+
+def timing(**changed):
+    row = {
+        "device": "Bead 2", "phase": "inference", "model": "net", "batch": 10, "input_size": 224, "precision": "fp32",
+        "autocast": "", "layout": "", "compiler": "", "latency_s": 0.02, "throughput_per_s": None,
+    }  # fmt: skip
+    return row | changed
+
+
+def held(*timings, counts=(COUNT,)):
+    return elsewhere.held_against(
+        pd.DataFrame(timings, columns=[*TABLES[PublishedTiming].columns]),
+        pd.DataFrame(counts, columns=[*TABLES[PublishedCount].columns]),
+        ROOFS,
+    )
+
+
+def test_a_forward_pass_under_the_roof():
+    (row,) = held(timing()).itertuples()
+    assert row.flop == 10e9
+    assert row.byte == 4e6 + 10 * 6e6
+    assert row.flop_per_s == 5e11
+    assert row.intensity == pytest.approx(156.25)
+    assert (row.computed, row.peak_share, row.attained) == ("fp32", 0.5, 0.5)  # the ridge point is at 10 FLOP/B
+
+
+def test_a_printed_rate_counts_and_not_the_time_beside_it():
+    (row,) = held(timing(latency_s=0.5, throughput_per_s=500.0)).itertuples()  # 10 inputs at 500 a second
+    assert (row.latency_s, row.printed_latency_s) == (0.02, 0.5)
+    assert row.flop_per_s == 5e11
+
+
+def test_autocast_computes_at_16_bits_and_moves_half():
+    full, cast = held(timing(), timing(autocast="fp16")).itertuples()
+    assert cast.computed == "fp16"
+    assert cast.byte == full.byte / 2
+    assert cast.peak_share == full.peak_share / 4
+
+
+def test_a_step_takes_the_backward_pass_too():
+    (row,) = held(timing(phase="step")).itertuples()
+    assert row.flop == 10 * 3e9
+    assert row.byte == 2 * (4e6 + 10 * 6e6)
+
+
+def test_below_the_ridge_point_memory_is_the_roof():
+    # 10 Mbyte take 0.1 ms; 10 MFLOP in 1 ms are a tenth of that
+    count = COUNT | {"parameter_byte": 10e6, "input_byte": 0, "activation_byte": 0, "forward_flop": 1e6}
+    (row,) = held(timing(latency_s=1e-3), counts=[count]).itertuples()
+    assert row.attained == pytest.approx(0.1)
+
+
+def test_without_a_count_or_a_roof_there_is_no_share():
+    rows = held(timing(model="other"), timing(input_size=160), timing(device="Cog 3"), timing(precision="fp64"))
+    assert rows.attained.isna().all()
+    assert rows.flop.notna().tolist() == [False, False, True, True]
+
+
+def test_the_highest_roof_of_a_precision_counts():
+    chips = pd.DataFrame(
+        [("A", "fp32", 1e12), ("A", "tf32", 8e12), ("A", "fp16", 2e12), ("A", "bf16", 1e12), ("B", "fp32", 3e12)],
+        columns=["chip", "precision", "peak_flop_per_s"],
+    ).assign(bandwidth_byte_per_s=1e11)
+    found = {key: roof.peak_flop_per_s for key, roof in elsewhere.datasheet_rooflines(chips).items()}
+    assert found == {("A", "fp32"): 8e12, ("A", "fp16"): 2e12, ("B", "fp32"): 3e12}

@@ -1,0 +1,199 @@
+import gc
+import shutil
+from dataclasses import replace
+
+import pandas as pd
+import pytest
+from helpers.papers import REFERENCES, empty, tiny
+from helpers.places import ROOT, TESTS
+from helpers.rows import ENVIRONMENT, operator_time, profile, run, samples, workload
+
+from measure.cache.folders import MachineFolder, Workloads
+from measure.domain.roofs import Roofline
+from measure.errors import UserError
+from report.findings import machines
+from report.paper import load
+
+
+def cell(machine, model, batch, precision="fp32"):
+    cells = machine.cells
+    found = cells[(cells.model == model) & (cells.batch == batch) & (cells.precision == precision)]
+    assert len(found) == 1
+    return found.iloc[0]
+
+
+def test_a_cell_has_the_workload_of_its_own_precision():
+    cells = tiny().machine("cpu").cells
+    lean = cells[(cells.model == "lean") & (cells.batch == 1)].set_index("precision")
+    # 10 MB at fp32, and half of it at bf16; not the 26 MB of the other shape, nor those of autocast
+    assert lean.footprint_byte.to_dict() == {"fp32": 10e6, "bf16": 5e6}
+    assert set(lean.input_shape) == {"3x224x224"}
+
+
+def spoken(data, *measured):
+    """The paper of a machine with these runs of a model, which asks for ten times as much of a longer input."""
+    counted = [
+        replace(workload("wav2vec2_base", batch, flop * batch), input_shape=shape)
+        for batch in (1, 64)
+        for shape, flop in (("16000", 10), ("160000", 100))
+    ]
+    Workloads(data).put([(row, [], []) for row in counted])
+    folder = MachineFolder(data, "box")
+    folder.put_environment(ENVIRONMENT)
+    for batch, shape in measured:
+        whole = replace(run("wav2vec2_base", batch), input_shape=shape)
+        folder.put_run(whole, samples(3, "wav2vec2_base", batch))
+        folder.put_profile(
+            replace(profile("wav2vec2_base", batch), input_shape=shape), [operator_time("wav2vec2_base", batch)]
+        )
+    return load(data, REFERENCES)
+
+
+def test_where_a_model_was_measured_at_its_usual_input_shape_too_the_other_is_left_out_and_told(tmp_path):
+    paper = spoken(tmp_path, (1, "16000"), (64, "160000"))
+    assert set(paper.workloads.input_shape) == {"160000"}
+    (box,) = paper.machines
+    assert box.cells[["batch", "forward_flop", "sample_count"]].to_numpy().tolist() == [[64, 6400, 3]]
+    assert box.profiles.batch.tolist() == box.operators.batch.tolist() == [64]
+    assert box.left_out == (("wav2vec2_base", "16000"),)
+    said = "Left out is what was measured of inputs of another shape than is shown: wav2vec2_base at 16000."
+    assert said in machines.outcome(paper)
+
+
+def test_one_that_was_not_measured_is_at_todays_input_shape(tmp_path):
+    assert set(spoken(tmp_path).workloads.input_shape) == {"160000"}
+
+
+def test_roof():
+    roof = Roofline(100e9, 10e9)
+    assert roof.ridge_flop_per_byte == 10
+    assert [roof.attainable(value) for value in (5, 10, 50)] == [50e9, 100e9, 100e9]
+
+
+@pytest.mark.parametrize(
+    ("ran", "lower"), [(["fp32"], "bf16"), (["fp32", "fp16"], "fp16"), (["fp32", "fp16", "bf16"], "bf16"), ([], "bf16")]
+)
+def test_the_lower_precision_is_the_one_that_the_machine_ran(ran, lower):
+    cpu = tiny().machine("cpu")
+    measured, failed = (cpu.cells[cpu.cells.status == status].iloc[:1] for status in ("ok", "oom"))
+    cells = pd.concat([*(measured.assign(precision=each) for each in ran), failed.assign(precision="bf16")])
+    assert replace(cpu, cells=cells).lower_precision == lower
+
+
+def test_machines_are_in_their_newest_environments_and_the_last_measured_comes_first():
+    paper = tiny()
+    assert [machine.folder for machine in paper.machines] == ["example-cpu", "example-gpu"]
+    assert paper.machine("cpu").environment.environment_id == "cpu-new"
+    assert set(paper.machine("cpu").cells.environment_id) == {"cpu-new"}
+    assert paper.machine("gpu").environment.name == "Example GPU"
+
+
+def test_cells():
+    machine = tiny().machine("cpu")
+    # Sorted samples 3.8 3.9 4.0 4.0 4.1 5.0 ms: the extremes of six enclose the median with 96.9 %.
+    lean = cell(machine, "lean", 1)
+    assert (lean.latency_s, lean.latency_low_s, lean.latency_high_s) == pytest.approx((0.0040, 0.0038, 0.0050))
+    assert lean.sample_count == 6
+    # 100 MFLOP / 4 ms = 25 GFLOP/s, a quarter of the peak, which is attainable from 10 FLOP/B on
+    assert lean.flop_per_s == pytest.approx(25e9)
+    assert lean.attained == pytest.approx(0.25)
+    assert cell(machine, "lean", 8).throughput_per_s == pytest.approx(500)  # 8 / 16 ms
+    # 510 MFLOP over 102 MB: 5 FLOP/B, so 50 GFLOP/s attainable; achieved 510 MFLOP / 20 ms = 25.5
+    broad = cell(machine, "broad", 1)
+    assert broad.memory_bound
+    assert broad.attained == pytest.approx(0.51)
+    assert broad.peak_share == pytest.approx(0.255)
+    assert broad[["latency_low_s", "latency_high_s"]].isna().all()  # three samples
+    # No roof at bf16: a rate, and no share.
+    assert cell(machine, "lean", 1, "bf16")[["attained", "peak_share"]].isna().all()
+
+
+def test_a_failed_cell_has_no_latency():
+    failed = cell(tiny().machine("cpu"), "tokens", 8)
+    assert failed.status == "oom"
+    assert failed[["latency_s", "sample_count", "attained"]].isna().all()
+
+
+def test_an_empty_folder():
+    paper = empty()
+    assert paper.chips.empty
+    assert paper.workloads.empty
+    assert paper.layers.empty
+    assert paper.not_counted.empty
+    assert paper.machines == ()
+    assert paper.machine("cpu") is None
+
+
+def test_chosen_machines_are_in_the_order_of_the_choice():
+    both = load(TESTS / "data", REFERENCES, ["example-gpu", "example-cpu"])
+    assert [machine.folder for machine in both.machines] == ["example-gpu", "example-cpu"]
+    assert [machine.chip_kind for machine in both.shown] == ["gpu", "cpu"]
+    one = load(TESTS / "data", REFERENCES, ["example-gpu"])
+    assert [machine.folder for machine in one.machines] == ["example-gpu"]
+    assert one.machine("cpu") is None
+
+
+def test_machines_of_one_name_are_namesakes(tmp_path):
+    data = tmp_path / "data"
+    shutil.copytree(TESTS / "data", data)
+    shutil.copytree(data / "machines" / "example-cpu", data / "machines" / "student-1")
+    found = {machine.folder: machine.namesake for machine in load(data, REFERENCES).machines}
+    assert found == {"example-cpu": True, "example-gpu": False, "student-1": True}
+
+
+def test_of_each_kind_the_first_is_shown():
+    (cpu, gpu) = tiny().machines
+    other = replace(cpu, folder="other-cpu")
+    assert replace(tiny(), machines=(cpu, gpu, other)).shown == (cpu, gpu)
+    assert replace(tiny(), machines=(other, cpu, gpu)).shown == (other, gpu)
+
+
+def test_machines_are_chosen_by_the_environment_too(monkeypatch):
+    monkeypatch.setenv("ROOFWRIGHT_MACHINES", "example-gpu")
+    assert [machine.folder for machine in load(TESTS / "data", REFERENCES).machines] == ["example-gpu"]
+    assert len(load(TESTS / "data", REFERENCES, ()).machines) == 2
+
+
+def test_models_are_chosen_by_names_and_globs(monkeypatch):
+    whole = load(TESTS / "data", REFERENCES)
+    monkeypatch.setenv("ROOFWRIGHT_MODELS", "lean,d*p")
+    some = load(TESTS / "data", REFERENCES)
+    assert set(some.workloads.model) == set(some.layers.model) == {"lean", "deep"}
+    for machine, all_of_it in zip(some.machines, whole.machines, strict=True):
+        for name in ("cells", "variants", "steps", "profiles", "operators", "kernels", "hardware_counters"):
+            rows, all_rows = getattr(machine, name), getattr(all_of_it, name)
+            assert len(rows) == all_rows.model.isin(["lean", "deep"]).sum(), name
+    assert some.chips.equals(whole.chips)
+    monkeypatch.setenv("ROOFWRIGHT_MODELS", "lea")
+    with pytest.raises(UserError, match=r"--models, .*: 'lea' is not one of .*; did you mean lean\?"):
+        load(TESTS / "data", REFERENCES)
+
+
+def test_the_folder_comes_from_the_environment(monkeypatch):
+    monkeypatch.setenv("ROOFWRIGHT_DATA", str(TESTS / "data"))
+    assert load(references=REFERENCES).chips.chip.nunique() == 4
+
+
+def test_tables_kept_by_hand_come_from_the_project(monkeypatch, tmp_path):
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setenv("ROOFWRIGHT_DATA", str(tmp_path))
+    found, project = load(references=REFERENCES), load(ROOT / "data", REFERENCES)
+    assert found.machines == ()
+    assert found.chips.equals(project.chips)
+    assert found.flop_per_cycle == project.flop_per_cycle
+    assert found.published.claims.equals(project.published.claims)
+    assert found.elsewhere.timings.equals(project.elsewhere.timings)
+    assert found.counting_programs.equals(project.counting_programs)
+    shutil.copy(TESTS / "data" / "chips.csv", tmp_path)
+    assert load(references=REFERENCES).chips.chip.nunique() == 4  # its own
+
+
+@pytest.mark.parametrize("searched", [True, False])
+def test_reading_leaves_the_search_for_garbage_on_or_off_as_it_was(searched):
+    (gc.enable if searched else gc.disable)()
+    try:
+        load(TESTS / "data", REFERENCES)
+        assert gc.isenabled() == searched
+    finally:
+        gc.enable()
+        gc.unfreeze()
