@@ -27,10 +27,12 @@ def parser() -> CommandLine:
     )
     add = flags.add_argument
     verb = (
-        "render the paper (default), write its figures as files, each with its data as CSV, or only check that "
-        "every table of the cache reads and is sound"
+        "render the paper (default), write its figures as files, each with its data as CSV, say where a number of the "
+        "text comes from, or only check that every table of the cache reads and is sound"
     )
-    add("verb", nargs="?", choices=["render", "figures", "check"], default="render", help=verb)
+    add("verb", nargs="?", choices=["render", "figures", "why", "check"], default="render", help=verb)
+    fact = "with why: a fact's name, such as training.step.over_forward, or the beginning of several (docs/facts.md)"
+    add("fact", nargs="?", metavar="NAME", help=fact)
     engine = "what renders: quarto, the embedded engine, or quarto where it is installed (default: auto)"
     add("--engine", choices=["auto", "quarto", "embedded"], default="auto", help=engine)
     formats = "what to write (default: all, of the paper html pdf, of figures svg png pdf json)"
@@ -99,6 +101,19 @@ def figures(project: Path, labels: list[str], formats: list[str], data: Path, ou
     _require(project, data, out)
     _progress(f"drawing the figures of {data}")
     return write_figures(project, labels, formats, out, _progress)
+
+
+def explain(project: Path, name: str | None, data: Path) -> str:
+    """Return what is known of a fact. Raise UserError without a name, and for one that no fact has."""
+    from report import facts
+    from report.paper import load
+
+    if not name:
+        raise UserError("why: name a fact, such as training.step.over_forward; docs/facts.md lists them")
+    _require(project, data)
+    data = data.absolute()
+    with chdir(project):
+        return facts.why(load(data), name)
 
 
 def check(project: Path, data: Path) -> str:
@@ -216,6 +231,9 @@ def carry_out(flags: Any, project: Path) -> int:
     with in_environment(given), without_garbage_search():
         if flags.verb == "check":
             print(check(project, flags.data))
+            return 0
+        if flags.verb == "why":
+            print(explain(project, flags.fact, flags.data))
             return 0
         formats = _formats(flags.verb, flags.formats)
         if flags.figures and flags.verb != "figures":
