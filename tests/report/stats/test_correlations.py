@@ -1,0 +1,125 @@
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from report.stats import resampling
+from report.stats.correlations import rank_correlation, ranks, spearman
+from report.stats.resampling import DRAWS, interval, moments, weights
+
+RNG = np.random.default_rng(7)
+MODELS = pd.Series(list("abcdefgh"))
+RISING = pd.Series(range(8), dtype=float)
+
+
+def test_spearman_by_hand():
+    x, y, once = np.array([1.0, 2.0, 3.0, 4.0]), np.array([1.0, 3.0, 2.0, 4.0]), np.ones((1, 4))
+    assert spearman(x, y, once) == pytest.approx([1 - 6 * 2 / (4 * 15)])
+    assert spearman(x, -(x**3), once) == pytest.approx([-1])
+
+
+@pytest.mark.parametrize("size", [3, 8, 60])
+@pytest.mark.parametrize("digits", [0, 1, 6])  # few digits: many ties
+def test_spearman_agrees_with_scipy(size, digits):
+    x = RNG.normal(size=size).round(digits)
+    y = (x + RNG.normal(size=size)).round(digits)
+    x[:2], y[:2] = (-9, 9), (-9, 9)  # neither is the same for all
+    assert spearman(x, y, np.ones((1, size))) == pytest.approx([stats.spearmanr(x, y).statistic])
+
+
+def test_weights_are_repetitions():
+    x, y = RNG.normal(size=(2, 12)).round(1)
+    weight = RNG.integers(0, 4, size=(20, 12))
+    found, placed = spearman(x, y, weight.astype(float)), ranks(x, weight.astype(float))
+    for at, counts in enumerate(weight):
+        many_x, many_y = np.repeat(x, counts), np.repeat(y, counts)
+        assert np.repeat(placed[at], counts) == pytest.approx(stats.rankdata(many_x))
+        assert found[at] == pytest.approx(stats.spearmanr(many_x, many_y).statistic)
+
+
+def test_a_resample_of_one_point_shows_no_order():
+    values = np.array([1.0, 2.0, 3.0])
+    assert spearman(values, values, np.array([[0.0, 3.0, 0.0]])).tolist() == [0]
+
+
+def test_the_same_order_is_certain_and_noise_is_not():
+    same = rank_correlation(RISING, RISING**2, MODELS)
+    assert (same.number, same.low, same.high) == pytest.approx((1, 1, 1))
+    noise = rank_correlation(RISING, pd.Series([4.0, 7, 1, 6, 2, 8, 3, 5]), MODELS)
+    assert noise.low < 0 < noise.high
+
+
+def test_the_interval_is_near_a_parametric_one():
+    x = RNG.normal(size=80)
+    y = x + 0.7 * RNG.normal(size=80)
+    found = rank_correlation(pd.Series(x), pd.Series(y), pd.Series(range(80)).astype(str))
+    fisher = stats.pearsonr(stats.rankdata(x), stats.rankdata(y)).confidence_interval()
+    assert (found.low, found.high) == pytest.approx((fisher.low, fisher.high), abs=0.05)
+
+
+def test_rows_of_one_model_are_not_more_models():
+    x = pd.Series(RNG.normal(size=8))
+    y = x + pd.Series(RNG.normal(size=8))
+    once = rank_correlation(x, y, MODELS)
+    thrice = rank_correlation(*(pd.concat([column] * 3, ignore_index=True) for column in (x, y, MODELS)))
+    assert (thrice.number, thrice.low, thrice.high) == pytest.approx((once.number, once.low, once.high))
+    assert thrice.count == 8
+
+
+def test_rows_with_an_unknown_value_are_left_out():
+    x, y = pd.Series([1.0, 2, 3, None, 5, 6, 7, 0]), pd.Series([1.0, 2, 3, 0, 5, 6, None, 8])
+    found = rank_correlation(x, y, MODELS)
+    # 1 2 3 5 6 0 against 1 2 3 5 6 8: ranks 2 3 4 5 6 1 and 1 2 3 4 5 6, the squares sum to 5 + 25
+    assert (found.number, found.count) == (pytest.approx(1 - 6 * 30 / (6 * 35)), 6)
+
+
+def test_too_few_models_or_no_spread():
+    x = pd.Series([1.0, 2, 3, 4])
+    assert rank_correlation(x, x, pd.Series(list("aabb"))).is_missing
+    assert rank_correlation(x, x * 0, pd.Series(list("abcd"))).is_missing
+    few = rank_correlation(x, x, pd.Series(list("abcd")))
+    assert (few.number, few.low) == (pytest.approx(1), None)
+
+
+def test_a_model_is_drawn_with_all_its_rows():
+    models = pd.Series(["b", "a", "b", "c", "a"])
+    drawn = weights(models)
+    b, a, again_b, c, again_a = drawn.T
+    assert drawn.shape == (DRAWS, 5)
+    assert (a == again_a).all()
+    assert (b == again_b).all()
+    assert (a + b + c == 3).all()
+    assert (weights(pd.Series(["a", "b", "c"])) == drawn[:, [1, 0, 3]]).all()  # paired
+
+
+def test_moments_by_hand():
+    x, y = np.array([1.0, 2.0, 3.0]), np.array([2.0, 4.0, 7.0])
+    xx, xy, yy = moments(x, y, np.array([[1.0, 1.0, 1.0], [2.0, 0.0, 1.0]]))
+    # Means 2 and 13/3; then of 1, 1, 3 and 2, 2, 7: 5/3 and 11/3
+    assert xx == pytest.approx([2, 2 * (2 / 3) ** 2 + (4 / 3) ** 2])
+    assert xy == pytest.approx([7 / 3 + 8 / 3, 2 * (2 / 3) * (5 / 3) + (4 / 3) * (10 / 3)])
+    assert yy == pytest.approx([(49 + 1 + 64) / 9, 2 * (5 / 3) ** 2 + (10 / 3) ** 2])
+
+
+@pytest.mark.parametrize(
+    ("models", "below"),
+    # Phi of minus sqrt(n / (n - 1)) t: 2.571 sqrt(6/5) = 2.816; 2.069 sqrt(24/23) = 2.113; towards 1.96
+    [(6, 0.00243), (24, 0.0173), (100_000, 0.025)],
+)
+def test_intervals_of_few_models_are_wider_than_percentiles(models, below):
+    draws = np.linspace(0, 1, 100_001)
+    assert interval(draws, models) == pytest.approx((below, 1 - below), abs=2e-5)
+
+
+def test_no_interval_of_five_models_or_without_a_value():
+    assert interval(np.linspace(0, 1, 11), 5) == (None, None)
+    assert interval(np.full(11, np.nan), 9) == (None, None)
+    assert interval(np.array([np.nan, 3.0, np.nan, 3.0]), 9) == (3.0, 3.0)
+
+
+def test_blocks_change_no_digit(monkeypatch):
+    x, y = (pd.Series(values) for values in np.random.default_rng(11).normal(size=(2, 40)).round(1))
+    models = pd.Series([f"m{at // 2}" for at in range(40)])
+    whole = rank_correlation(x, y, models)
+    monkeypatch.setattr(resampling, "BLOCK", 1000)  # 25 resamples
+    assert rank_correlation(x, y, models) == whole
