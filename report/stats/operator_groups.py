@@ -1,0 +1,172 @@
+"""Groups of operators and kernels: two lists of rules, and the time and work of each group in a profiled call.
+
+An operator is known by its name in torch (``aten``) and by the layer that calls it. Counts and profiles name a
+convolution differently (``convolution`` and ``conv2d``), hence the patterns. A GPU kernel belongs to the group of the
+operator that launched it. Hardware counters see only the kernel's name, which tells less: an elementwise kernel may be
+an activation's or the optimiser's.
+"""
+
+import re
+from dataclasses import dataclass
+from functools import cache
+
+import pandas as pd
+
+from measure.domain.words import BACKWARD, EAGER, FORWARD, INFERENCE, STEP, UPDATE, stored_as
+from report.paper import BASE_PRECISION, Machine, Paper
+from report.paper.rows import matching
+
+OTHER = "other"
+"""The group of whatever no rule fits."""
+
+CELL = ["model", "batch", "phase"]
+"""The key of a profiled call at one precision and variant."""
+
+PHASE_OF = {INFERENCE: INFERENCE, FORWARD: STEP, BACKWARD: STEP}
+"""The phase of a counted operator's stage. Operators of the optimiser and the loss are not counted."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A group, and a pattern of operators' names. Without ``kinds`` or ``stages`` a rule fits all of them."""
+
+    group: str
+    name: str = ""
+    kinds: tuple[str, ...] = ()
+    stages: tuple[str, ...] = ()
+
+    def fits(self, operator: str, kind: str, stage: str) -> bool:
+        return (
+            (not self.kinds or kind in self.kinds)
+            and (not self.stages or stage in self.stages)
+            and bool(re.search(self.name, operator, re.IGNORECASE))
+        )
+
+
+def _whole(names: str) -> str:
+    """Return the pattern of whole names, each in place or not, of any dimension, forward or backward."""
+    return rf"^_*({'|'.join(names.split())})(_?\dd)?_?(_?backward\d*)?$"
+
+
+RULES = (
+    Rule("optimiser", stages=(UPDATE,)),
+    Rule("attention", kinds=("attention",)),
+    Rule("attention", "attention|transformer_encoder_layer"),
+    Rule("batch norm, backward", r"batch_?norm\w*backward"),
+    Rule("batch norm", "batch_?norm"),
+    Rule("layer norm", "(layer|group|instance)_?norm"),
+    Rule("depthwise convolution", r"conv(olution|_|\d)", kinds=("depthwise convolution",)),
+    Rule("convolution, data gradient", r"conv\w*backward_(input|data)|dgrad"),
+    Rule("convolution, weight gradient", r"conv\w*backward_weight|wgrad"),
+    Rule("convolution, both gradients", r"conv(olution|_|\d)\w*backward"),
+    Rule("convolution", r"conv(olution|_|\d)"),
+    Rule("pooling", kinds=("pooling",)),
+    Rule("pooling", "pool"),
+    Rule("matrix product", "(^|_)linear"),
+    Rule("matrix product", _whole("mm addmm bmm baddbmm matmul mv addmv dot vdot inner einsum scaled_mm bilinear")),
+    Rule("memory copy and set", r"copy|memcpy|memset|contiguous|embedding|(^|_)pad(_|$|\d)|shuffle"),
+    Rule(
+        "memory copy and set",
+        _whole(
+            "clone to cat concat stack split split_with_sizes chunk unbind roll flip repeat repeat_interleave "
+            "index index_select index_put gather scatter scatter_add take zero zeros zeros_like ones ones_like full "
+            "full_like fill empty empty_like empty_strided new_zeros new_ones new_empty new_full arange resize view "
+            "reshape flatten unflatten permute transpose t expand expand_as slice select narrow squeeze unsqueeze "
+            "unfold as_strided movedim detach alias type_as"
+        ),
+    ),
+    Rule(
+        "reduction",
+        _whole(
+            "sum mean var std var_mean std_mean prod max min amax amin argmax argmin any all norm linalg_vector_norm "
+            "weight_norm weight_norm_interface softmax log_softmax softmax_backward_data log_softmax_backward_data "
+            "logsumexp cumsum nll_loss nll_loss_nd nll_loss_forward cross_entropy_loss mse_loss topk sort"
+        ),
+    ),
+    Rule("elementwise", kinds=("activation",)),
+    Rule("elementwise", "upsample|interpolate|dropout"),
+    Rule(
+        "elementwise",
+        _whole(
+            "add sub rsub mul div neg abs pow sqrt rsqrt reciprocal square exp log sin cos tan tanh sigmoid relu relu6 "
+            "leaky_relu prelu elu celu selu gelu silu mish glu hardtanh hardswish hardsigmoid hardshrink softshrink "
+            "softplus softsign log_sigmoid threshold clamp clamp_min clamp_max maximum minimum where masked_fill lerp "
+            "addcmul addcdiv erf floor ceil round sign remainder fmod eq ne lt le gt ge logical_and logical_or "
+            "logical_not bitwise_and bitwise_or bitwise_not isnan isinf bernoulli uniform normal rand rand_like randn"
+        ),
+    ),
+)
+"""The first rule that fits decides: specific ones stand before general ones."""
+
+KERNEL_RULES = (
+    Rule("optimiser", "multi_tensor_apply|fused_adam|FusedAdam|FusedSgd|foreach"),
+    Rule("attention", "fmha|flash_?(fwd|bwd|attn)|attention|cudnn_generated_fort_native_sdpa"),
+    Rule("batch norm, backward", "bn_bw|batch_?norm_?(bw|back)"),
+    Rule("batch norm", "bn_fw|bn_pointwise|batch_?norm"),
+    Rule("layer norm", "(layer|group|instance)_?norm|GammaBeta|RowwiseMoments"),
+    Rule("depthwise convolution", "depthwise|grouped_direct"),
+    Rule("convolution, data gradient", "dgrad"),
+    Rule("convolution, weight gradient", "wgrad"),
+    Rule("pooling", "pool"),
+    Rule("memory copy and set", r"memcpy|memset|copy|(nchw|nhwc)to(nchw|nhwc)|convertTensor|CatArray|FillFunctor"),
+    Rule("memory copy and set", "transpose|gather|scatter|indexSelect|index_elementwise|embedding"),
+    Rule("convolution", r"fprop|implicit_(gemm|con)|scudnn|winograd|convol|conv\dd|im2col|cudnn::cnn|cutlass_cudnn"),
+    Rule("matrix product", "gemm|gemv|splitK|cutlass|cublas|dot_kernel|matmul"),
+    Rule("reduction", "reduce|softmax|nll_loss|norm_kernel|welford|cunn_"),
+    Rule("elementwise", "elementwise|pointwise|dropout|upsample|op_tensor|add_tensor"),
+)
+"""The same for kernels, by the names that CUDA, cuDNN, cuBLAS and CUTLASS give them."""
+
+GROUPS = (*dict.fromkeys(rule.group for rule in RULES), OTHER)
+"""All groups, each once."""
+
+
+@cache
+def group_of(operator: str, kind: str, stage: str) -> str:
+    """Return the group of an operator that a layer of a kind (empty if unknown) calls in a stage."""
+    return next((rule.group for rule in RULES if rule.fits(operator, kind, stage)), OTHER)
+
+
+@cache
+def group_of_kernel(kernel: str) -> str:
+    """Return the group of a kernel by its name alone."""
+    return next((rule.group for rule in KERNEL_RULES if rule.fits(kernel, "", "")), OTHER)
+
+
+def with_groups(times: pd.DataFrame, layers: pd.DataFrame) -> pd.DataFrame:
+    """Add ``layer_kind`` (empty if the path is unknown) and ``group`` to rows of ``OperatorTime`` or ``KernelTime``."""
+    known = layers.drop_duplicates(["model", "path"])[["model", "path", "layer_kind"]]
+    rows = times.merge(known, on=["model", "path"], how="left")
+    return _grouped(rows.assign(layer_kind=rows.layer_kind.fillna("").astype(object)))
+
+
+def _grouped(rows: pd.DataFrame) -> pd.DataFrame:
+    keys = zip(rows.operator, rows.layer_kind, rows.stage, strict=True)
+    return rows.assign(group=pd.Series([group_of(*key) for key in keys], rows.index, dtype=object))
+
+
+def profiled(paper: Paper, machine: Machine) -> pd.DataFrame:
+    """One row is a group of operators in a profiled call at the base precision, in eager mode.
+
+    ``time_s`` is its time and ``share`` its part of the time of all operators; ``flop`` (products and others) and
+    ``byte`` (each operator reads its inputs and writes its outputs) are its counted work, 0 if none was counted.
+    ``plain_s``, ``profiled_s`` and ``busy_s`` are those of the call.
+    """
+    calls = matching(machine.profiles, status="ok", precision=BASE_PRECISION, variant=EAGER)
+    calls = calls[[*CELL, "plain_s", "profiled_s", "busy_s"]]
+    times = with_groups(matching(machine.operators, variant=EAGER, precision=BASE_PRECISION), paper.layers)
+    spent = times.groupby([*CELL, "group"], as_index=False).time_s.sum()
+    work = counted_work(paper, BASE_PRECISION)
+    rows = calls.merge(spent, on=CELL).merge(work, on=[*CELL, "group"], how="left")
+    numbers = ["plain_s", "profiled_s", "busy_s", "time_s", "flop", "byte"]
+    rows = rows.astype(dict.fromkeys(numbers, float)).fillna({"flop": 0.0, "byte": 0.0})
+    return rows.assign(share=rows.time_s / rows.groupby(CELL).time_s.transform("sum"))
+
+
+def counted_work(paper: Paper, precision: str) -> pd.DataFrame:
+    """One row is a group of a model's counted operators at a batch size and phase: ``flop`` and ``byte``."""
+    rows = _grouped(matching(paper.operators, precision=stored_as(precision)))
+    rows = rows.assign(
+        flop=(rows.flop + rows.other_flop) * rows.calls, byte=rows.byte * rows.calls, phase=rows.stage.map(PHASE_OF)
+    )
+    return rows.groupby([*CELL, "group"], as_index=False)[["flop", "byte"]].sum()

@@ -1,0 +1,59 @@
+import pandas as pd
+import pytest
+
+from measure.domain.words import LAYER_KINDS
+from report.stats.operator_groups import GROUPS, KERNEL_RULES, RULES, group_of, group_of_kernel, with_groups
+
+
+@pytest.mark.parametrize(
+    ("operator", "kind", "stage", "group"),
+    [
+        ("convolution", "convolution", "inference", "convolution"),  # as it is counted
+        ("conv2d", "convolution", "inference", "convolution"),  # as a profile names it
+        ("conv2d", "depthwise convolution", "forward", "depthwise convolution"),
+        ("convolution_backward", "convolution", "backward", "convolution, both gradients"),
+        ("cudnn_convolution_backward_input", "", "backward", "convolution, data gradient"),
+        ("cudnn_convolution_backward_weight", "", "backward", "convolution, weight gradient"),
+        ("addmm", "linear", "inference", "matrix product"),
+        ("addmm", "attention", "inference", "attention"),
+        ("native_batch_norm_backward", "normalisation", "backward", "batch norm, backward"),
+        ("native_layer_norm_backward", "normalisation", "backward", "layer norm"),
+        ("relu_", "activation", "inference", "elementwise"),
+        ("mean", "pooling", "inference", "pooling"),
+        ("mean", "other", "inference", "reduction"),
+        ("_to_copy", "other", "inference", "memory copy and set"),
+        ("_convert_indices_from_coo_to_csr", "other", "inference", "other"),  # a pattern finds no part of a word
+        ("add_", "", "update", "optimiser"),
+    ],
+)
+def test_an_operator_belongs_to_a_group_by_name_layer_and_stage(operator, kind, stage, group):
+    assert group_of(operator, kind, stage) == group
+
+
+@pytest.mark.parametrize(
+    ("kernel", "group"),
+    [
+        ("void cudnn::ops::nchwToNhwcKernel<float>", "memory copy and set"),
+        ("sm80_xmma_dgrad_implicit_gemm_f32", "convolution, data gradient"),
+        ("ampere_sgemm_128x64_tn", "matrix product"),
+        ("void at::native::vectorized_elementwise_kernel<4>", "elementwise"),
+        ("nothing_known", "other"),
+    ],
+)
+def test_a_kernel_belongs_to_a_group_by_its_name(kernel, group):
+    assert group_of_kernel(kernel) == group
+
+
+def test_rules_speak_of_known_groups_and_kinds():
+    assert {rule.group for rule in KERNEL_RULES} <= set(GROUPS)
+    assert {kind for rule in RULES for kind in rule.kinds} <= set(LAYER_KINDS)
+
+
+def test_rows_get_the_kind_of_their_layer():
+    layers = pd.DataFrame({"model": ["net"] * 2, "path": ["a"] * 2, "layer_kind": ["attention"] * 2})
+    times = pd.DataFrame({
+        "model": ["net", "net", "web"], "path": ["a", None, "a"], "operator": ["mm"] * 3, "stage": ["forward"] * 3
+    })  # fmt: skip
+    rows = with_groups(times, layers)
+    assert rows.layer_kind.tolist() == ["attention", "", ""]
+    assert rows.group.tolist() == ["attention", "matrix product", "matrix product"]
