@@ -81,7 +81,7 @@ class Prose(str):
 
 
 class Gap(Prose):
-    """A sentence that says what is missing. ``selection.lua`` knows it by its class, and moves it into one list."""
+    """A sentence that says what is missing. ``missing.lua`` knows it by its class, and moves it into one list."""
 
     def _repr_markdown_(self) -> str:
         return f"[{escape(self)}]{{.gap}}"

@@ -76,15 +76,15 @@ def with_callouts(blocks: list[Element], places: Places) -> list[Element]:
 
 
 def _callout(kind: str, identifier: str, pairs: list[list[Any]], content: list[Element], places: Places) -> Element:
-    title = [string(CALLOUTS[kind])]
-    for key, value in pairs:
-        if key != "title":
-            raise places.error(key, f"the embedded engine does not know '{key}' of a callout")
-        title = [string(value)]
+    given = dict(pairs)
+    title = [string(given.pop("title", CALLOUTS[kind]))]
+    folded = ["folded"] if given.pop("collapse", "false") == "true" else []
+    for key in given:
+        raise places.error(key, f"the embedded engine does not know '{key}' of a callout")
     if content and content[0]["t"] == "Header":
         title, content = content[0]["c"][2], content[1:]
     parts = [div([plain(title)], classes=["title"]), div(content, classes=["body"])]
-    return div(parts, identifier, ["callout", kind])
+    return div(parts, identifier, ["callout", kind, *folded])
 
 
 @dataclass(frozen=True)

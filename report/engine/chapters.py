@@ -1,7 +1,7 @@
 """The chapters of a document, and those that a selection leaves out.
 
 A chapter is a file that the document includes, and is called by that file's name: `report/chapters/chips.qmd` is chips.
-Its heading's label is that name after `sec-`: by it `selection.lua` takes the chapter out of the document.
+Its heading's label is that name after `sec-`: by it `missing.lua` takes the chapter out of the document.
 """
 
 import re
@@ -11,7 +11,7 @@ from measure.errors import UserError, unknown
 from report.engine.project import SETTINGS_FILE, Project, read_text
 from report.engine.source import INLINE, TextBlock, included, read_source
 
-FILTER = Path("report/engine/selection.lua")
+FILTER = Path("report/engine/missing.lua")
 LABEL = re.compile(r"#\s*\|\s*label:\s*['\"]?([\w.:-]+)")
 
 
@@ -36,10 +36,10 @@ def left_out(project: Project) -> set[str]:
     if names and FILTER not in map(Path, project.filters):
         raise UserError(f"{SETTINGS_FILE}: to leave chapters out, add {FILTER} to its filters, with at: pre-ast")
     for name in names:
-        heading = re.compile(rf"\s*# [^\n]*\{{#sec-{re.escape(name)}[ }}]")
-        if not heading.match(read_text(project.root / known[name])):
+        heading = re.compile(rf"^# [^\n]*\{{#sec-{re.escape(name)}[ }}]", re.MULTILINE)
+        if not heading.search(read_text(project.root / known[name])):
             title = f"# Title {{#sec-{name}}}"
-            raise UserError(f"{known[name]}:1: to be left out, a chapter begins with a line '{title}'")
+            raise UserError(f"{known[name]}:1: to be left out, a chapter needs a line '{title}'")
     return names
 
 

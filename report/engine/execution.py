@@ -22,7 +22,7 @@ def execute(project: Project, data: Path) -> list[Line]:
     The cells run once, in order, in one Jupyter kernel in the project's root, which finds `data` in the environment
     variable ROOFWRIGHT_DATA; what `remembering` knows is not run again. A figure or table becomes a div with its
     label, whose last paragraph is the caption: Quarto's syntax for one written by hand. Of a chapter that is left out
-    no cell is run: it is there for `selection.lua`, which takes it out and knows its labels by then.
+    no cell is run: it is there for `missing.lua`, which takes it out and knows its labels by then.
 
     Raise UserError, with file and line, for a cell or an inline expression that fails.
     """

@@ -104,6 +104,12 @@ def _boxed(block: Element) -> list[Element] | None:
             return _captioned_above(attribute[0], caption[1], content)
         box = [raw_block("html", '<div class="scroll">'), *content, raw_block("html", "</div>")]
         return [{"t": "Figure", "c": [attribute, caption, box]}]
+    if block["t"] == "Div" and "folded" in block["c"][0][1]:
+        (identifier, classes, _), (title, body) = block["c"]
+        opening = f'<details class="{" ".join(classes)}" id="{html.escape(identifier)}"><summary class="title">'
+        opening = opening.replace(' id=""', "")
+        closing = raw_block("html", "</details>")
+        return [raw_block("html", opening), *title["c"][1], raw_block("html", "</summary>"), body, closing]
     if block["t"] == "Table":
         return _table(block["c"])
     if block["t"] == "Code" and block["c"][0] == attributes() and "-" in block["c"][1]:

@@ -74,7 +74,7 @@ def render_with_quarto(
 def _selected(project: Project) -> Iterator[Project]:
     """Yield the project; where chapters are left out, one beside it whose document holds none of their code.
 
-    Quarto runs all cells before `selection.lua` takes out chapters. What is not the document is linked to.
+    Quarto runs all cells before `missing.lua` takes out chapters. What is not the document is linked to.
     """
     names = left_out(project)
     if not names:

@@ -55,7 +55,9 @@ DOCUMENT_SCHEMA: Schema = {
     "format": {"html": HTML, "typst": TYPST},
     "execute": {"echo": bool, "warning": bool},
     "filters": list,
-    OWN: {"chapters": NAMES, "machines": NAMES, "models": NAMES, "figure-width": range(400, 1201)},
+    OWN: {
+        "pdf": {"full"}, "chips": NAMES, "chapters": NAMES, "machines": NAMES, "models": NAMES, "figure-width": range(400, 1201),
+    },
 }  # fmt: skip
 
 

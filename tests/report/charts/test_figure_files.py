@@ -54,9 +54,9 @@ def write(tmp_path, monkeypatch):
     monkeypatch.delenv("ROOFWRIGHT_CHAPTERS", raising=False)
 
     def run(*labels, formats=(), two="2"):
-        (tmp_path / "_quarto.yml").write_text("filters:\n  - at: pre-ast\n    path: report/engine/selection.lua\n")
+        (tmp_path / "_quarto.yml").write_text("filters:\n  - at: pre-ast\n    path: report/engine/missing.lua\n")
         (tmp_path / "report" / "engine").mkdir(parents=True, exist_ok=True)
-        (tmp_path / "report" / "engine" / "selection.lua").touch()
+        (tmp_path / "report" / "engine" / "missing.lua").touch()
         for name, text in {"index": INDEX, "one": ONE, "two": TWO.replace("CODE", two)}.items():
             (tmp_path / f"{name}.qmd").write_text(text)
         told = []

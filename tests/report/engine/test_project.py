@@ -120,7 +120,7 @@ def test_the_paper_s_own_settings_are_honoured_by_both_engines():
     assert paper.passed_over == ()
     assert paper.settings["link-citations"] is True
     assert paper.files(paper.format("html")["css"]) == ["report/engine/style.css"]
-    assert paper.files(paper.filters) == ["report/engine/selection.lua", "report/engine/hyphens.lua"]
+    assert paper.files(paper.filters) == ["report/engine/missing.lua", "report/engine/hyphens.lua"]
     assert {"margin", "fontsize"} <= set(paper.format("typst"))
     # Quarto's PDF has no subject but this
     assert f'#set document(description: "{paper.settings["subtitle"]}")' in paper.header_texts("typst")
