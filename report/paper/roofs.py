@@ -11,7 +11,7 @@ from measure.cache.records import RoofMeasurement
 from measure.domain.roofs import CacheLevel, Roof, Roofline
 from measure.domain.statistics import Estimate
 from measure.domain.words import BURST, EIGHT_BITS, STREAM_ARRAYS, SUSTAINED
-from report.paper.memory_levels import Level, find_levels
+from report.paper.levels import Level, find_levels
 from report.paper.rows import highest, matching
 
 ARITHMETIC = {"fma": "multiply-add", "matmul": "matrix product (torch)", "numpy_matmul": "matrix product (NumPy)"}

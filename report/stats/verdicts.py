@@ -12,12 +12,12 @@ def bound(intensity: Value, ridge: Value) -> Markup:
 
     A value without an interval is taken as exact, as counted work is. Of a missing value nothing is said.
     """
+    ends = []
     for value in (intensity, ridge):
-        if value.is_missing:
+        if value.number is None or value.is_missing:
             return Markup(missing_span(value.source))
-    least, most = (intensity.number if end is None else end for end in (intensity.low, intensity.high))
-    first, last = (ridge.number if end is None else end for end in (ridge.low, ridge.high))
-    assert least is not None and most is not None and first is not None and last is not None
+        ends += [value.number if end is None else end for end in (value.low, value.high)]
+    least, most, first, last = ends
     return Markup("memory-bound" if most < first else "compute-bound" if least > last else "at the ridge")
 
 
