@@ -22,8 +22,6 @@ from report.charts.font import FAMILY, FOLDER, WIDTHS, text_width
 
 vl_convert.register_font_directory(str(FOLDER))
 
-SCRIPTS = ("charts.js", "chooser.js")
-
 TAG = re.compile(r"<[^>]*>")
 TEXT = re.compile(r"<text ([^>]*)>([^<]+)")
 SIZE = re.compile(r'font-size="([\d.]+)px"')
@@ -52,8 +50,9 @@ def _script() -> Future[str]:
 
 
 def _bundled() -> str:
-    code = "\n".join(Path(__file__).with_name(name).read_text(encoding="utf-8") for name in SCRIPTS)
-    return str(vl_convert.javascript_bundle(code))
+    here = Path(__file__).parent
+    scripts = [*sorted(here.glob("*.js")), *sorted(here.parent.glob("chapters/*/*.js"))]
+    return str(vl_convert.javascript_bundle("\n".join(each.read_text(encoding="utf-8") for each in scripts)))
 
 
 class _Begun(NamedTuple):

@@ -1,61 +1,82 @@
-"""A figure's data for readers: which datasets of its Vega-Lite specification to show, under which headings.
+"""A figure's data: gathered into datasets, each once, and what readers get of them as CSV.
 
-``specification`` puts this into the specification itself, as ``usermeta``, which Vega ignores. From there the page's
-script (``charts.js``) makes the CSV that a figure links to, and ``as_csv`` the same for ``python -m report figures``.
+``specification`` writes what to show into the figure's specification, as ``usermeta``, which Vega ignores. From there
+the page's script (`charts.js`) makes the CSV that a figure links to, and ``as_csv`` the same for a file.
 """
 
 import csv
 import io
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from measure.cache.table import as_text
-from report.charts import theme
-from report.charts.axes import LABELS
 from report.markdown import washed
+
+FIELDS = re.compile(r"datum\['([^']+)'\]|\"field\": \"([^\"]+)\"")
 
 
 @dataclass
 class _Use:
-    """How a figure uses a dataset: whether marks tell their values, titles of panels, marks, headings of fields."""
+    """How a figure uses rows: the layers that show them, titles of panels, marks, and headings of fields."""
 
+    rows: list[dict[str, Any]]
+    layers: list[dict[str, Any]] = field(default_factory=list)
     told: bool = False
+    names: bool = False
     panels: dict[str, None] = field(default_factory=dict)
     marks: dict[str, None] = field(default_factory=dict)
     headings: dict[str, str] = field(default_factory=dict)
 
 
-def specification(chart: Any) -> dict[str, Any]:
-    """Return a chart's Vega-Lite specification. Its ``usermeta.tables`` names the datasets that its marks show.
+def specification(figure: dict[str, Any]) -> dict[str, Any]:
+    """Return a figure with the rows of its layers gathered. ``usermeta.tables`` names the datasets that marks show.
 
     Of each: ``data``, its name; ``about``, columns that hold for all its rows (``panel``, where panels have titles, and
-    ``mark``, where there are several tables); ``columns``, a heading for each field whose own name says less. Texts and
-    their leaders, which only name marks, are no data. Characters that no picture can hold are replaced.
+    ``mark``, where there are several tables); ``columns``, a heading for each field whose own name says less. Names and
+    their leaders are no data. Characters that no picture can hold are replaced. A figure that was gathered stays.
     """
-    with theme.building():
-        found = _washed(chart.to_dict(validate=False))
+    if "usermeta" in figure:
+        return figure
+    figure = _washed(figure)
     uses: dict[str, _Use] = {}
-    for view, dataset, panel, encoding in _views(found, "", "", {}):
-        mark = view["mark"] if isinstance(view["mark"], str) else view["mark"]["type"]
-        if dataset in found.get("datasets", {}) and mark != "text":
-            use = uses.setdefault(dataset, _Use())
-            use.told |= "tooltip" in encoding
-            use.panels[panel] = use.marks[mark] = None
-            for name, heading in _headings(encoding):
-                use.headings.setdefault(name, heading)
-    panels = {panel for use in uses.values() for panel in use.panels}
+    for layer, panel, names in _layers(figure, "", False):
+        about = layer.pop("about", {"headings": {}})
+        rows = layer["data"]["values"]
+        use = uses.setdefault(json.dumps(rows), _Use(rows))
+        use.layers.append(layer)
+        use.names |= names
+        if names or layer["mark"]["type"] == "text":
+            continue
+        use.told |= "tooltip" in layer["encoding"]
+        use.panels[panel] = use.marks[layer["mark"]["type"]] = None
+        # Headings of tooltips come last, and say most
+        use.headings |= {key: text for key, text in about["headings"].items() if text}
+    datasets = {}
     tables = []
-    # What a reader can point at comes before roofs, fitted lines and the like.
-    for dataset, use in sorted(uses.items(), key=lambda item: not item[1].told):
-        # What every panel shows belongs to none.
+    panels = {panel for use in uses.values() for panel in use.panels}
+    shown = [use for use in uses.values() if use.marks]
+    # What a reader can point at comes before roofs, fitted lines and the like
+    for number, use in enumerate(sorted(uses.values(), key=lambda use: not use.told)):
+        name = f"data-{number}"
+        drawn = json.dumps(
+            [[{**each, "data": None} for each in use.layers], [{"field": key} for key in use.headings]],
+            ensure_ascii=False,
+        )
+        fields = {one or other for one, other in FIELDS.findall(drawn)}
+        datasets[name] = [{key: value for key, value in row.items() if key in fields or use.names} for row in use.rows]
+        for layer in use.layers:
+            layer["data"] = {"name": name}
+        if not use.marks or not any(datasets[name]):
+            continue
+        # What every panel shows belongs to none
         titles = use.panels if len(use.panels) == 1 or len(use.panels) < len(panels) else {}
         about = {"panel": ", ".join(titles)} if panels != {""} else {}
-        about |= {"mark": " and ".join(use.marks)} if len(uses) > 1 else {}
-        columns = _columns(found["datasets"][dataset], use.headings)
-        tables.append({"data": dataset, "about": about, "columns": columns})
-    return found | {"usermeta": {"tables": tables}}
+        about |= {"mark": " and ".join(use.marks)} if len(shown) > 1 else {}
+        tables.append({"data": name, "about": about, "columns": _columns(datasets[name], use.headings)})
+    return figure | {"datasets": datasets, "usermeta": {"tables": tables}}
 
 
 def _washed(node: Any) -> Any:
@@ -90,31 +111,14 @@ def _cell(value: Any) -> Any:
     return json.dumps(value) if isinstance(value, (bool, list, dict)) else as_text(value)
 
 
-def _views(
-    view: dict[str, Any], dataset: str, panel: str, encoding: dict[str, Any]
-) -> Iterator[tuple[dict[str, Any], str, str, dict[str, Any]]]:
-    """Yield the views that draw marks, each with its dataset, its panel's title and its encoding, inherited or not."""
-    if view.get("description") == LABELS:
-        return
-    dataset = view.get("data", {}).get("name", dataset)
-    title = view.get("title")
-    title = title.get("text") if isinstance(title, dict) else title
-    panel = title if isinstance(title, str) else panel
-    encoding = encoding | view.get("encoding", {})
+def _layers(view: dict[str, Any], panel: str, names: bool) -> Iterator[tuple[dict[str, Any], str, bool]]:
+    """Yield the layers that draw marks, each with its panel's title, and whether it only names marks."""
+    panel = view.get("title", panel)
+    names |= view.get("description") == "names"
     if "mark" in view:
-        yield view, dataset, panel, encoding
-    for part in (part for kind in ("layer", "concat", "hconcat", "vconcat") for part in view.get(kind, [])):
-        yield from _views(part, dataset, panel, encoding)
-
-
-def _headings(encoding: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield fields and what their channels call them: the axis with its unit, else the channel's title."""
-    for channel in encoding.values():
-        for definition in channel if isinstance(channel, list) else [channel]:
-            axis = definition.get("axis") or {}
-            title = axis.get("description") or definition.get("title")
-            if "field" in definition and isinstance(title, str) and title:
-                yield definition["field"].replace("\\", ""), title
+        yield view, panel, names
+    for part in [*view.get("layer", []), *view.get("concat", [])]:
+        yield from _layers(part, panel, names)
 
 
 def _columns(rows: list[dict[str, Any]], headings: dict[str, str]) -> dict[str, str]:

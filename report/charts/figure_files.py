@@ -1,10 +1,10 @@
 """The paper's figures as files, each by its label: pictures, its specification, and its data as CSV."""
 
+import ast
 import json
 from collections.abc import Callable, Sequence
 from contextlib import chdir
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import vl_convert
@@ -16,7 +16,6 @@ from report.engine.cells import CodeCell, read_cell
 from report.engine.chapters import is_left_out, left_out
 from report.engine.project import Project, cannot_write, read_project
 from report.engine.source import CodeBlock, read_source
-from report.markdown import Prose
 
 WRITERS: dict[str, tuple[str, Callable[[dict[str, Any]], str | bytes]]] = {
     "svg": (".svg", picture),
@@ -48,15 +47,12 @@ def write_figures(
         names: dict[str, Any] = {}
         for cell in preparing:
             _run(cell, names)
-        shown: list[Any] = []
-        names["show"] = SimpleNamespace(show=shown.append)
         for label in dict.fromkeys(labels or figures):
-            _run(figures[label], names)
-            if isinstance(shown[-1], Prose):
-                progress(f"{label} is not written. {shown[-1]}")
+            specification = getattr(_run(figures[label], names), "specification", None)
+            if specification is None:
+                progress(f"{label} is not written: its data are missing")
                 continue
             progress(f"writing {label}")
-            specification = figure_data.specification(shown[-1])
             _write(out / f"{label}.csv", figure_data.as_csv(specification), written)
             for ending, content in (WRITERS[name] for name in formats):
                 _write(out / f"{label}{ending}", content(specification), written)
@@ -73,9 +69,14 @@ def _cells(project: Project) -> tuple[list[CodeCell], dict[str, CodeCell]]:
     return preparing, {cell.options["label"]: cell for cell in cells if "fig-cap" in cell.options}
 
 
-def _run(cell: CodeCell, names: dict[str, Any]) -> None:
+def _run(cell: CodeCell, names: dict[str, Any]) -> Any:
+    """Return the value of the cell's last line, or None."""
     try:
-        exec(compile(cell.code, cell.opening.file, "exec"), names)
+        *lines, last = ast.parse(cell.code, cell.opening.file).body or [ast.Pass()]
+        if not isinstance(last, ast.Expr):
+            lines, last = [*lines, last], ast.Expr(ast.Constant(None))
+        exec(compile(ast.fix_missing_locations(ast.Module(lines, [])), cell.opening.file, "exec"), names)
+        return eval(compile(ast.fix_missing_locations(ast.Expression(last.value)), cell.opening.file, "eval"), names)
     except UserError:
         raise
     except Exception as error:

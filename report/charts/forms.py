@@ -1,0 +1,199 @@
+"""Forms that several chapters use; each returns a panel, ready for `panels.figure`, `row` or `grid`.
+
+figure("shares", "Time by kind of layer.", stacked_bars(rows, "network", "kind", "share", theme.LAYER_COLORS))
+figure("ratios", "Backward over forward.", dots(rows, "network", "ratio", "low", "high",
+       LinearAxis.around(rows.ratio, pixels=plot_width(left=110), title="ratio"), ticks=[("flop_ratio", "FLOP")]))
+figure("ranks", "Rank correlations.", matrix(rows, "first", "second", "rho", names))
+figure("pies", "Time and memory.", pies(rows, "network", "quantity", "kind", "amount", theme.LAYER_COLORS))
+figure("throughput", "Throughput by batch size.", curves(rows, "batch", "rate", "network", y, palette))
+"""
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from math import cos, pi, sin, sqrt
+from typing import Any
+
+from report.charts import theme
+from report.charts.axes import Categories, LinearAxis, LogAxis, Pixels, longest
+from report.charts.labels import spread
+from report.charts.marks import Layer, Tooltip, bars, boxes, end_names, layer, lines, points, records, rules, texts
+from report.charts.panels import Content, panel
+
+SMALL, OTHER = 0.05, "other"  # smaller slices of a pie are drawn as one
+RADIUS, REACH, LINE, PIE = 30.0, 38.0, 12.0, 114.0  # pixels: a pie, to its labels, between them, its row
+
+
+def stacked_bars(
+    rows: Any, name: str, kind: str, share: str, palette: Mapping[str, str], axis: LinearAxis | None = None,
+    note: str = "", title: str = "", step: float = 20, width: float = 0, labels: bool = True,
+    tooltip: Tooltip = (),
+) -> Content:  # fmt: skip
+    """Draw a bar for each name, in the order of the rows, stacked by kind in the order of the palette.
+
+    The axis holds shares from 0 to 1 unless another is given; the plot is ``width`` wide, or fills the page. ``note``
+    names a field that is printed right of each bar.
+    """
+    listed = records(rows)
+    y = Categories.steps((row[name] for row in listed), step, shown=labels)
+    notes = {row[name]: {name: row[name], note: row[note]} for row in listed if note and row[note] is not None}
+    right = longest([str(row[note]) for row in notes.values()]) + 12 if notes else 10
+    pixels = width or theme.plot_width(left=y.room, right=right)
+    x = axis or LinearAxis(low=0, high=1, pixels=pixels, format="%")
+    told = tooltip or [(name, "name", ""), (kind, "kind", ""), (share, x.title or "share", ".1%")]
+    layers = [bars(listed, (x, share), (y, name), (kind, palette), stacked=True, tooltip=told)]
+    if notes:
+        beyond = texts(list(notes.values()), note, (x, x.high), (y, name), align="left", dx=6)
+        layers.append(beyond)
+    return panel(layers, title)
+
+
+def dots(
+    rows: Any, name: str, value: str, low: str, high: str, axis: LinearAxis | LogAxis, series: str = "",
+    palette: Mapping[str, str] | None = None, ticks: Sequence[str] = (), reference: float | None = None,
+    hollow: str | bool = False, title: str = "", step: float = 20, labels: bool = True, tooltip: Tooltip = (),
+) -> Content:  # fmt: skip
+    """Draw a dot with its interval for each name, in the order of the rows; several series stand one below the other.
+
+    ``ticks`` are fields drawn as short black lines, ``reference`` a line across all rows.
+    """
+    listed = records(rows)
+    palette = palette or {}
+    y = Categories.steps((row[name] for row in listed), max(step, 11 * len(palette)), shown=labels)
+    color: Any = (series, palette) if series else theme.BLUE
+    options: dict[str, Any] = {"offset": (series, list(palette))} if len(palette) > 1 else {}
+    told = tooltip or [(name, "name", ""), (value, axis.title, ".3~g"), (low, "from", ".3~g"), (high, "to", ".3~g")]
+    layers = [rules([{}], x=(axis, reference), color=theme.MUTED, dash=True)] if reference is not None else []
+    certain = [row for row in listed if row.get(low) is not None and row.get(high) is not None]
+    layers += [rules(certain, (axis, low), (y, name), x2=high, color=color, width=1.6, **options)] if certain else []
+    shape = (series, theme.shapes(palette)) if series else "circle"
+    layers.append(points(listed, (axis, value), (y, name), color, shape, hollow, tooltip=told, **options))
+    for tick in ticks:
+        marked = [row for row in listed if row.get(tick) is not None]
+        layers.append(rules(marked, (axis, tick), (y, name), tick=9, width=2, **options))
+    return panel(layers, title)
+
+
+def matrix(
+    rows: Any, first: str, second: str, value: str, names: Sequence[str], title: str = "", side: float = 0,
+    labels: bool = True, settled: str = "", tooltip: Tooltip = (),
+) -> Content:  # fmt: skip
+    """Draw coefficients from -1 to 1 as coloured cells with numbers, ``first`` across and ``second`` down.
+
+    A cell whose field ``settled`` is false, because its interval holds 0, stays white.
+    """
+    side = side or min(560, 56 * len(names))
+    listed = [
+        row | {"printed": f"{row[value]:.2f}".replace("-", "−"), "pale": bool(settled) and not row[settled]}
+        for row in records(rows) if row[value] is not None
+    ]  # fmt: skip
+    across, down = ([name for name in names if name in {row[of] for row in listed}] for of in (first, second))
+    x = Categories(names=tuple(across), pixels=side, vertical=False, padding=0.04)
+    y = Categories(names=tuple(down), pixels=side, padding=0.04, shown=labels)
+    told = tooltip or [(second, "of", ""), (first, "with", ""), (value, "coefficient", ".2f")]
+    cells = boxes(listed, (x, first), (y, second), tooltip=told)
+    scale = {"domain": [-1, 0, 1], "range": [theme.VERMILION, theme.PAPER, theme.BLUE], "interpolate": "rgb"}
+    cells["encoding"]["color"] = {
+        "field": value, "type": "quantitative", "scale": scale, "legend": None,
+        "condition": {"test": "datum['pale']", "value": theme.PAPER},
+    }  # fmt: skip
+    layers: list[Layer] = [cells]
+    for dark, ink in ((False, theme.INK), (True, theme.PAPER)):
+        numbers = [row for row in listed if (abs(row[value]) > 0.7 and not row["pale"]) == dark]
+        layers.append(texts(numbers, "printed", (x, first), (y, second), ink))
+    return panel(layers, title)
+
+
+def slices(amounts: Mapping[str, float]) -> list[tuple[str, float, float, float]]:
+    """Return part, share and both angles (rad, clockwise from twelve), the largest first and ``OTHER`` last."""
+    whole = sum(amount for amount in amounts.values() if amount > 0)
+    shares = {part: amount / whole for part, amount in amounts.items() if amount > 0}
+    kept = sorted(
+        (part for part, share in shares.items() if part != OTHER and share >= SMALL), key=lambda part: -shares[part]
+    )
+    rest = sum(share for part, share in shares.items() if part not in kept)
+    parts = [(part, shares[part]) for part in kept] + ([(OTHER, rest)] if rest > 0 else [])
+    ends = [0.0]
+    for _, share in parts:
+        ends.append(ends[-1] + 2 * pi * share)
+    return [(part, share, *angles) for (part, share), angles in zip(parts, pairwise(ends), strict=True)]
+
+
+def label_places(middles: Sequence[float]) -> list[tuple[float, float]]:
+    """Return where labels of slices with these middles are anchored, from the pie's centre (pixels, y downwards).
+
+    A label right of the centre begins at its anchor, one left of it ends there. Labels of a side stand ``LINE`` apart.
+    """
+    places = {}
+    for side in (1, -1):
+        here = [at for at, middle in enumerate(middles) if (1 if sin(middle) >= 0 else -1) == side]
+        limit = max(REACH, LINE * (len(here) - 1) / 2)
+        for at, y in zip(here, spread([-REACH * cos(middles[at]) for at in here], LINE, -limit, limit), strict=True):
+            places[at] = (side * max(7, sqrt(max(REACH**2 - y**2, 0.0))), y)
+    return [places[at] for at in range(len(middles))]
+
+
+def pies(
+    rows: Any, column: str, row: str, part: str, amount: str, palette: Mapping[str, str], cell: float = 128
+) -> list[Content]:
+    """Return a panel for each column, with a pie for each row and its shares in per cent; set them in a `row`.
+
+    Slices under 5 % are one, ``OTHER``. A row's name stands over each of its pies: a narrow page moves the panels.
+    """
+    listed = records(rows)
+    downs = list(dict.fromkeys(each[row] for each in listed))
+    x, y = Pixels(pixels=cell), Pixels(pixels=PIE * len(downs))
+    panels = []
+    for across in dict.fromkeys(each[column] for each in listed):
+        arcs: list[dict[str, Any]] = []
+        labels: list[dict[str, Any]] = []
+        for line, down in enumerate(downs):
+            amounts = {each[part]: each[amount] or 0 for each in listed if (each[column], each[row]) == (across, down)}
+            cut = slices(amounts)
+            middle = PIE * (line + 0.5) + 10
+            labels.append({"text": down, "x": 0, "y": middle - PIE / 2, "align": "left"})
+            places = label_places([(start + end) / 2 for _, _, start, end in cut])
+            for (name, share, start, end), (right, below) in zip(cut, places, strict=True):
+                about = {column: across, row: down, part: name, "share": share}
+                arcs.append(about | {"x": cell / 2, "y": middle, "start": start, "end": end})
+                side = "left" if right > 0 else "right"
+                place = {"x": cell / 2 + right, "y": middle + below}
+                labels.append({"text": f"{100 * share:.0f}", "align": side} | place)
+        told = [(column, column, ""), (row, row, ""), (part, part, ""), ("share", "share", ".1%")]
+        mark = {"type": "arc", "outerRadius": RADIUS, "stroke": theme.PAPER, "strokeWidth": 0.6}
+        theta = {"field": "start", "type": "quantitative", "scale": None, "stack": None}
+        ends: dict[str, Any] = {"theta": theta, "theta2": {"field": "end"}}
+        layers = [layer(mark, arcs, (x, "x"), (y, "y"), color=(part, palette), tooltip=told, **ends)]
+        for side in ("left", "right"):
+            written = [label for label in labels if label["align"] == side]
+            layers.append(texts(written, "text", (x, "x"), (y, "y"), align=side))
+        panels.append(panel(layers, str(across), frame=False))
+    return panels
+
+
+def curves(
+    rows: Any, x: str, y: str, line: str, axis: LogAxis | LinearAxis, palette: Mapping[str, str], low: str = "",
+    high: str = "", title: str = "", across: LogAxis | None = None, width: float = 0, named: bool = True,
+    tooltip: Tooltip = (),
+) -> Content:  # fmt: skip
+    """Draw a line with marks for each value of ``line``, named at its end, by batch size unless ``across`` is given.
+
+    The plot is ``width`` wide, or fills the page. ``low`` and ``high`` are the ends of an interval, drawn as a line.
+    """
+    listed = [row for row in records(rows) if row[x] is not None and row[y] is not None]
+    drawn = list(dict.fromkeys(row[line] for row in listed))
+    right = longest(drawn) + 20 if named else 10
+    pixels = width or theme.plot_width(right=right, unit=axis.unit)
+    horizontal = across or LogAxis.of_batches((row[x] for row in listed), pixels)
+    places = (horizontal, x), (axis, y)
+    told = tooltip or [(line, "name", ""), (x, horizontal.title, "~g"), (y, axis.title, axis.unit or ".3~g")]
+    color = (line, palette)
+    layers: list[Layer] = []
+    if low and high:
+        layers.append(
+            rules([row for row in listed if row[low] is not None], (horizontal, x), (axis, low), y2=high, color=color)
+        )
+    layers += [lines(listed, *places, color, line), points(listed, *places, color, size=28, tooltip=told)]
+    if named:
+        ends = [max((row for row in listed if row[line] == name), key=lambda row: row[x]) for name in drawn]
+        layers.append(end_names(ends, line, *places))
+    return panel(layers, title)
