@@ -108,7 +108,6 @@ def _meanings(kind: Any) -> dict[str, str]:
     return found
 
 
-
 def of_paper(paper: Paper) -> dict[str, dict[str, Any]]:
     """Return all facts as JSON holds them, by key."""
     return {

@@ -1,7 +1,7 @@
 """Values that summarise many models: medians with intervals, shares, ranges, extremes."""
 
 from collections.abc import Iterable, Mapping
-from math import ceil, floor, isfinite
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -9,8 +9,6 @@ import pandas as pd
 
 from measure.domain.statistics import order_statistic_ranks
 from report.stats.value import Value
-
-NOTHING = Value(None)
 
 
 def median_of(values: Iterable[float] | pd.Series, unit: str = "", counted: str = "models") -> Value:
@@ -75,11 +73,11 @@ def extremes(values: Mapping[str, float] | pd.Series, unit: str = "") -> tuple[V
 
 def middle_share(values: Iterable[float], share: float = 0.8, unit: str = "") -> tuple[Value, Value]:
     """Return the quantiles between which this share of the values lies."""
-    known = np.sort(np.array([value for value in values if pd.notna(value)], dtype=float))
-    if not len(known):
+    known = [value for value in values if pd.notna(value)]
+    if not known:
         return Value(None, unit), Value(None, unit)
-    cut = (1 - share) / 2 * (len(known) - 1)
-    return tuple(Value(float(known[at]), unit, count=len(known)) for at in (floor(cut), ceil(len(known) - 1 - cut)))  # type: ignore[return-value]
+    low, high = np.quantile(known, [(1 - share) / 2, (1 + share) / 2])
+    return Value(float(low), unit, count=len(known)), Value(float(high), unit, count=len(known))
 
 
 def ratio(dividend: Value, divisor: Value, unit: str = "") -> Value:

@@ -10,9 +10,9 @@ from helpers.chapters import CELL, CHAPTERS, SHARED, calls, cells, text_of
 from helpers.counted_papers import counted
 from helpers.papers import REFERENCES, empty, wide
 from helpers.training_papers import trained
+from report.analysis.available import Missing
 
 from report import figures, findings, published, tables
-from report.analysis.available import Missing
 from report.paper import bibliography
 
 pytestmark = pytest.mark.long

@@ -19,8 +19,8 @@ from helpers.papers import REFERENCES
 from report.charts import drawing
 from report.charts.drawing import picture
 from report.engine.embedded import render_embedded
-from report.paper import paper
 from report.markdown import Markup, escape, washed
+from report.paper import paper
 
 pytestmark = pytest.mark.long
 MARK = "alert(1)"

@@ -9,9 +9,9 @@ from helpers.many_models import write_many
 from helpers.paper_text import told
 from helpers.papers import REFERENCES
 from helpers.sentences import cells, check_no_gap
-
 from report.analysis.available import Missing
 from report.analysis.long_lists import ALWAYS, ROWS
+
 from report.charts import figure_data
 from report.paper import load
 

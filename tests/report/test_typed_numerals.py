@@ -3,16 +3,16 @@
 import pytest
 from helpers.places import ROOT
 from helpers.typed_numerals import Allowed, complaints, literal_complaints
-
-from measure.domain.values import SPACE
-from measure.predicting.study import HIGH, LOW
 from report.analysis import elsewhere_pairs, operator_shares, product_lines
 from report.figures import kernels as kernel_figures
 from report.figures import layer_shares, pies, strips, waterfall
 from report.findings import method
-from report.paper import counting_programs
 from report.tables import elsewhere, prediction
+
+from measure.domain.values import SPACE
+from measure.predicting.study import HIGH, LOW
 from report.markdown import percent
+from report.paper import counting_programs
 
 
 def share(value):

@@ -4,11 +4,11 @@ import io
 import altair as alt
 import pandas as pd
 import pytest
+from report.charts.show import scripts, show
 
 from report.charts import figure_data
 from report.charts.axes import LogAxis
 from report.charts.drawing import picture
-from report.charts.show import scripts, show
 from report.charts.theme import finish
 
 POINTS = pd.DataFrame({"model": ["=cmd()", "b, c"], "x": [1.5, 20.0], "rate": [3.0, None], "fast": [True, False]})

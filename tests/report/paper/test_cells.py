@@ -9,8 +9,7 @@ from helpers.rows import cell_columns
 from measure.cache.records import Run, Sample
 from measure.cache.workload_records import Operator
 from measure.domain.roofs import Roofline
-from report.paper import cells
-from report.paper import frame
+from report.paper import cells, frame
 
 ROOF = Roofline(200.0, 20.0)
 

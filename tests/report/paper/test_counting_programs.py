@@ -3,8 +3,7 @@ from helpers.papers import tiny
 from helpers.places import ROOT
 
 from measure.cache.table import read
-from report.paper import counting_programs
-from report.paper import frame
+from report.paper import counting_programs, frame
 from report.paper.printed import ProgramCount
 
 

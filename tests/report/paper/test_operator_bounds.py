@@ -3,8 +3,7 @@ from helpers import rows
 
 from measure.cache.workload_records import Operator
 from measure.domain.roofs import Roofline
-from report.paper import operator_bounds
-from report.paper import frame
+from report.paper import frame, operator_bounds
 
 ROOF = Roofline(200.0, 20.0)
 

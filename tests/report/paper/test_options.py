@@ -1,14 +1,10 @@
-import os
-import subprocess
-import sys
-
 import pytest
 from helpers.places import ROOT
 from helpers.rows import layer, workload
 
 from measure.cache.folders import Workloads
 from measure.errors import UserError
-from report.paper.options import FEW, FIGURE_WIDTH, cache_flags, figure_width, machines, models
+from report.paper.options import FEW, cache_flags, chips, machines, measure_command, models
 from report.process import in_environment
 
 DATA = ROOT / "tests" / "data"
@@ -28,15 +24,12 @@ def project(tmp_path, monkeypatch):
 
 def test_without_settings_all_is_as_it_was(project, tmp_path):
     assert machines(DATA, tmp_path) == []  # a folder that is no project
-    assert figure_width(tmp_path) == FIGURE_WIDTH
     assert machines(DATA, project("roofwright:\n")) == []
-    assert figure_width(tmp_path) == FIGURE_WIDTH
 
 
 def test_what_the_settings_say(project):
-    root = project("roofwright:\n  machines: [example-gpu, example-cpu, example-gpu]\n  figure-width: 700\n")
+    root = project("roofwright:\n  machines: [example-gpu, example-cpu, example-gpu]\n")
     assert machines(DATA, root) == ["example-gpu", "example-cpu"]
-    assert figure_width(root) == 700
 
 
 def test_the_environment_chooses_before_the_settings(project):
@@ -84,13 +77,20 @@ def test_the_flags_of_a_cache_elsewhere(tmp_path, monkeypatch):
     assert cache_flags() == (" --data more", "")
 
 
-def test_figures_take_their_width_from_the_project_they_are_drawn_in(project):
-    root = project("roofwright:\n  figure-width: 700\n")
-    run = subprocess.run(
-        [sys.executable, "-c", "from report.charts import theme; print(theme.WIDTH)"],
-        cwd=root, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    assert run.stdout == "700\n"
+def test_chips_are_chosen_likewise(project, monkeypatch):
+    monkeypatch.delenv("ROOFWRIGHT_CHIPS", raising=False)
+    known = ["NVIDIA T4", "NVIDIA L4", "Intel Core i7-920"]
+    assert chips(known, project("roofwright:\n  chips: ['NVIDIA *4']\n")) == {"NVIDIA T4", "NVIDIA L4"}
+
+
+def test_a_command_names_the_cache_and_its_few_models_unless_it_names_models_itself(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ROOFWRIGHT_DATA", str(tmp_path / "other"))
+    Workloads(tmp_path / "other").put([(workload("lean"), [layer("lean")], [])])
+    assert measure_command("--sections roofs") == "python -m measure --data other --models lean --sections roofs"
+    assert measure_command("--models vgg11") == "python -m measure --data other --models vgg11"
+    monkeypatch.delenv("ROOFWRIGHT_DATA")
+    assert measure_command() == "python -m measure"
 
 
 def test_a_choice_where_no_machine_is(project, tmp_path):

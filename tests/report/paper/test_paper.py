@@ -1,5 +1,6 @@
 import gc
 import shutil
+from contextlib import chdir
 from dataclasses import replace
 
 import pandas as pd
@@ -11,8 +12,8 @@ from helpers.rows import ENVIRONMENT, operator_time, profile, run, samples, work
 from measure.cache.folders import MachineFolder, Workloads
 from measure.domain.roofs import Roofline
 from measure.errors import UserError
-from report.findings import machines
-from report.paper import load
+from report.paper import REFERENCE, _machine_name, load
+from report.paper.printed import FlopPerCycle
 
 
 def cell(machine, model, batch, precision="fp32"):
@@ -56,8 +57,6 @@ def test_where_a_model_was_measured_at_its_usual_input_shape_too_the_other_is_le
     assert box.cells[["batch", "forward_flop", "sample_count"]].to_numpy().tolist() == [[64, 6400, 3]]
     assert box.profiles.batch.tolist() == box.operators.batch.tolist() == [64]
     assert box.left_out == (("wav2vec2_base", "16000"),)
-    said = "Left out is what was measured of inputs of another shape than is shown: wav2vec2_base at 16000."
-    assert said in machines.outcome(paper)
 
 
 def test_one_that_was_not_measured_is_at_todays_input_shape(tmp_path):
@@ -127,25 +126,33 @@ def test_an_empty_folder():
 def test_chosen_machines_are_in_the_order_of_the_choice():
     both = load(TESTS / "data", REFERENCES, ["example-gpu", "example-cpu"])
     assert [machine.folder for machine in both.machines] == ["example-gpu", "example-cpu"]
-    assert [machine.chip_kind for machine in both.shown] == ["gpu", "cpu"]
+    assert both.at_hand is both.machines[0]
     one = load(TESTS / "data", REFERENCES, ["example-gpu"])
     assert [machine.folder for machine in one.machines] == ["example-gpu"]
     assert one.machine("cpu") is None
 
 
-def test_machines_of_one_name_are_namesakes(tmp_path):
-    data = tmp_path / "data"
-    shutil.copytree(TESTS / "data", data)
-    shutil.copytree(data / "machines" / "example-cpu", data / "machines" / "student-1")
-    found = {machine.folder: machine.namesake for machine in load(data, REFERENCES).machines}
-    assert found == {"example-cpu": True, "example-gpu": False, "student-1": True}
-
-
-def test_of_each_kind_the_first_is_shown():
+def test_the_machine_at_hand_is_the_one_measured_last():
     (cpu, gpu) = tiny().machines
-    other = replace(cpu, folder="other-cpu")
-    assert replace(tiny(), machines=(cpu, gpu, other)).shown == (cpu, gpu)
-    assert replace(tiny(), machines=(other, cpu, gpu)).shown == (other, gpu)
+    later = replace(cpu.environment, recorded_at="2099-01-01T00:00:00+00:00")
+    assert replace(tiny(), machines=(gpu, replace(cpu, environment=later))).at_hand.chip_kind == "cpu"
+    assert replace(tiny(), machines=()).at_hand is None
+
+
+def test_the_reference_is_the_project_s_own_machine_whatever_was_read():
+    with chdir(ROOT):
+        assert [machine.folder for machine in tiny().reference.machines] == [REFERENCE]
+
+
+def test_a_machine_is_named_by_its_processor_and_microarchitecture():
+    cpu = tiny().machine("cpu")
+    row = FlopPerCycle("AuthenticAMD", 25, "17", "Zen 4", "avx512f", "fp32", 64, "so_flops", "")
+    environment = replace(
+        cpu.environment, name="AMD EPYC", cpu_vendor="AuthenticAMD", cpu_family=25, cpu_model=17,
+        vector_extension="avx512f avx2", physical_cores=2,
+    )  # fmt: skip
+    assert _machine_name(environment, [row]) == "AMD EPYC, Zen 4, 2 cores"
+    assert _machine_name(environment, []) == "AMD EPYC, 2 cores"
 
 
 def test_machines_are_chosen_by_the_environment_too(monkeypatch):

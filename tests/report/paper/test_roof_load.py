@@ -1,4 +1,4 @@
-"""A roof that was measured beside other programs: the paper says so with the machine's name, and what to do."""
+"""A roof that was measured next to other programs."""
 
 from dataclasses import replace
 
@@ -7,8 +7,6 @@ from helpers.papers import REFERENCES
 from helpers.rows import ENVIRONMENT, roof_measurement
 
 from measure.cache.folders import MachineFolder
-from report.analysis import available
-from report.findings import roofs
 from report.paper import load
 
 
@@ -22,20 +20,9 @@ def machine_with(data, product_load, stream_load):
     return machine
 
 
-def test_the_machines_name_says_that_its_roof_was_disturbed(tmp_path):
-    machine = machine_with(tmp_path, 0.04, 0.62)
-    assert machine.measured_roof.load == 0.62
-    assert available.title(machine) == "Chip, of 2 cores (2 cores, roof measured beside other programs)"
-    said = roofs.disturbed(machine)
-    assert "Other programs used 62" in said
-    assert "`python -m measure --device cpu --sections roofs` measures them again" in said
-
-
-def test_of_a_roof_that_was_left_alone_nothing_is_said(tmp_path):
-    machine = machine_with(tmp_path, 0.04, None)
-    assert machine.measured_roof.load == 0.0
-    assert available.title(machine) == "Chip, of 2 cores (2 cores)"
-    assert roofs.disturbed(machine) == ""
+def test_a_roof_knows_the_largest_load_next_to_it(tmp_path):
+    assert machine_with(tmp_path / "loaded", 0.04, 0.62).measured_roof.load == 0.62
+    assert machine_with(tmp_path / "quiet", 0.04, None).measured_roof.load == 0.0
 
 
 def test_a_disturbed_row_is_no_roof_where_its_kernel_was_left_alone(tmp_path):

@@ -1,4 +1,3 @@
-from dataclasses import replace
 from math import exp, log, sqrt
 from statistics import fmean, stdev
 
@@ -9,10 +8,7 @@ from helpers.training_papers import trained
 
 from measure.cache.records import Run, Sample
 from measure.cache.workload_records import Operator
-from report.analysis.available import DataMissingError
-from report.analysis.available import steps as measured
-from report.paper import steps
-from report.paper import frame
+from report.paper import frame, steps
 
 STUDENT_2 = 4.848732  # at 0.98 of 2 degrees of freedom: 0.96 * sqrt(1 / (2 * 0.98 * 0.02))
 """Student's t at 95 % for 2 degrees of freedom, from tables."""
@@ -105,16 +101,3 @@ def test_inference_is_no_training():
     assert derived([2.0], phase="inference").empty
     assert tiny().machine("cpu").steps.empty
     assert set(trained().machine("cpu").cells.phase) == {"inference"}
-
-
-def test_what_is_missing():
-    with pytest.raises(
-        DataMissingError,
-        match=r"No training step on the Example CPU \(4 cores\) has been measured at fp32; `python -m measure --device "
-        "cpu --sections workload training --precisions fp32` measures them",
-    ):
-        measured(tiny().machine("cpu"))
-    cpu = trained().machine("cpu")
-    with pytest.raises(DataMissingError):
-        measured(replace(cpu, steps=cpu.steps[cpu.steps.model == "tokens"]))
-    assert set(measured(cpu).model) == {"lean", "deep", "broad"}

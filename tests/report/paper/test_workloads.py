@@ -9,8 +9,7 @@ from helpers.places import TESTS
 from measure.cache.folders import Workloads
 from measure.cache.workload_records import Layer, Workload
 from measure.errors import UserError
-from report.paper import workloads
-from report.paper import frame
+from report.paper import frame, workloads
 
 
 def tables():

@@ -1,7 +1,7 @@
 import pytest
 
 from measure.domain.values import SPACE
-from report.stats.value import Value, digits_to, place_of
+from report.stats.value import Name, Source, Value, digits_to, place_of
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def in_print(value, spec=""):
 )
 def test_a_value_prints_the_digits_that_its_interval_allows(value, text, with_interval):
     assert (in_print(value), in_print(value, "interval")) == (text, with_interval)
-    assert str(value) == value._repr_markdown_() == format(value)
+    assert str(value) == format(value)
 
 
 def test_a_value_has_no_other_format():
@@ -101,8 +101,32 @@ def test_what_is_too_uncertain_is_missing(value, is_missing):
 
 def test_a_missing_value_prints_a_span_that_names_its_command():
     assert Value(None)._repr_markdown_() == "[–]{.missing}"
-    missing = Value(None, command="python -m measure --sections training")
+    missing = Value(None, source=Source("runs.csv", command="python -m measure --sections training"))
     span = '[–]{.missing command="python -m measure --sections training"}'
     assert missing._repr_markdown_() == span
     # A sentence that holds only the word goes as well.
     assert missing.side("less", "as much", "more") == span
+
+
+def test_a_value_with_a_key_prints_a_span_that_the_page_can_explain():
+    assert Value(2.5, low=2.4, high=2.6, key="a.b")._repr_markdown_() == '[2\\.50]{.value key="a.b"}'
+    assert Value(26)._repr_markdown_() == "26"
+
+
+def test_a_change_is_the_distance_from_one():
+    less, more = Value(0.86, low=0.80, high=0.95).change, Value(1.2, low=1.1, high=1.3).change
+    assert (less.number, less.low, less.high) == pytest.approx((0.14, 0.05, 0.20))
+    assert (more.number, more.low, more.high) == pytest.approx((0.2, 0.1, 0.3))
+    assert less.unit == more.unit == "%"
+
+
+def test_a_claim_needs_the_whole_interval():
+    ratio = Value(1.2, low=1.1, high=1.3)
+    assert (ratio.above(1.0), ratio.above(1.15), ratio.below(1.4)) == (True, False, True)
+    assert not Value(None).above(0.0)
+    assert not Value(1.2).above(1.0)  # without an interval nothing is certain
+
+
+def test_a_missing_name_prints_a_span():
+    assert Name(None)._repr_markdown_() == "[–]{.missing}"
+    assert Name("ResNet-18")._repr_markdown_() == r"ResNet\-18"
