@@ -10,12 +10,13 @@ import argparse
 import math
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
-import altair as alt
 import torch
 import torchvision
+import vl_convert
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -181,20 +182,27 @@ def attainable(intensity: float, peak_flop_per_s: float, byte_per_s: float) -> f
     return min(peak_flop_per_s, intensity * byte_per_s)
 
 
-def draw(points: Sequence[Point], peak_flop_per_s: float, byte_per_s: float) -> alt.LayerChart:
-    """Draw the roof with its ridge point, and the networks below it."""
+def draw(points: Sequence[Point], peak_flop_per_s: float, byte_per_s: float) -> dict[str, object]:
+    """Return the roof with its ridge point, and the networks below it, as a specification of Vega-Lite."""
     ridge = peak_flop_per_s / byte_per_s
     ends = [min([ridge / 10, *(point.intensity for point in points)]), ridge, 10 * ridge]
     line = [{"intensity": end, "rate": attainable(end, peak_flop_per_s, byte_per_s) / 1e9} for end in ends]
     dots = [{"model": model, "intensity": intensity, "rate": rate / 1e9} for model, intensity, rate in points]
-    x = alt.X("intensity:Q", title="FLOP per byte of the footprint").scale(type="log")
-    y = alt.Y("rate:Q", title="GFLOP/s").scale(type="log")
-    roof = alt.Chart(alt.Data(values=line)).mark_line(color="gray").encode(x=x, y=y)
-    networks = alt.Chart(alt.Data(values=dots)).mark_point(filled=True, size=80, color="black").encode(x=x, y=y)
-    names = networks.mark_text(align="right", dx=-8).encode(text="model:N")
-    return (roof + networks + names).properties(
-        title="Roofline of this machine, fp32, batch size 1", width=480, height=320
+    title = {"intensity": "FLOP per byte of the footprint", "rate": "GFLOP/s"}
+    x, y = (
+        {"field": field, "type": "quantitative", "title": title[field], "scale": {"type": "log"}}
+        for field in ("intensity", "rate")
     )
+    name = {"mark": {"type": "text", "align": "right", "dx": -8}, "encoding": {"text": {"field": "model"}}}
+    networks = {"mark": {"type": "point", "filled": True, "size": 80, "color": "black"}}
+    roof = {"data": {"values": line}, "mark": {"type": "line", "color": "gray"}}
+    return {
+        "title": "Roofline of this machine, fp32, batch size 1",
+        "width": 480,
+        "height": 320,
+        "encoding": {"x": x, "y": y},
+        "layer": [roof, *({"data": {"values": dots}, **layer} for layer in (networks, name))],
+    }
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -202,7 +210,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--models", nargs="+", default=["resnet18", "mobilenet_v2"], help="names in torchvision")
     parser.add_argument("--rounds", type=int, default=3, help="rounds of timing (default: %(default)s)")
     parser.add_argument("--seconds", type=float, default=1.0, help="a round and call (default: %(default)s)")
-    parser.add_argument("--out", default="roofline.svg", help="an SVG or HTML file (default: %(default)s)")
+    parser.add_argument("--out", default="roofline.svg", help="an SVG file (default: %(default)s)")
     return parser
 
 
@@ -227,7 +235,7 @@ def main() -> None:
         counted = f"{work.flop / 1e9:.2f} GFLOP, {work.footprint_byte / 1e6:.1f} MB"
         reached = f"{point.flop_per_s / 1e9:.1f} GFLOP/s, {point.flop_per_s / roof:.0%} of the roof"
         print(f"{point.model}: {counted}, {1e3 * times[point.model]:.1f} ms, {reached}")
-    draw(points, peak, bandwidth).save(flags.out)
+    Path(flags.out).write_text(vl_convert.vegalite_to_svg(draw(points, peak, bandwidth)))
     print(f"wrote {flags.out}")
 
 

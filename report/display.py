@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Concatenate, ParamSpec
 
 from report import facts, failures
-from report.charts import drawing, figure_data
+from report.charts import drawing
 from report.charts.font import FOLDER
 from report.markdown import escape, quoted
 from report.paper import Paper
@@ -66,9 +66,8 @@ def shown(
     return decorate
 
 
-def _show_chart(content: dict[str, Any]) -> Display:
+def _show_chart(specification: dict[str, Any]) -> Display:
     """Show a chart as its SVG picture (drawn by ``scripts``) and, for HTML, its specification, packed."""
-    specification = figure_data.specification(content)
     PICTURES.mkdir(exist_ok=True)
     place = PICTURES / f"{specification['name']}.svg"
     drawing.begin(specification, place)
