@@ -1,0 +1,328 @@
+"""What chips promise: their ridge points, how they compare, and where the typical network lies."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from measure.domain.chips import fastest_units
+from report.facts import sourced
+from report.paper import BASE_PRECISION, Machine, Paper, chips, options
+from report.paper.rows import each, extremes, matching
+from report.stats.summary import count_of, estimated, exact
+from report.stats.value import FEWEST_MODELS, Name, Source, Value
+
+SIXTEEN_BITS = ("bf16", "fp16")
+NOTHING = Value(None)
+FEWEST_DIES = 3
+"""A kind with fewer has no typical ridge point."""
+
+MOST_LABELLED = 36
+"""So many roofs have room for a name; of more chips these are drawn."""
+LABELLED = (
+    "Intel Xeon Platinum 8380", "NVIDIA Grace CPU (72 cores)", "AMD EPYC 9755",
+    "NVIDIA V100 SXM2", "NVIDIA T4", "NVIDIA A100 SXM 80GB", "NVIDIA GeForce RTX 3090", "NVIDIA GeForce RTX 4090",
+    "NVIDIA H100 SXM", "AMD Instinct MI300X", "NVIDIA B200 SXM", "NVIDIA GeForce RTX 5090",
+    "Google TPU v2", "Google TPU v4", "AWS Trainium2", "Google TPU7x (Ironwood)",
+    "Apple M2 GPU (10 cores)", "NVIDIA Jetson AGX Orin 64GB", "Intel Stratix 10 MX 2100",
+)  # fmt: skip
+EXAMPLE = "NVIDIA T4"
+"""The chip at two of its precisions; without it the first with both."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """What the table of chips holds."""
+
+    chips: Value
+    "chips with a datasheet roof"
+    roofs: Value
+    "their peaks, one for each precision and unit"
+    unconfirmed: Value
+    "chips of which neither the vendor nor two independent sources state every number"
+
+
+@dataclass(frozen=True)
+class Typical:
+    """The median ridge point over the dies of a kind, at the first precision that half of its chips share."""
+
+    cpu: Value
+    "of CPUs, at fp32"
+    gpu: Value
+    "of GPUs, at 16 bits on tensor units"
+    asic: Value
+    "of AI accelerators, at 16 bits on tensor units"
+    soc: Value
+    "of the GPUs in phones and laptops, at 16 bits"
+
+
+@dataclass(frozen=True)
+class Ends:
+    """The confirmed ridge points at the ends, of chips with memory outside the chip at 16 bits or more."""
+
+    least: Value
+    "the lowest"
+    most: Value
+    "the highest"
+    least_chip: Name
+    "the chip with the lowest"
+    most_chip: Name
+    "the chip with the highest"
+
+
+@dataclass(frozen=True)
+class Demand:
+    """On how many dies the median network at bf16 lies below the ridge point at 16 bits."""
+
+    networks: Value
+    "networks counted at both batch sizes"
+    dies: Value
+    "dies with a 16-bit rate and memory outside the chip"
+    small: Value
+    "the smaller batch size"
+    large: Value
+    "the larger batch size"
+    whole_small: Value
+    "dies on which it is memory-bound at the smaller batch, by the bytes that no fusion avoids"
+    whole_large: Value
+    "the same at the larger batch"
+    layers_small: Value
+    "dies on which it is memory-bound at the smaller batch, with the bytes between layers"
+    layers_large: Value
+    "the same at the larger batch"
+    intensity: Value
+    "FLOP per byte of the median network at the smaller batch, by the bytes that no fusion avoids"
+
+
+@dataclass(frozen=True)
+class Precision:
+    """One chip, one memory, two peaks."""
+
+    chip: Name
+    "the chip"
+    vector: Value
+    "its ridge point at fp32 on vector units"
+    tensor: Value
+    "its ridge point at 16 bits on tensor units"
+
+
+@dataclass(frozen=True)
+class Hand:
+    """The machine at hand at fp32: what its datasheet or arithmetic promises, and what was measured."""
+
+    machine: Name
+    "the machine"
+    promised: Value
+    "peak by cores, clock and FLOP per cycle, or as the datasheet prints it"
+    measured: Value
+    "measured peak"
+    share: Value
+    "measured over promised peak"
+    ridge: Value
+    "measured ridge point"
+
+
+@dataclass(frozen=True)
+class Sparse:
+    """Peaks that vendors print for operands of which half are zero."""
+
+    dies: Value
+    "dies for which a sparse peak is printed"
+    factor: Value
+    "sparse over dense peak of the median die"
+
+
+@dataclass(frozen=True)
+class Generations:
+    """Ridge points of single chips at 16 bits on tensor units."""
+
+    v100: Value
+    "NVIDIA V100 SXM2, 2017"
+    h100: Value
+    "NVIDIA H100 SXM, 2022"
+    b200: Value
+    "NVIDIA B200 SXM, 2024"
+    narrow: Value
+    "NVIDIA B300 SXM, 2025: dense peak at fp4 over that at 16 bits"
+    first_tpu: Value
+    "Google TPU v2, 2017"
+    last_tpu: Value
+    "Google TPU7x, 2025"
+    rtx4090: Value
+    "NVIDIA GeForce RTX 4090, 2022"
+    rtx5090: Value
+    "NVIDIA GeForce RTX 5090, 2025"
+
+
+@dataclass(frozen=True)
+class Chips:
+    table: Table
+    typical: Typical
+    ends: Ends
+    demand: Demand
+    precision: Precision
+    hand: Hand
+    sparse: Sparse
+    generations: Generations
+    levelled_off: bool
+    "V100 to H100 doubled the ridge point, and B200 is within a tenth of H100"
+    turned_back: bool
+    "The ridge point of the RTX 5090 lies below that of the RTX 4090"
+
+
+def of(paper: Paper) -> Chips:
+    found = paper.chips
+    outside = found[~chips.on_chip(found)]
+    generations = _generations(found)
+    table = Table(
+        count_of(found.chip.nunique(), "chips"),
+        count_of(len(found), "roofs"),
+        count_of(found[found.verified == "no"].chip.nunique(), "chips"),
+    )
+    v100, h100, b200, rtx4090, rtx5090 = (
+        getattr(generations, chip).number or 0.0 for chip in ("v100", "h100", "b200", "rtx4090", "rtx5090")
+    )
+    return Chips(
+        table=sourced(table, _source("all")),
+        typical=sourced(_typical(outside), _source("memory outside the chip, a row a die")),
+        ends=sourced(_ends(outside), _source("confirmed, memory outside the chip, 16 bits or more")),
+        demand=_demand(paper, outside),
+        precision=sourced(_precision(found), _source("one chip at fp32 and 16 bits")),
+        hand=_hand(paper),
+        sparse=sourced(_sparse(found), _source("with a sparse peak")),
+        generations=sourced(generations, _source("tensor units, 16 bits")),
+        levelled_off=h100 > 2 * v100 > 0 and abs(b200 - h100) < 0.1 * h100,
+        turned_back=0 < rtx5090 < rtx4090,
+    )
+
+
+def _source(rows: str) -> Source:
+    return Source("chips.csv", rows)
+
+
+def _typical(outside: pd.DataFrame) -> Typical:
+    medians = {}
+    for kind in ("cpu", "gpu", "asic", "soc"):
+        rows = chips.of_dies(chips.comparable(outside, kind)[0])
+        enough = len(rows) >= FEWEST_DIES
+        middle = float(rows.ridge_flop_per_byte.median()) if enough else None
+        medians[kind] = Value(middle, "FLOP/B", count=len(rows), counted="dies")
+    return Typical(**medians)
+
+
+def _ends(outside: pd.DataFrame) -> Ends:
+    rows = chips.confirmed(chips.headline(outside))
+    if rows.empty:
+        return Ends(NOTHING, NOTHING, Name(None), Name(None))
+    ends = extremes(rows, "ridge_flop_per_byte")
+    least, most = (exact(row.ridge_flop_per_byte, "FLOP/B", row.chip) for row in ends)
+    return Ends(least, most, *(Name(row.chip) for row in ends))
+
+
+def _demand(paper: Paper, outside: pd.DataFrame) -> Demand:
+    source = Source(
+        "workload/models.csv", "bf16, against 16-bit rates of chips.csv", options.measure_command("--sections workload")
+    )
+    dies = chips.of_dies(chips.fastest(outside[outside.precision.isin(SIXTEEN_BITS)])).ridge_flop_per_byte
+    counted = matching(paper.workloads, precision="bf16")
+    sizes = sorted(int(size) for size in set(counted.batch) if size <= 64)
+    small, large = sizes[:1], sizes[1:][-1:]
+    ends = counted[counted.batch.isin(small + large)]
+    ends = ends[ends.groupby("model").batch.transform("nunique") == ends.batch.nunique()]
+    networks = ends.model.nunique()
+    if dies.empty or networks < FEWEST_MODELS:
+        return sourced(Demand(*[NOTHING] * 9), source)
+
+    def bound(column: str, batch: list[int]) -> Value:
+        middle = ends[ends.batch.isin(batch)][column].median()
+        return count_of((dies > middle).sum(), "dies") if batch else NOTHING
+
+    facts = Demand(
+        count_of(networks, "models"), count_of(len(dies), "dies"),
+        *(exact(batch[0]) if batch else NOTHING for batch in (small, large)),
+        *(bound(column, batch) for column in ("compulsory_intensity", "traffic_intensity") for batch in (small, large)),
+        Value(float(matching(ends, batch=small[0]).compulsory_intensity.median()), "FLOP/B", count=networks),
+    )  # fmt: skip
+    return sourced(facts, source)
+
+
+def _precision(found: pd.DataFrame) -> Precision:
+    vector = matching(found, unit="vector", precision="fp32")
+    tensor = chips.fastest(found[found.precision.isin(SIXTEEN_BITS) & (found.unit == "tensor")])
+    pairs = vector.merge(tensor, on="chip", suffixes=("", "_tensor"))
+    pairs = pairs[pairs.chip == EXAMPLE] if EXAMPLE in set(pairs.chip) else pairs
+    if pairs.empty:
+        return Precision(Name(None), NOTHING, NOTHING)
+    row: Any = pairs.iloc[0]
+    ridges = (row.ridge_flop_per_byte, row.ridge_flop_per_byte_tensor)
+    return Precision(Name(row.chip), *(exact(ridge, "FLOP/B") for ridge in ridges))
+
+
+def promised(paper: Paper, machine: Machine) -> tuple[float | None, str]:
+    """Return a machine's peak (FLOP/s) at fp32 that no measurement is in, but a processor's clock, and its arithmetic.
+
+    A processor's is cores x clock x FLOP per cycle: a virtual machine sees only some cores of the chip whose name it
+    bears, and the cores are physical, since two threads of a core share its units. A GPU's is as printed.
+    """
+    if machine.chip_kind != "cpu":
+        printed = fastest_units(each(chips.datasheet(paper.chips, machine.environment.name))).get(BASE_PRECISION)
+        return (None, "") if printed is None else (printed.peak_flop_per_s, printed.derivation)
+    environment, clock = machine.environment, machine.clock
+    cores = environment.physical_cores or environment.cores
+    rates = [
+        row.flop_per_cycle for row in paper.flop_per_cycle if row.precision == BASE_PRECISION and row.fits(environment)
+    ]
+    if clock is None or cores is None or not rates:
+        return None, ""
+    arithmetic = f"{cores} cores x {clock.hertz / 1e9:.2f} GHz x {max(rates)} FLOP/cycle/core"
+    return cores * clock.hertz * max(rates), arithmetic
+
+
+def _hand(paper: Paper) -> Hand:
+    source = Source("machines/*/roofs.csv", "fp32", options.measure_command("--sections roofs"))
+    machine = paper.at_hand
+    rows = [] if machine is None else list(each(matching(machine.roofs, precision=BASE_PRECISION)))
+    if machine is None or not rows:
+        return sourced(Hand(Name(machine.name if machine else None), *[NOTHING] * 4), source)
+    peak, _ = promised(paper, machine)
+    measured = estimated(rows[0], "peak_flop_per_s", "FLOP/s")
+    ends = [None if peak is None or end is None else end / peak for end in (measured.low, measured.high)]
+    share = Value(measured.number / peak, "%", *ends, counted="samples") if peak and measured.number else NOTHING
+    ridge = estimated(rows[0], "ridge_flop_per_byte", "FLOP/B")
+    return sourced(Hand(Name(machine.name), exact(peak, "FLOP/s"), measured, share, ridge), source)
+
+
+def _sparse(found: pd.DataFrame) -> Sparse:
+    both = found[found.sparse_peak_flop_per_s.notna()]
+    both = both.assign(factor=both.sparse_peak_flop_per_s / both.peak_flop_per_s)
+    dies = chips.of_dies(both).groupby("chip").factor.median()
+    return Sparse(count_of(len(dies), "dies"), exact(dies.median() if len(dies) else None))
+
+
+def _generations(found: pd.DataFrame) -> Generations:
+    tensor = found[(found.unit == "tensor") & found.precision.isin(SIXTEEN_BITS)].drop_duplicates("chip")
+    ridges = tensor.set_index("chip").ridge_flop_per_byte
+    v100, h100, b200, first_tpu, last_tpu, rtx4090, rtx5090 = (
+        exact(ridges.get(chip), "FLOP/B")
+        for chip in (
+            "NVIDIA V100 SXM2", "NVIDIA H100 SXM", "NVIDIA B200 SXM", "Google TPU v2", "Google TPU7x (Ironwood)",
+            "NVIDIA GeForce RTX 4090", "NVIDIA GeForce RTX 5090",
+        )
+    )  # fmt: skip
+    rates = matching(found, chip="NVIDIA B300 SXM").groupby("precision").peak_flop_per_s.max()
+    narrow = rates.get("fp4", float("nan")) / rates.get("fp16", float("nan"))
+    return Generations(v100, h100, b200, exact(narrow), first_tpu, last_tpu, rtx4090, rtx5090)
+
+
+def labelled(found: pd.DataFrame) -> pd.DataFrame:
+    """Return the chips that are roofs, rows and names, each at its fastest rate of floating point, else of integers.
+
+    A chip that a reader chose is one of them.
+    """
+    floating = chips.headline(found)
+    rows = pd.concat([floating, chips.fastest(found[~found.chip.isin(floating.chip)])])
+    if rows.chip.nunique() > MOST_LABELLED:
+        rows = rows[rows.chip.isin(LABELLED)]
+    return rows.assign(order=rows.chip_kind.map(list(chips.KINDS).index)).sort_values(
+        ["order", "year", "peak_flop_per_s"]
+    )
