@@ -33,21 +33,67 @@ function panels(specification) {
   return specification.concat ?? [specification];
 }
 
-// For a column narrower than the paper: panels one below the other, each with the names of its rows, no names beside
-// marks (they were placed for the paper's width; tooltips tell them), legends of few columns.
-function narrowed(specification, excess) {
-  const copy = structuredClone(specification);
-  if (copy.concat) copy.columns = 1;
-  for (const panel of panels(copy)) {
-    panel.width = Math.max(120, panel.width - excess);
-    panel.layer = panel.layer?.filter((layer) => layer.description !== "labels");
-    if (panel.encoding?.y?.axis) panel.encoding.y.axis.labels = true;
-  }
-  copy.config.legend.layout = { top: { direction: "vertical", anchor: "start" } };
-  JSON.stringify(copy, (key, value) => {
-    if (key === "legend" && value) value.columns = 3;
-    return value;
+function layers(view) {
+  return view.layer ? view.layer.flatMap(layers) : [view];
+}
+
+const ruler = document.createElement("canvas").getContext("2d");
+
+function textWidth(text) {
+  ruler.font = '11px "Roofwright Sans", Arial, sans-serif'; // theme.TICK_SIZE
+  return ruler.measureText(text).width;
+}
+
+// Keeps the names of points that have room where a panel is `share` of its width: each at its place, or nearer its point.
+function thinned(rows, share, width) {
+  const marks = rows.map(({ at, down }) => [at * share - 4, down - 4, at * share + 4, down + 4]);
+  const taken = [];
+  const clear = ([left, top, right, bottom], boxes) =>
+    boxes.every((box) => box[0] >= right || left >= box[2] || box[1] >= bottom || top >= box[3]);
+  return rows.flatMap((row, index) => {
+    const beside = row.width / 2 + 8;
+    const places = [[row.dx, row.dy, row.ex, row.ey], [beside, 0, 0, 0], [-beside, 0, 0, 0], [0, -12, 0, 0], [0, 12, 0, 0]];
+    for (const [dx, dy, ex, ey] of places) {
+      const [x, y] = [row.at * share + dx, row.down + dy];
+      const box = [x - row.width / 2, y - 6, x + row.width / 2, y + 6];
+      if (box[0] < 0 || box[2] > width || y < 6) continue;
+      if (!clear(box, taken) || !clear(box, marks.filter((_, other) => other !== index))) continue;
+      taken.push(box);
+      return [{ ...row, dx, dy, ex, ey }];
+    }
+    return [];
   });
+}
+
+// For a column narrower than the paper: panels at most `width` wide in so many columns, each with its own axes; names
+// that have room; legends of as many columns as fit. Without `room` no legends, so that a drawing shows the panels' size.
+function narrowed(specification, columns, width, room) {
+  const copy = structuredClone(specification);
+  if (copy.concat) copy.columns = columns;
+  const thin = new Set();
+  for (const panel of panels(copy)) {
+    const share = Math.min(1, width / panel.width);
+    panel.width *= share;
+    for (const { data, mark, encoding } of layers(panel)) {
+      const rows = copy.datasets[data?.name];
+      if (rows?.[0]?.at !== undefined && !thin.has(data.name)) {
+        thin.add(data.name);
+        copy.datasets[data.name] = thinned(rows, share, panel.width);
+      }
+      if (mark.angle) mark.angle = (Math.atan(Math.tan((mark.angle * Math.PI) / 180) / share) * 180) / Math.PI;
+      for (const channel of [encoding.x, encoding.y]) {
+        if (channel?.axis?.labels !== false) continue;
+        delete channel.axis.labels;
+        channel.title = channel.axis.description || null;
+      }
+      for (const channel of [encoding.color, encoding.shape]) {
+        if (!room && channel) channel.legend = null;
+        if (!channel?.legend) continue;
+        const longest = Math.max(...channel.legend.values.map(textWidth));
+        Object.assign(channel.legend, { columns: Math.max(1, Math.floor(room / (longest + 34))), titleOrient: "top" });
+      }
+    }
+  }
   return copy;
 }
 
@@ -67,13 +113,18 @@ async function draw(chart) {
   chart.result = await vegaEmbed(chart.view, chart.specification, OPTIONS);
   named(chart.view);
   if (width() <= room) return;
-  // What surrounds the plot (axes, names of rows) is known once it is drawn.
-  for (let pass = 0, excess = 0; pass < 2 && (pass === 0 || width() > room); pass += 1) {
+  const redraw = async (...size) => {
     chart.result.finalize();
-    excess += pass === 0 && chart.specification.concat ? 0 : Math.ceil(width() - room);
-    chart.result = await vegaEmbed(chart.view, narrowed(chart.specification, excess), OPTIONS);
-    named(chart.view);
-  }
+    chart.result = await vegaEmbed(chart.view, narrowed(chart.specification, ...size), OPTIONS);
+  };
+  // What surrounds a plot (axes, names of rows) is known once it is drawn.
+  const widest = Math.max(...panels(chart.specification).map((panel) => panel.width));
+  await redraw(1, widest, 0);
+  const around = width() - widest;
+  const gap = chart.specification.spacing ?? 0;
+  const columns = Math.max(1, Math.floor((room + gap) / (widest + around + gap)));
+  await redraw(columns, Math.max(120, room - around), room - around);
+  named(chart.view);
 }
 
 // The data that a figure's marks show, as CSV: the tables that its specification names (report/charts/figure_data.py).

@@ -2,7 +2,7 @@
 
 figure("shares", "Time by kind of layer.", stacked_bars(rows, "network", "kind", "share", theme.LAYER_COLORS))
 figure("ratios", "Backward over forward.", dots(rows, "network", "ratio", "low", "high",
-       LinearAxis.around(rows.ratio, pixels=plot_width(left=110), title="ratio"), ticks=[("flop_ratio", "FLOP")]))
+       LinearAxis.around(rows.ratio, pixels=plot_width(left=110), title="ratio"), ticks={"FLOP": "flop_ratio"}))
 figure("ranks", "Rank correlations.", matrix(rows, "first", "second", "rho", names))
 figure("pies", "Time and memory.", pies(rows, "network", "quantity", "kind", "amount", theme.LAYER_COLORS))
 figure("throughput", "Throughput by batch size.", curves(rows, "batch", "rate", "network", y, palette))
@@ -19,6 +19,7 @@ from report.charts.labels import spread
 from report.charts.marks import Layer, Tooltip, bars, boxes, end_names, layer, lines, points, records, rules, texts
 from report.charts.panels import Content, panel
 
+TICK = "M0,-1V1"  # the shape of a short line
 SMALL, OTHER = 0.05, "other"  # smaller slices of a pie are drawn as one
 RADIUS, REACH, LINE, PIE = 30.0, 38.0, 12.0, 114.0  # pixels: a pie, to its labels, between them, its row
 
@@ -49,12 +50,12 @@ def stacked_bars(
 
 def dots(
     rows: Any, name: str, value: str, low: str, high: str, axis: LinearAxis | LogAxis, series: str = "",
-    palette: Mapping[str, str] | None = None, ticks: Sequence[str] = (), reference: float | None = None,
+    palette: Mapping[str, str] | None = None, ticks: Mapping[str, str] | None = None, reference: float | None = None,
     hollow: str | bool = False, title: str = "", step: float = 20, labels: bool = True, tooltip: Tooltip = (),
 ) -> Content:  # fmt: skip
     """Draw a dot with its interval for each name, in the order of the rows; several series stand one below the other.
 
-    ``ticks`` are fields drawn as short black lines, ``reference`` a line across all rows.
+    ``ticks`` are fields by their names in the legend, drawn as short lines; ``reference`` is a line across all rows.
     """
     listed = records(rows)
     palette = palette or {}
@@ -67,9 +68,10 @@ def dots(
     layers += [rules(certain, (axis, low), (y, name), x2=high, color=color, width=1.6, **options)] if certain else []
     shape = (series, theme.shapes(palette)) if series else "circle"
     layers.append(points(listed, (axis, value), (y, name), color, shape, hollow, tooltip=told, **options))
-    for tick in ticks:
-        marked = [row for row in listed if row.get(tick) is not None]
-        layers.append(rules(marked, (axis, tick), (y, name), tick=9, width=2, **options))
+    for (label, field), ink in zip((ticks or {}).items(), (theme.INK, theme.ORANGE, theme.GREEN), strict=False):
+        marked = [row | {"mark": label} for row in listed if row.get(field) is not None]
+        inks, line = ("mark", {label: ink}), ("mark", {label: TICK})
+        layers.append(points(marked, (axis, field), (y, name), inks, line, True, 110, told, **options))
     return panel(layers, title)
 
 
