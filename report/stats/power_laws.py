@@ -28,12 +28,11 @@ class PowerLaw:
         """The typical distance of a point from the line, up or down, as a factor of at least 1."""
         return median_of(np.exp(np.log(self.factors).abs()))
 
-    @property
-    def doubling(self) -> Value:
-        """The factor by which y grows when x doubles."""
-        number, low, high = self.exponent.number, self.exponent.low, self.exponent.high
-        grown = [None if each is None else 2.0**each for each in (number, low, high)]
-        return Value(grown[0], "", grown[1], grown[2], self.exponent.count)
+    def growth(self, times: float) -> Value:
+        """Return the factor by which y grows when x grows by a factor."""
+        ends = (self.exponent.number, self.exponent.low, self.exponent.high)
+        number, low, high = (None if end is None else float(times**end) for end in ends)
+        return Value(number, "", low, high, self.exponent.count)
 
 
 def fit_power_law(x: pd.Series, y: pd.Series, models: pd.Series) -> PowerLaw | None:

@@ -14,7 +14,8 @@ def test_points_on_a_line():
     exponent = law.exponent
     assert (exponent.number, exponent.low, exponent.high, exponent.count) == pytest.approx((0.5, 0.5, 0.5, 8))
     assert law.at(100) == pytest.approx(30)
-    assert law.doubling.number == pytest.approx(2**0.5)
+    growth = law.growth(4)
+    assert (growth.number, growth.low, growth.high, growth.count) == pytest.approx((2, 2, 2, 8))
     assert law.factors.tolist() == pytest.approx([1] * 8)
     assert law.typical_factor.number == pytest.approx(1)
 

@@ -1,0 +1,437 @@
+"""The numbers of the chapter on latency, and the timings that its figures and tables share."""
+
+from dataclasses import dataclass, field, replace
+
+import pandas as pd
+
+from measure.domain.names import model_name
+from measure.domain.roofs import Roofline
+from measure.domain.words import INFERENCE
+from report.facts import sourced
+from report.paper import BASE_PRECISION, Machine, Paper
+from report.paper.elsewhere import FP32_BYTE, STORED_BYTE
+from report.paper.options import measure_command
+from report.paper.rows import each, matching
+from report.stats.correlations import rank_correlation
+from report.stats.power_laws import fit_power_law
+from report.stats.summary import NOTHING, count_of, estimated, exact, median_of, ratio
+from report.stats.value import Name, Source, Value
+
+BATCHES = (1, 64, 256)
+"""The batch sizes of the figures; others stand in where none of these was measured."""
+
+PREDICTORS = {
+    "flop": "FLOP", "parameters": "parameters", "activation_byte": "activations", "traffic_byte": "traffic",
+    "network_s": "roofline, network", "layers_s": "roofline, layers",
+}  # fmt: skip
+"""What is known of a network before it is timed, all but its parameters for one input: column to name."""
+
+EQUAL_FLOP = (7.5e9, 9.5e9)
+"""Networks between these differ little in FLOP; more published ones lie here than in any other such range."""
+
+DEADLINE_S = 1.0
+NO_NAME = Name(None)
+RESNET, ALEXNET, DENSENET = "resnet18", "alexnet", "densenet121"
+COMMAND = measure_command("--sections inference --batch-sizes 1 8 64 256")
+
+
+@dataclass(frozen=True, eq=False)
+class Timed:
+    """Networks timed on one device in eager mode. A row is a network at a batch size (and input size).
+
+    ``rows`` has ``model``, ``name``, ``batch``, the columns of ``PREDICTORS`` (bytes at ``precision``), ``latency_s``
+    of a call with its ends ``latency_low_s`` and ``latency_high_s``, ``input_s`` (the time for one input) and
+    ``throughput_per_s``. ``batches`` are those that figures show: none if each network has a batch size of its own.
+    """
+
+    name: str
+    precision: str
+    rows: pd.DataFrame
+    source: Source
+    batches: tuple[int, ...] = ()
+    roof: Roofline | None = None
+
+    def at(self, batch: int | None) -> pd.DataFrame:
+        """Return the rows at a batch size, all for None."""
+        return matching(self.rows, batch=batch)
+
+
+def timed_here(paper: Paper) -> Timed | None:
+    """Return the timings of the reader's CPU, without one those of the machine at hand."""
+    machine = paper.machine("cpu") or paper.at_hand
+    return None if machine is None else _of_machine(machine)
+
+
+def timed_gpu(paper: Paper) -> Timed | None:
+    """Return the timings of the reader's GPU, or the published ones where it has none, or is the machine at hand."""
+    machine = paper.machine("gpu")
+    own = None if machine is None or paper.machine("cpu") is None else _of_machine(machine)
+    return own or timed_elsewhere(paper)
+
+
+def _of_machine(machine: Machine) -> Timed | None:
+    cells = matching(machine.cells, status="ok", precision=BASE_PRECISION)
+    if cells.empty:
+        return None
+    by_batch = {
+        "flop": "forward_flop", "activation_byte": "activation_byte", "traffic_byte": "traffic_byte",
+        "network_s": "model_bound_s", "layers_s": "operator_bound_s", "input_s": "latency_s",
+    }  # fmt: skip
+    rows = cells.assign(
+        name=cells.model.map(model_name),
+        parameters=cells.parameter_count,
+        **{column: cells[of] / cells.batch for column, of in by_batch.items()},
+    )
+    sizes = sorted(set(rows.batch))
+    batches = [size for size in BATCHES if size in sizes] or [
+        *dict.fromkeys((sizes[0], sizes[len(sizes) // 2], sizes[-1]))
+    ]
+    source = Source(f"machines/{machine.folder}/samples.csv", f"inference, eager, {BASE_PRECISION}", COMMAND)
+    return Timed(machine.name, BASE_PRECISION, rows, source, tuple(map(int, batches)), machine.roof(BASE_PRECISION))
+
+
+def timed_elsewhere(paper: Paper) -> Timed | None:
+    """Return the published timings of the device and software in which most networks ran in eager mode."""
+    timings = paper.elsewhere.timings
+    rows = timings[(timings.phase == INFERENCE) & (timings.compiler == "") & timings.attained.notna()]
+    if rows.empty:
+        return None
+    setting = ["device", "computed", "layout", "torch"]
+    networks = rows.groupby(setting, dropna=False).model.nunique().reset_index()
+    networks["timings"] = networks.device.map(timings.groupby("device").size())
+    most = networks.sort_values(["model", "timings"]).iloc[-1]
+    rows = matching(rows, **{column: most[column] for column in setting})
+    width = STORED_BYTE[most.computed] / FP32_BYTE
+    roof = Roofline(rows.peak_flop_per_s.iloc[0], rows.bandwidth_byte_per_s.iloc[0])
+    flop, weights = rows.forward_flop.astype(float), rows.parameter_byte.astype(float) / rows.batch
+    compulsory = weights + rows.input_byte.astype(float) + rows.output_byte.astype(float)
+    rows = rows.assign(
+        name=[model_name(model.removeprefix("timm:")) for model in rows.model],
+        flop=flop,
+        parameters=rows.parameter_count.astype(float),
+        activation_byte=width * rows.activation_byte.astype(float),
+        # counted for one input, in which each parameter is read once
+        traffic_byte=width * (rows.traffic_byte.astype(float) - rows.parameter_byte.astype(float) + weights),
+        network_s=roof.least_s(flop, width * compulsory),
+        layers_s=float("nan"),
+        input_s=rows.latency_s / rows.batch,
+        latency_low_s=float("nan"),
+        latency_high_s=float("nan"),
+    )
+    where = f"{most.device}, inference, eager, {most.computed}, {most.layout}, torch {most.torch}"
+    source = Source("published/measurements/models.csv", where)
+    return Timed(most.device, most.computed, rows, source, roof=roof)
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """How well what was counted ranks networks by their time on a device, and how far it is off as an estimate."""
+
+    batch: Value = NOTHING
+    """Batch size."""
+    networks: Value = NOTHING
+    """Networks timed."""
+    flop: Value = NOTHING
+    """Spearman's rho of FLOP and time."""
+    parameters: Value = NOTHING
+    """Spearman's rho of parameters and time."""
+    activations: Value = NOTHING
+    """Spearman's rho of activation bytes and time."""
+    traffic: Value = NOTHING
+    """Spearman's rho of the bytes that layers read and write, and time."""
+    roofline: Value = NOTHING
+    """Spearman's rho of the roofline time of the whole network and time."""
+    doubling: Value = NOTHING
+    """Factor of time for twice the FLOP, by the trend."""
+    typical_factor: Value = NOTHING
+    """Typical factor between a network's time and the trend over FLOP."""
+    traffic_doubling: Value = NOTHING
+    """Factor of time for twice the traffic, by the trend."""
+    traffic_factor: Value = NOTHING
+    """Typical factor between a network's time and the trend over traffic."""
+
+
+def rank(rows: pd.DataFrame, batch: int | None) -> Ranking:
+    """Return how the predictors rank these rows by time per input; resamples draw networks."""
+    rho = {column: rank_correlation(rows[column].astype(float), rows.input_s, rows.model) for column in PREDICTORS}
+    flop, traffic = (fit_power_law(rows[of].astype(float), rows.input_s, rows.model) for of in ("flop", "traffic_byte"))
+    return Ranking(
+        batch=exact(batch),
+        networks=count_of(rows.model.nunique(), "networks"),
+        flop=rho["flop"],
+        parameters=rho["parameters"],
+        activations=rho["activation_byte"],
+        traffic=rho["traffic_byte"],
+        roofline=rho["network_s"],
+        doubling=flop.growth(2) if flop else NOTHING,
+        typical_factor=flop.typical_factor if flop else NOTHING,
+        traffic_doubling=traffic.growth(2) if traffic else NOTHING,
+        traffic_factor=traffic.typical_factor if traffic else NOTHING,
+    )
+
+
+@dataclass(frozen=True)
+class Here:
+    """The reader's machine at the smallest and the largest batch size shown."""
+
+    name: Name = NO_NAME
+    """Processor of the machine."""
+    fastest: Value = NOTHING
+    """Shortest latency at the smallest batch, with the network."""
+    slowest: Value = NOTHING
+    """Longest latency at the smallest batch, with the network."""
+    small: Ranking = Ranking()
+    large: Ranking = Ranking()
+    fourfold: Value = NOTHING
+    """Factor of time for four times the FLOP at the smallest batch, by the trend."""
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """The reader's GPU at its largest batch size shown, or the published GPU."""
+
+    name: Name = NO_NAME
+    """GPU."""
+    precision: Name = NO_NAME
+    """Precision of its products."""
+    ranking: Ranking = Ranking()
+
+
+@dataclass(frozen=True)
+class Batching:
+    """Throughput over batch sizes, for the networks that were timed at all of the common ones."""
+
+    networks: Value = NOTHING
+    """Networks timed at all common batch sizes."""
+    first: Value = NOTHING
+    """Smallest common batch size."""
+    peak: Value = NOTHING
+    """Common batch size with the highest typical throughput."""
+    last: Value = NOTHING
+    """Largest common batch size."""
+    peak_over_first: Value = NOTHING
+    """Throughput at the peak over that at the smallest batch."""
+    last_over_peak: Value = NOTHING
+    """Throughput at the largest batch over that at the peak; missing where these are the same."""
+    last_over_first: Value = NOTHING
+    """Throughput at the largest batch over that at the smallest."""
+
+
+@dataclass(frozen=True)
+class Network:
+    """One of two published networks of nearly equal FLOP."""
+
+    name: Name = NO_NAME
+    """Network."""
+    flop: Value = NOTHING
+    """FLOP an image."""
+    traffic: Value = NOTHING
+    """Bytes that its layers read and write for an image."""
+    arithmetic: Value = NOTHING
+    """Least time of the FLOP at the GPU's peak."""
+    memory: Value = NOTHING
+    """Least time of the bytes at the GPU's bandwidth."""
+    measured: Value = NOTHING
+    """Published time an image."""
+
+
+@dataclass(frozen=True)
+class Equal:
+    """Published networks of one input size with nearly the same FLOP."""
+
+    gpu: Name = NO_NAME
+    """GPU that was timed."""
+    low: Value = NOTHING
+    """Least FLOP of the range."""
+    high: Value = NOTHING
+    """Most FLOP of the range."""
+    networks: Value = NOTHING
+    """Networks in the range."""
+    spread: Value = NOTHING
+    """Time of the slowest network over that of the fastest."""
+    traffic: Value = NOTHING
+    """Spearman's rho of traffic and time among them."""
+    flop: Value = NOTHING
+    """Spearman's rho of FLOP and time among them."""
+    peak: Value = NOTHING
+    """The GPU's peak."""
+    bandwidth: Value = NOTHING
+    """The GPU's bandwidth."""
+    fast: Network = Network()
+    slow: Network = Network()
+
+
+@dataclass(frozen=True)
+class Deadline:
+    """One network whose batches must be done within a second."""
+
+    name: Name = NO_NAME
+    """Network."""
+    batch: Value = NOTHING
+    """Largest batch size that was done in time."""
+    rate: Value = NOTHING
+    """Throughput at that batch size."""
+    best: Value = NOTHING
+    """Batch size with the highest throughput among those done in time."""
+    best_rate: Value = NOTHING
+    """Throughput at that batch size."""
+
+
+@dataclass(frozen=True)
+class Reference:
+    """The reference machine."""
+
+    parameter_ratio: Value = NOTHING
+    """Parameters of AlexNet over those of DenseNet-121."""
+    speed_ratio: Value = NOTHING
+    """Latency of DenseNet-121 over that of AlexNet at batch 1."""
+    last_over_first: Value = NOTHING
+    """Throughput at the largest batch over that at the smallest."""
+    last: Value = NOTHING
+    """Largest common batch size."""
+
+
+@dataclass(frozen=True)
+class Latency:
+    """The facts of the chapter."""
+
+    here: Here
+    gpu: Gpu
+    batching: Batching
+    equal: Equal
+    deadline: Deadline
+    reference: Reference
+    claims: dict[str, bool] = field(default_factory=dict)
+
+
+def of(paper: Paper) -> Latency:
+    """Compute the chapter's facts; whatever is missing in the data is a missing value."""
+    here, gpu, elsewhere = timed_here(paper), timed_gpu(paper), timed_elsewhere(paper)
+    own = here.source if here else Source("machines", command=COMMAND)
+    published = elsewhere.source if elsewhere else Source("published/measurements/models.csv")
+    reference = _reference(timed_here(paper.reference))
+    more, fewer = reference.parameter_ratio.number or 0, reference.speed_ratio.above()
+    return Latency(
+        here=sourced(_here(here) if here else Here(), own),
+        gpu=sourced(_gpu(gpu), gpu.source) if gpu else Gpu(),
+        batching=sourced(_batching(here) if here else Batching(), own),
+        equal=sourced(_equal(elsewhere) if elsewhere else Equal(), published),
+        deadline=sourced(_deadline(here) if here else Deadline(), own),
+        reference=reference,
+        claims={"parameters_mislead": more > 1 and fewer, "batching_costs": reference.last_over_first.below()},
+    )
+
+
+def _here(timed: Timed) -> Here:
+    small, large = timed.batches[0], timed.batches[-1]
+    rows = timed.at(small)
+    ends = rows.sort_values("latency_s").iloc[[0, -1]]
+    fastest, slowest = (
+        estimated(row, "latency_s", "s", row.name_) for row in each(ends.rename(columns={"name": "name_"}))
+    )
+    law = fit_power_law(rows.flop, rows.latency_s, rows.model)
+    return Here(
+        name=Name(timed.name),
+        fastest=fastest,
+        slowest=slowest,
+        small=rank(rows, small),
+        large=rank(timed.at(large), large) if large != small else Ranking(),
+        fourfold=law.growth(4) if law else NOTHING,
+    )
+
+
+def _gpu(timed: Timed) -> Gpu:
+    batch = timed.batches[-1] if timed.batches else None
+    return Gpu(Name(timed.name), Name(timed.precision), rank(timed.at(batch), batch))
+
+
+def common_rates(timed: Timed) -> pd.DataFrame:
+    """Return throughput, a row a network and a column a batch size, at sizes that half of the networks have."""
+    rates = timed.rows.pivot_table(index="model", columns="batch", values="throughput_per_s")
+    return rates.loc[:, 2 * rates.notna().sum() >= len(rates)].dropna()
+
+
+def _batching(timed: Timed) -> Batching:
+    rates = common_rates(timed)
+    if rates.empty or len(rates.columns) < 2:
+        return Batching()
+    first, last = rates.columns[0], rates.columns[-1]
+    peak = rates.div(rates[first], axis=0).median().idxmax()
+    return Batching(
+        networks=count_of(len(rates), "networks"),
+        first=exact(first),
+        peak=exact(peak),
+        last=exact(last),
+        peak_over_first=median_of(rates[peak] / rates[first]),
+        last_over_peak=median_of(rates[last] / rates[peak]) if peak != last else NOTHING,
+        last_over_first=median_of(rates[last] / rates[first]),
+    )
+
+
+def equal_flop(timed: Timed) -> pd.DataFrame:
+    """Return the networks within ``EQUAL_FLOP`` at the most frequent input size, the fastest first."""
+    usual = timed.rows.input_size.mode().iloc[0]
+    return timed.rows[timed.rows.flop.between(*EQUAL_FLOP) & (timed.rows.input_size == usual)].sort_values("input_s")
+
+
+def _equal(timed: Timed) -> Equal:
+    rows, roof = equal_flop(timed), timed.roof
+    if rows.empty or roof is None:
+        return Equal()
+    ends = [
+        Network(
+            name=Name(row["name"]),
+            flop=exact(row.flop, "FLOP"),
+            traffic=exact(row.traffic_byte, "B"),
+            arithmetic=exact(row.flop / roof.peak_flop_per_s, "s"),
+            memory=exact(row.traffic_byte / roof.bandwidth_byte_per_s, "s"),
+            measured=exact(row.input_s, "s"),
+        )
+        for row in (rows.iloc[0], rows.iloc[-1])
+    ]
+    return Equal(
+        gpu=Name(timed.name),
+        low=exact(EQUAL_FLOP[0], "FLOP"),
+        high=exact(EQUAL_FLOP[1], "FLOP"),
+        networks=count_of(len(rows), "networks"),
+        spread=exact(rows.input_s.iloc[-1] / rows.input_s.iloc[0]),
+        traffic=rank_correlation(rows.traffic_byte, rows.input_s, rows.model),
+        flop=rank_correlation(rows.flop, rows.input_s, rows.model),
+        peak=exact(roof.peak_flop_per_s, "FLOP/s"),
+        bandwidth=exact(roof.bandwidth_byte_per_s, "B/s"),
+        fast=ends[0],
+        slow=ends[1],
+    )
+
+
+def _deadline(timed: Timed) -> Deadline:
+    """Return what fits the deadline for ResNet-18, or for the network with the most batch sizes where it is missing."""
+    counts = timed.rows.groupby("model").batch.nunique()
+    model = RESNET if RESNET in counts else counts.idxmax()
+    rows = matching(timed.rows, model=model).sort_values("batch")
+    rows = rows[rows.latency_s <= DEADLINE_S]
+    if len(rows) < 2:
+        return Deadline()
+    largest, best = rows.iloc[-1], rows.sort_values("throughput_per_s").iloc[-1]
+    return Deadline(
+        name=Name(largest["name"]),
+        batch=exact(int(largest.batch)),
+        rate=exact(largest.throughput_per_s),
+        best=exact(int(best.batch)),
+        best_rate=exact(best.throughput_per_s),
+    )
+
+
+def _reference(timed: Timed | None) -> Reference:
+    if timed is None:
+        return Reference()
+    rows, batching = timed.at(1).set_index("model"), _batching(timed)
+    found = Reference(last_over_first=batching.last_over_first, last=batching.last)
+    if {ALEXNET, DENSENET} <= set(rows.index):
+        alexnet, densenet = rows.loc[ALEXNET], rows.loc[DENSENET]
+        found = replace(
+            found,
+            parameter_ratio=exact(alexnet.parameters / densenet.parameters),
+            speed_ratio=ratio(estimated(densenet, "latency_s", "s"), estimated(alexnet, "latency_s", "s")),
+        )
+    return sourced(found, timed.source)
