@@ -14,7 +14,7 @@ from report.paper.options import measure_command
 from report.paper.rows import each, matching
 from report.stats.correlations import rank_correlation
 from report.stats.power_laws import fit_power_law
-from report.stats.summary import NOTHING, count_of, estimated, exact, median_of, ratio
+from report.stats.summary import count_of, estimated, exact, median_of, ratio
 from report.stats.value import Name, Source, Value
 
 BATCHES = (1, 64, 256)
@@ -30,7 +30,7 @@ EQUAL_FLOP = (7.5e9, 9.5e9)
 """Networks between these differ little in FLOP; more published ones lie here than in any other such range."""
 
 DEADLINE_S = 1.0
-NO_NAME = Name(None)
+NO_NAME, NOTHING = Name(None), Value(None)
 RESNET, ALEXNET, DENSENET = "resnet18", "alexnet", "densenet121"
 COMMAND = measure_command("--sections inference --batch-sizes 1 8 64 256")
 
