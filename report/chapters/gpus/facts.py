@@ -1,0 +1,447 @@
+"""The numbers of the chapter on GPUs that others timed."""
+
+from dataclasses import dataclass, replace
+from functools import cache
+from itertools import combinations
+from typing import Any
+
+import pandas as pd
+
+from measure.domain.words import INFERENCE, PRODUCT_KINDS
+from report.facts import sourced
+from report.paper import Paper
+from report.stats import published
+from report.stats.correlations import rank_correlation
+from report.stats.published import COMPILED, FEWEST, NETWORK, BestTimed, network_name, short_name, typical
+from report.stats.summary import count_of, exact, extremes, median_of, middle_share, share_of
+from report.stats.value import Name, Value
+
+ALIKE_FLOP = (7.5e9, 9.5e9)
+"""Networks with so many FLOP an input, about as many as ResNet-50, are called alike."""
+
+EXAMPLE = "timm:resnet50"
+"""The network of the calculation."""
+
+MANY = 900
+"""Devices with as many networks are those of a whole library."""
+
+
+BOTH = ("device", "compiler")
+
+
+@dataclass(frozen=True)
+class Timings:
+    """What others timed."""
+
+    timings: Value
+    """Published timings."""
+    networks: Value
+    """Networks in them."""
+    devices: Value
+    """Devices in them."""
+
+
+@dataclass(frozen=True)
+class Alike:
+    """Networks with about as many FLOP, on the GPU of which most networks were timed."""
+
+    low: Value
+    """The fewest FLOP of an input."""
+    high: Value
+    """The most FLOP of an input."""
+    networks: Value
+    """Networks between these, all with inputs of one size."""
+    spread: Value
+    """The slowest one's time over the quickest one's."""
+    quickest: Value
+    """The least time of an input, with its network."""
+    slowest: Value
+    """The greatest time of an input, with its network."""
+
+
+@dataclass(frozen=True)
+class Shares:
+    """Shares of three bounds that networks reach in eager mode, on the GPU of which most were timed."""
+
+    device: Name
+    """That GPU."""
+    precision: Name
+    """The precision of the arithmetic."""
+    networks: Value
+    """Networks that were timed on it in eager mode."""
+    peak: Value
+    """Achieved rate over the peak."""
+    whole: Value
+    """Least time by the roofline of the whole network over the measured time."""
+    layers: Value
+    """Least time by the roofline drawn layer by layer over the measured time."""
+    low: Value
+    """A tenth of the networks have a smaller share of the roofline drawn layer by layer."""
+    high: Value
+    """A tenth of the networks have a larger one."""
+    compiled: Value
+    """The same share with torch.compile."""
+    compiled_whole: Value
+    """The share of the roofline of the whole network with torch.compile."""
+
+
+@dataclass(frozen=True)
+class Devices:
+    """The same shares on all GPUs of which a whole library was timed."""
+
+    count: Value
+    """Such GPUs."""
+    least_whole: Value
+    """The lowest typical share of the roofline of the whole network, with its GPU."""
+    most_whole: Value
+    """The highest one."""
+    least_layers: Value
+    """The lowest typical share of the roofline drawn layer by layer, with its GPU."""
+    most_layers: Value
+    """The highest one."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """From one GPU to one with a higher peak: networks timed on both, all else alike, in eager mode."""
+
+    older: Name
+    """The GPU with the lower peak."""
+    newer: Name
+    """The GPU with the higher peak."""
+    networks: Value
+    """Networks timed on both."""
+    peak: Value
+    """The peak of the newer over that of the older."""
+    bandwidth: Value
+    """The bandwidth of the newer over that of the older."""
+    speed: Value
+    """How many times as fast networks are on the newer."""
+    whole: Value
+    """How many times as fast the roofline of the whole network lets expect."""
+    layers: Value
+    """How many times as fast the roofline drawn layer by layer lets expect."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """A setting changed, all else alike."""
+
+    device: Name
+    """The GPU."""
+    networks: Value
+    """Networks timed with both settings."""
+    speed: Value
+    """How many times as fast networks are with the change."""
+    low: Value
+    """A tenth of the networks gain less."""
+    high: Value
+    """A tenth of the networks gain more."""
+    slower: Value
+    """Share of the networks that the change makes slower."""
+
+
+@dataclass(frozen=True)
+class Fused:
+    """Who gains from a compiler: networks by the share of their bytes that layers without products move."""
+
+    agreement: Value
+    """Rank correlation of that share with the gain."""
+    least: Value
+    """Gain of the quarter of networks with the smallest share."""
+    most: Value
+    """Gain of the quarter of networks with the largest share."""
+
+
+@dataclass(frozen=True)
+class Together:
+    """The compiler and the next GPU, for networks on the GPU of which most were timed."""
+
+    both: Value
+    """Speed compiled on the next GPU over speed in eager mode on this one."""
+    next_compiled: Value
+    """Speed on the next GPU over speed on this one, both compiled."""
+    over_next: Value
+    """Speed compiled on this GPU over speed in eager mode on the next one."""
+
+
+@dataclass(frozen=True)
+class Calculation:
+    """One network on paper: the time of an input is its FLOP at the peak plus the other layers' bytes."""
+
+    network: Name
+    """The network."""
+    flop: Value
+    """FLOP of an input."""
+    byte: Value
+    """Bytes of an input that layers without products move."""
+    peak: Value
+    """Peak of the GPU of which most networks were timed."""
+    bandwidth: Value
+    """Its bandwidth."""
+    arithmetic: Value
+    """Time of the FLOP at the peak."""
+    bytes: Value
+    """Time of the bytes at the bandwidth."""
+    total: Value
+    """Their sum."""
+    measured: Value
+    """The published time of an input."""
+    next_peak: Value
+    """Peak of the next GPU."""
+    next_bandwidth: Value
+    """Its bandwidth."""
+    next_total: Value
+    """The sum on the next GPU."""
+    promised: Value
+    """The one sum over the other."""
+    gained: Value
+    """The one published time over the other."""
+
+
+@dataclass(frozen=True)
+class Problems:
+    """Answers of the problems, for the network of the calculation."""
+
+    double_peak_total: Value
+    """Its time by the sum on a GPU with twice the peak."""
+    double_peak: Value
+    """Its gain from twice the peak, by the sum."""
+    no_bytes: Value
+    """Its gain if layers without products moved nothing, by the sum."""
+    compiled: Value
+    """Its published gain from a compiler."""
+
+
+@dataclass(frozen=True)
+class Gpus:
+    """All facts of the chapter."""
+
+    timings: Timings
+    alike: Alike
+    shares: Shares
+    devices: Devices
+    first: Step
+    second: Step
+    compiled: Change
+    channels_last: Change
+    fused: Fused
+    together: Together
+    calculation: Calculation
+    problems: Problems
+    claims: dict[str, bool]
+
+
+def of(paper: Paper) -> Gpus:
+    best, table = published.best_timed(paper), paper.elsewhere.timings
+    changes = steps(paper)
+    following = _of_best(changes, best)
+    calculation = _calculation(paper, best, following)
+    facts = Gpus(
+        timings=Timings(
+            count_of(len(table), "timings"), count_of(table.model.nunique(), "networks"),
+            count_of(table.device.nunique(), "devices"),
+        ),
+        alike=_alike(best),
+        shares=_shares(paper, best),
+        devices=_devices(paper),
+        first=_step(changes, 0),
+        second=_step(changes, 1),
+        compiled=_change(_of_best(compiled(paper), best)),
+        channels_last=_change(next(iter(channels_last(paper)), None)),
+        fused=_fused(paper, best),
+        together=_together(paper, best, following),
+        calculation=calculation,
+        problems=_problems(paper, best, calculation),
+        claims={},
+    )  # fmt: skip
+    first, second = facts.first, facts.second
+    claims = {
+        "layers_explain_more": facts.shares.layers.above(facts.shares.whole.high or 1),
+        "first_grew_in_peak": (first.peak.number or 0) > (first.bandwidth.number or 0),
+        "second_grew_in_bandwidth": (second.bandwidth.number or 0) > (second.peak.number or 0),
+        "layers_promise_too_much": second.layers.above(second.speed.high or 1),
+        "compiled_passes_the_bound": facts.shares.compiled.above(1),
+        "compiler_beats_the_next": facts.together.over_next.above(1),
+        "more_between_gain_more": facts.fused.most.above(facts.fused.least.high or 1),
+    }
+    return sourced(replace(facts, claims=claims), published.SOURCE)
+
+
+@cache
+def steps(paper: Paper) -> list[pd.DataFrame]:
+    """Return pairs of eager timings on two GPUs, the lower peak first; of two pairs with most networks, in order."""
+    rows = published.timed(paper)
+    rows = rows[rows.compiler == ""]
+    found = []
+    for one, other in combinations(published.by_device(paper)[:6], 2):
+        peaks = [each.rows.peak_flop_per_s.iloc[0] for each in (one, other)]
+        older, newer = (one, other) if peaks[0] < peaks[1] else (other, one)
+        before, after = (
+            rows[(rows.device == each.device) & (rows.computed == each.computed)] for each in (older, newer)
+        )
+        pairs = published.paired(before, after, ("device",))
+        if pairs.model.nunique() >= FEWEST:
+            found.append(pairs)
+    most = sorted(found, key=lambda pairs: -pairs.model.nunique())[:2]
+    return sorted(most, key=lambda pairs: pairs.peak_flop_per_s.iloc[0])
+
+
+@cache
+def compiled(paper: Paper) -> list[pd.DataFrame]:
+    """Return pairs of eager and compiled timings, one frame a device, those with most networks first."""
+    return _changed(published.newest(paper), published.newest(paper, COMPILED), "compiler")
+
+
+@cache
+def channels_last(paper: Paper) -> list[pd.DataFrame]:
+    """Return pairs of contiguous and channels-last timings likewise."""
+    rows = published.timed(paper)
+    rows = rows[rows.compiler == ""]
+    return _changed(rows[rows.layout == "contiguous"], rows[rows.layout == "channels_last"], "layout")
+
+
+def _changed(base: pd.DataFrame, other: pd.DataFrame, but: str) -> list[pd.DataFrame]:
+    found = [pairs for _, pairs in published.paired(base, other, (but,)).groupby("device")]
+    found = [pairs for pairs in found if pairs.model.nunique() >= FEWEST]
+    return sorted(found, key=lambda pairs: -pairs.model.nunique())
+
+
+def _of_best(found: list[pd.DataFrame], best: BestTimed | None) -> pd.DataFrame | None:
+    return next((pairs for pairs in found if best and pairs.device.iloc[0] == best.device), None)
+
+
+def _name(pairs: pd.DataFrame | None, column: str = "device") -> Name:
+    return Name(None if pairs is None else short_name(str(pairs[column].iloc[0])))
+
+
+def _alike(best: BestTimed | None) -> Alike:
+    low, high = (exact(flop, "FLOP") for flop in ALIKE_FLOP)
+    if best is None:
+        return Alike(low, high, *[Value(None)] * 4)
+    rows = best.of_usual_size
+    rows = rows[rows.forward_flop.astype(float).between(*ALIKE_FLOP)]
+    quickest, slowest = extremes(rows.set_index(rows.model.map(network_name)).input_s, "s")
+    spread = slowest.number / quickest.number if slowest.number and quickest.number else None
+    return Alike(low, high, count_of(len(rows), "networks"), exact(spread), quickest, slowest)
+
+
+def share(rows: pd.DataFrame, bound: str) -> Value:
+    """Return the typical share that a bound is of the measured time."""
+    return typical(rows[bound] / rows.latency_s, rows.model, "%")
+
+
+def _shares(paper: Paper, best: BestTimed | None) -> Shares:
+    if best is None:
+        return Shares(Name(None), Name(None), *[Value(None)] * 8)
+    rows, other = best.rows, published.newest(paper, COMPILED)
+    other = other[(other.device == best.device) & (other.computed == best.computed)]
+    low, high = middle_share(published.of_networks(rows.layers_s / rows.latency_s, rows.model), unit="%")
+    return Shares(
+        Name(short_name(best.device)), Name(best.computed), count_of(rows.model.nunique(), "networks"),
+        typical(rows.peak_share, rows.model, "%"), share(rows, "whole_s"), share(rows, "layers_s"), low, high,
+        share(other, "layers_s"), share(other, "whole_s"),
+    )  # fmt: skip
+
+
+def _devices(paper: Paper) -> Devices:
+    large = [each for each in published.by_device(paper) if each.rows.model.nunique() >= MANY]
+    ends = (
+        extremes({short_name(each.device): share(each.rows, bound).number or 0 for each in large}, "%")
+        for bound in ("whole_s", "layers_s")
+    )
+    return Devices(count_of(len(large), "GPUs"), *(end for pair in ends for end in pair))
+
+
+def _step(changes: list[pd.DataFrame], at: int) -> Step:
+    if at >= len(changes):
+        return Step(Name(None), Name(None), *[Value(None)] * 6)
+    pairs = changes[at]
+    row = pairs.iloc[0]
+    return Step(
+        _name(pairs), _name(pairs, "device_other"), count_of(pairs.model.nunique(), "networks"),
+        exact(row.peak_flop_per_s_other / row.peak_flop_per_s),
+        exact(row.bandwidth_byte_per_s_other / row.bandwidth_byte_per_s),
+        *(median_of(published.gains(pairs, column)) for column in ("latency_s", "whole_s", "layers_s")),
+    )  # fmt: skip
+
+
+def _change(pairs: pd.DataFrame | None) -> Change:
+    if pairs is None:
+        return Change(Name(None), *[Value(None)] * 5)
+    gained = published.gains(pairs)
+    low, high = middle_share(gained)
+    slower = share_of(int((gained < 1).sum()), len(gained), "networks")
+    return Change(_name(pairs), count_of(len(gained), "networks"), median_of(gained), low, high, slower)
+
+
+def _fused(paper: Paper, best: BestTimed | None) -> Fused:
+    pairs = _of_best(compiled(paper), best)
+    if pairs is None:
+        return Fused(*[Value(None)] * 3)
+    kinds = paper.elsewhere.kinds
+    kinds = kinds[kinds.stage == INFERENCE]
+    byte = kinds.assign(other=kinds.further_byte.where(~kinds.layer_kind.isin(PRODUCT_KINDS), 0))
+    sums = byte.groupby(list(NETWORK))[["further_byte", "other"]].sum().astype(float)
+    found = pairs.merge((sums.other / sums.further_byte).rename("share").reset_index(), on=list(NETWORK))
+    gained = published.gains(found).to_frame("gain").join(published.of_networks(found.share, found.model))
+    low, high = gained.share.quantile([0.25, 0.75])
+    return Fused(
+        rank_correlation(gained.share, gained.gain, gained.index.to_series()),
+        median_of(gained.gain[gained.share <= low]), median_of(gained.gain[gained.share >= high]),
+    )  # fmt: skip
+
+
+def together(paper: Paper, best: BestTimed, following: pd.DataFrame) -> pd.DataFrame:
+    """Return pairs of eager timings on the best-timed GPU and compiled ones on the next."""
+    other = published.newest(paper, COMPILED)
+    return published.paired(best.rows, other[other.device == following.device_other.iloc[0]], BOTH)
+
+
+def _together(paper: Paper, best: BestTimed | None, following: pd.DataFrame | None) -> Together:
+    if best is None or following is None:
+        return Together(*[Value(None)] * 3)
+    other = published.newest(paper, COMPILED)
+    newer = following.device_other.iloc[0]
+    here, there = (other[other.device == device] for device in (best.device, newer))
+    eager = published.newest(paper)
+    return Together(
+        median_of(published.gains(together(paper, best, following))),
+        median_of(published.gains(published.paired(here, there, ("device",)))),
+        median_of(published.gains(published.paired(eager[eager.device == newer], here, BOTH))),
+    )
+
+
+def _calculation(paper: Paper, best: BestTimed | None, following: pd.DataFrame | None) -> Calculation:
+    nothing = Calculation(Name(None), *[Value(None)] * 13)
+    if best is None or following is None:
+        return nothing
+    pairs = following[(following.model == EXAMPLE) & (following.input_size == best.of_usual_size.input_size.iloc[0])]
+    if pairs.empty:
+        return nothing
+    row: Any = pairs.iloc[0]
+    kinds = published.by_kind(pairs.iloc[:1], paper.elsewhere.kinds)
+    flop = kinds.work_flop.sum() / row.batch
+    byte = kinds.moved_byte[~kinds.layer_kind.isin(PRODUCT_KINDS)].sum() / row.batch
+    sums = [flop / row[f"peak_flop_per_s{end}"] + byte / row[f"bandwidth_byte_per_s{end}"] for end in ("", "_other")]
+    return Calculation(
+        network=Name(network_name(EXAMPLE)), flop=exact(flop, "FLOP"), byte=exact(byte, "B"),
+        peak=exact(row.peak_flop_per_s, "FLOP/s"), bandwidth=exact(row.bandwidth_byte_per_s, "B/s"),
+        arithmetic=exact(flop / row.peak_flop_per_s, "s"), bytes=exact(byte / row.bandwidth_byte_per_s, "s"),
+        total=exact(sums[0], "s"), measured=exact(row.input_s, "s"),
+        next_peak=exact(row.peak_flop_per_s_other, "FLOP/s"),
+        next_bandwidth=exact(row.bandwidth_byte_per_s_other, "B/s"), next_total=exact(sums[1], "s"),
+        promised=exact(sums[0] / sums[1]), gained=exact(row.latency_s / row.latency_s_other),
+    )  # fmt: skip
+
+
+def _problems(paper: Paper, best: BestTimed | None, calculation: Calculation) -> Problems:
+    arithmetic, byte = calculation.arithmetic.number, calculation.bytes.number
+    pairs = _of_best(compiled(paper), best)
+    if arithmetic is None or byte is None or pairs is None:
+        return Problems(*[Value(None)] * 4)
+    total, halved = arithmetic + byte, arithmetic / 2 + byte
+    return Problems(
+        exact(halved, "s"), exact(total / halved), exact(total / arithmetic),
+        exact(published.gains(pairs).get(EXAMPLE)),
+    )  # fmt: skip

@@ -1,0 +1,262 @@
+"""The numbers of the chapter on the puzzle: a network with a sixth of the arithmetic that takes longer."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from measure.domain.advice import KEPT_MEMORY
+from measure.domain.words import INFERENCE
+from report.facts import sourced
+from report.paper import BASE_PRECISION, Machine, Paper, options
+from report.paper.rows import each, matching
+from report.stats import published
+from report.stats.published import TWINS
+from report.stats.summary import count_of, estimated, exact, extremes, median_of, ratio
+from report.stats.value import Name, Source, Value
+
+LIGHT, HEAVY = "mobilenet_v2", "resnet18"
+"""The two networks of the puzzle."""
+
+SIXTEEN_BITS, CONTROL = "fp16", "fp64"
+"""The precision of the puzzle, and the one of the control, at which arithmetic is dear on most GPUs."""
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What one image needs."""
+
+    light_flop: Value
+    """FLOP of MobileNet-v2."""
+    heavy_flop: Value
+    """FLOP of ResNet-18."""
+    fewer: Value
+    """FLOP of ResNet-18 over those of MobileNet-v2."""
+    light_byte: Value
+    """Bytes that MobileNet-v2 moves layer by layer at 16 bits."""
+    heavy_byte: Value
+    """Bytes that ResNet-18 moves layer by layer at 16 bits."""
+    more: Value
+    """Bytes of MobileNet-v2 over those of ResNet-18."""
+
+
+@dataclass(frozen=True)
+class Elsewhere:
+    """The time of MobileNet-v2 over that of ResNet-18 on devices that others timed, in eager mode."""
+
+    devices: Value
+    """Devices on which both were timed at 16 bits."""
+    slower: Value
+    """Those of them on which MobileNet-v2 takes longer."""
+    least: Value
+    """The lowest ratio at 16 bits, with its device."""
+    most: Value
+    """The highest one."""
+
+
+@dataclass(frozen=True)
+class Control:
+    """The same ratio in double precision, where arithmetic costs more."""
+
+    devices: Value
+    """Devices on which both were timed at fp64."""
+    typical: Value
+    """The typical ratio at fp64."""
+    most: Value
+    """The highest one, with its device."""
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Both networks on paper, on the GPU of which most networks were timed; times are of one image."""
+
+    device: Name
+    """That GPU."""
+    peak: Value
+    """Its peak at 16 bits."""
+    bandwidth: Value
+    """Its bandwidth."""
+    ridge: Value
+    """Its ridge point (FLOP/B)."""
+    light_arithmetic: Value
+    """Least time of the FLOP of MobileNet-v2."""
+    heavy_arithmetic: Value
+    """Least time of the FLOP of ResNet-18."""
+    light_bytes: Value
+    """Least time of the bytes of MobileNet-v2, layer by layer."""
+    heavy_bytes: Value
+    """Least time of the bytes of ResNet-18, layer by layer."""
+    light_intensity: Value
+    """FLOP per byte of MobileNet-v2, layer by layer."""
+    heavy_intensity: Value
+    """FLOP per byte of ResNet-18, layer by layer."""
+    light: Value
+    """Published time of MobileNet-v2."""
+    heavy: Value
+    """Published time of ResNet-18."""
+
+
+@dataclass(frozen=True)
+class Here:
+    """Both networks on a machine that was measured, at the largest batch size of both."""
+
+    machine: Name
+    """The machine."""
+    batch: Value
+    """The batch size."""
+    light: Value
+    """Latency of MobileNet-v2."""
+    heavy: Value
+    """Latency of ResNet-18."""
+    ratio: Value
+    """The one over the other."""
+    kept: Value
+    """The same with freed memory kept."""
+
+
+@dataclass(frozen=True)
+class Problems:
+    """Answers of the problems."""
+
+    halved: Value
+    """Time of MobileNet-v2 over that of ResNet-18 by the bytes alone."""
+    needed: Value
+    """Bandwidth at which MobileNet-v2 would be as quick to move as to compute."""
+
+
+@dataclass(frozen=True)
+class Puzzle:
+    """All facts of the chapter."""
+
+    needs: Needs
+    elsewhere: Elsewhere
+    control: Control
+    bounds: Bounds
+    here: Here
+    reference: Here
+    problems: Problems
+    claims: dict[str, bool]
+
+
+def of(paper: Paper) -> Puzzle:
+    pairs = compared(paper)
+    sixteen, double = (matching(pairs, computed=each).set_index("name").ratio for each in (SIXTEEN_BITS, CONTROL))
+    least, most = extremes(sixteen)
+    elsewhere = Elsewhere(
+        count_of(len(sixteen), "GPUs"), count_of(int((sixteen > 1).sum()), "GPUs"), least, most
+    )  # fmt: skip
+    control = Control(count_of(len(double), "GPUs"), median_of(double), extremes(double)[1])
+    bounds, reference = _bounds(paper), here(paper.reference.at_hand)
+    counted = Source("workload/models.csv", "mobilenet_v2, resnet18", options.measure_command())
+    return Puzzle(
+        needs=sourced(_needs(paper), counted),
+        elsewhere=sourced(elsewhere, published.SOURCE),
+        control=sourced(control, published.SOURCE),
+        bounds=sourced(bounds, published.SOURCE),
+        here=here(paper.at_hand),
+        reference=reference,
+        problems=sourced(_problems(bounds), published.SOURCE),
+        claims={
+            "slower_everywhere": elsewhere.devices.number == elsewhere.slower.number,
+            "control_turns": control.typical.below(1),
+            "kept_memory_turns": reference.kept.below(1) and not reference.ratio.below(1),
+        },
+    )
+
+
+def compared(paper: Paper) -> pd.DataFrame:
+    """One row is a device at a precision: ``ratio``, the time of an image in MobileNet-v2 over that in ResNet-18.
+
+    Both were timed in eager mode under the same conditions; of several, the newest software counts.
+    """
+    rows = matching(paper.elsewhere.timings, phase=INFERENCE, compiler="", layout="contiguous")
+    found = [
+        published.paired(rows[rows.model == heavy].assign(model=""), rows[rows.model == light].assign(model=""))
+        for light, heavy in ((LIGHT, HEAVY), (TWINS[LIGHT], TWINS[HEAVY]))
+    ]
+    pairs = pd.concat(found)
+    pairs = pairs.assign(ratio=pairs.latency_s_other / pairs.latency_s, newest=pairs.torch.map(published.version))
+    return (
+        pairs.sort_values("newest", kind="stable")
+        .drop_duplicates(["device", "computed"], keep="last")
+        .assign(name=lambda found: found.device.map(published.short_name))
+    )
+
+
+def _needs(paper: Paper) -> Needs:
+    rows = matching(paper.workloads, precision="bf16", batch=paper.workloads.batch.max()).set_index("model")
+    if not {LIGHT, HEAVY} <= set(rows.index):
+        return Needs(*[Value(None)] * 6)
+    flop, byte = ((rows[column] / rows.batch)[[LIGHT, HEAVY]].tolist() for column in ("forward_flop", "traffic_byte"))
+    return Needs(
+        exact(flop[0], "FLOP"), exact(flop[1], "FLOP"), exact(flop[1] / flop[0]),
+        exact(byte[0], "B"), exact(byte[1], "B"), exact(byte[0] / byte[1]),
+    )  # fmt: skip
+
+
+def _bounds(paper: Paper) -> Bounds:
+    best = published.best_timed(paper)
+    rows = {row.model: row for row in each(best.of_usual_size)} if best else {}
+    if best is None or not {TWINS[LIGHT], TWINS[HEAVY]} <= rows.keys():
+        return Bounds(Name(None), *[Value(None)] * 11)
+    light, heavy = rows[TWINS[LIGHT]], rows[TWINS[HEAVY]]
+
+    def times(row: Any) -> tuple[float, float]:
+        return row.flop / row.peak_flop_per_s / row.batch, row.layers_byte / row.bandwidth_byte_per_s / row.batch
+
+    return Bounds(
+        device=Name(published.short_name(best.device)),
+        peak=exact(light.peak_flop_per_s, "FLOP/s"), bandwidth=exact(light.bandwidth_byte_per_s, "B/s"),
+        ridge=exact(light.peak_flop_per_s / light.bandwidth_byte_per_s, "FLOP/B"),
+        light_arithmetic=exact(times(light)[0], "s"), heavy_arithmetic=exact(times(heavy)[0], "s"),
+        light_bytes=exact(times(light)[1], "s"), heavy_bytes=exact(times(heavy)[1], "s"),
+        light_intensity=exact(light.flop / light.layers_byte, "FLOP/B"),
+        heavy_intensity=exact(heavy.flop / heavy.layers_byte, "FLOP/B"),
+        light=exact(light.input_s, "s"), heavy=exact(heavy.input_s, "s"),
+    )  # fmt: skip
+
+
+def here(machine: Machine | None) -> Here:
+    """Return both networks on a machine."""
+    both = largest(machine)
+    if machine is None or both is None:
+        return Here(Name(machine.name if machine else None), *[Value(None)] * 5)
+    light, heavy = (_latency(row) for row in both)
+    batch = int(both[0].batch)
+    kept = matching(machine.variants, variant=KEPT_MEMORY, status="ok", precision=BASE_PRECISION, batch=batch)
+    quick = {row.model: _latency(row) for row in each(kept)}
+    nothing = Value(None)
+    found = Here(
+        Name(machine.name), count_of(batch), light, heavy, ratio(light, heavy),
+        ratio(quick.get(LIGHT, nothing), quick.get(HEAVY, nothing)),
+    )  # fmt: skip
+    command = options.measure_command(f"--models {LIGHT} {HEAVY}")
+    return sourced(found, Source(f"machines/{machine.folder}/runs.csv", f"{LIGHT}, {HEAVY}", command))
+
+
+def largest(machine: Machine | None) -> tuple[Any, Any] | None:
+    """Return the cells of both networks at the largest batch size that both have; None without one."""
+    if machine is None:
+        return None
+    cells = matching(machine.cells, status="ok", precision=BASE_PRECISION)
+    kept = matching(machine.variants, status="ok", precision=BASE_PRECISION, variant=KEPT_MEMORY)
+    sizes = [set(cells[cells.model == model].batch) for model in (LIGHT, HEAVY)]
+    common = sizes[0] & sizes[1]
+    if not common:
+        return None
+    batch = max(common & set(kept.batch) or common)
+    light, heavy = (next(each(matching(cells, model=model, batch=batch))) for model in (LIGHT, HEAVY))
+    return light, heavy
+
+
+def _latency(row: Any) -> Value:
+    return estimated(row, "latency_s", "s", low="latency_low_s", high="latency_high_s")
+
+
+def _problems(bounds: Bounds) -> Problems:
+    if bounds.light_bytes.number is None or bounds.heavy_bytes.number is None:
+        return Problems(Value(None), Value(None))
+    light, peak = bounds.light_intensity.number or 1, bounds.peak.number or 0
+    return Problems(
+        exact(bounds.light_bytes.number / bounds.heavy_bytes.number), exact(peak / light, "B/s")
+    )  # fmt: skip

@@ -1,0 +1,161 @@
+"""Networks that others timed, under two rooflines: that of the whole network, and the one layer by layer.
+
+A whole network moves its parameters, inputs and outputs once. Layer by layer, each kind of layer also writes its
+results to memory and reads its inputs back, and kinds run one after the other.
+"""
+
+import re
+from collections.abc import Sequence
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from measure.domain.names import model_name
+from measure.domain.words import INFERENCE
+from report.paper import Paper
+from report.paper.elsewhere import FP32_BYTE, STORED_BYTE
+from report.stats.summary import median_of
+from report.stats.value import Source, Value
+
+NETWORK = ("model", "input_size")
+CONDITIONS = (
+    "device", "source", "phase", "precision", "autocast", "layout", "compiler", "torch", "input_copied", "tuned",
+)  # fmt: skip
+"""How a network was timed, apart from the network, its input and the batch size."""
+
+COMPILED = "torch.compile"
+FEWEST = 20
+"""The networks that a comparison needs: a distribution of fewer is a list."""
+
+SOURCE = Source("published/measurements/models.csv", "all", "python -m measure add-published FILE")
+
+TWINS = {
+    "mobilenet_v2": "timm:mobilenetv2_100", "resnet18": "timm:resnet18", "resnet50": "timm:resnet50",
+    "vgg16": "timm:vgg16", "densenet121": "timm:densenet121", "vit_b_16": "timm:vit_base_patch16_224",
+    "efficientnet_b0": "timm:efficientnet_b0", "convnext_tiny": "timm:convnext_tiny",
+}  # fmt: skip
+"""Networks as torchvision names them, measured here, and the same of timm, timed by others."""
+
+
+def network_name(model: str) -> str:
+    """Return how the paper writes a network that others timed, whichever library it is from."""
+    own = {twin: model for model, twin in TWINS.items()}
+    return model_name(own.get(model, model.removeprefix("timm:")))
+
+
+def short_name(device: str) -> str:
+    """Return a device's name as readers know it."""
+    return device.removeprefix("NVIDIA ").removeprefix("GeForce ").removeprefix("AMD ")
+
+
+def version(torch: str) -> tuple[int, ...]:
+    """Return the numbers of a version, so that 2.10 comes after 2.9."""
+    return tuple(map(int, re.findall(r"\d+", torch)))
+
+
+def by_kind(timings: pd.DataFrame, kinds: pd.DataFrame) -> pd.DataFrame:
+    """One row is a kind of layer in a timed forward pass, with its index as ``timing``: ``work_flop``, ``moved_byte``.
+
+    ``arithmetic_s`` and ``bytes_s`` are the least times of these, ``least_s`` the longer of the two.
+    """
+    columns = [*NETWORK, "batch", "computed", "peak_flop_per_s", "bandwidth_byte_per_s"]
+    rows = timings.rename_axis("timing").reset_index()[["timing", *columns]]
+    rows = rows.merge(kinds[kinds.stage == INFERENCE], on=list(NETWORK))
+    size = rows.computed.map(STORED_BYTE).astype(float) / FP32_BYTE
+    further = rows.further_byte.astype(float)
+    rows["work_flop"] = rows.batch * rows.flop.astype(float)
+    rows["moved_byte"] = size * (rows.byte.astype(float) + (rows.batch - 1) * further)
+    rows["arithmetic_s"] = rows.work_flop / rows.peak_flop_per_s
+    rows["bytes_s"] = rows.moved_byte / rows.bandwidth_byte_per_s
+    return rows.assign(least_s=np.maximum(rows.arithmetic_s, rows.bytes_s))
+
+
+@cache
+def timed(paper: Paper) -> pd.DataFrame:
+    """Return the forward passes of counted networks on chips with a roof, each with both bounds.
+
+    ``whole_s`` and ``layers_s`` are the least times by the two rooflines; ``whole_byte`` and ``layers_byte`` are the
+    bytes of each. ``input_s`` is the time of one input.
+    """
+    rows = paper.elsewhere.timings
+    rows = rows[(rows.phase == INFERENCE) & rows.attained.notna()]
+    size = rows.computed.map(STORED_BYTE).astype(float) / FP32_BYTE
+    inputs = rows.batch * (rows.input_byte.astype(float) + rows.output_byte.astype(float))
+    whole_byte = size * (rows.parameter_byte.astype(float) + inputs)
+    sums = by_kind(rows, paper.elsewhere.kinds).groupby("timing")[["least_s", "moved_byte"]].sum()
+    return rows.assign(
+        input_s=rows.latency_s / rows.batch,
+        whole_byte=whole_byte,
+        whole_s=np.maximum(rows.flop / rows.peak_flop_per_s, whole_byte / rows.bandwidth_byte_per_s),
+        layers_byte=sums.moved_byte.reindex(rows.index),
+        layers_s=sums.least_s.reindex(rows.index),
+    )
+
+
+@cache
+def newest(paper: Paper, compiler: str = "") -> pd.DataFrame:
+    """Return each device's timings in eager mode, or with a compiler, in the newest software of each source."""
+    rows = timed(paper)
+    rows = rows[(rows.compiler == compiler) & (rows.layout == "contiguous")]
+    alike = ["device", "source", "computed"]
+    newer = rows.assign(version=rows.torch.map(version)).sort_values("version", kind="stable")
+    last = newer.drop_duplicates(alike, keep="last")[[*alike, "torch"]]
+    return rows.merge(last, on=[*alike, "torch"]).drop_duplicates(["device", "computed", *NETWORK])
+
+
+class BestTimed(NamedTuple):
+    """The GPU of which most networks were timed in eager mode, the precision of these, and the timings."""
+
+    device: str
+    computed: str
+    rows: pd.DataFrame
+
+    @property
+    def of_usual_size(self) -> pd.DataFrame:
+        """The timings at the size of input that most networks have."""
+        return self.rows[self.rows.input_size == self.rows.input_size.mode()[0]]
+
+
+@cache
+def best_timed(paper: Paper) -> BestTimed | None:
+    """Return the GPU of which most networks were timed in eager mode; None below ``FEWEST`` networks."""
+    found = by_device(paper)
+    return found[0] if found else None
+
+
+@cache
+def by_device(paper: Paper) -> list[BestTimed]:
+    """Return each GPU at the precision of which most networks were timed in eager mode, those with most first."""
+    rows = newest(paper)
+    rows = rows[~rows.device.isin(paper.chips[paper.chips.chip_kind == "cpu"].chip)]
+    groups = [BestTimed(str(key[0]), str(key[1]), each) for key, each in rows.groupby(["device", "computed"])]
+    ranked = sorted(groups, key=lambda each: (-each.rows.model.nunique(), each.device, each.computed))
+    first = {each.device: each for each in reversed(ranked)}
+    return [each for each in ranked if each is first[each.device] and each.rows.model.nunique() >= FEWEST]
+
+
+def paired(base: pd.DataFrame, other: pd.DataFrame, but: Sequence[str] = ()) -> pd.DataFrame:
+    """Join timings that agree in network, input, batch size and all conditions except ``but``.
+
+    The other's columns end in ``_other``.
+    """
+    alike = [column for column in (*NETWORK, "batch", *CONDITIONS) if column not in but]
+    base, other = (rows.drop_duplicates(alike) for rows in (base, other))
+    return base.merge(other, on=alike, suffixes=("", "_other"))
+
+
+def gains(pairs: pd.DataFrame, column: str = "latency_s") -> pd.Series:
+    """Return how many times as fast each network is in the other timings of ``paired``, or a bound lets expect."""
+    return of_networks(pairs[column] / pairs[f"{column}_other"], pairs.model)
+
+
+def of_networks(values: pd.Series, models: pd.Series) -> pd.Series:
+    """Return each network's median, so that networks count alike whatever sizes of input they were timed at."""
+    return values.groupby(models).median()
+
+
+def typical(values: pd.Series, models: pd.Series, unit: str = "") -> Value:
+    """Return the median over networks."""
+    return median_of(of_networks(values, models), unit)
