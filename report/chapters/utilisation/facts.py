@@ -1,0 +1,509 @@
+"""The numbers of the chapter on utilisation: a machine's roofs, what networks reach of them, and what fills the gap."""
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+import pandas as pd
+
+from measure.domain.names import model_name
+from measure.domain.words import EAGER, INFERENCE
+from report.facts import sourced
+from report.paper import BASE_PRECISION, Machine, Paper
+from report.paper.cells import INFERENCE_CELL
+from report.paper.options import measure_command
+from report.paper.roofs import STREAMS, sustained
+from report.paper.rows import each, highest, matching
+from report.stats.correlations import rank_correlation
+from report.stats.operator_groups import profiled as profiled_groups
+from report.stats.summary import count_of, estimated, exact, extremes, median_of, ratio
+from report.stats.value import FEWEST_MODELS, Name, Source, Value
+from report.stats.verdicts import bound
+
+KEPT, EXAMPLE, RIVAL = "kept_memory", "mobilenet_v2", "resnet18"
+DEPTHWISE = "depthwise convolution"
+OBSERVED = ["plain_s", "profiled_s", "busy_s", "system_s", "page_faults"]
+PAGE_BYTE = 4096
+"""A page of memory on x86 under Linux."""
+
+
+@dataclass(frozen=True)
+class Roofs:
+    machine: Name
+    """The machine at hand."""
+    peak: Value
+    """Its measured peak at fp32."""
+    lower: Name
+    """The lower precision that is held against fp32."""
+    lower_gain: Value
+    """The measured peak at the lower precision over that at fp32."""
+    bandwidth: Value
+    """The measured bandwidth of memory."""
+    ridge: Value
+    """The ridge point at fp32."""
+    cache_gain: Value
+    """Bandwidth of the fastest cache over that of memory."""
+    networks: Value
+    """The measured networks."""
+    lowest: Value
+    """The lowest intensity of a measured cell by compulsory bytes."""
+    side: Name
+    """What bounds the network of the lowest intensity, drawn as a whole."""
+    below: Value
+    """Networks that lie below the ridge by the bytes between layers, at the batch size of the gap."""
+
+
+@dataclass(frozen=True)
+class Gap:
+    batch: Value
+    """The batch size at which the gap is taken apart: the largest that was profiled for enough networks."""
+    networks: Value
+    """The networks profiled there."""
+    slowdown: Value
+    """Latency over the roof layer by layer."""
+    between: Value
+    """The roof layer by layer over that of the whole network: what bytes between layers add."""
+    layers: Value
+    """Share of the latency that the roof layer by layer explains."""
+    system: Value
+    """Share that passes in the operating system (processors alone)."""
+    host: Value
+    """Share in which no kernel runs (GPUs alone)."""
+    rest: Value
+    """Share that remains: kernels below their roof, and the framework."""
+    nearest: Value
+    """The largest share of its roof that a network reaches, layer by layer."""
+    farthest: Value
+    """The smallest."""
+    first_batch: Value
+    """The smallest batch size that was profiled."""
+    first_system: Value
+    """The operating system's share there."""
+    drift: Value
+    """Time of a plain call in the profiled process over the latency of the cell."""
+
+
+@dataclass(frozen=True)
+class Batching:
+    small: Value
+    """The batch size that the larger one is held against."""
+    large: Value
+    """The batch size of the gap."""
+    eager: Value
+    """Throughput at the larger batch size over that at the smaller, as PyTorch comes."""
+    kept: Value
+    """The same with freed memory kept."""
+    losing: Value
+    """Networks whose throughput falls, as PyTorch comes."""
+    of: Value
+    """The networks measured at both."""
+
+
+@dataclass(frozen=True)
+class Gains:
+    kept: Value
+    """Speed with freed memory kept over eager mode, at the batch size of the gap."""
+    kept_surely: Value
+    """Networks that are faster with their whole interval."""
+    kept_of: Value
+    """The networks measured both ways."""
+    kept_most: Value
+    """The largest gain."""
+    expected: Value
+    """The gain if the operating system's share went, and nothing else: 1 over 1 less the share."""
+    excess: Value
+    """The measured gain over the expected one."""
+    agreement: Value
+    """Rank correlation of the system's share with the gain, over all profiled cells."""
+    first: Value
+    """The gain from keeping memory at the smallest batch size."""
+    first_expected: Value
+    """The gain expected there of the typical share of the operating system."""
+    lower: Value
+    """Speed at the lower precision over that at fp32, at the batch size of the gap."""
+    lower_kept: Value
+    """The same with freed memory kept at both precisions."""
+    both: Value
+    """Speed at the lower precision with memory kept, over eager mode at fp32."""
+
+
+@dataclass(frozen=True)
+class Example:
+    network: Name
+    """The network of the worked example."""
+    flop: Value
+    """Its FLOP at the batch size of the gap."""
+    arithmetic: Value
+    """Their time at the peak."""
+    byte: Value
+    """Its compulsory bytes: parameters, inputs, outputs."""
+    transfer: Value
+    """Their time at the bandwidth of memory."""
+    traffic: Value
+    """The bytes that its operators read and write."""
+    layers: Value
+    """Its least time operator by operator."""
+    latency: Value
+    """Its measured latency."""
+    share: Value
+    """The operating system's share of it."""
+    system: Value
+    """The time that is."""
+    faults: Value
+    """The page faults of a call."""
+    fault: Value
+    """The system's time for one of them."""
+    threads: Value
+    """The threads that take them."""
+    rest: Value
+    """The time that neither roof nor system explains."""
+    expected: Value
+    """The gain expected of keeping memory."""
+    gain: Value
+    """The gain measured."""
+
+
+@dataclass(frozen=True)
+class Streams:
+    slowest: Value
+    """The lowest bandwidth that depthwise convolutions reach in a profiled network, at the batch size of the gap."""
+    fastest: Value
+    """The highest."""
+    normalisation: Value
+    """The bandwidth that batch normalisation reaches in the typical network."""
+
+
+@dataclass(frozen=True)
+class Reference:
+    small: Value
+    """The reference machine's smaller batch size."""
+    large: Value
+    """Its larger one."""
+    eager: Value
+    """Throughput at the larger batch size over that at the smaller, in eager mode."""
+    kept: Value
+    """The same with memory kept."""
+    most: Value
+    """The largest share, with its network."""
+    faulted: Value
+    """The memory that a call of that network faults in."""
+    example_eager: Value
+    """Latency of MobileNet-v2 in eager mode."""
+    rival_eager: Value
+    """Latency of ResNet-18 in eager mode."""
+    example_kept: Value
+    """Latency of MobileNet-v2 with memory kept."""
+    rival_kept: Value
+    """Latency of ResNet-18 with memory kept."""
+    puzzle: Value
+    """Latency of MobileNet-v2 over that of ResNet-18, in eager mode."""
+    turned: Value
+    """Speed of MobileNet-v2 over that of ResNet-18, memory kept."""
+    read: Value
+    """Bandwidth of reading memory."""
+    copy: Value
+    """Bandwidth of copying in memory, both directions counted."""
+    read_cache: Value
+    """Bandwidth of the same read loop in the slowest cache."""
+    depthwise: Value
+    """The highest bandwidth of depthwise convolutions."""
+
+
+@dataclass(frozen=True)
+class Utilisation:
+    roofs: Roofs
+    gap: Gap
+    batching: Batching
+    gains: Gains
+    example: Example
+    streams: Streams
+    reference: Reference
+    claims: dict[str, bool]
+
+
+def of(paper: Paper) -> Utilisation:
+    ours = paper.reference.at_hand
+    roofs, _, batching, gains, _, streams = _groups(paper, ours)
+    reference = _reference(ours, batching, streams)
+    claims = {
+        "compute_bound": str(roofs.side) == "compute-bound",
+        "batching_loses": batching.eager.below(0.9),
+        "keeping_restores": batching.kept.above(0.95),
+        "share_tells": gains.agreement.above(0.7),
+        "puzzle_turns": not reference.puzzle.below(1) and reference.turned.above(1.2),
+        "reading_slower": reference.read.below(reference.copy.number or 0),
+        "loop_is_fast": reference.read_cache.above(2 * (reference.copy.number or 0)),
+        "depthwise_slow": (streams.fastest.number or 1e99) < (roofs.bandwidth.number or 0) / 5,
+    }
+    return Utilisation(*_groups(paper, paper.at_hand), reference=reference, claims=claims)
+
+
+def _groups(paper: Paper, machine: Machine | None) -> tuple[Roofs, Gap, Batching, Gains, Example, Streams]:
+    """Return what the chapter says of a machine; all of it is missing without one."""
+    if machine is None:
+        return tuple(map(_nothing, (Roofs, Gap, Batching, Gains, Example, Streams)))
+    terms = gap_terms(machine)
+    first, small, large = batch_sizes(machine)
+    row = example_row(machine)
+    return (
+        sourced(_roofs(machine, large), Source("machines/*/roofs.csv", "sustained", command("roofs"))),
+        sourced(
+            _gap(machine, terms, first, large), Source("machines/*/profiles.csv", "inference", command("operators"))
+        ),
+        sourced(_batching(machine, small, large), Source("machines/*/samples.csv", "inference", command("inference"))),
+        sourced(
+            _gains(machine, terms, first, large), Source("machines/*/samples.csv", "inference", command("inference"))
+        ),
+        sourced(_example(machine, row), Source("machines/*/profiles.csv", "inference", command("operators"))),
+        sourced(_streams(paper, machine, large), Source("machines/*/operators.csv", "inference", command("operators"))),
+    )
+
+
+def command(section: str) -> str:
+    return measure_command(f"--sections {section}")
+
+
+def _nothing(kind: Any) -> Any:
+    """Return a group of facts that are all missing."""
+    return kind(**{each.name: Name(None) if each.type is Name else Value(None) for each in fields(kind)})
+
+
+def base_cells(machine: Machine, variant: str = EAGER, precision: str = BASE_PRECISION) -> pd.DataFrame:
+    """Return the measured cells of a variant at a precision."""
+    cells = matching(machine.cells if variant == EAGER else machine.variants, variant=variant, precision=precision)
+    return cells[cells.latency_s.notna()]
+
+
+def gap_terms(machine: Machine) -> pd.DataFrame:
+    """One row is a profiled cell with its latency and the four terms that sum to it: ``whole_s`` to ``rest_s``.
+
+    Both roofs are times of their own. The profile gives the share of a call that the threads spend in the operating
+    system, or on a GPU the share in which no kernel runs (``outside``); that share of the latency is the third term.
+    """
+    profiles = matching(machine.profiles, status="ok", phase=INFERENCE, variant=EAGER)
+    rows = base_cells(machine).merge(profiles[[*INFERENCE_CELL, *OBSERVED]], on=INFERENCE_CELL)
+    rows = rows.astype(dict.fromkeys(OBSERVED, float))
+    if machine.chip_kind == "cpu":
+        outside = rows.system_s / ((machine.environment.threads or 1) * rows.plain_s)
+    else:
+        outside = (1 - rows.busy_s / rows.plain_s).clip(lower=0)
+    whole, layers, taken = rows.model_bound_s, rows.operator_bound_s, outside * rows.latency_s
+    rows = rows.assign(outside=outside, whole_s=whole, between_s=layers - whole, outside_s=taken)
+    return rows.assign(rest_s=rows.latency_s - layers - taken).dropna(subset="rest_s")
+
+
+def batch_sizes(machine: Machine) -> tuple[int | None, int | None, int | None]:
+    """Return the smallest profiled batch size, the one to compare with, and the one at which the gap is taken apart.
+
+    The last is the largest that was profiled for enough networks, else the largest that most networks have. The one
+    before shares most networks with it; of equal ones it is the largest.
+    """
+    measured, profiled = (rows.groupby("batch").model.nunique() for rows in (base_cells(machine), gap_terms(machine)))
+    enough: list[Any] = list(profiled.index[profiled >= FEWEST_MODELS])
+    enough = enough or list(measured.index[2 * measured >= measured.max()])
+    if not enough:
+        return None, None, None
+    large: Any = max(enough)
+    cells = base_cells(machine)
+    models = set(cells[cells.batch == large].model)
+    shared = {batch: len(models & set(rows.model)) for batch, rows in cells.groupby("batch") if batch < large}
+    small: Any = max(shared, key=lambda batch: (shared[batch], batch), default=None)
+    return int(enough[0]), None if small is None else int(small), int(large)
+
+
+def example_row(machine: Machine) -> Any:
+    """Return the profiled cell of the worked example: MobileNet-v2, else the largest share; None without any."""
+    terms = matching(gap_terms(machine), batch=batch_sizes(machine)[2])
+    if terms.empty:
+        return None
+    known = matching(terms, model=EXAMPLE)
+    return highest(terms if known.empty else known, "outside")
+
+
+def _roofs(machine: Machine, batch: int | None) -> Roofs:
+    row, lowered = (
+        next(each(matching(machine.roofs, precision=precision)), None)
+        for precision in (BASE_PRECISION, machine.lower_precision)
+    )
+    peak = estimated(row, "peak_flop_per_s", "FLOP/s")
+    bandwidth = estimated(row, "bandwidth_byte_per_s", "B/s")
+    ridge = estimated(row, "ridge_flop_per_byte", "FLOP/B")
+    cells = base_cells(machine)
+    lowest = extremes(cells.groupby(cells.model.map(model_name)).compulsory_intensity.min(), "FLOP/B")[0]
+    unknown = lowest.is_missing or ridge.is_missing
+    at_batch = cells[cells.batch == batch]
+    below = exact(int((at_batch.traffic_intensity < ridge.number).sum())) if ridge.number else Value(None)
+    return Roofs(
+        machine=Name(machine.name),
+        peak=peak,
+        lower=Name(machine.lower_precision if lowered else None),
+        lower_gain=ratio(estimated(lowered, "peak_flop_per_s", "FLOP/s"), peak),
+        bandwidth=bandwidth,
+        ridge=ridge,
+        cache_gain=ratio(exact(machine.levels[0].bandwidth_byte_per_s), bandwidth) if machine.levels else Value(None),
+        networks=count_of(cells.model.nunique(), "networks"),
+        lowest=lowest,
+        side=Name(None if unknown else str(bound(lowest, ridge))),
+        below=below,
+    )
+
+
+def _gap(machine: Machine, terms: pd.DataFrame, first: int | None, large: int | None) -> Gap:
+    at_large, at_first = (matching(terms, batch=batch) if batch else terms[:0] for batch in (large, first))
+    latency, layers = at_large.latency_s, at_large.operator_bound_s / at_large.latency_s
+    farthest, nearest = extremes(dict(zip(at_large.model.map(model_name), layers, strict=True)), "%")
+    is_processor = machine.chip_kind == "cpu"
+    outside, first_outside = median_of(at_large.outside, "%"), median_of(at_first.outside, "%")
+    none = Value(None, "%")
+    return Gap(
+        batch=exact(large),
+        networks=count_of(len(at_large), "networks"),
+        slowdown=median_of(latency / at_large.operator_bound_s),
+        between=median_of(at_large.operator_bound_s / at_large.whole_s),
+        layers=median_of(layers, "%"),
+        system=outside if is_processor else none,
+        host=none if is_processor else outside,
+        rest=median_of(at_large.rest_s / latency, "%"),
+        nearest=nearest,
+        farthest=farthest,
+        first_batch=exact(first),
+        first_system=first_outside if is_processor else none,
+        drift=median_of(at_large.plain_s / latency),
+    )
+
+
+def gains_of(machine: Machine, variant: str, precision: str, batch: int | None) -> pd.Series:
+    """Return how many times as fast as eager mode at the base precision each network is in another setting.
+
+    Variants at the base precision ran in one sitting with eager mode, and their ratio is that of rounds.
+    """
+    cells = matching(base_cells(machine, variant, precision), batch=batch).set_index("model")
+    if precision == BASE_PRECISION:
+        return cells.speed_up.dropna()
+    eager = matching(base_cells(machine), batch=batch).set_index("model").latency_s
+    return (eager / cells.latency_s).dropna()
+
+
+def batching_of(machine: Machine, variant: str, small: int | None, large: int | None) -> pd.Series:
+    """Return each network's throughput at the larger batch size over that at the smaller."""
+    cells = base_cells(machine, variant)
+    before, after = (cells[cells.batch == batch].set_index("model").throughput_per_s for batch in (small, large))
+    return (after / before).dropna()
+
+
+def _batching(machine: Machine, small: int | None, large: int | None) -> Batching:
+    eager = batching_of(machine, EAGER, small, large)
+    return Batching(
+        small=exact(small),
+        large=exact(large if small else None),
+        eager=median_of(eager),
+        kept=median_of(batching_of(machine, KEPT, small, large)),
+        losing=count_of(int((eager < 1).sum()), "networks") if len(eager) else Value(None),
+        of=count_of(len(eager), "networks") if len(eager) else Value(None),
+    )
+
+
+def _gains(machine: Machine, terms: pd.DataFrame, first: int | None, large: int | None) -> Gains:
+    kept = matching(base_cells(machine, KEPT), batch=large).dropna(subset="speed_up")
+    gains = ["speed_up", "speed_up_low"]
+    both = terms.drop(columns=gains).merge(base_cells(machine, KEPT)[[*INFERENCE_CELL, *gains]], on=INFERENCE_CELL)
+    expected = 1 / (1 - both.outside)
+    at_large, lower = both.batch == large, machine.lower_precision
+    lowered = gains_of(machine, KEPT, lower, large)
+    return Gains(
+        kept=median_of(kept.speed_up),
+        kept_surely=count_of(int((kept.speed_up_low > 1).sum()), "networks") if len(kept) else Value(None),
+        kept_of=count_of(len(kept), "networks") if len(kept) else Value(None),
+        kept_most=extremes(dict(zip(kept.model.map(model_name), kept.speed_up, strict=True)))[1],
+        expected=median_of(expected[at_large]),
+        excess=median_of((both.speed_up / expected)[at_large]),
+        agreement=rank_correlation(both.outside, both.speed_up, both.model),
+        first=median_of(gains_of(machine, KEPT, BASE_PRECISION, first)),
+        first_expected=median_of(expected[both.batch == first]),
+        lower=median_of(gains_of(machine, EAGER, lower, large)),
+        lower_kept=median_of(lowered / gains_of(machine, KEPT, BASE_PRECISION, large)),
+        both=median_of(lowered),
+    )
+
+
+def _example(machine: Machine, row: Any) -> Example:
+    roof = machine.roof(BASE_PRECISION)
+    if row is None or roof is None:
+        return _nothing(Example)
+    kept = next(each(matching(base_cells(machine, KEPT), model=row.model, batch=row.batch)), None)
+    threads = machine.environment.threads or 1
+    return Example(
+        network=Name(model_name(row.model)),
+        flop=exact(row.forward_flop, "FLOP"),
+        arithmetic=exact(row.forward_flop / roof.peak_flop_per_s, "s"),
+        byte=exact(row.compulsory_byte, "B"),
+        transfer=exact(row.compulsory_byte / roof.bandwidth_byte_per_s, "s"),
+        traffic=exact(row.traffic_byte, "B"),
+        layers=exact(row.operator_bound_s, "s"),
+        latency=estimated(row, "latency_s", "s"),
+        share=exact(row.outside, "%"),
+        system=exact(row.outside_s, "s"),
+        faults=exact(int(float(f"{row.page_faults:.3g}"))),
+        fault=exact(row.outside_s * threads / row.page_faults if row.page_faults else None, "s"),
+        threads=exact(threads),
+        rest=exact(row.rest_s, "s"),
+        expected=exact(1 / (1 - row.outside)),
+        gain=estimated(kept, "speed_up"),
+    )
+
+
+def stream_rates(paper: Paper, machine: Machine, batch: int | None) -> pd.DataFrame:
+    """One row is a group of operators in a profiled call of inference: the ``byte_per_s`` that it reads and writes.
+
+    On a processor the profiler lengthens operators, so their times are scaled to a plain call.
+    """
+    rows = matching(profiled_groups(paper, machine), phase=INFERENCE, batch=batch)
+    scale = rows.plain_s / rows.profiled_s if machine.chip_kind == "cpu" else 1.0
+    rows = rows.assign(byte_per_s=rows.byte / (rows.time_s * scale))
+    return rows[rows.byte > 0]
+
+
+def _streams(paper: Paper, machine: Machine, batch: int | None) -> Streams:
+    rates = stream_rates(paper, machine, batch)
+    depthwise = matching(rates, group=DEPTHWISE)
+    slowest, fastest = extremes(dict(zip(depthwise.model.map(model_name), depthwise.byte_per_s, strict=True)), "B/s")
+    return Streams(slowest, fastest, median_of(matching(rates, group="batch norm").byte_per_s, "B/s"))
+
+
+def _reference(machine: Machine | None, batching: Batching, streams: Streams) -> Reference:
+    if machine is None:
+        return _nothing(Reference)
+    large = batch_sizes(machine)[2]
+    terms = matching(gap_terms(machine), batch=large)
+    most = highest(terms, "outside")
+    latencies = {
+        (variant, model): estimated(
+            next(each(matching(base_cells(machine, variant), model=model, batch=large)), None), "latency_s", "s"
+        )
+        for variant in (EAGER, KEPT)
+        for model in (EXAMPLE, RIVAL)
+    }
+    rates = {
+        kernel: estimated(highest(rows, "size"), "byte_per_s", "B/s", low="byte_per_s_low", high="byte_per_s_high")
+        for kernel, rows in sustained(machine.roof_measurements, STREAMS).groupby("roof_kernel")
+    }
+    found = Reference(
+        small=batching.small,
+        large=batching.large,
+        eager=batching.eager,
+        kept=batching.kept,
+        most=Value(float(most.outside), "%", name=model_name(most.model)),
+        faulted=exact(float(most.page_faults) * PAGE_BYTE, "B"),
+        example_eager=latencies[EAGER, EXAMPLE],
+        rival_eager=latencies[EAGER, RIVAL],
+        puzzle=ratio(latencies[EAGER, EXAMPLE], latencies[EAGER, RIVAL]),
+        example_kept=latencies[KEPT, EXAMPLE],
+        rival_kept=latencies[KEPT, RIVAL],
+        turned=ratio(latencies[KEPT, RIVAL], latencies[KEPT, EXAMPLE]),
+        read=rates["stream_read"],
+        copy=rates["stream_copy"],
+        read_cache=estimated(
+            machine.levels[-2].kernels["read"], "byte_per_s", "B/s", low="byte_per_s_low", high="byte_per_s_high"
+        ),
+        depthwise=streams.fastest,
+    )
+    return sourced(found, Source("machines/amd-epyc-2c-0ad4", "batch 64", command("inference operators roofs")))
