@@ -37,6 +37,7 @@ KERNEL_COLORS = {
 MEMORY_COLORS = {"parameters": BLUE, "gradients": ORANGE, "momentum": SKY, "saved activations": GREEN}
 STREAM_COLORS = {"read": BLUE, "write": VERMILION, "copy": GREEN, "triad": ORANGE}
 BATCH_COLORS = (SKY, BLUE, "#08244f")  # light to dark with growing batch size
+BOUND_COLORS = {"whole network": PURPLE, "layer by layer": GREEN}  # the two rooflines, in every chapter
 REGIME_COLORS = {"memory-bound": SKY, "compute-bound": ORANGE}
 
 _GUIDE = {"labelFontSize": TICK_SIZE, "titleFontSize": FONT_SIZE, "titleFontWeight": "normal"}

@@ -1,0 +1,376 @@
+"""The numbers of the chapter on networks: FLOP, bytes and intensities, and the side of the ridge point they lie on.
+
+Bytes are counted twice. *Whole* takes parameters, inputs and outputs (the compulsory bytes), *layers* what every
+operator reads and writes (the traffic).
+"""
+
+from dataclasses import dataclass
+from math import ceil
+
+import pandas as pd
+
+from measure.domain.models import STORY
+from measure.domain.names import model_name
+from measure.domain.roofs import Roofline
+from measure.domain.words import INFERENCE, PRECISION_BYTE, PRODUCT_KINDS
+from report.facts import sourced
+from report.paper import BASE_PRECISION, Machine, Paper
+from report.paper.chips import fastest
+from report.paper.options import measure_command
+from report.paper.rows import matching
+from report.stats.summary import count_of, estimated, exact, extremes, median_of
+from report.stats.value import Name, Source, Value
+
+GPU = "NVIDIA GeForce RTX 4090"
+"""The GPU of the story, on which others timed most networks; it stands in where none was measured."""
+GPU_PRECISION = "fp16"
+MOBILENET, RESNET = STORY
+HALF = "bf16"
+"""The precision at which numbers of two bytes were counted."""
+BYTES = {"whole": "compulsory_byte", "layers": "traffic_byte"}
+KINDS = ["model", "layer_kind"]
+NOTHING = Value(None)
+COUNTS = Source("workload/models.csv", "fp32", measure_command("--sections workload"))
+LAYERS = Source("workload/layers.csv", "fp32, batch size 1", measure_command("--sections workload"))
+PUBLISHED = Source("published/measurements/counted_kinds.csv", "mobilenet_v2 and resnet18, inference, 224")
+ROOFS = Source("workload/models.csv, roofs.csv, chips.csv", "all", measure_command("--sections workload,roofs"))
+
+
+@dataclass(frozen=True)
+class Counted:
+    """The networks at batch size 1 and fp32."""
+
+    networks: Value
+    """Number of networks counted."""
+    flop_span: Value
+    """Most FLOP of one forward pass over fewest."""
+    least_per_parameter: Value
+    """Fewest FLOP per parameter, with the network."""
+    most_per_parameter: Value
+    """Most FLOP per parameter, with the network."""
+
+
+@dataclass(frozen=True)
+class Kinds:
+    """Shares of the layers that multiply matrices (convolutions, linear layers, attention) and of all others."""
+
+    products_flop: Value
+    """Their share of a network's operations, the other FLOP of all layers included; median."""
+    products_byte: Value
+    """Their share of the bytes between layers; median."""
+    rest_byte: Value
+    """Share of the bytes that all other layers move; median."""
+    most_rest: Value
+    """The highest share of bytes moved by other layers, with the network."""
+    least_rest: Value
+    """The lowest such share, with the network."""
+
+
+@dataclass(frozen=True)
+class Batching:
+    """ResNet-18 from batch size 1 to the largest that at least half of the networks were counted at."""
+
+    large: Value
+    """The largest batch size counted."""
+    parameters: Value
+    """Share of parameters in the bytes of all layers at batch size 1."""
+    parameters_large: Value
+    """The same at the largest batch size."""
+    whole_growth: Value
+    """Intensity of the whole network at the largest batch size over that at 1."""
+    layers_growth: Value
+    """The same layer by layer."""
+    typical_growth: Value
+    """The growth layer by layer of all networks; median."""
+
+
+@dataclass(frozen=True)
+class OnRoof:
+    """The networks under the roof of a processor, at batch size 1 and at the largest."""
+
+    name: Name
+    """The machine, or the chip of a datasheet."""
+    precision: Name
+    """The precision of its arithmetic."""
+    peak: Value
+    """Its peak."""
+    bandwidth: Value
+    """Its bandwidth of memory."""
+    ridge: Value
+    """Its ridge point."""
+    networks: Value
+    """Networks counted at batch size 1."""
+    whole: Value
+    """Networks that are memory-bound as a whole at batch size 1."""
+    layers: Value
+    """Networks that are memory-bound layer by layer at batch size 1."""
+    networks_large: Value
+    """Networks counted at the largest batch size."""
+    whole_large: Value
+    """Networks that are memory-bound as a whole at the largest batch size."""
+    layers_large: Value
+    """Networks that are memory-bound layer by layer at the largest batch size."""
+    typical: Value
+    """Intensity of the whole network at batch size 1; median."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """One image of a large batch, layer by layer, in numbers of two bytes under the GPU's roof."""
+
+    flop: Value
+    """FLOP of its products."""
+    byte: Value
+    """Bytes that its layers read and write."""
+    intensity: Value
+    """FLOP per byte."""
+    arithmetic: Value
+    """FLOP at the GPU's peak."""
+    memory: Value
+    """Bytes at the GPU's bandwidth."""
+    least: Value
+    """The longer of the two for each kind of layer, summed."""
+    fused: Value
+    """The same without the bytes of normalisations and activations."""
+    rest: Value
+    """Share of the least time that normalisations and activations take."""
+    normalisations: Value
+    """Calls of normalisation."""
+
+
+@dataclass(frozen=True)
+class Pair:
+    """MobileNet-v2 against ResNet-18, as the published counts have them."""
+
+    mobilenet: Work
+    resnet: Work
+    flop_ratio: Value
+    """ResNet-18's FLOP over those of MobileNet-v2."""
+    byte_ratio: Value
+    """MobileNet-v2's bytes over those of ResNet-18."""
+    least_ratio: Value
+    """Least time of MobileNet-v2 over that of ResNet-18."""
+    fused_ratio: Value
+    """The same with normalisations and activations fused."""
+
+
+@dataclass(frozen=True)
+class Crossing:
+    """The batch size from which ResNet-18 is compute-bound on the GPU."""
+
+    flop: Value
+    """FLOP of one image."""
+    parameters: Value
+    """Bytes of the parameters, in numbers of two bytes."""
+    input: Value
+    """Bytes of an image and its output."""
+    batch: Value
+    """The smallest batch size at which the whole network lies above the ridge point."""
+    limit: Value
+    """FLOP per byte layer by layer of an endless batch."""
+    limit_over_ridge: Value
+    """The same over the GPU's ridge point."""
+
+
+@dataclass(frozen=True)
+class Networks:
+    """The facts of the chapter."""
+
+    counted: Counted
+    kinds: Kinds
+    batching: Batching
+    on_cpu: OnRoof
+    on_gpu: OnRoof
+    pair: Pair
+    crossing: Crossing
+    reference: OnRoof
+    claims: dict[str, bool]
+
+
+def of(paper: Paper) -> Networks:
+    cpu, gpu, reference = on_roof(paper, "cpu"), on_roof(paper, "gpu"), on_roof(paper.reference, "cpu")
+    works = pair(paper)
+    waiting = {byte: set(memory_bound(paper.reference, "cpu", byte).family) for byte in BYTES}
+    return Networks(
+        counted=sourced(_counted(paper), COUNTS),
+        kinds=sourced(_kinds(paper), LAYERS),
+        batching=sourced(_batching(paper), COUNTS),
+        on_cpu=sourced(cpu, ROOFS),
+        on_gpu=sourced(gpu, ROOFS),
+        pair=sourced(works, PUBLISHED),
+        crossing=sourced(_crossing(paper, works.resnet.intensity, gpu.ridge), COUNTS),
+        reference=sourced(reference, ROOFS),
+        claims={
+            "decode_alone": waiting["whole"] == {"language"},
+            "compact_too": waiting["layers"] == {"language", "compact"},
+        },
+    )
+
+
+def at_batch(paper: Paper, batch: int | None = 1, precision: str = BASE_PRECISION) -> pd.DataFrame:
+    """Return the networks at a batch size (None: at all), fewest FLOP first, with the ``name`` that people write."""
+    rows = matching(paper.workloads, batch=batch, precision=precision).sort_values(["forward_flop", "batch"])
+    return rows.assign(name=[model_name(model) for model in rows.model])
+
+
+def large_batch(paper: Paper, precision: str = BASE_PRECISION) -> int:
+    """Return the largest batch size at which at least half of the networks were counted; 1 without any."""
+    models = matching(paper.workloads, precision=precision).groupby("batch").model.nunique()
+    return int(max(models[2 * models >= models.max()].index, default=1)) if len(models) else 1
+
+
+def kind_sums(paper: Paper) -> pd.DataFrame:
+    """Return FLOP (all of them), parameters and bytes by ``model`` and ``layer_kind`` at batch size 1 and fp32."""
+    layers = matching(paper.layers, batch=1, precision=BASE_PRECISION)
+    flop = layers.forward_flop.astype(float) + layers.forward_other_flop.astype(float)
+    sums = layers.assign(flop=flop, byte=layers.traffic_byte.astype(float)).groupby(KINDS)[["flop", "byte"]].sum()
+    return sums.reset_index()
+
+
+def roof_of(paper: Paper, kind: str) -> tuple[str, str, Roofline, Machine | None] | None:
+    """Return name, precision and roof of the measured machine of a kind, else of a chip; None without either.
+
+    Processors are at fp32, GPUs at 16 bits. The chip is the GPU of the story, else the one with the highest peak.
+    """
+    machine = paper.machine(kind)
+    precision = BASE_PRECISION if kind == "cpu" else machine.lower_precision if machine else GPU_PRECISION
+    if machine and (roof := machine.roof(precision)):
+        return machine.name, precision, roof, machine
+    precision = BASE_PRECISION if kind == "cpu" else GPU_PRECISION
+    chips = fastest(matching(paper.chips, chip_kind=kind, precision=precision))
+    if chips.empty:
+        return None
+    row = chips.sort_values("chip", key=lambda names: names != GPU, kind="stable").iloc[0]
+    return row.chip, precision, Roofline(row.peak_flop_per_s, row.bandwidth_byte_per_s), None
+
+
+def counted_at(precision: str) -> str:
+    """Return the precision whose counts hold at another one of as many bytes."""
+    return HALF if PRECISION_BYTE[precision] == PRECISION_BYTE[HALF] else BASE_PRECISION
+
+
+def on_roof(paper: Paper, kind: str) -> OnRoof:
+    found = roof_of(paper, kind)
+    if found is None:
+        return OnRoof(Name(None), Name(None), *[NOTHING] * 10)
+    name, precision, roof, machine = found
+    row = matching(machine.roofs, precision=precision).iloc[0] if machine else None
+    columns = ("peak_flop_per_s", "FLOP/s"), ("bandwidth_byte_per_s", "B/s"), ("ridge_flop_per_byte", "FLOP/B")
+    rates = [
+        exact(getattr(roof, column), unit) if row is None else estimated(row, column, unit) for column, unit in columns
+    ]
+    counted, numbers = counted_at(precision), []
+    for batch in (1, large_batch(paper, counted)):
+        groups = [at_batch(paper, batch, counted), *(memory_bound(paper, kind, byte, batch) for byte in BYTES)]
+        numbers += [count_of(len(rows), "networks") if len(groups[0]) else NOTHING for rows in groups]
+    numbers.append(median_of(at_batch(paper, 1, counted).compulsory_intensity, "FLOP/B"))
+    return OnRoof(Name(name), Name(precision), *rates, *numbers)
+
+
+def memory_bound(paper: Paper, kind: str, byte: str, batch: int = 1) -> pd.DataFrame:
+    """Return the networks below the ridge point of the processor or GPU; none without a roof."""
+    found = roof_of(paper, kind)
+    rows = at_batch(paper, batch, counted_at(found[1]) if found else BASE_PRECISION)
+    return rows[rows[BYTES[byte]] * (found[2].ridge_flop_per_byte if found else 0) > rows.forward_flop]
+
+
+def _counted(paper: Paper) -> Counted:
+    rows = at_batch(paper).set_index("name")
+    if rows.empty:
+        return Counted(*[NOTHING] * 4)
+    ends = extremes(rows.forward_flop / rows.parameter_count, "FLOP")
+    return Counted(count_of(len(rows), "networks"), exact(rows.forward_flop.max() / rows.forward_flop.min()), *ends)
+
+
+def _kinds(paper: Paper) -> Kinds:
+    sums = kind_sums(paper)
+    whole = sums.groupby("model")[["flop", "byte"]].sum()
+    products = sums[sums.layer_kind.isin(PRODUCT_KINDS)].groupby("model")[["flop", "byte"]].sum()
+    shares = products.reindex(whole.index, fill_value=0.0) / whole
+    rest = (1 - shares.byte).rename(index=model_name)
+    least, most = extremes(rest, "%")
+    return Kinds(median_of(shares.flop, "%"), median_of(shares.byte, "%"), median_of(rest, "%"), most, least)
+
+
+def _batching(paper: Paper) -> Batching:
+    batch = large_batch(paper)
+    first, last = (at_batch(paper, size).set_index("model") for size in (1, batch))
+    growth = last.traffic_intensity / first.traffic_intensity
+    if batch == 1 or RESNET not in growth.dropna():
+        return Batching(*[NOTHING] * 6)
+    whole = last.compulsory_intensity[RESNET] / first.compulsory_intensity[RESNET]
+    return Batching(
+        large=exact(batch),
+        parameters=exact(first.parameter_byte[RESNET] / first.traffic_byte[RESNET], "%"),
+        parameters_large=exact(last.parameter_byte[RESNET] / last.traffic_byte[RESNET], "%"),
+        whole_growth=exact(whole),
+        layers_growth=exact(growth[RESNET]),
+        typical_growth=median_of(growth),
+    )
+
+
+def pair_kinds(paper: Paper) -> pd.DataFrame:
+    """Return the kinds of layer of both networks of the story: FLOP, bytes (two a number) and least time of an image.
+
+    ``bound_s`` is the longer of ``arithmetic_s`` and ``memory_s``; all three are empty without a GPU's roof.
+    """
+    kinds = matching(paper.elsewhere.kinds, stage=INFERENCE, input_size=224)
+    kinds = kinds[kinds.model.isin(STORY)]
+    byte = kinds.further_byte.astype(float) * PRECISION_BYTE[HALF] / PRECISION_BYTE[BASE_PRECISION]
+    kinds = kinds.assign(flop=kinds.flop.astype(float), byte=byte, name=kinds.model.map(model_name))
+    found = roof_of(paper, "gpu")
+    roof = found[2] if found else Roofline(float("nan"), float("nan"))
+    return kinds.assign(
+        arithmetic_s=kinds.flop / roof.peak_flop_per_s, memory_s=kinds.byte / roof.bandwidth_byte_per_s,
+        bound_s=roof.least_s(kinds.flop, kinds.byte),
+    )  # fmt: skip
+
+
+def pair(paper: Paper) -> Pair:
+    kinds = pair_kinds(paper)
+    if set(kinds.model) != set(STORY):
+        nothing = Work(*[NOTHING] * 9)
+        return Pair(nothing, nothing, *[NOTHING] * 4)
+    mobilenet, resnet = (_work(matching(kinds, model=model)) for model in STORY)
+    flop, byte = _quotient(resnet.flop, mobilenet.flop), _quotient(mobilenet.byte, resnet.byte)
+    least, fused = _quotient(mobilenet.least, resnet.least), _quotient(mobilenet.fused, resnet.fused)
+    return Pair(mobilenet, resnet, flop, byte, least, fused)
+
+
+def _quotient(one: Value, other: Value) -> Value:
+    """Return the ratio of two exact values, whose interval has no width: its side of 1 is certain."""
+    if one.number is None or not other.number:
+        return NOTHING
+    number = one.number / other.number
+    return Value(number, "", number, number)
+
+
+def _work(kinds: pd.DataFrame) -> Work:
+    between = kinds.layer_kind.isin(["normalisation", "activation"])
+    columns = ["flop", "byte", "arithmetic_s", "memory_s", "bound_s"]
+    flop, byte, arithmetic, memory, bound = (kinds[column].sum(min_count=1) for column in columns)
+    fused = kinds[~between].bound_s.sum(min_count=1)
+    return Work(
+        flop=exact(flop, "FLOP"),
+        byte=exact(byte, "B"),
+        intensity=exact(flop / byte, "FLOP/B"),
+        arithmetic=exact(arithmetic, "s"),
+        memory=exact(memory, "s"),
+        least=exact(bound, "s"),
+        fused=exact(fused, "s"),
+        rest=exact(1 - fused / bound, "%"),
+        normalisations=count_of(int(kinds[kinds.layer_kind == "normalisation"].calls.sum()), "layers"),
+    )
+
+
+def _crossing(paper: Paper, limit: Value, ridge: Value) -> Crossing:
+    """Solve ``b W = r (P + b A)`` for the batch size b, where A are the bytes of an image and its output."""
+    rows = matching(at_batch(paper, 1, HALF), model=RESNET)
+    if rows.empty or ridge.number is None:
+        return Crossing(*[NOTHING] * 6)
+    row = rows.iloc[0]
+    moved = row.input_byte + row.output_byte
+    gain = row.forward_flop - ridge.number * moved
+    batch = exact(max(1, ceil(ridge.number * row.parameter_byte / gain))) if gain > 0 else NOTHING
+    rates = exact(row.forward_flop, "FLOP"), exact(row.parameter_byte, "B"), exact(moved, "B")
+    return Crossing(*rates, batch, limit, _quotient(limit, ridge))

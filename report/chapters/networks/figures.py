@@ -1,0 +1,162 @@
+"""What the networks ask for, drawn: FLOP, memory, intensity, kinds of layer, and the roofs over them."""
+
+from typing import Any
+
+import pandas as pd
+
+from measure.domain.models import STORY
+from measure.domain.names import model_name
+from report import display
+from report.chapters.networks.facts import BYTES, COUNTS, at_batch, counted_at, kind_sums, pair_kinds, roof_of
+from report.chapters.networks.tables import chosen_models
+from report.charts import forms, theme
+from report.charts.axes import Categories, LinearAxis, LogAxis
+from report.charts.marks import bars, names, points
+from report.charts.panels import figure, grid, panel, row
+from report.charts.roofline import DrawnRoof, Plane
+from report.markdown import si
+from report.paper import Paper
+
+Chart = dict[str, Any]
+WAYS = dict(zip(BYTES, theme.BOUND_COLORS, strict=True))
+"""The names of both ways to count bytes."""
+
+
+def _counted(paper: Paper) -> pd.DataFrame:
+    rows = at_batch(paper)
+    if rows.empty:
+        raise display.Missing(COUNTS.command)
+    return rows
+
+
+def _by_way(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return a row for each network and way to count bytes, with its ``intensity``."""
+    parts = [rows.assign(way=WAYS[way], intensity=rows.forward_flop / rows[BYTES[way]]) for way in BYTES]
+    return pd.concat(parts, ignore_index=True)
+
+
+@display.figure
+def demands(paper: Paper) -> Chart:
+    """Draw FLOP, peak memory and both intensities of the networks of the short table."""
+    return _demands(paper, chosen_models(paper), "networks-demands")
+
+
+@display.figure
+def all_demands(paper: Paper) -> Chart:
+    """Draw the same of all networks."""
+    return _demands(paper, at_batch(paper).model.tolist(), "networks-all-demands")
+
+
+def _demands(paper: Paper, models: list[str], name: str) -> Chart:
+    rows = _counted(paper)
+    rows = rows[rows.model.isin(models)]
+    y = Categories.steps(rows.name, 15)
+    width = (theme.plot_width(3, left=8) * 3 - y.room) / 3
+    panels: list[Chart] = []
+    for column, title, unit in (("forward_flop", "FLOP", "FLOP"), ("inference_peak_byte", "peak memory", "B")):
+        x = LogAxis.around(rows[column], (0.1, 0.05), pixels=width, title=title, unit=unit)
+        place = Categories.steps(rows.name, 15, shown=not panels)
+        told = [("name", "network", ""), (column, title, unit)]
+        panels.append(panel([bars(rows, (x, column), (place, "name"), theme.GREY, x2=x.low, tooltip=told)]))
+    both = _by_way(rows)
+    x = LogAxis.around(both.intensity, pixels=width, title="intensity", unit="FLOP/B")
+    place = Categories.steps(rows.name, 15, shown=False)
+    told = [("name", "network", ""), ("way", "bytes", ""), ("intensity", "intensity", "FLOP/B")]
+    shape = ("way", theme.shapes(theme.BOUND_COLORS))
+    dots = points(both, (x, "intensity"), (place, "name"), ("way", theme.BOUND_COLORS), shape, tooltip=told)
+    description = f"FLOP, peak memory and operational intensity of {len(rows)} networks at batch size 1."
+    return figure(name, description, row([*panels, panel([dots])], 8))
+
+
+@display.figure
+def kinds(paper: Paper) -> Chart:
+    """Draw where operations and bytes sit: a bar a network, a colour a kind of layer, families together."""
+    sums = kind_sums(paper)
+    rows = _counted(paper)
+    if sums.empty:
+        raise display.Missing(COUNTS.command)
+    families = rows.groupby("family").forward_flop.min().sort_values().index.tolist()
+    rows = rows.assign(place=rows.family.map(families.index)).sort_values(["place", "forward_flop"])
+    shares = rows[["model", "name"]].merge(sums, on="model")
+    for column in ("flop", "byte"):
+        shares[column] /= shares.groupby("model")[column].transform("sum")
+    left = Categories.steps(shares.name, 12).room
+    width = (theme.FULL_WIDTH - left - 20 - theme.GAP) / 2
+    panels = [
+        forms.stacked_bars(
+            shares, "name", "layer_kind", column, theme.LAYER_COLORS,
+            LinearAxis(low=0, high=1, pixels=width, format="%", title=title), step=12, labels=column == "flop",
+        )
+        for column, title in (("flop", "share of all operations"), ("byte", "share of bytes layer by layer"))
+    ]  # fmt: skip
+    description = f"Shares of kinds of layer in the operations and bytes of {len(rows)} networks, as stacked bars."
+    return figure("networks-kinds", description, row(panels))
+
+
+@display.figure
+def pair(paper: Paper) -> Chart:
+    """Draw FLOP, bytes and least time of MobileNet-v2 and ResNet-18 by kind of layer."""
+    kinds = pair_kinds(paper)
+    if set(kinds.model) != set(STORY) or kinds.bound_s.isna().any():
+        raise display.Missing(COUNTS.command)
+    left = Categories.steps(map(model_name, STORY)).room
+    width = (theme.FULL_WIDTH - left - 3 * 14 - 2 * theme.GAP) / 3
+    panels: list[Chart] = []
+    for column, title, unit in (("flop", "FLOP", "FLOP"), ("byte", "bytes", "B"), ("bound_s", "least time", "s")):
+        sums = kinds.groupby("name")[column].sum()
+        x = LinearAxis.around(sums, pixels=width, title=title, unit=unit, format="~s", ticks=4)
+        panels.append(
+            forms.stacked_bars(
+                kinds, "name", "layer_kind", column, theme.LAYER_COLORS, x, step=34, labels=not panels,
+                tooltip=[("name", "network", ""), ("layer_kind", "kind", ""), (column, title, unit)],
+            )
+        )  # fmt: skip
+    description = "FLOP, bytes and least time of MobileNet-v2 and ResNet-18 by kind of layer, as stacked bars."
+    return figure("networks-pair", description, row(panels))
+
+
+@display.figure
+def intensity(paper: Paper) -> Chart:
+    """Draw both intensities by batch size, a line a network."""
+    rows = at_batch(paper, None)
+    rows = rows[rows.model.isin(chosen_models(paper))]
+    if rows.batch.nunique() < 2:
+        raise display.Missing(COUNTS.command)
+    both = _by_way(rows)
+    palette = theme.accents(both.name)
+    width = theme.FULL_WIDTH / 2 - theme.GAP / 2
+    y = LogAxis.around(both.intensity, pixels=230, title="intensity", unit="FLOP/B", vertical=True)
+    panels = [
+        forms.curves(both[both.way == way], "batch", "intensity", "name", y, palette, title=way, width=width)
+        for way in theme.BOUND_COLORS
+    ]
+    description = f"FLOP per byte of {rows.name.nunique()} networks by batch size, as a whole and layer by layer."
+    return figure("networks-intensity", description, row(panels), legend=None)
+
+
+@display.figure
+def roofs(paper: Paper) -> Chart:
+    """Draw the networks under the roof of a CPU and of a GPU, at the rates that their intensities allow."""
+    panels: list[Chart] = []
+    for kind in ("cpu", "gpu"):
+        if (found := roof_of(paper, kind)) is None:
+            continue
+        name, precision, roof, _ = found
+        both = _by_way(at_batch(paper, 1, counted_at(precision)))
+        if both.empty:
+            continue
+        both = both.assign(rate=[roof.attainable(at) for at in both.intensity])
+        texts = f"{precision} {si(roof.peak_flop_per_s, 'FLOP/s')}", si(roof.bandwidth_byte_per_s, "B/s")
+        plane = Plane.over([DrawnRoof(roof, *texts)], theme.plot_width(2), 230, both.intensity, both.rate)
+        told = [("name", "network", ""), ("way", "bytes", ""), ("intensity", "intensity", "FLOP/B")]
+        marks = points(
+            both, (plane.x, "intensity"), (plane.y, "rate"), ("way", theme.BOUND_COLORS),
+            ("way", theme.shapes(theme.BOUND_COLORS)), tooltip=told,
+        )  # fmt: skip
+        named = both.assign(label=both.name.where(both.model.isin(STORY), ""))
+        labels = names(named, "label", (plane.x, "intensity"), (plane.y, "rate"), tuple(plane.taken()))
+        panels.append(plane.panel(marks, labels, title=name))
+    if not panels:
+        raise display.Missing(COUNTS.command)
+    description = "Networks at the rates that the roofs of a CPU and of a GPU allow them, by both intensities."
+    return figure("networks-roofs", description, grid(panels, len(panels)))

@@ -1,0 +1,112 @@
+"""What the networks ask for, and the side of the ridge points on which they lie."""
+
+from typing import Any
+
+from measure.domain.values import significant
+from report import display
+from report.chapters.networks.facts import (
+    BYTES,
+    COUNTS,
+    at_batch,
+    counted_at,
+    large_batch,
+    memory_bound,
+    on_roof,
+    roof_of,
+)  # fmt: skip
+from report.markdown import escape, si
+from report.paper import Paper
+from report.paper.rows import each
+from report.pipe import NONE, cited, pipe
+
+CHOSEN = (
+    "shufflenet_v2_x1_0", "mobilenet_v2", "resnet18", "efficientnet_b0", "alexnet", "densenet121", "resnet50", "vgg16",
+    "vit_b_16", "wav2vec2_base", "gpt2_decode_512", "bert_base_encode_128", "swin_t", "googlenet", "squeezenet1_0",
+)  # fmt: skip
+"""The networks of the short table, those of every family first; others fill it where these were not counted."""
+MOST = 12
+
+SOURCES = {
+    "alexnet": "krizhevsky2014", "vgg": "simonyan2015", "resnet": "he2016", "wide_resnet": "zagoruyko2016",
+    "densenet": "huang2017", "regnet": "radosavovic2020", "convnext": "liu2022convnext", "googlenet": "szegedy2015",
+    "inception_v3": "szegedy2016", "squeezenet": "iandola2016", "shufflenet": "ma2018", "mobilenet_v2": "sandler2018",
+    "mobilenet_v3": "howard2019", "mnasnet": "tan2019mnasnet", "efficientnet": "tan2019efficientnet",
+    "vit": "dosovitskiy2021", "swin": "liu2021swin", "fcn": "long2015", "wav2vec2": "baevski2020",
+    "gpt2": "radford2019", "bert": "devlin2019", "llama": "grattafiori2024",
+}  # fmt: skip
+"""The keys of the bibliography by the beginning of a model's name."""
+
+
+def chosen_models(paper: Paper) -> list[str]:
+    """Return at most ``MOST`` models, fewest FLOP first."""
+    models = at_batch(paper).model.tolist()
+    kept = sorted(models, key=lambda model: CHOSEN.index(model) if model in CHOSEN else len(CHOSEN))[:MOST]
+    return [model for model in models if model in kept]
+
+
+def _asked(row: Any) -> list[str]:
+    return [
+        si(row.parameter_count, ""), si(row.forward_flop, "FLOP"), si(row.inference_peak_byte, "B"),
+        si(row.compulsory_byte, "B"), si(row.traffic_byte, "B"), significant(row.compulsory_intensity),
+        significant(row.traffic_intensity),
+    ]  # fmt: skip
+
+
+HEADER = "Parameters > | FLOP > | Memory > | Bytes, whole > | Bytes, layers > | FLOP/B, whole > | FLOP/B, layers >"
+
+
+@display.table
+def chosen(paper: Paper) -> str:
+    """List a dozen networks of all families at batch size 1."""
+    rows = at_batch(paper)
+    rows = rows[rows.model.isin(chosen_models(paper))]
+    if rows.empty:
+        raise display.Missing(COUNTS.command)
+    return pipe(f"Network | {HEADER}", [[escape(row.name), *_asked(row)] for row in each(rows)])
+
+
+@display.table
+def everything(paper: Paper) -> str:
+    """List all networks with their inputs and sources."""
+    rows = at_batch(paper)
+    if rows.empty:
+        raise display.Missing(COUNTS.command)
+    lines = []
+    for row in each(rows):
+        name = row.model.rpartition(":")[2]
+        keys = [key for start, key in SOURCES.items() if name.startswith(start)]
+        source = cited(keys[-1]) if keys else NONE
+        lines.append([escape(row.name), escape(row.family), row.input_shape.replace("x", " × "), *_asked(row), source])
+    return pipe(f"Network | Family | Input > | {HEADER} | Source", lines)
+
+
+@display.table
+def sides(paper: Paper) -> str:
+    """Count the memory-bound networks under the roof of a CPU and of a GPU."""
+    lines = []
+    for kind in ("cpu", "gpu"):
+        found = on_roof(paper, kind)
+        if not found.whole.is_missing:
+            large = large_batch(paper, counted_at(str(found.precision)))
+            about = f"{escape(str(found.name))}, {found.precision}", found.ridge.interval
+            lines.append([*about, 1, found.networks, found.whole, found.layers])
+            lines.append(["", "", large, found.networks_large, found.whole_large, found.layers_large])
+    if not lines:
+        raise display.Missing(COUNTS.command)
+    return pipe("Processor | Ridge point > | Batch > | Networks > | Whole > | Layer by layer >", lines)
+
+
+@display.table
+def bounds(paper: Paper) -> str:
+    """Say of each network whether it lies below the ridge point of the CPU and of the GPU."""
+    rows, columns = at_batch(paper), {}
+    for kind in ("cpu", "gpu"):
+        if found := roof_of(paper, kind):
+            counted = set(at_batch(paper, 1, counted_at(found[1])).model)
+            for byte in BYTES:
+                below = set(memory_bound(paper, kind, byte).model)
+                columns[f"{found[0]}, {byte}"] = dict.fromkeys(counted, "arithmetic") | dict.fromkeys(below, "memory")
+    if rows.empty or not columns:
+        raise display.Missing(COUNTS.command)
+    lines = [[escape(row.name), *(bound.get(row.model, NONE) for bound in columns.values())] for row in each(rows)]
+    return pipe(" | ".join(["Network", *map(escape, columns)]), lines)
