@@ -21,6 +21,7 @@ class Axis:
 
     pixels: float
     title: str = ""
+    unit: str = ""
     vertical: bool = False
     shown: bool = True
 
@@ -31,34 +32,33 @@ class Axis:
     def _share(self, value: Any) -> float:
         raise NotImplementedError
 
-    def _guides(self) -> tuple[str, dict[str, Any], dict[str, Any]]:
-        """Return the type of the values, and scale and axis as Vega-Lite reads them."""
+    def _guides(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return scale and axis as Vega-Lite reads them."""
         raise NotImplementedError
 
     @property
     def heading(self) -> str:
-        """The title of a column of values in the figure's CSV."""
-        return self.title
+        """The heading of a column of values in the figure's CSV."""
+        return f"{self.title} ({self.unit})" if self.unit and self.unit not in self.title else self.title
 
     def channel(self, field: Any) -> dict[str, Any]:
         """Return the encoding of a field, or of a value that is the same for all marks."""
-        kind, scale, guide = self._guides()
+        scale, guide = self._guides()
+        kind = "nominal" if scale["type"] == "band" else "quantitative"
         guide = {"grid": kind == "quantitative"} | guide | {"description": self.heading}
-        if not self.shown:
-            guide |= {"labels": False, "ticks": False}
+        guide |= {} if self.shown else {"labels": False, "ticks": False}
         value = {"field": field} if isinstance(field, str) else {"datum": field}
-        return {**value, "type": kind, "title": (self.title or None) if self.shown else None} | {
+        return value | {"type": kind, "title": self.title if self.title and self.shown else None} | {
             "scale": scale, "axis": guide,
         }  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
 class LogAxis(Axis):
-    """A logarithmic axis. ``unit`` follows each tick's SI number; ``ticks``, where given, are its only ones."""
+    """A logarithmic axis. Its unit follows each tick's SI number; ``ticks``, where given, are its only ones."""
 
     low: float
     high: float
-    unit: str = ""
     ticks: tuple[float, ...] = ()
 
     @classmethod
@@ -86,17 +86,11 @@ class LogAxis(Axis):
         share = pixel / self.pixels
         return self.low * (self.high / self.low) ** (1 - share if self.vertical else share)
 
-    @property
-    def heading(self) -> str:
-        return f"{self.title} ({self.unit})" if self.unit and self.unit not in self.title else self.title
-
-    def _guides(self) -> tuple[str, dict[str, Any], dict[str, Any]]:
+    def _guides(self) -> tuple[dict[str, Any], dict[str, Any]]:
         domain = [float(f"{self.low:.6g}"), float(f"{self.high:.6g}")]
-        scale = {"type": "log", "domain": domain, "nice": False}
-        if self.ticks:
-            spaced = {"labelOverlap": "parity", "labelSeparation": LABEL_GAP}
-            return "quantitative", scale, {"values": list(self.ticks), "format": "d", **spaced}
-        return "quantitative", scale, self._decades()
+        spaced = {"labelOverlap": "parity" if self.ticks else "greedy", "labelSeparation": LABEL_GAP}
+        guide = {"values": list(self.ticks), "format": "d"} if self.ticks else self._decades()
+        return {"type": "log", "domain": domain, "nice": False}, guide | spaced
 
     def _decades(self) -> dict[str, Any]:
         """Return ticks with as many labels as fit: each decade's, or every second's, or third's."""
@@ -105,11 +99,11 @@ class LogAxis(Axis):
         every = 1 if self.vertical else ceil(longest * decades / self.pixels)
         room = self.pixels / decades / (1 if self.vertical else 4 if self.unit else 3)
         if not self.vertical:
-            room -= text_size(self.unit[1:], theme.TICK_SIZE)[0] if self.unit else 0
+            room -= text_size(self.unit[1:], theme.TICK_SIZE)[0]
         named = "1|2|5" if room > 45 else "1|3" if room > 35 else "1"
         number = "datum.value < 1e4 ? format(datum.value, '~f') : format(datum.value, '~s')"
         if self.unit:
-            number = f"replace(format(datum.value, '~s'), regexp('([a-zµA-Z]?)$'), ' $1{self.unit}')"
+            number = with_unit("datum.value", "~s", self.unit)
             if "/B" in self.unit:  # an intensity below one is no thousandth
                 number = f"(datum.value < 1 ? format(datum.value, '~f') + ' {self.unit}' : {number})"
         spaced = f" && round(log(datum.value) / LN10) % {every} == 0" if every > 1 else ""
@@ -121,50 +115,42 @@ class LogAxis(Axis):
             "tickCount": int(decades) + 3,  # more than the decades: ticks at all of 1 to 9, near or far
             "tickOpacity": {"condition": major, "value": tick},
             "gridOpacity": {"condition": major, "value": grid},
-            "labelOverlap": "greedy",  # where the page makes a panel narrower
-            "labelSeparation": LABEL_GAP,
         }
 
 
 @dataclass(frozen=True, kw_only=True)
 class LinearAxis(Axis):
-    """A linear axis. ``format`` is ``%``, or a format of d3, such as ``~s``; ``unit`` follows the number."""
+    """A linear axis. ``format`` is ``%``, or one of d3's; the unit follows the number."""
 
     low: float
     high: float
     format: str = "~g"
-    unit: str = ""
-    ticks: int = 6
-    """About so many ticks."""
+    ticks: int = 6  # about so many
 
     @classmethod
     def around(cls, values: Iterable[float], zero: bool = True, margin: float = 0.04, **about: Any) -> "LinearAxis":
-        """Hold all values, and zero where asked to, with a share of its length free at each end that is not zero."""
+        """Hold all values, and zero where asked to, with a share of its length free at each end that is not zero.
+
+        Raises ValueError where there is no value.
+        """
         finite = [value for value in values if value == value]
         if not finite:
             raise ValueError(f"no {about.get('title', 'value')} is a number")
         low, high = min(finite + [0] * zero), max(finite + [0] * zero)
         extent = high - low or 1
         low -= margin * extent if low or not zero else 0
-        high += margin * extent if high or not zero or low == high else 0
-        return cls(low=low, high=high, **about)
+        return cls(low=low, high=high + (margin * extent if high or not zero or low == high else 0), **about)
 
     def _share(self, value: float) -> float:
         return (value - self.low) / (self.high - self.low)
 
-    @property
-    def heading(self) -> str:
-        return f"{self.title} ({self.unit})" if self.unit and self.unit not in self.title else self.title
-
-    def _guides(self) -> tuple[str, dict[str, Any], dict[str, Any]]:
+    def _guides(self) -> tuple[dict[str, Any], dict[str, Any]]:
         form = "~%" if self.format == "%" else self.format
         guide: dict[str, Any] = {"format": form, "tickCount": self.ticks, "labelOverlap": "parity"}
-        if self.unit:
-            guide["labelExpr"] = f"replace(format(datum.value, '{form}'), regexp('([a-zµA-Z]?)$'), ' $1{self.unit}')"
-        if self.format == "d":
-            guide["tickMinStep"] = 1
-        scale = {"domain": [float(f"{self.low:.6g}"), float(f"{self.high:.6g}")], "nice": False, "zero": False}
-        return "quantitative", scale, guide
+        guide |= {"labelExpr": with_unit("datum.value", form, self.unit)} if self.unit else {}
+        guide |= {"tickMinStep": 1} if form == "d" else {}
+        domain = [float(f"{self.low:.6g}"), float(f"{self.high:.6g}")]
+        return {"type": "linear", "domain": domain, "nice": False, "zero": False}, guide
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -192,28 +178,28 @@ class Categories(Axis):
 
     @property
     def room(self) -> float:
-        """The pixels that its names take beside the plot."""
+        """The pixels that its names take left of the plot."""
         return longest(self.names, theme.TICK_SIZE) + 12 + (theme.FONT_SIZE + 6 if self.title else 0)
 
-    def _guides(self) -> tuple[str, dict[str, Any], dict[str, Any]]:
-        guide: dict[str, Any] = {"ticks": False, "grid": False, "domain": False, "labelPadding": 6}
-        if not self.vertical:
-            guide["labelAngle"] = 0
-            if longest(self.names, theme.TICK_SIZE) + LABEL_GAP > self.pixels / len(self.names):
-                guide |= {"labelAngle": -40, "labelAlign": "right", "labelBaseline": "middle"}
-        scale = {"type": "band", "domain": list(self.names), "paddingInner": self.padding}
-        return "nominal", scale | {"paddingOuter": self.padding / 2}, guide
+    def _guides(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        guide: dict[str, Any] = {"ticks": False, "domain": False, "labelPadding": 6, "labelAngle": 0}
+        if not self.vertical and longest(self.names, theme.TICK_SIZE) + LABEL_GAP > self.pixels / len(self.names):
+            guide |= {"labelAngle": -40, "labelAlign": "right", "labelBaseline": "middle"}
+        padding = {"paddingInner": self.padding, "paddingOuter": self.padding / 2}
+        return {"type": "band", "domain": list(self.names)} | padding, guide
 
 
 @dataclass(frozen=True, kw_only=True)
 class Pixels(Axis):
     """No axis: fields that hold pixels from the left, or from the top."""
 
-    def pixel(self, value: float) -> float:
-        return value
-
     def channel(self, field: Any) -> dict[str, Any]:
         return {"field": field, "type": "quantitative", "scale": None, "axis": None}
+
+
+def with_unit(value: str, form: str, unit: str) -> str:
+    """Return the expression that writes a number with its SI prefix at its unit."""
+    return f"replace(format({value}, '{form}'), regexp('([a-zµA-Z]?)$'), ' $1{unit}')"
 
 
 def longest(names: Sequence[str], font_size: float = theme.LABEL_SIZE) -> float:

@@ -25,12 +25,9 @@ vl_convert.register_font_directory(str(FOLDER))
 TAG = re.compile(r"<[^>]*>")
 TEXT = re.compile(r"<text ([^>]*)>([^<]+)")
 SIZE = re.compile(r'font-size="([\d.]+)px"')
-LONG_NUMBER = re.compile(r"\d+\.\d{3,}(?!\d*e)")
-"""More than hundredths of a pixel."""
-
+LONG_NUMBER = re.compile(r"\d+\.\d{3,}(?!\d*e)")  # more than hundredths of a pixel
+# Labels without text, and ticks and lines of a grid that an axis leaves out
 INVISIBLE = re.compile(r'<text [^>]*/>|<(?:line|path) [^>]*?(?<![\w-])opacity="0"[^>]*/>')
-"""Labels without text, and ticks and lines of a grid that an axis leaves out."""
-
 UNUSED = re.compile(r' (?:class|role|aria-[a-z]+|pointer-events)="[^"]*"')
 FONT = re.compile(r' font-family="[^"]*"')
 

@@ -1,6 +1,8 @@
 """The paper's figures as files, each by its label: pictures, its specification, and its data as CSV."""
 
 import ast
+import csv
+import io
 import json
 from collections.abc import Callable, Sequence
 from contextlib import chdir
@@ -9,8 +11,8 @@ from typing import Any
 
 import vl_convert
 
+from measure.cache.table import as_text
 from measure.errors import UserError, unknown
-from report.charts import figure_data
 from report.charts.drawing import picture
 from report.engine.cells import CodeCell, read_cell
 from report.engine.chapters import is_left_out, left_out
@@ -53,7 +55,7 @@ def write_figures(
                 progress(f"{label} is not written: its data are missing")
                 continue
             progress(f"writing {label}")
-            _write(out / f"{label}.csv", figure_data.as_csv(specification), written)
+            _write(out / f"{label}.csv", as_csv(specification), written)
             for ending, content in (WRITERS[name] for name in formats):
                 _write(out / f"{label}{ending}", content(specification), written)
     return written
@@ -81,6 +83,26 @@ def _run(cell: CodeCell, names: dict[str, Any]) -> Any:
         raise
     except Exception as error:
         raise cell.opening.error(f"{type(error).__name__}: {error}") from error
+
+
+def as_csv(specified: dict[str, Any]) -> str:
+    """Return the rows of a specification's tables, one after the other; empty where a table has no such column."""
+    records = [
+        table["about"] | {table["columns"].get(name, name): value for name, value in row.items()}
+        for table in specified["usermeta"]["tables"]
+        for row in specified["datasets"][table["data"]]
+    ]
+    headings = list(dict.fromkeys(heading for record in records for heading in record))
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(map(as_text, headings))
+    writer.writerows([_cell(record.get(heading)) for heading in headings] for record in records)
+    return text.getvalue()
+
+
+def _cell(value: Any) -> Any:
+    """Return a value of a dataset as JavaScript writes it."""
+    return json.dumps(value) if isinstance(value, (bool, list, dict)) else as_text(value)
 
 
 def _write(path: Path, content: str | bytes, written: list[Path]) -> None:

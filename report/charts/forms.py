@@ -71,7 +71,7 @@ def dots(
     for (label, field), ink in zip((ticks or {}).items(), (theme.INK, theme.ORANGE, theme.GREEN), strict=False):
         marked = [row | {"mark": label} for row in listed if row.get(field) is not None]
         inks, line = ("mark", {label: ink}), ("mark", {label: TICK})
-        layers.append(points(marked, (axis, field), (y, name), inks, line, True, 110, told, **options))
+        layers.append(points(marked, (axis, field), (y, name), inks, line, True, 110, tooltip=told, **options))
     return panel(layers, title)
 
 

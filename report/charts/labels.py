@@ -8,18 +8,12 @@ from typing import NamedTuple
 from report.charts import theme
 from report.charts.font import text_width
 
-MARK = 4.6
-"""Half the side of the square that a point's mark takes."""
-AWAY = 6.0
-"""Free pixels left and right of a mark for labels of other marks."""
-GAP = 2.0
-"""Free pixels around each label."""
-RINGS = (0.0, 6.0, 14.0, 24.0, 36.0, 50.0, 66.0, 84.0, 104.0, 126.0, 150.0, 180.0)
-"""Distances tried between a mark and its label's nearest side."""
-FARTHEST = 0.4
-"""The longest of them, as a share of the shorter side of the panel."""
-STEP = 4.0
-"""Pixels from one to the next of the boxes that cover a line."""
+MARK = 4.6  # half the side of the square that a point's mark takes
+AWAY = 6.0  # free pixels left and right of a mark for labels of other marks
+GAP = 2.0  # free pixels around each label
+RINGS = (0.0, 6.0, 14.0, 24.0, 36.0, 50.0, 66.0, 84.0, 104.0, 126.0, 150.0, 180.0)  # tried between mark and label
+FARTHEST = 0.4  # the longest of them, as a share of the shorter side of the panel
+STEP = 4.0  # pixels from one to the next of the boxes that cover a line
 DIRECTIONS = tuple(2 * pi * step / 24 for step in range(24))
 
 Point = tuple[float, float]
@@ -33,9 +27,6 @@ class Box(NamedTuple):
     top: float
     right: float
     bottom: float
-
-    def overlaps(self, other: "Box") -> bool:
-        return not self.clear_of([other])
 
     def clear_of(self, others: "Sequence[Box]") -> bool:
         """Return whether it overlaps none of the others."""
@@ -100,19 +91,6 @@ def along(start: Point, end: Point) -> list[Box]:
     return [Box(x - STEP / 2, y - STEP / 2, x + STEP / 2, y + STEP / 2) for x, y in middles]
 
 
-def _around(x: float, y: float, width: float, height: float, ring: float, angle: float) -> Box:
-    """Return the box whose nearest side stands ``ring`` beyond the mark in this direction."""
-    across, down = cos(angle), -sin(angle)
-    reach = MARK + GAP + ring
-    center_x = x + across * (reach + width / 2)
-    center_y = y + down * (reach + height / 2)
-    return Box(center_x - width / 2, center_y - height / 2, center_x + width / 2, center_y + height / 2)
-
-
-def _nearest(box: Box, x: float, y: float) -> Point:
-    return min(max(x, box.left), box.right), min(max(y, box.top), box.bottom)
-
-
 def place(
     points: Sequence[tuple[float, float, str]], panel: Box, font_size: float, taken: Sequence[Box] = ()
 ) -> list[Label]:
@@ -133,13 +111,15 @@ def place(
     placed = []
     for index in sorted(range(len(points)), key=lambda at: (crowd(at), at)):
         x, y, text = points[index]
-        others = [mark for mark in marks if not mark.overlaps(marks[index])]  # a mark beneath bars no leader
+        if not text:
+            continue
+        others = [mark for mark in marks if mark.clear_of([marks[index]])]  # a mark beneath bars no leader
         # A label beside another mark would be read as its name.
         near = [Box(mark.left - AWAY, mark.top, mark.right + AWAY, mark.bottom) for mark in others]
         size = text_size(text, font_size)
         within = _reach((x, y), size, rings)  # what is farther away bars nothing
-        barred = [each for each in (*boxes, *marks, *near) if each.overlaps(within)]
-        solid = [each for each in (*boxes, *others) if each.overlaps(within)]
+        barred = [each for each in (*boxes, *marks, *near) if not each.clear_of([within])]
+        solid = [each for each in (*boxes, *others) if not each.clear_of([within])]
         for box, end in _candidates((x, y), size, rings):
             if (
                 box.inside(panel)
@@ -164,11 +144,15 @@ def _reach(mark: Point, size: tuple[float, float], rings: Sequence[float]) -> Bo
 
 def _candidates(mark: Point, size: tuple[float, float], rings: Sequence[float]) -> Iterator[tuple[Box, Point | None]]:
     """Yield boxes around a mark, the nearest first, each with the end of the leader line that it needs."""
-    (x, y), (width, height) = mark, size
+    (x, y), width, height = mark, size[0] + 2 * GAP, size[1]
     for ring in rings:
+        reach = MARK + GAP + ring  # of the box's nearest side
         for angle in DIRECTIONS:
-            box = _around(x, y, width + 2 * GAP, height, ring, angle)
-            yield box, _nearest(box, x, y) if ring >= 6 else None
+            center_x = x + cos(angle) * (reach + width / 2)
+            center_y = y - sin(angle) * (reach + height / 2)
+            box = Box(center_x - width / 2, center_y - height / 2, center_x + width / 2, center_y + height / 2)
+            nearest = min(max(x, box.left), box.right), min(max(y, box.top), box.bottom)
+            yield box, nearest if ring >= 6 else None
 
 
 def spread(positions: Sequence[float], height: float, low: float, high: float) -> list[float]:

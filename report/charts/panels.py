@@ -1,20 +1,30 @@
-"""Panels set side by side, and the figure that holds them, as a whole specification of Vega-Lite."""
+"""Panels set side by side, and the figure that holds them, as a whole specification of Vega-Lite.
 
+A figure says which of its data readers get as CSV, in ``usermeta``, which Vega ignores. The page's script (`charts.js`)
+makes the CSV that a figure links to from it, and `figure_files` the same as a file.
+"""
+
+import json
+import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from math import ceil
 from typing import Any
 
-from report.charts import figure_data, theme
+from report.charts import theme
 from report.charts.axes import longest
-from report.charts.marks import Layer
+from report.charts.marks import NAMES, Layer
+from report.markdown import washed
 
 Content = dict[str, Any]
+
+FIELDS = re.compile(r"datum\['([^']+)'\]|\"field\": \"([^\"]+)\"")
 
 
 def panel(layers: Sequence[Layer], title: str = "", width: float = 0, height: float = 0, frame: bool = True) -> Content:
     """Set layers one over the other. The panel is as large as the axes of its layers unless it is told its size."""
-    size = {key: pixels for layer in layers for leaf in leaves(layer) for key, pixels in leaf["about"]["size"].items()}
-    size |= {key: pixels for key, pixels in (("width", width), ("height", height)) if pixels}
+    size = {side: pixels for one in layers for leaf in _leaves(one) for side, pixels in leaf["about"]["size"].items()}
+    size |= {side: pixels for side, pixels in (("width", width), ("height", height)) if pixels}
     content: Content = {"layer": list(layers), **size}
     if title:
         content["title"] = title
@@ -38,65 +48,142 @@ def figure(
 ) -> Content:
     """Return the whole specification of a figure: its picture's name, alt text, panels and one legend for all of them.
 
-    ``legend`` is the title of the legend of colours (may be empty), or titles by channel (``color``, ``shape``), or
-    None for no legend. It is ``top`` or ``bottom``. Only what the figure shows has an entry.
+    ``legend`` is the title of the legend of colours and shapes (may be empty), or titles by channel (``color``,
+    ``shape``), or None for no legend. It stands at the ``top`` or ``bottom``. Only what the figure shows has an entry.
     """
     titles = {"color": legend, "shape": legend} if isinstance(legend, str) else legend or {}
     for channel in ("color", "shape"):
         _share(content, channel, titles.get(channel), orient)
     about = {"$schema": "https://vega.github.io/schema/vega-lite/v6.json", "name": name, "description": description}
-    return figure_data.specification(about | content | {"config": theme.CONFIG})
+    return _gather(_wash(about | content | {"config": theme.CONFIG}))
 
 
-def leaves(view: Content) -> Iterator[Layer]:
+def _leaves(view: Content) -> Iterator[Layer]:
     """Yield the layers that draw marks."""
     if "mark" in view:
         yield view
     for part in [*view.get("layer", []), *view.get("concat", [])]:
-        yield from leaves(part)
+        yield from _leaves(part)
 
 
 def _share(content: Content, channel: str, title: str | None, orient: str) -> None:
     """Give all marks of a figure one scale of colours or shapes, and one legend; a click on an entry picks its marks.
 
-    Raises ValueError where two palettes give a name two colours.
+    Raises ValueError for a name without a colour, or with two.
     """
-    using = [leaf for leaf in leaves(content) if isinstance(leaf["encoding"].get(channel, {}).get("scale"), dict)]
-    using = [leaf for leaf in using if leaf["encoding"][channel]["type"] == "nominal"]
+    using = [leaf for leaf in _leaves(content) if leaf["encoding"].get(channel, {}).get("type") == "nominal"]
     palette: dict[str, str] = {}
     present: set[str] = set()
     for leaf in using:
         encoding = leaf["encoding"][channel]
-        present |= {str(row.get(encoding["field"])) for row in leaf["data"]["values"]}
+        present |= {str(row[encoding["field"]]) for row in leaf["data"]["values"] if row.get(encoding["field"])}
         for name, value in zip(encoding["scale"]["domain"], encoding["scale"]["range"], strict=True):
             if palette.setdefault(name, value) != value:
                 raise ValueError(f"{channel} of {name}: both {palette[name]} and {value}")
-    if missing := present - palette.keys() - {"None"}:
+    if missing := present - palette.keys():
         raise ValueError(f"no {channel} for {', '.join(sorted(missing))}")
     shown = [name for name in palette if name in present]
-    guide = _guide(shown, title, orient, using) if title is not None and shown else None
+    guide = None
+    if shown and title is not None:
+        most = max(1, int((theme.FULL_WIDTH - 20) / (longest(shown, theme.TICK_SIZE) + 34)))
+        lines = ceil(len(shown) / most)
+        guide = {"orient": orient, "direction": "horizontal", "columns": ceil(len(shown) / lines), "values": shown}
+        guide |= {"symbolOpacity": 1} | ({"titleOrient": "left"} if lines == 1 else {})
+        guide |= (
+            {} if {leaf["mark"]["type"] for leaf in using} & {"point", "line", "rule"} else {"symbolType": "square"}
+        )
+    selects: set[str] = set()
     for leaf in using:
         encoding = leaf["encoding"][channel]
         encoding |= {"scale": {"domain": shown, "range": [palette[name] for name in shown]}, "legend": guide}
         encoding["title"] = title or None
         if channel == "color" and guide and leaf["mark"]["type"] != "text":
-            picked = {"param": f"picked_{encoding['field']}", "empty": True}
-            condition = {"condition": picked | {"value": leaf["mark"].pop("opacity", 1)}, "value": 0.12}
-            leaf["encoding"]["opacity"] = condition
-    if guide and channel == "color":
-        for field in dict.fromkeys(leaf["encoding"][channel]["field"] for leaf in using):
-            first = next(leaf for leaf in using if leaf["encoding"][channel]["field"] == field)
-            select = {"type": "point", "fields": [field], "toggle": "true"}
-            first["params"] = [{"name": f"picked_{field}", "select": select, "bind": "legend"}]
+            picked = f"picked_{re.sub(r'[^a-z]', '_', encoding['field'])}"
+            opacity = {"param": picked, "value": leaf["mark"].pop("opacity", 1)}
+            leaf["encoding"]["opacity"] = {"condition": opacity, "value": 0.12}
+            if picked not in selects:
+                select = {"type": "point", "fields": [encoding["field"]], "toggle": "true"}
+                leaf["params"] = [{"name": picked, "select": select, "bind": "legend"}]
+            selects.add(picked)
 
 
-def _guide(shown: list[str], title: str | None, orient: str, using: list[Layer]) -> dict[str, Any]:
-    """Return a legend of as many columns as fit, about as many entries in each."""
-    most = max(1, int((theme.FULL_WIDTH - 20) / (longest(shown, theme.TICK_SIZE) + 34)))
-    lines = ceil(len(shown) / most)
-    marks = {leaf["mark"]["type"] for leaf in using}
-    guide: dict[str, Any] = {"orient": orient, "columns": ceil(len(shown) / lines), "direction": "horizontal"}
-    guide |= {"values": shown, "symbolOpacity": 1} | ({"titleOrient": "left"} if title and lines == 1 else {})
-    if not marks & {"point", "line", "rule"}:
-        guide["symbolType"] = "square"
-    return guide
+def _wash(node: Any) -> Any:
+    """Return a copy of a specification without characters that no picture can hold."""
+    match node:
+        case str():
+            return washed(node)
+        case dict():
+            return {washed(key): _wash(value) for key, value in node.items()}
+        case list():
+            return [*map(_wash, node)]
+    return node
+
+
+@dataclass
+class _Use:
+    """How a figure uses rows: the layers that show them, and the panels, marks and headings that a reader sees."""
+
+    layers: list[Layer] = field(default_factory=list)
+    panels: dict[str, None] = field(default_factory=dict)
+    marks: dict[str, None] = field(default_factory=dict)
+    headings: dict[str, str] = field(default_factory=dict)
+
+
+def _gather(figure: Content) -> Content:
+    """Gather the rows of all layers into datasets, each once, with the fields that are used; say what they show.
+
+    Of each table in ``usermeta.tables``: ``data``, its dataset; ``about``, columns that hold for all its rows
+    (``panel``, where panels have titles, and ``mark``, where there are several tables); ``columns``, a heading for
+    each field whose own name says less. Names of marks, and what has no field to show, are no table.
+    """
+    uses: dict[str, _Use] = {}
+    for layer, panel, is_name in _titled(figure, "", False):
+        use = uses.setdefault(json.dumps(layer["data"]["values"]), _Use())
+        use.layers.append(layer)
+        if not is_name and layer["mark"]["type"] != "text":
+            use.panels[panel] = use.marks[layer["mark"]["type"]] = None
+            use.headings |= layer["about"]["headings"]
+    panels = {panel for use in uses.values() for panel in use.panels}
+    several = sum(bool(use.marks) for use in uses.values()) > 1
+    datasets: dict[str, Any] = {}
+    tables = []
+    # What a reader can point at comes before roofs, fitted lines and the like
+    for use in sorted(uses.values(), key=lambda use: not any("tooltip" in layer["encoding"] for layer in use.layers)):
+        name = f"data-{len(datasets)}"
+        rows = use.layers[0]["data"]["values"]
+        for layer in use.layers:
+            layer["data"] = {"name": name}
+            del layer["about"]
+        fields = {one or other for one, other in FIELDS.findall(json.dumps(use.layers, ensure_ascii=False))}
+        fields |= use.headings.keys() if use.marks else {key for row in rows for key in row}  # names are placed anew
+        datasets[name] = [{key: value for key, value in row.items() if key in fields} for row in rows]
+        if use.marks and any(datasets[name]):
+            # What every panel shows belongs to none
+            titles = use.panels if len(use.panels) == 1 or len(use.panels) < len(panels) else {}
+            about = {"panel": ", ".join(titles)} if panels != {""} else {}
+            about |= {"mark": " and ".join(use.marks)} if several else {}
+            tables.append({"data": name, "about": about, "columns": _columns(datasets[name], use.headings)})
+    return figure | {"datasets": datasets, "usermeta": {"tables": tables}}
+
+
+def _titled(view: Content, panel: str, is_name: bool) -> Iterator[tuple[Layer, str, bool]]:
+    """Yield the layers that draw marks, each with its panel's title, and whether it only names marks."""
+    panel = view.get("title", panel)
+    is_name |= view.get("description") == NAMES
+    if "mark" in view:
+        yield view, panel, is_name
+    for part in [*view.get("layer", []), *view.get("concat", [])]:
+        yield from _titled(part, panel, is_name)
+
+
+def _columns(rows: list[dict[str, Any]], headings: dict[str, str]) -> dict[str, str]:
+    """Return headings of fields that the rows have, each once; a second field of the same heading keeps its name."""
+    fields = list(dict.fromkeys(name for row in rows for name in row))
+    taken = {name for name in fields if not headings.get(name)}
+    columns = {}
+    for name in fields:
+        heading = headings.get(name) or name
+        if heading not in taken and heading != name:
+            columns[name] = heading
+        taken.add(columns.get(name, name))
+    return columns

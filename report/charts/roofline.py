@@ -8,14 +8,14 @@ figure("plane", "Networks under the roof.", plane.panel(plane.points(rows, "name
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from math import atan2, degrees, isfinite, sqrt
+from math import atan, degrees, isfinite, sqrt
 from typing import Any
 
 from measure.domain.roofs import Roofline
 from report.charts import theme
 from report.charts.axes import LogAxis
 from report.charts.labels import Box, along, text_size
-from report.charts.marks import Layer, band, lines, names, points, texts
+from report.charts.marks import NAMES, Layer, band, lines, names, points, texts
 from report.charts.panels import Content, panel
 
 
@@ -50,9 +50,9 @@ class Plane:
         rates: Iterable[float] = (), title: str = "operational intensity",
     ) -> "Plane":  # fmt: skip
         """Reach from a fortieth of the lowest ridge to 40 times the highest, and over the points' extents given."""
-        lines = [roof.roofline for roof in roofs]
-        ridges = [line.ridge_flop_per_byte for line in lines if isfinite(line.bandwidth_byte_per_s)] or [1]
-        peaks = [line.peak_flop_per_s for line in lines]
+        ridges = [roof.roofline.ridge_flop_per_byte for roof in roofs]
+        ridges = [ridge for ridge in ridges if ridge > 0] or [1]  # 0 where no bandwidth is known
+        peaks = [roof.roofline.peak_flop_per_s for roof in roofs]
         x = [min(ridges) / 40, max(ridges) * 40, *intensities]
         y = [min(peaks) / 200, 2.2 * max(peaks), *rates]
         margins = (0.01, 0.01)
@@ -64,34 +64,30 @@ class Plane:
 
     def panel(self, *layers: Layer, title: str = "", regimes: bool = True) -> Content:
         """Return the roofs with these layers over them, on the shaded regimes."""
-        shaded = list(self._regimes()) if regimes and isfinite(self.roofs[0].roofline.bandwidth_byte_per_s) else []
-        return panel([*shaded, self._lines(), *self._texts(), *layers], title)
+        shaded = regimes and isfinite(self.roofs[0].roofline.bandwidth_byte_per_s)
+        return panel([*(self._regimes() if shaded else []), *self._lines(), *self._texts(), *layers], title)
 
     def points(
         self, rows: Any, name: str, intensity: str, rate: str, named: bool = True, **options: Any
     ) -> Layer:  # fmt: skip
         """Return points with their names; the options are those of `marks.points`."""
-        x, y = (self.x, intensity), (self.y, rate)
-        drawn = [points(rows, x, y, **options)]
-        return {"layer": [*drawn, names(rows, name, x, y, tuple(self.taken()))] if named else drawn}
+        places = (self.x, intensity), (self.y, rate)
+        named_by = [names(rows, name, *places, tuple(self.taken()))] if named else []
+        return {"layer": [points(rows, *places, **options), *named_by]}
 
     def taken(self) -> Iterator[Box]:
         """Yield the boxes of the roofs and their texts, which no name may cover."""
-        for roof in self.roofs:
-            for _, line in roof.slopes:
-                corners = [(self.x.pixel(row["intensity"]), self.y.pixel(row["rate"])) for row in self._corners(line)]
-                for start, end in pairwise(corners):
-                    yield from along(start, end)
+        for _, line in (each for roof in self.roofs for each in roof.slopes):
+            corners = [(self.x.pixel(row["intensity"]), self.y.pixel(row["rate"])) for row in self._corners(line)]
+            for start, end in pairwise(corners):
+                yield from along(start, end)
         for row in self._placed():
             width, height = text_size(row["text"], theme.LABEL_SIZE)
             x, y, slope = self.x.pixel(row["intensity"]), self.y.pixel(row["rate"]), row["slope"]
-            if slope:  # a text along a slope: boxes along it
-                share = width / sqrt(1 + slope**2)
-                for step in range(int(share / 6) + 1):
-                    across = x + 6 * step
-                    yield Box(across, y - slope * 6 * step - 1.5 * height, across + 8, y - slope * 6 * step)
-            else:
+            if not slope:
                 yield Box(x - width, y - height - 4, x, y)
+            for across in range(0, int(width / sqrt(1 + slope**2)) if slope else 0, 6):  # steps along the slope
+                yield Box(x + across, y - slope * across - 1.5 * height, x + across + 8, y - slope * across)
 
     def _corners(self, line: Roofline) -> list[dict[str, float]]:
         """Return the points between which a roof is straight, those on the plane alone."""
@@ -100,58 +96,49 @@ class Plane:
         inner = [ridge] if foot < ridge < self.x.high else []
         return [{"intensity": at, "rate": line.attainable(at)} for at in (foot, *inner, self.x.high)]
 
-    def _lines(self) -> Layer:
-        """Return the roofs; the slope of a cache ends at the peak."""
-        drawn = []
+    def _lines(self) -> Iterator[Layer]:
+        """Yield the roofs, and the slopes of their caches up to the peak."""
+        rows: tuple[list[Any], list[Any]] = ([], [])
         for roof in self.roofs:
             for number, (text, line) in enumerate(roof.slopes):
-                corners = self._corners(line)[: 2 if number else None]
-                about = {"roof": " ".join(part for part in (roof.peak, text) if part), "printed": roof.dashed}
-                drawn += [about | corner | {"cache": bool(number)} for corner in corners]
-        x, y = (self.x, "intensity"), (self.y, "rate")
-        own = [row for row in drawn if not row["cache"]]
-        caches = [row for row in drawn if row["cache"]]
-        layers = [lines(own, x, y, by="roof", dash="printed")]
-        return {"layer": layers + ([lines(caches, x, y, theme.MUTED, "roof", width=1)] if caches else [])}
+                about = {"roof": " ".join(filter(None, (roof.peak, text))), "printed": roof.dashed}
+                rows[number > 0].extend(about | corner for corner in self._corners(line)[: 2 if number else None])
+        for drawn, (color, width) in zip(rows, ((theme.INK, 1.6), (theme.MUTED, 1)), strict=True):
+            yield lines(drawn, (self.x, "intensity"), (self.y, "rate"), color, "roof", "printed", width)
 
-    def _placed(self) -> list[dict[str, Any]]:
-        """Return the texts of the roofs: over the right end of a flat part, and along the foot of a slope."""
-        placed = []
+    def _placed(self) -> Iterator[dict[str, Any]]:
+        """Yield the texts of the roofs: over the right end of a flat part, and along the foot of a slope."""
         for roof in self.roofs:
             peak = roof.roofline.peak_flop_per_s
-            placed.append({"text": roof.peak, "intensity": self.x.value(self.x.pixels - 6), "rate": peak, "slope": 0.0})
+            yield {"text": roof.peak, "intensity": self.x.value(self.x.pixels - 6), "rate": peak, "slope": 0.0}
             for text, line in roof.slopes:
-                foot, *_, end = self._corners(line)[:2]
+                foot, end = self._corners(line)[:2]
                 at = self.x.value(self.x.pixel(foot["intensity"]) + 10)
-                if not text or line.attainable(at) >= 0.999 * peak:
-                    continue
-                run = self.x.pixel(end["intensity"]) - self.x.pixel(foot["intensity"])
-                slope = (self.y.pixel(foot["rate"]) - self.y.pixel(end["rate"])) / run
-                placed.append({"text": text, "intensity": at, "rate": line.attainable(at), "slope": slope})
-        return placed
+                if text and line.attainable(at) < 0.999 * peak:
+                    rise = self.y.pixel(foot["rate"]) - self.y.pixel(end["rate"])
+                    slope = rise / (self.x.pixel(end["intensity"]) - self.x.pixel(foot["intensity"]))
+                    yield {"text": text, "intensity": at, "rate": line.attainable(at), "slope": slope}
 
-    def _texts(self) -> list[Layer]:
-        layers = []
+    def _texts(self) -> Iterator[Layer]:
         for row in self._placed():
-            turned: dict[str, Any] = {"angle": round(-degrees(atan2(row["slope"], 1)), 1)} if row["slope"] else {}
+            turned: dict[str, Any] = {"angle": -degrees(atan(row["slope"]))} if row["slope"] else {}
             align = "left" if row["slope"] else "right"
-            x, y = (self.x, "intensity"), (self.y, "rate")
-            layers.append(texts([row], "text", x, y, align=align, dy=-4, baseline="bottom", **turned))
-        return layers
+            places = (self.x, "intensity"), (self.y, "rate")
+            yield texts([row], "text", *places, align=align, dy=-4, baseline="bottom", **turned)
 
     def _regimes(self) -> Iterator[Layer]:
         """Shade and name what lies under the first roof, left and right of its ridge."""
         line = self.roofs[0].roofline
         ridge = min(max(line.ridge_flop_per_byte, self.x.low), self.x.high)
-        sides = {"memory-bound": (self.x.low, ridge), "compute-bound": (ridge, self.x.high)}
-        for regime, (start, end) in sides.items():
+        places = (self.x, "intensity"), (self.y, "rate")
+        for regime, start, end, edge, shift, align in (
+            ("memory-bound", self.x.low, ridge, ridge, -8, "right"),
+            ("compute-bound", ridge, self.x.high, ridge, 8, "left"),
+        ):
             corners = [{"intensity": at, "rate": line.attainable(at), "floor": self.y.low} for at in (start, end)]
-            x, y = (self.x, "intensity"), (self.y, "rate")
-            yield band(corners, x, y, "floor", theme.REGIME_COLORS[regime])
-            if self.x.pixel(end) - self.x.pixel(start) < text_size(regime, theme.LABEL_SIZE)[0] + 12:
-                continue
-            left = regime == "memory-bound"
-            edge = self.x.value(self.x.pixel(end if left else start) + (-8 if left else 8))
-            foot = [{"text": regime, "intensity": edge, "rate": self.y.value(self.y.pixels - 6)}]
-            align = "right" if left else "left"
-            yield texts(foot, "text", x, y, theme.MUTED, align, fontStyle="italic", baseline="bottom")
+            shaded = [band(corners, *places, "floor", theme.REGIME_COLORS[regime])]
+            if self.x.pixel(end) - self.x.pixel(start) > text_size(regime, theme.LABEL_SIZE)[0] + 12:
+                foot = [{"text": regime, "intensity": edge, "rate": self.y.value(self.y.pixels - 6)}]
+                style: dict[str, Any] = {"fontStyle": "italic", "baseline": "bottom", "dx": shift}
+                shaded.append(texts(foot, "text", *places, theme.MUTED, align, **style))
+            yield {"description": NAMES, "layer": shaded}
