@@ -21,7 +21,7 @@ MOST_LABELLED = 36
 """So many roofs have room for a name; of more chips these are drawn."""
 LABELLED = (
     "Intel Xeon Platinum 8380", "NVIDIA Grace CPU (72 cores)", "AMD EPYC 9755",
-    "NVIDIA V100 SXM2", "NVIDIA T4", "NVIDIA A100 SXM 80GB", "NVIDIA GeForce RTX 3090", "NVIDIA GeForce RTX 4090",
+    "NVIDIA V100 SXM2", "NVIDIA T4", "NVIDIA A100 SXM 40GB", "NVIDIA GeForce RTX 3090", "NVIDIA GeForce RTX 4090",
     "NVIDIA H100 SXM", "AMD Instinct MI300X", "NVIDIA B200 SXM", "NVIDIA GeForce RTX 5090",
     "Google TPU v2", "Google TPU v4", "AWS Trainium2", "Google TPU7x (Ironwood)",
     "Apple M2 GPU (10 cores)", "NVIDIA Jetson AGX Orin 64GB", "Intel Stratix 10 MX 2100",
@@ -238,11 +238,16 @@ def _demand(paper: Paper, outside: pd.DataFrame) -> Demand:
         return count_of((dies > middle).sum(), "dies") if batch else NOTHING
 
     facts = Demand(
-        count_of(networks, "models"), count_of(len(dies), "dies"),
-        *(exact(batch[0]) if batch else NOTHING for batch in (small, large)),
-        *(bound(column, batch) for column in ("compulsory_intensity", "traffic_intensity") for batch in (small, large)),
-        Value(float(matching(ends, batch=small[0]).compulsory_intensity.median()), "FLOP/B", count=networks),
-    )  # fmt: skip
+        networks=count_of(networks, "models"),
+        dies=count_of(len(dies), "dies"),
+        small=exact(small[0]),
+        large=exact(large[0] if large else None),
+        whole_small=bound("compulsory_intensity", small),
+        whole_large=bound("compulsory_intensity", large),
+        layers_small=bound("traffic_intensity", small),
+        layers_large=bound("traffic_intensity", large),
+        intensity=exact(matching(ends, batch=small[0]).compulsory_intensity.median(), "FLOP/B"),
+    )
     return sourced(facts, source)
 
 
@@ -286,8 +291,8 @@ def _hand(paper: Paper) -> Hand:
         return sourced(Hand(Name(machine.name if machine else None), *[NOTHING] * 4), source)
     peak, _ = promised(paper, machine)
     measured = estimated(rows[0], "peak_flop_per_s", "FLOP/s")
-    ends = [None if peak is None or end is None else end / peak for end in (measured.low, measured.high)]
-    share = Value(measured.number / peak, "%", *ends, counted="samples") if peak and measured.number else NOTHING
+    low, high = (None if peak is None or end is None else end / peak for end in (measured.low, measured.high))
+    share = Value(measured.number / peak, "%", low, high, counted="samples") if peak and measured.number else NOTHING
     ridge = estimated(rows[0], "ridge_flop_per_byte", "FLOP/B")
     return sourced(Hand(Name(machine.name), exact(peak, "FLOP/s"), measured, share, ridge), source)
 

@@ -1,0 +1,184 @@
+"""Figures of chips: their roofs, their ridge points over the years, and in the HTML all of them."""
+
+from typing import Any
+
+import pandas as pd
+
+from measure.domain.roofs import Roofline
+from report import display
+from report.chapters.chips.facts import SIXTEEN_BITS, labelled
+from report.charts import theme
+from report.charts.axes import Categories, LogAxis, YearAxis, longest
+from report.charts.labels import Box
+from report.charts.marks import Layer, Place, end_names, lines, names, points, texts
+from report.charts.panels import figure, panel
+from report.markdown import si
+from report.paper import BASE_PRECISION, Paper, chips
+from report.paper.rows import each
+
+LINES = {
+    "Intel Xeon": (
+        "Intel Xeon E5-2697 v2", "Intel Xeon E5-2699 v4", "Intel Xeon Platinum 8280", "Intel Xeon Platinum 8380",
+    ),
+    "NVIDIA, data center": (
+        "NVIDIA V100 SXM2", "NVIDIA A100 SXM 40GB", "NVIDIA H100 SXM", "NVIDIA B200 SXM", "NVIDIA B300 SXM",
+    ),
+    "NVIDIA GeForce": (
+        "NVIDIA GeForce RTX 2080 Ti", "NVIDIA GeForce RTX 3090", "NVIDIA GeForce RTX 4090", "NVIDIA GeForce RTX 5090",
+    ),
+    "Google TPU": ("Google TPU v2", "Google TPU v3", "Google TPU v4", "Google TPU v5p", "Google TPU7x (Ironwood)"),
+}  # fmt: skip
+"""Product lines whose generations are joined: the largest chip of each."""
+
+RIDGES, PEAKS_PER_WATT = (1, 10, 100, 1000), (1e9, 1e10, 1e11, 1e12, 1e13)
+"""Ratios whose diagonals are drawn: FLOP/B, and FLOP/s/W."""
+MEASURED = "measured here"
+PRECISION_COLORS = {
+    "fp64": theme.INDIGO, "fp32": theme.BLUE, "tf32": theme.SKY, "16 bits": theme.GREEN, "fp8": theme.ORANGE,
+    "fp6": theme.YELLOW, "fp4": theme.VERMILION, "int16": theme.GREY, "int8": theme.PURPLE, "int4": theme.WINE,
+}  # fmt: skip
+TOOLTIP = (
+    ("chip", "chip", ""), ("year", "year", "d"), ("rate", "rate", ""), ("peak", "dense peak", "FLOP/s"),
+    ("bandwidth", "bandwidth", "B/s"), ("ridge", "ridge point (FLOP/B)", ".3~g"),
+)  # fmt: skip
+
+
+def _rows(found: pd.DataFrame) -> pd.DataFrame:
+    """Return the columns that charts of chips need; ``short`` is a name without its vendor. Missing for no chip."""
+    if found.empty:
+        raise display.Missing
+    short = [row.chip.removeprefix(f"{row.vendor} ").removeprefix("GeForce ").partition(" (")[0] for row in each(found)]
+    return pd.DataFrame({
+        "chip": found.chip + [" †" if inside else "" for inside in chips.on_chip(found)],
+        "key": found.chip, "short": short, "kind": found.chip_kind.map(chips.KINDS), "year": found.year.astype(int),
+        "rate": found.precision + ", " + found.unit + " units", "precision": found.precision,
+        "peak": found.peak_flop_per_s, "bandwidth": found.bandwidth_byte_per_s, "ridge": found.ridge_flop_per_byte,
+        "unconfirmed": found.verified != "yes", "power": found.power_w.astype(float),
+    })  # fmt: skip
+
+
+@display.figure
+def roofs(paper: Paper) -> dict[str, Any]:
+    rows = _rows(labelled(paper.chips))
+    named = rows.assign(name=rows.chip + ", " + rows.precision, own=False)
+    drawn: list[dict[Any, Any]] = named.to_dict("records")
+    machine = paper.at_hand
+    if machine and (roof := machine.roof(BASE_PRECISION)):
+        limits = {
+            "peak": roof.peak_flop_per_s,
+            "bandwidth": roof.bandwidth_byte_per_s,
+            "ridge": roof.ridge_flop_per_byte,
+        }
+        about = {"chip": machine.name, "kind": MEASURED, "rate": BASE_PRECISION, "unconfirmed": False, "own": True}
+        drawn.append({"name": f"{machine.name}, {BASE_PRECISION}"} | about | limits)
+    ridges, peaks = ([row[field] for row in drawn] for field in ("ridge", "peak"))
+    width = theme.plot_width(right=longest([row["name"] for row in drawn]) + 20, unit="FLOP/s")
+    x = LogAxis(
+        low=min(ridges) / 4, high=max(ridges) * 2, pixels=width, title="FLOP (or OP) per byte of memory traffic"
+    )
+    y = LogAxis.around(
+        [min(peaks) / 6, max(peaks)],
+        pixels=max(340, 11.5 * len(drawn)),
+        title="attainable",
+        unit="FLOP/s",
+        vertical=True,
+    )
+    corners = [
+        row | {"intensity": at, "attainable": Roofline(row["peak"], row["bandwidth"]).attainable(at)}
+        for row in drawn
+        for at in (x.low, row["ridge"], x.high)
+    ]
+    color = ("kind", theme.CHIP_COLORS | {MEASURED: theme.INK})
+    layers = [
+        lines([row for row in corners if row["own"] == own], (x, "intensity"), (y, "attainable"), color, "name",
+              dash="unconfirmed", width=2.6 if own else 1.2)
+        for own in (False, True) if any(row["own"] == own for row in drawn)
+    ]  # fmt: skip
+    shape = ("kind", theme.CHIP_SHAPES | {MEASURED: "circle"})
+    layers.append(points(drawn, (x, "ridge"), (y, "peak"), color, shape, "unconfirmed", tooltip=TOOLTIP))
+    layers.append(end_names([row | {"end": x.high} for row in drawn], "name", (x, "end"), (y, "peak")))
+    top = max(drawn, key=lambda row: float(row["peak"]))
+    alt = f"Rooflines of {len(drawn)} chips; the highest peak is that of the {top['chip']}."
+    return figure("chip-roofs", alt, panel(layers))
+
+
+@display.figure
+def ridges(paper: Paper) -> dict[str, Any]:
+    outside = paper.chips[~chips.on_chip(paper.chips)]
+    of_kinds = [chips.comparable(outside, kind) for kind in chips.KINDS]
+    rows = _rows(pd.concat([of_kind for of_kind, rate in of_kinds if rate] or [outside]))
+    named = rows.key.isin({*labelled(outside).chip, *(chip for line in LINES.values() for chip in line)})
+    x = YearAxis(low=rows.year.min() - 0.7, high=rows.year.max() + 1.2, pixels=theme.plot_width())
+    y = LogAxis.around(rows.ridge, (0.06, 0.08), pixels=300, title="ridge point (FLOP or OP per byte)", vertical=True)
+    places = (x, "year"), (y, "ridge")
+    color, shape = ("kind", theme.CHIP_COLORS), ("kind", theme.CHIP_SHAPES)
+    joined = [
+        row | {"line": line}
+        for line, members in LINES.items()
+        for row in sorted(rows[rows.key.isin(members)].to_dict("records"), key=lambda row: members.index(row["key"]))
+    ]
+    layers = [lines(joined, *places, color, "line", sort=None)] if joined else []
+    layers.append(points(rows, *places, color, shape, "unconfirmed", 26, TOOLTIP))
+    layers.append(_names(rows, named, "short", *places))
+    alt = f"Ridge points of {len(rows)} chips against their year, {rows.year.min()} to {rows.year.max()}."
+    return figure("chip-ridges", alt, panel(layers))
+
+
+@display.figure
+def plane(paper: Paper) -> dict[str, Any]:
+    rows = _rows(chips.headline(paper.chips))
+    x = LogAxis.around(rows.bandwidth, pixels=theme.plot_width(unit="FLOP/s"), title="bandwidth", unit="B/s")
+    return _against(
+        rows, x, "bandwidth", {ratio: f"{ratio} FLOP/B" for ratio in RIDGES}, labelled(paper.chips).chip, "chip-plane"
+    )
+
+
+@display.figure
+def power(paper: Paper) -> dict[str, Any]:
+    found = chips.headline(paper.chips[paper.chips.power_w.notna()])
+    rows = _rows(found)
+    rows["chip"] += [" ‡" if measured else "" for measured in chips.measured_power(found)]
+    x = LogAxis.around(rows.power, pixels=theme.plot_width(unit="FLOP/s"), title="power", unit="W")
+    ratios = {ratio: f"{si(ratio, 'FLOP/s', 1)}/W" for ratio in PEAKS_PER_WATT}
+    return _against(rows, x, "power", ratios, labelled(paper.chips).chip, "chip-power")
+
+
+def _against(
+    rows: pd.DataFrame, x: LogAxis, field: str, ratios: dict[float, str], named: Any, name: str
+) -> dict[str, Any]:
+    """Draw peaks against a field, with diagonals of equal ratios."""
+    y = LogAxis.around(rows.peak, pixels=420, title="dense peak", unit="FLOP/s", vertical=True)
+    ends = [
+        {"ratio": text, "at": at, "peak": at * ratio}
+        for ratio, text in ratios.items()
+        for at in (max(x.low, y.low / ratio), min(x.high, y.high / ratio))
+        if y.low / ratio < x.high and y.high / ratio > x.low
+    ]
+    layers = [
+        lines(ends, (x, "at"), (y, "peak"), theme.GREY, "ratio", dash=True, width=0.8),
+        texts(ends[1::2], "ratio", (x, "at"), (y, "peak"), theme.MUTED, "right", dx=-4, dy=10),
+        points(rows, (x, field), (y, "peak"), ("kind", theme.CHIP_COLORS), ("kind", theme.CHIP_SHAPES), "unconfirmed",
+               tooltip=TOOLTIP),
+        _names(rows, rows.key.isin(named), "chip", (x, field), (y, "peak")),
+    ]  # fmt: skip
+    return figure(name, f"Dense peak against {x.title} of {len(rows)} chips.", panel(layers))
+
+
+def _names(rows: pd.DataFrame, named: "pd.Series[bool]", text: str, x: Place, y: Place) -> Layer:
+    """Name some of the points, clear of all of them."""
+    (across, at), (down, of) = x, y
+    marks = [(across.pixel(row[at]), down.pixel(row[of])) for row in rows.to_dict("records")]
+    return names(rows[named], text, x, y, [Box(left - 4, top - 4, left + 4, top + 4) for left, top in marks])
+
+
+@display.figure
+def precisions(paper: Paper) -> dict[str, Any]:
+    shown = labelled(paper.chips)
+    each_precision = paper.chips.sort_values("peak_flop_per_s", ascending=False).drop_duplicates(["chip", "precision"])
+    rows = _rows(each_precision[each_precision.chip.isin(shown.chip)])
+    rows["precision"] = rows.precision.replace(dict.fromkeys(SIXTEEN_BITS, "16 bits"))
+    y = Categories.steps(shown.chip, 18)
+    x = LogAxis.around(rows.ridge, pixels=theme.plot_width(left=y.room), title="ridge point (FLOP or OP per byte)")
+    marks = points(rows, (x, "ridge"), (y, "key"), ("precision", PRECISION_COLORS), tooltip=TOOLTIP)
+    alt = f"Ridge points of {len(shown)} chips at each precision that they print."
+    return figure("chip-precisions", alt, panel([marks]))

@@ -1,0 +1,100 @@
+"""Tables of chips: how their peaks are computed, those of the figure, and in the HTML every rate."""
+
+import re
+from math import prod
+from typing import Any
+
+import pandas as pd
+
+from measure.domain.values import SPACE, significant
+from report import display
+from report.chapters.chips.facts import labelled, promised
+from report.markdown import escape, rate_unit, si
+from report.paper import BASE_PRECISION, Paper, chips
+from report.paper.rows import each, matching
+from report.pipe import NONE, cited, known, pipe
+
+EXAMPLES = (("Intel Xeon Platinum 8380", "fp32"), ("NVIDIA T4", "fp16"), ("Apple M2 GPU (10 cores)", "fp32"))
+FACTORS = r"^\d+ .+ x .+ GHz"
+"""What a derivation by units and clock looks like; others halve a printed rate."""
+SOURCES = 2
+"""So many sources of a chip are named in the short table."""
+
+
+def _marked(row: Any, rate: str) -> str:
+    return rate + ("" if row.verified == "yes" else f"{SPACE}\\*")
+
+
+def _bandwidth(row: Any, inside: bool) -> str:
+    return si(row.bandwidth_byte_per_s, "B/s") + (f"{SPACE}†" if inside else "")
+
+
+def _product(factors: str, peak: float) -> str:
+    return escape(f"{factors} = ".replace(" x ", " × ").replace(" (base)", "") if factors else "") + si(peak, "FLOP/s")
+
+
+@display.table
+def peaks(paper: Paper) -> str:
+    """Show the arithmetic behind the peaks of a few chips, and of the machine at hand."""
+    derived = paper.chips[paper.chips.derivation.str.contains(FACTORS)]
+    shown = pd.concat([matching(derived, chip=chip, precision=precision) for chip, precision in EXAMPLES])
+    rows = []
+    for row in each(derived.drop_duplicates("chip").head(len(EXAMPLES)) if shown.empty else shown):
+        factors, flow = (re.split(r" = | \((?!base)", part)[0] for part in f"{row.derivation};".split(";")[:2])
+        product = prod(float(factor.split()[0]) for factor in factors.split(" x ")) * 1e9
+        bandwidth = f"{flow} = " if flow else ""
+        rows.append([
+            f"{escape(row.chip)}, {row.precision}", _product(factors, product),
+            escape(bandwidth.replace(" x ", " × ")) + si(row.bandwidth_byte_per_s, "B/s"),
+            significant(row.ridge_flop_per_byte),
+        ])  # fmt: skip
+    machine = paper.at_hand
+    peak, arithmetic = promised(paper, machine) if machine else (None, "")
+    roof = machine.roof(BASE_PRECISION) if machine else None
+    if machine and peak and roof:
+        flow = f"measured: {si(roof.bandwidth_byte_per_s, 'B/s')}"
+        ridge = significant(peak / roof.bandwidth_byte_per_s)
+        rows.append([f"{escape(machine.name)}, {BASE_PRECISION}", _product(arithmetic, peak), flow, ridge])
+    if not rows:
+        raise display.Missing
+    return pipe("Chip | Peak | Bandwidth | Ridge point >", rows)
+
+
+@display.table
+def labelled_chips(paper: Paper) -> str:
+    """List the chips that the figure names, with their first sources."""
+    shown = labelled(paper.chips)
+    if shown.empty:
+        raise display.Missing
+    rows = [
+        [
+            escape(row.chip), chips.KINDS[row.chip_kind], f"{row.year:.0f}", _marked(row, row.precision),
+            si(row.peak_flop_per_s, rate_unit(row.precision)), _bandwidth(row, inside),
+            significant(row.ridge_flop_per_byte), cited(";".join(row.source.split(";")[:SOURCES])),
+        ]
+        for row, inside in zip(each(shown), chips.on_chip(shown), strict=True)
+    ]  # fmt: skip
+    return pipe("Chip | Kind | Year | Rate | Dense peak > | Bandwidth > | Ridge > | Sources", rows)
+
+
+@display.table
+def rates(paper: Paper) -> str:
+    """List all rates of all chips; what several of a chip's rates share stands beside the first."""
+    found = paper.chips
+    if found.empty:
+        raise display.Missing
+    rows: list[list[str]] = []
+    above = None
+    for row, inside, measured in zip(each(found), chips.on_chip(found), chips.measured_power(found), strict=True):
+        power = known(row.power_w, si, "W") + (f"{SPACE}‡" if measured else "")
+        shared = [_bandwidth(row, inside), power, cited(row.source)]
+        first, above = above != [row.chip, *shared], [row.chip, *shared]
+        flow, power, source = shared if first else ["", "", ""]
+        rows.append([
+            escape(row.chip) if first else "", f"{row.year:.0f}" if first else "",
+            _marked(row, f"{row.precision}{SPACE}{row.unit}"), si(row.peak_flop_per_s, rate_unit(row.precision)),
+            known(row.sparse_peak_flop_per_s, si, rate_unit(row.precision)), flow,
+            significant(row.ridge_flop_per_byte), power, escape(row.derivation.replace(" x ", " × ")) or NONE, source,
+        ])  # fmt: skip
+    header = "Chip | Year | Rate | Dense > | Sparse > | Bandwidth > | Ridge > | Power > | Derivation | Sources"
+    return pipe(header, rows)
