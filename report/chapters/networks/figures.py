@@ -7,10 +7,19 @@ import pandas as pd
 from measure.domain.models import STORY
 from measure.domain.names import model_name
 from report import display
-from report.chapters.networks.facts import BYTES, COUNTS, at_batch, counted_at, kind_sums, pair_kinds, roof_of
+from report.chapters.networks.facts import (
+    BYTES,
+    COUNTS,
+    at_batch,
+    counted_at,
+    kind_sums,
+    large_batch,
+    pair_kinds,
+    roof_of,
+)
 from report.chapters.networks.tables import chosen_models
 from report.charts import forms, theme
-from report.charts.axes import Categories, LinearAxis, LogAxis
+from report.charts.axes import Categories, LinearAxis, LogAxis, longest
 from report.charts.marks import bars, names, points
 from report.charts.panels import figure, grid, panel, row
 from report.charts.roofline import DrawnRoof, Plane
@@ -29,6 +38,11 @@ def _counted(paper: Paper) -> pd.DataFrame:
     return rows
 
 
+def _chosen(paper: Paper) -> pd.DataFrame:
+    rows = _counted(paper)
+    return rows[rows.model.isin(chosen_models(paper))]
+
+
 def _by_way(rows: pd.DataFrame) -> pd.DataFrame:
     """Return a row for each network and way to count bytes, with its ``intensity``."""
     parts = [rows.assign(way=WAYS[way], intensity=rows.forward_flop / rows[BYTES[way]]) for way in BYTES]
@@ -38,18 +52,16 @@ def _by_way(rows: pd.DataFrame) -> pd.DataFrame:
 @display.figure
 def demands(paper: Paper) -> Chart:
     """Draw FLOP, peak memory and both intensities of the networks of the short table."""
-    return _demands(paper, chosen_models(paper), "networks-demands")
+    return _demands(_chosen(paper), "networks-demands")
 
 
 @display.figure
 def all_demands(paper: Paper) -> Chart:
     """Draw the same of all networks."""
-    return _demands(paper, at_batch(paper).model.tolist(), "networks-all-demands")
+    return _demands(_counted(paper), "networks-all-demands")
 
 
-def _demands(paper: Paper, models: list[str], name: str) -> Chart:
-    rows = _counted(paper)
-    rows = rows[rows.model.isin(models)]
+def _demands(rows: pd.DataFrame, name: str) -> Chart:
     y = Categories.steps(rows.name, 15)
     width = (theme.plot_width(3, left=8) * 3 - y.room) / 3
     panels: list[Chart] = []
@@ -70,9 +82,18 @@ def _demands(paper: Paper, models: list[str], name: str) -> Chart:
 
 @display.figure
 def kinds(paper: Paper) -> Chart:
-    """Draw where operations and bytes sit: a bar a network, a colour a kind of layer, families together."""
+    """Draw where operations and bytes of the networks of the short table sit, families together."""
+    return _kinds(paper, _chosen(paper), "networks-kinds")
+
+
+@display.figure
+def all_kinds(paper: Paper) -> Chart:
+    """Draw the same of all networks."""
+    return _kinds(paper, _counted(paper), "networks-all-kinds")
+
+
+def _kinds(paper: Paper, rows: pd.DataFrame, name: str) -> Chart:
     sums = kind_sums(paper)
-    rows = _counted(paper)
     if sums.empty:
         raise display.Missing(COUNTS.command)
     families = rows.groupby("family").forward_flop.min().sort_values().index.tolist()
@@ -80,23 +101,23 @@ def kinds(paper: Paper) -> Chart:
     shares = rows[["model", "name"]].merge(sums, on="model")
     for column in ("flop", "byte"):
         shares[column] /= shares.groupby("model")[column].transform("sum")
-    left = Categories.steps(shares.name, 12).room
+    left = Categories.steps(shares.name, 15).room
     width = (theme.FULL_WIDTH - left - 20 - theme.GAP) / 2
     panels = [
         forms.stacked_bars(
             shares, "name", "layer_kind", column, theme.LAYER_COLORS,
-            LinearAxis(low=0, high=1, pixels=width, format="%", title=title), step=12, labels=column == "flop",
+            LinearAxis(low=0, high=1, pixels=width, format="%", title=title), step=15, labels=column == "flop",
         )
         for column, title in (("flop", "share of all operations"), ("byte", "share of bytes layer by layer"))
     ]  # fmt: skip
     description = f"Shares of kinds of layer in the operations and bytes of {len(rows)} networks, as stacked bars."
-    return figure("networks-kinds", description, row(panels))
+    return figure(name, description, row(panels))
 
 
 @display.figure
 def pair(paper: Paper) -> Chart:
     """Draw FLOP, bytes and least time of MobileNet-v2 and ResNet-18 by kind of layer."""
-    kinds = pair_kinds(paper)
+    kinds = pair_kinds(paper).sort_values("model")  # MobileNet-v2 first
     if set(kinds.model) != set(STORY) or kinds.bound_s.isna().any():
         raise display.Missing(COUNTS.command)
     left = Categories.steps(map(model_name, STORY)).room
@@ -118,18 +139,20 @@ def pair(paper: Paper) -> Chart:
 @display.figure
 def intensity(paper: Paper) -> Chart:
     """Draw both intensities by batch size, a line a network."""
-    rows = at_batch(paper, None)
-    rows = rows[rows.model.isin(chosen_models(paper))]
+    rows, large = at_batch(paper, None), large_batch(paper)
+    fully = set(rows[rows.batch == large].model) & set(chosen_models(paper))
+    rows = rows[rows.model.isin(fully)]
     if rows.batch.nunique() < 2:
         raise display.Missing(COUNTS.command)
     both = _by_way(rows)
-    palette = theme.accents(both.name)
-    width = theme.FULL_WIDTH / 2 - theme.GAP / 2
-    y = LogAxis.around(both.intensity, pixels=230, title="intensity", unit="FLOP/B", vertical=True)
-    panels = [
-        forms.curves(both[both.way == way], "batch", "intensity", "name", y, palette, title=way, width=width)
-        for way in theme.BOUND_COLORS
-    ]
+    right = longest(both.name) + 20
+    width = theme.plot_width(2, right=right, shared=True, unit="FLOP/B")
+    panels: list[Chart] = []
+    for way in theme.BOUND_COLORS:
+        about: dict[str, Any] = {"title": "intensity", "unit": "FLOP/B", "vertical": True, "shown": not panels}
+        y = LogAxis.around(both.intensity, pixels=200, **about)
+        lines, palette = both[both.way == way], theme.accents(both.name)
+        panels.append(forms.curves(lines, "batch", "intensity", "name", y, palette, title=way, width=width))
     description = f"FLOP per byte of {rows.name.nunique()} networks by batch size, as a whole and layer by layer."
     return figure("networks-intensity", description, row(panels), legend=None)
 
@@ -153,8 +176,8 @@ def roofs(paper: Paper) -> Chart:
             both, (plane.x, "intensity"), (plane.y, "rate"), ("way", theme.BOUND_COLORS),
             ("way", theme.shapes(theme.BOUND_COLORS)), tooltip=told,
         )  # fmt: skip
-        named = both.assign(label=both.name.where(both.model.isin(STORY), ""))
-        labels = names(named, "label", (plane.x, "intensity"), (plane.y, "rate"), tuple(plane.taken()))
+        story = both[both.model.isin(STORY)]
+        labels = names(story, "name", (plane.x, "intensity"), (plane.y, "rate"), tuple(plane.taken()))
         panels.append(plane.panel(marks, labels, title=name))
     if not panels:
         raise display.Missing(COUNTS.command)
