@@ -1,0 +1,64 @@
+"""Tables of the chapter on utilisation: what each setting gained, and the measured roofs."""
+
+from measure.domain.words import EAGER
+from report import display
+from report.chapters.utilisation.facts import KEPT, batch_sizes, command, gains_of
+from report.paper import BASE_PRECISION, Paper
+from report.paper.roofs import ARITHMETIC, STREAMS
+from report.paper.rows import each
+from report.pipe import NONE, pipe
+from report.stats.summary import estimated, exact, median_of
+
+SETTINGS = {
+    KEPT: "`MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=-1`",
+    "jemalloc": "`LD_PRELOAD=libjemalloc.so.2`",
+    "tcmalloc": "`LD_PRELOAD=libtcmalloc_minimal.so.4`",
+    "channels_last": "`model.to(memory_format=torch.channels_last)`",
+    "compile": "`torch.compile(model)`",
+    "cudnn_benchmark": "`torch.backends.cudnn.benchmark = True`",
+    "autocast": "`torch.autocast(device)`",
+}
+"""How a user sets what a variant does; a precision is a cast of the network."""
+CASTS = {BASE_PRECISION: "", "bf16": "`model.bfloat16()`", "fp16": "`model.half()`"}
+WORDS = {KEPT: "memory kept"}
+
+
+@display.table
+def gains(paper: Paper) -> str:
+    """List how many times as fast each measured setting makes the typical network, by batch size."""
+    machine = paper.at_hand
+    batches = [] if machine is None else sorted({batch for batch in batch_sizes(machine) if batch})
+    if machine is None or not batches:
+        raise display.Missing(command("inference"))
+    lower = machine.lower_precision
+    tried = [(EAGER, lower), *((variant, BASE_PRECISION) for variant in machine.variants.variant.unique())]
+    tried += [(variant, lower) for variant in machine.variants.variant.unique()]
+    rows = []
+    for variant, precision in tried:
+        parts = [] if variant == EAGER else variant.split("+")
+        words = [*(WORDS.get(part, part) for part in parts), precision if CASTS[precision] else ""]
+        settings = [*(SETTINGS.get(part, "") for part in parts), CASTS[precision]]
+        values = [median_of(gains_of(machine, variant, precision, batch)) for batch in batches]
+        if any(value.number is not None for value in values):
+            cells = [NONE if value.is_missing else value.interval for value in values]
+            rows.append([" and ".join(filter(None, words)), ", ".join(filter(None, settings)), *cells])
+    if not rows:
+        raise display.Missing(command("inference"))
+    return pipe(" | ".join(["Remedy", "Setting", *(f"Batch {batch} >" for batch in batches)]), rows)
+
+
+@display.table
+def roofs(paper: Paper) -> str:
+    """List the measured roofs of arithmetic by precision and of memory by level, with the kernel that reached each."""
+    machine = paper.at_hand
+    if machine is None or machine.roofs.empty:
+        raise display.Missing(command("roofs"))
+    rows = [
+        [roof.precision, ARITHMETIC[roof.peak_kernel], estimated(roof, "peak_flop_per_s", "FLOP/s").interval]
+        for roof in each(machine.roofs)
+    ]
+    rows += [[level.name, level.fastest, exact(level.bandwidth_byte_per_s, "B/s")] for level in machine.levels[:-1]]
+    roof = machine.roofs.iloc[0]
+    bandwidth = estimated(roof, "bandwidth_byte_per_s", "B/s")
+    rows.append(["memory", STREAMS[roof.bandwidth_kernel], bandwidth.interval])
+    return pipe("Roof | Kernel | Rate >", rows)
