@@ -6,12 +6,12 @@ import pandas as pd
 
 from measure.domain.names import model_name
 from measure.domain.roofs import Roofline
-from measure.domain.words import INFERENCE
 from report.facts import sourced
 from report.paper import BASE_PRECISION, Machine, Paper
 from report.paper.elsewhere import FP32_BYTE, STORED_BYTE
 from report.paper.options import measure_command
 from report.paper.rows import each, matching
+from report.stats import published
 from report.stats.correlations import rank_correlation
 from report.stats.power_laws import fit_power_law
 from report.stats.summary import count_of, estimated, exact, median_of, ratio
@@ -39,9 +39,10 @@ COMMAND = measure_command("--sections inference --batch-sizes 1 8 64 256")
 class Timed:
     """Networks timed on one device in eager mode. A row is a network at a batch size (and input size).
 
-    ``rows`` has ``model``, ``name``, ``batch``, the columns of ``PREDICTORS`` (bytes at ``precision``), ``latency_s``
-    of a call with its ends ``latency_low_s`` and ``latency_high_s``, ``input_s`` (the time for one input) and
-    ``throughput_per_s``. ``batches`` are those that figures show: none if each network has a batch size of its own.
+    ``rows`` has ``model``, ``name``, ``label`` (the name, empty for an identifier), ``batch``, the columns of
+    ``PREDICTORS`` (bytes at ``precision``), ``latency_s`` of a call with its ends ``latency_low_s`` and
+    ``latency_high_s``, ``input_s`` (the time of one input) and ``throughput_per_s``. ``batches`` are those that figures
+    show: none if each network has a batch size of its own.
     """
 
     name: str
@@ -79,6 +80,7 @@ def _of_machine(machine: Machine) -> Timed | None:
     }  # fmt: skip
     rows = cells.assign(
         name=cells.model.map(model_name),
+        label=cells.model.map(model_name),
         parameters=cells.parameter_count,
         **{column: cells[of] / cells.batch for column, of in by_batch.items()},
     )
@@ -91,36 +93,27 @@ def _of_machine(machine: Machine) -> Timed | None:
 
 
 def timed_elsewhere(paper: Paper) -> Timed | None:
-    """Return the published timings of the device and software in which most networks ran in eager mode."""
-    timings = paper.elsewhere.timings
-    rows = timings[(timings.phase == INFERENCE) & (timings.compiler == "") & timings.attained.notna()]
-    if rows.empty:
+    """Return the published timings of the GPU on which most networks ran in eager mode."""
+    best = published.best_timed(paper)
+    if best is None:
         return None
-    setting = ["device", "computed", "layout", "torch"]
-    networks = rows.groupby(setting, dropna=False).model.nunique().reset_index()
-    networks["timings"] = networks.device.map(timings.groupby("device").size())
-    most = networks.sort_values(["model", "timings"]).iloc[-1]
-    rows = matching(rows, **{column: most[column] for column in setting})
-    width = STORED_BYTE[most.computed] / FP32_BYTE
-    roof = Roofline(rows.peak_flop_per_s.iloc[0], rows.bandwidth_byte_per_s.iloc[0])
-    flop, weights = rows.forward_flop.astype(float), rows.parameter_byte.astype(float) / rows.batch
-    compulsory = weights + rows.input_byte.astype(float) + rows.output_byte.astype(float)
+    rows, names = best.rows, best.rows.model.map(published.network_name)
+    width = STORED_BYTE[best.computed] / FP32_BYTE
     rows = rows.assign(
-        name=[model_name(model.removeprefix("timm:")) for model in rows.model],
-        flop=flop,
+        name=names,
+        label=names.where(names != rows.model.str.removeprefix("timm:"), ""),
+        flop=rows.flop / rows.batch,
         parameters=rows.parameter_count.astype(float),
         activation_byte=width * rows.activation_byte.astype(float),
-        # counted for one input, in which each parameter is read once
-        traffic_byte=width * (rows.traffic_byte.astype(float) - rows.parameter_byte.astype(float) + weights),
-        network_s=roof.least_s(flop, width * compulsory),
-        layers_s=float("nan"),
-        input_s=rows.latency_s / rows.batch,
+        traffic_byte=rows.layers_byte / rows.batch,
+        network_s=rows.whole_s / rows.batch,
+        layers_s=rows.layers_s / rows.batch,
         latency_low_s=float("nan"),
         latency_high_s=float("nan"),
     )
-    where = f"{most.device}, inference, eager, {most.computed}, {most.layout}, torch {most.torch}"
-    source = Source("published/measurements/models.csv", where)
-    return Timed(most.device, most.computed, rows, source, roof=roof)
+    roof = Roofline(rows.peak_flop_per_s.iloc[0], rows.bandwidth_byte_per_s.iloc[0])
+    name = best.device.removeprefix("NVIDIA ").removeprefix("GeForce ")
+    return Timed(name, best.computed, rows, published.SOURCE, roof=roof)
 
 
 @dataclass(frozen=True)
@@ -140,21 +133,23 @@ class Ranking:
     traffic: Value = NOTHING
     """Spearman's rho of the bytes that layers read and write, and time."""
     roofline: Value = NOTHING
-    """Spearman's rho of the roofline time of the whole network and time."""
+    """Spearman's rho of the least time by the roofline of the whole network, and time."""
+    layers: Value = NOTHING
+    """Spearman's rho of the least time by the roofline layer by layer, and time."""
     doubling: Value = NOTHING
     """Factor of time for twice the FLOP, by the trend."""
     typical_factor: Value = NOTHING
     """Typical factor between a network's time and the trend over FLOP."""
-    traffic_doubling: Value = NOTHING
-    """Factor of time for twice the traffic, by the trend."""
-    traffic_factor: Value = NOTHING
-    """Typical factor between a network's time and the trend over traffic."""
+    layers_doubling: Value = NOTHING
+    """Factor of time for twice the least time layer by layer, by the trend."""
+    layers_factor: Value = NOTHING
+    """Typical factor between a network's time and the trend over the least time layer by layer."""
 
 
 def rank(rows: pd.DataFrame, batch: int | None) -> Ranking:
     """Return how the predictors rank these rows by time per input; resamples draw networks."""
     rho = {column: rank_correlation(rows[column].astype(float), rows.input_s, rows.model) for column in PREDICTORS}
-    flop, traffic = (fit_power_law(rows[of].astype(float), rows.input_s, rows.model) for of in ("flop", "traffic_byte"))
+    flop, layers = (fit_power_law(rows[of].astype(float), rows.input_s, rows.model) for of in ("flop", "layers_s"))
     return Ranking(
         batch=exact(batch),
         networks=count_of(rows.model.nunique(), "networks"),
@@ -163,10 +158,11 @@ def rank(rows: pd.DataFrame, batch: int | None) -> Ranking:
         activations=rho["activation_byte"],
         traffic=rho["traffic_byte"],
         roofline=rho["network_s"],
+        layers=rho["layers_s"],
         doubling=flop.growth(2) if flop else NOTHING,
         typical_factor=flop.typical_factor if flop else NOTHING,
-        traffic_doubling=traffic.growth(2) if traffic else NOTHING,
-        traffic_factor=traffic.typical_factor if traffic else NOTHING,
+        layers_doubling=layers.growth(2) if layers else NOTHING,
+        layers_factor=layers.typical_factor if layers else NOTHING,
     )
 
 
@@ -249,6 +245,8 @@ class Equal:
     """Networks in the range."""
     spread: Value = NOTHING
     """Time of the slowest network over that of the fastest."""
+    traffic_ratio: Value = NOTHING
+    """Traffic of the slowest network over that of the fastest."""
     traffic: Value = NOTHING
     """Spearman's rho of traffic and time among them."""
     flop: Value = NOTHING
@@ -308,14 +306,13 @@ def of(paper: Paper) -> Latency:
     """Compute the chapter's facts; whatever is missing in the data is a missing value."""
     here, gpu, elsewhere = timed_here(paper), timed_gpu(paper), timed_elsewhere(paper)
     own = here.source if here else Source("machines", command=COMMAND)
-    published = elsewhere.source if elsewhere else Source("published/measurements/models.csv")
     reference = _reference(timed_here(paper.reference))
     more, fewer = reference.parameter_ratio.number or 0, reference.speed_ratio.above()
     return Latency(
         here=sourced(_here(here) if here else Here(), own),
         gpu=sourced(_gpu(gpu), gpu.source) if gpu else Gpu(),
         batching=sourced(_batching(here) if here else Batching(), own),
-        equal=sourced(_equal(elsewhere) if elsewhere else Equal(), published),
+        equal=sourced(_equal(elsewhere) if elsewhere else Equal(), published.SOURCE),
         deadline=sourced(_deadline(here) if here else Deadline(), own),
         reference=reference,
         claims={"parameters_mislead": more > 1 and fewer, "batching_costs": reference.last_over_first.below()},
@@ -326,9 +323,7 @@ def _here(timed: Timed) -> Here:
     small, large = timed.batches[0], timed.batches[-1]
     rows = timed.at(small)
     ends = rows.sort_values("latency_s").iloc[[0, -1]]
-    fastest, slowest = (
-        estimated(row, "latency_s", "s", row.name_) for row in each(ends.rename(columns={"name": "name_"}))
-    )
+    fastest, slowest = (estimated(row, "latency_s", "s", row.label) for row in each(ends))
     law = fit_power_law(rows.flop, rows.latency_s, rows.model)
     return Here(
         name=Name(timed.name),
@@ -369,9 +364,9 @@ def _batching(timed: Timed) -> Batching:
 
 
 def equal_flop(timed: Timed) -> pd.DataFrame:
-    """Return the networks within ``EQUAL_FLOP`` at the most frequent input size, the fastest first."""
-    usual = timed.rows.input_size.mode().iloc[0]
-    return timed.rows[timed.rows.flop.between(*EQUAL_FLOP) & (timed.rows.input_size == usual)].sort_values("input_s")
+    """Return the networks within ``EQUAL_FLOP`` at the most frequent shape of input, the fastest first."""
+    usual = timed.rows.input_shape.mode().iloc[0]
+    return timed.rows[timed.rows.flop.between(*EQUAL_FLOP) & (timed.rows.input_shape == usual)].sort_values("input_s")
 
 
 def _equal(timed: Timed) -> Equal:
@@ -395,6 +390,7 @@ def _equal(timed: Timed) -> Equal:
         high=exact(EQUAL_FLOP[1], "FLOP"),
         networks=count_of(len(rows), "networks"),
         spread=exact(rows.input_s.iloc[-1] / rows.input_s.iloc[0]),
+        traffic_ratio=exact(rows.traffic_byte.iloc[-1] / rows.traffic_byte.iloc[0]),
         traffic=rank_correlation(rows.traffic_byte, rows.input_s, rows.model),
         flop=rank_correlation(rows.flop, rows.input_s, rows.model),
         peak=exact(roof.peak_flop_per_s, "FLOP/s"),

@@ -1,0 +1,198 @@
+"""Figures of latency: against what was counted, as rank correlations, over batch sizes, and at equal FLOP."""
+
+from collections.abc import Sequence
+from itertools import combinations
+from typing import Any
+
+import pandas as pd
+
+from report import display
+from report.chapters.latency.facts import (
+    COMMAND,
+    EQUAL_FLOP,
+    PREDICTORS,
+    Timed,
+    equal_flop,
+    timed_elsewhere,
+    timed_gpu,
+    timed_here,
+)
+from report.charts import theme
+from report.charts.axes import LogAxis
+from report.charts.forms import curves, matrix
+from report.charts.labels import Box
+from report.charts.marks import Layer, lines, names, points, rules, texts
+from report.charts.panels import Content, figure, grid, row
+from report.charts.panels import panel as set_panel
+from report.paper import Paper
+from report.stats.correlations import FEWEST, rank_correlation
+from report.stats.power_laws import fit_power_law
+
+CURVES = 8
+"""The most networks in the figure of throughput."""
+
+TIMING = [("name", "network", ""), ("batch", "batch size", "d")]
+
+
+@display.figure
+def here(paper: Paper) -> dict[str, Any]:
+    return _against(timed_here(paper), "latency-here")
+
+
+@display.figure
+def gpu(paper: Paper) -> dict[str, Any]:
+    return _against(timed_gpu(paper), "latency-gpu")
+
+
+def _against(timed: Timed | None, name: str) -> dict[str, Any]:
+    """Draw time against FLOP and against parameters: of calls at several batch sizes, or of an input."""
+    if timed is None:
+        raise display.Missing(COMMAND)
+    time, title = ("latency_s", "latency of a call") if timed.batches else ("input_s", "time of an image")
+    groups = [timed.at(batch) for batch in timed.batches] or [timed.rows]
+    rows = pd.concat(groups).assign(size=lambda found: found.batch.astype(str))
+    palette = theme.batches(timed.batches)
+    y = LogAxis.around(rows[time], pixels=230, title=title, unit="s", vertical=True)
+    usual = rows[
+        (rows.batch == groups[0].batch.min()) if timed.batches else rows.input_shape == rows.input_shape.mode()[0]
+    ]
+    panels = []
+    for column, heading, unit in (("flop", "FLOP of an input", "FLOP"), ("parameters", "parameters", "")):
+        x = LogAxis.around(rows[column], pixels=theme.plot_width(2, unit="s"), title=heading, unit=unit)
+        place = (x, column), (y, time)
+        told = [*TIMING, (column, heading, unit or ".3~s"), (time, title, "s")]
+        layers = []
+        named = usual[usual.name.isin(theme.ACCENTS)]
+        for group in groups:
+            law = fit_power_law(group[column], group[time], group.model)
+            if law is None:
+                continue
+            trend = [{"x": at, "y": law.at(at)} for at in (group[column].min(), group[column].max())]
+            layers.append(lines(trend, (x, "x"), (y, "y"), theme.MUTED, dash=True))
+            named = pd.concat([named, rows.loc[law.factors.sort_values().index[[0, -1]]]])
+        if timed.batches:
+            ends = rows.dropna(subset=["latency_low_s"])
+            layers.append(rules(ends, (x, column), (y, "latency_low_s"), y2="latency_high_s", color=("size", palette)))
+            layers.append(points(rows, *place, ("size", palette), size=34, tooltip=told))
+        else:
+            layers.append(points(rows, *place, theme.GREY, size=9, tooltip=told))
+            accents = usual[usual.name.isin(theme.ACCENTS)]
+            layers.append(points(accents, *place, ("name", theme.ACCENTS), size=60, tooltip=told))
+        layers.append(_names(named, rows if timed.batches else usual.head(0), x, column, y, time))
+        panels.append(set_panel(layers))
+    description = f"Time of networks on the {timed.name} against their FLOP and against their parameters."
+    return figure(name, description, row(panels), legend="batch size" if timed.batches else None)
+
+
+def _names(named: pd.DataFrame, drawn: pd.DataFrame, x: LogAxis, across: str, y: LogAxis, up: str) -> Layer:
+    """Name networks that have a name, clear of all marks drawn."""
+    at = zip(drawn[across].map(x.pixel), drawn[up].map(y.pixel), strict=True)
+    taken = [Box(right - 4, down - 4, right + 4, down + 4) for right, down in at]
+    return names(named[named.label != ""].drop_duplicates(["name", "batch"]), "label", (x, across), (y, up), taken)
+
+
+@display.figure
+def ranks(paper: Paper) -> dict[str, Any]:
+    """Draw the rank correlations of times and predictors, one matrix a device."""
+    devices = [
+        timed for timed in (timed_here(paper), timed_gpu(paper)) if timed and len(timed.at(_middle(timed))) >= FEWEST
+    ]
+    if not devices:
+        raise display.Missing(COMMAND)
+    panels = [_matrix(timed, timed.batches or (None,), timed.name) for timed in devices]
+    return figure("latency-ranks", "Rank correlations of measured times and counted quantities.", row(panels), None)
+
+
+@display.figure
+def ranks_by_batch(paper: Paper) -> dict[str, Any]:
+    """Draw the same for each batch size of the machines that were measured here."""
+    panels = [
+        _matrix(timed, (batch,), f"{timed.name}, batch {batch}")
+        for timed in (timed_here(paper), timed_gpu(paper)) if timed
+        for batch in timed.batches if len(timed.at(batch)) >= FEWEST
+    ]  # fmt: skip
+    if not panels:
+        raise display.Missing(COMMAND)
+    description = "Rank correlations of measured times and counted quantities, a matrix a batch size."
+    return figure("latency-ranks-by-batch", description, grid(panels, 2), None)
+
+
+def _middle(timed: Timed) -> int | None:
+    return timed.batches[len(timed.batches) // 2] if timed.batches else None
+
+
+def _matrix(timed: Timed, batches: Sequence[int | None], title: str) -> Content:
+    """Return a panel of coefficients; predictors are those of a time's own batch size, else of the middle one."""
+    times = {"time" if len(batches) == 1 else f"time, batch {batch}": batch for batch in batches}
+    groups = {batch: timed.at(batch) for batch in batches}
+    groups = {batch: rows.set_index(rows.model + rows.input_shape) for batch, rows in groups.items()}
+    middle = list(groups)[len(groups) // 2]
+    columns = {name: column for column, name in PREDICTORS.items()}
+    found = []
+    for first, second in combinations([*times, *columns], 2):
+        rows = groups[times.get(first, middle)]
+        x = rows.input_s if first in times else rows[columns[first]].astype(float)
+        y = groups[times[second]].input_s.reindex(x.index) if second in times else rows[columns[second]].astype(float)
+        rho = rank_correlation(x, y, rows.model)
+        settled = rho.low is not None and rho.high is not None and not rho.low <= 0 <= rho.high
+        found.append({"first": first, "second": second, "rho": rho.number, "settled": settled})
+    return matrix(found, "first", "second", "rho", [*times, *columns], title, side=270, settled="settled")
+
+
+@display.figure
+def throughput(paper: Paper) -> dict[str, Any]:
+    """Draw throughput over batch sizes, a panel a measured device."""
+    swept = {timed.name: _swept(timed) for timed in (timed_here(paper), timed_gpu(paper)) if timed and timed.batches}
+    swept = {name: rows for name, rows in swept.items() if rows.batch.nunique() > 1}
+    if not swept:
+        raise display.Missing(COMMAND)
+    panels = []
+    for name, rows in swept.items():
+        axis = LogAxis.around([*rows.low, *rows.high, *rows.rate], pixels=250, title="inputs per second", vertical=True)
+        palette = theme.accents(rows.name)
+        panels.append(
+            curves(rows, "batch", "rate", "name", axis, palette, "low", "high", name if len(swept) > 1 else "")
+        )
+    return figure("throughput", "Throughput against batch size, a line a network.", grid(panels, 1), None)
+
+
+def _swept(timed: Timed) -> pd.DataFrame:
+    """Return the networks with most batch sizes, at most ``CURVES`` of them."""
+    rows = timed.rows.assign(
+        rate=timed.rows.throughput_per_s,
+        low=timed.rows.batch / timed.rows.latency_high_s,
+        high=timed.rows.batch / timed.rows.latency_low_s,
+    )
+    sizes = rows.groupby("name").batch.nunique().sort_values(ascending=False, kind="stable")
+    kept = sizes[sizes > 1].index[:CURVES]
+    return rows[rows.name.isin(kept)].sort_values(["name", "batch"])[["name", "batch", "rate", "low", "high"]]
+
+
+@display.figure
+def equal(paper: Paper) -> dict[str, Any]:
+    """Draw time against traffic for published networks of equal FLOP, with the least times of both."""
+    timed = timed_elsewhere(paper)
+    if timed is None or timed.roof is None or equal_flop(timed).empty:
+        raise display.Missing
+    rows, roof = equal_flop(timed), timed.roof
+    least = [flop / roof.peak_flop_per_s for flop in EQUAL_FLOP]
+    x = LogAxis.around(rows.traffic_byte, pixels=theme.plot_width(unit="s"), title="traffic of an image", unit="B")
+    y = LogAxis.around([*rows.input_s, *least], pixels=250, title="time of an image", unit="s", vertical=True)
+    bytes_s = [{"byte": at, "s": at / roof.bandwidth_byte_per_s} for at in (y.low * roof.bandwidth_byte_per_s, x.high)]
+    flop_s = [{"byte": at, "s": sum(least) / 2} for at in (x.low, x.high)]
+    ends = [bytes_s[-1] | {"text": "bytes at the bandwidth"}, flop_s[-1] | {"text": "FLOP at the peak"}]
+    told = [
+        ("name", "network", ""),
+        ("flop", "FLOP", "FLOP"),
+        ("traffic_byte", "traffic", "B"),
+        ("input_s", "time", "s"),
+    ]
+    place = (x, "traffic_byte"), (y, "input_s")
+    layers = [
+        *(lines(line, (x, "byte"), (y, "s"), theme.MUTED, dash=True) for line in (bytes_s, flop_s)),
+        texts(ends, "text", (x, "byte"), (y, "s"), theme.MUTED, "right", dx=-4, dy=14),
+        points(rows, *place, theme.BLUE, size=30, tooltip=told),
+        _names(rows, rows, x, "traffic_byte", y, "input_s"),
+    ]
+    description = f"Time against traffic for {len(rows)} networks of equal FLOP on the {timed.name}."
+    return figure("equal-flop", description, set_panel(layers), None)

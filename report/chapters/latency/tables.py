@@ -1,0 +1,53 @@
+"""Tables of latency: how predictors rank networks, and all latencies."""
+
+from report import display
+from report.chapters.latency.facts import COMMAND, PREDICTORS, timed_gpu, timed_here
+from report.markdown import escape
+from report.paper import Paper
+from report.paper.rows import each
+from report.pipe import pipe
+from report.stats.correlations import rank_correlation
+from report.stats.power_laws import fit_power_law
+from report.stats.summary import estimated, exact
+
+
+@display.table
+def predictors(paper: Paper) -> str:
+    """Return how each predictor ranks networks, what doubling it costs, and how far it is off."""
+    rows = []
+    for timed in filter(None, (timed_here(paper), timed_gpu(paper))):
+        for batch in timed.batches or (None,):
+            found = timed.at(batch)
+            for column, name in PREDICTORS.items():
+                values = found[column].astype(float)
+                rho, law = (
+                    rank_correlation(values, found.input_s, found.model),
+                    fit_power_law(values, found.input_s, found.model),
+                )
+                if law and not rho.is_missing:
+                    of = exact(found.model.nunique())
+                    numbers = (rho.interval, law.growth(2).interval, law.typical_factor.interval)
+                    rows.append((escape(timed.name), exact(batch), of, name, *numbers))
+    if not rows:
+        raise display.Missing(COMMAND)
+    return pipe(
+        "Device | Batch > | Networks > | Predictor | ρ > | For twice as much > | Typical factor off >", rows, "Device"
+    )
+
+
+@display.table
+def latencies(paper: Paper) -> str:
+    """Return the latency of each network on the machine at the batch sizes of the figures."""
+    timed = timed_here(paper)
+    if timed is None:
+        raise display.Missing(COMMAND)
+    cells = {(row.model, row.batch): row for row in each(timed.rows)}
+    rows = [
+        (
+            escape(row.label), exact(row.flop, "FLOP"), exact(int(row.parameters)),
+            *(estimated(cells.get((row.model, batch)), "latency_s", "s").interval for batch in timed.batches),
+        )
+        for row in each(timed.rows.sort_values(["flop", "batch"]).drop_duplicates("model"))
+    ]  # fmt: skip
+    sizes = " | ".join(f"Batch {batch} >" for batch in timed.batches)
+    return pipe(f"Network | FLOP > | Parameters > | {sizes}", rows)
