@@ -9,8 +9,7 @@ from report import display
 from report.chapters.chips.facts import SIXTEEN_BITS, labelled
 from report.charts import theme
 from report.charts.axes import Categories, LogAxis, YearAxis, longest
-from report.charts.labels import Box
-from report.charts.marks import Layer, Place, end_names, lines, names, points, texts
+from report.charts.marks import end_names, lines, names, points, texts
 from report.charts.panels import figure, panel
 from report.markdown import si
 from report.paper import BASE_PRECISION, Paper, chips
@@ -109,7 +108,7 @@ def ridges(paper: Paper) -> dict[str, Any]:
     rows = _rows(pd.concat([of_kind for of_kind, rate in of_kinds if rate] or [outside]))
     named = rows.key.isin({*labelled(outside).chip, *(chip for line in LINES.values() for chip in line)})
     x = YearAxis(low=rows.year.min() - 0.7, high=rows.year.max() + 1.2, pixels=theme.plot_width())
-    y = LogAxis.around(rows.ridge, (0.06, 0.08), pixels=300, title="ridge point (FLOP or OP per byte)", vertical=True)
+    y = LogAxis.around(rows.ridge, (0.06, 0.08), pixels=330, title="ridge point (FLOP or OP per byte)", vertical=True)
     places = (x, "year"), (y, "ridge")
     color, shape = ("kind", theme.CHIP_COLORS), ("kind", theme.CHIP_SHAPES)
     joined = [
@@ -118,8 +117,8 @@ def ridges(paper: Paper) -> dict[str, Any]:
         for row in sorted(rows[rows.key.isin(members)].to_dict("records"), key=lambda row: members.index(row["key"]))
     ]
     layers = [lines(joined, *places, color, "line", sort=None)] if joined else []
-    layers.append(points(rows, *places, color, shape, "unconfirmed", 26, TOOLTIP))
-    layers.append(_names(rows, named, "short", *places))
+    layers.append(points(rows, *places, color, shape, "unconfirmed", size=26, tooltip=TOOLTIP))
+    layers.append(names(rows.assign(name=rows.short.where(named, "")), "name", *places))
     alt = f"Ridge points of {len(rows)} chips against their year, {rows.year.min()} to {rows.year.max()}."
     return figure("chip-ridges", alt, panel(layers))
 
@@ -159,16 +158,9 @@ def _against(
         texts(ends[1::2], "ratio", (x, "at"), (y, "peak"), theme.MUTED, "right", dx=-4, dy=10),
         points(rows, (x, field), (y, "peak"), ("kind", theme.CHIP_COLORS), ("kind", theme.CHIP_SHAPES), "unconfirmed",
                tooltip=TOOLTIP),
-        _names(rows, rows.key.isin(named), "chip", (x, field), (y, "peak")),
+        names(rows.assign(name=rows.chip.where(rows.key.isin(named), "")), "name", (x, field), (y, "peak")),
     ]  # fmt: skip
     return figure(name, f"Dense peak against {x.title} of {len(rows)} chips.", panel(layers))
-
-
-def _names(rows: pd.DataFrame, named: "pd.Series[bool]", text: str, x: Place, y: Place) -> Layer:
-    """Name some of the points, clear of all of them."""
-    (across, at), (down, of) = x, y
-    marks = [(across.pixel(row[at]), down.pixel(row[of])) for row in rows.to_dict("records")]
-    return names(rows[named], text, x, y, [Box(left - 4, top - 4, left + 4, top + 4) for left, top in marks])
 
 
 @display.figure
