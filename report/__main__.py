@@ -146,8 +146,8 @@ def check_cache(data: Path) -> None:
 
 def _require(project: Path, data: Path, out: Path | None = None) -> None:
     """Complain at once of what would only be found once the cells run, or have run."""
-    from report.engine.chapters import left_out
     from report.engine.project import read_project
+    from report.engine.source import left_out
     from report.paper.options import machines
 
     if not data.is_dir():
@@ -221,7 +221,7 @@ def carry_out(flags: Any, project: Path) -> int:
     """Do what the flags say with a project. Raise UserError for bad input."""
     # Imported late: --help answers at once.
     from report import closing, failures
-    from report.engine.remembering import FORCED
+    from report.engine.execution import FORCED
     from report.process import in_environment, without_garbage_search
 
     given = {"ROOFWRIGHT_DATA": str(flags.data.resolve())} | ({failures.STRICT: "1"} if flags.strict else {})

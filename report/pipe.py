@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from measure.domain.values import SPACE
-from report.engine import columns
+from report.engine.tree import BREAK, column_widths
 from report.markdown import NOTHING, escape, intensity, si
 from report.stats.value import Name, Value, digits_to, place_of
 
@@ -36,7 +36,7 @@ def _with_breaks(cell: str) -> str:
     def broken(word: re.Match[str]) -> str:
         characters = CHARACTER.findall(word[0])
         parts = ("".join(characters[at : at + LONGEST_WORD]) for at in range(0, len(characters), LONGEST_WORD))
-        return columns.BREAK.join(parts)
+        return BREAK.join(parts)
 
     return WORD.sub(broken, cell)
 
@@ -60,7 +60,7 @@ def pipe(header: str, rows: Iterable[Sequence[Any]], of: str = "") -> str:
             titles, *rows = ([*line[:at], *line[at + 1 :]] for line in (titles, *rows))
     names = [title.removesuffix(" >") for title in titles]
     lines = [[_with_breaks(cell) for cell in line] for line in (names, *rows)]
-    widths = columns.widths([[_printed(line[at]) for line in lines] for at in range(len(names))], heads=1)
+    widths = column_widths([[_printed(line[at]) for line in lines] for at in range(len(names))])
     rules = []
     for title, width in zip(titles, widths, strict=True):
         dashes = "-" * max(3, round(width) - 1)  # a colon counts, too

@@ -14,10 +14,8 @@ import vl_convert
 from measure.cache.table import as_text
 from measure.errors import UserError, unknown
 from report.charts.drawing import picture
-from report.engine.cells import CodeCell, read_cell
-from report.engine.chapters import is_left_out, left_out
 from report.engine.project import Project, cannot_write, read_project
-from report.engine.source import CodeBlock, read_source
+from report.engine.source import CodeCell, is_left_out, left_out, read_source
 
 WRITERS: dict[str, tuple[str, Callable[[dict[str, Any]], str | bytes]]] = {
     "svg": (".svg", picture),
@@ -64,9 +62,8 @@ def write_figures(
 def _cells(project: Project) -> tuple[list[CodeCell], dict[str, CodeCell]]:
     """Return the cells that prepare others, and those of figures by label, in the chapters that are chosen."""
     names = left_out(project)
-    blocks = [block for block in read_source(project) if isinstance(block, CodeBlock)]
-    cells = [read_cell(block, project) for block in blocks if not is_left_out(block.opening.file, names)]
-    cells = [cell for cell in cells if cell.shows("eval")]
+    cells = [block for block in read_source(project) if isinstance(block, CodeCell)]
+    cells = [cell for cell in cells if not is_left_out(cell.opening.file, names) and cell.shows("eval")]
     preparing = [cell for cell in cells if not cell.shows("include")]
     return preparing, {cell.options["label"]: cell for cell in cells if "fig-cap" in cell.options}
 

@@ -5,19 +5,15 @@ import os
 import tempfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from datetime import date
 from pathlib import Path
 from typing import Any
 
-from measure.errors import UserError
-from report.engine.blocks import visible_in, with_callouts, with_thin_spaces
-from report.engine.execution import execute
-from report.engine.page import Withheld, page_arguments, page_blocks, with_scopes
-from report.engine.pandoc import Element, PandocError, find_pandoc, run_pandoc
+from report.engine.execution import execute, session
+from report.engine.page import Withheld, page_arguments, page_blocks
 from report.engine.paper import compile_paper, paper_arguments, paper_blocks
-from report.engine.project import Project, cannot_write, read_project
-from report.engine.references import Numbered, with_references
+from report.engine.project import Project, cannot_write, listed, read_project
 from report.engine.source import Line, Places
+from report.engine.tree import Element, Numbered, find_pandoc, run_pandoc, visible_in
 
 METADATA = ("title", "subtitle", "author", "date", "lang", "description", "keywords", "roofwright")
 # Without a limit pandoc would turn the long lines of a pipe table into column widths.
@@ -32,24 +28,24 @@ def render_embedded(
     Return the files written. Raise UserError, with file and line where there is one.
     """
     project = read_project(root.resolve())
+    others = [read_project(project.root, name) for name in project.others if "html" in formats]
     for sentence in project.passed_over:
         progress(sentence)
     find_pandoc()  # what is missing is said now, not after all cells have run
     progress(f"running the cells of {project.document}")
-    document = _Document(project, execute(project, data))
+    with session(project, data) as code:
+        texts = [(each, execute(each, code)) for each in (project, *others)]
     paper = project.output_name("pdf") if "pdf" in formats else None
-    writers: dict[str, Callable[[], bytes]] = {
-        "html": lambda: document.page(paper),
-        "pdf": lambda: document.paper(progress),
-    }
-    # Side by side, for both wait most of the time: for pandoc, and for Typst.
+    # Side by side, for all wait most of the time: for pandoc, and for Typst.
     with ThreadPoolExecutor() as pool:
+        document, *further = pool.map(lambda text: _Document(*text), texts)
         begun = []
         for name in formats:
-            target = out / project.output_name(name)
-            progress(f"writing {target}")
-            begun.append((target, pool.submit(writers[name])))
+            write = (lambda: document.page(paper)) if name == "html" else (lambda: document.paper(progress))
+            begun.append((out / project.output_name(name), pool.submit(write)))
+        begun += [(out / each.project.output_name("html"), pool.submit(each.page, None)) for each in further]
         for target, content in begun:
+            progress(f"writing {target}")
             _replace(target, content.result())
     return [target for target, _ in begun]
 
@@ -58,7 +54,7 @@ class _Document:
     """A project's document as pandoc reads it, its cells run and its raw HTML withheld."""
 
     def __init__(self, project: Project, lines: list[Line]) -> None:
-        self._project = project
+        self.project = project
         self._places = Places(lines)
         self._withheld = Withheld()
         with tempfile.TemporaryDirectory() as temporary:
@@ -66,62 +62,40 @@ class _Document:
             metadata.write_text(json.dumps(_metadata(project), default=str), "utf-8")
             text = self._withheld.without_raw_blocks("\n".join(line.text for line in lines) + "\n")
             filters = [f"--lua-filter={path}" for path in project.filters]
-            self._tree = json.loads(self._pandoc([*READER, f"--metadata-file={metadata}", *filters], text))
-        self._tree["blocks"] = with_thin_spaces(self._tree["blocks"])
+            arguments = [*READER, f"--metadata-file={metadata}", *filters]
+            self._tree = json.loads(run_pandoc(arguments, text, project, self._places))
 
     def page(self, paper: str | None) -> bytes:
-        blocks = page_blocks(self._resolved("html"), self._project, self._places, self._withheld)
+        blocks = page_blocks(self._resolved("html"), self.project, self._places, self._withheld)
         with tempfile.TemporaryDirectory() as temporary:
-            arguments = page_arguments(self._project, Path(temporary), paper, self._withheld)
-            return self._withheld.restored(with_scopes(self._written(blocks, arguments))).encode()
+            arguments = page_arguments(self.project, Path(temporary), paper, self._withheld)
+            return self._withheld.restored(self._written(blocks, arguments)).encode()
 
     def paper(self, note: Callable[[str], None]) -> bytes:
-        blocks = paper_blocks(self._resolved("typst"), self._project, self._places)
+        blocks = paper_blocks(self._resolved("typst"), self.project, self._places)
         with tempfile.TemporaryDirectory() as temporary:
-            arguments = paper_arguments(self._project, Path(temporary))
-            return compile_paper(self._written(blocks, arguments), self._project, note)
+            arguments = paper_arguments(self.project, Path(temporary))
+            return compile_paper(self._written(blocks, arguments), self.project, note)
 
     def _resolved(self, output: str) -> list[Element]:
-        blocks = with_callouts(visible_in(output, self._tree["blocks"], self._places), self._places)
-        number_sections = bool(self._project.settings.get("number-sections", False))
-        return with_references(Numbered(blocks, number_sections, self._places), self._places)
+        blocks = visible_in(output, self._tree["blocks"], self._places)
+        return Numbered(blocks, bool(self.project.settings.get("number-sections")), self._places).blocks
 
     def _written(self, blocks: list[Element], arguments: list[str]) -> str:
-        settings, files = self._project.settings, self._project.files
-        bibliography = [f"--bibliography={path}" for path in files(settings.get("bibliography"))]
-        style = [f"--csl={path}" for path in files(settings.get("csl"))]
+        settings, files = self.project.settings, self.project.files
+        sources = [f"--bibliography={path}" for path in files(settings.get("bibliography"))]
+        sources += [f"--csl={path}" for path in files(settings.get("csl"))]
         links = f"--metadata=link-citations:{json.dumps(settings.get('link-citations', True))}"
-        citations = ["--citeproc", links, *bibliography, *style]
         text = json.dumps({**self._tree, "blocks": blocks})
-        return self._pandoc(["--from=json", *arguments, *citations], text)
-
-    def _pandoc(self, arguments: list[str], text: str) -> str:
-        try:
-            return run_pandoc(arguments, text, self._project.root)
-        except PandocError as error:
-            searched = self._places.of(error.piece) if error.piece else self._project.document
-            place = self._places.at(error.line) if error.line else searched
-            raise UserError(f"{place}: {error}") from error
+        return run_pandoc(["--from=json", *arguments, "--citeproc", links, *sources], text, self.project, self._places)
 
 
 def _metadata(project: Project) -> dict[str, Any]:
-    metadata = {name: project.settings[name] for name in METADATA if name in project.settings}
-    metadata.setdefault("title", project.document)
-    metadata.setdefault("lang", "en")
+    metadata = {"title": project.document, "lang": "en"}
+    metadata |= {name: project.settings[name] for name in METADATA if name in project.settings}
     metadata.setdefault("description", metadata.get("subtitle", metadata["title"]))
-    authors = metadata.get("author", [])
-    authors = authors if isinstance(authors, list) else [authors]
-    metadata["author"] = [{"name": author} if isinstance(author, str) else author for author in authors]
-    if "date" in metadata:
-        metadata["date"] = _date(metadata["date"], project.root / project.document)
-    return metadata
-
-
-def _date(given: Any, document: Path) -> str:
-    # Quarto has words for dates.
-    if given == "last-modified":
-        return date.fromtimestamp(document.stat().st_mtime).isoformat()
-    return date.today().isoformat() if given in ("today", "now") else str(given)
+    authors = listed(metadata.get("author"))
+    return {**metadata, "author": [{"name": each} if isinstance(each, str) else each for each in authors]}
 
 
 def _replace(target: Path, content: bytes) -> None:

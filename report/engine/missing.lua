@@ -68,8 +68,9 @@ local function replace_references(blocks, instead)
     Inlines = function(inlines)
       local found, is_changed = pandoc.Inlines({}), false
       for at, inline in ipairs(inlines) do
-        local before = inlines[at - 1]
+        local before, end_before = inlines[at - 1], inlines[at - 2]
         local is_first = before == nil or before.t == "SoftBreak"
+          or before.t == "Space" and end_before ~= nil and end_before.t == "Str" and end_before.text:find("[.?!]$") ~= nil
         local others = pandoc.Inlines({})
         for number, citation in ipairs(inline.t == "Cite" and inline.citations or {}) do
           local other = instead(label_of(citation), is_first and number == 1, citation)
@@ -208,6 +209,12 @@ local function is_gap(div)
   return is_found
 end
 
+-- Returns whether the heading of a callout lacks a value.
+local function is_box_without_title(div)
+  local first = div.content[1]
+  return first ~= nil and first.t == "Header" and div.attr.classes:find_if(function(class) return class:find("^callout") end) and lacks(first)
+end
+
 -- Returns the level of a heading, and of the chapter's question below it (a paragraph in italics), which needs an answer.
 local function level_of(block)
   if block.t == "Header" then return block.level end
@@ -234,7 +241,7 @@ local function pruned(blocks)
   local kept = pandoc.Blocks({})
   for _, block in ipairs(blocks) do
     local is_kept = true
-    if block.t == "Para" or block.t == "Plain" then
+    if block.t == "Para" or block.t == "Plain" or block.t == "Header" then
       is_kept = #block.content > 0 and not lacks(block)
     elseif block.t == "BulletList" or block.t == "OrderedList" then
       local items = pandoc.List({})
@@ -252,7 +259,7 @@ local function pruned(blocks)
       is_kept = #block.content > 0
     elseif block.t == "Div" and block.identifier == "gaps" then
       is_kept = not is_gaps_empty
-    elseif block.t == "Div" and is_gap(block) then
+    elseif block.t == "Div" and (is_gap(block) or is_box_without_title(block)) then
       is_kept = false
     elseif block.t == "BlockQuote" or block.t == "Div" and not kind_of(block.identifier) then
       local is_mark = block.t == "Div" and block.identifier ~= "" and #block.content == 0 -- such as `#refs`

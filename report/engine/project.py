@@ -1,37 +1,64 @@
-"""The paper's settings, from `_quarto.yml` and the front matter of its one document."""
+"""The paper's settings, from `_quarto.yml` and the front matter of its documents."""
 
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from measure.cache.project import SETTINGS_FILE
-from measure.errors import UserError
-from report.engine.settings import DOCUMENT_SCHEMA, read_settings
+from measure.errors import UserError, did_you_mean
+
+Schema = dict[str, Any]
+"""What each key may hold: a type or types, a set of values, a range, a pattern of text, `[str]`, or another schema."""
+
+TEXT, FILES, HEADERS = (str, int, float), (str, list), (str, list, dict)
+LENGTH = re.compile(r"[0-9]+(\.[0-9]+)?(mm|cm|in|pt)")
+FILE_NAME = re.compile(r"(?!\.{1,2}$)[^/\\\x00-\x1f]+")
+
+HTML: Schema = {
+    "toc": bool, "toc-location": {"left"}, "toc-depth": int, "toc-title": str, "embed-resources": {True}, "grid": dict,
+    "html-math-method": {"mathml"}, "css": FILES, "include-in-header": HEADERS, "output-file": FILE_NAME,
+    "format-links": list,
+}  # fmt: skip
+TYPST: Schema = {
+    "output-file": FILE_NAME, "papersize": {"a4", "us-letter"}, "fontsize": LENGTH, "font-paths": FILES,
+    "margin": dict.fromkeys(("x", "y", "top", "bottom", "left", "right"), LENGTH), "include-in-header": HEADERS,
+}  # fmt: skip
+OWN = "roofwright"
+DOCUMENT: Schema = {
+    "project": {"type": {"default"}, "output-dir": str, "execute-dir": {"project"}, "render": list},
+    "title": TEXT, "subtitle": TEXT, "author": (str, list), "date": object, "lang": str, "description": TEXT,
+    "keywords": list, "bibliography": FILES, "csl": str, "citeproc": {True}, "link-citations": bool, "filters": list,
+    "number-sections": bool, "format": {"html": HTML, "typst": TYPST}, "execute": {"echo": bool, "warning": bool},
+    OWN: {
+        "pdf": {"full"}, "chips": [str], "chapters": [str], "machines": [str], "models": [str],
+        "figure-width": range(400, 1201),
+    },
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Project:
-    """A folder with a `_quarto.yml` and the document that it renders.
+    """A folder with a `_quarto.yml`, and one document of those that it renders.
 
-    `settings` are those of `_quarto.yml` with the document's front matter laid over them; paths in it are
-    relative to `root`. `body_line` is the line of `document` at which its text begins, counted from 1.
-    `passed_over` says what the embedded engine cannot honour, a sentence each.
+    `settings` are those of `_quarto.yml` with the document's front matter laid over them; paths in it are relative to
+    `root`. The document's text begins at line `body_line`. `others` are rendered after it, as HTML. `passed_over` says
+    what the embedded engine cannot honour, a sentence each.
     """
 
     root: Path
     document: str
     settings: dict[str, Any]
     body_line: int
+    others: tuple[str, ...] = ()
     passed_over: tuple[str, ...] = ()
 
     def format(self, name: str) -> dict[str, Any]:
         """Return the options of one output format, `html` or `typst`."""
         return dict((self.settings.get("format") or {}).get(name) or {})
-
-    def execute(self, option: str, default: bool) -> bool:
-        """Return a cell option's default for the whole document."""
-        return bool((self.settings.get("execute") or {}).get(option, default))
 
     def output_name(self, name: str) -> str:
         """Return the name of the file in one format, `html` or `pdf`."""
@@ -44,14 +71,9 @@ class Project:
         return Path((self.settings.get("project") or {}).get("output-dir", "_site"))
 
     @property
-    def output_directory(self) -> Path:
-        """The folder that Quarto renders to."""
-        return self.root / self.output_folder
-
-    @property
     def roofwright(self) -> dict[str, Any]:
         """The settings under `roofwright`, which only this project has."""
-        return dict(self.settings.get("roofwright") or {})
+        return dict(self.settings.get(OWN) or {})
 
     def chosen(self, key: str) -> list[str]:
         """Return the names that the variable ROOFWRIGHT_KEY or else `roofwright: key:` chooses; none for all."""
@@ -60,48 +82,31 @@ class Project:
 
     @property
     def filters(self) -> list[str]:
-        """The Lua filters that pandoc runs once it has read the document."""
-        listed = self.settings.get("filters", [])
-        for item in listed:
-            if not isinstance(item, dict) or set(item) != {"at", "path"} or item["at"] != "pre-ast":
-                raise UserError(f"{SETTINGS_FILE}: a filter is a 'path' with 'at: pre-ast', not {item!r}")
-        return self.files([item["path"] for item in listed])
+        """The Lua filters that pandoc runs once it has read the document; those at other points are Quarto's alone."""
+        return self.files([item["path"] for item in self.settings.get("filters", []) if item["at"] == "pre-ast"])
 
-    def files(self, *settings: Any) -> list[str]:
-        """Return the paths that settings of one path or a list of paths name; each must exist below the root."""
-        paths = [path for setting in settings for path in _listed(setting)]
+    def files(self, setting: Any) -> list[str]:
+        """Return the paths below the root that a setting of none, one or several names; each must exist."""
+        paths = listed(setting)
         for path in paths:
-            if not isinstance(path, str) or not (self.root / path).is_file():
-                raise UserError(
-                    f"{SETTINGS_FILE} names the file {path!r}, which is not there; restore it, or name another"
-                )
+            if not (self.root / str(path)).exists():
+                raise UserError(f"{SETTINGS_FILE} names {path!r}, which is not there; restore it, or name another")
         return paths
-
-    @property
-    def font_folders(self) -> list[str]:
-        """The folders of fonts that a PDF may use besides those in the typst package."""
-        folders = _listed(self.format("typst").get("font-paths"))
-        for folder in folders:
-            if not (self.root / str(folder)).is_dir():
-                raise UserError(f"{SETTINGS_FILE} names the folder {folder!r}, which is not there; restore it")
-        return [str(self.root / folder) for folder in folders]
 
     def header_texts(self, name: str) -> list[str]:
         """Return what `include-in-header` adds to one format: each item is a file, or a mapping `text:`/`file:`."""
-        texts = []
-        for item in _listed(self.format(name).get("include-in-header")):
-            if isinstance(item, dict) and set(item) == {"text"}:
-                texts.append(str(item["text"]))
-            else:
-                path = item["file"] if isinstance(item, dict) and set(item) == {"file"} else item
-                texts += [read_text(self.root / found) for found in self.files(path)]
-        return texts
+        items = [
+            item if isinstance(item, dict) else {"file": item}
+            for item in listed(self.format(name).get("include-in-header"))
+        ]
+        return [
+            item["text"] if "text" in item else read_text(self.root / self.files(item["file"])[0]) for item in items
+        ]
 
 
-def _listed(setting: Any) -> list[Any]:
-    if setting is None:
-        return []
-    return setting if isinstance(setting, list) else [setting]
+def listed(setting: Any) -> list[Any]:
+    """Return a setting of none, one or several values as a list."""
+    return setting if isinstance(setting, list) else [] if setting is None else [setting]
 
 
 def read_text(path: Path) -> str:
@@ -118,30 +123,96 @@ def cannot_write(path: Path, problem: OSError) -> UserError:
     return UserError(f"cannot write {path}: {problem.strerror}; choose another folder with --out")
 
 
-def read_project(root: Path) -> Project:
-    """Read `root/_quarto.yml` and the front matter of the document that it renders."""
+def read_project(root: Path, document: str | None = None) -> Project:
+    """Read `root/_quarto.yml` and the front matter of a document that it renders, of the first unless one is given."""
     file = root / SETTINGS_FILE
     if not file.is_file():
         raise UserError(f"there is no {SETTINGS_FILE} in {root}; run it in a clone of the project, or install it again")
     passed_over: list[str] = []
-    settings = read_settings(read_text(file), SETTINGS_FILE, 1, DOCUMENT_SCHEMA, passed_over)
-    documents = (settings.get("project") or {}).get("render") or ["index.qmd"]
-    if len(documents) != 1 or not (root / str(documents[0])).is_file():
-        raise UserError(f"{SETTINGS_FILE}: 'render' must name one document that is there, not {documents}")
-    document = str(documents[0])
+    settings = read_settings(read_text(file), SETTINGS_FILE, 1, DOCUMENT, passed_over)
+    first, *others = (settings.get("project") or {}).get("render") or ["index.qmd"]
+    for name in (first, *others):
+        if not (root / str(name)).is_file():
+            raise UserError(f"{SETTINGS_FILE}: 'render' names {name!r}, which is not there; restore it")
+    document = document or first
     lines = read_text(root / document).split("\n")
-    if lines[0].rstrip() != "---":
-        return Project(root, document, settings, 1, tuple(passed_over))
-    ends = [number for number, line in enumerate(lines[1:], 1) if line.rstrip() == "---"]
-    if not ends:
-        raise UserError(f"{document}:1: the front matter has no closing '---'; add it")
-    front_matter = read_settings("\n".join(lines[1 : ends[0]]), document, 2, DOCUMENT_SCHEMA, passed_over)
-    return Project(root, document, _merged(settings, front_matter), ends[0] + 2, tuple(passed_over))
+    end = 0
+    if lines[0].rstrip() == "---":
+        end = next((number for number, line in enumerate(lines[1:], 1) if line.rstrip() == "---"), 0)
+        if not end:
+            raise UserError(f"{document}:1: the front matter has no closing '---'; add it")
+        settings = _merged(settings, read_settings("\n".join(lines[1:end]), document, 2, DOCUMENT, passed_over))
+    return Project(root, document, settings, end + 2 if end else 1, tuple(others), tuple(passed_over))
 
 
 def _merged(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
-    merged = dict(below)
-    for key, value in above.items():
-        both = isinstance(value, dict) and isinstance(merged.get(key), dict)
-        merged[key] = _merged(merged[key], value) if both else value
-    return merged
+    both = {key for key in below.keys() & above.keys() if isinstance(below[key], dict) and isinstance(above[key], dict)}
+    return {**below, **above, **{key: _merged(below[key], above[key]) for key in both}}
+
+
+def read_settings(
+    text: str, file: str, first_line: int, schema: Schema, passed_over: list[str] | None = None
+) -> dict[str, Any]:
+    """Return what the mapping that `text`, found in `file` from `first_line` on, holds by the schema.
+
+    Quarto knows more keys. A sentence for each is added to `passed_over`; without that list they are refused. Raise
+    UserError, with file and line, for YAML that cannot be read, a key that stands twice and a value outside the schema.
+    """
+    try:
+        node, value = yaml.compose(text, Loader=yaml.SafeLoader), yaml.safe_load(text)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        mark = getattr(error, "problem_mark", None)
+        problem = " ".join(str(getattr(error, "problem", error)).split())
+        place = f"{file}:{first_line + (mark.line if mark else 0)}"
+        raise UserError(f"{place}: this is not valid YAML: {problem}; correct it") from error
+    return {} if value is None else _mapping(node, value, schema, (file, first_line), passed_over)
+
+
+def _mapping(node: Any, value: Any, schema: Schema, start: tuple[str, int], passed_over: Any) -> dict[str, Any]:
+    place = f"{start[0]}:{start[1] + node.start_mark.line}"
+    if not isinstance(value, dict):
+        raise UserError(f"{place}: expected a mapping of {', '.join(schema)}, found {value!r}; write one")
+    held: dict[str, Any] = {}
+    for key_node, below in node.value:
+        key, place = str(key_node.value), f"{start[0]}:{start[1] + key_node.start_mark.line}"
+        given, allowed = value.get(key), schema.get(key)
+        if key in held:
+            raise UserError(f"{place}: the key '{key}' stands here a second time; delete one of the two")
+        if key not in schema and passed_over is not None:
+            passed_over.append(f"{place}: the embedded engine cannot honour '{key}'{did_you_mean(key, schema)}")
+        elif key not in schema:
+            near = did_you_mean(key, schema)
+            raise UserError(f"{place}: unknown key '{key}'; known here are {', '.join(schema)}{near}")
+        elif isinstance(allowed, dict):
+            deeper = None if key == OWN else passed_over
+            default = given in (None, "default")  # Quarto's words for nothing more
+            held[key] = None if default else _mapping(below, given, allowed, start, deeper)
+        elif _fits(given, allowed):
+            held[key] = given
+        else:
+            raise UserError(f"{place}: '{key}' must be {_described(allowed)}, not {given!r}")
+    return held
+
+
+def _fits(value: Any, allowed: Any) -> bool:
+    if isinstance(allowed, set | range):
+        return value in allowed if value.__hash__ else False
+    if isinstance(allowed, re.Pattern):
+        return isinstance(value, str) and bool(allowed.fullmatch(value))
+    if isinstance(allowed, list):
+        return isinstance(value, list) and bool(value) and all(isinstance(name, str) for name in value)
+    return isinstance(value, allowed)
+
+
+def _described(allowed: Any) -> str:
+    match allowed:
+        case set():
+            return " or ".join(sorted(str(each).lower() for each in allowed))
+        case range():
+            return f"a whole number from {allowed[0]} to {allowed[-1]}"
+        case re.Pattern():
+            return "a length such as 27mm" if allowed is LENGTH else "the name of a file, without a folder"
+        case list():
+            return "a list of names, such as [a, b]"
+    kinds = allowed if isinstance(allowed, tuple) else (allowed,)
+    return " or ".join(f"a {kind.__name__}" for kind in kinds)

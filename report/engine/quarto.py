@@ -5,18 +5,16 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 
 from measure.cache.folders import MachineFolder, machine_names
 from measure.cache.records import Environment
 from measure.errors import UserError
-from report.engine.chapters import is_left_out, left_out, without_code
-from report.engine.project import SETTINGS_FILE, Project, read_project, read_text
-from report.engine.source import included
+from report.engine.project import read_project
+from report.engine.source import left_out
 
 OLDEST_VERSION = (1, 9)
 """The one that the sources were checked with."""
@@ -51,69 +49,37 @@ def render_with_quarto(
 ) -> list[Path]:
     """Render the project in `root` in these formats, its cells run by this Python, and return the files in `out`.
 
-    Raise UserError with Quarto's own words where it fails.
+    Quarto runs the cells of all chapters; `missing.lua` takes out those that are not chosen. Raise UserError with
+    Quarto's own words where it fails.
     """
     project = read_project(root.resolve())
+    left_out(project)  # a name that is not a chapter's is said now
     progress(f"rendering {project.document} with {quarto}")
-    with _selected(project) as rendered:
-        only = ["--to", WRITERS[formats[0]]] if len(formats) == 1 else []
-        run = subprocess.run(
-            [quarto, "render", str(rendered.root), *only],
-            cwd=rendered.root,
-            env=_environment(data),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        if run.returncode:
-            raise UserError(f"quarto failed with exit code {run.returncode}:\n{run.stdout.strip()}")
-        return [_collected(rendered, name, out) for name in formats]
-
-
-@contextmanager
-def _selected(project: Project) -> Iterator[Project]:
-    """Yield the project; where chapters are left out, one beside it whose document holds none of their code.
-
-    Quarto runs all cells before `missing.lua` takes out chapters. What is not the document is linked to.
-    """
-    names = left_out(project)
-    if not names:
-        yield project
-        return
-    lines = read_text(project.root / project.document).split("\n")
-    with tempfile.TemporaryDirectory() as temporary:
-        root = Path(temporary).resolve()
-        own = {SETTINGS_FILE, project.document, project.output_directory.name}
-        for item in project.root.iterdir():
-            if item.name not in own and not item.name.startswith("."):
-                (root / item.name).symlink_to(item)
-        shutil.copy2(project.root / SETTINGS_FILE, root)
-        texts: list[str] = []
-        for line in lines:
-            file = included(line)
-            texts += without_code(project, file) if file and is_left_out(file, names) else [line]
-        (root / project.document).write_text("\n".join(texts), "utf-8")
-        yield read_project(root)
-
-
-def _environment(data: Path) -> dict[str, str]:
-    """Return the variables that Quarto sees; the date of its files is that of the newest machine in the data."""
+    only = ["--to", WRITERS[formats[0]]] if len(formats) == 1 else []
     environment = {**os.environ, "QUARTO_PYTHON": sys.executable, "ROOFWRIGHT_DATA": str(data)}
     times = [row.recorded_at for name in machine_names(data) for row in MachineFolder(data, name).rows(Environment)]
     with suppress(ValueError):  # no machine, or a text that is no time
-        newest = datetime.fromisoformat(max(times))
-        environment.setdefault("SOURCE_DATE_EPOCH", f"{newest.timestamp():.0f}")
-    return environment
-
-
-def _collected(project: Project, name: str, out: Path) -> Path:
-    """Return the file in one format, copied to `out` if it is not there."""
-    source = project.output_directory / project.output_name(name)
-    if not source.is_file():
-        raise UserError(f"quarto wrote no {source}; is the format in _quarto.yml?")
-    shutil.rmtree(project.output_directory / PICTURES, ignore_errors=True)
-    target = out / source.name
-    if target.resolve() != source.resolve():
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(source, target)
-    return target
+        environment.setdefault("SOURCE_DATE_EPOCH", f"{datetime.fromisoformat(max(times)).timestamp():.0f}")
+    target = project.root if "html" in formats else project.root / project.document
+    run = subprocess.run(
+        [quarto, "render", str(target), *only],
+        cwd=project.root,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    if run.returncode:
+        said = re.sub(r"\x1b\[[0-9;]*m", "", run.stdout).replace("\\n", "\n").strip()
+        raise UserError(f"quarto failed with exit code {run.returncode}:\n{said[max(0, said.find('ERROR')) :]}")
+    names = [project.output_name(name) for name in formats]
+    names += [f"{Path(name).stem}.html" for name in project.others if "html" in formats]
+    folder = project.root / project.output_folder
+    shutil.rmtree(folder / PICTURES, ignore_errors=True)
+    for name in names:
+        if not (folder / name).is_file():
+            raise UserError(f"quarto wrote no {folder / name}; is the format in _quarto.yml?")
+        if out.resolve() != folder.resolve():
+            out.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(folder / name, out)
+    return [out / name for name in names]

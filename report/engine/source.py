@@ -1,17 +1,26 @@
-"""The text of a document: its lines with their places, with includes resolved and cells apart from prose."""
+"""The text of a document: lines with their places, includes resolved, cells apart from prose, chapters by name."""
 
+import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import takewhile
+from pathlib import Path
+from typing import Any
 
-from measure.errors import UserError
-from report.engine.project import Project, read_text
+from measure.errors import UserError, unknown
+from report.engine.project import SETTINGS_FILE, Project, Schema, read_settings, read_text
 
 INCLUDE = re.compile(r"^\s*\{\{<\s*include\s+(?P<path>\S+)\s*>\}\}\s*$")
 SHORTCODE = re.compile(r"\{\{<\s*(?P<name>\S*)")
 FENCE = re.compile(r"^(?P<indent>\s*)(?P<ticks>`{3,}|~{3,})\s*(?P<info>.*?)\s*$")
-CELL = re.compile(r"^\{(?P<language>\w[\w.-]*)(?P<rest>.*)\}$")
 INLINE = re.compile(r"(?<!`)`\{python\}[ \t]([^`]+)`")
+OPTION = re.compile(r"^#\s*\| ?")
+OPTIONS: Schema = {
+    "label": re.compile(r"[\w.:-]+"), "fig-cap": str, "tbl-cap": str, "include": bool, "echo": bool, "eval": bool,
+    "output": {True, False, "asis"}, "warning": bool,
+}  # fmt: skip
+FILTER = Path("report/engine/missing.lua")
 
 
 @dataclass(frozen=True)
@@ -40,26 +49,19 @@ class Places:
     """The lines of the assembled document, searched for what was found wrong in the document tree."""
 
     def __init__(self, lines: list[Line]) -> None:
-        self._lines = lines
-        # charts and their script, by far the longest lines, hold no place
-        self._searched = [line for line in lines if not line.text.startswith("<script")]
+        self.lines = lines
 
-    def of(self, text: str, nth: int = 0) -> str:
-        """Return `file:line` of the `nth` line, from 0, that holds `text` as a whole word; if none, of the first."""
+    def of(self, text: str) -> str:
+        """Return `file:line` of the last line that holds `text` as a whole word; if none does, of the first line."""
         word = re.compile(rf"(?<![\w-]){re.escape(text)}(?![\w-])")
-        # the first test is quick
-        found = [line for line in self._searched if text in line.text and word.search(line.text)]
-        if nth < len(found):
-            return found[nth].place
-        return (found or self._lines)[0].place
+        for line in reversed(self.lines):
+            if text in line.text and not line.text.startswith("<script") and word.search(line.text):
+                return line.place
+        return self.lines[0].place
 
-    def error(self, text: str, problem: str, nth: int = 0) -> UserError:
+    def error(self, text: str, problem: str) -> UserError:
         """Return the error that something is wrong with `text`, which names its place."""
-        return UserError(f"{self.of(text, nth)}: {problem}")
-
-    def at(self, number: int) -> str:
-        """Return `file:line` of the assembled document's line `number`, from 1."""
-        return self._lines[min(number, len(self._lines)) - 1].place
+        return UserError(f"{self.of(text)}: {problem}")
 
 
 @dataclass(frozen=True)
@@ -71,22 +73,54 @@ class TextBlock:
 
 
 @dataclass(frozen=True)
-class CodeBlock:
-    """A `{python}` block, options included; `opening` is the line of its fence."""
+class CodeCell:
+    """Python code to run, and by which options its output enters the document.
+
+    `opening` is the fence's line, `first_line` the number of the code's first line in the same file.
+    """
 
     opening: Line
-    lines: list[Line]
+    first_line: int
+    code: str
+    options: dict[str, Any]
+
+    def shows(self, option: str) -> bool:
+        """Return whether a yes-or-no option is on."""
+        return bool(self.options[option])
+
+    @property
+    def caption(self) -> str | None:
+        """The caption, of a figure or of a table."""
+        return self.options.get("fig-cap") or self.options.get("tbl-cap")
 
 
-def read_source(project: Project, file: str | None = None) -> list[TextBlock | CodeBlock]:
-    """Return the blocks of the document, or of one `file` of it, in order, with included files in their places.
+def read_source(project: Project) -> list[TextBlock | CodeCell]:
+    """Return the blocks of the document in order, with included files in their places.
 
-    Raise UserError, with file and line, for an include that is not there or goes round in a circle, a
-    shortcode other than `include`, a cell in another language and a fence that is never closed.
+    Raise UserError, with file and line, for an include that is not there or goes round in a circle, other shortcodes,
+    a cell in another language, with a wrong option or a wrong caption, and a fence that is never closed.
     """
-    if file:
-        return list(_blocks(list(_lines(project, file, 1, [project.document]))))
-    return list(_blocks(list(_lines(project, project.document, project.body_line, []))))
+    lines = list(_lines(project, project.document, project.body_line, []))
+    blocks: list[TextBlock | CodeCell] = [TextBlock([], [])]
+    at = 0
+    while at < len(lines):
+        fence = FENCE.match(lines[at].text)
+        if fence and "`" in fence["info"]:  # code within a line
+            fence = None
+        end = _closing(lines, at, fence["ticks"]) if fence else at
+        if fence and re.match(r"\{\w", fence["info"]):
+            if fence["indent"] or fence["info"] != "{python}":
+                raise lines[at].error(
+                    "a cell begins with ```{python} at the left margin; its options follow in '#|' lines"
+                )
+            blocks += [_cell(lines[at], lines[at + 1 : end], project), TextBlock([], [])]
+        else:
+            prose = blocks[-1]
+            assert isinstance(prose, TextBlock)
+            prose.lines.extend(lines[at : end + 1])
+            prose.listing.extend([fence is not None] * (end + 1 - at))
+        at = end + 1
+    return blocks
 
 
 def included(text: str) -> str | None:
@@ -102,6 +136,7 @@ def _lines(project: Project, file: str, first: int, parents: list[str]) -> Itera
     for number, text in enumerate(texts[first - 1 :], first):
         line = Line(text.rstrip("\r"), file, number)
         path = included(text)
+        shortcode = SHORTCODE.search(text)
         if path:
             if path in [*parents, file]:
                 raise line.error(f"{path} includes itself")
@@ -109,52 +144,63 @@ def _lines(project: Project, file: str, first: int, parents: list[str]) -> Itera
                 raise line.error(f"the included file {path} is not there; restore it")
             yield from _lines(project, path, 1, [*parents, file])
             yield line.beside("")
-            continue
-        shortcode = SHORTCODE.search(text)
-        if shortcode:
-            raise line.error(
-                f"unknown shortcode '{shortcode['name']}'; the embedded engine knows 'include', alone on its line"
-            )
-        yield line
-
-
-def _blocks(lines: list[Line]) -> Iterator[TextBlock | CodeBlock]:
-    prose = TextBlock([], [])
-    position = 0
-    while position < len(lines):
-        line = lines[position]
-        fence = FENCE.match(line.text)
-        if fence and "`" in fence["info"]:  # code within a line
-            fence = None
-        end = _closing(lines, position, fence) if fence else position
-        cell = CELL.match(fence["info"]) if fence else None
-        if fence and cell:
-            _check_cell(line, fence, cell)
-            yield prose
-            prose = TextBlock([], [])
-            yield CodeBlock(line, lines[position + 1 : end])
+        elif shortcode:
+            raise line.error(f"unknown shortcode '{shortcode['name']}'; only 'include' is known, alone on its line")
         else:
-            prose.lines.extend(lines[position : end + 1])
-            prose.listing.extend([fence is not None] * (end + 1 - position))
-        position = end + 1
-    yield prose
+            yield line
 
 
-def _closing(lines: list[Line], opening: int, fence: re.Match[str]) -> int:
-    closing = re.compile(rf"^\s*{re.escape(fence['ticks'][0])}{{{len(fence['ticks'])},}}\s*$")
-    for position in range(opening + 1, len(lines)):
-        if closing.match(lines[position].text):
-            return position
+def _closing(lines: list[Line], opening: int, ticks: str) -> int:
+    closing = re.compile(rf"^\s*{re.escape(ticks[0])}{{{len(ticks)},}}\s*$")
+    for at in range(opening + 1, len(lines)):
+        if closing.match(lines[at].text):
+            return at
     raise lines[opening].error("this code block is never closed")
 
 
-def _check_cell(line: Line, fence: re.Match[str], cell: re.Match[str]) -> None:
-    if cell["language"] != "python":
-        raise line.error(
-            f"a cell in '{cell['language']}'; the embedded engine runs {{python}} cells "
-            f"(a listing is written ```{cell['language']})"
-        )
-    if cell["rest"].strip():
-        raise line.error("options of a cell belong in '#|' lines below its fence")
-    if fence["indent"]:
-        raise line.error("a cell must begin at the left margin")
+def _cell(opening: Line, lines: list[Line], project: Project) -> CodeCell:
+    options = [OPTION.sub("", line.text) for line in takewhile(lambda line: OPTION.match(line.text), lines)]
+    defaults = {"include": True, "eval": True, "output": True, "echo": True, "warning": True}
+    given = read_settings("\n".join(options), opening.file, opening.number + 1, OPTIONS)
+    label = given.get("label", "")
+    for prefix, caption in (("fig", "fig-cap"), ("tbl", "tbl-cap")):
+        if label.startswith(f"{prefix}-") != (caption in given):
+            raise opening.error(f"a label '{prefix}-…' and '{caption}' go together, here the label is '{label}'")
+        if "`{python}" in given.get(caption, ""):
+            raise opening.error(f"'{caption}' cannot hold inline code; options are read as they stand")
+    code = "\n".join(line.text for line in lines[len(options) :])
+    first = opening.number + len(options) + 1
+    cell = CodeCell(opening, first, code, {**defaults, **(project.settings.get("execute") or {}), **given})
+    if cell.shows("eval"):
+        try:
+            ast.parse(code)
+        except SyntaxError as error:
+            place = f"{opening.file}:{first + (error.lineno or 1) - 1}"
+            raise UserError(f"{place}: SyntaxError: {error.msg}") from error
+    return cell
+
+
+def left_out(project: Project) -> set[str]:
+    """Return the names of the chapters that are not chosen; none where no choice was made.
+
+    A chapter is a file that the document includes, called by that file's name; its heading's label is `sec-NAME`, by
+    which `missing.lua` takes it out. Raise UserError for a chosen name that is not a chapter and for a missing label.
+    """
+    texts = read_text(project.root / project.document).split("\n")[project.body_line - 1 :]
+    known = {Path(file).stem: file for text in texts if (file := included(text))}
+    chosen = project.chosen("chapters")
+    for name in chosen:
+        if name not in known:
+            raise unknown(f"--chapters, or roofwright: chapters in {SETTINGS_FILE}", name, known)
+    names = set(known) - set(chosen) if chosen else set()
+    if names and FILTER not in map(Path, project.filters):
+        raise UserError(f"{SETTINGS_FILE}: to leave chapters out, add {FILTER} to its filters, with at: pre-ast")
+    for name in names:
+        if not re.search(rf"(?m)^# .*\{{#sec-{re.escape(name)}[ }}]", read_text(project.root / known[name])):
+            raise UserError(f"{known[name]}:1: to be left out, a chapter needs a heading '# Title {{#sec-{name}}}'")
+    return names
+
+
+def is_left_out(file: str, names: set[str]) -> bool:
+    """Return whether a file of the document is a chapter of these."""
+    return Path(file).stem in names

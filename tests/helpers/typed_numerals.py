@@ -7,7 +7,6 @@ import ast
 import re
 from dataclasses import dataclass
 
-from report.engine.cells import read_cell
 from report.engine.project import read_project
 from report.engine.source import TextBlock, read_source
 
@@ -47,9 +46,8 @@ def texts(root):
         if isinstance(block, TextBlock):
             yield from _lines(block)
             continue
-        cell = read_cell(block, project)
-        for option in ("fig-cap", "tbl-cap", "fig-alt"):
-            yield f"{cell.opening.place}, {option}", " ".join(str(cell.options.get(option, "")).split())
+        for option in ("fig-cap", "tbl-cap"):
+            yield f"{block.opening.place}, {option}", " ".join(str(block.options.get(option, "")).split())
 
 
 def _lines(prose):

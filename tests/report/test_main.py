@@ -12,7 +12,7 @@ from measure.cache.records import Environment
 from measure.cache.table import write
 from report import failures
 from report.__main__ import main
-from report.engine.chapters import FILTER
+from report.engine.source import FILTER
 
 SETTINGS = "title: T\nbibliography: books.bib\nformat:\n  typst:\n    output-file: paper.pdf\n"
 FIGURE = '```{python}\n#| label: fig-a\n#| fig-cap: "A."\nopen("ran", "w")\n```\n'

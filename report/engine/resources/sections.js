@@ -35,8 +35,11 @@
   const reveal = () => {
     const target = document.getElementById(decodeURIComponent(window.location.hash.slice(1)));
     const folded = target?.closest("section.folded");
-    if (!folded) return;
-    folded.dispatchEvent(new Event("reveal"));
+    const closed = [...main.querySelectorAll("details:not([open])")].filter((details) => details.contains(target));
+    if (!folded && !closed.length) return;
+    folded?.dispatchEvent(new Event("reveal"));
+    for (const details of closed) details.open = true;
+    window.dispatchEvent(new Event("resize"));
     target.scrollIntoView();
   };
   window.addEventListener("hashchange", reveal);

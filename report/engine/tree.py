@@ -1,0 +1,328 @@
+"""Pandoc's document tree: content of a format, callouts, pictures, numbers and cross-references, as Quarto has them."""
+
+import json
+import re
+import subprocess
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pypandoc
+
+from measure.errors import UserError
+from report.engine.project import Project
+from report.engine.source import Places
+
+#: A block or an inline, as pandoc's JSON has it: `t` is its type, `c` its content.
+Element = dict[str, Any]
+
+NAMES = {"fig": "Figure", "tbl": "Table", "sec": "Section", "eq": "Equation"}
+CALLOUTS = {f"callout-{kind}": kind.title() for kind in ("note", "tip", "important", "warning", "caution")}
+CONDITIONS = {"content-visible": True, "content-hidden": False}
+# What means something to Quarto and nothing here: classes, kinds of cross-references, and text that pandoc left raw.
+UNKNOWN = re.compile(r"(callout|panel|column|content|layout)-.*|aside|columns?|proof|theorem|grid")
+RESERVED = re.compile(r"(lst|tip|nte|wrn|imp|cau|thm|lem|cor|prp|cnj|def|exm|exr)-")
+LINE_CHARACTERS, CELL_PADDING = 118, 2.5
+"""The text width in characters of a table's type (style.typ), and the space on both sides of a cell."""
+BREAK = "\u200b"
+"""Within a word: a line may break here."""
+RAW_SYNTAX = re.compile(r"^(:::+|\{[#.=]|\{\{<)")
+EQUATION_LABEL = re.compile(r"^\{#(eq-[^ }]+)\}$")
+
+
+def find_pandoc() -> str:
+    """Return the path of pandoc. Raise UserError where there is none."""
+    try:
+        return str(pypandoc.get_pandoc_path())
+    except OSError:
+        raise UserError("there is no pandoc; install it with pip install pypandoc_binary") from None
+
+
+def run_pandoc(arguments: list[str], text: str, project: Project, places: Places | None = None) -> str:
+    """Return what pandoc, run in the project's root, makes of `text`; `places` are those of its lines.
+
+    Raise UserError where it stops, and for whatever it warns of: an unknown citation, a formula, an open div.
+    """
+    with tempfile.TemporaryDirectory() as temporary:
+        log = Path(temporary) / "log.json"
+        command = [find_pandoc(), "--quiet", f"--log={log}", *arguments]
+        run = subprocess.run(command, input=text, capture_output=True, encoding="utf-8", cwd=project.root)
+        if run.returncode:
+            raise UserError(f"pandoc stops: {' '.join(run.stderr.split())[:300]}")
+        messages = json.loads(log.read_text("utf-8")) if log.exists() else []
+    for message in messages:
+        if message["verbosity"] == "WARNING":
+            line = message.get("line") or message.get("openpos", {}).get("line")
+            said = " ".join(message.get("pretty", message.get("message", "")).split())
+            cited = re.search(r"itation (\S+) not found", said)
+            piece = f"@{cited[1]}" if cited else message.get("contents", "").strip().split("\n")[0]
+            place = project.document
+            if places and (piece or line):
+                place = places.of(piece) if piece else places.lines[min(line, len(places.lines)) - 1].place
+            raise UserError(f"{place}: {said}")
+    return run.stdout
+
+
+def transform(node: Any, change: Callable[[Element], list[Element] | None]) -> Any:
+    """Return a copy of a tree in which `change` may replace each element by any number of others.
+
+    Elements come in document order, a parent before its children. Where `change` returns None the element
+    stays. The children of what it returns are walked in turn, the returned elements themselves are not.
+    """
+    if isinstance(node, dict):
+        return node if _is_leaf(node) else {key: transform(value, change) for key, value in node.items()}
+    if not isinstance(node, list):
+        return node
+    result = []
+    for item in node:
+        changed = change(item) if isinstance(item, dict) and "t" in item else None
+        if changed is not None:
+            result += [transform(new, change) for new in changed]
+        elif isinstance(item, list) or (isinstance(item, dict) and not _is_leaf(item)):
+            result.append(transform(item, change))
+        else:  # most of a tree
+            result.append(item)
+    return result
+
+
+def _is_leaf(node: dict[str, Any]) -> bool:
+    """Return whether a node is an element that holds no others, such as a word or a space."""
+    return "t" in node and not isinstance(node.get("c"), (dict, list))
+
+
+def plain_text(node: Any) -> str:
+    """Return the words of a tree, without markup."""
+    if isinstance(node, list):
+        return "".join(map(plain_text, node))
+    if not isinstance(node, dict):
+        return ""
+    kind, content = node.get("t"), node.get("c", [])
+    if kind in ("Str", "Code", "Math"):
+        return str(content if kind == "Str" else content[1])
+    return " " if kind in ("Space", "SoftBreak", "LineBreak") else plain_text(list(node.values()))
+
+
+def string(text: str) -> Element:
+    return {"t": "Str", "c": text}
+
+
+def plain(*inlines: Element) -> Element:
+    return {"t": "Plain", "c": list(inlines)}
+
+
+def div(content: list[Element], identifier: str = "", classes: list[str] | None = None) -> Element:
+    return {"t": "Div", "c": [[identifier, classes or [], []], content]}
+
+
+def span(content: list[Element], identifier: str = "", classes: list[str] | None = None) -> Element:
+    return {"t": "Span", "c": [[identifier, classes or [], []], content]}
+
+
+def raw(output: str, text: str, kind: str = "RawBlock") -> Element:
+    return {"t": kind, "c": [output, text]}
+
+
+def visible_in(output: str, blocks: list[Element], places: Places) -> list[Element]:
+    """Return the blocks without those meant for other formats than `output`, each callout as a div of title and body.
+
+    Raise UserError for divs and layouts that Quarto knows and the embedded engine does not.
+    """
+
+    def change(element: Element) -> list[Element] | None:
+        if element["t"] in ("RawBlock", "RawInline"):
+            return None if element["c"][0] == output else []
+        if element["t"] not in ("Div", "Span"):
+            return None
+        (identifier, classes, pairs), content = element["c"]
+        given = dict(pairs)
+        for name in CONDITIONS.keys() & classes:
+            if set(given) != {"when-format"} or given["when-format"] not in ("html", "typst"):
+                raise places.error(name, f'".{name}" needs when-format="html" or "typst", or when-meta and missing.lua')
+            shown = CONDITIONS[name] == (given["when-format"] == output)
+            return visible_in(output, content, places) if shown else []
+        for name in CALLOUTS.keys() & classes:
+            return [_callout(name, identifier, given, content, places)]
+        for name in [*classes, *(key for key in given if key.startswith("layout"))]:
+            if UNKNOWN.fullmatch(name):
+                raise places.error(name, f"the embedded engine does not know '{name}'")
+        return None
+
+    return list(transform(blocks, change))
+
+
+def _callout(kind: str, identifier: str, given: dict[str, str], content: list[Element], places: Places) -> Element:
+    title = [string(given.pop("title", CALLOUTS[kind]))]
+    folded = ["folded"] if given.pop("collapse", "false") == "true" else []
+    for key in given:
+        raise places.error(key, f"the embedded engine does not know '{key}' of a callout")
+    if content and content[0]["t"] == "Header":
+        title, content = content[0]["c"][2], content[1:]
+    parts = [div([plain(*title)], classes=["title"]), div(content, classes=["body"])]
+    return div(parts, identifier, ["callout", kind, *folded])
+
+
+def with_pictures(blocks: list[Element], root: Path, places: Places, change: Callable[..., Element]) -> list[Element]:
+    """Return the blocks with each image replaced by `change(path, alternative text, width as a share or None)`.
+
+    Raise UserError, with file and line, for a picture that is not a file below the root, and for other attributes.
+    """
+
+    def replace(element: Element) -> list[Element] | None:
+        if element["t"] != "Image":
+            return None
+        (_, _, pairs), description, (path, _) = element["c"]
+        given = dict(pairs)
+        width, alternative = given.pop("width", None), given.pop("fig-alt", None) or plain_text(description)
+        if given or not re.fullmatch(r"[\d.]+%", width or "100%"):
+            raise places.error(path, "of a picture's attributes only fig-alt and width=…% are known")
+        file = (root / path).resolve()
+        if re.match(r"\w+:", path) or not file.is_file() or root not in file.parents:
+            raise places.error(path, f"the picture {path} is not a file in the project")
+        return [change(file.relative_to(root), alternative, width)]
+
+    return list(transform(blocks, replace))
+
+
+def column_widths(columns: list[list[str]]) -> list[float]:
+    """Return the widths in characters of columns, given as the texts of their cells: their longest lines if all fit.
+
+    Else each gets that of its longest word, and of what remains a share by how much longer its longest line is
+    (CSS 2.1, 17.5.2.2); together LINE_CHARACTERS, or more where already the words do.
+    """
+    lines = [max(map(len, column), default=0) + CELL_PADDING for column in columns]
+    ends = f"[ \n{BREAK}-]"
+    words = [max((len(word) for text in column for word in re.split(ends, text)), default=0) for column in columns]
+    least = [word + CELL_PADDING for word in words]
+    if sum(lines) <= LINE_CHARACTERS:
+        return lines
+    stretch = max(0.0, LINE_CHARACTERS - sum(least)) / max(1.0, sum(lines) - sum(least))
+    return [word + stretch * (line - word) for word, line in zip(least, lines, strict=True)]
+
+
+class Numbered:
+    """A document whose sections and captions carry numbers, and whose references are links that name them.
+
+    A figure is pandoc's Figure with its label, a table its Table with its label and caption, an equation a span of
+    class `equation` with its label, its formula and its number in parentheses. Raises UserError, with file and line,
+    for a label that is there twice or not where it can be, a caption that is missing, and references to nothing.
+    """
+
+    def __init__(self, blocks: list[Element], number_sections: bool, places: Places) -> None:
+        self._numbers: dict[str, str] = {}
+        self._anchors: set[str] = set()
+        self._places, self._number_sections = places, number_sections
+        self._section: list[int] = []
+        self._counts = dict.fromkeys(NAMES, 0)
+        numbered = transform(blocks, self._number)
+        self.blocks: list[Element] = transform(numbered, self._refer)
+
+    def _number(self, element: Element) -> list[Element] | None:
+        """Number one element; called in document order."""
+        kind, content = element["t"], element.get("c", [])
+        if kind == "Header":
+            return [self._header(*content)]
+        if kind in ("Para", "Plain"):
+            return [{"t": kind, "c": self._equations(content)}]
+        if kind not in ("Div", "Figure", "Table", "Span", "Code", "Link", "Image", "CodeBlock"):
+            return None
+        label = self._anchor(content[0][0])
+        if RESERVED.match(label):
+            known = ", ".join(f"{name}-" for name in NAMES)
+            raise self._places.error(label, f"'{label}' is an unknown kind of cross-reference; known are {known}")
+        if kind == "Table" and label.startswith("tbl-"):
+            return [self._table(label, content[1][1], content)]
+        return self._float(label, content[1]) if kind == "Div" and label.startswith(("fig-", "tbl-")) else None
+
+    def _anchor(self, identifier: str) -> str:
+        if identifier and identifier in self._anchors:
+            raise self._places.error(identifier, f"the label '{identifier}' is defined twice")
+        self._anchors.add(identifier)
+        return identifier
+
+    def _next(self, label: str) -> str:
+        kind = label.split("-")[0]
+        self._counts[kind] += 1
+        self._numbers[label] = str(self._counts[kind])
+        return self._numbers[label]
+
+    def _header(self, level: int, attribute: list[Any], text: list[Element]) -> Element:
+        identifier = self._anchor(attribute[0])
+        if self._number_sections and "unnumbered" not in attribute[1]:
+            counts = (self._section + [0] * level)[:level]
+            counts[-1] += 1
+            self._section = counts
+            self._numbers[identifier] = ".".join(map(str, counts))
+            number = span([string(self._numbers[identifier])], classes=["header-section-number"])
+            text = [number, {"t": "Space"}, *text]
+        return {"t": "Header", "c": [level, attribute, text]}
+
+    def _float(self, label: str, content: list[Element]) -> list[Element]:
+        if len(content) < 2 or content[-1]["t"] != "Para":
+            raise self._places.error(label, f"'{label}' needs content, and its caption as the last paragraph")
+        *body, last = content
+        tables = [block for block in body if block["t"] == "Table"]
+        caption = [plain(*last["c"])]
+        if label.startswith("tbl-") and tables:
+            if len(tables) > 1 or tables[0]["c"][1][1]:
+                raise self._places.error(label, f"'{label}' holds two tables or captions instead of one")
+            table = self._table(label, caption, tables[0]["c"])
+            return [table if block is tables[0] else block for block in body]
+        return [{"t": "Figure", "c": [[label, [], []], [None, self._caption(label, caption)], body]}]
+
+    def _caption(self, label: str, caption: list[Element]) -> list[Element]:
+        number = string(f"{NAMES[label.split('-')[0]]}\u00a0{self._next(label)}:")
+        return [plain(number, {"t": "Space"}, *(inline for block in caption for inline in block["c"]))]
+
+    def _table(self, label: str, caption: list[Element], table: list[Any]) -> Element:
+        return {"t": "Table", "c": [[label, [], []], [None, self._caption(label, caption)], *table[2:]]}
+
+    def _equations(self, inlines: list[Element]) -> list[Element]:
+        result: list[Element] = []
+        for inline in inlines:
+            label = EQUATION_LABEL.match(inline["c"]) if inline["t"] == "Str" else None
+            if not label:
+                result.append(inline)
+                continue
+            while result and result[-1]["t"] in ("Space", "SoftBreak"):
+                result.pop()
+            if not result or result[-1]["t"] != "Math":
+                raise self._places.error(label[1], f"the label '{label[1]}' does not follow a formula in $$")
+            number = span([string(f"({self._next(label[1])})")], classes=["equation-number"])
+            result.append(span([result.pop(), number], label[1], ["equation"]))
+        return result
+
+    def _refer(self, element: Element) -> list[Element] | None:
+        if element["t"] == "Cite":
+            return self._links(element["c"][0])
+        if element["t"] == "Link":
+            target = element["c"][2][0]
+            # Notes and references get their anchors from pandoc later.
+            if target.startswith("#") and target[1:] not in self._anchors:
+                raise self._places.error(target, f"the link to '{target}' leads nowhere")
+        if element["t"] == "Str" and RAW_SYNTAX.match(element["c"]):
+            raise self._places.error(element["c"], f"'{element['c']}' is not syntax that either engine knows")
+        return None
+
+    def _links(self, citations: list[Element]) -> list[Element] | None:
+        # A capital letter at the start of a reference is the writer's, not the label's.
+        labels = [citation["citationId"][:1].lower() + citation["citationId"][1:] for citation in citations]
+        crossing = [label.split("-")[0] in NAMES and "-" in label for label in labels]
+        if not any(crossing):
+            return None
+        result: list[Element] = []
+        for citation, label in zip(citations, labels, strict=True):
+            key = f"@{citation['citationId']}"
+            if not all(crossing) or citation["citationSuffix"]:
+                raise self._places.error(key, f"a bracket holds {key} and more; write cross-references alone")
+            if label not in self._numbers:
+                raise self._places.error(key, f"the cross-reference @{label} leads nowhere, or to what has no number")
+            name = [string(f"{NAMES[label.split('-')[0]]}\u00a0")]
+            if citation["citationPrefix"]:
+                name = [*citation["citationPrefix"], string("\u00a0")]
+            elif citation["citationMode"]["t"] == "SuppressAuthor":
+                name = []
+            result += [string(","), {"t": "Space"}] if result else []
+            text = [string(plain_text(name) + self._numbers[label])]
+            result.append({"t": "Link", "c": [["", ["cross-reference"], []], text, [f"#{label}", ""]]})
+        return result
