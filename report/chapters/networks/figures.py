@@ -145,7 +145,7 @@ def intensity(paper: Paper) -> Chart:
     if rows.batch.nunique() < 2:
         raise display.Missing(COUNTS.command)
     both = _by_way(rows)
-    right = longest(both.name) + 20
+    right = longest([*both.name]) + 20
     width = theme.plot_width(2, right=right, shared=True, unit="FLOP/B")
     panels: list[Chart] = []
     for way in theme.BOUND_COLORS:
@@ -168,13 +168,15 @@ def roofs(paper: Paper) -> Chart:
         both = _by_way(at_batch(paper, 1, counted_at(precision)))
         if both.empty:
             continue
-        both = both.assign(rate=[roof.attainable(at) for at in both.intensity])
+        both = both.assign(whole=both.way == WAYS["whole"], rate=[roof.attainable(at) for at in both.intensity])
         texts = f"{precision} {si(roof.peak_flop_per_s, 'FLOP/s')}", si(roof.bandwidth_byte_per_s, "B/s")
-        plane = Plane.over([DrawnRoof(roof, *texts)], theme.plot_width(2), 230, both.intensity, both.rate)
+        plane = Plane.over(
+            [DrawnRoof(roof, *texts)], theme.plot_width(2, unit="FLOP/s"), 230, both.intensity, both.rate
+        )
         told = [("name", "network", ""), ("way", "bytes", ""), ("intensity", "intensity", "FLOP/B")]
         marks = points(
             both, (plane.x, "intensity"), (plane.y, "rate"), ("way", theme.BOUND_COLORS),
-            ("way", theme.shapes(theme.BOUND_COLORS)), tooltip=told,
+            ("way", theme.shapes(theme.BOUND_COLORS)), "whole", tooltip=told,
         )  # fmt: skip
         story = both[both.model.isin(STORY)]
         labels = names(story, "name", (plane.x, "intensity"), (plane.y, "rate"), tuple(plane.taken()))
