@@ -168,19 +168,22 @@ def roofs(paper: Paper) -> Chart:
         both = _by_way(at_batch(paper, 1, counted_at(precision)))
         if both.empty:
             continue
-        both = both.assign(whole=both.way == WAYS["whole"], rate=[roof.attainable(at) for at in both.intensity])
+        both = both.assign(rate=[roof.attainable(at) for at in both.intensity])
         texts = f"{precision} {si(roof.peak_flop_per_s, 'FLOP/s')}", si(roof.bandwidth_byte_per_s, "B/s")
         plane = Plane.over(
             [DrawnRoof(roof, *texts)], theme.plot_width(2, unit="FLOP/s"), 230, both.intensity, both.rate
         )
         told = [("name", "network", ""), ("way", "bytes", ""), ("intensity", "intensity", "FLOP/B")]
-        marks = points(
-            both, (plane.x, "intensity"), (plane.y, "rate"), ("way", theme.BOUND_COLORS),
-            ("way", theme.shapes(theme.BOUND_COLORS)), "whole", tooltip=told,
-        )  # fmt: skip
+        color, shape = ("way", theme.BOUND_COLORS), ("way", theme.shapes(theme.BOUND_COLORS))
+        marks = [
+            points(
+                both[both.way == way], (plane.x, "intensity"), (plane.y, "rate"), color, shape, size=size, tooltip=told
+            )
+            for way, size in zip(theme.BOUND_COLORS, (90, 22), strict=True)  # both show where they meet
+        ]
         story = both[both.model.isin(STORY)]
         labels = names(story, "name", (plane.x, "intensity"), (plane.y, "rate"), tuple(plane.taken()))
-        panels.append(plane.panel(marks, labels, title=name))
+        panels.append(plane.panel(*marks, labels, title=name))
     if not panels:
         raise display.Missing(COUNTS.command)
     description = "Networks at the rates that the roofs of a CPU and of a GPU allow them, by both intensities."
