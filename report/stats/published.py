@@ -7,6 +7,7 @@ results to memory and reads its inputs back, and kinds run one after the other.
 import re
 from collections.abc import Sequence
 from functools import cache
+from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
@@ -25,9 +26,15 @@ CONDITIONS = (
 )  # fmt: skip
 """How a network was timed, apart from the network, its input and the batch size."""
 
+BOTH = ("device", "compiler")
+"""What differs where a network is compiled on one device and not on another."""
+
 COMPILED = "torch.compile"
 FEWEST = 20
 """The networks that a comparison needs: a distribution of fewer is a list."""
+
+ALIKE_FLOP = (7.5e9, 9.5e9)
+"""Networks with so many FLOP an input, about as many as ResNet-50, are called alike."""
 
 SOURCE = Source("published/measurements/models.csv", "all", "python -m measure add-published FILE")
 
@@ -159,3 +166,59 @@ def of_networks(values: pd.Series, models: pd.Series) -> pd.Series:
 def typical(values: pd.Series, models: pd.Series, unit: str = "") -> Value:
     """Return the median over networks."""
     return median_of(of_networks(values, models), unit)
+
+
+def share(rows: pd.DataFrame, bound: str) -> Value:
+    """Return the typical share that a bound is of the measured time."""
+    return typical(rows[bound] / rows.latency_s, rows.model, "%")
+
+
+def alike(best: BestTimed) -> pd.DataFrame:
+    """Return the timings of networks alike in FLOP and in the size of their input."""
+    rows = best.of_usual_size
+    return rows[rows.forward_flop.astype(float).between(*ALIKE_FLOP)]
+
+
+@cache
+def steps(paper: Paper) -> list[pd.DataFrame]:
+    """Return pairs of eager timings on two GPUs, the lower peak first; of two pairs with most networks, in order."""
+    rows = timed(paper)
+    rows = rows[rows.compiler == ""]
+    found = []
+    for one, other in combinations(by_device(paper)[:6], 2):
+        peaks = [each.rows.peak_flop_per_s.iloc[0] for each in (one, other)]
+        older, newer = (one, other) if peaks[0] < peaks[1] else (other, one)
+        before, after = (
+            rows[(rows.device == each.device) & (rows.computed == each.computed)] for each in (older, newer)
+        )
+        found.append(paired(before, after, ("device",)))
+    most = sorted(_enough(found), key=lambda pairs: -pairs.model.nunique())[:2]
+    return sorted(most, key=lambda pairs: pairs.peak_flop_per_s.iloc[0])
+
+
+@cache
+def compiled(paper: Paper) -> list[pd.DataFrame]:
+    """Return pairs of eager and compiled timings, one frame a device, those with most networks first."""
+    return _changed(newest(paper), newest(paper, COMPILED), "compiler")
+
+
+@cache
+def channels_last(paper: Paper) -> list[pd.DataFrame]:
+    """Return pairs of contiguous and channels-last timings likewise."""
+    rows = timed(paper)
+    rows = rows[rows.compiler == ""]
+    return _changed(rows[rows.layout == "contiguous"], rows[rows.layout == "channels_last"], "layout")
+
+
+def of_best(found: list[pd.DataFrame], best: BestTimed | None) -> pd.DataFrame | None:
+    """Return the pairs whose first device is the best-timed GPU."""
+    return next((pairs for pairs in found if best and pairs.device.iloc[0] == best.device), None)
+
+
+def _changed(base: pd.DataFrame, other: pd.DataFrame, but: str) -> list[pd.DataFrame]:
+    found = _enough([pairs for _, pairs in paired(base, other, (but,)).groupby("device")])
+    return sorted(found, key=lambda pairs: -pairs.model.nunique())
+
+
+def _enough(found: list[pd.DataFrame]) -> list[pd.DataFrame]:
+    return [pairs for pairs in found if pairs.model.nunique() >= FEWEST]

@@ -1,8 +1,6 @@
 """The numbers of the chapter on GPUs that others timed."""
 
 from dataclasses import dataclass, replace
-from functools import cache
-from itertools import combinations
 from typing import Any
 
 import pandas as pd
@@ -12,21 +10,15 @@ from report.facts import sourced
 from report.paper import Paper
 from report.stats import published
 from report.stats.correlations import rank_correlation
-from report.stats.published import COMPILED, FEWEST, NETWORK, BestTimed, network_name, short_name, typical
-from report.stats.summary import count_of, exact, extremes, median_of, middle_share, share_of
+from report.stats.published import BOTH, COMPILED, NETWORK, BestTimed, network_name, share, short_name, typical
+from report.stats.summary import count_of, exact, extremes, median_of, middle_share, ratio, share_of
 from report.stats.value import Name, Value
-
-ALIKE_FLOP = (7.5e9, 9.5e9)
-"""Networks with so many FLOP an input, about as many as ResNet-50, are called alike."""
 
 EXAMPLE = "timm:resnet50"
 """The network of the calculation."""
 
 MANY = 900
 """Devices with as many networks are those of a whole library."""
-
-
-BOTH = ("device", "compiler")
 
 
 @dataclass(frozen=True)
@@ -234,8 +226,8 @@ class Gpus:
 
 def of(paper: Paper) -> Gpus:
     best, table = published.best_timed(paper), paper.elsewhere.timings
-    changes = steps(paper)
-    following = _of_best(changes, best)
+    changes = published.steps(paper)
+    following = published.of_best(changes, best)
     calculation = _calculation(paper, best, following)
     facts = Gpus(
         timings=Timings(
@@ -247,8 +239,8 @@ def of(paper: Paper) -> Gpus:
         devices=_devices(paper),
         first=_step(changes, 0),
         second=_step(changes, 1),
-        compiled=_change(_of_best(compiled(paper), best)),
-        channels_last=_change(next(iter(channels_last(paper)), None)),
+        compiled=_change(published.of_best(published.compiled(paper), best)),
+        channels_last=_change(next(iter(published.channels_last(paper)), None)),
         fused=_fused(paper, best),
         together=_together(paper, best, following),
         calculation=calculation,
@@ -268,67 +260,18 @@ def of(paper: Paper) -> Gpus:
     return sourced(replace(facts, claims=claims), published.SOURCE)
 
 
-@cache
-def steps(paper: Paper) -> list[pd.DataFrame]:
-    """Return pairs of eager timings on two GPUs, the lower peak first; of two pairs with most networks, in order."""
-    rows = published.timed(paper)
-    rows = rows[rows.compiler == ""]
-    found = []
-    for one, other in combinations(published.by_device(paper)[:6], 2):
-        peaks = [each.rows.peak_flop_per_s.iloc[0] for each in (one, other)]
-        older, newer = (one, other) if peaks[0] < peaks[1] else (other, one)
-        before, after = (
-            rows[(rows.device == each.device) & (rows.computed == each.computed)] for each in (older, newer)
-        )
-        pairs = published.paired(before, after, ("device",))
-        if pairs.model.nunique() >= FEWEST:
-            found.append(pairs)
-    most = sorted(found, key=lambda pairs: -pairs.model.nunique())[:2]
-    return sorted(most, key=lambda pairs: pairs.peak_flop_per_s.iloc[0])
-
-
-@cache
-def compiled(paper: Paper) -> list[pd.DataFrame]:
-    """Return pairs of eager and compiled timings, one frame a device, those with most networks first."""
-    return _changed(published.newest(paper), published.newest(paper, COMPILED), "compiler")
-
-
-@cache
-def channels_last(paper: Paper) -> list[pd.DataFrame]:
-    """Return pairs of contiguous and channels-last timings likewise."""
-    rows = published.timed(paper)
-    rows = rows[rows.compiler == ""]
-    return _changed(rows[rows.layout == "contiguous"], rows[rows.layout == "channels_last"], "layout")
-
-
-def _changed(base: pd.DataFrame, other: pd.DataFrame, but: str) -> list[pd.DataFrame]:
-    found = [pairs for _, pairs in published.paired(base, other, (but,)).groupby("device")]
-    found = [pairs for pairs in found if pairs.model.nunique() >= FEWEST]
-    return sorted(found, key=lambda pairs: -pairs.model.nunique())
-
-
-def _of_best(found: list[pd.DataFrame], best: BestTimed | None) -> pd.DataFrame | None:
-    return next((pairs for pairs in found if best and pairs.device.iloc[0] == best.device), None)
-
-
 def _name(pairs: pd.DataFrame | None, column: str = "device") -> Name:
     return Name(None if pairs is None else short_name(str(pairs[column].iloc[0])))
 
 
 def _alike(best: BestTimed | None) -> Alike:
-    low, high = (exact(flop, "FLOP") for flop in ALIKE_FLOP)
+    low, high = (exact(flop, "FLOP") for flop in published.ALIKE_FLOP)
     if best is None:
         return Alike(low, high, *[Value(None)] * 4)
-    rows = best.of_usual_size
-    rows = rows[rows.forward_flop.astype(float).between(*ALIKE_FLOP)]
+    rows = published.alike(best)
     quickest, slowest = extremes(rows.set_index(rows.model.map(network_name)).input_s, "s")
-    spread = slowest.number / quickest.number if slowest.number and quickest.number else None
-    return Alike(low, high, count_of(len(rows), "networks"), exact(spread), quickest, slowest)
-
-
-def share(rows: pd.DataFrame, bound: str) -> Value:
-    """Return the typical share that a bound is of the measured time."""
-    return typical(rows[bound] / rows.latency_s, rows.model, "%")
+    spread = ratio(slowest, quickest)
+    return Alike(low, high, count_of(len(rows), "networks"), spread, quickest, slowest)
 
 
 def _shares(paper: Paper, best: BestTimed | None) -> Shares:
@@ -376,7 +319,7 @@ def _change(pairs: pd.DataFrame | None) -> Change:
 
 
 def _fused(paper: Paper, best: BestTimed | None) -> Fused:
-    pairs = _of_best(compiled(paper), best)
+    pairs = published.of_best(published.compiled(paper), best)
     if pairs is None:
         return Fused(*[Value(None)] * 3)
     kinds = paper.elsewhere.kinds
@@ -437,7 +380,7 @@ def _calculation(paper: Paper, best: BestTimed | None, following: pd.DataFrame |
 
 def _problems(paper: Paper, best: BestTimed | None, calculation: Calculation) -> Problems:
     arithmetic, byte = calculation.arithmetic.number, calculation.bytes.number
-    pairs = _of_best(compiled(paper), best)
+    pairs = published.of_best(published.compiled(paper), best)
     if arithmetic is None or byte is None or pairs is None:
         return Problems(*[Value(None)] * 4)
     total, halved = arithmetic + byte, arithmetic / 2 + byte

@@ -118,8 +118,10 @@ class Here:
 class Problems:
     """Answers of the problems."""
 
-    halved: Value
+    by_bytes: Value
     """Time of MobileNet-v2 over that of ResNet-18 by the bytes alone."""
+    measured: Value
+    """The published time of the one over the other."""
     needed: Value
     """Bandwidth at which MobileNet-v2 would be as quick to move as to compute."""
 
@@ -254,9 +256,8 @@ def _latency(row: Any) -> Value:
 
 
 def _problems(bounds: Bounds) -> Problems:
-    if bounds.light_bytes.number is None or bounds.heavy_bytes.number is None:
-        return Problems(Value(None), Value(None))
-    light, peak = bounds.light_intensity.number or 1, bounds.peak.number or 0
+    light, peak = bounds.light_intensity.number, bounds.peak.number
     return Problems(
-        exact(bounds.light_bytes.number / bounds.heavy_bytes.number), exact(peak / light, "B/s")
+        ratio(bounds.light_bytes, bounds.heavy_bytes), ratio(bounds.light, bounds.heavy),
+        exact(peak / light if peak and light else None, "B/s"),
     )  # fmt: skip

@@ -1,0 +1,197 @@
+"""The numbers of the abstract and of the findings."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from measure.cache.predictions import ALL_BATCHES, BY_DEVICE, BY_FAMILY, OURS
+from measure.domain.advice import KEPT_MEMORY
+from measure.domain.words import EAGER, INFERENCE
+from report.facts import sourced
+from report.paper import BASE_PRECISION, LOWER_PRECISIONS, Paper, options
+from report.paper.rows import matching
+from report.stats import published
+from report.stats.summary import count_of, exact, extremes, median_of, ratio
+from report.stats.value import Name, Source, Value
+
+MANY = 900
+"""GPUs with as many networks are those of a whole library."""
+
+
+@dataclass(frozen=True)
+class Data:
+    """What the paper rests on."""
+
+    networks: Value
+    """Networks counted operator by operator."""
+    chips: Value
+    """Chips with sourced peaks."""
+    timings: Value
+    """Published timings."""
+    machine: Name
+    """The machine at hand."""
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """The GPU of which others timed most networks, in eager mode."""
+
+    device: Name
+    """That GPU."""
+    alike: Value
+    """Networks with about as many FLOP as ResNet-50."""
+    spread: Value
+    """The time of the slowest of them over that of the quickest."""
+    fewer: Value
+    """FLOP of ResNet-18 over those of MobileNet-v2."""
+    puzzle: Value
+    """Time of MobileNet-v2 over that of ResNet-18."""
+    peak: Value
+    """Typical share of the peak."""
+    whole: Value
+    """Typical share of the roofline of the whole network."""
+    layers: Value
+    """Typical share of the roofline drawn layer by layer."""
+
+
+@dataclass(frozen=True)
+class Buying:
+    """What another GPU and a compiler bring."""
+
+    before: Name
+    """The GPU with the lower peak in the first pair that others timed."""
+    to_best: Value
+    """How many times as fast networks are on the other GPU of that pair."""
+    to_best_peak: Value
+    """The ratio of their peaks."""
+    compiled: Value
+    """Speed compiled over speed in eager mode, on the GPU of which most networks were timed."""
+    following: Name
+    """The next GPU."""
+    bought: Value
+    """Speed on the next GPU over speed on this one, in eager mode."""
+    both: Value
+    """Speed compiled on the next GPU over speed in eager mode on this one."""
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Freed memory kept by the allocator, on the machine at hand."""
+
+    batch: Value
+    """The largest batch size at which it was measured."""
+    gain: Value
+    """How many times as fast networks are with it."""
+    system: Value
+    """Share of the threads' time in the operating system without it."""
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """Typical errors of predicted times."""
+
+    least_family: Value
+    """The lowest error for families left out, with the GPU; GPUs with a whole library of timings."""
+    most_family: Value
+    """The highest such error, with its GPU."""
+    device: Value
+    """Error on a GPU left out at 16 bits, one vote a GPU."""
+
+
+@dataclass(frozen=True)
+class Front:
+    """All facts of the front page."""
+
+    data: Data
+    gpu: Gpu
+    buying: Buying
+    memory: Memory
+    prediction: Prediction
+    claims: dict[str, bool]
+
+
+def of(paper: Paper) -> Front:
+    machine = paper.at_hand
+    gpu, buying = sourced(_gpu(paper), published.SOURCE), sourced(_buying(paper), published.SOURCE)
+    data = Data(
+        count_of(paper.workloads.model.nunique(), "networks"), count_of(paper.chips.chip.nunique(), "chips"),
+        count_of(len(paper.elsewhere.timings), "timings"), Name(machine.name if machine else None),
+    )  # fmt: skip
+    return Front(
+        data=sourced(data, Source("chips.csv")),
+        gpu=gpu,
+        buying=buying,
+        memory=_memory(paper),
+        prediction=sourced(_prediction(paper), Source("prediction/errors.csv", "terms", "python -m measure fit")),
+        claims={
+            "light_is_slower": (gpu.puzzle.number or 0) > 1,
+            "layers_explain_more": gpu.layers.above(gpu.whole.high or 1),
+            "compiling_beats_buying": buying.compiled.above(buying.bought.high or 1),
+        },
+    )
+
+
+def _gpu(paper: Paper) -> Gpu:
+    best = published.best_timed(paper)
+    if best is None:
+        return Gpu(Name(None), *[Value(None)] * 7)
+    rows = best.of_usual_size.set_index("model")
+    light, heavy = (rows[rows.index == published.TWINS[model]] for model in ("mobilenet_v2", "resnet18"))
+    ratios = [
+        heavy[column].sum() / light[column].sum() if len(light) and len(heavy) else None
+        for column in ("forward_flop", "input_s")
+    ]
+    alike = published.alike(best)
+    quickest, slowest = extremes(alike.set_index("model").input_s)
+    return Gpu(
+        Name(published.short_name(best.device)), count_of(len(alike), "networks"), ratio(slowest, quickest),
+        exact(ratios[0]), exact(ratios[1] and 1 / ratios[1]),
+        published.typical(best.rows.peak_share, best.rows.model, "%"),
+        *(published.share(best.rows, bound) for bound in ("whole_s", "layers_s")),
+    )  # fmt: skip
+
+
+def _buying(paper: Paper) -> Buying:
+    best, pairs = published.best_timed(paper), published.steps(paper)
+    compiled, following = (published.of_best(found, best) for found in (published.compiled(paper), pairs))
+    first = next((each for each in pairs if best and each.device_other.iloc[0] == best.device), None)
+
+    def gain(found: Any) -> Value:
+        return Value(None) if found is None else median_of(published.gains(found))
+
+    def name(found: Any, column: str) -> Name:
+        return Name(None if found is None else published.short_name(str(found[column].iloc[0])))
+
+    both = None if best is None or following is None else published.paired(
+        best.rows, matching(published.newest(paper, published.COMPILED), device=following.device_other.iloc[0]),
+        published.BOTH,
+    )  # fmt: skip
+    peak = None if first is None else first.peak_flop_per_s_other.iloc[0] / first.peak_flop_per_s.iloc[0]
+    return Buying(
+        name(first, "device"), gain(first), exact(peak), gain(compiled),
+        name(following, "device_other"), gain(following), gain(both),
+    )  # fmt: skip
+
+
+def _memory(paper: Paper) -> Memory:
+    machine = paper.at_hand
+    if machine is None:
+        return Memory(*[Value(None)] * 3)
+    kept = matching(machine.variants, variant=KEPT_MEMORY, precision=BASE_PRECISION, status="ok")
+    batch = None if kept.empty else int(kept.batch.max())
+    ran = matching(machine.profiles, phase=INFERENCE, variant=EAGER, precision=BASE_PRECISION, status="ok")
+    ran = ran[ran.batch == batch]
+    share = ran.system_s / ((machine.environment.threads or 1) * ran.plain_s)
+    found = Memory(exact(batch), median_of(kept[kept.batch == batch].speed_up), median_of(share, "%"))
+    return sourced(found, Source(f"machines/{machine.folder}/runs.csv", KEPT_MEMORY, options.measure_command()))
+
+
+def _prediction(paper: Paper) -> Prediction:
+    rows = matching(paper.predictions.errors, method=OURS, batches=ALL_BATCHES, phase=INFERENCE, variant=EAGER)
+    rows = rows[rows.precision.isin(LOWER_PRECISIONS)]
+    gpus = rows[rows.device.isin(paper.chips[paper.chips.chip_kind == "gpu"].chip)]
+    gpus = gpus.assign(version=gpus.software.map(published.version)).sort_values("version", kind="stable")
+    family = matching(gpus, left_out=BY_FAMILY)
+    family = family[family.models >= MANY].drop_duplicates("device", keep="last")
+    device = matching(gpus, left_out=BY_DEVICE).groupby("device").median_error.median()
+    named = family.set_index(family.device.map(published.short_name)).median_error
+    return Prediction(*extremes(named, "%"), median_of(device, "%", "GPUs"))
