@@ -21,7 +21,7 @@ BATCHES = (1, 64, 256)
 """The batch sizes of the figures; others stand in where none of these was measured."""
 
 PREDICTORS = {
-    "flop": "FLOP", "parameters": "parameters", "activation_byte": "activations", "traffic_byte": "traffic",
+    "flop": "FLOP", "parameters": "parameters", "activation_byte": "activations", "traffic_byte": "bytes, layers",
     "network_s": "roofline, network", "layers_s": "roofline, layers",
 }  # fmt: skip
 """What is known of a network before it is timed, all but its parameters for one input: column to name."""

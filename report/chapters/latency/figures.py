@@ -170,29 +170,28 @@ def _swept(timed: Timed) -> pd.DataFrame:
 
 @display.figure
 def equal(paper: Paper) -> dict[str, Any]:
-    """Draw time against traffic for published networks of equal FLOP, with the least times of both."""
+    """Draw time against bytes for published networks of equal FLOP, with the least times of both."""
     timed = timed_elsewhere(paper)
     if timed is None or timed.roof is None or equal_flop(timed).empty:
         raise display.Missing
     rows, roof = equal_flop(timed), timed.roof
     least = [flop / roof.peak_flop_per_s for flop in EQUAL_FLOP]
-    x = LogAxis.around(rows.traffic_byte, pixels=theme.plot_width(unit="s"), title="traffic of an image", unit="B")
+    x = LogAxis.around(
+        rows.traffic_byte, pixels=theme.plot_width(unit="s"), title="bytes of an image, layer by layer", unit="B"
+    )
     y = LogAxis.around([*rows.input_s, *least], pixels=250, title="time of an image", unit="s", vertical=True)
     bytes_s = [{"byte": at, "s": at / roof.bandwidth_byte_per_s} for at in (y.low * roof.bandwidth_byte_per_s, x.high)]
     flop_s = [{"byte": at, "s": sum(least) / 2} for at in (x.low, x.high)]
-    ends = [bytes_s[-1] | {"text": "bytes at the bandwidth"}, flop_s[-1] | {"text": "FLOP at the peak"}]
-    told = [
-        ("name", "network", ""),
-        ("flop", "FLOP", "FLOP"),
-        ("traffic_byte", "traffic", "B"),
-        ("input_s", "time", "s"),
-    ]
+    foot = x.value(0.3 * x.pixels)
+    ends = [{"byte": foot, "s": foot / roof.bandwidth_byte_per_s, "text": "bytes at the bandwidth"}]
+    ends.append({"byte": x.value(0.8 * x.pixels), "s": sum(least) / 2, "text": "FLOP at the peak"})
+    told = [("name", "network", ""), ("flop", "FLOP", "FLOP"), ("traffic_byte", "bytes", "B"), ("input_s", "time", "s")]
     place = (x, "traffic_byte"), (y, "input_s")
     layers = [
         *(lines(line, (x, "byte"), (y, "s"), theme.MUTED, dash=True) for line in (bytes_s, flop_s)),
-        texts(ends, "text", (x, "byte"), (y, "s"), theme.MUTED, "right", dx=-4, dy=14),
+        texts(ends, "text", (x, "byte"), (y, "s"), theme.MUTED, "left", dx=8, dy=14),
         points(rows, *place, theme.BLUE, size=30, tooltip=told),
         _names(rows, rows, x, "traffic_byte", y, "input_s"),
     ]
-    description = f"Time against traffic for {len(rows)} networks of equal FLOP on the {timed.name}."
+    description = f"Time against bytes for {len(rows)} networks of equal FLOP on the {timed.name}."
     return figure("equal-flop", description, set_panel(layers), None)
