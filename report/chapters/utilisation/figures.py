@@ -69,7 +69,7 @@ def roofs(paper: Paper) -> dict[str, Any]:
         rules(rows, x, y, x2="compulsory_intensity", color=color, width=0.6),
         points(rows, (plane.x, "compulsory_intensity"), y, color, hollow=True, size=28, tooltip=tooltip),
         points(rows, x, y, color, tooltip=tooltip),
-        names(rows.assign(name=rows.network.where(rows.network.isin(named), "")), "name", x, y, tuple(plane.taken())),
+        names(rows[rows.network.isin(named)], "network", x, y, tuple(plane.taken())),
     ]
     description = f"{len(rows)} networks at batch size {batch} under the measured roofs, all of them below the line."
     return figure("utilisation-roofs", description, plane.panel(*marks), legend=None)
