@@ -1,6 +1,7 @@
 """The numbers of the chapter on latency, and the timings that its figures and tables share."""
 
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import pandas as pd
 
@@ -245,8 +246,6 @@ class Equal:
     """Networks in the range."""
     spread: Value = NOTHING
     """Time of the slowest network over that of the fastest."""
-    traffic_ratio: Value = NOTHING
-    """Traffic of the slowest network over that of the fastest."""
     traffic: Value = NOTHING
     """Spearman's rho of traffic and time among them."""
     flop: Value = NOTHING
@@ -390,7 +389,6 @@ def _equal(timed: Timed) -> Equal:
         high=exact(EQUAL_FLOP[1], "FLOP"),
         networks=count_of(len(rows), "networks"),
         spread=exact(rows.input_s.iloc[-1] / rows.input_s.iloc[0]),
-        traffic_ratio=exact(rows.traffic_byte.iloc[-1] / rows.traffic_byte.iloc[0]),
         traffic=rank_correlation(rows.traffic_byte, rows.input_s, rows.model),
         flop=rank_correlation(rows.flop, rows.input_s, rows.model),
         peak=exact(roof.peak_flop_per_s, "FLOP/s"),
@@ -412,10 +410,16 @@ def _deadline(timed: Timed) -> Deadline:
     return Deadline(
         name=Name(largest["name"]),
         batch=exact(int(largest.batch)),
-        rate=exact(largest.throughput_per_s),
+        rate=_rate(largest),
         best=exact(int(best.batch)),
-        best_rate=exact(best.throughput_per_s),
+        best_rate=_rate(best),
     )
+
+
+def _rate(row: Any) -> Value:
+    calls = estimated(row, "latency_s")
+    ends = [None if end is None else float(row.batch / end) for end in (calls.high, calls.low)]
+    return Value(float(row.throughput_per_s), "", *ends, counted="samples")
 
 
 def _reference(timed: Timed | None) -> Reference:
