@@ -38,7 +38,7 @@ def machines(paper: Paper) -> str:
             escape(", ".join(f"{name} {version}" for name, version in software.items() if version)),
             environment.recorded_at[:10],
         ])  # fmt: skip
-    return pipe("Machine | Processor model | Year > | Memory > | System | Software | First seen", rows)
+    return pipe("Machine | Processor model | Year > | Memory > | System | Software | Seen", rows)
 
 
 def year(paper: Paper, machine: Machine) -> int | None:

@@ -44,6 +44,8 @@ class Counted:
     """Number of networks counted."""
     flop_span: Value
     """Most FLOP of one forward pass over fewest."""
+    memory_span: Value
+    """Highest peak of memory over the lowest."""
     least_per_parameter: Value
     """Fewest FLOP per parameter, with the network."""
     most_per_parameter: Value
@@ -277,9 +279,10 @@ def memory_bound(paper: Paper, kind: str, byte: str, batch: int = 1) -> pd.DataF
 def _counted(paper: Paper) -> Counted:
     rows = at_batch(paper).set_index("name")
     if rows.empty:
-        return Counted(*[NOTHING] * 4)
+        return Counted(*[NOTHING] * 5)
+    spans = (exact(each.max() / each.min()) for each in (rows.forward_flop, rows.inference_peak_byte))
     ends = extremes(rows.forward_flop / rows.parameter_count, "FLOP")
-    return Counted(count_of(len(rows), "networks"), exact(rows.forward_flop.max() / rows.forward_flop.min()), *ends)
+    return Counted(count_of(len(rows), "networks"), *spans, *ends)
 
 
 def _kinds(paper: Paper) -> Kinds:

@@ -62,17 +62,17 @@ def all_demands(paper: Paper) -> Chart:
 
 
 def _demands(rows: pd.DataFrame, name: str) -> Chart:
-    y = Categories.steps(rows.name, 15)
+    y = Categories.steps(rows.name, 12)
     width = (theme.plot_width(3, left=8) * 3 - y.room) / 3
     panels: list[Chart] = []
     for column, title, unit in (("forward_flop", "FLOP", "FLOP"), ("inference_peak_byte", "peak memory", "B")):
         x = LogAxis.around(rows[column], (0.1, 0.05), pixels=width, title=title, unit=unit)
-        place = Categories.steps(rows.name, 15, shown=not panels)
+        place = Categories.steps(rows.name, 12, shown=not panels)
         told = [("name", "network", ""), (column, title, unit)]
         panels.append(panel([bars(rows, (x, column), (place, "name"), theme.GREY, x2=x.low, tooltip=told)]))
     both = _by_way(rows)
     x = LogAxis.around(both.intensity, pixels=width, title="intensity", unit="FLOP/B")
-    place = Categories.steps(rows.name, 15, shown=False)
+    place = Categories.steps(rows.name, 12, shown=False)
     told = [("name", "network", ""), ("way", "bytes", ""), ("intensity", "intensity", "FLOP/B")]
     shape = ("way", theme.shapes(theme.BOUND_COLORS))
     dots = points(both, (x, "intensity"), (place, "name"), ("way", theme.BOUND_COLORS), shape, tooltip=told)
@@ -101,12 +101,12 @@ def _kinds(paper: Paper, rows: pd.DataFrame, name: str) -> Chart:
     shares = rows[["model", "name"]].merge(sums, on="model")
     for column in ("flop", "byte"):
         shares[column] /= shares.groupby("model")[column].transform("sum")
-    left = Categories.steps(shares.name, 15).room
+    left = Categories.steps(shares.name, 12).room
     width = (theme.FULL_WIDTH - left - 20 - theme.GAP) / 2
     panels = [
         forms.stacked_bars(
             shares, "name", "layer_kind", column, theme.LAYER_COLORS,
-            LinearAxis(low=0, high=1, pixels=width, format="%", title=title), step=15, labels=column == "flop",
+            LinearAxis(low=0, high=1, pixels=width, format="%", title=title), step=12, labels=column == "flop",
         )
         for column, title in (("flop", "share of all operations"), ("byte", "share of bytes layer by layer"))
     ]  # fmt: skip
@@ -128,7 +128,7 @@ def pair(paper: Paper) -> Chart:
         x = LinearAxis.around(sums, pixels=width, title=title, unit=unit, format="~s", ticks=4)
         panels.append(
             forms.stacked_bars(
-                kinds, "name", "layer_kind", column, theme.LAYER_COLORS, x, step=34, labels=not panels,
+                kinds, "name", "layer_kind", column, theme.LAYER_COLORS, x, step=24, labels=not panels,
                 tooltip=[("name", "network", ""), ("layer_kind", "kind", ""), (column, title, unit)],
             )
         )  # fmt: skip
@@ -150,7 +150,7 @@ def intensity(paper: Paper) -> Chart:
     panels: list[Chart] = []
     for way in theme.BOUND_COLORS:
         about: dict[str, Any] = {"title": "intensity", "unit": "FLOP/B", "vertical": True, "shown": not panels}
-        y = LogAxis.around(both.intensity, pixels=200, **about)
+        y = LogAxis.around(both.intensity, pixels=150, **about)
         lines, palette = both[both.way == way], theme.accents(both.name)
         panels.append(forms.curves(lines, "batch", "intensity", "name", y, palette, title=way, width=width))
     description = f"FLOP per byte of {rows.name.nunique()} networks by batch size, as a whole and layer by layer."
@@ -175,6 +175,7 @@ def roofs(paper: Paper) -> Chart:
         )
         told = [("name", "network", ""), ("way", "bytes", ""), ("intensity", "intensity", "FLOP/B")]
         color, shape = ("way", theme.BOUND_COLORS), ("way", theme.shapes(theme.BOUND_COLORS))
+        places = (plane.x, "intensity"), (plane.y, "rate")
         marks = [
             points(
                 both[both.way == way], (plane.x, "intensity"), (plane.y, "rate"), color, shape, size=size, tooltip=told
@@ -182,7 +183,7 @@ def roofs(paper: Paper) -> Chart:
             for way, size in zip(theme.BOUND_COLORS, (90, 22), strict=True)  # both show where they meet
         ]
         story = both[both.model.isin(STORY)]
-        labels = names(story, "name", (plane.x, "intensity"), (plane.y, "rate"), tuple(plane.taken()))
+        labels = names(story, "name", *places, tuple(plane.taken()))
         panels.append(plane.panel(*marks, labels, title=name))
     if not panels:
         raise display.Missing(COUNTS.command)
