@@ -418,8 +418,8 @@ def _deadline(timed: Timed) -> Deadline:
 
 def _rate(row: Any) -> Value:
     calls = estimated(row, "latency_s")
-    ends = [None if end is None else float(row.batch / end) for end in (calls.high, calls.low)]
-    return Value(float(row.throughput_per_s), "", *ends, counted="samples")
+    low, high = (None if end is None else float(row.batch / end) for end in (calls.high, calls.low))
+    return Value(float(row.throughput_per_s), low=low, high=high, counted="samples")
 
 
 def _reference(timed: Timed | None) -> Reference:
