@@ -84,6 +84,7 @@ function narrowed(specification, columns, width, room) {
       for (const channel of [encoding.x, encoding.y]) {
         if (channel?.axis?.labels !== false) continue;
         delete channel.axis.labels;
+        if (channel.type === "quantitative") delete channel.axis.ticks;
         channel.title = channel.axis.description || null;
       }
       for (const channel of [encoding.color, encoding.shape]) {

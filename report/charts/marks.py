@@ -105,7 +105,7 @@ def points(
 ) -> Layer:  # fmt: skip
     """``hollow`` may name a field that is true where a mark is drawn hollow.
 
-    ``size`` is an area in pixels, or a field with the value that is drawn at 900 pixels.
+    ``size`` is an area in pixels, or a field with the value that is drawn at 600 pixels.
     """
     if isinstance(hollow, str):
         parts = [points(rows, x, y, color, shape, each, size, **options) for each in (False, True)]
@@ -117,7 +117,7 @@ def points(
     mark |= {"fill": theme.PAPER, "strokeWidth": 1.5} if hollow else {}
     if isinstance(size, tuple):
         mark["opacity"] = 0.7
-        scale = {"domain": [0, size[1]], "range": [0, 900], "clamp": True}
+        scale = {"domain": [0, size[1]], "range": [0, 600], "clamp": True}
         options["size"] = {"field": size[0], "type": "quantitative", "scale": scale, "legend": None}
     else:
         mark["size"] = size

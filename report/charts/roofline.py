@@ -139,6 +139,5 @@ class Plane:
             shaded = [band(corners, *places, "floor", theme.REGIME_COLORS[regime])]
             if self.x.pixel(end) - self.x.pixel(start) > text_size(regime, theme.LABEL_SIZE)[0] + 12:
                 foot = [{"text": regime, "intensity": edge, "rate": self.y.value(self.y.pixels - 6)}]
-                style: dict[str, Any] = {"fontStyle": "italic", "baseline": "bottom", "dx": shift}
-                shaded.append(texts(foot, "text", *places, theme.MUTED, align, **style))
+                shaded.append(texts(foot, "text", *places, theme.MUTED, align, baseline="bottom", dx=shift))
             yield {"description": NAMES, "layer": shaded}

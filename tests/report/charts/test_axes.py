@@ -1,20 +1,18 @@
 import re
 
-import altair as alt
-import pandas as pd
 import pytest
 
-from report.charts import theme
-from report.charts.axes import LABELS, LogAxis, YearAxis, named_ends, named_points
+from report.charts.axes import Categories, LinearAxis, LogAxis, Pixels, YearAxis
 from report.charts.drawing import picture
-from report.charts.labels import Box
+from report.charts.marks import points
+from report.charts.panels import figure, panel
 
-X = LogAxis(1, 100, 200, "intensity", "FLOP/B")
-Y = LogAxis(1, 100, 100, "rate", "FLOP/s", vertical=True)
+X = LogAxis(low=1, high=100, pixels=200, title="intensity", unit="FLOP/B")
+Y = LogAxis(low=1, high=100, pixels=100, title="rate", unit="FLOP/s", vertical=True)
 
 
 def test_pixels_and_values():
-    # Two decades in 200 pixels: 10 is in the middle; a vertical axis counts from the top.
+    # Two decades in 200 pixels: 10 is in the middle; a vertical axis counts from the top
     assert [X.pixel(value) for value in (1, 10, 100)] == pytest.approx([0, 100, 200])
     assert [Y.pixel(value) for value in (1, 10, 100)] == pytest.approx([100, 50, 0])
     assert X.value(X.pixel(37)) == pytest.approx(37)
@@ -22,107 +20,97 @@ def test_pixels_and_values():
 
 
 def test_around_leaves_margins():
-    axis = LogAxis.around([10, 1000], 100, "t", margins=(0.1, 0.3))
+    axis = LogAxis.around([10, 1000], (0.1, 0.3), pixels=100, title="t")
     assert axis.pixel(10) == pytest.approx(10)
     assert axis.pixel(1000) == pytest.approx(70)
 
 
 def test_around_equal_values_has_an_extent():
-    axis = LogAxis.around([5, 5], 100, "t")
+    axis = LogAxis.around([5, 5], pixels=100)
     assert axis.low < 5 < axis.high
+    assert LinearAxis.around([0, 0], pixels=100).high > 0
 
 
 def test_around_leaves_out_what_has_no_logarithm():
-    assert LogAxis.around([0, 10, float("nan"), 1000], 100, "t") == LogAxis.around([10, 1000], 100, "t")
-
-
-def test_around_nothing_that_has_a_logarithm():
+    some, whole = [0, 10, float("nan"), 1000], [10, 1000]
+    assert LogAxis.around(some, pixels=100) == LogAxis.around(whole, pixels=100)
     with pytest.raises(ValueError, match="no t is above zero"):
-        LogAxis.around([0, float("nan")], 100, "t")
+        LogAxis.around([0, float("nan")], pixels=100, title="t")
+    with pytest.raises(ValueError, match="no t is a number"):
+        LinearAxis.around([float("nan")], pixels=100, title="t")
 
 
 @pytest.mark.parametrize(
     ("pixels", "apart"),
     [
-        # Four decades in 400 pixels: "100 MFLOP" takes 54 of 100, and 60 with a gap.
+        # Four decades in 400 pixels: "100 MFLOP" takes about 60 of 100, and 66 with a gap
         (400, None),
-        # In 200 pixels a decade has 50: every second one is named.
+        # In 200 pixels a decade has 50: every second one is named
         (200, 2),
-        # In 80 pixels it has 20: every third.
-        (80, 3),
+        # In 90 pixels it has 22: every third
+        (90, 3),
     ],
 )
 def test_as_many_labels_as_fit(pixels, apart):
-    expression = LogAxis(1, 1e4, pixels, "t", "FLOP").axis.to_dict()["labelExpr"]
-    found = re.findall(r"LN10\) % (\d+) == 0", expression)
-    assert found == ([str(apart)] if apart else [])
-    # a column of labels has room for each
-    assert "LN10" not in LogAxis(1, 1e4, pixels, "t", "FLOP", vertical=True).axis.to_dict()["labelExpr"]
+    axis = LogAxis(low=1, high=1e4, pixels=pixels, unit="FLOP").channel("x")["axis"]
+    assert re.findall(r"LN10\) % (\d+) == 0", axis["labelExpr"]) == ([str(apart)] if apart else [])
+    # A column of labels has room for each
+    column = LogAxis(low=1, high=1e4, pixels=pixels, unit="FLOP", vertical=True).channel("x")["axis"]
+    assert "LN10" not in column["labelExpr"]
 
 
-def test_an_intensity_below_one_is_no_thousandth():
-    x, y = LogAxis(0.05, 50, 400, "intensity", "FLOP/B"), LogAxis(1e-3, 1, 400, "latency", "s", vertical=True)
-    chart = alt.Chart(pd.DataFrame({"x": [0.5], "y": [0.1]})).mark_point().encode(x.channel("x"), y.channel("y"))
-    texts = re.findall(r">([^<]+)</text>", picture(chart.properties(width=400, height=400).to_dict() | {"config": {}}))
-    assert {"0.1 FLOP/B", "10 FLOP/B", "100 ms"} <= {text.replace("\u00a0", " ") for text in texts}
+def labels(x, y, at, over):
+    """The texts of a chart of one point."""
+    chart = figure("f", "d", panel([points([{"x": at, "y": over}], x=(x, "x"), y=(y, "y"))]), legend=None)
+    return set(re.findall(r">([^<]+)</text>", picture(chart)))
+
+
+def test_numbers_at_ticks_have_their_unit():
+    x = LogAxis(low=0.05, high=50, pixels=400, title="intensity", unit="FLOP/B")
+    y = LogAxis(low=1e-3, high=1, pixels=400, title="latency", unit="s", vertical=True)
+    assert {"0.1 FLOP/B", "10 FLOP/B", "100 ms"} <= labels(x, y, 0.5, 0.1)  # an intensity is no thousandth
+    x = LinearAxis(low=0, high=1, pixels=400, title="share", format="%")
+    y = LinearAxis(low=0, high=4e9, pixels=400, title="memory", format="~s", unit="B", vertical=True)
+    assert {"0%", "100%", "4 GB"} <= labels(x, y, 0.5, 1e9)
+    years = YearAxis(low=2010, high=2020, pixels=400)
+    assert {"2010", "2020", "year"} <= labels(years, y, 2015, 1e9)
 
 
 def test_batches():
-    axis = LogAxis.of_batches([64, 1, 1, 256], 300, 100)
+    axis = LogAxis.of_batches([64, 1, 1, 256], 300)
     assert axis.ticks == (1, 64, 256)
-    assert axis.pixel(256) == pytest.approx(200)
-    assert 0 < axis.pixel(1) < 20
-    lone = LogAxis.of_batches([8], 300, 100)
-    assert 0 < lone.pixel(8) < 200
+    assert 0 < axis.pixel(1) < axis.pixel(256) < 300
+    assert 0 < LogAxis.of_batches([8], 300).pixel(8) < 300
 
 
-def test_names_of_points_are_tied_to_their_marks():
-    points = pd.DataFrame({"who": ["one", "two"], "i": [10.0, 10.0], "r": [10.0, 12.0]})
-    chart = named_points(points, "who", X, "i", Y, "r").to_dict()
-    assert chart["description"] == LABELS
-    (rows,) = chart["datasets"].values()
-    assert [(row["text"], row["x"], row["y"]) for row in rows] == [("one", 10, 10), ("two", 10, 12)]
-    centers = [(X.pixel(row["x"]) + row["dx"], Y.pixel(row["y"]) + row["dy"]) for row in rows]
-    assert all(Box(0, 0, 200, 100).left <= x <= 200 and 0 <= y <= 100 for x, y in centers)
+def test_linear():
+    axis = LinearAxis(low=10, high=20, pixels=200)
+    assert axis.pixel(15) == 100
+    assert axis.channel("year")["scale"]["domain"] == [10, 20]
+    # Zero is an end, and 4 % of 10 are free beyond the other
+    above = LinearAxis.around([5, 10, float("nan")], pixels=1)
+    assert (above.low, above.high) == (0, pytest.approx(10.4))
+    # From 5 to 10, and 4 % of 5 at either end
+    free = LinearAxis.around([5, 10], zero=False, pixels=1)
+    assert (free.low, free.high) == pytest.approx((4.8, 10.2))
 
 
-def test_a_point_without_a_logarithm_has_no_name():
-    points = pd.DataFrame({"who": ["one", "none"], "i": [10.0, 0.0], "r": [10.0, 12.0]})
-    (rows,) = named_points(points, "who", X, "i", Y, "r").to_dict()["datasets"].values()
-    assert [row["text"] for row in rows] == ["one"]
+def test_categories():
+    rows = Categories.steps(["b", "a", "b"], 20)
+    assert rows.names == ("b", "a")
+    assert [rows.pixel(name) for name in rows.names] == [10, 30]  # the middles of two steps, in their order
+    assert rows.channel("who")["scale"]["domain"] == ["b", "a"]
+    narrow = Categories(names=("a long name", "another"), pixels=40, vertical=False)
+    assert narrow.channel("who")["axis"]["labelAngle"] == -40
 
 
-def test_no_points_have_no_names():
-    assert named_points(pd.DataFrame({"who": [], "i": [], "r": []}), "who", X, "i", Y, "r") is None
+def test_an_axis_that_another_panel_shows_keeps_its_title_for_a_narrow_page():
+    channel = LinearAxis(low=0, high=1, pixels=100, title="share", shown=False).channel("x")
+    assert channel["title"] is None
+    assert channel["axis"]["labels"] is False
+    assert channel["axis"]["description"] == "share"
 
 
-def test_names_of_ends_stand_in_a_column():
-    ends = pd.DataFrame({"who": ["one", "two"], "i": [10.0, 5.0], "r": [10.0, 10.0]})
-    (rows,) = named_ends(ends, "who", X, "i", Y, "r", 150).to_dict()["datasets"].values()
-    assert [X.pixel(row["x"]) + row["dx"] for row in rows] == pytest.approx([164, 164], abs=0.2)
-    first, second = (Y.pixel(row["y"]) + row["dy"] for row in rows)
-    assert abs(first - second) >= 10
-
-
-def test_years():
-    years = YearAxis(2010, 2020, 200)
-    assert years.pixel(2015) == 100
-    assert years.channel("year").to_dict()["scale"]["domain"] == [2010, 2020]
-
-
-def test_names_of_points_that_are_never_seen_together_are_placed_by_themselves():
-    points = pd.DataFrame({"who": ["one", "eon"], "i": [10.0, 10.0], "r": [10.0, 10.0], "choice": ["a", "b"]})
-    (rows,) = named_points(points, "who", X, "i", Y, "r", kept=("choice",)).to_dict()["datasets"].values()
-    assert [(row["text"], row["choice"]) for row in rows] == [("one", "a"), ("eon", "b")]
-    assert (rows[0]["dx"], rows[0]["dy"]) == (rows[1]["dx"], rows[1]["dy"])
-    (rows,) = named_ends(points, "who", X, "i", Y, "r", 150, ("choice",)).to_dict()["datasets"].values()
-    assert [row["choice"] for row in rows] == ["a", "b"]
-    assert rows[0]["dy"] == rows[1]["dy"]
-
-
-@pytest.mark.parametrize(("name", "whole"), [("n" * 100, False), ("NVIDIA Grace CPU Superchip (144 cores)", True)])
-def test_a_name_that_is_too_long_is_cut(name, whole):
-    ends = pd.DataFrame({"name": [name], "x": [10.0], "y": [10.0]})
-    svg = picture(theme.finish(named_ends(ends, "name", X, "x", Y, "y", 100), "name", "d").to_dict())
-    assert (name in svg) == whole
-    assert ("…" in svg) != whole
+def test_a_value_for_all_marks():
+    assert X.channel(3.0)["datum"] == 3
+    assert Pixels(pixels=9).channel("x")["scale"] is None

@@ -8,13 +8,21 @@ from report.charts.figure_files import write_figures
 INDEX = """\
 ```{python}
 #| include: false
-import altair as alt
-from report.charts import show, theme
-from report.analysis.available import Missing
+from report import display
+from report.charts.axes import Categories, LinearAxis
+from report.charts.marks import bars
+from report.charts.panels import figure, panel
 
-def bar(number):
-    chart = alt.Chart(alt.InlineData(values=[{"number": number}])).mark_bar().encode(x="number:Q")
-    return theme.finish(chart, "bar", "A bar.")
+paper = None
+
+@display.figure
+def bar(paper, number):
+    x, y = LinearAxis(low=0, high=9, pixels=90), Categories.steps(["a"])
+    return figure("bar", "A bar.", panel([bars([{"number": number, "who": "a"}], (x, "number"), (y, "who"))]))
+
+@display.figure
+def none(paper):
+    raise display.Missing("python -m measure")
 ```
 
 {{< include one.qmd >}}
@@ -31,22 +39,22 @@ ONE = """\
 ```{python}
 #| label: fig-one
 #| fig-cap: "One."
-show.show(bar(1))
+bar(paper, 1)
 ```
 
 ```{python}
 #| label: tbl-one
 #| tbl-cap: "One."
-show.show("| a |")
+"| a |"
 ```
 
 ```{python}
 #| label: fig-none
 #| fig-cap: "None."
-show.show(Missing("Nothing was measured; measure."))
+none(paper)
 ```
 """
-TWO = '# Two {#sec-two}\n\n```{python}\n#| label: fig-two\n#| fig-cap: "T"\nshow.show(bar(CODE))\n```\n'
+TWO = '# Two {#sec-two}\n\n```{python}\n#| label: fig-two\n#| fig-cap: "T"\nbar(paper, CODE)\n```\n'
 
 
 @pytest.fixture
@@ -69,8 +77,8 @@ def write(tmp_path, monkeypatch):
 def test_every_figure_with_its_data(write, tmp_path):
     files, told = write()
     assert files == ["fig-one.csv", "fig-two.csv"]
-    assert told == ["writing fig-one", "fig-none is not written. Nothing was measured; measure.", "writing fig-two"]
-    assert (tmp_path / "out" / "fig-two.csv").read_text() == "number\n2\n"
+    assert told == ["writing fig-one", "fig-none is not written: its data are missing", "writing fig-two"]
+    assert (tmp_path / "out" / "fig-two.csv").read_text() == "number,who\n2,a\n"
     assert not (tmp_path / "ran").exists()  # only what prepares figures is run
 
 

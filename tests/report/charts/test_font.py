@@ -14,6 +14,6 @@ def test_texts_are_as_wide_as_their_font_draws_them(weight):
         assert text_width(text, 1000, weight) == pytest.approx(font.getlength(text), abs=len(text))
 
 
-def test_the_process_that_draws_begins_without_altair_and_pandas():
-    code = "import sys, report.charts.drawing; print(sorted({'altair', 'pandas'} & set(sys.modules)))"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+def test_the_process_that_draws_begins_without_pandas():
+    code = "import sys, report.charts.drawing; print('pandas' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"

@@ -22,10 +22,10 @@ def test_labels_are_free_of_each_other_of_marks_and_of_the_edge(seed):
     placed = place(points, PANEL, 9, (reserved,))
     assert len(placed) > 15
     for one, other in combinations(placed, 2):
-        assert not one.box.overlaps(other.box)
+        assert one.box.clear_of([other.box])
     for label in placed:
         assert label.box.inside(PANEL)
-        assert not any(label.box.overlaps(box) for box in (reserved, *marks))
+        assert label.box.clear_of([reserved, *marks])
         width, height = text_size(points[label.index][2], 9)
         assert label.box.right - label.box.left >= width
         assert label.box.bottom - label.box.top >= height - 1e-9
@@ -52,6 +52,11 @@ def test_a_lone_point_is_named_beside_it_without_a_leader():
 
 def test_placing_is_deterministic():
     assert place(crowd(1, 30), PANEL, 9) == place(crowd(1, 30), PANEL, 9)
+
+
+def test_a_point_without_a_name_keeps_names_away():
+    (label,) = place([(200, 150, "alone"), (212, 150, "")], PANEL, 9)
+    assert label.box.left > 212 + MARK or label.box.right < 200 or not 140 < label.center[1] < 160
 
 
 def test_a_name_without_room_is_left_out():
@@ -99,4 +104,4 @@ def test_spread_keeps_order_and_distance(seed):
 def test_a_name_takes_no_more_room_than_it_is_drawn_in():
     """A regular n takes 0.5562 em: ten of them are 50 px wide at 9 px, and a hundred would take most of a figure."""
     assert text_size("n" * 10, 9)[0] == pytest.approx(10 * 0.5562 * 9, rel=1e-3)
-    assert text_size("n" * 100, 9)[0] == theme.LONGEST_NAME < theme.WIDTH / 2
+    assert text_size("n" * 100, 9)[0] == theme.LONGEST_NAME < theme.FULL_WIDTH / 2

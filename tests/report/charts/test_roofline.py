@@ -1,42 +1,71 @@
+import re
 from math import inf
 
+import pytest
+
 from measure.domain.roofs import Roofline
-from report.charts.axes import LogAxis
-from report.charts.roofline import corners, lines, outline, room
+from report.charts.drawing import picture
+from report.charts.figure_files import as_csv
+from report.charts.panels import figure
+from report.charts.roofline import DrawnRoof, Plane
 
-X = LogAxis(1, 100, 200, "intensity")
-Y = LogAxis(1e9, 1e12, 200, "rate", vertical=True)
-
-
-def test_a_roof_bends_at_its_ridge():
-    # 100 GFLOP/s and 10 GB/s meet at 10 FLOP/B; at 1 FLOP/B 10 GFLOP/s are attainable.
-    points = [(corner["intensity"], corner["rate"]) for corner in corners(Roofline(100e9, 10e9), X)]
-    assert points == [(1, 10e9), (10, 100e9), (100, 100e9)]
+# 100 GFLOP/s and 10 GB/s meet at 10 FLOP/B; the cache's 100 GB/s meet the peak at 1
+ROOF = DrawnRoof(Roofline(100e9, 10e9), "fp32 100 GFLOP/s", "DRAM 10 GB/s", (("L2 100 GB/s", 100e9),))
+PLANE = Plane.over([ROOF], 500, 300)
+NETWORK = {"name": "ResNet-18", "intensity": 20.0, "rate": 30e9}
 
 
-def test_a_ridge_outside_the_axis_is_no_corner():
-    points = [(corner["intensity"], corner["rate"]) for corner in corners(Roofline(100e9, 1e12), X)]
-    assert points == [(1, 100e9), (100, 100e9)]
+def drawn(*layers):
+    return figure("plane", "d", PLANE.panel(*layers), legend=None)
 
 
-def test_outline_and_lines():
-    frame = outline(
-        [
-            ({"roof": "a", "printed": False}, Roofline(100e9, 10e9)),
-            ({"roof": "b", "printed": True}, Roofline(2e11, 1e10)),
-        ],
-        X,
-    )
-    assert frame.roof.tolist() == ["a"] * 3 + ["b"] * 3
-    assert lines(frame, X, Y, "roof", "printed").to_dict()["mark"]["type"] == "line"
+def test_the_axes_follow_from_the_roofs_alone():
+    assert (PLANE.x.low, PLANE.x.high) == (pytest.approx(10 / 40, rel=0.2), pytest.approx(400, rel=0.2))
+    assert PLANE.y.low < 1e9 < 100e9 < PLANE.y.high
+    wider = Plane.over([ROOF], 500, 300, intensities=[0.01], rates=[1e6])
+    assert (wider.x.low <= 0.01, wider.y.low <= 1e6) == (True, True)
 
 
-def test_no_name_covers_a_roof():
-    # Flat at 100 GFLOP/s, the third part of the way down from 1 TFLOP/s of three decades; the ridge is in the middle
-    flat, *slope = room([Roofline(100e9, 10e9)], X, Y)
-    assert (flat.left, flat.right) == (0, 200)
-    assert abs((flat.top + flat.bottom) / 2 - 200 / 3) < 1e-6
-    assert slope
-    assert all(box.right <= 101 and box.top >= flat.top for box in slope)
-    # A flat part alone, where no bandwidth is known
-    assert len(list(room([Roofline(100e9, inf)], X, Y))) == 1
+def test_a_roof_bends_at_its_ridge_and_a_cache_ends_at_the_peak():
+    rows = [line.split(",") for line in as_csv(drawn()).splitlines() if line.startswith("line")]
+    corners = [(roof, round(float(at), 3), float(rate) / 1e9) for _, roof, _, at, rate in rows]
+    own = [corner for corner in corners if "DRAM" in corner[0]]
+    assert own[1][1:] == (10, 100)
+    assert own[2][2] == 100
+    assert own[0][2] == pytest.approx(10 * own[0][1], rel=1e-2)  # 10 GB/s at the left end
+    cache = [corner for corner in corners if "L2" in corner[0]]
+    assert len(cache) == 2
+    assert cache[-1][1:] == (1, 100)
+
+
+def test_what_the_plane_says():
+    texts = set(re.findall(r">([^<]+)</text>", picture(drawn(PLANE.points([NETWORK], "name", "intensity", "rate")))))
+    assert {"fp32 100 GFLOP/s", "DRAM 10 GB/s", "L2 100 GB/s", "memory-bound", "compute-bound", "ResNet-18"} <= texts
+
+
+def test_a_text_along_a_slope_has_its_angle():
+    """Both axes are logarithmic, so that a slope rises as many decades as it runs."""
+    decades = [300 / 3, 500 / 3]
+    plane = Plane((ROOF,), *(axis_of(axis, span) for axis, span in ((PLANE.x, (0.1, 100)), (PLANE.y, (1e8, 1e11)))))
+    (slope,) = {round(row["slope"], 6) for row in plane._placed() if row["slope"]}
+    assert slope == pytest.approx(decades[0] / decades[1])
+
+
+def axis_of(axis, span):
+    return type(axis)(low=span[0], high=span[1], pixels=axis.pixels, vertical=axis.vertical)
+
+
+def test_no_name_covers_a_roof_or_its_texts():
+    taken = list(PLANE.taken())
+    flat = PLANE.y.pixel(100e9)
+    assert any(box.top <= flat <= box.bottom and box.left > PLANE.x.pixel(10) for box in taken)
+    ridge = (PLANE.x.pixel(3), PLANE.y.pixel(30e9))  # on the slope
+    assert any(box.left - 4 <= ridge[0] <= box.right + 4 and box.top - 4 <= ridge[1] <= box.bottom + 4 for box in taken)
+
+
+def test_a_roof_without_a_bandwidth_is_flat():
+    plane = Plane.over([DrawnRoof(Roofline(100e9, inf), "fp32")], 500, 300)
+    made = figure("plane", "d", plane.panel(plane.points([NETWORK], "name", "intensity", "rate")), legend=None)
+    texts = re.findall(r">([^<]+)</text>", picture(made))
+    assert "fp32" in texts
+    assert "memory-bound" not in texts

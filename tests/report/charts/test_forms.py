@@ -1,0 +1,110 @@
+import re
+from itertools import pairwise
+from math import pi
+
+import pytest
+
+from report.charts import theme
+from report.charts.axes import LinearAxis, LogAxis
+from report.charts.drawing import picture
+from report.charts.figure_files import as_csv
+from report.charts.forms import curves, dots, label_places, matrix, pies, slices, stacked_bars
+from report.charts.panels import figure, row
+
+KINDS = {"convolution": theme.BLUE, "linear": theme.VERMILION, "other": theme.GREY}
+
+
+def texts(made):
+    return re.findall(r">([^<]+)</text>", picture(made))
+
+
+def width(made):
+    return float(re.search(r'width="([\d.]+)"', picture(made))[1])
+
+
+SHARES = [
+    {"network": network, "kind": kind, "share": share, "peak": peak}
+    for network, peak, shares in (("VGG-16", "2.1 GB", (0.75, 0.25)), ("AlexNet", "0.9 GB", (0.5, 0.5)))
+    for kind, share in zip(KINDS, shares, strict=False)
+]
+
+
+def test_stacked_bars_fill_the_page_and_print_their_notes():
+    made = figure(
+        "n", "d", stacked_bars(SHARES, "network", "kind", "share", KINDS, note="peak"), legend="kind of layer"
+    )
+    assert {"VGG-16", "AlexNet", "2.1 GB", "0.9 GB", "100%", "convolution", "kind of layer"} <= set(texts(made))
+    assert "other" not in texts(made)
+    assert width(made) == pytest.approx(theme.FULL_WIDTH, abs=15)
+    assert as_csv(made).splitlines()[:2] == ["name,kind,share", "VGG-16,convolution,0.75"]
+
+
+def test_dots_of_two_series_with_ticks():
+    rows = [
+        {"network": "VGG-16", "mode": mode, "ratio": ratio, "low": ratio - 0.1, "high": ratio + 0.1, "flop": 2.0}
+        for mode, ratio in (("eager", 1.5), ("memory kept", 1.9))
+    ]
+    axis = LinearAxis.around([row["high"] for row in rows], pixels=400, title="ratio")
+    palette = {"eager": theme.BLUE, "memory kept": theme.VERMILION}
+    made = figure("n", "d", dots(rows, "network", "ratio", "low", "high", axis, "mode", palette, {"FLOP": "flop"}, 1.0))
+    assert {"VGG-16", "ratio", "eager", "memory kept", "FLOP"} <= set(texts(made))
+    lines = as_csv(made).splitlines()
+    assert lines[0].startswith("mark,name,mode,ratio,from,to")
+    assert "rule and point,VGG-16,eager,1.5,1.4,1.6" in lines[1]
+
+
+def test_a_dot_without_an_interval_is_drawn_alone():
+    rows = [{"network": "VGG-16", "ratio": 1.5, "low": None, "high": None}]
+    axis = LinearAxis(low=0, high=2, pixels=400, title="ratio")
+    assert "VGG-16" in texts(figure("n", "d", dots(rows, "network", "ratio", "low", "high", axis)))
+
+
+def test_a_matrix_prints_its_coefficients():
+    rows = [
+        {"a": "FLOP", "b": "latency", "rho": 0.974, "sure": True}, {"a": "bytes", "b": "latency", "rho": -0.5, "sure": False}
+    ]  # fmt: skip
+    made = figure("n", "d", matrix(rows, "a", "b", "rho", ["FLOP", "bytes", "latency"], settled="sure"))
+    assert {"0.97", "−0.50", "FLOP", "bytes", "latency"} <= set(texts(made))
+    assert texts(made).count("latency") == 1  # it is correlated with both others: a row, no column
+    assert as_csv(made).splitlines()[1:] == [
+        "FLOP,latency,0.974,false",
+        "bytes,latency,-0.5,true",
+    ]  # the second is pale
+
+
+def test_small_slices_are_one_and_stand_last():
+    # Of 100: 60, 30, and 4 + 3 + 3 as "other"; quarter turns are pi / 2
+    cut = slices({"b": 30, "a": 60, "c": 4, "d": 3, "other": 3, "none": 0})
+    assert [(part, round(share, 2)) for part, share, *_ in cut] == [("a", 0.6), ("b", 0.3), ("other", 0.1)]
+    assert cut[0][2:] == pytest.approx((0, 1.2 * pi))
+    assert cut[-1][3] == pytest.approx(2 * pi)
+
+
+def test_labels_of_slices_stand_apart():
+    places = label_places([0.05, 0.1, 0.15, pi, 6.2])
+    right = sorted(y for x, y in places if x > 0)
+    assert all(after - before >= 12 - 1e-9 for before, after in pairwise(right))
+    assert places[4][0] < 0
+
+
+def test_pies_are_a_panel_each_network():
+    rows = [
+        {"network": network, "of": of, "kind": kind, "amount": amount}
+        for network in ("VGG-16", "AlexNet") for of in ("time", "memory") for kind, amount in (("convolution", 3), ("linear", 1))
+    ]  # fmt: skip
+    made = figure("n", "d", row(pies(rows, "network", "of", "kind", "amount", KINDS)))
+    assert [panel["title"] for panel in made["concat"]] == ["VGG-16", "AlexNet"]
+    assert (texts(made).count("75"), texts(made).count("time")) == (4, 2)
+
+
+def test_curves_are_named_at_their_ends():
+    rows = [
+        {"network": name, "batch": batch, "rate": scale * batch, "low": 0.9 * scale * batch, "high": 1.1 * scale * batch}
+        for name, scale in (("VGG-16", 2), ("AlexNet", 20)) for batch in (1, 8, 64)
+    ]  # fmt: skip
+    y = LogAxis.around([row["rate"] for row in rows], pixels=200, title="throughput", unit="images/s", vertical=True)
+    palette = theme.accents(["VGG-16", "AlexNet"])
+    made = figure("n", "d", curves(rows, "batch", "rate", "network", y, palette, "low", "high"), legend=None)
+    assert {"VGG-16", "AlexNet", "batch size", "64", "100 images/s"} <= set(texts(made))
+    assert width(made) == pytest.approx(theme.FULL_WIDTH, abs=20)
+    assert "AlexNet,64,1280,1152.0,1408.0" in as_csv(made)

@@ -1,0 +1,106 @@
+import re
+from itertools import combinations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from report.charts import theme
+from report.charts.axes import Categories, LinearAxis, LogAxis
+from report.charts.drawing import picture
+from report.charts.marks import bars, end_names, names, points, records, rules
+from report.charts.panels import figure, panel
+
+X = LogAxis(low=1, high=100, pixels=200, title="work", unit="B")
+Y = LogAxis(low=1, high=100, pixels=100, title="rate", unit="FLOP/s", vertical=True)
+
+
+def svg(*layers, legend=None):
+    return picture(figure("f", "d", panel(layers), legend=legend))
+
+
+def test_rows_hold_what_json_does():
+    frame = pd.DataFrame({"a": [np.float64(1 / 3), np.nan], "n": np.array([1, 2]), "yes": [True, False]})
+    assert records(frame) == [{"a": 0.333333, "n": 1, "yes": True}, {"a": None, "n": 2, "yes": False}]
+    assert records([{"x": float("inf"), "who": None, "na": pd.NA}]) == [{"x": None, "who": None, "na": None}]
+
+
+def test_a_row_without_a_logarithm_is_on_no_logarithmic_axis():
+    rows = [{"x": 10.0, "y": 10.0}, {"x": 0.0, "y": 10.0}, {"x": None, "y": 10.0}, {"y": 10.0}]
+    assert points(rows, (X, "x"), (Y, "y"))["data"]["values"] == rows[:1]
+    assert (
+        names([row | {"who": "n"} for row in rows], "who", (X, "x"), (Y, "y"))["layer"][1]["data"]["values"][1:] == []
+    )
+
+
+def test_an_unknown_value_is_a_dash_in_a_tooltip_and_never_zero():
+    told = [("who", "network", ""), ("t", "latency", "s"), ("s", "share", ".1%")]
+    rows = [{"who": "a", "t": None, "s": None, "x": 10, "y": 10}, {"who": "b", "t": 0.02, "s": 0.5, "x": 20, "y": 10}]
+    layer = points(rows, (X, "x"), (Y, "y"), tooltip=told)
+    assert [line["title"] for line in layer["encoding"]["tooltip"]] == ["network", "latency", "share"]
+    for number, texts in ((1, {"–", "20 ms"}), (2, {"–", "50.0%"})):
+        shown = points(rows, (X, "x"), (Y, "y"), tooltip=told) | {"mark": {"type": "text"}}
+        shown["encoding"] = {"text": layer["encoding"]["tooltip"][number], "x": {"field": "x", "type": "quantitative"}}
+        assert texts <= set(re.findall(r">([^<]+)</text>", svg(shown)))
+
+
+def test_hollow_marks_are_drawn_in_their_colour_on_paper():
+    rows = [{"x": 10, "y": 10, "who": "a", "open": True}, {"x": 20, "y": 10, "who": "a", "open": False}]
+    drawn = svg(points(rows, (X, "x"), (Y, "y"), ("who", {"a": theme.WINE}), hollow="open"))
+    assert drawn.count(f'fill="{theme.WINE}"') == 1
+    assert drawn.count(f'stroke="{theme.WINE}"') == 1
+
+
+def test_bars_stack_in_the_order_of_the_palette():
+    y = Categories.steps(["one"], 20)
+    x = LinearAxis(low=0, high=1, pixels=100)
+    rows = [{"who": "one", "kind": kind, "share": share} for kind, share in (("b", 0.75), ("a", 0.25))]
+    drawn = svg(bars(rows, (x, "share"), (y, "who"), ("kind", {"a": theme.WINE, "b": theme.BLUE}), stacked=True))
+    # The first quarter is a's, whatever the order of the rows
+    (first,) = re.findall(rf'<path [^>]*d="M([\d.]+),[^"]*h([\d.]+)[^"]*"[^>]*fill="{theme.WINE}"', drawn)
+    (second,) = re.findall(rf'<path [^>]*d="M([\d.]+),[^"]*h([\d.]+)[^"]*"[^>]*fill="{theme.BLUE}"', drawn)
+    assert [float(at) for at in (*first, *second)] == pytest.approx([0, 25, 25, 75])
+
+
+def test_a_reference_line_crosses_the_panel():
+    drawn = svg(rules([{}], x=(X, 10.0)), points([{"x": 10, "y": 10}], (X, "x"), (Y, "y")))
+    (line,) = re.findall(
+        rf'<line transform="translate\(([\d.]+),([\d.]+)\)" x2="0" y2="(-?\d+)"[^>]*{theme.INK}', drawn
+    )
+    assert float(line[0]) == 100
+    assert abs(float(line[2])) == 100
+
+
+def boxes_of(layer):
+    """The boxes of the names of points, in pixels."""
+    found = []
+    for row in layer["layer"][1]["data"]["values"]:
+        x, y = X.pixel(row["x"]) + row["dx"], Y.pixel(row["y"]) + row["dy"]
+        found.append((x - row["width"] / 2, y - 6, x + row["width"] / 2, y + 6))
+    return found
+
+
+def test_names_stand_inside_and_apart():
+    rows = [{"who": f"net {at}", "x": 10 + at, "y": 10 + at % 3} for at in range(6)]
+    boxes = boxes_of(names([*rows, {"who": "", "x": 5, "y": 5}], "who", (X, "x"), (Y, "y")))
+    assert len(boxes) >= 4
+    for left, top, right, bottom in boxes:
+        assert left >= 0 and top >= 0 and right <= 200 and bottom <= 100  # noqa: PT018
+    for one, other in combinations(boxes, 2):
+        assert one[2] <= other[0] or other[2] <= one[0] or one[3] <= other[1] or other[3] <= one[1]
+
+
+def test_names_of_lines_stand_in_a_column_right_of_the_panel():
+    ends = [{"who": "one", "x": 10, "y": 10.0}, {"who": "two", "x": 5, "y": 10.0}]
+    layer = end_names(ends, "who", (X, "x"), (Y, "y"))
+    first, second = (50 + row["dy"] for row in layer["layer"][1]["data"]["values"])  # both marks are at 50
+    assert abs(first - second) >= 10
+    places = re.findall(r"<text [^>]*translate\(([\d.]+),[^>]*>(one|two)<", svg(layer))
+    assert sorted(places) == [("215", "one"), ("215", "two")]  # 15 right of its 200 pixels
+
+
+@pytest.mark.parametrize(("name", "whole"), [("n" * 100, False), ("NVIDIA Grace CPU Superchip (144 cores)", True)])
+def test_a_name_that_is_too_long_is_cut(name, whole):
+    drawn = svg(end_names([{"name": name, "x": 10.0, "y": 10.0}], "name", (X, "x"), (Y, "y")))
+    assert (name in drawn) == whole
+    assert ("…" in drawn) != whole

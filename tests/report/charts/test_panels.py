@@ -1,0 +1,184 @@
+import csv
+import io
+import re
+
+import pytest
+
+from report import display
+from report.charts import theme
+from report.charts.axes import Categories, LinearAxis, LogAxis
+from report.charts.drawing import picture
+from report.charts.figure_files import as_csv
+from report.charts.marks import bars, lines, names, points
+from report.charts.panels import figure, panel, row
+
+X = LogAxis(low=1, high=100, pixels=200, title="work", unit="B")
+Y = LogAxis(low=1, high=10, pixels=100, title="rate", unit="FLOP/s", vertical=True)
+POINTS = [
+    {"model": "=cmd()", "x": 1.5, "rate": 3.0, "fast": True, "unused": 1},
+    {"model": "b, c", "x": 20.0, "rate": None, "fast": False, "unused": 2},
+]
+ROOF = [{"x": 1.0, "roof": 5.0}, {"x": 9.0, "roof": 5.0}]
+PALETTE = {"=cmd()": theme.BLUE, "b, c": theme.WINE, "absent": theme.GREEN}
+
+
+def chart():
+    """Points under a roof with a name beside one, in one panel, and bars of the same networks in another."""
+    line = LinearAxis(low=0, high=10, pixels=100, title="rate", unit="FLOP/s", vertical=True)
+    tips = [("model", "network", ""), ("fast", "fast", "")]
+    dots = points(POINTS, (X, "x"), (line, "rate"), ("model", PALETTE), tooltip=tips)
+    first = panel(
+        [lines(ROOF, (X, "x"), (line, "roof")), dots, names(POINTS[:1], "model", (X, "x"), (Y, "rate"))], "one"
+    )
+    across = LinearAxis(low=0, high=30, pixels=100)
+    second = bars(
+        POINTS, (across, "x"), (Categories.steps(["=cmd()", "b, c"]), "model"), ("model", PALETTE), tooltip=tips[:1]
+    )
+    second["data"]["values"] = [{"model": row["model"], "x": 2 * row["x"]} for row in POINTS]
+    return figure("a-figure", "Points.", row([first, panel([second], "two")]))
+
+
+# By hand: what can be pointed at first, then the roof; axes with their units; empty where a table has no such column or
+# no number; no column that nothing shows. The bars' axis has no title.
+EXPECTED = """\
+panel,mark,network,work (B),rate (FLOP/s),fast,x
+one,point,'=cmd(),1.5,3.0,true,
+one,point,"b, c",20.0,,false,
+two,bar,'=cmd(),,,,3.0
+two,bar,"b, c",,,,40.0
+one,line,,1.0,5.0,,
+one,line,,9.0,5.0,,
+"""
+
+
+def test_the_data_of_all_marks_but_names_under_headings_with_units():
+    assert as_csv(chart()) == EXPECTED
+
+
+def test_a_figure_is_a_whole_specification():
+    made = chart()
+    assert (made["name"], made["description"]) == ("a-figure", "Points.")
+    assert made["config"]["background"] == theme.PAPER
+    assert [(each["title"], each["width"], each["height"]) for each in made["concat"]] == [
+        ("one", 200, 100),
+        ("two", 100, 40),
+    ]
+    assert "about" not in str(made["concat"])
+    assert picture(made).startswith("<svg")
+
+
+def test_the_same_rows_are_one_dataset_and_their_table_names_its_panels():
+    first, same, other = (panel([lines(rows, (X, "x"), (Y, "roof"))], title) for rows, title in (
+        (ROOF, "a"), (ROOF, "b"), (ROOF * 2, "c"),
+    ))  # fmt: skip
+    made = figure("n", "d", row([first, same, other]))
+    assert len(made["datasets"]) == 2
+    assert [table["about"]["panel"] for table in made["usermeta"]["tables"]] == ["a, b", "c"]
+    alone = figure("n", "d", panel([lines(ROOF, (X, "x"), (Y, "roof"))]))
+    assert alone["usermeta"]["tables"][0]["about"] == {}
+
+
+def test_one_legend_of_what_the_figure_shows():
+    first, second = chart()["concat"]
+    guides = [layer["encoding"]["color"]["legend"] for layer in (first["layer"][1], second["layer"][0])]
+    assert guides[0] == guides[1]
+    assert guides[0]["values"] == ["=cmd()", "b, c"]  # in the order of the palette, without what is absent
+    assert picture(chart()).count(">b, c<") == 2  # at the bars' axis and in the legend
+    none = figure("n", "d", panel([points(POINTS, (X, "x"), (Y, "x"), ("model", PALETTE))]), legend=None)
+    assert "b, c" not in picture(none)
+
+
+def test_a_legend_is_no_wider_than_the_page():
+    kinds = [f"a long kind of layer {number}" for number in range(9)]
+    rows = [{"x": 2, "y": 2, "kind": kind} for kind in kinds]
+    made = figure("n", "d", panel([points(rows, (X, "x"), (Y, "y"), ("kind", dict.fromkeys(kinds, theme.BLUE)))]))
+    # 22 letters of half an em of 11 pixels, and 34 for the mark and a gap, are about 150: five of the nine fit
+    assert made["layer"][0]["encoding"]["color"]["legend"]["columns"] == 5
+    assert float(re.search(r'width="([\d.]+)"', picture(made))[1]) < theme.FULL_WIDTH
+
+
+def test_a_name_has_one_colour_in_a_figure():
+    one, other = (points([{"x": 2, "y": 2, "k": "a"}], (X, "x"), (Y, "y"), ("k", {"a": c})) for c in ("red", "blue"))
+    with pytest.raises(ValueError, match="color of a: both red and blue"):
+        figure("n", "d", panel([one, other]))
+    with pytest.raises(ValueError, match="no color for a"):
+        figure("n", "d", panel([points([{"x": 2, "y": 2, "k": "a"}], (X, "x"), (Y, "y"), ("k", {"b": "red"}))]))
+
+
+def test_what_no_picture_can_hold_is_replaced_everywhere():
+    rows = [{"model": text, "x": 2, "y": 2} for text in ("a\ufffeb", "c\x00d", "two\nlines")]
+    made = figure("n", "d\ud800", panel([points(rows, (X, "x"), (Y, "y"), tooltip=[("model", "m", "")])], "t\u2028u"))
+    (table,) = made["datasets"].values()
+    assert [each["model"] for each in table] == ["a\ufffdb", "c d", "two\nlines"]
+    assert (made["title"], made["description"]) == ("t u", "d\ufffd")
+    assert picture(made).startswith("<svg")
+
+
+@pytest.fixture
+def page(tmp_path, monkeypatch):
+    """Write a page of figures as a chapter's cells do; return its path."""
+    monkeypatch.chdir(tmp_path)
+
+    def write(*figures):
+        cells = [display.figure(lambda paper, each=each: each)(None).markdown for each in figures]
+        parts = [cell.split("```{=html}\n")[1].removesuffix("\n```\n") for cell in cells]
+        script = display.drawing.finish().replace("</script", "<\\/script")
+        body = "".join(f'<figure id="fig-{number}"><img>{part}</figure>' for number, part in enumerate(parts))
+        (tmp_path / "page.html").write_text(f'<meta charset="utf-8">{body}<script>{script}</script>', "utf-8")
+        return (tmp_path / "page.html").as_uri()
+
+    return write
+
+
+def values(line):
+    return [float(cell) if cell.replace(".", "").isdigit() else cell for cell in line]
+
+
+@pytest.mark.browser
+def test_the_page_links_to_the_same_table(browser, page):
+    opened = browser.new_page()
+    opened.goto(page(chart()))
+    link = opened.locator("a.chart-data")
+    link.wait_for()
+    assert link.get_attribute("download") == "fig-0.csv"
+    with opened.expect_download() as download:
+        link.click()
+    text = download.value.path().read_text("utf-8")
+    opened.close()
+    # Numbers are the same, whatever the digits that each language writes
+    assert list(map(values, csv.reader(io.StringIO(text)))) == list(map(values, csv.reader(io.StringIO(EXPECTED))))
+
+
+@pytest.mark.browser
+def test_on_a_phone_panels_are_stacked_and_names_and_legend_fit(browser, page):
+    kinds = [f"kind of layer {number}" for number in range(7)]
+    rows = [{"who": f"network {at}", "x": 1.3**at, "y": 2 + at % 3, "kind": kinds[at % 7]} for at in range(16)]
+    parts = []
+    for shown in (True, False):
+        x = LogAxis.around([row["x"] for row in rows], pixels=330, title="work", unit="FLOP")
+        y = LinearAxis(low=0, high=6, pixels=200, title="rate", vertical=True, shown=shown)
+        dots = points(rows, (x, "x"), (y, "y"), ("kind", dict.fromkeys(kinds, theme.BLUE)))
+        parts.append(panel([dots, names(rows, "who", (x, "x"), (y, "y"))], f"panel {shown}"))
+    opened = browser.new_page(viewport={"width": 390, "height": 844})
+    complaints = []
+    opened.on("console", lambda message: complaints.append(message.text))
+    opened.goto(page(figure("phone", "Two panels.", row(parts), legend="kind")))
+    opened.wait_for_selector("[data-charts=drawn]")
+    assert complaints == []
+    assert opened.evaluate("() => document.documentElement.scrollWidth") <= 390
+    boxes = opened.evaluate(
+        """() => [...document.querySelectorAll("svg.marks text")].filter(text => text.textContent)
+          .map(text => [text.textContent, text.getBoundingClientRect().toJSON()])"""
+    )
+    assert all(box["right"] <= 390 for _, box in boxes)
+    titles = [box for text, box in boxes if text.startswith("panel")]
+    assert titles[0]["left"] == pytest.approx(titles[1]["left"], abs=1)
+    assert sum(text == "rate" for text, _ in boxes) == 2  # each panel has its axis
+    named = [box for text, box in boxes if text.startswith("network")]
+    assert 8 <= len(named) < 32  # some names, not all
+    for at, one in enumerate(named):
+        for other in named[at + 1 :]:
+            across = min(one["right"], other["right"]) - max(one["left"], other["left"])
+            down = min(one["bottom"], other["bottom"]) - max(one["top"], other["top"])
+            assert across <= 1 or down <= 2.5  # a line's box is higher than its letters
+    opened.close()
