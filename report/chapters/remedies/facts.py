@@ -1,0 +1,146 @@
+"""The numbers of the chapter on what to do: what each remedy gained where it was measured."""
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+import pandas as pd
+
+from measure.domain.advice import SYSTEM_SHARE
+from measure.domain.words import EAGER, FULL_PRECISION
+from report.facts import sourced
+from report.paper import BASE_PRECISION, Machine, Paper
+from report.paper.cells import half_width
+from report.paper.options import measure_command
+from report.paper.rows import matching
+from report.stats import published
+from report.stats.summary import exact, median_of
+from report.stats.value import FEWEST_MODELS, Name, Source, Value
+
+KEPT, DECODE = "kept_memory", "llama_1b_decode_512"
+TRAINED = 64
+"""The batch size at which memory of training is counted, as in the chapter on training."""
+
+
+@dataclass(frozen=True)
+class Here:
+    batch: Value
+    """The largest batch size with enough networks in eager mode and with memory kept."""
+    kept: Value
+    """Speed with freed memory kept over eager mode, at that batch size."""
+    threshold: Value
+    """The operating system's share from which on keeping memory is suggested."""
+    lower: Name
+    """The lower precision."""
+    precision: Value
+    """Speed at the lower precision over that at fp32, at that batch size."""
+    both: Value
+    """Speed with both over eager mode at fp32."""
+    first_batch: Value
+    """The smallest batch size."""
+    best_batch: Value
+    """The batch size at which most networks are fastest per input, with memory kept where that was measured."""
+    batching: Value
+    """Speed per input at that batch size over that at the smallest."""
+    noise: Value
+    """Half the width of the typical latency's interval, over the latency."""
+
+
+@dataclass(frozen=True)
+class Published:
+    device: Name
+    """The GPU of which most networks were timed."""
+    compiled: Value
+    """Speed with torch.compile over eager mode on it."""
+    layout: Value
+    """Speed with channels last over contiguous tensors, on the GPU of which most were timed so."""
+
+
+@dataclass(frozen=True)
+class Counted:
+    batch: Value
+    """The batch size at which training is counted."""
+    training: Value
+    """Peak memory of a training step over that of inference."""
+    saved: Value
+    """Saved activations over the peak of training."""
+    decode: Value
+    """Intensity of decoding with Llama-1B at the smallest counted batch size, by compulsory bytes."""
+    decode_batched: Value
+    """Its intensity at the largest."""
+
+
+@dataclass(frozen=True)
+class Remedies:
+    here: Here
+    published: Published
+    counted: Counted
+
+
+def of(paper: Paper) -> Remedies:
+    best = published.best_timed(paper)
+    compiled = published.of_best(published.compiled(paper), best)
+    layouts = published.channels_last(paper)
+    return Remedies(
+        here=sourced(_here(paper.at_hand), _source("machines/*/samples.csv", "inference")),
+        published=sourced(
+            Published(
+                device=Name(published.short_name(best.device) if best else None),
+                compiled=Value(None) if compiled is None else median_of(published.gains(compiled)),
+                layout=median_of(published.gains(layouts[0])) if layouts else Value(None),
+            ),
+            published.SOURCE,
+        ),
+        counted=sourced(_counted(paper.workloads), _source("workload/models.csv", "workload")),
+    )
+
+
+def _source(table: str, section: str) -> Source:
+    return Source(table, section, measure_command(f"--sections {section}"))
+
+
+def _here(machine: Machine | None) -> Here:
+    if machine is None:
+        missing: dict[str, Any] = {each.name: Value(None) for each in fields(Here)}
+        return Here(**missing | {"lower": Name(None)})
+    every = pd.concat([machine.cells, machine.variants])
+    every = every[every.latency_s.notna()]
+    lower = machine.lower_precision
+
+    def speeds(variant: str, precision: str, batch: Any) -> pd.Series:
+        """Return the inputs per second of each network."""
+        rows = matching(every, variant=variant, precision=precision)
+        return rows[rows.batch == batch].set_index("model").throughput_per_s
+
+    eager = matching(every, variant=EAGER, precision=BASE_PRECISION)
+    kept = matching(every, variant=KEPT, precision=BASE_PRECISION).dropna(subset="speed_up")
+    rows = kept if len(kept) else eager
+    sizes = rows.groupby("batch").model.nunique()
+    usual = sorted(sizes.index[sizes >= FEWEST_MODELS])
+    first, large = (usual[0], usual[-1]) if usual else (None, None)
+    fastest = rows[rows.batch.isin(usual)].sort_values("throughput_per_s").drop_duplicates("model", keep="last")
+    best = next(iter(fastest.batch.mode()), None)
+    variant = KEPT if len(kept) else EAGER
+    return Here(
+        batch=exact(large),
+        kept=median_of(kept[kept.batch == large].speed_up),
+        threshold=exact(SYSTEM_SHARE, "%"),
+        lower=Name(lower if lower in set(every.precision) else None),
+        precision=median_of(speeds(EAGER, lower, large) / speeds(EAGER, BASE_PRECISION, large)),
+        both=median_of(speeds(KEPT, lower, large) / speeds(EAGER, BASE_PRECISION, large)),
+        first_batch=exact(first),
+        best_batch=exact(best),
+        batching=median_of(speeds(variant, BASE_PRECISION, best) / speeds(variant, BASE_PRECISION, first)),
+        noise=median_of(half_width(eager), "%"),
+    )
+
+
+def _counted(workloads: pd.DataFrame) -> Counted:
+    rows = matching(workloads, batch=TRAINED, precision=FULL_PRECISION)
+    decoding = matching(workloads, model=DECODE, precision="bf16").sort_values("batch").compulsory_intensity
+    return Counted(
+        batch=exact(TRAINED if len(rows) else None),
+        training=median_of(rows.training_peak_byte / rows.inference_peak_byte),
+        saved=median_of(rows.saved_byte / rows.training_peak_byte, "%"),
+        decode=exact(decoding.iloc[0] if len(decoding) else None, "FLOP/B"),
+        decode_batched=exact(decoding.iloc[-1] if len(decoding) else None, "FLOP/B"),
+    )
