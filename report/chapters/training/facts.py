@@ -1,0 +1,561 @@
+"""The numbers of the chapter on training."""
+
+from dataclasses import dataclass, replace
+
+import pandas as pd
+
+from measure.domain.names import model_name
+from measure.domain.words import PRODUCT_KINDS
+from report.chapters.training import costs
+from report.facts import sourced
+from report.paper import BASE_PRECISION, Machine, Paper, options
+from report.paper.printed import BACKWARD_TO_FORWARD, FORWARD_TO_BACKWARD
+from report.paper.rows import each, matching
+from report.paper.steps import update_byte
+from report.stats.summary import count_of, estimated, exact, extremes, median_of, ratio
+from report.stats.value import Name, Source, Value
+
+AGREEING = 0.05
+"""A time ratio agrees with the FLOP ratio if it is off by this share at most, or if its interval holds it."""
+
+DEVICE_BYTE = 8 * 10**9
+"""The memory in the problem on the largest batch."""
+
+
+@dataclass(frozen=True)
+class Counts:
+    """The FLOP and bytes of both passes, as counted."""
+
+    networks: Value
+    """networks whose backward pass is counted"""
+    lowest_ratio: Value
+    """the lowest ratio of backward to forward FLOP"""
+    highest_ratio: Value
+    """the highest ratio of backward to forward FLOP"""
+    first_layer: Value
+    """networks whose shortfall to two is exactly the first layer"""
+    embedded: Value
+    """networks that begin with an embedding and lack nothing"""
+    bytes_without_products: Value
+    """bytes moved backward over forward by layers without products"""
+
+
+@dataclass(frozen=True)
+class Step:
+    """A training step of the machine at hand, over the networks at one batch size."""
+
+    machine: Name
+    """the machine"""
+    networks: Value
+    """networks measured"""
+    over_forward: Value
+    """time of a step over its forward pass"""
+    flop_over_forward: Value
+    """FLOP of a step over its forward pass"""
+    excess: Value
+    """the first of these over the second: 1 if time follows FLOP"""
+    over_flop_bound: Value
+    """time of a step over its FLOP at the peak"""
+    over_operator_bound: Value
+    """time of a step over the roofline layer by layer"""
+
+
+@dataclass(frozen=True)
+class Passes:
+    """The backward pass over the forward pass, network by network."""
+
+    time_ratio: Value
+    """backward over forward in time"""
+    flop_ratio: Value
+    """backward over forward in FLOP"""
+    agreeing: Value
+    """networks whose time ratio agrees with their FLOP ratio"""
+
+
+@dataclass(frozen=True)
+class Kinds:
+    """Backward over forward in time by kind of layer, over the networks in which the kind matters."""
+
+    convolution: Value
+    """convolutions"""
+    linear: Value
+    """linear layers"""
+    normalisation: Value
+    """normalisations"""
+    pooling: Value
+    """poolings"""
+
+
+@dataclass(frozen=True)
+class Shares:
+    """The kinds of layer that take most time and most memory of a step."""
+
+    networks: Value
+    """networks profiled"""
+    time_kind: Name
+    """the kind that takes most time in most networks"""
+    time_first: Value
+    """networks in which it takes most time"""
+    memory_kind: Name
+    """the kind that holds most memory in most networks"""
+    memory_first: Value
+    """networks in which it holds most memory"""
+    products_flop: Value
+    """share of the FLOP that layers with products do"""
+    products_time: Value
+    """share of the time that layers with products take"""
+
+
+@dataclass(frozen=True)
+class Memory:
+    """The memory of a training step with SGD and momentum."""
+
+    batch: Value
+    """the batch size"""
+    peak_over_inference: Value
+    """peak of a step over the peak of inference"""
+    lowest: Value
+    """the lowest of these ratios"""
+    highest: Value
+    """the highest of these ratios"""
+    saved_share: Value
+    """saved activations over the peak"""
+    most_state: Value
+    """the largest of these shares"""
+    halved: Value
+    """peak at half the batch over the peak"""
+    frozen_share: Value
+    """the most that the last layer with products keeps of the saved bytes, all others frozen"""
+    frozen_step: Value
+    """FLOP of a step with all layers frozen but that one, over the whole step"""
+    measured_off: Value
+    """the largest distance of a measured peak from the counted one, as a share"""
+
+
+@dataclass(frozen=True)
+class Example:
+    """The calculation: the least time of one network's step, with the numbers in it."""
+
+    model: Name
+    """the network"""
+    batch: Value
+    """its batch size"""
+    forward: Value
+    """FLOP of the forward pass"""
+    backward: Value
+    """FLOP of the backward pass"""
+    peak: Value
+    """the machine's measured peak"""
+    flop_s: Value
+    """these FLOP at the peak"""
+    operators_s: Value
+    """the least time of both passes, operator by operator"""
+    parameters: Value
+    """bytes of the parameters"""
+    update: Value
+    """bytes that the optimiser moves"""
+    bandwidth: Value
+    """the machine's measured bandwidth"""
+    update_s: Value
+    """these bytes at the bandwidth"""
+    bound_s: Value
+    """the least time of the step"""
+    measured: Value
+    """the measured step"""
+    over: Value
+    """the measured step over its least time"""
+
+
+@dataclass(frozen=True)
+class Groups:
+    """The operators of one network's step, grouped."""
+
+    model: Name
+    """the network"""
+    group: Name
+    """the group that takes most time"""
+    share: Value
+    """its share of the time"""
+    of_peak: Value
+    """its FLOP/s over the peak"""
+
+
+@dataclass(frozen=True)
+class Counters:
+    """What hardware counters say, where they were read."""
+
+    machine: Name
+    """the machine whose counters were read"""
+    over_ideal: Value
+    """bytes of DRAM over the compulsory ones"""
+    of_unfused: Value
+    """bytes of DRAM over those that operators read and write"""
+
+
+@dataclass(frozen=True)
+class Gpus:
+    """Steps on GPUs that others timed, against inference of the same batch."""
+
+    devices: Value
+    """GPUs timed"""
+    fp32: Value
+    """a step over an inference at fp32"""
+    fp16: Value
+    """a step over an inference at fp16"""
+
+
+@dataclass(frozen=True)
+class Reference:
+    """The reference machine's kinds of layer."""
+
+    googlenet_ratio: Value
+    """GoogLeNet's backward over its forward pass"""
+    pooling_time: Value
+    """pooling's share of GoogLeNet's forward time"""
+    pooling_flop: Value
+    """pooling's share of GoogLeNet's forward FLOP"""
+    forward_rate: Value
+    """bytes a second of normalisation, forward"""
+    backward_rate: Value
+    """bytes a second of normalisation, backward"""
+    bandwidth: Value
+    """bandwidth of memory"""
+    apart: Value
+    """networks whose time ratio does not agree with their FLOP ratio"""
+    pooled: Value
+    """those of them in which pooling or normalisation moves it farthest"""
+    depthwise: Value
+    """networks with depthwise convolutions"""
+    depthwise_above: Value
+    """those of them in which these take more than twice as long backward"""
+    depthwise_highest: Value
+    """the highest ratio of backward to forward time of these"""
+
+
+@dataclass(frozen=True)
+class Printed:
+    """Ratios of the FLOP of both passes that two studies print."""
+
+    lowest: Value
+    """the lowest ratio of backward to forward"""
+    highest: Value
+    """the highest ratio of forward to backward"""
+
+
+@dataclass(frozen=True)
+class Problems:
+    """The numbers of the two problems."""
+
+    model: Name
+    """their network"""
+    forward: Value
+    """FLOP of its forward pass"""
+    first: Value
+    """FLOP of the first layer of the example"""
+    ratio: Value
+    """the FLOP ratio that follows"""
+    memory: Value
+    """the memory of a device"""
+    fixed: Value
+    """what the example keeps whatever the batch"""
+    input: Value
+    """what it keeps for each input"""
+    batch: Value
+    """the largest batch that fits"""
+
+
+@dataclass(frozen=True)
+class Training:
+    """The facts of the chapter."""
+
+    counts: Counts
+    step: Step
+    passes: Passes
+    kinds: Kinds
+    shares: Shares
+    memory: Memory
+    example: Example
+    first: Groups
+    second: Groups
+    counters: Counters
+    gpus: Gpus
+    reference: Reference
+    printed: Printed
+    problems: Problems
+    claims: dict[str, bool]
+
+
+def of(paper: Paper) -> Training:
+    machine = paper.at_hand
+    folder = f"machines/{machine.folder}" if machine else "machines"
+    counted = Source(
+        "workload/models.csv", "fp32, with a backward pass", options.measure_command("--sections workload")
+    )
+    training = options.measure_command("--sections workload training")
+    measured = Source(f"{folder}/samples.csv", "phases step, forward, backward, update; fp32", training)
+    operators = options.measure_command("--sections workload training operators")
+    profiled = Source(f"{folder}/operators.csv", "phase step, fp32", operators)
+    counters = options.measure_command("--device cuda --sections workload hardware-counters")
+    pair = [*costs.pick(costs.groups(paper, machine).model, costs.PAIR), None, None]
+    reference, claims = _reference(paper.reference)
+    gpus = _gpus(paper)
+    return Training(
+        counts=sourced(_counts(paper), counted),
+        step=sourced(_step(machine), measured),
+        passes=sourced(_passes(machine), measured),
+        kinds=sourced(_kinds(paper, machine), profiled),
+        shares=sourced(_shares(paper, machine), profiled),
+        memory=sourced(_memory(paper, machine), counted),
+        example=sourced(_example(machine), measured),
+        first=sourced(_groups(paper, machine, pair[0]), profiled),
+        second=sourced(_groups(paper, machine, pair[1]), profiled),
+        counters=sourced(_counters(paper), Source("machines", "hardware_counters.csv", counters)),
+        gpus=sourced(gpus, Source("published/measurements", "steps and inferences of one batch")),
+        reference=sourced(reference, replace(profiled, table=f"machines/{_folder(paper.reference)}/operators.csv")),
+        printed=sourced(_printed(paper), Source("published/training.csv", "FLOP")),
+        problems=sourced(_problems(paper), counted),
+        claims=claims | {"gpus_above_three": gpus.fp32.above(3) and gpus.fp16.above(3)},
+    )
+
+
+def _folder(paper: Paper) -> str:
+    return paper.at_hand.folder if paper.at_hand else ""
+
+
+def _counts(paper: Paper) -> Counts:
+    rows = costs.trained(paper)
+    layers = matching(paper.layers, precision=BASE_PRECISION)
+    layers = layers[layers.model.isin(rows.index) & layers.batch.isin(rows.batch)]
+    first = layers[layers.forward_flop > 0].sort_values("position").drop_duplicates("model").set_index("model")
+    shortfall = 2 * rows.forward_flop - rows.backward_flop
+    ratios = (rows.backward_flop / rows.forward_flop).rename(model_name)
+    lowest, highest = extremes(ratios)
+    embedded = pd.Index(layers[layers.layer_kind == "embedding"].model.unique())
+    moved = layers[~layers.layer_kind.isin(PRODUCT_KINDS)].groupby("model")[["traffic_byte", "backward_traffic_byte"]]
+    return Counts(
+        networks=count_of(len(rows), "models"),
+        lowest_ratio=replace(lowest, counted="models"),
+        highest_ratio=replace(highest, counted="models"),
+        first_layer=count_of(int((shortfall == first.forward_flop.reindex(rows.index)).sum())),
+        embedded=count_of(int((shortfall[embedded.intersection(shortfall.index)] == 0).sum())),
+        bytes_without_products=median_of(moved.sum().pipe(lambda byte: byte.backward_traffic_byte / byte.traffic_byte)),
+    )
+
+
+def _step(machine: Machine | None) -> Step:
+    rows = costs.steps(machine)
+    over, flop = rows.latency_s / rows.forward_s, 1 + rows.flop_ratio
+    return Step(
+        machine=Name(machine.name if machine and len(rows) else None),
+        networks=count_of(len(rows), "models"),
+        over_forward=median_of(over),
+        flop_over_forward=median_of(flop),
+        excess=median_of(over / flop),
+        over_flop_bound=median_of(rows.latency_s / rows.flop_bound_s),
+        over_operator_bound=median_of(rows.latency_s / rows.operator_bound_s),
+    )
+
+
+def _passes(machine: Machine | None) -> Passes:
+    rows = costs.steps(machine)
+    return Passes(
+        time_ratio=median_of(rows.time_ratio),
+        flop_ratio=median_of(rows.flop_ratio),
+        agreeing=count_of(int(agreeing(rows).sum())),
+    )
+
+
+def agreeing(rows: pd.DataFrame) -> pd.Series:
+    """Say of each step whether its time ratio agrees with its FLOP ratio."""
+    near = (rows.time_ratio / rows.flop_ratio - 1).abs() <= AGREEING
+    return near | ((rows.time_ratio_low <= rows.flop_ratio) & (rows.flop_ratio <= rows.time_ratio_high))
+
+
+def _kinds(paper: Paper, machine: Machine | None) -> Kinds:
+    ratios = costs.seen(paper, machine).set_index("layer_kind").time_ratio
+    of_kind = {kind: median_of(ratios[ratios.index == kind]) for kind in KINDS}
+    return Kinds(*of_kind.values())
+
+
+KINDS = ("convolution", "linear", "normalisation", "pooling")
+
+
+def _shares(paper: Paper, machine: Machine | None) -> Shares:
+    rows = costs.kinds(paper, machine)
+    first = {}
+    for cost in ("time_s", "byte"):
+        whole = rows.assign(cost=rows[f"forward_{cost}"] + rows[f"backward_{cost}"])
+        largest = whole.loc[whole.groupby("model").cost.idxmax()].layer_kind.value_counts()
+        first[cost] = next(((str(kind), int(count)) for kind, count in largest.items()), (None, 0))
+    sums = rows.assign(time=rows.forward_time_s + rows.backward_time_s, flop=rows.forward_flop + rows.backward_flop)
+    whole = sums.groupby("model")[["time", "flop"]].sum()
+    products = sums[sums.layer_kind.isin(PRODUCT_KINDS)].groupby("model")[["time", "flop"]].sum() / whole
+    return Shares(
+        networks=count_of(rows.model.nunique(), "models"),
+        time_kind=Name(first["time_s"][0]),
+        time_first=count_of(first["time_s"][1]),
+        memory_kind=Name(first["byte"][0]),
+        memory_first=count_of(first["byte"][1]),
+        products_flop=median_of(products.flop, "%"),
+        products_time=median_of(products.time, "%"),
+    )
+
+
+def _memory(paper: Paper, machine: Machine | None) -> Memory:
+    rows = costs.trained(paper)
+    over = rows.training_peak_byte / rows.inference_peak_byte
+    lowest, highest = extremes(over.rename(model_name))
+    state = (rows.parameter_byte + rows.gradient_byte + rows.momentum_byte) / rows.training_peak_byte
+    half = matching(paper.workloads, precision=BASE_PRECISION).set_index("model")
+    half_peak = half[half.batch.isin(rows.batch / 2)].training_peak_byte
+    layers = matching(paper.layers, precision=BASE_PRECISION)
+    layers = layers[layers.model.isin(rows.index) & layers.batch.isin(rows.batch)]
+    last = layers[(layers.calls > 0) & (layers.parameter_count > 0) & (layers.forward_flop > 0)]
+    last = last.sort_values("position").drop_duplicates("model", keep="last").set_index("model").reindex(rows.index)
+    kept = last.traffic_byte - last.parameter_byte - last.activation_byte  # a product reads parameters and its input
+    steps = costs.steps(machine)
+    off = (steps.peak_byte / steps.training_peak_byte - 1).abs()
+    return Memory(
+        batch=exact(next((int(batch) for batch in rows.batch), None)),
+        peak_over_inference=median_of(over),
+        lowest=replace(lowest, counted="models"),
+        highest=replace(highest, counted="models"),
+        saved_share=median_of(rows.saved_byte / rows.training_peak_byte, "%"),
+        most_state=extremes(state.rename(model_name), "%")[1],
+        halved=median_of(half_peak / rows.training_peak_byte, "%"),
+        frozen_share=extremes(kept / rows.saved_byte, "%")[1],
+        frozen_step=median_of((rows.forward_flop + last.forward_flop) / (rows.forward_flop + rows.backward_flop), "%"),
+        measured_off=exact(off.max(), "%"),
+    )
+
+
+def _example(machine: Machine | None) -> Example:
+    rows = costs.steps(machine)
+    names = costs.pick(rows[rows.operator_bound_s.notna()].model, ("resnet18",))
+    row = next(each(rows[rows.model.isin(names)]), None)
+    roof = machine.roof(BASE_PRECISION) if machine else None
+
+    def known(column: str, unit: str = "") -> Value:
+        return exact(None if row is None else getattr(row, column), unit)
+
+    def worked(number: float | None, unit: str) -> Value:
+        return exact(number if row is not None and roof is not None else None, unit)
+
+    measured = estimated(row, "latency_s", "s")
+    bound = known("operator_bound_s", "s")
+    return Example(
+        model=Name(model_name(row.model) if row is not None else None),
+        batch=known("batch"),
+        forward=known("forward_flop", "FLOP"),
+        backward=known("backward_flop", "FLOP"),
+        peak=worked(roof.peak_flop_per_s if roof else None, "FLOP/s"),
+        flop_s=known("flop_bound_s", "s"),
+        operators_s=worked(row.forward_bound_s + row.backward_bound_s if row is not None else None, "s"),
+        parameters=known("parameter_byte", "B"),
+        update=exact(next(iter(update_byte(rows[rows.model.isin(names)])), None), "B"),
+        bandwidth=worked(roof.bandwidth_byte_per_s if roof else None, "B/s"),
+        update_s=known("update_bound_s", "s"),
+        bound_s=bound,
+        measured=measured,
+        over=ratio(measured, replace(bound, low=bound.number, high=bound.number)),
+    )
+
+
+def _groups(paper: Paper, machine: Machine | None, model: str | None) -> Groups:
+    rows = costs.groups(paper, machine)
+    rows = rows[rows.model == model].sort_values("share", ascending=False)
+    roof = machine.roof(BASE_PRECISION) if machine else None
+    most = next(each(rows), None) if roof else None
+    return Groups(
+        model=Name(model_name(model) if model and most else None),
+        group=Name(most.group if most else None),
+        share=exact(most.share if most else None, "%"),
+        of_peak=exact(most.flop_per_s / roof.peak_flop_per_s if most and roof else None, "%"),
+    )
+
+
+def _counters(paper: Paper) -> Counters:
+    machine = costs.counter_machine(paper)
+    rows = costs.counted_calls(paper, machine)
+    return Counters(
+        machine=Name(machine.name if machine else None),
+        over_ideal=median_of(rows.dram_byte / rows.ideal_byte, counted="calls"),
+        of_unfused=median_of(rows.dram_byte / rows.unfused_byte, "%", "calls"),
+    )
+
+
+def _gpus(paper: Paper) -> Gpus:
+    rows = costs.published_ratios(paper)
+    medians = rows.groupby(["precision", "model"]).ratio.median().reset_index()
+    return Gpus(
+        devices=count_of(rows.device.nunique(), "devices"),
+        fp32=median_of(matching(medians, precision="fp32").ratio),
+        fp16=median_of(matching(medians, precision="fp16").ratio),
+    )
+
+
+def _reference(paper: Paper) -> tuple[Reference, dict[str, bool]]:
+    machine = paper.at_hand
+    rows = costs.seen(paper, machine)
+    of_kind = {kind: matching(rows, layer_kind=kind).set_index("model") for kind in ("normalisation", "pooling")}
+    normalisation, pooling = of_kind["normalisation"], of_kind["pooling"].reindex(["googlenet"]).iloc[0]
+    depthwise = matching(rows, layer_kind="depthwise convolution").set_index("model").time_ratio
+    steps = costs.steps(machine).set_index("model")
+    apart = costs.causes(paper, machine)[~agreeing(steps)]
+    roof = machine.roof(BASE_PRECISION) if machine else None
+    facts = Reference(
+        googlenet_ratio=estimated(steps.reindex(["googlenet"]).iloc[0], "time_ratio", name="GoogLeNet"),
+        pooling_time=exact(pooling.forward_time_s_share, "%"),
+        pooling_flop=exact(pooling.forward_flop_share, "%"),
+        forward_rate=median_of(normalisation.traffic_byte / normalisation.forward_time_s, "B/s"),
+        backward_rate=median_of(normalisation.backward_traffic_byte / normalisation.backward_time_s, "B/s"),
+        bandwidth=exact(roof.bandwidth_byte_per_s if roof else None, "B/s"),
+        apart=count_of(len(apart)),
+        pooled=count_of(int(apart.isin(list(of_kind)).sum())),
+        depthwise=count_of(len(depthwise)),
+        depthwise_above=count_of(int((depthwise > 2).sum())),
+        depthwise_highest=extremes(depthwise.rename(model_name))[1],
+    )
+    slow = facts.forward_rate.below(facts.backward_rate.low or 0)
+    claims = {
+        "googlenet_lowest": bool(len(steps)) and steps.time_ratio.astype(float).idxmin() == "googlenet",
+        "pooling_forward": bool(pooling.forward_time_s_share > 0.3 and pooling.forward_flop_share < 0.01),
+        "normalisation_forward": slow and median_of(normalisation.time_ratio).below(normalisation.byte_ratio.min()),
+        "mostly_pooled": 2 * (facts.pooled.number or 0) > (facts.apart.number or 0),
+        "depthwise_above_two": (facts.depthwise_above.number or 0) > max(2, 0.8 * len(depthwise)),
+    }
+    return facts, claims
+
+
+def _printed(paper: Paper) -> Printed:
+    rows = matching(paper.published.training, quantity="flop")
+    rows = rows.assign(low=rows.ratio_as_printed - rows.ratio_as_printed_rounding)
+    rows = rows.assign(high=rows.ratio_as_printed + rows.ratio_as_printed_rounding).sort_values("ratio_as_printed")
+    ways = (BACKWARD_TO_FORWARD, FORWARD_TO_BACKWARD)
+    backward, forward = (list(each(matching(rows, ratio_means=way))) for way in ways)
+    ends = {"low": "low", "high": "high"}
+    return Printed(
+        lowest=estimated(next(iter(backward), None), "ratio_as_printed", **ends),
+        highest=estimated(next(reversed(forward), None), "ratio_as_printed", **ends),
+    )
+
+
+def _problems(paper: Paper) -> Problems:
+    rows = costs.trained(paper)
+    row = next(each(rows.loc[costs.pick(pd.Series(rows.index), ("resnet18",))]), None)
+    if row is None:
+        return Problems(Name(None), *[exact(None)] * 7)
+    layers = matching(paper.layers, precision=BASE_PRECISION, model=row.Index, batch=row.batch)
+    first = layers[layers.forward_flop > 0].sort_values("position").forward_flop.iloc[0]
+    fixed = row.parameter_byte + row.gradient_byte + row.momentum_byte
+    of_input = (row.training_peak_byte - fixed) / row.batch
+    return Problems(
+        model=Name(model_name(row.Index)),
+        forward=exact(row.forward_flop, "FLOP"),
+        first=exact(first, "FLOP"),
+        ratio=exact(2 - first / row.forward_flop),
+        memory=exact(float(DEVICE_BYTE), "B"),
+        fixed=exact(fixed, "B"),
+        input=exact(of_input, "B"),
+        batch=exact(int((DEVICE_BYTE - fixed) // of_input)),
+    )

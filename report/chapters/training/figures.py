@@ -1,0 +1,216 @@
+"""The figures of the chapter on training."""
+
+from math import nan
+from typing import Any
+
+import pandas as pd
+
+from measure.domain.names import model_name
+from measure.domain.words import BACKWARD, FORWARD, STEP
+from report import display
+from report.chapters.training import costs
+from report.charts import forms, theme
+from report.charts.axes import Categories, LinearAxis, LogAxis, longest
+from report.charts.marks import points, rules
+from report.charts.panels import figure, grid, panel, row
+from report.charts.roofline import DrawnRoof, Plane
+from report.markdown import si
+from report.paper import BASE_PRECISION, Paper, options
+from report.paper.rows import each
+from report.paper.steps import MEMORY_PARTS
+from report.stats.summary import median_of
+
+STEPS = "--sections workload training"
+PROFILES = "--sections workload training operators"
+
+QUANTITIES = {"time_s": "time", "flop": "FLOP", "byte": "memory"}
+BYTES = {"ideal": theme.GREEN, "counters": theme.VERMILION, "unfused": theme.BLUE}
+TEMPORARY, LAYERED = "temporary", "roofline layer by layer"
+SEEN = 0.005
+"""A smaller share of a network is not drawn."""
+
+PRINTED = 12
+"""So many networks stand in a figure of the PDF; the HTML has all."""
+
+
+def known(rows: pd.DataFrame, flags: str) -> pd.DataFrame:
+    if rows.empty:
+        raise display.Missing(options.measure_command(flags))
+    return rows.assign(network=rows.model.map(model_name))
+
+
+@display.figure
+def ratios(paper: Paper) -> dict[str, Any]:
+    """Draw backward over forward: left by network, right by kind of layer where layers were profiled."""
+    rows = known(costs.steps(paper.at_hand), STEPS).sort_values("time_ratio", ascending=False)
+    left = longest(list(rows.network), theme.TICK_SIZE) + 12
+    width = theme.plot_width(2, left=left)
+    rows = rows.assign(bound_ratio=rows.backward_bound_s / rows.forward_bound_s)
+    ends = [*rows.time_ratio_low, *rows.time_ratio_high, *rows.time_ratio, *rows.flop_ratio, *rows.bound_ratio]
+    axis = LinearAxis.around(ends, zero=False, pixels=width, title="backward over forward")
+    ratio, ticks = ("time_ratio", "time_ratio_low", "time_ratio_high"), {"FLOP": "flop_ratio", LAYERED: "bound_ratio"}
+    panels = [forms.dots(rows, "network", *ratio, axis, ticks=ticks, title="Networks", step=14)]
+    if kinds := _kinds(paper):
+        ends = [value for kind in kinds for value in kind.values() if isinstance(value, float)]
+        axis_of_kinds = LogAxis.around(ends, pixels=width, title="backward over forward")
+        ticks = {"FLOP": "flop", "bytes": "byte"}
+        title = "Kinds of layer"
+        panels.append(
+            forms.dots(kinds, "kind", "time", "low", "high", axis_of_kinds, ticks=ticks, title=title, step=22)
+        )
+    most, least = rows.iloc[0], rows.iloc[-1]
+    description = f"Backward over forward in time, from {least.network} to {most.network}, and in FLOP."
+    return figure("training-ratios", description, row(panels))
+
+
+def _kinds(paper: Paper) -> list[dict[str, Any]]:
+    """Return the medians by kind of layer, the highest first; a kind without products has no ratio of FLOP."""
+    found: list[dict[str, Any]] = []
+    for kind, rows in costs.seen(paper, paper.at_hand).groupby("layer_kind"):
+        time, flop, byte = (median_of(rows[f"{cost}_ratio"]) for cost in ("time", "flop", "byte"))
+        ends = {"low": nan if time.low is None else time.low, "high": nan if time.high is None else time.high}
+        of_kind = {"time": time.number, "flop": flop.number or nan, "byte": byte.number or nan}
+        found.append({"kind": f"{kind} ({len(rows)})"} | of_kind | ends)
+    return sorted(found, key=lambda kind: -kind["time"])
+
+
+@display.figure
+def memory(paper: Paper, everything: bool = False) -> dict[str, Any]:
+    """Draw what a step keeps as shares, with the peak of a step as a number and that of inference as a mark."""
+    rows = costs.trained(paper).reset_index()
+    rows = known(rows[rows.training_peak_byte.notna()], "--sections workload")
+    rows = rows.assign(over=rows.training_peak_byte / rows.inference_peak_byte).sort_values("over")
+    if not everything and len(rows) > PRINTED:
+        rows = rows.iloc[[round(at * (len(rows) - 1) / (PRINTED - 1)) for at in range(PRINTED)]]
+    parts = rows[list(MEMORY_PARTS.values())].rename(columns={column: name for name, column in MEMORY_PARTS.items()})
+    parts[TEMPORARY] = (rows.training_peak_byte - parts.sum(axis=1)).clip(lower=0)
+    whole = parts.sum(axis=1)
+    told = [si(value, "B") for value in rows.training_peak_byte]
+    shares = parts.div(whole, axis=0).assign(network=rows.network, peak=told)
+    long = shares.melt(["network", "peak"], var_name="part", value_name="share")
+    palette = theme.MEMORY_COLORS | {TEMPORARY: theme.GREY}
+    content = forms.stacked_bars(long, "network", "part", "share", palette, note="peak", step=17)
+    names = Categories.steps(rows.network, 17)
+    axis = LinearAxis(low=0, high=1, pixels=content["width"], format="%")
+    marks = rows.assign(inference=rows.inference_peak_byte / whole)
+    content["layer"].append(rules(marks, (axis, "inference"), (names, "network"), tick=13, width=2.5))
+    description = f"Memory of a training step of {len(rows)} networks, by what keeps it."
+    return figure(f"training-memory{'-all' if everything else ''}", description, content)
+
+
+@display.figure
+def pies(paper: Paper, everything: bool = False) -> dict[str, Any]:
+    """Draw time, FLOP and memory of both passes by kind of layer: a row a network."""
+    rows = known(costs.kinds(paper, paper.at_hand), PROFILES)
+    two = costs.pick(rows.model, costs.UNLIKE)
+    models = [model for model in dict.fromkeys(rows.model) if model not in two][:8] if everything else two
+    if not models:
+        raise display.Missing
+    long = [
+        {"network": model_name(model), "of": f"{name}, {stage}", "kind": kind.layer_kind, "amount": amount}
+        for model in models
+        for cost, name in QUANTITIES.items()
+        for stage in (FORWARD, BACKWARD)
+        for kind in each(rows[rows.model == model])
+        if (amount := getattr(kind, f"{stage}_{cost}")) > 0
+    ]
+    panels = forms.pies(long, "of", "network", "kind", "amount", theme.LAYER_COLORS, cell=114)
+    description = f"Pies of time, FLOP and memory by kind of layer for {', '.join(map(model_name, models))}."
+    return figure(f"training-pies{'-others' if everything else ''}", description, row(panels))
+
+
+@display.figure
+def strip(paper: Paper) -> dict[str, Any]:
+    """Draw each layer's share of a network that the reader picks, forward upwards and backward downwards."""
+    layers = known(costs.layers(paper, paper.at_hand), PROFILES)
+    names = [model_name(model) for model in costs.pick(layers.model, costs.UNLIKE)]
+    panels = []
+    for cost, title in QUANTITIES.items():
+        whole = (layers[f"forward_{cost}"] + layers[f"backward_{cost}"]).groupby(layers.model).transform("sum")
+        up, down = (layers[f"{stage}_{cost}"] / whole for stage in costs.PASSES)
+        place = layers.groupby("model").position.rank(pct=True)
+        rows = layers.assign(place=place, up=up, down=-down)[(up >= SEEN) | (down >= SEEN)]
+        if rows.empty:
+            continue
+        x = LinearAxis(low=-0.01, high=1.01, pixels=theme.plot_width(), shown=False)
+        y = LinearAxis.around([*rows.up, *rows.down], pixels=90, title=title, format="%", vertical=True, ticks=4)
+        bars = [
+            rules(
+                rows, (x, "place"), (y, end), y2=0, color=("layer_kind", theme.LAYER_COLORS), width=3.5,
+                tooltip=[("path", "layer", ""), ("layer_kind", "kind", ""), (end, title, ".1%")],
+                detail={"field": "network", "type": "nominal"},
+            )
+            for end in ("up", "down")
+        ]  # fmt: skip
+        for layer in bars:
+            layer["transform"] = [{"filter": "datum.network === network"}]
+            del layer["encoding"]["y"]["scale"]["domain"]  # it follows the network chosen
+        panels.append(panel(bars))
+    options_of = {"input": "select", "options": sorted(set(layers.network)), "name": "Network "}
+    chosen = {"params": [{"name": "network", "value": names[0], "bind": options_of}]}
+    description = f"Layers of {layers.network.nunique()} networks, one chosen: time, FLOP and memory of both passes."
+    return figure("training-strip", description, grid(panels, 1, 8) | chosen)
+
+
+@display.figure
+def steps(paper: Paper) -> dict[str, Any]:
+    """Draw the measured step with its interval, the roofline layer by layer, and the FLOP at the peak."""
+    rows = known(costs.steps(paper.at_hand), STEPS).sort_values("latency_s", ascending=False)
+    rows = known(rows[rows.flop_bound_s.notna()], "--sections roofs")
+    left = longest(list(rows.network), theme.TICK_SIZE) + 12
+    ends = [*rows.latency_s, *rows.flop_bound_s, *rows.latency_high_s.dropna()]
+    axis = LogAxis.around(ends, pixels=theme.plot_width(left=left), title="time of a step", unit="s")
+    tooltip = [("network", "network", ""), ("latency_s", "measured", "s"), ("flop_bound_s", "FLOP at the peak", "s")]
+    measured = ("latency_s", "latency_low_s", "latency_high_s")
+    ticks = {"FLOP at the peak": "flop_bound_s", LAYERED: "operator_bound_s"}
+    content = forms.dots(rows, "network", *measured, axis, ticks=ticks, step=13, tooltip=tooltip)
+    description = f"Measured and least time of a training step of {len(rows)} networks."
+    return figure("training-steps", description, content)
+
+
+@display.figure
+def kernels(paper: Paper) -> dict[str, Any]:
+    """Draw groups of operators of two networks' steps under the roofs, their area the share of the time."""
+    machine = paper.at_hand
+    rows = known(costs.groups(paper, machine), PROFILES)
+    rows = known(rows[rows.flop_per_s.notna() & (rows.share >= SEEN)], "--sections workload")
+    roof = machine.roof(BASE_PRECISION) if machine else None
+    if machine is None or roof is None:
+        raise display.Missing(options.measure_command("--sections roofs"))
+    drawn = DrawnRoof(roof, si(roof.peak_flop_per_s, "FLOP/s"), "memory")
+    rows = rows[rows.model.isin(costs.pick(rows.model, costs.PAIR))]
+    reach = [rows.intensity.min() / 2, 2 * rows.intensity.max()]
+    plane = Plane.over([drawn], theme.plot_width(2, unit="FLOP/s"), 230, reach, rows.flop_per_s / 2)
+    tooltip = [
+        ("group", "group", ""), ("share", "share of the step", ".1%"), ("time_s", "time", "s"),
+        ("flop_per_s", "performance", "FLOP/s"), ("intensity", "intensity", "FLOP/B"),
+    ]  # fmt: skip
+    panels = []
+    for model in costs.pick(rows.model, costs.PAIR):
+        groups = rows[rows.model == model].sort_values("share", ascending=False)
+        groups = groups[["group", "share", "time_s", "flop_per_s", "intensity"]]
+        color: Any = ("group", theme.KERNEL_COLORS)
+        marks = plane.points(
+            groups, "group", "intensity", "flop_per_s", named=False, color=color, size=("share", 1.0), tooltip=tooltip
+        )
+        panels.append(plane.panel(marks, title=model_name(model)))
+    description = f"Rooflines with {len(rows)} groups of operators of a training step, sized by time."
+    return figure("training-kernels", description, row(panels))
+
+
+@display.figure
+def counters(paper: Paper, printed: bool = False) -> dict[str, Any]:
+    """Draw the bytes of memory by hardware counters between ideal and unfused ones; ``printed`` ones are of studies."""
+    calls = costs.printed_calls(paper) if printed else costs.counted_calls(paper, costs.counter_machine(paper))
+    rows = calls[calls.dram_byte.notna()]
+    rows = known(rows, "--device cuda --sections workload hardware-counters")
+    phase = rows.phase.map({STEP: "training"}).fillna(rows.phase)
+    rows = rows.assign(call=rows.network + ", " + (rows.gpu if printed else phase + " " + rows.batch.astype(str)))
+    columns = {"ideal_byte": "ideal", "dram_byte": "counters", "unfused_byte": "unfused"}
+    long = rows.rename(columns=columns).melt("call", list(columns.values()), "bytes", "byte").dropna()
+    y = Categories.steps(long.call, 18)
+    x = LogAxis.around(long.byte, pixels=theme.plot_width(left=y.room), title="bytes of a call", unit="B")
+    tooltip = [("call", "call", ""), ("bytes", "bytes", ""), ("byte", "moved", "B")]
+    marks = points(long, (x, "byte"), (y, "call"), ("bytes", BYTES), hollow=printed, size=60, tooltip=tooltip)
+    description = f"Bytes of {len(rows)} calls: ideal, by hardware counters, unfused."
+    return figure(f"training-counters{'-printed' if printed else ''}", description, panel([marks]))
