@@ -335,7 +335,7 @@ def _fused(paper: Paper, best: BestTimed | None) -> Fused:
     )  # fmt: skip
 
 
-def together(paper: Paper, best: BestTimed, following: pd.DataFrame) -> pd.DataFrame:
+def _both(paper: Paper, best: BestTimed, following: pd.DataFrame) -> pd.DataFrame:
     """Return pairs of eager timings on the best-timed GPU and compiled ones on the next."""
     other = published.newest(paper, COMPILED)
     return published.paired(best.rows, other[other.device == following.device_other.iloc[0]], BOTH)
@@ -349,7 +349,7 @@ def _together(paper: Paper, best: BestTimed | None, following: pd.DataFrame | No
     here, there = (other[other.device == device] for device in (best.device, newer))
     eager = published.newest(paper)
     return Together(
-        median_of(published.gains(together(paper, best, following))),
+        median_of(published.gains(_both(paper, best, following))),
         median_of(published.gains(published.paired(here, there, ("device",)))),
         median_of(published.gains(published.paired(eager[eager.device == newer], here, BOTH))),
     )
@@ -388,3 +388,37 @@ def _problems(paper: Paper, best: BestTimed | None, calculation: Calculation) ->
         exact(halved, "s"), exact(total / halved), exact(total / arithmetic),
         exact(published.gains(pairs).get(EXAMPLE)),
     )  # fmt: skip
+
+
+def changes(paper: Paper) -> pd.DataFrame:
+    """One row is a change: quantiles of how many times as fast networks are with it, and what both bounds promise."""
+    best = published.best_timed(paper)
+    following = published.of_best(published.steps(paper), best)
+    rows = [_spread(f"channels last on {_name(pairs)}", pairs) for pairs in published.channels_last(paper)[:1]]
+    rows += [_spread(f"compiled on {_name(pairs)}", pairs) for pairs in published.compiled(paper)[:2]]
+    rows += [_spread(f"{_name(pairs)} to {_name(pairs, 'device_other')}", pairs) for pairs in published.steps(paper)]
+    if best and following is not None:
+        name = f"{short_name(best.device)} to {_name(following, 'device_other')} compiled"
+        rows.append(_spread(name, _both(paper, best, following)))
+    return pd.DataFrame(rows)
+
+
+def halved(paper: Paper) -> pd.DataFrame:
+    """One row is a device: the same for fp16 in place of fp32."""
+    rows = published.timed(paper)
+    rows = rows[(rows.compiler == "") & (rows.autocast == "")]
+    pairs = published.paired(rows[rows.precision == "fp32"], rows[rows.precision == "fp16"], ("precision",))
+    found = [_spread(f"fp16 on {_name(each)}", each) for _, each in pairs.groupby("device")]
+    return pd.DataFrame([each for each in found if each["networks"] >= published.FEWEST])
+
+
+def _spread(name: str, pairs: pd.DataFrame) -> dict[str, Any]:
+    gained = published.gains(pairs)
+    places = dict(zip(("low", "quarter", "speed", "three_quarters", "high"), (0.1, 0.25, 0.5, 0.75, 0.9), strict=True))
+    has_promise = not {"compiler_other", "layout_other"} & set(pairs.columns)  # else both bounds stay as they are
+    return {
+        "name": name, "networks": len(gained), "slower": float((gained < 1).mean()),
+        **{column: gained.quantile(place) for column, place in places.items()},
+        **{bound: published.gains(pairs, f"{bound}_s").median() if has_promise else None
+           for bound in ("whole", "layers")},
+    }  # fmt: skip

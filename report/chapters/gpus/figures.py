@@ -1,0 +1,164 @@
+"""The figures of the chapter on GPUs that others timed."""
+
+from math import floor, log10
+from typing import Any
+
+import pandas as pd
+
+from measure.domain.roofs import Roofline
+from report import display
+from report.chapters.gpus.facts import changes, halved
+from report.charts import theme
+from report.charts.axes import Categories, LinearAxis, LogAxis
+from report.charts.forms import dots
+from report.charts.marks import band, boxes, lines, points, rules
+from report.charts.panels import figure, panel, row
+from report.charts.roofline import DrawnRoof, Plane
+from report.markdown import percent, si
+from report.paper import Paper
+from report.stats import published
+from report.stats.published import SOURCE, TWINS, network_name, short_name
+from report.stats.summary import middle_share
+
+FEWEST_OF_SIZE = 5
+"""The networks that half a decade of FLOP needs, for its quantiles to be more than its members."""
+
+LARGEST = 3
+"""So many GPUs have a panel by size: those with most networks."""
+
+STREAMS = {"read": "read", "init": "write", "scale": "copy", "triad": "triad"}
+"""The streams of gpu-benches by the names that they have here."""
+
+
+@display.figure
+def roofs(paper: Paper) -> dict[str, Any]:
+    best = published.best_timed(paper)
+    if best is None:
+        raise display.Missing(SOURCE.command)
+    rows = best.of_usual_size
+    roof = Roofline(rows.peak_flop_per_s.iloc[0], rows.bandwidth_byte_per_s.iloc[0])
+    drawn = DrawnRoof(roof, si(roof.peak_flop_per_s, "FLOP/s"), si(roof.bandwidth_byte_per_s, "B/s"))
+    named = {TWINS[each]: network_name(each) for each in ("mobilenet_v2", "resnet18", "vgg16", "vit_b_16")}
+    found = {"whole network": rows.flop / rows.whole_byte, "layer by layer": rows.flop / rows.layers_byte}
+    plane = Plane.over([drawn], theme.plot_width(2, unit="FLOP/s"), 240, pd.concat(found.values()), rows.flop_per_s)
+    panels = []
+    for bound, intensity in found.items():
+        marks = rows[["flop_per_s"]].assign(
+            name=rows.model.map(network_name), label=rows.model.map(named).fillna(""), intensity=intensity
+        )
+        told = [("name", "network", ""), ("intensity", "intensity", "FLOP/B"), ("flop_per_s", "performance", "FLOP/s")]
+        cloud = plane.points(
+            marks, "label", "intensity", "flop_per_s", False, color=theme.BOUND_COLORS[bound], size=12, tooltip=told
+        )
+        few = marks[marks.label != ""]
+        labels = plane.points(few, "label", "intensity", "flop_per_s", color=theme.INK, size=30, tooltip=told)
+        panels.append(plane.panel(cloud, labels, title=f"{short_name(best.device)}, {bound}"))
+    middles = [f"{bound} {intensity.median():.0f} FLOP/B" for bound, intensity in found.items()]
+    description = f"{len(rows)} networks under the roof of the {best.device}. Middle intensities: {', '.join(middles)}."
+    return figure("gpus-roofs", description, row(panels), legend=None)
+
+
+@display.figure
+def gains(paper: Paper) -> dict[str, Any]:
+    return _strip("gpus-gains", changes(paper))
+
+
+@display.figure
+def lowered(paper: Paper) -> dict[str, Any]:
+    return _strip("gpus-lowered", halved(paper))
+
+
+def _strip(name: str, rows: pd.DataFrame) -> dict[str, Any]:
+    """Return a row for each change: eight networks in ten, half of them, the middle one, and what bounds promise."""
+    if rows.empty:
+        raise display.Missing(SOURCE.command)
+    y = Categories.steps(rows.name, 24)
+    values = [1, *rows.low, *rows.high, *rows.whole.dropna(), *rows.layers.dropna()]
+    x = LogAxis.around(values, pixels=theme.plot_width(left=y.room), title="times as fast")
+    told = [
+        ("name", "change", ""), ("networks", "networks", "d"), ("low", "a tenth gains less", ".3~g"),
+        ("speed", "typical gain", ".3~g"), ("high", "a tenth gains more", ".3~g"),
+    ]  # fmt: skip
+    promised = [
+        {"name": each.name, "roofline": bound, "promised": getattr(each, column)}
+        for each in rows.itertuples(index=False)
+        for column, bound in zip(("whole", "layers"), theme.BOUND_COLORS, strict=True)
+        if pd.notna(getattr(each, column))
+    ]  # fmt: skip
+    layers = [
+        rules([{}], x=(x, 1), color=theme.MUTED, dash=True),
+        rules(rows, (x, "low"), (y, "name"), x2="high", color=theme.GREY, width=2),
+        boxes(rows, (x, "quarter"), (y, "name"), x2="three_quarters", color=theme.GREY, tooltip=told),
+        rules(rows, (x, "speed"), (y, "name"), color=theme.PAPER, width=3, tick=18),
+    ]
+    if promised:
+        said = [("name", "change", ""), ("roofline", "roofline", ""), ("promised", "promised gain", ".3~g")]
+        color = ("roofline", theme.BOUND_COLORS)
+        layers.append(points(promised, (x, "promised"), (y, "name"), color, "diamond", size=80, tooltip=said))
+    description = "; ".join(f"{each.name}: {each.speed:.2f} times as fast" for each in rows.itertuples(index=False))
+    return figure(name, description, panel(layers), legend="promised by the roofline of" if promised else None)
+
+
+@display.figure
+def by_size(paper: Paper) -> dict[str, Any]:
+    found = []
+    for each in published.by_device(paper)[:LARGEST]:
+        shares = each.rows.layers_s / each.rows.latency_s
+        for step, group in shares.groupby(each.rows.forward_flop.map(lambda flop: floor(2 * log10(flop)))):
+            if len(group) >= FEWEST_OF_SIZE:
+                low, high = middle_share(group)
+                about = {"device": short_name(each.device), "flop": 10 ** ((step + 0.5) / 2), "networks": len(group)}
+                found.append(about | {"low": low.number, "middle": group.median(), "high": high.number})
+    if not found:
+        raise display.Missing(SOURCE.command)
+    rows = pd.DataFrame(found)
+    width = theme.plot_width(rows.device.nunique(), shared=True)
+    x = LogAxis.around(rows.flop, pixels=width, title="operations of an input", unit="FLOP")
+    told = [("networks", "networks", "d"), ("flop", "operations near", "FLOP"), ("middle", "typical share", ".0%")]
+    panels = []
+    for number, (device, sizes) in enumerate(rows.groupby("device", sort=False)):
+        y = LinearAxis(
+            low=0, high=max(1.0, rows.high.max()), pixels=180, title="share of the bound", format="%", vertical=True,
+            shown=not number,
+        )  # fmt: skip
+        color = theme.BOUND_COLORS["layer by layer"]
+        layers = [
+            band(sizes, (x, "flop"), (y, "low"), "high", color), lines(sizes, (x, "flop"), (y, "middle"), color),
+            points(sizes, (x, "flop"), (y, "middle"), color, size=24, tooltip=told),
+        ]  # fmt: skip
+        panels.append(panel(layers, str(device)))
+    description = f"Typical shares of the roofline drawn layer by layer: {percent(rows.middle.min())} to " + percent(
+        rows.middle.max()
+    )
+    return figure("gpus-size", f"{description}.", row(panels), legend=None)
+
+
+@display.figure
+def delivered(paper: Paper) -> dict[str, Any]:
+    streams, products = paper.elsewhere.bandwidths, paper.elsewhere.products
+    printed = paper.chips.drop_duplicates("chip").set_index("chip").bandwidth_byte_per_s
+    streams = streams[(streams.benchmark == "gpu-stream") & streams.stream.isin(STREAMS)]
+    streams = streams.assign(share=streams.byte_per_s / streams.device.map(printed), what=streams.stream.map(STREAMS))
+    peaks = paper.chips.groupby(["chip", "precision"]).peak_flop_per_s.max()
+    keys = pd.MultiIndex.from_frame(products[["device", "precision"]])
+    products = products.assign(share=products.flop_per_s / peaks.reindex(keys).to_numpy(), what=products.precision)
+    panels = []
+    for rows, palette, title in (
+        (streams, theme.STREAM_COLORS, "share of the printed bandwidth"),
+        (products, {"bf16": theme.BLUE, "fp8": theme.VERMILION}, "share of the printed peak"),
+    ):
+        known = rows.dropna(subset="share").sort_values("share", ascending=False).drop_duplicates(["device", "what"])
+        if known.empty:
+            raise display.Missing(SOURCE.command)
+        known = known.assign(name=known.device.map(short_name), low=None, high=None)
+        x = LinearAxis.around([1, *known.share], pixels=theme.plot_width(2, left=130), title=title, format="%")
+        told = [("name", "device", ""), ("what", "kind", ""), ("share", title, ".0%")]
+        panels.append(
+            dots(known, "name", "share", "low", "high", x, "what", palette, reference=1, step=16, tooltip=told)
+        )
+    description = (
+        f"Shares that {streams.device.nunique()} devices deliver in streams, {products.device.nunique()} in products."
+    )
+    content = row(panels)
+    content["resolve"]["scale"]["yOffset"] = "independent"  # each panel has its own series
+    return figure("gpus-delivered", description, content)
