@@ -63,8 +63,8 @@ def _cells(project: Project) -> tuple[list[CodeCell], dict[str, CodeCell]]:
     """Return the cells that prepare others, and those of figures by label, in the chapters that are chosen."""
     names = left_out(project)
     cells = [block for block in read_source(project) if isinstance(block, CodeCell)]
-    cells = [cell for cell in cells if not is_left_out(cell.opening.file, names) and cell.shows("eval")]
-    preparing = [cell for cell in cells if not cell.shows("include")]
+    cells = [cell for cell in cells if not is_left_out(cell.opening.file, names) and cell.options["eval"]]
+    preparing = [cell for cell in cells if not cell.options["include"]]
     return preparing, {cell.options["label"]: cell for cell in cells if "fig-cap" in cell.options}
 
 

@@ -31,21 +31,23 @@ FORCED = "ROOFWRIGHT_FORCED"
 PROSE = (".qmd", ".md", ".ipynb")
 PICTURE = re.compile(r"!\[[^\]]*\]\(([^)\s]+)\)")
 UNREADABLE = re.compile(r"`\{+(\w+)\}+\s")
+MARKUP = re.compile(r"([`*_{}\[\]()>#+,\-.!])")
 
 FAILED_LINE = (
-    "next((line for frame, line in __import__('traceback').walk_tb(__import__('sys').last_traceback)"
+    "next((line for frame, line in __import__('traceback').walk_tb(getattr(__import__('sys'), 'last_traceback', None))"
     " if frame.f_globals is globals()), 0)"
 )
 """Evaluated after an error: the line of the cell, from 1, whose statement failed, or 0."""
 FINISH = "(lambda module: module and module.finish() and None)(__import__('sys').modules.get('report.charts.drawing'))"
 """What is drawn beside the cells is there before the kernel ends, whichever cell waits for it."""
 
+SHOWN = ("text/markdown", "stdout", "stderr", "text/plain")
 Output = dict[str, str]
 """An output of a cell: MIME type to text, or `stdout` or `stderr` to what was printed there."""
 
 
 class CellError(Exception):
-    """A cell or an expression raised; `line` counts from the code's first line, 0 where it is not known."""
+    """A cell raised; `line` counts from the code's first line, 0 where it is not known."""
 
     def __init__(self, text: str, line: int = 0) -> None:
         super().__init__(text)
@@ -71,15 +73,13 @@ class Kernel:
             raise UserError(f"no Jupyter kernel starts under {sys.executable}; is ipykernel installed?") from error
 
     def run(self, code: str) -> list[Output]:
-        """Run a cell and return its outputs in order; raise CellError."""
+        """Run code and return its outputs in order; raise CellError."""
         request = self._client.execute(code, store_history=False, allow_stdin=False)
         outputs: list[Output] = []
         error = None
         while True:
-            message = self._next(self._client.get_iopub_msg, request)
+            message = self._next(request)
             kind, content = message["msg_type"], message["content"]
-            if kind == "status" and content["execution_state"] == "idle":
-                break
             if kind == "stream":
                 before = outputs.pop()[content["name"]] if outputs and content["name"] in outputs[-1] else ""
                 outputs.append({content["name"]: before + content["text"]})
@@ -87,29 +87,23 @@ class Kernel:
                 outputs.append(dict(content["data"]))
             elif kind == "error":
                 error = f"{content['ename']}: {content['evalue']}"
-        self._next(self._client.get_shell_msg, request)
+            elif kind == "status" and content["execution_state"] == "idle":
+                break
         if error is not None:
-            raise CellError(error, int(self.evaluate(FAILED_LINE)["text/plain"]))
+            raise CellError(error, int(self.run(FAILED_LINE)[-1]["text/plain"]))
         return outputs
 
-    def evaluate(self, expression: str) -> Output:
-        """Return the value of an expression as MIME type to text; raise CellError where it fails."""
-        request = self._client.execute("", silent=True, allow_stdin=False, user_expressions={"value": expression})
-        reply = self._next(self._client.get_shell_msg, request)["content"]["user_expressions"]["value"]
-        if reply["status"] != "ok":
-            raise CellError(f"{reply['ename']}: {reply['evalue']}")
-        return dict(reply["data"])
-
-    def _next(self, receive: Any, request: str) -> dict[str, Any]:
+    def _next(self, request: str) -> dict[str, Any]:
         """Return the next message that answers `request`, which a kernel that dies would never send."""
         while True:
-            with suppress(queue.Empty):
-                message: dict[str, Any] = receive(timeout=1)
-                if message["parent_header"].get("msg_id") == request:
-                    return message
+            try:
+                message: dict[str, Any] = self._client.get_iopub_msg(timeout=1)
+            except queue.Empty:
+                if not self._manager.is_alive():
+                    raise CellError("the Jupyter kernel died; was it out of memory?") from None
                 continue
-            if not self._manager.is_alive():
-                raise CellError("the Jupyter kernel died; was it out of memory?")
+            if message["parent_header"].get("msg_id") == request:
+                return message
 
 
 class Session:
@@ -124,59 +118,41 @@ class Session:
 
     def run(self, code: str, label: str | None = None) -> list[Output]:
         """Return the outputs of a cell, in order. Raises CellError."""
+        key = _digest(self._prepared, code)
+        entry = self._known.get(key)
+        is_remembered = entry is not None and entry["files"] == self._stamps(entry["files"])
+        if not is_remembered:
+            if self._kernel is None:
+                self._kernel = Kernel(self._project.root, {"ROOFWRIGHT_DATA": str(self._data)}, self._stack)
+            while self._pending:
+                self._kernel.run(self._pending.pop(0))
+            found = self._kernel.run(code)
+            entry = {"outputs": found, "files": dict.fromkeys(PICTURE.findall(json.dumps(found)))}
+        self.kept[key] = entry
         # An expression that has a label to be shown by changes nothing that code after it sees.
-        prepares = label is None or any(not isinstance(statement, ast.Expr) for statement in ast.parse(code).body)
-        found: list[Output] | None = self._remembered("cell", code)
-        if found is None:
-            found = self._keep("cell", code, self._started().run(code))
-        elif prepares:
-            self._pending.append(code)
-        if prepares:
-            self._prepared = _digest(self._prepared, code)
-        return found
-
-    def evaluate(self, expression: str) -> Output:
-        """Return the value of an expression as MIME type to text. Raises CellError."""
-        found: Output | None = self._remembered("value", expression)
-        return found if found is not None else self._keep("value", expression, self._started().evaluate(expression))
+        if label is None or any(not isinstance(statement, ast.Expr) for statement in ast.parse(code).body):
+            self._prepared = _digest(self._prepared, "then", code)
+            if is_remembered:
+                self._pending.append(code)
+        return list(self.kept[key]["outputs"])
 
     def finish(self) -> None:
         """Wait for what is drawn beside the cells, and note the files that outputs show."""
         if self._kernel:
             try:
-                self._kernel.evaluate(FINISH)
+                self._kernel.run(FINISH)
             except CellError as problem:
                 raise UserError(f"a figure cannot be drawn: {problem}") from problem
         for entry in self.kept.values():
-            entry["files"] = {name: self._stamp(name) for name in entry["files"]}
+            entry["files"] = self._stamps(entry["files"])
 
-    def _remembered(self, kind: str, code: str) -> Any:
-        key = _digest(self._prepared, kind, code)
-        entry = self._known.get(key)
-        if entry is None or any(stamp != self._stamp(name) for name, stamp in entry["files"].items()):
-            return None
-        self.kept[key] = entry
-        return entry["value"]
-
-    def _keep(self, kind: str, code: str, value: Any) -> Any:
-        pictures = dict.fromkeys(PICTURE.findall(json.dumps(value)))
-        self.kept[_digest(self._prepared, kind, code)] = {"value": value, "files": pictures}
-        return value
-
-    def _stamp(self, name: str) -> list[int] | None:
-        with suppress(OSError):
-            status = (self._project.root / name).stat()
-            return [status.st_size, status.st_mtime_ns]
-        return None
-
-    def _started(self) -> Kernel:
-        """Return the kernel, in which all cells ran that prepare something for the code at hand."""
-        if self._kernel is None:
-            self._kernel = Kernel(self._project.root, {"ROOFWRIGHT_DATA": str(self._data)}, self._stack)
-        for code in self._pending:
-            self._kernel.run(code)
-        self._pending.clear()
-        return self._kernel
+    def _stamps(self, names: dict[str, Any]) -> dict[str, Any]:
+        stamps: dict[str, Any] = dict.fromkeys(names)
+        for name in names:
+            with suppress(OSError):
+                status = (self._project.root / name).stat()
+                stamps[name] = [status.st_size, status.st_mtime_ns]
+        return stamps
 
 
 @contextmanager
@@ -204,27 +180,18 @@ def _digest(*texts: str) -> str:
 
 
 def _state(project: Project, data: Path) -> str:
-    """Return a digest of what code may read: files by their sizes and times."""
-    others = (failures.FILE, FORCED)
-    variables = [
-        f"{name}={value}"
-        for name, value in sorted(os.environ.items())
-        if name.startswith("ROOFWRIGHT_") and name not in others
-    ]
-    packages = sorted(path.name for folder in sys.path for path in Path(folder or ".").glob("*.dist-info"))
-    folders = [project.root, data, *(Path(__file__).parents[2] / name for name in ("measure", "report"))]
-    return _digest(sys.version, *variables, *packages, *(line for folder in folders for line in sorted(_files(folder))))
-
-
-def _files(folder: Path) -> Iterator[str]:
-    """Yield the files below a folder that are neither prose nor made by a render, hidden, or of other projects."""
-    with suppress(OSError), os.scandir(folder) as entries:
-        for entry in entries:
-            if entry.is_dir(follow_symlinks=False):
-                yield from () if entry.name.startswith((".", "_")) else _files(Path(entry.path))
-            elif not entry.name.endswith(PROSE) and not entry.name.startswith(".") and entry.is_file():
-                status = entry.stat()
-                yield f"{entry.path} {status.st_size} {status.st_mtime_ns}"
+    """Return a digest of what code may read: files, but prose and what is hidden or made, by their sizes and times."""
+    ours = {name for name in os.environ if name.startswith("ROOFWRIGHT_")} - {failures.FILE, FORCED}
+    texts = [sys.version, *(f"{name}={os.environ[name]}" for name in sorted(ours))]
+    texts += sorted(path.name for folder in sys.path for path in Path(folder or ".").glob("*.dist-info"))
+    for root in (project.root, data, *(Path(__file__).parents[2] / name for name in ("measure", "report"))):
+        for folder, below, names in os.walk(root):
+            below[:] = sorted(name for name in below if not name.startswith((".", "_")))
+            for name in sorted(names):
+                if not name.endswith(PROSE) and not name.startswith("."):
+                    status = os.stat(f"{folder}/{name}", follow_symlinks=False)
+                    texts.append(f"{folder}/{name} {status.st_size} {status.st_mtime_ns}")
+    return _digest(*texts)
 
 
 def execute(project: Project, code: Session) -> list[Line]:
@@ -234,21 +201,12 @@ def execute(project: Project, code: Session) -> list[Line]:
     no cell is run: it is there for `missing.lua`, which takes it out and knows its labels by then.
     """
     names, lines = left_out(project), list[Line]()
-    taken: dict[str, CodeCell] = {}
-    blocks = read_source(project)
-    for cell in blocks:
-        if (
-            isinstance(cell, CodeCell)
-            and (label := cell.options.get("label"))
-            and taken.setdefault(label, cell) is not cell
-        ):
-            raise cell.opening.error(f"the label '{label}' is taken by the cell at {taken[label].opening.place}")
-    for block in blocks:
+    for block in read_source(project):
         if isinstance(block, TextBlock):
             for line, is_listing in zip(block.lines, block.listing, strict=True):
                 lines.append(line if is_left_out(line.file, names) else with_values(line, is_listing, code))
         elif not is_left_out(block.opening.file, names):
-            lines += _cell_lines(block, code)
+            lines += [block.opening.beside(line) for text in _cell_texts(block, code) for line in text.split("\n")]
         elif "label" in block.options:
             lines += [block.opening.beside(text) for text in ("", f"::: {{#{block.options['label']}}}", ":::", "")]
     return lines
@@ -258,64 +216,62 @@ def with_values(line: Line, is_listing: bool, code: Session) -> Line:
     """Return a line with the value of each inline expression in its place, unless it is one of a listing."""
     # Every second part is an expression, and its value takes that place.
     parts = [line.text] if is_listing else INLINE.split(line.text)
-    unreadable = UNREADABLE.search("".join(parts[::2]))
-    if unreadable:
+    if unreadable := UNREADABLE.search("".join(parts[::2])):
         form = "inline code is `{python} expression`, on one line and outside listings"
         raise line.error(f"{form}, not {unreadable[0].strip()!r}")
     for at in range(1, len(parts), 2):
         expression = parts[at].strip()
         try:
-            parts[at] = as_markdown(code.evaluate(expression), expression, line)
+            parts[at] = as_markdown(code.run(expression, "inline"), expression, line)
         except CellError as error:
             raise line.error(f"`{expression}` raises {error}") from error
     return line.beside("".join(parts))
 
 
-def as_markdown(value: Output, expression: str, line: Line) -> str:
+def as_markdown(outputs: list[Output], expression: str, line: Line) -> str:
     """Return the Markdown that a value stands for, by the rules of Quarto's Jupyter engine.
 
     A `Markdown` object is Markdown. Anything else is its `repr`; a string's quotes are dropped and what Markdown would
-    read as markup in it is escaped. Texts that Quarto garbles are refused: empty ones and those with backslashes.
+    read as markup in it is escaped. What Quarto garbles is refused: empty texts, and those with backslashes.
     """
+    value = outputs[-1] if outputs else {"text/plain": ""}
     text = value.get("text/markdown", value["text/plain"])
-    if "text/markdown" not in value and text[:1] in "'\"" and text[:1] == text[-1:]:
-        text = "\\" if "\\" in text else re.sub(r"([`*_{}\[\]()>#+,\-.!])", r"\\\1", text[1:-1])
-    if "text/html" in value or text in ("", "\\"):
+    if "text/markdown" not in value and text[:1] in ("'", '"'):
+        text = "" if "\\" in text else MARKUP.sub(r"\\\1", text[1:-1])
+    if "text/html" in value or not text:
         problem = "is HTML, an empty text, or one that Quarto garbles; return IPython.display.Markdown(text)"
         raise line.error(f"`{expression}` {problem}")
     return text
 
 
-def _cell_lines(cell: CodeCell, code: Session) -> list[Line]:
+def _cell_texts(cell: CodeCell, code: Session) -> list[str]:
     outputs: list[Output] = []
-    if cell.shows("eval"):
+    if cell.options["eval"]:
         try:
             outputs = code.run(cell.code, cell.options.get("label"))
         except CellError as error:
             line = cell.first_line + error.line - 1 if error.line else cell.opening.number
             raise UserError(f"{cell.opening.file}:{line}: {error}") from error
-    if not cell.shows("include"):
+    if not cell.options["include"]:
         return []
-    texts = ["", *_listing(cell.code.strip("\n"), " {.python}"), ""] if cell.shows("echo") else []
-    shown = [text for output in outputs for text in _output(cell, output)] if cell.shows("output") else []
-    if cell.caption:
-        shown = ["", f"::: {{#{cell.options['label']}}}", *shown, "", " ".join(cell.caption.split()), ":::", ""]
-    return [cell.opening.beside(line) for text in [*texts, *shown] for line in text.split("\n")]
+    texts = ["", *_listing(cell.code, " {.python}"), ""] if cell.options["echo"] else []
+    shown = [text for output in outputs for text in _output(cell, output)] if cell.options["output"] else []
+    if caption := cell.options.get("fig-cap") or cell.options.get("tbl-cap"):
+        shown = ["", f"::: {{#{cell.options['label']}}}", *shown, "", " ".join(caption.split()), ":::", ""]
+    return [*texts, *shown]
 
 
 def _output(cell: CodeCell, output: Output) -> list[str]:
-    if "stderr" in output:
-        return ["", *_listing(output["stderr"].rstrip("\n")), ""] if cell.shows("warning") else []
-    if "text/html" in output or not output.keys() & {"text/markdown", "text/plain", "stdout"}:
+    if "stderr" in output and not cell.options["warning"]:
+        return []
+    kind = next((kind for kind in SHOWN if kind in output), None)
+    if "text/html" in output or kind is None:
         kinds = ", ".join(sorted(output))
         raise cell.opening.error(f"the cell outputs {kinds}; output text/markdown (a picture, a table, raw HTML)")
-    if "text/markdown" in output:
-        return ["", output["text/markdown"], ""]
-    if "stdout" in output and cell.options["output"] == "asis":
-        return ["", output["stdout"], ""]
-    return ["", *_listing(output.get("stdout", output.get("text/plain", "")).rstrip("\n")), ""]
+    is_markdown = kind == "text/markdown" or (kind == "stdout" and cell.options["output"] == "asis")
+    return ["", *([output[kind]] if is_markdown else _listing(output[kind])), ""]
 
 
 def _listing(text: str, info: str = "") -> list[str]:
     ticks = "`" * (max((len(found) for found in re.findall("`{3,}", text)), default=2) + 1)
-    return [ticks + info, text, ticks]
+    return [ticks + info, text.strip("\n"), ticks]

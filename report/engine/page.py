@@ -3,14 +3,13 @@
 import base64
 import hashlib
 import html
-import mimetypes
 import re
 from pathlib import Path
 from typing import Any
 
 from report.engine.project import Project, read_text
 from report.engine.source import Places
-from report.engine.tree import Element, raw, transform, with_pictures
+from report.engine.tree import Element, picture, raw, transform
 
 RESERVED = re.compile("[%#<>&]|[^ -~]")
 """What has a meaning in an address or in a page."""
@@ -62,40 +61,35 @@ class Withheld:
 def page_blocks(blocks: list[Element], project: Project, places: Places, withheld: Withheld) -> list[Element]:
     """Return the document's blocks as the page needs them: pictures inside, wide content in boxes that scroll."""
 
-    def picture(path: Path, alternative: str, width: str | None) -> Element:
-        style = f' style="width:{width}"' if width else ""
-        # Lazy, for the scripts wait until the page is read, which takes half as long again with all pictures
-        image = f'<img loading="lazy" src="{_address(project.root / path)}" alt="{html.escape(alternative)}"{style}>'
-        return raw("html", withheld.mark(image), "RawInline")
+    def change(element: Element) -> list[Element] | None:
+        kind, content = element["t"], element.get("c", [])
+        if kind == "Image":
+            path, alternative = picture(element, project, places)
+            # Lazy, for the scripts wait until the page is read, which takes half as long again with all pictures
+            image = f'<img loading="lazy" src="{_address(project.root / path)}" alt="{html.escape(alternative)}">'
+            return [raw("html", withheld.mark(image), "RawInline")]
+        if kind == "Header":  # the title is the page's only heading of the first level
+            return [{"t": "Header", "c": [min(content[0] + 1, 6), *content[1:]]}]
+        if kind == "Figure":
+            box = [raw("html", '<div class="scroll">'), *content[2], raw("html", "</div>")]
+            return [{"t": "Figure", "c": [*content[:2], box]}]
+        if kind == "Table":
+            return _table(content)
+        if kind == "Div" and "folded" in content[0][1]:
+            (identifier, classes, _), (title, body) = content
+            label = f' id="{html.escape(identifier)}"' if identifier else ""
+            opening = raw("html", f'<details class="{" ".join(classes)}"{label}><summary class="title">')
+            return [opening, *title["c"][1], raw("html", "</summary>"), body, raw("html", "</details>")]
+        return None
 
-    return list(transform(with_pictures(blocks, project.root, places, picture), _boxed))
+    return list(transform(blocks, change))
 
 
-def _address(picture: Path) -> str:
-    """Return a picture's content as an address: an SVG as text, a fifth shorter than base64, and fit for quotes."""
-    kind = mimetypes.guess_type(picture.name)[0]
-    if kind == "image/svg+xml":
-        text = read_text(picture).replace("'", "&#39;").replace('"', "'")
-        escaped = RESERVED.sub(lambda found: "".join(f"%{byte:02X}" for byte in found[0].encode()), text)
-        return f"data:{kind};charset=utf-8,{escaped}"
-    return f"data:{kind};base64,{base64.b64encode(picture.read_bytes()).decode()}"
-
-
-def _boxed(block: Element) -> list[Element] | None:
-    content = block.get("c", [])
-    if block["t"] == "Header":  # the title is the page's only heading of the first level
-        return [{"t": "Header", "c": [min(content[0] + 1, 6), *content[1:]]}]
-    if block["t"] == "Figure":
-        box = [raw("html", '<div class="scroll">'), *content[2], raw("html", "</div>")]
-        return [{"t": "Figure", "c": [*content[:2], box]}]
-    if block["t"] == "Table":
-        return _table(content)
-    if block["t"] == "Div" and "folded" in content[0][1]:
-        (identifier, classes, _), (title, body) = content
-        label = f' id="{html.escape(identifier)}"' if identifier else ""
-        opening = raw("html", f'<details class="{" ".join(classes)}"{label}><summary class="title">')
-        return [opening, *title["c"][1], raw("html", "</summary>"), body, raw("html", "</details>")]
-    return None
+def _address(drawing: Path) -> str:
+    """Return an SVG's content as an address: as text, a fifth shorter than base64, and fit for quotes."""
+    text = read_text(drawing).replace("'", "&#39;").replace('"', "'")
+    escaped = RESERVED.sub(lambda found: "".join(f"%{byte:02X}" for byte in found[0].encode()), text)
+    return f"data:image/svg+xml;charset=utf-8,{escaped}"
 
 
 def _table(table: list[Any]) -> list[Element]:

@@ -9,19 +9,10 @@ from typing import Any
 import typst
 
 from measure.errors import UserError
+from report.engine import tree
 from report.engine.project import Project, read_text
 from report.engine.source import Places
-from report.engine.tree import (
-    LINE_CHARACTERS,
-    Element,
-    column_widths,
-    div,
-    plain,
-    plain_text,
-    raw,
-    transform,
-    with_pictures,
-)
+from report.engine.tree import Element, plain, plain_text, raw
 
 FULL_WIDTH = 800
 """Pixels of a picture that takes the whole line: all have one scale, so that their letters have one size."""
@@ -31,36 +22,36 @@ WIDTH = re.compile(r'^[^>]*?<svg\b[^>]*?(?<![\w-])width="([\d.]+)(?:px)?"')
 def paper_blocks(blocks: list[Element], project: Project, places: Places) -> list[Element]:
     """Return the document's blocks with calls of the template's functions for what pandoc does not write."""
 
-    def picture(path: Path, alternative: str, width: str | None) -> Element:
-        drawn = WIDTH.search(read_text(project.root / path)) if path.suffix == ".svg" else None
-        width = width or (f"{min(100, 100 * float(drawn[1]) / FULL_WIDTH):.4g}%" if drawn else "auto")
-        name, text = _string(path.as_posix()), _string(alternative)
-        return raw("typst", f"#box(image({name}, width: {width}, alt: {text}))", "RawInline")
+    def change(element: Element) -> list[Element] | None:
+        kind, content = element["t"], element.get("c", [])
+        if kind == "Image":
+            path, alternative = tree.picture(element, project, places)
+            drawn = WIDTH.search(read_text(project.root / path))
+            width = f"{min(100, 100 * float(drawn[1]) / FULL_WIDTH):.4g}%" if drawn else "auto"
+            return [inline(f"#box(image({_string(path)}, width: {width}, alt: {_string(alternative)}))")]
+        if kind == "Div" and "callout" in content[0][1]:
+            (identifier, classes, _), (title, body) = content
+            heading = plain(inline(f'#callout("{classes[1]}")['), *title["c"][1][0]["c"], inline("]["))
+            return [heading, *body["c"][1], raw("typst", f"] <{identifier}>" if identifier else "]")]
+        if kind == "Table":
+            return [{"t": "Table", "c": with_column_widths(content)}]
+        if kind == "Span" and "equation" in content[0][1]:
+            (identifier, _, _), (formula, number) = content
+            call = f"#numbered-equation({_string(plain_text(number))}, {_string(formula['c'][1])})["
+            return [inline(call), formula, inline(f" <{identifier}>]")]
+        if kind == "Math":  # read aloud as its TeX
+            return [inline(f"#spoken({_string(content[1])})["), element, inline("]")]
+        return None
 
-    return list(transform(with_pictures(blocks, project.root, places, picture), _called))
+    def inline(text: str) -> Element:
+        return raw("typst", text, "RawInline")
+
+    return list(tree.transform(blocks, change))
 
 
 def _string(text: str) -> str:
     """Return a text on one line as a string of Typst, which are JSON's as far as paths and sentences go."""
     return json.dumps(" ".join(text.split()), ensure_ascii=False)
-
-
-def _called(element: Element) -> list[Element] | None:
-    content = element.get("c", [])
-    if element["t"] == "Div" and "callout" in content[0][1]:
-        (identifier, classes, _), (title, body) = content
-        opening = raw("typst", f'#callout("{classes[1]}")[', "RawInline")
-        heading = plain(opening, *title["c"][1][0]["c"], raw("typst", "][", "RawInline"))
-        return [heading, div(body["c"][1]), raw("typst", f"] <{identifier}>" if identifier else "]")]
-    if element["t"] == "Table":
-        return [{"t": "Table", "c": with_column_widths(content)}]
-    if element["t"] == "Span" and "equation" in content[0][1]:
-        (identifier, _, _), (formula, number) = content
-        call = f"#numbered-equation({_string(plain_text(number))}, {_string(formula['c'][1])})["
-        return [raw("typst", call, "RawInline"), formula, raw("typst", f" <{identifier}>]", "RawInline")]
-    if element["t"] == "Math":  # read aloud as its TeX
-        return [raw("typst", f"#spoken({_string(content[1])})[", "RawInline"), element, raw("typst", "]", "RawInline")]
-    return None
 
 
 def with_column_widths(table: list[Any]) -> list[Any]:
@@ -69,8 +60,8 @@ def with_column_widths(table: list[Any]) -> list[Any]:
     Typst gives the columns of a table that is too wide equal shares, and words that do not fit run into the next one.
     """
     rows = [*table[3][1], *(row for _, _, head, body in table[4] for row in [*head, *body])]
-    widths = column_widths([[plain_text(row[1][at][4]) for row in rows] for at in range(len(table[2]))])
-    if sum(widths) < LINE_CHARACTERS:
+    widths = tree.column_widths([[plain_text(row[1][at][4]) for row in rows] for at in range(len(table[2]))])
+    if sum(widths) < tree.LINE_CHARACTERS:
         return table
     shares = [{"t": "ColWidth", "c": width / sum(widths)} for width in widths]
     return [*table[:2], [[kind, share] for (kind, _), share in zip(table[2], shares, strict=True)], *table[3:]]

@@ -12,7 +12,7 @@ from measure.cache.project import SETTINGS_FILE
 from measure.errors import UserError, did_you_mean
 
 Schema = dict[str, Any]
-"""What each key may hold: a type or types, a set of values, a range, a pattern of text, `[str]`, or another schema."""
+"""What each key may hold: a type or types, a set of values, a pattern of text, or another schema."""
 
 TEXT, FILES, HEADERS = (str, int, float), (str, list), (str, list, dict)
 LENGTH = re.compile(r"[0-9]+(\.[0-9]+)?(mm|cm|in|pt)")
@@ -34,8 +34,7 @@ DOCUMENT: Schema = {
     "keywords": list, "bibliography": FILES, "csl": str, "citeproc": {True}, "link-citations": bool, "filters": list,
     "number-sections": bool, "format": {"html": HTML, "typst": TYPST}, "execute": {"echo": bool, "warning": bool},
     OWN: {
-        "pdf": {"full"}, "chips": [str], "chapters": [str], "machines": [str], "models": [str],
-        "figure-width": range(400, 1201),
+        "pdf": {"full"}, "chips": list, "chapters": list, "machines": list, "models": list,
     },
 }  # fmt: skip
 
@@ -70,15 +69,10 @@ class Project:
         """The folder that is rendered to: by Quarto below the project, by `python -m report` below the current one."""
         return Path((self.settings.get("project") or {}).get("output-dir", "_site"))
 
-    @property
-    def roofwright(self) -> dict[str, Any]:
-        """The settings under `roofwright`, which only this project has."""
-        return dict(self.settings.get(OWN) or {})
-
     def chosen(self, key: str) -> list[str]:
         """Return the names that the variable ROOFWRIGHT_KEY or else `roofwright: key:` chooses; none for all."""
         given = os.environ.get(f"ROOFWRIGHT_{key.upper()}", "")
-        return [name for name in given.split(",") if name] or list(self.roofwright.get(key, []))
+        return [name for name in given.split(",") if name] or list((self.settings.get(OWN) or {}).get(key) or [])
 
     @property
     def filters(self) -> list[str]:
@@ -95,13 +89,11 @@ class Project:
 
     def header_texts(self, name: str) -> list[str]:
         """Return what `include-in-header` adds to one format: each item is a file, or a mapping `text:`/`file:`."""
-        items = [
-            item if isinstance(item, dict) else {"file": item}
-            for item in listed(self.format(name).get("include-in-header"))
-        ]
-        return [
-            item["text"] if "text" in item else read_text(self.root / self.files(item["file"])[0]) for item in items
-        ]
+        texts = []
+        for item in listed(self.format(name).get("include-in-header")):
+            given = item if isinstance(item, dict) else {"file": item}
+            texts.append(given["text"] if "text" in given else read_text(self.root / self.files(given["file"])[0]))
+        return texts
 
 
 def listed(setting: Any) -> list[Any]:
@@ -135,14 +127,14 @@ def read_project(root: Path, document: str | None = None) -> Project:
         if not (root / str(name)).is_file():
             raise UserError(f"{SETTINGS_FILE}: 'render' names {name!r}, which is not there; restore it")
     document = document or first
-    lines = read_text(root / document).split("\n")
-    end = 0
-    if lines[0].rstrip() == "---":
-        end = next((number for number, line in enumerate(lines[1:], 1) if line.rstrip() == "---"), 0)
-        if not end:
-            raise UserError(f"{document}:1: the front matter has no closing '---'; add it")
-        settings = _merged(settings, read_settings("\n".join(lines[1:end]), document, 2, DOCUMENT, passed_over))
-    return Project(root, document, settings, end + 2 if end else 1, tuple(others), tuple(passed_over))
+    text = read_text(root / document)
+    if not re.match(r"---\s*\n", text):
+        return Project(root, document, settings, 1, tuple(others), tuple(passed_over))
+    front = re.match(r"---\s*?\n(.*?\n)---\s*?(\n|$)", text, re.DOTALL)
+    if not front:
+        raise UserError(f"{document}:1: the front matter has no closing '---'; add it")
+    settings = _merged(settings, read_settings(front[1], document, 2, DOCUMENT, passed_over))
+    return Project(root, document, settings, front[0].count("\n") + 1, tuple(others), tuple(passed_over))
 
 
 def _merged(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
@@ -165,54 +157,44 @@ def read_settings(
         problem = " ".join(str(getattr(error, "problem", error)).split())
         place = f"{file}:{first_line + (mark.line if mark else 0)}"
         raise UserError(f"{place}: this is not valid YAML: {problem}; correct it") from error
-    return {} if value is None else _mapping(node, value, schema, (file, first_line), passed_over)
 
+    def mapping(node: Any, value: Any, schema: Schema, passed_over: list[str] | None) -> dict[str, Any]:
+        if not isinstance(value, dict):
+            place = f"{file}:{first_line + node.start_mark.line}"
+            raise UserError(f"{place}: expected a mapping of {', '.join(schema)}, found {value!r}; write one")
+        held: dict[str, Any] = {}
+        for key_node, below in node.value:
+            key, place = str(key_node.value), f"{file}:{first_line + key_node.start_mark.line}"
+            given, allowed = value.get(key), schema.get(key)
+            if key in held:
+                raise UserError(f"{place}: the key '{key}' stands here a second time; delete one of the two")
+            if key not in schema:
+                near = did_you_mean(key, schema)
+                if passed_over is None:
+                    raise UserError(f"{place}: unknown key '{key}'; known here are {', '.join(schema)}{near}")
+                passed_over.append(f"{place}: the embedded engine cannot honour '{key}'{near}")
+            elif isinstance(allowed, dict):
+                is_default = given in (None, "default")  # Quarto's words for nothing more
+                deeper = None if key == OWN else passed_over
+                held[key] = None if is_default else mapping(below, given, allowed, deeper)
+            elif not _fits(given, allowed):
+                raise UserError(f"{place}: '{key}' cannot be {given!r}; {_asked(allowed)}")
+            else:
+                held[key] = given
+        return held
 
-def _mapping(node: Any, value: Any, schema: Schema, start: tuple[str, int], passed_over: Any) -> dict[str, Any]:
-    place = f"{start[0]}:{start[1] + node.start_mark.line}"
-    if not isinstance(value, dict):
-        raise UserError(f"{place}: expected a mapping of {', '.join(schema)}, found {value!r}; write one")
-    held: dict[str, Any] = {}
-    for key_node, below in node.value:
-        key, place = str(key_node.value), f"{start[0]}:{start[1] + key_node.start_mark.line}"
-        given, allowed = value.get(key), schema.get(key)
-        if key in held:
-            raise UserError(f"{place}: the key '{key}' stands here a second time; delete one of the two")
-        if key not in schema and passed_over is not None:
-            passed_over.append(f"{place}: the embedded engine cannot honour '{key}'{did_you_mean(key, schema)}")
-        elif key not in schema:
-            near = did_you_mean(key, schema)
-            raise UserError(f"{place}: unknown key '{key}'; known here are {', '.join(schema)}{near}")
-        elif isinstance(allowed, dict):
-            deeper = None if key == OWN else passed_over
-            default = given in (None, "default")  # Quarto's words for nothing more
-            held[key] = None if default else _mapping(below, given, allowed, start, deeper)
-        elif _fits(given, allowed):
-            held[key] = given
-        else:
-            raise UserError(f"{place}: '{key}' must be {_described(allowed)}, not {given!r}")
-    return held
+    return {} if value is None else mapping(node, value, schema, passed_over)
 
 
 def _fits(value: Any, allowed: Any) -> bool:
-    if isinstance(allowed, set | range):
-        return value in allowed if value.__hash__ else False
     if isinstance(allowed, re.Pattern):
         return isinstance(value, str) and bool(allowed.fullmatch(value))
-    if isinstance(allowed, list):
-        return isinstance(value, list) and bool(value) and all(isinstance(name, str) for name in value)
-    return isinstance(value, allowed)
+    return isinstance(value, str | int) and value in allowed if isinstance(allowed, set) else isinstance(value, allowed)
 
 
-def _described(allowed: Any) -> str:
-    match allowed:
-        case set():
-            return " or ".join(sorted(str(each).lower() for each in allowed))
-        case range():
-            return f"a whole number from {allowed[0]} to {allowed[-1]}"
-        case re.Pattern():
-            return "a length such as 27mm" if allowed is LENGTH else "the name of a file, without a folder"
-        case list():
-            return "a list of names, such as [a, b]"
-    kinds = allowed if isinstance(allowed, tuple) else (allowed,)
-    return " or ".join(f"a {kind.__name__}" for kind in kinds)
+def _asked(allowed: Any) -> str:
+    if isinstance(allowed, re.Pattern):
+        return f"give a text like {allowed.pattern}"
+    if isinstance(allowed, set):
+        return f"give {' or '.join(sorted(map(str, allowed)))}"
+    return f"give a {' or '.join(kind.__name__ for kind in (allowed if isinstance(allowed, tuple) else (allowed,)))}"

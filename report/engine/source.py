@@ -1,6 +1,5 @@
 """The text of a document: lines with their places, includes resolved, cells apart from prose, chapters by name."""
 
-import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -84,15 +83,6 @@ class CodeCell:
     code: str
     options: dict[str, Any]
 
-    def shows(self, option: str) -> bool:
-        """Return whether a yes-or-no option is on."""
-        return bool(self.options[option])
-
-    @property
-    def caption(self) -> str | None:
-        """The caption, of a figure or of a table."""
-        return self.options.get("fig-cap") or self.options.get("tbl-cap")
-
 
 def read_source(project: Project) -> list[TextBlock | CodeCell]:
     """Return the blocks of the document in order, with included files in their places.
@@ -110,9 +100,7 @@ def read_source(project: Project) -> list[TextBlock | CodeCell]:
         end = _closing(lines, at, fence["ticks"]) if fence else at
         if fence and re.match(r"\{\w", fence["info"]):
             if fence["indent"] or fence["info"] != "{python}":
-                raise lines[at].error(
-                    "a cell begins with ```{python} at the left margin; its options follow in '#|' lines"
-                )
+                raise lines[at].error("a cell begins with ```{python} at the left margin, its options in '#|' lines")
             blocks += [_cell(lines[at], lines[at + 1 : end], project), TextBlock([], [])]
         else:
             prose = blocks[-1]
@@ -170,14 +158,7 @@ def _cell(opening: Line, lines: list[Line], project: Project) -> CodeCell:
             raise opening.error(f"'{caption}' cannot hold inline code; options are read as they stand")
     code = "\n".join(line.text for line in lines[len(options) :])
     first = opening.number + len(options) + 1
-    cell = CodeCell(opening, first, code, {**defaults, **(project.settings.get("execute") or {}), **given})
-    if cell.shows("eval"):
-        try:
-            ast.parse(code)
-        except SyntaxError as error:
-            place = f"{opening.file}:{first + (error.lineno or 1) - 1}"
-            raise UserError(f"{place}: SyntaxError: {error.msg}") from error
-    return cell
+    return CodeCell(opening, first, code, {**defaults, **(project.settings.get("execute") or {}), **given})
 
 
 def left_out(project: Project) -> set[str]:

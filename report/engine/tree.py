@@ -20,9 +20,8 @@ Element = dict[str, Any]
 NAMES = {"fig": "Figure", "tbl": "Table", "sec": "Section", "eq": "Equation"}
 CALLOUTS = {f"callout-{kind}": kind.title() for kind in ("note", "tip", "important", "warning", "caution")}
 CONDITIONS = {"content-visible": True, "content-hidden": False}
-# What means something to Quarto and nothing here: classes, kinds of cross-references, and text that pandoc left raw.
+# What means something to Quarto and nothing here: classes, and text that pandoc left raw.
 UNKNOWN = re.compile(r"(callout|panel|column|content|layout)-.*|aside|columns?|proof|theorem|grid")
-RESERVED = re.compile(r"(lst|tip|nte|wrn|imp|cau|thm|lem|cor|prp|cnj|def|exm|exr)-")
 LINE_CHARACTERS, CELL_PADDING = 118, 2.5
 """The text width in characters of a table's type (style.typ), and the space on both sides of a cell."""
 BREAK = "\u200b"
@@ -111,12 +110,9 @@ def plain(*inlines: Element) -> Element:
     return {"t": "Plain", "c": list(inlines)}
 
 
-def div(content: list[Element], identifier: str = "", classes: list[str] | None = None) -> Element:
-    return {"t": "Div", "c": [[identifier, classes or [], []], content]}
-
-
-def span(content: list[Element], identifier: str = "", classes: list[str] | None = None) -> Element:
-    return {"t": "Span", "c": [[identifier, classes or [], []], content]}
+def box(kind: str, content: list[Element], identifier: str = "", *classes: str) -> Element:
+    """Return a `Div` or `Span`."""
+    return {"t": kind, "c": [[identifier, list(classes), []], content]}
 
 
 def raw(output: str, text: str, kind: str = "RawBlock") -> Element:
@@ -158,30 +154,19 @@ def _callout(kind: str, identifier: str, given: dict[str, str], content: list[El
         raise places.error(key, f"the embedded engine does not know '{key}' of a callout")
     if content and content[0]["t"] == "Header":
         title, content = content[0]["c"][2], content[1:]
-    parts = [div([plain(*title)], classes=["title"]), div(content, classes=["body"])]
-    return div(parts, identifier, ["callout", kind, *folded])
+    parts = [box("Div", [plain(*title)], "", "title"), box("Div", content, "", "body")]
+    return box("Div", parts, identifier, "callout", kind, *folded)
 
 
-def with_pictures(blocks: list[Element], root: Path, places: Places, change: Callable[..., Element]) -> list[Element]:
-    """Return the blocks with each image replaced by `change(path, alternative text, width as a share or None)`.
-
-    Raise UserError, with file and line, for a picture that is not a file below the root, and for other attributes.
-    """
-
-    def replace(element: Element) -> list[Element] | None:
-        if element["t"] != "Image":
-            return None
-        (_, _, pairs), description, (path, _) = element["c"]
-        given = dict(pairs)
-        width, alternative = given.pop("width", None), given.pop("fig-alt", None) or plain_text(description)
-        if given or not re.fullmatch(r"[\d.]+%", width or "100%"):
-            raise places.error(path, "of a picture's attributes only fig-alt and width=…% are known")
-        file = (root / path).resolve()
-        if re.match(r"\w+:", path) or not file.is_file() or root not in file.parents:
-            raise places.error(path, f"the picture {path} is not a file in the project")
-        return [change(file.relative_to(root), alternative, width)]
-
-    return list(transform(blocks, replace))
+def picture(image: Element, project: Project, places: Places) -> tuple[str, str]:
+    """Return the path below the root and the alternative text of an image, which has to be an SVG of the project."""
+    (_, _, pairs), description, (path, _) = image["c"]
+    given = dict(pairs)
+    alternative = given.pop("fig-alt", None) or plain_text(description)
+    file = (project.root / path).resolve()
+    if given or not path.endswith(".svg") or not file.is_file() or project.root not in file.parents:
+        raise places.error(path, f"the picture {path} is not an SVG in the project, or has more than a fig-alt")
+    return file.relative_to(project.root).as_posix(), alternative
 
 
 def column_widths(columns: list[list[str]]) -> list[float]:
@@ -227,9 +212,6 @@ class Numbered:
         if kind not in ("Div", "Figure", "Table", "Span", "Code", "Link", "Image", "CodeBlock"):
             return None
         label = self._anchor(content[0][0])
-        if RESERVED.match(label):
-            known = ", ".join(f"{name}-" for name in NAMES)
-            raise self._places.error(label, f"'{label}' is an unknown kind of cross-reference; known are {known}")
         if kind == "Table" and label.startswith("tbl-"):
             return [self._table(label, content[1][1], content)]
         return self._float(label, content[1]) if kind == "Div" and label.startswith(("fig-", "tbl-")) else None
@@ -253,7 +235,7 @@ class Numbered:
             counts[-1] += 1
             self._section = counts
             self._numbers[identifier] = ".".join(map(str, counts))
-            number = span([string(self._numbers[identifier])], classes=["header-section-number"])
+            number = box("Span", [string(self._numbers[identifier])], "", "header-section-number")
             text = [number, {"t": "Space"}, *text]
         return {"t": "Header", "c": [level, attribute, text]}
 
@@ -288,8 +270,8 @@ class Numbered:
                 result.pop()
             if not result or result[-1]["t"] != "Math":
                 raise self._places.error(label[1], f"the label '{label[1]}' does not follow a formula in $$")
-            number = span([string(f"({self._next(label[1])})")], classes=["equation-number"])
-            result.append(span([result.pop(), number], label[1], ["equation"]))
+            number = box("Span", [string(f"({self._next(label[1])})")], "", "equation-number")
+            result.append(box("Span", [result.pop(), number], label[1], "equation"))
         return result
 
     def _refer(self, element: Element) -> list[Element] | None:
