@@ -1,0 +1,49 @@
+"""The figure of how programs that count multiply-adds compare with what is published."""
+
+from typing import Any
+
+from report import display
+from report.charts import theme
+from report.charts.axes import Categories, LinearAxis
+from report.charts.marks import boxes, points, rules
+from report.charts.panels import figure, panel
+from report.paper import Paper, counting_programs
+
+GROUPS = dict(zip(counting_programs.LINES, (theme.BLUE, theme.GREEN, theme.ORANGE, theme.VERMILION), strict=True))
+GROUP_OF = {line: group for group, lines in counting_programs.LINES.items() for line in lines}
+TICKS = (-100, -10, -1, 0, 1, 10, 100)
+
+
+@display.figure
+def deviations(paper: Paper) -> dict[str, Any]:
+    found = paper.counting_programs
+    found = found[found.deviation.notna()]
+    if found.empty:
+        raise display.Missing("python benchmarks/counting_programs.py")
+    rows = found[["model", "published_mac", "forward_mac"]].assign(
+        program=found.program.map(counting_programs.name),
+        group=found.line.map(GROUP_OF).fillna("attention"),
+        off=100 * found.deviation.astype(float),
+    )
+    y = Categories.steps(rows.program, 30)
+    low, high = 1.6 * min(-2.0, rows.off.min()), 1.4 * max(2.0, rows.off.max())
+    x = LinearAxis(low=low, high=high, pixels=theme.plot_width(left=y.room), title="deviation (%)")
+    tolerance = 100 * counting_programs.TOLERANCE
+    told = (
+        ("program", "program", ""), ("model", "network", ""), ("published_mac", "published multiply-adds", ",d"),
+        ("forward_mac", "counted multiply-adds", ",d"), ("off", "deviation (%)", ".3~g"),
+    )  # fmt: skip
+    content = panel([
+        boxes([{"low": -tolerance, "high": tolerance}], (x, "low"), None, x2="high", color=theme.GRID),
+        rules([{}], (x, 0), color=theme.MUTED, width=0.6),
+        points(rows, (x, "off"), (y, "program"), ("group", GROUPS), size=18, tooltip=told,
+               offset=("group", list(GROUPS))),
+    ])  # fmt: skip
+    for layer in content["layer"]:  # close to linear within 1 %, logarithmic beyond
+        layer["encoding"]["x"]["scale"] |= {"type": "symlog", "constant": 1}
+        ticks = [tick for tick in TICKS if low <= tick <= high]
+        layer["encoding"]["x"]["axis"] |= {"values": ticks, "labelExpr": "replace(format(datum.value, 'd'), '-', '−')"}
+    right = counting_programs.scores(found)
+    best = ", ".join(f"{counting_programs.name(str(row.program))} {row.right}" for row in right.itertuples())
+    alt = f"Deviations from the published counts of {rows.model.nunique()} networks. Right within 1 %: {best}."
+    return figure("counting-deviations", alt, content)

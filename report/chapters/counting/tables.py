@@ -1,0 +1,58 @@
+"""The tables of counting programs: how right they are, what they cost, and what we count."""
+
+from measure.domain.names import model_name
+from measure.domain.words import COSTS, ELEMENTARY
+from report import display
+from report.markdown import escape, percent, si
+from report.paper import Paper, counting_programs
+from report.paper.rows import each, extremes
+from report.pipe import NONE, known, pipe
+
+COMMAND = "python benchmarks/counting_programs.py"
+
+
+@display.table
+def accuracy(paper: Paper) -> str:
+    """Say for how many networks each program is right, and how far it is off at most."""
+    results = paper.counting_programs
+    if results.empty:
+        raise display.Missing(COMMAND)
+    rows = []
+    for row in each(counting_programs.scores(results)):
+        deviating = results[(results.program == row.program) & results.deviation.notna()]
+        ends = [NONE, NONE]
+        if len(deviating):
+            ends = [
+                f"{counting_programs.signed(end.deviation)} ({escape(model_name(end.model))})"
+                for end in extremes(deviating, "deviation")
+            ]
+        same = known(row.same_parameters, "{:.0f}".format)
+        name = escape(counting_programs.name(row.program))
+        rows.append([name, str(row.right), str(row.equal), same, str(row.models - row.counted), *ends])
+    within = f"Within {percent(counting_programs.TOLERANCE, 1)} >"
+    return pipe(f"Program | {within} | Equal > | Parameters > | Failed > | Lowest | Highest", rows)
+
+
+@display.table
+def effort(paper: Paper) -> str:
+    """List the version of each program, the time that it took and the memory that its process held."""
+    if paper.counting_programs.empty:
+        raise display.Missing(COMMAND)
+    rows = [
+        [
+            escape(counting_programs.name(row.program)), known(row.version, escape), known(row.count_s, si, "s"),
+            known(row.build_s, si, "s"), known(row.peak_byte, si, "B"),
+        ]
+        for row in each(counting_programs.scores(paper.counting_programs))
+    ]  # fmt: skip
+    return pipe("Program | Version | Counting > | Building > | Peak memory >", rows)
+
+
+@display.table
+def costs(paper: Paper) -> str:
+    """List what an element of each operator counts, the operators of one operation in one row."""
+    by_cost: dict[int, list[str]] = {1: list(ELEMENTARY)}
+    for name, cost in COSTS.items():
+        by_cost.setdefault(cost, []).append(name)
+    rows = [[str(cost), ", ".join(f"`{name}`" for name in names)] for cost, names in sorted(by_cost.items())]
+    return pipe("Operations > | Operators", rows)

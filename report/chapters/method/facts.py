@@ -1,0 +1,100 @@
+"""How times are measured and how sure they are: the protocol, and what it gives on the machine at hand."""
+
+from dataclasses import dataclass
+from itertools import count
+from math import exp, sqrt
+
+from measure.domain import statistics, words
+from report.facts import sourced
+from report.paper import Paper, options
+from report.paper.cells import half_width
+from report.paper.rows import matching
+from report.stats.summary import count_of, exact, median_of
+from report.stats.value import Name, Source, Value
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """The constants of the method, each from where the code has it."""
+
+    rounds: Value
+    "rounds that a cell gets at least"
+    most_rounds: Value
+    "rounds that a cell gets at most"
+    target: Value
+    "half the width of the interval at which rounds are enough"
+    confidence: Value
+    "how often an interval is to cover the median"
+    block: Value
+    "least time of a block of calls"
+    heat: Value
+    "time that a chip works before its roof is taken"
+    fewest: Value
+    "samples or networks that a median with an interval needs"
+
+
+@dataclass(frozen=True)
+class Cells:
+    """The inference cells of the machine at hand, in eager mode."""
+
+    machine: Name
+    "the machine"
+    cells: Value
+    "cells with a time"
+    half_width: Value
+    "half the width of the interval over the latency, of the median cell"
+    within: Value
+    "cells whose interval meets the target"
+    scatter: Value
+    "standard deviation of the logarithms of a cell's rounds, of the median cell"
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """Half the width of the interval that rounds with the median cell's scatter leave."""
+
+    least: Value
+    "after the fewest rounds"
+    most: Value
+    "after the most rounds"
+
+
+@dataclass(frozen=True)
+class Method:
+    protocol: Protocol
+    cells: Cells
+    rounds: Rounds
+
+
+def of(paper: Paper) -> Method:
+    machine = paper.at_hand
+    source = Source("machines/*/samples.csv", "inference, eager", options.measure_command("--sections inference"))
+    protocol = Protocol(
+        rounds=exact(words.ROUNDS),
+        most_rounds=exact(words.MOST_ROUNDS),
+        target=exact(words.TARGET, "%"),
+        confidence=exact(statistics.CONFIDENCE, "%"),
+        block=exact(words.SUSTAINED_BLOCK_S, "s"),
+        heat=exact(words.HEAT_S, "s"),
+        fewest=exact(next(number for number in count(1) if statistics.order_statistic_ranks(number))),
+    )
+    nothing = Value(None)
+    if machine is None:
+        return Method(protocol, sourced(Cells(Name(None), *[nothing] * 4), source), Rounds(nothing, nothing))
+    timed = matching(machine.cells, status="ok")
+    widths = half_width(timed).dropna().astype(float)
+    scatter = median_of(timed.scatter, "%", "cells")
+    cells = Cells(
+        Name(machine.name), count_of(len(timed), "cells"), median_of(widths, "%", "cells"),
+        count_of((widths <= words.TARGET).sum(), "cells"), scatter,
+    )  # fmt: skip
+    left = (
+        nothing if scatter.number is None else exact(expected(scatter.number, rounds), "%")
+        for rounds in (words.ROUNDS, words.MOST_ROUNDS)
+    )
+    return Method(protocol, sourced(cells, source), sourced(Rounds(*left), source))
+
+
+def expected(scatter: float, rounds: int) -> float:
+    """Return the half width of the interval of a latency: Student's t times the scatter over the root of the rounds."""
+    return exp(statistics.critical(statistics.CONFIDENCE_OF_ROUNDS, rounds - 1) * scatter / sqrt(rounds)) - 1
