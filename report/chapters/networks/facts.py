@@ -26,7 +26,7 @@ GPU = "NVIDIA GeForce RTX 4090"
 GPU_PRECISION = "fp16"
 MOBILENET, RESNET = STORY
 HALF = "bf16"
-"""The precision at which numbers of two bytes were counted."""
+"""Numbers of two bytes, at which the networks of the story are compared."""
 BYTES = {"whole": "compulsory_byte", "layers": "traffic_byte"}
 KINDS = ["model", "layer_kind"]
 NOTHING = Value(None)
@@ -232,12 +232,13 @@ def kind_sums(paper: Paper) -> pd.DataFrame:
 def roof_of(paper: Paper, kind: str) -> tuple[str, str, Roofline, Machine | None] | None:
     """Return name, precision and roof of the measured machine of a kind, else of a chip; None without either.
 
-    Processors are at fp32, GPUs at 16 bits. The chip is the GPU of the story, else the one with the highest peak.
+    Processors are at fp32, GPUs at 16 bits where these were measured. The chip is the GPU of the story, else the one
+    with the highest peak.
     """
-    machine = paper.machine(kind)
-    precision = BASE_PRECISION if kind == "cpu" else machine.lower_precision if machine else GPU_PRECISION
-    if machine and (roof := machine.roof(precision)):
-        return machine.name, precision, roof, machine
+    if machine := paper.machine(kind):
+        for precision in (BASE_PRECISION,) if kind == "cpu" else (machine.lower_precision, BASE_PRECISION):
+            if roof := machine.roof(precision):
+                return machine.name, precision, roof, machine
     precision = BASE_PRECISION if kind == "cpu" else GPU_PRECISION
     chips = fastest(matching(paper.chips, chip_kind=kind, precision=precision))
     if chips.empty:
@@ -246,9 +247,11 @@ def roof_of(paper: Paper, kind: str) -> tuple[str, str, Roofline, Machine | None
     return row.chip, precision, Roofline(row.peak_flop_per_s, row.bandwidth_byte_per_s), None
 
 
-def counted_at(precision: str) -> str:
-    """Return the precision whose counts hold at another one of as many bytes."""
-    return HALF if PRECISION_BYTE[precision] == PRECISION_BYTE[HALF] else BASE_PRECISION
+def counted_at(paper: Paper, precision: str) -> str:
+    """Return the precision that was counted, this one or one of as many bytes."""
+    alike = (other for other in PRECISION_BYTE if PRECISION_BYTE[other] == PRECISION_BYTE[precision])
+    counted = set(paper.workloads.precision)
+    return next((each for each in (precision, *alike) if each in counted), precision)
 
 
 def on_roof(paper: Paper, kind: str) -> OnRoof:
@@ -261,7 +264,7 @@ def on_roof(paper: Paper, kind: str) -> OnRoof:
     rates = [
         exact(getattr(roof, column), unit) if row is None else estimated(row, column, unit) for column, unit in columns
     ]
-    counted, numbers = counted_at(precision), []
+    counted, numbers = counted_at(paper, precision), []
     for batch in (1, large_batch(paper, counted)):
         groups = [at_batch(paper, batch, counted), *(memory_bound(paper, kind, byte, batch) for byte in BYTES)]
         numbers += [count_of(len(rows), "networks") if len(groups[0]) else NOTHING for rows in groups]
@@ -272,7 +275,7 @@ def on_roof(paper: Paper, kind: str) -> OnRoof:
 def memory_bound(paper: Paper, kind: str, byte: str, batch: int = 1) -> pd.DataFrame:
     """Return the networks below the ridge point of the processor or GPU; none without a roof."""
     found = roof_of(paper, kind)
-    rows = at_batch(paper, batch, counted_at(found[1]) if found else BASE_PRECISION)
+    rows = at_batch(paper, batch, counted_at(paper, found[1]) if found else BASE_PRECISION)
     return rows[rows[BYTES[byte]] * (found[2].ridge_flop_per_byte if found else 0) > rows.forward_flop]
 
 
@@ -280,8 +283,9 @@ def _counted(paper: Paper) -> Counted:
     rows = at_batch(paper).set_index("name")
     if rows.empty:
         return Counted(*[NOTHING] * 5)
-    spans = (exact(each.max() / each.min()) for each in (rows.forward_flop, rows.inference_peak_byte))
-    ends = extremes(rows.forward_flop / rows.parameter_count, "FLOP")
+    flop, memory = (each.where(each > 0) for each in (rows.forward_flop, rows.inference_peak_byte))
+    ends = extremes(flop / rows.parameter_count, "FLOP")
+    spans = exact(flop.max() / flop.min()), exact(memory.max() / memory.min())
     return Counted(count_of(len(rows), "networks"), *spans, *ends)
 
 
@@ -368,7 +372,7 @@ def _work(kinds: pd.DataFrame) -> Work:
 
 def _crossing(paper: Paper, limit: Value, ridge: Value) -> Crossing:
     """Solve ``b W = r (P + b A)`` for the batch size b, where A are the bytes of an image and its output."""
-    rows = matching(at_batch(paper, 1, HALF), model=RESNET)
+    rows = matching(at_batch(paper, 1, counted_at(paper, HALF)), model=RESNET)
     if rows.empty or ridge.number is None:
         return Crossing(*[NOTHING] * 6)
     row = rows.iloc[0]

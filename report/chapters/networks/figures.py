@@ -66,6 +66,8 @@ def _demands(rows: pd.DataFrame, name: str) -> Chart:
     width = (theme.plot_width(3, left=8) * 3 - y.room) / 3
     panels: list[Chart] = []
     for column, title, unit in (("forward_flop", "FLOP", "FLOP"), ("inference_peak_byte", "peak memory", "B")):
+        if not (rows[column] > 0).any():
+            continue
         x = LogAxis.around(rows[column], (0.1, 0.05), pixels=width, title=title, unit=unit)
         place = Categories.steps(rows.name, 12, shown=not panels)
         told = [("name", "network", ""), (column, title, unit)]
@@ -119,7 +121,7 @@ def pair(paper: Paper) -> Chart:
     """Draw FLOP, bytes and least time of MobileNet-v2 and ResNet-18 by kind of layer."""
     kinds = pair_kinds(paper).sort_values("model")  # MobileNet-v2 first
     if set(kinds.model) != set(STORY) or kinds.bound_s.isna().any():
-        raise display.Missing(COUNTS.command)
+        raise display.Missing
     left = Categories.steps(map(model_name, STORY)).room
     width = (theme.FULL_WIDTH - left - 3 * 14 - 2 * theme.GAP) / 3
     panels: list[Chart] = []
@@ -165,27 +167,25 @@ def roofs(paper: Paper) -> Chart:
         if (found := roof_of(paper, kind)) is None:
             continue
         name, precision, roof, _ = found
-        both = _by_way(at_batch(paper, 1, counted_at(precision)))
+        both = _by_way(at_batch(paper, 1, counted_at(paper, precision)))
         if both.empty:
             continue
         both = both.assign(rate=[roof.attainable(at) for at in both.intensity])
         texts = f"{precision} {si(roof.peak_flop_per_s, 'FLOP/s')}", si(roof.bandwidth_byte_per_s, "B/s")
         plane = Plane.over(
-            [DrawnRoof(roof, *texts)], theme.plot_width(2, unit="FLOP/s"), 230, both.intensity, both.rate
+            [DrawnRoof(roof, *texts)], theme.plot_width(2, unit="FLOP/s"), 180, both.intensity, both.rate
         )
         told = [("name", "network", ""), ("way", "bytes", ""), ("intensity", "intensity", "FLOP/B")]
         color, shape = ("way", theme.BOUND_COLORS), ("way", theme.shapes(theme.BOUND_COLORS))
         places = (plane.x, "intensity"), (plane.y, "rate")
         marks = [
-            points(
-                both[both.way == way], (plane.x, "intensity"), (plane.y, "rate"), color, shape, size=size, tooltip=told
-            )
+            points(both[both.way == way], *places, color, shape, size=size, tooltip=told)
             for way, size in zip(theme.BOUND_COLORS, (90, 22), strict=True)  # both show where they meet
         ]
         story = both[both.model.isin(STORY)]
         labels = names(story, "name", *places, tuple(plane.taken()))
         panels.append(plane.panel(*marks, labels, title=name))
     if not panels:
-        raise display.Missing(COUNTS.command)
+        raise display.Missing(ROOFS.command)
     description = "Networks at the rates that the roofs of a CPU and of a GPU allow them, by both intensities."
     return figure("networks-roofs", description, grid(panels, len(panels)))

@@ -7,6 +7,7 @@ from report import display
 from report.chapters.networks.facts import (
     BYTES,
     COUNTS,
+    ROOFS,
     at_batch,
     counted_at,
     large_batch,
@@ -87,12 +88,12 @@ def sides(paper: Paper) -> str:
     for kind in ("cpu", "gpu"):
         found = on_roof(paper, kind)
         if not found.whole.is_missing:
-            large = large_batch(paper, counted_at(str(found.precision)))
+            large = large_batch(paper, counted_at(paper, str(found.precision)))
             about = f"{escape(str(found.name))}, {found.precision}", found.ridge.interval
             lines.append([*about, 1, found.networks, found.whole, found.layers])
             lines.append(["", "", large, found.networks_large, found.whole_large, found.layers_large])
     if not lines:
-        raise display.Missing(COUNTS.command)
+        raise display.Missing(ROOFS.command)
     return pipe("Processor | Ridge point > | Batch > | Networks > | Whole > | Layer by layer >", lines)
 
 
@@ -102,11 +103,11 @@ def bounds(paper: Paper) -> str:
     rows, columns = at_batch(paper), {}
     for kind in ("cpu", "gpu"):
         if found := roof_of(paper, kind):
-            counted = set(at_batch(paper, 1, counted_at(found[1])).model)
+            counted = set(at_batch(paper, 1, counted_at(paper, found[1])).model)
             for byte in BYTES:
                 below = set(memory_bound(paper, kind, byte).model)
                 columns[f"{found[0]}, {byte}"] = dict.fromkeys(counted, "arithmetic") | dict.fromkeys(below, "memory")
     if rows.empty or not columns:
-        raise display.Missing(COUNTS.command)
+        raise display.Missing(ROOFS.command)
     lines = [[escape(row.name), *(bound.get(row.model, NONE) for bound in columns.values())] for row in each(rows)]
     return pipe(" | ".join(["Network", *map(escape, columns)]), lines)
