@@ -30,7 +30,9 @@ PREDICTORS = {
 EQUAL_FLOP = (7.5e9, 9.5e9)
 """Networks between these differ little in FLOP; more published ones lie here than in any other such range."""
 
-DEADLINE_S = 1.0
+DEADLINE_S, FAMILY = 1.0, 8
+"""The time a batch may take in the second problem, and the fewest networks in which a family shows an order."""
+
 NO_NAME, NOTHING = Name(None), Value(None)
 RESNET, ALEXNET, DENSENET = "resnet18", "alexnet", "densenet121"
 COMMAND = measure_command("--sections inference --batch-sizes 1 8 64 256")
@@ -129,8 +131,6 @@ class Ranking:
     """Spearman's rho of FLOP and time."""
     parameters: Value = NOTHING
     """Spearman's rho of parameters and time."""
-    activations: Value = NOTHING
-    """Spearman's rho of activation bytes and time."""
     traffic: Value = NOTHING
     """Spearman's rho of the bytes that layers read and write, and time."""
     roofline: Value = NOTHING
@@ -156,7 +156,6 @@ def rank(rows: pd.DataFrame, batch: int | None) -> Ranking:
         networks=count_of(rows.model.nunique(), "networks"),
         flop=rho["flop"],
         parameters=rho["parameters"],
-        activations=rho["activation_byte"],
         traffic=rho["traffic_byte"],
         roofline=rho["network_s"],
         layers=rho["layers_s"],
@@ -259,6 +258,20 @@ class Equal:
 
 
 @dataclass(frozen=True)
+class Advice:
+    """What the rule of the chapter is worth on the published GPU."""
+
+    families: Value = NOTHING
+    """Families with enough networks of their own."""
+    family_flop: Value = NOTHING
+    """Typical Spearman's rho of FLOP and time within a family."""
+    longer: Value = NOTHING
+    """Spearman's rho of the longer of two divisions (FLOP by peak, bytes by bandwidth) and time."""
+    longer_factor: Value = NOTHING
+    """Typical factor between a network's time and the trend over the longer division."""
+
+
+@dataclass(frozen=True)
 class Deadline:
     """One network whose batches must be done within a second."""
 
@@ -296,6 +309,7 @@ class Latency:
     gpu: Gpu
     batching: Batching
     equal: Equal
+    advice: Advice
     deadline: Deadline
     reference: Reference
     claims: dict[str, bool] = field(default_factory=dict)
@@ -312,6 +326,7 @@ def of(paper: Paper) -> Latency:
         gpu=sourced(_gpu(gpu), gpu.source) if gpu else Gpu(),
         batching=sourced(_batching(here) if here else Batching(), own),
         equal=sourced(_equal(elsewhere) if elsewhere else Equal(), published.SOURCE),
+        advice=sourced(_advice(elsewhere) if elsewhere else Advice(), published.SOURCE),
         deadline=sourced(_deadline(here) if here else Deadline(), own),
         reference=reference,
         claims={"parameters_mislead": more > 1 and fewer, "batching_costs": reference.last_over_first.below()},
@@ -395,6 +410,21 @@ def _equal(timed: Timed) -> Equal:
         bandwidth=exact(roof.bandwidth_byte_per_s, "B/s"),
         fast=ends[0],
         slow=ends[1],
+    )
+
+
+def _advice(timed: Timed) -> Advice:
+    if timed.roof is None:
+        return Advice()
+    rows = timed.rows.assign(longer=timed.roof.least_s(timed.rows.flop, timed.rows.traffic_byte))
+    large = rows.groupby("family").filter(lambda family: family.model.nunique() >= FAMILY).groupby("family")
+    within = [family.flop.corr(family.input_s, method="spearman") for _, family in large]
+    law = fit_power_law(rows.longer, rows.input_s, rows.model)
+    return Advice(
+        families=count_of(len(within), "families"),
+        family_flop=median_of(within, counted="families"),
+        longer=rank_correlation(rows.longer, rows.input_s, rows.model),
+        longer_factor=law.typical_factor if law else NOTHING,
     )
 
 
