@@ -50,6 +50,8 @@ def parser() -> CommandLine:
         "printed stays"
     )
     add("--models", metavar="NAME", help=models, **names)
+    chips = "the chips, by names or globs such as 'NVIDIA T4' (default: as in _quarto.yml, else all in data/chips.csv)"
+    add("--chips", metavar="NAME", help=chips, **names)
     labels = "with figures: which of them, by labels such as fig-chip-plane (default: all)"
     add("--figures", metavar="LABEL", help=labels, **names)
     data = "the folder with the cached measurements (default: data)"
@@ -156,7 +158,7 @@ def _require(project: Path, data: Path, out: Path | None = None) -> None:
         _require_writable(out)
     left_out(read_project(project))
     machines(data, project)
-    if read_project(project).chosen("models"):
+    if any(map(read_project(project).chosen, ("models", "chips"))):
         from report.paper import load
 
         data = data.absolute()
@@ -226,8 +228,9 @@ def carry_out(flags: Any, project: Path) -> int:
 
     given = {"ROOFWRIGHT_DATA": str(flags.data.resolve())} | ({failures.STRICT: "1"} if flags.strict else {})
     given |= {FORCED: "1"} if flags.force else {}
-    for name, chosen in (("CHAPTERS", flags.chapters), ("MACHINES", flags.machines), ("MODELS", flags.models)):
-        given |= {f"ROOFWRIGHT_{name}": ",".join(chosen)} if chosen else {}
+    for name in ("chapters", "machines", "models", "chips"):
+        if chosen := getattr(flags, name):
+            given[f"ROOFWRIGHT_{name.upper()}"] = ",".join(chosen)
     with in_environment(given), without_garbage_search():
         if flags.verb == "check":
             print(check(project, flags.data))
