@@ -44,23 +44,16 @@ class Box(NamedTuple):
 
     def crossed_by(self, start: Point, end: Point) -> bool:
         """Return whether the segment runs through the box (Liang and Barsky's clipping)."""
-        (x, y), (to_x, to_y) = start, end
-        if (x < self.left and to_x < self.left) or (x > self.right and to_x > self.right):
-            return False  # beside it, as most are
-        if (y < self.top and to_y < self.top) or (y > self.bottom and to_y > self.bottom):
-            return False
         low, high = 0.0, 1.0
-        dx, dy = to_x - x, to_y - y
-        across = (-dx, x - self.left), (dx, self.right - x)
-        for step, room in (*across, (-dy, y - self.top), (dy, self.bottom - y)):
-            if step == 0:
-                if room < 0:
+        for at, to, least, most in (
+            (start[0], end[0], self.left, self.right), (start[1], end[1], self.top, self.bottom)
+        ):  # fmt: skip
+            if at == to:
+                if not least <= at <= most:
                     return False
                 continue
-            if step < 0:
-                low = max(low, room / step)
-            else:
-                high = min(high, room / step)
+            enter, leave = sorted(((least - at) / (to - at), (most - at) / (to - at)))
+            low, high = max(low, enter), min(high, leave)
         return low < high
 
 
@@ -117,7 +110,8 @@ def place(
         # A label beside another mark would be read as its name.
         near = [Box(mark.left - AWAY, mark.top, mark.right + AWAY, mark.bottom) for mark in others]
         size = text_size(text, font_size)
-        within = _reach((x, y), size, rings)  # what is farther away bars nothing
+        across = MARK + 3 * GAP + max(rings, default=0) + max(size) + 1
+        within = Box(x - across, y - across, x + across, y + across)  # what is farther away bars nothing
         barred = [each for each in (*boxes, *marks, *near) if not each.clear_of([within])]
         solid = [each for each in (*boxes, *others) if not each.clear_of([within])]
         for box, end in _candidates((x, y), size, rings):
@@ -132,14 +126,6 @@ def place(
                 leaders += [((x, y), end)] if end else []
                 break
     return sorted(placed, key=lambda label: label.index)
-
-
-def _reach(mark: Point, size: tuple[float, float], rings: Sequence[float]) -> Box:
-    """Return the box that holds all candidates around a mark, and their leaders."""
-    (x, y), (width, height) = mark, size
-    far = MARK + GAP + max(rings, default=0) + 1
-    across, down = far + width + 2 * GAP, far + height
-    return Box(x - across, y - down, x + across, y + down)
 
 
 def _candidates(mark: Point, size: tuple[float, float], rings: Sequence[float]) -> Iterator[tuple[Box, Point | None]]:

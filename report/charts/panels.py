@@ -23,7 +23,9 @@ FIELDS = re.compile(r"datum\['([^']+)'\]|\"field\": \"([^\"]+)\"")
 
 def panel(layers: Sequence[Layer], title: str = "", width: float = 0, height: float = 0, frame: bool = True) -> Content:
     """Set layers one over the other. The panel is as large as the axes of its layers unless it is told its size."""
-    size = {side: pixels for one in layers for leaf in _leaves(one) for side, pixels in leaf["about"]["size"].items()}
+    size = {
+        side: pixels for one in layers for leaf, *_ in _leaves(one) for side, pixels in leaf["about"]["size"].items()
+    }
     size |= {side: pixels for side, pixels in (("width", width), ("height", height)) if pixels}
     content: Content = {"layer": list(layers), **size}
     if title:
@@ -58,12 +60,14 @@ def figure(
     return _gather(_wash(about | content | {"config": theme.CONFIG}))
 
 
-def _leaves(view: Content) -> Iterator[Layer]:
-    """Yield the layers that draw marks."""
+def _leaves(view: Content, title: str = "", is_name: bool = False) -> Iterator[tuple[Layer, str, bool]]:
+    """Yield the layers that draw marks, each with its panel's title, and whether it only names marks."""
+    title = view.get("title", title)
+    is_name |= view.get("description") == NAMES
     if "mark" in view:
-        yield view
+        yield view, title, is_name
     for part in [*view.get("layer", []), *view.get("concat", [])]:
-        yield from _leaves(part)
+        yield from _leaves(part, title, is_name)
 
 
 def _share(content: Content, channel: str, title: str | None, orient: str) -> None:
@@ -71,7 +75,7 @@ def _share(content: Content, channel: str, title: str | None, orient: str) -> No
 
     Raises ValueError for a name without a colour, or with two.
     """
-    using = [leaf for leaf in _leaves(content) if leaf["encoding"].get(channel, {}).get("type") == "nominal"]
+    using = [leaf for leaf, *_ in _leaves(content) if leaf["encoding"].get(channel, {}).get("type") == "nominal"]
     palette: dict[str, str] = {}
     present: set[str] = set()
     for leaf in using:
@@ -137,7 +141,7 @@ def _gather(figure: Content) -> Content:
     each field whose own name says less. Names of marks, and what has no field to show, are no table.
     """
     uses: dict[str, _Use] = {}
-    for layer, panel, is_name in _titled(figure, "", False):
+    for layer, panel, is_name in _leaves(figure):
         use = uses.setdefault(json.dumps(layer["data"]["values"]), _Use())
         use.layers.append(layer)
         if not is_name and layer["mark"]["type"] != "text":
@@ -164,16 +168,6 @@ def _gather(figure: Content) -> Content:
             about |= {"mark": " and ".join(use.marks)} if several else {}
             tables.append({"data": name, "about": about, "columns": _columns(datasets[name], use.headings)})
     return figure | {"datasets": datasets, "usermeta": {"tables": tables}}
-
-
-def _titled(view: Content, panel: str, is_name: bool) -> Iterator[tuple[Layer, str, bool]]:
-    """Yield the layers that draw marks, each with its panel's title, and whether it only names marks."""
-    panel = view.get("title", panel)
-    is_name |= view.get("description") == NAMES
-    if "mark" in view:
-        yield view, panel, is_name
-    for part in [*view.get("layer", []), *view.get("concat", [])]:
-        yield from _titled(part, panel, is_name)
 
 
 def _columns(rows: list[dict[str, Any]], headings: dict[str, str]) -> dict[str, str]:

@@ -1,16 +1,19 @@
 import os
 import re
+import subprocess
+import sys
 from io import BytesIO
 
 import numpy as np
 import pytest
 import vl_convert
-from PIL import Image
+from PIL import Image, ImageFont
 
 from report import failures
-from report.charts import drawing, font
+from report.charts import drawing
 from report.charts.axes import LogAxis
 from report.charts.drawing import lean, picture
+from report.charts.font import FOLDER, text_width
 from report.charts.marks import names, points
 from report.charts.panels import figure, panel
 
@@ -21,23 +24,6 @@ CHART = {
     "mark": "point",
     "encoding": {"x": {"field": "x", "type": "quantitative"}},
 }
-
-
-def test_pictures_are_there_when_they_are_finished(tmp_path):
-    places = [tmp_path / f"{number}.svg" for number in range(3)]
-    for place in places:
-        drawing.begin(CHART, place)
-    drawing.finish()
-    assert all(place.read_text().startswith("<svg") for place in places)
-
-
-def test_a_picture_that_cannot_be_drawn_is_an_error_and_no_other_one_suffers(tmp_path):
-    drawing.begin(CHART | {"mark": "no mark"}, tmp_path / "wrong.svg")
-    with pytest.raises(ValueError, match=r"wrong\.svg"):
-        drawing.finish()
-    drawing.begin(CHART, tmp_path / "right.svg")
-    drawing.finish()
-    assert (tmp_path / "right.svg").exists()
 
 
 def test_a_picture_that_cannot_be_drawn_says_so_and_the_others_are_drawn(tmp_path, monkeypatch):
@@ -79,10 +65,6 @@ def test_only_what_shows_nothing_is_left_out():
     )
 
 
-def test_without_text_there_is_no_font():
-    assert lean('<svg><path d="M0,0"/></svg>') == '<svg><path d="M0,0"/></svg>'
-
-
 def scatter():
     x = LogAxis(low=1, high=1e4, pixels=400, title="operations", unit="FLOP")
     y = LogAxis(low=1e-3, high=1, pixels=200, title="latency", unit="s", vertical=True)
@@ -105,12 +87,20 @@ def test_a_lean_picture_looks_the_same():
     assert difference.mean() < 0.5
 
 
-def test_the_one_font_is_the_paper_s():
-    assert f'font-family="{font.FAMILY}"' in picture(scatter())[:200]
-
-
 def test_a_text_carries_its_length_which_the_font_of_a_page_may_not_have():
     """In ems a digit takes 0.5562, a space 0.2778 and a bold m 0.8892, a regular one 0.833."""
     svg = '<svg><text font-size="10px">1 1</text><text font-size="10px" font-weight="bold">mm</text></svg>'
     assert re.findall(r'textLength="([\d.]+)"', lean(svg)) == ["13.9", "17.78"]
     assert "textLength" not in lean('<svg><text font-size="10px">論文</text></svg>')
+
+
+@pytest.mark.parametrize("weight", ["regular", "bold"])
+def test_texts_are_as_wide_as_their_font_draws_them(weight):
+    font = ImageFont.truetype(FOLDER / f"RoofwrightSans-{weight.title()}.ttf", 1000)
+    for text in ("NVIDIA AV To 1.0", "wide_resnet101_2 (µs, 95 %)", "−1 × 10⁶ ≥ α → β"):
+        assert text_width(text, 1000, weight) == pytest.approx(font.getlength(text), abs=len(text))
+
+
+def test_the_process_that_draws_begins_without_pandas():
+    code = "import sys, report.charts.drawing; print('pandas' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"

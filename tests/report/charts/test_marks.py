@@ -1,5 +1,4 @@
 import re
-from itertools import combinations
 
 import numpy as np
 import pandas as pd
@@ -71,25 +70,6 @@ def test_a_reference_line_crosses_the_panel():
     assert abs(float(line[2])) == 100
 
 
-def boxes_of(layer):
-    """The boxes of the names of points, in pixels."""
-    found = []
-    for row in layer["layer"][1]["data"]["values"]:
-        x, y = X.pixel(row["x"]) + row["dx"], Y.pixel(row["y"]) + row["dy"]
-        found.append((x - row["width"] / 2, y - 6, x + row["width"] / 2, y + 6))
-    return found
-
-
-def test_names_stand_inside_and_apart():
-    rows = [{"who": f"net {at}", "x": 10 + at, "y": 10 + at % 3} for at in range(6)]
-    boxes = boxes_of(names([*rows, {"who": "", "x": 5, "y": 5}], "who", (X, "x"), (Y, "y")))
-    assert len(boxes) >= 4
-    for left, top, right, bottom in boxes:
-        assert left >= 0 and top >= 0 and right <= 200 and bottom <= 100  # noqa: PT018
-    for one, other in combinations(boxes, 2):
-        assert one[2] <= other[0] or other[2] <= one[0] or one[3] <= other[1] or other[3] <= one[1]
-
-
 def test_names_of_lines_stand_in_a_column_right_of_the_panel():
     ends = [{"who": "one", "x": 10, "y": 10.0}, {"who": "two", "x": 5, "y": 10.0}]
     layer = end_names(ends, "who", (X, "x"), (Y, "y"))
@@ -97,10 +77,3 @@ def test_names_of_lines_stand_in_a_column_right_of_the_panel():
     assert abs(first - second) >= 10
     places = re.findall(r"<text [^>]*translate\(([\d.]+),[^>]*>(one|two)<", svg(layer))
     assert sorted(places) == [("215", "one"), ("215", "two")]  # 15 right of its 200 pixels
-
-
-@pytest.mark.parametrize(("name", "whole"), [("n" * 100, False), ("NVIDIA Grace CPU Superchip (144 cores)", True)])
-def test_a_name_that_is_too_long_is_cut(name, whole):
-    drawn = svg(end_names([{"name": name, "x": 10.0, "y": 10.0}], "name", (X, "x"), (Y, "y")))
-    assert (name in drawn) == whole
-    assert ("…" in drawn) != whole

@@ -55,29 +55,6 @@ def test_the_data_of_all_marks_but_names_under_headings_with_units():
     assert as_csv(chart()) == EXPECTED
 
 
-def test_a_figure_is_a_whole_specification():
-    made = chart()
-    assert (made["name"], made["description"]) == ("a-figure", "Points.")
-    assert made["config"]["background"] == theme.PAPER
-    assert [(each["title"], each["width"], each["height"]) for each in made["concat"]] == [
-        ("one", 200, 100),
-        ("two", 100, 40),
-    ]
-    assert "about" not in str(made["concat"])
-    assert picture(made).startswith("<svg")
-
-
-def test_the_same_rows_are_one_dataset_and_their_table_names_its_panels():
-    first, same, other = (panel([lines(rows, (X, "x"), (Y, "roof"))], title) for rows, title in (
-        (ROOF, "a"), (ROOF, "b"), (ROOF * 2, "c"),
-    ))  # fmt: skip
-    made = figure("n", "d", row([first, same, other]))
-    assert len(made["datasets"]) == 2
-    assert [table["about"]["panel"] for table in made["usermeta"]["tables"]] == ["a, b", "c"]
-    alone = figure("n", "d", panel([lines(ROOF, (X, "x"), (Y, "roof"))]))
-    assert alone["usermeta"]["tables"][0]["about"] == {}
-
-
 def test_one_legend_of_what_the_figure_shows():
     first, second = chart()["concat"]
     guides = [layer["encoding"]["color"]["legend"] for layer in (first["layer"][1], second["layer"][0])]

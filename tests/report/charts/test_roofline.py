@@ -43,18 +43,6 @@ def test_what_the_plane_says():
     assert {"fp32 100 GFLOP/s", "DRAM 10 GB/s", "L2 100 GB/s", "memory-bound", "compute-bound", "ResNet-18"} <= texts
 
 
-def test_a_text_along_a_slope_has_its_angle():
-    """Both axes are logarithmic, so that a slope rises as many decades as it runs."""
-    decades = [300 / 3, 500 / 3]
-    plane = Plane((ROOF,), *(axis_of(axis, span) for axis, span in ((PLANE.x, (0.1, 100)), (PLANE.y, (1e8, 1e11)))))
-    (slope,) = {round(row["slope"], 6) for row in plane._placed() if row["slope"]}
-    assert slope == pytest.approx(decades[0] / decades[1])
-
-
-def axis_of(axis, span):
-    return type(axis)(low=span[0], high=span[1], pixels=axis.pixels, vertical=axis.vertical)
-
-
 def test_no_name_covers_a_roof_or_its_texts():
     taken = list(PLANE.taken())
     flat = PLANE.y.pixel(100e9)

@@ -7,11 +7,6 @@ from measure.domain.words import LAYER_KINDS
 from report.charts import theme
 
 
-def test_no_two_of_a_kind_share_a_colour():
-    for colors in (theme.CHIP_COLORS, theme.CHIP_SHAPES, theme.LAYER_COLORS, theme.KERNEL_COLORS, theme.MEMORY_COLORS):
-        assert len(set(colors.values())) == len(colors)
-
-
 def test_every_kind_of_layer_has_a_colour_in_the_order_of_the_table():
     assert tuple(theme.LAYER_COLORS)[: len(LAYER_KINDS)] == LAYER_KINDS
 
@@ -41,10 +36,6 @@ def test_plots_fill_the_page():
     assert theme.plot_width(2, 90) == 289
     assert theme.plot_width(2, 90, shared=True) == 334
     assert theme.plot_width(unit="FLOP/s") < theme.plot_width(unit="s")
-
-
-def test_two_networks_are_in_colour_and_others_grey():
-    assert theme.accents(["ResNet-18", "VGG-16"]) == {"ResNet-18": theme.BLUE, "VGG-16": theme.GREY}
 
 
 def test_batches_run_from_light_to_dark():
