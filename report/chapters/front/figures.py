@@ -1,0 +1,61 @@
+"""The figure of the front page."""
+
+from typing import Any
+
+import pandas as pd
+
+from measure.domain.roofs import Roofline
+from report import display
+from report.charts import theme
+from report.charts.panels import Content, figure, row
+from report.charts.roofline import DrawnRoof, Plane
+from report.markdown import si
+from report.paper import BASE_PRECISION, Paper
+from report.paper.rows import matching
+from report.stats import published
+from report.stats.published import SOURCE, network_name, short_name
+
+NAMED = [network_name(model) for model in ("mobilenet_v2", "resnet18", "resnet50", "vgg16", "densenet121", "vit_b_16")]
+"""The networks that are named in both panels."""
+
+MOST = 0.75
+"""The batch size is the largest at which this share of the networks ran."""
+
+
+@display.figure
+def overview(paper: Paper) -> dict[str, Any]:
+    best, machine = published.best_timed(paper), paper.at_hand
+    panels = []
+    if best:
+        rows = best.of_usual_size
+        rows = rows.assign(intensity=rows.flop / rows.layers_byte)
+        roof = Roofline(rows.peak_flop_per_s.iloc[0], rows.bandwidth_byte_per_s.iloc[0])
+        panels.append(_panel(rows, roof, f"{short_name(best.device)}, {best.computed}, timed by others"))
+    roof_here = machine.roof(BASE_PRECISION) if machine else None
+    if machine and roof_here:
+        cells = matching(machine.cells, status="ok", precision=BASE_PRECISION)
+        models = cells.groupby("batch").model.nunique()
+        batch = models[models >= MOST * models.max()].index.max()
+        rows = cells[cells.batch == batch]
+        rows = rows.assign(intensity=rows.traffic_intensity)
+        panels.append(_panel(rows, roof_here, f"{machine.name}, {BASE_PRECISION}, batch {batch}"))
+    if not panels:
+        raise display.Missing(SOURCE.command)
+    titles = " and ".join(panel["title"] for panel in panels)
+    description = f"Networks under the rooflines of two devices by their bytes layer by layer: {titles}."
+    return figure("overview", description, row(panels), legend=None)
+
+
+def _panel(rows: pd.DataFrame, roof: Roofline, title: str) -> Content:
+    rows = rows[["flop_per_s", "intensity"]].assign(name=rows.model.map(network_name))
+    drawn = DrawnRoof(roof, si(roof.peak_flop_per_s, "FLOP/s"), si(roof.bandwidth_byte_per_s, "B/s"))
+    plane = Plane.over([drawn], theme.plot_width(2, unit="FLOP/s"), 270, rows.intensity, rows.flop_per_s)
+    told = [("name", "network", ""), ("intensity", "intensity", "FLOP/B"), ("flop_per_s", "performance", "FLOP/s")]
+    named = rows.name.isin(NAMED)
+    cloud, few = (rows[~named], rows[named])
+    grey = plane.points(cloud, "name", "intensity", "flop_per_s", False, color=theme.GREY, size=14, tooltip=told)
+    palette = theme.accents(NAMED, dict.fromkeys(NAMED, theme.INK) | theme.ACCENTS)
+    color = ("name", palette)
+    return plane.panel(
+        grey, plane.points(few, "name", "intensity", "flop_per_s", color=color, size=60, tooltip=told), title=title
+    )

@@ -1,0 +1,70 @@
+"""The figures of the chapter on the puzzle."""
+
+from typing import Any
+
+import pandas as pd
+
+from report import display
+from report.chapters.puzzle.facts import CONTROL, HEAVY, LIGHT, SIXTEEN_BITS, compared, largest
+from report.charts import theme
+from report.charts.axes import Categories, LogAxis
+from report.charts.marks import points, rules
+from report.charts.panels import figure, panel
+from report.charts.roofline import DrawnRoof, Plane
+from report.markdown import si
+from report.paper import BASE_PRECISION, Paper, options
+from report.paper.rows import each
+from report.stats.published import SOURCE, network_name
+
+PRECISIONS = {"16 bits": theme.VERMILION, "double precision": theme.BLUE}
+
+
+@display.figure
+def ratios(paper: Paper) -> dict[str, Any]:
+    rows = compared(paper)
+    rows = rows[rows.computed.isin([SIXTEEN_BITS, CONTROL])]
+    if rows.empty:
+        raise display.Missing(SOURCE.command)
+    words = dict(zip((SIXTEEN_BITS, CONTROL), PRECISIONS, strict=True))
+    rows = rows.assign(precision=rows.computed.map(words)).sort_values(["computed", "ratio"])
+    order = rows.sort_values("computed", kind="stable").drop_duplicates("name", keep="last")
+    y = Categories.steps(order.sort_values("ratio").name, 18)
+    flop = rows.forward_flop_other.iloc[0] / rows.forward_flop.iloc[0]
+    x = LogAxis.around(
+        [flop, 1, *rows.ratio], pixels=theme.plot_width(left=y.room), title="time over that of ResNet-18"
+    )
+    told = [("name", "device", ""), ("precision", "precision", ""), ("ratio", "ratio", ".3~g"), ("batch", "batch", "d")]
+    layers = [
+        rules([{}], x=(x, 1), color=theme.MUTED, dash=True),
+        rules([{}], x=(x, flop), color=theme.MUTED),
+        points(rows, (x, "ratio"), (y, "name"), ("precision", PRECISIONS), size=60, tooltip=told),
+    ]
+    description = "Time of MobileNet-v2 over that of ResNet-18: " + "; ".join(
+        f"{name} {group.ratio.min():.2f} to {group.ratio.max():.2f} on {len(group)} devices"
+        for name, group in rows.groupby("precision")
+    )
+    return figure("puzzle-ratios", f"{description}.", panel(layers))
+
+
+@display.figure
+def plane(paper: Paper) -> dict[str, Any]:
+    machine, both = paper.at_hand, largest(paper.at_hand)
+    roof = machine.roof(BASE_PRECISION) if machine else None
+    if machine is None or both is None or roof is None:
+        raise display.Missing(options.measure_command(f"--models {LIGHT} {HEAVY}"))
+    drawn = DrawnRoof(roof, si(roof.peak_flop_per_s, "FLOP/s"), si(roof.bandwidth_byte_per_s, "B/s"))
+    rows = pd.DataFrame(
+        {"name": network_name(cell.model), "intensity": intensity, "rate": cell.flop_per_s, "whole": whole}
+        for cell in both
+        for intensity, whole in ((cell.traffic_intensity, False), (cell.compulsory_intensity, True))
+    )
+    drawn_on = Plane.over([drawn], theme.plot_width(unit="FLOP/s"), 230, rows.intensity, rows.rate)
+    told = [("name", "network", ""), ("intensity", "intensity", "FLOP/B"), ("rate", "performance", "FLOP/s")]
+    marks = drawn_on.points(
+        rows, "name", "intensity", "rate", color=("name", theme.ACCENTS), hollow="whole", size=70, tooltip=told
+    )
+    description = f"Roofline of the {machine.name}: " + "; ".join(
+        f"{row.name} at {row.intensity:.1f} FLOP/B, {si(row.rate, 'FLOP/s')}" for row in each(rows)
+    )
+    title = f"{machine.name}, {BASE_PRECISION}, batch {both[0].batch}"
+    return figure("puzzle-plane", f"{description}.", drawn_on.panel(marks, title=title), legend=None)
