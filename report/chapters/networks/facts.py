@@ -25,8 +25,6 @@ GPU = "NVIDIA GeForce RTX 4090"
 """The GPU of the story, on which others timed most networks; it stands in where none was measured."""
 GPU_PRECISION = "fp16"
 MOBILENET, RESNET = STORY
-HALF = "bf16"
-"""Numbers of two bytes, at which the networks of the story are compared."""
 BYTES = {"whole": "compulsory_byte", "layers": "traffic_byte"}
 KINDS = ["model", "layer_kind"]
 NOTHING = Value(None)
@@ -118,7 +116,7 @@ class OnRoof:
 
 @dataclass(frozen=True)
 class Work:
-    """One image of a large batch, layer by layer, in numbers of two bytes under the GPU's roof."""
+    """One image of a large batch, layer by layer, under the GPU's roof at its precision."""
 
     flop: Value
     """FLOP of its products."""
@@ -163,7 +161,7 @@ class Crossing:
     flop: Value
     """FLOP of one image."""
     parameters: Value
-    """Bytes of the parameters, in numbers of two bytes."""
+    """Bytes of the parameters, at the GPU's precision."""
     input: Value
     """Bytes of an image and its output."""
     batch: Value
@@ -200,7 +198,7 @@ def of(paper: Paper) -> Networks:
         on_cpu=sourced(cpu, ROOFS),
         on_gpu=sourced(gpu, ROOFS),
         pair=sourced(works, PUBLISHED),
-        crossing=sourced(_crossing(paper, works.resnet.intensity, gpu.ridge), COUNTS),
+        crossing=sourced(_crossing(paper, works.resnet.intensity, gpu), COUNTS),
         reference=sourced(reference, ROOFS),
         claims={
             "decode_alone": waiting["whole"] == {"language"},
@@ -317,15 +315,17 @@ def _batching(paper: Paper) -> Batching:
 
 
 def pair_kinds(paper: Paper) -> pd.DataFrame:
-    """Return the kinds of layer of both networks of the story: FLOP, bytes (two a number) and least time of an image.
+    """Return the kinds of layer of both networks of the story: FLOP, bytes and least time of an image on the GPU.
 
-    ``bound_s`` is the longer of ``arithmetic_s`` and ``memory_s``; all three are empty without a GPU's roof.
+    ``bound_s`` is the longer of ``arithmetic_s`` and ``memory_s``; without a GPU's roof all three are empty, and a
+    number has two bytes.
     """
     kinds = matching(paper.elsewhere.kinds, stage=INFERENCE, input_size=224)
     kinds = kinds[kinds.model.isin(STORY)]
-    byte = kinds.further_byte.astype(float) * PRECISION_BYTE[HALF] / PRECISION_BYTE[BASE_PRECISION]
-    kinds = kinds.assign(flop=kinds.flop.astype(float), byte=byte, name=kinds.model.map(model_name))
     found = roof_of(paper, "gpu")
+    size = PRECISION_BYTE[found[1] if found else GPU_PRECISION] / PRECISION_BYTE[BASE_PRECISION]
+    byte = size * kinds.further_byte.astype(float)
+    kinds = kinds.assign(flop=kinds.flop.astype(float), byte=byte, name=kinds.model.map(model_name))
     roof = found[2] if found else Roofline(float("nan"), float("nan"))
     return kinds.assign(
         arithmetic_s=kinds.flop / roof.peak_flop_per_s, memory_s=kinds.byte / roof.bandwidth_byte_per_s,
@@ -370,10 +370,13 @@ def _work(kinds: pd.DataFrame) -> Work:
     )
 
 
-def _crossing(paper: Paper, limit: Value, ridge: Value) -> Crossing:
+def _crossing(paper: Paper, limit: Value, gpu: OnRoof) -> Crossing:
     """Solve ``b W = r (P + b A)`` for the batch size b, where A are the bytes of an image and its output."""
-    rows = matching(at_batch(paper, 1, counted_at(paper, HALF)), model=RESNET)
-    if rows.empty or ridge.number is None:
+    ridge = gpu.ridge
+    if ridge.number is None:
+        return Crossing(*[NOTHING] * 6)
+    rows = matching(at_batch(paper, 1, counted_at(paper, str(gpu.precision))), model=RESNET)
+    if rows.empty:
         return Crossing(*[NOTHING] * 6)
     row = rows.iloc[0]
     moved = row.input_byte + row.output_byte

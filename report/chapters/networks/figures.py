@@ -10,6 +10,7 @@ from report import display
 from report.chapters.networks.facts import (
     BYTES,
     COUNTS,
+    ROOFS,
     at_batch,
     counted_at,
     kind_sums,
