@@ -42,8 +42,6 @@ class Roofs:
     """The ridge point at fp32."""
     cache_gain: Value
     """Bandwidth of the fastest cache over that of memory."""
-    networks: Value
-    """The measured networks."""
     lowest: Value
     """The lowest intensity of a measured cell by compulsory bytes."""
     side: Name
@@ -130,6 +128,10 @@ class Gains:
 class Example:
     network: Name
     """The network of the worked example."""
+    peak: Value
+    """The peak, with the digits of the calculation."""
+    bandwidth: Value
+    """The bandwidth of memory likewise."""
     flop: Value
     """Its FLOP at the batch size of the gap."""
     arithmetic: Value
@@ -144,8 +146,6 @@ class Example:
     """Its least time operator by operator."""
     latency: Value
     """Its measured latency."""
-    share: Value
-    """The operating system's share of it."""
     system: Value
     """The time that is."""
     faults: Value
@@ -156,32 +156,18 @@ class Example:
     """The threads that take them."""
     rest: Value
     """The time that neither roof nor system explains."""
-    expected: Value
-    """The gain expected of keeping memory."""
-    gain: Value
-    """The gain measured."""
 
 
 @dataclass(frozen=True)
 class Streams:
-    slowest: Value
-    """The lowest bandwidth that depthwise convolutions reach in a profiled network, at the batch size of the gap."""
     fastest: Value
-    """The highest."""
+    """The highest bandwidth that depthwise convolutions reach in a profiled network, at the batch size of the gap."""
     normalisation: Value
     """The bandwidth that batch normalisation reaches in the typical network."""
 
 
 @dataclass(frozen=True)
 class Reference:
-    small: Value
-    """The reference machine's smaller batch size."""
-    large: Value
-    """Its larger one."""
-    eager: Value
-    """Throughput at the larger batch size over that at the smaller, in eager mode."""
-    kept: Value
-    """The same with memory kept."""
     most: Value
     """The largest share, with its network."""
     faulted: Value
@@ -190,10 +176,6 @@ class Reference:
     """Latency of MobileNet-v2 in eager mode."""
     rival_eager: Value
     """Latency of ResNet-18 in eager mode."""
-    example_kept: Value
-    """Latency of MobileNet-v2 with memory kept."""
-    rival_kept: Value
-    """Latency of ResNet-18 with memory kept."""
     puzzle: Value
     """Latency of MobileNet-v2 over that of ResNet-18, in eager mode."""
     turned: Value
@@ -206,6 +188,8 @@ class Reference:
     """Bandwidth of the same read loop in the slowest cache."""
     depthwise: Value
     """The highest bandwidth of depthwise convolutions."""
+    normalisation: Value
+    """The bandwidth of batch normalisation."""
 
 
 @dataclass(frozen=True)
@@ -223,11 +207,11 @@ class Utilisation:
 def of(paper: Paper) -> Utilisation:
     ours = paper.reference.at_hand
     roofs, _, batching, gains, _, streams = _groups(paper, ours)
-    reference = _reference(ours, batching, streams)
+    reference = _reference(ours, streams)
     claims = {
-        "compute_bound": str(roofs.side) == "compute-bound",
         "batching_loses": batching.eager.below(0.9),
         "keeping_restores": batching.kept.above(0.95),
+        "clearing_is_not_all": gains.excess.above(1),
         "share_tells": gains.agreement.above(0.7),
         "puzzle_turns": not reference.puzzle.below(1) and reference.turned.above(1.2),
         "reading_slower": reference.read.below(reference.copy.number or 0),
@@ -239,23 +223,23 @@ def of(paper: Paper) -> Utilisation:
 
 def _groups(paper: Paper, machine: Machine | None) -> tuple[Roofs, Gap, Batching, Gains, Example, Streams]:
     """Return what the chapter says of a machine; all of it is missing without one."""
-    if machine is None:
-        return tuple(map(_nothing, (Roofs, Gap, Batching, Gains, Example, Streams)))
-    terms = gap_terms(machine)
-    first, small, large = batch_sizes(machine)
-    row = example_row(machine)
-    return (
-        sourced(_roofs(machine, large), Source("machines/*/roofs.csv", "sustained", command("roofs"))),
-        sourced(
-            _gap(machine, terms, first, large), Source("machines/*/profiles.csv", "inference", command("operators"))
-        ),
-        sourced(_batching(machine, small, large), Source("machines/*/samples.csv", "inference", command("inference"))),
-        sourced(
-            _gains(machine, terms, first, large), Source("machines/*/samples.csv", "inference", command("inference"))
-        ),
-        sourced(_example(machine, row), Source("machines/*/profiles.csv", "inference", command("operators"))),
-        sourced(_streams(paper, machine, large), Source("machines/*/operators.csv", "inference", command("operators"))),
+    kinds = (Roofs, Gap, Batching, Gains, Example, Streams)
+    groups: Any = map(_nothing, kinds)
+    if machine is not None:
+        first, small, large = batch_sizes(machine)
+        terms = gap_terms(machine)
+        groups = (
+            _roofs(machine, large), _gap(machine, terms, first, large), _batching(machine, small, large),
+            _gains(machine, terms, first, large), _example(machine, terms[terms.batch == large]),
+            _streams(paper, machine, large),
+        )  # fmt: skip
+    tables = ("roofs", "profiles", "samples", "samples", "profiles", "operators")
+    sections = ("roofs", "operators", "inference", "inference", "operators", "operators")
+    sources = (
+        Source(f"machines/*/{table}.csv", section, command(section))
+        for table, section in zip(tables, sections, strict=True)
     )
+    return tuple(map(sourced, groups, sources))
 
 
 def command(section: str) -> str:
@@ -310,15 +294,6 @@ def batch_sizes(machine: Machine) -> tuple[int | None, int | None, int | None]:
     return int(enough[0]), None if small is None else int(small), int(large)
 
 
-def example_row(machine: Machine) -> Any:
-    """Return the profiled cell of the worked example: MobileNet-v2, else the largest share; None without any."""
-    terms = matching(gap_terms(machine), batch=batch_sizes(machine)[2])
-    if terms.empty:
-        return None
-    known = matching(terms, model=EXAMPLE)
-    return highest(terms if known.empty else known, "outside")
-
-
 def _roofs(machine: Machine, batch: int | None) -> Roofs:
     row, lowered = (
         next(each(matching(machine.roofs, precision=precision)), None)
@@ -340,7 +315,6 @@ def _roofs(machine: Machine, batch: int | None) -> Roofs:
         bandwidth=bandwidth,
         ridge=ridge,
         cache_gain=ratio(exact(machine.levels[0].bandwidth_byte_per_s), bandwidth) if machine.levels else Value(None),
-        networks=count_of(cells.model.nunique(), "networks"),
         lowest=lowest,
         side=Name(None if unknown else str(bound(lowest, ridge))),
         below=below,
@@ -351,9 +325,8 @@ def _gap(machine: Machine, terms: pd.DataFrame, first: int | None, large: int | 
     at_large, at_first = (matching(terms, batch=batch) if batch else terms[:0] for batch in (large, first))
     latency, layers = at_large.latency_s, at_large.operator_bound_s / at_large.latency_s
     farthest, nearest = extremes(dict(zip(at_large.model.map(model_name), layers, strict=True)), "%")
-    is_processor = machine.chip_kind == "cpu"
+    is_processor, none = machine.chip_kind == "cpu", Value(None, "%")
     outside, first_outside = median_of(at_large.outside, "%"), median_of(at_first.outside, "%")
-    none = Value(None, "%")
     return Gap(
         batch=exact(large),
         networks=count_of(len(at_large), "networks"),
@@ -425,14 +398,19 @@ def _gains(machine: Machine, terms: pd.DataFrame, first: int | None, large: int 
     )
 
 
-def _example(machine: Machine, row: Any) -> Example:
+def _example(machine: Machine, terms: pd.DataFrame) -> Example:
+    """Work out MobileNet-v2, or else the network with the largest share outside."""
     roof = machine.roof(BASE_PRECISION)
-    if row is None or roof is None:
+    if terms.empty or roof is None:
         return _nothing(Example)
-    kept = next(each(matching(base_cells(machine, KEPT), model=row.model, batch=row.batch)), None)
+    known = matching(terms, model=EXAMPLE)
+    row = highest(terms if known.empty else known, "outside")
     threads = machine.environment.threads or 1
+    faults = row.page_faults if machine.chip_kind == "cpu" and row.page_faults > 0 else None
     return Example(
         network=Name(model_name(row.model)),
+        peak=exact(roof.peak_flop_per_s, "FLOP/s"),
+        bandwidth=exact(roof.bandwidth_byte_per_s, "B/s"),
         flop=exact(row.forward_flop, "FLOP"),
         arithmetic=exact(row.forward_flop / roof.peak_flop_per_s, "s"),
         byte=exact(row.compulsory_byte, "B"),
@@ -440,14 +418,11 @@ def _example(machine: Machine, row: Any) -> Example:
         traffic=exact(row.traffic_byte, "B"),
         layers=exact(row.operator_bound_s, "s"),
         latency=estimated(row, "latency_s", "s"),
-        share=exact(row.outside, "%"),
         system=exact(row.outside_s, "s"),
-        faults=exact(int(float(f"{row.page_faults:.3g}"))),
-        fault=exact(row.outside_s * threads / row.page_faults if row.page_faults else None, "s"),
+        faults=exact(faults and int(float(f"{faults:.3g}"))),
+        fault=exact(faults and row.outside_s * threads / faults, "s"),
         threads=exact(threads),
         rest=exact(row.rest_s, "s"),
-        expected=exact(1 / (1 - row.outside)),
-        gain=estimated(kept, "speed_up"),
     )
 
 
@@ -465,45 +440,44 @@ def stream_rates(paper: Paper, machine: Machine, batch: int | None) -> pd.DataFr
 def _streams(paper: Paper, machine: Machine, batch: int | None) -> Streams:
     rates = stream_rates(paper, machine, batch)
     depthwise = matching(rates, group=DEPTHWISE)
-    slowest, fastest = extremes(dict(zip(depthwise.model.map(model_name), depthwise.byte_per_s, strict=True)), "B/s")
-    return Streams(slowest, fastest, median_of(matching(rates, group="batch norm").byte_per_s, "B/s"))
+    rates_of = dict(zip(depthwise.model.map(model_name), depthwise.byte_per_s, strict=True))
+    return Streams(extremes(rates_of, "B/s")[1], median_of(matching(rates, group="batch norm").byte_per_s, "B/s"))
 
 
-def _reference(machine: Machine | None, batching: Batching, streams: Streams) -> Reference:
-    if machine is None:
+def _reference(machine: Machine | None, streams: Streams) -> Reference:
+    large = None if machine is None else batch_sizes(machine)[2]
+    if machine is None or large is None or gap_terms(machine).empty or len(machine.levels) < 2:
         return _nothing(Reference)
-    large = batch_sizes(machine)[2]
-    terms = matching(gap_terms(machine), batch=large)
-    most = highest(terms, "outside")
-    latencies = {
-        (variant, model): estimated(
-            next(each(matching(base_cells(machine, variant), model=model, batch=large)), None), "latency_s", "s"
-        )
+    most = highest(matching(gap_terms(machine), batch=large), "outside")
+    eager, kept = (
+        matching(base_cells(machine, variant), batch=large).drop_duplicates("model").set_index("model")
         for variant in (EAGER, KEPT)
+    )
+    light, heavy, light_kept, heavy_kept = (
+        estimated(next(each(cells[cells.index == model]), None), "latency_s", "s")
+        for cells in (eager, kept)
         for model in (EXAMPLE, RIVAL)
-    }
-    rates = {
-        kernel: estimated(highest(rows, "size"), "byte_per_s", "B/s", low="byte_per_s_low", high="byte_per_s_high")
-        for kernel, rows in sustained(machine.roof_measurements, STREAMS).groupby("roof_kernel")
-    }
+    )
+    streams_swept = sustained(machine.roof_measurements, STREAMS)
+    read, copy = (
+        highest(matching(streams_swept, roof_kernel=kernel), "size") for kernel in ("stream_read", "stream_copy")
+    )
+    cached = machine.levels[-2].kernels["read"]
+    rates = [
+        estimated(row, "byte_per_s", "B/s", low="byte_per_s_low", high="byte_per_s_high")
+        for row in (read, copy, cached)
+    ]
     found = Reference(
-        small=batching.small,
-        large=batching.large,
-        eager=batching.eager,
-        kept=batching.kept,
         most=Value(float(most.outside), "%", name=model_name(most.model)),
         faulted=exact(float(most.page_faults) * PAGE_BYTE, "B"),
-        example_eager=latencies[EAGER, EXAMPLE],
-        rival_eager=latencies[EAGER, RIVAL],
-        puzzle=ratio(latencies[EAGER, EXAMPLE], latencies[EAGER, RIVAL]),
-        example_kept=latencies[KEPT, EXAMPLE],
-        rival_kept=latencies[KEPT, RIVAL],
-        turned=ratio(latencies[KEPT, RIVAL], latencies[KEPT, EXAMPLE]),
-        read=rates["stream_read"],
-        copy=rates["stream_copy"],
-        read_cache=estimated(
-            machine.levels[-2].kernels["read"], "byte_per_s", "B/s", low="byte_per_s_low", high="byte_per_s_high"
-        ),
+        example_eager=light,
+        rival_eager=heavy,
+        puzzle=ratio(light, heavy),
+        turned=ratio(heavy_kept, light_kept),
+        read=rates[0],
+        copy=rates[1],
+        read_cache=rates[2],
         depthwise=streams.fastest,
+        normalisation=streams.normalisation,
     )
-    return sourced(found, Source("machines/amd-epyc-2c-0ad4", "batch 64", command("inference operators roofs")))
+    return sourced(found, Source("machines/amd-epyc-2c-0ad4", "all", command("inference operators roofs")))
