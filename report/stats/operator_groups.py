@@ -1,9 +1,8 @@
-"""Groups of operators and kernels: two lists of rules, and the time and work of each group in a profiled call.
+"""Groups of operators by a list of rules, and the time and work of each group in a profiled call.
 
 An operator is known by its name in torch (``aten``) and by the layer that calls it. Counts and profiles name a
 convolution differently (``convolution`` and ``conv2d``), hence the patterns. A GPU kernel belongs to the group of the
-operator that launched it. Hardware counters see only the kernel's name, which tells less: an elementwise kernel may be
-an activation's or the optimiser's.
+operator that launched it.
 """
 
 import re
@@ -98,25 +97,6 @@ RULES = (
 )
 """The first rule that fits decides: specific ones stand before general ones."""
 
-KERNEL_RULES = (
-    Rule("optimiser", "multi_tensor_apply|fused_adam|FusedAdam|FusedSgd|foreach"),
-    Rule("attention", "fmha|flash_?(fwd|bwd|attn)|attention|cudnn_generated_fort_native_sdpa"),
-    Rule("batch norm, backward", "bn_bw|batch_?norm_?(bw|back)"),
-    Rule("batch norm", "bn_fw|bn_pointwise|batch_?norm"),
-    Rule("layer norm", "(layer|group|instance)_?norm|GammaBeta|RowwiseMoments"),
-    Rule("depthwise convolution", "depthwise|grouped_direct"),
-    Rule("convolution, data gradient", "dgrad"),
-    Rule("convolution, weight gradient", "wgrad"),
-    Rule("pooling", "pool"),
-    Rule("memory copy and set", r"memcpy|memset|copy|(nchw|nhwc)to(nchw|nhwc)|convertTensor|CatArray|FillFunctor"),
-    Rule("memory copy and set", "transpose|gather|scatter|indexSelect|index_elementwise|embedding"),
-    Rule("convolution", r"fprop|implicit_(gemm|con)|scudnn|winograd|convol|conv\dd|im2col|cudnn::cnn|cutlass_cudnn"),
-    Rule("matrix product", "gemm|gemv|splitK|cutlass|cublas|dot_kernel|matmul"),
-    Rule("reduction", "reduce|softmax|nll_loss|norm_kernel|welford|cunn_"),
-    Rule("elementwise", "elementwise|pointwise|dropout|upsample|op_tensor|add_tensor"),
-)
-"""The same for kernels, by the names that CUDA, cuDNN, cuBLAS and CUTLASS give them."""
-
 GROUPS = (*dict.fromkeys(rule.group for rule in RULES), OTHER)
 """All groups, each once."""
 
@@ -125,12 +105,6 @@ GROUPS = (*dict.fromkeys(rule.group for rule in RULES), OTHER)
 def group_of(operator: str, kind: str, stage: str) -> str:
     """Return the group of an operator that a layer of a kind (empty if unknown) calls in a stage."""
     return next((rule.group for rule in RULES if rule.fits(operator, kind, stage)), OTHER)
-
-
-@cache
-def group_of_kernel(kernel: str) -> str:
-    """Return the group of a kernel by its name alone."""
-    return next((rule.group for rule in KERNEL_RULES if rule.fits(kernel, "", "")), OTHER)
 
 
 def with_groups(times: pd.DataFrame, layers: pd.DataFrame) -> pd.DataFrame:

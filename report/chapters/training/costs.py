@@ -8,7 +8,6 @@ from measure.domain.words import BACKWARD, EAGER, FORWARD, INFERENCE, STEP, stor
 from report.paper import BASE_PRECISION, Machine, Paper
 from report.paper.rows import matching
 from report.stats import operator_groups
-from report.stats.operator_groups import group_of_kernel
 
 PASSES = (FORWARD, BACKWARD)
 
@@ -29,7 +28,6 @@ STEP_COLUMNS = [
 ]  # fmt: skip
 
 COUNTER_KEY = ["model", "batch", "precision", "phase", "variant"]
-COUNTED_FLOP = ["fp64_flop", "fp32_flop", "fp16_flop", "tensor_flop"]
 COUNTED_BYTE = ["dram_read_byte", "dram_write_byte"]
 
 
@@ -147,23 +145,17 @@ def counter_machine(paper: Paper) -> Machine | None:
     return next((each for each in (*paper.machines, *paper.imported) if not each.hardware_counters.empty), None)
 
 
-def _whole(column: pd.Series) -> float:
-    return float(column.sum(skipna=False))
-
-
 def counted_calls(paper: Paper, machine: Machine | None) -> pd.DataFrame:
-    """One row is a call that hardware counters read: ``dram_byte`` and ``flop`` beside what was counted.
+    """One row is a call that hardware counters read: ``dram_byte`` beside ``ideal_byte`` and ``unfused_byte``.
 
-    ``ideal_byte`` are parameters, inputs, outputs and in a step the gradients; ``unfused_byte`` is what operators read
+    Ideal bytes are parameters, inputs, outputs and in a step the gradients; unfused ones are all that operators read
     and write. A sum is NaN if one of its kernels is unknown.
     """
     if machine is None:
-        return pd.DataFrame(columns=[*COUNTER_KEY, "dram_byte", "flop", "ideal_byte", "unfused_byte", "formula_flop"])
-    numbers = [*COUNTED_FLOP, *COUNTED_BYTE]
-    rows = machine.hardware_counters.astype(dict.fromkeys(numbers, float))
-    sums = rows.groupby(COUNTER_KEY)[numbers].agg(_whole).reset_index()
-    sums = sums.assign(dram_byte=sums[COUNTED_BYTE].sum(axis=1, skipna=False))
-    return with_workload(paper, sums.assign(flop=sums[COUNTED_FLOP].sum(axis=1, skipna=False)))
+        return pd.DataFrame(columns=[*COUNTER_KEY, "dram_byte", "ideal_byte", "unfused_byte"])
+    byte = machine.hardware_counters[COUNTED_BYTE].astype(float).sum(axis=1, skipna=False)
+    rows = machine.hardware_counters.assign(dram_byte=byte).groupby(COUNTER_KEY).dram_byte
+    return _with_workload(paper, rows.agg(lambda column: column.sum(skipna=False)).reset_index())
 
 
 def printed_calls(paper: Paper) -> pd.DataFrame:
@@ -171,38 +163,19 @@ def printed_calls(paper: Paper) -> pd.DataFrame:
     rows = paper.training_steps
     rows = rows[["study", "gpu"]].assign(
         model=rows.model_key, batch=rows.batch.astype(int), precision=BASE_PRECISION, phase=STEP,
-        dram_byte=rows.dram_byte_per_s * rows.time_s, flop=rows.flop_per_s * rows.time_s,
+        dram_byte=rows.dram_byte_per_s * rows.time_s,
     )  # fmt: skip
-    return with_workload(paper, rows)
+    return _with_workload(paper, rows)
 
 
-def with_workload(paper: Paper, rows: pd.DataFrame) -> pd.DataFrame:
+def _with_workload(paper: Paper, rows: pd.DataFrame) -> pd.DataFrame:
     counted = paper.workloads.rename(columns={"precision": "stored"})
     rows = rows.assign(stored=rows.precision.map(stored_as)).merge(counted, on=["model", "batch", "stored"])
     step = rows.phase == STEP
-    backward_flop = rows.backward_flop + rows.backward_other_flop
     return rows.assign(
         ideal_byte=rows.compulsory_byte + rows.gradient_byte.where(step, 0.0),
         unfused_byte=rows.traffic_byte + rows.backward_traffic_byte.where(step, 0.0),
-        formula_flop=rows.forward_flop + rows.forward_other_flop + backward_flop.where(step, 0.0),
     )
-
-
-def counted_groups(paper: Paper, machine: Machine) -> pd.DataFrame:
-    """One row is a group of kernels in a call that counters read: its time, FLOP and bytes of DRAM.
-
-    A kernel that was profiled here belongs to the operators that launch it longest, another to the group of its name.
-    """
-    launched = operator_groups.with_groups(machine.kernels, paper.layers)
-    longest = launched.groupby(["kernel", "group"]).time_s.sum().sort_values().reset_index()
-    known = dict(zip(longest.kernel, longest.group, strict=True))
-    numbers = ["time_s", *COUNTED_FLOP, *COUNTED_BYTE]
-    rows = machine.hardware_counters.astype(dict.fromkeys(numbers, float))
-    rows = rows.assign(
-        group=[known.get(name) or group_of_kernel(name) for name in rows.kernel],
-        flop=rows[COUNTED_FLOP].sum(axis=1, skipna=False), byte=rows[COUNTED_BYTE].sum(axis=1, skipna=False),
-    )  # fmt: skip
-    return rows.groupby([*COUNTER_KEY, "group"])[["time_s", "flop", "byte"]].agg(_whole).reset_index()
 
 
 def published_ratios(paper: Paper) -> pd.DataFrame:

@@ -78,8 +78,6 @@ class Kinds:
 
     convolution: Value
     """convolutions"""
-    linear: Value
-    """linear layers"""
     normalisation: Value
     """normalisations"""
     pooling: Value
@@ -218,8 +216,6 @@ class Reference:
     """bytes a second of normalisation, forward"""
     backward_rate: Value
     """bytes a second of normalisation, backward"""
-    bandwidth: Value
-    """bandwidth of memory"""
     apart: Value
     """networks whose time ratio does not agree with their FLOP ratio"""
     pooled: Value
@@ -377,7 +373,7 @@ def _kinds(paper: Paper, machine: Machine | None) -> Kinds:
     return Kinds(*of_kind.values())
 
 
-KINDS = ("convolution", "linear", "normalisation", "pooling")
+KINDS = ("convolution", "normalisation", "pooling")
 
 
 def _shares(paper: Paper, machine: Machine | None) -> Shares:
@@ -502,14 +498,12 @@ def _reference(paper: Paper) -> tuple[Reference, dict[str, bool]]:
     depthwise = matching(rows, layer_kind="depthwise convolution").set_index("model").time_ratio
     steps = costs.steps(machine).set_index("model")
     apart = costs.causes(paper, machine)[~agreeing(steps)]
-    roof = machine.roof(BASE_PRECISION) if machine else None
     facts = Reference(
         googlenet_ratio=estimated(steps.reindex(["googlenet"]).iloc[0], "time_ratio", name="GoogLeNet"),
         pooling_time=exact(pooling.forward_time_s_share, "%"),
         pooling_flop=exact(pooling.forward_flop_share, "%"),
         forward_rate=median_of(normalisation.traffic_byte / normalisation.forward_time_s, "B/s"),
         backward_rate=median_of(normalisation.backward_traffic_byte / normalisation.backward_time_s, "B/s"),
-        bandwidth=exact(roof.bandwidth_byte_per_s if roof else None, "B/s"),
         apart=count_of(len(apart)),
         pooled=count_of(int(apart.isin(list(of_kind)).sum())),
         depthwise=count_of(len(depthwise)),
@@ -528,16 +522,10 @@ def _reference(paper: Paper) -> tuple[Reference, dict[str, bool]]:
 
 
 def _printed(paper: Paper) -> Printed:
-    rows = matching(paper.published.training, quantity="flop")
-    rows = rows.assign(low=rows.ratio_as_printed - rows.ratio_as_printed_rounding)
-    rows = rows.assign(high=rows.ratio_as_printed + rows.ratio_as_printed_rounding).sort_values("ratio_as_printed")
+    rows = matching(paper.published.training, quantity="flop").sort_values("ratio_as_printed")
     ways = (BACKWARD_TO_FORWARD, FORWARD_TO_BACKWARD)
-    backward, forward = (list(each(matching(rows, ratio_means=way))) for way in ways)
-    ends = {"low": "low", "high": "high"}
-    return Printed(
-        lowest=estimated(next(iter(backward), None), "ratio_as_printed", **ends),
-        highest=estimated(next(reversed(forward), None), "ratio_as_printed", **ends),
-    )
+    lowest, highest = (list(matching(rows, ratio_means=way).ratio_as_printed) for way in ways)
+    return Printed(exact(next(iter(lowest), None), "%"), exact(next(reversed(highest), None)))
 
 
 def _problems(paper: Paper) -> Problems:

@@ -107,12 +107,17 @@ def pies(paper: Paper, everything: bool = False) -> dict[str, Any]:
     if not models:
         raise display.Missing
     long = [
-        {"network": model_name(model), "of": f"{name}, {stage}", "kind": kind.layer_kind, "amount": amount}
+        {
+            "network": model_name(model),
+            "of": f"{name}, {stage}",
+            "kind": kind.layer_kind,
+            "amount": getattr(kind, f"{stage}_{cost}"),
+        }
         for model in models
         for cost, name in QUANTITIES.items()
         for stage in (FORWARD, BACKWARD)
         for kind in each(rows[rows.model == model])
-        if (amount := getattr(kind, f"{stage}_{cost}")) > 0
+        if getattr(kind, f"{stage}_{cost}_share") >= SEEN
     ]
     panels = forms.pies(long, "of", "network", "kind", "amount", theme.LAYER_COLORS, cell=114)
     description = f"Pies of time, FLOP and memory by kind of layer for {', '.join(map(model_name, models))}."

@@ -2,7 +2,7 @@ import pandas as pd
 import pytest
 
 from measure.domain.words import LAYER_KINDS
-from report.stats.operator_groups import GROUPS, KERNEL_RULES, RULES, group_of, group_of_kernel, with_groups
+from report.stats.operator_groups import RULES, group_of, with_groups
 
 
 @pytest.mark.parametrize(
@@ -30,22 +30,7 @@ def test_an_operator_belongs_to_a_group_by_name_layer_and_stage(operator, kind, 
     assert group_of(operator, kind, stage) == group
 
 
-@pytest.mark.parametrize(
-    ("kernel", "group"),
-    [
-        ("void cudnn::ops::nchwToNhwcKernel<float>", "memory copy and set"),
-        ("sm80_xmma_dgrad_implicit_gemm_f32", "convolution, data gradient"),
-        ("ampere_sgemm_128x64_tn", "matrix product"),
-        ("void at::native::vectorized_elementwise_kernel<4>", "elementwise"),
-        ("nothing_known", "other"),
-    ],
-)
-def test_a_kernel_belongs_to_a_group_by_its_name(kernel, group):
-    assert group_of_kernel(kernel) == group
-
-
-def test_rules_speak_of_known_groups_and_kinds():
-    assert {rule.group for rule in KERNEL_RULES} <= set(GROUPS)
+def test_rules_speak_of_known_kinds():
     assert {kind for rule in RULES for kind in rule.kinds} <= set(LAYER_KINDS)
 
 
