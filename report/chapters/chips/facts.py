@@ -20,10 +20,10 @@ FEWEST_DIES = 3
 MOST_LABELLED = 36
 """So many roofs have room for a name; of more chips these are drawn."""
 LABELLED = (
-    "Intel Xeon Platinum 8380", "NVIDIA Grace CPU (72 cores)", "AMD EPYC 9755",
+    "Intel Xeon Platinum 8380", "NVIDIA Grace CPU (72 cores)",
     "NVIDIA V100 SXM2", "NVIDIA T4", "NVIDIA A100 SXM 40GB", "NVIDIA GeForce RTX 3090", "NVIDIA GeForce RTX 4090",
     "NVIDIA H100 SXM", "AMD Instinct MI300X", "NVIDIA B200 SXM", "NVIDIA GeForce RTX 5090",
-    "Google TPU v2", "Google TPU v4", "AWS Trainium2", "Google TPU7x (Ironwood)",
+    "Google TPU v2", "AWS Trainium2", "Google TPU7x (Ironwood)",
     "Apple M2 GPU (10 cores)", "NVIDIA Jetson AGX Orin 64GB", "Intel Stratix 10 MX 2100",
 )  # fmt: skip
 EXAMPLE = "NVIDIA T4"
@@ -301,7 +301,8 @@ def _sparse(found: pd.DataFrame) -> Sparse:
     both = found[found.sparse_peak_flop_per_s.notna()]
     both = both.assign(factor=both.sparse_peak_flop_per_s / both.peak_flop_per_s)
     dies = chips.of_dies(both).groupby("chip").factor.median()
-    return Sparse(count_of(len(dies), "dies"), exact(dies.median() if len(dies) else None))
+    factor = dies.median() if len(dies) else None
+    return Sparse(count_of(len(dies), "dies"), exact(int(factor) if factor and factor == int(factor) else factor))
 
 
 def _generations(found: pd.DataFrame) -> Generations:

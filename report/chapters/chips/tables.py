@@ -17,8 +17,6 @@ from report.pipe import NONE, cited, known, pipe
 EXAMPLES = (("Intel Xeon Platinum 8380", "fp32"), ("NVIDIA T4", "fp16"), ("Apple M2 GPU (10 cores)", "fp32"))
 FACTORS = r"^\d+ .+ x .+ GHz"
 """What a derivation by units and clock looks like; others halve a printed rate."""
-SOURCES = 2
-"""So many sources of a chip are named in the short table."""
 
 
 def _marked(row: Any, rate: str) -> str:
@@ -62,7 +60,7 @@ def peaks(paper: Paper) -> str:
 
 @display.table
 def labelled_chips(paper: Paper) -> str:
-    """List the chips that the figure names, with their first sources."""
+    """List the chips that the figure names, with the first source of each."""
     shown = labelled(paper.chips)
     if shown.empty:
         raise display.Missing
@@ -70,11 +68,11 @@ def labelled_chips(paper: Paper) -> str:
         [
             escape(row.chip), chips.KINDS[row.chip_kind], f"{row.year:.0f}", _marked(row, row.precision),
             si(row.peak_flop_per_s, rate_unit(row.precision)), _bandwidth(row, inside),
-            significant(row.ridge_flop_per_byte), cited(";".join(row.source.split(";")[:SOURCES])),
+            significant(row.ridge_flop_per_byte), cited(row.source.partition(";")[0]),
         ]
         for row, inside in zip(each(shown), chips.on_chip(shown), strict=True)
     ]  # fmt: skip
-    return pipe("Chip | Kind | Year | Rate | Dense peak > | Bandwidth > | Ridge > | Sources", rows)
+    return pipe("Chip | Kind | Year | Rate | Dense peak > | Bandwidth > | Ridge > | Source", rows)
 
 
 @display.table
