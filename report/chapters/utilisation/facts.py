@@ -206,7 +206,7 @@ class Utilisation:
 
 def of(paper: Paper) -> Utilisation:
     ours = paper.reference.at_hand
-    roofs, _, batching, gains, _, streams = _groups(paper, ours)
+    roofs, _, batching, gains, _, streams = _groups(paper.reference, ours)
     reference = _reference(ours, streams)
     claims = {
         "batching_loses": batching.eager.below(0.9),
@@ -328,8 +328,8 @@ def _gap(machine: Machine, terms: pd.DataFrame, first: int | None, large: int | 
     is_processor, none = machine.chip_kind == "cpu", Value(None, "%")
     outside, first_outside = median_of(at_large.outside, "%"), median_of(at_first.outside, "%")
     return Gap(
-        batch=exact(large),
-        networks=count_of(len(at_large), "networks"),
+        batch=exact(large if len(at_large) else None),
+        networks=count_of(len(at_large), "networks") if len(at_large) else Value(None),
         slowdown=median_of(latency / at_large.operator_bound_s),
         between=median_of(at_large.operator_bound_s / at_large.whole_s),
         layers=median_of(layers, "%"),
@@ -338,7 +338,7 @@ def _gap(machine: Machine, terms: pd.DataFrame, first: int | None, large: int | 
         rest=median_of(at_large.rest_s / latency, "%"),
         nearest=nearest,
         farthest=farthest,
-        first_batch=exact(first),
+        first_batch=exact(first if len(at_first) else None),
         first_system=first_outside if is_processor else none,
         drift=median_of(at_large.plain_s / latency),
     )
