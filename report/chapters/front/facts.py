@@ -17,6 +17,10 @@ MANY = 900
 """GPUs with as many networks are those of a whole library."""
 
 
+SAME = 1.1
+"""Bandwidths in a smaller ratio are called about the same."""
+
+
 @dataclass(frozen=True)
 class Data:
     """What the paper rests on."""
@@ -63,6 +67,8 @@ class Buying:
     """How many times as fast networks are on the other GPU of that pair."""
     to_best_peak: Value
     """The ratio of their peaks."""
+    to_best_bandwidth: Value
+    """The ratio of their bandwidths."""
     compiled: Value
     """Speed compiled over speed in eager mode, on the GPU of which most networks were timed."""
     following: Name
@@ -123,6 +129,8 @@ def of(paper: Paper) -> Front:
         memory=_memory(paper),
         prediction=sourced(_prediction(paper), Source("prediction/errors.csv", "terms", "python -m measure fit")),
         claims={
+            "about_the_same_bandwidth": (buying.to_best_bandwidth.number or 9) < SAME,
+            "gains_less_than_peak": buying.to_best.below(buying.to_best_peak.number or 0),
             "light_is_slower": (gpu.puzzle.number or 0) > 1,
             "layers_explain_more": gpu.layers.above(gpu.whole.high or 1),
             "compiling_beats_buying": buying.compiled.above(buying.bought.high or 1),
@@ -165,9 +173,12 @@ def _buying(paper: Paper) -> Buying:
         best.rows, matching(published.newest(paper, published.COMPILED), device=following.device_other.iloc[0]),
         published.BOTH,
     )  # fmt: skip
-    peak = None if first is None else first.peak_flop_per_s_other.iloc[0] / first.peak_flop_per_s.iloc[0]
+    grown = [
+        None if first is None else first[f"{column}_other"].iloc[0] / first[column].iloc[0]
+        for column in ("peak_flop_per_s", "bandwidth_byte_per_s")
+    ]
     return Buying(
-        name(first, "device"), gain(first), exact(peak), gain(compiled),
+        name(first, "device"), gain(first), *map(exact, grown), gain(compiled),
         name(following, "device_other"), gain(following), gain(both),
     )  # fmt: skip
 

@@ -13,7 +13,7 @@ from report.markdown import si
 from report.paper import BASE_PRECISION, Paper
 from report.paper.rows import matching
 from report.stats import published
-from report.stats.published import SOURCE, network_name, short_name
+from report.stats.published import SOURCE, TWINS, network_name, short_name
 
 NAMED = [network_name(model) for model in ("mobilenet_v2", "resnet18", "resnet50", "vgg16", "densenet121", "vit_b_16")]
 """The networks that are named in both panels."""
@@ -36,7 +36,7 @@ def overview(paper: Paper) -> dict[str, Any]:
         cells = matching(machine.cells, status="ok", precision=BASE_PRECISION)
         models = cells.groupby("batch").model.nunique()
         batch = models[models >= MOST * models.max()].index.max()
-        rows = cells[cells.batch == batch]
+        rows = cells[(cells.batch == batch) & ~cells.model.isin(TWINS.values())]
         rows = rows.assign(intensity=rows.traffic_intensity)
         panels.append(_panel(rows, roof_here, f"{machine.name}, {BASE_PRECISION}, batch {batch}"))
     if not panels:
@@ -49,7 +49,9 @@ def overview(paper: Paper) -> dict[str, Any]:
 def _panel(rows: pd.DataFrame, roof: Roofline, title: str) -> Content:
     rows = rows[["flop_per_s", "intensity"]].assign(name=rows.model.map(network_name))
     drawn = DrawnRoof(roof, si(roof.peak_flop_per_s, "FLOP/s"), si(roof.bandwidth_byte_per_s, "B/s"))
-    plane = Plane.over([drawn], theme.plot_width(2, unit="FLOP/s"), 270, rows.intensity, rows.flop_per_s)
+    plane = Plane.over(
+        [drawn], theme.plot_width(2, unit="FLOP/s"), 270, [*rows.intensity, 8 * rows.intensity.max()], rows.flop_per_s
+    )
     told = [("name", "network", ""), ("intensity", "intensity", "FLOP/B"), ("flop_per_s", "performance", "FLOP/s")]
     named = rows.name.isin(NAMED)
     cloud, few = (rows[~named], rows[named])

@@ -71,6 +71,8 @@ class Shares:
     """A tenth of the networks have a smaller share of the roofline drawn layer by layer."""
     high: Value
     """A tenth of the networks have a larger one."""
+    left: Value
+    """How many times as fast the typical network would be at the bound."""
     compiled: Value
     """The same share with torch.compile."""
     compiled_whole: Value
@@ -276,13 +278,14 @@ def _alike(best: BestTimed | None) -> Alike:
 
 def _shares(paper: Paper, best: BestTimed | None) -> Shares:
     if best is None:
-        return Shares(Name(None), Name(None), *[Value(None)] * 8)
+        return Shares(Name(None), Name(None), *[Value(None)] * 9)
     rows, other = best.rows, published.newest(paper, COMPILED)
     other = other[(other.device == best.device) & (other.computed == best.computed)]
     low, high = middle_share(published.of_networks(rows.layers_s / rows.latency_s, rows.model), unit="%")
     return Shares(
         Name(short_name(best.device)), Name(best.computed), count_of(rows.model.nunique(), "networks"),
         typical(rows.peak_share, rows.model, "%"), share(rows, "whole_s"), share(rows, "layers_s"), low, high,
+        typical(rows.latency_s / rows.layers_s, rows.model),
         share(other, "layers_s"), share(other, "whole_s"),
     )  # fmt: skip
 
