@@ -125,7 +125,8 @@ def as_json(value: Value | Name, meaning: str) -> dict[str, Any]:
         return {"value": value.text, "meaning": meaning, **where}
     return {
         "value": None if value.is_missing else value.number, "unit": value.unit, "low": value.low, "high": value.high,
-        "count": value.count, "counted": value.counted, "name": value.name or None, "printed": f"{value:interval}",
+        "count": value.count, "counted": value.counted,
+        "name": None if value.number is None else value.name or None, "printed": f"{value:interval}",
         "meaning": meaning, **where,
     }  # fmt: skip
 

@@ -59,6 +59,10 @@ class Value:
     source: Source | None = None
     key: str = field(default="", compare=False)
 
+    def __post_init__(self) -> None:
+        if self.number is None and not self.name:  # inline code may print the name alone
+            object.__setattr__(self, "name", Markup(missing_span(self.source)))
+
     @property
     def is_missing(self) -> bool:
         """True without a number, for an interval that spans more than a factor of 3, and for fewer than 6 models."""
