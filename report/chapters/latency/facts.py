@@ -19,7 +19,7 @@ from report.stats.summary import count_of, estimated, exact, median_of, ratio
 from report.stats.value import Name, Source, Value
 
 BATCHES = (1, 64, 256)
-"""The batch sizes of the figures; others stand in where none of these was measured."""
+"""The batch sizes of the figures; else the smallest, middle and largest that half of the networks have."""
 
 PREDICTORS = {
     "flop": "FLOP", "parameters": "parameters", "activation_byte": "activations", "traffic_byte": "bytes, layers",
@@ -87,12 +87,12 @@ def _of_machine(machine: Machine) -> Timed | None:
         parameters=cells.parameter_count,
         **{column: cells[of] / cells.batch for column, of in by_batch.items()},
     )
-    sizes = sorted(set(rows.batch))
-    batches = [size for size in BATCHES if size in sizes] or [
-        *dict.fromkeys((sizes[0], sizes[len(sizes) // 2], sizes[-1]))
-    ]
+    networks = rows.groupby("batch").model.nunique()
+    sizes = [int(size) for size in networks[2 * networks >= networks.max()].index]
+    ends = tuple(dict.fromkeys((sizes[0], sizes[len(sizes) // 2], sizes[-1])))
+    batches = BATCHES if set(BATCHES) <= set(sizes) else ends
     source = Source(f"machines/{machine.folder}/samples.csv", f"inference, eager, {BASE_PRECISION}", COMMAND)
-    return Timed(machine.name, BASE_PRECISION, rows, source, tuple(map(int, batches)), machine.roof(BASE_PRECISION))
+    return Timed(machine.name, BASE_PRECISION, rows, source, batches, machine.roof(BASE_PRECISION))
 
 
 def timed_elsewhere(paper: Paper) -> Timed | None:
