@@ -1,6 +1,5 @@
 """The tables of counting programs: how right they are, what they cost, and what we count."""
 
-from measure.domain.names import model_name
 from measure.domain.words import COSTS, ELEMENTARY
 from report import display
 from report.markdown import escape, percent, si
@@ -23,7 +22,7 @@ def accuracy(paper: Paper) -> str:
         ends = [NONE, NONE]
         if len(deviating):
             ends = [
-                f"{counting_programs.signed(end.deviation)} ({escape(model_name(end.model))})"
+                f"{counting_programs.signed(end.deviation)} ({escape(end.line)})"
                 for end in extremes(deviating, "deviation")
             ]
         same = known(row.same_parameters, "{:.0f}".format)
