@@ -134,8 +134,6 @@ class Work:
     """The same without the bytes of normalisations and activations."""
     rest: Value
     """Share of the least time that normalisations and activations take."""
-    normalisations: Value
-    """Calls of normalisation."""
 
 
 @dataclass(frozen=True)
@@ -336,7 +334,7 @@ def pair_kinds(paper: Paper) -> pd.DataFrame:
 def pair(paper: Paper) -> Pair:
     kinds = pair_kinds(paper)
     if set(kinds.model) != set(STORY):
-        nothing = Work(*[NOTHING] * 9)
+        nothing = Work(*[NOTHING] * 8)
         return Pair(nothing, nothing, *[NOTHING] * 4)
     mobilenet, resnet = (_work(matching(kinds, model=model)) for model in STORY)
     flop, byte = _quotient(resnet.flop, mobilenet.flop), _quotient(mobilenet.byte, resnet.byte)
@@ -366,7 +364,6 @@ def _work(kinds: pd.DataFrame) -> Work:
         least=exact(bound, "s"),
         fused=exact(fused, "s"),
         rest=exact(1 - fused / bound, "%"),
-        normalisations=count_of(int(kinds[kinds.layer_kind == "normalisation"].calls.sum()), "layers"),
     )
 
 
