@@ -101,7 +101,7 @@ def _source(table: str, section: str) -> Source:
 def _here(machine: Machine | None) -> Here:
     if machine is None:
         missing: dict[str, Any] = {each.name: Value(None) for each in fields(Here)}
-        return Here(**missing | {"lower": Name(None)})
+        return Here(**missing | {"lower": Name(None), "threshold": exact(SYSTEM_SHARE, "%")})
     every = pd.concat([machine.cells, machine.variants])
     every = every[every.latency_s.notna()]
     lower = machine.lower_precision

@@ -46,8 +46,10 @@ class Roofs:
     """The lowest intensity of a measured cell by compulsory bytes."""
     side: Name
     """What bounds the network of the lowest intensity, drawn as a whole."""
+    networks: Value
+    """The networks measured at the batch size of the gap."""
     below: Value
-    """Networks that lie below the ridge by the bytes between layers, at the batch size of the gap."""
+    """Of these, those left of the ridge when bytes between layers count."""
 
 
 @dataclass(frozen=True)
@@ -317,7 +319,8 @@ def _roofs(machine: Machine, batch: int | None) -> Roofs:
         cache_gain=ratio(exact(machine.levels[0].bandwidth_byte_per_s), bandwidth) if machine.levels else Value(None),
         lowest=lowest,
         side=Name(None if unknown else str(bound(lowest, ridge))),
-        below=below,
+        networks=exact(len(at_batch) or None),
+        below=below if len(at_batch) else Value(None),
     )
 
 

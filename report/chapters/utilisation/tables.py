@@ -39,7 +39,7 @@ def gains(paper: Paper) -> str:
         words = [*(WORDS.get(part, part) for part in parts), precision if CASTS[precision] else ""]
         settings = [*(SETTINGS.get(part, "") for part in parts), CASTS[precision]]
         values = [median_of(gains_of(machine, variant, precision, batch)) for batch in batches]
-        if any(value.number is not None for value in values):
+        if not all(value.is_missing for value in values):
             cells = [NONE if value.is_missing else value.interval for value in values]
             rows.append([" and ".join(filter(None, words)), ", ".join(filter(None, settings)), *cells])
     if not rows:
