@@ -124,6 +124,8 @@ class Value:
         if self.number is None or self.is_missing:
             return "–"
         place = None if self.low is None or self.high is None else place_of(self.low, self.high)
+        if not has_interval and place is not None:  # prose needs no more than this
+            place = max(place, _share_place(self.number) if self.unit == "%" else _adjusted(self.number) - 2)
         power, prefix = 0, ""
         if self.unit == "%":
             power = 2
@@ -132,11 +134,23 @@ class Value:
             power, prefix = -3 * step, PREFIXES[step]
         elif isinstance(self.number, int):
             return f"{self.number:,}{SPACE}{self.unit}".rstrip(SPACE)
-        text = _to_place(self.number, power, place, digits=2 if self.unit == "%" else 3)
-        if has_interval and place is not None:
+        if self.unit == "%" and place is None:
+            place = _share_place(self.number)
+        text = _to_place(self.number, power, place, digits=3)
+        if has_interval and self.low != self.high and place is not None:
             low, high = (_to_place(end, power, place, digits=3) for end in (self.low or 0.0, self.high or 0.0))
             text += f" ({low}{' to ' if '−' in low else '–'}{high})"
         return f"{text}{SPACE}{prefix}{self.unit}".rstrip(SPACE)
+
+
+def _adjusted(number: float) -> int:
+    return Decimal(repr(float(number))).adjusted()
+
+
+def _share_place(share: float) -> int:
+    """Return whole per cent, but two digits of a share below 10 %, and one digit of what a share lacks to 100 %."""
+    rest = 1 - abs(share)
+    return min(-2, _adjusted(rest) if 0 < rest < 0.5 else _adjusted(share) - 1 if share else -2)
 
 
 def _to_place(number: float, power: int, place: int | None, digits: int) -> str:

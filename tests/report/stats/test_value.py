@@ -48,8 +48,13 @@ def in_print(value, spec=""):
         (Value(295.3, "FLOP/B"), "295 FLOP/B", "295 FLOP/B"),
         (Value(4089, "networks", 4089, 4089), "4,089 networks", "4,089 networks"),
         (Value(26), "26", "26"),
-        # Six digits at most, however narrow the interval.
-        (Value(1.23456789, low=1.234567, high=1.234568), "1.23457", "1.23457 (1.23457–1.23457)"),
+        # Three digits in prose and six with the interval, however narrow it is.
+        (Value(1.23456789, low=1.234567, high=1.234568), "1.23", "1.23457 (1.23457–1.23457)"),
+        # A share in whole per cent; two digits below 10 %; one digit of what is lacking to 100 %: 0.31 % of 99.69 %.
+        (Value(0.71634, "%", 0.7161, 0.7165), "72 %", "71.634 (71.610–71.650) %"),
+        (Value(0.0374, "%"), "3.7 %", "3.7 %"),
+        (Value(0.9969, "%"), "99.7 %", "99.7 %"),
+        (Value(1.0843, "%"), "108 %", "108 %"),
     ],
 )
 def test_a_value_prints_the_digits_that_its_interval_allows(value, text, with_interval):
