@@ -1,6 +1,6 @@
 """The numbers of the chapter on latency, and the timings that its figures and tables share."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import pandas as pd
@@ -131,8 +131,6 @@ class Ranking:
     """Spearman's rho of FLOP and time."""
     parameters: Value = NOTHING
     """Spearman's rho of parameters and time."""
-    traffic: Value = NOTHING
-    """Spearman's rho of the bytes that layers read and write, and time."""
     roofline: Value = NOTHING
     """Spearman's rho of the least time by the roofline of the whole network, and time."""
     layers: Value = NOTHING
@@ -156,7 +154,6 @@ def rank(rows: pd.DataFrame, batch: int | None) -> Ranking:
         networks=count_of(rows.model.nunique(), "networks"),
         flop=rho["flop"],
         parameters=rho["parameters"],
-        traffic=rho["traffic_byte"],
         roofline=rho["network_s"],
         layers=rho["layers_s"],
         doubling=flop.growth(2) if flop else NOTHING,
@@ -197,8 +194,6 @@ class Gpu:
 class Batching:
     """Throughput over batch sizes, for the networks that were timed at all of the common ones."""
 
-    networks: Value = NOTHING
-    """Networks timed at all common batch sizes."""
     first: Value = NOTHING
     """Smallest common batch size."""
     peak: Value = NOTHING
@@ -367,7 +362,6 @@ def _batching(timed: Timed) -> Batching:
     first, last = rates.columns[0], rates.columns[-1]
     peak = rates.div(rates[first], axis=0).median().idxmax()
     return Batching(
-        networks=count_of(len(rates), "networks"),
         first=exact(first),
         peak=exact(peak),
         last=exact(last),
@@ -455,13 +449,12 @@ def _rate(row: Any) -> Value:
 def _reference(timed: Timed | None) -> Reference:
     if timed is None:
         return Reference()
-    rows, batching = timed.at(1).set_index("model"), _batching(timed)
-    found = Reference(last_over_first=batching.last_over_first, last=batching.last)
-    if {ALEXNET, DENSENET} <= set(rows.index):
-        alexnet, densenet = rows.loc[ALEXNET], rows.loc[DENSENET]
-        found = replace(
-            found,
-            parameter_ratio=exact(alexnet.parameters / densenet.parameters),
-            speed_ratio=ratio(estimated(densenet, "latency_s", "s"), estimated(alexnet, "latency_s", "s")),
-        )
+    batching = _batching(timed)
+    alexnet, densenet = (next(each(matching(timed.at(1), model=model)), None) for model in (ALEXNET, DENSENET))
+    found = Reference(
+        parameter_ratio=exact(alexnet.parameters / densenet.parameters) if alexnet and densenet else NOTHING,
+        speed_ratio=ratio(estimated(densenet, "latency_s", "s"), estimated(alexnet, "latency_s", "s")),
+        last_over_first=batching.last_over_first,
+        last=batching.last,
+    )
     return sourced(found, timed.source)

@@ -94,9 +94,8 @@ def _names(named: pd.DataFrame, drawn: pd.DataFrame, x: LogAxis, across: str, y:
 @display.figure
 def ranks(paper: Paper) -> dict[str, Any]:
     """Draw the rank correlations of times and predictors, one matrix a device."""
-    devices = [
-        timed for timed in (timed_here(paper), timed_gpu(paper)) if timed and len(timed.at(_middle(timed))) >= FEWEST
-    ]
+    found = filter(None, (timed_here(paper), timed_gpu(paper)))
+    devices = [timed for timed in found if timed.rows.model.nunique() >= FEWEST]
     if not devices:
         raise display.Missing(COMMAND)
     panels = [_matrix(timed, timed.batches or (None,), timed.name) for timed in devices]
@@ -115,10 +114,6 @@ def ranks_by_batch(paper: Paper) -> dict[str, Any]:
         raise display.Missing(COMMAND)
     description = "Rank correlations of measured times and counted quantities, a matrix a batch size."
     return figure("latency-ranks-by-batch", description, grid(panels, 2), None)
-
-
-def _middle(timed: Timed) -> int | None:
-    return timed.batches[len(timed.batches) // 2] if timed.batches else None
 
 
 def _matrix(timed: Timed, batches: Sequence[int | None], title: str) -> Content:

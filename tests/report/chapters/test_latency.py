@@ -76,7 +76,7 @@ def test_throughput_over_batch_sizes_by_hand(found):
     # Of the seven networks with all sizes, batch 4 doubles the rate of each; batch 16 has 2.04 times that of batch 1
     # for five, once for a and 4 times for h
     batching = found.batching
-    assert (batching.networks.number, batching.first.number, batching.peak.number) == (7, 1, 16)
+    assert (batching.first.number, batching.peak.number, batching.peak_over_first.count) == (1, 16, 7)
     assert batching.peak_over_first.number == pytest.approx(2.04)
     assert batching.last_over_first.number == pytest.approx(2.04)
     assert batching.last_over_peak.is_missing  # the peak is the last
