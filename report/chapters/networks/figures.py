@@ -64,7 +64,7 @@ def all_demands(paper: Paper) -> Chart:
 
 def _demands(rows: pd.DataFrame, name: str) -> Chart:
     y = Categories.steps(rows.name, 12)
-    width = (theme.plot_width(3, left=8) * 3 - y.room) / 3
+    width = (theme.FULL_WIDTH - y.room - 46) / 3
     panels: list[Chart] = []
     for column, title, unit in (("forward_flop", "FLOP", "FLOP"), ("inference_peak_byte", "peak memory", "B")):
         if not (rows[column] > 0).any():
