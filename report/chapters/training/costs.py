@@ -23,8 +23,8 @@ PAIR = ("mobilenet_v2", "resnet18")
 STEP_COLUMNS = [
     "model", "batch", "latency_s", "latency_low_s", "latency_high_s", "forward_s", "update_s", "time_ratio",
     "time_ratio_low", "time_ratio_high", "flop_ratio", "forward_flop", "backward_flop", "parameter_byte",
-    "forward_bound_s", "backward_bound_s", "update_bound_s", "operator_bound_s", "flop_bound_s",
-    "forward_peak_share", "backward_peak_share", "peak_byte", "training_peak_byte",
+    "momentum_byte", "gradient_byte", "forward_bound_s", "backward_bound_s", "update_bound_s", "operator_bound_s",
+    "flop_bound_s", "forward_peak_share", "backward_peak_share", "peak_byte", "training_peak_byte",
 ]  # fmt: skip
 
 COUNTER_KEY = ["model", "batch", "precision", "phase", "variant"]
@@ -113,11 +113,11 @@ def causes(paper: Paper, machine: Machine | None) -> pd.Series:
     With r the ratio of the FLOP, a kind that takes F forward and B backward adds B - r F to the gap; the largest term
     with the sign of the whole gap names the kind.
     """
-    ratios = steps(machine).set_index("model").reindex(columns=["flop_ratio", "time_ratio"]).astype(float)
-    rows = kinds(paper, machine).join(ratios, on="model", rsuffix="_of_model")
-    gap = rows.backward_time_s - rows.flop_ratio_of_model * rows.forward_time_s
-    sign = (rows.time_ratio_of_model > rows.flop_ratio_of_model) * 2 - 1
-    rows = rows.assign(gap=gap * sign)
+    measured = steps(machine).set_index("model").reindex(columns=["flop_ratio", "time_ratio"]).astype(float)
+    rows = kinds(paper, machine)
+    flop_ratio, time_ratio = (rows.model.map(measured[column]) for column in measured)
+    gap = rows.backward_time_s - flop_ratio * rows.forward_time_s
+    rows = rows.assign(gap=gap.where(time_ratio > flop_ratio, -gap))
     return rows.loc[rows.groupby("model").gap.idxmax()].set_index("model").layer_kind
 
 
