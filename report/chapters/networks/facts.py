@@ -58,8 +58,6 @@ class Kinds:
     """Their share of a network's operations, the other FLOP of all layers included; median."""
     products_byte: Value
     """Their share of the bytes between layers; median."""
-    rest_byte: Value
-    """Share of the bytes that all other layers move; median."""
     most_rest: Value
     """The highest share of bytes moved by other layers, with the network."""
     least_rest: Value
@@ -290,9 +288,8 @@ def _kinds(paper: Paper) -> Kinds:
     whole = sums.groupby("model")[["flop", "byte"]].sum()
     products = sums[sums.layer_kind.isin(PRODUCT_KINDS)].groupby("model")[["flop", "byte"]].sum()
     shares = products.reindex(whole.index, fill_value=0.0) / whole
-    rest = (1 - shares.byte).rename(index=model_name)
-    least, most = extremes(rest, "%")
-    return Kinds(median_of(shares.flop, "%"), median_of(shares.byte, "%"), median_of(rest, "%"), most, least)
+    least, most = extremes((1 - shares.byte).rename(index=model_name), "%")
+    return Kinds(median_of(shares.flop, "%"), median_of(shares.byte, "%"), most, least)
 
 
 def _batching(paper: Paper) -> Batching:

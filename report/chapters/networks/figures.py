@@ -32,16 +32,11 @@ WAYS = dict(zip(BYTES, theme.BOUND_COLORS, strict=True))
 """The names of both ways to count bytes."""
 
 
-def _counted(paper: Paper) -> pd.DataFrame:
+def _networks(paper: Paper, everything: bool) -> pd.DataFrame:
     rows = at_batch(paper)
     if rows.empty:
         raise display.Missing(COUNTS.command)
-    return rows
-
-
-def _chosen(paper: Paper) -> pd.DataFrame:
-    rows = _counted(paper)
-    return rows[rows.model.isin(chosen_models(paper))]
+    return rows if everything else rows[rows.model.isin(chosen_models(paper))]
 
 
 def _by_way(rows: pd.DataFrame) -> pd.DataFrame:
@@ -51,18 +46,9 @@ def _by_way(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 @display.figure
-def demands(paper: Paper) -> Chart:
-    """Draw FLOP, peak memory and both intensities of the networks of the short table."""
-    return _demands(_chosen(paper), "networks-demands")
-
-
-@display.figure
-def all_demands(paper: Paper) -> Chart:
-    """Draw the same of all networks."""
-    return _demands(_counted(paper), "networks-all-demands")
-
-
-def _demands(rows: pd.DataFrame, name: str) -> Chart:
+def demands(paper: Paper, everything: bool = False) -> Chart:
+    """Draw FLOP, peak memory and both intensities of the networks of the short table, or of all."""
+    rows = _networks(paper, everything)
     y = Categories.steps(rows.name, 12)
     width = (theme.FULL_WIDTH - y.room - 46) / 3
     panels: list[Chart] = []
@@ -80,22 +66,14 @@ def _demands(rows: pd.DataFrame, name: str) -> Chart:
     shape = ("way", theme.shapes(theme.BOUND_COLORS))
     dots = points(both, (x, "intensity"), (place, "name"), ("way", theme.BOUND_COLORS), shape, tooltip=told)
     description = f"FLOP, peak memory and operational intensity of {len(rows)} networks at batch size 1."
+    name = "networks-all-demands" if everything else "networks-demands"
     return figure(name, description, row([*panels, panel([dots])], 8))
 
 
 @display.figure
-def kinds(paper: Paper) -> Chart:
-    """Draw where operations and bytes of the networks of the short table sit, families together."""
-    return _kinds(paper, _chosen(paper), "networks-kinds")
-
-
-@display.figure
-def all_kinds(paper: Paper) -> Chart:
-    """Draw the same of all networks."""
-    return _kinds(paper, _counted(paper), "networks-all-kinds")
-
-
-def _kinds(paper: Paper, rows: pd.DataFrame, name: str) -> Chart:
+def kinds(paper: Paper, everything: bool = False) -> Chart:
+    """Draw where operations and bytes of the networks of the short table, or of all, sit, families together."""
+    rows = _networks(paper, everything)
     sums = kind_sums(paper)
     if sums.empty:
         raise display.Missing(COUNTS.command)
@@ -114,7 +92,7 @@ def _kinds(paper: Paper, rows: pd.DataFrame, name: str) -> Chart:
         for column, title in (("flop", "share of all operations"), ("byte", "share of bytes layer by layer"))
     ]  # fmt: skip
     description = f"Shares of kinds of layer in the operations and bytes of {len(rows)} networks, as stacked bars."
-    return figure(name, description, row(panels))
+    return figure("networks-all-kinds" if everything else "networks-kinds", description, row(panels))
 
 
 @display.figure

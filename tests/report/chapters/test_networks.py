@@ -51,7 +51,6 @@ def test_matrix_products_do_the_operations_and_share_the_bytes():
     kinds = facts.of_chapter("networks", paper_of(rows, layers)).kinds
     assert kinds.products_flop.number == pytest.approx(0.98)
     assert kinds.products_byte.number == pytest.approx(0.4)  # that of k = 4
-    assert kinds.rest_byte.number == pytest.approx(0.6)
     assert (kinds.least_rest.name, kinds.least_rest.number) == ("net7", pytest.approx(0.3))
     assert (kinds.most_rest.name, kinds.most_rest.number) == ("net1", pytest.approx(0.9))
 
@@ -171,7 +170,7 @@ def test_all_other_layers_do_little_of_the_arithmetic_in_every_counted_network()
     assert share.min() > 0.9
 
 
-@pytest.mark.parametrize("make", ["demands", "all_demands", "kinds", "all_kinds", "pair", "intensity", "roofs"])
+@pytest.mark.parametrize("make", ["demands", "kinds", "pair", "intensity", "roofs"])
 def test_a_figure_without_its_data_is_a_gap(make):
     with pytest.raises(Missing):
         getattr(figures, make).__wrapped__(empty())
