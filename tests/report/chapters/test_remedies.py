@@ -17,7 +17,7 @@ def cell(model, batch, rate, precision="fp32", variant="eager", speed_up=float("
     latency_s = batch / rate
     return {
         "model": model, "batch": batch, "precision": precision, "variant": variant, "latency_s": latency_s,
-        "latency_low_s": 0.9 * latency_s, "latency_high_s": 1.1 * latency_s, "throughput_per_s": rate,
+        "latency_low_s": 0.9 * latency_s, "latency_high_s": 1.1 * latency_s, "throughput_per_s": rate, "status": "ok",
         "speed_up": speed_up,
     }  # fmt: skip
 
