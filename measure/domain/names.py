@@ -12,7 +12,7 @@ NAMES = {
     "convnext_base": "ConvNeXt-Base", "swin_t": "Swin-Tiny", "wav2vec2_base": "wav2vec 2.0",
     "wide_resnet50_2": "Wide-ResNet-50", "wide_resnet101_2": "Wide-ResNet-101", "resnext50_32x4d": "ResNeXt-50",
     "resnext101_32x8d": "ResNeXt-101", "vit_base_patch16_224": "ViT-B/16", "coat_tiny": "CoaT-Tiny",
-    "vit_base_patch32_224": "ViT-B/32",
+    "vit_base_patch32_224": "ViT-B/32", "vit_base_patch32_clip_224": "ViT-B/32 (CLIP)",
 }  # fmt: skip
 PATTERNS = (
     (r"resnet(\d+)", r"ResNet-\1"), (r"vgg(\d+)", r"VGG-\1"), (r"vgg(\d+)_bn", r"VGG-\1-BN"),
