@@ -81,8 +81,10 @@ class Buying:
 
 @dataclass(frozen=True)
 class Memory:
-    """Freed memory kept by the allocator, on the machine at hand."""
+    """Freed memory kept by the allocator, on a processor that was measured."""
 
+    machine: Name
+    """The processor."""
     batch: Value
     """The largest batch size at which it was measured."""
     gain: Value
@@ -119,7 +121,7 @@ def of(paper: Paper) -> Front:
     machine = paper.at_hand
     gpu, buying = sourced(_gpu(paper), published.SOURCE), sourced(_buying(paper), published.SOURCE)
     data = Data(
-        count_of(paper.workloads.model.nunique(), "networks"), count_of(paper.chips.chip.nunique(), "chips"),
+        exact(paper.workloads.model.nunique() or None), count_of(paper.chips.chip.nunique(), "chips"),
         count_of(len(paper.elsewhere.timings), "timings"), Name(machine.name if machine else None),
     )  # fmt: skip
     return Front(
@@ -178,21 +180,23 @@ def _buying(paper: Paper) -> Buying:
         for column in ("peak_flop_per_s", "bandwidth_byte_per_s")
     ]
     return Buying(
-        name(first, "device"), gain(first), *map(exact, grown), gain(compiled),
+        name(first, "device"), gain(first), exact(grown[0]), exact(grown[1]), gain(compiled),
         name(following, "device_other"), gain(following), gain(both),
     )  # fmt: skip
 
 
 def _memory(paper: Paper) -> Memory:
-    machine = paper.at_hand
+    machine = paper.machine("cpu")
     if machine is None:
-        return Memory(*[Value(None)] * 3)
+        return Memory(Name(None), *[Value(None)] * 3)
     kept = matching(machine.variants, variant=KEPT_MEMORY, precision=BASE_PRECISION, status="ok")
     batch = None if kept.empty else int(kept.batch.max())
     ran = matching(machine.profiles, phase=INFERENCE, variant=EAGER, precision=BASE_PRECISION, status="ok")
     ran = ran[ran.batch == batch]
     share = ran.system_s / ((machine.environment.threads or 1) * ran.plain_s)
-    found = Memory(exact(batch), median_of(kept[kept.batch == batch].speed_up), median_of(share, "%"))
+    found = Memory(
+        Name(machine.name), exact(batch), median_of(kept[kept.batch == batch].speed_up), median_of(share, "%")
+    )
     return sourced(found, Source(f"machines/{machine.folder}/runs.csv", KEPT_MEMORY, options.measure_command()))
 
 
