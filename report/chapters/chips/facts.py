@@ -32,7 +32,7 @@ EXAMPLE = "NVIDIA T4"
 
 @dataclass(frozen=True)
 class Table:
-    """What the table of chips holds."""
+    """What the table of chips holds; a count below two is missing, for no sentence is about a single chip."""
 
     chips: Value
     "chips with a datasheet roof"
@@ -126,8 +126,6 @@ class Hand:
 class Sparse:
     """Peaks that vendors print for operands of which half are zero."""
 
-    dies: Value
-    "dies for which a sparse peak is printed"
     factor: Value
     "sparse over dense peak of the median die"
 
@@ -174,11 +172,8 @@ def of(paper: Paper) -> Chips:
     found = paper.chips
     outside = found[~chips.on_chip(found)]
     generations = _generations(found)
-    table = Table(
-        count_of(found.chip.nunique(), "chips"),
-        count_of(len(found), "roofs"),
-        count_of(found[found.verified == "no"].chip.nunique(), "chips"),
-    )
+    counts = found.chip.nunique(), len(found), found[found.verified == "no"].chip.nunique()
+    table = Table(*(count_of(count, "chips") if count > 1 else NOTHING for count in counts))
     v100, h100, b200, rtx4090, rtx5090 = (
         getattr(generations, chip).number or 0.0 for chip in ("v100", "h100", "b200", "rtx4090", "rtx5090")
     )
@@ -212,7 +207,7 @@ def _typical(outside: pd.DataFrame) -> Typical:
 
 def _ends(outside: pd.DataFrame) -> Ends:
     rows = chips.confirmed(chips.headline(outside))
-    if rows.empty:
+    if rows.chip.nunique() < 2:
         return Ends(NOTHING, NOTHING, Name(None), Name(None))
     ends = extremes(rows, "ridge_flop_per_byte")
     least, most = (exact(row.ridge_flop_per_byte, "FLOP/B", row.chip) for row in ends)
@@ -301,8 +296,9 @@ def _sparse(found: pd.DataFrame) -> Sparse:
     both = found[found.sparse_peak_flop_per_s.notna()]
     both = both.assign(factor=both.sparse_peak_flop_per_s / both.peak_flop_per_s)
     dies = chips.of_dies(both).groupby("chip").factor.median()
-    factor = dies.median() if len(dies) else None
-    return Sparse(count_of(len(dies), "dies"), exact(int(factor) if factor and factor == int(factor) else factor))
+    factor = float(dies.median()) if len(dies) else None
+    whole = int(factor) if factor and factor.is_integer() else factor
+    return Sparse(Value(whole, count=len(dies), counted="dies"))
 
 
 def _generations(found: pd.DataFrame) -> Generations:
