@@ -77,22 +77,22 @@ def labelled_chips(paper: Paper) -> str:
 
 @display.table
 def rates(paper: Paper) -> str:
-    """List all rates of all chips; what several of a chip's rates share stands beside the first."""
+    """List all rates of all chips; equal sources stand once for a chip."""
     found = paper.chips
     if found.empty:
         raise display.Missing
-    rows: list[list[str]] = []
-    above = None
-    for row, inside, measured in zip(each(found), chips.on_chip(found), chips.measured_power(found), strict=True):
-        power = known(row.power_w, si, "W") + (f"{SPACE}‡" if measured else "")
-        shared = [_bandwidth(row, inside), power, cited(row.source)]
-        first, above = above != [row.chip, *shared], [row.chip, *shared]
-        flow, power, source = shared if first else ["", "", ""]
-        rows.append([
-            escape(row.chip) if first else "", f"{row.year:.0f}" if first else "",
-            _marked(row, f"{row.precision}{SPACE}{row.unit}"), si(row.peak_flop_per_s, rate_unit(row.precision)),
-            known(row.sparse_peak_flop_per_s, si, rate_unit(row.precision)), flow,
-            significant(row.ridge_flop_per_byte), power, escape(row.derivation.replace(" x ", " × ")) or NONE, source,
-        ])  # fmt: skip
+    repeated = found.duplicated(["chip", "source"])
+    rows = [
+        [
+            escape(row.chip), f"{row.year:.0f}", _marked(row, f"{row.precision}{SPACE}{row.unit}"),
+            si(row.peak_flop_per_s, rate_unit(row.precision)),
+            known(row.sparse_peak_flop_per_s, si, rate_unit(row.precision)), _bandwidth(row, inside),
+            significant(row.ridge_flop_per_byte), known(row.power_w, si, "W") + (f"{SPACE}‡" if measured else ""),
+            escape(row.derivation.replace(" x ", " × ")) or NONE, "" if again else cited(row.source),
+        ]
+        for row, inside, measured, again in zip(
+            each(found), chips.on_chip(found), chips.measured_power(found), repeated, strict=True
+        )
+    ]  # fmt: skip
     header = "Chip | Year | Rate | Dense > | Sparse > | Bandwidth > | Ridge > | Power > | Derivation | Sources"
     return pipe(header, rows)
