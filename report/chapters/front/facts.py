@@ -45,12 +45,8 @@ class Gpu:
     """Networks with about as many FLOP as ResNet-50."""
     spread: Value
     """The time of the slowest of them over that of the quickest."""
-    fewer: Value
-    """FLOP of ResNet-18 over those of MobileNet-v2."""
     puzzle: Value
     """Time of MobileNet-v2 over that of ResNet-18."""
-    peak: Value
-    """Typical share of the peak."""
     whole: Value
     """Typical share of the roofline of the whole network."""
     layers: Value
@@ -143,20 +139,15 @@ def of(paper: Paper) -> Front:
 def _gpu(paper: Paper) -> Gpu:
     best = published.best_timed(paper)
     if best is None:
-        return Gpu(Name(None), *[Value(None)] * 7)
+        return Gpu(Name(None), *[Value(None)] * 5)
     rows = best.of_usual_size.set_index("model")
     light, heavy = (rows[rows.index == published.TWINS[model]] for model in ("mobilenet_v2", "resnet18"))
-    ratios = [
-        heavy[column].sum() / light[column].sum() if len(light) and len(heavy) else None
-        for column in ("forward_flop", "input_s")
-    ]
+    puzzle = light.input_s.sum() / heavy.input_s.sum() if len(light) and len(heavy) else None
     alike = published.alike(best)
     quickest, slowest = extremes(alike.set_index("model").input_s)
     return Gpu(
         Name(published.short_name(best.device)), count_of(len(alike), "networks"), ratio(slowest, quickest),
-        exact(ratios[0]), exact(ratios[1] and 1 / ratios[1]),
-        published.typical(best.rows.peak_share, best.rows.model, "%"),
-        *(published.share(best.rows, bound) for bound in ("whole_s", "layers_s")),
+        exact(puzzle), *(published.share(best.rows, bound) for bound in ("whole_s", "layers_s")),
     )  # fmt: skip
 
 

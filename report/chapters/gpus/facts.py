@@ -9,7 +9,6 @@ from measure.domain.words import INFERENCE, PRODUCT_KINDS
 from report.facts import sourced
 from report.paper import Paper
 from report.stats import published
-from report.stats.correlations import rank_correlation
 from report.stats.published import BOTH, COMPILED, NETWORK, BestTimed, network_name, share, short_name, typical
 from report.stats.summary import count_of, exact, extremes, median_of, middle_share, ratio, share_of
 from report.stats.value import Name, Value
@@ -75,20 +74,14 @@ class Shares:
     """How many times as fast the typical network would be at the bound."""
     compiled: Value
     """The same share with torch.compile."""
-    compiled_whole: Value
-    """The share of the roofline of the whole network with torch.compile."""
 
 
 @dataclass(frozen=True)
 class Devices:
     """The same shares on all GPUs of which a whole library was timed."""
 
-    count: Value
-    """Such GPUs."""
-    least_whole: Value
-    """The lowest typical share of the roofline of the whole network, with its GPU."""
     most_whole: Value
-    """The highest one."""
+    """The highest typical share of the roofline of the whole network, with its GPU."""
     least_layers: Value
     """The lowest typical share of the roofline drawn layer by layer, with its GPU."""
     most_layers: Value
@@ -127,10 +120,6 @@ class Change:
     """Networks timed with both settings."""
     speed: Value
     """How many times as fast networks are with the change."""
-    low: Value
-    """A tenth of the networks gain less."""
-    high: Value
-    """A tenth of the networks gain more."""
     slower: Value
     """Share of the networks that the change makes slower."""
 
@@ -139,8 +128,6 @@ class Change:
 class Fused:
     """Who gains from a compiler: networks by the share of their bytes that layers without products move."""
 
-    agreement: Value
-    """Rank correlation of that share with the gain."""
     least: Value
     """Gain of the quarter of networks with the smallest share."""
     most: Value
@@ -278,7 +265,7 @@ def _alike(best: BestTimed | None) -> Alike:
 
 def _shares(paper: Paper, best: BestTimed | None) -> Shares:
     if best is None:
-        return Shares(Name(None), Name(None), *[Value(None)] * 9)
+        return Shares(Name(None), Name(None), *[Value(None)] * 8)
     rows, other = best.rows, published.newest(paper, COMPILED)
     other = other[(other.device == best.device) & (other.computed == best.computed)]
     low, high = middle_share(published.of_networks(rows.layers_s / rows.latency_s, rows.model), unit="%")
@@ -286,17 +273,17 @@ def _shares(paper: Paper, best: BestTimed | None) -> Shares:
         Name(short_name(best.device)), Name(best.computed), count_of(rows.model.nunique(), "networks"),
         typical(rows.peak_share, rows.model, "%"), share(rows, "whole_s"), share(rows, "layers_s"), low, high,
         typical(rows.latency_s / rows.layers_s, rows.model),
-        share(other, "layers_s"), share(other, "whole_s"),
+        share(other, "layers_s"),
     )  # fmt: skip
 
 
 def _devices(paper: Paper) -> Devices:
     large = [each for each in published.by_device(paper) if each.rows.model.nunique() >= MANY]
-    ends = (
+    (_, most_whole), (least, most) = (
         extremes({short_name(each.device): share(each.rows, bound).number or 0 for each in large}, "%")
         for bound in ("whole_s", "layers_s")
     )
-    return Devices(count_of(len(large), "GPUs"), *(end for pair in ends for end in pair))
+    return Devices(most_whole, least, most)
 
 
 def _step(changes: list[pd.DataFrame], at: int) -> Step:
@@ -314,17 +301,16 @@ def _step(changes: list[pd.DataFrame], at: int) -> Step:
 
 def _change(pairs: pd.DataFrame | None) -> Change:
     if pairs is None:
-        return Change(Name(None), *[Value(None)] * 5)
+        return Change(Name(None), *[Value(None)] * 3)
     gained = published.gains(pairs)
-    low, high = middle_share(gained)
     slower = share_of(int((gained < 1).sum()), len(gained), "networks")
-    return Change(_name(pairs), count_of(len(gained), "networks"), median_of(gained), low, high, slower)
+    return Change(_name(pairs), count_of(len(gained), "networks"), median_of(gained), slower)
 
 
 def _fused(paper: Paper, best: BestTimed | None) -> Fused:
     pairs = published.of_best(published.compiled(paper), best)
     if pairs is None:
-        return Fused(*[Value(None)] * 3)
+        return Fused(Value(None), Value(None))
     kinds = paper.elsewhere.kinds
     kinds = kinds[kinds.stage == INFERENCE]
     byte = kinds.assign(other=kinds.further_byte.where(~kinds.layer_kind.isin(PRODUCT_KINDS), 0))
@@ -333,7 +319,6 @@ def _fused(paper: Paper, best: BestTimed | None) -> Fused:
     gained = published.gains(found).to_frame("gain").join(published.of_networks(found.share, found.model))
     low, high = gained.share.quantile([0.25, 0.75])
     return Fused(
-        rank_correlation(gained.share, gained.gain, gained.index.to_series()),
         median_of(gained.gain[gained.share <= low]), median_of(gained.gain[gained.share >= high]),
     )  # fmt: skip
 

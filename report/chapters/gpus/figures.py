@@ -96,7 +96,7 @@ def _strip(name: str, rows: pd.DataFrame) -> dict[str, Any]:
         color = ("roofline", theme.BOUND_COLORS)
         layers.append(points(promised, (x, "promised"), (y, "name"), color, "diamond", size=80, tooltip=said))
     description = "; ".join(f"{each.name}: {each.speed:.2f} times as fast" for each in rows.itertuples(index=False))
-    return figure(name, description, panel(layers), legend="promised by the roofline of" if promised else None)
+    return figure(name, description, panel(layers), legend="promised by roofline" if promised else None)
 
 
 @display.figure
@@ -144,8 +144,8 @@ def delivered(paper: Paper) -> dict[str, Any]:
     products = products.assign(share=products.flop_per_s / peaks.reindex(keys).to_numpy(), what=products.precision)
     panels = []
     for rows, palette, title in (
-        (streams, theme.STREAM_COLORS, "share of the printed bandwidth"),
-        (products, {"bf16": theme.BLUE, "fp8": theme.VERMILION}, "share of the printed peak"),
+        (streams, theme.STREAM_COLORS, "share of printed bandwidth"),
+        (products, {"bf16": theme.BLUE, "fp8": theme.VERMILION}, "share of printed peak"),
     ):
         known = rows.dropna(subset="share").sort_values("share", ascending=False).drop_duplicates(["device", "what"])
         if known.empty:
