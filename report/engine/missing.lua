@@ -18,7 +18,7 @@ local OURS = "On our machine."
 
 local meta = {} -- of the document
 local commands = pandoc.List({}) -- that measure what is missing, each once
-local lost = {} -- labels of what is not printed
+local lost, is_losing = {}, false -- labels of what is not printed, and whether there are new ones
 local is_gaps_empty = false
 
 local function kind_of(label) return KINDS[label:match("^(%a+)%-")] end
@@ -26,7 +26,7 @@ local function kind_of(label) return KINDS[label:match("^(%a+)%-")] end
 local function has_class(element, class) return element.classes ~= nil and element.classes:includes(class) end
 
 -- A capital letter at the start of a reference is the author's, not the label's.
-local function label_of(citation) return citation.id:sub(1, 1):lower() .. citation.id:sub(2) end
+local function label_of(name) return name:sub(1, 1):lower() .. name:sub(2) end
 
 local function words(text)
   local inlines = pandoc.Inlines({})
@@ -40,49 +40,53 @@ end
 -- Returns all labels in blocks as keys, a section's with its title.
 local function labels(blocks)
   local found = {}
-  local function note(element)
-    if element.identifier and element.identifier ~= "" then found[element.identifier] = stringify(element) end
-  end
-  local function note_written(text) -- what pandoc leaves as it stands: labels of equations, and of some captions
-    local label = text.text:match("^{#(%a+%-[^ }]+)}$")
-    if label then found[label] = "" end
+  local function note(element) found[element.identifier] = element.t == "Header" and stringify(element) or "" end
+  local function note_written(text) -- labels of equations stand in the text
+    for label in stringify(text):gmatch("{#(%a+%-[^ }]+)}") do found[label] = "" end
   end
   blocks:walk({
-    traverse = "topdown",
-    Table = function(block) -- of its thousands of words only the caption may hold a label
-      if block.identifier ~= "" then found[block.identifier] = "" end
-      block.caption.long:walk({ Str = note_written })
-      return nil, false
-    end,
-    Div = function(block) if block.identifier ~= "" then found[block.identifier] = "" end end,
-    Block = note,
-    Str = note_written,
-    Inline = note,
+    Header = note, Div = note, Table = note, Figure = note, Span = note, CodeBlock = note,
+    Para = note_written, Plain = note_written,
   })
+  found[""] = nil
   return found
 end
 
--- Puts what `instead(label, is_first)` returns in the place of references; `is_first` is true where a sentence begins.
-local function replace_references(blocks, instead)
-  return blocks:walk({
-    Inlines = function(inlines)
-      local found, is_changed = pandoc.Inlines({}), false
-      for at, inline in ipairs(inlines) do
-        local before, end_before = inlines[at - 1], inlines[at - 2]
-        local is_first = before == nil or before.t == "SoftBreak"
-          or before.t == "Space" and end_before ~= nil and end_before.t == "Str" and end_before.text:find("[.?!]$") ~= nil
-        local others = pandoc.Inlines({})
-        for number, citation in ipairs(inline.t == "Cite" and inline.citations or {}) do
-          local other = instead(label_of(citation), is_first and number == 1, citation)
-          is_changed = is_changed or other ~= nil
-          if number > 1 then others:extend({ pandoc.Str(","), pandoc.Space() }) end
-          others:extend(other or { pandoc.Cite({}, { citation }) })
-        end
-        found:extend(#others > 0 and others or { inline })
+-- Notes that a block is not printed.
+local function lose(block)
+  for label in pairs(labels(pandoc.Blocks({ block }))) do
+    is_losing = is_losing or not lost[label]
+    lost[label] = true
+  end
+end
+
+-- Returns whether an element refers to a key of `to`. Its text tells, and that takes a tenth of a walk's time.
+local function refers(element, to)
+  for name in stringify(element):gmatch("@([%w_:.-]+)") do
+    if to[label_of(name:gsub("[.:]+$", ""))] then return true end
+  end
+  return false
+end
+
+-- Puts `instead(label, is_first, citation)` in the place of references to the keys of `to`; `is_first` is true where a
+-- sentence begins.
+local function replace_references(blocks, to, instead)
+  local function replaced(inlines)
+    local found = pandoc.Inlines({})
+    for at, inline in ipairs(inlines) do
+      local before, end_before = inlines[at - 1], inlines[at - 2]
+      local is_first = before == nil or before.t == "SoftBreak"
+        or before.t == "Space" and end_before ~= nil and end_before.t == "Str" and end_before.text:find("[.?!]$") ~= nil
+      for number, citation in ipairs(inline.t == "Cite" and inline.citations or {}) do
+        local label = label_of(citation.id)
+        if number > 1 then found:extend({ pandoc.Str(","), pandoc.Space() }) end
+        found:extend(to[label] and instead(label, is_first and number == 1, citation) or { pandoc.Cite({}, { citation }) })
       end
-      return is_changed and found or nil
-    end,
-  })
+      if inline.t ~= "Cite" then found:insert(inline) end
+    end
+    return found
+  end
+  return blocks:map(function(block) return refers(block, to) and block:walk({ Inlines = replaced }) or block end)
 end
 
 local function selected(blocks)
@@ -114,8 +118,20 @@ local function selected(blocks)
       error("roofwright: chapters in _quarto.yml: '" .. name .. "' is not one of " .. table.concat(known, ", "))
     end
   end
-  kept = replace_references(kept, function(label) return said[label] and words(said[label]) end)
+  kept = replace_references(kept, said, function(label) return words(said[label]) end)
   return kept:walk({ Link = function(link) if said[link.target:sub(2)] then return link.content end end })
+end
+
+local MARK = "\1" -- on both sides of the command of a missing value
+
+local function marked(span)
+  if not has_class(span, "missing") then return nil end
+  span.content = { pandoc.Str(MARK .. (span.attributes.command or "") .. MARK) }
+  return span
+end
+
+local function unmarked(span)
+  if has_class(span, "missing") then return pandoc.Str("–") end
 end
 
 -- Returns whether the metadata at a dotted path are true.
@@ -138,7 +154,9 @@ local function decided(element)
     element.attributes["when-meta"], element.attributes["unless-meta"] = nil, nil
     return element
   end
-  return is_met == is_shown and element.content or {}
+  if is_met == is_shown then return element.content end
+  if element.t == "Div" then lose(element) end
+  return {}
 end
 
 -- Returns a div between two pieces of Typst, which Quarto and pandoc drop elsewhere.
@@ -150,7 +168,10 @@ end
 local function claimed(div, chapter)
   for claim in (div.attributes.claims or ""):gmatch("%S+") do
     local other, name = claim:match("^(.+)%.([^.]+)$")
-    if not holds((other or chapter) .. ".claims." .. (name or claim)) then return {} end
+    if not holds((other or chapter) .. ".claims." .. (name or claim)) then
+      lose(div)
+      return {}
+    end
   end
   local first = div.content[1]
   local label = pandoc.Inlines({ pandoc.Span({ pandoc.Strong(words(OURS)) }, { class = "label" }) })
@@ -168,8 +189,9 @@ local function with_conditions(blocks)
   local kept, chapter = pandoc.Blocks({}), ""
   for _, block in ipairs(blocks) do
     if block.t == "Header" and block.level == 1 then chapter = block.identifier:gsub("^sec%-", "") end
-    kept:extend(pandoc.Blocks({ block }):walk({ Div = decided, Span = decided }):walk({
-      Div = function(div) if has_class(div, "reference") then return claimed(div, chapter) end end,
+    kept:extend(pandoc.Blocks({ block }):walk({
+      Span = function(span) return decided(span) or marked(span) end,
+      Div = function(div) return has_class(div, "reference") and claimed(div, chapter) or decided(div) end,
     }))
   end
   return kept
@@ -181,20 +203,9 @@ end
 
 -- Returns whether a block lacks a value or refers to something that is not printed; lists the commands.
 local function lacks(block)
-  local is_found = false
-  block:walk({
-    Span = function(span)
-      if has_class(span, "missing") then
-        is_found = true
-        list(span.attributes.command)
-      end
-    end,
-    Cite = function(cite)
-      for _, citation in ipairs(cite.citations) do is_found = is_found or lost[label_of(citation)] ~= nil end
-    end,
-    Link = function(link) is_found = is_found or lost[link.target:match("^#(.+)$") or ""] ~= nil end,
-  })
-  return is_found
+  local text = stringify(block)
+  for command in text:gmatch(MARK .. "([^" .. MARK .. "]*)" .. MARK) do list(command) end
+  return text:find(MARK, 1, true) ~= nil or refers(block, lost)
 end
 
 local function is_gap(div)
@@ -215,22 +226,22 @@ local function is_box_without_title(div)
   return first ~= nil and first.t == "Header" and div.attr.classes:find_if(function(class) return class:find("^callout") end) and lacks(first)
 end
 
--- Returns the level of a heading, and of the chapter's question below it (a paragraph in italics), which needs an answer.
-local function level_of(block)
+-- Returns the level of a heading, and of the question below it (a paragraph in italics), which needs an answer.
+local function level_of(block, before)
   if block.t == "Header" then return block.level end
-  local is_question = block.t == "Para" and #block.content == 1 and block.content[1].t == "Emph"
-  return is_question and 1.5 or nil
+  local is_below = block.t == "Para" and before ~= nil and before.t == "Header"
+  return is_below and #block.content == 1 and block.content[1].t == "Emph" and before.level + 0.5 or nil
 end
 
 local function without_bare_headings(blocks)
   local kept, has_content, next_level = pandoc.Blocks({}), false, 0
   for at = #blocks, 1, -1 do
-    local level = level_of(blocks[at])
-    if not level or has_content or next_level > level then kept:insert(1, blocks[at]) end
-    if not level then
-      has_content = true
-    elseif has_content or next_level > level then
-      has_content, next_level = false, level
+    local level = level_of(blocks[at], blocks[at - 1])
+    if level and not has_content and next_level <= level then
+      lose(blocks[at])
+    else
+      kept:insert(1, blocks[at])
+      has_content, next_level = not level, level or next_level
     end
   end
   return kept
@@ -242,7 +253,7 @@ local function pruned(blocks)
   for _, block in ipairs(blocks) do
     local is_kept = true
     if block.t == "Para" or block.t == "Plain" or block.t == "Header" then
-      is_kept = #block.content > 0 and not lacks(block)
+      is_kept = not lacks(block) and (stringify(block) ~= "" or #block.content > 0)
     elseif block.t == "BulletList" or block.t == "OrderedList" then
       local items = pandoc.List({})
       for _, item in ipairs(block.content) do
@@ -266,22 +277,17 @@ local function pruned(blocks)
       block.content = pruned(block.content)
       is_kept = #block.content > 0 or is_mark and not has_class(block, "cell")
     end
-    if is_kept then kept:insert(block) end
+    if is_kept then kept:insert(block) else lose(block) end
   end
   return without_bare_headings(kept)
 end
 
 -- Prunes until nothing that is printed refers to something that is not.
-local function settled(blocks, all)
-  local count, before = 0, -1
-  while count ~= before do
-    blocks, before = pruned(blocks), count
-    local present = labels(blocks)
-    lost, count = {}, 0
-    for label in pairs(all) do
-      if not present[label] then lost[label], count = true, count + 1 end
-    end
-  end
+local function settled(blocks)
+  repeat
+    is_losing = false
+    blocks = pruned(blocks)
+  until not is_losing
   return blocks
 end
 
@@ -302,11 +308,10 @@ local function with_more(blocks)
   for _, block in ipairs(blocks) do
     if block.t == "Header" and block.level == 1 then finish() end
     kept:extend(pandoc.Blocks({ block }):walk({
-      traverse = "topdown",
       Div = function(div)
         if not has_class(div, "more") then return nil end
         more:extend(div.content)
-        return {}, false
+        return {}
       end,
     }))
   end
@@ -325,7 +330,6 @@ local function with_editions(blocks)
     for label in pairs(is_html_only(block) and labels(block.content) or {}) do elsewhere[label] = true end
   end
   local function instead(label, is_first, citation)
-    if not elsewhere[label] then return nil end
     local kind = (kind_of(label) or "Part"):lower()
     local article = (is_first and "A" or "a") .. (kind == "equation" and "n " or " ")
     local format = { ["when-format"] = "html" }
@@ -335,7 +339,7 @@ local function with_editions(blocks)
     }
   end
   for _, block in ipairs(blocks) do
-    kept:extend(is_html_only(block) and { block } or replace_references(pandoc.Blocks({ block }), instead))
+    kept:extend(is_html_only(block) and { block } or replace_references(pandoc.Blocks({ block }), elsewhere, instead))
   end
   return kept
 end
@@ -352,17 +356,15 @@ end
 
 function Pandoc(document)
   meta = document.meta
-  local blocks = selected(document.blocks)
-  local all = labels(blocks)
-  blocks = settled(with_conditions(blocks), all)
+  local blocks = settled(with_conditions(selected(document.blocks)))
   if #commands == 0 then
     is_gaps_empty = true
-    blocks = settled(blocks, all)
+    blocks = settled(blocks)
   end
   -- What captions and tables name stays in words.
-  blocks = replace_references(blocks, function(label)
-    return lost[label] and words("a " .. (kind_of(label) or "part"):lower() .. " without data")
+  blocks = replace_references(blocks, lost, function(label)
+    return words("a " .. (kind_of(label) or "part"):lower() .. " without data")
   end)
-  document.blocks = with_editions(with_more(blocks)):walk({ Div = printed })
+  document.blocks = with_editions(with_more(blocks)):walk({ Div = printed, Span = unmarked })
   return document
 end
