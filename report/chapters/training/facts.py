@@ -333,7 +333,7 @@ def _counts(paper: Paper) -> Counts:
         lowest_ratio=replace(lowest, counted="models"),
         highest_ratio=replace(highest, counted="models"),
         first_layer=count_of(int((shortfall == first.forward_flop.reindex(rows.index)).sum())),
-        embedded=count_of(int((shortfall[embedded.intersection(shortfall.index)] == 0).sum())),
+        embedded=exact(int((shortfall[embedded.intersection(shortfall.index)] == 0).sum()) or None),
         bytes_without_products=median_of(moved.sum().pipe(lambda byte: byte.backward_traffic_byte / byte.traffic_byte)),
     )
 

@@ -49,15 +49,13 @@ def ratios(paper: Paper) -> dict[str, Any]:
     ends = [*rows.time_ratio_low, *rows.time_ratio_high, *rows.time_ratio, *rows.flop_ratio, *rows.bound_ratio]
     axis = LinearAxis.around(ends, zero=False, pixels=width, title="backward over forward")
     ratio, ticks = ("time_ratio", "time_ratio_low", "time_ratio_high"), {"FLOP": "flop_ratio", LAYERED: "bound_ratio"}
-    panels = [forms.dots(rows, "network", *ratio, axis, ticks=ticks, title="Networks", step=14)]
+    panels = [forms.dots(rows, "network", *ratio, axis, ticks=ticks, title="Networks", step=12.5)]
     if kinds := _kinds(paper):
         ends = [value for kind in kinds for value in kind.values() if isinstance(value, float)]
-        axis_of_kinds = LogAxis.around(ends, pixels=width, title="backward over forward")
+        of_kinds = LogAxis.around(ends, pixels=width, title="backward over forward")
         ticks = {"FLOP": "flop", "bytes": "byte"}
-        title = "Kinds of layer"
-        panels.append(
-            forms.dots(kinds, "kind", "time", "low", "high", axis_of_kinds, ticks=ticks, title=title, step=22)
-        )
+        ratio, step = ("time", "low", "high"), 12.5 * len(rows) / len(kinds)  # as high as the left panel
+        panels.append(forms.dots(kinds, "kind", *ratio, of_kinds, ticks=ticks, title="Kinds of layer", step=step))
     most, least = rows.iloc[0], rows.iloc[-1]
     description = f"Backward over forward in time, from {least.network} to {most.network}, and in FLOP."
     return figure("training-ratios", description, row(panels))
@@ -168,7 +166,7 @@ def steps(paper: Paper) -> dict[str, Any]:
     tooltip = [("network", "network", ""), ("latency_s", "measured", "s"), ("flop_bound_s", "FLOP at the peak", "s")]
     measured = ("latency_s", "latency_low_s", "latency_high_s")
     ticks = {"FLOP at the peak": "flop_bound_s", LAYERED: "operator_bound_s"}
-    content = forms.dots(rows, "network", *measured, axis, ticks=ticks, step=13, tooltip=tooltip)
+    content = forms.dots(rows, "network", *measured, axis, ticks=ticks, step=12.5, tooltip=tooltip)
     description = f"Measured and least time of a training step of {len(rows)} networks."
     return figure("training-steps", description, content)
 
@@ -185,7 +183,7 @@ def kernels(paper: Paper) -> dict[str, Any]:
     drawn = DrawnRoof(roof, si(roof.peak_flop_per_s, "FLOP/s"), "memory")
     rows = rows[rows.model.isin(costs.pick(rows.model, costs.PAIR))]
     reach = [rows.intensity.min() / 2, 2 * rows.intensity.max()]
-    plane = Plane.over([drawn], theme.plot_width(2, unit="FLOP/s"), 230, reach, rows.flop_per_s / 2)
+    plane = Plane.over([drawn], theme.plot_width(2, unit="FLOP/s"), 200, reach, rows.flop_per_s / 2)
     tooltip = [
         ("group", "group", ""), ("share", "share of the step", ".1%"), ("time_s", "time", "s"),
         ("flop_per_s", "performance", "FLOP/s"), ("intensity", "intensity", "FLOP/B"),
