@@ -179,12 +179,12 @@ def of(paper: Paper) -> Chips:
     )
     return Chips(
         table=sourced(table, _source("all")),
-        typical=sourced(_typical(outside), _source("memory outside the chip, a row a die")),
-        ends=sourced(_ends(outside), _source("confirmed, memory outside the chip, 16 bits or more")),
+        typical=sourced(_typical(outside), _source("off-chip memory, by die")),
+        ends=sourced(_ends(outside), _source("confirmed, off-chip memory")),
         demand=_demand(paper, outside),
-        precision=sourced(_precision(found), _source("one chip at fp32 and 16 bits")),
+        precision=sourced(_precision(found), _source("fp32 and 16 bits")),
         hand=_hand(paper),
-        sparse=sourced(_sparse(found), _source("with a sparse peak")),
+        sparse=sourced(_sparse(found), _source("with sparse peaks")),
         generations=sourced(generations, _source("tensor units, 16 bits")),
         levelled_off=h100 > 2 * v100 > 0 and abs(b200 - h100) < 0.1 * h100,
         turned_back=0 < rtx5090 < rtx4090,
@@ -215,9 +215,7 @@ def _ends(outside: pd.DataFrame) -> Ends:
 
 
 def _demand(paper: Paper, outside: pd.DataFrame) -> Demand:
-    source = Source(
-        "workload/models.csv", "bf16, against 16-bit rates of chips.csv", options.measure_command("--sections workload")
-    )
+    source = Source("workload/models.csv", "bf16, and chips.csv", options.measure_command("--sections workload"))
     dies = chips.of_dies(chips.fastest(outside[outside.precision.isin(SIXTEEN_BITS)])).ridge_flop_per_byte
     counted = matching(paper.workloads, precision="bf16")
     sizes = sorted(int(size) for size in set(counted.batch) if size <= 64)

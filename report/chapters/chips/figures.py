@@ -72,9 +72,7 @@ def roofs(paper: Paper) -> dict[str, Any]:
         drawn.append({"name": f"{machine.name}, {BASE_PRECISION}"} | about | limits)
     ridges, peaks = ([row[field] for row in drawn] for field in ("ridge", "peak"))
     width = theme.plot_width(right=longest([row["name"] for row in drawn]) + 20, unit="FLOP/s")
-    x = LogAxis(
-        low=min(ridges) / 4, high=max(ridges) * 2, pixels=width, title="FLOP (or OP) per byte of memory traffic"
-    )
+    x = LogAxis(low=min(ridges) / 4, high=max(ridges) * 2, pixels=width, title="FLOP (or OP) per byte")
     y = LogAxis.around(
         [min(peaks) / 6, max(peaks)], pixels=max(260, 12 * len(drawn)), title="attainable", unit="FLOP/s", vertical=True
     )
@@ -104,7 +102,7 @@ def ridges(paper: Paper) -> dict[str, Any]:
     rows = _rows(pd.concat([of_kind for of_kind, rate in of_kinds if rate] or [outside]))
     named = rows.key.isin({*labelled(outside).chip, *(chip for line in LINES.values() for chip in line)})
     x = YearAxis(low=rows.year.min() - 0.7, high=rows.year.max() + 1.2, pixels=theme.plot_width())
-    y = LogAxis.around(rows.ridge, (0.06, 0.08), pixels=275, title="ridge point (FLOP or OP per byte)", vertical=True)
+    y = LogAxis.around(rows.ridge, (0.06, 0.08), pixels=275, title="ridge point (FLOP/B, OP/B)", vertical=True)
     places = (x, "year"), (y, "ridge")
     color, shape = ("kind", theme.CHIP_COLORS), ("kind", theme.CHIP_SHAPES)
     joined = [
@@ -166,7 +164,7 @@ def precisions(paper: Paper) -> dict[str, Any]:
     rows = _rows(each_precision[each_precision.chip.isin(shown.chip)])
     rows["precision"] = rows.precision.replace(dict.fromkeys(SIXTEEN_BITS, "16 bits"))
     y = Categories.steps(shown.chip, 18)
-    x = LogAxis.around(rows.ridge, pixels=theme.plot_width(left=y.room), title="ridge point (FLOP or OP per byte)")
+    x = LogAxis.around(rows.ridge, pixels=theme.plot_width(left=y.room), title="ridge point (FLOP/B, OP/B)")
     marks = points(rows, (x, "ridge"), (y, "key"), ("precision", PRECISION_COLORS), tooltip=TOOLTIP)
     alt = f"Ridge points of {len(shown)} chips at each precision that they print."
     return figure("chip-precisions", alt, panel([marks]))

@@ -50,9 +50,7 @@ class Counting:
 
 
 def of(paper: Paper) -> Counting:
-    source = Source(
-        "workload/counting_programs.csv", "all models at batch size 1", "python benchmarks/counting_programs.py"
-    )
+    source = Source("workload/counting_programs.csv", "all models", "python benchmarks/counting_programs.py")
     scores = counting_programs.scores(paper.counting_programs)
     own = list(each(matching(scores, program=counting_programs.OURS)))
     others = scores[(scores.program != counting_programs.OURS) & (scores.counted > 0)]

@@ -38,8 +38,8 @@ def intervals(paper: Paper) -> dict[str, Any]:
         pixels=200, title="half width over latency", vertical=True,
     )  # fmt: skip
     told = (
-        ("rounds", "rounds", "d"), ("cells", "cells", "d"), ("median", "half width of the median cell", ".1%"),
-        ("low", "nine in ten are wider than", ".1%"), ("high", "nine in ten are narrower than", ".1%"),
+        ("rounds", "rounds", "d"), ("cells", "cells", "d"), ("median", "median half width", ".1%"),
+        ("low", "tenth percentile", ".1%"), ("high", "ninetieth percentile", ".1%"),
     )  # fmt: skip
     content = panel([
         rules([{}], y=(y, TARGET), color=theme.MUTED, dash=True),
