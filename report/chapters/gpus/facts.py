@@ -242,6 +242,7 @@ def of(paper: Paper) -> Gpus:
         "first_grew_in_peak": (first.peak.number or 0) > (first.bandwidth.number or 0),
         "second_grew_in_bandwidth": (second.bandwidth.number or 0) > (second.peak.number or 0),
         "layers_promise_too_much": second.layers.above(second.speed.high or 1),
+        "newer_reaches_least": second.newer.text == facts.devices.least_layers.name,
         "compiled_passes_the_bound": facts.shares.compiled.above(1),
         "compiler_beats_the_next": facts.together.over_next.above(1),
         "more_between_gain_more": facts.fused.most.above(facts.fused.least.high or 1),

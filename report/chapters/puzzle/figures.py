@@ -31,7 +31,7 @@ def ratios(paper: Paper) -> dict[str, Any]:
     y = Categories.steps(order.sort_values("ratio").name, 18)
     flop = rows.forward_flop_other.iloc[0] / rows.forward_flop.iloc[0]
     x = LogAxis.around(
-        [flop, 1, *rows.ratio], pixels=theme.plot_width(left=y.room), title="time over that of ResNet-18"
+        [flop, 1, *rows.ratio], pixels=theme.plot_width(left=y.room), title="time, MobileNet-v2 over ResNet-18"
     )
     told = [("name", "device", ""), ("precision", "precision", ""), ("ratio", "ratio", ".3~g"), ("batch", "batch", "d")]
     layers = [

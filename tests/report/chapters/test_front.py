@@ -68,7 +68,7 @@ def test_errors_count_each_gpu_once(tmp_path):
         error("NVIDIA A", "family", 0.5, "2.8"), error("NVIDIA A", "family", 0.08, "2.10"),
         error("NVIDIA B", "family", 0.09), error("NVIDIA C", "family", 0.9, models=30), error("CPU", "family", 0.9),
         # Six GPUs, of which one has three settings: the middle of 0.1, 0.2, 0.3 (of 0.1, 0.3, 0.9), 0.4, 0.5, 0.6
-        *(error(f"NVIDIA {each}", "device", value) for each, value in zip("ABDEF", (0.1, 0.2, 0.4, 0.5, 0.6), strict=True)),
+        *(error(f"NVIDIA {each}", "device", 0.1 * at) for each, at in {"A": 1, "B": 2, "D": 4, "E": 5, "F": 6}.items()),
         *(error("NVIDIA C", "device", value) for value in (0.1, 0.3, 0.9)),
         error("NVIDIA A", "device", 0.9, precision="fp32"),
     ]  # fmt: skip
