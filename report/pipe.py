@@ -2,15 +2,13 @@
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from math import isnan
 from typing import Any
 
 import pandas as pd
 
-from measure.domain.values import SPACE
 from report.engine.tree import BREAK, column_widths
-from report.markdown import NOTHING, escape, intensity, si
-from report.stats.value import Name, Value, digits_to, place_of
+from report.markdown import NOTHING, escape
+from report.stats.value import Name, Value
 
 NONE = "–"
 """Stands in a cell for what is not known or does not apply."""
@@ -73,36 +71,6 @@ def known(value: Any, write: Callable[..., str], *arguments: Any, otherwise: str
     return otherwise if pd.isna(value) else write(value, *arguments)
 
 
-def failure(row: Any) -> str:
-    """Return what became of a cell that failed: its status, and its reason where one is recorded."""
-    return escape(f"{row.status}: {row.reason}" if isinstance(row.reason, str) and row.reason else row.status)
-
-
 def cited(keys: str) -> str:
     """Return keys split by ``;`` as a citation."""
     return "[" + "; ".join(f"@{key}" for key in keys.split(";")) + "]"
-
-
-def quantity(value: float, unit: str, digits: int = 3) -> str:
-    """Return a quantity with an SI prefix, but for a ratio, whose unit is "", and an intensity."""
-    if unit in ("", "FLOP/B"):
-        return intensity(value, unit, digits).rstrip(SPACE)
-    return si(value, unit, digits)
-
-
-def between(low: float, high: float, unit: str, place: int | None = None) -> str:
-    """Return two quantities, to a place, the unit once where both have it; a narrow cell breaks before the second.
-
-    A dash where either is not known.
-    """
-    if isnan(low + high):
-        return NONE
-    first, last = (quantity(value, unit, digits_to(value, place)) for value in (low, high))
-    number, _, prefixed = first.partition(SPACE)
-    return f"{number if last.endswith(SPACE + prefixed) else first} to {last}"
-
-
-def with_interval(value: float, low: float, high: float, unit: str) -> list[str]:
-    """Return a quantity and its interval, in two cells, both to the place to which the interval lets it be known."""
-    place = None if isnan(low + high) else place_of(low, high)
-    return [quantity(value, unit, digits_to(value, place)), between(low, high, unit, place)]

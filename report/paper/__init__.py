@@ -31,7 +31,7 @@ from report.paper.elsewhere import Elsewhere
 from report.paper.hand_tables import Published
 from report.paper.predictions import Predictions, Sources
 from report.paper.printed import FlopPerCycle, ProgramCount
-from report.paper.roofs import Clock, MemoryLevel, measured_clock, measured_roofs, memory_levels, roof_at, with_rates
+from report.paper.roofs import MemoryLevel, measured_clock, measured_roofs, memory_levels, roof_at, with_rates
 from report.paper.rows import matching
 from report.process import without_garbage_search
 
@@ -68,7 +68,7 @@ class Machine:
     roofs: pd.DataFrame
     caches: tuple[CacheLevel, ...]
     levels: tuple[MemoryLevel, ...]
-    clock: Clock | None
+    clock_hz: float | None
     cells: pd.DataFrame
     variants: pd.DataFrame
     steps: pd.DataFrame
@@ -291,7 +291,7 @@ def load_machine(
         roofs=roofs,
         caches=caches,
         levels=tuple(memory_levels(roof_measurements, caches)),
-        clock=measured_clock(roof_measurements),
+        clock_hz=measured_clock(roof_measurements),
         cells=inference[inference.variant == EAGER],
         variants=inference[inference.variant != EAGER],
         steps=steps.derive(runs, samples, counted, operators, partial(roof_at, roofs)),

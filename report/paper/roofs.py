@@ -10,7 +10,7 @@ import pandas as pd
 from measure.cache.records import RoofMeasurement
 from measure.domain.roofs import CacheLevel, Roof, Roofline
 from measure.domain.statistics import Estimate
-from measure.domain.words import BURST, EIGHT_BITS, STREAM_ARRAYS, SUSTAINED
+from measure.domain.words import EIGHT_BITS, STREAM_ARRAYS, SUSTAINED
 from report.paper.levels import Level, find_levels
 from report.paper.rows import highest, matching
 
@@ -25,17 +25,6 @@ TIMES = ["latency_s", "latency_low_s", "latency_high_s"]
 
 STEP = 2**0.5
 """From one working set of a sweep to the next."""
-
-
-@dataclass(frozen=True)
-class Clock:
-    """The clock of a processor in Hz, and the cycles that a floating-point addition took (None: not measured).
-
-    Both come from chains of dependent additions, of which one of integers takes a cycle.
-    """
-
-    hertz: float
-    addition_cycle: float | None
 
 
 @dataclass(frozen=True)
@@ -74,21 +63,6 @@ def with_rates(merged: pd.DataFrame) -> pd.DataFrame:
 def sustained(rows: pd.DataFrame, kernels: Iterable[str]) -> pd.DataFrame:
     """Return the sustained rows of some kernels: roofs are read from these."""
     return rows[rows.roof_kernel.isin(list(kernels)) & (rows.pace == SUSTAINED)]
-
-
-def burst(rows: pd.DataFrame, kernels: Iterable[str]) -> pd.DataFrame:
-    """Return the rows of some kernels in bursts."""
-    return rows[rows.roof_kernel.isin(list(kernels)) & (rows.pace == BURST)]
-
-
-def fastest_arithmetic(rows: pd.DataFrame) -> list[tuple[str, pd.Series]]:
-    """Return the fastest sustained multiply-add and matrix product at each precision of a roof, each with its name."""
-    rows, products = rows[~rows.precision.isin(EIGHT_BITS)], [kernel for kernel in ARITHMETIC if kernel != "fma"]
-    return [
-        (what, highest(candidates, "flop_per_s"))
-        for what, kernels in (("multiply-add", ["fma"]), ("matrix product", products))
-        for _, candidates in sustained(rows, kernels).groupby("precision", sort=False)
-    ]
 
 
 def sweep(rows: pd.DataFrame) -> list[Level]:
@@ -173,11 +147,8 @@ def quotient(dividend: Estimate, divisor: Estimate) -> Estimate:
     return Estimate(value, value * exp(-below), value * exp(above))
 
 
-def measured_clock(rows: pd.DataFrame) -> Clock | None:
-    """Return the clock from the chain of integer additions; None if it was not measured."""
+def measured_clock(rows: pd.DataFrame) -> float | None:
+    """Return the processor's clock (Hz) from a chain of dependent integer additions, a cycle each; None without one."""
     chains = sustained(rows, ["chain"])
     addition_s = dict(zip(chains.precision, chains.latency_s / chains["size"], strict=True))
-    if "int64" not in addition_s:
-        return None
-    cycle_s = addition_s["int64"]
-    return Clock(1 / cycle_s, addition_s["fp64"] / cycle_s if "fp64" in addition_s else None)
+    return 1 / addition_s["int64"] if "int64" in addition_s else None

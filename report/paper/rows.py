@@ -1,6 +1,6 @@
 """The rows of a frame: one by one or at its ends, with columns as attributes, and those with some values."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, TypeVar
 
 import pandas as pd
@@ -20,11 +20,6 @@ def matching(frame: pd.DataFrame, **values: Any) -> pd.DataFrame:
     return frame
 
 
-def of_models(frame: pd.DataFrame, column: str) -> pd.Series:
-    """Return each model's median of a column: the median of these weighs models alike, whatever cells each has."""
-    return frame.groupby("model")[column].median()
-
-
 def highest(frame: pd.DataFrame, column: str) -> Any:
     """Return the row with the highest value in a column; of equal ones the first."""
     return frame.iloc[int(frame[column].to_numpy().argmax())]
@@ -38,8 +33,3 @@ def lowest(frame: pd.DataFrame, column: str) -> Any:
 def extremes(frame: pd.DataFrame, column: str) -> tuple[Any, Any]:
     """Return the rows with the lowest and the highest value in a column; of equal ones the first."""
     return lowest(frame, column), highest(frame, column)
-
-
-def at_ends(values: Mapping[int, Entry]) -> dict[int, Entry]:
-    """Return what stands at the smallest and the largest batch size: sentences tell the ends, and pick neither."""
-    return {batch: values[batch] for batch in sorted({min(values), max(values)})}

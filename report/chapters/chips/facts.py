@@ -265,15 +265,15 @@ def promised(paper: Paper, machine: Machine) -> tuple[float | None, str]:
     if machine.chip_kind != "cpu":
         printed = fastest_units(each(chips.datasheet(paper.chips, machine.environment.name))).get(BASE_PRECISION)
         return (None, "") if printed is None else (printed.peak_flop_per_s, printed.derivation)
-    environment, clock = machine.environment, machine.clock
+    environment, clock_hz = machine.environment, machine.clock_hz
     cores = environment.physical_cores or environment.cores
     rates = [
         row.flop_per_cycle for row in paper.flop_per_cycle if row.precision == BASE_PRECISION and row.fits(environment)
     ]
-    if clock is None or cores is None or not rates:
+    if clock_hz is None or cores is None or not rates:
         return None, ""
-    arithmetic = f"{cores} cores x {clock.hertz / 1e9:.2f} GHz x {max(rates)} FLOP/cycle/core"
-    return cores * clock.hertz * max(rates), arithmetic
+    arithmetic = f"{cores} cores x {clock_hz / 1e9:.2f} GHz x {max(rates)} FLOP/cycle/core"
+    return cores * clock_hz * max(rates), arithmetic
 
 
 def _hand(paper: Paper) -> Hand:

@@ -138,7 +138,7 @@ def test_the_promise_of_a_processor_is_cores_times_clock_times_flop_per_cycle():
     assert arithmetic == "2 cores x 2.00 GHz x 32 FLOP/cycle/core"
     named = replace(CPU, environment=replace(CPU.environment, name="Abacus 1"))
     assert promised(tiny(), named)[0] == pytest.approx(128e9)
-    assert promised(tiny(), replace(CPU, clock=None)) == (None, "")
+    assert promised(tiny(), replace(CPU, clock_hz=None)) == (None, "")
 
 
 def test_the_promise_of_a_gpu_is_printed():
