@@ -115,6 +115,7 @@ class Front:
 
 def of(paper: Paper) -> Front:
     machine = paper.at_hand
+    best = published.best_timed(paper)
     gpu, buying = sourced(_gpu(paper), published.SOURCE), sourced(_buying(paper), published.SOURCE)
     data = Data(
         exact(paper.workloads.model.nunique() or None), count_of(paper.chips.chip.nunique(), "chips"),
@@ -130,6 +131,11 @@ def of(paper: Paper) -> Front:
             "about_the_same_bandwidth": (buying.to_best_bandwidth.number or 9) < SAME,
             "gains_less_than_peak": buying.to_best.below(buying.to_best_peak.number or 0),
             "light_is_slower": (gpu.puzzle.number or 0) > 1,
+            "most_wait_for_bytes": best is not None
+            and (
+                best.rows.flop / best.rows.layers_byte < best.rows.peak_flop_per_s / best.rows.bandwidth_byte_per_s
+            ).mean()
+            > 0.5,
             "layers_explain_more": gpu.layers.above(gpu.whole.high or 1),
             "compiling_beats_buying": buying.compiled.above(buying.bought.high or 1),
         },
