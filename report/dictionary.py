@@ -1,10 +1,12 @@
-"""The data dictionary, written from the records: ``python -m report.dictionary > docs/data.md``."""
+"""``python -m report.dictionary`` writes ``docs/data.md`` from the records, ``docs/facts.md`` from the facts."""
 
 import inspect
 from decimal import Decimal
+from pathlib import Path
 
 from measure.cache import hand_kept, predictions, records, workload_records
 from measure.cache.schema import MOST, TABLES, Column
+from report import facts
 from report.paper import printed
 
 # The order of the tables, whichever module was imported first
@@ -34,7 +36,7 @@ digits, because they tell how it was rounded.
 
 
 def text() -> str:
-    """Return the whole dictionary, as Markdown."""
+    """Return the dictionary of the data as Markdown."""
     ordered = sorted(TABLES, key=lambda record: MODULES.index(record.__module__))
     kept = [record for record in ordered if TABLES[record].by_hand]
     written = [record for record in ordered if record not in kept]
@@ -43,17 +45,17 @@ def text() -> str:
 
 def _table(record: type) -> str:
     """Return a table's description, and a line for each of its columns."""
-    facts = TABLES[record]
+    table = TABLES[record]
     lines = [
-        f"\n## {record.__name__}: `data/{facts.path}`\n",
+        f"\n## {record.__name__}: `data/{table.path}`\n",
         (inspect.getdoc(record) or "").replace("``", "`"),
         "",
         "| column | type | unit | values | key | may be empty | meaning |",
         "|:--|:--|:--|:--|:--|:--|:--|",
     ]
-    for name, column in facts.columns.items():
+    for name, column in table.columns.items():
         values = column.form.description if column.form else _range(column)
-        key, empty = "key" if name in facts.key else "", "yes" if column.optional else ""
+        key, empty = "key" if name in table.key else "", "yes" if column.optional else ""
         cells = (f"`{name}`", TYPES[column.type], column.unit, values, key, empty, column.meaning)
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
@@ -66,4 +68,5 @@ def _range(column: Column) -> str:
 
 
 if __name__ == "__main__":
-    print(text(), end="")
+    for name, content in {"data": text(), "facts": facts.dictionary()}.items():
+        Path("docs", f"{name}.md").write_text(content, encoding="utf-8")

@@ -6,7 +6,7 @@ from helpers.places import ROOT
 from measure.cache.hand_kept import Chip
 from measure.cache.records import Run, Sample
 from measure.cache.schema import TABLES
-from report import dictionary
+from report import dictionary, facts
 
 
 def section(record):
@@ -15,9 +15,10 @@ def section(record):
     return after.partition("\n## ")[0].splitlines()
 
 
-def test_the_committed_dictionary_is_the_one_that_the_records_give():
-    committed = (ROOT / "docs" / "data.md").read_text("utf-8")
-    assert committed == dictionary.text(), "run python -m report.dictionary > docs/data.md"
+@pytest.mark.parametrize(("name", "text"), [("data", dictionary.text), ("facts", facts.dictionary)])
+def test_the_committed_dictionaries_are_those_of_the_records_and_facts(name, text):
+    committed = (ROOT / "docs" / f"{name}.md").read_text("utf-8")
+    assert committed == text(), "run python -m report.dictionary"
 
 
 def test_columns_have_type_unit_values_key_emptiness_and_meaning():
