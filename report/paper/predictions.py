@@ -7,13 +7,19 @@ from pathlib import Path
 import pandas as pd
 
 from measure.cache import table
-from measure.cache.predictions import Coefficient, KindCost, OfSetting, PredictionError
+from measure.cache.predictions import BATCH_CLASSES, Coefficient, PredictionError, Setting
 from measure.cache.schema import TABLES, file_of
 from measure.predicting import demand as devices
 from measure.predicting import timings
 from measure.predicting.demand import PredictedDevice
-from measure.predicting.prediction import Predictor
-from report.paper.choices import Choices, choices
+from measure.predicting.prediction import DATASHEET, Basis, Predictor
+from measure.predicting.study import group
+
+FEWEST_CHECKED = 6
+"""An interval needs as many networks that were timed alike."""
+
+NO_IMAGES = ("language", "audio")
+"""Families of networks whose inputs are no images."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,13 +34,11 @@ class Sources:
 
 @dataclass(frozen=True, eq=False)
 class Predictions:
-    """The tables as frames; each row also has its ``setting``.
+    """The table of errors as a frame; each row also has its ``setting``.
 
     What single calls are predicted by is read when it is asked for: it takes longer than all else that the paper loads.
     """
 
-    coefficients: pd.DataFrame
-    kinds: pd.DataFrame
     errors: pd.DataFrame
     sources: Sources = field(repr=False)
 
@@ -61,19 +65,40 @@ class Predictions:
         errors = table.read(file_of(PredictionError, fits), PredictionError)
         return Predictor(coefficients, errors, self.timed)
 
+    def is_checked(self, basis: Basis, device: str, family: str, batch: int) -> bool:
+        """Return whether a prediction may have an interval.
+
+        It may if six networks with inputs of the same sort were timed at such batch sizes, in the fit behind it, and
+        at least one of them on the device, unless nothing was timed there.
+        """
+        fit, own = (
+            len(self._networks.get((basis.setting, where, _sort_of_input(family), _batch_class(batch)), ()))
+            for where in ("", device)
+        )
+        return basis.ratios is not None and fit >= FEWEST_CHECKED and (own > 0 or basis.name == DATASHEET)
+
     @cached_property
-    def choices(self) -> Choices:
-        """What a page needs to predict by itself."""
-        return choices(self.predictor, self.devices, self.counted, self.timed)
+    def _networks(self) -> dict[tuple[Setting, str, str, str], set[str]]:
+        """The timed networks by fit, device (empty for all), sort of input and class of batch sizes."""
+        found: dict[tuple[Setting, str, str, str], set[str]] = {}
+        for setting, calls in group(self.timed).items():
+            for call in calls:
+                key = _sort_of_input(call.family), _batch_class(call.demand.batch)
+                for device in ("", call.setting.device):
+                    found.setdefault((setting, device, *key), set()).add(call.architecture)
+        return found
+
+
+def _sort_of_input(family: str) -> str:
+    return family if family in NO_IMAGES else "image"
+
+
+def _batch_class(batch: int) -> str:
+    return next(name for name, (least, most) in BATCH_CLASSES.items() if least <= batch <= most)
 
 
 def read(sources: Sources) -> Predictions:
-    """Read the tables; those that are not there are empty. Raises UserError where a cell is wrong."""
-    coefficients, kinds, errors = (_frame(record, sources.fits) for record in (Coefficient, KindCost, PredictionError))
-    return Predictions(coefficients, kinds, errors, sources)
-
-
-def _frame(record: type[OfSetting], folder: Path) -> pd.DataFrame:
-    rows = table.read(file_of(record, folder), record)
-    columns = [*TABLES[record].columns, "setting"]
-    return pd.DataFrame([{**vars(row), "setting": row.setting} for row in rows], columns=columns)
+    """Read the errors; none if they are not there. Raises UserError where a cell is wrong."""
+    rows = table.read(file_of(PredictionError, sources.fits), PredictionError)
+    columns = [*TABLES[PredictionError].columns, "setting"]
+    return Predictions(pd.DataFrame([{**vars(row), "setting": row.setting} for row in rows], columns=columns), sources)

@@ -1,0 +1,340 @@
+"""The numbers of the chapter on prediction."""
+
+from dataclasses import dataclass
+from functools import cache
+from itertools import combinations
+from typing import NamedTuple
+
+import pandas as pd
+
+from measure.cache import predictions as tables
+from measure.cache.predictions import ALL_BATCHES, BATCH_CLASSES, BY_DEVICE, BY_FAMILY, BY_MODEL, OURS
+from measure.domain.words import EAGER, INFERENCE, PRECISION_BYTE
+from measure.predicting.demand import Demand, How, LayerRoof, PredictedDevice
+from measure.predicting.model import NEIGHBOURS
+from measure.predicting.prediction import DATASHEET, GPU, Basis
+from measure.predicting.study import pool_of
+from report.facts import sourced
+from report.paper import LOWER_PRECISIONS, Paper
+from report.paper.rows import matching
+from report.stats import published
+from report.stats.summary import count_of, exact, extremes, median_of
+from report.stats.value import Name, Source, Value
+
+LIBRARY = 900
+"""Devices with as many timed networks are those of a whole library."""
+
+PRECISION, BATCH = "fp16", 64
+"""How the calls of the table and of the calculation run."""
+
+EXAMPLE = "resnet50"
+"""The network of the calculation."""
+
+COMMON = (
+    "NVIDIA T4", "NVIDIA V100 SXM2", "NVIDIA A10", "NVIDIA L4", "NVIDIA A100 SXM 40GB", "NVIDIA L40S",
+    "NVIDIA H100 SXM", "NVIDIA H200 SXM", "NVIDIA B200 SXM", "AMD Instinct MI300X", "NVIDIA GeForce RTX 3090",
+    "NVIDIA GeForce RTX 4090", "NVIDIA GeForce RTX 5090", "AMD Radeon RX 7900 XTX",
+)  # fmt: skip
+"""Chips that clouds rent and laboratories buy. The table has all chosen chips if they are no more."""
+
+
+@dataclass(frozen=True)
+class Family:
+    """Errors of forward passes in eager mode on GPUs with a whole library of timings."""
+
+    gpus: Value
+    """Such GPUs."""
+    least: Value
+    """The lowest typical error for families left out, with its GPU."""
+    most: Value
+    """The highest one."""
+    known: Value
+    """The highest typical error for networks left out whose family is known."""
+    roofline: Value
+    """The lowest typical error of a roofline of each kind of layer, scaled to the GPU."""
+    flop: Value
+    """The lowest typical error of FLOP over peak, scaled to the GPU."""
+
+
+@dataclass(frozen=True)
+class Untimed:
+    """Errors on GPUs left out of the fit, at 16 bits; each GPU counts alike."""
+
+    gpus: Value
+    """GPUs left out in turn."""
+    error: Value
+    """Typical error on such a GPU."""
+    within: Value
+    """Nine in ten of a typical GPU's errors are smaller."""
+    covered: Value
+    """Share of their times within the 90 % interval."""
+    one_time: Value
+    """Typical error once the time of ResNet-50 is known there."""
+    flop: Value
+    """Typical error of FLOP over peak, scaled to the other GPUs."""
+    worst: Value
+    """The time over the prediction on the GPU that is off most, with its name."""
+    aside: Value
+    """Error on the GPUs that were set aside before the first fit."""
+
+
+@dataclass(frozen=True)
+class Batches:
+    """Batch sizes that were timed on the GPUs of whole libraries."""
+
+    first: Value
+    """The first batch size of the class with most timings."""
+    share: Value
+    """Share of the timings in that class."""
+    below: Value
+    """Timings in the smallest class."""
+    least: Value
+    """The lowest typical error in it for networks left out, with its GPU."""
+    most: Value
+    """The highest one."""
+    covered: Value
+    """Share of its times within the 90 % interval."""
+
+
+@dataclass(frozen=True)
+class Calculation:
+    """The likely time of ``EXAMPLE`` on a GPU that nobody timed."""
+
+    chip: Name
+    """The GPU."""
+    batch: Value
+    """The batch size."""
+    flop: Value
+    """FLOP of the call."""
+    peak: Value
+    """The GPU's peak."""
+    over_peak: Value
+    """By the fit, time of the network's arithmetic over that at the peak."""
+    byte: Value
+    """Bytes of the call, layer by layer."""
+    bandwidth: Value
+    """The GPU's bandwidth."""
+    over_bandwidth: Value
+    """By the fit, time of the network's bytes over that at the bandwidth."""
+    arithmetic: Value
+    """The term of arithmetic."""
+    bytes: Value
+    """The term of bytes."""
+    fixed: Value
+    """The term of launches and of the call, which no chip shortens."""
+    neighbours: Value
+    """Timed networks of similar make-up whose errors correct the sum."""
+    correction: Value
+    """The factor of these."""
+    likely: Value
+    """The likely time."""
+    low: Value
+    """The lower end of its 90 % interval."""
+    high: Value
+    """The upper end of it."""
+
+
+@dataclass(frozen=True)
+class Problems:
+    """Answers of the problems, for the network of the calculation."""
+
+    other: Name
+    """A GPU of the same peak and another bandwidth."""
+    bandwidth: Value
+    """Its bandwidth."""
+    bytes: Value
+    """The term of bytes there."""
+    likely: Value
+    """The likely time there."""
+    gain: Value
+    """How many times as fast the network is there."""
+    fixed: Value
+    """Share of the fixed term at the batch size of the calculation."""
+    fixed_at_one: Value
+    """The same share of a single input."""
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """All facts of the chapter."""
+
+    family: Family
+    untimed: Untimed
+    batches: Batches
+    calculation: Calculation
+    problems: Problems
+    chooser: bool
+    claims: dict[str, bool]
+
+
+def of(paper: Paper) -> Prediction:
+    family, untimed, batches = _family(paper), _untimed(paper), _batches(paper)
+    calculation, problems = _calculation(paper)
+    claims = {
+        "terms_beat_roofline": (family.most.number or 1) < (family.roofline.number or 0),
+        "terms_beat_flop": untimed.error.below(untimed.flop.low or 0),
+        "one_time_helps": (untimed.one_time.number or 1) < (untimed.error.number or 0),
+        "small_batches_fail": (batches.least.number or 0) > (family.known.number or 1),
+        "launches_grow": (problems.fixed_at_one.number or 0) > (problems.fixed.number or 1),
+    }
+    has_chooser = not paper.predictions.errors.empty
+    facts = Prediction(family, untimed, batches, calculation, problems, has_chooser, claims)
+    return sourced(facts, Source("prediction/errors.csv", f"eager, {INFERENCE}", "python -m measure fit"))
+
+
+def checks(paper: Paper, left_out: str, batches: str = ALL_BATCHES) -> pd.DataFrame:
+    """One row is a method and a device, in the newest software of each source and precision; with its ``kind`` of chip.
+
+    Forward passes in eager mode of something that the fit ``left_out``.
+    """
+    rows = matching(paper.predictions.errors, left_out=left_out, batches=batches, phase=INFERENCE, variant=EAGER)
+    kinds = {device.name: device.chip_kind for device in paper.predictions.devices}
+    rows = rows.assign(kind=rows.device.map(kinds), version=rows.software.map(published.version))
+    newest = rows[rows.kind.notna()].sort_values("version", kind="stable")
+    return newest.drop_duplicates(["method", "device", "source", "precision"], keep="last")
+
+
+def of_libraries(paper: Paper, left_out: str, batches: str = ALL_BATCHES, method: str = OURS) -> pd.DataFrame:
+    """Return the checks of GPUs of which a whole library was timed, by the device's short name."""
+    whole = matching(checks(paper, left_out), kind=GPU, method=OURS)
+    rows = matching(checks(paper, left_out, batches), kind=GPU, method=method)
+    rows = rows[rows.setting.isin(whole[whole.models >= LIBRARY].setting)]
+    return rows.set_index(rows.device.map(published.short_name))
+
+
+def of_gpus(paper: Paper, left_out: str, method: str = OURS) -> pd.DataFrame:
+    """Return each GPU's median error, 90th percentile, coverage and ratio at 16 bits, by its short name."""
+    rows = matching(checks(paper, left_out), kind=GPU, method=method)
+    rows = rows[rows.precision.isin(LOWER_PRECISIONS)]
+    columns = ["median_error", "p90_error", "coverage", "median_ratio"]
+    return rows.groupby(rows.device.map(published.short_name))[columns].median()
+
+
+def _family(paper: Paper) -> Family:
+    rows, known = of_libraries(paper, BY_FAMILY), of_libraries(paper, BY_MODEL)
+    simpler = (
+        extremes(of_libraries(paper, BY_FAMILY, method=method).median_error, "%")[0]
+        for method in (tables.LIKE_ROOFLINE, tables.LIKE_FLOP)
+    )
+    return Family(
+        count_of(len(rows), "GPUs"), *extremes(rows.median_error, "%"), extremes(known.median_error, "%")[1], *simpler,
+    )  # fmt: skip
+
+
+def _untimed(paper: Paper) -> Untimed:
+    rows = of_gpus(paper, BY_DEVICE)
+
+    def typical(frame: pd.DataFrame, column: str = "median_error") -> Value:
+        return median_of(frame[column], "%", "GPUs")
+
+    aside = matching(paper.predictions.errors, left_out=tables.PUT_ASIDE, method=OURS, batches=ALL_BATCHES)
+    errors = aside.median_error[aside.setting == pool_of(GPU, PRECISION, INFERENCE)]
+    return Untimed(
+        count_of(len(rows), "GPUs"), typical(rows), typical(rows, "p90_error"),
+        exact(rows.coverage.mean(), "%"), typical(of_gpus(paper, tables.ONE_KNOWN)),
+        typical(of_gpus(paper, BY_DEVICE, tables.LIKE_FLOP)), extremes(rows.median_ratio)[1],
+        exact(errors.iloc[0] if len(errors) else None, "%"),
+    )  # fmt: skip
+
+
+def _batches(paper: Paper) -> Batches:
+    by_class = {name: of_libraries(paper, BY_MODEL, name) for name in BATCH_CLASSES}
+    by_class = {name: rows for name, rows in by_class.items() if len(rows)}
+    if len(by_class) < 2:
+        return Batches(*[Value(None)] * 6)
+    calls = {name: int(rows.calls.sum()) for name, rows in by_class.items()}
+    most, small = max(calls, key=calls.__getitem__), next(iter(by_class))
+    rows = by_class[small]
+    return Batches(
+        exact(BATCH_CLASSES[most][0]), exact(calls[most] / sum(calls.values()), "%"),
+        count_of(calls[small], "timings"), *extremes(rows.median_error, "%"),
+        exact((rows.coverage * rows.calls).sum() / calls[small], "%"),
+    )  # fmt: skip
+
+
+class Call(NamedTuple):
+    """A counted call, predicted on a device in eager mode.
+
+    ``sums`` are the fitted times (s) of arithmetic, of bytes, and of launches and the call; what they lack to
+    ``likely_s`` are the neighbours and the device's own factor. ``low_s`` and ``high_s`` are None where the prediction
+    was not checked for such inputs and batch sizes.
+    """
+
+    demand: Demand
+    device: PredictedDevice
+    roof: LayerRoof
+    basis: Basis
+    sums: tuple[float, float, float]
+    likely_s: float
+    low_s: float | None
+    high_s: float | None
+
+
+@cache
+def predict(paper: Paper, model: str, device: PredictedDevice, batch: int = BATCH) -> Call | None:
+    """Predict a forward pass at ``PRECISION``; None if it was not counted or nothing was fitted."""
+    predictions = paper.predictions
+    width = PRECISION_BYTE[PRECISION]
+    calls = [
+        found
+        for key, found in predictions.counted.items()
+        if (key.model, key.batch, PRECISION_BYTE[key.precision], key.trains) == (model, batch, width, False)
+    ]
+    basis = predictions.predictor.basis(device, PRECISION, EAGER, INFERENCE) if calls else None
+    if basis is None:
+        return None
+    workload, demand = calls[0]
+    fitted = demand.terms(basis.roof, How()) * basis.model.coefficients
+    parts = dict(zip(tables.TERMS, fitted.tolist(), strict=True))
+    kinds = tables.ARITHMETIC, (*tables.MEMORY, tables.UNFUSED), (tables.LAUNCHES, tables.CALL)
+    arithmetic_s, bytes_s, fixed_s = (sum(parts[term] for term in terms) for terms in kinds)
+    likely_s = basis.likely_s(demand, How())
+    checked = predictions.is_checked(basis, device.name, workload.family or "", batch)
+    low_s, high_s = (likely_s * ratio for ratio in basis.ratios) if basis.ratios and checked else (None, None)
+    sums = arithmetic_s, bytes_s, fixed_s
+    return Call(demand, device, basis.roof, basis, sums, likely_s, low_s, high_s)
+
+
+def common_devices(paper: Paper) -> list[PredictedDevice]:
+    """Return the chosen chips if they are few, else those of ``COMMON``."""
+    chosen = set(paper.chips.chip)
+    names = chosen if len(chosen) <= len(COMMON) else chosen.intersection(COMMON)
+    return [device for device in paper.predictions.devices if device.name in names]
+
+
+def _calculation(paper: Paper) -> tuple[Calculation, Problems]:
+    calls = [predict(paper, EXAMPLE, device) for device in common_devices(paper) if device.chip_kind == GPU]
+    untimed = [call for call in calls if call and call.basis.name == DATASHEET and call.low_s is not None]
+    if not untimed:
+        return Calculation(Name(None), *[Value(None)] * 15), Problems(Name(None), *[Value(None)] * 6)
+    pairs = (
+        (call, other)
+        for call, other in combinations(untimed, 2)
+        if call.roof.peak_flop_per_s == other.roof.peak_flop_per_s and call.roof != other.roof
+    )
+    call, other = next(pairs, (untimed[0], None))
+    at_one = predict(paper, EXAMPLE, call.device, 1)
+    arithmetic_s, bytes_s, fixed_s = call.sums
+    flop, byte = float(call.demand.flop.sum()), float(call.demand.byte.sum())
+    peak, bandwidth = call.roof.peak_flop_per_s, call.roof.bandwidth_byte_per_s
+    calculation = Calculation(
+        chip=Name(published.short_name(call.device.name)),
+        batch=exact(BATCH), flop=exact(flop, "FLOP"), peak=exact(peak, "FLOP/s"),
+        over_peak=exact(arithmetic_s * peak / flop), byte=exact(byte, "B"), bandwidth=exact(bandwidth, "B/s"),
+        over_bandwidth=exact(bytes_s * bandwidth / byte), arithmetic=exact(arithmetic_s, "s"),
+        bytes=exact(bytes_s, "s"), fixed=exact(fixed_s, "s"), neighbours=exact(NEIGHBOURS),
+        correction=exact(call.likely_s / sum(call.sums)), likely=exact(call.likely_s, "s"),
+        low=exact(call.low_s, "s"), high=exact(call.high_s, "s"),
+    )  # fmt: skip
+    problems = Problems(
+        Name(published.short_name(other.device.name) if other else None),
+        *(
+            exact(value, unit)
+            for value, unit in (
+                (other and other.roof.bandwidth_byte_per_s, "B/s"), (other and other.sums[1], "s"),
+                (other and other.likely_s, "s"), (other and call.likely_s / other.likely_s, ""),
+                (fixed_s / sum(call.sums), "%"), (at_one and at_one.sums[2] / sum(at_one.sums), "%"),
+            )
+        ),
+    )  # fmt: skip
+    return calculation, problems

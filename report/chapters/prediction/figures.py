@@ -1,0 +1,56 @@
+"""The figure of how far predictions are off."""
+
+from typing import Any
+
+from measure.cache import predictions as tables
+from measure.cache.predictions import BY_DEVICE, BY_FAMILY
+from measure.predicting.prediction import GPU
+from report import display
+from report.chapters.prediction.facts import LIBRARY, checks
+from report.charts import theme
+from report.charts.axes import Categories, LogAxis
+from report.charts.marks import points, rules
+from report.charts.panels import figure, panel, row
+from report.paper import LOWER_PRECISIONS, Paper
+from report.paper.rows import matching
+from report.stats.published import short_name
+
+METHODS = {
+    tables.OURS: "fitted terms", tables.LIKE_ROOFLINE: "roofline by kind",
+    tables.LIKE_REGRESSION: "line through FLOP", tables.LIKE_FLOP: "FLOP over peak",
+    tables.LIKE_PARAMETERS: "parameters",
+}  # fmt: skip
+TITLES = {BY_FAMILY: "a family that nobody timed", BY_DEVICE: "a GPU that nobody timed"}
+
+
+@display.figure
+def errors(paper: Paper) -> dict[str, Any]:
+    """Draw the median error of each way to predict, a dot a GPU, by what was left out."""
+    found = {}
+    for left_out in TITLES:
+        rows = matching(checks(paper, left_out), kind=GPU)
+        rows = rows[rows.precision.isin(LOWER_PRECISIONS) & rows.method.isin(METHODS)]
+        rows = rows[rows.models >= LIBRARY] if left_out == BY_FAMILY else rows
+        medians = rows.groupby(["method", "device"], as_index=False).median_error.median()
+        found[left_out] = medians.assign(error=100 * medians.median_error, way=medians.method.map(METHODS))
+    found = {left_out: rows for left_out, rows in found.items() if len(rows)}
+    if not found:
+        raise display.Missing("python -m measure fit")
+    names = tuple(METHODS.values())
+    y = Categories(names=names, pixels=24 * len(names))
+    width = theme.plot_width(2, left=y.room, shared=True)
+    every = [error for rows in found.values() for error in rows.error]
+    x = LogAxis.around(every, pixels=width, title="median error, %")
+    panels = []
+    for at, (left_out, rows) in enumerate(found.items()):
+        across, down = (x, "error"), (Categories(names=names, pixels=y.pixels, shown=at == 0), "way")
+        rows = rows.assign(device=rows.device.map(short_name))
+        middles = rows.groupby(["way", "method"], as_index=False).error.median()
+        told = [("device", "GPU", ""), ("way", "predicted by", ""), ("error", "median error, %", ".2~g")]
+        layers = []
+        for is_ours, color in ((True, theme.BLUE), (False, theme.MUTED)):
+            dots, ticks = (each[(each.method == tables.OURS) == is_ours] for each in (rows, middles))
+            layers.append(points(dots, x=across, y=down, color=color, tooltip=told))
+            layers.append(rules(ticks, x=across, y=down, color=color, tick=18, width=2.5))
+        panels.append(panel(layers, TITLES[left_out]))
+    return figure("prediction-errors", "Median errors of five ways to predict a time, a dot a GPU.", row(panels))

@@ -1,0 +1,89 @@
+"""Tables of what is predicted for typical networks, and of how far predictions are off."""
+
+import pandas as pd
+
+from measure.cache.predictions import BATCH_CLASSES, BY_DEVICE, BY_FAMILY, BY_MODEL, ONE_KNOWN, OURS, Setting
+from measure.domain.names import model_name
+from measure.domain.values import significant
+from report import display
+from report.chapters.prediction.facts import Call, checks, common_devices, predict
+from report.markdown import escape, percent
+from report.paper import Paper
+from report.paper.rows import each, matching
+from report.pipe import NONE, known, pipe
+from report.stats.published import short_name
+
+TYPICAL = ("resnet50", "mobilenet_v2", "vit_b_16")
+"""Convolutions, depthwise convolutions, attention."""
+
+
+@display.table
+def typical(paper: Paper) -> str:
+    """Predict typical networks on common chips, in ms, the fastest chip first; those without an interval are last."""
+    found = [[predict(paper, model, device) for model in TYPICAL] for device in common_devices(paper)]
+    models = [model for at, model in enumerate(TYPICAL) if any(calls[at] for calls in found)]
+    rows = [[call for call in calls if call] for calls in found if any(calls)]
+    if not rows:
+        raise display.Missing("python -m measure fit")
+    rows.sort(key=lambda calls: (calls[0].low_s is None, calls[0].likely_s))
+    lines = [
+        [
+            f"{escape(short_name(calls[0].device.name))}{'' if calls[0].basis.timed_models else ' †'}",
+            *map(_milliseconds, calls), str(calls[0].basis.timed_models),
+        ]
+        for calls in rows
+    ]  # fmt: skip
+    return pipe(f"Chip | {' | '.join(f'{model_name(model)} >' for model in models)} | Networks timed >", lines)
+
+
+def _milliseconds(call: Call) -> str:
+    likely = significant(1e3 * call.likely_s, 2)
+    if call.low_s is None or call.high_s is None:
+        return likely
+    return f"{likely} ({significant(1e3 * call.low_s, 2)}–{significant(1e3 * call.high_s, 2)})"
+
+
+@display.table
+def fits(paper: Paper) -> str:
+    """List the errors of each device's own fit, without the network, without its family, and by batch size."""
+    names = {machine.folder: machine.name for machine in paper.machines}
+    rows = matching(checks(paper, BY_MODEL), method=OURS)
+    if rows.empty:
+        raise display.Missing("python -m measure fit")
+    others = [checks(paper, BY_FAMILY), *(checks(paper, BY_MODEL, batches) for batches in BATCH_CLASSES)]
+    medians = [_medians(matching(other, method=OURS)) for other in others]
+    lines = [
+        [
+            escape(names.get(row.device, short_name(row.device))), row.precision, str(row.models),
+            percent(row.median_error), percent(row.p90_error), known(row.coverage, percent),
+            *(each_of.get(row.setting, NONE) for each_of in medians),
+        ]
+        for row in each(rows)
+    ]  # fmt: skip
+    classes = " | ".join(f"Batch {name} >" for name in BATCH_CLASSES)
+    header = f"Device | Precision | Networks > | Error > | Nine in ten > | Covered > | Family > | {classes}"
+    return pipe(header, lines)
+
+
+@display.table
+def devices(paper: Paper) -> str:
+    """List each device that was left out: by its datasheet, and with ResNet-50's time known."""
+    names = {machine.folder: machine.name for machine in paper.machines}
+    rows = matching(checks(paper, BY_DEVICE), method=OURS)
+    if rows.empty:
+        raise display.Missing("python -m measure fit")
+    one_time = _medians(matching(checks(paper, ONE_KNOWN), method=OURS))
+    lines = [
+        [
+            escape(names.get(row.device, short_name(row.device))), row.precision, str(row.calls),
+            percent(row.median_error), percent(row.p90_error), known(row.coverage, percent),
+            significant(row.median_ratio, 2), one_time.get(row.setting, NONE),
+        ]
+        for row in each(rows.sort_values("median_error"))
+    ]  # fmt: skip
+    header = "Device | Precision | Times > | Error > | Nine in ten > | Covered > | Factor > | One time known >"
+    return pipe(header, lines)
+
+
+def _medians(rows: pd.DataFrame) -> dict[Setting, str]:
+    return dict(zip(rows.setting, rows.median_error.map(percent), strict=True))
