@@ -34,38 +34,40 @@ def write_figures(
     Tell of a figure whose data are missing, with what would fill it. Raise UserError for a label that no figure has.
     """
     project = read_project(root.resolve())
-    preparing, figures = _cells(project)
+    cells = _cells(project)
+    figures = {cell.options["label"]: cell for cell in cells if "fig-cap" in cell.options}
     if not figures:
         raise UserError("there is no figure in the chapters that are chosen; choose others with --chapters")
     for label in labels:
         if label not in figures:
             raise unknown("--figures", label, figures)
+    wanted = {label: figures[label] for label in labels or figures}
+    files = {cell.opening.file for cell in wanted.values()}
     out = out.resolve()
     written: list[Path] = []
     # The cells name files as seen from the project's folder.
     with chdir(project.root):
         names: dict[str, Any] = {}
-        for cell in preparing:
-            _run(cell, names)
-        for label in dict.fromkeys(labels or figures):
-            specification = getattr(_run(figures[label], names), "specification", None)
-            if specification is None:
-                progress(f"{label} is not written: its data are missing")
-                continue
-            progress(f"writing {label}")
-            _write(out / f"{label}.csv", as_csv(specification), written)
-            for ending, content in (WRITERS[name] for name in formats):
-                _write(out / f"{label}{ending}", content(specification), written)
+        for cell in cells:
+            if (name := cell.options.get("label")) in wanted:
+                specification = getattr(_run(cell, names), "specification", None)
+                if specification is None:
+                    progress(f"{name} is not written: its data are missing")
+                    continue
+                progress(f"writing {name}")
+                _write(out / f"{name}.csv", as_csv(specification), written)
+                for ending, content in (WRITERS[each] for each in formats):
+                    _write(out / f"{name}{ending}", content(specification), written)
+            elif not cell.options["include"] or (cell.options["output"] == "asis" and cell.opening.file in files):
+                _run(cell, names)  # it prepares all chapters, or one with a figure to write
     return written
 
 
-def _cells(project: Project) -> tuple[list[CodeCell], dict[str, CodeCell]]:
-    """Return the cells that prepare others, and those of figures by label, in the chapters that are chosen."""
+def _cells(project: Project) -> list[CodeCell]:
+    """Return the cells of the chapters that are chosen."""
     names = left_out(project)
     cells = [block for block in read_source(project) if isinstance(block, CodeCell)]
-    cells = [cell for cell in cells if not is_left_out(cell.opening.file, names) and cell.options["eval"]]
-    preparing = [cell for cell in cells if not cell.options["include"]]
-    return preparing, {cell.options["label"]: cell for cell in cells if "fig-cap" in cell.options}
+    return [cell for cell in cells if not is_left_out(cell.opening.file, names) and cell.options["eval"]]
 
 
 def _run(cell: CodeCell, names: dict[str, Any]) -> Any:
