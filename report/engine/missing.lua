@@ -13,8 +13,6 @@
 
 local stringify = pandoc.utils.stringify
 local KINDS = { sec = "Section", fig = "Figure", tbl = "Table", eq = "Equation" }
-local MORE = "All figures and tables"
-local OURS = "On our machine."
 
 local meta = {} -- of the document
 local commands = pandoc.List({}) -- that measure what is missing, each once
@@ -27,15 +25,6 @@ local function has_class(element, class) return element.classes ~= nil and eleme
 
 -- A capital letter at the start of a reference is the author's, not the label's.
 local function label_of(name) return name:sub(1, 1):lower() .. name:sub(2) end
-
-local function words(text)
-  local inlines = pandoc.Inlines({})
-  for word in text:gmatch("%S+") do
-    if #inlines > 0 then inlines:insert(pandoc.Space()) end
-    inlines:insert(pandoc.Str(word))
-  end
-  return inlines
-end
 
 -- Returns all labels in blocks as keys, a section's with its title.
 local function labels(blocks)
@@ -60,15 +49,26 @@ local function lose(block)
   end
 end
 
--- Returns whether an element refers to a key of `to`. Its text tells, and that takes a tenth of a walk's time.
-local function refers(element, to)
-  for name in stringify(element):gmatch("@([%w_:.-]+)") do
-    if to[label_of(name:gsub("[.:]+$", ""))] then return true end
+-- Returns whether a block refers to a key of `to`. A paragraph's text tells, which takes a tenth of a walk's time.
+local function refers(block, to)
+  local is_found = false
+  if block.t == "Div" or block.t == "Table" then
+    block:walk({
+      Cite = function(found)
+        for _, citation in ipairs(found.citations) do is_found = is_found or to[label_of(citation.id)] ~= nil end
+      end,
+    })
+  else
+    for name in stringify(block):gmatch("@([%w_:.-]+)") do
+      is_found = is_found or to[label_of(name:gsub("[.:]+$", ""))] ~= nil
+    end
   end
-  return false
+  return is_found
 end
 
--- Puts `instead(label, is_first, citation)` in the place of references to the keys of `to`; `is_first` is true where a
+local function cite(citation) return pandoc.Cite({ pandoc.Str("@" .. citation.id) }, { citation }) end
+
+-- Puts `instead(label, is_first, reference)` in the place of references to the keys of `to`; `is_first` is true where a
 -- sentence begins.
 local function replace_references(blocks, to, instead)
   local function replaced(inlines)
@@ -80,13 +80,15 @@ local function replace_references(blocks, to, instead)
       for number, citation in ipairs(inline.t == "Cite" and inline.citations or {}) do
         local label = label_of(citation.id)
         if number > 1 then found:extend({ pandoc.Str(","), pandoc.Space() }) end
-        found:extend(to[label] and instead(label, is_first and number == 1, citation) or { pandoc.Cite({}, { citation }) })
+        found:extend(to[label] and instead(label, is_first and number == 1, cite(citation)) or { cite(citation) })
       end
       if inline.t ~= "Cite" then found:insert(inline) end
     end
     return found
   end
-  return blocks:map(function(block) return refers(block, to) and block:walk({ Inlines = replaced }) or block end)
+  local kept = pandoc.Blocks({})
+  for _, block in ipairs(blocks) do kept:insert(refers(block, to) and block:walk({ Inlines = replaced }) or block) end
+  return kept
 end
 
 local function selected(blocks)
@@ -96,11 +98,10 @@ local function selected(blocks)
     names = meta.roofwright.chapters:map(stringify)
   end
   if #names == 0 then return blocks end
-  local kept, said, known, title = pandoc.Blocks({}), {}, pandoc.List({}), nil
+  local kept, said, title = pandoc.Blocks({}), {}, nil
   for _, block in ipairs(blocks) do
     if block.t == "Header" and block.level == 1 then
       local name = block.identifier:match("^sec%-(.+)$")
-      if name then known:insert(name) end
       title = name and not names:includes(name) and stringify(block) or nil
     end
     if title then
@@ -113,12 +114,7 @@ local function selected(blocks)
       kept:insert(block)
     end
   end
-  for _, name in ipairs(names) do
-    if not known:includes(name) then
-      error("roofwright: chapters in _quarto.yml: '" .. name .. "' is not one of " .. table.concat(known, ", "))
-    end
-  end
-  kept = replace_references(kept, said, function(label) return words(said[label]) end)
+  kept = replace_references(kept, said, function(label) return pandoc.Inlines(said[label]) end)
   return kept:walk({ Link = function(link) if said[link.target:sub(2)] then return link.content end end })
 end
 
@@ -159,12 +155,7 @@ local function decided(element)
   return {}
 end
 
--- Returns a div between two pieces of Typst, which Quarto and pandoc drop elsewhere.
-local function framed(div, call)
-  return { pandoc.RawBlock("typst", "#" .. call .. "["), div, pandoc.RawBlock("typst", "]") }
-end
-
--- Returns a reference block with its heading, and nothing where one of its claims does not hold.
+-- Returns a reference block, and nothing where one of its claims does not hold.
 local function claimed(div, chapter)
   for claim in (div.attributes.claims or ""):gmatch("%S+") do
     local other, name = claim:match("^(.+)%.([^.]+)$")
@@ -172,14 +163,6 @@ local function claimed(div, chapter)
       lose(div)
       return {}
     end
-  end
-  local first = div.content[1]
-  local label = pandoc.Inlines({ pandoc.Span({ pandoc.Strong(words(OURS)) }, { class = "label" }) })
-  if first and first.t == "Para" then
-    first.content = label .. { pandoc.Space() } .. first.content
-    div.content[1] = first
-  else
-    div.content:insert(1, pandoc.Para(label))
   end
   div.attributes.claims = nil
   return div
@@ -220,10 +203,10 @@ local function is_gap(div)
   return is_found
 end
 
--- Returns whether the heading of a callout lacks a value.
+-- Returns whether a div is a callout whose heading lacks a value.
 local function is_box_without_title(div)
   local first = div.content[1]
-  return first ~= nil and first.t == "Header" and div.attr.classes:find_if(function(class) return class:find("^callout") end) and lacks(first)
+  return first ~= nil and first.t == "Header" and table.concat(div.classes, " "):find("callout-") ~= nil and lacks(first)
 end
 
 -- Returns the level of a heading, and of the question below it (a paragraph in italics), which needs an answer.
@@ -257,11 +240,8 @@ local function pruned(blocks)
     elseif block.t == "BulletList" or block.t == "OrderedList" then
       local items = pandoc.List({})
       for _, item in ipairs(block.content) do
-        local is_whole = true
-        for _, part in ipairs(item) do
-          if (part.t == "Para" or part.t == "Plain") and lacks(part) then is_whole = false end
-        end
-        if is_whole then items:insert(pruned(item)) end
+        local is_torn = item:find_if(function(part) return (part.t == "Para" or part.t == "Plain") and lacks(part) end)
+        if not is_torn then items:insert(pruned(item)) end
       end
       block.content = items
       is_kept = #items > 0
@@ -299,7 +279,7 @@ local function with_more(blocks)
     if #more == 0 then return end
     local visible = is_full and {} or { ["when-format"] = "html" }
     kept:insert(pandoc.Div({
-      pandoc.RawBlock("html", '<details class="more"><summary>' .. MORE .. "</summary>"),
+      pandoc.RawBlock("html", '<details class="more"><summary>All figures and tables</summary>'),
       pandoc.Div(more),
       pandoc.RawBlock("html", "</details>"),
     }, pandoc.Attr("", is_full and {} or { "content-visible" }, visible)))
@@ -329,13 +309,13 @@ local function with_editions(blocks)
   for _, block in ipairs(blocks) do
     for label in pairs(is_html_only(block) and labels(block.content) or {}) do elsewhere[label] = true end
   end
-  local function instead(label, is_first, citation)
+  local function instead(label, is_first, reference)
     local kind = (kind_of(label) or "Part"):lower()
     local article = (is_first and "A" or "a") .. (kind == "equation" and "n " or " ")
     local format = { ["when-format"] = "html" }
     return {
-      pandoc.Span({ pandoc.Cite({}, { citation }) }, pandoc.Attr("", { "content-visible" }, format)),
-      pandoc.Span(words(article .. kind .. " in the HTML edition"), pandoc.Attr("", { "content-hidden" }, format)),
+      pandoc.Span({ reference }, pandoc.Attr("", { "content-visible" }, format)),
+      pandoc.Span(pandoc.Inlines(article .. kind .. " in the HTML edition"), pandoc.Attr("", { "content-hidden" }, format)),
     }
   end
   for _, block in ipairs(blocks) do
@@ -344,14 +324,21 @@ local function with_editions(blocks)
   return kept
 end
 
+-- Fills the list of commands. Frames answers and reference blocks: other writers drop the Typst around them.
 local function printed(div)
   if div.identifier == "gaps" then
     div.content:insert(pandoc.BulletList(commands:map(function(command) return { pandoc.Plain(pandoc.Code(command)) } end)))
     return div
   end
-  for _, class in ipairs({ "answer", "reference" }) do
-    if has_class(div, class) then return framed(div, class) end
+  local frame = has_class(div, "answer") and "answer" or has_class(div, "reference") and "reference"
+  if frame == "reference" then
+    local label = pandoc.Span(pandoc.Strong("On our machine."), { class = "label" })
+    if div.content[1].t ~= "Para" then div.content:insert(1, pandoc.Para({})) end
+    local first = div.content[1]
+    first.content = pandoc.Inlines({ label, pandoc.Space() }) .. first.content
+    div.content[1] = first
   end
+  return frame and { pandoc.RawBlock("typst", "#" .. frame .. "["), div, pandoc.RawBlock("typst", "]") } or nil
 end
 
 function Pandoc(document)
@@ -363,7 +350,7 @@ function Pandoc(document)
   end
   -- What captions and tables name stays in words.
   blocks = replace_references(blocks, lost, function(label)
-    return words("a " .. (kind_of(label) or "part"):lower() .. " without data")
+    return pandoc.Inlines("a " .. (kind_of(label) or "part"):lower() .. " without data")
   end)
   document.blocks = with_editions(with_more(blocks)):walk({ Div = printed, Span = unmarked })
   return document

@@ -1,13 +1,39 @@
 """What the page's own scripts do, on a small page in a browser: links of headings, folding, sorting, searching."""
 
+import json
+import shutil
+
 import pytest
 from helpers.pages import DESKTOP, PHONE, Visit
+from helpers.places import ROOT
 
 from report.engine.embedded import render_embedded
+from report.engine.source import FILTER
 
 pytestmark = [pytest.mark.browser, pytest.mark.long]
 
-SETTINGS = "title: Beads\nformat:\n  html:\n    toc: true\n"
+SETTINGS = f"""\
+title: Beads
+format:
+  html:
+    toc: true
+    include-in-header: facts.html
+filters:
+  - at: pre-ast
+    path: {FILTER}
+"""
+FACTS = {
+    "beads.ratio": {
+        "printed": "2.9 (2.7–3.1)",
+        "count": 12,
+        "counted": "models",
+        "name": None,
+        "table": "rows.csv",
+        "rows": "all",
+        "command": "python -m measure",
+        "meaning": "what it means",
+    }
+}
 ROWS = """\
 | lean | 950 ms | 11.7 M | fast |
 | vgg11 | 1.2 s | 132 M | – |
@@ -19,7 +45,15 @@ ROWS = """\
 TEXT = f"""\
 # One {{#sec-one}}
 
-Text of one. See @tbl-b.
+Text of one. See @tbl-b. The ratio is [2.9]{{.value key="beads.ratio"}}, not [3.1]{{.value key="beads.none"}}.
+
+::: {{.callout-note collapse="true" title="A problem"}}
+Its answer
+:::
+
+::: {{.more}}
+[Deep]{{#deep}} below, as [here](#deep) told.
+:::
 
 ## Part {{#sec-part}}
 
@@ -36,6 +70,12 @@ More of one.
 |:--|--:|
 {"".join(f"| {'net' if number % 2 == 0 else ''} | {number} |{chr(10)}" for number in range(30))}
 : Groups {{#tbl-groups}}
+
+[To the deep](#deep)
+
+```{{=html}}
+<script type="application/json" id="facts">{json.dumps(FACTS)}</script>
+```
 """
 
 
@@ -45,6 +85,9 @@ def file(tmp_path_factory):
     (root / "_quarto.yml").write_text(SETTINGS)
     (root / "index.qmd").write_text(TEXT)
     (root / "data").mkdir()
+    (root / FILTER).parent.mkdir(parents=True)
+    shutil.copy(ROOT / FILTER, root / FILTER)
+    shutil.copy(ROOT / "report/engine/resources/facts.html", root)
     return render_embedded(root, ["html"], root / "data", root / "out", lambda _: None)[0]
 
 
@@ -96,6 +139,33 @@ def test_on_paper_nothing_is_folded(visit):
     visit.page.emulate_media(media="print")
     assert visit.page.locator("#tbl-b").is_visible()
     assert not visit.page.locator(".fold").first.is_visible()
+
+
+def test_a_number_tells_where_it_comes_from(visit):
+    number = visit.page.get_by_role("button", name="2.9")
+    size = number.bounding_box()
+    assert visit.page.locator(".value[tabindex]").count() == 1  # the other has no fact
+    number.press("Enter")
+    fact = visit.page.get_by_role("dialog")
+    assert fact.inner_text().split("\n")[0] == "what it means"
+    for text in ("2.9 (2.7–3.1)", "12 models", "data/rows.csv", "python -m measure", "beads.ratio"):
+        assert text in fact.inner_text()
+    visit.page.keyboard.press("Escape")
+    assert not fact.is_visible()
+    assert number.evaluate("number => document.activeElement === number")
+    assert number.bounding_box() == size
+    number.click()
+    assert fact.is_visible()
+
+
+def test_a_problem_folds_and_a_link_opens_what_it_leads_into(visit):
+    assert not visit.page.get_by_text("Its answer").is_visible()
+    visit.page.get_by_text("A problem").click()
+    assert visit.page.get_by_text("Its answer").is_visible()
+    deep = visit.page.locator("#deep")
+    assert not deep.is_visible()
+    visit.page.get_by_role("link", name="To the deep").click()
+    deep.wait_for()
 
 
 LAST = "7 more models: see the table"

@@ -8,7 +8,6 @@ import pytest
 from helpers.places import ROOT, TESTS
 
 from measure.errors import UserError
-from report.engine.chapters import FILTER
 from report.engine.quarto import find_quarto, outdated, render_with_quarto
 
 SETTINGS = "format:\n  html:\n    toc: true\n  typst:\n    output-file: paper.pdf\n"
@@ -109,9 +108,18 @@ def test_it_renders_what_is_asked_for_with_this_python(quarto, project, tmp_path
         "files": ["_quarto.yml", "index.qmd"],
     }
     render(quarto, project, ["pdf"], project / "_site")
-    assert call(tmp_path)["arguments"] == ["render", str(project), "--to", "typst"]
+    assert call(tmp_path)["arguments"] == ["render", str(project / "index.qmd"), "--to", "typst"]
     render(quarto, project, ["html", "pdf"], project / "_site")
     assert call(tmp_path)["arguments"] == ["render", str(project)]
+
+
+def test_further_documents_are_pages(quarto, project):
+    (project / "_quarto.yml").write_text(SETTINGS + "project:\n  render: [index.qmd, more.qmd]\n")
+    (project / "more.qmd").write_text("more\n")
+    (project / "_site").mkdir()
+    (project / "_site" / "more.html").write_text("page")
+    written = render(quarto, project, ["html", "pdf"], project / "_site")
+    assert [path.name for path in written] == ["index.html", "paper.pdf", "more.html"]
 
 
 def test_pictures_that_the_page_holds_are_not_left_beside_it(quarto, project):
@@ -151,40 +159,6 @@ def test_files_have_the_date_of_the_newest_machine(quarto, project, tmp_path, mo
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "1")
     render(quarto, project, ["html"], project / "_site", TESTS / "data")
     assert call(tmp_path)["SOURCE_DATE_EPOCH"] == "1"
-
-
-CHAPTER = """# {title} {{#sec-{name}}}
-
-There are `{{python}} count` of them.
-
-```{{python}}
-#| label: fig-{name}
-#| fig-cap: "C"
-count
-```
-"""
-
-
-def test_no_code_of_a_chapter_that_is_left_out_runs(quarto, project, tmp_path, monkeypatch):
-    (project / "_quarto.yml").write_text(SETTINGS + f"filters:\n  - at: pre-ast\n    path: {FILTER}\n")
-    (project / FILTER).parent.mkdir(parents=True)
-    (project / FILTER).touch()
-    for name in ("one", "two"):
-        (project / f"{name}.qmd").write_text(CHAPTER.format(name=name, title=name.title()))
-    (project / "index.qmd").write_text("See @fig-one.\n\n{{< include one.qmd >}}\n\n{{< include two.qmd >}}\n")
-    monkeypatch.setenv("ROOFWRIGHT_CHAPTERS", "two")
-    assert render(quarto, project, ["html"], project / "_site") == [project / "_site" / "index.html"]
-    called = call(tmp_path)
-    assert called["directory"] != str(project)
-    assert [line for line in called["document"].split("\n") if line] == [
-        "See @fig-one.",
-        "# One {#sec-one}",
-        "There are  of them.",
-        "::: {#fig-one}",
-        ":::",
-        "{{< include two.qmd >}}",
-    ]
-    assert called["files"] == ["_quarto.yml", "index.qmd", "one.qmd", "report", "two.qmd"]
 
 
 def test_git_ignores_what_quarto_would_have_it_ignore():

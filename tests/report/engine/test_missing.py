@@ -1,0 +1,173 @@
+"""What the chapters' filter prints of small documents, as plain text or HTML."""
+
+import subprocess
+
+import pytest
+from helpers.places import ROOT
+
+from report.engine.source import FILTER
+from report.engine.tree import find_pandoc
+
+META = """---
+training: {step: true, gpu: false, claims: {fast: true, slow: false}}
+---
+
+"""
+GAPS = "# Next\n\n::: {#gaps}\nAdd:\n:::\n"
+GONE = '::: {#fig-gone}\n::: {.gap command="measure gpu"}\n:::\n\nCaption\n:::\n'
+
+
+def printed(text, to="markdown", env=None):
+    command = [find_pandoc(), "--from=markdown", f"--to={to}", "--wrap=none", f"--lua-filter={ROOT / FILTER}"]
+    run = subprocess.run(command, input=META + text, capture_output=True, encoding="utf-8", env=env)
+    assert run.returncode == 0, run.stderr
+    return run.stdout.strip()
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("Kept.\n\nA [–]{.missing} value.", "Kept."),
+        ("*A **[–]{.missing}*** value.\n\nKept.", "Kept."),
+        ("- one\n- two [–]{.missing}\n- three\n", "- one\n- three"),
+        ("Kept.\n\n1. [–]{.missing}\n", "Kept."),
+        ("- one\n    - [–]{.missing}\n- two\n", "- one\n- two"),
+        ("a\n:   A\n\nb\n:   [–]{.missing}\n", "a\n:   A"),
+        ("> [–]{.missing}\n\nKept.", "Kept."),
+        ("::: {.answer}\n[–]{.missing}\n:::\n\nKept.", "Kept."),
+        ("::: {.callout-note}\n## How long is [–]{.missing}?\nLong.\n:::\n\nKept.", "Kept."),
+        ("::: {.callout-note}\n## How long?\nIt takes [–]{.missing}.\n:::\n\nKept.", "Kept."),
+    ],
+)
+def test_what_lacks_a_value_is_not_printed(text, left):
+    assert printed(text) == left
+
+
+def test_a_row_of_a_table_stays():
+    assert "–" in printed("| a | b |\n|---|---|\n| [–]{.missing} | 1 |\n", "plain").splitlines()[-1]
+
+
+@pytest.mark.parametrize("reference", ["See @fig-gone.", "See [@fig-gone; @fig-b]", "@Fig-gone shows it"])
+def test_what_refers_to_something_dropped_is_not_printed(reference):
+    assert printed(f"Kept.\n\n{GONE}\n{reference}\n\n- {reference}\n") == "Kept."
+
+
+def test_headings_with_nothing_below_them_go_and_what_refers_to_them():
+    text = (
+        f"# A {{#sec-a}}\n\nKept.\n\n## B {{#sec-b}}\n\nSee @sec-c.\n\n## C {{#sec-c}}\n\n{GONE}\n\n# D\n\nSee @sec-b."
+    )
+    assert printed(text) == "# A {#sec-a}\n\nKept."
+
+
+def test_a_chapter_whose_content_is_dropped_goes_with_its_question():
+    text = "# A\n\n*Why?*\n\n[–]{.missing}\n\n## B\n\n[–]{.missing}\n\n# C\n\n*Why?*\n\n## D\n\nSo."
+    assert printed(text) == "# C\n\n*Why?*\n\n## D\n\nSo."
+
+
+def test_a_caption_and_a_table_name_what_is_missing_in_words():
+    text = f"{GONE}\n::: {{#fig-b}}\nPicture\n\nAfter @fig-gone.\n:::\n\n| @fig-gone |\n|---|\n| 1 |\n"
+    assert printed(text, "plain").count("a figure without data") == 2
+
+
+def test_commands_are_listed_once_each():
+    missing = '[–]{.missing command="measure --all"}'
+    text = f"A {missing}.\n\n- B {missing}\n\n{GONE}\n{GAPS}"
+    assert printed(text, "plain") == "Next\n\nAdd:\n\n- measure --all\n- measure gpu"
+
+
+def test_without_anything_to_list_the_place_goes_with_its_heading():
+    assert printed(f"# A\n\nKept.\n\nSee @sec-next.\n\n{GAPS}".replace("# Next", "# Next {#sec-next}")) == (
+        "# A\n\nKept."
+    )
+
+
+@pytest.mark.parametrize(
+    ("condition", "is_printed"),
+    [
+        ('.content-visible when-meta="training.step"', True),
+        ('.content-visible when-meta="training.gpu"', False),
+        ('.content-visible when-meta="training.none.deeper"', False),
+        ('.content-visible unless-meta="training.gpu"', True),
+        ('.content-visible unless-meta="training.step"', False),
+        ('.content-hidden when-meta="training.step"', False),
+        ('.content-hidden unless-meta="training.step"', True),
+    ],
+)
+def test_conditions(condition, is_printed):
+    assert printed(f"Kept.\n\n::: {{{condition}}}\nText\n:::") == ("Kept.\n\nText" if is_printed else "Kept.")
+    assert printed(f"Kept [text]{{{condition}}}") == ("Kept text" if is_printed else "Kept")
+
+
+def test_a_condition_on_the_format_is_left_to_the_engine():
+    text = '::: {.content-visible when-meta="training.step" when-format="html"}\nText\n:::'
+    assert printed(text) == '::: {.content-visible when-format="html"}\nText\n:::'
+
+
+@pytest.mark.parametrize(
+    ("claims", "is_printed"),
+    [("fast", True), ("fast slow", False), ("none", False), ("training.fast", True), ("chips.fast", False)],
+)
+def test_a_reference_block_is_printed_where_its_claims_hold(claims, is_printed):
+    text = printed(f'# A {{#sec-training}}\n\nKept.\n\n::: {{.reference claims="{claims}"}}\nOurs.\n:::', "plain")
+    assert ("On our machine. Ours." in text) == is_printed
+
+
+def test_answers_and_reference_blocks_have_frames_in_the_pdf():
+    text = printed("::: {.answer}\nYes.\n:::\n\n::: {.reference}\n[–]{.missing}\n\nOurs.\n:::", "typst")
+    assert text.startswith("#answer[")
+    assert "#reference[\n#block[\n#strong[On our machine.] Ours." in text
+    assert "answer[" not in printed("::: {.answer}\nYes.\n:::", "html")
+
+
+MORE = """# A
+
+::: {.more}
+::: {#fig-m}
+Picture
+
+Caption
+:::
+:::
+
+## B
+
+@fig-m shows it. @fig-m as well, and (@fig-m).
+
+# C
+
+Text
+"""
+
+
+def test_what_is_for_the_page_alone_is_folded_at_its_chapters_end():
+    html = printed(MORE, "html")
+    fold = '<details class="more"><summary>All figures and tables</summary>'
+    assert (
+        html.index("shows it")
+        < html.index(fold)
+        < html.index("Caption")
+        < html.index("</details>")
+        < html.index("C</h1>")
+    )
+    words = "A figure in the HTML edition"
+    hidden = '[{}]{{.content-hidden when-format="html"}}'
+    text = printed(MORE)
+    assert text.count(hidden.format(words)) == 2
+    assert f"({'[@fig-m]'}{{.content-visible" in text
+    assert hidden.format(words.lower().replace("html", "HTML")) in text
+
+
+def test_a_full_pdf_has_all_of_it():
+    text = printed(f"---\nroofwright:\n  pdf: full\n---\n\n{MORE}")
+    assert "content-visible" not in text
+    assert "@fig-m shows it" in text
+
+
+CHAPTERS = "# One {#sec-one}\n\nSee @sec-two and @fig-two.\n\n# Two {#sec-two}\n\n::: {#fig-two}\nP\n\nCaption\n:::\n"
+
+
+@pytest.mark.parametrize("way", ["variable", "setting"])
+def test_chapters_that_are_not_chosen_are_left_out(way):
+    setting = "---\nroofwright:\n  chapters: [one]\n---\n\n" if way == "setting" else ""
+    text = printed(setting + CHAPTERS, "plain", {"ROOFWRIGHT_CHAPTERS": "one" if way == "variable" else ""})
+    assert text == "One\n\nSee Section “Two” [not in this selection] and Figure of “Two” [not in this selection]."

@@ -1,0 +1,207 @@
+"""Lines, cells and chapters of a document, and the settings of its project."""
+
+import pytest
+from helpers.places import ROOT
+
+from measure.errors import UserError
+from report.engine.project import DOCUMENT, read_project, read_settings
+from report.engine.source import FILTER, CodeCell, TextBlock, is_left_out, left_out, read_source
+
+
+@pytest.fixture
+def project(tmp_path):
+    def make(settings="", **files):
+        (tmp_path / "_quarto.yml").write_text(settings)
+        for name, text in ({"index": "text\n"} | files).items():
+            path = tmp_path / f"{name.replace('__', '/')}.qmd"
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(text)
+        return read_project(tmp_path)
+
+    return make
+
+
+def places(block):
+    return [(line.text, line.place) for line in block.lines]
+
+
+def test_prose_and_cells(project):
+    text = "one\n\n```{python}\n#| label: tbl-x\n#| tbl-cap: >\n#|   two\n#|   lines\nf()\n```\n\ntwo"
+    before, cell, after = read_source(project("execute:\n  echo: false\n", index=text))
+    assert isinstance(before, TextBlock)
+    assert places(before) == [("one", "index.qmd:1"), ("", "index.qmd:2")]
+    assert isinstance(cell, CodeCell)
+    assert (cell.opening.place, cell.first_line, cell.code) == ("index.qmd:3", 8, "f()")
+    assert cell.options["tbl-cap"].split() == ["two", "lines"]
+    assert (cell.options["echo"], cell.options["eval"]) == (False, True)
+    assert places(after) == [("", "index.qmd:10"), ("two", "index.qmd:11")]
+
+
+def test_includes_are_relative_to_the_document_in_nested_ones_too(project):
+    files = {"part__one": "b\n{{< include part/two.qmd >}}", "part__two": "c"}
+    (prose,) = read_source(project(index="a\n{{< include part/one.qmd >}}\nz", **files))
+    text = [(line.text, line.place) for line in prose.lines if line.text]
+    assert text == [("a", "index.qmd:1"), ("b", "part/one.qmd:1"), ("c", "part/two.qmd:1"), ("z", "index.qmd:3")]
+
+
+def test_listings_are_prose_that_is_marked(project):
+    (prose,) = read_source(project(index="a\n````\n```{python}\nx\n```\n````\nb"))
+    assert prose.listing == [False, True, True, True, True, True, False]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a\n{{< include none.qmd >}}", r"^index\.qmd:2: the included file none\.qmd is not there"),
+        ("{{< include index.qmd >}}", r"^index\.qmd:1: index\.qmd includes itself"),
+        ("{{< include matter.qmd >}}", r"^matter\.qmd:1: an included file has no front matter"),
+        ("a\n\nb {{< video x.mp4 >}}", r"^index\.qmd:3: unknown shortcode 'video'"),
+        ("see {{< include a.qmd >}}", r"^index\.qmd:1: unknown shortcode 'include'.*alone on its line"),
+        ("a\n```{r}\n1\n```", r"^index\.qmd:2: a cell begins with"),
+        ("```{python, echo=FALSE}\n1\n```", r"^index\.qmd:1: a cell begins with"),
+        ("- a\n\n  ```{python}\n  1\n  ```", r"^index\.qmd:3: a cell begins with"),
+        ("a\n```{python}\n1\n", r"^index\.qmd:2: this code block is never closed"),
+        ("```{python}\n#| label: x\n#| fig-width: 5\nf()\n```", r"^index\.qmd:3: unknown key 'fig-width'"),
+        (
+            "```{python}\n#| output: maybe\nf()\n```",
+            r"^index\.qmd:2: 'output' cannot be 'maybe'; give False or True or",
+        ),
+        ("```{python}\n#| label: fig-x\nf()\n```", r"^index\.qmd:1: a label 'fig-…' and 'fig-cap' go together"),
+        ("```{python}\n#| label: tbl-x\n#| fig-cap: t\nf()\n```", r"^index\.qmd:1: a label"),
+        ("```{python}\n#| label: fig-x\n#| fig-cap: '`{python} n`'\nf()\n```", r"^index\.qmd:1: 'fig-cap' cannot hold"),
+        ("```{python}\n#| label: my label\nf()\n```", r"^index\.qmd:2: 'label' cannot be 'my label'"),
+        ("```{python}\n#| label: [\nf()\n```", r"^index\.qmd:\d: this is not valid YAML"),
+    ],
+)
+def test_refusals(project, text, message):
+    with pytest.raises(UserError, match=message):
+        read_source(project(index=text, matter="---\ntitle: x\n---\n"))
+
+
+CHAPTERS = {
+    "index": "{{< include part/one.qmd >}}\n\n{{< include /part/two.qmd >}}\n",
+    "part__one": "\n# One {#sec-one .x}\n",
+    "part__two": "text\n\n# Two {#sec-two}\n",
+}
+
+
+@pytest.fixture
+def chapters(project, tmp_path):
+    (tmp_path / FILTER).parent.mkdir(parents=True)
+    (tmp_path / FILTER).touch()
+    own = f"filters:\n  - at: pre-ast\n    path: {FILTER}\n"
+    return lambda settings="", **files: project(own + settings, **(CHAPTERS | files))
+
+
+def test_chapters_that_are_not_chosen_are_left_out(chapters, monkeypatch):
+    assert left_out(chapters()) == set()
+    chosen = chapters("roofwright:\n  chapters: [one]\n")
+    assert left_out(chosen) == {"two"}
+    assert is_left_out("part/two.qmd", {"two"})
+    assert not is_left_out("index.qmd", {"two"})
+    monkeypatch.setenv("ROOFWRIGHT_CHAPTERS", "two")  # before the settings
+    assert left_out(chosen) == {"one"}
+
+
+def test_chapters_that_cannot_be_left_out(chapters, project):
+    with pytest.raises(UserError, match=r"chapters in _quarto\.yml: 'won' is not one of one, two"):
+        left_out(chapters("roofwright:\n  chapters: [won]\n"))
+    with pytest.raises(UserError, match=r"^part/two\.qmd:1: to be left out, .* '# Title \{#sec-two\}'"):
+        left_out(chapters("roofwright:\n  chapters: [one]\n", part__two="## Two {#sec-two}\n"))
+    with pytest.raises(UserError, match=r"^_quarto\.yml: to leave chapters out, add report/engine/missing\.lua"):
+        left_out(project("roofwright:\n  chapters: [one]\n", **CHAPTERS))
+
+
+def test_front_matter_lies_over_the_project(project):
+    read = project(
+        "title: A\nformat:\n  html:\n    toc: true\n    toc-depth: 2\n  typst:\n    output-file: paper.pdf\n",
+        index="---\nsubtitle: S\ntitle: B\nformat:\n  html:\n    toc-depth: 3\n---\n\ntext\n",
+    )
+    assert (read.settings["title"], read.settings["subtitle"]) == ("B", "S")
+    assert read.format("html") == {"toc": True, "toc-depth": 3}
+    assert read.body_line == 8  # seven lines of front matter
+    assert (read.output_name("html"), read.output_name("pdf")) == ("index.html", "paper.pdf")
+
+
+def test_headers(project, tmp_path):
+    (tmp_path / "style.typ").write_text("from a file")
+    read = project(
+        "format:\n  typst:\n    include-in-header: style.typ\n"
+        "  html:\n    include-in-header:\n      - text: given\n      - file: style.typ\n"
+    )
+    assert read.header_texts("typst") == ["from a file"]
+    assert read.header_texts("html") == ["given", "from a file"]
+    (tmp_path / "style.typ").write_bytes(b"caf\xe9")
+    with pytest.raises(UserError, match=r"style\.typ: is not UTF-8 text"):
+        read.header_texts("typst")
+
+
+def test_further_documents(project):
+    read = project("project:\n  render: [index.qmd, more.qmd]\n", more="---\ntitle: More\n---\n")
+    assert read.others == ("more.qmd",)
+    assert read_project(read.root, "more.qmd").settings["title"] == "More"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "title: A\nformat:\n  html:\n    minimal: true\n",
+            "_quarto.yml:4: unknown key 'minimal'; known here are toc,",
+        ),
+        ("titel: A\n", "_quarto.yml:1: unknown key 'titel'"),
+        ("title: A\nciteproc: false\n", "_quarto.yml:2: 'citeproc' cannot be False; give True"),
+        ("number-sections: maybe\n", "_quarto.yml:1: 'number-sections' cannot be 'maybe'; give a bool"),
+        ("title: A\nformat: html\n", "_quarto.yml:2: expected a mapping of html, typst"),
+        ("title: A\ntitle: [\n", "_quarto.yml:3: this is not valid YAML"),
+        ("title: A\ntitle: B\n", "_quarto.yml:2: the key 'title' stands here a second time"),
+        ("roofwright:\n  chapters: chips\n", "_quarto.yml:2: 'chapters' cannot be 'chips'; give a list"),
+        ("roofwright:\n  pdf: all\n", "_quarto.yml:2: 'pdf' cannot be 'all'; give full"),
+        ('format:\n  typst:\n    output-file: "../evil.pdf"\n', "_quarto.yml:3: 'output-file' cannot be '../evil.pdf'"),
+        ('format:\n  typst:\n    fontsize: "9pt) #read(1"\n', "_quarto.yml:3: 'fontsize' cannot be"),
+        (f"title: {'[' * 3000}{']' * 3000}\n", "_quarto.yml:1: this is not valid YAML"),
+    ],
+)
+def test_settings_that_are_refused(text, message):
+    with pytest.raises(UserError) as error:
+        read_settings(text, "_quarto.yml", 1, DOCUMENT)
+    assert str(error.value).startswith(message)
+
+
+def test_what_quarto_alone_knows_is_told_and_passed_over():
+    text = "title: A\ntitel: C\nformat:\n  html:\n    theme: cosmo\n    toc: true\n  typst: default\n  pdf: default\n"
+    told = []
+    assert read_settings(text, "_quarto.yml", 1, DOCUMENT, told) == {
+        "title": "A", "format": {"html": {"toc": True}, "typst": None},
+    }  # fmt: skip
+    assert told == [
+        "_quarto.yml:2: the embedded engine cannot honour 'titel'; did you mean title?",
+        "_quarto.yml:5: the embedded engine cannot honour 'theme'",
+        "_quarto.yml:8: the embedded engine cannot honour 'pdf'",
+    ]
+    with pytest.raises(UserError, match=r"^_quarto\.yml:2: unknown key 'chapter'"):
+        read_settings("roofwright:\n  chapter: [a]\n", "_quarto.yml", 1, DOCUMENT, [])
+
+
+@pytest.mark.parametrize(
+    ("settings", "document", "message"),
+    [
+        ("project:\n  render: [index.qmd, b.qmd]\n", "x\n", "'render' names 'b.qmd', which is not there"),
+        ("title: A\n", "---\ntitle: B\n", r"index\.qmd:1: the front matter has no closing"),
+    ],
+)
+def test_projects_that_are_refused(project, tmp_path, settings, document, message):
+    with pytest.raises(UserError, match=message):
+        project(settings, index=document)
+    (tmp_path / "_quarto.yml").unlink()
+    with pytest.raises(UserError, match=r"there is no _quarto\.yml in"):
+        read_project(tmp_path)
+
+
+def test_the_paper_s_own_settings_are_honoured_by_both_engines():
+    paper = read_project(ROOT)
+    assert paper.passed_over == ()
+    assert paper.filters == ["report/engine/missing.lua"]
+    assert {"margin", "fontsize"} <= set(paper.format("typst"))
+    # Quarto's PDF has no subject but this
+    assert f'#set document(description: "{paper.settings["subtitle"]}")' in paper.header_texts("typst")
