@@ -13,6 +13,7 @@
     for (const link of contents.querySelectorAll('li a[href^="#"]')) {
       add(0, decodeURIComponent(link.hash.slice(1)), words(link));
     }
+    for (const card of document.querySelectorAll("[data-card]")) add(0, card.id, card.dataset.card, "card");
     for (const figure of document.querySelectorAll("figure[id]")) {
       const caption = figure.querySelector("figcaption");
       if (!caption) continue;

@@ -1,0 +1,339 @@
+// The chooser of chips: predicts a call on every chip that has the precision, from the numbers that chooser.py describes.
+// It comes with charts.js, whose `unpacked` it uses, in one bundle.
+
+const CHOOSER_STYLE = `
+  .chooser form { display: flex; flex-wrap: wrap; gap: 0.4rem 1rem; margin: 1rem 0; font-size: 0.9rem; }
+  .chooser select { font: inherit; max-width: 14rem; }
+  .chooser .scroll { max-height: 34rem; overflow: auto; }
+  .chooser table { width: 100%; font-size: 0.8rem; border-collapse: collapse; }
+  .chooser thead th { position: sticky; top: 0; z-index: 1; background: var(--page, #fff); text-align: left; }
+  .chooser :is(th, td) { padding: 0.2rem 0.3rem; white-space: nowrap; vertical-align: middle; }
+  .chooser tbody th { min-width: 8.5rem; font-weight: 400; text-align: left; white-space: normal; }
+  .chooser td.number { text-align: right; }
+  .chooser td:last-child { min-width: 6rem; white-space: normal; }
+  .chooser thead button { padding: 0; border: 0; background: none; color: inherit; font: inherit; cursor: pointer; }
+  .chooser [aria-sort="ascending"] button::after { content: " ↑"; }
+  .chooser [aria-sort="descending"] button::after { content: " ↓"; }
+  .chooser svg { display: block; width: 180px; height: 14px; }
+  .chooser .legend svg { display: inline-block; width: 28px; vertical-align: middle; }
+  .chooser .legend, .chooser [role=status] { font-size: 0.85rem; margin: 0.4rem 0; }
+  .chooser .least { stroke: #009e73; stroke-width: 2; }
+  .chooser .interval { stroke: #56b4e9; stroke-width: 4; }
+  .chooser .likely { fill: #0072b2; }
+  .chooser .measured { fill: none; stroke: #d55e00; stroke-width: 1.8; }
+  .chooser tr.unranked { opacity: 0.7; }
+  .chooser tr.divider td { padding-top: 0.7rem; font-style: italic; white-space: normal; }
+  .chooser .card { border: 1px solid #8886; border-radius: 4px; padding: 0.3rem 0.8rem; font-size: 0.9rem; }
+  .chooser .card p { margin: 0.3rem 0; }
+  @media (prefers-color-scheme: dark) { .chooser .likely { fill: #7cc4f0; } }
+  @media (max-width: 40rem) {
+    .chooser .wide { display: none; }
+    .chooser tbody th { min-width: 6.5rem; overflow-wrap: anywhere; }
+    .chooser td svg { width: 120px; }
+  }
+  @media print { .chooser { display: none; } }`;
+
+const PHASES = { inference: "forward pass", step: "training step" };
+const KINDS = { cpu: "CPUs", gpu: "GPUs", asic: "ASICs", soc: "systems on a chip", fpga: "FPGAs" };
+const FROM = {
+  fitted: (models) => `${models} models timed there`,
+  scaled: (models) => `datasheet, scaled by ${models} timed there`,
+  datasheet: () => "datasheet",
+};
+const WIDTH = 180; // of a row's picture, in pixels
+
+// A name without its library, capitals and marks: mobilenet_v2 and MobileNet-v2 are one.
+const folded = (name) => name.replace(/^.*:/, "").toLowerCase().replace(/[^a-z0-9]/g, "");
+
+// The model that somebody may mean by a name; undefined if there is none.
+function modelCalled(models, name) {
+  const fits = (known) => known === name || (name && folded(known) === folded(name));
+  return models.find(({ id }) => id === name) ?? models.find((model) => fits(model.id) || fits(model.name));
+}
+
+// What a call takes on each chip: times in seconds; null where nothing is known. A chip is ranked if its prediction has
+// an interval and its memory holds the call; `lacks` says what is missing to that.
+function predictions(choices, chosen) {
+  const model = choices.models.findIndex(({ id }) => id === chosen.model);
+  const { sort } = choices.models[model];
+  const batch = choices.batches.indexOf(Number(chosen.batch));
+  const width = choices.widths[chosen.precision];
+  const call = choices.calls.find((c) => c[0] === model && c[1] === batch && c[2] === width && c[3] === chosen.phase);
+  if (!call) return [];
+  const [, , , , convolution, product, footprint, memory, fits] = call;
+  const timed = new Map(
+    choices.measured
+      .filter((m) => m[1] === model && m[2] === batch && m[3] === chosen.precision && m[4] === chosen.phase)
+      .map((m) => [m[0], { seconds: m[5] * 1e-6, copied: m[6] }]),
+  );
+  return (choices.rates[`${chosen.precision} ${chosen.phase}`] ?? []).map(
+    ([place, convolutionRate, rate, bandwidth, fit, factor, low, high, basis, models, holds]) => {
+      const [a, b, c, fixed] = fits[fit];
+      const chip = choices.devices[place];
+      const least = Math.max(convolution / convolutionRate + product / rate, footprint / bandwidth) * 1e-6;
+      const likely = factor * (a / convolutionRate + b / rate + c / bandwidth + fixed) * 1e-6;
+      const isChecked = low !== null && holds[sort].includes(batch);
+      const isTooLarge = chip.memory && memory ? memory > chip.memory : false;
+      let lacks = "";
+      if (isTooLarge) lacks = "memory too small";
+      else if (low === null) lacks = "no such chip was timed";
+      else if (!isChecked) lacks = sort ? `no ${sort} model was timed` : "batch size never timed there";
+      return {
+        chip: chip.name,
+        kind: chip.kind,
+        least,
+        likely,
+        low: isChecked ? low * likely : null,
+        high: isChecked ? high * likely : null,
+        throughput: Number(chosen.batch) / likely,
+        perWatt: chip.power ? Number(chosen.batch) / likely / chip.power : null,
+        measured: timed.get(place)?.seconds ?? null,
+        copied: timed.get(place)?.copied ?? false,
+        lacks,
+        from: lacks || FROM[basis](models),
+      };
+    },
+  );
+}
+
+const COLUMNS = [
+  { key: "chip", title: "Chip" },
+  { key: "least", title: "Least", unit: "s", digits: 2 },
+  { key: "likely", title: "Likely", unit: "s", digits: 2 },
+  { key: "interval", title: "90 % interval", wide: true, sorts: false },
+  { key: "picture", title: "Time", sorts: false },
+  { key: "measured", title: "Measured", unit: "s", digits: 3 },
+  { key: "throughput", title: "Inputs/s", unit: "", digits: 2, wide: true, descends: true },
+  { key: "perWatt", title: "Inputs/s/W", unit: "", digits: 2, wide: true, descends: true },
+  { key: "from", title: "From", wide: true },
+];
+
+function quantity(value, unit, digits) {
+  const rounded = Number(value.toPrecision(digits));
+  const step = unit ? Math.min(0, Math.floor(Math.log10(rounded) / 3)) : 0;
+  const number = Number((rounded / 1000 ** step).toPrecision(digits));
+  const text = number.toLocaleString("en", { minimumSignificantDigits: digits, maximumSignificantDigits: digits });
+  return `${text} ${["", "m", "µ", "n"][-step]}${unit}`.trim();
+}
+
+function large(value) {
+  const step = Math.max(0, Math.floor(Math.log10(value) / 3));
+  return `${quantity(value / 1000 ** step, "", 3)} ${["", "k", "M", "G", "T"][step]}`;
+}
+
+function interval(low, high) {
+  const [first, last] = [low, high].map((time) => quantity(time, "s", 2));
+  const [number, unit] = first.split(" ");
+  return `${last.endsWith(` ${unit}`) ? number : first} to ${last}`;
+}
+
+function made(tag, attributes = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+  element.append(...children);
+  return element;
+}
+
+function drawn(tag, attributes) {
+  const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+  return element;
+}
+
+const diamond = (x) => ({ class: "measured", d: `M${x - 5},7 L${x},2 L${x + 5},7 L${x},12 Z` });
+
+// A row's times on the scale of the ranked rows; what lies beyond it is an arrow at its end. The table has the numbers.
+function picture(row, scale) {
+  const svg = drawn("svg", { viewBox: `0 0 ${WIDTH} 14`, "aria-hidden": "true" });
+  const at = (time) => Math.min(WIDTH - 6, Math.max(6, scale(time)));
+  const isWithin = (time) => scale(time) >= 0 && scale(time) <= WIDTH;
+  if (row.low !== null) svg.append(drawn("line", { class: "interval", x1: at(row.low), x2: at(row.high), y1: 7, y2: 7 }));
+  if (isWithin(row.least)) svg.append(drawn("line", { class: "least", x1: at(row.least), x2: at(row.least), y1: 1, y2: 13 }));
+  if (isWithin(row.likely)) svg.append(drawn("circle", { class: "likely", cx: at(row.likely), cy: 7, r: 3.5 }));
+  else if (scale(row.likely) > WIDTH) svg.append(drawn("path", { class: "likely", d: `M${WIDTH - 9},2 L${WIDTH},7 L${WIDTH - 9},12 Z` }));
+  if (row.measured !== null && isWithin(row.measured)) svg.append(drawn("path", diamond(at(row.measured))));
+  return svg;
+}
+
+// Logarithmic, from the least interval's start to the end of the middle one's: the slower half of the chips would press
+// the faster into one corner.
+function scaleOf(rows) {
+  const ranked = rows.filter((row) => !row.lacks).sort((a, b) => a.likely - b.likely);
+  const shown = (ranked.length ? ranked : rows).slice(0, Math.max(8, Math.ceil(ranked.length / 2)));
+  const from = Math.log(Math.min(...shown.map((row) => row.low ?? row.likely)));
+  const to = Math.log(Math.max(...shown.map((row) => row.high ?? row.likely)));
+  return (time) => Number((6 + ((WIDTH - 12) * (Math.log(time) - from)) / (to - from || 1)).toFixed(1));
+}
+
+// What is known of a model: what an input asks for, and its times on the machine at hand.
+function card(model, machine) {
+  const { asks, times } = model;
+  const said = [];
+  if (asks) {
+    const [parameters, flop, byte] = [asks.parameter_count, asks.forward_flop, asks.traffic_byte].map((n) => large(n));
+    const intensity = quantity(asks.traffic_intensity, "", 2);
+    said.push(`${parameters} parameters. One input takes ${flop}FLOP and moves ${byte}B layer by layer at fp32, ${intensity} FLOP/B.`);
+  }
+  const best = times.reduce((first, row) => (first && first.latency_s / first.batch <= row.latency_s / row.batch ? first : row), null);
+  for (const row of times.filter(({ batch }) => batch === Math.min(...times.map((each) => each.batch)) || batch === best.batch)) {
+    const range = row.latency_low_s === null ? "" : ` (${interval(row.latency_low_s, row.latency_high_s)})`;
+    const share = row.attained === null ? "" : `, ${quantity(100 * row.attained, "", 2)} % of its roof`;
+    said.push(`${machine}, fp32, batch ${row.batch}: ${quantity(row.latency_s, "s", 3)}${range}${share}.`);
+  }
+  if (times.length > 1) said.push(`Most inputs a second at batch ${best.batch}.`);
+  const heading = made("strong", {}, model.name === model.id ? model.name : `${model.name} (${model.id})`);
+  const element = made("div", { id: `card-${model.id}`, class: "card", "data-card": heading.textContent });
+  element.append(made("p", {}, heading, model.family ? `, ${model.family}` : ""), ...said.map((text) => made("p", {}, text)));
+  return element;
+}
+
+function legend() {
+  const entries = [
+    [["line", { class: "least", x1: 14, x2: 14, y1: 1, y2: 13 }], "least time by the roof"],
+    [["circle", { class: "likely", cx: 14, cy: 7, r: 3.5 }], "likely time"],
+    [["line", { class: "interval", x1: 2, x2: 26, y1: 7, y2: 7 }], "90 % interval"],
+    [["path", diamond(14)], "measured († with the copy of the input)"],
+  ];
+  const line = made("p", { class: "legend" });
+  for (const [[tag, attributes], text] of entries) {
+    const svg = drawn("svg", { viewBox: "0 0 28 14", "aria-hidden": "true" });
+    svg.append(drawn(tag, attributes));
+    line.append(svg, ` ${text} `);
+  }
+  return line;
+}
+
+function filledCell(column, row, scale) {
+  const cell = made(column.key === "chip" ? "th" : "td", column.key === "chip" ? { scope: "row" } : {});
+  if (column.wide) cell.className = "wide";
+  const value = row[column.key];
+  if (column.key === "picture") {
+    cell.append(picture(row, scale));
+  } else if (column.key === "interval") {
+    cell.append(row.low === null ? "none" : interval(row.low, row.high));
+  } else if (column.digits) {
+    cell.classList.add("number");
+    if (value === null) cell.append("–");
+    else cell.append(made("data", { value }, quantity(value, column.unit, column.digits)));
+    if (column.key === "measured" && row.copied) cell.append(" †");
+  } else {
+    cell.append(value);
+  }
+  return cell;
+}
+
+async function startChooser(place) {
+  const choices = await unpacked(place.querySelector("script"));
+  document.head.append(made("style", {}, CHOOSER_STYLE));
+  const asked = new URLSearchParams(location.search);
+  const meant = modelCalled(choices.models, asked.get("model") ?? "");
+  if (meant) asked.set("model", meant.id);
+  const names = Object.fromEntries(choices.models.map(({ id, name }) => [id, name]));
+  const precisions = Object.keys(choices.widths).filter((name) => choices.rates[`${name} inference`]);
+  const options = {
+    model: ["Network", choices.models.map(({ id }) => id), "resnet50", names],
+    batch: ["Batch size", choices.batches.map(String), "64"],
+    precision: ["Precision", precisions, "fp16"],
+    phase: ["Pass", Object.keys(PHASES), "inference", PHASES],
+    kind: ["Chips", ["all", ...new Set(choices.devices.map((device) => device.kind))], "all", { all: "all", ...KINDS }],
+  };
+  const form = made("form", { "aria-label": "Choose a call" });
+  const selects = Object.entries(options).map(([name, [title, values, preset, called]]) => {
+    const select = made("select", { name });
+    for (const value of values) select.append(made("option", { value }, called?.[value] ?? value));
+    const first = values.includes(preset) ? preset : values[0];
+    select.value = values.includes(asked.get(name)) ? asked.get(name) : first;
+    form.append(made("label", {}, `${title} `, select));
+    return select;
+  });
+  const status = made("p", { role: "status" });
+  const head = made("tr");
+  const body = made("tbody");
+  const table = made("table", {}, made("thead", {}, head), body);
+  const region = { class: "scroll", role: "region", tabindex: "0", "aria-label": "Predicted latencies by chip" };
+  const cards = choices.models.map((model) => card(model, choices.machine));
+  place.append(form, ...cards, status, legend(), made("div", region, table));
+  const sortable = COLUMNS.filter((column) => column.sorts !== false).map((column) => column.key);
+  let sort = sortable.includes(asked.get("sort")) ? asked.get("sort") : "likely";
+  let turned = asked.get("order") === "reversed";
+
+  for (const column of COLUMNS) {
+    const cell = made("th", { scope: "col", ...(column.wide ? { class: "wide" } : {}) });
+    if (column.sorts === false) {
+      cell.append(column.title);
+    } else {
+      cell.dataset.sorts = column.key;
+      const button = made("button", { type: "button" }, column.title);
+      button.addEventListener("click", () => {
+        turned = sort === column.key && !turned;
+        sort = column.key;
+        update(true);
+      });
+      cell.append(button);
+    }
+    head.append(cell);
+  }
+
+  function update(changed) {
+    const chosen = Object.fromEntries(selects.map((select) => [select.name, select.value]));
+    const rows = predictions(choices, chosen).filter((row) => chosen.kind === "all" || row.kind === chosen.kind);
+    const column = COLUMNS.find(({ key }) => key === sort);
+    const descends = Boolean(column.descends) !== turned;
+    rows.sort((a, b) => {
+      if (!a.lacks !== !b.lacks) return a.lacks ? 1 : -1; // whatever the column, those that cannot be ranked are last
+      if (a[sort] === null || b[sort] === null) return (a[sort] === null) - (b[sort] === null);
+      const order = typeof a[sort] === "string" ? a[sort].localeCompare(b[sort], "en", { numeric: true }) : a[sort] - b[sort];
+      return descends ? -order : order;
+    });
+    for (const cell of head.cells) {
+      if (cell.dataset.sorts === sort) cell.setAttribute("aria-sort", descends ? "descending" : "ascending");
+      else cell.removeAttribute("aria-sort");
+    }
+    const scale = scaleOf(rows);
+    const lines = rows.map((row) =>
+      made("tr", row.lacks ? { class: "unranked" } : {}, ...COLUMNS.map((each) => filledCell(each, row, scale))),
+    );
+    const first = rows.findIndex((row) => row.lacks);
+    if (first >= 0) {
+      const why = made("td", { colspan: COLUMNS.length }, "Not ranked: too little memory, or nothing timed to check the prediction by");
+      lines.splice(first, 0, made("tr", { class: "divider" }, why));
+    }
+    body.replaceChildren(...lines);
+    for (const element of cards) element.hidden = element.id !== `card-${chosen.model}`;
+    const ranked = rows.filter((row) => !row.lacks);
+    const fastest = ranked.reduce((best, row) => (best && best.likely <= row.likely ? best : row), null);
+    const call = `${names[chosen.model]}, batch size ${chosen.batch}, ${chosen.precision}, ${PHASES[chosen.phase]}`;
+    const rivals = ranked.filter((row) => row !== fastest && row.low <= fastest.high).length;
+    const best = fastest
+      ? `the likely time is shortest on the ${fastest.chip}, ${quantity(fastest.likely, "s", 2)}; the intervals of ${rivals} others overlap with its own`
+      : "none of them can be ranked";
+    status.textContent = rows.length ? `${call}: ${rows.length} chips; ${best}.` : `${call}: nothing known.`;
+    if (!changed) return;
+    const address = new URL(location.href);
+    for (const [name, value] of Object.entries({ ...chosen, sort })) address.searchParams.set(name, value);
+    if (turned) address.searchParams.set("order", "reversed");
+    else address.searchParams.delete("order");
+    address.hash = place.closest("section[id]")?.id ?? place.id;
+    history.replaceState(null, "", address);
+  }
+
+  // A link to a model's card, such as those of the page's search, chooses the model.
+  function follow() {
+    const target = decodeURIComponent(location.hash.slice(1));
+    const model = target.startsWith("card-") && modelCalled(choices.models, target.slice(5));
+    if (!model) return;
+    selects[0].value = model.id;
+    update(false);
+    place.querySelector(`[id="card-${model.id}"]`).scrollIntoView({ block: "center" });
+  }
+
+  form.addEventListener("change", () => update(true));
+  form.addEventListener("submit", (event) => event.preventDefault());
+  update(false);
+  follow();
+  window.addEventListener("hashchange", follow);
+  document.addEventListener("click", (event) => event.target.closest('a[href^="#card-"]') && setTimeout(follow));
+  place.dataset.chooser = "drawn";
+}
+
+for (const place of document.querySelectorAll(".chooser")) startChooser(place);
