@@ -1,17 +1,92 @@
-"""How many printed figures of five studies agree with ours, and what the others mean."""
+"""How many printed figures of five studies agree with ours, and what the others are."""
 
+from collections import Counter
 from dataclasses import dataclass
 
+from report.chapters.published import comparisons
+from report.chapters.published.comparisons import AGREEMENT, AGREES, LIKENESS, OPEN
+from report.facts import sourced
 from report.paper import Paper
-from report.stats.summary import count_of
-from report.stats.value import Value
+from report.stats.summary import count_of, exact
+from report.stats.value import Name, Source, Value
+
+
+@dataclass(frozen=True)
+class Causes:
+    """Printed figures that differ from ours, by what they are instead."""
+
+    sparse: Value
+    "sparse peaks"
+    precision: Value
+    "peaks at another precision"
+    doubled: Value
+    "peaks that count a multiply-add as four"
+    datasheet: Value
+    "numbers of another datasheet"
+    operations: Value
+    "FLOP that count more than products"
+    summary: Value
+    "footprints that are torchsummary's total, in MiB"
+    quotient: Value
+    "intensities by such a footprint"
+    linear: Value
+    "backward passes of the linear layers alone"
+    gradient: Value
+    "backward passes with one of two gradients"
+    repeated: Value
+    "ratios that are printed for several networks"
+    machine: Value
+    "ratios of times on another machine"
+    misprint: Value
+    "rates that are bandwidth times time"
+    network: Value
+    "counts of another network"
+    counters: Value
+    "FLOP of which counters saw fewer than there are"
+    forward: Value
+    "steps of which only the forward multiply-adds are counted"
+    milliseconds: Value
+    "times in milliseconds, printed as seconds"
+    unknown: Value
+    "figures without a known reason"
 
 
 @dataclass(frozen=True)
 class Published:
     studies: Value
-    "studies whose printed figures are held against ours"
+    "studies"
+    figures: Value
+    "printed figures for which we have something that means the same"
+    agree: Value
+    "figures that agree with ours"
+    differ: Value
+    "figures that differ from ours"
+    open: Value
+    "figures within the interval of ours"
+    agreement: Value
+    "the most by which agreeing figures differ, apart from rounding"
+    likeness: Value
+    "the most by which a figure may be off what it is taken for"
+    machine: Name
+    "the machine of our timings"
+    causes: Causes
 
 
 def of(paper: Paper) -> Published:
-    return Published(count_of(paper.published.claims.study.nunique(), "studies"))
+    """Speak of the reference machine alone, so that every paper prints the same."""
+    paper = paper.reference
+    found = Counter(each.verdict for table in comparisons.of(paper).values() for each in table)
+    differing = found.total() - found[AGREES] - found[OPEN]
+    causes = {name: count_of(found[name], "figures") for name in Causes.__dataclass_fields__}
+    of_paper = Published(
+        studies=count_of(paper.published.claims.study.nunique(), "studies"),
+        figures=count_of(found.total(), "figures"),
+        agree=count_of(found[AGREES], "figures"),
+        differ=count_of(differing, "figures"),
+        open=count_of(found[OPEN], "figures"),
+        agreement=exact(AGREEMENT, "%"),
+        likeness=exact(LIKENESS, "%"),
+        machine=Name(next((each.name for each in paper.machines), None)),
+        causes=Causes(**causes),
+    )
+    return sourced(of_paper, Source("published", "printed figures that mean the same as one of ours"))
