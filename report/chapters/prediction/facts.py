@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cache
-from itertools import combinations
+from itertools import permutations
 from typing import NamedTuple
 
 import pandas as pd
@@ -70,6 +70,8 @@ class Untimed:
     """Share of their times within the 90 % interval."""
     one_time: Value
     """Typical error once the time of ResNet-50 is known there."""
+    remaining: Value
+    """That error over the error without, on a typical GPU."""
     flop: Value
     """Typical error of FLOP over peak, scaled to the other GPUs."""
     worst: Value
@@ -86,8 +88,10 @@ class Batches:
     """The first batch size of the class with most timings."""
     share: Value
     """Share of the timings in that class."""
+    last: Value
+    """The largest batch size of the smallest class."""
     below: Value
-    """Timings in the smallest class."""
+    """Timings in that class."""
     least: Value
     """The lowest typical error in it for networks left out, with its GPU."""
     most: Value
@@ -164,21 +168,11 @@ class Prediction:
     calculation: Calculation
     problems: Problems
     chooser: bool
-    claims: dict[str, bool]
 
 
 def of(paper: Paper) -> Prediction:
-    family, untimed, batches = _family(paper), _untimed(paper), _batches(paper)
-    calculation, problems = _calculation(paper)
-    claims = {
-        "terms_beat_roofline": (family.most.number or 1) < (family.roofline.number or 0),
-        "terms_beat_flop": untimed.error.below(untimed.flop.low or 0),
-        "one_time_helps": (untimed.one_time.number or 1) < (untimed.error.number or 0),
-        "small_batches_fail": (batches.least.number or 0) > (family.known.number or 1),
-        "launches_grow": (problems.fixed_at_one.number or 0) > (problems.fixed.number or 1),
-    }
     has_chooser = not paper.predictions.errors.empty
-    facts = Prediction(family, untimed, batches, calculation, problems, has_chooser, claims)
+    facts = Prediction(_family(paper), _untimed(paper), _batches(paper), *_calculation(paper), has_chooser)
     return sourced(facts, Source("prediction/errors.csv", f"eager, {INFERENCE}", "python -m measure fit"))
 
 
@@ -222,7 +216,7 @@ def _family(paper: Paper) -> Family:
 
 
 def _untimed(paper: Paper) -> Untimed:
-    rows = of_gpus(paper, BY_DEVICE)
+    rows, known = of_gpus(paper, BY_DEVICE), of_gpus(paper, tables.ONE_KNOWN)
 
     def typical(frame: pd.DataFrame, column: str = "median_error") -> Value:
         return median_of(frame[column], "%", "GPUs")
@@ -231,7 +225,8 @@ def _untimed(paper: Paper) -> Untimed:
     errors = aside.median_error[aside.setting == pool_of(GPU, PRECISION, INFERENCE)]
     return Untimed(
         count_of(len(rows), "GPUs"), typical(rows), typical(rows, "p90_error"),
-        exact(rows.coverage.mean(), "%"), typical(of_gpus(paper, tables.ONE_KNOWN)),
+        exact(rows.coverage.mean(), "%"), typical(known),
+        median_of(known.median_error / rows.median_error, counted="GPUs"),
         typical(of_gpus(paper, BY_DEVICE, tables.LIKE_FLOP)), extremes(rows.median_ratio)[1],
         exact(errors.iloc[0] if len(errors) else None, "%"),
     )  # fmt: skip
@@ -241,13 +236,13 @@ def _batches(paper: Paper) -> Batches:
     by_class = {name: of_libraries(paper, BY_MODEL, name) for name in BATCH_CLASSES}
     by_class = {name: rows for name, rows in by_class.items() if len(rows)}
     if len(by_class) < 2:
-        return Batches(*[Value(None)] * 6)
+        return Batches(*[Value(None)] * 7)
     calls = {name: int(rows.calls.sum()) for name, rows in by_class.items()}
     most, small = max(calls, key=calls.__getitem__), next(iter(by_class))
     rows = by_class[small]
     return Batches(
         exact(BATCH_CLASSES[most][0]), exact(calls[most] / sum(calls.values()), "%"),
-        count_of(calls[small], "timings"), *extremes(rows.median_error, "%"),
+        exact(BATCH_CLASSES[small][1]), count_of(calls[small], "timings"), *extremes(rows.median_error, "%"),
         exact((rows.coverage * rows.calls).sum() / calls[small], "%"),
     )  # fmt: skip
 
@@ -309,8 +304,9 @@ def _calculation(paper: Paper) -> tuple[Calculation, Problems]:
         return Calculation(Name(None), *[Value(None)] * 15), Problems(Name(None), *[Value(None)] * 6)
     pairs = (
         (call, other)
-        for call, other in combinations(untimed, 2)
-        if call.roof.peak_flop_per_s == other.roof.peak_flop_per_s and call.roof != other.roof
+        for call, other in permutations(untimed, 2)
+        if call.roof.peak_flop_per_s == other.roof.peak_flop_per_s
+        and call.roof.bandwidth_byte_per_s < other.roof.bandwidth_byte_per_s
     )
     call, other = next(pairs, (untimed[0], None))
     at_one = predict(paper, EXAMPLE, call.device, 1)
