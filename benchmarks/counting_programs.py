@@ -118,8 +118,7 @@ def results_of(name: str, pattern: str) -> list[ProgramCount]:
 
 def show_scores(results: Sequence[ProgramCount]) -> None:
     """Print a line for each counting program, then a line for each target."""
-    from report.paper import counting_programs
-    from report.paper import frame
+    from report.paper import counting_programs, frame
 
     scores = counting_programs.scores(counting_programs.derive(frame(list(results), ProgramCount))).set_index("counter")
     header = ["right", "equal", "parameters", "not counted", "counting", "with building", "peak memory"]

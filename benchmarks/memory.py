@@ -183,7 +183,7 @@ def workspace_of(allocation: Allocation) -> str | None:
 
 
 def peak_of(step: Callable[[], object], resident: "Sequence[torch.Tensor]", device: devices.Device) -> Peak:
-    """Trace the peak of a step that was run before, beside the memory that stays."""
+    """Trace the peak of a step that was run before, above the memory that stays."""
     allocations = trace(step, device.kind)
     tensor_byte, _ = peak([each for each in allocations if workspace_of(each) is None])
     _, alive = peak(allocations)

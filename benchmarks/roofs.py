@@ -2,9 +2,9 @@
 
     python benchmarks/roofs.py
 
-The bandwidth of memory stands beside STREAM's triad compiled from C, library arithmetic beside plain loops over NumPy's
-and torch's matrix products, multiply-adds in registers beside cores times FLOP per cycle times the clock as measured.
-Each pair is measured in turn; printed are the medians of the turns. Nothing else should run.
+Memory bandwidth is compared with STREAM's triad compiled from C, library arithmetic with plain loops over NumPy's
+and torch's matrix products, and multiply-adds in registers with cores times FLOP per cycle times the measured clock.
+Each pair is measured in turn; the program prints the medians of the turns. Nothing else should run.
 """
 
 import os

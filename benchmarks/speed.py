@@ -1,4 +1,4 @@
-"""Times the commands that users wait for, each beside a peer in the same run.
+"""Times the commands that users wait for, each next to a peer in the same run.
 
     python benchmarks/speed.py
 
