@@ -169,7 +169,7 @@ def left_out(project: Project) -> set[str]:
     """
     texts = read_text(project.root / project.document).split("\n")[project.body_line - 1 :]
     known = {Path(file).stem: file for text in texts if (file := included(text))}
-    chosen = project.chosen("chapters")
+    chosen = project.chosen("chapters") if known else []  # a document of one piece has none to choose
     for name in chosen:
         if name not in known:
             raise unknown(f"--chapters, or roofwright: chapters in {SETTINGS_FILE}", name, known)

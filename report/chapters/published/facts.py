@@ -20,7 +20,7 @@ class Causes:
     precision: Value
     "peaks at another precision"
     doubled: Value
-    "peaks that count a multiply-add as four"
+    "peaks that count a multiply-add twice"
     datasheet: Value
     "numbers of another datasheet"
     operations: Value
