@@ -221,14 +221,15 @@ def _untimed(paper: Paper) -> Untimed:
     def typical(frame: pd.DataFrame, column: str = "median_error") -> Value:
         return median_of(frame[column], "%", "GPUs")
 
-    aside = matching(paper.predictions.errors, left_out=tables.PUT_ASIDE, method=OURS, batches=ALL_BATCHES)
-    errors = aside.median_error[aside.setting == pool_of(GPU, PRECISION, INFERENCE)]
+    pool = pool_of(GPU, PRECISION, INFERENCE)
+    alike = {"method": OURS, "batches": ALL_BATCHES, "device": pool.device, "precision": pool.precision}
+    aside = matching(paper.predictions.errors, left_out=tables.PUT_ASIDE, phase=INFERENCE, **alike).median_error
     return Untimed(
         count_of(len(rows), "GPUs"), typical(rows), typical(rows, "p90_error"),
         exact(rows.coverage.mean(), "%"), typical(known),
         median_of(known.median_error / rows.median_error, counted="GPUs"),
         typical(of_gpus(paper, BY_DEVICE, tables.LIKE_FLOP)), extremes(rows.median_ratio)[1],
-        exact(errors.iloc[0] if len(errors) else None, "%"),
+        exact(aside.iloc[0] if len(aside) else None, "%"),
     )  # fmt: skip
 
 

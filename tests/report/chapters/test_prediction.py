@@ -1,0 +1,228 @@
+"""The chapter on prediction: errors and one prediction by hand, and a chooser that says what the predictor does."""
+
+from dataclasses import replace
+
+import pandas as pd
+import pytest
+from helpers.papers import empty, tiny
+from helpers.predicted import BEAD, ROOF, additive, call, demand
+from helpers.rows import workload
+
+from measure.cache.predictions import (
+    ALL_BATCHES,
+    BY_DEVICE,
+    BY_FAMILY,
+    BY_MODEL,
+    LIKE_FLOP,
+    LIKE_ROOFLINE,
+    ONE_KNOWN,
+    OURS,
+    PUT_ASIDE,
+    TERMS,
+    Coefficient,
+    PredictionError,
+)  # fmt: skip
+from measure.domain.roofs import Roof
+from measure.domain.words import EAGER, INFERENCE
+from measure.predicting.demand import How, PredictedDevice
+from measure.predicting.prediction import Predictor
+from measure.predicting.study import pool_of
+from measure.predicting.timings import Key
+from report import facts
+from report.chapters.prediction import chooser, figures, tables
+from report.display import Missing
+from report.paper.predictions import Predictions, Sources
+
+POOL = pool_of("gpu", "fp16", INFERENCE)
+VALUES = {"convolution arithmetic": 2.0, "activation memory": 1.5, "call": 1000.0}
+COEFFICIENTS = [Coefficient(*POOL, term, 40, 40, VALUES.get(term, 0.0), 0.0, 9.0) for term in TERMS]
+
+
+def error(left_out, device, median, method=OURS, batches=ALL_BATCHES, calls=1000, coverage=0.9, **setting):
+    """Errors of 1000 networks, nine in ten of them within twice the median."""
+    where = POOL if device == "pool" else BEAD._replace(device=device, **setting)
+    ratios = {"median_ratio": 1 + median, "low_ratio": 0.5, "high_ratio": 2.0}
+    return PredictionError(
+        *where, left_out, method, batches, 1000, calls, median, 2 * median, coverage if method == OURS else None,
+        **ratios,
+    )  # fmt: skip
+
+
+def at(name, kind="gpu", faster=1.0, **columns):
+    """A device of 1 TFLOP/s and 100 GB/s, the latter times a factor."""
+    roof = Roof({"fp16": ROOF.peak_flop_per_s}, ROOF.bandwidth_byte_per_s * faster)
+    return PredictedDevice(name, kind, roof, memory_byte=24e9, power_w=300.0, **columns)
+
+
+def slow(name, factor, **changed):
+    """Forty timed networks at batch size 64 on a device that takes ``factor`` times what the coefficients say."""
+    timed = additive(factor, BEAD._replace(device=name))
+    return [replace(each, demand=replace(each.demand, batch=64), **changed) for each in timed]
+
+
+def counted(model="resnet50", batch=64, shape="3x224x224", family="residual", **asked):
+    row = replace(workload(model, batch, 4 * 10**9, inference_peak_byte=10**8), family=family)
+    return {Key(model, shape, batch, "fp16", False): (row, demand(4.0, moved=2.0, batch=batch, **asked))}
+
+
+def paper_of(errors=(), calls=(), counts=None, devices=()):
+    """The tiny paper with these errors, timings, counts and devices; all devices are chosen chips."""
+    ratios = [error(left_out, "pool", 0.2) for left_out in (BY_DEVICE, ONE_KNOWN)]
+    columns = [*vars(ratios[0]), "setting"]
+    frame = pd.DataFrame([{**vars(row), "setting": row.setting} for row in errors], columns=columns)
+    made = Predictions(frame, Sources(*[tiny().folder] * 4))
+    predictor = Predictor(COEFFICIENTS if counts else [], ratios, calls)
+    vars(made).update(devices=list(devices), timed=list(calls), counted=counts or {}, predictor=predictor)
+    names = [device.name for device in devices]
+    chips = tiny().chips.iloc[:1].loc[lambda rows: rows.index.repeat(len(names))].assign(chip=names)
+    return replace(tiny(), predictions=made, chips=chips)
+
+
+def of(paper):
+    return facts.of_chapter("prediction", paper)
+
+
+GPUS = [at("Bead 2"), at("Cog 3"), at("Dot 4"), at("Abacus 1", "cpu")]
+
+
+def test_a_family_left_out_on_gpus_with_a_library():
+    found = of(paper_of([
+        error(BY_FAMILY, "Bead 2", 0.10), error(BY_FAMILY, "Cog 3", 0.08), error(BY_MODEL, "Bead 2", 0.04),
+        error(BY_FAMILY, "Bead 2", 0.02, software="2.3"),  # older than 2.4
+        error(BY_FAMILY, "Bead 2", 0.01, variant="torch.compile"), error(BY_FAMILY, "Abacus 1", 0.5),
+        error(BY_FAMILY, "Bead 2", 0.3, LIKE_ROOFLINE), error(BY_FAMILY, "Cog 3", 0.2, LIKE_ROOFLINE),
+        error(BY_FAMILY, "Bead 2", 0.6, LIKE_FLOP),
+    ], devices=GPUS)).family  # fmt: skip
+    assert (found.gpus.number, found.known.number, found.flop.number) == (2, 0.04, 0.6)
+    assert [(end.name, end.number) for end in (found.least, found.most)] == [("Cog 3", 0.08), ("Bead 2", 0.10)]
+    assert found.roofline.number == 0.2
+
+
+def test_gpus_left_out_count_alike():
+    # Bead 2 at two precisions: the median of 0.1 and 0.3. With those of Cog 3 and Dot 4: 0.2, 0.4, 0.5
+    found = of(paper_of([
+        error(BY_DEVICE, "Bead 2", 0.1), error(BY_DEVICE, "Bead 2", 0.3, precision="bf16"),
+        error(BY_DEVICE, "Bead 2", 0.9, precision="fp32"), error(BY_DEVICE, "Cog 3", 0.4, coverage=0.6),
+        error(BY_DEVICE, "Dot 4", 0.5), error(BY_DEVICE, "Abacus 1", 0.9),
+        error(ONE_KNOWN, "Bead 2", 0.1), error(ONE_KNOWN, "Cog 3", 0.1), error(ONE_KNOWN, "Dot 4", 0.4),
+        error(PUT_ASIDE, "pool", 0.32),
+    ], devices=GPUS)).untimed  # fmt: skip
+    assert (found.gpus.number, found.error.number, found.within.number) == (3, 0.4, 0.8)
+    assert found.covered.number == pytest.approx((0.9 + 0.6 + 0.9) / 3)
+    assert found.remaining.number == pytest.approx(0.5)  # of 0.5, 0.25 and 0.8
+    assert (found.worst.name, found.worst.number, found.aside.number) == ("Dot 4", 1.5, 0.32)
+
+
+def test_batch_sizes_that_were_timed():
+    found = of(paper_of([
+        error(BY_MODEL, "Bead 2", 0.04, calls=1000), error(BY_MODEL, "Cog 3", 0.04, calls=500),
+        error(BY_MODEL, "Bead 2", 0.2, batches="2 to 15", calls=3, coverage=1.0),
+        error(BY_MODEL, "Cog 3", 0.3, batches="2 to 15", calls=1, coverage=0.0),
+        error(BY_MODEL, "Bead 2", 0.04, batches="128 and more", calls=996),
+    ], devices=GPUS)).batches  # fmt: skip
+    assert (found.first.number, found.last.number, found.below.number) == (128, 15, 4)
+    assert (found.share.number, found.covered.number) == (pytest.approx(0.996), 0.75)
+    assert (found.least.number, found.most.name) == (0.2, "Cog 3")
+
+
+def test_one_prediction_on_paper():
+    # 4 GFLOP at 1 TFLOP/s take 4 ms, twice that by the fit; 300 MB at 100 GB/s 3 ms, of which the activations' 2 ms
+    # count 1.5 times and the rest nothing; a call costs 1 ms. Eel 5 moves the bytes in half of 3 ms.
+    chips = [at("Eel 5", faster=2), at("Fig 6")]
+    counts = counted() | counted(batch=1)
+    found = of(paper_of(calls=slow("Bead 2", 1.0) + slow("Cog 3", 1.0), counts=counts, devices=chips))
+    paper, problems = found.calculation, found.problems
+    assert (paper.chip.text, paper.over_peak.number) == ("Fig 6", pytest.approx(2))
+    assert paper.over_bandwidth.number == pytest.approx(1)
+    parts = paper.arithmetic, paper.bytes, paper.fixed, paper.likely, paper.low, paper.high
+    assert [part.number for part in parts] == pytest.approx([8e-3, 3e-3, 1e-3, 12e-3, 6e-3, 24e-3], rel=1e-6)
+    assert (problems.other.text, problems.gain.number) == ("Eel 5", pytest.approx(12 / 10.5))
+    assert problems.fixed.number == pytest.approx(1 / 12)
+
+
+def test_an_interval_needs_networks_timed_alike():
+    few = slow("Bead 2", 1.0)
+    chips = [at("Eel 5"), at("Dot 4"), at("Bead 2"), at("Fig 6", "asic")]
+    dot = [replace(each, demand=replace(each.demand, batch=8)) for each in slow("Dot 4", 0.5)[:3]]
+    made = paper_of(calls=few + dot, counts=counted(), devices=chips)
+    predictions = made.predictions
+
+    def checked(name, family="residual", batch=64):
+        device = next(device for device in chips if device.name == name)
+        basis = predictions.predictor.basis(device, "fp16", EAGER, INFERENCE)
+        return predictions.is_checked(basis, name, family, batch)
+
+    # Nothing was timed on Eel 5; on Dot 4 not at 64; three networks at 8 are too few; no ASIC has an interval
+    assert [checked(name) for name in ("Eel 5", "Bead 2", "Dot 4", "Fig 6")] == [True, True, False, False]
+    assert [checked("Eel 5", batch=batch) for batch in (1, 8, 127, 128)] == [False, False, True, False]
+    assert [checked("Eel 5", family=family) for family in ("language", "audio", "")] == [False, False, True]
+    # In the table the chip without an interval is last, though it is faster
+    text = tables.typical.__wrapped__(made)
+    assert [line.split("|")[1:3] for line in text.splitlines()[2:5]] == [
+        [" Eel 5 † ", " 12 (6.0–24) "], [" Bead 2 ", " 12 (6.0–24) "], [" Dot 4 ", " 6.0 "],
+    ]  # fmt: skip
+
+
+def seconds(found, device):
+    """The least and the likely time of the first call, as a reader's page computes them."""
+    place = next(index for index, each in enumerate(found["devices"]) if each["name"] == device)
+    row = next(row for row in found["rates"]["fp16 inference"] if row[0] == place)
+    _, convolutions, products, bandwidth, fit, factor, *_ = row
+    *_, convolution, product, footprint, _, fits = found["calls"][0]
+    a, b, c, fixed = fits[str(fit)]
+    least = max(convolution / convolutions + product / products, footprint / bandwidth)
+    return least / 1e6, factor * (a / convolutions + b / products + c / bandwidth + fixed) / 1e6
+
+
+def test_the_chooser_says_what_the_predictor_does():
+    timed = [
+        call("resnet50", 0.02, demand(4.0, batch=64), how=How(copied=True)),
+        *(call("resnet50", time, demand(4.0, batch=64)) for time in (0.03, 0.025)),
+        call("resnet50", 0.001, demand(9.0, batch=64)),  # other work under the same name
+        call("resnet50", 0.002, demand(4.0, batch=64), BEAD._replace(variant="torch.compile"), how=How(compiled=True)),
+        call("resnet50", 0.004, demand(4.0, batch=16)),
+    ]
+    counts = counted() | counted("llama", family="language") | counted(batch=8) | counted(shape="3x9x9", batch=2)
+    chips = [at("Eel 5"), at("Dot 4"), at("Bead 2")]
+    made = paper_of(calls=slow("Cog 3", 1.0) + slow("Dot 4", 0.5)[:3] + timed, counts=counts, devices=chips)
+    found = chooser.choices(made)
+    for device in chips[:2]:
+        told = made.predictions.predictor.predict(demand(4.0, 2.0, 64), device, "fp16", EAGER, INFERENCE)
+        first = next(row for row in found["calls"] if found["batches"][row[1]] == 64)
+        assert seconds(found | {"calls": [first]}, device.name) == pytest.approx(
+            (told.least_s, told.likely_s), rel=1e-3
+        )
+    assert [(each["name"], each["sort"]) for each in found["models"]] == [("llama", "language"), ("ResNet-50", "")]
+    # Eel 5: by its datasheet, at 64, for images. 4,000,000 kFLOP, footprint 50 MB, peak 100 MB
+    assert found["rates"]["fp16 inference"][0][6:] == [
+        0.5, 2, "datasheet", 0, {"": [found["batches"].index(64)], "language": [], "audio": []},
+    ]  # fmt: skip
+    assert found["calls"][0][2:8] == [2, INFERENCE, 4_000_000, 0, 50_000, 100]
+    # The fastest without the input's copy, in eager mode
+    assert [row[3:] for row in found["measured"]] == [["fp16", INFERENCE, 25_000, False]]
+
+
+def test_the_chooser_has_the_chosen_chips_alone():
+    made = paper_of(calls=slow("Cog 3", 1.0), counts=counted(), devices=[at("Eel 5"), at("Fig 6")])
+    chosen = replace(made, chips=made.chips[made.chips.chip == "Fig 6"])
+    assert [device["name"] for device in chooser.choices(chosen)["devices"]] == ["Fig 6"]
+
+
+@pytest.mark.parametrize("make", [figures.errors, tables.typical, tables.fits, tables.devices, chooser.chooser])
+def test_without_fits_nothing_is_shown(make):
+    with pytest.raises(Missing):
+        make.__wrapped__(empty())
+    assert all(
+        value.is_missing or value.number == 0
+        for _, value, _ in facts.entries("prediction", of(empty()))
+        if hasattr(value, "number")
+    )
+
+
+def test_the_figure_has_a_dot_a_gpu_and_way():
+    rows = [
+        error(left_out, "Bead 2", 0.1, method) for left_out in (BY_FAMILY, BY_DEVICE) for method in (OURS, LIKE_FLOP)
+    ]
+    chart = figures.errors.__wrapped__(paper_of(rows, devices=GPUS))
+    assert [view["title"] for view in chart["concat"]] == list(figures.TITLES.values())
+    assert {row["error"] for rows in chart["datasets"].values() for row in rows} == {10}
