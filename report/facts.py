@@ -1,20 +1,18 @@
 """The facts of the paper: every number of its text under a stable name, with where it comes from.
 
 A chapter's ``facts.py`` has frozen dataclasses of ``Value`` and ``Name`` and one function ``of(paper)`` that returns
-the outermost. A field is named in the text as in ``facts.json``: ``training.step.over_forward``. A string below a field
-is its meaning.
+the outermost. A field is named in the text as in ``facts.json``: ``training.step.over_forward``. Its meaning stands
+behind it, after ``#:``, or in a string below it.
 """
 
-import ast
 import dataclasses
 import inspect
 import json
+import re
 from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
-from itertools import pairwise
 from pathlib import Path
-from textwrap import dedent
 from typing import Any, TypeVar
 
 from measure.errors import unknown
@@ -27,12 +25,24 @@ CHAPTERS = (
     "method", "counting", "machine", "published",
 )  # fmt: skip
 
+MEANING = re.compile(r'^    (\w+): [^\n]*?(?:  #: ([^\n]+)|\n    "+(.+?)"+$)', re.MULTILINE | re.DOTALL)
+"""A field, and its meaning behind it or below."""
+
 Facts = TypeVar("Facts")
 
 
 def of_chapter(name: str, paper: Paper) -> Any:
     """Return the facts of a chapter, each with its key."""
     return _keyed(import_module(f"report.chapters.{name}.facts").of(paper), name)
+
+
+def missing(kind: type[Facts]) -> Facts:
+    """Return a group of facts of which nothing was measured."""
+    found: dict[str, Any] = {}
+    for field in dataclasses.fields(kind):  # type: ignore[arg-type]
+        unknown_yet: Any = field.type
+        found[field.name] = unknown_yet(None) if unknown_yet in (Value, Name) else missing(unknown_yet)
+    return kind(**found)
 
 
 def sourced(facts: Facts, source: Source) -> Facts:
@@ -99,13 +109,9 @@ def _entries(facts: Any, key: str) -> Iterator[tuple[str, Value | Name, str]]:
 
 @cache
 def _meanings(kind: Any) -> dict[str, str]:
-    """Return the strings that stand below a dataclass's fields."""
-    body: Any = ast.parse(dedent(inspect.getsource(kind))).body[0]
-    found = {}
-    for line, below in pairwise(body.body):
-        if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name) and isinstance(below, ast.Expr):
-            found[line.target.id] = " ".join(ast.literal_eval(below.value).split())
-    return found
+    """Return what stands behind or below a dataclass's fields."""
+    found = MEANING.findall(inspect.getsource(kind))
+    return {name: " ".join((behind or below).split()) for name, behind, below in found}
 
 
 def of_paper(paper: Paper) -> dict[str, dict[str, Any]]:
@@ -160,7 +166,7 @@ def _described(key: str, fact: dict[str, Any]) -> str:
 
 
 def dictionary() -> str:
-    """Return the meaning of every fact as Markdown, from the docstrings in the chapters."""
+    """Return the meaning of every fact as Markdown, from the fields in the chapters."""
     lines = [DICTIONARY]
     for name in CHAPTERS:
         module = import_module(f"report.chapters.{name}.facts")
@@ -186,5 +192,5 @@ DICTIONARY = """\
 
 Every number of the paper's text has a name. `_site/facts.json` holds all of them with unit, interval, number of
 samples, source and the command that measures them again; `python -m report why NAME` prints one.
-`python -m report.dictionary` writes this file from the docstrings in `report/chapters/*/facts.py`.
+`python -m report.dictionary` writes this file from the fields in `report/chapters/*/facts.py`.
 """

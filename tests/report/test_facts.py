@@ -22,8 +22,7 @@ class Step:
 @dataclass(frozen=True)
 class Example:
     step: Step
-    count: Value
-    """How many networks."""
+    count: Value  #: How many networks.
     has_gpu: bool
     claims: dict[str, bool]
 
@@ -32,7 +31,7 @@ MADE = Example(Step(Value(2.9, low=2.8, high=3.0, count=24), Name(None)), Value(
 SOURCE = Source("machines/a/samples.csv", "phase=step", "python -m measure --sections training")
 
 
-def test_every_value_has_a_key_and_the_meaning_below_it():
+def test_every_value_has_a_key_and_the_meaning_behind_or_below_it():
     keyed = facts._keyed(MADE, "example")
     assert keyed.step.ratio.key == "example.step.ratio"
     assert [(key, meaning) for key, _, meaning in facts.entries("example", keyed)] == [

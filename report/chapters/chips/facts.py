@@ -34,122 +34,85 @@ EXAMPLE = "NVIDIA T4"
 class Table:
     """What the table of chips holds; a count below two is missing, for no sentence is about a single chip."""
 
-    chips: Value
-    "chips with a datasheet roof"
-    roofs: Value
-    "their peaks, one for each precision and unit"
-    unconfirmed: Value
-    "chips of which neither the vendor nor two independent sources state every number"
+    chips: Value  #: chips with a datasheet roof
+    roofs: Value  #: their peaks, one for each precision and unit
+    unconfirmed: Value  #: chips of which neither the vendor nor two independent sources state every number
 
 
 @dataclass(frozen=True)
 class Typical:
     """The median ridge point over the dies of a kind, at the first precision that half of its chips share."""
 
-    cpu: Value
-    "of CPUs, at fp32"
-    gpu: Value
-    "of GPUs, at 16 bits on tensor units"
-    asic: Value
-    "of AI accelerators, at 16 bits on tensor units"
-    soc: Value
-    "of the GPUs in phones and laptops, at 16 bits"
+    cpu: Value  #: of CPUs, at fp32
+    gpu: Value  #: of GPUs, at 16 bits on tensor units
+    asic: Value  #: of AI accelerators, at 16 bits on tensor units
+    soc: Value  #: of the GPUs in phones and laptops, at 16 bits
 
 
 @dataclass(frozen=True)
 class Ends:
     """The confirmed ridge points at the ends, of chips with memory outside the chip at 16 bits or more."""
 
-    least: Value
-    "the lowest"
-    most: Value
-    "the highest"
-    least_chip: Name
-    "the chip with the lowest"
-    most_chip: Name
-    "the chip with the highest"
+    least: Value  #: the lowest
+    most: Value  #: the highest
+    least_chip: Name  #: the chip with the lowest
+    most_chip: Name  #: the chip with the highest
 
 
 @dataclass(frozen=True)
 class Demand:
     """On how many dies the median network at bf16 lies below the ridge point at 16 bits."""
 
-    networks: Value
-    "networks counted at both batch sizes"
-    dies: Value
-    "dies with a 16-bit rate and memory outside the chip"
-    small: Value
-    "the smaller batch size"
-    large: Value
-    "the larger batch size"
-    whole_small: Value
-    "dies on which it is memory-bound at the smaller batch, by the bytes that no fusion avoids"
-    whole_large: Value
-    "the same at the larger batch"
-    layers_small: Value
-    "dies on which it is memory-bound at the smaller batch, with the bytes between layers"
-    layers_large: Value
-    "the same at the larger batch"
-    intensity: Value
-    "FLOP per byte of the median network at the smaller batch, by the bytes that no fusion avoids"
+    networks: Value  #: networks counted at both batch sizes
+    dies: Value  #: dies with a 16-bit rate and memory outside the chip
+    small: Value  #: the smaller batch size
+    large: Value  #: the larger batch size
+    whole_small: Value  #: dies on which it is memory-bound at the smaller batch, by the bytes that no fusion avoids
+    whole_large: Value  #: the same at the larger batch
+    layers_small: Value  #: dies on which it is memory-bound at the smaller batch, with the bytes between layers
+    layers_large: Value  #: the same at the larger batch
+    intensity: Value  #: FLOP per byte of the median network at the smaller batch, by the bytes that no fusion avoids
 
 
 @dataclass(frozen=True)
 class Precision:
     """One chip, one memory, two peaks."""
 
-    chip: Name
-    "the chip"
-    vector: Value
-    "its ridge point at fp32 on vector units"
-    tensor: Value
-    "its ridge point at 16 bits on tensor units"
+    chip: Name  #: the chip
+    vector: Value  #: its ridge point at fp32 on vector units
+    tensor: Value  #: its ridge point at 16 bits on tensor units
 
 
 @dataclass(frozen=True)
 class Hand:
     """The machine at hand at fp32: what its datasheet or arithmetic promises, and what was measured."""
 
-    machine: Name
-    "the machine"
-    promised: Value
-    "peak by cores, clock and FLOP per cycle, or as the datasheet prints it"
-    measured: Value
-    "measured peak"
-    share: Value
-    "measured over promised peak"
-    ridge: Value
-    "measured ridge point"
+    machine: Name  #: the machine
+    promised: Value  #: peak by cores, clock and FLOP per cycle, or as the datasheet prints it
+    measured: Value  #: measured peak
+    share: Value  #: measured over promised peak
+    ridge: Value  #: measured ridge point
 
 
 @dataclass(frozen=True)
 class Sparse:
     """Peaks that vendors print for operands of which half are zero."""
 
-    factor: Value
-    "sparse over dense peak of the median die"
+    factor: Value  #: sparse over dense peak of the median die
 
 
 @dataclass(frozen=True)
 class Generations:
     """Ridge points of single chips at 16 bits on tensor units."""
 
-    v100: Value
-    "NVIDIA V100 SXM2, 2017"
-    h100: Value
-    "NVIDIA H100 SXM, 2022"
-    b200: Value
-    "NVIDIA B200 SXM, 2024"
-    narrow: Value
-    "NVIDIA B300 SXM, 2025: dense peak at fp4 over that at 16 bits"
-    first_tpu: Value
-    "Google TPU v2, 2017"
-    last_tpu: Value
-    "Google TPU7x, 2025"
-    rtx4090: Value
-    "NVIDIA GeForce RTX 4090, 2022"
-    rtx5090: Value
-    "NVIDIA GeForce RTX 5090, 2025"
+    v100: Value  #: NVIDIA V100 SXM2, 2017
+    h100: Value  #: NVIDIA H100 SXM, 2022
+    b200: Value  #: NVIDIA B200 SXM, 2024
+    narrow: Value  #: NVIDIA B300 SXM, 2025: dense peak at fp4 over that at 16 bits
+    first_tpu: Value  #: Google TPU v2, 2017
+    last_tpu: Value  #: Google TPU7x, 2025
+    rtx4090: Value  #: NVIDIA GeForce RTX 4090, 2022
+    rtx5090: Value  #: NVIDIA GeForce RTX 5090, 2025
 
 
 @dataclass(frozen=True)
@@ -162,10 +125,8 @@ class Chips:
     hand: Hand
     sparse: Sparse
     generations: Generations
-    levelled_off: bool
-    "V100 to H100 doubled the ridge point, and B200 is within a tenth of H100"
-    turned_back: bool
-    "The ridge point of the RTX 5090 lies below that of the RTX 4090"
+    levelled_off: bool  #: V100 to H100 doubled the ridge point, and B200 is within a tenth of H100
+    turned_back: bool  #: The ridge point of the RTX 5090 lies below that of the RTX 4090
 
 
 def of(paper: Paper) -> Chips:

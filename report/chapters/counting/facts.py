@@ -15,32 +15,22 @@ NOTHING = Value(None)
 class Ours:
     """Our counts of torchvision's classification models."""
 
-    models: Value
-    "models whose counts torchvision publishes"
-    equal: Value
-    "models of which our multiply-adds round to the published ones"
-    parameters: Value
-    "models of which our parameters are the published ones"
-    time: Value
-    "time for counting all models, forward and backward"
-    memory: Value
-    "peak memory of the process that counted"
+    models: Value  #: models whose counts torchvision publishes
+    equal: Value  #: models of which our multiply-adds round to the published ones
+    parameters: Value  #: models of which our parameters are the published ones
+    time: Value  #: time for counting all models, forward and backward
+    memory: Value  #: peak memory of the process that counted
 
 
 @dataclass(frozen=True)
 class Others:
     """The counts of other programs."""
 
-    programs: Value
-    "other programs compared"
-    best: Name
-    "the one that is right most often, within 1 %"
-    best_right: Value
-    "models that it gets right"
-    worst: Name
-    "the one that is right least often"
-    worst_right: Value
-    "models that it gets right"
+    programs: Value  #: other programs compared
+    best: Name  #: the one that is right most often, within 1 %
+    best_right: Value  #: models that it gets right
+    worst: Name  #: the one that is right least often
+    worst_right: Value  #: models that it gets right
 
 
 @dataclass(frozen=True)

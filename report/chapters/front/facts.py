@@ -25,80 +25,55 @@ SAME = 1.1
 class Data:
     """What the paper rests on."""
 
-    networks: Value
-    """Networks counted operator by operator."""
-    chips: Value
-    """Chips with sourced peaks."""
-    timings: Value
-    """Published timings."""
-    machine: Name
-    """The machine at hand."""
+    networks: Value  #: Networks counted operator by operator.
+    chips: Value  #: Chips with sourced peaks.
+    timings: Value  #: Published timings.
+    machine: Name  #: The machine at hand.
 
 
 @dataclass(frozen=True)
 class Gpu:
     """The GPU of which others timed most networks, in eager mode."""
 
-    device: Name
-    """That GPU."""
-    alike: Value
-    """Networks with about as many FLOP as ResNet-50."""
-    spread: Value
-    """The time of the slowest of them over that of the quickest."""
-    puzzle: Value
-    """Time of MobileNet-v2 over that of ResNet-18."""
-    whole: Value
-    """Typical share of the roofline of the whole network."""
-    layers: Value
-    """Typical share of the roofline drawn layer by layer."""
+    device: Name  #: That GPU.
+    alike: Value  #: Networks with about as many FLOP as ResNet-50.
+    spread: Value  #: The time of the slowest of them over that of the quickest.
+    puzzle: Value  #: Time of MobileNet-v2 over that of ResNet-18.
+    whole: Value  #: Typical share of the roofline of the whole network.
+    layers: Value  #: Typical share of the roofline drawn layer by layer.
 
 
 @dataclass(frozen=True)
 class Buying:
     """What another GPU and a compiler bring."""
 
-    before: Name
-    """The GPU with the lower peak in the first pair that others timed."""
-    to_best: Value
-    """How many times as fast networks are on the other GPU of that pair."""
-    to_best_peak: Value
-    """The ratio of their peaks."""
-    to_best_bandwidth: Value
-    """The ratio of their bandwidths."""
-    compiled: Value
-    """Speed compiled over speed in eager mode, on the GPU of which most networks were timed."""
-    following: Name
-    """The next GPU."""
-    bought: Value
-    """Speed on the next GPU over speed on this one, in eager mode."""
-    both: Value
-    """Speed compiled on the next GPU over speed in eager mode on this one."""
+    before: Name  #: The GPU with the lower peak in the first pair that others timed.
+    to_best: Value  #: How many times as fast networks are on the other GPU of that pair.
+    to_best_peak: Value  #: The ratio of their peaks.
+    to_best_bandwidth: Value  #: The ratio of their bandwidths.
+    compiled: Value  #: Speed compiled over speed in eager mode, on the GPU of which most networks were timed.
+    following: Name  #: The next GPU.
+    bought: Value  #: Speed on the next GPU over speed on this one, in eager mode.
+    both: Value  #: Speed compiled on the next GPU over speed in eager mode on this one.
 
 
 @dataclass(frozen=True)
 class Memory:
     """Freed memory kept by the allocator, on a processor that was measured."""
 
-    machine: Name
-    """The processor."""
-    batch: Value
-    """The largest batch size at which it was measured."""
-    gain: Value
-    """How many times as fast networks are with it."""
-    system: Value
-    """Share of the threads' time in the operating system without it."""
+    machine: Name  #: The processor.
+    batch: Value  #: The largest batch size at which it was measured.
+    gain: Value  #: How many times as fast networks are with it.
+    system: Value  #: Share of the threads' time in the operating system without it.
 
 
 @dataclass(frozen=True)
 class Prediction:
     """Typical errors of predicted times."""
 
-    least_family: Value
-    """The lowest error for families left out, with the GPU; GPUs with a whole library of timings."""
-    most_family: Value
-    """The highest such error, with its GPU."""
-    device: Value
-    """Error on a GPU left out at 16 bits, one vote a GPU."""
+    least_family: Value  #: The lowest error for families left out, with the GPU; GPUs with a whole library of timings.
+    most_family: Value  #: The highest such error, with its GPU.
+    device: Value  #: Error on a GPU left out at 16 bits, one vote a GPU.
 
 
 @dataclass(frozen=True)

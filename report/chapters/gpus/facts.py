@@ -24,174 +24,117 @@ MANY = 900
 class Timings:
     """What others timed."""
 
-    timings: Value
-    """Published timings."""
-    networks: Value
-    """Networks in them."""
-    devices: Value
-    """Devices in them."""
+    timings: Value  #: Published timings.
+    networks: Value  #: Networks in them.
+    devices: Value  #: Devices in them.
 
 
 @dataclass(frozen=True)
 class Alike:
     """Networks with about as many FLOP, on the GPU of which most networks were timed."""
 
-    low: Value
-    """The fewest FLOP of an input."""
-    high: Value
-    """The most FLOP of an input."""
-    networks: Value
-    """Networks between these, all with inputs of one size."""
-    spread: Value
-    """The slowest one's time over the quickest one's."""
-    quickest: Value
-    """The least time of an input, with its network."""
-    slowest: Value
-    """The greatest time of an input, with its network."""
+    low: Value  #: The fewest FLOP of an input.
+    high: Value  #: The most FLOP of an input.
+    networks: Value  #: Networks between these, all with inputs of one size.
+    spread: Value  #: The slowest one's time over the quickest one's.
+    quickest: Value  #: The least time of an input, with its network.
+    slowest: Value  #: The greatest time of an input, with its network.
 
 
 @dataclass(frozen=True)
 class Shares:
     """Shares of three bounds that networks reach in eager mode, on the GPU of which most were timed."""
 
-    device: Name
-    """That GPU."""
-    precision: Name
-    """The precision of the arithmetic."""
-    networks: Value
-    """Networks that were timed on it in eager mode."""
-    peak: Value
-    """Achieved rate over the peak."""
-    whole: Value
-    """Least time by the roofline of the whole network over the measured time."""
-    layers: Value
-    """Least time by the roofline drawn layer by layer over the measured time."""
-    low: Value
-    """A tenth of the networks have a smaller share of the roofline drawn layer by layer."""
-    high: Value
-    """A tenth of the networks have a larger one."""
-    left: Value
-    """How many times as fast the typical network would be at the bound."""
-    compiled: Value
-    """The same share with torch.compile."""
+    device: Name  #: That GPU.
+    precision: Name  #: The precision of the arithmetic.
+    networks: Value  #: Networks that were timed on it in eager mode.
+    peak: Value  #: Achieved rate over the peak.
+    whole: Value  #: Least time by the roofline of the whole network over the measured time.
+    layers: Value  #: Least time by the roofline drawn layer by layer over the measured time.
+    low: Value  #: A tenth of the networks have a smaller share of the roofline drawn layer by layer.
+    high: Value  #: A tenth of the networks have a larger one.
+    left: Value  #: How many times as fast the typical network would be at the bound.
+    compiled: Value  #: The same share with torch.compile.
 
 
 @dataclass(frozen=True)
 class Devices:
     """The same shares on all GPUs of which a whole library was timed."""
 
-    most_whole: Value
-    """The highest typical share of the roofline of the whole network, with its GPU."""
-    least_layers: Value
-    """The lowest typical share of the roofline drawn layer by layer, with its GPU."""
-    most_layers: Value
-    """The highest one."""
+    most_whole: Value  #: The highest typical share of the roofline of the whole network, with its GPU.
+    least_layers: Value  #: The lowest typical share of the roofline drawn layer by layer, with its GPU.
+    most_layers: Value  #: The highest one.
 
 
 @dataclass(frozen=True)
 class Step:
     """From one GPU to one with a higher peak: networks timed on both, all else alike, in eager mode."""
 
-    older: Name
-    """The GPU with the lower peak."""
-    newer: Name
-    """The GPU with the higher peak."""
-    networks: Value
-    """Networks timed on both."""
-    peak: Value
-    """The peak of the newer over that of the older."""
-    bandwidth: Value
-    """The bandwidth of the newer over that of the older."""
-    speed: Value
-    """How many times as fast networks are on the newer."""
-    whole: Value
-    """How many times as fast the roofline of the whole network lets expect."""
-    layers: Value
-    """How many times as fast the roofline drawn layer by layer lets expect."""
+    older: Name  #: The GPU with the lower peak.
+    newer: Name  #: The GPU with the higher peak.
+    networks: Value  #: Networks timed on both.
+    peak: Value  #: The peak of the newer over that of the older.
+    bandwidth: Value  #: The bandwidth of the newer over that of the older.
+    speed: Value  #: How many times as fast networks are on the newer.
+    whole: Value  #: How many times as fast the roofline of the whole network lets expect.
+    layers: Value  #: How many times as fast the roofline drawn layer by layer lets expect.
 
 
 @dataclass(frozen=True)
 class Change:
     """A setting changed, all else alike."""
 
-    device: Name
-    """The GPU."""
-    networks: Value
-    """Networks timed with both settings."""
-    speed: Value
-    """How many times as fast networks are with the change."""
-    slower: Value
-    """Share of the networks that the change makes slower."""
+    device: Name  #: The GPU.
+    networks: Value  #: Networks timed with both settings.
+    speed: Value  #: How many times as fast networks are with the change.
+    slower: Value  #: Share of the networks that the change makes slower.
 
 
 @dataclass(frozen=True)
 class Fused:
     """Who gains from a compiler: networks by the share of their bytes that layers without products move."""
 
-    least: Value
-    """Gain of the quarter of networks with the smallest share."""
-    most: Value
-    """Gain of the quarter of networks with the largest share."""
+    least: Value  #: Gain of the quarter of networks with the smallest share.
+    most: Value  #: Gain of the quarter of networks with the largest share.
 
 
 @dataclass(frozen=True)
 class Together:
     """The compiler and the next GPU, for networks on the GPU of which most were timed."""
 
-    both: Value
-    """Speed compiled on the next GPU over speed in eager mode on this one."""
-    next_compiled: Value
-    """Speed on the next GPU over speed on this one, both compiled."""
-    over_next: Value
-    """Speed compiled on this GPU over speed in eager mode on the next one."""
+    both: Value  #: Speed compiled on the next GPU over speed in eager mode on this one.
+    next_compiled: Value  #: Speed on the next GPU over speed on this one, both compiled.
+    over_next: Value  #: Speed compiled on this GPU over speed in eager mode on the next one.
 
 
 @dataclass(frozen=True)
 class Calculation:
     """One network on paper: the time of an input is its FLOP at the peak plus the other layers' bytes."""
 
-    network: Name
-    """The network."""
-    flop: Value
-    """FLOP of an input."""
-    byte: Value
-    """Bytes of an input that layers without products move."""
-    peak: Value
-    """Peak of the GPU of which most networks were timed."""
-    bandwidth: Value
-    """Its bandwidth."""
-    arithmetic: Value
-    """Time of the FLOP at the peak."""
-    bytes: Value
-    """Time of the bytes at the bandwidth."""
-    total: Value
-    """Their sum."""
-    measured: Value
-    """The published time of an input."""
-    next_peak: Value
-    """Peak of the next GPU."""
-    next_bandwidth: Value
-    """Its bandwidth."""
-    next_total: Value
-    """The sum on the next GPU."""
-    promised: Value
-    """The one sum over the other."""
-    gained: Value
-    """The one published time over the other."""
+    network: Name  #: The network.
+    flop: Value  #: FLOP of an input.
+    byte: Value  #: Bytes of an input that layers without products move.
+    peak: Value  #: Peak of the GPU of which most networks were timed.
+    bandwidth: Value  #: Its bandwidth.
+    arithmetic: Value  #: Time of the FLOP at the peak.
+    bytes: Value  #: Time of the bytes at the bandwidth.
+    total: Value  #: Their sum.
+    measured: Value  #: The published time of an input.
+    next_peak: Value  #: Peak of the next GPU.
+    next_bandwidth: Value  #: Its bandwidth.
+    next_total: Value  #: The sum on the next GPU.
+    promised: Value  #: The one sum over the other.
+    gained: Value  #: The one published time over the other.
 
 
 @dataclass(frozen=True)
 class Problems:
     """Answers of the problems, for the network of the calculation."""
 
-    double_peak_total: Value
-    """Its time by the sum on a GPU with twice the peak."""
-    double_peak: Value
-    """Its gain from twice the peak, by the sum."""
-    no_bytes: Value
-    """Its gain if layers without products moved nothing, by the sum."""
-    compiled: Value
-    """Its published gain from a compiler."""
+    double_peak_total: Value  #: Its time by the sum on a GPU with twice the peak.
+    double_peak: Value  #: Its gain from twice the peak, by the sum.
+    no_bytes: Value  #: Its gain if layers without products moved nothing, by the sum.
+    compiled: Value  #: Its published gain from a compiler.
 
 
 @dataclass(frozen=True)

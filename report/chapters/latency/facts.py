@@ -123,26 +123,16 @@ def timed_elsewhere(paper: Paper) -> Timed | None:
 class Ranking:
     """How well what was counted ranks networks by their time on a device, and how far it is off as an estimate."""
 
-    batch: Value = NOTHING
-    """Batch size."""
-    networks: Value = NOTHING
-    """Networks timed."""
-    flop: Value = NOTHING
-    """Spearman's rho of FLOP and time."""
-    parameters: Value = NOTHING
-    """Spearman's rho of parameters and time."""
-    roofline: Value = NOTHING
-    """Spearman's rho of the least time by the roofline of the whole network, and time."""
-    layers: Value = NOTHING
-    """Spearman's rho of the least time by the roofline layer by layer, and time."""
-    doubling: Value = NOTHING
-    """Factor of time for twice the FLOP, by the trend."""
-    typical_factor: Value = NOTHING
-    """Typical factor between a network's time and the trend over FLOP."""
-    layers_doubling: Value = NOTHING
-    """Factor of time for twice the least time layer by layer, by the trend."""
-    layers_factor: Value = NOTHING
-    """Typical factor between a network's time and the trend over the least time layer by layer."""
+    batch: Value = NOTHING  #: Batch size.
+    networks: Value = NOTHING  #: Networks timed.
+    flop: Value = NOTHING  #: Spearman's rho of FLOP and time.
+    parameters: Value = NOTHING  #: Spearman's rho of parameters and time.
+    roofline: Value = NOTHING  #: Spearman's rho of the least time by the roofline of the whole network, and time.
+    layers: Value = NOTHING  #: Spearman's rho of the least time by the roofline layer by layer, and time.
+    doubling: Value = NOTHING  #: Factor of time for twice the FLOP, by the trend.
+    typical_factor: Value = NOTHING  #: Typical factor between a network's time and the trend over FLOP.
+    layers_doubling: Value = NOTHING  #: Factor of time for twice the least time layer by layer, by the trend.
+    layers_factor: Value = NOTHING  #: Typical factor between a time and the trend over the least time layer by layer.
 
 
 def rank(rows: pd.DataFrame, batch: int | None) -> Ranking:
@@ -167,26 +157,20 @@ def rank(rows: pd.DataFrame, batch: int | None) -> Ranking:
 class Here:
     """The reader's machine at the smallest and the largest batch size shown."""
 
-    name: Name = NO_NAME
-    """Processor of the machine."""
-    fastest: Value = NOTHING
-    """Shortest latency at the smallest batch, with the network."""
-    slowest: Value = NOTHING
-    """Longest latency at the smallest batch, with the network."""
+    name: Name = NO_NAME  #: Processor of the machine.
+    fastest: Value = NOTHING  #: Shortest latency at the smallest batch, with the network.
+    slowest: Value = NOTHING  #: Longest latency at the smallest batch, with the network.
     small: Ranking = Ranking()
     large: Ranking = Ranking()
-    fourfold: Value = NOTHING
-    """Factor of time for four times the FLOP at the smallest batch, by the trend."""
+    fourfold: Value = NOTHING  #: Factor of time for four times the FLOP at the smallest batch, by the trend.
 
 
 @dataclass(frozen=True)
 class Gpu:
     """The reader's GPU at its largest batch size shown, or the published GPU."""
 
-    name: Name = NO_NAME
-    """GPU."""
-    precision: Name = NO_NAME
-    """Precision of its products."""
+    name: Name = NO_NAME  #: GPU.
+    precision: Name = NO_NAME  #: Precision of its products.
     ranking: Ranking = Ranking()
 
 
@@ -194,60 +178,39 @@ class Gpu:
 class Batching:
     """Throughput over batch sizes, for the networks that were timed at all of the common ones."""
 
-    first: Value = NOTHING
-    """Smallest common batch size."""
-    peak: Value = NOTHING
-    """Common batch size with the highest typical throughput."""
-    last: Value = NOTHING
-    """Largest common batch size."""
-    peak_over_first: Value = NOTHING
-    """Throughput at the peak over that at the smallest batch."""
-    last_over_peak: Value = NOTHING
-    """Throughput at the largest batch over that at the peak; missing where these are the same."""
-    last_over_first: Value = NOTHING
-    """Throughput at the largest batch over that at the smallest."""
+    first: Value = NOTHING  #: Smallest common batch size.
+    peak: Value = NOTHING  #: Common batch size with the highest typical throughput.
+    last: Value = NOTHING  #: Largest common batch size.
+    peak_over_first: Value = NOTHING  #: Throughput at the peak over that at the smallest batch.
+    last_over_peak: Value = NOTHING  #: Throughput at the largest batch over that at the peak, if they differ.
+    last_over_first: Value = NOTHING  #: Throughput at the largest batch over that at the smallest.
 
 
 @dataclass(frozen=True)
 class Network:
     """One of two published networks of nearly equal FLOP."""
 
-    name: Name = NO_NAME
-    """Network."""
-    flop: Value = NOTHING
-    """FLOP an image."""
-    traffic: Value = NOTHING
-    """Bytes that its layers read and write for an image."""
-    arithmetic: Value = NOTHING
-    """Least time of the FLOP at the GPU's peak."""
-    memory: Value = NOTHING
-    """Least time of the bytes at the GPU's bandwidth."""
-    measured: Value = NOTHING
-    """Published time an image."""
+    name: Name = NO_NAME  #: Network.
+    flop: Value = NOTHING  #: FLOP an image.
+    traffic: Value = NOTHING  #: Bytes that its layers read and write for an image.
+    arithmetic: Value = NOTHING  #: Least time of the FLOP at the GPU's peak.
+    memory: Value = NOTHING  #: Least time of the bytes at the GPU's bandwidth.
+    measured: Value = NOTHING  #: Published time an image.
 
 
 @dataclass(frozen=True)
 class Equal:
     """Published networks of one input size with nearly the same FLOP."""
 
-    gpu: Name = NO_NAME
-    """GPU that was timed."""
-    low: Value = NOTHING
-    """Least FLOP of the range."""
-    high: Value = NOTHING
-    """Most FLOP of the range."""
-    networks: Value = NOTHING
-    """Networks in the range."""
-    spread: Value = NOTHING
-    """Time of the slowest network over that of the fastest."""
-    traffic: Value = NOTHING
-    """Spearman's rho of traffic and time among them."""
-    flop: Value = NOTHING
-    """Spearman's rho of FLOP and time among them."""
-    peak: Value = NOTHING
-    """The GPU's peak."""
-    bandwidth: Value = NOTHING
-    """The GPU's bandwidth."""
+    gpu: Name = NO_NAME  #: GPU that was timed.
+    low: Value = NOTHING  #: Least FLOP of the range.
+    high: Value = NOTHING  #: Most FLOP of the range.
+    networks: Value = NOTHING  #: Networks in the range.
+    spread: Value = NOTHING  #: Time of the slowest network over that of the fastest.
+    traffic: Value = NOTHING  #: Spearman's rho of traffic and time among them.
+    flop: Value = NOTHING  #: Spearman's rho of FLOP and time among them.
+    peak: Value = NOTHING  #: The GPU's peak.
+    bandwidth: Value = NOTHING  #: The GPU's bandwidth.
     fast: Network = Network()
     slow: Network = Network()
 
@@ -256,44 +219,31 @@ class Equal:
 class Advice:
     """What the rule of the chapter is worth on the published GPU."""
 
-    families: Value = NOTHING
-    """Families with enough networks of their own."""
-    family_flop: Value = NOTHING
-    """Typical Spearman's rho of FLOP and time within a family."""
-    longer: Value = NOTHING
-    """Spearman's rho of the longer of two divisions (FLOP by peak, bytes by bandwidth) and time."""
-    longer_factor: Value = NOTHING
-    """Typical factor between a network's time and the trend over the longer division."""
+    families: Value = NOTHING  #: Families with enough networks of their own.
+    family_flop: Value = NOTHING  #: Typical Spearman's rho of FLOP and time within a family.
+    longer: Value = NOTHING  #: Spearman's rho of time and the longer of FLOP by peak and bytes by bandwidth.
+    longer_factor: Value = NOTHING  #: Typical factor between a network's time and the trend over the longer division.
 
 
 @dataclass(frozen=True)
 class Deadline:
     """One network whose batches must be done within a second."""
 
-    name: Name = NO_NAME
-    """Network."""
-    batch: Value = NOTHING
-    """Largest batch size that was done in time."""
-    rate: Value = NOTHING
-    """Throughput at that batch size."""
-    best: Value = NOTHING
-    """Batch size with the highest throughput among those done in time."""
-    best_rate: Value = NOTHING
-    """Throughput at that batch size."""
+    name: Name = NO_NAME  #: Network.
+    batch: Value = NOTHING  #: Largest batch size that was done in time.
+    rate: Value = NOTHING  #: Throughput at that batch size.
+    best: Value = NOTHING  #: Batch size with the highest throughput among those done in time.
+    best_rate: Value = NOTHING  #: Throughput at that batch size.
 
 
 @dataclass(frozen=True)
 class Reference:
     """The reference machine."""
 
-    parameter_ratio: Value = NOTHING
-    """Parameters of AlexNet over those of DenseNet-121."""
-    speed_ratio: Value = NOTHING
-    """Latency of DenseNet-121 over that of AlexNet at batch 1."""
-    last_over_first: Value = NOTHING
-    """Throughput at the largest batch over that at the smallest."""
-    last: Value = NOTHING
-    """Largest common batch size."""
+    parameter_ratio: Value = NOTHING  #: Parameters of AlexNet over those of DenseNet-121.
+    speed_ratio: Value = NOTHING  #: Latency of DenseNet-121 over that of AlexNet at batch 1.
+    last_over_first: Value = NOTHING  #: Throughput at the largest batch over that at the smallest.
+    last: Value = NOTHING  #: Largest common batch size.
 
 
 @dataclass(frozen=True)

@@ -13,24 +13,18 @@ from report.stats.value import Name, Source, Value
 class AtHand:
     """The machine that the text speaks of."""
 
-    name: Name
-    """Processor, microarchitecture and cores, or the GPU."""
-    threads: Value
-    """Threads of PyTorch."""
-    torch: Name
-    """Version of PyTorch."""
-    python: Name
-    """Version of Python."""
-    hypervisor: Name
-    """The hypervisor of a virtual machine; missing on bare metal."""
+    name: Name  #: Processor, microarchitecture and cores, or the GPU.
+    threads: Value  #: Threads of PyTorch.
+    torch: Name  #: Version of PyTorch.
+    python: Name  #: Version of Python.
+    hypervisor: Name  #: The hypervisor of a virtual machine; missing on bare metal.
 
 
 @dataclass(frozen=True)
 class Machines:
     """The facts of the appendix."""
 
-    machines: Value
-    """Number of machines measured."""
+    machines: Value  #: Number of machines measured.
     several: bool
     at_hand: AtHand
 

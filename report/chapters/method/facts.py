@@ -17,46 +17,32 @@ from report.stats.value import Name, Source, Value
 class Protocol:
     """The constants of the method, each from where the code has it."""
 
-    rounds: Value
-    "rounds that a cell gets at least"
-    most_rounds: Value
-    "rounds that a cell gets at most"
-    target: Value
-    "half the width of the interval at which rounds are enough"
-    confidence: Value
-    "how often an interval is to cover the median"
-    block: Value
-    "least time of a block of calls"
-    heat: Value
-    "time that a chip works before its roof is taken"
-    fewest: Value
-    "samples or networks that a median with an interval needs"
+    rounds: Value  #: rounds that a cell gets at least
+    most_rounds: Value  #: rounds that a cell gets at most
+    target: Value  #: half the width of the interval at which rounds are enough
+    confidence: Value  #: how often an interval is to cover the median
+    block: Value  #: least time of a block of calls
+    heat: Value  #: time that a chip works before its roof is taken
+    fewest: Value  #: samples or networks that a median with an interval needs
 
 
 @dataclass(frozen=True)
 class Cells:
     """The inference cells of the machine at hand, in eager mode."""
 
-    machine: Name
-    "the machine"
-    cells: Value
-    "cells with a time"
-    half_width: Value
-    "half the width of the interval over the latency, of the median cell"
-    within: Value
-    "cells whose interval meets the target"
-    scatter: Value
-    "standard deviation of the logarithms of a cell's rounds, of the median cell"
+    machine: Name  #: the machine
+    cells: Value  #: cells with a time
+    half_width: Value  #: half the width of the interval over the latency, of the median cell
+    within: Value  #: cells whose interval meets the target
+    scatter: Value  #: standard deviation of the logarithms of a cell's rounds, of the median cell
 
 
 @dataclass(frozen=True)
 class Rounds:
     """Half the width of the interval that rounds with the median cell's scatter leave."""
 
-    least: Value
-    "after the fewest rounds"
-    most: Value
-    "after the most rounds"
+    least: Value  #: after the fewest rounds
+    most: Value  #: after the most rounds
 
 
 @dataclass(frozen=True)

@@ -38,100 +38,65 @@ ROOFS = Source("workload/models.csv, roofs.csv, chips.csv", "all", measure_comma
 class Counted:
     """The networks at batch size 1 and fp32."""
 
-    networks: Value
-    """Number of networks counted."""
-    flop_span: Value
-    """Most FLOP of one forward pass over fewest."""
-    memory_span: Value
-    """Highest peak of memory over the lowest."""
-    least_per_parameter: Value
-    """Fewest FLOP per parameter, with the network."""
-    most_per_parameter: Value
-    """Most FLOP per parameter, with the network."""
+    networks: Value  #: Number of networks counted.
+    flop_span: Value  #: Most FLOP of one forward pass over fewest.
+    memory_span: Value  #: Highest peak of memory over the lowest.
+    least_per_parameter: Value  #: Fewest FLOP per parameter, with the network.
+    most_per_parameter: Value  #: Most FLOP per parameter, with the network.
 
 
 @dataclass(frozen=True)
 class Kinds:
     """Shares of the layers that multiply matrices (convolutions, linear layers, attention) and of all others."""
 
-    products_flop: Value
-    """Their share of a network's operations, the other FLOP of all layers included; median."""
-    products_byte: Value
-    """Their share of the bytes between layers; median."""
-    most_rest: Value
-    """The highest share of bytes moved by other layers, with the network."""
-    least_rest: Value
-    """The lowest such share, with the network."""
+    products_flop: Value  #: Their share of a network's operations, the other FLOP of all layers included; median.
+    products_byte: Value  #: Their share of the bytes between layers; median.
+    most_rest: Value  #: The highest share of bytes moved by other layers, with the network.
+    least_rest: Value  #: The lowest such share, with the network.
 
 
 @dataclass(frozen=True)
 class Batching:
     """ResNet-18 from batch size 1 to the largest that at least half of the networks were counted at."""
 
-    large: Value
-    """The largest batch size counted."""
-    parameters: Value
-    """Share of parameters in the bytes of all layers at batch size 1."""
-    parameters_large: Value
-    """The same at the largest batch size."""
-    whole_growth: Value
-    """Intensity of the whole network at the largest batch size over that at 1."""
-    layers_growth: Value
-    """The same layer by layer."""
-    typical_growth: Value
-    """The growth layer by layer of all networks; median."""
+    large: Value  #: The largest batch size counted.
+    parameters: Value  #: Share of parameters in the bytes of all layers at batch size 1.
+    parameters_large: Value  #: The same at the largest batch size.
+    whole_growth: Value  #: Intensity of the whole network at the largest batch size over that at 1.
+    layers_growth: Value  #: The same layer by layer.
+    typical_growth: Value  #: The growth layer by layer of all networks; median.
 
 
 @dataclass(frozen=True)
 class OnRoof:
     """The networks under the roof of a processor, at batch size 1 and at the largest."""
 
-    name: Name
-    """The machine, or the chip of a datasheet."""
-    precision: Name
-    """The precision of its arithmetic."""
-    peak: Value
-    """Its peak."""
-    bandwidth: Value
-    """Its bandwidth of memory."""
-    ridge: Value
-    """Its ridge point."""
-    networks: Value
-    """Networks counted at batch size 1."""
-    whole: Value
-    """Networks that are memory-bound as a whole at batch size 1."""
-    layers: Value
-    """Networks that are memory-bound layer by layer at batch size 1."""
-    networks_large: Value
-    """Networks counted at the largest batch size."""
-    whole_large: Value
-    """Networks that are memory-bound as a whole at the largest batch size."""
-    layers_large: Value
-    """Networks that are memory-bound layer by layer at the largest batch size."""
-    typical: Value
-    """Intensity of the whole network at batch size 1; median."""
+    name: Name  #: The machine, or the chip of a datasheet.
+    precision: Name  #: The precision of its arithmetic.
+    peak: Value  #: Its peak.
+    bandwidth: Value  #: Its bandwidth of memory.
+    ridge: Value  #: Its ridge point.
+    networks: Value  #: Networks counted at batch size 1.
+    whole: Value  #: Networks that are memory-bound as a whole at batch size 1.
+    layers: Value  #: Networks that are memory-bound layer by layer at batch size 1.
+    networks_large: Value  #: Networks counted at the largest batch size.
+    whole_large: Value  #: Networks that are memory-bound as a whole at the largest batch size.
+    layers_large: Value  #: Networks that are memory-bound layer by layer at the largest batch size.
+    typical: Value  #: Intensity of the whole network at batch size 1; median.
 
 
 @dataclass(frozen=True)
 class Work:
     """One image of a large batch, layer by layer, under the GPU's roof at its precision."""
 
-    flop: Value
-    """FLOP of its products."""
-    byte: Value
-    """Bytes that its layers read and write."""
-    intensity: Value
-    """FLOP per byte."""
-    arithmetic: Value
-    """FLOP at the GPU's peak."""
-    memory: Value
-    """Bytes at the GPU's bandwidth."""
-    least: Value
-    """The longer of the two for each kind of layer, summed."""
-    fused: Value
-    """The same without the bytes of normalisations and activations."""
-    rest: Value
-    """Share of the least time that normalisations and activations take."""
+    flop: Value  #: FLOP of its products.
+    byte: Value  #: Bytes that its layers read and write.
+    intensity: Value  #: FLOP per byte.
+    arithmetic: Value  #: FLOP at the GPU's peak.
+    memory: Value  #: Bytes at the GPU's bandwidth.
+    least: Value  #: The longer of the two for each kind of layer, summed.
+    fused: Value  #: The same without the bytes of normalisations and activations.
+    rest: Value  #: Share of the least time that normalisations and activations take.
 
 
 @dataclass(frozen=True)
@@ -140,32 +105,22 @@ class Pair:
 
     mobilenet: Work
     resnet: Work
-    flop_ratio: Value
-    """ResNet-18's FLOP over those of MobileNet-v2."""
-    byte_ratio: Value
-    """MobileNet-v2's bytes over those of ResNet-18."""
-    least_ratio: Value
-    """Least time of MobileNet-v2 over that of ResNet-18."""
-    fused_ratio: Value
-    """The same with normalisations and activations fused."""
+    flop_ratio: Value  #: ResNet-18's FLOP over those of MobileNet-v2.
+    byte_ratio: Value  #: MobileNet-v2's bytes over those of ResNet-18.
+    least_ratio: Value  #: Least time of MobileNet-v2 over that of ResNet-18.
+    fused_ratio: Value  #: The same with normalisations and activations fused.
 
 
 @dataclass(frozen=True)
 class Crossing:
     """The batch size from which ResNet-18 is compute-bound on the GPU."""
 
-    flop: Value
-    """FLOP of one image."""
-    parameters: Value
-    """Bytes of the parameters, at the GPU's precision."""
-    input: Value
-    """Bytes of an image and its output."""
-    batch: Value
-    """The smallest batch size at which the whole network lies above the ridge point."""
-    limit: Value
-    """FLOP per byte layer by layer of an endless batch."""
-    limit_over_ridge: Value
-    """The same over the GPU's ridge point."""
+    flop: Value  #: FLOP of one image.
+    parameters: Value  #: Bytes of the parameters, at the GPU's precision.
+    input: Value  #: Bytes of an image and its output.
+    batch: Value  #: The smallest batch size at which the whole network lies above the ridge point.
+    limit: Value  #: FLOP per byte layer by layer of an endless batch.
+    limit_over_ridge: Value  #: The same over the GPU's ridge point.
 
 
 @dataclass(frozen=True)

@@ -26,104 +26,70 @@ SIXTEEN_BITS, CONTROL = "fp16", "fp64"
 class Needs:
     """What one image needs."""
 
-    light_flop: Value
-    """FLOP of MobileNet-v2."""
-    heavy_flop: Value
-    """FLOP of ResNet-18."""
-    fewer: Value
-    """FLOP of ResNet-18 over those of MobileNet-v2."""
-    light_byte: Value
-    """Bytes that MobileNet-v2 moves layer by layer at 16 bits."""
-    heavy_byte: Value
-    """Bytes that ResNet-18 moves layer by layer at 16 bits."""
-    more: Value
-    """Bytes of MobileNet-v2 over those of ResNet-18."""
+    light_flop: Value  #: FLOP of MobileNet-v2.
+    heavy_flop: Value  #: FLOP of ResNet-18.
+    fewer: Value  #: FLOP of ResNet-18 over those of MobileNet-v2.
+    light_byte: Value  #: Bytes that MobileNet-v2 moves layer by layer at 16 bits.
+    heavy_byte: Value  #: Bytes that ResNet-18 moves layer by layer at 16 bits.
+    more: Value  #: Bytes of MobileNet-v2 over those of ResNet-18.
 
 
 @dataclass(frozen=True)
 class Elsewhere:
     """The time of MobileNet-v2 over that of ResNet-18 on devices that others timed, in eager mode."""
 
-    devices: Value
-    """Devices on which both were timed at 16 bits."""
-    slower: Value
-    """Those of them on which MobileNet-v2 takes longer."""
-    least: Value
-    """The lowest ratio at 16 bits, with its device."""
-    most: Value
-    """The highest one."""
+    devices: Value  #: Devices on which both were timed at 16 bits.
+    slower: Value  #: Those of them on which MobileNet-v2 takes longer.
+    least: Value  #: The lowest ratio at 16 bits, with its device.
+    most: Value  #: The highest one.
 
 
 @dataclass(frozen=True)
 class Control:
     """The same ratio in double precision, where arithmetic costs more."""
 
-    devices: Value
-    """Devices on which both were timed at fp64."""
-    typical: Value
-    """The typical ratio at fp64."""
-    most: Value
-    """The highest one, with its device."""
+    devices: Value  #: Devices on which both were timed at fp64.
+    typical: Value  #: The typical ratio at fp64.
+    most: Value  #: The highest one, with its device.
 
 
 @dataclass(frozen=True)
 class Bounds:
     """Both networks on paper, on the GPU of which most networks were timed; times are of one image."""
 
-    device: Name
-    """That GPU."""
-    peak: Value
-    """Its peak at 16 bits."""
-    bandwidth: Value
-    """Its bandwidth."""
-    ridge: Value
-    """Its ridge point (FLOP/B)."""
-    light_arithmetic: Value
-    """Least time of the FLOP of MobileNet-v2."""
-    heavy_arithmetic: Value
-    """Least time of the FLOP of ResNet-18."""
-    light_bytes: Value
-    """Least time of the bytes of MobileNet-v2, layer by layer."""
-    heavy_bytes: Value
-    """Least time of the bytes of ResNet-18, layer by layer."""
-    light_intensity: Value
-    """FLOP per byte of MobileNet-v2, layer by layer."""
-    heavy_intensity: Value
-    """FLOP per byte of ResNet-18, layer by layer."""
-    light: Value
-    """Published time of MobileNet-v2."""
-    heavy: Value
-    """Published time of ResNet-18."""
+    device: Name  #: That GPU.
+    peak: Value  #: Its peak at 16 bits.
+    bandwidth: Value  #: Its bandwidth.
+    ridge: Value  #: Its ridge point (FLOP/B).
+    light_arithmetic: Value  #: Least time of the FLOP of MobileNet-v2.
+    heavy_arithmetic: Value  #: Least time of the FLOP of ResNet-18.
+    light_bytes: Value  #: Least time of the bytes of MobileNet-v2, layer by layer.
+    heavy_bytes: Value  #: Least time of the bytes of ResNet-18, layer by layer.
+    light_intensity: Value  #: FLOP per byte of MobileNet-v2, layer by layer.
+    heavy_intensity: Value  #: FLOP per byte of ResNet-18, layer by layer.
+    light: Value  #: Published time of MobileNet-v2.
+    heavy: Value  #: Published time of ResNet-18.
 
 
 @dataclass(frozen=True)
 class Here:
     """Both networks on a machine that was measured, at the largest batch size of both."""
 
-    machine: Name
-    """The machine."""
-    batch: Value
-    """The batch size."""
-    light: Value
-    """Latency of MobileNet-v2."""
-    heavy: Value
-    """Latency of ResNet-18."""
-    ratio: Value
-    """The one over the other."""
-    kept: Value
-    """The same with freed memory kept."""
+    machine: Name  #: The machine.
+    batch: Value  #: The batch size.
+    light: Value  #: Latency of MobileNet-v2.
+    heavy: Value  #: Latency of ResNet-18.
+    ratio: Value  #: The one over the other.
+    kept: Value  #: The same with freed memory kept.
 
 
 @dataclass(frozen=True)
 class Problems:
     """Answers of the problems."""
 
-    by_bytes: Value
-    """Time of MobileNet-v2 over that of ResNet-18 by the bytes alone."""
-    measured: Value
-    """The published time of the one over the other."""
-    needed: Value
-    """Bandwidth at which MobileNet-v2 would be as quick to move as to compute."""
+    by_bytes: Value  #: Time of MobileNet-v2 over that of ResNet-18 by the bytes alone.
+    measured: Value  #: The published time of the one over the other.
+    needed: Value  #: Bandwidth at which MobileNet-v2 would be as quick to move as to compute.
 
 
 @dataclass(frozen=True)

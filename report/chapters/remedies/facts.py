@@ -23,50 +23,32 @@ TRAINED = 64
 
 @dataclass(frozen=True)
 class Here:
-    batch: Value
-    """The largest batch size with enough networks in eager mode and with memory kept."""
-    kept: Value
-    """Speed with freed memory kept over eager mode, at that batch size."""
-    threshold: Value
-    """The operating system's share from which on keeping memory is suggested."""
-    lower: Name
-    """The lower precision."""
-    precision: Value
-    """Speed at the lower precision over that at fp32, at that batch size."""
-    both: Value
-    """Speed with both over eager mode at fp32."""
-    first_batch: Value
-    """The smallest batch size."""
-    best_batch: Value
-    """The batch size at which most networks are fastest per input, with memory kept where that was measured."""
-    batching: Value
-    """Speed per input at that batch size over that at the smallest."""
-    noise: Value
-    """Half the width of the typical latency's interval, over the latency."""
+    batch: Value  #: The largest batch size with enough networks in eager mode and with memory kept.
+    kept: Value  #: Speed with freed memory kept over eager mode, at that batch size.
+    threshold: Value  #: The operating system's share from which on keeping memory is suggested.
+    lower: Name  #: The lower precision.
+    precision: Value  #: Speed at the lower precision over that at fp32, at that batch size.
+    both: Value  #: Speed with both over eager mode at fp32.
+    first_batch: Value  #: The smallest batch size.
+    best_batch: Value  #: The batch size at which most networks are fastest per input, with memory kept where measured.
+    batching: Value  #: Speed per input at that batch size over that at the smallest.
+    noise: Value  #: Half the width of the typical latency's interval, over the latency.
 
 
 @dataclass(frozen=True)
 class Published:
-    device: Name
-    """The GPU of which most networks were timed."""
-    compiled: Value
-    """Speed with torch.compile over eager mode on it."""
-    layout: Value
-    """Speed with channels last over contiguous tensors, on the GPU of which most were timed so."""
+    device: Name  #: The GPU of which most networks were timed.
+    compiled: Value  #: Speed with torch.compile over eager mode on it.
+    layout: Value  #: Speed with channels last over contiguous tensors, on the GPU of which most were timed so.
 
 
 @dataclass(frozen=True)
 class Counted:
-    batch: Value
-    """The batch size at which training is counted."""
-    training: Value
-    """Peak memory of a training step over that of inference."""
-    saved: Value
-    """Saved activations over the peak of training."""
-    decode: Value
-    """Intensity of decoding with Llama-1B at the smallest counted batch size, by compulsory bytes."""
-    decode_batched: Value
-    """Its intensity at the largest."""
+    batch: Value  #: The batch size at which training is counted.
+    training: Value  #: Peak memory of a training step over that of inference.
+    saved: Value  #: Saved activations over the peak of training.
+    decode: Value  #: Intensity of decoding with Llama-1B at the smallest counted batch size, by compulsory bytes.
+    decode_batched: Value  #: Its intensity at the largest.
 
 
 @dataclass(frozen=True)

@@ -26,238 +26,158 @@ DEVICE_BYTE = 8 * 10**9
 class Counts:
     """The FLOP and bytes of both passes, as counted."""
 
-    networks: Value
-    """networks whose backward pass is counted"""
-    lowest_ratio: Value
-    """the lowest ratio of backward to forward FLOP"""
-    highest_ratio: Value
-    """the highest ratio of backward to forward FLOP"""
-    first_layer: Value
-    """networks whose shortfall to two is exactly the first layer"""
-    embedded: Value
-    """networks that begin with an embedding and lack nothing"""
-    bytes_without_products: Value
-    """bytes moved backward over forward by layers without products"""
+    networks: Value  #: networks whose backward pass is counted
+    lowest_ratio: Value  #: the lowest ratio of backward to forward FLOP
+    highest_ratio: Value  #: the highest ratio of backward to forward FLOP
+    first_layer: Value  #: networks whose shortfall to two is exactly the first layer
+    embedded: Value  #: networks that begin with an embedding and lack nothing
+    bytes_without_products: Value  #: bytes moved backward over forward by layers without products
 
 
 @dataclass(frozen=True)
 class Step:
     """A training step of the machine at hand, over the networks at one batch size."""
 
-    machine: Name
-    """the machine"""
-    networks: Value
-    """networks measured"""
-    over_forward: Value
-    """time of a step over its forward pass"""
-    flop_over_forward: Value
-    """FLOP of a step over its forward pass"""
-    excess: Value
-    """the first of these over the second: 1 if time follows FLOP"""
-    over_flop_bound: Value
-    """time of a step over its FLOP at the peak"""
-    over_operator_bound: Value
-    """time of a step over the roofline layer by layer"""
+    machine: Name  #: the machine
+    networks: Value  #: networks measured
+    over_forward: Value  #: time of a step over its forward pass
+    flop_over_forward: Value  #: FLOP of a step over its forward pass
+    excess: Value  #: the first of these over the second: 1 if time follows FLOP
+    over_flop_bound: Value  #: time of a step over its FLOP at the peak
+    over_operator_bound: Value  #: time of a step over the roofline layer by layer
 
 
 @dataclass(frozen=True)
 class Passes:
     """The backward pass over the forward pass, network by network."""
 
-    time_ratio: Value
-    """backward over forward in time"""
-    flop_ratio: Value
-    """backward over forward in FLOP"""
-    agreeing: Value
-    """networks whose time ratio agrees with their FLOP ratio"""
+    time_ratio: Value  #: backward over forward in time
+    flop_ratio: Value  #: backward over forward in FLOP
+    agreeing: Value  #: networks whose time ratio agrees with their FLOP ratio
 
 
 @dataclass(frozen=True)
 class Kinds:
     """Backward over forward in time by kind of layer, over the networks in which the kind matters."""
 
-    convolution: Value
-    """convolutions"""
-    normalisation: Value
-    """normalisations"""
-    pooling: Value
-    """poolings"""
+    convolution: Value  #: convolutions
+    normalisation: Value  #: normalisations
+    pooling: Value  #: poolings
 
 
 @dataclass(frozen=True)
 class Shares:
     """The kinds of layer that take most time and most memory of a step."""
 
-    networks: Value
-    """networks profiled"""
-    time_kind: Name
-    """the kind that takes most time in most networks"""
-    time_first: Value
-    """networks in which it takes most time"""
-    memory_kind: Name
-    """the kind that holds most memory in most networks"""
-    memory_first: Value
-    """networks in which it holds most memory"""
-    products_flop: Value
-    """share of the FLOP that layers with products do"""
-    products_time: Value
-    """share of the time that layers with products take"""
+    networks: Value  #: networks profiled
+    time_kind: Name  #: the kind that takes most time in most networks
+    time_first: Value  #: networks in which it takes most time
+    memory_kind: Name  #: the kind that holds most memory in most networks
+    memory_first: Value  #: networks in which it holds most memory
+    products_flop: Value  #: share of the FLOP that layers with products do
+    products_time: Value  #: share of the time that layers with products take
 
 
 @dataclass(frozen=True)
 class Memory:
     """The memory of a training step with SGD and momentum."""
 
-    batch: Value
-    """the batch size"""
-    peak_over_inference: Value
-    """peak of a step over the peak of inference"""
-    lowest: Value
-    """the lowest of these ratios"""
-    highest: Value
-    """the highest of these ratios"""
-    saved_share: Value
-    """saved activations over the peak"""
-    most_state: Value
-    """the largest of these shares"""
-    halved: Value
-    """peak at half the batch over the peak"""
-    frozen_share: Value
-    """the most that the last layer with products keeps of the saved bytes, all others frozen"""
-    frozen_step: Value
-    """FLOP of a step with all layers frozen but that one, over the whole step"""
-    measured_off: Value
-    """the largest distance of a measured peak from the counted one, as a share"""
+    batch: Value  #: the batch size
+    peak_over_inference: Value  #: peak of a step over the peak of inference
+    lowest: Value  #: the lowest of these ratios
+    highest: Value  #: the highest of these ratios
+    saved_share: Value  #: saved activations over the peak
+    most_state: Value  #: the largest of these shares
+    halved: Value  #: peak at half the batch over the peak
+    frozen_share: Value  #: the most that the last layer with products keeps of the saved bytes, all others frozen
+    frozen_step: Value  #: FLOP of a step with all layers frozen but that one, over the whole step
+    measured_off: Value  #: the largest distance of a measured peak from the counted one, as a share
 
 
 @dataclass(frozen=True)
 class Example:
     """The calculation: the least time of one network's step, with the numbers in it."""
 
-    model: Name
-    """the network"""
-    batch: Value
-    """its batch size"""
-    forward: Value
-    """FLOP of the forward pass"""
-    backward: Value
-    """FLOP of the backward pass"""
-    peak: Value
-    """the machine's measured peak"""
-    flop_s: Value
-    """these FLOP at the peak"""
-    operators_s: Value
-    """the least time of both passes, operator by operator"""
-    parameters: Value
-    """bytes of the parameters"""
-    update: Value
-    """bytes that the optimiser moves"""
-    bandwidth: Value
-    """the machine's measured bandwidth"""
-    update_s: Value
-    """these bytes at the bandwidth"""
-    bound_s: Value
-    """the least time of the step"""
-    measured: Value
-    """the measured step"""
-    over: Value
-    """the measured step over its least time"""
+    model: Name  #: the network
+    batch: Value  #: its batch size
+    forward: Value  #: FLOP of the forward pass
+    backward: Value  #: FLOP of the backward pass
+    peak: Value  #: the machine's measured peak
+    flop_s: Value  #: these FLOP at the peak
+    operators_s: Value  #: the least time of both passes, operator by operator
+    parameters: Value  #: bytes of the parameters
+    update: Value  #: bytes that the optimiser moves
+    bandwidth: Value  #: the machine's measured bandwidth
+    update_s: Value  #: these bytes at the bandwidth
+    bound_s: Value  #: the least time of the step
+    measured: Value  #: the measured step
+    over: Value  #: the measured step over its least time
 
 
 @dataclass(frozen=True)
 class Groups:
     """The operators of one network's step, grouped."""
 
-    model: Name
-    """the network"""
-    group: Name
-    """the group that takes most time"""
-    share: Value
-    """its share of the time"""
-    of_peak: Value
-    """its FLOP/s over the peak"""
+    model: Name  #: the network
+    group: Name  #: the group that takes most time
+    share: Value  #: its share of the time
+    of_peak: Value  #: its FLOP/s over the peak
 
 
 @dataclass(frozen=True)
 class Counters:
     """What hardware counters say, where they were read."""
 
-    machine: Name
-    """the machine whose counters were read"""
-    over_ideal: Value
-    """bytes of DRAM over the compulsory ones"""
-    of_unfused: Value
-    """bytes of DRAM over those that operators read and write"""
+    machine: Name  #: the machine whose counters were read
+    over_ideal: Value  #: bytes of DRAM over the compulsory ones
+    of_unfused: Value  #: bytes of DRAM over those that operators read and write
 
 
 @dataclass(frozen=True)
 class Gpus:
     """Steps on GPUs that others timed, against inference of the same batch."""
 
-    devices: Value
-    """GPUs timed"""
-    fp32: Value
-    """a step over an inference at fp32"""
-    fp16: Value
-    """a step over an inference at fp16"""
+    devices: Value  #: GPUs timed
+    fp32: Value  #: a step over an inference at fp32
+    fp16: Value  #: a step over an inference at fp16
 
 
 @dataclass(frozen=True)
 class Reference:
     """The reference machine's kinds of layer."""
 
-    googlenet_ratio: Value
-    """GoogLeNet's backward over its forward pass"""
-    pooling_time: Value
-    """pooling's share of GoogLeNet's forward time"""
-    pooling_flop: Value
-    """pooling's share of GoogLeNet's forward FLOP"""
-    forward_rate: Value
-    """bytes a second of normalisation, forward"""
-    backward_rate: Value
-    """bytes a second of normalisation, backward"""
-    apart: Value
-    """networks whose time ratio does not agree with their FLOP ratio"""
-    pooled: Value
-    """those of them in which pooling or normalisation moves it farthest"""
-    depthwise: Value
-    """networks with depthwise convolutions"""
-    depthwise_above: Value
-    """those of them in which these take more than twice as long backward"""
-    depthwise_highest: Value
-    """the highest ratio of backward to forward time of these"""
+    googlenet_ratio: Value  #: GoogLeNet's backward over its forward pass
+    pooling_time: Value  #: pooling's share of GoogLeNet's forward time
+    pooling_flop: Value  #: pooling's share of GoogLeNet's forward FLOP
+    forward_rate: Value  #: bytes a second of normalisation, forward
+    backward_rate: Value  #: bytes a second of normalisation, backward
+    apart: Value  #: networks whose time ratio does not agree with their FLOP ratio
+    pooled: Value  #: those of them in which pooling or normalisation moves it farthest
+    depthwise: Value  #: networks with depthwise convolutions
+    depthwise_above: Value  #: those of them in which these take more than twice as long backward
+    depthwise_highest: Value  #: the highest ratio of backward to forward time of these
 
 
 @dataclass(frozen=True)
 class Printed:
     """Ratios of the FLOP of both passes that two studies print."""
 
-    lowest: Value
-    """the lowest ratio of backward to forward"""
-    highest: Value
-    """the highest ratio of forward to backward"""
+    lowest: Value  #: the lowest ratio of backward to forward
+    highest: Value  #: the highest ratio of forward to backward
 
 
 @dataclass(frozen=True)
 class Problems:
     """The numbers of the two problems."""
 
-    model: Name
-    """their network"""
-    forward: Value
-    """FLOP of its forward pass"""
-    first: Value
-    """FLOP of the first layer of the example"""
-    ratio: Value
-    """the FLOP ratio that follows"""
-    memory: Value
-    """the memory of a device"""
-    fixed: Value
-    """what the example keeps whatever the batch"""
-    input: Value
-    """what it keeps for each input"""
-    batch: Value
-    """the largest batch that fits"""
+    model: Name  #: their network
+    forward: Value  #: FLOP of its forward pass
+    first: Value  #: FLOP of the first layer of the example
+    ratio: Value  #: the FLOP ratio that follows
+    memory: Value  #: the memory of a device
+    fixed: Value  #: what the example keeps whatever the batch
+    input: Value  #: what it keeps for each input
+    batch: Value  #: the largest batch that fits
 
 
 @dataclass(frozen=True)

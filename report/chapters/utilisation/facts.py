@@ -28,170 +28,100 @@ PAGE_BYTE = 4096
 
 @dataclass(frozen=True)
 class Roofs:
-    machine: Name
-    """The machine at hand."""
-    peak: Value
-    """Its measured peak at fp32."""
-    lower: Name
-    """The lower precision that is held against fp32."""
-    lower_gain: Value
-    """The measured peak at the lower precision over that at fp32."""
-    bandwidth: Value
-    """The measured bandwidth of memory."""
-    ridge: Value
-    """The ridge point at fp32."""
-    cache_gain: Value
-    """Bandwidth of the fastest cache over that of memory."""
-    lowest: Value
-    """The lowest intensity of a measured cell by compulsory bytes."""
-    side: Name
-    """What bounds the network of the lowest intensity, drawn as a whole."""
-    networks: Value
-    """The networks measured at the batch size of the gap."""
-    below: Value
-    """Of these, those left of the ridge when bytes between layers count."""
+    machine: Name  #: The machine at hand.
+    peak: Value  #: Its measured peak at fp32.
+    lower: Name  #: The lower precision that is held against fp32.
+    lower_gain: Value  #: The measured peak at the lower precision over that at fp32.
+    bandwidth: Value  #: The measured bandwidth of memory.
+    ridge: Value  #: The ridge point at fp32.
+    cache_gain: Value  #: Bandwidth of the fastest cache over that of memory.
+    lowest: Value  #: The lowest intensity of a measured cell by compulsory bytes.
+    side: Name  #: What bounds the network of the lowest intensity, drawn as a whole.
+    networks: Value  #: The networks measured at the batch size of the gap.
+    below: Value  #: Of these, those left of the ridge when bytes between layers count.
 
 
 @dataclass(frozen=True)
 class Gap:
-    batch: Value
-    """The batch size at which the gap is taken apart: the largest that was profiled for enough networks."""
-    networks: Value
-    """The networks profiled there."""
-    slowdown: Value
-    """Latency over the roof layer by layer."""
-    between: Value
-    """The roof layer by layer over that of the whole network: what bytes between layers add."""
-    layers: Value
-    """Share of the latency that the roof layer by layer explains."""
-    system: Value
-    """Share that passes in the operating system (processors alone)."""
-    host: Value
-    """Share in which no kernel runs (GPUs alone)."""
-    rest: Value
-    """Share that remains: kernels below their roof, and the framework."""
-    nearest: Value
-    """The largest share of its roof that a network reaches, layer by layer."""
-    farthest: Value
-    """The smallest."""
-    first_batch: Value
-    """The smallest batch size that was profiled."""
-    first_system: Value
-    """The operating system's share there."""
-    drift: Value
-    """Time of a plain call in the profiled process over the latency of the cell."""
+    batch: Value  #: The batch size at which the gap is taken apart: the largest that was profiled for enough networks.
+    networks: Value  #: The networks profiled there.
+    slowdown: Value  #: Latency over the roof layer by layer.
+    between: Value  #: The roof layer by layer over that of the whole network: what bytes between layers add.
+    layers: Value  #: Share of the latency that the roof layer by layer explains.
+    system: Value  #: Share that passes in the operating system (processors alone).
+    host: Value  #: Share in which no kernel runs (GPUs alone).
+    rest: Value  #: Share that remains: kernels below their roof, and the framework.
+    nearest: Value  #: The largest share of its roof that a network reaches, layer by layer.
+    farthest: Value  #: The smallest.
+    first_batch: Value  #: The smallest batch size that was profiled.
+    first_system: Value  #: The operating system's share there.
+    drift: Value  #: Time of a plain call in the profiled process over the latency of the cell.
 
 
 @dataclass(frozen=True)
 class Batching:
-    small: Value
-    """The batch size that the larger one is held against."""
-    large: Value
-    """The batch size of the gap."""
-    eager: Value
-    """Throughput at the larger batch size over that at the smaller, as PyTorch comes."""
-    kept: Value
-    """The same with freed memory kept."""
-    losing: Value
-    """Networks whose throughput falls, as PyTorch comes."""
-    of: Value
-    """The networks measured at both."""
+    small: Value  #: The batch size that the larger one is held against.
+    large: Value  #: The batch size of the gap.
+    eager: Value  #: Throughput at the larger batch size over that at the smaller, as PyTorch comes.
+    kept: Value  #: The same with freed memory kept.
+    losing: Value  #: Networks whose throughput falls, as PyTorch comes.
+    of: Value  #: The networks measured at both.
 
 
 @dataclass(frozen=True)
 class Gains:
-    kept: Value
-    """Speed with freed memory kept over eager mode, at the batch size of the gap."""
-    kept_surely: Value
-    """Networks that are faster with their whole interval."""
-    kept_of: Value
-    """The networks measured both ways."""
-    kept_most: Value
-    """The largest gain."""
-    expected: Value
-    """The gain if the operating system's share went, and nothing else: 1 over 1 less the share."""
-    excess: Value
-    """The measured gain over the expected one."""
-    agreement: Value
-    """Rank correlation of the system's share with the gain, over all profiled cells."""
-    first: Value
-    """The gain from keeping memory at the smallest batch size."""
-    first_expected: Value
-    """The gain expected there of the typical share of the operating system."""
-    lower: Value
-    """Speed at the lower precision over that at fp32, at the batch size of the gap."""
-    lower_kept: Value
-    """The same with freed memory kept at both precisions."""
-    both: Value
-    """Speed at the lower precision with memory kept, over eager mode at fp32."""
+    kept: Value  #: Speed with freed memory kept over eager mode, at the batch size of the gap.
+    kept_surely: Value  #: Networks that are faster with their whole interval.
+    kept_of: Value  #: The networks measured both ways.
+    kept_most: Value  #: The largest gain.
+    expected: Value  #: The gain if the operating system's share went, and nothing else: 1 over 1 less the share.
+    excess: Value  #: The measured gain over the expected one.
+    agreement: Value  #: Rank correlation of the system's share with the gain, over all profiled cells.
+    first: Value  #: The gain from keeping memory at the smallest batch size.
+    first_expected: Value  #: The gain expected there of the typical share of the operating system.
+    lower: Value  #: Speed at the lower precision over that at fp32, at the batch size of the gap.
+    lower_kept: Value  #: The same with freed memory kept at both precisions.
+    both: Value  #: Speed at the lower precision with memory kept, over eager mode at fp32.
 
 
 @dataclass(frozen=True)
 class Example:
-    network: Name
-    """The network of the worked example."""
-    peak: Value
-    """The peak, with the digits of the calculation."""
-    bandwidth: Value
-    """The bandwidth of memory likewise."""
-    flop: Value
-    """Its FLOP at the batch size of the gap."""
-    arithmetic: Value
-    """Their time at the peak."""
-    byte: Value
-    """Its compulsory bytes: parameters, inputs, outputs."""
-    transfer: Value
-    """Their time at the bandwidth of memory."""
-    traffic: Value
-    """The bytes that its operators read and write."""
-    layers: Value
-    """Its least time operator by operator."""
-    latency: Value
-    """Its measured latency."""
-    system: Value
-    """The time that is."""
-    faults: Value
-    """The page faults of a call."""
-    fault: Value
-    """The system's time for one of them."""
-    threads: Value
-    """The threads that take them."""
-    rest: Value
-    """The time that neither roof nor system explains."""
+    network: Name  #: The network of the worked example.
+    peak: Value  #: The peak, with the digits of the calculation.
+    bandwidth: Value  #: The bandwidth of memory likewise.
+    flop: Value  #: Its FLOP at the batch size of the gap.
+    arithmetic: Value  #: Their time at the peak.
+    byte: Value  #: Its compulsory bytes: parameters, inputs, outputs.
+    transfer: Value  #: Their time at the bandwidth of memory.
+    traffic: Value  #: The bytes that its operators read and write.
+    layers: Value  #: Its least time operator by operator.
+    latency: Value  #: Its measured latency.
+    system: Value  #: The time that is.
+    faults: Value  #: The page faults of a call.
+    fault: Value  #: The system's time for one of them.
+    threads: Value  #: The threads that take them.
+    rest: Value  #: The time that neither roof nor system explains.
 
 
 @dataclass(frozen=True)
 class Streams:
-    fastest: Value
-    """The highest bandwidth that depthwise convolutions reach in a profiled network, at the batch size of the gap."""
-    normalisation: Value
-    """The bandwidth that batch normalisation reaches in the typical network."""
+    fastest: Value  #: The highest bandwidth of depthwise convolutions in a network, at the batch size of the gap.
+    normalisation: Value  #: The bandwidth that batch normalisation reaches in the typical network.
 
 
 @dataclass(frozen=True)
 class Reference:
-    most: Value
-    """The largest share, with its network."""
-    faulted: Value
-    """The memory that a call of that network faults in."""
-    example_eager: Value
-    """Latency of MobileNet-v2 in eager mode."""
-    rival_eager: Value
-    """Latency of ResNet-18 in eager mode."""
-    puzzle: Value
-    """Latency of MobileNet-v2 over that of ResNet-18, in eager mode."""
-    turned: Value
-    """Speed of MobileNet-v2 over that of ResNet-18, memory kept."""
-    read: Value
-    """Bandwidth of reading memory."""
-    copy: Value
-    """Bandwidth of copying in memory, both directions counted."""
-    read_cache: Value
-    """Bandwidth of the same read loop in the slowest cache."""
-    depthwise: Value
-    """The highest bandwidth of depthwise convolutions."""
-    normalisation: Value
-    """The bandwidth of batch normalisation."""
+    most: Value  #: The largest share, with its network.
+    faulted: Value  #: The memory that a call of that network faults in.
+    example_eager: Value  #: Latency of MobileNet-v2 in eager mode.
+    rival_eager: Value  #: Latency of ResNet-18 in eager mode.
+    puzzle: Value  #: Latency of MobileNet-v2 over that of ResNet-18, in eager mode.
+    turned: Value  #: Speed of MobileNet-v2 over that of ResNet-18, memory kept.
+    read: Value  #: Bandwidth of reading memory.
+    copy: Value  #: Bandwidth of copying in memory, both directions counted.
+    read_cache: Value  #: Bandwidth of the same read loop in the slowest cache.
+    depthwise: Value  #: The highest bandwidth of depthwise convolutions.
+    normalisation: Value  #: The bandwidth of batch normalisation.
 
 
 @dataclass(frozen=True)
