@@ -13,6 +13,7 @@ from report.engine.tree import Element, picture, raw, transform
 
 RESERVED = re.compile("[%#<>&]|[^ -~]")
 """What has a meaning in an address or in a page."""
+SIZE = re.compile(r'(?<=\s)(?:width|height)="[\d.]+"')
 RAW_BLOCK = re.compile(r"^```\{=html\}\n(.+?)\n```$", re.MULTILINE | re.DOTALL)
 MARK = re.compile(r"<!--withheld (\d+)-->")
 SCRIPT = re.compile(r"<script\b(?![^>]*\btype=\"application/)[^>]*>(.*?)</script>", re.DOTALL | re.IGNORECASE)
@@ -65,8 +66,10 @@ def page_blocks(blocks: list[Element], project: Project, places: Places, withhel
         kind, content = element["t"], element.get("c", [])
         if kind == "Image":
             path, alternative = picture(element, project, places)
+            text = read_text(project.root / path)
+            size = "".join(f" {side}" for side in SIZE.findall(text.partition(">")[0]))
             # Lazy, for the scripts wait until the page is read, which takes half as long again with all pictures
-            image = f'<img loading="lazy" src="{_address(project.root / path)}" alt="{html.escape(alternative)}">'
+            image = f'<img loading="lazy"{size} src="{_address(text)}" alt="{html.escape(alternative)}">'
             return [raw("html", withheld.mark(image), "RawInline")]
         if kind == "Header":  # the title is the page's only heading of the first level
             return [{"t": "Header", "c": [min(content[0] + 1, 6), *content[1:]]}]
@@ -85,9 +88,9 @@ def page_blocks(blocks: list[Element], project: Project, places: Places, withhel
     return list(transform(blocks, change))
 
 
-def _address(drawing: Path) -> str:
-    """Return an SVG's content as an address: as text, a fifth shorter than base64, and fit for quotes."""
-    text = read_text(drawing).replace("'", "&#39;").replace('"', "'")
+def _address(drawing: str) -> str:
+    """Return an SVG as an address: as text, a fifth shorter than base64, and fit for quotes."""
+    text = drawing.replace("'", "&#39;").replace('"', "'")
     escaped = RESERVED.sub(lambda found: "".join(f"%{byte:02X}" for byte in found[0].encode()), text)
     return f"data:image/svg+xml;charset=utf-8,{escaped}"
 

@@ -1,5 +1,5 @@
 "use strict";
-// Headings link to themselves, chapters fold, and whatever is led to is unfolded. Without scripts all is open.
+// Headings link to themselves, chapters fold, references are folded, and whatever is led to is unfolded. Without scripts all is open.
 (() => {
   const main = document.getElementById("content");
 
@@ -29,7 +29,10 @@
     link.textContent = "#";
     link.setAttribute("aria-label", `Link to ${title}`);
     heading.append(" ", link);
-    if (section.parentElement === main) heading.prepend(folding(section, title));
+    if (section.parentElement !== main) continue;
+    const fold = folding(section, title);
+    heading.prepend(fold);
+    if (section.querySelector(":scope > #refs")) fold.click(); // long, and what is cited leads into it
   }
 
   const reveal = () => {

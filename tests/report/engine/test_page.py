@@ -11,7 +11,7 @@ from report.engine.page import Withheld, page_arguments, page_blocks
 from report.engine.project import read_project
 from report.engine.source import Line, Places
 
-PICTURE = """<svg xmlns="http://www.w3.org/2000/svg"><text fill="#123">100 % of "Ada's" µs</text></svg>"""
+PICTURE = """<svg xmlns="http://www.w3.org/2000/svg" width="80" height="9.5" stroke-width="3"><text fill="#123">100 % of "Ada's" µs</text></svg>"""
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def shown(project, path, **attributes):
 def test_a_picture_is_in_the_page(project):
     element = shown(project, "a.svg", **{"fig-alt": '"<seen>"'})
     address = element.split('src="')[1].split('"')[0]
-    assert element == f'<img loading="lazy" src="{address}" alt="&quot;&lt;seen&gt;&quot;">'
+    assert element == f'<img loading="lazy" width="80" height="9.5" src="{address}" alt="&quot;&lt;seen&gt;&quot;">'
     head, _, content = address.partition(",")
     assert head == "data:image/svg+xml;charset=utf-8"
     # quotes are single, and so those within are told apart
