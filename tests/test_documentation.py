@@ -13,8 +13,10 @@ import sys
 import textwrap
 import tomllib
 from pathlib import Path
+from types import SimpleNamespace
 
 import nbformat
+import pandas as pd
 import pytest
 import yaml
 from helpers import elsewhere_papers
@@ -320,6 +322,18 @@ def test_the_network_at_hand_is_answered_for(monkeypatch, capsys):
     monkeypatch.setattr(one_model, "_roof", lambda *_: Roof({"fp32": 1e12}, 1e11))
     exec(modules(read(ROOT / "docs" / "extending.md"))["at_hand.py"], {})
     assert capsys.readouterr().out.startswith("Sequential on ")
+
+
+def test_the_chapter_to_write_has_its_value_and_its_figure():
+    chips = pd.DataFrame({"chip": ["A", "B"], "year": [2020, 2022], "bandwidth_byte_per_s": [1e12, 3e12]})
+    paper, written = SimpleNamespace(chips=chips), {}
+    for body in blocks(read(ROOT / "docs" / "extending.md"), "py"):
+        if body.startswith("from "):
+            exec(body, written)
+    most = written["of"](paper).most
+    assert (str(most), most.name) == ("3.00\u00a0TB/s", "B")
+    figure = written["years"].__wrapped__(paper)
+    assert [len(rows) for rows in figure["datasets"].values()] == [2]
 
 
 @pytest.mark.parametrize("text", ALL)
