@@ -40,6 +40,7 @@ const FROM = {
   scaled: (models) => `datasheet, scaled by ${models} timed there`,
   datasheet: () => "datasheet",
 };
+const SMALL = "memory too small";
 const WIDTH = 180; // of a row's picture, in pixels
 
 // A name without its library, capitals and marks: mobilenet_v2 and MobileNet-v2 are one.
@@ -75,9 +76,9 @@ function predictions(choices, chosen) {
       const isChecked = low !== null && holds[sort].includes(batch);
       const isTooLarge = chip.memory && memory ? memory > chip.memory : false;
       let lacks = "";
-      if (isTooLarge) lacks = "memory too small";
-      else if (low === null) lacks = "no such chip was timed";
-      else if (!isChecked) lacks = sort ? `no ${sort} model was timed` : "batch size never timed there";
+      if (isTooLarge) lacks = SMALL;
+      else if (low === null) lacks = "kind never timed";
+      else if (!isChecked) lacks = sort ? `${sort} never timed` : "batch never timed";
       return {
         chip: chip.name,
         kind: chip.kind,
@@ -154,6 +155,8 @@ function picture(row, scale) {
   if (row.measured !== null && isWithin(row.measured)) svg.append(drawn("path", diamond(at(row.measured))));
   return svg;
 }
+
+const group = ({ lacks }) => (lacks === SMALL ? 2 : lacks ? 1 : 0);
 
 // Logarithmic, from the least interval's start to the end of the middle one's: the slower half of the chips would press
 // the faster into one corner.
@@ -280,7 +283,8 @@ async function startChooser(place) {
     const column = COLUMNS.find(({ key }) => key === sort);
     const descends = Boolean(column.descends) !== turned;
     rows.sort((a, b) => {
-      if (!a.lacks !== !b.lacks) return a.lacks ? 1 : -1; // whatever the column, those that cannot be ranked are last
+      // Whatever the column: those that cannot be ranked, and then those that cannot hold the call, are last
+      if (group(a) !== group(b)) return group(a) - group(b);
       if (a[sort] === null || b[sort] === null) return (a[sort] === null) - (b[sort] === null);
       const order = typeof a[sort] === "string" ? a[sort].localeCompare(b[sort], "en", { numeric: true }) : a[sort] - b[sort];
       return descends ? -order : order;
