@@ -11,7 +11,8 @@ from report.engine.page import Withheld, page_arguments, page_blocks
 from report.engine.project import read_project
 from report.engine.source import Line, Places
 
-PICTURE = """<svg xmlns="http://www.w3.org/2000/svg" width="80" height="9.5" stroke-width="3"><text fill="#123">100 % of "Ada's" µs</text></svg>"""
+PICTURE = """<svg xmlns="http://www.w3.org/2000/svg" width="80" height="9.5" stroke-width="3">\
+<text fill="#123">100 % of "Ada's" µs</text></svg>"""
 
 
 @pytest.fixture
