@@ -224,7 +224,8 @@ def carry_out(flags: Any, project: Path) -> int:
     # Imported late: --help answers at once.
     from report import closing, failures
     from report.engine.execution import FORCED
-    from report.process import in_environment, without_garbage_search
+    from report.failures import in_environment
+    from report.paper import without_garbage_search
 
     given = {"ROOFWRIGHT_DATA": str(flags.data.resolve())} | ({failures.STRICT: "1"} if flags.strict else {})
     given |= {FORCED: "1"} if flags.force else {}

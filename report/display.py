@@ -10,7 +10,7 @@ from typing import Any, Concatenate, ParamSpec
 
 from report import facts, failures
 from report.charts import drawing
-from report.charts.font import FOLDER
+from report.charts.theme import FONTS
 from report.markdown import escape, quoted
 from report.paper import Paper
 
@@ -106,7 +106,7 @@ def scripts(paper: Paper) -> Display:
 def _font_faces() -> str:
     faces = []
     for style, weight in (("Regular", "normal"), ("Bold", "bold")):
-        font = base64.b64encode((FOLDER / f"RoofwrightSans-{style}.woff2").read_bytes()).decode()
+        font = base64.b64encode((FONTS / f"RoofwrightSans-{style}.woff2").read_bytes()).decode()
         source = f'url("data:font/woff2;base64,{font}") format("woff2")'
         faces.append(f'@font-face {{ font-family: "Roofwright Sans"; font-weight: {weight}; src: {source}; }}')
     return "\n".join(faces)

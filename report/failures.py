@@ -5,13 +5,12 @@ The chapters' Python runs in a process of its own, under either engine: the line
 
 import os
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from measure.errors import UserError
-from report.process import in_environment
 
 STRICT = "ROOFWRIGHT_STRICT"
 """Where this variable is set, nothing stands in for what could not be computed: the failure ends the render."""
@@ -49,6 +48,19 @@ def any_noted() -> bool:
     """Return whether anything could not be computed, of what a command line that is told of it has run so far."""
     place = os.environ.get(FILE)
     return bool(place) and Path(str(place)).exists()
+
+
+@contextmanager
+def in_environment(values: Mapping[str, str]) -> Iterator[None]:
+    """Set environment variables for this process and its children, and restore them at the end."""
+    before = dict(os.environ)
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name in values:
+            del os.environ[name]
+        os.environ.update(before)
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from helpers.places import ROOT
 
 from measure.machine.processor import PRECISION, SPEED
 from report import failures
-from report.process import in_environment
+from report.failures import in_environment
 
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 

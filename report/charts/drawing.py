@@ -18,9 +18,9 @@ from typing import Any, NamedTuple
 import vl_convert
 
 from report import failures
-from report.charts.font import FAMILY, FOLDER, WIDTHS, text_width
+from report.charts.theme import FAMILY, FONTS, WIDTHS, text_width
 
-vl_convert.register_font_directory(str(FOLDER))
+vl_convert.register_font_directory(str(FONTS))
 
 TAG = re.compile(r"<[^>]*>")
 TEXT = re.compile(r"<text ([^>]*)>([^<]+)")

@@ -6,7 +6,7 @@ from math import cos, hypot, pi, sin
 from typing import NamedTuple
 
 from report.charts import theme
-from report.charts.font import text_width
+from report.charts.theme import text_width
 
 MARK = 4.6  # half the side of the square that a point's mark takes
 AWAY = 6.0  # free pixels left and right of a mark for labels of other marks

@@ -3,11 +3,15 @@
 A figure is at most ``FULL_WIDTH`` pixels wide, axes included. The PDF prints that as 170 mm, so 10 pixels are 6 points.
 """
 
+import json
 from collections.abc import Iterable
 from itertools import cycle
+from pathlib import Path
 from typing import Any
 
-from report.charts import font
+FONTS = Path(__file__).with_name("fonts")  # made by ``fonts/subset.py``, so that charts look the same everywhere
+FAMILY = "Roofwright Sans, Arial, Liberation Sans, Helvetica, sans-serif"  # the others have the same widths
+WIDTHS: dict[str, dict[str, float]] = json.loads((FONTS / "widths.json").read_text(encoding="utf-8"))  # ems, by weight
 
 FULL_WIDTH = 800
 FONT_SIZE, TICK_SIZE, LABEL_SIZE = 12, 11, 11  # titles; ticks and legends; names beside marks
@@ -43,7 +47,7 @@ REGIME_COLORS = {"memory-bound": SKY, "compute-bound": ORANGE}
 _GUIDE = {"labelFontSize": TICK_SIZE, "titleFontSize": FONT_SIZE, "titleFontWeight": "normal"}
 CONFIG: dict[str, Any] = {
     "background": PAPER,
-    "font": font.FAMILY,
+    "font": FAMILY,
     "view": {"stroke": "#c8c8c8"},
     "axis": _GUIDE | {
         "labelColor": INK, "titleColor": INK, "gridColor": GRID, "domainColor": "#9a9a9a", "tickColor": "#9a9a9a",
@@ -57,9 +61,15 @@ CONFIG: dict[str, Any] = {
 }  # fmt: skip
 
 
+def text_width(text: str, font_size: float, weight: str = "regular") -> float:
+    """Return the width of a line of text; a character that the font lacks counts as an em."""
+    widths = WIDTHS[weight]
+    return sum(widths.get(character, 1) for character in text) * font_size
+
+
 def axis_room(unit: str = "") -> float:
     """Return the pixels that a vertical axis of numbers with this unit takes, title included."""
-    return font.text_width(f"500 M{unit}", TICK_SIZE) + 36
+    return text_width(f"500 M{unit}", TICK_SIZE) + 36
 
 
 def plot_width(panels: int = 1, left: float = 0, right: float = 10, unit: str = "", shared: bool = False) -> float:

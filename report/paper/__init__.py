@@ -1,7 +1,9 @@
 """Everything that the paper is made from, loaded once into tidy frames."""
 
+import gc
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -15,17 +17,7 @@ from measure.cache.schema import file_of
 from measure.cache.table import read
 from measure.domain.roofs import CacheLevel, Roof, Roofline, machine_roof, merge_rounds
 from measure.domain.words import EAGER, same_shape
-from report.paper import (
-    bibliography,
-    cells,
-    chips,
-    counting_programs,
-    elsewhere,
-    hand_tables,
-    options,
-    steps,
-    workloads,
-)
+from report.paper import cells, chips, counting_programs, elsewhere, hand_tables, options, steps, workloads
 from report.paper import predictions as predictions_table
 from report.paper.elsewhere import Elsewhere
 from report.paper.hand_tables import Published
@@ -33,7 +25,6 @@ from report.paper.predictions import Predictions, Sources
 from report.paper.printed import FlopPerCycle, ProgramCount
 from report.paper.roofs import MemoryLevel, measured_clock, measured_roofs, memory_levels, roof_at, with_rates
 from report.paper.rows import matching
-from report.process import without_garbage_search
 
 BASE_PRECISION = "fp32"
 """The precision of the figures that show one precision only."""
@@ -149,6 +140,24 @@ def frame(rows: list[Any], record: type) -> pd.DataFrame:
     return pd.DataFrame(map(vars, rows), columns=[field.name for field in fields(record)])
 
 
+@contextmanager
+def without_garbage_search() -> Iterator[None]:
+    """Pause garbage collection, freeze the objects that exist at the end, and collect rarely from then on.
+
+    Tables are tens of thousands of records without a cycle, whose visits would take a quarter of the time. Charts
+    allocate millions of objects with few cycles: collecting takes a tenth.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.set_threshold(100_000)  # Python's default is 700
+        if was_enabled:
+            gc.enable()
+
+
 @without_garbage_search()
 def load(
     data: Path | None = None,
@@ -186,7 +195,7 @@ def load(
     shapes = workloads.measured_shapes(row for each in tried for row in each.rows)
     shown = workloads.shown(models, shapes)
     operators = workloads.parts_of(frame(tables.rows(workload_records.Operator), workload_records.Operator), shown)
-    keys = bibliography.read_keys(references)
+    keys = hand_tables.read_keys(references)
     cores = hand_tables.flop_per_cycle(having("flop_per_cycle.csv") / "flop_per_cycle.csv", keys)
     machines = [load_machine(each, shapes, shown, operators, cores) for each in tried]
     if not chosen:

@@ -11,7 +11,6 @@ from measure.domain.latency import group_rounds
 from measure.domain.roofs import Roofline
 from measure.domain.statistics import estimate_rounds
 from measure.domain.words import EAGER, INFERENCE, stored_as
-from report.paper import operator_bounds
 from report.paper.roofs import TIMES
 from report.paper.rows import each, matching
 
@@ -104,6 +103,34 @@ def above(cells: pd.DataFrame, roofs: Mapping[str, Roofline | None]) -> Roofline
     return Roofline(cells.precision.map(peaks).astype(float), cells.precision.map(bandwidths).astype(float))
 
 
+def operator_bounds(operators: pd.DataFrame, precision: str, roof: Roofline) -> pd.DataFrame:
+    """One row is a stage of a model at a batch size: the least time of its operators one after the other, ``bound_s``.
+
+    An operator takes at least the longer of its FLOP at the peak and its bytes at the bandwidth of memory (Williams et
+    al. 2009). Its FLOP are its products' alone, which is what a peak is measured with: other FLOP, and what is computed
+    again in the backward pass, are left out, so that the bound is never too high for them. Its bytes are what it reads
+    and writes, none of them from a cache: where a cache holds them, an operator may take less.
+    """
+    rows = matching(operators, precision=stored_as(precision))
+    rows = rows.assign(bound_s=rows.calls * roof.least_s(rows.flop, rows.byte))
+    return rows.groupby(["model", "batch", "stage"])[["bound_s"]].sum().reset_index()
+
+
+def bounds_of_cells(
+    cells: pd.DataFrame, operators: pd.DataFrame, stage: str, roofs: Mapping[str, Roofline | None]
+) -> pd.Series:
+    """Return the least time of each cell's operators in a stage under the roof at its precision, NaN where unknown."""
+    rows = matching(operators, stage=stage)
+    bounds = {
+        (row.model, row.batch, precision): row.bound_s
+        for precision, roof in roofs.items()
+        if roof
+        for row in each(operator_bounds(rows, precision, roof))
+    }
+    keys = zip(cells.model, cells.batch, cells.precision, strict=True)
+    return pd.Series([bounds.get(key) for key in keys], index=cells.index, dtype=float)
+
+
 def _over_eager(runs: pd.DataFrame, samples: pd.DataFrame) -> pd.DataFrame:
     """One row is a cell of a variant: its speed-up over eager mode, from the ratios of rounds taken together.
 
@@ -132,7 +159,7 @@ def derive(
 
     ``attained`` is the achieved rate over the roof at the model's footprint intensity, ``peak_share`` the rate over the
     peak (``roof_of`` a precision). ``model_bound_s`` is the least time of the whole model on its compulsory bytes,
-    ``operator_bound_s`` that of its ``operators`` one after the other (``report.paper.operator_bounds``). All are empty
+    ``operator_bound_s`` that of its ``operators`` one after the other (``operator_bounds``). All are empty
     without a measured roof, the last also without counted operators. ``speed_up`` is a variant's speed over that of
     eager mode, with the ends of its interval; empty in eager mode, and without rounds of both in one sitting.
     """
@@ -150,7 +177,7 @@ def derive(
     cells["ridge_flop_per_byte"] = roof.ridge_flop_per_byte
     cells["attainable_flop_per_s"] = roof.attainable(cells.footprint_intensity)
     cells["model_bound_s"] = roof.least_s(cells.forward_flop, cells.compulsory_byte)
-    cells["operator_bound_s"] = operator_bounds.of_cells(cells, operators, INFERENCE, roofs)
+    cells["operator_bound_s"] = bounds_of_cells(cells, operators, INFERENCE, roofs)
     cells["attained"] = cells.flop_per_s / cells.attainable_flop_per_s
     cells["peak_share"] = cells.flop_per_s / cells.peak_flop_per_s
     cells["memory_bound"] = cells.footprint_intensity < cells.ridge_flop_per_byte

@@ -1,5 +1,6 @@
 """The tables that people write, read with what takes more than one row or the bibliography to check."""
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal
@@ -25,8 +26,20 @@ from report.paper.printed import (
 
 Record = TypeVar("Record")
 
+ENTRY = re.compile(r"^\s*@(?!comment|string|preamble)\w+\s*\{\s*([^,\s]+)\s*,", re.IGNORECASE | re.MULTILINE)
+
 CITING = ("source", "study")
 """The columns that hold keys of the bibliography, joined by ``;``."""
+
+
+def read_keys(path: Path) -> frozenset[str]:
+    """Return the citation keys of all entries. Raises UserError where the file cannot be read."""
+    try:
+        return frozenset(ENTRY.findall(path.read_text(encoding="utf-8")))
+    except OSError as problem:
+        raise UserError(f"{path}: the bibliography cannot be read ({problem.strerror}); restore the file") from None
+    except UnicodeDecodeError:
+        raise UserError(f"{path}: the bibliography is not UTF-8 text; save it in UTF-8") from None
 
 
 def read(path: Path, record: type[Record], keys: frozenset[str]) -> list[tuple[int, Record]]:

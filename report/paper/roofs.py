@@ -1,8 +1,9 @@
 """A machine's roofs with their intervals, the levels of its memory and its clock, from its roof measurements."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import exp, hypot, log, nan
+from statistics import median
 from typing import Any
 
 import pandas as pd
@@ -11,7 +12,6 @@ from measure.cache.records import RoofMeasurement
 from measure.domain.roofs import CacheLevel, Roof, Roofline
 from measure.domain.statistics import Estimate
 from measure.domain.words import EIGHT_BITS, STREAM_ARRAYS, SUSTAINED
-from report.paper.levels import Level, find_levels
 from report.paper.rows import highest, matching
 
 ARITHMETIC = {"fma": "multiply-add", "matmul": "matrix product (torch)", "numpy_matmul": "matrix product (NumPy)"}
@@ -25,6 +25,23 @@ TIMES = ["latency_s", "latency_low_s", "latency_high_s"]
 
 STEP = 2**0.5
 """From one working set of a sweep to the next."""
+
+LIKENESS = 1.1
+"""Rates of one level differ by no more than this factor; neighbouring levels differ by more on every chip seen."""
+
+FEWEST_SIZES = 3
+"""The fewest working sets of a level before the last: fewer are the slope between two levels."""
+
+
+@dataclass(frozen=True)
+class Level:
+    """A level of memory: the smallest and the largest working set (bytes) that it serves at its rate."""
+
+    first_byte: int
+    last_byte: int
+
+    def holds(self, byte: int) -> bool:
+        return self.first_byte <= byte <= self.last_byte
 
 
 @dataclass(frozen=True)
@@ -69,6 +86,49 @@ def sweep(rows: pd.DataFrame) -> list[Level]:
     """Return the levels of memory that reading shows, fastest first: reading is the same whatever store a chip has."""
     reads = sustained(rows, ["stream_read"])
     return find_levels(dict(zip(reads["size"].astype(int), reads.byte_per_s, strict=True)))
+
+
+def find_levels(rates: Mapping[int, float]) -> list[Level]:
+    """Find the levels of memory in bytes per second by working set (bytes), the fastest first; one at least for any.
+
+    The last level is memory: it serves the largest working set and all smaller ones in a row at a like rate. Every
+    other level is a run of at least ``FEWEST_SIZES`` working sets of like rate, faster than all levels behind it.
+    Working sets between two levels are served by both.
+    """
+    sizes = sorted(rates)
+    if not sizes:
+        return []
+    start = len(sizes) - 1
+    while start and _are_alike([rates[size] for size in sizes[start - 1 :]]):
+        start -= 1
+    found = [Level(sizes[start], sizes[-1])]
+    slower = median(rates[size] for size in sizes[start:])
+    for run in reversed(_runs(sizes[:start], rates)):
+        rate = median(rates[size] for size in run)
+        if rate > LIKENESS * slower:
+            found.insert(0, Level(run[0], run[-1]))
+            slower = rate
+        elif rate * LIKENESS >= slower:  # a disturbance split one level in two
+            found[0] = Level(run[0], found[0].last_byte)
+    return found
+
+
+def _are_alike(rates: Sequence[float]) -> bool:
+    return max(rates) <= LIKENESS * min(rates)
+
+
+def _runs(sizes: Sequence[int], rates: Mapping[int, float]) -> list[Sequence[int]]:
+    """Return the longest run of sizes with like rates, and likewise those before and behind it."""
+    windows = [
+        (stop - start, start, stop)
+        for start in range(len(sizes))
+        for stop in range(start + FEWEST_SIZES, len(sizes) + 1)
+        if _are_alike([rates[size] for size in sizes[start:stop]])
+    ]
+    if not windows:
+        return []
+    _, start, stop = max(windows, key=lambda window: window[0])
+    return [*_runs(sizes[:start], rates), sizes[start:stop], *_runs(sizes[stop:], rates)]
 
 
 def memory_levels(rows: pd.DataFrame, reported: Sequence[CacheLevel]) -> list[MemoryLevel]:

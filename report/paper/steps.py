@@ -13,8 +13,7 @@ import pandas as pd
 from measure.cache.records import CELL
 from measure.domain.roofs import Roofline
 from measure.domain.words import BACKWARD, EAGER, FORWARD, STAGES, STEP, UPDATE
-from report.paper import operator_bounds
-from report.paper.cells import above, estimate_cells, estimate_latencies, merge_runs, with_workload
+from report.paper.cells import above, bounds_of_cells, estimate_cells, estimate_latencies, merge_runs, with_workload
 from report.paper.roofs import TIMES
 from report.paper.rows import matching
 
@@ -37,7 +36,7 @@ def derive(
     ``time_ratio`` is backward to forward, with its interval, ``flop_ratio`` the same of the FLOP counted.
     ``forward_peak_share`` and ``backward_peak_share`` are rates over the flat part of the roof (``roof_of`` a
     precision). ``flop_bound_s`` is the step's FLOP at that peak; ``forward_bound_s`` and ``backward_bound_s`` are the
-    least times of the operators one after the other (``report.paper.operator_bounds``), ``update_bound_s`` that of the
+    least times of the operators one after the other (``cells.operator_bounds``), ``update_bound_s`` that of the
     bytes that the update must move, ``operator_bound_s`` the sum of the three. All are empty where no roof was
     measured or what they are made of was not counted.
     """
@@ -52,7 +51,7 @@ def derive(
     for stage in (FORWARD, BACKWARD):
         cells[f"{stage}_flop_per_s"] = cells[f"{stage}_flop"] / cells[f"{stage}_s"]
         cells[f"{stage}_peak_share"] = cells[f"{stage}_flop_per_s"] / roof.peak_flop_per_s
-        cells[f"{stage}_bound_s"] = operator_bounds.of_cells(cells, operators, stage, roofs)
+        cells[f"{stage}_bound_s"] = bounds_of_cells(cells, operators, stage, roofs)
     cells["flop_bound_s"] = (cells.forward_flop + cells.backward_flop) / roof.peak_flop_per_s
     cells["update_bound_s"] = update_byte(cells) / roof.bandwidth_byte_per_s
     cells["operator_bound_s"] = cells.forward_bound_s + cells.backward_bound_s + cells.update_bound_s

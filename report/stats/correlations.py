@@ -1,13 +1,76 @@
-"""Spearman's rank correlation with an interval: whether one quantity orders the models as another does."""
+"""How two quantities go together over models: Spearman's rank correlation and power laws, with their intervals.
+
+Intervals resample models: all rows of a model are drawn together, since they are measured on one network.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from math import ceil, sqrt
+from statistics import NormalDist
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
-from report.stats.resampling import Numbers, interval, moments, resampled
-from report.stats.value import Value
+from measure.domain.statistics import CONFIDENCE, critical
+from report.stats.summary import median_of
+from report.stats.value import FEWEST_MODELS, Value
+
+Numbers = NDArray[np.float64]
+
+DRAWS = 1000
+SEED = 0
+
+BLOCK = 500_000
+"""The most numbers an array of weights holds (4 MB, which fits a cache): resamples come in blocks of rows."""
+
+
+def weights(models: pd.Series, first: int = 0, count: int = DRAWS) -> Numbers:
+    """Return how often each row counts in each resample: an array of shape (resamples, rows).
+
+    The same models are drawn the same way whatever the order and number of their rows, so differences are paired.
+    """
+    codes, names = pd.factorize(models, sort=True)
+    return _drawn(len(names))[first : first + count].take(codes, axis=1)
+
+
+@lru_cache(maxsize=4)
+def _drawn(models: int) -> Numbers:
+    return np.random.default_rng(SEED).multinomial(models, np.full(models, 1 / models), DRAWS).astype(float)
+
+
+def resampled(statistic: Callable[[Numbers], Numbers], models: pd.Series) -> Numbers:
+    """Return a number for each resample; ``statistic`` takes rows of ``weights`` and returns a number a row."""
+    rows = ceil(BLOCK / len(models))
+    return np.concatenate([statistic(weights(models, first, rows)) for first in range(0, DRAWS, rows)])
+
+
+def moments(x: Numbers, y: Numbers, weight: Numbers) -> tuple[Numbers, Numbers, Numbers]:
+    """Return the sums of xx, xy and yy about the means, for each row of weights."""
+    whole = weight.sum(axis=1, keepdims=True)
+    dx = x - (weight * x).sum(axis=1, keepdims=True) / whole
+    dy = y - (weight * y).sum(axis=1, keepdims=True) / whole
+    return (weight * dx * dx).sum(axis=1), (weight * dx * dy).sum(axis=1), (weight * dy * dy).sum(axis=1)
+
+
+def interval(draws: Numbers, models: int) -> tuple[float, float] | tuple[None, None]:
+    """Return the 95 % interval of a number from its resamples; (None, None) below six models.
+
+    Resamples of few models spread less than samples do. The percentiles are widened to Student's interval of a mean:
+    T. C. Hesterberg, What Teachers Should Know About the Bootstrap, The American Statistician 69 (2015), 371-386 (the
+    expanded percentile interval). Resamples without a value (all rows the same) are left out.
+    """
+    known = draws[np.isfinite(draws)]
+    if models < FEWEST_MODELS or not known.size:
+        return None, None
+    tail = NormalDist().cdf(-sqrt(models / (models - 1)) * critical(CONFIDENCE, models - 1))
+    low, high = np.quantile(known, [tail, 1 - tail])
+    return float(low), float(high)
+
 
 FEWEST = 3
-"""The fewest models of a correlation: with two it is 1 or -1, whatever they are."""
+"""The fewest models of a correlation or a line: with two, rho is 1 or -1 whatever they are."""
 
 
 def rank_correlation(x: pd.Series, y: pd.Series, models: pd.Series) -> Value:
@@ -38,3 +101,49 @@ def ranks(values: Numbers, weight: Numbers) -> Numbers:
     distinct, first = np.unique(np.sort(values), return_index=True)
     counts = np.add.reduceat(weight.take(np.argsort(values), axis=1), first, axis=1)
     return (np.cumsum(counts, axis=1) - counts / 2 + 0.5).take(np.searchsorted(distinct, values), axis=1)
+
+
+@dataclass(frozen=True)
+class PowerLaw:
+    """The line ``y = scale * x ** exponent``. ``factors`` holds y over the line, by the index of the data."""
+
+    exponent: Value
+    scale: float
+    factors: pd.Series
+
+    def at(self, x: float) -> float:
+        """Return y on the line."""
+        return float(self.scale * x ** (self.exponent.number or 0.0))
+
+    @property
+    def typical_factor(self) -> Value:
+        """The typical distance of a point from the line, up or down, as a factor of at least 1."""
+        return median_of(np.exp(np.log(self.factors).abs()))
+
+    def growth(self, times: float) -> Value:
+        """Return the factor by which y grows when x grows by a factor."""
+        ends = (self.exponent.number, self.exponent.low, self.exponent.high)
+        number, low, high = (None if end is None else float(times**end) for end in ends)
+        return Value(number, "", low, high, self.exponent.count)
+
+
+def fit_power_law(x: pd.Series, y: pd.Series, models: pd.Series) -> PowerLaw | None:
+    """Fit the line of least squares through the points at which both are above 0; its interval resamples ``models``.
+
+    None below ``FEWEST`` models, and where x is the same in all rows.
+    """
+    known = (x > 0) & (y > 0)
+    x, y, models = x[known], y[known], models[known]
+    if models.nunique() < FEWEST or x.nunique() < 2:
+        return None
+    of_x, of_y = np.log(x.to_numpy(float)), np.log(y.to_numpy(float))
+
+    def slope(weight: Numbers) -> Numbers:
+        xx, xy, _ = moments(of_x, of_y, weight)
+        return np.divide(xy, xx, out=np.full_like(xy, np.nan), where=xx > 1e-9)
+
+    exponent = float(slope(np.ones((1, len(x))))[0])
+    low, high = interval(resampled(slope, models), models.nunique())
+    middle = float(of_y.mean() - exponent * of_x.mean())
+    factors = pd.Series(np.exp(of_y - middle - exponent * of_x), index=x.index)
+    return PowerLaw(Value(exponent, low=low, high=high, count=models.nunique()), float(np.exp(middle)), factors)

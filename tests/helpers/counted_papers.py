@@ -17,8 +17,7 @@ from helpers.rows import cell_columns
 from measure.cache.records import HardwareCounterProfile, KernelCounters, KernelTime
 from measure.domain.words import EAGER, INFERENCE, STEP
 from measure.verbs.import_ncu import unknown_but
-from report.paper import bibliography, hand_tables
-from report.paper import Machine, Paper, frame
+from report.paper import Machine, Paper, frame, hand_tables
 
 SGEMM = "ampere_sgemm_128x64_nn"
 MULTIPLY = "void at::native::vectorized_elementwise_kernel<4, at::native::BinaryFunctor<float, float, float> >(int)"
@@ -84,7 +83,7 @@ def counted() -> Paper:
         profiles=gpu.profiles.assign(busy_s=pd.Series([0.1e-3, None])),
         kernels=frame(kernel_times(cell), KernelTime),
     )
-    keys = bibliography.read_keys(REFERENCES)
+    keys = hand_tables.read_keys(REFERENCES)
     return replace(
         profiled(),
         machines=(cpu, _with_counters(gpu, cell, LEAN, None)),

@@ -17,8 +17,7 @@ from measure.cache.hand_kept import PublishedBandwidth, PublishedProduct, Publis
 from measure.cache.schema import file_of
 from measure.cache.workload_records import PublishedCount, PublishedKind
 from measure.domain.words import INFERENCE, STEP
-from report.paper import bibliography, elsewhere
-from report.paper import Paper
+from report.paper import Paper, elsewhere, hand_tables
 
 OAKS, MODELS, BATCH = 12, 24, 8
 PEAK = 1e14
@@ -149,5 +148,5 @@ def timed_elsewhere() -> Paper:
     """The wide paper with these measurements."""
     with tempfile.TemporaryDirectory() as folder:
         put_elsewhere(Path(folder))
-        found = elsewhere.read(Path(folder), wide().chips, bibliography.read_keys(REFERENCES))
+        found = elsewhere.read(Path(folder), wide().chips, hand_tables.read_keys(REFERENCES))
     return replace(wide(), elsewhere=found)

@@ -6,8 +6,9 @@ from types import SimpleNamespace
 from unittest import mock
 
 import report.paper.paper
-from helpers.places import ROOT
 from report.engine.cells import read_cell
+
+from helpers.places import ROOT
 from report.engine.execution import INLINE
 from report.engine.project import read_project
 from report.engine.source import TextBlock, read_source

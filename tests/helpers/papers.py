@@ -12,8 +12,7 @@ from measure.cache.records import RoofMeasurement, Run, Sample
 from measure.cache.workload_records import Layer, Operator, Workload
 from measure.domain.roofs import machine_roof, merge_rounds
 from measure.domain.words import SUSTAINED
-from report.paper import bibliography, cells, chips, workloads
-from report.paper import Paper, frame, load
+from report.paper import Paper, cells, chips, frame, hand_tables, load, workloads
 from report.paper.roofs import measured_roofs, with_rates
 
 REFERENCES = ROOT / "bib" / "references.bib"
@@ -27,7 +26,7 @@ def tiny() -> Paper:
 @cache
 def wide() -> Paper:
     """The tiny paper with more chips: generations of product lines, and chips at several precisions."""
-    more = chips.read(TESTS / "data" / "more-chips.csv", bibliography.read_keys(REFERENCES))
+    more = chips.read(TESTS / "data" / "more-chips.csv", hand_tables.read_keys(REFERENCES))
     return replace(tiny(), chips=pd.concat([tiny().chips, more], ignore_index=True))
 
 
@@ -126,7 +125,7 @@ def many() -> Paper:
 
 @cache
 def committed_chips() -> pd.DataFrame:
-    return chips.read(ROOT / "data" / "chips.csv", bibliography.read_keys(REFERENCES))
+    return chips.read(ROOT / "data" / "chips.csv", hand_tables.read_keys(REFERENCES))
 
 
 @cache

@@ -12,8 +12,7 @@ from helpers.papers import REFERENCES, committed_chips, empty
 from helpers.places import ROOT
 from helpers.rows import layer, workload
 from measure.cache.workload_records import Layer, Workload
-from report.paper import bibliography, hand_tables, workloads
-from report.paper import Paper, frame
+from report.paper import Paper, frame, hand_tables, workloads
 
 MACS = {
     "resnet50": (4.089e9, 0.118e9),
@@ -59,7 +58,7 @@ def _layers(batch: int) -> list[Layer]:
 
 @cache
 def printed() -> Paper:
-    keys = bibliography.read_keys(REFERENCES)
+    keys = hand_tables.read_keys(REFERENCES)
     folder = ROOT / "data" / "published"
     shown = workloads.shown(frame([_asked(model, batch) for model in MACS for batch in (1, 64)], Workload), {})
     layers = workloads.parts_of(frame([*_layers(1), *_layers(64)], Layer), shown)

@@ -1,7 +1,8 @@
 """What every finding's and table's text has to be, and what it says."""
 
-from measure.domain.values import SPACE
 from report.analysis.available import Missing
+
+from measure.domain.values import SPACE
 from report.markdown import Prose
 
 

@@ -12,8 +12,7 @@ from helpers.papers import tiny
 from measure.cache.hand_kept import PublishedTiming
 from measure.cache.schema import TABLES
 from measure.cache.workload_records import PublishedCount
-from report.paper import elsewhere
-from report.paper import Paper
+from report.paper import Paper, elsewhere
 
 CONDITIONS = {
     "source": "lamikr_benchmark", "file": "a.csv", "phase": "inference", "input_size": 224, "precision": "fp32",

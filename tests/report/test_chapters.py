@@ -13,7 +13,7 @@ from helpers.training_papers import trained
 from report.analysis.available import Missing
 
 from report import figures, findings, published, tables
-from report.paper import bibliography
+from report.paper import hand_tables
 
 pytestmark = pytest.mark.long
 
@@ -62,7 +62,7 @@ def test_labels_are_unique_and_references_resolve():
 
 
 def test_every_key_that_is_cited_is_in_the_bibliography():
-    keys = bibliography.read_keys(REFERENCES)
+    keys = hand_tables.read_keys(REFERENCES)
     for chapter in CHAPTERS:
         cited = set(re.findall(r"@(?!(?:fig|tbl|sec|eq)-)([\w:-]+)", CELL.sub("", text_of(chapter))))
         assert cited <= keys, (chapter.name, cited - keys)

@@ -13,8 +13,7 @@ from report.paper.elsewhere import FP32_BYTE, STORED_BYTE
 from report.paper.options import measure_command
 from report.paper.rows import each, matching
 from report.stats import published
-from report.stats.correlations import rank_correlation
-from report.stats.power_laws import fit_power_law
+from report.stats.correlations import fit_power_law, rank_correlation
 from report.stats.summary import count_of, estimated, exact, median_of, ratio
 from report.stats.value import Name, Source, Value
 

@@ -25,8 +25,7 @@ from report.charts.marks import Layer, lines, names, points, rules, texts
 from report.charts.panels import Content, figure, grid, row
 from report.charts.panels import panel as set_panel
 from report.paper import Paper
-from report.stats.correlations import FEWEST, rank_correlation
-from report.stats.power_laws import fit_power_law
+from report.stats.correlations import FEWEST, fit_power_law, rank_correlation
 
 CURVES = 8
 """The most networks in the figure of throughput."""

@@ -6,8 +6,7 @@ from report.markdown import escape
 from report.paper import Paper
 from report.paper.rows import each
 from report.pipe import pipe
-from report.stats.correlations import rank_correlation
-from report.stats.power_laws import fit_power_law
+from report.stats.correlations import fit_power_law, rank_correlation
 from report.stats.summary import estimated, exact
 
 

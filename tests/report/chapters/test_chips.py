@@ -12,9 +12,9 @@ from report import facts
 from report.chapters.chips import figures, tables
 from report.chapters.chips.facts import EXAMPLE, LABELLED, labelled, promised
 from report.display import Missing
+from report.failures import in_environment
 from report.markdown import SPACE
 from report.paper import chips, load
-from report.process import in_environment
 
 CPU, GPU = tiny().machine("cpu"), tiny().machine("gpu")
 

@@ -13,9 +13,9 @@ from report import failures
 from report.charts import drawing
 from report.charts.axes import LogAxis
 from report.charts.drawing import lean, picture
-from report.charts.font import FOLDER, text_width
 from report.charts.marks import names, points
 from report.charts.panels import figure, panel
+from report.charts.theme import FONTS, text_width
 
 CHART = {
     "$schema": "https://vega.github.io/schema/vega-lite/v6.json",
@@ -96,7 +96,7 @@ def test_a_text_carries_its_length_which_the_font_of_a_page_may_not_have():
 
 @pytest.mark.parametrize("weight", ["regular", "bold"])
 def test_texts_are_as_wide_as_their_font_draws_them(weight):
-    font = ImageFont.truetype(FOLDER / f"RoofwrightSans-{weight.title()}.ttf", 1000)
+    font = ImageFont.truetype(FONTS / f"RoofwrightSans-{weight.title()}.ttf", 1000)
     for text in ("NVIDIA AV To 1.0", "wide_resnet101_2 (µs, 95 %)", "−1 × 10⁶ ≥ α → β"):
         assert text_width(text, 1000, weight) == pytest.approx(font.getlength(text), abs=len(text))
 

@@ -4,7 +4,7 @@ import pytest
 from helpers.places import ROOT
 
 from measure.errors import UserError
-from report.paper.bibliography import read_keys
+from report.paper.hand_tables import read_keys
 
 
 def test_keys(tmp_path):

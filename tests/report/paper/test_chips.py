@@ -6,7 +6,7 @@ from helpers.papers import REFERENCES, committed_chips, tiny, wide
 from helpers.places import ROOT
 
 from measure.errors import UserError
-from report.paper import bibliography, chips
+from report.paper import chips, hand_tables
 
 HEADER = (
     "chip,alias,vendor,die,chip_kind,year,precision,unit,peak_flop_per_s,sparse_peak_flop_per_s,bandwidth_byte_per_s,"
@@ -69,7 +69,7 @@ def test_no_file_is_an_empty_table(tmp_path):
 
 
 def test_the_committed_table_reads_and_agrees_with_published_figures():
-    table = chips.read(ROOT / "data" / "chips.csv", bibliography.read_keys(REFERENCES))
+    table = chips.read(ROOT / "data" / "chips.csv", hand_tables.read_keys(REFERENCES))
 
     def row(chip, precision, unit):
         (found,) = table[(table.chip == chip) & (table.precision == precision) & (table.unit == unit)].itertuples()

@@ -8,7 +8,7 @@ from helpers.places import ROOT, TESTS
 
 from measure.cache.schema import TABLES
 from measure.errors import UserError
-from report.paper import bibliography, hand_tables
+from report.paper import hand_tables
 from report.paper.printed import Claim, FlopPerCycle, PrintedChip, model_numbers
 
 KEYS = frozenset({"one"})
@@ -127,7 +127,7 @@ def test_one_model_may_have_rows_for_other_precisions_and_extensions(tmp_path):
 
 def test_a_row_fits_its_family_model_and_vector_extension():
     environment = tiny().machine("cpu").environment
-    rows = hand_tables.flop_per_cycle(TESTS / "data" / "flop_per_cycle.csv", bibliography.read_keys(REFERENCES))
+    rows = hand_tables.flop_per_cycle(TESTS / "data" / "flop_per_cycle.csv", hand_tables.read_keys(REFERENCES))
     assert [(row.vector_extension, row.precision) for row in rows if row.fits(environment)] == [
         ("avx2", "fp32"),
         ("avx2", "fp64"),
@@ -136,7 +136,7 @@ def test_a_row_fits_its_family_model_and_vector_extension():
         assert not any(row.fits(replace(environment, **other)) for row in rows)
 
 
-ROWS = hand_tables.flop_per_cycle(ROOT / "data" / "flop_per_cycle.csv", bibliography.read_keys(REFERENCES))
+ROWS = hand_tables.flop_per_cycle(ROOT / "data" / "flop_per_cycle.csv", hand_tables.read_keys(REFERENCES))
 
 
 @pytest.mark.parametrize(
@@ -180,7 +180,7 @@ def test_the_rates_are_those_that_the_chips_table_multiplies_with():
 
 FOLDER = ROOT / "data" / "published"
 FILE = FOLDER / "training_steps.csv"
-STUDY_KEYS = bibliography.read_keys(REFERENCES)
+STUDY_KEYS = hand_tables.read_keys(REFERENCES)
 
 
 def test_the_rows_of_the_study_as_printed():

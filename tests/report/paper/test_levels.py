@@ -1,4 +1,4 @@
-from report.paper.levels import Level, find_levels
+from report.paper.roofs import Level, find_levels
 
 SIZES = [round(2 ** (step / 2)) for step in range(40)]
 """Two for each factor of two, from 1 on."""

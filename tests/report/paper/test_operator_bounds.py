@@ -3,7 +3,8 @@ from helpers import rows
 
 from measure.cache.workload_records import Operator
 from measure.domain.roofs import Roofline
-from report.paper import frame, operator_bounds
+from report.paper import frame
+from report.paper.cells import operator_bounds
 
 ROOF = Roofline(200.0, 20.0)
 
@@ -22,24 +23,19 @@ OPERATORS = [
 ]
 
 
-def test_each_call_takes_the_longer_of_arithmetic_and_memory():
-    rows = operator_bounds.timed(frame(OPERATORS, Operator), "fp32", ROOF)
-    # 40 / 200 = 0.2 > 2 / 20, twice; 20 / 200 < 40 / 20 = 2; 400 / 200 = 2, thrice; 100 / 200
-    assert rows.bound_s.tolist() == pytest.approx([0.4, 2.0, 6.0, 0.5])
-
-
-def test_a_stage_takes_the_sum_of_its_operators():
-    rows = operator_bounds.summed(frame(OPERATORS, Operator), "fp32", ROOF)
+def test_a_stage_takes_the_sum_of_its_operators_each_the_longer_of_arithmetic_and_memory():
+    rows = operator_bounds(frame(OPERATORS, Operator), "fp32", ROOF)
+    # 40 / 200 = 0.2 > 2 / 20, twice, and 20 / 200 < 40 / 20 = 2; 400 / 200 = 2, thrice; 100 / 200
     assert {(row.batch, row.stage): row.bound_s for row in rows.itertuples()} == pytest.approx(
         {(1, "inference"): 2.4, (8, "inference"): 6.0, (1, "backward"): 0.5}
     )
 
 
 def test_tf32_is_stored_as_fp32():
-    rows = operator_bounds.summed(frame(OPERATORS, Operator), "tf32", Roofline(2000.0, 20.0))
+    rows = operator_bounds(frame(OPERATORS, Operator), "tf32", Roofline(2000.0, 20.0))
     # at ten times the peak: 2 * max(0.02, 0.1) + max(0.01, 2)
     assert rows[(rows.batch == 1) & (rows.stage == "inference")].bound_s.tolist() == pytest.approx([2.2])
 
 
 def test_none_counted():
-    assert operator_bounds.summed(frame([], Operator), "fp32", ROOF).empty
+    assert operator_bounds(frame([], Operator), "fp32", ROOF).empty

@@ -4,8 +4,8 @@ from helpers.rows import layer, workload
 
 from measure.cache.folders import Workloads
 from measure.errors import UserError
+from report.failures import in_environment
 from report.paper.options import FEW, cache_flags, chips, machines, measure_command, models
-from report.process import in_environment
 
 DATA = ROOT / "tests" / "data"
 

@@ -3,9 +3,8 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from report.stats import resampling
-from report.stats.correlations import rank_correlation, ranks, spearman
-from report.stats.resampling import DRAWS, interval, moments, weights
+from report.stats import correlations
+from report.stats.correlations import DRAWS, interval, moments, rank_correlation, ranks, spearman, weights
 
 RNG = np.random.default_rng(7)
 MODELS = pd.Series(list("abcdefgh"))
@@ -121,5 +120,5 @@ def test_blocks_change_no_digit(monkeypatch):
     x, y = (pd.Series(values) for values in np.random.default_rng(11).normal(size=(2, 40)).round(1))
     models = pd.Series([f"m{at // 2}" for at in range(40)])
     whole = rank_correlation(x, y, models)
-    monkeypatch.setattr(resampling, "BLOCK", 1000)  # 25 resamples
+    monkeypatch.setattr(correlations, "BLOCK", 1000)  # 25 resamples
     assert rank_correlation(x, y, models) == whole

@@ -3,7 +3,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from report.stats.power_laws import fit_power_law
+from report.stats.correlations import fit_power_law
 
 MODELS = pd.Series(list("abcdefgh"))
 
