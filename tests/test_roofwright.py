@@ -87,7 +87,9 @@ def roofwright(installed, tmp_path):
 def test_an_installed_copy_renders_what_lies_in_the_folder_it_is_called_in(roofwright, installed, tmp_path):
     shutil.copytree(TESTS / "data" / "machines", tmp_path / "data" / "machines")
     shutil.copytree(TESTS / "data" / "workload", tmp_path / "data" / "workload")
-    done = roofwright("report", "--engine", "embedded", "--formats", "html", "--chapters", "chips", "utilisation", "prediction")
+    done = roofwright(
+        "report", "--engine", "embedded", "--formats", "html", "--chapters", "chips", "utilisation", "prediction"
+    )
     assert done.returncode == 0, done.stderr
     assert done.stderr.splitlines()[0] == "rendering the paper of data"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["_site", "data"]

@@ -121,7 +121,7 @@ class Paper:
     def at_hand(self) -> Machine | None:
         """The machine that the text speaks of: the first that a reader chose, else the one measured last."""
         return (
-            self.machines[0]
+            next(iter(self.machines), None)
             if self.chosen
             else max(self.machines, key=lambda machine: machine.environment.recorded_at, default=None)
         )
