@@ -126,10 +126,8 @@ class Calculation:
     """The term of bytes."""
     fixed: Value
     """The term of launches and of the call, which no chip shortens."""
-    neighbours: Value
-    """Timed networks of similar make-up whose errors correct the sum."""
     correction: Value
-    """The factor of these."""
+    """The factor by which the nearest timed networks correct the sum."""
     likely: Value
     """The likely time."""
     low: Value
@@ -162,6 +160,8 @@ class Problems:
 class Prediction:
     """All facts of the chapter."""
 
+    neighbours: Value
+    """Timed networks of similar make-up whose errors correct a sum."""
     family: Family
     untimed: Untimed
     batches: Batches
@@ -172,7 +172,8 @@ class Prediction:
 
 def of(paper: Paper) -> Prediction:
     has_chooser = not paper.predictions.errors.empty
-    facts = Prediction(_family(paper), _untimed(paper), _batches(paper), *_calculation(paper), has_chooser)
+    groups = _family(paper), _untimed(paper), _batches(paper), *_calculation(paper)
+    facts = Prediction(exact(NEIGHBOURS), *groups, has_chooser)
     return sourced(facts, Source("prediction/errors.csv", f"eager, {INFERENCE}", "python -m measure fit"))
 
 
@@ -302,7 +303,7 @@ def _calculation(paper: Paper) -> tuple[Calculation, Problems]:
     calls = [predict(paper, EXAMPLE, device) for device in common_devices(paper) if device.chip_kind == GPU]
     untimed = [call for call in calls if call and call.basis.name == DATASHEET and call.low_s is not None]
     if not untimed:
-        return Calculation(Name(None), *[Value(None)] * 15), Problems(Name(None), *[Value(None)] * 6)
+        return Calculation(Name(None), *[Value(None)] * 14), Problems(Name(None), *[Value(None)] * 6)
     pairs = (
         (call, other)
         for call, other in permutations(untimed, 2)
@@ -319,7 +320,7 @@ def _calculation(paper: Paper) -> tuple[Calculation, Problems]:
         batch=exact(BATCH), flop=exact(flop, "FLOP"), peak=exact(peak, "FLOP/s"),
         over_peak=exact(arithmetic_s * peak / flop), byte=exact(byte, "B"), bandwidth=exact(bandwidth, "B/s"),
         over_bandwidth=exact(bytes_s * bandwidth / byte), arithmetic=exact(arithmetic_s, "s"),
-        bytes=exact(bytes_s, "s"), fixed=exact(fixed_s, "s"), neighbours=exact(NEIGHBOURS),
+        bytes=exact(bytes_s, "s"), fixed=exact(fixed_s, "s"),
         correction=exact(call.likely_s / sum(call.sums)), likely=exact(call.likely_s, "s"),
         low=exact(call.low_s, "s"), high=exact(call.high_s, "s"),
     )  # fmt: skip
