@@ -29,7 +29,7 @@ const CHOOSER_STYLE = `
   @media (max-width: 40rem) {
     .chooser .wide { display: none; }
     .chooser tbody th { min-width: 6.5rem; overflow-wrap: anywhere; }
-    .chooser td svg { width: 120px; }
+    .chooser td svg { width: 90px; }
   }
   @media print { .chooser { display: none; } }`;
 

@@ -214,11 +214,11 @@ def test_the_chooser_has_the_chosen_chips_alone():
 def test_without_fits_nothing_is_shown(make):
     with pytest.raises(Missing):
         make.__wrapped__(empty())
-    assert all(
-        value.is_missing or value.number == 0
-        for _, value, _ in facts.entries("prediction", of(empty()))
-        if hasattr(value, "number")
-    )
+
+
+def test_without_fits_no_value_is_printed():
+    printed = {key for key, value, _ in facts.entries("prediction", of(empty())) if str(value) != "–"}
+    assert printed == {"prediction.neighbours", "prediction.family.gpus", "prediction.untimed.gpus"}
 
 
 def test_the_figure_has_a_dot_a_gpu_and_way():
