@@ -115,6 +115,20 @@ def test_the_report_knows_the_cache_and_nothing_of_how_it_was_measured():
     assert wrong == []
 
 
+def test_chapters_never_import_one_another():
+    wrong = [
+        f"{module} -> {other}"
+        for module, imported in GRAPH.items()
+        for other in imported
+        if other.startswith("report.chapters.") and room_of_chapter(module) != room_of_chapter(other)
+    ]
+    assert wrong == []
+
+
+def room_of_chapter(module: str) -> str:
+    return ".".join(module.split(".")[:3])
+
+
 def test_measuring_knows_nothing_of_the_report():
     wrong = [
         f"{module} -> {other}"
