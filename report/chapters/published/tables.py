@@ -22,4 +22,4 @@ def held(paper: Paper, table: str) -> str:
         ]
         for each in found
     ]  # fmt: skip
-    return pipe("Study | Of | Quantity | Printed > | Ours > | Printed is", rows, of="Study")
+    return pipe("Study | Chip or network | Quantity | Printed > | Ours > | Printed is", rows, of="Study")
