@@ -1,0 +1,244 @@
+"""Facts of the networks that others timed on GPUs, from ``data/published/measurements`` and ``data/chips.csv``."""
+
+import re
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from recomputing.counts import PRODUCTS, read_chips
+from recomputing.statistics import Found, median_of, rank_correlation
+
+NETWORK = ["model", "input_size"]
+CONDITIONS = [
+    "device", "source", "phase", "precision", "autocast", "layout", "compiler", "torch", "input_copied", "tuned",
+]  # fmt: skip
+BYTE = {"fp64": 2.0, "fp32": 1.0, "fp16": 0.5}
+"""The bytes of a number over those of fp32, at which networks are counted."""
+
+RATES = {"fp64": ["fp64"], "fp32": ["fp32", "tf32"], "fp16": ["fp16", "bf16"]}
+COMPILED, FEWEST, MANY = "torch.compile", 20, 900
+LIGHT, HEAVY = "timm:mobilenetv2_100", "timm:resnet18"
+
+
+def version(torch: str) -> tuple[int, ...]:
+    return tuple(map(int, re.findall(r"\d+", torch)))
+
+
+def timings(data: Path, chips: pd.DataFrame) -> pd.DataFrame:
+    """Return all timings with the work of the network and the roof of the chip, NaN where one is not known."""
+    folder = data / "published" / "measurements"
+    rows = pd.read_csv(folder / "models.csv", dtype={"torch": str, "tuned": str}, low_memory=False)
+    texts = ["autocast", "layout", "compiler", "torch", "tuned", "input_copied"]
+    rows[texts] = rows[texts].fillna("")
+    names = {}
+    for chip, alias in zip(chips.chip, chips.alias.fillna(""), strict=True):
+        names |= {name.strip().casefold(): chip for name in [chip, *alias.split(";")] if name}
+    folded = rows.device.str.strip().str.casefold()
+    rows["device"] = folded.map(names).fillna(rows.device)
+    rows["computed"] = rows.autocast.where(rows.autocast != "", rows.precision)
+    rows["latency_s"] = (rows.batch / rows.throughput_per_s).fillna(rows.latency_s)
+    counts = pd.read_csv(folder / "counts.csv").drop(columns=["status", "reason"])
+    rows = rows.merge(counts, on=NETWORK, how="left")
+    peaks = chips.groupby(["chip", "precision"]).peak_flop_per_s.max()
+    of_rate = {name: peaks[peaks.index.isin(rates, 1)].groupby("chip").max() for name, rates in RATES.items()}
+    rows["peak"] = pd.concat(of_rate).reindex(pd.MultiIndex.from_frame(rows[["computed", "device"]])).to_numpy()
+    rows["bandwidth"] = rows.device.map(chips.groupby("chip").bandwidth_byte_per_s.max())
+    return rows
+
+
+class Timed:
+    """The forward passes of counted networks on chips with a roof, in seconds of both rooflines."""
+
+    def __init__(self, data: Path) -> None:
+        self.chips = read_chips(data)
+        self.all = timings(data, self.chips)
+        kinds = pd.read_csv(data / "published" / "measurements" / "counted_kinds.csv")
+        self.kinds = kinds[kinds.stage == "inference"]
+        rows = self.all[(self.all.phase == "inference") & self.all.peak.notna() & self.all.forward_flop.notna()]
+        size = rows.computed.map(BYTE)
+        flop = rows.batch * rows.forward_flop
+        whole = size * (rows.parameter_byte + rows.batch * (rows.input_byte + rows.output_byte))
+        layers = self.by_kind(rows).groupby("timing")[["least_s", "moved_byte"]].sum()
+        self.rows = rows.assign(
+            flop=flop, input_s=rows.latency_s / rows.batch, layers_byte=layers.moved_byte, layers_s=layers.least_s,
+            whole_s=np.maximum(flop / rows.peak, whole / rows.bandwidth),
+            peak_share=flop / rows.latency_s / rows.peak,
+        )  # fmt: skip
+        self.eager, self.compiled = self._newest(""), self._newest(COMPILED)
+        kind = self.chips.drop_duplicates("chip").set_index("chip").chip_kind
+        eager = self.eager[self.eager.device.map(kind) != "cpu"]
+        groups = [group for _, group in eager.groupby(["device", "computed"])]
+        groups.sort(key=lambda group: (-group.model.nunique(), group.device.iloc[0], group.computed.iloc[0]))
+        self.gpus: dict[str, pd.DataFrame] = {}
+        for group in groups:
+            if group.model.nunique() >= FEWEST:
+                self.gpus.setdefault(group.device.iloc[0], group)
+        self.best = next(iter(self.gpus.values()))
+        self.device = self.best.device.iloc[0]
+
+    def by_kind(self, rows: pd.DataFrame) -> pd.DataFrame:
+        """One row is a kind of layer in a timed call, with its ``moved_byte`` and least time."""
+        columns = [*NETWORK, "batch", "computed", "peak", "bandwidth"]
+        found = rows.rename_axis("timing").reset_index()[["timing", *columns]].merge(self.kinds, on=NETWORK)
+        moved = found.computed.map(BYTE) * (found.byte + (found.batch - 1) * found.further_byte)
+        work = found.batch * found.flop
+        return found.assign(
+            work_flop=work, moved_byte=moved, least_s=np.maximum(work / found.peak, moved / found.bandwidth)
+        )
+
+    def _newest(self, compiler: str) -> pd.DataFrame:
+        """Return contiguous timings in each source's newest software on a device."""
+        rows = self.rows[(self.rows.compiler == compiler) & (self.rows.layout == "contiguous")]
+        numbers = rows.torch.map(version)
+        last = numbers.groupby([rows.device, rows.source, rows.computed]).transform("max")
+        return rows[numbers == last].drop_duplicates(["device", "computed", *NETWORK])
+
+
+def paired(base: pd.DataFrame, other: pd.DataFrame, *but: str) -> pd.DataFrame:
+    """Join timings that differ in these conditions alone."""
+    alike = [column for column in (*NETWORK, "batch", *CONDITIONS) if column not in but]
+    base, other = (rows.drop_duplicates(alike) for rows in (base, other))
+    return base.merge(other, on=alike, suffixes=("", "_other"))
+
+
+def gains(pairs: pd.DataFrame, column: str = "latency_s") -> pd.Series:
+    return (pairs[column] / pairs[f"{column}_other"]).groupby(pairs.model).median()
+
+
+def typical(values: pd.Series, models: pd.Series) -> Found:
+    return median_of(values.groupby(models).median())
+
+
+def facts(data: Path) -> dict[str, Found]:
+    """Return the facts of this module by key."""
+    timed = Timed(data)
+    return {**_shares(timed), **_changes(timed), **_puzzle(timed), **_errors(data, timed.chips)}
+
+
+def _shares(timed: Timed) -> dict[str, Found]:
+    best, models = timed.best, timed.best.model
+    usual = best[best.input_size == best.input_size.mode()[0]]
+    alike = usual[usual.forward_flop.between(7.5e9, 9.5e9)].sort_values("input_s")
+    compiled = timed.compiled[
+        (timed.compiled.device == timed.device) & (timed.compiled.computed == best.computed.iloc[0])
+    ]
+    low, high = (best.layers_s / best.latency_s).groupby(models).median().quantile([0.1, 0.9])
+    large = [rows for rows in timed.gpus.values() if rows.model.nunique() >= MANY]
+    on_large = {bound: [typical(rows[bound] / rows.latency_s, rows.model).number for rows in large]
+                for bound in ("whole_s", "layers_s")}  # fmt: skip
+    numbers = {
+        "gpus.timings.timings": len(timed.all),
+        "gpus.timings.networks": timed.all.model.nunique(), "gpus.timings.devices": timed.all.device.nunique(),
+        "gpus.alike.networks": len(alike), "gpus.alike.spread": alike.input_s.iloc[-1] / alike.input_s.iloc[0],
+        "gpus.alike.quickest": alike.input_s.min(), "gpus.alike.slowest": alike.input_s.max(),
+        "gpus.shares.networks": models.nunique(), "gpus.shares.low": low, "gpus.shares.high": high,
+        "gpus.devices.most_whole": max(on_large["whole_s"]), "gpus.devices.least_layers": min(on_large["layers_s"]),
+        "gpus.devices.most_layers": max(on_large["layers_s"]),
+    }  # fmt: skip
+    return {key: Found(float(number)) for key, number in numbers.items()} | {
+        "gpus.shares.peak": typical(best.peak_share, models),
+        "gpus.shares.whole": typical(best.whole_s / best.latency_s, models),
+        "gpus.shares.layers": typical(best.layers_s / best.latency_s, models),
+        "gpus.shares.left": typical(best.latency_s / best.layers_s, models),
+        "gpus.shares.compiled": typical(compiled.layers_s / compiled.latency_s, compiled.model),
+        "latency.equal.flop": rank_correlation(alike.forward_flop, alike.input_s, alike.model),
+        "latency.equal.traffic": rank_correlation(alike.layers_byte / alike.batch, alike.input_s, alike.model),
+        "latency.gpu.ranking.flop": rank_correlation(best.forward_flop, best.input_s, models),
+        "latency.gpu.ranking.parameters": rank_correlation(best.parameter_count, best.input_s, models),
+        "latency.gpu.ranking.layers": rank_correlation(best.layers_s / best.batch, best.input_s, models),
+    }
+
+
+def _steps(timed: Timed) -> list[pd.DataFrame]:
+    """Return the two pairs of GPUs with most networks, the lower peak first in each and of both."""
+    eager, found = timed.rows[timed.rows.compiler == ""].set_index(["device", "computed"], drop=False), []
+    for pair in combinations(list(timed.gpus.values())[:6], 2):
+        older, newer = sorted((rows.iloc[0] for rows in pair), key=lambda row: row.peak)
+        before, after = (
+            eager[(eager.device == row.device) & (eager.computed == row.computed)] for row in (older, newer)
+        )
+        found.append(paired(before, after, "device"))
+    most = sorted(found, key=lambda pairs: -pairs.model.nunique())[:2]
+    return sorted(most, key=lambda pairs: pairs.peak.iloc[0])
+
+
+def _changes(timed: Timed) -> dict[str, Found]:
+    steps = _steps(timed)
+    found = {}
+    for name, pairs in zip(("first", "second"), steps, strict=True):
+        row = pairs.iloc[0]
+        found |= {
+            f"gpus.{name}.networks": Found(pairs.model.nunique()),
+            f"gpus.{name}.peak": Found(row.peak_other / row.peak),
+            f"gpus.{name}.bandwidth": Found(row.bandwidth_other / row.bandwidth),
+            f"gpus.{name}.speed": median_of(gains(pairs)),
+            f"gpus.{name}.whole": median_of(gains(pairs, "whole_s")),
+            f"gpus.{name}.layers": median_of(gains(pairs, "layers_s")),
+        }
+    eager, newer = timed.rows[timed.rows.compiler == ""], steps[1].device_other.iloc[0]
+    here, there = (timed.compiled[timed.compiled.device == device] for device in (timed.device, newer))
+    compiled = paired(timed.best, here, "compiler")
+    layouts = paired(eager[eager.layout == "contiguous"], eager[eager.layout == "channels_last"], "layout")
+    layouts = max((rows for _, rows in layouts.groupby("device")), key=lambda rows: rows.model.nunique())
+    for name, pairs in (("compiled", compiled), ("channels_last", layouts)):
+        found[f"gpus.{name}.networks"] = Found(pairs.model.nunique())
+        found[f"gpus.{name}.speed"] = median_of(gains(pairs))
+        found[f"gpus.{name}.slower"] = Found(float((gains(pairs) < 1).mean()))
+    other = timed.kinds.further_byte.where(~timed.kinds.layer_kind.isin(PRODUCTS), 0)
+    sums = timed.kinds.assign(other=other).groupby(NETWORK)[["further_byte", "other"]].sum()
+    rest = compiled.merge((sums.other / sums.further_byte).rename("rest").reset_index(), on=NETWORK)
+    gained, rest = gains(rest), rest.rest.groupby(rest.model).median()
+    over = paired(timed.eager[timed.eager.device == newer], here, "device", "compiler")
+    return found | {
+        "gpus.fused.least": median_of(gained[rest <= rest.quantile(0.25)]),
+        "gpus.fused.most": median_of(gained[rest >= rest.quantile(0.75)]),
+        "gpus.together.both": median_of(gains(paired(timed.best, there, "device", "compiler"))),
+        "gpus.together.next_compiled": median_of(gains(paired(here, there, "device"))),
+        "gpus.together.over_next": median_of(gains(over)),
+    }
+
+
+def _puzzle(timed: Timed) -> dict[str, Found]:
+    rows = timed.all[(timed.all.phase == "inference") & (timed.all.compiler == "") & (timed.all.layout == "contiguous")]
+    rows = rows.assign(version=rows.torch.map(version)).sort_values("version", kind="stable")
+    found = []
+    for light, heavy in (("mobilenet_v2", "resnet18"), (LIGHT, HEAVY)):
+        both = (rows[rows.model == model].assign(model="") for model in (heavy, light))
+        found.append(paired(*both))
+    pairs = pd.concat(found).sort_values("version", kind="stable").drop_duplicates(["device", "computed"], keep="last")
+    ratios = (pairs.latency_s_other / pairs.latency_s).groupby(pairs.computed)
+    sixteen, double = ratios.get_group("fp16"), ratios.get_group("fp64")
+    best = timed.best[timed.best.input_size == timed.best.input_size.mode()[0]].set_index("model")
+    light, heavy = best.loc[LIGHT], best.loc[HEAVY]
+    numbers = {
+        "elsewhere.devices": len(sixteen), "elsewhere.slower": (sixteen > 1).sum(), "elsewhere.least": sixteen.min(),
+        "elsewhere.most": sixteen.max(), "control.devices": len(double), "control.most": double.max(),
+        "bounds.peak": light.peak, "bounds.bandwidth": light.bandwidth, "bounds.ridge": light.peak / light.bandwidth,
+        "bounds.light": light.input_s, "bounds.heavy": heavy.input_s,
+    }  # fmt: skip
+    for name, row in (("light", light), ("heavy", heavy)):
+        numbers[f"bounds.{name}_arithmetic"] = row.flop / row.peak / row.batch
+        numbers[f"bounds.{name}_bytes"] = row.layers_byte / row.bandwidth / row.batch
+        numbers[f"bounds.{name}_intensity"] = row.flop / row.layers_byte
+    return {f"puzzle.{key}": Found(float(number)) for key, number in numbers.items()} | {
+        "puzzle.control.typical": median_of(double),
+        "front.gpu.puzzle": Found(light.input_s / heavy.input_s),
+    }
+
+
+def _errors(data: Path, chips: pd.DataFrame) -> dict[str, Found]:
+    """Return how far predictions are off, from the table of errors that ``python -m measure fit`` wrote."""
+    rows = pd.read_csv(data / "prediction" / "errors.csv")
+    rows = rows[(rows.method == "terms") & (rows.batches == "all") & (rows.phase == "inference")]
+    rows = rows[(rows.variant == "eager") & rows.precision.isin(["bf16", "fp16"])]
+    rows = rows[rows.device.isin(chips[chips.chip_kind == "gpu"].chip)]
+    rows = rows.assign(version=rows.software.fillna("").map(version)).sort_values("version", kind="stable")
+    family = rows[(rows.left_out == "family") & (rows.models >= MANY)].drop_duplicates("device", keep="last")
+    device = rows[rows.left_out == "device"].groupby("device")
+    return {
+        "prediction.family.least": Found(family.median_error.min()),
+        "prediction.family.most": Found(family.median_error.max()),
+        "prediction.untimed.error": median_of(device.median_error.median()),
+    }

@@ -1,0 +1,296 @@
+"""Facts of the machine at hand: its roofs, the latencies of networks, training steps and where the time goes."""
+
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from recomputing.counts import MOBILENET, RESNET, at, shown, workloads
+from recomputing.statistics import Found, median_of, of_cells, of_rounds, quotient, rank_correlation
+
+FULL, LOWER, EAGER, KEPT = "fp32", "bf16", "eager", "kept_memory"
+CELL = ["model", "batch", "precision", "phase", "variant"]
+ARITHMETIC = ["fma", "matmul", "numpy_matmul"]
+STREAMS = ["stream_read", "stream_write", "stream_copy", "stream_triad"]
+LOADED, TARGET, SYSTEM = 0.1, 0.05, "system"
+
+
+class Machine:
+    """The machine measured last, in its newest environment."""
+
+    def __init__(self, data: Path) -> None:
+        folders = [folder for folder in (data / "machines").iterdir() if (folder / "machine.csv").exists()]
+        environments = {folder: pd.read_csv(folder / "machine.csv").sort_values("recorded_at") for folder in folders}
+        self.folder = max(folders, key=lambda folder: environments[folder].recorded_at.iloc[-1])
+        self.environment = environments[self.folder].iloc[-1]
+        self.data, self.counted = data, workloads(data)
+
+    def table(self, name: str) -> pd.DataFrame:
+        rows = pd.read_csv(self.folder / f"{name}.csv", dtype={"input_shape": str}, low_memory=False)
+        return rows[rows.environment_id == self.environment.environment_id]
+
+    @cached_property
+    def rates(self) -> pd.DataFrame:
+        """One row is a roof kernel at a size: the time of its rounds, where it has rounds, with its interval."""
+        rows = self.table("roofs")
+        rows = rows[(rows.status == "ok") & (rows.pace == "sustained") & ~(rows.load >= LOADED)]
+        single = rows[rows["round"].isna()]
+        times = {"latency_s": "time_s", "latency_low_s": "low_s", "latency_high_s": "high_s"}
+        found = single.rename(columns=times).to_dict("records")
+        for _, taken in rows[rows["round"].notna()].groupby(["roof_kernel", "precision", "size"]):
+            time = of_rounds([[latency] for latency in taken.latency_s])
+            found.append({**taken.iloc[0].to_dict(), "time_s": time.number, "low_s": time.low, "high_s": time.high})
+        return pd.DataFrame(found)
+
+    def _fastest(self, kernels: list[str], work: str, precision: str | None) -> Found:
+        rows = self.rates[self.rates.roof_kernel.isin(kernels)]
+        # A stream with rounds lies beyond all caches
+        rows = rows[rows["round"].notna()] if precision is None else rows[rows.precision == precision]
+        row = rows.loc[(rows[work] / rows.time_s).idxmax()]
+        return Found(row[work] / row.time_s, row[work] / row.high_s, row[work] / row.low_s)
+
+    @cached_property
+    def peaks(self) -> dict[str, Found]:
+        return {precision: self._fastest(ARITHMETIC, "flop", precision) for precision in (FULL, LOWER)}
+
+    @cached_property
+    def bandwidth(self) -> Found:
+        return self._fastest(STREAMS, "byte", None)
+
+    def least_s(self, precision: pd.Series, flop: pd.Series, byte: pd.Series) -> pd.Series:
+        peak = precision.map({name: each.number for name, each in self.peaks.items()}).astype(float)
+        return np.maximum(flop / peak, byte / self.bandwidth.number)
+
+    @cached_property
+    def samples(self) -> pd.DataFrame:
+        key = [*CELL, "round"]
+        ran = self.table("runs")
+        usual = self.counted.drop_duplicates("model").set_index("model").input_shape
+        ran = ran[(ran.status == "ok") & (ran.input_shape == ran.model.map(usual))]
+        return self.table("samples").merge(ran[[*key, "sitting"]], on=key)
+
+    @cached_property
+    def bounds(self) -> pd.DataFrame:
+        """One row is a stage of a network at a batch size: the least time of its operators, one after the other."""
+        rows = shown(self.data / "workload" / "operators.csv")
+        rows = rows.assign(least_s=rows.calls * self.least_s(rows.precision, rows.flop, rows.byte))
+        return rows.groupby(["model", "batch", "precision", "stage"]).least_s.sum().reset_index()
+
+    @cached_property
+    def cells(self) -> pd.DataFrame:
+        """The cells of inference, with what they need and the least times of both rooflines."""
+        rows = of_cells(at(self.samples, phase="inference"), CELL, "latency_s")
+        rows = rows.merge(self.counted.drop(columns="status"), on=["model", "batch", "precision"])
+        least = at(self.bounds, stage="inference").rename(columns={"least_s": "layers_s"})
+        rows = rows.merge(least.drop(columns="stage"), on=["model", "batch", "precision"], how="left")
+        return rows.assign(
+            whole_s=self.least_s(rows.precision, rows.forward_flop, rows.compulsory_byte),
+            rate=rows.batch / rows.number, width=(rows.high - rows.low) / 2 / rows.number,
+        )  # fmt: skip
+
+    @cached_property
+    def speed_ups(self) -> pd.DataFrame:
+        """One row is a cell with memory kept: its speed over eager mode, from rounds of one number and sitting."""
+        together = ["model", "batch", "precision", "round", "sitting"]
+        rows = at(self.samples, phase="inference").groupby([*together, "variant"]).latency_s.median().unstack("variant")
+        pairs = rows.dropna().reset_index()
+        return of_cells(pairs.assign(ratio=pairs[EAGER] / pairs[KEPT]), together[:3], "ratio")
+
+    @cached_property
+    def steps(self) -> pd.DataFrame:
+        """One row is a training step at the batch size that most networks have."""
+        rows = at(self.samples, variant=EAGER, precision=FULL)
+        key, stages = ["model", "batch"], ("step", "forward", "backward")
+        times = [of_cells(at(rows, phase=stage), key, "latency_s").add_prefix(f"{stage}_") for stage in stages]
+        found = times[0].rename(columns={"step_model": "model", "step_batch": "batch"})
+        for stage, more in zip(stages[1:], times[1:], strict=True):
+            found = found.merge(more.rename(columns={f"{stage}_{name}": name for name in key}), on=key)
+        paired = at(rows, phase="forward").merge(at(rows, phase="backward"), on=[*key, "round", "sample"])
+        found = found.merge(
+            of_cells(paired.assign(ratio=paired.latency_s_y / paired.latency_s_x), key, "ratio"), on=key
+        )
+        found = found.merge(at(self.counted, precision=FULL), on=key)
+        found = found[found.batch == found.groupby("batch").model.nunique().idxmax()].set_index("model")
+        bounds = at(self.bounds, precision=FULL).pivot_table(index=key, columns="stage", values="least_s")
+        bounds = bounds.reset_index("batch").query("batch == @found.batch.iloc[0]").reindex(found.index)
+        update = 2 * found.parameter_byte + 2 * found.momentum_byte + found.gradient_byte
+        flop = found.forward_flop + found.backward_flop
+        return found.assign(
+            flop_ratio=found.backward_flop / found.forward_flop, flop_s=flop / self.peaks[FULL].number,
+            least_s=bounds.forward + bounds.backward + update / self.bandwidth.number,
+        )  # fmt: skip
+
+
+def facts(data: Path) -> dict[str, Found]:
+    """Return the facts of this module by key."""
+    machine = Machine(data)
+    return {
+        **_roofs(machine), **_latencies(machine), **_gap(machine), **_remedies(machine), **_training(machine),
+        **_puzzle(machine), **_method(machine),
+    }  # fmt: skip
+
+
+def _roofs(machine: Machine) -> dict[str, Found]:
+    peak, bandwidth = machine.peaks[FULL], machine.bandwidth
+    ridge, found = quotient(peak, bandwidth), {}
+    for group in ("utilisation.roofs", "networks.on_cpu"):
+        found |= {f"{group}.peak": peak, f"{group}.bandwidth": bandwidth, f"{group}.ridge": ridge}
+    one = at(machine.counted, batch=1, precision=FULL)
+    lowest = at(machine.cells, variant=EAGER, precision=FULL).compulsory_intensity.min()
+    return found | {
+        "networks.on_cpu.whole": Found(float((one.compulsory_intensity < ridge.number).sum())),
+        "networks.on_cpu.layers": Found(float((one.traffic_intensity < ridge.number).sum())),
+        "networks.on_cpu.typical": median_of(one.compulsory_intensity),
+        "utilisation.roofs.lower_gain": quotient(machine.peaks[LOWER], peak),
+        "utilisation.roofs.lowest": Found(lowest),
+    }
+
+
+def _latencies(machine: Machine) -> dict[str, Found]:
+    rows, found = at(machine.cells, variant=EAGER, precision=FULL), {}
+    for name, batch in (("small", 1), ("large", 256)):
+        own = at(rows, batch=batch)
+        group, time = f"latency.here.{name}", own.number
+        found[f"{group}.networks"] = Found(len(own))
+        columns = {"flop": "forward_flop", "roofline": "whole_s", "layers": "layers_s"}
+        found |= {f"{group}.{key}": rank_correlation(own[of], time, own.model) for key, of in columns.items()}
+        found[f"{group}.parameters"] = rank_correlation(own.parameter_count, time, own.model)
+        line = stats.linregress(np.log(own.forward_flop), np.log(time))
+        off = np.log(time) - line.intercept - line.slope * np.log(own.forward_flop)
+        found[f"{group}.typical_factor"] = median_of(np.exp(off.abs()))
+    ends = at(rows, batch=1).sort_values("number")
+    for name, row in (("fastest", ends.iloc[0]), ("slowest", ends.iloc[-1])):
+        found[f"latency.here.{name}"] = Found(row.number, row.low, row.high)
+    rates = rows.pivot(index="model", columns="batch", values="rate")
+    common = rates.loc[:, 2 * rates.notna().sum() >= len(rates)].dropna()
+    first, last = common.columns[0], common.columns[-1]
+    peak = common.div(common[first], axis=0).median().idxmax()
+    return found | {
+        "latency.batching.first": Found(float(first)),
+        "latency.batching.peak": Found(float(peak)),
+        "latency.batching.last": Found(float(last)),
+        "latency.batching.peak_over_first": median_of(common[peak] / common[first]),
+        "latency.batching.last_over_peak": median_of(common[last] / common[peak]),
+        "latency.batching.last_over_first": median_of(common[last] / common[first]),
+    }
+
+
+def _terms(machine: Machine) -> pd.DataFrame:
+    """Return the profiled cells with their share in the operating system."""
+    profiles = at(machine.table("profiles"), status="ok", phase="inference", variant=EAGER, precision=FULL)
+    profiles = profiles[["model", "batch", "plain_s", "system_s"]]
+    rows = at(machine.cells, variant=EAGER, precision=FULL).merge(profiles, on=["model", "batch"])
+    return rows.assign(**{SYSTEM: rows.system_s / (machine.environment.threads * rows.plain_s)})
+
+
+def _gap(machine: Machine) -> dict[str, Found]:
+    terms = _terms(machine)
+    profiled = terms.groupby("batch").model.nunique()
+    sizes = profiled.index[profiled >= 6]
+    first, large = at(terms, batch=sizes.min()), at(terms, batch=sizes.max())
+    layers, latency = large.layers_s / large.number, large.number
+    light = at(large, model=MOBILENET).iloc[0]
+    numbers = {
+        "gap.batch": sizes.max(), "gap.networks": len(large), "gap.first_batch": sizes.min(),
+        "gap.nearest": layers.max(), "gap.farthest": layers.min(), "reference.most": large[SYSTEM].max(),
+        "example.arithmetic": light.forward_flop / machine.peaks[FULL].number, "example.layers": light.layers_s,
+        "example.rest": light.number * (1 - light[SYSTEM]) - light.layers_s,
+    }  # fmt: skip
+    return {f"utilisation.{key}": Found(float(number)) for key, number in numbers.items()} | {
+        "utilisation.gap.slowdown": median_of(latency / large.layers_s),
+        "utilisation.gap.between": median_of(large.layers_s / large.whole_s),
+        "utilisation.gap.layers": median_of(layers),
+        "utilisation.gap.system": median_of(large[SYSTEM]),
+        "utilisation.gap.rest": median_of((latency - large.layers_s) / latency - large[SYSTEM]),
+        "utilisation.gap.first_system": median_of(first[SYSTEM]),
+        "utilisation.gap.drift": median_of(large.plain_s / latency),
+        "utilisation.example.latency": Found(light.number, light.low, light.high),
+    }
+
+
+def _remedies(machine: Machine) -> dict[str, Found]:
+    cells, ups, terms = machine.cells, at(machine.speed_ups, precision=FULL), _terms(machine)
+    ups = ups.rename(columns={"number": "speed_up", "low": "surely", "high": "at_most"})
+    kept = at(ups, batch=64)
+
+    def rates(variant: str, precision: str, batch: int) -> pd.Series:
+        return at(cells, variant=variant, precision=precision, batch=batch).set_index("model").rate
+
+    batching = {name: (rates(variant, FULL, 64) / rates(variant, FULL, 8)).dropna() for name, variant in
+                (("eager", EAGER), ("kept", KEPT))}  # fmt: skip
+    both = terms.merge(ups, on=["model", "batch"])
+    expected = 1 / (1 - both[SYSTEM])
+    at_large = both.batch == 64
+    lower, lower_kept = rates(EAGER, LOWER, 64), rates(KEPT, LOWER, 64)
+    eager = rates(EAGER, FULL, 64)
+    numbers = {
+        "batching.losing": (batching["eager"] < 1).sum(), "batching.of": len(batching["eager"]),
+        "gains.kept_of": len(kept), "gains.kept_surely": (kept.surely > 1).sum(),
+        "gains.kept_most": kept.speed_up.max(),
+    }  # fmt: skip
+    return {f"utilisation.{key}": Found(float(number)) for key, number in numbers.items()} | {
+        "utilisation.batching.eager": median_of(batching["eager"]),
+        "utilisation.batching.kept": median_of(batching["kept"]),
+        "utilisation.gains.kept": median_of(kept.speed_up),
+        "utilisation.gains.expected": median_of(expected[at_large]),
+        "utilisation.gains.excess": median_of((both.speed_up / expected)[at_large]),
+        "utilisation.gains.agreement": rank_correlation(both[SYSTEM], both.speed_up, both.model),
+        "utilisation.gains.first": median_of(at(ups, batch=1).speed_up),
+        "utilisation.gains.lower": median_of((lower / eager).dropna()),
+        "utilisation.gains.both": median_of((lower_kept / eager).dropna()),
+    }
+
+
+def _training(machine: Machine) -> dict[str, Found]:
+    steps = machine.steps
+    over, flop_over = steps.step_number / steps.forward_number, 1 + steps.flop_ratio
+    near = (steps.number / steps.flop_ratio - 1).abs() <= TARGET
+    agreeing = near | ((steps.low <= steps.flop_ratio) & (steps.flop_ratio <= steps.high))
+    resnet, googlenet = steps.loc[RESNET], steps.loc["googlenet"]
+    measured = Found(resnet.step_number, resnet.step_low, resnet.step_high)
+    numbers = {
+        "step.networks": len(steps), "passes.agreeing": agreeing.sum(), "reference.apart": (~agreeing).sum(),
+        "example.batch": resnet.batch, "example.forward": resnet.forward_flop, "example.backward": resnet.backward_flop,
+        "example.flop_s": resnet.flop_s, "example.bound_s": resnet.least_s,
+    }  # fmt: skip
+    return {f"training.{key}": Found(float(number)) for key, number in numbers.items()} | {
+        "training.step.over_forward": median_of(over),
+        "training.step.flop_over_forward": median_of(flop_over),
+        "training.step.excess": median_of(over / flop_over),
+        "training.step.over_flop_bound": median_of(steps.step_number / steps.flop_s),
+        "training.step.over_operator_bound": median_of(steps.step_number / steps.least_s),
+        "training.passes.time_ratio": median_of(steps.number),
+        "training.passes.flop_ratio": median_of(steps.flop_ratio),
+        "training.example.measured": measured,
+        "training.example.over": quotient(measured, Found(*[resnet.least_s] * 3)),
+        "training.reference.googlenet_ratio": Found(googlenet.number, googlenet.low, googlenet.high),
+    }
+
+
+def _puzzle(machine: Machine) -> dict[str, Found]:
+    cells = at(machine.cells, batch=64, precision=FULL)
+    columns = ["number", "low", "high"]
+    light, heavy, light_kept, heavy_kept = (
+        Found(*at(cells, variant=variant, model=model)[columns].iloc[0].tolist())
+        for variant in (EAGER, KEPT)
+        for model in (MOBILENET, RESNET)
+    )
+    return {
+        "puzzle.here.light": light, "puzzle.here.heavy": heavy, "puzzle.here.ratio": quotient(light, heavy),
+        "puzzle.here.kept": quotient(light_kept, heavy_kept),
+    }  # fmt: skip
+
+
+def _method(machine: Machine) -> dict[str, Found]:
+    cells = at(machine.cells, variant=EAGER)
+    eager = at(machine.samples, phase="inference", variant=EAGER)
+    rounds = np.log(eager.groupby([*CELL, "round"]).latency_s.median())
+    scatter = median_of(rounds.groupby(level=CELL).std())
+    return {
+        "method.cells.cells": Found(len(cells)),
+        "method.cells.half_width": median_of(cells.width),
+        "method.cells.within": Found(float((cells.width <= TARGET).sum())),
+        "method.cells.scatter": scatter,
+    }
