@@ -74,7 +74,7 @@ def roofs(paper: Paper) -> dict[str, Any]:
     width = theme.plot_width(right=longest([row["name"] for row in drawn]) + 20, unit="FLOP/s")
     x = LogAxis(low=min(ridges) / 4, high=max(ridges) * 2, pixels=width, title="FLOP (or OP) per byte")
     y = LogAxis.around(
-        [min(peaks) / 6, max(peaks)], pixels=max(260, 12 * len(drawn)), title="attainable", unit="FLOP/s", vertical=True
+        [min(peaks) / 6, max(peaks)], pixels=max(210, 12 * len(drawn)), title="attainable", unit="FLOP/s", vertical=True
     )
     corners = [
         row | {"intensity": at, "attainable": Roofline(row["peak"], row["bandwidth"]).attainable(at)}
@@ -102,7 +102,7 @@ def ridges(paper: Paper) -> dict[str, Any]:
     rows = _rows(pd.concat([of_kind for of_kind, rate in of_kinds if rate] or [outside]))
     named = rows.key.isin({*labelled(outside).chip, *(chip for line in LINES.values() for chip in line)})
     x = YearAxis(low=rows.year.min() - 0.7, high=rows.year.max() + 1.2, pixels=theme.plot_width())
-    y = LogAxis.around(rows.ridge, (0.06, 0.08), pixels=275, title="ridge point (FLOP/B, OP/B)", vertical=True)
+    y = LogAxis.around(rows.ridge, (0.06, 0.08), pixels=235, title="ridge point (FLOP/B, OP/B)", vertical=True)
     places = (x, "year"), (y, "ridge")
     color, shape = ("kind", theme.CHIP_COLORS), ("kind", theme.CHIP_SHAPES)
     joined = [

@@ -25,7 +25,7 @@ def deviations(paper: Paper) -> dict[str, Any]:
         group=found.line.map(GROUP_OF).fillna("attention"),
         off=100 * found.deviation.astype(float),
     )
-    y = Categories.steps(rows.program, 24)
+    y = Categories.steps(rows.program, 20)
     low, high = 1.6 * min(-2.0, rows.off.min()), 1.4 * max(2.0, rows.off.max())
     x = LinearAxis(low=low, high=high, pixels=theme.plot_width(left=y.room), title="deviation (%)")
     tolerance = 100 * counting_programs.TOLERANCE

@@ -40,7 +40,7 @@ def roofs(paper: Paper) -> dict[str, Any]:
     drawn = DrawnRoof(roof, si(roof.peak_flop_per_s, "FLOP/s"), si(roof.bandwidth_byte_per_s, "B/s"))
     named = {TWINS[each]: network_name(each) for each in ("mobilenet_v2", "resnet18", "vgg16", "vit_b_16")}
     found = {"whole network": rows.flop / rows.whole_byte, "layer by layer": rows.flop / rows.layers_byte}
-    plane = Plane.over([drawn], theme.plot_width(2, unit="FLOP/s"), 240, pd.concat(found.values()), rows.flop_per_s)
+    plane = Plane.over([drawn], theme.plot_width(2, unit="FLOP/s"), 205, pd.concat(found.values()), rows.flop_per_s)
     panels = []
     for bound, intensity in found.items():
         marks = rows[["flop_per_s"]].assign(
@@ -72,7 +72,7 @@ def _strip(name: str, rows: pd.DataFrame) -> dict[str, Any]:
     """Return a row for each change: eight networks in ten, half of them, the middle one, and what bounds promise."""
     if rows.empty:
         raise display.Missing(SOURCE.command)
-    y = Categories.steps(rows.name, 24)
+    y = Categories.steps(rows.name, 18)
     values = [1, *rows.low, *rows.high, *rows.whole.dropna(), *rows.layers.dropna()]
     x = LogAxis.around(values, pixels=theme.plot_width(left=y.room), title="times as fast")
     told = [
@@ -89,7 +89,7 @@ def _strip(name: str, rows: pd.DataFrame) -> dict[str, Any]:
         rules([{}], x=(x, 1), color=theme.MUTED, dash=True),
         rules(rows, (x, "low"), (y, "name"), x2="high", color=theme.GREY, width=2),
         boxes(rows, (x, "quarter"), (y, "name"), x2="three_quarters", color=theme.GREY, tooltip=told),
-        rules(rows, (x, "speed"), (y, "name"), color=theme.PAPER, width=3, tick=18),
+        rules(rows, (x, "speed"), (y, "name"), color=theme.PAPER, width=3, tick=14),
     ]
     if promised:
         said = [("name", "change", ""), ("roofline", "roofline", ""), ("promised", "promised gain", ".3~g")]

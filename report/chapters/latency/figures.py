@@ -51,7 +51,7 @@ def _against(timed: Timed | None, name: str) -> dict[str, Any]:
     groups = [timed.at(batch) for batch in timed.batches] or [timed.rows]
     rows = pd.concat(groups).assign(size=lambda found: found.batch.astype(str))
     palette = theme.batches(timed.batches)
-    y = LogAxis.around(rows[time], pixels=200, title=title, unit="s", vertical=True)
+    y = LogAxis.around(rows[time], pixels=180, title=title, unit="s", vertical=True)
     usual = rows[
         (rows.batch == groups[0].batch.min()) if timed.batches else rows.input_shape == rows.input_shape.mode()[0]
     ]
@@ -130,7 +130,7 @@ def _matrix(timed: Timed, batches: Sequence[int | None], title: str) -> Content:
         rho = rank_correlation(x, y, rows.model)
         settled = rho.low is not None and rho.high is not None and not rho.low <= 0 <= rho.high
         found.append({"first": first, "second": second, "rho": rho.number, "settled": settled})
-    return matrix(found, "first", "second", "rho", [*times, *columns], title, side=240, settled="settled")
+    return matrix(found, "first", "second", "rho", [*times, *columns], title, side=208, settled="settled")
 
 
 @display.figure
@@ -142,7 +142,7 @@ def throughput(paper: Paper) -> dict[str, Any]:
         raise display.Missing(COMMAND)
     panels = []
     for name, rows in swept.items():
-        axis = LogAxis.around([*rows.low, *rows.high, *rows.rate], pixels=215, title="inputs per second", vertical=True)
+        axis = LogAxis.around([*rows.low, *rows.high, *rows.rate], pixels=180, title="inputs per second", vertical=True)
         palette = theme.accents(rows.name)
         panels.append(
             curves(rows, "batch", "rate", "name", axis, palette, "low", "high", name if len(swept) > 1 else "")
@@ -173,7 +173,7 @@ def equal(paper: Paper) -> dict[str, Any]:
     x = LogAxis.around(
         rows.traffic_byte, pixels=theme.plot_width(unit="s"), title="bytes of an image, layer by layer", unit="B"
     )
-    y = LogAxis.around([*rows.input_s, *least], pixels=215, title="time of an image", unit="s", vertical=True)
+    y = LogAxis.around([*rows.input_s, *least], pixels=180, title="time of an image", unit="s", vertical=True)
     bytes_s = [{"byte": at, "s": at / roof.bandwidth_byte_per_s} for at in (y.low * roof.bandwidth_byte_per_s, x.high)]
     flop_s = [{"byte": at, "s": sum(least) / 2} for at in (x.low, x.high)]
     foot = x.value(0.3 * x.pixels)

@@ -35,7 +35,7 @@ def intervals(paper: Paper) -> dict[str, Any]:
     x = LinearAxis(low=1.5, high=last + 0.5, pixels=theme.plot_width(), title="rounds", format="d", ticks=last)
     y = LogAxis.around(
         [TARGET, *cells.width.quantile((0.05, 0.95)), *(row["width"] for row in curve[1:])],
-        pixels=200, title="half width over latency", vertical=True,
+        pixels=170, title="half width over latency", vertical=True,
     )  # fmt: skip
     told = (
         ("rounds", "rounds", "d"), ("cells", "cells", "d"), ("median", "median half width", ".1%"),

@@ -37,7 +37,7 @@ def errors(paper: Paper) -> dict[str, Any]:
     if not found:
         raise display.Missing("python -m measure fit")
     names = tuple(METHODS.values())
-    y = Categories(names=names, pixels=24 * len(names))
+    y = Categories(names=names, pixels=19 * len(names))
     width = theme.plot_width(2, left=y.room, shared=True)
     every = [error for rows in found.values() for error in rows.error]
     x = LogAxis.around(every, pixels=width, title="median error, %")

@@ -28,7 +28,7 @@ def ratios(paper: Paper) -> dict[str, Any]:
     words = dict(zip((SIXTEEN_BITS, CONTROL), PRECISIONS, strict=True))
     rows = rows.assign(precision=rows.computed.map(words)).sort_values(["computed", "ratio"])
     order = rows.sort_values("computed", kind="stable").drop_duplicates("name", keep="last")
-    y = Categories.steps(order.sort_values("ratio").name, 18)
+    y = Categories.steps(order.sort_values("ratio").name, 14)
     flop = rows.forward_flop_other.iloc[0] / rows.forward_flop.iloc[0]
     x = LogAxis.around(
         [flop, 1, *rows.ratio], pixels=theme.plot_width(left=y.room), title="time, MobileNet-v2 over ResNet-18"
@@ -58,7 +58,7 @@ def plane(paper: Paper) -> dict[str, Any]:
         for cell in both
         for intensity, whole in ((cell.traffic_intensity, False), (cell.compulsory_intensity, True))
     )
-    drawn_on = Plane.over([drawn], theme.plot_width(unit="FLOP/s"), 230, rows.intensity, rows.rate)
+    drawn_on = Plane.over([drawn], theme.plot_width(unit="FLOP/s"), 190, rows.intensity, rows.rate)
     told = [("name", "network", ""), ("intensity", "intensity", "FLOP/B"), ("rate", "performance", "FLOP/s")]
     marks = drawn_on.points(
         rows, "name", "intensity", "rate", color=("name", theme.ACCENTS), hollow="whole", size=70, tooltip=told

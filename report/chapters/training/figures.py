@@ -49,12 +49,12 @@ def ratios(paper: Paper) -> dict[str, Any]:
     ends = [*rows.time_ratio_low, *rows.time_ratio_high, *rows.time_ratio, *rows.flop_ratio, *rows.bound_ratio]
     axis = LinearAxis.around(ends, zero=False, pixels=width, title="backward over forward")
     ratio, ticks = ("time_ratio", "time_ratio_low", "time_ratio_high"), {"FLOP": "flop_ratio", LAYERED: "bound_ratio"}
-    panels = [forms.dots(rows, "network", *ratio, axis, ticks=ticks, title="Networks", step=12.5)]
+    panels = [forms.dots(rows, "network", *ratio, axis, ticks=ticks, title="Networks", step=11.5)]
     if kinds := _kinds(paper):
         ends = [value for kind in kinds for value in kind.values() if isinstance(value, float)]
         of_kinds = LogAxis.around(ends, pixels=width, title="backward over forward")
         ticks = {"FLOP": "flop", "bytes": "byte"}
-        ratio, step = ("time", "low", "high"), 12.5 * len(rows) / len(kinds)  # as high as the left panel
+        ratio, step = ("time", "low", "high"), 11.5 * len(rows) / len(kinds)  # as high as the left panel
         panels.append(forms.dots(kinds, "kind", *ratio, of_kinds, ticks=ticks, title="Kinds of layer", step=step))
     most, least = rows.iloc[0], rows.iloc[-1]
     description = f"Backward over forward in time, from {least.network} to {most.network}, and in FLOP."
@@ -87,8 +87,8 @@ def memory(paper: Paper, everything: bool = False) -> dict[str, Any]:
     shares = parts.div(whole, axis=0).assign(network=rows.network, peak=told)
     long = shares.melt(["network", "peak"], var_name="part", value_name="share")
     palette = theme.MEMORY_COLORS | {TEMPORARY: theme.GREY}
-    content = forms.stacked_bars(long, "network", "part", "share", palette, note="peak", step=17)
-    names = Categories.steps(rows.network, 17)
+    content = forms.stacked_bars(long, "network", "part", "share", palette, note="peak", step=13)
+    names = Categories.steps(rows.network, 13)
     axis = LinearAxis(low=0, high=1, pixels=content["width"], format="%")
     marks = rows.assign(inference=rows.inference_peak_byte / whole)
     content["layer"].append(rules(marks, (axis, "inference"), (names, "network"), tick=13, width=2.5))
@@ -166,7 +166,7 @@ def steps(paper: Paper) -> dict[str, Any]:
     tooltip = [("network", "network", ""), ("latency_s", "measured", "s"), ("flop_bound_s", "FLOP at the peak", "s")]
     measured = ("latency_s", "latency_low_s", "latency_high_s")
     ticks = {"FLOP at the peak": "flop_bound_s", LAYERED: "operator_bound_s"}
-    content = forms.dots(rows, "network", *measured, axis, ticks=ticks, step=12.5, tooltip=tooltip)
+    content = forms.dots(rows, "network", *measured, axis, ticks=ticks, step=11.5, tooltip=tooltip)
     description = f"Measured and least time of a training step of {len(rows)} networks."
     return figure("training-steps", description, content)
 
@@ -183,7 +183,7 @@ def kernels(paper: Paper) -> dict[str, Any]:
     drawn = DrawnRoof(roof, si(roof.peak_flop_per_s, "FLOP/s"), "memory")
     rows = rows[rows.model.isin(costs.pick(rows.model, costs.PAIR))]
     reach = [rows.intensity.min() / 2, 2 * rows.intensity.max()]
-    plane = Plane.over([drawn], theme.plot_width(2, unit="FLOP/s"), 200, reach, rows.flop_per_s / 2)
+    plane = Plane.over([drawn], theme.plot_width(2, unit="FLOP/s"), 180, reach, rows.flop_per_s / 2)
     tooltip = [
         ("group", "group", ""), ("share", "share of the step", ".1%"), ("time_s", "time", "s"),
         ("flop_per_s", "performance", "FLOP/s"), ("intensity", "intensity", "FLOP/B"),

@@ -55,7 +55,7 @@ def roofs(paper: Paper) -> dict[str, Any]:
     peak, bandwidth = si(roof.peak_flop_per_s, "FLOP/s"), si(roof.bandwidth_byte_per_s, "B/s")
     drawn = DrawnRoof(roof, f"{BASE_PRECISION} {peak}", f"memory {bandwidth}", caches)
     intensities = [*cells.traffic_intensity, *cells.compulsory_intensity]
-    plane = Plane.over([drawn], theme.plot_width(unit="FLOP/s"), 320, intensities, cells.flop_per_s)
+    plane = Plane.over([drawn], theme.plot_width(unit="FLOP/s"), 260, intensities, cells.flop_per_s)
     palette = theme.accents(cells.network)
     x, y, color = (plane.x, "traffic_intensity"), (plane.y, "flop_per_s"), ("network", palette)
     tooltip = [
@@ -97,9 +97,9 @@ def gap(paper: Paper, place: int = 2) -> dict[str, Any]:
     ]  # fmt: skip
     tooltip = [("network", "network", ""), ("term", "term", ""), ("share", "share", ".0%"), ("time_s", "time", "s")]
     content = forms.stacked_bars(
-        rows, "network", "term", "share", palette, note="latency", step=17, tooltip=tooltip
+        rows, "network", "term", "share", palette, note="latency", step=13, tooltip=tooltip
     )  # fmt: skip
-    y = Categories.steps((line["network"] for line in rows), 17)
+    y = Categories.steps((line["network"] for line in rows), 13)
     x = LinearAxis(low=0, high=1, pixels=content["width"], format="%")
     before = (terms.whole_s + terms.between_s) / terms.latency_s
     hatching = [
@@ -135,7 +135,7 @@ def throughput(paper: Paper) -> dict[str, Any]:
     for variant, title in titles.items():
         rows = cells[cells.variant == variant]
         x = LogAxis.of_batches(cells.batch, theme.plot_width(2, right=96))
-        y = LinearAxis.around([*cells.ratio, 1], pixels=230, title=f"speed over batch size {small}", vertical=True)
+        y = LinearAxis.around([*cells.ratio, 1], pixels=180, title=f"speed over batch size {small}", vertical=True)
         places, color = ((x, "batch"), (y, "ratio")), ("network", palette)
         tooltip = [("network", "network", ""), ("batch", "batch size", "d"), ("ratio", "ratio", ".2f")]
         marks = [rules([{}], y=(y, 1), color=theme.MUTED, dash=True), lines(rows, *places, color, "network", width=1)]
@@ -160,7 +160,7 @@ def kept(paper: Paper) -> dict[str, Any]:
         rows.outside, pixels=theme.plot_width(), title="share of the operating system", format="%", margin=0.08
     )
     top = 1.25 * rows.speed_up.max()  # some intervals reach farther
-    y = LinearAxis.around([0.8, top], pixels=230, zero=False, title="speed, memory kept", vertical=True)
+    y = LinearAxis.around([0.8, top], pixels=210, zero=False, title="speed, memory kept", vertical=True)
     shares_drawn = [x.high * step / 60 for step in range(61)]
     curve = [{"share": share, "gain": 1 / (1 - share)} for share in shares_drawn]
     places, color = ((x, "outside"), (y, "speed_up")), ("size", theme.batches(rows.batch))
