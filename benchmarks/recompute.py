@@ -25,8 +25,7 @@ from recomputing.statistics import Found
 ROOT = Path(__file__).parents[1]
 NUMBER = re.compile(r"−?\d[\d,]*(?:\.\d+)?")
 PREFIXES = {"p": 1e-12, "n": 1e-9, "µ": 1e-6, "m": 1e-3, "": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15}
-NOT_BINARY = 1e-9
-"""Half of a digit is not exact in binary."""
+NOT_BINARY = 1e-9  # half of a digit is not exact in binary
 
 
 def printed(fact: dict[str, Any]) -> tuple[list[float], float]:

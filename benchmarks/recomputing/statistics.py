@@ -18,7 +18,7 @@ Numbers = NDArray[np.float64]
 CONFIDENCE, OF_ROUNDS, ONE_ERROR = 0.95, 0.96, 0.6827
 """The confidence of intervals, of those between rounds, and of one standard error."""
 
-DRAWS, SEED, FEWEST = 1000, 0, 6
+DRAWS, SEED = 1000, 0
 
 
 class Found(NamedTuple):
