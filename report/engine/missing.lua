@@ -17,6 +17,7 @@ local KINDS = { sec = "Section", fig = "Figure", tbl = "Table", eq = "Equation" 
 local meta = {} -- of the document
 local commands = pandoc.List({}) -- that measure what is missing, each once
 local lost, is_losing = {}, false -- labels of what is not printed, and whether there are new ones
+local elsewhere = {} -- labels of what only the page shows
 local is_gaps_empty = false
 
 local function kind_of(label) return KINDS[label:match("^(%a+)%-")] end
@@ -118,6 +119,7 @@ local function selected(blocks)
   return kept:walk({ Link = function(link) if said[link.target:sub(2)] then return link.content end end })
 end
 
+-- While blocks are pruned, a paragraph's text tells what it lacks and links to.
 local MARK = "\1" -- on both sides of the command of a missing value
 
 local function marked(span)
@@ -126,8 +128,31 @@ local function marked(span)
   return span
 end
 
+local function marked_link(link)
+  if link.target:sub(1, 1) ~= "#" then return nil end
+  link.content:insert(pandoc.Str("@" .. link.target:sub(2)))
+  return link
+end
+
 local function unmarked(span)
   if has_class(span, "missing") then return pandoc.Str("–") end
+end
+
+-- Returns inlines for the page, and others for the PDF.
+local function in_editions(page, pdf)
+  local format = { ["when-format"] = "html" }
+  return {
+    pandoc.Span(page, pandoc.Attr("", { "content-visible" }, format)),
+    pandoc.Span(pdf, pandoc.Attr("", { "content-hidden" }, format)),
+  }
+end
+
+local function unmarked_link(link)
+  if link.target:sub(1, 1) ~= "#" then return nil end
+  local label = link.target:sub(2)
+  link.content:remove()
+  if lost[label] then return link.content end
+  return elsewhere[label] and in_editions({ link }, link.content) or link
 end
 
 -- Returns whether the metadata at a dotted path are true.
@@ -173,6 +198,7 @@ local function with_conditions(blocks)
   for _, block in ipairs(blocks) do
     if block.t == "Header" and block.level == 1 then chapter = block.identifier:gsub("^sec%-", "") end
     kept:extend(pandoc.Blocks({ block }):walk({
+      Link = marked_link,
       Span = function(span) return decided(span) or marked(span) end,
       Div = function(div) return has_class(div, "reference") and claimed(div, chapter) or decided(div) end,
     }))
@@ -303,20 +329,26 @@ local function is_html_only(block)
   return block.t == "Div" and has_class(block, "content-visible") and block.attributes["when-format"] == "html"
 end
 
--- Lets a reference to what only the page shows say so in the PDF.
+-- Lets headings above what only the page shows stand there alone, and a reference to it say so in the PDF.
 local function with_editions(blocks)
-  local elsewhere, kept = {}, pandoc.Blocks({})
+  local kept, has_content, next_level = pandoc.Blocks({}), false, 0
+  for at = #blocks, 1, -1 do
+    local block = blocks[at]
+    if block.t ~= "Header" then
+      has_content = has_content or not is_html_only(block)
+    elseif has_content or next_level > block.level then
+      has_content, next_level = false, block.level
+    else
+      blocks[at] = pandoc.Div({ block }, pandoc.Attr("", { "content-visible" }, { ["when-format"] = "html" }))
+    end
+  end
   for _, block in ipairs(blocks) do
     for label in pairs(is_html_only(block) and labels(block.content) or {}) do elsewhere[label] = true end
   end
   local function instead(label, is_first, reference)
     local kind = (kind_of(label) or "Part"):lower()
     local article = (is_first and "A" or "a") .. (kind == "equation" and "n " or " ")
-    local format = { ["when-format"] = "html" }
-    return {
-      pandoc.Span({ reference }, pandoc.Attr("", { "content-visible" }, format)),
-      pandoc.Span(pandoc.Inlines(article .. kind .. " in the HTML edition"), pandoc.Attr("", { "content-hidden" }, format)),
-    }
+    return in_editions({ reference }, pandoc.Inlines(article .. kind .. " in the HTML edition"))
   end
   for _, block in ipairs(blocks) do
     kept:extend(is_html_only(block) and { block } or replace_references(pandoc.Blocks({ block }), elsewhere, instead))
@@ -352,6 +384,6 @@ function Pandoc(document)
   blocks = replace_references(blocks, lost, function(label)
     return pandoc.Inlines("a " .. (kind_of(label) or "part"):lower() .. " without data")
   end)
-  document.blocks = with_editions(with_more(blocks)):walk({ Div = printed, Span = unmarked })
+  document.blocks = with_editions(with_more(blocks)):walk({ Div = printed, Span = unmarked, Link = unmarked_link })
   return document
 end

@@ -47,7 +47,9 @@ def test_a_row_of_a_table_stays():
     assert "–" in printed("| a | b |\n|---|---|\n| [–]{.missing} | 1 |\n", "plain").splitlines()[-1]
 
 
-@pytest.mark.parametrize("reference", ["See @fig-gone.", "See [@fig-gone; @fig-b]", "@Fig-gone shows it"])
+@pytest.mark.parametrize(
+    "reference", ["See @fig-gone.", "See [@fig-gone; @fig-b]", "@Fig-gone shows it", "[Here](#fig-gone)."]
+)
 def test_what_refers_to_something_dropped_is_not_printed(reference):
     assert printed(f"Kept.\n\n{GONE}\n{reference}\n\n- {reference}\n") == "Kept."
 
@@ -155,6 +157,17 @@ def test_what_is_for_the_page_alone_is_folded_at_its_chapters_end():
     assert text.count(hidden.format(words)) == 2
     assert f"({'[@fig-m]'}{{.content-visible" in text
     assert hidden.format(words.lower().replace("html", "HTML")) in text
+
+
+def test_a_heading_above_what_is_for_the_page_alone_is_too():
+    only = '::: {.content-visible when-format="html"}\nText\n:::\n'
+    text = printed(f"# A\n\n[There](#sec-b).\n\n## B {{#sec-b}}\n\n{only}\n## C\n\nMore")
+    heading = '::: {.content-visible when-format="html"}\n## B {#sec-b}\n:::'
+    assert heading in text
+    assert text.startswith(
+        '# A\n\n[[There](#sec-b)]{.content-visible when-format="html"}[There]{.content-hidden when-format="html"}.'
+    )
+    assert "## C" in text.split(heading)[1]
 
 
 def test_a_full_pdf_has_all_of_it():
