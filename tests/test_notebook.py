@@ -76,7 +76,7 @@ def test_within_a_clone_it_measures_renders_and_packs_on_any_machine(notebook, d
         "DEVICE": "cuda",
         "BUDGET": "10m",
         "MEASURE_FLAGS": f"--quick --models {OWN} --batch-sizes 1 --sections workload inference --target 100%",
-        "REPORT_FLAGS": "--engine embedded --formats html --chapters benchmarks",
+        "REPORT_FLAGS": "--engine embedded --formats html --chapters latency",
         "DATA": str(data),
         "PAPER": str(site),
     }
@@ -226,7 +226,7 @@ def test_on_colab_it_clones_installs_measures_a_gpu_renders_and_packs(notebook, 
         "REPOSITORY": origin.as_uri(),
         "BUDGET": "10m",
         "MEASURE_FLAGS": "--quick --models alexnet --batch-sizes 64 --sections inference --target 100%",
-        "REPORT_FLAGS": "--engine embedded --formats html --chapters benchmarks",
+        "REPORT_FLAGS": "--engine embedded --formats html --chapters latency",
     }
     lines = [f"{name} = {value!r}" for name, value in given.items()]
     after = next(number for number, each in enumerate(notebook.cells) if each.id == "parameters") + 1
