@@ -31,7 +31,7 @@ EXAMPLE = "NVIDIA T4"
 
 
 @dataclass(frozen=True)
-class Table:
+class ChipTable:
     """What the table of chips holds; a count below two is missing, for no sentence is about a single chip."""
 
     chips: Value  #: chips with a datasheet roof
@@ -60,7 +60,7 @@ class Ends:
 
 
 @dataclass(frozen=True)
-class Demand:
+class ChipDemand:
     """On how many dies the median network at bf16 lies below the ridge point at 16 bits."""
 
     networks: Value  #: networks counted at both batch sizes
@@ -117,10 +117,10 @@ class Generations:
 
 @dataclass(frozen=True)
 class Chips:
-    table: Table
+    table: ChipTable
     typical: Typical
     ends: Ends
-    demand: Demand
+    demand: ChipDemand
     precision: Precision
     hand: Hand
     sparse: Sparse
@@ -134,7 +134,7 @@ def of(paper: Paper) -> Chips:
     outside = found[~chips.on_chip(found)]
     generations = _generations(found)
     counts = found.chip.nunique(), len(found), found[found.verified == "no"].chip.nunique()
-    table = Table(*(count_of(count, "chips") if count > 1 else NOTHING for count in counts))
+    table = ChipTable(*(count_of(count, "chips") if count > 1 else NOTHING for count in counts))
     v100, h100, b200, rtx4090, rtx5090 = (
         getattr(generations, chip).number or 0.0 for chip in ("v100", "h100", "b200", "rtx4090", "rtx5090")
     )
@@ -175,7 +175,7 @@ def _ends(outside: pd.DataFrame) -> Ends:
     return Ends(least, most, *(Name(row.chip) for row in ends))
 
 
-def _demand(paper: Paper, outside: pd.DataFrame) -> Demand:
+def _demand(paper: Paper, outside: pd.DataFrame) -> ChipDemand:
     source = Source("workload/models.csv", "bf16, and chips.csv", options.measure_command("--sections workload"))
     dies = chips.of_dies(chips.fastest(outside[outside.precision.isin(SIXTEEN_BITS)])).ridge_flop_per_byte
     counted = matching(paper.workloads, precision="bf16")
@@ -185,13 +185,13 @@ def _demand(paper: Paper, outside: pd.DataFrame) -> Demand:
     ends = ends[ends.groupby("model").batch.transform("nunique") == ends.batch.nunique()]
     networks = ends.model.nunique()
     if dies.empty or networks < FEWEST_MODELS:
-        return sourced(Demand(*[NOTHING] * 9), source)
+        return sourced(ChipDemand(*[NOTHING] * 9), source)
 
     def bound(column: str, batch: list[int]) -> Value:
         middle = ends[ends.batch.isin(batch)][column].median()
         return count_of((dies > middle).sum(), "dies") if batch else NOTHING
 
-    facts = Demand(
+    facts = ChipDemand(
         networks=count_of(networks, "models"),
         dies=count_of(len(dies), "dies"),
         small=exact(small[0]),

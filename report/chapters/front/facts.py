@@ -32,7 +32,7 @@ class Data:
 
 
 @dataclass(frozen=True)
-class Gpu:
+class FrontGpu:
     """The GPU of which others timed most networks, in eager mode."""
 
     device: Name  #: That GPU.
@@ -58,7 +58,7 @@ class Buying:
 
 
 @dataclass(frozen=True)
-class Memory:
+class FrontMemory:
     """Freed memory kept by the allocator, on a processor that was measured."""
 
     machine: Name  #: The processor.
@@ -68,7 +68,7 @@ class Memory:
 
 
 @dataclass(frozen=True)
-class Prediction:
+class FrontPrediction:
     """Typical errors of predicted times."""
 
     least_family: Value  #: The lowest error for families left out, with the GPU; GPUs with a whole library of timings.
@@ -81,10 +81,10 @@ class Front:
     """All facts of the front page."""
 
     data: Data
-    gpu: Gpu
+    gpu: FrontGpu
     buying: Buying
-    memory: Memory
-    prediction: Prediction
+    memory: FrontMemory
+    prediction: FrontPrediction
     claims: dict[str, bool]
 
 
@@ -117,16 +117,16 @@ def of(paper: Paper) -> Front:
     )
 
 
-def _gpu(paper: Paper) -> Gpu:
+def _gpu(paper: Paper) -> FrontGpu:
     best = published.best_timed(paper)
     if best is None:
-        return Gpu(Name(None), *[Value(None)] * 5)
+        return FrontGpu(Name(None), *[Value(None)] * 5)
     rows = best.of_usual_size.set_index("model")
     light, heavy = (rows[rows.index == published.TWINS[model]] for model in ("mobilenet_v2", "resnet18"))
     puzzle = light.input_s.sum() / heavy.input_s.sum() if len(light) and len(heavy) else None
     alike = published.alike(best)
     quickest, slowest = extremes(alike.set_index("model").input_s)
-    return Gpu(
+    return FrontGpu(
         Name(published.short_name(best.device)), count_of(len(alike), "networks"), ratio(slowest, quickest),
         exact(puzzle), *(published.share(best.rows, bound) for bound in ("whole_s", "layers_s")),
     )  # fmt: skip
@@ -157,22 +157,22 @@ def _buying(paper: Paper) -> Buying:
     )  # fmt: skip
 
 
-def _memory(paper: Paper) -> Memory:
+def _memory(paper: Paper) -> FrontMemory:
     machine = paper.machine("cpu")
     if machine is None:
-        return Memory(Name(None), *[Value(None)] * 3)
+        return FrontMemory(Name(None), *[Value(None)] * 3)
     kept = matching(machine.variants, variant=KEPT_MEMORY, precision=BASE_PRECISION, status="ok")
     batch = None if kept.empty else int(kept.batch.max())
     ran = matching(machine.profiles, phase=INFERENCE, variant=EAGER, precision=BASE_PRECISION, status="ok")
     ran = ran[ran.batch == batch]
     share = ran.system_s / ((machine.environment.threads or 1) * ran.plain_s)
-    found = Memory(
+    found = FrontMemory(
         Name(machine.name), exact(batch), median_of(kept[kept.batch == batch].speed_up), median_of(share, "%")
     )
     return sourced(found, Source(f"machines/{machine.folder}/runs.csv", KEPT_MEMORY, options.measure_command()))
 
 
-def _prediction(paper: Paper) -> Prediction:
+def _prediction(paper: Paper) -> FrontPrediction:
     rows = matching(paper.predictions.errors, method=OURS, batches=ALL_BATCHES, phase=INFERENCE, variant=EAGER)
     rows = rows[rows.precision.isin(LOWER_PRECISIONS)]
     gpus = rows[rows.device.isin(paper.chips[paper.chips.chip_kind == "gpu"].chip)]
@@ -181,4 +181,4 @@ def _prediction(paper: Paper) -> Prediction:
     family = family[family.models >= MANY].drop_duplicates("device", keep="last")
     device = matching(gpus, left_out=BY_DEVICE).groupby("device").median_error.median()
     named = family.set_index(family.device.map(published.short_name)).median_error
-    return Prediction(*extremes(named, "%"), median_of(device, "%", "GPUs"))
+    return FrontPrediction(*extremes(named, "%"), median_of(device, "%", "GPUs"))

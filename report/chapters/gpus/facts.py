@@ -42,7 +42,7 @@ class Alike:
 
 
 @dataclass(frozen=True)
-class Shares:
+class GpuShares:
     """Shares of three bounds that networks reach in eager mode, on the GPU of which most were timed."""
 
     device: Name  #: That GPU.
@@ -67,7 +67,7 @@ class Devices:
 
 
 @dataclass(frozen=True)
-class Step:
+class GpuPair:
     """From one GPU to one with a higher peak: networks timed on both, all else alike, in eager mode."""
 
     older: Name  #: The GPU with the lower peak.
@@ -108,7 +108,7 @@ class Together:
 
 
 @dataclass(frozen=True)
-class Calculation:
+class GpuCalculation:
     """One network on paper: the time of an input is its FLOP at the peak plus the other layers' bytes."""
 
     network: Name  #: The network.
@@ -128,7 +128,7 @@ class Calculation:
 
 
 @dataclass(frozen=True)
-class Problems:
+class GpuProblems:
     """Answers of the problems, for the network of the calculation."""
 
     double_peak_total: Value  #: Its time by the sum on a GPU with twice the peak.
@@ -143,16 +143,16 @@ class Gpus:
 
     timings: Timings
     alike: Alike
-    shares: Shares
+    shares: GpuShares
     devices: Devices
-    first: Step
-    second: Step
+    first: GpuPair
+    second: GpuPair
     compiled: Change
     channels_last: Change
     fused: Fused
     together: Together
-    calculation: Calculation
-    problems: Problems
+    calculation: GpuCalculation
+    problems: GpuProblems
     claims: dict[str, bool]
 
 
@@ -207,13 +207,13 @@ def _alike(best: BestTimed | None) -> Alike:
     return Alike(low, high, count_of(len(rows), "networks"), spread, quickest, slowest)
 
 
-def _shares(paper: Paper, best: BestTimed | None) -> Shares:
+def _shares(paper: Paper, best: BestTimed | None) -> GpuShares:
     if best is None:
-        return Shares(Name(None), Name(None), *[Value(None)] * 8)
+        return GpuShares(Name(None), Name(None), *[Value(None)] * 8)
     rows, other = best.rows, published.newest(paper, COMPILED)
     other = other[(other.device == best.device) & (other.computed == best.computed)]
     low, high = middle_share(published.of_networks(rows.layers_s / rows.latency_s, rows.model), unit="%")
-    return Shares(
+    return GpuShares(
         Name(short_name(best.device)), Name(best.computed), count_of(rows.model.nunique(), "networks"),
         typical(rows.peak_share, rows.model, "%"), share(rows, "whole_s"), share(rows, "layers_s"), low, high,
         typical(rows.latency_s / rows.layers_s, rows.model),
@@ -230,12 +230,12 @@ def _devices(paper: Paper) -> Devices:
     return Devices(most_whole, least, most)
 
 
-def _step(changes: list[pd.DataFrame], at: int) -> Step:
+def _step(changes: list[pd.DataFrame], at: int) -> GpuPair:
     if at >= len(changes):
-        return Step(Name(None), Name(None), *[Value(None)] * 6)
+        return GpuPair(Name(None), Name(None), *[Value(None)] * 6)
     pairs = changes[at]
     row = pairs.iloc[0]
-    return Step(
+    return GpuPair(
         _name(pairs), _name(pairs, "device_other"), count_of(pairs.model.nunique(), "networks"),
         exact(row.peak_flop_per_s_other / row.peak_flop_per_s),
         exact(row.bandwidth_byte_per_s_other / row.bandwidth_byte_per_s),
@@ -287,8 +287,8 @@ def _together(paper: Paper, best: BestTimed | None, following: pd.DataFrame | No
     )
 
 
-def _calculation(paper: Paper, best: BestTimed | None, following: pd.DataFrame | None) -> Calculation:
-    nothing = Calculation(Name(None), *[Value(None)] * 13)
+def _calculation(paper: Paper, best: BestTimed | None, following: pd.DataFrame | None) -> GpuCalculation:
+    nothing = GpuCalculation(Name(None), *[Value(None)] * 13)
     if best is None or following is None:
         return nothing
     pairs = following[(following.model == EXAMPLE) & (following.input_size == best.of_usual_size.input_size.iloc[0])]
@@ -299,7 +299,7 @@ def _calculation(paper: Paper, best: BestTimed | None, following: pd.DataFrame |
     flop = kinds.work_flop.sum() / row.batch
     byte = kinds.moved_byte[~kinds.layer_kind.isin(PRODUCT_KINDS)].sum() / row.batch
     sums = [flop / row[f"peak_flop_per_s{end}"] + byte / row[f"bandwidth_byte_per_s{end}"] for end in ("", "_other")]
-    return Calculation(
+    return GpuCalculation(
         network=Name(network_name(EXAMPLE)), flop=exact(flop, "FLOP"), byte=exact(byte, "B"),
         peak=exact(row.peak_flop_per_s, "FLOP/s"), bandwidth=exact(row.bandwidth_byte_per_s, "B/s"),
         arithmetic=exact(flop / row.peak_flop_per_s, "s"), bytes=exact(byte / row.bandwidth_byte_per_s, "s"),
@@ -310,13 +310,13 @@ def _calculation(paper: Paper, best: BestTimed | None, following: pd.DataFrame |
     )  # fmt: skip
 
 
-def _problems(paper: Paper, best: BestTimed | None, calculation: Calculation) -> Problems:
+def _problems(paper: Paper, best: BestTimed | None, calculation: GpuCalculation) -> GpuProblems:
     arithmetic, byte = calculation.arithmetic.number, calculation.bytes.number
     pairs = published.of_best(published.compiled(paper), best)
     if arithmetic is None or byte is None or pairs is None:
-        return Problems(*[Value(None)] * 4)
+        return GpuProblems(*[Value(None)] * 4)
     total, halved = arithmetic + byte, arithmetic / 2 + byte
-    return Problems(
+    return GpuProblems(
         exact(halved, "s"), exact(total / halved), exact(total / arithmetic),
         exact(published.gains(pairs).get(EXAMPLE)),
     )  # fmt: skip

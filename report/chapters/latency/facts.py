@@ -153,7 +153,7 @@ def rank(rows: pd.DataFrame, batch: int | None) -> Ranking:
 
 
 @dataclass(frozen=True)
-class Here:
+class LatencyHere:
     """The reader's machine at the smallest and the largest batch size shown."""
 
     name: Name = NO_NAME  #: Processor of the machine.
@@ -165,7 +165,7 @@ class Here:
 
 
 @dataclass(frozen=True)
-class Gpu:
+class LatencyGpu:
     """The reader's GPU at its largest batch size shown, or the published GPU."""
 
     name: Name = NO_NAME  #: GPU.
@@ -174,7 +174,7 @@ class Gpu:
 
 
 @dataclass(frozen=True)
-class Batching:
+class LatencyBatching:
     """Throughput over batch sizes, for the networks that were timed at all of the common ones."""
 
     first: Value = NOTHING  #: Smallest common batch size.
@@ -215,7 +215,7 @@ class Equal:
 
 
 @dataclass(frozen=True)
-class Advice:
+class LatencyAdvice:
     """What the rule of the chapter is worth on the published GPU."""
 
     families: Value = NOTHING  #: Families with enough networks of their own.
@@ -236,7 +236,7 @@ class Deadline:
 
 
 @dataclass(frozen=True)
-class Reference:
+class LatencyReference:
     """The reference machine."""
 
     parameter_ratio: Value = NOTHING  #: Parameters of AlexNet over those of DenseNet-121.
@@ -249,13 +249,13 @@ class Reference:
 class Latency:
     """The facts of the chapter."""
 
-    here: Here
-    gpu: Gpu
-    batching: Batching
+    here: LatencyHere
+    gpu: LatencyGpu
+    batching: LatencyBatching
     equal: Equal
-    advice: Advice
+    advice: LatencyAdvice
     deadline: Deadline
-    reference: Reference
+    reference: LatencyReference
     claims: dict[str, bool] = field(default_factory=dict)
 
 
@@ -266,24 +266,24 @@ def of(paper: Paper) -> Latency:
     reference = _reference(timed_here(paper.reference))
     more, fewer = reference.parameter_ratio.number or 0, reference.speed_ratio.above()
     return Latency(
-        here=sourced(_here(here) if here else Here(), own),
-        gpu=sourced(_gpu(gpu), gpu.source) if gpu else Gpu(),
-        batching=sourced(_batching(here) if here else Batching(), own),
+        here=sourced(_here(here) if here else LatencyHere(), own),
+        gpu=sourced(_gpu(gpu), gpu.source) if gpu else LatencyGpu(),
+        batching=sourced(_batching(here) if here else LatencyBatching(), own),
         equal=sourced(_equal(elsewhere) if elsewhere else Equal(), published.SOURCE),
-        advice=sourced(_advice(elsewhere) if elsewhere else Advice(), published.SOURCE),
+        advice=sourced(_advice(elsewhere) if elsewhere else LatencyAdvice(), published.SOURCE),
         deadline=sourced(_deadline(here) if here else Deadline(), own),
         reference=reference,
         claims={"parameters_mislead": more > 1 and fewer, "batching_costs": reference.last_over_first.below()},
     )
 
 
-def _here(timed: Timed) -> Here:
+def _here(timed: Timed) -> LatencyHere:
     small, large = timed.batches[0], timed.batches[-1]
     rows = timed.at(small)
     ends = rows.sort_values("latency_s").iloc[[0, -1]]
     fastest, slowest = (estimated(row, "latency_s", "s", row.label) for row in each(ends))
     law = fit_power_law(rows.flop, rows.latency_s, rows.model)
-    return Here(
+    return LatencyHere(
         name=Name(timed.name),
         fastest=fastest,
         slowest=slowest,
@@ -293,9 +293,9 @@ def _here(timed: Timed) -> Here:
     )
 
 
-def _gpu(timed: Timed) -> Gpu:
+def _gpu(timed: Timed) -> LatencyGpu:
     batch = timed.batches[-1] if timed.batches else None
-    return Gpu(Name(timed.name), Name(timed.precision), rank(timed.at(batch), batch))
+    return LatencyGpu(Name(timed.name), Name(timed.precision), rank(timed.at(batch), batch))
 
 
 def common_rates(timed: Timed) -> pd.DataFrame:
@@ -304,13 +304,13 @@ def common_rates(timed: Timed) -> pd.DataFrame:
     return rates.loc[:, 2 * rates.notna().sum() >= len(rates)].dropna()
 
 
-def _batching(timed: Timed) -> Batching:
+def _batching(timed: Timed) -> LatencyBatching:
     rates = common_rates(timed)
     if rates.empty or len(rates.columns) < 2:
-        return Batching()
+        return LatencyBatching()
     first, last = rates.columns[0], rates.columns[-1]
     peak = rates.div(rates[first], axis=0).median().idxmax()
-    return Batching(
+    return LatencyBatching(
         first=exact(first),
         peak=exact(peak),
         last=exact(last),
@@ -356,14 +356,14 @@ def _equal(timed: Timed) -> Equal:
     )
 
 
-def _advice(timed: Timed) -> Advice:
+def _advice(timed: Timed) -> LatencyAdvice:
     if timed.roof is None:
-        return Advice()
+        return LatencyAdvice()
     rows = timed.rows.assign(longer=timed.roof.least_s(timed.rows.flop, timed.rows.traffic_byte))
     large = rows.groupby("family").filter(lambda family: family.model.nunique() >= FAMILY).groupby("family")
     within = [family.flop.corr(family.input_s, method="spearman") for _, family in large]
     law = fit_power_law(rows.longer, rows.input_s, rows.model)
-    return Advice(
+    return LatencyAdvice(
         families=count_of(len(within), "families"),
         family_flop=median_of(within, counted="families"),
         longer=rank_correlation(rows.longer, rows.input_s, rows.model),
@@ -395,12 +395,12 @@ def _rate(row: Any) -> Value:
     return Value(float(row.throughput_per_s), low=low, high=high, counted="samples")
 
 
-def _reference(timed: Timed | None) -> Reference:
+def _reference(timed: Timed | None) -> LatencyReference:
     if timed is None:
-        return Reference()
+        return LatencyReference()
     batching = _batching(timed)
     alexnet, densenet = (next(each(matching(timed.at(1), model=model)), None) for model in (ALEXNET, DENSENET))
-    found = Reference(
+    found = LatencyReference(
         parameter_ratio=exact(alexnet.parameters / densenet.parameters) if alexnet and densenet else NOTHING,
         speed_ratio=ratio(estimated(densenet, "latency_s", "s"), estimated(alexnet, "latency_s", "s")),
         last_over_first=batching.last_over_first,

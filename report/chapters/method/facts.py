@@ -38,7 +38,7 @@ class Cells:
 
 
 @dataclass(frozen=True)
-class Rounds:
+class MethodRounds:
     """Half the width of the interval that rounds with the median cell's scatter leave."""
 
     least: Value  #: after the fewest rounds
@@ -49,7 +49,7 @@ class Rounds:
 class Method:
     protocol: Protocol
     cells: Cells
-    rounds: Rounds
+    rounds: MethodRounds
 
 
 def of(paper: Paper) -> Method:
@@ -66,7 +66,7 @@ def of(paper: Paper) -> Method:
     )
     nothing = Value(None)
     if machine is None:
-        return Method(protocol, sourced(Cells(Name(None), *[nothing] * 4), source), Rounds(nothing, nothing))
+        return Method(protocol, sourced(Cells(Name(None), *[nothing] * 4), source), MethodRounds(nothing, nothing))
     timed = matching(machine.cells, status="ok")
     widths = half_width(timed).dropna().astype(float)
     scatter = median_of(timed.scatter, "%", "cells")
@@ -78,7 +78,7 @@ def of(paper: Paper) -> Method:
         nothing if scatter.number is None else exact(expected(scatter.number, rounds), "%")
         for rounds in (words.ROUNDS, words.MOST_ROUNDS)
     )
-    return Method(protocol, sourced(cells, source), sourced(Rounds(*left), source))
+    return Method(protocol, sourced(cells, source), sourced(MethodRounds(*left), source))
 
 
 def expected(scatter: float, rounds: int) -> float:

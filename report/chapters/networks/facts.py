@@ -35,7 +35,7 @@ ROOFS = Source("workload/models.csv, roofs.csv, chips.csv", "all", measure_comma
 
 
 @dataclass(frozen=True)
-class Counted:
+class NetworkCounted:
     """The networks at batch size 1 and fp32."""
 
     networks: Value  #: Number of networks counted.
@@ -46,7 +46,7 @@ class Counted:
 
 
 @dataclass(frozen=True)
-class Kinds:
+class NetworkKinds:
     """Shares of the layers that multiply matrices (convolutions, linear layers, attention) and of all others."""
 
     products_flop: Value  #: Their share of a network's operations, the other FLOP of all layers included; median.
@@ -56,7 +56,7 @@ class Kinds:
 
 
 @dataclass(frozen=True)
-class Batching:
+class NetworkBatching:
     """ResNet-18 from batch size 1 to the largest that at least half of the networks were counted at."""
 
     large: Value  #: The largest batch size counted.
@@ -86,7 +86,7 @@ class OnRoof:
 
 
 @dataclass(frozen=True)
-class Work:
+class NetworkWork:
     """One image of a large batch, layer by layer, under the GPU's roof at its precision."""
 
     flop: Value  #: FLOP of its products.
@@ -103,8 +103,8 @@ class Work:
 class Pair:
     """MobileNet-v2 against ResNet-18, as the published counts have them."""
 
-    mobilenet: Work
-    resnet: Work
+    mobilenet: NetworkWork
+    resnet: NetworkWork
     flop_ratio: Value  #: ResNet-18's FLOP over those of MobileNet-v2.
     byte_ratio: Value  #: MobileNet-v2's bytes over those of ResNet-18.
     least_ratio: Value  #: Least time of MobileNet-v2 over that of ResNet-18.
@@ -127,9 +127,9 @@ class Crossing:
 class Networks:
     """The facts of the chapter."""
 
-    counted: Counted
-    kinds: Kinds
-    batching: Batching
+    counted: NetworkCounted
+    kinds: NetworkKinds
+    batching: NetworkBatching
     on_cpu: OnRoof
     on_gpu: OnRoof
     pair: Pair
@@ -228,33 +228,33 @@ def memory_bound(paper: Paper, kind: str, byte: str, batch: int = 1) -> pd.DataF
     return rows[rows[BYTES[byte]] * (found[2].ridge_flop_per_byte if found else 0) > rows.forward_flop]
 
 
-def _counted(paper: Paper) -> Counted:
+def _counted(paper: Paper) -> NetworkCounted:
     rows = at_batch(paper).set_index("name")
     if rows.empty:
-        return Counted(*[NOTHING] * 5)
+        return NetworkCounted(*[NOTHING] * 5)
     flop, memory = (each.where(each > 0) for each in (rows.forward_flop, rows.inference_peak_byte))
     ends = extremes(flop / rows.parameter_count, "FLOP")
     spans = exact(flop.max() / flop.min()), exact(memory.max() / memory.min())
-    return Counted(count_of(len(rows), "networks"), *spans, *ends)
+    return NetworkCounted(count_of(len(rows), "networks"), *spans, *ends)
 
 
-def _kinds(paper: Paper) -> Kinds:
+def _kinds(paper: Paper) -> NetworkKinds:
     sums = kind_sums(paper)
     whole = sums.groupby("model")[["flop", "byte"]].sum()
     products = sums[sums.layer_kind.isin(PRODUCT_KINDS)].groupby("model")[["flop", "byte"]].sum()
     shares = products.reindex(whole.index, fill_value=0.0) / whole
     least, most = extremes((1 - shares.byte).rename(index=model_name), "%")
-    return Kinds(median_of(shares.flop, "%"), median_of(shares.byte, "%"), most, least)
+    return NetworkKinds(median_of(shares.flop, "%"), median_of(shares.byte, "%"), most, least)
 
 
-def _batching(paper: Paper) -> Batching:
+def _batching(paper: Paper) -> NetworkBatching:
     batch = large_batch(paper)
     first, last = (at_batch(paper, size).set_index("model") for size in (1, batch))
     growth = last.traffic_intensity / first.traffic_intensity
     if batch == 1 or RESNET not in growth.dropna():
-        return Batching(*[NOTHING] * 6)
+        return NetworkBatching(*[NOTHING] * 6)
     whole = last.compulsory_intensity[RESNET] / first.compulsory_intensity[RESNET]
-    return Batching(
+    return NetworkBatching(
         large=exact(batch),
         parameters=exact(first.parameter_byte[RESNET] / first.traffic_byte[RESNET], "%"),
         parameters_large=exact(last.parameter_byte[RESNET] / last.traffic_byte[RESNET], "%"),
@@ -286,7 +286,7 @@ def pair_kinds(paper: Paper) -> pd.DataFrame:
 def pair(paper: Paper) -> Pair:
     kinds = pair_kinds(paper)
     if set(kinds.model) != set(STORY):
-        nothing = Work(*[NOTHING] * 8)
+        nothing = NetworkWork(*[NOTHING] * 8)
         return Pair(nothing, nothing, *[NOTHING] * 4)
     mobilenet, resnet = (_work(matching(kinds, model=model)) for model in STORY)
     flop, byte = _quotient(resnet.flop, mobilenet.flop), _quotient(mobilenet.byte, resnet.byte)
@@ -302,12 +302,12 @@ def _quotient(one: Value, other: Value) -> Value:
     return Value(number, "", number, number)
 
 
-def _work(kinds: pd.DataFrame) -> Work:
+def _work(kinds: pd.DataFrame) -> NetworkWork:
     between = kinds.layer_kind.isin(["normalisation", "activation"])
     columns = ["flop", "byte", "arithmetic_s", "memory_s", "bound_s"]
     flop, byte, arithmetic, memory, bound = (kinds[column].sum(min_count=1) for column in columns)
     fused = kinds[~between].bound_s.sum(min_count=1)
-    return Work(
+    return NetworkWork(
         flop=exact(flop, "FLOP"),
         byte=exact(byte, "B"),
         intensity=exact(flop / byte, "FLOP/B"),

@@ -101,7 +101,7 @@ class Batches:
 
 
 @dataclass(frozen=True)
-class Calculation:
+class PredictedCalculation:
     """The likely time of ``EXAMPLE`` on a GPU that nobody timed."""
 
     chip: Name
@@ -137,7 +137,7 @@ class Calculation:
 
 
 @dataclass(frozen=True)
-class Problems:
+class PredictedProblems:
     """Answers of the problems, for the network of the calculation."""
 
     other: Name
@@ -157,7 +157,7 @@ class Problems:
 
 
 @dataclass(frozen=True)
-class Prediction:
+class PredictionFacts:
     """All facts of the chapter."""
 
     neighbours: Value
@@ -165,15 +165,15 @@ class Prediction:
     family: Family
     untimed: Untimed
     batches: Batches
-    calculation: Calculation
-    problems: Problems
+    calculation: PredictedCalculation
+    problems: PredictedProblems
     chooser: bool
 
 
-def of(paper: Paper) -> Prediction:
+def of(paper: Paper) -> PredictionFacts:
     has_chooser = not paper.predictions.errors.empty
     groups = _family(paper), _untimed(paper), _batches(paper), *_calculation(paper)
-    facts = Prediction(exact(NEIGHBOURS), *groups, has_chooser)
+    facts = PredictionFacts(exact(NEIGHBOURS), *groups, has_chooser)
     return sourced(facts, Source("prediction/errors.csv", f"eager, {INFERENCE}", "python -m measure fit"))
 
 
@@ -249,7 +249,7 @@ def _batches(paper: Paper) -> Batches:
     )  # fmt: skip
 
 
-class Call(NamedTuple):
+class CallTimes(NamedTuple):
     """A counted call, predicted on a device in eager mode.
 
     ``sums`` are the fitted times (s) of arithmetic, of bytes, and of launches and the call; what they lack to
@@ -268,7 +268,7 @@ class Call(NamedTuple):
 
 
 @cache
-def predict(paper: Paper, model: str, device: PredictedDevice, batch: int = BATCH) -> Call | None:
+def predict(paper: Paper, model: str, device: PredictedDevice, batch: int = BATCH) -> CallTimes | None:
     """Predict a forward pass at ``PRECISION``; None if it was not counted or nothing was fitted."""
     predictions = paper.predictions
     width = PRECISION_BYTE[PRECISION]
@@ -289,7 +289,7 @@ def predict(paper: Paper, model: str, device: PredictedDevice, batch: int = BATC
     checked = predictions.is_checked(basis, device.name, workload.family or "", batch)
     low_s, high_s = (likely_s * ratio for ratio in basis.ratios) if basis.ratios and checked else (None, None)
     sums = arithmetic_s, bytes_s, fixed_s
-    return Call(demand, device, basis.roof, basis, sums, likely_s, low_s, high_s)
+    return CallTimes(demand, device, basis.roof, basis, sums, likely_s, low_s, high_s)
 
 
 def common_devices(paper: Paper) -> list[PredictedDevice]:
@@ -299,11 +299,11 @@ def common_devices(paper: Paper) -> list[PredictedDevice]:
     return [device for device in paper.predictions.devices if device.name in names]
 
 
-def _calculation(paper: Paper) -> tuple[Calculation, Problems]:
+def _calculation(paper: Paper) -> tuple[PredictedCalculation, PredictedProblems]:
     calls = [predict(paper, EXAMPLE, device) for device in common_devices(paper) if device.chip_kind == GPU]
     untimed = [call for call in calls if call and call.basis.name == DATASHEET and call.low_s is not None]
     if not untimed:
-        return Calculation(Name(None), *[Value(None)] * 14), Problems(Name(None), *[Value(None)] * 6)
+        return PredictedCalculation(Name(None), *[Value(None)] * 14), PredictedProblems(Name(None), *[Value(None)] * 6)
     pairs = (
         (call, other)
         for call, other in permutations(untimed, 2)
@@ -315,7 +315,7 @@ def _calculation(paper: Paper) -> tuple[Calculation, Problems]:
     arithmetic_s, bytes_s, fixed_s = call.sums
     flop, byte = float(call.demand.flop.sum()), float(call.demand.byte.sum())
     peak, bandwidth = call.roof.peak_flop_per_s, call.roof.bandwidth_byte_per_s
-    calculation = Calculation(
+    calculation = PredictedCalculation(
         chip=Name(published.short_name(call.device.name)),
         batch=exact(BATCH), flop=exact(flop, "FLOP"), peak=exact(peak, "FLOP/s"),
         over_peak=exact(arithmetic_s * peak / flop), byte=exact(byte, "B"), bandwidth=exact(bandwidth, "B/s"),
@@ -324,7 +324,7 @@ def _calculation(paper: Paper) -> tuple[Calculation, Problems]:
         correction=exact(call.likely_s / sum(call.sums)), likely=exact(call.likely_s, "s"),
         low=exact(call.low_s, "s"), high=exact(call.high_s, "s"),
     )  # fmt: skip
-    problems = Problems(
+    problems = PredictedProblems(
         Name(published.short_name(other.device.name) if other else None),
         *(
             exact(value, unit)

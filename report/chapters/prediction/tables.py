@@ -6,7 +6,7 @@ from measure.cache.predictions import BATCH_CLASSES, BY_DEVICE, BY_FAMILY, BY_MO
 from measure.domain.names import model_name
 from measure.domain.values import significant
 from report import display
-from report.chapters.prediction.facts import Call, checks, common_devices, predict
+from report.chapters.prediction.facts import CallTimes, checks, common_devices, predict
 from report.markdown import escape, percent
 from report.paper import Paper
 from report.paper.rows import each, matching
@@ -36,7 +36,7 @@ def typical(paper: Paper) -> str:
     return pipe(f"Chip | {' | '.join(f'{model_name(model)} >' for model in models)} | Networks timed >", lines)
 
 
-def _milliseconds(call: Call) -> str:
+def _milliseconds(call: CallTimes) -> str:
     likely = significant(1e3 * call.likely_s, 2)
     if call.low_s is None or call.high_s is None:
         return likely

@@ -52,7 +52,7 @@ class Causes:
 
 
 @dataclass(frozen=True)
-class Published:
+class PublishedFacts:
     studies: Value
     "studies"
     figures: Value
@@ -72,13 +72,13 @@ class Published:
     causes: Causes
 
 
-def of(paper: Paper) -> Published:
+def of(paper: Paper) -> PublishedFacts:
     """Speak of the reference machine alone, so that every paper prints the same."""
     paper = paper.reference
     found = Counter(each.verdict for table in comparisons.of(paper).values() for each in table)
     differing = found.total() - found[AGREES] - found[OPEN]
     causes = {name: count_of(found[name], "figures") for name in Causes.__dataclass_fields__}
-    of_paper = Published(
+    of_paper = PublishedFacts(
         studies=count_of(paper.published.claims.study.nunique(), "studies"),
         figures=count_of(found.total(), "figures"),
         agree=count_of(found[AGREES], "figures"),

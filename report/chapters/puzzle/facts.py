@@ -35,7 +35,7 @@ class Needs:
 
 
 @dataclass(frozen=True)
-class Elsewhere:
+class PuzzleElsewhere:
     """The time of MobileNet-v2 over that of ResNet-18 on devices that others timed, in eager mode."""
 
     devices: Value  #: Devices on which both were timed at 16 bits.
@@ -72,7 +72,7 @@ class Bounds:
 
 
 @dataclass(frozen=True)
-class Here:
+class PuzzleHere:
     """Both networks on a machine that was measured, at the largest batch size of both."""
 
     machine: Name  #: The machine.
@@ -84,7 +84,7 @@ class Here:
 
 
 @dataclass(frozen=True)
-class Problems:
+class PuzzleProblems:
     """Answers of the problems."""
 
     by_bytes: Value  #: Time of MobileNet-v2 over that of ResNet-18 by the bytes alone.
@@ -97,12 +97,12 @@ class Puzzle:
     """All facts of the chapter."""
 
     needs: Needs
-    elsewhere: Elsewhere
+    elsewhere: PuzzleElsewhere
     control: Control
     bounds: Bounds
-    here: Here
-    reference: Here
-    problems: Problems
+    here: PuzzleHere
+    reference: PuzzleHere
+    problems: PuzzleProblems
     claims: dict[str, bool]
 
 
@@ -110,7 +110,7 @@ def of(paper: Paper) -> Puzzle:
     pairs = compared(paper)
     sixteen, double = (matching(pairs, computed=each).set_index("name").ratio for each in (SIXTEEN_BITS, CONTROL))
     least, most = extremes(sixteen)
-    elsewhere = Elsewhere(
+    elsewhere = PuzzleElsewhere(
         count_of(len(sixteen), "GPUs"), count_of(int((sixteen > 1).sum()), "GPUs"), least, most
     )  # fmt: skip
     control = Control(count_of(len(double), "GPUs"), median_of(double), extremes(double)[1])
@@ -184,17 +184,17 @@ def _bounds(paper: Paper) -> Bounds:
     )  # fmt: skip
 
 
-def here(machine: Machine | None) -> Here:
+def here(machine: Machine | None) -> PuzzleHere:
     """Return both networks on a machine."""
     both = largest(machine)
     if machine is None or both is None:
-        return Here(Name(machine.name if machine else None), *[Value(None)] * 5)
+        return PuzzleHere(Name(machine.name if machine else None), *[Value(None)] * 5)
     light, heavy = (_latency(row) for row in both)
     batch = int(both[0].batch)
     kept = matching(machine.variants, variant=KEPT_MEMORY, status="ok", precision=BASE_PRECISION, batch=batch)
     quick = {row.model: _latency(row) for row in each(kept)}
     nothing = Value(None)
-    found = Here(
+    found = PuzzleHere(
         Name(machine.name), count_of(batch), light, heavy, ratio(light, heavy),
         ratio(quick.get(LIGHT, nothing), quick.get(HEAVY, nothing)),
     )  # fmt: skip
@@ -221,9 +221,9 @@ def _latency(row: Any) -> Value:
     return estimated(row, "latency_s", "s", low="latency_low_s", high="latency_high_s")
 
 
-def _problems(bounds: Bounds) -> Problems:
+def _problems(bounds: Bounds) -> PuzzleProblems:
     light, peak = bounds.light_intensity.number, bounds.peak.number
-    return Problems(
+    return PuzzleProblems(
         ratio(bounds.light_bytes, bounds.heavy_bytes), ratio(bounds.light, bounds.heavy),
         exact(peak / light if peak and light else None, "B/s"),
     )  # fmt: skip

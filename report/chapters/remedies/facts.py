@@ -22,7 +22,7 @@ TRAINED = 64
 
 
 @dataclass(frozen=True)
-class Here:
+class RemedyHere:
     batch: Value  #: The largest batch size with enough networks in eager mode and with memory kept.
     kept: Value  #: Speed with freed memory kept over eager mode, at that batch size.
     threshold: Value  #: The operating system's share from which on keeping memory is suggested.
@@ -36,14 +36,14 @@ class Here:
 
 
 @dataclass(frozen=True)
-class Published:
+class RemedyPublished:
     device: Name  #: The GPU of which most networks were timed.
     compiled: Value  #: Speed with torch.compile over eager mode on it.
     layout: Value  #: Speed with channels last over contiguous tensors, on the GPU of which most were timed so.
 
 
 @dataclass(frozen=True)
-class Counted:
+class RemedyCounted:
     batch: Value  #: The batch size at which training is counted.
     training: Value  #: Peak memory of a training step over that of inference.
     saved: Value  #: Saved activations over the peak of training.
@@ -53,9 +53,9 @@ class Counted:
 
 @dataclass(frozen=True)
 class Remedies:
-    here: Here
-    published: Published
-    counted: Counted
+    here: RemedyHere
+    published: RemedyPublished
+    counted: RemedyCounted
 
 
 def of(paper: Paper) -> Remedies:
@@ -65,7 +65,7 @@ def of(paper: Paper) -> Remedies:
     return Remedies(
         here=sourced(_here(paper.at_hand), _source("machines/*/samples.csv", "inference")),
         published=sourced(
-            Published(
+            RemedyPublished(
                 device=Name(published.short_name(best.device) if best else None),
                 compiled=Value(None) if compiled is None else median_of(published.gains(compiled)),
                 layout=median_of(published.gains(layouts[0])) if layouts else Value(None),
@@ -80,10 +80,10 @@ def _source(table: str, section: str) -> Source:
     return Source(table, section, measure_command(f"--sections {section}"))
 
 
-def _here(machine: Machine | None) -> Here:
+def _here(machine: Machine | None) -> RemedyHere:
     if machine is None:
-        missing: dict[str, Any] = {each.name: Value(None) for each in fields(Here)}
-        return Here(**missing | {"lower": Name(None), "threshold": exact(SYSTEM_SHARE, "%")})
+        missing: dict[str, Any] = {each.name: Value(None) for each in fields(RemedyHere)}
+        return RemedyHere(**missing | {"lower": Name(None), "threshold": exact(SYSTEM_SHARE, "%")})
     every = pd.concat([machine.cells, machine.variants])
     every = every[every.latency_s.notna()]
     lower = machine.lower_precision
@@ -102,7 +102,7 @@ def _here(machine: Machine | None) -> Here:
     fastest = rows[rows.batch.isin(usual)].sort_values("throughput_per_s").drop_duplicates("model", keep="last")
     best = next(iter(fastest.batch.mode()), None)
     variant = KEPT if len(kept) else EAGER
-    return Here(
+    return RemedyHere(
         batch=exact(large),
         kept=median_of(kept[kept.batch == large].speed_up),
         threshold=exact(SYSTEM_SHARE, "%"),
@@ -116,10 +116,10 @@ def _here(machine: Machine | None) -> Here:
     )
 
 
-def _counted(workloads: pd.DataFrame) -> Counted:
+def _counted(workloads: pd.DataFrame) -> RemedyCounted:
     rows = matching(workloads, batch=TRAINED, precision=FULL_PRECISION)
     decoding = matching(workloads, model=DECODE, precision="bf16").sort_values("batch").compulsory_intensity
-    return Counted(
+    return RemedyCounted(
         batch=exact(TRAINED if len(rows) else None),
         training=median_of(rows.training_peak_byte / rows.inference_peak_byte),
         saved=median_of(rows.saved_byte / rows.training_peak_byte, "%"),

@@ -35,7 +35,7 @@ class Counts:
 
 
 @dataclass(frozen=True)
-class Step:
+class StepRatios:
     """A training step of the machine at hand, over the networks at one batch size."""
 
     machine: Name  #: the machine
@@ -57,7 +57,7 @@ class Passes:
 
 
 @dataclass(frozen=True)
-class Kinds:
+class TrainingKinds:
     """Backward over forward in time by kind of layer, over the networks in which the kind matters."""
 
     convolution: Value  #: convolutions
@@ -66,7 +66,7 @@ class Kinds:
 
 
 @dataclass(frozen=True)
-class Shares:
+class TrainingShares:
     """The kinds of layer that take most time and most memory of a step."""
 
     networks: Value  #: networks profiled
@@ -79,7 +79,7 @@ class Shares:
 
 
 @dataclass(frozen=True)
-class Memory:
+class TrainingMemory:
     """The memory of a training step with SGD and momentum."""
 
     batch: Value  #: the batch size
@@ -95,7 +95,7 @@ class Memory:
 
 
 @dataclass(frozen=True)
-class Example:
+class TrainingExample:
     """The calculation: the least time of one network's step, with the numbers in it."""
 
     model: Name  #: the network
@@ -134,7 +134,7 @@ class Counters:
 
 
 @dataclass(frozen=True)
-class Gpus:
+class TrainingGpus:
     """Steps on GPUs that others timed, against inference of the same batch."""
 
     devices: Value  #: GPUs timed
@@ -143,7 +143,7 @@ class Gpus:
 
 
 @dataclass(frozen=True)
-class Reference:
+class TrainingReference:
     """The reference machine's kinds of layer."""
 
     googlenet_ratio: Value  #: GoogLeNet's backward over its forward pass
@@ -167,7 +167,7 @@ class Printed:
 
 
 @dataclass(frozen=True)
-class Problems:
+class TrainingProblems:
     """The numbers of the two problems."""
 
     model: Name  #: their network
@@ -185,19 +185,19 @@ class Training:
     """The facts of the chapter."""
 
     counts: Counts
-    step: Step
+    step: StepRatios
     passes: Passes
-    kinds: Kinds
-    shares: Shares
-    memory: Memory
-    example: Example
+    kinds: TrainingKinds
+    shares: TrainingShares
+    memory: TrainingMemory
+    example: TrainingExample
     first: Groups
     second: Groups
     counters: Counters
-    gpus: Gpus
-    reference: Reference
+    gpus: TrainingGpus
+    reference: TrainingReference
     printed: Printed
-    problems: Problems
+    problems: TrainingProblems
     claims: dict[str, bool]
 
 
@@ -258,10 +258,10 @@ def _counts(paper: Paper) -> Counts:
     )
 
 
-def _step(machine: Machine | None) -> Step:
+def _step(machine: Machine | None) -> StepRatios:
     rows = costs.steps(machine)
     over, flop = rows.latency_s / rows.forward_s, 1 + rows.flop_ratio
-    return Step(
+    return StepRatios(
         machine=Name(machine.name if machine and len(rows) else None),
         networks=count_of(len(rows), "models"),
         over_forward=median_of(over),
@@ -287,16 +287,16 @@ def agreeing(rows: pd.DataFrame) -> pd.Series:
     return near | ((rows.time_ratio_low <= rows.flop_ratio) & (rows.flop_ratio <= rows.time_ratio_high))
 
 
-def _kinds(paper: Paper, machine: Machine | None) -> Kinds:
+def _kinds(paper: Paper, machine: Machine | None) -> TrainingKinds:
     ratios = costs.seen(paper, machine).set_index("layer_kind").time_ratio
     of_kind = {kind: median_of(ratios[ratios.index == kind]) for kind in KINDS}
-    return Kinds(*of_kind.values())
+    return TrainingKinds(*of_kind.values())
 
 
 KINDS = ("convolution", "normalisation", "pooling")
 
 
-def _shares(paper: Paper, machine: Machine | None) -> Shares:
+def _shares(paper: Paper, machine: Machine | None) -> TrainingShares:
     rows = costs.kinds(paper, machine)
     first = {}
     for cost in ("time_s", "byte"):
@@ -306,7 +306,7 @@ def _shares(paper: Paper, machine: Machine | None) -> Shares:
     sums = rows.assign(time=rows.forward_time_s + rows.backward_time_s, flop=rows.forward_flop + rows.backward_flop)
     whole = sums.groupby("model")[["time", "flop"]].sum()
     products = sums[sums.layer_kind.isin(PRODUCT_KINDS)].groupby("model")[["time", "flop"]].sum() / whole
-    return Shares(
+    return TrainingShares(
         networks=count_of(rows.model.nunique(), "models"),
         time_kind=Name(first["time_s"][0]),
         time_first=count_of(first["time_s"][1]),
@@ -317,7 +317,7 @@ def _shares(paper: Paper, machine: Machine | None) -> Shares:
     )
 
 
-def _memory(paper: Paper, machine: Machine | None) -> Memory:
+def _memory(paper: Paper, machine: Machine | None) -> TrainingMemory:
     rows = costs.trained(paper)
     over = rows.training_peak_byte / rows.inference_peak_byte
     lowest, highest = extremes(over.rename(model_name))
@@ -331,7 +331,7 @@ def _memory(paper: Paper, machine: Machine | None) -> Memory:
     kept = last.traffic_byte - last.parameter_byte - last.activation_byte  # a product reads parameters and its input
     steps = costs.steps(machine)
     off = (steps.peak_byte / steps.training_peak_byte - 1).abs()
-    return Memory(
+    return TrainingMemory(
         batch=exact(next((int(batch) for batch in rows.batch), None)),
         peak_over_inference=median_of(over),
         lowest=replace(lowest, counted="models"),
@@ -345,7 +345,7 @@ def _memory(paper: Paper, machine: Machine | None) -> Memory:
     )
 
 
-def _example(machine: Machine | None) -> Example:
+def _example(machine: Machine | None) -> TrainingExample:
     rows = costs.steps(machine)
     names = costs.pick(rows[rows.operator_bound_s.notna()].model, ("resnet18",))
     row = next(each(rows[rows.model.isin(names)]), None)
@@ -359,7 +359,7 @@ def _example(machine: Machine | None) -> Example:
 
     measured = estimated(row, "latency_s", "s")
     bound = known("operator_bound_s", "s")
-    return Example(
+    return TrainingExample(
         model=Name(model_name(row.model) if row is not None else None),
         batch=known("batch"),
         forward=known("forward_flop", "FLOP"),
@@ -400,17 +400,17 @@ def _counters(paper: Paper) -> Counters:
     )
 
 
-def _gpus(paper: Paper) -> Gpus:
+def _gpus(paper: Paper) -> TrainingGpus:
     rows = costs.published_ratios(paper)
     medians = rows.groupby(["precision", "model"]).ratio.median().reset_index()
-    return Gpus(
+    return TrainingGpus(
         devices=count_of(rows.device.nunique(), "devices"),
         fp32=median_of(matching(medians, precision="fp32").ratio),
         fp16=median_of(matching(medians, precision="fp16").ratio),
     )
 
 
-def _reference(paper: Paper) -> tuple[Reference, dict[str, bool]]:
+def _reference(paper: Paper) -> tuple[TrainingReference, dict[str, bool]]:
     machine = paper.at_hand
     rows = costs.seen(paper, machine)
     of_kind = {kind: matching(rows, layer_kind=kind).set_index("model") for kind in ("normalisation", "pooling")}
@@ -418,7 +418,7 @@ def _reference(paper: Paper) -> tuple[Reference, dict[str, bool]]:
     depthwise = matching(rows, layer_kind="depthwise convolution").set_index("model").time_ratio
     steps = costs.steps(machine).set_index("model")
     apart = costs.causes(paper, machine)[~agreeing(steps)]
-    facts = Reference(
+    facts = TrainingReference(
         googlenet_ratio=estimated(steps.reindex(["googlenet"]).iloc[0], "time_ratio", name="GoogLeNet"),
         pooling_time=exact(pooling.forward_time_s_share, "%"),
         pooling_flop=exact(pooling.forward_flop_share, "%"),
@@ -448,16 +448,16 @@ def _printed(paper: Paper) -> Printed:
     return Printed(exact(next(iter(lowest), None), "%"), exact(next(reversed(highest), None)))
 
 
-def _problems(paper: Paper) -> Problems:
+def _problems(paper: Paper) -> TrainingProblems:
     rows = costs.trained(paper)
     row = next(each(rows.loc[costs.pick(pd.Series(rows.index), ("resnet18",))]), None)
     if row is None:
-        return Problems(Name(None), *[exact(None)] * 7)
+        return TrainingProblems(Name(None), *[exact(None)] * 7)
     layers = matching(paper.layers, precision=BASE_PRECISION, model=row.Index, batch=row.batch)
     first = layers[layers.forward_flop > 0].sort_values("position").forward_flop.iloc[0]
     fixed = row.parameter_byte + row.gradient_byte + row.momentum_byte
     of_input = (row.training_peak_byte - fixed) / row.batch
-    return Problems(
+    return TrainingProblems(
         model=Name(model_name(row.Index)),
         forward=exact(row.forward_flop, "FLOP"),
         first=exact(first, "FLOP"),

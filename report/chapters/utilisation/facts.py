@@ -59,7 +59,7 @@ class Gap:
 
 
 @dataclass(frozen=True)
-class Batching:
+class UtilisationBatching:
     small: Value  #: The batch size that the larger one is held against.
     large: Value  #: The batch size of the gap.
     eager: Value  #: Throughput at the larger batch size over that at the smaller, as PyTorch comes.
@@ -85,7 +85,7 @@ class Gains:
 
 
 @dataclass(frozen=True)
-class Example:
+class UtilisationExample:
     network: Name  #: The network of the worked example.
     peak: Value  #: The peak, with the digits of the calculation.
     bandwidth: Value  #: The bandwidth of memory likewise.
@@ -104,13 +104,13 @@ class Example:
 
 
 @dataclass(frozen=True)
-class Streams:
+class UtilisationStreams:
     fastest: Value  #: The highest bandwidth of depthwise convolutions in a network, at the batch size of the gap.
     normalisation: Value  #: The bandwidth that batch normalisation reaches in the typical network.
 
 
 @dataclass(frozen=True)
-class Reference:
+class UtilisationReference:
     most: Value  #: The largest share, with its network.
     faulted: Value  #: The memory that a call of that network faults in.
     example_eager: Value  #: Latency of MobileNet-v2 in eager mode.
@@ -128,11 +128,11 @@ class Reference:
 class Utilisation:
     roofs: Roofs
     gap: Gap
-    batching: Batching
+    batching: UtilisationBatching
     gains: Gains
-    example: Example
-    streams: Streams
-    reference: Reference
+    example: UtilisationExample
+    streams: UtilisationStreams
+    reference: UtilisationReference
     claims: dict[str, bool]
 
 
@@ -153,9 +153,11 @@ def of(paper: Paper) -> Utilisation:
     return Utilisation(*_groups(paper, paper.at_hand), reference=reference, claims=claims)
 
 
-def _groups(paper: Paper, machine: Machine | None) -> tuple[Roofs, Gap, Batching, Gains, Example, Streams]:
+def _groups(
+    paper: Paper, machine: Machine | None
+) -> tuple[Roofs, Gap, UtilisationBatching, Gains, UtilisationExample, UtilisationStreams]:
     """Return what the chapter says of a machine; all of it is missing without one."""
-    kinds = (Roofs, Gap, Batching, Gains, Example, Streams)
+    kinds = (Roofs, Gap, UtilisationBatching, Gains, UtilisationExample, UtilisationStreams)
     groups: Any = map(_nothing, kinds)
     if machine is not None:
         first, small, large = batch_sizes(machine)
@@ -296,9 +298,9 @@ def batching_of(machine: Machine, variant: str, small: int | None, large: int | 
     return (after / before).dropna()
 
 
-def _batching(machine: Machine, small: int | None, large: int | None) -> Batching:
+def _batching(machine: Machine, small: int | None, large: int | None) -> UtilisationBatching:
     eager = batching_of(machine, EAGER, small, large)
-    return Batching(
+    return UtilisationBatching(
         small=exact(small),
         large=exact(large if small else None),
         eager=median_of(eager),
@@ -331,16 +333,16 @@ def _gains(machine: Machine, terms: pd.DataFrame, first: int | None, large: int 
     )
 
 
-def _example(machine: Machine, terms: pd.DataFrame) -> Example:
+def _example(machine: Machine, terms: pd.DataFrame) -> UtilisationExample:
     """Work out MobileNet-v2, or else the network with the largest share outside."""
     roof = machine.roof(BASE_PRECISION)
     if terms.empty or roof is None:
-        return _nothing(Example)
+        return _nothing(UtilisationExample)
     known = matching(terms, model=EXAMPLE)
     row = highest(terms if known.empty else known, "outside")
     threads = machine.environment.threads or 1
     faults = row.page_faults if machine.chip_kind == "cpu" and row.page_faults > 0 else None
-    return Example(
+    return UtilisationExample(
         network=Name(model_name(row.model)),
         peak=exact(roof.peak_flop_per_s, "FLOP/s"),
         bandwidth=exact(roof.bandwidth_byte_per_s, "B/s"),
@@ -370,17 +372,19 @@ def stream_rates(paper: Paper, machine: Machine, batch: int | None) -> pd.DataFr
     return rows[rows.byte > 0]
 
 
-def _streams(paper: Paper, machine: Machine, batch: int | None) -> Streams:
+def _streams(paper: Paper, machine: Machine, batch: int | None) -> UtilisationStreams:
     rates = stream_rates(paper, machine, batch)
     depthwise = matching(rates, group=DEPTHWISE)
     rates_of = dict(zip(depthwise.model.map(model_name), depthwise.byte_per_s, strict=True))
-    return Streams(extremes(rates_of, "B/s")[1], median_of(matching(rates, group="batch norm").byte_per_s, "B/s"))
+    return UtilisationStreams(
+        extremes(rates_of, "B/s")[1], median_of(matching(rates, group="batch norm").byte_per_s, "B/s")
+    )
 
 
-def _reference(machine: Machine | None, streams: Streams) -> Reference:
+def _reference(machine: Machine | None, streams: UtilisationStreams) -> UtilisationReference:
     large = None if machine is None else batch_sizes(machine)[2]
     if machine is None or large is None or gap_terms(machine).empty or len(machine.levels) < 2:
-        return _nothing(Reference)
+        return _nothing(UtilisationReference)
     most = highest(matching(gap_terms(machine), batch=large), "outside")
     eager, kept = (
         matching(base_cells(machine, variant), batch=large).drop_duplicates("model").set_index("model")
@@ -400,7 +404,7 @@ def _reference(machine: Machine | None, streams: Streams) -> Reference:
         estimated(row, "byte_per_s", "B/s", low="byte_per_s_low", high="byte_per_s_high")
         for row in (read, copy, cached)
     ]
-    found = Reference(
+    found = UtilisationReference(
         most=Value(float(most.outside), "%", name=model_name(most.model)),
         faulted=exact(float(most.page_faults) * PAGE_BYTE, "B"),
         example_eager=light,
