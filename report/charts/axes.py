@@ -75,9 +75,10 @@ class LogAxis(Axis):
         return cls(low=10**start, high=10 ** (start + extent), **about)
 
     @classmethod
-    def of_batches(cls, batches: Iterable[int], pixels: float, title: str = "batch size") -> "LogAxis":
+    def of_batches(cls, batches: Iterable[int], pixels: float) -> "LogAxis":
         ticks = tuple(sorted(set(batches)))
-        return cls(low=ticks[0] / 1.2, high=1.2 * max(ticks[-1], 2 * ticks[0]), pixels=pixels, title=title, ticks=ticks)
+        high = 1.2 * max(ticks[-1], 2 * ticks[0])
+        return cls(low=ticks[0] / 1.2, high=high, pixels=pixels, title="batch size", ticks=ticks)
 
     def _share(self, value: float) -> float:
         return log10(value / self.low) / log10(self.high / self.low)

@@ -26,32 +26,29 @@ RADIUS, REACH, LINE, PIE = 30.0, 38.0, 12.0, 114.0  # pixels: a pie, to its labe
 
 def stacked_bars(
     rows: Any, name: str, kind: str, share: str, palette: Mapping[str, str], axis: LinearAxis | None = None,
-    note: str = "", title: str = "", step: float = 20, width: float = 0, labels: bool = True,
-    tooltip: Tooltip = (),
+    note: str = "", step: float = 20, labels: bool = True, tooltip: Tooltip = (),
 ) -> Content:  # fmt: skip
     """Draw a bar for each name, in the order of the rows, stacked by kind in the order of the palette.
 
-    The axis holds shares from 0 to 1 unless another is given; the plot is ``width`` wide, or fills the page. ``note``
-    names a field that is printed right of each bar.
+    The axis holds shares from 0 to 1 across the page unless another is given. ``note`` names a field that is printed
+    right of each bar.
     """
     listed = records(rows)
     y = Categories.steps((row[name] for row in listed), step, shown=labels)
     notes = {row[name]: {name: row[name], note: row[note]} for row in listed if note and row[note] is not None}
     right = longest([str(row[note]) for row in notes.values()]) + 12 if notes else 10
-    pixels = width or theme.plot_width(left=y.room, right=right)
-    x = axis or LinearAxis(low=0, high=1, pixels=pixels, format="%")
+    x = axis or LinearAxis(low=0, high=1, pixels=theme.plot_width(left=y.room, right=right), format="%")
     told = tooltip or [(name, "name", ""), (kind, "kind", ""), (share, x.title or "share", ".1%")]
     layers = [bars(listed, (x, share), (y, name), (kind, palette), stacked=True, tooltip=told)]
     if notes:
-        beyond = texts(list(notes.values()), note, (x, x.high), (y, name), align="left", dx=6)
-        layers.append(beyond)
-    return panel(layers, title)
+        layers.append(texts(list(notes.values()), note, (x, x.high), (y, name), align="left", dx=6))
+    return panel(layers)
 
 
 def dots(
     rows: Any, name: str, value: str, low: str, high: str, axis: LinearAxis | LogAxis, series: str = "",
     palette: Mapping[str, str] | None = None, ticks: Mapping[str, str] | None = None, reference: float | None = None,
-    hollow: str | bool = False, title: str = "", step: float = 20, labels: bool = True, tooltip: Tooltip = (),
+    title: str = "", step: float = 20, tooltip: Tooltip = (),
 ) -> Content:  # fmt: skip
     """Draw a dot with its interval for each name, in the order of the rows; several series stand one below the other.
 
@@ -59,7 +56,7 @@ def dots(
     """
     listed = records(rows)
     palette = palette or {}
-    y = Categories.steps((row[name] for row in listed), max(step, 11 * len(palette)), shown=labels)
+    y = Categories.steps((row[name] for row in listed), max(step, 11 * len(palette)))
     color: Any = (series, palette) if series else theme.BLUE
     options: dict[str, Any] = {"offset": (series, list(palette))} if len(palette) > 1 else {}
     told = tooltip or [(name, "name", ""), (value, axis.title, ".3~g"), (low, "from", ".3~g"), (high, "to", ".3~g")]
@@ -67,7 +64,7 @@ def dots(
     certain = [row for row in listed if row.get(low) is not None and row.get(high) is not None]
     layers += [rules(certain, (axis, low), (y, name), x2=high, color=color, width=1.6, **options)] if certain else []
     shape = (series, theme.shapes(palette)) if series else "circle"
-    layers.append(points(listed, (axis, value), (y, name), color, shape, hollow, tooltip=told, **options))
+    layers.append(points(listed, (axis, value), (y, name), color, shape, tooltip=told, **options))
     for (label, field), ink in zip((ticks or {}).items(), (theme.INK, theme.ORANGE, theme.GREEN), strict=False):
         marked = [row | {"mark": label} for row in listed if row.get(field) is not None]
         inks, line = ("mark", {label: ink}), ("mark", {label: TICK})
@@ -77,7 +74,7 @@ def dots(
 
 def matrix(
     rows: Any, first: str, second: str, value: str, names: Sequence[str], title: str = "", side: float = 0,
-    labels: bool = True, settled: str = "", tooltip: Tooltip = (),
+    settled: str = "",
 ) -> Content:  # fmt: skip
     """Draw coefficients from -1 to 1 as coloured cells with numbers, ``first`` across and ``second`` down.
 
@@ -90,8 +87,8 @@ def matrix(
     ]  # fmt: skip
     across, down = ([name for name in names if name in {row[of] for row in listed}] for of in (first, second))
     x = Categories(names=tuple(across), pixels=side, vertical=False, padding=0.04)
-    y = Categories(names=tuple(down), pixels=side, padding=0.04, shown=labels)
-    told = tooltip or [(second, "of", ""), (first, "with", ""), (value, "coefficient", ".2f")]
+    y = Categories(names=tuple(down), pixels=side, padding=0.04)
+    told = [(second, "of", ""), (first, "with", ""), (value, "coefficient", ".2f")]
     cells = boxes(listed, (x, first), (y, second), tooltip=told)
     scale = {"domain": [-1, 0, 1], "range": [theme.VERMILION, theme.PAPER, theme.BLUE], "interpolate": "rgb"}
     cells["encoding"]["color"] = {
@@ -174,28 +171,23 @@ def pies(
 
 def curves(
     rows: Any, x: str, y: str, line: str, axis: LogAxis | LinearAxis, palette: Mapping[str, str], low: str = "",
-    high: str = "", title: str = "", across: LogAxis | None = None, width: float = 0, named: bool = True,
-    tooltip: Tooltip = (),
+    high: str = "", title: str = "", width: float = 0,
 ) -> Content:  # fmt: skip
-    """Draw a line with marks for each value of ``line``, named at its end, by batch size unless ``across`` is given.
+    """Draw a line with marks by batch size for each value of ``line``, named at its end.
 
     The plot is ``width`` wide, or fills the page. ``low`` and ``high`` are the ends of an interval, drawn as a line.
     """
     listed = [row for row in records(rows) if row[x] is not None and row[y] is not None]
     drawn = list(dict.fromkeys(row[line] for row in listed))
-    right = longest(drawn) + 20 if named else 10
-    pixels = width or theme.plot_width(right=right, unit=axis.unit)
-    horizontal = across or LogAxis.of_batches((row[x] for row in listed), pixels)
+    pixels = width or theme.plot_width(right=longest(drawn) + 20, unit=axis.unit)
+    horizontal = LogAxis.of_batches((row[x] for row in listed), pixels)
     places = (horizontal, x), (axis, y)
-    told = tooltip or [(line, "name", ""), (x, horizontal.title, "~g"), (y, axis.title, axis.unit or ".3~g")]
+    told = [(line, "name", ""), (x, horizontal.title, "~g"), (y, axis.title, axis.unit or ".3~g")]
     color = (line, palette)
     layers: list[Layer] = []
-    if low and high:
-        layers.append(
-            rules([row for row in listed if row[low] is not None], (horizontal, x), (axis, low), y2=high, color=color)
-        )
+    if low:
+        certain = [row for row in listed if row[low] is not None]
+        layers.append(rules(certain, (horizontal, x), (axis, low), y2=high, color=color))
     layers += [lines(listed, *places, color, line), points(listed, *places, color, size=28, tooltip=told)]
-    if named:
-        ends = [max((row for row in listed if row[line] == name), key=lambda row: row[x]) for name in drawn]
-        layers.append(end_names(ends, line, *places))
-    return panel(layers, title)
+    ends = [max((row for row in listed if row[line] == name), key=lambda row: row[x]) for name in drawn]
+    return panel([*layers, end_names(ends, line, *places)], title)

@@ -170,9 +170,9 @@ def rules(
     return layer(mark, rows, x, y, color=color, **options)
 
 
-def band(rows: Rows, x: Place, y: Place, y2: Any, color: Color = theme.SKY, opacity: float = 0.15) -> Layer:
+def band(rows: Rows, x: Place, y: Place, y2: Any, color: Color) -> Layer:
     """Shade the area between ``y`` and ``y2`` along x."""
-    return layer({"type": "area", "opacity": opacity, "clip": True}, rows, x, y, y2=y2, color=color)
+    return layer({"type": "area", "opacity": 0.15, "clip": True}, rows, x, y, y2=y2, color=color)
 
 
 def boxes(

@@ -21,12 +21,11 @@ Content = dict[str, Any]
 FIELDS = re.compile(r"datum\['([^']+)'\]|\"field\": \"([^\"]+)\"")
 
 
-def panel(layers: Sequence[Layer], title: str = "", width: float = 0, height: float = 0, frame: bool = True) -> Content:
-    """Set layers one over the other. The panel is as large as the axes of its layers unless it is told its size."""
+def panel(layers: Sequence[Layer], title: str = "", frame: bool = True) -> Content:
+    """Set layers one over the other. The panel is as large as the axes of its layers."""
     size = {
         side: pixels for one in layers for leaf, *_ in _leaves(one) for side, pixels in leaf["about"]["size"].items()
     }
-    size |= {side: pixels for side, pixels in (("width", width), ("height", height)) if pixels}
     content: Content = {"layer": list(layers), **size}
     if title:
         content["title"] = title
@@ -45,17 +44,14 @@ def row(panels: Sequence[Content], spacing: float = theme.GAP) -> Content:
     return grid(panels, len(panels), spacing)
 
 
-def figure(
-    name: str, description: str, content: Content, legend: str | dict[str, str] | None = "", orient: str = "top"
-) -> Content:
+def figure(name: str, description: str, content: Content, legend: str | None = "") -> Content:
     """Return the whole specification of a figure: its picture's name, alt text, panels and one legend for all of them.
 
-    ``legend`` is the title of the legend of colours and shapes (may be empty), or titles by channel (``color``,
-    ``shape``), or None for no legend. It stands at the ``top`` or ``bottom``. Only what the figure shows has an entry.
+    ``legend`` is the title of the legend of colours and shapes (may be empty), or None for no legend. Only what the
+    figure shows has an entry.
     """
-    titles = {"color": legend, "shape": legend} if isinstance(legend, str) else legend or {}
     for channel in ("color", "shape"):
-        _share(content, channel, titles.get(channel), orient)
+        _share(content, channel, legend)
     about = {"$schema": "https://vega.github.io/schema/vega-lite/v6.json", "name": name, "description": description}
     return _gather(_wash(about | content | {"config": theme.CONFIG}))
 
@@ -70,7 +66,7 @@ def _leaves(view: Content, title: str = "", is_name: bool = False) -> Iterator[t
         yield from _leaves(part, title, is_name)
 
 
-def _share(content: Content, channel: str, title: str | None, orient: str) -> None:
+def _share(content: Content, channel: str, title: str | None) -> None:
     """Give all marks of a figure one scale of colours or shapes, and one legend; a click on an entry picks its marks.
 
     Raises ValueError for a name without a colour, or with two.
@@ -91,7 +87,7 @@ def _share(content: Content, channel: str, title: str | None, orient: str) -> No
     if shown and title is not None:
         most = max(1, int((theme.FULL_WIDTH - 20) / (longest(shown, theme.TICK_SIZE) + 34)))
         lines = ceil(len(shown) / most)
-        guide = {"orient": orient, "direction": "horizontal", "columns": ceil(len(shown) / lines), "values": shown}
+        guide = {"orient": "top", "direction": "horizontal", "columns": ceil(len(shown) / lines), "values": shown}
         guide |= {"symbolOpacity": 1} | ({"titleOrient": "left"} if lines == 1 else {})
         guide |= (
             {} if {leaf["mark"]["type"] for leaf in using} & {"point", "line", "rule"} else {"symbolType": "square"}

@@ -1,6 +1,6 @@
 """The roofline plane that grows through the paper: its axes follow from the roofs alone, so they stay the same.
 
-roof = DrawnRoof(Roofline(peak, bandwidth), "fp32 105 GFLOP/s", "DRAM 46 GB/s", caches=(("L2 200 GB/s", 2e11),))
+roof = DrawnRoof.of(Roofline(peak, bandwidth), "fp32 ")
 plane = Plane.over([roof], plot_width(), 380)
 figure("plane", "Networks under the roof.", plane.panel(plane.points(rows, "name", "intensity", "flop_per_s")))
 """
@@ -15,8 +15,9 @@ from measure.domain.roofs import Roofline
 from report.charts import theme
 from report.charts.axes import LogAxis
 from report.charts.labels import Box, along, text_size
-from report.charts.marks import NAMES, Layer, band, lines, names, points, texts
+from report.charts.marks import NAMES, Layer, Tooltip, band, lines, names, points, texts
 from report.charts.panels import Content, panel
+from report.markdown import si
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,11 @@ class DrawnRoof:
     peak: str
     memory: str = ""
     caches: tuple[tuple[str, float], ...] = ()
-    dashed: bool = False
+
+    @classmethod
+    def of(cls, roof: Roofline, before: str = "") -> "DrawnRoof":
+        """Return a roof whose texts are its rates, that of the flat part after a precision."""
+        return cls(roof, before + si(roof.peak_flop_per_s, "FLOP/s"), si(roof.bandwidth_byte_per_s, "B/s"))
 
     @property
     def slopes(self) -> list[tuple[str, Roofline]]:
@@ -47,7 +52,7 @@ class Plane:
     @classmethod
     def over(
         cls, roofs: Sequence[DrawnRoof], width: float, height: float, intensities: Iterable[float] = (),
-        rates: Iterable[float] = (), title: str = "operational intensity",
+        rates: Iterable[float] = (),
     ) -> "Plane":  # fmt: skip
         """Reach from a fortieth of the lowest ridge to 40 times the highest, and over the points' extents given."""
         ridges = [roof.roofline.ridge_flop_per_byte for roof in roofs]
@@ -55,23 +60,23 @@ class Plane:
         peaks = [roof.roofline.peak_flop_per_s for roof in roofs]
         x = [min(ridges) / 40, max(ridges) * 40, *intensities]
         y = [min(peaks) / 200, 2.2 * max(peaks), *rates]
-        margins = (0.01, 0.01)
-        return cls(
-            tuple(roofs),
-            LogAxis.around(x, margins, pixels=width, title=title, unit="FLOP/B"),
-            LogAxis.around(y, margins, pixels=height, title="performance", unit="FLOP/s", vertical=True),
-        )
+        about = {"title": "operational intensity", "unit": "FLOP/B"}
+        across = LogAxis.around(x, (0.01, 0.01), pixels=width, **about)
+        about = {"title": "performance", "unit": "FLOP/s"}
+        return cls(tuple(roofs), across, LogAxis.around(y, (0.01, 0.01), pixels=height, vertical=True, **about))
 
-    def panel(self, *layers: Layer, title: str = "", regimes: bool = True) -> Content:
+    def panel(self, *layers: Layer, title: str = "") -> Content:
         """Return the roofs with these layers over them, on the shaded regimes."""
-        shaded = regimes and isfinite(self.roofs[0].roofline.bandwidth_byte_per_s)
+        shaded = isfinite(self.roofs[0].roofline.bandwidth_byte_per_s)
         return panel([*(self._regimes() if shaded else []), *self._lines(), *self._texts(), *layers], title)
 
     def points(
-        self, rows: Any, name: str, intensity: str, rate: str, named: bool = True, **options: Any
-    ) -> Layer:  # fmt: skip
+        self, rows: Any, name: str, intensity: str, rate: str, named: bool = True, tooltip: Tooltip = (), **options: Any
+    ) -> Layer:
         """Return points with their names; the options are those of `marks.points`."""
         places = (self.x, intensity), (self.y, rate)
+        told = [("name", "network", ""), (intensity, "intensity", "FLOP/B"), (rate, "performance", "FLOP/s")]
+        options["tooltip"] = tooltip or told
         named_by = [names(rows, name, *places, tuple(self.taken()))] if named else []
         return {"layer": [points(rows, *places, **options), *named_by]}
 
@@ -101,10 +106,10 @@ class Plane:
         rows: tuple[list[Any], list[Any]] = ([], [])
         for roof in self.roofs:
             for number, (text, line) in enumerate(roof.slopes):
-                about = {"roof": " ".join(filter(None, (roof.peak, text))), "printed": roof.dashed}
+                about = {"roof": " ".join(filter(None, (roof.peak, text)))}
                 rows[number > 0].extend(about | corner for corner in self._corners(line)[: 2 if number else None])
         for drawn, (color, width) in zip(rows, ((theme.INK, 1.6), (theme.MUTED, 1)), strict=True):
-            yield lines(drawn, (self.x, "intensity"), (self.y, "rate"), color, "roof", "printed", width)
+            yield lines(drawn, (self.x, "intensity"), (self.y, "rate"), color, "roof", width=width)
 
     def _placed(self) -> Iterator[dict[str, Any]]:
         """Yield the texts of the roofs: over the right end of a flat part, and along the foot of a slope."""

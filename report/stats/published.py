@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from measure.domain.names import model_name
+from measure.domain.roofs import Roofline
 from measure.domain.words import INFERENCE
 from report.paper import Paper
 from report.paper.elsewhere import FP32_BYTE, STORED_BYTE
@@ -118,6 +119,11 @@ class BestTimed(NamedTuple):
     device: str
     computed: str
     rows: pd.DataFrame
+
+    @property
+    def roof(self) -> Roofline:
+        """The GPU's roof on its datasheet."""
+        return Roofline(self.rows.peak_flop_per_s.iloc[0], self.rows.bandwidth_byte_per_s.iloc[0])
 
     @property
     def of_usual_size(self) -> pd.DataFrame:

@@ -9,7 +9,6 @@ from report import display
 from report.charts import theme
 from report.charts.panels import Content, figure, row
 from report.charts.roofline import DrawnRoof, Plane
-from report.markdown import si
 from report.paper import BASE_PRECISION, Paper
 from report.paper.rows import matching
 from report.stats import published
@@ -29,8 +28,7 @@ def overview(paper: Paper) -> dict[str, Any]:
     if best:
         rows = best.of_usual_size
         rows = rows.assign(intensity=rows.flop / rows.layers_byte)
-        roof = Roofline(rows.peak_flop_per_s.iloc[0], rows.bandwidth_byte_per_s.iloc[0])
-        panels.append(_panel(rows, roof, f"{short_name(best.device)}, {best.computed}, timed by others"))
+        panels.append(_panel(rows, best.roof, f"{short_name(best.device)}, {best.computed}, timed by others"))
     roof_here = machine.roof(BASE_PRECISION) if machine else None
     if machine and roof_here:
         cells = matching(machine.cells, status="ok", precision=BASE_PRECISION)
@@ -48,16 +46,9 @@ def overview(paper: Paper) -> dict[str, Any]:
 
 def _panel(rows: pd.DataFrame, roof: Roofline, title: str) -> Content:
     rows = rows[["flop_per_s", "intensity"]].assign(name=rows.model.map(network_name))
-    drawn = DrawnRoof(roof, si(roof.peak_flop_per_s, "FLOP/s"), si(roof.bandwidth_byte_per_s, "B/s"))
-    plane = Plane.over(
-        [drawn], theme.plot_width(2, unit="FLOP/s"), 270, [*rows.intensity, 8 * rows.intensity.max()], rows.flop_per_s
-    )
-    told = [("name", "network", ""), ("intensity", "intensity", "FLOP/B"), ("flop_per_s", "performance", "FLOP/s")]
-    named = rows.name.isin(NAMED)
-    cloud, few = (rows[~named], rows[named])
-    grey = plane.points(cloud, "name", "intensity", "flop_per_s", False, color=theme.GREY, size=14, tooltip=told)
-    palette = theme.accents(NAMED, dict.fromkeys(NAMED, theme.INK) | theme.ACCENTS)
-    color = ("name", palette)
-    return plane.panel(
-        grey, plane.points(few, "name", "intensity", "flop_per_s", color=color, size=60, tooltip=told), title=title
-    )
+    reach = [*rows.intensity, 8 * rows.intensity.max()]
+    plane = Plane.over([DrawnRoof.of(roof)], theme.plot_width(2, unit="FLOP/s"), 270, reach, rows.flop_per_s)
+    named, fields = rows.name.isin(NAMED), ("name", "intensity", "flop_per_s")
+    color = ("name", dict.fromkeys(NAMED, theme.INK) | theme.ACCENTS)
+    grey = plane.points(rows[~named], *fields, named=False, color=theme.GREY, size=14)
+    return plane.panel(grey, plane.points(rows[named], *fields, color=color, size=60), title=title)

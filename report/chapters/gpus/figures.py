@@ -5,7 +5,6 @@ from typing import Any
 
 import pandas as pd
 
-from measure.domain.roofs import Roofline
 from report import display
 from report.chapters.gpus.facts import changes, halved
 from report.charts import theme
@@ -14,7 +13,7 @@ from report.charts.forms import dots
 from report.charts.marks import band, boxes, lines, points, rules
 from report.charts.panels import figure, panel, row
 from report.charts.roofline import DrawnRoof, Plane
-from report.markdown import percent, si
+from report.markdown import percent
 from report.paper import Paper
 from report.stats import published
 from report.stats.published import SOURCE, TWINS, network_name, short_name
@@ -35,23 +34,19 @@ def roofs(paper: Paper) -> dict[str, Any]:
     best = published.best_timed(paper)
     if best is None:
         raise display.Missing(SOURCE.command)
-    rows = best.of_usual_size
-    roof = Roofline(rows.peak_flop_per_s.iloc[0], rows.bandwidth_byte_per_s.iloc[0])
-    drawn = DrawnRoof(roof, si(roof.peak_flop_per_s, "FLOP/s"), si(roof.bandwidth_byte_per_s, "B/s"))
+    rows, drawn = best.of_usual_size, DrawnRoof.of(best.roof)
     named = {TWINS[each]: network_name(each) for each in ("mobilenet_v2", "resnet18", "vgg16", "vit_b_16")}
-    found = {"whole network": rows.flop / rows.whole_byte, "layer by layer": rows.flop / rows.layers_byte}
+    moved = (rows.whole_byte, rows.layers_byte)
+    found = {bound: rows.flop / byte for bound, byte in zip(theme.BOUND_COLORS, moved, strict=True)}
     plane = Plane.over([drawn], theme.plot_width(2, unit="FLOP/s"), 205, pd.concat(found.values()), rows.flop_per_s)
     panels = []
     for bound, intensity in found.items():
         marks = rows[["flop_per_s"]].assign(
             name=rows.model.map(network_name), label=rows.model.map(named).fillna(""), intensity=intensity
         )
-        told = [("name", "network", ""), ("intensity", "intensity", "FLOP/B"), ("flop_per_s", "performance", "FLOP/s")]
-        cloud = plane.points(
-            marks, "label", "intensity", "flop_per_s", False, color=theme.BOUND_COLORS[bound], size=12, tooltip=told
-        )
-        few = marks[marks.label != ""]
-        labels = plane.points(few, "label", "intensity", "flop_per_s", color=theme.INK, size=30, tooltip=told)
+        fields = ("label", "intensity", "flop_per_s")
+        cloud = plane.points(marks, *fields, named=False, color=theme.BOUND_COLORS[bound], size=12)
+        labels = plane.points(marks[marks.label != ""], *fields, color=theme.INK, size=30)
         panels.append(plane.panel(cloud, labels, title=f"{short_name(best.device)}, {bound}"))
     middles = [f"{bound} {intensity.median():.0f} FLOP/B" for bound, intensity in found.items()]
     description = f"{len(rows)} networks under the roof of the {best.device}. Middle intensities: {', '.join(middles)}."
@@ -127,10 +122,8 @@ def by_size(paper: Paper) -> dict[str, Any]:
             points(sizes, (x, "flop"), (y, "middle"), color, size=24, tooltip=told),
         ]  # fmt: skip
         panels.append(panel(layers, str(device)))
-    description = f"Typical shares of the roofline drawn layer by layer: {percent(rows.middle.min())} to " + percent(
-        rows.middle.max()
-    )
-    return figure("gpus-size", f"{description}.", row(panels), legend=None)
+    ends = " to ".join(percent(end) for end in (rows.middle.min(), rows.middle.max()))
+    return figure("gpus-size", f"Typical shares of the roofline layer by layer: {ends}.", row(panels), legend=None)
 
 
 @display.figure
@@ -153,12 +146,10 @@ def delivered(paper: Paper) -> dict[str, Any]:
         known = known.assign(name=known.device.map(short_name), low=None, high=None)
         x = LinearAxis.around([1, *known.share], pixels=theme.plot_width(2, left=130), title=title, format="%")
         told = [("name", "device", ""), ("what", "kind", ""), ("share", title, ".0%")]
-        panels.append(
-            dots(known, "name", "share", "low", "high", x, "what", palette, reference=1, step=16, tooltip=told)
-        )
-    description = (
-        f"Shares that {streams.device.nunique()} devices deliver in streams, {products.device.nunique()} in products."
-    )
+        fields = ("name", "share", "low", "high")
+        panels.append(dots(known, *fields, x, "what", palette, reference=1, step=16, tooltip=told))
+    counts = streams.device.nunique(), products.device.nunique()
+    description = "Shares that {} devices deliver in streams, {} in products.".format(*counts)
     content = row(panels)
     content["resolve"]["scale"]["yOffset"] = "independent"  # each panel has its own series
     return figure("gpus-delivered", description, content)

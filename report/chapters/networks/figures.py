@@ -24,12 +24,13 @@ from report.charts.axes import Categories, LinearAxis, LogAxis, longest
 from report.charts.marks import bars, names, points
 from report.charts.panels import figure, grid, panel, row
 from report.charts.roofline import DrawnRoof, Plane
-from report.markdown import si
 from report.paper import Paper
 
 Chart = dict[str, Any]
 WAYS = dict(zip(BYTES, theme.BOUND_COLORS, strict=True))
 """The names of both ways to count bytes."""
+BY_WAY = ("way", theme.BOUND_COLORS), ("way", theme.shapes(theme.BOUND_COLORS))
+TOLD = [("name", "network", ""), ("way", "bytes", ""), ("intensity", "intensity", "FLOP/B")]
 
 
 def _networks(paper: Paper, everything: bool) -> pd.DataFrame:
@@ -62,9 +63,7 @@ def demands(paper: Paper, everything: bool = False) -> Chart:
     both = _by_way(rows)
     x = LogAxis.around(both.intensity, pixels=width, title="intensity", unit="FLOP/B")
     place = Categories.steps(rows.name, 12, shown=False)
-    told = [("name", "network", ""), ("way", "bytes", ""), ("intensity", "intensity", "FLOP/B")]
-    shape = ("way", theme.shapes(theme.BOUND_COLORS))
-    dots = points(both, (x, "intensity"), (place, "name"), ("way", theme.BOUND_COLORS), shape, tooltip=told)
+    dots = points(both, (x, "intensity"), (place, "name"), *BY_WAY, tooltip=TOLD)
     description = f"FLOP, peak memory and operational intensity of {len(rows)} networks at batch size 1."
     name = "networks-all-demands" if everything else "networks-demands"
     return figure(name, description, row([*panels, panel([dots])], 8))
@@ -150,19 +149,14 @@ def roofs(paper: Paper) -> Chart:
         if both.empty:
             continue
         both = both.assign(rate=[roof.attainable(at) for at in both.intensity])
-        texts = f"{precision} {si(roof.peak_flop_per_s, 'FLOP/s')}", si(roof.bandwidth_byte_per_s, "B/s")
-        plane = Plane.over(
-            [DrawnRoof(roof, *texts)], theme.plot_width(2, unit="FLOP/s"), 180, both.intensity, both.rate
-        )
-        told = [("name", "network", ""), ("way", "bytes", ""), ("intensity", "intensity", "FLOP/B")]
-        color, shape = ("way", theme.BOUND_COLORS), ("way", theme.shapes(theme.BOUND_COLORS))
+        drawn = DrawnRoof.of(roof, f"{precision} ")
+        plane = Plane.over([drawn], theme.plot_width(2, unit="FLOP/s"), 180, both.intensity, both.rate)
         places = (plane.x, "intensity"), (plane.y, "rate")
         marks = [
-            points(both[both.way == way], *places, color, shape, size=size, tooltip=told)
+            points(both[both.way == way], *places, *BY_WAY, size=size, tooltip=TOLD)
             for way, size in zip(theme.BOUND_COLORS, (90, 22), strict=True)  # both show where they meet
         ]
-        story = both[both.model.isin(STORY)]
-        labels = names(story, "name", *places, tuple(plane.taken()))
+        labels = names(both[both.model.isin(STORY)], "name", *places, tuple(plane.taken()))
         panels.append(plane.panel(*marks, labels, title=name))
     if not panels:
         raise display.Missing(ROOFS.command)

@@ -52,19 +52,15 @@ def plane(paper: Paper) -> dict[str, Any]:
     roof = machine.roof(BASE_PRECISION) if machine else None
     if machine is None or both is None or roof is None:
         raise display.Missing(options.measure_command(f"--models {LIGHT} {HEAVY}"))
-    drawn = DrawnRoof(roof, si(roof.peak_flop_per_s, "FLOP/s"), si(roof.bandwidth_byte_per_s, "B/s"))
     rows = pd.DataFrame(
         {"name": network_name(cell.model), "intensity": intensity, "rate": cell.flop_per_s, "whole": whole}
         for cell in both
         for intensity, whole in ((cell.traffic_intensity, False), (cell.compulsory_intensity, True))
     )
-    drawn_on = Plane.over([drawn], theme.plot_width(unit="FLOP/s"), 190, rows.intensity, rows.rate)
-    told = [("name", "network", ""), ("intensity", "intensity", "FLOP/B"), ("rate", "performance", "FLOP/s")]
-    marks = drawn_on.points(
-        rows, "name", "intensity", "rate", color=("name", theme.ACCENTS), hollow="whole", size=70, tooltip=told
-    )
+    on = Plane.over([DrawnRoof.of(roof)], theme.plot_width(unit="FLOP/s"), 190, rows.intensity, rows.rate)
+    marks = on.points(rows, "name", "intensity", "rate", color=("name", theme.ACCENTS), hollow="whole", size=70)
     description = f"Roofline of the {machine.name}: " + "; ".join(
         f"{row.name} at {row.intensity:.1f} FLOP/B, {si(row.rate, 'FLOP/s')}" for row in each(rows)
     )
     title = f"{machine.name}, {BASE_PRECISION}, batch {both[0].batch}"
-    return figure("puzzle-plane", f"{description}.", drawn_on.panel(marks, title=title), legend=None)
+    return figure("puzzle-plane", f"{description}.", on.panel(marks, title=title), legend=None)

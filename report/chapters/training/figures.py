@@ -24,7 +24,8 @@ STEPS = "--sections workload training"
 PROFILES = "--sections workload training operators"
 
 QUANTITIES = {"time_s": "time", "flop": "FLOP", "byte": "memory"}
-BYTES = {"ideal": theme.GREEN, "counters": theme.VERMILION, "unfused": theme.BLUE}
+IDEAL, UNFUSED = theme.BOUND_COLORS.values()
+BYTES = {"ideal": IDEAL, "counters": theme.VERMILION, "unfused": UNFUSED}
 TEMPORARY, LAYERED = "temporary", "roofline layer by layer"
 SEEN = 0.005
 """A smaller share of a network is not drawn."""
@@ -105,18 +106,14 @@ def pies(paper: Paper, everything: bool = False) -> dict[str, Any]:
     if not models:
         raise display.Missing
     long = [
-        {
-            "network": model_name(model),
-            "of": f"{name}, {stage}",
-            "kind": kind.layer_kind,
-            "amount": getattr(kind, f"{stage}_{cost}"),
-        }
+        {"network": model_name(model), "of": f"{name}, {stage}", "kind": kind.layer_kind,
+         "amount": getattr(kind, f"{stage}_{cost}")}
         for model in models
         for cost, name in QUANTITIES.items()
         for stage in (FORWARD, BACKWARD)
         for kind in each(rows[rows.model == model])
         if getattr(kind, f"{stage}_{cost}_share") >= SEEN
-    ]
+    ]  # fmt: skip
     panels = forms.pies(long, "of", "network", "kind", "amount", theme.LAYER_COLORS, cell=114)
     description = f"Pies of time, FLOP and memory by kind of layer for {', '.join(map(model_name, models))}."
     return figure(f"training-pies{'-others' if everything else ''}", description, row(panels))
@@ -180,10 +177,9 @@ def kernels(paper: Paper) -> dict[str, Any]:
     roof = machine.roof(BASE_PRECISION) if machine else None
     if machine is None or roof is None:
         raise display.Missing(options.measure_command("--sections roofs"))
-    drawn = DrawnRoof(roof, si(roof.peak_flop_per_s, "FLOP/s"), "memory")
     rows = rows[rows.model.isin(costs.pick(rows.model, costs.PAIR))]
     reach = [rows.intensity.min() / 2, 2 * rows.intensity.max()]
-    plane = Plane.over([drawn], theme.plot_width(2, unit="FLOP/s"), 180, reach, rows.flop_per_s / 2)
+    plane = Plane.over([DrawnRoof.of(roof)], theme.plot_width(2, unit="FLOP/s"), 180, reach, rows.flop_per_s / 2)
     tooltip = [
         ("group", "group", ""), ("share", "share of the step", ".1%"), ("time_s", "time", "s"),
         ("flop_per_s", "performance", "FLOP/s"), ("intensity", "intensity", "FLOP/B"),
@@ -191,11 +187,9 @@ def kernels(paper: Paper) -> dict[str, Any]:
     panels = []
     for model in costs.pick(rows.model, costs.PAIR):
         groups = rows[rows.model == model].sort_values("share", ascending=False)
-        groups = groups[["group", "share", "time_s", "flop_per_s", "intensity"]]
-        color: Any = ("group", theme.KERNEL_COLORS)
-        marks = plane.points(
-            groups, "group", "intensity", "flop_per_s", named=False, color=color, size=("share", 1.0), tooltip=tooltip
-        )
+        groups = groups[[field for field, *_ in tooltip]]
+        drawn: dict[str, Any] = {"color": ("group", theme.KERNEL_COLORS), "size": ("share", 1.0), "tooltip": tooltip}
+        marks = plane.points(groups, "group", "intensity", "flop_per_s", named=False, **drawn)
         panels.append(plane.panel(marks, title=model_name(model)))
     description = f"Rooflines with {len(rows)} groups of operators of a training step, sized by time."
     return figure("training-kernels", description, row(panels))

@@ -10,14 +10,7 @@ from measure.domain.names import model_name
 from measure.domain.values import si
 from measure.domain.words import EAGER
 from report import display
-from report.chapters.utilisation.facts import (
-    KEPT,
-    base_cells,
-    batch_sizes,
-    command,
-    gap_terms,
-    stream_rates,
-)  # fmt: skip
+from report.chapters.utilisation.facts import KEPT, base_cells, batch_sizes, command, gap_terms, stream_rates
 from report.charts import forms, theme
 from report.charts.axes import Categories, LinearAxis, LogAxis
 from report.charts.marks import boxes, end_names, lines, names, points, rules, texts
@@ -33,7 +26,7 @@ TERMS = {
     "rest_s": "code below its roof",
 }  # fmt: skip
 HOST = "no kernel runs"
-COLORS = (theme.BLUE, theme.SKY, theme.VERMILION, theme.GREY, theme.ORANGE)
+COLORS = (*theme.BOUND_COLORS.values(), theme.VERMILION, theme.GREY, theme.ORANGE)
 NAMED = {
     "convolution": "convolution", "depthwise convolution": "depthwise convolution", "matrix product": "matrix product",
     "batch norm": "normalisation", "elementwise": "activation", "pooling": "pooling",
@@ -96,9 +89,7 @@ def gap(paper: Paper, place: int = 2) -> dict[str, Any]:
         for column, name in TERMS.items()
     ]  # fmt: skip
     tooltip = [("network", "network", ""), ("term", "term", ""), ("share", "share", ".0%"), ("time_s", "time", "s")]
-    content = forms.stacked_bars(
-        rows, "network", "term", "share", palette, note="latency", step=13, tooltip=tooltip
-    )  # fmt: skip
+    content = forms.stacked_bars(rows, "network", "term", "share", palette, note="latency", step=13, tooltip=tooltip)
     y = Categories.steps((line["network"] for line in rows), 13)
     x = LinearAxis(low=0, high=1, pixels=content["width"], format="%")
     before = (terms.whole_s + terms.between_s) / terms.latency_s
@@ -123,12 +114,11 @@ def throughput(paper: Paper) -> dict[str, Any]:
     cells = cells.merge(own, on=["model", "variant"], suffixes=("", "_small"))
     if cells.empty or small is None:
         raise display.Missing(command("inference"))
-    cells = cells.assign(
-        ratio=cells.throughput_per_s / cells.throughput_per_s_small, network=cells.model.map(model_name)
-    )
+    ratios = cells.throughput_per_s / cells.throughput_per_s_small
+    cells = cells.assign(ratio=ratios, network=cells.model.map(model_name))
     counts = cells.groupby("batch").model.nunique()
     cells = cells[cells.batch.isin(counts.index[2 * counts > counts.max()])]
-    shown = sorted({*cells.network}, key=lambda name: name in theme.ACCENTS)  # the coloured ones on top
+    shown = sorted(dict.fromkeys(cells.network), key=lambda name: name in theme.ACCENTS)  # the coloured ones on top
     cells = cells.set_index("network").loc[shown].reset_index()[["network", "variant", "batch", "ratio"]]
     palette = theme.accents(shown)
     panels = []
@@ -156,27 +146,19 @@ def kept(paper: Paper) -> dict[str, Any]:
     if rows.empty or machine.chip_kind != "cpu":
         raise display.Missing(command("inference operators"))
     rows = rows.assign(network=rows.model.map(model_name), size=rows.batch.astype(str))
-    x = LinearAxis.around(
-        rows.outside, pixels=theme.plot_width(), title="share of the operating system", format="%", margin=0.08
-    )
+    about: dict[str, Any] = {"title": "share of the operating system", "format": "%", "margin": 0.08}
+    x = LinearAxis.around(rows.outside, pixels=theme.plot_width(), **about)
     top = 1.25 * rows.speed_up.max()  # some intervals reach farther
     y = LinearAxis.around([0.8, top], pixels=210, zero=False, title="speed, memory kept", vertical=True)
-    shares_drawn = [x.high * step / 60 for step in range(61)]
-    curve = [{"share": share, "gain": 1 / (1 - share)} for share in shares_drawn]
+    curve = [{"share": share, "gain": 1 / (1 - share)} for share in (x.high * step / 60 for step in range(61))]
+    certain = rows.dropna(subset="speed_up_low")
     places, color = ((x, "outside"), (y, "speed_up")), ("size", theme.batches(rows.batch))
     tooltip = [
         ("network", "network", ""), ("size", "batch size", ""), ("outside", "system", ".0%"),
         ("speed_up", "gain", ".2f"),
     ]  # fmt: skip
     marks = [
-        rules(
-            rows.dropna(subset="speed_up_low"),
-            (x, "outside"),
-            (y, "speed_up_low"),
-            y2="speed_up_high",
-            color=color,
-            width=0.7,
-        ),
+        rules(certain, (x, "outside"), (y, "speed_up_low"), y2="speed_up_high", color=color, width=0.7),
         lines(curve, (x, "share"), (y, "gain"), dash=True),
         points(rows, *places, color, tooltip=tooltip),
         names(rows[rows.outside > SYSTEM_SHARE], "network", *places),
@@ -204,13 +186,11 @@ def streams(paper: Paper) -> dict[str, Any]:
     rows.sort(key=lambda line: ([*NAMED.values()].index(line["kind"]), int(line["batch"])))
     ends = [number for line in rows for number in (line["rate"], line["low"], line["high"]) if number]
     room = Categories.steps(line["kind"] for line in rows).room
-    axis = LogAxis.around(
-        [*ends, roof.bandwidth_byte_per_s], pixels=theme.FULL_WIDTH - room - 10, title="bytes moved", unit="B/s"
-    )
+    memory = roof.bandwidth_byte_per_s
+    axis = LogAxis.around([*ends, memory], pixels=theme.plot_width(left=room), title="bytes moved", unit="B/s")
     palette = theme.batches(int(line["batch"]) for line in rows)
-    content = forms.dots(
-        rows, "kind", "rate", "low", "high", axis, "batch", palette, reference=roof.bandwidth_byte_per_s, step=26
-    )  # fmt: skip
+    fields = ("kind", "rate", "low", "high")
+    content = forms.dots(rows, *fields, axis, "batch", palette, reference=memory, step=26)
     description = "Bytes a second that kinds of operators move, against the bandwidth of memory as a dashed line."
     return figure("utilisation-streams", description, content, legend="batch size")
 
@@ -224,9 +204,7 @@ def sweep(paper: Paper) -> dict[str, Any]:
     rows = sustained(machine.roof_measurements, STREAMS).sort_values("size")
     rows = rows.assign(stream=rows.roof_kernel.map(STREAMS), byte=rows["size"].astype(float))
     x = LogAxis.around(rows.byte, pixels=theme.plot_width(unit="B/s"), title="working set", unit="B")
-    y = LogAxis.around(
-        rows.byte_per_s, (0.06, 0.14), pixels=260, title="bandwidth", unit="B/s", vertical=True
-    )  # fmt: skip
+    y = LogAxis.around(rows.byte_per_s, (0.06, 0.14), pixels=260, title="bandwidth", unit="B/s", vertical=True)
     levels = [
         {
             "name": level.name, "first": level.level.first_byte, "last": level.level.last_byte,

@@ -28,7 +28,7 @@ def test_the_axes_follow_from_the_roofs_alone():
 
 def test_a_roof_bends_at_its_ridge_and_a_cache_ends_at_the_peak():
     rows = [line.split(",") for line in as_csv(drawn()).splitlines() if line.startswith("line")]
-    corners = [(roof, round(float(at), 3), float(rate) / 1e9) for _, roof, _, at, rate in rows]
+    corners = [(roof, round(float(at), 3), float(rate) / 1e9) for _, roof, at, rate in rows]
     own = [corner for corner in corners if "DRAM" in corner[0]]
     assert own[1][1:] == (10, 100)
     assert own[2][2] == 100
