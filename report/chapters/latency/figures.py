@@ -176,7 +176,7 @@ def equal(paper: Paper) -> dict[str, Any]:
     y = LogAxis.around([*rows.input_s, *least], pixels=180, title="time of an image", unit="s", vertical=True)
     bytes_s = [{"byte": at, "s": at / roof.bandwidth_byte_per_s} for at in (y.low * roof.bandwidth_byte_per_s, x.high)]
     flop_s = [{"byte": at, "s": sum(least) / 2} for at in (x.low, x.high)]
-    foot = x.value(0.3 * x.pixels)
+    foot = x.value(0.5 * x.pixels)
     ends = [{"byte": foot, "s": foot / roof.bandwidth_byte_per_s, "text": "bytes at the bandwidth"}]
     ends.append({"byte": x.value(0.8 * x.pixels), "s": sum(least) / 2, "text": "FLOP at the peak"})
     told = [("name", "network", ""), ("flop", "FLOP", "FLOP"), ("traffic_byte", "bytes", "B"), ("input_s", "time", "s")]

@@ -5,7 +5,6 @@ from typing import Any
 
 import pandas as pd
 
-from measure.domain.advice import SYSTEM_SHARE
 from measure.domain.names import model_name
 from measure.domain.values import si
 from measure.domain.words import EAGER
@@ -161,7 +160,7 @@ def kept(paper: Paper) -> dict[str, Any]:
         rules(certain, (x, "outside"), (y, "speed_up_low"), y2="speed_up_high", color=color, width=0.7),
         lines(curve, (x, "share"), (y, "gain"), dash=True),
         points(rows, *places, color, tooltip=tooltip),
-        names(rows[rows.outside > SYSTEM_SHARE], "network", *places),
+        names(rows.nlargest(9, "outside"), "network", *places),
     ]
     description = "The more of a call the operating system takes, the more keeping memory gains."
     return figure("utilisation-kept", description, panel(marks), legend="batch size")
