@@ -57,7 +57,7 @@ def plane(paper: Paper) -> dict[str, Any]:
         for cell in both
         for intensity, whole in ((cell.traffic_intensity, False), (cell.compulsory_intensity, True))
     )
-    on = Plane.over([DrawnRoof.of(roof)], theme.plot_width(unit="FLOP/s"), 190, rows.intensity, rows.rate)
+    on = Plane.over([DrawnRoof.of(roof)], theme.plot_width(unit="FLOP/s"), 160, rows.intensity, rows.rate)
     marks = on.points(rows, "name", "intensity", "rate", color=("name", theme.ACCENTS), hollow="whole", size=70)
     description = f"Roofline of the {machine.name}: " + "; ".join(
         f"{row.name} at {row.intensity:.1f} FLOP/B, {si(row.rate, 'FLOP/s')}" for row in each(rows)
