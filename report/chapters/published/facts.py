@@ -13,16 +13,10 @@ from report.stats.value import Name, Source, Value
 
 @dataclass(frozen=True)
 class Causes:
-    """Printed figures that differ from ours, by what they are instead."""
+    """Printed figures that differ from ours by the most frequent errors, and those without a known one."""
 
     sparse: Value
     "sparse peaks"
-    precision: Value
-    "peaks at another precision"
-    doubled: Value
-    "peaks that count a multiply-add twice"
-    datasheet: Value
-    "numbers of another datasheet"
     operations: Value
     "FLOP that count more than products"
     summary: Value
@@ -37,12 +31,6 @@ class Causes:
     "ratios that are printed for several networks"
     machine: Value
     "ratios of times on another machine"
-    misprint: Value
-    "rates that are bandwidth times time"
-    network: Value
-    "counts of another network"
-    counters: Value
-    "FLOP of which counters saw fewer than there are"
     forward: Value
     "steps of which only the forward multiply-adds are counted"
     milliseconds: Value
@@ -53,8 +41,6 @@ class Causes:
 
 @dataclass(frozen=True)
 class PublishedFacts:
-    studies: Value
-    "studies"
     figures: Value
     "printed figures for which we have something that means the same"
     agree: Value
@@ -79,7 +65,6 @@ def of(paper: Paper) -> PublishedFacts:
     differing = found.total() - found[AGREES] - found[OPEN]
     causes = {name: count_of(found[name], "figures") for name in Causes.__dataclass_fields__}
     of_paper = PublishedFacts(
-        studies=count_of(paper.published.claims.study.nunique(), "studies"),
         figures=count_of(found.total(), "figures"),
         agree=count_of(found[AGREES], "figures"),
         differ=count_of(differing, "figures"),
