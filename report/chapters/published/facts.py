@@ -15,46 +15,28 @@ from report.stats.value import Name, Source, Value
 class Causes:
     """Printed figures that differ from ours by the most frequent errors, and those without a known one."""
 
-    sparse: Value
-    "sparse peaks"
-    operations: Value
-    "FLOP that count more than products"
-    summary: Value
-    "footprints that are torchsummary's total, in MiB"
-    quotient: Value
-    "intensities by such a footprint"
-    linear: Value
-    "backward passes of the linear layers alone"
-    gradient: Value
-    "backward passes with one of two gradients"
-    repeated: Value
-    "ratios that are printed for several networks"
-    machine: Value
-    "ratios of times on another machine"
-    forward: Value
-    "steps of which only the forward multiply-adds are counted"
-    milliseconds: Value
-    "times in milliseconds, printed as seconds"
-    unknown: Value
-    "figures without a known reason"
+    sparse: Value  #: sparse peaks
+    operations: Value  #: FLOP that count more than products
+    summary: Value  #: footprints that are torchsummary's total, in MiB
+    quotient: Value  #: intensities by such a footprint
+    linear: Value  #: backward passes of the linear layers alone
+    gradient: Value  #: backward passes with one of two gradients
+    repeated: Value  #: ratios that are printed for several networks
+    machine: Value  #: ratios of times on another machine
+    forward: Value  #: steps of which only the forward multiply-adds are counted
+    milliseconds: Value  #: times in milliseconds, printed as seconds
+    unknown: Value  #: figures without a known reason
 
 
 @dataclass(frozen=True)
 class PublishedFacts:
-    figures: Value
-    "printed figures for which we have something that means the same"
-    agree: Value
-    "figures that agree with ours"
-    differ: Value
-    "figures that differ from ours"
-    open: Value
-    "figures within the interval of ours"
-    agreement: Value
-    "the most by which agreeing figures differ, apart from rounding"
-    likeness: Value
-    "the most by which a figure may be off what it is taken for"
-    machine: Name
-    "the machine of our timings"
+    figures: Value  #: printed figures for which we have something that means the same
+    agree: Value  #: figures that agree with ours
+    differ: Value  #: figures that differ from ours
+    open: Value  #: figures within the interval of ours
+    agreement: Value  #: the most by which agreeing figures differ, apart from rounding
+    likeness: Value  #: the most by which a figure may be off what it is taken for
+    machine: Name  #: the machine of our timings
     causes: Causes
 
 
