@@ -1,10 +1,13 @@
 """The command line of the report: `python -m report` renders the paper from the cached measurements."""
 
+import json
 import os
+import re
 import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import chdir, contextmanager
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -89,9 +92,21 @@ def render(project: Path, engine: str, formats: list[str], data: Path, out: Path
             raise UserError(f"{reason}; update it, or use --engine embedded")
         _progress(f"{reason}: the embedded engine renders instead")
         quarto = None
-    if quarto:
-        return render_with_quarto(quarto, project, formats, data.resolve(), out, _progress)
-    return render_embedded(project, formats, data.resolve(), out, _progress)
+    engine_render = partial(render_with_quarto, quarto) if quarto else render_embedded
+    written = engine_render(project, formats, data.resolve(), out, _progress)
+    return [*written, *_facts_of(written[0])]
+
+
+def _facts_of(page: Path) -> list[Path]:
+    """Write the facts that a page holds next to it as ``facts.json``; a page without them, or a PDF, leaves none."""
+    found = re.search(
+        r'<script type="application/json" id="facts">(.*?)</script>', page.read_text("utf-8", "ignore"), re.S
+    )
+    if not found:
+        return []
+    path = page.with_name("facts.json")
+    path.write_text(json.dumps(json.loads(found[1]), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    return [path]
 
 
 def figures(project: Path, labels: list[str], formats: list[str], data: Path, out: Path | None) -> list[Path]:

@@ -31,8 +31,9 @@ MEANING = re.compile(r'^    (\w+): [^\n]*?(?:  #: ([^\n]+)|\n    "+(.+?)"+$)', r
 Facts = TypeVar("Facts")
 
 
+@cache
 def of_chapter(name: str, paper: Paper) -> Any:
-    """Return the facts of a chapter, each with its key."""
+    """Return the facts of a chapter, each with its key. They are computed once for a paper."""
     return _keyed(import_module(f"report.chapters.{name}.facts").of(paper), name)
 
 
