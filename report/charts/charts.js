@@ -13,7 +13,7 @@ const style = document.createElement("style");
 style.textContent = `
   .chart-view { overflow-x: auto; max-width: 100%; text-align: left; }
   .chart-view .vega-bindings { font-size: 0.85em; margin-top: 0.3em; }
-  .chart-data { display: block; width: fit-content; margin-left: auto; font-size: 0.8em; }
+  .chart-data { float: right; margin: 0.3rem 0 0 1rem; font-size: 0.8em; }
   #vg-tooltip-element:not(.dark-theme) td.key { color: #595959; }
   .chart-said { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
   @media screen { .chart-drawn { display: none !important; } }

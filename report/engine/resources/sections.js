@@ -1,5 +1,5 @@
 "use strict";
-// Headings link to themselves, chapters fold, references are folded, and whatever is led to is unfolded. Without scripts all is open.
+// Headings link to themselves, chapters fold, references and appendices are folded, and whatever is led to is unfolded. Without scripts all is open.
 (() => {
   const main = document.getElementById("content");
 
@@ -32,7 +32,7 @@
     if (section.parentElement !== main) continue;
     const fold = folding(section, title);
     heading.prepend(fold);
-    if (section.querySelector(":scope > #refs")) fold.click(); // long, and what is cited leads into it
+    if (section.querySelector(":scope > #refs") || title.includes("Appendix:")) fold.click(); // links lead into them
   }
 
   const reveal = () => {
