@@ -50,12 +50,12 @@ def ratios(paper: Paper) -> dict[str, Any]:
     ends = [*rows.time_ratio_low, *rows.time_ratio_high, *rows.time_ratio, *rows.flop_ratio, *rows.bound_ratio]
     axis = LinearAxis.around(ends, zero=False, pixels=width, title="backward over forward")
     ratio, ticks = ("time_ratio", "time_ratio_low", "time_ratio_high"), {"FLOP": "flop_ratio", LAYERED: "bound_ratio"}
-    panels = [forms.dots(rows, "network", *ratio, axis, ticks=ticks, title="Networks", step=11.5)]
+    panels = [forms.dots(rows, "network", *ratio, axis, ticks=ticks, title="Networks", step=11)]
     if kinds := _kinds(paper):
         ends = [value for kind in kinds for value in kind.values() if isinstance(value, float)]
         of_kinds = LogAxis.around(ends, pixels=width, title="backward over forward")
         ticks = {"FLOP": "flop", "bytes": "byte"}
-        ratio, step = ("time", "low", "high"), 11.5 * len(rows) / len(kinds)  # as high as the left panel
+        ratio, step = ("time", "low", "high"), 11 * len(rows) / len(kinds)  # as high as the left panel
         panels.append(forms.dots(kinds, "kind", *ratio, of_kinds, ticks=ticks, title="Kinds of layer", step=step))
     most, least = rows.iloc[0], rows.iloc[-1]
     description = f"Backward over forward in time, from {least.network} to {most.network}, and in FLOP."
@@ -163,7 +163,7 @@ def steps(paper: Paper) -> dict[str, Any]:
     tooltip = [("network", "network", ""), ("latency_s", "measured", "s"), ("flop_bound_s", "FLOP at the peak", "s")]
     measured = ("latency_s", "latency_low_s", "latency_high_s")
     ticks = {"FLOP at the peak": "flop_bound_s", LAYERED: "operator_bound_s"}
-    content = forms.dots(rows, "network", *measured, axis, ticks=ticks, step=11.5, tooltip=tooltip)
+    content = forms.dots(rows, "network", *measured, axis, ticks=ticks, step=11, tooltip=tooltip)
     description = f"Measured and least time of a training step of {len(rows)} networks."
     return figure("training-steps", description, content)
 

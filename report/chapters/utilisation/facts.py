@@ -25,7 +25,6 @@ OBSERVED = ["plain_s", "profiled_s", "busy_s", "system_s", "page_faults"]
 PAGE_BYTE = 4096
 """A page of memory on x86 under Linux."""
 
-
 @dataclass(frozen=True)
 class Roofs:
     machine: Name  #: The machine at hand.
@@ -39,7 +38,6 @@ class Roofs:
     side: Name  #: What bounds the network of the lowest intensity, drawn as a whole.
     networks: Value  #: The networks measured at the batch size of the gap.
     below: Value  #: Of these, those left of the ridge when bytes between layers count.
-
 
 @dataclass(frozen=True)
 class Gap:
@@ -57,7 +55,6 @@ class Gap:
     first_system: Value  #: The operating system's share there.
     drift: Value  #: Time of a plain call in the profiled process over the latency of the cell.
 
-
 @dataclass(frozen=True)
 class UtilisationBatching:
     small: Value  #: The batch size that the larger one is held against.
@@ -66,7 +63,6 @@ class UtilisationBatching:
     kept: Value  #: The same with freed memory kept.
     losing: Value  #: Networks whose throughput falls, as PyTorch comes.
     of: Value  #: The networks measured at both.
-
 
 @dataclass(frozen=True)
 class Gains:
@@ -82,7 +78,6 @@ class Gains:
     lower: Value  #: Speed at the lower precision over that at fp32, at the batch size of the gap.
     lower_kept: Value  #: The same with freed memory kept at both precisions.
     both: Value  #: Speed at the lower precision with memory kept, over eager mode at fp32.
-
 
 @dataclass(frozen=True)
 class UtilisationExample:
@@ -102,12 +97,10 @@ class UtilisationExample:
     threads: Value  #: The threads that take them.
     rest: Value  #: The time that neither roof nor system explains.
 
-
 @dataclass(frozen=True)
 class UtilisationStreams:
     fastest: Value  #: The highest bandwidth of depthwise convolutions in a network, at the batch size of the gap.
     normalisation: Value  #: The bandwidth that batch normalisation reaches in the typical network.
-
 
 @dataclass(frozen=True)
 class UtilisationReference:
@@ -123,7 +116,6 @@ class UtilisationReference:
     depthwise: Value  #: The highest bandwidth of depthwise convolutions.
     normalisation: Value  #: The bandwidth of batch normalisation.
 
-
 @dataclass(frozen=True)
 class Utilisation:
     roofs: Roofs
@@ -134,7 +126,6 @@ class Utilisation:
     streams: UtilisationStreams
     reference: UtilisationReference
     claims: dict[str, bool]
-
 
 def of(paper: Paper) -> Utilisation:
     ours = paper.reference.at_hand
@@ -151,7 +142,6 @@ def of(paper: Paper) -> Utilisation:
         "depthwise_slow": (streams.fastest.number or 1e99) < (roofs.bandwidth.number or 0) / 5,
     }
     return Utilisation(*_groups(paper, paper.at_hand), reference=reference, claims=claims)
-
 
 def _groups(
     paper: Paper, machine: Machine | None
@@ -175,21 +165,17 @@ def _groups(
     )
     return tuple(map(sourced, groups, sources))
 
-
 def command(section: str) -> str:
     return measure_command(f"--sections {section}")
-
 
 def _nothing(kind: Any) -> Any:
     """Return a group of facts that are all missing."""
     return kind(**{each.name: Name(None) if each.type is Name else Value(None) for each in fields(kind)})
 
-
 def base_cells(machine: Machine, variant: str = EAGER, precision: str = BASE_PRECISION) -> pd.DataFrame:
     """Return the measured cells of a variant at a precision."""
     cells = matching(machine.cells if variant == EAGER else machine.variants, variant=variant, precision=precision)
     return cells[cells.latency_s.notna()]
-
 
 def gap_terms(machine: Machine) -> pd.DataFrame:
     """One row is a profiled cell with its latency and the four terms that sum to it: ``whole_s`` to ``rest_s``.
@@ -208,7 +194,6 @@ def gap_terms(machine: Machine) -> pd.DataFrame:
     rows = rows.assign(outside=outside, whole_s=whole, between_s=layers - whole, outside_s=taken)
     return rows.assign(rest_s=rows.latency_s - layers - taken).dropna(subset="rest_s")
 
-
 def batch_sizes(machine: Machine) -> tuple[int | None, int | None, int | None]:
     """Return the smallest profiled batch size, the one to compare with, and the one at which the gap is taken apart.
 
@@ -226,7 +211,6 @@ def batch_sizes(machine: Machine) -> tuple[int | None, int | None, int | None]:
     shared = {batch: len(models & set(rows.model)) for batch, rows in cells.groupby("batch") if batch < large}
     small: Any = max(shared, key=lambda batch: (shared[batch], batch), default=None)
     return int(enough[0]), None if small is None else int(small), int(large)
-
 
 def _roofs(machine: Machine, batch: int | None) -> Roofs:
     row, lowered = (
@@ -255,12 +239,12 @@ def _roofs(machine: Machine, batch: int | None) -> Roofs:
         below=below if len(at_batch) else Value(None),
     )
 
-
 def _gap(machine: Machine, terms: pd.DataFrame, first: int | None, large: int | None) -> Gap:
     at_large, at_first = (matching(terms, batch=batch) if batch else terms[:0] for batch in (large, first))
     latency, layers = at_large.latency_s, at_large.operator_bound_s / at_large.latency_s
     farthest, nearest = extremes(dict(zip(at_large.model.map(model_name), layers, strict=True)), "%")
-    is_processor, none = machine.chip_kind == "cpu", Value(None, "%")
+    is_processor = machine.chip_kind == "cpu"
+    none = Value(None, "%", source=Source("machines/*/profiles.csv"))  # no command: the other kind of chip has it
     outside, first_outside = median_of(at_large.outside, "%"), median_of(at_first.outside, "%")
     return Gap(
         batch=exact(large if len(at_large) else None),
@@ -278,7 +262,6 @@ def _gap(machine: Machine, terms: pd.DataFrame, first: int | None, large: int | 
         drift=median_of(at_large.plain_s / latency),
     )
 
-
 def gains_of(machine: Machine, variant: str, precision: str, batch: int | None) -> pd.Series:
     """Return how many times as fast as eager mode at the base precision each network is in another setting.
 
@@ -290,13 +273,11 @@ def gains_of(machine: Machine, variant: str, precision: str, batch: int | None) 
     eager = matching(base_cells(machine), batch=batch).set_index("model").latency_s
     return (eager / cells.latency_s).dropna()
 
-
 def batching_of(machine: Machine, variant: str, small: int | None, large: int | None) -> pd.Series:
     """Return each network's throughput at the larger batch size over that at the smaller."""
     cells = base_cells(machine, variant)
     before, after = (cells[cells.batch == batch].set_index("model").throughput_per_s for batch in (small, large))
     return (after / before).dropna()
-
 
 def _batching(machine: Machine, small: int | None, large: int | None) -> UtilisationBatching:
     eager = batching_of(machine, EAGER, small, large)
@@ -308,7 +289,6 @@ def _batching(machine: Machine, small: int | None, large: int | None) -> Utilisa
         losing=count_of(int((eager < 1).sum()), "networks") if len(eager) else Value(None),
         of=count_of(len(eager), "networks") if len(eager) else Value(None),
     )
-
 
 def _gains(machine: Machine, terms: pd.DataFrame, first: int | None, large: int | None) -> Gains:
     kept = matching(base_cells(machine, KEPT), batch=large).dropna(subset="speed_up")
@@ -331,7 +311,6 @@ def _gains(machine: Machine, terms: pd.DataFrame, first: int | None, large: int 
         lower_kept=median_of(lowered / gains_of(machine, KEPT, BASE_PRECISION, large)),
         both=median_of(lowered),
     )
-
 
 def _example(machine: Machine, terms: pd.DataFrame) -> UtilisationExample:
     """Work out MobileNet-v2, or else the network with the largest share outside."""
@@ -360,7 +339,6 @@ def _example(machine: Machine, terms: pd.DataFrame) -> UtilisationExample:
         rest=exact(row.rest_s, "s"),
     )
 
-
 def stream_rates(paper: Paper, machine: Machine, batch: int | None) -> pd.DataFrame:
     """One row is a group of operators in a profiled call of inference: the ``byte_per_s`` that it reads and writes.
 
@@ -371,7 +349,6 @@ def stream_rates(paper: Paper, machine: Machine, batch: int | None) -> pd.DataFr
     rows = rows.assign(byte_per_s=rows.byte / (rows.time_s * scale))
     return rows[rows.byte > 0]
 
-
 def _streams(paper: Paper, machine: Machine, batch: int | None) -> UtilisationStreams:
     rates = stream_rates(paper, machine, batch)
     depthwise = matching(rates, group=DEPTHWISE)
@@ -379,7 +356,6 @@ def _streams(paper: Paper, machine: Machine, batch: int | None) -> UtilisationSt
     return UtilisationStreams(
         extremes(rates_of, "B/s")[1], median_of(matching(rates, group="batch norm").byte_per_s, "B/s")
     )
-
 
 def _reference(machine: Machine | None, streams: UtilisationStreams) -> UtilisationReference:
     large = None if machine is None else batch_sizes(machine)[2]
