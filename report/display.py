@@ -98,9 +98,18 @@ def scripts(paper: Paper) -> Display:
     Wait for the pictures of the charts that were shown before.
     """
     code = drawing.finish().replace("</script", "<\\/script")
-    known = json.dumps(facts.of_paper(paper), ensure_ascii=False).replace("</", "<\\/")
-    data = f'<script type="application/json" id="facts">{known}</script>'
-    return Display(f"```{{=html}}\n{NO_TABLES}\n<style>{_font_faces()}</style>\n{data}\n<script>{code}</script>\n```\n")
+    parts = (NO_TABLES, f"<style>{_font_faces()}</style>", _facts(paper), f"<script>{code}</script>")
+    return Display("```{{=html}}\n{}\n{}\n{}\n{}\n```\n".format(*parts))
+
+
+def facts_of(paper: Paper, *chapters: str) -> Display:
+    """Return the facts of chapters, for a page without charts."""
+    return Display(f"```{{=html}}\n{_facts(paper, *chapters)}\n```\n")
+
+
+def _facts(paper: Paper, *chapters: str) -> str:
+    known = json.dumps(facts.of_paper(paper, *chapters), ensure_ascii=False).replace("</", "<\\/")
+    return f'<script type="application/json" id="facts">{known}</script>'
 
 
 def _font_faces() -> str:

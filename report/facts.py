@@ -12,7 +12,6 @@ import re
 from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
-from pathlib import Path
 from typing import Any, TypeVar
 
 from measure.errors import unknown
@@ -115,11 +114,11 @@ def _meanings(kind: Any) -> dict[str, str]:
     return {name: " ".join((behind or below).split()) for name, behind, below in found}
 
 
-def of_paper(paper: Paper) -> dict[str, dict[str, Any]]:
-    """Return all facts as JSON holds them, by key."""
+def of_paper(paper: Paper, *chapters: str) -> dict[str, dict[str, Any]]:
+    """Return the facts of chapters, or all, as JSON holds them, by key."""
     return {
         key: as_json(value, meaning)
-        for name in CHAPTERS
+        for name in chapters or CHAPTERS
         for key, value, meaning in entries(name, of_chapter(name, paper))
     }
 
@@ -136,14 +135,6 @@ def as_json(value: Value | Name, meaning: str) -> dict[str, Any]:
         "name": None if value.number is None else value.name or None, "printed": f"{value:interval}",
         "meaning": meaning, **where,
     }  # fmt: skip
-
-
-def save(paper: Paper, folder: Path) -> Path:
-    """Write ``facts.json`` into a folder; return its path."""
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / "facts.json"
-    path.write_text(json.dumps(of_paper(paper), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    return path
 
 
 def why(paper: Paper, name: str) -> str:
