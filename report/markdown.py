@@ -50,7 +50,14 @@ def _escaped(text: str) -> str:
 
 def quoted(text: str) -> str:
     """Return the text as the value of an attribute."""
-    return '"' + re.sub(r'([\\"&{}])', r"\\\1", _on_one_line(text)) + '"'
+    return '"' + re.sub(r'([\\"&{}|])', r"\\\1", _on_one_line(text)) + '"'
+
+
+class Prose(str):
+    """Plain text that shows itself in a notebook exactly as it is."""
+
+    def _repr_markdown_(self) -> str:
+        return escape(self)
 
 
 class Markup(str):

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field, replace
 from decimal import ROUND_HALF_UP, Decimal
 
 from measure.domain.values import PREFIXES, SPACE, prefix_step, significant
-from report.markdown import Markup, escape
+from report.markdown import Markup, Prose, escape, quoted
 
 PREFIXED = ("s", "B", "B/s", "FLOP", "FLOP/s", "OP", "OP/s", "W", "J", "Hz")
 """The units that take an SI prefix. Ratios, intensities and throughputs take none, so that all compare at a glance."""
@@ -60,8 +60,9 @@ class Value:
     key: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
-        if self.number is None and not self.name:  # inline code may print the name alone
-            object.__setattr__(self, "name", Markup(missing_span(self.source)))
+        if not isinstance(self.name, Markup):  # inline code may print the name alone
+            is_missing = self.number is None and not self.name
+            object.__setattr__(self, "name", Markup(missing_span(self.source)) if is_missing else Prose(self.name))
 
     @property
     def is_missing(self) -> bool:
@@ -185,4 +186,4 @@ class Name:
 
 def missing_span(source: Source | None) -> str:
     """Return the span by which ``missing.lua`` knows what was not measured, with the command that would measure it."""
-    return f'[–]{{.missing command="{source.command}"}}' if source and source.command else "[–]{.missing}"
+    return f"[–]{{.missing command={quoted(source.command)}}}" if source and source.command else "[–]{.missing}"

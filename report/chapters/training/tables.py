@@ -5,7 +5,7 @@ from report import display
 from report.chapters.training import costs
 from report.chapters.training.facts import agreeing
 from report.chapters.training.figures import STEPS, known
-from report.markdown import percent, si
+from report.markdown import escape, percent, si
 from report.paper import Paper
 from report.paper.rows import each
 from report.pipe import NONE, pipe
@@ -20,7 +20,7 @@ def ratios(paper: Paper) -> str:
     causes = costs.causes(paper, paper.at_hand)
     lines = [
         [
-            row.network, row.batch, si(row.forward_s, "s"), si(row.backward_s, "s"),
+            escape(row.network), row.batch, si(row.forward_s, "s"), si(row.backward_s, "s"),
             estimated(row, "time_ratio").interval, exact(row.flop_ratio), if_known(row.forward_peak_share, percent),
             if_known(row.backward_peak_share, percent), NONE if row.agrees else causes.get(row.model, NONE),
         ]
@@ -37,7 +37,7 @@ def steps(paper: Paper) -> str:
     rows = known(costs.steps(machine) if machine is None else machine.steps, STEPS)
     lines = [
         [
-            model_name(row.model), row.batch, row.precision, estimated(row, "latency_s", "s").interval,
+            escape(model_name(row.model)), row.batch, row.precision, estimated(row, "latency_s", "s").interval,
             exact(row.flop_bound_s, "s"), exact(row.operator_bound_s, "s"),
             exact(row.latency_s / row.operator_bound_s), exact(row.peak_byte, "B"), exact(row.training_peak_byte, "B"),
         ]
