@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from measure.errors import unknown
 from report.markdown import Markup
-from report.paper import Paper
+from report.paper import Paper, options
 from report.stats.value import Name, Source, Value
 
 CHAPTERS = (
@@ -34,6 +34,11 @@ Facts = TypeVar("Facts")
 def of_chapter(name: str, paper: Paper) -> Any:
     """Return the facts of a chapter, each with its key. They are computed once for a paper."""
     return _keyed(import_module(f"report.chapters.{name}.facts").of(paper), name)
+
+
+def source_of(table: str, rows: str, sections: str) -> Source:
+    """Return the source of values that these sections of a measurement give."""
+    return Source(table, rows, options.measure_command(f"--sections {sections}"))
 
 
 def missing(kind: type[Facts]) -> Facts:

@@ -86,7 +86,6 @@ def _training(rows: pd.DataFrame, layers: pd.DataFrame) -> dict[str, Found]:
     layers = at(layers, precision="fp32", batch=batch)
     layers = layers[layers.model.isin(trained.index)].sort_values("position")
     first = layers[layers.forward_flop > 0].groupby("model").forward_flop.first().reindex(trained.index)
-    rest = layers[~layers.layer_kind.isin(PRODUCTS)].groupby("model")[["traffic_byte", "backward_traffic_byte"]].sum()
     ratios = trained.backward_flop / trained.forward_flop
     over = trained.training_peak_byte / trained.inference_peak_byte
     state = trained.parameter_byte + trained.gradient_byte + trained.momentum_byte
@@ -101,7 +100,6 @@ def _training(rows: pd.DataFrame, layers: pd.DataFrame) -> dict[str, Found]:
         "problems.fixed": fixed, "problems.input": of_input, "problems.batch": (8e9 - fixed) // of_input,
     }  # fmt: skip
     return {f"training.{key}": Found(float(number)) for key, number in numbers.items()} | {
-        "training.counts.bytes_without_products": median_of(rest.backward_traffic_byte / rest.traffic_byte),
         "training.memory.peak_over_inference": median_of(over),
         "training.memory.saved_share": median_of(trained.saved_byte / trained.training_peak_byte),
         "training.memory.halved": median_of((half / trained.training_peak_byte).dropna()),
@@ -145,7 +143,7 @@ def of_dies(chips: pd.DataFrame) -> pd.DataFrame:
 def _chips(chips: pd.DataFrame, rows: pd.DataFrame) -> dict[str, Found]:
     outside = chips[~chips.memory_type.fillna("").str.contains("on chip", case=False)]
     numbers = {
-        "table.chips": chips.chip.nunique(), "table.roofs": len(chips),
+        "table.chips": chips.chip.nunique(),
         "table.unconfirmed": chips[chips.verified == "no"].chip.nunique(),
     }  # fmt: skip
     for kind, precisions in (("cpu", ["fp32"]), ("gpu", SIXTEEN), ("asic", SIXTEEN)):

@@ -131,8 +131,6 @@ def _shares(timed: Timed) -> dict[str, Found]:
     numbers = {
         "gpus.timings.timings": len(timed.all),
         "gpus.timings.networks": timed.all.model.nunique(), "gpus.timings.devices": timed.all.device.nunique(),
-        "gpus.alike.networks": len(alike), "gpus.alike.spread": alike.input_s.iloc[-1] / alike.input_s.iloc[0],
-        "gpus.alike.quickest": alike.input_s.min(), "gpus.alike.slowest": alike.input_s.max(),
         "gpus.shares.networks": models.nunique(), "gpus.shares.low": low, "gpus.shares.high": high,
         "gpus.devices.most_whole": max(on_large["whole_s"]), "gpus.devices.least_layers": min(on_large["layers_s"]),
         "gpus.devices.most_layers": max(on_large["layers_s"]),
@@ -195,7 +193,6 @@ def _changes(timed: Timed) -> dict[str, Found]:
         "gpus.fused.least": median_of(gained[rest <= rest.quantile(0.25)]),
         "gpus.fused.most": median_of(gained[rest >= rest.quantile(0.75)]),
         "gpus.together.both": median_of(gains(paired(timed.best, there, "device", "compiler"))),
-        "gpus.together.next_compiled": median_of(gains(paired(here, there, "device"))),
         "gpus.together.over_next": median_of(gains(over)),
     }
 
@@ -214,7 +211,7 @@ def _puzzle(timed: Timed) -> dict[str, Found]:
     light, heavy = best.loc[LIGHT], best.loc[HEAVY]
     numbers = {
         "elsewhere.devices": len(sixteen), "elsewhere.slower": (sixteen > 1).sum(), "elsewhere.least": sixteen.min(),
-        "elsewhere.most": sixteen.max(), "control.devices": len(double), "control.most": double.max(),
+        "elsewhere.most": sixteen.max(),
         "bounds.peak": light.peak, "bounds.bandwidth": light.bandwidth, "bounds.ridge": light.peak / light.bandwidth,
         "bounds.light": light.input_s, "bounds.heavy": heavy.input_s,
     }  # fmt: skip

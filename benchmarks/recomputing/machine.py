@@ -248,7 +248,7 @@ def _training(machine: Machine) -> dict[str, Found]:
     over, flop_over = steps.step_number / steps.forward_number, 1 + steps.flop_ratio
     near = (steps.number / steps.flop_ratio - 1).abs() <= TARGET
     agreeing = near | ((steps.low <= steps.flop_ratio) & (steps.flop_ratio <= steps.high))
-    resnet, googlenet = steps.loc[RESNET], steps.loc["googlenet"]
+    resnet = steps.loc[RESNET]
     measured = Found(resnet.step_number, resnet.step_low, resnet.step_high)
     numbers = {
         "step.networks": len(steps), "passes.agreeing": agreeing.sum(), "reference.apart": (~agreeing).sum(),
@@ -265,7 +265,6 @@ def _training(machine: Machine) -> dict[str, Found]:
         "training.passes.flop_ratio": median_of(steps.flop_ratio),
         "training.example.measured": measured,
         "training.example.over": quotient(measured, Found(*[resnet.least_s] * 3)),
-        "training.reference.googlenet_ratio": Found(googlenet.number, googlenet.low, googlenet.high),
     }
 
 

@@ -23,6 +23,7 @@ TICK = "M0,-1V1"  # the shape of a short line
 SMALL, OTHER = 0.05, "other"  # smaller slices of a pie are drawn as one
 RADIUS, REACH, LINE, PIE = 30.0, 38.0, 12.0, 102.0  # pixels: a pie, to its labels, between them, its row
 
+
 def stacked_bars(
     rows: Any, name: str, kind: str, share: str, palette: Mapping[str, str], axis: LinearAxis | None = None,
     note: str = "", step: float = 20, labels: bool = True, tooltip: Tooltip = (),
@@ -42,6 +43,7 @@ def stacked_bars(
     if notes:
         layers.append(texts(list(notes.values()), note, (x, x.high), (y, name), align="left", dx=6))
     return panel(layers)
+
 
 def dots(
     rows: Any, name: str, value: str, low: str, high: str, axis: LinearAxis | LogAxis, series: str = "",
@@ -68,6 +70,7 @@ def dots(
         inks, line = ("mark", {label: ink}), ("mark", {label: TICK})
         layers.append(points(marked, (axis, field), (y, name), inks, line, True, 110, tooltip=told, **options))
     return panel(layers, title)
+
 
 def matrix(
     rows: Any, first: str, second: str, value: str, names: Sequence[str], title: str = "", side: float = 0,
@@ -98,6 +101,7 @@ def matrix(
         layers.append(texts(numbers, "printed", (x, first), (y, second), ink))
     return panel(layers, title)
 
+
 def slices(amounts: Mapping[str, float]) -> list[tuple[str, float, float, float]]:
     """Return part, share and both angles (rad, clockwise from twelve), the largest first and ``OTHER`` last."""
     whole = sum(amount for amount in amounts.values() if amount > 0)
@@ -112,6 +116,7 @@ def slices(amounts: Mapping[str, float]) -> list[tuple[str, float, float, float]
         ends.append(ends[-1] + 2 * pi * share)
     return [(part, share, *angles) for (part, share), angles in zip(parts, pairwise(ends), strict=True)]
 
+
 def label_places(middles: Sequence[float]) -> list[tuple[float, float]]:
     """Return where labels of slices with these middles are anchored, from the pie's centre (pixels, y downwards).
 
@@ -124,6 +129,7 @@ def label_places(middles: Sequence[float]) -> list[tuple[float, float]]:
         for at, y in zip(here, spread([-REACH * cos(middles[at]) for at in here], LINE, -limit, limit), strict=True):
             places[at] = (side * max(7, sqrt(max(REACH**2 - y**2, 0.0))), y)
     return [places[at] for at in range(len(middles))]
+
 
 def pies(
     rows: Any, column: str, row: str, part: str, amount: str, palette: Mapping[str, str], cell: float = 128
@@ -161,6 +167,7 @@ def pies(
             layers.append(texts(written, "text", (x, "x"), (y, "y"), align=side))
         panels.append(panel(layers, str(across), frame=False))
     return panels
+
 
 def curves(
     rows: Any, x: str, y: str, line: str, axis: LogAxis | LinearAxis, palette: Mapping[str, str], low: str = "",

@@ -61,13 +61,13 @@ def _unit(column: str) -> str:
     )
 
 
-def extremes(values: Mapping[str, float] | pd.Series, unit: str = "") -> tuple[Value, Value]:
+def extremes(values: Mapping[str, float] | pd.Series, unit: str = "", counted: str = "things") -> tuple[Value, Value]:
     """Return the lowest and the highest of named numbers, each with its name."""
     known = {str(name): float(value) for name, value in values.items() if pd.notna(value)}
     if not known:
         return Value(None, unit), Value(None, unit)
     names = min(known, key=known.__getitem__), max(known, key=known.__getitem__)
-    low, high = (Value(known[name], unit, count=len(known), counted="things", name=name) for name in names)
+    low, high = (Value(known[name], unit, count=len(known), counted=counted, name=name) for name in names)
     return low, high
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 
 from measure.domain.chips import fastest_units
-from report.facts import sourced
+from report.facts import missing, sourced
 from report.paper import BASE_PRECISION, Machine, Paper, chips, options
 from report.paper.rows import each, extremes, matching
 from report.stats.summary import count_of, estimated, exact
@@ -35,7 +35,6 @@ class ChipTable:
     """What the table of chips holds; a count below two is missing, for no sentence is about a single chip."""
 
     chips: Value  #: chips with a datasheet roof
-    roofs: Value  #: their peaks, one for each precision and unit
     unconfirmed: Value  #: chips of which neither the vendor nor two independent sources state every number
 
 
@@ -91,7 +90,6 @@ class Hand:
     promised: Value  #: peak by cores, clock and FLOP per cycle, or as the datasheet prints it
     measured: Value  #: measured peak
     share: Value  #: measured over promised peak
-    ridge: Value  #: measured ridge point
 
 
 @dataclass(frozen=True)
@@ -133,7 +131,7 @@ def of(paper: Paper) -> Chips:
     found = paper.chips
     outside = found[~chips.on_chip(found)]
     generations = _generations(found)
-    counts = found.chip.nunique(), len(found), found[found.verified == "no"].chip.nunique()
+    counts = found.chip.nunique(), found[found.verified == "no"].chip.nunique()
     table = ChipTable(*(count_of(count, "chips") if count > 1 else NOTHING for count in counts))
     v100, h100, b200, rtx4090, rtx5090 = (
         getattr(generations, chip).number or 0.0 for chip in ("v100", "h100", "b200", "rtx4090", "rtx5090")
@@ -185,7 +183,7 @@ def _demand(paper: Paper, outside: pd.DataFrame) -> ChipDemand:
     ends = ends[ends.groupby("model").batch.transform("nunique") == ends.batch.nunique()]
     networks = ends.model.nunique()
     if dies.empty or networks < FEWEST_MODELS:
-        return sourced(ChipDemand(*[NOTHING] * 9), source)
+        return sourced(missing(ChipDemand), source)
 
     def bound(column: str, batch: list[int]) -> Value:
         middle = ends[ends.batch.isin(batch)][column].median()
@@ -242,13 +240,12 @@ def _hand(paper: Paper) -> Hand:
     machine = paper.at_hand
     rows = [] if machine is None else list(each(matching(machine.roofs, precision=BASE_PRECISION)))
     if machine is None or not rows:
-        return sourced(Hand(Name(machine.name if machine else None), *[NOTHING] * 4), source)
+        return sourced(Hand(Name(machine.name if machine else None), *[NOTHING] * 3), source)
     peak, _ = promised(paper, machine)
     measured = estimated(rows[0], "peak_flop_per_s", "FLOP/s")
     low, high = (None if peak is None or end is None else end / peak for end in (measured.low, measured.high))
     share = Value(measured.number / peak, "%", low, high, counted="samples") if peak and measured.number else NOTHING
-    ridge = estimated(rows[0], "ridge_flop_per_byte", "FLOP/B")
-    return sourced(Hand(Name(machine.name), exact(peak, "FLOP/s"), measured, share, ridge), source)
+    return sourced(Hand(Name(machine.name), exact(peak, "FLOP/s"), measured, share), source)
 
 
 def _sparse(found: pd.DataFrame) -> Sparse:

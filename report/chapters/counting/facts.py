@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from report.facts import sourced
+from report.facts import missing, sourced
 from report.paper import Paper, counting_programs
 from report.paper.rows import each, extremes, matching
 from report.stats.summary import count_of, exact
@@ -46,7 +46,7 @@ def of(paper: Paper) -> Counting:
     others = scores[(scores.program != counting_programs.OURS) & (scores.counted > 0)]
     if not own or others.empty:
         no_one = Others(NOTHING, Name(None), NOTHING, Name(None), NOTHING)
-        return Counting(sourced(Ours(*[NOTHING] * 5), source), sourced(no_one, source))
+        return Counting(sourced(missing(Ours), source), sourced(no_one, source))
     mine = own[0]
     ours = Ours(
         count_of(mine.models, "models"), count_of(mine.equal), count_of(mine.same_parameters or 0),

@@ -6,7 +6,7 @@ from typing import Any
 from measure.cache.predictions import ALL_BATCHES, BY_DEVICE, BY_FAMILY, OURS
 from measure.domain.advice import KEPT_MEMORY
 from measure.domain.words import EAGER, INFERENCE
-from report.facts import sourced
+from report.facts import missing, sourced
 from report.paper import BASE_PRECISION, LOWER_PRECISIONS, Paper, options
 from report.paper.rows import matching
 from report.stats import published
@@ -120,7 +120,7 @@ def of(paper: Paper) -> Front:
 def _gpu(paper: Paper) -> FrontGpu:
     best = published.best_timed(paper)
     if best is None:
-        return FrontGpu(Name(None), *[Value(None)] * 5)
+        return missing(FrontGpu)
     rows = best.of_usual_size.set_index("model")
     light, heavy = (rows[rows.index == published.TWINS[model]] for model in ("mobilenet_v2", "resnet18"))
     puzzle = light.input_s.sum() / heavy.input_s.sum() if len(light) and len(heavy) else None
@@ -160,7 +160,7 @@ def _buying(paper: Paper) -> Buying:
 def _memory(paper: Paper) -> FrontMemory:
     machine = paper.machine("cpu")
     if machine is None:
-        return FrontMemory(Name(None), *[Value(None)] * 3)
+        return missing(FrontMemory)
     kept = matching(machine.variants, variant=KEPT_MEMORY, precision=BASE_PRECISION, status="ok")
     batch = None if kept.empty else int(kept.batch.max())
     ran = matching(machine.profiles, phase=INFERENCE, variant=EAGER, precision=BASE_PRECISION, status="ok")

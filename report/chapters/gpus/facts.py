@@ -6,11 +6,11 @@ from typing import Any
 import pandas as pd
 
 from measure.domain.words import INFERENCE, PRODUCT_KINDS
-from report.facts import sourced
+from report.facts import missing, sourced
 from report.paper import Paper
 from report.stats import published
 from report.stats.published import BOTH, COMPILED, NETWORK, BestTimed, network_name, share, short_name, typical
-from report.stats.summary import count_of, exact, extremes, median_of, middle_share, ratio, share_of
+from report.stats.summary import count_of, exact, extremes, median_of, middle_share, share_of
 from report.stats.value import Name, Value
 
 EXAMPLE = "timm:resnet50"
@@ -27,18 +27,6 @@ class Timings:
     timings: Value  #: Published timings.
     networks: Value  #: Networks in them.
     devices: Value  #: Devices in them.
-
-
-@dataclass(frozen=True)
-class Alike:
-    """Networks with about as many FLOP, on the GPU of which most networks were timed."""
-
-    low: Value  #: The fewest FLOP of an input.
-    high: Value  #: The most FLOP of an input.
-    networks: Value  #: Networks between these, all with inputs of one size.
-    spread: Value  #: The slowest one's time over the quickest one's.
-    quickest: Value  #: The least time of an input, with its network.
-    slowest: Value  #: The greatest time of an input, with its network.
 
 
 @dataclass(frozen=True)
@@ -103,7 +91,6 @@ class Together:
     """The compiler and the next GPU, for networks on the GPU of which most were timed."""
 
     both: Value  #: Speed compiled on the next GPU over speed in eager mode on this one.
-    next_compiled: Value  #: Speed on the next GPU over speed on this one, both compiled.
     over_next: Value  #: Speed compiled on this GPU over speed in eager mode on the next one.
 
 
@@ -142,7 +129,6 @@ class Gpus:
     """All facts of the chapter."""
 
     timings: Timings
-    alike: Alike
     shares: GpuShares
     devices: Devices
     first: GpuPair
@@ -166,7 +152,6 @@ def of(paper: Paper) -> Gpus:
             count_of(len(table), "timings"), count_of(table.model.nunique(), "networks"),
             count_of(table.device.nunique(), "devices"),
         ),
-        alike=_alike(best),
         shares=_shares(paper, best),
         devices=_devices(paper),
         first=_step(changes, 0),
@@ -197,19 +182,9 @@ def _name(pairs: pd.DataFrame | None, column: str = "device") -> Name:
     return Name(None if pairs is None else short_name(str(pairs[column].iloc[0])))
 
 
-def _alike(best: BestTimed | None) -> Alike:
-    low, high = (exact(flop, "FLOP") for flop in published.ALIKE_FLOP)
-    if best is None:
-        return Alike(low, high, *[Value(None)] * 4)
-    rows = published.alike(best)
-    quickest, slowest = extremes(rows.set_index(rows.model.map(network_name)).input_s, "s")
-    spread = ratio(slowest, quickest)
-    return Alike(low, high, count_of(len(rows), "networks"), spread, quickest, slowest)
-
-
 def _shares(paper: Paper, best: BestTimed | None) -> GpuShares:
     if best is None:
-        return GpuShares(Name(None), Name(None), *[Value(None)] * 8)
+        return missing(GpuShares)
     rows, other = best.rows, published.newest(paper, COMPILED)
     other = other[(other.device == best.device) & (other.computed == best.computed)]
     low, high = middle_share(published.of_networks(rows.layers_s / rows.latency_s, rows.model), unit="%")
@@ -232,7 +207,7 @@ def _devices(paper: Paper) -> Devices:
 
 def _step(changes: list[pd.DataFrame], at: int) -> GpuPair:
     if at >= len(changes):
-        return GpuPair(Name(None), Name(None), *[Value(None)] * 6)
+        return missing(GpuPair)
     pairs = changes[at]
     row = pairs.iloc[0]
     return GpuPair(
@@ -245,7 +220,7 @@ def _step(changes: list[pd.DataFrame], at: int) -> GpuPair:
 
 def _change(pairs: pd.DataFrame | None) -> Change:
     if pairs is None:
-        return Change(Name(None), *[Value(None)] * 3)
+        return missing(Change)
     gained = published.gains(pairs)
     slower = share_of(int((gained < 1).sum()), len(gained), "networks")
     return Change(_name(pairs), count_of(len(gained), "networks"), median_of(gained), slower)
@@ -254,7 +229,7 @@ def _change(pairs: pd.DataFrame | None) -> Change:
 def _fused(paper: Paper, best: BestTimed | None) -> Fused:
     pairs = published.of_best(published.compiled(paper), best)
     if pairs is None:
-        return Fused(Value(None), Value(None))
+        return missing(Fused)
     kinds = paper.elsewhere.kinds
     kinds = kinds[kinds.stage == INFERENCE]
     byte = kinds.assign(other=kinds.further_byte.where(~kinds.layer_kind.isin(PRODUCT_KINDS), 0))
@@ -275,25 +250,23 @@ def _both(paper: Paper, best: BestTimed, following: pd.DataFrame) -> pd.DataFram
 
 def _together(paper: Paper, best: BestTimed | None, following: pd.DataFrame | None) -> Together:
     if best is None or following is None:
-        return Together(*[Value(None)] * 3)
+        return missing(Together)
     other = published.newest(paper, COMPILED)
     newer = following.device_other.iloc[0]
-    here, there = (other[other.device == device] for device in (best.device, newer))
+    here = other[other.device == best.device]
     eager = published.newest(paper)
     return Together(
         median_of(published.gains(_both(paper, best, following))),
-        median_of(published.gains(published.paired(here, there, ("device",)))),
         median_of(published.gains(published.paired(eager[eager.device == newer], here, BOTH))),
     )
 
 
 def _calculation(paper: Paper, best: BestTimed | None, following: pd.DataFrame | None) -> GpuCalculation:
-    nothing = GpuCalculation(Name(None), *[Value(None)] * 13)
     if best is None or following is None:
-        return nothing
+        return missing(GpuCalculation)
     pairs = following[(following.model == EXAMPLE) & (following.input_size == best.of_usual_size.input_size.iloc[0])]
     if pairs.empty:
-        return nothing
+        return missing(GpuCalculation)
     row: Any = pairs.iloc[0]
     kinds = published.by_kind(pairs.iloc[:1], paper.elsewhere.kinds)
     flop = kinds.work_flop.sum() / row.batch
@@ -314,7 +287,7 @@ def _problems(paper: Paper, best: BestTimed | None, calculation: GpuCalculation)
     arithmetic, byte = calculation.arithmetic.number, calculation.bytes.number
     pairs = published.of_best(published.compiled(paper), best)
     if arithmetic is None or byte is None or pairs is None:
-        return GpuProblems(*[Value(None)] * 4)
+        return missing(GpuProblems)
     total, halved = arithmetic + byte, arithmetic / 2 + byte
     return GpuProblems(
         exact(halved, "s"), exact(total / halved), exact(total / arithmetic),

@@ -13,7 +13,7 @@ from measure.domain.models import STORY
 from measure.domain.names import model_name
 from measure.domain.roofs import Roofline
 from measure.domain.words import INFERENCE, PRECISION_BYTE, PRODUCT_KINDS
-from report.facts import sourced
+from report.facts import missing, sourced
 from report.paper import BASE_PRECISION, Machine, Paper
 from report.paper.chips import fastest
 from report.paper.options import measure_command
@@ -206,7 +206,7 @@ def counted_at(paper: Paper, precision: str) -> str:
 def on_roof(paper: Paper, kind: str) -> OnRoof:
     found = roof_of(paper, kind)
     if found is None:
-        return OnRoof(Name(None), Name(None), *[NOTHING] * 10)
+        return missing(OnRoof)
     name, precision, roof, machine = found
     row = matching(machine.roofs, precision=precision).iloc[0] if machine else None
     columns = ("peak_flop_per_s", "FLOP/s"), ("bandwidth_byte_per_s", "B/s"), ("ridge_flop_per_byte", "FLOP/B")
@@ -231,7 +231,7 @@ def memory_bound(paper: Paper, kind: str, byte: str, batch: int = 1) -> pd.DataF
 def _counted(paper: Paper) -> NetworkCounted:
     rows = at_batch(paper).set_index("name")
     if rows.empty:
-        return NetworkCounted(*[NOTHING] * 5)
+        return missing(NetworkCounted)
     flop, memory = (each.where(each > 0) for each in (rows.forward_flop, rows.inference_peak_byte))
     ends = extremes(flop / rows.parameter_count, "FLOP")
     spans = exact(flop.max() / flop.min()), exact(memory.max() / memory.min())
@@ -252,7 +252,7 @@ def _batching(paper: Paper) -> NetworkBatching:
     first, last = (at_batch(paper, size).set_index("model") for size in (1, batch))
     growth = last.traffic_intensity / first.traffic_intensity
     if batch == 1 or RESNET not in growth.dropna():
-        return NetworkBatching(*[NOTHING] * 6)
+        return missing(NetworkBatching)
     whole = last.compulsory_intensity[RESNET] / first.compulsory_intensity[RESNET]
     return NetworkBatching(
         large=exact(batch),
@@ -286,8 +286,7 @@ def pair_kinds(paper: Paper) -> pd.DataFrame:
 def pair(paper: Paper) -> Pair:
     kinds = pair_kinds(paper)
     if set(kinds.model) != set(STORY):
-        nothing = NetworkWork(*[NOTHING] * 8)
-        return Pair(nothing, nothing, *[NOTHING] * 4)
+        return missing(Pair)
     mobilenet, resnet = (_work(matching(kinds, model=model)) for model in STORY)
     flop, byte = _quotient(resnet.flop, mobilenet.flop), _quotient(mobilenet.byte, resnet.byte)
     least, fused = _quotient(mobilenet.least, resnet.least), _quotient(mobilenet.fused, resnet.fused)
@@ -323,10 +322,10 @@ def _crossing(paper: Paper, limit: Value, gpu: OnRoof) -> Crossing:
     """Solve ``b W = r (P + b A)`` for the batch size b, where A are the bytes of an image and its output."""
     ridge = gpu.ridge
     if ridge.number is None:
-        return Crossing(*[NOTHING] * 6)
+        return missing(Crossing)
     rows = matching(at_batch(paper, 1, counted_at(paper, str(gpu.precision))), model=RESNET)
     if rows.empty:
-        return Crossing(*[NOTHING] * 6)
+        return missing(Crossing)
     row = rows.iloc[0]
     moved = row.input_byte + row.output_byte
     gain = row.forward_flop - ridge.number * moved

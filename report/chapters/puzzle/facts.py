@@ -7,7 +7,7 @@ import pandas as pd
 
 from measure.domain.advice import KEPT_MEMORY
 from measure.domain.words import INFERENCE
-from report.facts import sourced
+from report.facts import missing, sourced
 from report.paper import BASE_PRECISION, Machine, Paper, options
 from report.paper.rows import each, matching
 from report.stats import published
@@ -30,7 +30,6 @@ class Needs:
     heavy_flop: Value  #: FLOP of ResNet-18.
     fewer: Value  #: FLOP of ResNet-18 over those of MobileNet-v2.
     light_byte: Value  #: Bytes that MobileNet-v2 moves layer by layer at 16 bits.
-    heavy_byte: Value  #: Bytes that ResNet-18 moves layer by layer at 16 bits.
     more: Value  #: Bytes of MobileNet-v2 over those of ResNet-18.
 
 
@@ -48,9 +47,7 @@ class PuzzleElsewhere:
 class Control:
     """The same ratio in double precision, where arithmetic costs more."""
 
-    devices: Value  #: Devices on which both were timed at fp64.
     typical: Value  #: The typical ratio at fp64.
-    most: Value  #: The highest one, with its device.
 
 
 @dataclass(frozen=True)
@@ -113,7 +110,7 @@ def of(paper: Paper) -> Puzzle:
     elsewhere = PuzzleElsewhere(
         count_of(len(sixteen), "GPUs"), count_of(int((sixteen > 1).sum()), "GPUs"), least, most
     )  # fmt: skip
-    control = Control(count_of(len(double), "GPUs"), median_of(double), extremes(double)[1])
+    control = Control(median_of(double))
     bounds, reference = _bounds(paper), here(paper.reference.at_hand)
     counted = Source("workload/models.csv", "mobilenet_v2, resnet18", options.measure_command())
     return Puzzle(
@@ -154,11 +151,11 @@ def compared(paper: Paper) -> pd.DataFrame:
 def _needs(paper: Paper) -> Needs:
     rows = matching(paper.workloads, precision="bf16", batch=paper.workloads.batch.max()).set_index("model")
     if not {LIGHT, HEAVY} <= set(rows.index):
-        return Needs(*[Value(None)] * 6)
+        return missing(Needs)
     flop, byte = ((rows[column] / rows.batch)[[LIGHT, HEAVY]].tolist() for column in ("forward_flop", "traffic_byte"))
     return Needs(
         exact(flop[0], "FLOP"), exact(flop[1], "FLOP"), exact(flop[1] / flop[0]),
-        exact(byte[0], "B"), exact(byte[1], "B"), exact(byte[0] / byte[1]),
+        exact(byte[0], "B"), exact(byte[0] / byte[1]),
     )  # fmt: skip
 
 
@@ -166,7 +163,7 @@ def _bounds(paper: Paper) -> Bounds:
     best = published.best_timed(paper)
     rows = {row.model: row for row in each(best.of_usual_size)} if best else {}
     if best is None or not {TWINS[LIGHT], TWINS[HEAVY]} <= rows.keys():
-        return Bounds(Name(None), *[Value(None)] * 11)
+        return missing(Bounds)
     light, heavy = rows[TWINS[LIGHT]], rows[TWINS[HEAVY]]
 
     def times(row: Any) -> tuple[float, float]:

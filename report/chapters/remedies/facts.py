@@ -1,20 +1,19 @@
 """The numbers of the chapter on what to do: what each remedy gained where it was measured."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pandas as pd
 
 from measure.domain.advice import SYSTEM_SHARE
 from measure.domain.words import EAGER, FULL_PRECISION
-from report.facts import sourced
+from report.facts import missing, source_of, sourced
 from report.paper import BASE_PRECISION, Machine, Paper
 from report.paper.cells import half_width
-from report.paper.options import measure_command
 from report.paper.rows import matching
 from report.stats import published
 from report.stats.summary import exact, median_of
-from report.stats.value import FEWEST_MODELS, Name, Source, Value
+from report.stats.value import FEWEST_MODELS, Name, Value
 
 KEPT, DECODE = "kept_memory", "llama_1b_decode_512"
 TRAINED = 64
@@ -63,7 +62,7 @@ def of(paper: Paper) -> Remedies:
     compiled = published.of_best(published.compiled(paper), best)
     layouts = published.channels_last(paper)
     return Remedies(
-        here=sourced(_here(paper.at_hand), _source("machines/*/samples.csv", "inference")),
+        here=sourced(_here(paper.at_hand), source_of("machines/*/samples.csv", "inference", "inference")),
         published=sourced(
             RemedyPublished(
                 device=Name(published.short_name(best.device) if best else None),
@@ -72,18 +71,13 @@ def of(paper: Paper) -> Remedies:
             ),
             published.SOURCE,
         ),
-        counted=sourced(_counted(paper.workloads), _source("workload/models.csv", "workload")),
+        counted=sourced(_counted(paper.workloads), source_of("workload/models.csv", "workload", "workload")),
     )
-
-
-def _source(table: str, section: str) -> Source:
-    return Source(table, section, measure_command(f"--sections {section}"))
 
 
 def _here(machine: Machine | None) -> RemedyHere:
     if machine is None:
-        missing: dict[str, Any] = {each.name: Value(None) for each in fields(RemedyHere)}
-        return RemedyHere(**missing | {"lower": Name(None), "threshold": exact(SYSTEM_SHARE, "%")})
+        return replace(missing(RemedyHere), threshold=exact(SYSTEM_SHARE, "%"))
     every = pd.concat([machine.cells, machine.variants])
     every = every[every.latency_s.notna()]
     lower = machine.lower_precision

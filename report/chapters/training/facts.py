@@ -7,10 +7,10 @@ import pandas as pd
 from measure.domain.names import model_name
 from measure.domain.words import PRODUCT_KINDS
 from report.chapters.training import costs
-from report.facts import sourced
+from report.facts import missing, source_of, sourced
 from report.paper import BASE_PRECISION, Machine, Paper, options
 from report.paper.printed import BACKWARD_TO_FORWARD, FORWARD_TO_BACKWARD
-from report.paper.rows import each, matching
+from report.paper.rows import each, highest, matching
 from report.paper.steps import update_byte
 from report.stats.summary import count_of, estimated, exact, extremes, median_of, ratio
 from report.stats.value import Name, Source, Value
@@ -27,11 +27,8 @@ class Counts:
     """The FLOP and bytes of both passes, as counted."""
 
     networks: Value  #: networks whose backward pass is counted
-    lowest_ratio: Value  #: the lowest ratio of backward to forward FLOP
-    highest_ratio: Value  #: the highest ratio of backward to forward FLOP
     first_layer: Value  #: networks whose shortfall to two is exactly the first layer
     embedded: Value  #: networks that begin with an embedding and lack nothing
-    bytes_without_products: Value  #: bytes moved backward over forward by layers without products
 
 
 @dataclass(frozen=True)
@@ -84,8 +81,6 @@ class TrainingMemory:
 
     batch: Value  #: the batch size
     peak_over_inference: Value  #: peak of a step over the peak of inference
-    lowest: Value  #: the lowest of these ratios
-    highest: Value  #: the highest of these ratios
     saved_share: Value  #: saved activations over the peak
     most_state: Value  #: the largest of these shares
     halved: Value  #: peak at half the batch over the peak
@@ -120,7 +115,6 @@ class Groups:
 
     model: Name  #: the network
     group: Name  #: the group that takes most time
-    share: Value  #: its share of the time
     of_peak: Value  #: its FLOP/s over the peak
 
 
@@ -146,7 +140,6 @@ class TrainingGpus:
 class TrainingReference:
     """The reference machine's kinds of layer."""
 
-    googlenet_ratio: Value  #: GoogLeNet's backward over its forward pass
     pooling_time: Value  #: pooling's share of GoogLeNet's forward time
     pooling_flop: Value  #: pooling's share of GoogLeNet's forward FLOP
     forward_rate: Value  #: bytes a second of normalisation, forward
@@ -155,7 +148,6 @@ class TrainingReference:
     pooled: Value  #: those of them in which pooling or normalisation moves it farthest
     depthwise: Value  #: networks with depthwise convolutions
     depthwise_above: Value  #: those of them in which these take more than twice as long backward
-    depthwise_highest: Value  #: the highest ratio of backward to forward time of these
 
 
 @dataclass(frozen=True)
@@ -204,13 +196,9 @@ class Training:
 def of(paper: Paper) -> Training:
     machine = paper.at_hand
     folder = f"machines/{machine.folder}" if machine else "machines"
-    counted = Source(
-        "workload/models.csv", "fp32, with a backward pass", options.measure_command("--sections workload")
-    )
-    training = options.measure_command("--sections workload training")
-    measured = Source(f"{folder}/samples.csv", "phases step, forward, backward, update; fp32", training)
-    operators = options.measure_command("--sections workload training operators")
-    profiled = Source(f"{folder}/operators.csv", "phase step, fp32", operators)
+    counted = source_of("workload/models.csv", "fp32, with a backward pass", "workload")
+    measured = source_of(f"{folder}/samples.csv", "phases step, forward, backward, update; fp32", "workload training")
+    profiled = source_of(f"{folder}/operators.csv", "phase step, fp32", "workload training operators")
     counters = options.measure_command("--device cuda --sections workload hardware-counters")
     pair = [*costs.pick(costs.groups(paper, machine).model, costs.PAIR), None, None]
     reference, claims = _reference(paper.reference)
@@ -238,23 +226,22 @@ def _folder(paper: Paper) -> str:
     return paper.at_hand.folder if paper.at_hand else ""
 
 
+def _layers(paper: Paper, rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the layers of the networks in ``costs.trained``, in the order in which they run."""
+    layers = matching(paper.layers, precision=BASE_PRECISION).sort_values("position")
+    return layers[layers.model.isin(rows.index) & layers.batch.isin(rows.batch)]
+
+
 def _counts(paper: Paper) -> Counts:
     rows = costs.trained(paper)
-    layers = matching(paper.layers, precision=BASE_PRECISION)
-    layers = layers[layers.model.isin(rows.index) & layers.batch.isin(rows.batch)]
-    first = layers[layers.forward_flop > 0].sort_values("position").drop_duplicates("model").set_index("model")
+    layers = _layers(paper, rows)
+    first = layers[layers.forward_flop > 0].drop_duplicates("model").set_index("model").forward_flop
     shortfall = 2 * rows.forward_flop - rows.backward_flop
-    ratios = (rows.backward_flop / rows.forward_flop).rename(model_name)
-    lowest, highest = extremes(ratios)
-    embedded = pd.Index(layers[layers.layer_kind == "embedding"].model.unique())
-    moved = layers[~layers.layer_kind.isin(PRODUCT_KINDS)].groupby("model")[["traffic_byte", "backward_traffic_byte"]]
+    embedded = shortfall[shortfall.index.isin(layers[layers.layer_kind == "embedding"].model)]
     return Counts(
         networks=count_of(len(rows), "models"),
-        lowest_ratio=replace(lowest, counted="models"),
-        highest_ratio=replace(highest, counted="models"),
-        first_layer=count_of(int((shortfall == first.forward_flop.reindex(rows.index)).sum())),
-        embedded=exact(int((shortfall[embedded.intersection(shortfall.index)] == 0).sum()) or None),
-        bytes_without_products=median_of(moved.sum().pipe(lambda byte: byte.backward_traffic_byte / byte.traffic_byte)),
+        first_layer=count_of(int((shortfall == first.reindex(rows.index)).sum())),
+        embedded=exact(int((embedded == 0).sum()) or None),
     )
 
 
@@ -289,53 +276,44 @@ def agreeing(rows: pd.DataFrame) -> pd.Series:
 
 def _kinds(paper: Paper, machine: Machine | None) -> TrainingKinds:
     ratios = costs.seen(paper, machine).set_index("layer_kind").time_ratio
-    of_kind = {kind: median_of(ratios[ratios.index == kind]) for kind in KINDS}
-    return TrainingKinds(*of_kind.values())
-
-
-KINDS = ("convolution", "normalisation", "pooling")
+    kinds = ("convolution", "normalisation", "pooling")
+    return TrainingKinds(*(median_of(ratios[ratios.index == kind]) for kind in kinds))
 
 
 def _shares(paper: Paper, machine: Machine | None) -> TrainingShares:
     rows = costs.kinds(paper, machine)
-    first = {}
-    for cost in ("time_s", "byte"):
-        whole = rows.assign(cost=rows[f"forward_{cost}"] + rows[f"backward_{cost}"])
-        largest = whole.loc[whole.groupby("model").cost.idxmax()].layer_kind.value_counts()
-        first[cost] = next(((str(kind), int(count)) for kind, count in largest.items()), (None, 0))
-    sums = rows.assign(time=rows.forward_time_s + rows.backward_time_s, flop=rows.forward_flop + rows.backward_flop)
-    whole = sums.groupby("model")[["time", "flop"]].sum()
-    products = sums[sums.layer_kind.isin(PRODUCT_KINDS)].groupby("model")[["time", "flop"]].sum() / whole
+    both = {cost: rows[f"forward_{cost}"] + rows[f"backward_{cost}"] for cost in ("time_s", "flop", "byte")}
+    rows = rows[["model", "layer_kind"]].assign(**both)
+    largest = [rows.loc[rows.groupby("model")[cost].idxmax()].layer_kind.value_counts() for cost in ("time_s", "byte")]
+    (time_kind, time_first), (memory_kind, memory_first) = (
+        (str(of.index[0]), of.iloc[0]) if len(of) else (None, 0) for of in largest
+    )
+    whole, products = (of.groupby("model")[[*both]].sum() for of in (rows, rows[rows.layer_kind.isin(PRODUCT_KINDS)]))
     return TrainingShares(
         networks=count_of(rows.model.nunique(), "models"),
-        time_kind=Name(first["time_s"][0]),
-        time_first=count_of(first["time_s"][1]),
-        memory_kind=Name(first["byte"][0]),
-        memory_first=count_of(first["byte"][1]),
-        products_flop=median_of(products.flop, "%"),
-        products_time=median_of(products.time, "%"),
+        time_kind=Name(time_kind),
+        time_first=count_of(time_first),
+        memory_kind=Name(memory_kind),
+        memory_first=count_of(memory_first),
+        products_flop=median_of(products.flop / whole.flop, "%"),
+        products_time=median_of(products.time_s / whole.time_s, "%"),
     )
 
 
 def _memory(paper: Paper, machine: Machine | None) -> TrainingMemory:
     rows = costs.trained(paper)
     over = rows.training_peak_byte / rows.inference_peak_byte
-    lowest, highest = extremes(over.rename(model_name))
     state = (rows.parameter_byte + rows.gradient_byte + rows.momentum_byte) / rows.training_peak_byte
     half = matching(paper.workloads, precision=BASE_PRECISION).set_index("model")
     half_peak = half[half.batch.isin(rows.batch / 2)].training_peak_byte
-    layers = matching(paper.layers, precision=BASE_PRECISION)
-    layers = layers[layers.model.isin(rows.index) & layers.batch.isin(rows.batch)]
-    last = layers[(layers.calls > 0) & (layers.parameter_count > 0) & (layers.forward_flop > 0)]
-    last = last.sort_values("position").drop_duplicates("model", keep="last").set_index("model").reindex(rows.index)
+    last = _layers(paper, rows).query("calls > 0 and parameter_count > 0 and forward_flop > 0")
+    last = last.drop_duplicates("model", keep="last").set_index("model").reindex(rows.index)
     kept = last.traffic_byte - last.parameter_byte - last.activation_byte  # a product reads parameters and its input
     steps = costs.steps(machine)
     off = (steps.peak_byte / steps.training_peak_byte - 1).abs()
     return TrainingMemory(
         batch=exact(next((int(batch) for batch in rows.batch), None)),
         peak_over_inference=median_of(over),
-        lowest=replace(lowest, counted="models"),
-        highest=replace(highest, counted="models"),
         saved_share=median_of(rows.saved_byte / rows.training_peak_byte, "%"),
         most_state=extremes(state.rename(model_name), "%")[1],
         halved=median_of(half_peak / rows.training_peak_byte, "%"),
@@ -347,47 +325,38 @@ def _memory(paper: Paper, machine: Machine | None) -> TrainingMemory:
 
 def _example(machine: Machine | None) -> TrainingExample:
     rows = costs.steps(machine)
-    names = costs.pick(rows[rows.operator_bound_s.notna()].model, ("resnet18",))
-    row = next(each(rows[rows.model.isin(names)]), None)
+    rows = rows[rows.operator_bound_s.notna()]
+    row = next(each(rows[rows.model.isin(costs.pick(rows.model, ("resnet18",)))]), None)
     roof = machine.roof(BASE_PRECISION) if machine else None
-
-    def known(column: str, unit: str = "") -> Value:
-        return exact(None if row is None else getattr(row, column), unit)
-
-    def worked(number: float | None, unit: str) -> Value:
-        return exact(number if row is not None and roof is not None else None, unit)
-
-    measured = estimated(row, "latency_s", "s")
-    bound = known("operator_bound_s", "s")
+    if row is None or roof is None:
+        return missing(TrainingExample)
+    measured, least = estimated(row, "latency_s", "s"), row.operator_bound_s
     return TrainingExample(
-        model=Name(model_name(row.model) if row is not None else None),
-        batch=known("batch"),
-        forward=known("forward_flop", "FLOP"),
-        backward=known("backward_flop", "FLOP"),
-        peak=worked(roof.peak_flop_per_s if roof else None, "FLOP/s"),
-        flop_s=known("flop_bound_s", "s"),
-        operators_s=worked(row.forward_bound_s + row.backward_bound_s if row is not None else None, "s"),
-        parameters=known("parameter_byte", "B"),
-        update=exact(next(iter(update_byte(rows[rows.model.isin(names)])), None), "B"),
-        bandwidth=worked(roof.bandwidth_byte_per_s if roof else None, "B/s"),
-        update_s=known("update_bound_s", "s"),
-        bound_s=bound,
+        model=Name(model_name(row.model)),
+        batch=exact(row.batch),
+        forward=exact(row.forward_flop, "FLOP"),
+        backward=exact(row.backward_flop, "FLOP"),
+        peak=exact(roof.peak_flop_per_s, "FLOP/s"),
+        flop_s=exact(row.flop_bound_s, "s"),
+        operators_s=exact(row.forward_bound_s + row.backward_bound_s, "s"),
+        parameters=exact(row.parameter_byte, "B"),
+        update=exact(update_byte(row), "B"),
+        bandwidth=exact(roof.bandwidth_byte_per_s, "B/s"),
+        update_s=exact(row.update_bound_s, "s"),
+        bound_s=exact(least, "s"),
         measured=measured,
-        over=ratio(measured, replace(bound, low=bound.number, high=bound.number)),
+        over=ratio(measured, Value(least, "s", least, least)),
     )
 
 
 def _groups(paper: Paper, machine: Machine | None, model: str | None) -> Groups:
-    rows = costs.groups(paper, machine)
-    rows = rows[rows.model == model].sort_values("share", ascending=False)
+    rows = matching(costs.groups(paper, machine), model=model or "")
     roof = machine.roof(BASE_PRECISION) if machine else None
-    most = next(each(rows), None) if roof else None
-    return Groups(
-        model=Name(model_name(model) if model and most else None),
-        group=Name(most.group if most else None),
-        share=exact(most.share if most else None, "%"),
-        of_peak=exact(most.flop_per_s / roof.peak_flop_per_s if most and roof else None, "%"),
-    )
+    if roof is None or rows.empty:
+        return missing(Groups)
+    most = highest(rows, "share")
+    of_peak = exact(most.flop_per_s / roof.peak_flop_per_s, "%")
+    return Groups(Name(model_name(most.model)), Name(most.group), of_peak)
 
 
 def _counters(paper: Paper) -> Counters:
@@ -419,7 +388,6 @@ def _reference(paper: Paper) -> tuple[TrainingReference, dict[str, bool]]:
     steps = costs.steps(machine).set_index("model")
     apart = costs.causes(paper, machine)[~agreeing(steps)]
     facts = TrainingReference(
-        googlenet_ratio=estimated(steps.reindex(["googlenet"]).iloc[0], "time_ratio", name="GoogLeNet"),
         pooling_time=exact(pooling.forward_time_s_share, "%"),
         pooling_flop=exact(pooling.forward_flop_share, "%"),
         forward_rate=median_of(normalisation.traffic_byte / normalisation.forward_time_s, "B/s"),
@@ -428,7 +396,6 @@ def _reference(paper: Paper) -> tuple[TrainingReference, dict[str, bool]]:
         pooled=count_of(int(apart.isin(list(of_kind)).sum())),
         depthwise=count_of(len(depthwise)),
         depthwise_above=count_of(int((depthwise > 2).sum())),
-        depthwise_highest=extremes(depthwise.rename(model_name))[1],
     )
     slow = facts.forward_rate.below(facts.backward_rate.low or 0)
     claims = {
@@ -452,9 +419,9 @@ def _problems(paper: Paper) -> TrainingProblems:
     rows = costs.trained(paper)
     row = next(each(rows.loc[costs.pick(pd.Series(rows.index), ("resnet18",))]), None)
     if row is None:
-        return TrainingProblems(Name(None), *[exact(None)] * 7)
-    layers = matching(paper.layers, precision=BASE_PRECISION, model=row.Index, batch=row.batch)
-    first = layers[layers.forward_flop > 0].sort_values("position").forward_flop.iloc[0]
+        return missing(TrainingProblems)
+    layers = matching(_layers(paper, rows), model=row.Index)
+    first = layers[layers.forward_flop > 0].forward_flop.iloc[0]
     fixed = row.parameter_byte + row.gradient_byte + row.momentum_byte
     of_input = (row.training_peak_byte - fixed) / row.batch
     return TrainingProblems(

@@ -1,13 +1,13 @@
 """The numbers of the chapter on utilisation: a machine's roofs, what networks reach of them, and what fills the gap."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
 
 from measure.domain.names import model_name
 from measure.domain.words import EAGER, INFERENCE
-from report.facts import sourced
+from report.facts import missing, sourced
 from report.paper import BASE_PRECISION, Machine, Paper
 from report.paper.cells import INFERENCE_CELL
 from report.paper.options import measure_command
@@ -25,6 +25,7 @@ OBSERVED = ["plain_s", "profiled_s", "busy_s", "system_s", "page_faults"]
 PAGE_BYTE = 4096
 """A page of memory on x86 under Linux."""
 
+
 @dataclass(frozen=True)
 class Roofs:
     machine: Name  #: The machine at hand.
@@ -38,6 +39,7 @@ class Roofs:
     side: Name  #: What bounds the network of the lowest intensity, drawn as a whole.
     networks: Value  #: The networks measured at the batch size of the gap.
     below: Value  #: Of these, those left of the ridge when bytes between layers count.
+
 
 @dataclass(frozen=True)
 class Gap:
@@ -55,6 +57,7 @@ class Gap:
     first_system: Value  #: The operating system's share there.
     drift: Value  #: Time of a plain call in the profiled process over the latency of the cell.
 
+
 @dataclass(frozen=True)
 class UtilisationBatching:
     small: Value  #: The batch size that the larger one is held against.
@@ -63,6 +66,7 @@ class UtilisationBatching:
     kept: Value  #: The same with freed memory kept.
     losing: Value  #: Networks whose throughput falls, as PyTorch comes.
     of: Value  #: The networks measured at both.
+
 
 @dataclass(frozen=True)
 class Gains:
@@ -78,6 +82,7 @@ class Gains:
     lower: Value  #: Speed at the lower precision over that at fp32, at the batch size of the gap.
     lower_kept: Value  #: The same with freed memory kept at both precisions.
     both: Value  #: Speed at the lower precision with memory kept, over eager mode at fp32.
+
 
 @dataclass(frozen=True)
 class UtilisationExample:
@@ -97,10 +102,12 @@ class UtilisationExample:
     threads: Value  #: The threads that take them.
     rest: Value  #: The time that neither roof nor system explains.
 
+
 @dataclass(frozen=True)
 class UtilisationStreams:
     fastest: Value  #: The highest bandwidth of depthwise convolutions in a network, at the batch size of the gap.
     normalisation: Value  #: The bandwidth that batch normalisation reaches in the typical network.
+
 
 @dataclass(frozen=True)
 class UtilisationReference:
@@ -116,6 +123,7 @@ class UtilisationReference:
     depthwise: Value  #: The highest bandwidth of depthwise convolutions.
     normalisation: Value  #: The bandwidth of batch normalisation.
 
+
 @dataclass(frozen=True)
 class Utilisation:
     roofs: Roofs
@@ -126,6 +134,7 @@ class Utilisation:
     streams: UtilisationStreams
     reference: UtilisationReference
     claims: dict[str, bool]
+
 
 def of(paper: Paper) -> Utilisation:
     ours = paper.reference.at_hand
@@ -143,12 +152,13 @@ def of(paper: Paper) -> Utilisation:
     }
     return Utilisation(*_groups(paper, paper.at_hand), reference=reference, claims=claims)
 
+
 def _groups(
     paper: Paper, machine: Machine | None
 ) -> tuple[Roofs, Gap, UtilisationBatching, Gains, UtilisationExample, UtilisationStreams]:
     """Return what the chapter says of a machine; all of it is missing without one."""
     kinds = (Roofs, Gap, UtilisationBatching, Gains, UtilisationExample, UtilisationStreams)
-    groups: Any = map(_nothing, kinds)
+    groups: Any = map(missing, kinds)
     if machine is not None:
         first, small, large = batch_sizes(machine)
         terms = gap_terms(machine)
@@ -165,17 +175,16 @@ def _groups(
     )
     return tuple(map(sourced, groups, sources))
 
+
 def command(section: str) -> str:
     return measure_command(f"--sections {section}")
 
-def _nothing(kind: Any) -> Any:
-    """Return a group of facts that are all missing."""
-    return kind(**{each.name: Name(None) if each.type is Name else Value(None) for each in fields(kind)})
 
 def base_cells(machine: Machine, variant: str = EAGER, precision: str = BASE_PRECISION) -> pd.DataFrame:
     """Return the measured cells of a variant at a precision."""
     cells = matching(machine.cells if variant == EAGER else machine.variants, variant=variant, precision=precision)
     return cells[cells.latency_s.notna()]
+
 
 def gap_terms(machine: Machine) -> pd.DataFrame:
     """One row is a profiled cell with its latency and the four terms that sum to it: ``whole_s`` to ``rest_s``.
@@ -194,6 +203,7 @@ def gap_terms(machine: Machine) -> pd.DataFrame:
     rows = rows.assign(outside=outside, whole_s=whole, between_s=layers - whole, outside_s=taken)
     return rows.assign(rest_s=rows.latency_s - layers - taken).dropna(subset="rest_s")
 
+
 def batch_sizes(machine: Machine) -> tuple[int | None, int | None, int | None]:
     """Return the smallest profiled batch size, the one to compare with, and the one at which the gap is taken apart.
 
@@ -211,6 +221,7 @@ def batch_sizes(machine: Machine) -> tuple[int | None, int | None, int | None]:
     shared = {batch: len(models & set(rows.model)) for batch, rows in cells.groupby("batch") if batch < large}
     small: Any = max(shared, key=lambda batch: (shared[batch], batch), default=None)
     return int(enough[0]), None if small is None else int(small), int(large)
+
 
 def _roofs(machine: Machine, batch: int | None) -> Roofs:
     row, lowered = (
@@ -239,6 +250,7 @@ def _roofs(machine: Machine, batch: int | None) -> Roofs:
         below=below if len(at_batch) else Value(None),
     )
 
+
 def _gap(machine: Machine, terms: pd.DataFrame, first: int | None, large: int | None) -> Gap:
     at_large, at_first = (matching(terms, batch=batch) if batch else terms[:0] for batch in (large, first))
     latency, layers = at_large.latency_s, at_large.operator_bound_s / at_large.latency_s
@@ -262,6 +274,7 @@ def _gap(machine: Machine, terms: pd.DataFrame, first: int | None, large: int | 
         drift=median_of(at_large.plain_s / latency),
     )
 
+
 def gains_of(machine: Machine, variant: str, precision: str, batch: int | None) -> pd.Series:
     """Return how many times as fast as eager mode at the base precision each network is in another setting.
 
@@ -273,11 +286,13 @@ def gains_of(machine: Machine, variant: str, precision: str, batch: int | None) 
     eager = matching(base_cells(machine), batch=batch).set_index("model").latency_s
     return (eager / cells.latency_s).dropna()
 
+
 def batching_of(machine: Machine, variant: str, small: int | None, large: int | None) -> pd.Series:
     """Return each network's throughput at the larger batch size over that at the smaller."""
     cells = base_cells(machine, variant)
     before, after = (cells[cells.batch == batch].set_index("model").throughput_per_s for batch in (small, large))
     return (after / before).dropna()
+
 
 def _batching(machine: Machine, small: int | None, large: int | None) -> UtilisationBatching:
     eager = batching_of(machine, EAGER, small, large)
@@ -289,6 +304,7 @@ def _batching(machine: Machine, small: int | None, large: int | None) -> Utilisa
         losing=count_of(int((eager < 1).sum()), "networks") if len(eager) else Value(None),
         of=count_of(len(eager), "networks") if len(eager) else Value(None),
     )
+
 
 def _gains(machine: Machine, terms: pd.DataFrame, first: int | None, large: int | None) -> Gains:
     kept = matching(base_cells(machine, KEPT), batch=large).dropna(subset="speed_up")
@@ -312,11 +328,12 @@ def _gains(machine: Machine, terms: pd.DataFrame, first: int | None, large: int 
         both=median_of(lowered),
     )
 
+
 def _example(machine: Machine, terms: pd.DataFrame) -> UtilisationExample:
     """Work out MobileNet-v2, or else the network with the largest share outside."""
     roof = machine.roof(BASE_PRECISION)
     if terms.empty or roof is None:
-        return _nothing(UtilisationExample)
+        return missing(UtilisationExample)
     known = matching(terms, model=EXAMPLE)
     row = highest(terms if known.empty else known, "outside")
     threads = machine.environment.threads or 1
@@ -339,6 +356,7 @@ def _example(machine: Machine, terms: pd.DataFrame) -> UtilisationExample:
         rest=exact(row.rest_s, "s"),
     )
 
+
 def stream_rates(paper: Paper, machine: Machine, batch: int | None) -> pd.DataFrame:
     """One row is a group of operators in a profiled call of inference: the ``byte_per_s`` that it reads and writes.
 
@@ -349,6 +367,7 @@ def stream_rates(paper: Paper, machine: Machine, batch: int | None) -> pd.DataFr
     rows = rows.assign(byte_per_s=rows.byte / (rows.time_s * scale))
     return rows[rows.byte > 0]
 
+
 def _streams(paper: Paper, machine: Machine, batch: int | None) -> UtilisationStreams:
     rates = stream_rates(paper, machine, batch)
     depthwise = matching(rates, group=DEPTHWISE)
@@ -357,10 +376,11 @@ def _streams(paper: Paper, machine: Machine, batch: int | None) -> UtilisationSt
         extremes(rates_of, "B/s")[1], median_of(matching(rates, group="batch norm").byte_per_s, "B/s")
     )
 
+
 def _reference(machine: Machine | None, streams: UtilisationStreams) -> UtilisationReference:
     large = None if machine is None else batch_sizes(machine)[2]
     if machine is None or large is None or gap_terms(machine).empty or len(machine.levels) < 2:
-        return _nothing(UtilisationReference)
+        return missing(UtilisationReference)
     most = highest(matching(gap_terms(machine), batch=large), "outside")
     eager, kept = (
         matching(base_cells(machine, variant), batch=large).drop_duplicates("model").set_index("model")

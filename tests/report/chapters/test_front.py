@@ -15,7 +15,7 @@ from report.display import Missing
 from report.paper import load
 from report.stats.published import TWINS
 from tests.helpers import timed_networks
-from tests.helpers.timed_networks import NETWORKS, timing
+from tests.helpers.timed_networks import NETWORKS, count, timing
 
 
 def test_the_puzzle_is_told_of_the_best_timed_gpu(tmp_path):
@@ -113,3 +113,13 @@ def test_claims_hold_and_every_fact_has_a_meaning():
     found = facts.of_chapter("front", timed_networks.project())
     assert [name for name, holds in found.claims.items() if not holds] == []
     assert [key for key, _, meaning in facts.entries("front", found) if not meaning] == []
+
+
+def test_networks_alike_in_flop_differ_in_time(tmp_path):
+    flop = [8_000_000_000] * 19 + [1_000_000_000]
+    timings = [timing(model, latency_s=2.0 + at) for at, model in enumerate(NETWORKS)]
+    counts = [count(model, each) for model, each in zip(NETWORKS, flop, strict=True)]
+    paper = timed_networks.paper_of(tmp_path, timings, counts)
+    found = chapter.of(paper).gpu
+    assert found.alike.number == 19
+    assert found.spread.number == 10  # 20 s over 2 s; the one with fewer FLOP takes 21 s

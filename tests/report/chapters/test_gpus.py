@@ -12,7 +12,7 @@ from report.display import Missing
 from report.paper import Paper, load
 from report.stats import published
 from tests.helpers import timed_networks
-from tests.helpers.timed_networks import NETWORKS, NEWER, OLDER, count, kinds, timing
+from tests.helpers.timed_networks import NETWORKS, NEWER, OLDER, kinds, timing
 
 
 @pytest.fixture
@@ -99,19 +99,7 @@ def test_the_compiler_and_the_next_gpu_together(paper):
     older = published.best_timed(paper)._replace(device=OLDER, rows=published.newest(paper).query("device == @OLDER"))
     following = published.of_best(published.steps(paper), older)
     found = chapter._together(paper, older, following)
-    assert [number(value) for value in (found.both, found.next_compiled, found.over_next)] == [2, 1.25, 1.28]
-
-
-def test_networks_alike_in_flop_differ_in_time(tmp_path):
-    flop = [8_000_000_000] * 19 + [1_000_000_000]
-    timings = [timing(model, latency_s=2.0 + at) for at, model in enumerate(NETWORKS)]
-    counts = [count(model, each) for model, each in zip(NETWORKS, flop, strict=True)]
-    paper = timed_networks.paper_of(tmp_path, timings, counts)
-    alike = chapter.of(paper).alike
-    assert alike.networks.number == 19
-    assert number(alike.spread) == 10  # 20 s over 2 s; the one with fewer FLOP takes 21 s
-    assert alike.slowest.name == "n18"
-    assert number(alike.slowest) == 10  # of two inputs in 20 s
+    assert [number(value) for value in (found.both, found.over_next)] == [2, 1.28]
 
 
 def test_the_gain_chart_has_diamonds_for_another_card_alone(paper):
