@@ -34,9 +34,8 @@ class Allowed:
 
 IN_CHAPTERS = [
     Allowed(r"(?:ResNet-|DenseNet-|ViT-B/)\d+|\bRTX \d+", "names"),
-    Allowed(r"\b\d+ bits?\b|\bFrom 32\b|\bas at 16\b|\bdear at 64\b", "precisions are called by their bits"),
+    Allowed(r"\b\d+ bits?\b|\bFrom 32\b|\bas at 16\b", "precisions are called by their bits"),
     Allowed(r"\bbatch size 1\b", "a single input"),
-    Allowed(r"it is 1 if they do, and 0 if", "the definition of a correlation"),
     Allowed(r"The ratio is 2 −", "the two products of a backward pass"),
     Allowed(r"\bwithin (\d+) %", "captions hold no code", f"{TOLERANCE:.0%}"[:-1]),
     Allowed(r"\b95 % intervals?", "captions hold no code; CONFIDENCE below"),
