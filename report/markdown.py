@@ -49,8 +49,8 @@ def _escaped(text: str) -> str:
 
 
 def quoted(text: str) -> str:
-    """Return the text as the value of an attribute."""
-    return '"' + re.sub(r'([\\"&{}|])', r"\\\1", _on_one_line(text)) + '"'
+    """Return the text as the value of an attribute, in a table's cell too, where pandoc looks for markup first."""
+    return '"' + re.sub(r'([\\"&{}|<`$])', r"\\\1", _on_one_line(text)) + '"'
 
 
 class Prose(str):
