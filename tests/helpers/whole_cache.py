@@ -1,10 +1,9 @@
-"""The tiny cache with every section on both of its machines, and models enough for intervals: to be changed and read.
+"""The tiny cache with every section on both of its machines, and models enough for intervals.
 
 Six models more than the others of the tiny cache: 2 ** k GFLOP is what the model k from 0 on asks for; the CPU takes
 10 ms a GFLOP, every third model twice that, the GPU 1 ms times the root of the GFLOP, four times that at batch size 8.
 """
 
-import csv
 import shutil
 from dataclasses import replace
 
@@ -91,83 +90,3 @@ def _put_kernels(gpu):
     times = [row for row in gpu.rows(OperatorTime) if (row.model, row.phase) == ("lean", INFERENCE)]
     gpu.put_profile(replace(profile, busy_s=0.1e-3), times, kernel_times(cell))
     gpu.put_hardware_counters(*counter_rows(cell, LEAN, None))
-
-
-SWAP = {"lean": "deep", "deep": "lean"}
-"""The models that change places."""
-
-
-def change(table, changed):
-    """Writes a table anew: ``changed`` gives a row's cells by column, or None where the row is dropped."""
-    with table.open(encoding="utf-8", newline="") as file:
-        lines = csv.DictReader(file)
-        names, rows = lines.fieldnames, [row for line in lines if (row := changed(line))]
-    with table.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, names, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-
-
-def slower(machine, data):
-    """Every time that was measured of a machine's models is three times as long."""
-    change(
-        data / "machines" / machine / "samples.csv", lambda row: row | {"latency_s": repr(3 * float(row["latency_s"]))}
-    )
-
-
-def swapped(row):
-    return row | {"model": SWAP.get(row["model"], row["model"])}
-
-
-def renamed(data):
-    """Two models have each other's name in all tables."""
-    for table in [*data.glob("workload/*.csv"), *data.glob("machines/*/*.csv")]:
-        if "model" in table.read_text(encoding="utf-8").partition("\n")[0].split(","):
-            change(table, swapped)
-
-
-def swapped_latencies(data):
-    """Two models have each other's latencies at fp32."""
-    for table in data.glob("machines/*/samples.csv"):
-        change(table, lambda row: swapped(row) if (row["phase"], row["precision"]) == (INFERENCE, "fp32") else row)
-
-
-PRODUCTS = ("forward_flop", "backward_flop", "flop")
-"""The columns with the FLOP of convolutions, matrix products and attention."""
-
-
-def without_products(*models, columns=PRODUCTS):
-    """The mutation after which models ask for no products: an embedding alone; of a frozen one, ``backward_flop``."""
-
-    def idle(row):
-        return row | {name: "0" for name in columns if row.get(name)} if row["model"] in models else row
-
-    def mutation(data):
-        for name in ("models", "layers", "operators"):
-            change(data / "workload" / f"{name}.csv", idle)
-
-    return mutation
-
-
-def without_machine(machine, data):
-    shutil.rmtree(data / "machines" / machine)
-
-
-def without_files(*patterns):
-    """The mutation that leaves tables out."""
-
-    def mutation(data):
-        for path in [path for pattern in patterns for path in data.glob(pattern)]:
-            path.unlink()
-
-    return mutation
-
-
-def without_phases(*phases):
-    """The mutation that leaves out what was measured in these phases."""
-
-    def mutation(data):
-        for table in [*data.glob("machines/*/runs.csv"), *data.glob("machines/*/samples.csv")]:
-            change(table, lambda row: None if row["phase"] in phases else row)
-
-    return mutation

@@ -20,17 +20,17 @@ def caught(function):
 
 
 def test_a_sentence_says_what_failed_and_how():
-    text = failures.sentence("report.findings.demo", caught(divided))
-    assert "report.findings.demo failed with ZeroDivisionError: division by zero." in text
+    text = failures.sentence("report.chapters.demo", caught(divided))
+    assert "report.chapters.demo failed with ZeroDivisionError: division by zero." in text
 
 
 def test_whoever_renders_gets_a_line_for_each_failure_once():
     with failures.noted() as lines:
         for _ in range(2):
-            failures.sentence("report.findings.demo", caught(divided))
+            failures.sentence("report.chapters.demo", caught(divided))
         assert lines == []
     (line,) = lines
-    assert line.startswith("report.findings.demo: ZeroDivisionError: division by zero (test_failures.py, line ")
+    assert line.startswith("report.chapters.demo: ZeroDivisionError: division by zero (test_failures.py, line ")
 
 
 def test_without_a_failure_there_is_no_line():

@@ -80,14 +80,18 @@ def test_it_writes_what_it_is_asked_for(project, no_quarto, capsys, tmp_path):
 
 FAILS = """\
 ```{python}
-from report.analysis.available import finding
+from report import display
 
-@finding
-def divided():
+@display.table
+def divided(paper):
     return str(1 / 0)
 ```
 
-Before `{python} divided()` after.
+```{python}
+#| label: tbl-a
+#| tbl-cap: "Numbers."
+divided(None)
+```
 """
 
 
@@ -105,7 +109,7 @@ def test_what_cannot_be_computed_is_said_there_and_at_the_end(project, no_quarto
 def test_a_strict_render_ends_there(project, no_quarto, capsys, monkeypatch, tmp_path):
     monkeypatch.delenv(failures.STRICT)
     message = refusal(capsys, project(FAILS), "--strict", "--formats", "html", "--out", str(tmp_path / "site"))
-    assert message == "index.qmd:9: `divided()` raises ZeroDivisionError: division by zero"
+    assert message == "index.qmd:12: ZeroDivisionError: division by zero"
     assert failures.STRICT not in os.environ
 
 
@@ -176,9 +180,9 @@ def test_flags(arguments, message, project, capsys):
     [
         ("a\n\n```{python}\nn = 1\n[][n]\n```\n", "chapter.qmd:5: IndexError: list index out of range"),
         ("a `{python} n`\n", "chapter.qmd:1: `n` raises NameError: name 'n' is not defined"),
-        ("a\n\nas [@knuth1984; @nobody] says", "chapter.qmd:3: the citation @nobody is in none of the bibliographies"),
-        ("a\n\n![](none.svg)\n", "chapter.qmd:3: the picture none.svg is not a file in the project"),
-        ("a\n\n::: {.x}\nopen\n", "chapter.qmd:3: this ::: div is never closed"),
+        ("a\n\nas [@knuth1984; @nobody] says", "chapter.qmd:3: Citeproc: citation nobody not found"),
+        ("a\n\n![](none.svg)\n", "chapter.qmd:3: the picture none.svg is not an SVG in the project"),
+        ("a\n\n::: {.x}\nopen\n", "chapter.qmd:3: Div at line 5 column 1 unclosed"),
         ("a $\\nosuch{x}$\n", "chapter.qmd:1: Could not convert TeX math"),
     ],
 )
@@ -194,6 +198,13 @@ def test_check_reads_every_table_and_says_what_is_in_it(capsys):
     # tests/data by hand: 5 roofs of 4 chips, 4 models, a CPU with 9 cells in its newest environment and a GPU with 2.
     said = "is sound: 5 roofs of 4 chips, 4 models counted, 2 machines with 11 cells"
     assert said in capsys.readouterr().out
+
+
+def test_why_tells_a_number_and_where_it_comes_from(capsys):
+    assert main(["why", "front.data.chips", "--chips", "NVIDIA T4", "NVIDIA A100*"]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("front.data.chips: ")
+    assert "from data/chips.csv" in said
 
 
 def test_check_names_the_row_that_is_wrong(capsys, tmp_path):
@@ -281,7 +292,8 @@ def test_title_author_and_date_are_those_of_the_settings(chapters, no_quarto):
         ("", ["--chapters", "on"], "--chapters, or roofwright: chapters in _quarto.yml: 'on' is not one of one, two"),
         ("roofwright:\n  chapters: [x]\n", [], "--chapters, or roofwright: chapters in _quarto.yml: 'x' is not one of"),
         ("", ["--machines", "x"], "--machines, or roofwright: machines in _quarto.yml: 'x' is not one of a"),
-        ("roofwright:\n  figure-width: 9\n", [], "_quarto.yml:11: 'figure-width' must be a whole number from 400"),
+        ("roofwright:\n  figure-width: 9\n", [], "_quarto.yml:11: unknown key 'figure-width'; known here are pdf"),
+        ("", ["why"], "why: name a fact, such as training.step.over_forward"),
         ("", ["--formats", "svg"], "--formats of render: 'svg' is not one of html, pdf"),
         ("", ["figures", "--formats", "html"], "--formats of figures: 'html' is not one of svg, png, pdf, json"),
         ("", ["--figures", "fig-a"], "--figures: works with python -m report figures only"),
