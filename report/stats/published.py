@@ -19,16 +19,13 @@ from measure.domain.words import INFERENCE
 from report.paper import Paper
 from report.paper.elsewhere import FP32_BYTE, STORED_BYTE
 from report.stats.summary import median_of
-from report.stats.value import Source, Value
+from report.stats.value import Name, Source, Value
 
 NETWORK = ("model", "input_size")
 CONDITIONS = (
     "device", "source", "phase", "precision", "autocast", "layout", "compiler", "torch", "input_copied", "tuned",
 )  # fmt: skip
 """How a network was timed, apart from the network, its input and the batch size."""
-
-BOTH = ("device", "compiler")
-"""What differs where a network is compiled on one device and not on another."""
 
 COMPILED = "torch.compile"
 FEWEST = 20
@@ -162,6 +159,22 @@ def paired(base: pd.DataFrame, other: pd.DataFrame, but: Sequence[str] = ()) -> 
 def gains(pairs: pd.DataFrame, column: str = "latency_s") -> pd.Series:
     """Return how many times as fast each network is in the other timings of ``paired``, or a bound lets expect."""
     return of_networks(pairs[column] / pairs[f"{column}_other"], pairs.model)
+
+
+def gain(pairs: pd.DataFrame | None, column: str = "latency_s") -> Value:
+    """Return the typical gain of networks; missing without pairs."""
+    return Value(None) if pairs is None else median_of(gains(pairs, column))
+
+
+def name_in(pairs: pd.DataFrame | None, column: str = "device") -> Name:
+    """Return the device of pairs."""
+    return Name(None if pairs is None else short_name(str(pairs[column].iloc[0])))
+
+
+def on_the_next(paper: Paper, best: BestTimed, following: pd.DataFrame) -> pd.DataFrame:
+    """Return pairs of eager timings on the best-timed GPU and compiled ones on the next."""
+    other = newest(paper, COMPILED)
+    return paired(best.rows, other[other.device == following.device_other.iloc[0]], ("device", "compiler"))
 
 
 def of_networks(values: pd.Series, models: pd.Series) -> pd.Series:

@@ -1,7 +1,6 @@
 """The numbers of the abstract and of the findings."""
 
 from dataclasses import dataclass
-from typing import Any
 
 from measure.cache.predictions import ALL_BATCHES, BY_DEVICE, BY_FAMILY, OURS
 from measure.domain.advice import KEPT_MEMORY
@@ -28,7 +27,6 @@ class Data:
     networks: Value  #: Networks counted operator by operator.
     chips: Value  #: Chips with sourced peaks.
     timings: Value  #: Published timings.
-    machine: Name  #: The machine at hand.
 
 
 @dataclass(frozen=True)
@@ -89,12 +87,11 @@ class Front:
 
 
 def of(paper: Paper) -> Front:
-    machine = paper.at_hand
     best = published.best_timed(paper)
     gpu, buying = sourced(_gpu(paper), published.SOURCE), sourced(_buying(paper), published.SOURCE)
     data = Data(
         exact(paper.workloads.model.nunique() or None), count_of(paper.chips.chip.nunique(), "chips"),
-        count_of(len(paper.elsewhere.timings), "timings"), Name(machine.name if machine else None),
+        count_of(len(paper.elsewhere.timings), "timings"),
     )  # fmt: skip
     return Front(
         data=sourced(data, Source("chips.csv")),
@@ -107,10 +104,7 @@ def of(paper: Paper) -> Front:
             "gains_less_than_peak": buying.to_best.below(buying.to_best_peak.number or 0),
             "light_is_slower": (gpu.puzzle.number or 0) > 1,
             "most_wait_for_bytes": best is not None
-            and (
-                best.rows.flop / best.rows.layers_byte < best.rows.peak_flop_per_s / best.rows.bandwidth_byte_per_s
-            ).mean()
-            > 0.5,
+            and (best.rows.flop / best.rows.layers_byte < best.roof.ridge_flop_per_byte).mean() > 0.5,
             "layers_explain_more": gpu.layers.above(gpu.whole.high or 1),
             "compiling_beats_buying": buying.compiled.above(buying.bought.high or 1),
         },
@@ -137,23 +131,15 @@ def _buying(paper: Paper) -> Buying:
     compiled, following = (published.of_best(found, best) for found in (published.compiled(paper), pairs))
     first = next((each for each in pairs if best and each.device_other.iloc[0] == best.device), None)
 
-    def gain(found: Any) -> Value:
-        return Value(None) if found is None else median_of(published.gains(found))
-
-    def name(found: Any, column: str) -> Name:
-        return Name(None if found is None else published.short_name(str(found[column].iloc[0])))
-
-    both = None if best is None or following is None else published.paired(
-        best.rows, matching(published.newest(paper, published.COMPILED), device=following.device_other.iloc[0]),
-        published.BOTH,
-    )  # fmt: skip
+    both = None if best is None or following is None else published.on_the_next(paper, best, following)
     grown = [
         None if first is None else first[f"{column}_other"].iloc[0] / first[column].iloc[0]
         for column in ("peak_flop_per_s", "bandwidth_byte_per_s")
     ]
     return Buying(
-        name(first, "device"), gain(first), exact(grown[0]), exact(grown[1]), gain(compiled),
-        name(following, "device_other"), gain(following), gain(both),
+        published.name_in(first), published.gain(first), exact(grown[0]), exact(grown[1]),
+        published.gain(compiled), published.name_in(following, "device_other"), published.gain(following),
+        published.gain(both),
     )  # fmt: skip
 
 

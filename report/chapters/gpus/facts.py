@@ -9,7 +9,7 @@ from measure.domain.words import INFERENCE, PRODUCT_KINDS
 from report.facts import missing, sourced
 from report.paper import Paper
 from report.stats import published
-from report.stats.published import BOTH, COMPILED, NETWORK, BestTimed, network_name, share, short_name, typical
+from report.stats.published import COMPILED, NETWORK, BestTimed, name_in, network_name, share, short_name, typical
 from report.stats.summary import count_of, exact, extremes, median_of, middle_share, share_of
 from report.stats.value import Name, Value
 
@@ -178,10 +178,6 @@ def of(paper: Paper) -> Gpus:
     return sourced(replace(facts, claims=claims), published.SOURCE)
 
 
-def _name(pairs: pd.DataFrame | None, column: str = "device") -> Name:
-    return Name(None if pairs is None else short_name(str(pairs[column].iloc[0])))
-
-
 def _shares(paper: Paper, best: BestTimed | None) -> GpuShares:
     if best is None:
         return missing(GpuShares)
@@ -211,10 +207,10 @@ def _step(changes: list[pd.DataFrame], at: int) -> GpuPair:
     pairs = changes[at]
     row = pairs.iloc[0]
     return GpuPair(
-        _name(pairs), _name(pairs, "device_other"), count_of(pairs.model.nunique(), "networks"),
+        name_in(pairs), name_in(pairs, "device_other"), count_of(pairs.model.nunique(), "networks"),
         exact(row.peak_flop_per_s_other / row.peak_flop_per_s),
         exact(row.bandwidth_byte_per_s_other / row.bandwidth_byte_per_s),
-        *(median_of(published.gains(pairs, column)) for column in ("latency_s", "whole_s", "layers_s")),
+        *(published.gain(pairs, column) for column in ("latency_s", "whole_s", "layers_s")),
     )  # fmt: skip
 
 
@@ -223,7 +219,7 @@ def _change(pairs: pd.DataFrame | None) -> Change:
         return missing(Change)
     gained = published.gains(pairs)
     slower = share_of(int((gained < 1).sum()), len(gained), "networks")
-    return Change(_name(pairs), count_of(len(gained), "networks"), median_of(gained), slower)
+    return Change(name_in(pairs), count_of(len(gained), "networks"), median_of(gained), slower)
 
 
 def _fused(paper: Paper, best: BestTimed | None) -> Fused:
@@ -242,12 +238,6 @@ def _fused(paper: Paper, best: BestTimed | None) -> Fused:
     )  # fmt: skip
 
 
-def _both(paper: Paper, best: BestTimed, following: pd.DataFrame) -> pd.DataFrame:
-    """Return pairs of eager timings on the best-timed GPU and compiled ones on the next."""
-    other = published.newest(paper, COMPILED)
-    return published.paired(best.rows, other[other.device == following.device_other.iloc[0]], BOTH)
-
-
 def _together(paper: Paper, best: BestTimed | None, following: pd.DataFrame | None) -> Together:
     if best is None or following is None:
         return missing(Together)
@@ -256,8 +246,8 @@ def _together(paper: Paper, best: BestTimed | None, following: pd.DataFrame | No
     here = other[other.device == best.device]
     eager = published.newest(paper)
     return Together(
-        median_of(published.gains(_both(paper, best, following))),
-        median_of(published.gains(published.paired(eager[eager.device == newer], here, BOTH))),
+        published.gain(published.on_the_next(paper, best, following)),
+        median_of(published.gains(published.paired(eager[eager.device == newer], here, ("device", "compiler")))),
     )
 
 
@@ -299,12 +289,14 @@ def changes(paper: Paper) -> pd.DataFrame:
     """One row is a change: quantiles of how many times as fast networks are with it, and what both bounds promise."""
     best = published.best_timed(paper)
     following = published.of_best(published.steps(paper), best)
-    rows = [_spread(f"channels last on {_name(pairs)}", pairs) for pairs in published.channels_last(paper)[:1]]
-    rows += [_spread(f"compiled on {_name(pairs)}", pairs) for pairs in published.compiled(paper)[:2]]
-    rows += [_spread(f"{_name(pairs)} to {_name(pairs, 'device_other')}", pairs) for pairs in published.steps(paper)]
+    rows = [_spread(f"channels last on {name_in(pairs)}", pairs) for pairs in published.channels_last(paper)[:1]]
+    rows += [_spread(f"compiled on {name_in(pairs)}", pairs) for pairs in published.compiled(paper)[:2]]
+    rows += [
+        _spread(f"{name_in(pairs)} to {name_in(pairs, 'device_other')}", pairs) for pairs in published.steps(paper)
+    ]
     if best and following is not None:
-        name = f"{short_name(best.device)} to {_name(following, 'device_other')} compiled"
-        rows.append(_spread(name, _both(paper, best, following)))
+        name = f"{short_name(best.device)} to {name_in(following, 'device_other')} compiled"
+        rows.append(_spread(name, published.on_the_next(paper, best, following)))
     return pd.DataFrame(rows)
 
 
@@ -313,7 +305,7 @@ def halved(paper: Paper) -> pd.DataFrame:
     rows = published.timed(paper)
     rows = rows[(rows.compiler == "") & (rows.autocast == "")]
     pairs = published.paired(rows[rows.precision == "fp32"], rows[rows.precision == "fp16"], ("precision",))
-    found = [_spread(f"fp16 on {_name(each)}", each) for _, each in pairs.groupby("device")]
+    found = [_spread(f"fp16 on {name_in(each)}", each) for _, each in pairs.groupby("device")]
     return pd.DataFrame([each for each in found if each["networks"] >= published.FEWEST])
 
 

@@ -14,6 +14,7 @@ from report.paper.options import measure_command
 from report.paper.rows import each, matching
 from report.stats import published
 from report.stats.correlations import fit_power_law, rank_correlation
+from report.stats.published import ALIKE_FLOP
 from report.stats.summary import count_of, estimated, exact, median_of, ratio
 from report.stats.value import Name, Source, Value
 
@@ -25,9 +26,6 @@ PREDICTORS = {
     "network_s": "roofline, network", "layers_s": "roofline, layers",
 }  # fmt: skip
 """What is known of a network before it is timed, all but its parameters for one input: column to name."""
-
-EQUAL_FLOP = (7.5e9, 9.5e9)
-"""Networks between these differ little in FLOP; more published ones lie here than in any other such range."""
 
 DEADLINE_S, FAMILY = 1.0, 8
 """The time a batch may take in the second problem, and the fewest networks in which a family shows an order."""
@@ -113,9 +111,7 @@ def timed_elsewhere(paper: Paper) -> Timed | None:
         latency_low_s=float("nan"),
         latency_high_s=float("nan"),
     )
-    roof = Roofline(rows.peak_flop_per_s.iloc[0], rows.bandwidth_byte_per_s.iloc[0])
-    name = best.device.removeprefix("NVIDIA ").removeprefix("GeForce ")
-    return Timed(name, best.computed, rows, published.SOURCE, roof=roof)
+    return Timed(published.short_name(best.device), best.computed, rows, published.SOURCE, roof=best.roof)
 
 
 @dataclass(frozen=True)
@@ -221,7 +217,6 @@ class LatencyAdvice:
     families: Value = NOTHING  #: Families with enough networks of their own.
     family_flop: Value = NOTHING  #: Typical Spearman's rho of FLOP and time within a family.
     longer: Value = NOTHING  #: Spearman's rho of time and the longer of FLOP by peak and bytes by bandwidth.
-    longer_factor: Value = NOTHING  #: Typical factor between a network's time and the trend over the longer division.
 
 
 @dataclass(frozen=True)
@@ -241,8 +236,6 @@ class LatencyReference:
 
     parameter_ratio: Value = NOTHING  #: Parameters of AlexNet over those of DenseNet-121.
     speed_ratio: Value = NOTHING  #: Latency of DenseNet-121 over that of AlexNet at batch 1.
-    last_over_first: Value = NOTHING  #: Throughput at the largest batch over that at the smallest.
-    last: Value = NOTHING  #: Largest common batch size.
 
 
 @dataclass(frozen=True)
@@ -273,7 +266,7 @@ def of(paper: Paper) -> Latency:
         advice=sourced(_advice(elsewhere) if elsewhere else LatencyAdvice(), published.SOURCE),
         deadline=sourced(_deadline(here) if here else Deadline(), own),
         reference=reference,
-        claims={"parameters_mislead": more > 1 and fewer, "batching_costs": reference.last_over_first.below()},
+        claims={"parameters_mislead": more > 1 and fewer},
     )
 
 
@@ -321,9 +314,9 @@ def _batching(timed: Timed) -> LatencyBatching:
 
 
 def equal_flop(timed: Timed) -> pd.DataFrame:
-    """Return the networks within ``EQUAL_FLOP`` at the most frequent shape of input, the fastest first."""
+    """Return the networks within ``ALIKE_FLOP`` at the most frequent shape of input, the fastest first."""
     usual = timed.rows.input_shape.mode().iloc[0]
-    return timed.rows[timed.rows.flop.between(*EQUAL_FLOP) & (timed.rows.input_shape == usual)].sort_values("input_s")
+    return timed.rows[timed.rows.flop.between(*ALIKE_FLOP) & (timed.rows.input_shape == usual)].sort_values("input_s")
 
 
 def _equal(timed: Timed) -> Equal:
@@ -343,8 +336,8 @@ def _equal(timed: Timed) -> Equal:
     ]
     return Equal(
         gpu=Name(timed.name),
-        low=exact(EQUAL_FLOP[0], "FLOP"),
-        high=exact(EQUAL_FLOP[1], "FLOP"),
+        low=exact(ALIKE_FLOP[0], "FLOP"),
+        high=exact(ALIKE_FLOP[1], "FLOP"),
         networks=count_of(len(rows), "networks"),
         spread=exact(rows.input_s.iloc[-1] / rows.input_s.iloc[0]),
         traffic=rank_correlation(rows.traffic_byte, rows.input_s, rows.model),
@@ -362,12 +355,10 @@ def _advice(timed: Timed) -> LatencyAdvice:
     rows = timed.rows.assign(longer=timed.roof.least_s(timed.rows.flop, timed.rows.traffic_byte))
     large = rows.groupby("family").filter(lambda family: family.model.nunique() >= FAMILY).groupby("family")
     within = [family.flop.corr(family.input_s, method="spearman") for _, family in large]
-    law = fit_power_law(rows.longer, rows.input_s, rows.model)
     return LatencyAdvice(
         families=count_of(len(within), "families"),
         family_flop=median_of(within, counted="families"),
         longer=rank_correlation(rows.longer, rows.input_s, rows.model),
-        longer_factor=law.typical_factor if law else NOTHING,
     )
 
 
@@ -398,12 +389,9 @@ def _rate(row: Any) -> Value:
 def _reference(timed: Timed | None) -> LatencyReference:
     if timed is None:
         return LatencyReference()
-    batching = _batching(timed)
     alexnet, densenet = (next(each(matching(timed.at(1), model=model)), None) for model in (ALEXNET, DENSENET))
     found = LatencyReference(
         parameter_ratio=exact(alexnet.parameters / densenet.parameters) if alexnet and densenet else NOTHING,
         speed_ratio=ratio(estimated(densenet, "latency_s", "s"), estimated(alexnet, "latency_s", "s")),
-        last_over_first=batching.last_over_first,
-        last=batching.last,
     )
     return sourced(found, timed.source)

@@ -7,16 +7,7 @@ from typing import Any
 import pandas as pd
 
 from report import display
-from report.chapters.latency.facts import (
-    COMMAND,
-    EQUAL_FLOP,
-    PREDICTORS,
-    Timed,
-    equal_flop,
-    timed_elsewhere,
-    timed_gpu,
-    timed_here,
-)
+from report.chapters.latency.facts import COMMAND, PREDICTORS, Timed, equal_flop, timed_elsewhere, timed_gpu, timed_here
 from report.charts import theme
 from report.charts.axes import LogAxis
 from report.charts.forms import curves, matrix
@@ -26,6 +17,7 @@ from report.charts.panels import Content, figure, grid, row
 from report.charts.panels import panel as set_panel
 from report.paper import Paper
 from report.stats.correlations import FEWEST, fit_power_law, rank_correlation
+from report.stats.published import ALIKE_FLOP
 
 CURVES = 8
 """The most networks in the figure of throughput."""
@@ -169,7 +161,7 @@ def equal(paper: Paper) -> dict[str, Any]:
     if timed is None or timed.roof is None or equal_flop(timed).empty:
         raise display.Missing
     rows, roof = equal_flop(timed), timed.roof
-    least = [flop / roof.peak_flop_per_s for flop in EQUAL_FLOP]
+    least = [flop / roof.peak_flop_per_s for flop in ALIKE_FLOP]
     x = LogAxis.around(
         rows.traffic_byte, pixels=theme.plot_width(unit="s"), title="bytes of an image, layer by layer", unit="B"
     )

@@ -66,8 +66,8 @@ def of(paper: Paper) -> Remedies:
         published=sourced(
             RemedyPublished(
                 device=Name(published.short_name(best.device) if best else None),
-                compiled=Value(None) if compiled is None else median_of(published.gains(compiled)),
-                layout=median_of(published.gains(layouts[0])) if layouts else Value(None),
+                compiled=published.gain(compiled),
+                layout=published.gain(next(iter(layouts), None)),
             ),
             published.SOURCE,
         ),

@@ -16,8 +16,7 @@ from report.paper.rows import each, highest, matching
 from report.stats.correlations import rank_correlation
 from report.stats.operator_groups import profiled as profiled_groups
 from report.stats.summary import count_of, estimated, exact, extremes, median_of, ratio
-from report.stats.value import FEWEST_MODELS, Name, Source, Value
-from report.stats.verdicts import bound
+from report.stats.value import FEWEST_MODELS, Name, Source, Value, bound
 
 KEPT, EXAMPLE, RIVAL = "kept_memory", "mobilenet_v2", "resnet18"
 DEPTHWISE = "depthwise convolution"

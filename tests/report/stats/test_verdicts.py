@@ -1,7 +1,6 @@
 import pytest
 
-from report.stats.value import Source, Value
-from report.stats.verdicts import agreement, bound
+from report.stats.value import Source, Value, agreement, bound
 
 RIDGE = Value(5.0, "FLOP/B", 4.0, 6.0)
 
