@@ -186,10 +186,10 @@ def here(machine: Machine | None) -> PuzzleHere:
     both = largest(machine)
     if machine is None or both is None:
         return PuzzleHere(Name(machine.name if machine else None), *[Value(None)] * 5)
-    light, heavy = (_latency(row) for row in both)
+    light, heavy = (estimated(row, "latency_s", "s") for row in both)
     batch = int(both[0].batch)
     kept = matching(machine.variants, variant=KEPT_MEMORY, status="ok", precision=BASE_PRECISION, batch=batch)
-    quick = {row.model: _latency(row) for row in each(kept)}
+    quick = {row.model: estimated(row, "latency_s", "s") for row in each(kept)}
     nothing = Value(None)
     found = PuzzleHere(
         Name(machine.name), count_of(batch), light, heavy, ratio(light, heavy),
@@ -212,10 +212,6 @@ def largest(machine: Machine | None) -> tuple[Any, Any] | None:
     batch = max(common & set(kept.batch) or common)
     light, heavy = (next(each(matching(cells, model=model, batch=batch))) for model in (LIGHT, HEAVY))
     return light, heavy
-
-
-def _latency(row: Any) -> Value:
-    return estimated(row, "latency_s", "s", low="latency_low_s", high="latency_high_s")
 
 
 def _problems(bounds: Bounds) -> PuzzleProblems:
