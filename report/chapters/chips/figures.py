@@ -9,6 +9,7 @@ from report import display
 from report.chapters.chips.facts import SIXTEEN_BITS, labelled
 from report.charts import theme
 from report.charts.axes import Categories, LogAxis, YearAxis, longest
+from report.charts.labels import Box, text_size
 from report.charts.marks import end_names, lines, names, points, texts
 from report.charts.panels import figure, panel
 from report.markdown import si
@@ -147,12 +148,18 @@ def _against(
         for at in (max(x.low, y.low / ratio), min(x.high, y.high / ratio))
         if y.low / ratio < x.high and y.high / ratio > x.low
     ]
+    named_rows = rows.assign(name=rows.chip.where(rows.key.isin(named), ""))
+    taken = []
+    for end in ends[1::2]:
+        right, down = x.pixel(end["at"]) - 4, y.pixel(end["peak"]) + 10
+        width, height = text_size(end["ratio"], theme.LABEL_SIZE)
+        taken.append(Box(right - width, down - height, right, down + height))
     layers = [
         lines(ends, (x, "at"), (y, "peak"), theme.GREY, "ratio", dash=True, width=0.8),
         texts(ends[1::2], "ratio", (x, "at"), (y, "peak"), theme.MUTED, "right", dx=-4, dy=10),
         points(rows, (x, field), (y, "peak"), ("kind", theme.CHIP_COLORS), ("kind", theme.CHIP_SHAPES), "unconfirmed",
                tooltip=TOOLTIP),
-        names(rows.assign(name=rows.chip.where(rows.key.isin(named), "")), "name", (x, field), (y, "peak")),
+        names(named_rows, "name", (x, field), (y, "peak"), taken),
     ]  # fmt: skip
     return figure(name, f"Dense peak against {x.title} of {len(rows)} chips.", panel(layers))
 

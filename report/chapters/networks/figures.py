@@ -105,7 +105,7 @@ def pair(paper: Paper) -> Chart:
     panels: list[Chart] = []
     for column, title, unit in (("flop", "FLOP", "FLOP"), ("byte", "bytes", "B"), ("bound_s", "least time", "s")):
         sums = kinds.groupby("name")[column].sum()
-        x = LinearAxis.around(sums, pixels=width, title=title, unit=unit, format="~s", ticks=4)
+        x = LinearAxis.around(sums, pixels=width, title=title, unit=unit, format="~s", ticks=2)
         panels.append(
             forms.stacked_bars(
                 kinds, "name", "layer_kind", column, theme.LAYER_COLORS, x, step=24, labels=not panels,
