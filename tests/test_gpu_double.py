@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+from helpers import caches, paper_shape
 from helpers.gpu import environment
 from helpers.gpu.catalogue import A100_SLICE, DRIVER, H100_NVL, L4, MIB, T4
 from helpers.pages import Page
@@ -22,7 +23,6 @@ from measure.cache.records import (
     Run,
     Sample,
 )
-from report import __main__ as report_command
 
 pytest.importorskip("torch", reason="measuring needs torch")
 pytest.importorskip("pynvml", reason="nvidia-ml-py is part of the measure extra")
@@ -177,23 +177,19 @@ def test_hardware_counters_count_what_the_layers_ask_for(t4):
 
 
 FIGURES = {
-    "fig-on-roof", "fig-attained", "fig-latency-gpu", "fig-throughput", "fig-ratios",
-    "fig-waterfall", "fig-kernel-shares", "fig-groups-on-roof", "fig-cells-on-roof", "fig-counted-bytes",
+    "fig-roofs", "fig-gap", "fig-latency-here", "fig-throughput", "fig-ratios", "fig-pies", "fig-training-steps",
+    "fig-training-kernels", "fig-training-counters",
 }  # fmt: skip
 """Those that a GPU's measurements fill."""
 
 
-def test_the_paper_of_a_gpu_has_its_figures(data, tmp_path):
-    chapters = ["--chapters", "roofs", "utilisation", "benchmarks", "training", "kernels"]
-    out = tmp_path / "site"
-    asked = ["--engine", "embedded", "--formats", "html", *chapters, "--data", str(data), "--out", str(out)]
-    for name in ("_quarto.yml", "index.qmd", "bib", "measure", "report"):
-        (tmp_path / name).symlink_to(ROOT / name)  # pictures are drawn beside them
-    assert report_command.main(asked, tmp_path) == 0
-    page = Page((out / "index.html").read_text("utf-8")).root
+def test_the_paper_of_a_gpu_has_its_figures_and_the_shape_of_a_paper(data, tmp_path):
+    html = (caches.render(data, tmp_path / "project", "--formats", "html") / "index.html").read_text("utf-8")
+    page = Page(html).root
     drawn = {figure.attributes.get("id") for figure in page.all("figure") if figure.all("script.chart")}
     assert FIGURES - drawn == set()
     assert "Tesla T4" in page.text()
+    assert paper_shape.complaints(html) == []
 
 
 def test_an_l4_computes_in_bf16_and_is_capped(tmp_path):

@@ -131,29 +131,3 @@ def committed_chips() -> pd.DataFrame:
 @cache
 def empty() -> Paper:
     return load(TESTS / "no-such-folder", REFERENCES)
-
-
-def with_cells(keep):
-    """The tiny paper with its CPU alone, and of that only the cells for which ``keep`` holds."""
-    cpu = tiny().machine("cpu")
-    return replace(tiny(), machines=(replace(cpu, cells=cpu.cells[keep(cpu.cells)]),))
-
-
-VARIANT_COLUMNS = ["model", "batch", "precision", "variant", "status", "speed_up"]
-
-
-TRIED = [
-    ("lean", 1, "fp32", "kept_memory", "ok", 2.0),
-    ("lean", 8, "fp32", "kept_memory", "ok", 1.0),
-    ("deep", 1, "fp32", "kept_memory", "ok", 0.5),
-    ("deep", 1, "fp32", "channels_last", "oom", float("nan")),
-    ("lean", 1, "bf16", "channels_last", "ok", 1.5),
-    ("lean", 64, "fp32", "channels_last", "ok", float("nan")),  # not measured in eager mode
-]
-
-
-def with_variants(rows=TRIED):
-    """The tiny paper's CPU alone, with variants so many times as fast as eager mode."""
-    cpu = tiny().machine("cpu")
-    variants = pd.DataFrame(rows, columns=VARIANT_COLUMNS).reindex(columns=cpu.cells.columns)
-    return replace(tiny(), machines=(replace(cpu, variants=variants),))

@@ -12,11 +12,11 @@ from urllib.parse import unquote
 import pypdfium2
 import pytest
 from helpers.pages import AXIS_OVERLAPS, DESKTOP, OVERLAPS, Page, Visit
-from helpers.places import ROOT
 
 from report.engine.paper import FULL_WIDTH
 
-CHAPTERS = ROOT / "report/chapters"
+PAGE_ONLY = ("details", "#fig-chooser")
+"""What stands in the page alone."""
 
 MARGIN = {"left": 20, "right": 20, "bottom": 20}
 """Of a page in millimetres (_quarto.yml)."""
@@ -52,21 +52,12 @@ def test_the_paper_is_tagged_and_has_a_language_and_a_title(pdf, site):
 
 
 def test_every_picture_of_the_paper_has_an_alternative_text(pdf, page):
-    told = [image.attributes["alt"] for image in page.all("main")[0].all("img", outside=page_only())]
+    told = [image.attributes["alt"] for image in page.all("main")[0].all("img", outside=PAGE_ONLY)]
     assert len(told) > 15
     assert min(map(len, told)) > 60
     assert len(set(told)) == len(told)
     found = [text for number in range(len(pdf)) for text in figures(pdf[number])]
     assert {squeezed(text) for text in found} >= {squeezed(text) for text in told}
-
-
-def page_only():
-    """Selectors of the figures that stand in the page alone; the paper has others in their place."""
-    chapters = "".join(path.read_text(encoding="utf-8") for path in CHAPTERS.glob("*.qmd"))
-    blocks = re.findall(r"^:::+ \{\.more\}$(.*?)^:::+$", chapters, re.MULTILINE | re.DOTALL)
-    labels = [label for block in blocks for label in re.findall(r"#\| label: (fig-\S+)", block)]
-    assert labels
-    return [f"#{label}" for label in labels]
 
 
 def squeezed(text):
@@ -128,21 +119,6 @@ def test_no_cell_of_a_table_runs_into_the_next(pdf):
                 if min(one[2], other[2]) - max(one[0], other[0]) > 2 and abs(one[3] - other[3]) < 1
             ]
     assert clashes == []
-
-
-def test_text_follows_every_heading_on_its_page(pdf):
-    lonely = []
-    for bookmark in pdf.get_toc():
-        destination = bookmark.get_dest()
-        page = pdf[destination.get_index()]
-        _, (_, top, *_) = destination.get_view()
-        lowest = MARGIN["bottom"] * POINTS
-        # two lines of the heading at most are left out
-        below = page.get_textpage().get_text_bounded(bottom=lowest, top=top - 34)
-        if not below.strip():
-            lonely.append(bookmark.get_title())
-    assert len(list(pdf.get_toc())) > 20
-    assert lonely == []
 
 
 def test_pages_are_full(pdf):
