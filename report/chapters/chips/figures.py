@@ -111,7 +111,7 @@ def ridges(paper: Paper) -> dict[str, Any]:
         for line, members in LINES.items()
         for row in sorted(rows[rows.key.isin(members)].to_dict("records"), key=lambda row: members.index(row["key"]))
     ]
-    layers = [lines(joined, *places, color, "line", sort=None)] if joined else []
+    layers = [lines(joined, *places, color, "line", order={"value": None})] if joined else []
     layers.append(points(rows, *places, color, shape, "unconfirmed", size=26, tooltip=TOOLTIP))
     layers.append(names(rows.assign(name=rows.short.where(named, "")), "name", *places))
     alt = f"Ridge points of {len(rows)} chips against their year, {rows.year.min()} to {rows.year.max()}."
