@@ -30,7 +30,6 @@ class Needs:
     heavy_flop: Value  #: FLOP of ResNet-18.
     fewer: Value  #: FLOP of ResNet-18 over those of MobileNet-v2.
     light_byte: Value  #: Bytes that MobileNet-v2 moves layer by layer at 16 bits.
-    more: Value  #: Bytes of MobileNet-v2 over those of ResNet-18.
 
 
 @dataclass(frozen=True)
@@ -153,10 +152,7 @@ def _needs(paper: Paper) -> Needs:
     if not {LIGHT, HEAVY} <= set(rows.index):
         return missing(Needs)
     flop, byte = ((rows[column] / rows.batch)[[LIGHT, HEAVY]].tolist() for column in ("forward_flop", "traffic_byte"))
-    return Needs(
-        exact(flop[0], "FLOP"), exact(flop[1], "FLOP"), exact(flop[1] / flop[0]),
-        exact(byte[0], "B"), exact(byte[0] / byte[1]),
-    )  # fmt: skip
+    return Needs(exact(flop[0], "FLOP"), exact(flop[1], "FLOP"), exact(flop[1] / flop[0]), exact(byte[0], "B"))
 
 
 def _bounds(paper: Paper) -> Bounds:
