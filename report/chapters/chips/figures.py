@@ -152,7 +152,7 @@ def _against(
     taken = []
     for end in ends[1::2]:
         right, down = x.pixel(end["at"]) - 4, y.pixel(end["peak"]) + 10
-        width, height = text_size(end["ratio"], theme.LABEL_SIZE)
+        width, height = text_size(str(end["ratio"]), theme.LABEL_SIZE)
         taken.append(Box(right - width, down - height, right, down + height))
     layers = [
         lines(ends, (x, "at"), (y, "peak"), theme.GREY, "ratio", dash=True, width=0.8),
