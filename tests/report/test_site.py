@@ -158,33 +158,16 @@ def test_arrow_keys_show_what_the_pointer_would(desktop):
     assert said.text_content() == ""
 
 
-X_TICKS = "svg => [...svg.querySelectorAll('.role-axis-label text')].map(text => text.textContent).join()"
-
-
 @pytest.mark.browser
-def test_the_wheel_scrolls_the_page_and_zooms_with_ctrl(desktop):
+def test_the_wheel_scrolls_the_page_over_a_chart_too(desktop):
     desktop.wait_for_charts()
     chart = desktop.page.locator("#fig-roofs svg.marks").first
-    panel = chart.locator("path.background").first
     chart.scroll_into_view_if_needed()
-
-    def point_at_panel():
-        box = panel.bounding_box()
-        desktop.page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
-
-    point_at_panel()
-    before, top = chart.evaluate(X_TICKS), desktop.page.evaluate("() => scrollY")
+    box = chart.bounding_box()
+    desktop.page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    top = desktop.page.evaluate("() => scrollY")
     desktop.page.mouse.wheel(0, 40)
     desktop.page.wait_for_function("top => scrollY > top", arg=top)
-    assert chart.evaluate(X_TICKS) == before
-    desktop.page.wait_for_timeout(1000)  # a wheel's turns belong together until then, and the first has scrolled
-    point_at_panel()
-    desktop.page.keyboard.down("Control")
-    desktop.page.mouse.wheel(0, -400)
-    desktop.page.wait_for_function(
-        f"([svg, before]) => ({X_TICKS})(svg) !== before", arg=[chart.element_handle(), before]
-    )
-    desktop.page.keyboard.up("Control")
 
 
 @pytest.mark.browser
