@@ -4,7 +4,6 @@ import json
 import re
 import shlex
 from collections import Counter
-from itertools import chain
 from statistics import mean, median
 
 import pypdfium2
@@ -70,16 +69,14 @@ def test_every_number_of_the_page_is_a_fact_that_stands_there_once(html):
     assert [key for key in shown if known.get(key, {"value": None})["value"] is None] == []
 
 
-def test_every_command_that_fills_a_gap_is_one_that_can_be_typed(html):
-    for code in chain.from_iterable(gaps.all("code") for gaps in Page(html).root.all("#gaps")):
+def test_every_command_that_fills_a_gap_is_one_that_can_be_typed(html, data):
+    codes = [code for gaps in Page(html).root.all("#gaps") for code in gaps.all("code")]
+    assert len(codes) > 3 or (data / "machines").exists()
+    for code in codes:
         program, flag, package, *words = shlex.split(code.text())
         assert (program, flag, package) == ("python", "-m", "measure")
         is_verb = words[:1] and words[0] in VERBS
         (parser_of(words.pop(0)) if is_verb else parser()).parse_args(words)
-
-
-def test_what_is_not_measured_is_listed(tmp_path_factory, site):
-    assert "What you could measure next" in (site / "index.html").read_text("utf-8")  # there is no GPU
 
 
 @pytest.fixture(scope="module")
