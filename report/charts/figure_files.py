@@ -14,8 +14,8 @@ import vl_convert
 from measure.cache.table import as_text
 from measure.errors import UserError, unknown
 from report.charts.drawing import picture
-from report.engine.project import Project, cannot_write, read_project
-from report.engine.source import CodeCell, is_left_out, left_out, read_source
+from report.engine.project import cannot_write, read_project
+from report.engine.source import CodeCell, left_out, read_source
 
 WRITERS: dict[str, tuple[str, Callable[[dict[str, Any]], str | bytes]]] = {
     "svg": (".svg", picture),
@@ -34,7 +34,9 @@ def write_figures(
     Tell of a figure whose data are missing, with what would fill it. Raise UserError for a label that no figure has.
     """
     project = read_project(root.resolve())
-    cells = _cells(project)
+    unread = left_out(project)
+    cells = [cell for cell in read_source(project) if isinstance(cell, CodeCell) and cell.opening.file not in unread]
+    cells = [cell for cell in cells if cell.options["eval"]]
     figures = {cell.options["label"]: cell for cell in cells if "fig-cap" in cell.options}
     if not figures:
         raise UserError("there is no figure in the chapters that are chosen; choose others with --chapters")
@@ -61,13 +63,6 @@ def write_figures(
             elif not cell.options["include"] or (cell.options["output"] == "asis" and cell.opening.file in files):
                 _run(cell, names)  # it prepares all chapters, or one with a figure to write
     return written
-
-
-def _cells(project: Project) -> list[CodeCell]:
-    """Return the cells of the chapters that are chosen."""
-    names = left_out(project)
-    cells = [block for block in read_source(project) if isinstance(block, CodeCell)]
-    return [cell for cell in cells if not is_left_out(cell.opening.file, names) and cell.options["eval"]]
 
 
 def _run(cell: CodeCell, names: dict[str, Any]) -> Any:

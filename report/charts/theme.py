@@ -9,7 +9,7 @@ from itertools import cycle
 from pathlib import Path
 from typing import Any
 
-FONTS = Path(__file__).with_name("fonts")  # made by ``fonts/subset.py``, so that charts look the same everywhere
+FONTS = Path(__file__).with_name("fonts")  # shipped, so that charts look the same everywhere
 FAMILY = "Roofwright Sans, Arial, Liberation Sans, Helvetica, sans-serif"  # the others have the same widths
 WIDTHS: dict[str, dict[str, float]] = json.loads((FONTS / "widths.json").read_text(encoding="utf-8"))  # ems, by weight
 

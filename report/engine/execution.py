@@ -23,7 +23,7 @@ from jupyter_client.manager import KernelManager
 from measure.errors import UserError
 from report import failures
 from report.engine.project import Project
-from report.engine.source import INLINE, CodeCell, Line, TextBlock, is_left_out, left_out, read_source
+from report.engine.source import INLINE, CodeCell, Line, left_out, read_source
 
 MEMORY = "_cache/outputs.json"
 FORCED = "ROOFWRIGHT_FORCED"
@@ -78,8 +78,15 @@ class Kernel:
         outputs: list[Output] = []
         error = None
         while True:
-            message = self._next(request)
+            try:
+                message: dict[str, Any] = self._client.get_iopub_msg(timeout=1)
+            except queue.Empty:
+                if not self._manager.is_alive():  # and so never answers
+                    raise CellError("the Jupyter kernel died; was it out of memory?") from None
+                continue
             kind, content = message["msg_type"], message["content"]
+            if message["parent_header"].get("msg_id") != request:
+                continue
             if kind == "stream":
                 before = outputs.pop()[content["name"]] if outputs and content["name"] in outputs[-1] else ""
                 outputs.append({content["name"]: before + content["text"]})
@@ -92,18 +99,6 @@ class Kernel:
         if error is not None:
             raise CellError(error, int(self.run(FAILED_LINE)[-1]["text/plain"]))
         return outputs
-
-    def _next(self, request: str) -> dict[str, Any]:
-        """Return the next message that answers `request`, which a kernel that dies would never send."""
-        while True:
-            try:
-                message: dict[str, Any] = self._client.get_iopub_msg(timeout=1)
-            except queue.Empty:
-                if not self._manager.is_alive():
-                    raise CellError("the Jupyter kernel died; was it out of memory?") from None
-                continue
-            if message["parent_header"].get("msg_id") == request:
-                return message
 
 
 class Session:
@@ -200,22 +195,21 @@ def execute(project: Project, code: Session) -> list[Line]:
     A figure or table becomes a div with its label, whose last paragraph is the caption. Of a chapter that is left out
     no cell is run: it is there for `missing.lua`, which takes it out and knows its labels by then.
     """
-    names, lines = left_out(project), list[Line]()
-    for block in read_source(project):
-        if isinstance(block, TextBlock):
-            for line, is_listing in zip(block.lines, block.listing, strict=True):
-                lines.append(line if is_left_out(line.file, names) else with_values(line, is_listing, code))
-        elif not is_left_out(block.opening.file, names):
-            lines += [block.opening.beside(line) for text in _cell_texts(block, code) for line in text.split("\n")]
-        elif "label" in block.options:
-            lines += [block.opening.beside(text) for text in ("", f"::: {{#{block.options['label']}}}", ":::", "")]
+    unread, lines = left_out(project), list[Line]()
+    for part in read_source(project):
+        if isinstance(part, Line):
+            lines.append(part if part.file in unread else with_values(part, code))
+        elif part.opening.file not in unread:
+            lines += [part.opening.beside(line) for text in _cell_texts(part, code) for line in text.split("\n")]
+        elif "label" in part.options:
+            lines += [part.opening.beside(text) for text in ("", f"::: {{#{part.options['label']}}}", ":::", "")]
     return lines
 
 
-def with_values(line: Line, is_listing: bool, code: Session) -> Line:
+def with_values(line: Line, code: Session) -> Line:
     """Return a line with the value of each inline expression in its place, unless it is one of a listing."""
     # Every second part is an expression, and its value takes that place.
-    parts = [line.text] if is_listing else INLINE.split(line.text)
+    parts = [line.text] if line.is_listing else INLINE.split(line.text)
     if unreadable := UNREADABLE.search("".join(parts[::2])):
         form = "inline code is `{python} expression`, on one line and outside listings"
         raise line.error(f"{form}, not {unreadable[0].strip()!r}")

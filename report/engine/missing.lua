@@ -67,8 +67,6 @@ local function refers(block, to)
   return is_found
 end
 
-local function cite(citation) return pandoc.Cite({ pandoc.Str("@" .. citation.id) }, { citation }) end
-
 -- Puts `instead(label, is_first, reference)` in the place of references to the keys of `to`; `is_first` is true where a
 -- sentence begins.
 local function replace_references(blocks, to, instead)
@@ -78,12 +76,8 @@ local function replace_references(blocks, to, instead)
       local before, end_before = inlines[at - 1], inlines[at - 2]
       local is_first = before == nil or before.t == "SoftBreak"
         or before.t == "Space" and end_before ~= nil and end_before.t == "Str" and end_before.text:find("[.?!]$") ~= nil
-      for number, citation in ipairs(inline.t == "Cite" and inline.citations or {}) do
-        local label = label_of(citation.id)
-        if number > 1 then found:extend({ pandoc.Str(","), pandoc.Space() }) end
-        found:extend(to[label] and instead(label, is_first and number == 1, cite(citation)) or { cite(citation) })
-      end
-      if inline.t ~= "Cite" then found:insert(inline) end
+      local label = inline.t == "Cite" and label_of(inline.citations[1].id)
+      found:extend(to[label] and instead(label, is_first, inline) or { inline })
     end
     return found
   end
@@ -242,16 +236,19 @@ local function level_of(block, before)
   return is_below and #block.content == 1 and block.content[1].t == "Emph" and before.level + 0.5 or nil
 end
 
-local function without_bare_headings(blocks)
+-- Returns the blocks with `instead(block)` in the place of headings above nothing that `counts`.
+local function replace_bare_headings(blocks, counts, instead)
   local kept, has_content, next_level = pandoc.Blocks({}), false, 0
   for at = #blocks, 1, -1 do
-    local level = level_of(blocks[at], blocks[at - 1])
-    if level and not has_content and next_level <= level then
-      lose(blocks[at])
+    local block, level = blocks[at], level_of(blocks[at], blocks[at - 1])
+    if not level then
+      has_content = has_content or counts(block)
+    elseif has_content or next_level > level then
+      has_content, next_level = false, level
     else
-      kept:insert(1, blocks[at])
-      has_content, next_level = not level, level or next_level
+      block = instead(block)
     end
+    if block then kept:insert(1, block) end
   end
   return kept
 end
@@ -285,7 +282,7 @@ local function pruned(blocks)
     end
     if is_kept then kept:insert(block) else lose(block) end
   end
-  return without_bare_headings(kept)
+  return replace_bare_headings(kept, function() return true end, lose)
 end
 
 -- Prunes until nothing that is printed refers to something that is not.
@@ -331,17 +328,11 @@ end
 
 -- Lets headings above what only the page shows stand there alone, and a reference to it say so in the PDF.
 local function with_editions(blocks)
-  local kept, has_content, next_level = pandoc.Blocks({}), false, 0
-  for at = #blocks, 1, -1 do
-    local block = blocks[at]
-    if block.t ~= "Header" then
-      has_content = has_content or not is_html_only(block)
-    elseif has_content or next_level > block.level then
-      has_content, next_level = false, block.level
-    else
-      blocks[at] = pandoc.Div({ block }, pandoc.Attr("", { "content-visible" }, { ["when-format"] = "html" }))
-    end
-  end
+  local function is_printed(block) return not is_html_only(block) end
+  blocks = replace_bare_headings(blocks, is_printed, function(block)
+    return pandoc.Div({ block }, pandoc.Attr("", { "content-visible" }, { ["when-format"] = "html" }))
+  end)
+  local kept = pandoc.Blocks({})
   for _, block in ipairs(blocks) do
     for label in pairs(is_html_only(block) and labels(block.content) or {}) do elsewhere[label] = true end
   end

@@ -12,7 +12,7 @@ from report.engine.project import SETTINGS_FILE, Project, Schema, read_settings,
 
 INCLUDE = re.compile(r"^\s*\{\{<\s*include\s+(?P<path>\S+)\s*>\}\}\s*$")
 SHORTCODE = re.compile(r"\{\{<\s*(?P<name>\S*)")
-FENCE = re.compile(r"^(?P<indent>\s*)(?P<ticks>`{3,}|~{3,})\s*(?P<info>.*?)\s*$")
+FENCE = re.compile(r"^(?P<indent>\s*)(?P<ticks>`{3,}|~{3,})\s*(?P<info>[^`]*?)\s*$")
 INLINE = re.compile(r"(?<!`)`\{python\}[ \t]([^`]+)`")
 OPTION = re.compile(r"^#\s*\| ?")
 OPTIONS: Schema = {
@@ -29,6 +29,7 @@ class Line:
     text: str
     file: str
     number: int
+    is_listing: bool = False  #: it stands in a fenced code block
 
     @property
     def place(self) -> str:
@@ -64,14 +65,6 @@ class Places:
 
 
 @dataclass(frozen=True)
-class TextBlock:
-    """Markdown between two cells; `listing` marks the lines inside a fenced code block."""
-
-    lines: list[Line]
-    listing: list[bool]
-
-
-@dataclass(frozen=True)
 class CodeCell:
     """Python code to run, and by which options its output enters the document.
 
@@ -84,31 +77,26 @@ class CodeCell:
     options: dict[str, Any]
 
 
-def read_source(project: Project) -> list[TextBlock | CodeCell]:
-    """Return the blocks of the document in order, with included files in their places.
+def read_source(project: Project) -> list[Line | CodeCell]:
+    """Return the document's lines and cells in order, with included files in their places.
 
     Raise UserError, with file and line, for an include that is not there or goes round in a circle, other shortcodes,
     a cell in another language, with a wrong option or a wrong caption, and a fence that is never closed.
     """
     lines = list(_lines(project, project.document, project.body_line, []))
-    blocks: list[TextBlock | CodeCell] = [TextBlock([], [])]
+    parts: list[Line | CodeCell] = []
     at = 0
     while at < len(lines):
         fence = FENCE.match(lines[at].text)
-        if fence and "`" in fence["info"]:  # code within a line
-            fence = None
         end = _closing(lines, at, fence["ticks"]) if fence else at
         if fence and re.match(r"\{\w", fence["info"]):
             if fence["indent"] or fence["info"] != "{python}":
                 raise lines[at].error("a cell begins with ```{python} at the left margin, its options in '#|' lines")
-            blocks += [_cell(lines[at], lines[at + 1 : end], project), TextBlock([], [])]
+            parts.append(_cell(lines[at], lines[at + 1 : end], project))
         else:
-            prose = blocks[-1]
-            assert isinstance(prose, TextBlock)
-            prose.lines.extend(lines[at : end + 1])
-            prose.listing.extend([fence is not None] * (end + 1 - at))
+            parts += [replace(line, is_listing=fence is not None) for line in lines[at : end + 1]]
         at = end + 1
-    return blocks
+    return parts
 
 
 def included(text: str) -> str | None:
@@ -162,7 +150,7 @@ def _cell(opening: Line, lines: list[Line], project: Project) -> CodeCell:
 
 
 def left_out(project: Project) -> set[str]:
-    """Return the names of the chapters that are not chosen; none where no choice was made.
+    """Return the files of the chapters that are not chosen; none where no choice was made.
 
     A chapter is a file that the document includes, called by that file's name; its heading's label is `sec-NAME`, by
     which `missing.lua` takes it out. Raise UserError for a chosen name that is not a chapter and for a missing label.
@@ -173,15 +161,10 @@ def left_out(project: Project) -> set[str]:
     for name in chosen:
         if name not in known:
             raise unknown(f"--chapters, or roofwright: chapters in {SETTINGS_FILE}", name, known)
-    names = set(known) - set(chosen) if chosen else set()
-    if names and FILTER not in map(Path, project.filters):
+    dropped = {name: file for name, file in known.items() if chosen and name not in chosen}
+    if dropped and FILTER not in map(Path, project.filters):
         raise UserError(f"{SETTINGS_FILE}: to leave chapters out, add {FILTER} to its filters, with at: pre-ast")
-    for name in names:
-        if not re.search(rf"(?m)^# .*\{{#sec-{re.escape(name)}[ }}]", read_text(project.root / known[name])):
-            raise UserError(f"{known[name]}:1: to be left out, a chapter needs a heading '# Title {{#sec-{name}}}'")
-    return names
-
-
-def is_left_out(file: str, names: set[str]) -> bool:
-    """Return whether a file of the document is a chapter of these."""
-    return Path(file).stem in names
+    for name, file in dropped.items():
+        if not re.search(rf"(?m)^# .*\{{#sec-{re.escape(name)}[ }}]", read_text(project.root / file)):
+            raise UserError(f"{file}:1: to be left out, a chapter needs a heading '# Title {{#sec-{name}}}'")
+    return set(dropped.values())

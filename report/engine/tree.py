@@ -70,24 +70,14 @@ def transform(node: Any, change: Callable[[Element], list[Element] | None]) -> A
     stays. The children of what it returns are walked in turn, the returned elements themselves are not.
     """
     if isinstance(node, dict):
-        return node if _is_leaf(node) else {key: transform(value, change) for key, value in node.items()}
+        return {key: transform(value, change) for key, value in node.items()}
     if not isinstance(node, list):
         return node
     result = []
     for item in node:
         changed = change(item) if isinstance(item, dict) and "t" in item else None
-        if changed is not None:
-            result += [transform(new, change) for new in changed]
-        elif isinstance(item, list) or (isinstance(item, dict) and not _is_leaf(item)):
-            result.append(transform(item, change))
-        else:  # most of a tree
-            result.append(item)
+        result += [transform(new, change) for new in ([item] if changed is None else changed)]
     return result
-
-
-def _is_leaf(node: dict[str, Any]) -> bool:
-    """Return whether a node is an element that holds no others, such as a word or a space."""
-    return "t" in node and not isinstance(node.get("c"), (dict, list))
 
 
 def plain_text(node: Any) -> str:
@@ -276,7 +266,7 @@ class Numbered:
 
     def _refer(self, element: Element) -> list[Element] | None:
         if element["t"] == "Cite":
-            return self._links(element["c"][0])
+            return self._link(element["c"][0])
         if element["t"] == "Link":
             target = element["c"][2][0]
             # Notes and references get their anchors from pandoc later.
@@ -286,25 +276,19 @@ class Numbered:
             raise self._places.error(element["c"], f"'{element['c']}' is not syntax that either engine knows")
         return None
 
-    def _links(self, citations: list[Element]) -> list[Element] | None:
-        # A capital letter at the start of a reference is the writer's, not the label's.
-        labels = [citation["citationId"][:1].lower() + citation["citationId"][1:] for citation in citations]
-        crossing = [label.split("-")[0] in NAMES and "-" in label for label in labels]
-        if not any(crossing):
-            return None
-        result: list[Element] = []
-        for citation, label in zip(citations, labels, strict=True):
-            key = f"@{citation['citationId']}"
-            if not all(crossing) or citation["citationSuffix"]:
-                raise self._places.error(key, f"a bracket holds {key} and more; write cross-references alone")
-            if label not in self._numbers:
-                raise self._places.error(key, f"the cross-reference @{label} leads nowhere, or to what has no number")
-            name = [string(f"{NAMES[label.split('-')[0]]}\u00a0")]
-            if citation["citationPrefix"]:
-                name = [*citation["citationPrefix"], string("\u00a0")]
-            elif citation["citationMode"]["t"] == "SuppressAuthor":
-                name = []
-            result += [string(","), {"t": "Space"}] if result else []
-            text = [string(plain_text(name) + self._numbers[label])]
-            result.append({"t": "Link", "c": [["", ["cross-reference"], []], text, [f"#{label}", ""]]})
-        return result
+    def _link(self, citations: list[Element]) -> list[Element] | None:
+        """Return the link that a cross-reference is, and None for citations of sources."""
+        for citation in citations:
+            key, is_bare = citation["citationId"], citation["citationMode"]["t"] == "SuppressAuthor"
+            label = key[:1].lower() + key[1:]  # a capital letter at the start is the writer's, not the label's
+            kind, dash, _ = label.partition("-")
+            if kind in NAMES and dash:
+                if len(citations) > 1 or is_bare or citation["citationPrefix"] or citation["citationSuffix"]:
+                    problem = f"a bracket holds @{key} and more; write cross-references alone"
+                    raise self._places.error(f"-@{key}" if is_bare else f"@{key}", problem)
+                if label not in self._numbers:
+                    problem = f"the cross-reference @{label} leads nowhere, or to what has no number"
+                    raise self._places.error(f"@{key}", problem)
+                text = [string(f"{NAMES[kind]}\u00a0{self._numbers[label]}")]
+                return [{"t": "Link", "c": [["", ["cross-reference"], []], text, [f"#{label}", ""]]}]
+        return None

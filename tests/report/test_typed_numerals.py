@@ -10,7 +10,7 @@ from measure.domain.statistics import CONFIDENCE
 from measure.predicting.study import HIGH, LOW
 from report.chapters.prediction.facts import BATCH
 from report.engine.project import read_project
-from report.engine.source import TextBlock, read_source
+from report.engine.source import Line, read_source
 from report.paper.counting_programs import TOLERANCE
 
 NUMERAL = re.compile(r"(?<!\w)\d+(?:[.,]\d+)*")
@@ -45,25 +45,18 @@ IN_CHAPTERS = [
 
 
 def texts(root):
-    """Yield the place and the text of every typed line and caption."""
+    """Yield place and text of every typed line and caption, without listings, formulas and numbers of list items."""
     project = read_project(root)
     for document in (project.document, *project.others):
-        for block in read_source(read_project(root, document)):
-            if isinstance(block, TextBlock):
-                yield from lines(block)
-            else:
+        is_formula = False
+        for part in read_source(read_project(root, document)):
+            if not isinstance(part, Line):
                 for option in ("fig-cap", "tbl-cap"):
-                    yield f"{block.opening.place}, {option}", " ".join(str(block.options.get(option, "")).split())
-
-
-def lines(prose):
-    """Yield the lines that are neither listing nor formula, without the numbers of list items."""
-    is_formula = False
-    for line, listing in zip(prose.lines, prose.listing, strict=True):
-        if line.text.startswith("$$"):
-            is_formula = not is_formula
-        elif not listing and not is_formula:
-            yield line.place, re.sub(r"^ *\d+\. ", "", line.text)
+                    yield f"{part.opening.place}, {option}", " ".join(str(part.options.get(option, "")).split())
+            elif part.text.startswith("$$"):
+                is_formula = not is_formula
+            elif not part.is_listing and not is_formula:
+                yield part.place, re.sub(r"^ *\d+\. ", "", part.text)
 
 
 def complaints(root, allowed):

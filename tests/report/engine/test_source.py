@@ -5,7 +5,7 @@ from helpers.places import ROOT
 
 from measure.errors import UserError
 from report.engine.project import DOCUMENT, read_project, read_settings
-from report.engine.source import FILTER, CodeCell, TextBlock, is_left_out, left_out, read_source
+from report.engine.source import FILTER, CodeCell, left_out, read_source
 
 
 @pytest.fixture
@@ -21,32 +21,27 @@ def project(tmp_path):
     return make
 
 
-def places(block):
-    return [(line.text, line.place) for line in block.lines]
-
-
 def test_prose_and_cells(project):
     text = "one\n\n```{python}\n#| label: tbl-x\n#| tbl-cap: >\n#|   two\n#|   lines\nf()\n```\n\ntwo"
-    before, cell, after = read_source(project("execute:\n  echo: false\n", index=text))
-    assert isinstance(before, TextBlock)
-    assert places(before) == [("one", "index.qmd:1"), ("", "index.qmd:2")]
+    first, second, cell, *after = read_source(project("execute:\n  echo: false\n", index=text))
+    assert [(line.text, line.place) for line in (first, second)] == [("one", "index.qmd:1"), ("", "index.qmd:2")]
     assert isinstance(cell, CodeCell)
     assert (cell.opening.place, cell.first_line, cell.code) == ("index.qmd:3", 8, "f()")
     assert cell.options["tbl-cap"].split() == ["two", "lines"]
     assert (cell.options["echo"], cell.options["eval"]) == (False, True)
-    assert places(after) == [("", "index.qmd:10"), ("two", "index.qmd:11")]
+    assert [(line.text, line.place) for line in after] == [("", "index.qmd:10"), ("two", "index.qmd:11")]
 
 
 def test_includes_are_relative_to_the_document_in_nested_ones_too(project):
     files = {"part__one": "b\n{{< include part/two.qmd >}}", "part__two": "c"}
-    (prose,) = read_source(project(index="a\n{{< include part/one.qmd >}}\nz", **files))
-    text = [(line.text, line.place) for line in prose.lines if line.text]
+    lines = read_source(project(index="a\n{{< include part/one.qmd >}}\nz", **files))
+    text = [(line.text, line.place) for line in lines if line.text]
     assert text == [("a", "index.qmd:1"), ("b", "part/one.qmd:1"), ("c", "part/two.qmd:1"), ("z", "index.qmd:3")]
 
 
 def test_listings_are_prose_that_is_marked(project):
-    (prose,) = read_source(project(index="a\n````\n```{python}\nx\n```\n````\nb"))
-    assert prose.listing == [False, True, True, True, True, True, False]
+    lines = read_source(project(index="a\n````\n```{python}\nx\n```\n````\nb"))
+    assert [line.is_listing for line in lines] == [False, True, True, True, True, True, False]
 
 
 @pytest.mark.parametrize(
@@ -96,11 +91,9 @@ def chapters(project, tmp_path):
 def test_chapters_that_are_not_chosen_are_left_out(chapters, monkeypatch):
     assert left_out(chapters()) == set()
     chosen = chapters("roofwright:\n  chapters: [one]\n")
-    assert left_out(chosen) == {"two"}
-    assert is_left_out("part/two.qmd", {"two"})
-    assert not is_left_out("index.qmd", {"two"})
+    assert left_out(chosen) == {"part/two.qmd"}
     monkeypatch.setenv("ROOFWRIGHT_CHAPTERS", "two")  # before the settings
-    assert left_out(chosen) == {"one"}
+    assert left_out(chosen) == {"part/one.qmd"}
 
 
 def test_chapters_that_cannot_be_left_out(chapters, project):
