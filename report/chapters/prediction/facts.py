@@ -42,126 +42,81 @@ COMMON = (
 class Family:
     """Errors of forward passes in eager mode on GPUs with a whole library of timings."""
 
-    gpus: Value
-    """Such GPUs."""
-    least: Value
-    """The lowest typical error for families left out, with its GPU."""
-    most: Value
-    """The highest one."""
-    known: Value
-    """The highest typical error for networks left out whose family is known."""
-    roofline: Value
-    """The lowest typical error of a roofline of each kind of layer, scaled to the GPU."""
-    flop: Value
-    """The lowest typical error of FLOP over peak, scaled to the GPU."""
+    gpus: Value  #: Such GPUs.
+    least: Value  #: The lowest typical error for families left out, with its GPU.
+    most: Value  #: The highest one.
+    known: Value  #: The highest typical error for networks left out whose family is known.
+    roofline: Value  #: The lowest typical error of a roofline of each kind of layer, scaled to the GPU.
+    flop: Value  #: The lowest typical error of FLOP over peak, scaled to the GPU.
 
 
 @dataclass(frozen=True)
 class Untimed:
     """Errors on GPUs left out of the fit, at 16 bits; each GPU counts alike."""
 
-    gpus: Value
-    """GPUs left out in turn."""
-    error: Value
-    """Typical error on such a GPU."""
-    within: Value
-    """Nine in ten of a typical GPU's errors are smaller."""
-    covered: Value
-    """Share of their times within the 90 % interval."""
-    one_time: Value
-    """Typical error once the time of ResNet-50 is known there."""
-    remaining: Value
-    """That error over the error without, on a typical GPU."""
-    flop: Value
-    """Typical error of FLOP over peak, scaled to the other GPUs."""
-    worst: Value
-    """The time over the prediction on the GPU that is off most, with its name."""
-    aside: Value
-    """Error on the GPUs that were set aside before the first fit."""
+    gpus: Value  #: GPUs left out in turn.
+    error: Value  #: Typical error on such a GPU.
+    within: Value  #: Nine in ten of a typical GPU's errors are smaller.
+    covered: Value  #: Share of their times within the 90 % interval.
+    one_time: Value  #: Typical error once the time of ResNet-50 is known there.
+    remaining: Value  #: That error over the error without, on a typical GPU.
+    flop: Value  #: Typical error of FLOP over peak, scaled to the other GPUs.
+    worst: Value  #: The time over the prediction on the GPU that is off most, with its name.
+    aside: Value  #: Error on the GPUs that were set aside before the first fit.
 
 
 @dataclass(frozen=True)
 class Batches:
     """Batch sizes that were timed on the GPUs of whole libraries."""
 
-    first: Value
-    """The first batch size of the class with most timings."""
-    share: Value
-    """Share of the timings in that class."""
-    last: Value
-    """The largest batch size of the smallest class."""
-    below: Value
-    """Timings in that class."""
-    least: Value
-    """The lowest typical error in it for networks left out, with its GPU."""
-    most: Value
-    """The highest one."""
-    covered: Value
-    """Share of its times within the 90 % interval."""
+    first: Value  #: The first batch size of the class with most timings.
+    share: Value  #: Share of the timings in that class.
+    last: Value  #: The largest batch size of the smallest class.
+    below: Value  #: Timings in that class.
+    least: Value  #: The lowest typical error in it for networks left out, with its GPU.
+    most: Value  #: The highest one.
+    covered: Value  #: Share of its times within the 90 % interval.
 
 
 @dataclass(frozen=True)
 class PredictedCalculation:
     """The likely time of ``EXAMPLE`` on a GPU that nobody timed."""
 
-    chip: Name
-    """The GPU."""
-    batch: Value
-    """The batch size."""
-    flop: Value
-    """FLOP of the call."""
-    peak: Value
-    """The GPU's peak."""
-    over_peak: Value
-    """By the fit, time of the network's arithmetic over that at the peak."""
-    byte: Value
-    """Bytes of the call, layer by layer."""
-    bandwidth: Value
-    """The GPU's bandwidth."""
-    over_bandwidth: Value
-    """By the fit, time of the network's bytes over that at the bandwidth."""
-    arithmetic: Value
-    """The term of arithmetic."""
-    bytes: Value
-    """The term of bytes."""
-    fixed: Value
-    """The term of launches and of the call, which no chip shortens."""
-    correction: Value
-    """The factor by which the nearest timed networks correct the sum."""
-    likely: Value
-    """The likely time."""
-    low: Value
-    """The lower end of its 90 % interval."""
-    high: Value
-    """The upper end of it."""
+    chip: Name  #: The GPU.
+    batch: Value  #: The batch size.
+    flop: Value  #: FLOP of the call.
+    peak: Value  #: The GPU's peak.
+    over_peak: Value  #: By the fit, time of the network's arithmetic over that at the peak.
+    byte: Value  #: Bytes of the call, layer by layer.
+    bandwidth: Value  #: The GPU's bandwidth.
+    over_bandwidth: Value  #: By the fit, time of the network's bytes over that at the bandwidth.
+    arithmetic: Value  #: The term of arithmetic.
+    bytes: Value  #: The term of bytes.
+    fixed: Value  #: The term of launches and of the call, which no chip shortens.
+    correction: Value  #: The factor by which the nearest timed networks correct the sum.
+    likely: Value  #: The likely time.
+    low: Value  #: The lower end of its 90 % interval.
+    high: Value  #: The upper end of it.
 
 
 @dataclass(frozen=True)
 class PredictedProblems:
     """Answers of the problems, for the network of the calculation."""
 
-    other: Name
-    """A GPU of the same peak and another bandwidth."""
-    bandwidth: Value
-    """Its bandwidth."""
-    bytes: Value
-    """The term of bytes there."""
-    likely: Value
-    """The likely time there."""
-    gain: Value
-    """How many times as fast the network is there."""
-    fixed: Value
-    """Share of the fixed term at the batch size of the calculation."""
-    fixed_at_one: Value
-    """The same share of a single input."""
+    other: Name  #: A GPU of the same peak and another bandwidth.
+    bandwidth: Value  #: Its bandwidth.
+    bytes: Value  #: The term of bytes there.
+    likely: Value  #: The likely time there.
+    gain: Value  #: How many times as fast the network is there.
+    fixed: Value  #: Share of the fixed term at the batch size of the calculation.
+    fixed_at_one: Value  #: The same share of a single input.
 
 
 @dataclass(frozen=True)
 class PredictionFacts:
     """All facts of the chapter."""
 
-    neighbours: Value
-    """Timed networks of similar make-up whose errors correct a sum."""
+    neighbours: Value  #: Timed networks of similar make-up whose errors correct a sum.
     family: Family
     untimed: Untimed
     batches: Batches

@@ -42,12 +42,6 @@ class StepRatios:
     excess: Value  #: the first of these over the second: 1 if time follows FLOP
     over_flop_bound: Value  #: time of a step over its FLOP at the peak
     over_operator_bound: Value  #: time of a step over the roofline layer by layer
-
-
-@dataclass(frozen=True)
-class Passes:
-    """The backward pass over the forward pass, network by network."""
-
     time_ratio: Value  #: backward over forward in time
     flop_ratio: Value  #: backward over forward in FLOP
     agreeing: Value  #: networks whose time ratio agrees with their FLOP ratio
@@ -178,7 +172,6 @@ class Training:
 
     counts: Counts
     step: StepRatios
-    passes: Passes
     kinds: TrainingKinds
     shares: TrainingShares
     memory: TrainingMemory
@@ -206,7 +199,6 @@ def of(paper: Paper) -> Training:
     return Training(
         counts=sourced(_counts(paper), counted),
         step=sourced(_step(machine), measured),
-        passes=sourced(_passes(machine), measured),
         kinds=sourced(_kinds(paper, machine), profiled),
         shares=sourced(_shares(paper, machine), profiled),
         memory=sourced(_memory(paper, machine), counted),
@@ -256,12 +248,6 @@ def _step(machine: Machine | None) -> StepRatios:
         excess=median_of(over / flop),
         over_flop_bound=median_of(rows.latency_s / rows.flop_bound_s),
         over_operator_bound=median_of(rows.latency_s / rows.operator_bound_s),
-    )
-
-
-def _passes(machine: Machine | None) -> Passes:
-    rows = costs.steps(machine)
-    return Passes(
         time_ratio=median_of(rows.time_ratio),
         flop_ratio=median_of(rows.flop_ratio),
         agreeing=count_of(int(agreeing(rows).sum())),
