@@ -177,8 +177,8 @@ def read_settings(
                 is_default = given in (None, "default")  # Quarto's words for nothing more
                 deeper = None if key == OWN else passed_over
                 held[key] = None if is_default else mapping(below, given, allowed, deeper)
-            elif not _fits(given, allowed):
-                raise UserError(f"{place}: '{key}' cannot be {given!r}; {_asked(allowed)}")
+            elif asked := _asked(given, allowed):
+                raise UserError(f"{place}: '{key}' cannot be {given!r}; give {asked}")
             else:
                 held[key] = given
         return held
@@ -186,15 +186,14 @@ def read_settings(
     return {} if value is None else mapping(node, value, schema, passed_over)
 
 
-def _fits(value: Any, allowed: Any) -> bool:
+def _asked(value: Any, allowed: Any) -> str | None:
+    """Return what to give in the place of a value that a schema does not allow; None for one that it allows."""
+    fits: Any
     if isinstance(allowed, re.Pattern):
-        return isinstance(value, str) and bool(allowed.fullmatch(value))
-    return isinstance(value, str | int) and value in allowed if isinstance(allowed, set) else isinstance(value, allowed)
-
-
-def _asked(allowed: Any) -> str:
-    if isinstance(allowed, re.Pattern):
-        return f"give a text like {allowed.pattern}"
-    if isinstance(allowed, set):
-        return f"give {' or '.join(sorted(map(str, allowed)))}"
-    return f"give a {' or '.join(kind.__name__ for kind in (allowed if isinstance(allowed, tuple) else (allowed,)))}"
+        fits, asked = isinstance(value, str) and allowed.fullmatch(value), f"a text like {allowed.pattern}"
+    elif isinstance(allowed, set):
+        fits, asked = isinstance(value, str | int) and value in allowed, " or ".join(sorted(map(str, allowed)))
+    else:
+        kinds = allowed if isinstance(allowed, tuple) else (allowed,)
+        fits, asked = isinstance(value, kinds), f"a {' or '.join(kind.__name__ for kind in kinds)}"
+    return None if fits else asked
