@@ -63,36 +63,27 @@ def call(tmp_path):
     return json.loads((tmp_path / "call.json").read_text())
 
 
-def test_it_is_found_on_the_path(quarto):
-    assert find_quarto() == str(quarto)
+@pytest.mark.parametrize(("on_path", "beside_python"), [(True, False), (False, True), (False, False)])
+def test_where_it_is_found(quarto, tmp_path, monkeypatch, on_path, beside_python):
+    if not on_path:
+        monkeypatch.setenv("PATH", "")
+    monkeypatch.setattr(sys, "executable", str((quarto.parent if beside_python else tmp_path) / "python"))
+    assert find_quarto() == (str(quarto) if on_path or beside_python else None)
 
 
-def test_it_is_found_beside_python(quarto, monkeypatch):
-    monkeypatch.setenv("PATH", "")
-    monkeypatch.setattr(sys, "executable", str(quarto.parent / "python"))
-    assert find_quarto() == str(quarto)
-
-
-def test_it_is_found_nowhere(tmp_path, monkeypatch):
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
-    assert find_quarto() is None
-
-
-@pytest.mark.parametrize("version", ["1.9.0", "1.10.3", "2.0.1"])
-def test_a_version_that_is_new_enough(quarto, monkeypatch, version):
+@pytest.mark.parametrize(
+    ("version", "problem"),
+    [
+        ("1.9.0", None),
+        ("1.10.3", None),
+        ("2.0.1", None),
+        ("1.4.553", "is version 1.4.553, and the paper needs 1.9 or later"),
+        ("", "does not tell its version, and the paper needs 1.9 or later"),
+    ],
+)
+def test_a_version_has_to_be_new_enough(quarto, monkeypatch, version, problem):
     monkeypatch.setenv("VERSION", version)
-    assert outdated(str(quarto)) is None
-
-
-def test_an_old_version_is_named(quarto, monkeypatch):
-    monkeypatch.setenv("VERSION", "1.4.553")
-    assert outdated(str(quarto)) == f"{quarto} is version 1.4.553, and the paper needs 1.9 or later"
-
-
-def test_one_without_a_version_is_no_quarto(quarto, monkeypatch):
-    monkeypatch.setenv("VERSION", "")
-    assert "does not tell its version" in outdated(str(quarto))
+    assert outdated(str(quarto)) == (problem and f"{quarto} {problem}")
 
 
 def test_it_renders_what_is_asked_for_with_this_python(quarto, project, tmp_path, monkeypatch):
