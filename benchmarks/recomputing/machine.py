@@ -261,8 +261,8 @@ def _training(machine: Machine) -> dict[str, Found]:
         "training.step.excess": median_of(over / flop_over),
         "training.step.over_flop_bound": median_of(steps.step_number / steps.flop_s),
         "training.step.over_operator_bound": median_of(steps.step_number / steps.least_s),
-        "training.passes.time_ratio": median_of(steps.number),
-        "training.passes.flop_ratio": median_of(steps.flop_ratio),
+        "training.step.time_ratio": median_of(steps.number),
+        "training.step.flop_ratio": median_of(steps.flop_ratio),
         "training.example.measured": measured,
         "training.example.over": quotient(measured, Found(*[resnet.least_s] * 3)),
     }
