@@ -7,14 +7,6 @@ from report.paper.chips import datasheet
 from report.paper.options import measure_command
 from report.pipe import NONE, known, pipe
 
-FIRST_SOLD = {
-    "Nehalem and Westmere": 2008, "Sandy Bridge and Ivy Bridge": 2011, "Haswell and Broadwell": 2013,
-    "Skylake and Kaby Lake (client)": 2015, "Skylake and Cascade Lake (server)": 2017, "Ice Lake (server)": 2021,
-    "Sapphire Rapids": 2023, "Zen and Zen+": 2017, "Zen 2": 2019, "Zen 3": 2020, "Zen 4": 2022, "Zen 5": 2024,
-    "Neoverse V2": 2023,
-}  # fmt: skip
-"""The year of the first processor of each microarchitecture in ``data/flop_per_cycle.csv``."""
-
 
 @display.table
 def machines(paper: Paper) -> str:
@@ -42,9 +34,15 @@ def machines(paper: Paper) -> str:
 
 
 def year(paper: Paper, machine: Machine) -> int | None:
-    """Return the year of the chip with the machine's name, else of its microarchitecture; None if neither is known."""
+    """Return the year of the chip with the machine's name, else of the first processor of its kind in the table.
+
+    A chip is of a microarchitecture if its die or its note begins with that name.
+    """
     chips = datasheet(paper.chips, machine.environment.name)
-    if not chips.empty:
-        return int(chips.year.iloc[0])
-    fitting = [row.microarchitecture for row in paper.flop_per_cycle if row.fits(machine.environment)]
-    return FIRST_SOLD.get(fitting[0]) if fitting else None
+    if chips.empty:
+        fitting = next((row.microarchitecture for row in paper.flop_per_cycle if row.fits(machine.environment)), None)
+        if fitting is None:
+            return None
+        kinds = tuple(part.partition(" (")[0] for part in fitting.split(" and "))
+        chips = paper.chips[paper.chips.die.str.startswith(kinds) | paper.chips.note.str.startswith(kinds)]
+    return None if chips.empty else int(chips.year.min())

@@ -44,9 +44,11 @@ def test_the_year_is_that_of_the_chip_or_else_of_its_microarchitecture():
     named = on(cpu, name=tiny().chips.chip.iloc[0])
     assert tables.year(tiny(), named) == tiny().chips.year.iloc[0]
     virtual = on(cpu, name="AMD EPYC", cpu_vendor="AuthenticAMD", cpu_family=25, cpu_model=17, vector_extension="avx2")
-    assert tables.year(replace(tiny(), flop_per_cycle=(zen4(),)), virtual) == 2022  # Genoa, November 2022
+    genoa = tiny().chips.iloc[:2].assign(die="Zen 4 CCD", year=[2024, 2022], chip=["EPYC of 2024", "EPYC of 2022"])
+    known = replace(tiny(), flop_per_cycle=(zen4(),), chips=genoa)
+    assert tables.year(known, virtual) == 2022
     assert tables.year(replace(tiny(), flop_per_cycle=()), virtual) is None
-    unheard_of = replace(tiny(), flop_per_cycle=(zen4(microarchitecture="Zen 9"),))
+    unheard_of = replace(known, flop_per_cycle=(zen4(microarchitecture="Zen 9"),))
     assert tables.year(unheard_of, virtual) is None
 
 
