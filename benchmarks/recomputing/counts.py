@@ -86,15 +86,13 @@ def _training(rows: pd.DataFrame, layers: pd.DataFrame) -> dict[str, Found]:
     layers = at(layers, precision="fp32", batch=batch)
     layers = layers[layers.model.isin(trained.index)].sort_values("position")
     first = layers[layers.forward_flop > 0].groupby("model").forward_flop.first().reindex(trained.index)
-    ratios = trained.backward_flop / trained.forward_flop
     over = trained.training_peak_byte / trained.inference_peak_byte
     state = trained.parameter_byte + trained.gradient_byte + trained.momentum_byte
     resnet, fixed = trained.loc[RESNET], state[RESNET]
     of_input = (resnet.training_peak_byte - fixed) / batch
     numbers = {
-        "counts.networks": len(trained), "counts.lowest_ratio": ratios.min(), "counts.highest_ratio": ratios.max(),
+        "counts.networks": len(trained),
         "counts.first_layer": (2 * trained.forward_flop - trained.backward_flop == first).sum(), "memory.batch": batch,
-        "memory.lowest": over.min(), "memory.highest": over.max(),
         "memory.most_state": (state / trained.training_peak_byte).max(), "problems.forward": resnet.forward_flop,
         "problems.first": first[RESNET], "problems.ratio": 2 - first[RESNET] / resnet.forward_flop,
         "problems.fixed": fixed, "problems.input": of_input, "problems.batch": (8e9 - fixed) // of_input,

@@ -251,7 +251,7 @@ def _training(machine: Machine) -> dict[str, Found]:
     resnet = steps.loc[RESNET]
     measured = Found(resnet.step_number, resnet.step_low, resnet.step_high)
     numbers = {
-        "step.networks": len(steps), "passes.agreeing": agreeing.sum(), "reference.apart": (~agreeing).sum(),
+        "step.networks": len(steps), "step.agreeing": agreeing.sum(), "reference.apart": (~agreeing).sum(),
         "example.batch": resnet.batch, "example.forward": resnet.forward_flop, "example.backward": resnet.backward_flop,
         "example.flop_s": resnet.flop_s, "example.bound_s": resnet.least_s,
     }  # fmt: skip
