@@ -1,11 +1,9 @@
 """The rows of a frame: one by one or at its ends, with columns as attributes, and those with some values."""
 
 from collections.abc import Iterator
-from typing import Any, TypeVar
+from typing import Any
 
 import pandas as pd
-
-Entry = TypeVar("Entry")
 
 
 def each(frame: pd.DataFrame) -> Iterator[Any]:

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from measure.domain.statistics import order_statistic_ranks
+from measure.domain.statistics import Estimate, order_statistic_ranks
+from report.paper.roofs import quotient
 from report.stats.value import Value
 
 
@@ -81,16 +82,13 @@ def middle_share(values: Iterable[float], share: float = 0.8, unit: str = "") ->
 
 
 def ratio(dividend: Value, divisor: Value, unit: str = "") -> Value:
-    """Return the quotient of two independent values above 0.
-
-    The widths of their logarithms add in squares, as in ``report.paper.roofs.quotient``.
-    """
+    """Return the quotient of two independent values above 0, with the interval of ``report.paper.roofs.quotient``."""
     if dividend.number is None or not divisor.number:
         return Value(None, unit)
-    number = dividend.number / divisor.number
-    ends = (dividend.low, dividend.high, divisor.low, divisor.high)
-    if any(end is None or end <= 0 for end in ends):
-        return Value(number, unit, counted="samples")
-    (a, b, c, d), (p, q) = (np.log(np.array(ends, dtype=float)), np.log([dividend.number, divisor.number]))
-    below, above = np.hypot(p - a, d - q), np.hypot(b - p, q - c)
-    return Value(number, unit, number * float(np.exp(-below)), number * float(np.exp(above)), counted="samples")
+    is_bounded = all(end is not None and end > 0 for side in (dividend, divisor) for end in (side.low, side.high))
+    above, below = (
+        Estimate(float(side.number or 0), side.low if is_bounded else None, side.high if is_bounded else None)
+        for side in (dividend, divisor)
+    )
+    found = quotient(above, below)
+    return Value(found.median, unit, found.low, found.high, counted="samples")
