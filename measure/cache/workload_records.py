@@ -38,6 +38,10 @@ class Workload:
     parameter_byte: Annotated[int | None, "bytes of the parameters"] = None
     buffer_byte: Annotated[int | None, "bytes of the buffers, such as running means"] = None
     input_byte: Annotated[int | None, "bytes of the inputs"] = None
+    untouched_byte: Annotated[
+        int | None,
+        "parameters and inputs that inference cannot touch: rows of tables beyond its lookups, unused layers",
+    ] = None
     output_byte: Annotated[int | None, "bytes of the model's own outputs"] = None
     activation_byte: Annotated[int | None, "outputs of all leaf modules, each storage once"] = None
     traffic_byte: Annotated[int | None, "reads and writes of every operator (`measure/counting/memory.py`)"] = None
@@ -59,8 +63,9 @@ class Workload:
 
     @property
     def footprint_byte(self) -> int:
-        """Parameters, inputs and activations, each once."""
-        return int(footprint_byte(self.parameter_byte or 0, self.input_byte or 0, self.activation_byte or 0))
+        """Parameters, inputs and activations that a call can touch, each once."""
+        whole_byte = footprint_byte(self.parameter_byte or 0, self.input_byte or 0, self.activation_byte or 0)
+        return int(whole_byte - (self.untouched_byte or 0))
 
 
 @dataclass(frozen=True)

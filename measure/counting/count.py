@@ -98,13 +98,15 @@ def count_network(
     keywords = keywords or {}
     inference, output = record_inference(network, inputs, **keywords)
     passes, parameters = {INFERENCE: inference.forward}, list(network.parameters())
+    arguments = tensors_in([inputs, dict(keywords)])
     columns: dict[str, Any] = {
         "reason": None,
-        "input_byte": _byte(tensors_in([inputs, dict(keywords)])),
+        "input_byte": _byte(arguments),
         "output_byte": _byte(tensors_in(output)),
         "parameter_count": sum(parameter.numel() for parameter in parameters),
         "parameter_byte": _byte(parameters),
         "buffer_byte": _byte(network.buffers()),
+        "untouched_byte": inference.untouched_byte([*parameters, *arguments]),
     }
     resident_byte = sum(columns[name] for name in ("input_byte", "parameter_byte", "buffer_byte"))
     columns["inference_peak_byte"] = resident_byte + inference.memory.peak_byte

@@ -36,13 +36,14 @@ FORMULAS: dict[str, Formula] = {}  # by the operator's qualified name without ov
 
 
 def formula(*names: str) -> Callable[[Formula], Formula]:
-    """Register a formula for torch's operators of these names."""
+    """Register a formula for torch's operators of these names, or for those of another library (``library::name``)."""
 
     def register(function: Formula) -> Formula:
         for name in names:
-            if f"aten::{name}" in FORMULAS:
+            qualified = name if "::" in name else f"aten::{name}"
+            if qualified in FORMULAS:
                 raise ValueError(f"two formulas for {name}")
-            FORMULAS[f"aten::{name}"] = function
+            FORMULAS[qualified] = function
         return function
 
     return register
@@ -51,6 +52,20 @@ def formula(*names: str) -> Callable[[Formula], Formula]:
 def formula_of(name: str) -> Formula | None:
     """Return the formula of a qualified name, or None. An in-place operator has that of its out-of-place twin."""
     return FORMULAS.get(name) or FORMULAS.get(name.removesuffix("_"))
+
+
+def work_of(name: str, args: Args, kwargs: Kwargs, out: Any, tensors: Iterable[Any]) -> Work | None:
+    """Return the work of one call, whose arguments and output hold ``tensors``; None for arithmetic without a formula.
+
+    A call that meets no floating-point or complex number computes none, whatever its operator.
+    """
+    if not any(tensor.is_floating_point() or tensor.is_complex() for tensor in tensors):
+        return NOTHING
+    found = formula_of(name)
+    try:
+        return found and found(args, kwargs, out)
+    except LookupError:  # the formula has no rule for complex numbers or this mode
+        return None
 
 
 def register_other_flop(counts: Mapping[str, Callable[[Args, Any], int]]) -> None:
@@ -73,10 +88,6 @@ def _first(value: Any) -> Any:
     return value[0] if isinstance(value, (tuple, list)) else value
 
 
-def _counts(tensors: Iterable[Any]) -> bool:
-    return any(hasattr(t, "is_floating_point") and (t.is_floating_point() or t.is_complex()) for t in tensors)
-
-
 def _is_complex(value: Any) -> bool:
     return isinstance(value, complex) or (hasattr(value, "untyped_storage") and value.is_complex())
 
@@ -91,8 +102,6 @@ def pointwise(name: str) -> Formula:
 
     def count(args: Args, kwargs: Kwargs, out: Any) -> Work:
         out = _first(out)
-        if not _counts([*args, out]):
-            return NOTHING
         if any(map(_is_complex, args)):
             cost = (COMPLEX if all(map(_is_complex, args[:2])) else COMPLEX_BY_REAL)[name]
         else:
@@ -112,8 +121,6 @@ for _name in (*ELEMENTARY, *COSTS):
 def _reduction(args: Args, out: Any) -> int:
     """From n elements to m results, n - m operations. With two tensors (``max`` of both), one an element."""
     out = _first(out)
-    if not _counts(args):
-        return 0
     if len(args) > 1 and hasattr(args[1], "numel"):
         return int(out.numel())
     return max(0, args[0].numel() - out.numel())
@@ -128,6 +135,30 @@ def _norm(args: Args, out: Any) -> int:
     return 2 * elements - results if order in (0, 1, math.inf, -math.inf) else 3 * elements
 
 
+SUM, MEAN, MAXIMUM = 0, 1, 2  # torch's numbers of how a bag joins its rows
+
+
+def _bag(indices: Any, width: int, out: Any, mode: Args, weights: Args) -> int:
+    values = indices.numel() * width
+    return int(values - out.numel() * (tuple(mode) != (MEAN,)) + values * any(each is not None for each in weights))
+
+
+def _bag_backward(indices: Any, gradient: Any, mode: Args, weights: Args) -> int:
+    """The largest of a bag gets its whole gradient."""
+    values = gradient.numel() if tuple(mode) == (MAXIMUM,) else indices.numel() * gradient.shape[1]
+    is_mean, is_weighted = tuple(mode) == (MEAN,), any(each is not None for each in weights)
+    return int(values * (1 + is_weighted) + gradient.numel() * is_mean)
+
+
+def _renormalised(rows: int, width: int, order: float) -> int:
+    """The norm of each row (see ``_norm``); a comparison, an addition and a division (3 a row); and a product.
+
+    How many rows are too long depends on values: all are counted.
+    """
+    norm = 2 * width if order == 2 else 2 * width - 1 if order in (0, 1, math.inf) else 3 * width
+    return rows * (norm + 3 + width)
+
+
 def _rows(tensor: Any, dim: int) -> int:
     return int(tensor.numel() // max(1, tensor.shape[dim]))
 
@@ -137,7 +168,7 @@ register_other_flop(
     {
         "sum max amax min amin argmax argmin prod": _reduction,
         # A comparison for each bound.
-        "clamp clamp_min clamp_max": lambda a, o: sum(b is not None for b in a[1:]) * o.numel() if _counts([o]) else 0,
+        "clamp clamp_min clamp_max": lambda a, o: sum(b is not None for b in a[1:]) * o.numel(),
         # The sum (n - m) and a division for each of m results.
         "mean": lambda a, _o: a[0].numel(),
         # Mean (n), differences (n), squares (n), their sum and division (n).
@@ -145,7 +176,7 @@ register_other_flop(
         # Also the root of the variance (m).
         "std std_mean": lambda a, o: 4 * a[0].numel() + _first(o).numel(),
         "linalg_vector_norm norm": _norm,
-        "cumsum cumprod": lambda a, o: o.numel() - _rows(o, a[1]) if _counts([o]) else 0,
+        "cumsum cumprod": lambda a, o: o.numel() - _rows(o, a[1]),
         # Maximum (n - m), differences (n), exponentials (n), sum (n - m), logarithms and the maximum again (2m).
         "logsumexp": lambda a, _o: 4 * a[0].numel(),
         # Of n elements in r rows: maximum (n - r), difference (n), exponential (n), sum (n - r), division (n).
@@ -156,14 +187,25 @@ register_other_flop(
         "_softmax_backward_data _log_softmax_backward_data": lambda a, o: 4 * o.numel() - _rows(o, a[2]),
         # An addition for each element of the gradient, to its row of the table.
         "embedding_dense_backward": lambda a, _o: a[0].numel(),
+        # An addition for each value of the rows, less the first of each bag; a mean divides; a weight multiplies.
+        "_embedding_bag _embedding_bag_forward_only": lambda a, o: _bag(a[1], a[0].shape[1], o[0], a[4:5], a[6:7]),
+        # An addition for each value, to its row of the table; a mean and a weight as in the forward pass.
+        "_embedding_bag_backward": lambda a, _o: _bag_backward(a[1], a[0], a[8:9], a[10:11]),
+        "_embedding_bag_dense_backward": lambda a, _o: _bag_backward(a[1], a[0], a[7:8], a[8:9]),
+        # Products of a row's values with their gradient, and their sum.
+        "_embedding_bag_per_sample_weights_backward": lambda a, _o: a[2].numel() * (2 * a[0].shape[1] - 1),
+        # As ``renorm`` below, of the rows that the indices name.
+        "embedding_renorm": lambda a, _o: _renormalised(a[1].numel(), a[0].shape[1], a[3]),
+        "renorm": lambda a, _o: _renormalised(a[0].shape[a[2]], a[0].numel() // a[0].shape[a[2]], a[1]),
         # An addition for each element of the source.
-        "index_add": lambda a, _o: a[3].numel() if _counts(a[3:4]) else 0,
+        "index_add": lambda a, _o: a[3].numel(),
         # An addition for each index: the source may be larger.
-        "scatter_add": lambda a, _o: a[2].numel() if _counts(a[3:4]) else 0,
+        "scatter_add": lambda a, _o: a[2].numel(),
+        # An operation for each index, and a division for each result of a mean.
+        "scatter_reduce": lambda a, o: a[2].numel() + (a[4] == "mean") * o.numel(),
+        "index_reduce": lambda a, o: a[3].numel() + (a[4] == "mean") * o.numel(),
         # An addition for each value if values accumulate, as in the backward pass of reading by an index.
-        "index_put _index_put_impl _unsafe_index_put": lambda a, _o: (
-            a[2].numel() if any(a[3:4]) and _counts(a[2:3]) else 0
-        ),
+        "index_put _index_put_impl _unsafe_index_put": lambda a, _o: a[2].numel() if any(a[3:4]) else 0,
     }
 )
 

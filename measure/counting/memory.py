@@ -4,41 +4,56 @@ Memory needs no knowledge of the framework. A storage counts from its first tens
 the program frees a tensor when its last reference goes, as on any other.
 
 Traffic assumes that nothing is fused and nothing stays in a cache: an operator reads each input once and writes each
-output once. It reads and writes a tensor that it changes in place. A view moves nothing.
+output once. It reads and writes a tensor that it changes in place. A view moves nothing. Of a table, only the rows that
+an index names are touched, at most all of them.
 """
 
 import math
 import weakref
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from measure.counting.formulas import NOTHING, Args, Kwargs, Work, formula, formula_of
+import torch
+
+from measure.counting.formulas import NOTHING, Args, Kwargs, Work, formula, work_of
 
 # Operators without arithmetic, by the memory that they touch.
 # None: the operator that writes into it later is charged.
-ALLOCATIONS = ("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided")
+ALLOCATIONS = ("empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided")
 # They write and read nothing, also in place. Random numbers are no work: their cost belongs to the generator.
 FILLS = (
-    "arange", "bernoulli", "eye", "fill", "full", "full_like", "linspace", "new_full", "new_ones", "new_zeros",
-    "normal", "ones", "ones_like", "rand", "rand_like", "randint", "randn", "randn_like", "randperm",
-    "scalar_tensor", "uniform", "zero", "zeros", "zeros_like",
+    "arange", "bernoulli", "cauchy", "exponential", "eye", "fill", "full", "full_like", "geometric", "linspace",
+    "log_normal", "logspace", "new_full", "new_ones", "new_zeros", "normal", "normal_functional", "ones", "ones_like",
+    "rand", "rand_like", "randint", "randint_like", "randn", "randn_like", "random", "randperm", "scalar_tensor",
+    "uniform", "zero", "zeros", "zeros_like",
 )  # fmt: skip
-# They read as much of their first tensor as they write, and their indices.
+# They read as much of their first tensor as they write, at most all of it, and their indices.
 LOOKUPS = ("embedding", "gather", "index", "index_select", "masked_select", "take")
 # In place, they write their first tensor and do not read it.
 COPIES = ("copy", "_foreach_copy")
 # They read their inputs and write their outputs.
 REARRANGEMENTS = (
-    "_conj_physical", "_local_scalar_dense", "_to_copy", "_unsafe_index", "_upsample_nearest_exact1d",
-    "_upsample_nearest_exact2d", "_upsample_nearest_exact3d", "as_strided_scatter", "cat", "channel_shuffle",
-    "clone", "constant_pad_nd", "complex", "diagonal_backward", "flip", "im2col", "index_copy", "lift_fresh_copy",
-    "masked_fill", "masked_scatter", "native_channel_shuffle", "pixel_shuffle", "pixel_unshuffle",
+    "_conj_copy", "_conj_physical", "_local_scalar_dense", "_neg_view_copy", "_pack_padded_sequence",
+    "_reshape_alias_copy", "_reshape_copy", "_to_copy", "_unsafe_index", "_upsample_nearest_exact1d",
+    "_upsample_nearest_exact2d", "_upsample_nearest_exact3d", "alias_copy", "as_strided_copy", "as_strided_scatter",
+    "block_diag", "cat", "channel_shuffle", "clone", "constant_pad_nd", "complex", "detach_copy", "diag_embed",
+    "diagonal_backward", "diagonal_copy", "diagonal_scatter", "expand_copy", "flip", "im2col", "index_copy",
+    "index_fill", "lift_fresh_copy", "masked_fill", "masked_scatter", "masked_scatter_backward", "max_unpool2d",
+    "max_unpool3d", "narrow_copy", "native_channel_shuffle", "permute_copy", "pixel_shuffle", "pixel_unshuffle",
     "reflection_pad1d", "reflection_pad2d", "reflection_pad3d", "repeat", "repeat_interleave", "replication_pad1d",
-    "replication_pad2d", "replication_pad3d", "resize", "roll", "scatter", "select_backward", "select_scatter",
-    "slice_backward", "slice_scatter", "stack", "tril", "triu", "unfold_copy", "upsample_nearest1d",
-    "upsample_nearest2d", "upsample_nearest3d", "view_as_complex_copy", "view_as_real_copy", "where",
+    "replication_pad2d", "replication_pad3d", "resize", "roll", "rot90", "select_backward", "select_copy",
+    "select_scatter", "slice_backward", "slice_copy", "slice_scatter", "split_copy", "split_with_sizes_copy",
+    "squeeze_copy", "stack", "t_copy", "transpose_copy", "tril", "triu", "unbind_copy", "unfold_copy",
+    "unsqueeze_copy", "upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d", "view_as_complex_copy",
+    "view_as_real_copy", "view_copy", "where",
 )  # fmt: skip
+# In place, they write the elements of their first tensor that an index names, and read them if they add to them.
+INDEX_WRITES = (
+    "_index_put_impl", "index_add", "index_copy", "index_fill", "index_put", "index_reduce", "put", "scatter",
+    "scatter_add", "scatter_reduce",
+)  # fmt: skip
+ADDING = ("index_add", "index_reduce", "scatter_add", "scatter_reduce")
 # Views that torch's schemas call new tensors.
 UNDECLARED_VIEWS = ("_unsafe_view", "unsafe_split", "unsafe_split_with_sizes")
 
@@ -46,6 +61,13 @@ UNDECLARED_VIEWS = ("_unsafe_view", "unsafe_split", "unsafe_split_with_sizes")
 @formula(*ALLOCATIONS, *FILLS, *LOOKUPS, *COPIES, *REARRANGEMENTS)
 def no_work(_args: Args, _kwargs: Kwargs, _out: Any) -> Work:
     return NOTHING
+
+
+@formula("scatter", "put")
+def write_by_index(args: Args, kwargs: Kwargs, _out: Any) -> Work:
+    """They move, unless they add to what is there or multiply it: an operation for each index."""
+    index, joins = (args[1], any(args[3:4])) if len(args) > 2 and hasattr(args[1], "numel") else (args[2], False)
+    return Work(0, index.numel()) if joins or "reduce" in kwargs else NOTHING
 
 
 def tensors_in(value: Any) -> list[Any]:
@@ -122,22 +144,83 @@ class LiveMemory:
         self.byte -= self._blocks.pop(key)[1]
 
 
+Moved = list[tuple[Any, int]]  # tensors, with the bytes that a call reads or writes
+
+
+def _limit(moved: Moved, tensor: Any, byte: int, reads: bool = True) -> Moved:
+    """Let each move of a tensor be of ``byte`` at most; without ``reads`` there is only the first, which writes."""
+    limited: Moved = []
+    for each, all_byte in moved:
+        if each is not tensor:
+            limited.append((each, all_byte))
+        elif reads or not any(earlier is tensor for earlier, _ in limited):
+            limited.append((each, min(byte, all_byte)))
+    return limited
+
+
+def _lookup(moved: Moved, args: Args, _kwargs: Kwargs, outputs: Sequence[Any]) -> Moved:
+    return _limit(moved, args[0], sum(map(tensor_byte, outputs)))
+
+
+def _rows_of(moved: Moved, args: Args, _kwargs: Kwargs, _outputs: Sequence[Any]) -> Moved:
+    """Limit the table to the rows that the second argument names."""
+    return _limit(moved, args[0], args[1].numel() * args[0].shape[1] * args[0].element_size())
+
+
+def _experts(moved: Moved, args: Args, _kwargs: Kwargs, _outputs: Sequence[Any]) -> Moved:
+    """Rows that are split among matrices reach no more matrices than there are rows."""
+    rows, matrices = args[:2]
+    if rows.dim() != 2 or matrices.dim() != 3 or len(rows) >= len(matrices):
+        return moved
+    return _limit(moved, matrices, tensor_byte(matrices) * len(rows) // len(matrices))
+
+
+def _index_write(name: str) -> Callable[[Moved, Args, Kwargs, Sequence[Any]], Moved]:
+    def touched(moved: Moved, args: Args, kwargs: Kwargs, _outputs: Sequence[Any]) -> Moved:
+        target = args[0]
+        reads = name in ADDING or "reduce" in kwargs
+        if name in ("index_put", "_index_put_impl"):
+            indices = [(place, each) for place, each in enumerate(args[1]) if each is not None]
+            if any(index.dtype == torch.bool for _, index in indices):
+                return moved  # how many it names depends on values
+            indexed = math.prod(target.shape[place] for place, _ in indices)
+            places = math.prod(torch.broadcast_shapes(*(index.shape for _, index in indices)))
+            elements, reads = places * target.numel() // max(1, indexed), any(args[3:4])
+        elif name == "put":
+            elements, reads = args[1].numel(), any(args[3:4])
+        elif name.startswith("scatter"):
+            elements = args[2].numel()
+        else:
+            elements = args[2].numel() * target.numel() // max(1, target.shape[args[1]] if target.dim() else 1)
+        return _limit(moved, target, elements * target.element_size(), reads)
+
+    return touched
+
+
+# By the operator's name; in-place operators have their underscore.
+PARTLY_TOUCHED = {
+    **dict.fromkeys(LOOKUPS, _lookup),
+    **dict.fromkeys(("_embedding_bag", "_embedding_bag_forward_only", "embedding_renorm_"), _rows_of),
+    **dict.fromkeys(("_grouped_mm", "_scaled_grouped_mm", "_scaled_grouped_mm_v2"), _experts),
+    **{f"{name}_": _index_write(name) for name in INDEX_WRITES},
+}
+
+
 class Overload:
     """An overload such as ``torch.ops.aten.add.Tensor``. A pure one neither changes nor aliases its inputs."""
 
     def __init__(self, operator: Any) -> None:
-        from torch import Tag
-
         schema = operator._schema
         name = schema.name.partition("::")[2].removesuffix("_")
         self.name = schema.name.removeprefix("aten::").replace("::", ".")
-        self.formula = formula_of(schema.name)
-        is_view = operator.is_view or Tag.inplace_view in operator.tags or name in UNDECLARED_VIEWS
+        self._qualified_name = schema.name
+        is_view = operator.is_view or torch.Tag.inplace_view in operator.tags or name in UNDECLARED_VIEWS
         self.is_ignored = is_view or schema.name.startswith("prim::")
         aliases = any(part.alias_info is not None for part in (*schema.arguments, *schema.returns))
         self.is_pure = not is_view and not aliases
         self.allocates = name in ALLOCATIONS
-        self._fills, self._looks_up, self._overwrites = name in FILLS, name in LOOKUPS, name in COPIES
+        self._fills, self._overwrites = name in FILLS, name in COPIES
+        self._partly_touched = PARTLY_TOUCHED.get(schema.name.partition("::")[2])
         self._written = [
             (place, argument.name)
             for place, argument in enumerate(schema.arguments)
@@ -146,28 +229,20 @@ class Overload:
 
     def work(self, args: Args, kwargs: Kwargs, output: Any) -> Work | None:
         """Return the work of one call; None for arithmetic without a formula."""
-        if self.formula is not None:
-            try:
-                return self.formula(args, kwargs, output)
-            except LookupError:  # the formula has no rule for complex numbers
-                return None
-        floating = (tensor.is_floating_point() or tensor.is_complex() for tensor in tensors_in([args, output]))
-        return None if any(floating) else NOTHING
+        return work_of(self._qualified_name, args, kwargs, output, tensors_in([output, args, kwargs]))
 
-    def byte(self, args: Sequence[Any], kwargs: Mapping[str, Any], outputs: Sequence[Any]) -> int:
-        """Count the bytes that one call reads and writes."""
+    def touches(self, args: Sequence[Any], kwargs: Mapping[str, Any], outputs: Sequence[Any]) -> list[tuple[Any, int]]:
+        """Return each tensor that one call reads or writes, with the bytes moved. One that is changed is there twice."""
         changed = [args[place] if place < len(args) else kwargs.get(name) for place, name in self._written]
         written = tensors_in(changed)
         keys = {id(tensor) for tensor in written}
         new = [tensor for tensor in outputs if id(tensor) not in keys]
-        writes = sum(map(tensor_byte, (*written, *new)))
+        moved = [(tensor, tensor_byte(tensor)) for tensor in (*written, *new)]
         if self._fills:
-            return writes
+            return moved
         read = {id(tensor): tensor for tensor in tensors_in([args, kwargs])}
-        reads = [tensor for key, tensor in read.items() if not (self._overwrites and key in keys)]
-        if self._looks_up and reads:
-            return writes + sum(map(tensor_byte, new)) + sum(map(tensor_byte, reads[1:]))
-        return writes + sum(map(tensor_byte, reads))
+        moved += [(each, tensor_byte(each)) for key, each in read.items() if not (self._overwrites and key in keys)]
+        return self._partly_touched(moved, args, kwargs, outputs) if self._partly_touched and moved else moved
 
 
 overload_of = cache(Overload)

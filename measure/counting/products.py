@@ -1,20 +1,19 @@
-"""FLOP of convolutions, matrix products and attention, 2 a multiply-add, and of the biases added to them.
+"""FLOP of convolutions and matrix products, 2 a multiply-add, and of the biases added to them.
 
 Forward products use torch's own formulas (``torch.utils.flop_counter``). Ours replace those that are wrong or missing.
 Each gradient of a convolution costs as much as the convolution, also if it is grouped or transposed, because every
-multiply-add of the forward pass takes part in both. The backward pass of attention is four products of the sizes of
-the forward pass's two, 2.0 times its FLOP. A fused operator's recomputation is counted separately.
+multiply-add of the forward pass takes part in both.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any, cast
+import math
+from itertools import combinations
+from typing import Any
 
 import torch
-from torch.nn import functional
 from torch.utils.flop_counter import conv_flop_count, flop_registry
 
-from measure.counting.formulas import Args, Formula, Kwargs, Work, formula
+from measure.counting.formulas import FORMULAS, Args, Formula, Kwargs, Work, formula, register_other_flop
+from measure.domain.words import TANH_GELU
 
 
 def _convolution_flop(inputs: Any, weight: Any, out: Any, transposed: bool) -> int:
@@ -37,19 +36,31 @@ def convolution_backward(args: Args, _kwargs: Kwargs, _out: Any) -> Work:
     return Work(flop, gradient.numel() - gradient.shape[1] if mask[2] else 0)
 
 
-def _product(name: str) -> Formula:
-    """Return torch's formula of a matrix product, or 2 FLOP an element of a matrix or vector that meets a vector.
+@formula("conv_tbc")
+def convolution_by_time(args: Args, _kwargs: Kwargs, out: Any) -> Work:
+    """Weights ``(taps, input channels, output channels)`` slide over ``(time, batch, channels)``."""
+    taps, channels, _ = args[1].shape
+    return Work(2 * taps * channels * out.numel(), out.numel())
 
-    Names with ``add`` compute ``beta * first + alpha * product``.
-    """
+
+def _real(out: Any) -> int:
+    """Return the real multiply-adds in one of the output's type."""
+    return 4 if out.is_complex() else 1
+
+
+def _added(kwargs: Kwargs, out: Any) -> int:
+    """Count the rest of ``beta * first + alpha * product``."""
+    beta, alpha = kwargs.get("beta", 1), kwargs.get("alpha", 1)
+    return int(out.numel() * ((beta != 0) + (beta not in (0, 1)) + (alpha != 1)))
+
+
+def _product(name: str) -> Formula:
+    """Return torch's formula of a matrix product, or 2 FLOP an element of a matrix or vector that meets a vector."""
     torchs, is_added = flop_registry.get(getattr(torch.ops.aten, name)), "add" in name
 
     def product(args: Args, kwargs: Kwargs, out: Any) -> Work:
         flop = torchs(*args, **kwargs, out_val=out) if torchs else 2 * args[int(is_added)].numel()
-        real = 4 if out.is_complex() else int(out.is_floating_point())  # real multiply-adds in one of the output's
-        beta, alpha = kwargs.get("beta", 1), kwargs.get("alpha", 1)
-        each = (beta != 0) + (beta not in (0, 1)) + (alpha != 1) if is_added else 0
-        return Work(int(flop) * real, out.numel() * each)
+        return Work(int(flop) * _real(out), _added(kwargs, out) if is_added else 0)
 
     return product
 
@@ -58,74 +69,129 @@ for _name in ("mm", "bmm", "_scaled_mm", "addmm", "baddbmm", "mv", "dot", "vdot"
     formula(_name)(_product(_name))
 
 
-ATTENTION = (
-    "_scaled_dot_product_flash_attention",
-    "_scaled_dot_product_flash_attention_for_cpu",
-    "_scaled_dot_product_efficient_attention",
-    "_scaled_dot_product_cudnn_attention",
-    "_scaled_dot_product_fused_attention_overrideable",
-    "_scaled_dot_product_attention_math_for_mps",
+@formula("addbmm")
+def added_products(args: Args, kwargs: Kwargs, out: Any) -> Work:
+    """Add the products of a batch of matrices: each element of the left ones meets a row of the result."""
+    return Work(2 * args[1].numel() * out.shape[1] * _real(out), _added(kwargs, out))
+
+
+@formula("addr")
+def added_outer_product(_args: Args, kwargs: Kwargs, out: Any) -> Work:
+    """Add a column by a row: ``addmm`` with sums of one product."""
+    return Work(2 * out.numel() * _real(out), _added(kwargs, out))
+
+
+@formula("_addmm_activation")
+def activated_product(args: Args, kwargs: Kwargs, out: Any) -> Work:
+    kwargs = dict(kwargs)
+    activation = TANH_GELU["gelu"] if kwargs.pop("use_gelu", False) else 1
+    flop, added, _ = FORMULAS["aten::addmm"](args, kwargs, out)
+    return Work(flop, added + activation * out.numel())
+
+
+@formula("_foreach_mm")
+def products(args: Args, _kwargs: Kwargs, out: Any) -> Work:
+    return Work(sum(2 * left.numel() * each.shape[1] * _real(each) for left, each in zip(args[0], out, strict=True)))
+
+
+def _groups_flop(args: Args) -> int:
+    """The rows, the columns or the summands are split into groups, each with a matrix of its own.
+
+    Each takes part once, however they are split. Two stacks of matrices are a product each.
+    """
+    left, right = args[:2]
+    stacked = left.shape[0] if left.dim() == right.dim() == 3 else 1
+    return int(2 * stacked * left.shape[-2] * left.shape[-1] * right.shape[-1])
+
+
+@formula("_grouped_mm")
+def grouped_product(args: Args, kwargs: Kwargs, out: Any) -> Work:
+    bias = kwargs.get("bias", args[3] if len(args) > 3 else None)
+    return Work(_groups_flop(args), 0 if bias is None else out.numel())
+
+
+@formula("_scaled_grouped_mm", "_scaled_grouped_mm_v2")
+def scaled_grouped_product(args: Args, _kwargs: Kwargs, _out: Any) -> Work:
+    return Work(_groups_flop(args))
+
+
+@formula("_trilinear")
+def trilinear(args: Args, _kwargs: Kwargs, _out: Any) -> Work:
+    """Sum products of three tensors, which are broadcast to one space: ``nn.Bilinear`` and its gradients.
+
+    The two with the smallest common space are multiplied there; each of their products then meets the third one.
+    """
+    tensors = [list(tensor.shape) for tensor in args[:3]]
+    for shape, expanded in zip(tensors, args[3:6], strict=True):
+        for dimension in expanded:
+            shape.insert(dimension, 1)
+    space = math.prod(map(max, *tensors))
+    pairs = [math.prod(map(max, one, other)) for one, other in combinations(tensors, 2)]
+    return Work(2 * space, min(pairs))
+
+
+# Weights of 8 or 4 bits are brought to the inputs' type as they are read; all products are in that type.
+
+
+@formula("_weight_int8pack_mm")
+def product_by_int8(args: Args, _kwargs: Kwargs, out: Any) -> Work:
+    """Each column of the result is scaled once."""
+    return Work(2 * args[0].numel() * out.shape[-1], out.numel())
+
+
+@formula("_weight_int4pack_mm", "_weight_int4pack_mm_for_cpu", "_weight_int4pack_mm_with_scales_and_zeros")
+def product_by_int4(args: Args, _kwargs: Kwargs, out: Any) -> Work:
+    """Each weight is scaled and shifted, by the two numbers of its group."""
+    return Work(2 * args[0].numel() * out.shape[-1], 2 * args[0].shape[-1] * out.shape[-1])
+
+
+@formula("_scaled_mm_v2", "_mixed_dtypes_linear", "_dyn_quant_matmul_4bit", "mkldnn_linear")
+def product_by_rows(args: Args, _kwargs: Kwargs, out: Any) -> Work:
+    return Work(2 * args[0].numel() * out.shape[-1])
+
+
+# The distance of two points of w coordinates, by the order of the norm. 2: differences (w), squares (w), their sum
+# (w - 1), a root (1). 0, 1 and the largest: differences, absolute values or comparisons (w), their sum or maximum
+# (w - 1). Others: differences, absolute values, powers, their sum, a root.
+
+
+def _distances_flop(pairs: int, width: int, order: float) -> int:
+    return pairs * (3 * width if order == 2 else 3 * width - 1 if order in (0, 1, math.inf) else 4 * width)
+
+
+def _distances_backward_flop(pairs: int, width: int, order: float, gradient: Any) -> int:
+    """Count for each coordinate of a pair: the difference, its weight by the order, and its sum into the gradient.
+
+    2: gradient over distance (1 a pair); differences, products. 1: differences, signs, products. The largest: differences,
+    absolute values, comparisons, signs, products. Others: differences, absolute values, powers and two products, and 2 a
+    pair. The sums are an addition less for each coordinate of the gradient.
+    """
+    if order == 0:
+        return 0
+    each, a_pair = {2: (2, 1), 1: (3, 0), math.inf: (5, 0)}.get(order, (5, 2))
+    return int(pairs * width * (each + 1) - gradient.numel() + pairs * a_pair)
+
+
+@formula("_euclidean_dist")
+def distances_by_a_product(args: Args, _kwargs: Kwargs, out: Any) -> Work:
+    """``|x|² - 2 x y + |y|²`` as a product of rows with two more columns; then at least 0 and a root (2 an output).
+
+    The squared lengths take 2n - r for n coordinates in r points; x is scaled by -2 (n).
+    """
+    one, other = args[:2]
+    width = one.shape[-1]
+    lengths = sum(2 * each.numel() - each.numel() // width for each in (one, other))
+    return Work(2 * out.numel() * (width + 2), lengths + one.numel() + 2 * out.numel())
+
+
+register_other_flop(
+    {
+        "_cdist_forward": lambda a, o: _distances_flop(o.numel(), a[0].shape[-1], a[2]),
+        "_cdist_backward": lambda a, o: _distances_backward_flop(a[4].numel(), a[1].shape[-1], a[3], o),
+        "_pdist_forward": lambda a, o: _distances_flop(o.numel(), a[0].shape[-1], a[1] if len(a) > 1 else 2),
+        # Both points of a pair get its gradient.
+        "_pdist_backward": lambda a, o: (
+            _distances_backward_flop(a[3].numel(), a[1].shape[-1], a[2], o) + a[3].numel() * a[1].shape[-1]
+        ),
+    }
 )
-
-
-def _attention_sizes(query: Any, key: Any, value: Any) -> tuple[int, int, int, int]:
-    """Return the FLOP of queries by keys, those of weights by values, the number of scores, and that of their rows.
-
-    Shapes are (batch, heads, length, width). A causal mask saves nothing here, as in published counts.
-    """
-    batch, heads, length, width = query.shape
-    rows = batch * heads * length
-    scores = rows * key.shape[2]
-    return 2 * scores * width, 2 * scores * value.shape[3], scores, rows
-
-
-@formula(*ATTENTION)
-def attention(args: Args, _kwargs: Kwargs, _out: Any) -> Work:
-    """Of n scores in r rows, scaling takes n and softmax 5n - 2r (see ``formulas``). Adding a mask is left out."""
-    by_keys, by_values, scores, rows = _attention_sizes(*args[:3])
-    return Work(by_keys + by_values, 6 * scores - 2 * rows)
-
-
-@formula(*(f"{name}_backward" for name in ATTENTION[:-1]))
-def attention_backward(args: Args, _kwargs: Kwargs, _out: Any) -> Work:
-    """Gradients of values, weights, queries and keys are a product each. Scores and their softmax are recomputed.
-
-    Of n scores in r rows, the backward pass of softmax takes 4n - r (see ``formulas``) and scaling n. A fused operator
-    may replace the sum over a row of scores by an equal one over its outputs (Dao et al. 2022).
-    """
-    by_keys, by_values, scores, rows = _attention_sizes(*args[1:4])
-    return Work(2 * (by_keys + by_values), 5 * scores - rows, by_keys + 6 * scores - 2 * rows)
-
-
-@contextmanager
-def whole_attention() -> Iterator[None]:
-    """Keep attention one operator on the meta device, as on real devices, which have a fused operator for it.
-
-    Otherwise it would fall apart into products and a softmax, whose matrix of weights a fused operator never writes to
-    memory. The fused path of nn.MultiheadAttention is switched off: its operators hide the rest of a layer.
-
-    The function is replaced where every caller looks it up, because a mode for torch's functions does not see the
-    calls within nn.MultiheadAttention. A library that imported the function by name gets products and a softmax.
-    """
-    plain = functional.scaled_dot_product_attention
-    fused = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
-
-    def whole(
-        query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: Any = 0, is_causal: Any = False, **rest: Any
-    ) -> Any:
-        alike = query.dim() == 4 and query.shape[1] == key.shape[1] and query.shape[3] == value.shape[3]
-        is_learned = attn_mask is not None and attn_mask.requires_grad
-        if not query.is_meta or not alike or dropout_p > 0 or is_learned:  # torch has no fused operator
-            return plain(query, key, value, attn_mask, dropout_p, is_causal, **rest)
-        if attn_mask is not None and attn_mask.dtype == torch.bool:
-            attn_mask = torch.zeros_like(attn_mask, dtype=query.dtype).masked_fill_(~attn_mask, float("-inf"))
-        return fused(query, key, value, 0.0, is_causal, attn_mask=attn_mask, scale=rest.get("scale"))[0]
-
-    fast_path = torch.backends.mha.get_fastpath_enabled()
-    torch.backends.mha.set_fastpath_enabled(False)
-    functional.scaled_dot_product_attention = cast(Any, whole)
-    try:
-        yield
-    finally:
-        functional.scaled_dot_product_attention = plain
-        torch.backends.mha.set_fastpath_enabled(fast_path)

@@ -18,10 +18,10 @@ from torch.autograd.graph import saved_tensors_hooks
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from measure.counting import recurrent, windows  # noqa: F401 - each registers its formulas
+from measure.counting import products, recurrent, windows  # noqa: F401 - each registers its formulas
+from measure.counting.attention import whole_attention
 from measure.counting.formulas import NOTHING, Work
 from measure.counting.memory import LiveMemory, Overload, overload_of, storage_key, tensors_in
-from measure.counting.products import whole_attention
 from measure.models.call import map_tensors
 
 
@@ -120,6 +120,8 @@ class Recorder(TorchDispatchMode):
         self.memory = LiveMemory(self._resident)
         self.users: dict[int, nn.Module] = {}
         self._parameters = set(map(storage_key, network.parameters()))
+        self._arguments = self._parameters.union(map(storage_key, tensors_in(inputs)))
+        self._touched_byte: Counter[int] = Counter()  # by storage
         self.forward, self.backward = Pass(), Pass()
         self._in_backward = False
         self._stack: list[nn.Module] = []
@@ -128,6 +130,10 @@ class Recorder(TorchDispatchMode):
         self._node_modules = [(-1, network)]  # the first autograd node of each stretch in a module
         self._activations: set[int] = set()
         self._saved: set[int] = set()
+
+    def untouched_byte(self, tensors: Iterable[torch.Tensor]) -> int:
+        """Return the bytes of these parameters or inputs that no operator so far can have touched."""
+        return sum(max(0, tensor.nbytes - self._touched_byte[storage_key(tensor)]) for tensor in tensors)
 
     def run_backward(self, outputs: Iterable[torch.Tensor]) -> None:
         """Run the backward pass from these outputs. Their gradients are given and cost nothing."""
@@ -222,10 +228,15 @@ class Recorder(TorchDispatchMode):
         if overload.allocates:
             return
         module = self._module()
-        for key in self._parameters.intersection(map(storage_key, tensors_in([args, kwargs]))):
-            self.users.setdefault(key, module)
+        byte = 0
+        for tensor, moved_byte in overload.touches(args, kwargs, outputs):
+            byte += moved_byte
+            if (key := storage_key(tensor)) in self._arguments:
+                self._touched_byte[key] += moved_byte
+                if key in self._parameters:
+                    self.users.setdefault(key, module)
         record = self.backward if self._in_backward else self.forward
-        byte, work = overload.byte(args, kwargs, outputs), overload.work(args, kwargs, output)
+        work = overload.work(args, kwargs, output)
         if work is None:
             record.uncounted[overload.name] += 1
             record.uncounted_byte[overload.name] += byte

@@ -111,3 +111,39 @@ def grid_sampler_backward(args: Args, _kwargs: Kwargs, _out: Any) -> Work:
     if mode == NEAREST:  # its slope is 0
         return Work(0, PLACE_FLOP[mode] * places + elements * for_input)
     return Work(0, PLACE_FLOP[mode] * places + (8 * elements + 6 * places) * for_input + 14 * elements * for_grid)
+
+
+# A deformable convolution samples each tap of its window at a place of its own, once for all channels of its group: an
+# offset added, rounding down and a remainder for each of two coordinates (6). A channel takes three lines there (9),
+# and a mask, if any, a product.
+
+
+def _sampled(weight: Any, offset: Any, channels: int) -> tuple[int, int]:
+    """Return the places that a deformable convolution samples, and the values that its input's channels have there."""
+    taps, outputs = math.prod(weight.shape[2:]), len(offset) * math.prod(offset.shape[2:])
+    return offset.numel() // 2, outputs * taps * channels
+
+
+@formula("torchvision::deform_conv2d")
+def deformable_convolution(args: Args, _kwargs: Kwargs, out: Any) -> Work:
+    """Count the products of a convolution, the sampling, and the bias, which torchvision's function always passes."""
+    weight, has_mask = args[1], args[13]
+    places, values = _sampled(weight, args[2], args[0].shape[1])
+    products = out.numel() * weight.numel() // len(weight)
+    return Work(2 * products, 6 * places + (9 + has_mask) * values + out.numel())
+
+
+@formula("torchvision::_deform_conv2d_backward")
+def deformable_convolution_backward(args: Args, _kwargs: Kwargs, _out: Any) -> Work:
+    """Count all gradients, which the operator computes in any case. The gradient of the weight samples again.
+
+    Input and offsets as ``grid_sampler_backward``, without the mean over a size; the mask's and the masked gradient are
+    products, the former summed over channels (3 a value); the bias's gradient is a sum over images and places.
+    """
+    gradient, inputs, weight, offset = args[:4]
+    has_mask = args[14]
+    places, values = _sampled(weight, offset, inputs.shape[1])
+    products = gradient.numel() * weight.numel() // len(weight)
+    for_input, for_offset = 8 * values + 6 * places, 14 * values - 2 * places
+    other = for_input + for_offset + 3 * values * has_mask + gradient.numel() - gradient.shape[1]
+    return Work(4 * products, other, 6 * places + (9 + has_mask) * values)

@@ -4,7 +4,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from measure.counting.formulas import Work, formula_of
+from measure.counting.formulas import Work, formula_of, work_of
+from measure.counting.memory import tensors_in
 from measure.counting.recorder import ModuleTotals
 
 torch = pytest.importorskip("torch", reason="counting needs torch")
@@ -26,13 +27,12 @@ class Case(NamedTuple):
     out: Any
 
     def counted(self) -> Work | None:
-        formula = formula_of(self.operator)
-        assert formula is not None, self.operator
+        assert formula_of(self.operator) is not None, self.operator
         out = self.out
         if out is None:
             namespace, _, name = self.operator.partition("::")
             out = getattr(getattr(torch.ops, namespace), name)(*self.args, **self.kwargs)
-        return formula(self.args, self.kwargs, out)
+        return work_of(self.operator, self.args, self.kwargs, out, tensors_in([self.args, self.kwargs, out]))
 
 
 def case(

@@ -1,11 +1,76 @@
 import pytest
-from helpers.counting import meta, nn, recorder, torch, total, trained
+from helpers.counting import case, meta, named, nn, recorder, torch, total, trained
 from torch.nn import functional
+from torch.nn.attention import varlen  # noqa: F401 - it defines an operator
 
-from measure.counting.products import whole_attention
+from measure.counting.attention import ATTENTION, whole_attention
 
 FUSED = "_scaled_dot_product_flash_attention_for_cpu"
 Q, K, V = meta(2, 3, 5, 4), meta(2, 3, 7, 4), meta(2, 3, 7, 4)
+
+# 2 sequences, 3 heads, 5 queries, 7 keys of width 4 and values of the same: 2 * 3 * 5 = 30 rows of 7, 210 scores.
+QUERY, KEY, VALUE = meta(2, 3, 5, 4), meta(2, 3, 7, 4), meta(2, 3, 7, 4)
+SCORES = 2 * 210 * 4
+MIXED = 2 * 210 * 4
+# Scaling 210; softmax: maximum 210 - 30, difference 210, exponential 210, sum 210 - 30, division 210.
+SOFTMAX = 210 + 180 + 210 + 210 + 180 + 210
+# Softmax's backward: products 2 * 210, sum 210 - 30, difference 210; scaling 210.
+SOFTMAX_BACKWARD = 420 + 180 + 210 + 210
+
+
+def attentions():
+    for name in ATTENTION:
+        yield case(name, QUERY, KEY, VALUE, flop=SCORES + MIXED, other=SOFTMAX, out=(meta(2, 3, 5, 4),))
+    for name in ATTENTION[:-1]:
+        yield case(
+            f"{name}_backward",
+            *(meta(2, 3, 5, 4), QUERY, KEY, VALUE),
+            flop=2 * (SCORES + MIXED),
+            other=SOFTMAX_BACKWARD,
+            recompute=SCORES + SOFTMAX,
+            out=(),
+        )
+    # Values of another width, 6: the second product differs.
+    name, wide = ATTENTION[2], meta(2, 3, 7, 6)
+    yield case(name, QUERY, KEY, wide, flop=2 * 210 * (4 + 6), other=SOFTMAX, out=())
+    # 8 heads of queries on 2 of keys, 5 tokens: 200 scores in 40 rows.
+    shared = meta(1, 2, 5, 4)
+    yield case(FUSED, meta(1, 8, 5, 4), shared, shared, flop=2 * 2 * 200 * 4, other=6 * 200 - 2 * 40)
+
+
+# The same in the layout (batch, tokens, heads, width), or sequences of 2 and 3 queries and of 3 and 4 keys behind one
+# another, 3 heads: 3 * (2 * 3 + 3 * 4) = 54 scores in 15 rows. Without values each query meets the longest keys: 60.
+BY_TOKENS = meta(2, 5, 3, 4), meta(2, 7, 3, 4), meta(2, 7, 3, 4)
+JOINED = meta(5, 3, 4), meta(7, 3, 4), meta(7, 3, 4)
+STARTS = torch.tensor([0, 2, 5]), torch.tensor([0, 3, 7])
+UNKNOWN = meta(3, dtype=torch.int32), meta(3, dtype=torch.int32)
+
+
+def attentions_by_tokens():
+    whole = {"flop": SCORES + MIXED, "other": SOFTMAX}
+    back = {"flop": 2 * (SCORES + MIXED), "other": SOFTMAX_BACKWARD, "recompute": SCORES + SOFTMAX}
+    for operator in ("_flash_attention", "_efficient_attention"):
+        bias = [None] if operator.startswith("_eff") else []
+        yield case(f"{operator}_forward", *BY_TOKENS, *bias, None, None, 5, 7, 0.0, 0, **whole, out=())
+        out = [*bias, meta(2, 5, 3, 4), *([] if bias else [meta(2, 3, 5)])]
+        yield case(f"{operator}_backward", meta(2, 5, 3, 4), *BY_TOKENS, *out, None, None, 5, 7, **back, out=())
+        for starts, scores in ((STARTS, 54), (UNKNOWN, 60)):
+            joined = {"flop": 2 * 2 * scores * 4, "other": 6 * scores - 2 * 15}
+            yield case(f"{operator}_forward", *JOINED, *bias, *starts, 3, 4, 0.0, 0, **joined, out=())
+    for starts, scores in ((STARTS, 54), (UNKNOWN, 60)):
+        once, softmax = 2 * scores * 4, 6 * scores - 2 * 15
+        yield case("torch_attn::_varlen_attn", *JOINED, *starts, 3, 4, flop=2 * once, other=softmax, out=())
+        gradients = {"flop": 4 * once, "other": 5 * scores - 15, "recompute": once + softmax}
+        rest = [meta(5, 3, 4), meta(3, 5), *starts, 3, 4]
+        yield case("torch_attn::_varlen_attn_backward", meta(5, 3, 4), *JOINED, *rest, **gradients, out=())
+
+
+CASES = [*attentions(), *attentions_by_tokens()]
+
+
+@pytest.mark.parametrize(**named(CASES))
+def test_by_hand(case):
+    assert case.counted() == case.work
 
 
 class Operators(torch.utils._python_dispatch.TorchDispatchMode):
@@ -49,17 +114,58 @@ def test_attention_is_one_operator_on_the_meta_device(settings):
     ("tensors", "settings"),
     [
         ((Q, K, meta(2, 3, 7, 6)), {}),  # values of another width
-        ((meta(2, 6, 5, 4), K, V), {"enable_gqa": True}),  # two queries' heads for each of the keys'
-        ((meta(3, 5, 4), meta(3, 7, 4), meta(3, 7, 4)), {}),  # no heads
+        ((meta(1, 3, 5, 4), K, V), {}),  # a batch of queries for each of the keys
+        ((meta(1, 2, 3, 5, 4), meta(1, 2, 3, 7, 4), meta(1, 2, 3, 7, 4)), {}),
+        ((meta(5, 4), meta(7, 4), meta(7, 4)), {}),
+        ((meta(2, 3, 4, 5).mT, K, V), {}),  # the width is not contiguous
+        ((meta(1, 3, 5, 4), meta(1, 3, 7, 4), meta(1, 3, 7, 4)), {"attn_mask": meta(2, 3, 5, 7)}),  # a mask's batch
+        ((Q, K, V), {"attn_mask": meta(3, 5, 7)}),
         ((Q, K, V), {"dropout_p": 0.1}),
         ((Q, K, V), {"attn_mask": meta(5, 7, requires_grad=True)}),
     ],
 )
 def test_what_the_fused_operator_cannot_do_is_left_to_torch(tensors, settings):
     output, names = attend(*tensors, **settings)
-    assert output.shape == (*tensors[0].shape[:-1], tensors[2].shape[-1])
-    assert FUSED not in names
-    assert "bmm" in names
+    on_cpu = [torch.zeros(t.shape).as_strided(t.shape, t.stride()) for t in tensors]
+    masks = {k: torch.zeros(v.shape, requires_grad=v.requires_grad) for k, v in settings.items() if k == "attn_mask"}
+    expected, real = attend(*on_cpu, **settings | masks)
+    assert output.shape == expected.shape
+    assert FUSED not in {*names, *real}
+    assert {"bmm", "mm"} & set(names)
+
+
+@pytest.mark.parametrize(
+    ("shapes", "settings"),
+    [
+        ([(1, 8, 5, 4), (1, 2, 7, 4)], {"enable_gqa": True}),
+        ([(1, 8, 5, 4), (1, 2, 5, 4)], {"enable_gqa": True, "is_causal": True}),
+        ([(2, 3, 5, 4), (2, 1, 7, 4)], {}),
+        ([(3, 5, 4), (3, 7, 4)], {}),
+        ([(3, 5, 4), (3, 7, 4)], {"attn_mask": (3, 5, 7)}),
+        ([(2, 3, 5, 4), (2, 3, 7, 4)], {"attn_mask": (1, 7)}),
+    ],
+)
+def test_heads_may_share_keys_or_have_no_batch_as_on_the_processor(shapes, settings):
+    def run(device):
+        tensors = [torch.ones(shapes[place], device=device, requires_grad=True) for place in (0, 1, 1)]
+        mask = {k: torch.ones(v, device=device) for k, v in settings.items() if k == "attn_mask"}
+        output, names = attend(*tensors, **settings | mask)
+        output.sum().backward()
+        return output.shape, FUSED in names, [tensor.grad.shape for tensor in tensors]
+
+    assert run("meta") == run("cpu")
+    assert run("meta")[1]
+
+
+def test_traffic_of_heads_that_share_keys():
+    """Q 8 * 5 * 4, k and v 2 * 5 * 4 each, the output as q, and 8 * 5 sums of exponentials: 440 numbers of 4 bytes."""
+
+    class Shared(nn.Module):
+        def forward(self, query, key):
+            return functional.scaled_dot_product_attention(query, key, key.clone(), enable_gqa=True)
+
+    record, _ = recorder.record_inference(Shared(), [meta(1, 8, 5, 4), meta(1, 2, 5, 4)])
+    assert record.forward.total("traffic_byte") == 1760 + 2 * 160  # and the copy of the keys
 
 
 def test_real_tensors_are_left_to_torch():
@@ -119,3 +225,27 @@ def test_an_encoder_layer_is_counted_whole_in_inference():
     record, _ = recorder.record_inference(layer, [meta(2, 5, 12)])
     assert not record.forward.uncounted
     assert record.forward.total("flop") == 2 * (PROJECTIONS + MIXING + 2 * 10 * 12 * 20)
+
+
+class Attention(nn.Module):
+    """Attention by torch's function, or taken apart."""
+
+    def __init__(self, whole):
+        super().__init__()
+        self.whole = whole
+
+    def forward(self, query, key, value):
+        if self.whole:
+            return functional.scaled_dot_product_attention(query, key, value)
+        return torch.softmax((query @ key.mT) * 0.5, -1) @ value
+
+
+@pytest.mark.parametrize(("whole", "device"), [(True, "meta"), (True, "cpu"), (False, "meta")])
+def test_attention_is_its_products_and_softmax_on_any_path(whole, device):
+    tensors = [torch.zeros(t.shape, device=device, requires_grad=True) for t in (QUERY, KEY, VALUE)]
+    record = recorder.record_training(Attention(whole), tensors)
+    parts = [*record.forward.modules.values()][-1], [*record.backward.modules.values()][-1]
+    assert not record.forward.uncounted | record.backward.uncounted
+    assert [part.flop for part in parts] == [SCORES + MIXED, 2 * (SCORES + MIXED)]
+    assert [part.other_flop for part in parts] == [SOFTMAX, SOFTMAX_BACKWARD]
+    assert parts[1].recompute_flop == (SCORES + SOFTMAX if whole else 0)

@@ -8,7 +8,7 @@ from measure.counting.formulas import NOTHING, Work, formula, formula_of
 
 pytest.importorskip("torch", reason="cases are tensors")
 
-FORMULAS = ("movements", "normalisations", "products", "recurrent", "scalars", "windows")
+FORMULAS = ("attention", "movements", "normalisations", "products", "recurrent", "scalars", "windows")
 """The files that register formulas; the test of each has cases worked out by hand."""
 
 

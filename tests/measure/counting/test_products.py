@@ -3,7 +3,6 @@ from helpers.counting import case, meta, named, nn, recorder, torch, total, trai
 from torch.nn import functional
 
 from measure.counting.formulas import Work
-from measure.counting.products import ATTENTION
 
 aten = torch.ops.aten
 FP8 = [meta(16, 32, dtype=torch.float8_e4m3fn), meta(32, 48, dtype=torch.float8_e4m3fn)]
@@ -59,37 +58,11 @@ def convolutions():
             yield case(*call, flop=once * (mask[0] + mask[1]), other=sums)
 
 
-# 2 sequences, 3 heads, 5 queries, 7 keys of width 4 and values of the same: 2 * 3 * 5 = 30 rows of 7, 210 scores.
-QUERY, KEY, VALUE = meta(2, 3, 5, 4), meta(2, 3, 7, 4), meta(2, 3, 7, 4)
-SCORES = 2 * 210 * 4
-MIXED = 2 * 210 * 4
-# Scaling 210; softmax: maximum 210 - 30, difference 210, exponential 210, sum 210 - 30, division 210.
-SOFTMAX = 210 + 180 + 210 + 210 + 180 + 210
-# Softmax's backward: products 2 * 210, sum 210 - 30, difference 210; scaling 210.
-SOFTMAX_BACKWARD = 420 + 180 + 210 + 210
-
-
-def attentions():
-    for name in ATTENTION:
-        yield case(name, QUERY, KEY, VALUE, flop=SCORES + MIXED, other=SOFTMAX, out=(meta(2, 3, 5, 4),))
-    for name in ATTENTION[:-1]:
-        yield case(
-            f"{name}_backward",
-            *(meta(2, 3, 5, 4), QUERY, KEY, VALUE),
-            flop=2 * (SCORES + MIXED),
-            other=SOFTMAX_BACKWARD,
-            recompute=SCORES + SOFTMAX,
-            out=(),
-        )
-    # Values of another width, 6: the second product differs.
-    name, wide = ATTENTION[2], meta(2, 3, 7, 6)
-    yield case(name, QUERY, KEY, wide, flop=2 * 210 * (4 + 6), other=SOFTMAX, out=())
-
-
 MATRICES = [
     case("mm", meta(2, 3), meta(3, 5), flop=2 * 2 * 3 * 5),
     case("mm", *[meta(2, 2, dtype=torch.complex64)] * 2, flop=8 * 2 * 2 * 2),  # 4 products, 2 + 2 additions
-    case("mm", *[meta(2, 2, dtype=torch.int64)] * 2),  # no floating-point operation
+    case("mm", *[meta(2, 2, dtype=torch.int64)] * 2),  # no floating-point operation, whatever the operator
+    case("convolution", *[meta(1, 1, 3, 3, dtype=torch.int32)] * 2, None, [1, 1], [0, 0], [1, 1], False, [0, 0], 1),
     case("bmm", meta(7, 2, 3), meta(7, 3, 5), flop=2 * 7 * 2 * 3 * 5),
     case("_scaled_mm", *FP8, meta(), meta(), flop=2 * 16 * 32 * 48, out=meta(16, 48)),  # with a scale for each
     case("addmm", meta(5), meta(2, 3), meta(3, 5), flop=2 * 2 * 3 * 5, other=10),
@@ -102,7 +75,78 @@ MATRICES = [
     case("vdot", meta(7), meta(7), flop=2 * 7),
 ]
 
-CASES = [*MATRICES, *convolutions(), *attentions()]
+BF16 = {"dtype": torch.bfloat16}
+ENDS = meta(4, dtype=torch.int32)  # of four groups
+INT8, INT4 = meta(5, 4, dtype=torch.int8), meta(5, 2, dtype=torch.uint8)
+
+# 64 rows of 32, each by one of four 32 x 48: 2 * 64 * 32 * 48, however they are split. Its two gradients likewise: rows
+# by the transposed matrices, and four sums over parts of the 64 rows.
+GROUPED = 196_608
+GROUPS = [
+    case("_grouped_mm", meta(64, 32, **BF16), meta(4, 32, 48, **BF16), ENDS, flop=GROUPED),
+    case("_grouped_mm", meta(64, 48, **BF16), meta(4, 48, 32, **BF16), ENDS, flop=GROUPED),
+    case("_grouped_mm", meta(32, 64, **BF16), meta(64, 48, **BF16), ENDS, flop=GROUPED, out=meta(4, 32, 48)),
+    case("_grouped_mm", meta(4, 32, 16, **BF16), meta(16, 48, **BF16), ENDS, flop=2 * 32 * 16 * 48, out=meta(32, 48)),
+    case("_grouped_mm", meta(4, 8, 16), meta(4, 16, 24), flop=2 * 4 * 8 * 16 * 24, out=meta(4, 8, 24)),
+    case("_grouped_mm", meta(6, 8), meta(4, 8, 9), ENDS, meta(4, 9), flop=2 * 6 * 8 * 9, other=54, out=meta(6, 9)),
+    *(
+        case(name, *FP8, meta(16), meta(48), flop=2 * 16 * 32 * 48, out=meta(2, 16, 48))
+        for name in ("_scaled_grouped_mm", "_scaled_grouped_mm_v2")
+    ),
+]
+
+# nn.Bilinear(4, 5, 6) on 2 rows: a row's 4 * 5 products of coordinates (2 * 20 = 40), each by 6 weights (2 * 240 FLOP).
+# Its gradients: of the weight the same; of the first input 2 * 6 * 5 products, each by 4 weights.
+ROWS, WEIGHT, COLUMNS = meta(2, 4), meta(6, 4, 5), meta(2, 5)
+BILINEAR = [
+    case("_trilinear", ROWS, WEIGHT, COLUMNS, [1, 3], [0], [1, 2], [2, 3], flop=480, other=40),
+    case("_trilinear", meta(2, 6), WEIGHT, COLUMNS, [2, 3], [0], [1, 2], [1, 3], flop=480, other=60, out=ROWS),
+]
+
+PRODUCTS = [
+    # three 4 x 5 by 5 x 6, summed to 4 x 6, and an addition for each: 2 * 3 * 4 * 5 * 6 and 24
+    case("addbmm", meta(4, 6), meta(3, 4, 5), meta(3, 5, 6), flop=720, other=24),
+    case("addbmm", meta(4, 6), meta(3, 4, 5), meta(3, 5, 6), beta=0, flop=720),
+    case("addr", meta(4, 6), meta(4), meta(6), flop=2 * 4 * 6, other=24),
+    case("_addmm_activation", meta(5), meta(2, 3), meta(3, 5), flop=60, other=10 + 10, out=meta(2, 5)),
+    case("_addmm_activation", meta(5), meta(2, 3), meta(3, 5), use_gelu=True, flop=60, other=10 + 90, out=meta(2, 5)),
+    case("_foreach_mm", [meta(2, 3), meta(1, 2)], [meta(3, 5), meta(2, 2)], flop=60 + 8, out=[meta(2, 5), meta(1, 2)]),
+    # 7 + 2 - 2 places, 2 images, 5 channels, each a sum over 3 taps of 4 channels; and its bias
+    case("conv_tbc", meta(7, 2, 4), meta(3, 4, 5), meta(5), 1, flop=2 * 7 * 2 * 5 * 12, other=70),
+    # 3 rows of 4 by 5 columns of 4 stored in 8 or 4 bits. A scale for each result, or a scale and a shift a weight.
+    case("_weight_int8pack_mm", meta(3, 4), INT8, meta(5), flop=120, other=15, out=meta(3, 5)),
+    *(
+        case(name, meta(3, 4), INT4, 32, meta(1, 5, 2), flop=120, other=40, out=meta(3, 5))
+        for name in ("_weight_int4pack_mm", "_weight_int4pack_mm_for_cpu", "_weight_int4pack_mm_with_scales_and_zeros")
+    ),
+    case("_mixed_dtypes_linear", meta(3, 4), INT8, meta(5), flop=120, out=meta(3, 5)),
+    case("_dyn_quant_matmul_4bit", meta(3, 4), INT4, 32, 4, 5, flop=120, out=meta(3, 5)),
+    case("mkldnn_linear", meta(3, 4), meta(5, 4), flop=120, out=meta(3, 5)),
+    case("_scaled_mm_v2", *FP8, flop=2 * 16 * 32 * 48, out=meta(16, 48)),
+]
+
+# 2 * 4 * 5 = 40 pairs of points of 3 coordinates. Order 2: 3 differences, 3 squares, 2 additions, a root: 9. Order 1 and
+# the largest: 3 differences, 3 absolute values, 2 additions or comparisons: 8. Order 3: 3 powers and a root more: 12.
+POINTS, OTHERS, DISTANCES = meta(2, 4, 3), meta(2, 5, 3), meta(2, 4, 5)
+PAIR = {2.0: 9, 1.0: 8, float("inf"): 8, 3.0: 12}
+# Backward, for each of 120 coordinates: a difference and a product (2), and a division for each pair; with signs 3; with
+# absolute values and comparisons 5; with powers 5, and 2 a pair. And an addition each, less one for each of 24 results.
+PAIR_BACKWARD = {2.0: 240 + 40, 1.0: 360, float("inf"): 600, 3.0: 600 + 80}
+DISTANCE_CASES = [
+    *(case("_cdist_forward", POINTS, OTHERS, order, None, other=40 * each) for order, each in PAIR.items()),
+    *(
+        case("_cdist_backward", DISTANCES, POINTS, OTHERS, order, DISTANCES, other=each + 120 - 24, out=POINTS)
+        for order, each in PAIR_BACKWARD.items()
+    ),
+    case("_cdist_backward", DISTANCES, POINTS, OTHERS, 0.0, DISTANCES, out=POINTS),
+    # 4 points: 6 pairs. Both points of a pair get its gradient: 2 * 18 additions less 12.
+    case("_pdist_forward", meta(4, 3), other=54),
+    case("_pdist_backward", meta(6), meta(4, 3), 2.0, meta(6), other=36 + 6 + 36 - 12),
+    # As rows of 3 + 2: products 2 * 40 * 5; lengths 2 * 24 - 8 and 2 * 30 - 10; x by -2: 24; at least 0, and a root.
+    case("_euclidean_dist", POINTS, OTHERS, flop=400, other=40 + 50 + 24 + 80),
+]
+
+CASES = [*MATRICES, *GROUPS, *BILINEAR, *PRODUCTS, *DISTANCE_CASES, *convolutions()]
 
 
 @pytest.mark.parametrize(**named(CASES))
@@ -142,27 +186,3 @@ def test_a_convolution_is_the_product_of_its_windows():
     record, _ = recorder.record_inference(Windows(), [images])
     direct = case("convolution", images, filters, None, [2, 2], [1, 1], [1, 1], False, [0, 0], 1)
     assert direct.counted() == Work(record.forward.total("flop"))
-
-
-class Attention(nn.Module):
-    """Attention by torch's function, or taken apart."""
-
-    def __init__(self, whole):
-        super().__init__()
-        self.whole = whole
-
-    def forward(self, query, key, value):
-        if self.whole:
-            return functional.scaled_dot_product_attention(query, key, value)
-        return torch.softmax((query @ key.mT) * 0.5, -1) @ value
-
-
-@pytest.mark.parametrize(("whole", "device"), [(True, "meta"), (True, "cpu"), (False, "meta")])
-def test_attention_is_its_products_and_softmax_on_any_path(whole, device):
-    tensors = [torch.zeros(t.shape, device=device, requires_grad=True) for t in (QUERY, KEY, VALUE)]
-    record = recorder.record_training(Attention(whole), tensors)
-    parts = [*record.forward.modules.values()][-1], [*record.backward.modules.values()][-1]
-    assert not record.forward.uncounted | record.backward.uncounted
-    assert [part.flop for part in parts] == [SCORES + MIXED, 2 * (SCORES + MIXED)]
-    assert [part.other_flop for part in parts] == [SOFTMAX, SOFTMAX_BACKWARD]
-    assert parts[1].recompute_flop == (SCORES + SOFTMAX if whole else 0)
