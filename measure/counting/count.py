@@ -6,14 +6,14 @@ The network runs forward in eval mode, then forward and backward in train mode. 
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import groupby
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from measure.cache.workload_records import Layer, Operator, Workload
 from measure.domain.models import OWN, Model
 from measure.domain.words import BACKWARD, FORWARD, INFERENCE, shape_name
-from measure.errors import UserError, in_short
-from measure.models.call import casting, empty_inputs
+from measure.errors import UserError, in_short, text_of
+from measure.models.call import Call, casting, empty_inputs, held_tensors
 from measure.models.catalog import prepare_on_meta
 from measure.models.own_models import RaisedError
 
@@ -62,47 +62,80 @@ def count_all(
 ) -> list[Count]:
     """Count a model at several batch sizes; a library's network is built once. Calls ``beat`` after each."""
     counts = []
-    calls = zip(batches, prepare_on_meta(model, batches), strict=True)
-    for network, group in groupby(calls, key=lambda pair: pair[1].network):
-        with casting(network, precision, autocast) as (device, dtype):
-            for batch, prepared in group:
-                call = empty_inputs(prepared, device, dtype)
-                try:
-                    columns, layers, operators = count_network(network, call.inputs, call.keywords)
-                except RuntimeError as problem:  # NotImplementedError is one
-                    why = in_short(problem).partition(": ")[2]
-                    if not any(word in why.lower() for word in ("meta", "data-independent")):
-                        raise
-                    why = f"its operators depend on values, and counting computes none: {why}"
-                    raise NotImplementedError(why) from problem
-                key = identity(model, batch, precision, autocast)
-                workload = Workload(source=model.source, family=model.family, status="ok", **key, **columns)
-                rows = [Layer(**key, **row) for row in layers], [Operator(**key, **row) for row in operators]
-                counts.append(Count(workload, *rows))
-                beat()
+    for batch, prepared in zip(batches, prepare_on_meta(model, batches), strict=True):
+
+        def remade(batch: int = batch) -> Call:
+            return prepare_on_meta(model, [batch])[0]
+
+        columns, layers, operators = count_call(prepared, remade, precision, autocast)
+        key = identity(model, batch, precision, autocast)
+        workload = Workload(source=model.source, family=model.family, status="ok", **key, **columns)
+        rows = [Layer(**key, **row) for row in layers], [Operator(**key, **row) for row in operators]
+        counts.append(Count(workload, *rows))
+        beat()
     return counts
 
 
-def count_network(
-    network: "nn.Module", inputs: Sequence[Any], keywords: Mapping[str, Any] | None = None
-) -> tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]]]:
+Rows = tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]]]
+
+
+def count_call(call: Call, remade: Callable[[], Call], precision: str, autocast: str | None) -> Rows:
+    """Return the rows of ``count_network`` for a call on the meta device; where that fails, with fake tensors.
+
+    Many networks fail on meta alone: they make tensors on the CPU, ask for the device's name, or read constants.
+    ``remade`` makes the call anew. Raises what the network raises with fake tensors, with the module and operator.
+    """
+    counted = None
+    with suppress(Exception), casting(call.network, precision, autocast) as (device, dtype):
+        inputs = empty_inputs(call, device, dtype)
+        counted = count_network(call.network, inputs.inputs, inputs.keywords)
+    if counted is not None and not counted[0]["reason"]:
+        return counted
+    call = remade()
+    try:
+        with casting(call.network, precision, autocast, fake=True) as (device, dtype):
+            inputs = empty_inputs(call, device, dtype)
+            return count_network(call.network, inputs.inputs, inputs.keywords)
+    except Exception as problem:
+        if counted is not None:
+            return counted
+        raise explain(problem) from problem
+
+
+def explain(problem: Exception) -> Exception:
+    """Return an exception that names the module and operator that raised it, and says what to do."""
+    place = " ".join(getattr(problem, "__notes__", []))
+    if isinstance(problem, MemoryError) or not place:
+        return problem
+    text = text_of(problem)
+    if type(problem).__name__ in DEPENDS_ON_VALUES or "tensor subclass" in text or "_local_scalar_dense" in place:
+        why = "it reads values of tensors, and counting knows none; decide by shapes, or pass a Python number"
+        return NotImplementedError(f"{place}: {why}")
+    kind = type(problem) if isinstance(problem, NotImplementedError) else RuntimeError
+    return kind(f"{place}: {in_short(problem)}")
+
+
+# What torch's fake tensors raise where an operator's output, or its shape, depends on values.
+DEPENDS_ON_VALUES = ("DataDependentOutputException", "DynamicOutputShapeException", "UnsupportedOperatorException")
+
+
+def count_network(network: "nn.Module", inputs: Sequence[Any], keywords: Mapping[str, Any] | None = None) -> Rows:
     """Return the counted columns of ``Workload``, of each ``Layer`` and of each ``Operator`` for one call of a network.
 
     If the training pass fails (batch normalisation of a single value, for example), its columns are None and ``reason``
     says why.
     """
     from measure.counting.layers import call_rows, layer_rows
-    from measure.counting.memory import tensors_in
     from measure.counting.recorder import record_inference, record_training
 
     keywords = keywords or {}
     inference, output = record_inference(network, inputs, **keywords)
     passes, parameters = {INFERENCE: inference.forward}, list(network.parameters())
-    arguments = tensors_in([inputs, dict(keywords)])
+    arguments = held_tensors([inputs, dict(keywords)])
     columns: dict[str, Any] = {
         "reason": None,
         "input_byte": _byte(arguments),
-        "output_byte": _byte(tensors_in(output)),
+        "output_byte": _byte(held_tensors(output)),
         "parameter_count": sum(parameter.numel() for parameter in parameters),
         "parameter_byte": _byte(parameters),
         "buffer_byte": _byte(network.buffers()),
@@ -114,7 +147,7 @@ def count_network(
     try:
         training = record_training(network, inputs, **keywords)
     except Exception as problem:  # a model may raise anything
-        columns["reason"] = f"backward not counted: {in_short(problem)}"
+        columns["reason"] = f"backward not counted: {text_of(explain(problem))}"
     else:
         passes |= {FORWARD: training.forward, BACKWARD: training.backward}
         gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]

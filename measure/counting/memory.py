@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from measure.counting.formulas import NOTHING, Args, Kwargs, Work, formula, work_of
+from measure.counting.formulas import NOTHING, Args, Kwargs, Work, formula, formula_of, work_of
 
 # Operators without arithmetic, by the memory that they touch.
 # None: the operator that writes into it later is charged.
@@ -218,6 +218,9 @@ class Overload:
         self.is_ignored = is_view or schema.name.startswith("prim::")
         aliases = any(part.alias_info is not None for part in (*schema.arguments, *schema.returns))
         self.is_pure = not is_view and not aliases
+        # A composite calls others. Autograd takes it apart; inference mode leaves that to us.
+        has_rule = formula_of(schema.name) is not None or schema.name.startswith("prim::")
+        self.is_composite = not has_rule and operator._can_decompose()
         self.allocates = name in ALLOCATIONS
         self._fills, self._overwrites = name in FILLS, name in COPIES
         self._partly_touched = PARTLY_TOUCHED.get(schema.name.partition("::")[2])
@@ -231,10 +234,13 @@ class Overload:
         """Return the work of one call; None for arithmetic without a formula."""
         return work_of(self._qualified_name, args, kwargs, output, tensors_in([output, args, kwargs]))
 
+    def changed(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
+        """Return the tensors that one call writes into."""
+        return tensors_in([args[place] if place < len(args) else kwargs.get(name) for place, name in self._written])
+
     def touches(self, args: Sequence[Any], kwargs: Mapping[str, Any], outputs: Sequence[Any]) -> list[tuple[Any, int]]:
-        """Return each tensor that one call reads or writes, with the bytes moved. One that is changed is there twice."""
-        changed = [args[place] if place < len(args) else kwargs.get(name) for place, name in self._written]
-        written = tensors_in(changed)
+        """Return each tensor that one call reads or writes, with the bytes moved. A changed one is there twice."""
+        written = self.changed(args, kwargs)
         keys = {id(tensor) for tensor in written}
         new = [tensor for tensor in outputs if id(tensor) not in keys]
         moved = [(tensor, tensor_byte(tensor)) for tensor in (*written, *new)]

@@ -4,10 +4,11 @@ The recorder is a dispatch mode below autograd, so that it sees backward operato
 on the meta device nothing is computed and nothing allocated.
 """
 
+import sys
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -22,7 +23,8 @@ from measure.counting import products, recurrent, windows  # noqa: F401 - each r
 from measure.counting.attention import whole_attention
 from measure.counting.formulas import NOTHING, Work
 from measure.counting.memory import LiveMemory, Overload, overload_of, storage_key, tensors_in
-from measure.models.call import map_tensors
+from measure.counting.outputs import FakeCalls, call
+from measure.models.call import Call, held_tensors, kept_state
 
 
 @dataclass
@@ -62,54 +64,19 @@ class Pass:
         return sum(getattr(totals, column) for totals in self.modules.values())
 
 
-# A network calls the same operator on the same shapes many times, and torch derives many output shapes in Python (a
-# batch normalisation takes about a hundred primitive steps). Only shape, strides and type of an output matter here, so
-# each is derived once.
-_OUTPUTS: dict[Any, Any] = {}  # copies of outputs on the meta device, by operator and outlines of arguments
-
-
-def _is_plain(tensor: torch.Tensor) -> bool:
-    return tensor.is_meta and type(tensor) in (torch.Tensor, nn.Parameter)
-
-
-def _outline(value: Any) -> Any:
-    """Return a hashable form of an argument. Raises TypeError for a tensor whose values may matter."""
-    if isinstance(value, torch.Tensor):
-        if not _is_plain(value):
-            raise TypeError("not a plain tensor on the meta device")
-        return value.shape, value.stride(), value.dtype
-    if isinstance(value, (list, tuple)):
-        return tuple(map(_outline, value))
-    return type(value), value  # 1, 1.0 and True are equal, but differ in type
-
-
-def _copy(output: Any) -> Any:
-    return map_tensors(output, lambda one: torch.empty_strided(one.shape, one.stride(), dtype=one.dtype, device="meta"))
-
-
-def call(operator: Any, args: Any, kwargs: Any) -> Any:
-    """Call an operator that neither changes nor aliases its inputs. Equal calls on the meta device run once."""
-    try:
-        key = operator, _outline(args), _outline(list(kwargs.items()))
-        if key in _OUTPUTS:
-            return _copy(_OUTPUTS[key])
-    except TypeError:  # also an argument without a hash
-        return operator(*args, **kwargs)
-    output = operator(*args, **kwargs)
-    if all(map(_is_plain, tensors_in(output))):
-        _OUTPUTS[key] = _copy(output)
-    return output
-
-
 class Recorder(TorchDispatchMode):
     """Record a network into the passes ``forward`` and ``backward``.
 
     ``users`` maps a parameter's storage to the module that uses it first. ``memory`` is the live memory without
     parameters, buffers and inputs.
 
+    ``failure`` is the last exception, with the module and the operator that raised it.
+
     ``torch.utils.module_tracker.ModuleTracker`` cannot replace the hooks below: it loses the backward pass of a module
     that runs twice, and stays in one that a checkpoint leaves by an exception. Autograd's sequence numbers are exact.
     """
+
+    supports_higher_order_operators = True
 
     def __init__(self, network: nn.Module, inputs: Any) -> None:
         super().__init__()
@@ -130,6 +97,9 @@ class Recorder(TorchDispatchMode):
         self._node_modules = [(-1, network)]  # the first autograd node of each stretch in a module
         self._activations: set[int] = set()
         self._saved: set[int] = set()
+        self._device = next((tensor.device for tensor in self._resident), torch.device("cpu"))
+        self._call = call
+        self.failure: tuple[BaseException, nn.Module, str | None] | None = None
 
     def untouched_byte(self, tensors: Iterable[torch.Tensor]) -> int:
         """Return the bytes of these parameters or inputs that no operator so far can have touched."""
@@ -145,6 +115,8 @@ class Recorder(TorchDispatchMode):
 
     def __enter__(self) -> "Recorder":
         torch.clear_autocast_cache()  # this pass casts the weights itself
+        if (mode := torch._C._get_dispatch_mode(torch._C._TorchDispatchModeKey.FAKE)) is not None:
+            self._call = FakeCalls(mode, self._device).call
         self._undo.enter_context(whole_attention())
         self._undo.enter_context(saved_tensors_hooks(self._save, lambda kept: kept))
         self._undo.callback(register_module_forward_pre_hook(self._start).remove)
@@ -167,15 +139,22 @@ class Recorder(TorchDispatchMode):
 
     def _stop(self, _module: nn.Module, _inputs: Any, output: Any) -> None:
         """End a module, also if an exception leaves it: a checkpoint stops so when it has recomputed enough."""
+        if (problem := sys.exc_info()[1]) is not None:
+            self._note(problem)
         module, is_leaf = self._stack.pop(), self._is_leaf.pop()
         self._mark()
         if is_leaf and not self._in_backward:
-            self.forward.modules[module].activation_byte += self._new_byte(tensors_in(output), self._activations)
+            self.forward.modules[module].activation_byte += self._new_byte(held_tensors(output), self._activations)
 
     def _mark(self) -> None:
         """Assign the autograd nodes from here on, which are numbered in order, to the running module."""
         module = self._stack[-1] if self._stack else self._network
         self._node_modules.append((torch.autograd._get_sequence_nr(), module))
+
+    def _note(self, problem: BaseException, operator: str | None = None) -> None:
+        """Keep where an exception was raised first: its module, and its operator unless raised outside of any."""
+        if self.failure is None or self.failure[0] is not problem:
+            self.failure = problem, self._module(), operator
 
     def _save(self, tensor: torch.Tensor) -> torch.Tensor:
         """Note a tensor that autograd keeps for the backward pass."""
@@ -210,8 +189,19 @@ class Recorder(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
+        if not isinstance(func, torch._ops.OpOverload):  # it runs functions: a loop, a branch
+            problem = NotImplementedError(f"torch.{func.name()} cannot be counted; write it with plain operators")
+            self._note(problem, func.name())
+            raise problem
         overload = overload_of(func)
-        output = call(func, args, kwargs) if overload.is_pure else func(*args, **kwargs)
+        if overload.is_composite:
+            with _again(self):
+                return func.decompose(*args, **kwargs)
+        try:
+            output = self._call(func, overload, args, kwargs)
+        except Exception as problem:
+            self._note(problem, overload.name)
+            raise
         if not overload.is_ignored:
             self._record(overload, args, kwargs, output)
         return output
@@ -265,19 +255,52 @@ class _GivenGradient(torch.autograd.Function):
         return torch.empty(shape, dtype=dtype, device=device)
 
 
+@contextmanager
+def _again(recorder: Recorder) -> Iterator[None]:
+    """Record also what an operator calls, while the mode is off for the operator itself."""
+    TorchDispatchMode.__enter__(recorder)
+    try:
+        yield
+    finally:
+        TorchDispatchMode.__exit__(recorder, None, None, None)
+
+
+@contextmanager
+def _recording(network: nn.Module, inputs: Any) -> Iterator[Recorder]:
+    """Record what runs inside. An exception gets a note: the module and operator that it comes from."""
+    recorder = Recorder(network, inputs)
+    with kept_state(network):
+        try:
+            with recorder:
+                yield recorder
+        except Exception as problem:
+            if recorder.failure is not None and recorder.failure[0] is problem:
+                _, module, operator = recorder.failure
+                path = next((path for path, each in network.named_modules() if each is module), "")
+                place = f"{path} ({type(module).__name__})" if path else type(module).__name__
+                problem.add_note(f"{place}, operator {operator}" if operator else place)
+            raise
+
+
 def record_inference(network: nn.Module, inputs: Sequence[Any], /, **keywords: Any) -> tuple[Recorder, Any]:
     """Run the network in eval mode without gradients; return the recorder and the output."""
     network.eval()
-    with torch.no_grad(), Recorder(network, [inputs, keywords]) as recorder:
-        output = network(*inputs, **keywords)
+    with torch.no_grad(), _recording(network, [inputs, keywords]) as recorder:
+        output = Call(network, tuple(inputs), keywords).run()
     return recorder, output
 
 
 def record_training(network: nn.Module, inputs: Sequence[Any], /, **keywords: Any) -> Recorder:
-    """Run the network in train mode forward, then backward to every parameter that needs a gradient."""
+    """Run the network in train mode forward, then backward to every parameter that needs a gradient.
+
+    Raises NotImplementedError if there are such parameters, and no output depends on them.
+    """
     network.train()
     network.zero_grad(set_to_none=True)
-    with torch.enable_grad(), Recorder(network, [inputs, keywords]) as recorder:
-        output = network(*inputs, **keywords)
-        recorder.run_backward([tensor for tensor in tensors_in(output) if tensor.requires_grad])
+    with torch.enable_grad(), _recording(network, [inputs, keywords]) as recorder:
+        output = Call(network, tuple(inputs), keywords).run()
+        outputs = [tensor for tensor in held_tensors(output) if tensor.requires_grad]
+        if not outputs and any(parameter.requires_grad for parameter in network.parameters()):
+            raise NotImplementedError("no output has a gradient; return the tensors that the loss is made from")
+        recorder.run_backward(outputs)
     return recorder

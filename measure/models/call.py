@@ -4,15 +4,19 @@ On the meta device a tensor has a shape, strides and a type, but no memory.
 """
 
 import copy
+from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from types import FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import torch
     from torch import nn
     from torch.overrides import TorchFunctionMode
+
+KNOWN_ELEMENTS = 2**20  # tensors of so many elements at most keep their values while a network is counted
 
 
 @dataclass(frozen=True)
@@ -27,6 +31,11 @@ class Call:
         """Return the call with ``change`` applied to every tensor of its arguments."""
         return Call(self.network, map_tensors(self.inputs, change), map_tensors(self.keywords, change))
 
+    def run(self) -> Any:
+        """Call the network. What it returns as an iterator is computed now, into a list."""
+        output = self.network(*self.inputs, **self.keywords)
+        return list(output) if isinstance(output, Iterator) else output
+
 
 def map_tensors(value: Any, change: "Callable[[torch.Tensor], torch.Tensor]") -> Any:
     """Apply ``change`` to every tensor of a value, also in tuples, lists and dictionaries."""
@@ -36,12 +45,20 @@ def map_tensors(value: Any, change: "Callable[[torch.Tensor], torch.Tensor]") ->
     return tree_map_only(torch.Tensor, change, value)
 
 
+def hollow(tensor: "torch.Tensor") -> "torch.Tensor":
+    """Return a tensor of the same shape and type on the meta device; a parameter for a parameter."""
+    import torch
+
+    new = tensor.detach().to("meta")
+    return torch.nn.Parameter(new, tensor.requires_grad) if isinstance(tensor, torch.nn.Parameter) else new
+
+
 def empty_inputs(call: Call, device: str, dtype: "torch.dtype") -> Call:
-    """Replace the inputs by empty ones of the same shapes on a device; floating ones get the type ``dtype``."""
+    """Replace the inputs by empty ones of the same shapes on a device. Types of 16 and 32 bits become ``dtype``."""
     import torch
 
     def empty(tensor: torch.Tensor) -> torch.Tensor:
-        kind = dtype if tensor.is_floating_point() else tensor.dtype
+        kind = dtype if is_castable(tensor) else tensor.dtype
         return torch.empty(tensor.shape, dtype=kind, device=device)
 
     return call.with_inputs(empty)
@@ -53,33 +70,55 @@ def torch_dtype(precision: str) -> "torch.dtype":
     return {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}[precision]
 
 
+def cast(network: "nn.Module", dtype: "torch.dtype") -> "nn.Module":
+    """Cast parameters and buffers of 16 and 32 bits. Complex and double ones, and integers, keep their type."""
+    return network._apply(lambda tensor: tensor.to(dtype) if is_castable(tensor) else tensor)
+
+
+def is_castable(tensor: "torch.Tensor") -> bool:
+    import torch
+
+    return tensor.dtype in (torch.float32, torch.float16, torch.bfloat16)
+
+
 @contextmanager
-def casting(network: "nn.Module", precision: str, autocast: str | None) -> Iterator[tuple[str, "torch.dtype"]]:
+def casting(
+    network: "nn.Module", precision: str, autocast: str | None, fake: bool = False
+) -> Iterator[tuple[str, "torch.dtype"]]:
     """Put a network on the meta device into a precision; yield the device and type of its inputs.
 
-    With ``autocast``, a type of device, the network stays at fp32, and torch decides the precision of each operator as
-    it does on that device. Its tensors are fake: they name the device and still have no memory. Raises
-    NotImplementedError if the machine has no such device.
+    With ``fake``, its tensors name the CPU and still have no memory, and tensors without values mix with others. With
+    ``autocast``, a type of device, they name that; the network stays at fp32, and torch decides the precision of each
+    operator as it does on that device. Raises NotImplementedError if the machine has no such device.
     """
     import torch
 
+    dtype = torch_dtype(precision)
     if autocast is None:
-        network.to(torch_dtype(precision))
-        yield "meta", torch_dtype(precision)
-        return
-    if not torch.amp.is_autocast_available(autocast) or (autocast == "cuda" and not torch.cuda.is_available()):
+        cast(network, dtype)
+        if not fake:
+            yield "meta", dtype
+            return
+    elif not torch.amp.is_autocast_available(autocast) or (autocast == "cuda" and not torch.cuda.is_available()):
         raise NotImplementedError(f"autocast of {autocast} can only be counted on a machine with such a device")
-    from torch._subclasses.fake_tensor import FakeTensorMode
+    from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
-    with FakeTensorMode(), torch.autocast(autocast, dtype=torch_dtype(precision)):
-        first: dict[int, str] = {}
-        parameters = network.named_parameters(remove_duplicate=False)
-        shared = [(name, first.setdefault(id(parameter), name)) for name, parameter in parameters]
-        network._apply(lambda tensor: torch.empty(tensor.shape, dtype=tensor.dtype, device=autocast))
-        for name, original in shared:  # new tensors are separate: share again what modules shared
-            holder, _, attribute = name.rpartition(".")
-            setattr(network.get_submodule(holder), attribute, network.get_parameter(original))
-        yield autocast, torch.float32
+    device = autocast or "cpu"
+
+    def name_device(tensor: torch.Tensor) -> torch.Tensor:
+        has_values = not tensor.is_meta and not isinstance(tensor, (torch.nn.Parameter, FakeTensor))
+        if has_values and tensor.numel() <= KNOWN_ELEMENTS:
+            return tensor
+        return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=device)
+
+    onednn = torch._C._get_mkldnn_enabled()
+    torch._C._set_mkldnn_enabled(False)  # its fused operators hide the steps of recurrent layers
+    try:
+        with FakeTensorMode(allow_non_fake_inputs=True), torch.autocast(device, dtype, enabled=autocast is not None):
+            replace_tensors(network, name_device)
+            yield device, torch.float32 if autocast else dtype
+    finally:
+        torch._C._set_mkldnn_enabled(onednn)
 
 
 def meta_allocation() -> "TorchFunctionMode":
@@ -109,18 +148,113 @@ def meta_allocation() -> "TorchFunctionMode":
 
 
 def move_to_meta(call: Call) -> Call:
-    """Move a network and its inputs to the meta device."""
-    for module in call.network.to("meta").modules():  # ``to`` leaves plain attributes behind; numbers fit any device
-        plain = {key: value for key, value in vars(module).items() if getattr(value, "ndim", 0) > 0}
-        vars(module).update(map_tensors(plain, lambda tensor: tensor.to("meta")))
-    return call.with_inputs(lambda tensor: tensor.to("meta"))
+    """Move a network and its inputs to the meta device. Tensors that modules share stay shared."""
+    replace_tensors(call.network, hollow)
+    return call.with_inputs(hollow)
 
 
 def copy_to_meta(call: Call) -> Call:
     """Copy a call to the meta device without copying a weight; the original network stays as it is."""
+    from torch import Tensor
+    from torch.overrides import TorchFunctionMode
+
+    class WithoutMemory(TorchFunctionMode):
+        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            if func is not Tensor.__deepcopy__:
+                return func(*args, **(kwargs or {}))
+            tensor, memo = args
+            return memo.setdefault(id(tensor), hollow(tensor))
+
+    parameters: dict[int, Any] = {id(parameter): hollow(parameter) for parameter in call.network.parameters()}
+    with WithoutMemory():
+        return move_to_meta(Call(copy.deepcopy(call.network, parameters), call.inputs, call.keywords))
+
+
+def replace_tensors(network: "nn.Module", change: "Callable[[torch.Tensor], torch.Tensor]") -> None:
+    """Replace every tensor that the modules hold, each once: parameters, buffers, and what plain attributes hold."""
+    import torch
+
+    changed: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}  # with the original, whose address must not be reused
+
+    def once(tensor: torch.Tensor) -> torch.Tensor:
+        if id(tensor) not in changed:
+            new = change(tensor)
+            if isinstance(tensor, torch.nn.Parameter) and not isinstance(new, torch.nn.Parameter):
+                new = torch.nn.Parameter(new, tensor.requires_grad)
+            changed[id(tensor)] = tensor, new
+        return changed[id(tensor)][1]
+
+    visited: set[int] = set()
+    for module in network.modules():
+        walk_tensors(vars(module), once, visited)
+
+
+# Values without parts, and those whose parts are not a network's data.
+WHOLE_TYPES = (type(None), bool, int, float, complex, str, bytes, type, ModuleType, FunctionType, MethodType)
+
+
+def walk_tensors(value: Any, change: "Callable[[torch.Tensor], torch.Tensor]", visited: set[int] | None = None) -> Any:
+    """Apply ``change`` in place to every tensor in containers and in attributes of objects. Modules are left alone."""
+    import torch
+
+    if isinstance(value, torch.Tensor):
+        return change(value)
+    visited = set() if visited is None else visited
+    if isinstance(value, (*WHOLE_TYPES, torch.nn.Module)) or id(value) in visited:
+        return value
+    visited.add(id(value))
+    if isinstance(value, dict):
+        for key, part in list(value.items()):
+            if (new := walk_tensors(part, change, visited)) is not part:
+                value[key] = new
+    elif isinstance(value, (list, deque)):
+        for place, part in enumerate(value):
+            value[place] = walk_tensors(part, change, visited)
+    elif isinstance(value, (tuple, set, frozenset)):
+        parts = [walk_tensors(part, change, visited) for part in value]
+        if any(new is not part for new, part in zip(parts, value, strict=True)):
+            return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
+    else:
+        walk_tensors(getattr(value, "__dict__", None), change, visited)
+        for name in getattr(type(value), "__slots__", ()):
+            walk_tensors(getattr(value, name, None), change, visited)
+    return value
+
+
+def held_tensors(value: Any) -> "list[torch.Tensor]":
+    """Return all tensors in a value: in containers of any kind, and in attributes of objects."""
+    tensors: list[Any] = []
+
+    def note(tensor: Any) -> Any:
+        tensors.append(tensor)
+        return tensor
+
+    walk_tensors(value, note)
+    return tensors
+
+
+@contextmanager
+def kept_state(network: "nn.Module") -> Iterator[None]:
+    """Give the modules back at the end what they hold now, so that a cache filled by one call is empty in the next.
+
+    Tensors that stay in their place stay the same objects. Modules that were added are taken away.
+    """
     from torch import nn
 
-    without_memory: dict[int, Any] = {id(buffer): buffer.to("meta") for buffer in call.network.buffers()}
-    for parameter in call.network.parameters():
-        without_memory[id(parameter)] = nn.Parameter(parameter.detach().to("meta"), parameter.requires_grad)
-    return move_to_meta(Call(copy.deepcopy(call.network, without_memory), call.inputs, call.keywords))
+    of_torch = vars(nn.Module()).keys() - {"_parameters", "_buffers", "_modules"}
+    memo: dict[int, Any] = {id(module): module for module in network.modules()}
+    before = []
+    for module in network.modules():
+        held = dict(vars(module))
+        for name, value in held.items():
+            if name not in of_torch and not isinstance(value, WHOLE_TYPES):
+                memo.update((id(tensor), tensor) for tensor in held_tensors(value))
+                with suppress(Exception):  # an open file or a lock stays as it is
+                    held[name] = copy.deepcopy(value, memo)
+        before.append((module, held))
+    try:
+        yield
+    finally:
+        for module, held in before:
+            vars(module).clear()
+            vars(module).update(held)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from measure.domain.models import BUILT_IN, OWN, Model
 from measure.errors import UserError, nearest
 from measure.models import own_models
-from measure.models.call import Call, meta_allocation
+from measure.models.call import Call, cast, meta_allocation, move_to_meta
 from measure.models.libraries import LIBRARIES, AnyLibrary
 
 if TYPE_CHECKING:
@@ -80,7 +80,8 @@ def build(model: Model) -> "nn.Module":
 def build_on_meta(model: Model) -> "nn.Module":
     """Build a library's network on the meta device, without memory for its weights."""
     with meta_allocation():
-        return build(model).to("meta")
+        network = build(model)
+    return move_to_meta(Call(network, ())).network
 
 
 def make_inputs(model: Model, batch: int, device: str, dtype: "torch.dtype | None" = None) -> tuple[Any, ...]:
@@ -95,7 +96,7 @@ def prepare(model: Model, batch: int, device: str, dtype: "torch.dtype") -> Call
     if model.source == OWN:
         return own_models.prepare(model, batch, device, dtype)
     with torch.device(device):
-        network = build(model).to(dtype)
+        network = cast(build(model), dtype)
     return Call(network, make_inputs(model, batch, device, dtype))
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from measure.domain.models import OWN, Model
 from measure.errors import UserError, in_short, nearest
-from measure.models.call import Call, meta_allocation, move_to_meta
+from measure.models.call import Call, cast, is_castable, meta_allocation, move_to_meta
 
 if TYPE_CHECKING:
     import torch
@@ -51,13 +51,13 @@ def describe(name: str) -> Model:
 
 
 def prepare(model: Model, batch: int, device: str, dtype: "torch.dtype") -> Call:
-    """Build the network in eval mode and its inputs on a device. Floating-point tensors get the type ``dtype``."""
+    """Build the network in eval mode and its inputs on a device. Tensors of 16 and 32 bits get the type ``dtype``."""
     import torch
 
     with torch.device(device):
         call = _make_call(_find(model.name), batch)
-    call.network.to(device).to(dtype).eval()
-    return call.with_inputs(lambda tensor: tensor.to(device, dtype if tensor.is_floating_point() else None))
+    cast(call.network.to(device), dtype).eval()
+    return call.with_inputs(lambda tensor: tensor.to(device, dtype if is_castable(tensor) else None))
 
 
 def prepare_on_meta(model: Model, batch: int) -> Call:

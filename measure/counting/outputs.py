@@ -1,0 +1,87 @@
+"""Call operators without memory: tensors on the meta device, or fake ones, which name a device and have no values.
+
+Fake tensors serve networks that fail on the meta device. Their outputs are derived there too, so that both give the
+same counts. Small tensors that depend on no input and no weight keep their values: a network may read them.
+"""
+
+from typing import Any
+
+import torch
+from torch import nn
+from torch._subclasses.fake_tensor import FakeTensor, unset_fake_temporarily
+
+from measure.counting.memory import Overload, storage_key, tensors_in
+from measure.models.call import KNOWN_ELEMENTS, map_tensors
+
+# A network calls the same operator on the same shapes many times, and torch derives many output shapes in Python (a
+# batch normalisation takes about a hundred primitive steps). Only shape, strides and type of an output matter here, so
+# each is derived once.
+_OUTPUTS: dict[Any, Any] = {}  # copies of outputs on the meta device, by operator and outlines of arguments
+
+
+def _is_plain(tensor: torch.Tensor) -> bool:
+    return tensor.is_meta and type(tensor) in (torch.Tensor, nn.Parameter)
+
+
+def _outline(value: Any) -> Any:
+    """Return a hashable form of an argument. Raises TypeError for a tensor whose values may matter."""
+    if isinstance(value, torch.Tensor):
+        if not _is_plain(value):
+            raise TypeError("not a plain tensor on the meta device")
+        return value.shape, value.stride(), value.dtype
+    if isinstance(value, (list, tuple)):
+        return tuple(map(_outline, value))
+    return type(value), value  # 1, 1.0 and True are equal, but differ in type
+
+
+def _hollow(value: Any) -> Any:
+    """Replace the tensors of a value by tensors on the meta device without memory."""
+    return map_tensors(value, lambda one: torch.empty_strided(one.shape, one.stride(), dtype=one.dtype, device="meta"))
+
+
+def call(operator: Any, overload: Overload, args: Any, kwargs: Any) -> Any:
+    """Call an operator. On the meta device, equal calls that neither change nor alias their inputs run once."""
+    if not overload.is_pure:
+        return operator(*args, **kwargs)
+    try:
+        key = operator, _outline(args), _outline(list(kwargs.items()))
+        if key in _OUTPUTS:
+            return _hollow(_OUTPUTS[key])
+    except TypeError:  # also an argument without a hash
+        return operator(*args, **kwargs)
+    output = operator(*args, **kwargs)
+    if all(map(_is_plain, tensors_in(output))):
+        _OUTPUTS[key] = _hollow(output)
+    return output
+
+
+class FakeCalls:
+    """Calls operators under torch's ``FakeTensorMode``. ``device`` is where the network's tensors claim to be."""
+
+    def __init__(self, mode: Any, device: torch.device) -> None:
+        self._mode, self._device = mode, device
+        self._changed: dict[int, Any] = {}  # tensors with memory that an unknown value was written to, by storage
+
+    def call(self, operator: Any, overload: Overload, args: Any, kwargs: Any) -> Any:
+        tensors = tensors_in([args, kwargs])
+        is_derived = overload.is_pure and not overload.is_ignored  # the device is asked for by prim::device
+        derived = self._derive(operator, overload, args, kwargs) if is_derived else None
+        is_known = not any(isinstance(each, FakeTensor) or storage_key(each) in self._changed for each in tensors)
+        if is_known and all(each.numel() <= KNOWN_ELEMENTS for each in tensors_in(derived)):
+            with unset_fake_temporarily():
+                return operator(*args, **kwargs)
+        for each in overload.changed(args, kwargs):
+            if not isinstance(each, FakeTensor):
+                self._changed[storage_key(each)] = each.untyped_storage()
+        if derived is None:
+            return operator(*args, **kwargs)
+        return map_tensors(derived, lambda one: FakeTensor(self._mode, one, self._device))
+
+    def _derive(self, operator: Any, overload: Overload, args: Any, kwargs: Any) -> Any:
+        """Return an operator's output on the meta device. None if it takes values to tell."""
+        with unset_fake_temporarily():
+            kwargs = {**_hollow(kwargs), **({"device": "meta"} if "device" in kwargs else {})}
+            try:
+                return call(operator, overload, _hollow(args), kwargs)
+            except Exception:  # the operator itself says why, and names its own arguments
+                return None
