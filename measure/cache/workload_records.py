@@ -40,7 +40,7 @@ class Workload:
     input_byte: Annotated[int | None, "bytes of the inputs"] = None
     untouched_byte: Annotated[
         int | None,
-        "parameters and inputs that inference cannot touch: rows of tables beyond its lookups, unused layers",
+        "of parameters and inputs what inference cannot touch: table rows beyond its lookups, unused layers",
     ] = None
     output_byte: Annotated[int | None, "bytes of the model's own outputs"] = None
     activation_byte: Annotated[int | None, "outputs of all leaf modules, each storage once"] = None

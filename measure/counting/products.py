@@ -162,9 +162,9 @@ def _distances_flop(pairs: int, width: int, order: float) -> int:
 def _distances_backward_flop(pairs: int, width: int, order: float, gradient: Any) -> int:
     """Count for each coordinate of a pair: the difference, its weight by the order, and its sum into the gradient.
 
-    2: gradient over distance (1 a pair); differences, products. 1: differences, signs, products. The largest: differences,
-    absolute values, comparisons, signs, products. Others: differences, absolute values, powers and two products, and 2 a
-    pair. The sums are an addition less for each coordinate of the gradient.
+    2: gradient over distance (1 a pair); differences, products. 1: differences, signs, products. The largest:
+    differences, absolute values, comparisons, signs, products. Others: differences, absolute values, powers and two
+    products, and 2 a pair. The sums are an addition less for each coordinate of the gradient.
     """
     if order == 0:
         return 0

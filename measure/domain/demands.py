@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from measure.domain.latency import TimedCell
@@ -31,6 +31,12 @@ class CellDemand:
     peak_byte: int
     attainable_flop_per_s: float | None
     bound: str | None
+    uncounted: list[str] = field(default_factory=list)  # operators without a formula, which ``flop`` leaves out
+
+
+def uncounted_names(workload: "Workload") -> list[str]:
+    """Return the operators of a workload that compute and have no formula."""
+    return [part.split(":")[0] for part in (workload.uncounted or "").split(";") if part]
 
 
 @dataclass(frozen=True)
@@ -75,7 +81,8 @@ def demands(workloads: "Iterable[Workload]", roof: Roof, precisions: Sequence[st
                 flop, byte, peak_byte = row.forward_flop or 0, row.footprint_byte, row.inference_peak_byte or 0
                 attainable = roofline.attainable(flop / byte) if roofline else None
                 limit = bound(roofline, flop, byte)
-                found.append(CellDemand(row.batch, precision, flop, byte, flop / byte, peak_byte, attainable, limit))
+                work = flop, byte, flop / byte, peak_byte, attainable, limit
+                found.append(CellDemand(row.batch, precision, *work, uncounted_names(row)))
     return found
 
 

@@ -103,11 +103,14 @@ class Predictor:
             factor = basis.factor * known_s / basis.likely_s(known_demand, how)
             ratios = basis.ratios and self._ratios.get((tables.ONE_KNOWN, basis.setting))
             basis = replace(basis, name=SCALED, factor=factor, timed_models=1, ratios=ratios)
-        likely_s, least_s = basis.likely_s(demand, how), demand.least_s(basis.roof)
+        likely_s, roof_s = basis.likely_s(demand, how), demand.least_s(basis.roof)
         parts = demand.terms(basis.roof, how) * basis.model.coefficients
         low_s, high_s = (likely_s * ratio for ratio in basis.ratios) if basis.ratios else (None, None)
-        bound = ARITHMETIC if float(demand.arithmetic_s(basis.roof).sum()) >= least_s else MEMORY
+        bound = ARITHMETIC if float(demand.arithmetic_s(basis.roof).sum()) >= roof_s else MEMORY
         costliest = TERMS[int(parts.argmax())], float(parts.max() / parts.sum())
+        # Timed convolutions beat their roof where they save multiplications (A. Lavin and S. Gray, Fast algorithms for
+        # convolutional neural networks, CVPR 2016), and small networks where they stay in a cache: no bound then
+        least_s = min(roof_s, likely_s)
         return Prediction(least_s, bound, likely_s, low_s, high_s, basis.name, basis.timed_models, *costliest)
 
     def basis(self, device: PredictedDevice, precision: str, variant: str, phase: str) -> Basis | None:

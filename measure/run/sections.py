@@ -10,6 +10,7 @@ from measure.cache.records import RoofMeasurement
 from measure.cache.workload_records import WORKLOAD, Workload
 from measure.counting import count
 from measure.domain import precisions, variants
+from measure.domain.demands import uncounted_names
 from measure.domain.models import Model
 from measure.domain.roofs import is_loaded
 from measure.domain.values import si
@@ -85,7 +86,9 @@ class WorkloadTask(Task):
     def summary(self, result: list[count.Count]) -> str:
         first = result[0].workload
         assert first.forward_flop is not None
-        return f"{si(first.forward_flop / first.batch, 'FLOP')} an input"
+        missing = uncounted_names(first)
+        left_out = f", without {', '.join(missing)}" if missing else ""
+        return f"{si(first.forward_flop / first.batch, 'FLOP')} an input{left_out}"
 
 
 QUICK_ROOF_KERNELS = ("matmul", "fma", "stream_triad", "chain")  # enough for a roof, at their sustained pace

@@ -84,7 +84,9 @@ def heading(found: ModelAnswer, table: Table) -> list[str]:
         amounts = si(each.flop, "FLOP"), si(each.byte, "B"), plain(each.intensity_flop_per_byte)
         rows.append((str(each.batch), each.precision, *amounts, si(each.peak_byte, "B")))
     title = f"{found.model} on {found.environment.label}, inputs of {found.input_shape}"
-    return [title, "", *table(rows, NUMBERS)]
+    uncounted = dict.fromkeys(name for each in found.demands for name in each.uncounted)
+    missing = [f"The FLOP leave out operators without a formula: {', '.join(uncounted)}."] if uncounted else []
+    return [title, "", *table(rows, NUMBERS), *missing]
 
 
 def result_lines(found: ModelAnswer, table: Table, *, with_layers: bool = False, data_flag: str = "") -> list[str]:

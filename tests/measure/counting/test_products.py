@@ -125,11 +125,11 @@ PRODUCTS = [
     case("_scaled_mm_v2", *FP8, flop=2 * 16 * 32 * 48, out=meta(16, 48)),
 ]
 
-# 2 * 4 * 5 = 40 pairs of points of 3 coordinates. Order 2: 3 differences, 3 squares, 2 additions, a root: 9. Order 1 and
-# the largest: 3 differences, 3 absolute values, 2 additions or comparisons: 8. Order 3: 3 powers and a root more: 12.
+# 2 * 4 * 5 = 40 pairs of points of 3 coordinates. Order 2: 3 differences, 3 squares, 2 additions, a root: 9. Order 1
+# and the largest: 3 differences, 3 absolute values, 2 additions or comparisons: 8. Order 3: 3 powers and a root more: 12.
 POINTS, OTHERS, DISTANCES = meta(2, 4, 3), meta(2, 5, 3), meta(2, 4, 5)
 PAIR = {2.0: 9, 1.0: 8, float("inf"): 8, 3.0: 12}
-# Backward, for each of 120 coordinates: a difference and a product (2), and a division for each pair; with signs 3; with
+# Backward, for each of 120 coordinates: a difference and a product (2), and a division a pair; with signs 3; with
 # absolute values and comparisons 5; with powers 5, and 2 a pair. And an addition each, less one for each of 24 results.
 PAIR_BACKWARD = {2.0: 240 + 40, 1.0: 360, float("inf"): 600, 3.0: 600 + 80}
 DISTANCE_CASES = [

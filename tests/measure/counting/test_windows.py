@@ -113,7 +113,7 @@ def deformations():
     """16 places of 9 taps, each at a place of its own (144) of 3 channels (432 values), and 5 channels of outputs."""
     image, weight, bias, out = meta(1, 3, 6, 6), meta(5, 3, 3, 3), meta(5), meta(1, 5, 4, 4)
     offset, mask, how = meta(1, 18, 4, 4), meta(1, 9, 4, 4), (1, 1, 0, 0, 1, 1, 1, 1)
-    # Each of 80 outputs is a sum of 27 products. A place: an offset, rounding and a remainder for two coordinates (6); a
+    # Each of 80 outputs sums 27 products. A place: an offset, rounding and a remainder for two coordinates (6); a
     # value: three lines (9), a mask's product (1). Backward: the input's four weights a place (6), four products and
     # additions a value (8); an offset's slope a value (5 + 5 + 4) less an addition for two sums a place (2); the mask's
     # product, its sum and the masked gradient (3); the bias's sum 80 - 5.
