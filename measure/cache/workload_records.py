@@ -39,8 +39,7 @@ class Workload:
     buffer_byte: Annotated[int | None, "bytes of the buffers, such as running means"] = None
     input_byte: Annotated[int | None, "bytes of the inputs"] = None
     untouched_byte: Annotated[
-        int | None,
-        "of parameters and inputs what inference cannot touch: table rows beyond its lookups, unused layers",
+        int | None, "of parameters and inputs what inference cannot touch: table rows beyond its lookups, unused layers"
     ] = None
     output_byte: Annotated[int | None, "bytes of the model's own outputs"] = None
     activation_byte: Annotated[int | None, "outputs of all leaf modules, each storage once"] = None

@@ -89,7 +89,7 @@ def count_call(call: Call, remade: Callable[[], Call], precision: str, autocast:
     with suppress(Exception), casting(call.network, precision, autocast) as (device, dtype):
         inputs = empty_inputs(call, device, dtype)
         counted = count_network(call.network, inputs.inputs, inputs.keywords)
-    if counted is not None and not counted[0]["reason"]:
+    if counted is not None and counted[0].get("backward_flop") is not None:
         return counted
     call = remade()
     try:
@@ -111,6 +111,8 @@ def explain(problem: Exception) -> Exception:
     if type(problem).__name__ in DEPENDS_ON_VALUES or "tensor subclass" in text or "_local_scalar_dense" in place:
         why = "it reads values of tensors, and counting knows none; decide by shapes, or pass a Python number"
         return NotImplementedError(f"{place}: {why}")
+    if "saved tensor hooks" in text:
+        return NotImplementedError(f"{place}: torch.func's gradients hide what they keep; use torch.autograd.grad")
     kind = type(problem) if isinstance(problem, NotImplementedError) else RuntimeError
     return kind(f"{place}: {in_short(problem)}")
 
@@ -149,6 +151,10 @@ def count_network(network: "nn.Module", inputs: Sequence[Any], keywords: Mapping
     except Exception as problem:  # a model may raise anything
         columns["reason"] = f"backward not counted: {text_of(explain(problem))}"
     else:
+        if training.trains_one_value:
+            columns["reason"] = (
+                "torch does not train it at this batch size: batch normalisation takes two values or more"
+            )
         passes |= {FORWARD: training.forward, BACKWARD: training.backward}
         gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
         gradient_byte = _byte(gradients)

@@ -16,7 +16,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 from torch.autograd.graph import saved_tensors_hooks
+from torch.nn import functional
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
+from torch.nn.utils.parametrize import ParametrizationList
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from measure.counting import products, recurrent, windows  # noqa: F401 - each registers its formulas
@@ -99,6 +101,7 @@ class Recorder(TorchDispatchMode):
         self._saved: set[int] = set()
         self._device = next((tensor.device for tensor in self._resident), torch.device("cpu"))
         self._call = call
+        self.trains_one_value = False  # batch normalisation of one value a channel, which torch refuses
         self.failure: tuple[BaseException, nn.Module, str | None] | None = None
 
     def untouched_byte(self, tensors: Iterable[torch.Tensor]) -> int:
@@ -118,7 +121,8 @@ class Recorder(TorchDispatchMode):
         if (mode := torch._C._get_dispatch_mode(torch._C._TorchDispatchModeKey.FAKE)) is not None:
             self._call = FakeCalls(mode, self._device).call
         self._undo.enter_context(whole_attention())
-        self._undo.enter_context(saved_tensors_hooks(self._save, lambda kept: kept))
+        if torch.is_grad_enabled():
+            self._undo.enter_context(saved_tensors_hooks(self._save, lambda kept: kept))
         self._undo.callback(register_module_forward_pre_hook(self._start).remove)
         self._undo.callback(register_module_forward_hook(self._stop, always_call=True).remove)
         return super().__enter__()
@@ -129,7 +133,7 @@ class Recorder(TorchDispatchMode):
 
     def _start(self, module: nn.Module, _inputs: Any) -> None:
         is_own = module in self._modules
-        if is_own and self._stack:
+        if is_own and self._stack and not isinstance(module, ParametrizationList):
             self._is_leaf[-1] = False
         self._stack.append(module if is_own else self._module())  # the work of one made on the fly is its parent's
         self._is_leaf.append(True)
@@ -143,7 +147,11 @@ class Recorder(TorchDispatchMode):
             self._note(problem)
         module, is_leaf = self._stack.pop(), self._is_leaf.pop()
         self._mark()
-        if is_leaf and not self._in_backward:
+        makes_weight = isinstance(module, ParametrizationList) or any(
+            isinstance(each, ParametrizationList) for each in self._stack
+        )
+        is_leaf |= self.forward.modules[module].flop > 0  # its submodules prepare a product of its own
+        if is_leaf and not makes_weight and not self._in_backward:
             self.forward.modules[module].activation_byte += self._new_byte(held_tensors(output), self._activations)
 
     def _mark(self) -> None:
@@ -166,7 +174,7 @@ class Recorder(TorchDispatchMode):
     def _new_byte(self, tensors: Iterable[torch.Tensor], seen: set[int]) -> int:
         """Return the bytes of the storages that are not yet among the ``seen`` numbers, and add them."""
         byte = 0
-        for tensor in tensors:
+        for tensor in map(_unwrapped, tensors):
             number = self.memory.number(tensor)
             if number is not None and number not in seen:
                 seen.add(number)
@@ -241,6 +249,13 @@ class Recorder(TorchDispatchMode):
         record.calls[module, OperatorCall(overload.name, work, byte)] += 1
 
 
+def _unwrapped(tensor: torch.Tensor) -> torch.Tensor:
+    """Return the tensor under the wrappers of ``torch.func``, which have no memory of their own."""
+    while torch._C._functorch.is_functorch_wrapped_tensor(tensor):
+        tensor = torch._C._functorch.get_unwrapped(tensor)
+    return tensor
+
+
 class _GivenGradient(torch.autograd.Function):
     """A stand-in for a loss. Its backward gives the output an empty gradient, which lives until it is used."""
 
@@ -290,6 +305,24 @@ def record_inference(network: nn.Module, inputs: Sequence[Any], /, **keywords: A
     return recorder, output
 
 
+@contextmanager
+def _any_number_of_values(recorder: Recorder) -> Iterator[None]:
+    """Let normalisation in training take one value a channel, which torch refuses; note where it did."""
+    verify = functional._verify_batch_size
+
+    def note(size: Any) -> None:
+        try:
+            verify(size)
+        except ValueError:
+            recorder.trains_one_value = True
+
+    functional._verify_batch_size = note
+    try:
+        yield
+    finally:
+        functional._verify_batch_size = verify
+
+
 def record_training(network: nn.Module, inputs: Sequence[Any], /, **keywords: Any) -> Recorder:
     """Run the network in train mode forward, then backward to every parameter that needs a gradient.
 
@@ -297,7 +330,7 @@ def record_training(network: nn.Module, inputs: Sequence[Any], /, **keywords: An
     """
     network.train()
     network.zero_grad(set_to_none=True)
-    with torch.enable_grad(), _recording(network, [inputs, keywords]) as recorder:
+    with torch.enable_grad(), _recording(network, [inputs, keywords]) as recorder, _any_number_of_values(recorder):
         output = Call(network, tuple(inputs), keywords).run()
         outputs = [tensor for tensor in held_tensors(output) if tensor.requires_grad]
         if not outputs and any(parameter.requires_grad for parameter in network.parameters()):

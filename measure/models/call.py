@@ -4,6 +4,7 @@ On the meta device a tensor has a shape, strides and a type, but no memory.
 """
 
 import copy
+import logging
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -113,11 +114,14 @@ def casting(
 
     onednn = torch._C._get_mkldnn_enabled()
     torch._C._set_mkldnn_enabled(False)  # its fused operators hide the steps of recurrent layers
+    log = logging.getLogger("torch._subclasses.fake_tensor")
+    log.disabled = True  # it prints each exception that is raised below anyway
     try:
         with FakeTensorMode(allow_non_fake_inputs=True), torch.autocast(device, dtype, enabled=autocast is not None):
             replace_tensors(network, name_device)
             yield device, torch.float32 if autocast else dtype
     finally:
+        log.disabled = False
         torch._C._set_mkldnn_enabled(onednn)
 
 
@@ -151,6 +155,14 @@ def move_to_meta(call: Call) -> Call:
     """Move a network and its inputs to the meta device. Tensors that modules share stay shared."""
     replace_tensors(call.network, hollow)
     return call.with_inputs(hollow)
+
+
+def refuse_script(network: "nn.Module") -> None:
+    """Raise NotImplementedError for TorchScript, whose operators and modules do not show."""
+    import torch
+
+    if any(isinstance(module, torch.jit.ScriptModule) for module in network.modules()):
+        raise NotImplementedError("it is TorchScript, whose modules do not show; give the plain torch.nn.Module")
 
 
 def copy_to_meta(call: Call) -> Call:

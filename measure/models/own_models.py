@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from measure.domain.models import OWN, Model
 from measure.errors import UserError, in_short, nearest
-from measure.models.call import Call, cast, is_castable, meta_allocation, move_to_meta
+from measure.models.call import Call, cast, is_castable, meta_allocation, move_to_meta, refuse_script
 
 if TYPE_CHECKING:
     import torch
@@ -108,6 +108,7 @@ def _make_call(function: Callable[[int], Any], batch: int) -> Call:
         types = [type(part).__name__ for part in (returned if isinstance(returned, tuple) else [returned])]
         raise ContractError(f"returns {', '.join(types)}; {CONTRACT}")
     network, inputs = returned
+    refuse_script(network)
     if isinstance(inputs, dict):
         call = Call(network, (), dict(inputs))
     else:
