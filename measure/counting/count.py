@@ -13,7 +13,7 @@ from measure.cache.workload_records import Layer, Operator, Workload
 from measure.domain.models import OWN, Model
 from measure.domain.words import BACKWARD, FORWARD, INFERENCE, shape_name
 from measure.errors import UserError, in_short, text_of
-from measure.models.call import Call, casting, empty_inputs, held_tensors
+from measure.models.call import Call, casting, empty_inputs, held_tensors, refuse_layouts
 from measure.models.catalog import prepare_on_meta
 from measure.models.own_models import RaisedError
 
@@ -79,12 +79,13 @@ def count_all(
 Rows = tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]]]
 
 
-def count_call(call: Call, remade: Callable[[], Call], precision: str, autocast: str | None) -> Rows:
+def count_call(call: Call, remade: Callable[[], Call], precision: str | None, autocast: str | None) -> Rows:
     """Return the rows of ``count_network`` for a call on the meta device; where that fails, with fake tensors.
 
     Many networks fail on meta alone: they make tensors on the CPU, ask for the device's name, or read constants.
     ``remade`` makes the call anew. Raises what the network raises with fake tensors, with the module and operator.
     """
+    refuse_layouts(call)
     counted = None
     with suppress(Exception), casting(call.network, precision, autocast) as (device, dtype):
         inputs = empty_inputs(call, device, dtype)
@@ -110,6 +111,9 @@ def explain(problem: Exception) -> Exception:
     text = text_of(problem)
     if type(problem).__name__ in DEPENDS_ON_VALUES or "tensor subclass" in text or "_local_scalar_dense" in place:
         why = "it reads values of tensors, and counting knows none; decide by shapes, or pass a Python number"
+        return NotImplementedError(f"{place}: {why}")
+    if "Cannot access storage" in text:
+        why = "it makes a tensor without a single block of memory, sparse for example; counting takes dense ones"
         return NotImplementedError(f"{place}: {why}")
     if "saved tensor hooks" in text:
         return NotImplementedError(f"{place}: torch.func's gradients hide what they keep; use torch.autograd.grad")

@@ -207,11 +207,11 @@ class Recorder(TorchDispatchMode):
                 return func.decompose(*args, **kwargs)
         try:
             output = self._call(func, overload, args, kwargs)
+            if not overload.is_ignored:
+                self._record(overload, args, kwargs, output)
         except Exception as problem:
             self._note(problem, overload.name)
             raise
-        if not overload.is_ignored:
-            self._record(overload, args, kwargs, output)
         return output
 
     def _record(self, overload: Overload, args: Any, kwargs: Any, output: Any) -> None:
@@ -308,7 +308,7 @@ def record_inference(network: nn.Module, inputs: Sequence[Any], /, **keywords: A
 @contextmanager
 def _any_number_of_values(recorder: Recorder) -> Iterator[None]:
     """Let normalisation in training take one value a channel, which torch refuses; note where it did."""
-    verify = functional._verify_batch_size
+    verify = functional._verify_batch_size  # type: ignore[attr-defined]
 
     def note(size: Any) -> None:
         try:
@@ -316,11 +316,11 @@ def _any_number_of_values(recorder: Recorder) -> Iterator[None]:
         except ValueError:
             recorder.trains_one_value = True
 
-    functional._verify_batch_size = note
+    functional._verify_batch_size = note  # type: ignore[attr-defined]
     try:
         yield
     finally:
-        functional._verify_batch_size = verify
+        functional._verify_batch_size = verify  # type: ignore[attr-defined]
 
 
 def record_training(network: nn.Module, inputs: Sequence[Any], /, **keywords: Any) -> Recorder:

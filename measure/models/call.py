@@ -54,12 +54,12 @@ def hollow(tensor: "torch.Tensor") -> "torch.Tensor":
     return torch.nn.Parameter(new, tensor.requires_grad) if isinstance(tensor, torch.nn.Parameter) else new
 
 
-def empty_inputs(call: Call, device: str, dtype: "torch.dtype") -> Call:
-    """Replace the inputs by empty ones of the same shapes on a device. Types of 16 and 32 bits become ``dtype``."""
+def empty_inputs(call: Call, device: str, dtype: "torch.dtype | None") -> Call:
+    """Replace the inputs by empty ones on a device. Types of 16 and 32 bits become ``dtype`` unless it is None."""
     import torch
 
     def empty(tensor: torch.Tensor) -> torch.Tensor:
-        kind = dtype if is_castable(tensor) else tensor.dtype
+        kind = dtype if dtype and is_castable(tensor) else tensor.dtype
         return torch.empty(tensor.shape, dtype=kind, device=device)
 
     return call.with_inputs(empty)
@@ -84,9 +84,9 @@ def is_castable(tensor: "torch.Tensor") -> bool:
 
 @contextmanager
 def casting(
-    network: "nn.Module", precision: str, autocast: str | None, fake: bool = False
-) -> Iterator[tuple[str, "torch.dtype"]]:
-    """Put a network on the meta device into a precision; yield the device and type of its inputs.
+    network: "nn.Module", precision: str | None, autocast: str | None, fake: bool = False
+) -> Iterator[tuple[str, "torch.dtype | None"]]:
+    """Put a network on the meta device into a precision; yield the device and type of its inputs. None keeps all types.
 
     With ``fake``, its tensors name the CPU and still have no memory, and tensors without values mix with others. With
     ``autocast``, a type of device, they name that; the network stays at fp32, and torch decides the precision of each
@@ -94,9 +94,10 @@ def casting(
     """
     import torch
 
-    dtype = torch_dtype(precision)
+    dtype = precision and torch_dtype(precision)
     if autocast is None:
-        cast(network, dtype)
+        if dtype is not None:
+            cast(network, dtype)
         if not fake:
             yield "meta", dtype
             return
@@ -163,6 +164,19 @@ def refuse_script(network: "nn.Module") -> None:
 
     if any(isinstance(module, torch.jit.ScriptModule) for module in network.modules()):
         raise NotImplementedError("it is TorchScript, whose modules do not show; give the plain torch.nn.Module")
+
+
+def refuse_layouts(call: Call) -> None:
+    """Raise NotImplementedError for sparse, nested and quantised tensors, which have no single block of memory."""
+    import torch
+
+    named = [*call.network.named_parameters(), *call.network.named_buffers()]
+    named += [("an input", tensor) for tensor in held_tensors([call.inputs, call.keywords])]
+    for name, tensor in named:
+        if tensor.layout != torch.strided or tensor.is_nested or tensor.is_quantized:
+            kind = "nested" if tensor.is_nested else "quantised" if tensor.is_quantized else "sparse"
+            why = f"{name} is a {kind} tensor; counting takes dense ones: pad or convert it"
+            raise NotImplementedError(why)
 
 
 def copy_to_meta(call: Call) -> Call:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from measure.domain.models import OWN, Model
 from measure.errors import UserError, in_short, nearest
-from measure.models.call import Call, cast, is_castable, meta_allocation, move_to_meta, refuse_script
+from measure.models.call import Call, cast, is_castable, meta_allocation, move_to_meta, refuse_layouts, refuse_script
 
 if TYPE_CHECKING:
     import torch
@@ -37,17 +37,16 @@ def describe(name: str) -> Model:
     """
     function = _find(name)
     try:
-        try:
-            call = _make_meta_call(function, PROBE)
-        except Exception:  # it may need values, which the meta device lacks
-            call = _make_call(function, PROBE)
+        call = _make_call_without_memory(function, PROBE)
     except ContractError as problem:
         raise UserError(f"--models: {name} {problem}") from None
     except (Exception, SystemExit) as problem:  # user code may raise anything, and a script may exit
         why = f"--models: {name}({PROBE}) raised {in_short(problem)}; fix it: its argument is the batch size"
         raise UserError(why) from None
-    shape = next(leaf.shape for leaf in _leaves(call).values() if _is_batched(leaf, PROBE))
-    return Model(name, OWN, OWN, tuple(shape[1:]) or (1,))
+    first = next(leaf for leaf in _leaves(call).values() if _is_batched(leaf, PROBE))
+    rows = first.unbind() if first.is_nested else [first[0]]
+    shape = tuple(max(sizes) for sizes in zip(*(row.shape for row in rows), strict=True))  # rows may differ in length
+    return Model(name, OWN, OWN, shape or (1,))
 
 
 def prepare(model: Model, batch: int, device: str, dtype: "torch.dtype") -> Call:
@@ -61,12 +60,15 @@ def prepare(model: Model, batch: int, device: str, dtype: "torch.dtype") -> Call
 
 
 def prepare_on_meta(model: Model, batch: int) -> Call:
-    """Build the same without memory. Raises NotImplementedError if the function needs values."""
+    """Build the same without memory. Raises NotImplementedError for what cannot be counted anywhere."""
     try:
-        return _make_meta_call(_find(model.name), batch)
+        call = _make_call_without_memory(_find(model.name), batch)
     except Exception as problem:  # user code may raise anything
-        why = f"makes no network on the meta device, on which models are counted: {in_short(problem)}"
-        raise NotImplementedError(f"{model.name} {why}") from problem
+        raise NotImplementedError(f"{model.name}({batch}) raised {in_short(problem)}") from problem
+    refuse_script(call.network)
+    refuse_layouts(call)
+    call.network.eval()
+    return move_to_meta(call)
 
 
 def _find(name: str) -> Callable[[int], Any]:
@@ -92,11 +94,13 @@ def _find(name: str) -> Callable[[int], Any]:
     raise UserError(f"--models: the module {path} has no function {attribute!r}; {hint}")
 
 
-def _make_meta_call(function: Callable[[int], Any], batch: int) -> Call:
-    with meta_allocation():
-        call = _make_call(function, batch)
-    call.network.eval()
-    return move_to_meta(call)
+def _make_call_without_memory(function: Callable[[int], Any], batch: int) -> Call:
+    """Call the function so that tensors get no memory; if it needs values, with memory."""
+    try:
+        with meta_allocation():
+            return _make_call(function, batch)
+    except Exception:  # user code may raise anything
+        return _make_call(function, batch)
 
 
 def _make_call(function: Callable[[int], Any], batch: int) -> Call:
@@ -108,7 +112,6 @@ def _make_call(function: Callable[[int], Any], batch: int) -> Call:
         types = [type(part).__name__ for part in (returned if isinstance(returned, tuple) else [returned])]
         raise ContractError(f"returns {', '.join(types)}; {CONTRACT}")
     network, inputs = returned
-    refuse_script(network)
     if isinstance(inputs, dict):
         call = Call(network, (), dict(inputs))
     else:
@@ -131,4 +134,6 @@ def _leaves(call: Call) -> dict[str, Any]:
 
 
 def _is_batched(leaf: Any, batch: int) -> bool:
+    if getattr(leaf, "is_nested", False):
+        return bool(leaf.size(0) == batch)
     return getattr(leaf, "shape", ())[:1] == (batch,)

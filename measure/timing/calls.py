@@ -8,14 +8,14 @@ from functools import reduce
 from operator import add
 from typing import TYPE_CHECKING, Any
 
-from measure.counting.memory import tensors_in
 from measure.domain import variants
 from measure.domain.latency import Cell
 from measure.domain.models import Model
 from measure.domain.words import FULL_PRECISION, INFERENCE, SKIPPED, STAGES, STEP, TF32, UPDATE, stored_as
+from measure.errors import text_of
 from measure.machine.device import Device
 from measure.models import catalog
-from measure.models.call import Call, torch_dtype
+from measure.models.call import Call, held_tensors, torch_dtype
 from measure.timing.sampling import Sampling, Timing, sample
 from measure.timing.stopwatch import StagedStopwatch, Stopwatch, run_first_call
 
@@ -40,7 +40,7 @@ class Forward(Call):
 
     def __call__(self) -> Any:
         with self.casting():  # anew for each call, as programs do: it keeps the cast weights until it ends
-            return self.network(*self.inputs, **self.keywords)
+            return self.run()
 
     def casting(self) -> "AbstractContextManager[Any]":
         import torch
@@ -83,7 +83,7 @@ class Loss:
     def __call__(self, output: Any) -> "torch.Tensor":
         from torch.nn.functional import cross_entropy, mse_loss
 
-        outputs = [each for each in tensors_in(output) if each.requires_grad and each.is_floating_point()]
+        outputs = [each for each in held_tensors(output) if each.requires_grad and each.is_floating_point()]
         if not outputs:
             raise NotImplementedError(f"{self.model.name} has no output that a gradient flows back from")
         if not self.targets:
@@ -152,7 +152,7 @@ class TrainingStep:
     def resident(self) -> "list[torch.Tensor]":
         """Return the tensors that stay between steps: weights, buffers, inputs, targets, the optimiser's state."""
         values = [self._call.inputs, self._call.keywords, self._loss.targets, *self._optimizer.state.values()]
-        return [*self.network.parameters(), *self.network.buffers(), *tensors_in(values)]
+        return [*self.network.parameters(), *self.network.buffers(), *held_tensors(values)]
 
 
 def measure(device: Device, model: Model, cell: Cell, sampling: Sampling, beat: Callable[[], None]) -> Timing:
@@ -160,9 +160,8 @@ def measure(device: Device, model: Model, cell: Cell, sampling: Sampling, beat: 
 
     Call ``device.prepare`` first. Raises what torch and ``prepare`` do.
     """
-    import torch
 
-    with torch.inference_mode(cell.phase != STEP):
+    def timing() -> Timing:
         call = prepare(device, model, cell)
         beat()
         run_first_call(call, cell.variant, device, beat)
@@ -172,6 +171,22 @@ def measure(device: Device, model: Model, cell: Cell, sampling: Sampling, beat: 
             return _measure_steps(call, device, sampling, beat, clear)
         stopwatch = Stopwatch(call, device.synchronize, beat=beat, events=device.events(), clear=clear)
         return sample(stopwatch, sampling, device.sensors())
+
+    return timing() if cell.phase == STEP else without_gradients(timing)
+
+
+def without_gradients(time: Callable[[], Timing]) -> Timing:
+    """Time in inference mode; under ``no_grad`` a network that takes gradients itself, which inference mode forbids."""
+    import torch
+
+    try:
+        with torch.inference_mode():
+            return time()
+    except RuntimeError as problem:
+        if not any(word in text_of(problem).lower() for word in ("grad", "inference")):
+            raise
+    with torch.no_grad():
+        return time()
 
 
 def _measure_steps(

@@ -27,8 +27,7 @@ from typing import TYPE_CHECKING, Any
 from measure.cache.folders import Workloads
 from measure.cache.records import OperatorTime, Profile, RoofMeasurement
 from measure.cache.workload_records import WORKLOAD, Layer, Workload
-from measure.counting.count import count_network, identity
-from measure.counting.memory import tensors_in
+from measure.counting.count import count_call, identity
 from measure.domain.latency import Cell, summarise_cell
 from measure.domain.models import OWN, Model
 from measure.domain.roofs import Roof, machine_roof
@@ -38,7 +37,7 @@ from measure.machine import devices
 from measure.machine.checks import warning_of_load
 from measure.machine.device import Device
 from measure.machine.environment import current
-from measure.models.call import Call, copy_to_meta, torch_dtype
+from measure.models.call import Call, copy_to_meta, held_tensors, refuse_script, torch_dtype
 from measure.roofs import roofs
 from measure.run import plan, runner
 from measure.run.cell_tasks import ProfileTask
@@ -47,6 +46,7 @@ from measure.run.request import Request, parse_threads
 from measure.run.sections import RoofTask
 from measure.run.task import RunCache, Task, machine_folder
 from measure.run.worker import Worker
+from measure.timing.calls import without_gradients
 from measure.timing.sampling import QUICK_ROUND, Sampling, sample
 from measure.timing.stopwatch import Stopwatch
 from measure.verbs import measure as arguments
@@ -167,7 +167,7 @@ def model(network: "nn.Module", inputs: Any, name: str | None = None) -> ModelAn
 
     positional = tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)
     call = Call(network, (), dict(inputs)) if isinstance(inputs, Mapping) else Call(network, positional)
-    tensors = tensors_in((call.inputs, call.keywords))
+    tensors = held_tensors((call.inputs, call.keywords))
     if not tensors:
         raise ValueError("inputs hold no tensor; give a tensor, a tuple of arguments or a dictionary of keywords")
     types = {parameter.dtype for parameter in network.parameters()}
@@ -179,16 +179,14 @@ def model(network: "nn.Module", inputs: Any, name: str | None = None) -> ModelAn
     kind, batch = first.device.type, first.shape[0] if first.ndim else 1
     device = devices.find(f"{kind}:{first.device.index or 0}" if kind == "cuda" else kind)
     named = Model(name or type(network).__name__, OWN, OWN, tuple(first.shape[1:]) or (1,))
-    hollow = copy_to_meta(call)
-    columns, layers, _ = count_network(hollow.network.eval(), hollow.inputs, hollow.keywords)
+    refuse_script(network)
+    columns, layers, _ = count_call(copy_to_meta(call), partial(copy_to_meta, call), None, None)
     key = identity(named, batch, precision, None)
     workload = Workload(source=OWN, family=OWN, status="ok", **key, **columns)
     with _restored(network, device):
         network.eval()
-        with torch.inference_mode():
-            forward = partial(network, *call.inputs, **call.keywords)
-            stopwatch = Stopwatch(forward, device.synchronize, events=device.events())
-            timing = sample(stopwatch, QUICK_ROUND, device.sensors())
+        stopwatch = Stopwatch(call.run, device.synchronize, events=device.events())
+        timing = without_gradients(lambda: sample(stopwatch, QUICK_ROUND, device.sensors()))
         roof = _roof(device.torch_name, precision)  # last: its kernels change settings
     cell, shape = Cell(named.name, batch, precision, INFERENCE, EAGER), workload.input_shape
     timed = summarise_cell(cell, [timing.latencies_s], timing.flags, shape)

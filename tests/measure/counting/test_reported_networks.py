@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 from helpers.counting import nn, torch
 from torch.nn import functional
+from torch.nn.utils import prune
 
 from measure.counting import count
 from measure.domain.models import OWN, Model
 from measure.models import own_models
+from measure.verbs.model import model
 
 
 @pytest.fixture
@@ -188,8 +190,8 @@ def generated(scores):
     [
         Output, Slotted, generated,
         lambda t: SimpleNamespace(scores=t), lambda t: UserDict(scores=t), lambda t: {"scores": [{"deep": (t,)}]},
-        lambda t: Output({"x": [SimpleNamespace(y=t)]}), lambda t: map(lambda x: x, [t]), lambda t: {t}, iter_of := None,
-    ][:-1],
+        lambda t: Output({"x": [SimpleNamespace(y=t)]}), lambda t: iter([t]), lambda t: {t},
+    ],
 )  # fmt: skip
 def test_outputs_in_any_container(counted, wrap):
     def network(batch):
@@ -314,7 +316,7 @@ def test_batch_normalisation_of_one_value(counted):
 
 def test_a_scripted_network_is_refused_in_one_sentence(counted):
     for make in (torch.jit.script, lambda net: torch.jit.trace(net, torch.ones(2, 3))):
-        with pytest.raises(NotImplementedError, match="TorchScript.*plain torch.nn.Module"):
+        with pytest.raises(NotImplementedError, match=r"TorchScript.*plain torch\.nn\.Module"):
             counted(lambda batch, make=make: (make(nn.Linear(3, 2)), rows(batch, 3)))
 
 
@@ -330,3 +332,49 @@ def test_a_scripted_network_is_refused_in_one_sentence(counted):
 def test_a_refusal_names_module_and_operator(counted, forward, sentence):
     with pytest.raises(Exception, match=sentence):
         counted(lambda batch: (Own(forward, linear=nn.Linear(4, 3)), rows(batch, 4)))
+
+
+def test_inputs_that_have_no_single_block_of_memory_are_refused(counted):
+    net = Own(lambda self, x: torch.sparse.mm(x, self.linear.weight.t()), linear=nn.Linear(4, 3))
+    with pytest.raises(NotImplementedError, match=r"an input is a sparse tensor; .*convert it"):
+        counted(lambda batch: (net, rows(batch, 4).to_sparse()))
+
+    def jagged(batch):
+        parts = [torch.ones(2 + each, 8) for each in range(batch)]
+        return nn.Linear(8, 4), torch.nested.nested_tensor(parts, layout=torch.jagged)
+
+    with pytest.raises(NotImplementedError, match=r"an input is a nested tensor; .*pad"):
+        counted(jagged)
+
+    made = Own(lambda self, x: torch.sparse.mm(torch.eye(4).to_sparse(), self.linear(x)), linear=nn.Linear(4, 3))
+    with pytest.raises(NotImplementedError, match=r"^Own, operator .*: it .*(sparse|values)"):
+        counted(lambda batch: (made, rows(4, 4)), 4)
+
+
+class Forces(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(3, 16), nn.Tanh(), nn.Linear(16, 1))
+
+    def forward(self, x):
+        with torch.enable_grad():
+            x = x.detach().requires_grad_()
+            return torch.autograd.grad(self.layers(x).sum(), x)[0]
+
+
+def test_a_users_network_is_counted_and_timed_as_it_is():
+    for network, inputs in (
+        (nn.utils.weight_norm(nn.Linear(4, 3)), rows(2, 4)),
+        (nn.utils.parametrizations.orthogonal(nn.Linear(4, 4)), rows(2, 4)),
+        (prune.l1_unstructured(nn.Linear(4, 3), "weight", 0.5), rows(2, 4)),
+        (Own(lambda self, x: self.gru(x, torch.zeros(1, 2, 4)), gru=nn.GRU(4, 4, batch_first=True)), rows(2, 5, 4)),
+        (Forces(), rows(2, 3)),
+        (Own(lambda self, x: Output(self.linear(x)), linear=nn.Linear(4, 3)), rows(2, 4)),
+    ):
+        before = {name: value.clone() for name, value in network.state_dict().items()}
+        answer = model(network, inputs)
+        assert answer.demands[0].flop > 0
+        assert answer.cells[0].timed.latency_s > 0
+        assert all(torch.equal(value, before[name]) for name, value in network.state_dict().items())
+    with pytest.raises(NotImplementedError, match="TorchScript"):
+        model(torch.jit.script(nn.Linear(4, 3)), rows(2, 4))
