@@ -27,6 +27,10 @@ ATTENTION = (
 BY_TOKENS = ("_flash_attention", "_efficient_attention", "torch_attn::_varlen_attn")
 
 
+def lacks_memory(tensor: torch.Tensor) -> bool:
+    return tensor.is_meta or isinstance(tensor, FakeTensor)
+
+
 class Sizes(NamedTuple):
     """The numbers of scores and of their rows, and the widths of keys and values."""
 
@@ -71,7 +75,7 @@ def _sizes_by_tokens(query: Any, key: Any, value: Any, starts: Any, key_starts: 
     rows, heads = query.numel() // query.shape[-1], query.shape[-2]
     if starts is None:
         scores = rows * key.shape[1]
-    elif starts.is_meta or isinstance(starts, FakeTensor):
+    elif lacks_memory(starts):
         tokens = key.numel() // key.shape[-1] // key.shape[-2]
         scores = rows * (tokens if longest is None else min(longest, tokens))
     else:
@@ -139,11 +143,11 @@ def whole_attention() -> Iterator[None]:
     def whole(
         query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: Any = 0, is_causal: Any = False, **rest: Any
     ) -> Any:
-        lacks_memory = query.is_meta or (isinstance(query, FakeTensor) and query.device.type == "cpu")
+        is_bare = lacks_memory(query) and query.device.type in ("meta", "cpu")
         flat = query.dim() == key.dim() == value.dim() == 3  # heads without a batch, for torch's kernels too
         tensors = [each.unsqueeze(0) for each in (query, key, value)] if flat else [query, key, value]
         mask = attn_mask[None] if flat and attn_mask is not None and attn_mask.dim() == 3 else attn_mask
-        if not lacks_memory or dropout_p > 0 or not _has_fused(*tensors, mask, rest.get("enable_gqa", False)):
+        if not is_bare or dropout_p > 0 or not _has_fused(*tensors, mask, rest.get("enable_gqa", False)):
             return plain(query, key, value, attn_mask, dropout_p, is_causal, **rest)
         if mask is not None and mask.dtype == torch.bool:
             mask = torch.zeros_like(mask, dtype=query.dtype).masked_fill_(~mask, float("-inf"))

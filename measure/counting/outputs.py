@@ -11,12 +11,17 @@ from torch import nn
 from torch._subclasses.fake_tensor import FakeTensor, unset_fake_temporarily
 
 from measure.counting.memory import Overload, storage_key, tensors_in
+from measure.counting.products import grouped_output
 from measure.models.call import KNOWN_ELEMENTS, map_tensors
 
 # A network calls the same operator on the same shapes many times, and torch derives many output shapes in Python (a
 # batch normalisation takes about a hundred primitive steps). Only shape, strides and type of an output matter here, so
 # each is derived once.
 _OUTPUTS: dict[Any, Any] = {}  # copies of outputs on the meta device, by operator and outlines of arguments
+
+
+# Operators that run in any precision, and whose shapes torch tells for bf16 alone.
+SHAPES = {torch.ops.aten._grouped_mm.default: grouped_output}
 
 
 def _is_plain(tensor: torch.Tensor) -> bool:
@@ -59,7 +64,7 @@ def call(operator: Any, overload: Overload, args: Any, kwargs: Any) -> Any:
             return _hollow(_OUTPUTS[key])
     except TypeError:  # also an argument without a hash
         return _run(operator, args, kwargs)
-    output = _run(operator, args, kwargs)
+    output = _run(SHAPES.get(operator, operator), args, kwargs)
     if all(map(_is_plain, tensors_in(output))):
         _OUTPUTS[key] = _hollow(output)
     return output

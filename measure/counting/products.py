@@ -110,6 +110,14 @@ def grouped_product(args: Args, kwargs: Kwargs, out: Any) -> Work:
     return Work(_groups_flop(args), 0 if bias is None else out.numel())
 
 
+def grouped_output(
+    left: torch.Tensor, right: torch.Tensor, offs: Any = None, bias: Any = None, out_dtype: torch.dtype | None = None
+) -> torch.Tensor:
+    """Return the output of ``_grouped_mm`` on tensors without memory, of any type; torch's own allows bf16 alone."""
+    groups = [len(left)] if left.dim() == right.dim() == 3 else [len(offs)] if left.dim() == right.dim() else []
+    return left.new_empty(*groups, left.shape[-2], right.shape[-1], dtype=out_dtype)
+
+
 @formula("_scaled_grouped_mm", "_scaled_grouped_mm_v2")
 def scaled_grouped_product(args: Args, _kwargs: Kwargs, _out: Any) -> Work:
     return Work(_groups_flop(args))

@@ -10,11 +10,19 @@ from measure.domain.models import BUILT_IN, OWN, Model
 from measure.errors import UserError, nearest
 from measure.models import own_models
 from measure.models.call import Call, cast, meta_allocation, move_to_meta
-from measure.models.libraries import LIBRARIES, AnyLibrary
+from measure.models.hugging_face import HuggingFace
+from measure.models.libraries import TIMM, Language, Timm, Torchaudio, Torchvision
 
 if TYPE_CHECKING:
     import torch
     from torch import nn
+
+
+AnyLibrary = Torchvision | Torchaudio | Timm | Language | HuggingFace
+# Each library by its name in ``--models LIBRARY:PATTERN``, which is also the source of its models.
+LIBRARIES: dict[str, AnyLibrary] = {
+    each.source: each for each in (Torchvision(), Torchaudio(), TIMM, Language(), HuggingFace())
+}
 
 
 def find(
@@ -84,7 +92,9 @@ def build_on_meta(model: Model) -> "nn.Module":
     return move_to_meta(Call(network, ())).network
 
 
-def make_inputs(model: Model, batch: int, device: str, dtype: "torch.dtype | None" = None) -> tuple[Any, ...]:
+def make_inputs(
+    model: Model, batch: int, device: str, dtype: "torch.dtype | None" = None
+) -> tuple[Any, ...] | dict[str, Any]:
     """Return random arguments for one call of a library's network. ``dtype`` is that of images, sounds and caches."""
     return LIBRARIES[model.source].make_inputs(model, batch, device, dtype)
 
@@ -97,7 +107,7 @@ def prepare(model: Model, batch: int, device: str, dtype: "torch.dtype") -> Call
         return own_models.prepare(model, batch, device, dtype)
     with torch.device(device):
         network = cast(build(model), dtype)
-    return Call(network, make_inputs(model, batch, device, dtype))
+    return _call(network, make_inputs(model, batch, device, dtype))
 
 
 def prepare_on_meta(model: Model, batches: Sequence[int]) -> list[Call]:
@@ -105,4 +115,8 @@ def prepare_on_meta(model: Model, batches: Sequence[int]) -> list[Call]:
     if model.source == OWN:
         return [own_models.prepare_on_meta(model, batch) for batch in batches]
     network = build_on_meta(model)
-    return [Call(network, make_inputs(model, batch, "meta")) for batch in batches]
+    return [_call(network, make_inputs(model, batch, "meta")) for batch in batches]
+
+
+def _call(network: "nn.Module", inputs: tuple[Any, ...] | dict[str, Any]) -> Call:
+    return Call(network, (), inputs) if isinstance(inputs, dict) else Call(network, inputs)

@@ -1,4 +1,4 @@
-"""The libraries of models: torchvision, timm, torchaudio, and the language models written here.
+"""Libraries of models: torchvision, timm, torchaudio, and the language models written here.
 
 Weights are random: the time of a call does not depend on their values. A library is imported when it is first needed.
 """
@@ -34,8 +34,10 @@ class Library:
         """Return the shape of one input, without the batch, that the published weights take."""
         raise NotImplementedError
 
-    def make_inputs(self, model: Model, batch: int, device: str, dtype: "torch.dtype | None") -> tuple[Any, ...]:
-        """Return the arguments of one call: by default one random tensor (batch, *input_shape)."""
+    def make_inputs(
+        self, model: Model, batch: int, device: str, dtype: "torch.dtype | None"
+    ) -> tuple[Any, ...] | dict[str, Any]:
+        """Return the arguments of one call, by position or name: by default a random tensor (batch, *input_shape)."""
         import torch
 
         return (torch.randn(batch, *model.input_shape, device=device, dtype=dtype),)
@@ -277,6 +279,3 @@ class Language(Library):
 
 
 TIMM = Timm()
-AnyLibrary = Torchvision | Torchaudio | Timm | Language
-# Each library by its name in ``--models LIBRARY:PATTERN``, which is also the source of its models.
-LIBRARIES: dict[str, AnyLibrary] = {each.source: each for each in (Torchvision(), Torchaudio(), TIMM, Language())}
