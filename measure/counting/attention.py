@@ -67,11 +67,12 @@ def _sizes_by_heads(query: Any, key: Any, value: Any) -> Sizes:
     return Sizes(rows * key.shape[-2], rows, query.shape[-1], value.shape[-1])
 
 
-def _sizes_by_tokens(query: Any, key: Any, value: Any, starts: Any, key_starts: Any, longest: Any) -> Sizes:
+def _sizes_by_tokens(arguments: Args) -> Sizes:
     """Read (batch, length, heads, width), or sequences that begin at ``starts``, whose last number is the end.
 
     If the starts have no values, each sequence of keys counts as the ``longest``.
     """
+    query, key, value, starts, key_starts, longest = arguments
     rows, heads = query.numel() // query.shape[-1], query.shape[-2]
     if starts is None:
         scores = rows * key.shape[1]
@@ -99,21 +100,22 @@ def attention_backward(args: Args, _kwargs: Kwargs, _out: Any) -> Work:
 
 @formula("_flash_attention_forward", "torch_attn::_varlen_attn")
 def attention_of_tokens(args: Args, _kwargs: Kwargs, _out: Any) -> Work:
-    return _sizes_by_tokens(*args[:5], args[6]).forward()
+    return _sizes_by_tokens([*args[:5], args[6]]).forward()
 
 
 @formula("_efficient_attention_forward")
 def efficient_attention_of_tokens(args: Args, _kwargs: Kwargs, _out: Any) -> Work:
-    return _sizes_by_tokens(*args[:3], *args[4:6], args[7]).forward()
+    return _sizes_by_tokens([*args[:3], *args[4:6], args[7]]).forward()
 
 
 @formula("_flash_attention_backward", "torch_attn::_varlen_attn_backward", "_efficient_attention_backward")
 def attention_of_tokens_backward(args: Args, _kwargs: Kwargs, _out: Any) -> Work:
-    return _sizes_by_tokens(*args[1:4], *args[6:8], args[9]).backward()
+    return _sizes_by_tokens([*args[1:4], *args[6:8], args[9]]).backward()
 
 
-def _has_fused(query: Any, key: Any, value: Any, mask: Any, shares_keys: bool) -> bool:
+def _has_fused(tensors: list[Any], mask: Any, shares_keys: bool) -> bool:
     """Return whether torch has a fused operator, by the rules of its own choice (``sdp_utils_cpp.h``)."""
+    query, key, value = tensors
     if not query.dim() == key.dim() == value.dim() == 4 or not len(query) == len(key) == len(value):
         return False
     heads, key_heads = query.shape[1], key.shape[1]
@@ -147,7 +149,7 @@ def whole_attention() -> Iterator[None]:
         flat = query.dim() == key.dim() == value.dim() == 3  # heads without a batch, for torch's kernels too
         tensors = [each.unsqueeze(0) for each in (query, key, value)] if flat else [query, key, value]
         mask = attn_mask[None] if flat and attn_mask is not None and attn_mask.dim() == 3 else attn_mask
-        if not is_bare or dropout_p > 0 or not _has_fused(*tensors, mask, rest.get("enable_gqa", False)):
+        if not is_bare or dropout_p > 0 or not _has_fused(tensors, mask, rest.get("enable_gqa", False)):
             return plain(query, key, value, attn_mask, dropout_p, is_causal, **rest)
         if mask is not None and mask.dtype == torch.bool:
             mask = torch.zeros_like(mask, dtype=query.dtype).masked_fill_(~mask, float("-inf"))

@@ -1,4 +1,4 @@
-"""Find, build and feed models by name: the built-in list, four libraries, a user's own."""
+"""Find, build and feed models by name: the built-in list, five libraries, a user's own."""
 
 import fnmatch
 import importlib

@@ -16,19 +16,17 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import torch
-from torch import nn
-
 from measure.domain.models import DECODE, ENCODE, PREFILL, SOUND, Model
 from measure.errors import UserError, in_short
 from measure.models.libraries import Library
 
 if TYPE_CHECKING:
+    import torch
+    from torch import nn
     from transformers import PreTrainedConfig
 
 NAME = re.compile(r"(?P<source>.+?)(?:_(?P<phase>prefill|decode|encode)_(?P<length>[1-9]\d{0,6}))?")
 LENGTH = 128  # tokens unless the name says how many, or the most that the network takes
-PROBE = 2  # the batch size of the call that shows the shapes of a cache
 
 # The networks that a configuration stands for if it names none, first of all
 HEADS = {
@@ -38,7 +36,7 @@ HEADS = {
 FAMILIES = {"input_ids": "language", "pixel_values": "vision"}  # by the main input; others are audio
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class HuggingFaceTask:
     """A configuration, its class of network, and what a call does; ``length`` is the tokens before a decoded one."""
 
@@ -47,7 +45,7 @@ class HuggingFaceTask:
     phase: str
     length: int
 
-    def build(self) -> nn.Module:
+    def build(self) -> "nn.Module":
         """Build the network alone; attention is torch's own operator where the network allows it."""
         network: nn.Module = self.network._from_config(copy.deepcopy(self.config))
         return network.eval()
@@ -77,28 +75,6 @@ class HuggingFaceTask:
             names.append("pixel_values")
         found = {name: known[name] for name in names}
         return found | ({"decoder_input_ids": read} if config.is_encoder_decoder else {})
-
-
-class Decoding(nn.Module):
-    """A network that scores one token after those in its cache.
-
-    ``state`` holds the tensors of each layer of the cache by attribute. As each call makes the cache anew from them, no
-    call changes the next one's work.
-    """
-
-    def __init__(self, network: nn.Module, cache: Any) -> None:
-        super().__init__()
-        self.network, self.cache = network, cache
-
-    def forward(self, input_ids: torch.Tensor, state: list[dict[str, torch.Tensor]]) -> torch.Tensor:
-        if self.training:
-            raise NotImplementedError("a token is decoded in inference alone; train the prefill")
-        past = copy.copy(self.cache)
-        past.layers = [copy.copy(layer) for layer in self.cache.layers]
-        for layer, tensors in zip(past.layers, state, strict=True):
-            vars(layer).update(tensors)
-        logits: torch.Tensor = self.network(input_ids=input_ids, past_key_values=past, use_cache=True).logits
-        return logits
 
 
 class HuggingFace(Library):
@@ -136,19 +112,20 @@ class HuggingFace(Library):
     def _task(self, name: str) -> HuggingFaceTask:
         return _task(self.api, name.removeprefix(self.prefix))
 
-    def build(self, model: Model) -> nn.Module:
+    def build(self, model: Model) -> "nn.Module":
         task = self._task(model.name)
-        network = task.build()
-        return (
-            Decoding(network, _cache(self.api, model.name.removeprefix(self.prefix))[0])
-            if task.phase == DECODE
-            else network
-        )
+        if task.phase != DECODE:
+            return task.build()
+        from measure.models.decoding import Decoding, cache_after
+
+        return Decoding(task.build(), cache_after(task.build, task.length)[0])
 
     def make_inputs(
-        self, model: Model, batch: int, device: str, dtype: torch.dtype | None
+        self, model: Model, batch: int, device: str, dtype: "torch.dtype | None"
     ) -> tuple[Any, ...] | dict[str, Any]:
         """Return random arguments by name. Decoding also takes the tensors of a cache."""
+        import torch
+
         task = self._task(model.name)
         vocabulary = getattr(task.config.get_text_config(), "vocab_size", 0)
         arguments: dict[str, Any] = {}
@@ -158,10 +135,11 @@ class HuggingFace(Library):
             else:
                 arguments[name] = torch.randn(batch, *shape, device=device, dtype=dtype)
         if task.phase == DECODE:
-            shapes = _cache(self.api, model.name.removeprefix(self.prefix))[1]
+            from measure.models.decoding import cache_after
+
             arguments["state"] = [
                 {key: torch.randn(batch, *shape, device=device, dtype=dtype) for key, shape in layer.items()}
-                for layer in shapes
+                for layer in cache_after(task.build, task.length)[1]
             ]
         return arguments
 
@@ -209,19 +187,3 @@ def _task(api: Any, name: str) -> HuggingFaceTask:
     if most is not None and positions > most:
         raise UserError(f"--models: {source} takes {most} tokens at most, not the {positions} of {name}; name fewer")
     return HuggingFaceTask(config, network, phase or phases[0], length or min(LENGTH, most or LENGTH))
-
-
-@cache
-def _cache(api: Any, name: str) -> tuple[Any, list[dict[str, tuple[int, ...]]]]:
-    """Return a cache after a prefill, without its tensors, and the shapes of these by layer, without the batch."""
-    task = _task(api, name)
-    with torch.device("meta"), torch.no_grad():
-        tokens = torch.zeros(PROBE, task.length, dtype=torch.int64)
-        past = task.build().to(torch.bfloat16)(input_ids=tokens, use_cache=True).past_key_values
-    shapes = []
-    for layer in past.layers:
-        held = {key: each for key, each in vars(layer).items() if isinstance(each, torch.Tensor)}
-        shapes.append({key: tuple(tensor.shape[1:]) for key, tensor in held.items()})
-        for key in held:
-            setattr(layer, key, None)
-    return past, shapes

@@ -1,5 +1,6 @@
 import pytest
 from helpers.counting import meta, nn, recorder, torch
+from torch.nn import functional
 
 from measure.counting import count
 from measure.counting.formulas import NOTHING, Work
@@ -185,3 +186,101 @@ def test_autograd_adds_gradients_in_place():
     # of two uses of what is hidden. Their sum is written over the first; the gradient of the third use comes when
     # one of the two is gone.
     assert columns["training_peak_byte"] == pytest.approx(4 * (1000 + 1000 + 1) + 4 * 4 * 1000, abs=16)
+
+
+def columns_of(network, *inputs):
+    return count.count_network(network.to("meta").eval(), inputs)[0]
+
+
+def footprint(columns):
+    whole = columns["parameter_byte"] + columns["input_byte"] + columns["activation_byte"]
+    return whole - columns["untouched_byte"]
+
+
+def test_of_a_table_only_the_rows_that_an_index_names_are_touched():
+    class Bag(nn.Module):
+        def __init__(self):
+            super().__init__()
+            with torch.device("meta"):
+                self.bag, self.out = nn.EmbeddingBag(10_000_000, 64), nn.Linear(64, 2)
+
+        def forward(self, places):
+            return self.out(self.bag(places))
+
+    columns = columns_of(Bag(), torch.empty(1, 6, dtype=torch.int64, device="meta"))
+    # 6 rows of 64, a linear layer of 130, 6 indices of 8 bytes, outputs of 64 and 2
+    assert footprint(columns) == 4 * (6 * 64 + 130) + 48 + 4 * 66
+    assert columns["untouched_byte"] == 4 * 64 * (10_000_000 - 6)
+    assert columns["traffic_byte"] < 3000
+
+
+def test_more_lookups_than_rows_touch_the_table_once():
+    columns = columns_of(nn.Embedding(2, 8), torch.empty(1000, dtype=torch.int64, device="meta"))
+    assert columns["untouched_byte"] == 0
+    assert columns["traffic_byte"] == 4 * 2 * 8 + 8000 + 4 * 1000 * 8
+
+
+def test_a_slice_of_a_cache_is_touched_and_no_more():
+    class Reader(nn.Module):
+        def forward(self, query, cache):
+            return functional.scaled_dot_product_attention(query, cache[0, :, :, :10], cache[1, :, :, :10])
+
+    query, cache = (torch.empty(shape, device="meta") for shape in ((1, 2, 1, 4), (2, 1, 2, 1000, 4)))
+    assert columns_of(Reader(), query, cache)["untouched_byte"] == 4 * 2 * 2 * 990 * 4
+
+
+PLACES = torch.empty(3, dtype=torch.int64, device="meta")
+ROWS = torch.empty(3, 8, device="meta")
+GRID = PLACES[:, None].expand(3, 8)
+
+
+@pytest.mark.parametrize(
+    ("write", "byte"),
+    [
+        # Three rows of 8 written, and read from the source; three indices of 8 bytes
+        (lambda cache: cache.index_copy_(0, PLACES, ROWS), 4 * (24 + 24) + 24),
+        (lambda cache: cache.index_put_((PLACES,), ROWS), 4 * (24 + 24) + 24),
+        (lambda cache: cache.__setitem__(PLACES, ROWS), 4 * (24 + 24) + 24),
+        (lambda cache: cache.index_fill_(0, PLACES, 0.0), 4 * 24 + 24),
+        # An index for each element, here expanded; it is stored once
+        (lambda cache: cache.scatter_(0, GRID, ROWS), 4 * (24 + 24) + 24),
+        # What is added to is read too
+        (lambda cache: cache.index_add_(0, PLACES, ROWS), 4 * (24 + 24 + 24) + 24),
+        (lambda cache: cache.index_put_((PLACES,), ROWS, accumulate=True), 4 * (24 + 24 + 24) + 24),
+        (lambda cache: cache.scatter_add_(0, GRID, ROWS), 4 * (24 + 24 + 24) + 24),
+        (lambda cache: functional.embedding(PLACES, cache, max_norm=1.0), (4 * (24 + 24) + 24) + (4 * (24 + 24) + 24)),
+    ],
+)
+def test_a_write_by_index_touches_what_the_index_names(write, byte):
+    class Writer(nn.Module):
+        def forward(self, cache):
+            write(cache)
+            return cache
+
+    assert columns_of(Writer(), torch.empty(8192, 8, device="meta"))["traffic_byte"] == byte
+
+
+def test_rows_reach_no_more_experts_than_there_are_rows():
+    class Experts(nn.Module):
+        def forward(self, rows, weights, ends):
+            return torch._grouped_mm(rows, weights, offs=ends)
+
+    bf16 = {"dtype": torch.bfloat16, "device": "meta"}
+    inputs = (
+        torch.empty(2, 16, **bf16),
+        torch.empty(8, 16, 32, **bf16),
+        torch.empty(8, dtype=torch.int32, device="meta"),
+    )
+    assert columns_of(Experts(), *inputs)["untouched_byte"] == 2 * 6 * 16 * 32
+
+
+def test_layers_that_do_not_run_are_not_touched():
+    class Idle(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.used, self.idle = nn.Linear(3, 4), nn.Linear(5, 6)
+
+        def forward(self, image):
+            return self.used(image)
+
+    assert columns_of(Idle(), torch.empty(2, 3, device="meta"))["untouched_byte"] == 4 * 36

@@ -126,7 +126,8 @@ PRODUCTS = [
 ]
 
 # 2 * 4 * 5 = 40 pairs of points of 3 coordinates. Order 2: 3 differences, 3 squares, 2 additions, a root: 9. Order 1
-# and the largest: 3 differences, 3 absolute values, 2 additions or comparisons: 8. Order 3: 3 powers and a root more: 12.
+# and the largest: 3 differences, 3 absolute values, 2 additions or comparisons: 8. Order 3: 3 powers and a root more,
+# 12.
 POINTS, OTHERS, DISTANCES = meta(2, 4, 3), meta(2, 5, 3), meta(2, 4, 5)
 PAIR = {2.0: 9, 1.0: 8, float("inf"): 8, 3.0: 12}
 # Backward, for each of 120 coordinates: a difference and a product (2), and a division a pair; with signs 3; with

@@ -1,6 +1,10 @@
+from itertools import product
+
 import pytest
+from helpers.places import ROOT
 from helpers.predicted import BEAD, ROOF, additive, demand
 
+from measure.cache import table
 from measure.cache.predictions import (
     ALL_BATCHES,
     BY_DEVICE,
@@ -11,9 +15,11 @@ from measure.cache.predictions import (
     Coefficient,
     PredictionError,
 )
+from measure.cache.schema import file_of
 from measure.domain.roofs import Roof
-from measure.domain.words import EAGER, INFERENCE
-from measure.predicting.demand import PredictedDevice
+from measure.domain.words import EAGER, INFERENCE, PRECISIONS, STEP, stored_as
+from measure.predicting import timings
+from measure.predicting.demand import PredictedDevice, of_chips
 from measure.predicting.prediction import DATASHEET, FITTED, SCALED, Predictor
 from measure.predicting.study import ASIDE, pool_of
 
@@ -103,3 +109,19 @@ def test_a_kind_of_which_none_was_timed_is_taken_for_a_gpu_without_an_interval()
 def test_without_a_rate_or_a_fit_there_is_no_prediction():
     assert predict(chip("Eel 5"), CALLS, precision="fp32") is None
     assert predict(chip("Eel 5"), CALLS, rows=coefficients(NEW)) is None
+
+
+def test_the_least_time_never_exceeds_the_likely_time():
+    """For every counted model, as a call and as a training step, on every chip and in every precision."""
+    data = ROOT / "data"
+    coefficients = table.read(file_of(Coefficient, data), Coefficient)
+    predictor = Predictor(coefficients, table.read(file_of(PredictionError, data), PredictionError), timings.read(data))
+    chips = {chip.name: chip for chip in of_chips(data).values()}
+    found = 0
+    for key, (_, asked) in timings.counted(data).items():
+        for precision, device in product(PRECISIONS, chips.values()):
+            if stored_as(precision) == key.precision:
+                each = predictor.predict(asked, device, precision, EAGER, STEP if key.trains else INFERENCE)
+                assert each is None or each.least_s <= each.likely_s, (key, device.name, precision)
+                found += each is not None
+    assert found > 10_000

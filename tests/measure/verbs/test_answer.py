@@ -162,3 +162,11 @@ def test_a_roof_that_other_programs_disturbed_is_told_to_be_too_low():
     said = roof_line(answered(rates=replace(RATES, load=0.4)))
     assert said.startswith(roof_line(answered()))
     assert "Other programs used 40 % of the cores meanwhile" in said
+
+
+def test_uncounted_operators_are_named_in_text_and_json(cache):
+    row = replace(workload("alexnet", flop=200, **BYTES), uncounted="histc:1:0.1;topk:2:0.01")
+    cache.workloads.put([(row, [layer("alexnet")], [operator("alexnet")])])
+    found = read_answer(cache, REQUEST)
+    assert found.as_json()["demands"][0]["uncounted"] == ["histc", "topk"]
+    assert heading(found, aligned)[-1] == "The FLOP leave out operators without a formula: histc, topk."
