@@ -4,6 +4,7 @@ The backward pass is four products of the sizes of the forward pass's two, 2.0 t
 fused operator is counted separately. A causal mask saves nothing, as in published counts.
 """
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import pairwise
@@ -130,6 +131,41 @@ def _has_fused(tensors: list[Any], mask: Any, shares_keys: bool) -> bool:
 
 
 @contextmanager
+def _whole_flex_attention() -> Iterator[None]:
+    """Let ``flex_attention`` run on tensors without memory, as fused attention, which its kernels are.
+
+    Its blocks save nothing here, as a causal mask does not, and what it changes in each score is left out, as adding a
+    mask is.
+    """
+    flex = sys.modules.get("torch.nn.attention.flex_attention")
+    if not hasattr(flex, "_FLEX_ATTENTION_DISABLE_COMPILE_DEBUG"):  # not imported, or a version with other names
+        yield
+        return
+    plain = vars(flex)["flex_attention_hop"]
+
+    def whole(query: Any, key: Any, value: Any, score_mod: Any, mask: Any, scale: float, *rest: Any) -> Any:
+        if not lacks_memory(query):
+            return plain(query, key, value, score_mod, mask, scale, *rest)
+        shares = query.shape[1] != key.shape[1]
+        mixed = functional.scaled_dot_product_attention(query, key, value, scale=scale, enable_gqa=shares)
+        sums = mixed.new_empty(mixed.shape[:-1], dtype=torch.float32)
+        return mixed, sums, sums
+
+    def check(*tensors: Any) -> None:
+        if not any(map(lacks_memory, tensors)):
+            check_device(*tensors)
+
+    check_device = vars(flex)["_validate_device"]
+    ours = {"flex_attention_hop": whole, "_validate_device": check, "_FLEX_ATTENTION_DISABLE_COMPILE_DEBUG": True}
+    before = {name: vars(flex)[name] for name in ours}
+    vars(flex).update(ours)
+    try:
+        yield
+    finally:
+        vars(flex).update(before)
+
+
+@contextmanager
 def whole_attention() -> Iterator[None]:
     """Keep attention one operator on the meta device, as on real devices, which have a fused operator for it.
 
@@ -160,7 +196,8 @@ def whole_attention() -> Iterator[None]:
     torch.backends.mha.set_fastpath_enabled(False)
     functional.scaled_dot_product_attention = cast(Any, whole)
     try:
-        yield
+        with _whole_flex_attention():
+            yield
     finally:
         functional.scaled_dot_product_attention = plain
         torch.backends.mha.set_fastpath_enabled(fast_path)

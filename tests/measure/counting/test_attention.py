@@ -1,7 +1,8 @@
 import pytest
 from helpers.counting import case, meta, named, nn, recorder, torch, total, trained
 from torch.nn import functional
-from torch.nn.attention import varlen  # noqa: F401 - it defines an operator
+from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+from torch.nn.attention.varlen import varlen_attn
 
 from measure.counting.attention import ATTENTION, whole_attention
 
@@ -249,3 +250,37 @@ def test_attention_is_its_products_and_softmax_on_any_path(whole, device):
     assert [part.flop for part in parts] == [SCORES + MIXED, 2 * (SCORES + MIXED)]
     assert [part.other_flop for part in parts] == [SOFTMAX, SOFTMAX_BACKWARD]
     assert parts[1].recompute_flop == (SCORES + SOFTMAX if whole else 0)
+
+
+class Projected(nn.Module):
+    """Two heads of 4 from 8 channels by one linear layer, and an attention of theirs."""
+
+    def __init__(self, attend):
+        super().__init__()
+        self.project, self.attend = nn.Linear(8, 24, bias=False), attend
+
+    def forward(self, tokens):
+        return self.attend(*self.project(tokens).unflatten(-1, (3, 2, 4)).unbind(-3))
+
+
+def flex(query, key, value):
+    mask = create_block_mask(lambda b, h, q, k: q >= k, None, None, 16, 16, device=query.device)
+    return flex_attention(*(each.transpose(1, 2) for each in (query, key, value)), block_mask=mask)
+
+
+def joined(query, key, value):
+    starts = torch.zeros(3, dtype=torch.int32, device=query.device)
+    query, key, value = (each.flatten(0, 1) for each in (query, key, value))
+    return varlen_attn(query, key, value, starts, starts, 16, 16)
+
+
+@pytest.mark.parametrize("attention", [flex, joined])
+def test_flexible_and_joined_attention_are_fused(attention):
+    # 2 sequences of 16 tokens: 32 * 8 * 24 multiply-adds, then 2 * 2 * 16 * 16 scores of 4, twice. The tokens want no
+    # gradient.
+    linear, mixing = 2 * 32 * 8 * 24, 2 * 2 * (2 * 2 * 16 * 16 * 4)
+    dtype = {"dtype": torch.bfloat16}
+    record = recorder.record_training(Projected(attention).to("meta", **dtype), [meta(2, 16, 8, **dtype)])
+    assert not record.forward.uncounted | record.backward.uncounted
+    assert record.forward.total("flop") == linear + mixing
+    assert record.backward.total("flop") == linear + 2 * mixing

@@ -187,3 +187,20 @@ def test_a_convolution_is_the_product_of_its_windows():
     record, _ = recorder.record_inference(Windows(), [images])
     direct = case("convolution", images, filters, None, [2, 2], [1, 1], [1, 1], False, [0, 0], 1)
     assert direct.counted() == Work(record.forward.total("flop"))
+
+
+def test_weights_of_eight_bits_move_by_what_is_stored():
+    """3 rows of 4 by 5 columns of 4: inputs 24 B at bf16, weights 20 B, scales 10 B, outputs 30 B."""
+
+    class Quantised(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("weight", torch.zeros(5, 4, dtype=torch.int8))
+            self.register_buffer("scales", torch.ones(5))
+
+        def forward(self, rows):
+            return torch._weight_int8pack_mm(rows, self.weight, self.scales)
+
+    network = Quantised().to("meta", torch.bfloat16)
+    record, _ = recorder.record_inference(network, [meta(3, 4, **BF16)])
+    assert (record.forward.total("flop"), record.forward.total("traffic_byte")) == (120, 24 + 20 + 10 + 30)
