@@ -65,7 +65,7 @@ def count_all(
     for batch, prepared in zip(batches, prepare_on_meta(model, batches), strict=True):
 
         def remade(batch: int = batch) -> Call:
-            return prepare_on_meta(model, [batch])[0]
+            return prepare_on_meta(model, [batch], keep_constants=True)[0]
 
         columns, layers, operators = count_call(prepared, remade, precision, autocast)
         key = identity(model, batch, precision, autocast)
@@ -83,7 +83,8 @@ def count_call(call: Call, remade: Callable[[], Call], precision: str | None, au
     """Return the rows of ``count_network`` for a call on the meta device; where that fails, with fake tensors.
 
     Many networks fail on meta alone: they make tensors on the CPU, ask for the device's name, or read constants.
-    ``remade`` makes the call anew. Raises what the network raises with fake tensors, with the module and operator.
+    ``remade`` makes the call anew, with its constants. Raises what the network raises with fake tensors, and names the
+    module and operator.
     """
     refuse_layouts(call)
     counted = None
@@ -117,8 +118,9 @@ def explain(problem: Exception) -> Exception:
         return NotImplementedError(f"{place}: {why}")
     if "saved tensor hooks" in text:
         return NotImplementedError(f"{place}: torch.func's gradients hide what they keep; use torch.autograd.grad")
-    kind = type(problem) if isinstance(problem, NotImplementedError) else RuntimeError
-    return kind(f"{place}: {in_short(problem)}")
+    if isinstance(problem, NotImplementedError):
+        return NotImplementedError(f"{place}: {in_short(problem).partition(': ')[2]}")
+    return RuntimeError(f"{place}: {in_short(problem)}")
 
 
 # What torch's fake tensors raise where an operator's output, or its shape, depends on values.

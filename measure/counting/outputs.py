@@ -4,6 +4,7 @@ Fake tensors serve networks that fail on the meta device. Their outputs are deri
 same counts. Small tensors that depend on no input and no weight keep their values: a network may read them.
 """
 
+from contextlib import suppress
 from typing import Any
 
 import torch
@@ -62,7 +63,7 @@ def call(operator: Any, overload: Overload, args: Any, kwargs: Any) -> Any:
         key = operator, _outline(args), _outline(list(kwargs.items()))
         if key in _OUTPUTS:
             return _hollow(_OUTPUTS[key])
-    except TypeError:  # also an argument without a hash
+    except (TypeError, NotImplementedError):  # also an argument without a hash, or that cannot be compared
         return _run(operator, args, kwargs)
     output = _run(SHAPES.get(operator, operator), args, kwargs)
     if all(map(_is_plain, tensors_in(output))):
@@ -81,8 +82,7 @@ class FakeCalls:
         tensors = tensors_in([args, kwargs])
         is_derived = overload.is_pure and not overload.is_ignored  # the device is asked for by prim::device
         derived = self._derive(operator, overload, args, kwargs) if is_derived else None
-        is_known = not any(isinstance(each, FakeTensor) or storage_key(each) in self._changed for each in tensors)
-        if is_known and all(each.numel() <= KNOWN_ELEMENTS for each in tensors_in(derived)):
+        if all(map(self._is_known, tensors)) and all(each.numel() <= KNOWN_ELEMENTS for each in tensors_in(derived)):
             with unset_fake_temporarily():
                 return operator(*args, **kwargs)
         for each in overload.changed(args, kwargs):
@@ -90,13 +90,17 @@ class FakeCalls:
                 self._changed[storage_key(each)] = each.untyped_storage()
         if derived is None:
             return operator(*args, **kwargs)
-        return map_tensors(derived, lambda one: FakeTensor(self._mode, one, self._device))
+        return map_tensors(derived, lambda one: FakeTensor(self._mode, one, self._device) if one.is_meta else one)
+
+    def _is_known(self, tensor: torch.Tensor) -> bool:
+        return not isinstance(tensor, FakeTensor) and storage_key(tensor) not in self._changed
 
     def _derive(self, operator: Any, overload: Overload, args: Any, kwargs: Any) -> Any:
-        """Return an operator's output on the meta device. None if it takes values to tell."""
+        """Return an operator's output on the meta device. None if it takes unknown values to tell."""
         with unset_fake_temporarily():
-            kwargs = {**_hollow(kwargs), **({"device": "meta"} if "device" in kwargs else {})}
-            try:
-                return call(operator, overload, _hollow(args), kwargs)
-            except Exception:  # the operator itself says why, and names its own arguments
-                return None
+            named = {**_hollow(kwargs), **({"device": "meta"} if "device" in kwargs else {})}
+            with suppress(Exception):  # the operator itself says why, and names its own arguments
+                return call(operator, overload, _hollow(args), named)
+            with suppress(Exception):  # lengths of sequences, for example, are read
+                return operator(*map_tensors(args, lambda one: one if self._is_known(one) else _hollow(one)), **named)
+        return None

@@ -59,6 +59,8 @@ def empty_inputs(call: Call, device: str, dtype: "torch.dtype | None") -> Call:
     import torch
 
     def empty(tensor: torch.Tensor) -> torch.Tensor:
+        if device != "meta" and not tensor.is_floating_point() and has_values(tensor):
+            return tensor
         kind = dtype if dtype and is_castable(tensor) else tensor.dtype
         return torch.empty(tensor.shape, dtype=kind, device=device)
 
@@ -103,13 +105,12 @@ def casting(
             return
     elif not torch.amp.is_autocast_available(autocast) or (autocast == "cuda" and not torch.cuda.is_available()):
         raise NotImplementedError(f"autocast of {autocast} can only be counted on a machine with such a device")
-    from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+    from torch._subclasses.fake_tensor import FakeTensorMode
 
     device = autocast or "cpu"
 
     def name_device(tensor: torch.Tensor) -> torch.Tensor:
-        has_values = not tensor.is_meta and not isinstance(tensor, (torch.nn.Parameter, FakeTensor))
-        if has_values and tensor.numel() <= KNOWN_ELEMENTS:
+        if has_values(tensor):
             return tensor
         return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=device)
 
@@ -152,18 +153,41 @@ def meta_allocation() -> "TorchFunctionMode":
     return MetaAllocation()
 
 
-def move_to_meta(call: Call) -> Call:
-    """Move a network and its inputs to the meta device. Tensors that modules share stay shared."""
-    replace_tensors(call.network, hollow)
-    return call.with_inputs(hollow)
+def move_to_meta(call: Call, keep_constants: bool = False) -> Call:
+    """Move a network and its inputs to the meta device. Tensors that modules share stay shared.
+
+    With ``keep_constants``, small tensors stay that a network may read: buffers, attributes, and inputs of integers.
+    """
+
+    def change(tensor: "torch.Tensor") -> "torch.Tensor":
+        return tensor if keep_constants and has_values(tensor) else hollow(tensor)
+
+    replace_tensors(call.network, change)
+    return call.with_inputs(lambda tensor: hollow(tensor) if tensor.is_floating_point() else change(tensor))
 
 
-def refuse_script(network: "nn.Module") -> None:
-    """Raise NotImplementedError for TorchScript, whose operators and modules do not show."""
+def has_values(tensor: "torch.Tensor") -> bool:
+    """Return whether a network may read a tensor while it is counted: it is small, has memory, and is no parameter."""
+    import torch
+    from torch._subclasses.fake_tensor import FakeTensor
+
+    is_constant = not tensor.is_meta and not isinstance(tensor, (torch.nn.Parameter, FakeTensor))
+    return is_constant and tensor.numel() <= KNOWN_ELEMENTS
+
+
+def refuse_hidden(network: "nn.Module") -> None:
+    """Raise NotImplementedError for TorchScript, exported programs and modules that torch quantised."""
     import torch
 
     if any(isinstance(module, torch.jit.ScriptModule) for module in network.modules()):
         raise NotImplementedError("it is TorchScript, whose modules do not show; give the plain torch.nn.Module")
+    for path, module in network.named_modules():
+        if type(module).__module__.startswith(("torch.ao.nn.quantized", "torch.ao.nn.intrinsic.quantized")):
+            raise NotImplementedError(
+                f"{path or 'it'} hides its weights; give the network as it was before quantisation"
+            )
+    if "eval" in vars(network):  # torch.export replaces it on its modules
+        raise NotImplementedError("it is an exported program without modes; give the plain torch.nn.Module")
 
 
 def refuse_layouts(call: Call) -> None:
@@ -179,7 +203,7 @@ def refuse_layouts(call: Call) -> None:
             raise NotImplementedError(why)
 
 
-def copy_to_meta(call: Call) -> Call:
+def copy_to_meta(call: Call, keep_constants: bool = False) -> Call:
     """Copy a call to the meta device without copying a weight; the original network stays as it is."""
     from torch import Tensor
     from torch.overrides import TorchFunctionMode
@@ -189,11 +213,12 @@ def copy_to_meta(call: Call) -> Call:
             if func is not Tensor.__deepcopy__:
                 return func(*args, **(kwargs or {}))
             tensor, memo = args
-            return memo.setdefault(id(tensor), hollow(tensor))
+            is_kept = keep_constants and has_values(tensor)
+            return memo.setdefault(id(tensor), tensor.detach().clone() if is_kept else hollow(tensor))
 
     parameters: dict[int, Any] = {id(parameter): hollow(parameter) for parameter in call.network.parameters()}
     with WithoutMemory():
-        return move_to_meta(Call(copy.deepcopy(call.network, parameters), call.inputs, call.keywords))
+        return move_to_meta(Call(copy.deepcopy(call.network, parameters), call.inputs, call.keywords), keep_constants)
 
 
 def replace_tensors(network: "nn.Module", change: "Callable[[torch.Tensor], torch.Tensor]") -> None:

@@ -85,11 +85,11 @@ def build(model: Model) -> "nn.Module":
     return LIBRARIES[model.source].build(model).eval()
 
 
-def build_on_meta(model: Model) -> "nn.Module":
+def build_on_meta(model: Model, keep_constants: bool = False) -> "nn.Module":
     """Build a library's network on the meta device, without memory for its weights."""
     with meta_allocation():
         network = build(model)
-    return move_to_meta(Call(network, ())).network
+    return move_to_meta(Call(network, ()), keep_constants).network
 
 
 def make_inputs(
@@ -110,11 +110,11 @@ def prepare(model: Model, batch: int, device: str, dtype: "torch.dtype") -> Call
     return _call(network, make_inputs(model, batch, device, dtype))
 
 
-def prepare_on_meta(model: Model, batches: Sequence[int]) -> list[Call]:
+def prepare_on_meta(model: Model, batches: Sequence[int], keep_constants: bool = False) -> list[Call]:
     """Build a call per batch size on the meta device. Raises NotImplementedError for an own model that needs values."""
     if model.source == OWN:
-        return [own_models.prepare_on_meta(model, batch) for batch in batches]
-    network = build_on_meta(model)
+        return [own_models.prepare_on_meta(model, batch, keep_constants) for batch in batches]
+    network = build_on_meta(model, keep_constants)
     return [_call(network, make_inputs(model, batch, "meta")) for batch in batches]
 
 

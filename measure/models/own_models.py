@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from measure.domain.models import OWN, Model
 from measure.errors import UserError, in_short, nearest
-from measure.models.call import Call, cast, is_castable, meta_allocation, move_to_meta, refuse_layouts, refuse_script
+from measure.models.call import Call, cast, is_castable, meta_allocation, move_to_meta, refuse_hidden, refuse_layouts
 
 if TYPE_CHECKING:
     import torch
@@ -59,16 +59,16 @@ def prepare(model: Model, batch: int, device: str, dtype: "torch.dtype") -> Call
     return call.with_inputs(lambda tensor: tensor.to(device, dtype if is_castable(tensor) else None))
 
 
-def prepare_on_meta(model: Model, batch: int) -> Call:
+def prepare_on_meta(model: Model, batch: int, keep_constants: bool = False) -> Call:
     """Build the same without memory. Raises NotImplementedError for what cannot be counted anywhere."""
     try:
         call = _make_call_without_memory(_find(model.name), batch)
     except Exception as problem:  # user code may raise anything
         raise NotImplementedError(f"{model.name}({batch}) raised {in_short(problem)}") from problem
-    refuse_script(call.network)
+    refuse_hidden(call.network)
     refuse_layouts(call)
     call.network.eval()
-    return move_to_meta(call)
+    return move_to_meta(call, keep_constants)
 
 
 def _find(name: str) -> Callable[[int], Any]:

@@ -88,7 +88,8 @@ class WorkloadTask(Task):
         assert first.forward_flop is not None
         missing = uncounted_names(first)
         left_out = f", without {', '.join(missing)}" if missing else ""
-        return f"{si(first.forward_flop / first.batch, 'FLOP')} an input{left_out}"
+        reason = f"; {first.reason}" if first.reason else ""
+        return f"{si(first.forward_flop / first.batch, 'FLOP')} an input{left_out}{reason}"
 
 
 QUICK_ROOF_KERNELS = ("matmul", "fma", "stream_triad", "chain")  # enough for a roof, at their sustained pace

@@ -116,7 +116,8 @@ class PublishedCountTask(Task):
         cache.add(PublishedCount(self.name, self.input_size, **columns), kinds)
 
     def summary(self, result: list[count.Count]) -> str:
-        return si(result[0].workload.forward_flop or 0, "FLOP")
+        first = result[0].workload
+        return si(first.forward_flop or 0, "FLOP") + (f"; {first.reason}" if first.reason else "")
 
 
 def _sum_by_kind(operators: Sequence[Operator]) -> dict[tuple[str, str], dict[str, Any]]:

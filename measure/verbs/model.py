@@ -37,7 +37,7 @@ from measure.machine import devices
 from measure.machine.checks import warning_of_load
 from measure.machine.device import Device
 from measure.machine.environment import current
-from measure.models.call import Call, copy_to_meta, held_tensors, refuse_script, torch_dtype
+from measure.models.call import Call, copy_to_meta, held_tensors, refuse_hidden, torch_dtype
 from measure.roofs import roofs
 from measure.run import plan, runner
 from measure.run.cell_tasks import ProfileTask
@@ -179,8 +179,8 @@ def model(network: "nn.Module", inputs: Any, name: str | None = None) -> ModelAn
     kind, batch = first.device.type, first.shape[0] if first.ndim else 1
     device = devices.find(f"{kind}:{first.device.index or 0}" if kind == "cuda" else kind)
     named = Model(name or type(network).__name__, OWN, OWN, tuple(first.shape[1:]) or (1,))
-    refuse_script(network)
-    columns, layers, _ = count_call(copy_to_meta(call), partial(copy_to_meta, call), None, None)
+    refuse_hidden(network)
+    columns, layers, _ = count_call(copy_to_meta(call), partial(copy_to_meta, call, keep_constants=True), None, None)
     key = identity(named, batch, precision, None)
     workload = Workload(source=OWN, family=OWN, status="ok", **key, **columns)
     with _restored(network, device):

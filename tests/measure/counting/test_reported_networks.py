@@ -1,5 +1,6 @@
 """Networks as people report them to counters: each kind once, with the right value by hand."""
 
+import importlib
 from collections import UserDict
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -12,8 +13,9 @@ from torch.nn.utils import prune
 
 from measure.counting import count
 from measure.domain.models import OWN, Model
+from measure.domain.roofs import Roof
 from measure.models import own_models
-from measure.verbs.model import model
+from measure.timing.sampling import Sampling
 
 
 @pytest.fixture
@@ -97,6 +99,28 @@ def test_constants_keep_their_values_and_what_meets_an_input_has_none(counted):
 
     with pytest.raises(NotImplementedError, match=r"^Own, operator _local_scalar_dense: it reads values.*by shapes"):
         counted(lambda batch: (Own(unknown, linear=nn.Linear(4, 3)), rows(batch, 4)))
+
+
+def test_a_network_reads_its_buffers_and_lengths_among_its_inputs(counted):
+    def repeat(self, x):
+        for _ in range(int(self.steps)):
+            x = self.linear(x)
+        return x
+
+    def steps(batch):
+        net = Own(repeat, linear=nn.Linear(4, 4, bias=False))
+        net.register_buffer("steps", torch.tensor(3))
+        return net, rows(batch, 4)
+
+    assert counted(steps).forward_flop == 3 * 2 * 2 * 4 * 4
+
+    def packed(self, x, lengths):
+        sequences = nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=True)
+        return nn.utils.rnn.pad_packed_sequence(self.lstm(sequences)[0], batch_first=True)[0]
+
+    lstm = nn.LSTM(4, 8, batch_first=True)
+    row = counted(lambda batch: (Own(packed, lstm=lstm), (rows(batch, 5, 4), torch.tensor([5, 3]))))
+    assert row.forward_flop == 2 * (5 + 3) * 4 * 8 * (4 + 8)
 
 
 def test_inference_mode_within_the_network(counted):
@@ -314,7 +338,13 @@ def test_batch_normalisation_of_one_value(counted):
     assert "batch normalisation" in one.reason
 
 
-def test_a_scripted_network_is_refused_in_one_sentence(counted):
+def test_a_network_whose_modules_are_hidden_is_refused_in_one_sentence(counted):
+    exported = torch.export.export(nn.Linear(3, 2), (torch.ones(2, 3),)).module()
+    with pytest.raises(NotImplementedError, match="exported program"):
+        counted(lambda batch: (exported, rows(batch, 3)))
+    quantised = torch.ao.quantization.quantize_dynamic(nn.Sequential(nn.Linear(3, 2)), {nn.Linear})
+    with pytest.raises(NotImplementedError, match=r"0 hides its weights; .* before quantisation"):
+        counted(lambda batch: (quantised, rows(batch, 3)))
     for make in (torch.jit.script, lambda net: torch.jit.trace(net, torch.ones(2, 3))):
         with pytest.raises(NotImplementedError, match=r"TorchScript.*plain torch\.nn\.Module"):
             counted(lambda batch, make=make: (make(nn.Linear(3, 2)), rows(batch, 3)))
@@ -362,7 +392,10 @@ class Forces(nn.Module):
             return torch.autograd.grad(self.layers(x).sum(), x)[0]
 
 
-def test_a_users_network_is_counted_and_timed_as_it_is():
+def test_a_users_network_is_counted_and_timed_as_it_is(monkeypatch):
+    one = importlib.import_module("measure.verbs.model")
+    monkeypatch.setattr(one, "QUICK_ROUND", Sampling(warm_up_s=0.0, least_s=0.0, limit_s=0.0))
+    monkeypatch.setattr(one, "_roof", lambda *_: Roof({}, None))
     for network, inputs in (
         (nn.utils.weight_norm(nn.Linear(4, 3)), rows(2, 4)),
         (nn.utils.parametrizations.orthogonal(nn.Linear(4, 4)), rows(2, 4)),
@@ -372,9 +405,9 @@ def test_a_users_network_is_counted_and_timed_as_it_is():
         (Own(lambda self, x: Output(self.linear(x)), linear=nn.Linear(4, 3)), rows(2, 4)),
     ):
         before = {name: value.clone() for name, value in network.state_dict().items()}
-        answer = model(network, inputs)
+        answer = one.model(network, inputs)
         assert answer.demands[0].flop > 0
         assert answer.cells[0].timed.latency_s > 0
         assert all(torch.equal(value, before[name]) for name, value in network.state_dict().items())
     with pytest.raises(NotImplementedError, match="TorchScript"):
-        model(torch.jit.script(nn.Linear(4, 3)), rows(2, 4))
+        one.model(torch.jit.script(nn.Linear(4, 3)), rows(2, 4))
