@@ -26,7 +26,7 @@ def workloads(data: Path) -> pd.DataFrame:
     """Return the counted networks with three kinds of bytes and intensities."""
     rows = shown(data / "workload" / "models.csv")
     rows = rows[rows.status == "ok"]
-    fixed = rows.parameter_byte + rows.input_byte
+    fixed = rows.parameter_byte + rows.input_byte - rows.untouched_byte
     rows = rows.assign(compulsory_byte=fixed + rows.output_byte, footprint_byte=fixed + rows.activation_byte)
     kinds = ("compulsory", "footprint", "traffic")
     return rows.assign(**{f"{kind}_intensity": rows.forward_flop / rows[f"{kind}_byte"] for kind in kinds})

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from measure.cache import schema
 from measure.cache.schema import NUMBER, Column, several, table
-from measure.domain.words import footprint_byte
+from measure.domain.words import least_byte
 
 WORKLOAD = ("model", "input_shape", "batch", "precision", "autocast")
 OPERATOR = ("stage", "layer_kind", "operator", "flop", "other_flop", "recompute_flop", "byte")
@@ -63,8 +63,8 @@ class Workload:
     @property
     def footprint_byte(self) -> int:
         """Parameters, inputs and activations that a call can touch, each once."""
-        whole_byte = footprint_byte(self.parameter_byte or 0, self.input_byte or 0, self.activation_byte or 0)
-        return int(whole_byte - (self.untouched_byte or 0))
+        columns = self.parameter_byte, self.input_byte, self.activation_byte, self.untouched_byte
+        return int(least_byte(*(byte or 0 for byte in columns)))
 
 
 @dataclass(frozen=True)

@@ -35,9 +35,13 @@ def shape_name(shape: Iterable[int]) -> str:
     return "x".join(map(str, shape))
 
 
-def footprint_byte(parameter_byte: Any, input_byte: Any, activation_byte: Any) -> Any:
-    """Return the footprint of a call: parameters, inputs and activations, each once. Numbers or columns."""
-    return parameter_byte + input_byte + activation_byte
+def least_byte(parameter_byte: Any, input_byte: Any, made_byte: Any, untouched_byte: Any = 0) -> Any:
+    """Return the bytes that a call must move: parameters and inputs that it touches, and what it makes, each once.
+
+    With ``made_byte`` the activations, that is the footprint; with the outputs, the compulsory bytes. Numbers or
+    columns. ``untouched_byte`` are those of parameters and inputs that no call can read, such as most rows of a table.
+    """
+    return parameter_byte + input_byte - untouched_byte + made_byte
 
 
 def same_shape(one: str | None, other: str | None) -> bool:

@@ -16,7 +16,7 @@ from measure.cache.predictions import HERE, Setting
 from measure.cache.schema import file_of
 from measure.cache.workload_records import Operator, PublishedCount, PublishedKind, Workload
 from measure.domain.chips import fold_name
-from measure.domain.words import BACKWARD, EAGER, INFERENCE, PRECISION_BYTE, PRECISIONS, STEP, footprint_byte, stored_as
+from measure.domain.words import BACKWARD, EAGER, INFERENCE, PRECISION_BYTE, PRECISIONS, STEP, least_byte, stored_as
 from measure.predicting.demand import Demand, How, LayerRoof, Numbers, by_kind, of_chips, of_machines
 
 CHANNELS_LAST = "channels_last"
@@ -88,7 +88,7 @@ def published(data: Path) -> Iterator[TimedCall]:
             sum(row.calls for row in found),
             float(input_byte),
             width * parameter_byte,
-            len(passes) * width * footprint_byte(parameter_byte, input_byte, batch * (count.activation_byte or 0)),
+            len(passes) * width * least_byte(parameter_byte, input_byte, batch * (count.activation_byte or 0)),
         )
 
     for row in table.read(file_of(PublishedTiming, data), PublishedTiming):

@@ -14,7 +14,7 @@ from measure.cache.schema import TABLES, file_of
 from measure.cache.workload_records import PublishedCount, PublishedKind
 from measure.domain.chips import datasheet_roof, fold_name, rows_by_name
 from measure.domain.roofs import Roofline
-from measure.domain.words import STEP, footprint_byte
+from measure.domain.words import STEP, least_byte
 from report.paper import hand_tables
 from report.paper.rows import each
 
@@ -104,7 +104,7 @@ def held_against(
     # A step moves the activations twice: they are kept, and read again with their gradients
     passes = np.where(trains, 2, 1)
     of_batch = (rows.batch * rows[column].astype(float) for column in ("input_byte", "activation_byte"))
-    rows["byte"] = size * passes * footprint_byte(rows.parameter_byte.astype(float), *of_batch)
+    rows["byte"] = size * passes * least_byte(rows.parameter_byte.astype(float), *of_batch)
     above = [roof_of.get(key) for key in zip(rows.device, rows.computed, strict=True)]
     rows["peak_flop_per_s"] = [np.nan if roof is None else roof.peak_flop_per_s for roof in above]
     rows["bandwidth_byte_per_s"] = [np.nan if roof is None else roof.bandwidth_byte_per_s for roof in above]

@@ -8,7 +8,7 @@ import pandas as pd
 from measure.cache.records import Attempt
 from measure.cache.workload_records import WORKLOAD
 from measure.domain.models import MEASURED_SHAPES
-from measure.domain.words import footprint_byte
+from measure.domain.words import least_byte
 from measure.errors import UserError
 
 SUMMED = (
@@ -27,16 +27,17 @@ def shown(models: pd.DataFrame, measured: Mapping[str, str]) -> pd.DataFrame:
     """One row is a model at one batch size and precision, counted without autocast, with its intensities in FLOP/B.
 
     Each model is at one shape, that at which it is ``measured``, if it is: see ``shown_shapes``. The footprint takes
-    parameters, inputs and activations once each; the compulsory bytes are parameters, inputs and outputs. Intensities
-    are of the forward pass, and of its convolutions, matrix products and attention alone. ``backward_gap`` is why a
-    backward pass was not counted.
+    parameters, inputs and activations once each; the compulsory bytes are parameters, inputs and outputs. Both leave
+    out what the forward pass cannot touch. Intensities are of the forward pass, and of its convolutions, matrix
+    products and attention alone. ``backward_gap`` is why a backward pass was not counted.
     """
     rows = models[(models.status == "ok") & models.autocast.isna()]
     rows = rows[rows.input_shape == rows.model.map(shown_shapes(rows, measured))]
     rows = rows.rename(columns={"reason": "backward_gap"}).drop(columns=["status", "autocast"])
     rows = rows.astype({column: float for column in rows if column not in TEXTS}).reset_index(drop=True)
-    rows["footprint_byte"] = footprint_byte(rows.parameter_byte, rows.input_byte, rows.activation_byte)
-    rows["compulsory_byte"] = rows.parameter_byte + rows.input_byte + rows.output_byte
+    untouched = rows.untouched_byte.fillna(0.0)
+    for byte, made in (("footprint", rows.activation_byte), ("compulsory", rows.output_byte)):
+        rows[f"{byte}_byte"] = least_byte(rows.parameter_byte, rows.input_byte, made, untouched)
     for byte in ("footprint", "compulsory", "traffic"):
         rows[f"{byte}_intensity"] = rows.forward_flop / rows[f"{byte}_byte"]
     return rows

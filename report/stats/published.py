@@ -15,7 +15,7 @@ import pandas as pd
 
 from measure.domain.names import model_name
 from measure.domain.roofs import Roofline
-from measure.domain.words import INFERENCE
+from measure.domain.words import INFERENCE, least_byte
 from report.paper import Paper
 from report.paper.elsewhere import FP32_BYTE, STORED_BYTE
 from report.stats.summary import median_of
@@ -87,8 +87,8 @@ def timed(paper: Paper) -> pd.DataFrame:
     rows = paper.elsewhere.timings
     rows = rows[(rows.phase == INFERENCE) & rows.attained.notna()]
     size = rows.computed.map(STORED_BYTE).astype(float) / FP32_BYTE
-    inputs = rows.batch * (rows.input_byte.astype(float) + rows.output_byte.astype(float))
-    whole_byte = size * (rows.parameter_byte.astype(float) + inputs)
+    inputs, outputs = (rows.batch * rows[column].astype(float) for column in ("input_byte", "output_byte"))
+    whole_byte = size * least_byte(rows.parameter_byte.astype(float), inputs, outputs)
     sums = by_kind(rows, paper.elsewhere.kinds).groupby("timing")[["least_s", "moved_byte"]].sum()
     return rows.assign(
         input_s=rows.latency_s / rows.batch,

@@ -46,6 +46,17 @@ def test_a_row_has_the_bytes_of_its_own_precision():
     assert rows.loc[("lean", 1, "bf16")].footprint_byte == 6e6  # 2.0 + 0.25 + 2.75 + 1.0
 
 
+def test_least_bytes_leave_out_what_a_call_cannot_touch():
+    models, _ = tables()
+    models["untouched_byte"] = models.untouched_byte.mask(models.model == "lean", 3_000_000)  # a table's other rows
+    rows = workloads.shown(models, {}).set_index(["model", "batch", "precision"])
+    # lean at batch 1: 4.0 - 3.0 MB parameters + 0.5 MB inputs, and 5.5 MB activations or 4 kB outputs; 100 MFLOP
+    assert rows.loc[("lean", 1, "fp32")].footprint_byte == 7e6
+    assert rows.loc[("lean", 1, "fp32")].compulsory_byte == 1.504e6
+    assert rows.loc[("lean", 1, "fp32")].compulsory_intensity == pytest.approx(100 / 1.504)
+    assert rows.loc[("lean", 1, "fp32")].traffic_intensity == 5  # by operators: no change
+
+
 def test_rows_with_autocast_and_failures_are_left_out():
     models, _ = tables()
     assert "opaque" in set(models.model)
