@@ -104,6 +104,29 @@ def attention_of_tokens(args: Args, _kwargs: Kwargs, _out: Any) -> Work:
     return _sizes_by_tokens([*args[:5], args[6]]).forward()
 
 
+@formula("_flash_attention_forward_no_dropout_inplace")
+def attention_into_output(args: Args, kwargs: Kwargs, out: Any) -> Work:
+    return attention_of_tokens(args[1:], kwargs, out)
+
+
+@formula("_cudnn_attention_forward")
+def cudnn_attention(args: Args, kwargs: Kwargs, out: Any) -> Work:
+    """Read tensors by heads, or sequences behind one another."""
+    return attention(args, kwargs, out) if args[4] is None else efficient_attention_of_tokens(args, kwargs, out)
+
+
+@formula("_cudnn_attention_backward")
+def cudnn_attention_backward(args: Args, _kwargs: Kwargs, _out: Any) -> Work:
+    sizes = _sizes_by_heads(*args[1:4]) if args[9] is None else _sizes_by_tokens([*args[1:4], *args[9:11], args[12]])
+    return sizes.backward()
+
+
+@formula("_transform_bias_rescale_qkv")
+def split_projections(args: Args, _kwargs: Kwargs, _out: Any) -> Work:
+    """Add a bias to queries, keys and values, and scale the queries."""
+    return Work(0, args[0].numel() + args[0].numel() // 3)
+
+
 @formula("_efficient_attention_forward")
 def efficient_attention_of_tokens(args: Args, _kwargs: Kwargs, _out: Any) -> Work:
     return _sizes_by_tokens([*args[:3], *args[4:6], args[7]]).forward()

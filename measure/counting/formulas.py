@@ -9,6 +9,7 @@ that share statistics, c that of parameters of each kind.
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from measure.domain.words import COSTS, ELEMENTARY, TANH_GELU
@@ -49,9 +50,32 @@ def formula(*names: str) -> Callable[[Formula], Formula]:
     return register
 
 
+FOR_EACH = "aten::_foreach_"  # an operator on each tensor of lists
+
+
 def formula_of(name: str) -> Formula | None:
-    """Return the formula of a qualified name, or None. An in-place operator has that of its out-of-place twin."""
-    return FORMULAS.get(name) or FORMULAS.get(name.removesuffix("_"))
+    """Return the formula of a qualified name, or None. An in-place operator has that of its out-of-place twin.
+
+    An operator on lists of tensors has that of its twin on one, for each. A special function is one operation.
+    """
+    found = FORMULAS.get(name) or FORMULAS.get(name.removesuffix("_"))
+    if found is None and name.startswith("aten::special_"):
+        return pointwise("special")
+    if found is None and name.startswith(FOR_EACH):
+        one = formula_of(name.replace(FOR_EACH, "aten::"))
+        return one and partial(_for_each, one)
+    return found
+
+
+def _for_each(one: Formula, args: Args, kwargs: Kwargs, out: Any) -> Work:
+    """Sum the work of one call for each place of the lists. In place there is no output: the first list is it."""
+    length = max(len(each) for each in args if isinstance(each, (list, tuple)))
+    out = out or args[0]
+    works = []
+    for place in range(length):
+        parts = [each[place] if isinstance(each, (list, tuple)) else each for each in args]
+        works.append(one(parts, kwargs, out[place]))
+    return Work(*map(sum, zip(*works, strict=True)))
 
 
 def work_of(name: str, args: Args, kwargs: Kwargs, out: Any, tensors: Iterable[Any]) -> Work | None:
@@ -68,18 +92,29 @@ def work_of(name: str, args: Args, kwargs: Kwargs, out: Any, tensors: Iterable[A
         return None
 
 
+# They add numbers, and divide by a real one at most: real and imaginary parts are added apart.
+ADDITIVE = {"sum", "mean", "cumsum", "trace", "index_add", "scatter_add", "index_put", "embedding_dense_backward"}
+
+
 def register_other_flop(counts: Mapping[str, Callable[[Args, Any], int]]) -> None:
     """Register the other FLOP of operators without products, from their arguments and output.
 
-    A key holds the names that share a count, separated by spaces. Complex numbers raise LookupError: they have no
-    formula.
+    A key holds the names that share a count, separated by spaces. Complex numbers count twice in an operator that only
+    adds; elsewhere they raise LookupError: they have no formula.
     """
     for names, count in counts.items():
 
-        def work(args: Args, _kwargs: Kwargs, out: Any, count: Callable[[Args, Any], int] = count) -> Work:
-            if any(map(_is_complex, args)):
+        def work(
+            args: Args,
+            _kwargs: Kwargs,
+            out: Any,
+            count: Callable[[Args, Any], int] = count,
+            adds: bool = not ADDITIVE.isdisjoint(names.split()),
+        ) -> Work:
+            is_complex = any(map(_is_complex, args))
+            if is_complex and not adds:
                 raise LookupError("no formula for complex numbers")
-            return Work(0, count(args, out))
+            return Work(0, count(args, out) * (2 if is_complex else 1))
 
         formula(*names.split())(work)
 
@@ -92,9 +127,13 @@ def _is_complex(value: Any) -> bool:
     return isinstance(value, complex) or (hasattr(value, "untyped_storage") and value.is_complex())
 
 
-# Real operations in one complex operation, and in one of a complex and a real operand.
-COMPLEX = {"abs": 4, "neg": 2, "add": 2, "sub": 2, "mul": 6, "div": 11}
-COMPLEX_BY_REAL = {"add": 1, "sub": 1, "mul": 2, "div": 2}
+# Real operations in one complex operation, and in one of a complex and a real operand. An exponential takes that of the
+# real part, a sine, a cosine and two products; a sign the modulus and two divisions.
+COMPLEX = {
+    "abs": 4, "neg": 2, "add": 2, "sub": 2, "rsub": 2, "mul": 6, "div": 11, "reciprocal": 5, "sgn": 6, "exp": 5,
+    "angle": 1, "eq": 2, "ne": 2,
+}  # fmt: skip
+COMPLEX_BY_REAL = {"add": 1, "sub": 1, "rsub": 1, "mul": 2, "div": 2}
 
 
 def pointwise(name: str) -> Formula:
@@ -159,6 +198,14 @@ def _renormalised(rows: int, width: int, order: float) -> int:
     return rows * (norm + 3 + width)
 
 
+def _length(tensor: Any, dim: int) -> int:
+    return int(tensor.shape[dim]) if tensor.dim() else 1
+
+
+def _comparisons(elements: int, among: int) -> int:
+    return round(elements * max(1.0, math.log2(max(1, among))))
+
+
 def _rows(tensor: Any, dim: int) -> int:
     return int(tensor.numel() // max(1, tensor.shape[dim]))
 
@@ -166,7 +213,18 @@ def _rows(tensor: Any, dim: int) -> int:
 # In the tables, a: the operator's arguments, o: its output.
 register_other_flop(
     {
-        "sum max amax min amin argmax argmin prod": _reduction,
+        "sum trace": _reduction,
+        "max amax min amin argmax argmin prod": _reduction,
+        # A comparison an element with 0, or with an element of another tensor.
+        "any all count_nonzero nonzero nonzero_static equal": lambda a, _o: a[0].numel(),
+        "aminmax _aminmax": lambda a, o: 2 * _reduction(a, o),
+        # A comparison (n), the sum (n - m).
+        "nansum": lambda a, o: 2 * a[0].numel() - o.numel(),
+        # A comparison for each doubling of the k that are wanted.
+        "topk": lambda a, _o: _comparisons(a[0].numel(), a[1]),
+        # Each value is compared along a binary search.
+        "searchsorted": lambda a, o: _comparisons(o.numel(), _length(a[0], -1)),
+        "bucketize": lambda a, o: _comparisons(o.numel(), a[1].numel()),
         # A comparison for each bound.
         "clamp clamp_min clamp_max": lambda a, o: sum(b is not None for b in a[1:]) * o.numel(),
         # The sum (n - m) and a division for each of m results.
@@ -176,15 +234,23 @@ register_other_flop(
         # Also the root of the variance (m).
         "std std_mean": lambda a, o: 4 * a[0].numel() + _first(o).numel(),
         "linalg_vector_norm norm": _norm,
-        "cumsum cumprod": lambda a, o: o.numel() - _rows(o, a[1]),
+        "linalg__powsum": lambda a, o: _norm(a, o) - o.numel(),
+        # Differences (n), and their norm.
+        "dist": lambda a, o: a[0].numel() + _norm([a[0], *a[2:]], o),
+        "cumsum": lambda a, o: o.numel() - _rows(o, a[1]),
+        "cumprod cummax cummin": lambda a, o: _first(o).numel() - _rows(_first(o), a[1]),
+        # Each step: the larger, the difference, exponential, an addition, logarithm, an addition.
+        "logcumsumexp _logcumsumexp": lambda a, o: 6 * (o.numel() - _rows(o, a[1])),
         # Maximum (n - m), differences (n), exponentials (n), sum (n - m), logarithms and the maximum again (2m).
         "logsumexp": lambda a, _o: 4 * a[0].numel(),
         # Of n elements in r rows: maximum (n - r), difference (n), exponential (n), sum (n - r), division (n).
         "_softmax _safe_softmax": lambda a, o: 5 * o.numel() - 2 * _rows(o, a[1]),
+        "_masked_softmax": lambda a, o: 5 * o.numel() - 2 * _rows(o, a[2] if a[2:3] and a[2] is not None else -1),
         # Maximum (n - r), difference (n), exponential (n), sum (n - r), logarithm (r), difference (n).
         "_log_softmax": lambda a, o: 5 * o.numel() - _rows(o, a[1]),
         # Two products or an exponential and one (2n), a sum (n - r), a difference (n).
         "_softmax_backward_data _log_softmax_backward_data": lambda a, o: 4 * o.numel() - _rows(o, a[2]),
+        "_masked_softmax_backward": lambda a, o: 4 * o.numel() - _rows(o, a[3] if a[3:4] and a[3] is not None else -1),
         # An addition for each element of the gradient, to its row of the table.
         "embedding_dense_backward": lambda a, _o: a[0].numel(),
         # An addition for each value of the rows, less the first of each bag; a mean divides; a weight multiplies.
@@ -206,8 +272,19 @@ register_other_flop(
         "index_reduce": lambda a, o: a[3].numel() + (a[4] == "mean") * o.numel(),
         # An addition for each value if values accumulate, as in the backward pass of reading by an index.
         "index_put _index_put_impl _unsafe_index_put": lambda a, _o: a[2].numel() if any(a[3:4]) else 0,
+        "_unsafe_masked_index_put_accumulate": lambda a, _o: a[3].numel(),
+        # An operation an element of the data or of the gradient, and a division for each result of a mean.
+        "segment_reduce": lambda a, o: a[0].numel() + (a[1] == "mean") * o.numel(),
+        "_segment_reduce_backward": lambda a, _o: a[2].numel() + (a[3] == "mean") * a[0].numel(),
     }
 )
+
+
+@formula("sort")
+def sort(args: Args, kwargs: Kwargs, _out: Any) -> Work:
+    """A comparison an element for each doubling of its row."""
+    dim = kwargs.get("dim", args[1] if len(args) > 1 else -1)
+    return Work(0, _comparisons(args[0].numel(), _length(args[0], dim)))
 
 
 @formula("_fft_r2c", "_fft_c2r", "_fft_c2c")
@@ -217,84 +294,3 @@ def fft(args: Args, _kwargs: Kwargs, out: Any) -> Work:
     points = math.prod(spans.shape[dim] for dim in args[1])
     each = 5 if args[0].is_complex() and out.is_complex() else 2.5
     return Work(0, round(each * spans.numel() * math.log2(max(1, points))))
-
-
-# Normalisations take the mean (n: a sum, a division), the variance (3n: differences, squares, their mean) and the
-# inverse deviation (2r: a small constant added, an inverse square root), and then scale and shift. A mask says which
-# gradients are asked for: of the input, of scale and of shift.
-
-
-def batch_norm_flop(inputs: Any, training: bool, tracked: bool) -> int:
-    """Scale and shift (2n) are folded: deviation (2), scale (1), shift (2) a channel. Training adds statistics (4n).
-
-    Both running statistics take two products and an addition a channel.
-    """
-    elements, channels = inputs.numel(), inputs.shape[1]
-    statistics = 4 * elements + (6 * channels if tracked else 0)
-    return int(2 * elements + 5 * channels + (statistics if training else 0))
-
-
-def batch_norm_backward_flop(inputs: Any, training: bool, mask: Sequence[bool]) -> int:
-    """Normalised input x (2n), sum of g (n - r), sum of g x (2n - r). Input: g w/s less both means (4n + 3r).
-
-    In inference the statistics are constants: the gradient of the input is g times a folded scale (n + r), and only the
-    gradients of scale and shift need the sums.
-    """
-    elements, channels = inputs.numel(), inputs.shape[1]
-    sums = 5 * elements - 2 * channels
-    if training:
-        return int(sums + (4 * elements + 3 * channels) * mask[0])
-    return int((elements + channels) * mask[0] + sums * (mask[1] or mask[2]))
-
-
-def row_norm_flop(inputs: Any, statistics: Any, *parameters: Any) -> int:
-    """Statistics (4n + 2r), a product of the differences (n), scale (n) and shift (n) unless None."""
-    return int((5 + sum(each is not None for each in parameters)) * inputs.numel() + 2 * statistics.numel())
-
-
-def row_norm_backward_flop(
-    inputs: Any, statistics: Any, scale: Any, mask: Sequence[bool], channels: int | None = None
-) -> int:
-    """Normalised input x (2n). Input: h, the gradient by scale (n), sums of h and h x (3n - 2r), their means (2r), and
-    s (h - mean - x mean) (4n). Scale: sums of g x (2n - c). Shift: sums of g (n - c). Without ``channels`` there are as
-    many parameters of each kind as elements in a row.
-    """
-    elements = inputs.numel()
-    c = channels or elements // max(1, statistics.numel())
-    flop = (7 + (scale is not None)) * elements * mask[0] + 2 * elements * (mask[0] or mask[1])
-    return int(flop + (2 * elements - c) * mask[1] + (elements - c) * mask[2])
-
-
-def _rms_norm_backward_flop(inputs: Any, statistics: Any, scale: Any, mask: Sequence[bool]) -> int:
-    """As ``row_norm_backward_flop``, without the mean: x (n), scale (n), a sum and its mean (2n), input (3n)."""
-    elements = inputs.numel()
-    c = elements // max(1, statistics.numel())
-    return int(elements + elements * (5 + (scale is not None)) * mask[0] + (2 * elements - c) * mask[1])
-
-
-def _batch_norm(args: Args, _out: Any) -> int:
-    # The overload without running statistics has ``training`` in their place.
-    training, running = (args[3], None) if isinstance(args[3], bool) else (args[5], args[3])
-    return batch_norm_flop(args[0], training, running is not None)
-
-
-register_other_flop(
-    {
-        "native_batch_norm _native_batch_norm_legit cudnn_batch_norm": _batch_norm,
-        "_native_batch_norm_legit_no_training _batch_norm_no_update": lambda a, _o: _batch_norm([*a[:3], False], None),
-        "_batch_norm_with_update": lambda a, _o: batch_norm_flop(a[0], True, a[3] is not None),
-        "native_batch_norm_backward batch_norm_backward": lambda a, _o: batch_norm_backward_flop(a[1], a[7], a[9]),
-        "cudnn_batch_norm_backward": lambda a, _o: batch_norm_backward_flop(a[0], True, (True, True, True)),
-        "native_layer_norm": lambda a, o: row_norm_flop(a[0], o[1], *a[2:4]),
-        "native_layer_norm_backward": lambda a, _o: row_norm_backward_flop(a[1], a[3], a[5], a[7]),
-        "native_group_norm": lambda a, o: row_norm_flop(a[0], o[1], *a[1:3]),
-        "native_group_norm_backward": lambda a, _o: row_norm_backward_flop(a[1], a[2], a[4], a[9], a[6]),
-        # Squares and their mean (2n), deviation (2r), product (n), scale (n).
-        "_fused_rms_norm": lambda a, o: a[0].numel() * (3 + (a[2] is not None)) + 2 * o[1].numel(),
-        "_fused_rms_norm_backward": lambda a, _o: _rms_norm_backward_flop(a[1], a[3], a[4], a[5]),
-        # Rows of weights scaled to given lengths: squares (n), sums (n - r), roots (r), ratios (r), products (n).
-        "_weight_norm_interface": lambda a, o: 3 * a[0].numel() + o[1].numel(),
-        # Lengths: sums of g v / norm (2n); weights: length / norm (g - v sum / norm) (3n + 2r).
-        "_weight_norm_interface_backward": lambda a, _o: 5 * a[1].numel() + 2 * a[3].numel(),
-    }
-)

@@ -20,13 +20,23 @@ from measure.counting.formulas import NOTHING, Args, Kwargs, Work, formula, form
 
 # Operators without arithmetic, by the memory that they touch.
 # None: the operator that writes into it later is charged.
-ALLOCATIONS = ("empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided")
+ALLOCATIONS = (
+    "_efficientzerotensor",
+    "empty",
+    "empty_like",
+    "empty_permuted",
+    "empty_strided",
+    "new_empty",
+    "new_empty_strided",
+)
 # They write and read nothing, also in place. Random numbers are no work: their cost belongs to the generator.
 FILLS = (
-    "arange", "bernoulli", "cauchy", "exponential", "eye", "fill", "full", "full_like", "geometric", "linspace",
-    "log_normal", "logspace", "new_full", "new_ones", "new_zeros", "normal", "normal_functional", "ones", "ones_like",
-    "rand", "rand_like", "randint", "randint_like", "randn", "randn_like", "random", "randperm", "scalar_tensor",
-    "uniform", "zero", "zeros", "zeros_like",
+    "_cudnn_init_dropout_state", "_philox_normal", "_philox_uniform", "arange", "bartlett_window", "bernoulli",
+    "blackman_window", "cauchy", "exponential", "eye", "fft_fftfreq", "fft_rfftfreq", "fill", "full", "full_like",
+    "geometric", "hamming_window", "hann_window", "kaiser_window", "linspace", "log_normal", "logspace", "new_full",
+    "new_ones", "new_zeros", "normal", "normal_functional", "ones", "ones_like", "rand", "rand_like", "randint",
+    "randint_like", "randn", "randn_like", "random", "randperm", "range", "scalar_tensor", "tril_indices",
+    "triu_indices", "uniform", "zero", "zeros", "zeros_like",
 )  # fmt: skip
 # They read as much of their first tensor as they write, at most all of it, and their indices.
 LOOKUPS = ("embedding", "gather", "index", "index_select", "masked_select", "take")
@@ -34,19 +44,25 @@ LOOKUPS = ("embedding", "gather", "index", "index_select", "masked_select", "tak
 COPIES = ("copy", "_foreach_copy")
 # They read their inputs and write their outputs.
 REARRANGEMENTS = (
-    "_conj_copy", "_conj_physical", "_local_scalar_dense", "_neg_view_copy", "_pack_padded_sequence",
-    "_reshape_alias_copy", "_reshape_copy", "_to_copy", "_unsafe_index", "_upsample_nearest_exact1d",
-    "_upsample_nearest_exact2d", "_upsample_nearest_exact3d", "alias_copy", "as_strided_copy", "as_strided_scatter",
-    "block_diag", "cat", "channel_shuffle", "clone", "constant_pad_nd", "complex", "detach_copy", "diag_embed",
-    "diagonal_backward", "diagonal_copy", "diagonal_scatter", "expand_copy", "flip", "im2col", "index_copy",
-    "index_fill", "lift_fresh_copy", "masked_fill", "masked_scatter", "masked_scatter_backward", "max_unpool2d",
-    "max_unpool3d", "narrow_copy", "native_channel_shuffle", "permute_copy", "pixel_shuffle", "pixel_unshuffle",
-    "reflection_pad1d", "reflection_pad2d", "reflection_pad3d", "repeat", "repeat_interleave", "replication_pad1d",
-    "replication_pad2d", "replication_pad3d", "resize", "roll", "rot90", "select_backward", "select_copy",
-    "select_scatter", "slice_backward", "slice_copy", "slice_scatter", "split_copy", "split_with_sizes_copy",
-    "squeeze_copy", "stack", "t_copy", "transpose_copy", "tril", "triu", "unbind_copy", "unfold_copy",
-    "unsqueeze_copy", "upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d", "view_as_complex_copy",
-    "view_as_real_copy", "view_copy", "where",
+    "_chunk_cat", "_conj_copy", "_conj_physical", "_convert_weight_to_int4pack", "_convert_weight_to_int4pack_for_cpu",
+    "_copy_from", "_copy_from_and_resize", "_cudnn_rnn_flatten_weight", "_dyn_quant_pack_4bit_weight",
+    "_fw_primal_copy", "_jagged_to_padded_dense_forward", "_lazy_clone", "_local_scalar_dense", "_make_dual_copy",
+    "_mkldnn_reshape", "_mkldnn_transpose", "_neg_view_copy", "_nested_from_padded_tensor", "_pack_padded_sequence",
+    "_padded_dense_to_jagged_forward", "_pin_memory", "_reshape_alias_copy", "_reshape_copy", "_resize_output",
+    "_sample_dirichlet", "_stack", "_standard_gamma", "_to_copy", "_to_dense", "_unsafe_index", "_unsafe_masked_index",
+    "_upsample_nearest_exact1d", "_upsample_nearest_exact2d", "_upsample_nearest_exact3d", "alias_copy",
+    "as_strided_copy", "as_strided_scatter", "binomial", "block_diag", "cat", "channel_shuffle", "clone", "complex",
+    "conj_physical", "constant_pad_nd", "detach_copy", "diag_embed", "diagonal_backward", "diagonal_copy",
+    "diagonal_scatter", "expand_copy", "flip", "im2col", "index_copy", "index_fill", "int_repr", "lift",
+    "lift_fresh_copy", "lu_unpack", "masked_fill", "masked_scatter", "masked_scatter_backward", "max_unpool2d",
+    "max_unpool3d", "mkldnn_reorder_conv2d_weight", "mkldnn_reorder_conv3d_weight", "multinomial", "narrow_copy",
+    "native_channel_shuffle", "permute_copy", "pixel_shuffle", "pixel_unshuffle", "poisson", "reflection_pad1d",
+    "reflection_pad2d", "reflection_pad3d", "repeat", "repeat_interleave", "replication_pad1d", "replication_pad2d",
+    "replication_pad3d", "resize", "resize_as", "roll", "rot90", "select_backward", "select_copy", "select_scatter",
+    "shallow_copy_data", "slice_backward", "slice_copy", "slice_scatter", "split_copy", "split_with_sizes_copy",
+    "squeeze_copy", "stack", "t_copy", "to_mkldnn", "to_padded_tensor", "transpose_copy", "tril", "triu", "unbind_copy",
+    "unfold_copy", "unsqueeze_copy", "upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d",
+    "view_as_complex_copy", "view_as_real_copy", "view_copy", "where",
 )  # fmt: skip
 # In place, they write the elements of their first tensor that an index names, and read them if they add to them.
 INDEX_WRITES = (
@@ -56,6 +72,13 @@ INDEX_WRITES = (
 ADDING = ("index_add", "index_reduce", "scatter_add", "scatter_reduce")
 # Views that torch's schemas call new tensors.
 UNDECLARED_VIEWS = ("_unsafe_view", "unsafe_split", "unsafe_split_with_sizes")
+# They ask about tensors, and read none of their elements.
+QUESTIONS = (
+    "_assert_tensor_metadata", "_functional_sym_constrain_range", "_functional_sym_constrain_range_for_size",
+    "_has_same_storage_numel", "_nested_get_jagged_dummy", "_nested_get_lengths", "_nested_get_max_seqlen",
+    "_nested_get_min_seqlen", "_nested_get_offsets", "_nested_get_ragged_idx", "is_pinned", "is_same_size", "is_set_to",
+    "record_stream",
+)  # fmt: skip
 
 
 @formula(*ALLOCATIONS, *FILLS, *LOOKUPS, *COPIES, *REARRANGEMENTS)
@@ -215,7 +238,8 @@ class Overload:
         self.name = schema.name.removeprefix("aten::").replace("::", ".")
         self._qualified_name = schema.name
         is_view = operator.is_view or torch.Tag.inplace_view in operator.tags or name in UNDECLARED_VIEWS
-        self.is_ignored = is_view or schema.name.startswith("prim::")
+        is_question = name in QUESTIONS or schema.name.startswith("prim::")
+        self.is_ignored = is_view or is_question
         aliases = any(part.alias_info is not None for part in (*schema.arguments, *schema.returns))
         self.is_pure = not is_view and not aliases
         # A composite calls others. Autograd takes it apart; inference mode leaves that to us.

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch.utils.flop_counter import conv_flop_count, flop_registry
 
-from measure.counting.formulas import FORMULAS, Args, Formula, Kwargs, Work, formula, register_other_flop
+from measure.counting.formulas import FORMULAS, NOTHING, Args, Formula, Kwargs, Work, formula, register_other_flop
 from measure.domain.words import TANH_GELU
 
 
@@ -21,19 +21,66 @@ def _convolution_flop(inputs: Any, weight: Any, out: Any, transposed: bool) -> i
     return int(conv_flop_count(list(inputs.shape), list(weight.shape), list(out.shape), transposed=transposed))
 
 
-@formula("convolution", "_convolution")
+@formula("convolution", "_convolution", "convolution_overrideable")
 def convolution(args: Args, _kwargs: Kwargs, out: Any) -> Work:
     """Count the products, and an addition of the bias for each output."""
     return Work(_convolution_flop(args[0], args[1], out, args[6]), 0 if args[2] is None else out.numel())
 
 
-@formula("convolution_backward")
+@formula("convolution_backward", "convolution_backward_overrideable")
 def convolution_backward(args: Args, _kwargs: Kwargs, _out: Any) -> Work:
     """Count the gradients of input, weight and bias that the mask asks for."""
-    gradient, inputs, weight = args[:3]
-    transposed, mask = args[7], args[10]
+    gradient, inputs, weight, *options, mask = args
+    transposed = options[-3]
     flop = _convolution_flop(inputs, weight, gradient, transposed) * (mask[0] + mask[1])
     return Work(flop, gradient.numel() - gradient.shape[1] if mask[2] else 0)
+
+
+# Convolutions by one library's name, with the place of their bias. cuDNN's is a separate addition.
+PLAIN = {
+    "cudnn_convolution": None, "miopen_convolution": 2, "miopen_depthwise_convolution": 2, "mkldnn_convolution": 2,
+    "_conv_depthwise2d": 3, "conv_depthwise3d": 3, "_slow_conv2d_forward": 3, "slow_conv3d_forward": 3,
+    "slow_conv_dilated2d": 3, "slow_conv_dilated3d": 3, "_nnpack_spatial_convolution": 2, "_mps_convolution": 2,
+}  # fmt: skip
+TRANSPOSED = {
+    "cudnn_convolution_transpose": None, "miopen_convolution_transpose": 2, "_mps_convolution_transpose": None,
+    "slow_conv_transpose2d": 3, "slow_conv_transpose3d": 3,
+}  # fmt: skip
+# Also a ReLU (1 an output); and, in its front, an addition of another tensor.
+WITH_RELU = {"cudnn_convolution_relu": 2, "miopen_convolution_relu": 2}
+WITH_SUM = {"cudnn_convolution_add_relu": 4, "miopen_convolution_add_relu": 4}
+
+
+def _named_convolution(bias_place: int | None, transposed: bool, is_summed: bool, is_rectified: bool) -> Formula:
+    def count(args: Args, _kwargs: Kwargs, out: Any) -> Work:
+        has_bias = bias_place is not None and len(args) > bias_place and args[bias_place] is not None
+        factor = args[3] if is_summed else None
+        added = has_bias + is_rectified + is_summed + (factor not in (None, 1))
+        return Work(_convolution_flop(args[0], args[1], out, transposed), added * out.numel())
+
+    return count
+
+
+for _names in (PLAIN, TRANSPOSED, WITH_RELU, WITH_SUM):
+    for _name, _place in _names.items():
+        is_summed, is_rectified = _names is WITH_SUM, _names in (WITH_RELU, WITH_SUM)
+        formula(_name)(_named_convolution(_place, _names is TRANSPOSED, is_summed, is_rectified))
+
+
+@formula("_slow_conv2d_backward")
+def slow_convolution_backward(args: Args, _kwargs: Kwargs, _out: Any) -> Work:
+    gradient, inputs, weight, *_, mask = args
+    flop = _convolution_flop(inputs, weight, gradient, False) * (mask[0] + mask[1])
+    return Work(flop, gradient.numel() - gradient.shape[1] if mask[2] else 0)
+
+
+@formula("mps_convolution_backward", "mps_convolution_transpose_backward")
+def apples_convolution_backward(args: Args, _kwargs: Kwargs, _out: Any) -> Work:
+    """The name for transposed convolutions has no bias and one option more."""
+    inputs, gradient, weight, *options, mask = args
+    transposed = len(options) > 4
+    flop = _convolution_flop(inputs, weight, gradient, transposed) * (mask[0] + mask[1])
+    return Work(flop, gradient.numel() - gradient.shape[1] if any(mask[2:]) else 0)
 
 
 @formula("conv_tbc")
@@ -156,6 +203,32 @@ def product_by_int4(args: Args, _kwargs: Kwargs, out: Any) -> Work:
 @formula("_scaled_mm_v2", "_mixed_dtypes_linear", "_dyn_quant_matmul_4bit", "mkldnn_linear")
 def product_by_rows(args: Args, _kwargs: Kwargs, out: Any) -> Work:
     return Work(2 * args[0].numel() * out.shape[-1])
+
+
+@formula("_int_mm")
+def product_of_integers(_args: Args, _kwargs: Kwargs, _out: Any) -> Work:
+    """Integers are no floating-point numbers."""
+    return NOTHING
+
+
+@formula("linear_backward", "mkldnn_linear_backward")
+def linear_backward(args: Args, _kwargs: Kwargs, _out: Any) -> Work:
+    """Count the gradients of input, weight and bias that the mask asks for."""
+    inputs, gradient, _weight, mask = args
+    width = gradient.shape[-1]
+    return Work(2 * inputs.numel() * width * (mask[0] + mask[1]), (gradient.numel() - width) * mask[2])
+
+
+@formula("mkldnn_linear_backward_input")
+def linear_backward_input(args: Args, _kwargs: Kwargs, _out: Any) -> Work:
+    return Work(2 * args[1].numel() * args[2].shape[1])
+
+
+@formula("mkldnn_linear_backward_weights")
+def linear_backward_weights(args: Args, _kwargs: Kwargs, _out: Any) -> Work:
+    gradient, inputs, _weight, has_bias = args
+    width = gradient.shape[-1]
+    return Work(2 * inputs.numel() * width, (gradient.numel() - width) * has_bias)
 
 
 # The distance of two points of w coordinates, by the order of the norm. 2: differences (w), squares (w), their sum

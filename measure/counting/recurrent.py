@@ -93,6 +93,17 @@ def cudnn_backward(args: Args, _kwargs: Kwargs, _out: Any) -> Work:
     return Work(2 * steps * products, other)
 
 
+@formula("miopen_rnn")
+def miopen(args: Args, kwargs: Kwargs, out: Any) -> Work:
+    """Count as cuDNN's, which has a buffer for weights and a projection more."""
+    return cudnn([*args[:3], None, *args[3:7], 0, *args[7:]], kwargs, out)
+
+
+@formula("miopen_rnn_backward")
+def miopen_backward(args: Args, kwargs: Kwargs, out: Any) -> Work:
+    return cudnn_backward([*args[:12], 0, *args[12:]], kwargs, out)
+
+
 @formula("_thnn_fused_lstm_cell", "_thnn_fused_gru_cell")
 def fused_cell(args: Args, _kwargs: Kwargs, out: Any) -> Work:
     """Count one step's gates. Their products are separate operators. The first argument is the input's gates."""

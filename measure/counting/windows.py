@@ -1,4 +1,4 @@
-"""FLOP of operators that look at a window around each place: pooling, interpolation and sampling.
+"""FLOP of operators that look at a window around each place: pooling and interpolation.
 
 A window is cut at the border: padding is neither compared nor added. In the tables, a: the operator's arguments, o: its
 output.
@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from measure.counting.formulas import Args, Kwargs, Work, formula, register_other_flop
+from measure.counting.formulas import Args, register_other_flop
 
 
 def _pooled(
@@ -84,66 +84,57 @@ register_other_flop(
 )
 
 
-# Sampling computes the places on the grid, once for all channels: a product, an addition and rounding down for each of
-# two coordinates (6); bilinear also the remainders (2). The modes are torch's numbers; bicubic has no formula.
-BILINEAR, NEAREST = 0, 1
-PLACE_FLOP = {BILINEAR: 8, NEAREST: 6}
+def _smoothed_taps(size: int, outputs: int, reach: int, align_corners: bool, scale: float | None) -> int:
+    """Count the elements that all outputs along a dimension weigh: ``reach`` to each side, more where it shrinks."""
+    if align_corners:
+        step = (size - 1) / (outputs - 1) if outputs > 1 else 0.0
+    else:
+        step = 1 / scale if scale else size / outputs
+    support = reach * max(1.0, step)
+    centres = [step * (place + 0.5) for place in range(outputs)]
+    return sum(min(int(each + support + 0.5), size) - max(int(each - support + 0.5), 0) for each in centres)
 
 
-@formula("grid_sampler_2d")
-def grid_sampler(args: Args, _kwargs: Kwargs, out: Any) -> Work:
-    """Bilinear sampling adds three lines ``a + w (b - a)`` an output."""
-    grid, mode = args[1:3]
-    return Work(0, PLACE_FLOP[mode] * (grid.numel() // 2) + (9 * out.numel() if mode == BILINEAR else 0))
+def _smoothed(inputs: Any, out_shape: Any, reach: int, options: Args) -> tuple[int, int, int]:
+    """Return the images, and the elements weighed along their height and width."""
+    align_corners, *scales = options
+    scales += [None] * (2 - len(scales))
+    images = math.prod(inputs[:-2])
+    along = (_smoothed_taps(inputs[place], out_shape[place], reach, align_corners, scales[place]) for place in (-2, -1))
+    return images, *along
 
 
-@formula("grid_sampler_2d_backward")
-def grid_sampler_backward(args: Args, _kwargs: Kwargs, _out: Any) -> Work:
-    """Count the places again. Bilinear sampling has corners a, b above c, d, p places and n gradients of outputs.
+def _smoothing(reach: int) -> dict[str, Callable[[Args, Any], int]]:
+    """Return the counts of an interpolation without aliases: lines along the width, and then along the height."""
 
-    Input: four corners' weights (6p), each times the gradient, and added (8n). Grid: the slope along the rows
-    ``s + v (t - s)`` of s = b - a and t = d - c (5n), between the rows ``c + u t - (a + u s)`` (5n), times the gradient
-    and summed over channels (4n - 2p), times half the size (2p).
-    """
-    gradient, _inputs, grid, mode = args[:4]
-    for_input, for_grid = args[6]
-    elements, places = gradient.numel(), grid.numel() // 2
-    if mode == NEAREST:  # its slope is 0
-        return Work(0, PLACE_FLOP[mode] * places + elements * for_input)
-    return Work(0, PLACE_FLOP[mode] * places + (8 * elements + 6 * places) * for_input + 14 * elements * for_grid)
+    def forward(args: Args, out: Any) -> int:
+        images, tall, wide = _smoothed(args[0].shape, out.shape, reach, args[2:5])
+        (height, width), rows = out.shape[-2:], args[0].shape[-2]
+        return int(images * (rows * (2 * wide - width) + width * (2 * tall - height)))
 
+    def backward(args: Args, _out: Any) -> int:
+        """A product and an addition for each element that an output weighed."""
+        images, tall, wide = _smoothed(args[2], args[0].shape, reach, args[3:6])
+        return int(2 * images * tall * wide)
 
-# A deformable convolution samples each tap of its window at a place of its own, once for all channels of its group: an
-# offset added, rounding down and a remainder for each of two coordinates (6). A channel takes three lines there (9),
-# and a mask, if any, a product.
+    return {"": forward, "_backward": backward}
 
 
-def _sampled(weight: Any, offset: Any, channels: int) -> tuple[int, int]:
-    """Return the places that a deformable convolution samples, and the values that its input's channels have there."""
-    taps, outputs = math.prod(weight.shape[2:]), len(offset) * math.prod(offset.shape[2:])
-    return offset.numel() // 2, outputs * taps * channels
+for _kind, _reach in (("bilinear", 1), ("bicubic", 2), ("lanczos", 3)):
+    _counts = _smoothing(_reach)
+    register_other_flop({f"_upsample_{_kind}2d_aa{end}": count for end, count in _counts.items()})
 
 
-@formula("torchvision::deform_conv2d")
-def deformable_convolution(args: Args, _kwargs: Kwargs, out: Any) -> Work:
-    """Count the products of a convolution, the sampling, and the bias, which torchvision's function always passes."""
-    weight, has_mask = args[1], args[13]
-    places, values = _sampled(weight, args[2], args[0].shape[1])
-    products = out.numel() * weight.numel() // len(weight)
-    return Work(2 * products, 6 * places + (9 + has_mask) * values + out.numel())
-
-
-@formula("torchvision::_deform_conv2d_backward")
-def deformable_convolution_backward(args: Args, _kwargs: Kwargs, _out: Any) -> Work:
-    """Count all gradients, which the operator computes in any case. The gradient of the weight samples again.
-
-    Input and offsets as ``grid_sampler_backward``, without the mean over a size; the mask's and the masked gradient are
-    products, the former summed over channels (3 a value); the bias's gradient is a sum over images and places.
-    """
-    gradient, inputs, weight, offset = args[:4]
-    has_mask = args[14]
-    places, values = _sampled(weight, offset, inputs.shape[1])
-    products = gradient.numel() * weight.numel() // len(weight)
-    for_input, for_offset = 8 * values + 6 * places, 14 * values - 2 * places
-    other = for_input + for_offset + 3 * values * has_mask + gradient.numel() - gradient.shape[1]
-    return Work(4 * products, other, 6 * places + (9 + has_mask) * values)
+register_other_flop(
+    {
+        # Regions at random places, of the given size; a comparison less than their elements.
+        "fractional_max_pool2d fractional_max_pool3d": lambda a, o: (math.prod(a[1]) - 1) * o[0].numel(),
+        "fractional_max_pool2d_backward fractional_max_pool3d_backward": lambda a, _o: a[0].numel(),
+        "mkldnn_max_pool2d": lambda a, o: _pooled(2, a[0], o, *a[1:5]) - o.numel(),
+        "mkldnn_max_pool3d": lambda a, o: _pooled(3, a[0], o, *a[1:5]) - o.numel(),
+        "mkldnn_max_pool2d_backward mkldnn_max_pool3d_backward": lambda a, _o: a[0].numel(),
+        "mkldnn_adaptive_avg_pool2d": lambda a, o: _adaptively_pooled(2, a[0], o),
+        "mkldnn_adaptive_avg_pool2d_backward": lambda a, _o: a[0].numel() + _adaptively_pooled(2, a[1], a[0]),
+        "adaptive_avg_pool3d_backward": lambda a, _o: a[0].numel() + _adaptively_pooled(3, a[1], a[0]),
+    }
+)

@@ -71,11 +71,13 @@ STREAM_ARRAYS = {"stream_read": 1, "stream_write": 1, "stream_copy": 2, "stream_
 BURST, SUSTAINED = "burst", "sustained"
 
 ELEMENTARY = (  # one operation an element, the inverse square root too, which hardware has as one
-    "abs", "acos", "add", "asin", "atan", "atan2", "ceil", "cos", "cosh", "div", "eq", "erf", "erfc", "erfinv", "exp",
-    "exp2", "expm1", "floor", "floor_divide", "fmod", "frac", "ge", "gt", "isinf", "isnan", "le", "log", "log10",
-    "log1p", "log2", "lt", "maximum", "minimum", "mul", "ne", "neg", "pow", "reciprocal", "relu", "remainder", "round",
-    "rsqrt", "rsub", "sgn", "sign", "sin", "sinh", "sqrt", "sub", "tan", "tanh", "threshold", "threshold_backward",
-    "trunc",
+    "abs", "acos", "acosh", "add", "angle", "asin", "asinh", "atan", "atan2", "atanh", "ceil", "copysign", "cos",
+    "cosh", "deg2rad", "digamma", "div", "eq", "erf", "erfc", "erfinv", "exp", "exp2", "expm1", "floor", "floor_divide",
+    "fmax", "fmin", "fmod", "frac", "frexp", "ge", "gt", "i0", "igamma", "igammac", "isinf", "isnan", "isneginf",
+    "isposinf", "le", "lgamma", "log", "log10", "log1p", "log2", "logical_and", "logical_not", "logical_or",
+    "logical_xor", "lt", "maximum", "minimum", "mul", "mvlgamma", "ne", "neg", "nextafter", "polygamma", "pow",
+    "rad2deg", "reciprocal", "relu", "remainder", "round", "rsqrt", "rsub", "sgn", "sign", "signbit", "sin", "sinh",
+    "sqrt", "sub", "tan", "tanh", "threshold", "threshold_backward", "trunc",
 )  # fmt: skip
 
 # Operations per element of the output, or of the input's gradient for a backward operator; a choice is none
@@ -114,6 +116,36 @@ COSTS = {
     "native_dropout": 2,  # times mask, times scale
     "native_dropout_backward": 2,
     "nan_to_num": 3,  # three comparisons
+    "celu": 5,  # comparison, a (exp(x / a) - 1)
+    "hardshrink": 2,  # two comparisons
+    "hardshrink_backward": 2,
+    "softshrink": 3,  # two comparisons, a sum
+    "softshrink_backward": 2,
+    "rrelu_with_noise": 2,  # comparison, product
+    "rrelu_with_noise_functional": 2,
+    "rrelu_with_noise_backward": 2,
+    "logit_backward": 3,  # g / (x (1 - x))
+    "heaviside": 2,  # two comparisons
+    "hypot": 4,  # sqrt(x x + y y)
+    "polar": 4,  # r cos t, r sin t
+    "ldexp": 2,  # x exp2(y)
+    "logaddexp": 6,  # the larger + log(1 + exp(smaller - larger))
+    "logaddexp2": 6,
+    "xlogy": 2,
+    "special_xlog1py": 2,
+    "special_entr": 3,  # -x log x
+    "sinc": 3,  # sin(pi x) / (pi x)
+    "_add_relu": 2,
+    "_masked_scale": 2,  # times mask, times scale
+    "_fused_dropout": 2,
+    "linalg_cross": 3,  # a b - c d
+    "quantize_per_tensor": 5,  # x / s + z, rounded, two comparisons
+    "quantize_per_channel": 5,
+    "dequantize": 2,  # (q - z) s
+    "fake_quantize_per_tensor_affine_cachemask": 7,  # the two
+    "fake_quantize_per_channel_affine_cachemask": 7,
+    "_fake_quantize_per_tensor_affine_cachemask_tensor_qparams": 7,
+    "_fused_moving_avg_obs_fq_helper": 9,  # also the least and the largest
 }
 TANH_GELU = {"gelu": 9, "gelu_backward": 18}  # GELU approximated with tanh
 

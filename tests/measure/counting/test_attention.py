@@ -66,7 +66,25 @@ def attentions_by_tokens():
         yield case("torch_attn::_varlen_attn_backward", meta(5, 3, 4), *JOINED, *rest, **gradients, out=())
 
 
-CASES = [*attentions(), *attentions_by_tokens()]
+def attentions_of_libraries():
+    whole = {"flop": SCORES + MIXED, "other": SOFTMAX, "out": ()}
+    back = {"flop": 2 * (SCORES + MIXED), "other": SOFTMAX_BACKWARD, "recompute": SCORES + SOFTMAX, "out": ()}
+    # cuDNN's takes heads before tokens, or sequences behind one another.
+    yield case("_cudnn_attention_forward", QUERY, KEY, VALUE, None, None, None, 5, 7, True, **whole)
+    kept = [QUERY, meta(2, 3, 5), meta(), meta(), None]
+    yield case("_cudnn_attention_backward", QUERY, QUERY, KEY, VALUE, *kept, None, None, 5, 7, 0.0, False, **back)
+    joined = {"flop": 2 * 2 * 54 * 4, "other": 6 * 54 - 2 * 15, "out": ()}
+    yield case("_cudnn_attention_forward", *JOINED, None, *STARTS, 3, 4, True, **joined)
+    back = {"flop": 4 * 2 * 54 * 4, "other": 5 * 54 - 15, "recompute": 2 * 54 * 4 + 6 * 54 - 2 * 15, "out": ()}
+    yield case("_cudnn_attention_backward", JOINED[0], *JOINED, *kept, *STARTS, 3, 4, 0.0, False, **back)
+    into = meta(2, 5, 3, 4)
+    name = "_flash_attention_forward_no_dropout_inplace"
+    yield case(name, into, *BY_TOKENS, None, None, 5, 7, 0.0, False, False, **whole)
+    # 10 tokens of 3 * 12 channels: a bias each, and a factor for the queries
+    yield case("_transform_bias_rescale_qkv", meta(2, 5, 36), meta(36), 3, other=360 + 120, out=())
+
+
+CASES = [*attentions(), *attentions_by_tokens(), *attentions_of_libraries()]
 
 
 @pytest.mark.parametrize(**named(CASES))

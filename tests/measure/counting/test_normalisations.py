@@ -6,7 +6,7 @@ from torch.nn import functional
 # group normalisation of 3 groups within 2 channels of an image (10 elements: 6 groups), layer normalisation within a
 # row of 5 (12 rows).
 X, G, SIX, TWELVE = meta(2, 6, 5), meta(2, 6, 5), meta(6), meta(2, 6, 1)
-FIVE, GROUPS = meta(5), meta(2, 3)
+FIVE, GROUPS, WHOLE = meta(5), meta(2, 3), meta(1, dtype=torch.int32)
 EVERY = (True, True, True)
 
 STATISTICS = 60 + 3 * 60  # mean: sum and division; variance: differences, squares, sum and division
@@ -75,6 +75,15 @@ CASES = [
     case("_native_batch_norm_legit_no_training", X, SIX, SIX, *STATE, 0.1, 1e-5, other=FOLDED + APPLIED),
     case("_batch_norm_no_update", X, SIX, SIX, *STATE, 0.1, 1e-5, other=FOLDED + APPLIED, out=()),
     case("_batch_norm_with_update", X, SIX, SIX, *STATE, 0.1, 1e-5, other=TRAINED + RUNNING, out=()),
+    case("_native_batch_norm_legit_functional", X, SIX, SIX, *STATE, *TRAIN, other=TRAINED + RUNNING, out=()),
+    case("_batch_norm_with_update_functional", X, SIX, SIX, *STATE, 0.1, 1e-5, other=TRAINED + RUNNING, out=()),
+    case("miopen_batch_norm", X, SIX, SIX, *STATE, *TRAIN, other=TRAINED + RUNNING, out=()),
+    case("miopen_batch_norm_backward", X, G, SIX, *STATE, *SAVED, 1e-5, other=SUMS + THROUGH, out=()),
+    # In parts: statistics with the deviation (2 a channel); scale and shift (3); sums; their use.
+    case("batch_norm_stats", X, 1e-5, other=STATISTICS + 6 * 2, out=(SIX, SIX)),
+    case("batch_norm_elemt", X, SIX, SIX, SIX, SIX, 1e-5, other=APPLIED + 6 * 3, out=X),
+    case("batch_norm_backward_reduce", G, X, SIX, SIX, SIX, *EVERY, other=SUMS, out=(SIX,) * 4),
+    case("batch_norm_backward_elemt", G, X, SIX, SIX, SIX, SIX, SIX, WHOLE, other=THROUGH, out=X),
     case("cudnn_batch_norm", X, SIX, SIX, *STATE, *TRAIN, other=TRAINED + RUNNING, out=()),
     *batch_norm_backwards(),
     case("cudnn_batch_norm_backward", X, G, SIX, *STATE, *SAVED, 1e-5, meta(0), other=SUMS + THROUGH, out=()),

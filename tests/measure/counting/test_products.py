@@ -103,7 +103,76 @@ BILINEAR = [
     case("_trilinear", meta(2, 6), WEIGHT, COLUMNS, [2, 3], [0], [1, 2], [1, 3], flop=480, other=60, out=ROWS),
 ]
 
+# By one library's name: 2 images of 4 channels, 6 filters of 3 by 3 on 8 by 8, 6 by 6 places. A bias is an addition an
+# output, a ReLU a comparison, another tensor an addition, and its factor a product.
+IMAGES, FILTERS, BIAS, OUT = meta(2, 4, 8, 8), meta(6, 4, 3, 3), meta(6), meta(2, 6, 6, 6)
+VOLUMES, CUBES, SPACE = meta(2, 4, 4, 4, 4), meta(6, 4, 3, 3, 3), meta(2, 6, 2, 2, 2)
+ONE, NO, SQUARE = [1, 1], [0, 0], [3, 3]
+CONVOLVED, OUTPUTS, DEPTH = 2 * 2 * 36 * 6 * 36, 2 * 6 * 36, 2 * 2 * 8 * 6 * 108
+# Transposed: each of 2 * 6 * 36 inputs is spread over 4 channels of 3 by 3.
+SPREAD, WIDE = 2 * 2 * 36 * 6 * 36, meta(2, 4, 8, 8)
+EVERY, FEW = (True, True, True), (True, False, False)
+
+
+def library_convolutions():
+    """The places of options differ by name, with the bias among them or without one."""
+    for name, options in {
+        "cudnn_convolution": (NO, ONE, ONE, 1, False, False, True),
+        "miopen_convolution": (BIAS, NO, ONE, ONE, 1, False, False),
+        "miopen_depthwise_convolution": (BIAS, NO, ONE, ONE, 1, False, False),
+        "mkldnn_convolution": (BIAS, NO, ONE, ONE, 1),
+        "_mps_convolution": (BIAS, NO, ONE, ONE, 1),
+        "_nnpack_spatial_convolution": (BIAS, NO),
+        "_conv_depthwise2d": (SQUARE, BIAS, ONE, NO, ONE),
+        "_slow_conv2d_forward": (SQUARE, BIAS, ONE, NO),
+        "slow_conv_dilated2d": (SQUARE, BIAS),
+    }.items():
+        biases = OUTPUTS * any(each is BIAS for each in options)
+        yield case(name, IMAGES, FILTERS, *options, flop=CONVOLVED, other=biases, out=OUT)
+        bare = [None if each is BIAS else each for each in options]
+        yield case(name, IMAGES, FILTERS, *bare, flop=CONVOLVED, out=OUT)
+    yield case("slow_conv_dilated2d", IMAGES, FILTERS, SQUARE, flop=CONVOLVED, out=OUT)
+    for name in ("conv_depthwise3d", "slow_conv3d_forward", "slow_conv_dilated3d"):
+        yield case(name, VOLUMES, CUBES, [3] * 3, BIAS, flop=DEPTH, other=96, out=SPACE)
+    four = BIAS[:4]
+    for name, options in {
+        "cudnn_convolution_transpose": (NO, NO, ONE, ONE, 1, False, False, True),
+        "miopen_convolution_transpose": (four, NO, NO, ONE, ONE, 1, False, False),
+        "_mps_convolution_transpose": (NO, NO, ONE, ONE, 1),
+        "slow_conv_transpose2d": (SQUARE, four),
+    }.items():
+        biases = WIDE.numel() * any(each is four for each in options)
+        yield case(name, OUT, FILTERS, *options, flop=SPREAD, other=biases, out=WIDE)
+    thrice = meta(2, 4, 4, 4, 4)
+    yield case("slow_conv_transpose3d", SPACE, CUBES, [3] * 3, flop=DEPTH, out=thrice)
+    for library in ("cudnn", "miopen"):
+        options = (ONE, NO, ONE, 1)
+        yield case(
+            f"{library}_convolution_relu", IMAGES, FILTERS, BIAS, *options, flop=CONVOLVED, other=2 * OUTPUTS, out=OUT
+        )
+        for factor, bias, each in ((None, BIAS, 3), (1, None, 2), (0.5, BIAS, 4)):
+            call = (IMAGES, FILTERS, OUT, factor, bias, *options)
+            yield case(f"{library}_convolution_add_relu", *call, flop=CONVOLVED, other=each * OUTPUTS, out=OUT)
+    how = (ONE, NO, ONE, False, NO, 1)
+    yield case("convolution_overrideable", IMAGES, FILTERS, BIAS, *how, flop=CONVOLVED, other=OUTPUTS, out=OUT)
+    for mask, flop, other in ((EVERY, 2 * CONVOLVED, OUTPUTS - 6), (FEW, CONVOLVED, 0)):
+        work = {"flop": flop, "other": other, "out": ()}
+        yield case("convolution_backward_overrideable", OUT, IMAGES, FILTERS, *how, mask, **work)
+        yield case("_slow_conv2d_backward", OUT, IMAGES, FILTERS, SQUARE, ONE, NO, mask, **work)
+        yield case("mps_convolution_backward", IMAGES, OUT, FILTERS, NO, ONE, ONE, 1, mask, **work)
+    transposed = (OUT, WIDE, FILTERS, NO, NO, ONE, ONE, 1)
+    yield case("mps_convolution_transpose_backward", *transposed, (True, True), flop=2 * SPREAD, out=())
+    # A linear layer: 3 rows of 4 by 5 columns.
+    back, layer = meta(3, 5), meta(5, 4)
+    for name in ("linear_backward", "mkldnn_linear_backward"):
+        yield case(name, meta(3, 4), back, layer, EVERY, flop=2 * 120, other=15 - 5, out=())
+        yield case(name, meta(3, 4), back, layer, FEW, flop=120, out=())
+    yield case("mkldnn_linear_backward_input", [3, 4], back, layer, flop=120, out=meta(3, 4))
+    yield case("mkldnn_linear_backward_weights", back, meta(3, 4), layer, True, flop=120, other=15 - 5, out=())
+
+
 PRODUCTS = [
+    case("_int_mm", *[meta(32, 32, dtype=torch.int8)] * 2, out=meta(32, 32, dtype=torch.int32)),  # integers
     # three 4 x 5 by 5 x 6, summed to 4 x 6, and an addition for each: 2 * 3 * 4 * 5 * 6 and 24
     case("addbmm", meta(4, 6), meta(3, 4, 5), meta(3, 5, 6), flop=720, other=24),
     case("addbmm", meta(4, 6), meta(3, 4, 5), meta(3, 5, 6), beta=0, flop=720),
@@ -147,7 +216,7 @@ DISTANCE_CASES = [
     case("_euclidean_dist", POINTS, OTHERS, flop=400, other=40 + 50 + 24 + 80),
 ]
 
-CASES = [*MATRICES, *GROUPS, *BILINEAR, *PRODUCTS, *DISTANCE_CASES, *convolutions()]
+CASES = [*MATRICES, *GROUPS, *BILINEAR, *PRODUCTS, *DISTANCE_CASES, *convolutions(), *library_convolutions()]
 
 
 @pytest.mark.parametrize(**named(CASES))

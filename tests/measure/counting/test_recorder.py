@@ -191,16 +191,15 @@ def test_a_gradient_is_computed_only_on_the_way_to_a_parameter_that_asks():
 def test_an_operator_without_a_formula_is_listed_with_its_calls_and_bytes():
     class Distances(nn.Module):
         def forward(self, a, b, places):
-            ranked = torch.cdist(a, b).sort().values
-            return ranked.sort().values, places.sort().values + places
+            power = torch.linalg.matrix_exp(torch.cdist(a, b))
+            return torch.linalg.matrix_exp(power), places.sort().values + places
 
     network = Distances()
-    record, _ = recorder.record_inference(network, [meta(4, 3), meta(5, 3), meta(6, dtype=torch.int64)])
+    record, _ = recorder.record_inference(network, [meta(5, 3), meta(5, 3), meta(6, dtype=torch.int64)])
     listed = {name: (calls, record.forward.uncounted_byte[name]) for name, calls in record.forward.uncounted.items()}
-    # A sort reads 20, writes 20 and 20 indices of 8 bytes. Integers
-    # are sorted and added without a floating-point operation.
-    assert listed == {"sort": (2, 2 * (4 * 40 + 8 * 20))}
-    assert record.forward.total("other_flop") == 20 * 9  # the distances: 3 differences, 3 squares, 2 additions, a root
+    # An exponential reads 25 and writes 25. Integers are sorted and added without a floating-point operation.
+    assert listed == {"linalg_matrix_exp": (2, 2 * 4 * 50)}
+    assert record.forward.total("other_flop") == 25 * 9  # the distances: 3 differences, 3 squares, 2 additions, a root
 
 
 def test_nothing_is_left_behind_also_when_the_network_raises():

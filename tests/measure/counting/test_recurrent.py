@@ -50,6 +50,15 @@ def cudnn(mode, all_weights, stride, hidden, layers, bidirectional, mask, projec
     )
 
 
+def miopen(call):
+    """AMD's operator, without a buffer for weights and without a projection."""
+    return (*call[:3], *call[4:8], *call[9:])
+
+
+def miopen_backward(call):
+    return (*call[:12], *call[13:])
+
+
 def cases():
     for mode, gates in GATES.items():
         for biased in (True, False):
@@ -65,6 +74,9 @@ def cases():
             forward, backward = cudnn(mode, one, len(one), 5, 1, False, (True, True, True, True))
             yield case("_cudnn_rnn", *forward, flop=product, other=other, out=())
             yield case("_cudnn_rnn_backward", *backward, flop=2 * product, other=other_back, out=())
+            forward, backward = miopen(forward), miopen_backward(backward)
+            yield case("miopen_rnn", *forward, flop=product, other=other, out=())
+            yield case("miopen_rnn_backward", *backward, flop=2 * product, other=other_back, out=())
     # Two layers, two directions, an LSTM: the second layer's inputs are 10 wide. Without the input's gradient the
     # first layer's matrices of 3 by 5 take part in one product less. Both directions' gradients of the second layer's
     # input are added, 10 a step, and those of the first's, 3 a step.

@@ -7,13 +7,15 @@ COMPLEX, WHOLE = meta(3, 5, dtype=torch.complex64), meta(3, 5, dtype=torch.int64
 PLACES = meta(4, dtype=torch.int64)
 
 ONE_OPERAND = (
-    "abs", "acos", "asin", "atan", "ceil", "cos", "cosh", "erf", "erfc", "erfinv", "exp", "exp2", "expm1", "floor",
-    "frac", "isinf", "isnan", "log", "log10", "log1p", "log2", "neg", "reciprocal", "relu", "round", "rsqrt", "sgn",
-    "sign", "sin", "sinh", "sqrt", "tan", "tanh", "trunc",
+    "abs", "acos", "acosh", "angle", "asin", "asinh", "atan", "atanh", "ceil", "cos", "cosh", "deg2rad", "digamma",
+    "erf", "erfc", "erfinv", "exp", "exp2", "expm1", "floor", "frac", "frexp", "i0", "isinf", "isnan", "isneginf",
+    "isposinf", "lgamma", "log", "log10", "log1p", "log2", "logical_not", "neg", "rad2deg", "reciprocal", "relu",
+    "round", "rsqrt", "sgn", "sign", "signbit", "sin", "sinh", "sqrt", "tan", "tanh", "trunc",
 )  # fmt: skip
 TWO_OPERANDS = (
-    "add", "atan2", "div", "eq", "floor_divide", "fmod", "ge", "gt", "le", "lt", "maximum", "minimum", "mul", "ne",
-    "pow", "remainder", "rsub", "sub",
+    "add", "atan2", "copysign", "div", "eq", "floor_divide", "fmax", "fmin", "fmod", "ge", "gt", "igamma", "igammac",
+    "le", "logical_and", "logical_or", "logical_xor", "lt", "maximum", "minimum", "mul", "ne", "nextafter", "pow",
+    "remainder", "rsub", "sub",
 )  # fmt: skip
 
 TABLE, ROWS, BAGS = meta(7, 5), meta(6, dtype=torch.int64), meta(2, dtype=torch.int64)
@@ -29,6 +31,8 @@ CASES = [
     # a scalar operand; a result that is larger than either operand
     case("mul", A, 2.0, other=15),
     case("mul", meta(3, 1), ROW, other=15),
+    case("polygamma", 1, A, other=15, out=B),
+    case("mvlgamma", A, 2, other=15, out=B),
     # integers are no floating-point numbers, though their quotient is one
     case("add", WHOLE, WHOLE),
     case("gt", WHOLE, 2),
@@ -45,6 +49,17 @@ CASES = [
     case("sub", COMPLEX, A, other=15),
     case("neg", COMPLEX, other=2 * 15),
     case("abs", COMPLEX, other=4 * 15),
+    case("rsub", COMPLEX, COMPLEX, other=2 * 15),
+    case("reciprocal", COMPLEX, other=5 * 15),  # the conjugate by two squares and their sum
+    case("sgn", COMPLEX, other=6 * 15),  # the modulus, and both parts by it
+    case("exp", COMPLEX, other=5 * 15),  # of the real part; a sine, a cosine, and two products
+    case("angle", COMPLEX, other=15),
+    case("eq", COMPLEX, COMPLEX, other=2 * 15),
+    # Both parts are added apart.
+    case("sum", COMPLEX, [1], other=2 * 12),
+    case("mean", COMPLEX, [1], other=2 * 15),
+    case("cumsum", COMPLEX, 1, other=2 * 12),
+    case("index_add", COMPLEX, 0, meta(2, dtype=torch.int64), meta(2, 5, dtype=torch.complex64), other=20),
     # a + s b c
     case("addcmul", A, B, ROW, value=2, other=3 * 15),
     case("addcdiv", A, B, ROW, value=2, other=3 * 15),
@@ -85,6 +100,45 @@ CASES = [
     case("native_dropout", A, 0.5, True, other=2 * 15),
     case("native_dropout_backward", A, meta(3, 5, dtype=torch.bool), 2.0, other=2 * 15),
     case("nan_to_num", A, other=3 * 15),
+    case("celu", A, other=5 * 15),  # comparison, x / a, exp, - 1, a
+    case("hardshrink", A, other=2 * 15),  # two comparisons
+    case("hardshrink_backward", A, B, 0.5, other=2 * 15),
+    case("softshrink", A, other=3 * 15),  # and a sum
+    case("softshrink_backward", A, B, 0.5, other=2 * 15),
+    case("rrelu_with_noise", A, B, other=2 * 15, out=A),  # comparison, product
+    case("rrelu_with_noise_functional", A, B, other=2 * 15, out=A),
+    case("rrelu_with_noise_backward", A, B, B, 0.1, 0.3, True, False, other=2 * 15, out=A),
+    case("logit_backward", A, B, other=3 * 15),  # 1 - x, product, quotient
+    case("heaviside", A, B, other=2 * 15),
+    case("hypot", A, B, other=4 * 15),  # two squares, sum, root
+    case("polar", A, B, other=4 * 15),  # sine, cosine, two products
+    case("ldexp", A, B, other=2 * 15, out=A),
+    # the larger, the smaller, difference, exponential, logarithm of 1 + it, sum
+    case("logaddexp", A, B, other=6 * 15),
+    case("logaddexp2", A, B, other=6 * 15),
+    case("logcumsumexp", A, 1, other=6 * 3 * 4),
+    case("_logcumsumexp", A, 1, other=6 * 3 * 4, out=A),
+    case("xlogy", A, B, other=2 * 15),
+    case("special_xlog1py", A, B, other=2 * 15),
+    case("special_entr", A, other=3 * 15),  # -x, log, product
+    case("sinc", A, other=3 * 15),  # product, sine, quotient
+    case("_add_relu", A, B, other=2 * 15, out=A),
+    case("_masked_scale", A, B, 2.0, other=2 * 15, out=A),
+    case("_fused_dropout", A, 0.5, other=2 * 15, out=(A, WHOLE)),
+    case("linalg_cross", meta(5, 3), meta(5, 3), other=3 * 15),  # two products, a difference
+    # x / s, + z, rounding, two comparisons; - z and s on the way back
+    case("quantize_per_tensor", A, 0.1, 0, torch.quint8, other=5 * 15, out=WHOLE),
+    case("quantize_per_channel", A, ROW, ROW, 1, torch.quint8, other=5 * 15, out=WHOLE),
+    case("dequantize", WHOLE, other=2 * 15, out=A),
+    *(
+        case(name, A, *rest, other=7 * 15, out=(A, WHOLE))
+        for name, *rest in (
+            ("fake_quantize_per_tensor_affine_cachemask", 0.1, 0, 0, 255),
+            ("fake_quantize_per_channel_affine_cachemask", ROW, ROW, 1, 0, 255),
+            ("_fake_quantize_per_tensor_affine_cachemask_tensor_qparams", ROW, ROW, ROW, 0, 255),
+        )
+    ),
+    case("_fused_moving_avg_obs_fq_helper", A, other=9 * 15, out=(A, WHOLE)),  # also compared with two bounds
     case("clamp", A, 0.0, 1.0, other=2 * 15),
     case("clamp", A, None, 1.0, other=15),
     case("clamp", WHOLE, 0, 1),
@@ -95,6 +149,24 @@ CASES = [
     *(case(name, A, 1, other=15 - 3) for name in ("max", "min", "argmax", "argmin", "prod")),
     case("sum", A, other=15 - 1),
     case("sum", WHOLE),
+    case("trace", meta(4, 4), other=16 - 1),
+    case("any", A, other=15),
+    case("all", A, other=15),
+    *(case(name, A, other=15, out=WHOLE) for name in ("count_nonzero", "nonzero", "nonzero_static")),
+    case("equal", A, B, other=15, out=True),
+    case("aminmax", A, dim=1, other=2 * 12),
+    case("_aminmax", A, 1, other=2 * 12, out=(meta(3), meta(3))),
+    case("nansum", A, [1], other=15 + 12),
+    case("dist", A, B, other=15 + 2 * 15, out=meta()),
+    case("linalg__powsum", A, 2, [1], other=2 * 15 - 3, out=meta(3)),
+    # 3 rows of 8 are sorted by 3 comparisons an element; the largest 4 of 8 take 2, the largest at least 1.
+    case("sort", meta(3, 8), other=24 * 3),
+    case("sort", meta(8, 3), dim=0, stable=True, other=24 * 3),
+    case("sort", meta(8, dtype=torch.int64)),
+    case("topk", meta(3, 8), 4, other=24 * 2),
+    case("topk", meta(3, 8), 1, other=24),
+    case("searchsorted", meta(8), meta(3, 5), other=15 * 3),
+    case("bucketize", A, meta(8), other=15 * 3),
     case("sum", meta(0, 5)),
     case("max", A, B, other=15),  # the larger of each pair
     case("mean", A, [1], other=15),  # sums 15 - 3, divisions 3
@@ -112,10 +184,14 @@ CASES = [
     case("cumsum", A, 1, other=3 * 4),
     case("cumsum", A, 0, other=2 * 5),
     case("cumprod", A, -1, other=3 * 4),
+    case("cummax", A, 1, other=3 * 4),
+    case("cummin", A, 0, other=2 * 5),
     # 3 rows of 5: maxima 12, differences 15, exponentials 15, sums 12, divisions 15
     case("_softmax", A, 1, False, other=12 + 15 + 15 + 12 + 15),
     case("_softmax", A, 0, False, other=10 + 15 + 15 + 10 + 15),  # 5 columns of 3
     case("_safe_softmax", A, -1, other=69),
+    case("_masked_softmax", A, WHOLE, 1, other=69, out=B),
+    case("_masked_softmax_backward", A, B, WHOLE, 1, other=57, out=B),
     case("_log_softmax", A, 1, False, other=12 + 15 + 15 + 12 + 3 + 15),  # three logarithms, differences
     case("_softmax_backward_data", A, B, 1, torch.float32, other=15 + 12 + 15 + 15),  # y g, sums, g - sum, y
     case("_log_softmax_backward_data", A, B, 1, torch.float32, other=15 + 12 + 15 + 15),  # exp y, sums, y sum, g -
@@ -156,6 +232,11 @@ CASES = [
         for name in ("index_put", "_index_put_impl", "_unsafe_index_put")
     ),
     case("index_put", meta(7, 5), [PLACES], meta(4, 5)),  # written, not added
+    case("_unsafe_masked_index_put_accumulate", A, WHOLE, [PLACES], meta(4, 5), other=20, out=A),
+    # 15 elements into 2 segments
+    case("segment_reduce", A, "sum", lengths=meta(2), other=15, out=meta(2, 5)),
+    case("segment_reduce", A, "mean", lengths=meta(2), other=15 + 10, out=meta(2, 5)),
+    case("_segment_reduce_backward", meta(2, 5), meta(2, 5), A, "mean", lengths=meta(2), other=15 + 10, out=A),
     # 5 n log2 n: 3 transforms of 8 points, 3 operations deep
     case("_fft_c2c", meta(3, 8, dtype=torch.complex64), [1], 0, True, other=5 * 24 * 3),
     case("_fft_c2c", meta(4, 8, dtype=torch.complex64), [0, 1], 0, True, other=5 * 32 * 5),
@@ -174,13 +255,12 @@ def test_by_hand(case):
 @pytest.mark.parametrize(
     "case",
     [
-        case("exp", COMPLEX),
+        case("tanh", COMPLEX),
         case("pow", COMPLEX, 2),
-        case("sum", COMPLEX),
-        case("mean", COMPLEX),
+        case("prod", COMPLEX),
         case("var", COMPLEX, [1], correction=1),
         case("linalg_vector_norm", COMPLEX),
-        case("cumsum", COMPLEX, 1),
+        case("cumprod", COMPLEX, 1),
     ],
 )
 def test_complex_numbers_without_a_rule_have_no_formula(case):

@@ -1,6 +1,5 @@
 import pytest
-from helpers.counting import case, meta, named, nn, recorder, torch, total, trained
-from torch.nn import functional
+from helpers.counting import case, meta, named, nn, torch, total, trained
 
 IMAGE = meta(2, 3, 7, 5)  # 6 maps of 7 by 5
 VOLUME = meta(2, 3, 4, 5, 6)
@@ -88,45 +87,44 @@ def interpolations():
         yield case(f"{name}_backward", out, size, inputs.shape, False, other=out.numel() * back)
 
 
-def samplings():
-    # 2 images of 4 by 6 places, 3 channels: 48 places, 144 outputs. A place is scaled and moved (4), rounded down (2)
-    # and for bilinear weights subtracted (2). An output is 3 lines of a + w (b - a).
-    grid, out = meta(2, 4, 6, 2), meta(2, 3, 4, 6)
-    yield case("grid_sampler_2d", IMAGE, grid, 0, 0, False, other=8 * 48 + 9 * 144)
-    yield case("grid_sampler_2d", IMAGE, grid, 1, 0, False, other=6 * 48)
-    # Backward, the places again. Input: weights 1 - u, 1 - v and four products a place; four products and additions
-    # an output. Grid: b - a, d - c; one line of them, 3; two lines a + u (b - a), 4; their difference, 1; both slopes
-    # times g, 2, and summed over 3 channels, 2 * 2 a place; times half the sizes, 2 a place.
-    into_input = (2 + 4) * 48 + 8 * 144
-    into_grid = (2 + 3 + 4 + 1 + 2) * 144 + (4 + 2) * 48
-    for mask, other in [
-        ((True, True), into_input + into_grid),
-        ((True, False), into_input),
-        ((False, True), into_grid),
-    ]:
-        yield case("grid_sampler_2d_backward", out, IMAGE, grid, 0, 0, False, mask, other=8 * 48 + other, out=())
-    nearest = (1, 0, False, (True, True))
-    yield case("grid_sampler_2d_backward", out, IMAGE, grid, *nearest, other=6 * 48 + 144, out=())
+def smoothings():
+    """Interpolation without aliases: 6 maps from 7 by 5 to 3 by 2, a line along the width and then along the height.
+
+    Centres 7/6, 3.5 and 35/6 weigh elements up to the step of 7/3 away: rounded, 0 to 4, 1 to 6 and 4 to 7 (4 + 5 + 3);
+    along 5, with 2.5, centres 1.25 and 3.75: 0 to 4 and 1 to 5 (4 + 4). Bicubic reaches twice as far, 14/3: 0 to 6, 0
+    to 7 and 1 to 7 (6 + 7 + 6); 5: all of 5 (10). Lanczos thrice, all of 7 and of 5.
+    """
+    for kind, tall, wide in (("bilinear", 12, 8), ("bicubic", 19, 10), ("lanczos", 21, 10)):
+        name, out = f"_upsample_{kind}2d_aa", meta(2, 3, 3, 2)
+        # 7 rows, each of two lines of ``wide`` weights; two columns, each of three lines.
+        forward = 6 * (7 * (2 * wide - 2) + 2 * (2 * tall - 3))
+        yield case(name, IMAGE, [3, 2], False, other=forward, out=out)
+        yield case(f"{name}_backward", out, [3, 2], [2, 3, 7, 5], False, other=6 * 2 * tall * wide, out=IMAGE)
+    # Twice as large, centres 1/4, 3/4 ... 15/4 weigh elements up to 1 away: 1 of them at both ends, else 2: 14.
+    small, big = meta(1, 1, 4, 4), meta(1, 1, 8, 8)
+    yield case("_upsample_bilinear2d_aa", small, [8, 8], False, other=4 * (28 - 8) + 8 * (28 - 8), out=big)
 
 
-def deformations():
-    """16 places of 9 taps, each at a place of its own (144) of 3 channels (432 values), and 5 channels of outputs."""
-    image, weight, bias, out = meta(1, 3, 6, 6), meta(5, 3, 3, 3), meta(5), meta(1, 5, 4, 4)
-    offset, mask, how = meta(1, 18, 4, 4), meta(1, 9, 4, 4), (1, 1, 0, 0, 1, 1, 1, 1)
-    # Each of 80 outputs sums 27 products. A place: an offset, rounding and a remainder for two coordinates (6); a
-    # value: three lines (9), a mask's product (1). Backward: the input's four weights a place (6), four products and
-    # additions a value (8); an offset's slope a value (5 + 5 + 4) less an addition for two sums a place (2); the mask's
-    # product, its sum and the masked gradient (3); the bias's sum 80 - 5.
-    for masked in (False, True):
-        sampling = 6 * 144 + (9 + masked) * 432
-        call = image, weight, offset, mask, bias, *how, masked
-        yield case("torchvision::deform_conv2d", *call, flop=4320, other=sampling + 80, out=out)
-        other = 6 * 144 + 8 * 432 + 14 * 432 - 2 * 144 + 3 * 432 * masked + 75
-        backward = {"flop": 2 * 4320, "other": other, "recompute": sampling}
-        yield case("torchvision::_deform_conv2d_backward", out, *call, **backward, out=())
+def other_poolings():
+    yield case("fractional_max_pool2d", IMAGE, [3, 2], [2, 2], meta(2, 3, 2), other=24 * 5, out=(meta(2, 3, 2, 2),))
+    yield case(
+        "fractional_max_pool3d", VOLUME, [2] * 3, [2] * 3, meta(2, 3, 3), other=48 * 7, out=(meta(2, 3, 2, 2, 2),)
+    )
+    for dimensions in (2, 3):
+        gradient = meta(2, 3, *[2] * dimensions)
+        name = f"fractional_max_pool{dimensions}d_backward"
+        yield case(name, gradient, VOLUME, [2], [2], INDICES, other=gradient.numel(), out=())
+        name = f"mkldnn_max_pool{dimensions}d_backward"
+        yield case(name, gradient, gradient, VOLUME, [2], other=gradient.numel(), out=())
+    small = meta(2, 3, 3, 2)
+    yield case("mkldnn_max_pool2d", IMAGE, [3, 3], [2, 2], other=6 * (PLAIN - 6), out=small)
+    yield case("mkldnn_max_pool3d", VOLUME, [2, 2, 3], [2, 2, 2], other=6 * 8 * 11, out=meta(2, 3, 2, 2, 2))
+    yield case("mkldnn_adaptive_avg_pool2d", IMAGE, [3, 2], other=6 * ADAPTIVE, out=small)
+    yield case("mkldnn_adaptive_avg_pool2d_backward", small, IMAGE, other=36 + 6 * ADAPTIVE, out=())
+    yield case("adaptive_avg_pool3d_backward", meta(2, 3, 2, 2, 2), VOLUME, other=48 + 6 * 4 * 6 * 6, out=())
 
 
-CASES = [*deformations(), *poolings(), *pooling_backwards(), *repetitions(), *interpolations(), *samplings()]
+CASES = [*poolings(), *other_poolings(), *pooling_backwards(), *repetitions(), *interpolations(), *smoothings()]
 
 
 @pytest.mark.parametrize(**named(CASES))
@@ -158,23 +156,3 @@ def test_by_hand(case):
 def test_layers(layer, shape, forward, backward):
     parts = trained(layer, meta(*shape, requires_grad=True))
     assert (total(parts[0], "other_flop"), total(parts[1], "other_flop")) == (forward, backward)
-
-
-def test_sampling_takes_what_its_parts_take():
-    def in_parts(image, grid):
-        x, y = (grid[..., axis] * 3.5 + 3.0 for axis in (0, 1))
-        u, v = ((place - place.floor()).unsqueeze(1) for place in (x, y))
-        a, b, c, d = (image[:, :, :4, :6] for _ in range(4))  # the corners, looked up
-        upper, lower = a + u * (b - a), c + u * (d - c)
-        return upper + v * (lower - upper)
-
-    image, grid = meta(2, 3, 7, 6), meta(2, 4, 6, 2)
-    counts = []
-    for sample in (in_parts, lambda image, grid: functional.grid_sample(image, grid, align_corners=False)):
-
-        class Network(nn.Module):
-            def forward(self, image, grid, sample=sample):
-                return sample(image, grid)
-
-        counts.append(recorder.record_inference(Network(), [image, grid])[0].forward.total("other_flop"))
-    assert counts[0] == counts[1] > 0

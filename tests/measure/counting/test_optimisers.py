@@ -1,0 +1,86 @@
+import pytest
+from helpers.counting import case, meta, named, recorder, torch
+
+from measure.counting.formulas import Work, work_of
+from measure.counting.memory import tensors_in
+
+# Two parameters of 15 and 4 elements.
+LISTS = [meta(3, 5), meta(4)]
+PLAIN = {"lr": 0.1, "weight_decay": 0.0, "maximize": False}
+ADAM = {**PLAIN, "beta1": 0.9, "beta2": 0.99, "eps": 1e-8, "amsgrad": False}
+SGD = {**PLAIN, "momentum": 0.0, "dampening": 0.0, "nesterov": False, "is_first_step": False}
+ADAGRAD = {**PLAIN, "lr_decay": 0.0, "eps": 1e-8}
+DECAY, MORE, LESS, SCALED = {"weight_decay": 0.1}, {"amsgrad": True}, {"maximize": True}, {"grad_scale": meta()}
+MOMENTUM = {"momentum": 0.9}
+
+EACH = [
+    # Moments: a difference, a factor, a sum; two factors, a square by one, a sum. The step: root, correction, small
+    # constant; quotient, rate, difference.
+    ("_fused_adam", 5, ADAM, {}, 3 + 4 + 3 + 3),
+    ("_fused_adam", 5, ADAM, DECAY, 13 + 2),
+    ("_fused_adam", 5, ADAM, MORE | LESS | SCALED, 13 + 3),  # a maximum, a sign, a quotient
+    ("_fused_adamw", 5, ADAM, {}, 13),
+    ("_fused_adamw", 5, ADAM, DECAY, 13 + 1),
+    ("_fused_sgd", 3, SGD, {}, 2),
+    ("_fused_sgd", 3, SGD, DECAY, 2 + 2),
+    ("_fused_sgd", 3, SGD, MOMENTUM, 2 + 2),
+    ("_fused_sgd", 3, SGD, MOMENTUM | {"dampening": 0.1, "nesterov": True}, 2 + 3 + 2),
+    ("_fused_sgd", 3, SGD, MOMENTUM | {"is_first_step": True}, 2),
+    # A square, added; root, small constant, quotient, rate, difference.
+    ("_fused_adagrad", 4, ADAGRAD, {}, 7),
+    ("_fused_adagrad", 4, ADAGRAD, DECAY, 7 + 2),
+]
+
+CASES = [
+    *(
+        case(name, *[LISTS] * lists, **options | more, other=19 * each, out=())
+        for name, lists, options, more, each in EACH
+    ),
+    case("_amp_foreach_non_finite_check_and_unscale", LISTS, meta(), meta(), other=2 * 19, out=()),
+    case("_amp_update_scale", meta(1), meta(1, dtype=torch.int32), meta(1), 2.0, 0.5, 2000, other=2, out=()),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(**named(CASES))
+def test_by_hand(case):
+    assert case.counted() == case.work
+
+
+ON_LISTS = [
+    case("_foreach_add", LISTS, LISTS, other=19),
+    case("_foreach_add", LISTS, LISTS, alpha=2, other=2 * 19),
+    case("_foreach_mul", LISTS, 0.9, other=19),
+    case("_foreach_sqrt", LISTS, other=19),
+    case("_foreach_addcdiv", LISTS, LISTS, LISTS, [0.1, 0.2], other=3 * 19),
+    case("_foreach_lerp", LISTS, LISTS, 0.1, other=3 * 19),
+    case("_foreach_norm", LISTS, other=2 * 19),
+    case("_foreach_pow", 0.9, LISTS, other=19),
+    case("_foreach_sigmoid", LISTS, other=4 * 19),
+    case("_foreach_zero", LISTS, out=LISTS),
+    case("_foreach_add_", LISTS, LISTS, other=19, out=()),  # in place there is no output
+]
+
+
+@pytest.mark.parametrize(**named(ON_LISTS))
+def test_an_operator_on_lists_is_one_on_each(case):
+    assert work_of(case.operator, case.args, case.kwargs, case.out or LISTS, tensors_in(case.args)) == case.work
+
+
+@pytest.mark.parametrize(
+    ("make", "forms"), [(torch.optim.Adam, ("foreach", "fused")), (torch.optim.AdamW, ("foreach", "fused"))]
+)
+def test_a_fused_step_takes_what_its_parts_take(make, forms):
+    work = {}
+    for form in forms:
+        parameters = [torch.nn.Parameter(torch.zeros(3, 5)), torch.nn.Parameter(torch.zeros(4))]
+        for each in parameters:
+            each.grad = torch.zeros_like(each)
+        optimiser = make(parameters, **{form: True})
+        optimiser.step()
+        record = recorder.Recorder(torch.nn.Identity(), [])
+        with record, torch.no_grad():
+            optimiser.step()
+        assert not record.forward.uncounted
+        work[form] = Work(record.forward.total("flop"), record.forward.total("other_flop"))
+    # The numbers of steps are counted up, an addition a parameter, by both.
+    assert work["foreach"] == work["fused"]
