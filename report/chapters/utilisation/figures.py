@@ -111,12 +111,12 @@ def throughput(paper: Paper) -> dict[str, Any]:
     cells = pd.concat([base_cells(machine, variant) for variant in titles])
     own = matching(cells, batch=small or 0)[["model", "variant", "throughput_per_s"]]
     cells = cells.merge(own, on=["model", "variant"], suffixes=("", "_small"))
-    if cells.empty or small is None:
-        raise display.Missing(command("inference"))
+    if KEPT not in set(cells.variant) or cells.batch.nunique() < 2:
+        raise display.Missing(command("inference --variants eager kept_memory") if machine.chip_kind == "cpu" else None)
     ratios = cells.throughput_per_s / cells.throughput_per_s_small
     cells = cells.assign(ratio=ratios, network=cells.model.map(model_name))
     counts = cells.groupby("batch").model.nunique()
-    cells = cells[cells.batch.isin(counts.index[2 * counts > counts.max()])]
+    cells = cells[cells.batch.isin(counts.index[2 * counts >= counts.max()])]
     shown = sorted(dict.fromkeys(cells.network), key=lambda name: name in theme.ACCENTS)  # the coloured ones on top
     cells = cells.set_index("network").loc[shown].reset_index()[["network", "variant", "batch", "ratio"]]
     palette = theme.accents(shown)
