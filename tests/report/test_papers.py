@@ -135,7 +135,7 @@ def test_the_prose_is_easy_to_read(site):
     ]
     prose = [(each, each.text()) for each in paragraphs if not re.search(r"[=÷]", each.text())]
     numbers = [len(each.all("span.value")) for each, _ in prose]
-    assert max(numbers) <= 4
+    assert max(numbers) <= 3
     assert median(numbers) <= 2
     sentences = [sentence.split() for _, text in prose for sentence in re.split(r"(?<=[.?!])\s+(?=[A-Z“])", text)]
     assert mean(len(words) for words in sentences if len(words) > 3) <= 20

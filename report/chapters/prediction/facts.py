@@ -71,8 +71,7 @@ class Batches:
 
     first: Value  #: The first batch size of the class with most timings.
     share: Value  #: Share of the timings in that class.
-    last: Value  #: The largest batch size of the smallest class.
-    below: Value  #: Timings in that class.
+    below: Value  #: Timings in the class of the smallest batch sizes.
     least: Value  #: The lowest typical error in it for networks left out, with its GPU.
     most: Value  #: The highest one.
     covered: Value  #: Share of its times within the 90 % interval.
@@ -193,13 +192,13 @@ def _batches(paper: Paper) -> Batches:
     by_class = {name: of_libraries(paper, BY_MODEL, name) for name in BATCH_CLASSES}
     by_class = {name: rows for name, rows in by_class.items() if len(rows)}
     if len(by_class) < 2:
-        return Batches(*[Value(None)] * 7)
+        return Batches(*[Value(None)] * 6)
     calls = {name: int(rows.calls.sum()) for name, rows in by_class.items()}
     most, small = max(calls, key=calls.__getitem__), next(iter(by_class))
     rows = by_class[small]
     return Batches(
         exact(BATCH_CLASSES[most][0]), exact(calls[most] / sum(calls.values()), "%"),
-        exact(BATCH_CLASSES[small][1]), count_of(calls[small], "timings"), *extremes(rows.median_error, "%"),
+        count_of(calls[small], "timings"), *extremes(rows.median_error, "%"),
         exact((rows.coverage * rows.calls).sum() / calls[small], "%"),
     )  # fmt: skip
 
