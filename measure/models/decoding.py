@@ -2,55 +2,123 @@
 
 import copy
 import inspect
-from collections.abc import Callable
-from functools import cache
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
 
+from measure.errors import UserError, in_short
+from measure.models.call import Call, cast, casting, meta_allocation, move_to_meta, walk_tensors
+
+if TYPE_CHECKING:
+    from measure.models.hugging_face import HuggingFaceTask
+
 PROBE = 2  # the batch size of the call that shows the shapes of a cache
+KEYWORDS = ("cache", "past_key_values", "cache_params", "state")  # of a cache; version 5.24 made one name of most
 
 
-def cache_keyword(network: nn.Module) -> str:
-    """Return the name of the cache among a network's arguments and results, which version 5.24 changed."""
-    return "cache" if "cache" in inspect.signature(network.forward).parameters else "past_key_values"
+@dataclass(frozen=True)
+class Slot:
+    """The place of a tensor in a cache, and its shape and type; the first dimension may be the batch."""
+
+    number: int
+    has_batch: bool
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+
+    def make(self, batch: int, device: str, dtype: torch.dtype | None) -> torch.Tensor:
+        """Return random values of type ``dtype`` if the cache holds them in the network's type."""
+        shape = (batch, *self.shape) if self.has_batch else self.shape
+        if self.dtype.is_floating_point:
+            return torch.randn(shape, device=device, dtype=dtype if self.dtype == torch.bfloat16 else self.dtype)
+        return torch.zeros(shape, device=device, dtype=self.dtype)
+
+
+@dataclass(frozen=True, eq=False)
+class Past:
+    """A cache after some tokens with slots in place of its tensors, and what an encoder returned before it."""
+
+    keyword: str
+    cache: Any
+    slots: list[Slot]
+    encoded: Slot | None
 
 
 class Decoding(nn.Module):
     """A network that scores one token after those in its cache.
 
-    ``state`` holds the tensors of each layer of the cache by attribute. As each call makes the cache anew from them, no
-    call changes the next one's work.
+    As each call makes the cache anew from the tensors ``state``, no call changes the next one's work. ``encoded`` is
+    what the encoder returned, if there is one; its keys and values are in the cache.
     """
 
-    def __init__(self, network: nn.Module, cache: Any) -> None:
+    def __init__(self, network: nn.Module, past: Past) -> None:
         super().__init__()
-        self.network, self.cache = network, cache
-        self._keyword = cache_keyword(network)
+        self.network, self.past = network, past
 
-    def forward(self, input_ids: torch.Tensor, state: list[dict[str, torch.Tensor]]) -> torch.Tensor:
+    def forward(
+        self, state: list[torch.Tensor], encoded: torch.Tensor | None = None, **token: torch.Tensor
+    ) -> torch.Tensor:
         if self.training:
             raise NotImplementedError("a token is decoded in inference alone; train the prefill")
-        past = copy.copy(self.cache)
-        past.layers = [copy.copy(layer) for layer in self.cache.layers]
-        for layer, tensors in zip(past.layers, state, strict=True):
-            vars(layer).update(tensors)
-        logits: torch.Tensor = self.network(input_ids=input_ids, use_cache=True, **{self._keyword: past}).logits
+        arguments: dict[str, Any] = {self.past.keyword: filled(self.past.cache, state), **token}
+        if encoded is not None:
+            from transformers.modeling_outputs import BaseModelOutput
+
+            arguments["encoder_outputs"] = BaseModelOutput(last_hidden_state=encoded)
+        logits: torch.Tensor = self.network(**arguments, use_cache=True).logits
         return logits
 
 
-@cache
-def cache_after(build: Callable[[], nn.Module], length: int) -> tuple[Any, list[dict[str, tuple[int, ...]]]]:
-    """Return a cache after ``length`` tokens, without its tensors, and their shapes by layer, without the batch."""
-    with torch.device("meta"), torch.no_grad():
-        tokens = torch.zeros(PROBE, length, dtype=torch.int64)
-        network = build().to(torch.bfloat16)  # experts' products have shapes on the meta device in it alone
-        past = getattr(network(input_ids=tokens, use_cache=True), cache_keyword(network))
-    shapes = []
-    for layer in past.layers:
-        held = {key: each for key, each in vars(layer).items() if isinstance(each, torch.Tensor)}
-        shapes.append({key: tuple(tensor.shape[1:]) for key, tensor in held.items()})
-        for key in held:
-            setattr(layer, key, None)
-    return past, shapes
+def filled(value: Any, state: list[torch.Tensor]) -> Any:
+    """Return a copy of a cache with tensors in its slots. What no call changes is shared."""
+    if isinstance(value, Slot):
+        return state[value.number]
+    if isinstance(value, dict):
+        return {key: filled(part, state) for key, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(filled(part, state) for part in value)
+    if type(value).__module__.startswith("transformers.") and not hasattr(value, "to_json_string"):
+        new = copy.copy(value)
+        vars(new).update((name, filled(part, state)) for name, part in vars(value).items())
+        return new
+    return value
+
+
+def past_after(task: "HuggingFaceTask") -> Past:
+    """Return the cache of a task's network after the tokens before the decoded one. No memory is allocated.
+
+    Raises UserError if the network keeps no cache, or fails.
+    """
+    with meta_allocation(), torch.no_grad():
+        network = cast(task.build(), torch.bfloat16)  # experts' products have shapes on the meta device in it alone
+    parameters = inspect.signature(network.forward).parameters
+    keyword = next((each for each in KEYWORDS if each in parameters), None)
+    source = task.config.model_type
+    if keyword is None or "use_cache" not in parameters:
+        raise UserError(f"--models: {source} keeps no cache to decode with; name its prefill")
+
+    def probe(network: nn.Module, device: str, dtype: torch.dtype) -> Any:
+        return network(**task.arguments(PROBE, device, dtype), use_cache=True)
+
+    network = move_to_meta(Call(network, ()), keep_constants=True).network
+    try:
+        with torch.no_grad(), casting(network, "bf16", None, fake=True) as (device, dtype):
+            assert dtype is not None
+            output = probe(network, device, dtype)
+    except Exception as problem:  # a network may raise anything
+        raise UserError(f"--models: {source} cannot decode: its prefill raised {in_short(problem)}") from None
+    slots: list[Slot] = []
+
+    def slot(tensor: torch.Tensor) -> Slot:
+        slots.append(_slot(len(slots), tensor))
+        return slots[-1]
+
+    encoded = getattr(output, "encoder_last_hidden_state", None)
+    past = walk_tensors(getattr(output, keyword), slot)
+    return Past(keyword, past, slots, None if encoded is None else _slot(0, encoded))
+
+
+def _slot(number: int, tensor: torch.Tensor) -> Slot:
+    has_batch = tensor.shape[:1] == (PROBE,)
+    return Slot(number, has_batch, tuple(tensor.shape[has_batch:]), tensor.dtype)

@@ -7,10 +7,13 @@ Behind either, ``_prefill_512``, ``_decode_512`` or ``_encode_512`` says what a 
 
 import copy
 import fnmatch
+import importlib
 import inspect
 import json
 import os
 import re
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -25,15 +28,20 @@ if TYPE_CHECKING:
     from torch import nn
     from transformers import PreTrainedConfig
 
+    from measure.models.decoding import Past
+
 NAME = re.compile(r"(?P<source>.+?)(?:_(?P<phase>prefill|decode|encode)_(?P<length>[1-9]\d{0,6}))?")
+MAPPING = re.compile(r"MODEL_FOR_\w+_MAPPING")
 LENGTH = 128  # tokens unless the name says how many, or the most that the network takes
 
-# The networks that a configuration stands for if it names none, first of all
+# The mappings of transformers in which a configuration's network is looked up, if it names none, by what the network
+# does. In the last of all, others are.
 HEADS = {
-    PREFILL: ("MODEL_FOR_CAUSAL_LM_MAPPING",),
-    ENCODE: ("MODEL_FOR_SPEECH_SEQ_2_SEQ_MAPPING", "MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING", "MODEL_MAPPING"),
+    "decodes": ("MODEL_FOR_CAUSAL_LM_MAPPING", "MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING"),
+    "translates": ("MODEL_FOR_SPEECH_SEQ_2_SEQ_MAPPING", "MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING"),
+    "classifies": ("MODEL_FOR_IMAGE_CLASSIFICATION_MAPPING",),
 }
-FAMILIES = {"input_ids": "language", "pixel_values": "vision"}  # by the main input; others are audio
+FAMILIES = {"input_ids": "language", "pixel_values": "vision", "pixel_values_videos": "vision"}  # others are audio
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,31 +58,57 @@ class HuggingFaceTask:
         network: nn.Module = self.network._from_config(copy.deepcopy(self.config))
         return network.eval()
 
+    @property
+    def parameters(self) -> "Mapping[str, inspect.Parameter]":
+        return inspect.signature(self.network.forward).parameters
+
+    @property
+    def token(self) -> str:
+        """Return the argument that decoding gives a token."""
+        return "decoder_input_ids" if "decoder_input_ids" in self.parameters else "input_ids"
+
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Return the shape of each argument without the batch, the main one first."""
+        """Return the shape of each argument of a whole call without the batch, the main one first.
+
+        Raises UserError if the network takes something else.
+        """
         config, main = self.config, self.network.main_input_name
-        read = (1 if self.phase == DECODE else self.length,)
         parts = getattr(config, "vision_config", config)
         size = getattr(parts, "image_size", None) or (224, 224)
         height, width = (size, size) if isinstance(size, int) else tuple(size)[-2:]
         known: dict[str, tuple[int, ...]] = {
-            "input_ids": read,
+            "input_ids": (self.length,),
+            "decoder_input_ids": (self.length,),
             "pixel_values": (getattr(parts, "num_channels", 3), height, width),
             "input_features": (getattr(config, "num_mel_bins", 80), 2 * getattr(config, "max_source_positions", 1500)),
             "input_values": SOUND,
         }
-        if main not in known:
-            raise UserError(f"--models: {self.network.__name__} takes {main}; write a function that makes it")
-        names = [main]
         is_two_encoders = parts is not config and not hasattr(config, "image_token_id")  # as CLIP; text has no images
-        if (
-            main == "input_ids"
-            and is_two_encoders
-            and "pixel_values" in inspect.signature(self.network.forward).parameters
-        ):
-            names.append("pixel_values")
-        found = {name: known[name] for name in names}
-        return found | ({"decoder_input_ids": read} if config.is_encoder_decoder else {})
+        optional = {"decoder_input_ids"} | ({"input_ids", "pixel_values"} if is_two_encoders else set())
+        variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+        names = [main]
+        for name, parameter in self.parameters.items():
+            is_required = parameter.default is inspect.Parameter.empty and parameter.kind not in variadic
+            if name not in ("self", main) and (is_required or name in optional):
+                names.append(name)
+        if unknown := [name for name in names if name not in known]:
+            raise UserError(
+                f"--models: {self.network.__name__} takes {' and '.join(unknown)}; write a function that makes it"
+            )
+        return {name: known[name] for name in names}
+
+    def arguments(self, batch: int, device: str, dtype: "torch.dtype | None") -> "dict[str, torch.Tensor]":
+        """Return random arguments of a whole call by name."""
+        import torch
+
+        arguments = {}
+        for name, shape in self.shapes().items():
+            if name.endswith("input_ids"):
+                vocabulary = getattr(self.config.get_text_config(), "vocab_size", 2)
+                arguments[name] = torch.randint(vocabulary, (batch, *shape), device=device)
+            else:
+                arguments[name] = torch.randn(batch, *shape, device=device, dtype=dtype)
+        return arguments
 
 
 class HuggingFace(Library):
@@ -85,7 +119,7 @@ class HuggingFace(Library):
 
     @property
     def api(self) -> Any:
-        os.environ["HF_HUB_OFFLINE"] = "1"  # read at the first import
+        os.environ |= {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_VERBOSITY": "error"}  # read at the first import
         return super().api
 
     def match(self, pattern: str) -> list[str]:
@@ -107,7 +141,8 @@ class HuggingFace(Library):
 
     def native_shape(self, name: str) -> tuple[int, ...]:
         """Return the shape of the main input of one call."""
-        return next(iter(self._task(name).shapes().values()))
+        task = self._task(name)
+        return (1,) if task.phase == DECODE else next(iter(task.shapes().values()))
 
     def _task(self, name: str) -> HuggingFaceTask:
         return _task(self.api, name.removeprefix(self.prefix))
@@ -116,32 +151,30 @@ class HuggingFace(Library):
         task = self._task(model.name)
         if task.phase != DECODE:
             return task.build()
-        from measure.models.decoding import Decoding, cache_after
+        from measure.models.decoding import Decoding
 
-        return Decoding(task.build(), cache_after(task.build, task.length)[0])
+        return Decoding(task.build(), _past(task))
 
     def make_inputs(
         self, model: Model, batch: int, device: str, dtype: "torch.dtype | None"
     ) -> tuple[Any, ...] | dict[str, Any]:
-        """Return random arguments by name. Decoding also takes the tensors of a cache."""
-        import torch
-
+        """Return random arguments by name. Decoding takes the tensors of a cache, and what an encoder returned."""
         task = self._task(model.name)
-        vocabulary = getattr(task.config.get_text_config(), "vocab_size", 0)
-        arguments: dict[str, Any] = {}
-        for name, shape in task.shapes().items():
-            if name.endswith("input_ids"):
-                arguments[name] = torch.randint(vocabulary, (batch, *shape), device=device)
-            else:
-                arguments[name] = torch.randn(batch, *shape, device=device, dtype=dtype)
-        if task.phase == DECODE:
-            from measure.models.decoding import cache_after
+        if task.phase != DECODE:
+            return task.arguments(batch, device, dtype)
+        past = _past(task)
+        arguments: dict[str, Any] = {
+            task.token: task.arguments(batch, device, dtype)[task.token][:, :1].clone(),
+            "state": [slot.make(batch, device, dtype) for slot in past.slots],
+        }
+        return arguments | ({"encoded": past.encoded.make(batch, device, dtype)} if past.encoded else {})
 
-            arguments["state"] = [
-                {key: torch.randn(batch, *shape, device=device, dtype=dtype) for key, shape in layer.items()}
-                for layer in cache_after(task.build, task.length)[1]
-            ]
-        return arguments
+
+@cache
+def _past(task: HuggingFaceTask) -> "Past":
+    from measure.models.decoding import past_after
+
+    return past_after(task)
 
 
 def _parse(name: str) -> tuple[str, str | None, int | None]:
@@ -166,18 +199,16 @@ def _task(api: Any, name: str) -> HuggingFaceTask:
         raise UserError(
             f"--models: {source} is no configuration of transformers ({in_short(problem)}); {why}"
         ) from None
-    scores_next = type(config) in api.MODEL_FOR_CAUSAL_LM_MAPPING and not config.is_encoder_decoder
-    is_decoder = scores_next and type(config) not in api.MODEL_FOR_MASKED_LM_MAPPING
-    phases = (PREFILL, DECODE) if is_decoder else (ENCODE,)
+    kind = _kind(api, config)
+    phases = {"decodes": (PREFILL, DECODE), "translates": (ENCODE, DECODE)}.get(kind, (ENCODE,))
     if phase is not None and phase not in phases:
         raise UserError(f"--models: {source} cannot {phase}; its networks {' or '.join(phases)}")
+    for each in (config, *(getattr(config, part) for part in config.sub_configs)):
+        for attribute in vars(each):
+            if attribute.endswith("layerdrop"):
+                setattr(each, attribute, 0.0)  # layers dropped at random would make the work of training random
     config.use_cache = False  # nobody reads what a prefill alone would keep
-    heads = list(HEADS[phases[0]])
-    if not is_decoder and getattr(api.MODEL_MAPPING.get(type(config), None), "main_input_name", "") == "pixel_values":
-        heads.insert(0, "MODEL_FOR_IMAGE_CLASSIFICATION_MAPPING")
-    classes = [getattr(api, each, None) for each in config.architectures or []]
-    classes += [getattr(api, each).get(type(config), None) for each in heads]
-    network = next((each for each in classes if each is not None), None)
+    network = _network(api, config, HEADS.get(kind, ()))
     if network is None:
         raise UserError(f"--models: transformers has no network for {source}; write a function that makes it")
     text = config.get_text_config()
@@ -187,3 +218,34 @@ def _task(api: Any, name: str) -> HuggingFaceTask:
     if most is not None and positions > most:
         raise UserError(f"--models: {source} takes {most} tokens at most, not the {positions} of {name}; name fewer")
     return HuggingFaceTask(config, network, phase or phases[0], length or min(LENGTH, most or LENGTH))
+
+
+def _kind(api: Any, config: "PreTrainedConfig") -> str:
+    """Return what a configuration's networks do: a key of ``HEADS``, or "encodes"."""
+
+    def is_in(name: str) -> bool:
+        return type(config) in getattr(api, name)
+
+    if config.is_encoder_decoder:
+        return "translates" if any(is_in(name) for name in HEADS["translates"]) else "encodes"
+    if any(is_in(name) for name in HEADS["decodes"]) and not is_in("MODEL_FOR_MASKED_LM_MAPPING"):
+        return "decodes"
+    base = _network(api, config, ())
+    takes_images = getattr(base, "main_input_name", None) == "pixel_values"  # CLIP's takes a text too
+    return "classifies" if takes_images and is_in(*HEADS["classifies"]) else "encodes"
+
+
+def _network(api: Any, config: "PreTrainedConfig", heads: tuple[str, ...]) -> Any:
+    """Return the class of a network: the one that the configuration names, one of ``heads``, or any of its type."""
+    named = (getattr(api, name, None) for name in config.architectures or [])
+    others = [name for name in sorted(vars(api.models.auto.modeling_auto)) if MAPPING.fullmatch(name)]
+    listed = (getattr(api, name).get(type(config), None) for name in (*heads, "MODEL_MAPPING", *others))
+    for found in (*named, *listed):
+        if found is not None:
+            return found[0] if isinstance(found, (tuple, list)) else found
+    with suppress(ImportError):  # parts of other networks are in no mapping
+        module = importlib.import_module(type(config).__module__.replace("configuration_", "modeling_"))
+        for found in reversed(vars(module).values()):
+            if getattr(found, "config_class", None) is type(config) and not found.__name__.endswith("PreTrainedModel"):
+                return found
+    return None
