@@ -4,13 +4,13 @@ import inspect
 from decimal import Decimal
 from pathlib import Path
 
-from measure.cache import hand_kept, predictions, records, workload_records
+from measure.cache import hand_kept, predictions, records, trace_records, workload_records
 from measure.cache.schema import MOST, TABLES, Column
 from report import facts
 from report.paper import printed
 
 # The order of the tables, whichever module was imported first
-MODULES = [module.__name__ for module in (records, workload_records, predictions, hand_kept, printed)]
+MODULES = [module.__name__ for module in (records, workload_records, trace_records, predictions, hand_kept, printed)]
 TYPES = {str: "text", int: "whole number", float: "number", Decimal: "number as printed"}
 
 INTRODUCTION = """\

@@ -19,7 +19,7 @@ import nbformat
 import pandas as pd
 import pytest
 import yaml
-from helpers import elsewhere_papers
+from helpers import elsewhere_papers, traces
 from helpers.places import ROOT, TESTS
 
 from examples import tiny
@@ -173,6 +173,14 @@ def import_the_example(words, scratch):
     values = {"FILE": TESTS / "data" / "ncu-raw-format.csv", "NAME": "resnet50", "N": "64"}
     gpu = ["--device-name", "NVIDIA T4", "--data", str(scratch)]
     assert measure_command.main(["import-ncu", *filled(words, values), *gpu]) == 0
+
+
+@rule("python", "-m", "measure", "import-trace")
+def import_a_made_trace(words, scratch):
+    scratch.mkdir()
+    made = traces.write(scratch / "made.json.gz", traces.linear_step())
+    words = filled(words or [made], {"FILE": made, "step.json.gz": made})  # the verb alone is its name
+    assert measure_command.main(["import-trace", *words, "--data", str(scratch)]) == 0
 
 
 @rule("python", "-m", "measure", "pack")

@@ -27,6 +27,7 @@ ROOMS = (
     "timing",
     "roofs",
     "profiling",
+    "traces",
     "predicting",
     "run",
     "verbs",

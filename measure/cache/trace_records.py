@@ -1,0 +1,87 @@
+"""The tables of an imported trace: a recording of ``torch.profiler`` on a GPU that may be anywhere. See ``records``.
+
+Nothing of the trace is stored but what these columns name.
+"""
+
+import re
+from typing import Annotated
+
+from measure.cache import schema
+from measure.cache.schema import DAY_S, NUMBER, Column, Form, one_of, table
+from measure.domain.words import BACKWARD, FORWARD, INFERENCE, LAYER_KINDS, UPDATE
+
+TRACE = "traces/NAME"  # the folder below ``data`` of the tables of each trace
+POINTWISE, REDUCTION, COPY, OPTIMISER, COMMUNICATION = "pointwise", "reduction", "copy", "optimiser", "communication"
+TRACE_KINDS = (*LAYER_KINDS[:-1], POINTWISE, REDUCTION, COPY, OPTIMISER, COMMUNICATION, LAYER_KINDS[-1])
+TRACE_PRECISIONS = ("fp64", "fp32", "tf32", "bf16", "fp16", "fp8")
+SHAPES = Form(re.compile(r"\d{1,15}(?:[x ]\d{1,15})*").fullmatch, "shapes such as 8x64 64x64, split by spaces")
+
+Rank = Annotated[int, Column("the process, of several that ran together", NUMBER)]
+Device = Annotated[int, Column("the process's device", NUMBER)]
+
+
+@table(f"{TRACE}/trace.csv", key=("rank", "device"))
+class TraceDevice:
+    """One device in one recorded process: chip, software, and where the recording comes from."""
+
+    network: Annotated[str | None, "the network, by the user or the trace"]
+    rank: Rank
+    device: Device
+    chip: Annotated[str | None, "the chip in `data/chips.csv`; empty if it is not there"]
+    device_name: Annotated[str | None, "the driver's name of the device"]
+    capability: schema.Capability
+    memory_byte: Annotated[int | None, "the device's memory"]
+    torch: Annotated[str | None, "version of torch"]
+    runtime: Annotated[str | None, "version of CUDA or HIP"]
+    driver: Annotated[str | None, "the version that the driver is made for"]
+    world_size: Annotated[int, Column("processes that ran together", NUMBER, least=1)]
+    fingerprint: Annotated[str, "hash of the kernels' names and times"]
+    source: Annotated[str | None, "where the trace was published"]
+    licence: Annotated[str | None, "its licence"]
+    version: schema.Version
+
+
+@table(f"{TRACE}/steps.csv", key=("rank", "device", "step"))
+class TraceStep:
+    """One step of the profiler on one device. Without the profiler's steps, all of the trace is step 0."""
+
+    rank: Rank
+    device: Device
+    step: Annotated[int, Column("the profiler's number of the step", NUMBER)]
+    host_s: Annotated[float | None, Column("the step's time on the host; empty without steps", most=DAY_S)]
+    span_s: Annotated[float, Column("from the start of its first kernel to the end of its last", most=DAY_S)]
+    busy_s: Annotated[float, Column("its part with a kernel, copy or fill running", most=DAY_S)]
+
+
+@table(
+    f"{TRACE}/operators.csv",
+    key=("rank", "device", "step", "stage", "layer_kind", "operator", "shape", "precision", "reason"),
+)
+class TraceOperator:
+    """Equal calls of one operator in one step, with the kernels that they launched.
+
+    The outermost operator with a formula carries the counts of what it calls. Kernels without an operator, and those of
+    no step, are groups of their own. On a processor ``time_s`` is the host's. FLOP and bytes are of all calls together,
+    as in ``Operator``, and empty if they are unknown. The FLOP of a forward operator that runs again in a backward pass
+    are ``recompute_flop``.
+    """
+
+    rank: Rank
+    device: Device
+    step: Annotated[int | None, Column("the step that launched it; empty: none that was recorded", NUMBER)]
+    stage: Annotated[str | None, Column("the stage of the step", form=one_of((INFERENCE, FORWARD, BACKWARD, UPDATE)))]
+    layer_kind: Annotated[str, Column("the kind of layer or operator", form=one_of(TRACE_KINDS))]
+    operator: Annotated[str | None, "torch's name, without `aten`; empty: no operator launched the kernels"]
+    shape: Annotated[str | None, Column("shapes of its first tensors", form=SHAPES)]
+    precision: Annotated[str | None, Column("of its first floating-point tensor", form=one_of(TRACE_PRECISIONS))]
+    reason: Annotated[str | None, "why the kernels have no operator, or the operator no counts"]
+    calls: Annotated[int, Column("calls of the operator", NUMBER)]
+    kernels: Annotated[int, Column("kernels that they launched", NUMBER)]
+    time_s: Annotated[float, Column("sum of the kernels' times", most=DAY_S)]
+    copy_s: Annotated[float, Column("sum of the times of copies and fills", most=DAY_S)]
+    gap_s: Annotated[float, Column("time that the device was idle before them", most=DAY_S)]
+    flop: Annotated[int | None, "products, convolutions and attention"]
+    other_flop: Annotated[int | None, "other arithmetic"]
+    recompute_flop: Annotated[int | None, "what the backward pass computes again"]
+    byte: Annotated[int | None, "bytes that the calls read and write, each tensor once"]
+    kernel: Annotated[str | None, "the kernel with the most time"]

@@ -1,0 +1,183 @@
+"""Call an operator again, without memory, on the shapes, types and strides that a trace records of its arguments.
+
+A trace names an operator without its overload, and writes numbers as texts. It records no tensors in lists of optional
+tensors (indices), none in long lists, no texts (the approximation of GELU) and, in lists, no types.
+"""
+
+import ast
+from collections.abc import Iterator
+from functools import cache
+from typing import Any, NamedTuple
+
+import torch
+
+from measure.counting.memory import Overload, overload_of, tensors_in
+from measure.counting.outputs import call
+from measure.traces.reading import Signature
+
+TYPES = {
+    "bool": torch.bool, "unsigned char": torch.uint8, "signed char": torch.int8, "char": torch.int8,
+    "short": torch.int16, "short int": torch.int16, "int": torch.int32, "long": torch.int64, "long int": torch.int64,
+    "long long": torch.int64, "__int64": torch.int64, "c10::Half": torch.float16, "c10::BFloat16": torch.bfloat16,
+    "float": torch.float32, "double": torch.float64, "c10::complex<float>": torch.complex64,
+    "c10::complex<double>": torch.complex128, "c10::Float8_e4m3fn": torch.float8_e4m3fn,
+    "c10::Float8_e4m3fnuz": torch.float8_e4m3fnuz, "c10::Float8_e5m2": torch.float8_e5m2,
+    "c10::Float8_e5m2fnuz": torch.float8_e5m2fnuz,
+}  # fmt: skip
+# Types by their numbers (c10/core/ScalarType.h)
+NUMBERS = {
+    0: torch.uint8, 1: torch.int8, 2: torch.int16, 3: torch.int32, 4: torch.int64, 5: torch.float16, 6: torch.float32,
+    7: torch.float64, 9: torch.complex64, 10: torch.complex128, 11: torch.bool, 15: torch.bfloat16,
+    23: torch.float8_e5m2, 24: torch.float8_e4m3fn, 25: torch.float8_e5m2fnuz, 26: torch.float8_e4m3fnuz,
+}  # fmt: skip
+# Arguments that change neither work nor sizes, and name what is not here
+DROPPED = ("device", "layout", "memory_format", "generator", "pin_memory")
+SCALARS = {"bool": bool, "int": int}  # the types whose numbers tell overloads apart
+MOST_ELEMENTS = 2**48  # a larger tensor is a damaged record
+
+
+class _MismatchError(Exception):
+    """The recorded arguments are not those of an overload."""
+
+
+class Called(NamedTuple):
+    """One call of an operator on tensors without memory."""
+
+    overload: Overload
+    args: list[Any]
+    kwargs: dict[str, Any]
+    output: Any
+
+
+def recorded_tensors(signature: Signature, listed: torch.dtype) -> list[torch.Tensor]:
+    """Return the recorded tensors, in lists too, on the meta device. ``listed`` is the type of those in lists."""
+    found: list[torch.Tensor] = []
+    for place, type_name in enumerate(signature.types):
+        if type_name in TYPES or type_name == "TensorList" or isinstance(type_name, list):
+            try:
+                found += tensors_in(_tensors(signature, place, listed))
+            except _MismatchError:
+                continue
+    return found
+
+
+def call_again(name: str, signature: Signature, listed: torch.dtype) -> Called | None:
+    """Return the call of the overload that takes the recorded arguments; None if there is none, or it cannot run."""
+    for operator in _overloads(name):
+        try:
+            overload = overload_of(operator)
+            if overload.is_composite or overload.is_ignored:
+                continue
+            args, kwargs = _bind(operator._schema.arguments, signature, listed)
+            return Called(overload, args, kwargs, call(operator, overload, args, kwargs))
+        except Exception:  # the next overload may fit; an operator raises anything for arguments that it does not take
+            continue
+    return None
+
+
+@cache
+def is_view(name: str) -> bool:
+    """Return whether an operator only makes a view, which moves nothing."""
+    return any(_is_view(operator) for operator in _overloads(name))
+
+
+def _is_view(operator: Any) -> bool:
+    try:
+        overload = overload_of(operator)
+        return overload.is_ignored and not overload.is_composite
+    except RuntimeError:  # the interpreter of TorchScript has overloads of its own
+        return False
+
+
+@cache
+def _overloads(name: str) -> list[Any]:
+    namespace, _, operator = name.partition("::")
+    packet = getattr(getattr(torch.ops, namespace), operator, None) if operator.isidentifier() else None
+    return [] if packet is None else [getattr(packet, each) for each in packet.overloads()]
+
+
+def _bind(arguments: list[Any], signature: Signature, listed: torch.dtype) -> tuple[list[Any], dict[str, Any]]:
+    """Return positional and keyword arguments. Raises _MismatchError if they do not fit."""
+    recorded = len(signature.types)
+    if recorded > len(arguments):
+        raise _MismatchError
+    args, kwargs = [], {}
+    makes_tensors = not any("Tensor" in str(each.type) for each in arguments)
+    for place, argument in enumerate(arguments):
+        if argument.name in DROPPED:
+            if argument.name == "device" and makes_tensors:
+                kwargs["device"] = "meta"
+            elif not argument.kwarg_only and argument.name != "memory_format":
+                raise _MismatchError
+            continue
+        value = _value(argument, signature, place, listed) if place < recorded else _default(argument)
+        if argument.kwarg_only:
+            kwargs[argument.name] = value
+        else:
+            args.append(value)
+    return args, kwargs
+
+
+def _default(argument: Any) -> Any:
+    if argument.has_default_value():
+        return argument.default_value
+    if str(argument.type).startswith("Optional["):
+        return None
+    raise _MismatchError
+
+
+def _value(argument: Any, signature: Signature, place: int, listed: torch.dtype) -> Any:
+    wanted, type_name = str(argument.type), signature.types[place]
+    inner = wanted.removeprefix("Optional[").removesuffix("]") if wanted.startswith("Optional[") else wanted
+    if type_name == "":
+        return _default(argument)
+    if inner in ("Tensor", "List[Tensor]"):
+        if (inner == "Tensor") != (type_name in TYPES):
+            raise _MismatchError
+        return _tensors(signature, place, listed)
+    if "Tensor" in inner or type_name not in ("Scalar", "ScalarList"):
+        raise _MismatchError
+    value = parse(signature.values[place]) if place < len(signature.values) else None
+    if value is None:
+        return _default(argument)
+    if inner.startswith("List[") != isinstance(value, list):
+        raise _MismatchError
+    if inner in SCALARS and not isinstance(value, SCALARS[inner]):
+        raise _MismatchError
+    return NUMBERS[value] if argument.name in ("dtype", "out_dtype") else value
+
+
+def parse(text: Any) -> Any:
+    """Return a number, truth value or list of them; None for any other text."""
+    try:
+        value = ast.literal_eval(text) if isinstance(text, str) and len(text) < 10_000 else None
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return None
+    return value if isinstance(value, (int, float, bool, list)) else None
+
+
+def _tensors(signature: Signature, place: int, listed: torch.dtype) -> Any:
+    shape = signature.shapes[place]
+    strides = signature.strides[place] if place < len(signature.strides) else None
+    type_name = signature.types[place]
+    if type_name in TYPES:
+        return _tensor(shape, strides, TYPES[type_name])
+    if not shape or not all(isinstance(each, list) for each in shape):  # a list that is too long is recorded empty
+        raise _MismatchError
+    named = type_name if isinstance(type_name, list) else [""] * len(shape)
+    each_strides: Iterator[Any] = iter(strides if strides and len(strides) == len(shape) else [None] * len(shape))
+    each_type = [TYPES.get(each, listed) for each in named]
+    return [_tensor(*parts) for parts in zip(shape, each_strides, each_type, strict=True)]
+
+
+def _tensor(shape: Any, strides: Any, dtype: torch.dtype) -> torch.Tensor:
+    elements = 1
+    for size in shape:
+        if not isinstance(size, int) or size < 0:
+            raise _MismatchError
+        elements *= size
+    if elements > MOST_ELEMENTS:
+        raise _MismatchError
+    if isinstance(strides, list) and len(strides) == len(shape) and all(isinstance(s, int) and s >= 0 for s in strides):
+        return torch.empty_strided(shape, strides, dtype=dtype, device="meta")
+    return torch.empty(shape, dtype=dtype, device="meta")

@@ -1,0 +1,106 @@
+"""The work, bytes, precision and shape of an operator's call in a trace, by the formulas that count models.
+
+The outermost operator with a formula carries the counts of all that it calls, as in ``counting``.
+"""
+
+import re
+from collections import Counter
+from typing import Any, NamedTuple
+
+import torch
+
+from measure.counting import recorder  # noqa: F401 - registers the formulas
+from measure.counting.formulas import NOTHING, Work, formula_of
+from measure.counting.memory import tensor_byte, tensors_in
+from measure.domain.words import shape_name
+from measure.traces.arguments import TYPES, call_again, is_view, recorded_tensors
+from measure.traces.matching import callers
+from measure.traces.reading import OperatorEvent, Signature, Trace
+
+PRECISIONS = {
+    torch.float64: "fp64", torch.float32: "fp32", torch.float16: "fp16", torch.bfloat16: "bf16",
+    torch.float8_e4m3fn: "fp8", torch.float8_e4m3fnuz: "fp8", torch.float8_e5m2: "fp8", torch.float8_e5m2fnuz: "fp8",
+}  # fmt: skip
+# Collectives that write over what they read; gathers and scatters have their input and their output as arguments.
+COLLECTIVES = {
+    "c10d::allreduce_": 2, "c10d::broadcast_": 2, "c10d::allreduce_coalesced_": 2, "c10d::reduce_": 2,
+    "symm_mem::multimem_all_reduce_": 2, "vllm::all_reduce": 2, "_c10d_functional::all_reduce": 2,
+    "c10d::_allgather_base_": 1, "c10d::_reduce_scatter_base_": 1, "c10d::alltoall_base_": 1,
+}  # fmt: skip
+TRITON = re.compile(r"triton_\w+")  # Inductor's kernels, which are operators of their own
+MOST_SHAPES = 4  # tensors whose shapes a group names
+
+
+class CallCounts(NamedTuple):
+    """The counts of one call; ``work`` and ``byte`` are None if they are unknown."""
+
+    work: Work | None
+    byte: int | None
+    precision: str | None
+    shape: str
+    groups: int = 1  # of a convolution
+    channels: int = 0  # its input's
+
+    @property
+    def is_complete(self) -> bool:
+        return self.work is not None
+
+
+class CallCounter:
+    """Counts the calls of one trace; equal calls once."""
+
+    def __init__(self, trace: Trace) -> None:
+        # Tensors in lists have no recorded type: they count as the trace's most frequent floating-point type.
+        names: Counter[str] = Counter()
+        for each in trace.operators:
+            names.update(name for name in each.signature.types if isinstance(name, str) and name in TYPES)
+        floats = (TYPES[name] for name, _ in names.most_common() if TYPES[name].is_floating_point)
+        self._listed = next(floats, torch.float32)
+        self._known: dict[tuple[str, int], CallCounts] = {}
+
+    def carrier(self, operator: OperatorEvent) -> tuple[OperatorEvent, CallCounts]:
+        """Return the operator that carries the counts of what runs in ``operator``; without one, the outermost call.
+
+        That leaves out autograd's nodes and torch's wrappers, which no operator is.
+        """
+        chain = [each for each in callers(operator) if "::" in each.name or TRITON.fullmatch(each.name)]
+        chain = [each for each in chain if not each.name.startswith(("autograd::", "torch::autograd::"))]
+        for each in reversed(chain):
+            if (counts := self.of(each)).is_complete:
+                return each, counts
+        own = next((each for each in reversed(chain) if not each.name.startswith("aten::")), None)
+        found = own or next(iter(chain), operator)
+        return found, self.of(found)
+
+    def of(self, operator: OperatorEvent) -> CallCounts:
+        key = operator.name, id(operator.signature)
+        if key not in self._known:
+            self._known[key] = self._count(operator.name, operator.signature)
+        return self._known[key]
+
+    def _count(self, name: str, signature: Signature) -> CallCounts:
+        tensors = recorded_tensors(signature, self._listed)
+        precision = next((PRECISIONS[each.dtype] for each in tensors if each.dtype in PRECISIONS), None)
+        shape = " ".join(shape_name(each.shape) or "1" for each in tensors[:MOST_SHAPES])
+        if name in COLLECTIVES:
+            byte = COLLECTIVES[name] * sum(map(tensor_byte, tensors)) if tensors else None
+            return CallCounts(None if byte is None else NOTHING, byte, precision, shape)
+        if TRITON.fullmatch(name):  # its tensors are what it reads and writes
+            return CallCounts(None, sum(map(tensor_byte, tensors)) or None, precision, shape)
+        if is_view(name):
+            return CallCounts(NOTHING, 0, precision, shape)
+        if formula_of(name) is None and any(each.is_floating_point() for each in tensors):
+            return CallCounts(None, None, precision, shape)
+        called = call_again(name, signature, self._listed)
+        work = called and called.overload.work(called.args, called.kwargs, called.output)
+        if called is None or work is None:
+            return CallCounts(None, None, precision, shape)
+        moved = called.overload.touches(called.args, called.kwargs, tensors_in(called.output))
+        groups, channels = _groups(name, called.args)
+        return CallCounts(work, sum(byte for _, byte in moved), precision, shape, groups, channels)
+
+
+def _groups(name: str, args: list[Any]) -> tuple[int, int]:
+    """Return the groups and input channels of a convolution."""
+    place = {"aten::convolution": (8, 0), "aten::_convolution": (8, 0), "aten::convolution_backward": (9, 1)}.get(name)
+    return (1, 0) if place is None else (args[place[0]], args[place[1]].shape[1])

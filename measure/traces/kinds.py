@@ -1,0 +1,59 @@
+"""The kind of an operator's call: of layer where it shows, else of work."""
+
+import re
+
+from measure.cache.trace_records import COMMUNICATION, COPY, OPTIMISER, POINTWISE, REDUCTION
+from measure.counting.memory import COPIES, FILLS, REARRANGEMENTS
+from measure.domain.words import COSTS, ELEMENTARY, LAYER_KINDS, TANH_GELU, UPDATE
+from measure.traces.counts import COLLECTIVES, CallCounts
+
+CONVOLUTION, DEPTHWISE = "convolution", "depthwise convolution"
+
+# Kinds of layers by an operator's name, the most special first; a backward operator has its forward one's name in it
+PATTERNS = (
+    (COMMUNICATION, r"all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|broadcast_$|barrier|nccl"),
+    ("attention", r"attention|attn|softmax|bmm"),  # two batches are multiplied in attention: a linear layer has one
+    (CONVOLUTION, r"conv(olution|\d|_|$)"),
+    ("recurrent", r"lstm|gru|rnn"),
+    ("normalisation", r"(batch|layer|group|instance|rms)_?norm|local_response_norm"),
+    ("pooling", r"pool"),
+    ("embedding", r"(?<!rotary_)embedding"),
+    ("linear", r"linear|(^|_)(mm|addmm|mv|addmv)(_|$)|int[48]pack_mm"),
+    ("activation", r"(^|_)(relu|gelu|silu|s?elu|mish|glu|sigmoid|tanh|softplus|dropout|threshold|clamp_min)|hard\w"),
+)
+LAYERS = [(kind, re.compile(pattern)) for kind, pattern in PATTERNS]
+UPDATES = re.compile(r"_fused_(adam|sgd|adagrad)|_foreach_|_amp_")
+REDUCTIONS = re.compile(
+    r"(sum|mean|max|min|amax|amin|argmax|argmin|prod|norm|linalg_vector_norm|var|std|all|any|topk|sort|cum\w+)(_mean)?"
+)
+POINTWISE_NAMES = {*ELEMENTARY, *COSTS, *TANH_GELU, "clamp", "clamp_min", "clamp_max", "bitwise_and", "bitwise_or"}
+COPY_NAMES = {*COPIES, *FILLS, *REARRANGEMENTS, "index", "index_select", "gather", "index_put", "_index_put_impl"}
+TRITON_KINDS = {"triton_poi": POINTWISE, "triton_red": REDUCTION, "triton_per": REDUCTION}
+
+
+def kind_of(names: list[str], counts: CallCounts, stage: str) -> str:
+    """Return one of ``TRACE_KINDS`` by the names from the call that carries the counts to its outermost caller.
+
+    ``names`` may end with those of the forward operator that made the backward node.
+    """
+    carrier = names[0].partition("::")[2] or names[0]
+    base = carrier.removesuffix("_")
+    if names[0] in COLLECTIVES:
+        return COMMUNICATION
+    if stage == UPDATE or UPDATES.match(carrier):
+        return OPTIMISER
+    if counts.groups > 1:
+        return DEPTHWISE if counts.groups == counts.channels else CONVOLUTION
+    for name in names:
+        plain = name.partition("::")[2] or name
+        for kind, pattern in LAYERS:
+            if pattern.search(plain):
+                is_of_classes = "softmax" in plain and counts.shape.partition(" ")[0].count("x") < 2
+                return "activation" if is_of_classes else kind
+    if carrier[:10] in TRITON_KINDS:
+        return TRITON_KINDS[carrier[:10]]
+    if base in COPY_NAMES:
+        return COPY
+    if base in POINTWISE_NAMES:
+        return POINTWISE
+    return REDUCTION if REDUCTIONS.fullmatch(base) else LAYER_KINDS[-1]

@@ -1,0 +1,151 @@
+"""Find the operator behind each kernel, and the step, stage and gap of each.
+
+A kernel has its launch's correlation. The operator is the innermost one that runs on the launching thread at that time;
+without a recorded launch, the one with the kernel's external id. A backward operator is inside a node of autograd's
+graph, whose sequence number leads to the forward operator that made it.
+"""
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from measure.domain.words import BACKWARD, FORWARD, INFERENCE, UPDATE
+from measure.traces.reading import DeviceEvent, OperatorEvent, Range, Thread, Trace
+
+NODE = "autograd::engine::evaluate_function: "  # begins the name of a backward node's event
+
+# Why a kernel has no operator
+BEFORE = "launched before the recording began"
+UNRECORDED = "its launch was not recorded"
+GRAPH = "launched by a CUDA graph, which records no operators"
+OUTSIDE = "launched outside of operators"
+
+
+class Match(NamedTuple):
+    """A kernel, copy or fill with its innermost operator, or the reason why it has none."""
+
+    event: DeviceEvent
+    operator: OperatorEvent | None
+    reason: str | None
+    step: int | None  # None: outside the profiler's steps
+    gap: float  # how long the device was idle before it (µs)
+
+
+@dataclass
+class Nest:
+    """The operators of a trace by thread and nesting."""
+
+    threads: dict[Thread, tuple[list[float], list[OperatorEvent]]]
+    by_id: dict[int, OperatorEvent]
+    makers: dict[int, OperatorEvent]  # the forward operator that made a node, by the node's sequence number
+
+    def at(self, thread: Thread, time: float) -> OperatorEvent | None:
+        """Return the innermost operator that runs on a thread."""
+        starts, operators = self.threads.get(thread, ([], []))
+        place = bisect_right(starts, time) - 1
+        found = operators[place] if place >= 0 else None
+        while found is not None and found.end < time:
+            found = found.caller
+        return found
+
+
+def nest(operators: Sequence[OperatorEvent]) -> Nest:
+    """Set each operator's caller by the times on its thread."""
+    by_thread: defaultdict[Thread, list[OperatorEvent]] = defaultdict(list)
+    for operator in operators:
+        by_thread[operator.thread].append(operator)
+    makers: dict[int, OperatorEvent] = {}
+    for here in by_thread.values():
+        here.sort(key=lambda each: (each.start, -each.end))
+        running: list[OperatorEvent] = []
+        for operator in here:
+            while running and running[-1].end <= operator.start:
+                running.pop()
+            operator.caller = running[-1] if running else None
+            running.append(operator)
+            # The number is that of the next node to be made, so that the last operator with it is the maker.
+            if operator.sequence is not None and not any(each.name.startswith(NODE) for each in running):
+                makers[operator.sequence] = operator
+    by_id: dict[int, OperatorEvent] = {}
+    for operator in operators:
+        by_id.setdefault(operator.external_id, operator)
+    by_id.pop(0, None)
+    threads = {thread: ([each.start for each in here], here) for thread, here in by_thread.items()}
+    return Nest(threads, by_id, makers)
+
+
+def callers(operator: OperatorEvent) -> Iterator[OperatorEvent]:
+    """Yield an operator and all that call it, the innermost first."""
+    found: OperatorEvent | None = operator
+    while found is not None:
+        yield found
+        found = found.caller
+
+
+def match(trace: Trace, nested: Nest) -> list[Match]:
+    """Return the work of each device in the order of time."""
+    recorded = [trace.launches[each.correlation] for each in trace.work if each.correlation in trace.launches]
+    first = min((each.correlation for each in trace.work if each.correlation in trace.launches), default=None)
+    matches: list[Match] = []
+    busy_until: dict[int, float] = {}
+    steps = sorted(trace.steps, key=lambda each: each.start)
+    starts = [each.start for each in steps]
+    began = min((launch.start for launch in recorded), default=0.0)
+    for event in sorted(trace.work, key=lambda each: each.start):
+        launch = None if event.correlation is None else trace.launches.get(event.correlation)
+        operator = nested.at(launch.thread, launch.start) if launch else None
+        if operator is None and event.external_id is not None:
+            operator = nested.by_id.get(event.external_id)
+        reason = None
+        if operator is None and launch is None:
+            is_older = first is not None and event.correlation is not None and event.correlation < first
+            reason = BEFORE if is_older or event.start < began else UNRECORDED
+        elif operator is None and launch is not None:
+            reason = GRAPH if "GraphLaunch" in launch.name else OUTSIDE
+        launched = launch.start if launch else operator.start if operator else None
+        step: int | None = None
+        if launched is not None:
+            step = _step_at(steps, starts, launched) if steps else 0
+        idle_from = busy_until.get(event.device, event.start)
+        matches.append(Match(event, operator, reason, step, max(0.0, event.start - idle_from)))
+        busy_until[event.device] = max(idle_from, event.end)
+    return matches
+
+
+def _step_at(steps: Sequence[Range], starts: Sequence[float], time: float) -> int | None:
+    place = bisect_right(starts, time) - 1
+    return steps[place].number if place >= 0 and steps[place].end >= time else None
+
+
+class Stages:
+    """Tells the stage of operators: of a step with a backward pass, or of inference."""
+
+    def __init__(self, trace: Trace) -> None:
+        self._trains = any(operator.name.startswith(NODE) for operator in trace.operators)
+        self._updates = sorted(trace.updates, key=lambda each: each.start)
+        self._starts = [each.start for each in self._updates]
+
+    def of(self, operator: OperatorEvent) -> str:
+        if any(each.name.startswith(NODE) for each in callers(operator)):
+            return BACKWARD
+        if _step_at(self._updates, self._starts, operator.start) is not None:
+            return UPDATE
+        return FORWARD if self._trains else INFERENCE
+
+
+def is_recomputed(operator: OperatorEvent) -> bool:
+    """Return whether a backward pass runs a forward operator again: it then numbers nodes, as a forward pass does."""
+    chain = list(callers(operator))
+    node = next((place for place, each in enumerate(chain) if each.name.startswith(NODE)), 0)
+    # The node and its function have numbers too, but names of their own.
+    return any(each.sequence is not None and each.name.startswith("aten::") for each in chain[:node])
+
+
+def maker(operator: OperatorEvent, nested: Nest) -> OperatorEvent | None:
+    """Return the forward operator that made the node in which an operator runs."""
+    for each in callers(operator):
+        if each.name.startswith(NODE) and each.sequence is not None:
+            return nested.makers.get(each.sequence)
+    return None

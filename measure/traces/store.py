@@ -1,0 +1,128 @@
+"""The folders of imported traces: ``data/traces/NAME``, named after chip and network."""
+
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from measure.cache import table
+from measure.cache.hand_kept import Chip
+from measure.cache.project import kept_by_hand
+from measure.cache.schema import TABLES
+from measure.cache.trace_records import TRACE, TraceDevice, TraceOperator, TraceStep
+from measure.domain.chips import fold_name, rows_by_name
+from measure.errors import UserError, unknown
+from measure.machine.environment import version
+from measure.traces.reading import GpuProperties, Trace
+from measure.traces.summary import TraceSummary
+
+UNNAMED = "unnamed"  # the network in the folder's name, if nothing names it
+
+
+def traces_folder(data: Path) -> Path:
+    return (data / TRACE).parent
+
+
+def chip_names(data: Path) -> dict[str, str]:
+    """Return the chips of ``chips.csv`` by each of their folded names."""
+    rows = rows_by_name(table.read(kept_by_hand(Chip, data), Chip))
+    return {name: found[0].chip for name, found in rows.items()}
+
+
+def chosen_chip(name: str, chips: dict[str, str]) -> str:
+    """Return the chip of this name. Raises UserError for one that ``chips.csv`` lacks."""
+    if fold_name(name) not in chips:
+        raise unknown("--chip", name, sorted(set(chips.values())))
+    return chips[fold_name(name)]
+
+
+def device_of(trace: Trace, number: int) -> GpuProperties | None:
+    """Return the properties of a device. A process that sees one device may number it otherwise than the driver."""
+    names = {each.name for each in trace.devices.values()}
+    return trace.devices.get(number) or (next(iter(trace.devices.values())) if len(names) == 1 else None)
+
+
+class Said(NamedTuple):
+    """What the user says of a trace; it replaces what the trace says."""
+
+    chip: str | None = None
+    network: str | None = None
+    source: str | None = None
+    licence: str | None = None
+
+
+def device_rows(found: TraceSummary, chips: dict[str, str], said: Said) -> list[TraceDevice]:
+    """Return a row for each device that worked, or one for a trace of the host alone.
+
+    Raises UserError for devices of several kinds.
+    """
+    trace = found.trace
+    rows = []
+    for number in sorted({each.event.device for each in found.matches} or {0}):
+        device = (device_of(trace, number) if found.matches else None) or GpuProperties(None, None, None)
+        rows.append(
+            TraceDevice(
+                network=said.network or trace.network,
+                rank=trace.rank,
+                device=number,
+                chip=said.chip or (device.name and chips.get(fold_name(device.name))),
+                device_name=device.name,
+                capability=device.capability,
+                memory_byte=device.memory_byte,
+                torch=trace.torch,
+                runtime=trace.runtime,
+                driver=trace.driver,
+                world_size=trace.world_size,
+                fingerprint=found.fingerprint,
+                source=said.source,
+                licence=said.licence,
+                version=version(),
+            )
+        )
+    names = sorted({row.device_name or "an unknown device" for row in rows})
+    if len(names) > 1:
+        raise UserError(f"{trace.path}: holds work of {' and '.join(names)}; export a trace for each kind of device")
+    return rows
+
+
+def put(data: Path, found: TraceSummary, devices: Sequence[TraceDevice]) -> Path:
+    """Store a trace, and return its folder. The same trace is replaced; ranks that ran together share a folder."""
+    folder = _folder(data, devices)
+    folder.mkdir(parents=True, exist_ok=True)
+    rank = found.trace.rank
+    with table.locked(folder):
+        # The devices come last: they commit the other rows.
+        tables: dict[Any, Sequence[Any]] = {
+            TraceOperator: found.operators,
+            TraceStep: found.steps,
+            TraceDevice: devices,
+        }
+        for record, rows in tables.items():
+            path = folder / TABLES[record].name
+            kept = [row for row in table.read(path, record) if row.rank != rank]
+            table.write(path, record, [*kept, *rows])
+    return folder
+
+
+def _folder(data: Path, devices: Sequence[TraceDevice]) -> Path:
+    """Return the first folder of the name that is free, or holds this trace or other ranks of its run."""
+    first = devices[0]
+    name = "-".join(map(_slug, (first.chip or first.device_name or "host", first.network or UNNAMED)))
+    number = 1
+    while True:
+        folder = traces_folder(data) / (name if number == 1 else f"{name}-{number}")
+        known = table.read(folder / TABLES[TraceDevice].name, TraceDevice)
+        if not known or _is_of_run(first, known):
+            return folder
+        number += 1
+
+
+def _is_of_run(new: TraceDevice, known: Iterable[TraceDevice]) -> bool:
+    of_rank = [row.fingerprint for row in known if row.rank == new.rank]
+    if of_rank:
+        return new.fingerprint in of_rank
+    return new.world_size > 1 and all(row.world_size == new.world_size for row in known)
+
+
+def _slug(name: str) -> str:
+    return re.sub(r"[^a-z0-9.]+", "-", name.rpartition("/")[2].casefold()).strip("-.")[:60] or UNNAMED

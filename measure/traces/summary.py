@@ -1,0 +1,253 @@
+"""Turn a trace into rows: its devices, their steps, and the operators with their kernels."""
+
+import hashlib
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from statistics import median_low
+from typing import NamedTuple
+
+from measure.cache.schema import TABLES
+from measure.cache.trace_records import TraceOperator, TraceStep
+from measure.counting.formulas import Work
+from measure.domain.words import LAYER_KINDS
+from measure.profiling.attribution import covered
+from measure.traces.counts import CallCounter, CallCounts
+from measure.traces.kinds import kind_of
+from measure.traces.matching import Match, Nest, Stages, callers, is_recomputed, maker, match, nest
+from measure.traces.reading import OperatorEvent, Trace
+
+NO_FORMULA = "no formula"
+AROUND = "host time around the operators"
+TF32 = re.compile(
+    r"tf32|tensorop_s1688", re.IGNORECASE
+)  # cuBLAS's and CUTLASS's names of kernels that multiply in TF32
+LONGEST_KERNEL = 200  # characters kept of a kernel's name
+
+
+class GroupKey(NamedTuple):
+    """What the calls of a group share; the fields but the last are columns of ``TraceOperator``."""
+
+    device: int
+    step: int | None
+    stage: str | None
+    layer_kind: str
+    operator: str | None
+    shape: str | None
+    precision: str | None
+    reason: str | None
+    is_recomputed: bool = False
+
+
+@dataclass
+class _Group:
+    """What adds up over the equal calls of an operator. Times are in µs."""
+
+    calls: dict[int, CallCounts] = field(default_factory=dict)  # by the identity of their events
+    kernels: int = 0
+    time: float = 0.0
+    copy: float = 0.0
+    gap: float = 0.0
+    by_kernel: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
+
+
+class _Grouping:
+    """Finds the group of an operator: by the call that carries its counts."""
+
+    def __init__(self, trace: Trace, nested: Nest) -> None:
+        self._nested, self._stages, self._counter = nested, Stages(trace), CallCounter(trace)
+        self._known: dict[tuple[int, int, int | None, bool], tuple[GroupKey, CallCounts, int]] = {}
+        self.groups: defaultdict[GroupKey, _Group] = defaultdict(_Group)
+
+    def key(
+        self, operator: OperatorEvent, device: int, step: int | None, kernel: str
+    ) -> tuple[GroupKey, CallCounts, int]:
+        """Return a group's key, the counts of the call that carries them, and the identity of that call."""
+        has_tf32 = TF32.search(kernel) is not None
+        place = id(operator), device, step, has_tf32
+        if place not in self._known:
+            self._known[place] = self._find(operator, device, step, has_tf32)
+        return self._known[place]
+
+    def _find(
+        self, operator: OperatorEvent, device: int, step: int | None, has_tf32: bool
+    ) -> tuple[GroupKey, CallCounts, int]:
+        carrier, counts = self._counter.carrier(operator)
+        stage = self._stages.of(carrier)
+        names = [each.name for each in callers(carrier)]
+        if (made := maker(carrier, self._nested)) is not None:
+            names += [each.name for each in callers(made)]
+        names = [name for name in names if "::" in name and "autograd" not in name] or names
+        key = GroupKey(
+            device,
+            step,
+            stage,
+            kind_of(names, counts, stage),
+            carrier.name.removeprefix("aten::").replace("::", "."),
+            counts.shape or None,
+            "tf32" if counts.precision == "fp32" and has_tf32 else counts.precision,
+            None if counts.is_complete else NO_FORMULA,
+            is_recomputed(carrier),
+        )
+        return key, counts, id(carrier)
+
+
+@dataclass
+class TraceSummary:
+    """A trace as rows. Times of the whole are those of kernels alone (s)."""
+
+    trace: Trace
+    matches: Sequence[Match]
+    operators: list[TraceOperator]
+    steps: list[TraceStep]
+
+    @cached_property
+    def kernels(self) -> int:
+        return sum(each.event.kind == "kernel" for each in self.matches)
+
+    @cached_property
+    def kernel_time_s(self) -> float:
+        return sum(row.time_s for row in self.operators) if self.kernels else 0.0
+
+    def share(self, rows: Iterable[TraceOperator]) -> float | None:
+        """Return the share of rows in the kernels' time; None without kernels."""
+        return sum(row.time_s for row in rows) / self.kernel_time_s if self.kernel_time_s else None
+
+    @property
+    def operator_share(self) -> float | None:
+        return self.share(row for row in self.operators if row.operator is not None)
+
+    @property
+    def counted_share(self) -> float | None:
+        return self.share(row for row in self.operators if row.flop is not None)
+
+    @property
+    def step_count(self) -> int:
+        return len({row.step for row in self.operators if row.step is not None})
+
+    def of_a_step(self, column: str) -> int:
+        """Return a step's sum of a column, the median over the steps."""
+        sums: defaultdict[int, int] = defaultdict(int)
+        for row in self.operators:
+            if row.step is not None:
+                sums[row.step] += getattr(row, column) or 0
+        return median_low(sums.values()) if sums else 0
+
+    @property
+    def fingerprint(self) -> str:
+        events = [(each.event.name, each.event.start, each.event.end) for each in self.matches]
+        events = events or [(each.name, each.start, each.end) for each in self.trace.operators]
+        return hashlib.sha256(repr(events).encode()).hexdigest()[:12]
+
+    def by_kind(self) -> dict[str, float]:
+        """Return the kernels' time by kind, the largest first."""
+        times: defaultdict[str, float] = defaultdict(float)
+        for row in self.operators:
+            times[row.layer_kind] += row.time_s
+        return dict(sorted(times.items(), key=lambda pair: -pair[1]))
+
+    def left_out(self) -> dict[str, float]:
+        """Return the kernels' time without an operator by reason, and without counts by operator, the largest first."""
+        times: defaultdict[str, float] = defaultdict(float)
+        for row in self.operators:
+            if row.flop is None:
+                times[row.operator or row.reason or ""] += row.time_s
+        return dict(sorted(times.items(), key=lambda pair: -pair[1]))
+
+
+def summarise(trace: Trace) -> TraceSummary:
+    """Match a trace's kernels, or without work of a device the host's operators, and count them."""
+    nested = nest(trace.operators)
+    matches, grouping = match(trace, nested), _Grouping(trace, nested)
+    for each in matches:
+        event = each.event
+        if each.operator is None:
+            group = grouping.groups[_unknown(event.device, each.step, each.reason)]
+        else:
+            key, counts, call = grouping.key(each.operator, event.device, each.step, event.name)
+            group = grouping.groups[key]
+            group.calls[call] = counts
+        group.gap += each.gap
+        if event.kind == "kernel":
+            group.kernels += 1
+            group.time += event.duration
+            group.by_kernel[event.name] += event.duration
+        else:
+            group.copy += event.duration
+    if not matches:
+        _add_host_calls(trace, grouping)
+    operators = [_row(trace.rank, key, group) for key, group in grouping.groups.items()]
+    return TraceSummary(trace, matches, operators, list(_steps(trace, matches)))
+
+
+def _unknown(device: int, step: int | None, reason: str | None) -> GroupKey:
+    """Return the key of kernels without an operator."""
+    return GroupKey(device, step, None, LAYER_KINDS[-1], None, None, None, reason)
+
+
+def _add_host_calls(trace: Trace, grouping: _Grouping) -> None:
+    """Add the calls of a trace without work of a device, with the host's time that no call inside takes."""
+    inside: defaultdict[OperatorEvent, float] = defaultdict(float)
+    for operator in trace.operators:
+        if operator.caller is not None:
+            inside[operator.caller] += operator.end - operator.start
+    for operator in trace.operators:
+        step = _step_of(trace, operator)
+        key, counts, call = grouping.key(operator, 0, step, "")
+        if not counts.is_complete and operator in inside:  # it only calls others
+            key = _unknown(0, step, AROUND)
+        else:
+            grouping.groups[key].calls[call] = counts
+        grouping.groups[key].time += max(0.0, operator.end - operator.start - inside[operator])
+
+
+def _seconds(time: float) -> float:
+    """Return a time in µs as seconds, to the picosecond."""
+    return round(time * 1e-6, 12)
+
+
+def _step_of(trace: Trace, operator: OperatorEvent) -> int | None:
+    if not trace.steps:
+        return 0
+    return next((each.number for each in trace.steps if each.start <= operator.start <= each.end), None)
+
+
+def _row(rank: int, key: GroupKey, group: _Group) -> TraceOperator:
+    columns = key._asdict()
+    counts = list(group.calls.values())
+    byte = [each.byte for each in counts if each.byte is not None]
+    work = [each.work for each in counts if each.work is not None]
+    total = None
+    if counts and len(work) == len(counts):
+        total = Work(*map(sum, zip(*work, strict=True)))
+        if columns.pop("is_recomputed"):
+            total = Work(recompute_flop=sum(total))
+    most = max(group.by_kernel, key=lambda name: group.by_kernel[name], default=None)
+    return TraceOperator(
+        rank=rank,
+        **{name: columns[name] for name in TABLES[TraceOperator].columns if name in columns},
+        calls=len(counts),
+        kernels=group.kernels,
+        time_s=_seconds(group.time),
+        copy_s=_seconds(group.copy),
+        gap_s=_seconds(group.gap),
+        flop=total and total.flop,
+        other_flop=total and total.other_flop,
+        recompute_flop=total and total.recompute_flop,
+        byte=sum(byte) if counts and len(byte) == len(counts) else None,
+        kernel=most and " ".join(most.split())[:LONGEST_KERNEL],
+    )
+
+
+def _steps(trace: Trace, matches: Sequence[Match]) -> Iterable[TraceStep]:
+    by_step: defaultdict[tuple[int, int], list[Match]] = defaultdict(list)
+    for each in matches:
+        if each.step is not None:
+            by_step[each.event.device, each.step].append(each)
+    host_s = {step.number: _seconds(step.end - step.start) for step in trace.steps}
+    for (device, step), here in sorted(by_step.items()):
+        spans = [(each.event.start, each.event.end) for each in here]
+        span = max(end for _, end in spans) - min(start for start, _ in spans)
+        yield TraceStep(trace.rank, device, step, host_s.get(step), _seconds(span), _seconds(covered(spans)))

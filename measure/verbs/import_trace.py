@@ -1,0 +1,119 @@
+"""Import traces of torch.profiler, recorded on any GPU with record_shapes=True: where the time of a step goes, operator
+by operator, with FLOP and bytes (docs/traces.md). Of a trace only names, shapes and times are stored.
+
+files FILE+  traces as torch.profiler exports them, JSON or gzip; those of several ranks together
+--chip NAME  the chip, as in data/chips.csv (default: by the driver's name in the trace)
+--name NETWORK  the network's name (default: as in the trace, if it has one)
+--source TEXT  where the trace was published
+--licence TEXT  its licence there
+--plan  only print what was found
+--json  print a JSON object a trace, each on a line of its own (docs/json.md)
+"""
+
+import argparse
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from measure.cache.trace_records import TraceDevice
+from measure.domain.values import latency, percent, si
+from measure.errors import UserError, one_line
+from measure.traces import reading, store
+from measure.traces.matching import BEFORE
+from measure.traces.summary import TraceSummary, summarise
+from measure.verbs.flags import check_writable
+from measure.verbs.terminal import aligned
+from roofwright.command_line import data_flag
+
+MOST_LISTED = 8  # operators without counts that the text names
+LONGEST_NAME = 100
+
+
+def main(asked: argparse.Namespace) -> int:
+    """Return exit code 0. Raises UserError for bad input."""
+    for flag in ("name", "source", "licence"):
+        given = getattr(asked, flag)
+        if given is not None and (given != one_line(given) or len(given) > LONGEST_NAME):
+            raise UserError(f"--{flag}: {given[:40]!r} is not a name of one line and {LONGEST_NAME} characters")
+    if len(set(asked.files)) < len(asked.files):
+        raise UserError("FILE: the same file is named twice; name each once")
+    chips = store.chip_names(asked.data)
+    chip = None if asked.chip is None else store.chosen_chip(asked.chip, chips)
+    said = store.Said(chip, asked.name, asked.source, asked.licence)
+    if not asked.plan:
+        check_writable(asked.data)
+    for name in asked.files:
+        found = summarise(reading.read(Path(name)))
+        devices = store.device_rows(found, chips, said)
+        folder = None if asked.plan else store.put(asked.data, found, devices)
+        if asked.json:
+            print(json.dumps(as_json(found, devices, folder), allow_nan=False))
+        else:
+            print("\n".join(lines(found, devices, folder)))
+    if not asked.json and not asked.plan:
+        print(f"Next: python -m report{data_flag(asked.data)}")
+    return 0
+
+
+def as_json(found: TraceSummary, devices: list[TraceDevice], folder: Path | None) -> dict[str, Any]:
+    """Return the keys of ``docs/json.md``."""
+    first = devices[0]
+    return {
+        "file": str(found.trace.path),
+        "folder": None if folder is None else str(folder),
+        "chip": first.chip,
+        "device_name": first.device_name,
+        "devices": len(devices),
+        "network": first.network,
+        "rank": first.rank,
+        "world_size": first.world_size,
+        "torch": first.torch,
+        "steps": found.step_count,
+        "kernels": found.kernels,
+        "kernel_time_s": found.kernel_time_s,
+        "operator_share": found.operator_share,
+        "counted_share": found.counted_share,
+        "flop": found.of_a_step("flop"),
+        "other_flop": found.of_a_step("other_flop"),
+        "recompute_flop": found.of_a_step("recompute_flop"),
+        "kinds": found.by_kind(),
+        "without_counts": found.left_out(),
+        "left_out": dict(found.trace.left_out),
+    }
+
+
+def lines(found: TraceSummary, devices: list[TraceDevice], folder: Path | None) -> list[str]:
+    """Return what was found as text."""
+    first, trace = devices[0], found.trace
+    chip = first.chip or (first.device_name and f"{first.device_name} (not in data/chips.csv; name it with --chip)")
+    rank = f", rank {first.rank} of {first.world_size}" if first.world_size > 1 else ""
+    several = f" ({len(devices)} devices)" if len(devices) > 1 else ""
+    head = f"{first.network or 'unnamed network (name it with --name)'} on {chip or 'an unknown chip'}{several}{rank}"
+    steps = f"{found.step_count} step{'s' if found.step_count != 1 else ''}"
+    result = [head, f"{steps}, {found.kernels} kernels, {latency(found.kernel_time_s)} of kernels"]
+    if found.kernels:
+        operator, counted = (percent(share or 0.0) for share in (found.operator_share, found.counted_share))
+        result.append(f"of the kernels' time {operator} found its operator and {counted} is counted")
+    elif trace.work:
+        result.append("no kernels, only copies and fills of memory")
+    else:
+        result.append("no kernels: the times are the host's")
+    work = [si(found.of_a_step(name), "FLOP") for name in ("flop", "other_flop", "recompute_flop")]
+    parts = f"{work[0]} of products, convolutions and attention, {work[1]} of others, {work[2]} recomputed"
+    result.append(f"a step: {parts}")
+    result += ["", *_times("kind", found.by_kind())]
+    if left := found.left_out():
+        result += ["", *_times("without counts", dict(list(left.items())[:MOST_LISTED]))]
+        if len(left) > MOST_LISTED:
+            result.append(f"and {len(left) - MOST_LISTED} more, {latency(sum(list(left.values())[MOST_LISTED:]))}")
+        if BEFORE in left:
+            result.append("The GPU still ran an earlier step as the recording began: synchronise before each step.")
+    result += [f"left out: {number} {reason}" for reason, number in trace.left_out.items()]
+    return [*result, "" if folder is None else f"into {folder}"]
+
+
+def _times(head: str, times_s: Mapping[str, float]) -> list[str]:
+    total = sum(times_s.values()) or 1.0
+    rows = [(name, latency(time_s), percent(time_s / total)) for name, time_s in times_s.items() if time_s]
+    return aligned([(head, "time", "share"), *rows], ("time", "share")) if rows else []
