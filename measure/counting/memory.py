@@ -93,14 +93,17 @@ def write_by_index(args: Args, kwargs: Kwargs, _out: Any) -> Work:
     return Work(0, index.numel()) if joins or "reduce" in kwargs else NOTHING
 
 
+PLAIN = (int, float, bool, type(None))  # most arguments that are no tensors
+
+
 def tensors_in(value: Any) -> list[Any]:
     """Return all tensors of a value: a tensor, or tuples, lists and dictionaries of them."""
-    if hasattr(value, "untyped_storage"):
+    if isinstance(value, torch.Tensor):
         return [value]
     if isinstance(value, dict):
         value = list(value.values())
     if isinstance(value, (list, tuple)):
-        return [tensor for part in value for tensor in tensors_in(part)]
+        return [tensor for part in value if type(part) not in PLAIN for tensor in tensors_in(part)]
     return []
 
 
@@ -254,23 +257,28 @@ class Overload:
             if argument.alias_info is not None and argument.alias_info.is_write
         ]
 
-    def work(self, args: Args, kwargs: Kwargs, output: Any) -> Work | None:
-        """Return the work of one call; None for arithmetic without a formula."""
-        return work_of(self._qualified_name, args, kwargs, output, tensors_in([output, args, kwargs]))
+    def work(self, args: Args, kwargs: Kwargs, output: Any, tensors: Iterable[Any]) -> Work | None:
+        """Return the work of one call, which holds ``tensors``; None for arithmetic without a formula."""
+        return work_of(self._qualified_name, args, kwargs, output, tensors)
 
     def changed(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
         """Return the tensors that one call writes into."""
         return tensors_in([args[place] if place < len(args) else kwargs.get(name) for place, name in self._written])
 
-    def touches(self, args: Sequence[Any], kwargs: Mapping[str, Any], outputs: Sequence[Any]) -> list[tuple[Any, int]]:
-        """Return each tensor that one call reads or writes, with the bytes moved. A changed one is there twice."""
-        written = self.changed(args, kwargs)
+    def touches(
+        self, args: Sequence[Any], kwargs: Mapping[str, Any], inputs: Sequence[Any], outputs: Sequence[Any]
+    ) -> list[tuple[Any, int]]:
+        """Return each tensor that one call reads or writes, with the bytes moved. A changed one is there twice.
+
+        ``inputs`` are the tensors in the arguments.
+        """
+        written = self.changed(args, kwargs) if self._written else []
         keys = {id(tensor) for tensor in written}
         new = [tensor for tensor in outputs if id(tensor) not in keys]
         moved = [(tensor, tensor_byte(tensor)) for tensor in (*written, *new)]
         if self._fills:
             return moved
-        read = {id(tensor): tensor for tensor in tensors_in([args, kwargs])}
+        read = {id(tensor): tensor for tensor in inputs}
         moved += [(each, tensor_byte(each)) for key, each in read.items() if not (self._overwrites and key in keys)]
         return self._partly_touched(moved, args, kwargs, outputs) if self._partly_touched and moved else moved
 

@@ -21,10 +21,6 @@ from measure.models.call import KNOWN_ELEMENTS, map_tensors
 _OUTPUTS: dict[Any, Any] = {}  # copies of outputs on the meta device, by operator and outlines of arguments
 
 
-# Operators that run in any precision, and whose shapes torch tells for bf16 alone.
-SHAPES = {torch.ops.aten._grouped_mm.default: grouped_output}
-
-
 def _is_plain(tensor: torch.Tensor) -> bool:
     return tensor.is_meta and type(tensor) in (torch.Tensor, nn.Parameter)
 
@@ -45,27 +41,44 @@ def _hollow(value: Any) -> Any:
     return map_tensors(value, lambda one: torch.empty_strided(one.shape, one.stride(), dtype=one.dtype, device="meta"))
 
 
-def _run(operator: Any, args: Any, kwargs: Any) -> Any:
-    try:
-        return operator(*args, **kwargs)
-    except ZeroDivisionError:  # the unbiased variance of one value a channel; of two it is known
-        if "batch_norm" not in operator.name():
-            raise
-        _, *statistics = operator(torch.cat([args[0], args[0]]), *args[1:], **kwargs)
-        return torch.empty_like(args[0]), *statistics
+def _statistics_type(dtype: torch.dtype) -> torch.dtype:
+    return torch.promote_types(dtype, torch.float32)
+
+
+def _batch_norm(inputs: torch.Tensor, *_rest: Any) -> tuple[torch.Tensor, ...]:
+    statistics = (inputs.new_empty(inputs.shape[1], dtype=_statistics_type(inputs.dtype)) for _ in range(2))
+    return torch.empty_like(inputs), *statistics
+
+
+def _batch_norm_backward(gradient: torch.Tensor, inputs: torch.Tensor, *rest: Any) -> tuple[torch.Tensor | None, ...]:
+    if gradient.stride() != inputs.stride():
+        return torch.ops.aten.native_batch_norm_backward.default(gradient, inputs, *rest)
+    scale, mask = rest[0], rest[-1]
+    dtype = inputs.dtype if scale is None else scale.dtype
+    parts = (torch.empty_like(inputs), *(inputs.new_empty(inputs.shape[1], dtype=dtype) for _ in range(2)))
+    return tuple(part if wanted else None for part, wanted in zip(parts, mask, strict=True))
+
+
+# Outputs that torch does not tell, or tells slowly: it takes batch normalisation apart into a hundred steps, and
+# refuses one value a channel. Grouped products run in any precision, and it knows them in bf16 alone.
+SHAPES = {
+    torch.ops.aten._grouped_mm.default: grouped_output,
+    torch.ops.aten.native_batch_norm.default: _batch_norm,
+    torch.ops.aten.native_batch_norm_backward.default: _batch_norm_backward,
+}
 
 
 def call(operator: Any, overload: Overload, args: Any, kwargs: Any) -> Any:
     """Call an operator. On the meta device, equal calls that neither change nor alias their inputs run once."""
     if not overload.is_pure:
-        return _run(operator, args, kwargs)
+        return operator(*args, **kwargs)
     try:
         key = operator, _outline(args), _outline(list(kwargs.items()))
         if key in _OUTPUTS:
             return _hollow(_OUTPUTS[key])
     except (TypeError, NotImplementedError):  # also an argument without a hash, or that cannot be compared
-        return _run(operator, args, kwargs)
-    output = _run(SHAPES.get(operator, operator), args, kwargs)
+        return operator(*args, **kwargs)
+    output = SHAPES.get(operator, operator)(*args, **kwargs)
     if all(map(_is_plain, tensors_in(output))):
         _OUTPUTS[key] = _hollow(output)
     return output

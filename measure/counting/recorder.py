@@ -226,15 +226,15 @@ class Recorder(TorchDispatchMode):
         if overload.allocates:
             return
         module = self._module()
-        byte = 0
-        for tensor, moved_byte in overload.touches(args, kwargs, outputs):
+        byte, inputs = 0, tensors_in([args, kwargs] if kwargs else args)
+        for tensor, moved_byte in overload.touches(args, kwargs, inputs, outputs):
             byte += moved_byte
             if (key := storage_key(tensor)) in self._arguments:
                 self._touched_byte[key] += moved_byte
                 if key in self._parameters:
                     self.users.setdefault(key, module)
         record = self.backward if self._in_backward else self.forward
-        work = overload.work(args, kwargs, output)
+        work = overload.work(args, kwargs, output, inputs + outputs)
         if work is None:
             record.uncounted[overload.name] += 1
             record.uncounted_byte[overload.name] += byte

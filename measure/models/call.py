@@ -40,10 +40,10 @@ class Call:
 
 def map_tensors(value: Any, change: "Callable[[torch.Tensor], torch.Tensor]") -> Any:
     """Apply ``change`` to every tensor of a value, also in tuples, lists and dictionaries."""
-    import torch
+    from torch import Tensor
     from torch.utils._pytree import tree_map_only
 
-    return tree_map_only(torch.Tensor, change, value)
+    return change(value) if isinstance(value, Tensor) else tree_map_only(Tensor, change, value)
 
 
 def hollow(tensor: "torch.Tensor") -> "torch.Tensor":
@@ -139,12 +139,16 @@ def meta_allocation() -> "TorchFunctionMode":
 
     allocating = {torch.empty, torch.empty_strided, torch.zeros, torch.ones, torch.full, torch.eye}
     allocating |= {torch.rand, torch.randn, torch.randint}
+    # Without memory they do nothing, and torch takes a millisecond for each on the meta device.
+    initialising = {torch.Tensor.normal_, torch.Tensor.uniform_, torch.Tensor.fill_, torch.Tensor.zero_}
 
     class MetaAllocation(TorchFunctionMode):
         def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             kwargs = kwargs or {}
             if func in allocating:
                 return func(*args, **{**kwargs, "device": kwargs.get("device") or "meta"})
+            if func in initialising and args[0].is_meta:
+                return args[0]
             tensors = [value for value in args if isinstance(value, torch.Tensor)]
             if len({tensor.is_meta for tensor in tensors}) == 2:
                 args = [value.to("meta") if isinstance(value, torch.Tensor) else value for value in args]
@@ -292,14 +296,20 @@ def kept_state(network: "nn.Module") -> Iterator[None]:
     """
     from torch import nn
 
-    of_torch = vars(nn.Module()).keys() - {"_parameters", "_buffers", "_modules"}
-    memo: dict[int, Any] = {id(module): module for module in network.modules()}
+    of_torch = vars(nn.Module()).keys()
+    modules = list(network.modules())
+    memo: dict[int, Any] = {id(module): module for module in modules}
     before = []
-    for module in network.modules():
+    for module in modules:
         held = dict(vars(module))
-        for name, value in held.items():
-            if name not in of_torch and not isinstance(value, WHOLE_TYPES):
-                memo.update((id(tensor), tensor) for tensor in held_tensors(value))
+        for name in ("_parameters", "_buffers", "_modules"):
+            held[name] = copy.copy(held[name])
+        for name in held.keys() - of_torch:
+            value = held[name]
+            parts = value if type(value) is tuple else (value,)
+            if not all(isinstance(part, WHOLE_TYPES) for part in parts):
+                if id(value) not in memo:
+                    memo.update((id(tensor), tensor) for tensor in held_tensors(value))
                 with suppress(Exception):  # an open file or a lock stays as it is
                     held[name] = copy.deepcopy(value, memo)
         before.append((module, held))

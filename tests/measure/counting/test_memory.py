@@ -106,15 +106,19 @@ def test_views_are_ignored_and_only_operators_without_memory_of_their_arguments_
     assert overload_of(aten._unsafe_view.default).is_ignored
 
 
-def test_work():
-    assert overload_of(aten.add_.Tensor).work((meta(3, 5), meta(5)), {}, meta(3, 5)) == Work(0, 15)
-    # No formula: nothing for integers, unknown as soon as a floating-point number takes part.
-    mode = overload_of(aten.mode.default)
-    assert mode.work((WHOLE,), {}, (WHOLE, WHOLE)) == NOTHING
-    assert mode.work((meta(3, 5),), {}, (meta(3), WHOLE)) is None
-    # A formula that knows no complex numbers.
-    tangent = meta(3, 5, dtype=torch.complex64)
-    assert overload_of(aten.tanh.default).work((tangent,), {}, tangent) is None
+@pytest.mark.parametrize(
+    ("operator", "args", "output", "work"),
+    [
+        (aten.add_.Tensor, (meta(3, 5), meta(5)), meta(3, 5), Work(0, 15)),
+        # No formula: nothing for integers, unknown as soon as a floating-point number takes part.
+        (aten.mode.default, (WHOLE,), (WHOLE, WHOLE), NOTHING),
+        (aten.mode.default, (meta(3, 5),), (meta(3), WHOLE), None),
+        # A formula that knows no complex numbers.
+        (aten.tanh.default, (meta(3, 5, dtype=torch.complex64),), meta(3, 5, dtype=torch.complex64), None),
+    ],
+)
+def test_work(operator, args, output, work):
+    assert overload_of(operator).work(args, {}, output, tensors_in([args, output])) == work
 
 
 def block(elements):

@@ -1,26 +1,35 @@
+import itertools
+
 import pytest
 from helpers.counting import meta, torch
 
-from measure.counting import recorder
+from measure.counting import outputs
+from measure.counting.memory import overload_of
 
 aten = torch.ops.aten
 
 
 @pytest.fixture
-def calls(monkeypatch):
-    """Operators by name that note each call."""
-    monkeypatch.setattr(recorder, "_OUTPUTS", {})
-    seen = []
+def call(monkeypatch):
+    """Calls an operator, and notes in ``call.seen`` when torch runs it."""
+    monkeypatch.setattr(outputs, "_OUTPUTS", {})
 
-    def noting(operator):
-        def call(*args, **kwargs):
-            seen.append(operator)
-            return operator(*args, **kwargs)
+    class Noting:
+        def __init__(self, operator):
+            self.operator = operator
 
-        return call
+        def __call__(self, *args, **kwargs):
+            call.seen.append(self.operator)
+            return self.operator(*args, **kwargs)
 
     operators = {}
-    return seen, lambda operator: operators.setdefault(operator, noting(operator))
+
+    def call(operator, args, kwargs):
+        noting = operators.setdefault(operator, Noting(operator))
+        return outputs.call(noting, overload_of(operator), args, kwargs)
+
+    call.seen = []
+    return call
 
 
 def described(output):
@@ -44,42 +53,98 @@ def described(output):
         ), {}),
     ],
 )  # fmt: skip
-def test_what_was_called_before_is_drawn(calls, operator, args, kwargs):
-    seen, noting = calls
-    first = recorder.call(noting(operator), args, kwargs)
-    second = recorder.call(noting(operator), args, kwargs)
-    assert len(seen) == 1
+def test_what_was_called_before_is_drawn(call, operator, args, kwargs):
+    first = call(operator, args, kwargs)
+    second = call(operator, args, kwargs)
+    assert len(call.seen) == 1
     assert described(first) == described(second) == described(operator(*args, **kwargs))
 
 
-def test_a_drawn_output_has_memory_of_its_own(calls):
-    first, second = (recorder.call(calls[1](aten.neg.default), (meta(3),), {}) for _ in range(2))
+def test_a_drawn_output_has_memory_of_its_own(call):
+    first, second = (call(aten.neg.default, (meta(3),), {}) for _ in range(2))
     assert first.untyped_storage()._cdata != second.untyped_storage()._cdata
 
 
 @pytest.mark.parametrize(
-    "other",
+    ("operator", "args", "kwargs"),
     [
-        ((meta(2, 5), 1), {}),  # another shape
-        ((meta(3, 5, dtype=torch.float64), 1), {}),  # another type
-        ((meta(5, 3).t(), 1), {}),  # other strides
-        ((meta(3, 5), 1.0), {}),  # an equal number of another type
-        ((meta(3, 5), True), {}),
-        ((meta(3, 5), 1), {"alpha": 2}),
+        (aten.add.Scalar, (meta(2, 5), 1), {}),  # another shape
+        (aten.add.Scalar, (meta(3, 5, dtype=torch.float64), 1), {}),  # another type
+        (aten.add.Scalar, (meta(5, 3).t(), 1), {}),  # other strides
+        (aten.add.Scalar, (meta(3, 5), 1.0), {}),  # an equal number of another type
+        (aten.add.Scalar, (meta(3, 5), True), {}),
+        (aten.sub.Scalar, (meta(3, 5), 1), {}),
+        (aten.add.Scalar, (meta(3, 5), 1, 2), {}),
     ],
 )
-def test_another_form_is_called(calls, other):
-    seen, noting = calls
-    recorder.call(noting(aten.add.Scalar if not other[1] else aten.add.Tensor), (meta(3, 5), 1), {})
-    args, kwargs = other
-    recorder.call(noting(aten.add.Scalar if not kwargs else aten.add.Tensor), args, kwargs)
-    assert len(seen) == 2
+def test_another_form_is_called(call, operator, args, kwargs):
+    call(aten.add.Scalar, (meta(3, 5), 1), {})
+    call(operator, args, kwargs)
+    assert len(call.seen) == 2
 
 
-def test_real_tensors_and_numbers_are_computed_each_time_once(calls):
-    seen, noting = calls
+def test_an_operator_that_changes_its_input_is_called_each_time(call):
+    tensor = meta(3)
+    assert [call(aten.relu_.default, (tensor,), {}) is tensor for _ in range(2)] == [True, True]
+    assert len(call.seen) == 2
+
+
+def test_real_tensors_and_numbers_are_computed_each_time_once(call):
     for _ in range(2):
-        assert recorder.call(noting(aten.add.Scalar), (torch.ones(2), 1), {}).tolist() == [2.0, 2.0]
-        assert recorder.call(noting(aten._local_scalar_dense.default), (torch.tensor(3),), {}) == 3
-        recorder.call(noting(aten.rand.default), ([2],), {})
-    assert len(seen) == 6
+        assert call(aten.add.Scalar, (torch.ones(2), 1), {}).tolist() == [2.0, 2.0]
+        assert call(aten._local_scalar_dense.default, (torch.tensor(3),), {}) == 3
+        call(aten.rand.default, ([2],), {})
+    assert len(call.seen) == 6
+
+
+FORMS = {
+    "plain": meta(4, 6, 5, 3),
+    "channels last": meta(4, 6, 5, 3).to(memory_format=torch.channels_last),
+    "channels last, in space": meta(2, 6, 3, 4, 5).to(memory_format=torch.channels_last_3d),
+    "two dimensions": meta(4, 6),
+    "transposed": meta(4, 7, 6).transpose(1, 2),
+    "expanded": meta(4, 6, 1, 3).expand(4, 6, 5, 3),
+    "every second channel": meta(4, 12, 5, 3)[:, ::2],
+}
+TYPES = [
+    (torch.float32, torch.float32),
+    (torch.bfloat16, torch.bfloat16),
+    (torch.bfloat16, torch.float32),
+    (torch.float64, torch.float64),
+]
+
+
+@pytest.mark.parametrize(("form", "types", "training"), list(itertools.product(FORMS, TYPES, (True, False))), ids=str)
+def test_batch_normalisation_has_the_outputs_that_torch_derives(form, types, training):
+    inputs, channels = FORMS[form].to(types[0]), meta(6, dtype=types[1])
+    operator = aten.native_batch_norm.default
+    args = inputs, channels, channels, channels, channels, training, 0.1, 1e-5
+    assert described(outputs.SHAPES[operator](*args)) == described(operator(*args))
+
+
+@pytest.mark.parametrize(("form", "types"), list(itertools.product(FORMS, TYPES)), ids=str)
+@pytest.mark.parametrize("mask", [[True, True, True], [True, False, False]], ids=str)
+def test_batch_normalisation_backward_has_the_outputs_that_torch_derives(form, types, mask):
+    inputs, channels = FORMS[form].to(types[0]), meta(6, dtype=types[1])
+    operator = aten.native_batch_norm_backward.default
+    for gradient in (inputs, meta(*inputs.shape, dtype=types[0]), meta(dtype=types[0]).expand(inputs.shape)):
+        args = gradient, inputs, channels, channels, channels, channels, channels, True, 1e-5, mask
+        assert described(outputs.SHAPES[operator](*args)) == described(operator(*args))
+
+
+def test_batch_normalisation_has_no_gradient_of_its_input_unless_asked_for():
+    operator = aten.native_batch_norm_backward.default
+    rest = True, 1e-5, [False, True, True]
+
+    def shapes(run, device):
+        inputs, channels = torch.ones(4, 6, 5, 3, device=device), torch.ones(6, device=device)
+        return [part if part is None else part.shape for part in run(inputs, inputs, *[channels] * 5, *rest)]
+
+    # The processor's kernel is right. On the meta device torch writes all three.
+    assert shapes(outputs.SHAPES[operator], "meta") == shapes(operator, "cpu") == [None, (6,), (6,)]
+
+
+def test_batch_normalisation_of_one_value_a_channel_has_outputs_though_torch_refuses_it():
+    args = meta(1, 6), None, None, None, None, True, 0.1, 1e-5
+    sizes = [part.shape for part in outputs.SHAPES[aten.native_batch_norm.default](*args)]
+    assert sizes == [(1, 6), (6,), (6,)]
