@@ -92,10 +92,13 @@ class CallCounter:
         if formula_of(name) is None and any(each.is_floating_point() for each in tensors):
             return CallCounts(None, None, precision, shape)
         called = call_again(name, signature, self._listed)
-        work = called and called.overload.work(called.args, called.kwargs, called.output)
-        if called is None or work is None:
+        if called is None:
             return CallCounts(None, None, precision, shape)
-        moved = called.overload.touches(called.args, called.kwargs, tensors_in(called.output))
+        inputs, outputs = tensors_in([called.args, called.kwargs]), tensors_in(called.output)
+        work = called.overload.work(called.args, called.kwargs, called.output, inputs + outputs)
+        if work is None:
+            return CallCounts(None, None, precision, shape)
+        moved = called.overload.touches(called.args, called.kwargs, inputs, outputs)
         groups, channels = _groups(name, called.args)
         return CallCounts(work, sum(byte for _, byte in moved), precision, shape, groups, channels)
 
