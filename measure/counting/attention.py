@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple, cast
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensor
+from torch._subclasses.fake_tensor import FakeTensor, unset_fake_temporarily
 from torch.nn import functional
 
 from measure.counting.formulas import Args, Kwargs, Work, formula
@@ -24,8 +24,9 @@ ATTENTION = (
     "_scaled_dot_product_fused_attention_overrideable",
     "_scaled_dot_product_attention_math_for_mps",
 )
-# They take (batch, length, heads, width), or (tokens, heads, width) with the places where sequences begin.
-BY_TOKENS = ("_flash_attention", "_efficient_attention", "torch_attn::_varlen_attn")
+# They take (batch, length, heads, width), or (tokens, heads, width) with the places where sequences begin, whose values
+# their work depends on. The beginnings of names as tables write them.
+BY_TOKENS = ("_flash_attention", "_efficient_attention", "_cudnn_attention", "torch_attn._varlen_attn")
 
 
 def lacks_memory(tensor: torch.Tensor) -> bool:
@@ -81,10 +82,11 @@ def _sizes_by_tokens(arguments: Args) -> Sizes:
         tokens = key.numel() // key.shape[-1] // key.shape[-2]
         scores = rows * (tokens if longest is None else min(longest, tokens))
     else:
-        lengths, key_lengths = (
-            [end - start for start, end in pairwise(each.tolist())]
-            for each in (starts, starts if key_starts is None else key_starts)
-        )
+        with unset_fake_temporarily():
+            lengths, key_lengths = (
+                [end - start for start, end in pairwise(each.tolist())]
+                for each in (starts, starts if key_starts is None else key_starts)
+            )
         scores = heads * sum(map(int.__mul__, lengths, key_lengths))
     return Sizes(scores, rows, query.shape[-1], value.shape[-1])
 
@@ -188,6 +190,15 @@ def _whole_flex_attention() -> Iterator[None]:
         vars(flex).update(before)
 
 
+def _nested_attention(query: Any, key: Any, value: Any, is_causal: bool, scale: float | None) -> Any:
+    """Return attention within each sequence of nested tensors, by the operator for sequences behind one another."""
+    tensors = [each.transpose(1, 2) for each in (query, key, value)]  # (sequence, token, head, width)
+    flat, starts = [each.values() for each in tensors], [each.offsets() for each in tensors[:2]]
+    longest = [len(each) for each in flat[:2]]  # at most; the lengths decide
+    mixed = torch.ops.aten._flash_attention_forward(*flat, *starts, *longest, 0.0, is_causal, False, scale=scale)[0]
+    return torch.nested.nested_tensor_from_jagged(mixed, starts[0]).transpose(1, 2)
+
+
 @contextmanager
 def whole_attention() -> Iterator[None]:
     """Keep attention one operator on the meta device, as on real devices, which have a fused operator for it.
@@ -204,6 +215,8 @@ def whole_attention() -> Iterator[None]:
     def whole(
         query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: Any = 0, is_causal: Any = False, **rest: Any
     ) -> Any:
+        if query.is_nested and attn_mask is None and dropout_p == 0:
+            return _nested_attention(query, key, value, is_causal, rest.get("scale"))
         is_bare = lacks_memory(query) and query.device.type in ("meta", "cpu")
         flat = query.dim() == key.dim() == value.dim() == 3  # heads without a batch, for torch's kernels too
         tensors = [each.unsqueeze(0) for each in (query, key, value)] if flat else [query, key, value]

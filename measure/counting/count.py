@@ -83,15 +83,19 @@ def count_call(call: Call, remade: Callable[[], Call], precision: str | None, au
     """Return the rows of ``count_network`` for a call on the meta device; where that fails, with fake tensors.
 
     Many networks fail on meta alone: they make tensors on the CPU, ask for the device's name, or read constants.
+    Attention of sequences behind one another depends on their lengths, which fake tensors keep where they are given.
     ``remade`` makes the call anew, with its constants. Raises what the network raises with fake tensors, and names the
     module and operator.
     """
+    from measure.counting.attention import BY_TOKENS
+
     refuse_layouts(call)
     counted = None
     with suppress(Exception), casting(call.network, precision, autocast) as (device, dtype):
         inputs = empty_inputs(call, device, dtype)
         counted = count_network(call.network, inputs.inputs, inputs.keywords)
-    if counted is not None and counted[0].get("backward_flop") is not None:
+    reads_lengths = counted is not None and any(row["operator"].startswith(BY_TOKENS) for row in counted[2])
+    if counted is not None and counted[0].get("backward_flop") is not None and not reads_lengths:
         return counted
     call = remade()
     try:
@@ -110,11 +114,16 @@ def explain(problem: Exception) -> Exception:
     if isinstance(problem, MemoryError) or not place:
         return problem
     text = text_of(problem)
+    if "no fake impl" in text or (type(problem).__name__ == "UnsupportedOperatorException" and "nested" not in place):
+        why = "torch cannot tell its output without running it; give it one with torch.library.register_fake"
+        return NotImplementedError(f"{place}: {why}")
     if type(problem).__name__ in DEPENDS_ON_VALUES or "tensor subclass" in text or "_local_scalar_dense" in place:
         why = "it reads values of tensors, and counting knows none; decide by shapes, or pass a Python number"
+        if "operator _nested" in place:
+            why = "its nested tensors have torch's old layout; make them with layout=torch.jagged, or pad"
         return NotImplementedError(f"{place}: {why}")
     if "Cannot access storage" in text:
-        why = "it makes a tensor without a single block of memory, sparse for example; counting takes dense ones"
+        why = "it makes a sparse tensor; counting takes dense ones: leave out sparse=True, or use to_dense()"
         return NotImplementedError(f"{place}: {why}")
     if "saved tensor hooks" in text:
         return NotImplementedError(f"{place}: torch.func's gradients hide what they keep; use torch.autograd.grad")

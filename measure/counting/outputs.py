@@ -11,6 +11,7 @@ import torch
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensor, unset_fake_temporarily
 
+from measure.counting.loss_functions import transcription_output
 from measure.counting.memory import Overload, storage_key, tensors_in
 from measure.counting.products import grouped_output
 from measure.models.call import KNOWN_ELEMENTS, map_tensors
@@ -60,9 +61,11 @@ def _batch_norm_backward(gradient: torch.Tensor, inputs: torch.Tensor, *rest: An
 
 
 # Outputs that torch does not tell, or tells slowly: it takes batch normalisation apart into a hundred steps, and
-# refuses one value a channel. Grouped products run in any precision, and it knows them in bf16 alone.
+# refuses one value a channel. Grouped products run in any precision, and it knows them in bf16 alone. The states of a
+# loss over sequences depend on their lengths.
 SHAPES = {
     torch.ops.aten._grouped_mm.default: grouped_output,
+    torch.ops.aten._ctc_loss.Tensor: transcription_output,
     torch.ops.aten.native_batch_norm.default: _batch_norm,
     torch.ops.aten.native_batch_norm_backward.default: _batch_norm_backward,
 }

@@ -15,7 +15,9 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import nn
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.autograd.graph import saved_tensors_hooks
+from torch.distributions import Distribution
 from torch.nn import functional
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.nn.utils.parametrize import ParametrizationList
@@ -121,8 +123,11 @@ class Recorder(TorchDispatchMode):
         if (mode := torch._C._get_dispatch_mode(torch._C._TorchDispatchModeKey.FAKE)) is not None:
             self._call = FakeCalls(mode, self._device).call
         self._undo.enter_context(whole_attention())
+        self._undo.callback(Distribution.set_default_validate_args, Distribution._validate_args)
+        Distribution.set_default_validate_args(False)  # their checks read values
         if torch.is_grad_enabled():
-            self._undo.enter_context(saved_tensors_hooks(self._save, lambda kept: kept))
+            self._undo.enter_context(saved_tensors_hooks(self._save, _kept))
+            self._undo.enter_context(_hooks_step_aside())
         self._undo.callback(register_module_forward_pre_hook(self._start).remove)
         self._undo.callback(register_module_forward_hook(self._stop, always_call=True).remove)
         return super().__enter__()
@@ -197,6 +202,8 @@ class Recorder(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
+        if any(map(_is_wrapper, types)):
+            return NotImplemented  # it calls operators on the tensors that it is made of
         if not isinstance(func, torch._ops.OpOverload):  # it runs functions: a loop, a branch
             problem = NotImplementedError(f"torch.{func.name()} cannot be counted; write it with plain operators")
             self._note(problem, func.name())
@@ -249,6 +256,11 @@ class Recorder(TorchDispatchMode):
         record.calls[module, OperatorCall(overload.name, work, byte)] += 1
 
 
+def _is_wrapper(kind: type) -> bool:
+    """Return whether tensors of this class are made of others, as nested ones are of their values and lengths."""
+    return hasattr(kind, "__tensor_flatten__") and not issubclass(kind, FakeTensor)
+
+
 def _unwrapped(tensor: torch.Tensor) -> torch.Tensor:
     """Return the tensor under the wrappers of ``torch.func``, which have no memory of their own."""
     while torch._C._functorch.is_functorch_wrapped_tensor(tensor):
@@ -256,16 +268,48 @@ def _unwrapped(tensor: torch.Tensor) -> torch.Tensor:
     return tensor
 
 
+def _kept(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor
+
+
+@contextmanager
+def _hooks_step_aside() -> Iterator[None]:
+    """Let ``torch.func`` take gradients, which it refuses under hooks: ours are off meanwhile, and see nothing kept."""
+    refuse_hooks = torch.autograd.graph.disable_saved_tensors_hooks
+
+    @contextmanager
+    def step_aside(message: str) -> Iterator[None]:
+        hooks = torch._C._autograd._top_saved_tensors_default_hooks(True)
+        if hooks is None or hooks[1] is not _kept:
+            with refuse_hooks(message):
+                yield
+            return
+        torch._C._autograd._pop_saved_tensors_default_hooks()
+        try:
+            with refuse_hooks(message):
+                yield
+        finally:
+            torch._C._autograd._push_saved_tensors_default_hooks(*hooks)
+
+    torch.autograd.graph.disable_saved_tensors_hooks = step_aside
+    try:
+        yield
+    finally:
+        torch.autograd.graph.disable_saved_tensors_hooks = refuse_hooks
+
+
 class _GivenGradient(torch.autograd.Function):
     """A stand-in for a loss. Its backward gives the output an empty gradient, which lives until it is used."""
 
     @staticmethod
     def forward(ctx: Any, output: torch.Tensor) -> torch.Tensor:
-        ctx.like = (output.shape, output.dtype, output.device)
-        return output.new_empty(())
+        ctx.like = output.detach() if output.is_nested else (output.shape, output.dtype, output.device)
+        return torch.empty((), dtype=output.dtype, device=output.device)
 
     @staticmethod
     def backward(ctx: Any, *_gradients: torch.Tensor) -> torch.Tensor:
+        if isinstance(ctx.like, torch.Tensor):
+            return torch.empty_like(ctx.like)
         shape, dtype, device = ctx.like
         return torch.empty(shape, dtype=dtype, device=device)
 

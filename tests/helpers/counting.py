@@ -17,6 +17,23 @@ def meta(*shape: int, dtype: Any = None, requires_grad: bool = False) -> "torch.
     return torch.empty(shape, dtype=dtype, device="meta", requires_grad=requires_grad)
 
 
+class Own(nn.Module):
+    """A network with these parts whose forward pass is a function of itself and its inputs."""
+
+    def __init__(self, forward: Any, **parts: Any) -> None:
+        super().__init__()
+        for name, part in parts.items():
+            setattr(self, name, part)
+        self._function = forward
+
+    def forward(self, *inputs: Any, **keywords: Any) -> Any:
+        return self._function(self, *inputs, **keywords)
+
+
+def rows(batch: int, *shape: int) -> "torch.Tensor":
+    return torch.ones(batch, *shape)
+
+
 class Case(NamedTuple):
     """One call of an operator and the work that it should be counted to take."""
 

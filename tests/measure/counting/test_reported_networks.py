@@ -7,43 +7,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from helpers.counting import nn, torch
+from helpers.counting import Own, nn, rows, torch
 from torch.nn import functional
 from torch.nn.utils import prune
 
-from measure.counting import count
-from measure.domain.models import OWN, Model
 from measure.domain.roofs import Roof
-from measure.models import own_models
 from measure.timing.sampling import Sampling
-
-
-@pytest.fixture
-def counted(monkeypatch):
-    """Counts the network and inputs that a function of the batch size returns; the workload."""
-
-    def counted(function, batch=2, precision="fp32"):
-        monkeypatch.setattr(own_models, "_find", lambda _name: function)
-        return count.count(Model("mine:network", OWN, OWN, (1,)), batch, precision).workload
-
-    return counted
-
-
-class Own(nn.Module):
-    """A network with these parts whose forward pass is a function of itself and its inputs."""
-
-    def __init__(self, forward: Any, **parts: Any) -> None:
-        super().__init__()
-        for name, part in parts.items():
-            setattr(self, name, part)
-        self._function = forward
-
-    def forward(self, *inputs: Any, **keywords: Any) -> Any:
-        return self._function(self, *inputs, **keywords)
-
-
-def rows(batch, *shape):
-    return torch.ones(batch, *shape)
 
 
 def test_a_state_made_in_forward_on_the_default_device(counted):
