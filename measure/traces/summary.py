@@ -21,6 +21,8 @@ from measure.traces.reading import OperatorEvent, Trace
 
 NO_FORMULA = "no formula"
 AROUND = "host time around the operators"
+NAME = re.compile(r"\w[\w.]*(::\w[\w.]*)+|triton_\w+|\w+Backward\w*")  # of an operator or node: others a user wrote
+REGION = "region"
 TF32 = re.compile(
     r"tf32|tensorop_s1688", re.IGNORECASE
 )  # cuBLAS's and CUTLASS's names of kernels that multiply in TF32
@@ -58,22 +60,12 @@ class _Grouping:
 
     def __init__(self, trace: Trace, nested: Nest) -> None:
         self._nested, self._stages, self._counter = nested, Stages(trace), CallCounter(trace)
-        self._known: dict[tuple[int, int, int | None, bool], tuple[GroupKey, CallCounts, int]] = {}
         self.groups: defaultdict[GroupKey, _Group] = defaultdict(_Group)
 
     def key(
         self, operator: OperatorEvent, device: int, step: int | None, kernel: str
     ) -> tuple[GroupKey, CallCounts, int]:
         """Return a group's key, the counts of the call that carries them, and the identity of that call."""
-        has_tf32 = TF32.search(kernel) is not None
-        place = id(operator), device, step, has_tf32
-        if place not in self._known:
-            self._known[place] = self._find(operator, device, step, has_tf32)
-        return self._known[place]
-
-    def _find(
-        self, operator: OperatorEvent, device: int, step: int | None, has_tf32: bool
-    ) -> tuple[GroupKey, CallCounts, int]:
         carrier, counts = self._counter.carrier(operator)
         stage = self._stages.of(carrier)
         names = [each.name for each in callers(carrier)]
@@ -85,9 +77,9 @@ class _Grouping:
             step,
             stage,
             kind_of(names, counts, stage),
-            carrier.name.removeprefix("aten::").replace("::", "."),
+            carrier.name.removeprefix("aten::").replace("::", ".") if NAME.fullmatch(carrier.name) else REGION,
             counts.shape or None,
-            "tf32" if counts.precision == "fp32" and has_tf32 else counts.precision,
+            "tf32" if counts.precision == "fp32" and TF32.search(kernel) else counts.precision,
             None if counts.is_complete else NO_FORMULA,
             is_recomputed(carrier),
         )
@@ -137,9 +129,10 @@ class TraceSummary:
 
     @property
     def fingerprint(self) -> str:
-        events = [(each.event.name, each.event.start, each.event.end) for each in self.matches]
-        events = events or [(each.name, each.start, each.end) for each in self.trace.operators]
-        return hashlib.sha256(repr(events).encode()).hexdigest()[:12]
+        found = hashlib.sha256()
+        for each in [matched.event for matched in self.matches] or self.trace.operators:
+            found.update(f"{each.name} {each.start} {each.end}\n".encode())
+        return found.hexdigest()[:12]
 
     def by_kind(self) -> dict[str, float]:
         """Return the kernels' time by kind, the largest first."""
