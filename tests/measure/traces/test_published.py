@@ -62,8 +62,8 @@ def test_a_training_step_recomputes_what_lies_between_its_checkpoints():
     assert all(0 < each < whole for each, whole in zip(again, forward, strict=True))
 
 
-# FLOP of a call as TraceLens prints them (GFLOPS_first; tests/traces/h100/*_csvs/{GEMM,CONV_fwd,SDPA_fwd}.csv): network,
-# operator, its first shapes, what TraceLens counts, and our multiple of that.
+# FLOP of a call as TraceLens prints them (GFLOPS_first in GEMM, CONV_fwd and SDPA_fwd below its tests/traces/h100):
+# network, operator, its first shapes, what TraceLens counts, and our multiple of that.
 PEERS = [
     ("qwen1.5-0.5b-prefill", "mm", "8944x1024 1024x2816", 51.581550592, 1),
     ("qwen1.5-0.5b-prefill", "mm", "8944x2816 2816x1024", 51.581550592, 1),
@@ -75,7 +75,7 @@ PEERS = [
     # With a causal mask TraceLens counts half of the scores, and this project all, as for models.
     ("qwen1.5-0.5b-prefill", "_scaled_dot_product_flash_attention", " ".join(["16x16x559x64"] * 3), 10.239377408, 2),
 ]
-# It adds the bias to the products: 1 FLOP for each result, at most 0.14 % here. We count that as other arithmetic.
+# It adds the bias to the products: 1 FLOP for each result, at most 0.07 % here. We count that as other arithmetic.
 BIASED = [
     ("qwen1.5-0.5b-prefill", "1024 8944x1024 1024x1024", 18.766086144),
     ("vit-base", "3072 788x768 768x3072", 3.720671232),
