@@ -5,10 +5,12 @@ On the meta device a tensor has a shape, strides and a type, but no memory.
 
 import copy
 import logging
+import os
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 from types import FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -30,12 +32,33 @@ class Call:
 
     def with_inputs(self, change: "Callable[[torch.Tensor], torch.Tensor]") -> "Call":
         """Return the call with ``change`` applied to every tensor of its arguments."""
-        return Call(self.network, map_tensors(self.inputs, change), map_tensors(self.keywords, change))
+        inputs, keywords = self._fresh_arguments()
+        if not self._has_objects:
+            return Call(self.network, map_tensors(inputs, change), map_tensors(keywords, change))
+        return Call(self.network, tuple(walk_tensors(list(inputs), change)), walk_tensors(keywords, change))
 
     def run(self) -> Any:
         """Call the network. What it returns as an iterator is computed now, into a list."""
-        output = self.network(*self.inputs, **self.keywords)
+        inputs, keywords = self._fresh_arguments()
+        output = self.network(*inputs, **keywords)
         return list(output) if isinstance(output, Iterator) else output
+
+    @cached_property
+    def _has_objects(self) -> bool:
+        """Whether an argument is an object with tensors, such as a cache, to which a call may add."""
+        import torch
+        from torch.utils._pytree import tree_leaves
+
+        leaves = tree_leaves([self.inputs, self.keywords])
+        plain = (torch.Tensor, *WHOLE_TYPES)
+        return any(bool(held_tensors(leaf)) for leaf in leaves if not isinstance(leaf, plain))
+
+    def _fresh_arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return the arguments; objects are copied without their tensors, so that no call changes the next one's."""
+        arguments = self.inputs, self.keywords
+        if not self._has_objects:
+            return arguments
+        return copy.deepcopy(arguments, {id(tensor): tensor for tensor in held_tensors(arguments)})
 
 
 def map_tensors(value: Any, change: "Callable[[torch.Tensor], torch.Tensor]") -> Any:
@@ -97,6 +120,7 @@ def casting(
     import torch
 
     dtype = precision and torch_dtype(precision)
+    os.environ["TRANSFORMERS_DISABLE_TORCH_CHECK"] = "1"  # its checks of values, which are unknown while counting
     if autocast is None:
         if dtype is not None:
             cast(network, dtype)
@@ -312,10 +336,14 @@ def kept_state(network: "nn.Module") -> Iterator[None]:
                     memo.update((id(tensor), tensor) for tensor in held_tensors(value))
                 with suppress(Exception):  # an open file or a lock stays as it is
                     held[name] = copy.deepcopy(value, memo)
-        before.append((module, held))
+        hooks = [(each, each.copy()) for each in (module._forward_pre_hooks, module._forward_hooks)]
+        before.append((module, held, hooks))
     try:
         yield
     finally:
-        for module, held in before:
+        for module, held, hooks in before:
             vars(module).clear()
             vars(module).update(held)
+            for now, then in hooks:  # transformers adds some in a call, and keeps in an attribute that they are there
+                now.clear()
+                now.update(then)

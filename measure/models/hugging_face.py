@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 NAME = re.compile(r"(?P<source>.+?)(?:_(?P<phase>prefill|decode|encode)_(?P<length>[1-9]\d{0,6}))?")
 MAPPING = re.compile(r"MODEL_FOR_\w+_MAPPING")
+FRAMES = 100  # of a spectrogram in a second: one each 10 ms
 LENGTH = 128  # tokens unless the name says how many, or the most that the network takes
 
 # The mappings of transformers in which a configuration's network is looked up, if it names none, by what the network
@@ -76,16 +77,22 @@ class HuggingFaceTask:
         parts = getattr(config, "vision_config", config)
         size = getattr(parts, "image_size", None) or (224, 224)
         height, width = (size, size) if isinstance(size, int) else tuple(size)[-2:]
+        image = (getattr(parts, "num_channels", 3), height, width)
         known: dict[str, tuple[int, ...]] = {
             "input_ids": (self.length,),
             "decoder_input_ids": (self.length,),
-            "pixel_values": (getattr(parts, "num_channels", 3), height, width),
-            "input_features": (getattr(config, "num_mel_bins", 80), 2 * getattr(config, "max_source_positions", 1500)),
-            "input_values": SOUND,
+            "pixel_values": (frames, *image) if (frames := getattr(config, "num_frames", None)) else image,
+            "pixel_values_videos": (getattr(config, "frames_per_clip", 16), *image),
+            "input_features": self._spectrogram(),
+            "input_values": self._sound(),
         }
         is_two_encoders = parts is not config and not hasattr(config, "image_token_id")  # as CLIP; text has no images
         optional = {"decoder_input_ids"} | ({"input_ids", "pixel_values"} if is_two_encoders else set())
         variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+        if (
+            isinstance(main, list) or main not in self.parameters
+        ):  # a part of a network inherits the name of the whole one's input
+            main = next((name for name in self.parameters if name in known), main)
         names = [main]
         for name, parameter in self.parameters.items():
             is_required = parameter.default is inspect.Parameter.empty and parameter.kind not in variadic
@@ -95,7 +102,29 @@ class HuggingFaceTask:
             raise UserError(
                 f"--models: {self.network.__name__} takes {' and '.join(unknown)}; write a function that makes it"
             )
+        if any(name.endswith("input_ids") for name in names):
+            self.vocabulary()
         return {name: known[name] for name in names}
+
+    def _spectrogram(self) -> tuple[int, ...]:
+        """Return the shape of a spectrogram: bands first as for Whisper, or a second of frames first."""
+        config = self.config
+        if bands := getattr(config, "input_feat_per_channel", getattr(config, "feature_projection_input_dim", None)):
+            return (FRAMES, bands)
+        return (getattr(config, "num_mel_bins", 80), 2 * getattr(config, "max_source_positions", 1500))
+
+    def _sound(self) -> tuple[int, ...]:
+        """Return the shape of a second of sound: samples, by channels if the network has any, or frames of bands."""
+        config = self.config
+        if hasattr(config, "num_mel_bins") and hasattr(config, "max_length"):
+            return (config.max_length, config.num_mel_bins)
+        return (config.audio_channels, *SOUND) if hasattr(config, "audio_channels") else SOUND
+
+    def vocabulary(self) -> int:
+        size = getattr(self.config.get_text_config(decoder=True), "vocab_size", None)
+        if not size:
+            raise UserError(f"--models: {self.config.model_type} names no vocabulary; write a function that makes it")
+        return int(size)
 
     def arguments(self, batch: int, device: str, dtype: "torch.dtype | None") -> "dict[str, torch.Tensor]":
         """Return random arguments of a whole call by name."""
@@ -104,8 +133,7 @@ class HuggingFaceTask:
         arguments = {}
         for name, shape in self.shapes().items():
             if name.endswith("input_ids"):
-                vocabulary = getattr(self.config.get_text_config(), "vocab_size", 2)
-                arguments[name] = torch.randint(vocabulary, (batch, *shape), device=device)
+                arguments[name] = torch.randint(self.vocabulary(), (batch, *shape), device=device)
             else:
                 arguments[name] = torch.randn(batch, *shape, device=device, dtype=dtype)
         return arguments
@@ -136,7 +164,7 @@ class HuggingFace(Library):
 
     def describe(self, name: str) -> Model:
         task = self._task(name)
-        family = FAMILIES.get(task.network.main_input_name, "audio")
+        family = FAMILIES.get(next(iter(task.shapes())), "audio")
         return Model(self.prefix + name, self.source, family, self.native_shape(name))
 
     def native_shape(self, name: str) -> tuple[int, ...]:
@@ -194,24 +222,27 @@ def _task(api: Any, name: str) -> HuggingFaceTask:
             config = api.CONFIG_MAPPING[values["model_type"]].from_dict(values)
         else:
             config = api.AutoConfig.for_model(source)
-    except (OSError, ValueError, KeyError, TypeError) as problem:
+    except Exception as problem:  # a configuration validates itself, and may raise anything
         why = "give a config.json that names its model_type"
         raise UserError(
             f"--models: {source} is no configuration of transformers ({in_short(problem)}); {why}"
         ) from None
-    kind = _kind(api, config)
+    try:
+        kind = _kind(api, config)
+        network = _network(api, config, HEADS.get(kind, ()))
+    except Exception as problem:  # a configuration may name what this version of transformers lacks
+        raise UserError(f"--models: transformers cannot make {source}: {in_short(problem)}; upgrade it") from None
+    if network is None:
+        raise UserError(f"--models: transformers has no network for {source}; write a function that makes it")
     phases = {"decodes": (PREFILL, DECODE), "translates": (ENCODE, DECODE)}.get(kind, (ENCODE,))
     if phase is not None and phase not in phases:
         raise UserError(f"--models: {source} cannot {phase}; its networks {' or '.join(phases)}")
-    for each in (config, *(getattr(config, part) for part in config.sub_configs)):
-        for attribute in vars(each):
+    for each in (config, *(getattr(config, part, None) for part in config.sub_configs)):
+        for attribute in vars(each) if each else ():
             if attribute.endswith("layerdrop"):
                 setattr(each, attribute, 0.0)  # layers dropped at random would make the work of training random
     config.use_cache = False  # nobody reads what a prefill alone would keep
-    network = _network(api, config, HEADS.get(kind, ()))
-    if network is None:
-        raise UserError(f"--models: transformers has no network for {source}; write a function that makes it")
-    text = config.get_text_config()
+    text = config.get_text_config(decoder=True)
     limits = (getattr(text, each, None) for each in ("max_position_embeddings", "max_target_positions"))
     most = next((each for each in limits if isinstance(each, int) and each > 0), None)
     positions = (length or 0) + (phase == DECODE)
@@ -238,8 +269,9 @@ def _kind(api: Any, config: "PreTrainedConfig") -> str:
 def _network(api: Any, config: "PreTrainedConfig", heads: tuple[str, ...]) -> Any:
     """Return the class of a network: the one that the configuration names, one of ``heads``, or any of its type."""
     named = (getattr(api, name, None) for name in config.architectures or [])
-    others = [name for name in sorted(vars(api.models.auto.modeling_auto)) if MAPPING.fullmatch(name)]
-    listed = (getattr(api, name).get(type(config), None) for name in (*heads, "MODEL_MAPPING", *others))
+    mappings = vars(api.models.auto.modeling_auto)
+    others = [name for name in sorted(mappings) if MAPPING.fullmatch(name)]
+    listed = (mappings[name].get(type(config), None) for name in (*heads, "MODEL_MAPPING", *others))
     for found in (*named, *listed):
         if found is not None:
             return found[0] if isinstance(found, (tuple, list)) else found

@@ -3,7 +3,7 @@ from helpers.counting import meta, nn, torch
 
 from measure.counting.count import count_network
 from measure.domain.words import PRECISION_BYTE
-from measure.models.call import Call, casting, empty_inputs, map_tensors, meta_allocation, torch_dtype
+from measure.models.call import Call, casting, empty_inputs, kept_state, map_tensors, meta_allocation, torch_dtype
 
 
 def test_tensors_are_changed_wherever_they_are_and_nothing_else_is():
@@ -120,3 +120,43 @@ def test_nothing_of_autocast_is_left_behind():
     assert not torch.is_autocast_enabled("cpu")
     assert type(torch.zeros(2)) is torch.Tensor
     assert meta(2).is_meta
+
+
+class Cache:
+    """An object among the arguments, to which each call adds."""
+
+    def __init__(self, kept):
+        self.kept = kept
+
+
+class Attending(nn.Module):
+    def forward(self, token, cache):
+        cache.kept = torch.cat([cache.kept, token], 1)
+        return token @ cache.kept.transpose(1, 2)
+
+
+def test_no_call_adds_to_the_cache_of_the_next_one():
+    call = Call(Attending(), (torch.ones(2, 1, 3),), {"cache": Cache(torch.ones(2, 4, 3))})
+    assert [call.run().shape for _ in range(2)] == [(2, 1, 5), (2, 1, 5)]
+    assert call.with_inputs(lambda tensor: tensor.to("meta")).keywords["cache"].kept.is_meta
+    assert not call.keywords["cache"].kept.is_meta
+
+
+def test_a_hook_that_a_call_adds_is_gone_after_it():
+    """As transformers adds some that collect the outputs of layers, and notes on a module that they are there."""
+
+    class Collecting(nn.Linear):
+        is_hooked = False
+
+        def forward(self, value):
+            if not self.is_hooked:
+                self.is_hooked = True
+                self.register_forward_hook(lambda module, inputs, output: None)
+            return super().forward(value)
+
+    network = Collecting(2, 2)
+    with kept_state(network):
+        network(torch.ones(1, 2))
+        assert len(network._forward_hooks) == 1
+    assert not network.is_hooked
+    assert not network._forward_hooks
