@@ -222,6 +222,12 @@ register_other_flop(
         "nansum": lambda a, o: 2 * a[0].numel() - o.numel(),
         # A comparison for each doubling of the k that are wanted.
         "topk": lambda a, _o: _comparisons(a[0].numel(), a[1]),
+        # Found in sorted rows.
+        "kthvalue median nanmedian mode": lambda a, o: _comparisons(
+            a[0].numel(), a[0].numel() // max(1, _first(o).numel())
+        ),
+        # The place of each value: a difference, a factor, rounding down; and an addition there.
+        "histc": lambda a, _o: 4 * a[0].numel(),
         # Each value is compared along a binary search.
         "searchsorted": lambda a, o: _comparisons(o.numel(), _length(a[0], -1)),
         "bucketize": lambda a, o: _comparisons(o.numel(), a[1].numel()),

@@ -58,6 +58,12 @@ def _margin_flop(args: Args, _out: Any) -> int:
     return int(elements * each + _reduced_flop(targets, _option(args, 5, MEAN)))
 
 
+def _margins_flop(args: Args, _out: Any) -> int:
+    """Count the same with one target a row. How many there are depends on values."""
+    elements = args[0].numel()
+    return int(4 * elements + _reduced_flop(elements // args[0].shape[-1], args[2]))
+
+
 # Connectionist temporal classification (Graves et al. 2006) has a state for each step and each place of the targets and
 # the blanks between them. A state joins three earlier ones by their logarithms: the largest (2), differences and
 # exponentials (6), sums (2), a logarithm, the largest and the likelihood added (3). The gradient takes the same in the
@@ -70,6 +76,12 @@ register_other_flop(
         # A change of sign and a product of its weight for each target.
         "nll_loss_backward nll_loss2d_backward": lambda a, _o: a[2].numel() * (1 + (a[3] is not None)),
         "multi_margin_loss": _margin_flop,
+        "multilabel_margin_loss_forward": _margins_flop,
+        # The margin (2), compared, and added to the target's gradient; a square and a weight are a product each.
+        "multi_margin_loss_backward": lambda a, _o: (
+            a[1].numel() * (4 + (a[3] == 2) + (_option(a, 5, None) is not None))
+        ),
+        "multilabel_margin_loss_backward": lambda a, _o: 4 * a[1].numel(),
         # 2 d, by g unless all share it.
         "mse_loss_backward": lambda a, _o: a[1].numel() * (2 + (a[3] == NONE)),
         # d, two comparisons, d / b, by g.

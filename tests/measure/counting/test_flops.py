@@ -34,6 +34,30 @@ def test_an_operator_without_a_formula():
     assert formula_of("torchvision::nms") is None
 
 
+INTEGERS = {
+    "__ilshift__", "__irshift__", "__lshift__", "__rshift__", "bitwise_and", "bitwise_left_shift", "bitwise_not",
+    "bitwise_or", "bitwise_right_shift", "bitwise_xor", "gcd", "lcm",
+}  # fmt: skip
+
+
+def test_every_operator_that_torch_calls_pointwise_or_a_reduction_has_a_formula():
+    memory = pytest.importorskip("measure.counting.memory")
+    torch = memory.torch
+    tags = {torch.Tag.pointwise, getattr(torch.Tag, "reduction", torch.Tag.pointwise)}
+    missing = set()
+    for schema in torch._C._jit_get_all_schemas():
+        packet = getattr(torch.ops.aten, schema.name.removeprefix("aten::"), None)
+        if not schema.name.startswith("aten::") or schema.overload_name not in getattr(packet, "overloads", list)():
+            continue
+        try:
+            operator = getattr(packet, schema.overload_name or "default")
+        except AttributeError:  # of plain numbers
+            continue
+        if tags.intersection(operator.tags) and not memory.overload_of(operator).is_composite:
+            missing |= {schema.name.removeprefix("aten::")} if formula_of(schema.name) is None else set()
+    assert {name if name.startswith("__") else name.rstrip("_") for name in missing} <= INTEGERS
+
+
 def test_two_formulas_for_one_operator_are_refused(monkeypatch):
     monkeypatch.setattr(formulas, "FORMULAS", {})
     formula("a", "b")(lambda _args, _kwargs, _out: Work(2))

@@ -165,6 +165,10 @@ CASES = [
     case("sort", meta(8, dtype=torch.int64)),
     case("topk", meta(3, 8), 4, other=24 * 2),
     case("topk", meta(3, 8), 1, other=24),
+    # in rows of 8, or among all 24, 4.58
+    *(case(name, meta(3, 8), 1, other=72) for name in ("kthvalue", "mode", "median", "nanmedian")),
+    case("median", meta(3, 8), other=110, out=meta()),
+    case("histc", A, 4, other=4 * 15, out=meta(4)),
     case("searchsorted", meta(8), meta(3, 5), other=15 * 3),
     case("bucketize", A, meta(8), other=15 * 3),
     case("sum", meta(0, 5)),
