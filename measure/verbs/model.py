@@ -161,7 +161,8 @@ def model(network: "nn.Module", inputs: Any, name: str | None = None) -> ModelAn
     first dimension of the first tensor is the batch. The network runs in eval mode without gradients, and is left as
     it was. The roof is measured once in a process. Nothing is written.
 
-    Raises ValueError for inputs without a tensor, and a network without floating-point parameters of 16 or 32 bits.
+    Raises ValueError for inputs without a tensor, and for parameters (or inputs, if there are none) that are all of
+    other types than floating-point of 16 or 32 bits.
     """
     import torch
 
@@ -170,7 +171,8 @@ def model(network: "nn.Module", inputs: Any, name: str | None = None) -> ModelAn
     tensors = held_tensors((call.inputs, call.keywords))
     if not tensors:
         raise ValueError("inputs hold no tensor; give a tensor, a tuple of arguments or a dictionary of keywords")
-    types = {parameter.dtype for parameter in network.parameters()}
+    values = list(network.parameters()) or [tensor for tensor in tensors if tensor.is_floating_point()]
+    types = {each.dtype.to_real() for each in values} or {torch.float32}  # complex numbers are two real ones
     precision = next((each for each in PRECISION_BYTE if torch_dtype(each) in types), None)
     if precision is None:
         precisions = ", ".join(PRECISION_BYTE)

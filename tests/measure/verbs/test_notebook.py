@@ -111,6 +111,20 @@ def test_a_precision_of_16_bits_is_told(monkeypatch):
 
 
 @pytest.mark.parametrize(
+    ("network", "inputs", "flop"),
+    [
+        (torch.nn.Softmax(-1), torch.ones(2, 3), 0),  # without a parameter, by its inputs
+        (torch.nn.Embedding(3, 4).requires_grad_(False), torch.zeros(2, dtype=torch.int64), 0),
+        (torch.nn.Linear(2, 3, bias=False, dtype=torch.cfloat), torch.ones(1, 2, dtype=torch.cfloat), 4 * 2 * 6),
+    ],
+)
+def test_networks_without_real_parameters(monkeypatch, network, inputs, flop):
+    monkeypatch.setattr(model, "_roof", lambda *_: Roof({}, None))
+    (demand,) = measure.model(network, inputs).demands
+    assert (demand.precision, demand.flop) == ("fp32", flop)
+
+
+@pytest.mark.parametrize(
     ("network", "inputs", "words"),
     [
         (torch.nn.Linear(2, 2), (), "inputs hold no tensor"),
