@@ -129,8 +129,8 @@ def _default(argument: Any) -> Any:
 def _value(argument: Any, signature: Signature, place: int, listed: torch.dtype) -> Any:
     wanted, type_name = str(argument.type), signature.types[place]
     inner = wanted.removeprefix("Optional[").removesuffix("]") if wanted.startswith("Optional[") else wanted
-    if type_name == "":
-        return _default(argument)
+    if type_name == "":  # None, or a tensor that is not defined
+        return torch.empty(0, device="meta") if wanted == "Tensor" else _default(argument)
     if inner in ("Tensor", "List[Tensor]"):
         if (inner == "Tensor") != (type_name in TYPES):
             raise _MismatchError
@@ -162,7 +162,8 @@ def _tensors(signature: Signature, place: int, listed: torch.dtype) -> Any:
     type_name = signature.types[place]
     if type_name in TYPES:
         return _tensor(shape, strides, TYPES[type_name])
-    if not shape or not all(isinstance(each, list) for each in shape):  # a list that is too long is recorded empty
+    # A long list is recorded empty, and all of a call's lists are long then.
+    if not any(signature.shapes) or not all(isinstance(each, list) for each in shape):
         raise _MismatchError
     named = type_name if isinstance(type_name, list) else [""] * len(shape)
     each_strides: Iterator[Any] = iter(strides if strides and len(strides) == len(shape) else [None] * len(shape))
