@@ -168,7 +168,7 @@ def count_network(network: "nn.Module", inputs: Sequence[Any], keywords: Mapping
     else:
         if training.trains_one_value:
             columns["reason"] = (
-                "torch does not train it at this batch size: batch normalisation takes two values or more"
+                "backward counted, but torch refuses it: batch normalisation of one value a channel; train at batch 2"
             )
         passes |= {FORWARD: training.forward, BACKWARD: training.backward}
         gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]

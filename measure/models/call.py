@@ -204,7 +204,7 @@ def has_values(tensor: "torch.Tensor") -> bool:
 
 
 def refuse_hidden(network: "nn.Module") -> None:
-    """Raise NotImplementedError for TorchScript, exported programs and modules that torch quantised."""
+    """Raise NotImplementedError for TorchScript, exported programs, lazy modules and those that torch quantised."""
     import torch
 
     if any(isinstance(module, torch.jit.ScriptModule) for module in network.modules()):
@@ -214,6 +214,9 @@ def refuse_hidden(network: "nn.Module") -> None:
             raise NotImplementedError(
                 f"{path or 'it'} hides its weights; give the network as it was before quantisation"
             )
+    for name, tensor in (*network.named_parameters(), *network.named_buffers()):
+        if torch.nn.parameter.is_lazy(tensor):
+            raise NotImplementedError(f"{name} has no shape before the first call; call the network once, then give it")
     if "eval" in vars(network):  # torch.export replaces it on its modules
         raise NotImplementedError("it is an exported program without modes; give the plain torch.nn.Module")
 
@@ -310,6 +313,13 @@ def held_tensors(value: Any) -> "list[torch.Tensor]":
 
     walk_tensors(value, note)
     return tensors
+
+
+def copy_containers(value: Any) -> Any:
+    """Copy lists, dictionaries and objects, but no tensor: a cache that one call fills is as before in the next."""
+    with suppress(Exception):  # an open file or a lock cannot be copied
+        return copy.deepcopy(value, {id(tensor): tensor for tensor in held_tensors(value)})
+    return value
 
 
 @contextmanager

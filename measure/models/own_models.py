@@ -9,6 +9,7 @@ device as torch's default: first for the meta device, to describe and count the 
 import importlib
 import inspect
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from measure.domain.models import OWN, Model
@@ -38,14 +39,16 @@ def describe(name: str) -> Model:
     function = _find(name)
     try:
         call = _make_call_without_memory(function, PROBE)
+        first = next(leaf for leaf in _leaves(call).values() if _is_batched(leaf, PROBE))
+        rows = first.unbind() if first.is_nested else [first[0]]
+        shape = tuple(
+            max(sizes) for sizes in zip(*(row.shape for row in rows), strict=True)
+        )  # rows may differ in length
     except ContractError as problem:
         raise UserError(f"--models: {name} {problem}") from None
     except (Exception, SystemExit) as problem:  # user code may raise anything, and a script may exit
         why = f"--models: {name}({PROBE}) raised {in_short(problem)}; fix it: its argument is the batch size"
         raise UserError(why) from None
-    first = next(leaf for leaf in _leaves(call).values() if _is_batched(leaf, PROBE))
-    rows = first.unbind() if first.is_nested else [first[0]]
-    shape = tuple(max(sizes) for sizes in zip(*(row.shape for row in rows), strict=True))  # rows may differ in length
     return Model(name, OWN, OWN, shape or (1,))
 
 
@@ -95,12 +98,12 @@ def _find(name: str) -> Callable[[int], Any]:
 
 
 def _make_call_without_memory(function: Callable[[int], Any], batch: int) -> Call:
-    """Call the function so that tensors get no memory; if it needs values, with memory."""
-    try:
-        with meta_allocation():
-            return _make_call(function, batch)
-    except Exception:  # user code may raise anything
-        return _make_call(function, batch)
+    """Call the function so that tensors get no memory; if it needs values, as nested tensors do, with memory."""
+    with suppress(Exception), meta_allocation():  # user code may raise anything
+        call = _make_call(function, batch)
+        if not any(getattr(leaf, "is_nested", False) for leaf in _leaves(call).values()):
+            return call
+    return _make_call(function, batch)
 
 
 def _make_call(function: Callable[[int], Any], batch: int) -> Call:

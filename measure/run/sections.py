@@ -86,10 +86,15 @@ class WorkloadTask(Task):
     def summary(self, result: list[count.Count]) -> str:
         first = result[0].workload
         assert first.forward_flop is not None
+        assert first.forward_other_flop is not None
+        if first.forward_flop:
+            work = si(first.forward_flop / first.batch, "FLOP")
+        else:
+            work = f"no products, {si(first.forward_other_flop / first.batch, 'FLOP')} of other arithmetic"
         missing = uncounted_names(first)
         left_out = f", without {', '.join(missing)}" if missing else ""
         reason = f"; {first.reason}" if first.reason else ""
-        return f"{si(first.forward_flop / first.batch, 'FLOP')} an input{left_out}{reason}"
+        return f"{work} an input{left_out}{reason}"
 
 
 QUICK_ROOF_KERNELS = ("matmul", "fma", "stream_triad", "chain")  # enough for a roof, at their sustained pace

@@ -86,6 +86,8 @@ class Loss:
         outputs = [each for each in held_tensors(output) if each.requires_grad and each.is_floating_point()]
         if not outputs:
             raise NotImplementedError(f"{self.model.name} has no output that a gradient flows back from")
+        if any(each.is_nested for each in outputs):
+            raise NotImplementedError(f"{self.model.name} returns a nested tensor; the loss takes dense ones: pad it")
         if not self.targets:
             self.targets = [self._draw_target(tensor) for tensor in outputs]
         distances = []

@@ -212,6 +212,70 @@ def test_a_cache_in_the_module_is_as_empty_in_training_as_in_inference(counted):
     assert row.backward_flop == row.forward_flop
 
 
+class KeyCache:
+    def __init__(self):
+        self.keys = []
+
+    def append(self, key):
+        self.keys.append(key)
+        return torch.cat(self.keys, 1)
+
+
+class Joined(list):
+    def append(self, key):
+        super().append(key)
+        return torch.cat(list(self), 1)
+
+
+@pytest.mark.parametrize("cache", [KeyCache, Joined], ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("is_input", [True, False], ids=["an input", "an attribute"])
+def test_a_cache_that_each_call_fills_is_as_before_in_the_next(counted, cache, is_input):
+    def network(batch):
+        def forward(self, x, cache=None):
+            return self.mix((cache if is_input else self.cache).append(self.key(x)))
+
+        parts = {"key": nn.Linear(4, 4, bias=False), "mix": nn.Linear(4, 4, bias=False), "cache": cache()}
+        return Own(forward, **parts), {"x": rows(batch, 3, 4), **({"cache": cache()} if is_input else {})}
+
+    row = counted(network)
+    # 2 sequences of 3 tokens in each layer; backward both weights, and the input of the second layer.
+    assert row.forward_flop == 2 * (2 * 2 * 3 * 4 * 4)
+    assert row.backward_flop == 3 * (2 * 2 * 3 * 4 * 4)
+
+
+def _setting(keys, place, key):
+    keys[:, :, place] = key
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda keys, place, key: keys.index_copy_(2, place, key),
+        lambda keys, place, key: keys.scatter_(2, place.view(1, 1, 1, 1).expand_as(key), key),
+        lambda keys, _place, key: keys[:, :, 7:8].copy_(key),
+        _setting,
+    ],
+    ids=["index_copy_", "scatter_", "copy_", "assignment"],
+)
+def test_one_step_into_a_long_cache_writes_one_place(counted, write):
+    def network(batch):
+        def forward(self, x, keys, values, place):
+            query, key, value = (each(x).view(batch, 1, 8, 64).transpose(1, 2) for each in self.maps)
+            write(keys, place, key)
+            write(values, place, value)
+            return functional.scaled_dot_product_attention(query, keys, values)
+
+        maps = nn.ModuleList(nn.Linear(512, 512, bias=False) for _ in range(3))
+        caches = [torch.ones(batch, 8, 8192, 64) for _ in range(2)]
+        return Own(forward, maps=maps), (rows(batch, 1, 512), *caches, torch.tensor([7]))
+
+    row = counted(network, 1)
+    # Both caches once, and three matrices. Vectors of 2,048 B: each product reads and writes one (6), each write reads
+    # one and writes it (4), attention reads one and writes one and a logarithm a head. Most writes read an index.
+    least = 2 * 8 * 8192 * 64 * 4 + 3 * 512 * 512 * 4 + 12 * 2048 + 8 * 4
+    assert row.traffic_byte - least in (0, 2 * 8)
+
+
 def test_complex_and_double_parts_keep_their_type(counted):
     def fourier(batch):
         return Own(lambda self, x: self.linear(x.to(torch.cfloat)).abs(), linear=nn.Linear(8, 6, dtype=torch.cfloat,
@@ -304,6 +368,7 @@ def test_batch_normalisation_of_one_value(counted):
     one, two = counted(network, 1), counted(network, 2)
     assert two.reason is None
     assert one.backward_flop == 2 * (3 * 4 + 2 * 4 * 2) == two.backward_flop // 2
+    assert one.gradient_byte == two.gradient_byte
     assert "batch normalisation" in one.reason
 
 
@@ -311,6 +376,8 @@ def test_a_network_whose_modules_are_hidden_is_refused_in_one_sentence(counted):
     exported = torch.export.export(nn.Linear(3, 2), (torch.ones(2, 3),)).module()
     with pytest.raises(NotImplementedError, match="exported program"):
         counted(lambda batch: (exported, rows(batch, 3)))
+    with pytest.raises(NotImplementedError, match=r"0\.weight has no shape before the first call; call .* once"):
+        counted(lambda batch: (nn.Sequential(nn.LazyLinear(3)), rows(batch, 3)))
     quantised = torch.ao.quantization.quantize_dynamic(nn.Sequential(nn.Linear(3, 2)), {nn.Linear})
     with pytest.raises(NotImplementedError, match=r"0 hides its weights; .* before quantisation"):
         counted(lambda batch: (quantised, rows(batch, 3)))

@@ -7,6 +7,9 @@ import textwrap
 import pytest
 from helpers.tasks import cell
 
+from measure import __main__ as command
+from measure.cache.folders import Workloads
+from measure.cache.workload_records import Workload
 from measure.counting import count
 from measure.errors import UserError
 from measure.machine import devices
@@ -103,6 +106,25 @@ def test_inputs_of_16_and_32_bits_are_cast_and_others_are_as_they_are(written):
 def test_an_input_of_one_number_has_a_shape(written):
     (model,) = catalog.find([written("return nn.Embedding(9, 2), torch.zeros(batch_size, dtype=torch.int64)")])
     assert model.input_shape == (1,)
+
+
+@pytest.mark.parametrize("layout", ["strided", "jagged"])
+@pytest.mark.usefixtures("forked_workers")
+def test_a_nested_input_has_a_row_with_a_reason_and_other_models_go_on(written, layout, tmp_path):
+    nested = written(
+        f"""
+        parts = [torch.ones(3 + each, 8) for each in range(batch_size)]
+        return nn.Linear(8, 4), torch.nested.nested_tensor(parts, layout=torch.{layout})
+        """
+    )
+    dense = written("return nn.Linear(8, 4), torch.ones(batch_size, 8)")
+    flags = ["--device", "cpu", "--sections", "workload", "--batch-sizes", "2", "--data", str(tmp_path)]
+    assert command.main(["--models", nested, dense, *flags]) == 0
+    found = {row.model: row for row in Workloads(tmp_path).rows(Workload)}
+    assert found[nested].input_shape == "4x8"  # the longest of two
+    assert found[nested].status == "unsupported"
+    assert "an input is a nested tensor" in found[nested].reason
+    assert found[dense].forward_flop == 2 * 2 * 8 * 4
 
 
 def test_weights_that_are_shared_are_counted_once(written):

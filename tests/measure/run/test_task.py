@@ -5,12 +5,13 @@ from dataclasses import replace
 import pytest
 from helpers.tasks import counter_task, inference_task, profile_task, training_task
 
+from measure.counting.count import not_counted
 from measure.models import catalog
 from measure.profiling.attribution import AttributedTime
 from measure.profiling.ncu_csv import CountedCell, CountedKernel
 from measure.profiling.profile import CellProfile
 from measure.roofs.roofs import KernelTiming
-from measure.run.sections import RoofTask
+from measure.run.sections import RoofTask, WorkloadTask
 from measure.run.task import Failure
 from measure.timing.sampling import TimedSample, Timing
 
@@ -44,6 +45,33 @@ def test_outcomes_in_a_few_words():
     assert PROFILE.describe(profiled) == "35.0 ms, profiled 40.0 ms, 75% of it in operators"
     kernel = CountedKernel("sgemm", 3, 0.5, *[None] * 9)
     assert COUNTERS.describe(CountedCell(2, "ncu", (kernel,), "8.0", None)) == "3 kernels, 500 ms"
+
+
+@pytest.mark.parametrize(
+    ("columns", "words"),
+    [
+        ({"forward_flop": 2.8e10}, "14.0 GFLOP an input"),
+        (
+            {"forward_flop": 2.8e10, "reason": "backward not counted: head (Linear): no"},
+            "14.0 GFLOP an input; backward not counted: head (Linear): no",
+        ),
+        (
+            {"forward_flop": 2.8e10, "uncounted": "mode:2:0.1;sort:1:0.2", "reason": "backward not counted: no"},
+            "14.0 GFLOP an input, without mode, sort; backward not counted: no",
+        ),
+        ({"forward_flop": 0, "forward_other_flop": 600}, "no products, 300 FLOP of other arithmetic an input"),
+        (
+            {"forward_flop": 0, "forward_other_flop": 0, "uncounted": "mode:1:1"},
+            "no products, 0 FLOP of other arithmetic an input, without mode",
+        ),
+    ],
+)
+def test_counts_in_a_few_words_say_what_is_missing(columns, words):
+    """For a batch of 2."""
+    none = not_counted(ALEXNET, 2, "fp32", None, "ok", None)
+    counted = none._replace(workload=replace(none.workload, **{"forward_other_flop": 0, **columns}))
+    task = WorkloadTask(ALEXNET, (2, 4), "fp32", None)
+    assert task.describe([counted, none]) == words
 
 
 @pytest.mark.parametrize(

@@ -290,6 +290,13 @@ def test_outputs_without_a_gradient_are_left_out_and_none_at_all_is_refused():
         loss_of("plain")(torch.ones(1, 7))
 
 
+@pytest.mark.parametrize("layout", [torch.strided, torch.jagged], ids=str)
+def test_nested_outputs_are_refused(layout):
+    output = torch.nested.nested_tensor([torch.ones(2, 4), torch.ones(3, 4)], layout=layout, requires_grad=True)
+    with pytest.raises(NotImplementedError, match=r"net returns a nested tensor; .*pad it"):
+        loss_of("plain")(output)
+
+
 def test_a_sequence_has_a_label_for_each_step():
     loss = loss_of("own")
     output = torch.zeros(2, 5, 7)
