@@ -28,7 +28,7 @@ from measure.counting.attention import whole_attention
 from measure.counting.formulas import NOTHING, Work
 from measure.counting.memory import LiveMemory, Overload, overload_of, storage_key, tensors_in
 from measure.counting.outputs import FakeCalls, call
-from measure.models.call import Call, copy_containers, held_tensors, kept_state
+from measure.models.call import Call, held_tensors, kept_state
 
 
 @dataclass
@@ -345,7 +345,7 @@ def record_inference(network: nn.Module, inputs: Sequence[Any], /, **keywords: A
     """Run the network in eval mode without gradients; return the recorder and the output."""
     network.eval()
     with torch.no_grad(), _recording(network, [inputs, keywords]) as recorder:
-        output = Call(network, *copy_containers((tuple(inputs), keywords))).run()
+        output = Call(network, tuple(inputs), keywords).run()
     return recorder, output
 
 
@@ -375,7 +375,7 @@ def record_training(network: nn.Module, inputs: Sequence[Any], /, **keywords: An
     network.train()
     network.zero_grad(set_to_none=True)
     with torch.enable_grad(), _recording(network, [inputs, keywords]) as recorder, _any_number_of_values(recorder):
-        output = Call(network, *copy_containers((tuple(inputs), keywords))).run()
+        output = Call(network, tuple(inputs), keywords).run()
         outputs = [tensor for tensor in held_tensors(output) if tensor.requires_grad]
         if not outputs and any(parameter.requires_grad for parameter in network.parameters()):
             raise NotImplementedError("no output has a gradient; return the tensors that the loss is made from")

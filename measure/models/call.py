@@ -33,9 +33,7 @@ class Call:
     def with_inputs(self, change: "Callable[[torch.Tensor], torch.Tensor]") -> "Call":
         """Return the call with ``change`` applied to every tensor of its arguments."""
         inputs, keywords = self._fresh_arguments()
-        if not self._has_objects:
-            return Call(self.network, map_tensors(inputs, change), map_tensors(keywords, change))
-        return Call(self.network, tuple(walk_tensors(list(inputs), change)), walk_tensors(keywords, change))
+        return Call(self.network, tuple(walk_tensors(list(inputs), change)), walk_tensors(dict(keywords), change))
 
     def run(self) -> Any:
         """Call the network. What it returns as an iterator is computed now, into a list."""
@@ -44,21 +42,20 @@ class Call:
         return list(output) if isinstance(output, Iterator) else output
 
     @cached_property
-    def _has_objects(self) -> bool:
-        """Whether an argument is an object with tensors, such as a cache, to which a call may add."""
+    def _is_plain(self) -> bool:
+        """Whether no argument is a container or an object, such as a cache, which a call may change."""
         import torch
-        from torch.utils._pytree import tree_leaves
 
-        leaves = tree_leaves([self.inputs, self.keywords])
-        plain = (torch.Tensor, *WHOLE_TYPES)
-        return any(bool(held_tensors(leaf)) for leaf in leaves if not isinstance(leaf, plain))
+        whole = (torch.Tensor, *WHOLE_TYPES)
+        return all(isinstance(value, whole) for value in (*self.inputs, *self.keywords.values()))
 
     def _fresh_arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Return the arguments; objects are copied without their tensors, so that no call changes the next one's."""
+        """Return the arguments, their containers copied without the tensors: no call changes the next one's."""
         arguments = self.inputs, self.keywords
-        if not self._has_objects:
-            return arguments
-        return copy.deepcopy(arguments, {id(tensor): tensor for tensor in held_tensors(arguments)})
+        if not self._is_plain:
+            with suppress(Exception):  # an open file or a lock cannot be copied
+                return copy.deepcopy(arguments, {id(tensor): tensor for tensor in held_tensors(arguments)})
+        return arguments
 
 
 def map_tensors(value: Any, change: "Callable[[torch.Tensor], torch.Tensor]") -> Any:
@@ -313,13 +310,6 @@ def held_tensors(value: Any) -> "list[torch.Tensor]":
 
     walk_tensors(value, note)
     return tensors
-
-
-def copy_containers(value: Any) -> Any:
-    """Copy lists, dictionaries and objects, but no tensor: a cache that one call fills is as before in the next."""
-    with suppress(Exception):  # an open file or a lock cannot be copied
-        return copy.deepcopy(value, {id(tensor): tensor for tensor in held_tensors(value)})
-    return value
 
 
 @contextmanager
