@@ -101,9 +101,27 @@ def attention_backward(args: Args, _kwargs: Kwargs, _out: Any) -> Work:
     return _sizes_by_heads(*args[1:4]).backward()
 
 
-@formula("_flash_attention_forward", "torch_attn::_varlen_attn")
+@formula("_flash_attention_forward", "torch_attn::_varlen_attn", "flash_attn::_flash_attn_varlen_forward")
 def attention_of_tokens(args: Args, _kwargs: Kwargs, _out: Any) -> Work:
     return _sizes_by_tokens([*args[:5], args[6]]).forward()
+
+
+# The package flash-attn takes (batch, length, heads, width), and has names of its own for sequences behind one another.
+
+
+@formula("flash_attn::_flash_attn_forward")
+def packaged_attention(args: Args, _kwargs: Kwargs, _out: Any) -> Work:
+    return _sizes_by_tokens([*args[:3], None, None, None]).forward()
+
+
+@formula("flash_attn::_flash_attn_backward")
+def packaged_attention_backward(args: Args, _kwargs: Kwargs, _out: Any) -> Work:
+    return _sizes_by_tokens([*args[1:4], None, None, None]).backward()
+
+
+@formula("flash_attn::_flash_attn_varlen_backward")
+def packaged_attention_of_tokens_backward(args: Args, _kwargs: Kwargs, _out: Any) -> Work:
+    return _sizes_by_tokens([*args[1:4], *args[9:11], args[12]]).backward()
 
 
 @formula("_flash_attention_forward_no_dropout_inplace")

@@ -6,6 +6,8 @@ multiply-add of the forward pass takes part in both.
 """
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import combinations
 from typing import Any
 
@@ -88,6 +90,21 @@ def convolution_by_time(args: Args, _kwargs: Kwargs, out: Any) -> Work:
     """Weights ``(taps, input channels, output channels)`` slide over ``(time, batch, channels)``."""
     taps, channels, _ = args[1].shape
     return Work(2 * taps * channels * out.numel(), out.numel())
+
+
+@contextmanager
+def whole_convolution_by_time() -> Iterator[None]:
+    """Run ``conv_tbc`` as a convolution. Its own gradients fall apart into products that leave padding out."""
+
+    def whole(inputs: Any, weight: Any, bias: Any, pad: int = 0) -> Any:
+        convolved = torch.conv1d(inputs.permute(1, 2, 0), weight.permute(2, 1, 0), bias, padding=pad)
+        return convolved.permute(2, 0, 1)
+
+    plain, torch.conv_tbc = torch.conv_tbc, whole
+    try:
+        yield
+    finally:
+        torch.conv_tbc = plain
 
 
 def _real(out: Any) -> int:

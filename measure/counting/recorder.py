@@ -28,6 +28,7 @@ from measure.counting.attention import whole_attention
 from measure.counting.formulas import NOTHING, Work
 from measure.counting.memory import LiveMemory, Overload, overload_of, storage_key, tensors_in
 from measure.counting.outputs import FakeCalls, call
+from measure.counting.products import whole_convolution_by_time
 from measure.models.call import Call, held_tensors, kept_state
 
 
@@ -123,6 +124,7 @@ class Recorder(TorchDispatchMode):
         if (mode := torch._C._get_dispatch_mode(torch._C._TorchDispatchModeKey.FAKE)) is not None:
             self._call = FakeCalls(mode, self._device).call
         self._undo.enter_context(whole_attention())
+        self._undo.enter_context(whole_convolution_by_time())
         self._undo.callback(Distribution.set_default_validate_args, Distribution._validate_args)
         Distribution.set_default_validate_args(False)  # their checks read values
         if torch.is_grad_enabled():
@@ -205,7 +207,8 @@ class Recorder(TorchDispatchMode):
         if any(map(_is_wrapper, types)):
             return NotImplemented  # it calls operators on the tensors that it is made of
         if not isinstance(func, torch._ops.OpOverload):  # it runs functions: a loop, a branch
-            problem = NotImplementedError(f"torch.{func.name()} cannot be counted; write it with plain operators")
+            name = func.name().removesuffix("_impl")
+            problem = NotImplementedError(f"torch's {name} cannot be counted; write it as a loop or branch of Python")
             self._note(problem, func.name())
             raise problem
         overload = overload_of(func)

@@ -246,6 +246,22 @@ def test_each_gradient_of_a_layer_costs_its_forward(layer, shape, multiply_adds,
         assert total(backward, "other_flop") == (bias - channels) * bias_asks
 
 
+def test_the_gradients_of_a_convolution_by_time_cost_its_forward_padding_included():
+    class Network(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight, self.bias = nn.Parameter(torch.zeros(3, 4, 5)), nn.Parameter(torch.zeros(5))
+
+        def forward(self, steps):
+            return torch.conv_tbc(steps, self.weight, self.bias, 1)
+
+    steps = meta(7, 2, 4, requires_grad=True)
+    forward, backward = trained(Network(), steps)
+    # 7 places, 2 sequences, 5 channels, each a sum over 3 taps of 4; a bias each, summed over 14 places.
+    assert (forward[""].flop, forward[""].other_flop) == (2 * 14 * 5 * 12, 70)
+    assert (backward[""].flop, backward[""].other_flop) == (2 * 2 * 14 * 5 * 12, 70 - 5)
+
+
 def test_a_convolution_is_the_product_of_its_windows():
     images, filters = meta(2, 3, 6, 7), meta(5, 3, 3, 2)
 
