@@ -40,5 +40,5 @@ clean:
 	@touch $@
 
 .venv/.test: pyproject.toml constraints.txt
-	@$(PYTHON) bootstrap.py .venv '.[measure,timm,benchmark,cluster,test]'
+	@$(PYTHON) bootstrap.py .venv '.[measure,timm,hf,benchmark,cluster,test]'
 	@touch $@ .venv/.report
