@@ -183,6 +183,12 @@ def import_a_made_trace(words, scratch):
     assert measure_command.main(["import-trace", *words, "--data", str(scratch)]) == 0
 
 
+@rule("python", "-m", "measure", "trace")
+def read_a_trace(words, _scratch):
+    words = filled(words or ["NAME"], {"NAME": "nvidia-h100-sxm-vit-base"})  # the verb alone is its name
+    assert measure_command.main(["trace", *words, "--data", str(ROOT / "data")]) == 0
+
+
 @rule("python", "-m", "measure", "pack")
 def pack_an_example(words, scratch):
     shutil.copytree(TESTS / "data" / "machines" / "example-cpu", scratch / "machines" / "example-cpu")

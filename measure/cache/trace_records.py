@@ -8,10 +8,11 @@ from typing import Annotated
 
 from measure.cache import schema
 from measure.cache.schema import DAY_S, NUMBER, Column, Form, one_of, table
+from measure.domain.step_parts import COMMUNICATION
 from measure.domain.words import BACKWARD, FORWARD, INFERENCE, LAYER_KINDS, UPDATE
 
 TRACE = "traces/NAME"  # the folder below ``data`` of the tables of each trace
-POINTWISE, REDUCTION, COPY, OPTIMISER, COMMUNICATION = "pointwise", "reduction", "copy", "optimiser", "communication"
+POINTWISE, REDUCTION, COPY, OPTIMISER = "pointwise", "reduction", "copy", "optimiser"
 TRACE_KINDS = (*LAYER_KINDS[:-1], POINTWISE, REDUCTION, COPY, OPTIMISER, COMMUNICATION, LAYER_KINDS[-1])
 TRACE_PRECISIONS = ("fp64", "fp32", "tf32", "bf16", "fp16", "fp8")
 SHAPES = Form(re.compile(r"\d{1,15}(?:[x ]\d{1,15})*").fullmatch, "shapes such as 8x64 64x64, split by spaces")

@@ -9,7 +9,8 @@ from measure.cache import table
 from measure.cache.hand_kept import Chip
 from measure.cache.project import kept_by_hand
 from measure.cache.schema import TABLES
-from measure.cache.trace_records import TRACE, TraceDevice, TraceOperator, TraceStep
+from measure.cache.trace_records import TraceDevice, TraceOperator, TraceStep
+from measure.cache.traces import traces_folder
 from measure.domain.chips import fold_name, rows_by_name
 from measure.errors import UserError, unknown
 from measure.machine.environment import version
@@ -17,10 +18,6 @@ from measure.traces.reading import GpuProperties, Trace
 from measure.traces.summary import TraceSummary
 
 UNNAMED = "unnamed"  # the network in the folder's name, if nothing names it
-
-
-def traces_folder(data: Path) -> Path:
-    return (data / TRACE).parent
 
 
 def chip_names(data: Path) -> dict[str, str]:

@@ -1,0 +1,51 @@
+"""The folders of imported traces: ``data/traces/NAME``."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+from measure.cache import table
+from measure.cache.schema import TABLES
+from measure.cache.trace_records import TRACE, TraceDevice, TraceOperator, TraceStep
+from measure.errors import UserError, unknown
+
+
+class StoredTrace(NamedTuple):
+    """The tables of one trace, one row of ``devices`` at least."""
+
+    name: str
+    devices: list[TraceDevice]
+    steps: list[TraceStep]
+    operators: list[TraceOperator]
+
+    @property
+    def label(self) -> str:
+        """The network, and the chip on which it ran."""
+        first = self.devices[0]
+        chip = first.chip or first.device_name or "an unknown chip"
+        return f"{first.network or 'an unnamed network'} on {chip}"
+
+
+def traces_folder(data: Path) -> Path:
+    return (data / TRACE).parent
+
+
+def trace_names(data: Path) -> list[str]:
+    """Return the names of the folders that hold a trace; its devices are written last, and commit it."""
+    return sorted(path.parent.name for path in traces_folder(data).glob(f"*/{TABLES[TraceDevice].name}"))
+
+
+def read_trace(data: Path, name: str) -> StoredTrace:
+    """Return the tables of a trace. Raises UserError for an unknown name."""
+    names = trace_names(data)
+    if not names:
+        raise UserError(f"--data: no traces in {data}; run python -m measure import-trace first")
+    if name not in names:
+        raise unknown("NAME", name, names)
+    folder = traces_folder(data) / name
+    devices = table.read(folder / TABLES[TraceDevice].name, TraceDevice)
+    steps = table.read(folder / TABLES[TraceStep].name, TraceStep)
+    operators = table.read(folder / TABLES[TraceOperator].name, TraceOperator)
+    ranks = {row.rank for row in devices}
+    return StoredTrace(
+        name, devices, [row for row in steps if row.rank in ranks], [row for row in operators if row.rank in ranks]
+    )

@@ -1,0 +1,109 @@
+"""Where the time of a traced step goes: by kind of layer or operator, under a chip's roof, and between two chips."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from measure.domain.roofs import Roof
+
+if TYPE_CHECKING:
+    from measure.cache.trace_records import TraceOperator
+
+ARITHMETIC, MEMORY = "arithmetic", "memory"
+COMMUNICATION = "communication"  # the kind of layer that waits for other devices, so that a chip's roof says nothing
+
+
+@dataclass
+class StepPart:
+    """A part of a step: means over the steps, devices and ranks of a trace.
+
+    ``time_s`` is the kernels'. ``least_s`` is what the roof allows for those that are counted, whose time, with copies
+    and fills, is ``counted_s``. ``memory_s`` is its part that memory bounds.
+    """
+
+    name: str
+    calls: float = 0.0
+    kernels: float = 0.0
+    time_s: float = 0.0
+    copy_s: float = 0.0
+    gap_s: float = 0.0
+    flop: float = 0.0
+    byte: float = 0.0
+    uncounted_s: float = 0.0
+    counted_s: float = 0.0
+    least_s: float = 0.0
+    memory_s: float = 0.0
+
+    @property
+    def roof_share(self) -> float | None:
+        """The share of the roof that the counted kernels reach; None without a roof or counts."""
+        return self.least_s / self.counted_s if self.least_s and self.counted_s else None
+
+    @property
+    def bound(self) -> str | None:
+        """What bounds most of the least time."""
+        return None if not self.least_s else MEMORY if self.memory_s > self.least_s / 2 else ARITHMETIC
+
+    @property
+    def loss_s(self) -> float:
+        """The time of counted kernels beyond their roof."""
+        return self.counted_s - self.least_s if self.least_s else 0.0
+
+
+def step_parts(
+    operators: "Iterable[TraceOperator]", roof: Roof | None, name: "Callable[[TraceOperator], str]"
+) -> list[StepPart]:
+    """Return the parts of a step by name, the longest first. Kernels of no step are left out.
+
+    A step has a datasheet's peak at the precision of each operator. Only products, convolutions and attention count
+    against it: other arithmetic waits for memory.
+    """
+    rows = [row for row in operators if row.step is not None]
+    steps = len({(row.rank, row.device, row.step) for row in rows})
+    parts: dict[str, StepPart] = {}
+    for row in rows:
+        part = parts.setdefault(name(row), StepPart(name(row)))
+        part.calls += row.calls / steps
+        part.kernels += row.kernels / steps
+        part.time_s += row.time_s / steps
+        part.copy_s += row.copy_s / steps
+        part.gap_s += row.gap_s / steps
+        if row.flop is None or row.byte is None:
+            part.uncounted_s += row.time_s / steps
+            continue
+        if not row.time_s:  # copies alone
+            continue
+        flop = row.flop + (row.recompute_flop or 0)
+        part.flop += flop / steps
+        part.byte += row.byte / steps
+        part.counted_s += (row.time_s + row.copy_s) / steps
+        if roof is not None and roof.byte_per_s is not None and row.layer_kind != COMMUNICATION:
+            memory_s, peak = row.byte / roof.byte_per_s, roof.flop_per_s.get(row.precision or "")
+            least_s = max(memory_s, flop / peak if peak else 0.0)
+            part.least_s += least_s / steps
+            part.memory_s += least_s / steps if least_s == memory_s else 0.0
+    return sorted(parts.values(), key=lambda part: -part.time_s)
+
+
+class Term(NamedTuple):
+    """A part of two steps: its times, and what it adds to the ratio of the steps' times."""
+
+    name: str
+    a_s: float
+    b_s: float
+    share: float
+
+
+def difference(a: Sequence[StepPart], b: Sequence[StepPart]) -> list[Term]:
+    """Return the terms of the ratio of two steps' kernel times, the largest first: it is 1 plus their sum.
+
+    A term is (b - a) / sum of a, for one part.
+    """
+    times: defaultdict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
+    for side, parts in enumerate((a, b)):
+        for part in parts:
+            times[part.name][side] += part.time_s
+    total_s = sum(part.time_s for part in a)
+    terms = [Term(name, a_s, b_s, (b_s - a_s) / total_s) for name, (a_s, b_s) in times.items()]
+    return sorted(terms, key=lambda term: -abs(term.share))

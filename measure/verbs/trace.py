@@ -1,0 +1,184 @@
+"""Print an imported trace: where the time of a step goes by kind of layer and by operator, how far that is from the
+chip's roof, and what to try first. With a second trace, which parts make the difference: terms that add up to the ratio
+of the two steps.
+
+name NAME  an imported trace, by its folder in data/traces
+other OTHER?  a trace to compare it with
+--operators N  the number of operators to list (default: %(default)s)
+--json  print JSON (docs/json.md)
+--markdown  print Markdown
+"""
+
+import argparse
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from measure.cache import table
+from measure.cache.hand_kept import Chip
+from measure.cache.project import kept_by_hand
+from measure.cache.trace_records import TraceOperator
+from measure.cache.traces import StoredTrace, read_trace
+from measure.domain.chips import datasheet_roof, fold_name, rows_by_name
+from measure.domain.roofs import Roof
+from measure.domain.step_parts import COMMUNICATION, MEMORY, StepPart, difference, step_parts
+from measure.domain.values import latency, percent, plain, si
+from measure.errors import UserError
+from measure.verbs.flags import check_one_output, parse_count
+from measure.verbs.terminal import Line, Table, aligned, markdown, text
+
+DEFAULTS = {"operators": "10"}
+NUMBERS = ("calls", "time", "share", "idle before", "FLOP/s", "B/s", "of the roof", "A", "B", "B/A", "term")
+FUSED = ("pointwise", "normalisation", "activation", "reduction", "copy")  # a compiler fuses what each passes to memory
+MATERIALISED = ("_softmax", "bmm", "baddbmm")  # attention whose scores are written to memory
+GAP, PART = 0.2, 0.25  # the shares of a step from which a remedy is named
+
+
+def main(asked: argparse.Namespace) -> int:
+    """Return exit code 0. Raises UserError for bad input."""
+    check_one_output({"--json": asked.json, "--markdown": asked.markdown})
+    most = parse_count("--operators", asked.operators, 1)
+    traces = [read_trace(asked.data, name) for name in (asked.name, asked.other) if name is not None]
+    for trace in traces:
+        if not any(row.time_s for row in trace.operators if row.step is not None):
+            raise UserError(f"{trace.name}: nothing ran within its steps; export a trace of whole steps, and import it")
+    roofs = [_roof(asked.data, trace) for trace in traces]
+    show: Table = markdown if asked.markdown else aligned
+    if asked.json:
+        found = [as_json(trace, roof) for trace, roof in zip(traces, roofs, strict=True)]
+        answer = found[0]
+        if len(found) > 1:
+            kinds, operators = ([term._asdict() for term in terms] for terms in _terms(traces))
+            answer = {"a": found[0], "b": found[1], "kinds": kinds, "operators": operators}
+        print(json.dumps(answer, indent=2, allow_nan=False))
+    elif len(traces) > 1:
+        print("\n".join(comparison_lines(traces, show, most)))
+    else:
+        print("\n".join(lines(traces[0], roofs[0], show, most)))
+    return 0
+
+
+def _roof(data: Path, trace: StoredTrace) -> Roof | None:
+    """Return the datasheet's roof of the chip."""
+    chip = trace.devices[0].chip
+    rows = rows_by_name(table.read(kept_by_hand(Chip, data), Chip)).get(fold_name(chip or ""))
+    return datasheet_roof(rows) if rows else None
+
+
+def _kind(row: TraceOperator) -> str:
+    return row.layer_kind
+
+
+def _operator(row: TraceOperator) -> str:
+    return row.operator or row.reason or ""
+
+
+def _call(row: TraceOperator) -> str:
+    return f"{_operator(row)} {row.shape or ''}".rstrip()
+
+
+def as_json(trace: StoredTrace, roof: Roof | None) -> dict[str, Any]:
+    """Return the keys of ``docs/json.md``."""
+    first = trace.devices[0]
+    parts = {
+        place: [asdict(part) | {"roof_share": part.roof_share, "bound": part.bound} for part in found]
+        for place, found in (
+            ("kinds", step_parts(trace.operators, roof, _kind)),
+            ("operators", step_parts(trace.operators, roof, _call)),
+        )
+    }
+    head = {"trace": trace.name, "network": first.network, "chip": first.chip}
+    return head | {"steps": [asdict(step) for step in trace.steps]} | parts
+
+
+def lines(trace: StoredTrace, roof: Roof | None, show: Table, most: int) -> list[str]:
+    """Return a trace as text: its step, the kinds of layers, the longest operators, the largest loss, a remedy."""
+    kinds, calls = (step_parts(trace.operators, roof, name) for name in (_kind, _call))
+    total_s = sum(part.time_s for part in kinds)
+    result = [trace.label, *_step_lines(trace), "", *_table("kind", kinds, total_s, show)]
+    result += ["", *_table("operator", calls[:most], total_s, show), ""]
+    left_s = sum(part.uncounted_s for part in kinds)
+    if left_s:
+        result.append(f"{percent(left_s / total_s)} of the kernels' time has no counts.")
+    if roof is None:
+        result.append("The chip is not in data/chips.csv: no roof.")
+    else:
+        result.append(f"The roof is the datasheet's: {si(roof.byte_per_s or 0.0, 'B/s')} from memory.")
+        worst = max(calls, key=lambda part: part.loss_s)
+        rows = f"{latency(worst.loss_s)} a step, {percent(worst.loss_s / total_s)} of the kernels' time"
+        result.append(f"Largest loss: {worst.name} could be faster by {rows}.")
+    return [*result, *_remedies(trace, kinds, total_s)]
+
+
+def _step_lines(trace: StoredTrace) -> list[str]:
+    found = []
+    for step in trace.steps:
+        host = f"{latency(step.host_s)} on the host, " if step.host_s is not None else ""
+        idle = percent(1 - step.busy_s / step.span_s) if step.span_s else "0 %"
+        place = f" on device {step.device}" if len({each.device for each in trace.steps}) > 1 else ""
+        found.append(f"step {step.step}{place}: {host}{latency(step.span_s)} on the device, {idle} of it idle")
+    return found
+
+
+def _table(head: str, parts: Sequence[StepPart], total_s: float, show: Table) -> list[str]:
+    rows: list[Line] = [(head, "calls", "time", "share", "idle before", "FLOP/s", "B/s", "of the roof", "bound by")]
+    for part in parts:
+        rates = [
+            si(amount / part.counted_s, unit) if amount and part.counted_s else ""
+            for amount, unit in ((part.flop, "FLOP/s"), (part.byte, "B/s"))
+        ]
+        times = latency(part.time_s), percent(part.time_s / total_s) if total_s else "", latency(part.gap_s)
+        rows.append((part.name, plain(part.calls), *times, *rates, text(part.roof_share, percent), part.bound or ""))
+    return show(rows, NUMBERS)
+
+
+def _remedies(trace: StoredTrace, kinds: Sequence[StepPart], total_s: float) -> list[str]:
+    """Return what to try first, as hypotheses."""
+    found = []
+    span_s = sum(step.span_s for step in trace.steps)
+    idle = 1 - sum(step.busy_s for step in trace.steps) / span_s if span_s else 0.0
+    if idle > GAP:
+        found.append(
+            f"The device is idle for {percent(idle)} of the step: it waits for the host. Try CUDA graphs, "
+            "torch.compile(mode='reduce-overhead') or a larger batch."
+        )
+    attention_s = sum(part.time_s for part in step_parts(trace.operators, None, _operator) if part.name in MATERIALISED)
+    if total_s and attention_s / total_s > PART:
+        found.append(
+            f"Attention as separate products and softmax takes {percent(attention_s / total_s)} of the kernels' time: "
+            "it writes its scores to memory. Try scaled_dot_product_attention."
+        )
+    fused_s = sum(part.time_s for part in kinds if part.name in FUSED and part.bound in (MEMORY, None))
+    if total_s and fused_s / total_s > PART:
+        share = percent(fused_s / total_s)
+        found.append(f"Operators that a compiler fuses take {share} of the kernels' time. Try torch.compile.")
+    waiting_s = sum(part.time_s for part in kinds if part.name == COMMUNICATION)
+    if total_s and waiting_s / total_s > PART:
+        share = percent(waiting_s / total_s)
+        found.append(
+            f"Collectives take {share} of the kernels' time, with the wait for other ranks. Compare the ranks' traces; "
+            "try a larger batch on each device."
+        )
+    return [f"{'Try first' if number == 0 else 'Then'}: {each}" for number, each in enumerate(found)]
+
+
+def _terms(traces: Sequence[StoredTrace]) -> list[Any]:
+    return [difference(*(step_parts(trace.operators, None, name) for trace in traces)) for name in (_kind, _operator)]
+
+
+def comparison_lines(traces: Sequence[StoredTrace], show: Table, most: int) -> list[str]:
+    """Return two traces as text: the ratio of their steps, and its terms by kind and by operator."""
+    kinds, operators = _terms(traces)
+    a_s, b_s = (sum(getattr(term, side) for term in kinds) for side in ("a_s", "b_s"))
+    result = [f"A: {traces[0].label}", f"B: {traces[1].label}"]
+    result.append(f"kernels of a step: {latency(a_s)} and {latency(b_s)}, B/A {b_s / a_s:.3f}: 1 and these terms")
+    for head, terms in (("kind", kinds), ("operator", operators[:most])):
+        rows: list[Line] = [(head, "A", "B", "B/A", "term")]
+        for term in terms:
+            ratio = f"{term.b_s / term.a_s:.2f}" if term.a_s and term.b_s else ""
+            rows.append((term.name, latency(term.a_s), latency(term.b_s), ratio, f"{term.share:+.3f}"))
+        result += ["", *show(rows, NUMBERS)]
+    rest = sum(term.share for term in operators[most:])
+    return [*result, *([f"and {rest:+.3f} of {len(operators) - most} more"] if len(operators) > most else [])]

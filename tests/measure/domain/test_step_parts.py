@@ -1,0 +1,74 @@
+from types import SimpleNamespace
+
+import pytest
+
+from measure.domain.roofs import Roof
+from measure.domain.step_parts import COMMUNICATION, difference, step_parts
+
+ROOF = Roof({"bf16": 1e12}, 1e9)  # 1000 FLOP/B at the ridge
+
+
+def row(kind="linear", time_s=1.0, flop=0, byte=0, **columns):
+    known = {
+        "rank": 0, "device": 0, "step": 0, "layer_kind": kind, "precision": "bf16", "calls": 1, "kernels": 1,
+        "time_s": time_s, "copy_s": 0.0, "gap_s": 0.0, "flop": flop, "recompute_flop": 0, "byte": byte,
+    }  # fmt: skip
+    return SimpleNamespace(**known | columns)
+
+
+def parts(*rows, roof=ROOF):
+    return step_parts(rows, roof, lambda row: row.layer_kind)
+
+
+def test_the_least_time_is_of_each_row_and_the_bound_that_of_most_of_it():
+    # 2e12 FLOP take 2 s and 1e9 B 1 s; the second row 0 s and 0.5 s
+    (part,) = parts(row(time_s=4.0, flop=2 * 10**12, byte=10**9), row(time_s=1.0, byte=5 * 10**8, gap_s=0.25))
+    assert (part.time_s, part.least_s, part.memory_s, part.gap_s) == (5.0, 2.5, 0.5, 0.25)
+    assert (part.roof_share, part.bound, part.loss_s) == (0.5, "arithmetic", 2.5)
+    assert parts(row(byte=10**8))[0].bound == "memory"
+
+
+def test_parts_are_means_over_steps_ranks_and_devices_the_longest_first():
+    rows = [row("linear", 1.0), row("linear", 3.0, step=1), row("copy", 9.0, step=1, calls=4)]
+    assert [(part.name, part.time_s, part.calls) for part in parts(*rows)] == [("copy", 4.5, 2.0), ("linear", 2.0, 1.0)]
+    assert parts(row(time_s=2.0), row(time_s=4.0, rank=1))[0].time_s == 3.0
+
+
+def test_kernels_of_no_step_are_left_out():
+    assert parts(row(step=None), row("copy", 2.0))[0].name == "copy"
+    assert parts(row(step=None)) == []
+
+
+def test_recomputation_is_work():
+    assert parts(row(time_s=4.0, flop=0, recompute_flop=10**12))[0].roof_share == 0.25
+
+
+@pytest.mark.parametrize(
+    ("each", "uncounted_s"),
+    [
+        (row(flop=None, byte=None), 1.0),
+        (row(flop=None, byte=10), 1.0),  # a Triton kernel
+        (row(COMMUNICATION, byte=10), 0.0),
+        (row(time_s=0.0, copy_s=1.0, byte=10), 0.0),
+    ],
+)
+def test_what_has_no_counts_or_waits_for_others_has_no_roof(each, uncounted_s):
+    (part,) = parts(each)
+    assert (part.roof_share, part.bound, part.loss_s, part.uncounted_s) == (None, None, 0.0, uncounted_s)
+
+
+def test_without_a_roof_there_are_times_alone():
+    (part,) = parts(row(time_s=2.0, flop=10, byte=10), roof=None)
+    assert (part.time_s, part.roof_share, part.bound) == (2.0, None, None)
+
+
+def test_an_operator_at_an_unknown_precision_waits_for_memory():
+    assert parts(row(time_s=1.0, flop=10**15, byte=5 * 10**8, precision=None))[0].roof_share == 0.5
+
+
+def test_terms_add_up_to_the_ratio():
+    a, b = parts(row("linear", 6.0), row("copy", 2.0)), parts(row("linear", 3.0), row("attention", 1.0))
+    terms = difference(a, b)
+    # (3 - 6) / 8, (0 - 2) / 8, (1 - 0) / 8
+    assert [(term.name, term.share) for term in terms] == [("linear", -0.375), ("copy", -0.25), ("attention", 0.125)]
+    assert 1 + sum(term.share for term in terms) == 4 / 8
