@@ -44,11 +44,10 @@ class Machine:
     """One machine in its newest environment: its roof measurements and roofs, its cells.
 
     ``cells`` are those of inference, ``variants`` those in another variant than eager, ``steps`` those of training
-    (``report.paper.steps``); ``profiles`` are the cells that ran under a profiler, ``operators`` and ``kernels`` the
-    times in them; ``hardware_counter_profiles`` are those under hardware counters, ``hardware_counters`` what these
-    said of each kernel. All have inputs of the shape at which the paper shows the model; ``left_out`` are models that
-    were tried at another one, with that. ``roofs`` is ``measured_roof`` as a frame. ``name`` is the processor's
-    with its microarchitecture: AMD EPYC, Zen 4, 2 cores.
+    (``report.paper.steps``); ``profiles`` are the cells that ran under a profiler, ``operators`` the times in them;
+    ``hardware_counters`` is what these said of each kernel. All have inputs of the shape at which the paper shows the
+    model. ``roofs`` is ``measured_roof`` as a frame. ``name`` is the processor's with its microarchitecture: AMD EPYC,
+    Zen 4, 2 cores.
     """
 
     folder: str
@@ -65,10 +64,7 @@ class Machine:
     steps: pd.DataFrame
     profiles: pd.DataFrame
     operators: pd.DataFrame
-    kernels: pd.DataFrame
-    hardware_counter_profiles: pd.DataFrame
     hardware_counters: pd.DataFrame
-    left_out: tuple[tuple[str, str], ...]
 
     @property
     def chip_kind(self) -> str:
@@ -242,11 +238,8 @@ class Tried(NamedTuple):
 
     def of(self, models: Collection[str]) -> "Tried":
         """Return the rows of some models alone."""
-        return self._replace(
-            runs=[row for row in self.runs if row.model in models],
-            profiles=[row for row in self.profiles if row.model in models],
-            hardware_counter_profiles=[row for row in self.hardware_counter_profiles if row.model in models],
-        )
+        tables = (self.runs, self.profiles, self.hardware_counter_profiles)
+        return Tried(*self[:2], *([row for row in rows if row.model in models] for rows in tables))
 
 
 def tried_in(folder: MachineFolder) -> Tried | None:
@@ -306,8 +299,5 @@ def load_machine(
         steps=steps.derive(runs, samples, counted, operators, partial(roof_at, roofs)),
         profiles=frame(tried_profiles, records.Profile),
         operators=frame(folder.rows(records.OperatorTime, tried_profiles), records.OperatorTime),
-        kernels=frame(folder.rows(records.KernelTime, tried_profiles), records.KernelTime),
-        hardware_counter_profiles=frame(counter_profiles, records.HardwareCounterProfile),
         hardware_counters=frame(folder.rows(records.KernelCounters, counter_profiles), records.KernelCounters),
-        left_out=tuple(sorted({(row.model, str(row.input_shape)) for row in tried.rows if not shown(row)})),
     )

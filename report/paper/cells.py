@@ -18,9 +18,6 @@ CELL_COLUMNS = list(CELL)
 INFERENCE_CELL = ["model", "batch", "precision"]
 """The key of a machine's cells of inference in eager mode."""
 
-TAIL, FEWEST_IN_TAIL = 0.95, 2
-"""A tail is the time that this share of calls stays below; so many measured calls must be slower to trust it."""
-
 SPEED_UP = ["speed_up", "speed_up_low", "speed_up_high"]
 """A ratio over eager mode and the ends of its interval."""
 
@@ -67,22 +64,6 @@ def estimate_latencies(samples: pd.DataFrame) -> pd.DataFrame:
     medians = np.log(samples.astype({"latency_s": float}).groupby([*CELL_COLUMNS, "round"]).latency_s.median())
     scatter = medians.groupby(level=CELL_COLUMNS).std().rename("scatter").reset_index()
     return estimate_cells(samples, "latency_s", CELL_COLUMNS, TIMES).merge(scatter, on=CELL_COLUMNS, how="left")
-
-
-def tails(samples: pd.DataFrame) -> pd.DataFrame:
-    """One row is a cell with enough samples of single calls: their 95th percentile (s), over all rounds.
-
-    Samples of several calls have no tail: they average a slow call with quick ones.
-    """
-    single = samples[samples.block == 1].astype({"latency_s": float}).groupby(CELL_COLUMNS).latency_s
-    found = single.quantile(TAIL).where(single.size() >= FEWEST_IN_TAIL / (1 - TAIL)).dropna()
-    return found.rename("tail_s").reset_index()
-
-
-def energies(samples: pd.DataFrame) -> pd.DataFrame:
-    """One row is a cell with known energy: the median energy of a call (J)."""
-    read = samples[samples.energy_j.notna()].astype({"energy_j": float})
-    return read.groupby(CELL_COLUMNS).energy_j.median().reset_index()
 
 
 def with_workload(cells: pd.DataFrame, counted: pd.DataFrame) -> pd.DataFrame:
@@ -155,31 +136,24 @@ def derive(
     operators: pd.DataFrame,
     roof_of: Callable[[str], Roofline | None],
 ) -> pd.DataFrame:
-    """One row is a cell of inference: its latency with interval and tail, its energy, its rates and bounds.
+    """One row is a cell of inference: its latency with interval, its rates and bounds.
 
-    ``attained`` is the achieved rate over the roof at the model's footprint intensity, ``peak_share`` the rate over the
-    peak (``roof_of`` a precision). ``model_bound_s`` is the least time of the whole model on its compulsory bytes,
-    ``operator_bound_s`` that of its ``operators`` one after the other (``operator_bounds``). All are empty
-    without a measured roof, the last also without counted operators. ``speed_up`` is a variant's speed over that of
-    eager mode, with the ends of its interval; empty in eager mode, and without rounds of both in one sitting.
+    ``attained`` is the achieved rate over the roof (``roof_of`` a precision) at the model's footprint intensity.
+    ``model_bound_s`` is the least time of the whole model on its compulsory bytes, ``operator_bound_s`` that of its
+    ``operators`` one after the other (``operator_bounds``). All are empty without a measured roof, the last also
+    without counted operators. ``speed_up`` is a variant's speed over that of eager mode, with the ends of its interval;
+    empty in eager mode, and without rounds of both in one sitting.
     """
     taken, wanted = (matching(rows, phase=INFERENCE) for rows in (samples, runs))
-    cells = merge_runs(wanted, taken)
-    for more in (estimate_latencies(taken), tails(taken), energies(taken)):
-        cells = cells.merge(more, on=CELL_COLUMNS, how="left")
+    cells = merge_runs(wanted, taken).merge(estimate_latencies(taken), on=CELL_COLUMNS, how="left")
     cells = with_workload(cells, counted)
     cells[TIMES] = cells[TIMES].astype(float)
     roofs = {precision: roof_of(precision) for precision in cells.precision.unique()}
     roof = above(cells, roofs)
     cells["flop_per_s"] = cells.forward_flop / cells.latency_s
     cells["throughput_per_s"] = cells.batch / cells.latency_s
-    cells["peak_flop_per_s"] = roof.peak_flop_per_s
-    cells["ridge_flop_per_byte"] = roof.ridge_flop_per_byte
-    cells["attainable_flop_per_s"] = roof.attainable(cells.footprint_intensity)
     cells["model_bound_s"] = roof.least_s(cells.forward_flop, cells.compulsory_byte)
     cells["operator_bound_s"] = bounds_of_cells(cells, operators, INFERENCE, roofs)
-    cells["attained"] = cells.flop_per_s / cells.attainable_flop_per_s
-    cells["peak_share"] = cells.flop_per_s / cells.peak_flop_per_s
-    cells["memory_bound"] = cells.footprint_intensity < cells.ridge_flop_per_byte
+    cells["attained"] = cells.flop_per_s / roof.attainable(cells.footprint_intensity)
     # pandas warns of frames that grew column by column; a copy has its columns in one place
     return cells.merge(_over_eager(wanted, taken), on=CELL_COLUMNS, how="left").copy()

@@ -28,17 +28,16 @@ RATES = {"fp64": ("fp64",), "fp32": ("fp32", "tf32"), "fp16": ("fp16", "bf16")}
 
 @dataclass(frozen=True, eq=False)
 class Elsewhere:
-    """The frames: ``timings``, models ``not_counted`` among them, ``kinds`` of layers, ``bandwidths`` and ``products``.
+    """The frames: ``timings``, ``kinds`` of layers in their models, ``bandwidths`` and ``products``.
 
     A row of ``timings`` is a model on a device under its conditions, with what it asks for and the roof above it:
     ``computed``, the precision of its products, ``flop`` and ``byte`` (footprint) of the call, ``flop_per_s``,
-    ``intensity`` in FLOP/B, ``peak_flop_per_s`` and ``bandwidth_byte_per_s`` of the datasheet, ``attained`` and
-    ``peak_share``; empty where the model was not counted or the chip prints no rate at the precision. ``latency_s`` is
-    that of the printed rate where there is one; ``printed_latency_s`` is the printed time.
+    ``peak_flop_per_s`` and ``bandwidth_byte_per_s`` of the datasheet, ``attained`` and ``peak_share``; empty where the
+    model was not counted or the chip prints no rate at the precision. ``latency_s`` is that of the printed rate where
+    there is one.
     """
 
     timings: pd.DataFrame
-    not_counted: pd.DataFrame
     kinds: pd.DataFrame
     bandwidths: pd.DataFrame
     products: pd.DataFrame
@@ -59,8 +58,7 @@ def read(data: Path, chips: pd.DataFrame, keys: frozenset[str]) -> Elsewhere:
         pd.DataFrame(map(vars, table.read(file_of(record, data), record)), columns=[*TABLES[record].columns])
         for record in (PublishedCount, PublishedKind)
     )
-    held = held_against(timings, counts, datasheet_rooflines(chips))
-    return Elsewhere(held, counts[counts.status != "ok"], kinds, bandwidths, products)
+    return Elsewhere(held_against(timings, counts, datasheet_rooflines(chips)), kinds, bandwidths, products)
 
 
 def _frame(rows: list[tuple[int, Any]], record: type) -> pd.DataFrame:
@@ -93,13 +91,11 @@ def held_against(
     wanted = counts.drop(columns=["status", "reason"])
     rows = timings.merge(wanted, on=["model", "input_size"], how="left")
     # A rate is of all calls together; a mean of single ones takes up what interrupted them
-    rows["printed_latency_s"] = rows.latency_s
     rows["latency_s"] = (rows.batch / rows.throughput_per_s.astype(float)).fillna(rows.latency_s)
     rows["computed"] = rows.autocast.where(rows.autocast != "", rows.precision)
     size = rows.computed.map(STORED_BYTE).astype(float) / FP32_BYTE
     trains = rows.phase == STEP
     backward = rows.backward_flop.astype(float).where(trains, 0.0)
-    rows["flop_ratio"] = 1 + rows.backward_flop.astype(float) / rows.forward_flop.astype(float)
     rows["flop"] = rows.batch * (rows.forward_flop.astype(float) + backward)
     # A step moves the activations twice: they are kept, and read again with their gradients
     passes = np.where(trains, 2, 1)
@@ -108,15 +104,8 @@ def held_against(
     above = [roof_of.get(key) for key in zip(rows.device, rows.computed, strict=True)]
     rows["peak_flop_per_s"] = [np.nan if roof is None else roof.peak_flop_per_s for roof in above]
     rows["bandwidth_byte_per_s"] = [np.nan if roof is None else roof.bandwidth_byte_per_s for roof in above]
-    return under_roof(rows, rows.flop / rows.byte)
-
-
-def under_roof(rows: pd.DataFrame, intensity: pd.Series) -> pd.DataFrame:
-    """Return rows of ``flop`` and ``latency_s`` with the rate, the intensity (FLOP/B), and their shares of the roof."""
-    rate, roof = rows.flop / rows.latency_s, Roofline(rows.peak_flop_per_s, rows.bandwidth_byte_per_s)
-    return rows.assign(
-        flop_per_s=rate,
-        intensity=intensity,
-        attained=rate / roof.attainable(intensity),
-        peak_share=rate / rows.peak_flop_per_s,
-    )
+    rows["flop_per_s"] = rows.flop / rows.latency_s
+    roof = Roofline(rows.peak_flop_per_s, rows.bandwidth_byte_per_s)
+    rows["attained"] = rows.flop_per_s / roof.attainable(rows.flop / rows.byte)
+    rows["peak_share"] = rows.flop_per_s / rows.peak_flop_per_s
+    return rows

@@ -49,8 +49,7 @@ def derive(
     roofs = {precision: roof_of(precision) for precision in cells.precision.unique()}
     roof = above(cells, roofs)
     for stage in (FORWARD, BACKWARD):
-        cells[f"{stage}_flop_per_s"] = cells[f"{stage}_flop"] / cells[f"{stage}_s"]
-        cells[f"{stage}_peak_share"] = cells[f"{stage}_flop_per_s"] / roof.peak_flop_per_s
+        cells[f"{stage}_peak_share"] = cells[f"{stage}_flop"] / cells[f"{stage}_s"] / roof.peak_flop_per_s
         cells[f"{stage}_bound_s"] = bounds_of_cells(cells, operators, stage, roofs)
     cells["flop_bound_s"] = (cells.forward_flop + cells.backward_flop) / roof.peak_flop_per_s
     cells["update_bound_s"] = update_byte(cells) / roof.bandwidth_byte_per_s

@@ -62,27 +62,19 @@ def counter_rows(
 
 
 def _with_counters(machine: Machine, cell: dict[str, Any], kernels: dict[str, Any], gap: str | None) -> Machine:
-    profile, rows = counter_rows(cell, kernels, gap)
-    return replace(
-        machine,
-        hardware_counter_profiles=frame([profile], HardwareCounterProfile),
-        hardware_counters=frame(rows, KernelCounters),
-    )
+    _, rows = counter_rows(cell, kernels, gap)
+    return replace(machine, hardware_counters=frame(rows, KernelCounters))
 
 
 @cache
 def counted() -> Paper:
     cpu, gpu = profiled().machines
-    nothing = {name: getattr(gpu, name).iloc[:0] for name in ("profiles", "operators", "kernels", "steps", "cells")}
+    nothing = {name: getattr(gpu, name).iloc[:0] for name in ("profiles", "operators", "steps", "cells")}
     imported = replace(gpu, folder="imported", environment=unknown_but("NVIDIA T4"), levels=(), **nothing)
     # Kernels run for 0.1 of the 1.0 ms that a call takes without the profiler.
     cell = cell_columns("lean", 1, INFERENCE, EAGER, "gpu-1")
     step = cell_columns("resnet50", 64, STEP, EAGER, imported.environment.environment_id)
-    gpu = replace(
-        gpu,
-        profiles=gpu.profiles.assign(busy_s=pd.Series([0.1e-3, None])),
-        kernels=frame(kernel_times(cell), KernelTime),
-    )
+    gpu = replace(gpu, profiles=gpu.profiles.assign(busy_s=pd.Series([0.1e-3, None])))
     keys = hand_tables.read_keys(REFERENCES)
     return replace(
         profiled(),

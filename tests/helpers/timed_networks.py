@@ -67,7 +67,7 @@ def paper_of(
     """Return an empty paper, but for these published tables."""
     kind_rows = kind_rows or [row for model in names for row in kinds(model)]
     held = held_against(pd.DataFrame(timings), pd.DataFrame(counts or [*map(count, names)]), ROOFS)
-    found = Elsewhere(held, held[:0], pd.DataFrame(kind_rows), pd.DataFrame(), pd.DataFrame())
+    found = Elsewhere(held, pd.DataFrame(kind_rows), pd.DataFrame(), pd.DataFrame())
     return replace(load(folder), elsewhere=found)
 
 

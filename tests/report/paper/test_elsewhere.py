@@ -37,13 +37,13 @@ def test_a_forward_pass_under_the_roof():
     assert row.flop == 10e9
     assert row.byte == 4e6 + 10 * 6e6
     assert row.flop_per_s == 5e11
-    assert row.intensity == pytest.approx(156.25)
+    assert row.flop / row.byte == pytest.approx(156.25)
     assert (row.computed, row.peak_share, row.attained) == ("fp32", 0.5, 0.5)  # the ridge point is at 10 FLOP/B
 
 
 def test_a_printed_rate_counts_and_not_the_time_beside_it():
     (row,) = held(timing(latency_s=0.5, throughput_per_s=500.0)).itertuples()  # 10 inputs at 500 a second
-    assert (row.latency_s, row.printed_latency_s) == (0.02, 0.5)
+    assert row.latency_s == 0.02
     assert row.flop_per_s == 5e11
 
 

@@ -66,7 +66,7 @@ def test_times_of_a_step_and_its_stages():
 def test_rates_of_the_passes():
     row = cell("cpu", "lean")
     # 800 MFLOP in 10 ms and 1520 MFLOP in 24 ms, of 100 GFLOP/s
-    assert (row.forward_flop_per_s, row.forward_peak_share) == (pytest.approx(80e9), pytest.approx(0.8))
+    assert row.forward_peak_share == pytest.approx(0.8)  # 80 GFLOP/s
     assert row.backward_peak_share == pytest.approx(0.6333, rel=1e-3)
     # 1520 MFLOP in 1.7 ms, of 8 TFLOP/s
     assert cell("gpu", "lean").backward_peak_share == pytest.approx(0.11176, rel=1e-3)
