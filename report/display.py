@@ -3,10 +3,10 @@
 import base64
 import gzip
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sized
 from functools import wraps
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from report import facts, failures
 from report.charts import drawing
@@ -29,6 +29,16 @@ class Missing(Exception):  # noqa: N818  a gap in the data is no error
     def __init__(self, command: str | None = None) -> None:
         super().__init__(command or "")
         self.command = command
+
+
+Found = TypeVar("Found")
+
+
+def required(found: Found | None, command: str | None = None) -> Found:
+    """Return what a figure or table is made from; raise Missing for nothing: None, no rows."""
+    if found is None or (isinstance(found, Sized) and not len(found)):
+        raise Missing(command)
+    return found
 
 
 class Display:

@@ -9,7 +9,7 @@ import dataclasses
 import inspect
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from importlib import import_module
 from typing import Any, TypeVar
@@ -33,7 +33,7 @@ Facts = TypeVar("Facts")
 @cache
 def of_chapter(name: str, paper: Paper) -> Any:
     """Return the facts of a chapter, each with its key. They are computed once for a paper."""
-    return _keyed(import_module(f"report.chapters.{name}.facts").of(paper), name)
+    return _changed(import_module(f"report.chapters.{name}.facts").of(paper), name, lambda _value, key: {"key": key})
 
 
 def source_of(table: str, rows: str, sections: str) -> Source:
@@ -52,23 +52,17 @@ def missing(kind: type[Facts]) -> Facts:
 
 def sourced(facts: Facts, source: Source) -> Facts:
     """Return facts in which every value without a source has this one."""
-    found: dict[str, Any] = {}
-    for field in dataclasses.fields(facts):  # type: ignore[arg-type]
-        value = getattr(facts, field.name)
-        if isinstance(value, Value | Name) and value.source is None:
-            found[field.name] = dataclasses.replace(value, source=source)
-        elif dataclasses.is_dataclass(value) and not isinstance(value, Value | Name | type):
-            found[field.name] = sourced(value, source)
-    return dataclasses.replace(facts, **found)  # type: ignore[type-var]
+    return _changed(facts, "", lambda value, _key: {"source": value.source or source})
 
 
-def _keyed(facts: Any, key: str) -> Any:
+def _changed(facts: Any, key: str, change: Callable[[Value | Name, str], dict[str, Any]]) -> Any:
+    """Return facts whose values have the fields that ``change`` returns for each value and its key."""
     if isinstance(facts, Value | Name):
-        return dataclasses.replace(facts, key=key)
+        return dataclasses.replace(facts, **change(facts, key))
     if not dataclasses.is_dataclass(facts) or isinstance(facts, type):
         return facts
-    found = {each.name: _keyed(getattr(facts, each.name), f"{key}.{each.name}") for each in dataclasses.fields(facts)}
-    return dataclasses.replace(facts, **found)
+    fields = ((field.name, getattr(facts, field.name)) for field in dataclasses.fields(facts))
+    return dataclasses.replace(facts, **{name: _changed(value, f"{key}.{name}", change) for name, value in fields})
 
 
 def conditions(name: str, facts: Any) -> Markup:
@@ -92,16 +86,12 @@ def _conditions(facts: Any) -> Any:
         elif isinstance(value, Value | Name):
             found[field.name] = not value.is_missing
         elif dataclasses.is_dataclass(value):
-            found[field.name] = any(not each.is_missing for _, each, _ in _entries(value, ""))
+            found[field.name] = any(not each.is_missing for _, each, _ in entries("", value))
     return found
 
 
-def entries(name: str, facts: Any) -> Iterator[tuple[str, Value | Name, str]]:
-    """Yield the key, value and meaning of each fact of a chapter."""
-    yield from _entries(facts, name)
-
-
-def _entries(facts: Any, key: str) -> Iterator[tuple[str, Value | Name, str]]:
+def entries(key: str, facts: Any) -> Iterator[tuple[str, Value | Name, str]]:
+    """Yield the key, value and meaning of each fact of a chapter or group, whose own key is given."""
     kind: Any = type(facts)
     meanings = _meanings(kind)
     for field in dataclasses.fields(facts):
@@ -109,7 +99,7 @@ def _entries(facts: Any, key: str) -> Iterator[tuple[str, Value | Name, str]]:
         if isinstance(value, Value | Name):
             yield own, value, meanings.get(field.name, "")
         elif dataclasses.is_dataclass(value) and not isinstance(value, type):
-            yield from _entries(value, own)
+            yield from entries(own, value)
 
 
 @cache

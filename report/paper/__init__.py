@@ -88,8 +88,8 @@ class Paper:
 
     A reader may have ``chosen`` machines; the paper ``is_whole`` unless some models or chips were left out.
 
-    Of ``imported`` machines only the hardware counters are known, ``training_steps`` and ``published`` are what
-    studies printed, ``elsewhere`` is what others measured, ``predictions`` is how latencies are predicted.
+    Of ``imported`` machines only the hardware counters are known, ``published`` is what studies printed, ``elsewhere``
+    is what others measured, ``predictions`` is how latencies are predicted.
     """
 
     folder: Path
@@ -102,7 +102,6 @@ class Paper:
     counting_programs: pd.DataFrame
     machines: tuple[Machine, ...]
     imported: tuple[Machine, ...]
-    training_steps: pd.DataFrame
     published: Published
     elsewhere: Elsewhere
     predictions: Predictions
@@ -200,7 +199,6 @@ def load(
     programs = having("workload/counting_programs.csv")
     counted_by_programs = read(file_of(ProgramCount, programs), ProgramCount)
     roofs = chips.read(having("chips.csv") / "chips.csv", keys)
-    studies = having("published/claims.csv") / "published"
     return Paper(
         folder=data,
         chips=roofs[roofs.chip.isin(set(roofs.chip) if everything else options.chips(set(roofs.chip)))],
@@ -212,8 +210,7 @@ def load(
         counting_programs=counting_programs.derive(frame(counted_by_programs, ProgramCount)),
         machines=tuple(machine for machine in machines if machine.environment.torch),
         imported=tuple(machine for machine in machines if not machine.environment.torch),
-        training_steps=hand_tables.training_steps(studies / "training_steps.csv", keys),
-        published=hand_tables.published(studies, keys),
+        published=hand_tables.published(having("published/claims.csv") / "published", keys),
         elsewhere=elsewhere.read(having("published/measurements"), roofs, keys),
         predictions=predictions_table.read(
             Sources(having("prediction"), having("chips.csv"), having("published/measurements"), data)
@@ -238,7 +235,7 @@ class Tried(NamedTuple):
 
     def of(self, models: Collection[str]) -> "Tried":
         """Return the rows of some models alone."""
-        tables = (self.runs, self.profiles, self.hardware_counter_profiles)
+        tables: tuple[list[Any], ...] = (self.runs, self.profiles, self.hardware_counter_profiles)
         return Tried(*self[:2], *([row for row in rows if row.model in models] for rows in tables))
 
 

@@ -13,16 +13,8 @@ import pandas as pd
 from measure.cache.schema import TABLES
 from measure.cache.table import numbered
 from measure.errors import UserError
-from report.paper.printed import (
-    Claim,
-    FlopPerCycle,
-    PrintedChip,
-    PrintedEstimate,
-    PrintedModel,
-    PrintedStep,
-    PrintedTraining,
-    model_numbers,
-)
+from report.paper import printed
+from report.paper.printed import FlopPerCycle, model_numbers
 
 Record = TypeVar("Record")
 
@@ -111,25 +103,20 @@ def _same_processor(row: FlopPerCycle, other: FlopPerCycle) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Published:
-    """What studies printed, errors included: the tables of ``data/published`` but that of training steps."""
+    """What studies printed, errors included: the tables of ``data/published``."""
 
     chips: pd.DataFrame
     models: pd.DataFrame
     training: pd.DataFrame
+    training_steps: pd.DataFrame
     step_estimates: pd.DataFrame
     claims: pd.DataFrame
 
 
 def published(folder: Path, keys: frozenset[str]) -> Published:
     """Read the tables of ``data/published``."""
-    records = (PrintedChip, PrintedModel, PrintedTraining, PrintedEstimate, Claim)
-    return Published(*(_frame(folder / TABLES[record].name, record, keys) for record in records))
-
-
-def training_steps(path: Path, keys: frozenset[str]) -> pd.DataFrame:
-    """Read the training steps that a study counted by hardware counters."""
-    return _frame(path, PrintedStep, keys)
-
-
-def _frame(path: Path, record: type, keys: frozenset[str]) -> pd.DataFrame:
-    return frame(read(path, record, keys), record)
+    records = (
+        printed.PrintedChip, printed.PrintedModel, printed.PrintedTraining, printed.PrintedStep,
+        printed.PrintedEstimate, printed.Claim,
+    )  # fmt: skip
+    return Published(*(frame(read(folder / TABLES[record].name, record, keys), record) for record in records))

@@ -70,7 +70,7 @@ def with_rates(merged: pd.DataFrame) -> pd.DataFrame:
     """Add the rates (``flop_per_s``, ``byte_per_s``) with intervals to merged rows (``domain.roofs.merge_rounds``)."""
     merged = merged.astype(dict.fromkeys(TIMES, float))
     rates = {
-        f"{work}_per_s{end}": merged[work] / merged[f"latency{bound}_s"]
+        f"{work}{end}_per_s": merged[work] / merged[f"latency{bound}_s"]
         for work in ("flop", "byte")
         for end, bound in (("", ""), ("_low", "_high"), ("_high", "_low"))
     }

@@ -28,8 +28,8 @@ CONDITIONS = (
 """How a network was timed, apart from the network, its input and the batch size."""
 
 COMPILED = "torch.compile"
-FEWEST = 20
-"""The networks that a comparison needs: a distribution of fewer is a list."""
+FEWEST, LIBRARY = 20, 900
+"""The networks that a comparison needs, as fewer are a list, and those that make a device one of a whole library."""
 
 ALIKE_FLOP = (7.5e9, 9.5e9)
 """Networks with so many FLOP an input, about as many as ResNet-50, are called alike."""

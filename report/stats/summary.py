@@ -26,7 +26,7 @@ def median_of(values: Iterable[float] | pd.Series, unit: str = "", counted: str 
     return Value(float(np.median(known)), unit, low, high, len(known), counted)
 
 
-def count_of(number: int, counted: str = "things") -> Value:
+def count_of(number: float, counted: str = "things") -> Value:
     """Return an exact count."""
     return Value(int(number), counted=counted, count=int(number))
 
@@ -43,15 +43,15 @@ def exact(number: Any, unit: str = "", name: str = "") -> Value:
     return Value(int(number) if isinstance(number, int | np.integer) else float(number), unit, name=name)
 
 
-def estimated(row: Any, column: str, unit: str = "", name: str = "", low: str = "", high: str = "") -> Value:
-    """Return a row's value with the interval in the columns ``<column>_low`` and ``_high``, or those given.
+def estimated(row: Any, column: str, unit: str = "", name: str = "") -> Value:
+    """Return a row's value with the interval in the columns ``<column>_low`` and ``_high``; missing for None.
 
-    A latency's interval is in ``latency_low_s`` and ``latency_high_s``. Missing for None.
+    A latency's interval is in ``latency_low_s`` and ``latency_high_s``.
     """
     if row is None or pd.isna(getattr(row, column)):
         return Value(None, unit, name=name)
     stem, ending = (column[: -len(end)], end) if (end := _unit(column)) else (column, "")
-    ends = (getattr(row, given or f"{stem}{side}{ending}", None) for given, side in ((low, "_low"), (high, "_high")))
+    ends = (getattr(row, f"{stem}{side}{ending}", None) for side in ("_low", "_high"))
     least, most = (None if end is None or pd.isna(end) else float(end) for end in ends)
     return Value(float(getattr(row, column)), unit, least, most, counted="samples", name=name)
 

@@ -165,6 +165,9 @@ def _to_place(number: float, power: int, place: int | None, digits: int) -> str:
     return text.replace("-", "−")
 
 
+NOTHING = Value(None)
+
+
 @dataclass(frozen=True)
 class Name:
     """A name that depends on the data: of a machine, chip, model or setting. None if nothing was measured."""

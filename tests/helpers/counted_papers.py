@@ -80,5 +80,5 @@ def counted() -> Paper:
         profiled(),
         machines=(cpu, _with_counters(gpu, cell, LEAN, None)),
         imported=(_with_counters(imported, step, RESNET, GAP),),
-        training_steps=hand_tables.training_steps(ROOT / "data" / "published" / "training_steps.csv", keys),
+        published=hand_tables.published(ROOT / "data" / "published", keys),
     )

@@ -1,19 +1,17 @@
 """What chips promise: their ridge points, how they compare, and where the typical network lies."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pandas as pd
 
 from measure.domain.chips import fastest_units
 from report.facts import missing, sourced
-from report.paper import BASE_PRECISION, Machine, Paper, chips, options
+from report.paper import BASE_PRECISION, LOWER_PRECISIONS, Machine, Paper, chips, options
 from report.paper.rows import each, extremes, matching
 from report.stats.summary import count_of, estimated, exact
-from report.stats.value import FEWEST_MODELS, Name, Source, Value
+from report.stats.value import FEWEST_MODELS, NOTHING, Name, Source, Value
 
-SIXTEEN_BITS = ("bf16", "fp16")
-NOTHING = Value(None)
 FEWEST_DIES = 3
 """A kind with fewer has no typical ridge point."""
 
@@ -167,7 +165,7 @@ def _typical(outside: pd.DataFrame) -> Typical:
 def _ends(outside: pd.DataFrame) -> Ends:
     rows = chips.confirmed(chips.headline(outside))
     if rows.chip.nunique() < 2:
-        return Ends(NOTHING, NOTHING, Name(None), Name(None))
+        return missing(Ends)
     ends = extremes(rows, "ridge_flop_per_byte")
     least, most = (exact(row.ridge_flop_per_byte, "FLOP/B", row.chip) for row in ends)
     return Ends(least, most, *(Name(row.chip) for row in ends))
@@ -175,7 +173,7 @@ def _ends(outside: pd.DataFrame) -> Ends:
 
 def _demand(paper: Paper, outside: pd.DataFrame) -> ChipDemand:
     source = Source("workload/models.csv", "bf16, and chips.csv", options.measure_command("--sections workload"))
-    dies = chips.of_dies(chips.fastest(outside[outside.precision.isin(SIXTEEN_BITS)])).ridge_flop_per_byte
+    dies = chips.of_dies(chips.fastest(outside[outside.precision.isin(LOWER_PRECISIONS)])).ridge_flop_per_byte
     counted = matching(paper.workloads, precision="bf16")
     sizes = sorted(int(size) for size in set(counted.batch) if size <= 64)
     small, large = sizes[:1], sizes[1:][-1:]
@@ -205,11 +203,11 @@ def _demand(paper: Paper, outside: pd.DataFrame) -> ChipDemand:
 
 def _precision(found: pd.DataFrame) -> Precision:
     vector = matching(found, unit="vector", precision="fp32")
-    tensor = chips.fastest(found[found.precision.isin(SIXTEEN_BITS) & (found.unit == "tensor")])
+    tensor = chips.fastest(found[found.precision.isin(LOWER_PRECISIONS) & (found.unit == "tensor")])
     pairs = vector.merge(tensor, on="chip", suffixes=("", "_tensor"))
     pairs = pairs[pairs.chip == EXAMPLE] if EXAMPLE in set(pairs.chip) else pairs
     if pairs.empty:
-        return Precision(Name(None), NOTHING, NOTHING)
+        return missing(Precision)
     row: Any = pairs.iloc[0]
     ridges = (row.ridge_flop_per_byte, row.ridge_flop_per_byte_tensor)
     return Precision(Name(row.chip), *(exact(ridge, "FLOP/B") for ridge in ridges))
@@ -240,7 +238,7 @@ def _hand(paper: Paper) -> Hand:
     machine = paper.at_hand
     rows = [] if machine is None else list(each(matching(machine.roofs, precision=BASE_PRECISION)))
     if machine is None or not rows:
-        return sourced(Hand(Name(machine.name if machine else None), *[NOTHING] * 3), source)
+        return sourced(replace(missing(Hand), machine=Name(machine.name if machine else None)), source)
     peak, _ = promised(paper, machine)
     measured = estimated(rows[0], "peak_flop_per_s", "FLOP/s")
     low, high = (None if peak is None or end is None else end / peak for end in (measured.low, measured.high))
@@ -258,7 +256,7 @@ def _sparse(found: pd.DataFrame) -> Sparse:
 
 
 def _generations(found: pd.DataFrame) -> Generations:
-    tensor = found[(found.unit == "tensor") & found.precision.isin(SIXTEEN_BITS)].drop_duplicates("chip")
+    tensor = found[(found.unit == "tensor") & found.precision.isin(LOWER_PRECISIONS)].drop_duplicates("chip")
     ridges = tensor.set_index("chip").ridge_flop_per_byte
     v100, h100, b200, first_tpu, last_tpu, rtx4090, rtx5090 = (
         exact(ridges.get(chip), "FLOP/B")

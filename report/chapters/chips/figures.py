@@ -6,14 +6,14 @@ import pandas as pd
 
 from measure.domain.roofs import Roofline
 from report import display
-from report.chapters.chips.facts import SIXTEEN_BITS, labelled
+from report.chapters.chips.facts import labelled
 from report.charts import theme
 from report.charts.axes import Categories, LogAxis, YearAxis, longest
 from report.charts.labels import Box, text_size
 from report.charts.marks import end_names, lines, names, points, texts
 from report.charts.panels import figure, panel
 from report.markdown import si
-from report.paper import BASE_PRECISION, Paper, chips
+from report.paper import BASE_PRECISION, LOWER_PRECISIONS, Paper, chips
 from report.paper.rows import each
 
 LINES = {
@@ -45,9 +45,8 @@ TOOLTIP = (
 
 def _rows(found: pd.DataFrame) -> pd.DataFrame:
     """Return the columns that charts of chips need; ``short`` is a name without its vendor. Missing for no chip."""
-    if found.empty:
-        raise display.Missing
-    short = [row.chip.removeprefix(f"{row.vendor} ").removeprefix("GeForce ").partition(" (")[0] for row in each(found)]
+    rows = each(display.required(found))
+    short = [row.chip.removeprefix(f"{row.vendor} ").removeprefix("GeForce ").partition(" (")[0] for row in rows]
     return pd.DataFrame({
         "chip": found.chip + [" †" if inside else "" for inside in chips.on_chip(found)],
         "key": found.chip, "short": short, "kind": found.chip_kind.map(chips.KINDS), "year": found.year.astype(int),
@@ -169,7 +168,7 @@ def precisions(paper: Paper) -> dict[str, Any]:
     shown = labelled(paper.chips)
     each_precision = paper.chips.sort_values("peak_flop_per_s", ascending=False).drop_duplicates(["chip", "precision"])
     rows = _rows(each_precision[each_precision.chip.isin(shown.chip)])
-    rows["precision"] = rows.precision.replace(dict.fromkeys(SIXTEEN_BITS, "16 bits"))
+    rows["precision"] = rows.precision.replace(dict.fromkeys(LOWER_PRECISIONS, "16 bits"))
     y = Categories.steps(shown.chip, 18)
     x = LogAxis.around(rows.ridge, pixels=theme.plot_width(left=y.room), title="ridge point (FLOP/B, OP/B)")
     marks = points(rows, (x, "ridge"), (y, "key"), ("precision", PRECISION_COLORS), tooltip=TOOLTIP)

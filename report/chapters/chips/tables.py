@@ -53,17 +53,13 @@ def peaks(paper: Paper) -> str:
         flow = f"measured: {si(roof.bandwidth_byte_per_s, 'B/s')}"
         ridge = significant(peak / roof.bandwidth_byte_per_s)
         rows.append([f"{escape(machine.name)}, {BASE_PRECISION}", _product(arithmetic, peak), flow, ridge])
-    if not rows:
-        raise display.Missing
-    return pipe("Chip | Peak | Bandwidth | Ridge point >", rows)
+    return pipe("Chip | Peak | Bandwidth | Ridge point >", display.required(rows))
 
 
 @display.table
 def labelled_chips(paper: Paper) -> str:
     """List the chips that the figure names, with the first source of each."""
-    shown = labelled(paper.chips)
-    if shown.empty:
-        raise display.Missing
+    shown = display.required(labelled(paper.chips))
     rows = [
         [
             escape(row.chip), chips.KINDS[row.chip_kind], f"{row.year:.0f}", _marked(row, row.precision),
@@ -78,9 +74,7 @@ def labelled_chips(paper: Paper) -> str:
 @display.table
 def rates(paper: Paper) -> str:
     """List all rates of all chips; equal sources stand once for a chip."""
-    found = paper.chips
-    if found.empty:
-        raise display.Missing
+    found = display.required(paper.chips)
     repeated = found.duplicated(["chip", "source"])
     rows = [
         [

@@ -12,10 +12,6 @@ from report.stats import published
 from report.stats.summary import count_of, exact, extremes, median_of, ratio
 from report.stats.value import Name, Source, Value
 
-MANY = 900
-"""GPUs with as many networks are those of a whole library."""
-
-
 SAME = 1.1
 """Bandwidths in a smaller ratio are called about the same."""
 
@@ -164,7 +160,7 @@ def _prediction(paper: Paper) -> FrontPrediction:
     gpus = rows[rows.device.isin(paper.chips[paper.chips.chip_kind == "gpu"].chip)]
     gpus = gpus.assign(version=gpus.software.map(published.version)).sort_values("version", kind="stable")
     family = matching(gpus, left_out=BY_FAMILY)
-    family = family[family.models >= MANY].drop_duplicates("device", keep="last")
+    family = family[family.models >= published.LIBRARY].drop_duplicates("device", keep="last")
     device = matching(gpus, left_out=BY_DEVICE).groupby("device").median_error.median()
     named = family.set_index(family.device.map(published.short_name)).median_error
     return FrontPrediction(*extremes(named, "%"), median_of(device, "%", "GPUs"))

@@ -37,11 +37,9 @@ def overview(paper: Paper) -> dict[str, Any]:
         rows = cells[(cells.batch == batch) & ~cells.model.isin(TWINS.values())]
         rows = rows.assign(intensity=rows.traffic_intensity)
         panels.append(_panel(rows, roof_here, f"{machine.name}, {BASE_PRECISION}, batch {batch}"))
-    if not panels:
-        raise display.Missing(SOURCE.command)
     titles = " and ".join(panel["title"] for panel in panels)
     description = f"Networks under the rooflines of two devices by their bytes layer by layer: {titles}."
-    return figure("overview", description, row(panels), legend=None)
+    return figure("overview", description, row(display.required(panels, SOURCE.command)), legend=None)
 
 
 def _panel(rows: pd.DataFrame, roof: Roofline, title: str) -> Content:

@@ -16,9 +16,6 @@ from report.stats.value import Name, Value
 EXAMPLE = "timm:resnet50"
 """The network of the calculation."""
 
-MANY = 900
-"""Devices with as many networks are those of a whole library."""
-
 
 @dataclass(frozen=True)
 class Timings:
@@ -193,7 +190,7 @@ def _shares(paper: Paper, best: BestTimed | None) -> GpuShares:
 
 
 def _devices(paper: Paper) -> Devices:
-    large = [each for each in published.by_device(paper) if each.rows.model.nunique() >= MANY]
+    large = [each for each in published.by_device(paper) if each.rows.model.nunique() >= published.LIBRARY]
     (_, most_whole), (least, most) = (
         extremes({short_name(each.device): share(each.rows, bound).number or 0 for each in large}, "%")
         for bound in ("whole_s", "layers_s")

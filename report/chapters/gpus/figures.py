@@ -31,9 +31,7 @@ STREAMS = {"read": "read", "init": "write", "scale": "copy", "triad": "triad"}
 
 @display.figure
 def roofs(paper: Paper) -> dict[str, Any]:
-    best = published.best_timed(paper)
-    if best is None:
-        raise display.Missing(SOURCE.command)
+    best = display.required(published.best_timed(paper), SOURCE.command)
     rows, drawn = best.of_usual_size, DrawnRoof.of(best.roof)
     named = {TWINS[each]: network_name(each) for each in ("mobilenet_v2", "resnet18", "vgg16", "vit_b_16")}
     moved = (rows.whole_byte, rows.layers_byte)
@@ -65,9 +63,7 @@ def lowered(paper: Paper) -> dict[str, Any]:
 
 def _strip(name: str, rows: pd.DataFrame) -> dict[str, Any]:
     """Return a row for each change: eight networks in ten, half of them, the middle one, and what bounds promise."""
-    if rows.empty:
-        raise display.Missing(SOURCE.command)
-    y = Categories.steps(rows.name, 18)
+    y = Categories.steps(display.required(rows, SOURCE.command).name, 18)
     values = [1, *rows.low, *rows.high, *rows.whole.dropna(), *rows.layers.dropna()]
     x = LogAxis.around(values, pixels=theme.plot_width(left=y.room), title="times as fast")
     told = [
@@ -104,9 +100,7 @@ def by_size(paper: Paper) -> dict[str, Any]:
                 low, high = middle_share(group)
                 about = {"device": short_name(each.device), "flop": 10 ** ((step + 0.5) / 2), "networks": len(group)}
                 found.append(about | {"low": low.number, "middle": group.median(), "high": high.number})
-    if not found:
-        raise display.Missing(SOURCE.command)
-    rows = pd.DataFrame(found)
+    rows = pd.DataFrame(display.required(found, SOURCE.command))
     width = theme.plot_width(rows.device.nunique(), shared=True)
     x = LogAxis.around(rows.flop, pixels=width, title="operations of an input", unit="FLOP")
     told = [("networks", "networks", "d"), ("flop", "operations near", "FLOP"), ("middle", "typical share", ".0%")]
@@ -141,8 +135,7 @@ def delivered(paper: Paper) -> dict[str, Any]:
         (products, {"bf16": theme.BLUE, "fp8": theme.VERMILION}, "share of printed peak"),
     ):
         known = rows.dropna(subset="share").sort_values("share", ascending=False).drop_duplicates(["device", "what"])
-        if known.empty:
-            raise display.Missing(SOURCE.command)
+        known = display.required(known, SOURCE.command)
         known = known.assign(name=known.device.map(short_name), low=None, high=None)
         x = LinearAxis.around([1, *known.share], pixels=theme.plot_width(2, left=130), title=title, format="%")
         told = [("name", "device", ""), ("what", "kind", ""), ("share", title, ".0%")]

@@ -26,9 +26,8 @@ def devices(paper: Paper) -> str:
         )
         for each in published.by_device(paper)
     ]  # fmt: skip
-    if not rows:
-        raise display.Missing(SOURCE.command)
-    return pipe("Device | Precision | Networks > | Peak > | Whole network > | Layer by layer >", rows)
+    header = "Device | Precision | Networks > | Peak > | Whole network > | Layer by layer >"
+    return pipe(header, display.required(rows, SOURCE.command))
 
 
 @display.table
@@ -42,6 +41,5 @@ def gains(paper: Paper) -> str:
         )
         for each in rows_of(pd.concat([changes(paper), halved(paper)]))
     ]  # fmt: skip
-    if not rows:
-        raise display.Missing(SOURCE.command)
-    return pipe("Change | Networks > | Times as fast > | Eight in ten > | Slower > | Whole > | Layers >", rows)
+    header = "Change | Networks > | Times as fast > | Eight in ten > | Slower > | Whole > | Layers >"
+    return pipe(header, display.required(rows, SOURCE.command))

@@ -16,7 +16,7 @@ from report.stats import published
 from report.stats.correlations import fit_power_law, rank_correlation
 from report.stats.published import ALIKE_FLOP
 from report.stats.summary import count_of, estimated, exact, median_of, ratio
-from report.stats.value import Name, Source, Value
+from report.stats.value import NOTHING, Name, Source, Value
 
 BATCHES = (1, 64, 256)
 """The batch sizes of the figures; else the smallest, middle and largest that half of the networks have."""
@@ -30,7 +30,7 @@ PREDICTORS = {
 DEADLINE_S, FAMILY = 1.0, 8
 """The time a batch may take in the second problem, and the fewest networks in which a family shows an order."""
 
-NO_NAME, NOTHING = Name(None), Value(None)
+NO_NAME = Name(None)
 RESNET, ALEXNET, DENSENET = "resnet18", "alexnet", "densenet121"
 COMMAND = measure_command("--sections inference --batch-sizes 1 8 64 256")
 

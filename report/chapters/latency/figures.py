@@ -27,18 +27,16 @@ TIMING = [("name", "network", ""), ("batch", "batch size", "d")]
 
 @display.figure
 def here(paper: Paper) -> dict[str, Any]:
-    return _against(timed_here(paper), "latency-here")
+    return _against(display.required(timed_here(paper), COMMAND), "latency-here")
 
 
 @display.figure
 def gpu(paper: Paper) -> dict[str, Any]:
-    return _against(timed_gpu(paper), "latency-gpu")
+    return _against(display.required(timed_gpu(paper), COMMAND), "latency-gpu")
 
 
-def _against(timed: Timed | None, name: str) -> dict[str, Any]:
+def _against(timed: Timed, name: str) -> dict[str, Any]:
     """Draw time against FLOP and against parameters: of calls at several batch sizes, or of an input."""
-    if timed is None:
-        raise display.Missing(COMMAND)
     time, title = ("latency_s", "latency of a call") if timed.batches else ("input_s", "time of an image")
     groups = [timed.at(batch) for batch in timed.batches] or [timed.rows]
     rows = pd.concat(groups).assign(size=lambda found: found.batch.astype(str))
@@ -87,9 +85,7 @@ def ranks(paper: Paper) -> dict[str, Any]:
     """Draw the rank correlations of times and predictors, one matrix a device."""
     found = filter(None, (timed_here(paper), timed_gpu(paper)))
     devices = [timed for timed in found if timed.rows.model.nunique() >= FEWEST]
-    if not devices:
-        raise display.Missing(COMMAND)
-    panels = [_matrix(timed, timed.batches or (None,), timed.name) for timed in devices]
+    panels = [_matrix(timed, timed.batches or (None,), timed.name) for timed in display.required(devices, COMMAND)]
     return figure("latency-ranks", "Rank correlations of measured times and counted quantities.", row(panels), None)
 
 
@@ -101,10 +97,8 @@ def ranks_by_batch(paper: Paper) -> dict[str, Any]:
         for timed in (timed_here(paper), timed_gpu(paper)) if timed
         for batch in timed.batches if len(timed.at(batch)) >= FEWEST
     ]  # fmt: skip
-    if not panels:
-        raise display.Missing(COMMAND)
     description = "Rank correlations of measured times and counted quantities, a matrix a batch size."
-    return figure("latency-ranks-by-batch", description, grid(panels, 2), None)
+    return figure("latency-ranks-by-batch", description, grid(display.required(panels, COMMAND), 2), None)
 
 
 def _matrix(timed: Timed, batches: Sequence[int | None], title: str) -> Content:
@@ -130,8 +124,6 @@ def throughput(paper: Paper) -> dict[str, Any]:
     """Draw throughput over batch sizes, a panel a measured device."""
     swept = {timed.name: _swept(timed) for timed in (timed_here(paper), timed_gpu(paper)) if timed and timed.batches}
     swept = {name: rows for name, rows in swept.items() if rows.batch.nunique() > 1}
-    if not swept:
-        raise display.Missing(COMMAND)
     panels = []
     for name, rows in swept.items():
         axis = LogAxis.around([*rows.low, *rows.high, *rows.rate], pixels=180, title="inputs per second", vertical=True)
@@ -139,7 +131,8 @@ def throughput(paper: Paper) -> dict[str, Any]:
         panels.append(
             curves(rows, "batch", "rate", "name", axis, palette, "low", "high", name if len(swept) > 1 else "")
         )
-    return figure("throughput", "Throughput against batch size, a line a network.", grid(panels, 1), None)
+    content = grid(display.required(panels, COMMAND), 1)
+    return figure("throughput", "Throughput against batch size, a line a network.", content, None)
 
 
 def _swept(timed: Timed) -> pd.DataFrame:

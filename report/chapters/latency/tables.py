@@ -27,19 +27,14 @@ def predictors(paper: Paper) -> str:
                     of = exact(found.model.nunique())
                     numbers = (rho.interval, law.growth(2).interval, law.typical_factor.interval)
                     rows.append((escape(timed.name), exact(batch), of, name, *numbers))
-    if not rows:
-        raise display.Missing(COMMAND)
-    return pipe(
-        "Device | Batch > | Networks > | Predictor | ρ > | For twice as much > | Typical factor off >", rows, "Device"
-    )
+    header = "Device | Batch > | Networks > | Predictor | ρ > | For twice as much > | Typical factor off >"
+    return pipe(header, display.required(rows, COMMAND), "Device")
 
 
 @display.table
 def latencies(paper: Paper) -> str:
     """Return the latency of each network on the machine at the batch sizes of the figures."""
-    timed = timed_here(paper)
-    if timed is None:
-        raise display.Missing(COMMAND)
+    timed = display.required(timed_here(paper), COMMAND)
     cells = {(row.model, row.batch): row for row in each(timed.rows)}
     rows = [
         (

@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
-from report.facts import sourced
+from report.facts import missing, sourced
 from report.paper import Paper
 from report.paper.options import measure_command
 from report.stats.summary import count_of, exact
-from report.stats.value import Name, Source, Value
+from report.stats.value import NOTHING, Name, Source, Value
 
 
 @dataclass(frozen=True)
@@ -33,8 +33,7 @@ def of(paper: Paper) -> Machines:
     source = Source("machines/*/machine.csv", "newest environment", measure_command())
     count, machine = len(paper.machines), paper.at_hand
     if machine is None:
-        nothing = AtHand(Name(None), exact(None), *[Name(None)] * 3)
-        return sourced(Machines(exact(None), False, nothing), source)
+        return sourced(Machines(NOTHING, False, missing(AtHand)), source)
     environment = machine.environment
     virtual = None if environment.hypervisor == "none" else environment.hypervisor
     at_hand = AtHand(

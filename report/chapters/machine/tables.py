@@ -11,10 +11,8 @@ from report.pipe import NONE, known, pipe
 @display.table
 def machines(paper: Paper) -> str:
     """List the machines, one a row, in their newest environments."""
-    if not paper.machines:
-        raise display.Missing(measure_command())
     rows = []
-    for machine in paper.machines:
+    for machine in display.required(paper.machines, measure_command()):
         environment = machine.environment
         if environment.device == "cpu":
             model = (

@@ -5,12 +5,12 @@ from itertools import count
 from math import exp, sqrt
 
 from measure.domain import statistics, words
-from report.facts import sourced
+from report.facts import missing, sourced
 from report.paper import Paper, options
 from report.paper.cells import half_width
 from report.paper.rows import matching
 from report.stats.summary import count_of, exact, median_of
-from report.stats.value import Name, Source, Value
+from report.stats.value import NOTHING, Name, Source, Value
 
 
 @dataclass(frozen=True)
@@ -64,9 +64,8 @@ def of(paper: Paper) -> Method:
         heat=exact(words.HEAT_S, "s"),
         fewest=exact(next(number for number in count(1) if statistics.order_statistic_ranks(number))),
     )
-    nothing = Value(None)
     if machine is None:
-        return Method(protocol, sourced(Cells(Name(None), *[nothing] * 4), source), MethodRounds(nothing, nothing))
+        return Method(protocol, sourced(missing(Cells), source), missing(MethodRounds))
     timed = matching(machine.cells, status="ok")
     widths = half_width(timed).dropna().astype(float)
     scatter = median_of(timed.scatter, "%", "cells")
@@ -75,7 +74,7 @@ def of(paper: Paper) -> Method:
         count_of((widths <= words.TARGET).sum(), "cells"), scatter,
     )  # fmt: skip
     left = (
-        nothing if scatter.number is None else exact(expected(scatter.number, rounds), "%")
+        NOTHING if scatter.number is None else exact(expected(scatter.number, rounds), "%")
         for rounds in (words.ROUNDS, words.MOST_ROUNDS)
     )
     return Method(protocol, sourced(cells, source), sourced(MethodRounds(*left), source))

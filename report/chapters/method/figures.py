@@ -18,13 +18,10 @@ from report.paper.rows import matching
 
 @display.figure
 def intervals(paper: Paper) -> dict[str, Any]:
-    machine = paper.at_hand
-    timed = matching(machine.cells, status="ok") if machine else None
-    cells = (
-        None if timed is None else timed.assign(width=half_width(timed).astype(float)).query("rounds > 1 and width > 0")
-    )
-    if cells is None or cells.empty:
-        raise display.Missing(options.measure_command("--sections inference"))
+    command = options.measure_command("--sections inference")
+    timed = matching(display.required(paper.at_hand, command).cells, status="ok")
+    cells = timed.assign(width=half_width(timed).astype(float)).query("rounds > 1 and width > 0")
+    cells = display.required(cells, command)
     rows = [
         {"rounds": rounds, "cells": len(of_rounds)}
         | dict(zip(("low", "median", "high"), np.quantile(of_rounds.width, (0.1, 0.5, 0.9)), strict=True))

@@ -19,7 +19,7 @@ from report.paper.chips import fastest
 from report.paper.options import measure_command
 from report.paper.rows import matching
 from report.stats.summary import count_of, estimated, exact, extremes, median_of
-from report.stats.value import Name, Source, Value
+from report.stats.value import NOTHING, Name, Source, Value
 
 GPU = "NVIDIA GeForce RTX 4090"
 """The GPU of the story, on which others timed most networks; it stands in where none was measured."""
@@ -27,7 +27,6 @@ GPU_PRECISION = "fp16"
 MOBILENET, RESNET = STORY
 BYTES = {"whole": "compulsory_byte", "layers": "traffic_byte"}
 KINDS = ["model", "layer_kind"]
-NOTHING = Value(None)
 COUNTS = Source("workload/models.csv", "fp32", measure_command("--sections workload"))
 LAYERS = Source("workload/layers.csv", "fp32, batch size 1", measure_command("--sections workload"))
 PUBLISHED = Source("published/measurements/counted_kinds.csv", "mobilenet_v2 and resnet18, inference, 224")

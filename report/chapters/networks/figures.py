@@ -22,7 +22,7 @@ from report.chapters.networks.tables import chosen_models
 from report.charts import forms, theme
 from report.charts.axes import Categories, LinearAxis, LogAxis, longest
 from report.charts.marks import bars, names, points
-from report.charts.panels import figure, grid, panel, row
+from report.charts.panels import figure, panel, row
 from report.charts.roofline import DrawnRoof, Plane
 from report.paper import Paper
 
@@ -34,9 +34,7 @@ TOLD = [("name", "network", ""), ("way", "bytes", ""), ("intensity", "intensity"
 
 
 def _networks(paper: Paper, everything: bool) -> pd.DataFrame:
-    rows = at_batch(paper)
-    if rows.empty:
-        raise display.Missing(COUNTS.command)
+    rows = display.required(at_batch(paper), COUNTS.command)
     return rows if everything else rows[rows.model.isin(chosen_models(paper))]
 
 
@@ -73,9 +71,7 @@ def demands(paper: Paper, everything: bool = False) -> Chart:
 def kinds(paper: Paper, everything: bool = False) -> Chart:
     """Draw where operations and bytes of the networks of the short table, or of all, sit, families together."""
     rows = _networks(paper, everything)
-    sums = kind_sums(paper)
-    if sums.empty:
-        raise display.Missing(COUNTS.command)
+    sums = display.required(kind_sums(paper), COUNTS.command)
     families = rows.groupby("family").forward_flop.min().sort_values().index.tolist()
     rows = rows.assign(place=rows.family.map(families.index)).sort_values(["place", "forward_flop"])
     shares = rows[["model", "name"]].merge(sums, on="model")
@@ -158,7 +154,5 @@ def roofs(paper: Paper) -> Chart:
         ]
         labels = names(both[both.model.isin(STORY)], "name", *places, tuple(plane.taken()))
         panels.append(plane.panel(*marks, labels, title=name))
-    if not panels:
-        raise display.Missing(ROOFS.command)
     description = "Networks at the rates that the roofs of a CPU and of a GPU allow them, by both intensities."
-    return figure("networks-roofs", description, grid(panels, len(panels)))
+    return figure("networks-roofs", description, row(display.required(panels, ROOFS.command)))

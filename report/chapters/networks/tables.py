@@ -59,21 +59,16 @@ HEADER = "Parameters > | FLOP > | Memory > | Bytes, whole > | Bytes, layers > | 
 @display.table
 def chosen(paper: Paper) -> str:
     """List a dozen networks of all families at batch size 1."""
-    rows = at_batch(paper)
+    rows = display.required(at_batch(paper), COUNTS.command)
     rows = rows[rows.model.isin(chosen_models(paper))]
-    if rows.empty:
-        raise display.Missing(COUNTS.command)
     return pipe(f"Network | {HEADER}", [[escape(row.name), *_asked(row)] for row in each(rows)])
 
 
 @display.table
 def everything(paper: Paper) -> str:
     """List all networks with their inputs and sources."""
-    rows = at_batch(paper)
-    if rows.empty:
-        raise display.Missing(COUNTS.command)
     lines = []
-    for row in each(rows):
+    for row in each(display.required(at_batch(paper), COUNTS.command)):
         name = row.model.rpartition(":")[2]
         keys = [key for start, key in SOURCES.items() if name.startswith(start)]
         source = cited(keys[-1]) if keys else NONE
@@ -92,9 +87,8 @@ def sides(paper: Paper) -> str:
             about = f"{escape(str(found.name))}, {found.precision}", found.ridge.interval
             lines.append([*about, 1, found.networks, found.whole, found.layers])
             lines.append(["", "", large, found.networks_large, found.whole_large, found.layers_large])
-    if not lines:
-        raise display.Missing(ROOFS.command)
-    return pipe("Processor | Ridge point > | Batch > | Networks > | Whole > | Layer by layer >", lines)
+    header = "Processor | Ridge point > | Batch > | Networks > | Whole > | Layer by layer >"
+    return pipe(header, display.required(lines, ROOFS.command))
 
 
 @display.table

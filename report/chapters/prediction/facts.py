@@ -14,15 +14,15 @@ from measure.predicting.demand import Demand, How, LayerRoof, PredictedDevice
 from measure.predicting.model import NEIGHBOURS
 from measure.predicting.prediction import DATASHEET, GPU, Basis
 from measure.predicting.study import pool_of
-from report.facts import sourced
+from report.facts import missing, sourced
 from report.paper import LOWER_PRECISIONS, Paper
 from report.paper.rows import matching
 from report.stats import published
 from report.stats.summary import count_of, exact, extremes, median_of
 from report.stats.value import Name, Source, Value
 
-LIBRARY = 900
-"""Devices with as many timed networks are those of a whole library."""
+FIT = "python -m measure fit"
+"""The command that predictions rest on."""
 
 PRECISION, BATCH = "fp16", 64
 """How the calls of the table and of the calculation run."""
@@ -128,7 +128,7 @@ def of(paper: Paper) -> PredictionFacts:
     has_chooser = not paper.predictions.errors.empty
     groups = _family(paper), _untimed(paper), _batches(paper), *_calculation(paper)
     facts = PredictionFacts(exact(NEIGHBOURS), *groups, has_chooser)
-    return sourced(facts, Source("prediction/errors.csv", f"eager, {INFERENCE}", "python -m measure fit"))
+    return sourced(facts, Source("prediction/errors.csv", f"eager, {INFERENCE}", FIT))
 
 
 def checks(paper: Paper, left_out: str, batches: str = ALL_BATCHES) -> pd.DataFrame:
@@ -147,7 +147,7 @@ def of_libraries(paper: Paper, left_out: str, batches: str = ALL_BATCHES, method
     """Return the checks of GPUs of which a whole library was timed, by the device's short name."""
     whole = matching(checks(paper, left_out), kind=GPU, method=OURS)
     rows = matching(checks(paper, left_out, batches), kind=GPU, method=method)
-    rows = rows[rows.setting.isin(whole[whole.models >= LIBRARY].setting)]
+    rows = rows[rows.setting.isin(whole[whole.models >= published.LIBRARY].setting)]
     return rows.set_index(rows.device.map(published.short_name))
 
 
@@ -192,7 +192,7 @@ def _batches(paper: Paper) -> Batches:
     by_class = {name: of_libraries(paper, BY_MODEL, name) for name in BATCH_CLASSES}
     by_class = {name: rows for name, rows in by_class.items() if len(rows)}
     if len(by_class) < 2:
-        return Batches(*[Value(None)] * 6)
+        return missing(Batches)
     calls = {name: int(rows.calls.sum()) for name, rows in by_class.items()}
     most, small = max(calls, key=calls.__getitem__), next(iter(by_class))
     rows = by_class[small]
@@ -257,7 +257,7 @@ def _calculation(paper: Paper) -> tuple[PredictedCalculation, PredictedProblems]
     calls = [predict(paper, EXAMPLE, device) for device in common_devices(paper) if device.chip_kind == GPU]
     untimed = [call for call in calls if call and call.basis.name == DATASHEET and call.low_s is not None]
     if not untimed:
-        return PredictedCalculation(Name(None), *[Value(None)] * 14), PredictedProblems(Name(None), *[Value(None)] * 6)
+        return missing(PredictedCalculation), missing(PredictedProblems)
     pairs = (
         (call, other)
         for call, other in permutations(untimed, 2)

@@ -6,14 +6,14 @@ from measure.cache import predictions as tables
 from measure.cache.predictions import BY_DEVICE, BY_FAMILY
 from measure.predicting.prediction import GPU
 from report import display
-from report.chapters.prediction.facts import LIBRARY, checks
+from report.chapters.prediction.facts import FIT, checks
 from report.charts import theme
 from report.charts.axes import Categories, LogAxis
 from report.charts.marks import points, rules
 from report.charts.panels import figure, panel, row
 from report.paper import LOWER_PRECISIONS, Paper
 from report.paper.rows import matching
-from report.stats.published import short_name
+from report.stats.published import LIBRARY, short_name
 
 METHODS = {
     tables.OURS: "fitted terms", tables.LIKE_ROOFLINE: "roofline by kind",
@@ -33,9 +33,7 @@ def errors(paper: Paper) -> dict[str, Any]:
         rows = rows[rows.models >= LIBRARY] if left_out == BY_FAMILY else rows
         medians = rows.groupby(["method", "device"], as_index=False).median_error.median()
         found[left_out] = medians.assign(error=100 * medians.median_error, way=medians.method.map(METHODS))
-    found = {left_out: rows for left_out, rows in found.items() if len(rows)}
-    if not found:
-        raise display.Missing("python -m measure fit")
+    found = display.required({left_out: rows for left_out, rows in found.items() if len(rows)}, FIT)
     names = tuple(METHODS.values())
     y = Categories(names=names, pixels=19 * len(names))
     width = theme.plot_width(2, left=y.room, shared=True)

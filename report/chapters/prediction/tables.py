@@ -6,7 +6,7 @@ from measure.cache.predictions import BATCH_CLASSES, BY_DEVICE, BY_FAMILY, BY_MO
 from measure.domain.names import model_name
 from measure.domain.values import significant
 from report import display
-from report.chapters.prediction.facts import CallTimes, checks, common_devices, predict
+from report.chapters.prediction.facts import FIT, CallTimes, checks, common_devices, predict
 from report.markdown import escape, percent
 from report.paper import Paper
 from report.paper.rows import each, matching
@@ -23,15 +23,13 @@ def typical(paper: Paper) -> str:
     found = [[predict(paper, model, device) for model in TYPICAL] for device in common_devices(paper)]
     models = [model for at, model in enumerate(TYPICAL) if any(calls[at] for calls in found)]
     rows = [[call for call in calls if call] for calls in found if any(calls)]
-    if not rows:
-        raise display.Missing("python -m measure fit")
     rows.sort(key=lambda calls: (calls[0].low_s is None, calls[0].likely_s))
     lines = [
         [
             f"{escape(short_name(calls[0].device.name))}{'' if calls[0].basis.timed_models else ' †'}",
             *map(_milliseconds, calls), str(calls[0].basis.timed_models),
         ]
-        for calls in rows
+        for calls in display.required(rows, FIT)
     ]  # fmt: skip
     return pipe(f"Chip | {' | '.join(f'{model_name(model)} >' for model in models)} | Networks timed >", lines)
 
@@ -47,9 +45,7 @@ def _milliseconds(call: CallTimes) -> str:
 def fits(paper: Paper) -> str:
     """List the errors of each device's own fit, without the network, without its family, and by batch size."""
     names = {machine.folder: machine.name for machine in paper.machines}
-    rows = matching(checks(paper, BY_MODEL), method=OURS)
-    if rows.empty:
-        raise display.Missing("python -m measure fit")
+    rows = display.required(matching(checks(paper, BY_MODEL), method=OURS), FIT)
     others = [checks(paper, BY_FAMILY), *(checks(paper, BY_MODEL, batches) for batches in BATCH_CLASSES)]
     medians = [_medians(matching(other, method=OURS)) for other in others]
     lines = [
@@ -69,9 +65,7 @@ def fits(paper: Paper) -> str:
 def devices(paper: Paper) -> str:
     """List each device that was left out: by its datasheet, and with ResNet-50's time known."""
     names = {machine.folder: machine.name for machine in paper.machines}
-    rows = matching(checks(paper, BY_DEVICE), method=OURS)
-    if rows.empty:
-        raise display.Missing("python -m measure fit")
+    rows = display.required(matching(checks(paper, BY_DEVICE), method=OURS), FIT)
     one_time = _medians(matching(checks(paper, ONE_KNOWN), method=OURS))
     lines = [
         [

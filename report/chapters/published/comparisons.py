@@ -208,7 +208,7 @@ def _time_ratio(paper: Paper, model: str, batch: float | None, turn: int) -> Val
 
 def _steps(paper: Paper) -> Iterator[Comparison]:
     """Compare steps under hardware counters: rate times time with our count, intensity with rate over bandwidth."""
-    for row in each(paper.training_steps):
+    for row in each(paper.published.training_steps):
         subject, causes, ours = f"{model_name(row.model_key)}, {row.gpu}", Causes(), Value(None)
         for model in (row.model_key, *CANDIDATES.get(row.model_key, ())):
             if (counted := _counted(paper, model, row.batch)) is None:
@@ -230,7 +230,7 @@ def _steps(paper: Paper) -> Iterator[Comparison]:
 
 def _estimates(paper: Paper) -> Iterator[Comparison]:
     """Compare theoretical steps: the FLOP that they begin with, and FLOP over peak."""
-    batches = {(row.study, row.model): row.batch for row in each(paper.training_steps)}
+    batches = {(row.study, row.model): row.batch for row in each(paper.published.training_steps)}
     for row in each(paper.published.step_estimates):
         subject, batch = f"{model_name(row.model_key)}, {row.gpu}", batches.get((row.study, row.model), 0)
         counted = _counted(paper, row.model_key, batch)

@@ -12,14 +12,11 @@ from report.stats.summary import exact
 @display.table
 def held(paper: Paper, table: str) -> str:
     """List the figures of a table of ``data/published``."""
-    found = comparisons.of(paper.reference)[table]
-    if not found:
-        raise display.Missing()
     rows = [
         [
             cited(each.study), escape(each.subject), escape(each.quantity), exact(each.printed, each.unit),
             each.ours.interval if each.ours.low else each.ours, VERDICTS[each.verdict],
         ]
-        for each in found
+        for each in display.required(comparisons.of(paper.reference)[table])
     ]  # fmt: skip
     return pipe("Study | Chip or network | Quantity | Printed > | Ours > | Printed is", rows, of="Study")

@@ -1,6 +1,6 @@
 """The numbers of the chapter on the puzzle: a network with a sixth of the arithmetic that takes longer."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pandas as pd
@@ -13,7 +13,7 @@ from report.paper.rows import each, matching
 from report.stats import published
 from report.stats.published import TWINS
 from report.stats.summary import count_of, estimated, exact, extremes, median_of, ratio
-from report.stats.value import Name, Source, Value
+from report.stats.value import NOTHING, Name, Source, Value
 
 LIGHT, HEAVY = "mobilenet_v2", "resnet18"
 """The two networks of the puzzle."""
@@ -181,16 +181,13 @@ def here(machine: Machine | None) -> PuzzleHere:
     """Return both networks on a machine."""
     both = largest(machine)
     if machine is None or both is None:
-        return PuzzleHere(Name(machine.name if machine else None), *[Value(None)] * 5)
+        return replace(missing(PuzzleHere), machine=Name(machine.name if machine else None))
     light, heavy = (estimated(row, "latency_s", "s") for row in both)
     batch = int(both[0].batch)
     kept = matching(machine.variants, variant=KEPT_MEMORY, status="ok", precision=BASE_PRECISION, batch=batch)
     quick = {row.model: estimated(row, "latency_s", "s") for row in each(kept)}
-    nothing = Value(None)
-    found = PuzzleHere(
-        Name(machine.name), count_of(batch), light, heavy, ratio(light, heavy),
-        ratio(quick.get(LIGHT, nothing), quick.get(HEAVY, nothing)),
-    )  # fmt: skip
+    turned = ratio(quick.get(LIGHT, NOTHING), quick.get(HEAVY, NOTHING))
+    found = PuzzleHere(Name(machine.name), count_of(batch), light, heavy, ratio(light, heavy), turned)
     command = options.measure_command(f"--models {LIGHT} {HEAVY}")
     return sourced(found, Source(f"machines/{machine.folder}/runs.csv", f"{LIGHT}, {HEAVY}", command))
 

@@ -22,9 +22,7 @@ PRECISIONS = {"16 bits": theme.VERMILION, "double precision": theme.BLUE}
 @display.figure
 def ratios(paper: Paper) -> dict[str, Any]:
     rows = compared(paper)
-    rows = rows[rows.computed.isin([SIXTEEN_BITS, CONTROL])]
-    if rows.empty:
-        raise display.Missing(SOURCE.command)
+    rows = display.required(rows[rows.computed.isin([SIXTEEN_BITS, CONTROL])], SOURCE.command)
     words = dict(zip((SIXTEEN_BITS, CONTROL), PRECISIONS, strict=True))
     rows = rows.assign(precision=rows.computed.map(words)).sort_values(["computed", "ratio"])
     order = rows.sort_values("computed", kind="stable").drop_duplicates("name", keep="last")

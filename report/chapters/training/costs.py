@@ -97,6 +97,22 @@ def kinds(paper: Paper, machine: Machine | None) -> pd.DataFrame:
     )
 
 
+def trained_layers(paper: Paper) -> pd.DataFrame:
+    """Return the layers of the networks in ``trained``, in the order in which they run."""
+    rows, layers = trained(paper), matching(paper.layers, precision=BASE_PRECISION).sort_values("position")
+    return layers[layers.model.isin(rows.index) & layers.batch.isin(rows.batch)]
+
+
+AGREEING = 0.05
+"""A time ratio agrees with the FLOP ratio if it is off by this share at most, or if its interval holds it."""
+
+
+def agreeing(rows: pd.DataFrame) -> pd.Series:
+    """Say of each step whether its time ratio agrees with its FLOP ratio."""
+    near = (rows.time_ratio / rows.flop_ratio - 1).abs() <= AGREEING
+    return near | ((rows.time_ratio_low <= rows.flop_ratio) & (rows.flop_ratio <= rows.time_ratio_high))
+
+
 SEEN = 0.01
 """A kind counts in summaries if it takes this share of the forward pass's time; below it times are noise."""
 
@@ -160,7 +176,7 @@ def counted_calls(paper: Paper, machine: Machine | None) -> pd.DataFrame:
 
 def printed_calls(paper: Paper) -> pd.DataFrame:
     """Return the training steps that studies read counters of, as ``counted_calls``, with ``study`` and ``gpu``."""
-    rows = paper.training_steps
+    rows = paper.published.training_steps
     rows = rows[["study", "gpu"]].assign(
         model=rows.model_key, batch=rows.batch.astype(int), precision=BASE_PRECISION, phase=STEP,
         dram_byte=rows.dram_byte_per_s * rows.time_s,

@@ -8,15 +8,12 @@ from measure.domain.names import model_name
 from measure.domain.words import PRODUCT_KINDS
 from report.chapters.training import costs
 from report.facts import missing, source_of, sourced
-from report.paper import BASE_PRECISION, Machine, Paper, options
+from report.paper import BASE_PRECISION, REFERENCE, Machine, Paper, options
 from report.paper.printed import BACKWARD_TO_FORWARD, FORWARD_TO_BACKWARD
 from report.paper.rows import each, highest, matching
 from report.paper.steps import update_byte
 from report.stats.summary import count_of, estimated, exact, extremes, median_of, ratio
 from report.stats.value import Name, Source, Value
-
-AGREEING = 0.05
-"""A time ratio agrees with the FLOP ratio if it is off by this share at most, or if its interval holds it."""
 
 DEVICE_BYTE = 8 * 10**9
 """The memory in the problem on the largest batch."""
@@ -207,32 +204,21 @@ def of(paper: Paper) -> Training:
         second=sourced(_groups(paper, machine, pair[1]), profiled),
         counters=sourced(_counters(paper), Source("machines", "hardware_counters.csv", counters)),
         gpus=sourced(gpus, Source("published/measurements", "steps and inferences of one batch")),
-        reference=sourced(reference, replace(profiled, table=f"machines/{_folder(paper.reference)}/operators.csv")),
+        reference=sourced(reference, replace(profiled, table=f"machines/{REFERENCE}/operators.csv")),
         printed=sourced(_printed(paper), Source("published/training.csv", "FLOP")),
         problems=sourced(_problems(paper), counted),
         claims=claims | {"gpus_above_three": gpus.fp32.above(3) and gpus.fp16.above(3)},
     )
 
 
-def _folder(paper: Paper) -> str:
-    return paper.at_hand.folder if paper.at_hand else ""
-
-
-def _layers(paper: Paper, rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the layers of the networks in ``costs.trained``, in the order in which they run."""
-    layers = matching(paper.layers, precision=BASE_PRECISION).sort_values("position")
-    return layers[layers.model.isin(rows.index) & layers.batch.isin(rows.batch)]
-
-
 def _counts(paper: Paper) -> Counts:
-    rows = costs.trained(paper)
-    layers = _layers(paper, rows)
+    rows, layers = costs.trained(paper), costs.trained_layers(paper)
     first = layers[layers.forward_flop > 0].drop_duplicates("model").set_index("model").forward_flop
     shortfall = 2 * rows.forward_flop - rows.backward_flop
     embedded = shortfall[shortfall.index.isin(layers[layers.layer_kind == "embedding"].model)]
     return Counts(
         networks=count_of(len(rows), "models"),
-        first_layer=count_of(int((shortfall == first.reindex(rows.index)).sum())),
+        first_layer=count_of((shortfall == first.reindex(rows.index)).sum()),
         embedded=exact(int((embedded == 0).sum()) or None),
     )
 
@@ -250,20 +236,14 @@ def _step(machine: Machine | None) -> StepRatios:
         over_operator_bound=median_of(rows.latency_s / rows.operator_bound_s),
         time_ratio=median_of(rows.time_ratio),
         flop_ratio=median_of(rows.flop_ratio),
-        agreeing=count_of(int(agreeing(rows).sum())),
+        agreeing=count_of(costs.agreeing(rows).sum()),
     )
 
 
-def agreeing(rows: pd.DataFrame) -> pd.Series:
-    """Say of each step whether its time ratio agrees with its FLOP ratio."""
-    near = (rows.time_ratio / rows.flop_ratio - 1).abs() <= AGREEING
-    return near | ((rows.time_ratio_low <= rows.flop_ratio) & (rows.flop_ratio <= rows.time_ratio_high))
-
-
 def _kinds(paper: Paper, machine: Machine | None) -> TrainingKinds:
-    ratios = costs.seen(paper, machine).set_index("layer_kind").time_ratio
+    rows = costs.seen(paper, machine)
     kinds = ("convolution", "normalisation", "pooling")
-    return TrainingKinds(*(median_of(ratios[ratios.index == kind]) for kind in kinds))
+    return TrainingKinds(*(median_of(matching(rows, layer_kind=kind).time_ratio) for kind in kinds))
 
 
 def _shares(paper: Paper, machine: Machine | None) -> TrainingShares:
@@ -292,7 +272,7 @@ def _memory(paper: Paper, machine: Machine | None) -> TrainingMemory:
     state = (rows.parameter_byte + rows.gradient_byte + rows.momentum_byte) / rows.training_peak_byte
     half = matching(paper.workloads, precision=BASE_PRECISION).set_index("model")
     half_peak = half[half.batch.isin(rows.batch / 2)].training_peak_byte
-    last = _layers(paper, rows).query("calls > 0 and parameter_count > 0 and forward_flop > 0")
+    last = costs.trained_layers(paper).query("calls > 0 and parameter_count > 0 and forward_flop > 0")
     last = last.drop_duplicates("model", keep="last").set_index("model").reindex(rows.index)
     kept = last.traffic_byte - last.parameter_byte - last.activation_byte  # a product reads parameters and its input
     steps = costs.steps(machine)
@@ -358,11 +338,8 @@ def _counters(paper: Paper) -> Counters:
 def _gpus(paper: Paper) -> TrainingGpus:
     rows = costs.published_ratios(paper)
     medians = rows.groupby(["precision", "model"]).ratio.median().reset_index()
-    return TrainingGpus(
-        devices=count_of(rows.device.nunique(), "devices"),
-        fp32=median_of(matching(medians, precision="fp32").ratio),
-        fp16=median_of(matching(medians, precision="fp16").ratio),
-    )
+    steps = (median_of(matching(medians, precision=precision).ratio) for precision in ("fp32", "fp16"))
+    return TrainingGpus(count_of(rows.device.nunique(), "devices"), *steps)
 
 
 def _reference(paper: Paper) -> tuple[TrainingReference, dict[str, bool]]:
@@ -372,16 +349,16 @@ def _reference(paper: Paper) -> tuple[TrainingReference, dict[str, bool]]:
     normalisation, pooling = of_kind["normalisation"], of_kind["pooling"].reindex(["googlenet"]).iloc[0]
     depthwise = matching(rows, layer_kind="depthwise convolution").set_index("model").time_ratio
     steps = costs.steps(machine).set_index("model")
-    apart = costs.causes(paper, machine)[~agreeing(steps)]
+    apart = costs.causes(paper, machine)[~costs.agreeing(steps)]
     facts = TrainingReference(
         pooling_time=exact(pooling.forward_time_s_share, "%"),
         pooling_flop=exact(pooling.forward_flop_share, "%"),
         forward_rate=median_of(normalisation.traffic_byte / normalisation.forward_time_s, "B/s"),
         backward_rate=median_of(normalisation.backward_traffic_byte / normalisation.backward_time_s, "B/s"),
         apart=count_of(len(apart)),
-        pooled=count_of(int(apart.isin(list(of_kind)).sum())),
+        pooled=count_of(apart.isin(list(of_kind)).sum()),
         depthwise=count_of(len(depthwise)),
-        depthwise_above=count_of(int((depthwise > 2).sum())),
+        depthwise_above=count_of((depthwise > 2).sum()),
     )
     slow = facts.forward_rate.below(facts.backward_rate.low or 0)
     claims = {
@@ -406,7 +383,7 @@ def _problems(paper: Paper) -> TrainingProblems:
     row = next(each(rows.loc[costs.pick(pd.Series(rows.index), ("resnet18",))]), None)
     if row is None:
         return missing(TrainingProblems)
-    layers = matching(_layers(paper, rows), model=row.Index)
+    layers = matching(costs.trained_layers(paper), model=row.Index)
     first = layers[layers.forward_flop > 0].forward_flop.iloc[0]
     fixed = row.parameter_byte + row.gradient_byte + row.momentum_byte
     of_input = (row.training_peak_byte - fixed) / row.batch

@@ -35,9 +35,8 @@ PRINTED = 12
 
 
 def known(rows: pd.DataFrame, flags: str) -> pd.DataFrame:
-    if rows.empty:
-        raise display.Missing(options.measure_command(flags))
-    return rows.assign(network=rows.model.map(model_name))
+    found = display.required(rows, options.measure_command(flags))
+    return found.assign(network=found.model.map(model_name))
 
 
 @display.figure
@@ -102,9 +101,8 @@ def pies(paper: Paper, everything: bool = False) -> dict[str, Any]:
     """Draw time, FLOP and memory of both passes by kind of layer: a row a network."""
     rows = known(costs.kinds(paper, paper.at_hand), PROFILES)
     two = costs.pick(rows.model, costs.UNLIKE)
-    models = [model for model in dict.fromkeys(rows.model) if model not in two][:8] if everything else two
-    if not models:
-        raise display.Missing
+    others = [model for model in dict.fromkeys(rows.model) if model not in two][:8]
+    models = display.required(others if everything else two)
     long = [
         {"network": model_name(model), "of": f"{name}, {stage}", "kind": kind.layer_kind,
          "amount": getattr(kind, f"{stage}_{cost}")}
@@ -171,12 +169,10 @@ def steps(paper: Paper) -> dict[str, Any]:
 @display.figure
 def kernels(paper: Paper) -> dict[str, Any]:
     """Draw groups of operators of two networks' steps under the roofs, their area the share of the time."""
-    machine = paper.at_hand
+    machine = display.required(paper.at_hand, options.measure_command(PROFILES))
     rows = known(costs.groups(paper, machine), PROFILES)
     rows = known(rows[rows.flop_per_s.notna() & (rows.share >= SEEN)], "--sections workload")
-    roof = machine.roof(BASE_PRECISION) if machine else None
-    if machine is None or roof is None:
-        raise display.Missing(options.measure_command("--sections roofs"))
+    roof = display.required(machine.roof(BASE_PRECISION), options.measure_command("--sections roofs"))
     rows = rows[rows.model.isin(costs.pick(rows.model, costs.PAIR))]
     reach = [rows.intensity.min() / 2, 2 * rows.intensity.max()]
     plane = Plane.over([DrawnRoof.of(roof)], theme.plot_width(2, unit="FLOP/s"), 180, reach, rows.flop_per_s / 2)

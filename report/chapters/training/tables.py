@@ -3,7 +3,6 @@
 from measure.domain.names import model_name
 from report import display
 from report.chapters.training import costs
-from report.chapters.training.facts import agreeing
 from report.chapters.training.figures import STEPS, known
 from report.markdown import escape, percent, si
 from report.paper import Paper
@@ -24,7 +23,7 @@ def ratios(paper: Paper) -> str:
             estimated(row, "time_ratio").interval, exact(row.flop_ratio), if_known(row.forward_peak_share, percent),
             if_known(row.backward_peak_share, percent), NONE if row.agrees else causes.get(row.model, NONE),
         ]
-        for row in each(rows.assign(agrees=agreeing(rows)))
+        for row in each(rows.assign(agrees=costs.agreeing(rows)))
     ]  # fmt: skip
     header = "Network | Batch > | Forward > | Backward > | Ratio in time > | In FLOP > | Of peak, forward > "
     return pipe(header + "| Of peak, backward > | Farthest off", lines)

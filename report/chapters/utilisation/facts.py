@@ -7,16 +7,15 @@ import pandas as pd
 
 from measure.domain.names import model_name
 from measure.domain.words import EAGER, INFERENCE
-from report.facts import missing, sourced
-from report.paper import BASE_PRECISION, Machine, Paper
+from report.facts import missing, source_of, sourced
+from report.paper import BASE_PRECISION, REFERENCE, Machine, Paper
 from report.paper.cells import INFERENCE_CELL
-from report.paper.options import measure_command
 from report.paper.roofs import STREAMS, sustained
 from report.paper.rows import each, highest, matching
 from report.stats.correlations import rank_correlation
 from report.stats.operator_groups import profiled as profiled_groups
 from report.stats.summary import count_of, estimated, exact, extremes, median_of, ratio
-from report.stats.value import FEWEST_MODELS, Name, Source, Value, bound
+from report.stats.value import FEWEST_MODELS, NOTHING, Name, Source, Value, bound
 
 KEPT, EXAMPLE, RIVAL = "kept_memory", "mobilenet_v2", "resnet18"
 DEPTHWISE = "depthwise convolution"
@@ -135,6 +134,14 @@ class Utilisation:
     claims: dict[str, bool]
 
 
+SOURCES = {
+    Roofs: ("roofs", "roofs"), Gap: ("profiles", "operators"), UtilisationBatching: ("samples", "inference"),
+    Gains: ("samples", "inference"), UtilisationExample: ("profiles", "operators"),
+    UtilisationStreams: ("operators", "operators"),
+}  # fmt: skip
+"""The table that each group is made from, and the section that measures it."""
+
+
 def of(paper: Paper) -> Utilisation:
     ours = paper.reference.at_hand
     roofs, _, batching, gains, _, streams = _groups(paper.reference, ours)
@@ -152,12 +159,9 @@ def of(paper: Paper) -> Utilisation:
     return Utilisation(*_groups(paper, paper.at_hand), reference=reference, claims=claims)
 
 
-def _groups(
-    paper: Paper, machine: Machine | None
-) -> tuple[Roofs, Gap, UtilisationBatching, Gains, UtilisationExample, UtilisationStreams]:
+def _groups(paper: Paper, machine: Machine | None) -> Any:
     """Return what the chapter says of a machine; all of it is missing without one."""
-    kinds = (Roofs, Gap, UtilisationBatching, Gains, UtilisationExample, UtilisationStreams)
-    groups: Any = map(missing, kinds)
+    groups: Any = map(missing, SOURCES)
     if machine is not None:
         first, small, large = batch_sizes(machine)
         terms = gap_terms(machine)
@@ -166,17 +170,8 @@ def _groups(
             _gains(machine, terms, first, large), _example(machine, terms[terms.batch == large]),
             _streams(paper, machine, large),
         )  # fmt: skip
-    tables = ("roofs", "profiles", "samples", "samples", "profiles", "operators")
-    sections = ("roofs", "operators", "inference", "inference", "operators", "operators")
-    sources = (
-        Source(f"machines/*/{table}.csv", section, command(section))
-        for table, section in zip(tables, sections, strict=True)
-    )
+    sources = (source_of(f"machines/*/{table}.csv", section, section) for table, section in SOURCES.values())
     return tuple(map(sourced, groups, sources))
-
-
-def command(section: str) -> str:
-    return measure_command(f"--sections {section}")
 
 
 def base_cells(machine: Machine, variant: str = EAGER, precision: str = BASE_PRECISION) -> pd.DataFrame:
@@ -210,12 +205,10 @@ def batch_sizes(machine: Machine) -> tuple[int | None, int | None, int | None]:
     before shares most networks with it; of equal ones it is the largest.
     """
     measured, profiled = (rows.groupby("batch").model.nunique() for rows in (base_cells(machine), gap_terms(machine)))
-    enough: list[Any] = list(profiled.index[profiled >= FEWEST_MODELS])
-    enough = enough or list(measured.index[2 * measured >= measured.max()])
+    enough = list(profiled.index[profiled >= FEWEST_MODELS]) or list(measured.index[2 * measured >= measured.max()])
     if not enough:
         return None, None, None
-    large: Any = max(enough)
-    cells = base_cells(machine)
+    large, cells = max(enough), base_cells(machine)
     models = set(cells[cells.batch == large].model)
     shared = {batch: len(models & set(rows.model)) for batch, rows in cells.groupby("batch") if batch < large}
     small: Any = max(shared, key=lambda batch: (shared[batch], batch), default=None)
@@ -234,7 +227,7 @@ def _roofs(machine: Machine, batch: int | None) -> Roofs:
     lowest = extremes(cells.groupby(cells.model.map(model_name)).compulsory_intensity.min(), "FLOP/B")[0]
     unknown = lowest.is_missing or ridge.is_missing
     at_batch = cells[cells.batch == batch]
-    below = exact(int((at_batch.traffic_intensity < ridge.number).sum())) if ridge.number else Value(None)
+    below = exact(int((at_batch.traffic_intensity < ridge.number).sum())) if ridge.number else NOTHING
     return Roofs(
         machine=Name(machine.name),
         peak=peak,
@@ -242,11 +235,11 @@ def _roofs(machine: Machine, batch: int | None) -> Roofs:
         lower_gain=ratio(estimated(lowered, "peak_flop_per_s", "FLOP/s"), peak),
         bandwidth=bandwidth,
         ridge=ridge,
-        cache_gain=ratio(exact(machine.levels[0].bandwidth_byte_per_s), bandwidth) if machine.levels else Value(None),
+        cache_gain=ratio(exact(machine.levels[0].bandwidth_byte_per_s), bandwidth) if machine.levels else NOTHING,
         lowest=lowest,
         side=Name(None if unknown else str(bound(lowest, ridge))),
         networks=exact(len(at_batch) or None),
-        below=below if len(at_batch) else Value(None),
+        below=below if len(at_batch) else NOTHING,
     )
 
 
@@ -259,7 +252,7 @@ def _gap(machine: Machine, terms: pd.DataFrame, first: int | None, large: int | 
     outside, first_outside = median_of(at_large.outside, "%"), median_of(at_first.outside, "%")
     return Gap(
         batch=exact(large if len(at_large) else None),
-        networks=count_of(len(at_large), "networks") if len(at_large) else Value(None),
+        networks=count_of(len(at_large), "networks") if len(at_large) else NOTHING,
         slowdown=median_of(latency / at_large.operator_bound_s),
         between=median_of(at_large.operator_bound_s / at_large.whole_s),
         layers=median_of(layers, "%"),
@@ -300,8 +293,8 @@ def _batching(machine: Machine, small: int | None, large: int | None) -> Utilisa
         large=exact(large if small else None),
         eager=median_of(eager),
         kept=median_of(batching_of(machine, KEPT, small, large)),
-        losing=count_of(int((eager < 1).sum()), "networks") if len(eager) else Value(None),
-        of=count_of(len(eager), "networks") if len(eager) else Value(None),
+        losing=count_of(int((eager < 1).sum()), "networks") if len(eager) else NOTHING,
+        of=count_of(len(eager), "networks") if len(eager) else NOTHING,
     )
 
 
@@ -314,8 +307,8 @@ def _gains(machine: Machine, terms: pd.DataFrame, first: int | None, large: int 
     lowered = gains_of(machine, KEPT, lower, large)
     return Gains(
         kept=median_of(kept.speed_up),
-        kept_surely=count_of(int((kept.speed_up_low > 1).sum()), "networks") if len(kept) else Value(None),
-        kept_of=count_of(len(kept), "networks") if len(kept) else Value(None),
+        kept_surely=count_of(int((kept.speed_up_low > 1).sum()), "networks") if len(kept) else NOTHING,
+        kept_of=count_of(len(kept), "networks") if len(kept) else NOTHING,
         kept_most=extremes(dict(zip(kept.model.map(model_name), kept.speed_up, strict=True)))[1],
         expected=median_of(expected[at_large]),
         excess=median_of((both.speed_up / expected)[at_large]),
@@ -381,24 +374,15 @@ def _reference(machine: Machine | None, streams: UtilisationStreams) -> Utilisat
     if machine is None or large is None or gap_terms(machine).empty or len(machine.levels) < 2:
         return missing(UtilisationReference)
     most = highest(matching(gap_terms(machine), batch=large), "outside")
-    eager, kept = (
-        matching(base_cells(machine, variant), batch=large).drop_duplicates("model").set_index("model")
-        for variant in (EAGER, KEPT)
-    )
     light, heavy, light_kept, heavy_kept = (
-        estimated(next(each(cells[cells.index == model]), None), "latency_s", "s")
-        for cells in (eager, kept)
+        estimated(next(each(matching(base_cells(machine, variant), batch=large, model=model)), None), "latency_s", "s")
+        for variant in (EAGER, KEPT)
         for model in (EXAMPLE, RIVAL)
     )
-    streams_swept = sustained(machine.roof_measurements, STREAMS)
-    read, copy = (
-        highest(matching(streams_swept, roof_kernel=kernel), "size") for kernel in ("stream_read", "stream_copy")
-    )
+    swept = sustained(machine.roof_measurements, STREAMS)
+    largest = [highest(matching(swept, roof_kernel=kernel), "size") for kernel in ("stream_read", "stream_copy")]
     cached = machine.levels[-2].kernels["read"]
-    rates = [
-        estimated(row, "byte_per_s", "B/s", low="byte_per_s_low", high="byte_per_s_high")
-        for row in (read, copy, cached)
-    ]
+    read, copy, read_cache = (estimated(row, "byte_per_s", "B/s") for row in (*largest, cached))
     found = UtilisationReference(
         most=Value(float(most.outside), "%", name=model_name(most.model)),
         faulted=exact(float(most.page_faults) * PAGE_BYTE, "B"),
@@ -406,10 +390,10 @@ def _reference(machine: Machine | None, streams: UtilisationStreams) -> Utilisat
         rival_eager=heavy,
         puzzle=ratio(light, heavy),
         turned=ratio(heavy_kept, light_kept),
-        read=rates[0],
-        copy=rates[1],
-        read_cache=rates[2],
+        read=read,
+        copy=copy,
+        read_cache=read_cache,
         depthwise=streams.fastest,
         normalisation=streams.normalisation,
     )
-    return sourced(found, Source("machines/amd-epyc-2c-0ad4", "all", command("inference operators roofs")))
+    return sourced(found, source_of(f"machines/{REFERENCE}", "all", "inference operators roofs"))

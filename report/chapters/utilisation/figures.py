@@ -9,13 +9,14 @@ from measure.domain.names import model_name
 from measure.domain.values import si
 from measure.domain.words import EAGER
 from report import display
-from report.chapters.utilisation.facts import KEPT, base_cells, batch_sizes, command, gap_terms, stream_rates
+from report.chapters.utilisation.facts import KEPT, base_cells, batch_sizes, gap_terms, stream_rates
 from report.charts import forms, theme
 from report.charts.axes import Categories, LinearAxis, LogAxis
 from report.charts.marks import boxes, end_names, lines, names, points, rules, texts
 from report.charts.panels import figure, panel, row
 from report.charts.roofline import DrawnRoof, Plane
-from report.paper import BASE_PRECISION, Machine, Paper
+from report.paper import BASE_PRECISION, Paper
+from report.paper.options import measure_command
 from report.paper.roofs import STREAMS, sustained
 from report.paper.rows import each, matching
 from report.stats.summary import median_of
@@ -32,10 +33,14 @@ NAMED = {
 }  # fmt: skip
 
 
+def command(sections: str) -> str:
+    return measure_command(f"--sections {sections}")
+
+
 @display.figure
 def roofs(paper: Paper) -> dict[str, Any]:
     """Draw the machine's roofs and caches, and what each network reaches by both of its intensities."""
-    machine = _machine(paper, "roofs")
+    machine = display.required(paper.at_hand, command("roofs"))
     roof, batch = machine.roof(BASE_PRECISION), batch_sizes(machine)[2]
     if roof is None or batch is None:
         raise display.Missing(command("roofs inference"))
@@ -70,12 +75,11 @@ def roofs(paper: Paper) -> dict[str, Any]:
 @display.figure
 def gap(paper: Paper, place: int = 2) -> dict[str, Any]:
     """Draw each profiled latency as a bar of four terms, at the largest batch size or at the first (``place`` 0)."""
-    machine = _machine(paper, "operators")
+    machine = display.required(paper.at_hand, command("operators"))
     batch = batch_sizes(machine)[place]
     terms = gap_terms(machine)
     terms = terms[terms.batch == batch].sort_values("outside", ascending=False)
-    if terms.empty:
-        raise display.Missing(command("workload roofs operators"))
+    terms = display.required(terms, command("workload roofs operators"))
     outside = TERMS["outside_s"] if machine.chip_kind == "cpu" else HOST
     palette = dict(zip([*TERMS.values(), HOST], COLORS, strict=True))
     rows = [
@@ -105,7 +109,7 @@ def gap(paper: Paper, place: int = 2) -> dict[str, Any]:
 @display.figure
 def throughput(paper: Paper) -> dict[str, Any]:
     """Draw throughput over that at one batch size, a panel for eager mode and one for kept memory."""
-    machine = _machine(paper, "inference")
+    machine = display.required(paper.at_hand, command("inference"))
     small = batch_sizes(machine)[1]
     titles = {EAGER: "as PyTorch comes", KEPT: "freed memory kept"}
     cells = pd.concat([base_cells(machine, variant) for variant in titles])
@@ -138,7 +142,7 @@ def throughput(paper: Paper) -> dict[str, Any]:
 @display.figure
 def kept(paper: Paper) -> dict[str, Any]:
     """Draw the speed gained by keeping memory against the system's share, with the gain expected of that share."""
-    machine = _machine(paper, "inference operators")
+    machine = display.required(paper.at_hand, command("inference operators"))
     gains = base_cells(machine, KEPT)[["model", "batch", "speed_up", "speed_up_low", "speed_up_high"]]
     shares = gap_terms(machine)[["model", "batch", "outside"]]
     rows = shares.merge(gains, on=["model", "batch"]).dropna(subset="speed_up")
@@ -169,7 +173,7 @@ def kept(paper: Paper) -> dict[str, Any]:
 @display.figure
 def streams(paper: Paper) -> dict[str, Any]:
     """Draw the bandwidth that each kind of operator reaches in the typical network, at two batch sizes."""
-    machine = _machine(paper, "operators")
+    machine = display.required(paper.at_hand, command("operators"))
     roof, (first, _, large) = machine.roof(BASE_PRECISION), batch_sizes(machine)
     rates = pd.concat([stream_rates(paper, machine, batch) for batch in {first, large} if batch])
     rates = rates[rates.group.isin(NAMED)]
@@ -197,9 +201,8 @@ def streams(paper: Paper) -> dict[str, Any]:
 @display.figure
 def sweep(paper: Paper) -> dict[str, Any]:
     """Draw the bandwidth of each stream against its working set, over the levels of memory that were found."""
-    machine = _machine(paper, "roofs")
-    if not machine.levels:
-        raise display.Missing(command("roofs"))
+    machine = display.required(paper.at_hand, command("roofs"))
+    found = display.required(machine.levels, command("roofs"))
     rows = sustained(machine.roof_measurements, STREAMS).sort_values("size")
     rows = rows.assign(stream=rows.roof_kernel.map(STREAMS), byte=rows["size"].astype(float))
     x = LogAxis.around(rows.byte, pixels=theme.plot_width(unit="B/s"), title="working set", unit="B")
@@ -209,7 +212,7 @@ def sweep(paper: Paper) -> dict[str, Any]:
             "name": level.name, "first": level.level.first_byte, "last": level.level.last_byte,
             "middle": sqrt(level.level.first_byte * level.level.last_byte), "top": y.value(10),
         }
-        for level in machine.levels
+        for level in found
     ]  # fmt: skip
     places, color = ((x, "byte"), (y, "byte_per_s")), ("stream", theme.STREAM_COLORS)
     tooltip = [("stream", "stream", ""), ("byte", "working set", "B"), ("byte_per_s", "bandwidth", "B/s")]
@@ -223,9 +226,3 @@ def sweep(paper: Paper) -> dict[str, Any]:
     ]
     description = f"Bandwidth of {len(STREAMS)} streams falls in {len(levels)} steps as the working set grows."
     return figure("utilisation-sweep", description, panel(marks), legend="")
-
-
-def _machine(paper: Paper, sections: str) -> Machine:
-    if paper.at_hand is None:
-        raise display.Missing(command(sections))
-    return paper.at_hand

@@ -2,7 +2,8 @@
 
 from measure.domain.words import EAGER
 from report import display
-from report.chapters.utilisation.facts import KEPT, batch_sizes, command, gains_of
+from report.chapters.utilisation.facts import KEPT, batch_sizes, gains_of
+from report.chapters.utilisation.figures import command
 from report.paper import BASE_PRECISION, Paper
 from report.paper.roofs import ARITHMETIC, STREAMS
 from report.paper.rows import each
@@ -26,10 +27,8 @@ WORDS = {KEPT: "memory kept"}
 @display.table
 def gains(paper: Paper) -> str:
     """List how many times as fast each measured setting makes the typical network, by batch size."""
-    machine = paper.at_hand
-    batches = [] if machine is None else sorted({batch for batch in batch_sizes(machine) if batch})
-    if machine is None or not batches:
-        raise display.Missing(command("inference"))
+    machine = display.required(paper.at_hand, command("inference"))
+    batches = sorted({batch for batch in batch_sizes(machine) if batch})
     lower = machine.lower_precision
     tried = [(EAGER, lower), *((variant, BASE_PRECISION) for variant in machine.variants.variant.unique())]
     tried += [(variant, lower) for variant in machine.variants.variant.unique()]
@@ -42,20 +41,17 @@ def gains(paper: Paper) -> str:
         if not all(value.is_missing for value in values):
             cells = [NONE if value.is_missing else value.interval for value in values]
             rows.append([" and ".join(filter(None, words)), ", ".join(filter(None, settings)), *cells])
-    if not rows:
-        raise display.Missing(command("inference"))
-    return pipe(" | ".join(["Remedy", "Setting", *(f"Batch {batch} >" for batch in batches)]), rows)
+    header = " | ".join(["Remedy", "Setting", *(f"Batch {batch} >" for batch in batches)])
+    return pipe(header, display.required(rows, command("inference")))
 
 
 @display.table
 def roofs(paper: Paper) -> str:
     """List the measured roofs of arithmetic by precision and of memory by level, with the kernel that reached each."""
-    machine = paper.at_hand
-    if machine is None or machine.roofs.empty:
-        raise display.Missing(command("roofs"))
+    machine = display.required(paper.at_hand, command("roofs"))
     rows = [
         [roof.precision, ARITHMETIC[roof.peak_kernel], estimated(roof, "peak_flop_per_s", "FLOP/s").interval]
-        for roof in each(machine.roofs)
+        for roof in each(display.required(machine.roofs, command("roofs")))
     ]
     rows += [[level.name, level.fastest, exact(level.bandwidth_byte_per_s, "B/s")] for level in machine.levels[:-1]]
     roof = machine.roofs.iloc[0]

@@ -16,7 +16,8 @@ from helpers.training_papers import trained
 
 from report import facts
 from report.chapters.training import costs, figures, tables
-from report.chapters.training.facts import agreeing, of
+from report.chapters.training.costs import agreeing
+from report.chapters.training.facts import of
 from report.paper import load
 
 CHAPTER = ROOT / "report" / "chapters" / "training"

@@ -184,7 +184,7 @@ STUDY_KEYS = hand_tables.read_keys(REFERENCES)
 
 
 def test_the_rows_of_the_study_as_printed():
-    rows = hand_tables.training_steps(FILE, STUDY_KEYS)
+    rows = hand_tables.published(FOLDER, STUDY_KEYS).training_steps
     assert len(rows) == 9
     row = rows[(rows.model_key == "vit_b_32") & (rows.gpu == "NVIDIA V100")].iloc[0]
     assert (row.time_s, row.flop_per_s, row.intensity_flop_per_byte, row.batch) == (0.1688, 10113e9, 48.72, 64)
@@ -206,7 +206,6 @@ def test_a_cell_that_may_be_empty_is_not_known():
 
 
 def test_files_that_are_not_there_are_empty_tables(tmp_path):
-    assert hand_tables.training_steps(tmp_path / "none.csv", STUDY_KEYS).empty
     tables = hand_tables.published(tmp_path, STUDY_KEYS)
     assert all(frame.empty for frame in vars(tables).values())
 
