@@ -165,9 +165,6 @@ def _to_place(number: float, power: int, place: int | None, digits: int) -> str:
     return text.replace("-", "−")
 
 
-NOTHING = Value(None)
-
-
 @dataclass(frozen=True)
 class Name:
     """A name that depends on the data: of a machine, chip, model or setting. None if nothing was measured."""
@@ -192,6 +189,7 @@ def missing_span(source: Source | None) -> str:
     return f"[–]{{.missing command={quoted(source.command)}}}" if source and source.command else "[–]{.missing}"
 
 
+NOTHING = Value(None)
 CLOSE, ROUGH = 0.8, 0.4
 """Rank correlations: two orders agree closely above the first, roughly above the second."""
 

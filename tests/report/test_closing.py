@@ -1,11 +1,9 @@
+import json
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from helpers.rows import ENVIRONMENT
 
-from measure.cache.folders import MachineFolder
 from report import closing
 
 
@@ -22,12 +20,31 @@ def test_a_render_ends_with_the_address_that_a_browser_opens(tmp_path):
     ]  # nothing was measured
 
 
-def test_the_machine_that_was_measured_last_is_told_with_three_commands(tmp_path):
-    for name, day in (("old", "2026-01-01"), ("new", "2026-02-01"), ("older", "2025-12-01")):
-        MachineFolder(tmp_path, name).put_environment(replace(ENVIRONMENT, name=name, recorded_at=day))
-    blank, first, *_, heading, one, two, three = closing.lines([], tmp_path)
+FACTS = {
+    "machine.at_hand.name": "a chip", "utilisation.roofs.peak": 225.4e9, "utilisation.roofs.bandwidth": 46.5e9,
+    "utilisation.gap.layers": 0.361, "puzzle.here.ratio": 1.234, "puzzle.here.batch": 64, "puzzle.needs.fewer": 5.978,
+}  # fmt: skip
+
+
+def facts(**unknown):
+    """Facts as the file has them; those named are unknown."""
+    return {key: {"value": None if key.split(".")[-1] in unknown else value} for key, value in FACTS.items()}
+
+
+def test_the_headline_has_the_numbers_of_the_paper():
+    assert closing.headline(facts()) == [
+        "a chip: 225 GFLOP/s at fp32 and 46.5 GB/s from memory; networks typically reach 36 % of the roofline layer by "
+        "layer",
+        "At batch 64, MobileNet-v2 needs 5.98 times fewer FLOP than ResNet-18 and takes 1.23 times as long",
+    ]
+    assert closing.headline(facts(peak=1, layers=1, ratio=1)) == ["a chip: its roof was not measured"]
+    assert closing.headline(facts(name=1)) == closing.headline({}) == []
+
+
+def test_a_machine_is_told_with_three_commands(tmp_path):
+    (tmp_path / "facts.json").write_text(json.dumps(facts()))
+    _, blank, *_, heading, one, two, three = closing.lines([tmp_path / "facts.json"], tmp_path)
     assert (blank, heading) == ("", "Next:")
-    assert first == "new: its roof was not measured"
     commands = [line.strip().partition("  ")[0] for line in (one, two, three)]
     assert all(command.endswith(f" --data {tmp_path}") for command in commands)
     assert [command.split(" -m ")[1].split(" --data")[0] for command in commands] == [

@@ -32,7 +32,7 @@ SOURCE = Source("machines/a/samples.csv", "phase=step", "python -m measure --sec
 
 
 def test_every_value_has_a_key_and_the_meaning_behind_or_below_it():
-    keyed = facts._keyed(MADE, "example")
+    keyed = facts._changed(MADE, "example", lambda _value, key: {"key": key})
     assert keyed.step.ratio.key == "example.step.ratio"
     assert [(key, meaning) for key, _, meaning in facts.entries("example", keyed)] == [
         ("example.step.ratio", "Time of a step over its forward pass."),

@@ -140,6 +140,7 @@ SOURCES = {
     UtilisationStreams: ("operators", "operators"),
 }  # fmt: skip
 """The table that each group is made from, and the section that measures it."""
+Groups = tuple[Roofs, Gap, UtilisationBatching, Gains, UtilisationExample, UtilisationStreams]
 
 
 def of(paper: Paper) -> Utilisation:
@@ -159,7 +160,7 @@ def of(paper: Paper) -> Utilisation:
     return Utilisation(*_groups(paper, paper.at_hand), reference=reference, claims=claims)
 
 
-def _groups(paper: Paper, machine: Machine | None) -> Any:
+def _groups(paper: Paper, machine: Machine | None) -> Groups:
     """Return what the chapter says of a machine; all of it is missing without one."""
     groups: Any = map(missing, SOURCES)
     if machine is not None:
