@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Sized
 from functools import wraps
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, TypeVar
 
 from report import facts, failures
 from report.charts import drawing
@@ -19,8 +19,6 @@ PICTURES = Path("_figures")
 
 NO_TABLES = "<!--| quarto-html-table-processing: none -->"
 """Tells Quarto that what looks like a table in the charts' code is none."""
-
-Arguments = ParamSpec("Arguments")
 
 
 class Missing(Exception):  # noqa: N818  a gap in the data is no error
@@ -52,19 +50,14 @@ class Display:
         return {"text/markdown": self.markdown}
 
 
-Made = Callable[Concatenate[Paper, Arguments], Any]
-
-
-def shown(
-    show: Callable[[Any], Display],
-) -> Callable[[Made[Arguments]], Callable[Concatenate[Paper, Arguments], Display]]:
+def shown(show: Callable[[Any], Display]) -> Callable[[Callable[..., Any]], Callable[..., Display]]:
     """Return the decorator of functions whose results a chapter shows. What is missing is a gap that a filter lists."""
 
-    def decorate(make: Made[Arguments]) -> Callable[Concatenate[Paper, Arguments], Display]:
+    def decorate(make: Callable[..., Any]) -> Callable[..., Display]:
         @wraps(make)
-        def made(paper: Paper, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Display:
+        def made(*args: Any, **kwargs: Any) -> Display:
             try:
-                return show(make(paper, *args, **kwargs))
+                return show(make(*args, **kwargs))
             except Missing as gap:
                 attribute = f" command={quoted(gap.command)}" if gap.command else ""
                 return Display(f"::: {{.gap{attribute}}}\n:::\n")

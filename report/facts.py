@@ -45,8 +45,13 @@ def missing(kind: type[Facts]) -> Facts:
     """Return a group of facts of which nothing was measured."""
     found: dict[str, Any] = {}
     for field in dataclasses.fields(kind):  # type: ignore[arg-type]
-        unknown_yet: Any = field.type
-        found[field.name] = unknown_yet(None) if unknown_yet in (Value, Name) else missing(unknown_yet)
+        of: Any = field.type
+        if of in (Value, Name):
+            found[field.name] = of(None)
+        elif dataclasses.is_dataclass(of):
+            found[field.name] = missing(of)
+        else:  # no condition and no claim holds
+            found[field.name] = of()
     return kind(**found)
 
 
@@ -156,22 +161,10 @@ def dictionary() -> str:
     """Return the meaning of every fact as Markdown, from the fields in the chapters."""
     lines = [DICTIONARY]
     for name in CHAPTERS:
-        module = import_module(f"report.chapters.{name}.facts")
+        kind = inspect.signature(import_module(f"report.chapters.{name}.facts").of).return_annotation
         lines.append(f"\n## {name}\n\n| fact | meaning |\n|:--|:--|")
-        lines += [
-            f"| `{key}` | {meaning} |"
-            for key, meaning in _declared(inspect.signature(module.of).return_annotation, name)
-        ]
+        lines += [f"| `{key}` | {meaning} |" for key, _, meaning in entries(name, missing(kind))]
     return "\n".join(lines) + "\n"
-
-
-def _declared(kind: type, key: str) -> Iterator[tuple[str, str]]:
-    meanings = _meanings(kind)
-    for field in dataclasses.fields(kind):
-        if field.type in (Value, Name):
-            yield f"{key}.{field.name}", meanings.get(field.name, "")
-        elif dataclasses.is_dataclass(field.type):
-            yield from _declared(field.type, f"{key}.{field.name}")  # type: ignore[arg-type]
 
 
 DICTIONARY = """\

@@ -160,12 +160,6 @@ class LinearAxis(Axis):
 
 
 @dataclass(frozen=True, kw_only=True)
-class YearAxis(LinearAxis):
-    title: str = "year"
-    format: str = "d"
-
-
-@dataclass(frozen=True, kw_only=True)
 class Categories(Axis):
     """Names in their order: rows from the top where ``vertical``, else columns. ``padding`` is free of each step."""
 

@@ -185,7 +185,7 @@ def load(
     folders = (MachineFolder(data, name) for name in chosen or machine_names(data))
     tried = [found for folder in folders if (found := tried_in(folder))]
     known = {*models.model, *(row.model for each in tried for row in each.rows)}
-    wanted = known if everything else options.models(known)
+    wanted = known if everything else options.chosen("models", known)
     models, tried = models[models.model.isin(wanted)], [each.of(wanted) for each in tried]
     shapes = workloads.measured_shapes(row for each in tried for row in each.rows)
     shown = workloads.shown(models, shapes)
@@ -199,9 +199,11 @@ def load(
     programs = having("workload/counting_programs.csv")
     counted_by_programs = read(file_of(ProgramCount, programs), ProgramCount)
     roofs = chips.read(having("chips.csv") / "chips.csv", keys)
+    every_chip = set(roofs.chip)
+    wanted_chips = every_chip if everything else options.chosen("chips", every_chip)
     return Paper(
         folder=data,
-        chips=roofs[roofs.chip.isin(set(roofs.chip) if everything else options.chips(set(roofs.chip)))],
+        chips=roofs[roofs.chip.isin(wanted_chips)],
         flop_per_cycle=cores,
         workloads=shown,
         layers=workloads.parts_of(layers, shown),
@@ -216,7 +218,7 @@ def load(
             Sources(having("prediction"), having("chips.csv"), having("published/measurements"), data)
         ),
         chosen=bool(chosen),
-        is_whole=wanted == known and len(options.chips(set(roofs.chip))) == roofs.chip.nunique(),
+        is_whole=(wanted, wanted_chips) == (known, every_chip),
     )
 
 

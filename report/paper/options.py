@@ -33,20 +33,11 @@ def machines(data: Path, root: Path = Path()) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def models(known: Collection[str], root: Path = Path()) -> set[str]:
-    """Return those of the models in the cache that are chosen, by names or globs; all where no choice was made.
+def chosen(what: str, known: Collection[str], root: Path = Path()) -> set[str]:
+    """Return those of the known ``models`` or ``chips`` that are chosen, by names or globs; all without a choice.
 
     Raises UserError for a name or a glob that fits none.
     """
-    return _chosen("models", known, root)
-
-
-def chips(known: Collection[str], root: Path = Path()) -> set[str]:
-    """Return those of the chips in ``data/chips.csv`` that are chosen, likewise."""
-    return _chosen("chips", known, root)
-
-
-def _chosen(what: str, known: Collection[str], root: Path) -> set[str]:
     project = _project(root)
     names = project.chosen(what) if project else []
     for name in names:

@@ -23,11 +23,6 @@ def highest(frame: pd.DataFrame, column: str) -> Any:
     return frame.iloc[int(frame[column].to_numpy().argmax())]
 
 
-def lowest(frame: pd.DataFrame, column: str) -> Any:
-    """Return the row with the lowest value in a column; of equal ones the first."""
-    return frame.iloc[int(frame[column].to_numpy().argmin())]
-
-
 def extremes(frame: pd.DataFrame, column: str) -> tuple[Any, Any]:
     """Return the rows with the lowest and the highest value in a column; of equal ones the first."""
-    return lowest(frame, column), highest(frame, column)
+    return frame.iloc[int(frame[column].to_numpy().argmin())], highest(frame, column)

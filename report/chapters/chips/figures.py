@@ -8,7 +8,7 @@ from measure.domain.roofs import Roofline
 from report import display
 from report.chapters.chips.facts import labelled
 from report.charts import theme
-from report.charts.axes import Categories, LogAxis, YearAxis, longest
+from report.charts.axes import Categories, LinearAxis, LogAxis, longest
 from report.charts.labels import Box, text_size
 from report.charts.marks import end_names, lines, names, points, texts
 from report.charts.panels import figure, panel
@@ -101,7 +101,8 @@ def ridges(paper: Paper) -> dict[str, Any]:
     of_kinds = [chips.comparable(outside, kind) for kind in chips.KINDS]
     rows = _rows(pd.concat([of_kind for of_kind, rate in of_kinds if rate] or [outside]))
     named = rows.key.isin({*labelled(outside).chip, *(chip for line in LINES.values() for chip in line)})
-    x = YearAxis(low=rows.year.min() - 0.7, high=rows.year.max() + 1.2, pixels=theme.plot_width())
+    low, high = rows.year.min() - 0.7, rows.year.max() + 1.2
+    x = LinearAxis(low=low, high=high, pixels=theme.plot_width(), title="year", format="d")
     y = LogAxis.around(rows.ridge, (0.06, 0.08), pixels=235, title="ridge point (FLOP/B, OP/B)", vertical=True)
     places = (x, "year"), (y, "ridge")
     color, shape = ("kind", theme.CHIP_COLORS), ("kind", theme.CHIP_SHAPES)

@@ -126,16 +126,14 @@ def _buying(paper: Paper) -> Buying:
     best, pairs = published.best_timed(paper), published.steps(paper)
     compiled, following = (published.of_best(found, best) for found in (published.compiled(paper), pairs))
     first = next((each for each in pairs if best and each.device_other.iloc[0] == best.device), None)
-
     both = None if best is None or following is None else published.on_the_next(paper, best, following)
-    grown = [
-        None if first is None else first[f"{column}_other"].iloc[0] / first[column].iloc[0]
+    peak, bandwidth = (
+        exact(None if first is None else first[f"{column}_other"].iloc[0] / first[column].iloc[0])
         for column in ("peak_flop_per_s", "bandwidth_byte_per_s")
-    ]
+    )
     return Buying(
-        published.name_in(first), published.gain(first), exact(grown[0]), exact(grown[1]),
-        published.gain(compiled), published.name_in(following, "device_other"), published.gain(following),
-        published.gain(both),
+        published.name_in(first), published.gain(first), peak, bandwidth, published.gain(compiled),
+        published.name_in(following, "device_other"), published.gain(following), published.gain(both),
     )  # fmt: skip
 
 

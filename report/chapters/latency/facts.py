@@ -260,7 +260,7 @@ def of(paper: Paper) -> Latency:
     more, fewer = reference.parameter_ratio.number or 0, reference.speed_ratio.above()
     return Latency(
         here=sourced(_here(here) if here else LatencyHere(), own),
-        gpu=sourced(_gpu(gpu), gpu.source) if gpu else LatencyGpu(),
+        gpu=_gpu(gpu) if gpu else LatencyGpu(),
         batching=sourced(_batching(here) if here else LatencyBatching(), own),
         equal=sourced(_equal(elsewhere) if elsewhere else Equal(), published.SOURCE),
         advice=sourced(_advice(elsewhere) if elsewhere else LatencyAdvice(), published.SOURCE),
@@ -288,17 +288,13 @@ def _here(timed: Timed) -> LatencyHere:
 
 def _gpu(timed: Timed) -> LatencyGpu:
     batch = timed.batches[-1] if timed.batches else None
-    return LatencyGpu(Name(timed.name), Name(timed.precision), rank(timed.at(batch), batch))
-
-
-def common_rates(timed: Timed) -> pd.DataFrame:
-    """Return throughput, a row a network and a column a batch size, at sizes that half of the networks have."""
-    rates = timed.rows.pivot_table(index="model", columns="batch", values="throughput_per_s")
-    return rates.loc[:, 2 * rates.notna().sum() >= len(rates)].dropna()
+    found = LatencyGpu(Name(timed.name), Name(timed.precision), rank(timed.at(batch), batch))
+    return sourced(found, timed.source)
 
 
 def _batching(timed: Timed) -> LatencyBatching:
-    rates = common_rates(timed)
+    rates = timed.rows.pivot_table(index="model", columns="batch", values="throughput_per_s")
+    rates = rates.loc[:, 2 * rates.notna().sum() >= len(rates)].dropna()  # sizes that half of the networks have
     if rates.empty or len(rates.columns) < 2:
         return LatencyBatching()
     first, last = rates.columns[0], rates.columns[-1]

@@ -7,17 +7,7 @@ import pandas as pd
 from measure.domain.models import STORY
 from measure.domain.names import model_name
 from report import display
-from report.chapters.networks.facts import (
-    BYTES,
-    COUNTS,
-    ROOFS,
-    at_batch,
-    counted_at,
-    kind_sums,
-    large_batch,
-    pair_kinds,
-    roof_of,
-)
+from report.chapters.networks import facts
 from report.chapters.networks.tables import chosen_models
 from report.charts import forms, theme
 from report.charts.axes import Categories, LinearAxis, LogAxis, longest
@@ -27,20 +17,20 @@ from report.charts.roofline import DrawnRoof, Plane
 from report.paper import Paper
 
 Chart = dict[str, Any]
-WAYS = dict(zip(BYTES, theme.BOUND_COLORS, strict=True))
+WAYS = dict(zip(facts.BYTES, theme.BOUND_COLORS, strict=True))
 """The names of both ways to count bytes."""
 BY_WAY = ("way", theme.BOUND_COLORS), ("way", theme.shapes(theme.BOUND_COLORS))
 TOLD = [("name", "network", ""), ("way", "bytes", ""), ("intensity", "intensity", "FLOP/B")]
 
 
 def _networks(paper: Paper, everything: bool) -> pd.DataFrame:
-    rows = display.required(at_batch(paper), COUNTS.command)
+    rows = display.required(facts.at_batch(paper), facts.COUNTS.command)
     return rows if everything else rows[rows.model.isin(chosen_models(paper))]
 
 
 def _by_way(rows: pd.DataFrame) -> pd.DataFrame:
     """Return a row for each network and way to count bytes, with its ``intensity``."""
-    parts = [rows.assign(way=WAYS[way], intensity=rows.forward_flop / rows[BYTES[way]]) for way in BYTES]
+    parts = [rows.assign(way=WAYS[way], intensity=rows.forward_flop / rows[facts.BYTES[way]]) for way in facts.BYTES]
     return pd.concat(parts, ignore_index=True)
 
 
@@ -71,7 +61,7 @@ def demands(paper: Paper, everything: bool = False) -> Chart:
 def kinds(paper: Paper, everything: bool = False) -> Chart:
     """Draw where operations and bytes of the networks of the short table, or of all, sit, families together."""
     rows = _networks(paper, everything)
-    sums = display.required(kind_sums(paper), COUNTS.command)
+    sums = display.required(facts.kind_sums(paper), facts.COUNTS.command)
     families = rows.groupby("family").forward_flop.min().sort_values().index.tolist()
     rows = rows.assign(place=rows.family.map(families.index)).sort_values(["place", "forward_flop"])
     shares = rows[["model", "name"]].merge(sums, on="model")
@@ -93,7 +83,7 @@ def kinds(paper: Paper, everything: bool = False) -> Chart:
 @display.figure
 def pair(paper: Paper) -> Chart:
     """Draw FLOP, bytes and least time of MobileNet-v2 and ResNet-18 by kind of layer."""
-    kinds = pair_kinds(paper).sort_values("model")  # MobileNet-v2 first
+    kinds = facts.pair_kinds(paper).sort_values("model")  # MobileNet-v2 first
     if set(kinds.model) != set(STORY) or kinds.bound_s.isna().any():
         raise display.Missing
     left = Categories.steps(map(model_name, STORY)).room
@@ -115,11 +105,11 @@ def pair(paper: Paper) -> Chart:
 @display.figure
 def intensity(paper: Paper) -> Chart:
     """Draw both intensities by batch size, a line a network."""
-    rows, large = at_batch(paper, None), large_batch(paper)
+    rows, large = facts.at_batch(paper, None), facts.large_batch(paper)
     fully = set(rows[rows.batch == large].model) & set(chosen_models(paper))
     rows = rows[rows.model.isin(fully)]
     if rows.batch.nunique() < 2:
-        raise display.Missing(COUNTS.command)
+        raise display.Missing(facts.COUNTS.command)
     both = _by_way(rows)
     right = longest([*both.name]) + 20
     width = theme.plot_width(2, right=right, shared=True, unit="FLOP/B")
@@ -138,10 +128,10 @@ def roofs(paper: Paper) -> Chart:
     """Draw the networks under the roof of a CPU and of a GPU, at the rates that their intensities allow."""
     panels: list[Chart] = []
     for kind in ("cpu", "gpu"):
-        if (found := roof_of(paper, kind)) is None:
+        if (found := facts.roof_of(paper, kind)) is None:
             continue
         name, precision, roof, _ = found
-        both = _by_way(at_batch(paper, 1, counted_at(paper, precision)))
+        both = _by_way(facts.at_batch(paper, 1, facts.counted_at(paper, precision)))
         if both.empty:
             continue
         both = both.assign(rate=[roof.attainable(at) for at in both.intensity])
@@ -155,4 +145,4 @@ def roofs(paper: Paper) -> Chart:
         labels = names(both[both.model.isin(STORY)], "name", *places, tuple(plane.taken()))
         panels.append(plane.panel(*marks, labels, title=name))
     description = "Networks at the rates that the roofs of a CPU and of a GPU allow them, by both intensities."
-    return figure("networks-roofs", description, row(display.required(panels, ROOFS.command)))
+    return figure("networks-roofs", description, row(display.required(panels, facts.ROOFS.command)))

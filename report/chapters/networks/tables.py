@@ -4,17 +4,7 @@ from typing import Any
 
 from measure.domain.values import significant
 from report import display
-from report.chapters.networks.facts import (
-    BYTES,
-    COUNTS,
-    ROOFS,
-    at_batch,
-    counted_at,
-    large_batch,
-    memory_bound,
-    on_roof,
-    roof_of,
-)  # fmt: skip
+from report.chapters.networks import facts
 from report.markdown import escape, si
 from report.paper import Paper
 from report.paper.rows import each
@@ -40,7 +30,7 @@ SOURCES = {
 
 def chosen_models(paper: Paper) -> list[str]:
     """Return at most ``MOST`` models, fewest FLOP first."""
-    models = at_batch(paper).model.tolist()
+    models = facts.at_batch(paper).model.tolist()
     kept = sorted(models, key=lambda model: CHOSEN.index(model) if model in CHOSEN else len(CHOSEN))[:MOST]
     return [model for model in models if model in kept]
 
@@ -59,7 +49,7 @@ HEADER = "Parameters > | FLOP > | Memory > | Bytes, whole > | Bytes, layers > | 
 @display.table
 def chosen(paper: Paper) -> str:
     """List a dozen networks of all families at batch size 1."""
-    rows = display.required(at_batch(paper), COUNTS.command)
+    rows = display.required(facts.at_batch(paper), facts.COUNTS.command)
     rows = rows[rows.model.isin(chosen_models(paper))]
     return pipe(f"Network | {HEADER}", [[escape(row.name), *_asked(row)] for row in each(rows)])
 
@@ -68,7 +58,7 @@ def chosen(paper: Paper) -> str:
 def everything(paper: Paper) -> str:
     """List all networks with their inputs and sources."""
     lines = []
-    for row in each(display.required(at_batch(paper), COUNTS.command)):
+    for row in each(display.required(facts.at_batch(paper), facts.COUNTS.command)):
         name = row.model.rpartition(":")[2]
         keys = [key for start, key in SOURCES.items() if name.startswith(start)]
         source = cited(keys[-1]) if keys else NONE
@@ -81,27 +71,27 @@ def sides(paper: Paper) -> str:
     """Count the memory-bound networks under the roof of a CPU and of a GPU."""
     lines = []
     for kind in ("cpu", "gpu"):
-        found = on_roof(paper, kind)
+        found = facts.on_roof(paper, kind)
         if not found.whole.is_missing:
-            large = large_batch(paper, counted_at(paper, str(found.precision)))
+            large = facts.large_batch(paper, facts.counted_at(paper, str(found.precision)))
             about = f"{escape(str(found.name))}, {found.precision}", found.ridge.interval
             lines.append([*about, 1, found.networks, found.whole, found.layers])
             lines.append(["", "", large, found.networks_large, found.whole_large, found.layers_large])
     header = "Processor | Ridge point > | Batch > | Networks > | Whole > | Layer by layer >"
-    return pipe(header, display.required(lines, ROOFS.command))
+    return pipe(header, display.required(lines, facts.ROOFS.command))
 
 
 @display.table
 def bounds(paper: Paper) -> str:
     """Say of each network whether it lies below the ridge point of the CPU and of the GPU."""
-    rows, columns = at_batch(paper), {}
+    rows, columns = facts.at_batch(paper), {}
     for kind in ("cpu", "gpu"):
-        if found := roof_of(paper, kind):
-            counted = set(at_batch(paper, 1, counted_at(paper, found[1])).model)
-            for byte in BYTES:
-                below = set(memory_bound(paper, kind, byte).model)
+        if found := facts.roof_of(paper, kind):
+            counted = set(facts.at_batch(paper, 1, facts.counted_at(paper, found[1])).model)
+            for byte in facts.BYTES:
+                below = set(facts.memory_bound(paper, kind, byte).model)
                 columns[f"{found[0]}, {byte}"] = dict.fromkeys(counted, "arithmetic") | dict.fromkeys(below, "memory")
     if rows.empty or not columns:
-        raise display.Missing(ROOFS.command)
+        raise display.Missing(facts.ROOFS.command)
     lines = [[escape(row.name), *(bound.get(row.model, NONE) for bound in columns.values())] for row in each(rows)]
     return pipe(" | ".join(["Network", *map(escape, columns)]), lines)

@@ -1,5 +1,7 @@
 """Tables of what is predicted for typical networks, and of how far predictions are off."""
 
+from typing import Any
+
 import pandas as pd
 
 from measure.cache.predictions import BATCH_CLASSES, BY_DEVICE, BY_FAMILY, BY_MODEL, ONE_KNOWN, OURS, Setting
@@ -44,15 +46,12 @@ def _milliseconds(call: CallTimes) -> str:
 @display.table
 def fits(paper: Paper) -> str:
     """List the errors of each device's own fit, without the network, without its family, and by batch size."""
-    names = {machine.folder: machine.name for machine in paper.machines}
     rows = display.required(matching(checks(paper, BY_MODEL), method=OURS), FIT)
     others = [checks(paper, BY_FAMILY), *(checks(paper, BY_MODEL, batches) for batches in BATCH_CLASSES)]
     medians = [_medians(matching(other, method=OURS)) for other in others]
     lines = [
         [
-            escape(names.get(row.device, short_name(row.device))), row.precision, str(row.models),
-            percent(row.median_error), percent(row.p90_error), known(row.coverage, percent),
-            *(each_of.get(row.setting, NONE) for each_of in medians),
+            *_check(paper, row, row.models), *(each_of.get(row.setting, NONE) for each_of in medians),
         ]
         for row in each(rows)
     ]  # fmt: skip
@@ -64,19 +63,24 @@ def fits(paper: Paper) -> str:
 @display.table
 def devices(paper: Paper) -> str:
     """List each device that was left out: by its datasheet, and with ResNet-50's time known."""
-    names = {machine.folder: machine.name for machine in paper.machines}
     rows = display.required(matching(checks(paper, BY_DEVICE), method=OURS), FIT)
     one_time = _medians(matching(checks(paper, ONE_KNOWN), method=OURS))
     lines = [
         [
-            escape(names.get(row.device, short_name(row.device))), row.precision, str(row.calls),
-            percent(row.median_error), percent(row.p90_error), known(row.coverage, percent),
-            significant(row.median_ratio, 2), one_time.get(row.setting, NONE),
+            *_check(paper, row, row.calls), significant(row.median_ratio, 2), one_time.get(row.setting, NONE),
         ]
         for row in each(rows.sort_values("median_error"))
     ]  # fmt: skip
     header = "Device | Precision | Times > | Error > | Nine in ten > | Covered > | Factor > | One time known >"
     return pipe(header, lines)
+
+
+def _check(paper: Paper, row: Any, count: int) -> list[str]:
+    """Return what both tables list of a device: its name, its precision, a count, its errors."""
+    names = {machine.folder: machine.name for machine in paper.machines}
+    name = escape(names.get(row.device, short_name(row.device)))
+    errors = percent(row.median_error), percent(row.p90_error), known(row.coverage, percent)
+    return [name, row.precision, str(count), *errors]
 
 
 def _medians(rows: pd.DataFrame) -> dict[Setting, str]:

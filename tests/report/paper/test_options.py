@@ -5,7 +5,7 @@ from helpers.rows import layer, workload
 from measure.cache.folders import Workloads
 from measure.errors import UserError
 from report.failures import in_environment
-from report.paper.options import FEW, cache_flags, chips, machines, measure_command, models
+from report.paper.options import FEW, cache_flags, chosen, machines, measure_command
 
 DATA = ROOT / "tests" / "data"
 
@@ -48,14 +48,14 @@ def test_a_machine_that_is_not_there(project):
 def test_models_are_chosen_by_names_and_globs(project, monkeypatch, tmp_path):
     monkeypatch.delenv("ROOFWRIGHT_MODELS", raising=False)
     known = ["vgg11", "vgg16", "resnet50", "mine:net"]
-    assert models(known, tmp_path) == set(known)  # a folder that is no project
-    assert models(known, project("title: T\n")) == set(known)
+    assert chosen("models", known, tmp_path) == set(known)  # a folder that is no project
+    assert chosen("models", known, project("title: T\n")) == set(known)
     root = project("roofwright:\n  models: ['vgg*', mine:net]\n")
-    assert models(known, root) == {"vgg11", "vgg16", "mine:net"}
+    assert chosen("models", known, root) == {"vgg11", "vgg16", "mine:net"}
     with in_environment({"ROOFWRIGHT_MODELS": "resnet50"}):
-        assert models(known, root) == {"resnet50"}
+        assert chosen("models", known, root) == {"resnet50"}
     with pytest.raises(UserError, match=r"models in _quarto\.yml: 'vgg\*' is not one of resnet50"):
-        models(["resnet50"], root)
+        chosen("models", ["resnet50"], root)
 
 
 def test_the_flags_of_a_cache_elsewhere(tmp_path, monkeypatch):
@@ -80,7 +80,7 @@ def test_the_flags_of_a_cache_elsewhere(tmp_path, monkeypatch):
 def test_chips_are_chosen_likewise(project, monkeypatch):
     monkeypatch.delenv("ROOFWRIGHT_CHIPS", raising=False)
     known = ["NVIDIA T4", "NVIDIA L4", "Intel Core i7-920"]
-    assert chips(known, project("roofwright:\n  chips: ['NVIDIA *4']\n")) == {"NVIDIA T4", "NVIDIA L4"}
+    assert chosen("chips", known, project("roofwright:\n  chips: ['NVIDIA *4']\n")) == {"NVIDIA T4", "NVIDIA L4"}
 
 
 def test_a_command_names_the_cache_and_its_few_models_unless_it_names_models_itself(tmp_path, monkeypatch):
