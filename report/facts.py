@@ -48,7 +48,7 @@ def missing(kind: type[Facts]) -> Facts:
         of: Any = field.type
         if of in (Value, Name):
             found[field.name] = of(None)
-        elif dataclasses.is_dataclass(of):
+        elif isinstance(of, type) and dataclasses.is_dataclass(of):
             found[field.name] = missing(of)
         else:  # no condition and no claim holds
             found[field.name] = of()

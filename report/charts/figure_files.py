@@ -14,7 +14,7 @@ import vl_convert
 from measure.cache.table import as_text
 from measure.errors import UserError, unknown
 from report.charts.drawing import picture
-from report.engine.project import cannot_write, read_project
+from report.engine.project import read_project, write_file
 from report.engine.source import CodeCell, left_out, read_source
 
 WRITERS: dict[str, tuple[str, Callable[[dict[str, Any]], str | bytes]]] = {
@@ -57,9 +57,10 @@ def write_figures(
                     progress(f"{name} is not written: its data are missing")
                     continue
                 progress(f"writing {name}")
-                _write(out / f"{name}.csv", as_csv(specification), written)
-                for ending, content in (WRITERS[each] for each in formats):
-                    _write(out / f"{name}{ending}", content(specification), written)
+                for ending, content in ((".csv", as_csv), *(WRITERS[each] for each in formats)):
+                    text = content(specification)
+                    written.append(out / f"{name}{ending}")
+                    write_file(written[-1], text.encode() if isinstance(text, str) else text)
             elif not cell.options["include"] or (cell.options["output"] == "asis" and cell.opening.file in files):
                 _run(cell, names)  # it prepares all chapters, or one with a figure to write
     return written
@@ -97,12 +98,3 @@ def as_csv(specified: dict[str, Any]) -> str:
 def _cell(value: Any) -> Any:
     """Return a value of a dataset as JavaScript writes it."""
     return json.dumps(value) if isinstance(value, (bool, list, dict)) else as_text(value)
-
-
-def _write(path: Path, content: str | bytes, written: list[Path]) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content.encode() if isinstance(content, str) else content)
-    except OSError as error:
-        raise cannot_write(path, error) from error
-    written.append(path)

@@ -1,7 +1,6 @@
 """The embedded engine: cells, pandoc and Typst, all from installed wheels, without a network."""
 
 import json
-import os
 import tempfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -11,7 +10,7 @@ from typing import Any
 from report.engine.execution import execute, session
 from report.engine.page import Withheld, page_arguments, page_blocks
 from report.engine.paper import compile_paper, paper_arguments, paper_blocks
-from report.engine.project import Project, cannot_write, listed, read_project
+from report.engine.project import Project, listed, read_project, write_file
 from report.engine.source import Line, Places
 from report.engine.tree import Element, Numbered, find_pandoc, run_pandoc, visible_in
 
@@ -46,7 +45,7 @@ def render_embedded(
         begun += [(out / each.project.output_name("html"), pool.submit(each.page, None)) for each in further]
         for target, content in begun:
             progress(f"writing {target}")
-            _replace(target, content.result())
+            write_file(target, content.result())
     return [target for target, _ in begun]
 
 
@@ -96,14 +95,3 @@ def _metadata(project: Project) -> dict[str, Any]:
     metadata.setdefault("description", metadata.get("subtitle", metadata["title"]))
     authors = listed(metadata.get("author"))
     return {**metadata, "author": [{"name": each} if isinstance(each, str) else each for each in authors]}
-
-
-def _replace(target: Path, content: bytes) -> None:
-    """Write a file whole or not at all."""
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        partial = target.with_name(f".{target.name}.part")
-        partial.write_bytes(content)
-        os.replace(partial, target)
-    except OSError as error:
-        raise cannot_write(target, error) from error

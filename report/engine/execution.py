@@ -41,7 +41,7 @@ FAILED_LINE = (
 FINISH = "(lambda module: module and module.finish() and None)(__import__('sys').modules.get('report.charts.drawing'))"
 """What is drawn beside the cells is there before the kernel ends, whichever cell waits for it."""
 
-SHOWN = ("text/markdown", "stdout", "stderr", "text/plain")
+SHOWN = ("text/markdown", "stdout", "text/plain")
 Output = dict[str, str]
 """An output of a cell: MIME type to text, or `stdout` or `stderr` to what was printed there."""
 
@@ -249,14 +249,14 @@ def _cell_texts(cell: CodeCell, code: Session) -> list[str]:
     if not cell.options["include"]:
         return []
     texts = ["", *_listing(cell.code, " {.python}"), ""] if cell.options["echo"] else []
-    shown = [text for output in outputs for text in _output(cell, output)] if cell.options["output"] else []
+    shown = [text for output in outputs for text in _output(cell, output)]
     if caption := cell.options.get("fig-cap") or cell.options.get("tbl-cap"):
         shown = ["", f"::: {{#{cell.options['label']}}}", *shown, "", " ".join(caption.split()), ":::", ""]
     return [*texts, *shown]
 
 
 def _output(cell: CodeCell, output: Output) -> list[str]:
-    if "stderr" in output and not cell.options["warning"]:
+    if "stderr" in output:  # a warning
         return []
     kind = next((kind for kind in SHOWN if kind in output), None)
     if "text/html" in output or kind is None:

@@ -32,7 +32,7 @@ DOCUMENT: Schema = {
     "project": {"type": {"default"}, "output-dir": str, "execute-dir": {"project"}, "render": list},
     "title": TEXT, "subtitle": TEXT, "author": (str, list), "date": object, "lang": str, "description": TEXT,
     "keywords": list, "bibliography": FILES, "csl": str, "citeproc": {True}, "link-citations": bool, "filters": list,
-    "number-sections": bool, "format": {"html": HTML, "typst": TYPST}, "execute": {"echo": bool, "warning": bool},
+    "number-sections": bool, "format": {"html": HTML, "typst": TYPST}, "execute": {"echo": bool},
     OWN: {
         "pdf": {"full"}, "chips": list, "chapters": list, "machines": list, "models": list,
     },
@@ -111,8 +111,15 @@ def read_text(path: Path) -> str:
         raise UserError(f"{path}: is not UTF-8 text; save it in UTF-8") from None
 
 
-def cannot_write(path: Path, problem: OSError) -> UserError:
-    return UserError(f"cannot write {path}: {problem.strerror}; choose another folder with --out")
+def write_file(path: Path, content: bytes) -> None:
+    """Write a file whole or not at all, its folder too. Raise UserError where it cannot be written."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial = path.with_name(f".{path.name}.part")
+        partial.write_bytes(content)
+        os.replace(partial, path)
+    except OSError as problem:
+        raise UserError(f"cannot write {path}: {problem.strerror}; choose another folder with --out") from problem
 
 
 def read_project(root: Path, document: str | None = None) -> Project:

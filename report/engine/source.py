@@ -17,7 +17,7 @@ INLINE = re.compile(r"(?<!`)`\{python\}[ \t]([^`]+)`")
 OPTION = re.compile(r"^#\s*\| ?")
 OPTIONS: Schema = {
     "label": re.compile(r"[\w.:-]+"), "fig-cap": str, "tbl-cap": str, "include": bool, "echo": bool, "eval": bool,
-    "output": {True, False, "asis"}, "warning": bool,
+    "output": {"asis"},
 }  # fmt: skip
 FILTER = Path("report/engine/missing.lua")
 
@@ -136,7 +136,7 @@ def _closing(lines: list[Line], opening: int, ticks: str) -> int:
 
 def _cell(opening: Line, lines: list[Line], project: Project) -> CodeCell:
     options = [OPTION.sub("", line.text) for line in takewhile(lambda line: OPTION.match(line.text), lines)]
-    defaults = {"include": True, "eval": True, "output": True, "echo": True, "warning": True}
+    defaults = {"include": True, "eval": True, "output": "", "echo": True}
     given = read_settings("\n".join(options), opening.file, opening.number + 1, OPTIONS)
     label = given.get("label", "")
     for prefix, caption in (("fig", "fig-cap"), ("tbl", "tbl-cap")):

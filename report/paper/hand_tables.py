@@ -13,6 +13,7 @@ import pandas as pd
 from measure.cache.schema import TABLES
 from measure.cache.table import numbered
 from measure.errors import UserError
+from report.engine.project import read_text
 from report.paper import printed
 from report.paper.printed import FlopPerCycle, model_numbers
 
@@ -20,18 +21,14 @@ Record = TypeVar("Record")
 
 ENTRY = re.compile(r"^\s*@(?!comment|string|preamble)\w+\s*\{\s*([^,\s]+)\s*,", re.IGNORECASE | re.MULTILINE)
 
+PROCESSOR = attrgetter("vendor", "family", "vector_extension", "precision")
 CITING = ("source", "study")
 """The columns that hold keys of the bibliography, joined by ``;``."""
 
 
 def read_keys(path: Path) -> frozenset[str]:
     """Return the citation keys of all entries. Raises UserError where the file cannot be read."""
-    try:
-        return frozenset(ENTRY.findall(path.read_text(encoding="utf-8")))
-    except OSError as problem:
-        raise UserError(f"{path}: the bibliography cannot be read ({problem.strerror}); restore the file") from None
-    except UnicodeDecodeError:
-        raise UserError(f"{path}: the bibliography is not UTF-8 text; save it in UTF-8") from None
+    return frozenset(ENTRY.findall(read_text(path)))
 
 
 def read(path: Path, record: type[Record], keys: frozenset[str]) -> list[tuple[int, Record]]:
@@ -86,19 +83,14 @@ def flop_per_cycle(path: Path, keys: frozenset[str]) -> tuple[FlopPerCycle, ...]
     rows: dict[int, FlopPerCycle] = {}
     for number, row in read(path, FlopPerCycle, keys):
         for line, other in rows.items():
-            if _same_processor(row, other):
+            is_same = PROCESSOR(row) == PROCESSOR(other)
+            if is_same and not model_numbers(row.models).isdisjoint(model_numbers(other.models)):
                 raise UserError(
                     f"{path}, line {number}, column models: a model of {row.models} stands in line {line} already, "
                     f"with {row.vector_extension} at {row.precision}; delete it from one of the two"
                 )
         rows[number] = row
     return tuple(rows.values())
-
-
-def _same_processor(row: FlopPerCycle, other: FlopPerCycle) -> bool:
-    """Return whether two rows are about the same rate of the same model."""
-    key = attrgetter("vendor", "family", "vector_extension", "precision")
-    return key(row) == key(other) and not model_numbers(row.models).isdisjoint(model_numbers(other.models))
 
 
 @dataclass(frozen=True, eq=False)

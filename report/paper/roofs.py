@@ -136,7 +136,10 @@ def memory_levels(rows: pd.DataFrame, reported: Sequence[CacheLevel]) -> list[Me
     found, streams = sweep(rows), sustained(rows, STREAM_ARRAYS)
     named = []
     for place, level in enumerate(found):
-        cache = None if level is found[-1] else _agreeing(level, found[place + 1], reported)
+        cache = None
+        if level is not found[-1]:  # its cache ends where the level does, before the next one, or a step off
+            least, most = level.last_byte / STEP, found[place + 1].first_byte * STEP
+            cache = next((cache for cache in reported if least <= cache.byte <= most), None)
         name = "memory" if level is found[-1] else f"L{cache.level}" if cache else f"cache {place + 1}"
         within = streams[[level.holds(size) for size in streams["size"]]]
         kernels = {
@@ -146,12 +149,6 @@ def memory_levels(rows: pd.DataFrame, reported: Sequence[CacheLevel]) -> list[Me
         }
         named.append(MemoryLevel(name, level, cache, kernels))
     return named
-
-
-def _agreeing(level: Level, behind: Level, caches: Iterable[CacheLevel]) -> CacheLevel | None:
-    """Return the first cache whose size lies between the end of a level and the begin of that behind, or a step off."""
-    least, most = level.last_byte / STEP, behind.first_byte * STEP
-    return next((cache for cache in caches if least <= cache.byte <= most), None)
 
 
 def measured_roofs(roof: Roof) -> pd.DataFrame:

@@ -43,6 +43,10 @@ def exact(number: Any, unit: str = "", name: str = "") -> Value:
     return Value(int(number) if isinstance(number, int | np.integer) else float(number), unit, name=name)
 
 
+ENDINGS = ("_flop_per_s", "_byte_per_s", "_flop_per_byte", "_per_s", "_s")
+"""The units of columns, which follow the ends of an interval."""
+
+
 def estimated(row: Any, column: str, unit: str = "", name: str = "") -> Value:
     """Return a row's value with the interval in the columns ``<column>_low`` and ``_high``; missing for None.
 
@@ -50,16 +54,11 @@ def estimated(row: Any, column: str, unit: str = "", name: str = "") -> Value:
     """
     if row is None or pd.isna(getattr(row, column)):
         return Value(None, unit, name=name)
-    stem, ending = (column[: -len(end)], end) if (end := _unit(column)) else (column, "")
+    ending = next((each for each in ENDINGS if column.endswith(each)), "")
+    stem = column.removesuffix(ending)
     ends = (getattr(row, f"{stem}{side}{ending}", None) for side in ("_low", "_high"))
     least, most = (None if end is None or pd.isna(end) else float(end) for end in ends)
     return Value(float(getattr(row, column)), unit, least, most, counted="samples", name=name)
-
-
-def _unit(column: str) -> str:
-    return next(
-        (end for end in ("_flop_per_s", "_byte_per_s", "_flop_per_byte", "_per_s", "_s") if column.endswith(end)), ""
-    )
 
 
 def extremes(values: Mapping[str, float] | pd.Series, unit: str = "", counted: str = "things") -> tuple[Value, Value]:

@@ -42,7 +42,6 @@ n
 ```
 
 ```{python}
-#| warning: false
 import sys
 print("hidden", file=sys.stderr)
 ```
