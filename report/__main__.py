@@ -17,8 +17,7 @@ from measure.cache.project import ROOT, project_folder
 from measure.errors import UserError, unknown
 from roofwright.command_line import CommandLine, answer
 
-FORMATS = {"render": ("html", "pdf"), "figures": ("svg", "png", "pdf", "json")}
-"""The formats that each verb writes."""
+FORMATS = {"render": ("html", "pdf"), "figures": ("svg", "png", "pdf", "json")}  # the formats that each verb writes
 
 
 def parser() -> CommandLine:

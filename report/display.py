@@ -14,8 +14,7 @@ from report.charts.theme import FONTS
 from report.markdown import escape, quoted
 from report.paper import Paper
 
-PICTURES = Path("_figures")
-"""The folder of the pictures, relative to the project's root, in which the chapters run."""
+PICTURES = Path("_figures")  # the folder of the pictures, relative to the project's root, in which the chapters run
 
 NO_TABLES = "<!--| quarto-html-table-processing: none -->"
 """Tells Quarto that what looks like a table in the charts' code is none."""

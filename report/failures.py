@@ -15,8 +15,7 @@ from measure.errors import UserError
 STRICT = "ROOFWRIGHT_STRICT"
 """Where this variable is set, nothing stands in for what could not be computed: the failure ends the render."""
 
-FILE = "ROOFWRIGHT_FAILURES"
-"""This variable names the file of the lines."""
+FILE = "ROOFWRIGHT_FAILURES"  # this variable names the file of the lines
 
 
 def sentence(what: str, failure: Exception) -> str:

@@ -17,14 +17,11 @@ LAST_OF_PLANES = "".join(chr(last - at) for last in range(0xFFFF, 0x110000, 0x10
 NO_CHARACTER = re.compile(rf"[\ud800-\udfff\ufdd0-\ufdef{LAST_OF_PLANES}]")
 """Halves of surrogate pairs, and the noncharacters (The Unicode Standard, 23.7)."""
 REPLACEMENT = "\ufffd"
-BLANKS = re.compile(r"[\t\n\r ]+")
-"""Line breaks and tabs; and blanks, of which four in a row begin a listing."""
+BLANKS = re.compile(r"[\t\n\r ]+")  # line breaks and tabs; and blanks, of which four in a row begin a listing
 UNREAD = re.compile(r"(?<=:)(?=::)|(?<=\{)(?=[#.=]|\{<)")
 """Within what the engine refuses as syntax that pandoc left as it stands: fences, attributes, shortcodes."""
-NOTHING = "[]{}"
-"""An empty span."""
-CODE = re.compile(r"`(python [^`]+)`")
-"""A command that a sentence names, between backticks."""
+NOTHING = "[]{}"  # an empty span
+CODE = re.compile(r"`(python [^`]+)`")  # a command that a sentence names, between backticks
 
 
 def washed(text: str) -> str:

@@ -10,15 +10,11 @@ from report.engine.tree import BREAK, column_widths
 from report.markdown import NOTHING, escape
 from report.stats.value import Name, Value
 
-NONE = "–"
-"""Stands in a cell for what is not known or does not apply."""
-
-CITATION = re.compile(r"(?<!\\)@[^;\]]+")
-"""A citation, which is printed as an author and a year."""
+NONE = "–"  # stands in a cell for what is not known or does not apply
+CITATION = re.compile(r"(?<!\\)@[^;\]]+")  # a citation, which is printed as an author and a year
 AUTHOR_AND_YEAR = "Longauthor 2000"
 
-LONGEST_WORD = 40
-"""So many characters stand on a line at most where no blank lets it break: a column is not wider."""
+LONGEST_WORD = 40  # so many characters stand on a line at most where no blank lets it break: a column is not wider
 WORD = re.compile(rf"(?<!\S)(?:\\.|[^\s\\@$\[\]`]){{{LONGEST_WORD + 1},}}(?!\S)")
 CHARACTER = re.compile(r"\\.|.")
 

@@ -26,8 +26,7 @@ from report.engine.project import Project
 from report.engine.source import INLINE, CodeCell, Line, left_out, read_source
 
 MEMORY = "_cache/outputs.json"
-FORCED = "ROOFWRIGHT_FORCED"
-"""Where this variable is set, all code runs."""
+FORCED = "ROOFWRIGHT_FORCED"  # where this variable is set, all code runs
 PROSE = (".qmd", ".md", ".ipynb")
 PICTURE = re.compile(r"!\[[^\]]*\]\(([^)\s]+)\)")
 UNREADABLE = re.compile(r"`\{+(\w+)\}+\s")

@@ -134,14 +134,14 @@ def read_project(root: Path, document: str | None = None) -> Project:
         if not (root / str(name)).is_file():
             raise UserError(f"{SETTINGS_FILE}: 'render' names {name!r}, which is not there; restore it")
     document = document or first
-    text = read_text(root / document)
-    if not re.match(r"---\s*\n", text):
-        return Project(root, document, settings, 1, tuple(others), tuple(passed_over))
-    front = re.match(r"---\s*?\n(.*?\n)---\s*?(\n|$)", text, re.DOTALL)
-    if not front:
-        raise UserError(f"{document}:1: the front matter has no closing '---'; add it")
-    settings = _merged(settings, read_settings(front[1], document, 2, DOCUMENT, passed_over))
-    return Project(root, document, settings, front[0].count("\n") + 1, tuple(others), tuple(passed_over))
+    text, body_line = read_text(root / document), 1
+    if re.match(r"---\s*\n", text):
+        front = re.match(r"---\s*?\n(.*?\n)---\s*?(\n|$)", text, re.DOTALL)
+        if not front:
+            raise UserError(f"{document}:1: the front matter has no closing '---'; add it")
+        settings = _merged(settings, read_settings(front[1], document, 2, DOCUMENT, passed_over))
+        body_line += front[0].count("\n")
+    return Project(root, document, settings, body_line, tuple(others), tuple(passed_over))
 
 
 def _merged(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:

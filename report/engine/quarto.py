@@ -16,14 +16,9 @@ from measure.errors import UserError
 from report.engine.project import read_project
 from report.engine.source import left_out
 
-OLDEST_VERSION = (1, 9)
-"""The one that the sources were checked with."""
-
-WRITERS = {"html": "html", "pdf": "typst"}
-"""Quarto's names of the formats."""
-
-PICTURES = "_figures"
-"""A folder that Quarto leaves beside the page, whose pictures the page and the paper hold."""
+OLDEST_VERSION = (1, 9)  # the one that the sources were checked with
+WRITERS = {"html": "html", "pdf": "typst"}  # Quarto's names of the formats
+PICTURES = "_figures"  # a folder that Quarto leaves beside the page, whose pictures the page and the paper hold
 
 
 def find_quarto() -> str | None:

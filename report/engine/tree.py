@@ -24,8 +24,7 @@ CONDITIONS = {"content-visible": True, "content-hidden": False}
 UNKNOWN = re.compile(r"(callout|panel|column|content|layout)-.*|aside|columns?|proof|theorem|grid")
 LINE_CHARACTERS, CELL_PADDING = 118, 2.5
 """The text width in characters of a table's type (style.typ), and the space on both sides of a cell."""
-BREAK = "\u200b"
-"""Within a word: a line may break here."""
+BREAK = "\u200b"  # within a word: a line may break here
 RAW_SYNTAX = re.compile(r"^(:::+|\{[#.=]|\{\{<)")
 EQUATION_LABEL = re.compile(r"^\{#(eq-[^ }]+)\}$")
 

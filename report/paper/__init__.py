@@ -26,8 +26,7 @@ from report.paper.printed import FlopPerCycle, ProgramCount
 from report.paper.roofs import MemoryLevel, measured_clock, measured_roofs, memory_levels, roof_at, with_rates
 from report.paper.rows import matching
 
-BASE_PRECISION = "fp32"
-"""The precision of the figures that show one precision only."""
+BASE_PRECISION = "fp32"  # the precision of the figures that show one precision only
 
 LOWER_PRECISIONS = ("bf16", "fp16")
 """The precisions that are held against it: on a machine the first of them that it ran."""
@@ -35,8 +34,7 @@ LOWER_PRECISIONS = ("bf16", "fp16")
 REFERENCE = "amd-epyc-2c-0ad4"
 """The folder of the reference machine, to which text in blocks of class ``reference`` is bound."""
 
-DEVICE_KINDS = {"cpu": "cpu", "cuda": "gpu", "mps": "gpu"}
-"""Device of an environment to kind of chip."""
+DEVICE_KINDS = {"cpu": "cpu", "cuda": "gpu", "mps": "gpu"}  # device of an environment to kind of chip
 
 
 @dataclass(frozen=True, eq=False)

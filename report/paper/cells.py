@@ -15,11 +15,8 @@ from report.paper.roofs import TIMES
 from report.paper.rows import each, matching
 
 CELL_COLUMNS = list(CELL)
-INFERENCE_CELL = ["model", "batch", "precision"]
-"""The key of a machine's cells of inference in eager mode."""
-
-SPEED_UP = ["speed_up", "speed_up_low", "speed_up_high"]
-"""A ratio over eager mode and the ends of its interval."""
+INFERENCE_CELL = ["model", "batch", "precision"]  # the key of a machine's cells of inference in eager mode
+SPEED_UP = ["speed_up", "speed_up_low", "speed_up_high"]  # a ratio over eager mode and the ends of its interval
 
 
 def merge_runs(runs: pd.DataFrame, samples: pd.DataFrame) -> pd.DataFrame:

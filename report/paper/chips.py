@@ -10,11 +10,8 @@ from measure.errors import UserError
 from report.paper import hand_tables
 from report.paper.rows import each
 
-KINDS = CHIP_KINDS
-"""Kinds of chip and how the paper writes them."""
-
-FLOATING = ("fp64", "fp32", "tf32", "bf16", "fp16")
-"""Floating-point precisions of 16 bits or more."""
+KINDS = CHIP_KINDS  # kinds of chip and how the paper writes them
+FLOATING = ("fp64", "fp32", "tf32", "bf16", "fp16")  # floating-point precisions of 16 bits or more
 
 SHARED_PRECISIONS = (("bf16", "fp16"), ("fp32",))
 """Precisions at which the chips of a kind can be compared, the one that networks run at first."""

@@ -14,8 +14,7 @@ NAMES = {
 }  # fmt: skip
 """The programs as the paper calls them, in its order."""
 
-PUBLISHED_MAC_STEP = 1_000_000
-"""torchvision publishes 10^9 multiply-adds with three decimals (``meta["_ops"]``)."""
+PUBLISHED_MAC_STEP = 1_000_000  # torchvision publishes 10^9 multiply-adds with three decimals (``meta["_ops"]``)
 
 TOLERANCE = 0.01
 """The deviation up to which a count is called right, where that is more than the published count's rounding."""

@@ -22,8 +22,7 @@ Record = TypeVar("Record")
 ENTRY = re.compile(r"^\s*@(?!comment|string|preamble)\w+\s*\{\s*([^,\s]+)\s*,", re.IGNORECASE | re.MULTILINE)
 
 PROCESSOR = attrgetter("vendor", "family", "vector_extension", "precision")
-CITING = ("source", "study")
-"""The columns that hold keys of the bibliography, joined by ``;``."""
+CITING = ("source", "study")  # the columns that hold keys of the bibliography, joined by ``;``
 
 
 def read_keys(path: Path) -> frozenset[str]:

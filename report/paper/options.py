@@ -52,8 +52,7 @@ def measure_command(flags: str = "") -> str:
     return f"python -m measure{own}{'' if '--models' in flags else named} {flags}".rstrip()
 
 
-FEW = 6
-"""So many models a command names; of more it measures the list that it has."""
+FEW = 6  # so many models a command names; of more it measures the list that it has
 
 
 def cache_flags() -> tuple[str, str]:

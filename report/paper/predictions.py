@@ -14,12 +14,9 @@ from measure.predicting import timings
 from measure.predicting.demand import PredictedDevice
 from measure.predicting.prediction import DATASHEET, Basis, Predictor
 from measure.predicting.study import group
+from report.stats.value import FEWEST_MODELS
 
-FEWEST_CHECKED = 6
-"""An interval needs as many networks that were timed alike."""
-
-NO_IMAGES = ("language", "audio")
-"""Families of networks whose inputs are no images."""
+NO_IMAGES = ("language", "audio")  # families of networks whose inputs are no images
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +72,7 @@ class Predictions:
             len(self._networks.get((basis.setting, where, _sort_of_input(family), _batch_class(batch)), ()))
             for where in ("", device)
         )
-        return basis.ratios is not None and fit >= FEWEST_CHECKED and (own > 0 or basis.name == DATASHEET)
+        return basis.ratios is not None and fit >= FEWEST_MODELS and (own > 0 or basis.name == DATASHEET)
 
     @cached_property
     def _networks(self) -> dict[tuple[Setting, str, str, str], set[str]]:

@@ -20,17 +20,13 @@ ARITHMETIC = {"fma": "multiply-add", "matmul": "matrix product (torch)", "numpy_
 STREAMS = {kernel: kernel.removeprefix("stream_") for kernel in STREAM_ARRAYS}
 """The kernels that give a bandwidth, likewise."""
 
-TIMES = ["latency_s", "latency_low_s", "latency_high_s"]
-"""A median and the ends of its interval."""
-
-STEP = 2**0.5
-"""From one working set of a sweep to the next."""
+TIMES = ["latency_s", "latency_low_s", "latency_high_s"]  # a median and the ends of its interval
+STEP = 2**0.5  # from one working set of a sweep to the next
 
 LIKENESS = 1.1
 """Rates of one level differ by no more than this factor; neighbouring levels differ by more on every chip seen."""
 
-FEWEST_SIZES = 3
-"""The fewest working sets of a level before the last: fewer are the slope between two levels."""
+FEWEST_SIZES = 3  # the fewest working sets of a level before the last: fewer are the slope between two levels
 
 
 @dataclass(frozen=True)

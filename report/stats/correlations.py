@@ -69,8 +69,7 @@ def interval(draws: Numbers, models: int) -> tuple[float, float] | tuple[None, N
     return float(low), float(high)
 
 
-FEWEST = 3
-"""The fewest models of a correlation or a line: with two, rho is 1 or -1 whatever they are."""
+FEWEST = 3  # the fewest models of a correlation or a line: with two, rho is 1 or -1 whatever they are
 
 
 def rank_correlation(x: pd.Series, y: pd.Series, models: pd.Series) -> Value:

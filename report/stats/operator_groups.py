@@ -11,15 +11,12 @@ from functools import cache
 
 import pandas as pd
 
-from measure.domain.words import BACKWARD, EAGER, FORWARD, INFERENCE, STEP, UPDATE, stored_as
+from measure.domain.words import BACKWARD, EAGER, FORWARD, INFERENCE, STEP, UPDATE
 from report.paper import BASE_PRECISION, Machine, Paper
 from report.paper.rows import matching
 
-OTHER = "other"
-"""The group of whatever no rule fits."""
-
-CELL = ["model", "batch", "phase"]
-"""The key of a profiled call at one precision and variant."""
+OTHER = "other"  # the group of whatever no rule fits
+CELL = ["model", "batch", "phase"]  # the key of a profiled call at one precision and variant
 
 PHASE_OF = {INFERENCE: INFERENCE, FORWARD: STEP, BACKWARD: STEP}
 """The phase of a counted operator's stage. Operators of the optimiser and the loss are not counted."""
@@ -97,8 +94,7 @@ RULES = (
 )
 """The first rule that fits decides: specific ones stand before general ones."""
 
-GROUPS = (*dict.fromkeys(rule.group for rule in RULES), OTHER)
-"""All groups, each once."""
+GROUPS = (*dict.fromkeys(rule.group for rule in RULES), OTHER)  # all groups, each once
 
 
 @cache
@@ -130,17 +126,14 @@ def profiled(paper: Paper, machine: Machine) -> pd.DataFrame:
     calls = calls[[*CELL, "plain_s", "profiled_s", "busy_s"]]
     times = with_groups(matching(machine.operators, variant=EAGER, precision=BASE_PRECISION), paper.layers)
     spent = times.groupby([*CELL, "group"], as_index=False).time_s.sum()
-    work = counted_work(paper, BASE_PRECISION)
+    counted = _grouped(matching(paper.operators, precision=BASE_PRECISION))
+    work = counted[["model", "batch", "group"]].assign(
+        phase=counted.stage.map(PHASE_OF),
+        flop=(counted.flop + counted.other_flop) * counted.calls,
+        byte=counted.byte * counted.calls,
+    )
+    work = work.groupby([*CELL, "group"], as_index=False)[["flop", "byte"]].sum()
     rows = calls.merge(spent, on=CELL).merge(work, on=[*CELL, "group"], how="left")
     numbers = ["plain_s", "profiled_s", "busy_s", "time_s", "flop", "byte"]
     rows = rows.astype(dict.fromkeys(numbers, float)).fillna({"flop": 0.0, "byte": 0.0})
     return rows.assign(share=rows.time_s / rows.groupby(CELL).time_s.transform("sum"))
-
-
-def counted_work(paper: Paper, precision: str) -> pd.DataFrame:
-    """One row is a group of a model's counted operators at a batch size and phase: ``flop`` and ``byte``."""
-    rows = _grouped(matching(paper.operators, precision=stored_as(precision)))
-    rows = rows.assign(
-        flop=(rows.flop + rows.other_flop) * rows.calls, byte=rows.byte * rows.calls, phase=rows.stage.map(PHASE_OF)
-    )
-    return rows.groupby([*CELL, "group"], as_index=False)[["flop", "byte"]].sum()

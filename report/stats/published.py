@@ -31,8 +31,7 @@ COMPILED = "torch.compile"
 FEWEST, LIBRARY = 20, 900
 """The networks that a comparison needs, as fewer are a list, and those that make a device one of a whole library."""
 
-ALIKE_FLOP = (7.5e9, 9.5e9)
-"""Networks with so many FLOP an input, about as many as ResNet-50, are called alike."""
+ALIKE_FLOP = (7.5e9, 9.5e9)  # networks with so many FLOP an input, about as many as ResNet-50, are called alike
 
 SOURCE = Source("published/measurements/models.csv", "all", "python -m measure add-published FILE")
 

@@ -190,8 +190,7 @@ def missing_span(source: Source | None) -> str:
 
 
 NOTHING = Value(None)
-CLOSE, ROUGH = 0.8, 0.4
-"""Rank correlations: two orders agree closely above the first, roughly above the second."""
+CLOSE, ROUGH = 0.8, 0.4  # rank correlations: two orders agree closely above the first, roughly above the second
 
 
 def bound(intensity: Value, ridge: Value) -> Markup:

@@ -12,11 +12,8 @@ from report.paper.rows import each, extremes, matching
 from report.stats.summary import count_of, estimated, exact
 from report.stats.value import FEWEST_MODELS, NOTHING, Name, Source, Value
 
-FEWEST_DIES = 3
-"""A kind with fewer has no typical ridge point."""
-
-MOST_LABELLED = 36
-"""So many roofs have room for a name; of more chips these are drawn."""
+FEWEST_DIES = 3  # a kind with fewer has no typical ridge point
+MOST_LABELLED = 36  # so many roofs have room for a name; of more chips these are drawn
 LABELLED = (
     "Intel Xeon Platinum 8380", "NVIDIA Grace CPU (72 cores)",
     "NVIDIA V100 SXM2", "NVIDIA T4", "NVIDIA A100 SXM 40GB", "NVIDIA GeForce RTX 3090", "NVIDIA GeForce RTX 4090",
@@ -24,8 +21,7 @@ LABELLED = (
     "Google TPU v2", "AWS Trainium2", "Google TPU7x (Ironwood)",
     "Apple M2 GPU (10 cores)", "NVIDIA Jetson AGX Orin 64GB", "Intel Stratix 10 MX 2100",
 )  # fmt: skip
-EXAMPLE = "NVIDIA T4"
-"""The chip at two of its precisions; without it the first with both."""
+EXAMPLE = "NVIDIA T4"  # the chip at two of its precisions; without it the first with both
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,7 @@ from report.paper.rows import each, matching
 from report.pipe import NONE, cited, known, pipe
 
 EXAMPLES = (("Intel Xeon Platinum 8380", "fp32"), ("NVIDIA T4", "fp16"), ("Apple M2 GPU (10 cores)", "fp32"))
-FACTORS = r"^\d+ .+ x .+ GHz"
-"""What a derivation by units and clock looks like; others halve a printed rate."""
+FACTORS = r"^\d+ .+ x .+ GHz"  # what a derivation by units and clock looks like; others halve a printed rate
 
 
 def _marked(row: Any, rate: str) -> str:

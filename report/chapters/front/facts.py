@@ -12,8 +12,7 @@ from report.stats import published
 from report.stats.summary import count_of, exact, extremes, median_of, ratio
 from report.stats.value import Name, Source, Value
 
-SAME = 1.1
-"""Bandwidths in a smaller ratio are called about the same."""
+SAME = 1.1  # bandwidths in a smaller ratio are called about the same
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,7 @@ from report.stats.published import SOURCE, TWINS, network_name, short_name
 NAMED = [network_name(model) for model in ("mobilenet_v2", "resnet18", "resnet50", "vgg16", "densenet121", "vit_b_16")]
 """The networks that are named in both panels."""
 
-MOST = 0.75
-"""The batch size is the largest at which this share of the networks ran."""
+MOST = 0.75  # the batch size is the largest at which this share of the networks ran
 
 
 @display.figure

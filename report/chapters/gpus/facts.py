@@ -13,8 +13,7 @@ from report.stats.published import COMPILED, NETWORK, BestTimed, name_in, networ
 from report.stats.summary import count_of, exact, extremes, median_of, middle_share, share_of
 from report.stats.value import Name, Value
 
-EXAMPLE = "timm:resnet50"
-"""The network of the calculation."""
+EXAMPLE = "timm:resnet50"  # the network of the calculation
 
 
 @dataclass(frozen=True)

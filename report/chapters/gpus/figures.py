@@ -19,11 +19,8 @@ from report.stats import published
 from report.stats.published import SOURCE, TWINS, network_name, short_name
 from report.stats.summary import middle_share
 
-FEWEST_OF_SIZE = 5
-"""The networks that half a decade of FLOP needs, for its quantiles to be more than its members."""
-
-LARGEST = 3
-"""So many GPUs have a panel by size: those with most networks."""
+FEWEST_OF_SIZE = 5  # the networks that half a decade of FLOP needs, for its quantiles to be more than its members
+LARGEST = 3  # so many GPUs have a panel by size: those with most networks
 
 STREAMS = {"read": "read", "init": "write", "scale": "copy", "triad": "triad"}
 """The streams of gpu-benches by the names that they have here."""

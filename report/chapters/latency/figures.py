@@ -19,8 +19,7 @@ from report.paper import Paper
 from report.stats.correlations import FEWEST, fit_power_law, rank_correlation
 from report.stats.published import ALIKE_FLOP
 
-CURVES = 8
-"""The most networks in the figure of throughput."""
+CURVES = 8  # the most networks in the figure of throughput
 
 TIMING = [("name", "network", ""), ("batch", "batch size", "d")]
 

@@ -17,8 +17,7 @@ from report.charts.roofline import DrawnRoof, Plane
 from report.paper import Paper
 
 Chart = dict[str, Any]
-WAYS = dict(zip(facts.BYTES, theme.BOUND_COLORS, strict=True))
-"""The names of both ways to count bytes."""
+WAYS = dict(zip(facts.BYTES, theme.BOUND_COLORS, strict=True))  # the names of both ways to count bytes
 BY_WAY = ("way", theme.BOUND_COLORS), ("way", theme.shapes(theme.BOUND_COLORS))
 TOLD = [("name", "network", ""), ("way", "bytes", ""), ("intensity", "intensity", "FLOP/B")]
 

@@ -21,14 +21,9 @@ from report.stats import published
 from report.stats.summary import count_of, exact, extremes, median_of
 from report.stats.value import Name, Source, Value
 
-FIT = "python -m measure fit"
-"""The command that predictions rest on."""
-
-PRECISION, BATCH = "fp16", 64
-"""How the calls of the table and of the calculation run."""
-
-EXAMPLE = "resnet50"
-"""The network of the calculation."""
+FIT = "python -m measure fit"  # the command that predictions rest on
+PRECISION, BATCH = "fp16", 64  # how the calls of the table and of the calculation run
+EXAMPLE = "resnet50"  # the network of the calculation
 
 COMMON = (
     "NVIDIA T4", "NVIDIA V100 SXM2", "NVIDIA A10", "NVIDIA L4", "NVIDIA A100 SXM 40GB", "NVIDIA L40S",

@@ -15,8 +15,7 @@ from report.paper.rows import each, matching
 from report.pipe import NONE, known, pipe
 from report.stats.published import short_name
 
-TYPICAL = ("resnet50", "mobilenet_v2", "vit_b_16")
-"""Convolutions, depthwise convolutions, attention."""
+TYPICAL = ("resnet50", "mobilenet_v2", "vit_b_16")  # convolutions, depthwise convolutions, attention
 
 
 @display.table

@@ -21,8 +21,7 @@ from report.stats.summary import exact
 from report.stats.value import Value
 
 AGREEMENT, LIKENESS = 0.01, 0.03
-NOT_BINARY = 1e-9
-"""Decimal fractions are not exact in binary: a share by which a limit may be passed."""
+NOT_BINARY = 1e-9  # decimal fractions are not exact in binary: a share by which a limit may be passed
 
 AGREES, OPEN, UNKNOWN = "agrees", "open", "unknown"
 VERDICTS = {

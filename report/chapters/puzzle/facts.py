@@ -15,8 +15,7 @@ from report.stats.published import TWINS
 from report.stats.summary import count_of, estimated, exact, extremes, median_of, ratio
 from report.stats.value import NOTHING, Name, Source, Value
 
-LIGHT, HEAVY = "mobilenet_v2", "resnet18"
-"""The two networks of the puzzle."""
+LIGHT, HEAVY = "mobilenet_v2", "resnet18"  # the two networks of the puzzle
 
 SIXTEEN_BITS, CONTROL = "fp16", "fp64"
 """The precision of the puzzle, and the one of the control, at which arithmetic is dear on most GPUs."""

@@ -16,8 +16,7 @@ from report.stats.summary import exact, median_of
 from report.stats.value import FEWEST_MODELS, Name, Value
 
 KEPT, DECODE = "kept_memory", "llama_1b_decode_512"
-TRAINED = 64
-"""The batch size at which memory of training is counted, as in the chapter on training."""
+TRAINED = 64  # the batch size at which memory of training is counted, as in the chapter on training
 
 
 @dataclass(frozen=True)

@@ -11,14 +11,12 @@ from report.stats import operator_groups
 
 PASSES = (FORWARD, BACKWARD)
 
-TRAINING_BATCH = 64
-"""The batch size at which memory is shown, or the largest smaller one that was counted."""
+TRAINING_BATCH = 64  # the batch size at which memory is shown, or the largest smaller one that was counted
 
 UNLIKE = ("mobilenet_v2", "vit_b_16")
 """Two networks of unlike kind: convolutions with little between them, and attention."""
 
-PAIR = ("mobilenet_v2", "resnet18")
-"""The two networks of the puzzle."""
+PAIR = ("mobilenet_v2", "resnet18")  # the two networks of the puzzle
 
 STEP_COLUMNS = [
     "model", "batch", "latency_s", "latency_low_s", "latency_high_s", "forward_s", "update_s", "time_ratio",
@@ -113,8 +111,7 @@ def agreeing(rows: pd.DataFrame) -> pd.Series:
     return near | ((rows.time_ratio_low <= rows.flop_ratio) & (rows.flop_ratio <= rows.time_ratio_high))
 
 
-SEEN = 0.01
-"""A kind counts in summaries if it takes this share of the forward pass's time; below it times are noise."""
+SEEN = 0.01  # a kind counts in summaries if it takes this share of the forward pass's time; below it times are noise
 
 
 def seen(paper: Paper, machine: Machine | None) -> pd.DataFrame:

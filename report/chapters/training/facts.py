@@ -15,8 +15,7 @@ from report.paper.steps import update_byte
 from report.stats.summary import count_of, estimated, exact, extremes, median_of, ratio
 from report.stats.value import Name, Source, Value
 
-DEVICE_BYTE = 8 * 10**9
-"""The memory in the problem on the largest batch."""
+DEVICE_BYTE = 8 * 10**9  # the memory in the problem on the largest batch
 
 
 @dataclass(frozen=True)

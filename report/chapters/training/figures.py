@@ -27,11 +27,8 @@ QUANTITIES = {"time_s": "time", "flop": "FLOP", "byte": "memory"}
 IDEAL, UNFUSED = theme.BOUND_COLORS.values()
 BYTES = {"ideal": IDEAL, "counters": theme.VERMILION, "unfused": UNFUSED}
 TEMPORARY, LAYERED = "temporary", "roofline layer by layer"
-SEEN = 0.005
-"""A smaller share of a network is not drawn."""
-
-PRINTED = 12
-"""So many networks stand in a figure of the PDF; the HTML has all."""
+SEEN = 0.005  # a smaller share of a network is not drawn
+PRINTED = 12  # so many networks stand in a figure of the PDF; the HTML has all
 
 
 def known(rows: pd.DataFrame, flags: str) -> pd.DataFrame:

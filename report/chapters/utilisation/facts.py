@@ -20,8 +20,7 @@ from report.stats.value import FEWEST_MODELS, NOTHING, Name, Source, Value, boun
 KEPT, EXAMPLE, RIVAL = "kept_memory", "mobilenet_v2", "resnet18"
 DEPTHWISE = "depthwise convolution"
 OBSERVED = ["plain_s", "profiled_s", "busy_s", "system_s", "page_faults"]
-PAGE_BYTE = 4096
-"""A page of memory on x86 under Linux."""
+PAGE_BYTE = 4096  # a page of memory on x86 under Linux
 
 
 @dataclass(frozen=True)
