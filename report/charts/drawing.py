@@ -63,19 +63,16 @@ class _Begun(NamedTuple):
 _begun: list[_Begun] = []
 
 
-def _submitted(specification: dict[str, Any], place: Path) -> _Begun:
+def begin(specification: dict[str, Any], place: Path) -> None:
+    """Begin to draw a chart into a file, which is there when ``finish`` returns."""
+    _script()  # before the first picture: it does not wait for the charts
+    place = place.resolve()
     try:
         drawn = _process().submit(_draw, specification, place)
     except BrokenProcessPool as broken:  # by a picture before this one: ``finish`` begins anew after that
         drawn = Future()
         drawn.set_exception(broken)
-    return _Begun(specification, place, drawn)
-
-
-def begin(specification: dict[str, Any], place: Path) -> None:
-    """Begin to draw a chart into a file, which is there when ``finish`` returns."""
-    _script()  # before the first picture: it does not wait for the charts
-    _begun.append(_submitted(specification, place.resolve()))
+    _begun.append(_Begun(specification, place, drawn))
 
 
 def finish() -> str:
@@ -84,18 +81,16 @@ def finish() -> str:
     A picture that cannot be drawn holds a sentence that says so. Raise the failure where ``failures`` are strict.
     """
     while _begun:
-        first, *others = _begun
-        _begun.clear()
+        _, place, drawn = _begun.pop(0)
         try:
-            first.drawn.result()
+            drawn.result()
         except Exception as failure:
             if isinstance(failure, BrokenProcessPool):  # whose process died with this picture, before the others
                 _process.cache_clear()
                 _script.cache_clear()
-                others = [_submitted(each.specification, each.place) for each in others]
-            sentence = failures.sentence(f"drawing {first.place.stem}", failure)
-            first.place.write_text(_said(sentence), encoding="utf-8")
-        _begun.extend(others)
+                for _ in range(len(_begun)):
+                    begin(*_begun.pop(0)[:2])
+            place.write_text(_said(failures.sentence(f"drawing {place.stem}", failure)), encoding="utf-8")
     return _script().result()
 
 

@@ -64,24 +64,19 @@ def derive(results: pd.DataFrame) -> pd.DataFrame:
     )
 
 
+SCORE = (
+    "program", "version", "models", "counted", "right", "equal", "same_parameters", "build_s", "count_s", "peak_byte",
+)  # fmt: skip
+
+
 def scores(results: pd.DataFrame) -> pd.DataFrame:
     """Return a row for each program: its ``models``, how many it counted, right and equal, in which time and memory."""
     rows = []
     for program, counts in results.groupby("program", sort=False):
         same = counts.parameter_count.astype(float) == counts.published_parameter_count
-        rows.append(
-            {
-                "program": program,
-                "version": counts.version.iloc[0],
-                "models": len(counts),
-                "counted": int((counts.status == "ok").sum()),
-                "right": int(counts.right.sum()),
-                "equal": int(counts.equal.sum()),
-                "same_parameters": float(same.sum()) if counts.parameter_count.notna().any() else None,
-                "build_s": counts.build_s.sum(min_count=1),
-                "count_s": counts.count_s.sum(min_count=1),
-                "peak_byte": counts.peak_byte.max(),
-            }
-        )
-    columns = ["program", "version", "models", "counted", "right", "equal", "same_parameters"]
-    return pd.DataFrame(rows, columns=[*columns, "build_s", "count_s", "peak_byte"])
+        rows.append((
+            program, counts.version.iloc[0], len(counts), int((counts.status == "ok").sum()), int(counts.right.sum()),
+            int(counts.equal.sum()), float(same.sum()) if counts.parameter_count.notna().any() else None,
+            counts.build_s.sum(min_count=1), counts.count_s.sum(min_count=1), counts.peak_byte.max(),
+        ))  # fmt: skip
+    return pd.DataFrame(rows, columns=[*SCORE])

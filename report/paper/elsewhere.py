@@ -18,9 +18,8 @@ from measure.domain.words import STEP, least_byte
 from report.paper import hand_tables
 from report.paper.rows import each
 
-FP32_BYTE = 4
-STORED_BYTE = {"fp64": 8, "fp32": 4, "fp16": 2}
-"""The bytes of a number: counts are at fp32, and other precisions move so much more or less."""
+WIDTHS = {"fp64": 2.0, "fp32": 1.0, "fp16": 0.5}
+"""Bytes of a number over those at fp32, at which models are counted: other precisions move so much more or less."""
 
 RATES = {"fp64": ("fp64",), "fp32": ("fp32", "tf32"), "fp16": ("fp16", "bf16")}
 """The chips' rates that arithmetic at a precision may reach: torch may run convolutions at fp32 in TF32."""
@@ -31,10 +30,10 @@ class Elsewhere:
     """The frames: ``timings``, ``kinds`` of layers in their models, ``bandwidths`` and ``products``.
 
     A row of ``timings`` is a model on a device under its conditions, with what it asks for and the roof above it:
-    ``computed``, the precision of its products, ``flop`` and ``byte`` (footprint) of the call, ``flop_per_s``,
-    ``peak_flop_per_s`` and ``bandwidth_byte_per_s`` of the datasheet, ``attained`` and ``peak_share``; empty where the
-    model was not counted or the chip prints no rate at the precision. ``latency_s`` is that of the printed rate where
-    there is one.
+    ``computed``, the precision of its products, ``width``, the bytes of a number over those at fp32, ``flop`` and
+    ``byte`` (footprint) of the call, ``flop_per_s``, ``peak_flop_per_s`` and ``bandwidth_byte_per_s`` of the datasheet,
+    ``attained`` and ``peak_share``; empty where the model was not counted or the chip prints no rate at the precision.
+    ``latency_s`` is that of the printed rate where there is one.
     """
 
     timings: pd.DataFrame
@@ -93,14 +92,14 @@ def held_against(
     # A rate is of all calls together; a mean of single ones takes up what interrupted them
     rows["latency_s"] = (rows.batch / rows.throughput_per_s.astype(float)).fillna(rows.latency_s)
     rows["computed"] = rows.autocast.where(rows.autocast != "", rows.precision)
-    size = rows.computed.map(STORED_BYTE).astype(float) / FP32_BYTE
+    rows["width"] = rows.computed.map(WIDTHS).astype(float)
     trains = rows.phase == STEP
     backward = rows.backward_flop.astype(float).where(trains, 0.0)
     rows["flop"] = rows.batch * (rows.forward_flop.astype(float) + backward)
     # A step moves the activations twice: they are kept, and read again with their gradients
     passes = np.where(trains, 2, 1)
     of_batch = (rows.batch * rows[column].astype(float) for column in ("input_byte", "activation_byte"))
-    rows["byte"] = size * passes * least_byte(rows.parameter_byte.astype(float), *of_batch)
+    rows["byte"] = rows.width * passes * least_byte(rows.parameter_byte.astype(float), *of_batch)
     above = [roof_of.get(key) for key in zip(rows.device, rows.computed, strict=True)]
     rows["peak_flop_per_s"] = [np.nan if roof is None else roof.peak_flop_per_s for roof in above]
     rows["bandwidth_byte_per_s"] = [np.nan if roof is None else roof.bandwidth_byte_per_s for roof in above]

@@ -14,7 +14,7 @@ from pathlib import Path
 from measure.cache.folders import Workloads, machine_names
 from measure.cache.workload_records import Workload
 from measure.errors import UserError, unknown
-from report.engine.project import SETTINGS_FILE, Project, read_project
+from report.engine.project import SETTINGS_FILE, read_project
 
 
 def machines(data: Path, root: Path = Path()) -> list[str]:
@@ -22,9 +22,7 @@ def machines(data: Path, root: Path = Path()) -> list[str]:
 
     Raises UserError for a name that is no machine's folder in the data folder.
     """
-    project = _project(root)
-    names = project.chosen("machines") if project else []
-    known = machine_names(data)
+    names, known = _names("machines", root), machine_names(data)
     if names and not known:
         raise UserError(f"{data} holds no machine, so none can be chosen; measure one first with python -m measure")
     for name in names:
@@ -38,8 +36,7 @@ def chosen(what: str, known: Collection[str], root: Path = Path()) -> set[str]:
 
     Raises UserError for a name or a glob that fits none.
     """
-    project = _project(root)
-    names = project.chosen(what) if project else []
+    names = _names(what, root)
     for name in names:
         if not fnmatch.filter(known, name):
             raise unknown(f"--{what}, or roofwright: {what} in {SETTINGS_FILE}", name, sorted(known))
@@ -74,6 +71,6 @@ def _flags(data: str, root: Path) -> tuple[str, str]:
     return f" --data {shlex.quote(str(place))}", named
 
 
-def _project(root: Path) -> Project | None:
-    """Return the project in a folder; None for another folder, from which someone may read the tables too."""
-    return read_project(root) if (root / SETTINGS_FILE).is_file() else None
+def _names(what: str, root: Path) -> list[str]:
+    """Return the names chosen in the project in a folder; none in another, from which someone may read tables too."""
+    return read_project(root).chosen(what) if (root / SETTINGS_FILE).is_file() else []

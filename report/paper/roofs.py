@@ -42,14 +42,13 @@ class Level:
 
 @dataclass(frozen=True)
 class MemoryLevel:
-    """A level of memory that a sweep showed: its name, and the cache of it that the system reports, where they agree.
+    """A level of memory that a sweep showed, named by the cache that the system reports where they agree.
 
     ``kernels`` is the fastest row of ``with_rates`` of each stream within the level, by the stream's name.
     """
 
     name: str
     level: Level
-    cache: CacheLevel | None
     kernels: dict[str, pd.Series]
 
     @property
@@ -143,7 +142,7 @@ def memory_levels(rows: pd.DataFrame, reported: Sequence[CacheLevel]) -> list[Me
             for kernel, stream in STREAMS.items()
             if (within.roof_kernel == kernel).any()
         }
-        named.append(MemoryLevel(name, level, cache, kernels))
+        named.append(MemoryLevel(name, level, kernels))
     return named
 
 

@@ -17,7 +17,6 @@ from measure.domain.names import model_name
 from measure.domain.roofs import Roofline
 from measure.domain.words import INFERENCE, least_byte
 from report.paper import Paper
-from report.paper.elsewhere import FP32_BYTE, STORED_BYTE
 from report.stats.summary import median_of
 from report.stats.value import Name, Source, Value
 
@@ -64,13 +63,12 @@ def by_kind(timings: pd.DataFrame, kinds: pd.DataFrame) -> pd.DataFrame:
 
     ``arithmetic_s`` and ``bytes_s`` are the least times of these, ``least_s`` the longer of the two.
     """
-    columns = [*NETWORK, "batch", "computed", "peak_flop_per_s", "bandwidth_byte_per_s"]
+    columns = [*NETWORK, "batch", "width", "peak_flop_per_s", "bandwidth_byte_per_s"]
     rows = timings.rename_axis("timing").reset_index()[["timing", *columns]]
     rows = rows.merge(kinds[kinds.stage == INFERENCE], on=list(NETWORK))
-    size = rows.computed.map(STORED_BYTE).astype(float) / FP32_BYTE
     further = rows.further_byte.astype(float)
     rows["work_flop"] = rows.batch * rows.flop.astype(float)
-    rows["moved_byte"] = size * (rows.byte.astype(float) + (rows.batch - 1) * further)
+    rows["moved_byte"] = rows.width * (rows.byte.astype(float) + (rows.batch - 1) * further)
     rows["arithmetic_s"] = rows.work_flop / rows.peak_flop_per_s
     rows["bytes_s"] = rows.moved_byte / rows.bandwidth_byte_per_s
     return rows.assign(least_s=np.maximum(rows.arithmetic_s, rows.bytes_s))
@@ -85,9 +83,8 @@ def timed(paper: Paper) -> pd.DataFrame:
     """
     rows = paper.elsewhere.timings
     rows = rows[(rows.phase == INFERENCE) & rows.attained.notna()]
-    size = rows.computed.map(STORED_BYTE).astype(float) / FP32_BYTE
     inputs, outputs = (rows.batch * rows[column].astype(float) for column in ("input_byte", "output_byte"))
-    whole_byte = size * least_byte(rows.parameter_byte.astype(float), inputs, outputs)
+    whole_byte = rows.width * least_byte(rows.parameter_byte.astype(float), inputs, outputs)
     sums = by_kind(rows, paper.elsewhere.kinds).groupby("timing")[["least_s", "moved_byte"]].sum()
     return rows.assign(
         input_s=rows.latency_s / rows.batch,

@@ -229,9 +229,7 @@ def _fused(paper: Paper, best: BestTimed | None) -> Fused:
     found = pairs.merge((sums.other / sums.further_byte).rename("share").reset_index(), on=list(NETWORK))
     gained = published.gains(found).to_frame("gain").join(published.of_networks(found.share, found.model))
     low, high = gained.share.quantile([0.25, 0.75])
-    return Fused(
-        median_of(gained.gain[gained.share <= low]), median_of(gained.gain[gained.share >= high]),
-    )  # fmt: skip
+    return Fused(median_of(gained.gain[gained.share <= low]), median_of(gained.gain[gained.share >= high]))
 
 
 def _together(paper: Paper, best: BestTimed | None, following: pd.DataFrame | None) -> Together:

@@ -9,7 +9,6 @@ from measure.domain.names import model_name
 from measure.domain.roofs import Roofline
 from report.facts import sourced
 from report.paper import BASE_PRECISION, Machine, Paper
-from report.paper.elsewhere import FP32_BYTE, STORED_BYTE
 from report.paper.options import measure_command
 from report.paper.rows import each, matching
 from report.stats import published
@@ -98,13 +97,12 @@ def timed_elsewhere(paper: Paper) -> Timed | None:
     if best is None:
         return None
     rows, names = best.rows, best.rows.model.map(published.network_name)
-    width = STORED_BYTE[best.computed] / FP32_BYTE
     rows = rows.assign(
         name=names,
         label=names.where(names != rows.model.str.removeprefix("timm:"), ""),
         flop=rows.flop / rows.batch,
         parameters=rows.parameter_count.astype(float),
-        activation_byte=width * rows.activation_byte.astype(float),
+        activation_byte=rows.width * rows.activation_byte.astype(float),
         traffic_byte=rows.layers_byte / rows.batch,
         network_s=rows.whole_s / rows.batch,
         layers_s=rows.layers_s / rows.batch,

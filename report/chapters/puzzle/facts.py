@@ -6,6 +6,7 @@ from typing import Any
 import pandas as pd
 
 from measure.domain.advice import KEPT_MEMORY
+from measure.domain.models import STORY
 from measure.domain.words import INFERENCE
 from report.facts import missing, sourced
 from report.paper import BASE_PRECISION, Machine, Paper, options
@@ -15,7 +16,7 @@ from report.stats.published import TWINS
 from report.stats.summary import count_of, estimated, exact, extremes, median_of, ratio
 from report.stats.value import NOTHING, Name, Source, Value
 
-LIGHT, HEAVY = "mobilenet_v2", "resnet18"  # the two networks of the puzzle
+LIGHT, HEAVY = STORY
 
 SIXTEEN_BITS, CONTROL = "fp16", "fp64"
 """The precision of the puzzle, and the one of the control, at which arithmetic is dear on most GPUs."""
@@ -105,9 +106,7 @@ def of(paper: Paper) -> Puzzle:
     pairs = compared(paper)
     sixteen, double = (matching(pairs, computed=each).set_index("name").ratio for each in (SIXTEEN_BITS, CONTROL))
     least, most = extremes(sixteen)
-    elsewhere = PuzzleElsewhere(
-        count_of(len(sixteen), "GPUs"), count_of(int((sixteen > 1).sum()), "GPUs"), least, most
-    )  # fmt: skip
+    elsewhere = PuzzleElsewhere(count_of(len(sixteen), "GPUs"), count_of((sixteen > 1).sum(), "GPUs"), least, most)
     control = Control(median_of(double))
     bounds, reference = _bounds(paper), here(paper.reference.at_hand)
     counted = Source("workload/models.csv", "mobilenet_v2, resnet18", options.measure_command())

@@ -16,8 +16,6 @@ TRAINING_BATCH = 64  # the batch size at which memory is shown, or the largest s
 UNLIKE = ("mobilenet_v2", "vit_b_16")
 """Two networks of unlike kind: convolutions with little between them, and attention."""
 
-PAIR = ("mobilenet_v2", "resnet18")  # the two networks of the puzzle
-
 STEP_COLUMNS = [
     "model", "batch", "latency_s", "latency_low_s", "latency_high_s", "forward_s", "update_s", "time_ratio",
     "time_ratio_low", "time_ratio_high", "flop_ratio", "forward_flop", "backward_flop", "parameter_byte",
@@ -26,7 +24,6 @@ STEP_COLUMNS = [
 ]  # fmt: skip
 
 COUNTER_KEY = ["model", "batch", "precision", "phase", "variant"]
-COUNTED_BYTE = ["dram_read_byte", "dram_write_byte"]
 
 
 def steps(machine: Machine | None) -> pd.DataFrame:
@@ -166,7 +163,7 @@ def counted_calls(paper: Paper, machine: Machine | None) -> pd.DataFrame:
     """
     if machine is None:
         return pd.DataFrame(columns=[*COUNTER_KEY, "dram_byte", "ideal_byte", "unfused_byte"])
-    byte = machine.hardware_counters[COUNTED_BYTE].astype(float).sum(axis=1, skipna=False)
+    byte = machine.hardware_counters[["dram_read_byte", "dram_write_byte"]].astype(float).sum(axis=1, skipna=False)
     rows = machine.hardware_counters.assign(dram_byte=byte).groupby(COUNTER_KEY).dram_byte
     return _with_workload(paper, rows.agg(lambda column: column.sum(skipna=False)).reset_index())
 

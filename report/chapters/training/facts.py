@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 
 import pandas as pd
 
+from measure.domain.models import STORY
 from measure.domain.names import model_name
 from measure.domain.words import PRODUCT_KINDS
 from report.chapters.training import costs
@@ -189,7 +190,7 @@ def of(paper: Paper) -> Training:
     measured = source_of(f"{folder}/samples.csv", "phases step, forward, backward, update; fp32", "workload training")
     profiled = source_of(f"{folder}/operators.csv", "phase step, fp32", "workload training operators")
     counters = options.measure_command("--device cuda --sections workload hardware-counters")
-    pair = [*costs.pick(costs.groups(paper, machine).model, costs.PAIR), None, None]
+    pair = [*costs.pick(costs.groups(paper, machine).model, STORY), None, None]
     reference, claims = _reference(paper.reference)
     gpus = _gpus(paper)
     return Training(

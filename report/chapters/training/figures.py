@@ -5,6 +5,7 @@ from typing import Any
 
 import pandas as pd
 
+from measure.domain.models import STORY
 from measure.domain.names import model_name
 from measure.domain.words import BACKWARD, FORWARD, STEP
 from report import display
@@ -170,7 +171,7 @@ def kernels(paper: Paper) -> dict[str, Any]:
     rows = known(costs.groups(paper, machine), PROFILES)
     rows = known(rows[rows.flop_per_s.notna() & (rows.share >= SEEN)], "--sections workload")
     roof = display.required(machine.roof(BASE_PRECISION), options.measure_command("--sections roofs"))
-    rows = rows[rows.model.isin(costs.pick(rows.model, costs.PAIR))]
+    rows = rows[rows.model.isin(costs.pick(rows.model, STORY))]
     reach = [rows.intensity.min() / 2, 2 * rows.intensity.max()]
     plane = Plane.over([DrawnRoof.of(roof)], theme.plot_width(2, unit="FLOP/s"), 180, reach, rows.flop_per_s / 2)
     tooltip = [
@@ -178,7 +179,7 @@ def kernels(paper: Paper) -> dict[str, Any]:
         ("flop_per_s", "performance", "FLOP/s"), ("intensity", "intensity", "FLOP/B"),
     ]  # fmt: skip
     panels = []
-    for model in costs.pick(rows.model, costs.PAIR):
+    for model in costs.pick(rows.model, STORY):
         groups = rows[rows.model == model].sort_values("share", ascending=False)
         groups = groups[[field for field, *_ in tooltip]]
         drawn: dict[str, Any] = {"color": ("group", theme.KERNEL_COLORS), "size": ("share", 1.0), "tooltip": tooltip}

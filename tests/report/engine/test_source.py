@@ -57,10 +57,7 @@ def test_listings_are_prose_that_is_marked(project):
         ("- a\n\n  ```{python}\n  1\n  ```", r"^index\.qmd:3: a cell begins with"),
         ("a\n```{python}\n1\n", r"^index\.qmd:2: this code block is never closed"),
         ("```{python}\n#| label: x\n#| fig-width: 5\nf()\n```", r"^index\.qmd:3: unknown key 'fig-width'"),
-        (
-            "```{python}\n#| output: maybe\nf()\n```",
-            r"^index\.qmd:2: 'output' cannot be 'maybe'; give False or True or",
-        ),
+        ("```{python}\n#| output: maybe\nf()\n```", r"^index\.qmd:2: 'output' cannot be 'maybe'; give asis"),
         ("```{python}\n#| label: fig-x\nf()\n```", r"^index\.qmd:1: a label 'fig-…' and 'fig-cap' go together"),
         ("```{python}\n#| label: tbl-x\n#| fig-cap: t\nf()\n```", r"^index\.qmd:1: a label"),
         ("```{python}\n#| label: fig-x\n#| fig-cap: '`{python} n`'\nf()\n```", r"^index\.qmd:1: 'fig-cap' cannot hold"),
