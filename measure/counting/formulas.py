@@ -213,7 +213,8 @@ def _rows(tensor: Any, dim: int) -> int:
 # In the tables, a: the operator's arguments, o: its output.
 register_other_flop(
     {
-        "sum trace": _reduction,
+        "sum": _reduction,
+        "trace": lambda a, _o: max(0, min(a[0].shape) - 1),
         "max amax min amin argmax argmin prod": _reduction,
         # A comparison an element with 0, or with an element of another tensor.
         "any all count_nonzero nonzero nonzero_static equal": lambda a, _o: a[0].numel(),

@@ -75,9 +75,9 @@ UNDECLARED_VIEWS = ("_unsafe_view", "unsafe_split", "unsafe_split_with_sizes")
 # They ask about tensors, and read none of their elements.
 QUESTIONS = (
     "_assert_tensor_metadata", "_functional_sym_constrain_range", "_functional_sym_constrain_range_for_size",
-    "_has_same_storage_numel", "_nested_get_jagged_dummy", "_nested_get_lengths", "_nested_get_max_seqlen",
-    "_nested_get_min_seqlen", "_nested_get_offsets", "_nested_get_ragged_idx", "is_pinned", "is_same_size", "is_set_to",
-    "record_stream",
+    "_fused_sdp_choice", "_has_same_storage_numel", "_nested_get_jagged_dummy", "_nested_get_lengths",
+    "_nested_get_max_seqlen", "_nested_get_min_seqlen", "_nested_get_offsets", "_nested_get_ragged_idx",
+    "_use_cudnn_ctc_loss", "_use_miopen_ctc_loss", "is_pinned", "is_same_size", "is_set_to", "record_stream",
 )  # fmt: skip
 
 

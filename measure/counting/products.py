@@ -129,7 +129,7 @@ def _product(name: str) -> Formula:
     return product
 
 
-for _name in ("mm", "bmm", "_scaled_mm", "addmm", "baddbmm", "mv", "dot", "vdot", "addmv"):
+for _name in ("mm", "bmm", "addmm", "baddbmm", "mv", "dot", "vdot", "addmv"):
     formula(_name)(_product(_name))
 
 
@@ -217,8 +217,20 @@ def product_by_int4(args: Args, _kwargs: Kwargs, out: Any) -> Work:
     return Work(2 * args[0].numel() * out.shape[-1], 2 * args[0].shape[-1] * out.shape[-1])
 
 
-@formula("_scaled_mm_v2", "_mixed_dtypes_linear", "_dyn_quant_matmul_4bit", "mkldnn_linear")
-def product_by_rows(args: Args, _kwargs: Kwargs, out: Any) -> Work:
+def _biased_product(bias_place: int) -> Formula:
+    def product(args: Args, kwargs: Kwargs, out: Any) -> Work:
+        bias = kwargs.get("bias", args[bias_place] if len(args) > bias_place else None)
+        return Work(2 * args[0].numel() * out.shape[-1], 0 if bias is None else out.numel())
+
+    return product
+
+
+for _name, _place in {"_scaled_mm": 4, "_scaled_mm_v2": 8, "_mixed_dtypes_linear": 3, "mkldnn_linear": 2}.items():
+    formula(_name)(_biased_product(_place))
+
+
+@formula("_dyn_quant_matmul_4bit")
+def packed_product(args: Args, _kwargs: Kwargs, out: Any) -> Work:
     return Work(2 * args[0].numel() * out.shape[-1])
 
 

@@ -191,7 +191,12 @@ PRODUCTS = [
     case("_mixed_dtypes_linear", meta(3, 4), INT8, meta(5), flop=120, out=meta(3, 5)),
     case("_dyn_quant_matmul_4bit", meta(3, 4), INT4, 32, 4, 5, flop=120, out=meta(3, 5)),
     case("mkldnn_linear", meta(3, 4), meta(5, 4), flop=120, out=meta(3, 5)),
+    case("mkldnn_linear", meta(3, 4), meta(5, 4), meta(5), flop=120, other=15, out=meta(3, 5)),
     case("_scaled_mm_v2", *FP8, flop=2 * 16 * 32 * 48, out=meta(16, 48)),
+    *(
+        case(name, *FP8, *options, bias=meta(48), flop=2 * 16 * 32 * 48, other=16 * 48, out=meta(16, 48))
+        for name, options in (("_scaled_mm", [meta(), meta()]), ("_scaled_mm_v2", []))
+    ),
 ]
 
 # 2 * 4 * 5 = 40 pairs of points of 3 coordinates. Order 2: 3 differences, 3 squares, 2 additions, a root: 9. Order 1

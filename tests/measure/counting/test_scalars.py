@@ -149,7 +149,7 @@ CASES = [
     *(case(name, A, 1, other=15 - 3) for name in ("max", "min", "argmax", "argmin", "prod")),
     case("sum", A, other=15 - 1),
     case("sum", WHOLE),
-    case("trace", meta(4, 4), other=16 - 1),
+    case("trace", meta(4, 5), other=4 - 1),
     case("any", A, other=15),
     case("all", A, other=15),
     *(case(name, A, other=15, out=WHOLE) for name in ("count_nonzero", "nonzero", "nonzero_static")),
