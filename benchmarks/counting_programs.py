@@ -1,6 +1,7 @@
 """Compares this program with other counting programs on torchvision's classification models: accuracy, time, memory.
 
     python benchmarks/counting_programs.py
+    python benchmarks/counting_programs.py --cases    # the small networks of docs/counting.md instead
 
 Each counting program runs in a process of its own, one after another, and counts one model after another at batch size
 1 and the size of its default weights, in eval mode without gradients and with torch's fused inference path of attention
@@ -26,14 +27,16 @@ from process import apart, peak_byte, prepare
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # a checkout counts, installed or not
 
+import counting_cases
+
 from measure.cache import table
 from measure.cache.schema import file_of
 from measure.domain.models import Model
 from measure.domain.words import shape_name
 from measure.errors import UserError
-from report.paper.printed import ProgramCount
+from report.paper.printed import CaseCount, ProgramCount
 
-TABLE = file_of(ProgramCount, Path(__file__).parents[1] / "data")
+DATA = Path(__file__).parents[1] / "data"
 MEMORY_LIMIT_BYTE = 2_000_000_000
 
 
@@ -103,7 +106,7 @@ def results_of(name: str, pattern: str) -> list[ProgramCount]:
         results.append(
             ProgramCount(
                 environment_id=here,
-                counter=name,
+                program=name,
                 version=counter.version,
                 model=model.name,
                 family=model.family,
@@ -120,7 +123,7 @@ def show_scores(results: Sequence[ProgramCount]) -> None:
     """Print a line for each counting program, then a line for each target."""
     from report.paper import counting_programs, frame
 
-    scores = counting_programs.scores(counting_programs.derive(frame(list(results), ProgramCount))).set_index("counter")
+    scores = counting_programs.scores(counting_programs.derive(frame(list(results), ProgramCount))).set_index("program")
     header = ["right", "equal", "parameters", "not counted", "counting", "with building", "peak memory"]
     print(f"{'':18}" + "".join(f"{name:>14}" for name in header))
     for counter, row in scores.iterrows():
@@ -155,16 +158,28 @@ def parser() -> argparse.ArgumentParser:
         epilog="The other counting programs: pip install -e '.[benchmark]'",
     )
     flags.add_argument("--models", default="*", metavar="GLOB", help="such as 'resnet*' (default: all)")
+    flags.add_argument("--cases", action="store_true", help="count the small networks of docs/counting.md instead")
     flags.add_argument(
-        "--out", type=Path, help="the table to write (default: data/workload/counting_programs.csv; none with --models)"
+        "--out",
+        type=Path,
+        help="the table to write (default: counting_programs.csv or counting_cases.csv in data/workload; none with "
+        "--models)",
     )
     return flags
 
 
 def run(arguments: argparse.Namespace) -> None:
-    out = arguments.out or (TABLE if arguments.models == "*" else None)
+    record = CaseCount if arguments.cases else ProgramCount
+    out = arguments.out or (file_of(record, DATA) if arguments.models == "*" else None)
     if out and not os.access(out.parent, os.W_OK):
         raise UserError(f"--out: {out} cannot be written; name a file in a folder that can be")
+    if arguments.cases:
+        cases = counting_cases.count_cases()
+        if out:
+            table.write(out, CaseCount, cases)
+            print(f"written: {out}")
+        print(f"\n{counting_cases.to_markdown(cases)}")
+        return
     results: list[ProgramCount] = []
     for name in COUNTERS:
         print(f"{name}: counting", flush=True)

@@ -1,6 +1,7 @@
 """Counting programs by name, this one among them, each called as its documentation says.
 
-The peers are the versions that ``pip install -e '.[benchmark]'`` brings.
+The peers are the versions that ``pip install -e '.[benchmark]'`` brings. ``CASE_COUNTERS`` has two more, for the small
+networks of ``docs/counting.md``.
 """
 
 import contextlib
@@ -47,7 +48,7 @@ def ptflops(network: "nn.Module", images: "torch.Tensor", backend: str) -> Count
     said = io.StringIO()
     with contextlib.redirect_stdout(said):
         macs, parameters = get_model_complexity_info(
-            network, tuple(images.shape[1:]), as_strings=False, print_per_layer_stat=False, backend=backend
+            network, (1,), False, False, input_constructor=lambda _: images, backend=backend
         )
     if macs is None:
         raise RuntimeError(said.getvalue().strip().splitlines()[-1])
@@ -72,17 +73,35 @@ def thop(network: "nn.Module", images: "torch.Tensor") -> Count:
 def torchinfo(network: "nn.Module", images: "torch.Tensor") -> Count:
     from torchinfo import summary
 
-    said = summary(network, input_size=tuple(images.shape), device=images.device, verbose=0)
+    said = summary(network, input_data=images, device=images.device, verbose=0)
     return said.total_mult_adds, said.total_params
+
+
+def calflops(network: "nn.Module", images: "torch.Tensor") -> Count:
+    from calflops import calculate_flops
+
+    flop, _, parameters = calculate_flops(network, args=[images], print_results=False, output_as_string=False)
+    return flop / 2, parameters
+
+
+def deepspeed(network: "nn.Module", images: "torch.Tensor") -> Count:
+    from deepspeed.profiling.flops_profiler import get_model_profile
+
+    flop, _, parameters = get_model_profile(network, args=[images], print_profile=False, as_string=False)
+    return flop / 2, parameters
 
 
 @dataclass(frozen=True)
 class Counter:
-    """A counting program: its package (None: this one), the device of its network, and the call."""
+    """A counting program: its package (None: this one), the device of its network, and the call.
+
+    With ``is_once`` it counts right only once in a process, because it leaves torch's functions wrapped.
+    """
 
     package: str | None
     device: str
     count: "Callable[[nn.Module, torch.Tensor], Count]"
+    is_once: bool = False
 
     @property
     def installed(self) -> bool:
@@ -101,4 +120,11 @@ COUNTERS = {
     "ptflops-pytorch": Counter("ptflops", "cpu", ptflops_pytorch),
     "thop": Counter("thop", "cpu", thop),
     "torchinfo": Counter("torchinfo", "cpu", torchinfo),
+}
+
+CASE_COUNTERS = {
+    **COUNTERS,
+    "torch": Counter("torch", "cpu", torch_counter),  # where a user has the network
+    "calflops": Counter("calflops", "cpu", calflops, is_once=True),
+    "deepspeed": Counter("deepspeed", "cpu", deepspeed),
 }

@@ -291,10 +291,10 @@ def find_the_tests(words, _scratch):
 
 @rule("python")
 def find_the_program(words, _scratch):
-    """A program of benchmarks/, which takes minutes: it is there."""
-    (file,) = words
+    """A program of benchmarks/, which takes minutes: it is there, and names its flags."""
+    file, *flags = words
     assert file.startswith("benchmarks/")
-    assert (ROOT / file).is_file()
+    assert all(f'"{flag}"' in (ROOT / file).read_text("utf-8") for flag in flags)
 
 
 @rule("make")

@@ -22,7 +22,7 @@ from report.paper import predictions as predictions_table
 from report.paper.elsewhere import Elsewhere
 from report.paper.hand_tables import Published
 from report.paper.predictions import Predictions, Sources
-from report.paper.printed import FlopPerCycle, ProgramCount
+from report.paper.printed import CaseCount, FlopPerCycle, ProgramCount
 from report.paper.roofs import MemoryLevel, measured_clock, measured_roofs, memory_levels, roof_at, with_rates
 from report.paper.rows import matching
 
@@ -98,6 +98,7 @@ class Paper:
     operators: pd.DataFrame
     not_counted: pd.DataFrame
     counting_programs: pd.DataFrame
+    counting_cases: pd.DataFrame
     machines: tuple[Machine, ...]
     imported: tuple[Machine, ...]
     published: Published
@@ -196,6 +197,7 @@ def load(
         machines.sort(key=lambda machine: machine.chip_kind)  # "cpu" before "gpu"; of one kind the order stays
     programs = having("workload/counting_programs.csv")
     counted_by_programs = read(file_of(ProgramCount, programs), ProgramCount)
+    cases = having("workload/counting_cases.csv")
     roofs = chips.read(having("chips.csv") / "chips.csv", keys)
     every_chip = set(roofs.chip)
     wanted_chips = every_chip if everything else options.chosen("chips", every_chip)
@@ -208,6 +210,7 @@ def load(
         operators=operators,
         not_counted=workloads.not_counted(models),
         counting_programs=counting_programs.derive(frame(counted_by_programs, ProgramCount)),
+        counting_cases=frame(read(file_of(CaseCount, cases), CaseCount), CaseCount),
         machines=tuple(machine for machine in machines if machine.environment.torch),
         imported=tuple(machine for machine in machines if not machine.environment.torch),
         published=hand_tables.published(having("published/claims.csv") / "published", keys),

@@ -10,7 +10,8 @@ OURS = "roofwright"
 
 NAMES = {
     OURS: "Roofwright", "torch": "FlopCounterMode", "fvcore": "fvcore", "ptflops-aten": "ptflops (aten)",
-    "ptflops-pytorch": "ptflops (pytorch)", "thop": "thop", "torchinfo": "torchinfo",
+    "ptflops-pytorch": "ptflops (pytorch)", "thop": "thop", "torchinfo": "torchinfo", "calflops": "calflops",
+    "deepspeed": "DeepSpeed",
 }  # fmt: skip
 """The programs as the paper calls them, in its order."""
 

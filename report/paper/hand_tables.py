@@ -102,12 +102,13 @@ class Published:
     training_steps: pd.DataFrame
     step_estimates: pd.DataFrame
     claims: pd.DataFrame
+    counting_suites: pd.DataFrame
 
 
 def published(folder: Path, keys: frozenset[str]) -> Published:
     """Read the tables of ``data/published``."""
     records = (
         printed.PrintedChip, printed.PrintedModel, printed.PrintedTraining, printed.PrintedStep,
-        printed.PrintedEstimate, printed.Claim,
+        printed.PrintedEstimate, printed.Claim, printed.CountedSuite,
     )  # fmt: skip
     return Published(*(frame(read(folder / TABLES[record].name, record, keys), record) for record in records))

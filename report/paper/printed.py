@@ -168,3 +168,32 @@ class ProgramCount:
     build_s: Annotated[float | None, "the time of building the network and its input"] = None
     count_s: Annotated[float | None, "the time of counting alone"] = None
     peak_byte: Annotated[int | None, "the process's peak memory, libraries included"] = None
+
+
+@table("workload/counting_cases.csv", key=("case", "program"))
+class CaseCount:
+    """What a counting program prints for a small network of `docs/counting.md`, where programs disagree.
+
+    A program that prints multiply-adds has twice their number here. All rows come from one run of
+    ``benchmarks/counting_programs.py``. A row that is not ``ok`` has only a reason.
+    """
+
+    case: Annotated[str, "the network, by its heading"]
+    program: Annotated[str, "the program; `roofwright`: this one"]
+    version: Annotated[str | None, "the program's version; empty for this one"]
+    status: schema.Status
+    reason: schema.Reason
+    arithmetic: Annotated[str, "how the right count follows by hand"]
+    right_flop: Annotated[int, "FLOP of convolutions, matrix products and attention by hand"]
+    forward_flop: Annotated[float | None, "the FLOP that the program prints"] = None
+
+
+@table("published/counting_suites.csv", key=("suite",), by_hand=True)
+class CountedSuite:
+    """A set of networks with known counts that nobody here wrote, and how many of them we counted wrongly."""
+
+    suite: Annotated[str, "whose cases these are"]
+    cases: Annotated[int, Column("the number of cases", NUMBER, least=1)]
+    wrong: Annotated[int, Column("cases with a wrong count of products", NUMBER, least=0)]
+    source: Source
+    note: Note

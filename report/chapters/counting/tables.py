@@ -5,9 +5,10 @@ from report import display
 from report.markdown import escape, percent, si
 from report.paper import Paper, counting_programs
 from report.paper.rows import each, extremes
-from report.pipe import NONE, known, pipe
+from report.pipe import NONE, cited, known, pipe
 
 COMMAND = "python benchmarks/counting_programs.py"
+CASES_COMMAND = f"{COMMAND} --cases"
 
 
 @display.table
@@ -30,6 +31,35 @@ def accuracy(paper: Paper) -> str:
         rows.append([name, str(row.right), str(row.equal), same, str(row.models - row.counted), *ends])
     within = f"Within {percent(counting_programs.TOLERANCE, 1)} >"
     return pipe(f"Program | {within} | Equal > | Parameters > | Failed > | Lowest | Highest", rows)
+
+
+@display.table
+def suites(paper: Paper) -> str:
+    """List the sets of cases that others wrote, with how many we counted wrongly when we first tried them."""
+    if paper.published.counting_suites.empty:
+        raise display.Missing()
+    rows = [
+        [f"{escape(row.suite)} {cited(row.source)}", f"{row.cases:,.0f}", f"{row.wrong:.0f}", escape(row.note)]
+        for row in each(paper.published.counting_suites)
+    ]
+    return pipe("Cases of | Number > | Wrong > | Remark", rows)
+
+
+@display.table
+def cases(paper: Paper) -> str:
+    """List the small networks with their FLOP by hand, and what each program prints that differs from it."""
+    if paper.counting_cases.empty:
+        raise display.Missing(CASES_COMMAND)
+    rows = []
+    for case, counts in paper.counting_cases.groupby("case", sort=False):
+        first, printed = counts.iloc[0], counts[counts.forward_flop.notna()]
+        by_hand = escape(first.arithmetic.partition("  #")[0].replace("*", "·"))
+        others = [
+            f"{flop:,.0f}: {', '.join(escape(counting_programs.name(program)) for program in same.program)}"
+            for flop, same in printed[printed.forward_flop != first.right_flop].groupby("forward_flop")
+        ]
+        rows.append([escape(str(case)), f"{by_hand} = {first.right_flop:,.0f}", "; ".join(others) or NONE])
+    return pipe("Network | FLOP by hand | Other answers", rows)
 
 
 @display.table

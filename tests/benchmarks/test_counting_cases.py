@@ -1,0 +1,47 @@
+"""The small networks of docs/counting.md: our counts are those by hand, page and table say what programs print."""
+
+import re
+from dataclasses import replace
+
+import counting_cases
+import pytest
+from helpers.places import ROOT
+
+from measure.cache.table import read
+from report.paper import counting_programs
+from report.paper.printed import CaseCount
+
+torch = pytest.importorskip("torch", reason="counting needs torch")
+
+CASES = counting_cases.read_cases()
+COMMITTED = read(ROOT / "data" / "workload" / "counting_cases.csv", CaseCount)
+PAGE = counting_cases.PAGE.read_text("utf-8")
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_we_count_each_network_as_by_hand(case):
+    found = counting_cases.count_case("roofwright", case)
+    _, _, right = case.build()
+    assert (found.status, found.forward_flop) == ("ok", right)
+
+
+def test_each_block_of_the_page_that_is_a_network_is_a_case():
+    assert PAGE.count("```python\n") == len(CASES) >= 17
+    assert len({case.name for case in CASES}) == len(CASES)
+
+
+def test_the_table_was_counted_with_the_networks_of_the_page():
+    wanted = {(case.name, case.arithmetic, case.build()[2]) for case in CASES}
+    assert {(row.case, row.arithmetic, row.right_flop) for row in COMMITTED} == wanted
+    assert {row.program for row in COMMITTED} == set(counting_cases.CASE_COUNTERS) <= set(counting_programs.NAMES)
+    assert counting_cases.to_markdown(COMMITTED) in PAGE
+    for program, version in {(row.program, row.version) for row in COMMITTED if row.version}:
+        assert re.search(rf"{counting_programs.name(program).partition(' ')[0]} {re.escape(version)}", PAGE), program
+
+
+def test_a_program_that_is_not_installed_is_named(monkeypatch):
+    gone = replace(counting_cases.CASE_COUNTERS["thop"], package="no_such_counter")
+    monkeypatch.setitem(counting_cases.CASE_COUNTERS, "thop", gone)
+    row = counting_cases.count_case("thop", CASES[0])
+    assert (row.status, row.reason, row.forward_flop) == ("unsupported", "no_such_counter is not installed", None)
+    assert counting_cases.to_markdown([row]).endswith("| 2,560 | fails |")

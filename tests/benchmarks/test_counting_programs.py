@@ -1,0 +1,15 @@
+"""The benchmark of counting programs on torchvision's networks, on one of them."""
+
+import counting_programs as benchmark
+import pytest
+
+pytest.importorskip("torchvision", reason="its networks are counted")
+
+
+def test_one_network_and_its_scores(capsys):
+    (row,) = benchmark.results_of("roofwright", "squeezenet1_1")
+    # torchvision publishes 0.349 GMAC and 1,235,496 parameters
+    assert (row.program, row.status, row.parameter_count) == ("roofwright", "ok", 1_235_496)
+    assert row.forward_mac == pytest.approx(349e6, abs=0.5e6)
+    benchmark.show_scores([row, *benchmark.results_of("fvcore", "squeezenet1_1")])
+    assert "1 of 1, all" in capsys.readouterr().out
