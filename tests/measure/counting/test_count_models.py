@@ -6,6 +6,7 @@ import pytest
 from helpers import closed_forms
 
 from measure.counting import count
+from measure.domain.words import least_byte
 from measure.models import catalog
 
 torchvision = pytest.importorskip("torchvision", reason="counting needs torchvision")
@@ -18,6 +19,11 @@ every_model = pytest.mark.parametrize("model", MODELS, ids=lambda model: model.n
 @cache
 def call_of(model):
     return catalog.build_on_meta(model), catalog.make_inputs(model, 1, "meta")
+
+
+@cache
+def columns_of(model):
+    return count.count_network(*call_of(model))[0]
 
 
 @cache
@@ -41,8 +47,20 @@ def test_closed_forms_are_what_torchvision_publishes(model):
 @every_model
 def test_forward_and_backward_are_those_of_closed_forms(model):
     expected = closed_forms_flop(model)
-    columns, _, _ = count.count_network(*call_of(model))
+    columns = columns_of(model)
     assert (columns["forward_flop"], columns["backward_flop"]) == expected
+
+
+OTHERS = [model for model in catalog.find(["*", "language:*"]) if model.name not in NAMES]
+
+
+@pytest.mark.parametrize("model", [*MODELS, *OTHERS], ids=lambda model: model.name)
+def test_a_footprint_is_at_most_what_the_operators_touch(model):
+    """Each parameter, input and activation counts once in the footprint, and at least once in the traffic."""
+    columns = columns_of(model)
+    once = least_byte(*(columns[f"{part}_byte"] for part in ("parameter", "input", "activation", "untouched")))
+    assert 0 < once <= columns["traffic_byte"]
+    assert columns["untouched_byte"] <= columns["parameter_byte"] + columns["input_byte"]
 
 
 @pytest.mark.parametrize(
