@@ -74,7 +74,7 @@ def count_cases() -> list[CaseCount]:
             print(f"{program}: counting small networks", flush=True)
         else:
             print(f"{program}: not installed; install it with pip install {counter.package}")
-        for share in [[case] for case in cases] if counter.is_once else [cases]:
+        for share in [[case] for case in cases] if counter.is_once and counter.installed else [cases]:
             counts += apart(count_with, program, share)
     return counts
 

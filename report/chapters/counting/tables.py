@@ -53,12 +53,13 @@ def cases(paper: Paper) -> str:
     rows = []
     for case, counts in paper.counting_cases.groupby("case", sort=False):
         first, printed = counts.iloc[0], counts[counts.forward_flop.notna()]
-        by_hand = escape(first.arithmetic.partition("  #")[0].replace("*", "·"))
+        right, arithmetic = f"{first.right_flop:,.0f}", first.arithmetic.partition("  #")[0].replace("*", "·")
+        by_hand = right if arithmetic == right else f"{escape(arithmetic)} = {right}"
         others = [
             f"{flop:,.0f}: {', '.join(escape(counting_programs.name(program)) for program in same.program)}"
             for flop, same in printed[printed.forward_flop != first.right_flop].groupby("forward_flop")
         ]
-        rows.append([escape(str(case)), f"{by_hand} = {first.right_flop:,.0f}", "; ".join(others) or NONE])
+        rows.append([escape(str(case)), by_hand, "; ".join(others) or NONE])
     return pipe("Network | FLOP by hand | Other answers", rows)
 
 
