@@ -5,7 +5,8 @@ tensors (indices), none in long lists, no texts (the approximation of GELU) and,
 """
 
 import ast
-from collections.abc import Iterator
+import math
+from contextlib import suppress
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -52,12 +53,10 @@ class Called(NamedTuple):
 def recorded_tensors(signature: Signature, listed: torch.dtype) -> list[torch.Tensor]:
     """Return the recorded tensors, in lists too, on the meta device. ``listed`` is the type of those in lists."""
     found: list[torch.Tensor] = []
-    for place, type_name in enumerate(signature.types):
-        if type_name in TYPES or type_name == "TensorList" or isinstance(type_name, list):
-            try:
+    for place, name in enumerate(signature.types):
+        if _type(name) is not None or name == "TensorList" or isinstance(name, list):
+            with suppress(_MismatchError):
                 found += tensors_in(_tensors(signature, place, listed))
-            except _MismatchError:
-                continue
     return found
 
 
@@ -132,7 +131,7 @@ def _value(argument: Any, signature: Signature, place: int, listed: torch.dtype)
     if type_name == "":  # None, or a tensor that is not defined
         return torch.empty(0, device="meta") if wanted == "Tensor" else _default(argument)
     if inner in ("Tensor", "List[Tensor]"):
-        if (inner == "Tensor") != (type_name in TYPES):
+        if (inner == "Tensor") != (_type(type_name) is not None):
             raise _MismatchError
         return _tensors(signature, place, listed)
     if "Tensor" in inner or type_name not in ("Scalar", "ScalarList"):
@@ -156,29 +155,37 @@ def parse(text: Any) -> Any:
     return value if isinstance(value, (int, float, bool, list)) else None
 
 
+def _type(name: Any) -> torch.dtype | None:
+    """Return the type of a recorded tensor; None for the name of anything else."""
+    return TYPES.get(name) if isinstance(name, str) else None
+
+
 def _tensors(signature: Signature, place: int, listed: torch.dtype) -> Any:
-    shape = signature.shapes[place]
-    strides = signature.strides[place] if place < len(signature.strides) else None
-    type_name = signature.types[place]
-    if type_name in TYPES:
-        return _tensor(shape, strides, TYPES[type_name])
-    # A long list is recorded empty, and all of a call's lists are long then.
-    if not any(signature.shapes) or not all(isinstance(each, list) for each in shape):
+    """Return the tensor at a place, or the list of tensors. Raises _MismatchError if it is not recorded."""
+    if place >= len(signature.shapes):
         raise _MismatchError
-    named = type_name if isinstance(type_name, list) else [""] * len(shape)
-    each_strides: Iterator[Any] = iter(strides if strides and len(strides) == len(shape) else [None] * len(shape))
-    each_type = [TYPES.get(each, listed) for each in named]
-    return [_tensor(*parts) for parts in zip(shape, each_strides, each_type, strict=True)]
+    shape, names = signature.shapes[place], signature.types[place]
+    strides = signature.strides[place] if place < len(signature.strides) else None
+    if (dtype := _type(names)) is not None:
+        return _tensor(shape, strides, dtype)
+    # A long list is recorded empty, and all of a call's lists are long then.
+    if not isinstance(shape, list) or not any(signature.shapes):
+        raise _MismatchError
+    each_strides = strides if isinstance(strides, list) and len(strides) == len(shape) else [None] * len(shape)
+    each_name = names if isinstance(names, list) and len(names) == len(shape) else [None] * len(shape)
+    return [
+        _tensor(one, stride, _type(name) or listed)
+        for one, stride, name in zip(shape, each_strides, each_name, strict=True)
+    ]
+
+
+def _are_sizes(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(each, int) and 0 <= each < MOST_ELEMENTS for each in value)
 
 
 def _tensor(shape: Any, strides: Any, dtype: torch.dtype) -> torch.Tensor:
-    elements = 1
-    for size in shape:
-        if not isinstance(size, int) or size < 0:
-            raise _MismatchError
-        elements *= size
-    if elements > MOST_ELEMENTS:
+    if not _are_sizes(shape) or math.prod(shape) > MOST_ELEMENTS:
         raise _MismatchError
-    if isinstance(strides, list) and len(strides) == len(shape) and all(isinstance(s, int) and s >= 0 for s in strides):
+    if _are_sizes(strides) and len(strides) == len(shape):
         return torch.empty_strided(shape, strides, dtype=dtype, device="meta")
     return torch.empty(shape, dtype=dtype, device="meta")

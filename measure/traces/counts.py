@@ -86,7 +86,8 @@ class CallCounter:
             byte = COLLECTIVES[name] * sum(map(tensor_byte, tensors)) if tensors else None
             return CallCounts(None if byte is None else NOTHING, byte, precision, shape)
         if TRITON.fullmatch(name):  # its tensors are what it reads and writes
-            return CallCounts(None, sum(map(tensor_byte, tensors)) or None, precision, shape)
+            work = None if signature.flop is None else Work(signature.flop)
+            return CallCounts(work, signature.byte or sum(map(tensor_byte, tensors)) or None, precision, shape)
         if is_view(name):
             return CallCounts(NOTHING, 0, precision, shape)
         if formula_of(name) is None and any(each.is_floating_point() for each in tensors):

@@ -13,10 +13,11 @@ from pathlib import Path
 from sys import intern
 from typing import Any, NamedTuple
 
+from measure.cache.schema import DAY_S, MOST
 from measure.errors import UserError
 from measure.traces.json_stream import EVENTS, opened
 
-Thread = tuple[Any, Any]  # process and thread, as the trace names them
+Thread = tuple[str, str]  # process and thread, as the trace names them
 
 OPERATORS = ("cpu_op", "operator")
 KERNELS = {"kernel": "kernel", "gpu_memcpy": "copy", "memcpy": "copy", "gpu_memset": "fill", "memset": "fill"}
@@ -36,6 +37,8 @@ class Signature(NamedTuple):
     types: list[Any]
     strides: list[Any]
     values: list[Any]
+    flop: int | None = None  # what Inductor states of a Triton kernel, with benchmark_kernel or profile_bandwidth
+    byte: int | None = None
 
 
 NO_ARGUMENTS = Signature([], [], [], [])
@@ -114,7 +117,6 @@ class Trace:
     updates: list[Range] = field(default_factory=list)
     left_out: Counter[str] = field(default_factory=Counter)
     has_shapes: bool = False
-    read_byte: int = 0
 
 
 def read(path: Path) -> Trace:
@@ -140,6 +142,7 @@ class _Reader:
     def __init__(self, trace: Trace) -> None:
         self._trace = trace
         self._signatures: dict[str, Signature] = {}
+        self._threads: dict[Thread, Thread] = {}
 
     def add_header(self, key: str, value: Any) -> None:
         trace = self._trace
@@ -177,21 +180,25 @@ class _Reader:
                 self._trace.left_out[f"events of category {category[:40]!r}"] += 1
             return
         start, duration = _number(event.get("ts")), _number(event.get("dur", 0))
-        if start is None or duration is None or duration < 0:
+        if start is None or duration is None or not 0 <= duration < DAY_S * 1e6:
             self._trace.left_out["events whose clock steps back or is missing"] += 1
         elif kind:
             self._add_work(kind, name, start, duration, arguments)
         elif is_launch:
             correlation = _whole(arguments.get("correlation"))
             if correlation is not None:
-                thread = event.get("pid"), event.get("tid")
-                self._trace.launches[correlation] = Launch(intern(name), thread, start)
+                self._trace.launches[correlation] = Launch(intern(name), self._thread(event), start)
         elif match := STEP.match(name):
             self._trace.steps.append(Range(int(match[1]), start, start + duration))
         elif name.startswith(UPDATE):
             self._trace.updates.append(Range(0, start, start + duration))
         elif is_operator:
-            self._add_operator(name, (event.get("pid"), event.get("tid")), start, duration, arguments)
+            self._add_operator(name, self._thread(event), start, duration, arguments)
+
+    def _thread(self, event: dict[str, Any]) -> Thread:
+        """Return the same object for all events of a thread: it takes no memory then."""
+        thread = str(event.get("pid")), str(event.get("tid"))
+        return self._threads.setdefault(thread, thread)
 
     def _add_work(self, kind: str, name: str, start: float, duration: float, arguments: dict[str, Any]) -> None:
         external = _whole(arguments.get("External id", arguments.get("external id")))
@@ -205,8 +212,13 @@ class _Reader:
         shapes = arguments.get("Input Dims", arguments.get("Input dims"))
         signature = NO_ARGUMENTS
         if isinstance(shapes, list):
-            others = (arguments.get(key) for key in ("Input type", "Input Strides", "Concrete Inputs"))
-            signature = Signature(shapes, *(each if isinstance(each, list) else [] for each in others))
+            types, strides, values = (
+                each if isinstance(each, list) else []
+                for each in map(arguments.get, ("Input type", "Input Strides", "Concrete Inputs"))
+            )
+            gigabyte = _number(arguments.get("kernel_num_gb"))
+            byte = None if gigabyte is None else round(gigabyte * 1e9)
+            signature = Signature(shapes, types, strides, values, _whole(arguments.get("kernel_flop")), byte)
             signature = self._signatures.setdefault(repr(signature), signature)
             self._trace.has_shapes = True
         external = _whole(arguments.get("External id", arguments.get("external id"))) or 0
@@ -231,7 +243,7 @@ def _number(value: Any) -> float | None:
 
 
 def _whole(value: Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < MOST else None
 
 
 def _one_name(text: str) -> str:

@@ -22,7 +22,7 @@ from measure.traces.reading import OperatorEvent, Trace
 NO_FORMULA = "no formula"
 AROUND = "host time around the operators"
 NAME = re.compile(r"\w[\w.]*(::\w[\w.]*)+|triton_\w+|\w+Backward\w*")  # of an operator or node: others a user wrote
-REGION = "region"
+PLAIN, REGION = re.compile(r"\w{1,200}"), "region"
 TF32 = re.compile(
     r"tf32|tensorop_s1688", re.IGNORECASE
 )  # cuBLAS's and CUTLASS's names of kernels that multiply in TF32
@@ -77,7 +77,7 @@ class _Grouping:
             step,
             stage,
             kind_of(names, counts, stage),
-            carrier.name.removeprefix("aten::").replace("::", ".") if NAME.fullmatch(carrier.name) else REGION,
+            _name(carrier.name, kernel),
             counts.shape or None,
             "tf32" if counts.precision == "fp32" and TF32.search(kernel) else counts.precision,
             None if counts.is_complete else NO_FORMULA,
@@ -173,6 +173,13 @@ def summarise(trace: Trace) -> TraceSummary:
         _add_host_calls(trace, grouping)
     operators = [_row(trace.rank, key, group) for key, group in grouping.groups.items()]
     return TraceSummary(trace, matches, operators, list(_steps(trace, matches)))
+
+
+def _name(operator: str, kernel: str) -> str:
+    """Return what a group is called; a kernel that a region launches has its own name if that is a plain one."""
+    if NAME.fullmatch(operator):
+        return operator.removeprefix("aten::").replace("::", ".")
+    return kernel if PLAIN.fullmatch(kernel) else REGION
 
 
 def _unknown(device: int, step: int | None, reason: str | None) -> GroupKey:

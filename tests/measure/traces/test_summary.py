@@ -277,6 +277,23 @@ def test_a_triton_kernel_has_the_bytes_of_its_tensors(summary):
     assert (row.operator, row.layer_kind, row.flop, row.byte) == ("triton_poi_fused_add_0", "pointwise", None, 600)
 
 
+def test_a_triton_kernel_carries_the_counts_that_inductor_states(summary):
+    product = operator("triton_tem_fused_mm_0", 10, 20, [[8, 64], [64, 32], [8, 32]], "float")
+    product["args"] |= {"kernel_flop": 2 * 8 * 64 * 32, "kernel_num_gb": 11.264e-6, "kernel_file": "/home/me/x.py"}
+    (row,) = summary(trace(product, launch(15, 5), kernel("triton_tem_fused_mm_0", 20, 5, 5))).operators
+    assert (row.flop, row.byte, row.reason) == (2 * 8 * 64 * 32, 11264, None)
+
+
+def test_kernels_of_a_compiled_region_have_their_own_names(summary):
+    region = operator("Torch-Compiled Region: 0/0", 10, 60)
+    called = [launch(15, 5), kernel("triton_own", 20, 5, 5), launch(16, 6), kernel("void f<int>(int)", 30, 5, 6)]
+    found = summary(trace(relu(200), region, *called))
+    assert [(row.operator, row.reason) for row in found.operators] == [
+        ("triton_own", NO_FORMULA),
+        ("region", NO_FORMULA),
+    ]
+
+
 def test_tf32_shows_in_the_name_of_the_kernel(summary):
     called = addmm(10, dtype="float")
     for name, precision in (("sm80_xmma_gemm_f32f32_tf32f32_f32", "tf32"), ("ampere_sgemm_128x64_tn", "fp32")):
@@ -347,3 +364,23 @@ def test_two_devices_have_steps_and_gaps_of_their_own(summary):
     )
     assert [(row.device, row.gap_s) for row in found.operators] == [(0, 0.0), (1, 0.0)]
     assert [(row.device, row.busy_s) for row in found.steps] == [(0, 5e-6), (1, 5e-6)]
+
+
+@pytest.mark.parametrize("field", ["ts", "dur", "pid", "tid", "args", "name", "cat"])
+@pytest.mark.parametrize("value", [None, -1, 1e300, float("nan"), "x", [], {}, [[None]], 10**30, True])
+def test_a_damaged_field_spoils_only_its_event(summary, field, value):
+    document = traces.linear_step()
+    for each in document["traceEvents"][1::2]:
+        each[field] = value
+    found = summary(document)
+    assert 0 <= found.kernels <= 2
+
+
+@pytest.mark.parametrize("key", ["Input Dims", "Input type", "Input Strides", "Concrete Inputs"])
+@pytest.mark.parametrize("value", [None, 7, [7], [[["x"]]], [[-1], [-1], [-1], [], []], ["x"] * 9, [[2**70]] * 5, {}])
+def test_damaged_arguments_leave_the_operator_without_counts_or_unread(summary, key, value):
+    called = addmm(10)
+    called["args"][key] = value
+    found = summary(trace(called, relu(60), launch(15, 5), kernel("gemm", 20, 5, 5)))
+    assert found.operators[0].operator == "addmm"
+    assert found.operators[0].flop in (None, 2 * 8 * 64 * 32)
