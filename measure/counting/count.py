@@ -197,7 +197,9 @@ def count_network(network: "nn.Module", inputs: Sequence[Any], keywords: Mapping
 
 
 def _byte(tensors: "Iterable[torch.Tensor]") -> int:
-    return sum(tensor.nbytes for tensor in tensors)
+    from measure.counting.memory import stored_tensors
+
+    return sum(tensor.nbytes for tensor in stored_tensors(tensors))
 
 
 def check(models: Iterable[Model], counted: Iterable[Workload], call: Callable[..., Any]) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import nn
 
-from measure.counting.memory import storage_key
+from measure.counting.memory import storage_key, stored_tensors
 from measure.counting.recorder import ModuleTotals, OperatorCall, Pass
 from measure.domain.words import BACKWARD, FORWARD, INFERENCE
 
@@ -74,7 +74,7 @@ def layer_rows(network: nn.Module, passes: Mapping[str, Pass], users: Mapping[in
                 "layer_kind": kind_of(module),
                 "calls": totals.calls,
                 "parameter_count": sum(parameter.numel() for parameter in owned[module]),
-                "parameter_byte": sum(parameter.nbytes for parameter in owned[module]),
+                "parameter_byte": sum(tensor.nbytes for tensor in stored_tensors(owned[module])),
                 "activation_byte": totals.activation_byte,
                 "traffic_byte": totals.traffic_byte,
                 "forward_flop": totals.flop,

@@ -15,6 +15,7 @@ from functools import cache
 from typing import Any
 
 import torch
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from measure.counting.formulas import NOTHING, Args, Kwargs, Work, formula, formula_of, work_of
 
@@ -105,6 +106,17 @@ def tensors_in(value: Any) -> list[Any]:
     if isinstance(value, (list, tuple)):
         return [tensor for part in value if type(part) not in PLAIN for tensor in tensors_in(part)]
     return []
+
+
+def stored_tensors(tensors: Iterable[Any]) -> list[Any]:
+    """Return what is in memory: the parts of a tensor that wraps others, as torchao's quantised weights do."""
+    stored = []
+    for tensor in tensors:
+        if is_traceable_wrapper_subclass(tensor):
+            stored += stored_tensors(getattr(tensor, name) for name in tensor.__tensor_flatten__()[0])
+        else:
+            stored.append(tensor)
+    return stored
 
 
 def tensor_byte(tensor: Any) -> int:

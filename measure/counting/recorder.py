@@ -26,7 +26,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from measure.counting import registered  # noqa: F401 - all formulas
 from measure.counting.attention import whole_attention
 from measure.counting.formulas import NOTHING, Work
-from measure.counting.memory import LiveMemory, Overload, overload_of, storage_key, tensors_in
+from measure.counting.memory import LiveMemory, Overload, overload_of, storage_key, stored_tensors, tensors_in
 from measure.counting.outputs import FakeCalls, call
 from measure.counting.products import whole_convolution_by_time
 from measure.models.call import Call, held_tensors, kept_state
@@ -88,11 +88,11 @@ class Recorder(TorchDispatchMode):
         self._network = self._last = network
         self._modules = set(network.modules())
         # Alive as long as the recorder, so that no address is used again.
-        self._resident = [*network.parameters(), *network.buffers(), *tensors_in(inputs)]
+        self._resident = stored_tensors([*network.parameters(), *network.buffers(), *tensors_in(inputs)])
         self.memory = LiveMemory(self._resident)
         self.users: dict[int, nn.Module] = {}
-        self._parameters = set(map(storage_key, network.parameters()))
-        self._arguments = self._parameters.union(map(storage_key, tensors_in(inputs)))
+        self._parameters = set(map(storage_key, stored_tensors(network.parameters())))
+        self._arguments = self._parameters.union(map(storage_key, stored_tensors(tensors_in(inputs))))
         self._touched_byte: Counter[int] = Counter()  # by storage
         self.forward, self.backward = Pass(), Pass()
         self._in_backward = False
@@ -109,7 +109,9 @@ class Recorder(TorchDispatchMode):
 
     def untouched_byte(self, tensors: Iterable[torch.Tensor]) -> int:
         """Return the bytes of these parameters or inputs that no operator so far can have touched."""
-        return sum(max(0, tensor.nbytes - self._touched_byte[storage_key(tensor)]) for tensor in tensors)
+        return sum(
+            max(0, tensor.nbytes - self._touched_byte[storage_key(tensor)]) for tensor in stored_tensors(tensors)
+        )
 
     def run_backward(self, outputs: Iterable[torch.Tensor]) -> None:
         """Run the backward pass from these outputs. Their gradients are given and cost nothing."""

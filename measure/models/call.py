@@ -127,12 +127,17 @@ def casting(
     elif not torch.amp.is_autocast_available(autocast) or (autocast == "cuda" and not torch.cuda.is_available()):
         raise NotImplementedError(f"autocast of {autocast} can only be counted on a machine with such a device")
     from torch._subclasses.fake_tensor import FakeTensorMode
+    from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
     device = autocast or "cpu"
 
     def name_device(tensor: torch.Tensor) -> torch.Tensor:
         if has_values(tensor):
             return tensor
+        if is_traceable_wrapper_subclass(tensor):  # a quantised weight of torchao
+            names, context = tensor.__tensor_flatten__()
+            parts = {name: name_device(getattr(tensor, name)) for name in names}
+            return type(tensor).__tensor_unflatten__(parts, context, tensor.shape, tensor.stride())
         return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=device)
 
     onednn = torch._C._get_mkldnn_enabled()
@@ -200,6 +205,10 @@ def has_values(tensor: "torch.Tensor") -> bool:
     return is_constant and tensor.numel() <= KNOWN_ELEMENTS
 
 
+# Packages of modules whose quantised weights are not tensors that counting can see
+HIDING = ("torch.ao.nn.quantized", "torch.ao.nn.intrinsic.quantized", "bitsandbytes.")
+
+
 def refuse_hidden(network: "nn.Module") -> None:
     """Raise NotImplementedError for TorchScript, exported programs, lazy modules and those that torch quantised."""
     import torch
@@ -207,7 +216,7 @@ def refuse_hidden(network: "nn.Module") -> None:
     if any(isinstance(module, torch.jit.ScriptModule) for module in network.modules()):
         raise NotImplementedError("it is TorchScript, whose modules do not show; give the plain torch.nn.Module")
     for path, module in network.named_modules():
-        if type(module).__module__.startswith(("torch.ao.nn.quantized", "torch.ao.nn.intrinsic.quantized")):
+        if type(module).__module__.startswith(HIDING):
             raise NotImplementedError(
                 f"{path or 'it'} hides its weights; give the network as it was before quantisation"
             )

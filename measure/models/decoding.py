@@ -27,6 +27,10 @@ class Slot:
     shape: tuple[int, ...]
     dtype: torch.dtype
 
+    @property
+    def name(self) -> str:
+        return f"cache_{self.number}"
+
     def make(self, batch: int, device: str, dtype: torch.dtype | None) -> torch.Tensor:
         """Return random values of type ``dtype`` if the cache holds them in the network's type."""
         shape = (batch, *self.shape) if self.has_batch else self.shape
@@ -48,20 +52,19 @@ class Past:
 class Decoding(nn.Module):
     """A network that scores one token after those in its cache.
 
-    As each call makes the cache anew from the tensors ``state``, no call changes the next one's work. ``encoded`` is
-    what the encoder returned, if there is one; its keys and values are in the cache.
+    Each call makes the cache anew from the tensors named by its slots, so that no call changes the next one's work.
+    ``encoded`` is what the encoder returned, if there is one; its keys and values are in the cache.
     """
 
     def __init__(self, network: nn.Module, past: Past) -> None:
         super().__init__()
         self.network, self.past = network, past
 
-    def forward(
-        self, state: list[torch.Tensor], encoded: torch.Tensor | None = None, **token: torch.Tensor
-    ) -> torch.Tensor:
+    def forward(self, encoded: torch.Tensor | None = None, **tensors: torch.Tensor) -> torch.Tensor:
         if self.training:
             raise NotImplementedError("a token is decoded in inference alone; train the prefill")
-        arguments: dict[str, Any] = {self.past.keyword: filled(self.past.cache, state), **token}
+        state = [tensors.pop(slot.name) for slot in self.past.slots]
+        arguments: dict[str, Any] = {self.past.keyword: filled(self.past.cache, state), **tensors}
         if encoded is not None:
             from transformers.modeling_outputs import BaseModelOutput
 

@@ -193,7 +193,7 @@ class HuggingFace(Library):
         past = _past(task)
         arguments: dict[str, Any] = {
             task.token: task.arguments(batch, device, dtype)[task.token][:, :1].clone(),
-            "state": [slot.make(batch, device, dtype) for slot in past.slots],
+            **{slot.name: slot.make(batch, device, dtype) for slot in past.slots},
         }
         return arguments | ({"encoded": past.encoded.make(batch, device, dtype)} if past.encoded else {})
 
