@@ -5,7 +5,7 @@ from decimal import Decimal
 from pathlib import Path
 
 from measure.cache import hand_kept, predictions, records, trace_records, workload_records
-from measure.cache.schema import MOST, TABLES, Column
+from measure.cache.schema import MOST, TABLES
 from report import facts
 from report.paper import printed
 
@@ -54,17 +54,13 @@ def _table(record: type) -> str:
         "|:--|:--|:--|:--|:--|:--|:--|",
     ]
     for name, column in table.columns.items():
-        values = column.form.description if column.form else _range(column)
+        values = column.form.description if column.form else ""
+        if not column.form and column.type is not str and (column.least, column.most) != (0, MOST):
+            values = f"from {column.least:g}" + (f" to {column.most:g}" if column.most < MOST else "")
         key, empty = "key" if name in table.key else "", "yes" if column.optional else ""
         cells = (f"`{name}`", TYPES[column.type], column.unit, values, key, empty, column.meaning)
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
-
-
-def _range(column: Column) -> str:
-    if column.type is str or (column.least, column.most) == (0, MOST):
-        return ""
-    return f"from {column.least:g}" + (f" to {column.most:g}" if column.most < MOST else "")
 
 
 if __name__ == "__main__":

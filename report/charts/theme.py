@@ -67,18 +67,13 @@ def text_width(text: str, font_size: float, weight: str = "regular") -> float:
     return sum(widths.get(character, 1) for character in text) * font_size
 
 
-def axis_room(unit: str = "") -> float:
-    """Return the pixels that a vertical axis of numbers with this unit takes, title included."""
-    return text_width(f"500 M{unit}", TICK_SIZE) + 36
-
-
 def plot_width(panels: int = 1, left: float = 0, right: float = 10, unit: str = "", shared: bool = False) -> float:
     """Return the width of a plot, one of ``panels`` side by side, so that the figure is ``FULL_WIDTH`` wide.
 
     ``left`` and ``right`` are the pixels of its axis (else those of an axis with this unit) and of the names right of
     it. Panels with a ``shared`` axis have it left of the first alone.
     """
-    left = left or axis_room(unit)
+    left = left or text_width(f"500 M{unit}", TICK_SIZE) + 36  # with its title
     sides = left + panels * right if shared else panels * (left + right)
     return (FULL_WIDTH - sides - GAP * (panels - 1)) / panels
 
