@@ -1,8 +1,8 @@
 """The facts of the paper: every number of its text under a stable name, with where it comes from.
 
-A chapter's ``facts.py`` has frozen dataclasses of ``Value`` and ``Name`` and one function ``of(paper)`` that returns
-the outermost. A field is named in the text as in ``facts.json``: ``training.step.over_forward``. Its meaning stands
-behind it, after ``#:``, or in a string below it.
+A chapter's ``facts.py`` has classes of ``Facts`` with fields of ``Value`` and ``Name``, and one function ``of(paper)``
+that returns the outermost. A field is named in the text as in ``facts.json``: ``training.step.over_forward``. Its
+meaning stands behind it, after ``#:``, or in a string below it.
 """
 
 import dataclasses
@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterator
 from functools import cache
 from importlib import import_module
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar, dataclass_transform
 
 from measure.errors import unknown
 from report.markdown import Markup
@@ -27,7 +27,18 @@ CHAPTERS = (
 MEANING = re.compile(r'^    (\w+): [^\n]*?(?:  #: ([^\n]+)|\n    "+(.+?)"+$)', re.MULTILINE | re.DOTALL)
 """A field, and its meaning behind it or below."""
 
-Facts = TypeVar("Facts")
+
+@dataclass_transform(frozen_default=True, field_specifiers=(dataclasses.field,))
+class Facts:
+    """A group of facts: its classes are frozen dataclasses."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    def __init_subclass__(cls) -> None:
+        dataclasses.dataclass(frozen=True)(cls)
+
+
+Group = TypeVar("Group")
 
 
 @cache
@@ -41,7 +52,7 @@ def source_of(table: str, rows: str, sections: str) -> Source:
     return Source(table, rows, options.measure_command(f"--sections {sections}"))
 
 
-def missing(kind: type[Facts]) -> Facts:
+def missing(kind: type[Group]) -> Group:
     """Return a group of facts of which nothing was measured."""
     found: dict[str, Any] = {}
     for field in dataclasses.fields(kind):  # type: ignore[arg-type]
@@ -55,7 +66,7 @@ def missing(kind: type[Facts]) -> Facts:
     return kind(**found)
 
 
-def sourced(facts: Facts, source: Source) -> Facts:
+def sourced(facts: Group, source: Source) -> Group:
     """Return facts in which every value without a source has this one."""
     return _changed(facts, "", lambda value, _key: {"source": value.source or source})
 

@@ -1,12 +1,12 @@
 """What chips promise: their ridge points, how they compare, and where the typical network lies."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
 
 from measure.domain.chips import fastest_units
-from report.facts import missing, sourced
+from report.facts import Facts, missing, sourced
 from report.paper import BASE_PRECISION, LOWER_PRECISIONS, Machine, Paper, chips, options
 from report.paper.rows import each, extremes, matching
 from report.stats.summary import count_of, estimated, exact
@@ -24,16 +24,14 @@ LABELLED = (
 EXAMPLE = "NVIDIA T4"  # the chip at two of its precisions; without it the first with both
 
 
-@dataclass(frozen=True)
-class ChipTable:
+class ChipTable(Facts):
     """What the table of chips holds; a count below two is missing, for no sentence is about a single chip."""
 
     chips: Value  #: chips with a datasheet roof
     unconfirmed: Value  #: chips of which neither the vendor nor two independent sources state every number
 
 
-@dataclass(frozen=True)
-class Typical:
+class Typical(Facts):
     """The median ridge point over the dies of a kind, at the first precision that half of its chips share."""
 
     cpu: Value  #: of CPUs, at fp32
@@ -42,8 +40,7 @@ class Typical:
     soc: Value  #: of the GPUs in phones and laptops, at 16 bits
 
 
-@dataclass(frozen=True)
-class Ends:
+class Ends(Facts):
     """The confirmed ridge points at the ends, of chips with memory outside the chip at 16 bits or more."""
 
     least: Value  #: the lowest
@@ -52,8 +49,7 @@ class Ends:
     most_chip: Name  #: the chip with the highest
 
 
-@dataclass(frozen=True)
-class ChipDemand:
+class ChipDemand(Facts):
     """On how many dies the median network at bf16 lies below the ridge point at 16 bits."""
 
     networks: Value  #: networks counted at both batch sizes
@@ -67,8 +63,7 @@ class ChipDemand:
     intensity: Value  #: FLOP per byte of the median network at the smaller batch, by the bytes that no fusion avoids
 
 
-@dataclass(frozen=True)
-class Precision:
+class Precision(Facts):
     """One chip, one memory, two peaks."""
 
     chip: Name  #: the chip
@@ -76,8 +71,7 @@ class Precision:
     tensor: Value  #: its ridge point at 16 bits on tensor units
 
 
-@dataclass(frozen=True)
-class Hand:
+class Hand(Facts):
     """The machine at hand at fp32: what its datasheet or arithmetic promises, and what was measured."""
 
     machine: Name  #: the machine
@@ -86,15 +80,13 @@ class Hand:
     share: Value  #: measured over promised peak
 
 
-@dataclass(frozen=True)
-class Sparse:
+class Sparse(Facts):
     """Peaks that vendors print for operands of which half are zero."""
 
     factor: Value  #: sparse over dense peak of the median die
 
 
-@dataclass(frozen=True)
-class Generations:
+class Generations(Facts):
     """Ridge points of single chips at 16 bits on tensor units."""
 
     v100: Value  #: NVIDIA V100 SXM2, 2017
@@ -107,8 +99,7 @@ class Generations:
     rtx5090: Value  #: NVIDIA GeForce RTX 5090, 2025
 
 
-@dataclass(frozen=True)
-class Chips:
+class Chips(Facts):
     table: ChipTable
     typical: Typical
     ends: Ends

@@ -1,11 +1,9 @@
 """The numbers of the abstract and of the findings."""
 
-from dataclasses import dataclass
-
 from measure.cache.predictions import ALL_BATCHES, BY_DEVICE, BY_FAMILY, OURS
 from measure.domain.advice import KEPT_MEMORY
 from measure.domain.words import EAGER, INFERENCE
-from report.facts import missing, sourced
+from report.facts import Facts, missing, sourced
 from report.paper import BASE_PRECISION, LOWER_PRECISIONS, Paper, options
 from report.paper.rows import matching
 from report.stats import published
@@ -15,8 +13,7 @@ from report.stats.value import Name, Source, Value
 SAME = 1.1  # bandwidths in a smaller ratio are called about the same
 
 
-@dataclass(frozen=True)
-class Data:
+class Data(Facts):
     """What the paper rests on."""
 
     networks: Value  #: Networks counted operator by operator.
@@ -24,8 +21,7 @@ class Data:
     timings: Value  #: Published timings.
 
 
-@dataclass(frozen=True)
-class FrontGpu:
+class FrontGpu(Facts):
     """The GPU of which others timed most networks, in eager mode."""
 
     device: Name  #: That GPU.
@@ -36,8 +32,7 @@ class FrontGpu:
     layers: Value  #: Typical share of the roofline drawn layer by layer.
 
 
-@dataclass(frozen=True)
-class Buying:
+class Buying(Facts):
     """What another GPU and a compiler bring."""
 
     before: Name  #: The GPU with the lower peak in the first pair that others timed.
@@ -50,8 +45,7 @@ class Buying:
     both: Value  #: Speed compiled on the next GPU over speed in eager mode on this one.
 
 
-@dataclass(frozen=True)
-class FrontMemory:
+class FrontMemory(Facts):
     """Freed memory kept by the allocator, on a processor that was measured."""
 
     machine: Name  #: The processor.
@@ -60,8 +54,7 @@ class FrontMemory:
     system: Value  #: Share of the threads' time in the operating system without it.
 
 
-@dataclass(frozen=True)
-class FrontPrediction:
+class FrontPrediction(Facts):
     """Typical errors of predicted times."""
 
     least_family: Value  #: The lowest error for families left out, with the GPU; GPUs with a whole library of timings.
@@ -69,8 +62,7 @@ class FrontPrediction:
     device: Value  #: Error on a GPU left out at 16 bits, one vote a GPU.
 
 
-@dataclass(frozen=True)
-class Front:
+class Front(Facts):
     """All facts of the front page."""
 
     data: Data

@@ -1,12 +1,12 @@
 """The numbers of the chapter on GPUs that others timed."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
 
 from measure.domain.words import INFERENCE, PRODUCT_KINDS
-from report.facts import missing, sourced
+from report.facts import Facts, missing, sourced
 from report.paper import Paper
 from report.stats import published
 from report.stats.published import COMPILED, NETWORK, BestTimed, name_in, network_name, share, short_name, typical
@@ -16,8 +16,7 @@ from report.stats.value import Name, Value
 EXAMPLE = "timm:resnet50"  # the network of the calculation
 
 
-@dataclass(frozen=True)
-class Timings:
+class Timings(Facts):
     """What others timed."""
 
     timings: Value  #: Published timings.
@@ -25,8 +24,7 @@ class Timings:
     devices: Value  #: Devices in them.
 
 
-@dataclass(frozen=True)
-class GpuShares:
+class GpuShares(Facts):
     """Shares of three bounds that networks reach in eager mode, on the GPU of which most were timed."""
 
     device: Name  #: That GPU.
@@ -41,8 +39,7 @@ class GpuShares:
     compiled: Value  #: The same share with torch.compile.
 
 
-@dataclass(frozen=True)
-class Devices:
+class Devices(Facts):
     """The same shares on all GPUs of which a whole library was timed."""
 
     most_whole: Value  #: The highest typical share of the roofline of the whole network, with its GPU.
@@ -50,8 +47,7 @@ class Devices:
     most_layers: Value  #: The highest one.
 
 
-@dataclass(frozen=True)
-class GpuPair:
+class GpuPair(Facts):
     """From one GPU to one with a higher peak: networks timed on both, all else alike, in eager mode."""
 
     older: Name  #: The GPU with the lower peak.
@@ -64,8 +60,7 @@ class GpuPair:
     layers: Value  #: How many times as fast the roofline drawn layer by layer lets expect.
 
 
-@dataclass(frozen=True)
-class Change:
+class Change(Facts):
     """A setting changed, all else alike."""
 
     device: Name  #: The GPU.
@@ -74,24 +69,21 @@ class Change:
     slower: Value  #: Share of the networks that the change makes slower.
 
 
-@dataclass(frozen=True)
-class Fused:
+class Fused(Facts):
     """Who gains from a compiler: networks by the share of their bytes that layers without products move."""
 
     least: Value  #: Gain of the quarter of networks with the smallest share.
     most: Value  #: Gain of the quarter of networks with the largest share.
 
 
-@dataclass(frozen=True)
-class Together:
+class Together(Facts):
     """The compiler and the next GPU, for networks on the GPU of which most were timed."""
 
     both: Value  #: Speed compiled on the next GPU over speed in eager mode on this one.
     over_next: Value  #: Speed compiled on this GPU over speed in eager mode on the next one.
 
 
-@dataclass(frozen=True)
-class GpuCalculation:
+class GpuCalculation(Facts):
     """One network on paper: the time of an input is its FLOP at the peak plus the other layers' bytes."""
 
     network: Name  #: The network.
@@ -110,8 +102,7 @@ class GpuCalculation:
     gained: Value  #: The one published time over the other.
 
 
-@dataclass(frozen=True)
-class GpuProblems:
+class GpuProblems(Facts):
     """Answers of the problems, for the network of the calculation."""
 
     double_peak_total: Value  #: Its time by the sum on a GPU with twice the peak.
@@ -120,8 +111,7 @@ class GpuProblems:
     compiled: Value  #: Its published gain from a compiler.
 
 
-@dataclass(frozen=True)
-class Gpus:
+class Gpus(Facts):
     """All facts of the chapter."""
 
     timings: Timings

@@ -7,7 +7,7 @@ import pandas as pd
 
 from measure.domain.names import model_name
 from measure.domain.roofs import Roofline
-from report.facts import sourced
+from report.facts import Facts, sourced
 from report.paper import BASE_PRECISION, Machine, Paper
 from report.paper.options import measure_command
 from report.paper.rows import each, matching
@@ -112,8 +112,7 @@ def timed_elsewhere(paper: Paper) -> Timed | None:
     return Timed(published.short_name(best.device), best.computed, rows, published.SOURCE, roof=best.roof)
 
 
-@dataclass(frozen=True)
-class Ranking:
+class Ranking(Facts):
     """How well what was counted ranks networks by their time on a device, and how far it is off as an estimate."""
 
     batch: Value = NOTHING  #: Batch size.
@@ -146,8 +145,7 @@ def rank(rows: pd.DataFrame, batch: int | None) -> Ranking:
     )
 
 
-@dataclass(frozen=True)
-class LatencyHere:
+class LatencyHere(Facts):
     """The reader's machine at the smallest and the largest batch size shown."""
 
     name: Name = NO_NAME  #: Processor of the machine.
@@ -158,8 +156,7 @@ class LatencyHere:
     fourfold: Value = NOTHING  #: Factor of time for four times the FLOP at the smallest batch, by the trend.
 
 
-@dataclass(frozen=True)
-class LatencyGpu:
+class LatencyGpu(Facts):
     """The reader's GPU at its largest batch size shown, or the published GPU."""
 
     name: Name = NO_NAME  #: GPU.
@@ -167,8 +164,7 @@ class LatencyGpu:
     ranking: Ranking = Ranking()
 
 
-@dataclass(frozen=True)
-class LatencyBatching:
+class LatencyBatching(Facts):
     """Throughput over batch sizes, for the networks that were timed at all of the common ones."""
 
     first: Value = NOTHING  #: Smallest common batch size.
@@ -179,8 +175,7 @@ class LatencyBatching:
     last_over_first: Value = NOTHING  #: Throughput at the largest batch over that at the smallest.
 
 
-@dataclass(frozen=True)
-class Network:
+class Network(Facts):
     """One of two published networks of nearly equal FLOP."""
 
     name: Name = NO_NAME  #: Network.
@@ -191,8 +186,7 @@ class Network:
     measured: Value = NOTHING  #: Published time an image.
 
 
-@dataclass(frozen=True)
-class Equal:
+class Equal(Facts):
     """Published networks of one input size with nearly the same FLOP."""
 
     gpu: Name = NO_NAME  #: GPU that was timed.
@@ -208,8 +202,7 @@ class Equal:
     slow: Network = Network()
 
 
-@dataclass(frozen=True)
-class LatencyAdvice:
+class LatencyAdvice(Facts):
     """What the rule of the chapter is worth on the published GPU."""
 
     families: Value = NOTHING  #: Families with enough networks of their own.
@@ -217,8 +210,7 @@ class LatencyAdvice:
     longer: Value = NOTHING  #: Spearman's rho of time and the longer of FLOP by peak and bytes by bandwidth.
 
 
-@dataclass(frozen=True)
-class Deadline:
+class Deadline(Facts):
     """One network whose batches must be done within a second."""
 
     name: Name = NO_NAME  #: Network.
@@ -228,16 +220,14 @@ class Deadline:
     best_rate: Value = NOTHING  #: Throughput at that batch size.
 
 
-@dataclass(frozen=True)
-class LatencyReference:
+class LatencyReference(Facts):
     """The reference machine."""
 
     parameter_ratio: Value = NOTHING  #: Parameters of AlexNet over those of DenseNet-121.
     speed_ratio: Value = NOTHING  #: Latency of DenseNet-121 over that of AlexNet at batch 1.
 
 
-@dataclass(frozen=True)
-class Latency:
+class Latency(Facts):
     """The facts of the chapter."""
 
     here: LatencyHere

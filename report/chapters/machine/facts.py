@@ -1,16 +1,13 @@
 """The machines of this paper: their number, and the software of the one at hand."""
 
-from dataclasses import dataclass
-
-from report.facts import missing, sourced
+from report.facts import Facts, missing, sourced
 from report.paper import Paper
 from report.paper.options import measure_command
 from report.stats.summary import count_of, exact
 from report.stats.value import NOTHING, Name, Source, Value
 
 
-@dataclass(frozen=True)
-class AtHand:
+class AtHand(Facts):
     """The machine that the text speaks of."""
 
     name: Name  #: Processor, microarchitecture and cores, or the GPU.
@@ -20,8 +17,7 @@ class AtHand:
     hypervisor: Name  #: The hypervisor of a virtual machine; missing on bare metal.
 
 
-@dataclass(frozen=True)
-class Machines:
+class Machines(Facts):
     """The facts of the appendix."""
 
     machines: Value  #: Number of machines measured.

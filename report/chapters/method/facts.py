@@ -1,11 +1,10 @@
 """How times are measured and how sure they are: the protocol, and what it gives on the machine at hand."""
 
-from dataclasses import dataclass
 from itertools import count
 from math import exp, sqrt
 
 from measure.domain import statistics, words
-from report.facts import missing, sourced
+from report.facts import Facts, missing, sourced
 from report.paper import Paper, options
 from report.paper.cells import half_width
 from report.paper.rows import matching
@@ -13,8 +12,7 @@ from report.stats.summary import count_of, exact, median_of
 from report.stats.value import NOTHING, Name, Source, Value
 
 
-@dataclass(frozen=True)
-class Protocol:
+class Protocol(Facts):
     """The constants of the method, each from where the code has it."""
 
     rounds: Value  #: rounds that a cell gets at least
@@ -26,8 +24,7 @@ class Protocol:
     fewest: Value  #: samples or networks that a median with an interval needs
 
 
-@dataclass(frozen=True)
-class Cells:
+class Cells(Facts):
     """The inference cells of the machine at hand, in eager mode."""
 
     machine: Name  #: the machine
@@ -37,16 +34,14 @@ class Cells:
     scatter: Value  #: standard deviation of the logarithms of a cell's rounds, of the median cell
 
 
-@dataclass(frozen=True)
-class MethodRounds:
+class MethodRounds(Facts):
     """Half the width of the interval that rounds with the median cell's scatter leave."""
 
     least: Value  #: after the fewest rounds
     most: Value  #: after the most rounds
 
 
-@dataclass(frozen=True)
-class Method:
+class Method(Facts):
     protocol: Protocol
     cells: Cells
     rounds: MethodRounds

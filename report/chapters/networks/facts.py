@@ -4,7 +4,6 @@ Bytes are counted twice. *Whole* takes parameters, inputs and outputs (the compu
 operator reads and writes (the traffic).
 """
 
-from dataclasses import dataclass
 from math import ceil
 
 import pandas as pd
@@ -13,7 +12,7 @@ from measure.domain.models import STORY
 from measure.domain.names import model_name
 from measure.domain.roofs import Roofline
 from measure.domain.words import INFERENCE, PRECISION_BYTE, PRODUCT_KINDS
-from report.facts import missing, sourced
+from report.facts import Facts, missing, sourced
 from report.paper import BASE_PRECISION, Machine, Paper
 from report.paper.chips import fastest
 from report.paper.options import measure_command
@@ -33,8 +32,7 @@ PUBLISHED = Source("published/measurements/counted_kinds.csv", "mobilenet_v2 and
 ROOFS = Source("workload/models.csv, roofs.csv, chips.csv", "all", measure_command("--sections workload,roofs"))
 
 
-@dataclass(frozen=True)
-class NetworkCounted:
+class NetworkCounted(Facts):
     """The networks at batch size 1 and fp32."""
 
     networks: Value  #: Number of networks counted.
@@ -44,8 +42,7 @@ class NetworkCounted:
     most_per_parameter: Value  #: Most FLOP per parameter, with the network.
 
 
-@dataclass(frozen=True)
-class NetworkKinds:
+class NetworkKinds(Facts):
     """Shares of the layers that multiply matrices (convolutions, linear layers, attention) and of all others."""
 
     products_flop: Value  #: Their share of a network's operations, the other FLOP of all layers included; median.
@@ -54,8 +51,7 @@ class NetworkKinds:
     least_rest: Value  #: The lowest such share, with the network.
 
 
-@dataclass(frozen=True)
-class NetworkBatching:
+class NetworkBatching(Facts):
     """ResNet-18 from batch size 1 to the largest that at least half of the networks were counted at."""
 
     large: Value  #: The largest batch size counted.
@@ -66,8 +62,7 @@ class NetworkBatching:
     typical_growth: Value  #: The growth layer by layer of all networks; median.
 
 
-@dataclass(frozen=True)
-class OnRoof:
+class OnRoof(Facts):
     """The networks under the roof of a processor, at batch size 1 and at the largest."""
 
     name: Name  #: The machine, or the chip of a datasheet.
@@ -84,8 +79,7 @@ class OnRoof:
     typical: Value  #: Intensity of the whole network at batch size 1; median.
 
 
-@dataclass(frozen=True)
-class NetworkWork:
+class NetworkWork(Facts):
     """One image of a large batch, layer by layer, under the GPU's roof at its precision."""
 
     flop: Value  #: FLOP of its products.
@@ -98,8 +92,7 @@ class NetworkWork:
     rest: Value  #: Share of the least time that normalisations and activations take.
 
 
-@dataclass(frozen=True)
-class Pair:
+class Pair(Facts):
     """MobileNet-v2 against ResNet-18, as the published counts have them."""
 
     mobilenet: NetworkWork
@@ -110,8 +103,7 @@ class Pair:
     fused_ratio: Value  #: The same with normalisations and activations fused.
 
 
-@dataclass(frozen=True)
-class Crossing:
+class Crossing(Facts):
     """The batch size from which ResNet-18 is compute-bound on the GPU."""
 
     flop: Value  #: FLOP of one image.
@@ -122,8 +114,7 @@ class Crossing:
     limit_over_ridge: Value  #: The same over the GPU's ridge point.
 
 
-@dataclass(frozen=True)
-class Networks:
+class Networks(Facts):
     """The facts of the chapter."""
 
     counted: NetworkCounted

@@ -1,6 +1,5 @@
 """The numbers of the chapter on prediction."""
 
-from dataclasses import dataclass
 from functools import cache
 from itertools import permutations
 from typing import NamedTuple
@@ -14,7 +13,7 @@ from measure.predicting.demand import Demand, How, LayerRoof, PredictedDevice
 from measure.predicting.model import NEIGHBOURS
 from measure.predicting.prediction import DATASHEET, GPU, Basis
 from measure.predicting.study import pool_of
-from report.facts import missing, sourced
+from report.facts import Facts, missing, sourced
 from report.paper import LOWER_PRECISIONS, Paper
 from report.paper.rows import matching
 from report.stats import published
@@ -33,8 +32,7 @@ COMMON = (
 """Chips that clouds rent and laboratories buy. The table has all chosen chips if they are no more."""
 
 
-@dataclass(frozen=True)
-class Family:
+class Family(Facts):
     """Errors of forward passes in eager mode on GPUs with a whole library of timings."""
 
     gpus: Value  #: Such GPUs.
@@ -45,8 +43,7 @@ class Family:
     flop: Value  #: The lowest typical error of FLOP over peak, scaled to the GPU.
 
 
-@dataclass(frozen=True)
-class Untimed:
+class Untimed(Facts):
     """Errors on GPUs left out of the fit, at 16 bits; each GPU counts alike."""
 
     gpus: Value  #: GPUs left out in turn.
@@ -60,8 +57,7 @@ class Untimed:
     aside: Value  #: Error on the GPUs that were set aside before the first fit.
 
 
-@dataclass(frozen=True)
-class Batches:
+class Batches(Facts):
     """Batch sizes that were timed on the GPUs of whole libraries."""
 
     first: Value  #: The first batch size of the class with most timings.
@@ -72,8 +68,7 @@ class Batches:
     covered: Value  #: Share of its times within the 90 % interval.
 
 
-@dataclass(frozen=True)
-class PredictedCalculation:
+class PredictedCalculation(Facts):
     """The likely time of ``EXAMPLE`` on a GPU that nobody timed."""
 
     chip: Name  #: The GPU.
@@ -93,8 +88,7 @@ class PredictedCalculation:
     high: Value  #: The upper end of it.
 
 
-@dataclass(frozen=True)
-class PredictedProblems:
+class PredictedProblems(Facts):
     """Answers of the problems, for the network of the calculation."""
 
     other: Name  #: A GPU of the same peak and another bandwidth.
@@ -106,8 +100,7 @@ class PredictedProblems:
     fixed_at_one: Value  #: The same share of a single input.
 
 
-@dataclass(frozen=True)
-class PredictionFacts:
+class PredictionFacts(Facts):
     """All facts of the chapter."""
 
     neighbours: Value  #: Timed networks of similar make-up whose errors correct a sum.

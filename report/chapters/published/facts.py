@@ -1,18 +1,16 @@
 """How many printed figures of five studies agree with ours, and what the others are."""
 
 from collections import Counter
-from dataclasses import dataclass
 
 from report.chapters.published import comparisons
 from report.chapters.published.comparisons import AGREEMENT, AGREES, LIKENESS, OPEN
-from report.facts import sourced
+from report.facts import Facts, sourced
 from report.paper import Paper
 from report.stats.summary import count_of, exact
 from report.stats.value import Name, Source, Value
 
 
-@dataclass(frozen=True)
-class Causes:
+class Causes(Facts):
     """Printed figures that differ from ours by the most frequent errors, and those without a known one."""
 
     sparse: Value  #: sparse peaks
@@ -28,8 +26,7 @@ class Causes:
     unknown: Value  #: figures without a known reason
 
 
-@dataclass(frozen=True)
-class PublishedFacts:
+class PublishedFacts(Facts):
     figures: Value  #: printed figures for which we have something that means the same
     agree: Value  #: figures that agree with ours
     differ: Value  #: figures that differ from ours

@@ -1,6 +1,6 @@
 """The numbers of the chapter on the puzzle: a network with a sixth of the arithmetic that takes longer."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
@@ -8,7 +8,7 @@ import pandas as pd
 from measure.domain.advice import KEPT_MEMORY
 from measure.domain.models import STORY
 from measure.domain.words import INFERENCE
-from report.facts import missing, sourced
+from report.facts import Facts, missing, sourced
 from report.paper import BASE_PRECISION, Machine, Paper, options
 from report.paper.rows import each, matching
 from report.stats import published
@@ -22,8 +22,7 @@ SIXTEEN_BITS, CONTROL = "fp16", "fp64"
 """The precision of the puzzle, and the one of the control, at which arithmetic is dear on most GPUs."""
 
 
-@dataclass(frozen=True)
-class Needs:
+class Needs(Facts):
     """What one image needs."""
 
     light_flop: Value  #: FLOP of MobileNet-v2.
@@ -32,8 +31,7 @@ class Needs:
     light_byte: Value  #: Bytes that MobileNet-v2 moves layer by layer at 16 bits.
 
 
-@dataclass(frozen=True)
-class PuzzleElsewhere:
+class PuzzleElsewhere(Facts):
     """The time of MobileNet-v2 over that of ResNet-18 on devices that others timed, in eager mode."""
 
     devices: Value  #: Devices on which both were timed at 16 bits.
@@ -42,15 +40,13 @@ class PuzzleElsewhere:
     most: Value  #: The highest one.
 
 
-@dataclass(frozen=True)
-class Control:
+class Control(Facts):
     """The same ratio in double precision, where arithmetic costs more."""
 
     typical: Value  #: The typical ratio at fp64.
 
 
-@dataclass(frozen=True)
-class Bounds:
+class Bounds(Facts):
     """Both networks on paper, on the GPU of which most networks were timed; times are of one image."""
 
     device: Name  #: That GPU.
@@ -67,8 +63,7 @@ class Bounds:
     heavy: Value  #: Published time of ResNet-18.
 
 
-@dataclass(frozen=True)
-class PuzzleHere:
+class PuzzleHere(Facts):
     """Both networks on a machine that was measured, at the largest batch size of both."""
 
     machine: Name  #: The machine.
@@ -79,8 +74,7 @@ class PuzzleHere:
     kept: Value  #: The same with freed memory kept.
 
 
-@dataclass(frozen=True)
-class PuzzleProblems:
+class PuzzleProblems(Facts):
     """Answers of the problems."""
 
     by_bytes: Value  #: Time of MobileNet-v2 over that of ResNet-18 by the bytes alone.
@@ -88,8 +82,7 @@ class PuzzleProblems:
     needed: Value  #: Bandwidth at which MobileNet-v2 would be as quick to move as to compute.
 
 
-@dataclass(frozen=True)
-class Puzzle:
+class Puzzle(Facts):
     """All facts of the chapter."""
 
     needs: Needs

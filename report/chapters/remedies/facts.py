@@ -1,13 +1,13 @@
 """The numbers of the chapter on what to do: what each remedy gained where it was measured."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
 
 from measure.domain.advice import SYSTEM_SHARE
 from measure.domain.words import EAGER, FULL_PRECISION
-from report.facts import missing, source_of, sourced
+from report.facts import Facts, missing, source_of, sourced
 from report.paper import BASE_PRECISION, Machine, Paper
 from report.paper.cells import half_width
 from report.paper.rows import matching
@@ -19,8 +19,7 @@ KEPT, DECODE = "kept_memory", "llama_1b_decode_512"
 TRAINED = 64  # the batch size at which memory of training is counted, as in the chapter on training
 
 
-@dataclass(frozen=True)
-class RemedyHere:
+class RemedyHere(Facts):
     batch: Value  #: The largest batch size with enough networks in eager mode and with memory kept.
     kept: Value  #: Speed with freed memory kept over eager mode, at that batch size.
     threshold: Value  #: The operating system's share from which on keeping memory is suggested.
@@ -33,15 +32,13 @@ class RemedyHere:
     noise: Value  #: Half the width of the typical latency's interval, over the latency.
 
 
-@dataclass(frozen=True)
-class RemedyPublished:
+class RemedyPublished(Facts):
     device: Name  #: The GPU of which most networks were timed.
     compiled: Value  #: Speed with torch.compile over eager mode on it.
     layout: Value  #: Speed with channels last over contiguous tensors, on the GPU of which most were timed so.
 
 
-@dataclass(frozen=True)
-class RemedyCounted:
+class RemedyCounted(Facts):
     batch: Value  #: The batch size at which training is counted.
     training: Value  #: Peak memory of a training step over that of inference.
     saved: Value  #: Saved activations over the peak of training.
@@ -49,8 +46,7 @@ class RemedyCounted:
     decode_batched: Value  #: Its intensity at the largest.
 
 
-@dataclass(frozen=True)
-class Remedies:
+class Remedies(Facts):
     here: RemedyHere
     published: RemedyPublished
     counted: RemedyCounted

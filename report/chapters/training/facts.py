@@ -1,6 +1,6 @@
 """The numbers of the chapter on training."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pandas as pd
 
@@ -8,7 +8,7 @@ from measure.domain.models import STORY
 from measure.domain.names import model_name
 from measure.domain.words import PRODUCT_KINDS
 from report.chapters.training import costs
-from report.facts import missing, source_of, sourced
+from report.facts import Facts, missing, source_of, sourced
 from report.paper import BASE_PRECISION, REFERENCE, Machine, Paper, options
 from report.paper.printed import BACKWARD_TO_FORWARD, FORWARD_TO_BACKWARD
 from report.paper.rows import each, highest, matching
@@ -19,8 +19,7 @@ from report.stats.value import Name, Source, Value
 DEVICE_BYTE = 8 * 10**9  # the memory in the problem on the largest batch
 
 
-@dataclass(frozen=True)
-class Counts:
+class Counts(Facts):
     """The FLOP and bytes of both passes, as counted."""
 
     networks: Value  #: networks whose backward pass is counted
@@ -28,8 +27,7 @@ class Counts:
     embedded: Value  #: networks that begin with an embedding and lack nothing
 
 
-@dataclass(frozen=True)
-class StepRatios:
+class StepRatios(Facts):
     """A training step of the machine at hand, over the networks at one batch size."""
 
     machine: Name  #: the machine
@@ -44,8 +42,7 @@ class StepRatios:
     agreeing: Value  #: networks whose time ratio agrees with their FLOP ratio
 
 
-@dataclass(frozen=True)
-class TrainingKinds:
+class TrainingKinds(Facts):
     """Backward over forward in time by kind of layer, over the networks in which the kind matters."""
 
     convolution: Value  #: convolutions
@@ -53,8 +50,7 @@ class TrainingKinds:
     pooling: Value  #: poolings
 
 
-@dataclass(frozen=True)
-class TrainingShares:
+class TrainingShares(Facts):
     """The kinds of layer that take most time and most memory of a step."""
 
     networks: Value  #: networks profiled
@@ -66,8 +62,7 @@ class TrainingShares:
     products_time: Value  #: share of the time that layers with products take
 
 
-@dataclass(frozen=True)
-class TrainingMemory:
+class TrainingMemory(Facts):
     """The memory of a training step with SGD and momentum."""
 
     batch: Value  #: the batch size
@@ -80,8 +75,7 @@ class TrainingMemory:
     measured_off: Value  #: the largest distance of a measured peak from the counted one, as a share
 
 
-@dataclass(frozen=True)
-class TrainingExample:
+class TrainingExample(Facts):
     """The calculation: the least time of one network's step, with the numbers in it."""
 
     model: Name  #: the network
@@ -100,8 +94,7 @@ class TrainingExample:
     over: Value  #: the measured step over its least time
 
 
-@dataclass(frozen=True)
-class Groups:
+class Groups(Facts):
     """The operators of one network's step, grouped."""
 
     model: Name  #: the network
@@ -109,8 +102,7 @@ class Groups:
     of_peak: Value  #: its FLOP/s over the peak
 
 
-@dataclass(frozen=True)
-class Counters:
+class Counters(Facts):
     """What hardware counters say, where they were read."""
 
     machine: Name  #: the machine whose counters were read
@@ -118,8 +110,7 @@ class Counters:
     of_unfused: Value  #: bytes of DRAM over those that operators read and write
 
 
-@dataclass(frozen=True)
-class TrainingGpus:
+class TrainingGpus(Facts):
     """Steps on GPUs that others timed, against inference of the same batch."""
 
     devices: Value  #: GPUs timed
@@ -127,8 +118,7 @@ class TrainingGpus:
     fp16: Value  #: a step over an inference at fp16
 
 
-@dataclass(frozen=True)
-class TrainingReference:
+class TrainingReference(Facts):
     """The reference machine's kinds of layer."""
 
     pooling_time: Value  #: pooling's share of GoogLeNet's forward time
@@ -141,16 +131,14 @@ class TrainingReference:
     depthwise_above: Value  #: those of them in which these take more than twice as long backward
 
 
-@dataclass(frozen=True)
-class Printed:
+class Printed(Facts):
     """Ratios of the FLOP of both passes that two studies print."""
 
     lowest: Value  #: the lowest ratio of backward to forward
     highest: Value  #: the highest ratio of forward to backward
 
 
-@dataclass(frozen=True)
-class TrainingProblems:
+class TrainingProblems(Facts):
     """The numbers of the two problems."""
 
     model: Name  #: their network
@@ -163,8 +151,7 @@ class TrainingProblems:
     batch: Value  #: the largest batch that fits
 
 
-@dataclass(frozen=True)
-class Training:
+class Training(Facts):
     """The facts of the chapter."""
 
     counts: Counts

@@ -1,13 +1,12 @@
 """The numbers of the chapter on utilisation: a machine's roofs, what networks reach of them, and what fills the gap."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
 
 from measure.domain.names import model_name
 from measure.domain.words import EAGER, INFERENCE
-from report.facts import missing, source_of, sourced
+from report.facts import Facts, missing, source_of, sourced
 from report.paper import BASE_PRECISION, REFERENCE, Machine, Paper
 from report.paper.cells import INFERENCE_CELL
 from report.paper.roofs import STREAMS, sustained
@@ -23,8 +22,7 @@ OBSERVED = ["plain_s", "profiled_s", "busy_s", "system_s", "page_faults"]
 PAGE_BYTE = 4096  # a page of memory on x86 under Linux
 
 
-@dataclass(frozen=True)
-class Roofs:
+class Roofs(Facts):
     machine: Name  #: The machine at hand.
     peak: Value  #: Its measured peak at fp32.
     lower: Name  #: The lower precision that is held against fp32.
@@ -38,8 +36,7 @@ class Roofs:
     below: Value  #: Of these, those left of the ridge when bytes between layers count.
 
 
-@dataclass(frozen=True)
-class Gap:
+class Gap(Facts):
     batch: Value  #: The batch size at which the gap is taken apart: the largest that was profiled for enough networks.
     networks: Value  #: The networks profiled there.
     slowdown: Value  #: Latency over the roof layer by layer.
@@ -55,8 +52,7 @@ class Gap:
     drift: Value  #: Time of a plain call in the profiled process over the latency of the cell.
 
 
-@dataclass(frozen=True)
-class UtilisationBatching:
+class UtilisationBatching(Facts):
     small: Value  #: The batch size that the larger one is held against.
     large: Value  #: The batch size of the gap.
     eager: Value  #: Throughput at the larger batch size over that at the smaller, as PyTorch comes.
@@ -65,8 +61,7 @@ class UtilisationBatching:
     of: Value  #: The networks measured at both.
 
 
-@dataclass(frozen=True)
-class Gains:
+class Gains(Facts):
     kept: Value  #: Speed with freed memory kept over eager mode, at the batch size of the gap.
     kept_surely: Value  #: Networks that are faster with their whole interval.
     kept_of: Value  #: The networks measured both ways.
@@ -81,8 +76,7 @@ class Gains:
     both: Value  #: Speed at the lower precision with memory kept, over eager mode at fp32.
 
 
-@dataclass(frozen=True)
-class UtilisationExample:
+class UtilisationExample(Facts):
     network: Name  #: The network of the worked example.
     peak: Value  #: The peak, with the digits of the calculation.
     bandwidth: Value  #: The bandwidth of memory likewise.
@@ -100,14 +94,12 @@ class UtilisationExample:
     rest: Value  #: The time that neither roof nor system explains.
 
 
-@dataclass(frozen=True)
-class UtilisationStreams:
+class UtilisationStreams(Facts):
     fastest: Value  #: The highest bandwidth of depthwise convolutions in a network, at the batch size of the gap.
     normalisation: Value  #: The bandwidth that batch normalisation reaches in the typical network.
 
 
-@dataclass(frozen=True)
-class UtilisationReference:
+class UtilisationReference(Facts):
     most: Value  #: The largest share, with its network.
     faulted: Value  #: The memory that a call of that network faults in.
     example_eager: Value  #: Latency of MobileNet-v2 in eager mode.
@@ -121,8 +113,7 @@ class UtilisationReference:
     normalisation: Value  #: The bandwidth of batch normalisation.
 
 
-@dataclass(frozen=True)
-class Utilisation:
+class Utilisation(Facts):
     roofs: Roofs
     gap: Gap
     batching: UtilisationBatching
