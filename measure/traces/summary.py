@@ -23,9 +23,7 @@ NO_FORMULA = "no formula"
 AROUND = "host time around the operators"
 NAME = re.compile(r"\w[\w.]*(::\w[\w.]*)+|triton_\w+|\w+Backward\w*")  # of an operator or node: others a user wrote
 PLAIN, REGION = re.compile(r"\w{1,200}"), "region"
-TF32 = re.compile(
-    r"tf32|tensorop_s1688", re.IGNORECASE
-)  # cuBLAS's and CUTLASS's names of kernels that multiply in TF32
+TF32 = re.compile(r"tf32|tensorop_s1688", re.IGNORECASE)  # in cuBLAS's and CUTLASS's names of kernels
 LONGEST_KERNEL = 200  # characters kept of a kernel's name
 
 
@@ -58,8 +56,14 @@ class _Group:
 class _Grouping:
     """Finds the group of an operator: by the call that carries its counts."""
 
-    def __init__(self, trace: Trace, nested: Nest) -> None:
+    def __init__(self, trace: Trace, nested: Nest, matches: Iterable[Match]) -> None:
         self._nested, self._stages, self._counter = nested, Stages(trace), CallCounter(trace)
+        # A call multiplies in TF32 if one of its kernels does.
+        self._tf32 = {
+            id(self._counter.carrier(each.operator)[0])
+            for each in matches
+            if each.operator is not None and TF32.search(each.event.name)
+        }
         self.groups: defaultdict[GroupKey, _Group] = defaultdict(_Group)
 
     def key(
@@ -79,7 +83,7 @@ class _Grouping:
             kind_of(names, counts, stage),
             _name(carrier.name, kernel),
             counts.shape or None,
-            "tf32" if counts.precision == "fp32" and TF32.search(kernel) else counts.precision,
+            "tf32" if counts.precision == "fp32" and id(carrier) in self._tf32 else counts.precision,
             None if counts.is_complete else NO_FORMULA,
             is_recomputed(carrier),
         )
@@ -153,7 +157,8 @@ class TraceSummary:
 def summarise(trace: Trace) -> TraceSummary:
     """Match a trace's kernels, or without work of a device the host's operators, and count them."""
     nested = nest(trace.operators)
-    matches, grouping = match(trace, nested), _Grouping(trace, nested)
+    matches = match(trace, nested)
+    grouping = _Grouping(trace, nested, matches)
     for each in matches:
         event = each.event
         if each.operator is None:

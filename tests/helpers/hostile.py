@@ -14,6 +14,7 @@ from measure.cache.predictions import ALL_BATCHES, BY_MODEL, METHODS, Coefficien
 from measure.cache.records import OperatorTime, Profile
 from measure.cache.schema import MACHINE, TABLES
 from measure.cache.table import read, write
+from measure.cache.trace_records import TRACE, TraceDevice, TraceOperator, TraceStep
 from measure.cache.workload_records import Operator
 from measure.domain.words import EAGER, INFERENCE
 from report.paper.counting_programs import OURS
@@ -25,7 +26,9 @@ TEXT = (
     "{{< meta title >}} {=html} `r`{=typst} ... -- '+alert(1)+' \\'+alert(1)\n\n::: note\n\n    code\n\n"
     "a\u2028b\u0085c\ufffed\x1b[31me\n\n1. x"
 )
-RECORDS = {record: facts.path.removeprefix(f"{MACHINE}/") for record, facts in TABLES.items()}
+RECORDS = {
+    record: facts.path.removeprefix(f"{MACHINE}/").replace(TRACE, "traces/example") for record, facts in TABLES.items()
+}
 """All records, with the file of each in a data folder or a machine's."""
 
 KEPT = {"hardware_id": (), "program": (OURS,)}
@@ -77,14 +80,26 @@ def predictions():
     }
 
 
+def trace():
+    """A row of each table of a trace."""
+    group = {"calls": 1, "kernels": 1, "time_s": 1e-3, "copy_s": 0.0, "gap_s": 0.0}
+    unknown = dict.fromkeys(("shape", "precision", "reason", "flop", "other_flop", "recompute_flop", "byte", "kernel"))
+    device = dict.fromkeys(TABLES[TraceDevice].columns) | {"rank": 0, "device": 0, "world_size": 1, "fingerprint": "f"}
+    return {
+        TraceDevice: TraceDevice(**device),
+        TraceStep: TraceStep(0, 0, 0, None, 1e-3, 1e-3),
+        TraceOperator: TraceOperator(0, 0, 0, INFERENCE, "linear", "mm", **group, **unknown),
+    }
+
+
 def hostile_data(data: Path) -> Path:
     """Writes the cache into a folder that is not there yet."""
     shutil.copytree(TESTS / "data", data)
     chips = [row for name in ("chips.csv", "more-chips.csv") for row in read(data / name, Chip)]
     write(data / "chips.csv", Chip, chips)
     shutil.copytree(ROOT / "data" / "published", data / "published")
-    for record, row in predictions().items():
-        (data / RECORDS[record]).parent.mkdir(exist_ok=True)
+    for record, row in (predictions() | trace()).items():
+        (data / RECORDS[record]).parent.mkdir(parents=True, exist_ok=True)
         write(data / RECORDS[record], record, [row])
     for name, environment in (("example-cpu", "cpu-new"), ("example-gpu", "gpu-1")):
         folder = MachineFolder(data, name)

@@ -301,6 +301,13 @@ def test_tf32_shows_in_the_name_of_the_kernel(summary):
         assert row.precision == precision
 
 
+def test_a_call_with_several_kernels_counts_once(summary):
+    names = ("cutlass_80_tensorop_s1688gemm_128x128", "splitKreduce_kernel")
+    events = [each for n, name in enumerate(names) for each in (launch(15 + n, n), kernel(name, 20 + 10 * n, 5, n))]
+    (row,) = summary(trace(addmm(10, dtype="float"), *events)).operators
+    assert (row.precision, row.calls, row.kernels, row.flop) == ("tf32", 1, 2, 2 * 8 * 64 * 32)
+
+
 def test_copies_and_fills_are_timed_apart_from_kernels(summary):
     found = summary(
         trace(addmm(10), launch(15, 5), launch(16, 6, "cudaMemsetAsync"), kernel("gemm", 20, 5, 5),
