@@ -29,6 +29,7 @@ class StepPart:
     copy_s: float = 0.0
     gap_s: float = 0.0
     flop: float = 0.0
+    other_flop: float = 0.0
     byte: float = 0.0
     uncounted_s: float = 0.0
     counted_s: float = 0.0
@@ -76,6 +77,7 @@ def step_parts(
             continue
         flop = row.flop + (row.recompute_flop or 0)
         part.flop += flop / steps
+        part.other_flop += (row.other_flop or 0) / steps
         part.byte += row.byte / steps
         part.counted_s += (row.time_s + row.copy_s) / steps
         if roof is not None and roof.byte_per_s is not None and row.layer_kind != COMMUNICATION:

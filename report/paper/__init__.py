@@ -15,6 +15,7 @@ from measure.cache import records, workload_records
 from measure.cache.folders import MachineFolder, Workloads, machine_names
 from measure.cache.schema import file_of
 from measure.cache.table import read
+from measure.cache.traces import StoredTrace, read_trace, trace_names
 from measure.domain.roofs import CacheLevel, Roof, Roofline, machine_roof, merge_rounds
 from measure.domain.words import EAGER, same_shape
 from report.paper import cells, chips, counting_programs, elsewhere, hand_tables, options, steps, workloads
@@ -87,7 +88,8 @@ class Paper:
     A reader may have ``chosen`` machines; the paper ``is_whole`` unless some models or chips were left out.
 
     Of ``imported`` machines only the hardware counters are known, ``published`` is what studies printed, ``elsewhere``
-    is what others measured, ``predictions`` is how latencies are predicted.
+    is what others measured, ``predictions`` is how latencies are predicted. ``traces`` are the project's and a
+    reader's.
     """
 
     folder: Path
@@ -104,6 +106,7 @@ class Paper:
     published: Published
     elsewhere: Elsewhere
     predictions: Predictions
+    traces: tuple[StoredTrace, ...] = ()
     chosen: bool = False
     is_whole: bool = True
 
@@ -218,9 +221,15 @@ def load(
         predictions=predictions_table.read(
             Sources(having("prediction"), having("chips.csv"), having("published/measurements"), data)
         ),
+        traces=tuple(read_trace(folder, name) for name, folder in _traces(projects, data).items()),
         chosen=bool(chosen),
         is_whole=(wanted, wanted_chips) == (known, every_chip),
     )
+
+
+def _traces(*folders: Path) -> dict[str, Path]:
+    """Return the names of traces with their data folders; of equal names the last folder's counts."""
+    return {name: folder for folder in folders for name in trace_names(folder)}
 
 
 class Tried(NamedTuple):

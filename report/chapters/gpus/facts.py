@@ -6,12 +6,13 @@ from typing import Any
 import pandas as pd
 
 from measure.domain.words import INFERENCE, PRODUCT_KINDS
+from report.chapters.gpus import traced
 from report.facts import Facts, missing, sourced
 from report.paper import Paper
 from report.stats import published
 from report.stats.published import COMPILED, NETWORK, BestTimed, name_in, network_name, share, short_name, typical
 from report.stats.summary import count_of, exact, extremes, median_of, middle_share, share_of
-from report.stats.value import Name, Value
+from report.stats.value import Name, Source, Value
 
 EXAMPLE = "timm:resnet50"  # the network of the calculation
 
@@ -111,6 +112,41 @@ class GpuProblems(Facts):
     compiled: Value  #: Its published gain from a compiler.
 
 
+class TracedKinds(Facts):
+    """Kinds of layer in one network that fills both GPUs: times on the second over the first, shares of their roofs."""
+
+    kernels: Value  #: Time of all kernels.
+    linear: Value  #: Time of the linear layers.
+    linear_first: Value  #: Share of the peak that these reach on the first GPU.
+    linear_second: Value  #: Share of the peak that these reach on the second.
+    pointwise: Value  #: Time of additions, multiplications and the like.
+    pointwise_first: Value  #: Share of the bandwidth at which these move their bytes on the first GPU.
+    pointwise_second: Value  #: The same on the second.
+    softmax: Value  #: Time of softmax.
+    softmax_part: Value  #: Share of softmax in the kernels' time on the first GPU.
+    softmax_roof: Value  #: The larger share of the bandwidth at which it moves its bytes on one of the two.
+
+
+class TracedStep(Facts):
+    """One network whose kernels do not fill the GPUs: times on the second over the first, and idle shares."""
+
+    kernels: Value  #: Time of all kernels.
+    step: Value  #: Time of the step.
+    idle_first: Value  #: Share of the step in which the first GPU runs nothing.
+    idle_second: Value  #: Share of the step in which the second GPU runs nothing.
+
+
+class Traced(Facts):
+    """Steps of the same networks on two GPUs, recorded by others."""
+
+    first: Name  #: The GPU with the lower peak.
+    second: Name  #: The other GPU.
+    peak: Value  #: The peak of the second over that of the first.
+    bandwidth: Value  #: The bandwidth of the second over that of the first.
+    video: TracedKinds
+    images: TracedStep
+
+
 class Gpus(Facts):
     """All facts of the chapter."""
 
@@ -125,6 +161,7 @@ class Gpus(Facts):
     together: Together
     calculation: GpuCalculation
     problems: GpuProblems
+    traces: Traced
     claims: dict[str, bool]
 
 
@@ -148,9 +185,11 @@ def of(paper: Paper) -> Gpus:
         together=_together(paper, best, following),
         calculation=calculation,
         problems=_problems(paper, best, calculation),
+        traces=_traces(paper),
         claims={},
     )  # fmt: skip
     first, second = facts.first, facts.second
+    video, images = facts.traces.video, facts.traces.images
     claims = {
         "layers_explain_more": facts.shares.layers.above(facts.shares.whole.high or 1),
         "first_grew_in_peak": (first.peak.number or 0) > (first.bandwidth.number or 0),
@@ -160,6 +199,9 @@ def of(paper: Paper) -> Gpus:
         "compiled_passes_the_bound": facts.shares.compiled.above(1),
         "compiler_beats_the_next": facts.together.over_next.above(1),
         "more_between_gain_more": facts.fused.most.above(facts.fused.least.high or 1),
+        "faster_memory_finishes_first": (video.kernels.number or 1) < 1 < (video.linear.number or 0),
+        "softmax_leaves_memory_idle": (video.softmax_roof.number or 1) < 0.5,
+        "hosts_decide": (images.step.number or 1) < 1 < (images.kernels.number or 0),
     }
     return sourced(replace(facts, claims=claims), published.SOURCE)
 
@@ -267,6 +309,37 @@ def _problems(paper: Paper, best: BestTimed | None, calculation: GpuCalculation)
         exact(halved, "s"), exact(total / halved), exact(total / arithmetic),
         exact(published.gains(pairs).get(EXAMPLE)),
     )  # fmt: skip
+
+
+def _traces(paper: Paper) -> Traced:
+    found = traced.pairs(paper) if traced.roofs(paper) else {}
+    if not {traced.VIDEO, traced.IMAGES} <= found.keys():
+        return missing(Traced)
+    grown, ratios = traced.grown(paper), traced.ratios(paper)
+    video = ratios[ratios.network == traced.VIDEO].set_index("kind")
+    if not {"linear", "pointwise", "softmax"} <= set(video.index):
+        return missing(Traced)
+    linear, pointwise, softmax = (video.loc[kind] for kind in ("linear", "pointwise", "softmax"))
+    steps = [trace.steps for trace in found[traced.IMAGES]]
+    spent, busy = (
+        [sum(getattr(step, column) or 0 for step in each) for each in steps] for column in ("host_s", "busy_s")
+    )
+    of = {name: traced.kernel_ratio(paper, name) for name in found}
+    facts = Traced(
+        Name(short_name(traced.GPUS[0])), Name(short_name(traced.GPUS[1])), exact(grown.peak_flop_per_s),
+        exact(grown.bandwidth_byte_per_s),
+        TracedKinds(
+            exact(of[traced.VIDEO]), exact(linear.ratio), exact(linear.roof_share, "%"),
+            exact(linear.roof_share_other, "%"), exact(pointwise.ratio), exact(pointwise.roof_share, "%"),
+            exact(pointwise.roof_share_other, "%"), exact(softmax.ratio), exact(softmax.share, "%"),
+            exact(max(softmax.roof_share, softmax.roof_share_other), "%"),
+        ),
+        TracedStep(
+            exact(of[traced.IMAGES]), exact(spent[1] / spent[0]),
+            *(exact(1 - ran / whole, "%") for ran, whole in zip(busy, spent, strict=True)),
+        ),
+    )  # fmt: skip
+    return sourced(facts, Source("traces/*/operators.csv", "inference"))
 
 
 def changes(paper: Paper) -> pd.DataFrame:

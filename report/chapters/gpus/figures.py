@@ -1,11 +1,13 @@
 """The figures of the chapter on GPUs that others timed."""
 
+from dataclasses import replace
 from math import floor, log10
 from typing import Any
 
 import pandas as pd
 
 from report import display
+from report.chapters.gpus import traced
 from report.chapters.gpus.facts import changes, halved
 from report.charts import theme
 from report.charts.axes import Categories, LinearAxis, LogAxis
@@ -143,3 +145,51 @@ def delivered(paper: Paper) -> dict[str, Any]:
     content = row(panels)
     content["resolve"]["scale"]["yOffset"] = "independent"  # each panel has its own series
     return figure("gpus-delivered", description, content)
+
+
+@display.figure
+def kinds(paper: Paper) -> dict[str, Any]:
+    """Draw each kind's time on the second GPU over that on the first, and what bandwidths and peaks promise."""
+    rows = display.required(traced.ratios(paper)).sort_values("share", ascending=False)
+    rows = rows[["network", "kind", "ratio", "share", "roof_share", "roof_share_other"]]
+    promised = [getattr(traced.grown(paper), each) for each in ("bandwidth_byte_per_s", "peak_flop_per_s")]
+    y = Categories.steps(rows.kind, 17)
+    x = LogAxis.around(
+        [1, *rows.ratio], pixels=theme.plot_width(left=y.room), title="time on the second over the first"
+    )
+    palette = dict(zip(sorted(set(rows.network)), (theme.BLUE, theme.ORANGE, theme.GREEN), strict=False))
+    told = [
+        ("network", "network", ""), ("kind", "kind of layer", ""), ("ratio", "ratio of times", ".2f"),
+        ("share", "share of the step on the first", ".1%"), ("roof_share", "of the roof on the first", ".0%"),
+        ("roof_share_other", "of the roof on the second", ".0%"),
+    ]  # fmt: skip
+    layers = [rules([{}], x=(x, 1), color=theme.MUTED)]
+    layers += [rules([{}], x=(x, 1 / each), color=theme.MUTED, dash=True) for each in promised]
+    layers.append(points(rows, (x, "ratio"), (y, "kind"), ("network", palette), size=("share", 0.6), tooltip=told))
+    description = (
+        f"Ratios of times of {len(rows)} kinds of layer, from {rows.ratio.min():.2f} to {rows.ratio.max():.2f}."
+    )
+    return figure("gpus-kinds", description, panel(layers))
+
+
+@display.figure
+def traced_roofs(paper: Paper) -> dict[str, Any]:
+    """Draw the kinds of layer of one network under the roofs of both GPUs, their area the share of the time."""
+    rows = display.required(traced.kinds(paper))
+    rows = rows[(rows.network == traced.VIDEO) & (rows.flop_per_s > 0) & (rows.share >= traced.SEEN)]
+    roofs = [roof.at(traced.PRECISION) for roof in traced.roofs(paper)]
+    drawn = [DrawnRoof.of(roof) for roof in roofs if roof]
+    reach = [rows.intensity.min() / 2, rows.intensity.max()]
+    plane = Plane.over(drawn, theme.plot_width(2, unit="FLOP/s"), 190, reach, rows.flop_per_s / 2)
+    told = [
+        ("kind", "kind of layer", ""), ("share", "share of the step", ".1%"), ("time_s", "time", "s"),
+        ("flop_per_s", "performance", "FLOP/s"), ("intensity", "intensity", "FLOP/B"),
+    ]  # fmt: skip
+    panels = []
+    for chip, roof in zip(traced.GPUS, drawn, strict=True):
+        own = replace(plane, roofs=(roof,))
+        groups = rows[rows.chip == chip][[field for field, *_ in told]]
+        marks = own.points(groups, "kind", "intensity", "flop_per_s", size=("share", 1.0), tooltip=told)
+        panels.append(own.panel(marks, title=short_name(chip)))
+    description = f"Rooflines of two GPUs with {len(rows)} groups of the kernels of {traced.VIDEO}, sized by time."
+    return figure("gpus-traced-roofs", description, row(panels), legend=None)
