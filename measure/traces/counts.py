@@ -14,7 +14,7 @@ from measure.counting.formulas import NOTHING, Work, formula_of
 from measure.counting.memory import tensor_byte, tensors_in
 from measure.domain.words import shape_name
 from measure.traces.arguments import TYPES, call_again, is_view, recorded_tensors
-from measure.traces.matching import callers
+from measure.traces.matching import NODES, callers
 from measure.traces.reading import OperatorEvent, Signature, Trace
 
 PRECISIONS = {
@@ -64,7 +64,7 @@ class CallCounter:
         That leaves out autograd's nodes and torch's wrappers, which no operator is.
         """
         chain = [each for each in callers(operator) if "::" in each.name or TRITON.fullmatch(each.name)]
-        chain = [each for each in chain if not each.name.startswith(("autograd::", "torch::autograd::"))]
+        chain = [each for each in chain if not each.name.startswith(NODES)]
         for each in reversed(chain):
             if (counts := self.of(each)).is_complete:
                 return each, counts

@@ -15,6 +15,7 @@ from measure.domain.words import BACKWARD, FORWARD, INFERENCE, UPDATE
 from measure.traces.reading import DeviceEvent, OperatorEvent, Range, Thread, Trace
 
 NODE = "autograd::engine::evaluate_function: "  # begins the name of a backward node's event
+NODES = ("autograd::", "torch::autograd::")  # begin the names of autograd's events, which no operators are
 
 # Why a kernel has no operator
 BEFORE = "launched before the recording began"
@@ -66,7 +67,7 @@ def nest(operators: Sequence[OperatorEvent]) -> Nest:
             operator.caller = running[-1] if running else None
             running.append(operator)
             # The number is that of the next node to be made, so that the last operator with it is the maker.
-            if operator.sequence is not None and not any(each.name.startswith(NODE) for each in running):
+            if operator.sequence is not None and "::" in operator.name and not operator.name.startswith(NODES):
                 makers[operator.sequence] = operator
     by_id: dict[int, OperatorEvent] = {}
     for operator in operators:

@@ -9,14 +9,13 @@ from functools import cached_property
 from statistics import median_low
 from typing import NamedTuple
 
-from measure.cache.schema import TABLES
 from measure.cache.trace_records import TraceOperator, TraceStep
 from measure.counting.formulas import Work
 from measure.domain.words import LAYER_KINDS
 from measure.profiling.attribution import covered
 from measure.traces.counts import CallCounter, CallCounts
 from measure.traces.kinds import kind_of
-from measure.traces.matching import Match, Nest, Stages, callers, is_recomputed, maker, match, nest
+from measure.traces.matching import NODES, Match, Nest, Stages, callers, is_recomputed, maker, match, nest
 from measure.traces.reading import OperatorEvent, Trace
 
 NO_FORMULA = "no formula"
@@ -28,7 +27,7 @@ LONGEST_KERNEL = 200  # characters kept of a kernel's name
 
 
 class GroupKey(NamedTuple):
-    """What the calls of a group share; the fields but the last are columns of ``TraceOperator``."""
+    """What the calls of a group share; the fields are columns of ``TraceOperator``."""
 
     device: int
     step: int | None
@@ -38,7 +37,6 @@ class GroupKey(NamedTuple):
     shape: str | None
     precision: str | None
     reason: str | None
-    is_recomputed: bool = False
 
 
 @dataclass
@@ -75,7 +73,7 @@ class _Grouping:
         names = [each.name for each in callers(carrier)]
         if (made := maker(carrier, self._nested)) is not None:
             names += [each.name for each in callers(made)]
-        names = [name for name in names if "::" in name and "autograd" not in name] or names
+        names = [name for name in names if "::" in name and not name.startswith(NODES)] or names
         key = GroupKey(
             device,
             step,
@@ -85,8 +83,9 @@ class _Grouping:
             counts.shape or None,
             "tf32" if counts.precision == "fp32" and id(carrier) in self._tf32 else counts.precision,
             None if counts.is_complete else NO_FORMULA,
-            is_recomputed(carrier),
         )
+        if counts.work is not None and is_recomputed(carrier):
+            counts = counts._replace(work=Work(recompute_flop=sum(counts.work)))
         return key, counts, id(carrier)
 
 
@@ -220,19 +219,14 @@ def _step_of(trace: Trace, operator: OperatorEvent) -> int | None:
 
 
 def _row(rank: int, key: GroupKey, group: _Group) -> TraceOperator:
-    columns = key._asdict()
     counts = list(group.calls.values())
     byte = [each.byte for each in counts if each.byte is not None]
     work = [each.work for each in counts if each.work is not None]
-    total = None
-    if counts and len(work) == len(counts):
-        total = Work(*map(sum, zip(*work, strict=True)))
-        if columns.pop("is_recomputed"):
-            total = Work(recompute_flop=sum(total))
+    total = Work(*map(sum, zip(*work, strict=True))) if counts and len(work) == len(counts) else None
     most = max(group.by_kernel, key=lambda name: group.by_kernel[name], default=None)
     return TraceOperator(
         rank=rank,
-        **{name: columns[name] for name in TABLES[TraceOperator].columns if name in columns},
+        **key._asdict(),
         calls=len(counts),
         kernels=group.kernels,
         time_s=_seconds(group.time),

@@ -7,6 +7,7 @@ import pytest
 from helpers.places import ROOT
 
 from measure.cache import table
+from measure.cache.schema import TABLES
 from measure.cache.trace_records import TraceOperator
 
 CHIPS = ("nvidia-h100-sxm", "amd-instinct-mi300x")
@@ -48,6 +49,16 @@ def test_the_flop_of_a_step_are_those_of_the_network(chip, network, flop):
     rows = table.read(ROOT / "data" / "traces" / f"{chip}-{network}" / "operators.csv", TraceOperator)
     assert sum(row.flop or 0 for row in rows) == flop
     assert sum(row.recompute_flop or 0 for row in rows) == 0
+
+
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "data" / "traces").glob("*/operators.csv")), ids=lambda p: p.parent.name
+)
+def test_keys_identify_rows_and_shares_are_sound(path):
+    rows = table.read(path, TraceOperator)
+    keys = [tuple(getattr(row, name) for name in TABLES[TraceOperator].key) for row in rows]
+    assert len(set(keys)) == len(keys)
+    assert all(row.reason for row in rows if row.operator is None or row.flop is None)
 
 
 def test_a_training_step_recomputes_what_lies_between_its_checkpoints():

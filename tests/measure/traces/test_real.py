@@ -30,7 +30,7 @@ def test_the_import_gives_the_committed_tables(tmp_path, capsys):
 
 
 def test_every_call_of_the_network_is_there():
-    """12 layers: 4 products of 768 x 768, 2 of the feed-forward part, an attention, 2 norms; a norm and a pooler more."""
+    """12 layers: 4 products of 768 x 768, 2 of the feed-forward part, an attention, 2 norms; a norm and a pooler."""
     calls: dict[str, int] = {}
     rows: list[TraceOperator] = read_trace(ROOT / "data", "nvidia-h100-sxm-vit-base").operators
     for row in rows:

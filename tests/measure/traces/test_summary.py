@@ -129,6 +129,28 @@ def test_a_forward_operator_in_a_backward_pass_is_recomputation(summary):
     assert again.recompute_flop == 2 * 8 * 64 * 32 + 8 * 32
 
 
+def test_a_node_that_a_recomputation_made_has_its_forward_kind(summary):
+    thread = (100, 200)
+    again = operator("aten::linear", 110, 20, [[8, 64]], BF16, sequence=50)
+    document = backward(again, addmm(112, 10, sequence=50), launch(115, 2))
+    document["traceEvents"] += [
+        operator(f"{NODE}AddmmBackward0", 300, 100, sequence=50, thread=thread),
+        operator("AddmmBackward0", 305, 90, [[8, 32]], BF16, sequence=50, thread=thread),
+        operator("aten::mul", 310, 20, [[8, 32], []], [BF16, "double"], thread=thread),
+        launch(315, 3, thread=thread),
+        kernel("mul_kernel", 330, 5, 3),
+    ]
+    assert rows(summary(document))["mul"].layer_kind == "linear"
+
+
+def test_equal_calls_are_one_row_whether_they_run_again_or_not(summary):
+    events = [addmm(120, sequence=41), launch(125, 2), addmm(150), launch(155, 3)]
+    document = backward(*events)
+    document["traceEvents"] += [kernel("gemm", 160, 5, 2), kernel("gemm", 170, 5, 3)]
+    (both,) = (row for row in summary(document).operators if row.stage == "backward")
+    assert (both.calls, both.flop, both.recompute_flop) == (2, 2 * 8 * 64 * 32, 2 * 8 * 64 * 32 + 8 * 32)
+
+
 def test_what_an_optimiser_launches_is_its_own_kind(summary):
     update = event("user_annotation", "Optimizer.step#SGD.step", 5, 100, {})
     found = summary(trace(update, relu(10), launch(15, 5), kernel("k", 20, 5, 5)))
