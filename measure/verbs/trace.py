@@ -103,7 +103,7 @@ def lines(trace: StoredTrace, roof: Roof | None, show: Table, most: int) -> list
     if left_s:
         result.append(f"{percent(left_s / total_s)} of the kernels' time has no counts.")
     if roof is None:
-        result.append("The chip is not in data/chips.csv: no roof.")
+        result.append("No roof: the chip is not known; import the trace again with --chip.")
     else:
         result.append(f"The roof is the datasheet's: {si(roof.byte_per_s or 0.0, 'B/s')} from memory.")
         worst = max(calls, key=lambda part: part.loss_s)

@@ -54,7 +54,7 @@ def test_the_flop_of_a_step_are_those_of_the_network(chip, network, flop):
 @pytest.mark.parametrize(
     "path", sorted((ROOT / "data" / "traces").glob("*/operators.csv")), ids=lambda p: p.parent.name
 )
-def test_keys_identify_rows_and_shares_are_sound(path):
+def test_keys_identify_rows_and_gaps_have_a_reason(path):
     rows = table.read(path, TraceOperator)
     keys = [tuple(getattr(row, name) for name in TABLES[TraceOperator].key) for row in rows]
     assert len(set(keys)) == len(keys)
