@@ -235,7 +235,9 @@ class Recorder(TorchDispatchMode):
         is_sum = self._in_backward and not torch.is_grad_enabled() and overload.name == "add"
         if is_sum and args[0] is not args[1] and getattr(args[1], "shape", None) == args[0].shape:
             self.memory.overwrites(output, args[0])
-        if overload.allocates:
+        # A constant that moves to the device is there already on a processor; elsewhere it comes from outside.
+        is_move = overload.name == "_to_copy" and args[0].device != output.device
+        if overload.allocates or is_move:
             return
         module = self._module()
         byte, inputs = 0, tensors_in([args, kwargs] if kwargs else args)
