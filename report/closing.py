@@ -20,7 +20,12 @@ def lines(written: Sequence[Path], data: Path) -> list[str]:
     about = headline(facts[0]) if facts else []
     if not about:
         return said
-    following = _next(data)
+    python, flag = _python(), data_flag(data)
+    following = [
+        (f"{python} -m measure model resnet50{flag}", "what one model waits for, layer by layer"),
+        (f"{python} -m measure --budget 20m{flag}", "more models and rounds; render again afterwards"),
+        (f"{python} -m measure doctor{flag}", "what would spoil a measurement on this machine"),
+    ]
     width = max(len(command) for command, _ in following)
     return [*said, "", *about, "", "Next:", *(f"  {command:<{width}}  {what}" for command, what in following)]
 
@@ -44,16 +49,6 @@ def headline(facts: dict[str, dict[str, Any]]) -> list[str]:
             f"and takes {plain(ratio)} times as long"
         )
     return said
-
-
-def _next(data: Path) -> list[tuple[str, str]]:
-    """Return three commands that a reader may run next, each with what it does."""
-    python, flag = _python(), data_flag(data)
-    return [
-        (f"{python} -m measure model resnet50{flag}", "what one model waits for, layer by layer"),
-        (f"{python} -m measure --budget 20m{flag}", "more models and rounds; render again afterwards"),
-        (f"{python} -m measure doctor{flag}", "what would spoil a measurement on this machine"),
-    ]
 
 
 def _python() -> str:

@@ -98,7 +98,6 @@ class Paper:
     workloads: pd.DataFrame
     layers: pd.DataFrame
     operators: pd.DataFrame
-    not_counted: pd.DataFrame
     counting_programs: pd.DataFrame
     counting_cases: pd.DataFrame
     machines: tuple[Machine, ...]
@@ -211,7 +210,6 @@ def load(
         workloads=shown,
         layers=workloads.parts_of(layers, shown),
         operators=operators,
-        not_counted=workloads.not_counted(models),
         counting_programs=counting_programs.derive(frame(counted_by_programs, ProgramCount)),
         counting_cases=frame(read(file_of(CaseCount, cases), CaseCount), CaseCount),
         machines=tuple(machine for machine in machines if machine.environment.torch),

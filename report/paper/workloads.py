@@ -78,11 +78,6 @@ def parts_of(parts: pd.DataFrame, workloads: pd.DataFrame) -> pd.DataFrame:
     return parts[parts.autocast.isna()].drop(columns="autocast").merge(workloads[KEY], on=KEY)
 
 
-def not_counted(models: pd.DataFrame) -> pd.DataFrame:
-    """Return the workloads that could not be counted, each with its status and reason."""
-    return models[models.status != "ok"].reset_index(drop=True)
-
-
 def check_sums(models: pd.DataFrame, layers: pd.DataFrame, folder: Path) -> None:
     """Raise UserError, naming the ``folder`` of both, for a workload whose layers do not sum to it."""
     key = list(WORKLOAD)

@@ -1,18 +1,13 @@
 """How our counts and those of other programs compare with what torchvision publishes."""
 
-from dataclasses import dataclass
-
-from report.facts import missing, sourced
+from report.facts import Facts, missing, sourced
 from report.paper import Paper, counting_programs
 from report.paper.rows import each, extremes, matching
 from report.stats.summary import count_of, exact
 from report.stats.value import Name, Source, Value
 
-NOTHING = Value(None)
 
-
-@dataclass(frozen=True)
-class Ours:
+class Ours(Facts):
     """Our counts of torchvision's classification models."""
 
     models: Value  #: models whose counts torchvision publishes
@@ -22,8 +17,7 @@ class Ours:
     memory: Value  #: peak memory of the process that counted
 
 
-@dataclass(frozen=True)
-class Others:
+class Others(Facts):
     """The counts of other programs."""
 
     programs: Value  #: other programs compared
@@ -33,8 +27,7 @@ class Others:
     worst_right: Value  #: models that it gets right
 
 
-@dataclass(frozen=True)
-class Cases:
+class Cases(Facts):
     """Small networks about which programs disagree, with the right count by hand."""
 
     networks: Value  #: small networks
@@ -45,24 +38,21 @@ class Cases:
     attention: Value  #: other programs that count fused attention on a CPU
 
 
-@dataclass(frozen=True)
-class Suites:
+class Suites(Facts):
     """Cases that others wrote."""
 
     cases: Value  #: cases with a known count
     wrong: Value  #: cases whose count was wrong when we first tried them
 
 
-@dataclass(frozen=True)
-class Counting:
+class Counting(Facts):
     ours: Ours
     others: Others
     cases: Cases
     suites: Suites
 
 
-FUSED = "Fused attention"
-"""The small network with attention alone."""
+FUSED = "Fused attention"  # the small network with attention alone
 
 
 def of(paper: Paper) -> Counting:
@@ -75,8 +65,7 @@ def _of_networks(paper: Paper) -> tuple[Ours, Others]:
     own = list(each(matching(scores, program=counting_programs.OURS)))
     others = scores[(scores.program != counting_programs.OURS) & (scores.counted > 0)]
     if not own or others.empty:
-        no_one = Others(NOTHING, Name(None), NOTHING, Name(None), NOTHING)
-        return sourced(missing(Ours), source), sourced(no_one, source)
+        return sourced(missing(Ours), source), sourced(missing(Others), source)
     mine = own[0]
     ours = Ours(
         count_of(mine.models, "models"), count_of(mine.equal), count_of(mine.same_parameters or 0),

@@ -17,9 +17,7 @@ TICKS = (-100, -10, -1, 0, 1, 10, 100)
 @display.figure
 def deviations(paper: Paper) -> dict[str, Any]:
     found = paper.counting_programs
-    found = found[found.deviation.notna()]
-    if found.empty:
-        raise display.Missing("python benchmarks/counting_programs.py")
+    found = display.required(found[found.deviation.notna()], "python benchmarks/counting_programs.py")
     rows = found[["model", "published_mac", "forward_mac"]].assign(
         program=found.program.map(counting_programs.name),
         group=found.line.map(GROUP_OF).fillna("attention"),

@@ -14,9 +14,7 @@ CASES_COMMAND = f"{COMMAND} --cases"
 @display.table
 def accuracy(paper: Paper) -> str:
     """Say for how many networks each program is right, and how far it is off at most."""
-    results = paper.counting_programs
-    if results.empty:
-        raise display.Missing(COMMAND)
+    results = display.required(paper.counting_programs, COMMAND)
     rows = []
     for row in each(counting_programs.scores(results)):
         deviating = results[(results.program == row.program) & results.deviation.notna()]
@@ -36,11 +34,9 @@ def accuracy(paper: Paper) -> str:
 @display.table
 def suites(paper: Paper) -> str:
     """List the sets of cases that others wrote, with how many we counted wrongly when we first tried them."""
-    if paper.published.counting_suites.empty:
-        raise display.Missing()
     rows = [
         [f"{escape(row.suite)} {cited(row.source)}", f"{row.cases:,.0f}", f"{row.wrong:.0f}", escape(row.note)]
-        for row in each(paper.published.counting_suites)
+        for row in each(display.required(paper.published.counting_suites))
     ]
     return pipe("Cases of | Number > | Wrong > | Remark", rows)
 
@@ -48,10 +44,8 @@ def suites(paper: Paper) -> str:
 @display.table
 def cases(paper: Paper) -> str:
     """List the small networks with their FLOP by hand, and what each program prints that differs from it."""
-    if paper.counting_cases.empty:
-        raise display.Missing(CASES_COMMAND)
     rows = []
-    for case, counts in paper.counting_cases.groupby("case", sort=False):
+    for case, counts in display.required(paper.counting_cases, CASES_COMMAND).groupby("case", sort=False):
         first, printed = counts.iloc[0], counts[counts.forward_flop.notna()]
         right, arithmetic = f"{first.right_flop:,.0f}", first.arithmetic.partition("  #")[0].replace("*", "·")
         by_hand = right if arithmetic == right else f"{escape(arithmetic)} = {right}"
@@ -66,14 +60,12 @@ def cases(paper: Paper) -> str:
 @display.table
 def effort(paper: Paper) -> str:
     """List the version of each program, the time that it took and the memory that its process held."""
-    if paper.counting_programs.empty:
-        raise display.Missing(COMMAND)
     rows = [
         [
             escape(counting_programs.name(row.program)), known(row.version, escape), known(row.count_s, si, "s"),
             known(row.build_s, si, "s"), known(row.peak_byte, si, "B"),
         ]
-        for row in each(counting_programs.scores(paper.counting_programs))
+        for row in each(counting_programs.scores(display.required(paper.counting_programs, COMMAND)))
     ]  # fmt: skip
     return pipe("Program | Version | Counting > | Building > | Peak memory >", rows)
 

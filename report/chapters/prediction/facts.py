@@ -268,13 +268,8 @@ def _calculation(paper: Paper) -> tuple[PredictedCalculation, PredictedProblems]
     )  # fmt: skip
     problems = PredictedProblems(
         Name(published.short_name(other.device.name) if other else None),
-        *(
-            exact(value, unit)
-            for value, unit in (
-                (other and other.roof.bandwidth_byte_per_s, "B/s"), (other and other.sums[1], "s"),
-                (other and other.likely_s, "s"), (other and call.likely_s / other.likely_s, ""),
-                (fixed_s / sum(call.sums), "%"), (at_one and at_one.sums[2] / sum(at_one.sums), "%"),
-            )
-        ),
+        exact(other and other.roof.bandwidth_byte_per_s, "B/s"), exact(other and other.sums[1], "s"),
+        exact(other and other.likely_s, "s"), exact(other and call.likely_s / other.likely_s),
+        exact(fixed_s / sum(call.sums), "%"), exact(at_one and at_one.sums[2] / sum(at_one.sums), "%"),
     )  # fmt: skip
     return calculation, problems

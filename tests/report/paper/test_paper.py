@@ -115,7 +115,6 @@ def test_an_empty_folder():
     assert paper.chips.empty
     assert paper.workloads.empty
     assert paper.layers.empty
-    assert paper.not_counted.empty
     assert paper.machines == ()
     assert paper.machine("cpu") is None
 
