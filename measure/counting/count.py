@@ -143,6 +143,7 @@ def count_network(network: "nn.Module", inputs: Sequence[Any], keywords: Mapping
     says why.
     """
     from measure.counting.layers import call_rows, layer_rows
+    from measure.counting.memory import tensors_in
     from measure.counting.recorder import record_inference, record_training
 
     keywords = keywords or {}
@@ -172,11 +173,12 @@ def count_network(network: "nn.Module", inputs: Sequence[Any], keywords: Mapping
             )
         passes |= {FORWARD: training.forward, BACKWARD: training.backward}
         gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
-        gradient_byte = _byte(gradients)
+        gradient_byte = _byte(tensors_in(gradients))
         columns |= {
             "gradient_byte": gradient_byte,
             "momentum_byte": gradient_byte,
-            "adam_byte": 2 * gradient_byte + 4 * len(gradients),  # two averages; per tensor, the number of its step
+            # Two averages of each parameter, also where its gradient is sparse; and the number of its step.
+            "adam_byte": 2 * _byte(each for each in parameters if each.grad is not None) + 4 * len(gradients),
             "training_peak_byte": resident_byte + gradient_byte + training.memory.peak_byte,
         }
 

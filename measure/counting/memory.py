@@ -18,6 +18,9 @@ import torch
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from measure.counting.formulas import NOTHING, Args, Kwargs, Work, formula, formula_of, work_of
+from measure.counting.sparse import parts_of, sparse_work_of
+
+STRIDED = torch.strided  # the layout of tensors with one block of memory
 
 # Operators without arithmetic, by the memory that they touch.
 # None: the operator that writes into it later is charged.
@@ -72,13 +75,19 @@ INDEX_WRITES = (
 )  # fmt: skip
 ADDING = ("index_add", "index_reduce", "scatter_add", "scatter_reduce")
 # Views that torch's schemas call new tensors.
-UNDECLARED_VIEWS = ("_unsafe_view", "unsafe_split", "unsafe_split_with_sizes")
+UNDECLARED_VIEWS = (
+    "_sparse_coo_tensor_with_dims_and_tensors",
+    "_unsafe_view",
+    "unsafe_split",
+    "unsafe_split_with_sizes",
+)
 # They ask about tensors, and read none of their elements.
 QUESTIONS = (
     "_assert_tensor_metadata", "_functional_sym_constrain_range", "_functional_sym_constrain_range_for_size",
     "_fused_sdp_choice", "_has_same_storage_numel", "_nested_get_jagged_dummy", "_nested_get_lengths",
-    "_nested_get_max_seqlen", "_nested_get_min_seqlen", "_nested_get_offsets", "_nested_get_ragged_idx",
-    "_use_cudnn_ctc_loss", "_use_miopen_ctc_loss", "is_pinned", "is_same_size", "is_set_to", "record_stream",
+    "_nested_get_max_seqlen", "_nested_get_min_seqlen", "_nested_get_offsets", "_nested_get_ragged_idx", "_nnz",
+    "_use_cudnn_ctc_loss", "_use_miopen_ctc_loss", "dense_dim", "is_coalesced", "is_pinned", "is_same_size",
+    "is_set_to", "record_stream", "sparse_dim",
 )  # fmt: skip
 
 
@@ -98,9 +107,9 @@ PLAIN = (int, float, bool, type(None))  # most arguments that are no tensors
 
 
 def tensors_in(value: Any) -> list[Any]:
-    """Return all tensors of a value: a tensor, or tuples, lists and dictionaries of them."""
+    """Return all tensors of a value: a tensor, or tuples, lists and dictionaries of them. A sparse one is its parts."""
     if isinstance(value, torch.Tensor):
-        return [value]
+        return [value] if value.layout is STRIDED else parts_of(value)
     if isinstance(value, dict):
         value = list(value.values())
     if isinstance(value, (list, tuple)):
@@ -271,6 +280,8 @@ class Overload:
 
     def work(self, args: Args, kwargs: Kwargs, output: Any, tensors: Iterable[Any]) -> Work | None:
         """Return the work of one call, which holds ``tensors``; None for arithmetic without a formula."""
+        if any(isinstance(each, torch.Tensor) and each.layout is not STRIDED for each in (*args, output)):
+            return sparse_work_of(self._qualified_name, args, kwargs, output)
         return work_of(self._qualified_name, args, kwargs, output, tensors)
 
     def changed(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:

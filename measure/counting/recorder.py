@@ -183,7 +183,7 @@ class Recorder(TorchDispatchMode):
     def _new_byte(self, tensors: Iterable[torch.Tensor], seen: set[int]) -> int:
         """Return the bytes of the storages that are not yet among the ``seen`` numbers, and add them."""
         byte = 0
-        for tensor in map(_unwrapped, tensors):
+        for tensor in tensors_in([_unwrapped(each) for each in tensors]):
             number = self.memory.number(tensor)
             if number is not None and number not in seen:
                 seen.add(number)
@@ -233,6 +233,7 @@ class Recorder(TorchDispatchMode):
         # Autograd adds the gradients of two uses of a tensor. Without a dispatch mode it writes the sum over the first
         # if it holds the only reference (``InputBuffer::accumulate``); under one it makes a new tensor.
         is_sum = self._in_backward and not torch.is_grad_enabled() and overload.name == "add"
+        is_sum = is_sum and args[0].layout is torch.strided
         if is_sum and args[0] is not args[1] and getattr(args[1], "shape", None) == args[0].shape:
             self.memory.overwrites(output, args[0])
         # A constant that moves to the device is there already on a processor; elsewhere it comes from outside.

@@ -147,3 +147,54 @@ def test_an_operator_of_ones_own_without_a_shape_is_refused_with_the_remedy(coun
         counted(lambda batch: (net, rows(batch, 4)))
     twice.register_fake(torch.empty_like)
     assert counted(lambda batch: (net, rows(batch, 4))).uncounted.startswith("roofwright_tests.twice:1:")
+
+
+def edges(batch):
+    return torch.zeros(batch, 2, dtype=torch.int64)
+
+
+def graph(pairs, weights):
+    return torch.sparse_coo_tensor(pairs.t(), weights, (4, 4))
+
+
+# A layer of 4 nodes by 4 x 4, 128 FLOP; 4 edges, each with a row of 4, 32 FLOP. Backward the layer's weight, and the
+# edges the other way round.
+@pytest.mark.parametrize(
+    ("forward", "other", "backward"),
+    [
+        (lambda self, x, pairs: torch.sparse.mm(graph(pairs, torch.ones(4)), self.linear(x)), 0, 128 + 32),
+        (lambda self, x, pairs: graph(pairs, torch.ones(4)) @ self.linear(x), 0, 128 + 32),
+        # Equal edges are added first: at most as many as there are.
+        (lambda self, x, pairs: graph(pairs, torch.ones(4)).coalesce() @ self.linear(x), 4, 128 + 32),
+        (lambda self, x, pairs: torch.eye(4).to_sparse() @ self.linear(x), 0, 128 + 32),
+        (lambda self, x, pairs: torch.eye(4).to_sparse_csr() @ self.linear(x), 0, 128 + 32),
+        # Weights of the edges that are learnt: torch takes their gradient as a dense product of 4 x 4 by 4.
+        (lambda self, x, pairs: graph(pairs, self.weights) @ self.linear(x), 0, 128 + 32 + 128),
+    ],
+)
+def test_products_of_sparse_matrices_take_what_they_store(counted, forward, other, backward):
+    def network(batch):
+        parts = {"linear": linear(4, 4), "weights": nn.Parameter(torch.ones(4))}
+        return Own(forward, **parts), (rows(batch, 4), edges(batch))
+
+    row = counted(network, 4)
+    assert (row.reason, row.uncounted) == (None, None)
+    assert (row.forward_flop, row.forward_other_flop) == (128 + 32, other)
+    assert row.backward_flop == backward
+
+
+def test_tables_with_sparse_gradients(counted):
+    # 6 rows of 4 numbers, and an index of 8 bytes each: as large as what was read, not as the table.
+    row = counted(lambda batch: (nn.Embedding(1000, 4, sparse=True), torch.zeros(batch, 3, dtype=torch.int64)))
+    assert (row.reason, row.gradient_byte, row.backward_flop) == (None, 6 * (16 + 8), 0)
+    assert row.backward_traffic_byte < 1000
+
+    def bags(batch):
+        net = nn.Sequential(nn.EmbeddingBag(1000, 4, sparse=True), nn.Linear(4, 2, bias=False))
+        return net, torch.zeros(batch, 3, dtype=torch.int64)
+
+    row = counted(bags)
+    assert (row.reason, row.uncounted) == (None, None)
+    assert row.gradient_byte == 6 * (16 + 8) + 4 * 8
+    assert row.backward_traffic_byte < 1000
+    assert row.adam_byte == 2 * 4 * (4000 + 8) + 4 * 2  # averages of the whole table
