@@ -11,7 +11,8 @@ ROOF = Roof({"bf16": 1e12}, 1e9)  # 1000 FLOP/B at the ridge
 def row(kind="linear", time_s=1.0, flop=0, byte=0, **columns):
     known = {
         "rank": 0, "device": 0, "step": 0, "layer_kind": kind, "precision": "bf16", "calls": 1, "kernels": 1,
-        "time_s": time_s, "copy_s": 0.0, "gap_s": 0.0, "flop": flop, "recompute_flop": 0, "byte": byte,
+        "time_s": time_s, "copy_s": 0.0, "gap_s": 0.0, "flop": flop, "other_flop": 0,
+        "recompute_flop": 0, "byte": byte,
     }  # fmt: skip
     return SimpleNamespace(**known | columns)
 
@@ -41,6 +42,11 @@ def test_kernels_of_no_step_are_left_out():
 
 def test_recomputation_is_work():
     assert parts(row(time_s=4.0, flop=0, recompute_flop=10**12))[0].roof_share == 0.25
+
+
+def test_other_arithmetic_adds_up_and_does_not_count_against_the_peak():
+    (part,) = parts(row(byte=10**8, other_flop=10**13), row(byte=10**8, other_flop=10**13))
+    assert (part.other_flop, part.least_s, part.bound) == (2e13, 0.2, "memory")
 
 
 @pytest.mark.parametrize(
