@@ -92,29 +92,44 @@ def work_of(name: str, args: Args, kwargs: Kwargs, out: Any, tensors: Iterable[A
         return None
 
 
-# They add numbers, and divide by a real one at most: real and imaginary parts are added apart.
-ADDITIVE = {"sum", "mean", "cumsum", "trace", "index_add", "scatter_add", "index_put", "embedding_dense_backward"}
+# Real operations in one of an operator that treats all complex numbers alike: parts that are added or divided by a real
+# number apart (2), products (6), and the multiply-adds of factorisations (4 for a real one).
+BY_PARTS = {
+    **dict.fromkeys(
+        ("sum", "mean", "cumsum", "trace", "index_add", "scatter_add", "index_put", "embedding_dense_backward", "var"),
+        2,
+    ),
+    "linalg_vector_norm": 1,  # it knows them
+    **dict.fromkeys(("prod", "cumprod"), 6),
+    **dict.fromkeys(
+        ("linalg_cholesky_ex", "linalg_lu_factor_ex", "linalg_inv_ex", "linalg_solve_triangular", "linalg_lu_solve",
+         "_linalg_solve_ex", "linalg_qr", "geqrf"),
+        4,
+    ),
+}  # fmt: skip
 
 
 def register_other_flop(counts: Mapping[str, Callable[[Args, Any], int]]) -> None:
     """Register the other FLOP of operators without products, from their arguments and output.
 
-    A key holds the names that share a count, separated by spaces. Complex numbers count twice in an operator that only
-    adds; elsewhere they raise LookupError: they have no formula.
+    A key holds the names that share a count, separated by spaces, and their factor for complex numbers (``BY_PARTS``).
+    Without one they raise LookupError for these: they have no formula.
     """
     for names, count in counts.items():
+        factor = next((BY_PARTS[name] for name in names.split() if name in BY_PARTS), None)
 
         def work(
             args: Args,
             _kwargs: Kwargs,
             out: Any,
             count: Callable[[Args, Any], int] = count,
-            adds: bool = not ADDITIVE.isdisjoint(names.split()),
+            factor: int | None = factor,
         ) -> Work:
-            is_complex = any(map(_is_complex, args))
-            if is_complex and not adds:
+            if not any(map(_is_complex, args)):
+                return Work(0, count(args, out))
+            if factor is None:
                 raise LookupError("no formula for complex numbers")
-            return Work(0, count(args, out) * (2 if is_complex else 1))
+            return Work(0, count(args, out) * factor)
 
         formula(*names.split())(work)
 
@@ -127,13 +142,26 @@ def _is_complex(value: Any) -> bool:
     return isinstance(value, complex) or (hasattr(value, "untyped_storage") and value.is_complex())
 
 
-# Real operations in one complex operation, and in one of a complex and a real operand. An exponential takes that of the
-# real part, a sine, a cosine and two products; a sign the modulus and two divisions.
+# Real operations in one complex operation, and in one of a complex and a real operand.
 COMPLEX = {
-    "abs": 4, "neg": 2, "add": 2, "sub": 2, "rsub": 2, "mul": 6, "div": 11, "reciprocal": 5, "sgn": 6, "exp": 5,
-    "angle": 1, "eq": 2, "ne": 2,
+    "abs": 4, "neg": 2, "add": 2, "sub": 2, "rsub": 2, "mul": 6, "div": 11, "reciprocal": 5, "angle": 1, "eq": 2,
+    "ne": 2,
+    "sgn": 6,  # the modulus, two divisions
+    "exp": 5,  # of the real part; a sine, a cosine, two products
+    "log": 6,  # the modulus and its logarithm, the angle
+    **dict.fromkeys(("log2", "log10"), 8),
+    "sqrt": 10,  # the modulus r, roots of (r + x) / 2 and (r - x) / 2
+    "rsqrt": 15,
+    **dict.fromkeys(("sin", "cos", "sinh", "cosh"), 6),  # sin x cosh y, cos x sinh y
+    **dict.fromkeys(("tan", "tanh"), 9),  # (sinh 2x, sin 2y) / (cosh 2x + cos 2y)
+    "tanh_backward": 14,  # g (1 - y y)
+    "sigmoid": 13,  # 1 / (1 + exp(-z))
+    "sigmoid_backward": 14,  # g y (1 - y)
+    "pow": 17,  # exp(w log z)
+    "addcmul": 10,
+    "lerp": 6,
 }  # fmt: skip
-COMPLEX_BY_REAL = {"add": 1, "sub": 1, "rsub": 1, "mul": 2, "div": 2}
+COMPLEX_BY_REAL = {"add": 1, "sub": 1, "rsub": 1, "mul": 2, "div": 2, "eq": 2, "ne": 2, "pow": 13}
 
 
 def pointwise(name: str) -> Formula:
@@ -143,6 +171,8 @@ def pointwise(name: str) -> Formula:
         out = _first(out)
         if any(map(_is_complex, args)):
             cost = (COMPLEX if all(map(_is_complex, args[:2])) else COMPLEX_BY_REAL)[name]
+            if name == "pow" and not hasattr(args[1], "numel") and args[1] == 2:
+                cost = COMPLEX["mul"]
         else:
             is_tanh = name in TANH_GELU and kwargs.get("approximate") == "tanh"
             cost = TANH_GELU[name] if is_tanh else COSTS.get(name, 1)
@@ -166,12 +196,19 @@ def _reduction(args: Args, out: Any) -> int:
 
 
 def _norm(args: Args, out: Any) -> int:
-    """Squares (n), sum (n - m), roots (m). Order 1 has no roots; other orders add a power and absolute values (n)."""
+    """Squares (n), sum (n - m), roots (m). Order 1 has no roots; other orders add a power and absolute values (n).
+
+    Of complex numbers, both parts are squared and added (2n more); an absolute value takes 4 (3n more).
+    """
     order = args[1] if len(args) > 1 and args[1] is not None else 2
-    elements, results = args[0].numel(), out.numel()
+    elements, results, is_complex = args[0].numel(), out.numel(), _is_complex(args[0])
     if order == 2:
-        return 2 * elements
-    return 2 * elements - results if order in (0, 1, math.inf, -math.inf) else 3 * elements
+        return (2 + 2 * is_complex) * elements
+    return (
+        (2 + 3 * is_complex) * elements - results
+        if order in (0, 1, math.inf, -math.inf)
+        else (3 + 3 * is_complex) * elements
+    )
 
 
 SUM, MEAN, MAXIMUM = 0, 1, 2  # torch's numbers of how a bag joins its rows

@@ -29,6 +29,8 @@ CASES = [
     case("linalg_qr", TALL, other=2 * REFLECTED),
     case("linalg_qr", WIDE, other=2 * REFLECTED),
     case("linalg_qr", TALL, "r", other=REFLECTED),
+    # of complex numbers, whose multiply-adds are four real ones
+    case("linalg_inv_ex", meta(2, 6, 6, dtype=torch.complex64), other=4 * 2 * CUBE),
 ]
 
 

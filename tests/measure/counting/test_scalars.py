@@ -55,6 +55,29 @@ CASES = [
     case("exp", COMPLEX, other=5 * 15),  # of the real part; a sine, a cosine, and two products
     case("angle", COMPLEX, other=15),
     case("eq", COMPLEX, COMPLEX, other=2 * 15),
+    case("log", COMPLEX, other=6 * 15),  # the modulus 4, its logarithm, the angle
+    *(case(name, COMPLEX, other=8 * 15) for name in ("log2", "log10")),
+    # the modulus 4; half of its sum with, and of its difference from, the real part, and their roots (6)
+    case("sqrt", COMPLEX, other=10 * 15),
+    case("rsqrt", COMPLEX, other=15 * 15),
+    # a sine or cosine and a hyperbolic one for each part, and their product
+    *(case(name, COMPLEX, other=6 * 15) for name in ("sin", "cos", "sinh", "cosh")),
+    *(case(name, COMPLEX, other=9 * 15) for name in ("tan", "tanh")),  # twice both parts; four of them; a sum; by it
+    case("tanh_backward", COMPLEX, COMPLEX, other=(6 + 2 + 6) * 15),
+    case("sigmoid", COMPLEX, other=(2 + 5 + 1 + 5) * 15),
+    case("sigmoid_backward", COMPLEX, COMPLEX, other=(2 + 6 + 6) * 15),
+    case("pow", COMPLEX, 2, other=6 * 15),
+    case("pow", COMPLEX, 0.3, other=(6 + 2 + 5) * 15),
+    case("pow", COMPLEX, COMPLEX, other=(6 + 6 + 5) * 15),
+    case("addcmul", COMPLEX, COMPLEX, COMPLEX, other=(6 + 2 + 2) * 15),
+    case("lerp", COMPLEX, COMPLEX, 0.5, other=(2 + 2 + 2) * 15),
+    case("ne", COMPLEX, 0, other=2 * 15),
+    case("prod", COMPLEX, 1, other=6 * 12),
+    case("cumprod", COMPLEX, 1, other=6 * 12),
+    # Means and differences 2 each, squares of both parts and their sum 3, the sum of these and its division 1
+    case("var", COMPLEX, [1], correction=1, other=8 * 15),
+    case("linalg_vector_norm", COMPLEX, 2, [1], other=3 * 15 + 12 + 3),
+    case("linalg_vector_norm", COMPLEX, 1, [1], other=4 * 15 + 12),
     # Both parts are added apart.
     case("sum", COMPLEX, [1], other=2 * 12),
     case("mean", COMPLEX, [1], other=2 * 15),
@@ -259,12 +282,10 @@ def test_by_hand(case):
 @pytest.mark.parametrize(
     "case",
     [
-        case("tanh", COMPLEX),
-        case("pow", COMPLEX, 2),
-        case("prod", COMPLEX),
-        case("var", COMPLEX, [1], correction=1),
-        case("linalg_vector_norm", COMPLEX),
-        case("cumprod", COMPLEX, 1),
+        case("acos", COMPLEX),
+        case("atan", COMPLEX),
+        case("std", COMPLEX, [1], correction=1),
+        case("logcumsumexp", COMPLEX, 1),
     ],
 )
 def test_complex_numbers_without_a_rule_have_no_formula(case):
