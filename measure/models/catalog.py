@@ -46,7 +46,7 @@ def find(
             library = _library(source)
             names = library.match(name)
             if not names:
-                raise _unknown(f"{source} has no model", name, library.match("*"), f"--models '{source}:*' --plan")
+                raise _unknown(f"{source} has no model", name, library.names(), f"--models '{source}:*' --plan")
             models = [built_in.get((source, each)) or library.describe(each) for each in names]
         else:
             models = [describe(pattern)]

@@ -1,8 +1,8 @@
 """Networks of Hugging Face's ``transformers`` with random weights, from a configuration; nothing is downloaded.
 
-``hf:gpt2`` has the configuration that transformers holds for a type of model, ``hf:path/to/config.json`` a user's.
+``hf:gpt2`` has the configuration that transformers ships for a type of model, ``hf:path/to/config.json`` a user's.
 Behind either, ``_prefill_512``, ``_decode_512`` or ``_encode_512`` says what a call does, as in
-``measure.domain.models``.
+``measure.domain.models``. A prefill scores every token that it reads, as the network does unless told otherwise.
 """
 
 import copy
@@ -86,8 +86,9 @@ class HuggingFaceTask:
             "input_features": self._spectrogram(),
             "input_values": self._sound(),
         }
-        is_two_encoders = parts is not config and not hasattr(config, "image_token_id")  # as CLIP; text has no images
-        optional = {"decoder_input_ids"} | ({"input_ids", "pixel_values"} if is_two_encoders else set())
+        # CLIP takes both, and so does ViLT. A text for LLaVA may do without images.
+        takes_both = (parts is not config or hasattr(config, "image_size")) and not hasattr(config, "image_token_id")
+        optional = {"decoder_input_ids"} | ({"input_ids", "pixel_values"} if takes_both else set())
         variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
         if (
             isinstance(main, list) or main not in self.parameters
@@ -151,16 +152,21 @@ class HuggingFace(Library):
         return super().api
 
     def match(self, pattern: str) -> list[str]:
-        """Return a name or file as it is, and for a glob the types of models whose names it fits."""
+        """Return a name or file as it is, and for a glob the types of models that it fits and that can be made."""
         if any(mark in pattern for mark in "*?["):
-            return sorted(fnmatch.filter(self._types(), pattern))
+            return [name for name in fnmatch.filter(self.names(), pattern) if self._can_make(name)]
         source = _parse(pattern)[0]
-        return [pattern] if source in self._types() or source.endswith(".json") else []
+        return [pattern] if source in self.names() or source.endswith(".json") else []
 
-    def _types(self) -> list[str]:
-        from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
+    def names(self) -> list[str]:
+        return sorted(self.api.models.auto.configuration_auto.CONFIG_MAPPING_NAMES)
 
-        return list(CONFIG_MAPPING_NAMES)
+    def _can_make(self, name: str) -> bool:
+        try:
+            self.describe(name)
+        except UserError:
+            return False
+        return True
 
     def describe(self, name: str) -> Model:
         task = self._task(name)

@@ -27,6 +27,14 @@ class Library:
     def api(self) -> Any:
         return importlib.import_module(self.package)
 
+    def match(self, pattern: str) -> list[str]:
+        """Return the names that a name or a glob selects."""
+        raise NotImplementedError
+
+    def names(self) -> list[str]:
+        """Return the names of all models."""
+        return self.match("*")
+
     def describe(self, name: str) -> Model:
         return Model(self.prefix + name, self.source, self.family, self.native_shape(name))
 

@@ -41,9 +41,9 @@ MADE_BY = "ROOFWRIGHT_MADE_BY"  # where ``make``, which renders the paper next, 
 
 FLAGS = f"""
 --device DEVICE  cpu, cuda or cuda:N (an NVIDIA GPU, or an AMD one with a torch for ROCm), mps or auto (default: auto)
---models NAME+  names, globs such as 'vgg*', torchvision:GLOB, torchaudio:GLOB, timm:NAME, language:GLOB or hf:NAME, and
-    package.module:function, a function of yours that returns a network and its inputs for a batch size (default: the
-    built-in list)
+--models NAME+  names, globs such as 'vgg*', torchvision:GLOB, torchaudio:GLOB, timm:NAME, language:GLOB, hf:NAME or
+    hf:CONFIG.json (Hugging Face), and package.module:function, a function of yours that returns a network and its
+    inputs for a batch size (default: the built-in list)
 --native-size  count each model at its own input size instead of 224 x 224 (--sections workload)
 --batch-sizes N+  inputs in one forward pass (default: 1 64 256)
 --training-batch-sizes N+  inputs in one training step (default: 32)

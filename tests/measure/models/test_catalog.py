@@ -72,11 +72,14 @@ def test_an_unknown_name_in_a_library_is_answered_in_one_sentence(pattern, sente
         catalog.find([pattern])
 
 
-@pytest.mark.parametrize(("library", "extra"), [("torchaudio", "measure"), ("timm", "timm")])
-def test_a_library_that_is_missing_is_named_with_the_extra_that_brings_it(library, extra, monkeypatch):
-    monkeypatch.setitem(sys.modules, library, None)
-    with pytest.raises(UserError, match=rf"models of {library} need {library}; .* 'roofwright\[{extra}\]'"):
-        catalog.find([f"{library}:*"])
+@pytest.mark.parametrize(
+    ("source", "package", "extra"),
+    [("torchaudio", "torchaudio", "measure"), ("timm", "timm", "timm"), ("hf", "transformers", "hf")],
+)
+def test_a_library_that_is_missing_is_named_with_the_extra_that_brings_it(source, package, extra, monkeypatch):
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(UserError, match=rf"models of {source} need {package}; .* 'roofwright\[{extra}\]'"):
+        catalog.find([f"{source}:*"])
 
 
 def test_naming_built_in_models_imports_no_torch():
