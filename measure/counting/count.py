@@ -4,6 +4,7 @@ The network runs forward in eval mode, then forward and backward in train mode. 
 ``formulas`` gives their FLOP, ``memory`` their bytes, and ``layers`` sums them by module.
 """
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -111,9 +112,12 @@ def count_call(call: Call, remade: Callable[[], Call], precision: str | None, au
 def explain(problem: Exception) -> Exception:
     """Return an exception that names the module and operator that raised it, and says what to do."""
     place = " ".join(getattr(problem, "__notes__", []))
+    text = text_of(problem)
+    if found := re.search(r"derivative for aten::(\w+) is not implemented", text):
+        why = "torch has no derivative of it; train with other operators, or freeze what is before it"
+        return NotImplementedError(f"operator {found[1]}: {why}")
     if isinstance(problem, MemoryError) or not place:
         return problem
-    text = text_of(problem)
     if "no fake impl" in text or (type(problem).__name__ == "UnsupportedOperatorException" and "nested" not in place):
         why = "torch cannot tell its output without running it; give it one with torch.library.register_fake"
         return NotImplementedError(f"{place}: {why}")

@@ -198,3 +198,19 @@ def test_tables_with_sparse_gradients(counted):
     assert row.gradient_byte == 6 * (16 + 8) + 4 * 8
     assert row.backward_traffic_byte < 1000
     assert row.adam_byte == 2 * 4 * (4000 + 8) + 4 * 2  # averages of the whole table
+
+
+def test_an_operator_without_a_derivative_is_a_reason_that_names_it(counted):
+    def forward(self, x):
+        return torch._weight_int8pack_mm(self.linear(x), self.stored, self.scales)
+
+    def network(batch):
+        net = Own(forward, linear=linear(8, 16))
+        net.register_buffer("stored", torch.ones(5, 16, dtype=torch.int8))
+        net.register_buffer("scales", torch.ones(5))
+        return net, rows(batch, 8)
+
+    row = counted(network, 2, "bf16")
+    assert row.forward_flop == 2 * 2 * (8 * 16 + 16 * 5)
+    assert row.backward_flop is None
+    assert "operator _weight_int8pack_mm: torch has no derivative of it; train with" in row.reason
