@@ -12,7 +12,7 @@ from measure.counting.formulas import Args, Kwargs, Work, formula, register_othe
 LINEAR, NEAREST, CUBIC = 0, 1, 2  # torch's numbers of how elements are joined
 
 
-class Sampling(NamedTuple):
+class Resampling(NamedTuple):
     """Operations for each place and each value."""
 
     place: int  # for each coordinate a product, an addition and rounding down; and a remainder, unless for the nearest
@@ -26,20 +26,20 @@ class Sampling(NamedTuple):
 
 
 SAMPLINGS = {  # by the number of coordinates and the mode
-    (2, NEAREST): Sampling(6),
-    (3, NEAREST): Sampling(9),
+    (2, NEAREST): Resampling(6),
+    (3, NEAREST): Resampling(9),
     # Two lines and one across. Input: 1 - u, 1 - v, four products; four elements. Grid, corners a, b above c, d: along
     # the rows s + v (t - s) of s = b - a and t = d - c (5); between them c + u t - (a + u s) (5); each by the gradient
     # and summed over channels (4n - 2p), by half the size (2p).
-    (2, LINEAR): Sampling(8, 9, 6, 8, 0, 14),
+    (2, LINEAR): Resampling(8, 9, 6, 8, 0, 14),
     # Four lines, two and one. Input: three remainders from 1, four products and eight; eight elements. Grid: along the
     # rows four differences and three lines of them (13); between them four products and sums, two differences and a
     # line (13); between the planes two products and sums, and a difference (5); by the gradient and so on (6).
-    (3, LINEAR): Sampling(12, 21, 15, 16, 0, 37),
+    (3, LINEAR): Resampling(12, 21, 15, 16, 0, 37),
     # Weights of four taps along each coordinate, polynomials of 5, 5, 6 and 6 operations and 3 for their arguments. A
     # line of four is 7: four and one across. Input: 16 products; 16 elements. Grid: weights of the slopes, of 3, 3, 4
     # and 4 operations for each coordinate; five lines along each; by the gradient and so on (4).
-    (2, CUBIC): Sampling(8 + 50, 35, 16, 32, 28, 74),
+    (2, CUBIC): Resampling(8 + 50, 35, 16, 32, 28, 74),
 }
 
 

@@ -8,6 +8,7 @@ from math import comb, erfc, exp, hypot, inf, log, sqrt
 from statistics import NormalDist, fmean, median, stdev
 
 CONFIDENCE = 0.95
+FEWEST_MODELS = 6  # that a number over models needs, to be shown
 ONE_STANDARD_ERROR = 0.6827  # the confidence of an interval of one standard error to each side
 
 # The confidence of the interval between rounds, so that it covers the median 95 times in a hundred. Rounds are added

@@ -9,12 +9,12 @@ import pandas as pd
 from measure.cache import table
 from measure.cache.predictions import BATCH_CLASSES, Coefficient, PredictionError, Setting
 from measure.cache.schema import TABLES, file_of
+from measure.domain.statistics import FEWEST_MODELS
 from measure.predicting import demand as devices
 from measure.predicting import timings
 from measure.predicting.demand import PredictedDevice
 from measure.predicting.prediction import DATASHEET, Basis, Predictor
 from measure.predicting.study import group
-from report.stats.value import FEWEST_MODELS
 
 NO_IMAGES = ("language", "audio")  # families of networks whose inputs are no images
 

@@ -13,9 +13,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from measure.domain.statistics import CONFIDENCE, critical
+from measure.domain.statistics import CONFIDENCE, FEWEST_MODELS, critical
 from report.stats.summary import median_of
-from report.stats.value import FEWEST_MODELS, Value
+from report.stats.value import Value
 
 Numbers = NDArray[np.float64]
 

@@ -3,14 +3,14 @@
 from dataclasses import dataclass, field, replace
 from decimal import ROUND_HALF_UP, Decimal
 
+from measure.domain.statistics import FEWEST_MODELS
 from measure.domain.values import PREFIXES, SPACE, prefix_step, significant
 from report.markdown import Markup, Prose, escape, quoted
 
 PREFIXED = ("s", "B", "B/s", "FLOP", "FLOP/s", "OP", "OP/s", "W", "J", "Hz")
 """The units that take an SI prefix. Ratios, intensities and throughputs take none, so that all compare at a glance."""
 
-MOST_SPAN, FEWEST_MODELS = 3, 6
-"""A value is missing if its interval spans a larger factor, or if it rests on fewer models."""
+MOST_SPAN = 3  # a value is missing if its interval spans a larger factor
 
 
 def place_of(low: float, high: float) -> int | None:

@@ -6,11 +6,12 @@ from typing import Any
 import pandas as pd
 
 from measure.domain.chips import fastest_units
+from measure.domain.statistics import FEWEST_MODELS
 from report.facts import Facts, missing, sourced
 from report.paper import BASE_PRECISION, LOWER_PRECISIONS, Machine, Paper, chips, options
 from report.paper.rows import each, extremes, matching
 from report.stats.summary import count_of, estimated, exact
-from report.stats.value import FEWEST_MODELS, NOTHING, Name, Source, Value
+from report.stats.value import NOTHING, Name, Source, Value
 
 FEWEST_DIES = 3  # a kind with fewer has no typical ridge point
 MOST_LABELLED = 36  # so many roofs have room for a name; of more chips these are drawn

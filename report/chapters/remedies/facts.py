@@ -6,6 +6,7 @@ from typing import Any
 import pandas as pd
 
 from measure.domain.advice import SYSTEM_SHARE
+from measure.domain.statistics import FEWEST_MODELS
 from measure.domain.words import EAGER, FULL_PRECISION
 from report.facts import Facts, missing, source_of, sourced
 from report.paper import BASE_PRECISION, Machine, Paper
@@ -13,7 +14,7 @@ from report.paper.cells import half_width
 from report.paper.rows import matching
 from report.stats import published
 from report.stats.summary import exact, median_of
-from report.stats.value import FEWEST_MODELS, Name, Value
+from report.stats.value import Name, Value
 
 KEPT, DECODE = "kept_memory", "llama_1b_decode_512"
 TRAINED = 64  # the batch size at which memory of training is counted, as in the chapter on training

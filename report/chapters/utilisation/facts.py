@@ -5,6 +5,7 @@ from typing import Any
 import pandas as pd
 
 from measure.domain.names import model_name
+from measure.domain.statistics import FEWEST_MODELS
 from measure.domain.words import EAGER, INFERENCE
 from report.facts import Facts, missing, source_of, sourced
 from report.paper import BASE_PRECISION, REFERENCE, Machine, Paper
@@ -14,7 +15,7 @@ from report.paper.rows import each, highest, matching
 from report.stats.correlations import rank_correlation
 from report.stats.operator_groups import profiled as profiled_groups
 from report.stats.summary import count_of, estimated, exact, extremes, median_of, ratio
-from report.stats.value import FEWEST_MODELS, NOTHING, Name, Source, Value, bound
+from report.stats.value import NOTHING, Name, Source, Value, bound
 
 KEPT, EXAMPLE, RIVAL = "kept_memory", "mobilenet_v2", "resnet18"
 DEPTHWISE = "depthwise convolution"
