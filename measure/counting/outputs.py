@@ -10,6 +10,8 @@ from typing import Any
 import torch
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensor, unset_fake_temporarily
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import _disable_current_modes
 
 from measure.counting import sparse
 from measure.counting.loss_functions import transcription_output
@@ -21,6 +23,12 @@ from measure.models.call import KNOWN_ELEMENTS, map_tensors
 # batch normalisation takes about a hundred primitive steps). Only shape, strides and type of an output matter here, so
 # each is derived once.
 _OUTPUTS: dict[Any, Any] = {}  # copies of outputs on the meta device, by operator and outlines of arguments
+
+
+ANSWERS = {
+    torch.isfinite: True, torch.Tensor.isfinite: True, torch.isinf: False, torch.Tensor.isinf: False,
+    torch.isnan: False, torch.Tensor.isnan: False,
+}  # fmt: skip
 
 
 def _is_plain(tensor: torch.Tensor) -> bool:
@@ -88,6 +96,17 @@ def call(operator: Any, overload: Overload, args: Any, kwargs: Any) -> Any:
     if all(map(_is_plain, tensors_in(output))):
         _OUTPUTS[key] = _hollow(output)
     return output
+
+
+class UsualValues(TorchFunctionMode):
+    """Tell that all values are finite numbers, as networks ask to guard against overflow (DETR, Switch)."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        output = func(*args, **(kwargs or {}))
+        if func in ANSWERS and isinstance(output, FakeTensor) and output.device.type == "cpu":
+            with _disable_current_modes():
+                return torch.full((), ANSWERS[func]).expand(output.shape)
+        return output
 
 
 class FakeCalls:

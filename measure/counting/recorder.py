@@ -27,7 +27,7 @@ from measure.counting import registered  # noqa: F401 - all formulas
 from measure.counting.attention import whole_attention
 from measure.counting.formulas import NOTHING, Work
 from measure.counting.memory import LiveMemory, Overload, overload_of, storage_key, stored_tensors, tensors_in
-from measure.counting.outputs import FakeCalls, call
+from measure.counting.outputs import FakeCalls, UsualValues, call
 from measure.counting.products import whole_convolution_by_time
 from measure.models.call import Call, held_tensors, kept_state
 
@@ -125,6 +125,7 @@ class Recorder(TorchDispatchMode):
         torch.clear_autocast_cache()  # this pass casts the weights itself
         if (mode := torch._C._get_dispatch_mode(torch._C._TorchDispatchModeKey.FAKE)) is not None:
             self._call = FakeCalls(mode, self._device).call
+            self._undo.enter_context(UsualValues())
         self._undo.enter_context(whole_attention())
         self._undo.enter_context(whole_convolution_by_time())
         self._undo.callback(Distribution.set_default_validate_args, Distribution._validate_args)

@@ -175,6 +175,9 @@ def meta_allocation() -> "TorchFunctionMode":
                 return func(*args, **{**kwargs, "device": kwargs.get("device") or "meta"})
             if func in initialising and args[0].is_meta:
                 return args[0]
+            if func is torch.Tensor.to and args[0].is_meta:  # to where another tensor is; it has no values to move
+                args = ["meta" if isinstance(value, (str, torch.device)) else value for value in args]
+                kwargs = {**kwargs, "device": "meta"} if "device" in kwargs else kwargs
             tensors = [value for value in args if isinstance(value, torch.Tensor)]
             if len({tensor.is_meta for tensor in tensors}) == 2:
                 args = [value.to("meta") if isinstance(value, torch.Tensor) else value for value in args]

@@ -110,9 +110,12 @@ class HuggingFaceTask:
     def _spectrogram(self) -> tuple[int, ...]:
         """Return the shape of a spectrogram: bands first as for Whisper, or a second of frames first."""
         config = self.config
-        if bands := getattr(config, "input_feat_per_channel", getattr(config, "feature_projection_input_dim", None)):
-            return (FRAMES, bands)
-        return (getattr(config, "num_mel_bins", 80), 2 * getattr(config, "max_source_positions", 1500))
+        bands = getattr(config, "num_mel_bins", 80)
+        for name in ("input_feat_per_channel", "feature_projection_input_dim"):
+            if hasattr(config, name):
+                return (FRAMES, getattr(config, name))
+        positions = getattr(config, "max_source_positions", None)
+        return (bands, 2 * positions) if positions else (FRAMES, bands)
 
     def _sound(self) -> tuple[int, ...]:
         """Return the shape of a second of sound: samples, by channels if the network has any, or frames of bands."""

@@ -62,3 +62,19 @@ def test_a_constant_that_moves_to_the_device_is_no_traffic():
     for fake in (False, True):
         # 1,000 numbers are made; the addition reads them and 2,000 others, and writes 2,000.
         assert counts_of(copy_to_meta(call, fake), fake)["traffic_byte"] == 4 * (1000 + 1000 + 2000 + 2000)
+
+
+@pytest.mark.parametrize(
+    "overflows",
+    [lambda value: not torch.isfinite(value).all(), lambda value: torch.isinf(value).any() or value.isnan().any()],
+)
+def test_a_guard_against_overflow_finds_none(overflows):
+    """As in DETR's layers: a product of 2 x 3 by 3 x 4, and none of the guarded branch's 2 x 4 products by 4."""
+
+    class Guarded(nn.Linear):
+        def forward(self, value):
+            output = super().forward(value)
+            return output @ torch.ones(4, 4) if overflows(output) else output
+
+    call = copy_to_meta(Call(Guarded(3, 4, bias=False), (torch.ones(2, 3),)))
+    assert counts_of(call, fake=True)["forward_flop"] == 2 * 2 * 3 * 4

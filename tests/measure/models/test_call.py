@@ -48,6 +48,14 @@ def test_what_meets_a_tensor_on_meta_goes_there_too():
     assert stored.index.tolist() == [0, 1, 2]
 
 
+def test_a_tensor_on_meta_stays_there_when_a_network_moves_it():
+    with meta_allocation():
+        zeros = torch.zeros(3)
+        moved = zeros.to("cpu"), zeros.to(device=torch.device("cpu"), dtype=torch.int64), zeros.to(torch.float16)
+    assert all(tensor.is_meta for tensor in moved)
+    assert [tensor.dtype for tensor in moved] == [torch.float32, torch.int64, torch.float16]
+
+
 @pytest.mark.parametrize("precision", PRECISION_BYTE)
 def test_a_precision_takes_its_bytes(precision):
     assert torch_dtype(precision).itemsize == PRECISION_BYTE[precision]
