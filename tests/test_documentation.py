@@ -112,7 +112,9 @@ def filled(words, values):
 @rule("python", "-m", "measure")
 def plan_it(words, scratch):
     """Plans instead of measuring, into a scratch folder, on a device that is there; flags of a cluster are read."""
-    words = filled(words, {"DIR": scratch})
+    config = scratch.with_name("config.json")
+    config.write_text('{"model_type": "gpt2"}', "utf-8")
+    words = [word.replace("path/to/config.json", str(config)) for word in filled(words, {"DIR": scratch})]
     if "--cluster" in words:
         measure_parser().parse_args(words)
         return
