@@ -153,8 +153,10 @@ def casting(
         torch._C._set_mkldnn_enabled(onednn)
 
 
-def meta_allocation() -> "TorchFunctionMode":
+def meta_allocation(keep_constants: bool = False) -> "TorchFunctionMode":
     """Return a context in which torch allocates on the meta device, but computes small tensors where they are.
+
+    With ``keep_constants``, small tensors of zeros, ones and other numbers have memory too: a network may read them.
 
     ``torch.device("meta")`` moves everything, also ``torch.arange`` and ``torch.tensor``. It breaks networks that read
     widths or drop rates from small tensors (RegNet, all of timm with stochastic depth). Here those stay on the CPU
@@ -163,8 +165,8 @@ def meta_allocation() -> "TorchFunctionMode":
     import torch
     from torch.overrides import TorchFunctionMode
 
-    allocating = {torch.empty, torch.empty_strided, torch.zeros, torch.ones, torch.full, torch.eye}
-    allocating |= {torch.rand, torch.randn, torch.randint}
+    constant = {torch.zeros, torch.ones, torch.full, torch.eye}
+    allocating = constant | {torch.empty, torch.empty_strided, torch.rand, torch.randn, torch.randint}
     # Without memory they do nothing, and torch takes a millisecond for each on the meta device.
     initialising = {torch.Tensor.normal_, torch.Tensor.uniform_, torch.Tensor.fill_, torch.Tensor.zero_}
 
@@ -172,7 +174,9 @@ def meta_allocation() -> "TorchFunctionMode":
         def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             kwargs = kwargs or {}
             if func in allocating:
-                return func(*args, **{**kwargs, "device": kwargs.get("device") or "meta"})
+                made = func(*args, **{**kwargs, "device": kwargs.get("device") or "meta"})
+                is_kept = keep_constants and func in constant and made.is_meta and made.numel() <= KNOWN_ELEMENTS
+                return func(*args, **kwargs) if is_kept else made
             if func in initialising and args[0].is_meta:
                 return args[0]
             if func is torch.Tensor.to and args[0].is_meta:  # to where another tensor is; it has no values to move
@@ -328,9 +332,11 @@ def held_tensors(value: Any) -> "list[torch.Tensor]":
 def kept_state(network: "nn.Module") -> Iterator[None]:
     """Give the modules back at the end what they hold now, so that a cache filled by one call is empty in the next.
 
-    Tensors that stay in their place stay the same objects. Modules that were added are taken away.
+    Tensors that stay in their place stay the same objects, with their values. Modules that were added are taken away.
     """
+    import torch
     from torch import nn
+    from torch._subclasses.fake_tensor import unset_fake_temporarily
 
     of_torch = vars(nn.Module()).keys()
     modules = list(network.modules())
@@ -350,9 +356,14 @@ def kept_state(network: "nn.Module") -> Iterator[None]:
                     held[name] = copy.deepcopy(value, memo)
         hooks = [(each, each.copy()) for each in (module._forward_pre_hooks, module._forward_hooks)]
         before.append((module, held, hooks))
+    with unset_fake_temporarily():
+        known = [(tensor, tensor.clone()) for tensor in network.buffers() if has_values(tensor)]
     try:
         yield
     finally:
+        with unset_fake_temporarily(), torch.no_grad():
+            for tensor, value in known:
+                tensor.copy_(value)
         for module, held, hooks in before:
             vars(module).clear()
             vars(module).update(held)

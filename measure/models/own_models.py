@@ -65,7 +65,7 @@ def prepare(model: Model, batch: int, device: str, dtype: "torch.dtype") -> Call
 def prepare_on_meta(model: Model, batch: int, keep_constants: bool = False) -> Call:
     """Build the same without memory. Raises NotImplementedError for what cannot be counted anywhere."""
     try:
-        call = _make_call_without_memory(_find(model.name), batch)
+        call = _make_call_without_memory(_find(model.name), batch, keep_constants)
     except Exception as problem:  # user code may raise anything
         raise NotImplementedError(f"{model.name}({batch}) raised {in_short(problem)}") from problem
     refuse_hidden(call.network)
@@ -97,9 +97,9 @@ def _find(name: str) -> Callable[[int], Any]:
     raise UserError(f"--models: the module {path} has no function {attribute!r}; {hint}")
 
 
-def _make_call_without_memory(function: Callable[[int], Any], batch: int) -> Call:
+def _make_call_without_memory(function: Callable[[int], Any], batch: int, keep_constants: bool = False) -> Call:
     """Call the function so that tensors get no memory; if it needs values, as nested tensors do, with memory."""
-    with suppress(Exception), meta_allocation():  # user code may raise anything
+    with suppress(Exception), meta_allocation(keep_constants):  # user code may raise anything
         call = _make_call(function, batch)
         if not any(getattr(leaf, "is_nested", False) for leaf in _leaves(call).values()):
             return call

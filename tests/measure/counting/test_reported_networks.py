@@ -92,6 +92,51 @@ def test_a_network_reads_its_buffers_and_lengths_among_its_inputs(counted):
     assert row.forward_flop == 2 * (5 + 3) * 4 * 8 * (4 + 8)
 
 
+class Queue(nn.Module):
+    """Scores against the last keys, whose place a buffer holds, as in contrastive learning."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(4, 4, bias=False)
+        self.register_buffer("queue", torch.randn(4, 64))
+        self.register_buffer("place", torch.zeros(1, dtype=torch.long))
+
+    def forward(self, x):
+        query = self.linear(x)
+        scores, place = query @ self.queue.clone(), int(self.place)
+        self.queue[:, place : place + len(x)] = query.detach().T
+        self.place[0] = (place + len(x)) % 64
+        return scores
+
+
+class Deeper(nn.Module):
+    """Runs its layer once in the first call, twice in the second."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(4, 4, bias=False)
+        self.register_buffer("calls", torch.zeros((), dtype=torch.long))
+
+    def forward(self, x):
+        self.calls += 1
+        for _ in range(int(self.calls)):
+            x = self.linear(x)
+        return x
+
+
+@pytest.mark.parametrize(
+    ("network", "forward", "backward"),
+    [
+        # A layer of 4 x 4 for 2 rows, and their scores with 64 keys. Backward: the weights; and the gradient of rows.
+        (Queue, 2 * 2 * (16 + 4 * 64), 2 * 2 * (16 + 4 * 64)),
+        (Deeper, 2 * 2 * 16, 2 * 2 * 16),
+    ],
+)
+def test_a_number_in_a_buffer_is_read_and_is_as_before_in_the_next_pass(counted, network, forward, backward):
+    row = counted(lambda batch: (network(), rows(batch, 4)))
+    assert (row.forward_flop, row.backward_flop) == (forward, backward)
+
+
 def test_inference_mode_within_the_network(counted):
     def forward(self, x):
         with torch.inference_mode():
