@@ -71,6 +71,8 @@ def page_blocks(blocks: list[Element], project: Project, places: Places, withhel
             # Lazy, for the scripts wait until the page is read, which takes half as long again with all pictures
             image = f'<img loading="lazy"{size} src="{_address(text)}" alt="{html.escape(alternative)}">'
             return [raw("html", withheld.mark(image), "RawInline")]
+        if kind == "CodeBlock":  # in one colour: pandoc takes half a second for the syntax of all languages
+            return [{"t": kind, "c": [[content[0][0], [], []], content[1]]}]
         if kind == "Header":  # the title is the page's only heading of the first level
             return [{"t": "Header", "c": [min(content[0] + 1, 6), *content[1:]]}]
         if kind == "Figure":
