@@ -164,7 +164,7 @@ def _require(project: Path, data: Path, out: Path | None = None) -> None:
     """Complain at once of what would only be found once the cells run, or have run."""
     from report.engine.project import read_project
     from report.engine.source import left_out
-    from report.paper.options import machines
+    from report.options import machines
 
     if not data.is_dir():
         raise UserError(f"there is no data folder {data}; measure first with python -m measure, or give --data")
@@ -236,10 +236,9 @@ def sources() -> Iterator[Path]:
 def carry_out(flags: Any, project: Path) -> int:
     """Do what the flags say with a project. Raise UserError for bad input."""
     # Imported late: --help answers at once.
-    from report import closing, failures
+    from report import closing, failures, without_garbage_search
     from report.engine.execution import FORCED
     from report.failures import in_environment
-    from report.paper import without_garbage_search
 
     given = {"ROOFWRIGHT_DATA": str(flags.data.resolve())} | ({failures.STRICT: "1"} if flags.strict else {})
     given |= {FORCED: "1"} if flags.force else {}

@@ -15,8 +15,9 @@ from importlib import import_module
 from typing import Any, ClassVar, TypeVar, dataclass_transform
 
 from measure.errors import unknown
+from report import options
 from report.markdown import Markup
-from report.paper import Paper, options
+from report.paper import Paper
 from report.stats.value import Name, Source, Value
 
 CHAPTERS = (

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from yaml.constructor import SafeConstructor
 
 from measure.cache.project import SETTINGS_FILE
 from measure.errors import UserError, did_you_mean
@@ -158,7 +159,8 @@ def read_settings(
     UserError, with file and line, for YAML that cannot be read, a key that stands twice and a value outside the schema.
     """
     try:
-        node, value = yaml.compose(text, Loader=yaml.SafeLoader), yaml.safe_load(text)
+        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        value = node and SafeConstructor().construct_document(node)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         problem = " ".join(str(getattr(error, "problem", error)).split())

@@ -1,9 +1,7 @@
 """Everything that the paper is made from, loaded once into tidy frames."""
 
-import gc
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -18,7 +16,8 @@ from measure.cache.table import read
 from measure.cache.traces import StoredTrace, read_trace, trace_names
 from measure.domain.roofs import CacheLevel, Roof, Roofline, machine_roof, merge_rounds
 from measure.domain.words import EAGER, same_shape
-from report.paper import cells, chips, counting_programs, elsewhere, hand_tables, options, steps, workloads
+from report import options, without_garbage_search
+from report.paper import cells, chips, counting_programs, elsewhere, hand_tables, steps, workloads
 from report.paper import predictions as predictions_table
 from report.paper.elsewhere import Elsewhere
 from report.paper.hand_tables import Published
@@ -136,24 +135,6 @@ def frame(rows: list[Any], record: type) -> pd.DataFrame:
     return pd.DataFrame(map(vars, rows), columns=[field.name for field in fields(record)])
 
 
-@contextmanager
-def without_garbage_search() -> Iterator[None]:
-    """Pause garbage collection, freeze the objects that exist at the end, and collect rarely from then on.
-
-    Tables are tens of thousands of records without a cycle, whose visits would take a quarter of the time. Charts
-    allocate millions of objects with few cycles: collecting takes a tenth.
-    """
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.freeze()
-        gc.set_threshold(100_000)  # Python's default is 700
-        if was_enabled:
-            gc.enable()
-
-
 @without_garbage_search()
 def load(
     data: Path | None = None,
@@ -165,7 +146,7 @@ def load(
 
     Tables kept by hand that the folder of ROOFWRIGHT_DATA does not have are the project's: chips are the same on every
     machine, and so is what studies print. ``chosen`` are the machines' folders to read, all where it is empty; without
-    it, those of ``report.paper.options``. What is not there yet is empty. ``everything`` passes over the reader's
+    it, those of ``report.options``. What is not there yet is empty. ``everything`` passes over the reader's
     choice of models and chips.
 
     Raises UserError where a table cannot be read, and for a choice that means nothing in it.

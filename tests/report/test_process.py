@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
+from report import without_garbage_search
 from report.failures import in_environment
-from report.paper import without_garbage_search
 
 
 def test_the_environment_is_put_back(monkeypatch):

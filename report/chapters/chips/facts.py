@@ -7,8 +7,9 @@ import pandas as pd
 
 from measure.domain.chips import fastest_units
 from measure.domain.statistics import FEWEST_MODELS
+from report import options
 from report.facts import Facts, missing, sourced
-from report.paper import BASE_PRECISION, LOWER_PRECISIONS, Machine, Paper, chips, options
+from report.paper import BASE_PRECISION, LOWER_PRECISIONS, Machine, Paper, chips
 from report.paper.rows import each, extremes, matching
 from report.stats.summary import count_of, estimated, exact
 from report.stats.value import NOTHING, Name, Source, Value

@@ -1,8 +1,8 @@
 """The machines of this paper: their number, and the software of the one at hand."""
 
 from report.facts import Facts, missing, sourced
+from report.options import measure_command
 from report.paper import Paper
-from report.paper.options import measure_command
 from report.stats.summary import count_of, exact
 from report.stats.value import NOTHING, Name, Source, Value
 

@@ -2,9 +2,9 @@
 
 from report import display
 from report.markdown import escape, si
+from report.options import measure_command
 from report.paper import Machine, Paper
 from report.paper.chips import datasheet
-from report.paper.options import measure_command
 from report.pipe import NONE, known, pipe
 
 

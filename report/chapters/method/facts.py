@@ -4,8 +4,9 @@ from itertools import count
 from math import exp, sqrt
 
 from measure.domain import statistics, words
+from report import options
 from report.facts import Facts, missing, sourced
-from report.paper import Paper, options
+from report.paper import Paper
 from report.paper.cells import half_width
 from report.paper.rows import matching
 from report.stats.summary import count_of, exact, median_of

@@ -5,13 +5,13 @@ from typing import Any
 import numpy as np
 
 from measure.domain.words import MOST_ROUNDS, TARGET
-from report import display
+from report import display, options
 from report.chapters.method.facts import expected
 from report.charts import theme
 from report.charts.axes import LinearAxis, LogAxis
 from report.charts.marks import lines, points, rules
 from report.charts.panels import figure, panel
-from report.paper import Paper, options
+from report.paper import Paper
 from report.paper.cells import half_width
 from report.paper.rows import matching
 

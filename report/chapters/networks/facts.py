@@ -13,9 +13,9 @@ from measure.domain.names import model_name
 from measure.domain.roofs import Roofline
 from measure.domain.words import INFERENCE, PRECISION_BYTE, PRODUCT_KINDS
 from report.facts import Facts, missing, sourced
+from report.options import measure_command
 from report.paper import BASE_PRECISION, Machine, Paper
 from report.paper.chips import fastest
-from report.paper.options import measure_command
 from report.paper.rows import matching
 from report.stats.summary import count_of, estimated, exact, extremes, median_of
 from report.stats.value import NOTHING, Name, Source, Value

@@ -8,8 +8,9 @@ import pandas as pd
 from measure.domain.advice import KEPT_MEMORY
 from measure.domain.models import STORY
 from measure.domain.words import INFERENCE
+from report import options
 from report.facts import Facts, missing, sourced
-from report.paper import BASE_PRECISION, Machine, Paper, options
+from report.paper import BASE_PRECISION, Machine, Paper
 from report.paper.rows import each, matching
 from report.stats import published
 from report.stats.published import TWINS

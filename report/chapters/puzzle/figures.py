@@ -4,7 +4,7 @@ from typing import Any
 
 import pandas as pd
 
-from report import display
+from report import display, options
 from report.chapters.puzzle.facts import CONTROL, HEAVY, LIGHT, SIXTEEN_BITS, compared, largest
 from report.charts import theme
 from report.charts.axes import Categories, LogAxis
@@ -12,7 +12,7 @@ from report.charts.marks import points, rules
 from report.charts.panels import figure, panel
 from report.charts.roofline import DrawnRoof, Plane
 from report.markdown import si
-from report.paper import BASE_PRECISION, Paper, options
+from report.paper import BASE_PRECISION, Paper
 from report.paper.rows import each
 from report.stats.published import SOURCE, network_name
 

@@ -7,9 +7,10 @@ import pandas as pd
 from measure.domain.models import STORY
 from measure.domain.names import model_name
 from measure.domain.words import PRODUCT_KINDS
+from report import options
 from report.chapters.training import costs
 from report.facts import Facts, missing, source_of, sourced
-from report.paper import BASE_PRECISION, REFERENCE, Machine, Paper, options
+from report.paper import BASE_PRECISION, REFERENCE, Machine, Paper
 from report.paper.printed import BACKWARD_TO_FORWARD, FORWARD_TO_BACKWARD
 from report.paper.rows import each, highest, matching
 from report.paper.steps import update_byte

@@ -8,7 +8,7 @@ import pandas as pd
 from measure.domain.models import STORY
 from measure.domain.names import model_name
 from measure.domain.words import BACKWARD, FORWARD, STEP
-from report import display
+from report import display, options
 from report.chapters.training import costs
 from report.charts import forms, theme
 from report.charts.axes import Categories, LinearAxis, LogAxis, longest
@@ -16,7 +16,7 @@ from report.charts.marks import points, rules
 from report.charts.panels import figure, grid, panel, row
 from report.charts.roofline import DrawnRoof, Plane
 from report.markdown import si
-from report.paper import BASE_PRECISION, Paper, options
+from report.paper import BASE_PRECISION, Paper
 from report.paper.rows import each
 from report.paper.steps import MEMORY_PARTS
 from report.stats.summary import median_of

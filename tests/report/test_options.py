@@ -5,7 +5,7 @@ from helpers.rows import layer, workload
 from measure.cache.folders import Workloads
 from measure.errors import UserError
 from report.failures import in_environment
-from report.paper.options import FEW, cache_flags, chosen, machines, measure_command
+from report.options import FEW, cache_flags, chosen, machines, measure_command
 
 DATA = ROOT / "tests" / "data"
 
