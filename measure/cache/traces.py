@@ -1,6 +1,7 @@
 """The folders of imported traces: ``data/traces/NAME``."""
 
 from pathlib import Path
+from statistics import median
 from typing import NamedTuple
 
 from measure.cache import table
@@ -23,6 +24,11 @@ class StoredTrace(NamedTuple):
         first = self.devices[0]
         chip = first.chip or first.device_name or "an unknown chip"
         return f"{first.network or 'an unnamed network'} on {chip}"
+
+    @property
+    def step_s(self) -> float:
+        """The middle time of a step: on the host, or from its first kernel to its last where that is unknown."""
+        return median(step.span_s if step.host_s is None else step.host_s for step in self.steps) if self.steps else 0.0
 
 
 def traces_folder(data: Path) -> Path:

@@ -1,5 +1,6 @@
 """Show what the cache holds of each machine: its cells, with the median latency over their rounds, its 95 % interval
-and its flags. Only the newest environment of a machine is shown.
+and its flags. Only the newest environment of a machine is shown. Without a choice of models or machines, imported
+traces follow.
 
 models MODEL*  names, or globs such as 'vgg*' (default: all)
 --machine NAME+  the machines' folders (default: all)
@@ -16,6 +17,7 @@ from dataclasses import asdict, fields
 
 from measure.cache.folders import MachineFolder, machine_names
 from measure.cache.records import Environment
+from measure.cache.traces import StoredTrace, read_trace, trace_names
 from measure.domain.latency import Cell, TimedCell
 from measure.domain.values import latency, plain
 from measure.errors import UserError, chosen
@@ -30,7 +32,8 @@ def main(flags: argparse.Namespace) -> int:
     """Return exit code 0. Raises UserError for bad input."""
     check_one_output({"--json": flags.json, "--markdown": flags.markdown, "--csv": flags.csv})
     names = machine_names(flags.data)
-    if not names:
+    traces = [] if flags.models or flags.machine else [read_trace(flags.data, name) for name in trace_names(flags.data)]
+    if not names and not traces:
         raise UserError(f"--data: no measurements in {flags.data}; run python -m measure{data_flag(flags.data)} first")
     machines = []
     for name in parse_choices("--machine", flags.machine or names, names):
@@ -47,7 +50,11 @@ def main(flags: argparse.Namespace) -> int:
             {"folder": str(folder.folder), "environment": asdict(environment), "cells": list(map(asdict, cells))}
             for folder, environment, cells in machines
         ]
-        print(json.dumps({"machines": records}, indent=2, allow_nan=False))
+        listed = [
+            {"trace": each.name, "network": each.devices[0].network, "chip": each.devices[0].chip, "step_s": each.step_s}
+            for each in traces
+        ]
+        print(json.dumps({"machines": records, "traces": listed}, indent=2, allow_nan=False))
     elif flags.csv:
         columns = ["machine", *(field.name for field in fields(TimedCell))]
         rows = [
@@ -58,7 +65,9 @@ def main(flags: argparse.Namespace) -> int:
         write_csv(sys.stdout, rows, columns)
     else:
         table = markdown if flags.markdown else aligned
-        print("\n\n".join("\n".join(cell_lines(*machine, table)) for machine in machines))
+        parts = [cell_lines(*machine, table) for machine in machines]
+        parts += [trace_lines(traces, table)] if traces else []
+        print("\n\n".join(map("\n".join, parts)))
     return 0
 
 
@@ -78,3 +87,12 @@ def cell_lines(folder: MachineFolder, environment: Environment, cells: Sequence[
         rows.append([*lead, *rates, str(cell.rounds), ", ".join(cell.flags)])
     lines = table(rows, NUMBERS) if len(rows) > 1 else ["No cell of it has a result."]
     return [f"{environment.label}, {folder.folder}", "", *lines, *(["", *failed] if failed else [])]
+
+
+def trace_lines(traces: Sequence[StoredTrace], table: Table) -> list[str]:
+    """Return the imported traces as a table with its title."""
+    rows: list[Sequence[str]] = [("trace", "network", "chip", "step")]
+    for each in traces:
+        first = each.devices[0]
+        rows.append((each.name, first.network or "", first.chip or first.device_name or "", latency(each.step_s)))
+    return ["Traces; python -m measure trace NAME prints one", "", *table(rows, ("step",))]
