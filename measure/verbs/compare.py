@@ -1,9 +1,10 @@
 """Compare measurements before and after a change (a driver, another torch), or of two machines, cell by cell. B/A
 above 1 means that B takes longer. A change is called slower or faster if it is significant at 5 % after Benjamini and
-Hochberg's correction for the number of cells.
+Hochberg's correction for the number of cells. Of two imported traces, which kinds of layer make the difference: terms
+that add up to the ratio of their steps.
 
 a A  a machine (its folder, or its name in --data), or a data folder; add @ and an environment's id to choose another
-    than the newest
+    than the newest; or a trace, by its folder in data/traces
 b B  the side to compare with A, named alike
 more C*  further sides; A is compared with each
 --csv FILE  write all cells and roofs as CSV (- for stdout)
@@ -24,12 +25,14 @@ from statistics import geometric_mean
 
 from measure.cache.folders import MachineFolder, machine_names
 from measure.cache.records import Environment, RoofMeasurement, Run, Sample
+from measure.cache.traces import trace_names
 from measure.domain import comparison
 from measure.domain.comparison import FASTER, PROCESS, ROOFS, RUNS, SLOWER, WITHIN_ERROR, ComparedRow, RoofKernel, Side
 from measure.domain.latency import Cell, group_rounds
 from measure.domain.values import latency
 from measure.domain.words import LOADED
 from measure.errors import UserError, did_you_mean
+from measure.verbs import trace
 from measure.verbs.flags import check_one_output, parse_percent
 from measure.verbs.terminal import aligned, markdown, write_csv
 
@@ -55,6 +58,12 @@ def main(flags: argparse.Namespace) -> int:
     check_one_output({"--csv -": flags.csv == "-", "--json": flags.json, "--markdown": flags.markdown})
     limit = flags.fail_on_regression
     allowed = parse_percent("--fail-on-regression", limit) if limit else 0.0
+    if {flags.a, flags.b, *flags.more} <= set(trace_names(flags.data)):
+        if flags.more or flags.csv or limit:
+            raise UserError("two traces are compared, as text, --markdown or --json; leave further names and flags out")
+        table = None if flags.json else markdown if flags.markdown else aligned
+        print(trace.compared(flags.data, [flags.a, flags.b], table))
+        return 0
     compared: list[tuple[Side, Side, list[ComparedRow]]] = []
     for name in (flags.b, *flags.more):
         a, b = find(flags.a, name, flags.data)

@@ -51,7 +51,12 @@ def main(flags: argparse.Namespace) -> int:
             for folder, environment, cells in machines
         ]
         listed = [
-            {"trace": each.name, "network": each.devices[0].network, "chip": each.devices[0].chip, "step_s": each.step_s}
+            {
+                "trace": each.name,
+                "network": each.devices[0].network,
+                "chip": each.devices[0].chip,
+                "step_s": each.step_s,
+            }
             for each in traces
         ]
         print(json.dumps({"machines": records, "traces": listed}, indent=2, allow_nan=False))

@@ -1,9 +1,7 @@
 """Print an imported trace: where the time of a step goes by kind of layer and by operator, how far that is from the
-chip's roof, and what to try first. With a second trace, which parts make the difference: terms that add up to the ratio
-of the two steps.
+chip's roof, and what to try first. compare holds two traces against each other.
 
 name NAME  an imported trace, by its folder in data/traces
-other OTHER?  a trace to compare it with
 --operators N  the number of operators to list (default: %(default)s)
 --json  print JSON (docs/json.md)
 --markdown  print Markdown
@@ -40,24 +38,34 @@ def main(asked: argparse.Namespace) -> int:
     """Return exit code 0. Raises UserError for bad input."""
     check_one_output({"--json": asked.json, "--markdown": asked.markdown})
     most = parse_count("--operators", asked.operators, 1)
-    traces = [read_trace(asked.data, name) for name in (asked.name, asked.other) if name is not None]
-    for trace in traces:
-        if not any(row.time_s for row in trace.operators if row.step is not None):
-            raise UserError(f"{trace.name}: nothing ran within its steps; export a trace of whole steps, and import it")
-    roofs = [_roof(asked.data, trace) for trace in traces]
-    show: Table = markdown if asked.markdown else aligned
+    trace = read_stepped(asked.data, asked.name)
+    roof = _roof(asked.data, trace)
     if asked.json:
-        found = [as_json(trace, roof) for trace, roof in zip(traces, roofs, strict=True)]
-        answer = found[0]
-        if len(found) > 1:
-            kinds, operators = ([term._asdict() for term in terms] for terms in _terms(traces))
-            answer = {"a": found[0], "b": found[1], "kinds": kinds, "operators": operators}
-        print(json.dumps(answer, indent=2, allow_nan=False))
-    elif len(traces) > 1:
-        print("\n".join(comparison_lines(traces, show, most)))
+        print(json.dumps(as_json(trace, roof), indent=2, allow_nan=False))
     else:
-        print("\n".join(lines(traces[0], roofs[0], show, most)))
+        print("\n".join(lines(trace, roof, markdown if asked.markdown else aligned, most)))
     return 0
+
+
+def read_stepped(data: Path, name: str) -> StoredTrace:
+    """Return a trace with work in its steps. Raises UserError for another."""
+    trace = read_trace(data, name)
+    if not any(row.time_s for row in trace.operators if row.step is not None):
+        raise UserError(f"{trace.name}: nothing ran within its steps; export a trace of whole steps, and import it")
+    return trace
+
+
+def compared(data: Path, names: Sequence[str], show: Table | None) -> str:
+    """Return two traces held against each other, as JSON without a kind of table.
+
+    Raises UserError for a trace without work in its steps.
+    """
+    traces = [read_stepped(data, name) for name in names]
+    if show is not None:
+        return "\n".join(comparison_lines(traces, show))
+    a, b = (as_json(trace, _roof(data, trace)) for trace in traces)
+    kinds, operators = ([term._asdict() for term in terms] for terms in _terms(traces))
+    return json.dumps({"a": a, "b": b, "kinds": kinds, "operators": operators}, indent=2, allow_nan=False)
 
 
 def _roof(data: Path, trace: StoredTrace) -> Roof | None:
@@ -168,7 +176,7 @@ def _terms(traces: Sequence[StoredTrace]) -> list[Any]:
     return [difference(*(step_parts(trace.operators, None, name) for trace in traces)) for name in (_kind, _operator)]
 
 
-def comparison_lines(traces: Sequence[StoredTrace], show: Table, most: int) -> list[str]:
+def comparison_lines(traces: Sequence[StoredTrace], show: Table, most: int = 10) -> list[str]:
     """Return two traces as text: the ratio of their steps, and its terms by kind and by operator."""
     kinds, operators = _terms(traces)
     a_s, b_s = (sum(getattr(term, side) for term in kinds) for side in ("a_s", "b_s"))

@@ -4,6 +4,7 @@ import json
 
 import pytest
 from helpers.comparing import CELL, ENVIRONMENT, machine, put
+from helpers.places import ROOT
 
 from measure import __main__ as command
 from measure.cache.records import Run, Sample
@@ -96,3 +97,12 @@ def test_bad_input_is_answered_in_one_sentence(data, capsys, arguments, words):
 def test_an_empty_cache_says_how_to_fill_it(tmp_path, capsys):
     assert call(tmp_path) == 2
     assert f"no measurements in {tmp_path}; run python -m measure --data" in capsys.readouterr().err
+
+
+def test_traces_follow_the_machines(capsys):
+    published = ROOT / "data"
+    assert command.main(["show", "--json", "--data", str(published)]) == 0
+    traces = {each["trace"]: each for each in json.loads(capsys.readouterr().out)["traces"]}
+    assert traces["nvidia-h100-sxm-vit-base"]["step_s"] == 0.007894064941  # its only row of steps.csv
+    assert command.main(["show", "--data", str(published)]) == 0
+    assert "amd-instinct-mi300x-vit-base" in capsys.readouterr().out

@@ -29,8 +29,12 @@ def test_a_trace_as_json(capsys):
     assert all(f"`{key}`" in documented for key in {*answer, *linear})
 
 
+def compare(*words, data=DATA):
+    return command.main(["compare", *words, "--data", str(data)])
+
+
 def test_two_traces_as_json(capsys):
-    assert call(H100, MI300X, "--json") == 0
+    assert compare(H100, MI300X, "--json") == 0
     answer = json.loads(capsys.readouterr().out)
     times = [sum(part["time_s"] for part in answer[side]["kinds"]) for side in "ab"]
     for terms in (answer["kinds"], answer["operators"]):
@@ -38,10 +42,18 @@ def test_two_traces_as_json(capsys):
     assert answer["operators"][0]["name"] == "_softmax"
 
 
-@pytest.mark.parametrize("words", [[H100], [H100, "--markdown"], [H100, MI300X], [H100, MI300X, "--operators", "2"]])
-def test_text(capsys, words):
-    assert call(*words) == 0
+@pytest.mark.parametrize(
+    ("print_it", "words"), [(call, [H100, "--operators", "2"]), (call, [H100, "--markdown"]), (compare, [H100, MI300X])]
+)
+def test_text(capsys, print_it, words):
+    assert print_it(*words) == 0
     assert "TimeSformer-Base on NVIDIA H100 SXM" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("further", [[H100], ["--csv", "-"], ["--fail-on-regression", "5%"]])
+def test_two_traces_are_compared_and_no_more(capsys, further):
+    assert compare(H100, MI300X, *further) == 2
+    assert "two traces are compared" in capsys.readouterr().err
 
 
 def test_a_trace_without_a_chip_steps_or_kernels_of_a_step(tmp_path, capsys):
@@ -55,7 +67,7 @@ def test_a_trace_without_a_chip_steps_or_kernels_of_a_step(tmp_path, capsys):
         assert command.main(["import-trace", str(path), "--name", str(number), "--data", str(tmp_path)]) == 0
     for name, code in (("host-0", 0), ("nvidia-h100-sxm-1", 2), ("host-2", 0)):
         assert call(name, data=tmp_path) == code
-        assert call("host-0", name, "--json", data=tmp_path) == code
+        assert compare("host-0", name, "--json", data=tmp_path) == code
     assert capsys.readouterr().err.count("nothing ran within its steps") == 2
 
 
@@ -63,7 +75,7 @@ def test_a_trace_without_a_chip_steps_or_kernels_of_a_step(tmp_path, capsys):
     ("words", "problem"),
     [
         (["nvidia-h100-sxm-timesformer"], "did you mean nvidia-h100-sxm-timesformer-base?"),
-        ([H100, "none"], "NAME: 'none' is not one of"),
+        ([H100, MI300X], "nothing is expected at"),
         ([H100, "--operators", "0"], "--operators: '0'"),
         ([H100, "--json", "--markdown"], "--json and --markdown"),
     ],
