@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-from measure.errors import UserError, in_short
+from measure.errors import in_short
 from measure.models.call import Call, cast, casting, meta_allocation, move_to_meta, walk_tensors
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def filled(value: Any, state: list[torch.Tensor]) -> Any:
 def past_after(task: "HuggingFaceTask") -> Past:
     """Return the cache of a task's network after the tokens before the decoded one. No memory is allocated.
 
-    Raises UserError if the network keeps no cache, or fails.
+    Raises NotImplementedError if the network keeps no cache, or fails.
     """
     with meta_allocation(), torch.no_grad():
         network = cast(task.build(), torch.bfloat16)  # experts' products have shapes on the meta device in it alone
@@ -99,7 +99,7 @@ def past_after(task: "HuggingFaceTask") -> Past:
     keyword = next((each for each in KEYWORDS if each in parameters), None)
     source = task.config.model_type
     if keyword is None or "use_cache" not in parameters:
-        raise UserError(f"--models: {source} keeps no cache to decode with; name its prefill")
+        raise NotImplementedError(f"{source} keeps no cache to decode with; name its prefill")
 
     def probe(network: nn.Module, device: str, dtype: torch.dtype) -> Any:
         return network(**task.arguments(PROBE, device, dtype), use_cache=True)
@@ -110,7 +110,9 @@ def past_after(task: "HuggingFaceTask") -> Past:
             assert dtype is not None
             output = probe(network, device, dtype)
     except Exception as problem:  # a network may raise anything
-        raise UserError(f"--models: {source} cannot decode: its prefill raised {in_short(problem)}") from None
+        raise NotImplementedError(f"{source} cannot decode: its prefill raised {in_short(problem)}") from None
+    if getattr(output, keyword, None) is None:  # RecurrentGemma keeps its state in its modules
+        raise NotImplementedError(f"{source} returns no cache to decode with; name its prefill")
     slots: list[Slot] = []
 
     def slot(tensor: torch.Tensor) -> Slot:

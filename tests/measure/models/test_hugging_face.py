@@ -216,3 +216,11 @@ def test_wrong_names_are_one_sentence(name, sentence):
     with pytest.raises(UserError, match=sentence) as caught:
         catalog.find([name])
     assert "\n" not in str(caught.value)
+
+
+def test_a_network_without_a_cache_does_not_decode(tmp_path):
+    name = write(
+        tmp_path, "recurrent_gemma", {**SIZES, "num_hidden_layers": 3, "lru_width": 16, "attention_window_size": 8}
+    )
+    with pytest.raises(NotImplementedError, match="recurrent_gemma returns no cache to decode with; name its prefill"):
+        workload(f"{name}_decode_7")
