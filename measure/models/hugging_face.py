@@ -90,9 +90,8 @@ class HuggingFaceTask:
         takes_both = (parts is not config or hasattr(config, "image_size")) and not hasattr(config, "image_token_id")
         optional = {"decoder_input_ids"} | ({"input_ids", "pixel_values"} if takes_both else set())
         variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-        if (
-            isinstance(main, list) or main not in self.parameters
-        ):  # a part of a network inherits the name of the whole one's input
+        # A part of a network inherits the name of the whole one's input.
+        if isinstance(main, list) or main not in self.parameters:
             main = next((name for name in self.parameters if name in known), main)
         names = [main]
         for name, parameter in self.parameters.items():
@@ -236,6 +235,9 @@ def _task(api: Any, name: str) -> HuggingFaceTask:
         raise UserError(
             f"--models: {source} is no configuration of transformers ({in_short(problem)}); {why}"
         ) from None
+    if getattr(config, "quantization_config", None):
+        why = "give one without, or a function that returns the network"
+        raise UserError(f"--models: {source} has a quantization_config, which takes the weights themselves; {why}")
     try:
         kind = _kind(api, config)
         network = _network(api, config, HEADS.get(kind, ()))

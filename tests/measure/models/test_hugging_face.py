@@ -218,6 +218,12 @@ def test_wrong_names_are_one_sentence(name, sentence):
     assert "\n" not in str(caught.value)
 
 
+def test_a_quantised_configuration_is_refused(tmp_path):
+    name = write(tmp_path, "llama", {**SIZES, "quantization_config": {"quant_method": "awq", "bits": 4}})
+    with pytest.raises(UserError, match="has a quantization_config, which takes the weights themselves"):
+        catalog.find([name])
+
+
 def test_a_network_without_a_cache_does_not_decode(tmp_path):
     name = write(
         tmp_path, "recurrent_gemma", {**SIZES, "num_hidden_layers": 3, "lru_width": 16, "attention_window_size": 8}
