@@ -130,6 +130,8 @@ def plan_it(words, scratch):
 
 @rule("python", "-m", "measure", "compare")
 def compare_an_example_with_its_copy(words, scratch):
+    """Compares three copies of a machine, or two of the project's traces."""
+    shutil.copytree(ROOT / "data" / "traces", scratch / "traces")
     for name in "ABC":
         shutil.copytree(TESTS / "data" / "machines" / "example-cpu", scratch / "machines" / name)
     if "data/machines/*" in words:  # as the shell writes it out
