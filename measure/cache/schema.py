@@ -170,7 +170,7 @@ Phase = Annotated[str, Column("a forward pass, a training step or its stage", fo
 Variant = Annotated[str, Column("how the network is run", form=some_of((*NAMES, *OPTIMIZERS), "+", (EAGER,)))]
 Round = Annotated[int, Column("counts the rounds of a cell from 0", NUMBER)]
 Status = Annotated[str, Column("how it ended; after `killed` (from outside) the next run tries again", form=STATUSES)]
-Reason = Annotated[str | None, "why the status is not `ok`"]
+Reason = Annotated[str | None, "why the status is not `ok`, or what to know of a count"]
 Sitting = Annotated[str | None, "the UTC time at which the command began; it measures its cells in one random order"]
 Seed = Annotated[int | None, Column("the seed of that order", NUMBER)]
 Version = Annotated[str | None, "the version of Roofwright, with the commit in a clone"]

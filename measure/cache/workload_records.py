@@ -20,9 +20,10 @@ class Workload:
     """The work and memory of a model at one batch size and precision: one forward and one backward pass.
 
     A row that is not ``ok`` has a reason and no counts. An ``ok`` row with empty backward columns has as reason why the
-    backward pass could not be counted. Traffic and FLOP are those of a forward pass in eval mode without gradients.
-    Training is a forward pass in train mode and the backward pass from given gradients of the outputs. The backward
-    columns are of the backward pass alone, without recomputation.
+    backward pass could not be counted; one with a reason beside them was counted where torch would not train. Traffic
+    and FLOP are those of a forward pass in eval mode without gradients. Training is a forward pass in train mode and
+    the backward pass from given gradients of the outputs. The backward columns are of the backward pass alone, without
+    recomputation.
     """
 
     model: schema.Model
