@@ -3,7 +3,16 @@
 import counting_programs as benchmark
 import pytest
 
+torch = pytest.importorskip("torch", reason="networks are counted")
 pytest.importorskip("torchvision", reason="its networks are counted")
+
+
+@pytest.fixture(autouse=True)
+def fast_path():
+    """The benchmark has a process of its own, and leaves this off."""
+    before = torch.backends.mha.get_fastpath_enabled()
+    yield
+    torch.backends.mha.set_fastpath_enabled(before)
 
 
 def test_one_network_and_its_scores(capsys):

@@ -19,6 +19,7 @@ from measure.cache.workload_records import Operator
 from measure.domain.words import EAGER, INFERENCE
 from report.paper.counting_programs import OURS
 from report.paper.hand_tables import CITING
+from report.paper.printed import CaseCount
 
 TEXT = (
     '<script>alert(1)</script> <img src=x onerror=alert(1)> <!--<script> &lt; &#60; #eval("1") #{1} $x^2$ | =cmd() '
@@ -98,7 +99,8 @@ def hostile_data(data: Path) -> Path:
     chips = [row for name in ("chips.csv", "more-chips.csv") for row in read(data / name, Chip)]
     write(data / "chips.csv", Chip, chips)
     shutil.copytree(ROOT / "data" / "published", data / "published")
-    for record, row in (predictions() | trace()).items():
+    case = CaseCount("Attention", "counter", None, "ok", None, "2 * 3", 6, 5.0)
+    for record, row in (predictions() | trace() | {CaseCount: case}).items():
         (data / RECORDS[record]).parent.mkdir(parents=True, exist_ok=True)
         write(data / RECORDS[record], record, [row])
     for name, environment in (("example-cpu", "cpu-new"), ("example-gpu", "gpu-1")):

@@ -180,7 +180,7 @@ def traced_roofs(paper: Paper) -> dict[str, Any]:
     roofs = [roof.at(traced.PRECISION) for roof in traced.roofs(paper)]
     drawn = [DrawnRoof.of(roof) for roof in roofs if roof]
     reach = [rows.intensity.min() / 2, rows.intensity.max()]
-    plane = Plane.over(drawn, theme.plot_width(2, unit="FLOP/s"), 190, reach, rows.flop_per_s / 2)
+    plane = Plane.over(drawn, theme.plot_width(2, unit="FLOP/s"), 190, reach, rows.flop_per_s / 6)
     told = [
         ("kind", "kind of layer", ""), ("share", "share of the step", ".1%"), ("time_s", "time", "s"),
         ("flop_per_s", "performance", "FLOP/s"), ("intensity", "intensity", "FLOP/B"),

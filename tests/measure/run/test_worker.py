@@ -85,7 +85,7 @@ def test_a_model_of_ones_own_is_found_in_the_process_too(process):
     assert count.workload.parameter_count == (8192 + 128) * 256 + 4 * block + 2 * 256 + (3 * 256 + 1) * 12
 
 
-def test_a_model_that_cannot_be_made_without_values_is_unsupported_in_counting_alone(process, monkeypatch, tmp_path):
+def test_a_model_that_reads_a_value_as_it_is_made_is_counted_and_timed(process, monkeypatch, tmp_path):
     (tmp_path / "by_values.py").write_text(
         "import torch\n"
         "def network(batch_size):\n"
@@ -95,9 +95,8 @@ def test_a_model_that_cannot_be_made_without_values_is_unsupported_in_counting_a
     monkeypatch.syspath_prepend(tmp_path)
     begin_anew(process)
     (model,) = catalog.find(["by_values:network"])
-    failure = process.run(WorkloadTask(model, (1,), "fp32", None))
-    assert failure.status == "unsupported"
-    assert "by_values:network makes no network on the meta device" in failure.reason
+    (counted,) = process.run(WorkloadTask(model, (1,), "fp32", None))
+    assert counted.workload.forward_flop == 2 * 3 * 2  # one row of 3 by 3 x 2
     assert min(process.run(inference_task(model, 2, "fp32", "eager", 0)).latencies_s) > 0
 
 
