@@ -1,5 +1,7 @@
 """The benchmark of counting programs on torchvision's networks, on one of them."""
 
+import logging
+
 import counting_programs as benchmark
 import pytest
 
@@ -8,11 +10,12 @@ pytest.importorskip("torchvision", reason="its networks are counted")
 
 
 @pytest.fixture(autouse=True)
-def fast_path():
-    """The benchmark has a process of its own, and leaves this off."""
-    before = torch.backends.mha.get_fastpath_enabled()
+def settings():
+    """The benchmark has a process of its own, and leaves attention's fast path and warnings in logs off."""
+    before, silent = torch.backends.mha.get_fastpath_enabled(), logging.root.manager.disable
     yield
     torch.backends.mha.set_fastpath_enabled(before)
+    logging.disable(silent)
 
 
 def test_one_network_and_its_scores(capsys):
