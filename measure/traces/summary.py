@@ -139,18 +139,19 @@ class TraceSummary:
 
     def by_kind(self) -> dict[str, float]:
         """Return the kernels' time by kind, the largest first."""
-        times: defaultdict[str, float] = defaultdict(float)
-        for row in self.operators:
-            times[row.layer_kind] += row.time_s
-        return dict(sorted(times.items(), key=lambda pair: -pair[1]))
+        return _times((row.layer_kind, row.time_s) for row in self.operators)
 
     def left_out(self) -> dict[str, float]:
         """Return the kernels' time without an operator by reason, and without counts by operator, the largest first."""
-        times: defaultdict[str, float] = defaultdict(float)
-        for row in self.operators:
-            if row.flop is None:
-                times[row.operator or row.reason or ""] += row.time_s
-        return dict(sorted(times.items(), key=lambda pair: -pair[1]))
+        return _times((row.operator or row.reason or "", row.time_s) for row in self.operators if row.flop is None)
+
+
+def _times(parts: Iterable[tuple[str, float]]) -> dict[str, float]:
+    """Return the sums of times by name, the largest first."""
+    times: defaultdict[str, float] = defaultdict(float)
+    for name, time_s in parts:
+        times[name] += time_s
+    return dict(sorted(times.items(), key=lambda pair: -pair[1]))
 
 
 def summarise(trace: Trace) -> TraceSummary:

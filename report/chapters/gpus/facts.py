@@ -324,18 +324,17 @@ def _traces(paper: Paper) -> Traced:
     spent, busy = (
         [sum(getattr(step, column) or 0 for step in each) for each in steps] for column in ("host_s", "busy_s")
     )
-    of = {name: traced.kernel_ratio(paper, name) for name in found}
     facts = Traced(
         Name(short_name(traced.GPUS[0])), Name(short_name(traced.GPUS[1])), exact(grown.peak_flop_per_s),
         exact(grown.bandwidth_byte_per_s),
         TracedKinds(
-            exact(of[traced.VIDEO]), exact(linear.ratio), exact(linear.roof_share, "%"),
+            exact(traced.kernel_ratio(paper, traced.VIDEO)), exact(linear.ratio), exact(linear.roof_share, "%"),
             exact(linear.roof_share_other, "%"), exact(pointwise.ratio), exact(pointwise.roof_share, "%"),
             exact(pointwise.roof_share_other, "%"), exact(softmax.ratio), exact(softmax.share, "%"),
             exact(max(softmax.roof_share, softmax.roof_share_other), "%"),
         ),
         TracedStep(
-            exact(of[traced.IMAGES]), exact(spent[1] / spent[0]),
+            exact(traced.kernel_ratio(paper, traced.IMAGES)), exact(spent[1] / spent[0]),
             *(exact(1 - ran / whole, "%") for ran, whole in zip(busy, spent, strict=True)),
         ),
     )  # fmt: skip

@@ -1,5 +1,6 @@
 """One network on two GPUs, kind by kind, from traces that others recorded."""
 
+from functools import cache
 from typing import Any
 
 import pandas as pd
@@ -45,6 +46,7 @@ def pairs(paper: Paper) -> dict[str, list[StoredTrace]]:
     }
 
 
+@cache
 def kinds(paper: Paper) -> pd.DataFrame:
     """One row is a kind of layer in a step of one network on one GPU: its time, its rates, its share of the roof."""
     found: list[dict[str, Any]] = []
