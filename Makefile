@@ -1,5 +1,6 @@
 # make report      set up .venv, measure this machine for BUDGET (3m; 20m, 1h, none), render the paper
-# make test        set up .venv, run the tests: a worker a core, each with one thread
+# make test        set up .venv, run the tests that are not slow: a worker per core, each with one thread
+# make test-all    run the slow ones as well
 # make lint        set up .venv, check style, types and workflows
 # make gpu-check   on an NVIDIA GPU: run the tests for one, measure for BUDGET; fail if either fails
 
@@ -7,7 +8,7 @@ PYTHON ?= python3
 BUDGET ?= 3m
 BIN := .venv/bin
 
-.PHONY: report test lint gpu-check benchmark clean
+.PHONY: report test test-all lint gpu-check benchmark clean
 
 # The same command again measures what the budget left out. ROOFWRIGHT_MADE_BY is what measuring calls that command.
 report: .venv/.report
@@ -15,8 +16,13 @@ report: .venv/.report
 	  $(BIN)/python -m measure --quick --budget $(BUDGET)
 	@$(BIN)/python -m report
 
+PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
+
 test: .venv/.test
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
+	$(PYTEST) -m 'not slow'
+
+test-all: .venv/.test
+	$(PYTEST)
 
 lint: .venv/.test
 	$(BIN)/ruff check .

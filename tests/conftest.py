@@ -17,8 +17,8 @@ CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stab
 
 
 def pytest_collection_modifyitems(items):
-    """Files that take long begin first, so that no worker is left with one of them at the end."""
-    items.sort(key=lambda item: item.get_closest_marker("long") is None)
+    """Start with the slow tests, so that no worker is left with one of them at the end."""
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
 
 
 @pytest.hookimpl(wrapper=True)

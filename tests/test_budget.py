@@ -22,7 +22,7 @@ from measure.run.estimate import MemoryFit
 from measure.run.task import RunCache
 from measure.verbs.measure import make_request, make_sampling, parser
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.slow
 WORKLOADS = Workloads(ROOT / "data")
 DONE_S = 1200.0
 

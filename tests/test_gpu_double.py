@@ -27,7 +27,7 @@ from measure.cache.records import (
 pytest.importorskip("torch", reason="measuring needs torch")
 pytest.importorskip("pynvml", reason="nvidia-ml-py is part of the measure extra")
 psutil = pytest.importorskip("psutil", reason="memory is read with it")
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.slow
 
 SQUEEZENET_MAC, SQUEEZENET_PARAMETERS = 0.819e9, 1_248_424
 """Of one 3 x 224 x 224 image, and in all, as torchvision publishes them (``_ops``, ``num_params``)."""

@@ -21,7 +21,7 @@ from measure.cache.records import Environment, Run
 from measure.machine import devices
 from report import __main__ as report_command
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.slow
 NOTEBOOK = ROOT / "notebooks" / "colab.ipynb"
 OWN = "tests.helpers.small_network:network"
 

@@ -83,7 +83,7 @@ def roofwright(installed, tmp_path):
     return run
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_an_installed_copy_renders_what_lies_in_the_folder_it_is_called_in(roofwright, installed, tmp_path):
     shutil.copytree(TESTS / "data" / "machines", tmp_path / "data" / "machines")
     shutil.copytree(TESTS / "data" / "workload", tmp_path / "data" / "workload")
@@ -99,7 +99,7 @@ def test_an_installed_copy_renders_what_lies_in_the_folder_it_is_called_in(roofw
     assert not list(installed.rglob("_figures"))
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_an_installed_copy_measures_into_the_folder_it_is_called_in(roofwright, tmp_path):
     asked = ["--device", "cpu", "--sections", "workload", "--models", "alexnet", "--batch-sizes", "1"]
     done = roofwright("measure", *asked)
@@ -108,7 +108,7 @@ def test_an_installed_copy_measures_into_the_folder_it_is_called_in(roofwright, 
     assert (tmp_path / "data" / "workload" / "models.csv").is_file()
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_model_of_ones_own_lies_in_the_folder_it_is_called_in(roofwright, tmp_path):
     """And no file there stands in for the program's own."""
     pytest.importorskip("torch", reason="a model is one of torch's")

@@ -22,7 +22,7 @@ from measure.verbs.flags import parse_percent, parse_time
 from measure.verbs.measure import make_request, parser
 
 pytest.importorskip("torch", reason="measuring needs torch")
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.slow
 SMALL = ["--device", "cpu", "--models", "squeezenet1_0", "--batch-sizes", "1", "--variants", "eager", "--seed", "1"]
 OWN = "tests.helpers.small_network:network"
 SHORT = ["--device", "cpu", "--models", OWN, "--batch-sizes", "1", "--variants", "eager"]

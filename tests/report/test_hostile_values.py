@@ -15,7 +15,7 @@ from helpers.pages import Page
 from report.charts.drawing import picture
 from report.markdown import washed
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.slow
 MARK = "alert(1)"
 READ_AS_CODE = {
     "expr", "filter", "calculate", "test", "labelExpr", "signal", "href", "url", "field", "fields", "update", "as"

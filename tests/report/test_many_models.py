@@ -9,7 +9,7 @@ from helpers import caches
 from helpers.many_models import write_many
 from helpers.pages import Page
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.slow
 
 MODELS = 500
 MOST = 5_000

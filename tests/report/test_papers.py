@@ -18,7 +18,7 @@ from measure.verbs.measure import parser
 from report import facts
 from report.paper import load
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.slow
 
 CHAPTERS = {name: ROOT / "report" / "chapters" / name / f"{name}.qmd" for name in facts.CHAPTERS}
 MADE = (caches.nothing_measured, caches.one_cell, caches.made_by_report, caches.three_machines)

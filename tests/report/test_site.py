@@ -8,7 +8,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from helpers.pages import AXIS_OVERLAPS, DESKTOP, LUMINANCE, OVERLAPS, PHONE, Visit
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")

@@ -34,7 +34,7 @@ def smallest_of_families():
 REPLAYED = {"timm:ghostnet_050": 0.04}
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*(model.name for model in BUILT_IN), *smallest_of_families()])
 def test_fake_tensors_give_the_counts_of_the_meta_device(name):
     if name.startswith("timm:"):

@@ -10,7 +10,7 @@ from measure.models import catalog
 from measure.models.call import held_tensors
 
 pytest.importorskip("transformers", reason="the optional extra hf")
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.slow
 
 BATCH, LENGTH = 2, 128
 TOKENS = BATCH * LENGTH

@@ -22,7 +22,7 @@ from measure.run import cluster as room
 from measure.run.cluster import DeviceActor, Place, connected, find_places
 from measure.timing.sampling import Sampling
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.slow
 SMALL = "--device cpu --sections inference --variants eager --models alexnet vgg11 --batch-sizes 1 2 4"
 
 

@@ -29,7 +29,7 @@ pytest.importorskip("torchvision", reason="the models are torchvision's")
 psutil = pytest.importorskip("psutil", reason="a process that ended is told from one that runs by psutil")
 SQUEEZENET = catalog.find(["squeezenet1_0"])[0]
 COUNT = WorkloadTask(SQUEEZENET, (1,), "fp32", None)
-pytestmark = [pytest.mark.long, pytest.mark.usefixtures("forked_workers")]
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("forked_workers")]
 QUICK = Sampling(warm_up_s=0.1, least_s=0.1, limit_s=0.2)
 
 

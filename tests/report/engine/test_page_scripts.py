@@ -10,7 +10,7 @@ from helpers.places import ROOT
 from report.engine.embedded import render_embedded
 from report.engine.source import FILTER
 
-pytestmark = [pytest.mark.browser, pytest.mark.long]
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 SETTINGS = f"""\
 title: Beads
