@@ -8,10 +8,14 @@ from functools import partial
 
 import pytest
 from helpers.places import ROOT
+from hypothesis import settings
 
 from measure.machine.processor import PRECISION, SPEED
 from report import failures
 from report.failures import in_environment
+
+settings.register_profile("project", deadline=None, derandomize=True, max_examples=40)
+settings.load_profile("project")
 
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
