@@ -1,16 +1,20 @@
 """What the counting tests share: tensors without memory, cases of one operator, and small networks recorded."""
 
+# ruff: noqa: E402
 from typing import Any, NamedTuple
 
 import pytest
 
+torch = pytest.importorskip("torch", reason="counting needs torch")
+nn = torch.nn
+
+from measure.cache.workload_records import Workload
+from measure.counting import recorder
+from measure.counting.count import count
 from measure.counting.formulas import Work, formula_of, work_of
 from measure.counting.memory import tensors_in
-from measure.counting.recorder import ModuleTotals
-
-torch = pytest.importorskip("torch", reason="counting needs torch")
-recorder = pytest.importorskip("measure.counting.recorder", reason="counting needs torch")
-nn = torch.nn
+from measure.counting.recorder import ModuleTotals, Pass
+from measure.domain.models import OWN, Model
 
 
 def meta(*shape: int, dtype: Any = None, requires_grad: bool = False) -> "torch.Tensor":
@@ -30,8 +34,41 @@ class Own(nn.Module):
         return self._function(self, *inputs, **keywords)
 
 
+def own(compute: Any) -> "nn.Module":
+    """A network, or one whose forward pass is this function of the inputs."""
+    return compute if isinstance(compute, nn.Module) else Own(lambda _self, *inputs: compute(*inputs))
+
+
+def on(forward: Any, *shape: int, **parts: Any) -> Any:
+    """A function of the batch size, as a user writes it: a network with these parts, and one input."""
+    return lambda batch: (Own(forward, **parts), rows(batch, *shape))
+
+
+def linear(inputs: int, outputs: int, **options: Any) -> "nn.Linear":
+    return nn.Linear(inputs, outputs, bias=False, **options)
+
+
 def rows(batch: int, *shape: int) -> "torch.Tensor":
     return torch.ones(batch, *shape)
+
+
+def counted(function: Any, batch: int = 2, precision: str = "fp32") -> Workload:
+    """Counts the network and inputs that a function of the batch size returns, found by its name as a user's is."""
+    globals()["network"] = function
+    return count(Model(f"{__name__}:network", OWN, OWN, (1,)), batch, precision).workload
+
+
+class Reported(NamedTuple):
+    """A function of the batch size that makes a network and its inputs, and columns that its workload should have."""
+
+    make: Any
+    batch: int
+    precision: str
+    expected: dict[str, Any]
+
+
+def reported(name: str, make: Any, batch: int = 2, precision: str = "fp32", **expected: Any) -> Any:
+    return pytest.param(Reported(make, batch, precision, expected), id=name)
 
 
 class Case(NamedTuple):
@@ -63,6 +100,11 @@ def case(
 def named(cases: list[Case]) -> dict[str, Any]:
     """The arguments of pytest.mark.parametrize for a test of one case."""
     return {"argnames": "case", "argvalues": cases, "ids": [case.operator.partition("::")[2] for case in cases]}
+
+
+def inferred(compute: Any, *inputs: Any) -> Pass:
+    """The recorded inference of a network or a function, on the meta device."""
+    return recorder.record_inference(own(compute).to("meta"), inputs)[0].forward
 
 
 def trained(network: "nn.Module", *inputs: Any) -> "tuple[dict[str, ModuleTotals], dict[str, ModuleTotals]]":
