@@ -1,0 +1,158 @@
+"""The rounds, profiles and counters that a request still needs of its cells. ``test_runner`` has their rows."""
+
+import logging
+from dataclasses import replace
+
+import pytest
+from helpers.rows import counter_profile, profile, run, samples
+from helpers.tasks import asked, run_cache
+
+from measure.models import catalog
+from measure.run import plan
+from measure.run.task import KILLED
+
+TRAINED = {"training_models": catalog.find(["vgg11"]), "training_batch_sizes": [32]}
+A1, A64, V1, V64 = (f"{model} batch {batch} fp32" for model in ("alexnet", "vgg11") for batch in (1, 64))
+STEP = "training vgg11 batch 32 fp32"
+# Logarithms with deviations of 1 % and 20 %: 4.85 / sqrt(3) times that is ±2.8 % and more than ±50 %.
+STEADY, NOISY = [1.0, 1.01, 0.99], [1.0, 1.2, 0.8]
+
+
+def rounds(cell, *numbers):
+    return [f"{cell}, round {number}" for number in numbers]
+
+
+def profiles(*cells):
+    return [f"operators of {cell}" for cell in cells]
+
+
+def counters(*cells):
+    return [f"hardware counters of {cell}" for cell in cells]
+
+
+def timed(model, latencies_s, batch=1, **changes):
+    """The rows of a cell's rounds, a sample each."""
+    rows = []
+    for number, latency_s in enumerate(latencies_s):
+        (sample,) = samples(1, model, batch, number)
+        rows += [run(model, batch, round_=number), replace(sample, latency_s=latency_s)]
+    return changed(*rows, **changes)
+
+
+def changed(*rows, **changes):
+    return [replace(row, **changes) for row in rows]
+
+
+BOTH = ["inference", "operators"]
+ONE, ONE_OF_BOTH = asked(rounds=1), asked(sections=BOTH, rounds=1)
+TWO = asked("alexnet vgg11", most_rounds=9)
+TWO_RATES = [*timed("alexnet", STEADY), *timed("vgg11", NOISY)]
+WAYS = {"precisions": ["fp32", "bf16"], "variants": ["eager", "kept_memory"]}
+STEPS = asked("vgg11", sections=["training"], rounds=2, **TRAINED)
+PROFILES = asked("alexnet vgg11", (1, 64), ["operators"], optimizers=["sgd", "adam"], **TRAINED)
+PROFILED = [
+    profile("alexnet"), profile("alexnet", 64, "oom"), profile("vgg11", 32, phase="step"),
+    *changed(profile("vgg11"), environment_id="before"),
+]  # fmt: skip
+COUNTERS = asked(sections=["hardware-counters"], **TRAINED)
+PAIR = [run("alexnet"), profile("alexnet")]
+KILL = {"status": KILLED.status, "reason": KILLED.reason, "sitting": "before"}
+
+LACKING = {
+    "nothing is known": (asked(), [], rounds(A1, 1, 2, 3)),
+    "another environment": (ONE, changed(*PAIR, environment_id="before"), rounds(A1, 1)),
+    "done or failed": (
+        asked("alexnet vgg11", (1, 64), rounds=2),
+        [run("alexnet"), run("alexnet", round_=1), run("vgg11"), run("vgg11", 64, "oom")],
+        [*rounds(A64, 1, 2), *rounds(V1, 2)],
+    ),
+    "by force all rounds": (
+        asked("vgg11", most_rounds=9, force=True), timed("vgg11", [*NOISY, 1, 1]), rounds(V1, 1, 2, 3, 4, 5)
+    ),
+    "a wide interval": (TWO, TWO_RATES, rounds(V1, 4)),
+    "within the target": (replace(TWO, target=0.9), TWO_RATES, []),
+    "no more rounds allowed": (replace(TWO, most_rounds=3), TWO_RATES, []),
+    "wide at last": (asked("vgg11", most_rounds=9), timed("vgg11", NOISY * 3), []),
+    "rounds of a group are equal": (  # a variant or a precision is compared with its baseline round by round
+        asked(batch_sizes=[1, 8], most_rounds=9, **WAYS),
+        [
+            *timed("alexnet", STEADY), *timed("alexnet", NOISY, variant="kept_memory"),
+            *timed("alexnet", STEADY, precision="bf16"),
+            *timed("alexnet", STEADY, precision="bf16", variant="kept_memory"),
+            *timed("alexnet", STEADY, 8), *timed("alexnet", STEADY, 8, variant="kept_memory"),
+            *timed("alexnet", STEADY, 8, precision="bf16"),
+        ],
+        [
+            *rounds(A1, 4), *rounds(f"{A1} kept_memory", 4), *rounds("alexnet batch 1 bf16", 4),
+            *rounds("alexnet batch 1 bf16 kept_memory", 4), *rounds("alexnet batch 8 bf16 kept_memory", 1, 2, 3),
+        ],
+    ),
+    "killed before": (ONE_OF_BOTH, changed(*PAIR, **KILL), [*rounds(A1, 1), *profiles(A1)]),
+    "killed in this sitting": (ONE_OF_BOTH, changed(*PAIR, **KILL | {"sitting": "today"}), []),
+    "killed by its status": (ONE, changed(*PAIR, **KILL | {"reason": "ended from outside"}), rounds(A1, 1)),
+    "not killed by its reason": (ONE, changed(*PAIR, **KILL | {"status": "error"}), []),
+    "this input shape": (ONE_OF_BOTH, changed(*PAIR, input_shape="3x224x224"), []),
+    "an unknown input shape": (ONE_OF_BOTH, changed(*PAIR, input_shape=None), []),
+    "another": (ONE_OF_BOTH, changed(*PAIR, input_shape="3x600x600"), [*rounds(A1, 1), *profiles(A1)]),
+    "another, failed": (ONE, changed(*PAIR, input_shape="3x600x600", status="oom"), rounds(A1, 1)),
+    "a profile is no round": (ONE_OF_BOTH, PAIR[1:], rounds(A1, 1)),
+    "a round is no profile": (ONE_OF_BOTH, PAIR[:1], profiles(A1)),
+    "optimisers have their own": (
+        replace(STEPS, optimizers=["sgd", "adam"]), [], [*rounds(STEP, 1, 2), *rounds(f"{STEP} adam", 1, 2)]
+    ),
+    "a step is done with its whole": (
+        STEPS, [run("vgg11", 32), run("vgg11", 32, phase="step"), run("vgg11", 32, phase="forward", round_=1)],
+        rounds(STEP, 2),
+    ),
+    "a failed step fails no forward pass": (
+        asked("vgg11", [32], ["inference", "training"], rounds=2, **TRAINED),
+        [run("vgg11", 32, "oom", phase="step")],
+        rounds("vgg11 batch 32 fp32", 1, 2),
+    ),
+    "profiles of all cells": (PROFILES, [], profiles(A1, A64, V1, V64, STEP, f"{STEP} adam")),
+    "profiles": (PROFILES, PROFILED, profiles(V1, V64, f"{STEP} adam")),
+    "profiles by force": (
+        replace(PROFILES, force=True), PROFILED, profiles(A1, A64, V1, V64, STEP, f"{STEP} adam")
+    ),
+    "quick profiles": (  # of the two leading models, and of the one that is trained
+        asked("alexnet vgg11 vgg16", (1, 64), ["operators"], quick=True, **TRAINED), [], profiles(A1, STEP, V1)
+    ),
+    "counters of all cells": (COUNTERS, [], counters(A1, STEP)),
+    "counters": (COUNTERS, [counter_profile("vgg11", 32, "unsupported"), PAIR[1]], counters(A1)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("request_", "rows", "expected"), LACKING.values(), ids=LACKING)
+def test_missing_cells(request_, rows, expected):
+    tasks = plan.tasks_to_do(request_, run_cache(*rows))
+    assert sorted(task.label for task in tasks) == sorted(expected)
+
+
+T4, A100 = ({"device": "cuda", "capability": capability} for capability in ("7.5", "8.0"))
+
+
+@pytest.mark.parametrize(
+    ("named", "machine", "ways"),
+    [
+        ({"variants": ()}, {}, ["fp32", "fp32 kept_memory"]),  # on a processor under Linux
+        ({"variants": ()}, {"device": "cuda"}, ["fp32"]),
+        ({"variants": ()}, {"system": "Darwin 23"}, ["fp32"]),
+        ({"variants": ("eager",)}, {}, ["fp32"]),
+        ({"precisions": ()}, {}, ["fp32"]),
+        ({"precisions": ()}, T4, ["fp32", "fp16"]),
+        ({"precisions": ()}, A100, ["fp32", "bf16"]),
+        ({"precisions": ("fp32",)}, A100, ["fp32"]),
+    ],
+)
+def test_precisions_and_variants_that_are_not_named_are_those_usual_on_the_machine(named, machine, ways):
+    tasks = plan.tasks_to_do(asked(rounds=1, **named), run_cache(**machine))
+    assert {task.label for task in tasks} == {f"alexnet batch 1 {way}, round 1" for way in ways}
+
+
+def test_the_log_names_cells_that_failed_before(caplog):
+    caplog.set_level(logging.INFO, "measure")
+    plan.tasks_to_do(asked("alexnet vgg11"), run_cache(run("alexnet", status="oom")))
+    assert [record.getMessage() for record in caplog.records] == [
+        "not tried again without --force: alexnet batch 1 fp32 inference eager, oom (None)",
+        "inference: 3 to do, the rest is in the cache",
+    ]
