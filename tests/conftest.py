@@ -7,6 +7,7 @@ import sys
 from functools import partial
 
 import pytest
+from helpers import golden as golden_files
 from helpers.places import ROOT
 from hypothesis import settings
 
@@ -18,6 +19,10 @@ settings.register_profile("project", deadline=None, derandomize=True, max_exampl
 settings.load_profile("project")
 
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+
+
+def pytest_addoption(parser):
+    parser.addoption("--overwrite", action="store_true", help="write the golden outputs in tests/golden anew")
 
 
 def pytest_collection_modifyitems(items):
@@ -56,6 +61,14 @@ def strict():
     """What cannot be computed fails a test: no sentence stands for it."""
     with in_environment({failures.STRICT: "1"}):
         yield
+
+
+@pytest.fixture
+def golden(request, monkeypatch):
+    """Compares what a command prints with a file: ``golden("show", text)`` with tests/golden/show.txt."""
+    for name, value in golden_files.TERMINAL.items():
+        monkeypatch.setenv(name, value)
+    return partial(golden_files.check, overwrite=request.config.getoption("--overwrite"))
 
 
 @pytest.fixture
