@@ -44,7 +44,7 @@ ATTRIBUTION_S = 3.0  # the time to attribute the operators of a profile to modul
 class DurationEstimate:
     def __init__(self, request: Request, cache: RunCache) -> None:
         self._kind = cache.environment.device
-        self._round = round_sampling(request.quick, request.budget_s)
+        self._round = round_sampling(request.budget_s)
         sheet, found = datasheet(cache), machine_roof(cache.rows(cache.folder.rows(RoofMeasurement)))
         self._flop_per_s = {FULL_PRECISION: UNKNOWN_FLOP_PER_S[self._kind]}
         self._flop_per_s |= {**(sheet.flop_per_s if sheet else {}), **found.flop_per_s}

@@ -116,7 +116,7 @@ def _parse_target(text: str) -> float:
 def make_sampling(arguments: argparse.Namespace) -> Sampling:
     """Return when a round of a cell has enough samples."""
     return dataclasses.replace(
-        round_sampling(arguments.quick, parse_budget(arguments.budget)),
+        round_sampling(parse_budget(arguments.budget)),
         target=_parse_target(arguments.target) / 2,  # the variation between rounds comes on top
         call_limit_s=flags.parse_time("--call-limit", arguments.call_limit),
     )

@@ -47,7 +47,7 @@ from measure.run.sections import RoofTask
 from measure.run.task import RunCache, Task, machine_folder
 from measure.run.worker import Worker
 from measure.timing.calls import without_gradients
-from measure.timing.sampling import QUICK_ROUND, Sampling, sample
+from measure.timing.sampling import ROUND_SAMPLING, Sampling, sample
 from measure.timing.stopwatch import Stopwatch
 from measure.verbs import measure as arguments
 from measure.verbs.answer import ModelAnswer, heading, make_answer, result_lines
@@ -188,7 +188,7 @@ def model(network: "nn.Module", inputs: Any, name: str | None = None) -> ModelAn
     with _restored(network, device):
         network.eval()
         stopwatch = Stopwatch(call.run, device.synchronize, events=device.events())
-        timing = without_gradients(lambda: sample(stopwatch, QUICK_ROUND, device.sensors()))
+        timing = without_gradients(lambda: sample(stopwatch, ROUND_SAMPLING, device.sensors()))
         roof = _roof(device.torch_name, precision)  # last: its kernels change settings
     cell, shape = Cell(named.name, batch, precision, INFERENCE, EAGER), workload.input_shape
     timed = summarise_cell(cell, [timing.latencies_s], timing.flags, shape)

@@ -380,7 +380,7 @@ def forces(self, x):
 )
 def test_a_users_network_is_counted_and_timed_as_it_is(network, shape, monkeypatch):
     one = importlib.import_module("measure.verbs.model")
-    monkeypatch.setattr(one, "QUICK_ROUND", Sampling(warm_up_s=0.0, least_s=0.0, limit_s=0.0))
+    monkeypatch.setattr(one, "ROUND_SAMPLING", Sampling(warm_up_s=0.0, least_s=0.0, limit_s=0.0))
     monkeypatch.setattr(one, "_roof", lambda *_: Roof({}, None))
     before = {name: value.clone() for name, value in network.state_dict().items()}
     answer = one.model(network, rows(2, *shape))
