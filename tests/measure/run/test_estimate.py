@@ -108,7 +108,7 @@ def test_a_forward_pass_that_was_timed_tells_more_than_the_roof():
     known = DurationEstimate(asked(), cache(samples=samples))
     # At batch 8, as near to 1 as to 64 by its logarithm: the first of the two. Then 0.8 s a call, as in the first test.
     assert known.seconds(inference_task(NET, 8, "fp32", "eager", 0)) == pytest.approx(1.0 + (3.0 + 0.8) + 3.0)
-    # At batch 32 half of what 64 take, 1.6 s, and three times as much for a step: two samples of 4.8 s are more than 3 s.
+    # At batch 32 half of what 64 take, 1.6 s, and three times as much for a step: two samples of 4.8 s are longer.
     assert known.seconds(inference_task(NET, 32, "fp32", "eager", 0)) == pytest.approx(1.0 + (3.0 + 1.6) + 2 * 1.6)
     assert known.seconds(training_task(NET, 32, "fp32", "eager", 0)) == pytest.approx(1.0 + (3.0 + 4.8) + 2 * 4.8)
 
