@@ -23,6 +23,7 @@ from measure.cache.records import (
     Run,
     Sample,
 )
+from measure.cache.traces import read_trace, trace_names
 
 pytest.importorskip("torch", reason="measuring needs torch")
 pytest.importorskip("pynvml", reason="nvidia-ml-py is part of the measure extra")
@@ -161,6 +162,31 @@ def test_a_profile_has_the_kernels_of_each_module(t4):
         kernels = [row for row in t4.rows(KernelTime, [profile]) if row.stage in ("inference", "forward")]
         paths = {row.path for row in kernels if row.operator == "conv2d"}
         assert len(paths) == SQUEEZENET_CONVOLUTIONS
+
+
+@pytest.mark.parametrize(
+    ("phase", "batch", "stages"), [("inference", 64, {"inference"}), ("step", 64, {"forward", "backward", "update"})]
+)
+def test_a_profile_is_a_trace_too(data, phase, batch, stages):
+    """Its table is an imported trace's: 26 convolutions of known work, with the times of the profile's own kernels."""
+    (profile,) = of_squeezenet(folder_in(data).rows(Profile), batch, phase)
+    (trace,) = (
+        each
+        for name in trace_names(data)
+        if (each := read_trace(data, name)).devices[0].network == f"SqueezeNet, batch {batch}, fp32, {phase}"
+    )
+    (device,) = trace.devices
+    assert (device.chip, device.device_name, device.capability) == ("NVIDIA T4", "Tesla T4", "7.5")
+    assert device.source == f"machines/{folder_in(data).name}"
+    assert len(trace.steps) == 3
+    assert {row.stage for row in trace.operators} == stages
+    forward = [
+        row for row in trace.operators if row.stage in ("inference", "forward") and row.operator == "convolution"
+    ]
+    assert sum(row.calls for row in forward) == 3 * SQUEEZENET_CONVOLUTIONS
+    assert sum(row.flop for row in forward) == pytest.approx(3 * batch * 2 * SQUEEZENET_MAC, rel=0.001)
+    kernels = folder_in(data).rows(KernelTime, [profile])
+    assert sum(row.time_s for row in trace.operators) / 3 == pytest.approx(sum(row.time_s for row in kernels), rel=1e-6)
 
 
 def test_hardware_counters_count_what_the_layers_ask_for(t4):

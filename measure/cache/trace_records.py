@@ -1,4 +1,4 @@
-"""The tables of an imported trace: a recording of ``torch.profiler`` on a GPU that may be anywhere. See ``records``.
+"""The tables of a trace: a recording of ``torch.profiler``, imported from a GPU anywhere or made by ``measure``.
 
 Nothing of the trace is stored but what these columns name.
 """
@@ -37,7 +37,9 @@ class TraceDevice:
     driver: Annotated[str | None, "the version that the driver is made for"]
     world_size: Annotated[int, Column("processes that ran together", NUMBER, least=1)]
     fingerprint: Annotated[str, "hash of the kernels' names and times"]
-    source: Annotated[str | None, "where the trace was published"]
+    source: Annotated[
+        str | None, "where the trace was published, or the folder in `data` of the machine that measured it"
+    ]
     licence: Annotated[str | None, "its licence"]
     version: schema.Version
 

@@ -2,29 +2,28 @@
 
 An operator counts, with all that it calls, if no other operator calls it. It belongs to the module of the innermost
 range around it (``ModuleRanges``). A backward operator runs inside a node of autograd's graph, whose number says which
-module made it in the forward pass. A kernel belongs to the operator that launched it. Copies and fills of memory count
-as kernels.
+module made it in the forward pass. A kernel belongs to the operator that launched it (``traces.matching``). Copies and
+fills of memory count as kernels.
 """
 
 import re
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable
 from contextlib import AbstractContextManager, ExitStack
 from functools import partial
-from itertools import chain
-from operator import itemgetter
+from itertools import islice
+from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from measure.domain.words import BACKWARD
+from measure.traces.matching import NODE, Match, callers, covered, marked_stage
+from measure.traces.reading import DeviceEvent, OperatorEvent
 
 if TYPE_CHECKING:
     import torch
     from torch import nn
-    from torch.autograd.profiler_util import FunctionEvent
 
-MODULE, STAGE = "module: ", "stage: "  # begin the names of our ranges, before a module's path or a stage
-NODE = "autograd::engine::evaluate_function: "  # begins the name of a backward node's event
+MODULE = "module: "  # begins the names of our ranges, before a module's path
 OPERATOR = re.compile(r"\w+::\w+")  # with its namespace; ranges and autograd's own events have other names
 
 
@@ -112,82 +111,69 @@ class AttributedKernel(NamedTuple):
 
 
 def attribute(
-    events: "Iterable[FunctionEvent]", ranges: ModuleRanges, steps: int, by_kernels: bool
+    operators: Iterable[OperatorEvent], matches: Collection[Match], ranges: ModuleRanges, steps: int, by_kernels: bool
 ) -> tuple[tuple[AttributedTime, ...], tuple[AttributedKernel, ...], float]:
     """Return operators and kernels in the order of their first run, and the time (s) that the device works.
 
-    They are means over ``steps`` steps whose stages are ranges.
+    They are means over ``steps`` steps whose stages are ranges; the operators are nested (``traces.matching``).
     Times are those of the kernels that an operator launched (``by_kernels``), or the host's.
     """
-    operators: dict[tuple[str, str | None, str], list[float]] = defaultdict(list)
-    kernels: dict[tuple[str, str | None, str, str], list[float]] = defaultdict(list)
-    spans = []
-    for event in events:
-        place = _place(event, ranges)
-        if place is not None:
-            operators[place].append(event.device_time_total if by_kernels else event.cpu_time_total)
-            for kernel in chain(event.kernels, *(each.kernels for each in _callees(event))):
-                kernels[*place, kernel.name].append(kernel.duration)
-        if is_kernel(event) if by_kernels else place is not None:
-            spans.append((event.time_range.start, event.time_range.end))
+    operators = sorted(operators, key=attrgetter("start"))
+    paths = _paths_of_nodes(operators, ranges)
+    launched: defaultdict[OperatorEvent, list[DeviceEvent]] = defaultdict(list)
+    for each in matches:
+        for operator in callers(each.operator):
+            launched[operator].append(each.event)
+    times: defaultdict[tuple[str, str | None, str], list[float]] = defaultdict(list)
+    kernels: defaultdict[tuple[str, str | None, str, str], list[float]] = defaultdict(list)
+    spans = [(each.event.start, each.event.end) for each in matches] if by_kernels else []
+    for operator in operators:
+        place = _place(operator, paths)
+        if place is None:
+            continue
+        if not by_kernels:
+            spans.append((operator.start, operator.end))
+        own = launched[operator]
+        times[place].append(sum(kernel.duration for kernel in own) if by_kernels else operator.end - operator.start)
+        for kernel in own:
+            kernels[*place, kernel.name].append(kernel.duration)
 
     def mean(times_us: list[float]) -> tuple[int, float]:
         return max(1, round(len(times_us) / steps)), sum(times_us) / steps / 1e6
 
     return (
-        tuple(AttributedTime(*key, *mean(times_us)) for key, times_us in operators.items()),
+        tuple(AttributedTime(*key, *mean(times_us)) for key, times_us in times.items()),
         tuple(AttributedKernel(*key, *mean(times_us)) for key, times_us in kernels.items()),
         covered(spans) / steps / 1e6,
     )
 
 
-def _place(event: "FunctionEvent", ranges: ModuleRanges) -> tuple[str, str | None, str] | None:
+def _place(operator: OperatorEvent, paths: dict[OperatorEvent, str | None]) -> tuple[str, str | None, str] | None:
     """Return stage, module and name of an operator in a stage that no other operator calls, else None."""
-    if not OPERATOR.fullmatch(event.name):
+    stage = marked_stage(operator)
+    if stage is None or not OPERATOR.fullmatch(operator.name):
         return None
-    paths: list[str | None] = []
-    stage, above = None, event.cpu_parent
-    while above is not None:
+    modules: list[str | None] = []
+    for above in islice(callers(operator), 1, None):
         if OPERATOR.fullmatch(above.name):
             return None
         if above.name.startswith(MODULE):
-            paths.append(above.name.removeprefix(MODULE))
+            modules.append(above.name.removeprefix(MODULE))
         elif above.name.startswith(NODE):
-            paths.append(_path_of_node(above, ranges))
-            stage = BACKWARD
-        elif above.name.startswith(STAGE):
-            stage = above.name.removeprefix(STAGE)
-        above = above.cpu_parent
-    name = event.name.removeprefix("aten::").replace("::", ".")
-    return None if stage is None else (stage, paths[0] if paths else None, name)
+            modules.append(paths.get(above))
+    name = operator.name.removeprefix("aten::").replace("::", ".")
+    return stage, modules[0] if modules else None, name
 
 
-def _path_of_node(node: "FunctionEvent", ranges: ModuleRanges) -> str | None:
-    """Return the module of a backward node, by its number or by the arrival of its gradient."""
-    for event in _callees(node):
-        if event.name.startswith(MODULE):
-            return event.name.removeprefix(MODULE)
-        if event.sequence_nr >= 0:
-            return ranges.path_of_node(event.sequence_nr)
-    return None
-
-
-def _callees(event: "FunctionEvent") -> "Iterator[FunctionEvent]":
-    """Yield all that an event calls, directly or not, in the order of the calls."""
-    for child in event.cpu_children:
-        yield child
-        yield from _callees(child)
-
-
-def is_kernel(event: "FunctionEvent") -> bool:
-    """Return whether an event is work of the device, not one of our ranges as the device sees them."""
-    return event.device_type.name != "CPU" and not event.is_user_annotation
-
-
-def covered(spans: Iterable[tuple[float, float]]) -> float:
-    """Return the length that the spans, from start to end, cover together. Overlaps count once."""
-    length, reached = 0.0, float("-inf")
-    for start, end in sorted(spans):
-        length += max(0.0, end - max(start, reached))
-        reached = max(reached, end)
-    return length
+def _paths_of_nodes(operators: Iterable[OperatorEvent], ranges: ModuleRanges) -> dict[OperatorEvent, str | None]:
+    """Return the module of each backward node, by its number or by the arrival of its gradient."""
+    paths: dict[OperatorEvent, str | None] = {}
+    for operator in operators:
+        node = next((each for each in islice(callers(operator), 1, None) if each.name.startswith(NODE)), None)
+        if node is None or node in paths:
+            continue
+        if operator.name.startswith(MODULE):
+            paths[node] = operator.name.removeprefix(MODULE)
+        elif operator.sequence is not None:
+            paths[node] = ranges.path_of_node(operator.sequence)
+    return paths

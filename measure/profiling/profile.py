@@ -5,14 +5,16 @@ On a GPU the first steps may lack kernels: from CUDA 12.6 Update 2 to 13.0 CUPTI
 (https://github.com/pytorch/pytorch/issues/192021).
 """
 
-from bisect import bisect_right
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import takewhile
 from math import ceil
+from pathlib import Path
 from statistics import fmean, median
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, NamedTuple
 
 from measure.domain import variants
@@ -21,16 +23,22 @@ from measure.domain.models import Model
 from measure.domain.words import INFERENCE
 from measure.machine.device import Device
 from measure.machine.sensors import load_since
-from measure.profiling.attribution import STAGE, AttributedKernel, AttributedTime, ModuleRanges, attribute, is_kernel
+from measure.profiling.attribution import AttributedKernel, AttributedTime, ModuleRanges, attribute
 from measure.timing.calls import prepare
 from measure.timing.sampling import Sampling, sample
 from measure.timing.stopwatch import Stopwatch, run_first_call
+from measure.traces import reading
+from measure.traces.matching import STAGE, Match, match, nest
+from measure.traces.reading import Range, Trace
+from measure.traces.store import Said, TraceRows, device_rows
+from measure.traces.summary import summarise
 
 if TYPE_CHECKING:
-    from torch.autograd.profiler_util import FunctionEvent
+    from torch.profiler import profile
 
 PLAIN = Sampling(target=0.05, least_s=0.5, limit_s=2.0)
 PROFILED_S, FEWEST_STEPS, MOST_STEPS = 1.0, 3, 20  # how long the profiled steps last together, within these limits
+STORED_STEPS = 3  # the last ones, whose trace is kept
 
 
 class SystemUse(NamedTuple):
@@ -76,6 +84,7 @@ class CellProfile:
     kernels: tuple[AttributedKernel, ...] = ()  # only on a GPU
     system_use: SystemUse | None = None  # of a plain call
     load: float | None = None  # the share of the cores that other programs used during plain calls
+    trace: TraceRows | None = None  # the last steps as the tables of a trace, only on a GPU
 
 
 def plain_sampling(sampling: Sampling) -> Sampling:
@@ -90,7 +99,8 @@ def measure(device: Device, model: Model, cell: Cell, sampling: Sampling, beat: 
     torch's profiler does not see or loses, and what ``calls.prepare`` and torch raise.
     """
     import torch
-    from torch.profiler import ProfilerActivity, profile, record_function
+    from torch._C._profiler import _RecordFunctionFast
+    from torch.profiler import ProfilerActivity, profile
 
     for part in variants.parts_of(cell.variant):
         if part.unprofiled:
@@ -116,48 +126,70 @@ def measure(device: Device, model: Model, cell: Cell, sampling: Sampling, beat: 
         plain_s = median(sample(plain, plain_sampling(sampling)).latencies_s)
         load = load_since(opening, sensors)
         steps = min(max(ceil(PROFILED_S / plain_s), FEWEST_STEPS), MOST_STEPS)
-        stopwatch = Stopwatch(partial(step, record_function), device.synchronize, beat=beat)
+        stopwatch = Stopwatch(partial(step, _RecordFunctionFast), device.synchronize, beat=beat)
         activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if is_gpu else [])]
         with profile(activities=activities):  # pays for what a process sets up in its first profile
             torch.zeros(1, device=device.torch_name).add_(1.0)
             device.synchronize()
-        with ModuleRanges(call.network) as ranges, profile(activities=activities) as profiler:
-            latencies_s = [stopwatch.time(1).latency_s for _ in range(steps)]
+        latencies_s = []
+        # Shapes slow the host down, and only the trace of a GPU needs them.
+        with ModuleRanges(call.network) as ranges, profile(activities=activities, record_shapes=is_gpu) as profiler:
+            for number in range(steps):
+                with _RecordFunctionFast(f"ProfilerStep#{number}"):
+                    latencies_s.append(stopwatch.time(1).latency_s)
     beat()
-    events, steps = keep_whole_steps(profiler.events(), next(iter(call.stages)))
-    operators, kernels, busy_s = attribute(events, ranges, steps, by_kernels=is_gpu)
+    trace = read_recording(profiler)
+    matches = match(trace, nest(trace.operators))
+    whole = find_whole_steps(sorted(trace.steps), matches)
+    kept = {each.number for each in whole}
+    operators, kernels, busy_s = attribute(
+        (each for each in trace.operators if each.start >= whole[0].start),
+        [each for each in matches if each.step in kept],
+        ranges,
+        len(whole),
+        by_kernels=is_gpu,
+    )
     if is_gpu and not kernels:
         raise NotImplementedError(
             "torch's profiler saw no kernel of this GPU: NVIDIA's CUPTI is missing or sees none (AMD: roctracer), as "
             "in WSL 2 or a container; measure with --force once it does"
         )
-    profiled_s = fmean(latencies_s[-steps:])
-    return CellProfile(steps, plain_s, profiled_s, operators, busy_s, kernels, meter.use(), load)
+    beat()
+    rows = _rows(trace, {each.number for each in whole[-STORED_STEPS:]}) if is_gpu else None
+    profiled_s = fmean(latencies_s[-len(whole) :])
+    return CellProfile(len(whole), plain_s, profiled_s, operators, busy_s, kernels, meter.use(), load, rows)
 
 
-def keep_whole_steps(events: "Iterable[FunctionEvent]", first_stage: str) -> "tuple[list[FunctionEvent], int]":
-    """Return the events of the last step and the steps before it with as many kernels, and the number of these steps.
+def _rows(trace: Trace, steps: Collection[int]) -> TraceRows:
+    found = summarise(trace)
+    return TraceRows(
+        device_rows(found, {}, Said()),
+        [row for row in found.steps if row.step in steps],
+        [row for row in found.operators if row.step in steps],
+    )
 
-    A step begins with the range of its first stage. Kernels are counted by the operators that launched them, on the
-    host's clock, since their own times may be wrong; they run in the order of the steps. Steps do the same work, so one
-    with fewer kernels is incomplete. Raises NotImplementedError if fewer than two steps agree, or an earlier one has
-    more kernels.
+
+def read_recording(profiler: "profile") -> Trace:
+    """Return what a profiler recorded, by way of a file: traces have one reader."""
+    with TemporaryDirectory(prefix="roofwright-") as folder:
+        path = Path(folder) / "trace.json"
+        profiler.export_chrome_trace(str(path))
+        return reading.read(path)
+
+
+def find_whole_steps(steps: Sequence[Range], matches: Collection[Match]) -> list[Range]:
+    """Return the last step and the steps before it with as many kernels.
+
+    A kernel counts for the step that launched it, since its own time may be wrong. Steps do the same work, so one with
+    fewer kernels is incomplete. Raises NotImplementedError if fewer than two steps agree, or an earlier one has more
+    kernels.
     """
-    events = list(events)
-    on_host = [event for event in events if event.device_type.name == "CPU"]
-    kernels = sorted(filter(is_kernel, events), key=lambda kernel: kernel.time_range.start)
-    starts = sorted(event.time_range.start for event in on_host if event.name == STAGE + first_stage)
-    launched = [0] * len(starts)
-    for event in on_host:
-        step = bisect_right(starts, event.time_range.start) - 1
-        if step >= 0:
-            launched[step] += len(event.kernels)
+    by_step = Counter(each.step for each in matches)
+    launched = [by_step[each.number] for each in steps]
     whole = len(list(takewhile(lambda count: count == launched[-1], reversed(launched))))
     if whole < 2 or max(launched) > launched[-1]:  # a single step may have lost kernels too
         raise NotImplementedError(
             f"torch's profiler saw {', '.join(map(str, launched))} kernels in steps of the same work: it loses some, "
             "or the model chooses them by its data"
         )
-    before = len(starts) - whole
-    later = [event for event in on_host if event.time_range.start >= starts[before]]
-    return [*later, *kernels[sum(launched[:before]) :]], whole
+    return list(steps[-whole:])

@@ -9,11 +9,13 @@ from typing import Any, ClassVar, Self
 
 from measure.cache.records import HardwareCounterProfile, KernelCounters, KernelTime, OperatorTime, Profile, Run, Sample
 from measure.domain import variants
+from measure.domain.chips import fold_name
 from measure.domain.latency import Cell, group_latencies
 from measure.domain.models import Model
+from measure.domain.names import model_name
 from measure.domain.statistics import estimate_median, estimate_rounds
 from measure.domain.values import latency
-from measure.domain.words import INFERENCE, STAGES, STEP, same_shape, shape_name
+from measure.domain.words import EAGER, INFERENCE, STAGES, STEP, same_shape, shape_name
 from measure.machine.device import Device
 from measure.models import catalog
 from measure.profiling import ncu, profile
@@ -23,6 +25,8 @@ from measure.run.request import Request
 from measure.run.task import AFTER, Columns, Failure, RunCache, Task, Tier
 from measure.timing import calls
 from measure.timing.sampling import Sampling, Timing
+from measure.traces import store as traces
+from measure.traces.store import TraceRows
 
 _log = logging.getLogger(__name__)
 
@@ -248,7 +252,30 @@ class ProfileTask(InspectionTask):
             row |= outcome.system_use._asdict() if outcome.system_use else {}
             operators = [OperatorTime(**key, **each._asdict()) for each in outcome.operators]
             kernels = [KernelTime(**key, **each._asdict()) for each in outcome.kernels]
+            if outcome.trace is not None:
+                self._put_trace(cache, outcome.trace)
         cache.folder.put_profile(Profile(**row), operators, kernels)
+
+    def _put_trace(self, cache: RunCache, rows: TraceRows) -> None:
+        """Store the last steps as an imported trace is stored, so that all that reads traces reads them."""
+        data, environment, cell = cache.workloads.data, cache.environment, self.cell
+        variant = [] if cell.variant == EAGER else [cell.variant]
+        network = ", ".join([model_name(cell.model), f"batch {cell.batch}", cell.precision, cell.phase, *variant])
+        devices = [
+            replace(
+                row,
+                network=network,
+                chip=traces.chip_names(data).get(fold_name(environment.name)),
+                device_name=environment.name,
+                capability=environment.capability,
+                memory_byte=environment.memory_byte,
+                torch=environment.torch,
+                source=f"{traces.MEASURED}{cache.folder.name}",
+                version=cache.version,
+            )
+            for row in rows.devices
+        ]
+        traces.put(data, rows._replace(devices=devices))
 
     def summary(self, result: CellProfile) -> str:
         share = sum(each.time_s for each in result.operators) / result.profiled_s

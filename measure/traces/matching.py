@@ -7,15 +7,18 @@ graph, whose sequence number leads to the forward operator that made it.
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from measure.domain.words import BACKWARD, FORWARD, INFERENCE, UPDATE
+from measure.domain.words import BACKWARD, FORWARD, INFERENCE, STAGES, UPDATE
 from measure.traces.reading import DeviceEvent, OperatorEvent, Range, Thread, Trace
 
 NODE = "autograd::engine::evaluate_function: "  # begins the name of a backward node's event
 NODES = ("autograd::", "torch::autograd::")  # begin the names of autograd's events, which no operators are
+
+STAGE = "stage: "  # begins the names of the ranges in which ``measure`` runs a stage
+MARKED = {STAGE + stage: stage for stage in (INFERENCE, *STAGES)}
 
 # Why a kernel has no operator
 BEFORE = "launched before the recording began"
@@ -77,9 +80,9 @@ def nest(operators: Sequence[OperatorEvent]) -> Nest:
     return Nest(threads, by_id, makers)
 
 
-def callers(operator: OperatorEvent) -> Iterator[OperatorEvent]:
+def callers(operator: OperatorEvent | None) -> Iterator[OperatorEvent]:
     """Yield an operator and all that call it, the innermost first."""
-    found: OperatorEvent | None = operator
+    found = operator
     while found is not None:
         yield found
         found = found.caller
@@ -96,15 +99,18 @@ def match(trace: Trace, nested: Nest) -> list[Match]:
     began = min((launch.start for launch in recorded), default=0.0)
     for event in sorted(trace.work, key=lambda each: each.start):
         launch = None if event.correlation is None else trace.launches.get(event.correlation)
-        operator = nested.at(launch.thread, launch.start) if launch else None
-        if operator is None and event.external_id is not None:
-            operator = nested.by_id.get(event.external_id)
-        reason = None
-        if operator is None and launch is None:
-            is_older = first is not None and event.correlation is not None and event.correlation < first
-            reason = BEFORE if is_older or event.start < began else UNRECORDED
-        elif operator is None and launch is not None:
-            reason = GRAPH if "GraphLaunch" in launch.name else OUTSIDE
+        operator, reason = None, None
+        if launch is not None and "GraphLaunch" in launch.name:  # what is around it launched the graph, not the kernel
+            reason = GRAPH
+        else:
+            operator = nested.at(launch.thread, launch.start) if launch else None
+            if operator is None and event.external_id is not None:
+                operator = nested.by_id.get(event.external_id)
+            if operator is None and launch is None:
+                is_older = first is not None and event.correlation is not None and event.correlation < first
+                reason = BEFORE if is_older or event.start < began else UNRECORDED
+            elif operator is None:
+                reason = OUTSIDE
         launched = launch.start if launch else operator.start if operator else None
         step: int | None = None
         if launched is not None:
@@ -120,6 +126,16 @@ def _step_at(steps: Sequence[Range], starts: Sequence[float], time: float) -> in
     return steps[place].number if place >= 0 and steps[place].end >= time else None
 
 
+def marked_stage(operator: OperatorEvent) -> str | None:
+    """Return the stage that a node of autograd's graph or a range around an operator marks."""
+    for each in callers(operator):
+        if each.name.startswith(NODE):
+            return BACKWARD
+        if each.name in MARKED:
+            return MARKED[each.name]
+    return None
+
+
 class Stages:
     """Tells the stage of operators: of a step with a backward pass, or of inference."""
 
@@ -129,8 +145,8 @@ class Stages:
         self._starts = [each.start for each in self._updates]
 
     def of(self, operator: OperatorEvent) -> str:
-        if any(each.name.startswith(NODE) for each in callers(operator)):
-            return BACKWARD
+        if (marked := marked_stage(operator)) is not None:
+            return marked
         if _step_at(self._updates, self._starts, operator.start) is not None:
             return UPDATE
         return FORWARD if self._trains else INFERENCE
@@ -150,3 +166,12 @@ def maker(operator: OperatorEvent, nested: Nest) -> OperatorEvent | None:
         if each.name.startswith(NODE) and each.sequence is not None:
             return nested.makers.get(each.sequence)
     return None
+
+
+def covered(spans: Iterable[tuple[float, float]]) -> float:
+    """Return the length that the spans, from start to end, cover together. Overlaps count once."""
+    length, reached = 0.0, float("-inf")
+    for start, end in sorted(spans):
+        length += max(0.0, end - max(start, reached))
+        reached = max(reached, end)
+    return length

@@ -1,4 +1,4 @@
-"""The folders of imported traces: ``data/traces/NAME``, named after chip and network."""
+"""The folders of traces, imported or measured here: ``data/traces/NAME``, named after chip and network."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -18,6 +18,7 @@ from measure.traces.reading import GpuProperties, Trace
 from measure.traces.summary import TraceSummary
 
 UNNAMED = "unnamed"  # the network in the folder's name, if nothing names it
+MEASURED = "machines/"  # begins the source of a trace that ``measure`` recorded, before the machine's folder
 
 
 def chip_names(data: Path) -> dict[str, str]:
@@ -82,22 +83,34 @@ def device_rows(found: TraceSummary, chips: dict[str, str], said: Said) -> list[
     return rows
 
 
-def put(data: Path, found: TraceSummary, devices: Sequence[TraceDevice]) -> Path:
-    """Store a trace, and return its folder. The same trace is replaced; ranks that ran together share a folder."""
-    folder = _folder(data, devices)
+class TraceRows(NamedTuple):
+    """The rows of one recorded process; ``devices`` has one at least."""
+
+    devices: list[TraceDevice]
+    steps: list[TraceStep]
+    operators: list[TraceOperator]
+
+
+def put(data: Path, rows: TraceRows) -> Path:
+    """Store a trace, and return its folder.
+
+    The same trace is replaced, and so is an earlier one of the same cell of a machine. Ranks that ran together share a
+    folder.
+    """
+    folder = _folder(data, rows.devices)
     folder.mkdir(parents=True, exist_ok=True)
-    rank = found.trace.rank
+    rank = rows.devices[0].rank
     with table.locked(folder):
         # The devices come last: they commit the other rows.
         tables: dict[Any, Sequence[Any]] = {
-            TraceOperator: found.operators,
-            TraceStep: found.steps,
-            TraceDevice: devices,
+            TraceOperator: rows.operators,
+            TraceStep: rows.steps,
+            TraceDevice: rows.devices,
         }
-        for record, rows in tables.items():
+        for record, new in tables.items():
             path = folder / TABLES[record].name
             kept = [row for row in table.read(path, record) if row.rank != rank]
-            table.write(path, record, [*kept, *rows])
+            table.write(path, record, [*kept, *new])
     return folder
 
 
@@ -115,6 +128,8 @@ def _folder(data: Path, devices: Sequence[TraceDevice]) -> Path:
 
 
 def _is_of_run(new: TraceDevice, known: Iterable[TraceDevice]) -> bool:
+    if (new.source or "").startswith(MEASURED):
+        return any((row.source, row.network) == (new.source, new.network) for row in known)
     of_rank = [row.fingerprint for row in known if row.rank == new.rank]
     if of_rank:
         return new.fingerprint in of_rank
@@ -122,4 +137,4 @@ def _is_of_run(new: TraceDevice, known: Iterable[TraceDevice]) -> bool:
 
 
 def _slug(name: str) -> str:
-    return re.sub(r"[^a-z0-9.]+", "-", name.rpartition("/")[2].casefold()).strip("-.")[:60] or UNNAMED
+    return re.sub(r"[^a-z0-9.]+", "-", name.casefold()).strip("-.")[:60] or UNNAMED

@@ -12,10 +12,10 @@ from typing import NamedTuple
 from measure.cache.trace_records import TraceOperator, TraceStep
 from measure.counting.formulas import Work
 from measure.domain.words import LAYER_KINDS
-from measure.profiling.attribution import covered
+from measure.errors import UserError
 from measure.traces.counts import CallCounter, CallCounts
 from measure.traces.kinds import kind_of
-from measure.traces.matching import NODES, Match, Nest, Stages, callers, is_recomputed, maker, match, nest
+from measure.traces.matching import NODES, Match, Nest, Stages, callers, covered, is_recomputed, maker, match, nest
 from measure.traces.reading import OperatorEvent, Trace
 
 NO_FORMULA = "no formula"
@@ -155,7 +155,14 @@ def _times(parts: Iterable[tuple[str, float]]) -> dict[str, float]:
 
 
 def summarise(trace: Trace) -> TraceSummary:
-    """Match a trace's kernels, or without work of a device the host's operators, and count them."""
+    """Match a trace's kernels, or without work of a device the host's operators, and count them.
+
+    Raises UserError for a trace without shapes.
+    """
+    if trace.operators and not trace.has_shapes:
+        raise UserError(
+            f"{trace.path}: holds no shapes, and counts need them; run torch.profiler with record_shapes=True"
+        )
     nested = nest(trace.operators)
     matches = match(trace, nested)
     grouping = _Grouping(trace, nested, matches)

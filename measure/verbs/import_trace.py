@@ -46,7 +46,7 @@ def main(asked: argparse.Namespace) -> int:
     for name in asked.files:
         found = summarise(reading.read(Path(name)))
         devices = store.device_rows(found, chips, said)
-        folder = None if asked.plan else store.put(asked.data, found, devices)
+        folder = None if asked.plan else store.put(asked.data, store.TraceRows(devices, found.steps, found.operators))
         if asked.json:
             print(json.dumps(as_json(found, devices, folder), allow_nan=False))
         else:

@@ -1,10 +1,12 @@
 """torch's profiler on a GPU that is not there: it sees the operators of the host as ever, and the kernels they launch.
 
-While it records, each launch opens a range on the host's timeline. Afterwards the range is gone, and so is what this
-double did to launch: the kernel belongs to the operator around it, and has an event on the device's timeline.
+While it records, each launch opens a range on the host's timeline. In the exported trace the range is a call of CUDA's
+runtime, and what this double did to launch is gone: the call is in the operator around it, and leads to the kernel.
 """
 
+import json
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -33,49 +35,35 @@ class Kernels:
 
 
 def with_kernels(events: Iterable[Any], kernels: Sequence[tuple[Kernel, int]], unseen: float) -> list[Any]:
-    """Return the profiler's events as they are on a GPU, of whose kernels it does not see the first so many."""
-    from torch.autograd import DeviceType
-    from torch.autograd.profiler_util import FunctionEvent
+    """Return a trace's events as they are on a GPU, of whose kernels the profiler does not see the first so many.
 
-    on_host, on_device = [], []
-    for event in events:
-        if event.name.startswith(LAUNCH):
-            number = int(event.name.removeprefix(LAUNCH))
-            if number >= unseen:
-                kernel, start_ns = kernels[number]
-                if launcher := _launcher(event):
-                    launcher.append_kernel(kernel.name, 0, kernel.time_ns / 1e3)
-                span = (start_ns / 1e3, (start_ns + kernel.time_ns) / 1e3)
-                on_device.append(
-                    FunctionEvent(-1, kernel.name, 0, *span, use_device="cuda", device_type=DeviceType.CUDA)
-                )
-        elif not _is_of_double(event):
-            event.use_device = "cuda"
-            event.cpu_children = [child for child in event.cpu_children if not _is_of_double(child)]
-            on_host.append(event)
-    return [*on_host, *on_device]
-
-
-def _launcher(launch: Any) -> Any:
-    """Return the event of the operator that a kernel was launched for, which may have been taken apart on the way.
-
-    None where no operator was called for it.
+    Within ``MODE`` only the operators stay that an operator is taken apart into: each holds a ``MODE`` of its own.
     """
-    found = above = launch.cpu_parent
-    while above is not None:
-        if above.name == MODE:
-            found = above.cpu_parent
-        above = above.cpu_parent
+    ranges = sorted((event for event in events if event.get("ph") == "X"), key=lambda each: (each["ts"], -each["dur"]))
+    began = min((event["ts"] for event in ranges), default=0.0)
+    running: dict[tuple[Any, Any], list[Any]] = {}
+    taken_over, hidden, found = set(), set(), []
+    for event in ranges:
+        above = running.setdefault((event["pid"], event["tid"]), [])
+        while above and above[-1]["ts"] + above[-1]["dur"] <= event["ts"]:
+            above.pop()
+        if event["name"] == MODE and above:
+            taken_over.add(id(above[-1]))
+        if any(each["name"] == MODE for each in (*above, event)):
+            hidden.add(id(event))
+        above.append(event)
+    for event in ranges:
+        name = event["name"]
+        if name.startswith(LAUNCH):
+            if (number := int(name.removeprefix(LAUNCH))) >= unseen:
+                kernel, start_ns = kernels[number]
+                called = {"correlation": number + 1}
+                found.append(event | {"cat": "cuda_runtime", "name": "cudaLaunchKernel", "args": called})
+                ran = {"cat": "kernel", "name": kernel.name, "ts": began + start_ns / 1e3, "dur": kernel.time_ns / 1e3}
+                found.append(event | ran | {"pid": 0, "tid": 7, "args": called | {"device": 0, "stream": 7}})
+        elif id(event) in taken_over or id(event) not in hidden:
+            found.append(event)
     return found
-
-
-def _is_of_double(event: Any) -> bool:
-    """Return whether an event is, or lies within, what a GPU's operator has no part of."""
-    while event is not None:
-        if event.name == MODE or event.name.startswith(LAUNCH):
-            return True
-        event = event.cpu_parent
-    return False
 
 
 def stand_in(machine: Machine, torch: ModuleType) -> None:
@@ -101,10 +89,11 @@ def stand_in(machine: Machine, torch: ModuleType) -> None:
                 STREAM.watchers.remove(self._kernels.watch)
             super().__exit__(*problem)
 
-        def events(self) -> list[Any]:
-            events = super().events()
-            if not self._sees_device:
-                return events
-            return with_kernels(events, self._kernels.seen, machine.unseen_kernels)
+        def export_chrome_trace(self, path: str) -> None:
+            super().export_chrome_trace(path)
+            if self._sees_device:
+                trace = json.loads(Path(path).read_text("utf-8"))
+                events = with_kernels(trace["traceEvents"], self._kernels.seen, machine.unseen_kernels)
+                Path(path).write_text(json.dumps(trace | {"traceEvents": events}), "utf-8")
 
     torch.profiler.profile = Profile

@@ -5,8 +5,9 @@ from statistics import median
 
 import pytest
 from helpers.hands import Hands
-from helpers.profiler_events import event
 from helpers.tasks import cell
+from helpers.traces import kernel, launch, operator, trace, write
+from helpers.traces import step as step_range
 
 torch = pytest.importorskip("torch", reason="networks are profiled with torch")
 
@@ -14,14 +15,14 @@ from torch import nn  # noqa: E402
 from torch.nn import functional  # noqa: E402
 
 from measure.domain.models import Model  # noqa: E402
-from measure.domain.words import FORWARD, INFERENCE  # noqa: E402
 from measure.machine import devices  # noqa: E402
 from measure.models import catalog  # noqa: E402
 from measure.profiling import profile  # noqa: E402
-from measure.profiling.attribution import STAGE, ModuleRanges, attribute  # noqa: E402
-from measure.profiling.profile import SystemMeter, keep_whole_steps  # noqa: E402
+from measure.profiling.profile import SystemMeter, find_whole_steps  # noqa: E402
 from measure.timing.sampling import ROUND_SAMPLING, sample  # noqa: E402
 from measure.timing.stopwatch import Stopwatch  # noqa: E402
+from measure.traces import reading  # noqa: E402
+from measure.traces.matching import match, nest  # noqa: E402
 
 NET = Model("net", "torchvision", "plain", (64,))
 ROWS, WIDTH, TIMES = 256, 64, 100
@@ -78,34 +79,36 @@ def shares(operators, stage):
     return {path: own / whole for path, own in time_s.items()}
 
 
-def test_the_heaviest_layer_has_most_of_the_time_in_inference(net):
-    profiled = measure("inference")
-    assert {each.stage for each in profiled.operators} == {"inference"}
-    assert shares(profiled.operators, "inference")["middle.0"] > 0.5
-    calls = {(each.path, each.operator): each.calls for each in profiled.operators}
-    assert calls["first", "linear"] == calls["middle.0", "linear"] == calls["last", "linear"] == 1
-    assert calls["middle.1", "relu"] == calls[".", "add"] == 1
-
-
-def test_the_heaviest_layer_has_most_of_the_time_forward_and_backward(net):
-    profiled = measure("step")
-    for stage in ("forward", "backward"):
-        assert shares(profiled.operators, stage)["middle.0"] > 0.5
-    assert set(shares(profiled.operators, "update")) == {None}
-    back = {(each.path, each.operator): each.calls for each in profiled.operators if each.stage == "backward"}
-    assert back["middle.0", "mm"] == back["last", "mm"] == 2
-    assert back["first", "mm"] == 1
-    known = {path or "." for path, _ in net.named_modules()} | {None}
-    assert {each.path for each in profiled.operators} <= known
-
-
-@pytest.mark.parametrize("phase", ["inference", "step"])
-def test_operators_take_at_most_the_time_of_the_profiled_step(net, phase):
+@pytest.mark.parametrize(
+    ("phase", "stages", "calls"),
+    [
+        (
+            "inference",
+            ["inference"],
+            {("inference", path, name): 1 for path, name in (
+                ("first", "linear"), ("middle.0", "linear"), ("last", "linear"), ("middle.1", "relu"), (".", "add"),
+            )},
+        ),
+        (
+            "step",
+            ["forward", "backward"],
+            {("backward", "middle.0", "mm"): 2, ("backward", "last", "mm"): 2, ("backward", "first", "mm"): 1},
+        ),
+    ],
+)  # fmt: skip
+def test_operators_have_their_modules_and_times(net, phase, stages, calls):
     profiled = measure(phase)
+    found = {(each.stage, each.path, each.operator): each.calls for each in profiled.operators}
+    assert {key: found[key] for key in calls} == calls
+    assert {stage for stage, *_ in found} == {*stages, *(["update"] if phase == "step" else [])}
+    assert {path for _, path, _ in found} <= {path or "." for path, _ in net.named_modules()} | {None}
+    assert {path for stage, path, _ in found if stage == "update"} <= {None}
+    for stage in stages:
+        assert shares(profiled.operators, stage)["middle.0"] > 0.5
     assert profile.FEWEST_STEPS <= profiled.steps <= profile.MOST_STEPS
     assert 0 < sum(each.time_s for each in profiled.operators) <= profiled.profiled_s
     assert 0 < profiled.busy_s <= profiled.profiled_s
-    assert profiled.kernels == ()  # a processor runs none
+    assert (profiled.kernels, profiled.trace) == ((), None)  # a processor runs none
     assert profiled.plain_s > 0
     assert profiled.system_use.system_s >= 0
     assert profiled.system_use.page_faults >= 0
@@ -143,15 +146,14 @@ def test_a_gpu_without_a_recorded_kernel_has_no_profile(net, monkeypatch):
 
 
 def test_only_whole_steps_are_averaged(net, monkeypatch):
-    asked = []
+    def last_two(steps, matches):
+        assert not matches  # on a processor
+        return steps[-2:]
 
-    def last_two(events, first_stage):
-        asked.append(first_stage)
-        return events, 2
-
-    monkeypatch.setattr(profile, "keep_whole_steps", last_two)
-    assert measure("step").steps == 2
-    assert asked == ["forward"]
+    monkeypatch.setattr(profile, "find_whole_steps", last_two)
+    profiled = measure("step")
+    assert profiled.steps == 2
+    assert all(each.calls == 1 for each in profiled.operators if each.operator == "linear")
 
 
 def test_slow_first_seconds_warm_up_and_are_no_plain_calls():
@@ -199,61 +201,39 @@ def test_kernels_on_a_gpu_belong_to_the_modules_that_launched_them(phase):
     assert known > 0.9 * sum(each.time_s for each in times if each.stage != "update")
 
 
-def step(number, kernels, early_us=0.0):
-    """A step at ``number`` ms: five operators, the first of which launch ``kernels`` of 10 µs, dated too early."""
-    start = 1000.0 * number
-    stage = event(STAGE + INFERENCE, start=start, end=start + 100)
-    ran = [
-        event(
-            "aten::mm", stage, kernels_us=sum(kernels_us), kernels=[("sgemm", each) for each in kernels_us],
-            start=start + 20 * place, end=start + 20 * place + 5,
-        )
-        for place, kernels_us in enumerate([[10.0]] * kernels + [[]] * (5 - kernels))
-    ]  # fmt: skip
-    dated = [start + 20 * place + 8 - early_us for place in range(kernels)]
-    on_device = [event("sgemm", start=begin, end=begin + 10, device="CUDA") for begin in dated]
-    on_device.append(event(STAGE + INFERENCE, start=start, end=start + 100, device="CUDA", annotation=True))
-    return [stage, *ran, *on_device]
+def whole(path, *kernels, early_us=0.0):
+    """Which steps of 1 ms are whole, by the number of kernels of 10 us that each launched and that were recorded."""
+    events = [launch(-5, 1), kernel("fill", -2, 1, 1)]  # before the first step
+    for number, count in enumerate(kernels):
+        start = 1000 * number
+        events.append(step_range(number, start, 900))
+        for place in range(5):
+            at, correlation = start + 20 * place, 10 * number + place + 2
+            events += [operator("aten::mm", at, 5), launch(at + 1, correlation)]
+            if place < count:
+                events.append(kernel("sgemm", at + 8 - early_us, 10, correlation))
+    found = reading.read(write(path / "t.json", trace(*events)))
+    return [each.number for each in find_whole_steps(found.steps, match(found, nest(found.operators)))]
 
 
-def test_a_step_that_lost_kernels_is_left_out_of_every_mean():
-    events, steps = keep_whole_steps([*step(0, 2), *step(1, 5), *step(2, 5)], INFERENCE)
-    ranges = ModuleRanges(nn.Module())
-    assert steps == 2
-    # 5 kernels of 10 µs in each of the two steps; by all three it would be 120 / 3 µs
-    (operator,), (kernel,), busy_s = attribute(events, ranges, steps, by_kernels=True)
-    assert (kernel.calls, kernel.time_s) == (5, pytest.approx(50e-6))
-    assert busy_s == pytest.approx(50e-6)
-    assert (operator.calls, operator.time_s) == (5, pytest.approx(50e-6))
-
-
-def test_kernels_that_the_device_dates_too_early_belong_to_the_step_that_launched_them():
-    events, steps = keep_whole_steps([*step(0, 0), *step(1, 5, early_us=700.0), *step(2, 5, early_us=700.0)], INFERENCE)
-    assert steps == 2
-    assert attribute(events, ModuleRanges(nn.Module()), steps, by_kernels=True)[2] == pytest.approx(50e-6)
-
-
-def test_steps_that_are_alike_are_all_whole():
-    made = [*step(0, 5), *step(1, 5), *step(2, 5)]
-    before = event("aten::zeros", start=-5.0, kernels=[("fill", 1.0)])
-    events, steps = keep_whole_steps([before, *made], INFERENCE)
-    assert steps == 3
-    assert before not in events
-    # Of a processor, too: it has no kernels.
-    assert keep_whole_steps([*step(0, 0), *step(1, 0)], INFERENCE)[1] == 2
+@pytest.mark.parametrize(
+    ("kernels", "early_us", "expected"),
+    [
+        ((2, 5, 5), 0.0, [1, 2]),  # the first lost kernels
+        ((0, 5, 5), 700.0, [1, 2]),  # the device dates them before the step that launched them
+        ((5, 5, 5), 0.0, [0, 1, 2]),
+        ((0, 0), 0.0, [0, 1]),  # of a processor
+    ],
+)
+def test_a_step_that_lost_kernels_is_left_out(tmp_path, kernels, early_us, expected):
+    assert whole(tmp_path, *kernels, early_us=early_us) == expected
 
 
 @pytest.mark.parametrize("kernels", [(0, 2, 5), (5, 4, 5), (5, 5, 4), (5, 4, 4)])
-def test_steps_that_differ_in_another_way_are_refused(kernels):
-    events = [each for number, count in enumerate(kernels) for each in step(number, count)]
+def test_steps_that_differ_in_another_way_are_refused(tmp_path, kernels):
     counts = ", ".join(map(str, kernels))
     with pytest.raises(NotImplementedError, match=f"saw {counts} kernels in steps of the same work"):
-        keep_whole_steps(events, INFERENCE)
-
-
-def test_a_step_begins_with_its_first_stage_alone():
-    stages = [event(STAGE + name, start=start) for start, name in enumerate([FORWARD, "backward"] * 2)]
-    assert keep_whole_steps(stages, FORWARD)[1] == 2
+        whole(tmp_path, *kernels)
 
 
 PAGES = 5000
@@ -271,31 +251,21 @@ def touch(pages):
 def test_each_new_page_is_a_fault_and_the_first_call_does_not_count():
     sizes = iter([4 * PAGES, 1 * PAGES, 3 * PAGES])
     meter = SystemMeter(lambda: touch(next(sizes)))
-    for _ in range(3):
-        meter()
+    assert meter.use() is None
+    meter()
+    assert meter.use() is None  # one call alone says nothing
+    meter()
+    meter()
     # The mean of 1 and 3 times as many; an interpreter at work may need a few of its own.
     assert 2 * PAGES <= meter.use().page_faults < 2.1 * PAGES
 
 
-def test_the_time_of_many_faults_is_seen():
-    meter = SystemMeter(lambda: touch(20 * PAGES))
-    for _ in range(6):
+@pytest.mark.parametrize(("pages", "calls"), [(20 * PAGES, 6), (0, 100)])
+def test_the_time_of_many_faults_is_seen_and_that_of_none(pages, calls):
+    meter = SystemMeter(lambda: touch(pages) if pages else None)
+    for _ in range(calls):
         meter()
-    assert meter.use().system_s > 0
-
-
-def test_what_asks_nothing_of_the_system_has_no_faults():
-    meter = SystemMeter(lambda: None)
-    for _ in range(100):
-        meter()
-    assert meter.use().page_faults < 1
-
-
-def test_one_call_alone_says_nothing():
-    meter = SystemMeter(lambda: None)
-    assert meter.use() is None
-    meter()
-    assert meter.use() is None
+    assert meter.use().system_s > 0 if pages else meter.use().page_faults < 1
 
 
 def test_a_system_that_does_not_say(monkeypatch):
@@ -309,6 +279,5 @@ def test_a_system_that_does_not_say(monkeypatch):
 
 
 def test_what_a_call_raises_comes_through():
-    meter = SystemMeter(lambda: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        meter()
+        SystemMeter(lambda: 1 / 0)()
