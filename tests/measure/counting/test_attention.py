@@ -1,5 +1,5 @@
 import pytest
-from helpers.counting import case, meta, named, nn, recorder, torch, total, trained
+from helpers.counting import Own, case, inferred, linear, meta, named, nn, own, recorder, torch, total, trained
 from torch.nn import functional
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 from torch.nn.attention.varlen import varlen_attn
@@ -7,7 +7,6 @@ from torch.nn.attention.varlen import varlen_attn
 from measure.counting.attention import ATTENTION, whole_attention
 
 FUSED = "_scaled_dot_product_flash_attention_for_cpu"
-Q, K, V = meta(2, 3, 5, 4), meta(2, 3, 7, 4), meta(2, 3, 7, 4)
 
 # 2 sequences, 3 heads, 5 queries, 7 keys of width 4 and values of the same: 2 * 3 * 5 = 30 rows of 7, 210 scores.
 QUERY, KEY, VALUE = meta(2, 3, 5, 4), meta(2, 3, 7, 4), meta(2, 3, 7, 4)
@@ -118,87 +117,71 @@ def attend(*tensors, **settings):
     return output, seen.names
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {},
-        {"is_causal": True},
-        {"scale": 0.3},
-        {"attn_mask": meta(5, 7)},
-        {"attn_mask": meta(2, 1, 5, 7)},
-        {"attn_mask": meta(5, 7, dtype=torch.bool)},
-    ],
-    ids=lambda settings: "-".join(settings) or "plain",
-)
-def test_attention_is_one_operator_on_the_meta_device(settings):
-    output, names = attend(Q, K, V, **settings)
-    assert output.shape == (2, 3, 5, 4)
-    assert FUSED in names
-    assert not {"bmm", "_softmax", "_safe_softmax"} & set(names)
+def on_cpu(tensor):
+    return torch.ones(tensor.shape, dtype=tensor.dtype, requires_grad=tensor.requires_grad)
 
 
 @pytest.mark.parametrize(
-    ("tensors", "settings"),
+    ("tensors", "settings", "is_fused"),
     [
-        ((Q, K, meta(2, 3, 7, 6)), {}),  # values of another width
-        ((meta(1, 3, 5, 4), K, V), {}),  # a batch of queries for each of the keys
-        ((meta(1, 2, 3, 5, 4), meta(1, 2, 3, 7, 4), meta(1, 2, 3, 7, 4)), {}),
-        ((meta(5, 4), meta(7, 4), meta(7, 4)), {}),
-        ((meta(2, 3, 4, 5).mT, K, V), {}),  # the width is not contiguous
-        ((meta(1, 3, 5, 4), meta(1, 3, 7, 4), meta(1, 3, 7, 4)), {"attn_mask": meta(2, 3, 5, 7)}),  # a mask's batch
-        ((Q, K, V), {"attn_mask": meta(3, 5, 7)}),
-        ((Q, K, V), {"dropout_p": 0.1}),
-        ((Q, K, V), {"attn_mask": meta(5, 7, requires_grad=True)}),
+        *(
+            ((QUERY, KEY, VALUE), settings, True)
+            for settings in (
+                {},
+                {"is_causal": True},
+                {"scale": 0.3},
+                {"attn_mask": meta(5, 7)},
+                {"attn_mask": meta(1, 7)},
+                {"attn_mask": meta(2, 1, 5, 7)},
+                {"attn_mask": meta(5, 7, dtype=torch.bool)},
+            )
+        ),
+        # Heads may share keys, or have no batch.
+        ((meta(1, 8, 5, 4), meta(1, 2, 7, 4), meta(1, 2, 7, 4)), {"enable_gqa": True}, True),
+        ((meta(1, 8, 5, 4), meta(1, 2, 5, 4), meta(1, 2, 5, 4)), {"enable_gqa": True, "is_causal": True}, True),
+        ((QUERY, meta(2, 1, 7, 4), meta(2, 1, 7, 4)), {}, True),
+        ((meta(3, 5, 4), meta(3, 7, 4), meta(3, 7, 4)), {}, True),
+        ((meta(3, 5, 4), meta(3, 7, 4), meta(3, 7, 4)), {"attn_mask": meta(3, 5, 7)}, True),
+        # What the fused operator cannot do
+        ((QUERY, KEY, meta(2, 3, 7, 6)), {}, False),  # values of another width
+        ((meta(1, 3, 5, 4), KEY, VALUE), {}, False),  # a batch of queries for each of the keys
+        ((meta(1, 2, 3, 5, 4), meta(1, 2, 3, 7, 4), meta(1, 2, 3, 7, 4)), {}, False),
+        ((meta(5, 4), meta(7, 4), meta(7, 4)), {}, False),
+        ((meta(2, 3, 4, 5).mT, KEY, VALUE), {}, False),  # the width is not contiguous
+        ((meta(1, 3, 5, 4), meta(1, 3, 7, 4), meta(1, 3, 7, 4)), {"attn_mask": meta(2, 3, 5, 7)}, False),
+        ((QUERY, KEY, VALUE), {"attn_mask": meta(3, 5, 7)}, False),
+        ((QUERY, KEY, VALUE), {"dropout_p": 0.1}, False),
+        ((QUERY, KEY, VALUE), {"attn_mask": meta(5, 7, requires_grad=True)}, False),
     ],
 )
-def test_what_the_fused_operator_cannot_do_is_left_to_torch(tensors, settings):
-    output, names = attend(*tensors, **settings)
-    on_cpu = [torch.zeros(t.shape).as_strided(t.shape, t.stride()) for t in tensors]
-    masks = {k: torch.zeros(v.shape, requires_grad=v.requires_grad) for k, v in settings.items() if k == "attn_mask"}
-    expected, real = attend(*on_cpu, **settings | masks)
-    assert output.shape == expected.shape
-    assert FUSED not in {*names, *real}
-    assert {"bmm", "mm"} & set(names)
+def test_attention_on_the_meta_device_is_one_operator_where_it_is_on_the_processor(tensors, settings, is_fused):
+    real = [on_cpu(each).mT.contiguous().mT if each.stride(-1) != 1 else on_cpu(each) for each in tensors]
+    masks = {name: on_cpu(value) for name, value in settings.items() if name == "attn_mask"}
+    runs = {"meta": attend(*tensors, **settings), "cpu": attend(*real, **settings | masks)}
+    assert runs["meta"][0].shape == runs["cpu"][0].shape
+    for _, names in runs.values():
+        assert (FUSED in names, bool({"bmm", "mm"} & set(names))) == (is_fused, not is_fused)
 
 
-@pytest.mark.parametrize(
-    ("shapes", "settings"),
-    [
-        ([(1, 8, 5, 4), (1, 2, 7, 4)], {"enable_gqa": True}),
-        ([(1, 8, 5, 4), (1, 2, 5, 4)], {"enable_gqa": True, "is_causal": True}),
-        ([(2, 3, 5, 4), (2, 1, 7, 4)], {}),
-        ([(3, 5, 4), (3, 7, 4)], {}),
-        ([(3, 5, 4), (3, 7, 4)], {"attn_mask": (3, 5, 7)}),
-        ([(2, 3, 5, 4), (2, 3, 7, 4)], {"attn_mask": (1, 7)}),
-    ],
-)
-def test_heads_may_share_keys_or_have_no_batch_as_on_the_processor(shapes, settings):
-    def run(device):
-        tensors = [torch.ones(shapes[place], device=device, requires_grad=True) for place in (0, 1, 1)]
-        mask = {k: torch.ones(v, device=device) for k, v in settings.items() if k == "attn_mask"}
-        output, names = attend(*tensors, **settings | mask)
-        output.sum().backward()
-        return output.shape, FUSED in names, [tensor.grad.shape for tensor in tensors]
-
-    assert run("meta") == run("cpu")
-    assert run("meta")[1]
+@pytest.mark.parametrize("shared", [((1, 8, 5, 4), (1, 2, 7, 4)), ((3, 5, 4), (3, 7, 4))])
+def test_its_gradients_have_the_shapes_of_the_inputs(shared):
+    query, key = (meta(*shape, requires_grad=True) for shape in shared)
+    attend(query, key, key, enable_gqa=True)[0].sum().backward()
+    assert (query.grad.shape, key.grad.shape) == shared
 
 
 def test_traffic_of_heads_that_share_keys():
-    """Q 8 * 5 * 4, k and v 2 * 5 * 4 each, the output as q, and 8 * 5 sums of exponentials: 440 numbers of 4 bytes."""
+    def shared(query, key):
+        return functional.scaled_dot_product_attention(query, key, key.clone(), enable_gqa=True)
 
-    class Shared(nn.Module):
-        def forward(self, query, key):
-            return functional.scaled_dot_product_attention(query, key, key.clone(), enable_gqa=True)
-
-    record, _ = recorder.record_inference(Shared(), [meta(1, 8, 5, 4), meta(1, 2, 5, 4)])
-    assert record.forward.total("traffic_byte") == 1760 + 2 * 160  # and the copy of the keys
+    # Q 8 * 5 * 4, k and v 2 * 5 * 4 each, the output as q, and 8 * 5 sums of exponentials: 440 numbers of 4 bytes. And
+    # the copy of the keys.
+    assert inferred(shared, meta(1, 8, 5, 4), meta(1, 2, 5, 4)).total("traffic_byte") == 1760 + 2 * 160
 
 
 def test_real_tensors_are_left_to_torch():
-    tensors = [torch.randn(tensor.shape) for tensor in (Q, K, V)]
-    expected = functional.scaled_dot_product_attention(*tensors)
-    assert torch.equal(attend(*tensors)[0], expected)
+    tensors = [torch.randn(tensor.shape) for tensor in (QUERY, KEY, VALUE)]
+    assert torch.equal(attend(*tensors)[0], functional.scaled_dot_product_attention(*tensors))
 
 
 @pytest.mark.parametrize("fast_path", [True, False])
@@ -228,18 +211,10 @@ PROJECTIONS, MIXING = 10 * 12 * 36 + 10 * 12 * 12, 2 * (2 * 3 * 25 * 4)
 
 @pytest.mark.parametrize("need_weights", [False, True])
 def test_multi_head_attention_by_hand(need_weights):
-    class Layer(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.attention = nn.MultiheadAttention(12, 3, batch_first=True)
-
-        def forward(self, tokens):
-            return self.attention(tokens, tokens, tokens, need_weights=need_weights)[0]
-
-    tokens = meta(2, 5, 12)
-    inference, _ = recorder.record_inference(Layer().to("meta"), [tokens])
-    assert inference.forward.total("flop") == 2 * (PROJECTIONS + MIXING)
-    forward, backward = trained(Layer(), tokens)
+    attention = nn.MultiheadAttention(12, 3, batch_first=True)
+    layer = Own(lambda self, x: self.attention(x, x, x, need_weights=need_weights)[0], attention=attention)
+    assert inferred(layer, meta(2, 5, 12)).total("flop") == 2 * (PROJECTIONS + MIXING)
+    forward, backward = trained(layer, meta(2, 5, 12))
     assert total(forward, "flop") == 2 * (PROJECTIONS + MIXING)
     # Twice, but for the gradient of the tokens, for which nobody asks; only the fused kernel computes scores again.
     assert total(backward, "flop") == 2 * (2 * (PROJECTIONS + MIXING) - 10 * 12 * 36)
@@ -248,45 +223,28 @@ def test_multi_head_attention_by_hand(need_weights):
 
 def test_an_encoder_layer_is_counted_whole_in_inference():
     # The layer's own fast path would be one operator without a formula. Feed-forward: 12 to 20 and back.
-    layer = nn.TransformerEncoderLayer(12, 3, 20, batch_first=True, device="meta")
-    record, _ = recorder.record_inference(layer, [meta(2, 5, 12)])
-    assert not record.forward.uncounted
-    assert record.forward.total("flop") == 2 * (PROJECTIONS + MIXING + 2 * 10 * 12 * 20)
+    record = inferred(nn.TransformerEncoderLayer(12, 3, 20, batch_first=True), meta(2, 5, 12))
+    assert not record.uncounted
+    assert record.total("flop") == 2 * (PROJECTIONS + MIXING + 2 * 10 * 12 * 20)
 
 
-class Attention(nn.Module):
-    """Attention by torch's function, or taken apart."""
-
-    def __init__(self, whole):
-        super().__init__()
-        self.whole = whole
-
-    def forward(self, query, key, value):
-        if self.whole:
-            return functional.scaled_dot_product_attention(query, key, value)
-        return torch.softmax((query @ key.mT) * 0.5, -1) @ value
+def whole(query, key, value):
+    return functional.scaled_dot_product_attention(query, key, value)
 
 
-@pytest.mark.parametrize(("whole", "device"), [(True, "meta"), (True, "cpu"), (False, "meta")])
-def test_attention_is_its_products_and_softmax_on_any_path(whole, device):
+def taken_apart(query, key, value):
+    return torch.softmax((query @ key.mT) * 0.5, -1) @ value
+
+
+@pytest.mark.parametrize("device", ["meta", "cpu"])
+@pytest.mark.parametrize("attention", [whole, taken_apart])
+def test_attention_is_its_products_and_softmax_on_any_path(attention, device):
     tensors = [torch.zeros(t.shape, device=device, requires_grad=True) for t in (QUERY, KEY, VALUE)]
-    record = recorder.record_training(Attention(whole), tensors)
-    parts = [*record.forward.modules.values()][-1], [*record.backward.modules.values()][-1]
+    record = recorder.record_training(own(attention), tensors)
     assert not record.forward.uncounted | record.backward.uncounted
-    assert [part.flop for part in parts] == [SCORES + MIXED, 2 * (SCORES + MIXED)]
-    assert [part.other_flop for part in parts] == [SOFTMAX, SOFTMAX_BACKWARD]
-    assert parts[1].recompute_flop == (SCORES + SOFTMAX if whole else 0)
-
-
-class Projected(nn.Module):
-    """Two heads of 4 from 8 channels by one linear layer, and an attention of theirs."""
-
-    def __init__(self, attend):
-        super().__init__()
-        self.project, self.attend = nn.Linear(8, 24, bias=False), attend
-
-    def forward(self, tokens):
-        return self.attend(*self.project(tokens).unflatten(-1, (3, 2, 4)).unbind(-3))
+    for part, flop, other in ((record.forward, 1, SOFTMAX), (record.backward, 2, SOFTMAX_BACKWARD)):
+        assert (part.total("flop"), part.total("other_flop")) == (flop * (SCORES + MIXED), other)
+    assert record.backward.total("recompute_flop") == (SCORES + SOFTMAX) * (attention is whole)
 
 
 def flex(query, key, value):
@@ -302,11 +260,9 @@ def joined(query, key, value):
 
 @pytest.mark.parametrize("attention", [flex, joined])
 def test_flexible_and_joined_attention_are_fused(attention):
-    # 2 sequences of 16 tokens: 32 * 8 * 24 multiply-adds, then 2 * 2 * 16 * 16 scores of 4, twice. The tokens want no
-    # gradient.
-    linear, mixing = 2 * 32 * 8 * 24, 2 * 2 * (2 * 2 * 16 * 16 * 4)
-    dtype = {"dtype": torch.bfloat16}
-    record = recorder.record_training(Projected(attention).to("meta", **dtype), [meta(2, 16, 8, **dtype)])
-    assert not record.forward.uncounted | record.backward.uncounted
-    assert record.forward.total("flop") == linear + mixing
-    assert record.backward.total("flop") == linear + 2 * mixing
+    # Two heads of 4 from 8 channels by one linear layer. 2 sequences of 16 tokens: 32 * 8 * 24 multiply-adds, then
+    # 2 * 2 * 16 * 16 scores of 4, twice. The tokens want no gradient.
+    layer, mixing = 2 * 32 * 8 * 24, 2 * 2 * (2 * 2 * 16 * 16 * 4)
+    network = Own(lambda self, x: attention(*self.a(x).unflatten(-1, (3, 2, 4)).unbind(-3)), a=linear(8, 24)).bfloat16()
+    forward, backward = trained(network, meta(2, 16, 8, dtype=torch.bfloat16))
+    assert (total(forward, "flop"), total(backward, "flop")) == (layer + mixing, layer + 2 * mixing)

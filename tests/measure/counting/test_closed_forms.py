@@ -1,132 +1,131 @@
+"""Two counts of products, ours by operators and ``closed_forms`` by modules, both worked out by hand."""
+
 import pytest
 from helpers import closed_forms
-from helpers.closed_forms import forward_and_backward_flop
-
-torch, nn = closed_forms.torch, closed_forms.nn
+from helpers.counting import Own, meta, nn, own, recorder, torch
 
 
-def meta(*shape, requires_grad=False):
-    return torch.empty(shape, device="meta", requires_grad=requires_grad)
-
-
-def on_meta(make, *args, **kwargs):
-    with torch.device("meta"):
-        return make(*args, **kwargs)
-
-
-@pytest.mark.parametrize(
-    ("make", "args", "settings", "shape", "multiply_adds"),
-    [
+def layers():
+    for name, make, shape, multiply_adds in [
         # 8 - 3 + 1 = 6 outputs of 5 channels, each a sum over 2 channels of 3
-        (nn.Conv1d, (2, 5, 3), {}, (1, 2, 8), 6 * 5 * 2 * 3),
+        ("line", lambda: nn.Conv1d(2, 5, 3), (1, 2, 8), 6 * 5 * 2 * 3),
         # (5 + 2 - 3) / 2 + 1 = 3 by 3 outputs of 6 channels, each a sum over 4 / 2 channels of 3 by 3
-        (nn.Conv2d, (4, 6, 3), {"stride": 2, "padding": 1, "groups": 2}, (1, 4, 5, 5), 9 * 6 * 2 * 9),
-        # depthwise, two images: 5 by 5 outputs of 4 channels, each a sum over 1 channel of 3 by 3
-        (nn.Conv2d, (4, 4, 3), {"padding": 1, "groups": 4}, (2, 4, 5, 5), 2 * 25 * 4 * 9),
+        ("grouped", lambda: nn.Conv2d(4, 6, 3, stride=2, padding=1, groups=2), (1, 4, 5, 5), 9 * 6 * 2 * 9),
+        # two images: 5 by 5 outputs of 4 channels, each a sum over 1 channel of 3 by 3
+        ("depthwise", lambda: nn.Conv2d(4, 4, 3, padding=1, groups=4), (2, 4, 5, 5), 2 * 25 * 4 * 9),
         # 3 by 3 by 3 outputs of 2 channels, each a sum over 3 channels of 2 by 2 by 2
-        (nn.Conv3d, (3, 2, 2), {}, (1, 3, 4, 4, 4), 27 * 2 * 3 * 8),
+        ("volume", lambda: nn.Conv3d(3, 2, 2), (1, 3, 4, 4, 4), 27 * 2 * 3 * 8),
         # 3 by 3 inputs of 4 channels, each spread over 6 / 2 channels of 2 by 2
-        (nn.ConvTranspose2d, (4, 6, 2), {"stride": 2, "groups": 2}, (1, 4, 3, 3), 9 * 4 * 3 * 4),
+        ("transposed", lambda: nn.ConvTranspose2d(4, 6, 2, stride=2, groups=2), (1, 4, 3, 3), 9 * 4 * 3 * 4),
+        # 4 inputs of 2 channels, each spread over 3 channels of 2
+        ("transposed line", lambda: nn.ConvTranspose1d(2, 3, 2, stride=2), (5, 2, 4), 5 * 4 * 2 * 3 * 2),
         # 2 by 7 rows of 3, each times a matrix of 3 by 5
-        (nn.Linear, (3, 5), {}, (2, 7, 3), 14 * 3 * 5),
-    ],
-)
-def test_a_layers_gradients_cost_its_forward_each(make, args, settings, shape, multiply_adds):
-    layer = on_meta(make, *args, **settings)
-    flop = 2 * multiply_adds
-    assert forward_and_backward_flop(layer, meta(*shape)) == (flop, flop)
-    assert forward_and_backward_flop(layer, meta(*shape, requires_grad=True)) == (flop, 2 * flop)
-    layer.requires_grad_(False)
-    assert forward_and_backward_flop(layer, meta(*shape, requires_grad=True)) == (flop, flop)
-    assert forward_and_backward_flop(layer, meta(*shape)) == (flop, 0)
+        ("linear", lambda: nn.Linear(3, 5), (2, 7, 3), 14 * 3 * 5),
+    ]:
+        once = 2 * multiply_adds  # forward, and each gradient that is asked for: the weight's, the input's
+        yield name, make, [shape], once, {(0, 1): once, (1, 1): 2 * once, (1, 0): once, (0, 0): 0}
 
+    def partly_frozen(*asking):
+        network = nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 5), nn.Linear(5, 7))
+        for layer, asks in zip(network, asking, strict=True):
+            layer.requires_grad_(asks)
+        return network
 
-def test_only_the_gradients_on_the_way_to_a_trained_parameter_are_computed():
     # Forward 2 * (2 * 3 + 3 * 5 + 5 * 7) = 12 + 30 + 70 FLOP. The first layer is frozen: no gradient; the second has
-    # a weight gradient, the third both.
-    network = on_meta(lambda: nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 5), nn.Linear(5, 7)))
-    network[0].requires_grad_(False)
-    assert forward_and_backward_flop(network, meta(1, 2)) == (12 + 30 + 70, 0 + 30 + 2 * 70)
-    # With the second frozen and the first trained, the second hands a gradient through.
-    network.requires_grad_(True)
-    network[1].requires_grad_(False)
-    assert forward_and_backward_flop(network, meta(1, 2)) == (12 + 30 + 70, 12 + 30 + 2 * 70)
-
-
-def test_a_module_counts_each_time_it_runs_and_keeps_no_hooks():
-    layer = on_meta(nn.Linear, 4, 4)
-    network = nn.Sequential(layer, nn.ReLU(), layer)
-    for _ in range(2):
-        assert forward_and_backward_flop(network, meta(1, 4)) == (2 * 32, 32 + 2 * 32)
-    assert not any(module._forward_hooks for module in network.modules())
-
-
-def test_self_attention():
-    # Liu et al. 2021, equation 1: 4 h w C^2 + 2 (h w)^2 C multiply-adds, here for h w = 9, C = 8 and 2 sequences.
-    attention = on_meta(nn.MultiheadAttention, 8, 2, batch_first=True)
-    projection, product = 2 * 9 * 8 * 8, 2 * 9 * 9 * 8
-    forward = 2 * (4 * projection + 2 * product)
-    tokens, learned_tokens = meta(2, 9, 8), meta(2, 9, 8, requires_grad=True)
-    assert forward_and_backward_flop(attention, *[learned_tokens] * 3) == (forward, 2 * forward)
-    # The projections of queries, keys and values have no input gradient.
-    assert forward_and_backward_flop(attention, *[tokens] * 3) == (forward, 2 * forward - 2 * 3 * projection)
-    # Frozen, the four projections have an input gradient only; the products have both factors' as before.
-    attention.requires_grad_(False)
-    frozen = 2 * (4 * projection + 2 * 2 * product)
-    assert forward_and_backward_flop(attention, *[learned_tokens] * 3) == (forward, frozen)
-    assert forward_and_backward_flop(attention, *[tokens] * 3) == (forward, 0)
-
-
-def test_attention_to_another_sequence():
-    class Decoder(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.attention = nn.MultiheadAttention(8, 2, kdim=6, vdim=4, add_bias_kv=True, add_zero_attn=True)
-
-        def forward(self, queries, keys, values):
-            return self.attention(queries, value=values, key=keys)
-
-    # 3 queries of 8; 5 keys of 6 and values of 4, and a learned and an empty one beside them; 2 sequences of each.
-    projections = 2 * (3 * 8 * 8 + 5 * 6 * 8 + 5 * 4 * 8)
-    products = 2 * 2 * 3 * (5 + 2) * 8
-    output = 2 * 3 * 8 * 8
-    inputs = meta(3, 2, 8), meta(5, 2, 6), meta(5, 2, 4)
-    assert forward_and_backward_flop(on_meta(Decoder), *inputs) == (
-        2 * (projections + products + output),
-        2 * (projections + 2 * products + 2 * output),
+    # a weight gradient, the third both. With the second frozen and the first trained, it hands a gradient through.
+    yield "first frozen", lambda: partly_frozen(False, True, True), [(1, 2)], 112, {(0, None): 0 + 30 + 2 * 70}
+    yield "second frozen", lambda: partly_frozen(True, False, True), [(1, 2)], 112, {(0, None): 12 + 30 + 2 * 70}
+    yield (
+        "no products",
+        lambda: nn.Sequential(nn.BatchNorm2d(3), nn.ReLU(), nn.AvgPool2d(2)),
+        [(2, 3, 4, 4)],
+        0,
+        {(0, 1): 0},
     )
 
 
-@pytest.mark.parametrize("shift", [0, 2])
-def test_attention_in_windows(shift):
-    # Liu et al. 2021, equation 2: 4 h w C^2 + 2 M^2 h w C multiply-adds, for M = 4 and C = 8. An image of 6 by 5 is
-    # padded to h w = 8 * 8.
-    attention = on_meta(closed_forms.swin.ShiftedWindowAttention, 8, [4, 4], [shift, shift], 2)
-    forward = 2 * (4 * 64 * 8 * 8 + 2 * 16 * 64 * 8)
-    image = meta(1, 6, 5, 8, requires_grad=True)
-    assert forward_and_backward_flop(attention, image) == (forward, 2 * forward)
-    # Without an input gradient of the projection to queries, keys and values
-    first = 2 * 3 * 64 * 8 * 8
-    assert forward_and_backward_flop(attention, meta(1, 6, 5, 8)) == (forward, 2 * forward - first)
+def attentions():
+    # Liu et al. 2021, equation 1: 4 h w C^2 + 2 (h w)^2 C multiply-adds, here for h w = 9, C = 8 and 2 sequences.
+    projection, product = 2 * 9 * 8 * 8, 2 * 9 * 9 * 8
+    forward = 2 * (4 * projection + 2 * product)
 
+    def to_itself():
+        attention = nn.MultiheadAttention(8, 2, batch_first=True)
+        return Own(lambda self, tokens: self.attention(tokens, tokens, tokens), attention=attention)
 
-def test_attention_in_windows_of_version_2_makes_its_position_bias():
-    # As above, and for each of (2 * 4 - 1)^2 = 49 offsets a network from 2 coordinates over 512 units to 2 heads; the
-    # coordinates have no gradient.
-    attention = on_meta(closed_forms.swin.ShiftedWindowAttentionV2, 8, [4, 4], [0, 0], 2)
+    yield (
+        "attention",
+        to_itself,
+        [(2, 9, 8)],
+        forward,
+        {
+            (1, 1): 2 * forward,
+            (0, 1): 2 * forward - 2 * 3 * projection,  # the projections of tokens have no input gradient
+            # Frozen, the four projections have an input gradient only; the products have both factors' as before.
+            (1, 0): 2 * (4 * projection + 2 * 2 * product),
+            (0, 0): 0,
+        },
+    )
+
+    def to_others():
+        attention = nn.MultiheadAttention(8, 2, kdim=6, vdim=4, add_bias_kv=True, add_zero_attn=True)
+        return Own(lambda self, queries, keys, values: self.a(queries, value=values, key=keys), a=attention)
+
+    # 3 queries of 8; 5 keys of 6 and values of 4, and a learned and an empty one besides; 2 sequences of each.
+    projections = 2 * (3 * 8 * 8 + 5 * 6 * 8 + 5 * 4 * 8)
+    products, output = 2 * 2 * 3 * (5 + 2) * 8, 2 * 3 * 8 * 8
+    once, backward = 2 * (projections + products + output), 2 * (projections + 2 * products + 2 * output)
+    yield "attention to others", to_others, [(3, 2, 8), (5, 2, 6), (5, 2, 4)], once, {(0, 1): backward}
+
+    # Equation 2: 4 h w C^2 + 2 M^2 h w C multiply-adds, for M = 4 and C = 8. An image of 6 by 5 is padded to 8 * 8.
     windows = 2 * (4 * 64 * 8 * 8 + 2 * 16 * 64 * 8)
-    first, second = 2 * 49 * 2 * 512, 2 * 49 * 512 * 2
-    image = meta(1, 8, 8, 8, requires_grad=True)
-    assert forward_and_backward_flop(attention, image) == (windows + first + second, 2 * windows + first + 2 * second)
-
-
-def test_attention_with_relative_positions():
+    first = 2 * 3 * 64 * 8 * 8  # to queries, keys and values
+    for shift in (0, 2):
+        yield (
+            f"windows, shift {shift}",
+            lambda shift=shift: closed_forms.swin.ShiftedWindowAttention(8, [4, 4], [shift, shift], 2),
+            [(1, 6, 5, 8)], windows, {(1, 1): 2 * windows, (0, 1): 2 * windows - first},
+        )  # fmt: skip
+    # For each of (2 * 4 - 1)^2 = 49 offsets a network from 2 coordinates over 512 units to 2 heads; the coordinates
+    # have no gradient.
+    bias, heads = 2 * 49 * 2 * 512, 2 * 49 * 512 * 2
+    yield (
+        "windows that make their position bias",
+        lambda: closed_forms.swin.ShiftedWindowAttentionV2(8, [4, 4], [0, 0], 2),
+        [(1, 8, 8, 8)], windows + bias + heads, {(1, 1): 2 * windows + bias + 2 * heads},
+    )  # fmt: skip
     # 3 groups of 4 tokens of 16: four projections of each token, and two products of 4 by 4 by 16 in each group.
-    attention = on_meta(closed_forms.maxvit.RelativePositionalMultiHeadAttention, 16, 8, 4)
-    forward = 2 * (3 * 4 * 4 * 16 * 16 + 2 * 3 * 4 * 4 * 16)
-    assert forward_and_backward_flop(attention, meta(1, 3, 4, 16, requires_grad=True)) == (forward, 2 * forward)
+    relative = 2 * (3 * 4 * 4 * 16 * 16 + 2 * 3 * 4 * 4 * 16)
+    yield (
+        "relative positions",
+        lambda: closed_forms.maxvit.RelativePositionalMultiHeadAttention(16, 8, 4),
+        [(1, 3, 4, 16)], relative, {(1, 1): 2 * relative},
+    )  # fmt: skip
 
 
-def test_elementwise_work_and_normalisation_are_no_products():
-    network = on_meta(lambda: nn.Sequential(nn.BatchNorm2d(3), nn.ReLU(), nn.AvgPool2d(2), nn.Softmax(1)))
-    assert forward_and_backward_flop(network, meta(2, 3, 4, 4)) == (0, 0)
+def ours(network, *inputs):
+    record = recorder.record_training(network, inputs)
+    return record.forward.total("flop"), record.backward.total("flop")
+
+
+@pytest.mark.parametrize("counts", [ours, closed_forms.forward_and_backward_flop])
+@pytest.mark.parametrize(
+    ("make", "shapes", "forward", "backward"),
+    [pytest.param(*case, id=name) for name, *case in (*layers(), *attentions())],
+)
+def test_forward_and_backward_by_hand(make, shapes, forward, backward, counts):
+    for (inputs_ask, is_trained), flop in backward.items():
+        with torch.device("meta"):
+            network = make()
+        if is_trained is not None:
+            network.requires_grad_(bool(is_trained))
+        inputs = [meta(*shape, requires_grad=bool(inputs_ask)) for shape in shapes]
+        assert counts(network, *inputs) == (forward, flop), (inputs_ask, is_trained)
+
+
+def test_a_module_counts_each_time_it_runs_and_keeps_no_hooks():
+    layer = nn.Linear(4, 4, device="meta")
+    network = nn.Sequential(layer, own(torch.relu), layer)
+    for _ in range(2):
+        assert closed_forms.forward_and_backward_flop(network, meta(1, 4)) == (2 * 32, 32 + 2 * 32)
+    assert not any(module._forward_hooks for module in network.modules())

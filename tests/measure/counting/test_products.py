@@ -1,5 +1,5 @@
 import pytest
-from helpers.counting import case, meta, named, nn, recorder, torch, total, trained
+from helpers.counting import Own, case, inferred, meta, named, nn, torch, trained
 from torch.nn import functional
 
 from measure.counting.formulas import Work
@@ -229,39 +229,10 @@ def test_by_hand(case):
     assert case.counted() == case.work
 
 
-@pytest.mark.parametrize(
-    ("layer", "shape", "multiply_adds", "bias"),
-    [
-        # 3 by 3 places of 6 channels, each a sum over 4 / 2 channels of 3 by 3
-        (nn.Conv2d(4, 6, 3, stride=2, padding=1, groups=2), (1, 4, 5, 5), 9 * 6 * 2 * 9, 9 * 6),
-        # 4 inputs of 2 channels, each spread over 3 channels of 2
-        (nn.ConvTranspose1d(2, 3, 2, stride=2), (5, 2, 4), 5 * 4 * 2 * 3 * 2, 5 * 3 * 8),
-        (nn.Linear(3, 5), (2, 7, 3), 14 * 3 * 5, 14 * 5),
-    ],
-)
-def test_each_gradient_of_a_layer_costs_its_forward(layer, shape, multiply_adds, bias):
-    layer.to("meta")
-    channels = layer.bias.numel()
-    for input_asks, weight_asks, bias_asks in [(1, 1, 1), (0, 1, 1), (1, 0, 0), (0, 1, 0), (0, 0, 1), (1, 1, 0)]:
-        layer.weight.requires_grad_(bool(weight_asks))
-        layer.bias.requires_grad_(bool(bias_asks))
-        forward, backward = trained(layer, meta(*shape, requires_grad=bool(input_asks)))
-        assert (forward[""].flop, forward[""].other_flop) == (2 * multiply_adds, bias)
-        assert total(backward, "flop") == 2 * multiply_adds * (input_asks + weight_asks)
-        assert total(backward, "other_flop") == (bias - channels) * bias_asks
-
-
 def test_the_gradients_of_a_convolution_by_time_cost_its_forward_padding_included():
-    class Network(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.weight, self.bias = nn.Parameter(torch.zeros(3, 4, 5)), nn.Parameter(torch.zeros(5))
-
-        def forward(self, steps):
-            return torch.conv_tbc(steps, self.weight, self.bias, 1)
-
-    steps = meta(7, 2, 4, requires_grad=True)
-    forward, backward = trained(Network(), steps)
+    weights = {"weight": nn.Parameter(torch.zeros(3, 4, 5)), "bias": nn.Parameter(torch.zeros(5))}
+    network = Own(lambda self, steps: torch.conv_tbc(steps, self.weight, self.bias, 1), **weights)
+    forward, backward = trained(network, meta(7, 2, 4, requires_grad=True))
     # 7 places, 2 sequences, 5 channels, each a sum over 3 taps of 4; a bias each, summed over 14 places.
     assert (forward[""].flop, forward[""].other_flop) == (2 * 14 * 5 * 12, 70)
     assert (backward[""].flop, backward[""].other_flop) == (2 * 2 * 14 * 5 * 12, 70 - 5)
@@ -269,28 +240,13 @@ def test_the_gradients_of_a_convolution_by_time_cost_its_forward_padding_include
 
 def test_a_convolution_is_the_product_of_its_windows():
     images, filters = meta(2, 3, 6, 7), meta(5, 3, 3, 2)
-
-    class Windows(nn.Module):
-        def forward(self, images):
-            return filters.view(5, 18) @ functional.unfold(images, (3, 2), padding=1, stride=2)
-
-    record, _ = recorder.record_inference(Windows(), [images])
+    windows = inferred(lambda x: filters.view(5, 18) @ functional.unfold(x, (3, 2), padding=1, stride=2), images)
     direct = case("convolution", images, filters, None, [2, 2], [1, 1], [1, 1], False, [0, 0], 1)
-    assert direct.counted() == Work(record.forward.total("flop"))
+    assert direct.counted() == Work(windows.total("flop"))
 
 
 def test_weights_of_eight_bits_move_by_what_is_stored():
-    """3 rows of 4 by 5 columns of 4: inputs 24 B at bf16, weights 20 B, scales 10 B, outputs 30 B."""
-
-    class Quantised(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.register_buffer("weight", torch.zeros(5, 4, dtype=torch.int8))
-            self.register_buffer("scales", torch.ones(5))
-
-        def forward(self, rows):
-            return torch._weight_int8pack_mm(rows, self.weight, self.scales)
-
-    network = Quantised().to("meta", torch.bfloat16)
-    record, _ = recorder.record_inference(network, [meta(3, 4, **BF16)])
-    assert (record.forward.total("flop"), record.forward.total("traffic_byte")) == (120, 24 + 20 + 10 + 30)
+    rows, weight, scales = meta(3, 4, **BF16), meta(5, 4, dtype=torch.int8), meta(5, **BF16)
+    record = inferred(torch._weight_int8pack_mm, rows, weight, scales)
+    # 3 rows of 4 by 5 columns of 4: inputs 24 B at bf16, weights 20 B, scales 10 B, outputs 30 B.
+    assert (record.total("flop"), record.total("traffic_byte")) == (120, 24 + 20 + 10 + 30)
