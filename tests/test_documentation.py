@@ -1,17 +1,19 @@
 """What the documents say to type works: every command has a rule by which it is tried, every path and link a target.
 
-A command in a fenced ``sh`` block, or in the line of a text where it begins with one of ``PROGRAMS``, is executed where
-that takes seconds, on scratch data; the rules of the others say how they are checked instead. A command of a kind that
-has no rule fails.
+A command stands in a fenced ``sh`` block, or in the line of a text where it begins with one of ``PROGRAMS``. It runs on
+scratch data if that takes seconds; the rules of the others say how they are checked instead. A command without a rule
+fails.
 """
 
 import re
 import shlex
 import shutil
 import subprocess
-import sys
 import textwrap
 import tomllib
+from argparse import ArgumentParser
+from functools import cache
+from glob import glob
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -19,22 +21,22 @@ import nbformat
 import pandas as pd
 import pytest
 import yaml
-from helpers import elsewhere_papers, traces
+from helpers import traces
 from helpers.places import ROOT, TESTS
+from helpers.world import CPU, WORLD
 
 from examples import tiny
 from measure import __main__ as measure_command
-from measure.cache import table
 from measure.cache.hand_kept import PublishedTiming
+from measure.cache.schema import file_of
 from measure.domain.roofs import Roof
 from measure.machine import devices
-from measure.predicting.demand import of_chips as devices_of_chips
 from measure.verbs import model as one_model
 from measure.verbs.flags import VERBS, parser_of
 from measure.verbs.measure import parser as measure_parser
 from report import __main__ as report_command
 from report import dictionary, facts
-from roofwright import __main__ as roofwright
+from roofwright.__main__ import PARTS
 
 DOCUMENTS = sorted(
     [
@@ -45,6 +47,7 @@ DOCUMENTS = sorted(
     ]
 )
 PROGRAMS = ("python", "roofwright", "make", "pip", "quarto", "ncu", "git")
+SLOW = ("python -m report check",)  # reads all committed data
 
 BLOCK = re.compile(r"^( *)```(\S*)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
 SPAN = re.compile(r"(?<!`)`([^`]+)`(?!`)")
@@ -54,17 +57,13 @@ SUFFIXES = (".py", ".md", ".csv", ".qmd", ".yml", ".toml", ".txt", ".bib", ".htm
 PLACEHOLDER = re.compile(r"\b(NAME|X)\b|(?<=_)X\b")
 
 
+@cache
 def read(document):
     """A document's Markdown."""
     text = document.read_text("utf-8")
     if document.suffix != ".ipynb":
         return text
-    cells = nbformat.reads(text, as_version=4).cells
-    return "\n\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
-
-
-def outside_blocks(text):
-    return BLOCK.sub("", text)
+    return "\n\n".join(cell.source for cell in nbformat.reads(text, as_version=4).cells if cell.cell_type == "markdown")
 
 
 def blocks(text, kind):
@@ -79,7 +78,7 @@ def modules(text):
 
 def spans(text):
     """What stands between backticks in running text."""
-    return [" ".join(span.split()) for span in SPAN.findall(outside_blocks(text))]
+    return [" ".join(span.split()) for span in SPAN.findall(BLOCK.sub("", text))]
 
 
 def commands(text):
@@ -90,250 +89,194 @@ def commands(text):
 
 
 ALL = {shlex.join(words): words for document in DOCUMENTS for words in commands(read(document))}
-
+SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 RULES = {}
 
 
-def rule(*beginning):
-    """Makes a function the rule of commands that begin with these words; of several rules the longest holds."""
+def rule(*beginnings):
+    """Make a function the rule of commands that begin with these words; the longest rule holds.
+
+    It gets the last word of the beginning and the words after it, in a folder of examples.
+    """
 
     def keep(check):
-        RULES[beginning] = check
+        RULES.update({tuple(shlex.split(beginning)): check for beginning in beginnings})
         return check
 
     return keep
 
 
-def filled(words, values):
-    """The words with a document's placeholders filled in."""
-    return [str(values.get(word, word)) for word in words]
+@pytest.fixture(scope="module")
+def examples(tmp_path_factory):
+    """A project: the world of the tests with our chips and traces, files to add, and the documents' modules."""
+    folder = tmp_path_factory.mktemp("examples")
+    data = shutil.copytree(WORLD, folder / "data")
+    shutil.copytree(ROOT / "data" / "traces", data / "traces", dirs_exist_ok=True)
+    own, chips = (folder / "chips.csv" for folder in (ROOT / "data", data))
+    with chips.open("a", encoding="utf-8") as file:
+        file.writelines(row for row in own.open(encoding="utf-8") if row not in chips.read_text("utf-8"))
+    for name in "AB":
+        shutil.copytree(data / "machines" / CPU, data / "machines" / name)
+    (folder / "handed-in").mkdir()
+    shutil.make_archive(str(folder / "handed-in" / "machine"), "zip", TESTS / "data" / "machines", "example-gpu")
+    traces.write(folder / "step.json.gz", traces.linear_step())
+    shutil.move(file_of(PublishedTiming, data), folder / "published.csv")
+    (folder / "path" / "to").mkdir(parents=True)
+    (folder / "path" / "to" / "config.json").write_text('{"model_type": "gpt2"}', "utf-8")
+    for document in DOCUMENTS:
+        for name, body in modules(read(document)).items():
+            (folder / name).write_text(body)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(folder)
+        yield folder
 
 
-@rule("python", "-m", "measure")
-def plan_it(words, scratch):
-    """Plans instead of measuring, into a scratch folder, on a device that is there; flags of a cluster are read."""
-    config = scratch.with_name("config.json")
-    config.write_text('{"model_type": "gpt2"}', "utf-8")
-    words = [word.replace("path/to/config.json", str(config)) for word in filled(words, {"DIR": scratch})]
+@rule("python -m measure", "roofwright measure")
+def plan_it(_, words):
+    """Plan instead of measuring, into a new folder, on a device that is there; read the flags of a cluster."""
     if "--cluster" in words:
         measure_parser().parse_args(words)
         return
     if "--device" in words:
         at = words.index("--device") + 1
-        there = devices.available_names()
-        words[at] = words[at] if words[at] in (*there, "auto") else there[-1]
+        words[at] = words[at] if words[at] in (*devices.available_names(), "auto") else devices.available_names()[-1]
     instead = [] if {"--list", "--help"} & set(words) else ["--plan"]
-    into = [] if "--data" in words else ["--data", str(scratch)]
-    assert measure_command.main([*words, *instead, *into]) == 0
-    assert not scratch.exists()
+    into = [] if "--data" in words else ["--data", "DIR"]
+    assert PARTS["measure"]([*words, *instead, *into]) == 0
+    assert not Path("DIR").exists()
 
 
-@rule("python", "-m", "measure", "compare")
-def compare_an_example_with_its_copy(words, scratch):
-    """Compares three copies of a machine, or two of the project's traces."""
-    shutil.copytree(ROOT / "data" / "traces", scratch / "traces")
-    for name in "ABC":
-        shutil.copytree(TESTS / "data" / "machines" / "example-cpu", scratch / "machines" / name)
-    if "data/machines/*" in words:  # as the shell writes it out
-        words = [str(scratch / "machines" / name) for name in "ABC"]
-    assert measure_command.main(["compare", *words, "--data", str(scratch)]) == 0
+ZIP = "handed-in/machine.zip"
+VALUES = {
+    "add-machine": {"FOLDER_OR_ZIP": ZIP, "FILE.zip": ZIP},
+    "add-published": {"FILE": "published.csv"},
+    "compare": {},
+    "forget": {"MODEL": "lean"},
+    "import-ncu": {"FILE": str(TESTS / "data" / "ncu-raw-format.csv"), "NAME": "resnet50", "N": "64"},
+    "import-trace": {"FILE": "step.json.gz"},
+    "pack": {},
+    "predict": {"MODEL": "alexnet"},
+    "show": {},
+    "trace": {"NAME": "nvidia-h100-sxm-vit-base"},
+}
+"""What verbs get for the placeholders of the documents; a verb that stands alone gets the first."""
 
 
-@rule("python", "-m", "measure", "predict")
-def parse_what_is_predicted(words, _scratch):
-    said = parser_of("predict").parse_args(words)
-    chips = {chip.name for chip in devices_of_chips(ROOT / "data").values()}
-    assert set(said.chip or ()) <= {*chips, "NAME"}
+@rule(*(f"python -m measure {verb}" for verb in VALUES))
+def run_it(verb, words):
+    values = VALUES[verb]
+    words = words or [*values.values()][:1]
+    words = [value for word in words for value in (sorted(glob(word)) or [values.get(word, word)])]
+    more = ["--device-name", "NVIDIA T4"] if verb == "import-ncu" else []
+    assert measure_command.main([verb, *words, *more]) == 0
 
 
-@rule("python", "-m", "measure", "fit")
-def parse_what_is_fitted(words, _scratch):
-    parser_of("fit").parse_args(words)
-
-
-@rule("python", "-m", "measure", "model")
-def ask_for_what_is_named(words, _scratch):
+@rule("python -m measure model")
+def ask_for_what_is_named(_, words):
     """It measures for a minute: tests/measure/verbs/test_one_model.py asks for a small network."""
-    said = parser_of("model").parse_args(filled(words, {"NAME": "resnet50"}))
+    said = parser_of("model").parse_args(["resnet50" if word == "NAME" else word for word in words])
     request, _ = one_model.make_request(said)
     assert [model.name for model in request.models] == [said.model]
 
 
-@rule("python", "-m", "measure", "show")
-def show_an_example(words, scratch):
-    shutil.copytree(TESTS / "data", scratch)
-    words = filled(words, {"resnet18": "lean", "resnet50": "lean"})
-    assert measure_command.main(["show", *words, "--data", str(scratch)]) == 0
+@rule("python -m report check")
+def check_our_data(verb, words):
+    assert report_command.main([verb, *words, "--data", str(ROOT / "data")]) == 0
 
 
-@rule("python", "-m", "measure", "doctor")
-def parse_what_watches_the_machine(words, _scratch):
-    """It watches the machine and tries its libraries: tests/measure/verbs/test_doctor.py has its findings."""
-    parser_of("doctor").parse_args(words)
-
-
-@rule("python", "-m", "measure", "import-ncu")
-def import_the_example(words, scratch):
-    values = {"FILE": TESTS / "data" / "ncu-raw-format.csv", "NAME": "resnet50", "N": "64"}
-    gpu = ["--device-name", "NVIDIA T4", "--data", str(scratch)]
-    assert measure_command.main(["import-ncu", *filled(words, values), *gpu]) == 0
-
-
-@rule("python", "-m", "measure", "import-trace")
-def import_a_made_trace(words, scratch):
-    scratch.mkdir()
-    made = traces.write(scratch / "made.json.gz", traces.linear_step())
-    words = filled(words or [made], {"FILE": made, "step.json.gz": made})  # the verb alone is its name
-    assert measure_command.main(["import-trace", *words, "--data", str(scratch)]) == 0
-
-
-@rule("python", "-m", "measure", "trace")
-def read_a_trace(words, _scratch):
-    words = filled(words or ["NAME"], {"NAME": "nvidia-h100-sxm-vit-base"})  # the verb alone is its name
-    assert measure_command.main(["trace", *words, "--data", str(ROOT / "data")]) == 0
-
-
-@rule("python", "-m", "measure", "pack")
-def pack_an_example(words, scratch):
-    shutil.copytree(TESTS / "data" / "machines" / "example-cpu", scratch / "machines" / "example-cpu")
-    words = [str(scratch / word) for word in words] or [str(scratch / "example-cpu.zip")]  # the verb alone is its name
-    assert measure_command.main(["pack", *words, "--data", str(scratch)]) == 0
-
-
-@rule("python", "-m", "measure", "forget")
-def forget_an_example(words, scratch):
-    shutil.copytree(TESTS / "data", scratch)
-    assert measure_command.main(["forget", *filled(words, {"MODEL": "lean"}), "--data", str(scratch)]) == 0
-
-
-@rule("python", "-m", "measure", "add-machine")
-def add_an_example(words, scratch):
-    machine = TESTS / "data" / "machines" / "example-cpu"
-    packed = shutil.make_archive(str(scratch / machine.name), "zip", machine.parent, machine.name)
-    values = {"FOLDER_OR_ZIP": machine, "FILE.zip": packed, "handed-in/*.zip": packed}
-    words = filled(words or [machine], values)  # the verb alone is its name
-    assert measure_command.main(["add-machine", *words, "--data", str(scratch / "data")]) == 0
-
-
-@rule("python", "-m", "measure", "add-published")
-def add_a_made_table(words, scratch):
-    scratch.mkdir()
-    shutil.copy(TESTS / "data" / "chips.csv", scratch)
-    file = scratch / "made.csv"
-    table.write(file, PublishedTiming, [elsewhere_papers.timing("alexnet", 0.5)])
-    words = filled(words or [file], {"FILE": file})  # the verb alone is its name
-    assert measure_command.main(["add-published", *words, "--data", str(scratch)]) == 0
-
-
-@rule("python", "-m", "measure", "count-published")
-def parse_what_is_counted(words, _scratch):
-    """All of them take a quarter of an hour: tests/measure/verbs/test_count_published.py counts some."""
-    parser_of("count-published").parse_args(words)
-
-
-@rule("python", "examples/tiny.py")
-def parse_what_is_drawn(words, _scratch):
-    """tests/test_tiny.py draws one network."""
-    tiny.make_parser().parse_args(words)
-
-
-@rule("python", "-m", "report.dictionary")
-def compare_what_is_written(words, _scratch):
-    """tests/report/test_dictionary.py compares the files with what the command writes."""
-    assert words == []
-
-
-@rule("python", "-m", "report")
-def parse_what_renders(words, _scratch):
-    """The browser tests have the paper rendered once by the same command; here its flags are read."""
-    assert report_command.parser().parse_args(words).verb == "render"
-
-
-@rule("roofwright", "measure")
-def plan_it_by_the_other_name(words, scratch):
-    assert roofwright.PARTS["measure"]([*words, "--plan", "--data", str(scratch)]) == 0
-
-
-@rule("roofwright", "report")
-def parse_what_renders_by_the_other_name(words, scratch):
-    """tests/test_roofwright.py renders with it."""
-    parse_what_renders(words, scratch)
-
-
-@rule("python", "-m", "report", "figures")
-def write_named_figures(words, scratch):
-    """All of them take a minute: without names the flags are read."""
-    flags = report_command.parser().parse_args(["figures", *filled(words, {"DIR": scratch})])
-    if flags.figures:
-        assert report_command.main(["figures", *filled(words, {"DIR": scratch})]) == 0
-        assert {file.stem for file in scratch.iterdir()} == set(flags.figures)
-
-
-@rule("python", "-m", "report", "why")
-def find_the_facts(words, _scratch):
+@rule("python -m report why")
+def find_the_facts(_, words):
     """tests/report/test_facts.py prints one; here the name is that of a fact, or the beginning of several."""
-    (name,) = filled(words, {"NAME": "puzzle"})
-    assert re.search(rf"`{re.escape(name)}[.`]", facts.dictionary())
+    (name,) = words
+    assert name == "NAME" or re.search(rf"`{re.escape(name)}[.`]", facts.dictionary())
 
 
-@rule("python", "-m", "report", "check")
-def check_the_data(words, _scratch):
-    assert report_command.main(["check", *words]) == 0
+PARSED = {
+    "python -m measure doctor": parser_of("doctor"),  # watches the machine and tries its libraries
+    "python -m measure fit": parser_of("fit"),
+    "python -m measure count-published": parser_of("count-published"),  # takes a quarter of an hour
+    "python -m report": report_command.parser(),
+    "python -m report figures": report_command.parser(),
+    "python -m report.dictionary": ArgumentParser(),  # tests/report/test_dictionary.py compares what it writes
+    "roofwright report": report_command.parser(),
+    "python examples/tiny.py": tiny.make_parser(),  # tests/test_tiny.py draws one network
+}
+"""Commands that take minutes, or that other tests run."""
 
 
-@rule("python", "-m", "pytest")
-def find_the_tests(words, _scratch):
+for beginning, parser in PARSED.items():
+    rule(beginning)(lambda verb, words, parser=parser: parser.parse_args(words))
+
+
+@rule("python -m pytest")
+def find_the_tests(_, words):
     """Files of tests are there, and marks are declared."""
-    markers = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["pytest"]["ini_options"]["markers"]
-    declared = {marker.partition(":")[0] for marker in markers}
+    declared = {marker.partition(":")[0] for marker in SETTINGS["tool"]["pytest"]["ini_options"]["markers"]}
     if words[0] == "-m":
-        (marks,) = words[1:]
-        assert set(re.findall(r"\w+", marks)) - {"not", "and", "or"} <= declared
+        assert set(re.findall(r"\w+", words[1])) - {"not", "and", "or"} <= declared
     else:
-        assert all((ROOT / file).is_file() for file in words)
+        assert all((ROOT / word).is_file() for word in words if not word.startswith("-"))
 
 
 @rule("python")
-def find_the_program(words, _scratch):
+def find_the_program(_, words):
     """A program of benchmarks/, which takes minutes: it is there, and names its flags."""
-    file, *flags = words
+    file, *rest = words
     assert file.startswith("benchmarks/")
-    assert all(f'"{flag}"' in (ROOT / file).read_text("utf-8") for flag in flags)
+    text = (ROOT / file).read_text("utf-8")
+    assert all(f'"{flag}"' in text for flag in rest if flag.startswith("--"))
 
 
 @rule("make")
-def say_what_it_would_do(words, _scratch):
-    done = subprocess.run(["make", "--dry-run", *words], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+def say_what_it_would_do(_, words):
+    subprocess.run(["make", "--dry-run", *words], cwd=ROOT, capture_output=True, check=True)
 
 
-@rule("pip", "install")
-def find_the_extras(words, _scratch):
+@rule("pip install")
+def find_the_extras(_, words):
     """Nothing is installed: the project is named, and its extras are declared."""
-    declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    (project,) = [word for word in words if word != "-e"]
-    name, extras = re.fullmatch(r"([\w.-]+)\[([\w,]+)\]", project).groups()
+    name, extras = re.fullmatch(r"([\w.-]+)\[([\w,]+)\]", words[-1]).groups()
     assert name in (".", "roofwright")
-    assert set(extras.split(",")) <= set(declared)
+    assert set(extras.split(",")) <= set(SETTINGS["project"]["optional-dependencies"])
 
 
-@rule("quarto", "render")
-def find_the_project(words, _scratch):
-    """There may be no Quarto here: without a name it renders what the project's settings name."""
-    assert words == []
-    assert "index.qmd" in yaml.safe_load((ROOT / "_quarto.yml").read_text())["project"]["render"]
-
-
-@rule("quarto", "publish", "gh-pages")
-def find_the_document(words, _scratch):
-    """A project that is no website is published by the name of its document."""
+@rule("quarto render", "quarto publish gh-pages")
+def find_the_document(_, words):
+    """There may be no Quarto here. Without a name it renders what the project's settings name."""
     assert set(words) < set(yaml.safe_load((ROOT / "_quarto.yml").read_text())["project"]["render"])
 
 
 @rule("ncu")
-def find_it_in_our_own_words(words, _scratch):
+def find_it_in_our_own_words(_, words):
     """NVIDIA's program is not here: the flags are those whose output ``import-ncu`` reads."""
     assert f"ncu {shlex.join(words)}" in parser_of("import-ncu").description
+
+
+def rule_of(words):
+    return max((known for known in RULES if tuple(words[: len(known)]) == known), key=len, default=None)
+
+
+@pytest.mark.parametrize(
+    "text", [pytest.param(text, marks=pytest.mark.slow if text in SLOW else ()) for text in ALL], ids=str
+)
+def test_commands(text, examples, tmp_path, monkeypatch):
+    beginning = rule_of(ALL[text])
+    assert beginning, f"no rule says how to try {text!r}"
+    monkeypatch.chdir(shutil.copytree(examples, tmp_path / "examples"))
+    RULES[beginning](beginning[-1], ALL[text][len(beginning) :])
+
+
+def test_every_rule_is_for_a_command_that_is_documented():
+    assert set(RULES) == set(map(rule_of, ALL.values()))
+
+
+def test_a_command_of_an_unknown_kind_is_found():
+    assert commands("```sh\nrm -rf DIR  # all of it\n```\n") == [["rm", "-rf", "DIR"]]
+    assert rule_of(["rm", "-rf", "DIR"]) is None
+    assert commands("Say `make report`, not `make`,\nnor `python -m\nreport`; `fp32 or less` is none.") == [
+        ["make", "report"],
+        ["python", "-m", "report"],
+    ]
 
 
 def test_the_network_at_hand_is_answered_for(monkeypatch, capsys):
@@ -354,55 +297,17 @@ def test_the_chapter_to_write_has_its_value_and_its_figure():
     assert [len(rows) for rows in figure["datasets"].values()] == [2]
 
 
-@pytest.mark.parametrize("text", ALL)
-def test_commands(text, tmp_path, monkeypatch):
-    words = ALL[text]
-    for document in DOCUMENTS:
-        for name, body in modules(read(document)).items():
-            (tmp_path / name).write_text(body)
-            monkeypatch.delitem(sys.modules, name.removesuffix(".py"), raising=False)
-    monkeypatch.syspath_prepend(tmp_path)
-    beginnings = [known for known in RULES if tuple(words[: len(known)]) == known]
-    assert beginnings, f"no rule says how to try {text!r}"
-    longest = max(beginnings, key=len)
-    RULES[longest](words[len(longest) :], tmp_path / "scratch")
-
-
-def test_every_rule_is_for_a_command_that_is_documented():
-    for beginning in RULES:
-        assert any(tuple(words[: len(beginning)]) == beginning for words in ALL.values()), beginning
-
-
-def test_a_command_of_an_unknown_kind_is_found():
-    assert commands("```sh\nrm -rf DIR  # all of it\n```\n") == [["rm", "-rf", "DIR"]]
-    assert ("rm",) not in RULES
-    assert commands("Say `make report`, not `make`,\nnor `python -m\nreport`; `fp32 or less` is none.") == [
-        ["make", "report"],
-        ["python", "-m", "report"],
-    ]
-
-
-def options(parser):
-    return set(parser._option_string_actions)  # argparse has no public way
-
-
-def test_every_flag_in_the_text_is_one_that_is_offered():
-    offered = set().union(*map(options, [measure_parser(), report_command.parser(), *map(parser_of, VERBS)]))
-    for document in DOCUMENTS:
-        for span in spans(read(document)):
-            if span.startswith("--"):
-                assert span.split()[0] in offered, f"{document.name}: {span}"
-
-
-def test_every_verb_is_documented():
-    readme = (ROOT / "README.md").read_text("utf-8") + (ROOT / "docs" / "extending.md").read_text("utf-8")
-    for verb in VERBS:
-        assert f"python -m measure {verb}" in readme, verb
+def test_every_verb_is_documented_and_every_flag_in_the_text_is_offered():
+    assert {f"python -m measure {verb}" for verb in VERBS} <= set(map(" ".join, RULES))
+    parsers = (measure_parser(), report_command.parser(), *map(parser_of, VERBS))
+    offered = set().union(*(parser._option_string_actions for parser in parsers))  # argparse has no public way
+    written = {span.split()[0] for document in DOCUMENTS for span in spans(read(document)) if span.startswith("--")}
+    assert written <= offered
 
 
 GENERATED = ("_site/", ".venv", "_figures", "facts.json", "published.html")
 TO_WRITE = ("report/chapters/memory/", "memory.qmd")  # by a reader of docs/extending.md
-TABLES = {facts.name for facts in dictionary.TABLES.values()}
+TABLES = {each.name for each in dictionary.TABLES.values()}
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda document: document.name)
@@ -414,32 +319,25 @@ def test_paths_in_the_text_are_there(document):
         pattern = PLACEHOLDER.sub("*", span.rstrip("/"))
         if pattern != span.rstrip("/"):  # what is yet to be made lies in a folder that is there
             pattern = (Path("*") / pattern).parent.as_posix()
-            assert any(ROOT.parent.glob(pattern)), f"{document.name}: there is no folder for {span}"
+            assert any(ROOT.parent.glob(pattern)), f"there is no folder for {span}"
         else:
             everywhere = "" if "/" in span else "report/**/"  # `facts.py` is that of any chapter
-            assert any(ROOT.glob(everywhere + pattern)) or (ROOT / pattern).exists(), f"{document.name}: no {span}"
-
-
-def anchor(heading):
-    """A heading's anchor, as GitHub makes it."""
-    return re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
+            assert any(ROOT.glob(everywhere + pattern)) or (ROOT / pattern).exists(), f"no {span}"
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda document: document.name)
 def test_links_lead_somewhere(document):
-    for target in LINK.findall(outside_blocks(read(document))):
+    for target in LINK.findall(BLOCK.sub("", read(document))):
         if re.match(r"https?://", target):
             continue
         path, _, name = target.partition("#")
         file = document.parent / path if path else document
-        assert file.exists(), f"{document.name}: {target}"
-        headings = re.findall(r"^#+ (.*)$", file.read_text("utf-8"), re.MULTILINE) if name else []
-        assert not name or name in map(anchor, headings), f"{document.name}: {target}"
-
-
-PUBLIC = (*DOCUMENTS, *ROOT.glob("*.cff"), *ROOT.glob("*.toml"), *ROOT.glob(".github/**/*.yml"))
+        assert file.exists(), target
+        if name:  # a heading's anchor, as GitHub makes it
+            headings = re.findall(r"^#+ (.*)$", file.read_text("utf-8"), re.MULTILINE)
+            assert name in {re.sub(r"[^\w -]", "", each.lower()).replace(" ", "-") for each in headings}, target
 
 
 def test_no_placeholder_stands_for_an_address():
-    for file in PUBLIC:
+    for file in (*DOCUMENTS, *ROOT.glob("*.cff"), *ROOT.glob("*.toml"), *ROOT.glob(".github/**/*.yml")):
         assert "OWNER" not in file.read_text("utf-8"), file.name
