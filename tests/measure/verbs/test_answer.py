@@ -4,169 +4,111 @@ import pytest
 from helpers.answering import timed
 from helpers.comparing import ENVIRONMENT as MACHINE
 from helpers.comparing import machine, put
-from helpers.rows import ENVIRONMENT, layer, operator, operator_time, profile, roof_measurement, workload
+from helpers.rows import ENVIRONMENT, layer, operator_time, profile, roof_measurement, workload
 
+from measure import __main__ as command
 from measure.cache.folders import MachineFolder, Workloads
 from measure.domain.advice import Advice
 from measure.domain.demands import demands, layer_demands, reached
-from measure.domain.models import Model
 from measure.domain.roofs import Roof
-from measure.errors import UserError
 from measure.run.request import Request
 from measure.run.task import RunCache
-from measure.verbs.answer import ModelAnswer, heading, result_lines, roof_line
-from measure.verbs.model import first_cell, read_answer
-from measure.verbs.terminal import aligned, markdown
+from measure.verbs import model
+from measure.verbs.answer import ModelAnswer, heading, result_lines
+from measure.verbs.terminal import aligned
 
-MODEL = Model("alexnet", "torchvision", "plain", (3, 2, 2))
-REQUEST = Request([MODEL], [1], ["fp32"], ())
-BYTES = {"parameter_byte": 60, "input_byte": 10, "activation_byte": 30, "inference_peak_byte": 80}
+SHAPE = "3x224x224"
 
 
 @pytest.fixture
-def cache(tmp_path):
-    put(machine(tmp_path), 0, [0.5] * 6)
-    folder, own = MachineFolder(tmp_path, "box"), {"environment_id": MACHINE.environment_id}
-    folder.put_profile(replace(profile("alexnet"), **own), [replace(operator_time("alexnet"), **own)])
-    folder.put_roof_measurements([
-        replace(roof_measurement(), **own),  # 1024 FLOP in half a second
-        replace(roof_measurement(), **own, roof_kernel="stream_read", precision="fp64", flop=0, byte=512, round=0),
+def cache(tmp_path, monkeypatch):
+    """A cache that lacks nothing about alexnet: 200 FLOP on 60 + 10 + 30 B, which took 0.5 s, half in its one layer.
+
+    The roof is of 1024 FLOP and of 512 B in half a second. One operator has no formula.
+    """
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(model, "current", lambda *_: MACHINE)
+    put(machine(tmp_path / "cache"), 0, [0.5] * 6)
+    folder, own = MachineFolder(tmp_path / "cache", "box"), {"environment_id": MACHINE.environment_id}
+    folder.put_profile(
+        replace(profile("alexnet"), **own, input_shape=SHAPE), [replace(operator_time("alexnet"), **own)]
+    )
+    product = replace(roof_measurement(), **own)
+    stream = {"roof_kernel": "stream_read", "precision": "fp64", "flop": 0, "byte": 512, "round": 0}
+    folder.put_roof_measurements([product, replace(product, **stream)])
+    counted = workload(
+        "alexnet", flop=200, parameter_byte=60, input_byte=10, activation_byte=30, inference_peak_byte=80,
+        uncounted="histc:1:0.1;topk:2:0.01",
+    )  # fmt: skip
+    Workloads(tmp_path / "cache").put([
+        (replace(counted, input_shape=SHAPE), [replace(layer("alexnet"), input_shape=SHAPE)], []),
+        (replace(counted, model="vgg11", input_shape=SHAPE, status="unsupported", reason="reads values"), [], []),
     ])  # fmt: skip
-    rows = workload("alexnet", flop=200, **BYTES), [layer("alexnet")], [operator("alexnet")]
-    Workloads(tmp_path).put([rows])
-    return RunCache(Workloads(tmp_path), folder, MACHINE)
+    return tmp_path / "cache"
 
 
-def test_the_cache_answers_for_a_model(cache):
-    found = read_answer(cache, REQUEST)
-    assert (found.model, found.input_shape, found.environment) == ("alexnet", "3x2x2", MACHINE)
-    assert (found.rates.flop_per_s, found.rates.byte_per_s) == ({"fp32": 2048}, 1024)
-    (demand,), (cell,), (head,) = found.demands, found.cells, found.layers
-    assert (demand.intensity_flop_per_byte, demand.attainable_flop_per_s) == (2, 2048)  # 200 FLOP on 100 B
-    assert (cell.flop_per_s, cell.roof_share) == (400, 400 / 2048)
-    assert (head.time_s, head.time_share) == (0.25, 1)
-    assert found.advice.remedy == "bf16"  # its one layer is linear
+WORDS = ["--device", "cpu", "--machine", "box", "--data", "cache"]
 
 
-def test_json_names_the_stream_of_the_roof(cache):
-    rates = read_answer(cache, REQUEST).as_json()["rates"]
-    assert rates == {"flop_per_s": {"fp32": 2048}, "byte_per_s": 1024, "stream": "stream_read", "load": 0}
+@pytest.mark.usefixtures("cache")
+@pytest.mark.parametrize(
+    ("name", "flags"),
+    [("model", ["--layers"]), ("model-markdown", ["--markdown", "--layers"]), ("model-json", ["--json"])],
+)
+def test_the_cache_answers_for_a_model(golden, capsys, name, flags):
+    assert command.main(["model", "alexnet", *WORDS, *flags]) == 0
+    printed = capsys.readouterr()
+    golden(name, printed.out)
+    assert printed.err == ""  # nothing was measured
 
 
-def test_what_is_asked_for_and_not_there_is_left_out(cache):
-    found = read_answer(cache, replace(REQUEST, batch_sizes=[1, 8]))
+@pytest.mark.usefixtures("cache")
+def test_a_model_that_could_not_be_counted_is_refused(capsys, monkeypatch):
+    monkeypatch.setattr(model, "tasks_to_do", lambda *_: [])
+    assert command.main(["model", "vgg11", *WORDS]) == 2
+    assert "NAME: vgg11 could not be counted: reads values" in capsys.readouterr().err
+
+
+def test_other_batch_sizes_and_precisions_than_those_in_the_cache_are_left_out(cache):
+    held = RunCache(Workloads(cache), MachineFolder(cache, "box"), MACHINE)
+    (alexnet,) = model.arguments.make_request(model.arguments.parser().parse_args(["--models", "alexnet"])).models
+    found = model.read_answer(held, Request([alexnet], [1, 8], ["fp32"], ()))
     assert [each.batch for each in found.demands] == [1]
-    assert read_answer(cache, replace(REQUEST, precisions=["bf16"])).cells == []
-
-
-def test_a_model_that_could_not_be_counted_is_said(cache):
-    strange = replace(MODEL, name="strange")
-    row = replace(workload("strange"), status="unsupported", reason="it reads values")
-    cache.workloads.put([(row, [], [])])
-    with pytest.raises(UserError, match="NAME: strange could not be counted: it reads values"):
-        read_answer(cache, replace(REQUEST, models=[strange]))
-
-
-def test_the_profiled_cell_is_of_the_smallest_batch():
-    assert first_cell(replace(REQUEST, batch_sizes=[2, 64], precisions=["bf16", "fp32"]))[:3] == ("alexnet", 2, "bf16")
+    assert model.read_answer(held, Request([alexnet], [1], ["bf16"], ())).cells == []
+    assert model.first_cell(Request([alexnet], [2, 64], ["bf16", "fp32"], ()))[:3] == ("alexnet", 2, "bf16")
 
 
 RATES = Roof({"fp32": 1e9}, 1e8)  # the ridge point is at 10 FLOP/B
-LARGE = {
-    "parameter_byte": 60_000_000,
+BYTES = {
+    "parameter_byte": 6 * 10**7,
     "input_byte": 10**7,
     "activation_byte": 3 * 10**7,
     "inference_peak_byte": 8 * 10**7,
 }
+MEASURED = Advice("compile", gain=1.5)
+HYPOTHESIS = Advice("compile", why="it moves bytes", flags="--models alexnet")
+LAYERS = [replace(layer("alexnet", position=number), path=f"l{number}") for number in range(5)]
+TIMES = [operator_time("alexnet", path=f"l{number}", time_s=number) for number in range(5)]
+FAILED = replace(timed(), status="oom", reason="too large", latency_s=None)
+FLAGGED = replace(timed(), flags=("loaded", "wide"))
 
 
-def answered(*cells, operators=(), advice=None, rates=RATES):
-    asked = demands([workload("alexnet", flop=5 * 10**8, **LARGE)], rates, ["fp32"])
-    layers = layer_demands([layer("alexnet")], "fp32", rates, operators)
-    return ModelAnswer("alexnet", "3x2x2", ENVIRONMENT, rates, asked, reached(cells, asked), layers, advice)
+def answered(*cells, advice=None, rates=RATES, layers=(), operators=()):
+    """An answer for 500 MFLOP on 100 MB: 5 FLOP/B, under the slope of the roof."""
+    asked = demands([workload("alexnet", flop=5 * 10**8, **BYTES)], rates, ["fp32"])
+    held = layer_demands(layers, "fp32", rates, operators)
+    return ModelAnswer("alexnet", "3x2x2", ENVIRONMENT, rates, asked, reached(cells, asked), held, advice)
 
 
-def lines(answer, with_layers=False):
-    return result_lines(answer, aligned, with_layers=with_layers, data_flag=" --data d")
-
-
-def test_the_heading_names_the_machine_and_what_the_model_asks_for():
-    title, _, head, row = heading(answered(), aligned)
-    assert title == "alexnet on Chip, of 2 cores (cpu, 2 threads, torch 2.9), inputs of 3x2x2"
-    assert head.split() == ["batch", "precision", "FLOP", "bytes", "FLOP/B", "memory"]
-    assert " ".join(row.split()) == "1 fp32 500 MFLOP 100 MB 5 80.0 MB"
-
-
-def test_what_is_reached_stands_beside_the_roof():
-    head, row, _, roof = lines(answered(timed(latency_s=2.0)))
-    assert head.split()[-4:] == ["attainable", "share", "bound", "by"]
-    # 500 MFLOP in 2 s; 5 FLOP/B times 100 MB/s; the interval of the helper is 0.9 to 1.1 times the latency
-    assert " ".join(row.split()) == "1 fp32 2.00 s 10 % 0.5 250 MFLOP/s 500 MFLOP/s 50 % memory"
-    assert roof == "The roof: 1.00 GFLOP/s at fp32, and 100 MB/s from memory, as measured here."
-
-
-def test_what_failed_says_why():
-    failed = replace(timed(), status="oom", reason="too large", latency_s=None)
-    assert lines(answered(failed))[0] == "Batch size 1 at fp32: oom, too large"
-
-
-def test_without_a_roof_its_columns_are_empty():
-    _, row, _, roof = lines(answered(timed(latency_s=2.0), rates=Roof({}, None)))
-    assert " ".join(row.split()) == "1 fp32 2.00 s 10 % 0.5 250 MFLOP/s"
-    assert roof == "The roof was not measured."
-
-
-def test_the_costliest_layers_are_named():
-    said = lines(answered(timed(), operators=[operator_time("alexnet")]))
-    assert "Costliest layers at batch size 1: head (linear) 100 % of the operators' time." in said
-
-
-def test_three_layers_are_the_costliest():
-    layers = [replace(layer("alexnet", position=number), path=f"l{number}") for number in range(5)]
-    operators = [operator_time("alexnet", path=f"l{number}", time_s=number) for number in range(5)]
-    answer = replace(answered(timed()), layers=layer_demands(layers, "fp32", RATES, operators))
-    # 4, 3 and 2 of 10 s
-    named = "l4 (linear) 40 %, l3 (linear) 30 %, l2 (linear) 20 %"
-    assert f"Costliest layers at batch size 1: {named} of the operators' time." in lines(answer)
-
-
-def test_measured_advice_and_a_hypothesis_read_differently():
-    said = lines(answered(timed(), advice=Advice("compile", gain=1.5)))
-    assert said[-1] == "Try first: compile, measured to be 1.5 times as fast as batch size 1."
-    said = lines(answered(timed(), advice=Advice("compile", why="it moves bytes", flags="--models alexnet")))
-    assert said[-2:] == [
-        "Try first: compile. That is a hypothesis: it moves bytes. To test it:",
-        "  python -m measure --models alexnet --data d",
-    ]
-
-
-def test_each_flag_is_told_once_with_the_cells_that_it_is_about():
-    asked = answered(replace(timed(), flags=("loaded", "wide")))
-    assert lines(asked)[-2:] == [
-        "Mind batch size 1 at fp32: other programs used a tenth of the cores or more (loaded).",
-        "Mind batch size 1 at fp32: the interval is wider than asked (wide).",
-    ]
-
-
-def test_the_layers_come_last_where_they_are_asked_for():
-    said = lines(answered(timed()), with_layers=True)
-    assert " ".join(said[-2].split()) == "layer type calls parameters FLOP bytes bound by time share"
-    assert " ".join(said[-1].split()) == "head Linear 1 5 10 FLOP 96 B memory"
-
-
-def test_markdown_has_the_same_numbers():
-    assert heading(answered(), markdown)[-1] == "| 1 | fp32 | 500 MFLOP | 100 MB | 5 | 80.0 MB |"
-
-
-def test_a_roof_that_other_programs_disturbed_is_told_to_be_too_low():
-    said = roof_line(answered(rates=replace(RATES, load=0.4)))
-    assert said.startswith(roof_line(answered()))
-    assert "Other programs used 40 % of the cores meanwhile" in said
-
-
-def test_uncounted_operators_are_named_in_text_and_json(cache):
-    row = replace(workload("alexnet", flop=200, **BYTES), uncounted="histc:1:0.1;topk:2:0.01")
-    cache.workloads.put([(row, [layer("alexnet")], [operator("alexnet")])])
-    found = read_answer(cache, REQUEST)
-    assert found.as_json()["demands"][0]["uncounted"] == ["histc", "topk"]
-    assert heading(found, aligned)[-1] == "The FLOP leave out operators without a formula: histc, topk."
+@pytest.mark.parametrize(
+    ("name", "answer"),
+    [
+        # In 2 s, ± 10 % by the helper: 250 of 5 FLOP/B times 100 MB/s. Layers of 4, 3 and 2 of 10 s are the costliest
+        ("answer-measured", answered(timed(latency_s=2.0), advice=MEASURED, layers=LAYERS, operators=TIMES)),
+        ("answer-hypothesis", answered(FLAGGED, advice=HYPOTHESIS, rates=replace(RATES, load=0.4))),
+        ("answer-without-roof", answered(timed(latency_s=2.0), rates=Roof({}, None))),
+        ("answer-failed", answered(FAILED)),
+    ],
+)
+def test_what_an_answer_may_lack_or_hold(golden, name, answer):
+    golden(name, "\n".join([*heading(answer, aligned), *result_lines(answer, aligned, data_flag=" --data d")]) + "\n")

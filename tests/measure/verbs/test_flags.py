@@ -5,7 +5,7 @@ from types import ModuleType
 import pytest
 
 from measure.errors import UserError
-from measure.verbs.flags import check_folder, check_writable, parser_of
+from measure.verbs.flags import check_folder, check_writable, parse_percent, parse_time, parser_of
 
 DOCSTRING = """Do a thing with
 many words.
@@ -34,11 +34,41 @@ def test_a_verbs_docstring_is_its_help_and_its_flags(monkeypatch):
         parser.parse_args([])
 
 
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("90s", 90), ("10m", 600), ("1h30m", 5400), ("45", 45), ("2h", 7200), ("1h1s", 3601),
+        *((text, None) for text in ("", "m", "10x", "1m1h", "ten", "1.5h", "0s", "٣m")),
+    ],
+)  # fmt: skip
+def test_times(text, seconds):
+    if seconds is None:
+        with pytest.raises(UserError, match=r"--call-limit: .* is not a valid time"):
+            parse_time("--call-limit", text)
+    else:
+        assert parse_time("--call-limit", text) == seconds
+
+
+@pytest.mark.parametrize(
+    ("text", "share"),
+    [
+        ("5%", 0.05), (" 2.5 %", 0.025),
+        *((text, None) for text in ("", "5", "-5%", "five%", "1e2%", "٣%", "9" * 400 + "%")),
+    ],
+)  # fmt: skip
+def test_percentages(text, share):
+    if share is None:
+        with pytest.raises(UserError, match=r"--f: .* is not a percentage"):
+            parse_percent("--f", text)
+    else:
+        assert parse_percent("--f", text) == share
+
+
 def test_a_file_is_no_folder_and_what_is_not_there_may_become_one(tmp_path):
     check_folder(tmp_path, "--data")
     check_folder(tmp_path / "new", "--data")
     (tmp_path / "file").touch()
-    with pytest.raises(UserError, match=r"^--data: .*/file is a file; name a folder$"):
+    with pytest.raises(UserError, match=r"^--data: .*/file is a file"):
         check_folder(tmp_path / "file", "--data")
 
 

@@ -1,4 +1,7 @@
+"""``measure.model``, the function for notebooks."""
+
 from contextlib import contextmanager
+from dataclasses import replace
 
 import pytest
 
@@ -11,34 +14,54 @@ import measure  # noqa: E402
 from measure.domain.roofs import Roof  # noqa: E402
 from measure.machine import devices  # noqa: E402
 from measure.roofs.roofs import KernelTiming  # noqa: E402
+from measure.timing.sampling import Sampling  # noqa: E402
 from measure.verbs import model  # noqa: E402
 
 FLOP = 2 * (8 * 14 * 14 * 3 * 9 + 8 * 14 * 14 * 10)
 """A convolution of 3 by 8 channels and 3 by 3 on 16 by 16 pixels, and a layer of 8 * 14 * 14 by 10."""
 
 
+@pytest.fixture(autouse=True)
+def short(monkeypatch):
+    """Each call is timed for a moment."""
+    moment = Sampling(target=1, block_s=0.001, trend=1, trend_s=0, least_s=0, limit_s=0.1)
+    monkeypatch.setattr(model, "QUICK_ROUND", moment)
+
+
 @pytest.fixture
 def roof(monkeypatch):
-    """A roof whose ridge point is at 10 FLOP/B, that nobody has to wait for."""
-    monkeypatch.setattr(model, "_roof", lambda *_: Roof({"fp32": 1e12}, 1e11))
+    """A roof whose ridge point is at 10 FLOP/B, that nobody has to wait for; the precisions that are asked for."""
+    asked = []
+    monkeypatch.setattr(model, "_roof", lambda _, precision: asked.append(precision) or Roof({"fp32": 1e12}, 1e11))
+    return asked
 
 
-def test_a_network_at_hand_is_counted_timed_and_held_against_the_roof(roof):
+@pytest.mark.usefixtures("roof")
+def test_a_network_at_hand_is_counted_timed_and_held_against_the_roof_and_left_as_it_was():
     network, inputs = small(4)
+    network.train()
+    network[1].eval()
+    before = [parameter.clone() for parameter in network.parameters()]
     found = measure.model(network, inputs)
     (demand,), (cell,) = found.demands, found.cells
     assert (found.model, found.input_shape) == ("Sequential", "3x16x16")
     assert (demand.batch, demand.flop, demand.bound) == (4, 4 * FLOP, "memory")
     assert cell.flop_per_s == pytest.approx(4 * FLOP / cell.timed.latency_s)
     assert [layer.type for layer in found.layers] == ["Conv2d", "ReLU", "Flatten", "Linear"]
+    assert [module.training for module in network] == [True, False, True, True]
+    assert all(map(torch.equal, before, network.parameters()))
+    assert not any(parameter.is_meta or parameter.grad is not None for parameter in network.parameters())
 
 
-def test_it_prints_itself_as_text(roof):
+@pytest.mark.usefixtures("roof")
+def test_it_prints_itself_as_text(golden):
     found = measure.model(*small(1), name="my net")
-    assert str(found).startswith("my net on ")
-    assert "The roof: 1.00 TFLOP/s at fp32, and 100 GB/s from memory, as measured here." in str(found)
+    (cell,) = found.cells
+    timed = replace(cell.timed, latency_s=2.0, latency_low_s=1.8, latency_high_s=2.2, inputs_per_s=0.5, flags=())
+    cells = [replace(cell, timed=timed, flop_per_s=found.demands[0].attainable_flop_per_s / 2, roof_share=0.5)]
+    found = replace(found, environment=ENVIRONMENT, cells=cells, advice=None)
     assert repr(found) == str(found)
-    assert found.layer_table.splitlines()[1].split()[1] == "Conv2d"
+    golden("notebook", f"{found}\n\n{found.layer_table}\n")
 
 
 def test_the_network_s_gpu_is_the_current_one_while_it_is_timed(monkeypatch):
@@ -64,21 +87,7 @@ def test_the_network_s_gpu_is_the_current_one_while_it_is_timed(monkeypatch):
     network, inputs = small(1)
     network.register_forward_hook(lambda *_: calls.append(list(current)))
     measure.model(network, inputs)
-    assert roofs == [["cuda:1"]]
-    assert calls[-1] == ["cuda:1"]
-    assert current == []
-
-
-def test_the_network_is_left_as_it_was(roof):
-    network, inputs = small(2)
-    network.train()
-    network[1].eval()
-    before = [parameter.clone() for parameter in network.parameters()]
-    measure.model(network, inputs)
-    assert [module.training for module in network] == [True, False, True, True]
-    assert all(parameter.grad is None for parameter in network.parameters())
-    assert all(map(torch.equal, before, network.parameters()))
-    assert not any(parameter.is_meta for parameter in network.parameters())
+    assert (roofs, calls[-1], current) == ([["cuda:1"]], ["cuda:1"], [])
 
 
 class Named(torch.nn.Module):
@@ -86,8 +95,7 @@ class Named(torch.nn.Module):
 
     def __init__(self):
         super().__init__()
-        self.first = torch.nn.Linear(8, 8)
-        self.second = torch.nn.Linear(8, 8)
+        self.first, self.second = torch.nn.Linear(8, 8), torch.nn.Linear(8, 8)
         self.second.weight = self.first.weight
         self.register_buffer("scale", torch.ones(8))
 
@@ -101,27 +109,18 @@ def test_inputs_may_have_names_and_shared_weights_count_once(roof):
     assert sum(layer.parameter_count for layer in found.layers) == 64 + 8 + 8
 
 
-def test_a_precision_of_16_bits_is_told(monkeypatch):
-    asked = []
-    monkeypatch.setattr(model, "_roof", lambda _, precision: asked.append(precision) or Roof({}, None))
-    network, inputs = small(1)
-    found = measure.model(network.bfloat16(), inputs.bfloat16())
-    assert (found.demands[0].precision, asked) == ("bf16", ["bf16"])
-    assert "The roof was not measured." in str(found)
-
-
 @pytest.mark.parametrize(
-    ("network", "inputs", "flop"),
+    ("network", "inputs", "precision", "flop"),
     [
-        (torch.nn.Softmax(-1), torch.ones(2, 3), 0),  # without a parameter, by its inputs
-        (torch.nn.Embedding(3, 4).requires_grad_(False), torch.zeros(2, dtype=torch.int64), 0),
-        (torch.nn.Linear(2, 3, bias=False, dtype=torch.cfloat), torch.ones(1, 2, dtype=torch.cfloat), 4 * 2 * 6),
+        (small(1)[0].bfloat16(), small(1)[1].bfloat16(), "bf16", FLOP),
+        (torch.nn.Softmax(-1), torch.ones(2, 3), "fp32", 0),  # without a parameter, by its inputs
+        (torch.nn.Embedding(3, 4).requires_grad_(False), torch.zeros(2, dtype=torch.int64), "fp32", 0),
+        (torch.nn.Linear(2, 3, bias=False, dtype=torch.cfloat), torch.ones(1, 2, dtype=torch.cfloat), "fp32", 48),
     ],
 )
-def test_networks_without_real_parameters(monkeypatch, network, inputs, flop):
-    monkeypatch.setattr(model, "_roof", lambda *_: Roof({}, None))
-    (demand,) = measure.model(network, inputs).demands
-    assert (demand.precision, demand.flop) == ("fp32", flop)
+def test_the_precision_is_that_of_the_parameters(roof, network, inputs, precision, flop):
+    (demand,) = measure.model(network, inputs).demands  # of complex numbers, 4 * 2 * 2 * 3 FLOP
+    assert (demand.precision, demand.flop, roof) == (precision, flop, [precision])
 
 
 @pytest.mark.parametrize(
@@ -137,10 +136,13 @@ def test_what_cannot_be_answered_for_is_said(network, inputs, words):
         measure.model(network, inputs)
 
 
-def test_the_roof_is_measured_once_in_a_process(monkeypatch):
+@pytest.mark.parametrize(("missing", "byte_per_s"), [(None, 4), ("stream_triad", None)])
+def test_the_roof_is_measured_once_in_a_process_without_kernels_that_do_not_run(monkeypatch, missing, byte_per_s):
     measured = []
 
     def timed(_device, kernel, *_):
+        if kernel == missing:
+            raise NotImplementedError("there is no Numba")
         measured.append(kernel)
         return KernelTiming(2.0, 2.0, 2.0, 6)
 
@@ -149,22 +151,8 @@ def test_the_roof_is_measured_once_in_a_process(monkeypatch):
     model._roof.cache_clear()
     rates = [model._roof("cpu", "fp32") for _ in range(2)]
     model._roof.cache_clear()
-    assert rates == [Roof({"fp32": 3}, 4)] * 2
-    assert sorted(measured) == ["matmul", "stream_triad"]
-
-
-def test_a_kernel_that_does_not_run_leaves_its_part_of_the_roof_unknown(monkeypatch):
-    def timed(_device, kernel, *_):
-        if kernel == "stream_triad":
-            raise NotImplementedError("there is no Numba")
-        return KernelTiming(2.0, 2.0, 2.0, 6)
-
-    monkeypatch.setattr(model.roofs, "measure", timed)
-    monkeypatch.setattr(model.roofs, "flop_and_byte", lambda *_: (6, 8))
-    model._roof.cache_clear()
-    rates = model._roof("cpu", "fp32")
-    model._roof.cache_clear()
-    assert rates == Roof({"fp32": 3}, None)
+    assert rates == [Roof({"fp32": 3}, byte_per_s)] * 2  # 6 FLOP and 8 B in 2 s
+    assert sorted(measured) == sorted({"matmul", "stream_triad"} - {missing})
 
 
 def test_there_is_nothing_else_in_the_package():

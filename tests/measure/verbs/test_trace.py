@@ -1,90 +1,103 @@
 import json
+from pathlib import Path
 
 import pytest
-from helpers import traces
 from helpers.places import ROOT
-from helpers.traces import addmm, kernel, launch, trace, write
 
 from measure import __main__ as command
+from measure.cache import table
+from measure.cache.schema import TABLES
+from measure.cache.trace_records import TraceDevice, TraceOperator, TraceStep
+from measure.verbs.trace import MATERIALISED
 
-DATA = ROOT / "data"
 H100, MI300X = "nvidia-h100-sxm-timesformer-base", "amd-instinct-mi300x-timesformer-base"
 
 
-def call(*words, data=DATA):
-    return command.main(["trace", *words, "--data", str(data)])
+def operator(kind, name, time_s, flop=0, byte=0, **columns):
+    given = {"stage": "inference", "shape": "2x2", "precision": "bf16", "reason": None, "calls": 1, "kernels": 1}
+    given |= {"copy_s": 0.0, "gap_s": 0.0, "other_flop": 0, "recompute_flop": 0, "kernel": "k"} | columns
+    return TraceOperator(0, 0, 1, layer_kind=kind, operator=name, time_s=time_s, flop=flop, byte=byte, **given)
 
 
-def test_a_trace_as_json(capsys):
-    assert call(H100, "--json") == 0
+def put(name, chip, steps, operators):
+    about = dict.fromkeys(TABLES[TraceDevice].columns) | {"rank": 0, "device": 0, "world_size": 1, "fingerprint": name}
+    device = TraceDevice(**about | {"network": "A net", "chip": chip, "device_name": "Example 9"})
+    for rows in ([device], steps, operators):
+        record = type(rows[0])
+        table.write(Path("cache") / "traces" / name / TABLES[record].name, record, rows)
+
+
+@pytest.fixture
+def traces(tmp_path, monkeypatch):
+    """Three traces in ``cache``: one with every remedy, one of a device that no datasheet names, one without steps.
+
+    The first: the device is busy for 12 of 16 ms, and its kernels take 10 ms. The H100's datasheet has 989.4 TFLOP/s
+    and 3.35 TB/s: a linear layer of 989.4 GFLOP takes 1.6 ms for a bound of 1; attention 2.8 ms, 28 %, pointwise
+    operators that move 3.35 GB 2.8 for 1; collectives 2.6; and 0.2 are not counted.
+    """
+    monkeypatch.chdir(tmp_path)
+    softmax, product, _ = MATERIALISED
+    put("all", "NVIDIA H100 SXM", [TraceStep(0, 0, 1, 0.02, 0.016, 0.012)], [
+        operator("linear", "addmm", 1.6e-3, flop=989_400_000_000, byte=10**6, gap_s=0.004),
+        operator("attention", softmax, 2e-3, byte=10**6), operator("attention", product, 0.8e-3, flop=10**9),
+        operator("pointwise", "mul", 2.8e-3, byte=3_350_000_000),
+        operator("communication", "all_reduce", 2.6e-3, shape=None, byte=10**6),
+        operator("other", None, 0.2e-3, shape=None, reason="no operator launched it", flop=None, byte=None),
+    ])  # fmt: skip
+    # Twelve operators of 1 ms on two devices of a host that took no steps
+    steps = [TraceStep(0, device, 1, None, 0.012, 0.012) for device in (0, 1)]
+    put("host", None, steps, [operator("copy", f"copy{number}", 1e-3, shape=None) for number in range(12)])
+    put("idle", "NVIDIA H100 SXM", steps[:1], [operator("copy", "copy", 0.0)])
+
+
+@pytest.mark.usefixtures("traces")
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("trace", "trace all"),
+        ("trace-markdown", "trace all --operators 2 --markdown"),
+        ("trace-json", "trace all --json"),
+        ("trace-without-chip", "trace host"),
+        ("trace-compared", "compare all host"),
+        ("trace-compared-markdown", "compare host all --markdown"),
+    ],
+)
+def test_trace(golden, capsys, name, words):
+    assert command.main([*words.split(), "--data", "cache"]) == 0
+    golden(name, capsys.readouterr().out)
+
+
+@pytest.mark.usefixtures("traces")
+@pytest.mark.parametrize(
+    ("words", "culprits"),
+    [
+        ("trace al", ["'al'", "did you mean all?"]),
+        ("trace all host", ["nothing is expected at 'host'"]),
+        ("trace all --operators 0", ["--operators: '0'"]),
+        ("trace all --json --markdown", ["--json and --markdown"]),
+        ("trace idle", ["idle: nothing ran within its steps"]),
+        ("compare host idle --json", ["idle: nothing ran within its steps"]),
+        ("compare all host all", ["two traces are compared"]),
+        ("compare all host --csv -", ["two traces are compared"]),
+        ("compare all host --fail-on-regression 5%", ["two traces are compared"]),
+        ("trace all --data none", ["no traces in none"]),
+    ],
+)
+def test_bad_input(capsys, words, culprits):
+    assert command.main([*words.split(), *([] if "--data" in words else ["--data", "cache"])]) == 2
+    error = capsys.readouterr().err
+    assert all(each in error for each in culprits)
+    assert error.count("\n") == 1
+
+
+def test_a_published_trace_counts_what_its_network_asks_for(capsys):
+    assert command.main(["compare", H100, MI300X, "--json", "--data", str(ROOT / "data")]) == 0
     answer = json.loads(capsys.readouterr().out)
-    assert (answer["trace"], answer["chip"]) == (H100, "NVIDIA H100 SXM")
-    linear = next(part for part in answer["kinds"] if part["name"] == "linear")
+    linear = next(part for part in answer["a"]["kinds"] if part["name"] == "linear")
     # Two of 25089 x 768 x 3072, qkv of 25088 and 25096 rows, three of 768 x 768, in 12 layers; and the head
     flop = 12 * 2 * 768 * (2 * 25089 * 3072 + (25088 + 25096) * 2304 + (2 * 25088 + 25096) * 768) + 2 * 768 * 400
-    assert linear["flop"] == pytest.approx(flop)
-    assert linear["bound"] == "arithmetic"
-    assert all(0 < part["roof_share"] <= 1 for part in answer["operators"] if part["roof_share"])
-    documented = (ROOT / "docs" / "json.md").read_text("utf-8").partition("measure trace NAME")[2].partition("\n## ")[0]
-    assert all(f"`{key}`" in documented for key in {*answer, *linear})
-
-
-def compare(*words, data=DATA):
-    return command.main(["compare", *words, "--data", str(data)])
-
-
-def test_two_traces_as_json(capsys):
-    assert compare(H100, MI300X, "--json") == 0
-    answer = json.loads(capsys.readouterr().out)
+    assert (linear["flop"], linear["bound"]) == (pytest.approx(flop), "arithmetic")
+    assert all(0 < part["roof_share"] <= 1 for part in answer["a"]["operators"] if part["roof_share"])
     times = [sum(part["time_s"] for part in answer[side]["kinds"]) for side in "ab"]
     for terms in (answer["kinds"], answer["operators"]):
         assert 1 + sum(term["share"] for term in terms) == pytest.approx(times[1] / times[0])
-    assert answer["operators"][0]["name"] == "_softmax"
-
-
-@pytest.mark.parametrize(
-    ("print_it", "words"), [(call, [H100, "--operators", "2"]), (call, [H100, "--markdown"]), (compare, [H100, MI300X])]
-)
-def test_text(capsys, print_it, words):
-    assert print_it(*words) == 0
-    assert "TimeSformer-Base on NVIDIA H100 SXM" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize("further", [[H100], ["--csv", "-"], ["--fail-on-regression", "5%"]])
-def test_two_traces_are_compared_and_no_more(capsys, further):
-    assert compare(H100, MI300X, *further) == 2
-    assert "two traces are compared" in capsys.readouterr().err
-
-
-def test_a_trace_without_a_chip_steps_or_kernels_of_a_step(tmp_path, capsys):
-    documents = [
-        trace(addmm(10), launch(15, 5), kernel("gemm", 20, 5, 5), deviceProperties=[]),
-        trace(traces.step(1, 100, 50), addmm(10), launch(15, 5), kernel("gemm", 20, 5, 5)),
-        trace(addmm(10)),
-    ]
-    for number, document in enumerate(documents):
-        path = write(tmp_path / f"{number}.json", document)
-        assert command.main(["import-trace", str(path), "--name", str(number), "--data", str(tmp_path)]) == 0
-    for name, code in (("host-0", 0), ("nvidia-h100-sxm-1", 2), ("host-2", 0)):
-        assert call(name, data=tmp_path) == code
-        assert compare("host-0", name, "--json", data=tmp_path) == code
-    assert capsys.readouterr().err.count("nothing ran within its steps") == 2
-
-
-@pytest.mark.parametrize(
-    ("words", "problem"),
-    [
-        (["nvidia-h100-sxm-timesformer"], "did you mean nvidia-h100-sxm-timesformer-base?"),
-        ([H100, MI300X], "nothing is expected at"),
-        ([H100, "--operators", "0"], "--operators: '0'"),
-        ([H100, "--json", "--markdown"], "--json and --markdown"),
-    ],
-)
-def test_bad_input(capsys, words, problem):
-    assert call(*words) == 2
-    assert problem in capsys.readouterr().err
-
-
-def test_no_traces(tmp_path, capsys):
-    assert call("any", data=tmp_path) == 2
-    assert "no traces in" in capsys.readouterr().err

@@ -1,0 +1,68 @@
+"""The help of every verb, and the documentation of the JSON that verbs print."""
+
+import json
+import re
+
+import pytest
+from helpers.golden import GOLDEN
+from helpers.places import ROOT
+
+from measure import __main__ as command
+from measure.cache.records import Environment
+from measure.cache.schema import TABLES
+from measure.cache.trace_records import TraceStep
+from measure.domain.words import LAYER_KINDS, PRECISIONS
+from measure.verbs.flags import VERBS
+
+HELP = {
+    "help": "", "help-model": "model", "help-show": "show", "help-compare": "compare", "help-import-ncu": "import-ncu",
+    "help-import-trace": "import-trace", "help-trace": "trace", "help-pack": "pack", "help-add-machine": "add-machine",
+    "help-add-published": "add-published", "help-fit": "fit", "help-predict": "predict",
+    "help-count-published": "count-published", "help-forget": "forget", "help-doctor": "doctor",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "verb"), HELP.items(), ids=HELP)
+def test_help(golden, capsys, name, verb):
+    with pytest.raises(SystemExit, match="0"):
+        command.main([*verb.split(), "--help"])
+    golden(name, capsys.readouterr().out)
+
+
+def test_every_verb_has_its_help():
+    assert set(HELP.values()) == {"", *VERBS}
+
+
+SECTIONS = {
+    "list-json": "--list", "plan-json": "--plan", "model-json": "model NAME", "predict-json": "predict MODEL",
+    "show-json": "show", "import-trace-json": "import-trace FILE", "trace-json": "trace NAME",
+}  # fmt: skip
+ROWS = (Environment, TraceStep)
+ELSEWHERE = {*LAYER_KINDS, *PRECISIONS, *(name for record in ROWS for name in TABLES[record].columns)}
+"""Keys that a section names by their table, or as a kind of key."""
+
+OTHER = {
+    "plan-json": {"cuda", "mps", "cpu"}, "show-json": {"wide", "drifting"}, "list-json": {"3x224x224"},
+    "model-json": {"arithmetic", "memory"},
+    "predict-json": {"arithmetic", "memory", "fitted", "scaled", "datasheet"},
+    "trace-json": {"arithmetic", "memory", "compare", "a", "b", "name", "share", "a_s", "b_s"},
+}  # fmt: skip
+"""Words of a section that are values, or keys of what compare prints of two traces."""
+
+
+def keys(value):
+    if isinstance(value, dict):
+        return set(value) | {key for each in value.values() for key in keys(each)}
+    return {key for each in value for key in keys(each)} if isinstance(value, list) else set()
+
+
+@pytest.mark.parametrize("name", SECTIONS)
+def test_every_key_of_json_is_documented_and_every_documented_key_is_there(name):
+    document = (ROOT / "docs" / "json.md").read_text("utf-8")
+    section = document.partition(f"`python -m measure {SECTIONS[name]} --json`")[2].partition("\n## ")[0]
+    found = json.loads((GOLDEN / f"{name}.txt").read_text("utf-8"))
+    if name == "model-json":
+        for cell in found["cells"]:
+            del cell["timed"]  # as in the section of show
+    documented = set(re.findall(r"`(\w+)`", section)) - OTHER.get(name, set())
+    assert keys(found) - {"timed"} - ELSEWHERE == documented - {"timed"} - ELSEWHERE

@@ -1,0 +1,55 @@
+import json
+
+import pytest
+
+from measure import __main__ as command
+from measure.cache.folders import MachineFolder, Workloads, machine_names
+from measure.cache.records import RoofMeasurement, Run
+from measure.machine import devices
+from measure.machine.environment import current
+from measure.run.task import RunCache
+from measure.verbs.flags import parser_of
+from measure.verbs.model import make_request, tasks_to_do
+
+pytest.importorskip("torch", reason="measuring needs torch")
+OWN = "tests.helpers.small_network:network"
+"""A convolution of 3 by 8 channels and 3 by 3 on 16 by 16 pixels, a ReLU, and a layer of 8 * 14 * 14 by 10."""
+
+FLOP = 2 * (8 * 14 * 14 * 3 * 9 + 8 * 14 * 14 * 10)
+PARAMETERS = 8 * 27 + 8 + 10 * 8 * 14 * 14 + 10
+
+
+@pytest.mark.slow
+def test_what_an_answer_lacks_is_measured_once_and_kept(tmp_path, capsys):
+    words = ["model", OWN, "--device", "cpu", "--data", str(tmp_path), "--json"]
+    assert command.main(words) == 0
+    printed = capsys.readouterr().out
+    said = json.loads(printed)
+    (demand,), (cell,) = said["demands"], said["cells"]
+    assert (demand["batch"], demand["flop"], demand["bound"]) == (1, FLOP, "memory")  # a product of vectors, mostly
+    assert sum(layer["parameter_count"] for layer in said["layers"]) == PARAMETERS
+    assert said["rates"]["flop_per_s"]["fp32"] > demand["attainable_flop_per_s"] > 0
+    assert cell["flop_per_s"] == pytest.approx(FLOP / cell["timed"]["latency_s"])
+    assert cell["roof_share"] == pytest.approx(cell["flop_per_s"] / demand["attainable_flop_per_s"])
+    assert sum(layer["time_share"] for layer in said["layers"]) == pytest.approx(1, abs=0.05)
+    assert said["advice"]["gain"] is None  # nothing else was measured
+    (name,) = machine_names(tmp_path)
+    folder = MachineFolder(tmp_path, name)
+    assert [run.round for run in folder.rows(Run)] == [0]
+    assert {row.roof_kernel for row in folder.rows(RoofMeasurement)} == {"matmul", "stream_triad"}
+    assert command.main(words) == 0
+    assert capsys.readouterr().out == printed  # all of it from the cache
+
+
+def test_only_what_the_answer_lacks_is_planned(tmp_path):
+    words = [OWN, "--data", str(tmp_path), "--device", "cpu", "--batch-sizes", "1", "8", "--precisions", "fp32", "bf16"]
+    request, _ = make_request(parser_of("model").parse_args(words))
+    folder, environment = MachineFolder(tmp_path, "box"), current(devices.find("cpu"), 1)
+    labels = [task.label for task in tasks_to_do(RunCache(Workloads(tmp_path), folder, environment), request)]
+    assert sorted(label for label in labels if "stream" not in label) == sorted([
+        f"workload {OWN} fp32", f"workload {OWN} bf16",
+        "roof matmul bf16 1024 sustained", "roof matmul fp32 1024 sustained",
+        *(f"{OWN} batch {batch} {precision}, round 1" for batch in (1, 8) for precision in ("fp32", "bf16")),
+        f"operators of {OWN} batch 1 fp32",
+    ])  # fmt: skip
+    assert sum("stream" in label for label in labels) == 1
