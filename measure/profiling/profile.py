@@ -31,7 +31,6 @@ from measure.traces import reading
 from measure.traces.matching import STAGE, Match, match, nest
 from measure.traces.reading import Range, Trace
 from measure.traces.store import Said, TraceRows, device_rows
-from measure.traces.summary import summarise
 
 if TYPE_CHECKING:
     from torch.profiler import profile
@@ -161,6 +160,8 @@ def measure(device: Device, model: Model, cell: Cell, sampling: Sampling, beat: 
 
 
 def _rows(trace: Trace, steps: Collection[int]) -> TraceRows:
+    from measure.traces.summary import summarise  # imports torch, which a plan does without
+
     found = summarise(trace)
     return TraceRows(
         device_rows(found, {}, Said()),

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from measure.cache import table
 from measure.cache.hand_kept import Chip
@@ -15,7 +15,9 @@ from measure.domain.chips import fold_name, rows_by_name
 from measure.errors import UserError, unknown
 from measure.machine.environment import version
 from measure.traces.reading import GpuProperties, Trace
-from measure.traces.summary import TraceSummary
+
+if TYPE_CHECKING:
+    from measure.traces.summary import TraceSummary  # imports torch
 
 UNNAMED = "unnamed"  # the network in the folder's name, if nothing names it
 MEASURED = "machines/"  # begins the source of a trace that ``measure`` recorded, before the machine's folder
@@ -49,7 +51,7 @@ class Said(NamedTuple):
     licence: str | None = None
 
 
-def device_rows(found: TraceSummary, chips: dict[str, str], said: Said) -> list[TraceDevice]:
+def device_rows(found: "TraceSummary", chips: dict[str, str], said: Said) -> list[TraceDevice]:
     """Return a row for each device that worked, or one for a trace of the host alone.
 
     Raises UserError for devices of several kinds.
