@@ -12,6 +12,7 @@ from helpers.places import ROOT
 from hypothesis import settings
 
 from measure.machine.processor import PRECISION, SPEED
+from measure.run import processes
 from report import failures
 from report.failures import in_environment
 
@@ -80,11 +81,11 @@ def untuned(monkeypatch):
 
 @pytest.fixture(scope="module")
 def forked_workers():
-    """What measuring processes are forks of is itself forked from one that has imported torch: that takes seconds."""
+    """Fork the server of measuring processes from one that has imported torch, which takes seconds."""
     server = multiprocessing.get_context("forkserver")
     server.set_forkserver_preload(["torch", "torchvision"])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(multiprocessing, "get_context", lambda _method=None: server)
+        patch.setattr(processes, "SPAWN", server)
         yield
 
 

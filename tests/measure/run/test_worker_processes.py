@@ -1,0 +1,296 @@
+"""A worker's processes: whatever happens to one is an outcome, and the next task runs."""
+
+import importlib
+import logging
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from helpers.places import ROOT
+from helpers.processes import has_ended, wait_until
+from helpers.tasks import changed, inference_task, profile_task, training_task
+
+from measure.errors import UserError
+from measure.models import catalog
+from measure.run import processes, worker
+from measure.run.processes import IsolatedProcess
+from measure.run.sections import WorkloadTask
+from measure.run.task import KILLED, Failure
+from measure.run.worker import BudgetSpent, Worker
+from measure.timing.sampling import Sampling
+
+pytest.importorskip("torch", reason="a worker measures with torch")
+psutil = pytest.importorskip("psutil", reason="processes are watched with psutil")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("forked_workers")]
+
+(SQUEEZENET,) = catalog.find(["squeezenet1_0"])
+COUNT = WorkloadTask(SQUEEZENET, (1,), "fp32", None)
+CELL = inference_task(SQUEEZENET, 1, "fp32", "eager", 0)
+LARGE = changed(CELL, batch=64)
+QUICK = Sampling(warm_up_s=0.1, least_s=0.1, limit_s=0.2)
+
+
+# What comes back
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Where models of one's own are found, here and in each process."""
+    folder = tmp_path_factory.mktemp("own")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(folder)
+        yield folder
+
+
+@pytest.fixture(scope="module")
+def process(forked_workers, folder):
+    process = Worker("cpu", 1, QUICK)
+    yield process
+    process.close()
+
+
+def pid_of(worker):
+    return worker._isolated.process.pid
+
+
+def test_each_task_has_its_result_and_each_cell_a_process(process):
+    (count,) = process.run(COUNT)
+    assert count.workload.parameter_count == 1_248_424  # torchvision's published count
+    pids = [pid_of(process)]
+    for task in (CELL, changed(CELL, 1)):
+        assert min(process.run(task).latencies_s) > 0
+        pids.append(pid_of(process))
+    step = process.run(training_task(SQUEEZENET, 1, "fp32", "eager", 0))
+    assert list(step.stages) == ["forward", "backward", "update"]
+    assert min(min(timing.latencies_s) for timing in (step, *step.stages.values())) > 0
+    assert step.peak_byte > 2 * 4 * 1_248_424  # weights and momentum
+    pids.append(pid_of(process))
+    profiled = process.run(profile_task(SQUEEZENET, 1, "fp32", "eager", "inference"))
+    own = [each for each in profiled.operators if each.operator == "conv2d"]
+    assert len({each.path for each in own}) == len(own) == 26  # SqueezeNet's convolutions
+    assert len({*pids, pid_of(process)}) == 5
+
+
+def test_a_model_of_ones_own_is_found_in_the_process_too(process):
+    (pair,) = catalog.find(["examples.transformer:pair"])
+    (count,) = process.run(WorkloadTask(pair, (1,), "fp32", None))
+    # One trunk and one embedding for both texts; the head takes three times their width.
+    block = 12 * 256 * 256 + 13 * 256
+    assert count.workload.parameter_count == (8192 + 128) * 256 + 4 * block + 2 * 256 + (3 * 256 + 1) * 12
+
+
+def test_what_the_process_logs_comes_to_its_parent_and_only_where_it_is_wanted(caplog):
+    for level, names in ((logging.INFO, {"measure.run.worker", "measure.timing.sampling"}), (logging.WARNING, set())):
+        with caplog.at_level(level, "measure"):
+            process = Worker("cpu", 1, QUICK)
+            assert process.run(CELL).samples
+            process.close()
+        assert {record.name for record in caplog.records} == names
+        caplog.clear()
+
+
+# Failures, after which the next task runs
+
+OWN = """
+import os, stat
+from contextlib import suppress
+
+import torch
+
+
+class Mute(Exception):
+    def __str__(self):
+        raise ValueError
+
+
+def into_the_pipe(content):
+    for each in map(int, os.listdir("/proc/self/fd")):
+        with suppress(OSError):
+            if stat.S_ISSOCK(os.fstat(each).st_mode):
+                os.write(each, content)
+    os._exit(3)
+
+
+class Network(torch.nn.Linear):
+    calls = 0
+
+    def forward(self, numbers):
+        Network.calls += 1
+        {does}
+        return super().forward(numbers)
+
+
+def network(batch_size):
+    width = int(torch.full((1,), 3.0).item())  # a value that is read while the model is made
+    return Network(width, 2), torch.ones(batch_size, width)
+"""
+
+
+@pytest.fixture
+def own(folder, monkeypatch):
+    """A model of one's own whose network does something in its call."""
+    monkeypatch.setattr(processes, "END_LIMIT_S", 0.5)  # for a process that has closed its pipe
+
+    def made(does="pass"):
+        name = f"own_{len(list(folder.glob('*.py')))}"  # another module each time: this process keeps its imports
+        (folder / f"{name}.py").write_text(OWN.format(does=does))
+        importlib.invalidate_caches()
+        (model,) = catalog.find([f"{name}:network"])
+        return model
+
+    return made
+
+
+def test_a_model_that_reads_a_value_as_it_is_made_is_counted_and_timed(process, own):
+    model = own()
+    (counted,) = process.run(WorkloadTask(model, (1,), "fp32", None))
+    assert counted.workload.forward_flop == 2 * 3 * 2  # one row of 3 by 3 x 2
+    assert min(process.run(inference_task(model, 2, "fp32", "eager", 0)).latencies_s) > 0
+
+
+@pytest.mark.parametrize(
+    ("does", "reason"),
+    [
+        ("raise Mute", "Mute: its text cannot be read"),
+        ("raise ValueError('half a letter: \\ud800')", "ValueError: half a letter: \N{REPLACEMENT CHARACTER}"),
+        ("raise ValueError(10**7 * 'x')", f"ValueError: {487 * 'x'}…"),
+        (r"into_the_pipe(b'\0\0\0\4junk')", None),
+        ("into_the_pipe(b'a library in its own words')", None),
+        (r"into_the_pipe(b'\0\0\0\0')", None),
+        (r"into_the_pipe(b'\xff\xff\xff\0')", None),
+    ],
+)
+def test_whatever_a_model_raises_or_writes_is_an_outcome(process, own, does, reason):
+    failure = process.run(inference_task(own(does), 1, "fp32", "eager", 0))
+    assert failure.status == "error"
+    assert reason in (failure.reason, None)
+    assert isinstance(process.run(COUNT), list)
+
+
+def test_a_failed_task_leaves_its_process_to_nobody(process, own):
+    process.run(COUNT)
+    before = pid_of(process)
+    assert isinstance(process.run(WorkloadTask(own("raise ValueError"), (1,), "fp32", None)), Failure)
+    assert isinstance(process.run(COUNT), list)
+    assert pid_of(process) != before
+
+
+def test_the_copy_that_a_model_forks_does_no_task_and_answers_none(process, own, tmp_path):
+    pid = tmp_path / "pid"
+    fork = f"(Network.calls == 1) and (os.fork() or open({str(pid)!r}, 'w').write(str(os.getpid())))"
+    assert len(process.run(WorkloadTask(own(fork), (1,), "fp32", None))) == 1
+    counts = [process.run(COUNT) for _ in range(2)]
+    assert [count.workload.model for (count,) in counts] == ["squeezenet1_0"] * 2
+    wait_until(lambda: pid.exists() and pid.read_text() and has_ended(int(pid.read_text())))
+
+
+def test_a_batch_that_fits_nowhere_is_out_of_memory(process):
+    # 10^8 images of 3 * 224 * 224 * 4 bytes are 60 TB.
+    assert process.run(changed(CELL, batch=10**8)).status == "oom"
+    assert isinstance(process.run(COUNT), list)
+
+
+def test_a_network_that_cannot_be_trained_is_an_outcome(process):
+    # A detector asks for the boxes of objects in train mode.
+    (detector,) = catalog.find(["torchvision:ssdlite320_mobilenet_v3_large"])
+    failure = process.run(training_task(detector, 1, "fp32", "eager", 0))
+    assert (failure.status, "targets" in failure.reason) == ("error", True)
+
+
+@pytest.mark.parametrize(
+    ("number", "counted", "status", "words"),
+    [
+        (signal.SIGKILL, (3, 4), "oom", "signal 9"),
+        (signal.SIGKILL, (3, 3), KILLED.status, KILLED.reason),
+        (signal.SIGSEGV, (3, 4), "error", "signal 11"),
+    ],
+)
+def test_a_process_that_dies_is_an_outcome_and_the_next_task_finds_a_fresh_one(
+    process, monkeypatch, number, counted, status, words
+):
+    kills = iter(counted)  # for want of memory: before the task, and when its process has died
+    monkeypatch.setattr(worker, "oom_kills", lambda: next(kills))
+    victims, send = [], IsolatedProcess.send
+
+    def send_and_kill(isolated, task):
+        send(isolated, task)
+        victims.append(isolated.process.pid)
+        os.kill(victims[0], number)
+
+    monkeypatch.setattr(IsolatedProcess, "send", send_and_kill)
+    failure = process.run(LARGE)
+    assert (failure.status, words in failure.reason) == (status, True)
+    monkeypatch.undo()
+    assert isinstance(process.run(COUNT), list)
+    assert pid_of(process) not in victims
+
+
+def test_a_process_that_dies_or_loses_its_log_between_two_tasks_is_started_again(process):
+    process.run(COUNT)
+    os.kill(pid_of(process), signal.SIGKILL)
+    process._isolated.process.join()
+    assert isinstance(process.run(COUNT), list)
+    process._log.unlink()
+    process.stop()
+    process._processes.close()
+    assert isinstance(process.run(COUNT), list)
+    assert process._log.exists()
+
+
+def test_a_device_that_cannot_be_set_up_is_one_sentence():
+    process = Worker("cuda:99", 1, Sampling())
+    with pytest.raises(UserError, match="there is no cuda:99 on this machine"):
+        process.run(COUNT)
+    process.close()
+
+
+# Limits of time
+
+
+def test_a_silent_call_is_a_timeout_and_the_end_of_the_budget_gives_the_task_up(process, monkeypatch):
+    process.run(COUNT)
+    with pytest.raises(BudgetSpent):
+        process.run(LARGE, deadline=time.monotonic() + 0.2)
+    process.run(COUNT)
+    monkeypatch.setattr(process, "_call_limit_s", 0.0)
+    assert process.run(LARGE) == Failure("timeout", "one call took longer than 0 s")
+
+
+HANGING = """
+import os, sys, time
+from pathlib import Path
+sys.path.insert(0, sys.argv[2])
+from measure.machine import devices
+from measure.models import catalog
+from measure.run import processes, worker
+from measure.run.sections import WorkloadTask
+from measure.timing.sampling import Sampling
+
+
+def hang(*_):
+    Path(sys.argv[1]).write_text(f"{os.getpid()}\\n")
+    time.sleep(600)
+
+
+WorkloadTask.run = hang  # in the worker too: it runs this file as well
+devices.Cpu.prepare = lambda *_: None
+
+if __name__ == "__main__":
+    task = WorkloadTask(catalog.find(["alexnet"])[0], (1,), "fp32", None)
+    worker.Worker("cpu", 1, Sampling()).run(task)
+"""
+
+
+def test_a_worker_ends_with_its_parent_even_within_a_call(tmp_path):
+    script, within = tmp_path / "hanging.py", tmp_path / "pid"
+    script.write_text(HANGING)
+    with subprocess.Popen([sys.executable, script, within, ROOT], env=os.environ | {"TMPDIR": str(tmp_path)}) as parent:
+        wait_until(lambda: within.exists() and within.read_text().endswith("\n"))
+        pid = int(within.read_text())
+        above = psutil.Process(pid).ppid()  # what it is forked from, where it is
+        assert not has_ended(pid)
+        parent.kill()
+    wait_until(lambda: has_ended(pid) and (above == parent.pid or has_ended(above)))
