@@ -1,5 +1,5 @@
 import pytest
-from helpers.counting import meta, nn, torch
+from helpers.counting import Own, meta, nn, torch
 
 from measure.counting.count import count_network
 from measure.domain.words import PRECISION_BYTE
@@ -15,45 +15,33 @@ def test_tensors_are_changed_wherever_they_are_and_nothing_else_is():
 
 
 def test_tensors_without_values_have_the_shapes_and_the_floating_ones_the_type():
-    inputs = (torch.ones(2, 3), torch.ones(2, dtype=torch.int64))
-    call = empty_inputs(Call(torch.nn.ReLU(), inputs, {"mask": torch.ones(2, 1) > 0}), "meta", torch.float16)
+    inputs = (torch.ones(2, 3), torch.ones(2, dtype=torch.int64), torch.ones(1).double())
+    call = empty_inputs(Call(nn.ReLU(), inputs, {"mask": torch.ones(2, 1) > 0}), "meta", torch.float16)
     tensors = [*call.inputs, call.keywords["mask"]]
     assert [(tuple(tensor.shape), tensor.dtype) for tensor in tensors] == [
-        ((2, 3), torch.float16), ((2,), torch.int64), ((2, 1), torch.bool),
+        ((2, 3), torch.float16), ((2,), torch.int64), ((1,), torch.float64), ((2, 1), torch.bool),
     ]  # fmt: skip
     assert all(tensor.is_meta for tensor in tensors)
-    assert isinstance(call.network, torch.nn.ReLU)
+    assert isinstance(call.network, nn.ReLU)
 
 
 def test_what_is_allocated_has_no_memory_and_what_is_computed_can_be_read():
     with meta_allocation():
-        layer = torch.nn.Linear(10**6, 10**6)  # 4 TB
+        layer = nn.Linear(10**6, 10**6)  # 4 TB
         rates = [rate.item() for rate in torch.linspace(0, 1, 3)]
-        count = torch.arange(3).sum().item()
-        chosen = torch.zeros(2, device="cpu")
-    assert layer.weight.is_meta
-    assert rates == [0.0, 0.5, 1.0]
-    assert count == 3
-    assert not chosen.is_meta
-    assert not torch.zeros(2).is_meta
-
-
-def test_what_meets_a_tensor_on_meta_goes_there_too():
-    with meta_allocation():
+        chosen, total = torch.zeros(2, device="cpu"), torch.arange(3).sum().item()
+        # What meets a tensor on meta goes there too, and a tensor on meta stays there when a network moves it.
         product = torch.ones(3) * torch.arange(3)
-        stored = torch.nn.Module()
-        stored.register_buffer("index", torch.arange(3))
-    assert product.is_meta
-    assert product.shape == (3,)
-    assert stored.index.tolist() == [0, 1, 2]
-
-
-def test_a_tensor_on_meta_stays_there_when_a_network_moves_it():
-    with meta_allocation():
         zeros = torch.zeros(3)
         moved = zeros.to("cpu"), zeros.to(device=torch.device("cpu"), dtype=torch.int64), zeros.to(torch.float16)
-    assert all(tensor.is_meta for tensor in moved)
-    assert [tensor.dtype for tensor in moved] == [torch.float32, torch.int64, torch.float16]
+        stored = nn.Module()
+        stored.register_buffer("index", torch.arange(3))
+    assert (rates, total, stored.index.tolist()) == ([0.0, 0.5, 1.0], 3, [0, 1, 2])
+    assert all(each.is_meta for each in (layer.weight, product, *moved))
+    assert [each.dtype for each in moved] == [torch.float32, torch.int64, torch.float16]
+    assert product.shape == (3,)
+    assert not chosen.is_meta
+    assert not torch.zeros(2).is_meta
 
 
 @pytest.mark.parametrize("precision", PRECISION_BYTE)
@@ -68,23 +56,17 @@ def test_a_precision_takes_its_bytes(precision):
     assert columns["buffer_byte"] == PRECISION_BYTE[precision] * 10 + 8
 
 
-class Mixed(nn.Module):
+def mixed(self, rows):
     """A linear layer, which autocast runs in half precision; average pooling over three dimensions, which it keeps in
     full precision on a CPU; layer normalisation, which takes what comes.
     """
-
-    def __init__(self):
-        super().__init__()
-        self.first, self.linear, self.last = nn.LayerNorm(6), nn.Linear(6, 8), nn.LayerNorm(8)
-        self.pool = nn.AvgPool3d(2)
-
-    def forward(self, rows):
-        hidden = self.last(self.linear(self.first(rows)))
-        return self.pool(hidden.view(1, 1, 4, 4, 4))
+    hidden = self.last(self.linear(self.first(rows)))
+    return self.pool(hidden.view(1, 1, 4, 4, 4))
 
 
 def test_autocast_decides_each_operators_precision():
-    network = Mixed().to("meta")
+    parts = {"first": nn.LayerNorm(6), "linear": nn.Linear(6, 8), "last": nn.LayerNorm(8), "pool": nn.AvgPool3d(2)}
+    network = Own(mixed, **parts).to("meta")
     with casting(network, "bf16", "cpu") as (device, dtype):
         assert (device, dtype) == ("cpu", torch.float32)
         rows = torch.empty(8, 6, device=device, dtype=dtype)
@@ -117,13 +99,11 @@ def test_shared_parameters_stay_shared_under_autocast():
         assert network(torch.zeros(4, dtype=torch.int64, device=device))[0].shape == (4, 2)
 
 
-def test_autocast_of_a_device_that_is_not_there():
-    with pytest.raises(NotImplementedError, match="autocast of vulkan"), casting(nn.Linear(2, 2), "bf16", "vulkan"):
+def test_autocast_needs_its_device_and_leaves_nothing_behind():
+    network = nn.Linear(2, 2).to("meta")
+    with pytest.raises(NotImplementedError, match="autocast of vulkan"), casting(network, "bf16", "vulkan"):
         pass
-
-
-def test_nothing_of_autocast_is_left_behind():
-    with casting(nn.Linear(2, 2).to("meta"), "bf16", "cpu"):
+    with casting(network, "bf16", "cpu"):
         assert torch.is_autocast_enabled("cpu")
     assert not torch.is_autocast_enabled("cpu")
     assert type(torch.zeros(2)) is torch.Tensor
@@ -137,14 +117,13 @@ class Cache:
         self.kept = kept
 
 
-class Attending(nn.Module):
-    def forward(self, token, cache):
-        cache.kept = torch.cat([cache.kept, token], 1)
-        return token @ cache.kept.transpose(1, 2)
+def attend(_self, token, cache):
+    cache.kept = torch.cat([cache.kept, token], 1)
+    return token @ cache.kept.transpose(1, 2)
 
 
 def test_no_call_adds_to_the_cache_of_the_next_one():
-    call = Call(Attending(), (torch.ones(2, 1, 3),), {"cache": Cache(torch.ones(2, 4, 3))})
+    call = Call(Own(attend), (torch.ones(2, 1, 3),), {"cache": Cache(torch.ones(2, 4, 3))})
     assert [call.run().shape for _ in range(2)] == [(2, 1, 5), (2, 1, 5)]
     assert call.with_inputs(lambda tensor: tensor.to("meta")).keywords["cache"].kept.is_meta
     assert not call.keywords["cache"].kept.is_meta
@@ -153,16 +132,13 @@ def test_no_call_adds_to_the_cache_of_the_next_one():
 def test_a_hook_that_a_call_adds_is_gone_after_it():
     """As transformers adds some that collect the outputs of layers, and notes on a module that they are there."""
 
-    class Collecting(nn.Linear):
-        is_hooked = False
+    def collect(self, value):
+        if not self.is_hooked:
+            self.is_hooked = True
+            self.register_forward_hook(lambda module, inputs, output: None)
+        return value
 
-        def forward(self, value):
-            if not self.is_hooked:
-                self.is_hooked = True
-                self.register_forward_hook(lambda module, inputs, output: None)
-            return super().forward(value)
-
-    network = Collecting(2, 2)
+    network = Own(collect, is_hooked=False)
     with kept_state(network):
         network(torch.ones(1, 2))
         assert len(network._forward_hooks) == 1

@@ -82,17 +82,6 @@ def test_an_encoder_decoder_decodes_a_token():
     )
 
 
-def test_length_and_batch_are_axes():
-    # GPT-2 as above at 32 tokens and batch 3; a token decoded after 512 attends to 513
-    assert workload("hf:gpt2_prefill_32", 3).forward_flop == (
-        2 * 96 * (12 * 12 * 768**2 + 768 * 50257) + 12 * 4 * 96 * 32 * 768
-    )
-    row = workload("hf:gpt2_decode_512", 3)
-    assert row.forward_flop == 2 * 3 * (12 * 12 * 768**2 + 768 * 50257) + 12 * 4 * 3 * 513 * 768
-    assert row.input_byte == 3 * 8 + 12 * 2 * 3 * 512 * 768 * 4  # the token; keys and values of 12 layers
-    assert "a token is decoded in inference alone" in row.reason
-
-
 def test_a_token_reaches_two_of_the_experts():
     """One token at bf16: of 32 layers with 8 experts of 3 · 4096 · 14336 weights 6 stay untouched, and of 32,000 words
     all but one.
@@ -106,7 +95,6 @@ SIZES = {
     "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2, "num_attention_heads": 4,
     "num_key_value_heads": 2, "vocab_size": 50, "max_position_embeddings": 64, "pad_token_id": 0,
 }  # fmt: skip
-EXPERTS = {"moe_intermediate_size": 24, "num_experts": 4, "num_experts_per_tok": 2, "decoder_sparse_step": 1}
 GATED = 3 * 16 * 24
 HEAD = 16 * 50
 # Projections of queries and outputs, then of keys and values
@@ -135,18 +123,12 @@ LATENT_WEIGHTS = 16 * 8 + 8 * 4 * 6 + 16 * (8 + 2) + 8 * 4 * 8 + 16 * 16
 WINDOW = {"sliding_window": 4, "head_dim": 4}
 DECODERS = {
     "gpt2": Decoder({"n_embd": 16, "n_layer": 2, "n_head": 4, "n_inner": 24, "n_positions": 64}, FULL + 2 * 16 * 24),
-    "opt": Decoder({"ffn_dim": 24, "word_embed_proj_dim": 16}, FULL + 2 * 16 * 24),
     "bloom": Decoder({"n_head": 4, "n_layer": 2}, FULL + 8 * 16 * 16),  # positions as a bias
-    "gpt_neox": Decoder({}, FULL + 2 * 16 * 24),
     "falcon": Decoder({"multi_query": True, "ffn_hidden_size": 24}, 2 * 16 * 16 + 2 * 16 * 4 + 2 * 16 * 24),
     "llama": Decoder({}, GROUPED + GATED),
-    "qwen2": Decoder({}, GROUPED + GATED),
     "qwen3": Decoder({"head_dim": 8}, 2 * 16 * 32 + 2 * 16 * 16 + GATED, width=32),
-    "mistral": Decoder(WINDOW, GROUPED + GATED, windows=(4, 4)),
-    "phi3": Decoder({"sliding_window": None}, GROUPED + GATED),
     "gemma2": Decoder(WINDOW, GROUPED + GATED, windows=(4, 64)),
     "mixtral": Decoder({"num_local_experts": 4, "num_experts_per_tok": 2, "head_dim": 4}, GROUPED + ROUTED),
-    "qwen3_moe": Decoder({**EXPERTS, "head_dim": 4}, GROUPED + ROUTED),
     "deepseek_v3": Decoder(
         {**LATENT, "first_k_dense_replace": 2}, LATENT_WEIGHTS + GATED, width=4 * (6 + 4) // 2, again=8 * 4 * 8
     ),
@@ -171,13 +153,13 @@ def test_decoders_count_as_one_formula(tmp_path, kind):
     assert prefill.backward_flop == 2 * prefill.forward_flop
     seen = sum(min(most, 8) for most in windows)
     decode = workload(f"{name}_decode_7")
+    assert decode.backward_flop is None
     assert decode.forward_flop == 2 * 2 * (2 * (weights + 7 * again) + HEAD) + 4 * 2 * seen * width
 
 
 # Small networks with caches of each kind: keys and values, states of a recurrence, of an encoder and a decoder
 RUN = {
     "gpt2": ("_decode_7", DECODERS["gpt2"].settings),
-    "mixtral": ("_decode_7", DECODERS["mixtral"].settings),
     "gemma2": ("_decode_7", DECODERS["gemma2"].settings),
     "mamba": ("_decode_7", {"state_size": 4}),
     "rwkv": ("_decode_7", {"attention_hidden_size": 16}),
@@ -186,7 +168,6 @@ RUN = {
         "d_model": 16, "encoder_layers": 1, "decoder_layers": 2, "encoder_attention_heads": 2,
         "decoder_attention_heads": 2, "encoder_ffn_dim": 24, "decoder_ffn_dim": 24, "max_source_positions": 20,
     }),
-    "mixtral_prefill": ("_prefill_7", DECODERS["mixtral"].settings),
     "bert": ("_encode_7", {}),
 }  # fmt: skip
 
@@ -194,7 +175,7 @@ RUN = {
 @pytest.mark.parametrize("kind", RUN)
 def test_a_given_configuration_is_counted_and_runs(tmp_path, kind):
     phase, settings = RUN[kind]
-    (model,) = catalog.find([write(tmp_path, kind.removesuffix("_prefill"), {**SIZES, **settings}) + phase])
+    (model,) = catalog.find([write(tmp_path, kind, {**SIZES, **settings}) + phase])
     assert model.input_shape == ((1,) if "decode" in phase else (7,))
     assert count(model, 2).workload.forward_flop > 0
     call = catalog.prepare(model, 2, "cpu", torch.float32)
@@ -203,30 +184,14 @@ def test_a_given_configuration_is_counted_and_runs(tmp_path, kind):
     assert first == second  # a cache does not grow
 
 
-@pytest.mark.parametrize(
-    ("name", "sentence"),
-    [
-        ("hf:gpt5", "hf has no model 'gpt5'; the nearest are"),
-        ("hf:bert_decode_4", "bert cannot decode; its networks encode"),
-        ("hf:gpt2_prefill_2000", "gpt2 takes 1024 tokens at most, not the 2000 of gpt2_prefill_2000; name fewer"),
-        ("hf:nowhere/config.json", "nowhere/config.json is no configuration of transformers"),
-    ],
-)
-def test_wrong_names_are_one_sentence(name, sentence):
-    with pytest.raises(UserError, match=sentence) as caught:
-        catalog.find([name])
-    assert "\n" not in str(caught.value)
-
-
 def test_a_quantised_configuration_is_refused(tmp_path):
     name = write(tmp_path, "llama", {**SIZES, "quantization_config": {"quant_method": "awq", "bits": 4}})
-    with pytest.raises(UserError, match="has a quantization_config, which takes the weights themselves"):
+    with pytest.raises(UserError, match="has a quantization_config"):
         catalog.find([name])
 
 
 def test_a_network_without_a_cache_does_not_decode(tmp_path):
-    name = write(
-        tmp_path, "recurrent_gemma", {**SIZES, "num_hidden_layers": 3, "lru_width": 16, "attention_window_size": 8}
-    )
-    with pytest.raises(NotImplementedError, match="recurrent_gemma returns no cache to decode with; name its prefill"):
+    settings = {**SIZES, "num_hidden_layers": 3, "lru_width": 16, "attention_window_size": 8}
+    name = write(tmp_path, "recurrent_gemma", settings)
+    with pytest.raises(NotImplementedError, match=r"^recurrent_gemma .* prefill"):
         workload(f"{name}_decode_7")

@@ -2,52 +2,43 @@
 
 import importlib
 import itertools
-import textwrap
 
 import pytest
+from helpers import counting
+from helpers.counting import Own, counted, linear, nn, rows, torch
 from helpers.tasks import cell
 
-from measure import __main__ as command
-from measure.cache.folders import Workloads
-from measure.cache.workload_records import Workload
 from measure.counting import count
 from measure.errors import UserError
 from measure.machine import devices
 from measure.models import catalog, own_models
 from measure.timing import calls
 
-torch = pytest.importorskip("torch", reason="models are torch's")
-
-NAMES = ["examples.transformer:encoder", "examples.transformer:pair", "examples.transformer:speech"]
-SHAPES = [(128,), (128,), (16000,)]
+NAMES = {"examples.transformer:encoder": (128,), "examples.transformer:pair": (128,),
+         "examples.transformer:speech": (16000,)}  # fmt: skip
+NAME = f"{counting.__name__}:network"
 numbers = itertools.count()
 
 
-@pytest.fixture
-def written(tmp_path, monkeypatch):
-    """Writes a module where Python finds it, with the body of a function of the batch size; the function's name."""
-    monkeypatch.syspath_prepend(tmp_path)
-
-    def write(body, before=""):
-        module = f"mine_{next(numbers)}"
-        text = "import torch\nfrom torch import nn\n" + textwrap.dedent(before)
-        text += "def network(batch_size):\n" + textwrap.indent(textwrap.dedent(body), "    ")
-        (tmp_path / f"{module}.py").write_text(text)
-        importlib.invalidate_caches()
-        return f"{module}:network"
-
-    return write
-
-
-@pytest.mark.parametrize(("name", "shape"), list(zip(NAMES, SHAPES, strict=True)))
-def test_a_model_is_its_name_and_the_shape_of_its_first_input(name, shape):
+def find(name):
     (model,) = catalog.find([name])
-    assert (model.name, model.source, model.family, model.input_shape) == (name, "own", "own", shape)
+    return model
+
+
+def own(function):
+    """The model of a function of the batch size."""
+    counting.network = function
+    return find(NAME)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_model_is_its_name_and_the_shape_of_its_first_input(name):
+    model = find(name)
+    assert (model.name, model.source, model.family, model.input_shape) == (name, "own", "own", NAMES[name])
 
 
 def test_the_text_encoder_by_hand():
-    (model,) = catalog.find(["examples.transformer:encoder"])
-    row, layers, _ = count.count(model, 3)
+    row, layers, _ = count.count(find("examples.transformer:encoder"), 3)
     # A block on 128 tokens, 256 wide: query, key, value and output are 4 products of 256 x 256 a token, the perceptron
     # 8 of them; scores and their products with the values are 128 x 128 x 256 each. Four blocks, and the head of 12.
     block = 128 * 12 * 256 * 256 + 2 * 128 * 128 * 256
@@ -64,8 +55,7 @@ def test_the_text_encoder_by_hand():
 
 
 def test_the_speech_model_by_hand():
-    (model,) = catalog.find(["examples.transformer:speech"])
-    row, *_ = count.count(model, 1)
+    row, *_ = count.count(find("examples.transformer:speech"), 1)
     frames = (16000 - 400) // 160 + 1  # 98
     trunk = 4 * (frames * 12 * 256 * 256 + 2 * frames * frames * 256)
     assert row.forward_flop == 2 * (frames * 400 * 256 + trunk + 256 * 12)
@@ -73,10 +63,12 @@ def test_the_speech_model_by_hand():
     assert row.backward_flop == 2 * row.forward_flop - 2 * frames * 400 * 256
 
 
-@pytest.mark.parametrize("precision", ["fp32", "bf16"])
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "precision"), [("examples.transformer:encoder", "fp32"), ("examples.transformer:pair", "bf16")]
+)
 def test_the_examples_are_trained(name, precision):
-    (model,) = catalog.find([name])
+    model = find(name)
     step = calls.prepare(devices.find("cpu"), model, cell(model, 2, precision, phase="step"))
     before = step.network.head.weight.detach().clone()
     step()
@@ -86,148 +78,121 @@ def test_the_examples_are_trained(name, precision):
     }
 
 
-def test_inputs_of_16_and_32_bits_are_cast_and_others_are_as_they_are(written):
-    name = written(
-        """
-        class Network(nn.Linear):
-            def forward(self, rows, state, flag, nothing=None):
-                return super().forward(rows)
-        shape = (batch_size, 3)
+def test_inputs_of_16_and_32_bits_are_cast_and_others_are_as_they_are():
+    def network(batch):
         state = [torch.zeros(1, dtype=torch.float64), torch.zeros(1, dtype=torch.int32), 7]
-        return Network(3, 2), (torch.ones(shape), state, True, None)
-        """
-    )
-    (model,) = catalog.find([name])
-    rows, (double, integer, seven), flag, nothing = own_models.prepare(model, 4, "cpu", torch.float16).inputs
-    assert (rows.dtype, double.dtype, integer.dtype) == (torch.float16, torch.float64, torch.int32)
+        return Own(lambda self, rows, *_rest: self.layer(rows), layer=linear(3, 2)), (rows(batch, 3), state, True, None)
+
+    call = own_models.prepare(own(network), 4, "cpu", torch.float16)
+    given, (double, integer, seven), flag, nothing = call.inputs
+    assert (given.dtype, double.dtype, integer.dtype) == (torch.float16, torch.float64, torch.int32)
     assert (seven, flag, nothing) == (7, True, None)
 
 
-def test_an_input_of_one_number_has_a_shape(written):
-    (model,) = catalog.find([written("return nn.Embedding(9, 2), torch.zeros(batch_size, dtype=torch.int64)")])
-    assert model.input_shape == (1,)
+def nested(layout):
+    def network(batch):
+        parts = [torch.ones(3 + each, 8) for each in range(batch)]
+        return nn.Linear(8, 4), torch.nested.nested_tensor(parts, layout=layout)
 
-
-@pytest.mark.parametrize("layout", ["strided", "jagged"])
-@pytest.mark.usefixtures("forked_workers")
-def test_a_nested_input_has_a_row_with_a_reason_and_other_models_go_on(written, layout, tmp_path):
-    nested = written(
-        f"""
-        parts = [torch.ones(3 + each, 8) for each in range(batch_size)]
-        return nn.Linear(8, 4), torch.nested.nested_tensor(parts, layout=torch.{layout})
-        """
-    )
-    dense = written("return nn.Linear(8, 4), torch.ones(batch_size, 8)")
-    flags = ["--device", "cpu", "--sections", "workload", "--batch-sizes", "2", "--data", str(tmp_path)]
-    assert command.main(["--models", nested, dense, *flags]) == 0
-    found = {row.model: row for row in Workloads(tmp_path).rows(Workload)}
-    assert found[nested].input_shape == "4x8"  # the longest of two
-    assert found[nested].status == "unsupported"
-    assert "an input is a nested tensor" in found[nested].reason
-    assert found[dense].forward_flop == 2 * 2 * 8 * 4
-
-
-def test_weights_that_are_shared_are_counted_once(written):
-    name = written(
-        """
-        class Network(nn.Module):
-            def __init__(self):
-                super().__init__()
-                self.embedding, self.head = nn.Embedding(9, 4), nn.Linear(4, 9, bias=False)
-                self.head.weight = self.embedding.weight
-            def forward(self, tokens):
-                return self.head(self.embedding(tokens))
-        return Network(), {"tokens": torch.randint(9, (batch_size, 5))}
-        """
-    )
-    (model,) = catalog.find([name])
-    assert count.count(model, 2, "bf16").workload.parameter_count == 9 * 4
-
-
-LINEAR = "nn.Linear(3, 2)"
+    return network
 
 
 @pytest.mark.parametrize(
-    ("body", "sentence"),
+    ("network", "shape"),
     [
-        (f"return {LINEAR}", r"returns Linear; return a torch\.nn\.Module and its inputs, \(network, inputs\)"),
-        ("pass", "returns NoneType; return a"),
-        (f"return torch.ones(batch_size, 3), {LINEAR}", r"returns Tensor, Linear; return a"),
-        (f"return {LINEAR}, torch.ones(batch_size, 3), 1", r"returns Linear, Tensor, int; return a"),
-        (f"return {LINEAR}, torch.ones(1, 3)", r"returned inputs\[0\] \(1, 3\) for batch size 2; the first"),
-        (f"return {LINEAR}, {{'input': torch.ones(3)}}", r"returned inputs\['input'\] \(3,\) for batch size 2"),
-        (f"return {LINEAR}, ()", "returned no tensors for batch size 2; the first dimension must be the batch"),
-        (f"return {LINEAR}, [3.0, None]", "returned no tensors"),
-        (f"return {LINEAR}, 'text'", "returned no tensors"),
-        (
-            f"return {LINEAR}, torch.ones(batch_size, 3, requires_grad=True)",
-            r"returns inputs\[0\] with requires_grad; make inputs that need no gradient",
-        ),
-        ("raise ValueError('no weights. Or none here')", r"network\(2\) raised ValueError: no weights; fix it"),
-        ("return 1 / 0", r"raised ZeroDivisionError: division by zero; fix it: its argument is the batch size"),
+        (lambda batch: (nn.Embedding(9, 2), torch.zeros(batch, dtype=torch.int64)), (1,)),  # one number
+        (nested(torch.strided), (4, 8)),  # the longest of two
+        (nested(torch.jagged), (4, 8)),
+        (lambda batch: (linear(3, 2), rows(int(torch.ones(batch).sum()), 3)), (3,)),  # it needs values
     ],
-)  # fmt: skip
-def test_what_a_function_must_not_do_is_one_sentence(written, body, sentence):
-    name = written(body)
-    with pytest.raises(UserError, match=sentence) as caught:
-        catalog.find([name])
-    assert str(caught.value).startswith(f"--models: {name}")
+)
+def test_a_shape_of_an_input(network, shape):
+    assert own(network).input_shape == shape
+
+
+def tied(batch):
+    embedding, head = nn.Embedding(9, 4), linear(4, 9)
+    head.weight = embedding.weight
+    return nn.Sequential(embedding, head), torch.randint(9, (batch, 5))
+
+
+def holding(batch):
+    """A network that holds tensors as they are."""
+    network = Own(lambda self, x: self.layer(x + self.places[:, None]) * self.scale, layer=linear(3, 2))
+    network.places, network.scale = torch.arange(5), torch.tensor(0.5)
+    return network, rows(batch, 5, 3)
+
+
+@pytest.mark.parametrize(
+    ("network", "batch", "column", "value"),
+    [
+        (tied, 2, "parameter_count", 9 * 4),
+        (holding, 4, "forward_flop", 2 * 4 * 5 * 3 * 2),
+        (lambda batch: (linear(3, 2), rows(int(torch.ones(batch).sum()), 3)), 1, "forward_flop", 2 * 3 * 2),
+        # A network may depend on the batch size.
+        (lambda batch: (nn.Linear(10 * batch, 1), rows(batch, 10 * batch)), 3, "parameter_byte", 4 * 31),
+    ],
+)
+def test_counts_by_hand(network, batch, column, value):
+    assert getattr(counted(network, batch), column) == value
+
+
+def fail(batch):
+    raise ValueError("no weights. Or none here")
+
+
+@pytest.mark.parametrize(
+    ("network", "named"),
+    [
+        (lambda _batch: linear(3, 2), f"{NAME} returns Linear; "),
+        (lambda _batch: None, f"{NAME} returns NoneType; "),
+        (lambda batch: (rows(batch, 3), linear(3, 2)), f"{NAME} returns Tensor, Linear; "),
+        (lambda batch: (linear(3, 2), rows(batch, 3), 1), f"{NAME} returns Linear, Tensor, int; "),
+        (lambda _batch: (linear(3, 2), rows(1, 3)), f"{NAME} returned inputs[0] (1, 3) for batch size 2; "),
+        (lambda _batch: (linear(3, 2), {"a": rows(3)}), f"{NAME} returned inputs['a'] (3,) for batch size 2; "),
+        (lambda _batch: (linear(3, 2), ()), f"{NAME} returned no tensors for batch size 2; "),
+        (lambda _batch: (linear(3, 2), [3.0, None]), f"{NAME} returned no tensors"),
+        (lambda _batch: (linear(3, 2), "text"), f"{NAME} returned no tensors"),
+        (lambda batch: (linear(3, 2), rows(batch, 3).requires_grad_()), f"{NAME} returns inputs[0] with requires_grad"),
+        (fail, f"{NAME}(2) raised ValueError: no weights; "),
+        (lambda _batch: 1 / 0, f"{NAME}(2) raised ZeroDivisionError: division by zero; "),
+    ],
+)
+def test_what_a_function_must_not_do_is_one_sentence(network, named):
+    with pytest.raises(UserError) as caught:
+        own(network)
+    assert str(caught.value).startswith(f"--models: {named}")
     assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("name", "sentence"),
+    ("name", "named"),
     [
-        ("examples.transformer:encoded", "has no function 'encoded'; there is encoder$"),
-        ("examples.transformer:", "has no function ''; there is encoder, pair, speech$"),
-        ("examples.transformer:*", r"has no function '\*'; there is encoder, pair, speech$"),
-        ("examples:encoder", "the module examples has no function 'encoder'; define a function there: return a"),
-        ("examples.transformer:WIDTH", "has no function 'WIDTH'; there is encoder, pair, speech$"),
-        ("examples.transformer:Text", r"Text\(2\) raised TypeError: .*; fix it: its argument is the batch size"),
-        ("no_such_package.models:net", "there is no module no_such_package.models for .*; run where python can"),
-        ("examples/transformer.py:encoder", "is not of the form package.module:function"),
-        (":encoder", "is not of the form package.module:function"),
-        ("my-models:net", "is not of the form package.module:function"),
+        ("examples.transformer:encoded", ["'encoded'", "encoder"]),
+        ("examples.transformer:", ["''", "encoder, pair, speech"]),
+        ("examples.transformer:*", ["'*'", "encoder, pair, speech"]),
+        ("examples:encoder", ["the module examples", "'encoder'"]),
+        ("examples.transformer:WIDTH", ["'WIDTH'", "encoder, pair, speech"]),
+        ("examples.transformer:Text", ["Text(2) raised TypeError"]),
+        ("no_such_package.models:net", ["no_such_package.models"]),
+        ("examples/transformer.py:encoder", ["package.module:function"]),
+        (":encoder", ["package.module:function"]),
+        ("my-models:net", ["package.module:function"]),
+        # Modules that cannot be imported
+        ("import no_such_library", ["raised ModuleNotFoundError: No module named 'no_such_library'"]),
+        ("def broken(:", ["raised SyntaxError: "]),
+        ("raise SystemExit(3)", ["raised SystemExit: 3"]),
     ],
-)  # fmt: skip
-def test_what_is_not_there_is_one_sentence(name, sentence):
-    with pytest.raises(UserError, match=sentence) as caught:
-        catalog.find([name])
+)
+def test_what_is_not_there_is_one_sentence(name, named, tmp_path, monkeypatch):
+    if ":" not in name or " " in name:
+        monkeypatch.syspath_prepend(tmp_path)
+        module = f"mine_{next(numbers)}"
+        (tmp_path / f"{module}.py").write_text(f"{name}\n")
+        importlib.invalidate_caches()
+        name = f"{module}:network"
+    with pytest.raises(UserError) as caught:
+        find(name)
     assert str(caught.value).startswith("--models: ")
     assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("before", "sentence"),
-    [
-        ("import no_such_library\n", "raised ModuleNotFoundError: No module named 'no_such_library'; fix that first"),
-        ("def broken(:\n", "raised SyntaxError: .*; fix that first"),
-        ("raise SystemExit(3)\n", "raised SystemExit: 3; fix that first"),
-    ],
-)  # fmt: skip
-def test_a_module_that_cannot_be_imported_says_why(written, before, sentence):
-    with pytest.raises(UserError, match=sentence):
-        catalog.find([written("pass", before)])
-
-
-def test_a_function_may_need_values(written):
-    name = written(f"int(torch.ones(batch_size).sum())\nreturn {LINEAR}, torch.ones(batch_size, 3)")
-    (model,) = catalog.find([name])
-    assert model.input_shape == (3,)
-    assert count.count(model, 1).workload.forward_flop == 2 * 3 * 2
-
-
-def test_tensors_that_a_network_holds_as_they_are_go_to_meta_too(written):
-    name = written(
-        """
-        class Network(nn.Linear):
-            def __init__(self):
-                super().__init__(3, 2)
-                self.places, self.scale = torch.arange(5), torch.tensor(0.5)
-            def forward(self, rows):
-                return super().forward(rows + self.places[:, None]) * self.scale
-        return Network(), torch.ones(batch_size, 5, 3)
-        """
-    )
-    (model,) = catalog.find([name])
-    assert count.count(model, 4).workload.forward_flop == 2 * 4 * 5 * 3 * 2
+    assert all(each in str(caught.value) for each in named)

@@ -8,15 +8,31 @@ from measure.models.libraries import RECIPES
 torch = pytest.importorskip("torch", reason="building models needs torch")
 torchaudio = pytest.importorskip("torchaudio", reason="the audio models need torchaudio")
 
-RUN_ON_CPU = ("emformer_rnnt_base", "Tacotron2", "hdemucs_low", "hdemucs_medium", "hdemucs_high", "WaveRNN")
-"""The last takes a second for each 200 steps on the meta device; the others look at numbers, which it has none of."""
-
-RUN_ON_META = [model for model in catalog.find(["torchaudio:*"]) if model.name not in RUN_ON_CPU]
+# WaveRNN takes a second for each 200 steps on the meta device; the others look at numbers, which it has none of. 2 is
+# the batch.
+SHAPES_ON_CPU = {
+    # 104 frames, of which 4 are padding, four in one by time reduction: 25; 20 symbols; 4097 scores
+    "emformer_rnnt_base": (2, 25, 20, 4097),
+    "Tacotron2": (2, 80, 86),  # 22050 / 256 = 86 frames of 80 mel bands
+    "WaveRNN": (2, 1, 1000, 512),  # scores of 512 classes for each sample
+    "hdemucs_low": (2, 4, 2, 8000),  # four sources in stereo
+    "hdemucs_medium": (2, 4, 2, 16000),
+    "hdemucs_high": (2, 4, 2, 44100),
+}
+ON_META = [
+    # The larger ones are otherwise as their base.
+    pytest.param(
+        name, marks=[pytest.mark.slow] * name.endswith(("large", "300m", "1b", "2b", "lv60k", "objective_base"))
+    )
+    for name in RECIPES
+    if name not in SHAPES_ON_CPU
+]
 
 
 @cache
-def built(model):
-    return catalog.build_on_meta(model)
+def built(name):
+    (model,) = catalog.find([f"torchaudio:{name}"])
+    return model, catalog.build_on_meta(model)
 
 
 def test_every_factory_of_torchaudio_is_offered_or_left_out_for_a_reason():
@@ -27,42 +43,24 @@ def test_every_factory_of_torchaudio_is_offered_or_left_out_for_a_reason():
     assert set(RECIPES) == offered - sizeless - behind_factories
 
 
-SIZES = ("large", "xlarge", "300m", "1b", "2b", "lv60k")
-"""What ends the names of models that are larger, and otherwise as their base."""
-
-TRAINED_ON_META = [model for model in RUN_ON_META if not model.name.endswith(SIZES)]
-
-
-@pytest.mark.parametrize(
-    ("model", "training"),
-    [*((model, False) for model in RUN_ON_META), *((model, True) for model in TRAINED_ON_META)],
-    ids=lambda value: getattr(value, "name", str(value)),
-)
-def test_networks_take_their_inputs_on_meta(model, training):
-    network = built(model).train(training)
-    with torch.no_grad():
-        result = network(*catalog.make_inputs(model, 2, "meta"))
+@pytest.mark.parametrize("name", ON_META)
+def test_networks_take_their_inputs_on_meta(name):
+    model, network = built(name)
     assert all(tensor.is_meta for tensor in [*network.parameters(), *network.buffers()])
-    outputs = result if isinstance(result, (tuple, list)) else [result]
-    assert {output.shape[0] for output in outputs if output is not None} == {2}
+    for training in (False, True):
+        with torch.no_grad():
+            result = network.train(training)(*catalog.make_inputs(model, 2, "meta"))
+        outputs = result if isinstance(result, (tuple, list)) else [result]
+        assert {output.shape[0] for output in outputs if output is not None} == {2}
 
 
-@pytest.mark.parametrize(
-    ("name", "shape"),
-    [
-        # 104 frames, of which 4 are padding, four in one by time reduction: 25; 20 symbols; 4097 scores
-        ("emformer_rnnt_base", (2, 25, 20, 4097)),
-        ("Tacotron2", (2, 80, 86)),  # 22050 / 256 = 86 frames of 80 mel bands
-        ("WaveRNN", (2, 1, 1000, 512)),  # scores of 512 classes for each sample
-        ("hdemucs_low", (2, 4, 2, 8000)),  # four sources in stereo
-    ],
-)
-def test_networks_take_their_inputs_on_the_cpu(name, shape):
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SHAPES_ON_CPU)
+def test_networks_take_their_inputs_on_the_cpu(name):
     (model,) = catalog.find([f"torchaudio:{name}"])
     with torch.no_grad():
         result = catalog.build(model)(*catalog.make_inputs(model, 2, "cpu"))
-    output = result[0] if isinstance(result, tuple) else result
-    assert tuple(output.shape) == shape
+    assert tuple((result[0] if isinstance(result, tuple) else result).shape) == SHAPES_ON_CPU[name]
 
 
 @pytest.mark.parametrize(
@@ -83,30 +81,36 @@ def test_networks_take_their_inputs_on_the_cpu(name, shape):
     ],
 )
 def test_parameters_are_those_of_the_papers(name, million):
-    (model,) = catalog.find([f"torchaudio:{name}"])
-    count = sum(parameter.numel() for parameter in built(model).parameters())
+    _, network = built(name)
+    count = sum(parameter.numel() for parameter in network.parameters())
     assert count / 1e6 == pytest.approx(million, rel=0.025)  # the papers' include the head of pre-training
 
 
 @pytest.mark.parametrize("name", ["wav2vec2_base", "hubert_base", "wavlm_base"])
 def test_no_layer_is_left_out_in_training(name):
-    (model,) = catalog.find([f"torchaudio:{name}"])
-    network = catalog.build_on_meta(model).train()
+    model, network = built(name)
     ran = []
-    for layer in network.encoder.transformer.layers:
+    hooks = [
         layer.register_forward_hook(lambda module, *_: ran.append(module))
+        for layer in network.train().encoder.transformer.layers
+    ]
     with torch.no_grad():
         for _ in range(5):
             network(*catalog.make_inputs(model, 2, "meta"))
+    for hook in hooks:
+        hook.remove()
     assert len(ran) == 5 * 12  # the base models have 12 layers
 
 
-def test_inputs_beside_the_sound():
-    def shapes(name):
-        (model,) = catalog.find([f"torchaudio:{name}"])
-        return [tuple(value.shape) for value in catalog.make_inputs(model, 3, "meta")]
-
-    assert shapes("wavlm_base") == [(3, 16000)]
-    assert shapes("squim_subjective_base") == [(3, 16000), (3, 16000)]
-    assert shapes("WaveRNN") == [(3, 1, 1000), (3, 1, 128, 9)]  # (9 - 5 + 1) frames of 200 samples
-    assert shapes("Tacotron2") == [(3, 20), (3,), (3, 80, 86), (3,)]
+@pytest.mark.parametrize(
+    ("name", "shapes"),
+    [
+        ("wavlm_base", [(3, 16000)]),
+        ("squim_subjective_base", [(3, 16000), (3, 16000)]),
+        ("WaveRNN", [(3, 1, 1000), (3, 1, 128, 9)]),  # (9 - 5 + 1) frames of 200 samples
+        ("Tacotron2", [(3, 20), (3,), (3, 80, 86), (3,)]),
+    ],
+)
+def test_inputs_besides_the_sound(name, shapes):
+    (model,) = catalog.find([f"torchaudio:{name}"])
+    assert [tuple(value.shape) for value in catalog.make_inputs(model, 3, "meta")] == shapes
