@@ -22,7 +22,6 @@ from measure.run import cluster as room
 from measure.run.cluster import DeviceActor, Place, connected, find_places
 from measure.timing.sampling import Sampling
 
-pytestmark = pytest.mark.slow
 SMALL = "--device cpu --sections inference --variants eager --models alexnet vgg11 --batch-sizes 1 2 4"
 
 
@@ -38,21 +37,26 @@ T4 = node("t4", CPU=9.0, GPU=2.0, T4=1.0)
 DEAD = node("dead", alive=False, CPU=4.0, GPU=1.0, A100=1.0)
 
 
-def test_each_gpu_is_a_place_and_so_are_the_cores_of_a_node_without():
-    assert find_places([T4, HEAD, DEAD, CPU], "auto") == [
-        Place("cpu", "id-cpu", "cpu", 0, 8),
-        Place("t4", "id-t4", "cuda", 0, 4, "T4"),  # 9 cores between 2 GPUs
-        Place("t4", "id-t4", "cuda", 1, 4, "T4"),
-    ]
+UNNAMED = node("box", CPU=2.0, GPU=1.0)
+A100 = node("big", CPU=4.0, GPU=1.0, A100=1.0)
 
 
-def test_places_by_device_and_by_accelerator():
-    assert [(each.host, each.cores) for each in find_places([T4, CPU], "cpu")] == [("cpu", 8), ("t4", 9)]
-    unnamed, a100 = node("box", CPU=2.0, GPU=1.0), node("big", CPU=4.0, GPU=1.0, A100=1.0)
-    assert [each.name for each in find_places([T4, CPU, unnamed], "auto")] == [
-        "box GPU 0", "cpu processor", "t4 T4 0", "t4 T4 1",
-    ]  # fmt: skip
-    assert [each.name for each in find_places([T4, CPU, a100], "auto", " A100 ")] == ["big A100 0"]
+@pytest.mark.parametrize(
+    ("nodes", "asked", "names"),
+    [
+        ([T4, HEAD, DEAD, CPU], ("auto",), ["cpu processor", "t4 T4 0", "t4 T4 1"]),  # GPUs, or else cores
+        ([T4, CPU], ("cpu",), ["cpu processor", "t4 processor"]),
+        ([T4, CPU, UNNAMED], ("cuda",), ["box GPU 0", "t4 T4 0", "t4 T4 1"]),
+        ([T4, CPU, A100], ("auto", " A100 "), ["big A100 0"]),
+    ],
+)
+def test_places_are_found_by_device_and_by_accelerator(nodes, asked, names):
+    assert [each.name for each in find_places(nodes, *asked)] == names
+
+
+def test_a_place_has_its_share_of_the_nodes_cores():
+    assert find_places([T4], "auto") == [Place("t4", "id-t4", "cuda", number, 4, "T4") for number in (0, 1)]  # of 9
+    assert find_places([CPU], "auto") == [Place("cpu", "id-cpu", "cpu", 0, 8)]
 
 
 @pytest.mark.parametrize(
@@ -169,6 +173,7 @@ def once(*batches):
     )
 
 
+@pytest.mark.slow
 def test_machines_of_different_kinds_measure_side_by_side(cluster, run, tmp_path, capsys):
     have(cluster, "left", "right")
     assert run(SMALL + " --plan") == 0
@@ -191,6 +196,7 @@ def test_machines_of_different_kinds_measure_side_by_side(cluster, run, tmp_path
     assert {path: path.read_bytes() for path in tmp_path.rglob("*.csv")} == before
 
 
+@pytest.mark.slow
 def test_when_a_node_dies_another_of_its_kind_does_each_task_once(cluster, run, host, tmp_path, capsys):
     nodes = have(cluster, "left", "left")
 
@@ -211,6 +217,7 @@ def test_when_a_node_dies_another_of_its_kind_does_each_task_once(cluster, run, 
     assert "36 done, 0 left" in printed
 
 
+@pytest.mark.slow
 def test_a_task_that_kills_its_nodes_becomes_a_row(cluster, run, tmp_path):
     have(cluster, "left")
     flags = "--device cpu --sections inference --variants eager --models alexnet --batch-sizes 1 13 14"
@@ -223,6 +230,7 @@ def test_a_task_that_kills_its_nodes_becomes_a_row(cluster, run, tmp_path):
     assert Counter(row.batch for row in runs if row.status == "ok") == {1: 3, 14: 3}
 
 
+@pytest.mark.slow
 def test_a_budget_that_is_spent_leaves_tasks_to_the_next_run(cluster, run, tmp_path, capsys):
     have(cluster, "left")
     assert run(SMALL + " --budget 1s") == 0
@@ -233,6 +241,7 @@ def test_a_budget_that_is_spent_leaves_tasks_to_the_next_run(cluster, run, tmp_p
     assert rounds(MachineFolder(tmp_path, name)) == once(1, 2, 4)
 
 
+@pytest.mark.slow
 def test_a_real_actor_counts_as_the_command_does_at_home(cluster, run, tmp_path):
     have(cluster, "plain")
     assert run("--device cpu --sections workload --models alexnet --batch-sizes 1", "DeviceActor") == 0

@@ -20,10 +20,54 @@ CELL = inference_task(ALEXNET, 64, "fp32", "eager", 0)
 STEP = training_task(ALEXNET, 64, "fp32", "eager", 0)
 PROFILE = profile_task(ALEXNET, 64, "fp32", "eager", "inference")
 COUNTERS = counter_task(ALEXNET, 64, "fp32", "eager", "inference")
+TIMES = (AttributedTime("inference", ".", "add", 1, 0.01), AttributedTime("inference", "a", "linear", 2, 0.02))
+KERNEL = CountedKernel("sgemm", 3, 0.5, *[None] * 9)
+NONE = not_counted(ALEXNET, 2, "fp32", None, "ok", None)
 
 
 def timing(*latencies_s):
     return Timing(1, tuple(map(TimedSample, latencies_s)))
+
+
+def roof(kernel, precision, size):
+    return RoofTask(kernel, precision, size, "sustained"), KernelTiming(2.0, 2.0, 2.0, 6)
+
+
+def count(forward_flop, **columns):
+    """Of a batch of 2."""
+    columns = {"forward_flop": forward_flop, "forward_other_flop": 0, **columns}
+    counted = NONE._replace(workload=replace(NONE.workload, **columns))
+    return WorkloadTask(ALEXNET, (2, 4), "fp32", None), [counted, NONE]
+
+
+@pytest.mark.parametrize(
+    ("task", "outcome", "words"),
+    [
+        # Six values: the interval reaches from 0.9 to 1.1, half of it is 10 % of the median 1.0.
+        (CELL, timing(0.9, 1.0, 1.0, 1.0, 1.0, 1.1), "1.00 s (±10.0 %, 6 samples)"),
+        (CELL, timing(1.0, 1.0, 1.0), "1.00 s (no interval, 3 samples)"),
+        (STEP, replace(timing(1.0), stages={"forward": timing(0.1)}), "1.00 s (no interval, 1 samples)"),
+        (CELL, Failure("oom", "full"), "oom: full"),
+        (PROFILE, CellProfile(3, 0.035, 0.04, TIMES), "35.0 ms, profiled 40.0 ms, 75% of it in operators"),
+        (COUNTERS, CountedCell(2, "ncu", (KERNEL,), "8.0", None), "3 kernels, 500 ms"),
+        (*roof("matmul", "fp32", 1000), "1.00 GFLOP/s"),  # 2 * 1000^3 in 2 s
+        (*roof("matmul", "fp8", 1000), "1.00 GFLOP/s"),
+        (*roof("matmul", "int8", 1000), "1.00 GOP/s"),  # integers are no FLOP
+        (*roof("fma", "fp32", 3_000_000_000), "3.00 GFLOP/s"),
+        (*roof("stream_triad", "fp64", 6_000_000_000), "3.00 GB/s"),
+        (*roof("chain", "int64", 7_400_000_000), "3.700 additions/ns"),
+        (*count(2.8e10), "14.0 GFLOP an input"),
+        (*count(2.8e10, reason="backward not counted: no"), "14.0 GFLOP an input; backward not counted: no"),
+        (
+            *count(2.8e10, uncounted="mode:2:0.1;sort:1:0.2", reason="backward not counted: no"),
+            "14.0 GFLOP an input, without mode, sort; backward not counted: no",
+        ),
+        (*count(0, forward_other_flop=600), "no products, 300 FLOP of other arithmetic an input"),
+        (*count(0, uncounted="mode:1:1"), "no products, 0 FLOP of other arithmetic an input, without mode"),
+    ],
+)
+def test_outcomes_in_a_few_words(task, outcome, words):
+    assert task.describe(outcome) == words
 
 
 def test_a_reason_is_at_most_500_printable_characters():
@@ -31,59 +75,3 @@ def test_a_reason_is_at_most_500_printable_characters():
     assert len(reason) == 500
     assert reason.isprintable()
     assert reason.startswith("Wide: ")
-
-
-def test_outcomes_in_a_few_words():
-    # Six values: the interval reaches from 0.9 to 1.1, half of it is 10 % of the median 1.0.
-    assert CELL.describe(timing(0.9, 1.0, 1.0, 1.0, 1.0, 1.1)) == "1.00 s (±10.0 %, 6 samples)"
-    assert CELL.describe(timing(1.0, 1.0, 1.0)) == "1.00 s (no interval, 3 samples)"
-    step = replace(timing(1.0, 1.0, 1.0), stages={"forward": timing(0.1, 0.1, 0.1)}, peak_byte=1024)
-    assert STEP.describe(step) == "1.00 s (no interval, 3 samples)"
-    assert CELL.describe(Failure("oom", "full")) == "oom: full"
-    times = (AttributedTime("inference", ".", "add", 1, 0.01), AttributedTime("inference", "a", "linear", 2, 0.02))
-    profiled = CellProfile(3, 0.035, 0.04, times)
-    assert PROFILE.describe(profiled) == "35.0 ms, profiled 40.0 ms, 75% of it in operators"
-    kernel = CountedKernel("sgemm", 3, 0.5, *[None] * 9)
-    assert COUNTERS.describe(CountedCell(2, "ncu", (kernel,), "8.0", None)) == "3 kernels, 500 ms"
-
-
-@pytest.mark.parametrize(
-    ("columns", "words"),
-    [
-        ({"forward_flop": 2.8e10}, "14.0 GFLOP an input"),
-        (
-            {"forward_flop": 2.8e10, "reason": "backward not counted: head (Linear): no"},
-            "14.0 GFLOP an input; backward not counted: head (Linear): no",
-        ),
-        (
-            {"forward_flop": 2.8e10, "uncounted": "mode:2:0.1;sort:1:0.2", "reason": "backward not counted: no"},
-            "14.0 GFLOP an input, without mode, sort; backward not counted: no",
-        ),
-        ({"forward_flop": 0, "forward_other_flop": 600}, "no products, 300 FLOP of other arithmetic an input"),
-        (
-            {"forward_flop": 0, "forward_other_flop": 0, "uncounted": "mode:1:1"},
-            "no products, 0 FLOP of other arithmetic an input, without mode",
-        ),
-    ],
-)
-def test_counts_in_a_few_words_say_what_is_missing(columns, words):
-    """For a batch of 2."""
-    none = not_counted(ALEXNET, 2, "fp32", None, "ok", None)
-    counted = none._replace(workload=replace(none.workload, **{"forward_other_flop": 0, **columns}))
-    task = WorkloadTask(ALEXNET, (2, 4), "fp32", None)
-    assert task.describe([counted, none]) == words
-
-
-@pytest.mark.parametrize(
-    ("kernel", "precision", "size", "words"),
-    [
-        ("matmul", "fp32", 1000, "1.00 GFLOP/s"),  # 2 * 1000^3 in 2 s
-        ("matmul", "fp8", 1000, "1.00 GFLOP/s"),
-        ("matmul", "int8", 1000, "1.00 GOP/s"),  # integers are no FLOP
-        ("fma", "fp32", 3_000_000_000, "3.00 GFLOP/s"),
-        ("stream_triad", "fp64", 6_000_000_000, "3.00 GB/s"),
-        ("chain", "int64", 7_400_000_000, "3.700 additions/ns"),
-    ],
-)
-def test_roofs_in_a_few_words(kernel, precision, size, words):
-    assert RoofTask(kernel, precision, size, "sustained").describe(KernelTiming(2.0, 2.0, 2.0, 6)) == words
