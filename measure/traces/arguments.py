@@ -74,6 +74,15 @@ def call_again(name: str, signature: Signature, listed: torch.dtype) -> Called |
     return None
 
 
+def lacks_list(name: str, signature: Signature) -> bool:
+    """Return whether an operator takes a list of tensors that the trace records as empty: indices, or over 30."""
+    return any(
+        "Tensor" in str(argument.type) and "List[" in str(argument.type) and not shapes
+        for operator in _overloads(name)
+        for argument, shapes in zip(operator._schema.arguments, signature.shapes, strict=False)
+    )
+
+
 @cache
 def is_view(name: str) -> bool:
     """Return whether an operator only makes a view, which moves nothing."""

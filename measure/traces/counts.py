@@ -13,7 +13,7 @@ from measure.counting import recorder  # noqa: F401 - registers the formulas
 from measure.counting.formulas import NOTHING, Work, formula_of
 from measure.counting.memory import tensor_byte, tensors_in
 from measure.domain.words import shape_name
-from measure.traces.arguments import TYPES, call_again, is_view, recorded_tensors
+from measure.traces.arguments import TYPES, call_again, is_view, lacks_list, recorded_tensors
 from measure.traces.matching import NODES, callers
 from measure.traces.reading import OperatorEvent, Signature, Trace
 
@@ -30,6 +30,10 @@ COLLECTIVES = {
 TRITON = re.compile(r"triton_\w+")  # Inductor's kernels, which are operators of their own
 MOST_SHAPES = 4  # tensors whose shapes a group names
 
+# Why an operator has no counts
+NO_FORMULA = "no formula"
+NO_LIST = "the tensors of its list were not recorded"
+
 
 class CallCounts(NamedTuple):
     """The counts of one call; ``work`` and ``byte`` are None if they are unknown."""
@@ -40,6 +44,7 @@ class CallCounts(NamedTuple):
     shape: str
     groups: int = 1  # of a convolution
     channels: int = 0  # its input's
+    reason: str | None = None  # why they are unknown
 
     @property
     def is_complete(self) -> bool:
@@ -84,21 +89,26 @@ class CallCounter:
         shape = " ".join(shape_name(each.shape) or "1" for each in tensors[:MOST_SHAPES])
         if name in COLLECTIVES:
             byte = COLLECTIVES[name] * sum(map(tensor_byte, tensors)) if tensors else None
-            return CallCounts(None if byte is None else NOTHING, byte, precision, shape)
+            if byte is None:
+                return CallCounts(None, None, precision, shape, reason=NO_LIST)
+            return CallCounts(NOTHING, byte, precision, shape)
         if TRITON.fullmatch(name):  # its tensors are what it reads and writes
             work = None if signature.flop is None else Work(signature.flop)
-            return CallCounts(work, signature.byte or sum(map(tensor_byte, tensors)) or None, precision, shape)
+            byte = signature.byte or sum(map(tensor_byte, tensors)) or None
+            return CallCounts(work, byte, precision, shape, reason=NO_FORMULA if work is None else None)
         if is_view(name):
             return CallCounts(NOTHING, 0, precision, shape)
+        reason = NO_LIST if lacks_list(name, signature) else NO_FORMULA
+        unknown = CallCounts(None, None, precision, shape, reason=reason)
         if formula_of(name) is None and any(each.is_floating_point() for each in tensors):
-            return CallCounts(None, None, precision, shape)
+            return unknown
         called = call_again(name, signature, self._listed)
         if called is None:
-            return CallCounts(None, None, precision, shape)
+            return unknown
         inputs, outputs = tensors_in([called.args, called.kwargs]), tensors_in(called.output)
         work = called.overload.work(called.args, called.kwargs, called.output, inputs + outputs)
         if work is None:
-            return CallCounts(None, None, precision, shape)
+            return unknown
         moved = called.overload.touches(called.args, called.kwargs, inputs, outputs)
         groups, channels = _groups(name, called.args)
         return CallCounts(work, sum(byte for _, byte in moved), precision, shape, groups, channels)

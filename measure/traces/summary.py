@@ -18,7 +18,6 @@ from measure.traces.kinds import kind_of
 from measure.traces.matching import NODES, Match, Nest, Stages, callers, covered, is_recomputed, maker, match, nest
 from measure.traces.reading import OperatorEvent, Trace
 
-NO_FORMULA = "no formula"
 AROUND = "host time around the operators"
 NAME = re.compile(r"\w[\w.]*(::\w[\w.]*)+|triton_\w+|\w+Backward\w*")  # of an operator or node: others a user wrote
 PLAIN, REGION = re.compile(r"\w{1,200}"), "region"
@@ -82,7 +81,7 @@ class _Grouping:
             _name(carrier.name, kernel),
             counts.shape or None,
             "tf32" if counts.precision == "fp32" and id(carrier) in self._tf32 else counts.precision,
-            None if counts.is_complete else NO_FORMULA,
+            counts.reason,
         )
         if counts.work is not None and is_recomputed(carrier):
             counts = counts._replace(work=Work(recompute_flop=sum(counts.work)))
