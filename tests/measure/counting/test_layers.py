@@ -1,6 +1,5 @@
 import pytest
 from helpers.counting import Own, linear, meta, nn, recorder, torch
-from torch.utils.checkpoint import checkpoint
 
 from measure.counting.layers import MODEL_ITSELF, call_rows, kind_of, layer_rows
 from measure.domain.words import BACKWARD, FORWARD, INFERENCE, LAYER_KINDS
@@ -90,48 +89,6 @@ def test_operators_of_the_model_itself_have_a_row():
     model = Own(lambda self, rows: self.linear(torch.cat([self.token, rows])), token=token, linear=layer)
     row = rows_of(model, meta(4, 3))[MODEL_ITSELF]
     assert (row["parameter_count"], row["traffic_byte"]) == (3, 4 * (3 + 12 + 15))
-
-
-def test_layers_sum_to_the_two_passes():
-    def everything(self, image):
-        tokens = nn.ReLU()(self.stem(image)).flatten(2)
-        tokens = checkpoint(self.checked, tokens, use_reentrant=False)
-        return self.attention(tokens, tokens, tokens, need_weights=False)[0] + tokens
-
-    network = Own(
-        everything,
-        stem=nn.Conv2d(2, 4, 3),
-        checked=nn.Sequential(nn.Linear(6, 6), nn.Sigmoid()),
-        attention=nn.MultiheadAttention(6, 2, batch_first=True),
-        unused=nn.Linear(2, 2),
-    )
-    image = meta(3, 2, 4, 5)
-    rows, (_, passes) = rows_of(network, image), recorded(network, image)
-    for column, stage, of in [
-        ("calls", INFERENCE, "calls"),
-        ("forward_flop", INFERENCE, "flop"),
-        ("forward_other_flop", INFERENCE, "other_flop"),
-        ("traffic_byte", INFERENCE, "traffic_byte"),
-        ("activation_byte", INFERENCE, "activation_byte"),
-        ("saved_byte", FORWARD, "saved_byte"),
-        ("backward_flop", BACKWARD, "flop"),
-        ("backward_other_flop", BACKWARD, "other_flop"),
-        ("backward_traffic_byte", BACKWARD, "traffic_byte"),
-        ("recompute_flop", BACKWARD, "recompute_flop"),
-    ]:
-        whole = passes[stage].total(of)
-        assert whole > 0
-        lost = 1 if column == "calls" else 0  # the Sequential ran, and has nothing of its own
-        assert sum(row[column] for row in rows.values()) == whole - lost, column
-    assert set(rows) == {MODEL_ITSELF, "stem", "checked.0", "checked.1", "attention", "attention.out_proj", "unused"}
-
-
-def test_without_training_its_columns_are_unknown():
-    network = nn.Linear(3, 5)
-    inference, passes = recorded(network, meta(4, 3))
-    (row,) = layer_rows(network, {INFERENCE: passes[INFERENCE]}, inference.users)
-    assert row["saved_byte"] is row["backward_flop"] is row["recompute_flop"] is None
-    assert row["forward_flop"] == 2 * 4 * 3 * 5
 
 
 # 4 rows of 3 through two layers of 3 to 3 with a bias, and a ReLU between. In fp32, rows and outputs are 48 bytes, the
