@@ -13,11 +13,6 @@ from roofwright.command_line import CommandLine, answer, data_flag
 FULL = Path("/dev/full")
 
 
-class Terminal(io.StringIO):
-    def isatty(self):
-        return True
-
-
 def ending(problem):
     def action():
         raise problem
@@ -25,20 +20,24 @@ def ending(problem):
     return action
 
 
-def test_a_commands_own_exit_code_stands(capsys):
-    assert answer("program", lambda: 1) == 1
-    assert capsys.readouterr().err == ""
+@pytest.mark.parametrize(
+    ("action", "code", "error"),
+    [
+        (lambda: 1, 1, ""),  # a command's own exit code
+        # one line, whatever stands in the sentence
+        (ending(UserError("the file 'a\nb\x1b[2J' is bad")), 2, "program: the file 'a\\nb\\x1b[2J' is bad\n"),
+        (ending(KeyboardInterrupt()), 130, "\nprogram: stopped\n"),
+    ],
+)
+def test_how_a_command_ends(capsys, action, code, error):
+    assert answer("program", action) == code
+    assert capsys.readouterr().err == error
 
 
-def test_bad_input_is_one_line_whatever_stands_in_it(capsys):
-    problem = UserError("the file 'a\nb\x1b[2J' is wrong; mend it")
-    assert answer("program", ending(problem)) == 2
-    assert capsys.readouterr().err == "program: the file 'a\\nb\\x1b[2J' is wrong; mend it\n"
-
-
-def test_ctrl_c_leaves_no_traceback(capsys):
-    assert answer("program", ending(KeyboardInterrupt())) == 130
-    assert capsys.readouterr().err == "\nprogram: stopped\n"
+@pytest.mark.parametrize("problem", [BrokenPipeError(), OSError(errno.ENOSPC, "No space left on device")])
+def test_what_another_file_or_pipe_does_is_no_ending(problem):
+    with pytest.raises(type(problem)):
+        answer("program", ending(problem))
 
 
 @pytest.mark.parametrize(
@@ -50,19 +49,26 @@ def test_a_complaint_is_red_on_a_terminal_unless_colour_is_not_wanted(monkeypatc
         monkeypatch.delenv(name, raising=False)
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr(sys, "stderr", Terminal())
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
     answer("program", ending(UserError("no")))
     assert sys.stderr.getvalue() == ("\x1b[31mprogram: no\x1b[0m\n" if is_red else "program: no\n")
+
+
+def writing(lines, say="print"):
+    """A program that writes lines."""
+    return [
+        sys.executable,
+        "-c",
+        "import sys; from measure.verbs.terminal import make_console; from roofwright.command_line import answer\n"
+        f"sys.exit(answer('program', lambda: [{say}('line') for _ in range({lines})] and 0))",
+    ]
 
 
 @pytest.mark.parametrize("say", ["print", "make_console().print"])
 def test_a_reader_that_leaves_ends_the_command_quietly(say):
     pytest.importorskip("rich", reason="one of the two writes with rich")
-    script = (
-        "import sys; from measure.verbs.terminal import make_console; from roofwright.command_line import answer\n"
-        f"sys.exit(answer('program', lambda: [{say}('line') for _ in range(100_000)] and 0))"
-    )
-    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as run:
+    with subprocess.Popen(writing(100_000, say), stdout=subprocess.PIPE, stderr=subprocess.PIPE) as run:
         run.stdout.readline()
         run.stdout.close()
         assert run.stderr.read() == b""
@@ -72,29 +78,13 @@ def test_a_reader_that_leaves_ends_the_command_quietly(say):
 @pytest.mark.skipif(not FULL.exists(), reason="only Linux has a file that is always full")
 @pytest.mark.parametrize("lines", [1, 100_000])
 def test_an_output_that_takes_no_more_is_one_line(lines):
-    script = (
-        "import sys; from roofwright.command_line import answer\n"
-        f"sys.exit(answer('program', lambda: [print('line') for _ in range({lines})] and 0))"
-    )
     with FULL.open("w") as full:
-        run = subprocess.run(
-            [sys.executable, "-c", script], stdout=full, stderr=subprocess.PIPE, text=True, check=False
-        )
-    assert run.stderr == (
-        "program: standard output cannot be written (No space left on device); make room or write elsewhere\n"
-    )
-    assert run.returncode == 2
-
-
-@pytest.mark.parametrize("problem", [BrokenPipeError(), OSError(errno.ENOSPC, "No space left on device")])
-def test_what_another_file_or_pipe_does_is_no_ending(problem):
-    with pytest.raises(type(problem)):
-        answer("program", ending(problem))
+        run = subprocess.run(writing(lines), stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    problem = "standard output cannot be written (No space left on device)"
+    assert (run.returncode, run.stderr) == (2, f"program: {problem}; make room or write elsewhere\n")
 
 
 def test_a_second_ctrl_c_does_not_disturb_how_the_first_ends(capsys):
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell's background job has not
-
     def action():
         try:
             signal.raise_signal(signal.SIGINT)
@@ -102,7 +92,10 @@ def test_a_second_ctrl_c_does_not_disturb_how_the_first_ends(capsys):
             signal.raise_signal(signal.SIGINT)
             print("in order")
 
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell's background job has not
     try:
+        assert answer("program", lambda: 0) == 0
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler  # as before
         assert answer("program", action) == 130
         assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN  # until the program has ended
     finally:
@@ -110,40 +103,46 @@ def test_a_second_ctrl_c_does_not_disturb_how_the_first_ends(capsys):
     assert capsys.readouterr() == ("in order\n", "\nprogram: stopped\n")
 
 
-def test_ctrl_c_is_as_it_was_after_a_command_that_was_not_stopped():
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        assert answer("program", lambda: 0) == 0
-        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
 @pytest.fixture
 def flags():
     flags = CommandLine(prog="python -m program")
-    flags.add_argument("--models", nargs="+", default=[])
-    flags.add_argument("--engine", choices=["auto", "quarto"])
+    rows = "--models NAME+  models\n--engine E  an engine\n--size A B  two values\n--json  a switch\n  of ours\n"
+    flags.add_table(rows, models=[])
+    flags.add_argument("file", metavar="FILE", nargs="?")
+    flags.add_argument("--kind", choices=["auto", "quarto"])
     flags.add_argument("-v", "--verbose", action="store_true")
     return flags
 
 
-def test_what_is_said_is_parsed_and_the_whole_command_kept(flags):
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["--models", "vgg*", "a b", "-v", "-v"], {"models": ["vgg*", "a b"], "verbose": True, "json": False}),
+        (["--size", "1", "2", "--json", "--engine=x"], {"size": ["1", "2"], "json": True, "engine": "x", "models": []}),
+        (["--", "--modles"], {"file": "--modles"}),  # what follows two dashes is no flag
+    ],
+)
+def test_what_is_said_is_parsed(flags, words, expected):
+    said = vars(flags.parse_args(words))
+    assert {name: said[name] for name in expected} == expected
+
+
+def test_the_whole_command_is_kept_and_a_rows_help_goes_on_in_indented_lines(flags):
     said = flags.parse_args(["--models", "vgg*", "a b", "-v", "-v"])
-    assert (said.models, said.verbose) == (["vgg*", "a b"], True)
     assert said.command == "python -m program --models 'vgg*' 'a b' -v -v"
+    assert "a switch of ours" in flags.format_help()
 
 
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
         (["--modles", "a"], "there is no flag --modles; did you mean --models?"),
-        (["stray", "--modles"], "there is no flag --modles; did you mean --models?"),
+        (["a", "stray", "--modles"], "there is no flag --modles; did you mean --models?"),
         (["--xyzzy=1"], "there is no flag --xyzzy; see python -m program --help"),
-        (["stray"], "nothing is expected at 'stray'; see python -m program --help"),
+        (["a", "stray"], "nothing is expected at 'stray'; see python -m program --help"),
         (["--models"], "--models: expected at least one argument; see python -m program --help"),
-        (["--engine", "quatro"], "--engine: 'quatro' is not one of auto, quarto; did you mean quarto?"),
-        (["--engine", "a, b"], "--engine: 'a, b' is not one of auto, quarto"),
+        (["--kind", "quatro"], "--kind: 'quatro' is not one of auto, quarto; did you mean quarto?"),
+        (["--kind", "a, b"], "--kind: 'a, b' is not one of auto, quarto"),
         (["--models", "a", "--models=b"], "--models: given more than once; give all values after one --models"),
         (["--model", "a"], "there is no flag --model; did you mean --models?"),
         (["--models", "a", "--model", "b"], "there is no flag --model; did you mean --models?"),
@@ -151,8 +150,7 @@ def test_what_is_said_is_parsed_and_the_whole_command_kept(flags):
         (["--models", ""], "--models: the value is empty; give one or leave it out"),
         (["--models", "a", ""], "--models: the value is empty; give one or leave it out"),
         (["--models="], "--models: the value is empty; give one or leave it out"),
-        (["--engine="], "--engine: the value is empty; give one or leave it out"),
-        (["", "--engine", "auto"], "an argument: the value is empty; give one or leave it out"),
+        (["", "--kind", "auto"], "an argument: the value is empty; give one or leave it out"),
     ],
 )
 def test_a_complaint_is_one_sentence(flags, words, sentence):
@@ -164,16 +162,13 @@ def test_a_complaint_is_one_sentence(flags, words, sentence):
 def test_what_is_missing_is_named():
     flags = CommandLine(prog="python -m program")
     flags.add_argument("a", metavar="A")
-    with pytest.raises(UserError, match=r"^the following arguments are required: A; see python -m program --help$"):
+    flags.add_table("--b B  a value (required)")
+    with pytest.raises(
+        UserError, match=r"^the following arguments are required: A, --b; see python -m program --help$"
+    ):
         flags.parse_args([])
 
 
-def test_what_follows_two_dashes_is_no_flag():
-    flags = CommandLine(prog="python -m program")
-    flags.add_argument("file", metavar="FILE")
-    assert flags.parse_args(["--", "--modles"]).file == "--modles"
-
-
-def test_a_further_command_is_told_where_the_cache_is_unless_it_is_the_usual_one():
+def test_a_further_command_names_the_cache_unless_it_is_the_usual_one():
     assert data_flag(Path("data")) == ""
     assert data_flag(Path("my data")) == " --data 'my data'"

@@ -1,6 +1,7 @@
 """What imports what: one way between files and between rooms, and between the two programs by the cache alone."""
 
 import ast
+from collections import Counter
 from collections.abc import Iterator
 
 import pytest
@@ -13,9 +14,10 @@ FILES = {
 }
 """The modules of both programs, packages by the names of their folders."""
 
+TREES = {module: ast.parse(path.read_text("utf-8")) for module, path in FILES.items()}
+
 SHARED = ("measure.cache", "measure.domain", "measure.errors", "measure.predicting")
 """What ``report`` may import of ``measure``."""
-
 
 ROOMS = (
     "errors",
@@ -35,16 +37,11 @@ ROOMS = (
 """The rooms of ``measure``: each imports only from rooms on its left. The package itself and ``__main__`` come last."""
 
 
-class WithoutTypes(ast.NodeTransformer):
-    """Removes what only a type checker reads."""
-
-    def visit_If(self, node: ast.If) -> ast.AST | None:
-        return None if ast.unparse(node.test) == "TYPE_CHECKING" else self.generic_visit(node)
-
-
-def imports(text: str) -> Iterator[str]:
+def imports(tree: ast.AST) -> Iterator[str]:
     """Yield the modules that a module imports when it runs, at its top or within a function."""
-    for node in ast.walk(WithoutTypes().visit(ast.parse(text))):
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            continue
         if isinstance(node, ast.ImportFrom):
             assert node.level == 0, "an import is absolute here"
             for name in node.names:
@@ -52,16 +49,22 @@ def imports(text: str) -> Iterator[str]:
                 yield module if module in FILES else str(node.module)
         elif isinstance(node, ast.Import):
             yield from (name.name for name in node.names)
+        yield from imports(node)
 
 
-GRAPH = {
-    module: sorted(set(imports(path.read_text("utf-8"))) & set(FILES) - {module}) for module, path in FILES.items()
-}
+GRAPH = {module: sorted(set(imports(tree)) & set(FILES) - {module}) for module, tree in TREES.items()}
+EDGES = [(module, other) for module, imported in GRAPH.items() for other in imported]
 
 
-def room(module: str) -> str:
+def room(module: str, depth: int = 2) -> str:
     """The package, or the file, right below ``measure`` or ``report`` that a module belongs to."""
-    return ".".join(module.split(".")[:2])
+    return ".".join(module.split(".")[:depth])
+
+
+def is_in(module: str, packages: str | tuple[str, ...]) -> bool:
+    return f"{module}.".startswith(
+        tuple(f"{each}." for each in ([packages] if isinstance(packages, str) else packages))
+    )
 
 
 def circle(graph: dict[str, list[str]]) -> list[str]:
@@ -80,77 +83,58 @@ def circle(graph: dict[str, list[str]]) -> list[str]:
     return next((found for start in graph if start not in done and (found := search([start]))), [])
 
 
-def test_no_module_imports_itself_by_way_of_others():
+def test_no_module_and_no_room_imports_itself_by_way_of_others():
     assert " -> ".join(circle(GRAPH)) == ""
-
-
-def test_no_room_imports_itself_by_way_of_others():
     rooms: dict[str, list[str]] = {}
-    for module, imported in GRAPH.items():
-        rooms.setdefault(room(module), []).extend(room(other) for other in imported if room(other) != room(module))
+    for module, other in EDGES:
+        if room(module) != room(other):
+            rooms.setdefault(room(module), []).append(room(other))
     assert " -> ".join(circle(rooms)) == ""
 
 
-def test_rooms_of_measure_import_only_from_rooms_on_their_left():
-    places = {f"measure.{name}": place for place, name in enumerate(ROOMS)}
-    rooms = {room(module) for module in FILES if module.startswith("measure")}
-    assert rooms - set(places) == {"measure", "measure.__main__"}
-    wrong = [
-        f"{module} -> {other}"
-        for module, imported in GRAPH.items()
-        if module.startswith("measure")
-        for other in imported
-        if other.startswith("measure") and places.get(room(other), len(ROOMS)) > places.get(room(module), len(ROOMS))
-    ]
-    assert wrong == []
+PLACES = {f"measure.{name}": place for place, name in enumerate(ROOMS)}
+CHAPTERS = "report.chapters"
 
 
-def test_the_report_knows_the_cache_and_nothing_of_how_it_was_measured():
-    wrong = [
-        f"{module} -> {other}"
-        for module, imported in GRAPH.items()
-        if module.startswith("report")
-        for other in imported
-        if other.startswith("measure") and not f"{other}.".startswith(tuple(f"{each}." for each in SHARED))
-    ]
-    assert wrong == []
+def place(module: str) -> int:
+    return PLACES.get(room(module), len(ROOMS))
 
 
-def test_chapters_never_import_one_another():
-    wrong = [
-        f"{module} -> {other}"
-        for module, imported in GRAPH.items()
-        for other in imported
-        if other.startswith("report.chapters.") and room_of_chapter(module) != room_of_chapter(other)
-    ]
-    assert wrong == []
+@pytest.mark.parametrize(
+    "is_wrong",
+    [
+        pytest.param(
+            lambda module, other: is_in(module, "measure") and is_in(other, "measure") and place(other) > place(module),
+            id="a room of measure imports from one on its right",
+        ),
+        pytest.param(lambda module, other: is_in(module, "measure") and is_in(other, "report"), id="measure, report"),
+        pytest.param(
+            lambda module, other: is_in(module, "report") and is_in(other, "measure") and not is_in(other, SHARED),
+            id="the report knows how it was measured",
+        ),
+        pytest.param(
+            lambda module, other: is_in(module, CHAPTERS) and is_in(other, CHAPTERS)
+            and room(module, 3) != room(other, 3),
+            id="a chapter imports another",
+        ),
+        pytest.param(
+            lambda module, other: module == "roofwright.command_line" and other != "measure.errors",
+            id="the shared command line knows more than the error of both",
+        ),
+        pytest.param(
+            lambda module, other: not is_in(module, "roofwright") and is_in(other, "roofwright")
+            and other != "roofwright.command_line",
+            id="a program knows the other's entry",
+        ),
+    ],
+)  # fmt: skip
+def test_nothing_imports_what_it_may_not_know(is_wrong):
+    assert [f"{module} -> {other}" for module, other in EDGES if is_wrong(module, other)] == []
 
 
-def room_of_chapter(module: str) -> str:
-    return ".".join(module.split(".")[:3])
-
-
-def test_measuring_knows_nothing_of_the_report():
-    wrong = [
-        f"{module} -> {other}"
-        for module, imported in GRAPH.items()
-        if module.startswith("measure")
-        for other in imported
-        if other.startswith("report")
-    ]
-    assert wrong == []
-
-
-def test_the_shared_command_line_knows_neither_program_but_the_error_of_both():
-    assert GRAPH["roofwright.command_line"] == ["measure.errors"]
-    shared = {
-        other
-        for module, imported in GRAPH.items()
-        if not module.startswith("roofwright")
-        for other in imported
-        if other.startswith("roofwright")
-    }
-    assert shared == {"roofwright.command_line"}
+def test_every_room_of_measure_has_its_place():
+    rooms = {room(module) for module in FILES if is_in(module, "measure")}
+    assert rooms == {*PLACES, "measure", "measure.__main__"}
 
 
 @pytest.mark.parametrize(
@@ -168,13 +152,10 @@ def test_a_circle_is_found_where_there_is_one(graph, found):
 
 def test_imports_are_found_wherever_they_stand():
     text = "import measure.errors\ndef f():\n    from measure.cache import records, nothing\n"
-    assert sorted(imports(text)) == ["measure.cache", "measure.cache.records", "measure.errors"]
+    text += "if TYPE_CHECKING:\n    import report\n"
+    assert sorted(imports(ast.parse(text))) == ["measure.cache", "measure.cache.records", "measure.errors"]
 
 
 def test_no_class_name_stands_twice():
-    places: dict[str, list[str]] = {}
-    for module, path in FILES.items():
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-            if isinstance(node, ast.ClassDef):
-                places.setdefault(node.name, []).append(module)
-    assert {name: found for name, found in places.items() if len(found) > 1} == {}
+    names = Counter(node.name for tree in TREES.values() for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
+    assert [name for name, times in names.items() if times > 1] == []
