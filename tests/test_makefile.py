@@ -1,4 +1,4 @@
-"""What `make gpu-check` runs, with a Python in the place of ours that says how it was called."""
+"""What ``make`` runs, with a Python in the place of ours that says how it was called."""
 
 import shlex
 import shutil
@@ -10,24 +10,26 @@ from helpers.places import ROOT
 from measure.verbs.flags import parse_time
 from measure.verbs.measure import check_together, make_request, parser
 
+pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="no make on this machine")
+THERE = [f"--assume-old=.venv/{stamp}" for stamp in (".test", ".report")]
+"""What make would otherwise install."""
 
-def gpu_check(folder, tests, measuring):
-    """Run it with a Python whose pytest and measurement end with these exit codes."""
-    if shutil.which("make") is None:
-        pytest.skip("no make on this machine")
-    python = folder / "python"
+
+def make(*words):
+    command = ["make", "--no-print-directory", *THERE, *words]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
+
+
+@pytest.mark.parametrize(("tests", "measuring", "fails"), [(0, 0, False), (1, 0, True), (0, 2, True), (1, 2, True)])
+def test_gpu_check_runs_the_tests_for_a_gpu_and_measures_and_fails_if_either_fails(tmp_path, tests, measuring, fails):
+    python = tmp_path / "python"
     python.write_text(
         f'#!/bin/sh\necho "$ROOFWRIGHT_REQUIRE_GPU|$*"\ntest "$2" = pytest && exit {tests}\nexit {measuring}\n'
     )
     python.chmod(0o755)
-    there = [f"--assume-old=.venv/{stamp}" for stamp in (".test", ".report")]
-    command = ["make", "--no-print-directory", *there, f"BIN={folder}", "BUDGET=90s", "gpu-check"]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
-
-
-@pytest.mark.parametrize("tests", [0, 1])
-def test_it_runs_the_tests_for_a_gpu_and_then_a_short_measurement(tmp_path, tests):
-    ran, measured = gpu_check(tmp_path, tests, 0).stdout.splitlines()
+    done = make(f"BIN={tmp_path}", "BUDGET=90s", "gpu-check")
+    assert bool(done.returncode) == fails
+    ran, measured = done.stdout.splitlines()
     assert ran == "1|-m pytest -m gpu"
     _, package, *flags = shlex.split(measured.partition("|")[2])
     assert package == "measure"
@@ -37,6 +39,16 @@ def test_it_runs_the_tests_for_a_gpu_and_then_a_short_measurement(tmp_path, test
     assert make_request(asked).sections
 
 
-@pytest.mark.parametrize(("tests", "measuring", "fails"), [(0, 0, False), (1, 0, True), (0, 2, True), (1, 2, True)])
-def test_it_fails_if_either_fails(tmp_path, tests, measuring, fails):
-    assert bool(gpu_check(tmp_path, tests, measuring).returncode) == fails
+@pytest.mark.parametrize(
+    ("words", "made_by", "budget"), [(["BUDGET=20m"], "make report BUDGET=20m", "20m"), ([], "make report", "3m")]
+)
+def test_report_measures_for_its_budget_and_installs_nothing_again(words, made_by, budget):
+    made = make("--dry-run", "report", *words).stdout
+    assert "bootstrap.py" not in made
+    assert f'ROOFWRIGHT_MADE_BY="{made_by}"' in made
+    assert f"-m measure --quick --budget {budget}" in made
+
+
+@pytest.mark.parametrize(("target", "chooses"), [("test", True), ("test-all", False)])
+def test_the_slow_tests_run_with_all_others_alone(target, chooses):
+    assert ("-m 'not slow'" in make("--dry-run", target).stdout) == chooses
