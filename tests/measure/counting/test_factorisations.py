@@ -1,5 +1,5 @@
 import pytest
-from helpers.counting import case, meta, named, nn, torch, total, trained
+from helpers.counting import Own, case, meta, named, nn, torch, total, trained
 
 # 2 matrices of 6 by 6, and 5 right-hand sides; matrices of 6 by 3 and 3 by 6.
 SQUARE, SIDES, TALL, WIDE = meta(2, 6, 6), meta(2, 6, 5), meta(2, 6, 3), meta(2, 3, 6)
@@ -40,15 +40,9 @@ def test_by_hand(case):
 
 
 def test_a_system_of_equations_in_a_network():
-    class Network(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.matrix = nn.Parameter(torch.zeros(4, 4))
-
-        def forward(self, sides):
-            return torch.linalg.solve(self.matrix, sides)
-
-    forward, backward = trained(Network(), meta(4, 3))
+    matrix = nn.Parameter(torch.zeros(4, 4))
+    network = Own(lambda self, sides: torch.linalg.solve(self.matrix, sides), matrix=matrix)
+    forward, backward = trained(network, meta(4, 3))
     # A factorisation, 2 * 64 / 3 = 42.7, and two triangles of 16 for each of 3 sides.
     assert total(forward, "other_flop") == 43 + 2 * 16 * 3
     # Backward, two triangles of the transposed factors; the matrix's gradient is a product 4 by 3 by 4, with a sign.

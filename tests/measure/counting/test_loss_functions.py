@@ -1,6 +1,5 @@
 import pytest
-from helpers.counting import case, meta, named, torch, total, trained
-from torch import nn
+from helpers.counting import Own, case, linear, meta, named, torch, total, trained
 from torch.nn import functional
 
 NONE, MEAN, SUM = 0, 1, 2
@@ -83,14 +82,7 @@ def test_by_hand(case):
     ],
 )
 def test_losses_in_a_network(loss, shape, dtype, forward):
-    class Network(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.linear = nn.Linear(5, 3, bias=False)
-
-        def forward(self, rows, targets):
-            return loss(self.linear(rows), targets)
-
-    parts, backward = trained(Network(), meta(4, 5), meta(*shape, dtype=dtype))
+    network = Own(lambda self, rows, targets: loss(self.linear(rows), targets), linear=linear(5, 3))
+    parts, backward = trained(network, meta(4, 5), meta(*shape, dtype=dtype))
     assert total(parts, "flop") == total(backward, "flop") == 2 * 4 * 5 * 3
     assert total(parts, "other_flop") == forward
