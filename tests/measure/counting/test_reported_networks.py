@@ -373,9 +373,7 @@ def forces(self, x):
         (nn.utils.weight_norm(nn.Linear(4, 3)), (4,)),
         (nn.utils.parametrizations.orthogonal(nn.Linear(4, 4)), (4,)),
         (prune.l1_unstructured(nn.Linear(4, 3), "weight", 0.5), (4,)),
-        (Own(lambda self, x: self.gru(x, torch.zeros(1, 2, 4)), gru=nn.GRU(4, 4, batch_first=True)), (5, 4)),
         (Own(forces, layers=nn.Sequential(nn.Linear(3, 16), nn.Tanh(), nn.Linear(16, 1))), (3,)),
-        (Own(lambda self, x: Output(self.linear(x)), linear=nn.Linear(4, 3)), (4,)),
     ],
 )
 def test_a_users_network_is_counted_and_timed_as_it_is(network, shape, monkeypatch):
