@@ -14,14 +14,13 @@ import pytest
 from helpers.gpu import environment
 from helpers.gpu.catalogue import DRIVER
 from helpers.places import ROOT
+from helpers.world import WORLD
 
 from measure import __main__ as measure_command
 from measure.cache.folders import MachineFolder
 from measure.cache.records import Environment, Run
 from measure.machine import devices
-from report import __main__ as report_command
 
-pytestmark = pytest.mark.slow
 NOTEBOOK = ROOT / "notebooks" / "colab.ipynb"
 OWN = "tests.helpers.small_network:network"
 
@@ -35,12 +34,11 @@ def cell(notebook, name):
     return next(each for each in notebook.cells if each.id == name)
 
 
-@pytest.fixture
-def data(tmp_path):
-    """What every clone has, without the machines."""
-    folder = tmp_path / "data"
-    shutil.copytree(ROOT / "data", folder, ignore=shutil.ignore_patterns("machines"))
-    return folder
+def execute(notebook, *names, **defined):
+    """Run cells in this process; return what they define."""
+    for name in names:
+        exec(cell(notebook, name).source, defined)
+    return defined
 
 
 def test_it_is_sound_and_holds_no_results(notebook):
@@ -52,77 +50,52 @@ def test_it_is_sound_and_holds_no_results(notebook):
 
 def test_elsewhere_it_asks_for_the_address_of_the_repository(notebook, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    defined = {}
-    exec(cell(notebook, "parameters").source, defined)
     with pytest.raises(RuntimeError, match="into REPOSITORY above"):
-        exec(cell(notebook, "clone").source, defined)
+        execute(notebook, "parameters", "clone")
     assert list(tmp_path.iterdir()) == []
 
 
-COMMANDS = {"measure": measure_command, "report": report_command}
-
-
-def run_here(_python, _unbuffered, _m, package, *arguments, cwd):
-    """Run a command of this clone as the notebook's `run` does, but in this process, which has all imported."""
-    assert (_python, _unbuffered, _m, cwd) == (sys.executable, "-u", "-m", ROOT)
-    assert COMMANDS[package].main(list(arguments)) == 0
-
-
-@pytest.mark.usefixtures("forked_workers")
-def test_within_a_clone_it_measures_renders_and_packs_on_any_machine(notebook, data, tmp_path, monkeypatch, capsys):
+@pytest.fixture
+def within(notebook, tmp_path, monkeypatch):
+    """What the first cells define within this clone, told to measure a network of its own into another folder."""
     monkeypatch.chdir(NOTEBOOK.parent)
-    site = tmp_path / "site"
-    given = {
-        "DEVICE": "cuda",
-        "BUDGET": "10m",
-        "MEASURE_FLAGS": f"--quick --models {OWN} --batch-sizes 1 --sections workload inference --target 100%",
-        "REPORT_FLAGS": "--engine embedded --formats html --chapters latency",
-        "DATA": str(data),
-        "PAPER": str(site),
-    }
-    defined, printed = {}, {}
-    for each in notebook.cells:
-        if each.cell_type == "code":
-            exec(each.source, defined)
-            printed[each.id] = capsys.readouterr().out
-        if each.id == "parameters":
-            assert given.keys() <= defined.keys()
-            defined.update(given)
-        if each.id == "clone":
-            defined["run"] = run_here
-            monkeypatch.chdir(ROOT)
+    flags = f"--quick --models {OWN} --batch-sizes 1 --sections workload inference --target 100%"
+    given = {"DEVICE": "cuda", "BUDGET": "10m", "DATA": str(tmp_path / "data"), "PAPER": str(tmp_path)}
+    defined = execute(notebook, "parameters", "clone")
+    assert given.keys() <= defined.keys()
+    assert defined["clone"] == ROOT
+    return {**defined, **given, "MEASURE_FLAGS": flags}
 
-    assert f"Roofwright in {ROOT}, with torch " in printed["clone"]
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("forked_workers")
+def test_within_a_clone_it_measures_and_packs_on_any_machine(notebook, within, tmp_path, monkeypatch, capsys):
+    def run(python, *words, cwd):
+        """Run a command of this clone in this process, which has all imported."""
+        assert (python, words[:3], cwd) == (sys.executable, ("-u", "-m", "measure"), ROOT)
+        assert measure_command.main(list(words[3:])) == 0
+
+    monkeypatch.chdir(ROOT)
+    execute(notebook, "measure", "zip", **{**within, "run": run})
+    printed = capsys.readouterr().out
     has_gpu = devices.available_names()[0].startswith("cuda")
-    said = "There is no cuda on this machine: it measures what there is (--device auto).\n"
-    assert (said in printed["measure"]) != has_gpu
-    assert "counts: 1 done; " in printed["measure"]  # a line a part, which any page shows
-
-    (machine,) = (data / "machines").iterdir()
-    runs = MachineFolder(data, machine.name).rows(Run)
+    assert ("There is no cuda on this machine" in printed) != has_gpu
+    assert "counts: 1 done; " in printed  # a line a part, which any page shows
+    (machine,) = (tmp_path / "data" / "machines").iterdir()
+    runs = MachineFolder(tmp_path / "data", machine.name).rows(Run)
     assert {(run.model, run.batch, run.status) for run in runs} == {(OWN, 1, "ok")}
-    assert (site / "index.html").stat().st_size > 100_000
-    assert "SVG object" in printed["figures"]
     counts = ("workload/layers", "workload/models", "workload/operators")  # an own model's, which no one else has
-    with zipfile.ZipFile(site / f"{machine.name}.zip") as archive:
+    with zipfile.ZipFile(tmp_path / f"{machine.name}.zip") as archive:
         found = sorted(archive.namelist())
     assert found == [f"{machine.name}/{name}.csv" for name in ("machine", "runs", "samples", *counts)]
 
 
-def test_a_run_that_measured_nothing_hands_in_no_other_machine(notebook, tmp_path, monkeypatch):
-    data = tmp_path / "data"
-    other = data / "machines" / "another-machine"
-    shutil.copytree(ROOT / "tests" / "data" / "machines" / "example-cpu", other)  # as every clone has one
-    monkeypatch.chdir(NOTEBOOK.parent)
-    defined = {}
-    for name in ("parameters", "clone"):
-        exec(cell(notebook, name).source, defined)
-    flags = f"--models {OWN} --batch-sizes 1 --sections inference"
-    defined |= {"DEVICE": "cpu", "DATA": str(data), "PAPER": str(tmp_path), "MEASURE_FLAGS": flags}
-    defined["run"] = lambda *words, cwd: None  # the budget ends before the first task
-    exec(cell(notebook, "measure").source, defined)
+@pytest.mark.slow
+def test_a_run_that_measured_nothing_hands_in_no_other_machine(notebook, within, tmp_path):
+    shutil.copytree(WORLD / "machines", tmp_path / "data" / "machines")  # as every clone has some
+    ended = {"run": lambda *words, cwd: None}  # the budget ends before the first task
     with pytest.raises(RuntimeError, match="Nothing was measured within the budget; raise it"):
-        exec(cell(notebook, "zip").source, defined)
+        execute(notebook, "measure", "zip", **{**within, **ended})
     assert not list(tmp_path.glob("*.zip"))
 
 
@@ -134,31 +107,19 @@ def commit(origin):
     subprocess.run([*git, "commit", "--quiet", "-m", "A"], check=True)
 
 
-@pytest.fixture
-def elsewhere(notebook, tmp_path, monkeypatch):
-    """What the cells define when they run outside any clone, of a repository that a test made."""
-    origin = tmp_path / "origin"
+def test_elsewhere_it_makes_a_clone_once_and_stops_at_a_command_that_fails(notebook, tmp_path, monkeypatch, capsys):
+    origin, work = tmp_path / "origin", tmp_path / "work"
     (origin / "measure").mkdir(parents=True)
     (origin / "measure" / "__main__.py").touch()
     commit(origin)
-    (tmp_path / "work").mkdir()
-    monkeypatch.chdir(tmp_path / "work")
-    defined = {"REPOSITORY": origin.as_uri()}
-    exec(cell(notebook, "clone").source, defined)
-    return defined
-
-
-def test_elsewhere_it_makes_a_clone_once(notebook, elsewhere, tmp_path):
-    assert elsewhere["clone"] == tmp_path / "work" / "roofwright"
-    assert (elsewhere["clone"] / "measure" / "__main__.py").exists()
-    again = {"REPOSITORY": "file:///nowhere"}
-    exec(cell(notebook, "clone").source, again)
-    assert again["clone"] == elsewhere["clone"]
-
-
-def test_a_command_that_fails_stops_the_notebook(elsewhere, capsys):
+    work.mkdir()
+    monkeypatch.chdir(work)
+    for address in (origin.as_uri(), "file:///nowhere"):
+        defined = execute(notebook, "clone", REPOSITORY=address)
+        assert defined["clone"] == work / "roofwright"
+    assert (work / "roofwright" / "measure" / "__main__.py").exists()
     with pytest.raises(RuntimeError, match="ended with exit code 3; its last line says why"):
-        elsewhere["run"](sys.executable, "-c", "import sys; print('because'); sys.exit(3)")
+        defined["run"](sys.executable, "-c", "import sys; print('because'); sys.exit(3)")
     assert "because" in capsys.readouterr().out
 
 
@@ -220,6 +181,7 @@ def said(notebook, name):
     return "".join(output.get("text", "") for output in cell(notebook, name).outputs)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="a process is kept to two cores on Linux alone")
 def test_on_colab_it_clones_installs_measures_a_gpu_renders_and_packs(notebook, origin, colab, tmp_path):
     given = {
