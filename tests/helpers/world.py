@@ -5,10 +5,14 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
+from math import isclose
 from pathlib import Path
+from typing import Any
 
 from helpers.places import ROOT, TESTS
+from report import facts
 from report.paper import Paper, load
+from report.stats.value import Name
 
 WORLD = TESTS / "data" / "world"
 REFERENCES = ROOT / "bib" / "references.bib"
@@ -58,3 +62,33 @@ def nothing() -> Paper:
     paper = load(TESTS / "no-such-folder", REFERENCES)
     vars(paper)["reference"] = paper
     return paper
+
+
+def numbers(chapter: str, paper: Paper) -> dict[str, Any]:
+    """Return a chapter's facts by their keys without its name; the name of an extreme is at ``KEY.name``."""
+    found: dict[str, Any] = {}
+    for key, value, _ in facts.entries("", facts.of_chapter(chapter, paper)):
+        if isinstance(value, Name):
+            found[key.removeprefix(".")] = value.text
+        else:
+            found |= {key.removeprefix("."): value.number, f"{key.removeprefix('.')}.name": str(value.name)}
+    return found
+
+
+def wrong(chapter: str, paper: Paper, expected: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """Return the facts that are not the expected ones, each with the expected value; an unknown key is an error."""
+    found = numbers(chapter, paper)
+    pairs = {key: (found[key], value) for key, value in expected.items()}
+
+    def is_equal(one: Any, other: Any) -> bool:
+        return one == other or (
+            isinstance(one, float) and not isinstance(other, str) and isclose(one, other, rel_tol=1e-5)
+        )
+
+    return {key: pair for key, pair in pairs.items() if not is_equal(*pair)}
+
+
+def rows_of(chart: dict[str, Any], *fields: str) -> list[tuple[Any, ...]]:
+    """Return these fields of all rows of a chart that have them."""
+    rows = [row for rows in chart["datasets"].values() for row in rows]
+    return [tuple(row[name] for name in fields) for row in rows if set(fields) <= row.keys()]

@@ -1,143 +1,170 @@
-"""The chapter on GPUs that others timed: both rooflines and the gains, against arithmetic by hand."""
+"""The chapter on GPUs that others timed, from the rules of the world (tests/data/world/README.md)."""
 
-from pathlib import Path
+from dataclasses import replace
+from statistics import median
 
+import numpy as np
+import pandas as pd
 import pytest
+from helpers.world import rows_of, world, wrong
 
-from report import facts
 from report.chapters.gpus import facts as chapter
-from report.chapters.gpus import figures, tables
-from report.charts import theme
-from report.display import Missing
-from report.paper import Paper, load
+from report.chapters.gpus import figures, traced
 from report.stats import published
-from tests.helpers import timed_networks
-from tests.helpers.timed_networks import NETWORKS, NEWER, OLDER, kinds, timing
+
+BEAD, COG = (1e14, 1e12), (2e14, 2e13)
+"""Peak and bandwidth at 16 bits."""
+
+ELMS = {22: 0.5, 23: 0.8}
+"""The gains of the elms from compiling, where they are not 1.5."""
+
+# Name, GFLOP; MB of products (first input, each further) and of other layers (each); µs of an input on Bead 2, by how
+# much it is faster compiled, and on Cog 3
+NETWORKS = [
+    (f"oak{k}", k + 1, 10, 1, 0.1 * k, (k + 1) / (40 + k) * 1e3, 2, 3) for k in range(12)
+] + [
+    (f"elm{k}", k + 1, 10, 1, 0.1 * k, (k + 1) / (2 * k - 3) * 1e3, ELMS.get(k, 1.5), 1) for k in range(12, 24)
+] + [
+    ("ash0", 8.1, 10, 1, 17, 172, 1.6, 2), ("ash1", 8.2, 10, 1, 17, 176, 1.6, 2), ("ash2", 8.3, 10, 1, 17, 174, 1.6, 2),
+    ("ash3", 8.4, 10, 1, 18, 180, 1.6, 2), ("resnet50", 8.2, 10, 1, 17, 178, 1.6, 2),
+    ("mobilenetv2_100", 0.6, 4, 0.4, 16, 80, 1.6, 2), ("resnet18", 3.6, 9, 0.9, 6, 60, 1.6, 2),
+]  # fmt: skip
+NETWORKS[12] = ("elm12", 13, 1, 0.1, 9, *NETWORKS[12][5:])
 
 
-@pytest.fixture
-def paper(tmp_path: Path) -> Paper:
-    return timed_networks.two_gpus(tmp_path)
+def layers_us(network, chip):
+    """Least time of an input by the roofline layer by layer: products, and behind them the other layers' bytes."""
+    _, gflop, first, further, other, *_ = network
+    peak, bandwidth = chip
+    products = max(gflop * 1e9 / peak, (first + 7 * further) / 8 / 2 * 1e6 / bandwidth)
+    return (products + other / 2 * 1e6 / bandwidth) * 1e6
 
 
-def number(value: object) -> float:
-    return round(float(value.number), 4)  # type: ignore[attr-defined]
-
-
-def test_bounds_count_bytes_of_the_whole_network_and_layer_by_layer(paper):
-    rows = published.timed(paper)
-    eager = rows[(rows.compiler == "") & (rows.model == NETWORKS[0])].set_index("device")
-    assert eager.whole_byte.to_dict() == {OLDER: 11, NEWER: 11}
-    assert eager.layers_byte.to_dict() == {OLDER: 13 + 40, NEWER: 13 + 40}
-    assert eager.whole_s.to_dict() == pytest.approx({OLDER: 2, NEWER: 1.1})
-    assert eager.layers_s.to_dict() == pytest.approx({OLDER: 6, NEWER: 5.3})
-
-
-def test_the_best_timed_gpu_is_in_eager_mode_and_never_a_processor(tmp_path):
-    few = [timing(model) for model in NETWORKS[:-1]]
-    assert published.best_timed(timed_networks.paper_of(tmp_path, few)) is None  # 19 of 20 networks
-    compiled = [timing(model, NEWER, published.COMPILED) for model in NETWORKS]
-    best = published.best_timed(timed_networks.paper_of(tmp_path, [*few, *compiled, timing(NETWORKS[-1])]))
-    assert best is not None
-    assert best.device == OLDER
-
-
-def test_of_several_versions_the_newest_is_taken(tmp_path):
-    timings = [
-        timing(model, torch=torch, latency_s=s) for model in NETWORKS for torch, s in (("2.9", 9.0), ("2.10", 8.0))
-    ]
-    paper = timed_networks.paper_of(tmp_path, timings)
-    best = published.best_timed(paper)
-    assert best is not None
-    assert set(best.rows.latency_s) == {8.0}
-
-
-def test_shares_are_those_of_eager_mode(paper):
-    shares = chapter.of(paper).shares
-    assert (shares.device.text, shares.precision.text, shares.networks.number) == ("Newer", "fp16", 20)
-    # 200 FLOP in 6.4 s of 200 FLOP/s; 1.1 and 5.3 of 6.4 s; compiled 5.3 of 4 s
-    assert [number(value) for value in (shares.peak, shares.whole, shares.layers)] == [0.1562, 0.1719, 0.8281]
-    assert number(shares.left) == 1.2075
-    assert number(shares.compiled) == 1.325
-
-
-def test_a_step_to_a_higher_peak_and_what_both_bounds_promise(paper):
-    step = chapter.of(paper).first
-    assert (step.older.text, step.newer.text) == ("Older", "Newer")
-    assert [number(value) for value in (step.peak, step.bandwidth)] == [2, 1]
-    assert number(step.speed) == 1.25  # 8 s over 6.4 s
-    assert number(step.whole) == 1.8182  # 2 s over 1.1 s
-    assert number(step.layers) == 1.1321  # 6 s over 5.3 s
-    assert chapter.of(paper).second.speed.is_missing
-
-
-def test_rows_that_differ_in_more_than_one_condition_are_no_pair(tmp_path):
-    timings = [timing(model) for model in NETWORKS] + [timing(model, NEWER, torch="2.8") for model in NETWORKS]
-    paper = timed_networks.paper_of(tmp_path, timings)
-    assert published.steps(paper) == []
-    assert chapter.of(paper).first.speed.is_missing
-
-
-def test_compiling_and_its_exceptions(tmp_path):
-    timings = [timing(model) for model in NETWORKS]
-    # Gains of 2 for ten networks, 1.6 for nine, and one that is slower compiled
-    after = [4.0] * 10 + [5.0] * 9 + [10.0]
-    timings += [timing(model, OLDER, published.COMPILED, latency_s=s) for model, s in zip(NETWORKS, after, strict=True)]
-    kind_rows = [row for at, model in enumerate(NETWORKS) for row in kinds(model, 80 if at < 10 else 20)]
-    paper = timed_networks.paper_of(tmp_path, timings, kind_rows=kind_rows)
-    found = chapter.of(paper)
-    assert number(found.compiled.speed) == 1.8  # between 1.6 and 2
-    assert number(found.compiled.slower) == 0.05
-    assert number(found.fused.most) == 2  # networks whose normalisations move most
-    assert number(found.fused.least) == 1.6
-    assert found.together.both.is_missing
-
-
-def test_the_compiler_and_the_next_gpu_together(paper):
-    # The newer of both is the best-timed by its name, and has no next one
-    assert chapter.of(paper).together.both.is_missing
-    older = published.best_timed(paper)._replace(device=OLDER, rows=published.newest(paper).query("device == @OLDER"))
-    following = published.of_best(published.steps(paper), older)
-    found = chapter._together(paper, older, following)
-    assert [number(value) for value in (found.both, found.over_next)] == [2, 1.28]
-
-
-def test_the_gain_chart_has_diamonds_for_another_card_alone(paper):
-    chart = figures.gains.__wrapped__(paper)  # type: ignore[attr-defined]
-    rows = chapter.changes(paper).set_index("name")
-    assert rows.whole.notna().to_dict() == {
-        "compiled on Newer": False, "compiled on Older": False, "Older to Newer": True,
+def test_facts_by_hand():
+    shares = [layers_us(each, BEAD) / each[5] for each in NETWORKS]
+    compiled = [share * each[6] for share, each in zip(shares, NETWORKS, strict=True)]
+    expected = {
+        "timings.timings": 307, "timings.networks": 37, "timings.devices": 7,
+        "shares.device": "Bead 2", "shares.precision": "fp16", "shares.networks": 35,
+        "shares.layers": median(shares), "shares.left": 1 / median(shares), "shares.low": np.quantile(shares, 0.1),
+        "shares.high": np.quantile(shares, 0.9), "shares.compiled": median(compiled),
+        # Times 2.2, 2.3, 2.4 on NVIDIA B2, with 40 TFLOP/s and 200 GB/s
+        "first.older": "B2", "first.newer": "Bead 2", "first.networks": 31, "first.peak": 2.5, "first.bandwidth": 5,
+        "first.speed": 2.3, "first.whole": 2.5,
+        "first.layers": median(layers_us(each, (4e13, 2e11)) / layers_us(each, BEAD) for each in NETWORKS),
+        "second.older": "Bead 2", "second.newer": "Cog 3", "second.networks": 31, "second.peak": 2,
+        "second.bandwidth": 20, "second.speed": median(each[7] for each in NETWORKS), "second.whole": 2,
+        "second.layers": median(layers_us(each, BEAD) / layers_us(each, COG) for each in NETWORKS),
+        "compiled.device": "Bead 2", "compiled.networks": 31, "compiled.speed": 1.6,
+        "compiled.slower": 2 / 31,  # elm22 and elm23
+        "channels_last.device": "Bead 2", "channels_last.networks": 24, "channels_last.speed": 1.1,
+        "channels_last.slower": 0,
+        # Least shares of other bytes: oak0 to oak7. Largest: elm12 with a gain of 1.5, seven others with 1.6
+        "fused.least": 2, "fused.most": 1.6,
+        "together.both": 2.4,  # 12 of 3.6 and 12 of 1.2
+        # Compiled on Bead 2 over eager on Cog 3: 2/3 for oaks, 1.5 for ten elms, 0.5 and 0.8, 1.6/2 for the others
+        "together.over_next": 0.8,
+        "calculation.network": "ResNet-50", "calculation.flop": 8.2e9, "calculation.byte": 17e6 / 2,
+        "calculation.peak": 1e14, "calculation.bandwidth": 1e12, "calculation.arithmetic": 82e-6,
+        "calculation.bytes": 8.5e-6, "calculation.total": 90.5e-6, "calculation.measured": 178e-6,
+        "calculation.next_peak": 2e14, "calculation.next_bandwidth": 2e13, "calculation.next_total": 41e-6 + 0.425e-6,
+        "calculation.promised": 90.5 / 41.425, "calculation.gained": 2,
+        "problems.double_peak_total": 41e-6 + 8.5e-6, "problems.double_peak": 90.5 / 49.5,
+        "problems.no_bytes": 90.5 / 82, "problems.compiled": 1.6,
+        # Datasheets: 989.4 and 1307.4 TFLOP/s at bf16, 3.35 and 5.3 TB/s
+        "traces.first": "H100 SXM", "traces.second": "Instinct MI300X", "traces.peak": 1307.4 / 989.4,
+        "traces.bandwidth": 5.3 / 3.35,
+        # Kernels: 4 + 2 + 3 s over 2 + 4 + 6 s. Linear: 1 s of arithmetic in 2 s and in 4 s. Pointwise: 6.7 TB are 2 s
+        # of 4 s, 5.3 TB 1 s of 2 s. Softmax: 3.35 TB are 1 s of 6 s, a quarter of 5.3 TB 0.25 s of 3 s.
+        "traces.video.kernels": 9 / 12, "traces.video.linear": 2, "traces.video.linear_first": 1 / 2,
+        "traces.video.linear_second": 1 / 4, "traces.video.pointwise": 1 / 2, "traces.video.pointwise_first": 1 / 2,
+        "traces.video.pointwise_second": 1 / 2, "traces.video.softmax": 1 / 2, "traces.video.softmax_part": 6 / 12,
+        "traces.video.softmax_roof": 1 / 6,
+        # Kernels 4 s over 2 s, steps 8 s over 10 s, of which 4 s and 2 s are busy
+        "traces.images.kernels": 2, "traces.images.step": 0.8, "traces.images.idle_first": 0.8,
+        "traces.images.idle_second": 0.5,
     }  # fmt: skip
-    assert "Older to Newer: 1.25 times as fast" in chart["description"]
+    assert wrong("gpus", world(), expected) == {}
 
 
-def test_both_rooflines_have_their_own_colours(paper):
-    chart = str(figures.roofs.__wrapped__(paper))  # type: ignore[attr-defined]
-    assert all(color in chart for color in theme.BOUND_COLORS.values())
+def test_libraries_are_compared(monkeypatch):
+    monkeypatch.setattr(published, "LIBRARY", 31)
+    found = chapter._devices(world())
+    # Cog 3, twice the peak, reaches as much of its roof as Bead 2 with the seven others, 1.5 times as much with oaks
+    on_cog = median(layers_us(each, COG) / each[5] * each[7] for each in NETWORKS)
+    assert (found.most_layers.number, found.most_layers.name) == (pytest.approx(on_cog), "Cog 3")
+    assert found.least_layers.name == "Bead 2"
 
 
-def test_tables_print_a_row_for_each_device_and_change(paper):
-    assert "| Older | fp16 | 20 |" in tables.devices(paper).markdown
-    assert "| Older to Newer | 20 | 1\\.25 |" in tables.gains(paper).markdown
+def timed(change):
+    elsewhere = world().elsewhere
+    return replace(world(), elsewhere=replace(elsewhere, timings=change(elsewhere.timings)))
 
 
-def test_nothing_timed_is_missing_and_never_fails(tmp_path):
-    empty = load(tmp_path)
-    found = dict(facts.conditions.__globals__["_conditions"](chapter.of(empty)))
-    assert not any(
-        found[name] for name in ("shares", "first", "second", "compiled", "fused", "together", "calculation")
+def test_bounds_count_bytes_of_the_whole_network_and_layer_by_layer():
+    rows = published.timed(world())
+    row = rows[(rows.model == "timm:oak7") & (rows.device == "Bead 2") & (rows.computed == "fp16")].iloc[0]
+    # Parameters of 4 MB, 8 inputs of 1 MB and outputs of 4 kB, halved; 17 MB of convolution and 8 * 0.7 MB, halved
+    assert (row.whole_byte, row.layers_byte) == (pytest.approx(6.016e6), pytest.approx(11.3e6))
+    assert row.whole_s == pytest.approx(64e9 / 1e14)
+    assert row.layers_s == pytest.approx(64e9 / 1e14 + 2.8e-6)
+
+
+def test_the_best_timed_gpu_has_twenty_networks_in_eager_mode_and_is_no_processor():
+    nineteen = {f"timm:oak{k}" for k in range(12)} | {f"timm:elm{k}" for k in range(12, 19)}
+    assert published.best_timed(timed(lambda rows: rows[rows.model.isin(nineteen)])) is None
+    assert published.best_timed(timed(lambda rows: rows[rows.compiler != ""])) is None
+    processor = timed(lambda rows: rows[rows.device == "Bead 2"].assign(device="Abacus 1"))
+    assert published.best_timed(processor) is None
+    assert published.best_timed(timed(lambda rows: rows[rows.device != "Bead 2"])).device == "Cog 3"
+
+
+def test_of_several_versions_the_newest_counts():
+    def newer(rows):
+        return pd.concat([rows, rows[rows.device == "Bead 2"].assign(torch="2.10", latency_s=8.0)], ignore_index=True)
+
+    assert set(published.best_timed(timed(newer)).rows.latency_s) == {8.0}
+
+
+def test_rows_that_differ_in_more_than_one_condition_are_no_pair():
+    paper = timed(lambda rows: rows.assign(torch=rows.torch.where(rows.device == "Bead 2", "2.3")))
+    assert {pairs.device.iloc[0] for pairs in published.steps(paper)} == {"NVIDIA B2"}  # with Cog 3
+
+
+@pytest.mark.parametrize("kept", [(), (0,), (0, 1, 2)], ids=["none", "one GPU", "one network whole"])
+def test_without_both_gpus_no_trace_is_told(kept):
+    few = replace(world(), traces=tuple(world().traces[at] for at in kept))
+    assert chapter._traces(few).video.kernels.is_missing
+
+
+def test_figures_show_the_facts():
+    gains = {
+        name: (speed, low) for name, speed, low in rows_of(figures.gains.__wrapped__(world()), "name", "speed", "low")
+    }
+    assert gains["compiled on Bead 2"][0] == pytest.approx(1.6)
+    assert gains["B2 to Bead 2"] == pytest.approx((2.3, 2.2))
+    promised = rows_of(figures.gains.__wrapped__(world()), "name", "roofline", "promised")
+    # Another card alone has a promise; compiling leaves both bounds as they are
+    assert {name for name, *_ in promised} == {"B2 to Bead 2", "Bead 2 to Cog 3"}
+    lowered = dict(rows_of(figures.lowered.__wrapped__(world()), "name", "speed"))
+    assert lowered == pytest.approx({"fp16 on Bead 2": 5})  # 10 over 2
+    delivered = {
+        (name, what): share
+        for name, what, share in rows_of(figures.delivered.__wrapped__(world()), "name", "what", "share")
+    }
+    # 0.9 of 1 TB/s read by 4096 threads, 0.8 for triads; 15 of 20 TB/s written; 90 of 100 TFLOP/s, 100 of 200
+    assert delivered == pytest.approx(
+        {
+            ("Bead 2", "read"): 0.9,
+            ("Bead 2", "triad"): 0.8,
+            ("Cog 3", "write"): 0.75,
+            ("Bead 2", "bf16"): 0.9,
+            ("Cog 3", "bf16"): 0.5,
+        }
     )
-    for make in (figures.roofs, figures.gains, figures.lowered, figures.by_size, figures.delivered, tables.devices):
-        with pytest.raises(Missing):
-            make.__wrapped__(empty)  # type: ignore[attr-defined]
-
-
-def test_claims_of_the_published_data_hold():
-    claims = chapter.of(timed_networks.project()).claims
-    assert [name for name, holds in claims.items() if not holds] == []
-
-
-def test_every_fact_has_a_meaning_and_a_source():
-    found = list(facts.entries("gpus", facts.of_chapter("gpus", timed_networks.project())))
-    assert [key for key, _, meaning in found if not meaning] == []
-    assert [key for key, value, _ in found if value.source is None] == []
+    kinds = {
+        name: ratio
+        for network, name, ratio in rows_of(figures.kinds.__wrapped__(world()), "network", "kind", "ratio")
+        if network == traced.VIDEO
+    }
+    assert kinds == {"linear": 2, "pointwise": 0.5, "softmax": 0.5}

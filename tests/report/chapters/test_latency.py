@@ -1,168 +1,108 @@
-import re
+"""The chapter on latency, from the rules of the world (tests/data/world/README.md)."""
+
 from dataclasses import replace
 
+import numpy as np
 import pytest
-from helpers.elsewhere_papers import timed_elsewhere
-from helpers.papers import empty, many, tiny
-from helpers.places import ROOT
+from helpers.world import CPU, numbers, rows_of, world, wrong
+from scipy.stats import spearmanr
 
-from report import facts
-from report.chapters.latency import figures, tables
-from report.chapters.latency.facts import DENSENET, _reference, equal_flop, of, timed_gpu, timed_here
+from report.chapters.latency import figures
+from report.chapters.latency.facts import equal_flop, timed_gpu
 
-CHAPTER = ROOT / "report" / "chapters" / "latency" / "latency.qmd"
-FIGURES = (figures.here, figures.gpu, figures.ranks, figures.ranks_by_batch, figures.throughput, figures.equal)
-
-
-def with_reference(paper):
-    """Return the paper with a reference that needs no reading."""
-    paper = replace(paper)
-    paper.__dict__["reference"] = many()
-    return paper
-
-
-def on_cpu(paper):
-    return replace(paper, machines=tuple(machine for machine in paper.machines if machine.chip_kind == "cpu"))
+# lean, broad, tokens, deep and the six: GFLOP and parameters (M), and ms at batch size 1; ms an input at 64
+FLOP = np.array([0.1, 0.51, 4, 5, 1, 2, 4, 8, 16, 32])
+PARAMETERS = np.array([1, 25, 20, 10, 8, 1, 7, 2, 6, 3])
+SMALL = np.array([4, 20, 50, 100, 10, 20, 80, 80, 160, 640])
+LARGE = np.array([20, 40, 160, 160, 320, 1280])
+# The 24 networks with k + 1 GFLOP at 40 + k % of 100 TFLOP/s (oaks) or 2 k - 3 %; then ash0 to 3 and the twins, in µs
+TIMED_FLOP = np.array([*range(1, 25), 8.1, 8.2, 8.3, 8.4, 0.6, 3.6, 8.2])
+TIMED = np.array(
+    [*((k + 1) / (40 + k if k < 12 else 2 * k - 3) * 1e3 for k in range(24)), 172, 176, 174, 180, 80, 60, 178]
+)
 
 
-@pytest.fixture(scope="module")
-def found():
-    return facts.of_chapter("latency", with_reference(many()))
+def rho(x, y):
+    return spearmanr(x, y).statistic
 
 
-@pytest.fixture(scope="module")
-def published():
-    return of(with_reference(on_cpu(timed_elsewhere())))
+def trend(x, y):
+    """The factor of y for twice the x, and the typical factor off the line, of numpy's least squares."""
+    slope, middle = np.polyfit(np.log(x), np.log(y), 1)
+    return 2**slope, np.median(np.exp(abs(np.log(y) - middle - slope * np.log(x))))
 
 
-def values(name, paper):
-    return {key: value for key, value, _ in facts.entries(name, facts.of_chapter(name, with_reference(paper)))}
+def test_facts_by_hand():
+    doubling, factor = trend(FLOP, SMALL)
+    large_doubling, large_factor = trend(FLOP[4:], LARGE)
+    # The other networks are one family with lean, tokens, broad and deep: 10 GFLOP and 1 to 4 ms
+    others = rho([*TIMED_FLOP[24:], 10, 10, 10, 10], [*TIMED[24:], 1000, 2000, 3000, 4000])
+    expected = {
+        "here.fastest": 0.004, "here.fastest.name": "lean", "here.slowest": 0.64, "here.slowest.name": "ResNet-50",
+        "here.small.batch": 1, "here.small.networks": 10, "here.small.flop": rho(FLOP, SMALL),
+        "here.small.parameters": rho(PARAMETERS, SMALL), "here.small.doubling": doubling,
+        "here.small.typical_factor": factor, "here.fourfold": doubling**2,
+        "here.large.batch": 64, "here.large.networks": 6, "here.large.flop": rho(FLOP[4:], LARGE),
+        "here.large.parameters": rho(PARAMETERS[4:], LARGE), "here.large.doubling": large_doubling,
+        "here.large.typical_factor": large_factor,
+        # On the GPU network k takes 20 ms * 2^(k/2) at 64, on which FLOP and both rooflines agree
+        "gpu.name": "Example GPU", "gpu.precision": "fp32", "gpu.ranking.batch": 64, "gpu.ranking.flop": 1,
+        "gpu.ranking.parameters": rho(PARAMETERS[4:], range(6)), "gpu.ranking.roofline": 1, "gpu.ranking.layers": 1,
+        "gpu.ranking.doubling": 2**0.5, "gpu.ranking.typical_factor": 1,
+        # An input takes 0.8 of the time at 8 and twice the time at 64
+        "batching.first": 1, "batching.peak": 8, "batching.last": 64, "batching.peak_over_first": 1 / 0.8,
+        "batching.last_over_peak": 0.8 / 2, "batching.last_over_first": 1 / 2,
+        # Within 7.5 and 9.5 GFLOP lie oak7, oak8, the ashes and ResNet-50. oak7 takes 8 / 0.47 = 170 µs and is first,
+        # oak8 9 / 0.48 = 187.5 µs and is last
+        "equal.gpu": "Bead 2", "equal.networks": 7, "equal.fast.name": "oak7", "equal.slow.name": "oak8",
+        "equal.spread": (9 / 0.48) / (8 / 0.47), "equal.peak": 1e14, "equal.bandwidth": 1e12,
+        "equal.fast.flop": 8e9, "equal.fast.arithmetic": 8e9 / 1e14, "equal.fast.measured": 8e9 / 0.47e14,
+        # fp16 halves the bytes: 10 MB + 7 * 1 MB of convolution and 8 * 0.7 MB of activation, for 8 inputs
+        "equal.fast.traffic": (17e6 + 5.6e6) / 2 / 8, "equal.fast.memory": (17e6 + 5.6e6) / 2 / 8 / 1e12,
+        "equal.slow.flop": 9e9, "equal.slow.measured": 9e9 / 0.48e14,
+        "equal.flop": rho([8, 9, 8.1, 8.2, 8.3, 8.4, 8.2], [170.2, 187.5, 172, 176, 174, 180, 178]),
+        # Oaks get slower with k; elms quicker, as (k + 1) / (2 k - 3) falls
+        "advice.families": 3, "advice.family_flop": np.median([1, -1, others]),
+        # For all of them the FLOP take longer than the bytes
+        "advice.longer": rho(TIMED_FLOP, TIMED),
+        # ResNet-18 takes 8 * 20 ms * 0.8 at 8 and 64 * 40 ms, more than a second, at 64
+        "deadline.name": "ResNet-18", "deadline.batch": 8, "deadline.rate": 62.5, "deadline.best": 8,
+        "deadline.best_rate": 62.5,
+        # AlexNet has 6 M parameters and takes 160 ms, DenseNet-121 2 M and 80 ms
+        "reference.parameter_ratio": 3, "reference.speed_ratio": 0.5,
+    }  # fmt: skip
+    assert wrong("latency", world(), expected) == {}
 
 
-def test_the_ranking_at_the_smallest_batch_by_hand(found):
-    # On the CPU of ``many`` model k takes 10 ms * 2^k and asks for 2^k GFLOP: time is in proportion to FLOP
-    small = found.here.small
-    assert (small.batch.number, small.networks.number) == (1, 8)
-    assert small.flop.number == pytest.approx(1)
-    assert (small.doubling.number, small.typical_factor.number) == pytest.approx((2, 1))
-    assert found.here.fourfold.number == pytest.approx(4)
-    # Parameters 8 1 7 2 6 3 5 4 against 1 to 8: squares 49 + 1 + 16 + 4 + 1 + 9 + 4 + 16 = 100
-    assert small.parameters.number == pytest.approx(1 - 6 * 100 / (8 * 63))
-    assert small.parameters.count == 8
+def test_a_gpu_of_ones_own_goes_before_a_published_one():
+    alone = world(chosen=(CPU,))
+    assert timed_gpu(alone).name == "Bead 2"
+    assert timed_gpu(world()).batches == (1, 8, 64)
 
 
-def test_the_fastest_and_the_slowest_are_named(found):
-    fastest, slowest = found.here.fastest, found.here.slowest
-    assert (fastest.name, fastest.number) == ("a", pytest.approx(0.01))
-    assert (slowest.name, slowest.number) == ("h", pytest.approx(1.28))
+def test_networks_of_equal_flop_are_drawn_from_the_fastest():
+    rows = equal_flop(timed_gpu(world(chosen=(CPU,))))
+    assert rows.name.tolist() == ["oak7", "ash0", "ash2", "ash1", "ResNet-50", "ash3", "oak8"]
 
 
-def test_the_ranking_at_the_largest_batch_by_hand(found):
-    # At 16 without g, which ran out of memory: a takes 10 ms an input, b 20 / 2.04 = 9.8, and so on up to h with 320
-    large = found.here.large
-    assert (large.batch.number, large.networks.number) == (16, 7)
-    assert large.flop.number == pytest.approx(1 - 6 * 2 / (7 * 48))
+def test_one_network_alone_has_no_order():
+    cpu = world().machine("cpu")
+    cells = cpu.cells[(cpu.cells.model == "lean") & (cpu.cells.batch == 1)]
+    found = numbers("latency", replace(world(chosen=(CPU,)), machines=(replace(cpu, cells=cells),)))
+    assert (found["here.small.networks"], found["here.small.flop"], found["batching.peak"]) == (1, None, None)
 
 
-def test_a_gpu_of_ones_own_goes_before_a_published_one(found):
-    # 1 ms * 2^(k/2) in all batches, but five times that for c and a fifth for f:
-    # 1, 1.41, 10, 2.83, 4, 1.13, 8, 11.3: places 1 3 7 4 5 2 6 8, squares 0 + 1 + 16 + 0 + 0 + 16 + 1 + 0 = 34
-    ranking = found.gpu.ranking
-    assert (found.gpu.precision.text, ranking.batch.number) == ("fp32", 16)
-    assert ranking.flop.number == pytest.approx(1 - 6 * 34 / (8 * 63))
+def test_figures_show_the_same_times():
+    times = {row[:2]: row[2] for row in rows_of(figures.here.__wrapped__(world()), "name", "batch", "latency_s")}
+    assert {times["ResNet-18", batch] for batch in (1, 8, 64)} == {0.02, 0.128, 2.56}
+    rates = rows_of(figures.throughput.__wrapped__(world(chosen=(CPU,))), "name", "batch", "rate")
+    rates = {row[:2]: row[2] for row in rates}
+    assert [rates["AlexNet", batch] for batch in (1, 8, 64)] == pytest.approx([1 / 0.16, 1 / 0.128, 1 / 0.32])
+    spans = {row[0]: row[1:] for row in rows_of(figures.equal.__wrapped__(world()), "name", "traffic_byte", "input_s")}
+    assert spans["oak7"] == pytest.approx((1_412_500, 8e9 / 0.47e14), rel=1e-5)
 
 
-def test_throughput_over_batch_sizes_by_hand(found):
-    # Of the seven networks with all sizes, batch 4 doubles the rate of each; batch 16 has 2.04 times that of batch 1
-    # for five, once for a and 4 times for h
-    batching = found.batching
-    assert (batching.first.number, batching.peak.number, batching.peak_over_first.count) == (1, 16, 7)
-    assert batching.peak_over_first.number == pytest.approx(2.04)
-    assert batching.last_over_first.number == pytest.approx(2.04)
-    assert batching.last_over_peak.is_missing  # the peak is the last
-
-
-def test_the_deadline_by_hand(found):
-    # a has all sizes: 10 ms, 4 in 20 ms, 16 in 160 ms
-    deadline = found.deadline
-    assert (deadline.name.text, deadline.batch.number, deadline.best.number) == ("a", 16, 4)
-    assert (deadline.rate.number, deadline.best_rate.number) == pytest.approx((100, 200))
-
-
-def test_networks_of_equal_flop_by_hand(published):
-    # Of the models with k + 1 GFLOP, 7.5 to 9.5 hold oak7 (47 % of 100 TFLOP/s: 170.2 µs) and oak8 (48 %: 187.5 µs)
-    equal = published.equal
-    assert (equal.gpu.text, equal.networks.number) == ("Bead 2", 2)
-    assert (equal.fast.name.text, equal.slow.name.text) == ("oak7", "oak8")
-    assert equal.spread.number == pytest.approx((9 / 0.48) / (8 / 0.47))
-    assert equal.fast.measured.number == pytest.approx(8e9 / 0.47e14)
-    assert equal.fast.arithmetic.number == pytest.approx(8e9 / 1e14)
-    # fp16 halves the bytes: 10 MB + 7 * 1 MB of convolution and 8 * 0.7 MB of activation, for 8 inputs, at 1 TB/s
-    assert equal.fast.traffic.number == pytest.approx((17e6 + 5.6e6) / 2 / 8)
-    assert equal.fast.memory.number == pytest.approx((17e6 + 5.6e6) / 2 / 8 / 1e12)
-
-
-def test_the_rule_on_the_published_gpu(published):
-    # (k + 1) GFLOP at (40 + k) % of the peak rise with k among the oaks, and at (k - 2) % fall with k among the elms
-    advice = published.advice
-    assert (advice.families.number, advice.family_flop.number) == (2, pytest.approx((1 - 1) / 2))
-    # FLOP take longer than bytes: places 1 to 12 agree, and 13 to 24 are turned round: 2 (11^2 + 9^2 + ... + 1)
-    assert advice.longer.number == pytest.approx(1 - 6 * 572 / (24 * (24**2 - 1)))
-    assert published.gpu.name.text == "Bead 2"
-
-
-def test_parameters_mislead_where_the_larger_network_is_faster():
-    # a stands for DenseNet-121 with 8 M parameters and 10 ms, b for AlexNet with 1 M and 20 ms
-    timed = timed_here(many())
-    renamed = timed.rows.assign(model=timed.rows.model.replace({"a": DENSENET, "b": "alexnet"}))
-    reference = _reference(replace(timed, rows=renamed))
-    assert reference.parameter_ratio.number == pytest.approx(1 / 8)
-    assert reference.speed_ratio.number == pytest.approx(0.5)
-    assert _reference(timed).speed_ratio.is_missing
-
-
-def test_the_claims_hold_for_the_reference_data():
-    from report.paper import load
-
-    claims = of(load(ROOT / "data")).claims
-    assert claims == {"parameters_mislead": True}
-
-
-def one_network():
-    cpu = many().machine("cpu")
-    cells = cpu.cells[(cpu.cells.model == "a") & (cpu.cells.batch == 1)]
-    return replace(many(), machines=(replace(cpu, cells=cells),))
-
-
-@pytest.mark.parametrize("paper", [empty, one_network, tiny, timed_elsewhere, many], ids=lambda paper: paper.__name__)
-def test_whatever_is_missing_no_fact_figure_or_table_fails(paper):
-    made = paper()
-    assert values("latency", made)
-    for show in (*FIGURES, tables.predictors, tables.latencies):
-        assert "cannot" not in show(made).markdown.replace("cannot be read", "")
-
-
-def test_with_nothing_measured_values_are_missing_and_name_their_command():
-    found = values("latency", empty())
-    assert all(value.is_missing for key, value in found.items() if ".here." in key)
-    assert "--sections inference" in found["latency.here.small.flop"].source.command
-    for show in (figures.here, figures.ranks_by_batch, figures.throughput, tables.latencies):
-        assert '.gap command="python -m measure' in show(empty()).markdown
-
-
-def test_without_a_gpu_the_published_one_is_shown():
-    cpu = on_cpu(timed_elsewhere())
-    assert timed_gpu(cpu).name == "Bead 2"
-    assert timed_gpu(many()).batches == (1, 4, 16)
-    assert equal_flop(timed_gpu(cpu)).model.tolist() == ["timm:oak7", "timm:oak8"]
-
-
-def test_every_value_in_the_text_is_a_fact():
-    text = CHAPTER.read_text("utf-8")
-    latency = of(with_reference(empty()))
-    names = re.findall(r"`\{python\} ([^`]+)`", text)
-    assert len(names) > 40
-    for name in names:
-        eval(name, {"latency": latency})  # raises for a name that is no fact
-    claims = {claim for block in re.findall(r'claims="([^"]+)"', text) for claim in block.split()}
-    assert claims == set(latency.claims)
+def test_a_matrix_holds_the_rank_correlations_of_the_text():
+    rows = rows_of(figures.ranks.__wrapped__(world()), "first", "second", "rho")
+    of_flop = [value for first, second, value in rows if (first, second) == ("time, batch 1", "FLOP")]
+    assert pytest.approx(numbers("latency", world())["here.small.flop"], abs=1e-6) in of_flop

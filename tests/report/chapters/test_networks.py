@@ -1,194 +1,124 @@
-"""The chapter on networks, on frames made for arithmetic by hand, and its claims on the reference data."""
+"""The chapter on networks, from the rules of the world (tests/data/world/README.md), and its pair as published."""
 
 from dataclasses import replace
-from functools import cache
+from statistics import median
 
-import pandas as pd
 import pytest
-from helpers.papers import empty, tiny
 from helpers.places import ROOT
-from helpers.rows import layer, workload
+from helpers.world import REFERENCES, nothing, numbers, rows_of, world, wrong
 
-from measure.cache.workload_records import Layer, Workload
-from report import facts
 from report.chapters.networks import figures, tables
-from report.chapters.networks.facts import kind_sums, large_batch, on_roof, pair, roof_of
-from report.display import Missing
-from report.paper import frame, load, workloads
+from report.chapters.networks.facts import kind_sums, large_batch, roof_of
+from report.paper import load
+
+PARAMETERS = (8, 1, 7, 2, 6, 3)
+SIX = range(6)
 
 
-def counted(model, batch=1, flop=100, parameters=40, between=60, **columns):
-    """A network of so many FLOP and bytes: parameters, one input and output byte, and ``between`` an input."""
-    about = {
-        "parameter_count": parameters // 4, "parameter_byte": parameters, "input_byte": batch, "output_byte": batch,
-        "activation_byte": batch, "traffic_byte": parameters + batch * between, "inference_peak_byte": parameters,
+def mb(k, batch):
+    """MB between the layers of network k at fp32, and of them those of normalisation and pooling."""
+    return 4 * PARAMETERS[k] + batch * (10.1 * (k + 2) + k * k), PARAMETERS[k] / 2 + batch * (3 * (k + 2) + k * k)
+
+
+def test_facts_by_hand():
+    rest = [mb(k, 1)[1] / mb(k, 1)[0] for k in SIX]
+    growth = [64 * mb(k, 1)[0] / mb(k, 64)[0] for k in SIX]
+    # Products of lean, broad, deep and tokens (attention with its 80 M others), and bytes of their other layers
+    flop = [100 / 110, 510 / 515, 5000 / 5050, 4080 / 4100, *(2**k / (2**k + 0.015) for k in SIX)]
+    byte = [1 - 5 / 20, 1 - 5 / 120, 1 - 11 / 62.5, 1 - 38 / 160, *(1 - each for each in rest)]
+    expected = {
+        "counted.networks": 10, "counted.flop_span": 32 / 0.1,
+        "counted.memory_span": 102 / 5.5,  # broad; ResNet-18: 4 MB of parameters, 1 of activations, 0.5 of input
+        "counted.least_per_parameter": 510 / 25, "counted.least_per_parameter.name": "broad",
+        "counted.most_per_parameter": 32e3 / 3, "counted.most_per_parameter.name": "ResNet-50",
+        "kinds.products_flop": median(flop), "kinds.products_byte": median(byte),
+        "kinds.least_rest": 5 / 120, "kinds.least_rest.name": "broad",
+        "kinds.most_rest": rest[5], "kinds.most_rest.name": "ResNet-50",
+        "batching.large": 64, "batching.parameters": 4 / mb(1, 1)[0], "batching.parameters_large": 4 / mb(1, 64)[0],
+        "batching.whole_growth": 64 * (4 + 0.501) / (4 + 64 * 0.501), "batching.layers_growth": growth[1],
+        "batching.typical_growth": median(growth),
+        # Below 10 FLOP/B: as a whole broad (510 / 100.5), layer by layer lean (100 / 20) too. At 64 none
+        "on_cpu.precision": "fp32", "on_cpu.peak": 1e11, "on_cpu.bandwidth": 1e10, "on_cpu.ridge": 10,
+        "on_cpu.networks": 10, "on_cpu.whole": 1, "on_cpu.layers": 2, "on_cpu.networks_large": 6,
+        "on_cpu.whole_large": 0, "on_cpu.layers_large": 0,
+        # Below 64 FLOP/B at bf16: lean (44), broad (10), MobileNet-v2 (62) and Llama (1); layer by layer tokens too
+        "on_gpu.name": "Example GPU", "on_gpu.precision": "bf16", "on_gpu.ridge": 64, "on_gpu.networks": 11,
+        "on_gpu.whole": 4, "on_gpu.layers": 5,
+        # An image at bf16: 32 TFLOP/s and 500 GB/s; convolutions of 2 and 4.5 MB, normalisations of 8 and 3 MB
+        "pair.mobilenet.flop": 6e8, "pair.mobilenet.byte": 1e7, "pair.mobilenet.intensity": 60,
+        "pair.mobilenet.arithmetic": 18.75e-6, "pair.mobilenet.memory": 20e-6,
+        "pair.mobilenet.least": (18.75 + 16) * 1e-6, "pair.mobilenet.fused": 18.75e-6,
+        "pair.mobilenet.rest": 16 / 34.75,
+        "pair.resnet.flop": 3.6e9, "pair.resnet.byte": 7.5e6, "pair.resnet.least": (112.5 + 6) * 1e-6,
+        "pair.flop_ratio": 6, "pair.byte_ratio": 10 / 7.5, "pair.least_ratio": 34.75 / 118.5,
+        "pair.fused_ratio": 18.75 / 112.5,
+        "crossing.flop": 2e9, "crossing.parameters": 2e6, "crossing.input": 250_500, "crossing.batch": 1,
+        "crossing.limit": 480, "crossing.limit_over_ridge": 480 / 64,
+        "reference.ridge": 10, "reference.whole": 1, "reference.layers": 2,
     }  # fmt: skip
-    return workload(model, batch, flop * batch, **about | columns)
+    assert wrong("networks", world(), expected) == {}
 
 
-def paper_of(rows, layers=(), kinds=()):
-    """The tiny paper with other counts; it stands for the reference too, which would be read again."""
-    elsewhere = replace(tiny().elsewhere, kinds=pd.DataFrame(kinds)) if kinds else tiny().elsewhere
-    shown = workloads.shown(frame(rows, Workload), {})
-    paper = replace(tiny(), workloads=shown, layers=frame(list(layers), Layer), elsewhere=elsewhere)
-    vars(paper)["reference"] = tiny()
-    return paper
-
-
-@cache
-def reference():
-    return load(ROOT / "data", ROOT / "bib" / "references.bib")
-
-
-def test_matrix_products_do_the_operations_and_share_the_bytes():
-    # Network k: a linear layer of 98 FLOP (96 and 2 others) with 10 k bytes, a normalisation of 2 with 100 - 10 k
-    rows, layers = [], []
-    for k in range(1, 8):
-        rows.append(counted(f"net{k}"))
-        layers.append(replace(layer(f"net{k}", flop=96), traffic_byte=10 * k))
-        rest = replace(layer(f"net{k}", position=1, flop=0), layer_kind="normalisation", traffic_byte=100 - 10 * k)
-        layers.append(rest)
-    kinds = facts.of_chapter("networks", paper_of(rows, layers)).kinds
-    assert kinds.products_flop.number == pytest.approx(0.98)
-    assert kinds.products_byte.number == pytest.approx(0.4)  # that of k = 4
-    assert (kinds.least_rest.name, kinds.least_rest.number) == ("net7", pytest.approx(0.3))
-    assert (kinds.most_rest.name, kinds.most_rest.number) == ("net1", pytest.approx(0.9))
-
-
-def test_a_batch_shares_the_parameters_and_nothing_else():
-    # Bytes between layers are 40 + 60 b, of the whole network 40 + 2 b
-    found = facts.of_chapter("networks", paper_of([counted("resnet18"), counted("resnet18", 4)])).batching
-    assert found.large.number == 4
-    assert found.parameters.number == pytest.approx(40 / 100)
-    assert found.parameters_large.number == pytest.approx(40 / 280)
-    assert found.layers_growth.number == pytest.approx((400 / 280) / (100 / 100))
-    assert found.whole_growth.number == pytest.approx((400 / 48) / (100 / 42))
+@pytest.mark.parametrize(
+    ("flop", "batch"),
+    [
+        (32e6, 9),  # 64 * 2 MB / (32 M - 64 * 0.2505 M) = 8.02
+        (16e6, None),  # an endless batch stays at 16 M / 0.2505 MB, below 64
+    ],
+)
+def test_the_batch_that_crosses_the_ridge_point_solves_the_equation(flop, batch):
+    rows = world().workloads
+    rows = rows.assign(forward_flop=rows.forward_flop.where(rows.model != "resnet18", flop))
+    assert numbers("networks", replace(world(), workloads=rows))["crossing.batch"] == batch
 
 
 def test_the_largest_batch_is_one_that_half_of_the_networks_were_counted_at():
-    rows = [counted("a"), counted("a", 8), counted("a", 64), counted("b"), counted("b", 8), counted("c")]
-    assert large_batch(paper_of(rows)) == 8
-    assert large_batch(paper_of([])) == 1
-
-
-def test_networks_are_memory_bound_below_the_ridge_point():
-    # The CPU's ridge point is 10 FLOP/B (100 GFLOP/s, 10 GB/s)
-    rows = [
-        counted("light", flop=200),  # as a whole 200 / 42, layer by layer 200 / 100
-        counted("deep", flop=900),  # 21 and 9
-        counted("heavy", flop=2000),  # 48 and 20
-    ]
-    found = on_roof(paper_of(rows), "cpu")
-    assert found.ridge.number == pytest.approx(10)
-    assert (found.networks.number, found.whole.number, found.layers.number) == (3, 1, 2)
-    table = tables.sides.__wrapped__(paper_of(rows))
-    assert [cell.strip() for cell in table.splitlines()[2].split("|")][3:7] == ["1", "3", "1", "2"]
-
-
-def kind(model, name, flop, byte):
-    about = {"model": model, "input_size": 224.0, "stage": "inference", "layer_kind": name}
-    return about | {"flop": flop, "further_byte": byte}
-
-
-def test_a_kind_of_layer_takes_the_longer_of_its_arithmetic_and_its_bytes():
-    # The GPU has 8 TFLOP/s and 500 GB/s at fp32, at which numbers have the 4 bytes of the counts
-    rows = [
-        kind("mobilenet_v2", "convolution", 8e9, 0.25e9),  # 1 ms, 0.5 ms
-        kind("mobilenet_v2", "normalisation", 0, 0.5e9),  # 1 ms of bytes
-        kind("resnet18", "convolution", 16e9, 0.1e9),  # 2 ms, 0.2 ms
-        kind("resnet18", "activation", 0, 0.25e9),  # 0.5 ms of bytes
-    ]
-    found = pair(paper_of([], kinds=rows))
-    assert found.mobilenet.least.number == pytest.approx(2e-3)
-    assert found.mobilenet.memory.number == pytest.approx(1.5e-3)
-    assert found.mobilenet.fused.number == pytest.approx(1e-3)
-    assert found.mobilenet.rest.number == pytest.approx(0.5)
-    assert found.resnet.least.number == pytest.approx(2.5e-3)
-    assert found.least_ratio.side("faster", "equally fast", "slower") == "faster"  # 2 / 2.5
-    assert found.flop_ratio.number == pytest.approx(2)
-    assert found.byte_ratio.number == pytest.approx(0.75 / 0.35)
+    rows = world().workloads
+    assert large_batch(replace(world(), workloads=rows[rows.model.isin(["lean", "deep", "tokens", "alexnet"])])) == 8
+    assert large_batch(nothing()) == 1
 
 
 def test_one_network_of_the_pair_alone_is_no_pair():
-    assert pair(paper_of([], kinds=[kind("resnet18", "convolution", 1, 1)])).flop_ratio.is_missing
-
-
-def test_the_batch_that_crosses_the_ridge_point_solves_the_equation():
-    # The GPU's ridge point is 16 FLOP/B: b = 16 * 3200 / (1000 - 16 * 20) = 75.3
-    rows = [counted("resnet18", flop=1000, parameters=3200, input_byte=16, output_byte=4)]
-    kinds = [kind("resnet18", "convolution", 1000, 100), kind("mobilenet_v2", "convolution", 1000, 100)]
-    found = facts.of_chapter("networks", paper_of(rows, kinds=kinds)).crossing
-    assert found.batch.number == 76
-    assert found.limit.number == pytest.approx(10)
-    assert found.limit_over_ridge.side("never reaches", "just reaches", "passes") == "never reaches"
-
-
-def test_an_intensity_that_stays_below_the_ridge_point_crosses_it_at_no_batch():
-    rows = [counted("resnet18", flop=100, input_byte=8, output_byte=2)]  # 100 / 10 FLOP/B of an endless batch
-    kinds = [kind("resnet18", "convolution", 100, 10), kind("mobilenet_v2", "convolution", 100, 10)]
-    assert facts.of_chapter("networks", paper_of(rows, kinds=kinds)).crossing.batch.is_missing
+    elsewhere = world().elsewhere
+    alone = elsewhere.kinds[elsewhere.kinds.model != "mobilenet_v2"]
+    found = numbers("networks", replace(world(), elsewhere=replace(elsewhere, kinds=alone)))
+    assert (found["pair.flop_ratio"], found["pair.resnet.flop"]) == (None, None)
 
 
 def test_a_measured_machine_goes_before_a_chip_and_the_gpu_of_the_story_before_others():
-    assert roof_of(tiny(), "cpu")[0] == tiny().machine("cpu").name
-    unmeasured = replace(reference(), machines=())
+    unmeasured = replace(world(), machines=())
+    assert roof_of(world(), "cpu")[0] == world().machine("cpu").name
     assert roof_of(unmeasured, "gpu")[:2] == ("NVIDIA GeForce RTX 4090", "fp16")
     chips = unmeasured.chips[unmeasured.chips.chip.isin(["NVIDIA T4", "NVIDIA H100 SXM"])]
     assert roof_of(replace(unmeasured, chips=chips), "gpu")[0] == "NVIDIA H100 SXM"
     assert roof_of(replace(unmeasured, chips=chips.iloc[:0]), "gpu") is None
 
 
-def test_the_short_table_holds_a_dozen_of_all_families_and_else_what_was_counted():
-    models = tables.chosen_models(reference())
-    assert len(models) == 12
-    assert {"mobilenet_v2", "resnet18", "wav2vec2_base", "gpt2_decode_512"} <= set(models)
-    own = [counted(f"own{k:02}", flop=k) for k in range(1, 15)] + [counted("vgg16", flop=20)]
-    assert tables.chosen_models(paper_of(own)) == [f"own{k:02}" for k in range(1, 12)] + ["vgg16"]
+def test_figures_and_tables_show_the_facts():
+    bars = rows_of(figures.demands.__wrapped__(world()), "name", "forward_flop")
+    assert dict(bars)["AlexNet"] == 16e9
+    table = tables.sides.__wrapped__(world()).splitlines()[2]
+    assert [cell.strip() for cell in table.split("|")][3:7] == ["1", "10", "1", "2"]
+    for panel in (chart := figures.kinds.__wrapped__(world()))["concat"]:
+        bars = panel["layer"][0]
+        shares = [(row["name"], row[bars["encoding"]["x"]["field"]]) for row in chart["datasets"][bars["data"]["name"]]]
+        assert sum(share for name, share in shares if name == "AlexNet") == pytest.approx(1)
 
 
+@pytest.mark.slow
 def test_the_pair_agrees_with_what_torchvision_prints():
     """GFLOPS (multiply-adds) of the weights' meta data: MobileNet-v2 0.301, ResNet-18 1.814; the 4090 has 165.2 TFLOP/s
     and 1008 GB/s.
     """
-    found = facts.of_chapter("networks", reference()).pair
-    assert found.mobilenet.flop.number == pytest.approx(2 * 0.301e9, rel=0.005)
-    assert found.resnet.flop.number == pytest.approx(2 * 1.814e9, rel=0.005)
-    assert found.resnet.arithmetic.number == pytest.approx(2 * 1.814e9 / 165.2e12, rel=0.005)
-    assert found.byte_ratio.above(2)
-    assert found.least_ratio.above(1.5)
-
-
-def test_the_claims_of_the_reference_blocks_hold():
-    claims = facts.of_chapter("networks", reference()).claims
-    assert claims == dict.fromkeys(claims, True)
-
-
-def test_all_other_layers_do_little_of_the_arithmetic_in_every_counted_network():
-    sums = kind_sums(reference())
+    project = load(ROOT / "data", REFERENCES, everything=True)
+    found = numbers("networks", project)
+    assert found["pair.mobilenet.flop"] == pytest.approx(2 * 0.301e9, rel=0.005)
+    assert found["pair.resnet.flop"] == pytest.approx(2 * 1.814e9, rel=0.005)
+    assert found["pair.resnet.arithmetic"] == pytest.approx(2 * 1.814e9 / 165.2e12, rel=0.005)
+    sums = kind_sums(project)
     products = ["convolution", "depthwise convolution", "linear", "attention"]
     share = sums[sums.layer_kind.isin(products)].groupby("model").flop.sum() / sums.groupby("model").flop.sum()
     assert share.min() > 0.9
-
-
-@pytest.mark.parametrize("make", ["demands", "kinds", "pair", "intensity", "roofs"])
-def test_a_figure_without_its_data_is_a_gap(make):
-    with pytest.raises(Missing):
-        getattr(figures, make).__wrapped__(empty())
-
-
-def test_nothing_measured_leaves_the_facts_missing_but_for_the_reference():
-    paper = replace(empty())
-    vars(paper)["reference"] = reference()
-    found = facts.of_chapter("networks", paper)
-    assert {key for key, value, _ in facts.entries("networks", found) if not value.is_missing} <= {
-        key for key, _, _ in facts.entries("networks", found) if key.startswith("networks.reference.")
-    }
-
-
-def test_shares_in_the_figure_of_kinds_sum_to_one():
-    layers = [layer("net", flop=30), replace(layer("net", position=1, flop=10), layer_kind="pooling")]
-    chart = figures.kinds.__wrapped__(paper_of([counted("net")], layers))
-    for panel in chart["concat"]:
-        bars = panel["layer"][0]
-        rows = chart["datasets"][bars["data"]["name"]]
-        assert sum(row[bars["encoding"]["x"]["field"]] for row in rows) == pytest.approx(1)
+    models = tables.chosen_models(project)
+    assert len(models) == 12
+    assert {"mobilenet_v2", "resnet18", "wav2vec2_base", "gpt2_decode_512"} <= set(models)

@@ -5,21 +5,16 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 from helpers.pages import DESKTOP, Visit
-from helpers.papers import empty, tiny
 from helpers.places import ROOT
 from helpers.predicted import BEAD, ROOF, additive, call, demand
 from helpers.rows import workload
+from helpers.world import numbers, rows_of, world, wrong
 
 from measure.cache.predictions import (
     ALL_BATCHES,
     BY_DEVICE,
-    BY_FAMILY,
-    BY_MODEL,
-    LIKE_FLOP,
-    LIKE_ROOFLINE,
     ONE_KNOWN,
     OURS,
-    PUT_ASIDE,
     TERMS,
     Coefficient,
     PredictionError,
@@ -32,7 +27,6 @@ from measure.predicting.study import pool_of
 from measure.predicting.timings import Key
 from report import facts
 from report.chapters.prediction import chooser, figures, tables
-from report.display import Missing
 from report.paper.predictions import Predictions, Sources
 
 POOL = pool_of("gpu", "fp16", INFERENCE)
@@ -72,12 +66,12 @@ def paper_of(errors=(), calls=(), counts=None, devices=()):
     ratios = [error(left_out, "pool", 0.2) for left_out in (BY_DEVICE, ONE_KNOWN)]
     columns = [*vars(ratios[0]), "setting"]
     frame = pd.DataFrame([{**vars(row), "setting": row.setting} for row in errors], columns=columns)
-    made = Predictions(frame, Sources(*[tiny().folder] * 4))
+    made = Predictions(frame, Sources(*[world().folder] * 4))
     predictor = Predictor(COEFFICIENTS if counts else [], ratios, calls)
     vars(made).update(devices=list(devices), timed=list(calls), counted=counts or {}, predictor=predictor)
     names = [device.name for device in devices]
-    chips = tiny().chips.iloc[:1].loc[lambda rows: rows.index.repeat(len(names))].assign(chip=names)
-    return replace(tiny(), predictions=made, chips=chips)
+    chips = world().chips.iloc[:1].loc[lambda rows: rows.index.repeat(len(names))].assign(chip=names)
+    return replace(world(), predictions=made, chips=chips)
 
 
 def of(paper):
@@ -87,44 +81,30 @@ def of(paper):
 GPUS = [at("Bead 2"), at("Cog 3"), at("Dot 4"), at("Abacus 1", "cpu")]
 
 
-def test_a_family_left_out_on_gpus_with_a_library():
-    found = of(paper_of([
-        error(BY_FAMILY, "Bead 2", 0.10), error(BY_FAMILY, "Cog 3", 0.08), error(BY_MODEL, "Bead 2", 0.04),
-        error(BY_FAMILY, "Bead 2", 0.02, software="2.3"),  # older than 2.4
-        error(BY_FAMILY, "Bead 2", 0.01, variant="torch.compile"), error(BY_FAMILY, "Abacus 1", 0.5),
-        error(BY_FAMILY, "Bead 2", 0.3, LIKE_ROOFLINE), error(BY_FAMILY, "Cog 3", 0.2, LIKE_ROOFLINE),
-        error(BY_FAMILY, "Bead 2", 0.6, LIKE_FLOP),
-    ], devices=GPUS)).family  # fmt: skip
-    assert (found.gpus.number, found.known.number, found.flop.number) == (2, 0.04, 0.6)
-    assert [(end.name, end.number) for end in (found.least, found.most)] == [("Cog 3", 0.08), ("Bead 2", 0.10)]
-    assert found.roofline.number == 0.2
-
-
-def test_gpus_left_out_count_alike():
-    # Bead 2 at two precisions: the median of 0.1 and 0.3. With those of Cog 3 and Dot 4: 0.2, 0.4, 0.5
-    found = of(paper_of([
-        error(BY_DEVICE, "Bead 2", 0.1), error(BY_DEVICE, "Bead 2", 0.3, precision="bf16"),
-        error(BY_DEVICE, "Bead 2", 0.9, precision="fp32"), error(BY_DEVICE, "Cog 3", 0.4, coverage=0.6),
-        error(BY_DEVICE, "Dot 4", 0.5), error(BY_DEVICE, "Abacus 1", 0.9),
-        error(ONE_KNOWN, "Bead 2", 0.1), error(ONE_KNOWN, "Cog 3", 0.1), error(ONE_KNOWN, "Dot 4", 0.4),
-        error(PUT_ASIDE, "pool", 0.32),
-    ], devices=GPUS)).untimed  # fmt: skip
-    assert (found.gpus.number, found.error.number, found.within.number) == (3, 0.4, 0.8)
-    assert found.covered.number == pytest.approx((0.9 + 0.6 + 0.9) / 3)
-    assert found.remaining.number == pytest.approx(0.5)  # of 0.5, 0.25 and 0.8
-    assert (found.worst.name, found.worst.number, found.aside.number) == ("Dot 4", 1.5, 0.32)
-
-
-def test_batch_sizes_that_were_timed():
-    found = of(paper_of([
-        error(BY_MODEL, "Bead 2", 0.04, calls=1000), error(BY_MODEL, "Cog 3", 0.04, calls=500),
-        error(BY_MODEL, "Bead 2", 0.2, batches="2 to 15", calls=3, coverage=1.0),
-        error(BY_MODEL, "Cog 3", 0.3, batches="2 to 15", calls=1, coverage=0.0),
-        error(BY_MODEL, "Bead 2", 0.04, batches="128 and more", calls=996),
-    ], devices=GPUS)).batches  # fmt: skip
-    assert (found.first.number, found.below.number) == (128, 4)
-    assert (found.share.number, found.covered.number) == (pytest.approx(0.996), 0.75)
-    assert (found.least.number, found.most.name) == (0.2, "Cog 3")
+def test_facts_by_hand():
+    """On Bead 2 and NVIDIA B2: 4 and 5 % for networks left out, 10 and 8 for families, 20 and 30 for GPUs."""
+    expected = {
+        "family.gpus": 2, "family.least": 0.08, "family.least.name": "B2", "family.most": 0.1,
+        "family.most.name": "Bead 2", "family.known": 0.05, "family.roofline": 3 * 0.08, "family.flop": 6 * 0.08,
+        # Nine in ten are within three times the median; with one time known 10 and 12 %
+        "untimed.gpus": 2, "untimed.error": 0.25, "untimed.within": 0.75, "untimed.covered": 0.9,
+        "untimed.one_time": 0.11, "untimed.remaining": (0.1 / 0.2 + 0.12 / 0.3) / 2, "untimed.flop": 6 * 0.25,
+        "untimed.worst": 1.5, "untimed.worst.name": "Bead 2", "untimed.aside": 0.32,
+        # 7 and 9 timings at 2 to 15; 2 * 1200 and 2 * 950 at 128 and more
+        "batches.first": 128, "batches.below": 16, "batches.share": 4300 / 4316, "batches.least": 0.2,
+        "batches.most": 0.3, "batches.most.name": "B2", "batches.covered": 0.9,
+        # ResNet-50: 32 GFLOP an input, nine tenths in convolutions (coefficient 1), one in a linear layer (1.2)
+        "calculation.chip": "H100 SXM", "calculation.batch": 64, "calculation.flop": 64 * 32e9,
+        "calculation.peak": 989.4e12, "calculation.over_peak": 0.9 * 1 + 0.1 * 1.2,
+        "calculation.arithmetic": 64 * 32e9 * 1.02 / 989.4e12, "calculation.bandwidth": 3.35e12,
+        # Half of 12 MB of parameters and 64 inputs of 95.7 MB at fp32
+        "calculation.byte": (12e6 + 64 * 95.7e6) / 2, "problems.other": "H200 SXM", "problems.bandwidth": 4.8e12,
+    }  # fmt: skip
+    assert wrong("prediction", world(), expected) == {}
+    found = numbers("prediction", world())
+    assert found["calculation.low"] / found["calculation.likely"] == pytest.approx(0.8)
+    assert found["calculation.high"] / found["calculation.likely"] == pytest.approx(1.3)
+    assert found["problems.bytes"] == pytest.approx(found["calculation.bytes"] * 3.35 / 4.8)
 
 
 def test_one_prediction_on_paper():
@@ -210,24 +190,13 @@ def test_the_chooser_has_the_chosen_chips_alone():
     assert [device["name"] for device in chooser.choices(chosen)["devices"]] == ["Fig 6"]
 
 
-@pytest.mark.parametrize("make", [figures.errors, tables.typical, tables.fits, tables.devices, chooser.chooser])
-def test_without_fits_nothing_is_shown(make):
-    with pytest.raises(Missing):
-        make.__wrapped__(empty())
-
-
-def test_without_fits_no_value_is_printed():
-    printed = {key for key, value, _ in facts.entries("prediction", of(empty())) if str(value) != "–"}
-    assert printed == {"prediction.neighbours", "prediction.family.gpus", "prediction.untimed.gpus"}
-
-
 def test_the_figure_has_a_dot_a_gpu_and_way():
-    rows = [
-        error(left_out, "Bead 2", 0.1, method) for left_out in (BY_FAMILY, BY_DEVICE) for method in (OURS, LIKE_FLOP)
-    ]
-    chart = figures.errors.__wrapped__(paper_of(rows, devices=GPUS))
+    chart = figures.errors.__wrapped__(world())
     assert [view["title"] for view in chart["concat"]] == list(figures.TITLES.values())
-    assert {row["error"] for rows in chart["datasets"].values() for row in rows} == {10}
+    found = sorted(
+        round(row[2]) for row in rows_of(chart, "device", "way", "error") if row[:2] == ("Bead 2", "fitted terms")
+    )
+    assert found == [10, 20]  # a family left out, and the GPU
 
 
 @pytest.mark.browser

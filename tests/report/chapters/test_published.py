@@ -5,20 +5,22 @@ from functools import cache
 
 import pandas as pd
 import pytest
-from helpers.papers import empty
 from helpers.places import ROOT
+from helpers.world import REFERENCES, nothing
 
 from report import facts
 from report.chapters.published import comparisons, tables
 from report.chapters.published.comparisons import AGREES, OPEN, UNKNOWN, VERDICTS, judge
-from report.display import Missing
-from report.paper import load
+from report.paper import REFERENCE, load
 from report.stats.value import Value
 
 
 @cache
 def whole():
-    return load(ROOT / "data", chosen=[])
+    """The project's data of the reference machine alone."""
+    paper = load(ROOT / "data", REFERENCES, [REFERENCE], everything=True)
+    vars(paper)["reference"] = paper
+    return paper
 
 
 def verdicts(table):
@@ -68,7 +70,7 @@ def test_outputs_count_in_place_or_not():
             "traffic_byte": [900, 800, 900], "parameter_byte": [100, 0, 0], "forward_other_flop": [0, 100, 75],
         }
     )  # fmt: skip
-    assert comparisons.output_byte(replace(empty(), layers=layers), "net") == 400 + 400 + 300
+    assert comparisons.output_byte(replace(nothing(), layers=layers), "net") == 400 + 400 + 300
 
 
 def test_peaks_of_the_vendors_tables():
@@ -118,9 +120,3 @@ def test_a_table_names_the_study_and_the_verdict():
         "| [@madani2026] | NVIDIA H100 SXM, bf16 | peak | 1\\.98\u00a0PFLOP/s | 989\u00a0TFLOP/s | sparse peak |"
         in rows
     )
-
-
-def test_no_studies_no_table(monkeypatch):
-    monkeypatch.setattr(comparisons, "of", lambda paper: {"chips": []})
-    with pytest.raises(Missing):
-        tables.held.__wrapped__(whole(), "chips")

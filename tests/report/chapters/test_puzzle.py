@@ -1,132 +1,97 @@
-"""The chapter on the puzzle: ratios of two networks, their bounds and their time here, against arithmetic by hand."""
+"""The chapter on the puzzle: MobileNet-v2 against ResNet-18, from the rules of the world."""
 
-from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
+from dataclasses import replace
 
 import pandas as pd
 import pytest
+from helpers.world import CPU, GPU, numbers, rows_of, world, wrong
 
-from measure.domain.roofs import Roofline
-from report import facts
-from report.chapters.puzzle import facts as chapter
 from report.chapters.puzzle import figures
-from report.display import Missing
-from report.paper import load
-from report.stats.published import TWINS
-from tests.helpers import timed_networks
-from tests.helpers.timed_networks import NETWORKS, NEWER, OLDER, count, kinds, timing
-
-LIGHT, HEAVY = TWINS["mobilenet_v2"], TWINS["resnet18"]
+from report.chapters.puzzle.facts import compared, here
 
 
-def both(light_s: float, heavy_s: float, **about: Any) -> list[dict[str, Any]]:
-    return [timing(LIGHT, latency_s=light_s, **about), timing(HEAVY, latency_s=heavy_s, **about)]
+def with_timings(change):
+    """The world with other published timings."""
+    elsewhere = world().elsewhere
+    return replace(world(), elsewhere=replace(elsewhere, timings=change(elsewhere.timings)))
 
 
-def test_the_ratio_is_of_times_under_the_same_conditions(tmp_path):
-    timings = [
-        *both(3.0, 2.0), *both(4.0, 5.0, device=NEWER),
-        *both(1.0, 9.0, device="Compiled", compiler="torch.compile"),
-        timing(LIGHT, "Apart", torch="2.8"), timing(HEAVY, "Apart", torch="2.9"),
-        *both(1.0, 4.0, precision="fp64", autocast=""), *both(9.0, 2.0, torch="2.8"),
-    ]  # fmt: skip
-    paper = timed_networks.paper_of(tmp_path, timings, names=(LIGHT, HEAVY))
-    found = chapter.compared(paper).set_index(["device", "computed"]).ratio.to_dict()
-    assert found == {(OLDER, "fp16"): 1.5, (NEWER, "fp16"): 0.8, (OLDER, "fp64"): 0.25}
-    elsewhere = chapter.of(paper).elsewhere
-    assert (elsewhere.devices.number, elsewhere.slower.number) == (2, 1)
-    assert (elsewhere.least.name, elsewhere.most.name) == ("Newer", "Older")
-    assert not chapter.of(paper).claims["slower_everywhere"]
+def test_facts_by_hand():
+    # An image moves at fp16, in a batch of 8: (4 + 7 * 0.4 + 8 * 16) / 2 / 8 MB, and (9 + 7 * 0.9 + 8 * 6) / 2 / 8 MB
+    light, heavy = (4 + 2.8 + 128) / 16 * 1e6, (9 + 6.3 + 48) / 16 * 1e6
+    expected = {
+        # 1 and 2 GFLOP. At bf16 the layers of MobileNet-v2 move 2 * 10.1 MB, half of that, and 16 MB of parameters
+        # for 64 inputs
+        "needs.light_flop": 1e9, "needs.heavy_flop": 2e9, "needs.fewer": 2, "needs.light_byte": 10.1e6 + 16e6 / 64,
+        # 80 / 60 on three devices, and 0.9, 1.0 and 1.1 ms over 0.8 ms on A1, C3 and D4
+        "elsewhere.devices": 6, "elsewhere.slower": 6, "elsewhere.least": 0.9 / 0.8, "elsewhere.least.name": "A1",
+        "elsewhere.most": 1.1 / 0.8, "elsewhere.most.name": "D4 (SXM)",
+        "control.typical": (0.32 + 0.33) / 2,  # of 0.30 to 0.35
+        "bounds.device": "Bead 2", "bounds.peak": 1e14, "bounds.bandwidth": 1e12, "bounds.ridge": 100,
+        "bounds.light_arithmetic": 0.6e9 / 1e14, "bounds.heavy_arithmetic": 3.6e9 / 1e14,
+        "bounds.light_bytes": light / 1e12, "bounds.heavy_bytes": heavy / 1e12,
+        "bounds.light_intensity": 0.6e9 / light, "bounds.heavy_intensity": 3.6e9 / heavy,
+        "bounds.light": 80e-6, "bounds.heavy": 60e-6,
+        "problems.by_bytes": light / heavy, "problems.measured": 80 / 60, "problems.needed": 1e14 / (0.6e9 / light),
+        # 64 inputs of 20 and 40 ms; with memory kept they are 2 and 2.1 times as fast
+        "here.batch": 64, "here.light": 1.28, "here.heavy": 2.56, "here.ratio": 0.5, "here.kept": 0.5 * 2.1 / 2,
+        "reference.ratio": 0.5,
+    }  # fmt: skip
+    assert wrong("puzzle", world(), expected) == {}
 
 
-def test_networks_of_torchvision_are_compared_too(tmp_path):
-    timings = [timing("mobilenet_v2", latency_s=2.0), timing("resnet18", latency_s=1.0)]
-    paper = timed_networks.paper_of(tmp_path, timings, names=("mobilenet_v2", "resnet18"))
-    assert chapter.compared(paper).ratio.tolist() == [2]
+def test_the_interval_of_the_ratio_is_that_of_independent_times():
+    found = here(world().machine("cpu"))
+    # Each has rounds of 0.99, 1 and 1.01: at 3 rounds Student's t is 4.85 and the interval exp(4.85 * 0.01 / 3^0.5) =
+    # 2.84 % wide, that of the ratio 2^0.5 times as much
+    assert found.ratio.high / found.ratio.number == pytest.approx(1.0284**2**0.5, rel=1e-3)
 
 
-def test_a_device_without_a_roof_counts(tmp_path):
-    paper = timed_networks.paper_of(tmp_path, both(3.0, 2.0, device="Unknown"), names=(LIGHT, HEAVY))
-    assert chapter.of(paper).elsewhere.devices.number == 1
+def test_conditions_have_to_agree_and_the_newest_software_counts():
+    def change(rows):
+        pair = rows[
+            rows.model.isin(["timm:mobilenetv2_100", "timm:resnet18"])
+            & (rows.device == "Bead 2")
+            & (rows.computed == "fp16")
+        ]
+        light, heavy = pair[pair.model == "timm:mobilenetv2_100"].head(1), pair[pair.model == "timm:resnet18"].head(1)
+        apart = [light.assign(device="Apart", torch="2.8"), heavy.assign(device="Apart", torch="2.9")]
+        older = [light.assign(torch="2.3", latency_s=9.0), heavy.assign(torch="2.3", latency_s=2.0)]
+        unknown = [each.assign(device="Unknown", peak_flop_per_s=None) for each in (light, heavy)]
+        return pd.concat([rows, *apart, *older, *unknown], ignore_index=True)
+
+    found = compared(with_timings(change)).set_index(["device", "computed"]).ratio
+    assert "Apart" not in found.index.get_level_values("device")
+    assert found["Bead 2", "fp16"] == found["Unknown", "fp16"] == pytest.approx(80 / 60)
 
 
-def test_bounds_on_paper_are_of_one_image(tmp_path):
-    names = (*NETWORKS, LIGHT, HEAVY)
-    timings = [*(timing(model) for model in NETWORKS), *both(8.0, 6.0)]
-    counts = [*map(count, names[:-1]), count(HEAVY, 400)]
-    kind_rows = [row for model in names[:-1] for row in kinds(model)] + [*kinds(HEAVY, 10)]
-    bounds = chapter.of(timed_networks.paper_of(tmp_path, timings, counts, kind_rows)).bounds
-    assert bounds.device.text == "Older"
-    assert bounds.ridge.number == 10
-    assert bounds.light_arithmetic.number == 1  # 100 FLOP at 100 FLOP/s
-    assert bounds.heavy_arithmetic.number == 4
-    assert bounds.light_bytes.number == 2.65  # 53 B for two images at 10 B/s
-    assert bounds.heavy_bytes.number == 1.15  # (13 + 10) B
-    assert bounds.light_intensity.number == pytest.approx(200 / 53)
-    assert (bounds.light.number, bounds.heavy.number) == (4, 3)
-    problems = chapter._problems(bounds)
-    assert problems.by_bytes.number == pytest.approx(53 / 23)
-    assert problems.needed.number == pytest.approx(26.5)  # 100 FLOP/s over 200 / 53 FLOP/B
+def test_networks_of_torchvision_are_compared_too():
+    names = {"timm:mobilenetv2_100": "mobilenet_v2", "timm:resnet18": "resnet18"}
+    paper = with_timings(lambda rows: rows.assign(model=rows.model.replace(names)))
+    assert len(compared(paper)) == len(compared(world())) == 12
 
 
-def cell(model: str, batch: int, latency_s: float, variant: str = "eager", **about: Any) -> dict[str, Any]:
-    return {
-        "model": model, "batch": batch, "precision": "fp32", "status": "ok", "variant": variant, "latency_s": latency_s,
-        "latency_low_s": 0.9 * latency_s, "latency_high_s": latency_s / 0.9, "traffic_intensity": 2.0,
-        "compulsory_intensity": 50.0, "flop_per_s": 1e9,
-    } | about  # fmt: skip
+@pytest.mark.parametrize(("kept_at", "batch", "light"), [((8,), 8, 0.064), ((), 64, 1.28)])
+def test_here_takes_the_largest_batch_at_which_memory_was_kept(kept_at, batch, light):
+    machine = world().machine("cpu")
+    found = here(replace(machine, variants=machine.variants[machine.variants.batch.isin(kept_at)]))
+    assert (found.batch.number, found.kept.is_missing) == (batch, not kept_at)
+    assert found.light.number == pytest.approx(light)  # 8 * 10 ms * 0.8
 
 
-def machine(cells: list[dict[str, Any]], variants: list[dict[str, Any]]) -> Any:
-    columns = [*cell("", 1, 1.0)]
-    return SimpleNamespace(
-        name="Chip", folder="chip", cells=pd.DataFrame(cells, columns=columns),
-        variants=pd.DataFrame(variants, columns=columns), roof=lambda precision: Roofline(1e11, 1e10),
-    )  # fmt: skip
+def test_one_network_alone_is_no_pair():
+    machine = world().machine("cpu")
+    found = here(replace(machine, cells=machine.cells[machine.cells.model != "resnet18"]))
+    assert found.light.is_missing
+    assert found.machine.text == machine.name
+    assert numbers("puzzle", world(chosen=(GPU, CPU)))["here.kept"] is None
 
 
-def test_here_takes_the_largest_batch_of_both_with_memory_kept():
-    cells = [
-        cell("mobilenet_v2", 1, 1.0), cell("resnet18", 1, 4.0), cell("mobilenet_v2", 8, 6.0), cell("resnet18", 8, 5.0),
-        cell("mobilenet_v2", 64, 9.0), cell("resnet18", 64, 1.0), cell("resnet18", 256, 1.0),
-    ]  # fmt: skip
-    kept = [cell("mobilenet_v2", 8, 3.0, "kept_memory"), cell("resnet18", 8, 4.0, "kept_memory")]
-    found = chapter.here(machine(cells, kept))
-    assert (found.batch.number, found.light.number, found.heavy.number) == (8, 6, 5)
-    assert found.ratio.number == 1.2
-    # Both intervals are a factor of 0.9 wide, so that of the ratio is 0.9 to the power of the root of 2: 0.862
-    assert found.ratio.low == pytest.approx(1.2 * 0.862, abs=1e-3)
-    assert found.kept.number == 0.75
-    without = chapter.here(machine(cells, []))
-    assert without.batch.number == 64
-    assert without.kept.is_missing
-
-
-def test_here_is_missing_without_both_networks_or_a_machine():
-    assert chapter.here(machine([cell("resnet18", 1, 1.0)], [])).light.is_missing
-    assert chapter.here(None).machine.is_missing
-
-
-def test_figures_show_each_device_and_each_network_twice(tmp_path):
-    paper = timed_networks.paper_of(tmp_path, both(3.0, 2.0), names=(LIGHT, HEAVY))
-    assert "16 bits 1.50 to 1.50 on 1 devices" in figures.ratios.__wrapped__(paper)["description"]  # type: ignore[attr-defined]
-    here = machine([cell("mobilenet_v2", 8, 6.0), cell("resnet18", 8, 5.0)], [])
-    chart = figures.plane.__wrapped__(SimpleNamespace(at_hand=here))  # type: ignore[attr-defined]
-    assert chart["description"].count("MobileNet-v2 at") == 2
-    for make in (figures.ratios, figures.plane):
-        with pytest.raises(Missing):
-            make.__wrapped__(load(tmp_path))  # type: ignore[attr-defined]
-
-
-def test_claims_hold_and_every_fact_has_a_meaning():
-    found = facts.of_chapter("puzzle", timed_networks.project())
-    assert [name for name, holds in found.claims.items() if not holds] == []
-    assert [key for key, _, meaning in facts.entries("puzzle", found) if not meaning] == []
-
-
-def test_the_text_names_only_facts_that_exist():
-    known = {key for key, _, _ in facts.entries("puzzle", facts.of_chapter("puzzle", timed_networks.project()))}
-    text = Path("report/chapters/puzzle/puzzle.qmd").read_text()
-    named = {part.split("`")[0].split(".side")[0].removesuffix(".name") for part in text.split("`{python} ")[1:]}
-    assert named <= known
+def test_figures_show_the_ratios_and_both_intensities():
+    ratios = dict(rows_of(figures.ratios.__wrapped__(world()), "name", "ratio"))
+    assert (ratios["A1"], ratios["D4 (SXM)"]) in ((0.9 / 0.8, 1.1 / 0.8), (0.33, 0.35))
+    points = rows_of(figures.plane.__wrapped__(world()), "name", "intensity", "whole")
+    # At fp32 64 inputs of MobileNet-v2 move 32 MB of parameters and 20.2 MB each, or 0.501 MB each as a whole
+    assert sorted(each[1] for each in points if each[0] == "MobileNet-v2") == pytest.approx(
+        [64e9 / (32e6 + 64 * 20.2e6), 64e9 / (32e6 + 64 * 0.501e6)]
+    )

@@ -1,0 +1,88 @@
+"""What holds for every chapter: it shows much and little alike, and its text and its facts fit."""
+
+import inspect
+import re
+from importlib import import_module
+
+import pytest
+from helpers.places import ROOT
+from helpers.world import CPU, GPU, WORLD, mutated, nothing, world
+
+from report import facts
+from report.display import Missing
+from report.stats.value import agreement, bound
+
+INLINE = re.compile(r"`\{python\} ([^`]+)`")
+NOTHING = re.compile(r"\b(?:None|nan|NaN|inf)\b")
+
+
+def shown():
+    """Return the functions of all figures, tables and other parts of chapters, as ``chapter.module.function``."""
+    found = {}
+    for name in facts.CHAPTERS:
+        for path in sorted((ROOT / "report" / "chapters" / name).glob("*.py")):
+            module = import_module(f"report.chapters.{name}.{path.stem}")
+            for key, made in inspect.getmembers(module, inspect.isfunction):
+                if made.__module__ == module.__name__ and inspect.getsource(made).startswith("@display."):
+                    found[f"{name}.{path.stem}.{key}"] = made.__wrapped__
+    return found
+
+
+SHOWN = shown()
+NO_KEPT_MEMORY = {
+    f"utilisation.{key}" for key in ("figures.kept", "figures.sweep", "figures.throughput", "tables.gains")
+}
+GAPS = {
+    "everything": set(), "a GPU at hand": NO_KEPT_MEMORY, "no GPU": {"training.figures.counters"},
+    "nothing": SHOWN.keys() - {"counting.tables.costs"},
+}  # fmt: skip
+"""What cannot be shown, by what was measured."""
+
+
+@pytest.fixture(scope="module")
+def papers(tmp_path_factory):
+    def alone(row):
+        return row if row.get("model", "lean") == "lean" and row.get("batch", "1") == "1" else None
+
+    paths = [str(path.relative_to(WORLD)) for path in WORLD.rglob("*.csv")]
+    little = mutated(tmp_path_factory.mktemp("one") / "network", dict.fromkeys(paths, alone))
+    return {
+        "everything": world(), "a GPU at hand": world(chosen=(GPU, CPU)), "no GPU": world(chosen=(CPU,)),
+        "one network": world(little, (CPU,)), "nothing": nothing(),
+    }  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("paper", [*GAPS, "one network"])
+def test_figures_and_tables_are_whole_or_gaps_with_a_command(papers, paper):
+    gaps, wrong = set(), []
+    for key, make in SHOWN.items():
+        _, *more = (each for each in inspect.signature(make).parameters.values() if each.default is each.empty)
+        try:
+            made = make(papers[paper], *(["chips"] if more else []))
+        except Missing as gap:
+            gaps.add(key)
+            wrong += [] if (gap.command or "python").startswith("python") else [(key, gap.command)]
+        else:
+            text = made["description"] if isinstance(made, dict) else made
+            wrong += [] if text and not NOTHING.search(text) else [(key, text)]
+    assert wrong == []
+    assert gaps == GAPS.get(paper, gaps)
+
+
+@pytest.mark.parametrize("paper", ["one network", "nothing"])
+def test_the_text_names_facts_that_exist_whatever_was_measured(papers, paper):
+    known = {name: facts.of_chapter(name, papers[paper]) for name in facts.CHAPTERS}
+    files = [ROOT / "index.qmd", ROOT / "published.qmd", *(ROOT / "report" / "chapters").glob("*/*.qmd")]
+    names = [name for file in files for name in INLINE.findall(file.read_text("utf-8"))]
+    assert len(names) > 400
+    for name in names:
+        eval(name, known | {"agreement": agreement, "bound": bound})  # raises for a name that is no fact
+
+
+def test_of_nothing_no_value_is_printed():
+    """But for the program's own rules, and counts of nothing."""
+    found = [entry for name in facts.CHAPTERS for entry in facts.entries(name, facts.of_chapter(name, nothing()))]
+    printed = {key for key, value, _ in found if str(value) not in ("–", "0")}
+    rules = ("method.protocol.", "prediction.neighbours", "remedies.here.threshold", "training.problems.memory")
+    assert {key for key in printed if not key.startswith((*rules, "published."))} == set()
