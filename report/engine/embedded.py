@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from report.engine.execution import execute, session
-from report.engine.page import Withheld, page_arguments, page_blocks
-from report.engine.paper import compile_paper, paper_arguments, paper_blocks
+from report.engine.page import Withheld, page_arguments, page_changes
+from report.engine.paper import compile_paper, paper_arguments, paper_changes
 from report.engine.project import Project, listed, read_project, write_file
 from report.engine.source import Line, Places
-from report.engine.tree import Element, Numbered, find_pandoc, run_pandoc, visible_in
+from report.engine.tree import Change, Element, Numbers, find_pandoc, run_pandoc, transform, visible_in
 
 METADATA = ("title", "subtitle", "author", "date", "lang", "description", "keywords", "roofwright")
 # Without a limit pandoc would turn the long lines of a pipe table into column widths.
@@ -65,20 +65,21 @@ class _Document:
             self._tree = json.loads(run_pandoc(arguments, text, project, self._places))
 
     def page(self, paper: str | None) -> bytes:
-        blocks = page_blocks(self._resolved("html"), self.project, self._places, self._withheld)
+        blocks = self._resolved("html", page_changes(self.project, self._places, self._withheld))
         with tempfile.TemporaryDirectory() as temporary:
             arguments = page_arguments(self.project, Path(temporary), paper, self._withheld)
             return self._withheld.restored(self._written(blocks, arguments)).encode()
 
     def paper(self, note: Callable[[str], None]) -> bytes:
-        blocks = paper_blocks(self._resolved("typst"), self.project, self._places)
+        blocks = self._resolved("typst", paper_changes(self.project, self._places))
         with tempfile.TemporaryDirectory() as temporary:
             arguments = paper_arguments(self.project, Path(temporary))
             return compile_paper(self._written(blocks, arguments), self.project, note)
 
-    def _resolved(self, output: str) -> list[Element]:
-        blocks = visible_in(output, self._tree["blocks"], self._places)
-        return Numbered(blocks, bool(self.project.settings.get("number-sections")), self._places).blocks
+    def _resolved(self, output: str, changes: dict[str, Change]) -> list[Element]:
+        numbers = Numbers(bool(self.project.settings.get("number-sections")), self._places)
+        blocks = numbers.given(visible_in(output, self._tree["blocks"], self._places))
+        return transform(blocks, {**numbers.references, **changes})
 
     def _written(self, blocks: list[Element], arguments: list[str]) -> str:
         settings, files = self.project.settings, self.project.files

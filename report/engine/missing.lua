@@ -4,21 +4,20 @@
 --    that are printed. A chapter begins at a heading of the first level with the label `sec-NAME`.
 -- 2. Conditions: `::: {.content-visible when-meta="training.step"}`, `unless-meta=`, and the same for `.content-hidden`.
 --    Cells set such metadata. A path that is not set is false. `when-format=` is left to the engine.
--- 3. Reference blocks: `::: {.reference claims="fastest pooling"}` is printed where all claims hold. The claim `fastest`
+-- 3. Reference blocks: `::: {.reference claims="fastest pooling"}` is printed if all claims hold. The claim `fastest`
 --    of the chapter `training` is the metadata `training.claims.fastest`; other chapters' claims are `training.fastest`.
--- 4. Missing values: a paragraph, list item or definition with a span of class `missing` is not printed, nor is a figure
---    or table that holds a div of class `gap`. What refers to something that is not printed goes too, then headings
---    with nothing below them. The `command`s of all these are listed in the div `#gaps`.
+-- 4. Missing values: a paragraph or list item with a span of class `missing` is not printed, nor is a figure or table
+--    that holds a div of class `gap`. What refers to something that is not printed goes too, then headings with nothing
+--    below them. The `command`s of all these are listed in the div `#gaps`, which stands after the chapters.
 -- 5. `::: {.more}` is printed in the HTML alone, folded at its chapter's end; with `roofwright: pdf: full` in the PDF too.
 
 local stringify = pandoc.utils.stringify
 local KINDS = { sec = "Section", fig = "Figure", tbl = "Table", eq = "Equation" }
+local HTML_ONLY = { ["when-format"] = "html" }
 
 local meta = {} -- of the document
 local commands = pandoc.List({}) -- that measure what is missing, each once
 local lost, is_losing = {}, false -- labels of what is not printed, and whether there are new ones
-local elsewhere = {} -- labels of what only the page shows
-local is_gaps_empty = false
 
 local function kind_of(label) return KINDS[label:match("^(%a+)%-")] end
 
@@ -35,8 +34,8 @@ local function labels(blocks)
     for label in stringify(text):gmatch("{#(%a+%-[^ }]+)}") do found[label] = "" end
   end
   blocks:walk({
+    traverse = "topdown", Para = note_written,
     Header = note, Div = note, Table = note, Figure = note, Span = note, CodeBlock = note,
-    Para = note_written, Plain = note_written,
   })
   found[""] = nil
   return found
@@ -50,36 +49,24 @@ local function lose(block)
   end
 end
 
--- Returns whether the text of a block, without that of tables, refers to a key of `to`.
-local function refers(block, to)
-  for name in stringify(block):gmatch("@([%w_:.-]+)") do
-    if to[label_of(name:gsub("[.:]+$", ""))] then return true end
-  end
-  return false
-end
-
--- Puts `instead(label, is_first, reference)` in the place of references to the keys of `to`; `is_first` is true where a
--- sentence begins.
-local function replace_references(blocks, to, instead)
-  local function replaced(inlines)
-    local found = pandoc.Inlines({})
-    for at, inline in ipairs(inlines) do
-      local before, end_before = inlines[at - 1], inlines[at - 2]
-      local is_first = before == nil or before.t == "SoftBreak"
-        or before.t == "Space" and end_before ~= nil and end_before.t == "Str" and end_before.text:find("[.?!]$") ~= nil
-      local label = inline.t == "Cite" and #inline.citations == 1 and label_of(inline.citations[1].id)
-      found:extend(to[label] and instead(label, is_first, inline) or { inline })
-    end
-    return found
-  end
-  local kept = pandoc.Blocks({})
-  for _, block in ipairs(blocks) do
-    local does_refer = false -- looking at citations alone takes a tenth of the time of a walk through all text
-    local function look(cite) does_refer = does_refer or to[label_of(cite.citations[1].id)] ~= nil end
-    block:walk({ Cite = look })
-    kept:insert(does_refer and block:walk({ Inlines = replaced }) or block)
-  end
-  return kept
+-- Returns a block with `instead(label, reference, is_first)` in the place of references to the keys of `to`; `is_first`
+-- is true where a sentence begins.
+local function replace_references(block, to, instead)
+  local does_refer = false -- looking at citations alone takes a tenth of the time of a walk through all text
+  block:walk({ Cite = function(cite) does_refer = does_refer or to[label_of(cite.citations[1].id)] ~= nil end })
+  return does_refer and block:walk({
+    Inlines = function(inlines)
+      local found = pandoc.Inlines({})
+      for at, inline in ipairs(inlines) do
+        local before, end_before = inlines[at - 1], inlines[at - 2]
+        local is_first = before == nil or before.t == "SoftBreak"
+          or before.t == "Space" and end_before ~= nil and end_before.t == "Str" and end_before.text:find("[.?!]$") ~= nil
+        local label = inline.t == "Cite" and #inline.citations == 1 and label_of(inline.citations[1].id)
+        found:extend(to[label] and instead(label, inline, is_first) or { inline })
+      end
+      return found
+    end,
+  }) or block
 end
 
 local function selected(blocks)
@@ -105,44 +92,9 @@ local function selected(blocks)
       kept:insert(block)
     end
   end
-  kept = replace_references(kept, said, function(label) return pandoc.Inlines(said[label]) end)
+  local function instead(label) return pandoc.Inlines(said[label]) end
+  kept = pandoc.Blocks(kept:map(function(block) return replace_references(block, said, instead) end))
   return kept:walk({ Link = function(link) if said[link.target:sub(2)] then return link.content end end })
-end
-
--- While blocks are pruned, a paragraph's text tells what it lacks and links to.
-local MARK = "\1" -- on both sides of the command of a missing value
-
-local function marked(span)
-  if not has_class(span, "missing") then return nil end
-  span.content = { pandoc.Str(MARK .. (span.attributes.command or "") .. MARK) }
-  return span
-end
-
-local function marked_link(link)
-  if link.target:sub(1, 1) ~= "#" then return nil end
-  link.content:insert(pandoc.Str("@" .. link.target:sub(2)))
-  return link
-end
-
-local function unmarked(span)
-  if has_class(span, "missing") then return pandoc.Str("–") end
-end
-
--- Returns inlines for the page, and others for the PDF.
-local function in_editions(page, pdf)
-  local format = { ["when-format"] = "html" }
-  return {
-    pandoc.Span(page, pandoc.Attr("", { "content-visible" }, format)),
-    pandoc.Span(pdf, pandoc.Attr("", { "content-hidden" }, format)),
-  }
-end
-
-local function unmarked_link(link)
-  if link.target:sub(1, 1) ~= "#" then return nil end
-  local label = link.target:sub(2)
-  link.content:remove()
-  if lost[label] then return link.content end
-  return elsewhere[label] and in_editions({ link }, link.content) or link
 end
 
 -- Returns whether the metadata at a dotted path are true.
@@ -155,56 +107,73 @@ local function holds(path)
   return value == true
 end
 
--- Returns what the condition of a div or span leaves of it; nil for one without.
-local function decided(element)
-  local when, unless = element.attributes["when-meta"], element.attributes["unless-meta"]
-  local is_shown = has_class(element, "content-visible")
-  if not (when or unless) or not (is_shown or has_class(element, "content-hidden")) then return nil end
-  local is_met = not (when and not holds(when)) and not (unless and holds(unless))
-  if is_met and element.attributes["when-format"] then
-    element.attributes["when-meta"], element.attributes["unless-meta"] = nil, nil
-    return element
-  end
-  if is_met == is_shown then return element.content end
-  if element.t == "Div" then lose(element) end
-  return {}
-end
-
--- Returns a reference block, and nothing where one of its claims does not hold.
-local function claimed(div, chapter)
-  for claim in (div.attributes.claims or ""):gmatch("%S+") do
+-- Returns whether all claims of a reference block hold.
+local function is_true(claims, chapter)
+  for claim in claims:gmatch("%S+") do
     local other, name = claim:match("^(.+)%.([^.]+)$")
-    if not holds((other or chapter) .. ".claims." .. (name or claim)) then
-      lose(div)
-      return {}
-    end
+    if not holds((other or chapter) .. ".claims." .. (name or claim)) then return false end
   end
-  div.attributes.claims = nil
-  return div
+  return true
 end
 
+-- While blocks are pruned, a paragraph's text tells what it lacks and links to: asking for it is quicker than a walk.
+local MARK = "\1" -- on both sides of the command of a missing value
+
+-- Returns what the conditions and claims leave of the blocks, with marks.
 local function with_conditions(blocks)
-  local kept, chapter = pandoc.Blocks({}), ""
-  for _, block in ipairs(blocks) do
-    if block.t == "Header" and block.level == 1 then chapter = block.identifier:gsub("^sec%-", "") end
-    kept:extend(pandoc.Blocks({ block }):walk({
-      Link = marked_link,
-      Span = function(span) return decided(span) or marked(span) end,
-      Div = function(div) return has_class(div, "reference") and claimed(div, chapter) or decided(div) end,
-    }))
+  local chapter = ""
+  local filter = { traverse = "topdown" }
+  function filter.Link(link)
+    if link.target:sub(1, 1) ~= "#" then return nil end
+    link.content:insert(pandoc.Str("@" .. link.target:sub(2)))
+    return link
   end
-  return kept
+  function filter.Header(header)
+    if header.level == 1 then chapter = header.identifier:gsub("^sec%-", "") end
+  end
+  -- Returns what the condition of a div or span leaves of it; nil for one without.
+  local function decided(element)
+    local when, unless = element.attributes["when-meta"], element.attributes["unless-meta"]
+    local is_shown = has_class(element, "content-visible")
+    if not (when or unless) or not (is_shown or has_class(element, "content-hidden")) then return nil end
+    local is_met = not (when and not holds(when)) and not (unless and holds(unless))
+    if is_met and element.attributes["when-format"] then
+      element.attributes["when-meta"], element.attributes["unless-meta"] = nil, nil
+      return element
+    end
+    if is_met == is_shown then return element.content:walk(filter), false end
+    if element.t == "Div" then lose(element) end
+    return {}, false
+  end
+  function filter.Span(span)
+    if not has_class(span, "missing") then return decided(span) end
+    span.content = { pandoc.Str(MARK .. (span.attributes.command or "") .. MARK) }
+    return span
+  end
+  function filter.Div(div)
+    if not has_class(div, "reference") then return decided(div) end
+    if not is_true(div.attributes.claims or "", chapter) then
+      lose(div)
+      return {}, false
+    end
+    div.attributes.claims = nil
+    return div
+  end
+  return blocks:walk(filter)
 end
 
 local function list(command)
   if command and command ~= "" and not commands:includes(command) then commands:insert(command) end
 end
 
--- Returns whether a block lacks a value or refers to something that is not printed; lists the commands.
+-- Returns whether a paragraph or heading lacks a value or refers to something that is not printed; lists the commands.
 local function lacks(block)
   local text = stringify(block)
   for command in text:gmatch(MARK .. "([^" .. MARK .. "]*)" .. MARK) do list(command) end
-  return text:find(MARK, 1, true) ~= nil or refers(block, lost)
+  for name in text:gmatch("@([%w_:.-]+)") do
+    if lost[label_of(name:gsub("[.:]+$", ""))] then return true end
+  end
+  return text:find(MARK, 1, true) ~= nil
 end
 
 local function is_gap(div)
@@ -214,7 +183,9 @@ local function is_gap(div)
   end
   local is_found = false
   local function look(part) is_found = has_class(part, "gap") and is_gap(part) or is_found end
-  if kind_of(div.identifier) then div:walk({ Div = look }) end
+  if kind_of(div.identifier) then
+    div:walk({ traverse = "topdown", Div = look, Table = function(rows) return rows, false end })
+  end
   return is_found
 end
 
@@ -254,7 +225,7 @@ local function pruned(blocks)
   for _, block in ipairs(blocks) do
     local is_kept = true
     if block.t == "Para" or block.t == "Plain" or block.t == "Header" then
-      is_kept = not lacks(block) and (stringify(block) ~= "" or #block.content > 0)
+      is_kept = #block.content > 0 and not lacks(block)
     elseif block.t == "BulletList" or block.t == "OrderedList" then
       local items = pandoc.List({})
       for _, item in ipairs(block.content) do
@@ -263,11 +234,8 @@ local function pruned(blocks)
       end
       block.content = items
       is_kept = #items > 0
-    elseif block.t == "DefinitionList" then
-      block.content = block.content:filter(function(item) return not lacks(pandoc.DefinitionList({ item })) end)
-      is_kept = #block.content > 0
     elseif block.t == "Div" and block.identifier == "gaps" then
-      is_kept = not is_gaps_empty
+      is_kept = #commands > 0
     elseif block.t == "Div" and (is_gap(block) or is_box_without_title(block)) then
       is_kept = false
     elseif block.t == "BlockQuote" or block.t == "Div" and not kind_of(block.identifier) then
@@ -280,38 +248,23 @@ local function pruned(blocks)
   return replace_bare_headings(kept, function() return true end, lose)
 end
 
--- Prunes until nothing that is printed refers to something that is not.
-local function settled(blocks)
-  repeat
-    is_losing = false
-    blocks = pruned(blocks)
-  until not is_losing
-  return blocks
-end
-
 -- Returns the blocks with those of class `more` folded at their chapters' ends.
 local function with_more(blocks)
   local is_full = meta.roofwright and meta.roofwright.pdf and stringify(meta.roofwright.pdf) == "full"
+  local attributes = is_full and pandoc.Attr() or pandoc.Attr("", { "content-visible" }, HTML_ONLY)
   local kept, more = pandoc.Blocks({}), pandoc.Blocks({})
   local function finish()
     if #more == 0 then return end
-    local visible = is_full and {} or { ["when-format"] = "html" }
     kept:insert(pandoc.Div({
       pandoc.RawBlock("html", '<details class="more"><summary>All figures and tables</summary>'),
       pandoc.Div(more),
       pandoc.RawBlock("html", "</details>"),
-    }, pandoc.Attr("", is_full and {} or { "content-visible" }, visible)))
+    }, attributes))
     more = pandoc.Blocks({})
   end
   for _, block in ipairs(blocks) do
     if block.t == "Header" and block.level == 1 then finish() end
-    kept:extend(pandoc.Blocks({ block }):walk({
-      Div = function(div)
-        if not has_class(div, "more") then return nil end
-        more:extend(div.content)
-        return {}
-      end,
-    }))
+    if has_class(block, "more") then more:extend(block.content) else kept:insert(block) end
   end
   finish()
   return kept
@@ -321,25 +274,40 @@ local function is_html_only(block)
   return block.t == "Div" and has_class(block, "content-visible") and block.attributes["when-format"] == "html"
 end
 
--- Lets headings above what only the page shows stand there alone, and a reference to it say so in the PDF.
-local function with_editions(blocks)
-  local function is_printed(block) return not is_html_only(block) end
-  blocks = replace_bare_headings(blocks, is_printed, function(block)
-    return pandoc.Div({ block }, pandoc.Attr("", { "content-visible" }, { ["when-format"] = "html" }))
-  end)
-  local kept = pandoc.Blocks({})
+-- Returns the blocks without marks, with words for references to what is not printed and, in the PDF, to what only the
+-- page shows.
+local function with_words(blocks)
+  local absent = {}
   for _, block in ipairs(blocks) do
-    for label in pairs(is_html_only(block) and labels(block.content) or {}) do elsewhere[label] = true end
+    for label in pairs(is_html_only(block) and labels(block.content) or {}) do absent[label] = true end
   end
-  local function instead(label, is_first, reference)
+  for label in pairs(lost) do absent[label] = true end
+  local function in_editions(reference, words)
+    return {
+      pandoc.Span({ reference }, pandoc.Attr("", { "content-visible" }, HTML_ONLY)),
+      pandoc.Span(words, pandoc.Attr("", { "content-hidden" }, HTML_ONLY)),
+    }
+  end
+  local function instead(label, reference, is_first)
     local kind = (kind_of(label) or "Part"):lower()
+    if lost[label] then return pandoc.Inlines("a " .. kind .. " without data") end
     local article = (is_first and "A" or "a") .. (kind == "equation" and "n " or " ")
-    return in_editions({ reference }, pandoc.Inlines(article .. kind .. " in the HTML edition"))
+    return in_editions(reference, pandoc.Inlines(article .. kind .. " in the HTML edition"))
   end
-  for _, block in ipairs(blocks) do
-    kept:extend(is_html_only(block) and { block } or replace_references(pandoc.Blocks({ block }), elsewhere, instead))
+  local function unmarked_link(link)
+    if link.target:sub(1, 1) ~= "#" then return nil end
+    local label = link.target:sub(2)
+    link.content:remove()
+    if lost[label] then return link.content, false end
+    return absent[label] and in_editions(link, link.content) or link, false
   end
-  return kept
+  local function unmarked(span)
+    if has_class(span, "missing") then return pandoc.Str("–") end
+  end
+  local kept = blocks:map(function(block)
+    return replace_references(block, is_html_only(block) and lost or absent, instead)
+  end)
+  return pandoc.Blocks(kept):walk({ traverse = "topdown", Link = unmarked_link, Span = unmarked })
 end
 
 -- Fills the list of commands. Frames answers and reference blocks: other writers drop the Typst around them.
@@ -361,15 +329,17 @@ end
 
 function Pandoc(document)
   meta = document.meta
-  local blocks = settled(with_conditions(selected(document.blocks)))
-  if #commands == 0 then
-    is_gaps_empty = true
-    blocks = settled(blocks)
-  end
-  -- What captions and tables name stays in words.
-  blocks = replace_references(blocks, lost, function(label)
-    return pandoc.Inlines("a " .. (kind_of(label) or "part"):lower() .. " without data")
-  end)
-  document.blocks = with_editions(with_more(blocks)):walk({ Div = printed, Span = unmarked, Link = unmarked_link })
+  local blocks = with_conditions(selected(document.blocks))
+  repeat -- until nothing that is printed refers to something that is not
+    is_losing = false
+    blocks = pruned(blocks)
+  until not is_losing
+  -- A heading above what only the page shows stands there alone.
+  blocks = replace_bare_headings(
+    with_more(blocks),
+    function(block) return not is_html_only(block) end,
+    function(block) return pandoc.Div({ block }, pandoc.Attr("", { "content-visible" }, HTML_ONLY)) end
+  )
+  document.blocks = with_words(blocks):walk({ Div = printed })
   return document
 end

@@ -5,14 +5,15 @@ import hashlib
 import html
 import re
 from pathlib import Path
-from typing import Any
+from urllib.parse import quote
 
 from report.engine.project import Project, read_text
 from report.engine.source import Places
-from report.engine.tree import Element, picture, raw, transform
+from report.engine.tree import Change, Element, picture, raw
 
-RESERVED = re.compile("[%#<>&]|[^ -~]")
-"""What has a meaning in an address or in a page."""
+RESERVED = [("'", "&#39;"), ('"', "'"), *((character, f"%{ord(character):X}") for character in "%#<>&")]
+"""What has a meaning in an address or in a page, and what stands for it in a picture."""
+NOT_ASCII = re.compile("[^ -~]+")
 SIZE = re.compile(r'(?<=\s)(?:width|height)="[\d.]+"')
 RAW_BLOCK = re.compile(r"^```\{=html\}\n(.+?)\n```$", re.MULTILINE | re.DOTALL)
 MARK = re.compile(r"<!--withheld (\d+)-->")
@@ -59,52 +60,63 @@ class Withheld:
         return f"{POLICY}; script-src {allowed}"
 
 
-def page_blocks(blocks: list[Element], project: Project, places: Places, withheld: Withheld) -> list[Element]:
-    """Return the document's blocks as the page needs them: pictures inside, wide content in boxes that scroll."""
+def page_changes(project: Project, places: Places, withheld: Withheld) -> dict[str, Change]:
+    """Return what the page needs instead of elements: pictures inside, wide content in boxes that scroll."""
 
-    def change(element: Element) -> list[Element] | None:
-        kind, content = element["t"], element.get("c", [])
-        if kind == "Image":
-            path, alternative = picture(element, project, places)
-            text = read_text(project.root / path)
-            size = "".join(f" {side}" for side in SIZE.findall(text.partition(">")[0]))
-            # Lazy, for the scripts wait until the page is read, which takes half as long again with all pictures
-            image = f'<img loading="lazy"{size} src="{_address(text)}" alt="{html.escape(alternative)}">'
-            return [raw("html", withheld.mark(image), "RawInline")]
-        if kind == "CodeBlock":  # in one colour: pandoc takes half a second for the syntax of all languages
-            return [{"t": kind, "c": [[content[0][0], [], []], content[1]]}]
-        if kind == "Header":  # the title is the page's only heading of the first level
-            return [{"t": "Header", "c": [min(content[0] + 1, 6), *content[1:]]}]
-        if kind == "Figure":
-            box = [raw("html", '<div class="scroll">'), *content[2], raw("html", "</div>")]
-            return [{"t": "Figure", "c": [*content[:2], box]}]
-        if kind == "Table":
-            return _table(content)
-        if kind == "Div" and "folded" in content[0][1]:
-            (identifier, classes, _), (title, body) = content
-            label = f' id="{html.escape(identifier)}"' if identifier else ""
-            opening = raw("html", f'<details class="{" ".join(classes)}"{label}><summary class="title">')
-            return [opening, *title["c"][1], raw("html", "</summary>"), body, raw("html", "</details>")]
-        return None
+    def image(element: Element) -> list[Element]:
+        path, alternative = picture(element, project, places)
+        text = read_text(project.root / path)
+        size = "".join(f" {side}" for side in SIZE.findall(text.partition(">")[0]))
+        # Lazy, for the scripts wait until the page is read, which takes half as long again with all pictures
+        shown = f'<img loading="lazy"{size} src="{_address(text)}" alt="{html.escape(alternative)}">'
+        return [raw("html", withheld.mark(shown), "RawInline")]
 
-    return list(transform(blocks, change))
+    def listing(element: Element) -> list[Element]:
+        # In one colour: pandoc takes half a second for the syntax of all languages
+        (identifier, _, _), text = element["c"]
+        return [{"t": "CodeBlock", "c": [[identifier, [], []], text]}]
+
+    def heading(element: Element) -> list[Element]:
+        # The title is the page's only heading of the first level
+        level, *content = element["c"]
+        return [{"t": "Header", "c": [min(level + 1, 6), *content]}]
+
+    def figure(element: Element) -> list[Element]:
+        attributes, caption, content = element["c"]
+        box = [raw("html", '<div class="scroll">'), *content, raw("html", "</div>")]
+        return [{"t": "Figure", "c": [attributes, caption, box]}]
+
+    def table(element: Element) -> list[Element]:
+        # The caption stays in place while the table below it scrolls, so it cannot be part of the table.
+        (identifier, _, _), (_, caption), *content = element["c"]
+        label = html.escape(identifier)
+        named = f'aria-labelledby="{label}-caption"' if label else 'aria-label="Table"'
+        opening = f'<figure class="table" id="{label}"><figcaption id="{label}-caption">'
+        before = raw("html", opening if label else '<figure class="table"><figcaption>')
+        between = raw("html", f'</figcaption><div class="scroll" role="region" tabindex="0" {named}>')
+        bare = {"t": "Table", "c": [["", [], []], [None, []], *content]}
+        return [before, *caption, between, bare, raw("html", "</div></figure>")]
+
+    def folded(element: Element) -> list[Element] | None:
+        (identifier, classes, _), content = element["c"]
+        if "folded" not in classes:
+            return None
+        title, body = content
+        label = f' id="{html.escape(identifier)}"' if identifier else ""
+        opening = raw("html", f'<details class="{" ".join(classes)}"{label}><summary class="title">')
+        return [opening, *title["c"][1], raw("html", "</summary>"), body, raw("html", "</details>")]
+
+    return {
+        "Image": image, "CodeBlock": listing, "Header": heading, "Figure": figure, "Table": table, "Div": folded,
+    }  # fmt: skip
 
 
 def _address(drawing: str) -> str:
     """Return an SVG as an address: as text, a fifth shorter than base64, and fit for quotes."""
-    text = drawing.replace("'", "&#39;").replace('"', "'")
-    escaped = RESERVED.sub(lambda found: "".join(f"%{byte:02X}" for byte in found[0].encode()), text)
+    for character, instead in RESERVED:
+        drawing = drawing.replace(character, instead)
+    escaped = NOT_ASCII.sub(lambda found: quote(found[0]), drawing)
     return f"data:image/svg+xml;charset=utf-8,{escaped}"
-
-
-def _table(table: list[Any]) -> list[Element]:
-    # The caption stays in place while the table below it scrolls, so it cannot be part of the table.
-    label, caption = html.escape(table[0][0]), table[1][1]
-    named = f'aria-labelledby="{label}-caption"' if label else 'aria-label="Table"'
-    opening = f'<figure class="table" id="{label}"><figcaption id="{label}-caption">'
-    before = [raw("html", opening if label else '<figure class="table"><figcaption>')]
-    before += [*caption, raw("html", f'</figcaption><div class="scroll" role="region" tabindex="0" {named}>')]
-    return [*before, {"t": "Table", "c": [["", [], []], [None, []], *table[2:]]}, raw("html", "</div></figure>")]
 
 
 def page_arguments(project: Project, temporary: Path, paper: str | None, withheld: Withheld) -> list[str]:

@@ -12,41 +12,48 @@ from measure.errors import UserError
 from report.engine import tree
 from report.engine.project import Project, read_text
 from report.engine.source import Places
-from report.engine.tree import Element, plain, plain_text, raw
+from report.engine.tree import Change, Element, plain, plain_text, raw
 
 FULL_WIDTH = 800
 """Pixels of a picture that takes the whole line: all have one scale, so that their letters have one size."""
 WIDTH = re.compile(r'^[^>]*?<svg\b[^>]*?(?<![\w-])width="([\d.]+)(?:px)?"')
 
 
-def paper_blocks(blocks: list[Element], project: Project, places: Places) -> list[Element]:
-    """Return the document's blocks with calls of the template's functions for what pandoc does not write."""
+def paper_changes(project: Project, places: Places) -> dict[str, Change]:
+    """Return the calls of the template's functions that the paper needs instead of elements."""
 
-    def change(element: Element) -> list[Element] | None:
-        kind, content = element["t"], element.get("c", [])
-        if kind == "Image":
-            path, alternative = tree.picture(element, project, places)
-            drawn = WIDTH.search(read_text(project.root / path))
-            width = f"{min(100, 100 * float(drawn[1]) / FULL_WIDTH):.4g}%" if drawn else "auto"
-            return [inline(f"#box(image({_string(path)}, width: {width}, alt: {_string(alternative)}))")]
-        if kind == "Div" and "callout" in content[0][1]:
-            (identifier, classes, _), (title, body) = content
-            heading = plain(inline(f'#callout("{classes[1]}")['), *title["c"][1][0]["c"], inline("]["))
-            return [heading, *body["c"][1], raw("typst", f"] <{identifier}>" if identifier else "]")]
-        if kind == "Table":
-            return [{"t": "Table", "c": with_column_widths(content)}]
-        if kind == "Span" and "equation" in content[0][1]:
-            (identifier, _, _), (formula, number) = content
-            call = f"#numbered-equation({_string(plain_text(number))}, {_string(formula['c'][1])})["
-            return [inline(call), formula, inline(f" <{identifier}>]")]
-        if kind == "Math":  # read aloud as its TeX
-            return [inline(f"#spoken({_string(content[1])})["), element, inline("]")]
-        return None
+    def image(element: Element) -> list[Element]:
+        path, alternative = tree.picture(element, project, places)
+        drawn = WIDTH.search(read_text(project.root / path))
+        width = f"{min(100, 100 * float(drawn[1]) / FULL_WIDTH):.4g}%" if drawn else "auto"
+        return [inline(f"#box(image({_string(path)}, width: {width}, alt: {_string(alternative)}))")]
+
+    def callout(element: Element) -> list[Element] | None:
+        (identifier, classes, _), content = element["c"]
+        if "callout" not in classes:
+            return None
+        title, body = content
+        heading = plain(inline(f'#callout("{classes[1]}")['), *title["c"][1][0]["c"], inline("]["))
+        return [heading, *body["c"][1], raw("typst", f"] <{identifier}>" if identifier else "]")]
+
+    def equation(element: Element) -> list[Element] | None:
+        (identifier, classes, _), content = element["c"]
+        if "equation" not in classes:
+            return None
+        formula, number = content
+        call = f"#numbered-equation({_string(plain_text(number))}, {_string(formula['c'][1])})["
+        return [inline(call), formula, inline(f" <{identifier}>]")]
+
+    def formula(element: Element) -> list[Element]:
+        return [inline(f"#spoken({_string(element['c'][1])})["), element, inline("]")]  # read aloud as its TeX
+
+    def table(element: Element) -> list[Element]:
+        return [{"t": "Table", "c": with_column_widths(element["c"])}]
 
     def inline(text: str) -> Element:
         return raw("typst", text, "RawInline")
 
-    return list(tree.transform(blocks, change))
+    return {"Image": image, "Div": callout, "Span": equation, "Math": formula, "Table": table}
 
 
 def _string(text: str) -> str:

@@ -16,6 +16,8 @@ from report.engine.source import Places
 
 #: A block or an inline, as pandoc's JSON has it: `t` is its type, `c` its content.
 Element = dict[str, Any]
+#: What an element is replaced by; None if it stays.
+Change = Callable[[Element], list[Element] | None]
 
 NAMES = {"fig": "Figure", "tbl": "Table", "sec": "Section", "eq": "Equation"}
 CALLOUTS = {f"callout-{kind}": kind.title() for kind in ("note", "tip", "important", "warning", "caution")}
@@ -62,20 +64,22 @@ def run_pandoc(arguments: list[str], text: str, project: Project, places: Places
     return run.stdout
 
 
-def transform(node: Any, change: Callable[[Element], list[Element] | None]) -> Any:
-    """Return a copy of a tree in which `change` may replace each element by any number of others.
+def transform(nodes: list[Any], changes: dict[str, Change]) -> list[Any]:
+    """Return a copy of a list in which the change for its type may replace an element by any number of others.
 
-    Elements come in document order, a parent before its children. Where `change` returns None the element
+    Elements come in document order, a parent before its children. Where the change returns None the element
     stays. The children of what it returns are walked in turn, the returned elements themselves are not.
     """
-    if isinstance(node, dict):
-        return {key: transform(value, change) for key, value in node.items()}
-    if not isinstance(node, list):
-        return node
-    result = []
-    for item in node:
-        changed = change(item) if isinstance(item, dict) and "t" in item else None
-        result += [transform(new, change) for new in ([item] if changed is None else changed)]
+    result: list[Any] = []
+    for item in nodes:
+        if isinstance(item, list):
+            result.append(transform(item, changes))
+            continue
+        change = changes.get(item["t"]) if isinstance(item, dict) and "t" in item else None
+        changed = change(item) if change else None
+        for element in [item] if changed is None else changed:
+            has_children = isinstance(element, dict) and isinstance(element.get("c"), list)
+            result.append({**element, "c": transform(element["c"], changes)} if has_children else element)
     return result
 
 
@@ -114,11 +118,10 @@ def visible_in(output: str, blocks: list[Element], places: Places) -> list[Eleme
     Raise UserError for divs and layouts that Quarto knows and the embedded engine does not.
     """
 
-    def change(element: Element) -> list[Element] | None:
-        if element["t"] in ("RawBlock", "RawInline"):
-            return None if element["c"][0] == output else []
-        if element["t"] not in ("Div", "Span"):
-            return None
+    def raw_text(element: Element) -> list[Element] | None:
+        return None if element["c"][0] == output else []
+
+    def container(element: Element) -> list[Element] | None:
         (identifier, classes, pairs), content = element["c"]
         given = dict(pairs)
         for name in CONDITIONS.keys() & classes:
@@ -133,7 +136,7 @@ def visible_in(output: str, blocks: list[Element], places: Places) -> list[Eleme
                 raise places.error(name, f"the embedded engine does not know '{name}'")
         return None
 
-    return list(transform(blocks, change))
+    return transform(blocks, {"RawBlock": raw_text, "RawInline": raw_text, "Div": container, "Span": container})
 
 
 def _callout(kind: str, identifier: str, given: dict[str, str], content: list[Element], places: Places) -> Element:
@@ -174,42 +177,37 @@ def column_widths(columns: list[list[str]]) -> list[float]:
     return [word + stretch * (line - word) for word, line in zip(least, lines, strict=True)]
 
 
-class Numbered:
-    """A document whose sections and captions carry numbers, and whose references are links that name them.
+class Numbers:
+    """The numbers of a document's sections, figures, tables and equations, and the links that name them.
 
-    A figure is pandoc's Figure with its label, a table its Table with its label and caption, an equation a span of
+    A figure becomes pandoc's Figure with its label, a table its Table with its label and caption, an equation a span of
     class `equation` with its label, its formula and its number in parentheses. Raises UserError, with file and line,
     for a label that is there twice or not where it can be, a caption that is missing, and references to nothing.
     """
 
-    def __init__(self, blocks: list[Element], number_sections: bool, places: Places) -> None:
+    def __init__(self, number_sections: bool, places: Places) -> None:
         self._numbers: dict[str, str] = {}
         self._anchors: set[str] = set()
         self._places, self._number_sections = places, number_sections
         self._section: list[int] = []
         self._counts = dict.fromkeys(NAMES, 0)
-        numbered = transform(blocks, self._number)
-        self.blocks: list[Element] = transform(numbered, self._refer)
+        #: Changes that turn references into links, once all is numbered.
+        self.references: dict[str, Change] = {"Cite": self._reference, "Link": self._link, "Str": self._text}
 
-    def _number(self, element: Element) -> list[Element] | None:
-        """Number one element; called in document order."""
-        kind, content = element["t"], element.get("c", [])
-        if kind == "Header":
-            return [self._header(*content)]
-        if kind in ("Para", "Plain"):
-            return [{"t": kind, "c": self._equations(content)}]
-        if kind not in ("Div", "Figure", "Table", "Span", "Code", "Link", "Image", "CodeBlock"):
-            return None
-        label = self._anchor(content[0][0])
-        if kind == "Table" and label.startswith("tbl-"):
-            return [self._table(label, content[1][1], content)]
-        return self._float(label, content[1]) if kind == "Div" and label.startswith(("fig-", "tbl-")) else None
+    def given(self, blocks: list[Element]) -> list[Element]:
+        """Return the blocks with their numbers."""
+        anchors = dict.fromkeys(("Figure", "Span", "Code", "Link", "Image", "CodeBlock"), self._anchor)
+        paragraphs = dict.fromkeys(("Para", "Plain"), self._equations)
+        own = {"Header": self._header, "Div": self._float, "Table": self._table}
+        return transform(blocks, {**anchors, **paragraphs, **own})
 
-    def _anchor(self, identifier: str) -> str:
+    def _anchor(self, element: Element) -> None:
+        self._define(element["c"][0][0])
+
+    def _define(self, identifier: str) -> None:
         if identifier and identifier in self._anchors:
             raise self._places.error(identifier, f"the label '{identifier}' is defined twice")
         self._anchors.add(identifier)
-        return identifier
 
     def _next(self, label: str) -> str:
         kind = label.split("-")[0]
@@ -217,40 +215,49 @@ class Numbered:
         self._numbers[label] = str(self._counts[kind])
         return self._numbers[label]
 
-    def _header(self, level: int, attribute: list[Any], text: list[Element]) -> Element:
-        identifier = self._anchor(attribute[0])
-        if self._number_sections and "unnumbered" not in attribute[1]:
-            counts = (self._section + [0] * level)[:level]
-            counts[-1] += 1
-            self._section = counts
-            self._numbers[identifier] = ".".join(map(str, counts))
-            number = box("Span", [string(self._numbers[identifier])], "", "header-section-number")
-            text = [number, {"t": "Space"}, *text]
-        return {"t": "Header", "c": [level, attribute, text]}
+    def _header(self, element: Element) -> list[Element] | None:
+        level, (identifier, classes, pairs), text = element["c"]
+        self._define(identifier)
+        if not self._number_sections or "unnumbered" in classes:
+            return None
+        self._section = (self._section + [0] * level)[:level]
+        self._section[-1] += 1
+        self._numbers[identifier] = ".".join(map(str, self._section))
+        number = box("Span", [string(self._numbers[identifier])], "", "header-section-number")
+        return [{"t": "Header", "c": [level, [identifier, classes, pairs], [number, {"t": "Space"}, *text]]}]
 
-    def _float(self, label: str, content: list[Element]) -> list[Element]:
+    def _float(self, div: Element) -> list[Element] | None:
+        label, content = div["c"][0][0], div["c"][1]
+        self._define(label)
+        if not label.startswith(("fig-", "tbl-")):
+            return None
         if len(content) < 2 or content[-1]["t"] != "Para":
             raise self._places.error(label, f"'{label}' needs content, and its caption as the last paragraph")
         *body, last = content
+        caption = [None, self._caption(label, last["c"])]
         tables = [block for block in body if block["t"] == "Table"]
-        caption = [plain(*last["c"])]
-        if label.startswith("tbl-") and tables:
-            if len(tables) > 1 or tables[0]["c"][1][1]:
-                raise self._places.error(label, f"'{label}' holds two tables or captions instead of one")
-            table = self._table(label, caption, tables[0]["c"])
-            return [table if block is tables[0] else block for block in body]
-        return [{"t": "Figure", "c": [[label, [], []], [None, self._caption(label, caption)], body]}]
+        if label.startswith("fig-") or not tables:
+            return [{"t": "Figure", "c": [[label, [], []], caption, body]}]
+        if len(tables) > 1 or tables[0]["c"][1][1]:
+            raise self._places.error(label, f"'{label}' holds two tables or captions instead of one")
+        table = {"t": "Table", "c": [[label, [], []], caption, *tables[0]["c"][2:]]}
+        return [table if block is tables[0] else block for block in body]
 
-    def _caption(self, label: str, caption: list[Element]) -> list[Element]:
+    def _table(self, table: Element) -> list[Element] | None:
+        (label, _, _), (_, blocks), *content = table["c"]
+        self._define(label)
+        if not label.startswith("tbl-"):
+            return None
+        caption = [None, self._caption(label, [inline for block in blocks for inline in block["c"]])]
+        return [{"t": "Table", "c": [[label, [], []], caption, *content]}]
+
+    def _caption(self, label: str, inlines: list[Element]) -> list[Element]:
         number = string(f"{NAMES[label.split('-')[0]]}\u00a0{self._next(label)}:")
-        return [plain(number, {"t": "Space"}, *(inline for block in caption for inline in block["c"]))]
+        return [plain(number, {"t": "Space"}, *inlines)]
 
-    def _table(self, label: str, caption: list[Element], table: list[Any]) -> Element:
-        return {"t": "Table", "c": [[label, [], []], [None, self._caption(label, caption)], *table[2:]]}
-
-    def _equations(self, inlines: list[Element]) -> list[Element]:
+    def _equations(self, paragraph: Element) -> list[Element] | None:
         result: list[Element] = []
-        for inline in inlines:
+        for inline in paragraph["c"]:
             label = EQUATION_LABEL.match(inline["c"]) if inline["t"] == "Str" else None
             if not label:
                 result.append(inline)
@@ -261,22 +268,21 @@ class Numbered:
                 raise self._places.error(label[1], f"the label '{label[1]}' does not follow a formula in $$")
             number = box("Span", [string(f"({self._next(label[1])})")], "", "equation-number")
             result.append(box("Span", [result.pop(), number], label[1], "equation"))
-        return result
+        return [{"t": paragraph["t"], "c": result}]
 
-    def _refer(self, element: Element) -> list[Element] | None:
-        if element["t"] == "Cite":
-            return self._link(element["c"][0])
-        if element["t"] == "Link":
-            target = element["c"][2][0]
-            # Notes and references get their anchors from pandoc later.
-            if target.startswith("#") and target[1:] not in self._anchors:
-                raise self._places.error(target, f"the link to '{target}' leads nowhere")
-        if element["t"] == "Str" and RAW_SYNTAX.match(element["c"]):
-            raise self._places.error(element["c"], f"'{element['c']}' is not syntax that either engine knows")
-        return None
+    def _link(self, link: Element) -> None:
+        # Notes and references get their anchors from pandoc later.
+        target = link["c"][2][0]
+        if target.startswith("#") and target[1:] not in self._anchors:
+            raise self._places.error(target, f"the link to '{target}' leads nowhere")
 
-    def _link(self, citations: list[Element]) -> list[Element] | None:
+    def _text(self, text: Element) -> None:
+        if RAW_SYNTAX.match(text["c"]):
+            raise self._places.error(text["c"], f"'{text['c']}' is not syntax that either engine knows")
+
+    def _reference(self, cite: Element) -> list[Element] | None:
         """Return the link that a cross-reference is, and None for citations of sources."""
+        citations = cite["c"][0]
         for citation in citations:
             key, is_bare = citation["citationId"], citation["citationMode"]["t"] == "SuppressAuthor"
             label = key[:1].lower() + key[1:]  # a capital letter at the start is the writer's, not the label's

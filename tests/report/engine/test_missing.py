@@ -32,7 +32,6 @@ def printed(text, to="markdown", env=None):
         ("- one\n- two [–]{.missing}\n- three\n", "- one\n- three"),
         ("Kept.\n\n1. [–]{.missing}\n", "Kept."),
         ("- one\n    - [–]{.missing}\n- two\n", "- one\n- two"),
-        ("a\n:   A\n\nb\n:   [–]{.missing}\n", "a\n:   A"),
         ("> [–]{.missing}\n\nKept.", "Kept."),
         ("::: {.answer}\n[–]{.missing}\n:::\n\nKept.", "Kept."),
         ("::: {.callout-note}\n## How long is [–]{.missing}?\nLong.\n:::\n\nKept.", "Kept."),

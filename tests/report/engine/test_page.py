@@ -7,7 +7,7 @@ from urllib.parse import unquote
 import pytest
 
 from measure.errors import UserError
-from report.engine.page import Withheld, page_arguments, page_blocks
+from report.engine.page import Withheld, page_arguments, page_changes
 from report.engine.project import read_project
 from report.engine.source import Line, Places
 
@@ -31,8 +31,8 @@ def shown(project, path, **attributes):
     """The HTML that an image becomes."""
     image = {"t": "Image", "c": [["", [], [[key, value] for key, value in attributes.items()]], [], [path, ""]]}
     withheld = Withheld()
-    (paragraph,) = page_blocks([{"t": "Para", "c": [image]}], project, Places([Line(path, "a.qmd", 1)]), withheld)
-    return withheld.restored(paragraph["c"][0]["c"][1])
+    (element,) = page_changes(project, Places([Line(path, "a.qmd", 1)]), withheld)["Image"](image)
+    return withheld.restored(element["c"][1])
 
 
 def test_a_picture_is_in_the_page(project):

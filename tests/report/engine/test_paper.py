@@ -9,7 +9,7 @@ import typst
 from helpers.places import ROOT
 
 from measure.errors import UserError
-from report.engine.paper import compile_paper, paper_arguments, paper_blocks, with_column_widths
+from report.engine.paper import compile_paper, paper_arguments, paper_changes, with_column_widths
 from report.engine.project import Project, read_project
 from report.engine.source import Line, Places
 from report.engine.tree import LINE_CHARACTERS, run_pandoc
@@ -25,8 +25,8 @@ def project(tmp_path):
 
 
 def typst_of(project, inline):
-    (block,) = paper_blocks([{"t": "Para", "c": [inline]}], project, Places([Line("a.svg", "index.qmd", 4)]))
-    return "".join(part["c"][1] for part in block["c"] if part["t"] == "RawInline")
+    parts = paper_changes(project, Places([Line("a.svg", "index.qmd", 4)]))[inline["t"]](inline)
+    return "".join(part["c"][1] for part in parts if part["t"] == "RawInline")
 
 
 def image(path, alternative=""):

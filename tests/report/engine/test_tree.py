@@ -11,10 +11,11 @@ from report.engine.source import Line, Places
 from report.engine.tree import (
     CELL_PADDING,
     LINE_CHARACTERS,
-    Numbered,
+    Numbers,
     column_widths,
     plain_text,
     run_pandoc,
+    transform,
     visible_in,
 )
 
@@ -24,7 +25,8 @@ PROJECT = Project(Path(), "a.qmd", {}, 1)
 def resolved(text, output="html", number_sections=True):
     places = Places([Line(line, "a.qmd", number) for number, line in enumerate(text.split("\n"), 1)])
     blocks = json.loads(run_pandoc(["--from=markdown", "--to=json"], text, PROJECT, places))["blocks"]
-    return Numbered(visible_in(output, blocks, places), number_sections, places).blocks
+    numbers = Numbers(number_sections, places)
+    return transform(numbers.given(visible_in(output, blocks, places)), numbers.references)
 
 
 def words(text, **options):
