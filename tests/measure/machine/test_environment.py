@@ -1,5 +1,5 @@
-import dataclasses
 import platform
+from dataclasses import replace
 
 import pytest
 from helpers.gpu import pretend
@@ -11,12 +11,8 @@ from measure.machine import environment as machine
 from measure.machine.environment import current, folder_name, installed_version
 
 psutil = pytest.importorskip("psutil", reason="a machine's memory needs psutil")
-
-
-@pytest.fixture
-def environment(untuned):
-    pytest.importorskip("torch", reason="an environment names torch's version")
-    return current(devices.find("cpu"), 2)
+pytest.importorskip("torch", reason="an environment names torch's version")
+pytestmark = pytest.mark.usefixtures("untuned")
 
 
 def test_what_is_not_installed_has_no_version():
@@ -24,32 +20,27 @@ def test_what_is_not_installed_has_no_version():
     assert installed_version("pytest") == pytest.__version__
 
 
-def test_an_environment_changes_with_what_can_change_a_measurement(environment):
-    other = current(devices.find("cpu"), 1)
-    assert other.hardware_id == environment.hardware_id
-    assert other.environment_id != environment.environment_id
-    again = current(devices.find("cpu"), 2)
+def here(threads=2):
+    return current(devices.find("cpu"), threads)
+
+
+def test_an_environment_changes_with_what_can_change_a_measurement(monkeypatch):
+    environment, again, other = here(), here(), here(threads=1)
+    monkeypatch.setenv("OMP_PROC_BIND", "close")
+    tuned = here()
     assert again.environment_id == environment.environment_id
+    assert len({environment.environment_id, other.environment_id, tuned.environment_id}) == 3
+    assert environment.hardware_id == other.hardware_id == tuned.hardware_id
+    assert (environment.tuning, tuned.tuning) == (None, "OMP_PROC_BIND=close")
 
 
-def test_folder_names_are_readable_and_carry_the_hardware(environment):
-    cpu = dataclasses.replace(environment, name="AMD EPYC", device="cpu", cores=2, hardware_id="3f9a00000000")
-    assert folder_name(cpu) == "amd-epyc-2c-3f9a"
-    gpu = dataclasses.replace(cpu, name="NVIDIA H200", device="cuda", hardware_id="71c0ffffffff")
-    assert folder_name(gpu) == "nvidia-h200-71c0"
-    intel = dataclasses.replace(cpu, name="Intel(R) Xeon(R) CPU @ 2.20GHz")
-    assert folder_name(intel) == "intel-xeon-cpu-2-20ghz-2c-3f9a"
-
-
-def test_what_a_processor_says_of_itself_leaves_its_identity_as_it_was(monkeypatch, environment):
+def test_facts_that_are_only_recorded_leave_the_identity_as_it_was(monkeypatch):
+    environment = here()
     monkeypatch.setattr(processor, "cpu_numbers", lambda: ("Other", 1, 2))
-    again = current(devices.find("cpu"), 2)
+    again = here()
     assert (again.cpu_vendor, again.cpu_family, again.cpu_model) == ("Other", 1, 2)
     assert (again.hardware_id, again.environment_id) == (environment.hardware_id, environment.environment_id)
 
-
-def test_the_compute_capability_is_recorded_and_leaves_the_identity_as_it_was(monkeypatch, untuned):
-    pytest.importorskip("torch", reason="an environment names torch's version")
     pretend(monkeypatch, MACHINES["t4"])
     gpu = devices.find("cuda")
     told = current(gpu, 2)
@@ -59,26 +50,28 @@ def test_the_compute_capability_is_recorded_and_leaves_the_identity_as_it_was(mo
     assert (told.hardware_id, told.environment_id) == (untold.hardware_id, untold.environment_id)
 
 
-def test_a_variable_that_tunes_makes_another_environment_of_the_same_hardware(monkeypatch, environment):
-    assert environment.tuning is None
-    monkeypatch.setenv("OMP_PROC_BIND", "close")
-    other = current(devices.find("cpu"), 2)
-    assert other.tuning == "OMP_PROC_BIND=close"
-    assert other.hardware_id == environment.hardware_id
-    assert other.environment_id != environment.environment_id
+@pytest.mark.parametrize(
+    ("name", "device", "folder"),
+    [
+        ("AMD EPYC", "cpu", "amd-epyc-2c-3f9a"),
+        ("NVIDIA H200", "cuda", "nvidia-h200-3f9a"),
+        ("Intel(R) Xeon(R) CPU @ 2.20GHz", "cpu", "intel-xeon-cpu-2-20ghz-2c-3f9a"),
+    ],
+)
+def test_folder_names_are_readable_and_carry_the_hardware(name, device, folder):
+    assert folder_name(replace(here(), name=name, device=device, cores=2, hardware_id="3f9a00000000")) == folder
 
 
 def test_a_variable_that_decides_over_precisions_is_refused(monkeypatch):
-    pytest.importorskip("torch", reason="an environment names torch's version")
     monkeypatch.setenv("NVIDIA_TF32_OVERRIDE", "1")
     with pytest.raises(UserError, match=r"^NVIDIA_TF32_OVERRIDE=1 sets the precision"):
-        current(devices.find("cpu"), 2)
+        here()
 
 
 @pytest.mark.parametrize(("told", "expected"), [(("glibc", "2.36"), "glibc 2.36"), (("", ""), None)])
-def test_the_c_library_has_a_name_and_a_version(monkeypatch, environment, told, expected):
+def test_the_c_library_has_a_name_and_a_version(monkeypatch, told, expected):
     monkeypatch.setattr(platform, "libc_ver", lambda: told)
-    assert current(devices.find("cpu"), 2).c_library == expected
+    assert here().c_library == expected
 
 
 @pytest.mark.parametrize(
@@ -88,67 +81,39 @@ def test_the_c_library_has_a_name_and_a_version(monkeypatch, environment, told, 
         ("always [madvise] never\n", "madvise"),
         ("always madvise [never]\n", "never"),
         ("", None),
+        (None, None),  # other systems have no such file
     ],
 )
-def test_the_setting_of_huge_pages_is_the_word_in_brackets(monkeypatch, environment, tmp_path, line, expected):
+def test_the_setting_of_huge_pages_is_the_word_in_brackets(monkeypatch, tmp_path, line, expected):
     monkeypatch.setattr(machine, "HUGE_PAGES", tmp_path / "enabled")
-    assert current(devices.find("cpu"), 2).huge_pages is None  # without the file, as on other systems
-    (tmp_path / "enabled").write_text(line)
-    assert current(devices.find("cpu"), 2).huge_pages == expected
+    if line is not None:
+        (tmp_path / "enabled").write_text(line)
+    assert here().huge_pages == expected
 
 
-@pytest.fixture
-def lscpu(monkeypatch, tmp_path):
-    """Put lines of a script in the place of lscpu, which is not there before."""
-    monkeypatch.setenv("PATH", str(tmp_path))
-
-    def write(*lines):
-        file = tmp_path / "lscpu"
-        file.write_text("\n".join(("#!/bin/sh", *lines, "")))
-        file.chmod(0o755)
-
-    return write
-
-
-@pytest.fixture
-def flags(monkeypatch):
-    """Say what a processor has for flags."""
-    return lambda text: monkeypatch.setattr(machine, "read_cpuinfo", lambda: {"model name": "Chip", "flags": text})
-
-
+VIRTUAL = {"flags": "fpu hypervisor avx2"}
 KVM = "echo 'Hypervisor vendor:                    KVM'"
 
 
-def test_a_virtual_machine_runs_on_what_lscpu_names(flags, lscpu):
-    flags("fpu hypervisor avx2")
-    lscpu("echo 'Vendor ID:    AuthenticAMD'", KVM, "echo 'Virtualization type:  full'")
-    assert machine.hypervisor() == "KVM"
-
-
-def test_lscpu_is_asked_in_english(monkeypatch, flags, lscpu):
-    flags("fpu hypervisor avx2")
+@pytest.mark.parametrize(
+    ("cpuinfo", "lscpu", "name"),
+    [
+        (VIRTUAL, ["echo 'Vendor ID:    AuthenticAMD'", KVM, "echo 'Virtualization type:  full'"], "KVM"),
+        (VIRTUAL, [f'[ "$LC_ALL" = C ] && {KVM}'], "KVM"),  # it is asked in English
+        (VIRTUAL, None, "unknown"),
+        (VIRTUAL, ["echo 'Vendor ID:    AuthenticAMD'"], "unknown"),
+        (VIRTUAL, [KVM, "exit 1"], "unknown"),
+        ({"flags": "fpu avx2"}, [KVM], "none"),
+        ({"flags": ""}, [KVM], "none"),
+        ({"flags": "fpu hypervisor_of_another_name"}, [KVM], "none"),
+        ({"Features": "fp asimd"}, [KVM], None),  # Arm: it may be either
+    ],
+)
+def test_a_hypervisor_is_the_one_that_lscpu_names(monkeypatch, tmp_path, cpuinfo, lscpu, name):
+    monkeypatch.setattr(machine, "read_cpuinfo", lambda: cpuinfo)
+    monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("LC_ALL", "de_DE.UTF-8")
-    lscpu(f'[ "$LC_ALL" = C ] && {KVM}')
-    assert machine.hypervisor() == "KVM"
-
-
-def test_a_hypervisor_that_nobody_names_is_unknown(flags, lscpu):
-    flags("fpu hypervisor avx2")
-    assert machine.hypervisor() == "unknown"  # lscpu is missing
-    lscpu("echo 'Vendor ID:    AuthenticAMD'")
-    assert machine.hypervisor() == "unknown"
-    lscpu(KVM, "exit 1")
-    assert machine.hypervisor() == "unknown"
-
-
-@pytest.mark.parametrize("text", ["fpu avx2", "", "fpu hypervisor_of_another_name"])
-def test_a_processor_without_the_flag_is_a_real_one(flags, lscpu, text):
-    flags(text)
-    lscpu(KVM)
-    assert machine.hypervisor() == "none"
-
-
-def test_a_processor_that_tells_no_flags_may_be_either(monkeypatch, lscpu):
-    lscpu(KVM)
-    monkeypatch.setattr(machine, "read_cpuinfo", lambda: {"Features": "fp asimd"})  # Arm
-    assert machine.hypervisor() is None
+    if lscpu is not None:
+        (tmp_path / "lscpu").write_text("\n".join(("#!/bin/sh", *lscpu, "")))
+        (tmp_path / "lscpu").chmod(0o755)
+    assert machine.hypervisor() == name

@@ -2,60 +2,32 @@ import pytest
 
 from measure.machine.sensors import Conditions, HostLoad, NvidiaSensors, ProcessorSensors, Reading, Sensors
 
-
-@pytest.fixture
-def system(tmp_path):
-    """The files in which Linux shows sensors: write one by its path."""
-
-    def write(path, content):
-        file = tmp_path / path
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(f"{content}\n")
-
-    return tmp_path, write
+pytest.importorskip("psutil", reason="the system's counters are read with psutil")
+pynvml = pytest.importorskip("pynvml", reason="nvidia-ml-py is part of the measure extra")
+ALL = Reading(1.0, 1.0, 1.0, 1.0, clock_hz=2e9, temperature_c=50.0, power_w=90.0, throttle="power cap")
 
 
-def test_load_is_what_others_used_of_all_cores():
-    opening = Reading(core_s=100.0, idle_s=50.0, process_s=7.0)
-    # Of 4 s of two cores' time, 1 s was idle and 2 s our own.
-    assert Conditions.between(opening, Reading(core_s=104.0, idle_s=51.0, process_s=9.0), 1).load == 0.25
+@pytest.mark.parametrize(
+    ("opening", "closing", "calls", "expected"),
+    [
+        # Of 4 s of two cores' time, 1 s was idle and 2 s our own.
+        (Reading(100, 50, 7), Reading(104, 51, 9), 1, Conditions(load=0.25)),
+        # It stays between nothing and everything though counters step.
+        (Reading(0, 0, 0), Reading(1, 0.5, 0.51), 1, Conditions(load=0.0)),
+        (Reading(0, 0, 0), Reading(1, -0.01, 0), 1, Conditions(load=1.0)),
+        (Reading(100, 50, 7, 3), Reading(100, 50, 7, 3), 10, Conditions()),  # counters that stand still
+        (Reading(energy_j=10), Reading(energy_j=40), 60, Conditions(energy_j=0.5)),
+        (Reading(energy_j=10), Reading(energy_j=40), None, Conditions()),  # other work took some of it
+        (Sensors().read(), Sensors().read(), 1, Conditions()),
+        (ALL, ALL, 1, Conditions(None, 2e9, 50.0, 90.0, "power cap", None)),
+    ],
+)
+def test_the_conditions_of_a_window(opening, closing, calls, expected):
+    assert Conditions.between(opening, closing, calls) == expected
 
 
-def test_load_stays_between_nothing_and_everything_though_counters_step():
-    opening = Reading(core_s=0.0, idle_s=0.0, process_s=0.0)
-    assert Conditions.between(opening, Reading(core_s=1.0, idle_s=0.5, process_s=0.51), 1).load == 0.0
-    assert Conditions.between(opening, Reading(core_s=1.0, idle_s=-0.01, process_s=0.0), 1).load == 1.0
-
-
-def test_counters_that_stand_still_are_no_load_and_no_energy():
-    still = Reading(core_s=100.0, idle_s=50.0, process_s=7.0, energy_j=3.0)
-    conditions = Conditions.between(still, still, 10)
-    assert (conditions.load, conditions.energy_j) == (None, None)
-
-
-def test_energy_is_that_of_one_call():
-    conditions = Conditions.between(Reading(energy_j=10.0), Reading(energy_j=40.0), 60)
-    assert conditions.energy_j == 0.5
-
-
-def test_energy_that_other_work_took_too_is_not_known():
-    assert Conditions.between(Reading(energy_j=10.0), Reading(energy_j=40.0), None).energy_j is None
-
-
-def test_what_is_not_there_is_none():
-    silent = Sensors()
-    assert Conditions.between(silent.read(), silent.read(), 1) == Conditions()
-
-
-def test_one_reading_says_all_but_load_and_energy():
-    reading = Reading(1.0, 1.0, 1.0, 1.0, clock_hz=2e9, temperature_c=50.0, power_w=90.0, throttle="power cap")
-    assert Conditions.between(reading, reading, 1) == Conditions(None, 2e9, 50.0, 90.0, "power cap", None)
-
-
-def test_a_processor_counts_its_cores_time(system):
-    pytest.importorskip("psutil", reason="the system's counters are read with psutil")
-    root, _ = system
-    sensors = ProcessorSensors(root)
+def test_a_processor_counts_its_cores_time(tmp_path):
+    sensors = ProcessorSensors(tmp_path)
     opening = sensors.read()
     total = 0
     while (closing := sensors.read()).core_s - opening.core_s < 0.1:  # until the counters have stepped
@@ -66,89 +38,136 @@ def test_a_processor_counts_its_cores_time(system):
     assert 0 <= Conditions.between(opening, closing, 1).load < 1
 
 
-def test_a_processor_without_files_says_nothing_more(system):
-    root, _ = system
-    reading = ProcessorSensors(root).read()
-    assert (reading.clock_hz, reading.temperature_c, reading.power_w) == (None, None, None)
-    assert (reading.throttle, reading.energy_j) == (None, None)
+def sensors_of(root, files):
+    write(root, files)
+    return ProcessorSensors(root)
 
 
-def test_a_processors_clock_is_the_mean_of_its_frequencies(system):
-    root, write = system
-    write("devices/system/cpu/cpufreq/policy0/scaling_cur_freq", 3_000_000)  # kHz
-    write("devices/system/cpu/cpufreq/policy1/scaling_cur_freq", 2_000_000)
-    assert ProcessorSensors(root).read().clock_hz == 2.5e9
+def write(root, files):
+    """Write Linux's files of sensors."""
+    for path, content in files.items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(f"{content}\n")
 
 
-def test_a_processors_temperature_is_that_of_its_hottest_sensor(system):
-    root, write = system
-    write("class/hwmon/hwmon0/name", "nvme")
-    write("class/hwmon/hwmon0/temp1_input", 90_000)
-    write("class/hwmon/hwmon1/name", "coretemp")
-    write("class/hwmon/hwmon1/temp1_input", 61_000)  # thousandths of a degree
-    write("class/hwmon/hwmon1/temp2_input", 64_500)
-    assert ProcessorSensors(root).read().temperature_c == 64.5
+CPUFREQ = "devices/system/cpu/cpufreq"
+CLOCKS = {f"{CPUFREQ}/policy0/scaling_cur_freq": 3_000_000, f"{CPUFREQ}/policy1/scaling_cur_freq": 2_000_000}  # kHz
+DISK = {"class/hwmon/hwmon0/name": "nvme", "class/hwmon/hwmon0/temp1_input": 90_000}
+CHIP = {
+    "class/hwmon/hwmon1/name": "coretemp",
+    "class/hwmon/hwmon1/temp1_input": 61_000,  # thousandths of a degree
+    "class/hwmon/hwmon1/temp2_input": 64_500,
+}
 
 
-def test_a_processor_is_throttled_where_its_counter_has_moved(system):
-    root, write = system
+@pytest.mark.parametrize(
+    ("files", "clock_hz", "temperature_c"),
+    [
+        ({}, None, None),
+        (CLOCKS, 2.5e9, None),  # the mean of 3 and 2 GHz
+        (DISK, None, None),
+        (DISK | CHIP, None, 64.5),  # of the hottest sensor
+    ],
+)
+def test_a_processors_clock_and_temperature(tmp_path, files, clock_hz, temperature_c):
+    reading = sensors_of(tmp_path, files).read()
+    assert (reading.clock_hz, reading.temperature_c) == (clock_hz, temperature_c)
+    assert (reading.power_w, reading.throttle, reading.energy_j) == (None, None, None)
+
+
+def test_a_sensor_that_stops_answering_is_none(tmp_path):
+    sensors = sensors_of(tmp_path, CHIP)
+    for name in ("temp1_input", "temp2_input"):
+        (tmp_path / "class/hwmon/hwmon1" / name).unlink()
+    assert sensors.read().temperature_c is None
+
+
+def test_a_processor_is_throttled_where_its_counter_has_moved(tmp_path):
     counter = "devices/system/cpu/cpu0/thermal_throttle/package_throttle_count"
-    write(counter, 7)
-    sensors = ProcessorSensors(root)
+    sensors = sensors_of(tmp_path, {counter: 7})
     assert sensors.read().throttle is None
-    write(counter, 8)
+    write(tmp_path, {counter: 8})
     assert sensors.read().throttle == "thermal"
     assert sensors.read().throttle is None
 
 
-def package(write, number, name, used_uj, range_uj=1_000_000_000):
-    folder = f"class/powercap/intel-rapl:{number}"
-    write(f"{folder}/name", name)
-    write(f"{folder}/max_energy_range_uj", range_uj)
-    write(f"{folder}/energy_uj", used_uj)
+def rapl(range_uj=10**9, **used_uj):
+    """The counters of packages, of the cores within package 0, and of the whole machine."""
+    folders = {"package_0": "0", "core": "0:0", "package_1": "1", "psys": "2"}
+    files = {}
+    for name, used in used_uj.items():
+        folder = f"class/powercap/intel-rapl:{folders[name]}"
+        files |= {f"{folder}/name": name.replace("_", "-"), f"{folder}/max_energy_range_uj": range_uj}
+        files[f"{folder}/energy_uj"] = used
+    return files
 
 
-def test_a_processors_energy_is_that_of_its_packages(system):
-    root, write = system
-    package(write, "0", "package-0", 1_000_000)
-    package(write, "0:0", "core", 500_000)  # within package 0
-    package(write, "1", "package-1", 2_000_000)
-    package(write, "2", "psys", 9_000_000)  # the whole machine
-    sensors = ProcessorSensors(root)
+@pytest.mark.parametrize(
+    ("before", "after", "energy_j"),
+    [
+        (
+            rapl(package_0=1_000_000, core=500_000, package_1=2_000_000, psys=9_000_000),
+            rapl(package_0=4_000_000, core=2_500_000, package_1=2_500_000, psys=99_000_000),
+            3.5,  # of the packages: 3 J and 0.5 J
+        ),
+        # A counter starts again at the end of its range.
+        (rapl(10_000_000, package_0=9_000_000), rapl(10_000_000, package_0=2_000_000), 3.0),
+    ],
+)
+def test_a_processors_energy_is_that_of_its_packages(tmp_path, before, after, energy_j):
+    sensors = sensors_of(tmp_path, before)
     before_j = sensors.read().energy_j
-    package(write, "0", "package-0", 4_000_000)
-    package(write, "0:0", "core", 2_500_000)
-    package(write, "1", "package-1", 2_500_000)
-    package(write, "2", "psys", 99_000_000)
-    assert sensors.read().energy_j - before_j == pytest.approx(3.5)  # 3 J and 0.5 J
+    write(tmp_path, after)
+    assert sensors.read().energy_j - before_j == pytest.approx(energy_j)
 
 
-def test_an_energy_counter_starts_again_at_the_end_of_its_range(system):
-    root, write = system
-    package(write, "0", "package-0", 9_000_000, range_uj=10_000_000)
-    sensors = ProcessorSensors(root)
-    before_j = sensors.read().energy_j
-    package(write, "0", "package-0", 2_000_000, range_uj=10_000_000)
-    assert sensors.read().energy_j - before_j == pytest.approx(3.0)
+def test_an_energy_counter_that_this_user_may_not_read_is_none(tmp_path):
+    write(tmp_path, rapl(package_0=1_000_000))
+    (tmp_path / "class/powercap/intel-rapl:0/energy_uj").unlink()
+    (tmp_path / "class/powercap/intel-rapl:0/energy_uj").mkdir()  # reading it fails, for root too
+    assert ProcessorSensors(tmp_path).read().energy_j is None
 
 
-def test_an_energy_counter_that_this_user_may_not_read_is_none(system):
-    root, write = system
-    package(write, "0", "package-0", 1_000_000)
-    (root / "class/powercap/intel-rapl:0/energy_uj").unlink()
-    (root / "class/powercap/intel-rapl:0/energy_uj").mkdir()  # reading it fails, for root too
-    assert ProcessorSensors(root).read().energy_j is None
+ANSWERS = {
+    "GetClockInfo": 1980,  # MHz
+    "GetTemperature": 61,
+    "GetPowerUsage": 687_500,  # mW
+    "GetTotalEnergyConsumption": 12_345,  # mJ
+    "GetCurrentClocksEventReasons": 0x4 | 0x20 | 0x2,
+    "GetCurrentClocksThrottleReasons": None,
+    "IsMigDeviceHandle": None,  # as GPUs before Ampere
+}
+ABSENT = object()  # a question that the library does not know
 
 
-class Driver:
-    """NVML's answers about one GPU."""
-
-    def __init__(self, pynvml, monkeypatch, **answers):
-        for name, answer in answers.items():
-            monkeypatch.setattr(pynvml, name, self._answering(pynvml, answer))
-
-    @staticmethod
-    def _answering(pynvml, answer):
+@pytest.mark.parametrize(
+    ("changed", "expected"),
+    [
+        ({}, (1.98e9, 61.0, 687.5, 12.345, "power cap;software thermal")),
+        (
+            {"GetTotalEnergyConsumption": None, "GetPowerUsage": None},
+            (1.98e9, 61, None, None, "power cap;software thermal"),
+        ),
+        # No setting and no idleness
+        ({"GetCurrentClocksEventReasons": 0x1 | 0x2 | 0x100}, (1.98e9, 61, 687.5, 12.345, None)),
+        ({"GetCurrentClocksEventReasons": None}, (1.98e9, 61, 687.5, 12.345, None)),
+        # A driver or a library may know one of the two questions alone.
+        (
+            {"GetCurrentClocksEventReasons": None, "GetCurrentClocksThrottleReasons": 0x4},
+            (1.98e9, 61, 687.5, 12.345, "power cap"),
+        ),
+        (
+            {"GetCurrentClocksEventReasons": ABSENT, "GetCurrentClocksThrottleReasons": 0x40},
+            (1.98e9, 61, 687.5, 12.345, "hardware thermal"),
+        ),
+        (
+            {"GetCurrentClocksEventReasons": 0x40, "GetCurrentClocksThrottleReasons": ABSENT},
+            (1.98e9, 61, 687.5, 12.345, "hardware thermal"),
+        ),
+    ],
+)
+def test_a_gpu_answers_in_base_units(monkeypatch, changed, expected):
+    def answering(answer):
         def function(handle, *_):
             assert handle == "gpu"
             if answer is None:
@@ -157,65 +176,20 @@ class Driver:
 
         return function
 
-
-def nvidia(monkeypatch, **changed):
-    pynvml = pytest.importorskip("pynvml", reason="nvidia-ml-py is part of the measure extra")
-    answers = {
-        "nvmlDeviceGetClockInfo": 1980,  # MHz
-        "nvmlDeviceGetTemperature": 61,
-        "nvmlDeviceGetPowerUsage": 687_500,  # mW
-        "nvmlDeviceGetTotalEnergyConsumption": 12_345,  # mJ
-        "nvmlDeviceGetCurrentClocksEventReasons": 0x4 | 0x20 | 0x2,
-        "nvmlDeviceGetCurrentClocksThrottleReasons": None,
-        "nvmlDeviceIsMigDeviceHandle": None,  # as GPUs before Ampere
-    }
-    Driver(pynvml, monkeypatch, **answers | changed)
-    return NvidiaSensors("gpu").read()
+    for name, answer in (ANSWERS | changed).items():
+        if answer is ABSENT:
+            monkeypatch.delattr(pynvml, f"nvmlDevice{name}")
+        else:
+            monkeypatch.setattr(pynvml, f"nvmlDevice{name}", answering(answer))
+    reading = NvidiaSensors("gpu").read()
+    values = (reading.clock_hz, reading.temperature_c, reading.power_w, reading.energy_j, reading.throttle)
+    assert values == tuple(pytest.approx(each) if isinstance(each, float) else each for each in expected)
+    assert 0 <= reading.idle_s < reading.core_s  # the load is the host's
+    assert reading.process_s > 0
 
 
-def test_a_gpu_answers_in_base_units(monkeypatch):
-    reading = nvidia(monkeypatch)
-    assert (reading.clock_hz, reading.temperature_c) == (1.98e9, 61.0)
-    assert (reading.power_w, reading.energy_j) == (pytest.approx(687.5), pytest.approx(12.345))
-
-
-def test_a_gpus_throttling_is_heat_and_power_but_no_setting_and_no_idleness(monkeypatch):
-    assert nvidia(monkeypatch).throttle == "power cap;software thermal"
-    assert nvidia(monkeypatch, nvmlDeviceGetCurrentClocksEventReasons=0x1 | 0x2 | 0x100).throttle is None
-
-
-def test_what_a_gpu_does_not_answer_is_none(monkeypatch):
-    reading = nvidia(monkeypatch, nvmlDeviceGetTotalEnergyConsumption=None, nvmlDeviceGetPowerUsage=None)
-    assert (reading.energy_j, reading.power_w, reading.temperature_c) == (None, None, 61.0)
-    reading = nvidia(monkeypatch, nvmlDeviceGetCurrentClocksEventReasons=None)
-    assert reading.throttle is None
-
-
-def test_a_driver_that_knows_the_former_question_alone_is_asked_that(monkeypatch):
-    former = {"nvmlDeviceGetCurrentClocksEventReasons": None, "nvmlDeviceGetCurrentClocksThrottleReasons": 0x4}
-    assert nvidia(monkeypatch, **former).throttle == "power cap"
-
-
-@pytest.mark.parametrize(("gone", "left"), [("Throttle", "Event"), ("Event", "Throttle")])
-def test_a_library_may_have_one_of_the_questions_alone(monkeypatch, gone, left):
-    nvidia(monkeypatch, **{f"nvmlDeviceGetCurrentClocks{left}Reasons": 0x40})
-    monkeypatch.delattr(f"pynvml.nvmlDeviceGetCurrentClocks{gone}Reasons")
-    assert NvidiaSensors("gpu").read().throttle == "hardware thermal"
-
-
-def test_a_gpus_load_is_that_of_its_host(monkeypatch):
-    pytest.importorskip("psutil", reason="the system's counters are read with psutil")
-    for reading in (nvidia(monkeypatch), HostLoad().read()):
-        assert 0 <= reading.idle_s < reading.core_s
-        assert reading.process_s > 0
+def test_a_host_alone_has_its_load():
+    reading = HostLoad().read()
+    assert 0 <= reading.idle_s < reading.core_s
+    assert reading.process_s > 0
     assert (reading.clock_hz, reading.temperature_c, reading.energy_j, reading.throttle) == (None,) * 4
-
-
-def test_a_sensor_that_stops_answering_is_none(system):
-    root, write = system
-    write("class/hwmon/hwmon1/name", "k10temp")
-    write("class/hwmon/hwmon1/temp1_input", 61_000)
-    sensors = ProcessorSensors(root)
-    assert sensors.read().temperature_c == 61.0
-    (root / "class/hwmon/hwmon1/temp1_input").unlink()
-    assert sensors.read().temperature_c is None

@@ -33,32 +33,28 @@ def quick(monkeypatch):
     monkeypatch.setattr(roofs, "CALL_S_PER_THREAD", 0.0)
 
 
-def test_the_work_of_a_matrix_product():
-    # 100^3 multiply-adds on three matrices of 100 * 100 * 2 bytes
-    assert flop_and_byte("matmul", "bf16", 100) == (2_000_000, 60_000)
-    assert flop_and_byte("numpy_matmul", "fp32", 100)[0] == 2_000_000
-    assert flop_and_byte("matmul", "tf32", 100)[1] == 120_000  # stored as fp32
-    # Two matrices of 100 * 100 bytes; the product's numbers take two bytes (bf16) or four (sums of integers)
-    assert flop_and_byte("matmul", "fp8", 100) == (2_000_000, 40_000)
-    assert flop_and_byte("matmul", "int8", 100) == (2_000_000, 60_000)
-
-
-def test_the_work_of_multiply_adds():
-    assert flop_and_byte("fma", "fp64", 1000) == (2000, 0)  # 2 FLOP each, in registers
-
-
-@pytest.mark.parametrize("kernel", STREAM_ARRAYS)
-def test_the_work_of_a_stream(kernel):
-    flop, byte = flop_and_byte(kernel, "fp64", 2400)
-    assert byte == 2400  # the whole working set, once
-    # Only a triad computes: 100 elements of three arrays of 8 bytes, a product and a sum each
-    assert flop == (200 if kernel == "stream_triad" else 0)
-    assert flop_and_byte("stream_triad", "fp32", 2400)[0] == 400
-
-
-def test_the_work_of_a_chain():
-    assert flop_and_byte("chain", "fp64", 1000) == (1000, 0)  # an addition each, in registers
-    assert flop_and_byte("chain", "int64", 1000) == (0, 0)  # integers are no FLOP
+@pytest.mark.parametrize(
+    ("kernel", "work"),
+    [
+        # 100^3 multiply-adds on three matrices of 100 * 100 * 2 bytes
+        (("matmul", "bf16", 100), (2_000_000, 60_000)),
+        (("matmul", "tf32", 100), (2_000_000, 120_000)),  # stored as fp32
+        (("numpy_matmul", "fp32", 100), (2_000_000, 120_000)),
+        # Two matrices of 100 * 100 bytes; the product's numbers take two bytes (bf16) or four (sums of integers)
+        (("matmul", "fp8", 100), (2_000_000, 40_000)),
+        (("matmul", "int8", 100), (2_000_000, 60_000)),
+        (("fma", "fp64", 1000), (2000, 0)),  # 2 FLOP each, in registers
+        (("chain", "fp64", 1000), (1000, 0)),  # an addition each
+        (("chain", "int64", 1000), (0, 0)),  # integers are no FLOP
+        # The whole working set, once. Only a triad computes: 100 elements of three arrays of 8 bytes, a product and a
+        # sum each
+        *(((kernel, "fp64", 2400), (0, 2400)) for kernel in STREAM_ARRAYS if kernel != "stream_triad"),
+        (("stream_triad", "fp64", 2400), (200, 2400)),
+        (("stream_triad", "fp32", 2400), (400, 2400)),
+    ],
+)
+def test_the_work_of_a_kernel(kernel, work):
+    assert flop_and_byte(*kernel) == work
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -68,23 +64,14 @@ def test_every_kernel_stands_once_with_each_pace(kind):
     assert set(TABLES[RoofMeasurement].key) >= {"roof_kernel", "precision", "size", "pace", "round"}
     burst = {kernel[:3] for kernel in kernels if kernel[3] == BURST}
     assert burst < {kernel[:3] for kernel in kernels if kernel[3] == SUSTAINED}
-    assert {kernel for kernel, *_ in burst} == {"matmul", *STREAM_ARRAYS} | ({"fma"} if kind != "mps" else set())
-
-
-def test_a_clock_and_numpy_are_a_processors_alone():
-    for kind in KINDS:
-        names = {kernel for kernel, *_ in roofs.roof_kernels(kind, ["fp32"])}
-        assert names >= {"matmul", *STREAM_ARRAYS}
-        assert ({"chain", "numpy_matmul"} <= names) is (kind == "cpu")
-        assert ("fma" in names) is (kind != "mps")
-    assert "numpy_matmul" not in {kernel for kernel, *_ in roofs.roof_kernels("cpu", ["bf16"])}
-
-
-def test_streams_and_multiply_adds_are_measured_once_whatever_the_precisions():
-    def others(precisions):
-        return [kernel for kernel in roofs.roof_kernels("cpu", precisions) if "matmul" not in kernel[0]]
-
-    assert others(["fp32"]) == others(["fp16", "bf16"])
+    fma = {"fma"} if kind != "mps" else set()
+    assert {kernel for kernel, *_ in burst} == {"matmul", *STREAM_ARRAYS} | fma
+    # A clock and NumPy are a processor's alone.
+    own = {"chain", "numpy_matmul"} if kind == "cpu" else set()
+    assert {kernel for kernel, *_ in kernels} == {"matmul", *STREAM_ARRAYS} | fma | own
+    # NumPy has no bf16, and whatever else is measured once whatever the precisions.
+    others = {kernel for kernel in roofs.roof_kernels(kind, ["bf16"]) if kernel[0] != "matmul"}
+    assert {kernel for kernel in kernels if "matmul" not in kernel[0]} == others
 
 
 def sizes(kind):
@@ -163,40 +150,33 @@ def test_a_roof_has_a_time_with_its_interval(quick, kernel):
     assert len(beats) >= timing.sample_count
 
 
-class Clock:
-    """A perf_counter whose time passes by hand."""
-
-    def __init__(self):
-        self.now = 0.0
-
-    def perf_counter(self):
-        return self.now
-
-    def work(self):
-        self.now += 0.5
+@pytest.fixture
+def clock(monkeypatch):
+    """The time of the roofs, which work moves by hand."""
+    clock = SimpleNamespace(now=0.0)
+    monkeypatch.setattr(roofs, "time", SimpleNamespace(perf_counter=lambda: clock.now))
+    return clock
 
 
-def test_a_chip_is_heated_once_as_long_as_it_does_not_rest(monkeypatch):
-    clock = Clock()
-    monkeypatch.setattr(roofs, "time", clock)
+def test_a_chip_is_heated_once_as_long_as_it_does_not_rest(clock):
     heat, calls = roofs.Heat(), []
 
-    def heated():
+    def work():
+        clock.now += 0.5
+        calls.append(1)
+
+    for pause_s, heats in ((0.0, True), (roofs.PAUSE_S, False), (1.1 * roofs.PAUSE_S, True)):
+        clock.now += pause_s
         calls.clear()
-        heat.build(lambda: (clock.work(), calls.append(1)), lambda: None)
-        return len(calls)
-
-    assert heated() == words.HEAT_S / 0.5
-    clock.now += roofs.PAUSE_S
-    assert heated() == 0
-    clock.now += 1.1 * roofs.PAUSE_S
-    assert heated() == words.HEAT_S / 0.5
+        heat.build(work, lambda: None)
+        assert len(calls) == (words.HEAT_S / 0.5 if heats else 0)
 
 
-def test_calls_do_the_work_so_often_that_they_last_long_enough(monkeypatch):
-    clock = Clock()
-    monkeypatch.setattr(roofs, "time", clock)
+def passes(run, threads=1, longest_s=roofs.LONGEST_PRODUCT_S, beat=lambda: None):
+    return roofs._count_passes(run, devices.find("cpu"), threads, 16384, longest_s, beat)
 
+
+def test_calls_do_the_work_so_often_that_they_last_long_enough(clock):
     def run(passes):
         clock.now += passes * 0.001
 
@@ -205,13 +185,8 @@ def test_calls_do_the_work_so_often_that_they_last_long_enough(monkeypatch):
     assert passes(run, threads=64) == 64  # a millisecond for each thread
 
 
-def passes(run, threads=1, longest_s=roofs.LONGEST_PRODUCT_S, beat=lambda: None):
-    return roofs._count_passes(run, devices.find("cpu"), threads, 16384, longest_s, beat)
-
-
-def test_a_product_that_takes_too_long_is_left_out_after_two_of_them(monkeypatch):
-    clock, beats = Clock(), []
-    monkeypatch.setattr(roofs, "time", clock)
+def test_a_product_that_takes_too_long_is_left_out_after_two_of_them(clock):
+    beats = []
 
     def run(passes):
         clock.now += 2.2 * passes  # 16384 rows at fp32, 8.8 TFLOP, on a GPU of 4 TFLOP/s
@@ -232,44 +207,35 @@ def test_the_smallest_product_is_measured_however_long_it_takes(quick, monkeypat
         roofs.measure(cpu, "matmul", "fp32", 64, SUSTAINED, beat)
 
 
-def test_no_product_is_begun_that_would_take_minutes(monkeypatch):
-    """As at fp16 on a processor without instructions for it, at 10^9 operations a second."""
-    clock, begun = Clock(), []
-    monkeypatch.setattr(roofs, "time", clock)
-
-    def prepare(_device, _kernel, _precision, rows):
-        def work(passes):
-            begun.append(rows)
-            clock.now += passes * 2 * rows**3 / 1e9
-
-        return work
-
-    monkeypatch.setattr(roofs, "prepare", prepare)
-    with pytest.raises(NotImplementedError, match=r"1024 x 1024 takes 2\.1 s \(limit 1\.5 s\)"):
-        roofs.measure(devices.find("cpu"), "matmul", "fp16", 4096, SUSTAINED, lambda: None)
-    # 2 * 512^3 operations take 0.27 s, 2 * 1024^3 take 2.1 s; those of 4096 rows would take 137 s
-    assert begun == [512, 512, 1024, 1024]
+SLOWER = r"int8 products are slower than fp32 here \(1 GOP/s against 18 GFLOP/s at 512 x 512\); larger ones"
 
 
-def test_bytes_that_are_slower_than_fp32_are_not_worth_a_larger_product(monkeypatch):
-    """As on a processor without instructions for them: 10^9 operations a second against 18 * 10^9 at fp32."""
-    clock, begun = Clock(), []
-    monkeypatch.setattr(roofs, "time", clock)
+@pytest.mark.parametrize(
+    ("precision", "rows", "said", "begun"),
+    [
+        # 2 * 512^3 operations take 0.27 s, 2 * 1024^3 take 2.1 s; those of 4096 rows would take 137 s
+        ("fp16", 4096, r"1024 x 1024 takes 2\.1 s \(limit 1\.5 s\)", [512, 512, 1024, 1024]),
+        # Bytes that are slower than fp32 are not worth a larger product.
+        ("int8", 1024, SLOWER, [512] * 10),
+        ("int8", 4096, SLOWER, [512] * 10),
+    ],
+)
+def test_no_product_is_begun_that_would_take_minutes(monkeypatch, clock, precision, rows, said, begun):
+    """As on a processor without instructions for 8 and 16 bits: 10^9 operations a second, and 18 * 10^9 at fp32."""
+    done = []
 
     def prepare(_device, _kernel, precision, rows):
         def work(passes):
-            begun.append(rows)
-            clock.now += passes * 2 * rows**3 / (1e9 if precision == "int8" else 18e9)
+            done.append(rows)
+            clock.now += passes * 2 * rows**3 / (18e9 if precision == "fp32" else 1e9)
 
         return work
 
     monkeypatch.setattr(roofs, "prepare", prepare)
-    said = r"int8 products are slower than fp32 here \(1 GOP/s against 18 GFLOP/s at 512 x 512\); larger ones"
-    for rows in (1024, 4096):
-        with pytest.raises(NotImplementedError, match=said) as caught:
-            roofs.measure(devices.find("cpu"), "matmul", "int8", rows, SUSTAINED, lambda: None)
-        assert classify(caught.value).status == "unsupported"
-    assert set(begun) == {512}
+    with pytest.raises(NotImplementedError, match=said) as caught:
+        roofs.measure(devices.find("cpu"), "matmul", precision, rows, SUSTAINED, lambda: None)
+    assert classify(caught.value).status == "unsupported"
+    assert done == begun
 
 
 class Sensed:
@@ -310,18 +276,22 @@ def test_a_kernel_is_timed_until_other_programs_leave_it_alone(loads, kept, load
     found, timing = roofs._least_disturbed(device.take, device)
     assert (timing, device.taken) == (kept, len(loads))
     assert found == pytest.approx(load)
-
-
-def test_the_load_of_the_host_says_nothing_of_a_gpus_kernels():
-    device = Sensed(0.9)
-    device.kind = "cuda"
+    device = Sensed(*loads)
+    device.kind = "cuda"  # of its kernels the load of the host says nothing
     assert roofs._least_disturbed(device.take, device) == (None, 1)
 
 
-def test_without_numba_a_processors_kernels_are_unsupported(monkeypatch):
+@pytest.mark.parametrize(
+    ("kernel", "why"),
+    [
+        (("stream_read", "fp64", 6 * 2**12), "pip install numba, then measure with --force"),
+        (("matmul", "tf32", 64), "tf32 is a format of NVIDIA"),
+    ],
+)
+def test_without_numba_or_a_precision_a_processors_kernels_are_unsupported(monkeypatch, kernel, why):
     monkeypatch.setitem(sys.modules, "measure.roofs.processor_kernels", None)
-    with pytest.raises(NotImplementedError, match="pip install numba, then measure with --force") as caught:
-        roofs.prepare(devices.find("cpu"), "stream_read", "fp64", 6 * 2**12)
+    with pytest.raises(NotImplementedError, match=why) as caught:
+        roofs.prepare(devices.find("cpu"), *kernel)
     assert classify(caught.value).status == "unsupported"
 
 
@@ -331,43 +301,37 @@ class Gpu(devices.Cpu):
     kind = "cuda"
 
 
-def streams_of_torch(caplog):
-    """Checks that a GPU's streams run, and that its multiply-adds do not; returns why."""
-    gpu = Gpu()
-    for kernel in STREAM_ARRAYS:
-        roofs.prepare(gpu, kernel, "fp32", 6 * 2**12)(2)
-    with pytest.raises(NotImplementedError, match="fma is measured with Triton, which does not run here") as caught:
-        roofs.prepare(gpu, "fma", "fp32", 2**20)
-    assert classify(caught.value).status == "unsupported"
-    assert len(caplog.messages) == 1  # once a process
-    assert caplog.messages[0].startswith("streams through memory are torch's, not Triton's, which does not")
-    return str(caught.value)
-
-
-def test_where_triton_does_not_import_the_streams_of_a_gpu_are_torchs(monkeypatch, caplog):
-    monkeypatch.setitem(sys.modules, "measure.roofs.triton_kernels", None)
-    assert "pip install triton or mend it, then measure with --force" in streams_of_torch(caplog)
-
-
 @pytest.fixture
 def launched(monkeypatch):
     """Lets a test replace what a launch of a kernel of Triton's does, on a machine without a GPU."""
     pytest.importorskip("measure.roofs.triton_kernels", reason="Triton launches them", exc_type=ImportError)
     units = SimpleNamespace(multi_processor_count=3)
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: units)
-
-    def replace(by):
-        monkeypatch.setattr("triton.runtime.jit.JITFunction.run", by)
-
-    return replace
+    return lambda by: monkeypatch.setattr("triton.runtime.jit.JITFunction.run", by)
 
 
-def test_where_triton_finds_no_compiler_the_streams_of_a_gpu_are_torchs(launched, caplog):
+def failing(problem):
     def fail(self, *given, **how):
-        raise RuntimeError("Failed to find C compiler. Please specify via CC environment variable or set more.")
+        raise problem
 
-    launched(fail)
-    assert "(RuntimeError: Failed to find C compiler); pip install triton or mend it" in streams_of_torch(caplog)
+    return fail
+
+
+@pytest.mark.parametrize("fault", ["no module", "no compiler"])
+def test_where_triton_does_not_run_the_streams_of_a_gpu_are_torchs(monkeypatch, launched, caplog, fault):
+    if fault == "no module":
+        monkeypatch.setitem(sys.modules, "measure.roofs.triton_kernels", None)
+    launched(failing(RuntimeError("Failed to find C compiler. Please specify via CC environment variable.")))
+    gpu = Gpu()
+    for kernel in STREAM_ARRAYS:
+        roofs.prepare(gpu, kernel, "fp32", 6 * 2**12)(2)
+    with pytest.raises(NotImplementedError, match="fma is measured with Triton, which does not run here") as caught:
+        roofs.prepare(gpu, "fma", "fp32", 2**20)
+    assert classify(caught.value).status == "unsupported"
+    assert "pip install triton or mend it, then measure with --force" in str(caught.value)
+    assert ("RuntimeError: Failed to find C compiler" in str(caught.value)) == (fault == "no compiler")
+    assert len(caplog.messages) == 1  # once a process
+    assert caplog.messages[0].startswith("streams through memory are torch's, not Triton's, which does not")
 
 
 def test_where_triton_runs_the_streams_of_a_gpu_are_its_own(launched, caplog):
@@ -381,18 +345,9 @@ def test_where_triton_runs_the_streams_of_a_gpu_are_its_own(launched, caplog):
 
 
 def test_a_gpu_without_free_memory_is_not_one_without_triton(launched):
-    def fail(self, *given, **how):
-        raise torch.cuda.OutOfMemoryError("CUDA out of memory")
-
-    launched(fail)
+    launched(failing(torch.cuda.OutOfMemoryError("CUDA out of memory")))
     with pytest.raises(torch.cuda.OutOfMemoryError):
         roofs.prepare(Gpu(), "stream_read", "fp32", 6 * 2**12)
-
-
-def test_a_precision_that_a_device_has_not_is_unsupported():
-    with pytest.raises(NotImplementedError, match="tf32 is a format of NVIDIA") as caught:
-        roofs.prepare(devices.find("cpu"), "matmul", "tf32", 64)
-    assert classify(caught.value).status == "unsupported"
 
 
 def test_a_first_roof_is_read_from_a_product_at_each_precision_and_one_stream():

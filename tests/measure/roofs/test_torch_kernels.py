@@ -8,38 +8,27 @@ from measure.run.worker import classify
 torch = pytest.importorskip("torch", reason="library kernels are torch's")
 
 
-def test_the_products_are_those_of_their_operands(monkeypatch):
-    made = []
-    mm = torch.mm
-    monkeypatch.setattr(torch, "mm", lambda *given, out: made.append((given, mm(*given, out=out))))
-    torch_kernels.prepare("matmul", "fp32", 4, "cpu", 1)(2)
-    assert len(made) == 2
-    (left, right), product = made[0]
-    assert torch.allclose(product, (left[:, :, None] * right[None]).sum(1), atol=1e-5)
-
-
-def product_of(monkeypatch, precision, function):
-    """The product of the operands, in numbers that hold it exactly, and what the library makes of them."""
+@pytest.mark.parametrize(
+    ("precision", "function", "kind", "tolerance"),
+    [
+        ("fp32", "mm", torch.float32, {"rtol": 1e-4, "atol": 1e-5}),
+        ("int8", "_int_mm", torch.int32, {"rtol": 0, "atol": 0}),  # integers are summed exactly
+        ("fp8", "_scaled_mm", torch.bfloat16, {"rtol": 2**-8, "atol": 1e-3}),  # bf16 has eight significant bits
+    ],
+)
+def test_the_products_are_those_of_their_operands(monkeypatch, precision, function, kind, tolerance):
     made = []
     multiply = getattr(torch, function)
     monkeypatch.setattr(torch, function, lambda *given, **how: made.append((given, multiply(*given, **how))))
-    torch_kernels.prepare("matmul", precision, 32, "cpu", 1)(1)
-    ((left, right), product) = made[0]
+    torch_kernels.prepare("matmul", precision, 32, "cpu", 1)(2)
+    assert len(made) == 2
+    (left, right), product = made[0]
     assert left.dtype == right.dtype
-    assert (left.element_size(), right.stride()) == (1, (1, 32))  # the right one's columns lie one after another
-    return (left.double()[:, :, None] * right.double()[None]).sum(1), product
-
-
-def test_a_product_of_integers_sums_them_exactly(monkeypatch):
-    expected, product = product_of(monkeypatch, "int8", "_int_mm")
-    assert product.dtype == torch.int32
-    assert torch.equal(product.double(), expected)
-
-
-def test_a_product_at_fp8_is_that_of_its_operands(monkeypatch):
-    expected, product = product_of(monkeypatch, "fp8", "_scaled_mm")
-    assert product.dtype == torch.bfloat16
-    assert torch.allclose(product.double(), expected, rtol=2**-8, atol=1e-3)  # bf16 has eight significant bits
+    # At 8 bits the right one's columns lie one after another.
+    assert (left.element_size(), right.stride()) == ((4, (32, 1)) if precision == "fp32" else (1, (1, 32)))
+    assert product.dtype == kind
+    expected = (left.double()[:, :, None] * right.double()[None]).sum(1)  # in numbers that hold it exactly
+    assert torch.allclose(product.double(), expected, **tolerance)
 
 
 def test_numpy_multiplies_by_all_cores_or_not_at_all():

@@ -1,6 +1,7 @@
 from types import SimpleNamespace
 
 import pytest
+from helpers.small_network import network as small
 from helpers.tasks import cell
 
 from measure.domain import variants
@@ -13,36 +14,81 @@ from measure.timing.sampling import Sampling
 torch = pytest.importorskip("torch", reason="models are run with torch")
 
 HASTY = Sampling(warm_up_s=0.0, least_s=0.0, limit_s=0.0)
+SMALL, SCORES = catalog.find(["helpers.small_network:network", "helpers.small_network:two_scores"])
 
 
-def prepare(name, precision="fp32", variant="eager", device=None):
-    model = catalog.find([name])[0]
+class Watched(devices.Cpu):
+    """The processor, which notes when its caches are cleared and tf32 is allowed."""
+
+    def __init__(self, kind="cpu"):
+        self.kind, self.cleared, self.allowed = kind, 0, []
+
+    def cache_clearer(self):
+        def clear():
+            self.cleared += 1
+
+        return clear
+
+    def allow_tf32(self, allowed):
+        self.allowed.append(allowed)
+
+
+def prepare(precision="fp32", variant="eager", device=None, model=SMALL):
     return calls.prepare(device or devices.find("cpu"), model, cell(model, 2, precision, variant))
 
 
 @pytest.mark.parametrize(
-    ("precision", "dtype"), [("fp32", torch.float32), ("bf16", torch.bfloat16), ("fp16", torch.float16)]
+    ("precision", "variant", "stored", "computed"),
+    [
+        ("fp32", "eager", torch.float32, torch.float32),
+        ("bf16", "eager", torch.bfloat16, torch.bfloat16),
+        ("fp16", "eager", torch.float16, torch.float16),
+        ("bf16", "autocast", torch.float32, torch.bfloat16),
+    ],
 )
-def test_weights_and_inputs_are_cast_to_the_precision(precision, dtype):
-    call = prepare("squeezenet1_0", precision)
-    assert {parameter.dtype for parameter in call.network.parameters()} == {dtype}
-    assert call.inputs[0].dtype == dtype
-    assert call.inputs[0].shape == (2, 3, 224, 224)
+def test_a_call_is_the_forward_pass_in_its_precision(precision, variant, stored, computed):
+    call = prepare(precision, variant)
+    assert {parameter.dtype for parameter in call.network.parameters()} == {stored}
+    assert call.inputs[0].dtype == stored
+    assert call.inputs[0].shape == (2, 3, 16, 16)
     assert not call.network.training
+    assert (call().shape, call().dtype) == ((2, 10), computed)
+    assert not torch.is_autocast_enabled("cpu")  # outside the call
+    if variant == "eager":
+        assert torch.equal(call(), call.network(*call.inputs))
 
 
-def test_a_call_is_the_forward_pass():
-    call = prepare("squeezenet1_0")
-    assert call().shape == (2, 1000)
-    assert torch.equal(call(), call.network(*call.inputs))
+@pytest.mark.parametrize(
+    ("how", "why"),
+    [
+        ({"precision": "tf32"}, "tf32 is a format of NVIDIA's tensor cores"),
+        ({"precision": "fp32", "variant": "autocast"}, "not to fp32"),
+        ({"precision": "tf32", "variant": "autocast"}, "not to tf32"),
+        ({"variant": "channels_last", "model": SCORES}, "images, which .*two_scores does not take"),
+        ({"variant": "kept_memory", "device": Watched("cuda")}, "torch keeps the memory of cuda in any case"),
+    ],
+)
+def test_what_a_device_or_a_model_cannot_do_is_refused(how, why):
+    with pytest.raises(NotImplementedError, match=why):
+        prepare(**how)
 
 
-def test_channels_last_lays_weights_and_images_out_pixel_by_pixel():
-    call = prepare("squeezenet1_0", variant="channels_last")
+def test_channels_last_lays_weights_and_images_out_pixel_by_pixel(monkeypatch):
+    call = prepare(variant="channels_last")
     assert call.inputs[0].is_contiguous(memory_format=torch.channels_last)
-    first = call.network.features[0].weight
-    assert first.is_contiguous(memory_format=torch.channels_last)
-    assert not first.is_contiguous()
+    weight = call.network[0].weight
+    assert weight.is_contiguous(memory_format=torch.channels_last)
+    assert not weight.is_contiguous()
+
+    class Network(torch.nn.Module):
+        def forward(self, image, *, text):
+            return image.sum() + text.sum()
+
+    inputs = {"text": torch.ones(2, 5, dtype=torch.int64)}  # among several inputs only the images
+    monkeypatch.setattr(catalog, "prepare", lambda *_: Call(Network(), (torch.ones(2, 3, 4, 4),), inputs))
+    call = prepare(variant="channels_last")
+    assert call.inputs[0].is_contiguous(memory_format=torch.channels_last)
+    assert call().item() == 2 * 3 * 4 * 4 + 2 * 5
 
 
 def test_kept_memory_is_asked_of_the_allocator_before_the_network_is_built(monkeypatch):
@@ -52,141 +98,48 @@ def test_kept_memory_is_asked_of_the_allocator_before_the_network_is_built(monke
     monkeypatch.setattr(variants.ctypes, "CDLL", lambda name: library)
     original = catalog.prepare
     monkeypatch.setattr(catalog, "prepare", lambda *about: asked.append("build") or original(*about))
-    prepare("squeezenet1_0")
-    prepare("squeezenet1_0", variant="kept_memory")
+    prepare()
+    prepare(variant="kept_memory")
     assert asked == ["build", "keep -4 0", "keep -1 -1", "build"]
 
 
-def test_a_device_whose_memory_torch_keeps_has_no_such_variant():
-    class Gpu(devices.Cpu):
-        kind = "cuda"
-
-    with pytest.raises(NotImplementedError, match="torch keeps the memory of cuda in any case"):
-        prepare("squeezenet1_0", variant="kept_memory", device=Gpu())
-
-
-def test_channels_last_is_for_images_alone():
-    with pytest.raises(NotImplementedError, match="images, which wav2vec2_base does not take"):
-        prepare("wav2vec2_base", variant="channels_last")
-
-
-def test_channels_last_lays_out_the_images_among_several_inputs(monkeypatch):
-    class Network(torch.nn.Module):
-        def forward(self, image, *, text):
-            return image.sum() + text.sum()
-
-    inputs = {"text": torch.ones(2, 5, dtype=torch.int64)}
-    monkeypatch.setattr(catalog, "prepare", lambda *_: Call(Network(), (torch.ones(2, 3, 4, 4),), inputs))
-    call = prepare("squeezenet1_0", variant="channels_last")
-    assert call.inputs[0].is_contiguous(memory_format=torch.channels_last)
-    assert call().item() == 2 * 3 * 4 * 4 + 2 * 5
-
-
-def test_autocast_computes_in_the_precision_and_stores_in_fp32():
-    call = prepare("squeezenet1_0", "bf16", "autocast")
-    assert {parameter.dtype for parameter in call.network.parameters()} == {torch.float32}
-    assert call.inputs[0].dtype == torch.float32
-    assert call().dtype == torch.bfloat16
-    assert not torch.is_autocast_enabled("cpu")  # outside the call
-
-
-@pytest.mark.parametrize("precision", ["fp32", "tf32"])
-def test_autocast_to_what_is_stored_is_refused(precision):
-    with pytest.raises(NotImplementedError, match=f"not to {precision}"):
-        prepare("squeezenet1_0", precision, "autocast")
-
-
-def test_a_device_without_tf32_refuses_it():
-    with pytest.raises(NotImplementedError, match="tf32 is a format of NVIDIA's tensor cores"):
-        prepare("squeezenet1_0", "tf32")
-
-
 def test_tf32_is_allowed_for_its_own_cells_only():
-    class Watched(devices.Cpu):
-        def __init__(self):
-            self.allowed = []
-
-        def allow_tf32(self, allowed):
-            self.allowed.append(allowed)
-
     device = Watched()
-    assert prepare("squeezenet1_0", "tf32", device=device).inputs[0].dtype == torch.float32
-    prepare("squeezenet1_0", "fp32", device=device)
+    assert prepare("tf32", device=device).inputs[0].dtype == torch.float32
+    prepare("fp32", device=device)
     assert device.allowed == [True, False]
 
 
 def test_compile_wraps_the_network(monkeypatch):
     compiled = []
-
-    def wrap(network):
-        compiled.append(network)
-        return network
-
-    monkeypatch.setattr(torch, "compile", wrap)
-    call = prepare("squeezenet1_0", variant="channels_last+compile")
+    monkeypatch.setattr(torch, "compile", lambda network: compiled.append(network) or network)
+    call = prepare(variant="channels_last+compile")
     assert compiled == [call.network]
     assert call.inputs[0].is_contiguous(memory_format=torch.channels_last)
-    prepare("squeezenet1_0")
+    prepare()
     assert len(compiled) == 1
 
 
-class Watched(devices.Cpu):
-    """The processor, which notes when its caches are cleared."""
+@pytest.mark.parametrize(
+    ("precision", "variant", "dtype"),
+    [("fp32", "eager", torch.float32), ("bf16", "eager", torch.bfloat16), ("fp32", "cold", torch.float32)],
+)
+def test_a_forward_pass_is_timed_without_gradients_and_with_caches_as_asked(monkeypatch, precision, variant, dtype):
+    notes, device = [], Watched()
 
-    def __init__(self):
-        self.cleared = 0
+    def watched(batch_size):
+        network, images = small(batch_size)
+        network.register_forward_hook(lambda _, inputs, output: notes.append((inputs[0].dtype, output.requires_grad)))
+        return network, images
 
-    def cache_clearer(self):
-        def clear():
-            self.cleared += 1
-
-        return clear
-
-
-@pytest.fixture
-def seen(monkeypatch):
-    """What a small model's calls got and gave."""
-    pytest.importorskip("torchvision", reason="the model is torchvision's")
-    notes = []
-    build = catalog.build
-
-    def watched(model):
-        network = build(model)
-        network.register_forward_hook(
-            lambda _, inputs, output: notes.append((inputs[0].dtype, output.dtype, output.requires_grad))
-        )
-        return network
-
-    monkeypatch.setattr("measure.models.catalog.build", watched)
-    return notes
-
-
-def measure(precision="fp32", variant="eager", device=None):
-    model = catalog.find(["squeezenet1_0"])[0]
-    return calls.measure(device or Watched(), model, cell(model, 1, precision, variant), HASTY, lambda: None)
-
-
-@pytest.mark.parametrize("precision", ["fp32", "bf16"])
-def test_a_forward_pass_is_timed_in_its_precision_without_gradients(seen, precision):
-    timing = measure(precision)
+    monkeypatch.setattr("helpers.small_network.network", watched)
+    timing = calls.measure(device, SMALL, cell(SMALL, 1, precision, variant), HASTY, lambda: None)
     assert len(timing.latencies_s) == 3  # the fewest, since the limit is 0
     assert min(timing.latencies_s) > 0
-    dtype = {"fp32": torch.float32, "bf16": torch.bfloat16}[precision]
-    assert set(seen) == {(dtype, dtype, False)}
-
-
-def test_caches_are_cleared_in_the_cold_variant_alone(seen):
-    warm, cold = Watched(), Watched()
-    measure(device=warm)
-    seen.clear()
-    timing = measure(variant="cold", device=cold)
-    assert warm.cleared == 0
-    assert timing.block == 1
-    assert cold.cleared == len(seen)  # before each call
-
-
-def test_a_processor_has_no_time_of_its_own_beside_the_hosts(seen):
-    assert {each.event_s for each in measure().samples} == {None}
+    assert {each.event_s for each in timing.samples} == {None}  # a processor has no time of its own
+    assert set(notes) == {(dtype, False)}
+    assert device.cleared == (len(notes) if variant == "cold" else 0)  # before each call
+    assert timing.block == 1 or variant == "eager"
 
 
 @pytest.mark.gpu

@@ -13,23 +13,41 @@ def take(hands, *, clear=None, sensors=None, **settings):
     return sample(stopwatch, Sampling(**settings), sensors)
 
 
-def test_steady_calls_stop_once_the_interval_exists_and_the_least_time_has_passed():
-    timing = take(Hands([0.5]), least_s=2.0)
+FALLING = [1.0 - 0.1 * step for step in range(9)]  # to 0.2
+RISING = [0.1 + 0.01 * step for step in range(90)]  # a chip that heats up, to 0.99
+LEARNT = [1.0] * 8 + [0.5, 1.0] * 3 + [0.75]
+NOISY = [0.5, 1.0] * 1000
+# A call's durations, the last for ever; settings; then the calls of a block, the samples and their value, the flags.
+RULES = {
     # Blocks of one call. Steady values have an interval of width 0, which needs six samples: 3 s >= 2 s.
-    assert timing.block == 1
-    assert timing.latencies_s == (0.5,) * 6
-    assert timing.flags == ()
+    "steady calls need six samples": ([0.5], {"least_s": 2.0}, (1, 6, 0.5), ()),
+    "for the least time": ([0.1], {"least_s": 2.0}, (1, 20, 0.1), ()),  # 2 s / 0.1 s
+    "fast calls have blocks": ([0.001], {"block_s": 0.02}, (20, 50, 0.001), ()),  # 0.02 s / 0.001 s; 1 s / 0.02 s
+    "warm-up outlasts a descent": ([*FALLING, 0.1], {"warm_up_s": 60.0}, (1, 10, 0.1), ()),
+    "and a rise": ([*RISING, 1.0], {"warm_up_s": 200.0}, (1, 6, 1.0), ()),
+    # 60 s >= 50 s, and three are the fewest, which have no 95 % interval.
+    "a call longer than the warm-up": ([20.0], {"warm_up_s": 5.0, "limit_s": 50.0}, (1, 3, 20.0), ("wide",)),
+    # A first call that sets up for long is no reason to skip the warm-up.
+    "set-up is no warm-up": ([20.0, 0.001], {"warm_up_s": 5.0, "block_s": 0.02}, (20, 50, 0.001), ()),
+    "the fewest samples": ([50.0], {"limit_s": 1.0, "fewest": 3}, (1, 3, 50.0), ("wide",)),
+    # Pairs take 1.5 s. The interval reaches from 0.5 to 1.0, never within 2 %: 30 s hold 40 calls.
+    "up to the limit": (NOISY, {"block_s": 0.1, "limit_s": 30.0}, (1, 40, None), ("wide",)),
+    "the most samples": (NOISY, {"block_s": 0.1, "limit_s": 1e6, "most": 50}, (1, 50, None), ("wide",)),
+    # 1.0 for the warm-up (8 calls), 0.5 and 1.0 in turn for six samples, then 0.75 for ever: the interval is 0.75 alone
+    # once its ranks (from 0) leave out three samples on either side. That is so from 15 samples on, with ranks 3 to 11.
+    # Looks come each time the samples are a quarter more: at 6, 8, 10, 13 (still ranks 2 to 10) and 17 samples.
+    "looks": (LEARNT, {"block_s": 0.1, "warm_up_s": 60.0, "least_s": 0.0}, (1, 17, None), ()),
+}
 
 
-def test_the_least_time_is_sampled_even_when_the_interval_is_narrow_before():
-    timing = take(Hands([0.1]), least_s=2.0)
-    assert len(timing.latencies_s) == 20  # 2 s / 0.1 s
-
-
-def test_fast_calls_are_timed_in_blocks():
-    timing = take(Hands([0.001]), block_s=0.02)
-    assert timing.block == 20  # 0.02 s / 0.001 s
-    assert timing.latencies_s[0] == pytest.approx(0.001)
+@pytest.mark.parametrize(("durations_s", "settings", "expected", "flags"), RULES.values(), ids=RULES)
+def test_when_warm_up_and_sampling_end(durations_s, settings, expected, flags):
+    timing = take(Hands(durations_s), **settings)
+    block, count, latency_s = expected
+    assert (timing.block, len(timing.latencies_s)) == (block, count)
+    assert timing.flags == flags
+    if latency_s is not None:
+        assert timing.latencies_s == pytest.approx([latency_s] * count)
 
 
 def test_a_block_lasts_a_thousand_times_what_reading_the_clock_takes():
@@ -45,72 +63,25 @@ def test_a_block_lasts_a_thousand_times_what_reading_the_clock_takes():
     assert timing.block in (39, 40)
 
 
-def test_warm_up_goes_on_while_calls_get_faster():
-    # 1.0, 0.9, ... 0.2, then steady at 0.1: no sample may be taken from the descent.
-    falling = [1.0 - 0.1 * step for step in range(9)]
-    timing = take(Hands([*falling, 0.1]), warm_up_s=60.0)
-    assert max(timing.latencies_s) == pytest.approx(0.1)
-
-
-def test_warm_up_goes_on_while_calls_get_slower():
-    # A chip that heats up: 0.1, 0.11, ... 0.99, then steady at 1.0.
-    rising = [0.1 + 0.01 * step for step in range(90)]
-    timing = take(Hands([*rising, 1.0]), warm_up_s=200.0)
-    assert min(timing.latencies_s) == pytest.approx(1.0)
-
-
-def test_a_trend_is_looked_at_over_some_time_however_fast_the_calls():
-    hands = Hands([0.02])
-    take(hands, block_s=0.02, trend_s=0.2, least_s=1.0)
-    # Two calls one by one, two times ten blocks of 0.02 s for the trend, and 50 samples of 0.02 s within 1 s.
-    assert hands.calls == 2 + 20 + 50
+@pytest.mark.parametrize(
+    ("call_s", "settings", "calls"),
+    [
+        # A trend is looked at over some time however fast the calls: two one by one, two times ten blocks of 0.02 s,
+        # and 50 samples of 0.02 s within 1 s.
+        (0.02, {"block_s": 0.02, "trend_s": 0.2, "least_s": 1.0}, 2 + 20 + 50),
+        (20.0, {"warm_up_s": 5.0, "limit_s": 50.0}, 1 + 3),  # one is longer than the warm-up
+    ],
+)
+def test_the_calls_of_warm_up_and_samples(call_s, settings, calls):
+    hands = Hands([call_s])
+    take(hands, **settings)
+    assert hands.calls == calls
 
 
 def test_warm_up_ends_after_its_limit_though_calls_still_get_faster():
-    hands = Hands([2.0 * 0.9**step for step in range(100)])
-    timing = take(hands, warm_up_s=5.0, least_s=0.1, limit_s=1.0)
+    timing = take(Hands([2.0 * 0.9**step for step in range(100)]), warm_up_s=5.0, least_s=0.1, limit_s=1.0)
     # 2 + 1.8 + 1.62 = 5.42 s >= 5 s: the fourth call is the first sample.
     assert timing.latencies_s[0] == pytest.approx(2.0 * 0.9**3)
-
-
-def test_a_call_longer_than_the_warm_up_is_made_once_before_sampling():
-    hands = Hands([20.0])
-    timing = take(hands, warm_up_s=5.0, limit_s=50.0)
-    assert len(timing.latencies_s) == 3  # 60 s >= 50 s, and three are the fewest
-    assert hands.calls == 4
-
-
-def test_a_first_call_that_sets_up_for_long_is_no_reason_to_skip_the_warm_up():
-    hands = Hands([20.0, 0.001])
-    timing = take(hands, warm_up_s=5.0, block_s=0.02)
-    assert timing.block == 20
-    assert timing.latencies_s == pytest.approx([0.001] * len(timing.latencies_s))
-
-
-def test_the_fewest_samples_are_taken_though_the_limit_has_passed():
-    timing = take(Hands([50.0]), limit_s=1.0, fewest=3)
-    assert len(timing.latencies_s) == 3
-    assert timing.flags == ("wide",)  # three samples have no 95 % interval
-
-
-def test_noisy_calls_are_sampled_up_to_the_limit():
-    timing = take(Hands([0.5, 1.0] * 1000), block_s=0.1, limit_s=30.0)
-    # Pairs take 1.5 s. The interval reaches from 0.5 to 1.0, never within 2 %: 30 s hold 40 calls.
-    assert len(timing.latencies_s) == 40
-    assert timing.flags == ("wide",)
-
-
-def test_there_is_a_largest_number_of_samples():
-    timing = take(Hands([0.5, 1.0] * 1000), block_s=0.1, limit_s=1e6, most=50)
-    assert len(timing.latencies_s) == 50
-
-
-def test_the_interval_is_looked_at_each_time_the_samples_are_a_quarter_more():
-    # 1.0 for the warm-up (8 calls), 0.5 and 1.0 in turn for six samples, then 0.75 for ever: the interval is 0.75 alone
-    # once its ranks (from 0) leave out three samples on either side. That is so from 15 samples on, with ranks 3 to 11.
-    # Looks come at 6, 8, 10, 13 (still ranks 2 to 10) and 17 samples.
-    timing = take(Hands([1.0] * 8 + [0.5, 1.0] * 3 + [0.75]), block_s=0.1, warm_up_s=60.0, least_s=0.0)
-    assert len(timing.latencies_s) == 17
 
 
 def test_samples_that_get_slower_are_said_to_drift():
@@ -127,14 +98,10 @@ def test_a_sign_of_life_follows_every_block():
     assert beats == list(range(1, hands.calls + 1))
 
 
-def test_cold_samples_are_single_calls_however_short():
-    hands = Hands([0.001])
-    timing = take(hands, clear=lambda: None, block_s=0.02)
+def test_cold_samples_are_single_calls_however_short_without_an_energy_of_their_own():
+    timing = take(Hands([0.001]), clear=lambda: None, block_s=0.02)
     assert timing.block == 1
     assert timing.latencies_s == pytest.approx([0.001] * len(timing.latencies_s))
-
-
-def test_cold_samples_have_no_energy_of_their_own():
     hands = Hands([0.6])
     warm, cold = (take(hands, sensors=Sensors(hands), clear=clear) for clear in (None, lambda: None))
     assert warm.samples[0].conditions.energy_j == pytest.approx(30.0)  # 50 W for 0.6 s
@@ -143,83 +110,67 @@ def test_cold_samples_have_no_energy_of_their_own():
 
 
 @pytest.mark.parametrize(
-    ("reasons", "from_s", "flags"),
+    ("sensors", "flags"),
     [
-        ("software thermal", 6.0, ("throttled",)),
-        ("power brake", 6.0, ("throttled",)),
-        ("power cap", 6.0, ("capped",)),
-        ("power cap;software thermal", 6.0, ("throttled", "capped")),
-        ("power cap;software thermal", 1000.0, ()),
+        # A lower clock for heat is told from one for the power cap.
+        ({"throttle": "software thermal"}, ("throttled",)),
+        ({"throttle": "power brake"}, ("throttled",)),
+        ({"throttle": "power cap"}, ("capped",)),
+        ({"throttle": "power cap;software thermal"}, ("throttled", "capped")),
+        ({"throttle": "power cap;software thermal", "throttles_from_s": 1000.0}, ()),
+        # Of 4 cores 1 is at work here: others use 4 - 1 - idle of them, 0, 9, 12.5 and 25 %
+        ({"idle": 3}, ()),
+        ({"idle": 2.64}, ()),
+        ({"idle": 2.5}, ("loaded",)),
+        ({"idle": 2}, ("loaded",)),
     ],
 )
-def test_a_lower_clock_for_heat_is_told_from_one_for_the_power_cap(reasons, from_s, flags):
+def test_a_round_beside_other_programs_or_at_a_lower_clock_is_flagged(sensors, flags):
     hands = Hands([0.5])
-    assert take(hands, sensors=Sensors(hands, reasons, from_s, idle=3)).flags == flags
+    assert take(hands, sensors=Sensors(hands, **{"throttles_from_s": 6.0, "idle": 3} | sensors)).flags == flags
 
 
-@pytest.mark.parametrize(("idle", "flags"), [(3, ()), (2.64, ()), (2.5, ("loaded",)), (2, ("loaded",))])
-def test_a_round_beside_other_programs_is_flagged(idle, flags):
-    # Of 4 cores 1 is at work here: others use 4 - 1 - idle of them, 0, 9, 12.5 and 25 %
-    hands = Hands([0.5])
-    assert take(hands, sensors=Sensors(hands, idle=idle)).flags == flags
+def take_stages(durations_s, shares, is_sensed=False, **settings):
+    """The timing of calls whose two stages take a share of them, in turn from ``shares``, and the rest."""
+    hands, share = Hands([]), itertools.cycle(shares)
+    calls = itertools.chain(durations_s, itertools.repeat(durations_s[-1]))
+    rest = []
 
+    def first():
+        taken, part = next(calls), next(share)
+        rest.append((1 - part) * taken)
+        hands.now += round(part * taken * 1e9)
 
-def take_stages(hands, shares, sensors=None, **settings):
-    """The timings of calls and of their stages, which take these shares of a call of the hands, the last the rest."""
-    taken = []
+    def second():
+        hands.now += round(rest.pop() * 1e9)
 
-    def stage(share):
-        began = hands.now
-        if not taken:
-            hands.call()
-            taken.append(hands.now - began)
-        hands.now = began + round(share * taken[0])
-
-    def last():
-        stage(1 - sum(shares))
-        taken.clear()
-
-    stages = {share: lambda share=share: stage(share) for share in shares} | {"last": last}
-    timing = sample(StagedStopwatch(None, hands.synchronize, hands.clock, stages=stages), Sampling(**settings), sensors)
-    return timing, *timing.stages.values()
+    stopwatch = StagedStopwatch(None, hands.synchronize, hands.clock, stages={"first": first, "second": second})
+    return sample(stopwatch, Sampling(**settings), Sensors(hands) if is_sensed else None)
 
 
 def test_stages_are_sampled_with_their_whole_by_whose_rule():
-    hands = Hands([0.5])
-    whole, first, second = take_stages(hands, [0.2], least_s=2.0)
-    # As in the first test of this file: six samples make an interval.
+    whole = take_stages([0.5], [0.2], least_s=2.0)
+    # As steady calls: six samples make an interval.
     assert whole.latencies_s == pytest.approx([0.5] * 6)
-    assert first.latencies_s == pytest.approx([0.1] * 6)
-    assert second.latencies_s == pytest.approx([0.4] * 6)
-    assert (whole.block, first.block, second.block) == (1, 1, 1)
+    assert whole.stages["first"].latencies_s == pytest.approx([0.1] * 6)
+    assert whole.stages["second"].latencies_s == pytest.approx([0.4] * 6)
+    assert {timing.block for timing in (whole, *whole.stages.values())} == {1}
 
 
 def test_short_calls_in_stages_have_blocks_too():
-    whole, first, _ = take_stages(Hands([0.001]), [0.2], block_s=0.0195)
-    assert whole.block == first.block == 20  # 19.5 ms hold no more than 20 calls of 1 ms
-    assert first.latencies_s[0] == pytest.approx(0.0002)
+    whole = take_stages([0.001], [0.2], block_s=0.0195)
+    assert {timing.block for timing in (whole, *whole.stages.values())} == {20}  # 19.5 ms hold no more calls of 1 ms
+    assert whole.stages["first"].latencies_s[0] == pytest.approx(0.0002)
 
 
 def test_each_stage_has_flags_of_its_own():
-    # Calls of 1 s of which the first stage takes 0.2 and 0.8 s in turn: the whole is steady, its parts are not.
-    hands, turns = Hands([]), itertools.cycle([0.2, 0.8])
-    shares = []
-
-    def first():
-        shares.append(next(turns))
-        hands.now += round(shares[-1] * 1e9)
-
-    def second():
-        hands.now += round((1 - shares[-1]) * 1e9)
-
-    stopwatch = StagedStopwatch(None, hands.synchronize, hands.clock, stages={"first": first, "second": second})
-    whole = sample(stopwatch, Sampling(least_s=8.0))
+    whole = take_stages([1.0], [0.2, 0.8], least_s=8.0)  # the whole is steady, its parts are not
     assert whole.flags == ()
     assert {name: timing.flags for name, timing in whole.stages.items()} == {"first": ("wide",), "second": ("wide",)}
 
 
 def test_stages_have_the_conditions_of_their_whole_but_for_its_energy():
-    hands = Hands([0.6])
-    whole, first, _ = take_stages(hands, [0.2], sensors=Sensors(hands))
-    assert whole.samples[0].conditions.energy_j == pytest.approx(30.0)  # 50 W for 0.6 s
-    assert first.samples[0].conditions == dataclasses.replace(whole.samples[0].conditions, energy_j=None)
+    whole = take_stages([0.6], [0.2], is_sensed=True)
+    conditions = whole.samples[0].conditions
+    assert conditions.energy_j == pytest.approx(30.0)  # 50 W for 0.6 s
+    assert whole.stages["first"].samples[0].conditions == dataclasses.replace(conditions, energy_j=None)

@@ -12,33 +12,21 @@ from measure.timing import calls  # noqa: E402
 from measure.timing.calls import Loss  # noqa: E402
 from measure.timing.sampling import Sampling  # noqa: E402
 
-NET = Model("net", "torchvision", "plain", (1,))
+HASTY = Sampling(warm_up_s=0.0, least_s=0.0, limit_s=0.0)
 
 
-class Linear(torch.nn.Module):
-    """Two scores of one number, at first both 0."""
-
-    def __init__(self):
-        super().__init__()
-        self.layer = torch.nn.Linear(1, 2, bias=False)
-        torch.nn.init.zeros_(self.layer.weight)
-
-    def forward(self, numbers):
-        return self.layer(numbers)
-
-
-@pytest.fixture
-def tiny(monkeypatch):
-    """A catalog of one tiny network, whose inputs are ones."""
-    monkeypatch.setattr("measure.models.catalog.build", lambda model: Linear().eval())
-    monkeypatch.setattr(
-        "measure.models.catalog.make_inputs",
-        lambda model, batch, device, dtype: (torch.ones(batch, 1, device=device, dtype=dtype),),
-    )
+def network(name="two_scores"):
+    (model,) = catalog.find([f"helpers.small_network:{name}"])
+    return model
 
 
 def prepare(batch=1, precision="fp32", variant="eager"):
-    return calls.prepare(devices.find("cpu"), NET, cell(NET, batch, precision, variant, "step"))
+    return calls.prepare(devices.find("cpu"), network(), cell(network(), batch, precision, variant, "step"))
+
+
+def measure(variant="eager", device=None, beat=lambda: None, precision="fp32", model="two_scores"):
+    step = cell(network(model), 1, precision, variant, "step")
+    return calls.measure(device or devices.find("cpu"), network(model), step, HASTY, beat)
 
 
 def label_of(step):
@@ -46,30 +34,30 @@ def label_of(step):
     return int(label)
 
 
-def test_sgd_with_momentum(tiny):
+def test_sgd_with_momentum():
     step = prepare()
     step()
     label = label_of(step)
-    weights = step.network.layer.weight.detach().flatten()
+    weights = step.network.weight.detach().flatten()
     # Both scores are 0, so the gradient of the label's is 1/2 - 1, of the other 1/2; the rate is 1/1000.
     assert weights[label].item() == pytest.approx(0.0005)
     assert weights[1 - label].item() == pytest.approx(-0.0005)
     step()
     # Now the label's probability is 1 / (1 + e^-0.001), and 0.9 of the first gradient is added.
     gradient = 0.9 * 0.5 + 1 - 1 / (1 + math.exp(-0.001))
-    assert step.network.layer.weight[label].item() == pytest.approx(0.0005 + 0.001 * gradient)
+    assert step.network.weight[label].item() == pytest.approx(0.0005 + 0.001 * gradient)
 
 
-def test_adam_moves_each_weight_by_the_rate_at_first(tiny):
+def test_adam_moves_each_weight_by_the_rate_at_first():
     step = prepare(variant="adam")
     step()
     # Its first step is rate * g / |g| (D. Kingma and J. Ba, Adam, 2015, algorithm 1), but for epsilon.
-    assert sorted(step.network.layer.weight.flatten().tolist()) == pytest.approx([-0.001, 0.001])
+    assert sorted(step.network.weight.flatten().tolist()) == pytest.approx([-0.001, 0.001])
 
 
-def test_the_stages_do_each_its_part(tiny):
+def test_the_stages_do_each_its_part():
     step = prepare()
-    weight = step.network.layer.weight
+    weight = step.network.weight
     assert step.network.training
     step.forward()
     assert weight.grad is None
@@ -81,7 +69,7 @@ def test_the_stages_do_each_its_part(tiny):
     assert weight.abs().max() > 0
 
 
-def test_what_stays_in_memory_between_steps(tiny):
+def test_what_stays_in_memory_between_steps():
     step = prepare(batch=3)
     step()
     # Two weights and their momentum, three inputs and three labels.
@@ -93,38 +81,30 @@ def test_what_stays_in_memory_between_steps(tiny):
 
 
 @pytest.mark.parametrize(("variant", "dtype"), [("eager", torch.bfloat16), ("autocast", torch.float32)])
-def test_precisions(tiny, variant, dtype):
+def test_precisions(variant, dtype):
     step = prepare(precision="bf16", variant=variant)
     step.forward()
     step.backward()
-    assert step.network.layer.weight.dtype == step.network.layer.weight.grad.dtype == dtype
+    assert step.network.weight.dtype == step.network.weight.grad.dtype == dtype
     step.update()
     assert not torch.is_autocast_enabled("cpu")
 
 
-def test_autocast_to_fp16_scales_the_loss(tiny):
+def test_autocast_to_fp16_scales_the_loss():
     step = prepare(precision="fp16", variant="autocast")
     step.forward()
     step.backward()
     # A GradScaler begins at 2^16.
-    assert step.network.layer.weight.grad.abs().flatten().tolist() == [2**15, 2**15]
+    assert step.network.weight.grad.abs().flatten().tolist() == [2**15, 2**15]
     step.update()
-    assert step.network.layer.weight.abs().flatten().tolist() == pytest.approx([0.0005, 0.0005])
-
-
-def inputs_of(monkeypatch, number):
-    monkeypatch.setattr(
-        "measure.models.catalog.make_inputs",
-        lambda model, batch, device, dtype: (torch.full((batch, 1), number, device=device, dtype=dtype),),
-    )
+    assert step.network.weight.abs().flatten().tolist() == pytest.approx([0.0005, 0.0005])
 
 
 def flagged(timed):
     return [phase for phase, timing in {"step": timed, **timed.stages}.items() if "skipped" in timing.flags]
 
 
-def test_the_scale_of_the_loss_has_settled_before_steps_are_timed(tiny, monkeypatch):
-    inputs_of(monkeypatch, 1000.0)
+def test_the_scale_of_the_loss_has_settled_before_steps_are_timed(monkeypatch):
     scales, sample = [], calls.sample
 
     def noted(stopwatch, *others):
@@ -132,19 +112,19 @@ def test_the_scale_of_the_loss_has_settled_before_steps_are_timed(tiny, monkeypa
         return sample(stopwatch, *others)
 
     monkeypatch.setattr(calls, "sample", noted)
-    timed = measure("autocast", precision="fp16")
+    timed = measure("autocast", precision="fp16", model="scores_of_1000")
     # A weight's gradient is 1000 * scale / 2 in fp16, whose largest number is 65504: 64000 at a scale of 2^7.
     assert scales == [2**7]
     assert flagged(timed) == []
 
 
-def test_steps_that_leave_the_optimiser_out_are_flagged(tiny, monkeypatch):
-    inputs_of(monkeypatch, math.inf)  # no gradient is finite, at any scale
-    assert flagged(measure("autocast", precision="fp16")) == ["step", "update"]
-    assert flagged(measure()) == []  # without a scale no step is left out
+def test_steps_that_leave_the_optimiser_out_are_flagged():
+    infinite = {"model": "scores_of_infinity"}  # no gradient is finite, at any scale
+    assert flagged(measure("autocast", precision="fp16", **infinite)) == ["step", "update"]
+    assert flagged(measure(**infinite)) == []  # without a scale no step is left out
 
 
-def test_the_scale_of_a_loss_is_waited_for_where_it_has_one_alone(tiny):
+def test_the_scale_of_a_loss_is_waited_for_where_it_has_one_alone():
     taken = []
     calls._settle_scale(prepare(), lambda: taken.append("step"))
     assert taken == []
@@ -155,44 +135,33 @@ def test_the_scale_of_a_loss_is_waited_for_where_it_has_one_alone(tiny):
     assert len(taken) == calls.MOST_HALVINGS
 
 
-def test_a_compiled_network_is_in_train_mode(tiny, monkeypatch):
+def test_a_compiled_network_is_in_train_mode(monkeypatch):
     compiled = []
-
-    def wrap(network):
-        compiled.append(network)
-        return network
-
-    monkeypatch.setattr(torch, "compile", wrap)
+    monkeypatch.setattr(torch, "compile", lambda network: compiled.append(network) or network)
     step = prepare(variant="compile")
     assert compiled == [step.network]
     assert step.network.training
 
 
-HASTY = Sampling(warm_up_s=0.0, least_s=0.0, limit_s=0.0)
-
-
-def measure(variant="eager", device=None, beat=lambda: None, precision="fp32"):
-    step = cell(NET, 1, precision, variant, "step")
-    return calls.measure(device or devices.find("cpu"), NET, step, HASTY, beat)
-
-
-def test_a_step_and_its_stages_are_timed_sample_by_sample(tiny):
-    timed = measure()
+def test_a_step_and_its_stages_are_timed_sample_by_sample():
+    beats = []
+    timed = measure(beat=lambda: beats.append(None))
     assert list(timed.stages) == ["forward", "backward", "update"]
     step, *stages = (timing.latencies_s for timing in (timed, *timed.stages.values()))
     assert len(step) == 3  # the fewest, since the limit is 0
     for whole, *parts in zip(step, *stages, strict=True):
         assert min(parts) > 0
         assert sum(parts) == pytest.approx(whole)  # on a processor, which is done when an operator returns
+    assert len(beats) > 3 * len(timed.samples) * timed.block  # a sign of life comes between stages
 
 
-def test_the_memory_of_a_step_is_traced(tiny):
+def test_the_memory_of_a_step_is_traced():
     # Weights and momentum are 2 numbers of 4 bytes each, the input one, the label one of 8 bytes. At most there are
     # besides them scores, their gradient and that of the weights, 2 numbers each, and what the loss makes: little.
     assert 8 + 8 + 4 + 8 + 3 * 8 <= measure().peak_byte < 1024
 
 
-def test_caches_are_cleared_before_each_step_of_the_cold_variant(tiny):
+def test_caches_are_cleared_before_each_step_of_the_cold_variant():
     class Watched(devices.Cpu):
         cleared = 0
 
@@ -209,13 +178,6 @@ def test_caches_are_cleared_before_each_step_of_the_cold_variant(tiny):
     # The samples, one step each, and at least one of warm-up.
     assert cold.cleared > len(timed.samples)
     assert timed.block == 1
-
-
-def test_a_sign_of_life_comes_between_stages(tiny):
-    beats = []
-    timed = measure(beat=lambda: beats.append(None))
-    steps = len(timed.samples) * timed.block
-    assert len(beats) > 3 * steps
 
 
 @pytest.mark.gpu
@@ -245,56 +207,25 @@ def scores(*shape):
     return torch.zeros(shape, requires_grad=True)
 
 
-def test_the_cross_entropy_of_scores_that_are_all_alike_is_the_logarithm_of_their_number():
-    loss = loss_of("residual")
-    assert loss(scores(6, 10)).item() == pytest.approx(math.log(10))
-    (labels,) = loss.targets
-    assert labels.shape == (6,)
-    assert not labels.is_floating_point()
-    assert 0 <= labels.min() <= labels.max() < 10
-
-
-def test_segmentation_has_a_label_for_each_pixel_and_every_output_counts():
+@pytest.mark.parametrize(
+    ("output", "classes", "shapes"),
+    [
+        (scores(6, 10), [10], [(6,)]),
+        # Segmentation has a label for each pixel, and every output counts.
+        ({"out": scores(2, 21, 4, 3), "aux": scores(2, 5, 4, 3)}, [21, 5], [(2, 4, 3), (2, 4, 3)]),
+        ((scores(1, 2), torch.ones(1, 7)), [2], [(1,)]),  # an output without a gradient is left out
+    ],
+)
+def test_the_cross_entropy_of_scores_that_are_all_alike_is_the_logarithm_of_their_number(output, classes, shapes):
     loss = loss_of("segmentation")
-    output = {"out": scores(2, 21, 4, 3), "aux": scores(2, 5, 4, 3)}
-    assert loss(output).item() == pytest.approx(math.log(21) + math.log(5))
-    assert [target.shape for target in loss.targets] == [(2, 4, 3), (2, 4, 3)]
-    assert [int(target.max()) < classes for target, classes in zip(loss.targets, (21, 5), strict=True)] == [True, True]
-
-
-def test_features_are_fitted_to_numbers_of_their_shape():
-    loss = loss_of("audio")
-    features = torch.zeros(2, 5, 3, requires_grad=True)
-    distance = loss((features, None))
-    (target,) = loss.targets
-    assert target.shape == features.shape
-    assert distance.item() == pytest.approx(target.square().mean().item())
-    # The mean of (f - t)^2 over n numbers has the gradient 2 (f - t) / n.
-    distance.backward()
-    assert torch.allclose(features.grad, -2 * target / 30)
-
-
-def test_targets_are_drawn_once():
-    loss = loss_of("plain")
-    output = scores(64, 1000)
-    loss(output)
-    (labels,) = loss.targets
-    loss(output)
-    assert loss.targets[0] is labels
-
-
-def test_outputs_without_a_gradient_are_left_out_and_none_at_all_is_refused():
-    loss = loss_of("plain")
-    assert loss((scores(1, 2), torch.ones(1, 7))).item() == pytest.approx(math.log(2))
-    with pytest.raises(NotImplementedError, match="net has no output that a gradient flows back from"):
-        loss_of("plain")(torch.ones(1, 7))
-
-
-@pytest.mark.parametrize("layout", [torch.strided, torch.jagged], ids=str)
-def test_nested_outputs_are_refused(layout):
-    output = torch.nested.nested_tensor([torch.ones(2, 4), torch.ones(3, 4)], layout=layout, requires_grad=True)
-    with pytest.raises(NotImplementedError, match=r"net returns a nested tensor; .*pad it"):
-        loss_of("plain")(output)
+    assert loss(output).item() == pytest.approx(sum(map(math.log, classes)))
+    drawn = list(loss.targets)
+    assert [tuple(target.shape) for target in drawn] == shapes
+    for target, count in zip(drawn, classes, strict=True):
+        assert not target.is_floating_point()
+        assert 0 <= target.min() <= target.max() < count
+    loss(output)  # targets are drawn once
+    assert [id(target) for target in loss.targets] == list(map(id, drawn))
 
 
 def test_a_sequence_has_a_label_for_each_step():
@@ -310,11 +241,28 @@ def test_a_sequence_has_a_label_for_each_step():
     assert distance.item() == pytest.approx(math.log(math.e + 6) - right)
 
 
-@pytest.mark.parametrize("shape", [(), (4,), (4, 1), (4, 3, 1)])
-def test_what_has_no_classes_is_fitted_to_numbers(shape):
-    loss = loss_of("own")
-    output = scores(*shape)
-    distance = loss((output,))
+# Features, and what has no classes, are fitted to numbers of their shape.
+@pytest.mark.parametrize(
+    ("family", "shape"), [("audio", (2, 5, 3)), ("own", ()), ("own", (4,)), ("own", (4, 1)), ("own", (4, 3, 1))]
+)
+def test_what_has_no_classes_is_fitted_to_numbers(family, shape):
+    loss, output = loss_of(family), scores(*shape)
+    distance = loss((output, None))
     (target,) = loss.targets
     assert target.shape == output.shape
     assert distance.item() == pytest.approx(target.square().mean().item())
+    # The mean of (f - t)^2 over n numbers has the gradient 2 (f - t) / n.
+    distance.backward()
+    assert torch.allclose(output.grad, -2 * target / target.numel())
+
+
+def test_outputs_without_a_gradient_are_refused():
+    with pytest.raises(NotImplementedError, match="net has no output that a gradient flows back from"):
+        loss_of("plain")(torch.ones(1, 7))
+
+
+@pytest.mark.parametrize("layout", [torch.strided, torch.jagged], ids=str)
+def test_nested_outputs_are_refused(layout):
+    output = torch.nested.nested_tensor([torch.ones(2, 4), torch.ones(3, 4)], layout=layout, requires_grad=True)
+    with pytest.raises(NotImplementedError, match=r"net returns a nested tensor; .*pad it"):
+        loss_of("plain")(output)
