@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from measure.cache import table
 from measure.cache.folders import MachineFolder, machine_names
 from measure.cache.hand_kept import Chip
+from measure.cache.project import kept_by_hand
 from measure.cache.records import Environment, RoofMeasurement
-from measure.cache.schema import file_of
 from measure.domain.chips import datasheet_roof, fold_name, rows_by_name
 from measure.domain.roofs import Roof, Roofline, machine_roof
 from measure.domain.words import FULL_PRECISION, LAYER_KINDS, PRODUCT_KINDS, TF32
@@ -132,8 +132,8 @@ class PredictedDevice:
 
 
 def of_chips(data: Path) -> dict[str, PredictedDevice]:
-    """Return the chips of ``data/chips.csv`` by each of their folded names."""
-    by_name = rows_by_name(table.read(file_of(Chip, data), Chip))
+    """Return the chips of ``chips.csv`` by each of their folded names."""
+    by_name = rows_by_name(table.read(kept_by_hand(Chip, data), Chip))
 
     @cache
     def device(chip: str) -> PredictedDevice:

@@ -124,8 +124,9 @@ def _devices(data: Path, names: Sequence[str] | None, precision: str) -> list[Pr
     able = [devices[name] for name in wanted if devices[name].layer_roof(precision) is not None]
     if not able:
         rates = devices[wanted[0]].roof.flop_per_s
-        others = ", ".join(sorted(set(rates) & set(PRECISIONS))) or "none of the precisions"
-        raise UserError(f"--precision: no rate of {wanted[0]} at {precision} is known, but at {others}")
+        others = ", ".join(sorted(set(rates) & set(PRECISIONS)))
+        remedy = f"choose {others}" if others else "name another --chip"
+        raise UserError(f"--precision: no rate of {wanted[0]} at {precision} is known; {remedy}")
     return able
 
 
