@@ -1,6 +1,6 @@
 import pytest
 
-from measure.errors import in_short, one_line
+from measure.errors import UserError, chosen, did_you_mean, in_short, nearest, one_line, unknown
 
 
 class MuteError(Exception):
@@ -34,3 +34,54 @@ def test_a_problem_in_short(problem, text):
 )
 def test_any_text_is_one_line_that_tables_and_terminals_take(text, line):
     assert one_line(text) == line
+
+
+# Likeness is twice the letters in common over all letters (Ratcliff and Obershelp, as difflib has it).
+@pytest.mark.parametrize(
+    ("name", "known", "found"),
+    [
+        # vgg16 shares 5 of 5 + 5 letters, vgg19 4 of 10, as vgg11 does; alexnet none in order
+        ("VGG16", "alexnet vgg11 vgg16 vgg19", ["vgg16", "vgg19", "vgg11"]),
+        ("xyzzy", "alexnet vgg11", []),
+    ],
+)
+def test_the_likest_known_names_come_first_whatever_their_case(name, known, found):
+    assert nearest(name, known.split()) == found
+
+
+@pytest.mark.parametrize(
+    ("name", "end"),
+    [
+        ("compere", "; did you mean compare?"),  # 6 of 7 letters in common: 12 / 14
+        ("cuad", "; did you mean cuda?"),  # 3 of 4: 6 / 8
+        ("gpu", ""),  # "pu" is in "cpu": 4 / 6, which is not sure enough
+        ("", ""),
+    ],
+)
+def test_only_a_name_that_is_very_like_is_suggested(name, end):
+    assert did_you_mean(name, ["compare", "cpu", "cuda"]) == end
+
+
+ROOFS = ["fig-roofs", "fig-roof", "fig-on-roof"]
+MANY = [*ROOFS, *(f"tbl-{number}" for number in range(13))]
+
+
+@pytest.mark.parametrize(
+    ("name", "known", "said"),
+    [
+        ("stop", ["step", "inference"], "'stop' is not one of step, inference; did you mean step?"),
+        ("nap", ["step", "inference"], "'nap' is not one of step, inference"),
+        # Letters in common with the 8 of "fig-rofs": 8 of 9, 7 of 8 and 7 of 11, which are 16/17, 14/16 and 14/19
+        ("fig-rofs", MANY, "'fig-rofs' is not one of the 16; the nearest are fig-roofs, fig-roof, fig-on-roof"),
+        ("none", MANY[:-1], f"'none' is not one of {', '.join(MANY[:-1])}"),
+    ],
+)
+def test_a_complaint_lists_the_few_that_are_known_and_of_many_the_nearest(name, known, said):
+    assert str(unknown("--figures", name, known)) == f"--figures: {said}"
+
+
+def test_names_and_globs_mean_what_is_known():
+    assert chosen("MODEL", ["vgg*", "lean"], ["vgg11", "vgg16", "lean", "deep"]) == {"vgg11", "vgg16", "lean"}
+    assert chosen("MODEL", [], ["lean"]) == set()
+    with pytest.raises(UserError, match="MODEL: 'gone' is not one of deep, lean"):
+        chosen("MODEL", ["lean", "gone"], ["lean", "deep"])

@@ -1,4 +1,3 @@
-import shlex
 from dataclasses import replace
 from pathlib import Path
 
@@ -78,41 +77,6 @@ def test_a_folder_name_that_is_not_plain_needs_another(given, capsys, name):
     assert add(folder) == 2
     assert name in capsys.readouterr().err
     assert add(folder, "--machine", "plain") == 0
-
-
-def zip_with_nan(given):
-    changed(given / "samples.csv", ",0.1,", ",nan,")
-    zipped(Path("given.zip"), given, "box/")
-
-
-def file_in_the_way(_given):
-    (DATA / "machines").mkdir(parents=True)
-    (DATA / "machines" / "box").write_text("")
-
-
-@pytest.mark.parametrize(
-    ("words", "damage", "culprit"),
-    [
-        ("nowhere.zip", None, "nowhere.zip: cannot be read"),
-        ("given --machine ../up", None, "--machine: '../up'"),
-        ("given/box/runs.csv", None, "given/box/runs.csv: cannot be read"),
-        ("given given --machine box", None, "--machine: names one machine"),
-        ("", None, "FOLDER|ZIP"),
-        ("given --merge", None, "--merge"),
-        ("given", file_in_the_way, "--machine: cache/machines/box is a file"),
-        ("given.zip", zip_with_nan, "given.zip/box/samples.csv, line 2, column latency_s: the cell is 'nan'"),
-        ("given", lambda given: changed(given / "runs.csv", "eager", "nap"), "runs.csv, line 2, column variant"),
-        ("given", lambda given: changed(given / "runs.csv", "variant", "<b>"), "line 1: unknown column '<b>'"),
-    ],
-)
-def test_bad_input(given, capsys, words, damage, culprit):
-    if damage:
-        damage(given)
-    assert add(*shlex.split(words)) == 2
-    error = capsys.readouterr().err
-    assert culprit in error
-    assert error.count("\n") == 1
-    assert machine_names(DATA) == []
 
 
 def test_several_machines_of_one_kind_become_machines_of_their_own(golden, given, capsys):

@@ -69,26 +69,3 @@ def test_a_row_that_says_something_else_is_taken_by_replace_alone(capsys):
     assert [row.latency_s for row in known()] == [0.02]
     assert add(other, flags=["--replace"]) == 0
     assert [row.latency_s for row in known()] == [0.03]
-
-
-@pytest.mark.parametrize(
-    ("header", "lines", "culprit"),
-    [
-        (HEADER, [BEAD.replace("Bead 2", "Bead 9")], "line 2, column device: 'Bead 9'"),
-        (HEADER, [BEAD, BEAD], "line 3: has the key of line 2"),
-        (HEADER, [BEAD.replace("0.02", "fast")], "line 2, column latency_s: the cell is 'fast'"),
-        (HEADER, [BEAD.replace("contiguous", "rows")], "line 2, column layout: the cell is 'rows'"),
-        (HEADER, [BEAD + ",1"], "line 2: 22 cells"),
-        ("source,device,speed", [RATE], "line 1: unknown column 'speed'"),
-        (f"{RATES},device", [f"{RATE},Bead 2"], "line 1: duplicate column 'device'"),
-    ],
-)
-def test_a_wrong_row_adds_nothing(capsys, header, lines, culprit):
-    assert add(*lines, header=header) == 2
-    assert f"table.csv, {culprit}" in capsys.readouterr().err
-    assert known() == known(PublishedBandwidth) == []
-
-
-def test_a_file_that_is_not_there(capsys):
-    assert command.main(["add-published", "no.csv", "--data", "cache"]) == 2
-    assert "no.csv: cannot be read (No such file or directory)" in capsys.readouterr().err

@@ -8,8 +8,8 @@ from helpers.comparing import CELL, ENVIRONMENT, NEWER, machine, put
 from helpers.rows import cell_columns
 
 from measure.__main__ import main
-from measure.cache.records import Environment, RoofMeasurement, Run, Sample
-from measure.cache.table import as_text, write
+from measure.cache.records import RoofMeasurement, Run, Sample
+from measure.cache.table import as_text
 from measure.domain.comparison import (
     FASTER,
     NOT_MEASURED,
@@ -25,7 +25,6 @@ from measure.domain.comparison import (
     error_of_interval,
 )  # fmt: skip
 from measure.domain.latency import Cell
-from measure.errors import UserError
 from measure.verbs.compare import find, report
 
 NOISE = (0.99, 1.0, 1.0, 1.0, 1.0, 1.01)
@@ -164,7 +163,6 @@ def machines(tmp_path, monkeypatch):
             machine(tmp_path / data, name)
     (tmp_path / "aside/machines/box").rename(tmp_path / "before")
     machine(tmp_path / "twice", "box", ENVIRONMENT, NEWER)
-    write(Path("empty/machines/none/machine.csv"), Environment, [])
 
 
 @pytest.mark.usefixtures("machines")
@@ -188,25 +186,6 @@ def test_environments_of_a_machine_are_named_by_the_beginning_of_their_id():
     assert [side.environment for side in find(f"{folder}@aaaa", folder, Path("two"))] == [ENVIRONMENT, NEWER]
     found = find("box@aabb", "box@aaaa00000000", Path("twice"))
     assert [side.environment for side in found] == [NEWER, ENVIRONMENT]
-
-
-@pytest.mark.usefixtures("machines")
-@pytest.mark.parametrize(
-    ("names", "culprits"),
-    [
-        ("two two", ["two has box, rack;", "two/machines/box"]),
-        ("two other", ["two has box, rack;", "other", "two/machines/box"]),
-        ("nowhere other", ["nowhere is neither", "machine.csv"]),
-        ("other other/machines/desk", ["other and other/machines/desk are the same", "other/machines/desk@ID"]),
-        ("twice/machines/box@aa two/machines/box", ["'aa'", "aaaa00000000, aabb00000000"]),
-        ("twice/machines/box@cc two/machines/box", ["'cc'", "aaaa00000000, aabb00000000"]),
-        ("empty one", ["empty/machines/none/machine.csv has no environment"]),
-    ],
-)
-def test_a_name_that_leaves_a_choice_or_none_is_refused(names, culprits):
-    with pytest.raises(UserError) as caught:
-        find(*names.split(), Path("two"))
-    assert all(each in str(caught.value) for each in culprits)
 
 
 def test_a_side_has_the_rounds_of_its_environment(tmp_path):

@@ -36,12 +36,6 @@ def read(record):
     return table.read(file_of(record, CACHE), record)
 
 
-def test_without_latencies_there_is_nothing_to_fit(capsys):
-    table.write(file_of(PublishedTiming, CACHE), PublishedTiming, [])
-    assert fit() == 2
-    assert "--data: cache holds no latency" in capsys.readouterr().err
-
-
 def test_coefficients_costs_and_errors_are_written_while_they_are_locked(monkeypatch, capsys):
     written = watch_writes(monkeypatch)
     assert fit() == 0

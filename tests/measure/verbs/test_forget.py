@@ -54,17 +54,3 @@ def test_what_goes_is_listed_before_and_after(golden, capsys):
     assert {path: path.read_bytes() for path in CACHE.rglob("*.csv")} == before
     assert command.main(["forget", "lean", "--data", "cache"]) == 0
     golden("forget", capsys.readouterr().out)
-
-
-@pytest.mark.parametrize(
-    ("words", "culprit"),
-    [
-        ("leam", "MODEL: 'leam' is not one of deep, lean, mine:net; did you mean lean?"),
-        ("lean --machine bo", "--machine: 'bo' is not one of box, rack; did you mean box?"),
-        ("", "MODEL"),
-    ],
-)
-def test_bad_input_removes_nothing(capsys, words, culprit):
-    assert command.main(["forget", *words.split(), "--data", "cache"]) == 2
-    assert culprit in capsys.readouterr().err
-    assert left(MachineFolder(CACHE, "box"), Run, Sample, Profile, OperatorTime) == {"lean", "deep"}

@@ -25,7 +25,7 @@ FLOP = 2 * (8 * 14 * 14 * 3 * 9 + 8 * 14 * 14 * 10)
 def short(monkeypatch):
     """Each call is timed for a moment."""
     moment = Sampling(target=1, block_s=0.001, trend=1, trend_s=0, least_s=0, limit_s=0.1)
-    monkeypatch.setattr(model, "QUICK_ROUND", moment)
+    monkeypatch.setattr(model, "ROUND_SAMPLING", moment)
 
 
 @pytest.fixture

@@ -81,21 +81,3 @@ def test_counts_that_cannot_be_are_refused(capsys, columns, culprit):
     assert call("add-machine", given, data=ELSEWHERE) == 2
     assert culprit in capsys.readouterr().err
     assert not ELSEWHERE.exists()
-
-
-@pytest.mark.parametrize(
-    ("words", "culprit"),
-    [
-        ("cache", "cache cannot be written (Is a directory)"),
-        ("nowhere/box.zip", "nowhere/box.zip cannot be written"),
-        ("--machine bix", "--machine: 'bix' is not one of box"),
-        ("--data empty", "no measurements in empty"),
-        ("--machine box", "cache/machines/box: nothing was measured"),
-    ],
-)
-def test_bad_input(box, capsys, words, culprit):
-    if words == "--machine box":
-        for table in box.folder.glob("[!m]*.csv"):
-            table.unlink()
-    assert command.main(["pack", *words.split(), *([] if "--data" in words else ["--data", "cache"])]) == 2
-    assert culprit in capsys.readouterr().err

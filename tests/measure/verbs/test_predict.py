@@ -85,33 +85,6 @@ def test_a_known_time_scales_all_predictions(predicted):
     assert [row["likely_s"] for row in found] == pytest.approx([3 * row["likely_s"] for row in plain], rel=1e-3)
 
 
-@pytest.mark.parametrize(
-    ("words", "culprit"),
-    [
-        (["nosuch"], "MODEL: no model is called 'nosuch'"),
-        (["squeeze*", *CHIP, "--batch-sizes", "0"], "--batch-sizes: '0'"),
-        ([MODEL, "--chip", "Bed 2"], "--chip: 'Bed 2'"),
-        ([MODEL, *CHIP, "--precision", "fp61"], "--precision: 'fp61'"),
-        ([MODEL, "--chip", "Dial 4"], "--precision: no rate of Dial 4 at bf16"),
-        ([MODEL, "--variant", "fast"], "--variant: 'fast'"),
-        ([MODEL, "--known", MODEL, "8", "1ms"], "--known: is a latency of one chip"),
-        ([MODEL, *CHIP, "--known", MODEL, "8", "1"], "--known: '1'"),
-        ([MODEL, *CHIP, "--known", MODEL, "8", "0ms"], "--known: '0ms'"),
-        ([MODEL, *CHIP, "--training"], "--precision: nothing was timed at bf16"),
-        ([MODEL, *CHIP, "--data", "{copy}"], "make it with python -m measure fit --data {copy}"),
-    ],
-)
-def test_bad_input(made, tmp_path, capsys, words, culprit):
-    shutil.copy(made / "chips.csv", tmp_path)
-    asked = [word.format(copy=tmp_path) for word in words]
-    precision = [] if "--precision" in words else ["--precision", "bf16"]
-    data = [] if "--data" in words else ["--data", str(made)]
-    assert command.main(["predict", *asked, *precision, *data]) == 2
-    error = capsys.readouterr().err
-    assert culprit.format(copy=tmp_path) in error
-    assert error.count("\n") == 1
-
-
 def test_a_model_counts_once_and_joins_the_paper_only_when_a_run_counts_it(made, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(predict, "Worker", None)  # nothing is left to count
     data = shutil.copytree(made, tmp_path / "data")

@@ -67,29 +67,6 @@ def test_trace(golden, capsys, name, words):
     golden(name, capsys.readouterr().out)
 
 
-@pytest.mark.usefixtures("traces")
-@pytest.mark.parametrize(
-    ("words", "culprits"),
-    [
-        ("trace al", ["'al'", "did you mean all?"]),
-        ("trace all host", ["nothing is expected at 'host'"]),
-        ("trace all --operators 0", ["--operators: '0'"]),
-        ("trace all --json --markdown", ["--json and --markdown"]),
-        ("trace idle", ["idle: nothing ran within its steps"]),
-        ("compare host idle --json", ["idle: nothing ran within its steps"]),
-        ("compare all host all", ["two traces are compared"]),
-        ("compare all host --csv -", ["two traces are compared"]),
-        ("compare all host --fail-on-regression 5%", ["two traces are compared"]),
-        ("trace all --data none", ["no traces in none"]),
-    ],
-)
-def test_bad_input(capsys, words, culprits):
-    assert command.main([*words.split(), *([] if "--data" in words else ["--data", "cache"])]) == 2
-    error = capsys.readouterr().err
-    assert all(each in error for each in culprits)
-    assert error.count("\n") == 1
-
-
 def test_a_published_trace_counts_what_its_network_asks_for(capsys):
     assert command.main(["compare", H100, MI300X, "--json", "--data", str(ROOT / "data")]) == 0
     answer = json.loads(capsys.readouterr().out)
