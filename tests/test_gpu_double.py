@@ -165,7 +165,7 @@ def test_a_profile_has_the_kernels_of_each_module(t4):
 
 
 @pytest.mark.parametrize(
-    ("phase", "batch", "stages"), [("inference", 64, {"inference"}), ("step", 64, {"forward", "backward", "update"})]
+    ("phase", "batch", "stages"), [("inference", 64, {"inference"}), ("step", 32, {"forward", "backward", "update"})]
 )
 def test_a_profile_is_a_trace_too(data, phase, batch, stages):
     """Its table is an imported trace's: 26 convolutions of known work, with the times of the profile's own kernels."""

@@ -1,4 +1,4 @@
-"""The folders of imported traces: ``data/traces/NAME``."""
+"""The folders of traces, imported or measured here: ``data/traces/NAME``."""
 
 from pathlib import Path
 from statistics import median
@@ -8,6 +8,8 @@ from measure.cache import table
 from measure.cache.schema import TABLES
 from measure.cache.trace_records import TRACE, TraceDevice, TraceOperator, TraceStep
 from measure.errors import UserError, unknown
+
+MEASURED = "machines/"  # begins the source of a trace that ``measure`` recorded, before the machine's folder
 
 
 class StoredTrace(NamedTuple):
@@ -24,6 +26,11 @@ class StoredTrace(NamedTuple):
         first = self.devices[0]
         chip = first.chip or first.device_name or "an unknown chip"
         return f"{first.network or 'an unnamed network'} on {chip}"
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether a machine of this ``data`` folder recorded it."""
+        return (self.devices[0].source or "").startswith(MEASURED)
 
     @property
     def step_s(self) -> float:

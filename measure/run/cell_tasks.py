@@ -8,6 +8,7 @@ from math import inf
 from typing import Any, ClassVar, Self
 
 from measure.cache.records import HardwareCounterProfile, KernelCounters, KernelTime, OperatorTime, Profile, Run, Sample
+from measure.cache.traces import MEASURED
 from measure.domain import variants
 from measure.domain.chips import fold_name
 from measure.domain.latency import Cell, group_latencies
@@ -270,7 +271,7 @@ class ProfileTask(InspectionTask):
                 capability=environment.capability,
                 memory_byte=environment.memory_byte,
                 torch=environment.torch,
-                source=f"{traces.MEASURED}{cache.folder.name}",
+                source=f"{MEASURED}{cache.folder.name}",
                 version=cache.version,
             )
             for row in rows.devices

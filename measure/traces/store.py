@@ -10,7 +10,7 @@ from measure.cache.hand_kept import Chip
 from measure.cache.project import kept_by_hand
 from measure.cache.schema import TABLES
 from measure.cache.trace_records import TraceDevice, TraceOperator, TraceStep
-from measure.cache.traces import traces_folder
+from measure.cache.traces import MEASURED, traces_folder
 from measure.domain.chips import fold_name, rows_by_name
 from measure.errors import UserError, unknown
 from measure.machine.environment import version
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from measure.traces.summary import TraceSummary  # imports torch
 
 UNNAMED = "unnamed"  # the network in the folder's name, if nothing names it
-MEASURED = "machines/"  # begins the source of a trace that ``measure`` recorded, before the machine's folder
 
 
 def chip_names(data: Path) -> dict[str, str]:

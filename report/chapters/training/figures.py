@@ -9,7 +9,7 @@ from measure.domain.models import STORY
 from measure.domain.names import model_name
 from measure.domain.words import BACKWARD, FORWARD, STEP
 from report import display, options
-from report.chapters.training import costs
+from report.chapters.training import costs, traced
 from report.charts import forms, theme
 from report.charts.axes import Categories, LinearAxis, LogAxis, longest
 from report.charts.marks import points, rules
@@ -19,6 +19,7 @@ from report.markdown import si
 from report.paper import BASE_PRECISION, Paper
 from report.paper.rows import each
 from report.paper.steps import MEMORY_PARTS
+from report.stats.published import short_name
 from report.stats.summary import median_of
 
 STEPS = "--sections workload training"
@@ -187,6 +188,28 @@ def kernels(paper: Paper) -> dict[str, Any]:
         panels.append(plane.panel(marks, title=model_name(model)))
     description = f"Rooflines with {len(rows)} groups of operators of a training step, sized by time."
     return figure("training-kernels", description, row(panels))
+
+
+@display.figure
+def recorded(paper: Paper) -> dict[str, Any]:
+    """Draw the kinds of layer of a step that a GPU ran, forward and backward, their area the share of the time."""
+    step = display.required(traced.recorded(paper), options.measure_command(f"--device cuda {PROFILES}"))
+    rows = traced.groups(step)
+    rows = rows[(rows.share >= traced.SEEN) & (rows.flop_per_s > 0)]
+    roof = DrawnRoof.of(step.roof, f"{step.precision} ")
+    reach = [rows.intensity.min() / 2, rows.intensity.max()]
+    plane = Plane.over([roof], theme.plot_width(2, unit="FLOP/s"), 190, reach, rows.flop_per_s / 4)
+    told = [
+        ("layer_kind", "kind of layer", ""), ("share", "share of the time", ".1%"), ("time_s", "time", "s"),
+        ("flop_per_s", "performance", "FLOP/s"), ("intensity", "intensity", "FLOP/B"),
+    ]  # fmt: skip
+    panels = []
+    for stage in costs.PASSES:
+        groups = rows[rows.stage == stage][[field for field, *_ in told]]
+        marks = plane.points(groups, "layer_kind", "intensity", "flop_per_s", size=("share", 1.0), tooltip=told)
+        panels.append(plane.panel(marks, title=f"{short_name(step.chip)}, {stage} pass"))
+    description = f"Rooflines of the {step.chip} with {len(rows)} kinds of layer of a training step, sized by time."
+    return figure("training-recorded", description, row(panels), legend=None)
 
 
 @display.figure

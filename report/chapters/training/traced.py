@@ -1,0 +1,74 @@
+"""A training step that a profiler recorded on a GPU: its kinds of layer, in both passes, under the chip's roof."""
+
+from functools import cache
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from measure.cache.traces import StoredTrace
+from measure.domain.chips import datasheet_roof
+from measure.domain.roofs import Roofline
+from measure.domain.step_parts import COMMUNICATION, step_parts
+from measure.domain.words import BACKWARD
+from report.chapters.training.costs import PASSES
+from report.paper import Paper
+
+SEEN = 0.005  # a smaller share of the kernels' time is not drawn
+
+
+class RecordedStep(NamedTuple):
+    """A trace, and the datasheet's roof of its chip at the precision of most of its time."""
+
+    trace: StoredTrace
+    roof: Roofline
+    precision: str
+
+    @property
+    def chip(self) -> str:
+        return self.trace.devices[0].chip or ""
+
+    @property
+    def waiting(self) -> float:
+        """The share of collectives, which wait for other devices, in the kernels' time."""
+        parts = step_parts(self.trace.operators, None, lambda row: row.layer_kind)
+        waiting_s = sum(part.time_s for part in parts if part.name == COMMUNICATION)
+        return waiting_s / sum(part.time_s for part in parts)
+
+
+@cache
+def recorded(paper: Paper, published: bool = False) -> RecordedStep | None:
+    """Return the longest training step that was measured here, else the longest imported or ``published`` one."""
+    found = []
+    for trace in paper.traces:
+        rows = [row for row in trace.operators if row.step is not None and row.layer_kind != COMMUNICATION]
+        times = pd.DataFrame([(row.precision, row.time_s) for row in rows if row.precision], columns=["precision", "s"])
+        chip = paper.chips[paper.chips.chip == trace.devices[0].chip]
+        is_left_out = chip.empty or (published and trace.is_measured)
+        if is_left_out or times.empty or BACKWARD not in {row.stage for row in rows}:
+            continue
+        precision = str(times.groupby("precision").s.sum().idxmax())
+        if roof := datasheet_roof(chip.itertuples(index=False)).at(precision):
+            found.append(RecordedStep(trace, roof, precision))
+    return max(found, key=lambda each: (each.trace.is_measured, each.trace.step_s), default=None)
+
+
+def groups(step: RecordedStep) -> pd.DataFrame:
+    """One row is a kind of layer in the forward or backward pass, without collectives and what has no counts.
+
+    FLOP are all arithmetic, with what the backward pass computes again; ``share`` is of the kernels' time here.
+    """
+    found: list[dict[str, Any]] = []
+    for stage in PASSES:
+        rows = [row for row in step.trace.operators if row.stage == stage and row.layer_kind != COMMUNICATION]
+        found += [
+            {
+                "stage": stage, "layer_kind": part.name, "time_s": part.time_s, "kernels": part.kernels,
+                "flop": part.flop, "byte": part.byte, "flop_per_s": (part.flop + part.other_flop) / part.counted_s,
+                "intensity": (part.flop + part.other_flop) / part.byte,
+                "roof_share": step.roof.least_s(part.flop, part.byte) / part.counted_s,
+            }
+            for part in step_parts(rows, None, lambda row: row.layer_kind)
+            if part.byte and part.counted_s
+        ]  # fmt: skip
+    frame = pd.DataFrame(found)
+    return frame.assign(share=frame.time_s / frame.time_s.sum())
