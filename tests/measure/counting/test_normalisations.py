@@ -1,6 +1,5 @@
 import pytest
-from helpers.counting import case, inferred, meta, named, nn, torch, total, trained
-from torch.nn import functional
+from helpers.counting import case, meta, named, nn, torch, total, trained
 
 # 2 images of 6 channels of 5 places: 60 elements. Batch normalisation shares a mean within a channel (10 elements),
 # group normalisation of 3 groups within 2 channels of an image (10 elements: 6 groups), layer normalisation within a
@@ -139,30 +138,3 @@ def test_by_hand(case):
 def test_layers_in_training(layer, forward, backward):
     parts = trained(layer, X)
     assert (total(parts[0], "other_flop"), total(parts[1], "other_flop")) == (forward, backward)
-
-
-@pytest.mark.parametrize(
-    ("whole", "in_parts"),
-    [
-        (lambda x: functional.layer_norm(x, [5], FIVE, FIVE), lambda x: row_norm(x, FIVE, FIVE)),
-        (lambda x: functional.layer_norm(x, [5]), lambda x: row_norm(x)),
-        (lambda x: functional.group_norm(x, 3), lambda x: row_norm(x.reshape(6, 10))),
-        (
-            lambda x: functional.batch_norm(x, SIX, SIX, SIX, SIX),
-            lambda x: x * (scale := (SIX + 1e-5).rsqrt() * SIX).view(6, 1) + (SIX - SIX * scale).view(6, 1),
-        ),
-        (lambda x: functional.rms_norm(x, [5], FIVE), lambda x: x * ((x * x).mean(-1, True) + 1e-5).rsqrt() * FIVE),
-        (lambda x: torch._weight_norm(x, meta(2, 1, 1)), lambda x: x * (meta(2, 1, 1) / x.norm(2, [1, 2], True))),
-    ],
-)
-def test_a_normalisation_takes_what_its_parts_take(whole, in_parts):
-    parts = [inferred(compute, X) for compute in (whole, in_parts)]
-    assert not parts[0].uncounted | parts[1].uncounted
-    assert parts[0].total("other_flop") == parts[1].total("other_flop")
-
-
-def row_norm(x, scale=None, shift=None):
-    centred = x - x.mean(-1, True)
-    y = centred * ((centred * centred).mean(-1, True) + 1e-5).rsqrt()
-    y = y if scale is None else y * scale
-    return y if shift is None else y + shift

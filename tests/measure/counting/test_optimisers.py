@@ -1,7 +1,7 @@
 import pytest
-from helpers.counting import case, meta, named, recorder, torch
+from helpers.counting import case, meta, named, torch
 
-from measure.counting.formulas import Work, work_of
+from measure.counting.formulas import work_of
 from measure.counting.memory import tensors_in
 
 # Two parameters of 15 and 4 elements.
@@ -64,21 +64,3 @@ ON_LISTS = [
 @pytest.mark.parametrize(**named(ON_LISTS))
 def test_an_operator_on_lists_is_one_on_each(case):
     assert work_of(case.operator, case.args, case.kwargs, case.out or LISTS, tensors_in(case.args)) == case.work
-
-
-@pytest.mark.parametrize("make", [torch.optim.Adam, torch.optim.AdamW])
-def test_a_fused_step_takes_what_its_parts_take(make):
-    work = {}
-    for form in ("foreach", "fused"):
-        parameters = [torch.nn.Parameter(torch.zeros(3, 5)), torch.nn.Parameter(torch.zeros(4))]
-        for each in parameters:
-            each.grad = torch.zeros_like(each)
-        optimiser = make(parameters, **{form: True})
-        optimiser.step()
-        record = recorder.Recorder(torch.nn.Identity(), [])
-        with record, torch.no_grad():
-            optimiser.step()
-        assert not record.forward.uncounted
-        work[form] = Work(record.forward.total("flop"), record.forward.total("other_flop"))
-    # The numbers of steps are counted up, an addition a parameter, by both.
-    assert work["foreach"] == work["fused"]

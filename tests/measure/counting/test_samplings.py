@@ -1,6 +1,5 @@
 import pytest
-from helpers.counting import case, inferred, meta, named, torch
-from torch.nn import functional
+from helpers.counting import case, meta, named, torch
 
 IMAGE, VOLUME = meta(2, 3, 7, 5), meta(2, 3, 4, 5, 6)
 
@@ -109,18 +108,3 @@ def test_by_hand(case):
 def test_bins_of_unknown_size_have_no_formula():
     out = meta(4, 5, 3, 2)
     assert case("torchvision::roi_align", IMAGE, meta(4, 5), 1.0, 3, 2, -1, False, out=out).counted() is None
-
-
-def test_sampling_takes_what_its_parts_take():
-    def in_parts(image, grid):
-        x, y = (grid[..., axis] * 3.5 + 3.0 for axis in (0, 1))
-        u, v = ((place - place.floor()).unsqueeze(1) for place in (x, y))
-        a, b, c, d = (image[:, :, :4, :6] for _ in range(4))  # the corners, looked up
-        upper, lower = a + u * (b - a), c + u * (d - c)
-        return upper + v * (lower - upper)
-
-    def whole(image, grid):
-        return functional.grid_sample(image, grid, align_corners=False)
-
-    counts = [inferred(sample, meta(2, 3, 7, 6), meta(2, 4, 6, 2)).total("other_flop") for sample in (in_parts, whole)]
-    assert counts[0] == counts[1] > 0

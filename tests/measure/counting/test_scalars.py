@@ -1,6 +1,5 @@
 import pytest
-from helpers.counting import case, meta, named, own, recorder, torch
-from torch.nn import functional
+from helpers.counting import case, meta, named, torch
 
 A, B, ROW = meta(3, 5), meta(3, 5), meta(5)  # 15 elements
 COMPLEX, WHOLE = meta(3, 5, dtype=torch.complex64), meta(3, 5, dtype=torch.int64)
@@ -282,46 +281,3 @@ def test_by_hand(case):
 def test_complex_numbers_without_a_rule_have_no_formula():
     for name, *rest in (("acos",), ("atan",), ("std", [1]), ("logcumsumexp", 1)):
         assert case(name, COMPLEX, *rest).counted() is None
-
-
-def apart(compute, *tensors):
-    """Other FLOP of ``compute``, and of its backward pass."""
-    record = recorder.record_training(own(compute), [tensor.detach().requires_grad_() for tensor in tensors])
-    assert not record.forward.uncounted | record.backward.uncounted
-    return record.forward.total("other_flop"), record.backward.total("other_flop")
-
-
-@pytest.mark.parametrize(
-    ("whole", "in_parts"),
-    [
-        (torch.sigmoid, lambda x: (1 + torch.exp(-x)).reciprocal()),
-        (functional.silu, lambda x: x / (1 + torch.exp(-x))),
-        (functional.hardswish, lambda x: x * torch.clamp(x + 3, 0, 6) / 6),
-        (functional.mish, lambda x: x * torch.tanh(torch.log(1 + torch.exp(x)))),
-        (functional.gelu, lambda x: x / 2 * (1 + torch.erf(x / 2**0.5))),
-        (
-            lambda x: functional.gelu(x, approximate="tanh"),
-            lambda x: x / 2 * (1 + torch.tanh(0.8 * (x + 0.04 * (x * x * x)))),
-        ),
-        (lambda x: functional.glu(torch.cat([x, x]), 0), lambda x: x * (1 + torch.exp(-x)).reciprocal()),
-        (functional.logsigmoid, lambda x: (1 + torch.exp(-x)).reciprocal().log()),
-        (lambda x: x.softmax(1), lambda x: (e := torch.exp(x - x.amax(1, True))) / e.sum(1, True)),
-        (lambda x: x.std(1), lambda x: (((x - x.mean(1, True)) ** 2).sum(1) / 4).sqrt()),
-        (lambda x: x.logsumexp(1), lambda x: (m := x.amax(1, True)) + (x - m).exp().sum(1, True).log()),
-    ],
-)
-def test_an_operator_takes_what_its_parts_take(whole, in_parts):
-    assert apart(whole, A)[0] == apart(in_parts, A)[0]
-
-
-@pytest.mark.parametrize(
-    ("whole", "of_output"),
-    [
-        (torch.sigmoid, lambda g, y: g * (y * (1 - y))),
-        (torch.tanh, lambda g, y: g * (1 - y * y)),
-        (lambda x: x.softmax(1), lambda g, y: y * (g - (g * y).sum(1, True))),
-        (lambda x: x.log_softmax(1), lambda g, y: g - torch.exp(y) * g.sum(1, True)),
-    ],
-)
-def test_a_gradient_takes_what_its_parts_take(whole, of_output):
-    assert apart(whole, A)[1] == apart(of_output, A, B)[0]
