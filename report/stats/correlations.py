@@ -3,11 +3,12 @@
 Intervals resample models: all rows of a model are drawn together, since they are measured on one network.
 """
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from math import ceil, sqrt
 from statistics import NormalDist
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -40,18 +41,32 @@ def _drawn(models: int) -> Numbers:
     return np.random.default_rng(SEED).multinomial(models, np.full(models, 1 / models), DRAWS).astype(float)
 
 
-def resampled(statistic: Callable[[Numbers], Numbers], models: pd.Series) -> Numbers:
-    """Return a number for each resample; ``statistic`` takes rows of ``weights`` and returns a number a row."""
+def _blocks(models: tuple[str, ...]) -> Iterator[Numbers]:
+    """Yield all resamples as rows of ``weights``, a block at a time."""
     rows = ceil(BLOCK / len(models))
-    return np.concatenate([statistic(weights(models, first, rows)) for first in range(0, DRAWS, rows)])
+    return (weights(pd.Series(models), first, rows) for first in range(0, DRAWS, rows))
 
 
-def moments(x: Numbers, y: Numbers, weight: Numbers) -> tuple[Numbers, Numbers, Numbers]:
-    """Return the sums of xx, xy and yy about the means, for each row of weights."""
-    whole = weight.sum(axis=1, keepdims=True)
-    dx = x - (weight * x).sum(axis=1, keepdims=True) / whole
-    dy = y - (weight * y).sum(axis=1, keepdims=True) / whole
-    return (weight * dx * dx).sum(axis=1), (weight * dx * dy).sum(axis=1), (weight * dy * dy).sum(axis=1)
+class Spread(NamedTuple):
+    """Values about their mean, for each row of weights: ``distance`` and ``weighted`` distance, and the sum of squares.
+
+    All values may be the same for each row, or an array of shape (resamples, values).
+    """
+
+    distance: Numbers
+    weighted: Numbers
+    squares: Numbers
+
+    @classmethod
+    def of(cls, values: Numbers, weight: Numbers) -> "Spread":
+        mean = (weight * values).sum(axis=1, keepdims=True) / weight.sum(axis=1, keepdims=True)
+        distance = values - mean
+        weighted = weight * distance
+        return cls(distance, weighted, (weighted * distance).sum(axis=1))
+
+    def times(self, other: "Spread") -> Numbers:
+        """Return the sum of products with other values, for each row of weights."""
+        return np.asarray((self.weighted * other.distance).sum(axis=1))
 
 
 def interval(draws: Numbers, models: int) -> tuple[float, float] | tuple[None, None]:
@@ -82,16 +97,32 @@ def rank_correlation(x: pd.Series, y: pd.Series, models: pd.Series) -> Value:
     count = models.nunique()
     if count < FEWEST or x.nunique() < 2 or y.nunique() < 2:
         return Value(None, count=count)
-    first, second = x.to_numpy(float), y.to_numpy(float)
-    (rho,) = spearman(first, second, np.ones((1, len(first))))
-    low, high = interval(resampled(lambda weight: spearman(first, second, weight), models), count)
+    first, second = (tuple(values.to_numpy(float).tolist()) for values in (x, y))
+    return _rank_correlation(first, second, tuple(models))
+
+
+@cache  # figures and tables ask for what the text did
+def _rank_correlation(x: tuple[float, ...], y: tuple[float, ...], models: tuple[str, ...]) -> Value:
+    (rho,) = spearman(np.array(x), np.array(y), np.ones((1, len(x))))
+    draws = [_correlation(*both) for both in zip(_ranked(x, models), _ranked(y, models), strict=True)]
+    count = len(set(models))
+    low, high = interval(np.concatenate(draws), count)
     return Value(float(rho), low=low, high=high, count=count)
+
+
+@lru_cache(maxsize=8)  # each predictor is held against several
+def _ranked(values: tuple[float, ...], models: tuple[str, ...]) -> list[Spread]:
+    """Return the ranks of values in all resamples, a block of these at a time."""
+    return [Spread.of(ranks(np.array(values), weight), weight) for weight in _blocks(models)]
 
 
 def spearman(x: Numbers, y: Numbers, weight: Numbers) -> Numbers:
     """Return the linear correlation of ranks for each row of weights; 0 where nothing varies. Source: Spearman 1904."""
-    xx, xy, yy = moments(ranks(x, weight), ranks(y, weight), weight)
-    spread = np.sqrt(xx * yy)
+    return _correlation(*(Spread.of(ranks(values, weight), weight) for values in (x, y)))
+
+
+def _correlation(x: Spread, y: Spread) -> Numbers:
+    xy, spread = x.times(y), np.sqrt(x.squares * y.squares)
     return np.divide(xy, spread, out=np.zeros_like(xy), where=spread > 1e-9)
 
 
@@ -136,13 +167,24 @@ def fit_power_law(x: pd.Series, y: pd.Series, models: pd.Series) -> PowerLaw | N
     if models.nunique() < FEWEST or x.nunique() < 2:
         return None
     of_x, of_y = np.log(x.to_numpy(float)), np.log(y.to_numpy(float))
+    exponent = _exponent(tuple(of_x.tolist()), tuple(of_y.tolist()), tuple(models))
+    slope = exponent.number or 0.0
+    middle = float(of_y.mean() - slope * of_x.mean())
+    factors = pd.Series(np.exp(of_y - middle - slope * of_x), index=x.index)
+    return PowerLaw(exponent, float(np.exp(middle)), factors)
+
+
+@cache  # figures and tables ask for what the text did
+def _exponent(x: tuple[float, ...], y: tuple[float, ...], models: tuple[str, ...]) -> Value:
+    """Return the slope of the line of least squares, with the interval that resamples ``models``."""
 
     def slope(weight: Numbers) -> Numbers:
-        xx, xy, _ = moments(of_x, of_y, weight)
-        return np.divide(xy, xx, out=np.full_like(xy, np.nan), where=xx > 1e-9)
+        across, up = (Spread.of(np.array(values), weight) for values in (x, y))
+        return np.divide(
+            across.times(up), across.squares, out=np.full(len(weight), np.nan), where=across.squares > 1e-9
+        )
 
-    exponent = float(slope(np.ones((1, len(x))))[0])
-    low, high = interval(resampled(slope, models), models.nunique())
-    middle = float(of_y.mean() - exponent * of_x.mean())
-    factors = pd.Series(np.exp(of_y - middle - exponent * of_x), index=x.index)
-    return PowerLaw(Value(exponent, low=low, high=high, count=models.nunique()), float(np.exp(middle)), factors)
+    (found,) = slope(np.ones((1, len(x))))
+    count = len(set(models))
+    low, high = interval(np.concatenate([*map(slope, _blocks(models))]), count)
+    return Value(float(found), low=low, high=high, count=count)

@@ -338,7 +338,8 @@ def _advice(timed: Timed) -> LatencyAdvice:
         return LatencyAdvice()
     rows = timed.rows.assign(longer=timed.roof.least_s(timed.rows.flop, timed.rows.traffic_byte))
     large = rows.groupby("family").filter(lambda family: family.model.nunique() >= FAMILY).groupby("family")
-    within = [family.flop.corr(family.input_s, method="spearman") for _, family in large]
+    # Spearman's rho; pandas' own imports scipy.stats, which takes longer than all of these
+    within = [family.flop.rank().corr(family.input_s.rank()) for _, family in large]
     return LatencyAdvice(
         families=count_of(len(within), "families"),
         family_flop=median_of(within, counted="families"),
