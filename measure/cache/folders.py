@@ -61,14 +61,18 @@ class Folder:
         Runs of stages are left out without the run of their step.
         """
         if record in PARENTS:
-            if of is None:
-                of = [row for row in self.rows(PARENTS[record]) if row.status == "ok"]  # others have no children
-            return self.children[record].of(of)
+            return table.rows_of(record, self.columns(record, of))
         rows: list[Any] = table.read(self.paths[record], record)
         if record is Run:
             steps = {_round_of_step(row) for row in rows if row.phase == STEP}
             rows = [row for row in rows if row.phase not in STAGES or _round_of_step(row) in steps]
         return rows
+
+    def columns(self, record: type, of: Collection[Any] | None = None) -> table.Columns:
+        """Return a table that other rows commit by column, as ``rows`` does by row."""
+        if of is None:
+            of = [row for row in self.rows(PARENTS[record]) if row.status == "ok"]  # others have no children
+        return self.children[record].columns_of(of)
 
     def tables(self) -> dict[type[Any], list[Any]]:
         """Return the rows of all tables by record."""
@@ -109,6 +113,11 @@ class Workloads:
 
     def rows(self, record: type[Record]) -> list[Record]:
         return [row for folder in self.folders() for row in folder.rows(record)]
+
+    def columns(self, record: type) -> table.Columns:
+        """Return the layers or operators by column."""
+        shared, own = (folder.columns(record) for folder in self.folders())
+        return {name: cells + own[name] for name, cells in shared.items()}
 
     def of(self, rows: Iterable[Workload]) -> list[Counted]:
         """Return these workloads, each with its layers and operators."""

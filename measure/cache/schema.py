@@ -8,7 +8,6 @@ and neither names file, line, column and unit of an error.
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from pathlib import Path, PurePosixPath
 from types import NoneType
@@ -82,11 +81,13 @@ class Column:
                 return text
             wanted = self.form.description
         else:
-            if text.isascii() and "_" not in text:  # only Python takes 1_000, or digits of other scripts
-                with suppress(ValueError, ArithmeticError):
-                    number = self.type(text)
-                    if self.least <= number <= self.most:
-                        return number
+            try:
+                number = self.type(text)
+                # Only Python takes 1_000, or digits of other scripts
+                if self.least <= number <= self.most and "_" not in text and text.isascii():
+                    return number
+            except (ValueError, ArithmeticError):
+                pass  # said below
             unit = "" if self.unit == NUMBER else f" {self.unit}"
             limits = f"of at least {self.least:g}" if self.most == MOST else f"from {self.least:g} to {self.most:g}"
             wanted = f"a {'whole ' if self.type is int else ''}number {limits}{unit}"

@@ -1,6 +1,6 @@
 """The work of one call by kind of layer, the roofs of devices, and the terms of a latency that follow from both."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
@@ -81,16 +81,7 @@ class Demand:
 
     def terms(self, roof: LayerRoof, how: How) -> Numbers:
         """Return the ``TERMS`` of the call's latency (s), ``(terms,)``."""
-        memory = self.memory_s(roof)
-        return np.array([
-            *self.arithmetic_s(roof)[PRODUCTS],
-            *memory,
-            0.0 if how.compiled else memory[FUSED].sum(),
-            self.calls * MICROSECOND,
-            MICROSECOND,
-            self.input_byte * NANOSECOND if how.copied else 0.0,
-            self.parameter_byte / roof.bandwidth_byte_per_s if how.trains else 0.0,
-        ])  # fmt: skip
+        return terms_of([(self, roof, how)])[0]
 
     @cached_property
     def make_up(self) -> Numbers:
@@ -98,6 +89,24 @@ class Demand:
         flop, byte = self.flop[PRODUCTS], self.byte
         batch = BATCH_WEIGHT * np.log(self.batch)
         return np.array([*flop / max(flop.sum(), 1.0), *byte / max(byte.sum(), 1.0), batch])
+
+
+def terms_of(calls: Sequence[tuple[Demand, LayerRoof, How]]) -> Numbers:
+    """Return the ``TERMS`` of the latencies (s) of calls, at least one, ``(calls, terms)``."""
+    arithmetic = np.array([demand.flop for demand, _, _ in calls]) / np.array([roof.peaks for _, roof, _ in calls])
+    bandwidths = np.array([float(roof.bandwidth_byte_per_s) for _, roof, _ in calls])
+    memory = np.array([demand.byte for demand, _, _ in calls]) / bandwidths[:, None]
+    others = [
+        (
+            demand.calls * MICROSECOND,
+            MICROSECOND,
+            demand.input_byte * NANOSECOND if how.copied else 0.0,
+            demand.parameter_byte / roof.bandwidth_byte_per_s if how.trains else 0.0,
+        )
+        for demand, roof, how in calls
+    ]  # fmt: skip
+    unfused = np.where([how.compiled for _, _, how in calls], 0.0, memory[:, FUSED].sum(axis=1))
+    return np.hstack([arithmetic[:, PRODUCTS], memory, unfused[:, None], others])
 
 
 def by_kind(rows: Iterable[tuple[str, float]]) -> Numbers:

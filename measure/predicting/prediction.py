@@ -13,7 +13,7 @@ from measure.domain.words import EAGER, STEP
 from measure.predicting.demand import Demand, How, LayerRoof, Numbers, PredictedDevice
 from measure.predicting.model import LatencyModel, add_neighbours
 from measure.predicting.study import group, pool_of
-from measure.predicting.timings import TimedCall, fit_rows
+from measure.predicting.timings import FitRows, TimedCall, fit_rows
 
 # The bases of a prediction: models timed on the device under its setting, some times on it, its datasheet alone
 FITTED, SCALED, DATASHEET = "fitted", "scaled", "datasheet"
@@ -78,7 +78,8 @@ class Predictor:
             if (row.method, row.batches) == (tables.OURS, tables.ALL_BATCHES)
         }
         self._calls = group(calls)
-        self._model, self._factor = cache(self._add_neighbours), cache(self._find_factor)
+        self._rows, self._model = cache(self._rows_of), cache(self._add_neighbours)
+        self._factor = cache(self._find_factor)
 
     def predict(
         self,
@@ -136,14 +137,18 @@ class Predictor:
 
     def _find_factor(self, device: str, pool: Setting) -> tuple[float, int]:
         """Return a device's median factor to its pool's predictions, and the number of models behind it."""
-        found = [call for call in self._calls.get(pool, []) if call.setting.device == device]
-        if not found:
+        of_pool = self._rows(pool)
+        if of_pool is None or device not in of_pool.device:
             return 1.0, 0
-        rows = fit_rows(found)
+        rows = of_pool.where(of_pool.device == device)
         ratios = rows.latency_s / self._model(pool).predict(rows.terms, rows.make_ups)
         return float(np.median(ratios)), len(set(rows.architecture))
 
     def _add_neighbours(self, setting: Setting) -> LatencyModel:
         """Return the model of a setting, with the neighbours among its timed calls."""
-        found, best = self._calls.get(setting), self._coefficients[setting]
-        return add_neighbours(fit_rows(found), best) if found else LatencyModel(best)
+        timed, best = self._rows(setting), self._coefficients[setting]
+        return LatencyModel(best) if timed is None else add_neighbours(timed, best)
+
+    def _rows_of(self, setting: Setting) -> FitRows | None:
+        calls = self._calls.get(setting)
+        return fit_rows(calls) if calls else None

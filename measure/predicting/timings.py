@@ -17,7 +17,7 @@ from measure.cache.schema import file_of
 from measure.cache.workload_records import Operator, PublishedCount, PublishedKind, Workload
 from measure.domain.chips import fold_name
 from measure.domain.words import BACKWARD, EAGER, INFERENCE, PRECISION_BYTE, PRECISIONS, STEP, least_byte, stored_as
-from measure.predicting.demand import Demand, How, LayerRoof, Numbers, by_kind, of_chips, of_machines
+from measure.predicting.demand import Demand, How, LayerRoof, Numbers, by_kind, of_chips, of_machines, terms_of
 
 CHANNELS_LAST = "channels_last"
 PASSES = {False: (INFERENCE,), True: (INFERENCE, BACKWARD)}  # the counted stages of a call, by whether it trains
@@ -79,26 +79,32 @@ def published(data: Path) -> Iterator[TimedCall]:
         passes = [kinds.get((*shape, stage), []) for stage in PASSES[trains]]
         if not all(passes):
             return None
-        found, count = [row for rows in passes for row in rows], counts[shape]
+        of_kind, count = [row for rows in passes for row in rows], counts[shape]
         input_byte, parameter_byte = batch * (count.input_byte or 0), count.parameter_byte or 0
         return Demand(
             batch,
-            by_kind((row.layer_kind, batch * row.flop) for row in found),
-            by_kind((row.layer_kind, width * (row.byte + (batch - 1) * row.further_byte)) for row in found),
-            sum(row.calls for row in found),
+            by_kind((row.layer_kind, batch * row.flop) for row in of_kind),
+            by_kind((row.layer_kind, width * (row.byte + (batch - 1) * row.further_byte)) for row in of_kind),
+            sum(row.calls for row in of_kind),
             float(input_byte),
             width * parameter_byte,
             len(passes) * width * least_byte(parameter_byte, input_byte, batch * (count.activation_byte or 0)),
         )
 
+    @cache
+    def roof_of(device: str, precision: str) -> tuple[str, str, LayerRoof] | None:
+        chip = chips.get(fold_name(device))
+        roof = chip.layer_roof(precision) if chip and precision in PRECISIONS else None
+        return (chip.name, chip.chip_kind, roof) if chip and roof else None
+
     for row in table.read(file_of(PublishedTiming, data), PublishedTiming):
-        shape, chip = (row.model, row.input_size), chips.get(fold_name(row.device))
-        precision = row.autocast or row.precision
-        roof = chip.layer_roof(precision) if chip else None
-        if not chip or not roof or precision not in PRECISIONS or shape not in counts:
+        shape, precision = (row.model, row.input_size), row.autocast or row.precision
+        found = roof_of(row.device, precision)
+        if found is None or shape not in counts:
             continue
+        chip, chip_kind, roof = found
         variant = "+".join(filter(None, (row.compiler, CHANNELS_LAST if row.layout == CHANNELS_LAST else None)))
-        setting = Setting(chip.name, row.source, row.torch or "", precision, variant or EAGER, row.phase)
+        setting = Setting(chip, row.source, row.torch or "", precision, variant or EAGER, row.phase)
         how = How(row.compiler is not None, row.input_copied == "yes", row.phase == STEP)
         width = PRECISION_BYTE[stored_as(precision)] / PRECISION_BYTE["fp32"]
         demand = scale_counts(shape, row.batch, width, how.trains)
@@ -106,7 +112,7 @@ def published(data: Path) -> Iterator[TimedCall]:
             # A rate covers all calls; a mean of single calls includes their interruptions
             latency_s = row.batch / row.throughput_per_s if row.throughput_per_s else row.latency_s
             family = counts[shape].family or ""
-            yield TimedCall(setting, row.model, family, latency_s, demand, roof, how, chip.chip_kind)
+            yield TimedCall(setting, row.model, family, latency_s, demand, roof, how, chip_kind)
 
 
 def measured(data: Path, counts: Counted) -> Iterator[TimedCall]:
@@ -207,7 +213,7 @@ def fit_rows(calls: Sequence[TimedCall]) -> FitRows:
     setting[:] = [call.setting for call in calls]  # np.array would make a tuple a second dimension
     return FitRows(
         latency_s=np.array([call.latency_s for call in calls]),
-        terms=np.array([call.demand.terms(call.roof, call.how) for call in calls]),
+        terms=terms_of([(call.demand, call.roof, call.how) for call in calls]),
         make_ups=np.array([demand.make_up for demand, _ in demands]),
         flop_s=arithmetic_s.sum(axis=1),
         kinds_s=np.maximum(arithmetic_s, memory_s),

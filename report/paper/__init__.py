@@ -12,7 +12,7 @@ import pandas as pd
 from measure.cache import records, workload_records
 from measure.cache.folders import MachineFolder, Workloads, machine_names
 from measure.cache.schema import file_of
-from measure.cache.table import read
+from measure.cache.table import Columns, read
 from measure.cache.traces import StoredTrace, read_trace, trace_names
 from measure.domain.roofs import CacheLevel, Roof, Roofline, machine_roof, merge_rounds
 from measure.domain.words import EAGER, same_shape
@@ -135,6 +135,11 @@ def frame(rows: list[Any], record: type) -> pd.DataFrame:
     return pd.DataFrame(map(vars, rows), columns=[field.name for field in fields(record)])
 
 
+def frame_of(columns: Columns) -> pd.DataFrame:
+    """Return a table's columns as a frame."""
+    return pd.DataFrame(columns, dtype=None if any(columns.values()) else object)
+
+
 @without_garbage_search()
 def load(
     data: Path | None = None,
@@ -159,10 +164,8 @@ def load(
         return data if (data / name).exists() else projects
 
     tables = Workloads(data)
-    models, layers = (
-        frame(tables.rows(workload_records.Workload), workload_records.Workload),
-        frame(tables.rows(workload_records.Layer), workload_records.Layer),
-    )
+    models = frame(tables.rows(workload_records.Workload), workload_records.Workload)
+    layers = frame_of(tables.columns(workload_records.Layer))
     workloads.check_sums(models, layers, tables.folder)
     folders = (MachineFolder(data, name) for name in chosen or machine_names(data))
     tried = [found for folder in folders if (found := tried_in(folder))]
@@ -171,7 +174,7 @@ def load(
     models, tried = models[models.model.isin(wanted)], [each.of(wanted) for each in tried]
     shapes = workloads.measured_shapes(row for each in tried for row in each.rows)
     shown = workloads.shown(models, shapes)
-    operators = workloads.parts_of(frame(tables.rows(workload_records.Operator), workload_records.Operator), shown)
+    operators = workloads.parts_of(frame_of(tables.columns(workload_records.Operator)), shown)
     keys = hand_tables.read_keys(references)
     cores = hand_tables.flop_per_cycle(having("flop_per_cycle.csv") / "flop_per_cycle.csv", keys)
     machines = [load_machine(each, shapes, shown, operators, cores) for each in tried]
@@ -270,7 +273,7 @@ def load_machine(
     parts = (part.split(":") for part in (environment.caches or "").split(";") if part)
     roof, caches = machine_roof(merged), tuple(CacheLevel(*map(int, part)) for part in parts)
     roofs = measured_roofs(roof)
-    runs, samples = frame(tried_runs, records.Run), frame(folder.rows(records.Sample, tried_runs), records.Sample)
+    runs, samples = frame(tried_runs, records.Run), frame_of(folder.columns(records.Sample, tried_runs))
     inference = cells.derive(runs, samples, counted, operators, partial(roof_at, roofs))
     return Machine(
         folder=folder.name,
@@ -286,6 +289,6 @@ def load_machine(
         variants=inference[inference.variant != EAGER],
         steps=steps.derive(runs, samples, counted, operators, partial(roof_at, roofs)),
         profiles=frame(tried_profiles, records.Profile),
-        operators=frame(folder.rows(records.OperatorTime, tried_profiles), records.OperatorTime),
-        hardware_counters=frame(folder.rows(records.KernelCounters, counter_profiles), records.KernelCounters),
+        operators=frame_of(folder.columns(records.OperatorTime, tried_profiles)),
+        hardware_counters=frame_of(folder.columns(records.KernelCounters, counter_profiles)),
     )

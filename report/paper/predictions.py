@@ -68,11 +68,13 @@ class Predictions:
         It may if six networks with inputs of the same sort were timed at such batch sizes, in the fit behind it, and
         at least one of them on the device, unless nothing was timed there.
         """
+        if basis.ratios is None:
+            return False
         fit, own = (
             len(self._networks.get((basis.setting, where, _sort_of_input(family), _batch_class(batch)), ()))
             for where in ("", device)
         )
-        return basis.ratios is not None and fit >= FEWEST_MODELS and (own > 0 or basis.name == DATASHEET)
+        return fit >= FEWEST_MODELS and (own > 0 or basis.name == DATASHEET)
 
     @cached_property
     def _networks(self) -> dict[tuple[Setting, str, str, str], set[str]]:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from measure.domain.names import model_name
@@ -339,7 +340,7 @@ def _advice(timed: Timed) -> LatencyAdvice:
     rows = timed.rows.assign(longer=timed.roof.least_s(timed.rows.flop, timed.rows.traffic_byte))
     large = rows.groupby("family").filter(lambda family: family.model.nunique() >= FAMILY).groupby("family")
     # Spearman's rho; pandas' own imports scipy.stats, which takes longer than all of these
-    within = [family.flop.rank().corr(family.input_s.rank()) for _, family in large]
+    within = [np.corrcoef(family[["flop", "input_s"]].rank(), rowvar=False)[0, 1] for _, family in large]
     return LatencyAdvice(
         families=count_of(len(within), "families"),
         family_flop=median_of(within, counted="families"),

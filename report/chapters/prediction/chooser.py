@@ -10,7 +10,7 @@ import pandas as pd
 
 from measure.domain.names import model_name
 from measure.domain.words import EAGER, INFERENCE, PRECISION_BYTE, PRECISIONS, STEP, stored_as
-from measure.predicting.demand import Demand, How, LayerRoof
+from measure.predicting.demand import Demand, How, LayerRoof, terms_of
 from measure.predicting.model import LatencyModel
 from report import display
 from report.charts.marks import records
@@ -75,6 +75,7 @@ def choices(paper: Paper) -> dict[str, Any]:
     batches = sorted(batch for batch, count in frequency.items() if 2 * count >= max(frequency.values()))
     rows = {key: found for key, found in rows.items() if key[1] in batches}
     likely: dict[Any, dict[str, list[Any]]] = {key: {} for key in rows}
+    fitted: set[tuple[int, float, bool]] = set()
     fits: list[Any] = []
     rates: dict[str, list[list[Any]]] = {}
     for precision in PRECISIONS:
@@ -93,7 +94,10 @@ def choices(paper: Paper) -> dict[str, Any]:
                 row = [place, *(_short(rate, GIGA) for rate in of_roof), *of_fit, basis.timed_models, holds]
                 rates.setdefault(f"{precision} {phase}", []).append(row)
                 width = PRECISION_BYTE[stored_as(precision)]
-                keys = [key for key in rows if key[2:] == (width, trains) and str(fit) not in likely[key]]
+                if (fit, width, trains) in fitted:
+                    continue
+                fitted.add((fit, width, trains))
+                keys = [key for key in rows if key[2:] == (width, trains)]
                 parts = _likely_parts(basis.model, [rows[key][1] for key in keys], How(trains=trains))
                 for key, of_call in zip(keys, parts, strict=True):
                     likely[key][str(fit)] = of_call
@@ -150,8 +154,8 @@ def _likely_parts(model: LatencyModel, demands: Sequence[Demand], how: How) -> I
     """Yield the three parts of each likely time that scale with a rate, and its fixed part."""
     if demands:
         offsets = np.exp(model.offsets_of(np.array([demand.make_up for demand in demands])))
-        terms = np.array([[demand.terms(roof, how) for roof in UNIT_ROOFS] for demand in demands])
-        parts = terms @ model.coefficients
+        terms = terms_of([(demand, roof, how) for demand in demands for roof in UNIT_ROOFS])
+        parts = terms.reshape(len(demands), len(UNIT_ROOFS), -1) @ model.coefficients
         parts[:, :-1] -= parts[:, -1:]
         for row in parts * offsets[:, None]:
             yield [_short(float(part), MICRO) for part in row]
