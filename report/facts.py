@@ -122,8 +122,15 @@ def entries(key: str, facts: Any) -> Iterator[tuple[str, Value | Name, str]]:
 @cache
 def _meanings(kind: Any) -> dict[str, str]:
     """Return what stands behind or below a dataclass's fields."""
-    found = MEANING.findall(inspect.getsource(kind))
+    found = MEANING.findall(_sources(kind.__module__)[kind.__name__])
     return {name: " ".join((behind or below).split()) for name, behind, below in found}
+
+
+@cache
+def _sources(module: str) -> dict[str, str]:
+    """Return the text of each class of a module; ``inspect`` would parse the module anew for each."""
+    text = inspect.getsource(import_module(module))
+    return {name: body for name, body in re.findall(r"^class (\w+)(.*?\n)(?=\S|\Z)", text, re.MULTILINE | re.DOTALL)}
 
 
 def of_paper(paper: Paper, *chapters: str) -> dict[str, dict[str, Any]]:

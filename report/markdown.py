@@ -1,6 +1,7 @@
 """Numbers for the paper, and strings that no Markdown reader takes for markup."""
 
 import re
+from functools import lru_cache
 
 from measure.domain import values
 from measure.domain.values import SPACE
@@ -24,6 +25,7 @@ NOTHING = "[]{}"  # an empty span
 CODE = re.compile(r"`(python [^`]+)`")  # a command that a sentence names, between backticks
 
 
+@lru_cache(maxsize=10_000)  # names and fields of charts come back often
 def washed(text: str) -> str:
     """Return the text with a blank for each control character, and U+FFFD for each that is no character."""
     return NO_CHARACTER.sub(REPLACEMENT, CONTROL.sub(" ", text))

@@ -107,9 +107,24 @@ def numbered(
     return [*zip(numbers, rows_of(record, found), strict=True)]
 
 
+kept: dict[tuple[Path, type], tuple[Any, tuple[list[int], Columns]]] | None = None
+"""The tables that were read, with the state of their files. Set by a program that reads a table twice and writes none.
+"""
+
+
 def _numbered_columns(
     path: Path, record: type, key: Sequence[str] = (), whole: bool = False
 ) -> tuple[list[int], Columns]:
+    if kept is None or key or whole or not path.exists():
+        return _read_columns(path, record, key, whole)
+    status = path.stat()
+    state = status.st_ino, status.st_size, status.st_mtime_ns
+    if kept.get((path, record), (None, None))[0] != state:
+        kept[path, record] = state, _read_columns(path, record, key, whole)
+    return kept[path, record][1]
+
+
+def _read_columns(path: Path, record: type, key: Sequence[str], whole: bool) -> tuple[list[int], Columns]:
     content, torn = _lines(path)
     facts = TABLES[record]
     if not content:

@@ -111,10 +111,10 @@ def terms_of(calls: Sequence[tuple[Demand, LayerRoof, How]]) -> Numbers:
 
 def by_kind(rows: Iterable[tuple[str, float]]) -> Numbers:
     """Sum numbers by their kind of layer, ``(kinds,)`` in the order of ``LAYER_KINDS``."""
-    sums = np.zeros(len(LAYER_KINDS))
+    sums = [0.0] * len(LAYER_KINDS)
     for kind, number in rows:
         sums[PLACE[kind]] += number
-    return sums
+    return np.array(sums)
 
 
 @dataclass(frozen=True, eq=False)

@@ -137,6 +137,7 @@ def add_neighbours(timed: FitRows, coefficients: Numbers) -> LatencyModel:
         for each in range(settings.max() + 1):
             offsets[settings == each] -= np.median(offsets[settings == each])
     distinct, places = np.unique(np.round(timed.make_ups / SAME_SHARE) * SAME_SHARE, axis=0, return_inverse=True)
-    ends = np.cumsum(np.bincount(places, minlength=len(distinct)))[:-1]
-    parts = np.split(offsets[np.argsort(places, kind="stable")], ends)
-    return LatencyModel(coefficients, distinct, np.array([np.median(part) for part in parts]))
+    ordered, counts = offsets[np.lexsort((offsets, places))], np.bincount(places, minlength=len(distinct))
+    firsts = np.cumsum(counts) - counts
+    medians = (ordered[firsts + (counts - 1) // 2] + ordered[firsts + counts // 2]) / 2
+    return LatencyModel(coefficients, distinct, medians)

@@ -77,7 +77,7 @@ class Predictor:
             for row in errors
             if (row.method, row.batches) == (tables.OURS, tables.ALL_BATCHES)
         }
-        self._calls = group(calls)
+        self.calls = group(calls)  # by setting, and by pool
         self._rows, self._model = cache(self._rows_of), cache(self._add_neighbours)
         self._factor = cache(self._find_factor)
 
@@ -150,5 +150,5 @@ class Predictor:
         return LatencyModel(best) if timed is None else add_neighbours(timed, best)
 
     def _rows_of(self, setting: Setting) -> FitRows | None:
-        calls = self._calls.get(setting)
+        calls = self.calls.get(setting)
         return fit_rows(calls) if calls else None

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 
 import numpy as np
 
@@ -78,6 +78,7 @@ def study(calls: Sequence[TimedCall], say: Callable[[str], None], aside: bool = 
     return found
 
 
+@cache
 def pool_of(chip_kind: str, precision: str, phase: str) -> Setting:
     """Return the setting of all devices of a kind, at precisions of equal width."""
     bits = FULL_PRECISION if stored_as(precision) == FULL_PRECISION else tables.HALF

@@ -39,8 +39,10 @@ LEADER = {"type": "rule", "color": theme.MUTED, "strokeWidth": 0.6}
 
 def records(rows: Rows) -> list[dict[str, Any]]:
     """Return the rows as dictionaries of what JSON holds: six digits of a number, None where there is none."""
-    listed = rows.to_dict("records") if hasattr(rows, "to_dict") else rows
-    return [{str(field): _plain(value) for field, value in row.items()} for row in listed]
+    if not hasattr(rows, "columns"):
+        return [{str(field): _plain(value) for field, value in row.items()} for row in rows]
+    columns = {str(name): [*map(_plain, rows[name].tolist())] for name in rows.columns}
+    return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
 
 
 def _plain(value: Any) -> Any:

@@ -53,7 +53,7 @@ def figure(name: str, description: str, content: Content, legend: str | None = "
     for channel in ("color", "shape"):
         _share(content, channel, legend)
     about = {"$schema": "https://vega.github.io/schema/vega-lite/v6.json", "name": name, "description": description}
-    return _gather(_wash(about | content | {"config": theme.CONFIG}))
+    return dict(_wash(_gather(about | content | {"config": theme.CONFIG})))
 
 
 def _leaves(view: Content, title: str = "", is_name: bool = False) -> Iterator[tuple[Layer, str, bool]]:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from measure.cache import records, workload_records
+from measure.cache import records, table, workload_records
 from measure.cache.folders import MachineFolder, Workloads, machine_names
 from measure.cache.schema import file_of
 from measure.cache.table import Columns, read
@@ -25,6 +25,8 @@ from report.paper.predictions import Predictions, Sources
 from report.paper.printed import CaseCount, FlopPerCycle, ProgramCount
 from report.paper.roofs import MemoryLevel, measured_clock, measured_roofs, memory_levels, roof_at, with_rates
 from report.paper.rows import matching
+
+table.kept = {}  # predictions read tables again that the paper has read
 
 BASE_PRECISION = "fp32"  # the precision of the figures that show one precision only
 

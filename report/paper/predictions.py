@@ -14,7 +14,6 @@ from measure.predicting import demand as devices
 from measure.predicting import timings
 from measure.predicting.demand import PredictedDevice
 from measure.predicting.prediction import DATASHEET, Basis, Predictor
-from measure.predicting.study import group
 
 NO_IMAGES = ("language", "audio")  # families of networks whose inputs are no images
 
@@ -80,11 +79,12 @@ class Predictions:
     def _networks(self) -> dict[tuple[Setting, str, str, str], set[str]]:
         """The timed networks by fit, device (empty for all), sort of input and class of batch sizes."""
         found: dict[tuple[Setting, str, str, str], set[str]] = {}
-        for setting, calls in group(self.timed).items():
-            for call in calls:
-                key = _sort_of_input(call.family), _batch_class(call.demand.batch)
-                for device in ("", call.setting.device):
-                    found.setdefault((setting, device, *key), set()).add(call.architecture)
+        for setting, calls in self.predictor.calls.items():
+            timed = {(call.setting.device, call.family, call.demand.batch, call.architecture) for call in calls}
+            for own, family, batch, network in timed:
+                for device in ("", own):
+                    key = setting, device, _sort_of_input(family), _batch_class(batch)
+                    found.setdefault(key, set()).add(network)
         return found
 
 

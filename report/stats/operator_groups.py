@@ -115,6 +115,7 @@ def _grouped(rows: pd.DataFrame) -> pd.DataFrame:
     return rows.assign(group=pd.Series([group_of(*key) for key in keys], rows.index, dtype=object))
 
 
+@cache
 def profiled(paper: Paper, machine: Machine) -> pd.DataFrame:
     """One row is a group of operators in a profiled call at the base precision, in eager mode.
 

@@ -140,11 +140,14 @@ def _cards(paper: Paper, families: dict[str, str]) -> list[dict[str, Any]]:
     """Return each model's card: names, sort of input, family; what an input ``asks`` for; its ``times`` at hand."""
     machine = paper.at_hand
     cells = matching(machine.cells, status="ok", precision=BASE_PRECISION)[TIMES] if machine else pd.DataFrame()
+    times: dict[str, list[dict[str, Any]]] = {}
+    for row in records(cells):
+        times.setdefault(row["model"], []).append(row)
     asked = {row["model"]: row for row in records(matching(paper.workloads, batch=1, precision=BASE_PRECISION)[ASKS])}
     return [
         {
             "id": model, "name": model_name(model), "sort": family if family in NO_IMAGES else "", "family": family,
-            "asks": asked.get(model), "times": [row for row in records(cells) if row["model"] == model],
+            "asks": asked.get(model), "times": times.get(model, []),
         }
         for model, family in families.items()
     ]  # fmt: skip
