@@ -130,7 +130,7 @@ def _meanings(kind: Any) -> dict[str, str]:
 def _sources(module: str) -> dict[str, str]:
     """Return the text of each class of a module; ``inspect`` would parse the module anew for each."""
     text = inspect.getsource(import_module(module))
-    return {name: body for name, body in re.findall(r"^class (\w+)(.*?\n)(?=\S|\Z)", text, re.MULTILINE | re.DOTALL)}
+    return dict(re.findall(r"^class (\w+)(.*?\n)(?=\S|\Z)", text, re.MULTILINE | re.DOTALL))
 
 
 def of_paper(paper: Paper, *chapters: str) -> dict[str, dict[str, Any]]:
