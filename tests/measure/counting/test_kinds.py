@@ -108,29 +108,35 @@ def regions():
     yield reported("regions", on(forward, 3, 8, 8, convolution=nn.Conv2d(3, 8, 1, bias=False)), **other, uncounted=None)
 
 
-def graph(pairs, weights):
-    return torch.sparse_coo_tensor(pairs.t(), weights, (4, 4))
-
-
 def sparse():
     # A layer of 4 nodes by 4 x 4, 128 FLOP; 4 edges, each with a row of 4, 32 FLOP. Backward the layer's weight, and
     # the edges the other way round.
-    for name, forward, other, backward in (
-        ("mm", lambda self, x, pairs: torch.sparse.mm(graph(pairs, torch.ones(4)), self.linear(x)), 0, 128 + 32),
-        ("matmul", lambda self, x, pairs: graph(pairs, torch.ones(4)) @ self.linear(x), 0, 128 + 32),
+    def edges(pairs):
+        return torch.sparse_coo_tensor(pairs.t(), torch.ones(4), (4, 4))
+
+    for name, forward, products, other, more in (
+        ("mm", lambda self, x, pairs: torch.sparse.mm(edges(pairs), self.linear(x)), 32, 0, 0),
+        ("matmul", lambda self, x, pairs: edges(pairs) @ self.linear(x), 32, 0, 0),
         # Equal edges are added first: at most as many as there are.
-        ("sum", lambda self, x, pairs: graph(pairs, torch.ones(4)).coalesce() @ self.linear(x), 4, 128 + 32),
-        ("coordinates", lambda self, x, pairs: torch.eye(4).to_sparse() @ self.linear(x), 0, 128 + 32),
-        ("by rows", lambda self, x, pairs: torch.eye(4).to_sparse_csr() @ self.linear(x), 0, 128 + 32),
+        ("sum", lambda self, x, pairs: edges(pairs).coalesce() @ self.linear(x), 32, 4, 0),
+        ("coordinates", lambda self, x, pairs: torch.eye(4).to_sparse() @ self.linear(x), 32, 0, 0),
+        ("by rows", lambda self, x, pairs: torch.eye(4).to_sparse_csr() @ self.linear(x), 32, 0, 0),
+        ("scaled", lambda self, x, pairs: (edges(pairs) * 0.5) @ self.linear(x), 32, 4, 0),
+        ("two", lambda self, x, pairs: (edges(pairs) + edges(pairs)) @ self.linear(x), 2 * 32, 0, 0),
+        # 4 edges, or 16 other numbers, are added to dense ones.
+        ("with dense", lambda self, x, pairs: self.linear(x) + edges(pairs), 0, 4, 0),
+        ("addmm", lambda self, x, pairs: torch.sparse.addmm(x, edges(pairs), self.linear(x)), 32, 16, 0),
+        ("beta 0", lambda self, x, pairs: torch.sparse.addmm(x, edges(pairs), self.linear(x), beta=0), 32, 0, 0),
         # Weights of the edges that are learnt: torch takes their gradient as a dense product of 4 x 4 by 4.
-        ("learnt", lambda self, x, pairs: graph(pairs, self.weights) @ self.linear(x), 0, 128 + 32 + 128),
-    ):
+        ("learnt", lambda self, x, pairs: torch.sparse_coo_tensor(pairs.t(), self.weights, (4, 4)) @ self.linear(x),
+         32, 0, 128),
+    ):  # fmt: skip
 
         def make(batch, forward=forward):
             network = Own(forward, linear=linear(4, 4), weights=nn.Parameter(torch.ones(4)))
             return network, (rows(batch, 4), torch.zeros(batch, 2, dtype=torch.int64))
 
-        work = {"forward_flop": 128 + 32, "forward_other_flop": other, "backward_flop": backward}
+        work = {"forward_flop": 128 + products, "forward_other_flop": other, "backward_flop": 128 + products + more}
         yield reported(name, make, 4, **work, **COUNTED)
 
     def table(batch):

@@ -213,8 +213,9 @@ BF16 = {"dtype": torch.bfloat16}
         (nn.Embedding(2, 8), [meta(1000, **INDEX)], 0),
         # Of a cache for 1000 places, 2 heads of 4 wide, the first 10
         (Own(read_part), [meta(1, 2, 1, 4), meta(2, 1, 2, 1000, 4)], 4 * 2 * 2 * 990 * 4),
-        # 2 rows reach at most 2 of 8 experts
+        # 2 rows reach at most 2 of 8 experts, 9 rows all
         (Own(experts), [meta(2, 16, **BF16), meta(8, 16, 32, **BF16), meta(8, dtype=torch.int32)], 2 * 6 * 16 * 32),
+        (Own(experts), [meta(9, 16, **BF16), meta(8, 16, 32, **BF16), meta(8, dtype=torch.int32)], 0),
         # A layer that does not run: 5 by 6 weights and 6 biases
         (Own(lambda self, x: self.used(x), used=nn.Linear(3, 4), idle=nn.Linear(5, 6)), [meta(2, 3)], 4 * 36),
     ],

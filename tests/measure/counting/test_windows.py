@@ -103,6 +103,10 @@ def smoothings():
     # Twice as large, centres 1/4, 3/4 ... 15/4 weigh elements up to 1 away: 1 of them at both ends, else 2: 14.
     small, big = meta(1, 1, 4, 4), meta(1, 1, 8, 8)
     yield case("_upsample_bilinear2d_aa", small, [8, 8], False, other=4 * (28 - 8) + 8 * (28 - 8), out=big)
+    yield case("_upsample_bilinear2d_aa", small, [8, 8], False, 2.0, 2.0, other=(4 + 8) * (28 - 8), out=big)
+    # With aligned corners steps of 3/7: 1 element at 3/14, else 2, 15; one output at 0 weighs 1 of them.
+    yield case("_upsample_bilinear2d_aa", small, [8, 8], True, other=(4 + 8) * (30 - 8), out=big)
+    yield case("_upsample_bilinear2d_aa", small, [1, 1], True, other=4 * (2 - 1) + 1 * (2 - 1), out=meta(1, 1, 1, 1))
 
 
 def other_poolings():
