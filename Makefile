@@ -16,7 +16,7 @@ report: .venv/.report
 	  $(BIN)/python -m measure --quick --budget $(BUDGET)
 	@$(BIN)/python -m report
 
-PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
+PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist worksteal
 
 test: .venv/.test
 	$(PYTEST) -m 'not slow'

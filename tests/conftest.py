@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 from functools import partial
+from pathlib import Path
 
 import pytest
 from helpers import golden as golden_files
@@ -26,8 +27,15 @@ def pytest_addoption(parser):
     parser.addoption("--overwrite", action="store_true", help="write the golden outputs in tests/golden anew")
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest chooses by marker
 def pytest_collection_modifyitems(items):
-    """Start with the slow tests, so that no worker is left with one of them at the end."""
+    """Start with the slow tests, so that no worker is left with one of them at the end.
+
+    A test that needs a browser or the whole paper is one of them.
+    """
+    for item in items:
+        if item.get_closest_marker("browser") or {"site", "launch"} & set(item.fixturenames):
+            item.add_marker("slow")
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)
 
 
@@ -44,7 +52,9 @@ def pytest_runtest_makereport(item, call):
 
 @pytest.fixture(scope="session")
 def site(tmp_path_factory):
-    """The paper of the committed data, rendered once by the embedded engine, whichever worker asks first."""
+    """The paper of the committed data: rendered before, in ROOFWRIGHT_SITE, or by the first worker that asks."""
+    if rendered := os.environ.get("ROOFWRIGHT_SITE"):
+        return Path(rendered)
     folder = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
         folder = folder.parent  # all workers'
