@@ -9,9 +9,11 @@ from math import isclose
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from helpers.places import ROOT, TESTS
 from report import facts
-from report.paper import Paper, load
+from report.paper import Paper, chips, hand_tables, load
 from report.stats.value import Name
 
 WORLD = TESTS / "data" / "world"
@@ -54,6 +56,12 @@ def change_rows(table: Path, change: Change) -> None:
         writer = csv.DictWriter(file, names, lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
+
+
+@cache
+def committed_chips() -> pd.DataFrame:
+    """Read the project's table of chips."""
+    return chips.read(ROOT / "data" / "chips.csv", hand_tables.read_keys(REFERENCES))
 
 
 @cache

@@ -7,8 +7,8 @@ from importlib import import_module
 
 import pytest
 import yaml
-from helpers.papers import REFERENCES
 from helpers.places import ROOT
+from helpers.world import REFERENCES
 
 from report import facts
 from report.paper import hand_tables

@@ -134,7 +134,7 @@ def fewer(row):
 
 
 def others(row):
-    """Return a row with other names and three times the batch; None for the networks that the paper tells a story of."""
+    """Return a row with other names and three times the batch; None for the networks of the story."""
     for old, new in NAMES.items():
         row = {name: text.replace(old, new) for name, text in row.items()}
     row |= {"batch": str(3 * int(row["batch"]))} if row.get("batch", "").isdigit() else {}

@@ -9,9 +9,10 @@ import xml.etree.ElementTree as ET
 import pypdfium2
 import pytest
 from helpers import caches
-from helpers.hostile import RECORDS, TEXT, covered, free_columns, hostile_data
+from helpers.hostile import TEXT, covered, free_columns, hostile_data
 from helpers.pages import Page
 
+from measure.cache.schema import TABLES
 from report.charts.drawing import picture
 from report.markdown import washed
 
@@ -50,7 +51,7 @@ def page(rendered):
 
 
 def test_every_column_of_every_record_is_covered(data):
-    every = {(record, name) for record in RECORDS for name in free_columns(record)}
+    every = {(record, name) for record in TABLES for name in free_columns(record)}
     assert every - covered(data) == set()
 
 

@@ -10,8 +10,8 @@ import pypdfium2
 import pytest
 from helpers import caches, paper_shape
 from helpers.pages import Page
-from helpers.papers import empty
 from helpers.places import ROOT
+from helpers.world import nothing
 
 from measure.verbs.flags import VERBS, parser_of
 from measure.verbs.measure import parser
@@ -96,7 +96,7 @@ def test_every_fact_has_one_name_a_meaning_and_a_source(reference):
 
 
 def test_facts_of_nothing_at_all_are_missing_and_not_wrong():
-    found = facts.of_paper(empty())
+    found = facts.of_paper(nothing())
     assert found["machine.machines"]["value"] in (0, None)
     assert not [key for key, fact in found.items() if fact["value"] != fact["value"]]
 

@@ -1,4 +1,4 @@
-"""Made timings of others and of a machine. Bead 2 of the tiny cache has 100 TFLOP/s at bf16 and 10 at fp32, 1 TB/s.
+"""Made timings of others and of a machine. Bead 2 of the world has 100 TFLOP/s at bf16 and 10 at fp32, 1 TB/s.
 
 One input of ``timm:oak1`` asks for 10 convolutions with 2 GFLOP and 9 MB, 5 MB for each further input, and 20
 activations with 8 MB, all for each; backward for 15 convolutions with 4 GFLOP and 12 MB, 10 MB for each further one.
@@ -9,10 +9,19 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from helpers.elsewhere_papers import count, timing
-from helpers.places import TESTS
 from helpers.predicted import BEAD, ROOF, additive, call, demand
-from helpers.rows import ENVIRONMENT, machine_in, operator, roof_measurement, run, samples, workload
+from helpers.rows import (
+    ENVIRONMENT,
+    machine_in,
+    operator,
+    published_count,
+    roof_measurement,
+    run,
+    samples,
+    timing,
+    workload,
+)
+from helpers.world import WORLD
 
 from measure.cache.folders import MachineFolder
 from measure.cache.hand_kept import PublishedTiming
@@ -27,7 +36,7 @@ from measure.predicting.timings import fit_rows, number_labels
 
 OAK = "timm:oak1"
 CONVOLUTION, ACTIVATION, LINEAR = PLACE["convolution"], PLACE["activation"], PLACE["linear"]
-COUNT = count(OAK, 2e9, 3e6, "oak")
+COUNT = published_count(OAK, 2e9, 3e6, "oak")
 """4 MB of parameters, 1 MB of inputs, 3 MB of activations."""
 
 
@@ -45,7 +54,7 @@ def bf16(latency_s=0.01, model=OAK, **changed):
 
 @pytest.fixture
 def data(tmp_path):
-    shutil.copy(TESTS / "data" / "chips.csv", tmp_path)
+    shutil.copy(WORLD / "chips.csv", tmp_path)
     return tmp_path
 
 

@@ -1,24 +1,17 @@
 """The chapter on chips: arithmetic by hand, what a chosen chip becomes, and what the text says of the real table."""
 
 from dataclasses import replace
-from functools import cache
 
 import pandas as pd
 import pytest
-from helpers.places import ROOT
-from helpers.world import REFERENCES, numbers, rows_of, world, wrong
+from helpers.world import committed_chips, numbers, rows_of, world, wrong
 
 from report.chapters.chips import figures, tables
 from report.chapters.chips.facts import LABELLED, labelled, promised
 from report.markdown import SPACE
-from report.paper import chips, hand_tables
+from report.paper import chips
 
 CPU, GPU = world().machine("cpu"), world().machine("gpu")
-
-
-@cache
-def committed_chips():
-    return chips.read(ROOT / "data" / "chips.csv", hand_tables.read_keys(REFERENCES))
 
 
 def committed():

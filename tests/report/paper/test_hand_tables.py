@@ -3,8 +3,8 @@ import shutil
 from dataclasses import replace
 
 import pytest
-from helpers.papers import REFERENCES, tiny
-from helpers.places import ROOT, TESTS
+from helpers.places import ROOT
+from helpers.world import REFERENCES, WORLD, world
 
 from measure.cache.schema import TABLES
 from measure.errors import UserError
@@ -126,8 +126,8 @@ def test_one_model_may_have_rows_for_other_precisions_and_extensions(tmp_path):
 
 
 def test_a_row_fits_its_family_model_and_vector_extension():
-    environment = tiny().machine("cpu").environment
-    rows = hand_tables.flop_per_cycle(TESTS / "data" / "flop_per_cycle.csv", hand_tables.read_keys(REFERENCES))
+    environment = world().machine("cpu").environment
+    rows = hand_tables.flop_per_cycle(WORLD / "flop_per_cycle.csv", hand_tables.read_keys(REFERENCES))
     assert [(row.vector_extension, row.precision) for row in rows if row.fits(environment)] == [
         ("avx2", "fp32"),
         ("avx2", "fp64"),
@@ -154,7 +154,7 @@ ROWS = hand_tables.flop_per_cycle(ROOT / "data" / "flop_per_cycle.csv", hand_tab
 )
 def test_families(vendor, family, model, extension, fp32):
     environment = replace(
-        tiny().machine("cpu").environment,
+        world().machine("cpu").environment,
         cpu_vendor=vendor, cpu_family=family, cpu_model=model, vector_extension=extension,
     )  # fmt: skip
     rates = {row.precision: row.flop_per_cycle for row in ROWS if row.fits(environment)}

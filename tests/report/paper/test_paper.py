@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pandas as pd
 import pytest
-from helpers.papers import REFERENCES, empty, tiny
-from helpers.places import ROOT, TESTS
+from helpers.places import ROOT
 from helpers.rows import ENVIRONMENT, operator_time, profile, run, samples, workload
+from helpers.world import REFERENCES, WORLD, nothing, world
 
 from measure.cache.folders import MachineFolder, Workloads
 from measure.domain.roofs import Roofline
@@ -24,7 +24,7 @@ def cell(machine, model, batch, precision="fp32"):
 
 
 def test_a_cell_has_the_workload_of_its_own_precision():
-    cells = tiny().machine("cpu").cells
+    cells = world().machine("cpu").cells
     lean = cells[(cells.model == "lean") & (cells.batch == 1)].set_index("precision")
     # 10 MB at fp32, and half of it at bf16; not the 26 MB of the other shape, nor those of autocast
     assert lean.footprint_byte.to_dict() == {"fp32": 10e6, "bf16": 5e6}
@@ -72,14 +72,14 @@ def test_roof():
     ("ran", "lower"), [(["fp32"], "bf16"), (["fp32", "fp16"], "fp16"), (["fp32", "fp16", "bf16"], "bf16"), ([], "bf16")]
 )
 def test_the_lower_precision_is_the_one_that_the_machine_ran(ran, lower):
-    cpu = tiny().machine("cpu")
+    cpu = world().machine("cpu")
     measured, failed = (cpu.cells[cpu.cells.status == status].iloc[:1] for status in ("ok", "oom"))
     cells = pd.concat([*(measured.assign(precision=each) for each in ran), failed.assign(precision="bf16")])
     assert replace(cpu, cells=cells).lower_precision == lower
 
 
 def test_machines_are_in_their_newest_environments_and_the_last_measured_comes_first():
-    paper = tiny()
+    paper = world()
     assert [machine.folder for machine in paper.machines] == ["example-cpu", "example-gpu"]
     assert paper.machine("cpu").environment.environment_id == "cpu-new"
     assert set(paper.machine("cpu").cells.environment_id) == {"cpu-new"}
@@ -87,7 +87,7 @@ def test_machines_are_in_their_newest_environments_and_the_last_measured_comes_f
 
 
 def test_cells():
-    machine = tiny().machine("cpu")
+    machine = world().machine("cpu")
     # Sorted samples 3.8 3.9 4.0 4.0 4.1 5.0 ms: the extremes of six enclose the median with 96.9 %.
     lean = cell(machine, "lean", 1)
     assert (lean.latency_s, lean.latency_low_s, lean.latency_high_s) == pytest.approx((0.0040, 0.0038, 0.0050))
@@ -105,13 +105,13 @@ def test_cells():
 
 
 def test_a_failed_cell_has_no_latency():
-    failed = cell(tiny().machine("cpu"), "tokens", 8)
+    failed = cell(world().machine("cpu"), "tokens", 8)
     assert failed.status == "oom"
     assert failed[["latency_s", "sample_count", "attained"]].isna().all()
 
 
 def test_an_empty_folder():
-    paper = empty()
+    paper = nothing()
     assert paper.chips.empty
     assert paper.workloads.empty
     assert paper.layers.empty
@@ -120,28 +120,28 @@ def test_an_empty_folder():
 
 
 def test_chosen_machines_are_in_the_order_of_the_choice():
-    both = load(TESTS / "data", REFERENCES, ["example-gpu", "example-cpu"])
+    both = load(WORLD, REFERENCES, ["example-gpu", "example-cpu"])
     assert [machine.folder for machine in both.machines] == ["example-gpu", "example-cpu"]
     assert both.at_hand is both.machines[0]
-    one = load(TESTS / "data", REFERENCES, ["example-gpu"])
+    one = load(WORLD, REFERENCES, ["example-gpu"])
     assert [machine.folder for machine in one.machines] == ["example-gpu"]
     assert one.machine("cpu") is None
 
 
 def test_the_machine_at_hand_is_the_one_measured_last():
-    (cpu, gpu) = tiny().machines
+    (cpu, gpu) = world().machines
     later = replace(cpu.environment, recorded_at="2099-01-01T00:00:00+00:00")
-    assert replace(tiny(), machines=(gpu, replace(cpu, environment=later))).at_hand.chip_kind == "cpu"
-    assert replace(tiny(), machines=()).at_hand is None
+    assert replace(world(), machines=(gpu, replace(cpu, environment=later))).at_hand.chip_kind == "cpu"
+    assert replace(world(), machines=()).at_hand is None
 
 
 def test_the_reference_is_the_project_s_own_machine_whatever_was_read():
     with chdir(ROOT):
-        assert [machine.folder for machine in tiny().reference.machines] == [REFERENCE]
+        assert [machine.folder for machine in replace(world()).reference.machines] == [REFERENCE]
 
 
 def test_a_machine_is_named_by_its_processor_and_microarchitecture():
-    cpu = tiny().machine("cpu")
+    cpu = world().machine("cpu")
     row = FlopPerCycle("AuthenticAMD", 25, "17", "Zen 4", "avx512f", "fp32", 64, "so_flops", "")
     environment = replace(
         cpu.environment, name="AMD EPYC", cpu_vendor="AuthenticAMD", cpu_family=25, cpu_model=17,
@@ -153,14 +153,14 @@ def test_a_machine_is_named_by_its_processor_and_microarchitecture():
 
 def test_machines_are_chosen_by_the_environment_too(monkeypatch):
     monkeypatch.setenv("ROOFWRIGHT_MACHINES", "example-gpu")
-    assert [machine.folder for machine in load(TESTS / "data", REFERENCES).machines] == ["example-gpu"]
-    assert len(load(TESTS / "data", REFERENCES, ()).machines) == 2
+    assert [machine.folder for machine in load(WORLD, REFERENCES).machines] == ["example-gpu"]
+    assert len(load(WORLD, REFERENCES, ()).machines) == 2
 
 
 def test_models_are_chosen_by_names_and_globs(monkeypatch):
-    whole = load(TESTS / "data", REFERENCES)
+    whole = load(WORLD, REFERENCES)
     monkeypatch.setenv("ROOFWRIGHT_MODELS", "lean,d*p")
-    some = load(TESTS / "data", REFERENCES)
+    some = load(WORLD, REFERENCES)
     assert set(some.workloads.model) == set(some.layers.model) == {"lean", "deep"}
     for machine, all_of_it in zip(some.machines, whole.machines, strict=True):
         for name in ("cells", "variants", "steps", "profiles", "operators", "hardware_counters"):
@@ -169,12 +169,12 @@ def test_models_are_chosen_by_names_and_globs(monkeypatch):
     assert some.chips.equals(whole.chips)
     monkeypatch.setenv("ROOFWRIGHT_MODELS", "lea")
     with pytest.raises(UserError, match=r"--models, .*: 'lea' is not one of .*; did you mean lean\?"):
-        load(TESTS / "data", REFERENCES)
+        load(WORLD, REFERENCES)
 
 
 def test_the_folder_comes_from_the_environment(monkeypatch):
-    monkeypatch.setenv("ROOFWRIGHT_DATA", str(TESTS / "data"))
-    assert load(references=REFERENCES).chips.chip.nunique() == 4
+    monkeypatch.setenv("ROOFWRIGHT_DATA", str(WORLD))
+    assert load(references=REFERENCES).chips.chip.nunique() == 41
 
 
 def test_tables_kept_by_hand_come_from_the_project(monkeypatch, tmp_path):
@@ -187,15 +187,15 @@ def test_tables_kept_by_hand_come_from_the_project(monkeypatch, tmp_path):
     assert found.published.claims.equals(project.published.claims)
     assert found.elsewhere.timings.equals(project.elsewhere.timings)
     assert found.counting_programs.equals(project.counting_programs)
-    shutil.copy(TESTS / "data" / "chips.csv", tmp_path)
-    assert load(references=REFERENCES).chips.chip.nunique() == 4  # its own
+    shutil.copy(WORLD / "chips.csv", tmp_path)
+    assert load(references=REFERENCES).chips.chip.nunique() == 41  # its own
 
 
 @pytest.mark.parametrize("searched", [True, False])
 def test_reading_leaves_the_search_for_garbage_on_or_off_as_it_was(searched):
     (gc.enable if searched else gc.disable)()
     try:
-        load(TESTS / "data", REFERENCES)
+        load(WORLD, REFERENCES)
         assert gc.isenabled() == searched
     finally:
         gc.enable()

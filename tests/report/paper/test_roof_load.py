@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 import pytest
-from helpers.papers import REFERENCES
 from helpers.rows import ENVIRONMENT, roof_measurement
+from helpers.world import REFERENCES
 
 from measure.cache.folders import MachineFolder
 from report.paper import load

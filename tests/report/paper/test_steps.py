@@ -2,9 +2,8 @@ from math import exp, log, sqrt
 from statistics import fmean, stdev
 
 import pytest
-from helpers.papers import tiny
 from helpers.rows import cell_columns
-from helpers.training_papers import trained
+from helpers.world import world
 
 from measure.cache.records import Run, Sample
 from measure.cache.workload_records import Operator
@@ -15,7 +14,7 @@ STUDENT_2 = 4.848732  # at 0.98 of 2 degrees of freedom: 0.96 * sqrt(1 / (2 * 0.
 
 
 def cell(kind, model):
-    rows = trained().machine(kind).steps
+    rows = world().machine(kind).steps
     (row,) = rows[(rows.model == model) & (rows.batch == 8)].itertuples()
     return row
 
@@ -35,7 +34,7 @@ def derived(ratios, status="ok", phase="step"):
                 Sample(**timed, sample=index, block=1, latency_s=latency_s * (1 + index % 2), round=number)
                 for index in range(6)
             ]
-    counted = tiny().workloads[tiny().workloads.model == "lean"].assign(model="net")
+    counted = world().workloads[world().workloads.model == "lean"].assign(model="net")
     empty = frame([], Operator)
     return steps.derive(frame(runs, Run), frame(samples, Sample), counted, empty, lambda _precision: None)
 
@@ -99,5 +98,4 @@ def test_a_step_that_failed_keeps_its_reason():
 
 def test_inference_is_no_training():
     assert derived([2.0], phase="inference").empty
-    assert tiny().machine("cpu").steps.empty
-    assert set(trained().machine("cpu").cells.phase) == {"inference"}
+    assert set(world().machine("cpu").cells.phase) == {"inference"}

@@ -3,8 +3,7 @@ from pathlib import Path
 
 import pytest
 from helpers import rows
-from helpers.papers import tiny
-from helpers.places import TESTS
+from helpers.world import WORLD, world
 
 from measure.cache.folders import Workloads
 from measure.cache.workload_records import Layer, Workload
@@ -13,18 +12,18 @@ from report.paper import frame, workloads
 
 
 def tables():
-    tiny_tables = Workloads(TESTS / "data")
+    tiny_tables = Workloads(WORLD)
     return frame(tiny_tables.rows(Workload), Workload), frame(tiny_tables.rows(Layer), Layer)
 
 
 def with_row(**changed):
     """The tiny table and one more row: the first one at another shape, say."""
-    rows = Workloads(TESTS / "data").rows(Workload)
+    rows = Workloads(WORLD).rows(Workload)
     return frame([*rows, replace(rows[-1], **changed)], Workload)
 
 
 def test_shown():
-    rows = tiny().workloads.set_index(["model", "batch", "precision"])
+    rows = world().workloads.set_index(["model", "batch", "precision"])
     # lean at batch 1: 4.0 MB parameters + 0.5 MB inputs + 5.5 MB activations; 100 MFLOP
     assert rows.loc[("lean", 1, "fp32")].footprint_byte == 10e6
     assert rows.loc[("lean", 1, "fp32")].footprint_intensity == 10
@@ -61,25 +60,26 @@ def test_rows_with_autocast_and_failures_are_left_out():
     models, _ = tables()
     assert "opaque" in set(models.model)
     assert "cpu" in set(models.autocast)
-    assert len(tiny().workloads) == 16  # four models, two batch sizes, two precisions
+    # Four models at two batch sizes and precisions; six at four and three; Llama at two
+    assert len(world().workloads) == 16 + 6 * 7 + 2
 
 
 def test_a_backward_pass_that_was_not_counted_leaves_its_reason():
-    rows = tiny().workloads.set_index(["model", "batch", "precision"])
+    rows = world().workloads.set_index(["model", "batch", "precision"])
     assert "more than 1 value" in rows.loc[("broad", 1, "fp32")].backward_gap
-    assert rows.backward_gap.isna().sum() == 14
+    assert rows.backward_gap.isna().sum() == len(rows) - 4  # at both precisions, and Llama at both batch sizes
 
 
 def test_a_model_of_the_users_own_is_shown_at_the_smallest_shape_counted():
     # lean is counted at 3x448x448 too, with four times the FLOP
-    assert set(tiny().workloads.input_shape) == {"3x224x224"}
+    assert set(world().workloads.input_shape) == {"3x224x224", "1"}
     # by numbers, not by letters: 96 is less than 224
     small = workloads.shown(with_row(model="lean", input_shape="3x96x96"), {})
     assert set(small[small.model == "lean"].input_shape) == {"3x96x96"}
 
 
 def counted(model, *shapes):
-    rows = Workloads(TESTS / "data").rows(Workload)
+    rows = Workloads(WORLD).rows(Workload)
     return frame([replace(rows[-1], model=model, input_shape=shape) for shape in shapes], Workload)
 
 
@@ -113,8 +113,8 @@ def test_the_shape_at_which_a_model_is_shown_is_todays_where_that_has_a_result_e
 
 
 def test_layers_are_those_of_the_rows_shown():
-    layers = tiny().layers
-    assert len(layers) == 16 * 3
+    layers = world().layers
+    assert len(layers) == 16 * 3 + 6 * 3 * 5
     assert set(layers.input_shape) == {"3x224x224"}
 
 
