@@ -118,7 +118,7 @@ def examples(tmp_path_factory):
     for name in "AB":
         shutil.copytree(data / "machines" / CPU, data / "machines" / name)
     (folder / "handed-in").mkdir()
-    shutil.make_archive(str(folder / "handed-in" / "machine"), "zip", TESTS / "data" / "machines", "example-gpu")
+    shutil.make_archive(str(folder / "handed-in" / "machine"), "zip", WORLD / "machines", "example-gpu")
     traces.write(folder / "step.json.gz", traces.linear_step())
     shutil.move(file_of(PublishedTiming, data), folder / "published.csv")
     (folder / "path" / "to").mkdir(parents=True)

@@ -6,6 +6,7 @@ import sys
 import pypdfium2
 import pytest
 from helpers.places import ROOT
+from helpers.world import WORLD
 
 import report.engine.quarto
 from measure.cache.records import Environment
@@ -194,9 +195,9 @@ def test_a_chapter_that_is_wrong(project, no_quarto, capsys, chapter, message):
 
 
 def test_check_reads_every_table_and_says_what_is_in_it(capsys):
-    assert main(["check", "--data", str(ROOT / "tests" / "data")]) == 0
-    # tests/data by hand: 5 roofs of 4 chips, 4 models, a CPU with 9 cells in its newest environment and a GPU with 2.
-    said = "is sound: 5 roofs of 4 chips, 4 models counted, 2 machines with 11 cells"
+    assert main(["check", "--data", str(WORLD)]) == 0
+    # The world by hand: 11 models, the CPU with 9 and 6 * 4 cells in its newest environment, the GPU with 2 and 6 * 3
+    said = "is sound: 101 roofs of 41 chips, 11 models counted, 2 machines with 53 cells"
     assert said in capsys.readouterr().out
 
 
@@ -209,7 +210,7 @@ def test_why_tells_a_number_and_where_it_comes_from(capsys):
 
 def test_check_names_the_row_that_is_wrong(capsys, tmp_path):
     data = tmp_path / "data"
-    shutil.copytree(ROOT / "tests" / "data", data)
+    shutil.copytree(WORLD, data)
     chips = data / "chips.csv"
     lines = chips.read_text("utf-8").splitlines()
     chips.write_text("\n".join([*lines, lines[-1]]) + "\n", "utf-8")
@@ -219,12 +220,12 @@ def test_check_names_the_row_that_is_wrong(capsys, tmp_path):
 
 def test_check_refuses_layers_that_do_not_sum_to_their_model(capsys, tmp_path):
     data = tmp_path / "data"
-    shutil.copytree(ROOT / "tests" / "data", data)
+    shutil.copytree(WORLD, data)
     layers = data / "workload" / "layers.csv"
     lines = layers.read_text("utf-8").splitlines()
     layers.write_text("\n".join(lines[:-1]) + "\n", "utf-8")
     assert main(["check", "--data", str(data)]) == 2
-    assert f"{layers.parent}: the layers of tokens at 3x224x224" in capsys.readouterr().err
+    assert f"{layers.parent}: the layers of resnet50 at 3x224x224" in capsys.readouterr().err
 
 
 @pytest.fixture

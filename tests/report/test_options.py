@@ -1,13 +1,14 @@
 import pytest
 from helpers.places import ROOT
 from helpers.rows import layer, workload
+from helpers.world import WORLD
 
 from measure.cache.folders import Workloads
 from measure.errors import UserError
 from report.failures import in_environment
 from report.options import FEW, cache_flags, chosen, machines, measure_command
 
-DATA = ROOT / "tests" / "data"
+DATA = WORLD
 
 
 @pytest.fixture

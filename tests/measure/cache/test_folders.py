@@ -7,7 +7,7 @@ import time
 
 import pytest
 from helpers import comparing
-from helpers.places import ROOT, TESTS
+from helpers.places import ROOT
 from helpers.rows import (
     ENVIRONMENT,
     counter_profile,
@@ -23,6 +23,7 @@ from helpers.rows import (
     samples,
     workload,
 )
+from helpers.world import WORLD
 
 from measure.cache import table
 from measure.cache.folders import MachineFolder, Workloads, machine_names
@@ -259,6 +260,7 @@ from pathlib import Path
 from measure.cache.folders import MachineFolder
 from measure.cache.records import Run
 from helpers.rows import run, samples
+from helpers.world import WORLD
 folder = MachineFolder(Path(sys.argv[1]), "box")
 batch = 1 + max((row.batch for row in folder.rows(Run)), default=0)
 print("ready", flush=True)
@@ -360,7 +362,7 @@ def data(tmp_path):
     return tmp_path
 
 
-@pytest.mark.parametrize("folder", [ROOT / "data", TESTS / "data"])
+@pytest.mark.parametrize("folder", [ROOT / "data", WORLD])
 def test_the_committed_caches_are_sound(folder):
     check_cache(folder)
 

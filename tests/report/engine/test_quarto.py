@@ -5,7 +5,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from helpers.places import ROOT, TESTS
+from helpers.places import ROOT
+from helpers.world import WORLD
 
 from measure.errors import UserError
 from report.engine.quarto import find_quarto, outdated, render_with_quarto
@@ -143,12 +144,12 @@ def test_options_that_quarto_alone_knows_are_quartos(quarto, project):
 
 
 def test_files_have_the_date_of_the_newest_machine(quarto, project, tmp_path, monkeypatch):
-    """That of the tiny cache was recorded at 2026-01-02T03:00:00Z: 20,455 days of 86,400 s and three hours."""
+    """That of the world was recorded at 2026-01-02T03:00:00Z: 20,455 days of 86,400 s and three hours."""
     monkeypatch.delenv("SOURCE_DATE_EPOCH", raising=False)
-    render(quarto, project, ["html"], project / "_site", TESTS / "data")
+    render(quarto, project, ["html"], project / "_site", WORLD)
     assert call(tmp_path)["SOURCE_DATE_EPOCH"] == str(20_455 * 86_400 + 3 * 3600)
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "1")
-    render(quarto, project, ["html"], project / "_site", TESTS / "data")
+    render(quarto, project, ["html"], project / "_site", WORLD)
     assert call(tmp_path)["SOURCE_DATE_EPOCH"] == "1"
 
 
