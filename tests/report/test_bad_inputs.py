@@ -55,10 +55,10 @@ DAMAGED = [
     ("chips.csv, line 2, column year", swapped(CHIPS, ",2020,", ",MMXX,")),
     ("'tpu', not one of cpu", swapped(CHIPS, ",cpu,", ",tpu,")),
     # A peak in TFLOP/s, as others write it
-    *((f"'{peak}', not a number of at least 1e+09 FLOP/s", swapped(CHIPS, ",1000000000000.0,", f",{peak},"))
+    *((f"'{peak}', not a number of at least 1e+09 FLOP/s", swapped(CHIPS, ",1e12,", f",{peak},"))
       for peak in ("1", "-1e12", "nan")),
     ("column chip", swapped(CHIPS, "Abacus 1,", ",")),
-    ("sparse peak is below", swapped(CHIPS, ",1000000000000.0,,", ",1000000000000.0,1e11,")),
+    ("sparse peak is below", swapped(CHIPS, ",1e12,,", ",1e12,1e11,")),
     ("'nobody_2020' is not in the bibliography", swapped(CHIPS, "epoch_hw", "nobody_2020")),
     ("chips.csv, line 1", swapped(CHIPS, "bandwidth_byte_per_s", "bandwidth_gb_per_s")),
     ("chips.csv: cannot be read", folder(CHIPS)),
