@@ -154,12 +154,12 @@ def measure(device: Device, model: Model, cell: Cell, sampling: Sampling, beat: 
             "in WSL 2 or a container; measure with --force once it does"
         )
     beat()
-    rows = _rows(trace, {each.number for each in whole[-STORED_STEPS:]}) if is_gpu else None
+    rows = rows_of(trace, {each.number for each in whole[-STORED_STEPS:]}) if is_gpu else None
     profiled_s = fmean(latencies_s[-len(whole) :])
     return CellProfile(len(whole), plain_s, profiled_s, operators, busy_s, kernels, meter.use(), load, rows)
 
 
-def _rows(trace: Trace, steps: Collection[int]) -> TraceRows:
+def rows_of(trace: Trace, steps: Collection[int]) -> TraceRows:
     from measure.traces.summary import summarise  # imports torch, which a plan does without
 
     found = summarise(trace)

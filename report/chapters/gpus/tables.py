@@ -2,12 +2,15 @@
 
 import pandas as pd
 
+from measure.domain.chips import datasheet_roof
+from measure.domain.step_parts import step_parts
 from report import display
+from report.chapters.gpus import traced
 from report.chapters.gpus.facts import changes, halved
-from report.markdown import escape, percent
+from report.markdown import escape, percent, si
 from report.paper import Paper
 from report.paper.rows import each as rows_of
-from report.pipe import NONE, pipe
+from report.pipe import NONE, known, pipe
 from report.stats import published
 from report.stats.published import SOURCE, share, short_name, typical
 from report.stats.summary import exact
@@ -42,4 +45,30 @@ def gains(paper: Paper) -> str:
         for each in rows_of(pd.concat([changes(paper), halved(paper)]))
     ]  # fmt: skip
     header = "Change | Networks > | Times as fast > | Eight in ten > | Slower > | Whole > | Layers >"
+    return pipe(header, display.required(rows, SOURCE.command))
+
+
+@display.table
+def traces(paper: Paper) -> str:
+    """A row is a step of a trace, imported or measured here: its time, and the kind of layer that takes most of it."""
+    rows = []
+    for trace in paper.traces:
+        chip = paper.chips[paper.chips.chip == trace.devices[0].chip]
+        roof = datasheet_roof(chip.itertuples(index=False)) if len(chip) else None
+        parts = step_parts(trace.operators, roof, traced.kind_of)
+        total_s = sum(part.time_s for part in parts)
+        span_s = sum(step.span_s for step in trace.steps)
+        if not total_s or not span_s:  # nothing ran in its steps
+            continue
+        first = trace.devices[0]
+        counted = 1 - sum(part.uncounted_s for part in parts) / total_s
+        rows.append(
+            (
+                escape(first.network or NONE), escape(short_name(first.chip or first.device_name or NONE)),
+                si(span_s / len(trace.steps), "s"), percent(1 - sum(step.busy_s for step in trace.steps) / span_s),
+                percent(counted), parts[0].name, percent(parts[0].time_s / total_s),
+                known(parts[0].roof_share, percent),
+            )
+        )  # fmt: skip
+    header = "Network | Chip | On the GPU > | Idle > | Counted > | Longest | Of the time > | Of the roof >"
     return pipe(header, display.required(rows, SOURCE.command))

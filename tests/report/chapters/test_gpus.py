@@ -9,7 +9,7 @@ import pytest
 from helpers.world import rows_of, world, wrong
 
 from report.chapters.gpus import facts as chapter
-from report.chapters.gpus import figures, traced
+from report.chapters.gpus import figures, tables, traced
 from report.stats import published
 
 BEAD, COG = (1e14, 1e12), (2e14, 2e13)
@@ -129,6 +129,15 @@ def test_of_several_versions_the_newest_counts():
 def test_rows_that_differ_in_more_than_one_condition_are_no_pair():
     paper = timed(lambda rows: rows.assign(torch=rows.torch.where(rows.device == "Bead 2", "2.3")))
     assert {pairs.device.iloc[0] for pairs in published.steps(paper)} == {"NVIDIA B2"}  # with Cog 3
+
+
+def test_every_trace_is_a_row():
+    lines = tables.traces.__wrapped__(world()).replace("\xa0", " ").splitlines()
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    # 64 of 65 s of kernels have counts, and collectives take 48 s; softmax moves a second of bytes in 6 of 12 s.
+    assert ["A step", "Instinct MI300X", "65.0 s", "0 %", "98 %", "communication", "74 %", "–"] in cells
+    assert ["TimeSformer\\-Base", "H100 SXM", "12.0 s", "0 %", "100 %", "softmax", "50 %", "17 %"] in cells
+    assert len(cells) == 2 + 5
 
 
 @pytest.mark.parametrize("kept", [(), (0,), (0, 1, 2)], ids=["none", "one GPU", "one network whole"])
