@@ -57,12 +57,11 @@ print("all computed")
 """
 
 
+@pytest.mark.slow
 def test_the_kernels_compute_what_they_say():
     environment = os.environ | {"TRITON_INTERPRET": "1"}
-    run = subprocess.run(
-        [sys.executable, "-c", INTERPRETED],
-        capture_output=True, text=True, env=environment, cwd=ROOT,
-    )  # fmt: skip
+    command = [sys.executable, "-c", INTERPRETED]
+    run = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=ROOT, check=False)
     assert run.stdout == "all computed\n", run.stderr
 
 

@@ -63,7 +63,7 @@ LACKING = {
     "another environment": (ONE, changed(*PAIR, environment_id="before"), rounds(A1, 1)),
     "done or failed": (
         asked("alexnet vgg11", (1, 64), rounds=2),
-        [run("alexnet"), run("alexnet", round_=1), run("vgg11"), run("vgg11", 64, "oom")],
+        [run("alexnet"), run("alexnet", round_=1), run("vgg11"), run("vgg11", 64, "error")],
         [*rounds(A64, 1, 2), *rounds(V1, 2)],
     ),
     "by force all rounds": (

@@ -159,6 +159,10 @@ def test_of_two_steps_the_quicker_one_comes_first_and_the_other_may_wait():
     # A step of 32 takes 3 * 32 times as long as an input: 19.2 s and 9.6 s, both longer than a twentieth of 180 s.
     assert parts["training steps"] == [f"{STEP}, round 1"]
     assert parts["long cells"] == ["training alexnet batch 32 fp32, round 1"]
+    done = run("vgg11", 32, phase="step")  # a step was measured, and so none is needed
+    parts = in_parts(replace(request, training_models=request.models), *rows, done)
+    assert "training steps" not in parts
+    assert parts["long cells"] == ["training alexnet batch 32 fp32, round 1"]
 
 
 def test_long_cells_come_the_shortest_first():
