@@ -18,7 +18,6 @@ import os
 import resource
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -29,8 +28,10 @@ from random import Random
 from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
+NOT_COPIED = (".git", ".venv", "_site", "_cache", "_figures", "__pycache__")
 FOLDERS = ("measure/domain", "measure/counting", "report/stats")
 WANTED = 0.85
+SURVIVED = "survived"
 LOADED = ("numpy", "pandas", "scipy.stats", "torch", "torchvision")
 """Loaded once, before the processes fork in which the tests run."""
 
@@ -103,20 +104,6 @@ def mirror(file: str) -> list[str]:
     return [str(own), str(folder)] if (ROOT / own).exists() else [str(folder)]
 
 
-def copy_project(folder: Path) -> None:
-    listed = subprocess.run(
-        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    for name in filter(None, listed.stdout.split("\0")):
-        if (ROOT / name).is_file():
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(ROOT / name, folder / name)
-
-
 class Tests:
     """Runs tests in the copy, each time in a process forked from this one."""
 
@@ -124,8 +111,8 @@ class Tests:
         self.folder = folder
         self.usual_s: dict[str, float] = {}
 
-    def _run(self, tests: str, limit_s: int) -> tuple[bool, float]:
-        """Return whether they pass, and the processor time (s) that they took."""
+    def _run(self, tests: str, limit_s: int) -> tuple[int, float]:
+        """Return their exit code, negative if they took too long, and the processor time (s) that they took."""
         import pytest
 
         process = os.fork()
@@ -137,32 +124,32 @@ class Tests:
             for stream in (0, 1, 2):
                 os.dup2(silent, stream)
             resource.setrlimit(resource.RLIMIT_CPU, (limit_s, limit_s + 5))
-            signal.alarm(600 + limit_s)  # one that waits takes no processor time
+            signal.alarm(10 * limit_s)  # one that waits takes no processor time
             os._exit(pytest.main(["-q", "-x", "-m", "not slow", "-p", "no:cacheprovider", tests]))
         _, status, used = os.wait4(process, 0)
-        return status == 0, used.ru_utime + used.ru_stime
+        return os.waitstatus_to_exitcode(status), used.ru_utime + used.ru_stime
 
     def limit_s(self, tests: str) -> int:
         """Return the processor time (s) that tests get; run them on the project as it is, once."""
         if tests not in self.usual_s:
-            passed, self.usual_s[tests] = self._run(tests, 3600)
-            if not passed:
+            failed, self.usual_s[tests] = self._run(tests, 3600)
+            if failed:
                 sys.exit(f"{tests}: fails without any mutant; mend it first")
             print(f"{tests}: {self.usual_s[tests]:.0f} s of processor time", flush=True)
         return 10 + int(LONGER * self.usual_s[tests])
 
-    def kill(self, mutant: Mutant) -> str | None:
-        """Return which tests fail on a mutant, None if all pass."""
-        for tests in mirror(mutant.file):
+    def end(self, mutant: Mutant) -> str:
+        """Return how a mutant ends: killed by its own tests or by the folder's, timed out, or survived."""
+        for tests, end in zip(mirror(mutant.file), ("killed", "killed by the folder"), strict=False):
             limit_s = self.limit_s(tests)
             target = self.folder / mutant.file
             before = target.read_text("utf-8")
             target.write_text(mutant.text, "utf-8")
-            passed, _ = self._run(tests, limit_s)
+            failed, _ = self._run(tests, limit_s)
             target.write_text(before, "utf-8")
-            if not passed:
-                return tests
-        return None
+            if failed:
+                return end if failed > 0 else "timed out"
+        return SURVIVED
 
 
 def diff(mutant: Mutant) -> str:
@@ -194,20 +181,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     files = python_files(said.paths)
     ends: Counter[str] = Counter()
     with tempfile.TemporaryDirectory() as folder:
-        copy_project(Path(folder))
-        tests = Tests(Path(folder))
+        tests = Tests(shutil.copytree(ROOT, Path(folder) / "copy", ignore=shutil.ignore_patterns(*NOT_COPIED)))
         for mutant, _ in zip(mutants(files, said.seed), range(said.sample), strict=False):
             if time.monotonic() - start_s > 60 * said.minutes:
                 break
-            killed_by = tests.kill(mutant)
-            own = mirror(mutant.file)[0]
-            end = "survived" if killed_by is None else "killed" if killed_by == own else "killed by the folder's tests"
+            end = tests.end(mutant)
             ends[end] += 1
             print(f"{mutant.file}, line {mutant.line}: {end}", flush=True)
-            if killed_by is None:
+            if end == SURVIVED:
                 print(diff(mutant), flush=True)
     total = ends.total()
-    killed = total - ends["survived"]
+    killed = total - ends[SURVIVED]
     print(f"{killed} of {total} mutants killed, {killed / total:.0%}; {dict(ends)}" if total else "no mutant was tried")
     return int(killed < WANTED * total)
 

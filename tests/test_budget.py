@@ -17,7 +17,6 @@ from measure.cache.folders import MachineFolder, Workloads
 from measure.cache.workload_records import Workload
 from measure.domain.models import QUICK, STORY
 from measure.run import plan, runner
-from measure.run.cell_tasks import RoundTask
 from measure.run.estimate import MemoryFit
 from measure.run.task import RunCache
 from measure.verbs.measure import make_request, make_sampling, parser
@@ -98,13 +97,6 @@ def test_with_a_start_of_8_s_a_gpu_is_at_work_for_65_percent_of_a_run(spend, imp
     pace = t4(import_s=import_s, begin_s=begin_s)
     spend(GPU, pace, "--budget", budget, *BOTH)
     assert share(pace) >= 0.65
-
-
-def test_it_would_not_be_with_a_process_for_each_cell(spend, monkeypatch):
-    monkeypatch.setattr(RoundTask, "process", lambda task, device_kind: None)
-    pace = t4(import_s=0.0, begin_s=8.0)
-    spend(GPU, pace, "--budget", "20m", *BOTH)
-    assert share(pace) < 0.3
 
 
 PROCESSOR = ("cpu", "Processor", 8 * 2**30)

@@ -13,7 +13,7 @@ import nbformat
 import pytest
 from helpers.gpu import environment
 from helpers.gpu.catalogue import DRIVER
-from helpers.places import ROOT
+from helpers.places import ROOT, copy_project
 from helpers.world import WORLD
 
 from measure import __main__ as measure_command
@@ -134,21 +134,6 @@ nbformat.write(notebook, sys.argv[1])
 """
 """Runs a notebook from its first cell to its last on two cores, and keeps what the cells say."""
 
-NOT_CLONED = ("benchmarks/", "data/machines/", "tests/")
-
-
-@pytest.fixture
-def origin(tmp_path):
-    """A repository of this clone as it lies here, without machines and tests."""
-    listed = subprocess.run(["git", "-C", ROOT, "ls-files", "-z"], capture_output=True, text=True, check=True).stdout
-    folder = tmp_path / "origin"
-    for name in filter(None, listed.split("\0")):
-        if (ROOT / name).is_file() and not name.startswith(NOT_CLONED):
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(ROOT / name, folder / name)
-    commit(folder)
-    return folder
-
 
 @pytest.fixture
 def colab(tmp_path):
@@ -183,7 +168,9 @@ def said(notebook, name):
 
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="a process is kept to two cores on Linux alone")
-def test_on_colab_it_clones_installs_measures_a_gpu_renders_and_packs(notebook, origin, colab, tmp_path):
+def test_on_colab_it_clones_installs_measures_a_gpu_renders_and_packs(notebook, colab, tmp_path):
+    origin = copy_project(tmp_path / "origin", without=("benchmarks/", "data/machines/", "tests/"))
+    commit(origin)
     given = {
         "REPOSITORY": origin.as_uri(),
         "BUDGET": "10m",

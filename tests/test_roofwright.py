@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 import pytest
-from helpers.places import ROOT
+from helpers.places import ROOT, copy_project
 from helpers.world import WORLD
 
 from measure.machine.environment import version
@@ -44,12 +44,7 @@ def installed(tmp_path_factory):
     folder = tmp_path_factory.mktemp("wheel")
     if not (ROOT / ".git").exists() or shutil.which("git") is None:
         pytest.skip("not a clone, or no git on this machine")
-    source = folder / "source"
-    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    for name in filter(None, listed.split("\0")):
-        if (ROOT / name).is_file():
-            (source / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(ROOT / name, source / name)
+    source = copy_project(folder / "source")
     pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "--no-input"]
     alone = ["--no-deps", "--no-index", "--no-build-isolation"]
     prefix = folder / "environment"
