@@ -246,13 +246,18 @@ def flex(query, key, value):
     return flex_attention(*(each.transpose(1, 2) for each in (query, key, value)), block_mask=mask)
 
 
+def flex_shared(query, key, value):
+    query, key, value = (each.transpose(1, 2) for each in (query, key, value))
+    return flex_attention(query, key[:, :1], value[:, :1], enable_gqa=True)
+
+
 def joined(query, key, value):
     starts = torch.zeros(3, dtype=torch.int32, device=query.device)
     query, key, value = (each.flatten(0, 1) for each in (query, key, value))
     return varlen_attn(query, key, value, starts, starts, 16, 16)
 
 
-@pytest.mark.parametrize("attention", [flex, joined])
+@pytest.mark.parametrize("attention", [flex, flex_shared, joined])
 def test_flexible_and_joined_attention_are_fused(attention):
     # Two heads of 4 from 8 channels by one linear layer. 2 sequences of 16 tokens: 32 * 8 * 24 multiply-adds, then
     # 2 * 2 * 16 * 16 scores of 4, twice. The tokens want no gradient.
