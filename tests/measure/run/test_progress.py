@@ -23,6 +23,7 @@ from measure.verbs.listing import contents
 CELL = inference_task(catalog.find(["alexnet"])[0], 64, "fp32", "eager", 0)
 TASKS = [changed(CELL, number) for number in range(3)]
 DONE, FULL = Timing(1, (TimedSample(1.0),) * 3), Failure("oom", "[full]")
+UNSUPPORTED = Failure("unsupported", "not worth its time")
 
 
 @pytest.fixture(autouse=True)
@@ -47,41 +48,21 @@ def show(outcomes, deadline=None, shows_tasks=False, begins=False, **settings):
     return output.getvalue()
 
 
-@pytest.mark.parametrize(
-    ("outcomes", "how", "text"),
-    [
-        ([], {}, ""),
-        # A task is expected to take 1 s; two took no time, so that the third takes 20 / 22 of it.
-        ([DONE, DONE, DONE], {}, "batch 64: 3 done; 0 s; about 0 s left\n"),
-        ([DONE, FULL], {}, "batch 64: 1 done, 1 without a result, 1 left; 0 s; about 1 s left\n"),
-        ([DONE], {"deadline": 130.0}, "batch 64: 1 done, 2 left; 0 s; 0:30 to the end of the budget\n"),
-        ([DONE], {"deadline": 90.0}, "batch 64: 1 done, 2 left; 0 s; 0:00 to the end of the budget\n"),
-        (
-            [DONE, FULL],
-            {"shows_tasks": True, "deadline": 130.0},
-            "  [1/3] alexnet batch 64 fp32, round 1: 1.00 s (no interval, 3 samples)\n"
-            "  [2/3] alexnet batch 64 fp32, round 2: oom: [full]\n"
-            "batch 64: 1 done, 1 without a result, 1 left; 0 s; 0:30 to the end of the budget\n",
-        ),
-        # A terminal without a cursor gets the same lines.
-        (
-            [DONE],
-            {"deadline": 130.0, "force_terminal": True, "_environ": {"TERM": "dumb"}},
-            "batch 64: 1 done, 2 left; 0 s; 0:30 to the end of the budget\n",
-        ),
-    ],
-)
-def test_piped_progress_is_a_plain_line_a_part(outcomes, how, text):
-    assert show(outcomes, **how) == text
+def test_piped_progress_is_a_plain_line_a_part(golden):
+    # A task is expected to take 1 s; two took no time, so that the third takes 20 / 22 of it.
+    without_budget = show([]) + show([DONE] * 3) + show([DONE, FULL])
+    with_budget = show([DONE], 130.0) + show([DONE], 90.0) + show([DONE, FULL], 130.0, shows_tasks=True)
+    golden("run-progress", without_budget + with_budget)
+    # A terminal without a cursor gets the same lines.
+    assert show([DONE], 130.0, force_terminal=True, _environ={"TERM": "dumb"}) == show([DONE], 130.0)
 
 
 @pytest.mark.parametrize(
-    ("environment", "failure", "is_red"),
-    [({}, FULL, True), ({"NO_COLOR": "1"}, FULL, False), ({}, Failure("unsupported", "not worth its time"), False)],
+    ("environment", "failure", "is_red"), [({}, FULL, True), ({"NO_COLOR": "1"}, FULL, False), ({}, UNSUPPORTED, False)]
 )
 def test_a_part_with_failures_is_red_unless_colour_is_not_wanted(environment, failure, is_red):
     text = show([failure], force_terminal=True, color_system="standard", _environ=environment)
-    assert ("\x1b[31mbatch 64: 0 done, 1 without a result" in text) == is_red
+    assert ("\x1b[31mbatch 64: " in text) == is_red
 
 
 @pytest.mark.parametrize(("width", "end"), [(120, "alexnet batch 64 fp32, round 1"), (60, "alexnet ba…")])
@@ -103,32 +84,13 @@ def test_the_time_left_is_the_estimate_at_the_pace_of_the_run(clock):
     assert output.getvalue() == "batch 64: 2 done, 1 left; 2 min; about 1 min left\n"  # 2 * 40 s
 
 
-def test_a_run_that_did_everything():
-    assert lines(Summary(Counter(ok=4)), ["data/workload", "data/machines/box"]) == [
-        "4 done, 0 left; the files are in data/workload and data/machines/box"
-    ]
-
-
-def test_what_failed_stands_by_status_with_its_first_reasons():
+def test_a_run_ends_with_a_summary(golden):
     failures = [(changed(CELL, batch=batch), Failure("oom", f"full at {batch}")) for batch in (64, 128, 256, 512)]
-    failures.insert(1, (changed(CELL, batch=1), Failure("unsupported", "no kernel")))
-    assert lines(Summary(Counter(oom=4, unsupported=1), failures), ["box"]) == [
-        "0 done, 5 without a result, 0 left; the files are in box",
-        "  4 oom:",
-        "    alexnet batch 64 fp32, round 1: full at 64",
-        "    alexnet batch 128 fp32, round 1: full at 128",
-        "    alexnet batch 256 fp32, round 1: full at 256",
-        "    and 1 more",
-        "  1 unsupported:",
-        "    alexnet batch 1 fp32, round 1: no kernel",
-    ]
-
-
-def test_a_command_that_measures_again_by_force_does_not_go_on():
-    assert resumption("python -m measure", force=False) == "To go on with what is left: python -m measure"
-    assert resumption("python -m measure --force", force=True) == (
-        "The tasks left keep their earlier rows; to measure everything again: python -m measure --force"
-    )
+    failures.insert(1, (changed(CELL, batch=1), UNSUPPORTED))
+    text = lines(Summary(Counter(ok=4)), ["data/workload", "data/machines/box"])
+    text += lines(Summary(Counter(oom=4, unsupported=1), failures, 2), ["box"])
+    text += [resumption("python -m measure", force=False), resumption("python -m measure --force", force=True)]
+    golden("run-summary", "\n".join([*text, ""]))
 
 
 NET = Model("net", "torchvision", "plain", (3, 2, 2))
@@ -138,33 +100,10 @@ OTHERS = [run("other"), run(batch=8), run(batch=64, status="oom", round_=1), pro
 KERNELS = [replace(roof_measurement(), roof_kernel=name) for name in ("matmul", "stream_triad")]
 
 
-@pytest.mark.parametrize(
-    ("rows", "parts", "said"),
-    [
-        (
-            [],
-            [Part("batch 1", TASKS[:1]), Part("further rounds", TASKS)],
-            [
-                "The paper has nothing of this machine yet.",
-                "It lacks batch 1 (1), further rounds (3).",
-                "To add that: make report",
-            ],
-        ),
-        (
-            [*ASKED, *OTHERS, *KERNELS],
-            [],
-            [
-                "The paper has a roof by 2 kernels, 1 model at batch 1, 1 model at batch 64, training steps of 1, "
-                "operators of 1, 1 to 2 rounds of each.",
-                "It lacks nothing of what was asked for.",
-            ],
-        ),
-        (
-            [run(), *KERNELS[:1]],
-            [],
-            ["The paper has a roof by 1 kernel, 1 model at batch 1.", "It lacks nothing of what was asked for."],
-        ),
-    ],
-)
-def test_the_contents_of_a_cache(rows, parts, said):
-    assert contents(REQUEST, run_cache(*rows), parts, "make report") == said
+def test_the_contents_of_a_cache(golden):
+    parts = [Part("batch 1", TASKS[:1]), Part("further rounds", TASKS)]
+    empty, full, one = (
+        contents(REQUEST, run_cache(*rows), left, "make report")
+        for rows, left in (([], parts), ([*ASKED, *OTHERS, *KERNELS], []), ([run(), *KERNELS[:1]], []))
+    )
+    golden("run-contents", "\n".join([*empty, "", *full, "", *one, ""]))

@@ -8,9 +8,9 @@ from helpers.tasks import cell
 
 torch = pytest.importorskip("torch", reason="networks are run with torch")
 
-from measure.domain.models import Model  # noqa: E402
 from measure.machine import devices  # noqa: E402
 from measure.machine.sensors import WINDOW_S  # noqa: E402
+from measure.models import catalog  # noqa: E402
 from measure.timing import calls, stopwatch  # noqa: E402
 from measure.timing.sampling import Sampling  # noqa: E402
 from measure.timing.stopwatch import StagedStopwatch, Stopwatch, TimedSample, Windows  # noqa: E402
@@ -177,8 +177,6 @@ def test_sensors_are_read_once_a_window():
     assert all(later - earlier == pytest.approx(WINDOW_S) for earlier, later in itertools.pairwise(read_at_s))
 
 
-NET = Model("net", "torchvision", "plain", (1,))
-HASTY = Sampling(warm_up_s=0.0, least_s=0.0, limit_s=0.0)
 PATIENCE_S = 5.0  # how long a test waits for what must come; one that fails waits in vain
 
 
@@ -186,23 +184,6 @@ PATIENCE_S = 5.0  # how long a test waits for what must come; one that fails wai
 def hurried(monkeypatch):
     """Signs of life come each millisecond."""
     monkeypatch.setattr(stopwatch, "BEAT_EVERY_S", 0.001)
-
-
-class Compiled(torch.nn.Module):
-    """A network whose first call ends when two signs of life have come, or after a while without."""
-
-    def __init__(self, network, beats):
-        super().__init__()
-        self.network = network
-        self.beats = beats
-        self.beats_of_first = None
-
-    def forward(self, numbers):
-        if self.beats_of_first is None:
-            before, self.beats.awaited = self.beats.count, self.beats.count + 2
-            self.beats.have_come.wait(PATIENCE_S)
-            self.beats_of_first = self.beats.count - before
-        return self.network(numbers)
 
 
 class Beats:
@@ -225,12 +206,21 @@ def showing():
 
 @pytest.mark.parametrize("phase", ["inference", "step"])
 def test_a_first_call_that_compiles_shows_signs_of_life(monkeypatch, phase):
-    beats, compiled = Beats(), []
-    monkeypatch.setattr("measure.models.catalog.build", lambda model: torch.nn.Linear(1, 2).eval())
-    monkeypatch.setattr("measure.models.catalog.make_inputs", lambda model, batch, *_: (torch.ones(batch, 1),))
-    monkeypatch.setattr(torch, "compile", lambda network: compiled.append(Compiled(network, beats)) or compiled[-1])
-    calls.measure(devices.find("cpu"), NET, cell(NET, variant="compile", phase=phase), HASTY, beats)
-    assert compiled[0].beats_of_first >= 2
+    beats, of_first = Beats(), []
+
+    def compile_in_the_first_call(*_):
+        if not of_first:
+            before, beats.awaited = beats.count, beats.count + 2
+            beats.have_come.wait(PATIENCE_S)
+            of_first.append(beats.count - before)
+
+    monkeypatch.setattr(
+        torch, "compile", lambda network: network.register_forward_pre_hook(compile_in_the_first_call) and network
+    )
+    (model,) = catalog.find(["helpers.small_network:two_scores"])
+    hasty = Sampling(warm_up_s=0.0, least_s=0.0, limit_s=0.0)
+    calls.measure(devices.find("cpu"), model, cell(model, variant="compile", phase=phase), hasty, beats)
+    assert of_first[0] >= 2
 
 
 def first_call(call, variant="compile", beats=lambda: None, synchronize=lambda: None):
