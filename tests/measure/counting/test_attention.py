@@ -72,18 +72,20 @@ def attentions_of_libraries():
     yield case("_cudnn_attention_forward", QUERY, KEY, VALUE, None, None, None, 5, 7, True, **whole)
     kept = [QUERY, meta(2, 3, 5), meta(), meta(), None]
     yield case("_cudnn_attention_backward", QUERY, QUERY, KEY, VALUE, *kept, None, None, 5, 7, 0.0, False, **back)
-    joined = {"flop": 2 * 2 * 54 * 4, "other": 6 * 54 - 2 * 15, "out": ()}
-    yield case("_cudnn_attention_forward", *JOINED, None, *STARTS, 3, 4, True, **joined)
-    back = {"flop": 4 * 2 * 54 * 4, "other": 5 * 54 - 15, "recompute": 2 * 54 * 4 + 6 * 54 - 2 * 15, "out": ()}
-    yield case("_cudnn_attention_backward", JOINED[0], *JOINED, *kept, *STARTS, 3, 4, 0.0, False, **back)
-    # flash-attn's, with the gradients as arguments
-    yield case("flash_attn::_flash_attn_forward", *BY_TOKENS, 0.0, 0.5, False, **whole)
-    yield case("flash_attn::_flash_attn_varlen_forward", *JOINED, *STARTS, 3, 4, 0.0, 0.5, False, **joined)
     tokens, rows = meta(2, 5, 3, 4), meta(2, 3, 5)
-    once = {"flop": 2 * (SCORES + MIXED), "other": SOFTMAX_BACKWARD, "recompute": SCORES + SOFTMAX, "out": ()}
-    yield case("flash_attn::_flash_attn_backward", tokens, *BY_TOKENS, tokens, rows, *BY_TOKENS, 0.0, **once)
-    call = JOINED[0], *JOINED, JOINED[0], meta(3, 5), *JOINED, *STARTS, 3, 4
-    yield case("flash_attn::_flash_attn_varlen_backward", *call, **back)
+    for starts, scores in ((STARTS, 54), (UNKNOWN, 60)):
+        once, softmax = 2 * scores * 4, 6 * scores - 2 * 15
+        joined = {"flop": 2 * once, "other": softmax, "out": ()}
+        joined_back = {"flop": 4 * once, "other": 5 * scores - 15, "recompute": once + softmax, "out": ()}
+        yield case("_cudnn_attention_forward", *JOINED, None, *starts, 3, 4, True, **joined)
+        call = JOINED[0], *JOINED, *kept, *starts, 3, 4, 0.0, False
+        yield case("_cudnn_attention_backward", *call, **joined_back)
+        # flash-attn's, with the gradients as arguments
+        yield case("flash_attn::_flash_attn_varlen_forward", *JOINED, *starts, 3, 4, 0.0, 0.5, False, **joined)
+        call = JOINED[0], *JOINED, JOINED[0], meta(3, 5), *JOINED, *starts, 3, 4
+        yield case("flash_attn::_flash_attn_varlen_backward", *call, **joined_back)
+    yield case("flash_attn::_flash_attn_forward", *BY_TOKENS, 0.0, 0.5, False, **whole)
+    yield case("flash_attn::_flash_attn_backward", tokens, *BY_TOKENS, tokens, rows, *BY_TOKENS, 0.0, **back)
     into = meta(2, 5, 3, 4)
     name = "_flash_attention_forward_no_dropout_inplace"
     yield case(name, into, *BY_TOKENS, None, None, 5, 7, 0.0, False, False, **whole)
