@@ -23,6 +23,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 from typing import NamedTuple
@@ -93,8 +94,9 @@ def mutants(files: Sequence[str], seed: int) -> Iterator[Mutant]:
         before = (ROOT / file).read_text("utf-8")
         name, occurrence = random.choice(places[file, place])
         text = mutate_code(before, plugins.get_operator(name)(), occurrence)
-        if text is not None and meaning(text) != meaning(before):
-            yield Mutant(file, place[0][0], text)
+        with suppress(SyntaxError):  # `if not found := ...` is none
+            if text is not None and meaning(text) != meaning(before):
+                yield Mutant(file, place[0][0], text)
 
 
 def mirror(file: str) -> list[str]:
