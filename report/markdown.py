@@ -10,7 +10,7 @@ from measure.domain.words import operation
 MARKUP = re.compile(r"([\\`*_{}\[\]()<>#+\-.!|~^$@&'\"])")
 APOSTROPHE = re.compile(r"(?<=[\w)])'")
 """Made curly here: pandoc pairs quotation marks across what lies between them, and drops blanks before the second."""
-AT_THE_START = re.compile(r"^([:=%])")
+AT_THE_START = re.compile(r"^( ?)([:=%])")
 """Markup only where a line begins: fences of divs, rules under headings, title blocks."""
 CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029]")
 """What a terminal would take for colours and XML may not hold, and ends of lines that Markdown does not know."""
@@ -44,12 +44,15 @@ def _on_one_line(text: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    return AT_THE_START.sub(r"\\\1", MARKUP.sub(r"\\\1", APOSTROPHE.sub("’", text)))
+    return AT_THE_START.sub(r"\1\\\2", MARKUP.sub(r"\\\1", APOSTROPHE.sub("’", text)))
 
 
 def quoted(text: str) -> str:
-    """Return the text as the value of an attribute, in a table's cell too, where pandoc looks for markup first."""
-    return '"' + re.sub(r'([\\"&{}|<`$])', r"\\\1", _on_one_line(text)) + '"'
+    """Return the text as the value of an attribute, in a table's cell too, where pandoc looks for markup first.
+
+    Blanks at its ends are dropped: pandoc reads no value that begins with one.
+    """
+    return '"' + re.sub(r'([\\"&{}|<`$])', r"\\\1", _on_one_line(text).strip()) + '"'
 
 
 class Prose(str):

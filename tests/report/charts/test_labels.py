@@ -1,45 +1,53 @@
-import random
-from itertools import combinations
+from itertools import combinations, pairwise
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from report.charts.labels import MARK, Box, place, spread, text_size
 
 PANEL = Box(0, 0, 400, 300)
+POINTS = st.lists(
+    st.tuples(st.floats(10, 390), st.floats(10, 290), st.integers(0, 12).map("name_".ljust)), min_size=1, max_size=40
+)
 
 
-def crowd(seed, count):
-    chance = random.Random(seed)
-    return [(chance.uniform(10, 390), chance.uniform(10, 290), "name_" + "x" * (at % 9)) for at in range(count)]
-
-
-@pytest.mark.parametrize("seed", range(8))
-def test_labels_are_free_of_each_other_of_marks_and_of_the_edge(seed):
-    points = crowd(seed, 30)
+@given(POINTS, st.floats(0, 300), st.floats(0, 280))
+def test_labels_are_free_of_each_other_of_marks_of_what_is_taken_and_of_the_edge(points, left, top):
     marks = [Box(x - MARK, y - MARK, x + MARK, y + MARK) for x, y, _ in points]
-    reserved = Box(100, 100, 200, 115)
-    placed = place(points, PANEL, 9, (reserved,))
-    assert len(placed) > 15
+    taken = Box(left, top, left + 100, top + 15)
+    placed = place(points, PANEL, 9, (taken,))
+    assert place(points, PANEL, 9, (taken,)) == placed  # the same each time
     for one, other in combinations(placed, 2):
         assert one.box.clear_of([other.box])
     for label in placed:
+        x, y, name = points[label.index]
         assert label.box.inside(PANEL)
-        assert label.box.clear_of([reserved, *marks])
-        width, height = text_size(points[label.index][2], 9)
+        assert label.box.clear_of([taken, *marks])
+        width, height = text_size(name, 9)
         assert label.box.right - label.box.left >= width
         assert label.box.bottom - label.box.top >= height - 1e-9
+        crossed = [other for other in placed if label.leader_end and other.box.crossed_by((x, y), label.leader_end)]
+        assert set(crossed) <= {label}
 
 
-@pytest.mark.parametrize("seed", range(8))
-def test_leaders_cross_no_label(seed):
-    points = crowd(seed, 60)
-    placed = place(points, PANEL, 9)
-    leaders = [label for label in placed if label.leader_end]
-    assert leaders
-    for label in leaders:
-        for other in placed:
-            if other is not label:
-                assert not other.box.crossed_by(points[label.index][:2], label.leader_end)
+@given(st.floats(60, 340), st.floats(60, 240))
+def test_a_point_alone_has_its_name_beside_it(x, y):
+    (label,) = place([(x, y, "name")], PANEL, 9)
+    assert label.leader_end is None
+
+
+@given(st.lists(st.floats(-50, 150), max_size=12), st.floats(1, 30))
+def test_positions_are_spread_in_their_order_and_apart_and_no_farther_than_needed(wished, height):
+    found = spread(wished, height, 0, 100)
+    assert all(-1e-6 <= each <= 100 + 1e-6 for each in found)
+    gap = min(height, 100 / max(len(wished) - 1, 1))
+    ordered = [found[at] for at in sorted(range(len(wished)), key=lambda at: (wished[at], at))]
+    assert all(after - before >= gap - 1e-6 for before, after in pairwise(ordered))
+    if all(after - before >= height for before, after in pairwise(sorted(wished))):
+        assert (
+            found == pytest.approx([min(max(each, 0), 100) for each in wished]) or min(found) == 0 or max(found) == 100
+        )
 
 
 def test_a_point_without_a_name_keeps_names_away():
