@@ -23,11 +23,9 @@ from helpers.places import ROOT, TESTS
 if TYPE_CHECKING:
     import pytest
 
-VARIABLE = "ROOFWRIGHT_TEST_GPU"
-"""The name of the machine whose GPUs a process has."""
+VARIABLE = "ROOFWRIGHT_TEST_GPU"  # the name of the machine whose GPUs a process has
 
-PYTHON = "ROOFWRIGHT_TEST_PYTHON"
-"""The Python that ``bin/ncu`` is a program of."""
+PYTHON = "ROOFWRIGHT_TEST_PYTHON"  # the Python that ``bin/ncu`` is a program of
 
 CUDA_VARIABLES = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER")
 

@@ -18,36 +18,28 @@ from helpers.gpu import here
 from helpers.gpu.catalogue import Gpu
 from helpers.gpu.stream import STREAM, Kernel
 
-LAUNCHES = "ROOFWRIGHT_TEST_LAUNCHES"
-"""The variable that names the file for a program's kernels."""
-
+LAUNCHES = "ROOFWRIGHT_TEST_LAUNCHES"  # names the file for a program's kernels
 REFUSAL = (
     "==ERROR== ERR_NVGPUCTRPERM - The user does not have permission to access NVIDIA GPU Performance Counters on the "
     "target device 0. For instructions on enabling permissions and to get more information see "
     "https://developer.nvidia.com/ERR_NVGPUCTRPERM\n"
 )
-
 TIME, READ, WRITTEN = "gpu__time_duration.sum", "dram__bytes_read.sum", "dram__bytes_write.sum"
 CACHES = ("lts__t_bytes.sum", "l1tex__t_bytes.sum")
+UNITS = {TIME: "ns", READ: "byte", WRITTEN: "byte", **dict.fromkeys(CACHES, "byte")}  # else the instruction or none
 MULTIPLY_ADDS = {
     precision: f"sm__sass_thread_inst_executed_op_{letter}fma_pred_on.sum"
     for precision, letter in (("fp64", "d"), ("fp32", "f"), ("fp16", "h"))
 }
 OTHER_INSTRUCTIONS = tuple(name.replace("fma", other) for name in MULTIPLY_ADDS.values() for other in ("add", "mul"))
-TENSOR_INSTRUCTIONS = "sm__inst_executed_pipe_tensor.sum"
+TENSOR_INSTRUCTIONS, FLOP_PER_INSTRUCTION = "sm__inst_executed_pipe_tensor.sum", 512
 TENSOR = ("tf32", "bf16", "fp16")
-FLOP_PER_INSTRUCTION = 512
-
+# By major compute capability, the names under which tensor operations are counted, as ``measure.profiling.ncu`` has
+# them; the first counts those of this double.
 OPERATIONS = {
     8: ("src_{}_dst_fp32",),
     9: ("op_hgmma_src_{}_dst_fp32_sparsity_off", "op_hmma_src_{}_dst_fp32_sparsity_off"),
-    12: ("src_{}_dst_fp32_sparsity_off", "src_{}_dst_fp32_sparsity_on"),
 }
-"""By major compute capability, the names under which tensor operations are counted, as ``measure.hardware_counters.
-tensor_operations`` has them; the first counts those of this double."""
-
-UNITS = {TIME: "ns", READ: "byte", WRITTEN: "byte", **dict.fromkeys(CACHES, "byte")}
-"""Of other metrics it is the instruction or nothing."""
 
 
 class Counting:
@@ -70,27 +62,21 @@ class Counting:
         return 0
 
 
-def operations(gpu: Gpu, precision: str) -> list[str]:
-    """Return the metrics of tensor operations at a precision that a GPU has."""
-    return [f"sm__ops_path_tensor_{name.format(precision)}.sum" for name in OPERATIONS.get(gpu.capability[0], ())]
-
-
-def listed(gpu: Gpu) -> list[str]:
-    """Return the names of all metrics of a GPU."""
-    known = [TIME, READ, WRITTEN, *CACHES, *MULTIPLY_ADDS.values(), *OTHER_INSTRUCTIONS, TENSOR_INSTRUCTIONS]
-    return [*known, *(name for precision in TENSOR for name in operations(gpu, precision))]
-
-
-def counted(gpu: Gpu, kernel: Kernel) -> dict[str, int]:
-    """Return what a GPU counts of a kernel, by metric."""
-    byte = kernel.read_byte + kernel.written_byte
-    values = dict.fromkeys(listed(gpu), 0)
+def counted(gpu: Gpu, kernel: Kernel | None = None) -> dict[str, int]:
+    """Return what a GPU counts of a kernel, by the names of all its metrics."""
+    names = OPERATIONS.get(gpu.capability[0], ())
+    operations = {
+        precision: [f"sm__ops_path_tensor_{name.format(precision)}.sum" for name in names] for precision in TENSOR
+    }
+    instructions = [*MULTIPLY_ADDS.values(), *OTHER_INSTRUCTIONS, TENSOR_INSTRUCTIONS]
+    values = dict.fromkeys([*UNITS, *instructions, *(each for found in operations.values() for each in found)], 0)
+    if kernel is None:
+        return values
     values |= {TIME: kernel.time_ns, READ: kernel.read_byte, WRITTEN: kernel.written_byte}
-    values |= dict.fromkeys(CACHES, byte)
+    values |= dict.fromkeys(CACHES, kernel.read_byte + kernel.written_byte)
     if kernel.precision in TENSOR:
         values[TENSOR_INSTRUCTIONS] = kernel.flop // FLOP_PER_INSTRUCTION
-        for name in operations(gpu, kernel.precision)[:1]:
-            values[name] = kernel.flop
+        values |= dict.fromkeys(operations[kernel.precision][:1], kernel.flop)
     else:
         values[MULTIPLY_ADDS[kernel.precision]] = kernel.flop // 2
     return values
@@ -113,12 +99,12 @@ def write(path: Path, gpu: Gpu, kernels: list[Kernel], asked: list[str]) -> None
 
 def main(words: list[str]) -> int:
     machine = here()
-    (gpu,) = machine.seen_by_cuda(os.environ)[:1]
+    gpu = machine.seen_by_cuda(os.environ)[0]
     if words == ["--version"]:
         print("NVIDIA (R) Nsight Compute Command Line Profiler\nVersion 0.0.0.0 (test double)")
         return 0
     if words == ["--query-metrics"]:
-        print("\n".join(f"{name.removesuffix('.sum')}  Counter" for name in listed(gpu)))
+        print("\n".join(f"{name.removesuffix('.sum')}  Counter" for name in counted(gpu)))
         return 0
     table = Path(words[words.index("--log-file") + 1])
     if machine.are_counters_forbidden:

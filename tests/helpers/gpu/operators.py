@@ -17,29 +17,23 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 from torch.utils.flop_counter import flop_registry
 
 from helpers.gpu.catalogue import Gpu
-from helpers.gpu.nvml import slowdown
 from helpers.gpu.stream import STREAM, Kernel
 
 aten = torch.ops.aten
 
-LAUNCH_NS = 3_000
-"""What a kernel takes at least."""
+LAUNCH_NS = 3_000  # what a kernel takes at least
 
 PRECISIONS = {
-    torch.float64: "fp64",
-    torch.float16: "fp16",
-    torch.bfloat16: "bf16",
-    torch.float8_e4m3fn: "fp8",
-    torch.int8: "int8",
-}
+    torch.float64: "fp64", torch.float16: "fp16", torch.bfloat16: "bf16", torch.float8_e4m3fn: "fp8", torch.int8: "int8"
+}  # fmt: skip
 
+# The arithmetic of operators. torch's registry counts FLOP, and so leaves out products of integers.
 FORMULAS = {**flop_registry, aten._int_mm: flop_registry[aten.mm]}
-"""The arithmetic of operators. torch's registry counts FLOP, and so leaves out products of integers."""
 
 WRITTEN_DOWN = {aten.arange, aten.linspace, aten.logspace, aten.scalar_tensor}
 
+# They reserve memory and launch nothing.
 UNWRITTEN = {aten.empty, aten.empty_like, aten.empty_strided, aten.new_empty, aten.new_empty_strided}
-"""They reserve memory and launch nothing."""
 
 
 class Ledger:
@@ -77,10 +71,9 @@ class Ledger:
 class Operators(TorchDispatchMode):
     """Takes every operator of this thread: those of the device are done here, all others as they are."""
 
-    def __init__(self, gpu: Gpu, wheel: tuple[str, ...]) -> None:
+    def __init__(self, gpu: Gpu) -> None:
         super().__init__()
         self._gpu = gpu
-        self._has_kernels = any(map(gpu.runs, wheel))
         self.ledger = Ledger(gpu.torch_memory_byte)
 
     @classmethod
@@ -103,13 +96,12 @@ class Operators(TorchDispatchMode):
             if func.overloadpacket is aten.lift_fresh:
                 result.is_written_down = True
             return result
-        if func.overloadpacket in WRITTEN_DOWN or self._is_written_down(func, tensors):
+        is_copied = func.overloadpacket is aten._to_copy and getattr(tensors[0], "is_written_down", False)
+        if func.overloadpacket in WRITTEN_DOWN or is_copied:
             return func(*args, **{**kwargs, "device": torch.device("cpu")})
         if _leaves_device(func, args, device):
             STREAM.synchronize()
             return _read(func, args, kwargs)
-        if not self._has_kernels and func.overloadpacket not in UNWRITTEN:
-            raise RuntimeError("CUDA error: no kernel image is available for execution on the device")
         with self:  # operators of others, as conv2d is, arrive whole in inference mode
             parts = func.decompose(*args, **kwargs)
         if parts is not NotImplemented:
@@ -125,19 +117,13 @@ class Operators(TorchDispatchMode):
             STREAM.launch(self._kernel(func, args, kwargs, result, tensors, made))
         return result
 
-    def _is_written_down(self, func: Any, tensors: list[torch.Tensor]) -> bool:
-        """Return whether an operator copies to the device what ``torch.tensor`` has just made."""
-        return func.overloadpacket is aten._to_copy and getattr(tensors[0], "is_written_down", False)
-
     def _kernel(self, func: Any, args: Any, kwargs: Any, result: Any, read: Any, written: Any) -> Kernel:
         """Return an operator's only kernel: it takes its launch, and its FLOP or its bytes by the device's peaks."""
         name, precision = func.overloadpacket.__name__, self._precision([*read, *written])
         count = FORMULAS.get(func.overloadpacket)
         flop = count(*args, **kwargs, out_val=result) if count is not None else 0
-        read_byte, written_byte = (
-            sum(tensor.numel() * tensor.element_size() for tensor in each) for each in (read, written)
-        )
-        arithmetic_s = slowdown(self._gpu) * flop / self._gpu.flop_per_s[precision]
+        read_byte, written_byte = (sum(tensor.nbytes for tensor in each) for each in (read, written))
+        arithmetic_s = flop / self._gpu.flop_per_s[precision]
         memory_s = (read_byte + written_byte) / self._gpu.byte_per_s
         time_ns = LAUNCH_NS + round(1e9 * max(arithmetic_s, memory_s))
         return Kernel(f"{name}_{precision}", precision, flop, read_byte, written_byte, time_ns)

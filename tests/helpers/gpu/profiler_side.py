@@ -13,11 +13,9 @@ from typing import Any
 from helpers.gpu.catalogue import Machine
 from helpers.gpu.stream import STREAM, Kernel
 
-LAUNCH = "launch "
-"""What the name of such a range begins with; the kernel's number follows."""
+LAUNCH = "launch "  # what the name of such a range begins with; the kernel's number follows
 
-MODE = "PythonDispatchMode"
-"""The event in which ``helpers.gpu.operators`` takes an operator's place."""
+MODE = "PythonDispatchMode"  # the event in which ``helpers.gpu.operators`` takes an operator's place
 
 
 class Kernels:

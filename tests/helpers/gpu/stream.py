@@ -73,8 +73,7 @@ class Stream:
             _real_sleep(seconds)
 
 
-STREAM = Stream()
-"""This process's."""
+STREAM = Stream()  # this process's
 
 
 def begin() -> None:

@@ -4,7 +4,6 @@ What the tensors do is in ``operators``; that begins when a process chooses its 
 """
 
 import os
-import warnings
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -16,27 +15,16 @@ from helpers.gpu.stream import STREAM
 class Event:
     """A mark in the stream of work, as ``torch.cuda.Event``."""
 
-    def __init__(self, enable_timing: bool = False, **_options: bool) -> None:
-        self._is_timed = enable_timing
-        self._at_ns: int | None = None
+    def __init__(self, enable_timing: bool = False) -> None:
+        assert enable_timing
 
-    def record(self, _stream: object = None) -> None:
+    def record(self) -> None:
         self._at_ns = STREAM.mark_ns()
-
-    def synchronize(self) -> None:
-        STREAM.synchronize()
-
-    def query(self) -> bool:
-        return self._at_ns is not None and self._at_ns <= STREAM.now_ns()
 
     def elapsed_time(self, end: "Event") -> float:
         """Return the milliseconds between two marks. Raises what torch raises where one is not reached."""
-        if not (self._is_timed and end._is_timed):
-            raise ValueError("both events need enable_timing=True")
-        if not (self.query() and end.query()):
+        if max(self._at_ns, end._at_ns) > STREAM.now_ns():
             raise RuntimeError("CUDA error: device not ready")
-        assert self._at_ns is not None
-        assert end._at_ns is not None
         return (end._at_ns - self._at_ns) / 1e6
 
 
@@ -44,24 +32,16 @@ class Cuda:
     """The functions of ``torch.cuda`` by their names, for the device that a process chose, at first number 0."""
 
     def __init__(self, machine: Machine, torch: ModuleType) -> None:
-        self._machine = machine
-        self._torch = torch
-        self._current = 0
+        self._machine, self._torch, self._current = machine, torch, 0
         self._operators: Any = None
         self._counting = ncu.Counting()
         self.Event = Event
 
     def is_available(self) -> bool:
-        if self._machine.is_driver_too_old:
-            warnings.warn(
-                "CUDA initialization: The NVIDIA driver on your system is too old (found version 11040). Please "
-                "update your GPU driver by downloading and installing a new version",
-                stacklevel=2,
-            )
         return self.device_count() > 0
 
     def device_count(self) -> int:
-        return 0 if self._machine.is_driver_too_old else len(self._gpus())
+        return len(self._gpus())
 
     def _lazy_init(self) -> None:
         if self.device_count() == 0:
@@ -73,8 +53,8 @@ class Cuda:
         if self._operators is None:
             from helpers.gpu.operators import Operators
 
-            gpu = self._gpu(self._current)
-            self._operators = Operators(gpu, self._machine.wheel)
+            gpu = self._gpu(None)
+            self._operators = Operators(gpu)
             self._operators.begin()
             STREAM.begin(gpu)
 
@@ -86,31 +66,16 @@ class Cuda:
         STREAM.synchronize()
 
     def get_device_properties(self, device: Any = None) -> SimpleNamespace:
-        gpu = self._gpu(self._number(device))
+        gpu = self._gpu(device)
         major, minor = gpu.capability
         return SimpleNamespace(
-            name=gpu.name,
-            major=major,
-            minor=minor,
-            total_memory=gpu.torch_memory_byte,
-            multi_processor_count=gpu.units,
-            L2_cache_size=gpu.l2_byte,
-            is_integrated=int(gpu.is_integrated),
+            name=gpu.name, major=major, minor=minor, total_memory=gpu.torch_memory_byte,
+            multi_processor_count=gpu.units, L2_cache_size=gpu.l2_byte, is_integrated=int(gpu.memory_byte is None),
             uuid=gpu.uuid.partition("-")[2],  # as torch prints it
-        )
-
-    def get_device_name(self, device: Any = None) -> str:
-        return self._gpu(self._number(device)).name
+        )  # fmt: skip
 
     def get_device_capability(self, device: Any = None) -> tuple[int, int]:
-        return self._gpu(self._number(device)).capability
-
-    def get_arch_list(self) -> list[str]:
-        return list(self._machine.wheel)
-
-    def mem_get_info(self, device: Any = None) -> tuple[int, int]:
-        total = self._gpu(self._number(device)).torch_memory_byte
-        return total - self.memory_allocated(), total
+        return self._gpu(device).capability
 
     def is_current_stream_capturing(self) -> bool:
         return False
@@ -118,14 +83,13 @@ class Cuda:
     def empty_cache(self) -> None: ...
 
     def memory_allocated(self, _device: Any = None) -> int:
-        return self._operators.ledger.byte if self._operators is not None else 0
+        return self._operators.ledger.byte
 
     def max_memory_allocated(self, _device: Any = None) -> int:
-        return self._operators.ledger.peak_byte if self._operators is not None else 0
+        return self._operators.ledger.peak_byte
 
     def reset_peak_memory_stats(self, _device: Any = None) -> None:
-        if self._operators is not None:
-            self._operators.ledger.peak_byte = self._operators.ledger.byte
+        self._operators.ledger.peak_byte = self._operators.ledger.byte
 
     def cudart(self) -> SimpleNamespace:
         return SimpleNamespace(cudaProfilerStart=self._counting.start, cudaProfilerStop=self._counting.stop)
@@ -133,15 +97,11 @@ class Cuda:
     def _gpus(self) -> list[Gpu]:
         return self._machine.seen_by_cuda(os.environ)
 
-    def _gpu(self, number: int) -> Gpu:
-        return self._gpus()[number]
+    def _gpu(self, device: Any) -> Gpu:
+        return self._gpus()[self._number(device)]
 
     def _number(self, device: Any) -> int:
-        if device is None:
-            return self._current
-        if isinstance(device, int):
-            return device
-        index = self._torch.device(device).index
+        index = device if isinstance(device, int | None) else self._torch.device(device).index
         return self._current if index is None else index
 
 

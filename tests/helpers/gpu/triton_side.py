@@ -7,11 +7,10 @@ from types import ModuleType
 from typing import Any
 
 from helpers.gpu.catalogue import Gpu
-from helpers.gpu.nvml import slowdown
 from helpers.gpu.stream import STREAM, Kernel
 
+# The arrays that each stream goes through.
 ARRAYS = {"stream_read": 1, "stream_write": 1, "stream_copy": 2, "stream_triad": 3}
-"""The arrays that each stream goes through."""
 
 
 def _fma(gpu: Gpu, grid: tuple[int], result: Any, *arguments: Any) -> Kernel:
@@ -19,7 +18,7 @@ def _fma(gpu: Gpu, grid: tuple[int], result: Any, *arguments: Any) -> Kernel:
     _factor, _term, passes, chains, rounds, unrolled = arguments
     precision = "fp64" if result.element_size() == 8 else "fp32"
     flop = 2 * grid[0] * chains * rounds * unrolled * passes
-    return Kernel("fma", precision, flop, 0, 0, round(1e9 * slowdown(gpu) * flop / gpu.flop_per_s[precision]))
+    return Kernel("fma", precision, flop, 0, 0, round(1e9 * flop / gpu.flop_per_s[precision]))
 
 
 def _stream(gpu: Gpu, _grid: tuple[int], array: Any, *arguments: Any) -> Kernel:

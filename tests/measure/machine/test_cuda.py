@@ -7,68 +7,53 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 from helpers.gpu import pretend
-from helpers.gpu.catalogue import A100_IN_SLICES, A100_SLICE, L4, MACHINES, MIB, ORIN, T4, Machine
+from helpers.gpu.catalogue import A100_IN_SLICES, A100_SLICE, H100, MACHINES, MIB, T4, WHOLE_BOARD, Machine
 
 from measure.errors import UserError
 from measure.machine import cuda, devices
-from measure.machine.environment import current
+
+psutil = pytest.importorskip("psutil", reason="the system's memory and counters are read with psutil")
+pynvml = pytest.importorskip("pynvml", reason="nvidia-ml-py is part of the measure extra")
+
+# GPUs that share the system's memory: in a GB10 (github.com/leptonai/gpud/pull/1170,
+# github.com/XuehaiPan/nvitop/pull/208), and in a Jetson, whose driver tells less (nvidia-smi of JetPack 6,
+# github.com/ultralytics/ultralytics/pull/20680)
+GB10 = replace(T4, name="NVIDIA GB10", pci_device=0x2E1210DE, memory_byte=None)
+ORIN = replace(GB10, name="Orin (nvgpu)", uuid="", untold=WHOLE_BOARD | {"UUID"})
+SHARED_BYTE = psutil.virtual_memory().total
 
 
-def test_a_gpu_is_known_by_its_name_memory_and_kind(monkeypatch):
-    pretend(monkeypatch, MACHINES["t4"])
-    gpu = devices.find("cuda")
-    assert gpu.identity() == {"name": "Tesla T4", "memory": str(15360 * MIB), "pci": "1eb810de"}
-    assert gpu.memory_byte() == 15360 * MIB
-    assert gpu.driver() == "000.00 (test double)"
-    assert gpu.capability() == "7.5"
-
-
-def test_a_slice_is_known_by_its_own_name_and_memory(monkeypatch):
-    pretend(monkeypatch, MACHINES["a100-slice"])
-    gpu = devices.find("cuda")
-    assert gpu.identity()["name"] == "NVIDIA A100-SXM4-40GB MIG 1g.5gb"
-    assert gpu.memory_byte() == 4864 * MIB
-    assert gpu.capability() == "8.0"
-
-
-def test_a_driver_that_does_not_tell_the_compute_capability_leaves_it_unknown(monkeypatch):
-    silent = replace(T4, untold=frozenset({"CudaComputeCapability"}))
-    pretend(monkeypatch, Machine((silent,)))
-    assert devices.find("cuda").capability() is None
+@pytest.mark.parametrize(
+    ("gpu", "identity", "memory_byte", "capability"),
+    [
+        (T4, {"name": "Tesla T4", "memory": str(15360 * MIB), "pci": "1eb810de"}, 15360 * MIB, "7.5"),
+        (
+            A100_IN_SLICES,
+            {"name": "NVIDIA A100-SXM4-40GB MIG 1g.5gb", "memory": str(4864 * MIB), "pci": "20b010de"},
+            4864 * MIB,
+            "8.0",
+        ),
+        (GB10, {"name": "NVIDIA GB10", "pci": "2e1210de"}, SHARED_BYTE, "7.5"),
+        (ORIN, {"name": "Orin (nvgpu)"}, SHARED_BYTE, "7.5"),
+        (
+            replace(T4, untold=frozenset({"CudaComputeCapability"})),
+            {"name": "Tesla T4", "memory": str(15360 * MIB), "pci": "1eb810de"},
+            15360 * MIB,
+            None,
+        ),
+    ],
+    ids=["T4", "a slice", "GB10", "Jetson", "capability not told"],
+)
+def test_a_gpu_is_known_by_what_its_driver_tells(monkeypatch, gpu, identity, memory_byte, capability):
+    pretend(monkeypatch, Machine((gpu,)))
+    found = devices.find("cuda")
+    assert (found.identity(), found.memory_byte(), found.capability()) == (identity, memory_byte, capability)
+    assert found.driver() == "000.00 (test double)"
     assert devices.find("cpu").capability() is None
 
 
-def test_a_slice_has_its_boards_clock_but_not_its_power(monkeypatch):
-    pytest.importorskip("psutil", reason="the system's counters are read with psutil")
-    pretend(monkeypatch, MACHINES["a100-slice"])
-    reading = devices.find("cuda").sensors().read()
-    assert (reading.clock_hz, reading.temperature_c) == (1.41e9, 35.0)
-    assert (reading.power_w, reading.energy_j) == (None, None)
-    pretend(monkeypatch, MACHINES["t4"])
-    assert devices.find("cuda").sensors().read().power_w == 20.0
-
-
-def test_a_gpu_that_shares_the_systems_memory_has_as_much(monkeypatch, untuned):
-    psutil = pytest.importorskip("psutil", reason="the system's memory is read with psutil")
-    pytest.importorskip("torch", reason="an environment names torch's version")
-    pretend(monkeypatch, MACHINES["gb10"])
-    gpu = devices.find("auto")
-    assert gpu.identity() == {"name": "NVIDIA GB10", "pci": "2e1210de"}
-    assert gpu.memory_byte() == psutil.virtual_memory().total
-    environment = current(gpu, 1)
-    assert (environment.name, environment.memory_byte) == ("NVIDIA GB10", psutil.virtual_memory().total)
-
-
-def test_the_gpu_of_a_jetson_is_known_by_its_name_alone(monkeypatch):
-    pretend(monkeypatch, MACHINES["orin"])
-    gpu = devices.find("auto")
-    assert gpu.identity() == {"name": "Orin (nvgpu)"}
-    assert gpu.driver() == "000.00 (test double)"
-
-
 def test_a_driver_that_does_not_tell_its_version_leaves_it_unknown(monkeypatch):
-    pretend(monkeypatch, MACHINES["orin"])
-    pynvml = pytest.importorskip("pynvml", reason="nvidia-ml-py is part of the measure extra")
+    pretend(monkeypatch, MACHINES["t4"])
 
     def refuse():
         raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
@@ -77,48 +62,61 @@ def test_a_driver_that_does_not_tell_its_version_leaves_it_unknown(monkeypatch):
     assert devices.find("cuda").driver() is None
 
 
-@pytest.fixture
-def using(monkeypatch):
-    """Let torch use a GPU in which no operator runs."""
-    torch = pytest.importorskip("torch", reason="GPUs are used through torch")
-
-    def use(gpu, uuid):
-        properties = SimpleNamespace(
-            name=gpu.name, uuid=uuid, total_memory=gpu.torch_memory_byte, is_integrated=gpu.is_integrated
-        )
-        monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-        monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
-        monkeypatch.setattr(torch.cuda, "set_device", lambda _: None)
-        monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: properties)
-        monkeypatch.setattr(torch, "ones", lambda *_, **__: pytest.fail("it is too late to ask which GPU this is"))
-
-    return use
-
-
-def test_torch_uses_the_gpu_that_was_identified(monkeypatch, using):
-    pretend(monkeypatch, MACHINES["t4"])
-    using(L4, L4.uuid.removeprefix("GPU-"))
-    with pytest.raises(UserError, match=r"reports Tesla T4 .GPU-39cd.*torch uses NVIDIA L4 .GPU-8932"):
-        devices.find("cuda").prepare(1)
-    using(T4, L4.uuid.removeprefix("GPU-"))  # another of the same kind has other sensors
-    with pytest.raises(UserError, match="set CUDA_VISIBLE_DEVICES to the UUID"):
-        devices.find("cuda").prepare(1)
-
-
-def test_torch_uses_the_slice_that_was_identified_whosever_uuid_it_tells(monkeypatch, using):
+def test_a_slice_has_its_boards_clock_but_not_its_power(monkeypatch):
     pretend(monkeypatch, MACHINES["a100-slice"])
-    using(A100_IN_SLICES, A100_IN_SLICES.uuid.removeprefix("GPU-"))
-    with pytest.raises(UserError, match=r"MIG 1g.5gb .*torch uses NVIDIA A100-SXM4-40GB "):
-        devices.find("cuda").prepare(1)
-    using(A100_SLICE, A100_IN_SLICES.uuid.removeprefix("GPU-"))
-    with pytest.raises(pytest.fail.Exception, match="too late"):
-        devices.find("cuda").prepare(1)
+    reading = devices.find("cuda").sensors().read()
+    assert (reading.clock_hz, reading.temperature_c) == (1.41e9, 35.0)
+    assert (reading.power_w, reading.energy_j) == (None, None)
+    pretend(monkeypatch, MACHINES["t4"])
+    assert devices.find("cuda").sensors().read().power_w == 20.0
 
 
-def test_the_one_gpu_of_a_chip_is_the_same_by_whatever_name(monkeypatch, using):
-    pretend(monkeypatch, MACHINES["orin"])
-    using(replace(ORIN, name="Orin"), "00000000-0000-0000-0000-000000000087")
-    with pytest.raises(pytest.fail.Exception, match="too late"):
+OTHER_T4 = replace(T4, uuid="GPU-1")
+NO_KERNEL = "CUDA error: no kernel image is available for execution on the device"
+
+
+@pytest.mark.parametrize(
+    ("seen", "used", "uuid", "complaint"),
+    [
+        (
+            T4,
+            T4,
+            T4.uuid,
+            "has no kernels for Tesla T4 of compute capability 7.5, only for sm_80, sm_90; install another",
+        ),
+        (T4, None, "", "cannot use the GPU; install one that is built for this driver"),
+        (T4, H100, H100.uuid, "reports Tesla T4 .GPU-39cd.*torch uses NVIDIA H100 NVL .GPU-8932"),
+        (T4, OTHER_T4, OTHER_T4.uuid, "set CUDA_VISIBLE_DEVICES to the UUID"),  # it has other sensors
+        # For a slice torch may tell the UUID of its board.
+        (A100_IN_SLICES, A100_SLICE, A100_IN_SLICES.uuid, "has no kernels for NVIDIA A100-SXM4-40GB MIG 1g.5gb of"),
+        (A100_IN_SLICES, A100_IN_SLICES, A100_IN_SLICES.uuid, "MIG 1g.5gb .*torch uses NVIDIA A100-SXM4-40GB "),
+        # The driver and torch name a Jetson's only GPU differently.
+        (
+            ORIN,
+            replace(ORIN, name="Orin"),
+            "GPU-00000000-0000-0000-0000-000000000087",
+            "has no kernels for Orin .nvgpu. of",
+        ),
+    ],
+)
+def test_torch_has_to_use_the_gpu_that_was_identified_and_to_have_kernels_for_it(
+    monkeypatch, seen, used, uuid, complaint
+):
+    """Here it has none for any; before an operator runs it is asked which GPU it uses."""
+    torch = pytest.importorskip("torch", reason="GPUs are used through torch")
+    pretend(monkeypatch, Machine((seen,)))
+
+    def launch(*_, **__):
+        raise RuntimeError(f"{NO_KERNEL}\nCUDA kernel errors might be asynchronously reported at some other call")
+
+    name, is_integrated = (used.name, used.memory_byte is None) if used else ("", False)
+    properties = SimpleNamespace(name=name, uuid=uuid.removeprefix("GPU-"), is_integrated=is_integrated)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: used is not None)
+    monkeypatch.setattr(torch.cuda, "set_device", lambda _: None)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: properties)
+    monkeypatch.setattr(torch.cuda, "get_arch_list", lambda: ["sm_80", "sm_90"])
+    monkeypatch.setattr(torch, "ones", launch)
+    with pytest.raises(UserError, match=complaint):
         devices.find("cuda").prepare(1)
 
 
@@ -180,7 +178,6 @@ def rocm(monkeypatch, tmp_path):
 
 
 def test_a_torch_for_rocm_describes_the_gpu(monkeypatch, tmp_path, rocm):
-    pytest.importorskip("psutil", reason="the load is read with psutil")
     pretend(monkeypatch, MACHINES["t4"])  # a torch for ROCm cannot use it
     assert devices.available_names() == ["cuda:0", "cpu"]
     gpu = devices.find("auto")
@@ -189,6 +186,7 @@ def test_a_torch_for_rocm_describes_the_gpu(monkeypatch, tmp_path, rocm):
     assert (gpu.memory_byte(), gpu.driver(), gpu.capability()) == (192 * 2**30, platform.release(), None)
     (tmp_path / "amdgpu-version").write_text("6.10.5\n")
     assert gpu.driver() == "6.10.5"
+    assert gpu.cache_byte() == 256 * MIB  # torch tells that of one die
     reading = gpu.sensors().read()
     assert reading.core_s > 0
     assert (reading.clock_hz, reading.temperature_c, reading.power_w, reading.energy_j) == (None,) * 4
@@ -214,10 +212,6 @@ def test_a_torch_for_rocm_that_has_no_kernels_for_a_gpu_says_so(monkeypatch, roc
     monkeypatch.setattr("torch.ones", launch, raising=False)
     with pytest.raises(UserError, match=r"no kernels for AMD Instinct MI300X of gfx942, only for gfx90a;"):
         devices.find("cuda").prepare(1)
-
-
-def test_an_amd_gpus_cache_may_be_larger_than_torch_says(rocm):
-    assert devices.find("cuda").cache_byte() == 256 * MIB
 
 
 @pytest.mark.parametrize("torch", [None, SimpleNamespace(cuda=SimpleNamespace(device_count=lambda: 0))])
@@ -256,19 +250,16 @@ def test_an_amd_gpu_has_tf32_if_torch_says_so(monkeypatch, rocm):
     for allowed in (True, False):
         gpu.allow_tf32(allowed)
         assert (backends.cuda.matmul.allow_tf32, backends.cudnn.allow_tf32) == (allowed, allowed)
+    monkeypatch.setattr(backends.cuda, "matmul", Switch(obeys=False))  # what stays fp32 is not called tf32
+    with pytest.raises(NotImplementedError, match="HIPBLASLT_ALLOW_TF32=1"):
+        gpu.allow_tf32(True)
+    gpu.allow_tf32(False)
     monkeypatch.setattr("torch.cuda.is_tf32_supported", lambda: False)
     with pytest.raises(NotImplementedError, match="this device has none"):
         gpu.allow_tf32(True)
     monkeypatch.delattr("torch.cuda.is_tf32_supported")  # torch 2.6
     with pytest.raises(NotImplementedError, match="this device has none"):
         gpu.allow_tf32(True)
-
-
-def test_what_stays_fp32_is_not_called_tf32(monkeypatch, rocm):
-    monkeypatch.setattr("torch.backends.cuda.matmul", Switch(obeys=False))
-    with pytest.raises(NotImplementedError, match="HIPBLASLT_ALLOW_TF32=1"):
-        devices.find("cuda").allow_tf32(True)
-    devices.find("cuda").allow_tf32(False)
 
 
 def test_bf16_is_refused_where_torch_would_convert_it(monkeypatch):
@@ -286,38 +277,24 @@ def test_bf16_is_refused_where_torch_would_convert_it(monkeypatch):
 
 
 @pytest.mark.gpu
-def test_a_gpu_times_itself_and_clears_its_cache():
+def test_a_gpu_says_who_and_how_it_is_times_itself_and_clears_its_cache():
     torch = pytest.importorskip("torch", reason="GPUs are used through torch")
-    if "cuda:0" not in devices.available_names():
-        pytest.skip("no NVIDIA GPU on this machine")
-    gpu = devices.find("cuda")
-    gpu.prepare(1)
-    clear = gpu.cache_clearer()
-    cache_byte = torch.cuda.get_device_properties(0).L2_cache_size
-    assert clear().untyped_storage().nbytes() >= 4 * cache_byte
-    events = gpu.events()
-    events.start()
-    clear()
-    events.stop()
-    gpu.synchronize()
-    assert events.elapsed_s() > 0
-
-
-@pytest.mark.gpu
-def test_a_gpu_says_how_it_is():
-    if "cuda:0" not in devices.available_names():
-        pytest.skip("no NVIDIA GPU on this machine")
-    reading = devices.find("cuda").sensors().read()
-    assert reading.core_s > 0
-    assert reading.temperature_c is None or 0 < reading.temperature_c < 120
-    assert reading.clock_hz is None or 1e8 < reading.clock_hz < 1e10
-
-
-@pytest.mark.gpu
-def test_a_gpu_says_who_it_is():
     if "cuda:0" not in devices.available_names():
         pytest.skip("no NVIDIA GPU on this machine")
     gpu = devices.find("cuda")
     assert gpu.identity()["name"]
     assert gpu.memory_byte() > 2**30
     assert gpu.driver()
+    reading = gpu.sensors().read()
+    assert reading.core_s > 0
+    assert reading.temperature_c is None or 0 < reading.temperature_c < 120
+    assert reading.clock_hz is None or 1e8 < reading.clock_hz < 1e10
+    gpu.prepare(1)
+    clear = gpu.cache_clearer()
+    assert clear().untyped_storage().nbytes() >= 4 * torch.cuda.get_device_properties(0).L2_cache_size
+    events = gpu.events()
+    events.start()
+    clear()
+    events.stop()
+    gpu.synchronize()
+    assert events.elapsed_s() > 0
