@@ -28,6 +28,30 @@ def operator(name, start, duration, shapes=None, types=(), values=(), strides=()
     return event("cpu_op", name, start, duration, arguments, **where)
 
 
+TYPES = {"bf16": "c10::BFloat16", "fp16": "c10::Half", "fp32": "float", "fp64": "double", "int64": "long int"}
+
+
+def recorded(argument):
+    """The shape, type and text that a trace has of an argument.
+
+    Tensors are texts such as "bf16 8x64", lists of them lists of shapes such as ["8x64"], which have no types; an empty
+    list is one that was not recorded. Numbers and their lists are themselves, None is what was not given.
+    """
+    if isinstance(argument, str):
+        dtype, _, shape = argument.partition(" ")
+        return [int(size) for size in shape.split("x") if size], TYPES[dtype], ""
+    if isinstance(argument, list) and all(isinstance(each, str) for each in argument):
+        return [recorded(f"fp32 {shape}")[0] for shape in argument], "TensorList", ""
+    kind = "" if argument is None else "ScalarList" if isinstance(argument, list) else "Scalar"
+    return [], kind, "" if argument is None else str(argument)
+
+
+def call(name, *arguments, start=10, duration=20, **more):
+    """A call of an operator by its arguments, as in ``recorded``."""
+    name = name if "::" in name or name.startswith("triton") else f"aten::{name}"
+    return operator(name, start, duration, *map(list, zip(*map(recorded, arguments), strict=True)), **more)
+
+
 def launch(start, correlation, name="cudaLaunchKernel", **where):
     return event("cuda_runtime", name, start, 1, {"correlation": correlation}, **where)
 
@@ -45,21 +69,21 @@ def trace(*events, **header):
     return {"schemaVersion": 1, "deviceProperties": [DEVICE], "record_shapes": 1} | header | {"traceEvents": [*events]}
 
 
-def addmm(start, duration=20, dtype="c10::BFloat16", **where):
+def addmm(start, duration=20, dtype="bf16", **where):
     """A linear layer of 64 inputs and 32 outputs on 8 rows."""
-    shapes, types = [[32], [8, 64], [64, 32], [], []], [dtype] * 3 + ["Scalar"] * 2
-    return operator("aten::addmm", start, duration, shapes, types, ["", "", "", "1", "1"], **where)
+    tensors = (f"{dtype} {shape}" for shape in ("32", "8x64", "64x32"))
+    return call("addmm", *tensors, 1, 1, start=start, duration=duration, **where)
 
 
 def relu(start, duration=10, **where):
-    return operator("aten::relu", start, duration, [[8, 32]], "c10::BFloat16", **where)
+    return call("relu", "bf16 8x32", start=start, duration=duration, **where)
 
 
 def linear_step():
     """A linear layer and its activation: kernels of 10 and 5 µs, 15 µs apart."""
     return trace(
         step(3, 0, 200),
-        operator("aten::linear", 10, 40, [[8, 64], [32, 64], [32]], "c10::BFloat16"),
+        call("linear", "bf16 8x64", "bf16 32x64", "bf16 32", duration=40),
         addmm(15, 30),
         launch(20, 1),
         relu(60),

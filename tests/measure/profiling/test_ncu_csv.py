@@ -26,93 +26,69 @@ def changed(old, new):
     return text.replace(old, new).splitlines()
 
 
-def test_the_launches_of_a_kernel_are_summed_in_base_units():
-    counted, convolution, product = parsed()
-    assert convolution.kernel.startswith(CONVOLUTION)
-    assert product.kernel.startswith(PRODUCT)
-    assert (counted.capability, counted.tensor_gap) == ("8.0", None)
-    assert (convolution.calls, product.calls) == (2, 2)
-    assert convolution.time_s == pytest.approx(104e-6)  # 50 + 54 us
-    assert convolution.dram_read_byte == pytest.approx(84e6)  # 40,000 + 44,000 Kbyte
-    assert convolution.dram_write_byte == pytest.approx(40e6)
-    assert convolution.l2_byte == pytest.approx(400e6)
-    assert convolution.l1_byte == pytest.approx(800e6)  # Mbyte
-    assert convolution.fp32_flop == 2 * (1000 + 2 * 2000 + 3000)  # add + 2 fma + mul
-    assert (convolution.fp64_flop, convolution.fp16_flop) == (0, 0)
-    assert convolution.tensor_flop == pytest.approx(4.096e9)
-    assert convolution.tensor_instruction == 2e6
-    assert (product.fp32_flop, product.tensor_flop) == (2e6, 0)
-
-
-def test_several_steps_are_averaged():
-    _, convolution, _ = parsed(steps=2)
-    assert (convolution.calls, convolution.time_s) == (1, pytest.approx(52e-6))
-    assert convolution.fp32_flop == 8000
-
-
-def test_a_metric_that_the_gpu_lacks_is_unknown():
-    _, convolution, product = parsed(changed('"lts__t_bytes.sum"', '"something_else.sum"'))
-    assert convolution.l2_byte is product.l2_byte is None
-    _, convolution, _ = parsed([line.replace('"3,000"', '"n/a"') for line in LINES])
-    assert convolution.fp32_flop is None
-    renamed = changed("dram__bytes_read.sum", "dram__bytes_op_read.sum")
-    assert parsed(renamed)[1].dram_read_byte == pytest.approx(84e6)
-
-
-def test_tensor_cores_of_volta_are_counted_by_their_instructions_and_those_of_turing_are_not():
-    tensor = [line.replace("sm__ops_path_tensor", "not_there") for line in LINES]
-    counted, convolution, product = parsed([line.replace('"8.0"', '"7.0"') for line in tensor])
-    assert convolution.tensor_flop == 512 * 2e6
-    assert counted.tensor_gap is None
-    counted, convolution, product = parsed([line.replace('"8.0"', '"7.5"') for line in tensor])
-    assert convolution.tensor_flop is None
-    assert product.tensor_flop == 0  # it ran no instruction of theirs
-    assert "compute capability 7.5" in counted.tensor_gap
-    counted, *_ = parsed([line.replace("sm__inst_executed_pipe_tensor", "not_there") for line in tensor])
-    assert counted.tensor_gap
+def put(old, new, lines=LINES):
+    """Lines with some text in place of other, wherever that is."""
+    return [line.replace(old, new) for line in lines]
 
 
 BF16, TF32 = (f"sm__ops_path_tensor_src_{source}_dst_fp32.sum" for source in ("bf16", "tf32"))
+VOLTA = put("sm__ops_path_tensor", "not_there")
+# What cuBLAS runs on Hopper are warp-group products: HGMMA, not HMMA.
+HOPPER = changed(TF32, "sm__ops_path_tensor_op_hgmma_src_tf32_dst_fp32_sparsity_off.sum")
+HOPPER = put(BF16, "sm__ops_path_tensor_op_hmma_src_tf32_dst_fp32_sparsity_off.sum", HOPPER)
+WHOLE_AND_PART = put('"0","0","0","n/a","2,048', '"2,048,000,000","0","0","n/a","2,048')
+WHOLE_AND_PART = put(BF16, TF32.replace(".sum", "_sparsity_off.sum"), WHOLE_AND_PART)
+assert WHOLE_AND_PART[-2].count("2,048,000,000") == 2
+PACKED = [
+    LINES[START]
+    + "".join(f",smsp__sass_thread_inst_executed_op_f{name}2_pred_on.sum" for name in ("add", "mul", "fma")),
+    LINES[START + 1] + ',"inst","inst","inst"',
+    *(line + ',"10","100","1,000"' for line in LINES[START + 2 :]),
+]
+FP32 = 2 * (1000 + 2 * 2000 + 3000)  # of two launches: add + 2 fma + mul
+TWICE = 2 * (2 * 10 + 2 * 100 + 4 * 1000)  # packed additions and multiplications are 2 FLOP, multiply-adds 4
+GAP_OF = "the GPU (compute capability {}) does not count every operation of its tensor cores"
 
 
-def test_tensor_cores_of_hopper_are_counted_by_metrics_of_other_names():
-    # What cuBLAS runs there are warp-group products: HGMMA, not HMMA.
-    lines = changed(TF32, "sm__ops_path_tensor_op_hgmma_src_tf32_dst_fp32_sparsity_off.sum")
-    lines = [line.replace(BF16, "sm__ops_path_tensor_op_hmma_src_tf32_dst_fp32_sparsity_off.sum") for line in lines]
-    counted, convolution, product = parsed(lines)
-    assert (convolution.tensor_flop, product.tensor_flop) == (4.096e9, 0)
-    assert counted.tensor_gap is None
-
-
-def test_a_metric_and_its_parts_are_counted_once():
-    lines = [line.replace('"0","0","0","n/a","2,048', '"2,048,000,000","0","0","n/a","2,048') for line in LINES]
-    lines = [line.replace(BF16, TF32.replace(".sum", "_sparsity_off.sum")) for line in lines]
-    assert lines[-2].count("2,048,000,000") == 2
-    assert parsed(lines)[1].tensor_flop == 4.096e9
-
-
-def test_instructions_of_tensor_cores_without_operations_are_a_gap_and_not_0():
-    counted, convolution, product = parsed([line.replace("2,048,000,000", "0") for line in LINES])
-    assert (convolution.tensor_flop, product.tensor_flop) == (None, 0)
-    assert counted.tensor_gap == ("the GPU (compute capability 8.0) does not count every operation of its tensor cores")
-
-
-def test_packed_instructions_of_blackwell_are_twice_the_work():
-    packed = [f"smsp__sass_thread_inst_executed_op_f{name}2_pred_on.sum" for name in ("add", "mul", "fma")]
-    kernels = [line + ',"10","100","1,000"' for line in LINES[START + 2 :]]
-    header, units = LINES[START : START + 2]
-    _, convolution, product = parsed([f"{header},{','.join(packed)}", f'{units},"inst","inst","inst"', *kernels])
-    # Two launches: additions and multiplications of two numbers are 2 FLOP, multiply-adds 4
-    assert convolution.fp32_flop == 2 * (1000 + 2 * 2000 + 3000) + 2 * (2 * 10 + 2 * 100 + 4 * 1000)
-    assert product.fp32_flop == 2e6 + 2 * (2 * 10 + 2 * 100 + 4 * 1000)
-
-
-def test_a_kernel_that_runs_in_few_of_the_steps_is_called_once():
-    assert [each.calls for each in parsed(steps=8)[1:]] == [1, 1]
+@pytest.mark.parametrize(
+    ("lines", "steps", "convolution", "product", "gap"),
+    [
+        (
+            LINES, 1,
+            {
+                "calls": 2, "time_s": 104e-6, "dram_read_byte": 84e6, "dram_write_byte": 40e6, "l2_byte": 400e6,
+                "l1_byte": 800e6, "fp32_flop": FP32, "fp64_flop": 0, "fp16_flop": 0, "tensor_flop": 4.096e9,
+                "tensor_instruction": 2e6,
+            },  # 50 + 54 us, 40,000 + 44,000 Kbyte, Mbyte
+            {"calls": 2, "fp32_flop": 2e6, "tensor_flop": 0}, None,
+        ),
+        (LINES, 2, {"calls": 1, "time_s": 52e-6, "fp32_flop": FP32 / 2}, {}, None),
+        (LINES, 8, {"calls": 1}, {"calls": 1}, None),  # in few of the steps
+        # A metric that the GPU lacks is unknown, or has another name.
+        (changed('"lts__t_bytes.sum"', '"something_else.sum"'), 1, {"l2_byte": None}, {"l2_byte": None}, None),
+        (put('"3,000"', '"n/a"'), 1, {"fp32_flop": None}, {}, None),
+        (changed("dram__bytes_read.sum", "dram__bytes_op_read.sum"), 1, {"dram_read_byte": 84e6}, {}, None),
+        # Volta's tensor cores are counted by their instructions, Turing's are not; the product ran none.
+        (put('"8.0"', '"7.0"', VOLTA), 1, {"tensor_flop": 512 * 2e6}, {}, None),
+        (put('"8.0"', '"7.5"', VOLTA), 1, {"tensor_flop": None}, {"tensor_flop": 0}, "compute capability 7.5"),
+        (put("sm__inst_executed_pipe_tensor", "not_there", VOLTA), 1, {}, {}, GAP_OF.format("8.0")),
+        (HOPPER, 1, {"tensor_flop": 4.096e9}, {"tensor_flop": 0}, None),
+        (WHOLE_AND_PART, 1, {"tensor_flop": 4.096e9}, {}, None),  # once
+        (put("2,048,000,000", "0"), 1, {"tensor_flop": None}, {"tensor_flop": 0}, GAP_OF.format("8.0")),  # not 0
+        (PACKED, 1, {"fp32_flop": FP32 + TWICE}, {"fp32_flop": 2e6 + TWICE}, None),  # Blackwell's
+    ],
+)  # fmt: skip
+def test_the_launches_of_a_kernel_are_summed_in_base_units(lines, steps, convolution, product, gap):
+    counted, *kernels = parsed(lines, steps)
+    assert counted.capability == next(each for each in ("7.0", "7.5", "8.0") if f'"{each}"' in "".join(lines))
+    assert (counted.tensor_gap is None) if gap is None else gap in counted.tensor_gap
+    for kernel, name, expected in zip(kernels, (CONVOLUTION, PRODUCT), (convolution, product), strict=True):
+        assert kernel.kernel.startswith(name)
+        assert {key: getattr(kernel, key) for key in expected} == pytest.approx(expected)
 
 
 def test_a_long_name_is_cut():
-    _, convolution, _ = parsed([line.replace("sm80_xmma_fprop", "sm80_" + 5000 * "x") for line in LINES])
+    _, convolution, _ = parsed(put("sm80_xmma_fprop", "sm80_" + 5000 * "x"))
     assert (len(convolution.kernel), convolution.calls) == (4000, 2)
 
 
@@ -153,53 +129,40 @@ def test_what_cannot_be_read_is_said_in_one_sentence(lines, words):
 TENSOR = "sm__ops_path_tensor"
 
 
-def of(**counted):
-    return sum_tensor_operations({f"{TENSOR}_{name}.sum": count for name, count in counted.items()})
-
-
 @pytest.mark.parametrize(
-    "name", ["src_fp64", "src_bf16_dst_fp32", "src_fp16", "src_fp4_fp6_fp8_dst_fp32", "op_hgmma_src_fp16_sparsity_off"]
-)
-def test_metrics_of_floating_point_operations_are_known(name):
-    assert tensor_kinds(f"{TENSOR}_{name}")
-    assert tensor_kinds(f"{TENSOR}_{name}.sum")
-
-
-@pytest.mark.parametrize(
-    "metric",
+    ("metric", "is_known"),
     [
-        f"{TENSOR}_src_int8",
-        f"{TENSOR}_op_igmma_src_int8_sparsity_on",
-        f"{TENSOR}_op_bmma_src_int1",
-        f"{TENSOR}_src_fp64.avg",
-        "sm__inst_executed_pipe_tensor",
-        "dram__bytes_read",
+        *((f"{TENSOR}_{name}{end}", True) for end in ("", ".sum") for name in (
+            "src_fp64", "src_bf16_dst_fp32", "src_fp16", "src_fp4_fp6_fp8_dst_fp32", "op_hgmma_src_fp16_sparsity_off",
+        )),
+        *((f"{TENSOR}_{name}", False) for name in (
+            "src_int8", "op_igmma_src_int8_sparsity_on", "op_bmma_src_int1", "src_fp64.avg",
+        )),
+        ("sm__inst_executed_pipe_tensor", False), ("dram__bytes_read", False),
     ],
-)
-def test_integers_and_other_metrics_are_none(metric):
-    assert tensor_kinds(metric) is None
+)  # fmt: skip
+def test_metrics_of_floating_point_operations_are_known(metric, is_known):
+    assert bool(tensor_kinds(metric)) is is_known
+    assert is_known or tensor_kinds(metric) is None
 
 
-def test_a_whole_and_its_parts_are_one():
-    assert of(src_bf16_dst_fp32=100, src_bf16_dst_fp32_sparsity_off=60, src_bf16_dst_fp32_sparsity_on=40) == 100
-    assert of(src_fp16=100, src_fp16_dst_fp16=30, src_fp16_dst_fp32=70) == 100
-    assert of(src_fp8_dst_fp32=100, src_fp4_fp6_fp8_dst_fp32=100) == 100
+HOPPERS = {"op_hmma_src_fp16_dst_fp32_sparsity_off": 30, "op_hgmma_src_fp16_sparsity_off": 70}
 
 
-def test_parts_alone_are_summed():
-    assert of(src_bf16_dst_fp32_sparsity_off=60, src_bf16_dst_fp32_sparsity_on=40) == 100
-    assert of(src_fp16_dst_fp16=30, src_fp16_dst_fp32=70, src_tf32_dst_fp32=5, src_fp64=1) == 106
-
-
-def test_of_hoppers_instructions_each_counts_its_own():
-    parts = {"op_hmma_src_fp16_dst_fp32_sparsity_off": 30, "op_hgmma_src_fp16_sparsity_off": 70}
-    assert of(**parts) == 100
-    assert of(src_fp16=100, **parts) == 100
-    # A metric that does not see warp-group products has less than these alone.
-    assert of(src_fp16=30, **parts) == 100
-    assert of(src_fp16_dst_fp32=0, **parts) == 100
-
-
-def test_nothing_counted_is_nothing():
-    assert of(src_fp64=0, src_int8=500) == 0
-    assert sum_tensor_operations({}) == 0
+@pytest.mark.parametrize(
+    ("counted", "sum_"),
+    [
+        # A whole and its parts are one; parts alone are summed.
+        ({"src_bf16_dst_fp32": 100, "src_bf16_dst_fp32_sparsity_off": 60, "src_bf16_dst_fp32_sparsity_on": 40}, 100),
+        ({"src_fp16": 100, "src_fp16_dst_fp16": 30, "src_fp16_dst_fp32": 70}, 100),
+        ({"src_fp8_dst_fp32": 100, "src_fp4_fp6_fp8_dst_fp32": 100}, 100),
+        ({"src_bf16_dst_fp32_sparsity_off": 60, "src_bf16_dst_fp32_sparsity_on": 40}, 100),
+        ({"src_fp16_dst_fp16": 30, "src_fp16_dst_fp32": 70, "src_tf32_dst_fp32": 5, "src_fp64": 1}, 106),
+        # Of Hopper's instructions each counts its own. A metric that misses warp-group products has less than these.
+        (HOPPERS, 100), ({"src_fp16": 100} | HOPPERS, 100), ({"src_fp16": 30} | HOPPERS, 100),
+        ({"src_fp16_dst_fp32": 0} | HOPPERS, 100),
+        ({"src_fp64": 0, "src_int8": 500}, 0), ({}, 0),
+    ],
+)  # fmt: skip
+def test_operations_are_counted_once(counted, sum_):
+    assert sum_tensor_operations({f"{TENSOR}_{name}.sum": count for name, count in counted.items()}) == sum_

@@ -2,14 +2,14 @@
 
 import pytest
 from helpers import traces
-from helpers.traces import addmm, event, kernel, launch, operator, relu, step, trace, write
+from helpers.traces import addmm, call, event, kernel, launch, operator, relu, step, trace, write
 
+from measure.cache.trace_records import TRACE_KINDS
 from measure.traces import matching, reading
 from measure.traces.counts import NO_FORMULA, NO_LIST
 from measure.traces.matching import NODE, STAGE, covered
 from measure.traces.summary import summarise
 
-BF16 = "c10::BFloat16"
 BACK = (100, 200)  # the thread of a backward pass
 LINEAR_FLOP, BIAS_FLOP = 2 * 8 * 64 * 32, 8 * 32  # of ``addmm``
 
@@ -22,11 +22,6 @@ def summary(tmp_path):
 def ran(*operators):
     """Operators, and a kernel of 5 us that is launched at 15."""
     return [*operators, launch(15, 5), kernel("k", 20, 5, 5)]
-
-
-def op(name, *arguments, **more):
-    """A call from 10 to 30 us."""
-    return operator(name if ":" in name else f"aten::{name}", 10, 20, *arguments, **more)
 
 
 def pair(start, correlation):
@@ -99,8 +94,8 @@ def test_equal_calls_of_a_step_are_one_group_and_a_step_is_a_median(summary):
     for number, calls in enumerate((1, 3, 3)):
         start = 1000 * number
         events.append(step(number, start, 900))
-        for call in range(calls):
-            at, correlation = start + 100 * call + 10, 10 * number + call
+        for place in range(calls):
+            at, correlation = start + 100 * place + 10, 10 * number + place
             events += [addmm(at), launch(at + 5, correlation), kernel("gemm", at + 30, 5, correlation)]
     found = summary(*events)
     assert [(row.step, row.calls, row.kernels) for row in found.operators] == [(0, 1, 1), (1, 3, 3), (2, 3, 3)]
@@ -116,26 +111,21 @@ def test_an_operator_outside_the_steps_has_no_step(summary):
 def backward(*events):
     """A forward pass with its node 40, and a backward pass with these events inside the node on another thread."""
     inside = [each if each["cat"] == "kernel" else dict(each, pid=100, tid=200) for each in events]
-    return [
-        operator("aten::linear", 10, 30, [[8, 64]], BF16, sequence=40),
-        addmm(15, 20, sequence=40),
-        launch(20, 1),
-        kernel("gemm", 25, 5, 1),
-        operator(f"{NODE}AddmmBackward0", 100, 100, sequence=40, thread=BACK),
-        *inside,
-    ]
+    linear = call("linear", "bf16 8x64", duration=30, sequence=40)
+    node = operator(f"{NODE}AddmmBackward0", 100, 100, sequence=40, thread=BACK)
+    return [linear, addmm(15, 20, sequence=40), launch(20, 1), kernel("gemm", 25, 5, 1), node, *inside]
 
 
 def scaling(start):
-    return operator("aten::mul", start, 20, [[8, 32], []], [BF16, "double"])
+    return call("mul", "bf16 8x32", "fp64", start=start)
 
 
-AGAIN = [operator("aten::linear", 110, 20, [[8, 64]], BF16, sequence=50), addmm(112, 10, sequence=50), launch(115, 2)]
+AGAIN = [call("linear", "bf16 8x64", start=110, sequence=50), addmm(112, 10, sequence=50), launch(115, 2)]
 ITS_NODE = [
     operator(f"{NODE}AddmmBackward0", 300, 100, sequence=50),
-    operator("AddmmBackward0", 305, 90, [[8, 32]], BF16, sequence=50),
+    operator("AddmmBackward0", 305, 90, [[8, 32]], "float", sequence=50),
 ]
-GRADIENT = operator("aten::mm", 120, 20, [[64, 8], [8, 32]], BF16, strides=[[1, 64], [32, 1]])
+GRADIENT = call("mm", "bf16 64x8", "bf16 8x32", strides=[[1, 64], [32, 1]], start=120)
 
 
 @pytest.mark.parametrize(
@@ -174,154 +164,110 @@ def test_what_an_optimiser_launches_is_its_own_kind(summary, update):
     assert (row.stage, row.layer_kind) == ("update", "optimiser")
 
 
-CONVOLUTION = ["ScalarList"] * 3 + ["Scalar", "ScalarList", "Scalar"]
-
-
-def convolution(name, groups, **more):
+def convolution(groups, **more):
     """8 channels of 6 x 6, 3 x 3 weights, without padding: 4 x 4 results."""
-    shapes = [[2, 8, 6, 6], [8, 8 // groups, 3, 3], [], [], [], [], [], [], []]
-    values = ["", "", "", "[1, 1]", "[0, 0]", "[1, 1]", "False", "[0, 0]", str(groups)]
-    return operator(name, 10, 20, shapes, [BF16, BF16, "", *CONVOLUTION], values, **more)
+    weight, pairs = f"bf16 8x{8 // groups}x3x3", ([1, 1], [0, 0], [1, 1], False, [0, 0])
+    return call("convolution", "bf16 2x8x6x6", weight, None, *pairs, groups, **more)
 
 
-def flash(heads_of_keys, causal, scale=""):
+def flash(heads_of_keys, causal, scale):
     """2 batches, 4 heads, 10 x 10 scores, 16 wide."""
-    shapes = [[2, 4, 10, 16], *[[2, heads_of_keys, 10, 16]] * 2, [], [], [], []]
-    values = ["", "", "", "0.", causal, "False", scale]
-    name = "aten::_scaled_dot_product_flash_attention"
-    return operator(name, 10, 20, shapes, [BF16] * 3 + ["Scalar"] * 4, values)
+    keys = f"bf16 2x{heads_of_keys}x10x16"
+    return call("_scaled_dot_product_flash_attention", "bf16 2x4x10x16", keys, keys, 0.0, causal, False, scale)
 
 
 ATTENTION = 2 * 2 * 2 * 4 * 10 * 10 * 16  # products of queries and keys, and of scores and values
 
 
 @pytest.mark.parametrize(
-    ("called", "kind", "flop"),
+    ("called", "kind", "flop", "byte"),
     [
         # 2 a multiply-add: 2 images, 8 outputs of 4 x 4, each of 8 / groups channels of 3 x 3
-        (convolution("aten::convolution", 1), "convolution", 2 * 2 * 8 * 16 * 8 * 9),
-        (convolution("aten::convolution", 2), "convolution", 2 * 2 * 8 * 16 * 4 * 9),
-        (convolution("aten::convolution", 8), "depthwise convolution", 2 * 2 * 8 * 16 * 9),
-        (flash(4, "True", "0.25"), "attention", ATTENTION),  # a causal mask saves nothing
-        (flash(2, "False"), "attention", ATTENTION),  # grouped queries: 4 heads share 2 of keys
-        (op("bmm", [[6, 4, 8], [6, 8, 5]], "float"), "attention", 2 * 6 * 4 * 8 * 5),
-        (op("mm", [[4, 8], [8, 5]], "c10::Half"), "linear", 2 * 4 * 8 * 5),
+        (convolution(1), "convolution", 2 * 2 * 8 * 16 * 8 * 9, None),
+        (convolution(2), "convolution", 2 * 2 * 8 * 16 * 4 * 9, None),
+        (convolution(8), "depthwise convolution", 2 * 2 * 8 * 16 * 9, None),
+        (flash(4, True, 0.25), "attention", ATTENTION, None),  # a causal mask saves nothing
+        (flash(2, False, None), "attention", ATTENTION, None),  # grouped queries: 4 heads share 2 of keys
+        (call("bmm", "fp32 6x4x8", "fp32 6x8x5"), "attention", 2 * 6 * 4 * 8 * 5, None),
+        (call("mm", "fp16 4x8", "fp16 8x5"), "linear", 2 * 4 * 8 * 5, None),
+        # A copy reads 4 bytes and writes 2 of each of 8 x 32 elements.
+        (call("copy_", "bf16 8x32", "fp32 8x32", False), "copy", 0, 6 * 8 * 32),
+        (call("_to_copy", "bf16 8x32", 6, None, None, None, False, None), "copy", 0, (2 + 4) * 8 * 32),
+        # 5 indices of 8 bytes; as many rows of 16 elements are read and written.
+        (call("embedding", "bf16 100x16", "int64 5", -1, False, False), "embedding", 0, 5 * 8 + 2 * 5 * 16 * 2),
+        (call("add", "bf16 8x32", "bf16 1x32", 1), "pointwise", 0, 2 * (512 + 32)),
+        # An expanded tensor is read once.
+        (call("add", *["bf16 8x32"] * 2, 1, strides=[[32, 1], [0, 1], []]), "pointwise", 0, 2 * (256 + 32 + 256)),
+        # Two tensors of 32 elements of 2 bytes are read, and all 64 are written.
+        (call("cat", ["4x8"] * 2, -1), "copy", 0, 2 * 64 * 2),
+        (call("_softmax", "bf16 2x4x10x10", -1, False), "attention", 0, 2 * 2 * 800),
+        (call("_softmax", "bf16 10x80", -1, False), "activation", 0, 2 * 2 * 800),  # of classes
+        # 2 bytes an element, read and written
+        (call("c10d::allreduce_", ["1000"], None), "communication", 0, 2 * 2 * 1000),
     ],
 )
-def test_products_convolutions_and_attention(summary, called, kind, flop):
-    row = only(summary(*ran(called)))
+def test_counts_and_kinds(summary, called, kind, flop, byte):
+    most = call("relu", "bf16 4", "bf16 4", start=100)  # the type of tensors in lists is that of most others
+    row = only(summary(most, *ran(called)))
     assert (row.layer_kind, row.flop) == (kind, flop)
-
-
-def softmax(*shape):
-    return op("_softmax", [[*shape], [], []], [BF16, "Scalar", "Scalar"], ["", "-1", "False"])
-
-
-@pytest.mark.parametrize(
-    ("called", "kind", "byte"),
-    [
-        # A copy reads 4 bytes and writes 2 of each of 8 x 32 elements.
-        (op("copy_", [[8, 32], [8, 32], []], [BF16, "float", "Scalar"]), "copy", 6 * 8 * 32),
-        (
-            op("_to_copy", [[8, 32]] + [[]] * 6, [BF16, "Scalar", "", "", "", "Scalar", ""],
-                ["", "6", "", "", "", "False", ""],
-            ),
-            "copy",
-            (2 + 4) * 8 * 32,
-        ),
-        # 5 indices of 8 bytes; as many rows of 16 elements are read and written.
-        (
-            op("embedding", [[100, 16], [5], [], [], []],
-                [BF16, "long int", "Scalar", "Scalar", "Scalar"], ["", "", "-1", "False", "False"],
-            ),
-            "embedding",
-            5 * 8 + 2 * 5 * 16 * 2,
-        ),
-        (op("add", [[8, 32], [1, 32], []], [BF16, BF16, "Scalar"]), "pointwise", 2 * (512 + 32)),
-        # An expanded tensor is read once.
-        (
-            op("add", [[8, 32], [8, 32], []], [BF16, BF16, "Scalar"], strides=[[32, 1], [0, 1], []]),
-            "pointwise",
-            2 * (256 + 32 + 256),
-        ),
-        # Two tensors of 32 elements of 2 bytes are read, and all 64 are written.
-        (op("cat", [[[4, 8]] * 2, []], ["TensorList", "Scalar"], ["", "-1"]), "copy", 2 * 64 * 2),
-        (softmax(2, 4, 10, 10), "attention", 2 * 2 * 800),
-        (softmax(10, 80), "activation", 2 * 2 * 800),
-        # 4 bytes an element, read and written
-        (op("c10d::allreduce_", [[[1000]], []], ["TensorList", ""]), "communication", 2 * 4 * 1000),
-    ],
-)  # fmt: skip
-def test_bytes_and_kinds(summary, called, kind, byte):
-    # The type of tensors in lists is that of most others.
-    other = operator("aten::relu", 100, 5, [[4]] * 3, "float" if byte == 8000 else BF16)
-    row = only(summary(*ran(called), *([other] if "TensorList" in called["args"]["Input type"] else [])))
-    assert (row.layer_kind, row.byte, row.flop) == (kind, byte, 0)
+    assert byte is None or row.byte == byte
 
 
 def test_a_convolution_of_miopen_with_strides_given(summary):
-    outer = convolution("aten::convolution", 1, strides=[[288, 36, 6, 1], [72, 9, 3, 1], [], [], [], [], [], [], []])
-    inner = operator("aten::miopen_convolution", 12, 15, [[2, 8, 6, 6]], BF16)
+    outer = convolution(1, strides=[[288, 36, 6, 1], [72, 9, 3, 1], [], [], [], [], [], [], []])
+    inner = call("miopen_convolution", "bf16 2x8x6x6", start=12, duration=15)
     found = summary(outer, inner, launch(15, 5, "hipLaunchKernel"), kernel("igemm", 20, 5, 5))
     assert only(found).operator == "convolution"
-
-
-LIST = ["TensorList", "TensorList", "Scalar"]
 
 
 @pytest.mark.parametrize(
     ("called", "name", "reason"),
     [
-        (op("vllm::moe_forward", [[8, 64]], BF16), "vllm.moe_forward", NO_FORMULA),
-        (op("topk", [[400]], BF16), "topk", NO_FORMULA),
-        (op("mm", [[4, 8], [9, 5]], BF16), "mm", NO_FORMULA),  # sizes that do not fit
-        (op("mm", [[4, -8], [-8, 5]], BF16), "mm", NO_FORMULA),
-        (operator("triton_poi_fused_x_0", 10, 20, [[100]], "float"), "triton_poi_fused_x_0", NO_FORMULA),
-        # What torch 2.14 records of x[i], x[i] = 0, lists of over 30 tensors, and an all-gather of one
-        (op("index", [[4, 3], []], ["float", ""]), "index", NO_LIST),
-        (
-            op("_index_put_impl_", [[4, 3], [], [], [], []], ["float", "", "float", *["Scalar"] * 2]),
-            "_index_put_impl_",
-            NO_LIST,
-        ),
-        (op("cat", [[], []], ["TensorList", "Scalar"], ["", "0"]), "cat", NO_LIST),
-        (op("_foreach_add_", [[], [], []], LIST), "_foreach_add_", NO_LIST),
-        (op("c10d::allreduce_", [[], []], ["TensorList", ""]), "c10d.allreduce_", NO_LIST),
+        (call("vllm::moe_forward", "bf16 8x64"), "vllm.moe_forward", NO_FORMULA),
+        (call("topk", "bf16 400"), "topk", NO_FORMULA),
+        (call("mm", "bf16 4x8", "bf16 9x5"), "mm", NO_FORMULA),  # sizes that do not fit
+        (call("mm", "bf16 4x-8", "bf16 -8x5"), "mm", NO_FORMULA),
+        (call("triton_poi_fused_x_0", "fp32 100"), "triton_poi_fused_x_0", NO_FORMULA),
+        # What torch 2.14 records of x[i], x[i] = 0, lists of over 30 tensors, and an all-reduce of one
+        (call("index", "fp32 4x3", None), "index", NO_LIST),
+        (call("_index_put_impl_", "fp32 4x3", None, "fp32", False, False), "_index_put_impl_", NO_LIST),
+        (call("cat", [], 0), "cat", NO_LIST),
+        (call("_foreach_add_", [], [], 1), "_foreach_add_", NO_LIST),
+        (call("c10d::allreduce_", [], None), "c10d.allreduce_", NO_LIST),
     ],
 )
 def test_what_has_no_counts_is_a_group_with_its_name_and_reason(summary, called, name, reason):
     found = summary(*ran(called))
     row = only(found)
     assert (row.operator, row.reason, row.flop, row.other_flop) == (name, reason, None, None)
+    assert row.byte is None or name.startswith("triton")
     assert found.left_out() == {name: 5e-6}
     assert (found.operator_share, found.counted_share) == (1.0, 0.0)
 
 
 def test_a_custom_operator_leaves_counted_parts_to_them(summary):
-    outer = operator("vllm::moe_forward", 10, 60, [[8, 64]], BF16)
+    outer = call("vllm::moe_forward", "bf16 8x64", duration=60)
     found = summary(outer, launch(12, 4), addmm(20), launch(25, 5), kernel("own", 20, 5, 4), kernel("gemm", 30, 5, 5))
     assert [row.operator for row in found.operators] == ["vllm.moe_forward", "addmm"]
 
 
 STATED = {"kernel_flop": LINEAR_FLOP, "kernel_num_gb": 11.264e-6, "kernel_file": "/home/me/x.py"}
+FUSED = call("triton_poi_fused_add_0", "fp32 100", "bf16 100", 1)
+PRODUCT = call("triton_tem_fused_mm_0", "fp32 8x64", "fp32 64x32", "fp32 8x32")
 
 
 @pytest.mark.parametrize(
-    ("name", "shapes", "types", "stated", "columns"),
+    ("called", "stated", "kinds", "flop", "byte", "reason"),
     [
-        # 4 and 2 bytes for each of 100 elements
-        ("triton_poi_fused_add_0", [[100], [100], []], ["float", BF16, "Scalar"], {}, ("pointwise", None, 600)),
-        # The counts that Inductor states
-        ("triton_tem_fused_mm_0", [[8, 64], [64, 32], [8, 32]], "float", STATED, ("other", LINEAR_FLOP, 11264)),
+        (FUSED, {}, ["pointwise"], None, 600, NO_FORMULA),  # 4 and 2 bytes for each of 100 elements
+        (PRODUCT, STATED, TRACE_KINDS, LINEAR_FLOP, 11264, None),  # the counts that Inductor states
     ],
 )
-def test_triton_kernels(summary, name, shapes, types, stated, columns):
-    fused = operator(name, 10, 20, shapes, types)
-    fused["args"] |= stated
-    row = only(summary(fused, launch(15, 5, "cuLaunchKernel"), kernel(name, 20, 5, 5)))
-    assert row.operator == name
-    assert row.reason == (None if stated else NO_FORMULA)
-    assert (row.layer_kind if not stated else "other", row.flop, row.byte) == columns
+def test_triton_kernels(summary, called, stated, kinds, flop, byte, reason):
+    called = called | {"args": called["args"] | stated}
+    row = only(summary(called, launch(15, 5, "cuLaunchKernel"), kernel(called["name"], 20, 5, 5)))
+    assert (row.operator, row.flop, row.byte, row.reason) == (called["name"], flop, byte, reason)
+    assert row.layer_kind in kinds
 
 
 def test_kernels_of_a_compiled_region_have_their_own_names(summary):
@@ -343,7 +289,7 @@ def test_kernels_of_a_compiled_region_have_their_own_names(summary):
 )
 def test_tf32_shows_in_the_name_of_a_kernel(summary, names, precision):
     events = [each for n, name in enumerate(names) for each in (launch(15 + n, n), kernel(name, 20 + 10 * n, 5, n))]
-    row = only(summary(addmm(10, dtype="float"), *events))
+    row = only(summary(addmm(10, dtype="fp32"), *events))
     assert (row.precision, row.calls, row.kernels, row.flop) == (precision, 1, len(names), LINEAR_FLOP)
 
 
@@ -361,8 +307,8 @@ def test_memory_copies_alone(summary):
 
 
 def test_a_trace_of_the_host_alone_has_the_hosts_times(summary):
-    outer = operator("aten::linear", 10, 40, [[8, 64], [32, 64], [32]], "float")
-    found = summary(outer, addmm(15, 30, "float"), relu(60))
+    outer = call("linear", "fp32 8x64", "fp32 32x64", "fp32 32", duration=40)
+    found = summary(outer, addmm(15, 30, "fp32"), relu(60))
     linear, around = rows(found)["addmm"], rows(found)["host time around the operators"]
     assert (linear.time_s, linear.calls, linear.kernels, linear.flop) == (30e-6, 1, 0, LINEAR_FLOP)
     assert around.time_s == 10e-6  # 40 of the linear layer less 30 of the product
