@@ -73,11 +73,10 @@ def test_a_training_step_recomputes_what_lies_between_its_checkpoints():
     assert all(0 < each < whole for each, whole in zip(again, forward, strict=True))
 
 
-# FLOP of a call as TraceLens prints them (GFLOPS_first in GEMM, CONV_fwd, CONV_bwd and SDPA_fwd below its tests/traces):
-# trace, operator, its first shapes, what TraceLens counts, and our multiple of that.
-QWEN, TIMESFORMER, VIT = (
-    f"nvidia-h100-sxm-{name}" for name in ("qwen1.5-0.5b-prefill", "timesformer-base", "vit-base")
-)
+# FLOP of a call as TraceLens prints them (GFLOPS_first in the tables of operators below its tests/traces): trace,
+# operator, its first shapes, what TraceLens counts, and our multiple of that.
+QWEN, TIMESFORMER = "nvidia-h100-sxm-qwen1.5-0.5b-prefill", "nvidia-h100-sxm-timesformer-base"
+VIT = "nvidia-h100-sxm-vit-base"
 RESNET = "amd-instinct-mi300x-resnet-training"
 FLASH = "_scaled_dot_product_flash_attention"
 PEERS = [
