@@ -226,7 +226,7 @@ def test_a_machine_without_a_gpu_has_one_finding(monkeypatch, tmp_path, has_driv
     assert [finding.level for finding in checks.check_gpus()] == [level]
 
 
-# Libraries and variables
+# Libraries; ``verbs/test_doctor`` has the variables
 
 
 @pytest.mark.parametrize(
@@ -274,22 +274,3 @@ def test_what_is_missing_is_weighed_by_its_effect(monkeypatch, name, has_gpu, le
     for finding in findings:
         assert finding.fact.startswith(facts.get(name, f"{name} 1.0 does not import (ImportError: no): "))
         assert remedies.get(name, f"--force-reinstall {name}") in finding.advice
-
-
-@pytest.mark.parametrize(
-    ("variables", "levels", "fact"),
-    [
-        ({"PATH": "/bin"}, [OK], ""),
-        (
-            {"OMP_PROC_BIND": "close", "ATEN_CPU_CAPABILITY": "avx2"},
-            [WARNING],
-            "ATEN_CPU_CAPABILITY=avx2, OMP_PROC_BIND=close",
-        ),
-        ({"NVIDIA_TF32_OVERRIDE": "0"}, [PROBLEM, OK], "NVIDIA_TF32_OVERRIDE=0 sets the precision of fp32 products"),
-    ],
-)
-def test_variables_that_tune_are_named(variables, levels, fact):
-    findings = list(checks.check_tuning(variables))
-    assert [(finding.subject, finding.level) for finding in findings] == [("tuning", level) for level in levels]
-    assert findings[0].fact.endswith(fact)
-    assert bool(findings[0].advice) == (levels[0] != OK)

@@ -74,14 +74,6 @@ def test_each_task_has_its_result_and_each_cell_a_process(process):
     assert len({*pids, pid_of(process)}) == 5
 
 
-def test_a_model_of_ones_own_is_found_in_the_process_too(process):
-    (pair,) = catalog.find(["examples.transformer:pair"])
-    (count,) = process.run(WorkloadTask(pair, (1,), "fp32", None))
-    # One trunk and one embedding for both texts; the head takes three times their width.
-    block = 12 * 256 * 256 + 13 * 256
-    assert count.workload.parameter_count == (8192 + 128) * 256 + 4 * block + 2 * 256 + (3 * 256 + 1) * 12
-
-
 def test_what_the_process_logs_comes_to_its_parent_and_only_where_it_is_wanted(caplog):
     for level, names in ((logging.INFO, {"measure.run.worker", "measure.timing.sampling"}), (logging.WARNING, set())):
         with caplog.at_level(level, "measure"):
@@ -191,13 +183,6 @@ def test_a_batch_that_fits_nowhere_is_out_of_memory(process):
     # 10^8 images of 3 * 224 * 224 * 4 bytes are 60 TB.
     assert process.run(changed(CELL, batch=10**8)).status == "oom"
     assert isinstance(process.run(COUNT), list)
-
-
-def test_a_network_that_cannot_be_trained_is_an_outcome(process):
-    # A detector asks for the boxes of objects in train mode.
-    (detector,) = catalog.find(["torchvision:ssdlite320_mobilenet_v3_large"])
-    failure = process.run(training_task(detector, 1, "fp32", "eager", 0))
-    assert (failure.status, "targets" in failure.reason) == ("error", True)
 
 
 @pytest.mark.parametrize(
