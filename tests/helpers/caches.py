@@ -1,16 +1,14 @@
 """Caches for whole papers, cut from the project's own data: what a reader might have measured."""
 
-import csv
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 from helpers.places import ROOT
+from helpers.world import Change, Row, change_rows
 from measure.domain.models import QUICK, STORY
 from report import __main__ as report_command
 from report.paper import REFERENCE
 
-Row = dict[str, str]
 ONE = ("resnet18", "1", "inference", "eager", "fp32")
 CELL = ("model", "batch", "phase", "variant", "precision")
 
@@ -24,7 +22,7 @@ def one_cell(data: Path) -> None:
     """Write one network, measured and counted at one batch size."""
     nothing_measured(data)
     for table in ("models", "layers", "operators"):
-        _change(
+        change_rows(
             data / "workload" / f"{table}.csv", lambda row: row if (row["model"], row["batch"]) == ONE[:2] else None
         )
     _put_machine(data, "student", lambda row: row if tuple(row[name] for name in CELL) == ONE else None)
@@ -51,9 +49,7 @@ def _quick(row: Row) -> Row | None:
     return row if is_kept and row["precision"] == "fp32" and int(row.get("round", 0)) < 3 else None
 
 
-def _put_machine(
-    data: Path, folder_name: str, kept: Callable[[Row], Row | None], factor: float = 1.0, **environment: str
-) -> None:
+def _put_machine(data: Path, folder_name: str, kept: Change, factor: float = 1.0, **environment: str) -> None:
     """Copy the reference machine with some of its cells, each time multiplied by a factor."""
     folder = data / "machines" / folder_name
     shutil.copytree(ROOT / "data" / "machines" / REFERENCE, folder)
@@ -62,21 +58,10 @@ def _put_machine(
     def slower(row: Row) -> Row:
         return row | {each: repr(factor * float(row[each])) for each in times & row.keys() if row[each]}
 
-    _change(folder / "machine.csv", lambda row: row | environment)
-    _change(folder / "roofs.csv", slower)
+    change_rows(folder / "machine.csv", lambda row: row | environment)
+    change_rows(folder / "roofs.csv", slower)
     for table in ("runs", "samples", "profiles", "operators"):
-        _change(folder / f"{table}.csv", lambda row: None if kept(row) is None else slower(row))
-
-
-def _change(table: Path, changed: Callable[[Row], Row | None]) -> None:
-    """Write a table anew from its changed rows, without those that are None."""
-    with table.open(encoding="utf-8", newline="") as file:
-        lines = csv.DictReader(file)
-        names, rows = lines.fieldnames or [], [row for line in lines if (row := changed(line))]
-    with table.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, names, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
+        change_rows(folder / f"{table}.csv", lambda row: None if kept(row) is None else slower(row))
 
 
 def render(data: Path, folder: Path, *flags: str) -> Path:

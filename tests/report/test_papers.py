@@ -11,7 +11,6 @@ import pytest
 from helpers import caches, paper_shape
 from helpers.pages import Page
 from helpers.places import ROOT
-from helpers.world import nothing
 
 from measure.verbs.flags import VERBS, parser_of
 from measure.verbs.measure import parser
@@ -93,12 +92,6 @@ def test_every_fact_has_one_name_a_meaning_and_a_source(reference):
     assert [
         key for key, value, _ in found if not ((value.source and value.source.table) or key.startswith(NO_TABLE))
     ] == []
-
-
-def test_facts_of_nothing_at_all_are_missing_and_not_wrong():
-    found = facts.of_paper(nothing())
-    assert found["machine.machines"]["value"] in (0, None)
-    assert not [key for key, fact in found.items() if fact["value"] != fact["value"]]
 
 
 def test_every_claim_of_a_reference_block_is_true_and_every_condition_is_there(reference):

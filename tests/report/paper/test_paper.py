@@ -1,4 +1,3 @@
-import gc
 import shutil
 from contextlib import chdir
 from dataclasses import replace
@@ -135,6 +134,7 @@ def test_the_machine_at_hand_is_the_one_measured_last():
     assert replace(world(), machines=()).at_hand is None
 
 
+@pytest.mark.slow
 def test_the_reference_is_the_project_s_own_machine_whatever_was_read():
     with chdir(ROOT):
         assert [machine.folder for machine in replace(world()).reference.machines] == [REFERENCE]
@@ -177,6 +177,7 @@ def test_the_folder_comes_from_the_environment(monkeypatch):
     assert load(references=REFERENCES).chips.chip.nunique() == 41
 
 
+@pytest.mark.slow
 def test_tables_kept_by_hand_come_from_the_project(monkeypatch, tmp_path):
     monkeypatch.chdir(ROOT)
     monkeypatch.setenv("ROOFWRIGHT_DATA", str(tmp_path))
@@ -189,14 +190,3 @@ def test_tables_kept_by_hand_come_from_the_project(monkeypatch, tmp_path):
     assert found.counting_programs.equals(project.counting_programs)
     shutil.copy(WORLD / "chips.csv", tmp_path)
     assert load(references=REFERENCES).chips.chip.nunique() == 41  # its own
-
-
-@pytest.mark.parametrize("searched", [True, False])
-def test_reading_leaves_the_search_for_garbage_on_or_off_as_it_was(searched):
-    (gc.enable if searched else gc.disable)()
-    try:
-        load(WORLD, REFERENCES)
-        assert gc.isenabled() == searched
-    finally:
-        gc.enable()
-        gc.unfreeze()

@@ -1,12 +1,13 @@
 from dataclasses import replace
 
 import pytest
-from helpers.world import WORLD, world
+from helpers.rows import ENVIRONMENT, roof_measurement
+from helpers.world import REFERENCES, WORLD, world
 
 from measure.cache.folders import MachineFolder
 from measure.cache.records import RoofMeasurement
 from measure.domain.roofs import CacheLevel, machine_roof, merge_rounds
-from report.paper import frame
+from report.paper import frame, load
 from report.paper.roofs import measured_clock, measured_roofs, memory_levels, with_rates
 
 CPU, GPU = world().machine("cpu"), world().machine("gpu")
@@ -118,3 +119,33 @@ def test_the_clock():
     assert GPU.clock_hz is None
     no_chain = (lambda row: row.roof_kernel == "chain" and row.precision == "int64", {"status": "unsupported"})
     assert measured_clock(rates(roof_measurements(no_chain))) is None
+
+
+def machine_with(data, product_load, stream_load):
+    folder = MachineFolder(data, "box")
+    folder.put_environment(ENVIRONMENT)
+    product = replace(roof_measurement(), load=product_load)
+    stream = replace(product, roof_kernel="stream_copy", precision="fp64", round=0, load=stream_load)
+    folder.put_roof_measurements([product, stream])
+    (machine,) = load(data, REFERENCES).machines
+    return machine
+
+
+def test_a_roof_knows_the_largest_load_next_to_it(tmp_path):
+    assert machine_with(tmp_path / "loaded", 0.04, 0.62).measured_roof.load == 0.62
+    assert machine_with(tmp_path / "quiet", 0.04, None).measured_roof.load == 0.0
+
+
+def test_a_disturbed_row_is_no_roof_where_its_kernel_was_left_alone(tmp_path):
+    folder = MachineFolder(tmp_path, "box")
+    folder.put_environment(ENVIRONMENT)
+    product = replace(roof_measurement(), pace="sustained", load=0.0)
+    stream = replace(product, roof_kernel="stream_copy", precision="fp64", round=0)
+    slow = replace(stream, round=1, latency_s=5.0, load=0.9)
+    folder.put_roof_measurements([product, stream, slow])
+    (machine,) = load(tmp_path, REFERENCES).machines
+    # 768 B in 0.5 s (0.4 to 0.6), not the median with those in 5 s; one round has the interval of its samples
+    roof = machine.roofs.iloc[0]
+    ends = (roof.bandwidth_low_byte_per_s, roof.bandwidth_byte_per_s, roof.bandwidth_high_byte_per_s)
+    assert ends == pytest.approx((1280, 1536, 1920))
+    assert machine.measured_roof.load == 0.0
