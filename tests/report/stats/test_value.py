@@ -1,7 +1,7 @@
 import pytest
 
 from measure.domain.values import SPACE
-from report.stats.value import Name, Source, Value, digits_to, place_of
+from report.stats.value import Name, Source, Value, agreement, bound, digits_to, place_of
 
 
 @pytest.mark.parametrize(
@@ -135,3 +135,42 @@ def test_a_claim_needs_the_whole_interval():
 def test_a_missing_name_prints_a_span():
     assert Name(None)._repr_markdown_() == "[–]{.missing}"
     assert Name("ResNet-18")._repr_markdown_() == r"ResNet\-18"
+
+
+RIDGE = Value(5.0, "FLOP/B", 4.0, 6.0)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "word"),
+    [
+        (2.0, 3.9, "memory-bound"),
+        (2.0, 4.0, "at the ridge"),  # the intervals touch
+        (5.9, 9.0, "at the ridge"),
+        (6.0, 9.0, "at the ridge"),
+        (6.1, 9.0, "compute-bound"),
+    ],
+)
+def test_a_bound_is_told_only_if_the_intervals_do_not_meet(low, high, word):
+    assert bound(Value(3.0, "FLOP/B", low, high), RIDGE) == word
+
+
+def test_without_intervals_the_numbers_decide():
+    assert bound(Value(3.9), Value(4.0)) == "memory-bound"
+    assert bound(Value(4.0), Value(4.0)) == "at the ridge"
+    assert bound(Value(6.5), RIDGE) == "compute-bound"
+
+
+def test_a_missing_value_has_no_verdict_but_its_command():
+    gap = Value(None, source=Source("roofs.csv", command="python -m measure --sections roofs"))
+    assert 'command="python -m measure --sections roofs"' in bound(Value(3.0), gap)
+    assert ".missing" in bound(gap, RIDGE)
+    assert ".missing" in agreement(Value(None))
+
+
+@pytest.mark.parametrize(
+    ("low", "word"),
+    [(0.81, "closely"), (0.8, "roughly"), (0.45, "roughly"), (0.4, "not told by so few"), (-0.1, "not told by so few"),
+     (None, "not told by so few")],
+)  # fmt: skip
+def test_agreement_says_the_least_that_the_interval_bears_out(low, word):
+    assert agreement(Value(0.9, low=low, high=None if low is None else 0.95, counted="samples")) == word
