@@ -138,16 +138,7 @@ def measure(device: Device, model: Model, cell: Cell, sampling: Sampling, beat: 
                     latencies_s.append(stopwatch.time(1).latency_s)
     beat()
     trace = read_recording(profiler)
-    matches = match(trace, nest(trace.operators))
-    whole = find_whole_steps(sorted(trace.steps), matches)
-    kept = {each.number for each in whole}
-    operators, kernels, busy_s = attribute(
-        (each for each in trace.operators if each.start >= whole[0].start),
-        [each for each in matches if each.step in kept],
-        ranges,
-        len(whole),
-        by_kernels=is_gpu,
-    )
+    whole, operators, kernels, busy_s = attribute_whole_steps(trace, ranges, by_kernels=is_gpu)
     if is_gpu and not kernels:
         raise NotImplementedError(
             "torch's profiler saw no kernel of this GPU: NVIDIA's CUPTI is missing or sees none (AMD: roctracer), as "
@@ -176,6 +167,18 @@ def read_recording(profiler: "profile") -> Trace:
         path = Path(folder) / "trace.json"
         profiler.export_chrome_trace(str(path))
         return reading.read(path)
+
+
+def attribute_whole_steps(
+    trace: Trace, ranges: ModuleRanges, by_kernels: bool
+) -> tuple[list[Range], tuple[AttributedTime, ...], tuple[AttributedKernel, ...], float]:
+    """Return the whole steps, and what ``attribute`` says of them. Raises what ``find_whole_steps`` raises."""
+    matches = match(trace, nest(trace.operators))
+    whole = find_whole_steps(sorted(trace.steps), matches)
+    numbers = {each.number for each in whole}
+    later = [each for each in trace.operators if each.start >= whole[0].start]
+    of_steps = [each for each in matches if each.step in numbers]
+    return whole, *attribute(later, of_steps, ranges, len(whole), by_kernels)
 
 
 def find_whole_steps(steps: Sequence[Range], matches: Collection[Match]) -> list[Range]:

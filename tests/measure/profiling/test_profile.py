@@ -1,5 +1,6 @@
 import mmap
 import sys
+from functools import partial
 from statistics import median
 
 import pytest
@@ -17,11 +18,12 @@ from measure.domain.models import Model  # noqa: E402
 from measure.machine import devices  # noqa: E402
 from measure.models import catalog  # noqa: E402
 from measure.profiling import profile  # noqa: E402
-from measure.profiling.profile import SystemMeter, find_whole_steps  # noqa: E402
+from measure.profiling.attribution import ModuleRanges  # noqa: E402
+from measure.profiling.profile import SystemMeter, attribute_whole_steps  # noqa: E402
 from measure.timing.sampling import ROUND_SAMPLING, sample  # noqa: E402
 from measure.timing.stopwatch import Stopwatch  # noqa: E402
 from measure.traces import reading  # noqa: E402
-from measure.traces.matching import match, nest  # noqa: E402
+from measure.traces.matching import STAGE  # noqa: E402
 
 NET = Model("net", "torchvision", "plain", (64,))
 ROWS, WIDTH, TIMES = 256, 64, 100
@@ -118,18 +120,6 @@ class Gpu(devices.Cpu):
     kind = "cuda"
 
 
-def blind(monkeypatch):
-    activities = [torch.profiler.ProfilerActivity.CPU]
-    plain = torch.profiler.profile
-    monkeypatch.setattr(torch.profiler, "profile", lambda **_: plain(activities=activities))
-
-
-def test_a_gpu_without_a_recorded_kernel_has_no_profile(net, monkeypatch):
-    blind(monkeypatch)
-    with pytest.raises(NotImplementedError, match="saw no kernel of this GPU: NVIDIA's CUPTI is missing or sees none"):
-        measure("inference", device=Gpu())
-
-
 def test_only_whole_steps_are_averaged(net, monkeypatch):
     def last_two(steps, matches):
         assert not matches  # on a processor
@@ -154,9 +144,12 @@ def test_slow_first_seconds_warm_up_and_are_no_plain_calls():
         ("compile", None, "a compiled network's kernels are each of several modules"),
         ("cold", None, "with warm caches only"),
         ("eager", Silent(), "does not see the kernels of mps"),
+        ("eager", Gpu(), "saw no kernel of this GPU: NVIDIA's CUPTI is missing or sees none"),
     ],
 )
-def test_what_cannot_be_profiled_is_refused_with_a_reason(net, variant, device, words):
+def test_what_cannot_be_profiled_is_refused_with_a_reason(net, monkeypatch, variant, device, words):
+    on_host = partial(torch.profiler.profile, activities=[torch.profiler.ProfilerActivity.CPU])
+    monkeypatch.setattr(torch.profiler, "profile", lambda **_: on_host())
     with pytest.raises(NotImplementedError, match=words):
         measure("inference", variant, device)
 
@@ -186,19 +179,19 @@ def test_kernels_on_a_gpu_belong_to_the_modules_that_launched_them(phase):
     assert known > 0.9 * sum(each.time_s for each in times if each.stage != "update")
 
 
-def whole(path, *kernels, early_us=0.0):
-    """Which steps of 1 ms are whole, by the number of kernels of 10 us that each launched and that were recorded."""
+def attributed(path, *kernels, early_us=0.0):
+    """Steps of 1 ms: five operators, and of their kernels of 10 us those that were recorded, dated too early."""
     events = [launch(-5, 1), kernel("fill", -2, 1, 1)]  # before the first step
     for number, count in enumerate(kernels):
         start = 1000 * number
-        events.append(step_range(number, start, 900))
+        events += [step_range(number, start, 900), operator(STAGE + "inference", start, 800)]
         for place in range(5):
             at, correlation = start + 20 * place, 10 * number + place + 2
             events += [operator("aten::mm", at, 5), launch(at + 1, correlation)]
             if place < count:
                 events.append(kernel("sgemm", at + 8 - early_us, 10, correlation))
     found = reading.read(write(path / "t.json", trace(*events)))
-    return [each.number for each in find_whole_steps(found.steps, match(found, nest(found.operators)))]
+    return attribute_whole_steps(found, ModuleRanges(nn.Module()), by_kernels=any(kernels))
 
 
 @pytest.mark.parametrize(
@@ -210,15 +203,20 @@ def whole(path, *kernels, early_us=0.0):
         ((0, 0), 0.0, [0, 1]),  # of a processor
     ],
 )
-def test_a_step_that_lost_kernels_is_left_out(tmp_path, kernels, early_us, expected):
-    assert whole(tmp_path, *kernels, early_us=early_us) == expected
+def test_a_step_that_lost_kernels_is_left_out_of_every_mean(tmp_path, kernels, early_us, expected):
+    whole, (operator_time,), kernel_times, busy_s = attributed(tmp_path, *kernels, early_us=early_us)
+    assert [each.number for each in whole] == expected
+    # 5 kernels of 10 us in each whole step, or 5 operators of 5 us
+    time_s = pytest.approx(50e-6 if any(kernels) else 25e-6)
+    assert (operator_time.calls, operator_time.time_s, busy_s) == (5, time_s, time_s)
+    assert [(each.calls, each.time_s) for each in kernel_times] == ([(5, time_s)] if any(kernels) else [])
 
 
 @pytest.mark.parametrize("kernels", [(0, 2, 5), (5, 4, 5), (5, 5, 4), (5, 4, 4)])
 def test_steps_that_differ_in_another_way_are_refused(tmp_path, kernels):
     counts = ", ".join(map(str, kernels))
     with pytest.raises(NotImplementedError, match=f"saw {counts} kernels in steps of the same work"):
-        whole(tmp_path, *kernels)
+        attributed(tmp_path, *kernels)
 
 
 PAGES = 5000
