@@ -17,6 +17,7 @@ def test_a_selector_names_the_library_once(model, selector):
     assert model.selector == selector
 
 
+@pytest.mark.slow
 def test_a_selector_finds_the_model():
     pytest.importorskip("timm", reason="timm is an extra")
     for name in ("resnet18", "torchaudio:hubert_base", "timm:vgg11", "examples.transformer:pair"):

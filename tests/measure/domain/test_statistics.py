@@ -1,10 +1,12 @@
 import random
 from itertools import accumulate
 from math import atan, exp, inf, log, pi, sqrt
-from statistics import StatisticsError
+from statistics import StatisticsError, median
 
 import pytest
 from helpers.hands import Hands
+from hypothesis import given
+from hypothesis import strategies as st
 
 from measure.domain.statistics import (
     critical,
@@ -20,29 +22,14 @@ from measure.timing.stopwatch import Stopwatch
 
 np = pytest.importorskip("numpy", reason="what is drawn at random is drawn with NumPy")
 
-
-def test_median_of_an_odd_and_an_even_count():
-    assert estimate_median([3.0, 1.0, 2.0]).median == 2.0
-    assert estimate_median([4.0, 1.0, 2.0, 3.0]).median == 2.5  # (2 + 3) / 2
-
-
-def test_no_values_have_no_median():
-    with pytest.raises(StatisticsError):
-        estimate_median([])
-
-
-@pytest.mark.parametrize("count", range(1, 6))
-def test_fewer_than_six_samples_have_no_95_percent_interval(count):
-    # Even the extremes of five values miss the median with probability 2 / 2**5 = 0.0625 > 0.05.
-    assert order_statistic_ranks(count) is None
-    estimate = estimate_median([1.0] * count)
-    assert estimate.low is None
-    assert estimate.relative_half_width is None
+SECONDS = st.floats(1e-6, 1e4)
+ROUNDS = st.lists(st.lists(SECONDS, min_size=1, max_size=8), min_size=2, max_size=9)
 
 
 @pytest.mark.parametrize(
     ("count", "ranks"),
     [
+        *((count, None) for count in range(1, 6)),  # the extremes of five miss the median with 2 / 2**5 = 0.0625 > 0.05
         (6, (0, 5)),  # 2 * 1 / 64 = 0.031; with the next rank 2 * (1 + 6) / 64 = 0.22
         (9, (1, 7)),  # 2 * (1 + 9) / 512 = 0.039; next 2 * (1 + 9 + 36) / 512 = 0.18
         (20, (5, 14)),  # tables of the sign test: the 6th and 15th of 20 values, 95.9 %
@@ -52,69 +39,77 @@ def test_ranks_are_those_of_the_sign_test(count, ranks):
     assert order_statistic_ranks(count) == ranks
 
 
-def test_interval_is_made_of_values():
-    estimate = estimate_median([9.0, 1.0, 5.0, 3.0, 7.0, 11.0])
-    assert (estimate.low, estimate.high) == (1.0, 11.0)
-    assert estimate.relative_half_width == pytest.approx((11 - 1) / 2 / 6)  # the median is (5 + 7) / 2
+@pytest.mark.parametrize(
+    ("values", "low", "middle", "high", "half_width"),
+    [
+        ([3.0, 1.0, 2.0], None, 2.0, None, None),
+        ([4.0, 1.0, 2.0, 3.0], None, 2.5, None, None),  # (2 + 3) / 2
+        ([9.0, 1.0, 5.0, 3.0, 7.0, 11.0], 1.0, 6.0, 11.0, (11 - 1) / 2 / 6),  # (5 + 7) / 2
+    ],
+)
+def test_a_median_lies_between_values(values, low, middle, high, half_width):
+    estimate = estimate_median(values)
+    assert (estimate.low, estimate.median, estimate.high) == (low, middle, high)
+    assert estimate.relative_half_width == pytest.approx(half_width)
+    assert estimate_rounds([values]) == estimate  # one round has the interval of its own median
 
 
-def test_interval_covers_the_median_of_a_skewed_distribution():
-    # Latencies have a long right tail. The exponential's median is ln 2.
-    generator = random.Random(1)
-    covered = 0
-    for _ in range(2000):
-        estimate = estimate_median([generator.expovariate(1.0) for _ in range(15)])
-        assert estimate.low is not None
-        assert estimate.high is not None
-        covered += estimate.low <= 0.6931 <= estimate.high
-    # 15 values: ranks (3, 11), 2 * (1 + 15 + 105 + 455) / 2**15 = 0.0352 missed, so 1930 of 2000 expected.
-    # The standard deviation is sqrt(2000 * 0.965 * 0.035) = 8.2; five of them are allowed.
-    assert abs(covered - 1930) < 41
+@given(st.lists(SECONDS, min_size=1, max_size=60), st.sampled_from([0.5, 0.6827, 0.95, 0.99]))
+def test_an_interval_is_made_of_values_and_grows_with_its_confidence(values, confidence):
+    estimate, wider = estimate_median(values, confidence), estimate_median(values, confidence + (1 - confidence) / 2)
+    assert estimate.median == median(values)
+    if wider.low is not None:
+        assert wider.low <= estimate.low <= estimate.median <= estimate.high <= wider.high
+    if estimate.low is not None:
+        assert {estimate.low, estimate.high} <= set(values)
+        low, high = order_statistic_ranks(len(values), confidence)
+        assert low == len(values) - 1 - high
 
 
-def test_three_rounds_have_the_t_interval_of_their_medians_logarithms():
-    estimate = estimate_rounds([[1.0], [1.21], [1.1]])
-    # Logarithms 0, 2d and d with d = ln 1.1 = 0.09531: mean d, standard deviation d. Student's quantile p of 2 degrees
-    # of freedom is (2p - 1) sqrt(1 / (2p (1 - p))), at 0.98 0.96 * sqrt(1 / 0.0392) = 4.8487; so d ± 4.8487 * 0.09531 /
-    # sqrt(3) = d ± 0.26681.
-    assert estimate.median == 1.1
-    assert estimate.low == pytest.approx(1.1 * exp(-0.26681), rel=1e-4)
-    assert estimate.high == pytest.approx(1.1 * exp(0.26681), rel=1e-4)
+@given(ROUNDS, st.floats(1e-3, 1e3))
+def test_the_interval_of_rounds_holds_their_median_and_scales_with_the_unit(rounds, factor):
+    estimate = estimate_rounds(rounds)
+    assert estimate.low <= estimate.median <= estimate.high
+    assert estimate.median == median(map(median, rounds))
+    scaled = estimate_rounds([[factor * value for value in values] for values in rounds])
+    assert (scaled.low, scaled.high) == pytest.approx((factor * estimate.low, factor * estimate.high))
+    assert estimate_rounds(rounds[::-1]).low == pytest.approx(estimate.low)
 
 
-def test_rounds_that_agree_leave_one_standard_error_of_their_samples():
-    # Of three values, the extremes enclose the median with 1 - 2/8 = 75 %, enough for a standard error's 68 %.
-    estimate = estimate_rounds([[0.9, 1.0, 1.2]] * 4)
-    assert estimate.median == 1.0
-    assert estimate.low == pytest.approx(0.9**0.5)  # ln 0.9 * sqrt(4) / 4
-    assert estimate.high == pytest.approx(1.2**0.5)
-
-
-def test_rounds_too_short_for_an_error_of_their_own_take_that_of_the_others():
-    # Two values have no interval of one standard error. The mean of n rounds of equal error s has the error s/sqrt(n):
-    # ln 0.9 / sqrt(4), as if all four rounds had three samples.
-    estimate = estimate_rounds([[0.9, 1.0, 1.2]] * 2 + [[1.0, 1.0]] * 2)
-    assert estimate.low == pytest.approx(0.9**0.5)
-    assert estimate.high == pytest.approx(1.2**0.5)
-
-
-def test_one_round_has_the_interval_of_its_own_median():
-    values = [9.0, 1.0, 5.0, 3.0, 7.0, 11.0]
-    assert estimate_rounds([values]) == estimate_median(values)
-
-
-@pytest.mark.parametrize("rounds", [[], [[1.0], []]])
+@pytest.mark.parametrize("rounds", [[], [[]], [[1.0], []]])
 def test_without_values_there_is_no_estimate(rounds):
     with pytest.raises(StatisticsError):
         estimate_rounds(rounds)
 
 
-def test_the_median_of_many_rounds_lies_in_their_interval():
-    # The mean of the logarithms is far above the median here: 3 of 8 rounds take twice as long.
-    estimate = estimate_rounds([[1.0]] * 5 + [[2.0]] * 3)
-    assert estimate.low is not None
-    assert estimate.high is not None
-    assert estimate.low <= estimate.median == 1.0 <= estimate.high
+def test_interval_covers_the_median_of_a_skewed_distribution():
+    # Latencies have a long right tail. The exponential's median is ln 2.
+    generator = random.Random(1)
+    estimates = [estimate_median([generator.expovariate(1.0) for _ in range(15)]) for _ in range(2000)]
+    covered = sum(each.low <= 0.6931 <= each.high for each in estimates)
+    # 15 values: ranks (3, 11), 2 * (1 + 15 + 105 + 455) / 2**15 = 0.0352 missed, so 1930 of 2000 expected.
+    # The standard deviation is sqrt(2000 * 0.965 * 0.035) = 8.2; five of them are allowed.
+    assert abs(covered - 1930) < 41
+
+
+@pytest.mark.parametrize(
+    ("rounds", "low", "middle", "high"),
+    [
+        # Logarithms 0, 2d and d with d = ln 1.1 = 0.09531: mean d, standard deviation d. Student's quantile p of 2
+        # degrees of freedom is (2p - 1) sqrt(1 / (2p (1 - p))), at 0.98 0.96 * sqrt(1 / 0.0392) = 4.8487; so
+        # d ± 4.8487 * 0.09531 / sqrt(3) = d ± 0.26681.
+        ([[1.0], [1.21], [1.1]], 1.1 * exp(-0.26681), 1.1, 1.1 * exp(0.26681)),
+        # Rounds that agree leave one standard error of their samples. Of three values, the extremes enclose the median
+        # with 1 - 2/8 = 75 %, enough for its 68 %: ln 0.9 * sqrt(4) / 4.
+        ([[0.9, 1.0, 1.2]] * 4, 0.9**0.5, 1.0, 1.2**0.5),
+        # Two values have no interval of one standard error, and take that of the others. The mean of n rounds of equal
+        # error s has the error s / sqrt(n): ln 0.9 / sqrt(4), as if all four rounds had three samples.
+        ([[0.9, 1.0, 1.2]] * 2 + [[1.0, 1.0]] * 2, 0.9**0.5, 1.0, 1.2**0.5),
+    ],
+)
+def test_rounds_have_the_t_interval_of_their_medians_logarithms(rounds, low, middle, high):
+    estimate = estimate_rounds(rounds)
+    assert (estimate.low, estimate.median, estimate.high) == pytest.approx((low, middle, high), rel=1e-4)
 
 
 def test_the_closed_form_is_what_drawing_rounds_gives():
@@ -157,7 +152,7 @@ def disturbed(generator, kind, count):
 def test_the_interval_of_three_rounds_covers_the_median_whatever_differs_between_them(kind, ratio):
     # Each round is taken by the sampling loop itself, its stopping rule included, with a clock that the calls move.
     generator = np.random.default_rng(1)
-    repeats, covered = 300, 0
+    repeats, covered = 200, 0
     for _ in range(repeats):
         rounds = []
         for _ in range(3):
@@ -204,59 +199,51 @@ def test_the_interval_covers_the_median_where_rounds_are_added_until_it_is_narro
     assert 0.93 - 0.014 <= covered / repeats <= 0.97 + 0.014
 
 
-def test_a_steady_rise_is_a_drift_and_its_mirror_too():
-    rise = [1.0 + 0.01 * step for step in range(10)]
-    assert is_drifting(rise, 0.02)  # the halves' medians are 1.02 and 1.07
-    assert is_drifting(rise[::-1], 0.02)
-
-
-def test_a_rise_within_the_tolerance_is_none():
-    assert not is_drifting([1.0 + 0.001 * step for step in range(10)], 0.02)
+@pytest.mark.parametrize(
+    ("values", "tolerance", "drifts"),
+    [
+        ([1.0 + 0.01 * step for step in range(10)], 0.02, True),  # the halves' medians are 1.02 and 1.07
+        ([1.0 - 0.01 * step for step in range(10)], 0.02, True),
+        ([1.0 + 0.001 * step for step in range(10)], 0.02, False),
+        # Kendall's score of n = 5 reaches 10 at most, with a standard deviation of sqrt(5 * 4 * 15 / 18) = 4.08:
+        # (10 - 1) / 4.08 = 2.2 is below the normal distribution's 2.576 for 1 %. Six reach 15: 14 / 5.32 = 2.63.
+        ([1.0, 2.0, 3.0, 4.0, 5.0], 0.02, False),
+        ([1.0, 2.0, 3.0, 4.0, 5.0, 6.0], 0.02, True),
+        ([], 0.02, False),
+        ([1.0], 0.02, False),
+    ],
+)
+def test_a_drift_is_more_than_chance_and_than_the_tolerance(values, tolerance, drifts):
+    assert is_drifting(values, tolerance) == drifts
 
 
 def test_chance_is_no_drift():
-    # Kendall's score of n = 5 reaches 10 at most, with a standard deviation of sqrt(5 * 4 * 15 / 18) = 4.08:
-    # (10 - 1) / 4.08 = 2.2 is below the normal distribution's 2.576 for 1 %. Six reach 15: 14 / 5.32 = 2.63.
-    assert not is_drifting([1.0, 2.0, 3.0, 4.0, 5.0], 0.02)
-    assert is_drifting([1.0, 2.0, 3.0, 4.0, 5.0, 6.0], 0.02)
     generator = random.Random(1)
     found = sum(is_drifting([generator.gauss(1.0, 0.1) for _ in range(30)], 0.0) for _ in range(1000))
     assert found < 25  # 10 expected, with a standard deviation of 3
-
-
-def test_too_few_values_do_not_drift():
-    assert not is_drifting([], 0.02)
-    assert not is_drifting([1.0], 0.02)
-
-
-@pytest.mark.parametrize(
-    ("freedom", "t"), [(1, 12.706), (2, 4.303), (4, 2.776), (10, 2.228), (30, 2.042), (120, 1.980), (inf, 1.960)]
-)
-def test_critical_values_are_those_of_the_printed_tables(freedom, t):
-    assert critical(0.95, freedom) == pytest.approx(t, abs=5e-4)
-
-
-@pytest.mark.parametrize("t", [0.0, 0.3, -1.0, 2.5, 40.0])
-def test_probabilities_have_closed_forms_for_one_two_and_four_degrees_of_freedom(t):
-    # Abramowitz and Stegun 26.7.3 and 26.7.4, with the angle atan(t / sqrt(freedom)).
-    assert two_sided_p(t, 1) == pytest.approx(1 - 2 * atan(abs(t)) / pi, rel=1e-9)
-    assert two_sided_p(t, 2) == pytest.approx(1 - abs(t) / sqrt(2 + t * t), rel=1e-9)
-    sine, cosine_squared = abs(t) / sqrt(4 + t * t), 4 / (4 + t * t)
-    assert two_sided_p(t, 4) == pytest.approx(1 - sine * (1 + cosine_squared / 2), rel=1e-6)
-
-
-def test_many_degrees_of_freedom_are_nearly_the_normal_distribution():
-    assert two_sided_p(2.0, 1e6) == pytest.approx(two_sided_p(2.0, inf), rel=1e-4)
-    assert two_sided_p(2.0, inf) == pytest.approx(0.0455003, rel=1e-5)  # tables of the normal distribution
 
 
 @pytest.mark.parametrize(
     ("confidence", "freedom", "t"),
     # The table of Student's distribution in Abramowitz and Stegun, 26.10, two-sided.
     [
-        (0.95, 1, 12.706), (0.95, 2, 4.303), (0.95, 3, 3.182), (0.95, 5, 2.571), (0.95, 10, 2.228),
-        (0.95, 30, 2.042), (0.99, 4, 4.604), (0.90, 7, 1.895),
+        (0.95, 1, 12.706), (0.95, 2, 4.303), (0.95, 3, 3.182), (0.95, 5, 2.571), (0.95, 10, 2.228), (0.95, 30, 2.042),
+        (0.95, 120, 1.980), (0.95, inf, 1.960), (0.99, 4, 4.604), (0.90, 7, 1.895),
     ],
 )  # fmt: skip
 def test_critical_values_agree_with_the_published_table(confidence, freedom, t):
     assert critical(confidence, freedom) == pytest.approx(t, abs=6e-4)
+
+
+@given(st.floats(-40, 40))
+def test_probabilities_have_closed_forms_for_one_two_and_four_degrees_of_freedom(t):
+    # Abramowitz and Stegun 26.7.3 and 26.7.4, with the angle atan(t / sqrt(freedom)).
+    assert two_sided_p(t, 1) == pytest.approx(1 - 2 * atan(abs(t)) / pi, rel=1e-9)
+    assert two_sided_p(t, 2) == pytest.approx(1 - abs(t) / sqrt(2 + t * t), rel=1e-9)
+    sine, cosine_squared = abs(t) / sqrt(4 + t * t), 4 / (4 + t * t)
+    assert two_sided_p(t, 4) == pytest.approx(1 - sine * (1 + cosine_squared / 2), rel=1e-6, abs=1e-9)
+
+
+def test_many_degrees_of_freedom_are_nearly_the_normal_distribution():
+    assert two_sided_p(2.0, 1e6) == pytest.approx(two_sided_p(2.0, inf), rel=1e-4)
+    assert two_sided_p(2.0, inf) == pytest.approx(0.0455003, rel=1e-5)  # tables of the normal distribution

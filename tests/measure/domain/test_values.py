@@ -1,69 +1,66 @@
+from decimal import Decimal
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from measure.domain.values import duration, latency, percent, plain, si, significant
 
+PREFIX = {"p": -12, "n": -9, "µ": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+
 
 @pytest.mark.parametrize(
-    ("value", "unit", "text"),
+    ("form", "value", "text"),
     [
-        (8.178e9, "FLOP", "8.18 GFLOP"), (178e6, "B", "178 MB"), (960, "FLOP", "960 FLOP"), (0, "FLOP", "0 FLOP"),
-        (999.9e6, "B", "1.00 GB"), (25_557_032, "", "25.6 M"), (1500, "FLOP", "1.50 kFLOP"),
-        (96, "B", "96 B"), (96.0, "B", "96.0 B"),
-        (2e15, "FLOP/s", "2.00 PFLOP/s"), (5, "", "5"),
+        *((lambda value: si(value, "FLOP"), value, text) for value, text in (
+            (8.178e9, "8.18 GFLOP"), (960, "960 FLOP"), (0, "0 FLOP"), (1500, "1.50 kFLOP"),
+        )),
+        *((lambda value: si(value, "B"), value, text) for value, text in (
+            (178e6, "178 MB"), (999.9e6, "1.00 GB"), (96, "96 B"), (96.0, "96.0 B"), (2e15, "2.00 PB"),
+        )),
+        *((lambda value: si(value, ""), value, text) for value, text in ((25_557_032, "25.6 M"), (5, "5"))),
+        *((percent, share, text) for share, text in (
+            (0.786, "79 %"), (0.0061, "0.61 %"), (1.0, "100 %"), (1.5, "150 %"), (0.996, "100 %"), (0, "0 %"),
+            (0.05, "5.0 %"),
+        )),
+        *((latency, seconds, text) for seconds, text in (
+            (1.234, "1.23 s"), (123.4, "123 s"), (0.99999, "1.00 s"), (0.0456, "45.6 ms"), (7.89e-4, "789 µs"),
+            (1e-8, "10.0 ns"),
+        )),
+        *((plain, value, text) for value, text in (
+            (42_812, "42,800"), (999.6, "1,000"), (22.14, "22.1"), (0.4957, "0.496"), (3, "3"), (0, "0"),
+        )),
+        *((duration, seconds, text) for seconds, text in (
+            (0.4, "0 s"), (59, "59 s"), (61, "1 min"), (3599, "1 h 00 min"), (3900, "1 h 05 min"),
+        )),
+        *((significant, value, text) for value, text in (
+            (1979.2, "1980"), (9.996, "10.0"), (100, "100"), (2.0, "2.00"), (0, "0"),
+        )),
+        (lambda value: significant(value, 2), 0.0456, "0.046"),
     ],
 )  # fmt: skip
-def test_a_quantity_has_three_digits_and_a_prefix(value, unit, text):
-    assert si(value, unit) == text
+def test_numbers_are_printed_as_people_write_them(form, value, text):
+    assert form(value) == text
 
 
-@pytest.mark.parametrize(
-    ("share", "text"),
-    [
-        (0.786, "79 %"),
-        (0.0061, "0.61 %"),
-        (1.0, "100 %"),
-        (1.5, "150 %"),
-        (0.996, "100 %"),
-        (0, "0 %"),
-        (0.05, "5.0 %"),
-    ],
-)
-def test_a_share_has_two_digits(share, text):
-    assert percent(share) == text
+@given(st.floats(1e-12, 1e18), st.integers(1, 5))
+def test_a_printed_number_has_its_digits_and_is_the_nearest(value, digits):
+    text = significant(value, digits)
+    assert (
+        abs(Decimal(text) - Decimal(repr(value))) <= Decimal(10) ** (Decimal(repr(value)).adjusted() - digits + 1) / 2
+    )
+    shown = text.replace(".", "").lstrip("0")
+    assert len(shown) >= digits if "." not in text else len(shown) == digits
+    assert significant(float(text), digits) == text
 
 
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [
-        (1.234, "1.23 s"),
-        (123.4, "123 s"),
-        (0.99999, "1.00 s"),
-        (0.0456, "45.6 ms"),
-        (7.89e-4, "789 µs"),
-        (1e-8, "10.0 ns"),
-    ],
-)
-def test_latencies_have_three_digits_and_a_unit(seconds, text):
-    assert latency(seconds) == text
+@given(st.floats(1e-11, 9e20))
+def test_a_quantity_is_between_1_and_1000_of_its_prefix(value):
+    number, unit = si(value, "s").split(" ")
+    assert 1 <= float(number) < 1000
+    assert float(number) * 10.0 ** PREFIX[unit.removesuffix("s")] == pytest.approx(value, rel=0.0051)
 
 
-@pytest.mark.parametrize(
-    ("value", "text"), [(42_812, "42,800"), (999.6, "1,000"), (22.14, "22.1"), (0.4957, "0.496"), (3, "3"), (0, "0")]
-)
-def test_a_number_has_no_exponent(value, text):
-    assert plain(value) == text
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"), [(0.4, "0 s"), (59, "59 s"), (61, "1 min"), (3599, "1 h 00 min"), (3900, "1 h 05 min")]
-)
-def test_durations_are_for_people(seconds, text):
-    assert duration(seconds) == text
-
-
-@pytest.mark.parametrize(
-    ("value", "digits", "text"),
-    [(1979.2, 3, "1980"), (0.0456, 2, "0.046"), (9.996, 3, "10.0"), (100, 3, "100"), (2.0, 3, "2.00"), (0, 3, "0")],
-)
-def test_significant(value, digits, text):
-    assert significant(value, digits) == text
+def test_infinity_is_no_quantity():
+    with pytest.raises(ValueError, match="inf is not a quantity"):
+        significant(float("inf"))

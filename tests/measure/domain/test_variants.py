@@ -17,19 +17,37 @@ def begin(name, device_kind, precision):
 
 
 @pytest.mark.parametrize(
-    ("text", "name"),
+    ("text", "name", "parts"),
     [
-        ("eager", "eager"),
-        ("compile", "compile"),
-        ("compile+channels_last", "channels_last+compile"),
-        ("cold+compile+channels_last+autocast", "autocast+channels_last+compile+cold"),
-        ("compile+kept_memory", "kept_memory+compile"),
-        ("cudnn_benchmark+compile", "compile+cudnn_benchmark"),
+        ("eager", "eager", []),
+        ("adam", "adam", []),
+        ("compile", "compile", ["compile"]),
+        ("compile+channels_last", "channels_last+compile", ["channels_last", "compile"]),
+        (
+            "cold+compile+channels_last+autocast",
+            "autocast+channels_last+compile+cold",
+            ["autocast", "channels_last", "compile", "cold"],
+        ),
+        ("compile+kept_memory", "kept_memory+compile", ["kept_memory", "compile"]),
+        ("cudnn_benchmark+compile", "compile+cudnn_benchmark", ["compile", "cudnn_benchmark"]),
     ],
 )
-def test_a_variant_has_one_name(text, name):
-    assert variants.canonical_name(text) == name
-    assert variants.canonical_name(name) == name
+def test_a_variant_has_one_name_and_parts_in_its_order(text, name, parts):
+    if text != "adam":  # which an optimiser adds
+        assert variants.canonical_name(text) == variants.canonical_name(name) == name
+    assert [each.name for each in variants.parts_of(text)] == parts
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        *((text, "is not one of eager, autocast") for text in ("fast", "compile+fast", "compile,cold", "", "compile+")),
+        *((text, "joins a part twice") for text in ("cold+cold", "eager+eager", "eager+cold", "cold+eager")),
+    ],
+)
+def test_a_word_that_is_no_variant_and_a_second_name_of_a_cell_are_refused(text, said):
+    with pytest.raises(UserError, match=f"--variants: .* {said}"):
+        variants.canonical_name(text)
 
 
 def test_the_first_call_may_take_longer_where_it_sets_something_up():
@@ -37,24 +55,6 @@ def test_the_first_call_may_take_longer_where_it_sets_something_up():
     assert min(alone) > 60.0  # more than any call may take
     assert variants.first_call_s("channels_last+compile+cudnn_benchmark") == sum(alone)
     assert variants.first_call_s("eager") == variants.first_call_s("cold") == 0.0
-
-
-def test_eager_has_no_parts():
-    assert variants.parts_of("eager") == variants.parts_of("adam") == ()
-    assert [each.name for each in variants.parts_of("compile+channels_last+adam")] == ["channels_last", "compile"]
-
-
-@pytest.mark.parametrize("text", ["fast", "compile+fast", "compile,cold", "", "compile+"])
-def test_a_word_that_is_no_variant_is_answered_with_those_that_are(text):
-    with pytest.raises(UserError, match=r"--variants: .* is not one of eager, autocast, channels_last"):
-        variants.canonical_name(text)
-
-
-@pytest.mark.parametrize("text", ["cold+cold", "eager+eager", "eager+cold", "cold+eager"])
-def test_a_cell_has_no_second_name(text):
-    with pytest.raises(UserError) as caught:
-        variants.canonical_name(text)
-    assert str(caught.value).startswith(f"--variants: {text!r} joins a part twice, or eager with another")
 
 
 @pytest.mark.parametrize(
@@ -103,6 +103,7 @@ def page_faults(how):
     return float(said.stdout)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another C library than GNU's")
 def test_memory_that_is_kept_causes_no_page_faults():
     # 64 MiB are 32 pages if they are huge ones of 2 MiB, and more of any other size.
@@ -142,25 +143,25 @@ def mapped(monkeypatch, tmp_path):
     return lambda *files: (tmp_path / "maps").write_text("".join(map(MAPS.format, files)))
 
 
-def both(install):
-    install(jemalloc=ALLOCATORS["jemalloc"], tcmalloc_minimal=ALLOCATORS["tcmalloc"])
+@pytest.fixture
+def both(installed):
+    installed(jemalloc=ALLOCATORS["jemalloc"], tcmalloc_minimal=ALLOCATORS["tcmalloc"])
 
 
-@pytest.mark.parametrize(("name", "package"), [("jemalloc", "libjemalloc2"), ("tcmalloc", "libtcmalloc-minimal4")])
-def test_an_allocator_that_is_not_installed_is_refused_and_says_how_to_install_it(installed, name, package):
-    assert variants.process_variables(name) == {}
-    with pytest.raises(NotImplementedError, match=rf"^{name} is not installed: on Debian, apt install {package}$"):
-        begin(name, "cpu", "fp32")
-
-
-@pytest.mark.parametrize(("name", "file"), ALLOCATORS.items())
-def test_an_allocator_is_loaded_before_what_is_loaded_first_in_any_case(monkeypatch, installed, name, file):
-    both(installed)
-    assert variants.process_variables(name) == {"LD_PRELOAD": file}
-    monkeypatch.setenv("LD_PRELOAD", "liba.so libb.so")
-    assert variants.process_variables(name) == {"LD_PRELOAD": f"{file} liba.so libb.so"}
-    assert variants.process_variables(f"channels_last+{name}") == {"LD_PRELOAD": f"{file} liba.so libb.so"}
-    assert variants.process_variables("channels_last") == {}
+@pytest.mark.usefixtures("both")
+@pytest.mark.parametrize(
+    ("variant", "preloaded", "expected"),
+    [
+        *((name, "", file) for name, file in ALLOCATORS.items()),
+        *((name, "liba.so libb.so", f"{file} liba.so libb.so") for name, file in ALLOCATORS.items()),
+        ("channels_last+jemalloc", "liba.so", "libjemalloc.so.2 liba.so"),
+        ("channels_last", "liba.so", None),
+    ],
+)
+def test_an_allocator_is_loaded_before_what_is_loaded_first_in_any_case(monkeypatch, variant, preloaded, expected):
+    if preloaded:
+        monkeypatch.setenv("LD_PRELOAD", preloaded)
+    assert variants.process_variables(variant) == ({} if expected is None else {"LD_PRELOAD": expected})
 
 
 def test_tcmalloc_is_taken_whole_where_the_minimal_one_is_missing(installed):
@@ -169,30 +170,26 @@ def test_tcmalloc_is_taken_whole_where_the_minimal_one_is_missing(installed):
     assert variants.process_variables("jemalloc") == {}
 
 
-@pytest.mark.parametrize(("name", "file"), ALLOCATORS.items())
-def test_a_gpus_memory_is_no_allocators(installed, mapped, name, file):
-    both(installed)
-    mapped(file)
-    with pytest.raises(NotImplementedError, match=r"^torch keeps the memory of cuda in any case$"):
-        begin(name, "cuda", "fp32")
+@pytest.mark.parametrize(("name", "package"), [("jemalloc", "libjemalloc2"), ("tcmalloc", "libtcmalloc-minimal4")])
+def test_an_allocator_that_is_not_installed_is_refused_and_says_how_to_install_it(installed, name, package):
+    assert variants.process_variables(name) == {}
+    with pytest.raises(NotImplementedError, match=f"{name} is not installed: .*{package}$"):
+        begin(name, "cpu", "fp32")
 
 
+@pytest.mark.usefixtures("both")
 @pytest.mark.parametrize(("name", "file"), ALLOCATORS.items())
-def test_an_allocator_that_the_process_did_not_load_is_refused(installed, mapped, name, file):
-    both(installed)
-    refused = pytest.raises(NotImplementedError, match=rf"^{name} was not loaded into the process that measures$")
-    with refused:
+def test_an_allocator_begins_where_the_process_loaded_it_and_memory_is_the_hosts(mapped, name, file):
+    not_loaded = pytest.raises(NotImplementedError, match=f"{name} was not loaded into the process")
+    with not_loaded:
         begin(name, "cpu", "fp32")
     mapped("libc.so.6", *(other for other in ALLOCATORS.values() if other != file))
-    with refused:
+    with not_loaded:
         begin(name, "cpu", "fp32")
-
-
-@pytest.mark.parametrize(("name", "file"), ALLOCATORS.items())
-def test_an_allocator_that_is_loaded_begins(installed, mapped, name, file):
-    both(installed)
     mapped("libc.so.6", f"{file}.5.9")
     begin(name, "cpu", "fp32")
+    with pytest.raises(NotImplementedError, match="torch keeps the memory of cuda"):
+        begin(name, "cuda", "fp32")
 
 
 def test_cudnn_times_its_algorithms_in_this_variant(monkeypatch):

@@ -111,17 +111,18 @@ def test_without_a_rate_or_a_fit_there_is_no_prediction():
     assert predict(chip("Eel 5"), CALLS, rows=coefficients(NEW)) is None
 
 
+@pytest.mark.slow
 def test_the_least_time_never_exceeds_the_likely_time():
-    """For every counted model, as a call and as a training step, on every chip and in every precision."""
+    """For counted models, as a call and as a training step, on chips in every precision: one in twelve of all."""
     data = ROOT / "data"
     coefficients = table.read(file_of(Coefficient, data), Coefficient)
     predictor = Predictor(coefficients, table.read(file_of(PredictionError, data), PredictionError), timings.read(data))
     chips = {chip.name: chip for chip in of_chips(data).values()}
+    asked = list(timings.counted(data).items())[::3]
     found = 0
-    for key, (_, asked) in timings.counted(data).items():
-        for precision, device in product(PRECISIONS, chips.values()):
-            if stored_as(precision) == key.precision:
-                each = predictor.predict(asked, device, precision, EAGER, STEP if key.trains else INFERENCE)
-                assert each is None or each.least_s <= each.likely_s, (key, device.name, precision)
-                found += each is not None
-    assert found > 10_000
+    for (key, (_, demand_)), precision, device in product(asked, PRECISIONS, list(chips.values())[::4]):
+        if stored_as(precision) == key.precision:
+            each = predictor.predict(demand_, device, precision, EAGER, STEP if key.trains else INFERENCE)
+            assert each is None or each.least_s <= each.likely_s, (key, device.name, precision)
+            found += each is not None
+    assert found > 800
