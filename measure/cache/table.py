@@ -186,8 +186,12 @@ def _header(record: type) -> str:
 
 def _encode(path: Path, record: type, rows: Iterable[Any]) -> bytes:
     """Return new rows as a table's lines. Raises UnreadableError if ``read`` would refuse them."""
-    text = io.StringIO(newline="")
-    csv.writer(text, lineterminator="\n").writerows(vars(row).values() for row in rows)  # None is an empty cell
+    cells = [tuple(vars(row).values()) for row in rows]  # None is an empty cell
+    for quoting in (csv.QUOTE_MINIMAL, csv.QUOTE_ALL):
+        text = io.StringIO(newline="")
+        csv.writer(text, lineterminator="\n", quoting=quoting).writerows(cells)
+        if "\r" not in text.getvalue():  # which needs quotes, and gets them from Python 3.13 on
+            break
     lines = text.getvalue().encode(errors="replace")  # UTF-8 has no half characters
     try:
         _parse(record, _header(record).encode() + lines)
