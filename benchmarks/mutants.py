@@ -33,7 +33,7 @@ NOT_COPIED = (".git", ".venv", "_site", "_cache", "_figures", "__pycache__")
 FOLDERS = ("measure/domain", "measure/counting", "report/stats")
 WANTED = 0.85
 SURVIVED = "survived"
-LOADED = ("numpy", "pandas", "scipy.stats", "torch", "torchvision")
+LOADED = ("hypothesis", "numpy", "pandas", "pytest", "scipy.stats", "torch", "torchvision")
 """Loaded once, before the processes fork in which the tests run."""
 
 LONGER = 5
@@ -113,13 +113,17 @@ class Tests:
         self.folder = folder
         self.usual_s: dict[str, float] = {}
 
-    def _run(self, tests: str, limit_s: int) -> tuple[int, float]:
-        """Return their exit code, negative if they took too long, and the processor time (s) that they took."""
+    def _run(self, tests: str, limit_s: int, *, compiles: bool) -> tuple[int, float]:
+        """Return their exit code, negative if they took too long, and the processor time (s) that they took.
+
+        What is compiled from a mutant is not kept: it would stand in for another one of the same size and second.
+        """
         import pytest
 
         process = os.fork()
         if process == 0:
             os.chdir(self.folder)
+            sys.dont_write_bytecode = not compiles
             os.environ["PYTHONPATH"] = str(self.folder)
             sys.path[:] = [str(self.folder), *(path for path in sys.path if path != str(ROOT))]
             silent = os.open(os.devnull, os.O_RDWR)
@@ -134,7 +138,7 @@ class Tests:
     def limit_s(self, tests: str) -> int:
         """Return the processor time (s) that tests get; run them on the project as it is, once."""
         if tests not in self.usual_s:
-            failed, self.usual_s[tests] = self._run(tests, 3600)
+            failed, self.usual_s[tests] = self._run(tests, 3600, compiles=True)
             if failed:
                 sys.exit(f"{tests}: fails without any mutant; mend it first")
             print(f"{tests}: {self.usual_s[tests]:.0f} s of processor time", flush=True)
@@ -147,7 +151,7 @@ class Tests:
             target = self.folder / mutant.file
             before = target.read_text("utf-8")
             target.write_text(mutant.text, "utf-8")
-            failed, _ = self._run(tests, limit_s)
+            failed, _ = self._run(tests, limit_s, compiles=False)
             target.write_text(before, "utf-8")
             if failed:
                 return end if failed > 0 else "timed out"
@@ -177,7 +181,6 @@ def make_parser() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> int:
     said = make_parser().parse_args(arguments)
     start_s = time.monotonic()
-    sys.dont_write_bytecode = True  # a compiled file would stand in for a mutant of the same size and second
     for name in LOADED:
         __import__(name)
     files = python_files(said.paths)
