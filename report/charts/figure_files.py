@@ -36,7 +36,6 @@ def write_figures(
     project = read_project(root.resolve())
     unread = left_out(project)
     cells = [cell for cell in read_source(project) if isinstance(cell, CodeCell) and cell.opening.file not in unread]
-    cells = [cell for cell in cells if cell.options["eval"]]
     figures = {cell.options["label"]: cell for cell in cells if "fig-cap" in cell.options}
     if not figures:
         raise UserError("there is no figure in the chapters that are chosen; choose others with --chapters")

@@ -12,13 +12,10 @@ import queue
 import re
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
-
-from jupyter_client.kernelspec import KernelSpecManager
-from jupyter_client.manager import KernelManager
 
 from measure.errors import UserError
 from report import failures
@@ -31,24 +28,19 @@ PROSE = (".qmd", ".md", ".ipynb")
 PICTURE = re.compile(r"!\[[^\]]*\]\(([^)\s]+)\)")
 UNREADABLE = re.compile(r"`\{+(\w+)\}+\s")
 MARKUP = re.compile(r"([`*_{}\[\]()>#+,\-.!])")
+FAILED_LINE = re.compile(r"\bline (\d+)")  # in a traceback, whose first frame is the cell's
 
-FAILED_LINE = (
-    "next((line for frame, line in __import__('traceback').walk_tb(getattr(__import__('sys'), 'last_traceback', None))"
-    " if frame.f_globals is globals()), 0)"
-)
-"""Evaluated after an error: the line of the cell, from 1, whose statement failed, or 0."""
 FINISH = "(lambda module: module and module.finish() and None)(__import__('sys').modules.get('report.charts.drawing'))"
 """What is drawn beside the cells is there before the kernel ends, whichever cell waits for it."""
 
-SHOWN = ("text/markdown", "stdout", "text/plain")
 Output = dict[str, str]
 """An output of a cell: MIME type to text, or `stdout` or `stderr` to what was printed there."""
 
 
 class CellError(Exception):
-    """A cell raised; `line` counts from the code's first line, 0 where it is not known."""
+    """A cell raised; `line` counts from the code's first line."""
 
-    def __init__(self, text: str, line: int = 0) -> None:
+    def __init__(self, text: str, line: int = 1) -> None:
         super().__init__(text)
         self.line = line
 
@@ -57,6 +49,10 @@ class Kernel:
     """A Jupyter kernel under this very Python; it reads none of the user's specifications and start-up files."""
 
     def __init__(self, directory: Path, environment: dict[str, str], stack: ExitStack) -> None:
+        # Imported late: most renders run no code.
+        from jupyter_client.kernelspec import KernelSpecManager
+        from jupyter_client.manager import KernelManager
+
         # Without folders to search the manager falls back to ipykernel under sys.executable.
         self._manager = KernelManager(kernel_name="python3", kernel_spec_manager=KernelSpecManager(kernel_dirs=[]))
         variables = {**os.environ, **environment, "IPYTHONDIR": stack.enter_context(tempfile.TemporaryDirectory())}
@@ -92,29 +88,59 @@ class Kernel:
             elif kind in ("display_data", "execute_result"):
                 outputs.append(dict(content["data"]))
             elif kind == "error":
-                error = f"{content['ename']}: {content['evalue']}"
+                line = FAILED_LINE.search("".join(content["traceback"]))
+                error = CellError(f"{content['ename']}: {content['evalue']}", int(line[1]) if line else 1)
             elif kind == "status" and content["execution_state"] == "idle":
                 break
-        if error is not None:
-            raise CellError(error, int(self.run(FAILED_LINE)[-1]["text/plain"]))
+        if error:
+            raise error
         return outputs
+
+
+class Memory:
+    """What the last render made, by what it was made from. What a render does not ask for is forgotten."""
+
+    def __init__(self, project: Project, data: Path) -> None:
+        self._file = project.root / MEMORY
+        self.state = _state(project, data)
+        self.known: dict[str, Any] = {}
+        self.kept: dict[str, Any] = {}
+        if not os.environ.get(FORCED):
+            with suppress(OSError, ValueError):
+                self.known = dict(json.loads(self._file.read_text("utf-8")))
+
+    def recall(self, make: Callable[[], str], *made_from: str) -> str:
+        """Return what `make` makes from these texts and the project's files, if need be by calling it."""
+        key = _digest(self.state, *made_from)
+        self.kept[key] = self.known[key] if key in self.known else make()
+        return str(self.kept[key])
+
+    def save(self) -> None:
+        """Keep all for the next render, unless something could not be computed."""
+        if failures.any_noted():
+            return
+        with suppress(OSError):  # without it the next render takes longer, and that is all
+            self._file.parent.mkdir(exist_ok=True)
+            partial = self._file.with_name(f".{self._file.name}.{os.getpid()}")
+            partial.write_text(json.dumps(self.kept), "utf-8")
+            os.replace(partial, self._file)
 
 
 class Session:
     """Runs a document's code in order, and in a kernel only what is not remembered."""
 
-    def __init__(self, project: Project, data: Path, known: dict[str, Any], stack: ExitStack) -> None:
-        self._project, self._data, self._known, self._stack = project, data, known, stack
-        self._prepared = _state(project, data)
+    def __init__(self, project: Project, data: Path, memory: Memory, stack: ExitStack) -> None:
+        self._project, self._data, self._memory, self._stack = project, data, memory, stack
+        self._prepared = memory.state
         self._pending: list[str] = []
+        self._entries: list[dict[str, Any]] = []
         self._kernel: Kernel | None = None
-        self.kept: dict[str, Any] = {}
 
     def run(self, code: str, label: str | None = None) -> list[Output]:
         """Return the outputs of a cell, in order. Raises CellError."""
         key = _digest(self._prepared, code)
-        entry = self._known.get(key)
-        is_remembered = entry is not None and entry["files"] == self._stamps(entry["files"])
+        entry = self._memory.known.get(key, {"files": None})
+        is_remembered = entry["files"] is not None and entry["files"] == self._stamps(entry["files"])
         if not is_remembered:
             if self._kernel is None:
                 self._kernel = Kernel(self._project.root, {"ROOFWRIGHT_DATA": str(self._data)}, self._stack)
@@ -122,13 +148,14 @@ class Session:
                 self._kernel.run(self._pending.pop(0))
             found = self._kernel.run(code)
             entry = {"outputs": found, "files": dict.fromkeys(PICTURE.findall(json.dumps(found)))}
-        self.kept[key] = entry
+        self._memory.kept[key] = entry
+        self._entries.append(entry)
         # An expression that has a label to be shown by changes nothing that code after it sees.
         if label is None or any(not isinstance(statement, ast.Expr) for statement in ast.parse(code).body):
             self._prepared = _digest(self._prepared, "then", code)
             if is_remembered:
                 self._pending.append(code)
-        return list(self.kept[key]["outputs"])
+        return list(entry["outputs"])
 
     def finish(self) -> None:
         """Wait for what is drawn beside the cells, and note the files that outputs show."""
@@ -137,7 +164,7 @@ class Session:
                 self._kernel.run(FINISH)
             except CellError as problem:
                 raise UserError(f"a figure cannot be drawn: {problem}") from problem
-        for entry in self.kept.values():
+        for entry in self._entries:
             entry["files"] = self._stamps(entry["files"])
 
     def _stamps(self, names: dict[str, Any]) -> dict[str, Any]:
@@ -150,23 +177,12 @@ class Session:
 
 
 @contextmanager
-def session(project: Project, data: Path) -> Iterator[Session]:
-    """Yield what runs a document's code; keep its outputs once all of it has run and nothing of it failed."""
-    file = project.root / MEMORY
-    known: dict[str, Any] = {}
-    if not os.environ.get(FORCED):
-        with suppress(OSError, ValueError):
-            known = dict(json.loads(file.read_text("utf-8")))
+def session(project: Project, data: Path, memory: Memory) -> Iterator[Session]:
+    """Yield what runs a document's code, and end its kernel, if one was needed, once all is drawn."""
     with ExitStack() as stack:
-        running = Session(project, data, known, stack)
+        running = Session(project, data, memory, stack)
         yield running
         running.finish()
-    if not failures.any_noted():
-        with suppress(OSError):  # without it the next render takes longer, and that is all
-            file.parent.mkdir(exist_ok=True)
-            partial = file.with_name(f".{file.name}.{os.getpid()}")
-            partial.write_text(json.dumps(running.kept), "utf-8")
-            os.replace(partial, file)
 
 
 def _digest(*texts: str) -> str:
@@ -238,33 +254,23 @@ def as_markdown(outputs: list[Output], expression: str, line: Line) -> str:
 
 
 def _cell_texts(cell: CodeCell, code: Session) -> list[str]:
-    outputs: list[Output] = []
-    if cell.options["eval"]:
-        try:
-            outputs = code.run(cell.code, cell.options.get("label"))
-        except CellError as error:
-            line = cell.first_line + error.line - 1 if error.line else cell.opening.number
-            raise UserError(f"{cell.opening.file}:{line}: {error}") from error
+    try:
+        outputs = code.run(cell.code, cell.options.get("label"))
+    except CellError as error:
+        raise UserError(f"{cell.opening.file}:{cell.first_line + error.line - 1}: {error}") from error
     if not cell.options["include"]:
         return []
-    texts = ["", *_listing(cell.code, " {.python}"), ""] if cell.options["echo"] else []
-    shown = [text for output in outputs for text in _output(cell, output)]
+    shown = [text for output in outputs for text in ("", _markdown(cell, output), "")]
     if caption := cell.options.get("fig-cap") or cell.options.get("tbl-cap"):
         shown = ["", f"::: {{#{cell.options['label']}}}", *shown, "", " ".join(caption.split()), ":::", ""]
-    return [*texts, *shown]
+    return shown
 
 
-def _output(cell: CodeCell, output: Output) -> list[str]:
+def _markdown(cell: CodeCell, output: Output) -> str:
     if "stderr" in output:  # a warning
-        return []
-    kind = next((kind for kind in SHOWN if kind in output), None)
-    if "text/html" in output or kind is None:
+        return ""
+    text = output.get("text/markdown", output.get("stdout") if cell.options["output"] else None)
+    if "text/html" in output or text is None:
         kinds = ", ".join(sorted(output))
-        raise cell.opening.error(f"the cell outputs {kinds}; output text/markdown (a picture, a table, raw HTML)")
-    is_markdown = kind == "text/markdown" or (kind == "stdout" and cell.options["output"] == "asis")
-    return ["", *([output[kind]] if is_markdown else _listing(output[kind])), ""]
-
-
-def _listing(text: str, info: str = "") -> list[str]:
-    ticks = "`" * (max((len(found) for found in re.findall("`{3,}", text)), default=2) + 1)
-    return [ticks + info, text.strip("\n"), ticks]
+        raise cell.opening.error(f"the cell outputs {kinds}; return Markdown, or print it with '#| output: asis'")
+    return text

@@ -13,7 +13,7 @@ from report.engine.tree import Change, Element, picture, raw
 
 RESERVED = [("'", "&#39;"), ('"', "'"), *((character, f"%{ord(character):X}") for character in "%#<>&")]
 """What has a meaning in an address or in a page, and what stands for it in a picture."""
-NOT_ASCII = re.compile("[^ -~]+")
+NOT_ASCII = re.compile("[^ -~]")
 SIZE = re.compile(r'(?<=\s)(?:width|height)="[\d.]+"')
 RAW_BLOCK = re.compile(r"^```\{=html\}\n(.+?)\n```$", re.MULTILINE | re.DOTALL)
 MARK = re.compile(r"<!--withheld (\d+)-->")
@@ -119,22 +119,21 @@ def _address(drawing: str) -> str:
     return f"data:image/svg+xml;charset=utf-8,{escaped}"
 
 
-def page_arguments(project: Project, temporary: Path, paper: str | None, withheld: Withheld) -> list[str]:
+def page_arguments(project: Project, paper: str | None, withheld: Withheld) -> list[str]:
     """Return pandoc's arguments for the page; `paper` is the PDF's name where there is one beside it.
 
-    Withhold its headers and its scripts, the last texts that are.
+    Withhold its headers and its scripts.
     """
     resources = Path(__file__).parent / "resources"
     options = project.format("html")
     styles = [read_text(project.root / path) for path in project.files(options.get("css"))]
-    header = temporary / "header.html"
     texts = [*(f"<style>\n{style}</style>" for style in styles), *project.header_texts("html")]
-    header.write_text("\n".join(map(withheld.mark, texts)), "utf-8")
+    headers = "\n".join(map(withheld.mark, texts))
     script = withheld.mark("".join(f"<script>\n{read_text(resources / name)}</script>\n" for name in SCRIPTS))
-    arguments = ["--to=html5", "--mathml", "--section-divs", "--wrap=preserve", f"--variable=script:{script}"]
-    arguments += [f"--template={resources / 'page.html'}", f"--include-in-header={header}"]
-    arguments += [f"--variable=policy:{withheld.policy()}", *([f"--variable=paper:{paper}"] if paper else [])]
+    variables = {"header-includes": headers, "script": script, "policy": withheld.policy()}
+    variables |= {"paper": paper} if paper else {}
+    arguments = ["--to=html5", "--mathml", "--section-divs", "--wrap=preserve", f"--template={resources / 'page.html'}"]
     if options.get("toc"):
-        title = options.get("toc-title", "Contents")
-        arguments += ["--toc", f"--toc-depth={options.get('toc-depth', 3) + 1}", f"--variable=toc-title:{title}"]
-    return arguments
+        variables["toc-title"] = options.get("toc-title", "Contents")
+        arguments += ["--toc", f"--toc-depth={options.get('toc-depth', 3) + 1}"]
+    return [*arguments, *(f"--variable={name}:{value}" for name, value in variables.items())]

@@ -74,19 +74,18 @@ def with_column_widths(table: list[Any]) -> list[Any]:
     return [*table[:2], [[kind, share] for (kind, _), share in zip(table[2], shares, strict=True)], *table[3:]]
 
 
-def paper_arguments(project: Project, temporary: Path) -> list[str]:
-    """Return pandoc's arguments for the Typst source."""
-    header = temporary / "header.typ"
-    header.write_text("\n".join(project.header_texts("typst")), "utf-8")
+def paper_arguments(project: Project) -> list[str]:
+    """Return pandoc's arguments for the Typst source, in which citations are written out."""
     options = project.format("typst")
     variables = {
+        "header-includes": "\n".join(project.header_texts("typst")),
         "papersize": options.get("papersize", "a4"),
         "margin": ", ".join(f"{side}: {length}" for side, length in (options.get("margin") or {}).items()),
         "fontsize": options.get("fontsize", "10pt"),
     }
     template = Path(__file__).parent / "resources" / "paper.typ"
     given = [f"--variable={name}:{value}" for name, value in variables.items() if value]
-    return ["--to=typst", f"--template={template}", f"--include-in-header={header}", *given]
+    return ["--to=typst-citations", f"--template={template}", *given]
 
 
 def compile_paper(text: str, project: Project, note: Callable[[str], None]) -> bytes:

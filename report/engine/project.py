@@ -32,8 +32,8 @@ OWN = "roofwright"
 DOCUMENT: Schema = {
     "project": {"type": {"default"}, "output-dir": str, "execute-dir": {"project"}, "render": list},
     "title": TEXT, "subtitle": TEXT, "author": (str, list), "date": object, "lang": str, "description": TEXT,
-    "keywords": list, "bibliography": FILES, "csl": str, "citeproc": {True}, "link-citations": bool, "filters": list,
-    "number-sections": bool, "format": {"html": HTML, "typst": TYPST}, "execute": {"echo": bool},
+    "keywords": list, "bibliography": FILES, "citeproc": {True}, "link-citations": bool, "filters": list,
+    "number-sections": bool, "format": {"html": HTML, "typst": TYPST}, "execute": {"echo": {False}},
     OWN: {
         "pdf": {"full"}, "chips": list, "chapters": list, "machines": list, "models": list,
     },

@@ -16,8 +16,7 @@ FENCE = re.compile(r"^(?P<indent>\s*)(?P<ticks>`{3,}|~{3,})\s*(?P<info>[^`]*?)\s
 INLINE = re.compile(r"(?<!`)`\{python\}[ \t]([^`]+)`")
 OPTION = re.compile(r"^#\s*\| ?")
 OPTIONS: Schema = {
-    "label": re.compile(r"[\w.:-]+"), "fig-cap": str, "tbl-cap": str, "include": bool, "echo": bool, "eval": bool,
-    "output": {"asis"},
+    "label": re.compile(r"[\w.:-]+"), "fig-cap": str, "tbl-cap": str, "include": bool, "output": {"asis"},
 }  # fmt: skip
 FILTER = Path("report/engine/missing.lua")
 
@@ -92,7 +91,7 @@ def read_source(project: Project) -> list[Line | CodeCell]:
         if fence and re.match(r"\{\w", fence["info"]):
             if fence["indent"] or fence["info"] != "{python}":
                 raise lines[at].error("a cell begins with ```{python} at the left margin, its options in '#|' lines")
-            parts.append(_cell(lines[at], lines[at + 1 : end], project))
+            parts.append(_cell(lines[at], lines[at + 1 : end]))
         else:
             parts += [replace(line, is_listing=fence is not None) for line in lines[at : end + 1]]
         at = end + 1
@@ -134,9 +133,8 @@ def _closing(lines: list[Line], opening: int, ticks: str) -> int:
     raise lines[opening].error("this code block is never closed")
 
 
-def _cell(opening: Line, lines: list[Line], project: Project) -> CodeCell:
+def _cell(opening: Line, lines: list[Line]) -> CodeCell:
     options = [OPTION.sub("", line.text) for line in takewhile(lambda line: OPTION.match(line.text), lines)]
-    defaults = {"include": True, "eval": True, "output": "", "echo": True}
     given = read_settings("\n".join(options), opening.file, opening.number + 1, OPTIONS)
     label = given.get("label", "")
     for prefix, caption in (("fig", "fig-cap"), ("tbl", "tbl-cap")):
@@ -146,7 +144,7 @@ def _cell(opening: Line, lines: list[Line], project: Project) -> CodeCell:
             raise opening.error(f"'{caption}' cannot hold inline code; options are read as they stand")
     code = "\n".join(line.text for line in lines[len(options) :])
     first = opening.number + len(options) + 1
-    return CodeCell(opening, first, code, {**defaults, **(project.settings.get("execute") or {}), **given})
+    return CodeCell(opening, first, code, {"include": True, "output": "", **given})
 
 
 def left_out(project: Project) -> set[str]:

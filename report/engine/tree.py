@@ -1,11 +1,8 @@
 """Pandoc's document tree: content of a format, callouts, pictures, numbers and cross-references, as Quarto has them."""
 
-import json
 import re
 import subprocess
-import tempfile
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pypandoc
@@ -39,29 +36,24 @@ def find_pandoc() -> str:
         raise UserError("there is no pandoc; install it with pip install pypandoc_binary") from None
 
 
-def run_pandoc(arguments: list[str], text: str, project: Project, places: Places | None = None) -> str:
+def run_pandoc(arguments: list[str], text: str, project: Project, places: Places) -> str:
     """Return what pandoc, run in the project's root, makes of `text`; `places` are those of its lines.
 
     Raise UserError where it stops, and for whatever it warns of: an unknown citation, a formula, an open div.
     """
-    with tempfile.TemporaryDirectory() as temporary:
-        log = Path(temporary) / "log.json"
-        command = [find_pandoc(), "--quiet", f"--log={log}", *arguments]
-        run = subprocess.run(command, input=text, capture_output=True, encoding="utf-8", cwd=project.root)
-        if run.returncode:
-            raise UserError(f"pandoc stops: {' '.join(run.stderr.split())[:300]}")
-        messages = json.loads(log.read_text("utf-8")) if log.exists() else []
-    for message in messages:
-        if message["verbosity"] == "WARNING":
-            line = message.get("line") or message.get("openpos", {}).get("line")
-            said = " ".join(message.get("pretty", message.get("message", "")).split())
-            cited = re.search(r"itation (\S+) not found", said)
-            piece = f"@{cited[1]}" if cited else message.get("contents", "").strip().split("\n")[0]
-            place = project.document
-            if places and (piece or line):
-                place = places.of(piece) if piece else places.lines[min(line, len(places.lines)) - 1].place
-            raise UserError(f"{place}: {said}")
-    return run.stdout
+    command = [find_pandoc(), "--fail-if-warnings", *arguments]
+    run = subprocess.run(command, input=text, capture_output=True, encoding="utf-8", cwd=project.root)
+    if not run.returncode:
+        return run.stdout
+    problem = run.stderr.partition("\nFailing because")[0]
+    place = project.document
+    if formula := re.search(r"TeX math\s+(.*?)(, rendering.*)?\n", problem):
+        place = places.of(formula[1])
+    elif cited := re.search(r"citation (\S+) not found", problem):
+        place = places.of(f"@{cited[1]}")
+    elif line := re.search(r"\bline (\d+)", problem):
+        place = places.lines[min(int(line[1]), len(places.lines)) - 1].place
+    raise UserError(f"{place}: {' '.join(problem.removeprefix('[WARNING] ').split())[:300]}")
 
 
 def transform(nodes: list[Any], changes: dict[str, Change]) -> list[Any]:
@@ -72,14 +64,14 @@ def transform(nodes: list[Any], changes: dict[str, Change]) -> list[Any]:
     """
     result: list[Any] = []
     for item in nodes:
-        if isinstance(item, list):
-            result.append(transform(item, changes))
+        if not isinstance(item, dict):
+            result.append(transform(item, changes) if item and isinstance(item, list) else item)
             continue
-        change = changes.get(item["t"]) if isinstance(item, dict) and "t" in item else None
+        change = changes.get(item.get("t", ""))
         changed = change(item) if change else None
         for element in [item] if changed is None else changed:
-            has_children = isinstance(element, dict) and isinstance(element.get("c"), list)
-            result.append({**element, "c": transform(element["c"], changes)} if has_children else element)
+            content = element.get("c")
+            result.append({**element, "c": transform(content, changes)} if isinstance(content, list) else element)
     return result
 
 
@@ -193,6 +185,8 @@ class Numbers:
         self._counts = dict.fromkeys(NAMES, 0)
         #: Changes that turn references into links, once all is numbered.
         self.references: dict[str, Change] = {"Cite": self._reference, "Link": self._link, "Str": self._text}
+        #: Citations of sources, met among the references; what they are in the document is to be filled in.
+        self.citations: list[tuple[Element, Element]] = []
 
     def given(self, blocks: list[Element]) -> list[Element]:
         """Return the blocks with their numbers."""
@@ -281,7 +275,7 @@ class Numbers:
             raise self._places.error(text["c"], f"'{text['c']}' is not syntax that either engine knows")
 
     def _reference(self, cite: Element) -> list[Element] | None:
-        """Return the link that a cross-reference is, and None for citations of sources."""
+        """Return the link that a cross-reference is, and an element yet to be filled in for citations of sources."""
         citations = cite["c"][0]
         for citation in citations:
             key, is_bare = citation["citationId"], citation["citationMode"]["t"] == "SuppressAuthor"
@@ -296,4 +290,6 @@ class Numbers:
                     raise self._places.error(f"@{key}", problem)
                 text = [string(f"{NAMES[kind]}\u00a0{self._numbers[label]}")]
                 return [{"t": "Link", "c": [["", ["cross-reference"], []], text, [f"#{label}", ""]]}]
-        return None
+        open_element: Element = {"t": "Cite"}
+        self.citations.append((cite, open_element))
+        return [open_element]

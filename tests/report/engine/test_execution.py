@@ -6,7 +6,8 @@ import pytest
 
 from measure.errors import UserError
 from report import failures
-from report.engine.execution import FORCED, MEMORY, as_markdown, execute, session
+from report.engine import execution
+from report.engine.execution import FORCED, MEMORY, Memory, as_markdown, execute, session
 from report.engine.project import Project
 from report.engine.source import FILTER, Line
 
@@ -27,29 +28,18 @@ Markdown("![](a.svg)")
 ```{python}
 #| label: tbl-a
 #| tbl-cap: B
-#| echo: true
 Markdown("| a |")
 ```
 
 ```{python}
 #| output: asis
-print("---\\nx: 1\\n---")
-```
-
-```{python}
-print("```")
-n
+print("---\\nx: 1")
+print("---")
 ```
 
 ```{python}
 import sys
 print("hidden", file=sys.stderr)
-```
-
-```{python}
-#| eval: false
-#| echo: true
-never()
 ```
 """
 
@@ -59,37 +49,41 @@ before 24 after, a\\_b, `code`
 ![](a.svg)
 A *caption*
 :::
-``` {.python}
-Markdown("| a |")
-```
 ::: {#tbl-a}
 | a |
 B
 :::
 ---
 x: 1
----
-````
-```
-````
-```
-24
-```
-``` {.python}
-never()
-```"""
+---"""
+
+
+def document(root, text, settings=None):
+    (root / "index.qmd").write_text(text)
+    return Project(root, "index.qmd", settings or {}, 1)
 
 
 def run(root, text, settings=None):
-    (root / "index.qmd").write_text(text)
-    project = Project(root, "index.qmd", {"execute": {"echo": False}, **(settings or {})}, 1)
-    with session(project, root / "data") as code:
-        return execute(project, code)
+    project = document(root, text, settings)
+    memory = Memory(project, root / "data")
+    with session(project, root / "data", memory) as code:
+        lines = execute(project, code)
+    memory.save()
+    return [line for line in lines if line.text]
 
 
-def test_prose_and_outputs_become_one_text(tmp_path):
-    lines = run(tmp_path, CELLS)
-    assert [line.text for line in lines if line.text] == ASSEMBLED.split("\n")
+@pytest.fixture(scope="module")
+def executed(tmp_path_factory):
+    """Run texts in one kernel; returns their lines."""
+    root = tmp_path_factory.mktemp("cells")
+    project = document(root, "")
+    with session(project, root / "data", Memory(project, root / "data")) as code:
+        yield lambda text: [line for line in execute(document(root, text), code) if line.text]
+
+
+def test_prose_and_outputs_become_one_text(executed):
+    lines = executed(CELLS)
+    assert [line.text for line in lines] == ASSEMBLED.split("\n")
     places = {line.text: line.place for line in lines}
     assert places["before 24 after, a\\_b, `code`"] == "index.qmd:6"
     assert places["A *caption*"] == "index.qmd:8"  # what a cell puts out stands at its fence
@@ -101,10 +95,11 @@ CELL = "```{{python}}\n{}\n```\n"
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a\n\n" + CELL.format("#| echo: true\nn = 1\nn / 0"), r"^index\.qmd:6: ZeroDivisionError: division by"),
+        ("a\n\n" + CELL.format("#| label: x\nn = 1\nn / 0"), r"^index\.qmd:6: ZeroDivisionError: division by"),
+        (CELL.format("def f():\n    1 / 0\n\nf()"), r"^index\.qmd:5: ZeroDivisionError"),
         (CELL.format("from IPython.display import HTML\nHTML('<b>')"), r"^index\.qmd:1: the cell outputs text/html"),
-        (CELL.format("for x in"), r"^index\.qmd:1: SyntaxError"),
-        (CELL.format("import os\nos._exit(1)"), r"^index\.qmd:1: the Jupyter kernel died"),
+        (CELL.format("print(1)"), r"^index\.qmd:1: the cell outputs stdout"),
+        (CELL.format("a = 1\nfor x in"), r"^index\.qmd:3: SyntaxError"),
         ("a\nb `{python} none`", r"^index\.qmd:2: `none` raises NameError: name 'none' is not defined"),
         ("a `{r} n`", r"^index\.qmd:1: inline code is"),
         ("a ``{python} n``", r"^index\.qmd:1: inline code is"),
@@ -112,9 +107,14 @@ CELL = "```{{python}}\n{}\n```\n"
         ("```\n`{python} n`\n```", r"^index\.qmd:2: inline code is"),
     ],
 )
-def test_refusals(tmp_path, text, message):
+def test_refusals(executed, text, message):
     with pytest.raises(UserError, match=message):
-        run(tmp_path, text)
+        executed(text)
+
+
+def test_a_kernel_that_dies(tmp_path):
+    with pytest.raises(UserError, match=r"^index\.qmd:2: the Jupyter kernel died"):
+        run(tmp_path, CELL.format("import os\nos._exit(1)"))
 
 
 def test_of_a_chapter_that_is_left_out_nothing_runs(tmp_path, monkeypatch):
@@ -126,7 +126,7 @@ def test_of_a_chapter_that_is_left_out_nothing_runs(tmp_path, monkeypatch):
     (tmp_path / "two.qmd").write_text(f"# Two {{#sec-two}}\n`{{python}} 1 / 0`\n{cells}")
     text = "{{< include two.qmd >}}\n{{< include one.qmd >}}\n`{python} 2 + 2`\n"
     lines = run(tmp_path, text, {"filters": [{"at": "pre-ast", "path": str(FILTER)}]})
-    assert [line.text for line in lines if line.text] == [
+    assert [line.text for line in lines] == [
         "# Two {#sec-two}", "`{python} 1 / 0`", "::: {#fig-a}", ":::", "# One {#sec-one}", "2", "4",
     ]  # fmt: skip
 
@@ -136,24 +136,20 @@ LINE = Line("text", "a.qmd", 7)
 
 # Quarto takes a string's repr, drops its quotes and escapes these characters and no others.
 @pytest.mark.parametrize(
-    ("value", "markdown"),
+    ("output", "markdown"),
     [
-        ("3.14", r"3\.14"),
-        ("a*b_c", r"a\*b\_c"),
-        ("(1,2)-[3]", r"\(1\,2\)\-\[3\]"),
-        ("10^9^ H~2~O", "10^9^ H~2~O"),
-        ("it's", "it's"),
-        (-3.5, "-3.5"),
-        ([1, 2], "[1, 2]"),
+        ({"text/plain": "'3.14'"}, r"3\.14"),
+        ({"text/plain": "'a*b_c'"}, r"a\*b\_c"),
+        ({"text/plain": "'(1,2)-[3]'"}, r"\(1\,2\)\-\[3\]"),
+        ({"text/plain": "'10^9^ H~2~O'"}, "10^9^ H~2~O"),
+        ({"text/plain": '"it\'s"'}, "it's"),
+        ({"text/plain": "-3.5"}, "-3.5"),
+        ({"text/plain": "[1, 2]"}, "[1, 2]"),
+        ({"text/plain": "<Markdown object>", "text/markdown": "**5\u00a0%**"}, "**5\u00a0%**"),
     ],
 )
-def test_values_are_their_repr_and_strings_are_escaped(value, markdown):
-    assert as_markdown([{"text/plain": repr(value)}], "x", LINE) == markdown
-
-
-def test_markdown_stays_markdown():
-    value = {"text/markdown": "**5\u00a0%**", "text/plain": "<IPython.core.display.Markdown object>"}
-    assert as_markdown([value], "x", LINE) == "**5\u00a0%**"
+def test_values_are_markdown_or_their_repr_and_strings_are_escaped(output, markdown):
+    assert as_markdown([output], "x", LINE) == markdown
 
 
 @pytest.mark.parametrize(
@@ -168,31 +164,41 @@ SETUP = """\
 ```{python}
 #| label: setup
 #| include: false
-from pathlib import Path
-LOG = Path("log.md")  # no file whose change asks for another run
-
-def said(word):
-    with LOG.open("a") as log:
-        log.write(word + " ")
-    return word
+def word(text):
+    said(text)
+    return text
 said("setup")
 ```
 """
-TABLE = CELL.format('#| label: tbl-a\n#| tbl-cap: A\nsaid("table")')
-TEXT = f"{SETUP}\n{TABLE}\nOne `{{python}} said('word')`.\n"
+TABLE = CELL.format('#| label: tbl-a\n#| tbl-cap: A\nword("table")')
+TEXT = f"{SETUP}\n{TABLE}\nOne `{{python}} word('word')`.\n"
 ALL = ["setup", "table", "word"]
 
 
 @pytest.fixture
-def render(tmp_path):
+def render(tmp_path, monkeypatch):
     """Renders a text; returns its lines, and what ran for it."""
+    ran = []
+
+    class Here:
+        """Runs code in this process instead of a kernel, whose start takes a second."""
+
+        def __init__(self, *_):
+            self.names = {"said": ran.append, "root": tmp_path}
+
+        def run(self, code):
+            try:
+                value = str(eval(code, self.names))
+                return [{"text/markdown": value, "text/plain": value}]
+            except SyntaxError:
+                exec(code, self.names)
+                return []
 
     def rendered(text):
-        log = tmp_path / "log.md"
-        log.unlink(missing_ok=True)
-        lines = run(tmp_path, text)
-        return [line.text for line in lines if line.text], log.read_text().split() if log.exists() else []
+        ran.clear()
+        return [line.text for line in run(tmp_path, text)], list(ran)
 
+    monkeypatch.setattr(execution, "Kernel", Here)
     (tmp_path / "data").mkdir()
     return rendered
 
@@ -203,10 +209,10 @@ def test_a_change_of_prose_runs_nothing_and_new_code_what_prepares_it(render):
     again, ran = render(TEXT.replace("One", "Two"))
     assert ran == []
     assert [line.replace("Two", "One") for line in again] == first
-    lines, ran = render(f"{TEXT}And `{{python}} said('more')`.\n")
+    lines, ran = render(f"{TEXT}And `{{python}} word('more')`.\n")
     assert ran == ["setup", "more"]
     assert lines[-1] == "And more."
-    assert render(TEXT.replace("return word", "return word.upper()"))[1] == ALL
+    assert render(TEXT.replace("return text", "return text.upper()"))[1] == ALL
 
 
 @pytest.mark.parametrize("changed", ["data/rows.csv", "code.py"])
@@ -220,27 +226,20 @@ def test_a_file_that_code_may_read_makes_all_of_it_anew(render, tmp_path, change
     assert render(TEXT)[1] == []
 
 
-def test_variables_and_force_make_all_of_it_anew(render, monkeypatch):
+@pytest.mark.parametrize("variable", [FORCED, "ROOFWRIGHT_MACHINES"])
+def test_variables_and_force_make_all_of_it_anew(render, monkeypatch, variable):
     render(TEXT)
-    monkeypatch.setenv(FORCED, "1")
-    assert render(TEXT)[1] == ALL
-    monkeypatch.delenv(FORCED)
-    monkeypatch.setenv("ROOFWRIGHT_MACHINES", "a")
+    monkeypatch.setenv(variable, "1")
     assert render(TEXT)[1] == ALL
 
 
 def test_a_picture_that_is_gone_is_made_again(render, tmp_path):
-    shown = """\
-from IPython.display import Markdown
-def shown():
-    Path("a.svg.md").write_text(said("drawn"))
-    return Markdown("![](a.svg.md)")
-"""
-    text = SETUP.replace('said("setup")\n', shown) + CELL.format("#| label: fig-a\n#| fig-cap: A\nshown()")
+    drawn = '(root / "a.svg.md").write_text(word("drawn")) and "![](a.svg.md)"'
+    text = SETUP + CELL.format(f"#| label: fig-a\n#| fig-cap: A\n{drawn}")
     render(text)
     assert render(text)[1] == []
     (tmp_path / "a.svg.md").unlink()
-    assert render(text)[1] == ["drawn"]
+    assert render(text)[1] == ["setup", "drawn"]
 
 
 def test_a_damaged_memory_is_none_and_what_is_no_longer_asked_for_is_forgotten(render, tmp_path):
@@ -257,3 +256,12 @@ def test_where_something_could_not_be_computed_nothing_is_kept(render, tmp_path)
         failures._note("a figure")
         render(TEXT)
         assert not (tmp_path / MEMORY).exists()
+
+
+def test_what_is_made_from_the_same_texts_is_made_once(tmp_path):
+    project, made = document(tmp_path, ""), []
+    for text, times in (("a", 1), ("a", 1), ("b", 2)):
+        memory = Memory(project, tmp_path / "data")
+        assert memory.recall(lambda: made.append(1) or "made", "pandoc", text) == "made"
+        memory.save()
+        assert len(made) == times

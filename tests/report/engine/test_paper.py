@@ -97,7 +97,7 @@ def test_margins_and_type_are_the_settings(tmp_path):
     (tmp_path / "_quarto.yml").write_text(
         "format:\n  typst:\n    fontsize: 9pt\n    margin:\n      x: 2cm\n      top: 1in\n"
     )
-    arguments = paper_arguments(read_project(tmp_path), tmp_path)
+    arguments = paper_arguments(read_project(tmp_path))
     assert {"--variable=fontsize:9pt", "--variable=margin:x: 2cm, top: 1in"} <= set(arguments)
 
 
@@ -105,7 +105,7 @@ def test_a_table_that_is_too_wide_gets_widths(project):
     def table(*cells):
         text = f"| a | b |\n|---|---|\n| {cells[0]} | {cells[1]} |\n"
         arguments = ["--from=markdown", "--to=json", "--columns=100000"]
-        return json.loads(run_pandoc(arguments, text, project))["blocks"][0]["c"]
+        return json.loads(run_pandoc(arguments, text, project, Places([])))["blocks"][0]["c"]
 
     assert with_column_widths(table("1", "2")) == table("1", "2")
     _, share = [width["c"] for _, width in with_column_widths(table("x" * 20, "abcd " * 41))[2]]

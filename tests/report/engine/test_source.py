@@ -23,12 +23,11 @@ def project(tmp_path):
 
 def test_prose_and_cells(project):
     text = "one\n\n```{python}\n#| label: tbl-x\n#| tbl-cap: >\n#|   two\n#|   lines\nf()\n```\n\ntwo"
-    first, second, cell, *after = read_source(project("execute:\n  echo: false\n", index=text))
+    first, second, cell, *after = read_source(project(index=text))
     assert [(line.text, line.place) for line in (first, second)] == [("one", "index.qmd:1"), ("", "index.qmd:2")]
     assert isinstance(cell, CodeCell)
     assert (cell.opening.place, cell.first_line, cell.code) == ("index.qmd:3", 8, "f()")
     assert cell.options["tbl-cap"].split() == ["two", "lines"]
-    assert (cell.options["echo"], cell.options["eval"]) == (False, True)
     assert [(line.text, line.place) for line in after] == [("", "index.qmd:10"), ("two", "index.qmd:11")]
 
 
