@@ -5,6 +5,8 @@ import zipfile
 
 import pytest
 from helpers.rows import machine_in, zipped
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from measure.cache import handed_in
 from measure.cache.folders import FILES
@@ -12,11 +14,18 @@ from measure.cache.handed_in import opened
 from measure.errors import UserError
 
 TABLES = sorted(FILES.values())
+DIRECTORY = b"PK\x01\x02"  # begins a file's entry in the central directory of a zip (APPNOTE 4.3.12)
 
 
 @pytest.fixture
 def folder(tmp_path):
     return machine_in(tmp_path / "box").folder
+
+
+@pytest.fixture
+def path(tmp_path, folder):
+    """A zip of the folder."""
+    return zipped(tmp_path / "given.zip", folder, "box/")
 
 
 def refused(source):
@@ -52,127 +61,136 @@ def test_a_zip_gives_its_tables_wherever_they_lie_in_it(tmp_path, folder, inside
         assert (given.name, given.left_out) == (name, [f"{inside}plots/figure.png"])
 
 
-def test_complaints_name_the_file_that_was_handed_in(tmp_path, folder):
-    path = zipped(tmp_path / "given.zip", folder, "box/")
+def test_complaints_name_the_file_that_was_handed_in(path):
     with pytest.raises(UserError, match=r"given\.zip/box/runs\.csv, line 2"), opened(path) as given:
         raise UserError(f"{given.folder}/runs.csv, line 2")
 
 
-@pytest.mark.parametrize("kind", [stat.S_IFLNK, stat.S_IFIFO, stat.S_IFCHR])
-def test_links_and_the_like_in_a_zip_are_refused(tmp_path, folder, kind):
-    (folder / "runs.csv").unlink()
-    path = zipped(tmp_path / "given.zip", folder, "box/")
-    with zipfile.ZipFile(path, "a") as archive:
-        entry = zipfile.ZipInfo("box/runs.csv")
-        entry.create_system, entry.external_attr = 3, (kind | 0o777) << 16
-        archive.writestr(entry, "/etc/passwd")
-    assert "given.zip/box/runs.csv: is not a regular file" in refused(path)
-
-
-def test_a_zip_that_is_unpacked_whole_is_refused(tmp_path, folder):
-    """The limits on sizes would come too late."""
+def test_the_tables_of_workloads_beside_a_machine_come_with_it_and_no_others(tmp_path, folder):
+    (folder / "workload").mkdir()
+    for name in ("models", "more"):
+        (folder / "workload" / f"{name}.csv").write_text("x")
     path = tmp_path / "given.zip"
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_BZIP2) as archive:
-        archive.write(folder / "machine.csv", "machine.csv")
-    assert "cannot be read (machine.csv is not compressed with deflate)" in refused(path)
+    with zipfile.ZipFile(path, "w") as archive:
+        for file in sorted(folder.rglob("*.csv")):
+            archive.write(file, f"box/{file.relative_to(folder)}")
+        archive.writestr("workload/models.csv", "not beside the machine")
+    for source, left_out in ((folder, ["workload/more.csv"]), (path, ["box/workload/more.csv", "workload/models.csv"])):
+        with opened(source) as given:
+            assert (given.folder / "workload" / "models.csv").read_text() == "x"
+            assert sorted(given.left_out) == left_out
 
 
-def test_a_zip_is_never_written_to_a_path_of_its_own(tmp_path, folder):
-    path = zipped(tmp_path / "given.zip", folder, "box/")
-    names = ["../runs.csv", "box/../../runs.csv", "/runs.csv", "box/workload/../../runs.csv"]
+@given(st.lists(st.text(st.sampled_from("./\\:abxé"), min_size=1, max_size=12) | st.sampled_from(
+    ["../runs.csv", "box/../../runs.csv", "/runs.csv", "box/workload/../../runs.csv", "box//runs.csv", "C:/runs.csv"]
+), max_size=4))  # fmt: skip
+@settings(max_examples=25)
+def test_a_zip_is_never_written_to_a_path_of_its_own(tmp_path_factory, names):
+    folder = tmp_path_factory.mktemp("hostile")
+    path = zipped(folder / "given.zip", machine_in(folder / "box").folder, "box/")
     with zipfile.ZipFile(path, "a") as archive:
         for name in names:
             archive.writestr(name, "x")
-    before = sorted(tmp_path.iterdir())
+    before = sorted(folder.rglob("*"))
     with opened(path) as given:
-        assert sorted(os.listdir(given.folder)) == TABLES
-        assert given.left_out == names
-    assert sorted(tmp_path.iterdir()) == before
+        found = {os.path.relpath(file, given.folder) for file in given.folder.rglob("*") if file.is_file()}
+        assert found <= handed_in.WANTED
+    assert sorted(folder.rglob("*")) == before
 
 
-def test_a_zip_with_a_password_is_refused(tmp_path, folder):
-    path = zipped(tmp_path / "given.zip", folder)
+@given(st.data())
+def test_a_zip_with_other_bytes_is_read_or_refused_in_a_sentence(tmp_path_factory, data):
+    folder = tmp_path_factory.mktemp("damaged")
+    path = zipped(folder / "given.zip", machine_in(folder / "box").folder)
     content = bytearray(path.read_bytes())
-    at = content.find(b"PK\x01\x02") + 8  # the flags of the first file in the central directory (APPNOTE 4.3.12)
-    content[at : at + 2] = struct.pack("<H", struct.unpack("<H", content[at : at + 2])[0] | 1)
-    path.write_bytes(content)
-    assert "is encrypted, password required" in refused(path)
+    for _ in range(data.draw(st.integers(1, 4))):
+        content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
+    path.write_bytes(content[: data.draw(st.integers(0, len(content)))] if data.draw(st.booleans()) else content)
+    try:
+        with opened(path) as given:
+            assert set(os.listdir(given.folder)) <= {*TABLES, "workload"}
+    except UserError as problem:
+        assert str(problem).startswith(str(path))  # noqa: PT017 - it may be read as well
+
+
+def irregular(kind):
+    def damage(path, folder):
+        (folder / "runs.csv").unlink()
+        zipped(path, folder, "box/")
+        with zipfile.ZipFile(path, "a") as archive:
+            entry = zipfile.ZipInfo("box/runs.csv")
+            entry.create_system, entry.external_attr = 3, (kind | 0o777) << 16
+            archive.writestr(entry, "/etc/passwd")
+
+    return damage
+
+
+def entry_changed(**bytes_at):
+    """Puts bytes at places of the first file's entry in the central directory."""
+
+    def damage(path, _folder):
+        content = bytearray(path.read_bytes())
+        for place, value in bytes_at.items():
+            at = content.find(DIRECTORY) + int(place[1:])
+            content[at : at + len(value)] = value
+        path.write_bytes(content)
+
+    return damage
+
+
+def packed_whole(path, folder):
+    """The limits on sizes would come too late."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_BZIP2) as archive:
+        archive.write(folder / "machine.csv", "machine.csv")
+
+
+def cut(path, _folder):
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def spoilt(path, _folder):
+    whole = path.read_bytes()
+    at = whole.find(b"PK\x03\x04") + 60  # within the first file's compressed bytes
+    path.write_bytes(whole[:at] + bytes(20) + whole[at + 20 :])
+
+
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        *((irregular(kind), "/box/runs.csv: is not a regular") for kind in (stat.S_IFLNK, stat.S_IFIFO, stat.S_IFCHR)),
+        (packed_whole, "machine.csv is not compressed with deflate"),
+        (cut, "cannot be read"),
+        (spoilt, "cannot be read"),
+        (lambda path, _: path.write_text("a,b\n"), "cannot be read"),
+        (lambda path, _: path.unlink(), "cannot be read (No such file or directory)"),
+        (entry_changed(_8=struct.pack("<H", 1)), "is encrypted, password required"),
+        (entry_changed(_6=struct.pack("<H", 99)), "cannot be read (zip file version 9.9)"),  # needed to extract it
+        (entry_changed(_8=struct.pack("<H", 1 << 11), _46=b"\xff"), "cannot be read ('utf-8' codec"),  # says UTF-8
+    ],
+)
+def test_a_damaged_or_hostile_zip_is_refused(path, folder, damage, words):
+    damage(path, folder)
+    assert words in refused(path)
 
 
 @pytest.mark.parametrize(
     ("limit", "value", "words"),
     [("MOST_BYTE", 200, "tables exceed 0 MiB"), ("MOST_FILES", 8, "holds more than 8 files")],
 )
-def test_tables_beyond_the_limits_are_refused(folder, tmp_path, monkeypatch, limit, value, words):
+def test_tables_beyond_the_limits_are_refused(folder, path, monkeypatch, limit, value, words):
     monkeypatch.setattr(handed_in, limit, value)
     assert words in refused(folder)
-    assert words in refused(zipped(tmp_path / "given.zip", folder))
-
-
-def test_a_damaged_zip_is_refused(tmp_path, folder):
-    path = zipped(tmp_path / "given.zip", folder)
-    whole = path.read_bytes()
-    path.write_bytes(whole[: len(whole) // 2])
-    assert "cannot be read" in refused(path)
-    at = whole.find(b"PK\x03\x04") + 60  # within the first file's compressed bytes
-    path.write_bytes(whole[:at] + bytes(20) + whole[at + 20 :])
-    assert "cannot be read" in refused(path)
-
-
-def test_what_is_neither_folder_nor_zip_is_refused(tmp_path):
-    assert "cannot be read (No such file or directory)" in refused(tmp_path / "nowhere")
-    (tmp_path / "table.csv").write_text("a,b\n")
-    assert "cannot be read" in refused(tmp_path / "table.csv")
-    (tmp_path / "empty").mkdir()
-    assert "holds no machine.csv" in refused(tmp_path / "empty")
-
-
-def test_several_machines_are_named(tmp_path):
-    for name in ("one", "two"):
-        machine_in(tmp_path / "data" / "machines" / name)
-    told = refused(tmp_path / "data")
-    assert "holds 2 machines ('machines/one', 'machines/two'); name one machine's folder, or a zip of it" in told
-
-
-def test_links_in_a_folder_are_not_followed(tmp_path, folder):
-    (folder / "runs.csv").rename(tmp_path / "elsewhere.csv")
-    (folder / "runs.csv").symlink_to(tmp_path / "elsewhere.csv")
-    with pytest.raises(UserError, match=r"box/runs\.csv: is not a regular file"), opened(folder):
-        pass
-    (tmp_path / "above").mkdir()
-    (tmp_path / "above" / "link").symlink_to(folder, target_is_directory=True)
-    assert "holds no machine.csv" in refused(tmp_path / "above")
-
-
-@pytest.mark.parametrize(
-    ("changed", "words"),
-    [
-        ({6: struct.pack("<H", 99)}, "cannot be read (zip file version 9.9)"),  # the version needed to extract it
-        ({8: struct.pack("<H", 1 << 11), 46: b"\xff"}, "cannot be read ('utf-8' codec"),  # a name that says UTF-8
-    ],
-)
-def test_a_zip_of_another_make_is_refused(tmp_path, folder, changed, words):
-    path = zipped(tmp_path / "given.zip", folder)
-    content = bytearray(path.read_bytes())
-    for place, value in changed.items():  # in the first file's entry of the central directory (APPNOTE 4.3.12)
-        at = content.find(b"PK\x01\x02") + place
-        content[at : at + len(value)] = value
-    path.write_bytes(content)
     assert words in refused(path)
 
 
-def test_the_tables_of_workloads_beside_a_machine_come_with_it_and_no_others(tmp_path, folder):
-    (folder / "workload").mkdir()
-    (folder / "workload" / "models.csv").write_text("x")
-    (folder / "workload" / "more.csv").write_text("x")
-    with opened(folder) as given:
-        assert (given.folder / "workload" / "models.csv").read_text() == "x"
-        assert given.left_out == ["workload/more.csv"]
-    path = tmp_path / "given.zip"
-    with zipfile.ZipFile(path, "w") as archive:
-        for file in sorted(folder.rglob("*.csv")):
-            archive.write(file, f"box/{file.relative_to(folder)}")
-        archive.writestr("workload/models.csv", "not beside the machine")
-    with opened(path) as given:
-        assert (given.folder / "workload" / "models.csv").read_text() == "x"
-        assert sorted(given.left_out) == ["box/workload/more.csv", "workload/models.csv"]
+def test_none_and_several_machines_are_told_and_links_in_a_folder_are_not_followed(tmp_path, folder):
+    (tmp_path / "empty").mkdir()
+    assert "holds no machine.csv" in refused(tmp_path / "empty")
+    for name in ("one", "two"):
+        machine_in(tmp_path / "data" / "machines" / name)
+    assert "holds 2 machines ('machines/one', 'machines/two')" in refused(tmp_path / "data")
+    (tmp_path / "empty" / "link").symlink_to(folder, target_is_directory=True)
+    assert "holds no machine.csv" in refused(tmp_path / "empty")
+    (folder / "runs.csv").rename(tmp_path / "elsewhere.csv")
+    (folder / "runs.csv").symlink_to(tmp_path / "elsewhere.csv")
+    assert "box/runs.csv: is not a regular file" in refused(folder)

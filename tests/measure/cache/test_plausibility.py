@@ -44,6 +44,7 @@ def test_the_product_does_not_know_the_tests():
         assert not re.search("test double|tests stand in|helpers[./]gpu", path.read_text("utf-8")), path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", machine_names(ROOT / "data"))
 def test_the_committed_machines_are_plausible(name):
     check(ROOT / "data" / "machines" / name, Workloads(ROOT / "data").rows(Workload))

@@ -1,3 +1,5 @@
+import shutil
+
 import pytest
 from helpers.comparing import CELL, ENVIRONMENT, machine, put
 from helpers.world import WORLD
@@ -21,7 +23,7 @@ def here(tmp_path, monkeypatch):
     decoded = Run(**columns, status="ok", reason=None, recorded_at="2026-01-01T00:00:00+00:00", flags="wide")
     box.put_run(decoded, [Sample(**columns, sample=number, block=1, latency_s=0.5) for number in range(6)])
     put(machine(tmp_path / "cache", "rack"), 0, [], status="oom", reason="too large | by far")
-    (tmp_path / "cache" / "traces").symlink_to(WORLD / "traces")
+    shutil.copytree(WORLD / "traces" / "images-1", tmp_path / "cache" / "traces" / "images-1")
     monkeypatch.chdir(tmp_path)
 
 
