@@ -3,6 +3,8 @@
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from measure.domain.models import parse_task
@@ -62,8 +64,8 @@ class Rounds:
 def group_latencies(samples: "Iterable[Sample]") -> dict[Cell, dict[int, list[float]]]:
     """Group the latencies (s) of one environment by cell and round."""
     found: dict[Cell, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
-    for sample in samples:
-        found[Cell.of(sample)][sample.round].append(sample.latency_s)
+    for (*cell, number), rows in groupby(samples, key=attrgetter(*Cell._fields, "round")):
+        found[Cell(*cell)][number] += [row.latency_s for row in rows]
     return found
 
 

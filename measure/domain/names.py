@@ -1,6 +1,7 @@
 """Networks' names as people write them: ``resnet18`` is ResNet-18. Tables of data keep the libraries' names."""
 
 import re
+from functools import cache
 
 from measure.domain.models import NAME
 
@@ -22,6 +23,7 @@ PATTERNS = (
 TEXT_NAMES = {"gpt2": "GPT-2", "bert_base": "BERT", "llama_1b": "Llama-1B"}
 
 
+@cache
 def model_name(model: str) -> str:
     """Return a network's name as people write it; an unknown one is returned as it is.
 

@@ -137,12 +137,12 @@ class Predictor:
 
     def _find_factor(self, device: str, pool: Setting) -> tuple[float, int]:
         """Return a device's median factor to its pool's predictions, and the number of models behind it."""
-        of_pool = self._rows(pool)
-        if of_pool is None or device not in of_pool.device:
+        timed = self._rows(pool)
+        if timed is None or device not in timed.device:
             return 1.0, 0
-        rows = of_pool.where(of_pool.device == device)
-        ratios = rows.latency_s / self._model(pool).predict(rows.terms, rows.make_ups)
-        return float(np.median(ratios)), len(set(rows.architecture))
+        rows = timed.device == device
+        ratios = timed.latency_s[rows] / self._model(pool).predict(timed.terms[rows], timed.make_ups[rows])
+        return float(np.median(ratios)), len(set(timed.architecture[rows]))
 
     def _add_neighbours(self, setting: Setting) -> LatencyModel:
         """Return the model of a setting, with the neighbours among its timed calls."""

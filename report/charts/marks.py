@@ -46,6 +46,8 @@ def records(rows: Rows) -> list[dict[str, Any]]:
 
 
 def _plain(value: Any) -> Any:
+    if type(value) in (str, int, bool):
+        return value
     value = value.item() if hasattr(value, "item") else value
     if isinstance(value, float):
         return float(f"{value:.6g}") if abs(value) < inf else None  # NaN too
