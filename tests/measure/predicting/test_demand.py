@@ -15,24 +15,25 @@ from measure.domain.words import LAYER_KINDS
 from measure.predicting.demand import How, LayerRoof, PredictedDevice, by_kind, of_chips, of_machines
 
 
-def terms(how=How()):  # noqa: B008 - a frozen value
-    return dict(zip(TERMS, demand(3.0, moved=2.0).terms(ROOF, how), strict=True))
-
-
-def test_terms_are_times_at_the_roof_and_beside_it():
-    found = terms()
-    # 3 GFLOP at 1 TFLOP/s; 100 MB and 200 MB at 100 GB/s; 100 operators and one call in microseconds
-    assert found["convolution arithmetic"] == pytest.approx(3e-3)
-    assert found["convolution memory"] == pytest.approx(1e-3)
-    assert found["activation memory"] == found[UNFUSED] == pytest.approx(2e-3)
-    assert (found[LAUNCHES], found[CALL]) == pytest.approx((1e-4, 1e-6))
-    assert found[COPY] == found[UPDATE] == found["linear arithmetic"] == 0
-
-
-def test_conditions_are_terms():
-    assert terms(How(compiled=True))[UNFUSED] == 0
-    assert terms(How(copied=True))[COPY] == pytest.approx(1e-3)  # 1 MB of input, a nanosecond a byte
-    assert terms(How(trains=True))[UPDATE] == pytest.approx(4e-5)  # 4 MB of parameters at 100 GB/s
+@pytest.mark.parametrize(
+    ("how", "expected"),
+    [
+        # 3 GFLOP at 1 TFLOP/s; 100 MB and 200 MB at 100 GB/s; 100 operators and one call in microseconds
+        (
+            How(),
+            {
+                "convolution arithmetic": 3e-3, "convolution memory": 1e-3, "activation memory": 2e-3, UNFUSED: 2e-3,
+                LAUNCHES: 1e-4, CALL: 1e-6, COPY: 0, UPDATE: 0, "linear arithmetic": 0,
+            },
+        ),
+        (How(compiled=True), {UNFUSED: 0}),
+        (How(copied=True), {COPY: 1e-3}),  # 1 MB of input, a nanosecond a byte
+        (How(trains=True), {UPDATE: 4e-5}),  # 4 MB of parameters at 100 GB/s
+    ],
+)  # fmt: skip
+def test_terms_are_times_at_the_roof_and_beside_it(how, expected):
+    found = dict(zip(TERMS, demand(3.0, moved=2.0).terms(ROOF, how), strict=True))
+    assert {name: found[name] for name in expected} == pytest.approx(expected)
 
 
 def test_the_least_time_is_the_roofline():
@@ -89,11 +90,8 @@ def test_rows_of_a_chip_are_one_device_with_the_best_of_each(tmp_path):
     # The faster unit's dense peak of each precision; the larger bandwidth, memory and power that a row states
     assert (found.name, found.chip_kind, found.roof.flop_per_s) == ("Bead 2", "gpu", {"fp16": 1e14, "fp32": 1e13})
     assert (found.roof.byte_per_s, found.memory_byte, found.power_w) == (2e12, 4e10, 350)
-
-
-def test_what_no_row_states_is_not_known(tmp_path):
-    found = chips(tmp_path, row("fp16", 1e14))["bead 2"]
-    assert found.memory_byte is found.power_w is None
+    alone = chips(tmp_path, row("fp16", 1e14))["bead 2"]
+    assert alone.memory_byte is alone.power_w is None
 
 
 def test_a_chip_goes_by_each_of_its_names_whatever_their_case(tmp_path):
@@ -104,17 +102,19 @@ def test_a_chip_goes_by_each_of_its_names_whatever_their_case(tmp_path):
     assert found["cog 3"].roof.flop_per_s == {"fp16": 1e12}
 
 
-def test_torch_runs_convolutions_at_fp32_in_tf32_where_the_chip_has_it():
-    chip = PredictedDevice("Bead 2", "gpu", Roof({"fp32": 1e13, "tf32": 5e13, "fp16": 1e14}, 1e12))
-    assert chip.layer_roof("fp32") == LayerRoof(1e13, 1e12, convolution_flop_per_s=5e13)
-    assert chip.layer_roof("tf32") == LayerRoof(5e13, 1e12, 5e13)
-    assert chip.layer_roof("fp16") == LayerRoof(1e14, 1e12, 1e14)
-    assert chip.layer_roof("bf16") is None
-
-
-def test_convolutions_are_no_slower_for_a_tf32_that_is():
-    dot = PredictedDevice("Dot 4", "gpu", Roof({"fp32": 2e13, "tf32": 1e13}, 1e12))
-    assert dot.layer_roof("fp32") == LayerRoof(2e13, 1e12, 2e13)
+@pytest.mark.parametrize(
+    ("peaks", "precision", "expected"),
+    [
+        # torch runs convolutions at fp32 in TF32 where the chip has it, and they are no slower for a TF32 that is
+        ({"fp32": 1e13, "tf32": 5e13, "fp16": 1e14}, "fp32", LayerRoof(1e13, 1e12, convolution_flop_per_s=5e13)),
+        ({"fp32": 1e13, "tf32": 5e13, "fp16": 1e14}, "tf32", LayerRoof(5e13, 1e12, 5e13)),
+        ({"fp32": 1e13, "tf32": 5e13, "fp16": 1e14}, "fp16", LayerRoof(1e14, 1e12, 1e14)),
+        ({"fp32": 1e13, "tf32": 5e13, "fp16": 1e14}, "bf16", None),
+        ({"fp32": 2e13, "tf32": 1e13}, "fp32", LayerRoof(2e13, 1e12, 2e13)),
+    ],
+)
+def test_the_roof_of_layers_at_a_precision(peaks, precision, expected):
+    assert PredictedDevice("Bead 2", "gpu", Roof(peaks, 1e12)).layer_roof(precision) == expected
 
 
 def test_a_machine_has_the_roofs_that_its_environment_measured(tmp_path, folder):

@@ -1,6 +1,8 @@
 import numpy as np
 import pytest
 from helpers.predicted import BEAD, additive, call, demand
+from hypothesis import given
+from hypothesis import strategies as st
 
 from measure.cache.predictions import TERMS
 from measure.predicting.model import LatencyModel, add_neighbours, fit, fit_pool, fit_setting
@@ -15,28 +17,24 @@ def rows(count):
     return terms, terms @ np.array([3.0, 0.5])
 
 
-def test_what_a_sum_was_made_of_is_found():
+def test_what_a_sum_was_made_of_is_found_whatever_one_row_says():
     terms, times = rows(30)
     assert fit(terms, times, np.ones(30), NO_PRIOR) == pytest.approx([3.0, 0.5], rel=1e-6)
-
-
-def test_one_row_that_took_ten_times_as_long_has_little_say():
-    terms, times = rows(30)
     times[4] *= 10
     assert fit(terms, times, np.ones(30), NO_PRIOR) == pytest.approx([3.0, 0.5], rel=0.01)
 
 
-def test_no_coefficient_is_negative():
-    terms, times = rows(30)
-    assert fit(terms, np.maximum(times - 3 * terms[:, 1], 0.1), np.ones(30), NO_PRIOR).min() >= 0
+@given(st.lists(st.lists(st.floats(1e-3, 1e3), min_size=3, max_size=3), min_size=3, max_size=12))
+def test_no_coefficient_is_negative(rows):
+    terms, times = np.array(rows)[:, :2], np.array(rows)[:, 2]
+    assert fit(terms, times, np.ones(len(rows)), NO_PRIOR).min() >= 0
 
 
-def test_a_term_that_no_row_has_stays_at_its_prior():
+@pytest.mark.parametrize("prior", [7.0, 0.0])
+def test_a_term_that_no_row_has_stays_at_its_prior(prior):
     terms, times = rows(30)
-    wider = np.column_stack([terms, np.zeros(30)])
-    found = fit(wider, times, np.ones(30), np.array([3.0, 0.5, 7.0]))
-    assert found == pytest.approx([3.0, 0.5, 7.0], rel=1e-6)
-    assert fit(wider, times, np.ones(30), np.zeros(3))[2] == 0
+    found = fit(np.column_stack([terms, np.zeros(30)]), times, np.ones(30), np.array([3.0, 0.5, prior]))
+    assert found == pytest.approx([3.0, 0.5, prior], rel=1e-6)
 
 
 def test_terms_that_rows_do_not_tell_apart_share_what_they_take():
@@ -55,33 +53,26 @@ def test_a_prior_weighs_as_much_as_a_row():
     assert found == pytest.approx([2.4], rel=1e-3)
 
 
-def offset(make_ups, offsets, asked):
-    found = LatencyModel(np.zeros(1), np.array(make_ups), np.array(offsets)).offsets_of(np.array([asked]))
-    return float(found[0])
+LEVEL = [[0.5 + 0.04 * sign, 0.5 - 0.04 * sign] for sign in (1, -1, 1, -1, 1)]
 
 
-def test_the_same_make_up_tells_nearly_all_and_caution_the_rest():
-    # A neighbour at distance 0 weighs 1 / 0.02 = 50, the belief in the terms 0.2 / 0.02 = 10
-    assert offset([[0.5, 0.5]], [0.3], [0.5, 0.5]) == pytest.approx(0.3 * 50 / 60)
-
-
-def test_nearer_neighbours_have_more_say():
-    # At distances 0 and 0.08 (0.04 moved from one to the other) they weigh 50 and 1 / 0.1 = 10
-    found = offset([[0.5, 0.5], [0.54, 0.46]], [0.3, -0.3], [0.5, 0.5])
-    assert found == pytest.approx((50 * 0.3 - 10 * 0.3) / (50 + 10 + 10))
-
-
-def test_four_neighbours_count():
-    near = [[0.5, 0.5]] * 4
-    assert offset([*near, [0.0, 1.0]], [0.2] * 4 + [9.0], [0.5, 0.5]) == pytest.approx(0.2 * 200 / 210)
-
-
-def test_neighbours_that_are_equally_near_share_the_places_that_are_left():
-    # One at distance 0 weighs 50; five at 0.08, 10 each, share three places: 3 * 10 in all, their mean offset 0.2
-    level = [[0.5 + 0.04 * sign, 0.5 - 0.04 * sign] for sign in (1, -1, 1, -1, 1)]
-    expected = (50 * 0.3 + 30 * 0.2) / (50 + 30 + 10)
-    assert offset([[0.5, 0.5], *level], [0.3, 0.0, 0.1, 0.2, 0.3, 0.4], [0.5, 0.5]) == pytest.approx(expected)
-    assert offset([*level, [0.5, 0.5]], [0.4, 0.3, 0.2, 0.1, 0.0, 0.3], [0.5, 0.5]) == pytest.approx(expected)
+@pytest.mark.parametrize(
+    ("make_ups", "offsets", "expected"),
+    [
+        # A neighbour at distance 0 weighs 1 / 0.02 = 50, the belief in the terms 0.2 / 0.02 = 10
+        ([[0.5, 0.5]], [0.3], 0.3 * 50 / 60),
+        # Nearer ones have more say: at distances 0 and 0.08 (0.04 moved from one to the other) 50 and 1 / 0.1 = 10
+        ([[0.5, 0.5], [0.54, 0.46]], [0.3, -0.3], (50 * 0.3 - 10 * 0.3) / (50 + 10 + 10)),
+        # Four count
+        ([[0.5, 0.5]] * 4 + [[0.0, 1.0]], [0.2] * 4 + [9.0], 0.2 * 200 / 210),
+        # One at distance 0 weighs 50; five at 0.08, 10 each, share three places: 3 * 10 in all, their mean offset 0.2
+        ([[0.5, 0.5], *LEVEL], [0.3, 0.0, 0.1, 0.2, 0.3, 0.4], (50 * 0.3 + 30 * 0.2) / 90),
+        ([*LEVEL, [0.5, 0.5]], [0.4, 0.3, 0.2, 0.1, 0.0, 0.3], (50 * 0.3 + 30 * 0.2) / 90),
+    ],
+)
+def test_neighbours_of_like_make_up_tell_an_offset(make_ups, offsets, expected):
+    found = LatencyModel(np.zeros(1), np.array(make_ups), np.array(offsets)).offsets_of(np.array([[0.5, 0.5]]))
+    assert float(found[0]) == pytest.approx(expected)
 
 
 def test_without_neighbours_the_terms_are_right():

@@ -74,25 +74,20 @@ def test_the_newest_software_counts_by_its_numbers():
     assert found.likely_s == pytest.approx(1.3 * MADE)
 
 
-def test_a_device_with_some_times_is_scaled_by_what_they_are_off():
-    found = predict(chip("Dot 4"), [*CALLS, *additive(0.5, BEAD._replace(device="Dot 4"), models=3)])
-    assert (found.basis, found.timed_models) == (SCALED, 3)
-    assert found.likely_s == pytest.approx(0.5 * MADE, rel=0.01)
-    assert found.high_s == pytest.approx(1.4 * found.likely_s)
-
-
-def test_a_datasheet_alone_has_the_widest_interval():
-    found = predict(chip("Eel 5"), CALLS)
-    assert (found.basis, found.timed_models) == (DATASHEET, 0)
-    assert found.likely_s == pytest.approx(MADE)
-    assert (found.low_s, found.high_s) == pytest.approx((0.6 * MADE, 1.8 * MADE))
-
-
-def test_a_time_that_is_known_scales_the_datasheet():
-    known = demand(4.0, moved=2.0), 3 * MADE
-    found = predict(chip("Eel 5"), CALLS, known)
-    assert (found.basis, found.timed_models) == (SCALED, 1)
-    assert found.likely_s == pytest.approx(3 * MADE)
+@pytest.mark.parametrize(
+    ("name", "timed", "known", "basis", "models", "factor", "low", "high"),
+    [
+        # Some times scale by what they are off, and so does one that is known; a datasheet has the widest interval
+        ("Dot 4", additive(0.5, BEAD._replace(device="Dot 4"), models=3), None, SCALED, 3, 0.5, 0.7, 1.4),
+        ("Eel 5", [], 3 * MADE, SCALED, 1, 3.0, 0.7, 1.4),
+        ("Eel 5", [], None, DATASHEET, 0, 1.0, 0.6, 1.8),
+    ],
+)
+def test_a_device_with_few_times_or_none(name, timed, known, basis, models, factor, low, high):
+    found = predict(chip(name), [*CALLS, *timed], known and (demand(4.0, moved=2.0), known))
+    assert (found.basis, found.timed_models) == (basis, models)
+    assert found.likely_s == pytest.approx(factor * MADE, rel=0.01)
+    assert (found.low_s, found.high_s) == pytest.approx((low * found.likely_s, high * found.likely_s))
 
 
 def test_what_is_put_aside_does_not_scale():
