@@ -25,6 +25,7 @@ SELECTION = (
 FAKE = [sys.executable, str(ROOT / "tests/helpers/measurement.py"), *SELECTION.split()]
 
 
+@pytest.mark.slow
 def test_a_measurement_that_is_killed_again_and_again_loses_nothing_and_has_nothing_twice(tmp_path):
     planned = kills.kills(Random(3), 8, 1.5)
     tally = kills.torment(FAKE, tmp_path, planned, lambda _: None)
@@ -63,9 +64,22 @@ def test_everything_committed_is_kept(tmp_path, folder):
     kills.check_nothing_is_lost(rows, rows)
 
 
-def test_a_row_that_stands_twice_is_a_violation(tmp_path, folder):
-    append(folder.folder / "runs.csv", Run, [run(round_=1)])
-    with pytest.raises(kills.Violation, match="Run e1 net 1 fp32 inference eager 1 stands twice"):
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (lambda folder: append(folder.folder / "runs.csv", Run, [run(round_=1)]), "inference eager 1 stands twice"),
+        # A run without its samples, one with a gap among them, and a failure that has some
+        (lambda folder: append(folder.folder / "runs.csv", Run, [run(round_=2)]), r"2, which is ok, has .* \[\]"),
+        (lambda folder: folder.put_run(run(round_=2), samples(3, round_=2)[::2]), r"2, which is ok, has .* \[0, 2\]"),
+        (
+            lambda folder: folder.put_run(run(status="oom", round_=2), samples(1, round_=2)),
+            r"2, which is oom, has .* \[0\]",
+        ),
+    ],
+)
+def test_rows_that_do_not_belong_together_are_a_violation(tmp_path, folder, wrong, said):
+    wrong(folder)
+    with pytest.raises(kills.Violation, match=said):
         kills.kept(tmp_path)
 
 
@@ -79,24 +93,6 @@ def test_a_row_that_is_gone_or_another_is_a_violation(tmp_path, folder):
     folder.put_run(dataclasses.replace(run(round_=1), flags="wide"), samples(3, round_=1))
     with pytest.raises(kills.Violation, match="Run e1 net 1 fp32 inference eager 1 is changed"):
         kills.check_nothing_is_lost(now, kills.kept(tmp_path))
-
-
-def test_a_run_without_its_samples_is_a_violation(tmp_path, folder):
-    append(folder.folder / "runs.csv", Run, [run(round_=2)])
-    with pytest.raises(kills.Violation, match=r"eager 2, which is ok, has the samples \[\]"):
-        kills.kept(tmp_path)
-
-
-def test_a_gap_among_samples_is_a_violation(tmp_path, folder):
-    folder.put_run(run(round_=2), samples(3, round_=2)[::2])
-    with pytest.raises(kills.Violation, match=r"eager 2, which is ok, has the samples \[0, 2\]"):
-        kills.kept(tmp_path)
-
-
-def test_a_failure_with_samples_is_a_violation(tmp_path, folder):
-    folder.put_run(run(status="oom", round_=2), samples(1, round_=2))
-    with pytest.raises(kills.Violation, match=r"eager 2, which is oom, has the samples \[0\]"):
-        kills.kept(tmp_path)
 
 
 def test_what_no_row_commits_is_half_written(tmp_path, folder):
