@@ -107,6 +107,13 @@ def test_a_module_made_on_the_fly_is_part_of_the_one_around_it():
     assert backward[""].other_flop == 3 * 20
 
 
+def test_an_operator_that_no_module_runs_is_the_networks():
+    network = nn.Identity()
+    with recorder.Recorder(network, []) as record:
+        meta(3, 5) + 1
+    assert record.forward.modules[network].other_flop == 15
+
+
 def test_leaf_modules_outputs_are_activations_each_storage_once():
     network = nn.Sequential(nn.Linear(3, 5), nn.ReLU(inplace=True), nn.Identity(), nn.Linear(5, 2))
     modules = inferred(network, ROWS).modules
