@@ -15,7 +15,6 @@ from measure.errors import UserError
 
 HOLDER = """
 import sys, time
-sys.path.insert(0, sys.argv[2])
 from pathlib import Path
 from measure.cache.table import locked
 with locked(Path(sys.argv[1])):
@@ -25,18 +24,20 @@ with locked(Path(sys.argv[1])):
 
 
 def test_a_second_writer_is_told_who_holds_the_folder(tmp_path):
-    with locked(tmp_path), pytest.raises(UserError) as caught, locked(tmp_path):
-        pass
-    assert str(caught.value).startswith(f"process {os.getpid()} on {platform.node()}, since 20")
-    assert f"is measuring into {tmp_path}; wait for it or name another --machine" in str(caught.value)
-    with locked(tmp_path):
-        pass
+    holder = tmp_path / f"{NAME}.holder"
+    holder.write_text("process 1 of a killed run,")
+    for lock in (locked, in_turn):
+        with lock(tmp_path), pytest.raises(UserError) as caught, locked(tmp_path):
+            pass
+        said = str(caught.value)
+        assert said.startswith(f"process {os.getpid()} on {platform.node()}, since 20")
+        assert f"is measuring into {tmp_path}; wait for it or name another --machine" in said
+        assert not holder.exists()  # a released lock names nobody
 
 
 def test_a_dead_holder_holds_nothing(tmp_path):
-    root = str(ROOT)
-    command = [sys.executable, "-c", HOLDER, str(tmp_path), root]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as holder:
+    program = [sys.executable, "-c", HOLDER, str(tmp_path)]
+    with subprocess.Popen(program, cwd=ROOT, stdout=subprocess.PIPE, text=True) as holder:
         assert holder.stdout.readline() == "held\n"
         with pytest.raises(UserError, match=f"process {holder.pid} "), locked(tmp_path):
             pass
@@ -45,40 +46,23 @@ def test_a_dead_holder_holds_nothing(tmp_path):
         pass
 
 
-def test_a_holder_that_says_nothing_is_another_process(tmp_path):
+def test_a_holder_that_says_nothing_is_another_process_and_one_that_lets_go_in_time_is_none(tmp_path):
     path = tmp_path / NAME
     with path.open("a") as silent:
         fcntl.flock(silent, fcntl.LOCK_EX)
         with pytest.raises(UserError, match=r"^another process has it$"), held(path, "has it"):
             pass
-
-
-def test_what_is_let_go_in_time_is_held(tmp_path):
-    path = tmp_path / NAME
-    with path.open("a") as leaving:
-        fcntl.flock(leaving, fcntl.LOCK_EX)
-        end = threading.Timer(0.1, lambda: fcntl.flock(leaving, fcntl.LOCK_UN))
+        end = threading.Timer(0.1, lambda: fcntl.flock(silent, fcntl.LOCK_UN))
         end.start()
         with held(path, "has it"):
             pass
         end.join()
 
 
-def test_a_released_lock_names_nobody(tmp_path):
-    holder = tmp_path / f"{NAME}.holder"
-    with locked(tmp_path):
-        assert holder.read_text().startswith("process ")
-    assert not holder.exists()
-
-
-def both(folder):
-    """The two ways to lock a folder."""
-    return locked(folder), in_turn(folder)
-
-
 def refused(folder):
+    """What both ways to lock a folder say."""
     said = set()
-    for lock in both(folder):
+    for lock in (locked(folder), in_turn(folder)):
         with pytest.raises(UserError) as caught, lock:
             pass
         said.add(str(caught.value))
@@ -135,14 +119,6 @@ for lock in (locked, in_turn):
 print(read(folder / "chips.csv", Chip))
 """
 
-
-def test_tables_are_written_on_a_system_without_fcntl(tmp_path):
-    """As on Windows."""
-    command = [sys.executable, "-c", WITHOUT_FCNTL, str(tmp_path)]
-    answer = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert (answer.stdout, answer.stderr) == ("[]\n", "")
-
-
 FULL = """
 import resource, sys
 from pathlib import Path
@@ -154,13 +130,8 @@ with locked(Path(sys.argv[1])):
 """
 
 
-def test_a_disk_without_room_for_the_holders_name_has_room_for_the_lock(tmp_path):
-    command = [sys.executable, "-c", FULL, str(tmp_path)]
-    answer = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert (answer.stdout, answer.stderr) == ("held\n", "")
-
-
-def test_a_holder_in_its_turn_is_named_and_not_a_dead_one(tmp_path):
-    (tmp_path / f"{NAME}.holder").write_text("process 1 of a killed run,")
-    with in_turn(tmp_path), pytest.raises(UserError, match=f"process {os.getpid()} on "), locked(tmp_path):
-        pass
+@pytest.mark.parametrize(("script", "said"), [(WITHOUT_FCNTL, "[]\n"), (FULL, "held\n")], ids=["windows", "full disk"])
+def test_locks_need_neither_fcntl_nor_room_for_the_holders_name(tmp_path, script, said):
+    program = [sys.executable, "-c", script, str(tmp_path)]
+    answer = subprocess.run(program, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (answer.stdout, answer.stderr) == (said, "")
