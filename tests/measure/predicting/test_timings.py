@@ -86,33 +86,29 @@ def test_a_published_row_is_a_timed_call(data):
     assert terms["launches"] == pytest.approx(3e-5)
 
 
-def test_a_rate_tells_the_latency_where_there_is_one(data):
-    # 8 inputs at 1,000 a second, whatever the mean of single calls
-    assert [each.latency_s for each in published(data, bf16(0.01, throughput_per_s=1000.0))] == [0.008]
-
-
-def test_without_autocast_elements_have_the_width_of_their_precision(data):
-    (full,) = published(data, bf16(autocast=None))
-    assert (full.setting.precision, full.roof.peak_flop_per_s) == ("fp32", 1e13)
-    assert (full.demand.byte.sum(), full.demand.parameter_byte, full.demand.footprint_byte) == (108e6, 4e6, 36e6)
-
-
-def test_layout_and_compiler_are_the_variant(data):
-    found = published(
-        data,
-        bf16(layout="channels_last"),
-        bf16(compiler="torch.compile"),
-        bf16(layout="channels_last", compiler="torch.compile"),
-        bf16(layout=None, torch=None),
-    )
-    variants = ["channels_last", "torch.compile", "torch.compile+channels_last", "eager"]
-    assert [each.setting.variant for each in found] == variants
-    assert [each.how.compiled for each in found] == [False, True, True, False]
-    assert found[-1].setting.software == ""
-
-
-def test_a_copied_input_is_a_condition(data):
-    assert [each.how for each in published(data, bf16(input_copied="yes"))] == [How(copied=True)]
+@pytest.mark.parametrize(
+    ("changed", "expected"),
+    [
+        ({"throughput_per_s": 1000.0}, {"latency_s": 0.008}),  # 8 inputs, whatever the mean of single calls
+        ({"layout": "channels_last"}, {"variant": "channels_last", "how": How()}),
+        ({"compiler": "torch.compile"}, {"variant": "torch.compile", "how": How(compiled=True)}),
+        (
+            {"layout": "channels_last", "compiler": "torch.compile"},
+            {"variant": "torch.compile+channels_last", "how": How(compiled=True)},
+        ),
+        ({"layout": None, "torch": None}, {"variant": "eager", "software": ""}),
+        ({"input_copied": "yes"}, {"how": How(copied=True)}),
+        ({"device": "example gpu"}, {"device": "Bead 2"}),  # an alias
+        # Without autocast elements have the width of their precision
+        ({"autocast": None}, {"precision": "fp32", "roof": LayerRoof(1e13, 1e12, 1e13)}),
+    ],
+)
+def test_columns_of_a_row_are_conditions_of_the_call(data, changed, expected):
+    (found,) = published(data, bf16(**changed))
+    assert {name: getattr(found.setting, name, getattr(found, name, None)) for name in expected} == expected
+    if changed == {"autocast": None}:
+        asked = found.demand
+        assert (asked.byte.sum(), asked.parameter_byte, asked.footprint_byte) == (108e6, 4e6, 36e6)
 
 
 def test_a_training_step_has_both_passes(data):
@@ -124,38 +120,30 @@ def test_a_training_step_has_both_passes(data):
     assert found.demand.footprint_byte == 12e6
 
 
-def test_a_step_whose_backward_pass_was_not_counted_is_passed_over(data):
-    assert [each.setting.phase for each in published(data, bf16(phase=STEP), bf16(), kinds=KINDS)] == [INFERENCE]
+FAILED = PublishedCount(OAK, 224, "unsupported", "an operator without a formula")
 
 
 @pytest.mark.parametrize(
-    "changed",
+    ("changed", "counted"),
     [
-        {"device": "Nobody 9"},
-        {"autocast": "fp16"},  # of 16 bits the datasheet has bf16 alone
-        {"autocast": None, "precision": "fp64"},
-        {"model": "timm:oak2"},
-        {"input_size": 256},
+        ({"device": "Nobody 9"}, {}),
+        ({"autocast": "fp16"}, {}),  # of 16 bits the datasheet has bf16 alone
+        ({"autocast": None, "precision": "fp64"}, {}),
+        ({"model": "timm:oak2"}, {}),
+        ({"input_size": 256}, {}),
+        ({"phase": STEP}, {"kinds": KINDS}),  # whose backward pass was not counted
+        ({}, {"counts": [FAILED]}),
+        ({}, {"kinds": ()}),
     ],
 )
-def test_a_row_without_a_roof_or_a_count_is_passed_over(data, changed):
-    assert published(data, bf16(**changed)) == []
-
-
-def test_a_model_that_could_not_be_counted_is_passed_over(data):
-    failed = PublishedCount(OAK, 224, "unsupported", "an operator without a formula")
-    assert published(data, bf16(), counts=[failed]) == []
-    assert published(data, bf16(), kinds=()) == []
+def test_a_row_without_a_roof_or_a_count_is_passed_over(data, changed, counted):
+    assert published(data, bf16(**changed), **counted) == []
 
 
 def test_a_precision_that_models_do_not_run_in_is_passed_over(data):
     chips = data / "chips.csv"
     chips.write_text(chips.read_text("utf-8").replace(",fp32,", ",fp64,"), "utf-8")
     assert published(data, bf16(autocast=None, precision="fp64")) == []
-
-
-def test_a_device_goes_by_an_alias_too(data):
-    assert [each.setting.device for each in published(data, bf16(device="bead-2-40gb"))] == ["Bead 2"]
 
 
 COUNTED = workload(parameter_byte=100, input_byte=10, activation_byte=30, backward_flop=40)
