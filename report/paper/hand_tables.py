@@ -36,22 +36,24 @@ def read(path: Path, record: type[Record], keys: frozenset[str]) -> list[tuple[i
     Raises UserError naming file, line and column where a cell is not what its column holds or names a key that the
     bibliography has not, and file and line of a row that stands there twice.
     """
-    rows = numbered(path, record)
-    lines: dict[tuple[str, ...], int] = {}
+    rows, facts = numbered(path, record), TABLES[record]
+    citing = [name for name in CITING if name in facts.columns]
+    sound: set[str] = set()  # a table cites the same sources again and again
+    key_of, lines = attrgetter(*facts.key) if facts.key else None, dict[Any, int]()
     for line, row in rows:
-        for name in CITING:
-            for cited in getattr(row, name, "").split(";"):
-                if hasattr(row, name) and cited not in keys:
+        for name in citing:
+            text = getattr(row, name)
+            for cited in () if text in sound else text.split(";"):
+                if cited not in keys:
                     raise UserError(
                         f"{path}, line {line}, column {name}: {cited!r} is not in the bibliography; add its entry to "
                         "bib/references.bib"
                     )
-        key = tuple(str(getattr(row, name)) for name in TABLES[record].key)
-        first = lines.setdefault(key, line) if key else line
+            sound.add(text)
+        first = lines.setdefault(key_of(row), line) if key_of else line
         if first != line:
-            raise UserError(
-                f"{path}, line {line}: {' '.join(key)} stands in line {first} already; delete one of the two"
-            )
+            key = " ".join(str(getattr(row, name)) for name in facts.key)
+            raise UserError(f"{path}, line {line}: {key} stands in line {first} already; delete one of the two")
     return rows
 
 
