@@ -21,21 +21,22 @@ def advised(*cells, profile=PROFILE, kind="convolution", environment=ENVIRONMENT
     return advise(BASE, [BASE, *cells], profile, layers, environment)
 
 
-def test_what_was_measured_to_help_most_comes_first():
-    kept, compiled = timed(latency_s=0.7, variant="kept_memory"), timed(latency_s=0.5, variant="compile")
-    found = advised(kept, compiled)
-    assert (found.remedy, found.gain, found.why, found.flags) == ("compile", 2, None, None)
+KEPT, COMPILED = timed(latency_s=0.7, variant="kept_memory"), timed(latency_s=0.5, variant="compile")
+LOWER = replace(timed(latency_s=0.5), precision="bf16")
 
 
-def test_a_larger_batch_is_held_against_it_by_the_input():
-    found = advised(timed(batch=8, latency_s=4.0))  # half a second an input
-    assert (found.remedy, found.gain) == ("batch size 8", 2)
-
-
-def test_a_lower_precision_counts_and_two_changes_at_once_do_not():
-    both = replace(timed(latency_s=0.1, variant="compile"), precision="bf16")
-    found = advised(both, replace(timed(latency_s=0.5), precision="bf16"))
-    assert (found.remedy, found.gain) == ("bf16", 2)
+@pytest.mark.parametrize(
+    ("cells", "remedy"),
+    [
+        ([KEPT, COMPILED], "compile"),  # helps most
+        ([timed(batch=8, latency_s=4.0)], "batch size 8"),  # half a second an input
+        # Two changes at once do not count
+        ([replace(timed(latency_s=0.1, variant="compile"), precision="bf16"), LOWER], "bf16"),
+    ],
+)
+def test_what_was_measured_to_help_most_comes_first(cells, remedy):
+    found = advised(*cells)
+    assert (found.remedy, found.gain, found.why, found.flags) == (remedy, 2, None, None)
 
 
 @pytest.mark.parametrize(
@@ -61,29 +62,27 @@ def test_a_hypothesis_says_why_and_how_to_test_it():
     )
 
 
-def test_where_the_operating_system_takes_long_memory_is_to_be_kept():
-    found = advised(profile=replace(PROFILE, system_s=0.5))
-    assert (found.remedy, found.why) == ("kept_memory", "the operating system takes 25 % of a call's time")
-    on_gpu = advised(profile=replace(PROFILE, system_s=0.5), environment=CUDA)
-    assert on_gpu.remedy == "channels_last"
+LONG = replace(PROFILE, system_s=0.5)  # 25 % of two threads' time passes in the operating system
 
 
-@pytest.mark.parametrize(("environment", "lower"), [(ENVIRONMENT, "bf16"), (CUDA, "fp16")])
-def test_where_products_take_long_the_device_s_lower_precision_is_suggested(environment, lower):
-    found = advised(kind="linear", environment=environment)
-    assert found.remedy == lower
-    assert found.flags.endswith(f"--batch-sizes 1 --precisions fp32 {lower}")
-
-
-def test_what_moves_bytes_is_to_be_compiled():
-    assert advised(kind="normalisation").remedy == "compile"
-
-
-def test_what_was_tried_is_not_suggested_again():
-    tried = timed(latency_s=1.0, variant="channels_last")
-    assert advised(tried) is None
-    assert advised(tried, profile=replace(PROFILE, system_s=0.5)).remedy == "kept_memory"
-
-
-def test_without_a_profile_nothing_is_suggested():
-    assert advised(profile=None) is None
+@pytest.mark.parametrize(
+    ("cells", "asked", "remedy"),
+    [
+        ([], {"profile": LONG}, "kept_memory"),
+        ([], {"profile": LONG, "environment": CUDA}, "channels_last"),
+        ([], {"kind": "linear"}, "bf16"),  # the device's lower precision
+        ([], {"kind": "linear", "environment": CUDA}, "fp16"),
+        ([], {"kind": "normalisation"}, "compile"),  # it moves bytes
+        # Nothing that was tried is suggested again, and nothing without a profile
+        ([timed(latency_s=1.0, variant="channels_last")], {}, None),
+        ([timed(latency_s=1.0, variant="channels_last")], {"profile": LONG}, "kept_memory"),
+        ([], {"profile": None}, None),
+    ],
+)
+def test_a_hypothesis_follows_from_where_the_time_goes(cells, asked, remedy):
+    found = advised(*cells, **asked)
+    assert (found and found.remedy) == remedy
+    if remedy in ("bf16", "fp16"):
+        assert found.flags.endswith(f"--batch-sizes 1 --precisions fp32 {remedy}")
+    if cells == [] and asked == {"profile": LONG}:
+        assert found.why == "the operating system takes 25 % of a call's time"

@@ -1,5 +1,6 @@
 from dataclasses import replace
 
+import pytest
 from helpers.comparing import CELL, ENVIRONMENT, NEWER, machine, put
 from helpers.rows import run, samples
 
@@ -30,25 +31,23 @@ def test_the_interval_between_rounds_decides_whether_a_cell_is_wide():
     assert one.flags == {"drifting", "loaded", "wide"}
 
 
-def test_a_cell_that_failed_has_its_reason_and_no_latency(tmp_path):
+@pytest.mark.parametrize(
+    ("rounds", "expected"),
+    [
+        ([([], "oom", "too large")], ("oom", "too large", None, None, 0)),
+        # A later round that failed takes nothing from the others
+        ([([0.1], "ok", None), ([], "timeout", "slow")], ("ok", None, 0.1, 10.0, 1)),
+        # A round with a result decides, and without one the first failure
+        ([([], "oom", "first"), ([], "timeout", "second")], ("oom", "first", None, None, 0)),
+        ([([], "oom", "first"), ([0.1], "ok", None)], ("ok", None, 0.1, 10.0, 1)),
+    ],
+)
+def test_the_status_of_a_cell_and_its_latency_are_those_of_the_rounds_with_a_result(tmp_path, rounds, expected):
     folder = machine(tmp_path)
-    put(folder, 0, [], status="oom", reason="too large")
+    for number, (latencies, status, reason) in enumerate(rounds):
+        put(folder, number, latencies, status=status, reason=reason)
     (cell,) = folder.cells(ENVIRONMENT)
-    assert (cell.status, cell.reason, cell.latency_s, cell.inputs_per_s, cell.rounds) == (
-        "oom",
-        "too large",
-        None,
-        None,
-        0,
-    )
-
-
-def test_a_later_round_that_failed_takes_nothing_from_the_others(tmp_path):
-    folder = machine(tmp_path)
-    put(folder, 0, [0.1])
-    put(folder, 1, [], status="timeout", reason="slow")
-    (cell,) = folder.cells(ENVIRONMENT)
-    assert (cell.status, cell.reason, cell.latency_s, cell.rounds) == ("ok", None, 0.1, 1)
+    assert (cell.status, cell.reason, cell.latency_s, cell.inputs_per_s, cell.rounds) == expected
 
 
 def test_the_stages_of_a_step_are_no_cells_of_their_own(tmp_path):
@@ -67,11 +66,13 @@ def test_what_another_environment_measured_is_left_out(tmp_path):
     assert [cell.latency_s for cell in folder.cells(NEWER)] == [0.2]
 
 
-def test_of_a_language_model_tokens_a_second_are_told():
-    read = summarise_cell(CELL._replace(model="gpt2_prefill_128", batch=4), [[0.5] * 6] * 3, (), "128")
-    assert read.tokens_per_s == 4 * 128 / 0.5
-    assert summarise_cell(CELL._replace(model="gpt2_decode_128", batch=4), [[0.5] * 6] * 3, (), "1").tokens_per_s == 8.0
-    assert summarise_cell(CELL, [[0.5] * 6] * 3, (), None).tokens_per_s is None
+@pytest.mark.parametrize(
+    ("model", "tokens", "per_s"),
+    [("gpt2_prefill_128", "128", 4 * 128 / 0.5), ("gpt2_decode_128", "1", 8.0), ("alexnet", None, None)],
+)
+def test_of_a_language_model_tokens_a_second_are_told(model, tokens, per_s):
+    cell = CELL._replace(model=model, batch=4)
+    assert summarise_cell(cell, [[0.5] * 6] * 3, (), tokens).tokens_per_s == per_s
 
 
 def test_the_samples_of_a_round_are_those_of_its_run():
@@ -81,12 +82,3 @@ def test_the_samples_of_a_round_are_those_of_its_run():
     assert set(rounds) == {Cell.of(runs[0]), Cell.of(runs[2])}
     assert rounds[Cell.of(runs[0])].latencies == ((0.1, 1.1), (0.1,))
     assert rounds[Cell.of(runs[2])].latencies == ()
-
-
-def test_a_round_with_a_result_decides_and_without_one_the_first_failure():
-    failed, late = run(status="oom", reason="first", round_=0), run(status="timeout", reason="second", round_=1)
-    (rounds,) = group_rounds([failed, late], []).values()
-    assert rounds.deciding == failed
-    ok = run(round_=2)
-    (rounds,) = group_rounds([failed, ok], samples(1, round_=2)).values()
-    assert (rounds.deciding, rounds.latencies) == (ok, ((0.1,),))
