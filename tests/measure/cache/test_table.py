@@ -55,6 +55,28 @@ def test_whatever_a_table_holds_is_read_back(path, monkeypatch, record):
     check()
 
 
+PIECES = [b"\n", b"\r", b",", b'"', b"\xff", b"\0", b"nan", b"-1", b"1e400", b"net", RUN_HEADER.encode() + b"\n"]
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 400), st.sampled_from(PIECES) | st.binary(max_size=4)), min_size=1, max_size=4)
+)
+def test_a_hostile_table_is_read_or_refused_in_a_sentence(tmp_path_factory, changes):
+    path = tmp_path_factory.mktemp("table") / "runs.csv"
+    content = f"{RUN_HEADER}\n{RUN}\n{RUN}\n".encode()
+    for place, piece in changes:
+        content = content[:place] + piece + content[place + len(piece) :]
+    path.write_bytes(content)
+    try:
+        rows = table.read(path, Run)
+    except UserError as problem:
+        said = str(problem)
+        assert said.startswith(str(path))
+        assert said.count("; ") >= 1
+    else:
+        assert all(row.batch >= 1 and row.status == "ok" for row in rows)
+
+
 def test_an_unknown_value_is_an_empty_cell_and_a_missing_table_is_empty(tmp_path):
     table.write(tmp_path / "machine.csv", Environment, [ENVIRONMENT])
     header, line = (tmp_path / "machine.csv").read_text().splitlines()
