@@ -47,7 +47,7 @@ def _blocks(models: tuple[str, ...]) -> Iterator[Numbers]:
     return (weights(pd.Series(models), first, rows) for first in range(0, DRAWS, rows))
 
 
-class Spread(NamedTuple):
+class Deviations(NamedTuple):
     """Values about their mean, for each row of weights: ``distance`` and ``weighted`` distance, and the sum of squares.
 
     All values may be the same for each row, or an array of shape (resamples, values).
@@ -58,13 +58,13 @@ class Spread(NamedTuple):
     squares: Numbers
 
     @classmethod
-    def of(cls, values: Numbers, weight: Numbers) -> "Spread":
+    def of(cls, values: Numbers, weight: Numbers) -> "Deviations":
         mean = (weight * values).sum(axis=1, keepdims=True) / weight.sum(axis=1, keepdims=True)
         distance = values - mean
         weighted = weight * distance
         return cls(distance, weighted, (weighted * distance).sum(axis=1))
 
-    def times(self, other: "Spread") -> Numbers:
+    def times(self, other: "Deviations") -> Numbers:
         """Return the sum of products with other values, for each row of weights."""
         return np.asarray((self.weighted * other.distance).sum(axis=1))
 
@@ -111,17 +111,17 @@ def _rank_correlation(x: tuple[float, ...], y: tuple[float, ...], models: tuple[
 
 
 @lru_cache(maxsize=8)  # each predictor is held against several
-def _ranked(values: tuple[float, ...], models: tuple[str, ...]) -> list[Spread]:
+def _ranked(values: tuple[float, ...], models: tuple[str, ...]) -> list[Deviations]:
     """Return the ranks of values in all resamples, a block of these at a time."""
-    return [Spread.of(ranks(np.array(values), weight), weight) for weight in _blocks(models)]
+    return [Deviations.of(ranks(np.array(values), weight), weight) for weight in _blocks(models)]
 
 
 def spearman(x: Numbers, y: Numbers, weight: Numbers) -> Numbers:
     """Return the linear correlation of ranks for each row of weights; 0 where nothing varies. Source: Spearman 1904."""
-    return _correlation(*(Spread.of(ranks(values, weight), weight) for values in (x, y)))
+    return _correlation(*(Deviations.of(ranks(values, weight), weight) for values in (x, y)))
 
 
-def _correlation(x: Spread, y: Spread) -> Numbers:
+def _correlation(x: Deviations, y: Deviations) -> Numbers:
     xy, spread = x.times(y), np.sqrt(x.squares * y.squares)
     return np.divide(xy, spread, out=np.zeros_like(xy), where=spread > 1e-9)
 
@@ -179,7 +179,7 @@ def _exponent(x: tuple[float, ...], y: tuple[float, ...], models: tuple[str, ...
     """Return the slope of the line of least squares, with the interval that resamples ``models``."""
 
     def slope(weight: Numbers) -> Numbers:
-        across, up = (Spread.of(np.array(values), weight) for values in (x, y))
+        across, up = (Deviations.of(np.array(values), weight) for values in (x, y))
         return np.divide(
             across.times(up), across.squares, out=np.full(len(weight), np.nan), where=across.squares > 1e-9
         )

@@ -4,7 +4,16 @@ import pytest
 from scipy import stats
 
 from report.stats import correlations
-from report.stats.correlations import DRAWS, Spread, fit_power_law, interval, rank_correlation, ranks, spearman, weights
+from report.stats.correlations import (
+    DRAWS,
+    Deviations,
+    fit_power_law,
+    interval,
+    rank_correlation,
+    ranks,
+    spearman,
+    weights,
+)
 
 RNG = np.random.default_rng(7)
 MODELS = pd.Series(list("abcdefgh"))
@@ -93,7 +102,7 @@ def test_a_model_is_drawn_with_all_its_rows():
 
 def test_sums_about_the_mean_by_hand():
     weight = np.array([[1.0, 1.0, 1.0], [2.0, 0.0, 1.0]])
-    x, y = (Spread.of(np.array(values), weight) for values in ([1.0, 2.0, 3.0], [2.0, 4.0, 7.0]))
+    x, y = (Deviations.of(np.array(values), weight) for values in ([1.0, 2.0, 3.0], [2.0, 4.0, 7.0]))
     # Means 2 and 13/3; then of 1, 1, 3 and 2, 2, 7: 5/3 and 11/3
     assert x.squares == pytest.approx([2, 2 * (2 / 3) ** 2 + (4 / 3) ** 2])
     assert x.times(y) == pytest.approx([7 / 3 + 8 / 3, 2 * (2 / 3) * (5 / 3) + (4 / 3) * (10 / 3)])
