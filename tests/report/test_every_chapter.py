@@ -2,6 +2,7 @@
 
 import inspect
 import re
+from functools import cache
 from importlib import import_module
 
 import pytest
@@ -40,26 +41,31 @@ GAPS = {
 
 
 @pytest.fixture(scope="module")
-def papers(tmp_path_factory):
+def paper_of(tmp_path_factory):
+    """Returns the world, or what is left of it."""
+
     def alone(row):
         return row if row.get("model", "lean") == "lean" and row.get("batch", "1") == "1" else None
 
-    paths = [str(path.relative_to(WORLD)) for path in WORLD.rglob("*.csv")]
-    little = mutated(tmp_path_factory.mktemp("one") / "network", dict.fromkeys(paths, alone))
-    return {
-        "everything": world(), "a GPU at hand": world(chosen=(GPU, CPU)), "no GPU": world(chosen=(CPU,)),
-        "one network": world(little, (CPU,)), "nothing": nothing(),
+    def one_network():
+        paths = [str(path.relative_to(WORLD)) for path in WORLD.rglob("*.csv")]
+        return world(mutated(tmp_path_factory.mktemp("one") / "network", dict.fromkeys(paths, alone)), (CPU,))
+
+    papers = {
+        "everything": world, "a GPU at hand": lambda: world(chosen=(GPU, CPU)), "no GPU": lambda: world(chosen=(CPU,)),
+        "one network": cache(one_network), "nothing": nothing,
     }  # fmt: skip
+    return lambda name: papers[name]()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("paper", [*GAPS, "one network"])
-def test_figures_and_tables_are_whole_or_gaps_with_a_command(papers, paper):
+def test_figures_and_tables_are_whole_or_gaps_with_a_command(paper_of, paper):
     gaps, wrong = set(), []
     for key, make in SHOWN.items():
         _, *more = (each for each in inspect.signature(make).parameters.values() if each.default is each.empty)
         try:
-            made = make(papers[paper], *(["chips"] if more else []))
+            made = make(paper_of(paper), *(["chips"] if more else []))
         except Missing as gap:
             gaps.add(key)
             wrong += [] if (gap.command or "python").startswith("python") else [(key, gap.command)]
@@ -71,8 +77,8 @@ def test_figures_and_tables_are_whole_or_gaps_with_a_command(papers, paper):
 
 
 @pytest.mark.parametrize("paper", ["one network", "nothing"])
-def test_the_text_names_facts_that_exist_whatever_was_measured(papers, paper):
-    known = {name: facts.of_chapter(name, papers[paper]) for name in facts.CHAPTERS}
+def test_the_text_names_facts_that_exist_whatever_was_measured(paper_of, paper):
+    known = {name: facts.of_chapter(name, paper_of(paper)) for name in facts.CHAPTERS}
     files = [ROOT / "index.qmd", ROOT / "published.qmd", *(ROOT / "report" / "chapters").glob("*/*.qmd")]
     names = [name for file in files for name in INLINE.findall(file.read_text("utf-8"))]
     assert len(names) > 400
