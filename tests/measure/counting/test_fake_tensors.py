@@ -16,7 +16,7 @@ def counts_of(call, fake):
 
 # Small networks, and of timm those of other operators than torchvision's
 TORCHVISION = (
-    "squeezenet1_0 shufflenet_v2_x0_5 mobilenet_v3_large googlenet densenet121 efficientnet_b0 vit_b_32 swin_t"
+    "squeezenet1_0 shufflenet_v2_x1_0 mobilenet_v3_large googlenet densenet121 efficientnet_b0 vit_b_32 swin_t"
 )
 TIMM = "ghostnet_050 levit_128s crossvit_tiny_240 pit_ti_224 xcit_nano_12_p16_224 gmixer_24_224 botnet26t_256"
 NAMES = [*TORCHVISION.split(), "fcn_resnet50", "wav2vec2_base", *(f"timm:{name}" for name in TIMM.split())]

@@ -45,7 +45,7 @@ CASES = [
     case("div", COMPLEX, COMPLEX, other=11 * 15),
     case("div", COMPLEX, A, other=2 * 15),
     case("add", COMPLEX, COMPLEX, other=2 * 15),
-    case("sub", COMPLEX, A, other=15),
+    *(case(name, COMPLEX, A, other=15) for name in ("add", "sub", "rsub")),
     case("neg", COMPLEX, other=2 * 15),
     case("abs", COMPLEX, other=4 * 15),
     case("rsub", COMPLEX, COMPLEX, other=2 * 15),
@@ -54,6 +54,8 @@ CASES = [
     case("exp", COMPLEX, other=5 * 15),  # of the real part; a sine, a cosine, and two products
     case("angle", COMPLEX, other=15),
     case("eq", COMPLEX, COMPLEX, other=2 * 15),
+    case("eq", COMPLEX, A, other=2 * 15),
+    case("ne", COMPLEX, COMPLEX, other=2 * 15),
     case("log", COMPLEX, other=6 * 15),  # the modulus 4, its logarithm, the angle
     *(case(name, COMPLEX, other=8 * 15) for name in ("log2", "log10")),
     # the modulus 4; half of its sum with, and of its difference from, the real part, and their roots (6)
@@ -252,6 +254,7 @@ CASES = [
     case("scatter_reduce", A, 1, meta(2, 3, dtype=torch.int64), B, "amax", other=6),
     case("scatter_reduce", A, 1, meta(2, 3, dtype=torch.int64), B, "mean", other=6 + 15),
     case("index_reduce", meta(7, 5), 0, PLACES, meta(4, 5), "prod", other=20),
+    case("index_reduce", meta(7, 5), 0, PLACES, meta(4, 5), "mean", other=20 + 35),
     case("scatter_add", A, 1, meta(2, 3, dtype=torch.int64), B, other=6),
     *(
         case(name, meta(7, 5), [PLACES], meta(4, 5), True, other=20)
