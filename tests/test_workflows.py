@@ -1,9 +1,8 @@
-"""The workflows beside what the project says of itself; their form is the linter's (``make lint``)."""
+"""The workflows and what the project says of itself. The linter checks their form, and pins actions to commits."""
 
 import re
 import tomllib
 
-import pytest
 import yaml
 from helpers.places import ROOT
 
@@ -53,18 +52,3 @@ def test_a_clone_without_pages_publishes_nothing():
     assert f"`{value}`" in told
     assert found["deploy"]["needs"] == "render"
     assert "if" not in found["deploy"]
-
-
-@pytest.mark.parametrize("file", [*sorted(FOLDER.glob("*.yml")), ROOT / "action.yml"], ids=lambda file: file.name)
-def test_actions_of_others_are_named_by_their_commit(file):
-    """A tag can be moved to other code."""
-    for action in re.findall(r"uses: *(\S+)", file.read_text("utf-8")):
-        assert action.startswith("./") or re.fullmatch(r"[\w.-]+/[\w./-]+@[0-9a-f]{40}", action), action
-
-
-@pytest.mark.parametrize("name", ["tests.yml", "publish.yml"])
-def test_jobs_wait_for_jobs_that_there_are(name):
-    found = jobs(name)
-    for job in found.values():
-        needed = job.get("needs", [])
-        assert set([needed] if isinstance(needed, str) else needed) <= set(found)

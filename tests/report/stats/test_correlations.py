@@ -83,10 +83,11 @@ def test_rows_with_an_unknown_value_are_left_out():
 
 def test_too_few_models_or_no_spread():
     x = pd.Series([1.0, 2, 3, 4])
-    assert rank_correlation(x, x, pd.Series(list("aabb"))).is_missing
-    assert rank_correlation(x, x * 0, pd.Series(list("abcd"))).is_missing
-    few = rank_correlation(x, x, pd.Series(list("abcd")))
-    assert (few.number, few.low) == (pytest.approx(1), None)
+    for first, second, models in ((x, x, "aabb"), (x, x * 0, "abcd"), (x * 0, x, "abcd")):
+        assert rank_correlation(first, second, pd.Series(list(models))).number is None
+    for models in ("aabc", "abcd"):  # three models have an order, but too few for an interval
+        few = rank_correlation(x, x, pd.Series(list(models)))
+        assert (few.number, few.low) == (pytest.approx(1), None)
 
 
 def test_a_model_is_drawn_with_all_its_rows():
