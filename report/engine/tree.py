@@ -2,7 +2,7 @@
 
 import re
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pypandoc
@@ -63,16 +63,22 @@ def transform(nodes: list[Any], changes: dict[str, Change]) -> list[Any]:
     stays. The children of what it returns are walked in turn, the returned elements themselves are not.
     """
     result: list[Any] = []
-    for item in nodes:
-        if not isinstance(item, dict):
-            result.append(transform(item, changes) if item and isinstance(item, list) else item)
-            continue
-        change = changes.get(item.get("t", ""))
-        changed = change(item) if change else None
-        for element in [item] if changed is None else changed:
-            content = element.get("c")
-            result.append({**element, "c": transform(content, changes)} if isinstance(content, list) else element)
+    for item in replaced(nodes, changes):
+        if isinstance(item, list):
+            result.append(transform(item, changes) if item else item)
+        elif isinstance(item, dict) and isinstance(item.get("c"), list):
+            result.append({**item, "c": transform(item["c"], changes)})
+        else:
+            result.append(item)
     return result
+
+
+def replaced(nodes: list[Any], changes: dict[str, Change]) -> Iterator[Any]:
+    """Yield what a list's own elements are replaced by, their children as they were."""
+    for item in nodes:
+        change = changes.get(item.get("t", "")) if isinstance(item, dict) else None
+        changed = change(item) if change else None
+        yield from [item] if changed is None else changed
 
 
 def plain_text(node: Any) -> str:
@@ -120,7 +126,7 @@ def visible_in(output: str, blocks: list[Element], places: Places) -> list[Eleme
             if set(given) != {"when-format"} or given["when-format"] not in ("html", "typst"):
                 raise places.error(name, f'".{name}" needs when-format="html" or "typst", or when-meta and missing.lua')
             shown = CONDITIONS[name] == (given["when-format"] == output)
-            return visible_in(output, content, places) if shown else []
+            return list(replaced(content, changes)) if shown else []
         for name in CALLOUTS.keys() & classes:
             return [_callout(name, identifier, given, content, places)]
         for name in [*classes, *(key for key in given if key.startswith("layout"))]:
@@ -128,7 +134,8 @@ def visible_in(output: str, blocks: list[Element], places: Places) -> list[Eleme
                 raise places.error(name, f"the embedded engine does not know '{name}'")
         return None
 
-    return transform(blocks, {"RawBlock": raw_text, "RawInline": raw_text, "Div": container, "Span": container})
+    changes: dict[str, Change] = {"RawBlock": raw_text, "RawInline": raw_text, "Div": container, "Span": container}
+    return transform(blocks, changes)
 
 
 def _callout(kind: str, identifier: str, given: dict[str, str], content: list[Element], places: Places) -> Element:

@@ -24,6 +24,10 @@ def printed(text, to="markdown", env=None):
     return run.stdout.strip()
 
 
+def referring(text):
+    return f"Kept.\n\n{GONE}\n{text}\n\n- {text}\n"
+
+
 @pytest.mark.parametrize(
     ("text", "left"),
     [
@@ -36,6 +40,24 @@ def printed(text, to="markdown", env=None):
         ("::: {.answer}\n[–]{.missing}\n:::\n\nKept.", "Kept."),
         ("::: {.callout-note}\n## How long is [–]{.missing}?\nLong.\n:::\n\nKept.", "Kept."),
         ("::: {.callout-note}\n## How long?\nIt takes [–]{.missing}.\n:::\n\nKept.", "Kept."),
+        # What refers to something that is dropped
+        (referring("See @fig-gone."), "Kept."),
+        (referring("See [@fig-gone; @fig-b]"), "Kept."),
+        (referring("@Fig-gone shows it"), "Kept."),
+        (referring("[Here](#fig-gone)."), "Kept."),
+        # Headings with nothing below them, and what refers to them
+        (
+            f"# A {{#sec-a}}\n\nKept.\n\n## B {{#sec-b}}\n\nSee @sec-c.\n\n"
+            f"## C {{#sec-c}}\n\n{GONE}\n\n# D\n\nSee @sec-b.",
+            "# A {#sec-a}\n\nKept.",
+        ),
+        # A chapter goes with its question
+        (
+            "# A\n\n*Why?*\n\n[–]{.missing}\n\n## B\n\n[–]{.missing}\n\n# C\n\n*Why?*\n\n## D\n\nSo.",
+            "# C\n\n*Why?*\n\n## D\n\nSo.",
+        ),
+        # Without anything to list its place goes with its heading
+        (f"# A\n\nKept.\n\nSee @sec-next.\n\n{GAPS}".replace("# Next", "# Next {#sec-next}"), "# A\n\nKept."),
     ],
 )
 def test_what_lacks_a_value_is_not_printed(text, left):
@@ -44,25 +66,6 @@ def test_what_lacks_a_value_is_not_printed(text, left):
 
 def test_a_row_of_a_table_stays():
     assert "–" in printed("| a | b |\n|---|---|\n| [–]{.missing} | 1 |\n", "plain").splitlines()[-1]
-
-
-@pytest.mark.parametrize(
-    "reference", ["See @fig-gone.", "See [@fig-gone; @fig-b]", "@Fig-gone shows it", "[Here](#fig-gone)."]
-)
-def test_what_refers_to_something_dropped_is_not_printed(reference):
-    assert printed(f"Kept.\n\n{GONE}\n{reference}\n\n- {reference}\n") == "Kept."
-
-
-def test_headings_with_nothing_below_them_go_and_what_refers_to_them():
-    text = (
-        f"# A {{#sec-a}}\n\nKept.\n\n## B {{#sec-b}}\n\nSee @sec-c.\n\n## C {{#sec-c}}\n\n{GONE}\n\n# D\n\nSee @sec-b."
-    )
-    assert printed(text) == "# A {#sec-a}\n\nKept."
-
-
-def test_a_chapter_whose_content_is_dropped_goes_with_its_question():
-    text = "# A\n\n*Why?*\n\n[–]{.missing}\n\n## B\n\n[–]{.missing}\n\n# C\n\n*Why?*\n\n## D\n\nSo."
-    assert printed(text) == "# C\n\n*Why?*\n\n## D\n\nSo."
 
 
 def test_a_caption_and_a_table_name_what_is_missing_in_words():
@@ -74,12 +77,6 @@ def test_commands_are_listed_once_each():
     missing = '[–]{.missing command="measure --all"}'
     text = f"A {missing}.\n\n- B {missing}\n\n{GONE}\n{GAPS}"
     assert printed(text, "plain") == "Next\n\nAdd:\n\n- measure --all\n- measure gpu"
-
-
-def test_without_anything_to_list_the_place_goes_with_its_heading():
-    assert printed(f"# A\n\nKept.\n\nSee @sec-next.\n\n{GAPS}".replace("# Next", "# Next {#sec-next}")) == (
-        "# A\n\nKept."
-    )
 
 
 @pytest.mark.parametrize(

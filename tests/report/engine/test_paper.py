@@ -78,9 +78,6 @@ def test_the_paper_is_for_listeners_too_unless_that_cannot_be(project):
         notes = []
         assert compile_paper(head + untold, project, notes.append)
         assert len(notes) == 1
-
-
-def test_a_source_that_is_wrong(project):
     with pytest.raises(UserError, match=r"^Typst stops: unknown variable: nosuch"):
         compile_paper("#nosuch", project, pytest.fail)
 

@@ -64,6 +64,9 @@ def call(tmp_path):
     return json.loads((tmp_path / "call.json").read_text())
 
 
+SITE = ["index.html", "paper.pdf"]
+
+
 @pytest.mark.parametrize(("on_path", "beside_python"), [(True, False), (False, True), (False, False)])
 def test_where_it_is_found(quarto, tmp_path, monkeypatch, on_path, beside_python):
     if not on_path:
@@ -114,27 +117,19 @@ def test_further_documents_are_pages(quarto, project):
     assert [path.name for path in written] == ["index.html", "paper.pdf", "more.html"]
 
 
-def test_pictures_that_the_page_holds_are_not_left_beside_it(quarto, project):
-    render(quarto, project, ["html", "pdf"], project / "_site")
-    assert sorted(path.name for path in (project / "_site").iterdir()) == ["index.html", "paper.pdf"]
+def test_it_copies_to_another_folder_and_leaves_no_pictures_that_the_page_holds(quarto, project, tmp_path):
+    assert render(quarto, project, ["html", "pdf"], tmp_path / "out") == [tmp_path / "out" / name for name in SITE]
+    assert (tmp_path / "out" / "paper.pdf").read_text() == "paper"
+    assert sorted(path.name for path in (project / "_site").iterdir()) == SITE
 
 
-def test_it_copies_to_another_folder(quarto, project, tmp_path):
-    written = render(quarto, project, ["html", "pdf"], tmp_path / "out")
-    assert written == [tmp_path / "out" / "index.html", tmp_path / "out" / "paper.pdf"]
-    assert written[1].read_text() == "paper"
-
-
-def test_its_failure_is_shown(quarto, project, monkeypatch):
-    monkeypatch.setenv("FAIL", "1")
-    with pytest.raises(UserError, match=r"(?s)exit code 3:.*ERROR: the chapter is broken"):
-        render(quarto, project, ["html"], project / "_site")
-
-
-def test_an_output_that_is_missing(quarto, project):
+def test_its_failure_is_shown_and_an_output_that_is_missing(quarto, project, monkeypatch):
     (project / "_quarto.yml").write_text(SETTINGS.replace("paper.pdf", "other.pdf"))
     with pytest.raises(UserError, match=r"quarto wrote no .*other\.pdf"):
         render(quarto, project, ["pdf"], project / "_site")
+    monkeypatch.setenv("FAIL", "1")
+    with pytest.raises(UserError, match=r"(?s)exit code 3:.*ERROR: the chapter is broken"):
+        render(quarto, project, ["html"], project / "_site")
 
 
 def test_options_that_quarto_alone_knows_are_quartos(quarto, project):

@@ -49,6 +49,8 @@ def test_figures_tables_and_equations_count_apart():
     captions = [plain_text(block["c"][1]) for block in blocks[:3]]
     assert captions == ["Figure\u00a01: Caption", "Table\u00a01: Caption", "Figure\u00a02: Caption"]
     assert plain_text(blocks[3]) == "x(1)"
+    nested = "::: {.x}\n" + FIGURE + ":::\n\n" + FIGURE.replace("fig-a", "fig-b") + "@fig-a, @fig-b"
+    assert words(nested).endswith("Figure\u00a01, Figure\u00a02")  # in the document's order
 
 
 @pytest.mark.parametrize(
@@ -76,14 +78,11 @@ def test_references_in_captions_and_notes():
         ("a\n\nsee @fig-none", r"^a\.qmd:3: the cross-reference @fig-none leads nowhere"),
         ("# A {#sec-a .unnumbered}\n\n@sec-a", r"^a\.qmd:3: the cross-reference @sec-a leads nowhere"),
         (FIGURE + "a [@fig-a; @smith]", r"^a\.qmd:7: a bracket holds @fig-a and more"),
-        (FIGURE + "[@fig-a; @fig-a]", r"^a\.qmd:7: a bracket holds @fig-a and more"),
-        (FIGURE + "[@fig-a, left]", r"^a\.qmd:7: a bracket holds @fig-a and more"),
         (FIGURE + "[see @fig-a]", r"^a\.qmd:7: a bracket holds @fig-a and more"),
         (FIGURE + "[-@fig-a]", r"^a\.qmd:7: a bracket holds @fig-a and more"),
         ("a\n\n[x](#none)", r"^a\.qmd:3: the link to '#none' leads nowhere"),
         (FIGURE + FIGURE, r"^a\.qmd:7: the label 'fig-a' is defined twice"),
         ("::: {#fig-a}\n![](a.svg)\n\n- x\n:::", r"^a\.qmd:1: 'fig-a' needs content, and its caption"),
-        ("::: {#fig-a}\nCaption\n:::", r"^a\.qmd:1: 'fig-a' needs content"),
         ("::: {#tbl-a}\n" + 2 * "| x |\n|---|\n| 1 |\n\n" + "B\n:::", r"^a\.qmd:1: 'tbl-a' holds two tables"),
         ("a\n\ntext {#eq-a}", r"^a\.qmd:3: the label 'eq-a' does not follow a formula"),
         ("a\n\n: lonely {#tbl-b}", r"^a\.qmd:3: '{#tbl-b}' is not syntax"),
@@ -91,7 +90,6 @@ def test_references_in_captions_and_notes():
         ("a\n\n::: {.x}\nb", r"^a\.qmd:3: .*[Dd]iv"),
         ("a\n\n::: {.callout-hint}\nx\n:::", r"^a\.qmd:3: the embedded engine does not know 'callout-hint'"),
         ('::: {.callout-note icon="false"}\nx\n:::', r"^a\.qmd:1: the embedded engine does not know 'icon'"),
-        ("::: {.panel-tabset}\nx\n:::", r"^a\.qmd:1: the embedded engine does not know 'panel-tabset'"),
         ("::: {layout-ncol=2}\nx\n:::", r"^a\.qmd:1: the embedded engine does not know 'layout-ncol'"),
         ('::: {.content-visible when-format="docx"}\nx\n:::', r'^a\.qmd:1: "\.content-visible" needs when-format'),
     ],
