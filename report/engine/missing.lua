@@ -274,8 +274,25 @@ local function is_html_only(block)
   return block.t == "Div" and has_class(block, "content-visible") and block.attributes["when-format"] == "html"
 end
 
--- Returns the blocks without marks, with words for references to what is not printed and, in the PDF, to what only the
--- page shows.
+-- Fills the list of commands. Frames answers and reference blocks: other writers drop the Typst around them.
+local function printed(div)
+  if div.identifier == "gaps" then
+    div.content:insert(pandoc.BulletList(commands:map(function(command) return { pandoc.Plain(pandoc.Code(command)) } end)))
+    return div
+  end
+  local frame = has_class(div, "answer") and "answer" or has_class(div, "reference") and "reference"
+  if frame == "reference" then
+    local label = pandoc.Span(pandoc.Strong("On our machine."), { class = "label" })
+    if div.content[1].t ~= "Para" then div.content:insert(1, pandoc.Para({})) end
+    local first = div.content[1]
+    first.content = pandoc.Inlines({ label, pandoc.Space() }) .. first.content
+    div.content[1] = first
+  end
+  return frame and { pandoc.RawBlock("typst", "#" .. frame .. "["), div, pandoc.RawBlock("typst", "]") } or nil
+end
+
+-- Returns the blocks as they are printed: without marks, in frames, with words for references to what is not printed
+-- and, in the PDF, to what only the page shows.
 local function with_words(blocks)
   local absent = {}
   for _, block in ipairs(blocks) do
@@ -307,24 +324,7 @@ local function with_words(blocks)
   local kept = blocks:map(function(block)
     return replace_references(block, is_html_only(block) and lost or absent, instead)
   end)
-  return pandoc.Blocks(kept):walk({ traverse = "topdown", Link = unmarked_link, Span = unmarked })
-end
-
--- Fills the list of commands. Frames answers and reference blocks: other writers drop the Typst around them.
-local function printed(div)
-  if div.identifier == "gaps" then
-    div.content:insert(pandoc.BulletList(commands:map(function(command) return { pandoc.Plain(pandoc.Code(command)) } end)))
-    return div
-  end
-  local frame = has_class(div, "answer") and "answer" or has_class(div, "reference") and "reference"
-  if frame == "reference" then
-    local label = pandoc.Span(pandoc.Strong("On our machine."), { class = "label" })
-    if div.content[1].t ~= "Para" then div.content:insert(1, pandoc.Para({})) end
-    local first = div.content[1]
-    first.content = pandoc.Inlines({ label, pandoc.Space() }) .. first.content
-    div.content[1] = first
-  end
-  return frame and { pandoc.RawBlock("typst", "#" .. frame .. "["), div, pandoc.RawBlock("typst", "]") } or nil
+  return pandoc.Blocks(kept):walk({ traverse = "topdown", Div = printed, Link = unmarked_link, Span = unmarked })
 end
 
 function Pandoc(document)
@@ -340,6 +340,6 @@ function Pandoc(document)
     function(block) return not is_html_only(block) end,
     function(block) return pandoc.Div({ block }, pandoc.Attr("", { "content-visible" }, HTML_ONLY)) end
   )
-  document.blocks = with_words(blocks):walk({ Div = printed })
+  document.blocks = with_words(blocks)
   return document
 end
