@@ -102,9 +102,11 @@ def lines(found: TraceSummary, devices: list[TraceDevice], folder: Path | None) 
     work = [si(found.of_a_step(name), "FLOP") for name in ("flop", "other_flop", "recompute_flop")]
     parts = f"{work[0]} of products, convolutions and attention, {work[1]} of others, {work[2]} recomputed"
     result.append(f"a step: {parts}")
-    result += ["", *_times("kind", found.by_kind())]
+    kinds = found.by_kind()
+    total_s = sum(kinds.values())
+    result += ["", *_times("kind", kinds, total_s)]
     if left := found.left_out():
-        result += ["", *_times("without counts", dict(list(left.items())[:MOST_LISTED]))]
+        result += ["", *_times("without counts", dict(list(left.items())[:MOST_LISTED]), total_s)]
         if len(left) > MOST_LISTED:
             result.append(f"and {len(left) - MOST_LISTED} more, {latency(sum(list(left.values())[MOST_LISTED:]))}")
         if BEFORE in left:
@@ -113,7 +115,6 @@ def lines(found: TraceSummary, devices: list[TraceDevice], folder: Path | None) 
     return [*result, "" if folder is None else f"into {folder}"]
 
 
-def _times(head: str, times_s: Mapping[str, float]) -> list[str]:
-    total = sum(times_s.values()) or 1.0
-    rows = [(name, latency(time_s), percent(time_s / total)) for name, time_s in times_s.items() if time_s]
+def _times(head: str, times_s: Mapping[str, float], total_s: float) -> list[str]:
+    rows = [(name, latency(time_s), percent(time_s / total_s)) for name, time_s in times_s.items() if time_s]
     return aligned([(head, "time", "share"), *rows], ("time", "share")) if rows else []

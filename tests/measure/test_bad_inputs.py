@@ -238,6 +238,7 @@ VERBS = {
         (f"{CPU}/runs.csv", f"{CPU}/runs.csv: cannot be read"),
         (f"{CPU} {GPU} --machine box", "--machine: names one machine"),
         (f"{CPU} --merge", "--merge"),
+        (f"{GPU} --machine example-cpu", "data/machines/example-cpu: holds another machine ('Example CPU')"),
         (f"{CPU} --machine box", "data/machines/box is a file", put("data/machines/box", b"")),
         (CPU, "runs.csv, line 2, column variant", swapped(f"{CPU}/runs.csv", "eager", "nap")),
         (CPU, "runs.csv, line 1: unknown column '<b>'", swapped(f"{CPU}/runs.csv", "variant", "<b>")),

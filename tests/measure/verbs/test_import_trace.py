@@ -31,6 +31,13 @@ STEP = traces.linear_step()
 """A product of 8 x 64 x 32 for 10 µs, and an activation for 5."""
 ONE = trace(addmm(10), launch(15, 5), kernel("gemm", 20, 5, 5), deviceProperties=[])
 
+MANY = trace(
+    *(traces.operator(f"mine::op{n}", 100 * n, 50, [[8]], BF16) for n in range(20)),
+    *(launch(100 * n + 10, n + 1) for n in range(20)),
+    *(kernel(f"k{n}", 100 * n + 20, 20 - n, n + 1) for n in range(20)),
+)
+"""Operators without a formula, of 20 µs, 19, and so on."""
+
 
 @pytest.mark.parametrize(
     ("name", "document", "flags"),
@@ -38,6 +45,9 @@ ONE = trace(addmm(10), launch(15, 5), kernel("gemm", 20, 5, 5), deviceProperties
         ("import-trace", STEP, ["--name", "tiny"]),
         ("import-trace-json", STEP, ["--name", "tiny", "--json"]),
         ("import-trace-unknown", ONE, ["--plan"]),
+        ("import-trace-host", trace(addmm(10)), ["--plan"]),  # no kernels
+        ("import-trace-copies", trace(addmm(10), launch(15, 5), kernel("c", 20, 5, 5, "gpu_memcpy")), ["--plan"]),
+        ("import-trace-many", MANY, ["--plan"]),
     ],
 )
 def test_what_is_found_is_printed(golden, capsys, name, document, flags):
