@@ -106,5 +106,6 @@ def test_by_hand(case):
 
 
 def test_bins_of_unknown_size_have_no_formula():
-    out = meta(4, 5, 3, 2)
-    assert case("torchvision::roi_align", IMAGE, meta(4, 5), 1.0, 3, 2, -1, False, out=out).counted() is None
+    for ratio in (-1, 0):
+        call = IMAGE, meta(4, 5), 1.0, 3, 2, ratio, False
+        assert case("torchvision::roi_align", *call, out=meta(4, 5, 3, 2)).counted() is None
