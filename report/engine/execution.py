@@ -12,8 +12,9 @@ import queue
 import re
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +97,21 @@ class Kernel:
             raise error
         return outputs
 
+    def evaluate(self, expressions: Sequence[str]) -> dict[str, Output]:
+        """Return the values of expressions, asked for in one request; those that raise, or are None, are left out."""
+        asked = dict(zip(expressions, expressions, strict=True))
+        request = self._client.execute("", store_history=False, allow_stdin=False, user_expressions=asked)
+        reply: dict[str, Any] = {"parent_header": {}}
+        while reply["parent_header"].get("msg_id") != request:  # replies to cells before it were never fetched
+            with suppress(queue.Empty):
+                reply = self._client.get_shell_msg(timeout=1)
+                continue
+            if not self._manager.is_alive():
+                return {}  # the first of them says so when it runs alone
+        found = reply["content"].get("user_expressions", {})
+        data = {code: dict(value["data"]) for code, value in found.items() if value["status"] == "ok"}
+        return {code: output for code, output in data.items() if output != {"text/plain": "None"}}
+
 
 class Memory:
     """What the last render made, by what it was made from. What a render does not ask for is forgotten."""
@@ -142,11 +158,7 @@ class Session:
         entry = self._memory.known.get(key, {"files": None})
         is_remembered = entry["files"] is not None and entry["files"] == self._stamps(entry["files"])
         if not is_remembered:
-            if self._kernel is None:
-                self._kernel = Kernel(self._project.root, {"ROOFWRIGHT_DATA": str(self._data)}, self._stack)
-            while self._pending:
-                self._kernel.run(self._pending.pop(0))
-            found = self._kernel.run(code)
+            found = self._started().run(code)
             entry = {"outputs": found, "files": dict.fromkeys(PICTURE.findall(json.dumps(found)))}
         self._memory.kept[key] = entry
         self._entries.append(entry)
@@ -156,6 +168,21 @@ class Session:
             if is_remembered:
                 self._pending.append(code)
         return list(entry["outputs"])
+
+    def evaluate(self, expressions: Iterable[str]) -> None:
+        """Have expressions that are not remembered evaluated together, at a tenth of the cost, for ``run``."""
+        known = self._memory.known
+        if new := [each for each in dict.fromkeys(expressions) if _digest(self._prepared, each) not in known]:
+            for code, output in self._started().evaluate(new).items():
+                known[_digest(self._prepared, code)] = {"outputs": [output], "files": {}}
+
+    def _started(self) -> Kernel:
+        """Return the kernel, all cells that prepare something run in it."""
+        if self._kernel is None:
+            self._kernel = Kernel(self._project.root, {"ROOFWRIGHT_DATA": str(self._data)}, self._stack)
+        while self._pending:
+            self._kernel.run(self._pending.pop(0))
+        return self._kernel
 
     def finish(self) -> None:
         """Wait for what is drawn beside the cells, and note the files that outputs show."""
@@ -211,20 +238,28 @@ def execute(project: Project, code: Session) -> list[Line]:
     no cell is run: it is there for `missing.lua`, which takes it out and knows its labels by then.
     """
     unread, lines = left_out(project), list[Line]()
-    for part in read_source(project):
-        if isinstance(part, Line):
-            lines.append(part if part.file in unread else with_values(part, code))
-        elif part.opening.file not in unread:
-            lines += [part.opening.beside(line) for text in _cell_texts(part, code) for line in text.split("\n")]
-        elif "label" in part.options:
-            lines += [part.opening.beside(text) for text in ("", f"::: {{#{part.options['label']}}}", ":::", "")]
+    for _, parts in groupby(read_source(project), type):
+        between = [*parts]  # lines without a cell between them, or cells
+        texts = [part for part in between if isinstance(part, Line) and part.file not in unread]
+        code.evaluate(expression.strip() for line in texts for expression in _split(line)[1::2])
+        for part in between:
+            if isinstance(part, Line):
+                lines.append(part if part.file in unread else with_values(part, code))
+            elif part.opening.file not in unread:
+                lines += [part.opening.beside(line) for text in _cell_texts(part, code) for line in text.split("\n")]
+            elif "label" in part.options:
+                lines += [part.opening.beside(text) for text in ("", f"::: {{#{part.options['label']}}}", ":::", "")]
     return lines
+
+
+def _split(line: Line) -> list[str]:
+    """Return the parts of a line, of which every second is an expression."""
+    return [line.text] if line.is_listing else INLINE.split(line.text)
 
 
 def with_values(line: Line, code: Session) -> Line:
     """Return a line with the value of each inline expression in its place, unless it is one of a listing."""
-    # Every second part is an expression, and its value takes that place.
-    parts = [line.text] if line.is_listing else INLINE.split(line.text)
+    parts = _split(line)
     if unreadable := UNREADABLE.search("".join(parts[::2])):
         form = "inline code is `{python} expression`, on one line and outside listings"
         raise line.error(f"{form}, not {unreadable[0].strip()!r}")

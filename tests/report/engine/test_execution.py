@@ -1,6 +1,7 @@
 """Running cells and inline code in a kernel, and what is remembered of them."""
 
 import json
+from contextlib import suppress
 
 import pytest
 
@@ -193,6 +194,13 @@ def render(tmp_path, monkeypatch):
             except SyntaxError:
                 exec(code, self.names)
                 return []
+
+        def evaluate(self, expressions):
+            values = {}
+            for code in expressions:
+                with suppress(Exception):
+                    values[code] = self.run(code)[0]
+            return values
 
     def rendered(text):
         ran.clear()
