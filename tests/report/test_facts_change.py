@@ -32,7 +32,8 @@ RULES = {
 UNMOVED = {
     "gpus.calculation.network", "gpus.shares.precision", "gpus.traces.first", "gpus.traces.second",
     "latency.deadline.name", "networks.on_cpu.precision", "networks.reference.precision", "prediction.problems.other",
-    "remedies.here.lower", "utilisation.roofs.lower",  # chosen by the chapters
+    "remedies.here.lower", "training.recorded.chip", "training.recorded.network", "training.reference.recorded.chip",
+    "utilisation.roofs.lower",  # chosen by the chapters
     "chips.demand.whole_large", "networks.on_cpu.layers_large", "networks.on_cpu.whole_large",
     "networks.reference.layers_large", "networks.reference.whole_large", "published.causes.forward",
     "published.causes.linear", "published.causes.summary", "published.open", "training.counts.embedded",
