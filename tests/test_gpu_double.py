@@ -217,8 +217,12 @@ def test_a_hopper_has_its_roofs_and_its_tensor_cores_counted(tmp_path):
     assert {row.roof_kernel for row in roofs} == {"matmul", "fma", "stream_triad"}
     products = {row.precision for row in roofs if row.roof_kernel == "matmul"}
     assert products == {"fp32", "tf32", "fp16", "bf16", "fp8", "int8"}
-    assert {(row.status, row.reason) for row in roofs} == {("ok", None)}
-    for row in roofs:
+    # Small products take the host's time: on a busy host those of 8 bits may look slower than fp32, and large ones end.
+    ended = [row for row in roofs if "not worth their time" in (row.reason or "")]
+    assert {row.precision for row in ended} <= {"fp8", "int8"}
+    timed = [row for row in roofs if row not in ended]
+    assert {(row.status, row.reason) for row in timed} == {("ok", None)}
+    for row in timed:
         bound_s = max(row.flop / H100.flop_per_s[row.precision], row.byte / H100.byte_per_s)
         assert row.latency_s >= 0.999 * bound_s
         if row.roof_kernel != "matmul":  # a launch of these lasts milliseconds, beside which the host's part is small
