@@ -151,6 +151,7 @@ def measure(device: Device, model: Model, cell: Cell, sampling: Sampling, beat: 
 
 
 def rows_of(trace: Trace, steps: Collection[int]) -> TraceRows:
+    """Return these steps of a trace as rows of its tables, in which what the machine knows is yet to be filled in."""
     from measure.traces.summary import summarise  # imports torch, which a plan does without
 
     found = summarise(trace)

@@ -262,11 +262,12 @@ class ProfileTask(InspectionTask):
         data, environment, cell = cache.workloads.data, cache.environment, self.cell
         variant = [] if cell.variant == EAGER else [cell.variant]
         network = ", ".join([model_name(cell.model), f"batch {cell.batch}", cell.precision, cell.phase, *variant])
+        chip = traces.chip_names(data).get(fold_name(environment.name))
         devices = [
             replace(
                 row,
                 network=network,
-                chip=traces.chip_names(data).get(fold_name(environment.name)),
+                chip=chip,
                 device_name=environment.name,
                 capability=environment.capability,
                 memory_byte=environment.memory_byte,

@@ -5,7 +5,8 @@ from pathlib import Path
 import pandas as pd
 
 from measure.cache.hand_kept import CHIP_KINDS, Chip
-from measure.domain.chips import chip_names, fold_name
+from measure.domain.chips import chip_names, datasheet_roof, fold_name
+from measure.domain.roofs import Roof
 from measure.errors import UserError
 from report.paper import hand_tables
 from report.paper.rows import each
@@ -89,6 +90,12 @@ def datasheet(chips: pd.DataFrame, name: str) -> pd.DataFrame:
     wanted = fold_name(name)
     # An empty list would choose columns rather than rows.
     return chips[pd.Series([wanted in chip_names(row) for row in each(chips)], chips.index, dtype=bool)]
+
+
+def roof_of(chips: pd.DataFrame, name: str | None) -> Roof | None:
+    """Return the roof on a chip's datasheet; None for a chip that is not among these."""
+    rows = chips[chips.chip == name]
+    return datasheet_roof(each(rows)) if len(rows) else None
 
 
 def on_chip(chips: pd.DataFrame) -> "pd.Series[bool]":

@@ -2,13 +2,13 @@
 
 import pandas as pd
 
-from measure.domain.chips import datasheet_roof
 from measure.domain.step_parts import step_parts
 from report import display
 from report.chapters.gpus import traced
 from report.chapters.gpus.facts import changes, halved
 from report.markdown import escape, percent, si
 from report.paper import Paper
+from report.paper.chips import roof_of
 from report.paper.rows import each as rows_of
 from report.pipe import NONE, known, pipe
 from report.stats import published
@@ -53,9 +53,7 @@ def traces(paper: Paper) -> str:
     """A row is a step of a trace, imported or measured here: its time, and the kind of layer that takes most of it."""
     rows = []
     for trace in paper.traces:
-        chip = paper.chips[paper.chips.chip == trace.devices[0].chip]
-        roof = datasheet_roof(chip.itertuples(index=False)) if len(chip) else None
-        parts = step_parts(trace.operators, roof, traced.kind_of)
+        parts = step_parts(trace.operators, roof_of(paper.chips, trace.devices[0].chip), traced.kind_of)
         total_s = sum(part.time_s for part in parts)
         span_s = sum(step.span_s for step in trace.steps)
         if not total_s or not span_s:  # nothing ran in its steps

@@ -7,10 +7,10 @@ import pandas as pd
 
 from measure.cache.trace_records import TraceOperator
 from measure.cache.traces import StoredTrace
-from measure.domain.chips import datasheet_roof
 from measure.domain.roofs import Roof, Roofline
 from measure.domain.step_parts import step_parts
 from report.paper import Paper
+from report.paper.chips import roof_of
 
 GPUS = ("NVIDIA H100 SXM", "AMD Instinct MI300X")
 """The two on which the same networks were recorded with the same inputs."""
@@ -27,8 +27,8 @@ def kind_of(row: TraceOperator) -> str:
 
 def roofs(paper: Paper) -> tuple[Roof, ...]:
     """Return the datasheets' roofs of both GPUs; none if a chip is not among the paper's."""
-    found = [paper.chips[paper.chips.chip == chip] for chip in GPUS]
-    return tuple(datasheet_roof(rows.itertuples(index=False)) for rows in found) if all(map(len, found)) else ()
+    found = tuple(roof for chip in GPUS if (roof := roof_of(paper.chips, chip)))
+    return found if len(found) == len(GPUS) else ()
 
 
 def grown(paper: Paper) -> Roofline:

@@ -13,7 +13,7 @@ from report.options import measure_command
 from report.paper import BASE_PRECISION, Machine, Paper
 from report.paper.rows import each, matching
 from report.stats import published
-from report.stats.correlations import fit_power_law, rank_correlation
+from report.stats.correlations import fit_power_law, rank_correlation, spearman
 from report.stats.published import ALIKE_FLOP
 from report.stats.summary import count_of, estimated, exact, median_of, ratio
 from report.stats.value import NOTHING, Name, Source, Value
@@ -339,8 +339,8 @@ def _advice(timed: Timed) -> LatencyAdvice:
         return LatencyAdvice()
     rows = timed.rows.assign(longer=timed.roof.least_s(timed.rows.flop, timed.rows.traffic_byte))
     large = rows.groupby("family").filter(lambda family: family.model.nunique() >= FAMILY).groupby("family")
-    # Spearman's rho; pandas' own imports scipy.stats, which takes longer than all of these
-    within = [np.corrcoef(family[["flop", "input_s"]].rank(), rowvar=False)[0, 1] for _, family in large]
+    pairs = [(family.flop.to_numpy(float), family.input_s.to_numpy(float)) for _, family in large]
+    within = [float(spearman(*pair, np.ones((1, len(pair[0]))))[0]) for pair in pairs]
     return LatencyAdvice(
         families=count_of(len(within), "families"),
         family_flop=median_of(within, counted="families"),

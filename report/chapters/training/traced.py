@@ -6,12 +6,12 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from measure.cache.traces import StoredTrace
-from measure.domain.chips import datasheet_roof
 from measure.domain.roofs import Roofline
 from measure.domain.step_parts import COMMUNICATION, step_parts
 from measure.domain.words import BACKWARD
 from report.chapters.training.costs import PASSES
 from report.paper import Paper
+from report.paper.chips import roof_of
 
 SEEN = 0.005  # a smaller share of the kernels' time is not drawn
 
@@ -42,12 +42,12 @@ def recorded(paper: Paper, published: bool = False) -> RecordedStep | None:
     for trace in paper.traces:
         rows = [row for row in trace.operators if row.step is not None and row.layer_kind != COMMUNICATION]
         times = pd.DataFrame([(row.precision, row.time_s) for row in rows if row.precision], columns=["precision", "s"])
-        chip = paper.chips[paper.chips.chip == trace.devices[0].chip]
-        is_left_out = chip.empty or (published and trace.is_measured)
-        if is_left_out or times.empty or BACKWARD not in {row.stage for row in rows}:
+        of_chip = roof_of(paper.chips, trace.devices[0].chip)
+        is_left_out = (published and trace.is_measured) or times.empty
+        if of_chip is None or is_left_out or BACKWARD not in {row.stage for row in rows}:
             continue
         precision = str(times.groupby("precision").s.sum().idxmax())
-        if roof := datasheet_roof(chip.itertuples(index=False)).at(precision):
+        if roof := of_chip.at(precision):
             found.append(RecordedStep(trace, roof, precision))
     return max(found, key=lambda each: (each.trace.is_measured, each.trace.step_s), default=None)
 
