@@ -27,57 +27,36 @@ def test_a_python_that_will_not_do_is_one_sentence(monkeypatch, capsys, version,
     error = capsys.readouterr().err
     assert error.count("\n") == 1
     assert said in error
-
-
-def test_it_parses_under_a_python_that_is_too_old():
-    ast.parse((ROOT / "bootstrap.py").read_text("utf-8"), feature_version=(3, 7))
-
-
-@pytest.mark.parametrize(
-    ("line", "found"),
-    [
-        ("  Downloading torch-2.14.1-cp311-cp311-manylinux_2_28_x86_64.whl (865.4 MB)\n", ("torch", "2.14.1", 865.4)),
-        ("  Using cached numpy-2.4.6-cp311-cp311-linux_x86_64.whl (17 kB)\n", ("numpy", "2.4.6", 0.017)),
-        ("Downloading nvidia_cublas-13.1.1.3-py3-none-any.whl (1.2 GB)\n", ("nvidia_cublas", "13.1.1.3", 1200.0)),
-        ("Collecting torch>=2.6 (from roofwright==0.1.0)\n", None),
-        ("  Downloading torch-2.14.1-cp311-cp311-manylinux_2_28_x86_64.whl.metadata (29 kB)\n", None),
-        ("Processing /nowhere/torch-2.14.1-cp311-cp311-linux_x86_64.whl (from torch)\n", None),
-    ],
-)
-def test_what_pip_says_of_a_file(line, found):
-    assert bootstrap.arrival(line) == (found if found is None else (*found[:2], pytest.approx(found[2])))
-
-
-def test_a_file_on_this_machine_has_its_size(tmp_path):
-    wheel = tmp_path / "torch-2.14.1-cp311-cp311-linux_x86_64.whl"
-    wheel.write_bytes(b"x" * 2_000_000)
-    assert bootstrap.arrival(f"Processing {wheel} (from torch)\n") == ("torch", "2.14.1", 2.0)
+    ast.parse((ROOT / "bootstrap.py").read_text("utf-8"), feature_version=(3, 7))  # or it could not complain
 
 
 def test_large_packages_are_named_and_small_ones_added_up(tmp_path, capsys):
+    here = tmp_path / "timm-1.0.28-py3-none-any.whl"
+    here.write_bytes(b"x" * 12_000_000)
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
     lines = [
-        "Collecting torch\n",
-        "  Downloading torch-2.14.1-cp311-cp311-linux_x86_64.whl (865.4 MB)\n",
+        "Collecting torch>=2.6 (from roofwright==0.1.0)\n",
+        "  Downloading torch-2.14.1-cp311-cp311-manylinux_2_28_x86_64.whl.metadata (29 kB)\n",
+        "  Downloading torch-2.14.1-cp311-cp311-manylinux_2_28_x86_64.whl (865.4 MB)\n",
+        "Downloading nvidia_cublas-13.1.1.3-py3-none-any.whl (1.2 GB)\n",
         "  Downloading six-1.17.0-py2.py3-none-any.whl (4 MB)\n",
-        "  Downloading idna-3.10-py3-none-any.whl (5 MB)\n",
-        "Installing collected packages: six, idna, torch\n",
-        "Successfully installed idna-3.10 six-1.17.0 torch-2.14.1\n",
+        "  Using cached idna-3.10-py3-none-any.whl (5017 kB)\n",
+        f"Processing {here} (from roofwright)\n",
+        "Processing /nowhere/pip-26.0-py3-none-any.whl (from roofwright)\n",
+        "Installing collected packages: six, idna, timm, nvidia_cublas, torch\n",
+        "Successfully installed idna-3.10 six-1.17.0 timm-1.0.28 nvidia_cublas-13.1.1.3 torch-2.14.1\n",
     ]
     log = io.StringIO()
     bootstrap.follow(lines, log, str(tmp_path))
     assert log.getvalue() == "".join(lines)
     assert capsys.readouterr().out.splitlines() == [
         "  torch 2.14.1, 865 MB",
+        "  nvidia_cublas 13.1.1.3, 1.2 GB",
+        "  timm 1.0.28, 12 MB",
         "  and 2 smaller packages, 9 MB",
-        f"Installing 3 packages into {tmp_path}",
+        f"Installing 5 packages into {tmp_path}",
     ]
-
-
-def test_the_size_of_a_folder(tmp_path):
-    (tmp_path / "below").mkdir()
-    (tmp_path / "below" / "file").write_bytes(b"x" * 3_000_000)
-    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
-    assert bootstrap.size_mb(str(tmp_path)) == pytest.approx(3.0, abs=0.01)
+    assert bootstrap.size_mb(str(tmp_path)) == pytest.approx(12.0, abs=0.01)
 
 
 def test_what_pip_could_not_install_is_said_with_its_errors_and_exit_code_1(tmp_path, monkeypatch, capsys):
