@@ -1,6 +1,5 @@
 import json
 import os
-import stat
 import sys
 from pathlib import Path
 
@@ -11,7 +10,18 @@ from helpers.world import WORLD
 from measure.errors import UserError
 from report.engine.quarto import find_quarto, outdated, render_with_quarto
 
-SETTINGS = "format:\n  html:\n    toc: true\n  typst:\n    output-file: paper.pdf\n"
+# What Quarto alone knows is Quarto's: `theme`, `docx`.
+SETTINGS = """\
+theme: cosmo
+format:
+  html:
+    toc: true
+  typst:
+    output-file: paper.pdf
+  docx: default
+project:
+  render: [index.qmd, more.qmd]
+"""
 
 # Stands in for Quarto: writes what it would write, and how it was called.
 FAKE = """\
@@ -22,57 +32,48 @@ if sys.argv[1:] == ["--version"]:
     print(os.environ.get("VERSION", "1.9.38"))
     sys.exit()
 call = {{"arguments": sys.argv[1:], "directory": os.getcwd(), **{{name: os.environ.get(name) for name in names}}}}
-call |= {{"document": pathlib.Path("index.qmd").read_text(), "files": sorted(os.listdir())}}
 pathlib.Path({record!r}).write_text(json.dumps(call))
 if os.environ.get("FAIL"):
     print("ERROR: the chapter is broken", file=sys.stderr)
     sys.exit(3)
-site = pathlib.Path("_site")
-site.mkdir(exist_ok=True)
-(site / "index.html").write_text("page")
-(site / "paper.pdf").write_text("paper")
-(site / "_figures").mkdir(exist_ok=True)
-(site / "_figures" / "a.svg").write_text("picture")
+pathlib.Path("_site", "_figures").mkdir(parents=True, exist_ok=True)
+for name in ("index.html", "more.html", "paper.pdf", "_figures/a.svg"):
+    pathlib.Path("_site", name).write_text(name)
 """
 
 
 @pytest.fixture
-def project(tmp_path):
-    root = tmp_path / "project"
-    root.mkdir()
-    (root / "_quarto.yml").write_text(SETTINGS)
-    (root / "index.qmd").write_text("text\n")
-    return root
+def quarto(tmp_path, monkeypatch):
+    monkeypatch.delenv("SOURCE_DATE_EPOCH", raising=False)
+    command = tmp_path / "bin" / "quarto"
+    command.parent.mkdir()
+    command.write_text(FAKE.format(python=sys.executable, record=str(tmp_path / "call.json")))
+    command.chmod(0o755)
+    return str(command)
 
 
 @pytest.fixture
-def quarto(tmp_path, monkeypatch):
-    folder = tmp_path / "bin"
-    folder.mkdir()
-    command = folder / "quarto"
-    command.write_text(FAKE.format(python=sys.executable, record=str(tmp_path / "call.json")))
-    command.chmod(command.stat().st_mode | stat.S_IXUSR)
-    monkeypatch.setenv("PATH", str(folder), prepend=os.pathsep)
-    return command
+def render(quarto, tmp_path):
+    """Renders a project in some formats; returns the files, and how Quarto was called."""
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "_quarto.yml").write_text(SETTINGS)
+    for name in ("index.qmd", "more.qmd"):
+        (project / name).write_text("text\n")
 
+    def render(*formats, out=project / "_site", data=Path("/some/data")):
+        files = render_with_quarto(quarto, project, [*formats], data, out, lambda step: None)
+        return files, json.loads((tmp_path / "call.json").read_text())
 
-def render(quarto, project, formats, out, data=Path("/some/data")):
-    return render_with_quarto(str(quarto), project, formats, data, out, lambda step: None)
-
-
-def call(tmp_path):
-    return json.loads((tmp_path / "call.json").read_text())
-
-
-SITE = ["index.html", "paper.pdf"]
+    return render
 
 
 @pytest.mark.parametrize(("on_path", "beside_python"), [(True, False), (False, True), (False, False)])
 def test_where_it_is_found(quarto, tmp_path, monkeypatch, on_path, beside_python):
-    if not on_path:
-        monkeypatch.setenv("PATH", "")
-    monkeypatch.setattr(sys, "executable", str((quarto.parent if beside_python else tmp_path) / "python"))
-    assert find_quarto() == (str(quarto) if on_path or beside_python else None)
+    folder = os.path.dirname(quarto)
+    monkeypatch.setenv("PATH", folder if on_path else "")
+    monkeypatch.setattr(sys, "executable", f"{folder if beside_python else tmp_path}/python")
+    assert find_quarto() == (quarto if on_path or beside_python else None)
 
 
 @pytest.mark.parametrize(
@@ -87,68 +88,48 @@ def test_where_it_is_found(quarto, tmp_path, monkeypatch, on_path, beside_python
 )
 def test_a_version_has_to_be_new_enough(quarto, monkeypatch, version, problem):
     monkeypatch.setenv("VERSION", version)
-    assert outdated(str(quarto)) == (problem and f"{quarto} {problem}")
+    assert outdated(quarto) == (problem and f"{quarto} {problem}")
 
 
-def test_it_renders_what_is_asked_for_with_this_python(quarto, project, tmp_path, monkeypatch):
-    monkeypatch.delenv("SOURCE_DATE_EPOCH", raising=False)
-    assert render(quarto, project, ["html"], project / "_site") == [project / "_site" / "index.html"]
-    assert call(tmp_path) == {
-        "arguments": ["render", str(project), "--to", "html"],
+@pytest.mark.parametrize(
+    ("formats", "arguments", "names"),
+    [
+        (["html"], ["--to", "html"], ["index.html", "more.html"]),
+        (["pdf"], ["--to", "typst"], ["paper.pdf"]),
+        (["html", "pdf"], [], ["index.html", "paper.pdf", "more.html"]),
+    ],
+)
+def test_it_renders_what_is_asked_for_with_this_python(render, tmp_path, formats, arguments, names):
+    project, out = tmp_path / "project", tmp_path / "out"
+    files, call = render(*formats, out=out)
+    assert files == [out / name for name in names]
+    assert [path.read_text() for path in files] == names
+    assert call == {
+        "arguments": ["render", str(project if "html" in formats else project / "index.qmd"), *arguments],
         "directory": str(project),
         "QUARTO_PYTHON": sys.executable,
         "ROOFWRIGHT_DATA": "/some/data",
         "SOURCE_DATE_EPOCH": None,
-        "document": "text\n",
-        "files": ["_quarto.yml", "index.qmd"],
     }
-    render(quarto, project, ["pdf"], project / "_site")
-    assert call(tmp_path)["arguments"] == ["render", str(project / "index.qmd"), "--to", "typst"]
-    render(quarto, project, ["html", "pdf"], project / "_site")
-    assert call(tmp_path)["arguments"] == ["render", str(project)]
+    assert not (project / "_site" / "_figures").exists()  # the page holds them
 
 
-def test_further_documents_are_pages(quarto, project):
-    (project / "_quarto.yml").write_text(SETTINGS + "project:\n  render: [index.qmd, more.qmd]\n")
-    (project / "more.qmd").write_text("more\n")
-    (project / "_site").mkdir()
-    (project / "_site" / "more.html").write_text("page")
-    written = render(quarto, project, ["html", "pdf"], project / "_site")
-    assert [path.name for path in written] == ["index.html", "paper.pdf", "more.html"]
-
-
-def test_it_copies_to_another_folder_and_leaves_no_pictures_that_the_page_holds(quarto, project, tmp_path):
-    assert render(quarto, project, ["html", "pdf"], tmp_path / "out") == [tmp_path / "out" / name for name in SITE]
-    assert (tmp_path / "out" / "paper.pdf").read_text() == "paper"
-    assert sorted(path.name for path in (project / "_site").iterdir()) == SITE
-
-
-def test_its_failure_is_shown_and_an_output_that_is_missing(quarto, project, monkeypatch):
-    (project / "_quarto.yml").write_text(SETTINGS.replace("paper.pdf", "other.pdf"))
+def test_its_failure_is_shown_and_an_output_that_is_missing(render, tmp_path, monkeypatch):
+    (tmp_path / "project" / "_quarto.yml").write_text(SETTINGS.replace("paper.pdf", "other.pdf"))
     with pytest.raises(UserError, match=r"quarto wrote no .*other\.pdf"):
-        render(quarto, project, ["pdf"], project / "_site")
+        render("pdf")
     monkeypatch.setenv("FAIL", "1")
     with pytest.raises(UserError, match=r"(?s)exit code 3:.*ERROR: the chapter is broken"):
-        render(quarto, project, ["html"], project / "_site")
+        render("html")
 
 
-def test_options_that_quarto_alone_knows_are_quartos(quarto, project):
-    settings = SETTINGS + "    linestretch: 2\n  docx: default\ntheme: cosmo\nmargin-header: A\n"
-    (project / "_quarto.yml").write_text(settings)
-    assert render(quarto, project, ["html"], project / "_site")
-
-
-def test_files_have_the_date_of_the_newest_machine(quarto, project, tmp_path, monkeypatch):
+def test_files_have_the_date_of_the_newest_machine(render, monkeypatch):
     """That of the world was recorded at 2026-01-02T03:00:00Z: 20,455 days of 86,400 s and three hours."""
-    monkeypatch.delenv("SOURCE_DATE_EPOCH", raising=False)
-    render(quarto, project, ["html"], project / "_site", WORLD)
-    assert call(tmp_path)["SOURCE_DATE_EPOCH"] == str(20_455 * 86_400 + 3 * 3600)
+    assert render("html", data=WORLD)[1]["SOURCE_DATE_EPOCH"] == str(20_455 * 86_400 + 3 * 3600)
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "1")
-    render(quarto, project, ["html"], project / "_site", WORLD)
-    assert call(tmp_path)["SOURCE_DATE_EPOCH"] == "1"
+    assert render("html", data=WORLD)[1]["SOURCE_DATE_EPOCH"] == "1"
 
 
 def test_git_ignores_what_quarto_would_have_it_ignore():
     """Quarto adds these lines to the file in each render, unless they stand there."""
-    lines = (ROOT / ".gitignore").read_text("utf-8").split("\n")
-    assert {"/.quarto/", "**/*.quarto_ipynb"} <= set(lines)
+    assert {"/.quarto/", "**/*.quarto_ipynb"} <= set((ROOT / ".gitignore").read_text("utf-8").split("\n"))
