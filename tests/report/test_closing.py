@@ -1,6 +1,5 @@
 import json
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -12,12 +11,8 @@ def test_a_render_ends_with_the_address_that_a_browser_opens(tmp_path):
     page.parent.mkdir()
     page.write_bytes(b"x" * 1_500_000)
     paper.write_bytes(b"x" * 200_000)
-    said = closing.lines([page, paper], tmp_path)
-    assert said == [
-        f"{page}  1.5 MB",
-        f"{paper}  0.2 MB",
-        f"Open file://{tmp_path}/my%20paper/index.html",
-    ]  # nothing was measured
+    opened = f"Open file://{tmp_path}/my%20paper/index.html"
+    assert closing.lines([page, paper], tmp_path) == [f"{page}  1.5 MB", f"{paper}  0.2 MB", opened]
 
 
 FACTS = {
@@ -26,7 +21,7 @@ FACTS = {
 }  # fmt: skip
 
 
-def facts(**unknown):
+def facts(*unknown):
     """Facts as the file has them; those named are unknown."""
     return {key: {"value": None if key.split(".")[-1] in unknown else value} for key, value in FACTS.items()}
 
@@ -37,37 +32,30 @@ def test_the_headline_has_the_numbers_of_the_paper():
         "layer",
         "At batch 64, MobileNet-v2 needs 5.98 times fewer FLOP than ResNet-18 and takes 1.23 times as long",
     ]
-    assert closing.headline(facts(peak=1, layers=1, ratio=1)) == ["a chip: its roof was not measured"]
-    assert closing.headline(facts(name=1)) == closing.headline({}) == []
-
-
-def test_a_machine_is_told_with_three_commands(tmp_path):
-    (tmp_path / "facts.json").write_text(json.dumps(facts()))
-    _, blank, *_, heading, one, two, three = closing.lines([tmp_path / "facts.json"], tmp_path)
-    assert (blank, heading) == ("", "Next:")
-    commands = [line.strip().partition("  ")[0] for line in (one, two, three)]
-    assert all(command.endswith(f" --data {tmp_path}") for command in commands)
-    assert [command.split(" -m ")[1].split(" --data")[0] for command in commands] == [
-        "measure model resnet50", "measure --budget 20m", "measure doctor",
-    ]  # fmt: skip
+    assert closing.headline(facts("peak", "layers", "ratio")) == ["a chip: its roof was not measured"]
+    assert closing.headline(facts("name")) == closing.headline({}) == []
 
 
 @pytest.mark.parametrize(
-    ("here", "found", "said"),
+    ("here", "found", "python"),
     [
         ("bin", "bin/python", "python"),  # an environment that is active
         (".", None, "bin/python"),
-        ("other", None, "bin/python"),
+        ("other", None, "{}/bin/python"),
     ],
 )
-def test_commands_name_the_python_that_runs_this(tmp_path, monkeypatch, here, found, said):
-    python = tmp_path / "bin" / "python"
-    python.parent.mkdir()
-    python.touch()
-    (tmp_path / "other").mkdir()
+def test_of_a_machine_three_commands_follow_for_the_python_that_runs_this(tmp_path, monkeypatch, here, found, python):
+    for name in ("bin", "other"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "bin" / "python").touch()
+    (tmp_path / "facts.json").write_text(json.dumps(facts()))
     monkeypatch.chdir(tmp_path / here)
-    monkeypatch.setattr(sys, "executable", str(python))
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "bin" / "python"))
     monkeypatch.setattr(closing.shutil, "which", lambda _: found and str(tmp_path / found))
-    expected = said if said == "python" or here == "." else str(python)
-    assert closing._python() == expected
-    assert Path(expected).name == "python"
+    *_, heading, one, two, three = closing.lines([tmp_path / "facts.json"], tmp_path / "data")
+    assert heading == "Next:"
+    words = ("measure model resnet50", "measure --budget 20m", "measure doctor")
+    for line, verb in zip((one, two, three), words, strict=True):
+        command, _, flag = line.strip().partition("  ")[0].partition(" --data ")
+        assert command == f"{python.format(tmp_path)} -m {verb}"
+        assert flag

@@ -112,17 +112,9 @@ def by_column(column, key):
 
 
 GONE = {
-    "tokens",
-    "timm:oak3",
-    "timm:oak7",
-    "timm:resnet50",
-    "vgg11",
-    "Abacus 1",
-    "NVIDIA D4 (SXM)",
-    "fvcore",
-    "LSTM",
+    "tokens", "timm:oak3", "timm:oak7", "timm:resnet50", "vgg11", "Abacus 1", "NVIDIA D4 (SXM)", "fvcore", "LSTM",
     "madani2026",
-}
+}  # fmt: skip
 UNTOLD = {"mobilenet_v2", "resnet18", "Cog 3"}
 NAMES = {
     "Bead 2": "Bead 5", "NVIDIA B2": "NVIDIA B5", "NVIDIA T4": "NVIDIA T5", "Example": "Sample", "2.14.1": "2.15.1",

@@ -3,14 +3,11 @@ import shutil
 import subprocess
 import sys
 
-import pypdfium2
 import pytest
 from helpers.places import ROOT
 from helpers.world import WORLD
 
 import report.engine.quarto
-from measure.cache.records import Environment
-from measure.cache.table import write
 from report import failures
 from report.__main__ import main
 from report.engine.source import FILTER
@@ -108,17 +105,6 @@ def test_what_cannot_be_computed_is_said_there_and_at_the_end_or_ends_a_strict_r
     assert failures.STRICT not in os.environ
 
 
-def test_quarto_is_taken_where_it_is(project, monkeypatch, capsys):
-    root = project()
-    page = root / "page"
-    page.write_text("")
-    monkeypatch.setattr(report.engine.quarto, "find_quarto", lambda: "/bin/quarto")
-    monkeypatch.setattr(report.engine.quarto, "outdated", lambda quarto: None)
-    monkeypatch.setattr(report.engine.quarto, "render_with_quarto", lambda *arguments: [page])
-    assert main([], root) == 0
-    assert capsys.readouterr().out == f"{page}  0.0 MB\n"
-
-
 def test_an_old_quarto_is_passed_over_unless_it_is_asked_for(project, monkeypatch, capsys, tmp_path):
     root = project()
     monkeypatch.setattr(report.engine.quarto, "find_quarto", lambda: "/bin/quarto")
@@ -147,8 +133,6 @@ def test_a_folder_that_cannot_be_written_is_said_before_any_cell_runs(
         ("a\n\n```{python}\nn = 1\n[][n]\n```\n", "chapter.qmd:5: IndexError: list index out of range"),
         ("a\n\nas [@knuth1984; @nobody] says", "chapter.qmd:3: Citeproc: citation nobody not found"),
         ("a\n\n![](none.svg)\n", "chapter.qmd:3: the picture none.svg is not an SVG in the project"),
-        ("a\n\n::: {.x}\nopen\n", "chapter.qmd:3: Div at line 5 column 1 unclosed"),
-        ("a $\\nosuch{x}$\n", "chapter.qmd:1: Could not convert TeX math"),
         ("a\n\n$$\n\\nosuch{x}\n$$\n", "chapter.qmd:4: Could not convert TeX math"),
     ],
 )
@@ -188,36 +172,23 @@ def test_check_names_the_row_that_is_wrong_and_layers_that_do_not_sum_to_their_m
     assert f"{chips}, line {len(lines) + 1}: " in capsys.readouterr().err
 
 
-@pytest.fixture
-def chapters(project):
-    """A project of two chapters, of which the first refers to the second."""
-
-    def make(settings=""):
-        root = project(
-            "{{< include one.qmd >}}\n\n{{< include two.qmd >}}\n",
-            one="# One {#sec-one}\n\nAs @sec-two says.\n",
-            two="# Two {#sec-two}\n\nTwice `{python} 2 * 21`.\n",
-        )
-        machine = root / "data" / "machines" / "a"
-        machine.mkdir(parents=True)
-        write(machine / "machine.csv", Environment, [])
-        (root / FILTER.parent).mkdir(parents=True, exist_ok=True)
-        shutil.copy(ROOT / FILTER, root / FILTER)
-        (root / "_quarto.yml").write_text(
-            f"{SETTINGS}number-sections: true\nfilters:\n  - at: pre-ast\n    path: {FILTER}\n{settings}"
-        )
-        return root
-
-    return make
-
-
 @pytest.mark.parametrize(
     ("settings", "flags"),
     [("", ["--chapters", "one"]), ("roofwright:\n  chapters: [one]\n", []), ("", [])],
     ids=["flag", "metadata", "all"],
 )
-def test_a_chapter_that_is_not_chosen_vanishes(chapters, no_quarto, settings, flags):
-    root, before = chapters(settings), dict(os.environ)
+def test_a_chapter_that_is_not_chosen_vanishes(project, no_quarto, settings, flags):
+    """The first of two refers to the second."""
+    root = project(
+        "{{< include one.qmd >}}\n\n{{< include two.qmd >}}\n",
+        one="# One {#sec-one}\n\nAs @sec-two says.\n",
+        two="# Two {#sec-two}\n\nTwice `{python} 2 * 21`.\n",
+    )
+    (root / FILTER.parent).mkdir(parents=True)
+    shutil.copy(ROOT / FILTER, root / FILTER)
+    filters = f"number-sections: true\nfilters:\n  - at: pre-ast\n    path: {FILTER}\n"
+    (root / "_quarto.yml").write_text(f"{SETTINGS}{filters}{settings}")
+    before = dict(os.environ)
     assert main(["--formats", "html", *flags], root) == 0
     assert dict(os.environ) == before  # flags do not outlive the command
     page = (root / "_site" / "index.html").read_text("utf-8")
@@ -225,36 +196,3 @@ def test_a_chapter_that_is_not_chosen_vanishes(chapters, no_quarto, settings, fl
     assert "One</h2>" in page
     assert ("As Section “Two” [not in this selection] says." in page) == is_chosen
     assert ("Two</h2>" in page) == ("Twice 42." in page) == (not is_chosen)
-
-
-def test_title_author_and_date_are_those_of_the_settings(chapters, no_quarto):
-    root = chapters("subtitle: S\nauthor: [Ada Example, Bo]\ndate: 2026-01-31\n")
-    assert main([], root) == 0
-    page = (root / "_site" / "index.html").read_text("utf-8")
-    assert '<h1 class="title">T</h1>' in page
-    for name, text in (("subtitle", "S"), ("author", "Ada Example"), ("author", "Bo"), ("date", "2026-01-31")):
-        assert f'<p class="{name}">{text}</p>' in page
-    paper = pypdfium2.PdfDocument(root / "_site" / "paper.pdf")[0].get_textpage().get_text_range()
-    for text in ("T", "S", "Ada Example", "Bo", "2026-01-31"):
-        assert text in paper.split("\r\n") or f" {text}" in paper or f"{text} " in paper
-
-
-@pytest.mark.parametrize(
-    ("settings", "flags", "named"),
-    [
-        ("", ["--engine", "latex"], ["--engine", "'latex'", "auto, quarto, embedded"]),
-        ("", ["--engine", "quarto"], ["pip install 'roofwright[quarto]'", "quarto.org", "--engine embedded"]),
-        ("", ["--chapters", "on"], ["--chapters", "_quarto.yml", "'on'", "one, two"]),
-        ("roofwright:\n  chapters: [x]\n", [], ["--chapters", "_quarto.yml", "'x'"]),
-        ("", ["--machines", "x"], ["--machines", "_quarto.yml", "'x' is not one of a"]),
-        ("roofwright:\n  figure-width: 9\n", [], ["_quarto.yml:11", "'figure-width'"]),
-        ("", ["why"], ["why", "training.step.over_forward"]),
-        ("", ["--formats", "svg"], ["--formats of render", "'svg'"]),
-        ("", ["figures", "--formats", "html"], ["--formats of figures", "'html'", "svg, png, pdf, json"]),
-        ("", ["--figures", "fig-a"], ["--figures", "python -m report figures"]),
-        ("", ["figures", "--figures", "fig-a"], ["no figure", "--chapters"]),
-    ],
-)
-def test_choices_that_are_wrong(chapters, no_quarto, capsys, settings, flags, named):
-    message = refusal(capsys, chapters(settings), *flags)
-    assert [name for name in named if name not in message] == []
