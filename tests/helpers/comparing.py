@@ -1,29 +1,18 @@
-"""Machines' folders for the tests of comparisons."""
+"""A machine's folder and its cells for tests of comparisons and answers."""
 
-import dataclasses
+from dataclasses import replace
 
+from helpers import rows
 from measure.cache.folders import MachineFolder
-from measure.cache.records import Environment, Run, Sample
-from measure.domain.latency import Cell
+from measure.cache.records import Run, Sample
+from measure.domain.latency import Cell, TimedCell
 
-ENVIRONMENT = Environment(
-    environment_id="aaaa00000000",
-    hardware_id="h",
-    device="cpu",
-    name="Chip",
-    cores=2,
-    threads=2,
-    memory_byte=8,
-    vector_extension=None,
-    driver=None,
-    system="Linux",
-    python="3.11",
-    torch="2.14.1",
-    torchvision=None,
-    torchaudio=None,
-    recorded_at="2026-01-01T00:00:00+00:00",
-)
-NEWER = dataclasses.replace(ENVIRONMENT, environment_id="aabb00000000", recorded_at="2026-02-01T00:00:00+00:00")
+RECORDED_AT = "2026-01-01T00:00:00+00:00"
+ENVIRONMENT = replace(
+    rows.ENVIRONMENT, environment_id="aaaa00000000", hardware_id="h", name="Chip", memory_byte=8, torch="2.14.1",
+    recorded_at=RECORDED_AT,
+)  # fmt: skip
+NEWER = replace(ENVIRONMENT, environment_id="aabb00000000", recorded_at="2026-02-01T00:00:00+00:00")
 CELL = Cell("alexnet", 1, "fp32", "inference", "eager")
 
 
@@ -35,12 +24,17 @@ def machine(data, name="box", *environments):
 
 
 def put(folder, round, latencies, status="ok", reason=None, environment=ENVIRONMENT, flags=None):
-    cell = {"environment_id": environment.environment_id} | CELL._asdict()
-    recorded_at = "2026-01-01T00:00:00+00:00"
-    run = Run(
-        **cell, status=status, reason=reason, recorded_at=recorded_at, input_shape="3x224x224", round=round, flags=flags
-    )
-    samples = [
-        Sample(**cell, sample=index, block=1, latency_s=latency, round=round) for index, latency in enumerate(latencies)
-    ]
-    folder.put_run(run, samples)
+    cell = {"environment_id": environment.environment_id, **CELL._asdict(), "round": round}
+    about = {"status": status, "reason": reason, "flags": flags, "input_shape": "3x224x224"}
+    samples = [Sample(**cell, sample=index, block=1, latency_s=latency) for index, latency in enumerate(latencies)]
+    folder.put_run(Run(**cell, **about, recorded_at=RECORDED_AT), samples)
+
+
+def timed(batch=1, latency_s=2.0, variant="eager"):
+    """A cell of one model, as answers about it hold it."""
+    columns = CELL._asdict() | {"batch": batch, "variant": variant}
+    return TimedCell(
+        **columns, status="ok", reason=None, latency_s=latency_s, latency_low_s=0.9 * latency_s,
+        latency_high_s=1.1 * latency_s, inputs_per_s=batch / latency_s, tokens_per_s=None, rounds=3, flags=(),
+        input_shape="3x2x2",
+    )  # fmt: skip

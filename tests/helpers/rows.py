@@ -2,42 +2,19 @@
 
 import zipfile
 
+from measure.cache import records
 from measure.cache.folders import MachineFolder
 from measure.cache.hand_kept import PublishedTiming
-from measure.cache.records import (
-    Environment,
-    HardwareCounterProfile,
-    KernelCounters,
-    KernelTime,
-    OperatorTime,
-    Profile,
-    RoofMeasurement,
-    Run,
-    Sample,
-)
+from measure.cache.records import Environment, OperatorTime, Profile, RoofMeasurement, Run, Sample
 from measure.cache.workload_records import Layer, Operator, PublishedCount, Workload
 from measure.domain.latency import Cell
 from measure.domain.words import INFERENCE
 
 ENVIRONMENT = Environment(
-    environment_id="e1",
-    hardware_id="h1",
-    device="cpu",
-    name="Chip, of 2 cores",
-    cores=2,
-    threads=2,
-    memory_byte=1024,
-    vector_extension=None,
-    driver=None,
-    system="Linux",
-    python="3.11",
-    torch="2.9",
-    torchvision=None,
-    torchaudio=None,
+    environment_id="e1", hardware_id="h1", device="cpu", name="Chip, of 2 cores", cores=2, threads=2, memory_byte=1024,
+    vector_extension=None, driver=None, system="Linux", python="3.11", torch="2.9", torchvision=None, torchaudio=None,
     recorded_at="2026-01-01",
-)
-
-
+)  # fmt: skip
 RECORDED_AT = "2026-01-01T00:00:00+00:00"
 
 
@@ -48,18 +25,9 @@ def cell_columns(model, batch, phase, variant="eager", environment="e1", precisi
 
 def workload(model="net", batch=1, flop=10, **columns):
     return Workload(
-        model=model,
-        source="torchvision",
-        family="plain",
-        input_shape="3x2x2",
-        batch=batch,
-        precision="fp32",
-        autocast=None,
-        status="ok",
-        reason=None,
-        forward_flop=flop,
-        **columns,
-    )
+        model=model, source="torchvision", family="plain", input_shape="3x2x2", batch=batch, precision="fp32",
+        autocast=None, status="ok", reason=None, forward_flop=flop, **columns,
+    )  # fmt: skip
 
 
 def layer(model="net", batch=1, position=0, flop=10):
@@ -79,20 +47,9 @@ def operator(model="net", batch=1, name="mm", flop=10, calls=1, **changed):
 
 def roof_measurement(size=8, latency_s=0.5):
     return RoofMeasurement(
-        environment_id="e1",
-        roof_kernel="matmul",
-        precision="fp32",
-        size=size,
-        flop=1024,
-        byte=768,
-        status="ok",
-        reason=None,
-        latency_s=latency_s,
-        latency_low_s=0.4,
-        latency_high_s=0.6,
-        sample_count=6,
-        pace="sustained",
-    )
+        environment_id="e1", roof_kernel="matmul", precision="fp32", size=size, flop=1024, byte=768, status="ok",
+        reason=None, latency_s=latency_s, latency_low_s=0.4, latency_high_s=0.6, sample_count=6, pace="sustained",
+    )  # fmt: skip
 
 
 def run(model="net", batch=1, status="ok", reason=None, round_=0, phase="inference"):
@@ -118,33 +75,20 @@ def operator_time(model="net", batch=1, path="head", name="linear", time_s=0.25,
 
 
 def kernel_time(model="net", batch=1, kernel="sgemm", time_s=0.25):
-    return KernelTime(
-        **cell_columns(model, batch, "inference"),
-        stage="inference",
-        path="head",
-        operator="linear",
-        kernel=kernel,
-        calls=1,
-        time_s=time_s,
-    )
+    at = {"stage": "inference", "path": "head", "operator": "linear", "kernel": kernel}
+    return records.KernelTime(**cell_columns(model, batch, "inference"), **at, calls=1, time_s=time_s)
 
 
 def counter_profile(model="net", batch=1, status="ok", reason=None):
     about = {"tool": "ncu 1.2", "capability": "8.0", "steps": 2} if status == "ok" else {}
-    return HardwareCounterProfile(
+    return records.HardwareCounterProfile(
         **cell_columns(model, batch, "step"), status=status, reason=reason, recorded_at=RECORDED_AT, **about
     )
 
 
 def kernel_counters(model="net", batch=1, kernel="sgemm", time_s=0.25):
-    return KernelCounters(
-        **cell_columns(model, batch, "step"),
-        kernel=kernel,
-        calls=3,
-        time_s=time_s,
-        dram_read_byte=8e6,
-        dram_write_byte=4e6,
-    )
+    counted = {"calls": 3, "time_s": time_s, "dram_read_byte": 8e6, "dram_write_byte": 4e6}
+    return records.KernelCounters(**cell_columns(model, batch, "step"), kernel=kernel, **counted)
 
 
 def timing(model, latency_s, **changed):

@@ -1,9 +1,8 @@
 from dataclasses import replace
 
 import pytest
-from helpers.answering import timed
 from helpers.comparing import ENVIRONMENT as MACHINE
-from helpers.comparing import machine, put
+from helpers.comparing import machine, put, timed
 from helpers.rows import ENVIRONMENT, layer, operator_time, profile, roof_measurement, workload
 
 from measure import __main__ as command
