@@ -35,7 +35,7 @@ COUNTED = {
 }
 ROOF_S, BUILD_S, ATTRIBUTION_S = 3.0, 0.5, 4.0
 REACHED, LEAST_CALL_S, NOISE = 0.5, 0.004, 0.01
-"""The part of the roof at which calls run, the launches of some hundred kernels, the deviation of a call's logarithm."""
+"""The part of the roof at which calls run, the launches of some hundred kernels, the scatter of a call's logarithm."""
 
 GPU = SimpleNamespace(
     kind="cuda", name=T4.name, memory_byte=T4.memory_byte, flop_per_s=T4.flop_per_s, byte_per_s=T4.byte_per_s,
