@@ -1,6 +1,7 @@
 import fcntl
 import multiprocessing
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -8,8 +9,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from helpers import golden as golden_files
-from helpers.places import ROOT
+from helpers.places import GOLDEN, ROOT
 from hypothesis import settings
 
 from measure.machine.processor import PRECISION, SPEED
@@ -76,10 +76,23 @@ def strict():
 
 @pytest.fixture
 def golden(request, monkeypatch):
-    """Compares what a command prints with a file: ``golden("show", text)`` with tests/golden/show.txt."""
-    for name, value in golden_files.TERMINAL.items():
+    """Compares what a command prints with a file: ``golden("show", text)`` with tests/golden/show.txt.
+
+    ``pytest --overwrite`` writes the files anew; git shows the change. Long fractions are rounded to six digits: the
+    last ones depend on a machine's arithmetic.
+    """
+    for name, value in {"COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"}.items():
         monkeypatch.setenv(name, value)
-    return partial(golden_files.check, overwrite=request.config.getoption("--overwrite"))
+
+    def check(name, printed):
+        printed = re.sub(r"\d+\.\d{7,}(e[-+]?\d+)?", lambda number: f"{float(number[0]):.6g}", printed)
+        path = GOLDEN / f"{name}.txt"
+        if request.config.getoption("--overwrite"):
+            path.write_text(printed, "utf-8")
+        expected = path.read_text("utf-8") if path.exists() else ""
+        assert printed == expected, f"differs from {path}; renew it with pytest --overwrite"
+
+    return check
 
 
 @pytest.fixture

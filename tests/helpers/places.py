@@ -7,6 +7,8 @@ from pathlib import Path
 
 TESTS = Path(__file__).parents[1]
 ROOT = TESTS.parent
+GOLDEN = TESTS / "golden"
+"""What commands print, a file a case."""
 
 
 def copy_project(folder: Path, without: Sequence[str] = ()) -> Path:

@@ -4,8 +4,7 @@ import json
 import re
 
 import pytest
-from helpers.golden import GOLDEN
-from helpers.places import ROOT
+from helpers.places import GOLDEN, ROOT
 
 from measure import __main__ as command
 from measure.cache.records import Environment
