@@ -2,20 +2,20 @@
 
 import json
 import os
-import stat
 import subprocess
 import sys
-import time
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
 from helpers.places import TESTS
+from helpers.processes import has_ended, wait_until
 from helpers.tasks import cell
 
-psutil = pytest.importorskip("psutil", reason="a process that ended is told from one that runs by psutil")
+pytest.importorskip("psutil", reason="a process that ended is told from one that runs by psutil")
 torch = pytest.importorskip("torch", reason="steps are torch's")
 
-from torch import nn  # noqa: E402
+from torch.nn.modules.module import register_module_forward_pre_hook  # noqa: E402
 
 from measure.domain.latency import Cell  # noqa: E402
 from measure.errors import UserError  # noqa: E402
@@ -48,7 +48,7 @@ def play(tmp_path, monkeypatch):
     def put(answer=FORMAT):
         script = tmp_path / "ncu"
         script.write_text(PLAYED.format(python=sys.executable, answer=str(answer)))
-        script.chmod(script.stat().st_mode | stat.S_IXUSR)
+        script.chmod(0o755)
         monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
 
     return put
@@ -62,28 +62,24 @@ def test_the_lines_and_the_version(play):
     play()
     beats = []
     lines, tool = count("import time; time.sleep(1.5)", lambda: beats.append(None))
-    assert lines == FORMAT.read_text().splitlines()
-    assert tool == "ncu 2025.3.1.0"
+    assert (lines, tool) == (FORMAT.read_text().splitlines(), "ncu 2025.3.1.0")
     assert len(beats) >= 2
 
 
-def test_a_refusal_says_how_an_administrator_allows_it(play, tmp_path):
-    (tmp_path / "refused").write_text(REFUSED)
-    play(tmp_path / "refused")
-    with pytest.raises(NotImplementedError, match="NVreg_RestrictProfilingToAdminUsers=0"):
-        count()
+LAST_WORDS = {
+    "forbidden": (REFUSED, "", NotImplementedError, "NVreg_RestrictProfilingToAdminUsers=0"),  # how it is allowed
+    "broken": (BROKEN, "raise SystemExit(9)", RuntimeError, "^LibraryNotLoaded$"),
+    "an error": ("", "print('run'); print('MyError: no'); raise SystemExit(1)", RuntimeError, "^MyError: no$"),
+    "tf32": ("", "print('NotImplementedError: no tf32'); raise SystemExit(1)", NotImplementedError, "^no tf32$"),
+}
 
 
-def test_failures_are_told_with_their_last_words(play, tmp_path):
-    play()
-    with pytest.raises(RuntimeError, match=r"^OutOfMemoryError: CUDA out of memory$"):
-        count("print('working'); print('OutOfMemoryError: CUDA out of memory'); raise SystemExit(1)")
-    with pytest.raises(NotImplementedError, match=r"^no tf32 here$"):
-        count("print('NotImplementedError: no tf32 here'); raise SystemExit(1)")
-    (tmp_path / "broken").write_text(BROKEN)
-    play(tmp_path / "broken")
-    with pytest.raises(RuntimeError, match=r"^LibraryNotLoaded$"):
-        count("raise SystemExit(9)")
+@pytest.mark.parametrize(("answer", "code", "problem", "words"), LAST_WORDS.values(), ids=LAST_WORDS)
+def test_failures_are_told_with_their_last_words(play, tmp_path, answer, code, problem, words):
+    (tmp_path / "answer").write_text(answer)
+    play(tmp_path / "answer")
+    with pytest.raises(problem, match=words):
+        count(code)
 
 
 def test_a_program_that_never_ends_is_given_up(play, monkeypatch):
@@ -91,13 +87,6 @@ def test_a_program_that_never_ends_is_given_up(play, monkeypatch):
     monkeypatch.setattr(ncu, "LIMIT_S", 0.5)
     with pytest.raises(RuntimeError, match=r"longer than 0\.5 s"):
         count("import time; time.sleep(60)")
-
-
-def has_ended(pid):
-    try:
-        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return True
 
 
 def test_the_program_that_is_counted_ends_with_ncu(play, tmp_path):
@@ -111,60 +100,54 @@ def test_the_program_that_is_counted_ends_with_ncu(play, tmp_path):
     program = f"import os, pathlib, time; pathlib.Path({str(written)!r}).write_text(str(os.getpid())); time.sleep(60)"
     with pytest.raises(InterruptedError, match="enough"):
         count(program, stop_once_it_runs)
-    pid = int(written.read_text())
-    for _ in range(300):  # the system ends it soon after
-        if has_ended(pid):
-            return
-        time.sleep(0.1)
-    pytest.fail("the program goes on")
+    wait_until(lambda: has_ended(int(written.read_text())))
 
 
-def test_what_only_some_gpus_count_is_asked_for_where_it_is_listed():
-    volta = ncu.choose_metrics("dram__bytes_read\ndram__bytes_write\nsm__inst_executed_pipe_tensor")
-    assert "dram__bytes_read.sum" in volta
-    assert "sm__sass_thread_inst_executed_op_ffma_pred_on.sum" in volta
-    assert not any("ops_path_tensor" in name for name in volta)
-    assert not any("_op_read" in name for name in volta)
-    newest = ncu.choose_metrics("dram__bytes_op_read\ndram__bytes_op_write\nsm__ops_path_tensor_src_bf16_dst_fp32")
-    assert "dram__bytes_op_read.sum" in newest
-    assert "dram__bytes_read.sum" not in newest
-    assert "sm__ops_path_tensor_src_bf16_dst_fp32.sum" in newest
-    assert not any("ffma2" in name for name in newest)
+FP32, TWICE = "sm__sass_thread_inst_executed_op_ffma_pred_on", "smsp__sass_thread_inst_executed_op_ffma2_pred_on"
+TENSOR = [
+    f"sm__ops_path_tensor_{name}"
+    for name in ("src_bf16_dst_fp32", "op_hgmma_src_fp16_sparsity_on", "src_fp16", "src_fp8_dst_fp32")
+]
+OF_INTEGERS = ["sm__ops_path_tensor_src_int8", "sm__ops_path_tensor_op_igmma_src_int8_sparsity_off"]
 
 
-def test_every_listed_metric_of_tensor_operations_and_packed_instructions_is_asked_for_but_those_of_integers():
-    names = ("op_hgmma_src_fp16_sparsity_off", "op_hgmma_src_fp16_sparsity_on", "src_fp16", "src_fp8_dst_fp32")
-    listed = [f"sm__ops_path_tensor_{name}" for name in (*names, "src_int8", "op_igmma_src_int8_sparsity_off")]
-    packed = [f"smsp__sass_thread_inst_executed_op_f{name}2_pred_on" for name in ("add", "mul", "fma")]
-    asked = ncu.choose_metrics("\n".join(f"{name}   Counter   # of math ops" for name in (*listed, *packed)))
-    assert {name for name in asked if "ops_path" in name} == {f"sm__ops_path_tensor_{name}.sum" for name in names}
-    assert {f"{name}.sum" for name in packed} <= set(asked)
+READ, READ_NEW = "dram__bytes_read", "dram__bytes_op_read"
+
+
+@pytest.mark.parametrize(
+    ("listed", "asked", "not_asked"),
+    [
+        ([READ, "dram__bytes_write"], [READ, FP32], [TWICE, *TENSOR, READ_NEW]),
+        ([READ_NEW, *TENSOR, *OF_INTEGERS], [READ_NEW, *TENSOR], [READ, *OF_INTEGERS]),
+        ([TWICE], [TWICE], TENSOR),
+    ],
+    ids=["Volta", "Hopper", "Blackwell"],
+)
+def test_what_only_some_gpus_count_is_asked_for_where_it_is_listed(listed, asked, not_asked):
+    chosen = ncu.choose_metrics("\n".join(f"{name}   Counter   # of math ops" for name in listed))
+    assert {f"{name}.sum" for name in asked} <= set(chosen)
+    assert not {f"{name}.sum" for name in not_asked} & set(chosen)
 
 
 GPU = SimpleNamespace(kind="cuda", torch_name="cuda:0", is_nvidia=True)
 (RESNET,) = catalog.find(["resnet18"])
 
 
-def measure(monkeypatch, count):
-    monkeypatch.setattr(ncu, "count", count)
-    return ncu.measure(GPU, RESNET, cell(RESNET, 8, phase="step"), lambda: None)
-
-
 def test_the_counters_of_a_step(monkeypatch):
-    asked = []
+    asked, lines = [], FORMAT.read_text().splitlines()
 
     def count(program, _beat):
         asked.extend(program)
-        return FORMAT.read_text().splitlines(), "ncu 1.2"
+        return lines, "ncu 1.2"
 
-    result = measure(monkeypatch, count)
+    monkeypatch.setattr(ncu, "count", count)
+    step = cell(RESNET, 8, phase="step")
+    result = ncu.measure(GPU, RESNET, step, lambda: None)
     assert (result.steps, result.tool, len(result.kernels)) == (ncu.STEPS, "ncu 1.2", 2)
-    assert json.loads(asked[-1])["cell"]["model"] == "torchvision:resnet18"
-
-
-def test_a_table_without_kernels_is_an_error(monkeypatch):
+    assert json.loads(asked[-1])["cell"] == step._asdict() | {"model": "torchvision:resnet18"}
+    lines.clear()
     with pytest.raises(RuntimeError, match="the output of ncu: no table of kernels"):
-        measure(monkeypatch, lambda program, beat: ([], "ncu"))
+        ncu.measure(GPU, RESNET, step, lambda: None)
 
 
 def test_what_has_no_hardware_counters_is_refused_before_anything_is_measured(monkeypatch, tmp_path):
@@ -201,29 +184,19 @@ def test_a_gpus_counters_see_the_work_of_a_model():
 @pytest.fixture
 def log(monkeypatch):
     """What happens, in order: calls of a tiny network on the CPU, and the marks of the profiler."""
-    happened = []
-
-    class Network(nn.Linear):
-        def forward(self, rows):
-            happened.append("training" if self.training else "inference")
-            return super().forward(rows)
-
-    def make_inputs(_model, batch, device, dtype):
-        return (torch.randn(batch, 4, device=device, dtype=dtype),)
-
-    runtime = SimpleNamespace(
-        cudaProfilerStart=lambda: happened.append("start"), cudaProfilerStop=lambda: happened.append("stop")
+    happened, threads = [], torch.get_num_threads()
+    runtime = {f"cudaProfiler{word.title()}": partial(happened.append, word) for word in ("start", "stop")}
+    monkeypatch.setattr(torch.cuda, "cudart", lambda: SimpleNamespace(**runtime))
+    note = register_module_forward_pre_hook(
+        lambda module, _: happened.append("training" if module.training else "inference")
     )
-    threads = torch.get_num_threads()
-    monkeypatch.setattr("measure.models.catalog.build", lambda model: Network(4, 2).eval())
-    monkeypatch.setattr("measure.models.catalog.make_inputs", make_inputs)
-    monkeypatch.setattr(torch.cuda, "cudart", lambda: runtime)
     yield happened
+    note.remove()
     torch.set_num_threads(threads)
 
 
-def arguments(**changes):
-    cell = Cell("alexnet", 3, "fp32", "inference", "eager")._replace(**changes)
+def arguments(phase="inference", precision="fp32"):
+    cell = Cell("helpers.small_network:two_scores", 3, precision, phase, "eager")
     return {"device": "cpu", "threads": 1, "cell": cell._asdict(), "caller": os.getpid()}
 
 

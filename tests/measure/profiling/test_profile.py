@@ -82,7 +82,9 @@ PRODUCTS = {"middle.0": 2, "last": 2, "first": 1}  # backward: nobody asks for t
     ],
 )
 def test_operators_have_their_modules_and_times(net, phase, stages, calls):
-    profiled = measure(phase)
+    beats = []
+    profiled = measure(phase, beat=lambda: beats.append(None))
+    assert len(beats) >= profiled.steps * len({*stages})  # a sign of life comes between the stages
     found = {(each.stage, each.path, each.operator): each.calls for each in profiled.operators}
     assert {key: found[key] for key in calls} == calls
     assert {stage for stage, *_ in found} == {*stages, *(["update"] if phase == "step" else [])}
@@ -97,38 +99,16 @@ def test_operators_have_their_modules_and_times(net, phase, stages, calls):
     assert 0 < profiled.busy_s <= profiled.profiled_s
     assert (profiled.kernels, profiled.trace) == ((), None)  # a processor runs none
     assert profiled.plain_s > 0
-    assert profiled.system_use.system_s >= 0
-    assert profiled.system_use.page_faults >= 0
-
-
-def test_signs_of_life_come_between_the_stages_of_a_step(net):
-    beats = []
-    profiled = measure("step", beat=lambda: beats.append(None))
-    assert len(beats) >= 3 * profiled.steps
+    assert min(profiled.system_use) >= 0
 
 
 class Silent(devices.Cpu):
-    """A device whose kernels the profiler does not see."""
+    """A device whose kernels the profiler does not see; the processor, in truth."""
 
-    kind = "mps"
     is_asynchronous = True
 
-
-class Gpu(devices.Cpu):
-    """A GPU of which the profiler sees no kernel; the processor, in truth."""
-
-    kind = "cuda"
-
-
-def test_only_whole_steps_are_averaged(net, monkeypatch):
-    def last_two(steps, matches):
-        assert not matches  # on a processor
-        return steps[-2:]
-
-    monkeypatch.setattr(profile, "find_whole_steps", last_two)
-    profiled = measure("step")
-    assert profiled.steps == 2
-    assert all(each.calls == 1 for each in profiled.operators if each.operator == "linear")
+    def __init__(self, kind):
+        self.kind = kind
 
 
 def test_slow_first_seconds_warm_up_and_are_no_plain_calls():
@@ -143,8 +123,8 @@ def test_slow_first_seconds_warm_up_and_are_no_plain_calls():
     [
         ("compile", None, "a compiled network's kernels are each of several modules"),
         ("cold", None, "with warm caches only"),
-        ("eager", Silent(), "does not see the kernels of mps"),
-        ("eager", Gpu(), "saw no kernel of this GPU: NVIDIA's CUPTI is missing or sees none"),
+        ("eager", Silent("mps"), "does not see the kernels of mps"),
+        ("eager", Silent("cuda"), "saw no kernel of this GPU: NVIDIA's CUPTI is missing or sees none"),
     ],
 )
 def test_what_cannot_be_profiled_is_refused_with_a_reason(net, monkeypatch, variant, device, words):
@@ -212,14 +192,14 @@ def test_a_step_that_lost_kernels_is_left_out_of_every_mean(tmp_path, kernels, e
     assert [(each.calls, each.time_s) for each in kernel_times] == ([(5, time_s)] if any(kernels) else [])
 
 
-@pytest.mark.parametrize("kernels", [(0, 2, 5), (5, 4, 5), (5, 5, 4), (5, 4, 4)])
+@pytest.mark.parametrize("kernels", [(0, 2, 5), (5, 4, 5), (5, 5, 4)])
 def test_steps_that_differ_in_another_way_are_refused(tmp_path, kernels):
     counts = ", ".join(map(str, kernels))
     with pytest.raises(NotImplementedError, match=f"saw {counts} kernels in steps of the same work"):
         attributed(tmp_path, *kernels)
 
 
-PAGES = 5000
+PAGES = 1000
 
 
 def touch(pages):
@@ -232,35 +212,24 @@ def touch(pages):
 
 
 def test_each_new_page_is_a_fault_and_the_first_call_does_not_count():
-    sizes = iter([4 * PAGES, 1 * PAGES, 3 * PAGES])
+    sizes = iter([40 * PAGES, 10 * PAGES, 30 * PAGES])
     meter = SystemMeter(lambda: touch(next(sizes)))
     assert meter.use() is None
     meter()
     assert meter.use() is None  # one call alone says nothing
     meter()
     meter()
-    # The mean of 1 and 3 times as many; an interpreter at work may need a few of its own.
-    assert 2 * PAGES <= meter.use().page_faults < 2.1 * PAGES
+    # The mean of 10 and 30 times as many; an interpreter at work may need a few of its own.
+    assert 20 * PAGES <= meter.use().page_faults < 21 * PAGES
+    assert 0 < meter.use().system_s < 10
 
 
-@pytest.mark.parametrize(("pages", "calls"), [(20 * PAGES, 6), (0, 100)])
-def test_the_time_of_many_faults_is_seen_and_that_of_none(pages, calls):
-    meter = SystemMeter(lambda: touch(pages) if pages else None)
-    for _ in range(calls):
-        meter()
-    assert meter.use().system_s > 0 if pages else meter.use().page_faults < 1
-
-
-def test_a_system_that_does_not_say(monkeypatch):
+def test_a_system_that_does_not_say_and_a_call_that_fails(monkeypatch):
+    with pytest.raises(ZeroDivisionError):
+        SystemMeter(lambda: 1 / 0)()
     monkeypatch.setitem(sys.modules, "resource", None)  # as on Windows
     calls = []
     meter = SystemMeter(lambda: calls.append(1))
     for _ in range(3):
         meter()
-    assert len(calls) == 3
-    assert meter.use() is None
-
-
-def test_what_a_call_raises_comes_through():
-    with pytest.raises(ZeroDivisionError):
-        SystemMeter(lambda: 1 / 0)()
+    assert (len(calls), meter.use()) == (3, None)

@@ -17,8 +17,8 @@ from measure.run.sections import RoofTask
 from measure.run.task import Failure
 
 NET = Model("net", "torchvision", "plain", (3, 2, 2))
-INPUT = {"traffic_byte": 100_000_000, "backward_flop": 8_000_000_000, "backward_traffic_byte": 200_000_000}
-COUNTED = workload(flop=4_000_000_000, parameter_count=50_000_000, **INPUT)
+BACKWARD = {"backward_flop": 8_000_000_000, "backward_traffic_byte": 200_000_000}
+COUNTED = workload(flop=4_000_000_000, parameter_count=50_000_000, traffic_byte=100_000_000, **BACKWARD)
 
 
 def roof(kernel, flop, byte, latency_s, **columns):
@@ -117,10 +117,8 @@ def test_processes_begin_where_tasks_need_fresh_ones(monkeypatch, tmp_path, fork
 
 
 GB = 10**9
-SIZES = {
-    "inference_peak_byte": 16 * GB + 1, "training_peak_byte": 50 * GB, "momentum_byte": 6 * GB, "adam_byte": 12 * GB
-}  # fmt: skip
-MEASURED = replace(workload(batch=64), **SIZES)
+OPTIMISER = {"momentum_byte": 6 * GB, "adam_byte": 12 * GB}
+MEASURED = workload(batch=64, inference_peak_byte=16 * GB + 1, training_peak_byte=50 * GB, **OPTIMISER)
 ADAM = training_task(NET, 64, "fp32", "channels_last+adam", 0)
 
 
@@ -129,28 +127,20 @@ ADAM = training_task(NET, 64, "fp32", "channels_last+adam", 0)
     [
         (cell(64), 16 * GB + 1),
         (cell(64, "tf32"), 16 * GB + 1),  # what is stored is the same
-        (profile_task(NET, 64, "fp32", "eager", "inference"), 16 * GB + 1),
-        (step(64), 50 * GB),
         (profile_task(NET, 64, "fp32", "eager", "step"), 50 * GB),
         (ADAM, 56 * GB),  # 50 - 6 + 12
         # What was not counted is tried.
         (cell(64, "bf16"), 0),
+        (training_task(NET, 64, "bf16", "adam", 0), 0),
         (cell(256), 0),
         (RoofTask("matmul", "fp32", 8, "sustained"), 0),
     ],
 )
 def test_a_cell_that_needs_more_memory_than_there_is_is_refused(task, least_byte):
-    counted = run_cache(MEASURED, replace(MEASURED, precision="bf16", inference_peak_byte=None)).workloads
+    uncounted = {"inference_peak_byte": None, "training_peak_byte": None}
+    counted = run_cache(MEASURED, replace(MEASURED, precision="bf16", **uncounted)).workloads
     assert MemoryFit(least_byte, counted).refusal(task) is None
     if least_byte:
-        assert MemoryFit(least_byte - 1, counted).refusal(task).status == "oom"
-
-
-def test_a_refusal_has_both_numbers():
-    refusal = MemoryFit(16 * GB, run_cache(MEASURED).workloads).refusal(cell(64))
-    assert refusal == Failure("oom", "not tried: its tensors need 16.0 GB, the device has 16.0 GB")
-
-
-def test_a_step_whose_memory_was_not_counted_is_tried():
-    counted = run_cache(replace(MEASURED, training_peak_byte=None)).workloads
-    assert MemoryFit(1, counted).refusal(ADAM) is None
+        refusal = MemoryFit(least_byte - 1, counted).refusal(task)
+        sizes = f"{least_byte // GB}.0 GB, the device has {(least_byte - 1) / GB:.1f} GB"
+        assert refusal == Failure("oom", f"not tried: its tensors need {sizes}")

@@ -24,6 +24,7 @@ from measure.run.task import Failure, RunCache, Tier
 TRAINED = {"training_models": catalog.find(["vgg11"]), "training_batch_sizes": [32]}
 A1, A64, V1, V64 = (f"{model} batch {batch} fp32" for model in ("alexnet", "vgg11") for batch in (1, 64))
 STEP = "training vgg11 batch 32 fp32"
+BOTH = ["inference", "operators"]
 
 
 def to_do(request, **cache):
@@ -60,7 +61,7 @@ def test_counts_and_roofs_come_first_then_round_after_round_of_all_cells_and_cou
 
 
 def test_the_order_of_a_block_is_drawn_by_the_seed():
-    request = asked("alexnet vgg11", (1, 2, 4, 8), ["inference", "operators"], ["fp32", "bf16"])
+    request = asked("alexnet vgg11", (1, 2, 4, 8), BOTH, ["fp32", "bf16"])
     first, again, other = ([task.label for task in to_do(request, seed=seed)] for seed in (1, 1, 2))
     assert first == again != other
     # A round's sixteen cells and their profiles, then two rounds of sixteen: each in an order of its own.
@@ -68,17 +69,17 @@ def test_the_order_of_a_block_is_drawn_by_the_seed():
 
 
 def test_on_a_gpu_the_batch_sizes_that_share_a_process_stay_together():
-    request = asked("alexnet vgg11", (1, 2, 4, 8), ["inference", "operators"], ["fp32", "fp16"], rounds=2)
+    request = asked("alexnet vgg11", (1, 2, 4, 8), BOTH, ["fp32", "fp16"], rounds=2)
 
-    def order(device):
+    def orders(device):
         cells = [task for task in to_do(request, device=device) if isinstance(task, InferenceTask)]
-        named = [((task.round, task.model.name, task.cell.precision), task.cell.batch) for task in cells]
-        return [[batch for _, batch in group] for _, group in groupby(named, key=lambda each: each[0])]
+        groups = groupby(cells, key=lambda task: (task.round, task.model.name, task.cell.precision))
+        return [tuple(task.cell.batch for task in group) for _, group in groups]
 
-    together = order("cuda")
+    together = orders("cuda")
     assert [len(batches) for batches in together] == [4] * 2 * 2 * 2  # rounds, models, precisions
-    assert len(set(map(tuple, together))) > 1
-    assert len(order("cpu")) > 8
+    assert len(set(together)) > 1
+    assert len(orders("cpu")) > 8
 
 
 SHORT = {"budget_s": 180.0, "rounds": 2}  # a long cell takes 9 s; uncounted ones take 5.5 s at batch 1, 37 s at 64
@@ -102,18 +103,16 @@ def test_a_budget_begins_with_something_of_everything():
     assert sorted(inference) == [f"operators of {name} batch 1 fp32" for name in ("alexnet", "resnet18")]
     assert step == "operators of training alexnet batch 32 fp32"
     assert parts["other cells"] == ["operators of vgg11 batch 1 fp32"]
-    assert sorted(parts["long cells"]) == [
-        "operators of training resnet18 batch 32 fp32",
-        *(f"training {name} batch 32 fp32, round 1" for name in ("resnet18", "vgg11")),
-    ]
+    steps = [f"training {name} batch 32 fp32, round 1" for name in ("resnet18", "vgg11")]
+    assert sorted(parts["long cells"]) == ["operators of training resnet18 batch 32 fp32", *steps]
     assert len([label for label in parts["further rounds"] if label.endswith("batch 1 fp32, round 2")]) == 3
     assert {f"roof matmul fp32 {size} sustained" for size in (512, 4096)} < set(parts["finer roofs"])
     assert not [label for label in parts["finer roofs"] if "int8" in label or "burst" in label]
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", [1, 2])
 def test_the_story_comes_first_at_each_batch_size(seed):
-    request = asked("alexnet resnet18 vgg11 mobilenet_v2", (1, 64), ["inference", "operators"], **SHORT)
+    request = asked("alexnet resnet18 vgg11 mobilenet_v2", (1, 64), BOTH, **SHORT)
     parts = in_parts(request, seed=seed)
     for title in ("batch 1", "batch 64", "operators"):
         leading = {label.removeprefix("operators of ").split()[0] for label in parts[title][:2]}
@@ -146,7 +145,6 @@ def timed(model, latency_s):
 
 
 def test_timed_cells_show_which_others_are_long():
-    assert in_parts(asked(batch_sizes=(1, 64), **SHORT))["batch 64"] == [f"{A64}, round 1"]  # a leading model always
     three = asked("alexnet vgg11 vgg16", (1, 64), **SHORT)
     for latency_s, part in ((0.2, "long cells"), (0.001, "batch 64")):  # at batch 64 64 times as long
         assert "vgg16 batch 64 fp32, round 1" in in_parts(three, *timed("vgg16", latency_s))[part]
@@ -154,15 +152,15 @@ def test_timed_cells_show_which_others_are_long():
 
 def test_of_two_steps_the_quicker_one_comes_first_and_the_other_may_wait():
     request = asked("alexnet vgg11", sections=["training"], training_batch_sizes=[32], **SHORT)
+    request = replace(request, training_models=request.models)
     rows = [*timed("alexnet", 0.2), *timed("vgg11", 0.1)]
-    parts = in_parts(replace(request, training_models=request.models), *rows)
     # A step of 32 takes 3 * 32 times as long as an input: 19.2 s and 9.6 s, both longer than a twentieth of 180 s.
-    assert parts["training steps"] == [f"{STEP}, round 1"]
-    assert parts["long cells"] == ["training alexnet batch 32 fp32, round 1"]
+    alexnet = "training alexnet batch 32 fp32, round 1"
+    parts = {"training steps": [f"{STEP}, round 1"], "long cells": [alexnet]}
+    assert {title: in_parts(request, *rows)[title] for title in parts} == parts
     done = run("vgg11", 32, phase="step")  # a step was measured, and so none is needed
-    parts = in_parts(replace(request, training_models=request.models), *rows, done)
-    assert "training steps" not in parts
-    assert parts["long cells"] == ["training alexnet batch 32 fp32, round 1"]
+    parts = in_parts(request, *rows, done)
+    assert ("training steps" in parts, parts["long cells"]) == (False, [alexnet])
 
 
 def test_long_cells_come_the_shortest_first():
@@ -175,31 +173,26 @@ def test_long_cells_come_the_shortest_first():
     [({"budget_s": 180.0}, 1), ({"budget_s": 3600.0}, 64), ({"budget_s": 3600.0, "quick": True}, 1)],
 )
 def test_a_short_budget_has_the_profile_that_takes_least(changes, batch):
-    request = asked(batch_sizes=(1, 8, 64), sections=["inference", "operators"], rounds=1, **changes)
+    request = asked(batch_sizes=(1, 8, 64), sections=BOTH, rounds=1, **changes)
     assert in_parts(request)["operators"] == [f"operators of alexnet batch {batch} fp32"]
 
 
 MODELS = catalog.find(["alexnet", "mobilenet_v2", "resnet18", "vgg11"])
 
 
-@st.composite
-def requests(draw):
-    models = draw(st.lists(st.sampled_from(MODELS), min_size=1, max_size=3, unique=True))
-    some = {"min_size": 1, "unique": True}
-    return Request(
-        models,
-        draw(st.lists(st.sampled_from([1, 8, 64]), **some)),
-        draw(st.lists(st.sampled_from(["fp32", "bf16"]), **some)),
-        draw(st.lists(st.sampled_from(list(plan.SECTIONS)), **some)),
-        draw(st.lists(st.sampled_from(["eager", "channels_last", "autocast"]), **some)),
-        draw(st.lists(st.sampled_from(models), unique=True)),
-        [32],
-        rounds=draw(st.integers(1, 3)),
-        quick=True,
-    )
+def some(of):
+    return st.lists(st.sampled_from(of), min_size=1, unique=True)
 
 
-@given(requests(), st.sampled_from([30.0, 180.0, 3600.0]), st.integers(0, 99), st.sampled_from(["cpu", "cuda"]))
+REQUESTS = st.builds(
+    Request,
+    some(MODELS[:3]), some([1, 8, 64]), some(["fp32", "bf16"]), some(list(plan.SECTIONS)),
+    some(["eager", "channels_last", "autocast"]), st.lists(st.sampled_from(MODELS), unique=True), st.just([32]),
+    rounds=st.integers(1, 3), quick=st.just(True),
+)  # fmt: skip
+
+
+@given(REQUESTS, st.sampled_from([30.0, 180.0, 3600.0]), st.integers(0, 99), st.sampled_from(["cpu", "cuda"]))
 def test_a_budget_and_a_seed_change_the_order_alone(request, budget_s, seed, device):
     cache = run_cache(seed=seed, device=device, capability="8.0" if device == "cuda" else None)
     tasks = plan.tasks_to_do(request, cache)
@@ -222,7 +215,7 @@ def test_a_budget_and_a_seed_change_the_order_alone(request, budget_s, seed, dev
 
 
 @settings(max_examples=10)
-@given(requests())
+@given(REQUESTS)
 def test_whatever_becomes_of_its_tasks_a_run_that_ended_leaves_none(request):
     with tempfile.TemporaryDirectory() as folder:
         cache = RunCache(Workloads(Path(folder)), MachineFolder(Path(folder), "box"), ENVIRONMENT)

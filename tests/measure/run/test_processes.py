@@ -19,15 +19,9 @@ def task(block=0, libraries=(), **variables):
 
 
 @pytest.fixture
-def log(tmp_path):
-    log = tmp_path / "log"
-    log.touch()
-    return log
-
-
-@pytest.fixture
-def source(log):
-    source = Processes(log, speak, VARIABLE)
+def source(tmp_path):
+    (tmp_path / "log").touch()
+    source = Processes(tmp_path / "log", speak, VARIABLE)
     yield source
     source.close()
 
@@ -66,13 +60,13 @@ def test_tasks_of_a_block_and_with_equal_variables_are_forks_of_one_server(sourc
     assert has_ended(later.parent)
 
 
-def test_how_a_fork_ends_comes_to_its_parent(source, log):
+def test_how_a_fork_ends_comes_to_its_parent(source, tmp_path):
     for ending, code, words in ((0, 0, ""), (3, 3, ""), ("enough", 1, "SystemExit: enough")):
         process, connection, _ = begin(source, task())
         connection.send(ending)
         process.join()
         assert process.exitcode == code
-        assert (log.read_text().splitlines() or [""])[-1] == words
+        assert ((tmp_path / "log").read_text().splitlines() or [""])[-1] == words
         with pytest.raises(EOFError):
             connection.recv()
 

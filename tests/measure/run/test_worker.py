@@ -13,7 +13,6 @@ from measure.run import worker
 from measure.run.processes import IsolatedProcess
 from measure.run.sections import RoofTask, WorkloadTask
 from measure.run.worker import BudgetSpent, Channel, Worker, classify, needs_fresh
-from measure.timing.sampling import Sampling
 from measure.verbs.measure import make_sampling, parser
 
 pytest.importorskip("torch", reason="a worker measures with torch")
@@ -30,7 +29,6 @@ LARGE = changed(CELL, batch=64)
         (MemoryError("no"), "oom"),
         (RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB"), "oom"),
         (RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried"), "oom"),
-        (RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"), "oom"),
         (RuntimeError("cuDNN error: CUDNN_STATUS_ALLOC_FAILED"), "oom"),
         (RuntimeError("GET was unable to find an engine to execute this computation"), "oom"),
         (RuntimeError("\"slow_conv2d_cpu\" not implemented for 'Half'"), "unsupported"),
@@ -55,7 +53,6 @@ TUNED = changed(CELL, variant="channels_last+cudnn_benchmark")
     ("first", "second", "fresh_on"),
     [
         (None, COUNT, "cpu cuda mps"),
-        (COUNT, COUNT, ""),
         (COUNT, ROOFS[0], "cpu cuda mps"),
         (ROOFS[0], ROOFS[1], ""),
         (ROOFS[1], ROOFS[2], "cpu cuda mps"),  # another round
@@ -64,10 +61,8 @@ TUNED = changed(CELL, variant="channels_last+cudnn_benchmark")
         (CELL, training_task(SQUEEZENET, 32, "fp32", "eager", 0), "cpu mps"),
         (CELL, changed(CELL, 1), "cpu cuda mps"),
         (CELL, changed(CELL, precision="fp16"), "cpu cuda mps"),
-        (CELL, changed(CELL, variant="channels_last"), "cpu cuda mps"),
         (CELL, inference_task(ALEXNET, 1, "fp32", "eager", 0), "cpu cuda mps"),
         (CELL, profile_task(SQUEEZENET, 1, "fp32", "eager", "inference"), "cpu cuda mps"),
-        (CELL, COUNT, "cpu cuda mps"),
         # A first call sets one batch size up.
         (COMPILED, changed(COMPILED, batch=64), "cpu cuda mps"),
         (TUNED, changed(TUNED, batch=64), "cpu cuda mps"),
@@ -95,13 +90,6 @@ def test_threads_of_the_process_speak_one_after_another():
     assert (len(most), max(most)) == (60, 1)
 
 
-@pytest.mark.parametrize(("asked", "limit_s"), [((), 60.0), (("--call-limit", "5m"), 300.0)])
-def test_how_long_a_call_may_take_is_what_was_asked_for(asked, limit_s):
-    process = Worker("cpu", 1, make_sampling(parser().parse_args(list(asked))))
-    assert process._call_limit_s == limit_s
-    process.close()
-
-
 class Beating:
     """A connection over which signs of life come and never an outcome; waiting for one moves the hands of a clock."""
 
@@ -124,16 +112,16 @@ class Beating:
 
 
 @pytest.mark.parametrize(
-    ("every_s", "spent_s"),
+    ("every_s", "limit", "spent_s"),
     [
-        (7.0, 1000.0),  # 142 beats, the last at 994 s, and the budget ends at 1000
-        (59.0, 1000.0),
-        (61.0, 60.0),  # silent for longer than a call may take
+        (7.0, "60s", 1000.0),  # 142 beats, the last at 994 s, and the budget ends at 1000
+        (61.0, "60s", 60.0),  # silent for longer than a call may take
+        (61.0, "2m", 1000.0),
     ],
 )
-def test_a_task_is_given_up_at_its_budgets_end_and_not_at_the_next_sign_of_life(monkeypatch, every_s, spent_s):
+def test_a_task_is_given_up_at_its_budgets_end_and_not_at_the_next_sign_of_life(monkeypatch, every_s, limit, spent_s):
     connection, ended = Beating(every_s), []
-    process = Worker("cpu", 1, Sampling())
+    process = Worker("cpu", 1, make_sampling(parser().parse_args(["--call-limit", limit])))
     alive = SimpleNamespace(exitcode=None, kill=lambda: ended.append(connection.now), join=lambda: None, pid=None)
     process._isolated, process._previous = IsolatedProcess(alive, connection), COUNT
     monkeypatch.setattr(worker, "time", SimpleNamespace(monotonic=lambda: connection.now))

@@ -26,14 +26,12 @@ pytest.importorskip("torch", reason="a worker measures with torch")
 psutil = pytest.importorskip("psutil", reason="processes are watched with psutil")
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("forked_workers")]
 
-(SQUEEZENET,) = catalog.find(["squeezenet1_0"])
+SQUEEZENET, SMALL = catalog.find(["squeezenet1_0", "helpers.small_network:network"])
 COUNT = WorkloadTask(SQUEEZENET, (1,), "fp32", None)
-CELL = inference_task(SQUEEZENET, 1, "fp32", "eager", 0)
-LARGE = changed(CELL, batch=64)
+CELL = inference_task(SMALL, 1, "fp32", "eager", 0)
+LARGE = inference_task(SQUEEZENET, 64, "fp32", "eager", 0)
+WEIGHTS = 8 * (3 * 3 * 3 + 1) + 10 * (8 * 14 * 14 + 1)  # of a convolution and a linear layer
 QUICK = Sampling(warm_up_s=0.1, least_s=0.1, limit_s=0.2)
-
-
-# What comes back
 
 
 @pytest.fixture(scope="module")
@@ -63,14 +61,14 @@ def test_each_task_has_its_result_and_each_cell_a_process(process):
     for task in (CELL, changed(CELL, 1)):
         assert min(process.run(task).latencies_s) > 0
         pids.append(pid_of(process))
-    step = process.run(training_task(SQUEEZENET, 1, "fp32", "eager", 0))
+    step = process.run(training_task(SMALL, 1, "fp32", "eager", 0))
     assert list(step.stages) == ["forward", "backward", "update"]
     assert min(min(timing.latencies_s) for timing in (step, *step.stages.values())) > 0
-    assert step.peak_byte > 2 * 4 * 1_248_424  # weights and momentum
+    assert step.peak_byte > 2 * 4 * WEIGHTS  # and their momentum
     pids.append(pid_of(process))
-    profiled = process.run(profile_task(SQUEEZENET, 1, "fp32", "eager", "inference"))
-    own = [each for each in profiled.operators if each.operator == "conv2d"]
-    assert len({each.path for each in own}) == len(own) == 26  # SqueezeNet's convolutions
+    profiled = process.run(profile_task(SMALL, 1, "fp32", "eager", "inference"))
+    called = {(each.path, each.operator) for each in profiled.operators}
+    assert called >= {("0", "conv2d"), ("1", "relu"), ("3", "linear")}
     assert len({*pids, pid_of(process)}) == 5
 
 
@@ -83,8 +81,6 @@ def test_what_the_process_logs_comes_to_its_parent_and_only_where_it_is_wanted(c
         assert {record.name for record in caplog.records} == names
         caplog.clear()
 
-
-# Failures, after which the next task runs
 
 OWN = """
 import os, stat
@@ -116,8 +112,7 @@ class Network(torch.nn.Linear):
 
 
 def network(batch_size):
-    width = int(torch.full((1,), 3.0).item())  # a value that is read while the model is made
-    return Network(width, 2), torch.ones(batch_size, width)
+    return Network(3, 2), torch.ones(batch_size, 3)
 """
 
 
@@ -126,7 +121,7 @@ def own(folder, monkeypatch):
     """A model of one's own whose network does something in its call."""
     monkeypatch.setattr(processes, "END_LIMIT_S", 0.5)  # for a process that has closed its pipe
 
-    def made(does="pass"):
+    def made(does):
         name = f"own_{len(list(folder.glob('*.py')))}"  # another module each time: this process keeps its imports
         (folder / f"{name}.py").write_text(OWN.format(does=does))
         importlib.invalidate_caches()
@@ -136,36 +131,24 @@ def own(folder, monkeypatch):
     return made
 
 
-def test_a_model_that_reads_a_value_as_it_is_made_is_counted_and_timed(process, own):
-    model = own()
-    (counted,) = process.run(WorkloadTask(model, (1,), "fp32", None))
-    assert counted.workload.forward_flop == 2 * 3 * 2  # one row of 3 by 3 x 2
-    assert min(process.run(inference_task(model, 2, "fp32", "eager", 0)).latencies_s) > 0
-
-
 @pytest.mark.parametrize(
     ("does", "reason"),
     [
         ("raise Mute", "Mute: its text cannot be read"),
         ("raise ValueError('half a letter: \\ud800')", "ValueError: half a letter: \N{REPLACEMENT CHARACTER}"),
-        ("raise ValueError(10**7 * 'x')", f"ValueError: {487 * 'x'}…"),
-        (r"into_the_pipe(b'\0\0\0\4junk')", None),
         ("into_the_pipe(b'a library in its own words')", None),
-        (r"into_the_pipe(b'\0\0\0\0')", None),
+        (r"into_the_pipe(b'\0\0\0\4junk')", None),
         (r"into_the_pipe(b'\xff\xff\xff\0')", None),
     ],
 )
-def test_whatever_a_model_raises_or_writes_is_an_outcome(process, own, does, reason):
-    failure = process.run(inference_task(own(does), 1, "fp32", "eager", 0))
-    assert failure.status == "error"
-    assert reason in (failure.reason, None)
-    assert isinstance(process.run(COUNT), list)
-
-
-def test_a_failed_task_leaves_its_process_to_nobody(process, own):
+def test_whatever_a_model_raises_or_writes_is_an_outcome_and_the_next_task_finds_a_fresh_process(
+    process, own, does, reason
+):
     process.run(COUNT)
     before = pid_of(process)
-    assert isinstance(process.run(WorkloadTask(own("raise ValueError"), (1,), "fp32", None)), Failure)
+    failure = process.run(WorkloadTask(own(does), (1,), "fp32", None))
+    assert failure.status == "error"
+    assert reason is None or reason in failure.reason
     assert isinstance(process.run(COUNT), list)
     assert pid_of(process) != before
 
@@ -177,12 +160,6 @@ def test_the_copy_that_a_model_forks_does_no_task_and_answers_none(process, own,
     counts = [process.run(COUNT) for _ in range(2)]
     assert [count.workload.model for (count,) in counts] == ["squeezenet1_0"] * 2
     wait_until(lambda: pid.exists() and pid.read_text() and has_ended(int(pid.read_text())))
-
-
-def test_a_batch_that_fits_nowhere_is_out_of_memory(process):
-    # 10^8 images of 3 * 224 * 224 * 4 bytes are 60 TB.
-    assert process.run(changed(CELL, batch=10**8)).status == "oom"
-    assert isinstance(process.run(COUNT), list)
 
 
 @pytest.mark.parametrize(
@@ -232,10 +209,9 @@ def test_a_device_that_cannot_be_set_up_is_one_sentence():
     process.close()
 
 
-# Limits of time
-
-
-def test_a_silent_call_is_a_timeout_and_the_end_of_the_budget_gives_the_task_up(process, monkeypatch):
+def test_a_batch_that_fits_nowhere_and_a_silent_call_are_outcomes_and_a_budget_gives_a_task_up(process, monkeypatch):
+    # 10^8 images of 3 * 224 * 224 * 4 bytes are 60 TB.
+    assert process.run(changed(LARGE, batch=10**8)).status == "oom"
     process.run(COUNT)
     with pytest.raises(BudgetSpent):
         process.run(LARGE, deadline=time.monotonic() + 0.2)
@@ -249,23 +225,20 @@ import os, sys, time
 from pathlib import Path
 sys.path.insert(0, sys.argv[2])
 from measure.machine import devices
-from measure.models import catalog
-from measure.run import processes, worker
-from measure.run.sections import WorkloadTask
+from measure.run.worker import FunctionCall, Worker
 from measure.timing.sampling import Sampling
 
 
-def hang(*_):
+def hang():
     Path(sys.argv[1]).write_text(f"{os.getpid()}\\n")
     time.sleep(600)
 
 
-WorkloadTask.run = hang  # in the worker too: it runs this file as well
-devices.Cpu.prepare = lambda *_: None
+FunctionCall.libraries = ()  # no torch
+devices.Cpu.prepare = lambda *_: None  # in the worker too: it runs this file as well
 
 if __name__ == "__main__":
-    task = WorkloadTask(catalog.find(["alexnet"])[0], (1,), "fp32", None)
-    worker.Worker("cpu", 1, Sampling()).run(task)
+    Worker("cpu", 1, Sampling()).run(FunctionCall(hang, ()))
 """
 
 

@@ -41,7 +41,6 @@ def prepare(precision="fp32", variant="eager", device=None, model=SMALL):
     ("precision", "variant", "stored", "computed"),
     [
         ("fp32", "eager", torch.float32, torch.float32),
-        ("bf16", "eager", torch.bfloat16, torch.bfloat16),
         ("fp16", "eager", torch.float16, torch.float16),
         ("bf16", "autocast", torch.float32, torch.bfloat16),
     ],
@@ -62,7 +61,6 @@ def test_a_call_is_the_forward_pass_in_its_precision(precision, variant, stored,
     ("how", "why"),
     [
         ({"precision": "tf32"}, "tf32 is a format of NVIDIA's tensor cores"),
-        ({"precision": "fp32", "variant": "autocast"}, "not to fp32"),
         ({"precision": "tf32", "variant": "autocast"}, "not to tf32"),
         ({"variant": "channels_last", "model": SCORES}, "images, which .*two_scores does not take"),
         ({"variant": "kept_memory", "device": Watched("cuda")}, "torch keeps the memory of cuda in any case"),
@@ -103,28 +101,18 @@ def test_kept_memory_is_asked_of_the_allocator_before_the_network_is_built(monke
     assert asked == ["build", "keep -4 0", "keep -1 -1", "build"]
 
 
-def test_tf32_is_allowed_for_its_own_cells_only():
-    device = Watched()
-    assert prepare("tf32", device=device).inputs[0].dtype == torch.float32
-    prepare("fp32", device=device)
-    assert device.allowed == [True, False]
-
-
-def test_compile_wraps_the_network(monkeypatch):
-    compiled = []
+def test_tf32_is_allowed_for_its_own_cells_only_and_compile_wraps_the_network(monkeypatch):
+    device, compiled = Watched(), []
     monkeypatch.setattr(torch, "compile", lambda network: compiled.append(network) or network)
-    call = prepare(variant="channels_last+compile")
-    assert compiled == [call.network]
+    call = prepare("tf32", "channels_last+compile", device)
+    assert call.inputs[0].dtype == torch.float32
     assert call.inputs[0].is_contiguous(memory_format=torch.channels_last)
-    prepare()
-    assert len(compiled) == 1
+    prepare("fp32", device=device)
+    assert (device.allowed, compiled) == ([True, False], [call.network])
 
 
-@pytest.mark.parametrize(
-    ("precision", "variant", "dtype"),
-    [("fp32", "eager", torch.float32), ("bf16", "eager", torch.bfloat16), ("fp32", "cold", torch.float32)],
-)
-def test_a_forward_pass_is_timed_without_gradients_and_with_caches_as_asked(monkeypatch, precision, variant, dtype):
+@pytest.mark.parametrize("variant", ["eager", "cold"])
+def test_a_forward_pass_is_timed_without_gradients_and_with_caches_as_asked(monkeypatch, variant):
     notes, device = [], Watched()
 
     def watched(batch_size):
@@ -133,11 +121,11 @@ def test_a_forward_pass_is_timed_without_gradients_and_with_caches_as_asked(monk
         return network, images
 
     monkeypatch.setattr("helpers.small_network.network", watched)
-    timing = calls.measure(device, SMALL, cell(SMALL, 1, precision, variant), HASTY, lambda: None)
+    timing = calls.measure(device, SMALL, cell(SMALL, 1, "bf16", variant), HASTY, lambda: None)
     assert len(timing.latencies_s) == 3  # the fewest, since the limit is 0
     assert min(timing.latencies_s) > 0
     assert {each.event_s for each in timing.samples} == {None}  # a processor has no time of its own
-    assert set(notes) == {(dtype, False)}
+    assert set(notes) == {(torch.bfloat16, False)}
     assert device.cleared == (len(notes) if variant == "cold" else 0)  # before each call
     assert timing.block == 1 or variant == "eager"
 

@@ -8,30 +8,24 @@ from measure.timing.calls import measure_peak_byte
 torch = pytest.importorskip("torch", reason="traces torch's allocator")
 
 
-def test_the_peak_of_a_step_holds_what_lay_in_memory_before():
-    image = torch.zeros(1000)
-    # A sine, a cosine and their sum, each of 1000 numbers of 4 bytes, beside the numbers themselves.
-    assert measure_peak_byte(lambda: image.sin() + image.cos(), [image], devices.find("cpu")) == 4 * (1000 + 3000)
-    assert measure_peak_byte(lambda: image.sin(), [], devices.find("cpu")) == 4000
+def test_the_peak_of_a_step_holds_what_lay_in_memory_before_and_not_what_it_frees_meanwhile():
+    image, earlier = torch.zeros(1000), [torch.zeros(500)]
 
-
-def test_memory_that_a_step_frees_before_it_allocates_more_is_not_in_its_peak():
-    image = torch.zeros(1000)
-
-    def step():
+    def one_after_another():
         sine = image.sin()
         cosine = image.cos()
         del sine
-        return cosine.mul(image)  # made when the sine is gone
-
-    earlier = [torch.zeros(500)]
+        return cosine.mul(image)
 
     def free_earlier():
         earlier.clear()
         image.sin()
 
-    assert measure_peak_byte(step, [], devices.find("cpu")) == 8000
-    assert measure_peak_byte(free_earlier, [], devices.find("cpu")) == 4000
+    cpu = devices.find("cpu")
+    # A sine, a cosine and their sum, each of 1000 numbers of 4 bytes, beside the numbers themselves.
+    assert measure_peak_byte(lambda: image.sin() + image.cos(), [image], cpu) == 4 * (1000 + 3000)
+    assert measure_peak_byte(one_after_another, [], cpu) == 8000
+    assert measure_peak_byte(free_earlier, [], cpu) == 4000
 
 
 def test_an_apple_gpu_has_what_metal_has_given_by_the_end_of_the_step(monkeypatch):

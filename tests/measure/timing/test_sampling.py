@@ -17,7 +17,8 @@ FALLING = [1.0 - 0.1 * step for step in range(9)]  # to 0.2
 RISING = [0.1 + 0.01 * step for step in range(90)]  # a chip that heats up, to 0.99
 LEARNT = [1.0] * 8 + [0.5, 1.0] * 3 + [0.75]
 NOISY = [0.5, 1.0] * 1000
-# A call's durations, the last for ever; settings; then the calls of a block, the samples and their value, the flags.
+# A call's durations, the last for ever; settings; then the calls of a block, the samples and their value, the flags,
+# and where it is given the number of all calls.
 RULES = {
     # Blocks of one call. Steady values have an interval of width 0, which needs six samples: 3 s >= 2 s.
     "steady calls need six samples": ([0.5], {"least_s": 2.0}, (1, 6, 0.5), ()),
@@ -26,7 +27,12 @@ RULES = {
     "warm-up outlasts a descent": ([*FALLING, 0.1], {"warm_up_s": 60.0}, (1, 10, 0.1), ()),
     "and a rise": ([*RISING, 1.0], {"warm_up_s": 200.0}, (1, 6, 1.0), ()),
     # 60 s >= 50 s, and three are the fewest, which have no 95 % interval.
-    "a call longer than the warm-up": ([20.0], {"warm_up_s": 5.0, "limit_s": 50.0}, (1, 3, 20.0), ("wide",)),
+    "a call longer than the warm-up": ([20.0], {"warm_up_s": 5.0, "limit_s": 50.0}, (1, 3, 20.0), ("wide",), 1 + 3),
+    # A trend is looked at over some time however fast the calls: two one by one, two times ten blocks of 0.02 s, and 50
+    # samples of 0.02 s within 1 s.
+    "a trend of fast calls": (
+        [0.02], {"block_s": 0.02, "trend_s": 0.2, "least_s": 1.0}, (1, 50, 0.02), (), 2 + 20 + 50
+    ),
     # A first call that sets up for long is no reason to skip the warm-up.
     "set-up is no warm-up": ([20.0, 0.001], {"warm_up_s": 5.0, "block_s": 0.02}, (20, 50, 0.001), ()),
     "the fewest samples": ([50.0], {"limit_s": 1.0, "fewest": 3}, (1, 3, 50.0), ("wide",)),
@@ -37,17 +43,19 @@ RULES = {
     # once its ranks (from 0) leave out three samples on either side. That is so from 15 samples on, with ranks 3 to 11.
     # Looks come each time the samples are a quarter more: at 6, 8, 10, 13 (still ranks 2 to 10) and 17 samples.
     "looks": (LEARNT, {"block_s": 0.1, "warm_up_s": 60.0, "least_s": 0.0}, (1, 17, None), ()),
-}
+}  # fmt: skip
 
 
-@pytest.mark.parametrize(("durations_s", "settings", "expected", "flags"), RULES.values(), ids=RULES)
-def test_when_warm_up_and_sampling_end(durations_s, settings, expected, flags):
-    timing = take(Hands(durations_s), **settings)
-    block, count, latency_s = expected
-    assert (timing.block, len(timing.latencies_s)) == (block, count)
-    assert timing.flags == flags
+@pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
+def test_when_warm_up_and_sampling_end(rule):
+    durations_s, settings, (block, count, latency_s), flags, *calls = rule
+    hands = Hands(durations_s)
+    timing = take(hands, **settings)
+    assert (timing.block, len(timing.latencies_s), timing.flags) == (block, count, flags)
     if latency_s is not None:
         assert timing.latencies_s == pytest.approx([latency_s] * count)
+    if calls:
+        assert [hands.calls] == calls
 
 
 def test_a_block_lasts_a_thousand_times_what_reading_the_clock_takes():
@@ -61,21 +69,6 @@ def test_a_block_lasts_a_thousand_times_what_reading_the_clock_takes():
     # A block without a call reads 40 us, so a block lasts 40 ms or more: as calls seem to take 1.04 ms at first, and
     # 1 ms in long blocks, 39 or 40 of them.
     assert timing.block in (39, 40)
-
-
-@pytest.mark.parametrize(
-    ("call_s", "settings", "calls"),
-    [
-        # A trend is looked at over some time however fast the calls: two one by one, two times ten blocks of 0.02 s,
-        # and 50 samples of 0.02 s within 1 s.
-        (0.02, {"block_s": 0.02, "trend_s": 0.2, "least_s": 1.0}, 2 + 20 + 50),
-        (20.0, {"warm_up_s": 5.0, "limit_s": 50.0}, 1 + 3),  # one is longer than the warm-up
-    ],
-)
-def test_the_calls_of_warm_up_and_samples(call_s, settings, calls):
-    hands = Hands([call_s])
-    take(hands, **settings)
-    assert hands.calls == calls
 
 
 def test_warm_up_ends_after_its_limit_though_calls_still_get_faster():
@@ -113,16 +106,13 @@ def test_cold_samples_are_single_calls_however_short_without_an_energy_of_their_
     ("sensors", "flags"),
     [
         # A lower clock for heat is told from one for the power cap.
-        ({"throttle": "software thermal"}, ("throttled",)),
         ({"throttle": "power brake"}, ("throttled",)),
         ({"throttle": "power cap"}, ("capped",)),
         ({"throttle": "power cap;software thermal"}, ("throttled", "capped")),
         ({"throttle": "power cap;software thermal", "throttles_from_s": 1000.0}, ()),
-        # Of 4 cores 1 is at work here: others use 4 - 1 - idle of them, 0, 9, 12.5 and 25 %
-        ({"idle": 3}, ()),
+        # Of 4 cores 1 is at work here: others use 4 - 1 - idle of them, 9 and 12.5 %
         ({"idle": 2.64}, ()),
         ({"idle": 2.5}, ("loaded",)),
-        ({"idle": 2}, ("loaded",)),
     ],
 )
 def test_a_round_beside_other_programs_or_at_a_lower_clock_is_flagged(sensors, flags):
@@ -130,7 +120,7 @@ def test_a_round_beside_other_programs_or_at_a_lower_clock_is_flagged(sensors, f
     assert take(hands, sensors=Sensors(hands, **{"throttles_from_s": 6.0, "idle": 3} | sensors)).flags == flags
 
 
-def take_stages(durations_s, shares, is_sensed=False, **settings):
+def take_stages(durations_s, shares, **settings):
     """The timing of calls whose two stages take a share of them, in turn from ``shares``, and the rest."""
     hands, share = Hands([]), itertools.cycle(shares)
     calls = itertools.chain(durations_s, itertools.repeat(durations_s[-1]))
@@ -145,7 +135,7 @@ def take_stages(durations_s, shares, is_sensed=False, **settings):
         hands.now += round(rest.pop() * 1e9)
 
     stopwatch = StagedStopwatch(None, hands.synchronize, hands.clock, stages={"first": first, "second": second})
-    return sample(stopwatch, Sampling(**settings), Sensors(hands) if is_sensed else None)
+    return sample(stopwatch, Sampling(**settings), Sensors(hands, idle=3))
 
 
 def test_stages_are_sampled_with_their_whole_by_whose_rule():
@@ -155,22 +145,14 @@ def test_stages_are_sampled_with_their_whole_by_whose_rule():
     assert whole.stages["first"].latencies_s == pytest.approx([0.1] * 6)
     assert whole.stages["second"].latencies_s == pytest.approx([0.4] * 6)
     assert {timing.block for timing in (whole, *whole.stages.values())} == {1}
-
-
-def test_short_calls_in_stages_have_blocks_too():
     whole = take_stages([0.001], [0.2], block_s=0.0195)
     assert {timing.block for timing in (whole, *whole.stages.values())} == {20}  # 19.5 ms hold no more calls of 1 ms
     assert whole.stages["first"].latencies_s[0] == pytest.approx(0.0002)
 
 
-def test_each_stage_has_flags_of_its_own():
+def test_each_stage_has_flags_of_its_own_and_the_conditions_of_its_whole_but_for_the_energy():
     whole = take_stages([1.0], [0.2, 0.8], least_s=8.0)  # the whole is steady, its parts are not
-    assert whole.flags == ()
-    assert {name: timing.flags for name, timing in whole.stages.items()} == {"first": ("wide",), "second": ("wide",)}
-
-
-def test_stages_have_the_conditions_of_their_whole_but_for_its_energy():
-    whole = take_stages([0.6], [0.2], is_sensed=True)
+    assert [timing.flags for timing in (whole, *whole.stages.values())] == [(), ("wide",), ("wide",)]
     conditions = whole.samples[0].conditions
-    assert conditions.energy_j == pytest.approx(30.0)  # 50 W for 0.6 s
+    assert conditions.energy_j == pytest.approx(50.0)  # 50 W for 1 s
     assert whole.stages["first"].samples[0].conditions == dataclasses.replace(conditions, energy_j=None)

@@ -9,7 +9,6 @@ from helpers.tasks import cell
 torch = pytest.importorskip("torch", reason="networks are run with torch")
 
 from measure.machine import devices  # noqa: E402
-from measure.machine.sensors import WINDOW_S  # noqa: E402
 from measure.models import catalog  # noqa: E402
 from measure.timing import calls, stopwatch  # noqa: E402
 from measure.timing.sampling import Sampling  # noqa: E402
@@ -17,10 +16,12 @@ from measure.timing.stopwatch import StagedStopwatch, Stopwatch, TimedSample, Wi
 
 
 class Script:
-    """A call, its stages, caches and a device, which move the hands of a clock and note what happens."""
+    """A call, its stages, caches and a device, which move the hands of a clock and note what happens.
+
+    An event takes its time, or several in turn.
+    """
 
     def __init__(self, costs_s):
-        """Take the time of each event, and times that it takes in turn where they differ."""
         self.now, self.order = 0, []
         self._costs_s = {name: itertools.cycle(each if isinstance(each, list) else [each]) for name, each in costs_s}
 
@@ -77,10 +78,13 @@ def test_the_devices_own_time_stands_beside_the_hosts_unless_it_lost_it():
     assert [sample.event_s for sample in samples] == [pytest.approx(0.002), None]
 
 
-def test_caches_are_cleared_before_each_block_and_outside_of_it():
+def test_caches_are_cleared_before_each_block_or_call_and_outside_of_it():
     samples, order = timed(2, call=0.001, clear=0.03)
     assert [sample.latency_s for sample in samples] == pytest.approx([0.001] * 2)
     assert order == ["clear", "synchronize", "clock", "call", "synchronize", "clock", "beat"] * 2
+    (sample,), order = timed(1, stages=STAGES, clear=0.03)
+    assert sample.latency_s == pytest.approx(0.6)
+    assert [each for each in order if each in ("clear", *STAGES)] == ["clear", *STAGES]
 
 
 def test_timing_costs_what_an_empty_block_takes_and_so_does_each_stage():
@@ -105,19 +109,12 @@ def test_stages_sum_to_the_call_and_each_ends_with_a_wait_and_a_sign_of_life():
     ]  # fmt: skip
 
 
-def test_a_block_of_short_calls_has_the_means_of_its_stages():
-    (sample,), order = timed(1, 2, stages=STAGES)
-    assert [each for each in order if each in STAGES] == STAGES * 2
-    assert latencies(sample) == pytest.approx([0.1, 0.3, 0.3])  # (0.2 + 0.4) / 2
-    assert sample.latency_s == pytest.approx(0.7)
-
-
 def test_an_asynchronous_device_has_whole_calls_timed_without_a_wait_in_them():
     (sample,), order = timed(1, 2, stages=STAGES, least_event_s=0.0, is_asynchronous=True)
     assert [each for each in order if each in ("call", *STAGES)] == ["call"] * 2 + STAGES * 2
     assert order[:4] == ["clock", "call", "call", "synchronize"]
     assert (sample.latency_s, sample.event_s) == (0.5, 0.25)
-    assert latencies(sample) == pytest.approx([0.1, 0.3, 0.3])
+    assert latencies(sample) == pytest.approx([0.1, 0.3, 0.3])  # (0.2 + 0.4) / 2
     assert [stage.event_s for stage in sample.stages.values()] == pytest.approx([0.05, 0.15, 0.15])
     both = [StagedStopwatch(None, None, stages={"whole": None}, is_asynchronous=each) for each in (True, False)]
     assert [watch.runs_per_call for watch in both] == [2, 1]
@@ -127,12 +124,6 @@ def test_the_devices_time_of_a_call_is_not_the_sum_of_some_of_its_stages():
     (sample,), _ = timed(1, stages=STAGES, least_event_s=0.15)
     assert [stage.event_s for stage in sample.stages.values()] == [None, pytest.approx(0.1), pytest.approx(0.15)]
     assert (sample.latency_s, sample.event_s) == (pytest.approx(0.6), None)
-
-
-def test_caches_are_cleared_before_a_call_and_not_between_its_stages():
-    (sample,), order = timed(1, stages=STAGES, clear=0.03)
-    assert sample.latency_s == pytest.approx(0.6)
-    assert [each for each in order if each in ("clear", *STAGES)] == ["clear", *STAGES]
 
 
 def conditions_of(calls, call_s, count):
@@ -147,7 +138,8 @@ def conditions_of(calls, call_s, count):
 
 
 def test_samples_have_the_conditions_of_their_window():
-    conditions, _ = conditions_of(2, 0.2, 8)
+    conditions, read_at_s = conditions_of(2, 0.2, 8)
+    assert read_at_s == pytest.approx([0, 0.6, 1.2, 1.6])
     # Windows of three samples, the first that last half a second, and two samples left over.
     first, second, rest = conditions[0], conditions[3], conditions[6]
     assert conditions == [first] * 3 + [second] * 3 + [rest] * 2
@@ -160,10 +152,7 @@ def test_samples_have_the_conditions_of_their_window():
     assert rest.temperature_c == pytest.approx(41.6)
 
 
-@pytest.mark.parametrize(
-    ("calls", "energy_j"),
-    [(1, 150.0), (0, None)],  # 50 W for 3 s; not known where other work is between samples
-)
+@pytest.mark.parametrize(("calls", "energy_j"), [(1, 150.0), (0, None)])  # 50 W for 3 s; unknown beside other work
 def test_a_sample_longer_than_a_window_is_one(calls, energy_j):
     (first, second), _ = conditions_of(calls, 3.0, 2)
     assert first.energy_j == second.energy_j == energy_j
@@ -171,32 +160,24 @@ def test_a_sample_longer_than_a_window_is_one(calls, energy_j):
     assert (first.temperature_c, second.temperature_c) == (pytest.approx(43), pytest.approx(46))
 
 
-def test_sensors_are_read_once_a_window():
-    _, read_at_s = conditions_of(20, 0.02, 100)
-    assert len(read_at_s) == 5  # before the first sample, and at the end of each of four windows in 2 s
-    assert all(later - earlier == pytest.approx(WINDOW_S) for earlier, later in itertools.pairwise(read_at_s))
-
-
 PATIENCE_S = 5.0  # how long a test waits for what must come; one that fails waits in vain
 
 
-@pytest.fixture(autouse=True)
-def hurried(monkeypatch):
-    """Signs of life come each millisecond."""
-    monkeypatch.setattr(stopwatch, "BEAT_EVERY_S", 0.001)
-
-
 class Beats:
-    """Signs of life, which are counted; ``have_come`` is set from the awaited one on."""
+    """Signs of life, which are counted and waited for."""
 
     def __init__(self):
-        self.count, self.awaited = 0, float("inf")
-        self.have_come = threading.Event()
+        self.count, self._has_come = 0, threading.Condition()
 
     def __call__(self):
-        self.count += 1
-        if self.count >= self.awaited:
-            self.have_come.set()
+        with self._has_come:
+            self.count += 1
+            self._has_come.notify()
+
+    def wait(self, more):
+        with self._has_come:
+            wanted = self.count + more
+            assert self._has_come.wait_for(lambda: self.count >= wanted, PATIENCE_S)
 
 
 def showing():
@@ -206,13 +187,13 @@ def showing():
 
 @pytest.mark.parametrize("phase", ["inference", "step"])
 def test_a_first_call_that_compiles_shows_signs_of_life(monkeypatch, phase):
-    beats, of_first = Beats(), []
+    monkeypatch.setattr(stopwatch, "BEAT_EVERY_S", 0.001)
+    beats, called = Beats(), []
 
     def compile_in_the_first_call(*_):
-        if not of_first:
-            before, beats.awaited = beats.count, beats.count + 2
-            beats.have_come.wait(PATIENCE_S)
-            of_first.append(beats.count - before)
+        if not called:
+            beats.wait(2)
+        called.append(True)
 
     monkeypatch.setattr(
         torch, "compile", lambda network: network.register_forward_pre_hook(compile_in_the_first_call) and network
@@ -220,37 +201,32 @@ def test_a_first_call_that_compiles_shows_signs_of_life(monkeypatch, phase):
     (model,) = catalog.find(["helpers.small_network:two_scores"])
     hasty = Sampling(warm_up_s=0.0, least_s=0.0, limit_s=0.0)
     calls.measure(devices.find("cpu"), model, cell(model, variant="compile", phase=phase), hasty, beats)
-    assert of_first[0] >= 2
+    assert called
 
 
 def first_call(call, variant="compile", beats=lambda: None, synchronize=lambda: None):
     stopwatch.run_first_call(call, variant, SimpleNamespace(synchronize=synchronize), beats)
 
 
-def test_signs_of_life_end_at_the_limit(monkeypatch):
+def test_signs_of_life_end_at_the_limit_and_with_the_call_even_if_it_fails(monkeypatch):
+    monkeypatch.setattr(stopwatch, "BEAT_EVERY_S", 0.001)
     beats = Beats()
-    beats.awaited = 3
 
     def hang():
-        assert beats.have_come.wait(PATIENCE_S)
+        beats.wait(3)
         for signs in showing():
             signs.join(PATIENCE_S)
         assert beats.count == 3
 
-    monkeypatch.setattr(stopwatch.variants, "first_call_s", lambda variant: 3 * stopwatch.BEAT_EVERY_S)
-    first_call(hang, beats=beats)
-
-
-def test_signs_of_life_end_with_the_call_even_if_it_fails():
     def fail():
         assert len(showing()) == 1
         raise RuntimeError("no way")
 
-    first_call(lambda: None)
-    assert showing() == []
     with pytest.raises(RuntimeError, match="no way"):
         first_call(fail)
     assert showing() == []
+    monkeypatch.setattr(stopwatch.variants, "first_call_s", lambda variant: 3 * stopwatch.BEAT_EVERY_S)
+    first_call(hang, beats=beats)
 
 
 @pytest.mark.parametrize(

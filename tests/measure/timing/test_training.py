@@ -24,20 +24,15 @@ def prepare(batch=1, precision="fp32", variant="eager"):
     return calls.prepare(devices.find("cpu"), network(), cell(network(), batch, precision, variant, "step"))
 
 
-def measure(variant="eager", device=None, beat=lambda: None, precision="fp32", model="two_scores"):
+def measure(model="two_scores", precision="fp32", variant="eager", beat=lambda: None):
     step = cell(network(model), 1, precision, variant, "step")
-    return calls.measure(device or devices.find("cpu"), network(model), step, HASTY, beat)
-
-
-def label_of(step):
-    (label,) = (tensor for tensor in step.resident() if not tensor.is_floating_point())
-    return int(label)
+    return calls.measure(devices.find("cpu"), network(model), step, HASTY, beat)
 
 
 def test_sgd_with_momentum():
     step = prepare()
     step()
-    label = label_of(step)
+    (label,) = (int(tensor) for tensor in step.resident() if not tensor.is_floating_point())
     weights = step.network.weight.detach().flatten()
     # Both scores are 0, so the gradient of the label's is 1/2 - 1, of the other 1/2; the rate is 1/1000.
     assert weights[label].item() == pytest.approx(0.0005)
@@ -46,13 +41,6 @@ def test_sgd_with_momentum():
     # Now the label's probability is 1 / (1 + e^-0.001), and 0.9 of the first gradient is added.
     gradient = 0.9 * 0.5 + 1 - 1 / (1 + math.exp(-0.001))
     assert step.network.weight[label].item() == pytest.approx(0.0005 + 0.001 * gradient)
-
-
-def test_adam_moves_each_weight_by_the_rate_at_first():
-    step = prepare(variant="adam")
-    step()
-    # Its first step is rate * g / |g| (D. Kingma and J. Ba, Adam, 2015, algorithm 1), but for epsilon.
-    assert sorted(step.network.weight.flatten().tolist()) == pytest.approx([-0.001, 0.001])
 
 
 def test_the_stages_do_each_its_part():
@@ -78,26 +66,28 @@ def test_what_stays_in_memory_between_steps():
     adam()
     # Two averages, and the number of the step.
     assert sorted(tensor.numel() for tensor in adam.resident()) == [1, 2, 2, 2, 3, 3]
+    # Its first step is rate * g / |g| (D. Kingma and J. Ba, Adam, 2015, algorithm 1), but for epsilon.
+    assert adam.network.weight.abs().flatten().tolist() == pytest.approx([0.001, 0.001])
 
 
-@pytest.mark.parametrize(("variant", "dtype"), [("eager", torch.bfloat16), ("autocast", torch.float32)])
-def test_precisions(variant, dtype):
-    step = prepare(precision="bf16", variant=variant)
+@pytest.mark.parametrize(
+    ("precision", "variant", "dtype", "scale"),
+    [
+        ("bf16", "eager", torch.bfloat16, 1),
+        ("bf16", "autocast", torch.float32, 1),
+        ("fp16", "autocast", torch.float32, 2**16),  # a GradScaler begins so
+    ],
+)
+def test_gradients_have_the_precision_of_the_weights_and_fp16_a_scale(precision, variant, dtype, scale):
+    step = prepare(precision=precision, variant=variant)
     step.forward()
     step.backward()
-    assert step.network.weight.dtype == step.network.weight.grad.dtype == dtype
+    weight = step.network.weight
+    assert weight.dtype == weight.grad.dtype == dtype
+    assert weight.grad.abs().flatten().tolist() == [0.5 * scale] * 2
     step.update()
+    assert weight.abs().flatten().tolist() == pytest.approx([0.0005, 0.0005], rel=2**-8)
     assert not torch.is_autocast_enabled("cpu")
-
-
-def test_autocast_to_fp16_scales_the_loss():
-    step = prepare(precision="fp16", variant="autocast")
-    step.forward()
-    step.backward()
-    # A GradScaler begins at 2^16.
-    assert step.network.weight.grad.abs().flatten().tolist() == [2**15, 2**15]
-    step.update()
-    assert step.network.weight.abs().flatten().tolist() == pytest.approx([0.0005, 0.0005])
 
 
 def flagged(timed):
@@ -112,16 +102,16 @@ def test_the_scale_of_the_loss_has_settled_before_steps_are_timed(monkeypatch):
         return sample(stopwatch, *others)
 
     monkeypatch.setattr(calls, "sample", noted)
-    timed = measure("autocast", precision="fp16", model="scores_of_1000")
+    timed = measure("scores_of_1000", "fp16", "autocast")
     # A weight's gradient is 1000 * scale / 2 in fp16, whose largest number is 65504: 64000 at a scale of 2^7.
     assert scales == [2**7]
     assert flagged(timed) == []
 
 
 def test_steps_that_leave_the_optimiser_out_are_flagged():
-    infinite = {"model": "scores_of_infinity"}  # no gradient is finite, at any scale
-    assert flagged(measure("autocast", precision="fp16", **infinite)) == ["step", "update"]
-    assert flagged(measure(**infinite)) == []  # without a scale no step is left out
+    # No gradient is finite, at any scale; without a scale no step is left out.
+    assert flagged(measure("scores_of_infinity", "fp16", "autocast")) == ["step", "update"]
+    assert flagged(measure("scores_of_infinity")) == []
 
 
 def test_the_scale_of_a_loss_is_waited_for_where_it_has_one_alone():
@@ -135,14 +125,6 @@ def test_the_scale_of_a_loss_is_waited_for_where_it_has_one_alone():
     assert len(taken) == calls.MOST_HALVINGS
 
 
-def test_a_compiled_network_is_in_train_mode(monkeypatch):
-    compiled = []
-    monkeypatch.setattr(torch, "compile", lambda network: compiled.append(network) or network)
-    step = prepare(variant="compile")
-    assert compiled == [step.network]
-    assert step.network.training
-
-
 def test_a_step_and_its_stages_are_timed_sample_by_sample():
     beats = []
     timed = measure(beat=lambda: beats.append(None))
@@ -153,31 +135,9 @@ def test_a_step_and_its_stages_are_timed_sample_by_sample():
         assert min(parts) > 0
         assert sum(parts) == pytest.approx(whole)  # on a processor, which is done when an operator returns
     assert len(beats) > 3 * len(timed.samples) * timed.block  # a sign of life comes between stages
-
-
-def test_the_memory_of_a_step_is_traced():
     # Weights and momentum are 2 numbers of 4 bytes each, the input one, the label one of 8 bytes. At most there are
     # besides them scores, their gradient and that of the weights, 2 numbers each, and what the loss makes: little.
-    assert 8 + 8 + 4 + 8 + 3 * 8 <= measure().peak_byte < 1024
-
-
-def test_caches_are_cleared_before_each_step_of_the_cold_variant():
-    class Watched(devices.Cpu):
-        cleared = 0
-
-        def cache_clearer(self):
-            def clear():
-                self.cleared += 1
-
-            return clear
-
-    warm, cold = Watched(), Watched()
-    measure(device=warm)
-    timed = measure("cold", cold)
-    assert warm.cleared == 0
-    # The samples, one step each, and at least one of warm-up.
-    assert cold.cleared > len(timed.samples)
-    assert timed.block == 1
+    assert 8 + 8 + 4 + 8 + 3 * 8 <= timed.peak_byte < 1024
 
 
 @pytest.mark.gpu

@@ -7,10 +7,7 @@ import pytest
 from helpers.places import ROOT
 
 from measure.cache import table
-from measure.cache.schema import TABLES
 from measure.cache.trace_records import TraceOperator
-
-CHIPS = ("nvidia-h100-sxm", "amd-instinct-mi300x")
 
 
 def attention(sequences, tokens, width):
@@ -40,29 +37,24 @@ def timesformer():
     return 2 * 128 * 196 * 768 * 768 + 12 * (over_time + over_space + between) + 2 * 768 * 400
 
 
-@pytest.mark.parametrize("chip", CHIPS)
+def operators(trace):
+    return table.read(ROOT / "data" / "traces" / trace / "operators.csv", TraceOperator)
+
+
+@pytest.mark.parametrize("chip", ["nvidia-h100-sxm", "amd-instinct-mi300x"])
 @pytest.mark.parametrize(
     ("network", "flop"),
     [("vit-base", vit_base()), ("qwen1.5-0.5b-prefill", qwen()), ("timesformer-base", timesformer())],
 )
 def test_the_flop_of_a_step_are_those_of_the_network(chip, network, flop):
-    rows = table.read(ROOT / "data" / "traces" / f"{chip}-{network}" / "operators.csv", TraceOperator)
+    rows = operators(f"{chip}-{network}")
     assert sum(row.flop or 0 for row in rows) == flop
     assert sum(row.recompute_flop or 0 for row in rows) == 0
-
-
-@pytest.mark.parametrize(
-    "path", sorted((ROOT / "data" / "traces").glob("*/operators.csv")), ids=lambda p: p.parent.name
-)
-def test_keys_identify_rows_and_gaps_have_a_reason(path):
-    rows = table.read(path, TraceOperator)
-    keys = [tuple(getattr(row, name) for name in TABLES[TraceOperator].key) for row in rows]
-    assert len(set(keys)) == len(keys)
-    assert all(row.reason for row in rows if row.operator is None or row.flop is None)
+    assert all(row.reason for row in rows if row.flop is None)
 
 
 def test_a_training_step_recomputes_what_lies_between_its_checkpoints():
-    rows = table.read(ROOT / "data" / "traces" / "amd-instinct-mi300x-resnet-training" / "operators.csv", TraceOperator)
+    rows = operators(RESNET)
     steps = sorted({row.step for row in rows if row.step is not None})
     forward, backward, again = (
         [sum(getattr(row, column) or 0 for row in rows if (row.step, row.stage) == (step, stage)) for step in steps]
@@ -76,13 +68,10 @@ def test_a_training_step_recomputes_what_lies_between_its_checkpoints():
 # FLOP of a call as TraceLens prints them (GFLOPS_first in the tables of operators below its tests/traces): trace,
 # operator, its first shapes, what TraceLens counts, and our multiple of that.
 QWEN, TIMESFORMER = "nvidia-h100-sxm-qwen1.5-0.5b-prefill", "nvidia-h100-sxm-timesformer-base"
-VIT = "nvidia-h100-sxm-vit-base"
-RESNET = "amd-instinct-mi300x-resnet-training"
+VIT, RESNET = "nvidia-h100-sxm-vit-base", "amd-instinct-mi300x-resnet-training"
 FLASH = "_scaled_dot_product_flash_attention"
 PEERS = [
     (QWEN, "mm", "8944x1024 1024x2816", 51.581550592, 1),
-    (QWEN, "mm", "8944x2816 2816x1024", 51.581550592, 1),
-    (QWEN, "mm", "8944x1024 1024x1024", 18.756927488, 1),
     (TIMESFORMER, "bmm", "96x3137x64 96x64x3137", 120.923369472, 1),
     (TIMESFORMER, "bmm", "37632x8x8 37632x8x64", 0.308281344, 1),
     (VIT, "convolution", "4x3x224x224 768x3x16x16 768", 0.924844032, 1),
@@ -92,26 +81,16 @@ PEERS = [
     # It adds the bias to the products: 1 FLOP for each result, at most 0.2 %. We count that as other arithmetic.
     (QWEN, "addmm", "1024 8944x1024 1024x1024", 18.766086144, 1),
     (VIT, "addmm", "3072 788x768 768x3072", 3.720671232, 1),
-    (TIMESFORMER, "addmm", "3072 25089x768 768x3072", 118.461828096, 1),
     (RESNET, "convolution_backward", "10x64x56x56 10x64x56x56 64x64x3x3", 4.62422016, 1),
     # Of the first layer it counts the gradient of the images too, which torch was not asked for.
     (RESNET, "convolution_backward", "10x64x112x112 10x3x224x224 64x3x7x7", 4.72055808, 0.5),
 ]
 
 
-def found(trace, operator, shape):
-    rows = table.read(ROOT / "data" / "traces" / trace / "operators.csv", TraceOperator)
-    return next(row for row in rows if (row.operator, row.shape) == (operator, shape))
-
-
 @pytest.mark.parametrize(("trace", "operator", "shape", "gflop", "factor"), PEERS)
 def test_products_convolutions_and_attention_against_tracelens(trace, operator, shape, gflop, factor):
-    row = found(trace, operator, shape)
+    row = next(row for row in operators(trace) if (row.operator, row.shape) == (operator, shape))
     bias = row.other_flop if operator == "addmm" else 0
     assert row.flop + bias == round(gflop * 1e9) * factor * row.calls
-
-
-def test_bytes_against_tracelens():
-    """36.939453125 MiB a call."""
-    row = found(QWEN, "addmm", "1024 8944x1024 1024x1024")
-    assert row.byte == 36.939453125 * 2**20 * row.calls
+    if (trace, operator) == (QWEN, "addmm"):
+        assert row.byte == 36.939453125 * 2**20 * row.calls  # as TraceLens prints it

@@ -2,7 +2,6 @@
 
 import gzip
 import json
-from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -49,8 +48,7 @@ def test_a_profile_is_stored_as_an_imported_trace(tmp_path, capsys, committed):
     rows = rows_of(read_recording(Replayed()), {committed.steps[0].step})
     (model,) = catalog.find(["vit_b_16"])
     task = profile_task(model, 4, "bf16", "eager", "inference")
-    chips = (ROOT / "data" / "chips.csv").read_bytes()
-    (tmp_path / "chips.csv").write_bytes(chips)
+    (tmp_path / "chips.csv").write_bytes((ROOT / "data" / "chips.csv").read_bytes())
     name = "NVIDIA H100 80GB HBM3"
     known = dict.fromkeys(Environment.__annotations__) | {"environment_id": "e", "hardware_id": "h", "device": "cuda"}
     environment = Environment(**known | {"name": name, "torch": "2.9", "recorded_at": "2026-01-01"})
@@ -68,13 +66,3 @@ def test_a_profile_is_stored_as_an_imported_trace(tmp_path, capsys, committed):
     for verb in (["show"], ["trace", folder]):
         assert command.main([*verb, "--data", str(tmp_path)]) == 0
         assert device.network in capsys.readouterr().out
-
-
-def test_every_call_of_the_network_is_there(committed):
-    """12 layers: 4 products of 768 x 768, 2 of the feed-forward part, an attention, 2 norms; a norm and a pooler."""
-    calls = Counter({row.operator: 0 for row in committed.operators})
-    for row in committed.operators:
-        calls[row.operator] += row.calls
-    assert calls["addmm"] == 12 * 6 + 1
-    assert calls["_scaled_dot_product_flash_attention"] == calls["gelu"] == 12
-    assert calls["native_layer_norm"] == 12 * 2 + 1

@@ -57,8 +57,7 @@ def test_the_outermost_operator_with_a_formula_carries_the_counts(summary):
 
 
 @pytest.mark.parametrize(
-    ("spans", "length"),
-    [([], 0), ([(0, 2), (1, 3)], 3), ([(5, 6), (0, 10)], 10), ([(0, 1), (4, 6)], 3), ([(0, 1), (1, 2)], 2)],
+    ("spans", "length"), [([], 0), ([(0, 2), (1, 3)], 3), ([(5, 6), (0, 10)], 10), ([(0, 1), (4, 6)], 3)]
 )
 def test_what_spans_cover_counts_once(spans, length):
     assert covered(spans) == length
@@ -69,9 +68,7 @@ def test_what_spans_cover_counts_once(spans, length):
     [
         ([kernel("late", 30, 5, 9)], matching.UNRECORDED),
         ([kernel("early", 1, 5, 0)], matching.BEFORE),
-        ([launch(300, 9), kernel("lone", 310, 5, 9)], matching.OUTSIDE),
         ([launch(16, 9, thread=BACK), kernel("elsewhere", 310, 5, 9)], matching.OUTSIDE),
-        ([launch(300, 9, "cudaGraphLaunch"), kernel("graph", 310, 5, 9)], matching.GRAPH),
         # The operator around the launch, or with the kernel's external id, is not the kernel's.
         ([launch(16, 9, "hipGraphLaunch"), kernel("graph", 310, 5, 9, **{"External id": 77})], matching.GRAPH),
     ],
@@ -83,10 +80,6 @@ def test_kernels_without_an_operator_are_a_group_with_a_reason(summary, events, 
     assert row.kernel == events[-1]["name"]
     assert (found.operator_share, found.counted_share) == (0.5, 0.5)
     assert found.left_out() == {reason: 5e-6}
-
-
-def test_without_a_launch_the_external_id_leads_to_the_operator(summary):
-    assert only(summary(addmm(10, number=77), kernel("gemm", 50, 5, 3, **{"External id": 77}))).operator == "addmm"
 
 
 def test_equal_calls_of_a_step_are_one_group_and_a_step_is_a_median(summary):
@@ -102,9 +95,10 @@ def test_equal_calls_of_a_step_are_one_group_and_a_step_is_a_median(summary):
     assert (found.of_a_step("flop"), found.step_count) == (3 * LINEAR_FLOP, 3)
 
 
-def test_an_operator_outside_the_steps_has_no_step(summary):
-    found = summary(step(1, 100, 50), *ran(addmm(10)))
-    assert only(found).step is None
+def test_an_operator_outside_the_steps_has_no_step_and_without_a_launch_it_is_found_by_the_external_id(summary):
+    found = summary(step(1, 100, 50), addmm(10, number=77), kernel("gemm", 50, 5, 3, **{"External id": 77}))
+    row = only(found)
+    assert (row.operator, row.step) == ("addmm", None)
     assert (found.steps, found.of_a_step("flop")) == ([], 0)
 
 
@@ -164,10 +158,10 @@ def test_what_an_optimiser_launches_is_its_own_kind(summary, update):
     assert (row.stage, row.layer_kind) == ("update", "optimiser")
 
 
-def convolution(groups, **more):
+def convolution(groups):
     """8 channels of 6 x 6, 3 x 3 weights, without padding: 4 x 4 results."""
     weight, pairs = f"bf16 8x{8 // groups}x3x3", ([1, 1], [0, 0], [1, 1], False, [0, 0])
-    return call("convolution", "bf16 2x8x6x6", weight, None, *pairs, groups, **more)
+    return call("convolution", "bf16 2x8x6x6", weight, None, *pairs, groups)
 
 
 def flash(heads_of_keys, causal, scale):
@@ -189,7 +183,6 @@ ATTENTION = 2 * 2 * 2 * 4 * 10 * 10 * 16  # products of queries and keys, and of
         (flash(4, True, 0.25), "attention", ATTENTION, None),  # a causal mask saves nothing
         (flash(2, False, None), "attention", ATTENTION, None),  # grouped queries: 4 heads share 2 of keys
         (call("bmm", "fp32 6x4x8", "fp32 6x8x5"), "attention", 2 * 6 * 4 * 8 * 5, None),
-        (call("mm", "fp16 4x8", "fp16 8x5"), "linear", 2 * 4 * 8 * 5, None),
         # A copy reads 4 bytes and writes 2 of each of 8 x 32 elements.
         (call("copy_", "bf16 8x32", "fp32 8x32", False), "copy", 0, 6 * 8 * 32),
         (call("_to_copy", "bf16 8x32", 6, None, None, None, False, None), "copy", 0, (2 + 4) * 8 * 32),
@@ -213,23 +206,13 @@ def test_counts_and_kinds(summary, called, kind, flop, byte):
     assert byte is None or row.byte == byte
 
 
-def test_a_convolution_of_miopen_with_strides_given(summary):
-    outer = convolution(1, strides=[[288, 36, 6, 1], [72, 9, 3, 1], [], [], [], [], [], [], []])
-    inner = call("miopen_convolution", "bf16 2x8x6x6", start=12, duration=15)
-    found = summary(outer, inner, launch(15, 5, "hipLaunchKernel"), kernel("igemm", 20, 5, 5))
-    assert only(found).operator == "convolution"
-
-
 @pytest.mark.parametrize(
     ("called", "name", "reason"),
     [
         (call("vllm::moe_forward", "bf16 8x64"), "vllm.moe_forward", NO_FORMULA),
-        (call("topk", "bf16 400"), "topk", NO_FORMULA),
         (call("mm", "bf16 4x8", "bf16 9x5"), "mm", NO_FORMULA),  # sizes that do not fit
-        (call("mm", "bf16 4x-8", "bf16 -8x5"), "mm", NO_FORMULA),
         (call("triton_poi_fused_x_0", "fp32 100"), "triton_poi_fused_x_0", NO_FORMULA),
         # What torch 2.14 records of x[i], x[i] = 0, lists of over 30 tensors, and an all-reduce of one
-        (call("index", "fp32 4x3", None), "index", NO_LIST),
         (call("_index_put_impl_", "fp32 4x3", None, "fp32", False, False), "_index_put_impl_", NO_LIST),
         (call("cat", [], 0), "cat", NO_LIST),
         (call("_foreach_add_", [], [], 1), "_foreach_add_", NO_LIST),
@@ -282,7 +265,6 @@ def test_kernels_of_a_compiled_region_have_their_own_names(summary):
 @pytest.mark.parametrize(
     ("names", "precision"),
     [
-        (["sm80_xmma_gemm_f32f32_tf32f32_f32"], "tf32"),
         (["ampere_sgemm_128x64_tn"], "fp32"),
         (["cutlass_80_tensorop_s1688gemm_128x128", "splitKreduce_kernel"], "tf32"),  # one call, which counts once
     ],
@@ -298,9 +280,6 @@ def test_copies_and_fills_are_timed_apart_from_kernels(summary):
     found = summary(*ran(addmm(10)), *fill)
     row = only(found)
     assert (row.kernels, row.time_s, row.copy_s, found.kernels) == (1, 5e-6, 2e-6, 1)
-
-
-def test_memory_copies_alone(summary):
     found = summary(launch(15, 5), kernel("Memcpy HtoD", 20, 5, 5, "gpu_memcpy"))
     assert (found.kernels, found.kernel_time_s, found.operator_share, found.step_count) == (0, 0.0, None, 1)
     assert only(found).copy_s == 5e-6
@@ -329,21 +308,11 @@ def test_a_trace_of_2021(summary):
     assert (row.operator, row.step, row.flop) == ("mm", 1, 2 * 4 * 8 * 5)
 
 
-@pytest.mark.parametrize(
-    ("events", "left_out"),
-    [
-        (
-            [kernel("back", 300, -5, 9), kernel("never", None, 5, 10)],
-            {"events whose clock steps back or is missing": 2},
-        ),
-        (
-            [event("python_function", "secret.py(3)", 0, 5, {}), {"ph": "M", "name": "process_name"}],
-            {"events of category 'python_function'": 1},
-        ),
-    ],
-)
-def test_events_that_are_left_out_are_named(summary, events, left_out):
-    found = summary(*traces.linear_step()["traceEvents"], *events)
+def test_events_that_are_left_out_are_named(summary):
+    untimed = [kernel("back", 300, -5, 9), kernel("never", None, 5, 10)]
+    others = [event("python_function", "secret.py(3)", 0, 5, {}), {"ph": "M", "name": "process_name"}]
+    found = summary(*traces.linear_step()["traceEvents"], *untimed, *others)
+    left_out = {"events whose clock steps back or is missing": 2, "events of category 'python_function'": 1}
     assert (found.kernels, found.trace.left_out) == (2, left_out)
 
 
