@@ -32,39 +32,22 @@ def held(*timings, counts=(COUNT,)):
     )
 
 
-def test_a_forward_pass_under_the_roof():
-    (row,) = held(timing()).itertuples()
-    assert row.flop == 10e9
-    assert row.byte == 4e6 + 10 * 6e6
-    assert row.flop_per_s == 5e11
-    assert row.flop / row.byte == pytest.approx(156.25)
-    assert (row.computed, row.peak_share, row.attained) == ("fp32", 0.5, 0.5)  # the ridge point is at 10 FLOP/B
-
-
-def test_a_printed_rate_counts_and_not_the_time_beside_it():
-    (row,) = held(timing(latency_s=0.5, throughput_per_s=500.0)).itertuples()  # 10 inputs at 500 a second
-    assert row.latency_s == 0.02
-    assert row.flop_per_s == 5e11
-
-
-def test_autocast_computes_at_16_bits_and_moves_half():
-    full, cast = held(timing(), timing(autocast="fp16")).itertuples()
-    assert cast.computed == "fp16"
-    assert cast.byte == full.byte / 2
-    assert cast.peak_share == full.peak_share / 4
-
-
-def test_a_step_takes_the_backward_pass_too():
-    (row,) = held(timing(phase="step")).itertuples()
-    assert row.flop == 10 * 3e9
-    assert row.byte == 2 * (4e6 + 10 * 6e6)
-
-
-def test_below_the_ridge_point_memory_is_the_roof():
-    # 10 Mbyte take 0.1 ms; 10 MFLOP in 1 ms are a tenth of that
+def test_calls_under_the_roof():
+    forward, rated, cast, step = held(
+        timing(), timing(latency_s=0.5, throughput_per_s=500.0), timing(autocast="fp16"), timing(phase="step")
+    ).itertuples()
+    assert (forward.flop, forward.byte, forward.flop_per_s) == (10e9, 4e6 + 10 * 6e6, 5e11)
+    assert forward.flop / forward.byte == pytest.approx(156.25)
+    assert (forward.computed, forward.peak_share, forward.attained) == ("fp32", 0.5, 0.5)  # the ridge is at 10 FLOP/B
+    # A printed rate counts and not the time beside it: 10 inputs at 500 a second
+    assert (rated.latency_s, rated.flop_per_s) == (0.02, 5e11)
+    # Autocast computes at 16 bits and moves half; a step takes the backward pass too
+    assert (cast.computed, cast.byte, cast.peak_share) == ("fp16", forward.byte / 2, forward.peak_share / 4)
+    assert (step.flop, step.byte) == (10 * 3e9, 2 * (4e6 + 10 * 6e6))
+    # Below the ridge point memory is the roof: 10 Mbyte take 0.1 ms; 10 MFLOP in 1 ms are a tenth of that
     count = COUNT | {"parameter_byte": 10e6, "input_byte": 0, "activation_byte": 0, "forward_flop": 1e6}
-    (row,) = held(timing(latency_s=1e-3), counts=[count]).itertuples()
-    assert row.attained == pytest.approx(0.1)
+    (low,) = held(timing(latency_s=1e-3), counts=[count]).itertuples()
+    assert low.attained == pytest.approx(0.1)
 
 
 def test_without_a_count_or_a_roof_there_is_no_share():

@@ -8,7 +8,7 @@ from measure.cache.folders import MachineFolder
 from measure.cache.records import RoofMeasurement
 from measure.domain.roofs import CacheLevel, machine_roof, merge_rounds
 from report.paper import frame, load
-from report.paper.roofs import measured_clock, measured_roofs, memory_levels, with_rates
+from report.paper.roofs import find_levels, measured_clock, measured_roofs, memory_levels, with_rates
 
 CPU, GPU = world().machine("cpu"), world().machine("gpu")
 
@@ -33,54 +33,74 @@ def test_a_peak_is_the_fastest_arithmetic_and_a_bandwidth_the_fastest_stream_fro
     # Multiply-adds: 2 GFLOP in 20 ms [16, 25]; the best product: 2 GFLOP in 25 ms. Triads of 12 and 24 MB are in
     # memory, one at 10 GB/s [8, 12], the other at 8, as reading. L1's 500 do not count.
     fp32, fp64 = CPU.roofs.itertuples()
-    assert (fp32.precision, fp32.peak_kernel) == ("fp32", "fma")
-    assert (fp32.peak_flop_per_s, fp32.peak_low_flop_per_s, fp32.peak_high_flop_per_s) == pytest.approx(
-        (100e9, 80e9, 125e9)
-    )
-    for row in (fp32, fp64):
-        assert row.bandwidth_kernel == "stream_triad"
-        assert (row.bandwidth_byte_per_s, row.bandwidth_low_byte_per_s, row.bandwidth_high_byte_per_s) == pytest.approx(
-            (10e9, 8e9, 12e9)
-        )
+    peak = (fp32.peak_low_flop_per_s, fp32.peak_flop_per_s, fp32.peak_high_flop_per_s)
+    assert (fp32.precision, fp32.peak_kernel, *peak) == ("fp32", "fma", *map(pytest.approx, (80e9, 100e9, 125e9)))
     assert (fp64.precision, fp64.peak_flop_per_s) == ("fp64", pytest.approx(20e9))
+    for row in (fp32, fp64):
+        ends = (row.bandwidth_low_byte_per_s, row.bandwidth_byte_per_s, row.bandwidth_high_byte_per_s)
+        assert (row.bandwidth_kernel, *ends) == ("stream_triad", *map(pytest.approx, (8e9, 10e9, 12e9)))
     assert CPU.roof("fp32").ridge_flop_per_byte == pytest.approx(10)
     assert CPU.roof("bf16") is None
-
-
-def test_without_multiply_adds_the_best_product_that_lasts_is_the_roof():
-    rows = measured_roofs(machine_roof(roof_measurements(without("fma"))))
-    assert rows.peak_kernel.tolist() == ["matmul"]
-    assert rows.peak_flop_per_s.tolist() == pytest.approx([80e9])
-
-
-def test_a_product_faster_than_multiply_adds_is_the_roof():
-    """As where a processor has units for matrices."""
-    changed = (lambda row: row.roof_kernel == "matmul" and row.size == 500, {"latency_s": 0.001})
-    rows = measured_roofs(machine_roof(roof_measurements(changed)))
-    assert rows.iloc[0].peak_kernel == "matmul"
-    assert rows.iloc[0].peak_flop_per_s == pytest.approx(250e9)  # 250 MFLOP in a millisecond
-
-
-def test_bursts_are_no_roof():
-    short = roof_measurements((lambda row: row.roof_kernel == "fma" and row.pace == "burst", {"latency_s": 1e-3}))
-    assert measured_roofs(machine_roof(short)).iloc[0].peak_flop_per_s == pytest.approx(100e9)
-
-
-def test_one_round_of_a_stream_is_enough_for_a_roof():
-    # A product of 128 GFLOP in 16 ms; three vectors of 10^8 elements of 4 bytes in 2.4 ms
+    # On the GPU a product of 128 GFLOP in 16 ms; three vectors of 10^8 elements of 4 bytes in 2.4 ms, in one round
     row, _ = GPU.roofs.itertuples()  # at fp32 and bf16
     assert (row.peak_kernel, row.peak_flop_per_s) == ("matmul", pytest.approx(8e12))
     assert (row.bandwidth_kernel, row.bandwidth_byte_per_s) == ("stream_triad", pytest.approx(500e9))
     assert GPU.levels == ()
 
 
-def test_without_reading_no_level_is_known():
+@pytest.mark.parametrize(
+    ("changed", "kernel", "peak"),
+    [
+        (without("fma"), "matmul", 80e9),
+        # 250 MFLOP in a millisecond, as where a processor has units for matrices
+        ((lambda row: row.roof_kernel == "matmul" and row.size == 500, {"latency_s": 0.001}), "matmul", 250e9),
+        ((lambda row: row.roof_kernel == "fma" and row.pace == "burst", {"latency_s": 1e-3}), "fma", 100e9),
+    ],
+)
+def test_the_fastest_arithmetic_that_lasts_is_the_roof(changed, kernel, peak):
+    roof = measured_roofs(machine_roof(roof_measurements(changed))).iloc[0]
+    assert (roof.peak_kernel, roof.peak_flop_per_s) == (kernel, pytest.approx(peak))
+
+
+def test_without_streams_there_is_no_roof_and_without_reading_no_level():
     assert memory_levels(rates(roof_measurements(without("stream_read"))), CPU.caches) == []
+    no_streams = (lambda row: row.roof_kernel.startswith("stream"), {"status": "error"})
+    assert measured_roofs(machine_roof(roof_measurements(no_streams))).empty
 
 
-def test_without_streams_there_is_no_roof():
-    rows = roof_measurements((lambda row: row.roof_kernel.startswith("stream"), {"status": "error"}))
-    assert measured_roofs(machine_roof(rows)).empty
+SIZES = [round(2 ** (step / 2)) for step in range(40)]
+"""Two for each factor of two, from 1 on."""
+LAST = SIZES[-1]
+
+
+@pytest.mark.parametrize(
+    ("steps", "noise", "levels"),
+    [
+        # Each step is the first size that it serves, and its rate. 2^(13/2) = 90.5, 2^7 = 128 is the first of the
+        # second; 2^(19/2) = 724, 2^10 = 1024
+        ([(1, 400), (100, 200), (1000, 30)], {}, [(1, 91), (128, 724), (1024, LAST)]),
+        ([(1, 50)], {}, [(1, LAST)]),
+        # A slope between two levels, each size more than 10 % from the next, belongs to neither
+        ([(1, 200), (400, 40)], {128: 150, 181: 110, 256: 80, 362: 55}, [(1, 91), (512, LAST)]),
+        # A disturbance does not split a level
+        ([(1, 200), (1000, 40)], {45: 120}, [(1, 724), (1024, LAST)]),
+        # Rising to the first level, as where starting a kernel takes longer than its work
+        ([(1, 200), (1000, 40)], {1: 20, 2: 40, 3: 60, 4: 62, 6: 61}, [(8, 724), (1024, LAST)]),
+        # Rates that wander by less than a tenth are one level, those a fifth apart two
+        ([(1, 100)], {size: 100 * (1.04 if at % 2 else 0.96) for at, size in enumerate(SIZES)}, [(1, LAST)]),
+        ([(1, 115), (100, 95)], {}, [(1, 91), (128, LAST)]),
+        # The largest working set is in memory whatever its rate: nothing that a cache serves is taken for that
+        ([(1, 100)], {LAST: 20}, [(1, SIZES[-2]), (LAST, LAST)]),
+    ],
+)
+def test_a_staircase_of_rates_has_a_level_for_each_step(steps, noise, levels):
+    found = {size: next(rate for first, rate in reversed(steps) if size >= first) for size in SIZES} | noise
+    assert [(level.first_byte, level.last_byte) for level in find_levels(found)] == levels
+
+
+def test_few_working_sets():
+    assert find_levels({}) == []
+    assert [level.first_byte for level in find_levels({8: 10.0, 16: 1.0})] == [16]
 
 
 def test_the_levels_of_memory():
@@ -95,13 +115,9 @@ def test_the_levels_of_memory():
         pytest.approx({"read": 8, "write": 5, "copy": 8, "triad": 10}),
     ]
     assert [level.fastest for level in CPU.levels] == ["triad", "read", "triad"]
-    assert memory.bandwidth_byte_per_s == pytest.approx(10e9)
-
-
-def test_levels_that_agree_with_no_reported_cache_have_numbers():
-    assert [level.name for level in memory_levels(CPU.roof_measurements, ())] == ["cache 1", "cache 2", "memory"]
-    # 40 kB are more than a step, a factor of 1.41, below the 60 kB that the first level serves
+    # Levels that agree with no reported cache have numbers. 40 kB are more than a step, a factor of 1.41, below 60 kB
     caches = (CacheLevel(1, 40_000, 2), CacheLevel(2, 1_500_000, 1))
+    assert [level.name for level in memory_levels(CPU.roof_measurements, ())] == ["cache 1", "cache 2", "memory"]
     assert [level.name for level in memory_levels(CPU.roof_measurements, caches)] == ["cache 1", "L2", "memory"]
 
 
@@ -115,37 +131,30 @@ def test_products_of_8_bits_are_peaks_and_no_roofs():
 
 def test_the_clock():
     # 10^9 additions of integers in 0.5 s at a cycle each
-    assert CPU.clock_hz == pytest.approx(2e9)
-    assert GPU.clock_hz is None
+    assert (CPU.clock_hz, GPU.clock_hz) == (pytest.approx(2e9), None)
     no_chain = (lambda row: row.roof_kernel == "chain" and row.precision == "int64", {"status": "unsupported"})
     assert measured_clock(rates(roof_measurements(no_chain))) is None
 
 
-def machine_with(data, product_load, stream_load):
-    folder = MachineFolder(data, "box")
-    folder.put_environment(ENVIRONMENT)
-    product = replace(roof_measurement(), load=product_load)
-    stream = replace(product, roof_kernel="stream_copy", precision="fp64", round=0, load=stream_load)
-    folder.put_roof_measurements([product, stream])
-    (machine,) = load(data, REFERENCES).machines
-    return machine
-
-
-def test_a_roof_knows_the_largest_load_next_to_it(tmp_path):
-    assert machine_with(tmp_path / "loaded", 0.04, 0.62).measured_roof.load == 0.62
-    assert machine_with(tmp_path / "quiet", 0.04, None).measured_roof.load == 0.0
-
-
-def test_a_disturbed_row_is_no_roof_where_its_kernel_was_left_alone(tmp_path):
+@pytest.mark.parametrize(
+    ("loads", "latencies", "expected"),
+    [
+        ([0.62], [0.5], 0.62),  # the largest load next to a roof
+        ([None], [0.5], 0.0),  # 4 % next to the product are none
+        ([0.0, 0.9], [0.5, 5.0], 0.0),  # a disturbed round does not count where the kernel was left alone
+    ],
+)
+def test_a_roof_knows_the_load_next_to_it(tmp_path, loads, latencies, expected):
     folder = MachineFolder(tmp_path, "box")
     folder.put_environment(ENVIRONMENT)
-    product = replace(roof_measurement(), pace="sustained", load=0.0)
-    stream = replace(product, roof_kernel="stream_copy", precision="fp64", round=0)
-    slow = replace(stream, round=1, latency_s=5.0, load=0.9)
-    folder.put_roof_measurements([product, stream, slow])
+    product = replace(roof_measurement(), pace="sustained", load=0.04)
+    stream = replace(product, roof_kernel="stream_copy", precision="fp64")
+    rounds = zip(loads, latencies, strict=True)
+    streams = [replace(stream, round=at, latency_s=time, load=of) for at, (of, time) in enumerate(rounds)]
+    folder.put_roof_measurements([product, *streams])
     (machine,) = load(tmp_path, REFERENCES).machines
+    assert machine.measured_roof.load == expected
     # 768 B in 0.5 s (0.4 to 0.6), not the median with those in 5 s; one round has the interval of its samples
     roof = machine.roofs.iloc[0]
     ends = (roof.bandwidth_low_byte_per_s, roof.bandwidth_byte_per_s, roof.bandwidth_high_byte_per_s)
     assert ends == pytest.approx((1280, 1536, 1920))
-    assert machine.measured_roof.load == 0.0
