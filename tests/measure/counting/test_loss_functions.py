@@ -1,6 +1,5 @@
 import pytest
-from helpers.counting import Own, case, linear, meta, named, torch, total, trained
-from torch.nn import functional
+from helpers.counting import case, meta, named, torch
 
 NONE, MEAN, SUM = 0, 1, 2
 X, Y, CLASSES = meta(3, 5), meta(3, 5), meta(3, dtype=torch.int64)  # 15 elements; 3 of 5 classes
@@ -69,20 +68,3 @@ CASES = list(cases())
 @pytest.mark.parametrize(**named(CASES))
 def test_by_hand(case):
     assert case.counted() == case.work
-
-
-@pytest.mark.parametrize(
-    ("loss", "shape", "dtype", "forward"),
-    [
-        (functional.mse_loss, (4, 3), torch.float32, 2 * 12 + 12),
-        (functional.l1_loss, (4, 3), torch.float32, 2 * 12 + 12),  # difference and size, taken apart
-        # 4 rows of 3: maximum, difference, exponential, sum, logarithm, difference; signs, mean
-        (functional.cross_entropy, (4,), torch.int64, 8 + 12 + 12 + 8 + 4 + 12 + 4 + 4),
-        (functional.binary_cross_entropy_with_logits, (4, 3), torch.float32, 8 * 12 + 12),
-    ],
-)
-def test_losses_in_a_network(loss, shape, dtype, forward):
-    network = Own(lambda self, rows, targets: loss(self.linear(rows), targets), linear=linear(5, 3))
-    parts, backward = trained(network, meta(4, 5), meta(*shape, dtype=dtype))
-    assert total(parts, "flop") == total(backward, "flop") == 2 * 4 * 5 * 3
-    assert total(parts, "other_flop") == forward

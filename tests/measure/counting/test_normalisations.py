@@ -1,5 +1,5 @@
 import pytest
-from helpers.counting import case, meta, named, nn, torch, total, trained
+from helpers.counting import case, meta, named, torch
 
 # 2 images of 6 channels of 5 places: 60 elements. Batch normalisation shares a mean within a channel (10 elements),
 # group normalisation of 3 groups within 2 channels of an image (10 elements: 6 groups), layer normalisation within a
@@ -122,19 +122,3 @@ CASES = [
 @pytest.mark.parametrize(**named(CASES))
 def test_by_hand(case):
     assert case.counted() == case.work
-
-
-@pytest.mark.parametrize(
-    ("layer", "forward", "backward"),
-    [
-        # the input asks for no gradient; instance normalisation has no parameters
-        (nn.BatchNorm1d(6), TRAINED + RUNNING, SUMS),
-        (nn.InstanceNorm1d(6), STATISTICS + 12 * 5 + 120, 0),
-        (nn.GroupNorm(3, 6), ROWS - 12 + 120, 2 * 60 + (60 + 60 - 6) + (60 - 6)),
-        (nn.LayerNorm(5), ROWS + 120, 2 * 60 + ROWS_SCALE + ROWS_SHIFT),
-    ],
-    ids=lambda value: type(value).__name__ if isinstance(value, nn.Module) else "",
-)
-def test_layers_in_training(layer, forward, backward):
-    parts = trained(layer, X)
-    assert (total(parts[0], "other_flop"), total(parts[1], "other_flop")) == (forward, backward)

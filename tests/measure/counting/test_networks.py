@@ -1,0 +1,400 @@
+"""Networks as people report them to counters: each kind once, with the right value by hand."""
+
+import importlib
+from collections import UserDict
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from helpers.counting import Own, counted, linear, nn, on, reported, rows, torch
+from torch.nn import functional
+from torch.nn.utils import prune
+
+from measure.domain.roofs import Roof
+from measure.models.call import held_tensors
+from measure.timing.sampling import Sampling
+
+COUNTED = {"reason": None, "uncounted": None}
+
+
+def made_in_forward():
+    state = 2 * 2 * 5 * 3 * 16 * (8 + 16)  # a step has 3 gates of 16 on 8 inputs and 16 states
+    gru = nn.GRU(8, 16, batch_first=True)
+    forward = on(lambda self, x: self.gru(x, torch.zeros(1, len(x), 16))[0], 5, 8, gru=gru)
+    yield reported("state of a GRU", forward, forward_flop=state, reason=None)
+
+    def known(_x):
+        return 1.0 if torch.arange(3).sum().item() == 3 and torch.rand(1).item() < 2 else torch.zeros(9)
+
+    layer = {"forward_flop": 2 * 2 * 4 * 3, "backward_flop": 2 * 2 * 4 * 3, "reason": None}
+    for name, make in {
+        "constants keep their values": known,
+        "linspace": lambda x: torch.linspace(0, 1, 4, device="cpu"),
+        "ones": lambda x: torch.ones(4, device=x.device),
+        "full": lambda x: torch.full((4,), float(torch.arange(3).sum())),
+        "eye": lambda x: torch.eye(4)[torch.arange(4).flip(0)].sum(0),
+        "stack": lambda x: torch.stack([torch.tensor(float(each)) for each in range(4)]).to(x),
+        "index_fill_": lambda x: torch.zeros(4).index_fill_(0, torch.tensor([1]), 2.0),
+    }.items():
+        forward = on(lambda self, x, make=make: self.linear(x + make(x)), 4, linear=nn.Linear(4, 3))
+        yield reported(name, forward, **layer)
+
+
+def numbers_that_are_read():
+    def packed(self, x, lengths):
+        sequences = nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=True)
+        return nn.utils.rnn.pad_packed_sequence(self.lstm(sequences)[0], batch_first=True)[0]
+
+    lstm = Own(packed, lstm=nn.LSTM(4, 8, batch_first=True))
+    lengths = torch.tensor([5, 3])
+    yield reported("lengths", lambda batch: (lstm, (rows(batch, 5, 4), lengths)), forward_flop=2 * 8 * 4 * 8 * (4 + 8))
+
+    def queue(self, x):
+        """Scores against the last keys, whose place a buffer holds, as in contrastive learning."""
+        query = self.linear(x)
+        scores, place = query @ self.queue.clone(), int(self.place)
+        self.queue[:, place : place + len(x)] = query.detach().T
+        self.place[0] = (place + len(x)) % 64
+        return scores
+
+    def contrastive(batch):
+        network = Own(queue, linear=linear(4, 4))
+        network.register_buffer("queue", torch.randn(4, 64))
+        network.register_buffer("place", torch.zeros(1, dtype=torch.long))
+        return network, rows(batch, 4)
+
+    # A layer of 4 x 4 for 2 rows, and their scores with 64 keys. Backward: the weights; and the gradient of rows.
+    scores = 2 * 2 * (16 + 4 * 64)
+    yield reported("the place in a queue", contrastive, forward_flop=scores, backward_flop=scores)
+
+    def deeper(self, x):
+        """Runs its layer once in the first call, twice in the second."""
+        self.calls += 1
+        for _ in range(int(self.calls)):
+            x = self.linear(x)
+        return x
+
+    def twice(batch):
+        network = Own(deeper, linear=linear(4, 4))
+        network.register_buffer("calls", torch.zeros((), dtype=torch.long))
+        return network, rows(batch, 4)
+
+    yield reported("is as before in the next pass", twice, forward_flop=64, backward_flop=64)
+
+
+def modes():
+    class Decorated(nn.Sequential):
+        forward = torch.inference_mode()(nn.Sequential.forward)
+
+    layers = Decorated(nn.Conv2d(3, 4, 3, bias=False), nn.Flatten(), linear(16, 5))
+    # Nothing can be trained: no backward pass, and not 0.
+    flop = {"forward_flop": 2 * 2 * (4 * 4 * 27 + 16 * 5), "backward_flop": None}
+    yield reported("inference_mode", lambda batch: (layers, rows(batch, 3, 4, 4)), **flop)
+
+    def autocast(self, x, **settings):
+        with torch.autocast(device_type=x.device.type, **settings):
+            return self.linear(x)
+
+    half = on(lambda self, x: autocast(self, x, dtype=torch.bfloat16), 8, linear=linear(8, 8))
+    yield reported("autocast by the input's device", half, 1, forward_flop=128, output_byte=16)
+    off = on(lambda self, x: autocast(self, x, enabled=False), 8, linear=nn.Linear(8, 8))
+    yield reported("autocast switched off", off, 1, output_byte=32)
+
+    def forces(self, x):
+        with torch.enable_grad():
+            x = x.detach().requires_grad_()
+            energy = self.last(torch.tanh(self.first(x))).sum()
+            return torch.autograd.grad(energy, x, create_graph=self.training)[0]
+
+    # Forward, and the gradients of the hidden layer and of the input.
+    gradients = on(forces, 3, first=linear(3, 16), last=linear(16, 1))
+    yield reported("gradients taken in forward", gradients, forward_flop=2 * 2 * 2 * (3 * 16 + 16))
+
+
+@dataclass
+class Output:
+    scores: Any
+    loss: Any = None
+
+
+class Slotted:
+    __slots__ = ("scores",)
+
+    def __init__(self, scores):
+        self.scores = scores
+
+
+def generated(scores):
+    yield scores
+
+
+def containers():
+    layers = nn.Sequential(linear(8, 16), linear(16, 4))
+    for wrap in (
+        Slotted, generated, lambda t: UserDict(scores=t), lambda t: Output({"x": [SimpleNamespace(y=(t,))]}),
+        lambda t: {t},
+    ):  # fmt: skip
+        # Both products; backward the weights of both and the input of the second.
+        flop = {"forward_flop": 2 * (8 * 16 + 16 * 4), "backward_flop": 2 * (8 * 16 + 2 * 16 * 4)}
+        make = on(lambda self, x, wrap=wrap: wrap(self.layers(x)), 8, layers=layers)
+        yield reported("an output", make, 1, output_byte=16, activation_byte=4 * (16 + 4), **flop)
+
+    for hold in (lambda t: {"a": {"b": t}}, lambda t: (t, None), Output):
+
+        def make(batch, hold=hold):
+            scaled = Own(lambda self, x: self.linear(x * held_tensors(self.held)[0]), linear=nn.Linear(4, 3))
+            scaled.held = hold(torch.tensor([1.0, 2, 3, 4]))
+            return scaled, rows(batch, 4)
+
+        yield reported("an attribute", make, forward_flop=2 * 2 * 4 * 3)
+
+
+class KeyCache:
+    def __init__(self):
+        self.keys = []
+
+    def append(self, key):
+        self.keys.append(key)
+        return torch.cat(self.keys, 1)
+
+
+class Joined(list):
+    def append(self, key):
+        super().append(key)
+        return torch.cat(list(self), 1)
+
+
+def caches():
+    def attend(self, x):
+        key = self.key(x)
+        self.keys = key if self.keys is None else torch.cat([self.keys, key], 1)
+        self.seen.append(key)
+        return x @ self.keys.transpose(1, 2), len(self.seen)
+
+    # 2 sequences of 4 tokens: 8 x 8 each, and scores of 4 x 4 by 8. Backward: the weights, and the gradient of keys.
+    flop = 2 * 2 * (4 * 8 * 8 + 4 * 4 * 8)
+    in_module = on(attend, 4, 8, key=linear(8, 8), keys=None, seen=[])
+    yield reported("in the module", in_module, forward_flop=flop, backward_flop=flop)
+
+    for kind, is_input in ((KeyCache, True), (KeyCache, False), (Joined, True)):
+
+        def make(batch, kind=kind, is_input=is_input):
+            def forward(self, x, cache=None):
+                return self.mix((cache if is_input else self.cache).append(self.key(x)))
+
+            network = Own(forward, key=linear(4, 4), mix=linear(4, 4), cache=kind())
+            return network, {"x": rows(batch, 3, 4), **({"cache": kind()} if is_input else {})}
+
+        # 2 sequences of 3 tokens in each layer; backward both weights, and the input of the second layer.
+        layer = 2 * 2 * 3 * 4 * 4
+        yield reported("filled by each call", make, forward_flop=2 * layer, backward_flop=3 * layer)
+
+    def step(batch):
+        def forward(self, x, keys, values, place):
+            query, key, value = (each(x).view(batch, 1, 8, 64).transpose(1, 2) for each in self.maps)
+            keys.index_copy_(2, place, key)
+            values[:, :, place] = value
+            return functional.scaled_dot_product_attention(query, keys, values)
+
+        maps = nn.ModuleList(linear(512, 512) for _ in range(3))
+        keys, values = (torch.ones(batch, 8, 8192, 64) for _ in range(2))
+        return Own(forward, maps=maps), (rows(batch, 1, 512), keys, values, torch.tensor([7]))
+
+    # Both caches once, and three matrices. Vectors of 2,048 B: each product reads and writes one (6), each write
+    # reads one and writes it (4), attention reads one and writes one and a logarithm a head; and two indices.
+    byte = 2 * 8 * 8192 * 64 * 4 + 3 * 512 * 512 * 4 + 12 * 2048 + 8 * 4 + 2 * 8
+    yield reported("a place of a long one", step, 1, traffic_byte=byte)
+
+
+def types_and_weights():
+    def fourier(batch):
+        layer = linear(8, 6, dtype=torch.cfloat)
+        return Own(lambda self, x: self.linear(x.to(torch.cfloat)).abs(), linear=layer), rows(batch, 8)
+
+    yield reported("complex", fourier, 2, "bf16", parameter_byte=8 * 6 * 8, forward_flop=4 * 2 * 2 * 8 * 6)
+
+    def double(batch):
+        parts = {"a": linear(4, 4), "b": linear(4, 4, dtype=torch.float64)}
+        return Own(lambda self, x: self.a(x) + self.b(x.double()).to(x), **parts), rows(batch, 4)
+
+    yield reported("double", double, 2, "bf16", parameter_byte=16 * 2 + 16 * 8)
+
+    def tied(batch):
+        embedding, head = nn.Embedding(1000, 64), linear(64, 1000)
+        embedding.weight = head.weight = nn.Parameter(torch.Tensor(1000, 64))
+        return nn.Sequential(embedding, head), torch.zeros(batch, 3, dtype=torch.int64)
+
+    yield reported("tied", tied, parameter_count=64_000, gradient_byte=256_000, adam_byte=2 * 256_000 + 4)
+
+    for norm in (nn.utils.weight_norm, nn.utils.parametrizations.weight_norm):
+
+        def normed(batch, norm=norm):
+            return nn.Sequential(*(norm(nn.Conv1d(16, 16, 1)) for _ in range(3))), rows(batch, 16, 250)
+
+        yield reported("parametrized", normed, activation_byte=3 * 2 * 16 * 250 * 4)
+    weight = nn.Parameter(torch.ones(8, 5))
+    product = on(lambda self, x: self.norm(x) @ self.weight, 8, norm=nn.LayerNorm(8), weight=weight)
+    yield reported("a product of its own behind a submodule", product, activation_byte=2 * 4 * (8 + 5))
+
+    def attend(self, x):
+        keys = self.key(x).unflatten(-1, (2, 4)).transpose(1, 2)
+        return functional.scaled_dot_product_attention(self.queries, keys, keys).flatten(1)
+
+    # Projections 5 x 8 x 8; 2 heads of 3 queries by 5 keys, 4 wide, twice.
+    flop = 2 * 2 * (5 * 8 * 8 + 2 * 2 * 3 * 5 * 4)
+    queries = on(attend, 5, 8, key=linear(8, 8), queries=nn.Parameter(torch.ones(1, 2, 3, 4)))
+    yield reported("queries shared by a batch", queries, forward_flop=flop, output_byte=2 * 96)
+
+
+def nested_tensors():
+    def nested(tokens, starts):
+        return torch.nested.nested_tensor_from_jagged(tokens.flatten(0, 1), starts)
+
+    def attend(self, tokens, starts=None):
+        starts = torch.tensor([0, 2, 6]) if starts is None else starts  # two sequences of 2 and 4 tokens
+        heads = nested(self.linear(tokens), starts).unflatten(-1, (2, 2)).transpose(1, 2)
+        return functional.scaled_dot_product_attention(heads, heads, heads).transpose(1, 2).flatten(2).values()
+
+    # 6 tokens by 4 x 4; 2 heads of 2 * 2 and 4 * 4 scores of width 2, twice. Backward the weights, and attention twice.
+    layer, attention = 2 * 6 * 16, 2 * 2 * (2 * (4 + 16)) * 2
+    flop = {"forward_flop": layer + attention, "backward_flop": layer + 2 * attention}
+    yield reported("attention, starts within", on(attend, 3, 4, linear=linear(4, 4)), **flop, **COUNTED)
+
+    def given(batch):
+        return Own(attend, linear=linear(4, 4)), (rows(batch, 3, 4), torch.tensor([0, 2, 6]))
+
+    yield reported("attention, starts given", given, **flop, **COUNTED)
+    tokens = {"forward_flop": 2 * 5 * 4 * 6, "backward_flop": 2 * 5 * 4 * 6}
+
+    def padded(self, x):
+        sequences = torch.nested.as_nested_tensor([x[0], x[1, :2]], layout=torch.jagged)
+        return torch.nested.to_padded_tensor(self.linear(sequences), 0.0)
+
+    yield reported("padded", on(padded, 3, 4, linear=linear(4, 6)), **tokens)
+
+
+def gradients_by_torch_func():
+    def step(self, x):
+        """A step of gradient descent inside the network."""
+
+        def loss(parameters):
+            return torch.func.functional_call(self.linear, parameters, (x,)).pow(2).sum()
+
+        weight = self.linear.weight
+        return x @ (weight - 0.1 * torch.func.grad(loss)({"weight": weight})["weight"]).T
+
+    # Products of 2 rows by 4 x 4, 64 FLOP each.
+    for name, forward, products, backward in (
+        # The layer, its input's gradient, and the layer again; backward the weight's gradient of the last two.
+        ("grad", lambda self, x: torch.func.grad(lambda y: self.linear(y).sum())(x) + self.linear(x), 3, 2),
+        # By rows: the layer and its input's gradient; backward the weight's gradient by both, and between them.
+        ("vmap", lambda self, x: torch.func.vmap(torch.func.grad(lambda y: self.linear(y).tanh().sum()))(x), 2, 3),
+        # Inside: the layer and its weight's gradient; the changed layer. Backward each of them once.
+        ("step", step, 3, 3),
+    ):
+        flop = {"forward_flop": 64 * products, "backward_flop": 64 * backward}
+        yield reported(name, on(forward, 4, linear=linear(4, 4)), **flop, **COUNTED)
+
+    def noted(self, x):
+        return torch.relu(self.linear(x)) * torch.func.vmap(torch.func.grad(lambda y: y.sum()))(x)
+
+    # ReLU's output, and the other factor: a number for each of 2 rows.
+    yield reported("kept tensors", on(noted, 4, linear=linear(4, 4)), saved_byte=2 * 4 * 4 + 2 * 4)
+
+
+def losses_and_regions():
+    for lengths in ([7, 7], torch.tensor([7, 6])):
+
+        def forward(self, x, lengths=lengths):
+            likely = self.linear(x).log_softmax(-1).transpose(0, 1)
+            counts = torch.tensor([3, 3]) if isinstance(lengths, torch.Tensor) else [3, 3]
+            return functional.ctc_loss(likely, torch.ones(2, 3, dtype=torch.int64), lengths, counts, reduction="sum")
+
+        # 14 rows of 5: maxima and sums 4 each, differences and exponentials 5, a logarithm; 14 * 7 states of 13; a sum.
+        other, product = 14 * (4 + 5 + 5 + 4 + 1 + 5) + 98 * 13 + 1, 2 * 14 * 4 * 5
+        work = {"forward_flop": product, "backward_flop": product, "forward_other_flop": other}
+        yield reported("loss over sequences", on(forward, 7, 4, linear=linear(4, 5)), **work, **COUNTED)
+    chances = on(lambda self, x: torch.distributions.Categorical(logits=self.linear(x)), 4, linear=linear(4, 4))
+    yield reported("distribution", chances, forward_flop=64, backward_flop=64)
+    ops = pytest.importorskip("torchvision").ops
+    boxes = torch.tensor([[0.0, 0, 0, 4, 4]] * 3)
+
+    def aligned(self, images):
+        return ops.roi_align(self.convolution(images), boxes, (2, 2), sampling_ratio=2)
+
+    # 3 regions of 4 bins of 4 places, 8 channels: 48 places, 96 means of 384 values. Backward see test_samplings.
+    other = {"forward_other_flop": 8 * 48 + 9 * 384 + 4 * 96, "backward_other_flop": 14 * 48 + 96 + 8 * 384}
+    yield reported("regions", on(aligned, 3, 8, 8, convolution=nn.Conv2d(3, 8, 1, bias=False)), **other, uncounted=None)
+
+
+def sparse():
+    # A layer of 4 nodes by 4 x 4, 128 FLOP; 4 edges, each with a row of 4, 32 FLOP. Backward the layer's weight, and
+    # the edges the other way round.
+    def edges(pairs):
+        return torch.sparse_coo_tensor(pairs.t(), torch.ones(4), (4, 4))
+
+    for name, forward, products, other, more in (
+        ("mm", lambda self, x, pairs: torch.sparse.mm(edges(pairs), self.linear(x)), 32, 0, 0),
+        # Equal edges are added first: at most as many as there are.
+        ("sum", lambda self, x, pairs: edges(pairs).coalesce() @ self.linear(x), 32, 4, 0),
+        ("by rows", lambda self, x, pairs: torch.eye(4).to_sparse_csr() @ self.linear(x), 32, 0, 0),
+        ("scaled", lambda self, x, pairs: (edges(pairs) * 0.5) @ self.linear(x), 32, 4, 0),
+        ("two", lambda self, x, pairs: (edges(pairs) + edges(pairs)) @ self.linear(x), 2 * 32, 0, 0),
+        # 4 edges, or 16 other numbers, are added to dense ones.
+        ("with dense", lambda self, x, pairs: self.linear(x) + edges(pairs), 0, 4, 0),
+        ("addmm", lambda self, x, pairs: torch.sparse.addmm(x, edges(pairs), self.linear(x)), 32, 16, 0),
+        ("beta 0", lambda self, x, pairs: torch.sparse.addmm(x, edges(pairs), self.linear(x), beta=0), 32, 0, 0),
+        # Weights of the edges that are learnt: torch takes their gradient as a dense product of 4 x 4 by 4.
+        ("learnt", lambda self, x, pairs: torch.sparse_coo_tensor(pairs.t(), self.weights, (4, 4)) @ self.linear(x),
+         32, 0, 128),
+    ):  # fmt: skip
+
+        def make(batch, forward=forward):
+            network = Own(forward, linear=linear(4, 4), weights=nn.Parameter(torch.ones(4)))
+            return network, (rows(batch, 4), torch.zeros(batch, 2, dtype=torch.int64))
+
+        work = {"forward_flop": 128 + products, "forward_other_flop": other, "backward_flop": 128 + products + more}
+        yield reported(name, make, 4, **work, **COUNTED)
+
+    def bags(batch):
+        network = nn.Sequential(nn.EmbeddingBag(1000, 4, sparse=True), linear(4, 2))
+        return network, torch.zeros(batch, 3, dtype=torch.int64)
+
+    # 6 rows of 4 numbers, and an index of 8 bytes each: as large as what was read, not as the table. They are copied.
+    read, averages = 6 * (16 + 8), 2 * 4 * (4000 + 8) + 4 * 2  # averages of the whole table
+    # Two products of 2 x 2, 2 x 4 and 4 x 2 numbers (80 B); 2 gradients of 4 (32), 6 indices (48), the bag of each
+    # (48), offsets and sizes of 2 bags (32); rows are written, and copied.
+    gradients = {"gradient_byte": read + 4 * 8, "backward_traffic_byte": 2 * 80 + 160 + read + 2 * read}
+    yield reported("sparse bags", bags, adam_byte=averages, **gradients, **COUNTED)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        *(*made_in_forward(), *numbers_that_are_read(), *modes(), *containers(), *caches(), *types_and_weights()),
+        *(*nested_tensors(), *gradients_by_torch_func(), *losses_and_regions(), *sparse()),
+    ],
+)
+def test_by_hand(case):
+    row = counted(case.make, case.batch, case.precision)
+    assert {name: getattr(row, name) for name in case.expected} == case.expected
+
+
+@pytest.mark.parametrize(
+    "network",
+    [
+        nn.utils.weight_norm(nn.Linear(4, 3)),
+        nn.utils.parametrizations.orthogonal(nn.Linear(4, 4)),
+        prune.l1_unstructured(nn.Linear(4, 3), "weight", 0.5),
+    ],
+)
+def test_a_users_network_is_counted_and_timed_as_it_is(network, monkeypatch):
+    one = importlib.import_module("measure.verbs.model")
+    monkeypatch.setattr(one, "ROUND_SAMPLING", Sampling(warm_up_s=0.0, least_s=0.0, limit_s=0.0))
+    monkeypatch.setattr(one, "_roof", lambda *_: Roof({}, None))
+    before = {name: value.clone() for name, value in network.state_dict().items()}
+    answer = one.model(network, rows(2, 4))
+    assert answer.demands[0].flop > 0
+    assert answer.cells[0].timed.latency_s > 0
+    assert all(torch.equal(value, before[name]) for name, value in network.state_dict().items())
