@@ -15,7 +15,7 @@ from helpers.rows import ENVIRONMENT, layer, run, samples, workload
 
 from measure.cache.folders import MachineFolder
 from measure.cache.records import Run, Sample
-from measure.cache.table import append, read
+from measure.cache.table import append
 from measure.cache.workload_records import Layer, Workload
 
 # Three rounds whatever a busy machine makes of the sleeps that are timed: a wide interval would ask for more
@@ -39,9 +39,8 @@ def test_a_measurement_that_is_killed_again_and_again_loses_nothing_and_has_noth
 
 def test_kills_come_at_any_moment_and_after_writes_with_all_processes_and_alone():
     planned = kills.kills(Random(1), 8, 10.0)
-    assert [(kill.alone, kill.delay_s is None) for kill in planned] == [
-        (False, True), (True, True), (False, False), (True, False),
-    ] * 2  # fmt: skip
+    each = [(kill.alone, kill.delay_s is None) for kill in planned]
+    assert each == [(False, True), (True, True), (False, False), (True, False)] * 2
     assert all(0 <= kill.after_s <= 10 for kill in planned)
 
 
@@ -57,24 +56,14 @@ def folder(tmp_path):
     return folder
 
 
-def test_everything_committed_is_kept(tmp_path, folder):
-    rows = kills.kept(tmp_path)
-    assert len(rows) == 1 + 1 + 1 + 2 + 6  # workload, layer, environment, runs, samples
-    assert not kills.is_half_written(tmp_path)
-    kills.check_nothing_is_lost(rows, rows)
-
-
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        (lambda folder: append(folder.folder / "runs.csv", Run, [run(round_=1)]), "inference eager 1 stands twice"),
+        (lambda folder: append(folder.paths[Run], Run, [run(round_=1)]), "inference eager 1 stands twice"),
         # A run without its samples, one with a gap among them, and a failure that has some
-        (lambda folder: append(folder.folder / "runs.csv", Run, [run(round_=2)]), r"2, which is ok, has .* \[\]"),
+        (lambda folder: append(folder.paths[Run], Run, [run(round_=2)]), r"2, which is ok, has .* \[\]"),
         (lambda folder: folder.put_run(run(round_=2), samples(3, round_=2)[::2]), r"2, which is ok, has .* \[0, 2\]"),
-        (
-            lambda folder: folder.put_run(run(status="oom", round_=2), samples(1, round_=2)),
-            r"2, which is oom, has .* \[0\]",
-        ),
+        (lambda folder: folder.put_run(run(status="oom"), samples(1)), r"0, which is oom, has .* \[0\]"),
     ],
 )
 def test_rows_that_do_not_belong_together_are_a_violation(tmp_path, folder, wrong, said):
@@ -83,8 +72,9 @@ def test_rows_that_do_not_belong_together_are_a_violation(tmp_path, folder, wron
         kills.kept(tmp_path)
 
 
-def test_a_row_that_is_gone_or_another_is_a_violation(tmp_path, folder):
+def test_a_row_that_is_gone_or_another_is_a_violation_and_one_that_no_row_commits_is_half_written(tmp_path, folder):
     before = kills.kept(tmp_path)
+    assert len(before) == 1 + 1 + 1 + 2 + 6  # workload, layer, environment, runs, samples
     folder.put_run(run(round_=2), samples(1, round_=2))
     now = kills.kept(tmp_path)
     kills.check_nothing_is_lost(before, now)
@@ -93,55 +83,42 @@ def test_a_row_that_is_gone_or_another_is_a_violation(tmp_path, folder):
     folder.put_run(dataclasses.replace(run(round_=1), flags="wide"), samples(3, round_=1))
     with pytest.raises(kills.Violation, match="Run e1 net 1 fp32 inference eager 1 is changed"):
         kills.check_nothing_is_lost(now, kills.kept(tmp_path))
-
-
-def test_what_no_row_commits_is_half_written(tmp_path, folder):
-    path = folder.folder / "samples.csv"
+    path = folder.paths[Sample]
     whole = path.read_bytes()
-    append(path, Sample, samples(2, round_=2))
-    assert len(read(path, Sample)) == 8
+    assert not kills.is_half_written(tmp_path)
+    append(path, Sample, samples(2, round_=3))
     assert kills.is_half_written(tmp_path)
     path.write_bytes(whole + b"e1,net,1")
     assert kills.is_half_written(tmp_path)
     path.write_bytes(whole)
-    assert not kills.is_half_written(tmp_path)
     (folder.folder / "runs.csv.part").touch()
     assert kills.is_half_written(tmp_path)
 
 
-def measurement(tmp_path, script):
-    return kills.Measurement([sys.executable, "-c", script], tmp_path / "0")
+def measurement(folder, script):
+    return kills.Measurement([sys.executable, "-c", script], folder)
 
 
-def test_a_measurement_that_fails_by_itself_is_a_violation(tmp_path):
-    failing = measurement(tmp_path, "import sys; sys.exit('no disk')")
-    with pytest.raises(kills.Violation, match="exit code 1: no disk"):
-        failing.is_killed(kills.Kill(60.0, None, alone=False))
-    with pytest.raises(kills.Violation, match="did not come to its end: no disk"):
-        failing.run_to_its_end()
-
-
-def test_a_process_that_stays_behind_is_a_violation(tmp_path, monkeypatch):
-    monkeypatch.setattr(kills, "ENDING_S", 0.5)
-    script = """
+LEAVES_A_CHILD = """
 import subprocess, sys, time
 child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
 open(sys.argv[2] + "/pid.csv", "w").write(str(child.pid))
 time.sleep(600)
 """
-    (tmp_path / "0").mkdir()
-    leaving = measurement(tmp_path, script)
-    with pytest.raises(kills.Violation, match=r"1 processes live 0\.5 s longer than the measurement"):
-        leaving.is_killed(kills.Kill(0.0, 0.01, alone=True))
-    os.kill(int((tmp_path / "0" / "pid.csv").read_text()), 9)
 
 
-def test_what_is_left_or_has_no_result_at_the_end_is_a_violation(tmp_path, folder):
-    endless = measurement(tmp_path, "print('1 measured')")
+def test_a_measurement_that_fails_by_itself_or_leaves_something_is_a_violation(tmp_path, folder, monkeypatch):
+    failing = measurement(tmp_path, "import sys; sys.exit('no disk')")
+    with pytest.raises(kills.Violation, match="exit code 1: no disk"):
+        failing.is_killed(kills.Kill(60.0, None, alone=False))
+    with pytest.raises(kills.Violation, match="did not come to its end: no disk"):
+        failing.run_to_its_end()
     with pytest.raises(kills.Violation, match="something was left: 1 measured"):
-        endless.run_to_its_end()
-    complete = kills.Measurement([sys.executable, "-c", "print('Nothing left to measure')"], tmp_path)
-    complete.run_to_its_end()
+        measurement(tmp_path, "print('1 measured')").run_to_its_end()
     folder.put_run(run(batch=2, status="oom", reason="full"), [])
     with pytest.raises(kills.Violation, match="Run e1 net 2 fp32 inference eager 0 is oom: full"):
-        complete.run_to_its_end()
+        measurement(tmp_path, "print('Nothing left to measure')").run_to_its_end()
+    monkeypatch.setattr(kills, "ENDING_S", 0.5)
+    with pytest.raises(kills.Violation, match=r"1 processes live 0\.5 s longer than the measurement"):
+        measurement(tmp_path, LEAVES_A_CHILD).is_killed(kills.Kill(0.0, 0.01, alone=True))
+    os.kill(int((tmp_path / "pid.csv").read_text()), 9)

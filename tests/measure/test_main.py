@@ -12,7 +12,7 @@ from helpers.places import ROOT
 from measure import __main__ as command
 from measure.cache.folders import MachineFolder
 from measure.cache.records import Environment, OperatorTime, Profile, Run, Sample
-from measure.run.worker import FunctionCall, Worker
+from measure.run.worker import Worker
 from measure.timing.sampling import Timing
 from measure.timing.stopwatch import TimedSample
 
@@ -109,40 +109,28 @@ def signals():
         signal.signal(number, handler)
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("forked_workers", "signals")
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_a_polite_kill_and_a_closed_terminal_stop_as_ctrl_c_does(tmp_path, capsys, monkeypatch, number):
-    words, run, done = f"{SHORT} --sections workload inference", Worker.run, []
-
-    def run_one_and_be_killed(worker, task, *limits):
-        if isinstance(task, FunctionCall):  # the model is looked at before the run
-            return run(worker, task, *limits)
-        if done:
-            signal.raise_signal(number)
-        done.append(task)
-        return run(worker, task, *limits)
-
-    monkeypatch.setattr(Worker, "run", run_one_and_be_killed)
-    assert call(tmp_path, words) == 130
-    assert "\nStopped after 1 of 4. Everything measured so far is kept" in capsys.readouterr().out
-    assert call(tmp_path, f"{words} --plan") == 0
-    assert [line for line in capsys.readouterr().out.splitlines() if line.startswith("workload")] == []
-
-
 @pytest.mark.usefixtures("signals")
-def test_under_nohup_a_closed_terminal_stops_nothing(tmp_path, capsys, monkeypatch):
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    latencies_s = iter([1.0, 1.01, 0.99])
+@pytest.mark.parametrize(
+    ("number", "is_ignored"), [(signal.SIGTERM, False), (signal.SIGHUP, False), (signal.SIGHUP, True)]
+)
+def test_a_polite_kill_and_a_closed_terminal_stop_as_ctrl_c_does_unless_nohup_ignores_it(
+    tmp_path, capsys, monkeypatch, number, is_ignored
+):
+    latencies_s = [1.0, 1.01, 0.99]
+    if is_ignored:
+        signal.signal(number, signal.SIG_IGN)
 
     def run(*_):
-        signal.raise_signal(signal.SIGHUP)
-        return Timing(1, (TimedSample(next(latencies_s)),), ())
+        if len(latencies_s) == 2:
+            signal.raise_signal(number)
+        return Timing(1, (TimedSample(latencies_s.pop()),), ())
 
     monkeypatch.setattr(Worker, "run", run)
     words = "--device cpu --models squeezenet1_0 --batch-sizes 1 --variants eager --sections inference"
-    assert call(tmp_path, words) == 0
-    assert "\n3 done, 0 left; " in capsys.readouterr().out
+    assert call(tmp_path, words) == (0 if is_ignored else 130)
+    said = "\n3 done, 0 left; " if is_ignored else "\nStopped after 1 of 3. Everything measured so far is kept"
+    assert said in capsys.readouterr().out
+    assert len(MachineFolder(tmp_path, "box").rows(Run)) == (3 if is_ignored else 1)
 
 
 SLOW = """
@@ -170,42 +158,26 @@ def test_ctrl_c_pressed_again_and_again_while_modules_are_imported_is_one_line()
 
 @pytest.mark.slow
 def test_measuring_from_end_to_end_resumes_and_then_has_nothing_to_do(tmp_path, capsys):
-    words = f"{SHORT} --max-rounds 3 --sections workload inference"
+    words = f"{SHORT} --training-batch-sizes 2 --max-rounds 3 --sections workload inference operators"
     first = python("-m", "measure", "--data", str(tmp_path), "--machine", "box", *words.split(), "-v")
     assert first.returncode == 0, first.stderr
-    assert f"  [4/4] {OWN} batch 1 fp32, round 3: " in first.stdout
-    blocks = [line.partition(":")[0] for line in first.stdout.splitlines() if ": 1 done; " in line]
-    assert blocks == ["counts", "round 1", "round 2", "round 3"]
-    assert f"4 done, 0 left; the files are in {tmp_path}/machines/box and {tmp_path}/workload\n" in first.stdout
+    assert f"  [6/6] {OWN} batch 1 fp32, round 3: " in first.stdout
+    assert f"6 done, 0 left; the files are in {tmp_path}/machines/box and {tmp_path}/workload\n" in first.stdout
     assert first.stdout.endswith(
-        "\nThe paper has 1 model at batch 1, 3 rounds of each.\nIt lacks nothing of what was asked for.\n"
-        f"Next: python -m report --data {tmp_path}\n"
+        f"\nIt lacks nothing of what was asked for.\nNext: python -m report --data {tmp_path}\n"
     )
-    assert " measure.timing.sampling: warm-up: " in first.stderr
     assert " measure.timing.sampling: sampling ends after " in first.stderr
     folder = MachineFolder(tmp_path, "box")
-    runs, samples = folder.rows(Run), folder.rows(Sample)
-    assert [(run.round, run.status) for run in runs] == [(0, "ok"), (1, "ok"), (2, "ok")]
-    assert {row.round for row in samples} == {0, 1, 2}
-    assert len(samples) >= 18
-    assert {row.environment_id for row in samples} == {row.environment_id for row in folder.rows(Environment)}
+    tables = folder.tables()
+    assert [(run.round, run.status) for run in tables[Run]] == [(0, "ok"), (1, "ok"), (2, "ok")]
+    assert {row.round for row in tables[Sample]} == {0, 1, 2}
+    assert len(tables[Sample]) >= 18
+    assert {row.environment_id for row in tables[Sample]} == {row.environment_id for row in tables[Environment]}
+    assert {(row.phase, row.status) for row in tables[Profile]} == {("inference", "ok"), ("step", "ok")}
+    for profile in tables[Profile]:
+        times_s = [row.time_s for row in tables[OperatorTime] if row.phase == profile.phase]
+        assert 0 < sum(times_s) <= profile.profiled_s
+    assert {row.stage for row in tables[OperatorTime]} == {"inference", "forward", "backward", "update"}
     assert call(tmp_path, words) == 0
     assert "Nothing left to measure" in capsys.readouterr().out
-    assert folder.rows(Sample) == samples
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("forked_workers")
-def test_operators_are_profiled_from_end_to_end_and_once(tmp_path, capsys):
-    words = f"{SHORT} --training-batch-sizes 2 --sections operators"
-    assert call(tmp_path, words) == 0
-    assert re.search(r"^round 1: 2 done; ", capsys.readouterr().out, re.M)
-    folder = MachineFolder(tmp_path, "box")
-    profiles, times = folder.rows(Profile), folder.rows(OperatorTime)
-    assert {(row.phase, row.status) for row in profiles} == {("inference", "ok"), ("step", "ok")}
-    for profile in profiles:
-        assert 0 < sum(row.time_s for row in times if row.phase == profile.phase) <= profile.profiled_s
-    assert {row.stage for row in times} == {"inference", "forward", "backward", "update"}
-    assert call(tmp_path, words) == 0
-    assert "Nothing left to measure" in capsys.readouterr().out
-    assert folder.rows(OperatorTime) == times
+    assert folder.tables() == tables

@@ -7,10 +7,6 @@ from measure.cache.project import kept_by_hand, project_folder
 from measure.errors import UserError
 
 
-def test_in_a_clone_it_is_the_clone():
-    assert project_folder() == ROOT
-
-
 def test_a_table_of_the_data_folder_comes_before_this_projects(tmp_path):
     assert kept_by_hand(Chip, tmp_path) == ROOT / "data" / "chips.csv"
     (tmp_path / "chips.csv").touch()

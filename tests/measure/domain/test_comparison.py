@@ -1,12 +1,10 @@
 import dataclasses
 import random
 from math import exp, inf, log, pi, sqrt
-from statistics import median
 from types import SimpleNamespace
 
 import pytest
 from helpers.comparing import ENVIRONMENT
-from scipy.special import polygamma
 
 from measure.domain.comparison import (
     FASTER,
@@ -47,17 +45,11 @@ def side(cells, roofs=None):
 STEADY, NO_MEMORY = rounds(0.99, 1.0, 1.01), Repeats(status="oom", reason="no memory")
 A = side({cell(name): STEADY for name in ("same", "slower", "slowest", "faster", "breaks", "only a")})
 A.cells[cell("never")] = NO_MEMORY
-B = side(
-    {
-        cell("only b"): STEADY,
-        cell("same"): rounds(1.0, 0.99, 1.01),
-        cell("slower"): rounds(1.29, 1.3, 1.31),
-        cell("slowest"): rounds(1.99, 2.0, 2.01),
-        cell("faster"): rounds(0.49, 0.5, 0.51, flags="drifting;wide"),
-        cell("breaks"): Repeats(status="timeout", reason="took longer than 60 s"),
-        cell("never"): NO_MEMORY,
-    }
-)
+B = side({
+    cell("only b"): STEADY, cell("same"): rounds(1.0, 0.99, 1.01), cell("slower"): rounds(1.29, 1.3, 1.31),
+    cell("slowest"): rounds(1.99, 2.0, 2.01), cell("faster"): rounds(0.49, 0.5, 0.51, flags="drifting;wide"),
+    cell("breaks"): Repeats(status="timeout", reason="took longer than 60 s"), cell("never"): NO_MEMORY,
+})  # fmt: skip
 
 
 def test_what_changed_comes_first_the_slowest_before_the_faster():
@@ -68,36 +60,28 @@ def test_what_changed_comes_first_the_slowest_before_the_faster():
     # A regression is significant and larger than allowed, or a cell that no longer runs
     assert [row.key.model for row in rows if row.is_regression(0.05)] == ["slowest", "slower", "breaks"]
     assert [row.key.model for row in rows if row.is_regression(0.5)] == ["slowest", "breaks"]
-    unsure = ComparedRow(cell("net"), rounds(1.0), rounds(1.2), 1.2, change=WITHIN_ERROR)
-    assert not unsure.is_regression(0.05)
 
 
 def test_a_row_says_what_both_sides_measured():
     rows = {row.key.model: row for row in compare(A, B)}
     faster, breaks = rows["faster"].columns(), rows["breaks"].columns()
+    # Latency is the geometric mean of the rounds' medians
     assert faster["a_latency_s"] == pytest.approx((0.99 * 1.0 * 1.01) ** (1 / 3))
     assert faster["ratio"] == pytest.approx(((0.49 * 0.5 * 0.51) / (0.99 * 1.0 * 1.01)) ** (1 / 3))
     assert faster["ratio_low"] < faster["ratio"] < faster["ratio_high"] < 1
     names = ("a_rounds", "b_rounds", "basis", "a_flags", "b_flags")
     assert [faster[name] for name in names] == [3, 3, ROUNDS, None, "drifting;wide"]
-    assert rows["faster"].key.describe() == "faster batch 1 fp32 inference eager"
     names = ("a_status", "b_status", "b_reason", "ratio", "b_latency_s", "roof_kernel")
     assert [breaks[name] for name in names] == ["ok", "timeout", "took longer than 60 s", None, None, None]
-    assert (rows["only a"].b.status, rows["only b"].a.status) == (None, None)
 
 
 @pytest.mark.parametrize(
-    ("theirs", "ratio"),
-    [
-        ({"input_shape": "16000"}, 1.0),
-        ({"input_shape": None}, 1.0),
-        ({"input_shape": "160000"}, None),
-        ({"input_shape": "160000", "status": "oom", "medians_s": ()}, None),
-    ],
+    ("shape", "status", "ratio"), [(None, "ok", 1.0), ("160000", "ok", None), ("160000", "oom", None)]
 )
-def test_cells_with_inputs_of_another_shape_are_not_compared(theirs, ratio):
+def test_cells_with_inputs_of_another_shape_are_not_compared(shape, status, ratio):
     ours = dataclasses.replace(STEADY, input_shape="16000")
-    (row,) = compare(side({cell("net"): ours}), side({cell("net"): dataclasses.replace(ours, **theirs)}))
+    theirs = dataclasses.replace(STEADY if status == "ok" else NO_MEMORY, input_shape=shape)
+    (row,) = compare(side({cell("net"): ours}), side({cell("net"): theirs}))
     assert row.ratio == ratio
     assert not row.is_regression(0.0)
 
@@ -127,16 +111,16 @@ def rows_of(pairs):
     return [ComparedRow(cell("net"), *pair) for pair in pairs]
 
 
-def differ(pairs):
+def differ(*pairs):
     rows = rows_of(pairs)
     return estimate_changes(rows, common_variance(rows))
 
 
-def test_a_single_cell_is_compared_by_the_t_test_of_its_round_medians():
+def test_a_cell_alone_is_compared_by_the_t_test_of_its_round_medians():
     # Each side's logarithms have a variance of (0.01^2 + 0 + 0.01^2) / 2 = 1e-4, pooled likewise. The standard error is
     # sqrt(1e-4 * (1/3 + 1/3)) = 0.0081650, so t = 0.03 / 0.0081650 = 3.6742 with 4 degrees of freedom, whose 97.5 %
     # quantile is 2.7764. By Abramowitz and Stegun 26.7.4 p = 1 - sin(1 + cos^2 / 2) with sin = t / sqrt(4 + t^2).
-    (found,) = differ([(exact(0, 0.01, 0.02), exact(0.03, 0.04, 0.05))])
+    (found,) = differ((exact(0, 0.01, 0.02), exact(0.03, 0.04, 0.05)))
     assert found.ratio == pytest.approx(exp(0.03))
     assert found.ratio_low == pytest.approx(exp(0.03 - 2.7764 * 0.0081650), rel=1e-5)
     assert found.ratio_high == pytest.approx(exp(0.03 + 2.7764 * 0.0081650), rel=1e-5)
@@ -147,15 +131,9 @@ def test_a_single_cell_is_compared_by_the_t_test_of_its_round_medians():
     assert found.basis == ROUNDS
 
 
-def test_latency_is_the_geometric_mean_of_the_round_medians():
-    assert Repeats((1.0, 4.0, 2.0), 0.0, 6).latency_s == pytest.approx(2.0)  # the cube root of 8
-
-
 def test_the_spread_of_both_sides_is_pooled_by_their_degrees_of_freedom():
     # Variances 2e-4 of two values 0.02 apart, and 1e-4 of three: (1 * 2e-4 + 2 * 1e-4) / 3.
-    spread = round_variance(*rows_of([(exact(0, 0.02), exact(0, 0.01, 0.02))]))
-    assert spread.freedom == 3
-    assert spread.variance == pytest.approx(4e-4 / 3)
+    assert round_variance(*rows_of([(exact(0, 0.02), exact(0, 0.01, 0.02))])) == (pytest.approx(4e-4 / 3), 3, 0)
 
 
 @pytest.mark.parametrize(
@@ -218,15 +196,15 @@ def test_errors_within_rounds_add_up_over_rounds():
 
 def test_one_process_a_side_is_compared_by_what_samples_leave_uncertain():
     a, b = Repeats((1.0,), 0.003, 11), Repeats((1.05,), 0.004, 21)
-    (found,) = differ([(a, b)])
+    (found,) = differ((a, b))
     # The standard error is sqrt(0.003^2 + 0.004^2) = 0.005; 11 - 1 = 10 degrees of freedom have 2.2281.
     assert found.basis == PROCESS
     assert found.ratio_low == pytest.approx(1.05 * exp(-2.2281 * 0.005), rel=1e-5)
     assert is_flagged(found)
 
 
-def test_one_sample_a_side_has_a_ratio_and_no_interval():
-    (found,) = differ([(Repeats((1.0,), None, 1), Repeats((2.0,), 0.01, 20))])
+def test_one_sample_on_a_side_has_a_ratio_and_no_interval():
+    (found,) = differ((Repeats((1.0,), None, 1), Repeats((2.0,), 0.01, 20)))
     assert found.ratio == 2.0
     assert (found.ratio_low, found.p_value, found.adjusted_p_value) == (None, None, None)
     assert not is_flagged(found)
@@ -245,7 +223,7 @@ def test_what_was_measured_in_one_round_takes_the_spread_between_processes_from_
 
 def test_rounds_that_agree_by_chance_leave_what_their_samples_do():
     wide = Repeats((1.0, 1.0, 1.0), 0.05, 8)
-    (found,) = differ([(wide, Repeats((1.04, 1.04, 1.04), 0.0, 8))])
+    (found,) = differ((wide, Repeats((1.04, 1.04, 1.04), 0.0, 8)))
     assert not is_flagged(found)
     assert found.ratio_high / found.ratio > exp(2 * 0.05)
 
@@ -271,60 +249,24 @@ def measured(generator, spread, shift=0.0):
     # allowed. Where the cells differ in their spread by factors, simulations of 1500 give 6 to 9: 18 are allowed.
     [(0.0, 13), (0.7, 18)],
 )
-def test_two_runs_of_the_same_twenty_cells_flag_at_most_two_and_usually_none(different, most):
-    generator = random.Random(7)
-    flagged = []
+def test_two_runs_of_the_same_twenty_cells_flag_few_intervals_cover_and_a_slower_cell_is_found(different, most):
+    generator, other, flagged, covered, found = random.Random(7), random.Random(9), [], 0, 0
     for _ in range(100):
         spreads = [0.01 * exp(generator.gauss(0, different)) for _ in range(20)]
-        pairs = [(measured(generator, own), measured(generator, own)) for own in spreads]
-        flagged.append(sum(is_flagged(found) for found in differ(pairs)))
+        rows = differ(*((measured(generator, own), measured(generator, own)) for own in spreads))
+        flagged.append(sum(map(is_flagged, rows)))
+        covered += sum(row.ratio_low <= 1 <= row.ratio_high for row in rows)
+        slower = measured(other, 0.01), measured(other, 0.01, log(1.05))
+        found += is_flagged(differ(*((row.a, row.b) for row in rows[1:]), slower)[-1])
     assert max(flagged) <= 2
     assert sum(map(bool, flagged)) <= most
-
-
-def test_a_disturbed_round_now_and_then_flags_no_more():
-    generator = random.Random(8)
-
-    def disturbed():
-        lost = [abs(generator.gauss(0, 0.1)) if generator.random() < 0.1 else 0.0 for _ in range(3)]
-        return Repeats(tuple(exp(generator.gauss(0, 0.005) + late) for late in lost), 0.0, 12)
-
-    flagged = [
-        sum(is_flagged(found) for found in differ([(disturbed(), disturbed()) for _ in range(20)])) for _ in range(50)
-    ]
-    assert max(flagged) <= 2
-    assert median(flagged) == 0
-
-
-def test_one_cell_of_twenty_that_became_five_percent_slower_is_found():
-    generator = random.Random(9)
-    found = 0
-    for _ in range(50):
-        pairs = [(measured(generator, 0.01), measured(generator, 0.01)) for _ in range(19)]
-        pairs.append((measured(generator, 0.01), measured(generator, 0.01, log(1.05))))
-        found += is_flagged(differ(pairs)[-1])
-    # 4.9 % is six standard errors of 0.82 %, and some 3.2 are asked for: nearly always.
-    assert found >= 47
-
-
-def test_intervals_cover_the_true_ratio_in_95_of_100_cells():
-    generator = random.Random(10)
-    covered = total = 0
-    for _ in range(50):
-        pairs = [(measured(generator, 0.01), measured(generator, 0.01)) for _ in range(20)]
-        for found in differ(pairs):
-            covered += found.ratio_low <= 1 <= found.ratio_high
-            total += 1
-    # The standard deviation is sqrt(1000 * 0.95 * 0.05) = 6.9, somewhat more as cells share a spread.
-    assert abs(covered - 0.95 * total) < 35
+    # 1900 of 2000; the standard deviation is sqrt(2000 * 0.95 * 0.05) = 9.7, more as cells share a spread
+    assert abs(covered - 1900) < 50
+    # 4.9 % is six standard errors of 0.82 %, and some 3.2 are asked for: nearly always, with one spread
+    assert different or found >= 94
 
 
 @pytest.mark.parametrize(("value", "x"), [(pi**2 / 6, 1.0), (pi**2 / 2, 0.5), (pi**2 / 6 - 1, 2.0)])
 def test_inverse_trigamma_has_known_values(value, x):
     # Abramowitz and Stegun 6.4.2 to 6.4.6: trigamma(x + 1) = trigamma(x) - 1 / x^2
     assert inverse_trigamma(value) == pytest.approx(x, rel=1e-9)
-
-
-@pytest.mark.parametrize("x", [1e-3, 7.0, 1e4])
-def test_inverse_trigamma_undoes_trigamma(x):
-    assert inverse_trigamma(float(polygamma(1, x))) == pytest.approx(x, rel=1e-6)

@@ -22,13 +22,14 @@ def test_a_cell_has_the_median_of_its_rounds_and_what_is_held_against_any(tmp_pa
 
 
 def test_the_interval_between_rounds_decides_whether_a_cell_is_wide():
-    flagged = [replace(run(round_=number), flags="drifting;loaded;wide") for number in range(2)]
+    def flags(rounds, timed):
+        runs = [replace(run(round_=number), flags="drifting;loaded;wide") for number in range(rounds)]
+        return group_rounds(runs, timed)[Cell.of(runs[0])].flags
+
     # Rounds that agree are an interval of no width; rounds of 0.1 s and 1.1 s, one sample each, are far apart.
-    agreeing, apart = [*samples(1), *samples(1, round_=1)], [*samples(1), replace(samples(2)[1], round=1)]
-    assert [rounds.flags for rounds in group_rounds(flagged, agreeing).values()] == [{"loaded"}]
-    assert [rounds.flags for rounds in group_rounds(flagged, apart).values()] == [{"loaded", "wide"}]
-    (one,) = group_rounds(flagged[:1], samples(3)).values()
-    assert one.flags == {"drifting", "loaded", "wide"}
+    assert flags(2, [*samples(1), *samples(1, round_=1)]) == {"loaded"}
+    assert flags(2, [*samples(1), replace(samples(2)[1], round=1)]) == {"loaded", "wide"}
+    assert flags(1, [*samples(3), *samples(2, round_=1)]) == {"drifting", "loaded", "wide"}  # the last have no run
 
 
 @pytest.mark.parametrize(
@@ -50,20 +51,14 @@ def test_the_status_of_a_cell_and_its_latency_are_those_of_the_rounds_with_a_res
     assert (cell.status, cell.reason, cell.latency_s, cell.inputs_per_s, cell.rounds) == expected
 
 
-def test_the_stages_of_a_step_are_no_cells_of_their_own(tmp_path):
-    folder = machine(tmp_path)
-    put(folder, 0, [0.1])
-    (whole,) = folder.rows(Run)
-    step = replace(whole, phase="step")
-    folder.put_run(step, [], [(replace(whole, phase="forward"), [])])
-    assert [cell.phase for cell in folder.cells(ENVIRONMENT)] == ["inference", "step"]
-
-
-def test_what_another_environment_measured_is_left_out(tmp_path):
+def test_the_stages_of_a_step_and_what_another_environment_measured_are_no_cells(tmp_path):
     folder = machine(tmp_path, "box", ENVIRONMENT, NEWER)
     put(folder, 0, [0.1])
     put(folder, 0, [0.2], environment=NEWER)
-    assert [cell.latency_s for cell in folder.cells(NEWER)] == [0.2]
+    (whole, _) = folder.rows(Run)
+    folder.put_run(replace(whole, phase="step"), [], [(replace(whole, phase="forward"), [])])
+    found = [(cell.phase, cell.latency_s) for cell in folder.cells(ENVIRONMENT)]
+    assert found == [("inference", 0.1), ("step", None)]
 
 
 @pytest.mark.parametrize(
@@ -73,12 +68,3 @@ def test_what_another_environment_measured_is_left_out(tmp_path):
 def test_of_a_language_model_tokens_a_second_are_told(model, tokens, per_s):
     cell = CELL._replace(model=model, batch=4)
     assert summarise_cell(cell, [[0.5] * 6] * 3, (), tokens).tokens_per_s == per_s
-
-
-def test_the_samples_of_a_round_are_those_of_its_run():
-    runs = [run(round_=0), run(round_=1), run("other")]
-    timed = [*samples(2, round_=0), *samples(1, round_=1), *samples(1, round_=2)]  # the last has no run
-    rounds = group_rounds(runs, timed)
-    assert set(rounds) == {Cell.of(runs[0]), Cell.of(runs[2])}
-    assert rounds[Cell.of(runs[0])].latencies == ((0.1, 1.1), (0.1,))
-    assert rounds[Cell.of(runs[2])].latencies == ()

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from helpers.rows import roof_measurement
 
-from measure.domain.roofs import CacheLevel, Roofline, machine_roof, merge_rounds
+from measure.domain.roofs import Roofline, machine_roof, merge_rounds
 
 PRODUCT = roof_measurement(latency_s=0.5)  # 1024 FLOP in half a second
 STREAM = replace(PRODUCT, roof_kernel="stream_copy", precision="fp64", flop=0, byte=600, pace="sustained", round=0)
@@ -15,7 +15,8 @@ def test_the_fastest_sustained_arithmetic_of_a_precision_is_its_peak():
     slower, burst = replace(PRODUCT, size=16, latency_s=1.0), replace(PRODUCT, size=32, latency_s=0.1, pace="burst")
     faster = replace(PRODUCT, roof_kernel="fma", latency_s=0.25)
     half = replace(PRODUCT, precision="bf16", latency_s=0.125)
-    assert machine_roof([slower, PRODUCT, burst, half]).flop_per_s == {"fp32": 2048, "bf16": 8192}
+    failed = replace(PRODUCT, precision="fp16", status="oom", reason="too large", latency_s=None)
+    assert machine_roof([slower, PRODUCT, burst, half, failed]).flop_per_s == {"fp32": 2048, "bf16": 8192}
     assert machine_roof([PRODUCT, faster]).flop_per_s == {"fp32": 4096}
 
 
@@ -36,11 +37,6 @@ def test_rounds_merge_to_their_median_and_its_interval_and_one_keeps_its_own():
     assert merged.latency_low_s < 1 < 3 < merged.latency_high_s  # Student's t of two degrees of freedom is 4.8
     assert product == PRODUCT
     assert merge_rounds(rounds[:1]) == [replace(rounds[0], round=1)]
-    assert machine_roof([merged, product]) == machine_roof([*rounds, PRODUCT])
-
-
-def test_what_failed_is_no_rate():
-    assert machine_roof([replace(PRODUCT, status="oom", reason="too large", latency_s=None)]).flop_per_s == {}
 
 
 def test_a_kernel_that_other_programs_disturbed_counts_only_where_none_of_its_kind_was_left_alone():
@@ -71,7 +67,3 @@ def test_a_roof_a_row_bounds_columns_and_leaves_the_unknown_unknown():
     assert roofline.attainable(pd.Series([2.0, 50.0, 2.0])).tolist()[:2] == [20.0, 100.0]
     assert isnan(roofline.attainable(pd.Series([2.0, 50.0, 2.0])).iloc[2])
     assert roofline.least_s(pd.Series([100.0, 400.0, 1.0]), 20.0).tolist()[:2] == [2.0, 4.0]
-
-
-def test_a_cache_is_a_part_of_a_cell():
-    assert str(CacheLevel(3, 33554432, 1)) == "3:33554432:1"

@@ -23,7 +23,6 @@ from measure.timing.stopwatch import Stopwatch
 np = pytest.importorskip("numpy", reason="what is drawn at random is drawn with NumPy")
 
 SECONDS = st.floats(1e-6, 1e4)
-ROUNDS = st.lists(st.lists(SECONDS, min_size=1, max_size=8), min_size=2, max_size=9)
 
 
 @pytest.mark.parametrize(
@@ -66,7 +65,7 @@ def test_an_interval_is_made_of_values_and_grows_with_its_confidence(values, con
         assert low == len(values) - 1 - high
 
 
-@given(ROUNDS, st.floats(1e-3, 1e3))
+@given(st.lists(st.lists(SECONDS, min_size=1, max_size=8), min_size=2, max_size=9), st.floats(1e-3, 1e3))
 def test_the_interval_of_rounds_holds_their_median_and_scales_with_the_unit(rounds, factor):
     estimate = estimate_rounds(rounds)
     assert estimate.low <= estimate.median <= estimate.high
@@ -86,10 +85,9 @@ def test_interval_covers_the_median_of_a_skewed_distribution():
     # Latencies have a long right tail. The exponential's median is ln 2.
     generator = random.Random(1)
     estimates = [estimate_median([generator.expovariate(1.0) for _ in range(15)]) for _ in range(2000)]
-    covered = sum(each.low <= 0.6931 <= each.high for each in estimates)
     # 15 values: ranks (3, 11), 2 * (1 + 15 + 105 + 455) / 2**15 = 0.0352 missed, so 1930 of 2000 expected.
     # The standard deviation is sqrt(2000 * 0.965 * 0.035) = 8.2; five of them are allowed.
-    assert abs(covered - 1930) < 41
+    assert abs(sum(each.low <= log(2) <= each.high for each in estimates) - 1930) < 41
 
 
 @pytest.mark.parametrize(
@@ -112,52 +110,18 @@ def test_rounds_have_the_t_interval_of_their_medians_logarithms(rounds, low, mid
     assert (estimate.low, estimate.median, estimate.high) == pytest.approx((low, middle, high), rel=1e-4)
 
 
-def test_the_closed_form_is_what_drawing_rounds_gives():
-    logs = np.array([0.01, -0.02, 0.03, 0.005, 0.0])
-    drawn = np.random.default_rng(1).choice(logs, (200_000, 5)).mean(axis=1)
-    estimate = estimate_rounds([[value] for value in np.exp(logs)])
-    # Student's quantile 0.98 of 4 degrees of freedom is 2.9985; five rounds' drawn spread is short by sqrt(4/5).
-    expected = 2.9985 * drawn.std() * sqrt(5 / 4)
-    assert log(estimate.high / estimate.low) / 2 == pytest.approx(expected, rel=0.01)
-
-
-def test_the_percentiles_of_a_bootstrap_of_three_rounds_are_too_narrow():
-    # Why they are not used: at best they reach from the lowest to the highest of three, 1 - 2/8 = 75 %.
-    generator = np.random.default_rng(1)
-    medians = generator.standard_normal((2000, 3, 1))
-    within = 0.2 * generator.standard_normal((2000, 3, 500))  # what drawing samples within the rounds adds
-    chosen = generator.integers(3, size=(2000, 3, 500))
-    means = np.take_along_axis(medians + within, chosen, axis=1).mean(axis=1)
-    low, high = np.percentile(means, [2.5, 97.5], axis=1)
-    assert np.mean((low <= 0) & (high >= 0)) < 0.85
-
-
-def disturbed(generator, kind, count):
-    """Times of calls about 20 ms, with a long tail to the right or now and then far out, and a median of 20 ms."""
-    if kind == "lognormal":
-        return 0.02 * np.exp(0.05 * generator.standard_normal(count))
-    if kind == "exponential":
-        return 0.02 * (1 + 0.05 * (generator.exponential(size=count) - log(2)))
-    # 1 in 20 takes up to three times as long: all of those lie above, so the median of all is the
-    # 0.5 / 0.95 = 0.526316 quantile of the others, 0.066012 standard deviations above their middle.
-    times = 0.02 * np.exp(0.05 * (generator.standard_normal(count) - 0.066012))
-    return np.where(generator.random(count) < 0.05, 0.02 * generator.uniform(1.5, 3.0, count), times)
-
-
 # How a round's calls are spread matters most where the rounds do not differ.
-@pytest.mark.parametrize(
-    ("kind", "ratio"),
-    [("lognormal", 0.0), ("exponential", 0.0), ("outliers", 0.0), ("lognormal", 1.0), ("lognormal", 3.0)],
-)
-def test_the_interval_of_three_rounds_covers_the_median_whatever_differs_between_them(kind, ratio):
+@pytest.mark.parametrize("ratio", [0.0, 1.0, 3.0])
+def test_the_interval_of_three_rounds_covers_the_median_whatever_differs_between_them(ratio):
     # Each round is taken by the sampling loop itself, its stopping rule included, with a clock that the calls move.
+    # Calls take about 20 ms, with a long tail to the right and a median of 20 ms.
     generator = np.random.default_rng(1)
     repeats, covered = 200, 0
     for _ in range(repeats):
         rounds = []
         for _ in range(3):
             process = exp(0.05 * ratio * generator.standard_normal())
-            hands = Hands(process * disturbed(generator, kind, 500))
+            hands = Hands(process * 0.02 * (1 + 0.05 * (generator.exponential(size=500) - log(2))))
             rounds.append(sample(Stopwatch(hands.call, hands.synchronize, hands.clock), Sampling()).latencies_s)
         estimate = estimate_rounds(rounds)
         covered += estimate.low <= 0.02 <= estimate.high
@@ -184,10 +148,9 @@ def logs_of_rounds(generator, kind, spread):
     return spread * (0.8 * taken + 0.6 * normal), spread * 0.8 * np.cumsum(drift)[19::20] / (np.arange(1, 10) * 20)
 
 
-@pytest.mark.parametrize("spread", [0.02, 0.05, 0.1])
 @pytest.mark.parametrize("kind", ["normal", "heavy tails", "spikes", "drift"])
-def test_the_interval_covers_the_median_where_rounds_are_added_until_it_is_narrow(kind, spread):
-    generator, repeats, covered = np.random.default_rng(1), 1000, 0
+def test_the_interval_covers_the_median_where_rounds_are_added_until_it_is_narrow(kind):
+    generator, spread, repeats, covered = np.random.default_rng(1), 0.05, 1000, 0
     for _ in range(repeats):
         logs, medians = logs_of_rounds(generator, kind, spread)
         for count in range(3, 10):
@@ -203,24 +166,17 @@ def test_the_interval_covers_the_median_where_rounds_are_added_until_it_is_narro
     ("values", "tolerance", "drifts"),
     [
         ([1.0 + 0.01 * step for step in range(10)], 0.02, True),  # the halves' medians are 1.02 and 1.07
+        ([1.0 + 0.01 * step for step in range(10)], 0.05, False),
         ([1.0 - 0.01 * step for step in range(10)], 0.02, True),
-        ([1.0 + 0.001 * step for step in range(10)], 0.02, False),
         # Kendall's score of n = 5 reaches 10 at most, with a standard deviation of sqrt(5 * 4 * 15 / 18) = 4.08:
         # (10 - 1) / 4.08 = 2.2 is below the normal distribution's 2.576 for 1 %. Six reach 15: 14 / 5.32 = 2.63.
         ([1.0, 2.0, 3.0, 4.0, 5.0], 0.02, False),
         ([1.0, 2.0, 3.0, 4.0, 5.0, 6.0], 0.02, True),
-        ([], 0.02, False),
         ([1.0], 0.02, False),
     ],
 )
 def test_a_drift_is_more_than_chance_and_than_the_tolerance(values, tolerance, drifts):
     assert is_drifting(values, tolerance) == drifts
-
-
-def test_chance_is_no_drift():
-    generator = random.Random(1)
-    found = sum(is_drifting([generator.gauss(1.0, 0.1) for _ in range(30)], 0.0) for _ in range(1000))
-    assert found < 25  # 10 expected, with a standard deviation of 3
 
 
 @pytest.mark.parametrize(
@@ -242,8 +198,3 @@ def test_probabilities_have_closed_forms_for_one_two_and_four_degrees_of_freedom
     assert two_sided_p(t, 2) == pytest.approx(1 - abs(t) / sqrt(2 + t * t), rel=1e-9)
     sine, cosine_squared = abs(t) / sqrt(4 + t * t), 4 / (4 + t * t)
     assert two_sided_p(t, 4) == pytest.approx(1 - sine * (1 + cosine_squared / 2), rel=1e-6, abs=1e-9)
-
-
-def test_many_degrees_of_freedom_are_nearly_the_normal_distribution():
-    assert two_sided_p(2.0, 1e6) == pytest.approx(two_sided_p(2.0, inf), rel=1e-4)
-    assert two_sided_p(2.0, inf) == pytest.approx(0.0455003, rel=1e-5)  # tables of the normal distribution

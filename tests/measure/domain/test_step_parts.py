@@ -33,43 +33,30 @@ def test_parts_are_means_over_steps_ranks_and_devices_the_longest_first():
     rows = [row("linear", 1.0), row("linear", 3.0, step=1), row("copy", 9.0, step=1, calls=4)]
     assert [(part.name, part.time_s, part.calls) for part in parts(*rows)] == [("copy", 4.5, 2.0), ("linear", 2.0, 1.0)]
     assert parts(row(time_s=2.0), row(time_s=4.0, rank=1))[0].time_s == 3.0
+    assert parts(row(step=None)) == []  # kernels of no step
 
 
-def test_kernels_of_no_step_are_left_out():
-    assert parts(row(step=None), row("copy", 2.0))[0].name == "copy"
-    assert parts(row(step=None)) == []
-
-
-def test_recomputation_is_work():
+def test_recomputation_is_work_and_other_arithmetic_does_not_count_against_the_peak():
     assert parts(row(time_s=4.0, flop=0, recompute_flop=10**12))[0].roof_share == 0.25
-
-
-def test_other_arithmetic_adds_up_and_does_not_count_against_the_peak():
     (part,) = parts(row(byte=10**8, other_flop=10**13), row(byte=10**8, other_flop=10**13))
     assert (part.other_flop, part.least_s, part.bound) == (2e13, 0.2, "memory")
+    unknown = row(time_s=1.0, flop=10**15, byte=5 * 10**8, precision=None)  # memory alone
+    assert parts(unknown)[0].roof_share == 0.5
 
 
 @pytest.mark.parametrize(
-    ("each", "uncounted_s"),
+    ("each", "roof", "uncounted_s"),
     [
-        (row(flop=None, byte=None), 1.0),
-        (row(flop=None, byte=10), 1.0),  # a Triton kernel
-        (row(COMMUNICATION, byte=10), 0.0),
-        (row(time_s=0.0, copy_s=1.0, byte=10), 0.0),
+        (row(flop=None, byte=None), ROOF, 1.0),
+        (row(flop=None, byte=10), ROOF, 1.0),  # a Triton kernel
+        (row(COMMUNICATION, byte=10), ROOF, 0.0),
+        (row(time_s=0.0, copy_s=1.0, byte=10), ROOF, 0.0),
+        (row(flop=10, byte=10), None, 0.0),
     ],
 )
-def test_what_has_no_counts_or_waits_for_others_has_no_roof(each, uncounted_s):
-    (part,) = parts(each)
+def test_what_has_no_counts_or_waits_for_others_has_no_roof(each, roof, uncounted_s):
+    (part,) = parts(each, roof=roof)
     assert (part.roof_share, part.bound, part.loss_s, part.uncounted_s) == (None, None, 0.0, uncounted_s)
-
-
-def test_without_a_roof_there_are_times_alone():
-    (part,) = parts(row(time_s=2.0, flop=10, byte=10), roof=None)
-    assert (part.time_s, part.roof_share, part.bound) == (2.0, None, None)
-
-
-def test_an_operator_at_an_unknown_precision_waits_for_memory():
-    assert parts(row(time_s=1.0, flop=10**15, byte=5 * 10**8, precision=None))[0].roof_share == 0.5
 
 
 def test_terms_add_up_to_the_ratio():

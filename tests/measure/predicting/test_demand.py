@@ -6,13 +6,12 @@ from helpers.predicted import ROOF, demand
 from helpers.rows import ENVIRONMENT, machine_in, roof_measurement
 
 from measure.cache import table
-from measure.cache.folders import MachineFolder
 from measure.cache.hand_kept import Chip
 from measure.cache.predictions import CALL, COPY, LAUNCHES, TERMS, UNFUSED, UPDATE
 from measure.cache.schema import file_of
 from measure.domain.roofs import Roof
 from measure.domain.words import LAYER_KINDS
-from measure.predicting.demand import How, LayerRoof, PredictedDevice, by_kind, of_chips, of_machines
+from measure.predicting.demand import How, LayerRoof, PredictedDevice, of_chips, of_machines
 
 
 @pytest.mark.parametrize(
@@ -42,11 +41,6 @@ def test_the_least_time_is_the_roofline():
     assert demand(0.1).least_s(ROOF) == pytest.approx(5e-4)
 
 
-def test_convolutions_have_a_peak_of_their_own():
-    tensor = LayerRoof(1e12, 1e11, convolution_flop_per_s=4e12)
-    assert demand(4.0).arithmetic_s(tensor).sum() == pytest.approx(1e-3)
-
-
 def test_a_make_up_has_the_shares_of_flop_and_bytes_and_the_batch_size():
     found = demand(3.0, moved=3.0, batch=8).make_up
     assert found[:5].tolist() == [1, 0, 0, 0, 0]
@@ -54,52 +48,32 @@ def test_a_make_up_has_the_shares_of_flop_and_bytes_and_the_batch_size():
     assert found[-1] == pytest.approx(0.2 * np.log(8))
 
 
-def test_numbers_are_summed_by_kind():
-    found = by_kind([("linear", 2.0), ("linear", 3.0), ("other", 1.0)])
-    assert found[LAYER_KINDS.index("linear")] == 5
-    assert found.sum() == 6
-
-
 def row(precision, peak_flop_per_s, unit="tensor", **changed):
     """A row of a chip's datasheet."""
-    cells = {"alias": "Bead-2-40GB; Example GPU", "bandwidth_byte_per_s": 1e12, "power_w": None, "memory_byte": None}
+    cells = {"chip": "Bead 2", "alias": "Bead-2-40GB; Example GPU", "bandwidth_byte_per_s": 1e12}
+    cells |= {"power_w": None, "memory_byte": None}
     return Chip(
-        chip="Bead 2", vendor="Bead", die="", chip_kind="gpu", year=2021, precision=precision, unit=unit,
+        vendor="Bead", die="", chip_kind="gpu", year=2021, precision=precision, unit=unit,
         peak_flop_per_s=peak_flop_per_s, sparse_peak_flop_per_s=2 * peak_flop_per_s, memory_type="", derivation="",
         verified="yes", source="made", note="", **cells | changed,
     )  # fmt: skip
 
 
-def chips(data, *rows):
-    table.write(file_of(Chip, data), Chip, rows)
-    return of_chips(data)
-
-
-@pytest.fixture
-def folder(tmp_path):
-    return MachineFolder(tmp_path, "bench")
-
-
-def test_rows_of_a_chip_are_one_device_with_the_best_of_each(tmp_path):
-    found = chips(
-        tmp_path,
+def test_rows_of_a_chip_are_one_device_with_the_best_of_each_by_all_its_names(tmp_path):
+    rows = [
         row("fp16", 2e13, unit="vector", power_w=300.0),
         row("fp16", 1e14, bandwidth_byte_per_s=2e12, memory_byte=4e10),
         row("fp32", 1e13, unit="vector", power_w=350.0),
-    )["bead 2"]
+        row("fp16", 1e12, chip="Cog 3", alias=""),
+    ]
+    table.write(file_of(Chip, tmp_path), Chip, rows)
+    devices = of_chips(tmp_path)
+    assert set(devices) == {"bead 2", "bead-2-40gb", "example gpu", "cog 3"}
+    found, other = devices["example gpu"], devices["cog 3"]
     # The faster unit's dense peak of each precision; the larger bandwidth, memory and power that a row states
     assert (found.name, found.chip_kind, found.roof.flop_per_s) == ("Bead 2", "gpu", {"fp16": 1e14, "fp32": 1e13})
     assert (found.roof.byte_per_s, found.memory_byte, found.power_w) == (2e12, 4e10, 350)
-    alone = chips(tmp_path, row("fp16", 1e14))["bead 2"]
-    assert alone.memory_byte is alone.power_w is None
-
-
-def test_a_chip_goes_by_each_of_its_names_whatever_their_case(tmp_path):
-    other = replace(row("fp16", 1e12), chip="Cog 3", alias="")
-    found = chips(tmp_path, row("fp16", 1e14), row("fp32", 1e13, alias="Bead 2 PCIe"), other)
-    assert set(found) == {"bead 2", "bead-2-40gb", "example gpu", "bead 2 pcie", "cog 3"}
-    assert found["bead 2 pcie"] is found["example gpu"] is found["bead 2"]
-    assert found["cog 3"].roof.flop_per_s == {"fp16": 1e12}
+    assert (other.memory_byte, other.power_w, other.roof.flop_per_s) == (None, None, {"fp16": 1e12})
 
 
 @pytest.mark.parametrize(
@@ -117,8 +91,9 @@ def test_the_roof_of_layers_at_a_precision(peaks, precision, expected):
     assert PredictedDevice("Bead 2", "gpu", Roof(peaks, 1e12)).layer_roof(precision) == expected
 
 
-def test_a_machine_has_the_roofs_that_its_environment_measured(tmp_path, folder):
-    machine_in(folder.folder)
+def test_a_machine_has_the_roofs_that_its_environment_measured_if_both_were(tmp_path):
+    folder = machine_in(tmp_path / "machines" / "bench")
+    assert list(of_machines(tmp_path)) == []  # a product, and no stream
     stream = replace(roof_measurement(), roof_kernel="stream_copy", precision="fp64", flop=0, byte=600, round=0)
     elsewhere = replace(stream, environment_id="e0", byte=10**6)
     folder.put_roof_measurements([replace(stream, latency_s=2.0), elsewhere])
@@ -127,10 +102,3 @@ def test_a_machine_has_the_roofs_that_its_environment_measured(tmp_path, folder)
     # 1024 FLOP in 0.5 s; 600 B in 2 s
     assert (found.name, found.chip_kind, found.memory_byte) == ("bench", "cpu", 1024)
     assert (found.roof.flop_per_s, found.roof.byte_per_s) == ({"fp32": 2048}, 300)
-
-
-def test_a_machine_of_which_half_a_roof_was_measured_is_no_device(tmp_path, folder):
-    folder.put_environment(ENVIRONMENT)
-    assert list(of_machines(tmp_path)) == []
-    folder.put_roof_measurements([roof_measurement()])  # a product, and no stream
-    assert list(of_machines(tmp_path)) == []

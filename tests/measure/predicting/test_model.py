@@ -75,10 +75,6 @@ def test_neighbours_of_like_make_up_tell_an_offset(make_ups, offsets, expected):
     assert float(found[0]) == pytest.approx(expected)
 
 
-def test_without_neighbours_the_terms_are_right():
-    assert LatencyModel(np.zeros(1)).offsets_of(np.ones((3, 2))).tolist() == [0, 0, 0]
-
-
 def test_calls_of_one_make_up_say_their_median():
     # One call of 1e4 us takes 10 ms; three of the calls have one make-up, but for rounding
     one, other = demand(4.0, moved=2.0), demand(4.0, moved=9.0)
@@ -92,15 +88,12 @@ def test_calls_of_one_make_up_say_their_median():
     assert sorted(found.offsets) == pytest.approx([-0.4, 0.2])
 
 
-def test_what_latencies_are_made_of_is_predicted():
+def test_what_latencies_are_made_of_is_predicted_and_a_layer_that_was_not_timed_is_at_its_roof():
     timed = fit_rows(additive(models=400))
     model = fit_setting(timed)
     assert np.median(model.predict(timed.terms, timed.make_ups) / timed.latency_s) == pytest.approx(1, rel=0.01)
     assert model.coefficients[TERMS.index("convolution arithmetic")] == pytest.approx(2.0, rel=0.02)
-
-
-def test_a_layer_that_was_not_timed_is_at_its_roof():
-    assert fit_setting(fit_rows(additive())).coefficients[TERMS.index("attention memory")] == pytest.approx(1.0)
+    assert model.coefficients[TERMS.index("attention memory")] == pytest.approx(1.0)
 
 
 def test_in_a_pool_a_setting_that_is_slower_as_a_whole_is_no_offset():

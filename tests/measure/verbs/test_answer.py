@@ -10,6 +10,8 @@ from measure.cache.folders import MachineFolder, Workloads
 from measure.domain.advice import Advice
 from measure.domain.demands import demands, layer_demands, reached
 from measure.domain.roofs import Roof
+from measure.errors import UserError
+from measure.models import catalog
 from measure.run.request import Request
 from measure.run.task import RunCache
 from measure.verbs import model
@@ -27,11 +29,10 @@ def cache(tmp_path, monkeypatch):
     """
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(model, "current", lambda *_: MACHINE)
-    put(machine(tmp_path / "cache"), 0, [0.5] * 6)
-    folder, own = MachineFolder(tmp_path / "cache", "box"), {"environment_id": MACHINE.environment_id}
-    folder.put_profile(
-        replace(profile("alexnet"), **own, input_shape=SHAPE), [replace(operator_time("alexnet"), **own)]
-    )
+    folder, own = machine(tmp_path / "cache"), {"environment_id": MACHINE.environment_id}
+    put(folder, 0, [0.5] * 6)
+    profiled = replace(profile("alexnet"), **own, input_shape=SHAPE)
+    folder.put_profile(profiled, [replace(operator_time("alexnet"), **own)])
     product = replace(roof_measurement(), **own)
     stream = {"roof_kernel": "stream_read", "precision": "fp64", "flop": 0, "byte": 512, "round": 0}
     folder.put_roof_measurements([product, replace(product, **stream)])
@@ -61,40 +62,33 @@ def test_the_cache_answers_for_a_model(golden, capsys, name, flags):
     assert printed.err == ""  # nothing was measured
 
 
-@pytest.mark.usefixtures("cache")
-def test_a_model_that_could_not_be_counted_is_refused(capsys, monkeypatch):
-    monkeypatch.setattr(model, "tasks_to_do", lambda *_: [])
-    assert command.main(["model", "vgg11", *WORDS]) == 2
-    assert "NAME: vgg11 could not be counted: reads values" in capsys.readouterr().err
-
-
-def test_other_batch_sizes_and_precisions_than_those_in_the_cache_are_left_out(cache):
+def test_what_the_cache_lacks_is_left_out_and_a_model_that_could_not_be_counted_is_refused(cache):
     held = RunCache(Workloads(cache), MachineFolder(cache, "box"), MACHINE)
-    (alexnet,) = model.arguments.make_request(model.arguments.parser().parse_args(["--models", "alexnet"])).models
+    alexnet, vgg11 = catalog.find(["alexnet", "vgg11"])
     found = model.read_answer(held, Request([alexnet], [1, 8], ["fp32"], ()))
     assert [each.batch for each in found.demands] == [1]
     assert model.read_answer(held, Request([alexnet], [1], ["bf16"], ())).cells == []
     assert model.first_cell(Request([alexnet], [2, 64], ["bf16", "fp32"], ()))[:3] == ("alexnet", 2, "bf16")
+    with pytest.raises(UserError, match="NAME: vgg11 could not be counted: reads values"):
+        model.read_answer(held, Request([vgg11], [1], ["fp32"], ()))
 
 
 RATES = Roof({"fp32": 1e9}, 1e8)  # the ridge point is at 10 FLOP/B
-BYTES = {
-    "parameter_byte": 6 * 10**7,
-    "input_byte": 10**7,
-    "activation_byte": 3 * 10**7,
-    "inference_peak_byte": 8 * 10**7,
-}
-MEASURED = Advice("compile", gain=1.5)
+COUNTED = workload(
+    "alexnet", flop=5 * 10**8, parameter_byte=6 * 10**7, input_byte=10**7, activation_byte=3 * 10**7,
+    inference_peak_byte=8 * 10**7,
+)  # fmt: skip
 HYPOTHESIS = Advice("compile", why="it moves bytes", flags="--models alexnet")
 LAYERS = [replace(layer("alexnet", position=number), path=f"l{number}") for number in range(5)]
 TIMES = [operator_time("alexnet", path=f"l{number}", time_s=number) for number in range(5)]
 FAILED = replace(timed(), status="oom", reason="too large", latency_s=None)
 FLAGGED = replace(timed(), flags=("loaded", "wide"))
+AT_WORK = {"advice": Advice("compile", gain=1.5), "layers": LAYERS, "operators": TIMES}
 
 
 def answered(*cells, advice=None, rates=RATES, layers=(), operators=()):
     """An answer for 500 MFLOP on 100 MB: 5 FLOP/B, under the slope of the roof."""
-    asked = demands([workload("alexnet", flop=5 * 10**8, **BYTES)], rates, ["fp32"])
+    asked = demands([COUNTED], rates, ["fp32"])
     held = layer_demands(layers, "fp32", rates, operators)
     return ModelAnswer("alexnet", "3x2x2", ENVIRONMENT, rates, asked, reached(cells, asked), held, advice)
 
@@ -103,7 +97,7 @@ def answered(*cells, advice=None, rates=RATES, layers=(), operators=()):
     ("name", "answer"),
     [
         # In 2 s, ± 10 % by the helper: 250 of 5 FLOP/B times 100 MB/s. Layers of 4, 3 and 2 of 10 s are the costliest
-        ("answer-measured", answered(timed(latency_s=2.0), advice=MEASURED, layers=LAYERS, operators=TIMES)),
+        ("answer-measured", answered(timed(latency_s=2.0), **AT_WORK)),
         ("answer-hypothesis", answered(FLAGGED, advice=HYPOTHESIS, rates=replace(RATES, load=0.4))),
         ("answer-without-roof", answered(timed(latency_s=2.0), rates=Roof({}, None))),
         ("answer-failed", answered(FAILED)),

@@ -5,7 +5,7 @@ from types import ModuleType
 import pytest
 
 from measure.errors import UserError
-from measure.verbs.flags import check_folder, check_writable, parse_percent, parse_time, parser_of
+from measure.verbs.flags import parse_percent, parse_time, parser_of
 
 DOCSTRING = """Do a thing with
 many words.
@@ -35,46 +35,17 @@ def test_a_verbs_docstring_is_its_help_and_its_flags(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("text", "seconds"),
+    ("parse", "text", "value"),
     [
-        ("90s", 90), ("10m", 600), ("1h30m", 5400), ("45", 45), ("2h", 7200), ("1h1s", 3601),
-        *((text, None) for text in ("", "m", "10x", "1m1h", "ten", "1.5h", "0s", "٣m")),
+        *((parse_time, *row) for row in (("90s", 90), ("10m", 600), ("1h30m", 5400), (" 45", 45), ("1h1s", 3601))),
+        *((parse_time, text, None) for text in ("", "m", "10x", "1m1h", "1.5h", "0s", "٣m")),
+        *((parse_percent, *row) for row in (("5%", 0.05), (" 2.5 %", 0.025))),
+        *((parse_percent, text, None) for text in ("", "5", "-5%", "1e2%", "٣%", "9" * 400 + "%")),
     ],
-)  # fmt: skip
-def test_times(text, seconds):
-    if seconds is None:
-        with pytest.raises(UserError, match=r"--call-limit: .* is not a valid time"):
-            parse_time("--call-limit", text)
+)
+def test_times_and_percentages(parse, text, value):
+    if value is None:
+        with pytest.raises(UserError, match=r"--f: .* is not a "):
+            parse("--f", text)
     else:
-        assert parse_time("--call-limit", text) == seconds
-
-
-@pytest.mark.parametrize(
-    ("text", "share"),
-    [
-        ("5%", 0.05), (" 2.5 %", 0.025),
-        *((text, None) for text in ("", "5", "-5%", "five%", "1e2%", "٣%", "9" * 400 + "%")),
-    ],
-)  # fmt: skip
-def test_percentages(text, share):
-    if share is None:
-        with pytest.raises(UserError, match=r"--f: .* is not a percentage"):
-            parse_percent("--f", text)
-    else:
-        assert parse_percent("--f", text) == share
-
-
-def test_a_file_is_no_folder_and_what_is_not_there_may_become_one(tmp_path):
-    check_folder(tmp_path, "--data")
-    check_folder(tmp_path / "new", "--data")
-    (tmp_path / "file").touch()
-    with pytest.raises(UserError, match=r"^--data: .*/file is a file"):
-        check_folder(tmp_path / "file", "--data")
-
-
-@pytest.mark.parametrize("name", ["workload", "machines"])
-def test_a_file_in_the_place_of_the_caches_own_folders_is_said_before_measuring(tmp_path, name):
-    (tmp_path / name).touch()
-    with pytest.raises(UserError, match=f"/{name} is a file"):
-        check_writable(tmp_path)
-    assert [path.name for path in tmp_path.iterdir()] == [name]
+        assert parse("--f", text) == value

@@ -37,7 +37,6 @@ def left(tables, *records):
         ("lean", {"deep"}, {"deep"}, MODELS - {"lean"}),
         ("lean --machine box", {"deep"}, {"lean", "deep"}, MODELS),  # only what was measured there
         ("mine:* d*p", {"lean"}, {"lean"}, {"lean"}),
-        ("lean --plan", {"lean", "deep"}, {"lean", "deep"}, MODELS),
     ],
 )
 def test_what_is_left(words, on_box, on_rack, counted):

@@ -1,6 +1,5 @@
 import json
 import shutil
-from functools import partial
 
 import pytest
 from helpers.world import WORLD
@@ -47,11 +46,6 @@ def predictions(data, capsys, *words):
     return json.loads(capsys.readouterr().out)["predictions"]
 
 
-@pytest.fixture
-def predicted(made, capsys):
-    return partial(predictions, made, capsys, MODEL, *CHIP)
-
-
 @pytest.mark.parametrize(
     ("name", "words"),
     [
@@ -67,8 +61,9 @@ def test_predict(golden, made, capsys, name, words):
     golden(name, capsys.readouterr().out)
 
 
-def test_a_chip_that_nobody_timed_is_predicted_from_its_datasheet(predicted):
-    (row,) = predicted("--batch-sizes", "8")
+def test_a_chip_is_predicted_from_its_datasheet_and_a_known_time_scales_all_predictions(made, capsys):
+    asked = (MODEL, *CHIP, "--batch-sizes", "1", "8")
+    one, row = predictions(made, capsys, *asked)
     # torchvision publishes 0.819 GMAC; 8 inputs at 100 TFLOP/s, twice as long, and a millisecond
     flop_s = 8 * 2 * 0.819e9 / 1e14
     assert row["likely_s"] == pytest.approx(2 * flop_s + 1e-3, rel=0.01)
@@ -76,13 +71,9 @@ def test_a_chip_that_nobody_timed_is_predicted_from_its_datasheet(predicted):
     assert row["least_s"] >= flop_s * 0.99
     assert row["inputs_per_s"] == pytest.approx(8 / row["likely_s"])
     assert row["memory_needed_byte"] > 8 * 2 * 3 * 224 * 224
-
-
-def test_a_known_time_scales_all_predictions(predicted):
-    plain = predicted("--batch-sizes", "1", "8")
-    found = predicted("--batch-sizes", "1", "8", "--known", MODEL, "8", f"{3000 * plain[1]['likely_s']:.6f}ms")
-    assert [row["basis"] for row in found] == ["scaled", "scaled"]
-    assert [row["likely_s"] for row in found] == pytest.approx([3 * row["likely_s"] for row in plain], rel=1e-3)
+    found = predictions(made, capsys, *asked, "--known", MODEL, "8", f"{3000 * row['likely_s']:.6f}ms")
+    expected = [("scaled", pytest.approx(3 * each["likely_s"], rel=1e-3)) for each in (one, row)]
+    assert [(each["basis"], each["likely_s"]) for each in found] == expected
 
 
 def test_a_model_counts_once_and_joins_the_paper_only_when_a_run_counts_it(made, tmp_path, capsys, monkeypatch):

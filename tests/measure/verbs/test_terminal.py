@@ -6,18 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from measure.verbs import terminal
-from measure.verbs.terminal import aligned, markdown
-
-
-class Terminal(io.StringIO):
-    def isatty(self):
-        return True
+from measure.verbs.terminal import markdown
 
 
 def test_the_log_goes_to_standard_error_once_and_where_the_progress_bar_wants_it(monkeypatch):
     log = logging.getLogger("measure")
     monkeypatch.setattr(log, "handlers", [])
-    own, above_the_bar = Terminal(), Terminal()
+    own, above_the_bar = io.StringIO(), io.StringIO()
     monkeypatch.setattr(sys, "stderr", own)
     for _ in range(2):
         terminal.log_to_stderr()
@@ -27,18 +22,6 @@ def test_the_log_goes_to_standard_error_once_and_where_the_progress_bar_wants_it
     log.setLevel(logging.NOTSET)  # what this remembers of the level is forgotten again
     assert own.getvalue()[8:] == " measure.run.plan: 3 to do\n"
     assert above_the_bar.getvalue()[8:] == " measure: begun\n"
-
-
-LINES = [("model", "B/A", "change"), ("a", "1.000", ""), ("longer name", "12.000", "slower")]
-
-
-def test_columns_are_as_wide_as_their_widest_cell_and_numbers_stand_right():
-    assert aligned(LINES, ["B/A"]) == [
-        "model           B/A  change",
-        "a             1.000",
-        "longer name  12.000  slower",
-    ]
-    assert markdown(LINES[:2], ["B/A"]) == ["| model | B/A | change |", "| :--- | ---: | :--- |", "| a | 1.000 |  |"]
 
 
 @given(st.lists(st.text("a|\\*_`<[", max_size=5), min_size=1, max_size=4))
