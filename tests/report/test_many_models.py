@@ -34,7 +34,7 @@ def test_figures_draw_all_models_within_bounds(page):
         most[specification["name"]] = max(map(len, specification["datasets"].values()), default=0)
     assert len(most) > 25
     assert {name: rows for name, rows in most.items() if rows > MOST} == {}
-    assert max(most.values()) > 200  # of 500 models at three batch sizes
+    assert max(most.values()) > 200  # of 500 models at two batch sizes
 
 
 def test_tables_of_the_text_stay_short(page):
