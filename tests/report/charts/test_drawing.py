@@ -26,27 +26,20 @@ CHART = {
 }
 
 
-def test_a_picture_that_cannot_be_drawn_says_so_and_the_others_are_drawn(tmp_path, monkeypatch):
+def test_a_picture_that_cannot_be_drawn_or_takes_its_process_down_says_so_and_the_others_are_drawn(
+    tmp_path, monkeypatch
+):
     monkeypatch.delenv(failures.STRICT)
-    places = [tmp_path / f"{name}.svg" for name in ("before", "wrong", "after")]
-    for place in places:
-        drawing.begin(CHART | ({"mark": "no mark"} if place.stem == "wrong" else {}), place)
+    before, wrong, deadly, after = [tmp_path / f"{name}.svg" for name in ("before", "wrong", "deadly", "after")]
+    drawing.begin(CHART, before)
+    drawing.begin(CHART | {"mark": "no mark"}, wrong)
+    drawing._begun.append(drawing._Begun(CHART, deadly, drawing._process().submit(os._exit, 1)))
+    drawing.begin(CHART, after)
     assert drawing.finish()
-    before, wrong, after = (place.read_text() for place in places)
-    assert "drawing wrong failed" in wrong
-    assert before == after == picture(CHART)
-    assert not re.search("drawing", before)
-
-
-def test_where_drawing_takes_its_process_down_the_others_are_drawn(tmp_path, monkeypatch):
-    monkeypatch.delenv(failures.STRICT)
-    places = [tmp_path / f"{name}.svg" for name in ("before", "deadly", "after")]
-    drawing.begin(CHART, places[0])
-    drawing._begun.append(drawing._Begun(CHART, places[1], drawing._process().submit(os._exit, 1)))
-    drawing.begin(CHART, places[2])
-    assert drawing.finish()
-    assert "drawing deadly failed with BrokenProcessPool" in places[1].read_text()
-    assert places[0].read_text() == places[2].read_text() == picture(CHART)
+    assert "drawing wrong failed" in wrong.read_text()
+    assert "drawing deadly failed with BrokenProcessPool" in deadly.read_text()
+    assert before.read_text() == after.read_text() == picture(CHART)
+    assert not re.search("drawing", before.read_text())
 
 
 FONT = 'font-family="Arial, Liberation Sans, Helvetica, sans-serif"'
@@ -65,17 +58,12 @@ def test_only_what_shows_nothing_is_left_out():
     )
 
 
-def scatter():
+def test_a_lean_picture_looks_the_same():
     x = LogAxis(low=1, high=1e4, pixels=400, title="operations", unit="FLOP")
     y = LogAxis(low=1e-3, high=1, pixels=200, title="latency", unit="s", vertical=True)
     rows = [{"who": f"network {at}", "x": 3.0**at, "y": 0.7**at} for at in range(8)]
-    return figure("n", "d", panel([points(rows, (x, "x"), (y, "y")), names(rows, "who", (x, "x"), (y, "y"))]))
-
-
-def test_a_lean_picture_looks_the_same():
-    specification = scatter()
-    whole = vl_convert.vegalite_to_svg(specification)
-    small = picture(specification)
+    chart = figure("n", "d", panel([points(rows, (x, "x"), (y, "y")), names(rows, "who", (x, "x"), (y, "y"))]))
+    whole, small = vl_convert.vegalite_to_svg(chart), picture(chart)
     assert len(small) < 0.75 * len(whole)
     texts = [re.findall(r"<text[^>]*>([^<]+)</text>", svg) for svg in (whole, small)]
     assert texts[0] == texts[1]

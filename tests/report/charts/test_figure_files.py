@@ -22,29 +22,9 @@ def bar(paper, number):
     x, y = LinearAxis(low=0, high=9, pixels=90), Categories.steps(["a"])
     return figure("bar", "A bar.", panel([bars([{"number": number, "who": "a"}], (x, "number"), (y, "who"))]))
 ```
-
-```{python}
-#| label: fig-one
-#| fig-cap: "One."
-bar(None, 1)
-```
-
-```{python}
-#| label: fig-none
-#| fig-cap: "None."
-bar(None, 0)
-```
-
-```{python}
-#| label: fig-two
-#| fig-cap: "Two."
-bar(None, CODE)
-```
-
-```{python}
-open("ran", "w")
-```
 """
+CELL = '\n```{{python}}\n#| label: fig-{}\n#| fig-cap: "A."\nbar(None, {})\n```\n'
+RUNS = '\n```{python}\nopen("ran", "w")\n```\n'
 
 
 @pytest.fixture
@@ -55,7 +35,9 @@ def write(tmp_path, monkeypatch):
         (tmp_path / "_quarto.yml").write_text("filters:\n  - at: pre-ast\n    path: report/engine/missing.lua\n")
         (tmp_path / "report" / "engine").mkdir(parents=True, exist_ok=True)
         (tmp_path / "report" / "engine" / "missing.lua").touch()
-        (tmp_path / "index.qmd").write_text(INDEX.replace("CODE", two))
+        (tmp_path / "index.qmd").write_text(
+            INDEX + "".join(map(CELL.format, ("one", "none", "two"), (1, 0, two))) + RUNS
+        )
         told = []
         files = write_figures(tmp_path, labels, formats, tmp_path / "out", told.append)
         return [path.relative_to(tmp_path / "out").as_posix() for path in files], told

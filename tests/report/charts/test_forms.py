@@ -29,27 +29,32 @@ SHARES = [
 
 
 def test_stacked_bars_fill_the_page_and_print_their_notes():
-    made = figure(
-        "n", "d", stacked_bars(SHARES, "network", "kind", "share", KINDS, note="peak"), legend="kind of layer"
-    )
+    bars = stacked_bars(SHARES, "network", "kind", "share", KINDS, note="peak")
+    made = figure("n", "d", bars, legend="kind of layer")
     assert {"VGG-16", "AlexNet", "2.1 GB", "0.9 GB", "100%", "convolution", "kind of layer"} <= set(texts(made))
     assert "other" not in texts(made)
     assert width(made) == pytest.approx(theme.FULL_WIDTH, abs=15)
     assert as_csv(made).splitlines()[:2] == ["name,kind,share", "VGG-16,convolution,0.75"]
 
 
-def test_dots_of_two_series_with_ticks():
+def test_dots_and_curves_of_two_networks_with_intervals():
     rows = [
-        {"network": "VGG-16", "mode": mode, "ratio": ratio, "low": ratio - 0.1, "high": ratio + 0.1, "flop": 2.0}
-        for mode, ratio in (("eager", 1.5), ("memory kept", 1.9))
-    ]
-    axis = LinearAxis.around([row["high"] for row in rows], pixels=400, title="ratio")
-    palette = {"eager": theme.BLUE, "memory kept": theme.VERMILION}
-    made = figure("n", "d", dots(rows, "network", "ratio", "low", "high", axis, "mode", palette, {"FLOP": "flop"}, 1.0))
-    assert {"VGG-16", "ratio", "eager", "memory kept", "FLOP"} <= set(texts(made))
-    lines = as_csv(made).splitlines()
-    assert lines[0].startswith("mark,name,mode,ratio,from,to")
-    assert "rule and point,VGG-16,eager,1.5,1.4,1.6" in lines[1]
+        {"network": name, "batch": at, "rate": scale * at, "low": 0.9 * scale * at, "high": 1.1 * scale * at, "flop": 2}
+        for name, scale in (("VGG-16", 2), ("AlexNet", 20)) for at in (1, 8, 64)
+    ]  # fmt: skip
+    palette = theme.accents(["VGG-16", "AlexNet"])
+    y = LogAxis.around([row["rate"] for row in rows], pixels=200, title="throughput", unit="images/s", vertical=True)
+    made = figure("n", "d", curves(rows, "batch", "rate", "network", y, palette, "low", "high"), legend=None)
+    assert {"VGG-16", "AlexNet", "batch size", "64", "100 images/s"} <= set(texts(made))
+    assert width(made) == pytest.approx(theme.FULL_WIDTH, abs=20)
+    assert "AlexNet,64,1280,1152.0,1408.0" in as_csv(made)
+    x = LinearAxis.around([row["high"] for row in rows], pixels=400, title="ratio")
+    modes = {"eager": theme.BLUE, "memory kept": theme.VERMILION}
+    series = [row | {"mode": mode} for row, mode in zip(rows, modes, strict=False)]
+    dotted = dots(series, "network", "rate", "low", "high", x, "mode", modes, {"FLOP": "flop"}, 1.0)
+    header, line, *_ = as_csv(figure("n", "d", dotted)).splitlines()
+    assert header.startswith("mark,name,ratio,from,to,mode")
+    assert line.startswith("rule and point,VGG-16,2,1.8,2.2,eager")
 
 
 def test_a_matrix_prints_its_coefficients():
@@ -83,16 +88,3 @@ def test_pies_are_a_panel_each_network():
     made = figure("n", "d", row(pies(rows, "network", "of", "kind", "amount", KINDS)))
     assert [panel["title"] for panel in made["concat"]] == ["VGG-16", "AlexNet"]
     assert (texts(made).count("75"), texts(made).count("time")) == (4, 2)
-
-
-def test_curves_are_named_at_their_ends():
-    rows = [
-        {"network": name, "batch": at, "rate": scale * at, "low": 0.9 * scale * at, "high": 1.1 * scale * at}
-        for name, scale in (("VGG-16", 2), ("AlexNet", 20)) for at in (1, 8, 64)
-    ]  # fmt: skip
-    y = LogAxis.around([row["rate"] for row in rows], pixels=200, title="throughput", unit="images/s", vertical=True)
-    palette = theme.accents(["VGG-16", "AlexNet"])
-    made = figure("n", "d", curves(rows, "batch", "rate", "network", y, palette, "low", "high"), legend=None)
-    assert {"VGG-16", "AlexNet", "batch size", "64", "100 images/s"} <= set(texts(made))
-    assert width(made) == pytest.approx(theme.FULL_WIDTH, abs=20)
-    assert "AlexNet,64,1280,1152.0,1408.0" in as_csv(made)

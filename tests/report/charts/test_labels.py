@@ -31,12 +31,6 @@ def test_labels_are_free_of_each_other_of_marks_of_what_is_taken_and_of_the_edge
         assert set(crossed) <= {label}
 
 
-@given(st.floats(60, 340), st.floats(60, 240))
-def test_a_point_alone_has_its_name_beside_it(x, y):
-    (label,) = place([(x, y, "name")], PANEL, 9)
-    assert label.leader_end is None
-
-
 @given(st.lists(st.floats(-50, 150), max_size=12), st.floats(1, 30))
 def test_positions_are_spread_in_their_order_and_apart_and_no_farther_than_needed(wished, height):
     found = spread(wished, height, 0, 100)
@@ -50,12 +44,10 @@ def test_positions_are_spread_in_their_order_and_apart_and_no_farther_than_neede
         )
 
 
-def test_a_point_without_a_name_keeps_names_away():
+def test_a_point_without_a_name_keeps_names_away_and_a_name_without_room_is_left_out():
     (label,) = place([(200, 150, "alone"), (212, 150, "")], PANEL, 9)
+    assert label.leader_end is None  # beside its point
     assert label.box.left > 212 + MARK or label.box.right < 200 or not 140 < label.center[1] < 160
-
-
-def test_a_name_without_room_is_left_out():
     assert place([(5, 5, "a name too long for its panel")], Box(0, 0, 40, 10), 9) == []
 
 
@@ -67,12 +59,17 @@ def test_crossing(start, end, crosses):
     assert Box(10, 4.5, 15, 8).crossed_by(start, end) is crosses
 
 
-def test_spread():
-    # Two that collide share their mean: 50 and 52 become 46 and 56 for a height of 10.
-    assert spread([50, 52], 10, 0, 100) == pytest.approx([46, 56])
-    assert spread([52, 50], 10, 0, 100) == pytest.approx([56, 46])
-    assert spread([10, 90], 10, 0, 100) == pytest.approx([10, 90])
-    assert spread([-5, -5], 10, 0, 100) == pytest.approx([0, 10])
-    assert spread([99, 99], 10, 0, 100) == pytest.approx([90, 100])
-    assert spread([1, 2, 3], 10, 0, 10) == pytest.approx([0, 5, 10])  # no room for 10 apart
-    assert spread([], 10, 0, 10) == []
+@pytest.mark.parametrize(
+    ("wished", "high", "found"),
+    [
+        ([50, 52], 100, [46, 56]),  # two that collide share their mean: 51 less and more 5
+        ([52, 50], 100, [56, 46]),
+        ([10, 90], 100, [10, 90]),
+        ([-5, -5], 100, [0, 10]),
+        ([99, 99], 100, [90, 100]),
+        ([1, 2, 3], 10, [0, 5, 10]),  # no room for 10 apart
+        ([], 10, []),
+    ],
+)
+def test_spread(wished, high, found):
+    assert spread(wished, 10, 0, high) == pytest.approx(found)

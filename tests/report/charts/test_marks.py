@@ -7,7 +7,7 @@ import pytest
 from report.charts import theme
 from report.charts.axes import Categories, LinearAxis, LogAxis
 from report.charts.drawing import picture
-from report.charts.marks import bars, end_names, names, points, records, rules
+from report.charts.marks import bars, end_names, names, points, records
 from report.charts.panels import figure, panel
 
 X = LogAxis(low=1, high=100, pixels=200, title="work", unit="B")
@@ -27,9 +27,8 @@ def test_rows_hold_what_json_does():
 def test_a_row_without_a_logarithm_is_on_no_logarithmic_axis():
     rows = [{"x": 10.0, "y": 10.0}, {"x": 0.0, "y": 10.0}, {"x": None, "y": 10.0}, {"y": 10.0}]
     assert points(rows, (X, "x"), (Y, "y"))["data"]["values"] == rows[:1]
-    assert (
-        names([row | {"who": "n"} for row in rows], "who", (X, "x"), (Y, "y"))["layer"][1]["data"]["values"][1:] == []
-    )
+    named = names([row | {"who": "n"} for row in rows], "who", (X, "x"), (Y, "y"))
+    assert len(named["layer"][1]["data"]["values"]) == 1
 
 
 def test_an_unknown_value_is_a_dash_in_a_tooltip_and_never_zero():
@@ -59,15 +58,6 @@ def test_bars_stack_in_the_order_of_the_palette():
     (first,) = re.findall(rf'<path [^>]*d="M([\d.]+),[^"]*h([\d.]+)[^"]*"[^>]*fill="{theme.WINE}"', drawn)
     (second,) = re.findall(rf'<path [^>]*d="M([\d.]+),[^"]*h([\d.]+)[^"]*"[^>]*fill="{theme.BLUE}"', drawn)
     assert [float(at) for at in (*first, *second)] == pytest.approx([0, 25, 25, 75])
-
-
-def test_a_reference_line_crosses_the_panel():
-    drawn = svg(rules([{}], x=(X, 10.0)), points([{"x": 10, "y": 10}], (X, "x"), (Y, "y")))
-    (line,) = re.findall(
-        rf'<line transform="translate\(([\d.]+),([\d.]+)\)" x2="0" y2="(-?\d+)"[^>]*{theme.INK}', drawn
-    )
-    assert float(line[0]) == 100
-    assert abs(float(line[2])) == 100
 
 
 def test_names_of_lines_stand_in_a_column_right_of_the_panel():

@@ -91,30 +91,20 @@ def test_what_no_picture_can_hold_is_replaced_everywhere():
     assert picture(made).startswith("<svg")
 
 
-@pytest.fixture
-def page(tmp_path, monkeypatch):
-    """Write a page of figures as a chapter's cells do; return its path."""
-    monkeypatch.chdir(tmp_path)
-
-    def write(*figures):
-        cells = [display.figure(lambda paper, each=each: each)(None).markdown for each in figures]
-        parts = [cell.split("```{=html}\n")[1].removesuffix("\n```\n") for cell in cells]
-        script = display.drawing.finish().replace("</script", "<\\/script")
-        body = "".join(f'<figure id="fig-{number}"><img>{part}</figure>' for number, part in enumerate(parts))
-        (tmp_path / "page.html").write_text(f'<meta charset="utf-8">{body}<script>{script}</script>', "utf-8")
-        return (tmp_path / "page.html").as_uri()
-
-    return write
-
-
 def values(line):
     return [float(cell) if cell.replace(".", "").isdigit() else cell for cell in line]
 
 
 @pytest.mark.browser
-def test_the_page_links_to_the_same_table(browser, page):
+def test_the_page_links_to_the_same_table(browser, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    cell = display.figure(lambda paper: chart())(None).markdown
+    element = cell.split("```{=html}\n")[1].removesuffix("\n```\n")
+    script = display.drawing.finish().replace("</script", "<\\/script")
+    page = f'<meta charset="utf-8"><figure id="fig-0"><img>{element}</figure><script>{script}</script>'
+    (tmp_path / "page.html").write_text(page, "utf-8")
     opened = browser.new_page()
-    opened.goto(page(chart()))
+    opened.goto((tmp_path / "page.html").as_uri())
     link = opened.locator("a.chart-data")
     link.wait_for()
     assert link.get_attribute("download") == "fig-0.csv"
@@ -124,38 +114,3 @@ def test_the_page_links_to_the_same_table(browser, page):
     opened.close()
     # Numbers are the same, whatever the digits that each language writes
     assert list(map(values, csv.reader(io.StringIO(text)))) == list(map(values, csv.reader(io.StringIO(EXPECTED))))
-
-
-@pytest.mark.browser
-def test_on_a_phone_panels_are_stacked_and_names_and_legend_fit(browser, page):
-    kinds = [f"kind of layer {number}" for number in range(7)]
-    rows = [{"who": f"network {at}", "x": 1.3**at, "y": 2 + at % 3, "kind": kinds[at % 7]} for at in range(16)]
-    parts = []
-    for shown in (True, False):
-        x = LogAxis.around([row["x"] for row in rows], pixels=330, title="work", unit="FLOP")
-        y = LinearAxis(low=0, high=6, pixels=200, title="rate", vertical=True, shown=shown)
-        dots = points(rows, (x, "x"), (y, "y"), ("kind", dict.fromkeys(kinds, theme.BLUE)))
-        parts.append(panel([dots, names(rows, "who", (x, "x"), (y, "y"))], f"panel {shown}"))
-    opened = browser.new_page(viewport={"width": 390, "height": 844})
-    complaints = []
-    opened.on("console", lambda message: complaints.append(message.text))
-    opened.goto(page(figure("phone", "Two panels.", row(parts), legend="kind")))
-    opened.wait_for_selector("[data-charts=drawn]")
-    assert complaints == []
-    assert opened.evaluate("() => document.documentElement.scrollWidth") <= 390
-    boxes = opened.evaluate(
-        """() => [...document.querySelectorAll("svg.marks text")].filter(text => text.textContent)
-          .map(text => [text.textContent, text.getBoundingClientRect().toJSON()])"""
-    )
-    assert all(box["right"] <= 390 for _, box in boxes)
-    titles = [box for text, box in boxes if text.startswith("panel")]
-    assert titles[0]["left"] == pytest.approx(titles[1]["left"], abs=1)
-    assert sum(text == "rate" for text, _ in boxes) == 2  # each panel has its axis
-    named = [box for text, box in boxes if text.startswith("network")]
-    assert 8 <= len(named) < 32  # some names, not all
-    for at, one in enumerate(named):
-        for other in named[at + 1 :]:
-            across = min(one["right"], other["right"]) - max(one["left"], other["left"])
-            down = min(one["bottom"], other["bottom"]) - max(one["top"], other["top"])
-            assert across <= 1 or down <= 2.5  # a line's box is higher than its letters
-    opened.close()

@@ -19,10 +19,18 @@ def test_the_place_that_an_interval_allows(low, high, place):
     assert place_of(low, high) == place
 
 
-def test_digits_to_a_place():
-    assert [digits_to(value, -2) for value in (12.34, 0.05, 0.004)] == [4, 1, 1]
-    assert digits_to(1.0, None) == 3
-    assert digits_to(1.0, -16) == 6  # equal but for the last bits
+@pytest.mark.parametrize(
+    ("number", "place", "digits"),
+    [
+        (12.34, -2, 4),
+        (0.05, -2, 1),
+        (0.004, -2, 1),
+        (1.0, None, 3),
+        (1.0, -16, 6),
+    ],  # the last: equal but for a few bits
+)
+def test_digits_to_a_place(number, place, digits):
+    assert digits_to(number, place) == digits
 
 
 def in_print(value, spec=""):
@@ -60,11 +68,8 @@ def in_print(value, spec=""):
 def test_a_value_prints_the_digits_that_its_interval_allows(value, text, with_interval):
     assert (in_print(value), in_print(value, "interval")) == (text, with_interval)
     assert str(value) == format(value)
-
-
-def test_a_value_has_no_other_format():
     with pytest.raises(ValueError, match=r"no format '\.2f'; use 'interval' or none"):
-        format(Value(1.0), ".2f")
+        format(value, ".2f")
 
 
 @pytest.mark.parametrize(
@@ -81,9 +86,12 @@ def test_the_interval_chooses_the_word(value, word):
     assert value.side("less", "as much", "more") == word
 
 
-def test_a_word_may_be_chosen_against_any_number():
+def test_a_word_may_be_chosen_against_any_number_and_a_claim_needs_the_whole_interval():
     ratio = Value(2.4, low=2.1, high=2.7)
     assert [ratio.side("below", "about", "above", of=of) for of in (2, 2.5, 3)] == ["above", "about", "below"]
+    assert (ratio.above(2.0), ratio.above(2.2), ratio.below(3)) == (True, False, True)
+    assert not Value(None).above(0.0)
+    assert not Value(1.2).above(1.0)  # without an interval nothing is certain
 
 
 @pytest.mark.parametrize(
@@ -104,18 +112,18 @@ def test_what_is_too_uncertain_is_missing(value, is_missing):
     assert (str(value) == "–") == is_missing
 
 
-def test_a_missing_value_prints_a_span_that_names_its_command():
-    assert Value(None)._repr_markdown_() == "[–]{.missing}"
+def test_in_markdown_a_value_with_a_key_is_a_span_that_the_page_explains_and_a_missing_one_names_its_command():
+    assert Value(2.5, low=2.4, high=2.6, key="a.b")._repr_markdown_() == '[2\\.50]{.value key="a.b"}'
+    assert Value(26)._repr_markdown_() == "26"
+    assert Name("ResNet-18")._repr_markdown_() == r"ResNet\-18"
+    assert Value(None)._repr_markdown_() == Name(None)._repr_markdown_() == "[–]{.missing}"
     missing = Value(None, source=Source("runs.csv", command="python -m measure --sections training"))
     span = '[–]{.missing command="python -m measure --sections training"}'
     assert missing._repr_markdown_() == span
-    # A sentence that holds only the word goes as well.
-    assert missing.side("less", "as much", "more") == span
-
-
-def test_a_value_with_a_key_prints_a_span_that_the_page_can_explain():
-    assert Value(2.5, low=2.4, high=2.6, key="a.b")._repr_markdown_() == '[2\\.50]{.value key="a.b"}'
-    assert Value(26)._repr_markdown_() == "26"
+    # A sentence that holds only a word that depends on it goes as well.
+    assert missing.side("less", "as much", "more") == bound(Value(3.0), missing) == span
+    assert ".missing" in bound(missing, Value(3.0))
+    assert ".missing" in agreement(Value(None))
 
 
 def test_a_change_is_the_distance_from_one():
@@ -125,46 +133,24 @@ def test_a_change_is_the_distance_from_one():
     assert less.unit == more.unit == "%"
 
 
-def test_a_claim_needs_the_whole_interval():
-    ratio = Value(1.2, low=1.1, high=1.3)
-    assert (ratio.above(1.0), ratio.above(1.15), ratio.below(1.4)) == (True, False, True)
-    assert not Value(None).above(0.0)
-    assert not Value(1.2).above(1.0)  # without an interval nothing is certain
-
-
-def test_a_missing_name_prints_a_span():
-    assert Name(None)._repr_markdown_() == "[–]{.missing}"
-    assert Name("ResNet-18")._repr_markdown_() == r"ResNet\-18"
-
-
 RIDGE = Value(5.0, "FLOP/B", 4.0, 6.0)
 
 
 @pytest.mark.parametrize(
-    ("low", "high", "word"),
+    ("intensity", "ridge", "word"),
     [
-        (2.0, 3.9, "memory-bound"),
-        (2.0, 4.0, "at the ridge"),  # the intervals touch
-        (5.9, 9.0, "at the ridge"),
-        (6.0, 9.0, "at the ridge"),
-        (6.1, 9.0, "compute-bound"),
+        (Value(3.0, low=2.0, high=3.9), RIDGE, "memory-bound"),
+        (Value(3.0, low=2.0, high=4.0), RIDGE, "at the ridge"),  # the intervals touch
+        (Value(7.0, low=6.0, high=9.0), RIDGE, "at the ridge"),
+        (Value(7.0, low=6.1, high=9.0), RIDGE, "compute-bound"),
+        # Without intervals the numbers decide
+        (Value(3.9), Value(4.0), "memory-bound"),
+        (Value(4.0), Value(4.0), "at the ridge"),
+        (Value(6.5), RIDGE, "compute-bound"),
     ],
 )
-def test_a_bound_is_told_only_if_the_intervals_do_not_meet(low, high, word):
-    assert bound(Value(3.0, "FLOP/B", low, high), RIDGE) == word
-
-
-def test_without_intervals_the_numbers_decide():
-    assert bound(Value(3.9), Value(4.0)) == "memory-bound"
-    assert bound(Value(4.0), Value(4.0)) == "at the ridge"
-    assert bound(Value(6.5), RIDGE) == "compute-bound"
-
-
-def test_a_missing_value_has_no_verdict_but_its_command():
-    gap = Value(None, source=Source("roofs.csv", command="python -m measure --sections roofs"))
-    assert 'command="python -m measure --sections roofs"' in bound(Value(3.0), gap)
-    assert ".missing" in bound(gap, RIDGE)
-    assert ".missing" in agreement(Value(None))
+def test_a_bound_is_told_only_if_the_intervals_do_not_meet(intensity, ridge, word):
+    assert bound(intensity, ridge) == word
 
 
 @pytest.mark.parametrize(
