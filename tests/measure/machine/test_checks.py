@@ -29,12 +29,8 @@ def test_a_value_is_graded_by_the_limits_that_it_reaches(value, level):
     assert bool(finding.advice) == (level in (WARNING, PROBLEM))
 
 
-# The host
-
-
 @pytest.mark.parametrize(
-    ("others_s", "cores", "warning"),
-    [(0.0, 1, None), (1.6, 1, None), (2.0, 4, "Other programs use 1.0 of this machine's cores: ")],
+    ("others_s", "cores", "warning"), [(1.6, 1, None), (2.0, 4, "Other programs use 1.0 of this machine's cores: ")]
 )
 def test_a_run_on_a_busy_machine_starts_with_a_warning(monkeypatch, others_s, cores, warning):
     # Of 8 s of all cores' time 2 s were idle and others took 2 s: a quarter of 4 cores. 1.6 s are 0.2 cores
@@ -65,12 +61,9 @@ def host(monkeypatch, tmp_path):
         monkeypatch.setattr(psutil, "sensors_battery", lambda: answer, raising=False)
         monkeypatch.setattr(processor, "available_memory_byte", lambda: free_byte)
         write(tmp_path, files or {})
-        findings = [
-            *checks.check_cores(load, stolen),
-            *checks.check_clock(is_throttled),
-            *checks.check_memory(largest, swap_byte, moved_byte),
-        ]
-        return {finding.subject: finding for finding in findings}
+        cores = checks.check_cores(load, stolen)
+        memory = checks.check_memory(largest, swap_byte, moved_byte)
+        return {each.subject: each for each in (*cores, *checks.check_clock(is_throttled), *memory)}
 
     return check
 
@@ -83,48 +76,35 @@ def throttles(*counts):
     return {f"cpu{core}/thermal_throttle/core_throttle_count": count for core, count in enumerate(counts)}
 
 
-@pytest.mark.parametrize(
-    ("subject", "changes", "level"),
-    [
-        ("virtual machine", {"hypervisor": "KVM"}, WARNING),
-        ("virtual machine", {"hypervisor": "KVM", "stolen": 0.08}, PROBLEM),  # other guests take time
-        ("virtual machine", {}, OK),
-        ("virtual machine", {"hypervisor": None}, UNCHECKED),
-        ("cores", {}, OK),
-        ("cores", {"usable": 4}, WARNING),
-        ("cores", {"usable": 1, "logical": 1}, WARNING),
-        ("quota", {}, OK),
-        ("quota", {"quota": 8.0}, OK),
-        ("quota", {"quota": 1.5}, PROBLEM),  # less than the threads
-        ("frequency scaling", {}, UNCHECKED),
-        ("frequency scaling", {"files": governors("performance", "powersave")}, WARNING),
-        ("frequency scaling", {"files": governors("performance", "performance")}, OK),
-        ("turbo", {"files": {"intel_pstate/no_turbo": "0"}}, WARNING),
-        ("turbo", {"files": {"intel_pstate/no_turbo": "1"}}, OK),
-        ("turbo", {"files": {"cpufreq/boost": "1"}}, WARNING),
-        ("turbo", {"files": {"cpufreq/boost": "0"}}, OK),
-        ("turbo", {}, UNCHECKED),
-        ("throttling", {}, UNCHECKED),
-        ("throttling", {"is_throttled": True}, PROBLEM),
-        ("throttling", {"files": throttles(2, 3)}, WARNING),
-        ("throttling", {"files": throttles(0, 0)}, OK),
-        ("power", {}, OK),
-        ("power", {"battery": True}, OK),
-        ("power", {"battery": False}, PROBLEM),
-        ("memory", {"free_byte": GB}, PROBLEM),  # less than 2 GiB
-        ("memory", {}, OK),
-        ("memory", {"largest": ("vgg19", 7 * GB)}, WARNING),  # 1 GB is left for torch
-        ("memory", {"largest": ("vgg19", 7 * GB), "free_byte": 32 * GB}, OK),
-        ("swap", {}, OK),
-        ("swap", {"swap_byte": 3 * GB}, WARNING),
-        ("swap", {"swap_byte": GB, "moved_byte": 10**8}, PROBLEM),
-    ],
-)
+VGG = ("vgg19", 7 * GB)
+LEVELS = [
+    ("virtual machine", {"hypervisor": "KVM"}, WARNING), ("virtual machine", {"hypervisor": None}, UNCHECKED),
+    ("virtual machine", {"hypervisor": "KVM", "stolen": 0.08}, PROBLEM),  # other guests take time
+    ("cores", {"usable": 4}, WARNING), ("cores", {"usable": 1, "logical": 1}, WARNING),
+    ("quota", {"quota": 8.0}, OK), ("quota", {"quota": 1.5}, PROBLEM),  # less than the threads
+    ("frequency scaling", {"files": governors("performance", "powersave")}, WARNING),
+    ("frequency scaling", {"files": governors("performance", "performance")}, OK),
+    ("turbo", {"files": {"intel_pstate/no_turbo": "0"}}, WARNING),
+    ("turbo", {"files": {"intel_pstate/no_turbo": "1"}}, OK),
+    ("turbo", {"files": {"cpufreq/boost": "1"}}, WARNING), ("turbo", {"files": {"cpufreq/boost": "0"}}, OK),
+    ("throttling", {"is_throttled": True}, PROBLEM), ("throttling", {"files": throttles(2, 3)}, WARNING),
+    ("throttling", {"files": throttles(0, 0)}, OK),
+    ("power", {"battery": True}, OK), ("power", {"battery": False}, PROBLEM),
+    ("memory", {"free_byte": GB}, PROBLEM),  # less than 2 GiB
+    ("memory", {"largest": VGG}, WARNING),  # 1 GB is left for torch
+    ("memory", {"largest": VGG, "free_byte": 32 * GB}, OK),
+    ("swap", {"swap_byte": 3 * GB}, WARNING), ("swap", {"swap_byte": GB, "moved_byte": 10**8}, PROBLEM),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("subject", "changes", "level"), LEVELS)
 def test_findings_of_a_host(host, subject, changes, level):
     assert host(**changes)[subject].level == level
 
 
 def test_facts_of_a_host_name_processes_governors_and_counts(host):
+    hidden = {"frequency scaling", "turbo", "throttling"}  # no files tell
+    assert all(each.level == (UNCHECKED if name in hidden else OK) for name, each in host().items())
     about = ((7, "make", 90.0), (8, "sh", 1.0), (9, "ls", None), (10, "cc", 120.0))
     processes = [SimpleNamespace(pid=pid, info={"name": name, "cpu_percent": share}) for pid, name, share in about]
     files = governors("powersave", "performance", "powersave") | throttles(2, 3)
@@ -140,7 +120,6 @@ def test_facts_of_a_host_name_processes_governors_and_counts(host):
         (None, {}, None),
         ("/docker/box", {"docker": "150000 100000", "docker/box": "max 100000"}, 1.5),
         ("/docker/box", {"docker": "150000 100000", "docker/box": "50000 100000"}, 0.5),
-        ("/docker/box", {"docker": "max 100000", "docker/box": "max 100000"}, None),
         ("/not/shown/here", {".": "200000 100000"}, 2.0),  # a container sees its own group at the root
     ],
 )
@@ -161,15 +140,11 @@ def test_this_machine_can_be_checked(monkeypatch):
 # GPUs
 
 IDLE = {
-    "Name": "NVIDIA H200",
-    "MemoryInfo": SimpleNamespace(used=0),
-    "UtilizationRates": SimpleNamespace(gpu=0),
-    "ComputeRunningProcesses": [],
-    "PersistenceMode": 1,
-    "CurrentClocksEventReasons": 0,
-    "CurrentClocksThrottleReasons": None,
-}
-FULL, SOME_PROCESS = SimpleNamespace(used=9 * GB), SimpleNamespace(pid=2**31 - 1)
+    "Name": "NVIDIA H200", "MemoryInfo": SimpleNamespace(used=0), "UtilizationRates": SimpleNamespace(gpu=0),
+    "ComputeRunningProcesses": [], "PersistenceMode": 1,
+    "CurrentClocksEventReasons": 0, "CurrentClocksThrottleReasons": None,
+}  # fmt: skip
+FULL, BUSY, SOME_PROCESS = SimpleNamespace(used=9 * GB), SimpleNamespace(gpu=50), SimpleNamespace(pid=2**31 - 1)
 
 
 @pytest.mark.parametrize(
@@ -178,8 +153,7 @@ FULL, SOME_PROCESS = SimpleNamespace(used=9 * GB), SimpleNamespace(pid=2**31 - 1
         ({}, [OK, OK], ""),  # utilization, persistence mode
         (dict.fromkeys(IDLE), [UNCHECKED, UNCHECKED], ""),  # hidden values are findings, too
         ({"ComputeRunningProcesses": [SOME_PROCESS]}, [PROBLEM, OK], f"by process {2**31 - 1}"),
-        ({"UtilizationRates": SimpleNamespace(gpu=50)}, [PROBLEM, OK], "50 % busy, with 0 B in use, by processes that"),
-        ({"MemoryInfo": FULL}, [WARNING, OK], "0 % busy, with 9.00 GB in use, by processes that"),
+        ({"UtilizationRates": BUSY}, [PROBLEM, OK], "50 % busy, with 0 B in use, by processes that"),
         ({"MemoryInfo": FULL, "UtilizationRates": None}, [WARNING, OK], "utilization, with 9.00 GB"),
         ({"PersistenceMode": 0}, [OK, WARNING], "persistence mode is off"),
         ({"CurrentClocksEventReasons": 0x24}, [OK, OK, PROBLEM], "lowered now (power cap, software thermal)"),
@@ -211,12 +185,12 @@ def test_findings_of_a_gpu(monkeypatch, changes, levels, words):
     ],
 )
 def test_hardware_counters_may_be_kept_for_administrators(monkeypatch, tmp_path, restricted, capabilities, level):
-    status = tmp_path / "status"
-    status.write_text(f"CapPrm:\t000001ffffffffff\nCapEff:\t{capabilities}\n")
-    monkeypatch.setattr(checks, "NVIDIA_DRIVER", tmp_path)
+    files = {"status": f"CapPrm:\t000001ffffffffff\nCapEff:\t{capabilities}"}
     if restricted:
-        (tmp_path / "params").write_text(f"ResmanDebugLevel: 4294967295\nRmProfilingAdminOnly: {restricted}\n")
-    assert checks.check_counters(status).level == level
+        files["params"] = f"ResmanDebugLevel: 4294967295\nRmProfilingAdminOnly: {restricted}"
+    write(tmp_path, files)
+    monkeypatch.setattr(checks, "NVIDIA_DRIVER", tmp_path)
+    assert checks.check_counters(tmp_path / "status").level == level
 
 
 @pytest.mark.parametrize(("has_driver", "level"), [(True, WARNING), (False, UNCHECKED)])
@@ -230,28 +204,22 @@ def test_a_machine_without_a_gpu_has_one_finding(monkeypatch, tmp_path, has_driv
 
 
 @pytest.mark.parametrize(
-    ("code", "limit_s", "reason"),
+    ("code", "limit_s", "answer"),
     [
-        ("", 60, "None"),
-        ("raise RuntimeError('operator torchvision::nms does not exist')", 60, "RuntimeError: operator torchvision"),
-        ("import no_such_package", 60, "ModuleNotFoundError: No module named 'no_such_package'"),
-        ("import os; os._exit(3)", 60, "exit code 3"),
+        ("", 60, ("greetings\n", None)),
+        ("import no_such", 60, ("greetings\n", "ModuleNotFoundError: No module named 'no_such'")),
+        ("import os; os._exit(3)", 60, ("greetings\n", "exit code 3")),
+        ("import time; time.sleep(60)", 0.5, ("", "no answer within 0.5 s")),
     ],
 )
-def test_a_trial_that_fails_says_why(code, limit_s, reason):
-    output, failure = run_trial(f"print('greetings', flush=True)\n{code}", limit_s)
-    assert (output, str(failure).startswith(reason)) == ("greetings\n", True)
-
-
-def test_a_trial_that_hangs_ends_at_its_limit():
-    assert run_trial("import time; time.sleep(60)", limit_s=0.5) == ("", "no answer within 0.5 s")
+def test_a_trial_that_fails_or_hangs_says_why(code, limit_s, answer):
+    assert run_trial(f"print('greetings', flush=True)\n{code}", limit_s) == answer
 
 
 @pytest.mark.parametrize(
     ("name", "has_gpu", "level"),
     [
-        ("torch", False, PROBLEM), ("torchvision", False, PROBLEM), ("torchaudio", False, WARNING),
-        ("psutil", False, PROBLEM), ("numba", False, WARNING), ("rich", False, PROBLEM), ("triton", True, WARNING),
+        ("torch", False, PROBLEM), ("torchaudio", False, WARNING), ("numba", False, WARNING), ("triton", True, WARNING),
         ("triton", False, None), (None, False, None), (None, True, None),  # Triton is needed on a GPU only
         ("compiler", True, WARNING), ("compiler", False, None), ("cuda", True, PROBLEM), ("cuda", False, None),
     ],
@@ -270,7 +238,7 @@ def test_what_is_missing_is_weighed_by_its_effect(monkeypatch, name, has_gpu, le
     assert [finding.level for finding in findings] == [level] * bool(level)
     facts = {"compiler": "Triton finds no C compiler", "cuda": "torch 1.0 cannot use it"}
     remedies = {"compiler": "install gcc", "cuda": "install a torch"}
-    remedies |= dict.fromkeys(("torch", "torchvision", "torchaudio"), "constraints.txt")
+    remedies |= dict.fromkeys(("torch", "torchaudio"), "constraints.txt")
     for finding in findings:
         assert finding.fact.startswith(facts.get(name, f"{name} 1.0 does not import (ImportError: no): "))
         assert remedies.get(name, f"--force-reinstall {name}") in finding.advice

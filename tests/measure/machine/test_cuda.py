@@ -23,24 +23,18 @@ ORIN = replace(GB10, name="Orin (nvgpu)", uuid="", untold=WHOLE_BOARD | {"UUID"}
 SHARED_BYTE = psutil.virtual_memory().total
 
 
+T4_SAYS = {"name": "Tesla T4", "memory": str(15360 * MIB), "pci": "1eb810de"}
+SLICE_SAYS = {"name": "NVIDIA A100-SXM4-40GB MIG 1g.5gb", "memory": str(4864 * MIB), "pci": "20b010de"}
+
+
 @pytest.mark.parametrize(
     ("gpu", "identity", "memory_byte", "capability"),
     [
-        (T4, {"name": "Tesla T4", "memory": str(15360 * MIB), "pci": "1eb810de"}, 15360 * MIB, "7.5"),
-        (
-            A100_IN_SLICES,
-            {"name": "NVIDIA A100-SXM4-40GB MIG 1g.5gb", "memory": str(4864 * MIB), "pci": "20b010de"},
-            4864 * MIB,
-            "8.0",
-        ),
+        (T4, T4_SAYS, 15360 * MIB, "7.5"),
+        (A100_IN_SLICES, SLICE_SAYS, 4864 * MIB, "8.0"),
         (GB10, {"name": "NVIDIA GB10", "pci": "2e1210de"}, SHARED_BYTE, "7.5"),
         (ORIN, {"name": "Orin (nvgpu)"}, SHARED_BYTE, "7.5"),
-        (
-            replace(T4, untold=frozenset({"CudaComputeCapability"})),
-            {"name": "Tesla T4", "memory": str(15360 * MIB), "pci": "1eb810de"},
-            15360 * MIB,
-            None,
-        ),
+        (replace(T4, untold=frozenset({"CudaComputeCapability"})), T4_SAYS, 15360 * MIB, None),
     ],
     ids=["T4", "a slice", "GB10", "Jetson", "capability not told"],
 )
@@ -49,17 +43,6 @@ def test_a_gpu_is_known_by_what_its_driver_tells(monkeypatch, gpu, identity, mem
     found = devices.find("cuda")
     assert (found.identity(), found.memory_byte(), found.capability()) == (identity, memory_byte, capability)
     assert found.driver() == "000.00 (test double)"
-    assert devices.find("cpu").capability() is None
-
-
-def test_a_driver_that_does_not_tell_its_version_leaves_it_unknown(monkeypatch):
-    pretend(monkeypatch, MACHINES["t4"])
-
-    def refuse():
-        raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
-
-    monkeypatch.setattr(pynvml, "nvmlSystemGetDriverVersion", refuse)
-    assert devices.find("cuda").driver() is None
 
 
 def test_a_slice_has_its_boards_clock_but_not_its_power(monkeypatch):
@@ -75,30 +58,21 @@ OTHER_T4 = replace(T4, uuid="GPU-1")
 NO_KERNEL = "CUDA error: no kernel image is available for execution on the device"
 
 
-@pytest.mark.parametrize(
-    ("seen", "used", "uuid", "complaint"),
-    [
-        (
-            T4,
-            T4,
-            T4.uuid,
-            "has no kernels for Tesla T4 of compute capability 7.5, only for sm_80, sm_90; install another",
-        ),
-        (T4, None, "", "cannot use the GPU; install one that is built for this driver"),
-        (T4, H100, H100.uuid, "reports Tesla T4 .GPU-39cd.*torch uses NVIDIA H100 NVL .GPU-8932"),
-        (T4, OTHER_T4, OTHER_T4.uuid, "set CUDA_VISIBLE_DEVICES to the UUID"),  # it has other sensors
-        # For a slice torch may tell the UUID of its board.
-        (A100_IN_SLICES, A100_SLICE, A100_IN_SLICES.uuid, "has no kernels for NVIDIA A100-SXM4-40GB MIG 1g.5gb of"),
-        (A100_IN_SLICES, A100_IN_SLICES, A100_IN_SLICES.uuid, "MIG 1g.5gb .*torch uses NVIDIA A100-SXM4-40GB "),
-        # The driver and torch name a Jetson's only GPU differently.
-        (
-            ORIN,
-            replace(ORIN, name="Orin"),
-            "GPU-00000000-0000-0000-0000-000000000087",
-            "has no kernels for Orin .nvgpu. of",
-        ),
-    ],
-)
+NO_KERNELS = "has no kernels for Tesla T4 of compute capability 7.5, only for sm_80, sm_90; install another"
+MISTAKEN = [
+    (T4, T4, T4.uuid, NO_KERNELS),
+    (T4, None, "", "cannot use the GPU; install one that is built for this driver"),
+    (T4, H100, H100.uuid, "reports Tesla T4 .GPU-39cd.*torch uses NVIDIA H100 NVL .GPU-8932"),
+    (T4, OTHER_T4, OTHER_T4.uuid, "set CUDA_VISIBLE_DEVICES to the UUID"),  # it has other sensors
+    # For a slice torch may tell the UUID of its board.
+    (A100_IN_SLICES, A100_SLICE, A100_IN_SLICES.uuid, "has no kernels for NVIDIA A100-SXM4-40GB MIG 1g.5gb of"),
+    (A100_IN_SLICES, A100_IN_SLICES, A100_IN_SLICES.uuid, "MIG 1g.5gb .*torch uses NVIDIA A100-SXM4-40GB "),
+    # The driver and torch name a Jetson's only GPU differently.
+    (ORIN, replace(ORIN, name="Orin"), "GPU-87", "has no kernels for Orin .nvgpu. of"),
+]
+
+
+@pytest.mark.parametrize(("seen", "used", "uuid", "complaint"), MISTAKEN)
 def test_torch_has_to_use_the_gpu_that_was_identified_and_to_have_kernels_for_it(
     monkeypatch, seen, used, uuid, complaint
 ):
@@ -123,11 +97,7 @@ def test_torch_has_to_use_the_gpu_that_was_identified_and_to_have_kernels_for_it
 def test_what_a_task_left_is_collected_before_a_gpu_gives_its_memory_back(monkeypatch):
     torch = pytest.importorskip("torch", reason="GPUs are used through torch")
     pretend(monkeypatch, MACHINES["t4"])
-
-    class Network:
-        """Anything that a task has built."""
-
-    network = Network()
+    network = ModuleType("network")
     network.itself = network  # nothing but a collection frees it
     left, given_back = weakref.ref(network), []
     monkeypatch.setattr(torch.cuda, "empty_cache", lambda: given_back.append(left() is None))
@@ -137,20 +107,10 @@ def test_what_a_task_left_is_collected_before_a_gpu_gives_its_memory_back(monkey
     assert given_back == [True]
 
 
-class Switch:
-    """``torch.backends.cuda.matmul``, which lets itself be switched or does not."""
+class Deaf(SimpleNamespace):
+    """``torch.backends.cuda.matmul`` that does not let itself be switched."""
 
-    def __init__(self, obeys):
-        self._obeys = obeys
-        self._allowed = False
-
-    @property
-    def allow_tf32(self):
-        return self._allowed
-
-    @allow_tf32.setter
-    def allow_tf32(self, allowed):
-        self._allowed = allowed and self._obeys
+    allow_tf32 = property(lambda self: False, lambda self, allowed: None)
 
 
 @pytest.fixture
@@ -169,9 +129,7 @@ def rocm(monkeypatch, tmp_path):
         get_arch_list=lambda: ["gfx90a"],
         is_tf32_supported=lambda: True,
     )
-    torch.backends = SimpleNamespace(
-        cuda=SimpleNamespace(matmul=Switch(obeys=True)), cudnn=SimpleNamespace(allow_tf32=None)
-    )
+    torch.backends = SimpleNamespace(cuda=SimpleNamespace(matmul=SimpleNamespace()), cudnn=SimpleNamespace())
     monkeypatch.setitem(sys.modules, "torch", torch)
     monkeypatch.setattr(cuda, "AMDGPU_VERSION", tmp_path / "amdgpu-version")
     return gpu
@@ -190,19 +148,8 @@ def test_a_torch_for_rocm_describes_the_gpu(monkeypatch, tmp_path, rocm):
     reading = gpu.sensors().read()
     assert reading.core_s > 0
     assert (reading.clock_hz, reading.temperature_c, reading.power_w, reading.energy_j) == (None,) * 4
-
-
-@pytest.mark.parametrize(
-    ("told", "name"),
-    [
-        ("AMD Instinct MI250X", "AMD Instinct MI250X (one of two dies)"),
-        ("AMD Instinct MI250", "AMD Instinct MI250 (one of two dies)"),
-        ("", "gfx942"),
-    ],
-)
-def test_one_die_of_two_is_not_called_the_whole_board_and_no_name_is_empty(rocm, told, name):
-    rocm.name = told
-    assert devices.find("cuda").identity()["name"] == name
+    for rocm.name, name in (("AMD Instinct MI250X", "AMD Instinct MI250X (one of two dies)"), ("", "gfx942")):
+        assert gpu.identity()["name"] == name
 
 
 def test_a_torch_for_rocm_that_has_no_kernels_for_a_gpu_says_so(monkeypatch, rocm):
@@ -226,8 +173,7 @@ def test_a_torch_for_rocm_that_does_not_import_or_sees_no_gpu_leaves_the_process
     [
         ("hip: Optional[str] = '6.2.41133-dd7f95766'", "6.2.41133-dd7f95766"),
         ("hip = '5.7.31921'", "5.7.31921"),
-        ("hip: Optional[str] = None", None),
-        ("rocm: Optional[str] = '7.0'", None),
+        ("hip: Optional[str] = None\nrocm: Optional[str] = '7.0'", None),
     ],
 )
 def test_what_torch_is_built_for_is_read_without_importing_it(monkeypatch, tmp_path, line, version):
@@ -240,23 +186,15 @@ def test_what_torch_is_built_for_is_read_without_importing_it(monkeypatch, tmp_p
     assert cuda.hip_version() is None
 
 
-def test_this_torch_is_built_for_what_it_says():
-    torch = pytest.importorskip("torch", reason="torch says what it is built for")
-    assert cuda.hip_version() == torch.version.hip
-
-
 def test_an_amd_gpu_has_tf32_if_torch_says_so(monkeypatch, rocm):
     gpu, backends = devices.find("cuda"), sys.modules["torch"].backends
     for allowed in (True, False):
         gpu.allow_tf32(allowed)
         assert (backends.cuda.matmul.allow_tf32, backends.cudnn.allow_tf32) == (allowed, allowed)
-    monkeypatch.setattr(backends.cuda, "matmul", Switch(obeys=False))  # what stays fp32 is not called tf32
+    monkeypatch.setattr(backends.cuda, "matmul", Deaf())  # what stays fp32 is not called tf32
     with pytest.raises(NotImplementedError, match="HIPBLASLT_ALLOW_TF32=1"):
         gpu.allow_tf32(True)
     gpu.allow_tf32(False)
-    monkeypatch.setattr("torch.cuda.is_tf32_supported", lambda: False)
-    with pytest.raises(NotImplementedError, match="this device has none"):
-        gpu.allow_tf32(True)
     monkeypatch.delattr("torch.cuda.is_tf32_supported")  # torch 2.6
     with pytest.raises(NotImplementedError, match="this device has none"):
         gpu.allow_tf32(True)

@@ -15,11 +15,6 @@ pytest.importorskip("torch", reason="an environment names torch's version")
 pytestmark = pytest.mark.usefixtures("untuned")
 
 
-def test_what_is_not_installed_has_no_version():
-    assert installed_version("no-such-package") is None
-    assert installed_version("pytest") == pytest.__version__
-
-
 def here(threads=2):
     return current(devices.find("cpu"), threads)
 
@@ -32,6 +27,7 @@ def test_an_environment_changes_with_what_can_change_a_measurement(monkeypatch):
     assert len({environment.environment_id, other.environment_id, tuned.environment_id}) == 3
     assert environment.hardware_id == other.hardware_id == tuned.hardware_id
     assert (environment.tuning, tuned.tuning) == (None, "OMP_PROC_BIND=close")
+    assert installed_version("no-such-package") is None
 
 
 def test_facts_that_are_only_recorded_leave_the_identity_as_it_was(monkeypatch):
@@ -53,7 +49,6 @@ def test_facts_that_are_only_recorded_leave_the_identity_as_it_was(monkeypatch):
 @pytest.mark.parametrize(
     ("name", "device", "folder"),
     [
-        ("AMD EPYC", "cpu", "amd-epyc-2c-3f9a"),
         ("NVIDIA H200", "cuda", "nvidia-h200-3f9a"),
         ("Intel(R) Xeon(R) CPU @ 2.20GHz", "cpu", "intel-xeon-cpu-2-20ghz-2c-3f9a"),
     ],
@@ -68,27 +63,17 @@ def test_a_variable_that_decides_over_precisions_is_refused(monkeypatch):
         here()
 
 
-@pytest.mark.parametrize(("told", "expected"), [(("glibc", "2.36"), "glibc 2.36"), (("", ""), None)])
-def test_the_c_library_has_a_name_and_a_version(monkeypatch, told, expected):
-    monkeypatch.setattr(platform, "libc_ver", lambda: told)
-    assert here().c_library == expected
-
-
 @pytest.mark.parametrize(
     ("line", "expected"),
-    [
-        ("[always] madvise never\n", "always"),
-        ("always [madvise] never\n", "madvise"),
-        ("always madvise [never]\n", "never"),
-        ("", None),
-        (None, None),  # other systems have no such file
-    ],
+    [("[always] madvise never\n", "always"), ("always [madvise] never\n", "madvise"), (None, None)],  # no such file
 )
 def test_the_setting_of_huge_pages_is_the_word_in_brackets(monkeypatch, tmp_path, line, expected):
     monkeypatch.setattr(machine, "HUGE_PAGES", tmp_path / "enabled")
+    monkeypatch.setattr(platform, "libc_ver", lambda: ("glibc", "2.36") if line else ("", ""))
     if line is not None:
         (tmp_path / "enabled").write_text(line)
     assert here().huge_pages == expected
+    assert here().c_library == ("glibc 2.36" if line else None)
 
 
 VIRTUAL = {"flags": "fpu hypervisor avx2"}
@@ -104,7 +89,6 @@ KVM = "echo 'Hypervisor vendor:                    KVM'"
         (VIRTUAL, ["echo 'Vendor ID:    AuthenticAMD'"], "unknown"),
         (VIRTUAL, [KVM, "exit 1"], "unknown"),
         ({"flags": "fpu avx2"}, [KVM], "none"),
-        ({"flags": ""}, [KVM], "none"),
         ({"flags": "fpu hypervisor_of_another_name"}, [KVM], "none"),
         ({"Features": "fp asimd"}, [KVM], None),  # Arm: it may be either
     ],
