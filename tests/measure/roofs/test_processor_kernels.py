@@ -10,20 +10,7 @@ numba = pytest.importorskip("numba", reason="roofs of a processor are measured w
 
 from measure.domain.words import STREAM_ARRAYS  # noqa: E402
 from measure.roofs import processor_kernels  # noqa: E402
-from measure.roofs.processor_kernels import (  # noqa: E402
-    CHAINS,
-    PIECE_BYTE,
-    SCALE,
-    VECTOR_BYTE,
-    Streams,
-    Team,
-    compile_chain,
-    compile_multiply_adds,
-    compile_stream,
-    make_share,
-    operands,
-    prepare,
-)
+from measure.roofs.processor_kernels import PIECE_BYTE, SCALE, VECTOR_BYTE, Streams, Team, operands, prepare  # noqa: E402
 
 
 def aligned(values):
@@ -75,27 +62,22 @@ fused = pytest.mark.skipif(
 
 
 @fused
-def test_a_multiply_add_is_one_instruction():
+@pytest.mark.parametrize("precision", ["fp32", "fp64"])
+def test_multiply_adds_are_one_instruction_and_their_loop_is_in_registers(precision):
     scaled(*(aligned(np.zeros(VECTOR_BYTE // 4, np.float32)) for _ in range(2)), np.float32(1), np.float32(1))
-    text = assembly(scaled)
-    assert FUSED[platform.machine()] in text
-    assert "vmulps" not in text
+    loop = assembly(processor_kernels.compile_multiply_adds(precision))
+    assert loop.count(FUSED[platform.machine()]) >= processor_kernels.CHAINS
+    assert FUSED[platform.machine()] in assembly(scaled)
+    assert "vmul" not in assembly(scaled) + loop
 
 
-@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="the instruction of this test is x86's")
-def test_a_store_past_the_caches_is_another_instruction():
-    values = aligned(np.zeros(VECTOR_BYTE // 8))
-    streamed(aligned(np.zeros(VECTOR_BYTE // 8)), values)
-    assert "movnt" in assembly(streamed)
-    assert "movnt" not in assembly(scaled)
-
-
-@pytest.mark.skipif(not has("avx512f"), reason="this processor has no vectors of 64 bytes")
-def test_vectors_are_as_wide_as_the_registers():
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="the instructions of this test are x86's")
+def test_a_store_past_the_caches_is_another_instruction_and_vectors_are_as_wide_as_the_registers():
     """Compilers keep to half the width on many processors that have the whole."""
     streamed(*(aligned(np.zeros(VECTOR_BYTE // 8)) for _ in range(2)))
-    assert VECTOR_BYTE == 64
-    assert "zmm" in assembly(streamed)
+    assert "movnt" in assembly(streamed)
+    assert "movnt" not in assembly(scaled)
+    assert ("zmm" in assembly(streamed)) == (VECTOR_BYTE == 64) == has("avx512f")
 
 
 def test_each_member_does_the_work_of_its_number_at_the_same_time():
@@ -110,22 +92,9 @@ def test_each_member_does_the_work_of_its_number_at_the_same_time():
     assert [number for number, _ in first] == [0, 1, 2]
     assert len({thread for _, thread in first}) == 3
     assert second == first  # the same threads with the same numbers
-
-
-def test_what_a_member_raises_is_raised():
-    def work(number):
-        if number == 1:
-            raise MemoryError("full")
-
-    with pytest.raises(MemoryError, match="full"):
-        Team(2).run(work)
-
-
-@pytest.mark.parametrize(
-    ("threads", "count", "parts"), [(1, 5, [5]), (2, 5, [2, 3]), (3, 10, [3, 3, 4]), (4, 2, [0, 1, 0, 1])]
-)
-def test_parts_are_as_equal_as_can_be(threads, count, parts):
-    assert Team(threads).parts(count) == parts
+    with pytest.raises(ZeroDivisionError):  # what a member raises is raised
+        team.run(lambda number: 1 // (number - 1))
+    assert [Team(threads).parts(5) for threads in (1, 2, 3)] == [[5], [2, 3], [1, 2, 2]]
 
 
 @pytest.mark.parametrize("precision", ["fp32", "fp64"])
@@ -134,15 +103,14 @@ def test_every_number_takes_one_multiply_add_a_round(precision):
     values[:] = 1
     count = len(values)
     # 1 -> 2 * 1 + 1 = 3 -> 2 * 3 + 1 = 7 -> 15
-    totals = [compile_multiply_adds(precision)(rounds, values, 2, 1) for rounds in range(4)]
+    totals = [processor_kernels.compile_multiply_adds(precision)(rounds, values, 2, 1) for rounds in range(4)]
     assert totals == [count, 3 * count, 7 * count, 15 * count]
     # The kernel's own rounds make 1 - x of x: after two every number is itself again.
     total = float(operands(precision).sum())
     assert prepare("fma", precision, 2 * count, "cpu", 1)(1) == pytest.approx([total], rel=1e-6)
 
 
-@pytest.mark.parametrize("threads", [1, 2, 3])
-def test_all_threads_together_do_the_multiply_adds_of_a_size(monkeypatch, threads):
+def test_all_threads_together_do_the_multiply_adds_of_a_size(monkeypatch):
     values = operands("fp32")
     values[:] = 0
     monkeypatch.setattr(processor_kernels, "operands", lambda _precision: values)
@@ -152,16 +120,8 @@ def test_all_threads_together_do_the_multiply_adds_of_a_size(monkeypatch, thread
         done.append(rounds * len(own))
 
     monkeypatch.setattr(processor_kernels, "compile_multiply_adds", lambda _precision: count)
-    prepare("fma", "fp32", 10 * len(values), "cpu", threads)(3)
+    prepare("fma", "fp32", 10 * len(values), "cpu", 3)(3)
     assert sum(done) == 3 * 10 * len(values)
-
-
-@fused
-@pytest.mark.parametrize("precision", ["fp32", "fp64"])
-def test_the_loop_is_multiply_adds_in_registers(precision):
-    text = assembly(compile_multiply_adds(precision))
-    assert text.count(FUSED[platform.machine()]) >= CHAINS
-    assert "vmul" not in text
 
 
 def shortest_s(function, *arguments):
@@ -174,63 +134,40 @@ def shortest_s(function, *arguments):
     return min(times)
 
 
-# Compilers would fold work away that nobody reads, or a closed form: it would take no time whatever its length. The
-# bounds are far below the work's ratio: a loaded machine reaches them, too.
-
-
-def test_more_multiply_adds_take_more_time():
-    function, values = compile_multiply_adds("fp32"), operands("fp32")
-    assert shortest_s(function, 2**22, values, -1, 1) > 20 * shortest_s(function, 2**13, values, -1, 1)
-
-
-def chain_s(precision, additions):
-    return shortest_s(compile_chain(precision), additions // processor_kernels.CHAIN_ROUND, 1, 1)
-
-
-@pytest.mark.parametrize("precision", ["int64", "fp64"])
-def test_a_longer_chain_takes_longer(precision):
-    assert chain_s(precision, 2**23) > 20 * chain_s(precision, 2**14)
-
-
-def test_a_floating_point_addition_takes_a_few_cycles():
-    """From two (AMD Zen 5) to four (Intel Skylake), five on small cores: A. Fog's instruction tables."""
-    assert 1.8 < chain_s("fp64", 2**24) / chain_s("int64", 2**24) < 5.5
-
-
 def stream_s(kernel, pieces, passes):
-    arrays = make_share(STREAM_ARRAYS[kernel], pieces)
+    arrays = processor_kernels.make_share(STREAM_ARRAYS[kernel], pieces)
     a, b, c = (*arrays, arrays[-1], arrays[-1])[:3]
-    return shortest_s(compile_stream(kernel, False), a, b, c, SCALE, passes)
+    return shortest_s(processor_kernels.compile_stream(kernel, False), a, b, c, SCALE, passes)
 
 
-@pytest.mark.parametrize("kernel", STREAM_ARRAYS)
-def test_more_streaming_takes_more_time(kernel):
-    assert stream_s(kernel, 20, 2**14) > 20 * stream_s(kernel, 20, 2**5)
-    assert stream_s(kernel, 200, 2**12) > 5 * stream_s(kernel, 2, 2**12)
+def test_no_compiler_folds_work_away_that_nobody_reads():
+    """It would take no time whatever its length. The bounds are far below the work's ratio: others may be at work."""
+    function, values = processor_kernels.compile_multiply_adds("fp32"), operands("fp32")
+    assert shortest_s(function, 2**21, values, -1, 1) > 20 * shortest_s(function, 2**12, values, -1, 1)
+    for precision in ("int64", "fp64"):
+        chain = processor_kernels.compile_chain(precision)
+        assert shortest_s(chain, 2**18, 1, 1) > 20 * shortest_s(chain, 2**9, 1, 1)
+    for kernel in STREAM_ARRAYS:
+        assert stream_s(kernel, 20, 2**12) > 20 * stream_s(kernel, 20, 2**3)
+        assert stream_s(kernel, 200, 2**9) > 5 * stream_s(kernel, 2, 2**9)
 
 
 def test_a_round_is_sixteen_additions():
     # 1, 1, then 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 233, 377, 610, 987, 1597, 2584
-    assert compile_chain("int64")(1, 1, 1) == 2584
-    assert compile_chain("fp64")(1, 1.0, 1.0) == 2584.0
-    assert compile_chain("int64")(0, 1, 1) == 1
-
-
-@pytest.mark.parametrize("threads", [1, 2])
-def test_every_thread_does_the_chain(threads):
-    work, chain = prepare("chain", "int64", 2 * processor_kernels.CHAIN_ROUND, "cpu", threads), compile_chain("int64")
-    assert work(1) == [chain(2, 1, 1)] * threads
-    assert work(2) == [chain(4, 1, 1)] * threads
+    chain = processor_kernels.compile_chain("int64")
+    assert (chain(0, 1, 1), chain(1, 1, 1)) == (1, 2584)
+    assert processor_kernels.compile_chain("fp64")(1, 1.0, 1.0) == 2584.0
+    work = prepare("chain", "int64", 2 * processor_kernels.CHAIN_ROUND, "cpu", 2)
+    assert work(2) == [chain(4, 1, 1)] * 2  # every thread does it
 
 
 SIZE = 30 * 6 * PIECE_BYTE  # a working set that one, two and three arrays divide into whole pieces
 STORES = (False, True)  # into the caches, past them
 
 
-@pytest.mark.parametrize("threads", [1, 2, 3])
 @pytest.mark.parametrize("kernel", STREAM_ARRAYS)
-def test_the_shares_of_all_threads_are_the_working_set(kernel, threads):
-    working = Streams(kernel, SIZE, Team(threads))
+def test_the_shares_of_all_threads_are_the_working_set(kernel):
+    working = Streams(kernel, SIZE, Team(3))
     assert sum(array.nbytes for arrays in working.shares for array in arrays) == SIZE
     assert {len(arrays) for arrays in working.shares} == {STREAM_ARRAYS[kernel]}
     assert {array.ctypes.data % PIECE_BYTE for arrays in working.shares for array in arrays} == {0}
@@ -265,7 +202,7 @@ def test_a_read_gives_the_sum_of_every_bit_pattern_for_each_pass():
     assert working.run(False, 3) == [3 * n * (n - 1) // 2 for n in counts]
 
 
-def test_the_faster_kind_of_store_is_taken(monkeypatch):
+def test_the_faster_kind_of_store_is_taken_and_what_only_reads_tries_none(monkeypatch):
     taken = []
 
     def timed(kernel, past_caches):
@@ -282,8 +219,5 @@ def test_the_faster_kind_of_store_is_taken(monkeypatch):
         taken.clear()
         work(1)
         assert taken == [not slow]
-
-
-def test_what_only_reads_tries_no_stores(monkeypatch):
     monkeypatch.setattr(Streams, "is_faster_past_caches", lambda _: pytest.fail("nothing is stored"))
     assert processor_kernels.prepare("stream_read", "fp64", SIZE, "cpu", 1)(1)

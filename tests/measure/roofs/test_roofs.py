@@ -38,8 +38,8 @@ def quick(monkeypatch):
     [
         # 100^3 multiply-adds on three matrices of 100 * 100 * 2 bytes
         (("matmul", "bf16", 100), (2_000_000, 60_000)),
-        (("matmul", "tf32", 100), (2_000_000, 120_000)),  # stored as fp32
         (("numpy_matmul", "fp32", 100), (2_000_000, 120_000)),
+        (("matmul", "tf32", 100), (2_000_000, 120_000)),  # stored as fp32
         # Two matrices of 100 * 100 bytes; the product's numbers take two bytes (bf16) or four (sums of integers)
         (("matmul", "fp8", 100), (2_000_000, 40_000)),
         (("matmul", "int8", 100), (2_000_000, 60_000)),
@@ -80,32 +80,29 @@ def sizes(kind):
     return list(dict.fromkeys(size for _, _, size, *_ in streams))
 
 
-def test_the_working_sets_of_a_processor(monkeypatch):
-    monkeypatch.setattr(processor, "physical_cores", lambda: 4)
-    monkeypatch.setattr(processor, "caches", lambda: (CacheLevel(1, 4 * 2**15, 4), CacheLevel(2, 2**23, 1)))
+L1, L2, L3 = CacheLevel(1, 4 * 2**15, 4), CacheLevel(2, 2**23, 1), CacheLevel(3, 128 * 2**20, 2)
+
+
+@pytest.mark.parametrize("cores", [3, 4])
+@pytest.mark.parametrize(
+    ("caches", "least"),
+    [
+        ((L1, L2), 512 * 2**20),  # eight caches are 64 MiB
+        ((L1, L2, L3), 1024 * 2**20),  # 8 * 128 MiB
+        ((), 512 * 2**20),  # the system reports none
+    ],
+)
+def test_the_working_sets_of_a_processor(monkeypatch, caches, least, cores):
+    monkeypatch.setattr(processor, "physical_cores", lambda: cores)
+    monkeypatch.setattr(processor, "caches", lambda: caches)
     swept = sizes("cpu")
+    assert least <= swept[0] < least * 2**0.5  # a smaller one is no roof
     assert swept == sorted(swept, reverse=True)  # memory before any cache
-    assert swept[-1] == pytest.approx(4 * 8 * 1024, rel=0.1)
+    assert swept[-1] == pytest.approx(cores * 8 * 1024, rel=0.1)
     steps = [large / small for large, small in pairwise(swept)]
     assert all(1.2 < step < 1.7 for step in steps)  # about the square root of 2, in whole pieces for each core
     assert steps[0] == pytest.approx(2**0.5, rel=1e-3)
-    assert all(size % (4 * 6 * 256) == 0 for size in swept)
-
-
-@pytest.mark.parametrize("cores", [1, 2, 3, 4])
-@pytest.mark.parametrize(
-    ("last", "least"),
-    [
-        ((CacheLevel(3, 4 * 2**20, 1),), 512 * 2**20),  # eight caches are 8 * 4 = 32 MiB
-        ((CacheLevel(2, 2**20, 1), CacheLevel(3, 128 * 2**20, 2)), 1024 * 2**20),  # 8 * 128 MiB
-        ((), 512 * 2**20),  # the system reports none
-    ],
-    ids=["small", "large", "none"],
-)
-def test_a_working_set_smaller_than_eight_caches_or_512_mib_is_no_roofs(monkeypatch, last, least, cores):
-    monkeypatch.setattr(processor, "physical_cores", lambda: cores)
-    monkeypatch.setattr(processor, "caches", lambda: last)
-    assert least <= sizes("cpu")[0] < least * 2**0.5
+    assert all(size % (cores * 6 * 256) == 0 for size in swept)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -130,16 +127,11 @@ def test_the_working_sets_of_a_gpu():
 @pytest.mark.parametrize(
     "kernel",
     [
-        ("matmul", "fp32", 64, SUSTAINED),
-        ("matmul", "fp32", 64, BURST),
-        ("matmul", "int8", 64, SUSTAINED),
-        ("fma", "fp32", 12 * 2**12, SUSTAINED),
-        ("stream_read", "fp64", 6 * 2**12, SUSTAINED),
-        ("stream_triad", "fp64", 6 * 2**12, BURST),
-        ("chain", "int64", 2**14, SUSTAINED),
+        ("matmul", "fp32", 64, BURST), ("matmul", "int8", 64, SUSTAINED), ("fma", "fp32", 12 * 2**12, SUSTAINED),
+        ("stream_triad", "fp64", 6 * 2**12, BURST), ("chain", "int64", 2**14, SUSTAINED),
     ],
     ids=lambda kernel: "-".join(map(str, kernel)),
-)
+)  # fmt: skip
 def test_a_roof_has_a_time_with_its_interval(quick, kernel):
     if kernel[0] != "matmul":
         pytest.importorskip("numba", reason="a processor's own kernels are Numba's")
@@ -215,9 +207,7 @@ SLOWER = r"int8 products are slower than fp32 here \(1 GOP/s against 18 GFLOP/s 
     [
         # 2 * 512^3 operations take 0.27 s, 2 * 1024^3 take 2.1 s; those of 4096 rows would take 137 s
         ("fp16", 4096, r"1024 x 1024 takes 2\.1 s \(limit 1\.5 s\)", [512, 512, 1024, 1024]),
-        # Bytes that are slower than fp32 are not worth a larger product.
-        ("int8", 1024, SLOWER, [512] * 10),
-        ("int8", 4096, SLOWER, [512] * 10),
+        ("int8", 1024, SLOWER, [512] * 10),  # bytes that are slower than fp32 are not worth a larger product
     ],
 )
 def test_no_product_is_begun_that_would_take_minutes(monkeypatch, clock, precision, rows, said, begun):
@@ -238,47 +228,28 @@ def test_no_product_is_begun_that_would_take_minutes(monkeypatch, clock, precisi
     assert done == begun
 
 
-class Sensed:
-    """A processor whose four cores, over a second a try, give so much of their time to other programs."""
-
-    kind = "cpu"
-
-    def __init__(self, *loads):
-        # Four core seconds a try, of which this process takes one and others their share.
-        self._readings = [Reading(core_s=0.0, idle_s=0.0, process_s=0.0)]
-        for load in loads:
-            last, others_s = self._readings[-1], 4 * load
-            closing = Reading(last.core_s + 4, last.idle_s + 3 - others_s, last.process_s + 1)
-            self._readings += [closing, closing]  # one try closes by it, the next opens by it
-        self.taken = 0
-
-    def sensors(self):
-        return self
-
-    def read(self):
-        return self._readings.pop(0)
-
-    def take(self):
-        self.taken += 1
-        return self.taken
+def core_seconds(load):
+    """Four core seconds, of which this process takes one and other programs their share."""
+    return Reading(core_s=4.0, idle_s=3.0 - 4 * load, process_s=1.0)
 
 
 @pytest.mark.parametrize(
-    ("loads", "kept", "load"),
+    ("loads", "kept"),
     [
-        ((0.05,), 1, 0.05),  # below a tenth: left alone
-        ((0.5, 0.02), 2, 0.02),
-        ((0.5, 0.2, 0.3), 2, 0.2),  # never left alone: the quietest of three
+        ((0.05,), 1),  # below a tenth: left alone
+        ((0.5, 0.02), 2),
+        ((0.5, 0.2, 0.3), 2),  # never left alone: the quietest of three
     ],
 )
-def test_a_kernel_is_timed_until_other_programs_leave_it_alone(loads, kept, load):
-    device = Sensed(*loads)
-    found, timing = roofs._least_disturbed(device.take, device)
-    assert (timing, device.taken) == (kept, len(loads))
-    assert found == pytest.approx(load)
-    device = Sensed(*loads)
+def test_a_kernel_is_timed_until_other_programs_leave_it_alone(loads, kept):
+    readings = iter([each for load in loads for each in (Reading(), core_seconds(load))])
+    device = SimpleNamespace(kind="cpu", sensors=lambda: SimpleNamespace(read=lambda: next(readings)))
+    tries = iter(range(1, 9))
+    found, timing = roofs._least_disturbed(lambda: next(tries), device)
+    assert (timing, next(tries) - 1) == (kept, len(loads))
+    assert found == pytest.approx(loads[kept - 1])
     device.kind = "cuda"  # of its kernels the load of the host says nothing
-    assert roofs._least_disturbed(device.take, device) == (None, 1)
+    assert roofs._least_disturbed(lambda: 7, device) == (None, 7)
 
 
 @pytest.mark.parametrize(
@@ -303,25 +274,26 @@ class Gpu(devices.Cpu):
 
 @pytest.fixture
 def launched(monkeypatch):
-    """Lets a test replace what a launch of a kernel of Triton's does, on a machine without a GPU."""
+    """Lets launches of Triton's kernels fail, on a machine without a GPU; holds the names of those that ran."""
     pytest.importorskip("measure.roofs.triton_kernels", reason="Triton launches them", exc_type=ImportError)
     units = SimpleNamespace(multi_processor_count=3)
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: units)
-    return lambda by: monkeypatch.setattr("triton.runtime.jit.JITFunction.run", by)
+    launched = SimpleNamespace(problem=None, names=[])
 
+    def run(kernel, *given, **how):
+        if launched.problem:
+            raise launched.problem
+        launched.names.append(kernel.fn.__name__)
 
-def failing(problem):
-    def fail(self, *given, **how):
-        raise problem
-
-    return fail
+    monkeypatch.setattr("triton.runtime.jit.JITFunction.run", run)
+    return launched
 
 
 @pytest.mark.parametrize("fault", ["no module", "no compiler"])
 def test_where_triton_does_not_run_the_streams_of_a_gpu_are_torchs(monkeypatch, launched, caplog, fault):
     if fault == "no module":
         monkeypatch.setitem(sys.modules, "measure.roofs.triton_kernels", None)
-    launched(failing(RuntimeError("Failed to find C compiler. Please specify via CC environment variable.")))
+    launched.problem = RuntimeError("Failed to find C compiler. Please specify via CC environment variable.")
     gpu = Gpu()
     for kernel in STREAM_ARRAYS:
         roofs.prepare(gpu, kernel, "fp32", 6 * 2**12)(2)
@@ -335,17 +307,12 @@ def test_where_triton_does_not_run_the_streams_of_a_gpu_are_torchs(monkeypatch, 
 
 
 def test_where_triton_runs_the_streams_of_a_gpu_are_its_own(launched, caplog):
-    ran = []
-    launched(lambda self, *given, **how: ran.append(self.fn.__name__))
     gpu = Gpu()
     roofs.prepare(gpu, "stream_read", "fp32", 6 * 2**12)(1)
     roofs.prepare(gpu, "fma", "fp32", 2**20)(1)
-    assert ran == ["stream", "stream", "fma"]  # the first of them by way of trial
+    assert launched.names == ["stream", "stream", "fma"]  # the first of them by way of trial
     assert not caplog.messages
-
-
-def test_a_gpu_without_free_memory_is_not_one_without_triton(launched):
-    launched(failing(torch.cuda.OutOfMemoryError("CUDA out of memory")))
+    launched.problem = torch.cuda.OutOfMemoryError("CUDA out of memory")  # no free memory is not no Triton
     with pytest.raises(torch.cuda.OutOfMemoryError):
         roofs.prepare(Gpu(), "stream_read", "fp32", 6 * 2**12)
 
