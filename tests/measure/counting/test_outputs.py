@@ -1,10 +1,15 @@
+"""Operators without memory: each form of a call is derived once, and fake tensors count as the meta device does."""
+
 import itertools
 
 import pytest
-from helpers.counting import meta, torch
+from helpers.counting import Own, meta, nn, torch
 
 from measure.counting import outputs
+from measure.counting.count import count_network
 from measure.counting.memory import overload_of
+from measure.models import catalog
+from measure.models.call import Call, casting, copy_to_meta, empty_inputs
 
 aten = torch.ops.aten
 
@@ -35,11 +40,8 @@ NORMALISED = (meta(3, 5), meta(3, 5), [5], meta(3, 1), meta(3, 1), None, None, [
 @pytest.mark.parametrize(
     ("operator", "args", "kwargs"),
     [
-        (aten.mm.default, (meta(2, 3), meta(3, 5)), {}),
         (aten.add.Tensor, (meta(3, 5).t(), meta(3)), {"alpha": 2}),
-        (aten.gt.Scalar, (meta(3, 5), 1), {}),
-        (aten.max.dim, (meta(3, 5), 1), {}),  # two outputs
-        (aten.split_copy.Tensor, (meta(6, 5), 2), {}),  # a list of them
+        (aten.split_copy.Tensor, (meta(6, 5), 2), {}),  # a list of outputs
         (aten.cat.default, ([meta(3, 5), meta(2, 5)],), {}),
         (aten._to_copy.default, (meta(3, 5),), {"dtype": torch.bfloat16}),
         (aten.native_layer_norm_backward.default, NORMALISED, {}),
@@ -65,7 +67,6 @@ def test_a_drawn_output_has_memory_of_its_own():
         (meta(3, 5, dtype=torch.float64), 1),  # another type
         (meta(5, 3).t(), 1),  # other strides
         (meta(3, 5), 1.0),  # an equal number of another type
-        (meta(3, 5), True),
         (meta(3, 5), 1, 2),
     ],
 )
@@ -81,7 +82,6 @@ def test_another_form_is_called(args):
     [
         (aten.relu_.default, (meta(3),)),  # changes its input
         (aten.add.Scalar, (torch.ones(2), 1)),  # real tensors, and what depends on values
-        (aten._local_scalar_dense.default, (torch.tensor(3),)),
         (aten.rand.default, ([2],)),
     ],
 )
@@ -95,14 +95,12 @@ def test_what_may_differ_is_computed_each_time(operator, args):
 FORMS = {
     "plain": meta(4, 6, 5, 3),
     "channels last": meta(4, 6, 5, 3).to(memory_format=torch.channels_last),
-    "channels last, in space": meta(2, 6, 3, 4, 5).to(memory_format=torch.channels_last_3d),
     "two dimensions": meta(4, 6),
     "transposed": meta(4, 7, 6).transpose(1, 2),
     "expanded": meta(4, 6, 1, 3).expand(4, 6, 5, 3),
     "every second channel": meta(4, 12, 5, 3)[:, ::2],
 }
-SINGLE, HALF, DOUBLE = torch.float32, torch.bfloat16, torch.float64
-TYPES = [(SINGLE, SINGLE), (HALF, HALF), (HALF, SINGLE), (DOUBLE, DOUBLE)]
+TYPES = [(torch.float32, torch.float32), (torch.bfloat16, torch.float32), (torch.float64, torch.float64)]
 FORWARD, BACKWARD = aten.native_batch_norm.default, aten.native_batch_norm_backward.default
 
 
@@ -117,16 +115,67 @@ def test_batch_normalisation_has_the_outputs_that_torch_derives(form, types):
         assert described(outputs.SHAPES[operator](*args)) == described(operator(*args))
 
 
-def test_batch_normalisation_has_no_gradient_of_its_input_unless_asked_for():
-    def shapes(run, device):
-        inputs, channels = torch.ones(4, 6, 5, 3, device=device), torch.ones(6, device=device)
-        output = run(inputs, inputs, *[channels] * 5, True, 1e-5, [False, True, True])
-        return [part if part is None else part.shape for part in output]
-
-    # The processor's kernel is right. On the meta device torch writes all three.
-    assert shapes(outputs.SHAPES[BACKWARD], "meta") == shapes(BACKWARD, "cpu") == [None, (6,), (6,)]
-
-
-def test_batch_normalisation_of_one_value_a_channel_has_outputs_though_torch_refuses_it():
+def test_batch_normalisation_has_the_outputs_that_torch_derives_wrongly_or_refuses():
+    # Without a gradient of the input; on the meta device torch writes all three.
+    inputs, channels = meta(4, 6, 5, 3), meta(6)
+    made = outputs.SHAPES[BACKWARD](inputs, inputs, *[channels] * 5, True, 1e-5, [False, True, True])
+    assert [part if part is None else part.shape for part in made] == [None, (6,), (6,)]
+    # One value a channel
     made = outputs.SHAPES[FORWARD](meta(1, 6), None, None, None, None, True, 0.1, 1e-5)
     assert [part.shape for part in made] == [(1, 6), (6,), (6,)]
+
+
+def counts_of(call, fake):
+    with torch.random.fork_rng(), casting(call.network, "fp32", None, fake=fake) as (device, dtype):
+        torch.manual_seed(0)  # a network may drop layers at random
+        return count_network(call.network, empty_inputs(call, device, dtype).inputs)[0]
+
+
+# Small networks, and of timm those of other operators than torchvision's
+NAMES = (
+    "squeezenet1_0", "shufflenet_v2_x1_0", "mobilenet_v3_large", "googlenet", "vit_b_32", "swin_t", "fcn_resnet50",
+    "wav2vec2_base", "timm:ghostnet_050", "timm:levit_128s", "timm:crossvit_tiny_240", "timm:xcit_nano_12_p16_224",
+    "timm:botnet26t_256",
+)  # fmt: skip
+# A view of a whole tensor that is written in place: autograd copies the gradient by strides, but replays the view
+# under a mode of torch such as that of fake tensors.
+REPLAYED = {"timm:ghostnet_050": 0.04}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+def test_fake_tensors_give_the_counts_of_the_meta_device(name):
+    if name.startswith("timm:"):
+        pytest.importorskip("timm", reason="its networks are compared too")
+    (model,) = catalog.find([name])
+    on_meta, faked = (
+        counts_of(catalog.prepare_on_meta(model, [2], keep_constants=fake)[0], fake) for fake in (False, True)
+    )
+    # torch fills slices by a copy on meta and by a fill elsewhere, which reads 4 B less.
+    for column, value in on_meta.items():
+        is_close = column.endswith("traffic_byte") and value is not None
+        close = pytest.approx(value, rel=REPLAYED.get(name, 1e-4)) if is_close else value
+        assert faked[column] == close, column
+
+
+@pytest.mark.parametrize("fake", [False, True])
+def test_a_constant_that_moves_to_the_device_is_no_traffic(fake):
+    shifted = Own(lambda _self, inputs: inputs + torch.arange(1000.0, device="cpu").to(inputs.device))
+    call = copy_to_meta(Call(shifted, (torch.ones(2, 1000),)), fake)
+    # 1,000 numbers are made; the addition reads them and 2,000 others, and writes 2,000.
+    assert counts_of(call, fake)["traffic_byte"] == 4 * (1000 + 1000 + 2000 + 2000)
+
+
+@pytest.mark.parametrize(
+    "overflows",
+    [lambda value: not torch.isfinite(value).all(), lambda value: torch.isinf(value).any() or value.isnan().any()],
+)
+def test_a_guard_against_overflow_finds_none(overflows):
+    """As in DETR's layers: a product of 2 x 3 by 3 x 4, and none of the guarded branch's 2 x 4 products by 4."""
+
+    def guarded(self, value):
+        output = self.linear(value)
+        return output @ torch.ones(4, 4) if overflows(output) else output
+
+    call = copy_to_meta(Call(Own(guarded, linear=nn.Linear(3, 4)), (torch.ones(2, 3),)))
+    assert counts_of(call, fake=True)["forward_flop"] == 2 * 2 * 3 * 4
