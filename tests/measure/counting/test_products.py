@@ -1,61 +1,33 @@
 import pytest
 from helpers.counting import Own, case, inferred, meta, named, nn, torch, trained
-from torch.nn import functional
 
-from measure.counting.formulas import Work
-
-aten = torch.ops.aten
+EVERY, FEW = (True, True, True), (True, False, False)
 FP8 = [meta(16, 32, dtype=torch.float8_e4m3fn), meta(32, 48, dtype=torch.float8_e4m3fn)]
 
 # Inputs, weights and how they are applied: (stride, padding, dilation, transposed, output padding, groups); multiply-
 # adds of one pass, and the output's shape.
-CONVOLUTIONS = {
-    # (8 - 4) + 1 = 5 places, 2 images, 5 channels, each a sum over 3 channels of 4
-    "line": ((2, 3, 8), (5, 3, 4), ([1], [0], [1], False, [0], 1), 2 * 5 * 5 * (3 * 4), (2, 5, 5)),
+CONVOLUTIONS = [
     # (7 + 2 - 3) / 2 + 1 = 4 by (9 - 2 * 1 - 1) + 1 = 7 places, 6 channels, a sum over 2 of 4 channels of 3 by 2
-    "grouped, strided, padded, dilated": (
-        (2, 4, 7, 9),
-        (6, 2, 3, 2),
-        ([2, 1], [1, 0], [1, 2], False, [0, 0], 2),
-        2 * (4 * 7) * 6 * (2 * 3 * 2),
-        (2, 6, 4, 7),
-    ),
-    # depthwise: 3 by 4 places, 4 channels, each a sum over its own 3 by 3
-    "depthwise": ((1, 4, 5, 6), (4, 1, 3, 3), ([1] * 2, [0] * 2, [1] * 2, False, [0] * 2, 4), 12 * 4 * 9, (1, 4, 3, 4)),
+    ((2, 4, 7, 9), (6, 2, 3, 2), ([2, 1], [1, 0], [1, 2], False, [0, 0], 2), 2 * (4 * 7) * 6 * (2 * 3 * 2),
+     (2, 6, 4, 7)),
     # 2 by 3 by 4 places, 5 channels, each a sum over 3 channels of 2 by 2 by 2
-    "volume": (
-        (1, 3, 3, 4, 5),
-        (5, 3, 2, 2, 2),
-        ([1] * 3, [0] * 3, [1] * 3, False, [0] * 3, 1),
-        24 * 5 * 3 * 8,
-        (1, 5, 2, 3, 4),
-    ),
+    ((1, 3, 3, 4, 5), (5, 3, 2, 2, 2), ([1] * 3, [0] * 3, [1] * 3, False, [0] * 3, 1), 24 * 5 * 3 * 8, (1, 5, 2, 3, 4)),
     # each of 2 * 4 * 3 * 5 inputs is spread over 3 of 6 channels of 2 by 3
-    "transposed, grouped": (
-        (2, 4, 3, 5),
-        (4, 3, 2, 3),
-        ([2, 2], [0, 0], [1, 1], True, [0, 0], 2),
-        2 * 4 * 15 * (3 * 2 * 3),
-        (2, 6, 6, 11),
-    ),
-}
+    ((2, 4, 3, 5), (4, 3, 2, 3), ([2, 2], [0, 0], [1, 1], True, [0, 0], 2), 2 * 4 * 15 * (3 * 2 * 3), (2, 6, 6, 11)),
+]  # fmt: skip
 
 
 def convolutions():
-    for inputs, weight, how, multiply_adds, outputs in CONVOLUTIONS.values():
+    for inputs, weight, how, multiply_adds, outputs in CONVOLUTIONS:
         images, filters, out = meta(*inputs), meta(*weight), meta(*outputs)
-        assert aten.convolution(images, filters, None, *how).shape == out.shape
         bias = out.numel()  # an addition for each output
         yield case("convolution", images, filters, None, *how, flop=2 * multiply_adds)
         yield case("convolution", images, filters, meta(outputs[1]), *how, flop=2 * multiply_adds, other=bias)
-        tuning = (False, False, True, True)
-        yield case("_convolution", images, filters, None, *how, *tuning, flop=2 * multiply_adds, out=out)
-        for mask in [(True, True, True), (False, True, True), (True, False, False), (False, True, False)]:
+        yield case("_convolution", images, filters, None, *how, False, False, True, flop=2 * multiply_adds, out=out)
+        for mask in [EVERY, (False, True, True), FEW]:
             # the bias's gradient is a sum over all places and images: an addition less for each channel
-            sums = (bias - outputs[1]) * mask[2]
-            once = 2 * multiply_adds
-            call = ("convolution_backward", out, images, filters, [outputs[1]], *how, mask)
-            yield case(*call, flop=once * (mask[0] + mask[1]), other=sums)
+            work = {"flop": 2 * multiply_adds * (mask[0] + mask[1]), "other": (bias - outputs[1]) * mask[2]}
+            yield case("convolution_backward", out, images, filters, [outputs[1]], *how, mask, **work)
 
 
 MATRICES = [
@@ -109,24 +81,23 @@ IMAGES, FILTERS, BIAS, OUT = meta(2, 4, 8, 8), meta(6, 4, 3, 3), meta(6), meta(2
 VOLUMES, CUBES, SPACE = meta(2, 4, 4, 4, 4), meta(6, 4, 3, 3, 3), meta(2, 6, 2, 2, 2)
 ONE, NO, SQUARE = [1, 1], [0, 0], [3, 3]
 CONVOLVED, OUTPUTS, DEPTH = 2 * 2 * 36 * 6 * 36, 2 * 6 * 36, 2 * 2 * 8 * 6 * 108
-# Transposed: each of 2 * 6 * 36 inputs is spread over 4 channels of 3 by 3.
-SPREAD, WIDE = 2 * 2 * 36 * 6 * 36, meta(2, 4, 8, 8)
-EVERY, FEW = (True, True, True), (True, False, False)
+# Transposed: each of 2 * 6 * 36 inputs is spread over 4 channels of 3 by 3, to outputs of 2 * 4 * 8 * 8.
+SPREAD, FOUR = 2 * 2 * 36 * 6 * 36, meta(4)
 
 
 def library_convolutions():
     """The places of options differ by name, with the bias among them or without one."""
-    for name, options in {
-        "cudnn_convolution": (NO, ONE, ONE, 1, False, False, True),
-        "miopen_convolution": (BIAS, NO, ONE, ONE, 1, False, False),
-        "miopen_depthwise_convolution": (BIAS, NO, ONE, ONE, 1, False, False),
-        "mkldnn_convolution": (BIAS, NO, ONE, ONE, 1),
-        "_mps_convolution": (BIAS, NO, ONE, ONE, 1),
-        "_nnpack_spatial_convolution": (BIAS, NO),
-        "_conv_depthwise2d": (SQUARE, BIAS, ONE, NO, ONE),
-        "_slow_conv2d_forward": (SQUARE, BIAS, ONE, NO),
-        "slow_conv_dilated2d": (SQUARE, BIAS),
-    }.items():
+    for name, *options in (
+        ("cudnn_convolution", NO, ONE, ONE, 1, False, False, True),
+        ("miopen_convolution", BIAS, NO, ONE, ONE, 1, False, False),
+        ("miopen_depthwise_convolution", BIAS, NO, ONE, ONE, 1, False, False),
+        ("mkldnn_convolution", BIAS, NO, ONE, ONE, 1),
+        ("_mps_convolution", BIAS, NO, ONE, ONE, 1),
+        ("_nnpack_spatial_convolution", BIAS, NO),
+        ("_conv_depthwise2d", SQUARE, BIAS, ONE, NO, ONE),
+        ("_slow_conv2d_forward", SQUARE, BIAS, ONE, NO),
+        ("slow_conv_dilated2d", SQUARE, BIAS),
+    ):
         biases = OUTPUTS * any(each is BIAS for each in options)
         yield case(name, IMAGES, FILTERS, *options, flop=CONVOLVED, other=biases, out=OUT)
         bare = [None if each is BIAS else each for each in options]
@@ -134,25 +105,23 @@ def library_convolutions():
     yield case("slow_conv_dilated2d", IMAGES, FILTERS, SQUARE, flop=CONVOLVED, out=OUT)
     for name in ("conv_depthwise3d", "slow_conv3d_forward", "slow_conv_dilated3d"):
         yield case(name, VOLUMES, CUBES, [3] * 3, BIAS, flop=DEPTH, other=96, out=SPACE)
-    four = BIAS[:4]
-    for name, options in {
-        "cudnn_convolution_transpose": (NO, NO, ONE, ONE, 1, False, False, True),
-        "miopen_convolution_transpose": (four, NO, NO, ONE, ONE, 1, False, False),
-        "_mps_convolution_transpose": (NO, NO, ONE, ONE, 1),
-        "slow_conv_transpose2d": (SQUARE, four),
-    }.items():
-        biases = WIDE.numel() * any(each is four for each in options)
-        yield case(name, OUT, FILTERS, *options, flop=SPREAD, other=biases, out=WIDE)
-    thrice = meta(2, 4, 4, 4, 4)
-    yield case("slow_conv_transpose3d", SPACE, CUBES, [3] * 3, flop=DEPTH, out=thrice)
+    for name, biases, *options in (
+        ("cudnn_convolution_transpose", 0, NO, NO, ONE, ONE, 1, False, False, True),
+        ("miopen_convolution_transpose", 512, FOUR, NO, NO, ONE, ONE, 1, False, False),
+        ("_mps_convolution_transpose", 0, NO, NO, ONE, ONE, 1),
+        ("slow_conv_transpose2d", 512, SQUARE, FOUR),
+    ):
+        yield case(name, OUT, FILTERS, *options, flop=SPREAD, other=biases, out=IMAGES)
+    yield case("slow_conv_transpose3d", SPACE, CUBES, [3] * 3, flop=DEPTH, out=VOLUMES)
     for library in ("cudnn", "miopen"):
-        options = (ONE, NO, ONE, 1)
-        yield case(
-            f"{library}_convolution_relu", IMAGES, FILTERS, BIAS, *options, flop=CONVOLVED, other=2 * OUTPUTS, out=OUT
-        )
-        for factor, bias, each in ((None, BIAS, 3), (1, None, 2), (0.5, BIAS, 4)):
-            call = (IMAGES, FILTERS, OUT, factor, bias, *options)
-            yield case(f"{library}_convolution_add_relu", *call, flop=CONVOLVED, other=each * OUTPUTS, out=OUT)
+        for name, added, *front in (
+            ("relu", 2, BIAS),
+            ("add_relu", 3, OUT, None, BIAS),
+            ("add_relu", 2, OUT, 1, None),
+            ("add_relu", 4, OUT, 0.5, BIAS),
+        ):
+            call = (IMAGES, FILTERS, *front, ONE, NO, ONE, 1)
+            yield case(f"{library}_convolution_{name}", *call, flop=CONVOLVED, other=added * OUTPUTS, out=OUT)
     how = (ONE, NO, ONE, False, NO, 1)
     yield case("convolution_overrideable", IMAGES, FILTERS, BIAS, *how, flop=CONVOLVED, other=OUTPUTS, out=OUT)
     for mask, flop, other in ((EVERY, 2 * CONVOLVED, OUTPUTS - 6), (FEW, CONVOLVED, 0)):
@@ -160,15 +129,15 @@ def library_convolutions():
         yield case("convolution_backward_overrideable", OUT, IMAGES, FILTERS, *how, mask, **work)
         yield case("_slow_conv2d_backward", OUT, IMAGES, FILTERS, SQUARE, ONE, NO, mask, **work)
         yield case("mps_convolution_backward", IMAGES, OUT, FILTERS, NO, ONE, ONE, 1, mask, **work)
-    transposed = (OUT, WIDE, FILTERS, NO, NO, ONE, ONE, 1)
+    transposed = (OUT, IMAGES, FILTERS, NO, NO, ONE, ONE, 1)
     yield case("mps_convolution_transpose_backward", *transposed, (True, True), flop=2 * SPREAD, out=())
     # A linear layer: 3 rows of 4 by 5 columns.
-    back, layer = meta(3, 5), meta(5, 4)
+    inputs, back, layer = meta(3, 4), meta(3, 5), meta(5, 4)
     for name in ("linear_backward", "mkldnn_linear_backward"):
-        yield case(name, meta(3, 4), back, layer, EVERY, flop=2 * 120, other=15 - 5, out=())
-        yield case(name, meta(3, 4), back, layer, FEW, flop=120, out=())
-    yield case("mkldnn_linear_backward_input", [3, 4], back, layer, flop=120, out=meta(3, 4))
-    yield case("mkldnn_linear_backward_weights", back, meta(3, 4), layer, True, flop=120, other=15 - 5, out=())
+        yield case(name, inputs, back, layer, EVERY, flop=2 * 120, other=15 - 5, out=())
+        yield case(name, inputs, back, layer, FEW, flop=120, out=())
+    yield case("mkldnn_linear_backward_input", [3, 4], back, layer, flop=120, out=inputs)
+    yield case("mkldnn_linear_backward_weights", back, inputs, layer, True, flop=120, other=15 - 5, out=())
 
 
 PRODUCTS = [
@@ -236,13 +205,6 @@ def test_the_gradients_of_a_convolution_by_time_cost_its_forward_padding_include
     # 7 places, 2 sequences, 5 channels, each a sum over 3 taps of 4; a bias each, summed over 14 places.
     assert (forward[""].flop, forward[""].other_flop) == (2 * 14 * 5 * 12, 70)
     assert (backward[""].flop, backward[""].other_flop) == (2 * 2 * 14 * 5 * 12, 70 - 5)
-
-
-def test_a_convolution_is_the_product_of_its_windows():
-    images, filters = meta(2, 3, 6, 7), meta(5, 3, 3, 2)
-    windows = inferred(lambda x: filters.view(5, 18) @ functional.unfold(x, (3, 2), padding=1, stride=2), images)
-    direct = case("convolution", images, filters, None, [2, 2], [1, 1], [1, 1], False, [0, 0], 1)
-    assert direct.counted() == Work(windows.total("flop"))
 
 
 def test_weights_of_eight_bits_move_by_what_is_stored():

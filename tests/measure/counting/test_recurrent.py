@@ -9,7 +9,7 @@ GATES = {"rnn_relu": 1, "rnn_tanh": 1, "lstm": 4, "gru": 3}
 # A sequence of 7 steps, 2 at a time, of width 3; a state of 5: 14 steps and 70 units. A gate has matrices of 3 by 5
 # and 5 by 5, 40 multiply-adds a step.
 STEPS, UNITS, GATE = 14, 70, 15 + 25
-ROWS = meta(7, 2, 3)
+ROWS, STATE, LEFT_OUT = meta(7, 2, 3), meta(2, 5), meta(0)
 
 # Operations a unit, by kind: the gates' two products added, activations (sigmoid 4, tanh 1), and the state's.
 FORWARD = {
@@ -27,56 +27,43 @@ BACKWARD = {
 }
 
 
-def weights(mode, width, biased, hidden=5, state=5):
-    gates = GATES[mode] * hidden
+def weights(mode, width, biased, state=5):
+    gates = GATES[mode] * 5
     return [meta(gates, width), meta(gates, state)] + [meta(gates), meta(gates)] * biased
 
 
 def mkldnn(mode, biased):
     """One layer and direction: the call forward, and backward."""
-    four = (weights(mode, 3, True))[:4]
-    forward = (ROWS, *four, meta(2, 5), meta(2, 5), False, [], MODES[mode], 5, 1, biased, False, False, True)
-    gradients = (meta(7, 2, 5), meta(2, 5), meta(2, 5)) * 2
-    settings = (False, MODES[mode], 5, 1, biased, True, False, [], False, meta(0))
-    return forward, (ROWS, *four, meta(2, 5), meta(2, 5), *gradients, *settings)
+    states = (*weights(mode, 3, True), STATE, STATE)
+    forward = (ROWS, *states, False, [], MODES[mode], 5, 1, biased, False, False, True)
+    settings = (False, MODES[mode], 5, 1, biased, True, False, [], False, LEFT_OUT)
+    return forward, (ROWS, *states, *(meta(7, 2, 5), STATE, STATE) * 2, *settings)
 
 
-def cudnn(mode, all_weights, stride, hidden, layers, bidirectional, mask, projection=0):
-    kind = (MODES[mode], hidden, projection, layers, False, 0.0, True, bidirectional, [], None)
-    states = (meta(0), meta(0), meta(0))
-    return (
-        (ROWS, all_weights, stride, *states, *kind),
-        (ROWS, all_weights, stride, *states, *[meta(0)] * 4, *kind, meta(0), mask),
-    )
-
-
-def miopen(call):
-    """AMD's operator, without a buffer for weights and without a projection."""
-    return (*call[:3], *call[4:8], *call[9:])
-
-
-def miopen_backward(call):
-    return (*call[:12], *call[13:])
+def cudnn(mode, all_weights, stride, layers=1, bidirectional=False, mask=(True,) * 4, projection=0):
+    kind = (MODES[mode], 5, projection, layers, False, 0.0, True, bidirectional, [], None)
+    front = (ROWS, all_weights, stride, *[LEFT_OUT] * 3)
+    return (*front, *kind), (*front, *[LEFT_OUT] * 4, *kind, LEFT_OUT, mask)
 
 
 def cases():
     for mode, gates in GATES.items():
         for biased in (True, False):
-            biases = 2 * gates * UNITS * biased  # an addition for each of two biases of a gate
-            # their gradients: sums over 14 steps, 13 additions for each of 5 units
-            summed = 2 * gates * 13 * 5 * biased
             product = 2 * STEPS * gates * GATE
-            other, other_back = FORWARD[mode] * UNITS + biases, BACKWARD[mode] * UNITS + summed
+            # An addition for each of two biases of a gate; their gradients are sums over 14 steps, 13 additions for
+            # each of 5 units.
+            work = {"flop": product, "other": FORWARD[mode] * UNITS + 2 * gates * UNITS * biased, "out": ()}
+            back = {"flop": 2 * product, "other": BACKWARD[mode] * UNITS + 2 * gates * 13 * 5 * biased, "out": ()}
             forward, backward = mkldnn(mode, biased)
-            yield case("mkldnn_rnn_layer", *forward, flop=product, other=other, out=())
-            yield case("mkldnn_rnn_layer_backward", *backward, flop=2 * product, other=other_back, out=())
+            yield case("mkldnn_rnn_layer", *forward, **work)
+            yield case("mkldnn_rnn_layer_backward", *backward, **back)
             one = weights(mode, 3, biased)
-            forward, backward = cudnn(mode, one, len(one), 5, 1, False, (True, True, True, True))
-            yield case("_cudnn_rnn", *forward, flop=product, other=other, out=())
-            yield case("_cudnn_rnn_backward", *backward, flop=2 * product, other=other_back, out=())
-            forward, backward = miopen(forward), miopen_backward(backward)
-            yield case("miopen_rnn", *forward, flop=product, other=other, out=())
-            yield case("miopen_rnn_backward", *backward, flop=2 * product, other=other_back, out=())
+            forward, backward = cudnn(mode, one, len(one))
+            yield case("_cudnn_rnn", *forward, **work)
+            yield case("_cudnn_rnn_backward", *backward, **back)
+            # AMD's operator, without a buffer for weights and without a projection
+            yield case("miopen_rnn", *forward[:3], *forward[4:8], *forward[9:], **work)
+            yield case("miopen_rnn_backward", *backward[:12], *backward[13:], **back)
     # Two layers, two directions, an LSTM: the second layer's inputs are 10 wide. Without the input's gradient the
     # first layer's matrices of 3 by 5 take part in one product less. Both directions' gradients of the second layer's
     # input are added, 10 a step, and those of the first's, 3 a step.
@@ -88,38 +75,30 @@ def cases():
         ((False, True, True, True), 2 * (first + second) - 2 * 4 * 15, 10),
         ((True, False, False, False), first + second, 10 + 3),
     ]:
-        forward, backward = cudnn("lstm", both, 4, 5, 2, True, mask)
+        forward, backward = cudnn("lstm", both, 4, 2, True, mask)
         yield case("_cudnn_rnn", *forward, flop=2 * STEPS * (first + second), other=22 * units + biases, out=())
         other = 23 * units + summed + STEPS * added
         yield case("_cudnn_rnn_backward", *backward, flop=2 * STEPS * products, other=other, out=())
     # A projection of the state from 5 to 2: matrices of 3 by 20, 2 by 20 and 5 by 2.
     projected = [*weights("lstm", 3, False, state=2), meta(2, 5)]
-    forward, _ = cudnn("lstm", projected, 3, 5, 1, False, None, projection=2)
+    forward, _ = cudnn("lstm", projected, 3, projection=2)
     yield case("_cudnn_rnn", *forward, flop=2 * STEPS * (60 + 40 + 10), other=22 * UNITS, out=())
-    yield from cells()
-
-
-def cells():
-    """One step of 2 rows, its products apart: 10 units."""
-    state, gates = meta(2, 5), {"lstm": meta(2, 20), "gru": meta(2, 15)}
+    # One step of 2 rows, its products apart: 10 units. Backward each bias of 20 or 15 is summed over 2 rows.
+    lstm, gru = meta(2, 20), meta(2, 15)
     for biased in (True, False):
-        for mode, width in (("lstm", 20), ("gru", 15)):
-            name, biases = f"_thnn_fused_{mode}_cell", [meta(width), meta(width)] if biased else []
-            out = (state, state, meta(2, 20)) if mode == "lstm" else (state, meta(2, 25))
-            added = 2 * width * 2 * biased
-            yield case(name, gates[mode], gates[mode], state, *biases, other=FORWARD[mode] * 10 + added, out=out)
-        yield case(
-            "_thnn_fused_lstm_cell_backward_impl",
-            *(state, state, state, state, meta(2, 20), biased),
-            other=BACKWARD["lstm"] * 10 + 2 * 20 * biased,  # each bias of 20 is summed over 2 rows
-            out=(meta(2, 20), state, meta(20)),
-        )
-        yield case(
-            "_thnn_fused_gru_cell_backward",
-            *(state, meta(2, 25), biased),
-            other=BACKWARD["gru"] * 10 + 2 * 15 * biased,
-            out=(meta(2, 15), meta(2, 15), state, meta(15), meta(15)),
-        )
+        for name, gates, kept, each in (
+            ("lstm", lstm, lstm, FORWARD["lstm"]),
+            ("gru", gru, meta(2, 25), FORWARD["gru"]),
+        ):
+            width = gates.shape[1]
+            out = (STATE, STATE, kept) if name == "lstm" else (STATE, kept)
+            call = (gates, gates, STATE, *[meta(width), meta(width)] * biased)
+            yield case(f"_thnn_fused_{name}_cell", *call, other=each * 10 + 2 * width * 2 * biased, out=out)
+        call, out = (STATE, STATE, STATE, STATE, lstm, biased), (lstm, STATE, meta(20))
+        other = BACKWARD["lstm"] * 10 + 2 * 20 * biased
+        yield case("_thnn_fused_lstm_cell_backward_impl", *call, other=other, out=out)
+        other, out = BACKWARD["gru"] * 10 + 2 * 15 * biased, (gru, gru, STATE, meta(15), meta(15))
+        yield case("_thnn_fused_gru_cell_backward", STATE, meta(2, 25), biased, other=other, out=out)
 
 
 CASES = list(cases())
@@ -132,7 +111,6 @@ def test_by_hand(case):
 
 @pytest.mark.parametrize("device", ["meta", "cpu"])
 @pytest.mark.parametrize("biased", [True, False])
-@pytest.mark.parametrize(("layers", "bidirectional"), [(1, False), (2, True)])
 @pytest.mark.parametrize(
     ("mode", "kind", "settings"),
     [
@@ -142,22 +120,17 @@ def test_by_hand(case):
         ("rnn_relu", nn.RNN, {"nonlinearity": "relu"}),
     ],
 )
-def test_step_by_step_and_fused_are_the_same(mode, kind, settings, layers, bidirectional, biased, device):
-    layer = kind(3, 5, layers, bias=biased, bidirectional=bidirectional, device=device, **settings)
+def test_step_by_step_and_fused_are_the_same(mode, kind, settings, biased, device):
+    layer = kind(3, 5, 2, bias=biased, bidirectional=True, device=device, **settings)
     parameters = [parameter.to("meta") for parameter in layer.parameters()]
-    runs = layers * (2 if bidirectional else 1)
-    calls = cudnn(mode, parameters, len(parameters) // runs, 5, layers, bidirectional, (True, True, True, True))
+    calls = cudnn(mode, parameters, len(parameters) // 4, 2, True)
     names = ("_cudnn_rnn", "_cudnn_rnn_backward")
     fused = [case(name, *call, out=()).counted() for name, call in zip(names, calls, strict=True)]
 
     is_fused = (device, kind) == ("cpu", nn.LSTM)  # and computes the initial state's gradient unasked
-
-    def zeros(*shape, asks):
-        return torch.zeros(shape, device=device, requires_grad=asks)
-
-    states = [zeros(runs, 2, 5, asks=not is_fused) for _ in range(2 if kind is nn.LSTM else 1)]
-    inputs = [zeros(7, 2, 3, asks=True), tuple(states) if kind is nn.LSTM else states[0]]
-    record = recorder.record_training(layer, inputs)
+    states = [torch.zeros(4, 2, 5, device=device, requires_grad=not is_fused) for _ in range(1 + (kind is nn.LSTM))]
+    rows = torch.zeros(7, 2, 3, device=device, requires_grad=True)
+    record = recorder.record_training(layer, [rows, tuple(states) if kind is nn.LSTM else states[0]])
     assert not record.forward.uncounted | record.backward.uncounted
     forward, backward = (Work(p.total("flop"), p.total("other_flop")) for p in (record.forward, record.backward))
     assert forward == fused[0]
@@ -168,4 +141,4 @@ def test_step_by_step_and_fused_are_the_same(mode, kind, settings, layers, bidir
     added = [p.numel() for name, p in layer.named_parameters() if name.startswith(stepped[device])]
     apart = 0 if is_fused else 6 * sum(added)
     # A GRU's g - g z is a change of sign and an addition, where it is taken apart.
-    assert backward.other_flop == fused[1].other_flop + apart + (runs * UNITS if kind is nn.GRU else 0)
+    assert backward.other_flop == fused[1].other_flop + apart + (4 * UNITS if kind is nn.GRU else 0)
