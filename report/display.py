@@ -99,7 +99,8 @@ def scripts(paper: Paper) -> Display:
 
     Wait for the pictures of the charts that were shown before.
     """
-    code = drawing.finish().replace("</script", "<\\/script")
+    drawing.finish()
+    code = drawing.script().replace("</script", "<\\/script")
     parts = (NO_TABLES, f"<style>{_font_faces()}</style>", _facts(paper), f"<script>{code}</script>")
     return Display("```{{=html}}\n{}\n{}\n{}\n{}\n```\n".format(*parts))
 

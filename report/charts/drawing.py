@@ -1,15 +1,16 @@
-"""Charts drawn as SVG pictures, and the page's script bundled, in a process beside that of the charts.
+"""Charts drawn as SVG pictures, in a process beside that of the charts, and the script that draws them in a page.
 
-Both take about as long as the charts do. A picture goes without what shows nothing and digits that no eye can tell,
-about half of what Vega writes.
+A picture goes without what shows nothing and digits that no eye can tell, about half of what Vega writes.
 """
 
 import html
+import os
 import re
 import signal
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from functools import cache
+from importlib.metadata import version
 from multiprocessing import get_context
 from pathlib import Path
 from textwrap import wrap
@@ -41,17 +42,6 @@ def _process() -> ProcessPoolExecutor:
     )
 
 
-@cache
-def _script() -> Future[str]:
-    return _process().submit(_bundled)
-
-
-def _bundled() -> str:
-    here = Path(__file__).parent
-    scripts = [*sorted(here.glob("*.js")), *sorted(here.parent.glob("chapters/*/*.js"))]
-    return str(vl_convert.javascript_bundle("\n".join(each.read_text(encoding="utf-8") for each in scripts)))
-
-
 class _Begun(NamedTuple):
     """A chart that is being drawn into a file."""
 
@@ -65,7 +55,6 @@ _begun: list[_Begun] = []
 
 def begin(specification: dict[str, Any], place: Path) -> None:
     """Begin to draw a chart into a file, which is there when ``finish`` returns."""
-    _script()  # before the first picture: it does not wait for the charts
     place = place.resolve()
     try:
         drawn = _process().submit(_draw, specification, place)
@@ -75,8 +64,8 @@ def begin(specification: dict[str, Any], place: Path) -> None:
     _begun.append(_Begun(specification, place, drawn))
 
 
-def finish() -> str:
-    """Wait for the pictures that were begun; return the script that draws charts in a page, Vega included.
+def finish() -> None:
+    """Wait for the pictures that were begun.
 
     A picture that cannot be drawn holds a sentence that says so. Raise the failure where ``failures`` are strict.
     """
@@ -87,11 +76,24 @@ def finish() -> str:
         except Exception as failure:
             if isinstance(failure, BrokenProcessPool):  # whose process died with this picture, before the others
                 _process.cache_clear()
-                _script.cache_clear()
                 for _ in range(len(_begun)):
                     begin(*_begun.pop(0)[:2])
             place.write_text(_said(failures.sentence(f"drawing {place.stem}", failure)), encoding="utf-8")
-    return _script().result()
+
+
+def script() -> str:
+    """Return the script that draws charts in a page, Vega included, which is bundled once: that takes two seconds."""
+    bundle = Path("_cache", f"vega-{version('vl-convert-python')}.js")
+    if not bundle.exists():
+        bundle.parent.mkdir(exist_ok=True)
+        partial = bundle.with_name(f".{bundle.name}.{os.getpid()}")
+        given = "Object.assign(window, { vegaEmbed, lodashDebounce });"  # what the scripts use
+        partial.write_text(vl_convert.javascript_bundle(given), "utf-8")
+        os.replace(partial, bundle)
+    here = Path(__file__).parent
+    scripts = [*sorted(here.glob("*.js")), *sorted(here.parent.glob("chapters/*/*.js"))]
+    own = "\n".join(each.read_text("utf-8") for each in scripts)
+    return f"{bundle.read_text('utf-8')}\n(() => {{\n{own}}})();"
 
 
 def _said(sentence: str) -> str:

@@ -53,7 +53,11 @@ def figure(name: str, description: str, content: Content, legend: str | None = "
     for channel in ("color", "shape"):
         _share(content, channel, legend)
     about = {"$schema": "https://vega.github.io/schema/vega-lite/v6.json", "name": name, "description": description}
-    return dict(_wash(_gather(about | content | {"config": theme.CONFIG})))
+    drawn = _gather(about | content)
+    rows = (row for table in drawn["datasets"].values() for row in table)
+    texts = {value for row in rows for value in row.values() if isinstance(value, str)}
+    limit = theme.LONGEST_NAME if longest(["", *texts]) == theme.LONGEST_NAME else 0
+    return dict(_wash(drawn | {"config": theme.config(limit)}))
 
 
 def _leaves(view: Content, title: str = "", is_name: bool = False) -> Iterator[tuple[Layer, str, bool]]:

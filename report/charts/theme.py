@@ -15,7 +15,7 @@ WIDTHS: dict[str, dict[str, float]] = json.loads((FONTS / "widths.json").read_te
 
 FULL_WIDTH = 800
 FONT_SIZE, TICK_SIZE, LABEL_SIZE = 12, 11, 11  # titles; ticks and legends; names beside marks
-LONGEST_NAME = 0.4 * FULL_WIDTH  # Vega cuts a longer name; the tooltip has all of it
+LONGEST_NAME = 0.4 * FULL_WIDTH  # a longer name is cut; the tooltip has all of it
 GAP = 22  # pixels between panels
 
 INK, MUTED, GRID, GREY, PAPER = "#1a1a1a", "#6b6b6b", "#e6e6e6", "#a8a8a8", "#ffffff"
@@ -45,20 +45,24 @@ BOUND_COLORS = {"whole network": PURPLE, "layer by layer": GREEN}  # the two roo
 REGIME_COLORS = {"memory-bound": SKY, "compute-bound": ORANGE}
 
 _GUIDE = {"labelFontSize": TICK_SIZE, "titleFontSize": FONT_SIZE, "titleFontWeight": "normal"}
-CONFIG: dict[str, Any] = {
-    "background": PAPER,
-    "font": FAMILY,
-    "view": {"stroke": "#c8c8c8"},
-    "axis": _GUIDE | {
-        "labelColor": INK, "titleColor": INK, "gridColor": GRID, "domainColor": "#9a9a9a", "tickColor": "#9a9a9a",
-        "labelLimit": LONGEST_NAME,
-    },
-    "legend": _GUIDE | {
-        "symbolSize": 70, "columnPadding": 14, "titlePadding": 8, "offset": 8, "labelLimit": LONGEST_NAME,
-    },
-    "text": {"limit": LONGEST_NAME},
-    "title": {"fontSize": FONT_SIZE, "fontWeight": "bold", "anchor": "start", "color": INK, "offset": 6},
-}  # fmt: skip
+
+
+def config(limit: float) -> dict[str, Any]:
+    """Return Vega's settings. Names are cut at a limit in pixels; with 0 for none each is measured half as often."""
+    return {
+        "background": PAPER,
+        "font": FAMILY,
+        "view": {"stroke": "#c8c8c8"},
+        "axis": _GUIDE | {
+            "labelColor": INK, "titleColor": INK, "gridColor": GRID, "domainColor": "#9a9a9a", "tickColor": "#9a9a9a",
+            "labelLimit": limit,
+        },
+        "legend": _GUIDE | {
+            "symbolSize": 70, "columnPadding": 14, "titlePadding": 8, "offset": 8, "labelLimit": limit,
+        },
+        "text": {"limit": limit},
+        "title": {"fontSize": FONT_SIZE, "fontWeight": "bold", "anchor": "start", "color": INK, "offset": 6},
+    }  # fmt: skip
 
 
 def text_width(text: str, font_size: float, weight: str = "regular") -> float:

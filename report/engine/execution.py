@@ -31,7 +31,7 @@ UNREADABLE = re.compile(r"`\{+(\w+)\}+\s")
 MARKUP = re.compile(r"([`*_{}\[\]()>#+,\-.!])")
 FAILED_LINE = re.compile(r"\bline (\d+)")  # in a traceback, whose first frame is the cell's
 
-FINISH = "(lambda module: module and module.finish() and None)(__import__('sys').modules.get('report.charts.drawing'))"
+FINISH = "(lambda module: module and module.finish())(__import__('sys').modules.get('report.charts.drawing'))"
 """What is drawn beside the cells is there before the kernel ends, whichever cell waits for it."""
 
 Output = dict[str, str]

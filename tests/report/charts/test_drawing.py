@@ -35,7 +35,7 @@ def test_a_picture_that_cannot_be_drawn_or_takes_its_process_down_says_so_and_th
     drawing.begin(CHART | {"mark": "no mark"}, wrong)
     drawing._begun.append(drawing._Begun(CHART, deadly, drawing._process().submit(os._exit, 1)))
     drawing.begin(CHART, after)
-    assert drawing.finish()
+    drawing.finish()
     assert "drawing wrong failed" in wrong.read_text()
     assert "drawing deadly failed with BrokenProcessPool" in deadly.read_text()
     assert before.read_text() == after.read_text() == picture(CHART)
