@@ -38,16 +38,10 @@ from report import __main__ as report_command
 from report import dictionary, facts
 from roofwright.__main__ import PARTS
 
-DOCUMENTS = sorted(
-    [
-        *ROOT.glob("*.md"),
-        *ROOT.glob("docs/*.md"),
-        ROOT / "report/chapters/machine/machine.qmd",
-        ROOT / "notebooks/colab.ipynb",
-    ]
-)
+DOCUMENTS = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")]
+DOCUMENTS += [ROOT / "report/chapters/machine/machine.qmd", ROOT / "notebooks/colab.ipynb"]
 PROGRAMS = ("python", "roofwright", "make", "pip", "quarto", "ncu", "git")
-SLOW = ("python -m report check",)  # reads all committed data
+SLOW = re.compile(r"python -m (report check|measure (predict .*|--models (examples|mine|hf).*))")
 
 BLOCK = re.compile(r"^( *)```(\S*)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
 SPAN = re.compile(r"(?<!`)`([^`]+)`(?!`)")
@@ -82,28 +76,14 @@ def spans(text):
 
 
 def commands(text):
-    """Every command of a document, split into words, without comments."""
+    """Every command of a document, as a shell reads it, without comments."""
     lines = [line for block in blocks(text, "sh") for line in block.replace("\\\n", " ").splitlines()]
     lines += [span for span in spans(text) if span.split()[0] in PROGRAMS and " " in span]
-    return [words for line in lines if (words := shlex.split(line, comments=True))]
+    return [shlex.join(words) for line in lines if (words := shlex.split(line, comments=True))]
 
 
-ALL = {shlex.join(words): words for document in DOCUMENTS for words in commands(read(document))}
+ALL = list(dict.fromkeys(command for document in DOCUMENTS for command in commands(read(document))))
 SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
-RULES = {}
-
-
-def rule(*beginnings):
-    """Make a function the rule of commands that begin with these words; the longest rule holds.
-
-    It gets the last word of the beginning and the words after it, in a folder of examples.
-    """
-
-    def keep(check):
-        RULES.update({tuple(shlex.split(beginning)): check for beginning in beginnings})
-        return check
-
-    return keep
 
 
 @pytest.fixture(scope="module")
@@ -131,7 +111,9 @@ def examples(tmp_path_factory):
         yield folder
 
 
-@rule("python -m measure", "roofwright measure")
+# A rule gets the beginning of a command that it is for, and the words after it, in a folder of examples.
+
+
 def plan_it(_, words):
     """Plan instead of measuring, into a new folder, on a device that is there; read the flags of a cluster."""
     if "--cluster" in words:
@@ -162,8 +144,8 @@ VALUES = {
 """What verbs get for the placeholders of the documents; a verb that stands alone gets the first."""
 
 
-@rule(*(f"python -m measure {verb}" for verb in VALUES))
-def run_it(verb, words):
+def run_it(beginning, words):
+    verb = beginning.split()[-1]
     values = VALUES[verb]
     words = words or [*values.values()][:1]
     words = [value for word in words for value in (sorted(glob(word)) or [values.get(word, word)])]
@@ -171,27 +153,24 @@ def run_it(verb, words):
     assert measure_command.main([verb, *words, *more]) == 0
 
 
-@rule("python -m measure model")
 def ask_for_what_is_named(_, words):
-    """It measures for a minute: tests/measure/verbs/test_one_model.py asks for a small network."""
+    """It measures for a minute: tests/measure/verbs/test_model.py asks for a small network."""
     said = parser_of("model").parse_args(["resnet50" if word == "NAME" else word for word in words])
     request, _ = one_model.make_request(said)
     assert [model.name for model in request.models] == [said.model]
 
 
-@rule("python -m report check")
-def check_our_data(verb, words):
-    assert report_command.main([verb, *words, "--data", str(ROOT / "data")]) == 0
+def check_our_data(_, words):
+    assert report_command.main(["check", *words, "--data", str(ROOT / "data")]) == 0
 
 
-@rule("python -m report why")
 def find_the_facts(_, words):
     """tests/report/test_facts.py prints one; here the name is that of a fact, or the beginning of several."""
     (name,) = words
     assert name == "NAME" or re.search(rf"`{re.escape(name)}[.`]", facts.dictionary())
 
 
-PARSED = {
+PARSERS = {
     "python -m measure doctor": parser_of("doctor"),  # watches the machine and tries its libraries
     "python -m measure fit": parser_of("fit"),
     "python -m measure count-published": parser_of("count-published"),  # takes a quarter of an hour
@@ -204,11 +183,10 @@ PARSED = {
 """Commands that take minutes, or that other tests run."""
 
 
-for beginning, parser in PARSED.items():
-    rule(beginning)(lambda verb, words, parser=parser: parser.parse_args(words))
+def parse_it(beginning, words):
+    PARSERS[beginning].parse_args(words)
 
 
-@rule("python -m pytest")
 def find_the_tests(_, words):
     """Files of tests are there, and marks are declared."""
     declared = {marker.partition(":")[0] for marker in SETTINGS["tool"]["pytest"]["ini_options"]["markers"]}
@@ -218,7 +196,6 @@ def find_the_tests(_, words):
         assert all((ROOT / word).is_file() for word in words if not word.startswith("-"))
 
 
-@rule("python")
 def find_the_program(_, words):
     """A program of benchmarks/, which takes minutes: it is there, and names its flags."""
     file, *rest = words
@@ -227,12 +204,10 @@ def find_the_program(_, words):
     assert all(f'"{flag}"' in text for flag in rest if flag.startswith("--"))
 
 
-@rule("make")
 def say_what_it_would_do(_, words):
     subprocess.run(["make", "--dry-run", *words], cwd=ROOT, capture_output=True, check=True)
 
 
-@rule("pip install")
 def find_the_extras(_, words):
     """Nothing is installed: the project is named, and its extras are declared."""
     name, extras = re.fullmatch(r"([\w.-]+)\[([\w,]+)\]", words[-1]).groups()
@@ -240,43 +215,52 @@ def find_the_extras(_, words):
     assert set(extras.split(",")) <= set(SETTINGS["project"]["optional-dependencies"])
 
 
-@rule("quarto render", "quarto publish gh-pages")
 def find_the_document(_, words):
     """There may be no Quarto here. Without a name it renders what the project's settings name."""
     assert set(words) < set(yaml.safe_load((ROOT / "_quarto.yml").read_text())["project"]["render"])
 
 
-@rule("ncu")
 def find_it_in_our_own_words(_, words):
     """NVIDIA's program is not here: the flags are those whose output ``import-ncu`` reads."""
     assert f"ncu {shlex.join(words)}" in parser_of("import-ncu").description
 
 
-def rule_of(words):
-    return max((known for known in RULES if tuple(words[: len(known)]) == known), key=len, default=None)
+RULES = {
+    **{f"python -m measure {verb}": run_it for verb in VALUES},
+    **dict.fromkeys(PARSERS, parse_it),
+    "python -m measure": plan_it,
+    "roofwright measure": plan_it,
+    "python -m measure model": ask_for_what_is_named,
+    "python -m report check": check_our_data,
+    "python -m report why": find_the_facts,
+    "python -m pytest": find_the_tests,
+    "python": find_the_program,
+    "make": say_what_it_would_do,
+    "pip install": find_the_extras,
+    "quarto render": find_the_document,
+    "quarto publish gh-pages": find_the_document,
+    "ncu": find_it_in_our_own_words,
+}
+
+
+def rule_of(command):
+    return max((known for known in RULES if f"{command} ".startswith(f"{known} ")), key=len, default=None)
 
 
 @pytest.mark.parametrize(
-    "text", [pytest.param(text, marks=pytest.mark.slow if text in SLOW else ()) for text in ALL], ids=str
+    "command",
+    [pytest.param(command, marks=pytest.mark.slow if SLOW.match(command) else ()) for command in ALL],
+    ids=str,
 )
-def test_commands(text, examples, tmp_path, monkeypatch):
-    beginning = rule_of(ALL[text])
-    assert beginning, f"no rule says how to try {text!r}"
+def test_commands(command, examples, tmp_path, monkeypatch):
+    beginning = rule_of(command)
+    assert beginning, f"no rule says how to try {command!r}"
     monkeypatch.chdir(shutil.copytree(examples, tmp_path / "examples"))
-    RULES[beginning](beginning[-1], ALL[text][len(beginning) :])
+    RULES[beginning](beginning, shlex.split(command.removeprefix(beginning)))
 
 
 def test_every_rule_is_for_a_command_that_is_documented():
-    assert set(RULES) == set(map(rule_of, ALL.values()))
-
-
-def test_a_command_of_an_unknown_kind_is_found():
-    assert commands("```sh\nrm -rf DIR  # all of it\n```\n") == [["rm", "-rf", "DIR"]]
-    assert rule_of(["rm", "-rf", "DIR"]) is None
-    assert commands("Say `make report`, not `make`,\nnor `python -m\nreport`; `fp32 or less` is none.") == [
-        ["make", "report"],
-        ["python", "-m", "report"],
-    ]
+    assert set(RULES) == set(map(rule_of, ALL))
 
 
 def test_the_network_at_hand_is_answered_for(monkeypatch, capsys):
@@ -298,7 +282,7 @@ def test_the_chapter_to_write_has_its_value_and_its_figure():
 
 
 def test_every_verb_is_documented_and_every_flag_in_the_text_is_offered():
-    assert {f"python -m measure {verb}" for verb in VERBS} <= set(map(" ".join, RULES))
+    assert {f"python -m measure {verb}" for verb in VERBS} <= set(RULES)
     parsers = (measure_parser(), report_command.parser(), *map(parser_of, VERBS))
     offered = set().union(*(parser._option_string_actions for parser in parsers))  # argparse has no public way
     written = {span.split()[0] for document in DOCUMENTS for span in spans(read(document)) if span.startswith("--")}

@@ -10,17 +10,15 @@ from helpers.places import ROOT
 
 from measure.errors import UserError
 from report.engine.paper import compile_paper, paper_arguments, paper_changes, with_column_widths
-from report.engine.project import Project, read_project
+from report.engine.project import Project
 from report.engine.source import Line, Places
 from report.engine.tree import LINE_CHARACTERS, run_pandoc
 
-PICTURE = '<svg xmlns="http://www.w3.org/2000/svg" width="2000" height="10"/>'
 STYLE = (ROOT / "report/engine/style.typ").read_text("utf-8")
 
 
 @pytest.fixture
 def project(tmp_path):
-    (tmp_path / "a.svg").write_text(PICTURE)
     return Project(tmp_path, "index.qmd", {}, 1)
 
 
@@ -29,21 +27,24 @@ def typst_of(project, inline):
     return "".join(part["c"][1] for part in parts if part["t"] == "RawInline")
 
 
-def image(path, alternative=""):
-    return {"t": "Image", "c": [["", [], [["fig-alt", alternative]]], [], [path, ""]]}
+def typeset(text, folder=None, **options):
+    """What Typst makes of a text in the paper's style."""
+    return typst.Compiler(root=folder and str(folder)).compile(f"{STYLE}\n{text}".encode(), **options)
 
 
-def text_of(pdf):
-    return "".join(page.get_textpage().get_text_bounded() for page in pypdfium2.PdfDocument(pdf))
+def pages(pdf):
+    return [page.get_textpage().get_text_bounded() for page in pypdfium2.PdfDocument(pdf)]
 
 
-def test_pictures_are_drawn_at_one_scale(project):
-    """800 px take the line, so 200 px take a quarter of it."""
-    assert typst_of(project, image("a.svg", 'a "b" \\ µ')) == r'#box(image("a.svg", width: 100%, alt: "a \"b\" \\ µ"))'
-    (project.root / "b.svg").write_text(PICTURE.replace("2000", "200"))
-    assert typst_of(project, image("b.svg")) == '#box(image("b.svg", width: 25%, alt: ""))'
-    (project.root / "c.svg").write_text(PICTURE.replace('width="2000"', "").replace("<svg", '<svg stroke-width="3"'))
-    assert typst_of(project, image("c.svg")) == '#box(image("c.svg", width: auto, alt: ""))'
+@pytest.mark.parametrize(
+    ("attributes", "width"),
+    # 800 px take the line, so 200 px take a quarter of it.
+    [('width="2000"', "100%"), ('width="200"', "25%"), ('stroke-width="3"', "auto")],
+)
+def test_pictures_are_drawn_at_one_scale(project, attributes, width):
+    (project.root / "a.svg").write_text(f'<svg xmlns="http://www.w3.org/2000/svg" {attributes} height="10"/>')
+    image = {"t": "Image", "c": [["", [], [["fig-alt", 'a "b" \\ µ']]], [], ["a.svg", ""]]}
+    assert typst_of(project, image) == rf'#box(image("a.svg", width: {width}, alt: "a \"b\" \\ µ"))'
 
 
 @pytest.mark.parametrize(("pixels", "points"), [(600, 450), (4000, 21 / 2.54 * 72)])
@@ -51,16 +52,14 @@ def test_a_high_picture_fits_the_page(tmp_path, pixels, points):
     """1 px is 0.75 pt, so 4000 px are 3000 pt; a page leaves room for 21 cm."""
     (tmp_path / "a.svg").write_text(f'<svg xmlns="http://www.w3.org/2000/svg" width="400" height="{pixels}"/>')
     page = '#set page(width: 400pt, height: auto, margin: 0pt)\n#image("a.svg", alt: "a")'
-    drawn = typst.Compiler(root=str(tmp_path)).compile((STYLE + page).encode(), format="svg")
-    (height,) = re.findall(r'^<svg[^>]*? height="([\d.]+)pt"', drawn.decode())
+    (height,) = re.findall(r'^<svg[^>]*? height="([\d.]+)pt"', typeset(page, tmp_path, format="svg").decode())
     assert float(height) == pytest.approx(points, abs=0.1)
 
 
 @pytest.mark.parametrize("width", range(140, 200, 20))
-def test_the_words_of_a_command_stay_whole(tmp_path, width):
+def test_the_words_of_a_command_stay_whole(width):
     command = "python -m measure --batch-sizes 1 --training-batch-sizes 2"
-    page = f"#set page(width: {width}pt, height: auto, margin: 0pt)\nRun `{command}` there."
-    text = text_of(typst.Compiler(root=str(tmp_path)).compile((STYLE + page).encode(), format="pdf"))
+    (text,) = pages(typeset(f"#set page(width: {width}pt, height: auto, margin: 0pt)\nRun `{command}` there."))
     assert len(text.splitlines()) > 1
     assert text.replace("\ufffe", "-").split() == ["Run", *command.split(), "there."]
 
@@ -72,7 +71,7 @@ def test_a_formula_has_its_tex_to_be_read_aloud(project):
 
 def test_the_paper_is_for_listeners_too_unless_that_cannot_be(project):
     head = '#set document(title: [T])\n#set text(lang: "en")\n'
-    pdf = compile_paper(head + '#image("a.svg", alt: "a")', project, pytest.fail)
+    pdf = compile_paper(head, project, pytest.fail)
     assert pypdfium2.raw.FPDFCatalog_IsTagged(pypdfium2.PdfDocument(pdf))
     for untold in ("$a$", "A 论"):
         notes = []
@@ -90,11 +89,8 @@ def test_the_template_names_fonts_that_are_in_the_wheel():
 
 
 def test_margins_and_type_are_the_settings(tmp_path):
-    (tmp_path / "index.qmd").write_text("text\n")
-    (tmp_path / "_quarto.yml").write_text(
-        "format:\n  typst:\n    fontsize: 9pt\n    margin:\n      x: 2cm\n      top: 1in\n"
-    )
-    arguments = paper_arguments(read_project(tmp_path))
+    typst_settings = {"fontsize": "9pt", "margin": {"x": "2cm", "top": "1in"}}
+    arguments = paper_arguments(Project(tmp_path, "index.qmd", {"format": {"typst": typst_settings}}, 1))
     assert {"--variable=fontsize:9pt", "--variable=margin:x: 2cm, top: 1in"} <= set(arguments)
 
 
@@ -114,13 +110,11 @@ FIGURE = '#figure([PICTURE], caption: [C], kind: "quarto-float-fig", supplement:
 
 def test_links_and_cross_references_have_one_colour():
     for linked in ("#link(<fig-a>)[here]", "@fig-a"):
-        page = typst.Compiler(ignore_system_fonts=True).compile(f"{STYLE}\n{FIGURE}{linked}".encode(), format="svg")
-        assert 'fill="#1d4f91"' in page.decode(), linked
+        assert 'fill="#1d4f91"' in typeset(FIGURE + linked, format="svg").decode(), linked
 
 
 def test_no_heading_stands_at_the_foot_of_a_page():
     page = "#set page(width: 10cm, height: 10cm, margin: 1cm)\n#block(height: 7cm)[BEFORE]\n= HEADING\n"
-    pdf = pypdfium2.PdfDocument(typst.Compiler().compile((STYLE + page + "#lorem(90)").encode()))
-    printed = [sheet.get_textpage().get_text_bounded() for sheet in pdf]
-    assert "HEADING" not in printed[0]
-    assert "HEADING" in printed[1]
+    first, second, *_ = pages(typeset(page + "#lorem(90)"))
+    assert "HEADING" not in first
+    assert "HEADING" in second
