@@ -3,15 +3,7 @@ from helpers.counting import Own, meta, nn, torch
 
 from measure.counting.count import count_network
 from measure.domain.words import PRECISION_BYTE
-from measure.models.call import Call, casting, empty_inputs, kept_state, map_tensors, meta_allocation, torch_dtype
-
-
-def test_tensors_are_changed_wherever_they_are_and_nothing_else_is():
-    ones = torch.ones(2)
-    changed = map_tensors((ones, [3, None, {"mask": ones}], True), lambda tensor: tensor + 1)
-    assert changed[0].tolist() == changed[1][2]["mask"].tolist() == [2, 2]
-    assert (changed[1][:2], changed[2], type(changed[1])) == ([3, None], True, list)
-    assert ones.tolist() == [1, 1]
+from measure.models.call import Call, casting, empty_inputs, kept_state, meta_allocation, torch_dtype
 
 
 def test_tensors_without_values_have_the_shapes_and_the_floating_ones_the_type():

@@ -16,7 +16,6 @@ def test_names_may_carry_a_tag_or_be_globs_and_stay_apart_from_torchvisions():
 VIT_TINY = 12 * 444_864 + (16 * 16 * 3 * 192 + 192) + 192 + 197 * 192 + 384 + (192 * 1000 + 1000)
 
 
-@pytest.mark.parametrize("native_size", [False, True])
 @pytest.mark.parametrize(
     ("name", "shape", "parameters"),
     [
@@ -25,8 +24,8 @@ VIT_TINY = 12 * 444_864 + (16 * 16 * 3 * 192 + 192) + 192 + 197 * 192 + 384 + (1
         ("vit_tiny_patch16_224", (3, 224, 224), VIT_TINY),  # it reads its drop rates
     ],
 )
-def test_a_network_is_built_on_meta_at_its_own_size(name, shape, parameters, native_size):
-    (model,) = catalog.find([f"timm:{name}"], native_size)
+def test_a_network_is_built_on_meta_at_its_own_size(name, shape, parameters):
+    (model,) = catalog.find([f"timm:{name}"])
     assert model.input_shape == shape
     network = catalog.build_on_meta(model)
     assert all(parameter.is_meta for parameter in network.parameters())
