@@ -43,11 +43,6 @@ FORMULAS = {
         + 12 * (2 * IMAGES * 12 * 768**2 + 4 * IMAGES * 50 * 768)
         + 2 * BATCH * (512 * 512 + 768 * 512) + 2 * BATCH * BATCH * 512
     ),
-    # 196 patches of 16 x 16 and one for the class; 2 classes
-    "vit": (
-        2 * BATCH * 196 * 3 * 16 * 16 * 768
-        + 12 * (2 * BATCH * 197 * 12 * 768**2 + 4 * BATCH * 197 * 197 * 768) + 2 * BATCH * 768 * 2
-    ),
 }  # fmt: skip
 
 
@@ -97,8 +92,8 @@ SIZES = {
 }  # fmt: skip
 GATED = 3 * 16 * 24
 HEAD = 16 * 50
-# Projections of queries and outputs, then of keys and values
-FULL, GROUPED = 4 * 16 * 16, 2 * 16 * 16 + 2 * 16 * 8
+# Projections of queries and outputs, and of keys and values
+GROUPED = 2 * 16 * 16 + 2 * 16 * 8
 ROUTED = 16 * 4 + 2 * GATED  # a router to 4 experts, of which each token takes 2
 
 
@@ -122,8 +117,6 @@ LATENT = {
 LATENT_WEIGHTS = 16 * 8 + 8 * 4 * 6 + 16 * (8 + 2) + 8 * 4 * 8 + 16 * 16
 WINDOW = {"sliding_window": 4, "head_dim": 4}
 DECODERS = {
-    "gpt2": Decoder({"n_embd": 16, "n_layer": 2, "n_head": 4, "n_inner": 24, "n_positions": 64}, FULL + 2 * 16 * 24),
-    "bloom": Decoder({"n_head": 4, "n_layer": 2}, FULL + 8 * 16 * 16),  # positions as a bias
     "falcon": Decoder({"multi_query": True, "ffn_hidden_size": 24}, 2 * 16 * 16 + 2 * 16 * 4 + 2 * 16 * 24),
     "llama": Decoder({}, GROUPED + GATED),
     "qwen3": Decoder({"head_dim": 8}, 2 * 16 * 32 + 2 * 16 * 16 + GATED, width=32),
@@ -159,7 +152,6 @@ def test_decoders_count_as_one_formula(tmp_path, kind):
 
 # Small networks with caches of each kind: keys and values, states of a recurrence, of an encoder and a decoder
 RUN = {
-    "gpt2": ("_decode_7", DECODERS["gpt2"].settings),
     "gemma2": ("_decode_7", DECODERS["gemma2"].settings),
     "mamba": ("_decode_7", {"state_size": 4}),
     "rwkv": ("_decode_7", {"attention_hidden_size": 16}),
@@ -184,13 +176,10 @@ def test_a_given_configuration_is_counted_and_runs(tmp_path, kind):
     assert first == second  # a cache does not grow
 
 
-def test_a_quantised_configuration_is_refused(tmp_path):
+def test_a_quantised_configuration_and_decoding_without_a_cache_are_refused(tmp_path):
     name = write(tmp_path, "llama", {**SIZES, "quantization_config": {"quant_method": "awq", "bits": 4}})
     with pytest.raises(UserError, match="has a quantization_config"):
         catalog.find([name])
-
-
-def test_a_network_without_a_cache_does_not_decode(tmp_path):
     settings = {**SIZES, "num_hidden_layers": 3, "lru_width": 16, "attention_window_size": 8}
     name = write(tmp_path, "recurrent_gemma", settings)
     with pytest.raises(NotImplementedError, match=r"^recurrent_gemma .* prefill"):

@@ -14,8 +14,6 @@ from measure.machine import devices
 from measure.models import catalog, own_models
 from measure.timing import calls
 
-NAMES = {"examples.transformer:encoder": (128,), "examples.transformer:pair": (128,),
-         "examples.transformer:speech": (16000,)}  # fmt: skip
 NAME = f"{counting.__name__}:network"
 numbers = itertools.count()
 
@@ -31,14 +29,11 @@ def own(function):
     return find(NAME)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_model_is_its_name_and_the_shape_of_its_first_input(name):
-    model = find(name)
-    assert (model.name, model.source, model.family, model.input_shape) == (name, "own", "own", NAMES[name])
-
-
 def test_the_text_encoder_by_hand():
-    row, layers, _ = count.count(find("examples.transformer:encoder"), 3)
+    model = find("examples.transformer:encoder")
+    assert (model.name, model.source, model.family) == ("examples.transformer:encoder", "own", "own")
+    assert model.input_shape == (128,)
+    row, layers, _ = count.count(model, 3)
     # A block on 128 tokens, 256 wide: query, key, value and output are 4 products of 256 x 256 a token, the perceptron
     # 8 of them; scores and their products with the values are 128 x 128 x 256 each. Four blocks, and the head of 12.
     block = 128 * 12 * 256 * 256 + 2 * 128 * 128 * 256
@@ -80,52 +75,30 @@ def test_inputs_of_16_and_32_bits_are_cast_and_others_are_as_they_are():
     assert (seven, flag, nothing) == (7, True, None)
 
 
-def nested(layout):
-    def network(batch):
-        parts = [torch.ones(3 + each, 8) for each in range(batch)]
-        return nn.Linear(8, 4), torch.nested.nested_tensor(parts, layout=layout)
+def jagged(batch):
+    parts = [torch.ones(3 + each, 8) for each in range(batch)]
+    return nn.Linear(8, 4), torch.nested.nested_tensor(parts, layout=torch.jagged)
 
-    return network
+
+def needs_values(batch):
+    return linear(3, 2), rows(int(torch.ones(batch).sum()), 3)
 
 
 @pytest.mark.parametrize(
     ("network", "shape"),
     [
         (lambda batch: (nn.Embedding(9, 2), torch.zeros(batch, dtype=torch.int64)), (1,)),  # one number
-        (nested(torch.strided), (4, 8)),  # the longest of two
-        (nested(torch.jagged), (4, 8)),
-        (lambda batch: (linear(3, 2), rows(int(torch.ones(batch).sum()), 3)), (3,)),  # it needs values
+        (jagged, (4, 8)),  # the longest of two
+        (needs_values, (3,)),
     ],
 )
 def test_a_shape_of_an_input(network, shape):
     assert own(network).input_shape == shape
 
 
-def tied(batch):
-    embedding, head = nn.Embedding(9, 4), linear(4, 9)
-    head.weight = embedding.weight
-    return nn.Sequential(embedding, head), torch.randint(9, (batch, 5))
-
-
-def holding(batch):
-    """A network that holds tensors as they are."""
-    network = Own(lambda self, x: self.layer(x + self.places[:, None]) * self.scale, layer=linear(3, 2))
-    network.places, network.scale = torch.arange(5), torch.tensor(0.5)
-    return network, rows(batch, 5, 3)
-
-
-@pytest.mark.parametrize(
-    ("network", "batch", "column", "value"),
-    [
-        (tied, 2, "parameter_count", 9 * 4),
-        (holding, 4, "forward_flop", 2 * 4 * 5 * 3 * 2),
-        (lambda batch: (linear(3, 2), rows(int(torch.ones(batch).sum()), 3)), 1, "forward_flop", 2 * 3 * 2),
-        # A network may depend on the batch size.
-        (lambda batch: (nn.Linear(10 * batch, 1), rows(batch, 10 * batch)), 3, "parameter_byte", 4 * 31),
-    ],
-)
-def test_counts_by_hand(network, batch, column, value):
-    assert getattr(counted(network, batch), column) == value
+def test_a_network_may_need_values_and_depend_on_the_batch_size():
+    assert counted(needs_values, 1).forward_flop == 2 * 3 * 2
+    assert counted(lambda batch: (linear(10 * batch, 1), rows(batch, 10 * batch)), 3).parameter_byte == 4 * 30
 
 
 def fail(batch):
@@ -136,17 +109,14 @@ def fail(batch):
     ("network", "named"),
     [
         (lambda _batch: linear(3, 2), f"{NAME} returns Linear; "),
-        (lambda _batch: None, f"{NAME} returns NoneType; "),
         (lambda batch: (rows(batch, 3), linear(3, 2)), f"{NAME} returns Tensor, Linear; "),
         (lambda batch: (linear(3, 2), rows(batch, 3), 1), f"{NAME} returns Linear, Tensor, int; "),
         (lambda _batch: (linear(3, 2), rows(1, 3)), f"{NAME} returned inputs[0] (1, 3) for batch size 2; "),
         (lambda _batch: (linear(3, 2), {"a": rows(3)}), f"{NAME} returned inputs['a'] (3,) for batch size 2; "),
         (lambda _batch: (linear(3, 2), ()), f"{NAME} returned no tensors for batch size 2; "),
-        (lambda _batch: (linear(3, 2), [3.0, None]), f"{NAME} returned no tensors"),
         (lambda _batch: (linear(3, 2), "text"), f"{NAME} returned no tensors"),
         (lambda batch: (linear(3, 2), rows(batch, 3).requires_grad_()), f"{NAME} returns inputs[0] with requires_grad"),
         (fail, f"{NAME}(2) raised ValueError: no weights; "),
-        (lambda _batch: 1 / 0, f"{NAME}(2) raised ZeroDivisionError: division by zero; "),
     ],
 )
 def test_what_a_function_must_not_do_is_one_sentence(network, named):
@@ -160,14 +130,12 @@ def test_what_a_function_must_not_do_is_one_sentence(network, named):
     ("name", "named"),
     [
         ("examples.transformer:encoded", ["'encoded'", "encoder"]),
-        ("examples.transformer:", ["''", "encoder, pair, speech"]),
         ("examples.transformer:*", ["'*'", "encoder, pair, speech"]),
         ("examples:encoder", ["the module examples", "'encoder'"]),
         ("examples.transformer:WIDTH", ["'WIDTH'", "encoder, pair, speech"]),
         ("examples.transformer:Text", ["Text(2) raised TypeError"]),
         ("no_such_package.models:net", ["no_such_package.models"]),
         ("examples/transformer.py:encoder", ["package.module:function"]),
-        (":encoder", ["package.module:function"]),
         ("my-models:net", ["package.module:function"]),
         # Modules that cannot be imported
         ("import no_such_library", ["raised ModuleNotFoundError: No module named 'no_such_library'"]),
