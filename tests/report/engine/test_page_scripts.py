@@ -22,18 +22,10 @@ filters:
   - at: pre-ast
     path: {FILTER}
 """
-FACTS = {
-    "beads.ratio": {
-        "printed": "2.9 (2.7–3.1)",
-        "count": 12,
-        "counted": "models",
-        "name": None,
-        "table": "rows.csv",
-        "rows": "all",
-        "command": "python -m measure",
-        "meaning": "what it means",
-    }
-}
+FACT = {
+    "printed": "2.9 (2.7–3.1)", "count": 12, "counted": "models", "name": None, "table": "rows.csv", "rows": "all",
+    "command": "python -m measure", "meaning": "what it means",
+}  # fmt: skip
 ROWS = """\
 | lean | 950 ms | 11.7 M | fast |
 | vgg11 | 1.2 s | 132 M | – |
@@ -74,7 +66,7 @@ More of one.
 [To the deep](#deep)
 
 ```{{=html}}
-<script type="application/json" id="facts">{json.dumps(FACTS)}</script>
+<script type="application/json" id="facts">{json.dumps({"beads.ratio": FACT})}</script>
 ```
 """
 
@@ -99,17 +91,9 @@ def visit(browser, file):
     visit.context.close()
 
 
-def first_column(visit):
-    return visit.page.locator("#tbl-b tbody tr td:first-child").all_text_contents()
-
-
-def test_the_title_is_the_only_heading_of_the_first_level(visit):
+def test_the_title_is_the_only_heading_of_the_first_level_and_the_others_link_to_themselves(visit):
     assert visit.page.locator("h1").all_text_contents() == ["Beads"]
     assert visit.page.locator("main section h2").count() == 2
-    assert visit.page.locator("th:not([scope=col])").count() == 0
-
-
-def test_a_heading_links_to_itself(visit):
     link = visit.page.get_by_role("link", name="Link to Part")
     link.focus()
     assert link.evaluate("link => getComputedStyle(link).opacity") == "1"
@@ -132,13 +116,10 @@ def test_a_chapter_folds_and_whatever_leads_into_it_unfolds_it(visit):
     fold.click()
     visit.page.get_by_role("link", name="Table 1").click()
     text.wait_for()
-
-
-def test_on_paper_nothing_is_folded(visit):
-    visit.page.get_by_role("button", name="Section Two").click()
-    visit.page.emulate_media(media="print")
-    assert visit.page.locator("#tbl-b").is_visible()
-    assert not visit.page.locator(".fold").first.is_visible()
+    fold.click()
+    visit.page.emulate_media(media="print")  # on paper nothing is folded
+    assert text.is_visible()
+    assert not fold.is_visible()
 
 
 def test_a_number_tells_where_it_comes_from(visit):
@@ -168,9 +149,6 @@ def test_a_problem_folds_and_a_link_opens_what_it_leads_into(visit):
     deep.wait_for()
 
 
-LAST = "7 more models: see the table"
-
-
 @pytest.mark.parametrize(
     ("column", "orders"),
     [
@@ -185,7 +163,8 @@ def test_a_column_sorts(visit, column, orders):
     head = visit.page.locator("#tbl-b").get_by_role("button", name=column)
     for order in orders:
         head.press("Enter")
-        assert first_column(visit) == [*order.split(), LAST]
+        rows = visit.page.locator("#tbl-b tbody tr td:first-child").all_text_contents()
+        assert rows == [*order.split(), "7 more models: see the table"]
     sorted_by = visit.page.locator("#tbl-b th[aria-sort]")
     assert sorted_by.count() == (len(orders) < 3)
 
@@ -203,7 +182,7 @@ def found(visit):
     return visit.page.locator(".search li a").all_text_contents()
 
 
-def test_the_search_finds_models_headings_and_captions(visit):
+def test_the_search_finds_models_headings_and_captions_and_leads_into_what_is_folded(visit):
     box = visit.page.get_by_role("searchbox")
     box.fill("vgg")
     assert found(visit) == ["vgg11 Table 1"]
@@ -215,17 +194,15 @@ def test_the_search_finds_models_headings_and_captions(visit):
     assert found(visit) == ["Table 1: Beads and their times"]
     box.fill("part")
     assert found(visit)[0].endswith("Part")
+    status = visit.page.locator(".search [role=status]")
     box.fill("nothing of the kind")
     assert found(visit) == []
-    assert visit.page.locator(".search [role=status]").text_content() == "0 found"
+    assert status.text_content() == "0 found"
     box.press("Escape")
     assert box.input_value() == ""
-    assert visit.page.locator(".search [role=status]").text_content() == ""
-
-
-def test_the_search_leads_into_what_is_folded(visit):
+    assert status.text_content() == ""
     visit.page.get_by_role("button", name="Section Two").click()
-    visit.page.get_by_role("searchbox").fill("oak")
+    box.fill("oak")  # which is folded away
     visit.page.locator(".search li a").click()
     visit.page.locator("tr:target").wait_for()  # the address changes first, and the page hears of it after
     assert visit.page.locator("tr:target td").first.text_content() == "oak"
