@@ -6,31 +6,19 @@ from pathlib import Path
 import pytest
 
 from measure.errors import UserError
+from report.engine import tree
 from report.engine.project import Project
 from report.engine.source import Line, Places
-from report.engine.tree import (
-    CELL_PADDING,
-    LINE_CHARACTERS,
-    Numbers,
-    column_widths,
-    plain_text,
-    run_pandoc,
-    transform,
-    visible_in,
-)
+from report.engine.tree import CELL_PADDING, LINE_CHARACTERS, column_widths, plain_text
 
 PROJECT = Project(Path(), "a.qmd", {}, 1)
 
 
 def resolved(text, output="html", number_sections=True):
     places = Places([Line(line, "a.qmd", number) for number, line in enumerate(text.split("\n"), 1)])
-    blocks = json.loads(run_pandoc(["--from=markdown", "--to=json"], text, PROJECT, places))["blocks"]
-    numbers = Numbers(number_sections, places)
-    return transform(numbers.given(visible_in(output, blocks, places)), numbers.references)
-
-
-def words(text, **options):
-    return plain_text(resolved(text, **options))
+    blocks = json.loads(tree.run_pandoc(["--from=markdown", "--to=json"], text, PROJECT, places))["blocks"]
+    numbers = tree.Numbers(number_sections, places)
+    return tree.transform(numbers.given(tree.visible_in(output, blocks, places)), numbers.references)
 
 
 FIGURE = "::: {#fig-a}\n![](a.svg)\n\nCaption\n:::\n\n"
@@ -50,26 +38,14 @@ def test_figures_tables_and_equations_count_apart():
     assert captions == ["Figure\u00a01: Caption", "Table\u00a01: Caption", "Figure\u00a02: Caption"]
     assert plain_text(blocks[3]) == "x(1)"
     nested = "::: {.x}\n" + FIGURE + ":::\n\n" + FIGURE.replace("fig-a", "fig-b") + "@fig-a, @fig-b"
-    assert words(nested).endswith("Figure\u00a01, Figure\u00a02")  # in the document's order
+    assert plain_text(resolved(nested)).endswith("Figure\u00a01, Figure\u00a02")  # in the document's order
 
 
-@pytest.mark.parametrize(
-    ("reference", "text"),
-    [
-        ("@fig-a", "Figure\u00a01"),
-        ("@Fig-a", "Figure\u00a01"),
-        ("[@fig-a]", "Figure\u00a01"),
-        ("@sec-a", "Section\u00a01"),
-        ("[here](#sec-a)", "here"),
-    ],
-)
-def test_references(reference, text):
-    assert plain_text(resolved(FIGURE + TABLE + f"# A {{#sec-a}}\n\n{reference}\n")[-1]) == text
-
-
-def test_references_in_captions_and_notes():
+def test_references():
     text = FIGURE.replace("Caption", "After @tbl-a.^[Or @fig-a.]") + TABLE
-    assert words(text).startswith("Figure\u00a01: After Table\u00a01.Or Figure\u00a01.")
+    *_, last = blocks = resolved(text + "# A {#sec-a}\n\n@fig-a, @Fig-a, [@fig-a], @sec-a, [here](#sec-a)\n")
+    assert plain_text(last) == "Figure\u00a01, Figure\u00a01, Figure\u00a01, Section\u00a01, here"
+    assert plain_text(blocks).startswith("Figure\u00a01: After Table\u00a01.Or Figure\u00a01.")
 
 
 @pytest.mark.parametrize(
@@ -106,7 +82,7 @@ def test_callouts():
     assert (plain_text(title), plain_text(body)) == ("A title", "bodyNoteinner")
     (box,) = resolved('::: {.callout-note collapse="true" title="T"}\nx\n:::')
     assert box["c"][0][1] == ["callout", "callout-note", "folded"]
-    assert words("::: {.callout-tip}\n# T\n:::\n\n# A\n") == "T1 A"  # a callout's heading is no section
+    assert plain_text(resolved("::: {.callout-tip}\n# T\n:::\n\n# A\n")) == "T1 A"  # a callout's heading is no section
 
 
 @pytest.mark.parametrize(("output", "text"), [("html", "1onlyweb"), ("typst", "2onlypaper")])
@@ -117,7 +93,7 @@ def test_content_of_a_format(output, text):
         '::: {.content-visible when-format="html"}\n::: {.content-hidden when-format="typst"}\nonlyweb\n:::\n:::\n\n'
         '[onlypaper]{.content-visible when-format="typst"}\n'
     )
-    assert words(source, output=output) == text
+    assert plain_text(resolved(source, output)) == text
 
 
 def test_column_widths():
