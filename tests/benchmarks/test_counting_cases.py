@@ -39,6 +39,17 @@ def test_the_table_was_counted_with_the_networks_of_the_page():
         assert re.search(rf"{counting_programs.name(program).partition(' ')[0]} {re.escape(version)}", PAGE), program
 
 
+@pytest.mark.parametrize("program", [name for name in counting_cases.CASE_COUNTERS if name != "roofwright"])
+def test_an_installed_program_of_the_tables_version_prints_what_the_table_says(program):
+    counter = counting_cases.CASE_COUNTERS[program]
+    rows = [row for row in COMMITTED if row.program == program and row.version == counter.version]
+    if not counter.installed or not rows:
+        pytest.skip(f"another version of {counter.package}, or none: pip install -e '.[benchmark]'")
+    with torch.no_grad():
+        found = [counting_cases.count_case(program, case) for case in CASES[: 1 if counter.is_once else None]]
+    assert [each.forward_flop for each in found] == [row.forward_flop for row in rows][: len(found)]
+
+
 def test_a_program_that_is_not_installed_is_named(monkeypatch):
     gone = replace(counting_cases.CASE_COUNTERS["thop"], package="no_such_counter")
     monkeypatch.setitem(counting_cases.CASE_COUNTERS, "thop", gone)
