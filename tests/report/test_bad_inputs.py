@@ -82,6 +82,9 @@ DAMAGED = [
     ("column latency_s: the cell is 'inf'", text(f"{GPU}/samples.csv", SAMPLE_HEADER, SAMPLE)),
     ("column caches: the cell is '1:2'",
      swapped("data/machines/example-cpu/machine.csv", "1:65536:2;2:2097152:2;3:16777216:1", "1:2")),
+    ("stands in line 2", rewritten(CHIPS, lambda content: content + content.splitlines()[1] + b"\n")),
+    ("data/workload: the layers of ", rewritten("data/workload/layers.csv",
+                                                lambda content: b"".join(content.splitlines(True)[:-1]))),
     ("operators.csv, line 2", text("data/workload/operators.csv", OPERATOR_HEADER, "alexnet,torn")),
 ]  # fmt: skip
 

@@ -45,11 +45,6 @@ UNMOVED = {
 }  # fmt: skip
 """Counts and names that the changes below leave alone; the chapters' own tests move them."""
 
-UNREAD = {
-    "HardwareCounterProfile", "KernelTime", "KindCost", "PublishedBandwidth", "PublishedProduct", "TraceDevice",
-}  # fmt: skip
-"""Tables whose numbers stand in figures alone."""
-
 IDENTITY = {
     "batch", "round", "sample", "position", "rank", "device", "step", "world_size", "year", "family", "models",
     "cpu_family", "cpu_model", "input_size", "size", "torch", "software", "version", "cuda", "capability",
@@ -189,17 +184,3 @@ def test_every_fact_changes_with_the_data(before, tmp_path):
     found |= changed(before, known(mutated(tmp_path / "fewer", {path: fewer for path, *_ in paths}), [(CPU,), (GPU,)]))
     found |= changed(before, known(mutated(tmp_path / "others", {path: others for path, *_ in paths})))
     assert {key for _, key in before} - found - RULES - UNMOVED == set()
-
-
-@pytest.mark.parametrize("record", tables(), ids=lambda record: record.__name__)
-def test_every_table_is_told_of(before, record, tmp_path):
-    """The numbers of one table alone change some fact."""
-    paths, names = tables()[record]
-    changes = {path: grown(path, record, names, by_row) for path in paths}
-    paper = world(sum_layers(mutated(tmp_path / "grown", changes)), ORDERS[0])
-    told_of = any(
-        told(before[CPU, key]) != told(value)
-        for name in facts.CHAPTERS
-        for key, value, _ in facts.entries(name, facts.of_chapter(name, paper))
-    )
-    assert told_of != (record.__name__ in UNREAD)

@@ -7,9 +7,8 @@ import pytest
 from helpers.world import committed_chips, numbers, rows_of, world, wrong
 
 from report.chapters.chips import figures, tables
-from report.chapters.chips.facts import LABELLED, labelled, promised
+from report.chapters.chips.facts import promised
 from report.markdown import SPACE
-from report.paper import chips
 
 CPU, GPU = world().machine("cpu"), world().machine("gpu")
 
@@ -30,10 +29,6 @@ def table(ridges, kind="gpu", precision="fp16", unit="tensor", **columns):
 
 def of(rows, **changed):
     return replace(world(), chips=rows, **changed)
-
-
-def cells(markdown):
-    return [[cell.strip() for cell in line[1:-1].split("|")] for line in markdown.splitlines()[2:]]
 
 
 def test_a_table_of_four_chips():
@@ -60,10 +55,6 @@ def test_single_chips_against_their_datasheets():
     typical = [found[f"typical.{kind}"] for kind in ("cpu", "soc", "gpu", "asic")]
     assert typical == sorted(typical)
     assert found["generations.last_tpu"] > 2 * found["generations.first_tpu"]
-    h100 = committed_chips()[committed_chips().chip == "NVIDIA H100 SXM"].set_index(["precision", "unit"])
-    # The problem: sparse at 8 bits against dense at 16
-    dense, sparse = h100.peak_flop_per_s["fp16", "tensor"], h100.sparse_peak_flop_per_s["fp8", "tensor"]
-    assert sparse / dense == pytest.approx(4, rel=0.001)
 
 
 def test_boards_of_one_die_count_once_in_the_typical_ridge_point():
@@ -106,31 +97,6 @@ def test_the_promise_is_arithmetic_for_a_processor_and_printed_for_a_gpu():
     assert promised(world(), other)[0] is None
 
 
-def test_the_labelled_chips_are_of_five_kinds_with_sources():
-    found = labelled(committed_chips())
-    assert set(found.chip) == set(LABELLED)
-    assert set(found.chip_kind) == set(chips.KINDS)
-    assert found.source.str.len().min() > 0
-
-
-@pytest.mark.parametrize("chosen", [["NVIDIA T4"], ["NVIDIA T4", "AMD Alveo U280", "Groq LPU v1 (GroqChip)"]])
-def test_a_chosen_chip_is_a_roof_a_row_and_a_name(chosen):
-    paper = of(committed_chips()[committed_chips().chip.isin(chosen)])
-    for chart in (figures.roofs, figures.precisions):
-        assert {row[0].removesuffix(" †") for row in rows_of(chart.__wrapped__(paper), "chip")} >= set(chosen)
-    texts = rows_of(figures.roofs.__wrapped__(paper), "text")
-    assert {row[0].split(",")[0].removesuffix(" †") for row in texts} >= set(chosen)
-    listed = "".join(row[0] for row in cells(tables.labelled_chips.__wrapped__(paper))).replace("\\", "")
-    assert all(chip in listed for chip in chosen)
-
-
-def test_roofs_bend_at_their_ridge_points():
-    rows = rows_of(figures.roofs.__wrapped__(committed()), "name", "intensity", "attainable")
-    corners = {row[1]: row[2] for row in rows if row[0] == "NVIDIA T4, fp16"}
-    assert corners[203.125] == max(corners.values()) == 65e12
-    assert min(corners.values()) == pytest.approx(min(corners) * 320e9, rel=1e-4)
-
-
 def test_product_lines_are_of_the_table_and_run_forward():
     years = committed_chips().drop_duplicates("chip").set_index("chip").year
     for line in figures.LINES.values():
@@ -140,16 +106,23 @@ def test_product_lines_are_of_the_table_and_run_forward():
 
 def test_peaks_are_multiplied_out():
     # 40 x 2.3 x 64 = 5888; 320 x 64 x 2 x 1.59 = 65,126; 10 x 256 x 1.398 = 3579 GFLOP/s; 2 x 2 x 32 = 128
-    rows = cells(tables.peaks.__wrapped__(replace(committed(), machines=(CPU,))).replace("\\", "").replace(SPACE, " "))
+    text = tables.peaks.__wrapped__(replace(committed(), machines=(CPU,))).replace("\\", "").replace(SPACE, " ")
+    rows = [[cell.strip() for cell in line[1:-1].split("|")] for line in text.splitlines()[2:]]
     results = [row[1].rpartition(" = ")[2] for row in rows]
     assert results == ["5.89 TFLOP/s", "65.1 TFLOP/s", "3.58 TFLOP/s", "128 GFLOP/s"]
-    assert rows[0][1] == "40 cores × 2.3 GHz × 64 FLOP/cycle/core = 5.89 TFLOP/s"
-    assert rows[0][2] == "8 ch × 3200 MT/s × 8 B = 205 GB/s"
-    assert [row[3] for row in rows[:2]] == ["28.8", "203"]
+    # 8 channels of 8 B at 3200 MT/s are 204.8 GB/s; 5888 / 204.8 = 28.75, and 65 TFLOP/s over 320 GB/s are 203
+    assert rows[0][1:4] == [
+        "40 cores × 2.3 GHz × 64 FLOP/cycle/core = 5.89 TFLOP/s",
+        "8 ch × 3200 MT/s × 8 B = 205 GB/s",
+        "28.8",
+    ]
+    assert rows[1][3] == "203"
 
 
-def test_every_rate_is_listed_with_a_source_beside_its_chip():
-    rows = cells(tables.rates.__wrapped__(committed()))
-    assert len(rows) == len(committed_chips())
-    with_source = {row[0] for row in rows if row[-1].startswith("[@")}
-    assert with_source == {row[0] for row in rows}
+@pytest.mark.parametrize("chosen", [["NVIDIA T4"], ["NVIDIA T4", "AMD Alveo U280", "Groq LPU v1 (GroqChip)"]])
+def test_a_chosen_chip_is_a_roof_a_row_and_a_name(chosen):
+    paper = of(committed_chips()[committed_chips().chip.isin(chosen)])
+    texts = rows_of(figures.roofs.__wrapped__(paper), "text")
+    assert {row[0].split(",")[0].removesuffix(" †") for row in texts} >= set(chosen)
+    listed = tables.labelled_chips.__wrapped__(paper).replace("\\", "")
+    assert [chip for chip in chosen if chip not in listed] == []

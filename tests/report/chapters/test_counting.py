@@ -5,10 +5,10 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 from helpers.places import ROOT
-from helpers.world import rows_of, world, wrong
+from helpers.world import world, wrong
 
 from measure.cache.table import read
-from report.chapters.counting import figures, tables
+from report.chapters.counting import tables
 from report.paper import counting_programs, frame
 from report.paper.printed import ProgramCount
 
@@ -40,28 +40,13 @@ def test_without_our_own_counts_or_any(kept):
     assert wrong("counting", paper, missing) == {}
 
 
-def test_a_mark_for_each_count_in_per_cent():
-    rows = rows_of(figures.deviations.__wrapped__(world()), "program", "off")
-    # 2.01 of 2, 1.02 of 1, 42 of 40, 6.4 of 10
-    assert [off for program, off in rows if program == "fvcore"] == pytest.approx([0.5, 2, 5, -36])
-
-
 def test_tables_name_the_lines_that_are_farthest_off_and_the_programs_that_differ():
     rows = {line.split(" | ")[0].strip("| "): line for line in tables.accuracy.__wrapped__(world()).splitlines()[2:]}
     assert rows["fvcore"].split(" | ")[1:5] == ["1", "0", "4", "0"]
     assert "−36.0\u00a0% (ViT)" in rows["fvcore"]
-    assert "+5.00\u00a0% (ShuffleNet v2)" in rows["fvcore"]
-    assert rows["thop"].split(" | ")[4] == "1"  # failed for one
     attention, lstm = tables.cases.__wrapped__(world()).splitlines()[2:]
     assert "2 · 2 · 8 = 32 | 0: fvcore, thop |" in attention
     assert "2 · 3 = 6 | 7: thop; 8: DeepSpeed; 1,200: calflops |" in lstm
-
-
-def test_operators_of_one_operation_share_a_row():
-    first, *others = tables.costs.__wrapped__(world()).splitlines()[2:]
-    assert first.startswith("| 1 |")
-    assert "`add`" in first
-    assert any("`gelu`" in row and row.startswith("| 5 |") for row in others)
 
 
 def test_suites():
@@ -70,4 +55,3 @@ def test_suites():
     )
     paper = replace(world(), published=replace(world().published, counting_suites=suites))
     assert wrong("counting", paper, {"suites.cases": 1380, "suites.wrong": 3}) == {}
-    assert "| two [@thop] | 1,370 | 3 |" in tables.suites.__wrapped__(paper)

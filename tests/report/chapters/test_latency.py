@@ -74,15 +74,11 @@ def test_facts_by_hand():
     assert wrong("latency", world(), expected) == {}
 
 
-def test_a_gpu_of_ones_own_goes_before_a_published_one():
-    alone = world(chosen=(CPU,))
-    assert timed_gpu(alone).name == "Bead 2"
+def test_a_gpu_of_ones_own_goes_before_a_published_one_whose_networks_of_equal_flop_run_from_the_fastest():
     assert timed_gpu(world()).batches == (1, 8, 64)
-
-
-def test_networks_of_equal_flop_are_drawn_from_the_fastest():
-    rows = equal_flop(timed_gpu(world(chosen=(CPU,))))
-    assert rows.name.tolist() == ["oak7", "ash0", "ash2", "ash1", "ResNet-50", "ash3", "oak8"]
+    alone = timed_gpu(world(chosen=(CPU,)))
+    assert alone.name == "Bead 2"
+    assert equal_flop(alone).name.tolist() == ["oak7", "ash0", "ash2", "ash1", "ResNet-50", "ash3", "oak8"]
 
 
 def test_one_network_alone_has_no_order():
@@ -92,17 +88,14 @@ def test_one_network_alone_has_no_order():
     assert (found["here.small.networks"], found["here.small.flop"], found["batching.peak"]) == (1, None, None)
 
 
-def test_figures_show_the_same_times():
+def test_figures_show_the_facts():
+    alone = world(chosen=(CPU,))  # with the GPU their axis is its
     times = {row[:2]: row[2] for row in rows_of(figures.here.__wrapped__(world()), "name", "batch", "latency_s")}
     assert {times["ResNet-18", batch] for batch in (1, 8, 64)} == {0.02, 0.128, 2.56}
-    rates = rows_of(figures.throughput.__wrapped__(world(chosen=(CPU,))), "name", "batch", "rate")
-    rates = {row[:2]: row[2] for row in rates}
+    rates = {row[:2]: row[2] for row in rows_of(figures.throughput.__wrapped__(alone), "name", "batch", "rate")}
     assert [rates["AlexNet", batch] for batch in (1, 8, 64)] == pytest.approx([1 / 0.16, 1 / 0.128, 1 / 0.32])
     spans = {row[0]: row[1:] for row in rows_of(figures.equal.__wrapped__(world()), "name", "traffic_byte", "input_s")}
     assert spans["oak7"] == pytest.approx((1_412_500, 8e9 / 0.47e14), rel=1e-5)
-
-
-def test_a_matrix_holds_the_rank_correlations_of_the_text():
     rows = rows_of(figures.ranks.__wrapped__(world()), "first", "second", "rho")
     of_flop = [value for first, second, value in rows if (first, second) == ("time, batch 1", "FLOP")]
-    assert pytest.approx(numbers("latency", world())["here.small.flop"], abs=1e-6) in of_flop
+    assert pytest.approx(rho(FLOP, SMALL), abs=1e-6) in of_flop

@@ -9,7 +9,6 @@ from helpers.world import nothing, numbers, rows_of, world, wrong
 from measure.domain.words import MOST_ROUNDS, ROUNDS, TARGET
 from report.chapters.method import figures
 from report.chapters.method.facts import expected
-from report.display import Missing
 
 
 def test_the_interval_that_rounds_leave():
@@ -37,8 +36,6 @@ def test_a_round_alone_has_no_scatter():
     cpu = world().machine("cpu")
     alone = replace(world(), machines=(replace(cpu, cells=cpu.cells[cpu.cells.rounds == 1]),))
     assert wrong("method", alone, {"cells.cells": 8, "cells.scatter": None, "rounds.least": None}) == {}
-    with pytest.raises(Missing):
-        figures.intervals.__wrapped__(alone)
     assert numbers("method", nothing())["cells.machine"] is None
 
 

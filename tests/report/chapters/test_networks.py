@@ -72,17 +72,13 @@ def test_the_batch_that_crosses_the_ridge_point_solves_the_equation(flop, batch)
     assert numbers("networks", replace(world(), workloads=rows))["crossing.batch"] == batch
 
 
-def test_the_largest_batch_is_one_that_half_of_the_networks_were_counted_at():
-    rows = world().workloads
-    assert large_batch(replace(world(), workloads=rows[rows.model.isin(["lean", "deep", "tokens", "alexnet"])])) == 8
-    assert large_batch(nothing()) == 1
-
-
-def test_one_network_of_the_pair_alone_is_no_pair():
-    elsewhere = world().elsewhere
-    alone = elsewhere.kinds[elsewhere.kinds.model != "mobilenet_v2"]
-    found = numbers("networks", replace(world(), elsewhere=replace(elsewhere, kinds=alone)))
-    assert (found["pair.flop_ratio"], found["pair.resnet.flop"]) == (None, None)
+def test_the_largest_batch_is_one_of_half_of_the_networks_and_one_network_of_the_pair_alone_is_no_pair():
+    rows, elsewhere = world().workloads, world().elsewhere
+    few = replace(world(), workloads=rows[rows.model.isin(["lean", "deep", "tokens", "alexnet"])])
+    assert (large_batch(few), large_batch(nothing())) == (8, 1)
+    alone = replace(elsewhere, kinds=elsewhere.kinds[elsewhere.kinds.model != "mobilenet_v2"])
+    gone = {"pair.flop_ratio": None, "pair.resnet.flop": None}
+    assert wrong("networks", replace(world(), elsewhere=alone), gone) == {}
 
 
 def test_a_measured_machine_goes_before_a_chip_and_the_gpu_of_the_story_before_others():

@@ -10,12 +10,6 @@ from report.chapters.puzzle import figures
 from report.chapters.puzzle.facts import compared, here
 
 
-def with_timings(change):
-    """The world with other published timings."""
-    elsewhere = world().elsewhere
-    return replace(world(), elsewhere=replace(elsewhere, timings=change(elsewhere.timings)))
-
-
 def test_facts_by_hand():
     # An image moves at fp16, in a batch of 8: (4 + 7 * 0.4 + 8 * 16) / 2 / 8 MB, and (9 + 7 * 0.9 + 8 * 6) / 2 / 8 MB
     light, heavy = (4 + 2.8 + 128) / 16 * 1e6, (9 + 6.3 + 48) / 16 * 1e6
@@ -48,27 +42,21 @@ def test_the_interval_of_the_ratio_is_that_of_independent_times():
 
 
 def test_conditions_have_to_agree_and_the_newest_software_counts():
-    def change(rows):
-        pair = rows[
-            rows.model.isin(["timm:mobilenetv2_100", "timm:resnet18"])
-            & (rows.device == "Bead 2")
-            & (rows.computed == "fp16")
-        ]
-        light, heavy = pair[pair.model == "timm:mobilenetv2_100"].head(1), pair[pair.model == "timm:resnet18"].head(1)
-        apart = [light.assign(device="Apart", torch="2.8"), heavy.assign(device="Apart", torch="2.9")]
-        older = [light.assign(torch="2.3", latency_s=9.0), heavy.assign(torch="2.3", latency_s=2.0)]
-        unknown = [each.assign(device="Unknown", peak_flop_per_s=None) for each in (light, heavy)]
-        return pd.concat([rows, *apart, *older, *unknown], ignore_index=True)
-
-    found = compared(with_timings(change)).set_index(["device", "computed"]).ratio
+    elsewhere = world().elsewhere
+    rows = elsewhere.timings[(elsewhere.timings.device == "Bead 2") & (elsewhere.timings.computed == "fp16")]
+    light, heavy = (rows[rows.model == f"timm:{name}"].head(1) for name in ("mobilenetv2_100", "resnet18"))
+    apart = [light.assign(device="Apart", torch="2.8"), heavy.assign(device="Apart", torch="2.9")]
+    older = [light.assign(torch="2.3", latency_s=9.0), heavy.assign(torch="2.3", latency_s=2.0)]
+    unknown = [each.assign(device="Unknown", peak_flop_per_s=None) for each in (light, heavy)]
+    timings = pd.concat([elsewhere.timings, *apart, *older, *unknown], ignore_index=True)
+    paper = replace(world(), elsewhere=replace(elsewhere, timings=timings))
+    found = compared(paper).set_index(["device", "computed"]).ratio
     assert "Apart" not in found.index.get_level_values("device")
     assert found["Bead 2", "fp16"] == found["Unknown", "fp16"] == pytest.approx(80 / 60)
-
-
-def test_networks_of_torchvision_are_compared_too():
+    # Networks of torchvision are compared too
     names = {"timm:mobilenetv2_100": "mobilenet_v2", "timm:resnet18": "resnet18"}
-    paper = with_timings(lambda rows: rows.assign(model=rows.model.replace(names)))
-    assert len(compared(paper)) == len(compared(world())) == 12
+    timings = elsewhere.timings.assign(model=elsewhere.timings.model.replace(names))
+    assert len(compared(replace(world(), elsewhere=replace(elsewhere, timings=timings)))) == 12
 
 
 @pytest.mark.parametrize(("kept_at", "batch", "light"), [((8,), 8, 0.064), ((), 64, 1.28)])
@@ -92,6 +80,5 @@ def test_figures_show_the_ratios_and_both_intensities():
     assert (ratios["A1"], ratios["D4 (SXM)"]) in ((0.9 / 0.8, 1.1 / 0.8), (0.33, 0.35))
     points = rows_of(figures.plane.__wrapped__(world()), "name", "intensity", "whole")
     # At fp32 64 inputs of MobileNet-v2 move 32 MB of parameters and 20.2 MB each, or 0.501 MB each as a whole
-    assert sorted(each[1] for each in points if each[0] == "MobileNet-v2") == pytest.approx(
-        [64e9 / (32e6 + 64 * 20.2e6), 64e9 / (32e6 + 64 * 0.501e6)]
-    )
+    expected = [64e9 / (32e6 + 64 * 20.2e6), 64e9 / (32e6 + 64 * 0.501e6)]
+    assert sorted(each[1] for each in points if each[0] == "MobileNet-v2") == pytest.approx(expected)

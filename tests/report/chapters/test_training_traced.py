@@ -8,7 +8,7 @@ Collectives take 48 s, and an update without counts 1 s.
 import shutil
 
 import pytest
-from helpers.world import WORLD, mutated, world, wrong
+from helpers.world import WORLD, mutated, rows_of, world, wrong
 
 from report.chapters.training import figures, traced
 from report.paper import load
@@ -28,8 +28,7 @@ def test_facts_are_shares_of_the_datasheets_rates():
 
 
 def test_marks_are_the_kinds_of_both_passes():
-    rows = [each for data in figures.recorded.__wrapped__(world())["datasets"].values() for each in data]
-    marks = sorted((each["layer_kind"], each["share"]) for each in rows if "share" in each)
+    marks = sorted(rows_of(figures.recorded.__wrapped__(world()), "layer_kind", "share"))
     assert marks == [("convolution", pytest.approx(4 / 16)), ("convolution", pytest.approx(8 / 16))]  # others: no FLOP
 
 

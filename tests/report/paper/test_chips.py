@@ -175,9 +175,6 @@ def test_the_fastest_rates_of_confirmed_chips():
 def test_comparable(kind, precisions, words):
     rows, shared = chips.comparable(FOUR, kind)
     assert (rows.precision.tolist(), shared) == (precisions, words)
-
-
-def test_integers_are_not_compared_with_floating_point():
     # Of the committed FPGAs three print integers, one floating point.
     rows, shared = chips.comparable(committed_chips(), "fpga")
     assert (set(rows.precision), len(rows), shared) == ({"int8"}, 3, None)
