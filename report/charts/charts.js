@@ -5,15 +5,17 @@ const OPTIONS = {
   renderer: "svg",
   tooltip: { theme: window.matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light" },
   ast: true, // expressions are interpreted: the page's policy lets no code be made from text
-  actions: { export: { svg: true, png: true }, source: false, compiled: false, editor: false },
 };
-const ACTIONS_WIDTH = 40; // the menu's button, right of the chart
+const ACTIONS = { export: { svg: true, png: true }, source: false, compiled: false, editor: false };
+const ACTIONS_WIDTH = 40; // the menu's button, right of the chart; a phone has no room for it
+const phone = window.matchMedia("(max-width: 40rem)");
 
 const style = document.createElement("style");
 style.textContent = `
   .chart-view { overflow-x: auto; max-width: 100%; text-align: left; }
-  .chart-view .vega-bindings { font-size: 0.85em; margin-top: 0.3em; }
-  .chart-data { float: right; margin: 0.3rem 0 0 1rem; font-size: 0.8em; }
+  .chart-view .vega-embed { vertical-align: top; }
+  .chart-view .vega-bindings:empty { display: none; }
+  .chart-data { margin-left: 0.6em; }
   #vg-tooltip-element:not(.dark-theme) td.key { color: #595959; }
   .chart-said { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
   @media screen { .chart-drawn { display: none !important; } }
@@ -98,6 +100,22 @@ function narrowed(specification, columns, width, room) {
   return copy;
 }
 
+// Hides what a narrower panel has no room for: a text across its edge, and one upon another that came before it.
+function cleared(view) {
+  for (const plot of view.querySelectorAll("svg.marks path.background")) {
+    const { left, right } = plot.getBoundingClientRect();
+    const taken = [];
+    for (const text of plot.parentElement.querySelectorAll(":scope > g > .mark-text.role-mark text")) {
+      if (text.getAttribute("transform")?.includes("rotate")) continue;
+      const box = text.getBoundingClientRect();
+      const crosses = (edge) => box.left < edge - 1 && box.right > edge + 1;
+      const covers = (other) => box.left < other.right && box.right > other.left && box.top + 2 < other.bottom && box.bottom - 2 > other.top;
+      if (crosses(left) || crosses(right) || taken.some(covers)) text.style.visibility = "hidden";
+      else taken.push(box);
+    }
+  }
+}
+
 // What Vega leaves to be said of a chart: its menu has a picture for a name, and groups of marks have a role but none.
 function named(view) {
   view.querySelector("summary")?.setAttribute("aria-label", "Save this chart");
@@ -108,24 +126,27 @@ function named(view) {
 }
 
 async function draw(chart) {
-  const room = chart.view.parentElement.clientWidth - ACTIONS_WIDTH;
+  const room = chart.view.parentElement.clientWidth - (phone.matches ? 0 : ACTIONS_WIDTH);
   const width = () => chart.view.querySelector("svg.marks").getBoundingClientRect().width;
-  chart.result?.finalize();
-  chart.result = await vegaEmbed(chart.view, chart.specification, OPTIONS);
-  named(chart.view);
-  if (width() <= room) return;
-  const redraw = async (...size) => {
-    chart.result.finalize();
-    chart.result = await vegaEmbed(chart.view, narrowed(chart.specification, ...size), OPTIONS);
+  const embed = async (specification) => {
+    chart.result?.finalize();
+    chart.result = await vegaEmbed(chart.view, specification, { ...OPTIONS, actions: phone.matches ? false : ACTIONS });
+    named(chart.view);
   };
+  await embed(chart.specification);
+  if (width() <= room) return;
+  const redraw = (...size) => embed(narrowed(chart.specification, ...size));
   // What surrounds a plot (axes, names of rows) is known once it is drawn.
   const widest = Math.max(...panels(chart.specification).map((panel) => panel.width));
   await redraw(1, widest, 0);
   const around = width() - widest;
   const gap = chart.specification.spacing ?? 0;
   const columns = Math.max(1, Math.floor((room + gap) / (widest + around + gap)));
-  await redraw(columns, Math.max(120, room - around), room - around);
-  named(chart.view);
+  const panel = Math.max(90, room - around);
+  await redraw(columns, panel, room - around);
+  const beyond = width() - room; // a last tick's label
+  if (beyond > 0) await redraw(columns, Math.max(90, panel - beyond), room - around);
+  cleared(chart.view);
 }
 
 // The data that a figure's marks show, as CSV: the tables that its specification names (report/charts/figure_data.py).
@@ -156,7 +177,7 @@ function linkToData(element, specification) {
   link.setAttribute("aria-label", `Data of ${name} as CSV`);
   link.download = `${name}.csv`;
   link.href = URL.createObjectURL(new Blob([csv(specification)], { type: "text/csv" }));
-  element.after(link);
+  (element.closest("figure")?.querySelector("figcaption p, figcaption") ?? element.parentElement).append(link);
 }
 
 // The marks that tell something where the pointer is, each text once: a point and the name beside it tell the same.

@@ -59,7 +59,7 @@ def _rows(found: pd.DataFrame) -> pd.DataFrame:
 @display.figure
 def roofs(paper: Paper) -> dict[str, Any]:
     rows = _rows(labelled(paper.chips))
-    named = rows.assign(name=rows.chip + ", " + rows.precision, own=False)
+    named = rows.assign(name=rows.short + ", " + rows.precision, own=False)
     drawn: list[dict[Any, Any]] = named.to_dict("records")
     machine = paper.at_hand
     if machine and (roof := machine.roof(BASE_PRECISION)):
@@ -69,7 +69,7 @@ def roofs(paper: Paper) -> dict[str, Any]:
             "ridge": roof.ridge_flop_per_byte,
         }
         about = {"chip": machine.name, "kind": MEASURED, "rate": BASE_PRECISION, "unconfirmed": False, "own": True}
-        drawn.append({"name": f"{machine.name}, {BASE_PRECISION}"} | about | limits)
+        drawn.append({"name": machine.name} | about | limits)
     ridges, peaks = ([row[field] for row in drawn] for field in ("ridge", "peak"))
     width = theme.plot_width(right=longest([row["name"] for row in drawn]) + 20, unit="FLOP/s")
     x = LogAxis(low=min(ridges) / 4, high=max(ridges) * 2, pixels=width, title="FLOP (or OP) per byte")

@@ -162,12 +162,13 @@ def equal(paper: Paper) -> dict[str, Any]:
     flop_s = [{"byte": at, "s": sum(least) / 2} for at in (x.low, x.high)]
     foot = x.value(0.5 * x.pixels)
     ends = [{"byte": foot, "s": foot / roof.bandwidth_byte_per_s, "text": "bytes at the bandwidth"}]
-    ends.append({"byte": x.value(0.8 * x.pixels), "s": sum(least) / 2, "text": "FLOP at the peak"})
+    corner = [{"byte": x.value(x.pixels - 6), "s": sum(least) / 2, "text": "FLOP at the peak"}]
     told = [("name", "network", ""), ("flop", "FLOP", "FLOP"), ("traffic_byte", "bytes", "B"), ("input_s", "time", "s")]
     place = (x, "traffic_byte"), (y, "input_s")
     layers = [
         *(lines(line, (x, "byte"), (y, "s"), theme.MUTED, dash=True) for line in (bytes_s, flop_s)),
         texts(ends, "text", (x, "byte"), (y, "s"), theme.MUTED, "left", dx=8, dy=14),
+        texts(corner, "text", (x, "byte"), (y, "s"), theme.MUTED, "right", dy=-6, baseline="bottom"),
         points(rows, *place, theme.BLUE, size=30, tooltip=told),
         _names(rows, rows, x, "traffic_byte", y, "input_s"),
     ]
