@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from measure.cache import records, table, workload_records
+from measure.cache import records, workload_records
 from measure.cache.folders import MachineFolder, Workloads, machine_names
 from measure.cache.schema import file_of
-from measure.cache.table import Columns, read
+from measure.cache.table import read
 from measure.cache.traces import StoredTrace, read_trace, trace_names
 from measure.domain.roofs import CacheLevel, Roof, Roofline, machine_roof, merge_rounds
 from measure.domain.words import EAGER, same_shape
@@ -20,13 +20,12 @@ from report import options, without_garbage_search
 from report.paper import cells, chips, counting_programs, elsewhere, hand_tables, steps, workloads
 from report.paper import predictions as predictions_table
 from report.paper.elsewhere import Elsewhere
+from report.paper.frames import committed, read_frame
 from report.paper.hand_tables import Published
 from report.paper.predictions import Predictions, Sources
 from report.paper.printed import CaseCount, FlopPerCycle, ProgramCount
 from report.paper.roofs import MemoryLevel, measured_clock, measured_roofs, memory_levels, roof_at, with_rates
 from report.paper.rows import matching
-
-table.kept = {}  # predictions read tables again that the paper has read
 
 BASE_PRECISION = "fp32"  # the precision of the figures that show one precision only
 
@@ -137,11 +136,6 @@ def frame(rows: list[Any], record: type) -> pd.DataFrame:
     return pd.DataFrame(map(vars, rows), columns=[field.name for field in fields(record)])
 
 
-def frame_of(columns: Columns) -> pd.DataFrame:
-    """Return a table's columns as a frame."""
-    return pd.DataFrame(columns, dtype=None if any(columns.values()) else object)
-
-
 @without_garbage_search()
 def load(
     data: Path | None = None,
@@ -167,8 +161,11 @@ def load(
 
     tables = Workloads(data)
     models = frame(tables.rows(workload_records.Workload), workload_records.Workload)
-    layers = frame_of(tables.columns(workload_records.Layer))
-    workloads.check_sums(models, layers, tables.folder)
+    layers, operators = (
+        read_frame(record, *(folder.paths[record] for folder in tables.folders()))
+        for record in (workload_records.Layer, workload_records.Operator)
+    )
+    workloads.check_sums(models[models.status == "ok"], layers, tables.folder)
     folders = (MachineFolder(data, name) for name in chosen or machine_names(data))
     tried = [found for folder in folders if (found := tried_in(folder))]
     known = {*models.model, *(row.model for each in tried for row in each.rows)}
@@ -176,7 +173,7 @@ def load(
     models, tried = models[models.model.isin(wanted)], [each.of(wanted) for each in tried]
     shapes = workloads.measured_shapes(row for each in tried for row in each.rows)
     shown = workloads.shown(models, shapes)
-    operators = workloads.parts_of(frame_of(tables.columns(workload_records.Operator)), shown)
+    operators = workloads.parts_of(operators, shown)
     keys = hand_tables.read_keys(references)
     cores = hand_tables.flop_per_cycle(having("flop_per_cycle.csv") / "flop_per_cycle.csv", keys)
     machines = [load_machine(each, shapes, shown, operators, cores) for each in tried]
@@ -275,7 +272,7 @@ def load_machine(
     parts = (part.split(":") for part in (environment.caches or "").split(";") if part)
     roof, caches = machine_roof(merged), tuple(CacheLevel(*map(int, part)) for part in parts)
     roofs = measured_roofs(roof)
-    runs, samples = frame(tried_runs, records.Run), frame_of(folder.columns(records.Sample, tried_runs))
+    runs, samples = frame(tried_runs, records.Run), committed(folder, records.Sample, tried_runs)
     inference = cells.derive(runs, samples, counted, operators, partial(roof_at, roofs))
     return Machine(
         folder=folder.name,
@@ -291,6 +288,6 @@ def load_machine(
         variants=inference[inference.variant != EAGER],
         steps=steps.derive(runs, samples, counted, operators, partial(roof_at, roofs)),
         profiles=frame(tried_profiles, records.Profile),
-        operators=frame_of(folder.columns(records.OperatorTime, tried_profiles)),
-        hardware_counters=frame_of(folder.columns(records.KernelCounters, counter_profiles)),
+        operators=committed(folder, records.OperatorTime, tried_profiles),
+        hardware_counters=committed(folder, records.KernelCounters, counter_profiles),
     )

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from measure.cache import table
 from measure.cache.hand_kept import PublishedBandwidth, PublishedProduct, PublishedTiming
-from measure.cache.schema import TABLES, file_of
+from measure.cache.schema import file_of
 from measure.cache.workload_records import PublishedCount, PublishedKind
 from measure.domain.chips import datasheet_roof, fold_name, rows_by_name
 from measure.domain.roofs import Roofline
 from measure.domain.words import STEP, least_byte
 from report.paper import hand_tables
+from report.paper.frames import read_frame
 from report.paper.rows import each
 
 WIDTHS = {"fp64": 2.0, "fp32": 1.0, "fp16": 0.5}
@@ -50,22 +50,11 @@ def read(data: Path, chips: pd.DataFrame, keys: frozenset[str]) -> Elsewhere:
     chip_of = {name: rows[0].chip for name, rows in rows_by_name(each(chips)).items()}
     frames = []
     for record in (PublishedTiming, PublishedBandwidth, PublishedProduct):
-        rows = _frame(hand_tables.read(file_of(record, data), record, keys), record)
+        rows = hand_tables.checked_frame(file_of(record, data), record, keys)
         frames.append(rows.assign(device=rows.device.map(lambda name: chip_of.get(fold_name(name), name))))
     timings, bandwidths, products = frames
-    counts, kinds = (
-        pd.DataFrame(map(vars, table.read(file_of(record, data), record)), columns=[*TABLES[record].columns])
-        for record in (PublishedCount, PublishedKind)
-    )
+    counts, kinds = (read_frame(record, file_of(record, data)) for record in (PublishedCount, PublishedKind))
     return Elsewhere(held_against(timings, counts, datasheet_rooflines(chips)), kinds, bandwidths, products)
-
-
-def _frame(rows: list[tuple[int, Any]], record: type) -> pd.DataFrame:
-    """Return rows as a frame; texts that are not known are empty."""
-    facts = TABLES[record].columns
-    found = pd.DataFrame([vars(row) for _, row in rows], columns=[*facts])
-    texts = [name for name, column in facts.items() if column.type is str]
-    return found.astype(dict.fromkeys(texts, object)).fillna(dict.fromkeys(texts, ""))
 
 
 def datasheet_rooflines(chips: pd.DataFrame) -> Mapping[tuple[str, str], Roofline]:

@@ -15,6 +15,7 @@ from measure.cache.table import numbered
 from measure.errors import UserError
 from report.engine.project import read_text
 from report.paper import printed
+from report.paper.frames import read_frame
 from report.paper.printed import FlopPerCycle, model_numbers
 
 Record = TypeVar("Record")
@@ -55,6 +56,16 @@ def read(path: Path, record: type[Record], keys: frozenset[str]) -> list[tuple[i
             key = " ".join(str(getattr(row, name)) for name in facts.key)
             raise UserError(f"{path}, line {line}: {key} stands in line {first} already; delete one of the two")
     return rows
+
+
+def checked_frame(path: Path, record: type, keys: frozenset[str]) -> pd.DataFrame:
+    """Return what ``read`` gives as a frame; texts that are not known are empty."""
+    rows, facts = read_frame(record, path), TABLES[record]
+    cited = {key for name in CITING if name in rows for text in rows[name].dropna().unique() for key in text.split(";")}
+    if not cited <= keys or (facts.key and rows.duplicated([*facts.key]).any()):
+        read(path, record, keys)  # raises
+    texts = [name for name, column in facts.columns.items() if column.type is str]
+    return rows.astype(dict.fromkeys(texts, object)).fillna(dict.fromkeys(texts, ""))
 
 
 def frame(rows: Iterable[tuple[int, Any]], record: type) -> pd.DataFrame:

@@ -1,0 +1,114 @@
+"""The tables of the cache as frames: large ones by pandas' parser, in a tenth of the time of the cache's own."""
+
+import io
+from collections.abc import Collection, Iterator
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from measure.cache import table
+from measure.cache.folders import PARENTS, Folder
+from measure.cache.schema import TABLES, Column
+from measure.cache.table import Columns
+
+LARGE = 100_000
+"""The size in bytes from which a table is read by pandas."""
+
+
+def read_frame(record: type, *paths: Path) -> pd.DataFrame:
+    """Return the tables in some files as one frame, with its columns even when it is empty.
+
+    Raises UserError as ``measure.cache`` does.
+    """
+    found = [_parsed(path, record) for path in paths]
+    read = [
+        frame_of(table.columns(path, record)) if rows is None else rows for path, rows in zip(paths, found, strict=True)
+    ]
+    filled = [rows for rows in read if len(rows)] or read[:1]
+    return pd.concat(filled, ignore_index=True) if len(filled) > 1 else filled[0].copy(deep=False)
+
+
+def committed(folder: Folder, record: type, rows: Collection[Any]) -> pd.DataFrame:
+    """Return the rows of a child table that belong to these rows."""
+    found, key = read_frame(record, folder.paths[record]), [*TABLES[PARENTS[record]].key]
+    owners = pd.DataFrame([[getattr(row, name) for name in key] for row in rows], columns=key)
+    return found.merge(owners, on=key) if len(found) and len(owners) else found.iloc[:0]
+
+
+def frame_of(columns: Columns) -> pd.DataFrame:
+    """Return a table's columns as a frame."""
+    return pd.DataFrame(columns, dtype=None if any(columns.values()) else object)
+
+
+def quick_columns(path: Path, record: type) -> Columns | None:
+    """Return a large table by column; None for one that is left to the cache's own parser."""
+    found = _parsed(path, record)
+    if found is None:
+        return None
+    columns = {}
+    for name, column in TABLES[record].columns.items():
+        known, cells = found[name].notna(), found[name].tolist()
+        kind: Any = column.type
+        columns[name] = cells if known.all() else [kind(cell) if cell == cell else None for cell in cells]
+    return columns
+
+
+table.quick = quick_columns
+
+
+def _parsed(path: Path, record: type) -> pd.DataFrame | None:
+    """Return a large table as a frame; None for one with anything that pandas might read otherwise, or not refuse."""
+    try:
+        status = path.stat()
+        large = status.st_size >= LARGE
+        return _parse(path, record, (status.st_ino, status.st_size, status.st_mtime_ns)) if large else None
+    except OSError:
+        return None
+
+
+@lru_cache(maxsize=32)
+def _parse(path: Path, record: type, _state: tuple[int, ...]) -> pd.DataFrame | None:
+    columns, content = TABLES[record].columns, path.read_bytes()
+    end = content.rfind(b"\n") + 1
+    if not TABLES[record].by_hand:
+        content = content[:end]  # without a torn line
+    commas = (content.count(b"\n") + (len(content) > end)) * (len(columns) - 1)
+    is_plain = content.startswith(",".join(columns).encode() + b"\n") and content.count(b",") == commas
+    if not is_plain or b'"' in content or b"\r" in content:
+        return None
+    kinds: Any = {
+        name: float if column.optional and column.type is int else column.type for name, column in columns.items()
+    }
+    try:
+        rows = pd.read_csv(
+            io.BytesIO(content), dtype=kinds, keep_default_na=False, na_values="", skip_blank_lines=False
+        )
+        for name, column in columns.items():
+            for text in _decisive_texts(rows[name], column):
+                column.value(text)
+                if text != text.strip():  # which a table written by hand may have
+                    return None
+    except (TypeError, ValueError):
+        return None
+    return rows.fillna({name: column.empty for name, column in columns.items() if column.empty is not None})
+
+
+def _decisive_texts(cells: pd.Series, column: Column) -> Iterator[str]:
+    """Yield the texts that a column's parser takes if it takes all: distinct ones, both ends of numbers, an empty one.
+
+    Raises ValueError for a number that is not whole where it must be.
+    """
+    known = cells.dropna()
+    if len(known) < len(cells):
+        yield ""
+    if column.type is str:
+        yield from known.unique()
+    elif len(known):
+        ends = known.min(), known.max()
+        if column.type is int and known.dtype == float:
+            if (known % 1).any():
+                raise ValueError
+            ends = int(ends[0]), int(ends[1])
+        yield from map(str, ends)
