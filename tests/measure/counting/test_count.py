@@ -5,17 +5,19 @@ import pytest
 from helpers import counting
 from helpers.counting import Own, counted, linear, meta, nn, on, rows, torch
 from torch.ao.quantization import quantize_dynamic
+from torch.utils.flop_counter import FlopCounterMode
 
 from measure import __main__ as command
 from measure.cache.folders import Workloads
 from measure.cache.schema import TABLES
 from measure.cache.workload_records import Layer, Operator, Workload
 from measure.counting import count
+from measure.domain.words import least_byte
 from measure.errors import UserError, in_short
 from measure.models import catalog
 from measure.models.own_models import RaisedError
 
-pytest.importorskip("torchvision", reason="the models are torchvision's")
+torchvision = pytest.importorskip("torchvision", reason="the models are torchvision's")
 
 ALEXNET, SQUEEZENET, VIT = catalog.find(["alexnet", "squeezenet1_0", "vit_b_32"])
 
@@ -128,6 +130,45 @@ def test_a_backward_pass_that_fails_leaves_the_forward_counts_and_the_reason():
     assert columns["reason"] == "backward not counted: 1 (Inference): ValueError: only for inference"
     assert columns["forward_other_flop"] > 0
     assert columns["backward_flop"] is columns.get("training_peak_byte") is layers["1"]["backward_traffic_byte"] is None
+
+
+# Models of libraries, against torch's own counter and what torchvision publishes
+NAMES = set(torchvision.models.list_models(module=torchvision.models))
+MODELS = {model.name: model for model in catalog.find(["torchvision:*"], native_size=True) if model.name in NAMES}
+FAST = ("alexnet", "resnet18", "shufflenet_v2_x0_5", "squeezenet1_1", "swin_t", "vit_b_32")
+OTHERS = [model for model in catalog.find(["*", "language:*"]) if model.name not in NAMES]
+
+
+def check_footprint(columns):
+    """Each parameter, input and activation counts once in the footprint, and at least once in the traffic."""
+    once = least_byte(*(columns[f"{part}_byte"] for part in ("parameter", "input", "activation", "untouched")))
+    assert 0 < once <= columns["traffic_byte"]
+    assert columns["untouched_byte"] <= columns["parameter_byte"] + columns["input_byte"]
+
+
+@pytest.mark.parametrize(
+    "name", [*FAST, *(pytest.param(name, marks=pytest.mark.slow) for name in MODELS if name not in FAST)]
+)
+def test_counts_are_those_of_torch_and_what_torchvision_publishes(name):
+    network, inputs = catalog.build_on_meta(MODELS[name]), catalog.make_inputs(MODELS[name], 1, "meta")
+    with FlopCounterMode(display=False) as counter:
+        network(*inputs)
+    columns, layers, _ = count.count_network(network, inputs)
+    forward, backward = columns["forward_flop"], columns["backward_flop"]
+    published = torchvision.models.get_model_weights(name).DEFAULT.meta["_ops"]  # in units of 1e9 MAC
+    assert forward / 2e9 == pytest.approx(published, abs=0.0006)
+    assert forward == counter.get_total_flops()
+    # Each product has two gradients, but that of the images and of the coordinates of Swin's position bias.
+    first = next(layer for layer in layers if layer["forward_flop"])
+    biases = [layer for layer in layers if layer["path"].endswith("cpb_mlp.0")]
+    assert backward == 2 * forward - sum(layer["forward_flop"] for layer in (first, *biases))
+    check_footprint(columns)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", OTHERS, ids=lambda model: model.name)
+def test_a_footprint_is_at_most_what_the_operators_touch(model):
+    check_footprint(count.count_network(catalog.build_on_meta(model), catalog.make_inputs(model, 1, "meta"))[0])
 
 
 def test_batch_normalisation_of_one_value():

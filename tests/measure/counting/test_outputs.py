@@ -54,27 +54,19 @@ def test_what_was_called_before_is_drawn(operator, args, kwargs):
     assert described(first) == described(second) == described(operator(*args, **kwargs))
 
 
-def test_a_drawn_output_has_memory_of_its_own():
-    noting = Noting(aten.neg.default)
-    first, second = (noting.call(meta(3)) for _ in range(2))
-    assert first.untyped_storage()._cdata != second.untyped_storage()._cdata
-
-
-@pytest.mark.parametrize(
-    "args",
-    [
+def test_another_form_is_called_and_has_memory_of_its_own():
+    noting = Noting(aten.add.Scalar)
+    forms = [
+        (meta(3, 5), 1),
         (meta(2, 5), 1),  # another shape
         (meta(3, 5, dtype=torch.float64), 1),  # another type
         (meta(5, 3).t(), 1),  # other strides
         (meta(3, 5), 1.0),  # an equal number of another type
         (meta(3, 5), 1, 2),
-    ],
-)
-def test_another_form_is_called(args):
-    noting = Noting(aten.add.Scalar)
-    noting.call(meta(3, 5), 1)
-    noting.call(*args)
-    assert noting.runs == 2
+    ]
+    made = [noting.call(*form) for form in (*forms, forms[0])]
+    assert noting.runs == len(forms)
+    assert len({each.untyped_storage()._cdata for each in made}) == len(made)
 
 
 @pytest.mark.parametrize(
@@ -87,9 +79,9 @@ def test_another_form_is_called(args):
 )
 def test_what_may_differ_is_computed_each_time(operator, args):
     noting = Noting(operator)
-    outputs = [noting.call(*args) for _ in range(2)]
+    made = [noting.call(*args) for _ in range(2)]
     assert noting.runs == 2
-    assert operator is not aten.relu_.default or all(output is args[0] for output in outputs)
+    assert operator is not aten.relu_.default or all(output is args[0] for output in made)
 
 
 FORMS = {
