@@ -110,15 +110,6 @@ def test_operators_without_a_formula_are_listed_with_calls_and_share():
     assert columns["uncounted"] == "linalg_matrix_exp:2:0.57"
 
 
-def test_arguments_with_names_are_counted_as_those_without():
-    network = Own(lambda self, rows, *, offset: self.layer(rows) + offset, layer=nn.Linear(3, 5, device="meta"))
-    columns, *_ = count.count_network(network, (), {"rows": meta(4, 3), "offset": meta(4, 5)})
-    assert columns["forward_flop"] == 2 * 4 * 3 * 5
-    assert columns["input_byte"] == 4 * (4 * 3 + 4 * 5)
-    # The product and its sum with the offset are alive at once, besides 20 parameters and the inputs.
-    assert columns["inference_peak_byte"] == 4 * (20 + 32) + 4 * (20 + 20)
-
-
 def test_a_backward_pass_that_fails_leaves_the_forward_counts_and_the_reason():
     class Inference(nn.BatchNorm2d):
         def forward(self, images):

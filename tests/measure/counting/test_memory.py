@@ -4,8 +4,8 @@ from torch.nn import functional
 from torch.utils._python_dispatch import return_and_correct_aliasing
 
 from measure.counting.count import count_network
-from measure.counting.formulas import NOTHING, Work
-from measure.counting.memory import LiveMemory, overload_of, tensors_in
+from measure.counting.formulas import NOTHING
+from measure.counting.memory import LiveMemory, overload_of
 from measure.models.call import Call, casting, copy_to_meta
 
 aten = torch.ops.aten
@@ -81,36 +81,20 @@ def test_backward_traffic_by_hand():
     assert record.backward.total("traffic_byte") == 4 * (20 + 12 + 15 + 20 + 5)
 
 
-WHOLE = meta(3, 5, dtype=torch.int64)
-
-
-@pytest.mark.parametrize(
-    ("operator", "args", "output", "work"),
-    [
-        (aten.add_.Tensor, (meta(3, 5), meta(5)), meta(3, 5), Work(0, 15)),
-        # No formula: nothing for integers, unknown as soon as a floating-point number takes part.
-        (aten.linalg_matrix_exp.default, (WHOLE,), (WHOLE, WHOLE), NOTHING),
-        (aten.linalg_matrix_exp.default, (meta(3, 5),), (meta(3), WHOLE), None),
-    ],
-)
-def test_work(operator, args, output, work):
-    assert overload_of(operator).work(args, {}, output, tensors_in([args, output])) == work
+def test_an_operator_without_a_formula_is_unknown_as_soon_as_a_floating_point_number_takes_part():
+    power, whole, real = overload_of(aten.linalg_matrix_exp.default), meta(3, 5, **INDEX), meta(3)
+    assert power.work((whole,), {}, whole, [whole, whole]) == NOTHING
+    assert power.work((whole,), {}, (real, whole), [whole, real, whole]) is None
     assert overload_of(torch.ops.prims.mul.default).name == "prims.mul"  # short only where it is torch's own
 
 
-def test_views_and_resident_tensors_take_nothing():
-    weight, output = meta(10), meta(5)
-    live = LiveMemory([weight])
-    assert live.number(weight) is live.number(weight[2:4]) is None
-    assert live.number(output) == live.number(output[1:]) == 1
-    assert live.byte == live.peak_byte == 4 * 5
-
-
 def test_a_storage_lives_until_its_last_view_goes():
-    live = LiveMemory([])
+    weight = meta(10)
+    live = LiveMemory([weight])
+    assert live.number(weight) is live.number(weight[2:4]) is None  # it was there before
     first = meta(5)
-    live.number(first)
     view = first[1:]
+    assert live.number(first) == live.number(view) == 1
     del first
     second = meta(7)
     live.number(second)

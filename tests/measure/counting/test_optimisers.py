@@ -49,10 +49,6 @@ def test_by_hand(case):
 ON_LISTS = [
     case("_foreach_add", LISTS, LISTS, other=19),
     case("_foreach_add", LISTS, LISTS, alpha=2, other=2 * 19),
-    case("_foreach_mul", LISTS, 0.9, other=19),
-    case("_foreach_sqrt", LISTS, other=19),
-    case("_foreach_addcdiv", LISTS, LISTS, LISTS, [0.1, 0.2], other=3 * 19),
-    case("_foreach_lerp", LISTS, LISTS, 0.1, other=3 * 19),
     case("_foreach_norm", LISTS, other=2 * 19),
     case("_foreach_pow", 0.9, LISTS, other=19),
     case("_foreach_sigmoid", LISTS, other=4 * 19),

@@ -1,5 +1,5 @@
 import pytest
-from helpers.counting import Own, case, inferred, meta, named, nn, torch, trained
+from helpers.counting import Own, case, meta, named, nn, torch, trained
 
 EVERY, FEW = (True, True, True), (True, False, False)
 FP8 = [meta(16, 32, dtype=torch.float8_e4m3fn), meta(32, 48, dtype=torch.float8_e4m3fn)]
@@ -205,10 +205,3 @@ def test_the_gradients_of_a_convolution_by_time_cost_its_forward_padding_include
     # 7 places, 2 sequences, 5 channels, each a sum over 3 taps of 4; a bias each, summed over 14 places.
     assert (forward[""].flop, forward[""].other_flop) == (2 * 14 * 5 * 12, 70)
     assert (backward[""].flop, backward[""].other_flop) == (2 * 2 * 14 * 5 * 12, 70 - 5)
-
-
-def test_weights_of_eight_bits_move_by_what_is_stored():
-    rows, weight, scales = meta(3, 4, **BF16), meta(5, 4, dtype=torch.int8), meta(5, **BF16)
-    record = inferred(torch._weight_int8pack_mm, rows, weight, scales)
-    # 3 rows of 4 by 5 columns of 4: inputs 24 B at bf16, weights 20 B, scales 10 B, outputs 30 B.
-    assert (record.total("flop"), record.total("traffic_byte")) == (120, 24 + 20 + 10 + 30)

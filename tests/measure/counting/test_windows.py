@@ -1,5 +1,5 @@
 import pytest
-from helpers.counting import case, meta, named, nn, torch, total, trained
+from helpers.counting import case, meta, named, torch
 
 IMAGE = meta(2, 3, 7, 5)  # 6 maps of 7 by 5
 VOLUME = meta(2, 3, 4, 5, 6)
@@ -131,21 +131,3 @@ CASES = [*poolings(), *pooling_backwards(), *repetitions(), *interpolations(), *
 @pytest.mark.parametrize(**named(CASES))
 def test_by_hand(case):
     assert case.counted() == case.work
-
-
-@pytest.mark.parametrize(
-    ("layer", "shape", "forward", "backward"),
-    [
-        # lines: windows of 3 and stride 2 in 7 hold 9 elements, 3 windows
-        (nn.AvgPool1d(3, 2), (2, 3, 7), 6 * 9, 6 * (3 + 9)),
-        (nn.AdaptiveMaxPool1d(3), (2, 3, 7), 6 * (9 - 3), 6 * 3),
-        # over the whole map it is a mean: a sum, and a division; backward a division that all share
-        (nn.AdaptiveAvgPool2d(1), (2, 3, 7, 5), 6 * 35, 6 * 35),
-        (nn.Upsample(scale_factor=2), (2, 3, 4, 4), 0, 6 * 64),
-        (nn.Unfold(2), (2, 3, 4, 4), 0, 2 * 12 * 9),
-        (nn.PixelShuffle(2), (2, 4, 3, 3), 0, 0),
-    ],
-)
-def test_layers(layer, shape, forward, backward):
-    parts = trained(layer, meta(*shape, requires_grad=True))
-    assert (total(parts[0], "other_flop"), total(parts[1], "other_flop")) == (forward, backward)
