@@ -6,23 +6,14 @@ import subprocess
 import sys
 
 import pytest
-from helpers import caches, paper_shape
+from helpers import paper_shape
 from helpers.gpu import environment
 from helpers.gpu.catalogue import A100_SLICE, DRIVER, H100, MIB, T4
-from helpers.pages import Page
+from helpers.pages import Page, render
 from helpers.places import ROOT, TESTS
 
+from measure.cache import records
 from measure.cache.folders import MachineFolder, machine_names
-from measure.cache.records import (
-    Environment,
-    HardwareCounterProfile,
-    KernelCounters,
-    KernelTime,
-    Profile,
-    RoofMeasurement,
-    Run,
-    Sample,
-)
 from measure.cache.traces import read_trace, trace_names
 
 pytest.importorskip("torch", reason="measuring needs torch")
@@ -30,43 +21,30 @@ pytest.importorskip("pynvml", reason="nvidia-ml-py is part of the measure extra"
 pytest.importorskip("psutil", reason="memory is read with it")
 pytestmark = pytest.mark.slow
 
-SQUEEZENET_MAC, SQUEEZENET_PARAMETERS = 0.819e9, 1_248_424
-"""Of one 3 x 224 x 224 image, and in all, as torchvision publishes them (``_ops``, ``num_params``)."""
+MAC, PARAMETERS = 0.819e9, 1_248_424
+"""SqueezeNet's, of one 3 x 224 x 224 image and in all, as torchvision publishes them (``_ops``, ``num_params``)."""
 
-SQUEEZENET_CONVOLUTIONS = 26
-"""Two, and three in each of eight fire modules (Iandola et al. 2016, table 1)."""
-
-SHORT = ("--target", "50%", "--max-rounds", 3)
-"""No more of a busy host's time than it takes to see the device's."""
-
-REQUIRED = {"ROOFWRIGHT_REQUIRE_GPU": "1"}
-"""With it a test for a GPU that skips fails."""
+CONVOLUTIONS = 26
+"""SqueezeNet's: two, and three in each of eight fire modules (Iandola et al. 2016, table 1)."""
 
 
 def run(machine, *arguments, **variables):
     """Run a program on a machine of the catalogue; return what it answered."""
-    command = [sys.executable, *map(str, arguments)]
-    return subprocess.run(
-        command, cwd=ROOT, env=environment(machine, variables), capture_output=True, text=True, check=False, timeout=600
-    )
+    command, given = [sys.executable, *map(str, arguments)], environment(machine, variables)
+    return subprocess.run(command, cwd=ROOT, env=given, capture_output=True, text=True, check=False, timeout=600)
 
 
-def measure(machine, data, *arguments, precisions=("fp32",), **variables):
-    what = ["--device", "cuda", "--models", "squeezenet1_0", "--precisions", *precisions, "--variants", "eager"]
-    flags = [*what, *SHORT, "--data", data, *arguments]
-    return run(machine, "-m", "measure", *flags, **variables)
+def measure(machine, data, *flags, precisions=("fp32",), models=("squeezenet1_0",), **variables):
+    """Measure a GPU into a cache; return the folder of its tables, and what was said.
 
-
-def folder_in(data):
-    (name,) = machine_names(data)
-    return MachineFolder(data, name)
-
-
-def measured(machine, data, *arguments, **options):
-    """What is in the cache after a run that ended well."""
-    answer = measure(machine, data, *arguments, **options)
+    It takes no more of a busy host's time than to see the device's.
+    """
+    what = ["--device", "cuda", "--models", *models, "--precisions", *precisions, "--variants", "eager"]
+    short = ["--target", "50%", "--max-rounds", 3, "--data", data]
+    answer = run(machine, "-m", "measure", *what, *short, *flags, **variables)
     assert answer.returncode == 0, answer.stderr + answer.stdout
-    return folder_in(data)
+    (name,) = machine_names(data)
+    return MachineFolder(data, name), answer.stderr
 
 
 @pytest.fixture(scope="module")
@@ -77,18 +55,17 @@ def data(tmp_path_factory):
     """
     data = tmp_path_factory.mktemp("t4") / "data"
     shutil.copytree(ROOT / "data", data, ignore=shutil.ignore_patterns("machines"))
-    two = ["--models", "alexnet", "squeezenet1_0", "--sections", "workload", "roofs", "inference"]
-    asked = ["--device", "cuda", "--quick", "--precisions", "fp32", "--data", data, *SHORT]
-    answer = run("t4-and-h100", "-m", "measure", *asked, *two, CUDA_DEVICE_ORDER="FASTEST_FIRST")
-    assert answer.returncode == 0, answer.stderr + answer.stdout
+    asked = ["--quick", "--sections", "workload", "roofs", "inference"]
     look = ["--batch-sizes", 64, "--sections", "training", "operators", "hardware-counters"]
-    measured("t4-and-h100", data, *look, CUDA_DEVICE_ORDER="FASTEST_FIRST")
+    for flags, models in ((asked, ("alexnet", "squeezenet1_0")), (look, ("squeezenet1_0",))):
+        measure("t4-and-h100", data, *flags, models=models, CUDA_DEVICE_ORDER="FASTEST_FIRST")
     return data
 
 
 @pytest.fixture(scope="module")
 def t4(data):
-    return folder_in(data)
+    (name,) = machine_names(data)
+    return MachineFolder(data, name)
 
 
 def of_squeezenet(rows, batch, phase):
@@ -97,78 +74,64 @@ def of_squeezenet(rows, batch, phase):
 
 def least_s(gpu, precision, batch):
     """Two FLOP for each multiply-add take so long at the GPU's peak: 64 images at fp32 12.9 ms on a T4."""
-    return batch * 2 * SQUEEZENET_MAC / gpu.flop_per_s[precision]
+    return batch * 2 * MAC / gpu.flop_per_s[precision]
 
 
-def test_inference_is_measured_from_identification_to_csv(t4):
-    (machine,) = t4.rows(Environment)
+def test_inference_and_training_steps_are_measured_from_identification_to_csv(t4):
+    (machine,) = t4.rows(records.Environment)
     assert (machine.device, machine.name, machine.memory_byte) == ("cuda", "Tesla T4", 15360 * MIB)
     assert machine.driver == DRIVER
-    runs = t4.rows(Run)
+    runs = t4.rows(records.Run)
     assert {row.status for row in runs} == {"ok"}
     cells = {(row.model, row.batch) for row in runs if row.phase == "inference"}
     assert cells == {(model, batch) for model in ("alexnet", "squeezenet1_0") for batch in (1, 64)}
     assert len(of_squeezenet(runs, 64, "inference")) == 3
     assert least_s(T4, "fp32", 64) > 2 * least_s(H100, "fp32", 64)
-    for sample in of_squeezenet(t4.rows(Sample), 64, "inference"):
+    for sample in of_squeezenet(t4.rows(records.Sample), 64, "inference"):
         assert sample.event_s >= least_s(T4, "fp32", 64)
         assert sample.latency_s >= 0.999 * sample.event_s  # but for rounding
-        assert sample.temperature_c == 60.0
-        assert (sample.clock_hz, sample.throttle) == (1590e6, None)
-
-
-def test_a_training_step_is_measured_with_its_stages_and_its_memory(t4):
-    runs = [row for row in t4.rows(Run) if row.phase != "inference"]
-    phases = {"step", "forward", "backward", "update"}
-    assert {(row.phase, row.status) for row in runs} == {(phase, "ok") for phase in phases}
+        assert (sample.temperature_c, sample.clock_hz, sample.throttle) == (60.0, 1590e6, None)
+    assert {row.phase for row in runs} == {"inference", "step", "forward", "backward", "update"}
     for row in runs:
         if row.phase == "step":  # weights, gradients and momentum, at four bytes each, and activations
-            assert 3 * 4 * SQUEEZENET_PARAMETERS < row.peak_byte < T4.torch_memory_byte
-
-
-def test_a_profile_has_the_kernels_of_each_module(t4):
-    profiles = t4.rows(Profile)
-    assert {(row.phase, row.status) for row in profiles} == {("inference", "ok"), ("step", "ok")}
-    for profile in profiles:
-        assert 0 < profile.busy_s <= profile.profiled_s
-        kernels = [row for row in t4.rows(KernelTime, [profile]) if row.stage in ("inference", "forward")]
-        paths = {row.path for row in kernels if row.operator == "conv2d"}
-        assert len(paths) == SQUEEZENET_CONVOLUTIONS
+            assert 3 * 4 * PARAMETERS < row.peak_byte < T4.torch_memory_byte
 
 
 @pytest.mark.parametrize(
     ("phase", "batch", "stages"), [("inference", 64, {"inference"}), ("step", 32, {"forward", "backward", "update"})]
 )
-def test_a_profile_is_a_trace_too(data, phase, batch, stages):
+def test_a_profile_has_the_kernels_of_each_module_and_is_a_trace_too(data, t4, phase, batch, stages):
     """Its table is an imported trace's: 26 convolutions of known work, with the times of the profile's own kernels."""
-    (profile,) = of_squeezenet(folder_in(data).rows(Profile), batch, phase)
-    (trace,) = (
-        each
-        for name in trace_names(data)
-        if (each := read_trace(data, name)).devices[0].network == f"SqueezeNet, batch {batch}, fp32, {phase}"
-    )
+    (profile,) = of_squeezenet(t4.rows(records.Profile), batch, phase)
+    assert profile.status == "ok"
+    assert 0 < profile.busy_s <= profile.profiled_s
+    kernels = t4.rows(records.KernelTime, [profile])
+    paths = {row.path for row in kernels if row.operator == "conv2d" and row.stage in ("inference", "forward")}
+    assert len(paths) == CONVOLUTIONS
+    traces = [read_trace(data, name) for name in trace_names(data)]
+    network = f"SqueezeNet, batch {batch}, fp32, {phase}"
+    (trace,) = (each for each in traces if each.devices[0].network == network)
     (device,) = trace.devices
     assert (device.chip, device.device_name, device.capability) == ("NVIDIA T4", "Tesla T4", "7.5")
-    assert device.source == f"machines/{folder_in(data).name}"
+    assert device.source == f"machines/{t4.name}"
     assert len(trace.steps) == 3
     assert {row.stage for row in trace.operators} == stages
     forward = [
         row for row in trace.operators if row.stage in ("inference", "forward") and row.operator == "convolution"
     ]
-    assert sum(row.calls for row in forward) == 3 * SQUEEZENET_CONVOLUTIONS
-    assert sum(row.flop for row in forward) == pytest.approx(3 * batch * 2 * SQUEEZENET_MAC, rel=0.001)
-    kernels = folder_in(data).rows(KernelTime, [profile])
+    assert sum(row.calls for row in forward) == 3 * CONVOLUTIONS
+    assert sum(row.flop for row in forward) == pytest.approx(3 * batch * 2 * MAC, rel=0.001)
     assert sum(row.time_s for row in trace.operators) / 3 == pytest.approx(sum(row.time_s for row in kernels), rel=1e-6)
 
 
 def test_hardware_counters_count_what_the_layers_ask_for(t4):
-    profiles = {(row.phase, row.status, row.capability) for row in t4.rows(HardwareCounterProfile)}
+    profiles = {(row.phase, row.status, row.capability) for row in t4.rows(records.HardwareCounterProfile)}
     assert profiles == {(phase, "ok", "7.5") for phase in ("inference", "step")}
-    counters = of_squeezenet(t4.rows(KernelCounters), 64, "inference")
+    counters = of_squeezenet(t4.rows(records.KernelCounters), 64, "inference")
     # Its convolutions do all that counts: two FLOP for each multiply-add.
-    assert sum(row.fp32_flop for row in counters) == pytest.approx(64 * 2 * SQUEEZENET_MAC, rel=0.001)
+    assert sum(row.fp32_flop for row in counters) == pytest.approx(64 * 2 * MAC, rel=0.001)
     assert sum(row.tensor_flop for row in counters) == 0
-    assert sum(row.dram_read_byte for row in counters) > 4 * SQUEEZENET_PARAMETERS
+    assert sum(row.dram_read_byte for row in counters) > 4 * PARAMETERS
 
 
 FIGURES = {
@@ -179,7 +142,7 @@ FIGURES = {
 
 
 def test_the_paper_of_a_gpu_has_its_figures_and_the_shape_of_a_paper(data, tmp_path):
-    html = (caches.render(data, tmp_path / "project", "--formats", "html") / "index.html").read_text("utf-8")
+    html = (render(data, tmp_path / "project", "--formats", "html") / "index.html").read_text("utf-8")
     page = Page(html).root
     drawn = {figure.attributes.get("id") for figure in page.all("figure") if figure.all("script.chart")}
     assert FIGURES - drawn == set()
@@ -188,16 +151,14 @@ def test_the_paper_of_a_gpu_has_its_figures_and_the_shape_of_a_paper(data, tmp_p
 
 
 def test_a_slice_of_a_gpu_is_measured_as_itself(tmp_path):
-    answer = measure("a100-slice", tmp_path, "--sections", "inference", "--batch-sizes", 2, 64, "-v")
-    assert answer.returncode == 0, answer.stderr + answer.stdout
-    folder = folder_in(tmp_path)
-    (machine,) = folder.rows(Environment)
+    folder, said = measure("a100-slice", tmp_path, "--sections", "inference", "--batch-sizes", 2, 64, "-v")
+    (machine,) = folder.rows(records.Environment)
     assert (machine.name, machine.memory_byte) == ("NVIDIA A100-SXM4-40GB MIG 1g.5gb", 4864 * MIB)
-    assert [row.status for row in folder.rows(Run)] == ["ok"] * 2 * 3
+    assert [row.status for row in folder.rows(records.Run)] == ["ok"] * 2 * 3
     # The batch sizes of a round share a process.
-    begun = re.findall(r"measure\.run\.worker: process (\d+) is ready", answer.stderr)
+    begun = re.findall(r"measure\.run\.worker: process (\d+) is ready", said)
     assert len(set(begun)) == len(begun) == 3
-    for sample in of_squeezenet(folder.rows(Sample), 64, "inference"):
+    for sample in of_squeezenet(folder.rows(records.Sample), 64, "inference"):
         assert sample.event_s >= least_s(A100_SLICE, "fp32", 64)
         # The clock is the board's, whose power and energy are not the slice's.
         assert (sample.clock_hz, sample.power_w, sample.energy_j) == (1410e6, None, None)
@@ -205,24 +166,26 @@ def test_a_slice_of_a_gpu_is_measured_as_itself(tmp_path):
 
 def test_a_hopper_has_its_roofs_and_its_tensor_cores_counted(tmp_path):
     pytest.importorskip("triton", reason="a GPU's multiply-adds and streams are written in it")
-    sections = ["--sections", "roofs", "inference", "hardware-counters"]
+    sections = ["--quick", "--sections", "roofs", "inference", "hardware-counters"]
     sizes = ["--batch-sizes", 64, "--training-batch-sizes", 8]
-    folder = measured("h100", tmp_path, "--quick", *sections, *sizes, precisions=["bf16"])
-    assert {(row.precision, row.status) for row in folder.rows(Run)} == {("bf16", "ok")}
-    assert all(sample.event_s >= least_s(H100, "bf16", 64) for sample in folder.rows(Sample))
-    assert {(row.status, row.tensor_gap) for row in folder.rows(HardwareCounterProfile)} == {("ok", None)}
-    counters = of_squeezenet(folder.rows(KernelCounters), 64, "inference")
-    assert sum(row.tensor_flop for row in counters) == pytest.approx(64 * 2 * SQUEEZENET_MAC, rel=0.001)
-    roofs = folder.rows(RoofMeasurement)
+    folder, _ = measure("h100", tmp_path, *sections, *sizes, precisions=["bf16"])
+    assert {(row.precision, row.status) for row in folder.rows(records.Run)} == {("bf16", "ok")}
+    assert all(sample.event_s >= least_s(H100, "bf16", 64) for sample in folder.rows(records.Sample))
+    profiles = folder.rows(records.HardwareCounterProfile)
+    assert {(row.status, row.tensor_gap) for row in profiles} == {("ok", None)}
+    counters = of_squeezenet(folder.rows(records.KernelCounters), 64, "inference")
+    assert sum(row.tensor_flop for row in counters) == pytest.approx(64 * 2 * MAC, rel=0.001)
+    roofs = folder.rows(records.RoofMeasurement)
     assert {row.roof_kernel for row in roofs} == {"matmul", "fma", "stream_triad"}
     products = {row.precision for row in roofs if row.roof_kernel == "matmul"}
     assert products == {"fp32", "tf32", "fp16", "bf16", "fp8", "int8"}
     # Small products take the host's time: on a busy host those of 8 bits may look slower than fp32, and large ones end.
     ended = [row for row in roofs if "not worth their time" in (row.reason or "")]
     assert {row.precision for row in ended} <= {"fp8", "int8"}
-    timed = [row for row in roofs if row not in ended]
-    assert {(row.status, row.reason) for row in timed} == {("ok", None)}
-    for row in timed:
+    for row in roofs:
+        if row in ended:
+            continue
+        assert (row.status, row.reason) == ("ok", None)
         bound_s = max(row.flop / H100.flop_per_s[row.precision], row.byte / H100.byte_per_s)
         assert row.latency_s >= 0.999 * bound_s
         if row.roof_kernel != "matmul":  # a launch of these lasts milliseconds, beside which the host's part is small
@@ -232,9 +195,9 @@ def test_a_hopper_has_its_roofs_and_its_tensor_cores_counted(tmp_path):
 def test_what_a_gpu_cannot_run_is_a_row_with_the_reason(tmp_path):
     # The first activations alone, 96 x 109 x 109 numbers of two bytes for each of 8192 images, take 18.7 GB.
     flags = ["--sections", "inference", "--batch-sizes", 1, 8192]
-    rows = measured("t4", tmp_path, *flags, precisions=["fp16", "bf16"]).rows(Run)
-    outcomes = {(row.precision, row.batch, row.status) for row in rows}
-    assert outcomes == {
+    folder, _ = measure("t4", tmp_path, *flags, precisions=["fp16", "bf16"])
+    rows = folder.rows(records.Run)
+    assert {(row.precision, row.batch, row.status) for row in rows} == {
         ("fp16", 1, "ok"), ("fp16", 8192, "oom"), ("bf16", 1, "unsupported"), ("bf16", 8192, "unsupported"),
     }  # fmt: skip
     reasons = {row.status: row.reason for row in rows}
@@ -243,26 +206,26 @@ def test_what_a_gpu_cannot_run_is_a_row_with_the_reason(tmp_path):
 
 
 def test_where_kernels_and_counters_are_kept_from_the_user_there_is_a_reason(tmp_path):
-    sizes = ["--batch-sizes", 64, "--training-batch-sizes", 8]
-    folder = measured("t4-restricted", tmp_path, "--sections", "operators", "hardware-counters", *sizes)
-    for rows, words in (
-        (folder.rows(Profile), "torch's profiler saw no kernel of this GPU"),
-        (folder.rows(HardwareCounterProfile), "this user may not read the GPU's hardware counters (ERR_NVGPUCTRPERM)"),
+    flags = ["--sections", "operators", "hardware-counters", "--batch-sizes", 64, "--training-batch-sizes", 8]
+    folder, _ = measure("t4-restricted", tmp_path, *flags)
+    for record, words in (
+        (records.Profile, "torch's profiler saw no kernel of this GPU"),
+        (records.HardwareCounterProfile, "this user may not read the GPU's hardware counters (ERR_NVGPUCTRPERM)"),
     ):
-        assert [(row.status, words in row.reason) for row in rows] == [("unsupported", True)] * 2
+        assert [(row.status, words in row.reason) for row in folder.rows(record)] == [("unsupported", True)] * 2
 
 
 def test_what_is_tested_on_a_gpu_holds_here():
     files = [path for path in (TESTS / "measure").rglob("test_*.py") if "@pytest.mark.gpu" in path.read_text("utf-8")]
     # What autocast and the scale of a loss need is not there (``helpers.gpu``); the others would be the same again.
     chosen = ["-m", "gpu", "-k", "not (autocast or channels_last)"]
-    answer = run("slow", "-m", "pytest", "-p", "no:cacheprovider", *chosen, *files, **REQUIRED)
+    # With the variable a test for a GPU that skips fails.
+    answer = run("slow", "-m", "pytest", "-p", "no:cacheprovider", *chosen, *files, ROOFWRIGHT_REQUIRE_GPU="1")
     assert answer.returncode == 0, answer.stdout
 
 
 def test_nothing_of_it_reaches_the_data():
-    probe = "from pathlib import Path; Path('data/of-no-gpu.csv').write_text('')"
-    answer = run("t4", "-c", probe)
+    answer = run("t4", "-c", "from pathlib import Path; Path('data/of-no-gpu.csv').write_text('')")
     assert answer.returncode == 1
     assert "a GPU that is not there measures nothing for" in answer.stderr
     tables = [path for path in (ROOT / "data").rglob("*") if path.is_file()]

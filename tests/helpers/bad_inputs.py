@@ -1,6 +1,5 @@
 """Commands with something wrong, and the check that all of them go through."""
 
-import hashlib
 import re
 import shlex
 import shutil
@@ -24,16 +23,12 @@ Damage = Callable[[Any], object]
 """What is done to the project before; it gets pytest's ``monkeypatch``."""
 
 
-def nothing(_monkeypatch: Any) -> None:
-    pass
-
-
 class Bad(NamedTuple):
     """A command with something wrong, what its complaint names, and what has to be done first."""
 
     words: str
     culprit: str
-    damage: Damage = nothing
+    damage: Damage = lambda _monkeypatch: None
 
 
 def put(path: str, content: bytes) -> Damage:
@@ -59,14 +54,6 @@ def folder(path: str) -> Damage:
     return damage
 
 
-def without(path: str) -> Damage:
-    return lambda _monkeypatch: Path(path).unlink()
-
-
-def rewritten(path: str, change: Callable[[bytes], bytes]) -> Damage:
-    return lambda _monkeypatch: Path(path).write_bytes(change(Path(path).read_bytes()))
-
-
 def swapped(path: str, old: str, new: str) -> Damage:
     """Changes a file in one place."""
 
@@ -88,15 +75,14 @@ def make_project(folder: Path) -> None:
     (folder / "index.qmd").write_text("A sentence.\n")
 
 
-def contents() -> dict[Path, str]:
-    """A hash of each file below the current folder; a folder's lock may stay behind."""
-    files = (path for path in sorted(Path().rglob("*")) if path.is_file() and path.name != NAME)
-    return {path: hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
-
-
 def check(bad: Bad, capsys: Any, monkeypatch: Any) -> None:
     """Run the command in the current folder: it exits with 2 after one sentence, and changes nothing."""
     bad.damage(monkeypatch)
+
+    def contents() -> dict[Path, bytes]:
+        """A folder's lock may stay behind."""
+        return {path: path.read_bytes() for path in Path().rglob("*") if path.is_file() and path.name != NAME}
+
     before = contents()
     program, *words = shlex.split(bad.words)
     code = measuring.main(words) if program == "measure" else reporting.main(words, Path.cwd())

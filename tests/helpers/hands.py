@@ -1,4 +1,4 @@
-"""A clock, sensors and a device's own stopwatch for tests of timing, which calls move."""
+"""A clock and sensors for tests of timing, which calls move."""
 
 from measure.machine.sensors import Reading
 
@@ -46,19 +46,3 @@ class Sensors:
             power_w=51.0,
             throttle=self.throttle if now_s >= self.throttles_from_s else None,
         )
-
-
-class Events:
-    """A device that takes half of the host's time."""
-
-    def __init__(self, hands):
-        self.hands = hands
-
-    def start(self):
-        self.first = self.hands.now
-
-    def stop(self):
-        self.last = self.hands.now
-
-    def elapsed_s(self):
-        return (self.last - self.first) / 2e9

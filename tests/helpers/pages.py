@@ -1,6 +1,9 @@
-"""A rendered page: its elements, and how a browser shows it."""
+"""A rendered page: its elements, how a browser shows it, and how it comes to be."""
 
 from html.parser import HTMLParser
+
+from helpers.places import ROOT
+from report import __main__ as report_command
 
 VOID = {"meta", "link", "img", "br", "hr", "input", "wbr"}
 
@@ -63,46 +66,22 @@ class Page(HTMLParser):
 
 
 PHONE = {"width": 390, "height": 844}
-
-
 DESKTOP = {"width": 1400, "height": 900}
 
-OVERLAPS = """svg => {
-  const texts = [...svg.querySelectorAll("g.mark-text.role-mark text")].filter(text => text.textContent);
-  const boxes = texts.map(text => [text.textContent, text.getBoundingClientRect()]);
+PAIRS = """(texts, gap) => {
+  const boxes = texts.filter(text => text.textContent).map(text => [text.textContent, text.getBoundingClientRect()]);
   return boxes.flatMap(([one, a], at) => boxes.slice(at + 1)
-    .filter(([, b]) => Math.min(a.right, b.right) - Math.max(a.left, b.left) > 1
+    .filter(([, b]) => Math.min(a.right, b.right) - Math.max(a.left, b.left) > gap
       && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 2.5)  // a line's box is higher than its letters
     .map(([other]) => `${one} / ${other}`));
 }"""
+OVERLAPS = f"""svg => ({PAIRS})([...svg.querySelectorAll("g.mark-text.role-mark text")], 1)"""
 """Finds the names beside a chart's marks that overlap."""
 
-AXIS_OVERLAPS = """svg => [...svg.querySelectorAll("g.role-axis-label")].flatMap(axis => {
-  const boxes = [...axis.querySelectorAll("text")]
-    .filter(text => text.textContent && getComputedStyle(text).opacity !== "0")
-    .filter(text => !/rotate/.test(text.getAttribute("transform")))
-    .map(text => [text.textContent, text.getBoundingClientRect()]);
-  return boxes.flatMap(([one, a], at) => boxes.slice(at + 1)
-    .filter(([, b]) => Math.min(a.right, b.right) - Math.max(a.left, b.left) > -3
-      && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 2.5)
-    .map(([other]) => `${one} / ${other}`));
-})"""
+AXIS_OVERLAPS = f"""svg => [...svg.querySelectorAll("g.role-axis-label")].flatMap(axis => ({PAIRS})(
+  [...axis.querySelectorAll("text")].filter(text => getComputedStyle(text).opacity !== "0"
+    && !/rotate/.test(text.getAttribute("transform"))), -3))"""
 """Finds the labels of an axis that overlap."""
-
-LUMINANCE = """async bytes => {
-  const picture = await createImageBitmap(new Blob([Uint8Array.from(atob(bytes), letter => letter.charCodeAt(0))]));
-  const canvas = new OffscreenCanvas(picture.width, picture.height);
-  const context = canvas.getContext("2d");
-  context.drawImage(picture, 0, 0);
-  const pixels = context.getImageData(0, 0, picture.width, picture.height).data;
-  let sum = 0, least = 255, most = 0;
-  for (let at = 0; at < pixels.length; at += 4) {
-    const light = 0.2126 * pixels[at] + 0.7152 * pixels[at + 1] + 0.0722 * pixels[at + 2];
-    sum += light; least = Math.min(least, light); most = Math.max(most, light);
-  }
-  return { mean: sum / (pixels.length / 4), least, most };
-}"""
-"""Finds the mean, least and greatest luminance of a picture."""
 
 
 class Visit:
@@ -124,3 +103,13 @@ class Visit:
         declared = self.page.locator("script.chart").count()
         self.page.wait_for_function("n => document.querySelectorAll('.vega-embed svg.marks').length >= n", arg=declared)
         return declared
+
+
+def render(data, folder, *flags):
+    """Render the paper of a cache in a folder of its own, strictly; return the folder of its files."""
+    folder.mkdir(parents=True)
+    for name in ("_quarto.yml", "index.qmd", "published.qmd", "bib", "data", "measure", "report"):
+        (folder / name).symlink_to(ROOT / name)  # pictures are drawn beside them
+    words = ["--strict", "--engine", "embedded", "--data", str(data), "--out", str(folder / "site"), *flags]
+    assert report_command.main(words, folder) == 0
+    return folder / "site"

@@ -1,7 +1,9 @@
 """Bad input to the commands of the paper and damaged tables; ``tests/measure/test_bad_inputs.py`` has more."""
 
+from pathlib import Path
+
 import pytest
-from helpers.bad_inputs import Bad, check, folder, make_project, put, rewritten, swapped, text, without
+from helpers.bad_inputs import Bad, check, folder, make_project, put, swapped, text
 
 import report.engine.quarto
 from measure.cache.records import Profile, Sample
@@ -16,6 +18,14 @@ PROFILE_HEADER, SAMPLE_HEADER, OPERATOR_HEADER, PRINTED_HEADER = (
 PROFILE = "gpu-1,lean,1,fp32,inference,eager,ok,,2026-01-01T00:00:00+00:00,,,,,5,0,1,,,,"
 SAMPLE = "gpu-1,lean,1,fp32,inference,eager,0,1,inf,0,,,,,,,"
 PROGRAMS, PUBLISHED = "data/workload/counting_programs.csv", "data/published/models.csv"
+
+
+def without(path):
+    return lambda _monkeypatch: Path(path).unlink()
+
+
+def rewritten(path, change):
+    return lambda _monkeypatch: Path(path).write_bytes(change(Path(path).read_bytes()))
 
 
 def no_pandoc(monkeypatch):

@@ -5,9 +5,8 @@ import gzip
 import json
 
 import pytest
-from helpers import caches
 from helpers.many_models import write_many
-from helpers.pages import Page
+from helpers.pages import Page, render
 
 pytestmark = pytest.mark.slow
 
@@ -20,7 +19,7 @@ MOST = 5_000
 def page(tmp_path_factory):
     folder = tmp_path_factory.mktemp("many")
     write_many(folder / "data", MODELS)
-    out = caches.render(folder / "data", folder / "project", "--formats", "html")
+    out = render(folder / "data", folder / "project", "--formats", "html")
     assert (out / "index.html").stat().st_size < 10_000_000
     return Page((out / "index.html").read_text("utf-8")).root
 

@@ -3,24 +3,84 @@
 import json
 import re
 import shlex
+import shutil
 from collections import Counter
 from statistics import mean, median
 
 import pypdfium2
 import pytest
-from helpers import caches, paper_shape
-from helpers.pages import Page
+from helpers import paper_shape
+from helpers.pages import Page, render
 from helpers.places import ROOT
+from helpers.world import change_rows
 
+from measure.domain.models import QUICK, STORY
 from measure.verbs.flags import VERBS, parser_of
 from measure.verbs.measure import parser
 from report import facts
-from report.paper import load
+from report.paper import REFERENCE, load
 
 pytestmark = pytest.mark.slow
 
 CHAPTERS = {name: ROOT / "report" / "chapters" / name / f"{name}.qmd" for name in facts.CHAPTERS}
-MADE = (caches.nothing_measured, caches.one_cell, caches.made_by_report, caches.three_machines)
+
+
+ONE = ("resnet18", "1", "inference", "eager", "fp32")
+CELL = ("model", "batch", "phase", "variant", "precision")
+
+
+def nothing_measured(data):
+    """Write what every clone has, without the machines."""
+    shutil.copytree(ROOT / "data", data, ignore=shutil.ignore_patterns("machines"))
+
+
+def one_cell(data):
+    """Write one network, measured and counted at one batch size."""
+    nothing_measured(data)
+    for table in ("models", "layers", "operators"):
+        change_rows(
+            data / "workload" / f"{table}.csv", lambda row: row if (row["model"], row["batch"]) == ONE[:2] else None
+        )
+    put_machine(data, "student", lambda row: row if tuple(row[name] for name in CELL) == ONE else None)
+
+
+def made_by_report(data):
+    """Write what ``make report`` measures in minutes: a few networks, two batch sizes, few rounds."""
+    nothing_measured(data)
+    put_machine(data, "student", quick)
+
+
+def three_machines(data):
+    """Write the reference machine, one that is three times as slow, and a GPU that is twenty times as fast."""
+    nothing_measured(data)
+    put_machine(data, REFERENCE, lambda row: row)
+    put_machine(data, "slower", quick, 3.0, name="Intel Xeon", recorded_at="2027-01-01T00:00:00+00:00")
+    put_machine(data, "gpu", quick, 0.05, name="Tesla T4", device="cuda", capability="7.5", vector_extension="")
+
+
+def quick(row):
+    sizes = ("1", "64") if row["phase"] == "inference" else ("32",)
+    models = QUICK if row["phase"] == "inference" and "stage" not in row and "steps" not in row else STORY
+    is_kept = row["model"] in models and row["batch"] in sizes and row["variant"] == "eager"
+    return row if is_kept and row["precision"] == "fp32" and int(row.get("round", 0)) < 3 else None
+
+
+def put_machine(data, folder_name, kept, factor=1.0, **environment):
+    """Copy the reference machine with some of its cells, each time multiplied by a factor."""
+    folder = data / "machines" / folder_name
+    shutil.copytree(ROOT / "data" / "machines" / REFERENCE, folder)
+    times = {"latency_s", "latency_low_s", "latency_high_s", "plain_s", "profiled_s", "busy_s", "time_s"}
+
+    def slower(row):
+        return row | {each: repr(factor * float(row[each])) for each in times & row.keys() if row[each]}
+
+    change_rows(folder / "machine.csv", lambda row: row | environment)
+    change_rows(folder / "roofs.csv", slower)
+    for table in ("runs", "samples", "profiles", "operators"):
+        change_rows(folder / f"{table}.csv", lambda row: None if kept(row) is None else slower(row))
+
+
+MADE = (nothing_measured, one_cell, made_by_report, three_machines)
 NO_TABLE = "method.protocol."
 """Settings of the program, which no table holds."""
 
@@ -39,7 +99,7 @@ def rendered(data, request, tmp_path_factory):
     """The folder of a paper's page and PDF."""
     if data == ROOT / "data":
         return request.getfixturevalue("site")
-    return caches.render(data, tmp_path_factory.mktemp("project") / "project")
+    return render(data, tmp_path_factory.mktemp("project") / "project")
 
 
 @pytest.fixture(scope="module")

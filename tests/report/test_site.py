@@ -6,9 +6,24 @@ import re
 import pypdfium2
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from helpers.pages import AXIS_OVERLAPS, DESKTOP, LUMINANCE, OVERLAPS, PHONE, Visit
+from helpers.pages import AXIS_OVERLAPS, DESKTOP, OVERLAPS, PHONE, Visit
 
 pytestmark = pytest.mark.slow
+
+LUMINANCE = """async bytes => {
+  const picture = await createImageBitmap(new Blob([Uint8Array.from(atob(bytes), letter => letter.charCodeAt(0))]));
+  const canvas = new OffscreenCanvas(picture.width, picture.height);
+  const context = canvas.getContext("2d");
+  context.drawImage(picture, 0, 0);
+  const pixels = context.getImageData(0, 0, picture.width, picture.height).data;
+  let sum = 0, least = 255, most = 0;
+  for (let at = 0; at < pixels.length; at += 4) {
+    const light = 0.2126 * pixels[at] + 0.7152 * pixels[at + 1] + 0.0722 * pixels[at + 2];
+    sum += light; least = Math.min(least, light); most = Math.max(most, light);
+  }
+  return { mean: sum / (pixels.length / 4), least, most };
+}"""
+"""Finds the mean, least and greatest luminance of a picture."""
 
 
 @pytest.fixture(scope="module")

@@ -4,13 +4,27 @@ import time
 
 import numpy as np
 import pytest
-from helpers.assembly import FUSED, assembly, has
 
 numba = pytest.importorskip("numba", reason="roofs of a processor are measured with Numba")
 
 from measure.domain.words import STREAM_ARRAYS  # noqa: E402
 from measure.roofs import processor_kernels  # noqa: E402
 from measure.roofs.processor_kernels import PIECE_BYTE, SCALE, VECTOR_BYTE, Streams, Team, operands, prepare  # noqa: E402
+
+FUSED = {"x86_64": "vfmadd", "AMD64": "vfmadd", "aarch64": "fmla", "arm64": "fmla"}
+"""How a fused multiply-add of vectors is called, by machine."""
+
+
+def assembly(function):
+    """All machine code of a compiled function."""
+    return "\n".join(function.inspect_asm().values())
+
+
+def has(flag):
+    """Whether this processor has the feature that LLVM calls so."""
+    from llvmlite.binding import get_host_cpu_features
+
+    return bool(get_host_cpu_features().get(flag))
 
 
 def aligned(values):

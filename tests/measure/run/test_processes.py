@@ -1,9 +1,11 @@
 import os
 import signal
+import sys
 from types import SimpleNamespace
+from typing import NamedTuple
 
 import pytest
-from helpers.processes import has_ended, speak, wait_until
+from helpers.processes import has_ended, wait_until
 
 from measure.run import processes
 from measure.run.processes import Processes, oom_kills
@@ -12,6 +14,24 @@ pytest.importorskip("psutil", reason="processes are watched with psutil")
 
 VARIABLE = "ROOFWRIGHT_PROBE"
 pytestmark = pytest.mark.skipif(not processes.FORKS, reason="processes are forks on Linux alone")
+
+
+class Said(NamedTuple):
+    """What a process says of itself: its number and its parent's, an environment variable, and what it has imported."""
+
+    pid: int
+    parent: int
+    variable: str | None
+    modules: frozenset[str]
+
+
+def speak(connection, variable):
+    """Be a process that says who it is and then ends as it is told: with an exit code, or by words."""
+    connection.send(Said(os.getpid(), os.getppid(), os.environ.get(variable), frozenset(sys.modules)))
+    ending = connection.recv()
+    if isinstance(ending, int):
+        os._exit(ending)
+    sys.exit(ending)
 
 
 def task(block=0, libraries=(), **variables):
