@@ -54,29 +54,6 @@ def test_what_only_reads_imports_nothing_heavy():
     assert "mobilenet_v2" in shown
 
 
-IMPORT_ALL = """
-import importlib, pkgutil, sys
-package, *absent = sys.argv[1:]
-sys.modules.update(dict.fromkeys(absent))
-for module in pkgutil.walk_packages(importlib.import_module(package).__path__, package + "."):
-    if not module.name.startswith("measure.roofs."):  # compiled kernels, imported where one is measured
-        importlib.import_module(module.name)
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("package", "absent"),
-    [
-        ("measure", "report altair pandas typst numba"),
-        ("report", "torch torchvision torchaudio timm psutil rich pynvml"),
-    ],
-)
-def test_each_side_of_the_cache_works_without_what_only_the_other_needs(package, absent):
-    answer = python("-c", IMPORT_ALL, package, *absent.split())
-    assert answer.returncode == 0, answer.stderr
-
-
 @pytest.mark.slow
 def test_a_run_that_is_stopped_keeps_what_it_has_and_goes_on_later(tmp_path, capsys):
     words = f"--models {OWN} --batch-sizes 1 --sections workload inference"

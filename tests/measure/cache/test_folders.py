@@ -1,39 +1,15 @@
-import subprocess
-import sys
 from dataclasses import replace
 
 import pytest
+from helpers import rows
+from helpers.locks import watch_writes
 from helpers.places import ROOT
-from helpers.rows import (
-    ENVIRONMENT,
-    counter_profile,
-    kernel_counters,
-    kernel_time,
-    layer,
-    machine_in,
-    operator,
-    operator_time,
-    profile,
-    roof_measurement,
-    run,
-    samples,
-    workload,
-)
+from helpers.rows import ENVIRONMENT, layer, machine_in, operator, profile, roof_measurement, run, samples, workload
 from helpers.world import WORLD
 
-from measure.cache import table
+from measure.cache import records, table
 from measure.cache.folders import MachineFolder, Workloads, machine_names
-from measure.cache.records import (
-    Environment,
-    HardwareCounterProfile,
-    KernelCounters,
-    KernelTime,
-    OperatorTime,
-    Profile,
-    RoofMeasurement,
-    Run,
-    Sample,
-)
+from measure.cache.records import Environment, OperatorTime, Profile, Run, Sample
 from measure.cache.table import append, write
 from measure.cache.workload_records import Layer, Operator, Workload
 from measure.errors import UserError
@@ -131,25 +107,29 @@ def test_an_environment_is_kept_once_the_newest_counts_and_a_roof_measured_again
     assert machine_names(tmp_path) == ["box"]
     folder.put_roof_measurements([roof_measurement(8), roof_measurement(16)])
     folder.put_roof_measurements([roof_measurement(8, latency_s=0.25)])
-    assert {(row.size, row.latency_s) for row in folder.rows(RoofMeasurement)} == {(16, 0.5), (8, 0.25)}
+    assert {(row.size, row.latency_s) for row in folder.rows(records.RoofMeasurement)} == {(16, 0.5), (8, 0.25)}
 
 
 def put_profile(folder, model="net", time_s=0.25, status="ok", shape=None, phase="inference"):
-    times = [operator_time(model, time_s=time_s, phase=phase)] if status == "ok" else []
-    kernels = [kernel_time(model, time_s=time_s)] if times and phase == "inference" else []
+    times = [rows.operator_time(model, time_s=time_s, phase=phase)] if status == "ok" else []
+    kernels = [rows.kernel_time(model, time_s=time_s)] if times and phase == "inference" else []
     folder.put_profile(at(shape, profile(model, status=status, phase=phase)), times, kernels)
 
 
 def put_counters(folder, model="net", time_s=0.25, status="ok", shape=None):
-    counted = [kernel_counters(model, time_s=time_s)] if status == "ok" else []
-    folder.put_hardware_counters(at(shape, counter_profile(model, status=status)), counted)
+    counted = [rows.kernel_counters(model, time_s=time_s)] if status == "ok" else []
+    folder.put_hardware_counters(at(shape, rows.counter_profile(model, status=status)), counted)
 
 
 @pytest.mark.parametrize(
     ("put", "parent", "children"),
     [
-        (put_profile, Profile, {OperatorTime: operator_time("killed"), KernelTime: kernel_time("killed")}),
-        (put_counters, HardwareCounterProfile, {KernelCounters: kernel_counters("killed")}),
+        (
+            put_profile,
+            Profile,
+            {OperatorTime: rows.operator_time("killed"), records.KernelTime: rows.kernel_time("killed")},
+        ),
+        (put_counters, records.HardwareCounterProfile, {records.KernelCounters: rows.kernel_counters("killed")}),
     ],
 )
 def test_a_profile_commits_its_rows_and_is_replaced_with_them(folder, again, put, parent, children):
@@ -219,34 +199,14 @@ def test_models_of_ones_own_are_counted_apart_and_read_with_the_others(tmp_path)
     assert [row.model for record in (Workload, Layer) for row in Workloads(tmp_path).rows(record)] == ["net", "net"]
 
 
-COUNTER = """
-import sys
-sys.path.append("tests")
-from pathlib import Path
-from measure.cache.folders import Workloads
-from measure.cache.workload_records import Workload
-from helpers.rows import layer, operator, workload
-
-tables = Workloads(Path(sys.argv[1]))
-print(len(tables.rows(Workload)), flush=True)
-sys.stdin.readline()
-for batch in range(1, 21):
-    tables.put([(workload("net", batch), [layer("net", batch)], [operator("net", batch)])])
-"""
-
-
-@pytest.mark.slow
-def test_two_runs_that_count_at_the_same_time_lose_nothing_and_have_nothing_twice(tmp_path):
-    program = [sys.executable, "-c", COUNTER, tmp_path]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    both = [subprocess.Popen(program, cwd=ROOT, text=True, **pipes) for _ in range(2)]
-    assert [each.stdout.readline() for each in both] == ["0\n", "0\n"]
-    for each in both:
-        each.stdin.close()
-    assert [each.wait() for each in both] == [0, 0]
-    tables = Workloads(tmp_path)
-    for record in (Workload, Layer, Operator):
-        assert [row.batch for row in tables.rows(record)] == list(range(1, 21))
+def test_two_runs_that_count_at_the_same_time_lose_nothing_and_have_nothing_twice(tmp_path, monkeypatch):
+    written, both = watch_writes(monkeypatch), [Workloads(tmp_path), Workloads(tmp_path)]
+    assert [tables.rows(record) for tables in both for record in (Workload, Layer, Operator)] == [[]] * 6
+    for batch in range(1, 4):
+        for tables in both:
+            tables.put([(workload("net", batch), [layer("net", batch)], [operator("net", batch)])])
+    assert written == {"models.csv": True, "layers.csv": True, "operators.csv": True}  # while locked
+    assert [row.batch for record in (Workload, Layer, Operator) for row in both[0].rows(record)] == [1, 2, 3] * 3
 
 
 @pytest.mark.parametrize("folder", [pytest.param(ROOT / "data", marks=pytest.mark.slow), WORLD])

@@ -4,7 +4,6 @@ from math import atan, exp, inf, log, pi, sqrt
 from statistics import StatisticsError, median
 
 import pytest
-from helpers.hands import Hands
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,8 +16,6 @@ from measure.domain.statistics import (
     two_sided_p,
 )
 from measure.domain.words import TARGET
-from measure.timing.sampling import Sampling, sample
-from measure.timing.stopwatch import Stopwatch
 
 np = pytest.importorskip("numpy", reason="what is drawn at random is drawn with NumPy")
 
@@ -108,24 +105,6 @@ def test_interval_covers_the_median_of_a_skewed_distribution():
 def test_rounds_have_the_t_interval_of_their_medians_logarithms(rounds, low, middle, high):
     estimate = estimate_rounds(rounds)
     assert (estimate.low, estimate.median, estimate.high) == pytest.approx((low, middle, high), rel=1e-4)
-
-
-# How a round's calls are spread matters most where the rounds do not differ.
-@pytest.mark.parametrize("ratio", [0.0, 1.0, 3.0])
-def test_the_interval_of_three_rounds_covers_the_median_whatever_differs_between_them(ratio):
-    # Each round is taken by the sampling loop itself, its stopping rule included, with a clock that the calls move.
-    # Calls take about 20 ms, with a long tail to the right and a median of 20 ms.
-    generator = np.random.default_rng(1)
-    repeats, covered = 200, 0
-    for _ in range(repeats):
-        rounds = []
-        for _ in range(3):
-            process = exp(0.05 * ratio * generator.standard_normal())
-            hands = Hands(process * 0.02 * (1 + 0.05 * (generator.exponential(size=500) - log(2))))
-            rounds.append(sample(Stopwatch(hands.call, hands.synchronize, hands.clock), Sampling()).latencies_s)
-        estimate = estimate_rounds(rounds)
-        covered += estimate.low <= 0.02 <= estimate.high
-    assert 0.93 <= covered / repeats <= 0.99
 
 
 def logs_of_rounds(generator, kind, spread):

@@ -36,13 +36,13 @@ def cache(tmp_path, monkeypatch):
     product = replace(roof_measurement(), **own)
     stream = {"roof_kernel": "stream_read", "precision": "fp64", "flop": 0, "byte": 512, "round": 0}
     folder.put_roof_measurements([product, replace(product, **stream)])
-    counted = workload(
-        "alexnet", flop=200, parameter_byte=60, input_byte=10, activation_byte=30, inference_peak_byte=80,
-        uncounted="histc:1:0.1;topk:2:0.01",
-    )  # fmt: skip
+    footprint = {"parameter_byte": 60, "input_byte": 10, "activation_byte": 30, "inference_peak_byte": 80}
+    counted = replace(
+        workload("alexnet", flop=200, uncounted="histc:1:0.1;topk:2:0.01", **footprint), input_shape=SHAPE
+    )
     Workloads(tmp_path / "cache").put([
-        (replace(counted, input_shape=SHAPE), [replace(layer("alexnet"), input_shape=SHAPE)], []),
-        (replace(counted, model="vgg11", input_shape=SHAPE, status="unsupported", reason="reads values"), [], []),
+        (counted, [replace(layer("alexnet"), input_shape=SHAPE)], []),
+        (replace(counted, model="vgg11", status="unsupported", reason="reads values"), [], []),
     ])  # fmt: skip
     return tmp_path / "cache"
 
@@ -74,10 +74,8 @@ def test_what_the_cache_lacks_is_left_out_and_a_model_that_could_not_be_counted_
 
 
 RATES = Roof({"fp32": 1e9}, 1e8)  # the ridge point is at 10 FLOP/B
-COUNTED = workload(
-    "alexnet", flop=5 * 10**8, parameter_byte=6 * 10**7, input_byte=10**7, activation_byte=3 * 10**7,
-    inference_peak_byte=8 * 10**7,
-)  # fmt: skip
+BYTES = {"parameter_byte": 6e7, "input_byte": 1e7, "activation_byte": 3e7, "inference_peak_byte": 8e7}
+COUNTED = workload("alexnet", flop=5 * 10**8, **BYTES)
 HYPOTHESIS = Advice("compile", why="it moves bytes", flags="--models alexnet")
 LAYERS = [replace(layer("alexnet", position=number), path=f"l{number}") for number in range(5)]
 TIMES = [operator_time("alexnet", path=f"l{number}", time_s=number) for number in range(5)]

@@ -4,25 +4,12 @@ from pathlib import Path
 
 import pytest
 from helpers.comparing import CELL, ENVIRONMENT, NEWER, machine, put
+from helpers.rows import roof_measurement
 
 from measure.__main__ import main
-from measure.cache.records import RoofMeasurement
 from measure.cache.table import as_text
-from measure.domain.comparison import (
-    FASTER,
-    NOT_MEASURED,
-    OTHERS,
-    PROCESS,
-    ROUNDS,
-    SLOWER,
-    WITHIN_ERROR,
-    ComparedRow,
-    Repeats,
-    RoofKernel,
-    Side,
-    error_of_interval,
-)  # fmt: skip
-from measure.domain.latency import Cell
+from measure.domain import comparison
+from measure.domain.comparison import NOT_MEASURED, ComparedRow, Repeats, RoofKernel, Side, error_of_interval
 from measure.verbs.compare import find, report
 
 NOISE = (0.99, 1.0, 1.0, 1.0, 1.0, 1.01)
@@ -33,10 +20,10 @@ def side(status="ok", *medians_s, **values):
 
 
 def row(model, a=NOT_MEASURED, b=NOT_MEASURED, **difference):
-    return ComparedRow(Cell(model, 1, "fp32", "inference", "eager"), a, b, **difference)
+    return ComparedRow(CELL._replace(model=model), a, b, **difference)
 
 
-def both(model, ratio, change, basis=ROUNDS, b_flags=None):
+def both(model, ratio, change, basis=comparison.ROUNDS, b_flags=None):
     found = {"ratio": ratio, "ratio_low": ratio - 0.01, "ratio_high": ratio + 0.01, "basis": basis, "change": change}
     return row(model, side("ok", 0.01), side("ok", 0.01 * ratio, flags=b_flags), **found)
 
@@ -44,12 +31,12 @@ def both(model, ratio, change, basis=ROUNDS, b_flags=None):
 SHORT = side(input_shape="16000")
 ROWS = [
     # The geometric mean of 2, 0.5, 1, 1.25, 0.8 and 1 is 1: each but 1 stands beside its inverse
-    both("my_net", 2.0, SLOWER, b_flags="loaded;wide"),
-    both("vgg11", 0.5, FASTER),
-    both("alexnet", 1.0, WITHIN_ERROR, OTHERS),
-    both("resnet18", 1.25, SLOWER, PROCESS),
-    both("resnet34", 0.8, None, PROCESS),
-    both("resnet50", 1.0, WITHIN_ERROR),
+    both("my_net", 2.0, comparison.SLOWER, b_flags="loaded;wide"),
+    both("vgg11", 0.5, comparison.FASTER),
+    both("alexnet", 1.0, comparison.WITHIN_ERROR, comparison.OTHERS),
+    both("resnet18", 1.25, comparison.SLOWER, comparison.PROCESS),
+    both("resnet34", 0.8, None, comparison.PROCESS),
+    both("resnet50", 1.0, comparison.WITHIN_ERROR),
     row("vgg19", b=side("oom", reason="no memory")),
     row("swin_t", side(), side("oom", reason="no memory")),
     row("vit_b_16", side("timeout", reason="took longer than 60 s"), side()),
@@ -61,15 +48,15 @@ ROWS = [
 ]
 
 
-@pytest.mark.parametrize("name", ["compare-rows", "compare-rows-markdown"])
-def test_all_that_a_row_can_be_is_printed(golden, name):
+def test_all_that_a_row_can_be_is_printed(golden):
     newer = replace(NEWER, torch="2.15.0", driver="580.1")
     a, b = Side("before", ENVIRONMENT, {}, {}), Side("after", newer, {}, {})
-    golden(name, "\n".join(report(a, b, ROWS, as_markdown=name.endswith("markdown"))) + "\n")
+    golden("compare-rows", "\n".join(report(a, b, ROWS)) + "\n")
+    golden("compare-rows-markdown", "\n".join(report(a, b, ROWS, as_markdown=True)) + "\n")
 
 
-def compare(*arguments):
-    return main(["compare", *map(str, arguments)])
+def compare(words):
+    return main(["compare", *words.split()])
 
 
 @pytest.fixture
@@ -94,22 +81,22 @@ def caches(tmp_path, monkeypatch):
     ],
 )
 def test_caches_are_compared(golden, capsys, name, words):
-    assert compare(*words.split()) == 0
+    assert compare(words) == 0
     golden(name, capsys.readouterr().out)
 
 
 def test_csv_goes_to_a_file_and_json_of_several_sides_is_a_list_of_pairs(golden, caches, capsys):
-    assert compare("a", "b", "--csv", "rows.csv") == 0
+    assert compare("a b --csv rows.csv") == 0
     golden("compare-caches", capsys.readouterr().out)
     golden("compare-caches-csv", (caches / "rows.csv").read_text())
-    assert compare("a", "b", "c", "--json") == 0
+    assert compare("a b c --json") == 0
     assert len(json.loads(capsys.readouterr().out)["pairs"]) == 2
 
 
 @pytest.mark.usefixtures("caches")
 @pytest.mark.parametrize(("sides", "allowed", "code"), [("a b", "25%", 0), ("a c b", "5%", 1)])  # on any side
 def test_a_regression_beyond_what_is_allowed_is_exit_code_1(capsys, sides, allowed, code):
-    assert compare(*sides.split(), "--fail-on-regression", allowed) == code
+    assert compare(f"{sides} --fail-on-regression {allowed}") == code
     named = "--fail-on-regression 5%: alexnet batch 1 fp32 inference eager\n"
     assert capsys.readouterr().err == (named if code else "")
 
@@ -120,29 +107,22 @@ def test_no_text_of_a_table_is_a_formula_to_a_spreadsheet():
     assert list(map(as_text, ["a=b", "", -1, None])) == ["a=b", "", -1, None]
 
 
-@pytest.fixture
-def machines(tmp_path, monkeypatch):
+def test_sides_are_found_by_their_names(tmp_path, monkeypatch):
     """Three data folders: of two machines, of one of these, and of another; and a machine that lies anywhere."""
     monkeypatch.chdir(tmp_path)
     for data, *names in (("two", "box", "rack"), ("one", "box"), ("other", "desk"), ("aside", "box")):
         for name in names:
             machine(tmp_path / data, name)
     (tmp_path / "aside/machines/box").rename(tmp_path / "before")
-
-
-@pytest.mark.usefixtures("machines")
-@pytest.mark.parametrize(
-    ("names", "folders"),
-    [
-        ("two one", "two/machines/box one/machines/box"),  # the machine that both have
-        ("one other", "one/machines/box other/machines/desk"),  # the only one of each
-        ("one/machines/box two", "one/machines/box two/machines/box"),
-        ("before one", "before one/machines/box"),
-        ("rack box", "two/machines/rack two/machines/box"),  # of --data
-    ],
-)
-def test_sides_are_found_by_their_names(names, folders):
-    assert " ".join(str(side.folder) for side in find(*names.split(), Path("two"))) == folders
+    folders = {
+        "two one": "two/machines/box one/machines/box",  # the machine that both have
+        "one other": "one/machines/box other/machines/desk",  # the only one of each
+        "one/machines/box two": "one/machines/box two/machines/box",
+        "before one": "before one/machines/box",
+        "rack box": "two/machines/rack two/machines/box",  # of --data
+    }
+    for names, found in folders.items():
+        assert " ".join(str(side.folder) for side in find(*names.split(), Path("two"))) == found
 
 
 def test_a_side_has_the_rounds_of_its_environment_which_the_beginning_of_its_id_names(tmp_path):
@@ -153,7 +133,7 @@ def test_a_side_has_the_rounds_of_its_environment_which_the_beginning_of_its_id_
     put(folder, 0, [], "oom", "no memory", environment=NEWER)
     old, new = find(f"{folder.folder}@aaaa", str(folder.folder), tmp_path)
     assert list(find("box@aabb", "box@aaaa00000000", tmp_path)) == [new, old]
-    assert list(old.cells) == list(new.cells) == [Cell(*CELL)]
+    assert list(old.cells) == list(new.cells) == [CELL]
     cell, failed = old.cells[CELL], new.cells[CELL]
     assert (cell.status, cell.medians_s, cell.samples, cell.flags) == ("ok", (2.0, 5.5), 3, "throttled;wide")
     assert (failed.status, failed.reason, failed.medians_s) == ("oom", "no memory", ())
@@ -161,20 +141,21 @@ def test_a_side_has_the_rounds_of_its_environment_which_the_beginning_of_its_id_
 
 
 def test_all_rounds_of_a_roof_count_and_a_ceiling_is_one_round_with_its_own_interval(tmp_path):
-    folder = machine(tmp_path / "a")
-    machine(tmp_path / "b")
-    stream = RoofMeasurement(
-        "aaaa00000000", "stream_triad", "fp64", 512, 1, 1, "ok", None, 1.0, 0.9, 1.1, 9, "sustained", round=0
-    )
-    second = replace(stream, latency_s=1.2, latency_low_s=1.08, latency_high_s=1.32, sample_count=10, round=1)
-    third = replace(stream, latency_s=1.1, latency_low_s=0.99, latency_high_s=1.21, sample_count=11, round=2)
-    unknown = {"reason": "busy", "latency_s": None, "latency_low_s": None, "latency_high_s": None, "sample_count": None}
-    failed = replace(stream, status="error", round=3, **unknown)
-    product = {"roof_kernel": "matmul", "precision": "fp32", "pace": "burst", "round": None}
-    ceiling = replace(stream, latency_high_s=1.2, **product)
-    folder.put_roof_measurements([stream, second, third, failed, ceiling])
-    found, _ = find(str(tmp_path / "a"), str(tmp_path / "b"), tmp_path)
-    repeats = found.roofs[RoofKernel("stream_triad", 512, "fp64", "sustained")]
+    folder = machine(tmp_path)
+
+    def roof(kernel, round_, latency_s, samples, **columns):
+        ends = {"latency_low_s": 0.9 * latency_s, "latency_high_s": 1.1 * latency_s, "sample_count": samples}
+        at = {"environment_id": ENVIRONMENT.environment_id, "roof_kernel": kernel, "round": round_}
+        return replace(roof_measurement(512, latency_s), **at | ends | columns)
+
+    unknown = dict.fromkeys(("latency_s", "latency_low_s", "latency_high_s", "sample_count"))
+    folder.put_roof_measurements([
+        roof("stream_triad", 0, 1.0, 9), roof("stream_triad", 1, 1.2, 10), roof("stream_triad", 2, 1.1, 11),
+        replace(roof("stream_triad", 3, 1.0, 9), status="error", reason="busy", **unknown),
+        roof("matmul", None, 1.0, 9, latency_high_s=1.2, pace="burst"),
+    ])  # fmt: skip
+    found, _ = find("box", "box@aaaa", tmp_path)
+    repeats = found.roofs[RoofKernel("stream_triad", 512, "fp32", "sustained")]
     assert (repeats.medians_s, repeats.samples) == ((1.0, 1.2, 1.1), 9)
     # Each error is that of a width of a tenth to each side; three together leave a third of their squares' root
     errors = [error_of_interval(0.9, 1.1, samples) for samples in (9, 10, 11)]

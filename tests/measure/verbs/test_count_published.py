@@ -1,5 +1,4 @@
 from pathlib import Path
-from unittest.mock import Mock
 
 import pytest
 from helpers.locks import watch_writes
@@ -9,7 +8,6 @@ from measure.cache import table
 from measure.cache.hand_kept import PublishedTiming
 from measure.cache.schema import TABLES, file_of
 from measure.cache.workload_records import PublishedCount, PublishedKind
-from measure.verbs import count_published
 from measure.verbs.count_published import PublishedCounts, PublishedCountTask, planned
 
 CACHE = Path("cache")
@@ -77,9 +75,3 @@ def test_rows_of_another_process_are_not_added_again_and_those_of_a_kill_are_rep
         counts.add(COUNTED, [KIND])
     assert (rows(PublishedCount), rows(PublishedKind)) == ([COUNTED], [KIND])
     assert written == {"counts.csv": True, "counted_kinds.csv": True}  # while locked
-
-
-def test_ctrl_c_says_how_to_go_on(monkeypatch, capsys):
-    monkeypatch.setattr(count_published.runner, "run", Mock(side_effect=KeyboardInterrupt))
-    assert call() == 130
-    assert "Stopped after 0 of 3; to go on: python -m measure count-published" in capsys.readouterr().out

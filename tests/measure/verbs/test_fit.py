@@ -36,7 +36,7 @@ def read(record):
     return table.read(file_of(record, CACHE), record)
 
 
-def test_coefficients_costs_and_errors_are_written_while_they_are_locked(monkeypatch, capsys):
+def test_coefficients_costs_and_errors_are_written_by_one_fit_at_a_time(monkeypatch, capsys):
     written = watch_writes(monkeypatch)
     assert fit() == 0
     assert written == {"coefficients.csv": True, "kinds.csv": True, "errors.csv": True}
@@ -45,17 +45,9 @@ def test_coefficients_costs_and_errors_are_written_while_they_are_locked(monkeyp
     assert printed.out.split("\n")[0].split()[:3] == ["left", "out", "device"]
     assert "any GPU" in printed.err
     assert {row.left_out for row in read(PredictionError)} == {BY_DEVICE}
-
-
-def test_a_second_fit_is_told_of_the_first(capsys):
-    folder = file_of(Coefficient, CACHE).parent
-    with table.held(folder / table.NAME):
+    with table.held(file_of(Coefficient, CACHE).parent / table.NAME):
         assert fit() == 2
     assert "is fitting in cache/prediction" in capsys.readouterr().err
-    assert [path.name for path in folder.iterdir()] == [table.NAME]
-
-
-def test_what_was_looked_at_stays_so():
-    for flags in (["--aside"], []):
+    for flags in (["--aside"], []):  # what was looked at stays so
         assert fit(*flags) == 0
         assert {row.left_out for row in read(PredictionError)} == {BY_DEVICE, PUT_ASIDE}

@@ -43,7 +43,6 @@ def test_what_is_left(words, on_box, on_rack, counted):
     assert command.main(["forget", *words.split(), "--data", "cache"]) == 0
     for name, models in (("box", on_box), ("rack", on_rack)):
         assert left(MachineFolder(CACHE, name), Run, Sample, Profile, OperatorTime) == models
-        assert ("lean" in (CACHE / "machines" / name / "samples.csv").read_text()) == ("lean" in models)
     assert left(Workloads(CACHE), Workload, Layer, Operator) == counted
 
 

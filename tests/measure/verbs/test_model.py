@@ -27,11 +27,8 @@ def test_what_an_answer_lacks_is_measured_once_and_kept(tmp_path, capsys):
     (demand,), (cell,) = said["demands"], said["cells"]
     assert (demand["batch"], demand["flop"], demand["bound"]) == (1, FLOP, "memory")  # a product of vectors, mostly
     assert sum(layer["parameter_count"] for layer in said["layers"]) == PARAMETERS
-    assert said["rates"]["flop_per_s"]["fp32"] > demand["attainable_flop_per_s"] > 0
-    assert cell["flop_per_s"] == pytest.approx(FLOP / cell["timed"]["latency_s"])
     assert cell["roof_share"] == pytest.approx(cell["flop_per_s"] / demand["attainable_flop_per_s"])
     assert sum(layer["time_share"] for layer in said["layers"]) == pytest.approx(1, abs=0.05)
-    assert said["advice"]["gain"] is None  # nothing else was measured
     (name,) = machine_names(tmp_path)
     folder = MachineFolder(tmp_path, name)
     assert [run.round for run in folder.rows(Run)] == [0]
