@@ -110,29 +110,6 @@ def test_a_polite_kill_and_a_closed_terminal_stop_as_ctrl_c_does_unless_nohup_ig
     assert len(MachineFolder(tmp_path, "box").rows(Run)) == (3 if is_ignored else 1)
 
 
-SLOW = """
-import sys, time
-class Slow:
-    def find_spec(self, name, *_):
-        if name == "measure.verbs.measure":
-            print("importing", flush=True)
-            time.sleep(60)
-sys.meta_path.insert(0, Slow())
-from measure.__main__ import main
-sys.exit(main(["--list"]))
-"""
-
-
-def test_ctrl_c_pressed_again_and_again_while_modules_are_imported_is_one_line():
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with subprocess.Popen([sys.executable, "-c", SLOW], cwd=ROOT, text=True, preexec_fn=HEEDING, **pipes) as run:
-        assert run.stdout.readline() == "importing\n"
-        for _ in range(3):
-            run.send_signal(signal.SIGINT)
-        assert run.stderr.read() == "\npython -m measure: stopped\n"
-    assert run.returncode == 130
-
-
 @pytest.mark.slow
 def test_measuring_from_end_to_end_resumes_and_then_has_nothing_to_do(tmp_path, capsys):
     words = f"{SHORT} --training-batch-sizes 2 --max-rounds 3 --sections workload inference operators"

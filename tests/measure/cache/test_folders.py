@@ -9,7 +9,7 @@ from helpers.world import WORLD
 
 from measure.cache import records, table
 from measure.cache.folders import MachineFolder, Workloads, machine_names
-from measure.cache.records import Environment, OperatorTime, Profile, Run, Sample
+from measure.cache.records import Environment, Profile, Run, Sample
 from measure.cache.table import append, write
 from measure.cache.workload_records import Layer, Operator, Workload
 from measure.errors import UserError
@@ -110,10 +110,9 @@ def test_an_environment_is_kept_once_the_newest_counts_and_a_roof_measured_again
     assert {(row.size, row.latency_s) for row in folder.rows(records.RoofMeasurement)} == {(16, 0.5), (8, 0.25)}
 
 
-def put_profile(folder, model="net", time_s=0.25, status="ok", shape=None, phase="inference"):
-    times = [rows.operator_time(model, time_s=time_s, phase=phase)] if status == "ok" else []
-    kernels = [rows.kernel_time(model, time_s=time_s)] if times and phase == "inference" else []
-    folder.put_profile(at(shape, profile(model, status=status, phase=phase)), times, kernels)
+def put_profile(folder, model="net", time_s=0.25, status="ok", shape=None):
+    times, kernels = [rows.operator_time(model, time_s=time_s)], [rows.kernel_time(model, time_s=time_s)]
+    folder.put_profile(at(shape, profile(model, status=status)), *([times, kernels] if status == "ok" else [[]]))
 
 
 def put_counters(folder, model="net", time_s=0.25, status="ok", shape=None):
@@ -124,30 +123,25 @@ def put_counters(folder, model="net", time_s=0.25, status="ok", shape=None):
 @pytest.mark.parametrize(
     ("put", "parent", "children"),
     [
-        (
-            put_profile,
-            Profile,
-            {OperatorTime: rows.operator_time("killed"), records.KernelTime: rows.kernel_time("killed")},
-        ),
-        (put_counters, records.HardwareCounterProfile, {records.KernelCounters: rows.kernel_counters("killed")}),
+        (put_profile, Profile, [rows.operator_time("killed"), rows.kernel_time("killed")]),
+        (put_counters, records.HardwareCounterProfile, [rows.kernel_counters("killed")]),
     ],
 )
 def test_a_profile_commits_its_rows_and_is_replaced_with_them(folder, again, put, parent, children):
     put(folder)
     put(folder, "full", status="oom")
-    for record, row in children.items():
-        append(folder.paths[record], record, [row])  # no profile commits it
-        assert [(each.model, each.time_s) for each in folder.rows(record)] == [("net", 0.25)]
+    for row in children:
+        append(folder.paths[type(row)], type(row), [row])  # no profile commits it
+        assert [(each.model, each.time_s) for each in folder.rows(type(row))] == [("net", 0.25)]
     put(again, time_s=0.5)
     put(again, AUDIO, shape="16000")
     put(again, AUDIO, time_s=2.5, shape="160000")  # of another shape: it takes the place of the one before
     rows = [(row.model, row.status, row.input_shape) for row in again.rows(parent)]
     assert rows == [("full", "oom", None), ("net", "ok", None), (AUDIO, "ok", "160000")]
-    for record in children:
-        assert sorted((row.model, row.time_s) for row in again.rows(record)) == [("net", 0.5), (AUDIO, 2.5)]
+    for child in children:
+        assert sorted((row.model, row.time_s) for row in again.rows(type(child))) == [("net", 0.5), (AUDIO, 2.5)]
     put(again, status="oom")
-    for record in children:
-        assert [row.model for row in again.rows(record)] == [AUDIO]
+    assert [row.model for child in children for row in again.rows(type(child))] == [AUDIO] * len(children)
 
 
 def counted(model, batch=1, layers=1, **columns):
@@ -177,26 +171,20 @@ def test_counting_again_leaves_no_layer_and_operator_of_the_old_count_and_none_t
     assert [row.model for record in (Layer, Operator) for row in tables.rows(record)] == ["b", "b"]
 
 
-def test_a_model_of_ones_own_has_one_input_shape(tmp_path):
+def test_models_of_ones_own_have_one_input_shape_and_are_counted_apart_and_read_with_the_others(tmp_path):
     tables = Workloads(tmp_path)
     tables.put([counted("mine:net", source="own", input_shape="3"), counted("net")])
-    tables.put([counted("mine:net", source="own", input_shape="5"), counted("net", input_shape="3x4x4")])
-    tables.put([counted("mine:net", 4, source="own", input_shape="5")])
+    tables.put([counted("mine:net", layers=2, source="own"), counted("net", input_shape="3x4x4")])
+    tables.put([counted("mine:net", 4, source="own")])
     assert [(row.model, row.batch, row.input_shape) for row in tables.rows(Workload)] == [
-        ("net", 1, "3x2x2"), ("net", 1, "3x4x4"), ("mine:net", 1, "5"), ("mine:net", 4, "5"),
+        ("net", 1, "3x2x2"), ("net", 1, "3x4x4"), ("mine:net", 1, "3x2x2"), ("mine:net", 4, "3x2x2"),
     ]  # fmt: skip
-
-
-def test_models_of_ones_own_are_counted_apart_and_read_with_the_others(tmp_path):
-    tables = Workloads(tmp_path)
-    tables.put([counted("net"), counted("mine:net", layers=2, source="own")])
-    shared = [(tmp_path / "workload" / f"{name}.csv").read_text() for name in ("models", "layers")]
-    assert "mine:net" not in "".join(shared)
-    assert "mine:net" in (tmp_path / "workload" / "own" / "models.csv").read_text()
-    assert [row.model for row in tables.rows(Workload)] == ["net", "mine:net"]
-    assert [row.model for row in tables.rows(Layer)] == ["net", "mine:net", "mine:net"]
+    assert [row.model for row in tables.rows(Layer)] == ["net"] * 2 + ["mine:net"] * 3
+    for record, name in ((Workload, "models"), (Layer, "layers"), (Operator, "operators")):
+        for folder, model in (("workload", "net"), ("workload/own", "mine:net")):
+            assert {row.model for row in table.read(tmp_path / folder / f"{name}.csv", record)} == {model}
     tables.leave_out({"mine:net"})
-    assert [row.model for record in (Workload, Layer) for row in Workloads(tmp_path).rows(record)] == ["net", "net"]
+    assert {row.model for record in (Workload, Layer) for row in Workloads(tmp_path).rows(record)} == {"net"}
 
 
 def test_two_runs_that_count_at_the_same_time_lose_nothing_and_have_nothing_twice(tmp_path, monkeypatch):

@@ -61,10 +61,7 @@ def test_the_stages_of_a_step_and_what_another_environment_measured_are_no_cells
     assert found == [("inference", 0.1), ("step", None)]
 
 
-@pytest.mark.parametrize(
-    ("model", "tokens", "per_s"),
-    [("gpt2_prefill_128", "128", 4 * 128 / 0.5), ("gpt2_decode_128", "1", 8.0), ("alexnet", None, None)],
-)
-def test_of_a_language_model_tokens_a_second_are_told(model, tokens, per_s):
-    cell = CELL._replace(model=model, batch=4)
-    assert summarise_cell(cell, [[0.5] * 6] * 3, (), tokens).tokens_per_s == per_s
+def test_of_a_language_model_tokens_a_second_are_told():
+    for model, per_s in (("gpt2_prefill_128", 4 * 128 / 0.5), ("gpt2_decode_128", 4 / 0.5), ("alexnet", None)):
+        cell = CELL._replace(model=model, batch=4)
+        assert summarise_cell(cell, [[0.5] * 6] * 3, (), None).tokens_per_s == per_s

@@ -86,12 +86,6 @@ def test_memory_that_is_kept_causes_no_page_faults():
     assert kept < 1
 
 
-def test_another_library_is_refused(monkeypatch):
-    monkeypatch.setattr(platform, "libc_ver", lambda: ("", ""))
-    with pytest.raises(NotImplementedError, match="only the GNU C library's allocator"):
-        variants.keep_memory("cpu", "fp32")
-
-
 ALLOCATORS = {"jemalloc": "libjemalloc.so.2", "tcmalloc": "libtcmalloc_minimal.so.4"}
 """By a variant's name the file that the linker's cache has of it."""
 

@@ -197,15 +197,6 @@ def test_an_architecture_is_a_model_without_its_library_and_weights():
         assert call(model, 1.0, demand(1.0), BEAD, roof=ROOF).architecture == "resnet50"
 
 
-def test_calls_are_rows():
-    found = fit_rows([call("timm:net.tag", 0.5, demand(3.0, moved=2.0))])
-    assert (found.latency_s[0], found.batch[0], found.architecture[0]) == (0.5, 8, "net")
-    # 3 ms of FLOP; convolutions at their roof 3 ms, activations 2 ms; 8 inputs' 4 MB of parameters at 100 GB/s
-    assert found.flop_s[0] == pytest.approx(3e-3)
-    assert found.kinds_s.sum() == pytest.approx(5e-3)
-    assert found.parameter_s[0] == pytest.approx(8 * 4e-5)
-
-
 def test_a_settings_say_grows_with_the_root_of_its_rows():
     timed = fit_rows([*additive(models=16), call("lone", 1.0, demand(1.0), BEAD._replace(device="Cog 3"))])
     weights = timed.weights()

@@ -141,7 +141,7 @@ def test_a_side_has_the_rounds_of_its_environment_which_the_beginning_of_its_id_
 
 
 def test_all_rounds_of_a_roof_count_and_a_ceiling_is_one_round_with_its_own_interval(tmp_path):
-    folder = machine(tmp_path)
+    folder = machine(tmp_path, "box", ENVIRONMENT, NEWER)
 
     def roof(kernel, round_, latency_s, samples, **columns):
         ends = {"latency_low_s": 0.9 * latency_s, "latency_high_s": 1.1 * latency_s, "sample_count": samples}
@@ -154,7 +154,7 @@ def test_all_rounds_of_a_roof_count_and_a_ceiling_is_one_round_with_its_own_inte
         replace(roof("stream_triad", 3, 1.0, 9), status="error", reason="busy", **unknown),
         roof("matmul", None, 1.0, 9, latency_high_s=1.2, pace="burst"),
     ])  # fmt: skip
-    found, _ = find("box", "box@aaaa", tmp_path)
+    found, _ = find("box@aaaa", "box", tmp_path)
     repeats = found.roofs[RoofKernel("stream_triad", 512, "fp32", "sustained")]
     assert (repeats.medians_s, repeats.samples) == ((1.0, 1.2, 1.1), 9)
     # Each error is that of a width of a tenth to each side; three together leave a third of their squares' root

@@ -1,8 +1,6 @@
 import json
-from dataclasses import replace
 
 import pytest
-from helpers.rows import run
 
 from measure import __main__ as command
 from measure.cache.folders import MachineFolder
@@ -60,20 +58,6 @@ def test_the_plan_lists_what_is_missing_and_measures_nothing(tmp_path, capsys):
     assert call(tmp_path, f"--plan --json {SMALL}") == 0
     assert [task["label"] for task in json.loads(capsys.readouterr().out)["tasks"]] == labels
     assert not any(tmp_path.iterdir())
-
-
-def test_with_v_a_plan_says_on_standard_error_what_it_leaves_out_and_why(tmp_path, capsys):
-    here = current(devices.find("cpu"), processor.physical_cores())
-    failed = run("squeezenet1_0", status="oom", reason="full")
-    MachineFolder(tmp_path, "box").put_run(replace(failed, environment_id=here.environment_id), [])
-    assert call(tmp_path, f"--plan {SMALL}") == 0
-    quiet = capsys.readouterr()
-    assert (quiet.err, LABEL in quiet.out) == ("", False)
-    assert call(tmp_path, f"--plan -v {SMALL}") == 0
-    told = capsys.readouterr()
-    assert told.out == quiet.out
-    cell = "squeezenet1_0 batch 1 fp32 inference eager"
-    assert f"measure.run.cell_tasks: not tried again without --force: {cell}, oom (full)" in told.err
 
 
 def test_a_damaged_cache_is_said_before_measuring(tmp_path, capsys):

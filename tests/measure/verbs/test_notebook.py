@@ -1,18 +1,13 @@
 """``measure.model``, the function for notebooks."""
 
-from contextlib import contextmanager
-from types import SimpleNamespace
-
 import pytest
 
 torch = pytest.importorskip("torch", reason="networks are torch's")
 
-from helpers.rows import ENVIRONMENT  # noqa: E402
 from helpers.small_network import network as small  # noqa: E402
 
 import measure  # noqa: E402
 from measure.domain.roofs import Roof  # noqa: E402
-from measure.machine import devices  # noqa: E402
 from measure.roofs.roofs import KernelTiming  # noqa: E402
 from measure.timing.sampling import Sampling  # noqa: E402
 from measure.verbs import model  # noqa: E402
@@ -55,27 +50,6 @@ def test_a_network_at_hand_is_counted_timed_and_held_against_the_roof_and_left_a
     assert not any(parameter.is_meta or parameter.grad is not None for parameter in network.parameters())
     assert repr(found) == str(found) == "\n".join([*heading(found, aligned), "", *result_lines(found, aligned)])
     assert found.layer_table.count("\n") == 4
-
-
-def test_the_network_s_gpu_is_the_current_one_while_it_is_timed(monkeypatch):
-    current, calls, cpu = [], [], devices.find("cpu")
-
-    @contextmanager
-    def on(name):
-        current.append(name)
-        yield
-        current.pop()
-
-    methods = {name: getattr(cpu, name) for name in ("synchronize", "events", "sensors")}
-    gpu = SimpleNamespace(kind="cuda", torch_name="cuda:1", **methods)
-    monkeypatch.setattr(model.devices, "find", lambda _: gpu)
-    monkeypatch.setattr(model, "current", lambda *_: ENVIRONMENT)
-    monkeypatch.setattr(torch.cuda, "device", on)
-    monkeypatch.setattr(model, "_roof", lambda *_: calls.append(list(current)) or Roof({}, None))
-    network, inputs = small(1)
-    network.register_forward_hook(lambda *_: calls.append(list(current)))
-    measure.model(network, inputs)
-    assert (calls[-2:], current) == ([["cuda:1"]] * 2, [])  # a call, and the roof
 
 
 @pytest.mark.usefixtures("roof")

@@ -37,8 +37,7 @@ def made(tmp_path_factory):
 
 
 def call(data, *words):
-    asked = words if "--precision" in words else (*words, "--precision", "bf16")
-    return command.main(["predict", *asked, "--data", str(data)])
+    return command.main(["predict", *words, "--precision", "bf16", "--data", str(data)])
 
 
 def predictions(data, capsys, *words):
