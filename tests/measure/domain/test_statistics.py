@@ -138,6 +138,7 @@ def test_the_interval_covers_the_median_where_rounds_are_added_until_it_is_narro
         # (10 - 1) / 4.08 = 2.2 is below the normal distribution's 2.576 for 1 %. Six reach 15: 14 / 5.32 = 2.63.
         ([1.0, 2.0, 3.0, 4.0, 5.0], 0.02, False),
         ([1.0, 2.0, 3.0, 4.0, 5.0, 6.0], 0.02, True),
+        ([9.0, *map(float, range(1, 9)), 10.0], 0.02, False),  # 45 pairs, 8 of them fall: 29 - 1 = 2.504 times 11.18
         ([1.0], 0.02, False),
     ],
 )

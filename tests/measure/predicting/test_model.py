@@ -76,16 +76,16 @@ def test_neighbours_of_like_make_up_tell_an_offset(make_ups, offsets, expected):
 
 
 def test_calls_of_one_make_up_say_their_median():
-    # One call of 1e4 us takes 10 ms; three of the calls have one make-up, but for rounding
+    # One call of 1e4 us takes 10 ms; four of the calls have one make-up, but for rounding
     one, other = demand(4.0, moved=2.0), demand(4.0, moved=9.0)
-    rows = fit_rows([call(f"net{k}", 1.0, asked) for k, asked in enumerate((one, other, one, one))])
+    rows = fit_rows([call(f"net{k}", 1.0, asked) for k, asked in enumerate((one, other, one, one, one))])
     rows.make_ups[2] += 1e-16
     best = np.zeros(len(TERMS))
     best[TERMS.index("call")] = 1e4
-    rows.latency_s[:] = 0.01 * np.exp([0.1, -0.4, 0.9, 0.2])
+    rows.latency_s[:] = 0.01 * np.exp([0.1, -0.4, 0.9, 0.2, 0.5])
     found = add_neighbours(rows, best)
     assert len(found.make_ups) == 2
-    assert sorted(found.offsets) == pytest.approx([-0.4, 0.2])
+    assert sorted(found.offsets) == pytest.approx([-0.4, (0.2 + 0.5) / 2])
 
 
 def test_what_latencies_are_made_of_is_predicted_and_a_layer_that_was_not_timed_is_at_its_roof():

@@ -68,6 +68,7 @@ def test_a_device_of_which_many_models_were_timed_has_its_own_fit_and_the_newest
     [
         # Some times scale by what they are off, and so does one that is known; a datasheet has the widest interval
         ("Dot 4", additive(0.5, BEAD._replace(device="Dot 4"), models=3), None, SCALED, 3, 0.5, 0.7, 1.4),
+        ("Dot 4", additive(0.5, BEAD._replace(device="Dot 4"), models=3), 3 * MADE, SCALED, 1, 3.0, 0.7, 1.4),
         ("Eel 5", [], 3 * MADE, SCALED, 1, 3.0, 0.7, 1.4),
         ("Eel 5", [], None, DATASHEET, 0, 1.0, 0.6, 1.8),
         (ASIDE[0], additive(0.5, BEAD._replace(device=ASIDE[0])), None, DATASHEET, 0, 1.0, 0.6, 1.8),

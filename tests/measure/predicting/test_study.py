@@ -121,12 +121,12 @@ def summary(ratios, others=None):
 
 
 def test_errors_are_of_predictions_over_latencies():
-    found = summary([0.5, 0.8, 1.0, 1.25, 2.0])
-    # Predictions are 2, 1.25, 1, 0.8 and 0.5 of the latencies: off by 1, 0.25, 0, 0.2 and 0.5
+    found = summary([0.5, 0.8, 1.0, 1.25, 4.0])
+    # Predictions are 2, 1.25, 1, 0.8 and 0.25 of the latencies: off by 1, 0.25, 0, 0.2 and 0.75
     assert found[ALL_BATCHES].median_error == pytest.approx(0.25)
     assert found[ALL_BATCHES].median_ratio == 1.0
-    # Nine in ten: 0.6 of the way from 0.5 to 1
-    assert found[ALL_BATCHES].p90_error == pytest.approx(0.5 + 0.6 * 0.5)
+    # Nine in ten: 0.6 of the way from 0.75 to 1
+    assert found[ALL_BATCHES].p90_error == pytest.approx(0.75 + 0.6 * 0.25)
     assert {batches: row.calls for batches, row in found.items()} == {ALL_BATCHES: 5, "1": 4, "16 to 127": 1}
 
 
