@@ -30,12 +30,18 @@ IDEAL, UNFUSED = theme.BOUND_COLORS.values()
 BYTES = {"ideal": IDEAL, "counters": theme.VERMILION, "unfused": UNFUSED}
 TEMPORARY, LAYERED = "temporary", "roofline layer by layer"
 SEEN = 0.005  # a smaller share of a network is not drawn
-PRINTED = 12  # so many networks stand in a figure of the PDF; the HTML has all
+DRAWN = 12  # so many networks stand in a figure; the HTML has all
 
 
 def known(rows: pd.DataFrame, flags: str) -> pd.DataFrame:
     found = display.required(rows, options.measure_command(flags))
     return found.assign(network=found.model.map(model_name))
+
+
+def spread(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the first and the last of sorted rows, and some at even steps between them."""
+    last, drawn = len(rows) - 1, min(DRAWN, len(rows))
+    return rows.iloc[[round(at * last / max(drawn - 1, 1)) for at in range(drawn)]]
 
 
 @display.figure
@@ -77,8 +83,7 @@ def memory(paper: Paper, everything: bool = False) -> dict[str, Any]:
     rows = costs.trained(paper).reset_index()
     rows = known(rows[rows.training_peak_byte.notna()], "--sections workload")
     rows = rows.assign(over=rows.training_peak_byte / rows.inference_peak_byte).sort_values("over")
-    if not everything and len(rows) > PRINTED:
-        rows = rows.iloc[[round(at * (len(rows) - 1) / (PRINTED - 1)) for at in range(PRINTED)]]
+    rows = rows if everything else spread(rows)
     parts = rows[list(MEMORY_PARTS.values())].rename(columns={column: name for name, column in MEMORY_PARTS.items()})
     parts[TEMPORARY] = (rows.training_peak_byte - parts.sum(axis=1)).clip(lower=0)
     whole = parts.sum(axis=1)
@@ -153,14 +158,14 @@ def strip(paper: Paper) -> dict[str, Any]:
 def steps(paper: Paper) -> dict[str, Any]:
     """Draw the measured step with its interval, the roofline layer by layer, and the FLOP at the peak."""
     rows = known(costs.steps(paper.at_hand), STEPS).sort_values("latency_s", ascending=False)
-    rows = known(rows[rows.flop_bound_s.notna()], "--sections roofs")
+    rows = spread(known(rows[rows.flop_bound_s.notna()], "--sections roofs"))
     left = longest(list(rows.network), theme.TICK_SIZE) + 12
     ends = [*rows.latency_s, *rows.flop_bound_s, *rows.latency_high_s.dropna()]
     axis = LogAxis.around(ends, pixels=theme.plot_width(left=left), title="time of a step", unit="s")
     tooltip = [("network", "network", ""), ("latency_s", "measured", "s"), ("flop_bound_s", "FLOP at the peak", "s")]
     measured = ("latency_s", "latency_low_s", "latency_high_s")
     ticks = {"FLOP at the peak": "flop_bound_s", LAYERED: "operator_bound_s"}
-    content = forms.dots(rows, "network", *measured, axis, ticks=ticks, step=11, tooltip=tooltip)
+    content = forms.dots(rows, "network", *measured, axis, ticks=ticks, step=13, tooltip=tooltip)
     description = f"Measured and least time of a training step of {len(rows)} networks."
     return figure("training-steps", description, content)
 
