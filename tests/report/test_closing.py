@@ -54,8 +54,5 @@ def test_of_a_machine_three_commands_follow_for_the_python_that_runs_this(tmp_pa
     monkeypatch.setattr(closing.shutil, "which", lambda _: found and str(tmp_path / found))
     *_, heading, one, two, three = closing.lines([tmp_path / "facts.json"], tmp_path / "data")
     assert heading == "Next:"
-    words = ("measure model resnet50", "measure --budget 20m", "measure doctor")
-    for line, verb in zip((one, two, three), words, strict=True):
-        command, _, flag = line.strip().partition("  ")[0].partition(" --data ")
-        assert command == f"{python.format(tmp_path)} -m {verb}"
-        assert flag
+    for line, verb in ((one, "model resnet50"), (two, "--budget 20m"), (three, "doctor")):
+        assert line.startswith(f"  {python.format(tmp_path)} -m measure {verb} --data ")

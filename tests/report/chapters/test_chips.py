@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pandas as pd
 import pytest
-from helpers.world import committed_chips, numbers, rows_of, world, wrong
+from helpers.world import committed_chips, numbers, world, wrong
 
 from report.chapters.chips import figures, tables
 from report.chapters.chips.facts import promised
@@ -117,12 +117,3 @@ def test_peaks_are_multiplied_out():
         "28.8",
     ]
     assert rows[1][3] == "203"
-
-
-@pytest.mark.parametrize("chosen", [["NVIDIA T4"], ["NVIDIA T4", "AMD Alveo U280", "Groq LPU v1 (GroqChip)"]])
-def test_a_chosen_chip_is_a_roof_a_row_and_a_name(chosen):
-    paper = of(committed_chips()[committed_chips().chip.isin(chosen)])
-    texts = rows_of(figures.roofs.__wrapped__(paper), "text")
-    assert {row[0].split(",")[0].removesuffix(" †") for row in texts} >= set(chosen)
-    listed = tables.labelled_chips.__wrapped__(paper).replace("\\", "")
-    assert [chip for chip in chosen if chip not in listed] == []

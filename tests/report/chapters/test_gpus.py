@@ -119,12 +119,6 @@ def test_of_several_versions_the_newest_counts_and_rows_that_differ_in_two_condi
     assert {pairs.device.iloc[0] for pairs in published.steps(paper)} == {"NVIDIA B2"}  # with Cog 3
 
 
-@pytest.mark.parametrize("kept", [(), (0,), (0, 1, 2)], ids=["none", "one GPU", "one network whole"])
-def test_without_both_gpus_no_trace_is_told(kept):
-    few = replace(world(), traces=tuple(world().traces[at] for at in kept))
-    assert chapter._traces(few).video.kernels.is_missing
-
-
 def test_figures_show_the_facts():
     chart = figures.gains.__wrapped__(world())
     gains = {each[0]: each[1:] for each in rows_of(chart, "name", "speed", "low")}

@@ -8,7 +8,7 @@ from helpers.places import ROOT
 from helpers.world import REFERENCES, nothing, numbers, rows_of, world, wrong
 
 from report.chapters.networks import figures, tables
-from report.chapters.networks.facts import kind_sums, large_batch, roof_of
+from report.chapters.networks.facts import large_batch, roof_of
 from report.paper import load
 
 PARAMETERS = (8, 1, 7, 2, 6, 3)
@@ -95,10 +95,6 @@ def test_figures_and_tables_show_the_facts():
     assert dict(bars)["AlexNet"] == 16e9
     table = tables.sides.__wrapped__(world()).splitlines()[2]
     assert [cell.strip() for cell in table.split("|")][3:7] == ["1", "10", "1", "2"]
-    for panel in (chart := figures.kinds.__wrapped__(world()))["concat"]:
-        bars = panel["layer"][0]
-        shares = [(row["name"], row[bars["encoding"]["x"]["field"]]) for row in chart["datasets"][bars["data"]["name"]]]
-        assert sum(share for name, share in shares if name == "AlexNet") == pytest.approx(1)
 
 
 @pytest.mark.slow
@@ -111,10 +107,3 @@ def test_the_pair_agrees_with_what_torchvision_prints():
     assert found["pair.mobilenet.flop"] == pytest.approx(2 * 0.301e9, rel=0.005)
     assert found["pair.resnet.flop"] == pytest.approx(2 * 1.814e9, rel=0.005)
     assert found["pair.resnet.arithmetic"] == pytest.approx(2 * 1.814e9 / 165.2e12, rel=0.005)
-    sums = kind_sums(project)
-    products = ["convolution", "depthwise convolution", "linear", "attention"]
-    share = sums[sums.layer_kind.isin(products)].groupby("model").flop.sum() / sums.groupby("model").flop.sum()
-    assert share.min() > 0.9
-    models = tables.chosen_models(project)
-    assert len(models) == 12
-    assert {"mobilenet_v2", "resnet18", "wav2vec2_base", "gpt2_decode_512"} <= set(models)

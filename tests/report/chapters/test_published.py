@@ -8,9 +8,8 @@ import pytest
 from helpers.places import ROOT
 from helpers.world import REFERENCES, nothing
 
-from report import facts
 from report.chapters.published import comparisons
-from report.chapters.published.comparisons import AGREES, OPEN, UNKNOWN, VERDICTS, judge
+from report.chapters.published.comparisons import AGREES, OPEN, UNKNOWN, judge
 from report.paper import REFERENCE, load
 from report.stats.value import Value
 
@@ -101,12 +100,3 @@ def test_quantities_that_are_all_wrong_alike():
     assert "Inception-v3" not in {row.subject for row in footprints}  # at which size of input is not said
     # 270 GFLOP at 8.1 TFLOP/s take 33.3 ms; 33.33 s are printed
     assert {row.verdict for row in rows["step_estimates"] if row.quantity == "time"} == {"milliseconds"}
-
-
-def test_facts_count_every_figure_once():
-    found = facts.of_chapter("published", whole())
-    found_rows = [row for rows in comparisons.of(whole().reference).values() for row in rows]
-    assert found.figures.number == len(found_rows)
-    assert found.agree.number + found.differ.number + found.open.number == found.figures.number
-    assert set(vars(found.causes)) < set(VERDICTS)
-    assert {row.verdict for row in found_rows} <= set(VERDICTS)

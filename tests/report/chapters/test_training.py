@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from helpers.world import nothing, rows_of, world, wrong
 
-from report.chapters.training import costs, figures
+from report.chapters.training import costs, figures, traced
 from report.chapters.training.costs import agreeing
 
 SIX = range(6)
@@ -70,6 +70,14 @@ def test_facts_by_hand():
         # lean: 8 + 4 MB of DRAM; parameters, input and output are 4.504 MB; operators move 20
         "counters.machine": "Example GPU", "counters.over_ideal": 12 / 4.504, "counters.of_unfused": 0.6,
         "gpus.devices": 1, "gpus.fp32": 3.25, "gpus.fp16": 3.25,
+        # The recorded step, at the rates of an MI300X: forward a second of arithmetic takes 4 s, half a second of bytes
+        # 1 s; backward 2.5 s of arithmetic, a fifth of it computed again, take 8 s, and half a second of bytes 3 s;
+        # collectives take 48 s, and an update without counts 1 s
+        "recorded.network": "A step", "recorded.chip": "Instinct MI300X", "recorded.kernels": 8,
+        "recorded.kernel_time": 16 / 8, "recorded.convolution": 3.5 / 12, "recorded.normalisation": 1 / 4,
+        "recorded.closest": 1 / 2, "recorded.closest.name": "normalisation, forward",
+        "reference.recorded.chip": "Instinct MI300X", "reference.recorded.flop_ratio": 2.5,
+        "reference.recorded.time_ratio": 11 / 5, "reference.recorded.waiting": 48 / 65,
         "reference.pooling_time": 0.12 / (0.1 + 0.5 + 0.18 + 0.12 + 0.05), "reference.pooling_flop": 5 / 4015,
         "reference.depthwise": 1, "reference.depthwise_above": 0, "reference.apart": 7,
         "printed.lowest": 0.0006, "printed.highest": 425.38,  # as two studies print
@@ -125,3 +133,31 @@ def test_parts_of_memory_sum_to_all_of_it():
     shares = rows_of(figures.memory.__wrapped__(world()), "network", "share")
     for network in {name for name, _ in shares}:
         assert sum(share for name, share in shares if name == network) == pytest.approx(1, abs=1e-4)
+
+
+def test_marks_of_a_recorded_step_are_the_kinds_of_both_passes():
+    marks = sorted(rows_of(figures.recorded.__wrapped__(world()), "layer_kind", "share"))
+    assert marks == [("convolution", pytest.approx(4 / 16)), ("convolution", pytest.approx(8 / 16))]  # others: no FLOP
+
+
+@pytest.mark.parametrize(
+    ("network", "host_s", "source", "drawn", "published"),
+    [
+        ("longer", 99.0, "", "longer", "longer"),
+        ("shorter", 1.0, "", "A step", "A step"),
+        ("own", 1.0, "machines/example-gpu", "own", "A step"),
+    ],
+)
+def test_a_step_measured_here_comes_before_the_longest_imported_one(network, host_s, source, drawn, published):
+    (step,) = (trace for trace in world().traces if trace.devices[0].network == "A step")
+    devices = [replace(step.devices[0], network=network, source=source)]
+    other = step._replace(name=network, devices=devices, steps=[replace(each, host_s=host_s) for each in step.steps])
+    paper = replace(world(), traces=(*world().traces, other))
+    found = [traced.recorded(paper, published=only).trace.devices[0].network for only in (False, True)]
+    assert found == [drawn, published]
+
+
+def test_without_a_training_step_or_its_chip_nothing_is_drawn():
+    others = tuple(trace for trace in world().traces if trace.devices[0].network != "A step")
+    chips = world().chips[~world().chips.chip.str.contains("MI300X")]
+    assert traced.recorded(replace(world(), traces=others)) is traced.recorded(replace(world(), chips=chips)) is None

@@ -7,8 +7,8 @@ from report.charts import theme
 from report.charts.axes import LinearAxis, LogAxis
 from report.charts.drawing import picture
 from report.charts.figure_files import as_csv
-from report.charts.forms import curves, dots, matrix, pies, slices, stacked_bars
-from report.charts.panels import figure, row
+from report.charts.forms import curves, dots, matrix, slices, stacked_bars
+from report.charts.panels import figure
 
 KINDS = {"convolution": theme.BLUE, "linear": theme.VERMILION, "other": theme.GREY}
 
@@ -77,14 +77,3 @@ def test_small_slices_are_one_and_stand_last():
     assert [(part, round(share, 2)) for part, share, *_ in cut] == [("a", 0.6), ("b", 0.3), ("other", 0.1)]
     assert cut[0][2:] == pytest.approx((0, 1.2 * pi))
     assert cut[-1][3] == pytest.approx(2 * pi)
-
-
-def test_pies_are_a_panel_each_network():
-    rows = [
-        {"network": network, "of": of, "kind": kind, "amount": amount}
-        for network in ("VGG-16", "AlexNet") for of in ("time", "memory")
-        for kind, amount in (("convolution", 3), ("linear", 1))
-    ]  # fmt: skip
-    made = figure("n", "d", row(pies(rows, "network", "of", "kind", "amount", KINDS)))
-    assert [panel["title"] for panel in made["concat"]] == ["VGG-16", "AlexNet"]
-    assert (texts(made).count("75"), texts(made).count("time")) == (4, 2)

@@ -7,7 +7,7 @@ import pytest
 from report.charts import theme
 from report.charts.axes import Categories, LinearAxis, LogAxis
 from report.charts.drawing import picture
-from report.charts.marks import bars, end_names, names, points, records
+from report.charts.marks import bars, names, points, records
 from report.charts.panels import figure, panel
 
 X = LogAxis(low=1, high=100, pixels=200, title="work", unit="B")
@@ -58,12 +58,3 @@ def test_bars_stack_in_the_order_of_the_palette():
     (first,) = re.findall(rf'<path [^>]*d="M([\d.]+),[^"]*h([\d.]+)[^"]*"[^>]*fill="{theme.WINE}"', drawn)
     (second,) = re.findall(rf'<path [^>]*d="M([\d.]+),[^"]*h([\d.]+)[^"]*"[^>]*fill="{theme.BLUE}"', drawn)
     assert [float(at) for at in (*first, *second)] == pytest.approx([0, 25, 25, 75])
-
-
-def test_names_of_lines_stand_in_a_column_right_of_the_panel():
-    ends = [{"who": "one", "x": 10, "y": 10.0}, {"who": "two", "x": 5, "y": 10.0}]
-    layer = end_names(ends, "who", (X, "x"), (Y, "y"))
-    first, second = (50 + row["dy"] for row in layer["layer"][1]["data"]["values"])  # both marks are at 50
-    assert abs(first - second) >= 10
-    places = re.findall(r"<text [^>]*translate\(([\d.]+),[^>]*>(one|two)<", svg(layer))
-    assert sorted(places) == [("215", "one"), ("215", "two")]  # 15 right of its 200 pixels

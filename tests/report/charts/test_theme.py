@@ -13,12 +13,6 @@ def test_the_written_palette_is_that_of_the_figures_in_the_order_of_the_tables()
     assert [name for name, color in colors.items() if f"{name} {color}" not in written] == []
 
 
-def test_no_text_is_under_six_points_in_the_pdf():
-    # 800 pixels are printed as 170 mm of 72 / 25.4 points each
-    points = 170 * 72 / 25.4 / theme.FULL_WIDTH
-    assert min(theme.FONT_SIZE, theme.TICK_SIZE, theme.LABEL_SIZE) * points >= 6
-
-
 def test_no_caption_names_light_or_dark():
     """They change places in the page's dark mode."""
     for chapter in (ROOT / "report" / "chapters").glob("*/*.qmd"):

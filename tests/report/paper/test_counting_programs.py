@@ -38,8 +38,3 @@ def test_each_model_that_was_counted_has_a_line_and_one_of_no_known_line_is_a_li
     assert (set(lines.index), lines.sum()) == (known, 80)
     own = counting_programs.derive(world().counting_programs.assign(model="of_my_own"))
     assert set(own.line) == {"of_my_own"}
-
-
-@pytest.mark.parametrize(("deviation", "text"), [(-0.357, "−35.7\u00a0%"), (0.0628, "+6.28\u00a0%"), (0, "0\u00a0%")])
-def test_signed(deviation, text):
-    assert counting_programs.signed(deviation) == text

@@ -3,7 +3,7 @@ from dataclasses import replace
 
 import pytest
 from helpers.places import ROOT
-from helpers.world import REFERENCES, WORLD, world
+from helpers.world import REFERENCES, world
 
 from measure.cache.schema import TABLES
 from measure.errors import UserError
@@ -76,15 +76,6 @@ def test_one_model_may_have_rows_for_other_precisions_and_extensions(tmp_path):
     assert model_numbers(row.models) == {1, 4, 5, 6, 7}
     with pytest.raises(UserError, match="line 3, column models: a model of 7 stands in line 2"):
         read_rates(tmp_path, GOOD, GOOD.replace("1;4-7", "7"))
-
-
-def test_a_row_fits_its_family_model_and_vector_extension():
-    environment = world().machine("cpu").environment
-    rows = hand_tables.flop_per_cycle(WORLD / "flop_per_cycle.csv", hand_tables.read_keys(REFERENCES))
-    fitting = [(row.vector_extension, row.precision) for row in rows if row.fits(environment)]
-    assert fitting == [("avx2", "fp32"), ("avx2", "fp64")]
-    for other in ({"cpu_model": 7}, {"cpu_family": 2}, {"cpu_vendor": "Other"}, {"vector_extension": None}):
-        assert not any(row.fits(replace(environment, **other)) for row in rows)
 
 
 ROWS = hand_tables.flop_per_cycle(ROOT / "data" / "flop_per_cycle.csv", hand_tables.read_keys(REFERENCES))

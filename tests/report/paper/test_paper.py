@@ -5,10 +5,8 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 from helpers.places import ROOT
-from helpers.rows import ENVIRONMENT, operator_time, profile, run, samples, workload
-from helpers.world import REFERENCES, WORLD, world
+from helpers.world import CPU, REFERENCES, WORLD, mutated, world
 
-from measure.cache.folders import MachineFolder, Workloads
 from report.paper import REFERENCE, _machine_name, load
 from report.paper.printed import FlopPerCycle
 
@@ -20,33 +18,16 @@ def cell(machine, model, batch, precision="fp32"):
     return found.iloc[0]
 
 
-def spoken(data, *measured):
-    """The paper of a machine with these runs of a model, which asks for ten times as much of a longer input."""
-    counted = [
-        replace(workload("wav2vec2_base", batch, flop * batch), input_shape=shape)
-        for batch in (1, 64)
-        for shape, flop in (("16000", 10), ("160000", 100))
-    ]
-    Workloads(data).put([(row, [], []) for row in counted])
-    folder = MachineFolder(data, "box")
-    folder.put_environment(ENVIRONMENT)
-    for batch, shape in measured:
-        whole = replace(run("wav2vec2_base", batch), input_shape=shape)
-        folder.put_run(whole, samples(3, "wav2vec2_base", batch))
-        folder.put_profile(
-            replace(profile("wav2vec2_base", batch), input_shape=shape), [operator_time("wav2vec2_base", batch)]
-        )
-    return load(data, REFERENCES)
+def test_a_cell_at_another_shape_than_the_one_at_which_its_model_is_shown_is_left_out(tmp_path):
+    def larger(row):
+        is_last = (row["model"], row["batch"], row["precision"]) == ("lean", "1", "fp32")
+        return row | ({"input_shape": "3x448x448", "recorded_at": "2099"} if is_last else {"input_shape": "3x224x224"})
 
-
-def test_where_a_model_was_measured_at_its_usual_input_shape_too_the_other_is_left_out(tmp_path):
-    paper = spoken(tmp_path / "measured", (1, "16000"), (64, "160000"))
-    assert set(paper.workloads.input_shape) == {"160000"}
-    (box,) = paper.machines
-    assert box.cells[["batch", "forward_flop", "sample_count"]].to_numpy().tolist() == [[64, 6400, 3]]
-    assert box.profiles.batch.tolist() == box.operators.batch.tolist() == [64]
-    # One that was not measured is shown at today's input shape
-    assert set(spoken(tmp_path / "unmeasured").workloads.input_shape) == {"160000"}
+    data = mutated(tmp_path / "world", {f"machines/{CPU}/{table}.csv": larger for table in ("runs", "profiles")})
+    cpu = world(data, (CPU,)).machine("cpu")
+    # Four times the 100 MFLOP
+    assert cpu.cells[cpu.cells.model == "lean"].set_index("batch").forward_flop.to_dict() == {1: 400e6}
+    assert cpu.profiles[cpu.profiles.model == "lean"].batch.tolist() == [1]
 
 
 @pytest.mark.parametrize(

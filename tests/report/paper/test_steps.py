@@ -19,7 +19,7 @@ def cell(kind, model):
     return row
 
 
-def derived(ratios, phase="step"):
+def derived(ratios):
     """A cell of which each round has six samples of a forward pass of 1 s and a backward pass ``ratio`` times as long,
 
     all of which a slow spell doubles in every other sample.
@@ -27,7 +27,7 @@ def derived(ratios, phase="step"):
     runs, samples = [], []
     for number, ratio in enumerate(ratios):
         went = {"status": "ok", "reason": None, "recorded_at": "2026-01-01", "round": number}
-        runs.append(Run(**cell_columns("net", 8, phase), **went))
+        runs.append(Run(**cell_columns("net", 8, "step"), **went))
         for name, latency_s in (("forward", 1), ("backward", ratio), ("update", 0.5), ("step", ratio + 1.5)):
             timed = cell_columns("net", 8, name)
             samples += [
@@ -73,8 +73,3 @@ def test_without_operators_a_roof_or_a_result_there_is_no_least_time():
     assert isnan(row.forward_peak_share)
     row = cell("cpu", "tokens")
     assert (row.status, row.reason, isnan(row.latency_s)) == ("oom", "needs 9 GB", True)
-
-
-def test_inference_is_no_training():
-    assert derived([2.0], phase="inference").empty
-    assert set(world().machine("cpu").cells.phase) == {"inference"}

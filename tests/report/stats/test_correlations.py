@@ -8,7 +8,6 @@ from report.stats.correlations import DRAWS, fit_power_law, interval, rank_corre
 
 RNG = np.random.default_rng(7)
 MODELS = pd.Series(list("abcdefgh"))
-RISING = pd.Series(range(8), dtype=float)
 
 
 def test_spearman_by_hand():
@@ -35,13 +34,6 @@ def test_weights_are_repetitions():
         many_x, many_y = np.repeat(x, counts), np.repeat(y, counts)
         assert np.repeat(placed[at], counts) == pytest.approx(stats.rankdata(many_x))
         assert found[at] == pytest.approx(stats.spearmanr(many_x, many_y).statistic)
-
-
-def test_the_same_order_is_certain_and_noise_is_not():
-    same = rank_correlation(RISING, RISING**2, MODELS)
-    assert (same.number, same.low, same.high) == pytest.approx((1, 1, 1))
-    noise = rank_correlation(RISING, pd.Series([4.0, 7, 1, 6, 2, 8, 3, 5]), MODELS)
-    assert noise.low < 0 < noise.high
 
 
 def test_the_interval_is_near_a_parametric_one():
