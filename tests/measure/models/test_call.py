@@ -3,18 +3,7 @@ from helpers.counting import Own, meta, nn, torch
 
 from measure.counting.count import count_network
 from measure.domain.words import PRECISION_BYTE
-from measure.models.call import Call, casting, empty_inputs, kept_state, meta_allocation, torch_dtype
-
-
-def test_tensors_without_values_have_the_shapes_and_the_floating_ones_the_type():
-    inputs = (torch.ones(2, 3), torch.ones(2, dtype=torch.int64), torch.ones(1).double())
-    call = empty_inputs(Call(nn.ReLU(), inputs, {"mask": torch.ones(2, 1) > 0}), "meta", torch.float16)
-    tensors = [*call.inputs, call.keywords["mask"]]
-    assert [(tuple(tensor.shape), tensor.dtype) for tensor in tensors] == [
-        ((2, 3), torch.float16), ((2,), torch.int64), ((1,), torch.float64), ((2, 1), torch.bool),
-    ]  # fmt: skip
-    assert all(tensor.is_meta for tensor in tensors)
-    assert isinstance(call.network, nn.ReLU)
+from measure.models.call import Call, casting, kept_state, meta_allocation, torch_dtype
 
 
 def test_what_is_allocated_has_no_memory_and_what_is_computed_can_be_read():
@@ -48,30 +37,24 @@ def test_a_precision_takes_its_bytes(precision):
     assert columns["buffer_byte"] == PRECISION_BYTE[precision] * 10 + 8
 
 
-def mixed(self, rows):
-    """A linear layer, which autocast runs in half precision; average pooling over three dimensions, which it keeps in
-    full precision on a CPU; layer normalisation, which takes what comes.
-    """
-    hidden = self.last(self.linear(self.first(rows)))
-    return self.pool(hidden.view(1, 1, 4, 4, 4))
-
-
 def test_autocast_decides_each_operators_precision():
+    """It runs a linear layer in half precision, keeps pooling over three dimensions in full precision on a CPU, and
+    leaves layer normalisation with what comes.
+    """
+
+    def mixed(self, rows):
+        hidden = self.last(self.linear(self.first(rows)))
+        return self.pool(hidden.view(1, 1, 4, 4, 4))
+
     parts = {"first": nn.LayerNorm(6), "linear": nn.Linear(6, 8), "last": nn.LayerNorm(8), "pool": nn.AvgPool3d(2)}
     network = Own(mixed, **parts).to("meta")
     with casting(network, "bf16", "cpu") as (device, dtype):
         assert (device, dtype) == ("cpu", torch.float32)
-        rows = torch.empty(8, 6, device=device, dtype=dtype)
-        assert network.linear(rows).dtype == torch.bfloat16
-        columns, layers, _ = count_network(network, [rows])
+        columns, layers, _ = count_network(network, [torch.empty(8, 6, device=device, dtype=dtype)])
     assert columns["parameter_byte"] == columns["gradient_byte"] == 4 * (6 + 6 + 48 + 8 + 8 + 8)
     assert columns["input_byte"] == 4 * 48
-    assert {layer["path"]: layer["activation_byte"] for layer in layers} == {
-        "first": 4 * 48,  # the input's precision
-        "linear": 2 * 64,
-        "last": 2 * 64,  # that of the linear layer's output
-        "pool": 4 * 8,
-    }
+    byte = {"first": 4 * 48, "linear": 2 * 64, "last": 2 * 64, "pool": 4 * 8}
+    assert {layer["path"]: layer["activation_byte"] for layer in layers} == byte
     # Work is the same in any precision: a product, and both its gradients.
     assert columns["forward_flop"] == 2 * 8 * 6 * 8
     assert columns["backward_flop"] == 2 * columns["forward_flop"]
