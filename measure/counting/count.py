@@ -126,11 +126,6 @@ def explain(problem: Exception) -> Exception:
         if "operator _nested" in place:
             why = "its nested tensors have torch's old layout; make them with layout=torch.jagged, or pad"
         return NotImplementedError(f"{place}: {why}")
-    if "Cannot access storage" in text:
-        why = "it makes a sparse tensor; counting takes dense ones: leave out sparse=True, or use to_dense()"
-        return NotImplementedError(f"{place}: {why}")
-    if "saved tensor hooks" in text:
-        return NotImplementedError(f"{place}: torch.func's gradients hide what they keep; use torch.autograd.grad")
     if isinstance(problem, NotImplementedError):
         return NotImplementedError(f"{place}: {in_short(problem).partition(': ')[2]}")
     return RuntimeError(f"{place}: {in_short(problem)}")
