@@ -12,26 +12,19 @@ tensors. Latencies of less than some 10 ms are those of this host's operators.
 
 import os
 import sys
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from helpers.gpu import nvml
-from helpers.gpu.catalogue import MACHINES, Machine
+from helpers.gpu.catalogue import MACHINES
 from helpers.places import ROOT, TESTS
 
-if TYPE_CHECKING:
-    import pytest
-
 VARIABLE = "ROOFWRIGHT_TEST_GPU"  # the name of the machine whose GPUs a process has
-
 PYTHON = "ROOFWRIGHT_TEST_PYTHON"  # the Python that ``bin/ncu`` is a program of
-
 CUDA_VARIABLES = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER")
 
 
-def environment(machine: str, variables: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return the environment of a program that has the GPUs of a machine, with these variables besides."""
+def environment(machine, variables=None):
+    """The environment of a program that has the GPUs of a machine, with these variables besides."""
     kept = {name: value for name, value in os.environ.items() if name not in CUDA_VARIABLES}
     here = Path(__file__).parent
     python_path = os.pathsep.join(map(str, [here / "site", ROOT, TESTS]))
@@ -40,12 +33,12 @@ def environment(machine: str, variables: Mapping[str, str] | None = None) -> dic
     return {**kept, **own, **(variables or {})}
 
 
-def here() -> Machine:
-    """Return the machine that this process was started on."""
+def here():
+    """The machine that this process was started on."""
     return MACHINES[os.environ[VARIABLE]]
 
 
-def pretend(monkeypatch: "pytest.MonkeyPatch", machine: Machine, **variables: str) -> None:
+def pretend(monkeypatch, machine, **variables):
     """Let NVML answer for a machine in this process, under these environment variables."""
     import pytest
 

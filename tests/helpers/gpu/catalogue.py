@@ -6,7 +6,6 @@ comment says so. Peaks, bandwidths and power are those of the datasheets in ``da
 have to tell milliseconds from seconds.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from math import inf
 
@@ -31,7 +30,7 @@ class Gpu:
     l2_byte: int
     memory_byte: int | None
     torch_memory_byte: int
-    flop_per_s: Mapping[str, float]
+    flop_per_s: dict[str, float]
     byte_per_s: float
     clock_mhz: int
     power_w: int
@@ -39,7 +38,7 @@ class Gpu:
     sliced: tuple["Gpu", ...] | None = None
 
     @property
-    def is_slice(self) -> bool:
+    def is_slice(self):
         return self.uuid.startswith("MIG-")
 
 
@@ -52,8 +51,8 @@ class Machine:
     are_counters_forbidden: bool = False
     driver: str = field(default=DRIVER, init=False)
 
-    def seen_by_cuda(self, environment: Mapping[str, str]) -> list[Gpu]:
-        """Return the devices that CUDA shows to a process with these environment variables, in its order.
+    def seen_by_cuda(self, environment):
+        """The devices that CUDA shows to a process with these environment variables, in its order.
 
         The rules are those of the CUDA C++ programming guide ("CUDA Environment Variables"): fastest first unless the
         bus decides; numbers, or as much of a UUID as tells it from the others; nothing from the first invalid name on.
@@ -67,9 +66,8 @@ class Machine:
         if (visible := environment.get("CUDA_VISIBLE_DEVICES")) is not None:
             chosen = []
             for name in visible.split(","):
-                matching = [
-                    gpu for gpu in everything if name.startswith(("GPU-", "MIG-")) and gpu.uuid.startswith(name)
-                ]
+                is_uuid = name.startswith(("GPU-", "MIG-"))
+                matching = [gpu for gpu in everything if is_uuid and gpu.uuid.startswith(name)]
                 matching = matching or [gpu for number, gpu in enumerate(gpus) if str(number) == name]
                 if len(matching) != 1:
                     break

@@ -15,7 +15,6 @@ import tempfile
 from pathlib import Path
 
 from helpers.gpu import here
-from helpers.gpu.catalogue import Gpu
 from helpers.gpu.stream import STREAM, Kernel
 
 LAUNCHES = "ROOFWRIGHT_TEST_LAUNCHES"  # names the file for a program's kernels
@@ -31,58 +30,52 @@ MULTIPLY_ADDS = {
     precision: f"sm__sass_thread_inst_executed_op_{letter}fma_pred_on.sum"
     for precision, letter in (("fp64", "d"), ("fp32", "f"), ("fp16", "h"))
 }
-OTHER_INSTRUCTIONS = tuple(name.replace("fma", other) for name in MULTIPLY_ADDS.values() for other in ("add", "mul"))
 TENSOR_INSTRUCTIONS, FLOP_PER_INSTRUCTION = "sm__inst_executed_pipe_tensor.sum", 512
-TENSOR = ("tf32", "bf16", "fp16")
-# By major compute capability, the names under which tensor operations are counted, as ``measure.profiling.ncu`` has
-# them; the first counts those of this double.
-OPERATIONS = {
-    8: ("src_{}_dst_fp32",),
-    9: ("op_hgmma_src_{}_dst_fp32_sparsity_off", "op_hmma_src_{}_dst_fp32_sparsity_off"),
+# By major compute capability, how ``measure.profiling.ncu`` asks for tensor operations.
+TENSOR = {
+    8: "sm__ops_path_tensor_src_{}_dst_fp32.sum",
+    9: "sm__ops_path_tensor_op_hgmma_src_{}_dst_fp32_sparsity_off.sum",
 }
 
 
 class Counting:
     """What lies between the marks of CUDA's profiler in the program: the kernels go into the file, if there is one."""
 
-    def __init__(self) -> None:
-        self._kernels: list[Kernel] = []
+    def __init__(self):
+        self._kernels = []
 
-    def _watch(self, kernel: Kernel, _start_ns: int) -> None:
-        self._kernels.append(kernel)
+    def _watch(self, kernel, _start_ns):
+        self._kernels.append(dataclasses.asdict(kernel))
 
-    def start(self) -> int:
+    def start(self):
         STREAM.watchers.append(self._watch)
         return 0
 
-    def stop(self) -> int:
+    def stop(self):
         STREAM.watchers.remove(self._watch)
         if LAUNCHES in os.environ:
-            Path(os.environ[LAUNCHES]).write_text(json.dumps([dataclasses.asdict(each) for each in self._kernels]))
+            Path(os.environ[LAUNCHES]).write_text(json.dumps(self._kernels))
         return 0
 
 
-def counted(gpu: Gpu, kernel: Kernel | None = None) -> dict[str, int]:
-    """Return what a GPU counts of a kernel, by the names of all its metrics."""
-    names = OPERATIONS.get(gpu.capability[0], ())
-    operations = {
-        precision: [f"sm__ops_path_tensor_{name.format(precision)}.sum" for name in names] for precision in TENSOR
-    }
-    instructions = [*MULTIPLY_ADDS.values(), *OTHER_INSTRUCTIONS, TENSOR_INSTRUCTIONS]
-    values = dict.fromkeys([*UNITS, *instructions, *(each for found in operations.values() for each in found)], 0)
-    if kernel is None:
-        return values
+def counted(gpu, kernel):
+    """What a GPU counts of a kernel, by the names of all its metrics."""
+    tensor = TENSOR.get(gpu.capability[0])
+    operations = {each: tensor.format(each) for each in ("tf32", "bf16", "fp16")} if tensor else {}
+    others = [name.replace("fma", other) for name in MULTIPLY_ADDS.values() for other in ("fma", "add", "mul")]
+    values = dict.fromkeys([*others, TENSOR_INSTRUCTIONS, *operations.values()], 0)
     values |= {TIME: kernel.time_ns, READ: kernel.read_byte, WRITTEN: kernel.written_byte}
     values |= dict.fromkeys(CACHES, kernel.read_byte + kernel.written_byte)
-    if kernel.precision in TENSOR:
+    if kernel.precision in ("tf32", "bf16", "fp16"):
         values[TENSOR_INSTRUCTIONS] = kernel.flop // FLOP_PER_INSTRUCTION
-        values |= dict.fromkeys(operations[kernel.precision][:1], kernel.flop)
+        if tensor:
+            values[operations[kernel.precision]] = kernel.flop
     else:
         values[MULTIPLY_ADDS[kernel.precision]] = kernel.flop // 2
     return values
 
 
-def write(path: Path, gpu: Gpu, kernels: list[Kernel], asked: list[str]) -> None:
+def write(path, gpu, kernels, asked):
     """Write the page of raw values."""
     about = ("ID", "Process ID", "Process Name", "Host Name", "Kernel Name", "Context", "Stream", "Device", "CC")
     capability = ".".join(map(str, gpu.capability))
@@ -97,14 +90,15 @@ def write(path: Path, gpu: Gpu, kernels: list[Kernel], asked: list[str]) -> None
             rows.writerow([*where, *(values.get(name, "n/a") for name in asked)])
 
 
-def main(words: list[str]) -> int:
+def main(words):
     machine = here()
     gpu = machine.seen_by_cuda(os.environ)[0]
     if words == ["--version"]:
         print("NVIDIA (R) Nsight Compute Command Line Profiler\nVersion 0.0.0.0 (test double)")
         return 0
     if words == ["--query-metrics"]:
-        print("\n".join(f"{name.removesuffix('.sum')}  Counter" for name in counted(gpu)))
+        nothing = Kernel("", "fp32", 0, 0, 0, 0)
+        print("\n".join(f"{name.removesuffix('.sum')}  Counter" for name in counted(gpu, nothing)))
         return 0
     table = Path(words[words.index("--log-file") + 1])
     if machine.are_counters_forbidden:

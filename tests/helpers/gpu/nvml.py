@@ -1,71 +1,21 @@
 """NVML without a driver: the answers of a machine's GPUs to those of its questions that the program asks."""
 
 from ctypes import c_uint
-from types import ModuleType, SimpleNamespace
-from typing import Any
+from functools import partial
+from types import SimpleNamespace
 
-from helpers.gpu.catalogue import Gpu, Machine
 from helpers.gpu.stream import STREAM
 
 IDLE_W = 20
 
 
-class Nvml:
-    """NVML's questions by their names, with handles that are the GPUs themselves; errors are those of ``pynvml``."""
-
-    def __init__(self, machine: Machine, pynvml: ModuleType) -> None:
-        self._machine, self._pynvml = machine, pynvml
-
-    def nvmlInit(self) -> None: ...  # noqa: N802
-
-    def nvmlSystemGetDriverVersion(self) -> str:  # noqa: N802
-        return self._machine.driver
-
-    def nvmlDeviceGetCount(self) -> int:  # noqa: N802
-        return len(self._machine.gpus)
-
-    def nvmlDeviceGetHandleByIndex(self, index: int) -> Gpu:  # noqa: N802
-        return self._machine.gpus[index]
-
-    def nvmlDeviceGetMaxMigDeviceCount(self, gpu: Gpu) -> int:  # noqa: N802
-        return 0 if gpu.sliced is None else 7
-
-    def nvmlDeviceGetMigDeviceHandleByIndex(self, gpu: Gpu, index: int) -> Gpu:  # noqa: N802
-        if gpu.sliced is None or index >= len(gpu.sliced):
-            raise self._error("NOT_FOUND")
-        return gpu.sliced[index]
-
-    def nvmlDeviceIsMigDeviceHandle(self, gpu: Gpu) -> c_uint:  # noqa: N802
-        """Answer by a number of C, as pynvml does."""
-        return c_uint(gpu.is_slice)
-
-    def nvmlDeviceGetDeviceHandleFromMigDeviceHandle(self, gpu: Gpu) -> Gpu:  # noqa: N802
-        return next(board for board in self._machine.gpus if gpu in (board.sliced or ()))
-
-    def __getattr__(self, name: str) -> Any:
-        """Return a question of the form ``nvmlDeviceGet...(gpu, ...)`` that one GPU answers."""
-        question = name.removeprefix("nvmlDeviceGet")
-        answer = ANSWERS[question]  # KeyError: this double does not know it yet
-
-        def ask(gpu: Gpu, *_details: int) -> Any:
-            if question in gpu.untold or (told := answer(gpu)) is None:
-                raise self._error("NOT_SUPPORTED")
-            return told
-
-        return ask
-
-    def _error(self, name: str) -> Exception:
-        error: Exception = self._pynvml.NVMLError(getattr(self._pynvml, f"NVML_ERROR_{name}"))
-        return error
-
-
-def _memory(gpu: Gpu) -> SimpleNamespace | None:
+def _memory(gpu):
     total = gpu.memory_byte
     return None if total is None else SimpleNamespace(total=total, free=total - 2**28, used=2**28)
 
 
-def _energy_mj(gpu: Gpu) -> int:
-    """Return what was used since the clock began: idle always, and up to the full power at work."""
+def _energy_mj(gpu):
+    """What was used since the clock began: idle always, and up to the full power at work."""
     return round((IDLE_W * STREAM.now_ns() + (gpu.power_w - IDLE_W) * STREAM.worked_ns) * 1e-6)
 
 
@@ -88,7 +38,33 @@ ANSWERS = {  # by the question's name without ``nvmlDeviceGet``; None is Not Sup
 }
 
 
-def answers(machine: Machine, pynvml: ModuleType) -> dict[str, Any]:
-    """Return what takes the place of the functions of ``pynvml``, by their names."""
-    nvml, names = Nvml(machine, pynvml), [name for name in vars(Nvml) if name.startswith("nvml")]
-    return {name: getattr(nvml, name) for name in (*names, *(f"nvmlDeviceGet{question}" for question in ANSWERS))}
+def answers(machine, pynvml):
+    """What takes the place of the functions of ``pynvml``, by their names. Handles are the GPUs themselves."""
+
+    def error(name):
+        return pynvml.NVMLError(getattr(pynvml, f"NVML_ERROR_{name}"))
+
+    def ask(question, gpu, *_details):
+        if question in gpu.untold or (told := ANSWERS[question](gpu)) is None:
+            raise error("NOT_SUPPORTED")
+        return told
+
+    def slice_of(gpu, index):
+        if gpu.sliced is None or index >= len(gpu.sliced):
+            raise error("NOT_FOUND")
+        return gpu.sliced[index]
+
+    def board_of(piece):
+        return next(board for board in machine.gpus if piece in (board.sliced or ()))
+
+    return {
+        "nvmlInit": lambda: None,
+        "nvmlSystemGetDriverVersion": lambda: machine.driver,
+        "nvmlDeviceGetCount": lambda: len(machine.gpus),
+        "nvmlDeviceGetHandleByIndex": lambda index: machine.gpus[index],
+        "nvmlDeviceGetMaxMigDeviceCount": lambda gpu: 0 if gpu.sliced is None else 7,
+        "nvmlDeviceGetMigDeviceHandleByIndex": slice_of,
+        "nvmlDeviceIsMigDeviceHandle": lambda gpu: c_uint(gpu.is_slice),  # a number of C, as pynvml's answer
+        "nvmlDeviceGetDeviceHandleFromMigDeviceHandle": board_of,
+        **{f"nvmlDeviceGet{question}": partial(ask, question) for question in ANSWERS},
+    }

@@ -8,30 +8,23 @@ it meets a tensor of the device: networks such as RegNet read widths out of smal
 """
 
 import weakref
-from collections.abc import Iterable
-from typing import Any
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 from torch.utils.flop_counter import flop_registry
 
-from helpers.gpu.catalogue import Gpu
 from helpers.gpu.stream import STREAM, Kernel
 
 aten = torch.ops.aten
 
 LAUNCH_NS = 3_000  # what a kernel takes at least
-
 PRECISIONS = {
     torch.float64: "fp64", torch.float16: "fp16", torch.bfloat16: "bf16", torch.float8_e4m3fn: "fp8", torch.int8: "int8"
 }  # fmt: skip
-
 # The arithmetic of operators. torch's registry counts FLOP, and so leaves out products of integers.
 FORMULAS = {**flop_registry, aten._int_mm: flop_registry[aten.mm]}
-
 WRITTEN_DOWN = {aten.arange, aten.linspace, aten.logspace, aten.scalar_tensor}
-
 # They reserve memory and launch nothing.
 UNWRITTEN = {aten.empty, aten.empty_like, aten.empty_strided, aten.new_empty, aten.new_empty_strided}
 
@@ -39,15 +32,15 @@ UNWRITTEN = {aten.empty, aten.empty_like, aten.empty_strided, aten.new_empty, at
 class Ledger:
     """The storages that are on the device, and their bytes: now, and at most."""
 
-    def __init__(self, capacity_byte: int) -> None:
+    def __init__(self, capacity_byte):
         self._capacity_byte = capacity_byte
-        self._sizes: dict[int, int] = {}
+        self._sizes = {}
         self.byte = self.peak_byte = 0
 
-    def __contains__(self, tensor: Any) -> bool:
+    def __contains__(self, tensor):
         return tensor.is_meta and tensor.untyped_storage()._cdata in self._sizes
 
-    def add(self, tensor: torch.Tensor) -> None:
+    def add(self, tensor):
         """Count a tensor's storage until it is freed. Raises OutOfMemoryError where there is no room for it."""
         storage = tensor.untyped_storage()
         key, byte = storage._cdata, storage.nbytes()
@@ -64,29 +57,29 @@ class Ledger:
         self.peak_byte = max(self.peak_byte, self.byte)
         weakref.finalize(storage, self._free, key).atexit = False
 
-    def _free(self, key: int) -> None:
+    def _free(self, key):
         self.byte -= self._sizes.pop(key)
 
 
 class Operators(TorchDispatchMode):
     """Takes every operator of this thread: those of the device are done here, all others as they are."""
 
-    def __init__(self, gpu: Gpu) -> None:
+    def __init__(self, gpu):
         super().__init__()
         self._gpu = gpu
         self.ledger = Ledger(gpu.torch_memory_byte)
 
     @classmethod
-    def _should_skip_dynamo(cls) -> bool:
+    def _should_skip_dynamo(cls):
         return False  # else the first operator imports all of torch.compile
 
-    def begin(self) -> None:
+    def begin(self):
         """Stand at the bottom of this thread's modes, for as long as it lives."""
         # As FakeTensorMode does where there is no GPU: torch.tensor(..., device=...) dispatches its copy to the device.
         torch._C._set_only_lift_cpu_tensors(True)
         self.__enter__()
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         kwargs = dict(kwargs or {})
         tensors = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
         device = kwargs.get("device")
@@ -117,8 +110,8 @@ class Operators(TorchDispatchMode):
             STREAM.launch(self._kernel(func, args, kwargs, result, tensors, made))
         return result
 
-    def _kernel(self, func: Any, args: Any, kwargs: Any, result: Any, read: Any, written: Any) -> Kernel:
-        """Return an operator's only kernel: it takes its launch, and its FLOP or its bytes by the device's peaks."""
+    def _kernel(self, func, args, kwargs, result, read, written):
+        """An operator's only kernel: it takes its launch, and its FLOP or its bytes by the device's peaks."""
         name, precision = func.overloadpacket.__name__, self._precision([*read, *written])
         count = FORMULAS.get(func.overloadpacket)
         flop = count(*args, **kwargs, out_val=result) if count is not None else 0
@@ -128,8 +121,8 @@ class Operators(TorchDispatchMode):
         time_ns = LAUNCH_NS + round(1e9 * max(arithmetic_s, memory_s))
         return Kernel(f"{name}_{precision}", precision, flop, read_byte, written_byte, time_ns)
 
-    def _precision(self, tensors: Iterable[torch.Tensor]) -> str:
-        """Return the type that the tensors have, or by which the device computes with it."""
+    def _precision(self, tensors):
+        """The type that the tensors have, or by which the device computes with it."""
         types = [tensor.dtype for tensor in tensors if tensor.is_floating_point() or tensor.dtype in PRECISIONS]
         kinds = [PRECISIONS.get(dtype, "fp32") for dtype in types]
         precision = kinds[0] if kinds else "fp32"
@@ -138,13 +131,13 @@ class Operators(TorchDispatchMode):
         return precision if precision in self._gpu.flop_per_s else "fp32"
 
 
-def _on_meta(tensor: torch.Tensor) -> torch.Tensor:
+def _on_meta(tensor):
     """Move what is still on the CPU beside the device's tensors, but for single numbers, which kernels take so."""
     return tensor.to("meta") if tensor.device.type == "cpu" and tensor.ndim else tensor
 
 
-def _leaves_device(func: Any, args: Any, device: Any) -> bool:
-    """Return whether an operator's result is on the host: a number, or a copy."""
+def _leaves_device(func, args, device):
+    """Whether an operator's result is on the host: a number, or a copy."""
     if func.overloadpacket is aten._to_copy:
         return device is not None and torch.device(device).type == "cpu"
     if func.overloadpacket is aten.copy_:
@@ -152,8 +145,8 @@ def _leaves_device(func: Any, args: Any, device: Any) -> bool:
     return func.overloadpacket is aten._local_scalar_dense
 
 
-def _read(func: Any, args: Any, kwargs: Any) -> Any:
-    """Return what the host reads from the device: zeros."""
+def _read(func, args, kwargs):
+    """What the host reads from the device: zeros."""
     if func.overloadpacket is aten.copy_:
         return args[0].zero_()
     zeros = torch.zeros(args[0].shape, dtype=kwargs.get("dtype") or args[0].dtype, device="cpu")

@@ -5,42 +5,36 @@ runtime, and what this double did to launch is gone: the call is in the operator
 """
 
 import json
-from collections.abc import Iterable, Sequence
 from pathlib import Path
-from types import ModuleType
-from typing import Any
 
-from helpers.gpu.catalogue import Machine
-from helpers.gpu.stream import STREAM, Kernel
+from helpers.gpu.stream import STREAM
 
 LAUNCH = "launch "  # what the name of such a range begins with; the kernel's number follows
-
 MODE = "PythonDispatchMode"  # the event in which ``helpers.gpu.operators`` takes an operator's place
 
 
 class Kernels:
     """The kernels that are launched while a profile records, with the time at which each begins on the device (ns)."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self._began_ns = STREAM.now_ns()
-        self.seen: list[tuple[Kernel, int]] = []
+        self.seen = []
 
-    def watch(self, kernel: Kernel, start_ns: int) -> None:
+    def watch(self, kernel, start_ns):
         from torch._C._profiler import _RecordFunctionFast
 
         with _RecordFunctionFast(f"{LAUNCH}{len(self.seen)}"):
             self.seen.append((kernel, start_ns - self._began_ns))
 
 
-def with_kernels(events: Iterable[Any], kernels: Sequence[tuple[Kernel, int]], unseen: float) -> list[Any]:
-    """Return a trace's events as they are on a GPU, of whose kernels the profiler does not see the first so many.
+def with_kernels(events, kernels, unseen):
+    """A trace's events as they are on a GPU, of whose kernels the profiler does not see the first so many.
 
     Within ``MODE`` only the operators stay that an operator is taken apart into: each holds a ``MODE`` of its own.
     """
     ranges = sorted((event for event in events if event.get("ph") == "X"), key=lambda each: (each["ts"], -each["dur"]))
     began = min((event["ts"] for event in ranges), default=0.0)
-    running: dict[tuple[Any, Any], list[Any]] = {}
-    taken_over, hidden, found = set(), set(), []
+    running, taken_over, hidden, found = {}, set(), set(), []
     for event in ranges:
         above = running.setdefault((event["pid"], event["tid"]), [])
         while above and above[-1]["ts"] + above[-1]["dur"] <= event["ts"]:
@@ -64,30 +58,30 @@ def with_kernels(events: Iterable[Any], kernels: Sequence[tuple[Kernel, int]], u
     return found
 
 
-def stand_in(machine: Machine, torch: ModuleType) -> None:
+def stand_in(machine, torch):
     """Put a profiler of the machine's kernels into the place of torch's, for as long as the process lives."""
     from torch.profiler import ProfilerActivity
 
     class Profile(torch.profiler.profile):
         """A profile that does not ask for the kernels of a real GPU, which would start NVIDIA's CUPTI."""
 
-        def __init__(self, *, activities: Iterable[Any], **options: Any) -> None:
+        def __init__(self, *, activities, **options):
             super().__init__(activities=[ProfilerActivity.CPU], **options)
             self._sees_device = ProfilerActivity.CUDA in activities
 
-        def __enter__(self) -> Any:
+        def __enter__(self):
             super().__enter__()
             if self._sees_device:
                 self._kernels = Kernels()
                 STREAM.watchers.append(self._kernels.watch)
             return self
 
-        def __exit__(self, *problem: Any) -> None:
+        def __exit__(self, *problem):
             if self._sees_device:
                 STREAM.watchers.remove(self._kernels.watch)
             super().__exit__(*problem)
 
-        def export_chrome_trace(self, path: str) -> None:
+        def export_chrome_trace(self, path):
             super().export_chrome_trace(path)
             if self._sees_device:
                 trace = json.loads(Path(path).read_text("utf-8"))

@@ -8,10 +8,7 @@ it; ``time.monotonic``, which budgets and limits are kept by, stays real.
 
 import threading
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
-
-from helpers.gpu.catalogue import Gpu
 
 _real_ns, _real_sleep = time.perf_counter_ns, time.sleep
 
@@ -34,23 +31,20 @@ class Stream:
     ``watchers`` are told of each kernel and of when it begins, as it is launched.
     """
 
-    def __init__(self) -> None:
-        self._ahead_ns = 0
-        self._busy_until_ns = 0
-        self._thread: int | None = None
-        self.gpu: Gpu | None = None
-        self.worked_ns = 0
-        self.watchers: list[Callable[[Kernel, int], None]] = []
+    def __init__(self):
+        self._ahead_ns = self._busy_until_ns = self.worked_ns = 0
+        self._thread = self.gpu = None
+        self.watchers = []
 
-    def begin(self, gpu: Gpu) -> None:
+    def begin(self, gpu):
         """Be this device's. The pauses of this thread, which uses it, pass at once, too."""
         self.gpu = gpu
         self._thread = threading.get_ident()
 
-    def now_ns(self) -> int:
+    def now_ns(self):
         return _real_ns() + self._ahead_ns
 
-    def launch(self, kernel: Kernel) -> None:
+    def launch(self, kernel):
         """Append a kernel, which begins when those before it are done."""
         start_ns = self.mark_ns()
         self._busy_until_ns = start_ns + kernel.time_ns
@@ -58,15 +52,15 @@ class Stream:
         for watch in self.watchers:
             watch(kernel, start_ns)
 
-    def mark_ns(self) -> int:
-        """Return when the work so far is done: now, if it is already."""
+    def mark_ns(self):
+        """When the work so far is done: now, if it is already."""
         return max(self.now_ns(), self._busy_until_ns)
 
-    def synchronize(self) -> None:
+    def synchronize(self):
         """Wait for all work."""
         self._ahead_ns += max(0, self._busy_until_ns - self.now_ns())
 
-    def sleep(self, seconds: float) -> None:
+    def sleep(self, seconds):
         if threading.get_ident() == self._thread:
             self._ahead_ns += round(seconds * 1e9)
         else:
@@ -76,7 +70,7 @@ class Stream:
 STREAM = Stream()  # this process's
 
 
-def begin() -> None:
+def begin():
     """Put this process's clock and pauses into the hands of ``STREAM``, before anything takes hold of them."""
     time.perf_counter_ns = STREAM.now_ns
     time.perf_counter = lambda: STREAM.now_ns() / 1e9

@@ -4,25 +4,23 @@ What the tensors do is in ``operators``; that begins when a process chooses its 
 """
 
 import os
-from types import ModuleType, SimpleNamespace
-from typing import Any
+from types import SimpleNamespace
 
 from helpers.gpu import ncu, profiler_side
-from helpers.gpu.catalogue import Gpu, Machine
 from helpers.gpu.stream import STREAM
 
 
 class Event:
     """A mark in the stream of work, as ``torch.cuda.Event``."""
 
-    def __init__(self, enable_timing: bool = False) -> None:
+    def __init__(self, enable_timing=False):
         assert enable_timing
 
-    def record(self) -> None:
+    def record(self):
         self._at_ns = STREAM.mark_ns()
 
-    def elapsed_time(self, end: "Event") -> float:
-        """Return the milliseconds between two marks. Raises what torch raises where one is not reached."""
+    def elapsed_time(self, end):
+        """The milliseconds between two marks. Raises what torch raises where one is not reached."""
         if max(self._at_ns, end._at_ns) > STREAM.now_ns():
             raise RuntimeError("CUDA error: device not ready")
         return (end._at_ns - self._at_ns) / 1e6
@@ -31,23 +29,24 @@ class Event:
 class Cuda:
     """The functions of ``torch.cuda`` by their names, for the device that a process chose, at first number 0."""
 
-    def __init__(self, machine: Machine, torch: ModuleType) -> None:
-        self._machine, self._torch, self._current = machine, torch, 0
-        self._operators: Any = None
-        self._counting = ncu.Counting()
-        self.Event = Event
+    Event = Event
 
-    def is_available(self) -> bool:
+    def __init__(self, machine, torch):
+        self._machine, self._torch, self._current = machine, torch, 0
+        self._operators = None
+        self._counting = ncu.Counting()
+
+    def is_available(self):
         return self.device_count() > 0
 
-    def device_count(self) -> int:
-        return len(self._gpus())
+    def device_count(self):
+        return len(self._machine.seen_by_cuda(os.environ))
 
-    def _lazy_init(self) -> None:
+    def _lazy_init(self):
         if self.device_count() == 0:
             raise RuntimeError("No CUDA GPUs are available")
 
-    def set_device(self, device: Any) -> None:
+    def set_device(self, device):
         self._lazy_init()
         self._current = self._number(device)
         if self._operators is None:
@@ -58,14 +57,14 @@ class Cuda:
             self._operators.begin()
             STREAM.begin(gpu)
 
-    def current_device(self) -> int:
+    def current_device(self):
         return self._current
 
-    def synchronize(self, _device: Any = None) -> None:
+    def synchronize(self, _device=None):
         self._lazy_init()
         STREAM.synchronize()
 
-    def get_device_properties(self, device: Any = None) -> SimpleNamespace:
+    def get_device_properties(self, device=None):
         gpu = self._gpu(device)
         major, minor = gpu.capability
         return SimpleNamespace(
@@ -74,38 +73,36 @@ class Cuda:
             uuid=gpu.uuid.partition("-")[2],  # as torch prints it
         )  # fmt: skip
 
-    def get_device_capability(self, device: Any = None) -> tuple[int, int]:
+    def get_device_capability(self, device=None):
         return self._gpu(device).capability
 
-    def is_current_stream_capturing(self) -> bool:
+    def is_current_stream_capturing(self):
         return False
 
-    def empty_cache(self) -> None: ...
+    def empty_cache(self):
+        """There is no cache."""
 
-    def memory_allocated(self, _device: Any = None) -> int:
+    def memory_allocated(self, _device=None):
         return self._operators.ledger.byte
 
-    def max_memory_allocated(self, _device: Any = None) -> int:
+    def max_memory_allocated(self, _device=None):
         return self._operators.ledger.peak_byte
 
-    def reset_peak_memory_stats(self, _device: Any = None) -> None:
+    def reset_peak_memory_stats(self, _device=None):
         self._operators.ledger.peak_byte = self._operators.ledger.byte
 
-    def cudart(self) -> SimpleNamespace:
+    def cudart(self):
         return SimpleNamespace(cudaProfilerStart=self._counting.start, cudaProfilerStop=self._counting.stop)
 
-    def _gpus(self) -> list[Gpu]:
-        return self._machine.seen_by_cuda(os.environ)
+    def _gpu(self, device):
+        return self._machine.seen_by_cuda(os.environ)[self._number(device)]
 
-    def _gpu(self, device: Any) -> Gpu:
-        return self._gpus()[self._number(device)]
-
-    def _number(self, device: Any) -> int:
+    def _number(self, device):
         index = device if isinstance(device, int | None) else self._torch.device(device).index
         return self._current if index is None else index
 
 
-def stand_in(machine: Machine, torch: ModuleType) -> None:
+def stand_in(machine, torch):
     """Put the machine's device into the place of torch's own, for as long as the process lives."""
     cuda = Cuda(machine, torch)
     for name in dir(cuda):

@@ -3,27 +3,20 @@
 Where Triton is not installed the machine is one without it.
 """
 
-from types import ModuleType
-from typing import Any
-
-from helpers.gpu.catalogue import Gpu
 from helpers.gpu.stream import STREAM, Kernel
 
-# The arrays that each stream goes through.
-ARRAYS = {"stream_read": 1, "stream_write": 1, "stream_copy": 2, "stream_triad": 3}
+ARRAYS = {"stream_read": 1, "stream_write": 1, "stream_copy": 2, "stream_triad": 3}  # that each goes through
 
 
-def _fma(gpu: Gpu, grid: tuple[int], result: Any, *arguments: Any) -> Kernel:
-    """Return ``measure.roofs.triton_kernels.fma``: two FLOP for each multiply-add of each number."""
-    _factor, _term, passes, chains, rounds, unrolled = arguments
+def _fma(gpu, grid, result, _factor, _term, passes, chains, rounds, unrolled):
+    """``measure.roofs.triton_kernels.fma``: two FLOP for each multiply-add of each number."""
     precision = "fp64" if result.element_size() == 8 else "fp32"
     flop = 2 * grid[0] * chains * rounds * unrolled * passes
     return Kernel("fma", precision, flop, 0, 0, round(1e9 * flop / gpu.flop_per_s[precision]))
 
 
-def _stream(gpu: Gpu, _grid: tuple[int], array: Any, *arguments: Any) -> Kernel:
-    """Return ``measure.roofs.triton_kernels.stream``: its bytes by the device's bandwidth."""
-    _b, _c, _sums, _scale, elements, _share, passes, kernel, _block = arguments
+def _stream(gpu, _grid, array, _b, _c, _sums, _scale, elements, _share, passes, kernel, _block):
+    """``measure.roofs.triton_kernels.stream``: its bytes by the device's bandwidth."""
     byte = ARRAYS[kernel] * elements * array.element_size() * passes
     return Kernel(kernel, "fp32", 0, byte, 0, round(1e9 * byte / gpu.byte_per_s))
 
@@ -31,10 +24,10 @@ def _stream(gpu: Gpu, _grid: tuple[int], array: Any, *arguments: Any) -> Kernel:
 KERNELS = {"fma": _fma, "stream": _stream}
 
 
-def stand_in(jit: ModuleType) -> None:
+def stand_in(jit):
     """Take every launch of ``triton.runtime.jit``, for as long as the process lives."""
 
-    def run(kernel: Any, *arguments: Any, grid: Any, warmup: bool, **_options: Any) -> None:
+    def run(kernel, *arguments, grid, warmup, **_options):
         if STREAM.gpu is None:
             raise RuntimeError("0 active drivers ([]). There should only be one.")  # as Triton says
         STREAM.launch(KERNELS[kernel.__name__](STREAM.gpu, grid, *arguments))

@@ -36,25 +36,15 @@ def recorded(network, rows, update=lambda: None):
     return {(each.stage, each.path, each.operator): each.calls for each in times}
 
 
-class Block(nn.Module):
-    """An activation that is made on the fly, and a parameter of its own."""
+class Around(nn.Module):
+    """A layer and a parameter of its own, and what a call makes of them."""
 
-    def __init__(self):
+    def __init__(self, call):
         super().__init__()
-        self.inner = nn.Linear(3, 3)
-        self.scale = nn.Parameter(torch.ones(3))
+        self.inner, self.scale, self.call = nn.Linear(3, 3), nn.Parameter(torch.ones(3)), call
 
     def forward(self, rows):
-        return nn.ReLU()(self.inner(rows)) * self.scale
-
-
-class Checked(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.inner = nn.Linear(3, 3)
-
-    def forward(self, rows):
-        return checkpoint(self.inner, rows, use_reentrant=False)
+        return self.call(self, rows)
 
 
 LAYER = nn.Linear(3, 3)
@@ -78,14 +68,17 @@ LAYER = nn.Linear(3, 3)
          {"0", "1", None}),
         # A product passes gradients to both factors.
         (
-            nn.Sequential(Block()),
+            nn.Sequential(Around(lambda net, rows: nn.ReLU()(net.inner(rows)) * net.scale)),
             {
                 "forward": {("0", "relu"): 1, ("0", "mul"): 1, ("0.inner", "linear"): 1},
                 "backward": {("0", "threshold_backward"): 1, ("0", "mul"): 2, ("0.inner", "mm"): 1},
             },
             {"0", "0.inner", None},
         ),
-        (Checked(), {"backward": {("inner", "linear"): 1, ("inner", "mm"): 1}}, {"inner", None}),  # computed again
+        (
+            Around(lambda net, rows: checkpoint(net.inner, rows, use_reentrant=False)),
+            {"backward": {("inner", "linear"): 1, ("inner", "mm"): 1}}, {"inner", None},  # computed again
+        ),
     ],
     ids=["layers", "twice", "composite", "checkpoint"],
 )  # fmt: skip
@@ -129,12 +122,6 @@ def attributed(tmp_path, *events, steps=1, marks=(), by_kernels=True):
     ranges = ModuleRanges(nn.Module())
     ranges._marks += marks
     return attribute(found.operators, matches, ranges, steps, by_kernels)
-
-
-def test_what_runs_in_few_of_the_steps_was_called_once(tmp_path):
-    stage = operator("stage: forward", 0, 10)
-    ((rare,), _, _) = attributed(tmp_path, stage, operator("aten::mm", 2, 6), steps=3, by_kernels=False)
-    assert (rare.calls, rare.time_s) == (1, pytest.approx(2e-6))
 
 
 BACK = (100, 200)  # the thread of the backward pass, where no stage is around a node
@@ -184,22 +171,24 @@ def test_on_a_gpu_the_time_is_that_of_the_kernels_and_the_backward_pass_has_a_th
     assert [each.time_s for each in by_host] == pytest.approx([30e-6, 1e-6, 9e-6, 1e-6])
 
 
-def test_a_processor_is_busy_while_an_operator_runs(tmp_path):
+def test_a_processor_is_busy_while_an_operator_runs_and_what_runs_in_few_of_the_steps_was_called_once(tmp_path):
     events = [each for each in TRAINED if each["cat"] == "cpu_op"]
-    # Each once, and without what it calls: 30 + 1 + 9 + 1 us, in two steps
-    assert attributed(tmp_path, *events, steps=2, by_kernels=False)[2] == pytest.approx(41e-6 / 2)
+    times, _, busy_s = attributed(tmp_path, *events, steps=3, by_kernels=False)
+    # Each once, and without what it calls: 30 + 1 + 9 + 1 us, in three steps
+    assert busy_s == pytest.approx(41e-6 / 3)
+    assert [(each.operator, each.calls) for each in times][:2] == [("linear", 1), ("torchvision.nms", 1)]
+    assert times[0].time_s == pytest.approx(10e-6)
 
 
 def test_nothing_stays_behind_even_where_the_network_fails():
-    class Failing(nn.Module):
-        def forward(self, rows):
-            raise RuntimeError("no way")
+    def fail(net, rows):
+        raise RuntimeError("no way")
 
     def left():
         on_parameters = [bool(each._post_accumulate_grad_hooks) for each in network.parameters()]
         return len(hooks._global_forward_hooks), len(hooks._global_forward_pre_hooks), on_parameters
 
-    network = nn.Sequential(nn.Linear(3, 3), Failing())
+    network = nn.Sequential(nn.Linear(3, 3), Around(fail))
     before = left()
     with pytest.raises(RuntimeError, match="no way"), ModuleRanges(network) as ranges:
         network(torch.ones(2, 3))

@@ -5,7 +5,7 @@ from helpers.places import TESTS
 
 from measure.errors import UserError
 from measure.profiling import ncu_csv
-from measure.profiling.ncu_csv import sum_tensor_operations, tensor_kinds
+from measure.profiling.ncu_csv import sum_tensor_operations
 
 FORMAT = TESTS / "data" / "ncu-raw-format.csv"
 LINES = FORMAT.read_text().splitlines()
@@ -123,23 +123,6 @@ def test_what_cannot_be_read_is_said_in_one_sentence(lines, words):
 
 
 TENSOR = "sm__ops_path_tensor"
-
-
-@pytest.mark.parametrize(
-    ("metric", "is_known"),
-    [
-        *((f"{TENSOR}_{name}{end}", True) for end in ("", ".sum") for name in (
-            "src_fp64", "src_bf16_dst_fp32", "src_fp16", "src_fp4_fp6_fp8_dst_fp32", "op_hgmma_src_fp16_sparsity_off",
-        )),
-        *((f"{TENSOR}_{name}", False) for name in (
-            "src_int8", "op_igmma_src_int8_sparsity_on", "op_bmma_src_int1", "src_fp64.avg",
-        )),
-        ("sm__inst_executed_pipe_tensor", False), ("dram__bytes_read", False),
-    ],
-)  # fmt: skip
-def test_metrics_of_floating_point_operations_are_known(metric, is_known):
-    assert bool(tensor_kinds(metric)) is is_known
-    assert is_known or tensor_kinds(metric) is None
 
 
 HOPPERS = {"op_hmma_src_fp16_dst_fp32_sparsity_off": 30, "op_hgmma_src_fp16_sparsity_off": 70}

@@ -124,20 +124,6 @@ def test_every_number_takes_one_multiply_add_a_round(precision):
     assert prepare("fma", precision, 2 * count, "cpu", 1)(1) == pytest.approx([total], rel=1e-6)
 
 
-def test_all_threads_together_do_the_multiply_adds_of_a_size(monkeypatch):
-    values = operands("fp32")
-    values[:] = 0
-    monkeypatch.setattr(processor_kernels, "operands", lambda _precision: values)
-    done = []
-
-    def count(rounds, own, *_):
-        done.append(rounds * len(own))
-
-    monkeypatch.setattr(processor_kernels, "compile_multiply_adds", lambda _precision: count)
-    prepare("fma", "fp32", 10 * len(values), "cpu", 3)(3)
-    assert sum(done) == 3 * 10 * len(values)
-
-
 def shortest_s(function, *arguments):
     """The shortest of some runs, by the processor's time: that of others is not in it."""
     times = []

@@ -62,16 +62,13 @@ def test_every_kernel_stands_once_with_each_pace(kind):
     kernels = roofs.roof_kernels(kind, ["fp32", "bf16"])
     assert len(set(kernels)) == len(kernels)
     assert set(TABLES[RoofMeasurement].key) >= {"roof_kernel", "precision", "size", "pace", "round"}
-    burst = {kernel[:3] for kernel in kernels if kernel[3] == BURST}
-    assert burst < {kernel[:3] for kernel in kernels if kernel[3] == SUSTAINED}
-    fma = {"fma"} if kind != "mps" else set()
-    assert {kernel for kernel, *_ in burst} == {"matmul", *STREAM_ARRAYS} | fma
-    # A clock and NumPy are a processor's alone.
-    own = {"chain", "numpy_matmul"} if kind == "cpu" else set()
-    assert {kernel for kernel, *_ in kernels} == {"matmul", *STREAM_ARRAYS} | fma | own
-    # NumPy has no bf16, and whatever else is measured once whatever the precisions.
-    others = {kernel for kernel in roofs.roof_kernels(kind, ["bf16"]) if kernel[0] != "matmul"}
-    assert {kernel for kernel in kernels if "matmul" not in kernel[0]} == others
+    burst, sustained = ({kernel[:3] for kernel in kernels if kernel[3] == pace} for pace in (BURST, SUSTAINED))
+    assert burst < sustained
+    both = {"matmul", *STREAM_ARRAYS} | ({"fma"} if kind != "mps" else set())
+    assert {kernel for kernel, *_ in burst} == both
+    # A clock and NumPy are a processor's alone, NumPy has no bf16.
+    assert {kernel for kernel, *_ in kernels} == both | ({"chain", "numpy_matmul"} if kind == "cpu" else set())
+    assert not {("numpy_matmul", "bf16")} & {kernel[:2] for kernel in kernels}
 
 
 def sizes(kind):
@@ -315,11 +312,3 @@ def test_where_triton_runs_the_streams_of_a_gpu_are_its_own(launched, caplog):
     launched.problem = torch.cuda.OutOfMemoryError("CUDA out of memory")  # no free memory is not no Triton
     with pytest.raises(torch.cuda.OutOfMemoryError):
         roofs.prepare(Gpu(), "stream_read", "fp32", 6 * 2**12)
-
-
-def test_a_first_roof_is_read_from_a_product_at_each_precision_and_one_stream():
-    found = roofs.first_kernels("cpu", ("fp32", "bf16"))
-    stream, *products = sorted(found, key=lambda each: each[0] == "matmul")
-    assert products == [("matmul", precision, 1024, "sustained", None) for precision in ("fp32", "bf16")]
-    assert (stream[0], stream[3], stream[4]) == ("stream_triad", "sustained", 0)
-    assert stream[2] == sizes("cpu")[0]  # through memory

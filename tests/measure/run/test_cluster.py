@@ -194,7 +194,9 @@ def test_machines_of_different_kinds_measure_side_by_side_and_go_on_after_a_budg
 
 
 @pytest.mark.slow
-def test_when_a_node_dies_another_of_its_kind_does_each_task_once(cluster, run, host, tmp_path, capsys):
+def test_when_a_node_dies_another_does_each_task_once_and_a_task_that_kills_nodes_is_a_row(
+    cluster, run, host, tmp_path, capsys
+):
     nodes = have(cluster, "left", "left")
 
     def kill_a_busy_node():
@@ -206,24 +208,14 @@ def test_when_a_node_dies_another_of_its_kind_does_each_task_once(cluster, run, 
             time.sleep(0.005)
 
     threading.Thread(target=kill_a_busy_node, daemon=True).start()
-    assert run(SMALL + " 8 16 32") == 0
+    assert run(SMALL + " 8 13 16", "DeadlyActor") == 0
     printed = capsys.readouterr().out
     assert "is lost; its task goes to another device" in printed
     (name,) = machine_names(tmp_path)
-    assert rounds(MachineFolder(tmp_path, name)) == once(1, 2, 4, 8, 16, 32)
-    assert "36 done, 0 left" in printed
-
-
-@pytest.mark.slow
-def test_a_task_that_kills_its_nodes_becomes_a_row(cluster, run, tmp_path):
-    have(cluster, "left")
-    flags = "--device cpu --sections inference --variants eager --models alexnet --batch-sizes 1 13 14"
-    assert run(flags, "DeadlyActor") == 0
-    (name,) = machine_names(tmp_path)
-    runs = MachineFolder(tmp_path, name).rows(Run)
-    dead = [(row.status, row.reason, row.round) for row in runs if row.batch == 13]
-    assert dead == [("error", "2 nodes died while they ran it", 0)]
-    assert Counter(row.batch for row in runs if row.status == "ok") == {1: 3, 14: 3}
+    folder = MachineFolder(tmp_path, name)
+    deadly = {row.model: (row.round, row.status, row.reason) for row in folder.rows(Run) if row.batch == 13}
+    assert deadly == dict.fromkeys(("alexnet", "vgg11"), (0, "error", "2 nodes died while they ran it"))
+    assert rounds(folder) == once(1, 2, 4, 8, 16) + Counter({(model, 13, 0): 1 for model in deadly})
 
 
 @pytest.mark.slow

@@ -38,14 +38,6 @@ def test_an_own_model_is_described_also_after_a_crash(module):
             own.call("mine:net", divmod, 1, 0)
 
 
-INTO_THE_PIPE = """
-import contextlib, os, stat
-for each in map(int, os.listdir('/proc/self/fd')):
-    with contextlib.suppress(OSError):
-        stat.S_ISSOCK(os.fstat(each).st_mode) and os.write(each, b'tab\\t' * 9)
-"""
-
-
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -54,7 +46,6 @@ for each in map(int, os.listdir('/proc/self/fd')):
         ("import ctypes\nctypes.string_at(0)\n", "ended its process by signal 11; fix it"),
         ("def net(_):\n    raise SystemExit(3)\n", "(2) raised SystemExit: 3; fix it: its argument is the batch size"),
         ("def net(_):\n    raise KeyboardInterrupt\n", "ended its process with exit code 1: KeyboardInterrupt; fix it"),
-        (INTO_THE_PIPE, "closed the pipe of its process, or wrote into it; fix it"),
     ],
 )
 def test_what_own_code_does_to_its_process_is_one_sentence(module, text, said):

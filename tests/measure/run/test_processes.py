@@ -81,7 +81,7 @@ def test_tasks_of_a_block_and_with_equal_variables_are_forks_of_one_server(sourc
 
 
 def test_how_a_fork_ends_comes_to_its_parent(source, tmp_path):
-    for ending, code, words in ((0, 0, ""), (3, 3, ""), ("enough", 1, "SystemExit: enough")):
+    for ending, code, words in ((3, 3, ""), ("enough", 1, "SystemExit: enough")):
         process, connection, _ = begin(source, task())
         connection.send(ending)
         process.join()
@@ -101,15 +101,12 @@ def test_where_a_server_is_killed_its_fork_ends_too_and_the_next_task_has_anothe
     assert said_by_process_of(source, task()).parent != said.parent
 
 
-def test_a_process_may_be_ended_before_it_has_been_forked(source):
+def test_a_process_may_be_ended_before_it_has_been_forked_and_elsewhere_is_spawned(source, monkeypatch):
     process = source.begin(task()).process
     process.kill()
     process.join()
     assert process.exitcode == -signal.SIGKILL
     assert said_by_process_of(source, task()).pid
-
-
-def test_elsewhere_processes_are_spawned(source, monkeypatch):
     monkeypatch.setattr(processes, "FORKS", False)
     said = said_by_process_of(source, task(**{VARIABLE: "1"}))
     assert (said.parent, said.variable) == (os.getpid(), "1")

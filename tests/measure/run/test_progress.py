@@ -58,15 +58,11 @@ def test_piped_progress_is_a_plain_line_a_part(golden):
 
 
 @pytest.mark.parametrize(("failure", "is_red"), [(FULL, True), (UNSUPPORTED, False)])
-def test_a_part_with_failures_is_red(failure, is_red):
-    text = show([failure], force_terminal=True, color_system="standard", _environ={})
-    assert ("\x1b[31mbatch 64: " in text) == is_red
-
-
-@pytest.mark.parametrize(("width", "end"), [(120, "alexnet batch 64 fp32, round 1"), (60, "alexnet ba…")])
-def test_a_terminal_sees_the_present_task_in_one_line(width, end):
-    text = show([], 160.0, begins=True, force_terminal=True, width=width)
-    assert f"batch 64: 3 left; 1:00 to the end of the budget; {end}" in text
+def test_a_terminal_sees_the_present_task_in_one_line_and_a_part_with_failures_in_red(failure, is_red):
+    terminal = {"force_terminal": True, "color_system": "standard", "_environ": {}}
+    assert ("\x1b[31mbatch 64: " in show([failure], **terminal)) == is_red
+    text = show([], 160.0, begins=True, width=60, **terminal)
+    assert "batch 64: 3 left; 1:00 to the end of the budget; alexnet ba…" in text
 
 
 def test_the_time_left_is_the_estimate_at_the_pace_of_the_run(clock):

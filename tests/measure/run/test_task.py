@@ -61,10 +61,3 @@ def count(flop, **columns):
 )
 def test_outcomes_in_a_few_words(task, outcome, words):
     assert task.describe(outcome) == words
-
-
-def test_a_reason_is_at_most_500_printable_characters():
-    reason = Failure("error", "Wide: \ud800\x00\n" + "x" * 10_000_000).reason
-    assert len(reason) == 500
-    assert reason.isprintable()
-    assert reason.startswith("Wide: ")

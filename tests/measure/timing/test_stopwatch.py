@@ -82,6 +82,9 @@ def test_the_devices_own_time_stands_beside_the_hosts_unless_it_lost_it():
     samples, _ = timed(2, 5, least_event_s=0.01, call=[0.004] * 5 + [0.001] * 5)
     assert [sample.latency_s for sample in samples] == pytest.approx([0.004, 0.001])
     assert [sample.event_s for sample in samples] == [pytest.approx(0.002), None]
+    (sample,), _ = timed(1, stages=STAGES, least_event_s=0.15)
+    assert [stage.event_s for stage in sample.stages.values()] == [None, pytest.approx(0.1), pytest.approx(0.15)]
+    assert (sample.latency_s, sample.event_s) == (pytest.approx(0.6), None)  # not the sum of some of its stages
 
 
 def test_caches_are_cleared_before_each_block_or_call_and_outside_of_it():
@@ -124,12 +127,6 @@ def test_an_asynchronous_device_has_whole_calls_timed_without_a_wait_in_them():
     assert [stage.event_s for stage in sample.stages.values()] == pytest.approx([0.05, 0.15, 0.15])
     both = [StagedStopwatch(None, None, stages={"whole": None}, is_asynchronous=each) for each in (True, False)]
     assert [watch.runs_per_call for watch in both] == [2, 1]
-
-
-def test_the_devices_time_of_a_call_is_not_the_sum_of_some_of_its_stages():
-    (sample,), _ = timed(1, stages=STAGES, least_event_s=0.15)
-    assert [stage.event_s for stage in sample.stages.values()] == [None, pytest.approx(0.1), pytest.approx(0.15)]
-    assert (sample.latency_s, sample.event_s) == (pytest.approx(0.6), None)
 
 
 def conditions_of(calls, call_s, count):

@@ -6,9 +6,7 @@ Python imports it before anything else. NVML, torch and Triton are changed once 
 import importlib.util
 import os
 import sys
-from collections.abc import Callable, Mapping
 from importlib.abc import MetaPathFinder
-from types import ModuleType
 
 from helpers.gpu import here, nvml, stream, torch_side, triton_side
 from helpers.places import ROOT
@@ -20,9 +18,8 @@ WRITING = ("os.rename", "os.mkdir", "os.remove", "os.truncate", "os.link", "os.s
 class After(MetaPathFinder):
     """Calls what a module's name stands for, once that module has been imported."""
 
-    def __init__(self, calls: Mapping[str, Callable[[ModuleType], None]]) -> None:
-        self._calls = calls
-        self._is_asking = False
+    def __init__(self, calls):
+        self._calls, self._is_asking = calls, False
 
     def find_spec(self, name, _path=None, _target=None):
         if name not in self._calls or self._is_asking:
@@ -34,7 +31,7 @@ class After(MetaPathFinder):
             return None
         execute = spec.loader.exec_module
 
-        def execute_and_call(module: ModuleType) -> None:
+        def execute_and_call(module):
             execute(module)
             self._calls[name](module)
 
