@@ -12,44 +12,7 @@ from report.engine.execution import FORCED, MEMORY, Memory, as_markdown, execute
 from report.engine.project import Project
 from report.engine.source import FILTER, Line
 
-CELLS = """\
-```{python}
-#| include: false
-from IPython.display import Markdown, HTML
-n = 24
-```
-before `{python} n` after, `{python} "a_b"`, `code`
-
-```{python}
-#| label: fig-a
-#| fig-cap: "A *caption*"
-Markdown("![](a.svg)")
-```
-
-```{python}
-#| label: tbl-a
-#| tbl-cap: B
-Markdown("| a |")
-```
-
-```{python}
-#| output: asis
-print("---\\nx: 1")
-print("---")
-```
-
-```{python}
-import sys
-print("hidden", file=sys.stderr)
-```
-"""
-
-ASSEMBLED = [
-    "before 24 after, a\\_b, `code`",
-    *("::: {#fig-a}", "![](a.svg)", "A *caption*", ":::"),
-    *("::: {#tbl-a}", "| a |", "B", ":::"),
-    *("---", "x: 1", "---"),
-]
+CELL = "```{{python}}\n{}\n```\n"
 
 
 def document(root, text, settings=None):
@@ -75,15 +38,10 @@ def executed(tmp_path_factory):
         yield lambda text: [line for line in execute(document(root, text), code) if line.text]
 
 
-def test_prose_and_outputs_become_one_text(executed):
-    lines = executed(CELLS)
-    assert [line.text for line in lines] == ASSEMBLED
-    places = {line.text: line.place for line in lines}
-    assert places["before 24 after, a\\_b, `code`"] == "index.qmd:6"
-    assert places["A *caption*"] == "index.qmd:8"  # what a cell puts out stands at its fence
-
-
-CELL = "```{{python}}\n{}\n```\n"
+def test_what_a_cell_prints_stands_at_its_fence(executed):
+    printing = "import sys\nprint('a')\nprint('b')\nprint('hidden', file=sys.stderr)"
+    lines = executed("x\n" + CELL.format(f"#| output: asis\n{printing}"))
+    assert [(line.text, line.number) for line in lines] == [("x", 1), ("a", 2), ("b", 2)]
 
 
 @pytest.mark.parametrize(
