@@ -20,7 +20,6 @@ from types import SimpleNamespace
 import nbformat
 import pandas as pd
 import pytest
-import yaml
 from helpers import traces
 from helpers.places import ROOT, TESTS
 from helpers.world import CPU, WORLD
@@ -41,7 +40,7 @@ from roofwright.__main__ import PARTS
 DOCUMENTS = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")]
 DOCUMENTS += [ROOT / "report/chapters/machine/machine.qmd", ROOT / "notebooks/colab.ipynb"]
 PROGRAMS = ("python", "roofwright", "make", "pip", "quarto", "ncu", "git")
-SLOW = re.compile(r"python -m (report check|measure (predict .*|--models (examples|mine|hf).*))")
+SLOW = re.compile(r"python -m measure (predict .*|--models (examples|mine|hf).*)")
 
 BLOCK = re.compile(r"^( *)```(\S*)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
 SPAN = re.compile(r"(?<!`)`([^`]+)`(?!`)")
@@ -83,7 +82,6 @@ def commands(text):
 
 
 ALL = list(dict.fromkeys(command for document in DOCUMENTS for command in commands(read(document))))
-SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 
 
 @pytest.fixture(scope="module")
@@ -160,14 +158,9 @@ def ask_for_what_is_named(_, words):
     assert [model.name for model in request.models] == [said.model]
 
 
-def check_our_data(_, words):
-    assert report_command.main(["check", *words, "--data", str(ROOT / "data")]) == 0
-
-
-def find_the_facts(_, words):
-    """tests/report/test_facts.py prints one; here the name is that of a fact, or the beginning of several."""
-    (name,) = words
-    assert name == "NAME" or re.search(rf"`{re.escape(name)}[.`]", facts.dictionary())
+def check_the_world(_, words):
+    """tests/measure/cache/test_folders.py checks the committed tables."""
+    assert report_command.main(["check", *words, "--data", str(WORLD)]) == 0
 
 
 PARSERS = {
@@ -187,42 +180,29 @@ def parse_it(beginning, words):
     PARSERS[beginning].parse_args(words)
 
 
-def find_the_tests(_, words):
-    """Files of tests are there, and marks are declared."""
-    declared = {marker.partition(":")[0] for marker in SETTINGS["tool"]["pytest"]["ini_options"]["markers"]}
-    if words[0] == "-m":
-        assert set(re.findall(r"\w+", words[1])) - {"not", "and", "or"} <= declared
-    else:
-        assert all((ROOT / word).is_file() for word in words if not word.startswith("-"))
-
-
-def find_the_program(_, words):
-    """A program of benchmarks/, which takes minutes: it is there, and names its flags."""
-    file, *rest = words
-    assert file.startswith("benchmarks/")
-    text = (ROOT / file).read_text("utf-8")
-    assert all(f'"{flag}"' in text for flag in rest if flag.startswith("--"))
-
-
 def say_what_it_would_do(_, words):
     subprocess.run(["make", "--dry-run", *words], cwd=ROOT, capture_output=True, check=True)
 
 
-def find_the_extras(_, words):
-    """Nothing is installed: the project is named, and its extras are declared."""
-    name, extras = re.fullmatch(r"([\w.-]+)\[([\w,]+)\]", words[-1]).groups()
-    assert name in (".", "roofwright")
-    assert set(extras.split(",")) <= set(SETTINGS["project"]["optional-dependencies"])
-
-
-def find_the_document(_, words):
-    """There may be no Quarto here. Without a name it renders what the project's settings name."""
-    assert set(words) < set(yaml.safe_load((ROOT / "_quarto.yml").read_text())["project"]["render"])
-
-
-def find_it_in_our_own_words(_, words):
-    """NVIDIA's program is not here: the flags are those whose output ``import-ncu`` reads."""
-    assert f"ncu {shlex.join(words)}" in parser_of("import-ncu").description
+def find_its_words(beginning, words):
+    """What cannot be run here, or takes minutes, names things that are there: flags, files, marks, extras."""
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    if beginning == "pip install":
+        name, extras = re.fullmatch(r"([\w.-]+)\[([\w,]+)\]", words[-1]).groups()
+        assert name in (".", "roofwright")
+        assert set(extras.split(",")) <= set(settings["project"]["optional-dependencies"])
+    elif beginning == "python -m report why":  # the name of a fact, or the beginning of several
+        assert words == ["NAME"] or re.search(rf"`{re.escape(words[0])}[.`]", facts.dictionary())
+    elif beginning == "ncu":  # the flags are those whose output ``import-ncu`` reads
+        assert f"ncu {shlex.join(words)}" in parser_of("import-ncu").description
+    elif words[:1] == ["-m"]:
+        declared = {marker.partition(":")[0] for marker in settings["tool"]["pytest"]["ini_options"]["markers"]}
+        assert set(re.findall(r"\w+", words[1])) - {"not", "and", "or"} <= declared
+    else:  # files, and flags that the first of them names
+        files = [word for word in words if not word.startswith("-")]
+        assert all((ROOT / file).is_file() for file in files)
+        flags = [word for word in words if word.startswith("--")] if beginning == "python" else []
+        assert all(f'"{flag}"' in (ROOT / files[0]).read_text("utf-8") for flag in flags)
 
 
 RULES = {
@@ -231,15 +211,10 @@ RULES = {
     "python -m measure": plan_it,
     "roofwright measure": plan_it,
     "python -m measure model": ask_for_what_is_named,
-    "python -m report check": check_our_data,
-    "python -m report why": find_the_facts,
-    "python -m pytest": find_the_tests,
-    "python": find_the_program,
+    "python -m report check": check_the_world,
     "make": say_what_it_would_do,
-    "pip install": find_the_extras,
-    "quarto render": find_the_document,
-    "quarto publish gh-pages": find_the_document,
-    "ncu": find_it_in_our_own_words,
+    **dict.fromkeys(("python -m report why", "python -m pytest", "python", "pip install", "ncu"), find_its_words),
+    **dict.fromkeys(("quarto render", "quarto publish gh-pages"), find_its_words),
 }
 
 
