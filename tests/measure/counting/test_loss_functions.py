@@ -1,6 +1,8 @@
 import pytest
 from helpers.counting import case, meta, named, torch
 
+from measure.counting.loss_functions import transcription_output
+
 NONE, MEAN, SUM = 0, 1, 2
 X, Y, CLASSES = meta(3, 5), meta(3, 5), meta(3, dtype=torch.int64)  # 15 elements; 3 of 5 classes
 LOSS = meta()
@@ -68,3 +70,10 @@ CASES = list(cases())
 @pytest.mark.parametrize(**named(CASES))
 def test_by_hand(case):
     assert case.counted() == case.work
+
+
+def test_targets_behind_one_another_are_split_evenly():
+    # 5 of 2 sequences: 3 each, with 4 blanks around them; or all of one sequence without a batch
+    places = meta(5, dtype=torch.int64)
+    assert transcription_output(STEPS, places, None, None)[1].shape == (2, 7, 7)
+    assert transcription_output(meta(7, 5), places, None, None)[1].shape == (1, 7, 11)

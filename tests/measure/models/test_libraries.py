@@ -1,0 +1,235 @@
+"""Models of libraries: what is offered, built as published, at their own size, and the inputs that they take."""
+
+import pytest
+
+from measure.models import catalog
+from measure.models.libraries import LENGTHS, RECIPES, TRANSFORMERS, Language
+
+torch = pytest.importorskip("torch", reason="building models needs torch")
+torchvision = pytest.importorskip("torchvision", reason="building models needs torchvision")
+torchaudio = pytest.importorskip("torchaudio", reason="the audio models need torchaudio")
+
+from torch.utils.flop_counter import FlopCounterMode  # noqa: E402
+from torchvision import models  # noqa: E402
+
+VISION = {model.name: model for model in catalog.find(["torchvision:*"], native_size=True)}
+MODULES = (models, models.segmentation, models.detection, models.video, models.optical_flow)
+
+
+def found(name, native_size=False):
+    if name.startswith("timm:"):
+        pytest.importorskip("timm", reason="timm is an extra")
+    (model,) = catalog.find([name], native_size)
+    return model
+
+
+def slow_but(names, fast):
+    return [pytest.param(name, marks=[] if name in fast else pytest.mark.slow) for name in names]
+
+
+def parameters_of(network):
+    assert all(tensor.is_meta for tensor in [*network.parameters(), *network.buffers()])
+    assert not network.training
+    return sum(parameter.numel() for parameter in network.parameters())
+
+
+def test_every_model_is_offered_or_left_out_for_a_reason():
+    assert sorted(VISION) == sorted(name for module in MODULES for name in models.list_models(module))
+    assert "other" not in {model.family for model in VISION.values()}
+    reasons = ("_model", "Model", "pretrain_base", "pretrain_large", "pretrain_xlarge", "RNNTBeamSearch")
+    sizeless = {"Conformer", "Emformer", "RNNT", "Hypothesis"}
+    behind_factories = {"ConvTasNet", "HDemucs", "SquimObjective", "SquimSubjective"}
+    offered = {name for name in torchaudio.models.__all__ if not name.endswith(reasons)}
+    assert set(RECIPES) == offered - sizeless - behind_factories
+    # The usual lengths that a language model takes, or the one that is named
+    match = Language().match
+    assert match("gpt2_*") == [f"gpt2_{phase}_{length}" for phase in ("prefill", "decode") for length in (128, 512)]
+    assert match("llama*_decode_*") == [f"llama_1b_decode_{length}" for length in LENGTHS]
+    assert (match("gpt2_prefill_77"), match("gpt4*")) == (["gpt2_prefill_77"], [])
+
+
+def test_names_of_timm_may_carry_a_tag_or_be_globs_and_stay_apart_from_torchvisions():
+    pytest.importorskip("timm", reason="timm is an extra")
+    names = [model.name for model in catalog.find(["timm:resnet50.a1_in1k", "timm:vgg1?", "vgg11"])]
+    assert names == ["vgg11", "timm:resnet50.a1_in1k", "timm:vgg11", "timm:vgg13", "timm:vgg16", "timm:vgg19"]
+
+
+# Of each way to build a network: positions, frozen normalisation, a backbone without weights. All classification models
+# are counted by test_count.
+BUILT = (
+    "vit_b_32", "lraspp_mobilenet_v3_large", "fasterrcnn_mobilenet_v3_large_fpn", "fcos_resnet50_fpn", "mvit_v2_s",
+    "r2plus1d_18", "raft_small",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", slow_but(VISION, BUILT))
+def test_parameters_are_those_that_torchvision_publishes(name):
+    published = models.get_model_weights(name).DEFAULT.meta["num_params"]
+    assert parameters_of(catalog.build_on_meta(VISION[name])) == published
+
+
+# 192 wide, 12 blocks, 196 patches of 16 x 16 and a class token. A block: norms 2 x 384, qkv 192 x 576 + 576,
+# projection 192 x 192 + 192, perceptron 192 x 768 + 768 + 768 x 192 + 192: 444,864 in all.
+VIT_TINY = 12 * 444_864 + (16 * 16 * 3 * 192 + 192) + 192 + 197 * 192 + 384 + (192 * 1000 + 1000)
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "published"),
+    [
+        ("timm:inception_v4", (3, 299, 299), 42_679_816),  # Szegedy et al. 2016: 299 x 299; as timm prints
+        ("timm:gluon_inception_v3", (3, 299, 299), 23_834_568),  # a name of an earlier timm
+        ("timm:vit_tiny_patch16_224", (3, 224, 224), VIT_TINY),  # it reads its drop rates
+        # Of the weights published as openai-community/gpt2, google-bert/bert-base-uncased, meta-llama/Llama-3.2-1B
+        ("language:gpt2_prefill_8", (8,), 124_439_808),
+        ("language:bert_base_encode_8", (8,), 109_482_240),
+        ("language:llama_1b_decode_8", (1,), 1_235_814_400),
+    ],
+)
+def test_a_network_is_built_at_its_own_size_with_the_published_parameters(name, shape, published):
+    model = found(name)
+    assert model.input_shape == shape
+    network = catalog.build_on_meta(model)
+    assert parameters_of(network) == published
+    if name.startswith("timm:"):
+        with torch.no_grad():
+            assert network(*catalog.make_inputs(model, 2, "meta")).shape == (2, 1000)
+
+
+@pytest.mark.parametrize(
+    ("name", "million"),
+    [
+        # Baevski et al. 2020 (wav2vec 2.0): BASE and LARGE have 95 and 317 million parameters.
+        ("wav2vec2_base", 95),
+        ("wav2vec2_large", 317),
+        # Babu et al. 2021 (XLS-R), the size called 2B; Hsu et al. 2021 (HuBERT), BASE and X-LARGE.
+        ("wav2vec2_xlsr_2b", 2162),
+        ("hubert_base", 95),
+        ("hubert_xlarge", 964),
+        # Luo and Mesgarani 2019 (Conv-TasNet): 5.1 million for the best model.
+        ("conv_tasnet_base", 5.1),
+    ],
+)
+def test_parameters_are_those_of_the_papers(name, million):
+    network = catalog.build_on_meta(found(f"torchaudio:{name}"))
+    # the papers' include the head of pre-training
+    assert parameters_of(network) / 1e6 == pytest.approx(million, rel=0.025)
+    if name in TRANSFORMERS:
+        assert network.encoder.transformer.layer_drop == 0  # no layer is left out in training
+
+
+@pytest.mark.parametrize(
+    ("name", "family", "shape"),
+    [
+        # From the tables and the inference transforms of https://docs.pytorch.org/vision/stable/models.html
+        ("wide_resnet50_2", "residual", (3, 224, 224)),
+        ("inception_v3", "inception", (3, 299, 299)),
+        ("efficientnet_b7", "compact", (3, 600, 600)),
+        ("vgg11", "plain", (3, 224, 224)),
+        ("vit_h_14", "transformer", (3, 518, 518)),
+        ("deeplabv3_resnet101", "segmentation", (3, 520, 520)),
+        ("r3d_18", "video", (3, 16, 112, 112)),
+        ("ssd300_vgg16", "detection", (3, 300, 300)),
+        ("fasterrcnn_resnet50_fpn", "detection", (3, 800, 800)),
+        ("raft_small", "optical flow", (3, 512, 512)),
+    ],
+)
+def test_families_and_the_sizes_of_the_default_weights(name, family, shape):
+    assert (VISION[name].family, VISION[name].input_shape) == (family, shape)
+    # Unless the native size is asked for, images are 224 wide; Inception, which is built in, takes 299.
+    has_one_size = family in ("inception", "video", "detection", "optical flow")
+    assert found(f"torchvision:{name}").input_shape == (shape if has_one_size else (3, 224, 224))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["raft_small", "r3d_18", "s3d", "swin3d_t", "mvit_v1_b"])
+def test_the_sizes_of_video_and_optical_flow_are_those_that_torchvision_counts_at(name):
+    model = found(f"torchvision:{name}")
+    with torch.no_grad(), FlopCounterMode(display=False) as counter:
+        catalog.build_on_meta(model).train()(*catalog.make_inputs(model, 1, "meta"))
+    published = models.get_model_weights(name).DEFAULT.meta["_ops"]  # in multiply-adds, 2 FLOP each
+    assert counter.get_total_flops() / 2e9 == pytest.approx(published, abs=0.001)
+
+
+@pytest.mark.parametrize(
+    ("name", "of_the_head", "shape"),
+    # The heads of FCN, DeepLab and Inception have two convolutions; GoogLeNet's published parameters have no head.
+    # Segmentation has the 20 classes of PASCAL VOC and the background.
+    [
+        ("fcn_resnet50", 2, (2, 21, 224, 224)),
+        pytest.param("deeplabv3_mobilenet_v3_large", 2, (2, 21, 224, 224), marks=pytest.mark.slow),
+        ("inception_v3", 2, (2, 1000)),
+        ("googlenet", 0, (2, 1000)),
+    ],
+)
+def test_auxiliary_heads_keep_their_parameters_and_never_run(name, of_the_head, shape):
+    model = found(f"torchvision:{name}")
+    network = catalog.build_on_meta(model)
+    ran, convolutions = [], 0
+    for path, module in network.named_modules():
+        if path.startswith("auxiliary_head"):
+            convolutions += isinstance(module, torch.nn.Conv2d)
+            module.register_forward_hook(lambda *_: ran.append(1))
+    assert convolutions == of_the_head
+    for training in (False, True):
+        with torch.no_grad():
+            result = network.train(training)(*catalog.make_inputs(model, 2, "meta"))
+        (output,) = result.values() if model.family == "segmentation" else [result]
+        assert output.shape == shape
+    assert not ran
+
+
+@pytest.mark.parametrize(
+    ("name", "shapes"),
+    [
+        ("torchvision:alexnet", [(2, 3, 224, 224)]),
+        ("torchvision:r3d_18", [(2, 3, 16, 112, 112)]),
+        ("torchvision:raft_small", [(2, 3, 512, 512), (2, 3, 512, 512)]),
+        ("torchvision:ssd300_vgg16", [[(3, 300, 300), (3, 300, 300)]]),
+        ("torchaudio:wavlm_base", [(2, 16000)]),
+        ("torchaudio:squim_subjective_base", [(2, 16000), (2, 16000)]),
+        ("torchaudio:WaveRNN", [(2, 1, 1000), (2, 1, 128, 9)]),  # (9 - 5 + 1) frames of 200 samples
+        ("torchaudio:Tacotron2", [(2, 20), (2,), (2, 80, 86), (2,)]),
+        # 16 layers, keys and values, 2 texts, 8 heads of keys, 8 places, 64 numbers
+        ("language:llama_1b_decode_7", [(2, 1), (16, 2, 2, 8, 8, 64)]),
+    ],
+)
+def test_inputs_are_what_the_networks_take(name, shapes):
+    inputs = catalog.make_inputs(found(name), 2, "meta", torch.bfloat16)
+    assert [[each.shape for each in part] if isinstance(part, list) else part.shape for part in inputs] == shapes
+    tensors = [each for part in inputs for each in (part if isinstance(part, list) else [part])]
+    assert all(each.is_meta and each.dtype in (torch.bfloat16, torch.int32, torch.int64) for each in tensors)
+
+
+# WaveRNN takes a second for each 200 steps on the meta device; the others look at numbers, which it has none of. 2 is
+# the batch.
+SHAPES_ON_CPU = {
+    # 104 frames, of which 4 are padding, four in one by time reduction: 25; 20 symbols; 4097 scores
+    "emformer_rnnt_base": (2, 25, 20, 4097),
+    "Tacotron2": (2, 80, 86),  # 22050 / 256 = 86 frames of 80 mel bands
+    "WaveRNN": (2, 1, 1000, 512),  # scores of 512 classes for each sample
+    "hdemucs_low": (2, 4, 2, 8000),  # four sources in stereo
+    "hdemucs_medium": (2, 4, 2, 16000),
+    "hdemucs_high": (2, 4, 2, 44100),
+}
+
+
+@pytest.mark.parametrize(
+    "name", slow_but([name for name in RECIPES if name not in SHAPES_ON_CPU], ("wav2vec2_base", "conv_tasnet_base"))
+)
+def test_networks_of_torchaudio_take_their_inputs_on_meta(name):
+    model = found(f"torchaudio:{name}")
+    network = catalog.build_on_meta(model)
+    for training in (False, True):
+        with torch.no_grad():
+            result = network.train(training)(*catalog.make_inputs(model, 2, "meta"))
+        outputs = result if isinstance(result, (tuple, list)) else [result]
+        assert {output.shape[0] for output in outputs if output is not None} == {2}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SHAPES_ON_CPU)
+def test_networks_of_torchaudio_take_their_inputs_on_the_cpu(name):
+    model = found(f"torchaudio:{name}")
+    with torch.no_grad():
+        result = catalog.build(model)(*catalog.make_inputs(model, 2, "cpu"))
+    assert tuple((result[0] if isinstance(result, tuple) else result).shape) == SHAPES_ON_CPU[name]
