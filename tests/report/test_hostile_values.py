@@ -5,7 +5,7 @@ import gzip
 import json
 import re
 import shutil
-from dataclasses import fields, replace
+from dataclasses import replace
 
 import pypdfium2
 import pytest
@@ -27,9 +27,6 @@ TEXT = (
     "{{< meta title >}} {=html} `r`{=typst} ... -- '+alert(1)+' \\'+alert(1)\n\n::: note\n\n    code\n\n"
     "a\u2028b\u0085c\ufffed\x1b[31me\n\n1. x"
 )
-KEPT = {"hardware_id": (), "program": (OURS,)}
-"""What is kept as it is: this program is told from other counting programs by its name."""
-
 NAMING = {*CITING, "id"}
 """Columns of tables that are written by hand whose texts name something: keys of the bibliography, rules for claims."""
 MARK = "alert(1)"
@@ -56,66 +53,36 @@ def free_columns(record):
     return [name for name in free if not (facts.by_hand and name in NAMING)]
 
 
-def spoilt(rows):
-    """The rows with the text behind each text that may be anything, and in its place where no row has one."""
-    if not rows:
-        return rows
-    for name in free_columns(type(rows[0])):
-        unknown = not any(getattr(row, name) for row in rows)
-        changed = []
-        for row in rows:
-            old = getattr(row, name)
-            keeps = old in KEPT.get(name, ()) or not (old or unknown)
-            changed.append(row if keeps else replace(row, **{name: f"{old or ''}{TEXT}"}))
-        rows = changed
-    return rows
+def write_hostile(data):
+    """Write the world, and studies' claims, with the text behind each text that may be anything; return these columns.
 
-
-def files(data):
-    """Yield each record with its tables in a data folder."""
-    for record, about in TABLES.items():
-        pattern = about.path.replace(MACHINE, "machines/*").replace(TRACE, "traces/*")
-        yield from ((record, path) for path in sorted(data.glob(pattern)))
-
-
-def hostile_data(data):
-    """Writes the world with such texts into a folder that is not there yet, and the claims of studies."""
+    Our own name stays, by which this program is told from others. Where no row has a text, all have this one.
+    """
     shutil.copytree(WORLD, data)
     shutil.copy(ROOT / "data" / "published" / "claims.csv", data / "published")
-    for record, path in files(data):
-        write(path, record, spoilt(read(path, record)))
-    return data
-
-
-def covered(data):
-    """The columns of which some cell in the cache ends with the text."""
-    return {
-        (record, field.name)
-        for record, path in files(data)
-        for row in read(path, record)
-        for field in fields(record)
-        if str(getattr(row, field.name)).endswith(TEXT)
-    }
+    spoilt = set()
+    for record, about in TABLES.items():
+        for path in data.glob(about.path.replace(MACHINE, "machines/*").replace(TRACE, "traces/*")):
+            rows = read(path, record)
+            for name in free_columns(record) if rows else ():
+                old = [getattr(row, name) or "" for row in rows]
+                new = [text if text == OURS or (any(old) and not text) else text + TEXT for text in old]
+                rows = [replace(row, **{name: text or None}) for row, text in zip(rows, new, strict=True)]
+                spoilt.add((record, name))
+            write(path, record, rows)
+    return spoilt
 
 
 @pytest.fixture(scope="module")
-def data(tmp_path_factory):
-    return hostile_data(tmp_path_factory.mktemp("hostile") / "data")
-
-
-@pytest.fixture(scope="module")
-def rendered(data, tmp_path_factory):
+def rendered(tmp_path_factory):
+    data = tmp_path_factory.mktemp("hostile") / "data"
+    assert write_hostile(data) == {(record, name) for record in TABLES for name in free_columns(record)}
     return render(data, tmp_path_factory.mktemp("project") / "project")
 
 
 @pytest.fixture(scope="module")
 def page(rendered):
     return Page((rendered / "index.html").read_text("utf-8")).root
-
-
-def test_every_column_of_every_record_is_covered(data):
-    every = {(record, name) for record in TABLES for name in free_columns(record)}
-    assert every - covered(data) == set()
 
 
 def test_the_page_shows_it_as_text(page):

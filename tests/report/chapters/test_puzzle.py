@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pandas as pd
 import pytest
-from helpers.world import CPU, GPU, numbers, rows_of, world, wrong
+from helpers.world import rows_of, world, wrong
 
 from report.chapters.puzzle import figures
 from report.chapters.puzzle.facts import compared, here
@@ -65,14 +65,6 @@ def test_here_takes_the_largest_batch_at_which_memory_was_kept(kept_at, batch, l
     found = here(replace(machine, variants=machine.variants[machine.variants.batch.isin(kept_at)]))
     assert (found.batch.number, found.kept.is_missing) == (batch, not kept_at)
     assert found.light.number == pytest.approx(light)  # 8 * 10 ms * 0.8
-
-
-def test_one_network_alone_is_no_pair():
-    machine = world().machine("cpu")
-    found = here(replace(machine, cells=machine.cells[machine.cells.model != "resnet18"]))
-    assert found.light.is_missing
-    assert found.machine.text == machine.name
-    assert numbers("puzzle", world(chosen=(GPU, CPU)))["here.kept"] is None
 
 
 def test_figures_show_the_ratios_and_both_intensities():

@@ -4,7 +4,7 @@ from dataclasses import replace
 from statistics import median
 
 import pytest
-from helpers.world import nothing, numbers, world, wrong
+from helpers.world import numbers, world, wrong
 
 SIX = range(6)
 PARAMETERS = (8, 1, 7, 2, 6, 3)
@@ -31,10 +31,3 @@ def test_without_kept_memory_eager_mode_stands_in():
     found = numbers("remedies", replace(world(), machines=(replace(cpu, variants=cpu.variants[:0]),)))
     assert (found["here.kept"], found["here.batch"]) == (None, 64)
     assert found["here.batching"] == pytest.approx(1 / 0.8)
-
-
-def test_nothing_measured_keeps_the_threshold():
-    found = numbers("remedies", nothing())
-    assert [key for key, value in found.items() if value is not None and not key.endswith(".name")] == [
-        "here.threshold"
-    ]

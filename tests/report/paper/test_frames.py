@@ -71,17 +71,20 @@ def test_both_parsers_agree(written, monkeypatch, record, lines):
 
 
 @pytest.mark.parametrize(
-    "record", [Sample, PublishedTiming]
-)  # only a table written by hand may end without a line feed
-def test_a_torn_last_line_is_skipped_alike(written, monkeypatch, record):
-    line = (
-        SAMPLE.format(batch=1, latency="1", event="")
-        if record is Sample
-        else TIMING.format(device="A", size=1, samples=2)
-    )
+    ("record", "line", "rows"),
+    [
+        (Sample, SAMPLE.format(batch=1, latency="1", event=""), 1),
+        (
+            PublishedTiming,
+            TIMING.format(device="A", size=1, samples=2),
+            2,
+        ),  # written by hand, perhaps without line feed
+    ],
+)
+def test_a_torn_last_line_is_skipped_alike(written, monkeypatch, record, line, rows):
     by_pandas, by_cache = both(written(record, line, line, end=""), record, monkeypatch)
     assert by_pandas == by_cache
-    assert len(by_pandas["model"]) == (1 if record is Sample else 2)
+    assert len(by_pandas["model"]) == rows
 
 
 def test_tables_of_several_files_are_one_frame(written, tmp_path):

@@ -60,25 +60,21 @@ def test_a_value_prints_the_digits_that_its_interval_allows(value, text, with_in
 
 
 @pytest.mark.parametrize(
-    ("value", "word"),
+    ("value", "of", "word"),
     [
-        (Value(0.9, low=0.8, high=0.99), "less"),
-        (Value(0.9, low=0.8, high=1.0), "as much"),  # the interval reaches 1
-        (Value(1.2, low=1.1, high=1.3), "more"),
-        (Value(1.2), "as much"),  # no interval: nothing is certain
-        (Value(2, low=2, high=2), "more"),  # a count
+        (Value(0.9, low=0.8, high=0.99), 1, "less"),
+        (Value(0.9, low=0.8, high=1.0), 1, "as much"),  # the interval reaches 1
+        (Value(1.2, low=1.1, high=1.3), 1, "more"),
+        (Value(1.2), 1, "as much"),  # no interval: nothing is certain
+        (Value(2, low=2, high=2), 1, "more"),  # a count
+        (Value(2.4, low=2.1, high=2.7), 2, "more"),
+        (Value(2.4, low=2.1, high=2.7), 3, "less"),
     ],
 )
-def test_the_interval_chooses_the_word(value, word):
-    assert value.side("less", "as much", "more") == word
-
-
-def test_a_word_may_be_chosen_against_any_number_and_a_claim_needs_the_whole_interval():
-    ratio = Value(2.4, low=2.1, high=2.7)
-    assert [ratio.side("below", "about", "above", of=of) for of in (2, 2.5, 3)] == ["above", "about", "below"]
-    assert (ratio.above(2.0), ratio.above(2.2), ratio.below(3)) == (True, False, True)
+def test_the_interval_chooses_the_word_and_a_claim_needs_all_of_it(value, of, word):
+    assert value.side("less", "as much", "more", of=of) == word
+    assert (value.below(of), value.above(of)) == (word == "less", word == "more")
     assert not Value(None).above(0.0)
-    assert not Value(1.2).above(1.0)  # without an interval nothing is certain
 
 
 @pytest.mark.parametrize(
