@@ -2,6 +2,7 @@
 // It comes with charts.js, whose `unpacked` it uses, in one bundle.
 
 const CHOOSER_STYLE = `
+  .chooser-line select { font: inherit; max-width: 12rem; }
   .chooser form { display: flex; flex-wrap: wrap; gap: 0.4rem 1rem; margin: 1rem 0; font-size: 0.9rem; }
   .chooser select { font: inherit; max-width: 14rem; }
   .chooser .scroll { max-height: 34rem; overflow: auto; }
@@ -31,7 +32,7 @@ const CHOOSER_STYLE = `
     .chooser tbody th { min-width: 6.5rem; overflow-wrap: anywhere; }
     .chooser td svg { width: 90px; }
   }
-  @media print { .chooser { display: none; } }`;
+  @media print { .chooser, .chooser-line { display: none; } }`;
 
 const PHASES = { inference: "forward pass", step: "training step" };
 const KINDS = { cpu: "CPUs", gpu: "GPUs", asic: "ASICs", soc: "systems on a chip", fpga: "FPGAs" };
@@ -206,6 +207,30 @@ function legend() {
   return line;
 }
 
+// The chooser's question in one line, where the page opens: its selects are the chooser's own, by name.
+function shortForm(line, selects, section) {
+  const copies = ["model", "batch", "kind"].map((name) => {
+    const original = selects.find((select) => select.name === name);
+    const copy = original.cloneNode(true);
+    copy.setAttribute("aria-label", original.labels[0].firstChild.textContent.trim());
+    copy.addEventListener("change", () => {
+      original.value = copy.value;
+      original.dispatchEvent(new Event("change", { bubbles: true }));
+    });
+    return copy;
+  });
+  const [model, batch, kind] = copies;
+  const answer = made("span", { role: "status" });
+  const all = made("a", { href: `#${section}` }, "All chips");
+  line.replaceChildren(made("p", {}, "How fast is ", model, " at batch ", batch, " on ", kind, "? ", answer, " ", all, "."));
+  return (chosen, fastest, count) => {
+    for (const copy of copies) copy.value = chosen[copy.name];
+    answer.textContent = fastest
+      ? `Likely ${quantity(fastest.likely, "s", 2)} (${interval(fastest.low, fastest.high)}) on the ${fastest.chip}, the fastest of ${count}.`
+      : "Nobody timed such a call, so no chip is ranked.";
+  };
+}
+
 function filledCell(column, row, scale) {
   const cell = made(column.key === "chip" ? "th" : "td", column.key === "chip" ? { scope: "row" } : {});
   if (column.wide) cell.className = "wide";
@@ -238,7 +263,7 @@ async function startChooser(place) {
     batch: ["Batch size", choices.batches.map(String), "64"],
     precision: ["Precision", precisions, "fp16"],
     phase: ["Pass", Object.keys(PHASES), "inference", PHASES],
-    kind: ["Chips", ["all", ...new Set(choices.devices.map((device) => device.kind))], "all", { all: "all", ...KINDS }],
+    kind: ["Chips", ["all", ...new Set(choices.devices.map((device) => device.kind))], "all", { all: "all chips", ...KINDS }],
   };
   const form = made("form", { "aria-label": "Choose a call" });
   const selects = Object.entries(options).map(([name, [title, values, preset, called]]) => {
@@ -277,6 +302,10 @@ async function startChooser(place) {
     head.append(cell);
   }
 
+  const section = place.closest("section[id]")?.id ?? place.id;
+  const line = document.querySelector(".chooser-line");
+  const say = line && shortForm(line, selects, section);
+
   function update(changed) {
     const chosen = Object.fromEntries(selects.map((select) => [select.name, select.value]));
     const rows = predictions(choices, chosen).filter((row) => chosen.kind === "all" || row.kind === chosen.kind);
@@ -311,13 +340,14 @@ async function startChooser(place) {
     const best = fastest
       ? `the likely time is shortest on the ${fastest.chip}, ${quantity(fastest.likely, "s", 2)}; the intervals of ${rivals} others overlap with its own`
       : "none of them can be ranked";
+    say?.(chosen, fastest, ranked.length);
     status.textContent = rows.length ? `${call}: ${rows.length} chips; ${best}.` : `${call}: nothing known.`;
     if (!changed) return;
     const address = new URL(location.href);
     for (const [name, value] of Object.entries({ ...chosen, sort })) address.searchParams.set(name, value);
     if (turned) address.searchParams.set("order", "reversed");
     else address.searchParams.delete("order");
-    address.hash = place.closest("section[id]")?.id ?? place.id;
+    address.hash = section;
     history.replaceState(null, "", address);
   }
 

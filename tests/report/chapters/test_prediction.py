@@ -114,14 +114,20 @@ def test_the_page_ranks_only_what_was_checked(browser, tmp_path):
     scripts = (ROOT / "report" / "charts" / "charts.js", ROOT / "report" / "chapters" / "prediction" / "chooser.js")
     code = "\n".join(script.read_text(encoding="utf-8") for script in scripts)
     page = tmp_path / "page.html"
-    page.write_text(f"<meta charset=utf-8><section id=choose>{place}</section><script>{code}</script>", "utf-8")
+    page.write_text(f"<meta charset=utf-8><div class=chooser-line></div><section id=choose>{place}</section><script>{code}</script>", "utf-8")
     visit = Visit(browser, page, DESKTOP)
     visit.page.wait_for_selector("[data-chooser=drawn]")
     visit.page.evaluate("location.hash = 'card-ResNet-50'")
-    visit.page.wait_for_function("document.querySelector('[role=status]').textContent.startsWith('ResNet')")
+    visit.page.wait_for_function("document.querySelector('.chooser [role=status]').textContent.startsWith('ResNet')")
     rows = [text.split("\t")[0] for text in visit.page.locator(".chooser tbody tr").all_inner_texts()]
     # By time those that are checked: 2250, 989 and 65 TFLOP/s at 16 bits
     assert [name[:9] for name in rows] == ["NVIDIA B2", "NVIDIA H1", "NVIDIA T4", "Not ranke", "AWS Train"]
     assert visit.page.locator(".card:visible").get_attribute("id") == "card-resnet50"
+    # The line where the page opens asks the same question, and answers with the first of the rows
+    line = visit.page.locator(".chooser-line")
+    line.get_by_label("Chips").select_option("asic")
+    assert visit.page.locator(".chooser form").get_by_label("Chips").input_value() == "asic"
+    line.get_by_label("Chips").select_option("gpu")
+    assert "NVIDIA B200 SXM" in line.locator("[role=status]").inner_text()
     assert visit.complaints == []
     visit.context.close()
