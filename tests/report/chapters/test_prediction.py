@@ -114,7 +114,8 @@ def test_the_page_ranks_only_what_was_checked(browser, tmp_path):
     scripts = (ROOT / "report" / "charts" / "charts.js", ROOT / "report" / "chapters" / "prediction" / "chooser.js")
     code = "\n".join(script.read_text(encoding="utf-8") for script in scripts)
     page = tmp_path / "page.html"
-    page.write_text(f"<meta charset=utf-8><div class=chooser-line></div><section id=choose>{place}</section><script>{code}</script>", "utf-8")
+    body = f"<div class=chooser-line></div><section id=choose>{place}</section><script>{code}</script>"
+    page.write_text(f"<meta charset=utf-8>{body}", "utf-8")
     visit = Visit(browser, page, DESKTOP)
     visit.page.wait_for_selector("[data-chooser=drawn]")
     visit.page.evaluate("location.hash = 'card-ResNet-50'")
