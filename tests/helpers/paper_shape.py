@@ -1,9 +1,6 @@
-"""Complaints about a rendered page and its PDF that hold whatever was measured; none where all is well."""
+"""Complaints about a rendered page that hold whatever was measured; none where all is well."""
 
 import re
-
-import pypdfium2
-import pypdfium2.raw
 
 from helpers.pages import Node, Page
 
@@ -19,8 +16,6 @@ WRONG = {
     "raw syntax": r"\{python\}|:::|\*\*|`|#\| ",
 }
 """What no text holds; a dash may stand alone in a table's cell."""
-FOOT = 20 / 25.4 * 72
-"""The lower margin of a page in points (_quarto.yml)."""
 
 
 def complaints(html: str) -> list[str]:
@@ -64,23 +59,3 @@ def plain(node: Node) -> list[str]:
 def is_bare(section: Node) -> bool:
     """Return whether nothing but headings stands in a section."""
     return not any(section.all(name) for name in ("p", "table", "figure", "li", "div.csl-entry"))
-
-
-def pdf_complaints(document: pypdfium2.PdfDocument) -> list[str]:
-    """Return what is wrong with the pages of a PDF."""
-    found = []
-    for bookmark in document.get_toc():
-        destination = bookmark.get_dest()
-        page = document[destination.get_index()]
-        _, (_, top, *_) = destination.get_view()
-        # Two lines of the heading at most are left out.
-        if not page.get_textpage().get_text_bounded(bottom=FOOT, top=top - 34).strip():
-            found.append(f"a heading at the foot of page {destination.get_index() + 1}: {bookmark.get_title()}")
-    first = document[0]
-    text = first.get_textpage()
-    title = max(text.get_rect(at)[3] for at in range(text.count_rects()))
-    highest = max((each.get_bounds()[3] for each in first.get_objects() if each.type in PICTURES), default=0)
-    return [*found, *(["a figure above the title"] if highest > title else [])]
-
-
-PICTURES = (pypdfium2.raw.FPDF_PAGEOBJ_IMAGE, pypdfium2.raw.FPDF_PAGEOBJ_FORM)

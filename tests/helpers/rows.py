@@ -4,11 +4,9 @@ import zipfile
 
 from measure.cache import records
 from measure.cache.folders import MachineFolder
-from measure.cache.hand_kept import PublishedTiming
 from measure.cache.records import Environment, OperatorTime, Profile, RoofMeasurement, Run, Sample
-from measure.cache.workload_records import Layer, Operator, PublishedCount, Workload
+from measure.cache.workload_records import Layer, Operator, Workload
 from measure.domain.latency import Cell
-from measure.domain.words import INFERENCE
 
 ENVIRONMENT = Environment(
     environment_id="e1", hardware_id="h1", device="cpu", name="Chip, of 2 cores", cores=2, threads=2, memory_byte=1024,
@@ -89,31 +87,6 @@ def counter_profile(model="net", batch=1, status="ok", reason=None):
 def kernel_counters(model="net", batch=1, kernel="sgemm", time_s=0.25):
     counted = {"calls": 3, "time_s": time_s, "dram_read_byte": 8e6, "dram_write_byte": 4e6}
     return records.KernelCounters(**cell_columns(model, batch, "step"), kernel=kernel, **counted)
-
-
-def timing(model, latency_s, **changed):
-    """What others timed on Bead 2: a batch of 8 in eager mode, stored at fp32 and computed at fp16."""
-    row = {
-        "source": "epoch_hw", "file": "made.csv", "device": "Bead 2", "phase": INFERENCE, "batch": 8,
-        "input_size": 224, "precision": "fp32", "autocast": "fp16", "layout": "contiguous", "compiler": None,
-        "torch": "2.4", "cuda": None, "latency_min_s": None, "latency_max_s": None, "samples": 40,
-        "throughput_per_s": None, "input_copied": "no", "tuned": "yes", "printed": "mean",
-    }  # fmt: skip
-    return PublishedTiming(model=model, latency_s=latency_s, **{**row, **changed})
-
-
-def published_count(model, flop, activation_byte, family):
-    """What an input of such a network asks for: 4 MB of parameters and 1 MB of input besides."""
-    return PublishedCount(
-        model=model, input_size=224, status="ok", reason=None, family=family, input_shape="3x224x224",
-        parameter_count=1_000_000, parameter_byte=4_000_000, input_byte=1_000_000, output_byte=4000,
-        activation_byte=round(activation_byte), traffic_byte=3 * round(activation_byte), forward_flop=round(flop),
-        forward_other_flop=0, backward_flop=round(2 * flop), backward_other_flop=0, backward_traffic_byte=10**7,
-    )  # fmt: skip
-
-
-COUNTED = [workload(flop=10)]
-"""10 FLOP in 0.1 s at least are 100 FLOP/s; the fastest roof kernel does 1024 FLOP in 0.5 s: 2048 FLOP/s."""
 
 
 def machine_in(folder, environment=ENVIRONMENT):

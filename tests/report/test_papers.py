@@ -8,6 +8,7 @@ from collections import Counter
 from statistics import mean, median
 
 import pypdfium2
+import pypdfium2.raw
 import pytest
 from helpers import paper_shape
 from helpers.pages import Page, render
@@ -111,8 +112,30 @@ def test_the_page_has_the_shape_of_a_paper(html):
     assert paper_shape.complaints(html) == []
 
 
+FOOT = 20 / 25.4 * 72
+"""The lower margin of a page in points (_quarto.yml)."""
+PICTURES = (pypdfium2.raw.FPDF_PAGEOBJ_IMAGE, pypdfium2.raw.FPDF_PAGEOBJ_FORM)
+
+
+def pdf_complaints(document):
+    """Return what is wrong with the pages of a PDF."""
+    found = []
+    for bookmark in document.get_toc():
+        destination = bookmark.get_dest()
+        page = document[destination.get_index()]
+        _, (_, top, *_) = destination.get_view()
+        # Two lines of the heading at most are left out.
+        if not page.get_textpage().get_text_bounded(bottom=FOOT, top=top - 34).strip():
+            found.append(f"a heading at the foot of page {destination.get_index() + 1}: {bookmark.get_title()}")
+    first = document[0]
+    text = first.get_textpage()
+    title = max(text.get_rect(at)[3] for at in range(text.count_rects()))
+    highest = max((each.get_bounds()[3] for each in first.get_objects() if each.type in PICTURES), default=0)
+    return [*found, *(["a figure above the title"] if highest > title else [])]
+
+
 def test_the_pdf_has_the_shape_of_a_paper(rendered):
-    assert paper_shape.pdf_complaints(pypdfium2.PdfDocument(rendered / "paper.pdf")) == []
+    assert pdf_complaints(pypdfium2.PdfDocument(rendered / "paper.pdf")) == []
 
 
 def test_every_number_of_the_page_is_a_fact_that_stands_there_once(html):

@@ -4,13 +4,16 @@ import io
 
 import pytest
 from helpers.places import ROOT
-from helpers.rows import COUNTED, machine_in
+from helpers.rows import machine_in, workload
 
 from measure.cache import plausibility
 from measure.cache.folders import Workloads, machine_names
 from measure.cache.plausibility import check
 from measure.cache.workload_records import Workload
 from measure.errors import UserError
+
+COUNTED = [workload(flop=10)]
+"""10 FLOP in 0.1 s at least are 100 FLOP/s; the fastest roof kernel does 1024 FLOP in 0.5 s: 2048 FLOP/s."""
 
 
 @pytest.fixture
