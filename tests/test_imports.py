@@ -83,12 +83,6 @@ def test_nothing_imports_what_it_may_not_know():
     assert rooms == {*PLACES, "measure", "measure.__main__"}
 
 
-def test_imports_are_found_wherever_they_stand():
-    text = "import measure.errors\ndef f():\n    from measure.cache import records, nothing\n"
-    text += "if TYPE_CHECKING:\n    import report\n"
-    assert sorted(imports(ast.parse(text))) == ["measure.cache", "measure.cache.records", "measure.errors"]
-
-
 def test_no_class_name_stands_twice():
     names = Counter(node.name for tree in TREES.values() for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
     assert [name for name, times in names.items() if times > 1] == []

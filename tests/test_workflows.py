@@ -1,6 +1,5 @@
 """The workflows and what the project says of itself. The linter checks their form, and pins actions to commits."""
 
-import re
 import tomllib
 
 import yaml
@@ -33,13 +32,3 @@ def test_the_paper_is_rendered_by_a_quarto_that_can():
     assert "python -m report --engine quarto" in commands(job)
     output = yaml.safe_load((ROOT / "_quarto.yml").read_text())["project"]["output-dir"]
     assert job["steps"][-1]["with"]["path"] == output
-
-
-def test_a_clone_without_pages_publishes_nothing():
-    """Nor does what waits for the page run: a job whose needed one was passed over is passed over, too."""
-    found = jobs("publish.yml")
-    variable, value = re.fullmatch(r"vars\.(\w+) == '(\w+)'", found["render"]["if"]).groups()
-    told = " ".join((ROOT / "CONTRIBUTING.md").read_text("utf-8").split())
-    assert f"set the variable `{variable}` to `{value}`" in told
-    assert found["deploy"]["needs"] == "render"
-    assert "if" not in found["deploy"]
