@@ -1,10 +1,8 @@
 """The chapter on latency, from the rules of the world (tests/data/world/README.md)."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
-from helpers.world import CPU, numbers, rows_of, world, wrong
+from helpers.world import CPU, rows_of, world, wrong
 from scipy.stats import spearmanr
 
 from report.chapters.latency import figures
@@ -79,13 +77,6 @@ def test_a_gpu_of_ones_own_goes_before_a_published_one_whose_networks_of_equal_f
     alone = timed_gpu(world(chosen=(CPU,)))
     assert alone.name == "Bead 2"
     assert equal_flop(alone).name.tolist() == ["oak7", "ash0", "ash2", "ash1", "ResNet-50", "ash3", "oak8"]
-
-
-def test_one_network_alone_has_no_order():
-    cpu = world().machine("cpu")
-    cells = cpu.cells[(cpu.cells.model == "lean") & (cpu.cells.batch == 1)]
-    found = numbers("latency", replace(world(chosen=(CPU,)), machines=(replace(cpu, cells=cells),)))
-    assert (found["here.small.networks"], found["here.small.flop"], found["batching.peak"]) == (1, None, None)
 
 
 def test_figures_show_the_facts():

@@ -22,15 +22,6 @@ def test_a_count_is_right_within_a_hundredth_or_its_rounding():
     assert not thop.loc["vit_b_16", ["right", "equal"]].any()  # was not counted
 
 
-def test_scores():
-    scores = counting_programs.scores(world().counting_programs).set_index("program")
-    assert list(scores.index) == ["roofwright", "torch", "fvcore", "thop"]
-    columns = ["models", "counted", "right", "equal", "same_parameters"]
-    assert scores.loc[["thop", "fvcore"], columns].values.tolist() == [[4, 3, 2, 1, 2], [4, 4, 1, 0, 4]]
-    assert scores.same_parameters.isna().tolist() == [False, True, False, False]
-    assert (scores.count_s.tolist(), scores.peak_byte.tolist()) == ([3, 1, 4, 6], [300e6, 300e6, 500e6, 600e6])
-
-
 def test_each_model_that_was_counted_has_a_line_and_one_of_no_known_line_is_a_line_itself():
     known = {line for group in counting_programs.LINES.values() for line in group}
     counted = frame(read(ROOT / "data" / "workload" / "counting_programs.csv", ProgramCount), ProgramCount)
