@@ -122,9 +122,6 @@ def test_what_cannot_be_read_is_said_in_one_sentence(lines, words):
     assert "\n" not in str(problem.value)
 
 
-TENSOR = "sm__ops_path_tensor"
-
-
 HOPPERS = {"op_hmma_src_fp16_dst_fp32_sparsity_off": 30, "op_hgmma_src_fp16_sparsity_off": 70}
 
 
@@ -144,4 +141,5 @@ HOPPERS = {"op_hmma_src_fp16_dst_fp32_sparsity_off": 30, "op_hgmma_src_fp16_spar
     ],
 )  # fmt: skip
 def test_operations_are_counted_once(counted, sum_):
-    assert sum_tensor_operations({f"{TENSOR}_{name}.sum": count for name, count in counted.items()}) == sum_
+    metrics = {f"sm__ops_path_tensor_{name}.sum": count for name, count in counted.items()}
+    assert sum_tensor_operations(metrics) == sum_

@@ -2,7 +2,6 @@ import os
 import signal
 import sys
 from types import SimpleNamespace
-from typing import NamedTuple
 
 import pytest
 from helpers.processes import has_ended, wait_until
@@ -16,18 +15,10 @@ VARIABLE = "ROOFWRIGHT_PROBE"
 pytestmark = pytest.mark.skipif(not processes.FORKS, reason="processes are forks on Linux alone")
 
 
-class Said(NamedTuple):
-    """What a process says of itself: its number and its parent's, an environment variable, and what it has imported."""
-
-    pid: int
-    parent: int
-    variable: str | None
-    modules: frozenset[str]
-
-
 def speak(connection, variable):
     """Be a process that says who it is and then ends as it is told: with an exit code, or by words."""
-    connection.send(Said(os.getpid(), os.getppid(), os.environ.get(variable), frozenset(sys.modules)))
+    about = {"pid": os.getpid(), "parent": os.getppid(), "modules": frozenset(sys.modules)}
+    connection.send(SimpleNamespace(variable=os.environ.get(variable), **about))
     ending = connection.recv()
     if isinstance(ending, int):
         os._exit(ending)
