@@ -14,12 +14,12 @@ import pytest
 from helpers.places import ROOT
 
 from measure.__main__ import run as run_verb
-from measure.cache.folders import MachineFolder, Workloads, machine_names
+from measure.cache.folders import MachineFolder, machine_names
 from measure.cache.records import Run, Sample
-from measure.cache.workload_records import Workload
 from measure.errors import UserError
 from measure.run import cluster as room
 from measure.run.cluster import DeviceActor, Place, connected, find_places
+from measure.run.worker import FunctionCall
 from measure.timing.sampling import Sampling
 
 SMALL = "--device cpu --sections inference --variants eager --models alexnet vgg11 --batch-sizes 1 2 4"
@@ -91,13 +91,14 @@ def test_an_address_that_nobody_answers_at_fails_before_ray_is_asked(monkeypatch
     assert asked == []
 
 
-def test_an_actor_has_the_environment_of_a_local_run(monkeypatch):
+def test_an_actor_has_the_environment_of_a_local_run_and_gives_a_task_up_in_time(monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "1")  # as Ray does
     actor = DeviceActor()
     environment, memory_byte = actor.begin("cpu", "1", Sampling())
     assert "OMP_NUM_THREADS" not in os.environ
     assert (environment.device, environment.threads) == ("cpu", 1)
     assert memory_byte == environment.memory_byte
+    assert actor.run(FunctionCall(divmod, (7, 2)), 0.0) is None  # no time is left
     actor.close()
 
 
@@ -154,7 +155,7 @@ def run(cluster, tmp_path, monkeypatch):
     def run(flags, actor="NullActor"):
         from helpers import cluster_actors
 
-        monkeypatch.setattr(room, "DeviceActor", getattr(cluster_actors, actor, DeviceActor))
+        monkeypatch.setattr(room, "DeviceActor", getattr(cluster_actors, actor))
         return run_verb([*flags.split(), "--cluster", cluster.address, "--data", str(tmp_path)])
 
     return run
@@ -216,13 +217,3 @@ def test_when_a_node_dies_another_does_each_task_once_and_a_task_that_kills_node
     deadly = {row.model: (row.round, row.status, row.reason) for row in folder.rows(Run) if row.batch == 13}
     assert deadly == dict.fromkeys(("alexnet", "vgg11"), (0, "error", "2 nodes died while they ran it"))
     assert rounds(folder) == once(1, 2, 4, 8, 16) + Counter({(model, 13, 0): 1 for model in deadly})
-
-
-@pytest.mark.slow
-def test_a_real_actor_counts_as_the_command_does_at_home(cluster, run, tmp_path):
-    have(cluster, "plain")
-    assert run("--device cpu --sections workload --models alexnet --batch-sizes 1", "DeviceActor") == 0
-    (row,) = Workloads(tmp_path).rows(Workload)
-    assert (row.model, row.status) == ("alexnet", "ok")
-    # 714 188 480 multiply-adds: torchvision prints 0.71 GFLOPS and means MACs.
-    assert row.forward_flop == 2 * 714_188_480
