@@ -152,7 +152,7 @@ def count_network(network: "nn.Module", inputs: Sequence[Any], keywords: Mapping
     columns: dict[str, Any] = {
         "reason": None,
         "input_byte": _byte(arguments),
-        "output_byte": _byte(held_tensors(output)),
+        "output_byte": _byte(tensors_in(held_tensors(output))),
         "parameter_count": sum(parameter.numel() for parameter in parameters),
         "parameter_byte": _byte(parameters),
         "buffer_byte": _byte(network.buffers()),

@@ -329,6 +329,15 @@ def sparse():
     gradients = {"gradient_byte": read + 4 * 8, "backward_traffic_byte": 2 * 80 + 160 + read + 2 * read}
     yield reported("sparse bags", bags, adam_byte=averages, **gradients, **COUNTED)
 
+    def returned(batch):
+        network = Own(
+            lambda self, x, pairs: torch.sparse_coo_tensor(pairs.t(), self.linear(x)[:, 0]), linear=linear(4, 4)
+        )
+        return network, (rows(batch, 4), torch.zeros(batch, 2, dtype=torch.int64))
+
+    # A value of 4 bytes for each of 4 edges, and its place, two numbers of 8
+    yield reported("returned", returned, 4, output_byte=4 * (4 + 2 * 8), forward_flop=128)
+
 
 @pytest.mark.parametrize(
     "case",
