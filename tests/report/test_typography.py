@@ -1,15 +1,12 @@
-"""The paper as a journal's editor looks at it: what stands where on its pages, whatever the machine's fonts."""
+"""The paper as a journal's editor looks at it: what stands where on its pages."""
 
-import os
 import re
-import subprocess
 from itertools import combinations
-from pathlib import Path
 from urllib.parse import unquote
 
 import pypdfium2
 import pytest
-from helpers.pages import AXIS_OVERLAPS, DESKTOP, OVERLAPS, Page, Visit
+from helpers.pages import Page
 
 from report.engine.paper import FULL_WIDTH
 
@@ -75,25 +72,6 @@ def test_pages_are_full_and_nothing_runs_over_the_margin_or_into_the_next_cell(p
             overlap = min(one[2], other[2]) - max(one[0], other[0])
             clashes += [(number + 1, one, other)] if overlap > 2 and abs(one[3] - other[3]) < 1 else []
     assert (over, clashes, half) == ([], [], [])
-
-
-@pytest.mark.browser
-def test_charts_need_no_font_of_the_machine(launch, site, tmp_path):
-    """With DejaVu alone their names stand apart."""
-    listed = subprocess.run(["fc-list", "--format", "%{file}\\n"], capture_output=True, text=True, check=True)
-    found = [Path(file) for file in listed.stdout.split("\n") if Path(file).name.startswith("DejaVuS")]
-    if not found:
-        pytest.skip("no DejaVu on this machine")
-    for file in found:
-        (tmp_path / file.name).symlink_to(file)
-    settings = tmp_path / "fonts.conf"
-    settings.write_text(f"<fontconfig><dir>{tmp_path}</dir><cachedir>{tmp_path}</cachedir></fontconfig>")
-    chromium = launch(env={**os.environ, "FONTCONFIG_FILE": str(settings)})
-    visit = Visit(chromium, site / "index.html", DESKTOP)
-    visit.wait_for_charts()
-    charts = visit.page.locator(".vega-embed svg.marks").all()
-    assert [pair for chart in charts for search in (OVERLAPS, AXIS_OVERLAPS) for pair in chart.evaluate(search)] == []
-    chromium.close()
 
 
 TEXT_WIDTH = (210 - MARGIN["left"] - MARGIN["right"]) * POINTS
