@@ -91,7 +91,7 @@ markdown = shown(Display)
 def packed(content: Any) -> str:
     """Return a specification or a table as gzipped JSON in base64, a sixth of its length; the same each time."""
     text = json.dumps(content, separators=(",", ":"), ensure_ascii=False)
-    return base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode()
+    return base64.b64encode(gzip.compress(text.encode(), 6, mtime=0)).decode()
 
 
 def scripts(paper: Paper) -> Display:

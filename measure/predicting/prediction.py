@@ -13,7 +13,7 @@ from measure.domain.words import EAGER, STEP
 from measure.predicting.demand import Demand, How, LayerRoof, Numbers, PredictedDevice
 from measure.predicting.model import LatencyModel, add_neighbours
 from measure.predicting.study import group, pool_of
-from measure.predicting.timings import FitRows, TimedCall, fit_rows
+from measure.predicting.timings import FitRows, Places, TimedCall, fit_rows, number_labels
 
 # The bases of a prediction: models timed on the device under its setting, some times on it, its datasheet alone
 FITTED, SCALED, DATASHEET = "fitted", "scaled", "datasheet"
@@ -79,7 +79,7 @@ class Predictor:
         }
         self.calls = group(calls)  # by setting, and by pool
         self._rows, self._model = cache(self._rows_of), cache(self._add_neighbours)
-        self._factor = cache(self._find_factor)
+        self._places, self._factor = cache(self._places_of), cache(self._find_factor)
 
     def predict(
         self,
@@ -137,10 +137,10 @@ class Predictor:
 
     def _find_factor(self, device: str, pool: Setting) -> tuple[float, int]:
         """Return a device's median factor to its pool's predictions, and the number of models behind it."""
-        timed = self._rows(pool)
-        if timed is None or device not in timed.device:
+        timed, places = self._rows(pool), self._places(pool)
+        if timed is None or device not in places:
             return 1.0, 0
-        rows = timed.device == device
+        rows = places[device]
         ratios = timed.latency_s[rows] / self._model(pool).predict(timed.terms[rows], timed.make_ups[rows])
         return float(np.median(ratios)), len(set(timed.architecture[rows]))
 
@@ -148,6 +148,15 @@ class Predictor:
         """Return the model of a setting, with the neighbours among its timed calls."""
         timed, best = self._rows(setting), self._coefficients[setting]
         return LatencyModel(best) if timed is None else add_neighbours(timed, best)
+
+    def _places_of(self, setting: Setting) -> dict[object, Places]:
+        """Return the places of each device's rows among the timed calls of a setting."""
+        timed = self._rows(setting)
+        if timed is None:
+            return {}
+        numbers = number_labels(timed.device)
+        places = np.split(np.argsort(numbers, kind="stable"), np.cumsum(np.bincount(numbers))[:-1])
+        return {timed.device[rows[0]]: rows for rows in places}
 
     def _rows_of(self, setting: Setting) -> FitRows | None:
         calls = self.calls.get(setting)

@@ -1,5 +1,6 @@
 """The latencies behind predictions: published ones, and those of the cache's own machines."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cache
@@ -17,7 +18,7 @@ from measure.cache.schema import file_of
 from measure.cache.workload_records import Operator, PublishedCount, PublishedKind, Workload
 from measure.domain.chips import fold_name
 from measure.domain.words import BACKWARD, EAGER, INFERENCE, PRECISION_BYTE, PRECISIONS, STEP, least_byte, stored_as
-from measure.predicting.demand import Demand, How, LayerRoof, Numbers, by_kind, of_chips, of_machines, terms_of
+from measure.predicting.demand import PLACE, Demand, How, LayerRoof, Numbers, by_kind, of_chips, of_machines, terms_of
 
 CHANNELS_LAST = "channels_last"
 PASSES = {False: (INFERENCE,), True: (INFERENCE, BACKWARD)}  # the counted stages of a call, by whether it trains
@@ -56,7 +57,35 @@ class TimedCall:
     @property
     def architecture(self) -> str:
         """The model without its library and the tag of its weights: left out of a fit as one."""
-        return self.model.partition(":")[2].partition(".")[0] or self.model
+        return _architecture(self.model)
+
+
+@cache
+def _architecture(model: str) -> str:
+    return model.partition(":")[2].partition(".")[0] or model
+
+
+class Work:
+    """FLOP and bytes by kind of layer, and the number of calls, of some operators."""
+
+    def __init__(self) -> None:
+        self.flop, self.byte, self.calls = [0.0] * len(PLACE), [0.0] * len(PLACE), 0
+
+    def add(self, operator: Operator) -> None:
+        kind = PLACE[operator.layer_kind]
+        self.flop[kind] += operator.calls * operator.flop
+        self.byte[kind] += operator.calls * operator.byte
+        self.calls += operator.calls
+
+
+class Conditions(NamedTuple):
+    """What the printed timings of a device under one setting share."""
+
+    setting: Setting
+    roof: LayerRoof
+    how: How
+    chip_kind: str
+    width: float  # bytes of an element over those of fp32
 
 
 def read(data: Path) -> list[TimedCall]:
@@ -74,45 +103,58 @@ def published(data: Path) -> Iterator[TimedCall]:
         kinds.setdefault((kind.model, kind.input_size, kind.stage), []).append(kind)
 
     @cache
+    def sums(shape: tuple[str, int | None], trains: bool) -> tuple[Numbers, int] | None:
+        """Return FLOP, bytes and further bytes by kind ``(3, kinds)`` of one fp32 input, and the number of calls."""
+        passes = [kinds.get((*shape, stage), []) for stage in PASSES[trains]]
+        of_kind = [(row.layer_kind, row) for rows in passes for row in rows]
+        work = [
+            by_kind((kind, getattr(row, name)) for kind, row in of_kind) for name in ("flop", "byte", "further_byte")
+        ]
+        return (np.array(work), sum(row.calls for _, row in of_kind)) if all(passes) else None
+
+    @cache
     def scale_counts(shape: tuple[str, int | None], batch: int, width: float, trains: bool) -> Demand | None:
         """Scale the counts of one fp32 input to a batch; ``width`` is the bytes of an element over those of fp32."""
-        passes = [kinds.get((*shape, stage), []) for stage in PASSES[trains]]
-        if not all(passes):
+        found, count = sums(shape, trains), counts[shape]
+        if found is None:
             return None
-        of_kind, count = [row for rows in passes for row in rows], counts[shape]
+        (flop, byte, further_byte), calls = found
         input_byte, parameter_byte = batch * (count.input_byte or 0), count.parameter_byte or 0
         return Demand(
             batch,
-            by_kind((row.layer_kind, batch * row.flop) for row in of_kind),
-            by_kind((row.layer_kind, width * (row.byte + (batch - 1) * row.further_byte)) for row in of_kind),
-            sum(row.calls for row in of_kind),
+            batch * flop,
+            width * (byte + (batch - 1) * further_byte),
+            calls,
             float(input_byte),
             width * parameter_byte,
-            len(passes) * width * least_byte(parameter_byte, input_byte, batch * (count.activation_byte or 0)),
+            len(PASSES[trains]) * width * least_byte(parameter_byte, input_byte, batch * (count.activation_byte or 0)),
         )
 
     @cache
-    def roof_of(device: str, precision: str) -> tuple[str, str, LayerRoof] | None:
+    def conditions(
+        device: str, source: str, torch: str | None, precision: str, compiler: str | None, layout: str | None,
+        phase: str, input_copied: str | None,
+    ) -> Conditions | None:  # fmt: skip
         chip = chips.get(fold_name(device))
         roof = chip.layer_roof(precision) if chip and precision in PRECISIONS else None
-        return (chip.name, chip.chip_kind, roof) if chip and roof else None
+        if chip is None or roof is None:
+            return None
+        variant = "+".join(filter(None, (compiler, CHANNELS_LAST if layout == CHANNELS_LAST else None)))
+        setting = Setting(chip.name, source, torch or "", precision, variant or EAGER, phase)
+        how = How(compiler is not None, input_copied == "yes", phase == STEP)
+        width = PRECISION_BYTE[stored_as(precision)] / PRECISION_BYTE["fp32"]
+        return Conditions(setting, roof, how, chip.chip_kind, width)
 
     for row in table.read(file_of(PublishedTiming, data), PublishedTiming):
         shape, precision = (row.model, row.input_size), row.autocast or row.precision
-        found = roof_of(row.device, precision)
-        if found is None or shape not in counts:
-            continue
-        chip, chip_kind, roof = found
-        variant = "+".join(filter(None, (row.compiler, CHANNELS_LAST if row.layout == CHANNELS_LAST else None)))
-        setting = Setting(chip, row.source, row.torch or "", precision, variant or EAGER, row.phase)
-        how = How(row.compiler is not None, row.input_copied == "yes", row.phase == STEP)
-        width = PRECISION_BYTE[stored_as(precision)] / PRECISION_BYTE["fp32"]
-        demand = scale_counts(shape, row.batch, width, how.trains)
-        if demand is not None:
+        of_device = row.device, row.source, row.torch, precision, row.compiler, row.layout, row.phase, row.input_copied
+        found = conditions(*of_device)
+        demand = scale_counts(shape, row.batch, found.width, found.how.trains) if found and shape in counts else None
+        if found and demand:
             # A rate covers all calls; a mean of single calls includes their interruptions
             latency_s = row.batch / row.throughput_per_s if row.throughput_per_s else row.latency_s
-            family = counts[shape].family or ""
-            yield TimedCall(setting, row.model, family, latency_s, demand, roof, how, chip_kind)
+            of_call = row.model, counts[shape].family or "", latency_s, demand
+            yield TimedCall(found.setting, *of_call, found.roof, found.how, found.chip_kind)
 
 
 def measured(data: Path, counts: Counted) -> Iterator[TimedCall]:
@@ -140,22 +182,22 @@ def counted(data: Path) -> Counted:
 
 def counted_demands(workloads: Iterable[Workload], operators: Iterable[Operator]) -> Counted:
     """Return the counted workloads, forward and as a training step, each with the demand of a call."""
-    rows: dict[tuple[str, str, int, str], list[Operator]] = {}
+    work: dict[tuple[str, str, int, str], dict[str, Work]] = defaultdict(lambda: defaultdict(Work))
     for operator in operators:
         if operator.autocast is None:
             key = operator.model, operator.input_shape, operator.batch, operator.precision
-            rows.setdefault(key, []).append(operator)
+            work[key][operator.stage].add(operator)
     found = {}
     for workload in workloads:
         key = workload.model, workload.input_shape, workload.batch, workload.precision
-        if workload.status == "ok" and workload.autocast is None and key in rows:
+        if workload.status == "ok" and workload.autocast is None and key in work:
             for trains in (False, True) if workload.backward_flop is not None else (False,):
-                chosen = [row for row in rows[key] if row.stage in PASSES[trains]]
+                stages = [work[key][stage] for stage in PASSES[trains]]
                 demand = Demand(
                     workload.batch,
-                    by_kind((row.layer_kind, float(row.calls * row.flop)) for row in chosen),
-                    by_kind((row.layer_kind, float(row.calls * row.byte)) for row in chosen),
-                    sum(row.calls for row in chosen),
+                    np.sum([stage.flop for stage in stages], axis=0),
+                    np.sum([stage.byte for stage in stages], axis=0),
+                    sum(stage.calls for stage in stages),
                     float(workload.input_byte or 0),
                     float(workload.parameter_byte or 0),
                     float(len(PASSES[trains]) * workload.footprint_byte),

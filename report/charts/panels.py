@@ -55,8 +55,8 @@ def figure(name: str, description: str, content: Content, legend: str | None = "
     about = {"$schema": "https://vega.github.io/schema/vega-lite/v6.json", "name": name, "description": description}
     drawn = _gather(about | content)
     rows = (row for table in drawn["datasets"].values() for row in table)
-    texts = {value for row in rows for value in row.values() if isinstance(value, str)}
-    limit = theme.LONGEST_NAME if longest(["", *texts]) == theme.LONGEST_NAME else 0
+    long = {value for row in rows for value in row.values() if isinstance(value, str) and len(value) > 25}
+    limit = theme.LONGEST_NAME if longest(["", *long]) == theme.LONGEST_NAME else 0
     return dict(_wash(drawn | {"config": theme.config(limit)}))
 
 

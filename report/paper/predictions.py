@@ -1,7 +1,7 @@
 """How latencies are predicted: the tables of ``data/prediction``, and what predictions of single calls rest on."""
 
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 import pandas as pd
@@ -92,6 +92,7 @@ def _sort_of_input(family: str) -> str:
     return family if family in NO_IMAGES else "image"
 
 
+@cache
 def _batch_class(batch: int) -> str:
     return next(name for name, (least, most) in BATCH_CLASSES.items() if least <= batch <= most)
 

@@ -3,9 +3,9 @@
 Intervals resample models: all rows of a model are drawn together, since they are measured on one network.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache, lru_cache
+from itertools import pairwise
 from math import ceil, sqrt
 from statistics import NormalDist
 from typing import NamedTuple
@@ -24,49 +24,29 @@ DRAWS = 1000
 SEED = 0
 
 BLOCK = 500_000
-"""The most numbers an array of weights holds (4 MB, which fits a cache): resamples come in blocks of rows."""
+"""The most numbers an array of weights holds (4 MB, which fits a cache): resamples come in blocks of columns."""
 
 
 def weights(models: pd.Series, first: int = 0, count: int = DRAWS) -> Numbers:
-    """Return how often each row counts in each resample: an array of shape (resamples, rows).
+    """Return how often each row counts in each resample: an array of shape (rows, resamples).
 
     The same models are drawn the same way whatever the order and number of their rows, so differences are paired.
     """
     codes, names = pd.factorize(models, sort=True)
-    return _drawn(len(names))[first : first + count].take(codes, axis=1)
+    return _drawn(len(names))[:, first : first + count].take(codes, axis=0)
 
 
 @lru_cache(maxsize=4)
 def _drawn(models: int) -> Numbers:
-    return np.random.default_rng(SEED).multinomial(models, np.full(models, 1 / models), DRAWS).astype(float)
+    drawn = np.random.default_rng(SEED).multinomial(models, np.full(models, 1 / models), DRAWS)
+    return np.ascontiguousarray(drawn.T, float)
 
 
-def _blocks(models: tuple[str, ...]) -> Iterator[Numbers]:
-    """Yield all resamples as rows of ``weights``, a block at a time."""
-    rows = ceil(BLOCK / len(models))
-    return (weights(pd.Series(models), first, rows) for first in range(0, DRAWS, rows))
-
-
-class Deviations(NamedTuple):
-    """Values about their mean, for each row of weights: ``distance`` and ``weighted`` distance, and the sum of squares.
-
-    All values may be the same for each row, or an array of shape (resamples, values).
-    """
-
-    distance: Numbers
-    weighted: Numbers
-    squares: Numbers
-
-    @classmethod
-    def of(cls, values: Numbers, weight: Numbers) -> "Deviations":
-        mean = (weight * values).sum(axis=1, keepdims=True) / weight.sum(axis=1, keepdims=True)
-        distance = values - mean
-        weighted = weight * distance
-        return cls(distance, weighted, (weighted * distance).sum(axis=1))
-
-    def times(self, other: "Deviations") -> Numbers:
-        """Return the sum of products with other values, for each row of weights."""
-        return np.asarray((self.weighted * other.distance).sum(axis=1))
+@lru_cache(maxsize=4)
+def _blocks(models: tuple[str, ...]) -> list[Numbers]:
+    """Return all resamples as columns of ``weights``, in blocks that fit a cache."""
+    count = ceil(BLOCK / len(models))
+    return [weights(pd.Series(models), first, count) for first in range(0, DRAWS, count)]
 
 
 def interval(draws: Numbers, models: int) -> tuple[float, float] | tuple[None, None]:
@@ -103,34 +83,53 @@ def rank_correlation(x: pd.Series, y: pd.Series, models: pd.Series) -> Value:
 
 @cache  # figures and tables ask for what the text did
 def _rank_correlation(x: tuple[float, ...], y: tuple[float, ...], models: tuple[str, ...]) -> Value:
-    (rho,) = spearman(np.array(x), np.array(y), np.ones((1, len(x))))
+    (rho,) = spearman(np.array(x), np.array(y), np.ones((len(x), 1)))
     draws = [_correlation(*both) for both in zip(_ranked(x, models), _ranked(y, models), strict=True)]
     count = len(set(models))
     low, high = interval(np.concatenate(draws), count)
     return Value(float(rho), low=low, high=high, count=count)
 
 
+class Ranks(NamedTuple):
+    """Ranks about their mean in each resample: ``distance`` and ``weighted`` distance, and the sum of squares."""
+
+    distance: Numbers
+    weighted: Numbers
+    squares: Numbers
+
+    @classmethod
+    def of(cls, values: Numbers, weight: Numbers) -> "Ranks":
+        distance = ranks(values, weight) - (weight.sum(axis=0) + 1) / 2
+        weighted = weight * distance
+        return cls(distance, weighted, np.einsum("ij,ij->j", weighted, distance))
+
+
 @lru_cache(maxsize=8)  # each predictor is held against several
-def _ranked(values: tuple[float, ...], models: tuple[str, ...]) -> list[Deviations]:
+def _ranked(values: tuple[float, ...], models: tuple[str, ...]) -> list[Ranks]:
     """Return the ranks of values in all resamples, a block of these at a time."""
-    return [Deviations.of(ranks(np.array(values), weight), weight) for weight in _blocks(models)]
+    return [Ranks.of(np.array(values), weight) for weight in _blocks(models)]
 
 
 def spearman(x: Numbers, y: Numbers, weight: Numbers) -> Numbers:
-    """Return the linear correlation of ranks for each row of weights; 0 where nothing varies. Source: Spearman 1904."""
-    return _correlation(*(Deviations.of(ranks(values, weight), weight) for values in (x, y)))
+    """Return the linear correlation of ranks for each resample; 0 where nothing varies. Source: Spearman 1904."""
+    return _correlation(Ranks.of(x, weight), Ranks.of(y, weight))
 
 
-def _correlation(x: Deviations, y: Deviations) -> Numbers:
-    xy, spread = x.times(y), np.sqrt(x.squares * y.squares)
+def _correlation(x: Ranks, y: Ranks) -> Numbers:
+    xy, spread = np.einsum("ij,ij->j", x.weighted, y.distance), np.sqrt(x.squares * y.squares)
     return np.divide(xy, spread, out=np.zeros_like(xy), where=spread > 1e-9)
 
 
 def ranks(values: Numbers, weight: Numbers) -> Numbers:
-    """Return the ranks of values that count ``weight`` times, for each row of weights; ties share their mean rank."""
-    distinct, first = np.unique(np.sort(values), return_index=True)
-    counts = np.add.reduceat(weight.take(np.argsort(values), axis=1), first, axis=1)
-    return (np.cumsum(counts, axis=1) - counts / 2 + 0.5).take(np.searchsorted(distinct, values), axis=1)
+    """Return the ranks of values that count ``weight`` times, for each resample; ties share their mean rank."""
+    _, places, counts = np.unique(values, return_inverse=True, return_counts=True)
+    summed = weight.take(np.argsort(values), axis=0)
+    for before, row in pairwise(summed):
+        row += before  # a quarter of the time of cumsum down the rows
+    last = summed.take(np.cumsum(counts) - 1, axis=0)
+    twice = last + 1  # the first rank of a value and the last, together
+    twice[1:] += last[:-1]
+    return (twice / 2).take(places, axis=0)
 
 
 @dataclass(frozen=True)
@@ -177,14 +176,15 @@ def fit_power_law(x: pd.Series, y: pd.Series, models: pd.Series) -> PowerLaw | N
 @cache  # figures and tables ask for what the text did
 def _exponent(x: tuple[float, ...], y: tuple[float, ...], models: tuple[str, ...]) -> Value:
     """Return the slope of the line of least squares, with the interval that resamples ``models``."""
+    across, up = (np.array(values) - np.mean(values) for values in (x, y))
+    products = np.stack([np.ones(len(x)), across, up, across * across, across * up])
 
     def slope(weight: Numbers) -> Numbers:
-        across, up = (Deviations.of(np.array(values), weight) for values in (x, y))
-        return np.divide(
-            across.times(up), across.squares, out=np.full(len(weight), np.nan), where=across.squares > 1e-9
-        )
+        count, sum_x, sum_y, xx, xy = products @ weight
+        spread = xx - sum_x**2 / count
+        return np.divide(xy - sum_x * sum_y / count, spread, out=np.full_like(xy, np.nan), where=spread > 1e-9)
 
-    (found,) = slope(np.ones((1, len(x))))
+    (found,) = slope(np.ones((len(x), 1)))
     count = len(set(models))
     low, high = interval(np.concatenate([*map(slope, _blocks(models))]), count)
     return Value(float(found), low=low, high=high, count=count)

@@ -111,7 +111,7 @@ def with_groups(times: pd.DataFrame, layers: pd.DataFrame) -> pd.DataFrame:
 
 
 def _grouped(rows: pd.DataFrame) -> pd.DataFrame:
-    keys = zip(rows.operator, rows.layer_kind, rows.stage, strict=True)
+    keys = zip(*(rows[name].tolist() for name in ("operator", "layer_kind", "stage")), strict=True)
     return rows.assign(group=pd.Series([group_of(*key) for key in keys], rows.index, dtype=object))
 
 

@@ -1,6 +1,7 @@
 """The numbers of the chapter on latency, and the timings that its figures and tables share."""
 
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -57,12 +58,14 @@ class Timed:
         return matching(self.rows, batch=batch)
 
 
+@cache
 def timed_here(paper: Paper) -> Timed | None:
     """Return the timings of the reader's CPU, without one those of the machine at hand."""
     machine = paper.machine("cpu") or paper.at_hand
     return None if machine is None else _of_machine(machine)
 
 
+@cache
 def timed_gpu(paper: Paper) -> Timed | None:
     """Return the timings of the reader's GPU, or the published ones where it has none, or is the machine at hand."""
     machine = paper.machine("gpu")
@@ -340,7 +343,7 @@ def _advice(timed: Timed) -> LatencyAdvice:
     rows = timed.rows.assign(longer=timed.roof.least_s(timed.rows.flop, timed.rows.traffic_byte))
     large = rows.groupby("family").filter(lambda family: family.model.nunique() >= FAMILY).groupby("family")
     pairs = [(family.flop.to_numpy(float), family.input_s.to_numpy(float)) for _, family in large]
-    within = [float(spearman(*pair, np.ones((1, len(pair[0]))))[0]) for pair in pairs]
+    within = [float(spearman(*pair, np.ones((len(pair[0]), 1)))[0]) for pair in pairs]
     return LatencyAdvice(
         families=count_of(len(within), "families"),
         family_flop=median_of(within, counted="families"),

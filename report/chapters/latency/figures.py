@@ -38,7 +38,8 @@ def _against(timed: Timed, name: str) -> dict[str, Any]:
     """Draw time against FLOP and against parameters: of calls at several batch sizes, or of an input."""
     time, title = ("latency_s", "latency of a call") if timed.batches else ("input_s", "time of an image")
     groups = [timed.at(batch) for batch in timed.batches] or [timed.rows]
-    rows = pd.concat(groups).assign(size=lambda found: found.batch.astype(str))
+    shown = ["name", "label", "batch", "input_shape", "flop", "parameters", "latency_low_s", "latency_high_s", time]
+    rows = pd.concat(groups)[shown].assign(size=lambda found: found.batch.astype(str))
     palette = theme.batches(timed.batches)
     y = LogAxis.around(rows[time], pixels=180, title=title, unit="s", vertical=True)
     usual = rows[

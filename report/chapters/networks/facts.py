@@ -4,6 +4,7 @@ Bytes are counted twice. *Whole* takes parameters, inputs and outputs (the compu
 operator reads and writes (the traffic).
 """
 
+from functools import cache
 from math import ceil
 
 import pandas as pd
@@ -148,6 +149,7 @@ def of(paper: Paper) -> Networks:
     )
 
 
+@cache
 def at_batch(paper: Paper, batch: int | None = 1, precision: str = BASE_PRECISION) -> pd.DataFrame:
     """Return the networks at a batch size (None: at all), fewest FLOP first, with the ``name`` that people write."""
     rows = matching(paper.workloads, batch=batch, precision=precision).sort_values(["forward_flop", "batch"])

@@ -119,6 +119,7 @@ def of(paper: Paper) -> PredictionFacts:
     return sourced(facts, Source("prediction/errors.csv", f"eager, {INFERENCE}", FIT))
 
 
+@cache
 def checks(paper: Paper, left_out: str, batches: str = ALL_BATCHES) -> pd.DataFrame:
     """One row is a method and a device, in the newest software of each source and precision; with its ``kind`` of chip.
 

@@ -131,7 +131,8 @@ def strip(paper: Paper) -> dict[str, Any]:
         whole = (layers[f"forward_{cost}"] + layers[f"backward_{cost}"]).groupby(layers.model).transform("sum")
         up, down = (layers[f"{stage}_{cost}"] / whole for stage in costs.PASSES)
         place = layers.groupby("model").position.rank(pct=True)
-        rows = layers.assign(place=place, up=up, down=-down)[(up >= SEEN) | (down >= SEEN)]
+        rows = layers[["network", "path", "layer_kind"]].assign(place=place, up=up, down=-down)
+        rows = rows[(up >= SEEN) | (down >= SEEN)]
         if rows.empty:
             continue
         x = LinearAxis(low=-0.01, high=1.01, pixels=theme.plot_width(), shown=False)

@@ -1,5 +1,6 @@
 """The numbers of the chapter on utilisation: a machine's roofs, what networks reach of them, and what fills the gap."""
 
+from functools import cache
 from typing import Any
 
 import pandas as pd
@@ -166,12 +167,14 @@ def _groups(paper: Paper, machine: Machine | None) -> Groups:
     return tuple(map(sourced, groups, sources))
 
 
+@cache
 def base_cells(machine: Machine, variant: str = EAGER, precision: str = BASE_PRECISION) -> pd.DataFrame:
     """Return the measured cells of a variant at a precision."""
     cells = matching(machine.cells if variant == EAGER else machine.variants, variant=variant, precision=precision)
     return cells[cells.latency_s.notna()]
 
 
+@cache
 def gap_terms(machine: Machine) -> pd.DataFrame:
     """One row is a profiled cell with its latency and the four terms that sum to it: ``whole_s`` to ``rest_s``.
 
@@ -341,6 +344,7 @@ def _example(machine: Machine, terms: pd.DataFrame) -> UtilisationExample:
     )
 
 
+@cache
 def stream_rates(paper: Paper, machine: Machine, batch: int | None) -> pd.DataFrame:
     """One row is a group of operators in a profiled call of inference: the ``byte_per_s`` that it reads and writes.
 

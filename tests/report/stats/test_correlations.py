@@ -11,10 +11,10 @@ MODELS = pd.Series(list("abcdefgh"))
 
 
 def test_spearman_by_hand():
-    x, y, once = np.array([1.0, 2.0, 3.0, 4.0]), np.array([1.0, 3.0, 2.0, 4.0]), np.ones((1, 4))
+    x, y, once = np.array([1.0, 2.0, 3.0, 4.0]), np.array([1.0, 3.0, 2.0, 4.0]), np.ones((4, 1))
     assert spearman(x, y, once) == pytest.approx([1 - 6 * 2 / (4 * 15)])
     assert spearman(x, -(x**3), once) == pytest.approx([-1])
-    assert spearman(x, x, np.array([[0.0, 4.0, 0.0, 0.0]])).tolist() == [0]  # a resample of one point shows no order
+    assert spearman(x, x, np.array([[0.0, 4.0, 0.0, 0.0]]).T).tolist() == [0]  # a resample of one point shows no order
 
 
 @pytest.mark.parametrize("size", [3, 8, 60])
@@ -23,13 +23,13 @@ def test_spearman_agrees_with_scipy(size, digits):
     x = RNG.normal(size=size).round(digits)
     y = (x + RNG.normal(size=size)).round(digits)
     x[:2], y[:2] = (-9, 9), (-9, 9)  # neither is the same for all
-    assert spearman(x, y, np.ones((1, size))) == pytest.approx([stats.spearmanr(x, y).statistic])
+    assert spearman(x, y, np.ones((size, 1))) == pytest.approx([stats.spearmanr(x, y).statistic])
 
 
 def test_weights_are_repetitions():
     x, y = RNG.normal(size=(2, 12)).round(1)
     weight = RNG.integers(0, 4, size=(20, 12))
-    found, placed = spearman(x, y, weight.astype(float)), ranks(x, weight.astype(float))
+    found, placed = spearman(x, y, weight.T.astype(float)), ranks(x, weight.T.astype(float)).T
     for at, counts in enumerate(weight):
         many_x, many_y = np.repeat(x, counts), np.repeat(y, counts)
         assert np.repeat(placed[at], counts) == pytest.approx(stats.rankdata(many_x))
@@ -63,12 +63,12 @@ def test_too_few_models_or_no_spread():
 def test_a_model_is_drawn_with_all_its_rows():
     models = pd.Series(["b", "a", "b", "c", "a"])
     drawn = weights(models)
-    b, a, again_b, c, again_a = drawn.T
-    assert drawn.shape == (DRAWS, 5)
+    b, a, again_b, c, again_a = drawn
+    assert drawn.shape == (5, DRAWS)
     assert (a == again_a).all()
     assert (b == again_b).all()
     assert (a + b + c == 3).all()
-    assert (weights(pd.Series(["a", "b", "c"])) == drawn[:, [1, 0, 3]]).all()  # paired
+    assert (weights(pd.Series(["a", "b", "c"])) == drawn[[1, 0, 3]]).all()  # paired
 
 
 @pytest.mark.parametrize(
