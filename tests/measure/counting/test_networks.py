@@ -43,24 +43,6 @@ def numbers_that_are_read():
     lengths = torch.tensor([5, 3])
     yield reported("lengths", lambda batch: (lstm, (rows(batch, 5, 4), lengths)), forward_flop=2 * 8 * 4 * 8 * (4 + 8))
 
-    def queue(self, x):
-        """Scores against the last keys, whose place a buffer holds, as in contrastive learning."""
-        query = self.linear(x)
-        scores, place = query @ self.queue.clone(), int(self.place)
-        self.queue[:, place : place + len(x)] = query.detach().T
-        self.place[0] = (place + len(x)) % 64
-        return scores
-
-    def contrastive(batch):
-        network = Own(queue, linear=linear(4, 4))
-        network.register_buffer("queue", torch.randn(4, 64))
-        network.register_buffer("place", torch.zeros(1, dtype=torch.long))
-        return network, rows(batch, 4)
-
-    # A layer of 4 x 4 for 2 rows, and their scores with 64 keys. Backward: the weights; and the gradient of rows.
-    scores = 2 * 2 * (16 + 4 * 64)
-    yield reported("the place in a queue", contrastive, forward_flop=scores, backward_flop=scores)
-
     def deeper(self, x):
         """Runs its layer once in the first call, twice in the second."""
         self.calls += 1
@@ -190,19 +172,6 @@ def types_and_weights():
         return Own(lambda self, x: self.linear(x.to(torch.cfloat)).abs(), linear=layer), rows(batch, 8)
 
     yield reported("complex", fourier, 2, "bf16", parameter_byte=8 * 6 * 8, forward_flop=4 * 2 * 2 * 8 * 6)
-
-    def double(batch):
-        parts = {"a": linear(4, 4), "b": linear(4, 4, dtype=torch.float64)}
-        return Own(lambda self, x: self.a(x) + self.b(x.double()).to(x), **parts), rows(batch, 4)
-
-    yield reported("double", double, 2, "bf16", parameter_byte=16 * 2 + 16 * 8)
-
-    def tied(batch):
-        embedding, head = nn.Embedding(1000, 64), linear(64, 1000)
-        embedding.weight = head.weight = nn.Parameter(torch.Tensor(1000, 64))
-        return nn.Sequential(embedding, head), torch.zeros(batch, 3, dtype=torch.int64)
-
-    yield reported("tied", tied, parameter_count=64_000, gradient_byte=256_000, adam_byte=2 * 256_000 + 4)
 
     for norm in (nn.utils.weight_norm, nn.utils.parametrizations.weight_norm):
 

@@ -20,7 +20,6 @@ CONTEXT = 4 * TOKENS * LENGTH  # scores and their mixture: 2 products of 2 FLOP 
 T5 = 4 * 512**2 + 2 * 512 * 2048
 FRAMES = BATCH * 1500  # Whisper's after the second convolution
 WHISPER = 12 * 384**2
-IMAGES = BATCH * 50  # CLIP's 49 patches of 32 x 32, and one for the class
 FORMULAS = {
     # 12 layers of 12 d² weights, and the tied head
     "gpt2": 2 * TOKENS * (12 * 12 * 768**2 + 768 * 50257) + 12 * CONTEXT * 768,
@@ -35,13 +34,6 @@ FORMULAS = {
         + 4 * (2 * FRAMES * WHISPER + 4 * FRAMES * 1500 * 384)
         + 4 * (2 * TOKENS * (WHISPER + 2 * 384**2) + 2 * FRAMES * 2 * 384**2 + (CONTEXT + 4 * TOKENS * 1500) * 384)
         + 2 * TOKENS * 384 * 51865
-    ),
-    # Texts of 77 tokens; patches; both projected to 512, and each text by each image
-    "clip": (
-        12 * (2 * BATCH * 77 * 12 * 512**2 + 4 * BATCH * 77 * 77 * 512)
-        + 2 * BATCH * 49 * 3 * 32 * 32 * 768
-        + 12 * (2 * IMAGES * 12 * 768**2 + 4 * IMAGES * 50 * 768)
-        + 2 * BATCH * (512 * 512 + 768 * 512) + 2 * BATCH * BATCH * 512
     ),
 }  # fmt: skip
 
