@@ -109,7 +109,7 @@ def containers():
 
     def make(batch):
         scaled = Own(lambda self, x: self.linear(x * held_tensors(self.held)[0]), linear=nn.Linear(4, 3))
-        scaled.held = {"a": (Output(torch.tensor([1.0, 2, 3, 4])), None)}
+        scaled.held = {"a": (torch.tensor([1.0, 2, 3, 4]), Output(torch.ones(1)))}
         return scaled, rows(batch, 4)
 
     yield reported("an attribute", make, forward_flop=2 * 2 * 4 * 3)
@@ -202,6 +202,12 @@ def nested_tensors():
         return Own(attend, linear=linear(4, 4)), (rows(batch, 3, 4), torch.tensor([0, 2, 6]))
 
     yield reported("attention, starts given", given, **flop, **COUNTED)
+
+    def layer_alone(self, x):
+        return self.linear(torch.nested.as_nested_tensor([x[0], x[1, :2]], layout=torch.jagged))
+
+    once = 2 * 5 * 4 * 6  # 5 tokens
+    yield reported("a layer", on(layer_alone, 3, 4, linear=linear(4, 6)), forward_flop=once, backward_flop=once)
 
 
 def gradients_by_torch_func():

@@ -5,7 +5,7 @@ from measure.counting.formulas import work_of
 from measure.counting.memory import tensors_in
 
 # Two parameters of 15 and 4 elements.
-LISTS = [meta(3, 5), meta(4)]
+LISTS, STEPS = [meta(3, 5), meta(4)], [meta(), meta()]
 PLAIN = {"lr": 0.1, "weight_decay": 0.0, "maximize": False}
 ADAM = {**PLAIN, "beta1": 0.9, "beta2": 0.99, "eps": 1e-8, "amsgrad": False}
 SGD = {**PLAIN, "momentum": 0.0, "dampening": 0.0, "nesterov": False, "is_first_step": False}
@@ -33,7 +33,7 @@ EACH = [
 
 CASES = [
     *(
-        case(name, *[LISTS] * lists, **options | more, other=19 * each, out=())
+        case(name, *[LISTS] * (lists - 1), STEPS, **options | more, other=19 * each, out=())
         for name, lists, options, more, each in EACH
     ),
     case("_amp_foreach_non_finite_check_and_unscale", LISTS, meta(), meta(), other=2 * 19, out=()),

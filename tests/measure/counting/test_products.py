@@ -112,7 +112,7 @@ def library_convolutions():
         ("slow_conv_transpose2d", 512, SQUARE, FOUR),
     ):
         yield case(name, OUT, FILTERS, *options, flop=SPREAD, other=biases, out=IMAGES)
-    yield case("slow_conv_transpose3d", SPACE, CUBES, [3] * 3, flop=DEPTH, out=VOLUMES)
+    yield case("slow_conv_transpose3d", SPACE, CUBES, [3] * 3, FOUR, flop=DEPTH, other=512, out=VOLUMES)
     for library in ("cudnn", "miopen"):
         for name, added, *front in (
             ("relu", 2, BIAS),
