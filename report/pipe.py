@@ -6,7 +6,6 @@ from typing import Any
 
 import pandas as pd
 
-from report.engine.tree import BREAK, column_widths
 from report.markdown import NOTHING, escape
 from report.stats.value import Name, Value
 
@@ -17,6 +16,26 @@ AUTHOR_AND_YEAR = "Longauthor 2000"
 LONGEST_WORD = 40  # so many characters stand on a line at most where no blank lets it break: a column is not wider
 WORD = re.compile(rf"(?<!\S)(?:\\.|[^\s\\@$\[\]`]){{{LONGEST_WORD + 1},}}(?!\S)")
 CHARACTER = re.compile(r"\\.|.")
+
+LINE_CHARACTERS, CELL_PADDING = 118, 2.5
+"""The text width in characters of a table's type (style.typ), and the space on both sides of a cell."""
+BREAK = "\u200b"  # within a word: a line may break here
+
+
+def column_widths(columns: list[list[str]]) -> list[float]:
+    """Return the widths in characters of columns, given as the texts of their cells: their longest lines if all fit.
+
+    Else each gets that of its longest word, and of what remains a share by how much longer its longest line is
+    (CSS 2.1, 17.5.2.2); together LINE_CHARACTERS, or more where already the words do.
+    """
+    lines = [max(map(len, column), default=0) + CELL_PADDING for column in columns]
+    ends = f"[ {BREAK}-]"
+    words = [max((len(word) for text in column for word in re.split(ends, text)), default=0) for column in columns]
+    least = [word + CELL_PADDING for word in words]
+    if sum(lines) <= LINE_CHARACTERS:
+        return lines
+    stretch = max(0.0, LINE_CHARACTERS - sum(least)) / max(1.0, sum(lines) - sum(least))
+    return [word + stretch * (line - word) for word, line in zip(least, lines, strict=True)]
 
 
 def _printed(cell: str) -> str:
@@ -45,7 +64,8 @@ def pipe(header: str, rows: Iterable[Sequence[Any]], of: str = "") -> str:
     The column ``of``, of a machine or device that the text names, is left out where it says the same in every row.
 
     Cells are Markdown on one line, or a Value, which prints as a number or a dash. Dashes give a column's width: by
-    their numbers pandoc shares the width of the text among the columns of a table with long lines.
+    their numbers pandoc shares the width of the text among the columns of a table with long lines. If the columns do
+    not fit there are enough dashes to make the line below the header such a long one.
     """
     titles, rows = header.split(" | "), [[_text(cell) for cell in row] for row in rows]
     if of in titles:
@@ -56,8 +76,9 @@ def pipe(header: str, rows: Iterable[Sequence[Any]], of: str = "") -> str:
     lines = [[_with_breaks(cell) for cell in line] for line in (names, *rows)]
     widths = column_widths([[_printed(line[at]) for line in lines] for at in range(len(names))])
     rules = []
+    scale = 2 if sum(widths) >= LINE_CHARACTERS else 1
     for title, width in zip(titles, widths, strict=True):
-        dashes = "-" * max(3, round(width) - 1)  # a colon counts, too
+        dashes = "-" * max(3, round(scale * width) - 1)  # a colon counts, too
         rules.append(dashes + ":" if title.endswith(" >") else ":" + dashes)
     return "".join("| " + " | ".join(cells) + " |\n" for cells in (lines[0], rules, *lines[1:]))
 

@@ -7,15 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from report.engine.execution import Memory, execute, session
-from report.engine.page import Withheld, page_arguments, page_changes
-from report.engine.paper import compile_paper, paper_arguments, paper_changes
+from report.engine.page import Withheld, page_edition
+from report.engine.pandoc import find_pandoc, make_editions
+from report.engine.paper import compile_paper, paper_edition
 from report.engine.project import Project, listed, read_project, write_file
 from report.engine.source import Line, Places
-from report.engine.tree import Change, Element, Numbers, box, find_pandoc, plain, run_pandoc, transform, visible_in
 
 METADATA = ("title", "subtitle", "author", "date", "lang", "description", "keywords", "roofwright")
-# Without a limit pandoc would turn the long lines of a pipe table into column widths.
-READER = ["--from=markdown", "--to=json", "--columns=100000"]
 
 
 def render_embedded(
@@ -33,76 +31,55 @@ def render_embedded(
     progress(f"running the cells of {project.document}")
     memory = Memory(project, data)
     with session(project, data, memory) as code:
-        texts = [(each, execute(each, code), memory) for each in (project, *others)]
-    paper = project.output_name("pdf") if "pdf" in formats else None
-    # Side by side, for all wait most of the time: for pandoc, and for Typst.
-    with ThreadPoolExecutor() as pool:
-        document, *further = pool.map(lambda text: _Document(*text), texts)
-        begun = []
-        for name in formats:
-            write = (lambda: document.page(paper)) if name == "html" else (lambda: document.paper(progress))
-            begun.append((out / project.output_name(name), pool.submit(write)))
-        begun += [(out / each.project.output_name("html"), pool.submit(each.page, None)) for each in further]
-        for target, content in begun:
+        texts = [(each, execute(each, code)) for each in (project, *others)]
+
+    def write(document: Project, lines: list[Line]) -> list[Path]:
+        written, asked = [], formats if document is project else ["html"]
+        for name, content in contents(document, lines, asked, memory, progress).items():
+            target = out / document.output_name(name)
             progress(f"writing {target}")
-            write_file(target, content.result())
+            write_file(target, content)
+            written.append(target)
+        return written
+
+    with ThreadPoolExecutor() as pool:  # side by side, for all wait most of the time for pandoc
+        files = pool.map(lambda text: write(*text), texts)
+        written = [path for each in files for path in each]
     memory.save()
-    return [target for target, _ in begun]
+    return written
 
 
-class _Document:
-    """A project's document as pandoc reads it, its cells run and its raw HTML withheld."""
-
-    def __init__(self, project: Project, lines: list[Line], memory: Memory) -> None:
-        self.project, self._memory = project, memory
-        self._places = Places(lines)
-        self._withheld = Withheld()
-        text = self._withheld.without_raw_blocks("\n".join(line.text for line in lines))
-        metadata = json.dumps(_metadata(project), default=str)  # at the end, where they move no line
-        filters = [f"--lua-filter={path}" for path in project.filters]
-        self._tree = json.loads(self._pandoc([*READER, *filters], f"{text}\n\n---\n{metadata}\n---\n"))
-
-    def page(self, paper: str | None) -> bytes:
-        arguments = page_arguments(self.project, paper, self._withheld)
-        changes = page_changes(self.project, self._places, self._withheld)
-        return self._withheld.restored(self._written("html", changes, arguments)).encode()
-
-    def paper(self, note: Callable[[str], None]) -> bytes:
-        changes = paper_changes(self.project, self._places)
-        return compile_paper(self._written("typst", changes, paper_arguments(self.project)), self.project, note)
-
-    def _pandoc(self, arguments: list[str], text: str) -> str:
-        def run() -> str:
-            return run_pandoc(arguments, text, self.project, self._places)
-
-        return self._memory.recall(run, *arguments, text)
-
-    def _written(self, output: str, changes: dict[str, Change], arguments: list[str]) -> str:
-        numbers = Numbers(bool(self.project.settings.get("number-sections")), self._places)
-        blocks = numbers.given(visible_in(output, self._tree["blocks"], self._places))
-        blocks = transform(blocks, {**numbers.references, **changes})
-        if numbers.citations:
-            references = self._fill(numbers.citations)
-            is_place = [block["t"] == "Div" and block["c"][0][0] == "refs" for block in blocks]
-            at = is_place.index(True) if any(is_place) else len(blocks)
-            blocks[at : at + 1] = [references]
-        return self._pandoc(["--from=json", *arguments], json.dumps({**self._tree, "blocks": blocks}))
-
-    def _fill(self, citations: list[tuple[Element, Element]]) -> Element:
-        """Fill in how sources are cited, and return the list of references.
-
-        Pandoc gets citations alone: among all text it takes half its time for them, and they seldom change.
-        """
-        sources = [f"--bibliography={path}" for path in self.project.files(self.project.settings.get("bibliography"))]
-        links = f"--metadata=link-citations:{json.dumps(self.project.settings.get('link-citations', True))}"
-        given = [*(plain(citation) for citation, _ in citations), box("Div", [], "refs")]
-        text = self._pandoc(
-            ["--from=json", "--to=json", "--citeproc", links, *sources], json.dumps({**self._tree, "blocks": given})
-        )
-        *written, references = json.loads(text)["blocks"]
-        for (_, open_element), block in zip(citations, written, strict=True):
-            open_element.update(block["c"][0])
-        return dict(references)
+def contents(
+    project: Project, lines: list[Line], formats: list[str], memory: Memory, progress: Callable[[str], None]
+) -> dict[str, bytes]:
+    """Return a document's files by format, made from one reading of its lines, whose cells are run."""
+    withheld = Withheld()
+    text = withheld.without_raw_blocks("\n".join(line.text for line in lines))
+    metadata = json.dumps(_metadata(project), default=str)  # at the end, where they move no line
+    editions = {}
+    if "html" in formats:
+        editions["html"] = page_edition(project, project.output_name("pdf") if "pdf" in formats else None, withheld)
+    if "pdf" in formats:
+        editions["typst"] = paper_edition(project)
+    job = {
+        "text": f"{text}\n\n---\n{metadata}\n---\n",
+        "filters": project.filters,
+        "numbered": bool(project.settings.get("number-sections")),
+        "bibliography": project.files(project.settings.get("bibliography")),
+        "links": project.settings.get("link-citations", True),
+        "editions": editions,
+    }
+    key, last = memory.key(json.dumps(job)), memory.key("citations", project.document)
+    made = {"editions": memory.known.get(key), "citations": memory.known.get(last, {})}
+    if not made["editions"]:
+        made = make_editions({**job, "citations": made["citations"]}, project, Places(lines))
+    memory.kept |= {key: made["editions"], last: made["citations"]}
+    files: dict[str, bytes] = {}
+    if page := made["editions"].get("html"):
+        files["html"] = withheld.restored(page, project).encode()
+    if paper := made["editions"].get("typst"):
+        files["pdf"] = compile_paper(paper, project, progress)
+    return files
 
 
 def _metadata(project: Project) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import queue
 import re
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from itertools import groupby
 from pathlib import Path
@@ -125,11 +125,9 @@ class Memory:
             with suppress(OSError, ValueError):
                 self.known = dict(json.loads(self._file.read_text("utf-8")))
 
-    def recall(self, make: Callable[[], str], *made_from: str) -> str:
-        """Return what `make` makes from these texts and the project's files, if need be by calling it."""
-        key = _digest(self.state, *made_from)
-        self.kept[key] = self.known[key] if key in self.known else make()
-        return str(self.kept[key])
+    def key(self, *made_from: str) -> str:
+        """Return by what to know that which is made from these texts and the project's files."""
+        return _digest(self.state, *made_from)
 
     def save(self) -> None:
         """Keep all for the next render, unless something could not be computed."""

@@ -8,7 +8,7 @@ import pypdfium2
 import pytest
 from helpers.pages import Page
 
-from report.engine.paper import FULL_WIDTH
+from report.charts.theme import FULL_WIDTH
 
 PAGE_ONLY = ("details", "#fig-chooser")
 """What stands in the page alone."""

@@ -9,7 +9,9 @@ import pytest
 from helpers.pages import Page
 from helpers.places import TESTS
 
+from report.engine import embedded
 from report.engine.embedded import render_embedded
+from report.engine.pandoc import make_editions
 
 SAMPLE = TESTS / "quarto-sample"
 EXPECTED = json.loads((SAMPLE / "expected.json").read_text("utf-8"))
@@ -145,7 +147,7 @@ def render(root, title, settings, text, *formats):
     (root / "_quarto.yml").write_text(f"bibliography: books.bib\n{settings}")
     (root / "index.qmd").write_text(text)
     told = []
-    files = render_embedded(root, [*formats], root, root / "out", told.append)
+    files = render_embedded(root, [*formats], root, root / "_out", told.append)
     return files, [line for line in told if not line.startswith(("running ", "writing "))]
 
 
@@ -171,3 +173,14 @@ def test_a_title_of_the_bibliography_runs_nothing(tmp_path):
     # a link to a script stays, and is one that the policy does not let run
     (policy,) = [meta.attributes["content"] for meta in page.all("meta") if "http-equiv" in meta.attributes]
     assert "unsafe" not in policy.split("script-src")[1]
+
+
+def test_pandoc_reads_what_has_changed_and_citations_are_kept(tmp_path, monkeypatch):
+    jobs = []
+    monkeypatch.setattr(embedded, "make_editions", lambda job, *rest: jobs.append(job) or make_editions(job, *rest))
+    render(tmp_path, "The TeXbook", "", "A text [@knuth1984].", "html")
+    for text in ("A text [@knuth1984].", "Another [@knuth1984].", "[@knuth1984, p. 1]"):
+        (tmp_path / "index.qmd").write_text(text)
+        (page,) = render_embedded(tmp_path, ["html"], tmp_path, tmp_path / "_out", lambda _: None)
+    assert [bool(job["citations"]) for job in jobs] == [False, True, True]
+    assert Page(page.read_text("utf-8")).root.all("span.citation")[0].text() == "(Knuth 1984, 1)"

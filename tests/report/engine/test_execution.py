@@ -204,12 +204,3 @@ def test_where_something_could_not_be_computed_nothing_is_kept(render, tmp_path)
         failures._note("a figure")
         render(TEXT)
         assert not (tmp_path / MEMORY).exists()
-
-
-def test_what_is_made_from_the_same_texts_is_made_once(tmp_path):
-    project, made = document(tmp_path, ""), []
-    for text, times in (("a", 1), ("a", 1), ("b", 2)):
-        memory = Memory(project, tmp_path / "data")
-        assert memory.recall(lambda: made.append(1) or "made", "pandoc", text) == "made"
-        memory.save()
-        assert len(made) == times

@@ -5,8 +5,8 @@ import subprocess
 import pytest
 from helpers.places import ROOT
 
+from report.engine.pandoc import find_pandoc
 from report.engine.source import FILTER
-from report.engine.tree import find_pandoc
 
 META = """---
 training: {step: true, gpu: false, claims: {fast: true, slow: false}}

@@ -1,6 +1,5 @@
 """The paper as Typst sets it."""
 
-import json
 import re
 
 import pypdfium2
@@ -9,10 +8,8 @@ import typst
 from helpers.places import ROOT
 
 from measure.errors import UserError
-from report.engine.paper import compile_paper, paper_arguments, paper_changes, with_column_widths
+from report.engine.paper import compile_paper, paper_edition
 from report.engine.project import Project
-from report.engine.source import Line, Places
-from report.engine.tree import LINE_CHARACTERS, run_pandoc
 
 STYLE = (ROOT / "report/engine/style.typ").read_text("utf-8")
 
@@ -22,11 +19,6 @@ def project(tmp_path):
     return Project(tmp_path, "index.qmd", {}, 1)
 
 
-def typst_of(project, inline):
-    parts = paper_changes(project, Places([Line("a.svg", "index.qmd", 4)]))[inline["t"]](inline)
-    return "".join(part["c"][1] for part in parts if part["t"] == "RawInline")
-
-
 def typeset(text, folder=None, **options):
     """What Typst makes of a text in the paper's style."""
     return typst.Compiler(root=folder and str(folder)).compile(f"{STYLE}\n{text}".encode(), **options)
@@ -34,17 +26,6 @@ def typeset(text, folder=None, **options):
 
 def pages(pdf):
     return [page.get_textpage().get_text_bounded() for page in pypdfium2.PdfDocument(pdf)]
-
-
-@pytest.mark.parametrize(
-    ("attributes", "width"),
-    # 800 px take the line, so 200 px take a quarter of it.
-    [('width="2000"', "100%"), ('width="200"', "25%"), ('stroke-width="3"', "auto")],
-)
-def test_pictures_are_drawn_at_one_scale(project, attributes, width):
-    (project.root / "a.svg").write_text(f'<svg xmlns="http://www.w3.org/2000/svg" {attributes} height="10"/>')
-    image = {"t": "Image", "c": [["", [], [["fig-alt", 'a "b" \\ µ']]], [], ["a.svg", ""]]}
-    assert typst_of(project, image) == rf'#box(image("a.svg", width: {width}, alt: "a \"b\" \\ µ"))'
 
 
 @pytest.mark.parametrize(("pixels", "points"), [(600, 450), (4000, 21 / 2.54 * 72)])
@@ -62,11 +43,6 @@ def test_the_words_of_a_command_stay_whole(width):
     (text,) = pages(typeset(f"#set page(width: {width}pt, height: auto, margin: 0pt)\nRun `{command}` there."))
     assert len(text.splitlines()) > 1
     assert text.replace("\ufffe", "-").split() == ["Run", *command.split(), "there."]
-
-
-def test_a_formula_has_its_tex_to_be_read_aloud(project):
-    formula = {"t": "Math", "c": [{"t": "InlineMath"}, "\\min(\\pi,\n\\beta I)"]}
-    assert typst_of(project, formula) == r'#spoken("\\min(\\pi, \\beta I)")[]'
 
 
 def test_the_paper_is_for_listeners_too_unless_that_cannot_be(project):
@@ -89,20 +65,9 @@ def test_the_template_names_fonts_that_are_in_the_wheel():
 
 
 def test_margins_and_type_are_the_settings(tmp_path):
-    typst_settings = {"fontsize": "9pt", "margin": {"x": "2cm", "top": "1in"}}
-    arguments = paper_arguments(Project(tmp_path, "index.qmd", {"format": {"typst": typst_settings}}, 1))
-    assert {"--variable=fontsize:9pt", "--variable=margin:x: 2cm, top: 1in"} <= set(arguments)
-
-
-def test_a_table_that_is_too_wide_gets_widths(project):
-    def table(*cells):
-        text = f"| a | b |\n|---|---|\n| {cells[0]} | {cells[1]} |\n"
-        arguments = ["--from=markdown", "--to=json", "--columns=100000"]
-        return json.loads(run_pandoc(arguments, text, project, Places([])))["blocks"][0]["c"]
-
-    assert with_column_widths(table("1", "2")) == table("1", "2")
-    _, share = [width["c"] for _, width in with_column_widths(table("x" * 20, "abcd " * 41))[2]]
-    assert share == pytest.approx(1 - 22.5 / LINE_CHARACTERS)  # what the word of 20 and its padding of 2.5 leave
+    settings = {"fontsize": "9pt", "margin": {"x": "2cm", "top": "1in"}}
+    variables = paper_edition(Project(tmp_path, "index.qmd", {"format": {"typst": settings}}, 1))["variables"]
+    assert (variables["fontsize"], variables["margin"]) == ("9pt", "x: 2cm, top: 1in")
 
 
 FIGURE = '#figure([PICTURE], caption: [C], kind: "quarto-float-fig", supplement: "Figure", numbering: "1") <fig-a>\n'

@@ -1,0 +1,409 @@
+-- Makes the editions of a document as Quarto would: the page in HTML, the paper in Typst's language.
+--
+-- Run by `pandoc lua`. Reads a job from standard input and prints the text of each edition, with what to know of
+-- citations in the next run. Both are JSON. A job holds:
+--   text, filters        the document in Markdown, its cells run, and the Lua filters to apply to it
+--   numbered             whether sections have numbers
+--   bibliography, links  the files of sources, and whether citations link to the list of references
+--   editions             "html" or "typst" to {template, variables, depth}: a template's path, its variables, and the
+--                        depth of the contents, if there are any
+--   citations            what the last run printed of them, for they take a fifth of the time and seldom change
+-- Stops with "\1words\1problem\1": what is wrong, and words of the document that tell its place.
+
+local stringify = pandoc.utils.stringify
+local NAMES = { fig = "Figure", tbl = "Table", sec = "Section", eq = "Equation" }
+local CALLOUTS = { note = "Note", tip = "Tip", important = "Important", warning = "Warning", caution = "Caution" }
+-- What means something to Quarto and nothing here
+local UNKNOWN = { "callout%-.*", "panel%-.*", "column.*", "content%-.*", "layout.*", "aside", "proof", "theorem", "grid" }
+local FULL_WIDTH = 800 -- pixels of a picture that takes the whole line; all have one scale, so letters have one size
+
+local function fail(words, problem) error("\1" .. words .. "\1" .. problem .. "\1", 0) end
+
+-- The numbers of sections, figures, tables and equations -----------------------------------------------------------
+
+local Numbers = {}
+Numbers.__index = Numbers
+
+function Numbers.new() return setmetatable({ of = {}, anchors = {}, counts = {}, section = {} }, Numbers) end
+
+function Numbers:define(identifier)
+  if identifier ~= "" and self.anchors[identifier] then
+    fail(identifier, "the label '" .. identifier .. "' is defined twice")
+  end
+  self.anchors[identifier] = true
+end
+
+function Numbers:next(label)
+  local kind = label:match("^%a+")
+  self.counts[kind] = (self.counts[kind] or 0) + 1
+  self.of[label] = tostring(self.counts[kind])
+  return self.of[label]
+end
+
+function Numbers:next_section(label, level)
+  for above = #self.section + 1, level do self.section[above] = 0 end
+  for _ = level + 1, #self.section do table.remove(self.section) end
+  self.section[level] = self.section[level] + 1
+  self.of[label] = table.concat(self.section, ".")
+  return self.of[label]
+end
+
+function Numbers:caption(label, inlines)
+  local number = NAMES[label:match("^%a+")] .. "\u{a0}" .. self:next(label) .. ":"
+  return pandoc.Plain(pandoc.Inlines({ pandoc.Str(number), pandoc.Space() }) .. inlines)
+end
+
+-- What each edition makes of an element -------------------------------------------------------------------------------
+
+-- Returns the text of an image's picture, which has to be an SVG of the project, and its alternative text.
+local function picture(image)
+  local path = image.src
+  local file = path:match("^[^/:].*%.svg$") and not path:find("..", 1, true) and io.open(path)
+  local text = file and file:read("a")
+  if not text then fail(path, "the picture " .. path .. " is not an SVG in the project") end
+  return text, image.attributes["fig-alt"] or stringify(image.caption)
+end
+
+local html = {}
+
+-- The title is the page's only heading of the first level.
+function html.header(header)
+  header.level = math.min(header.level + 1, 6)
+  return header
+end
+
+function html.image(image)
+  local _, alternative = picture(image)
+  return pandoc.Image({ pandoc.Str(alternative) }, image.src)
+end
+
+-- In one colour: pandoc takes half a second for the syntax of all languages.
+function html.listing(listing) return pandoc.CodeBlock(listing.text, { listing.identifier }) end
+
+function html.figure(figure)
+  figure.content:insert(1, pandoc.RawBlock("html", '<div class="scroll">'))
+  figure.content:insert(pandoc.RawBlock("html", "</div>"))
+  return figure
+end
+
+-- The caption stays in place while the table below it scrolls, so it cannot be part of the table.
+function html.table(element)
+  local label, caption = element.identifier, element.caption.long
+  local named = label ~= "" and ('aria-labelledby="%s-caption"'):format(label) or 'aria-label="Table"'
+  local opening = label ~= "" and ('<figure class="table" id="%s"><figcaption id="%s-caption">'):format(label, label)
+    or '<figure class="table"><figcaption>'
+  local between = '</figcaption><div class="scroll" role="region" tabindex="0" ' .. named .. ">"
+  element.identifier, element.caption = "", { long = {} }
+  element.colspecs = element.colspecs:map(function(column) return { column[1], nil } end)
+  local parts = pandoc.Blocks({ pandoc.RawBlock("html", opening) }) .. caption
+  return parts .. { pandoc.RawBlock("html", between), element, pandoc.RawBlock("html", "</div></figure>") }
+end
+
+function html.callout(box)
+  if not box.is_folded then
+    local title = pandoc.Div(pandoc.Plain(box.title), { class = "title" })
+    return { pandoc.Div({ title, pandoc.Div(box.content, { class = "body" }) }, pandoc.Attr(box.label, box.classes)) }
+  end
+  local label = box.label ~= "" and ' id="' .. box.label .. '"' or ""
+  local classes = table.concat(box.classes, " ") .. " folded"
+  return {
+    pandoc.RawBlock("html", ('<details class="%s"%s><summary class="title">'):format(classes, label)),
+    pandoc.Plain(box.title),
+    pandoc.RawBlock("html", "</summary>"),
+    pandoc.Div(box.content, { class = "body" }),
+    pandoc.RawBlock("html", "</details>"),
+  }
+end
+
+function html.equation(formula, number, label)
+  local beside = pandoc.Span("(" .. number .. ")", { class = "equation-number" })
+  return pandoc.Span({ formula, beside }, pandoc.Attr(label, { "equation" }))
+end
+
+local typst = {}
+
+local function inline(text) return pandoc.RawInline("typst", text) end
+
+-- Returns a text on one line as a string of Typst.
+local function quoted(text) return '"' .. text:gsub("%s+", " "):gsub("\\", "\\\\"):gsub('"', '\\"') .. '"' end
+
+function typst.image(image)
+  local text, alternative = picture(image)
+  local drawn = tonumber(text:match("<svg[^>]-%swidth=\"([%d.]+)"))
+  local width = drawn and ("%.4g%%"):format(math.min(100, 100 * drawn / FULL_WIDTH)) or "auto"
+  return inline(("#box(image(%s, width: %s, alt: %s))"):format(quoted(image.src), width, quoted(alternative)))
+end
+
+function typst.callout(box)
+  local title = pandoc.Inlines({ inline('#callout("' .. box.classes[2] .. '")[') }) .. box.title
+  title:insert(inline("]["))
+  local closing = box.label ~= "" and "] <" .. box.label .. ">" or "]"
+  return pandoc.Blocks({ pandoc.Plain(title) }) .. box.content .. { pandoc.RawBlock("typst", closing) }
+end
+
+function typst.equation(formula, number, label)
+  local call = ("#numbered-equation(%s, %s)["):format(quoted("(" .. number .. ")"), quoted(formula.text))
+  return { inline(call), formula, inline(" <" .. label .. ">]") }
+end
+
+-- A formula is read aloud as its TeX.
+function typst.formula(formula) return { inline("#spoken(" .. quoted(formula.text) .. ")["), formula, inline("]") } end
+
+local LOOKS = { html = html, typst = typst }
+
+-- From a document to an edition --------------------------------------------------------------------------------------
+
+-- Returns whether an edition shows a div or span; nil if it has no condition.
+local function is_shown(element, edition)
+  local is_visible = element.classes:includes("content-visible")
+  if not is_visible and not element.classes:includes("content-hidden") then return nil end
+  local format = element.attributes["when-format"]
+  if #element.attributes ~= 1 or not LOOKS[format] then
+    local name = is_visible and "content-visible" or "content-hidden"
+    fail(name, '".' .. name .. '" needs when-format="html" or "typst", or when-meta and missing.lua')
+  end
+  return is_visible == (format == edition)
+end
+
+local function require_known(div)
+  local names = pandoc.List(div.classes)
+  for name in pairs(div.attributes) do
+    if name:find("^layout") then names:insert(name) end
+  end
+  for _, name in ipairs(names) do
+    for _, pattern in ipairs(UNKNOWN) do
+      if name:find("^" .. pattern .. "$") then fail(name, "the embedded engine does not know '" .. name .. "'") end
+    end
+  end
+end
+
+-- Returns a callout's label, classes, title and content; nil for another div.
+local function callout_of(div)
+  local class, kind = nil, nil
+  for _, each in ipairs(div.classes) do
+    if CALLOUTS[each:match("^callout%-(.*)$")] then class, kind = each, each:match("%-(.*)$") end
+  end
+  if not class then return nil end
+  for name in pairs(div.attributes) do
+    if name ~= "title" and name ~= "collapse" then
+      fail(name, "the embedded engine does not know '" .. name .. "' of a callout")
+    end
+  end
+  local box = { label = div.identifier, classes = { "callout", class }, content = div.content }
+  box.is_folded = div.attributes.collapse == "true"
+  local is_titled = #div.content > 0 and div.content[1].t == "Header"
+  box.title = is_titled and box.content:remove(1).content
+    or pandoc.Inlines({ pandoc.Str(div.attributes.title or CALLOUTS[kind]) })
+  return box
+end
+
+-- Returns the blocks that an edition shows, with their numbers, as it shows them.
+local function arranged(blocks, edition, numbers, is_numbered)
+  local look = LOOKS[edition]
+  local filter = { traverse = "topdown", Image = look.image, Math = look.formula }
+
+  local function of_this_format(element) return element.format ~= edition and {} or nil end
+  filter.RawBlock, filter.RawInline = of_this_format, of_this_format
+
+  local function anchored(element) numbers:define(element.identifier) end
+  filter.Link, filter.Code = anchored, anchored
+
+  function filter.CodeBlock(listing)
+    anchored(listing)
+    return look.listing and look.listing(listing)
+  end
+
+  function filter.Header(header)
+    anchored(header)
+    if is_numbered and not header.classes:includes("unnumbered") then
+      local number = numbers:next_section(header.identifier, header.level)
+      header.content:insert(1, pandoc.Span(number, { class = "header-section-number" }))
+      header.content:insert(2, pandoc.Space())
+    end
+    return look.header and look.header(header) or header
+  end
+
+  function filter.Figure(figure)
+    anchored(figure)
+    return look.figure and look.figure(figure)
+  end
+
+  function filter.Table(element)
+    anchored(element)
+    if element.identifier:find("^tbl%-") then
+      local inlines = pandoc.utils.blocks_to_inlines(element.caption.long)
+      element.caption = { long = { numbers:caption(element.identifier, inlines) } }
+    end
+    return look.table and look.table(element) or element
+  end
+
+  -- Returns a div with the label of a figure or table, and its caption as the last paragraph, as a float.
+  local function float(div)
+    local label, content = div.identifier, div.content
+    local caption = content:remove()
+    if #content == 0 or caption.t ~= "Para" then
+      fail(label, "'" .. label .. "' needs content, and its caption as the last paragraph")
+    end
+    local tables = content:filter(function(block) return block.t == "Table" end)
+    if label:find("^fig%-") or #tables == 0 then
+      anchored(div)
+      local figure = pandoc.Figure(content, { long = { numbers:caption(label, caption.content) } }, { label })
+      return look.figure and look.figure(figure) or figure
+    end
+    if #tables > 1 or #tables[1].caption.long > 0 then
+      fail(label, "'" .. label .. "' holds two tables or captions instead of one")
+    end
+    return pandoc.Blocks(content:map(function(block)
+      if block.t == "Table" then
+        block.identifier, block.caption = label, { long = { pandoc.Plain(caption.content) } }
+      end
+      return block
+    end)):walk(filter), false
+  end
+
+  function filter.Div(div)
+    local shown = is_shown(div, edition)
+    if shown ~= nil then return shown and div.content:walk(filter) or {}, false end
+    local box = callout_of(div)
+    if box then
+      box.content, box.title = box.content:walk(filter), box.title:walk(filter)
+      anchored(div)
+      return look.callout(box), false
+    end
+    require_known(div)
+    if div.identifier:find("^fig%-") or div.identifier:find("^tbl%-") then return float(div) end
+    anchored(div)
+  end
+
+  function filter.Span(span)
+    local shown = is_shown(span, edition)
+    if shown ~= nil then return shown and span.content:walk(filter) or {}, false end
+    anchored(span)
+    if span.classes:includes("equation") then
+      return look.equation(span.content[1], numbers:next(span.identifier), span.identifier)
+    end
+  end
+
+  -- A formula's label stands behind it in the text. Other syntax that is left there is none of pandoc's.
+  local function with_equations(paragraph)
+    local text, found = stringify(paragraph), pandoc.Inlines({})
+    if not (text:find("{", 1, true) or text:find(":::", 1, true)) then return nil end
+    for _, part in ipairs(paragraph.content) do
+      local written = part.t == "Str" and part.text or ""
+      local label = written:match("^{#(eq%-[^ }]+)}$")
+      if label then
+        while #found > 0 and (found[#found].t == "Space" or found[#found].t == "SoftBreak") do found:remove() end
+        local formula = found:remove()
+        if not formula or formula.t ~= "Math" then
+          fail(label, "the label '" .. label .. "' does not follow a formula in $$")
+        end
+        part = pandoc.Span(formula, pandoc.Attr(label, { "equation" }))
+      elseif written:find("^:::") or written:find("^{[#.=]") or written:find("^{{<") then
+        fail(written, "'" .. written .. "' is not syntax that either engine knows")
+      end
+      found:insert(part)
+    end
+    paragraph.content = found
+    return paragraph
+  end
+  filter.Para, filter.Plain = with_equations, with_equations
+
+  return blocks:walk(filter)
+end
+
+-- Returns the label that a citation refers to within the document; nil for a citation of a source.
+local function label_of(cite)
+  for _, citation in ipairs(cite.citations) do
+    local key = citation.id
+    local label = key:sub(1, 1):lower() .. key:sub(2) -- a capital letter at the start is the author's, not the label's
+    if NAMES[label:match("^(%a+)%-")] then
+      local is_bare = citation.mode == "SuppressAuthor"
+      if #cite.citations > 1 or is_bare or #citation.prefix > 0 or #citation.suffix > 0 then
+        fail((is_bare and "-@" or "@") .. key, "a bracket holds @" .. key .. " and more; write cross-references alone")
+      end
+      return label
+    end
+  end
+end
+
+-- Returns the citations of sources in a document as they are printed, by their text, with the list of sources at the
+-- end; and the same as JSON. `known` is what was returned for the document's last state.
+local function cited(document, known)
+  local at, asked = {}, pandoc.Blocks({})
+  document.blocks:walk({
+    Cite = function(cite)
+      local text = stringify(cite)
+      if label_of(cite) or at[text] then return end
+      asked:insert(pandoc.Plain(cite))
+      at[text] = #asked
+    end,
+  })
+  if #asked == 0 then return {}, {} end
+  local before = pandoc.write(pandoc.Pandoc(asked), "json")
+  if known.before ~= before then
+    -- Given each citation once and no other text, pandoc takes a fifth of the time.
+    local after = pandoc.utils.citeproc(pandoc.Pandoc(asked, document.meta))
+    known = { before = before, after = pandoc.write(after, "json") }
+  end
+  local printed = pandoc.read(known.after, "json").blocks
+  local citations = { list = printed[#printed] }
+  for text, number in pairs(at) do citations[text] = printed[number].content end
+  return citations, known
+end
+
+-- Returns the blocks with their citations and cross-references, and with the list of the sources that they cite.
+local function referenced(blocks, numbers, citations)
+  local has_cited = {}
+  blocks = blocks:walk({
+    Cite = function(cite)
+      local label = label_of(cite)
+      if not label then
+        for _, citation in ipairs(cite.citations) do has_cited["ref-" .. citation.id] = true end
+        return citations[stringify(cite)]
+      end
+      local number = numbers.of[label]
+      if not number then
+        local problem = "the cross-reference @" .. label .. " leads nowhere, or to what has no number"
+        fail("@" .. cite.citations[1].id, problem)
+      end
+      local text = NAMES[label:match("^%a+")] .. "\u{a0}" .. number
+      return pandoc.Link(text, "#" .. label, "", { class = "cross-reference" })
+    end,
+    Link = function(link)
+      local target = link.target:match("^#(.*)$")
+      if target and not target:find("^ref%-") and not numbers.anchors[target] then
+        fail(link.target, "the link to '" .. link.target .. "' leads nowhere")
+      end
+    end,
+  })
+  if not next(has_cited) then return blocks end
+  local list = citations.list:clone()
+  list.content = list.content:filter(function(source) return has_cited[source.identifier] end)
+  local _, place = blocks:find_if(function(block) return block.identifier == "refs" end)
+  blocks[place or #blocks + 1] = list
+  return blocks
+end
+
+local job = pandoc.json.decode(io.read("a"), false)
+-- Columns of a pipe table with longer lines have widths, by the numbers of dashes (report/pipe.py).
+local document = pandoc.read(job.text, "markdown", pandoc.ReaderOptions({ columns = 160 }))
+for _, path in ipairs(job.filters) do document = pandoc.utils.run_lua_filter(document, path) end
+document.meta.bibliography, document.meta["link-citations"] = job.bibliography, job.links
+local citations, known = cited(document, job.citations)
+local texts = {}
+for name, edition in pairs(job.editions) do
+  local numbers = Numbers.new()
+  local blocks = referenced(arranged(document.blocks, name, numbers, job.numbered), numbers, citations)
+  local options = pandoc.WriterOptions({
+    template = pandoc.template.compile(io.open(edition.template):read("a"), edition.template),
+    variables = edition.variables,
+    table_of_contents = edition.depth ~= nil,
+    toc_depth = edition.depth or 3,
+    section_divs = true,
+    html_math_method = "mathml",
+    wrap_text = "wrap-preserve",
+  })
+  local format = name == "typst" and { format = "typst", extensions = { citations = false } } or "html5"
+  texts[name] = pandoc.write(pandoc.Pandoc(blocks, document.meta), format, options)
+end
+print(pandoc.json.encode({ editions = texts, citations = known }))

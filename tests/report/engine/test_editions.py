@@ -1,0 +1,136 @@
+"""The editions of small documents: numbers, cross-references, callouts and what each format shows."""
+
+import re
+
+import pytest
+from helpers.pages import Page
+
+from measure.errors import UserError
+from report.engine.pandoc import make_editions
+from report.engine.project import Project
+from report.engine.source import Line, Places
+
+FIGURE = "::: {#fig-a}\n![](a.svg)\n\nCaption\n:::\n\n"
+TABLE = "| x |\n|---|\n| 1 |\n\n: Caption {#tbl-a}\n\n"
+
+
+@pytest.fixture
+def made(tmp_path):
+    """Returns an edition's text."""
+
+    def make(text, edition="html", numbered=True):
+        places = Places([Line(line, "a.qmd", number) for number, line in enumerate(text.split("\n"), 1)])
+        (tmp_path / "body").write_text("$body$")
+        asked = {edition: {"template": str(tmp_path / "body"), "variables": {}}}
+        job = {"text": text, "filters": [], "numbered": numbered, "bibliography": [], "links": True, "citations": {}}
+        return make_editions({**job, "editions": asked}, Project(tmp_path, "a.qmd", {}, 1), places)["editions"][edition]
+
+    (tmp_path / "a.svg").write_text('<svg xmlns="http://www.w3.org/2000/svg" width="200" height="10"/>')
+    return make
+
+
+def words(page):
+    return Page(page).root.text()
+
+
+def test_sections(made):
+    text = "# A\n\n## B\n\n# C {.unnumbered}\n\n# D\n\n### E\n\n# F"
+    assert words(made(text)) == "1 A 1.1 B C 2 D 2.0.1 E 3 F"
+    assert words(made(text, numbered=False)) == "A B C D E F"
+
+
+def test_figures_tables_and_equations_count_apart(made):
+    text = FIGURE + TABLE + "::: {.x}\n" + FIGURE.replace("fig-a", "fig-b") + ":::\n\n$$x$$ {#eq-a}\n\n"
+    page = Page(made(text + "@fig-a, @fig-b, @eq-a")).root
+    captions = [caption.text() for caption in page.all("figcaption")]
+    assert captions == ["Figure 1: Caption", "Table 1: Caption", "Figure 2: Caption"]
+    assert page.text().endswith("x(1) Figure 1, Figure 2, Equation 1")
+
+
+def test_references(made):
+    text = FIGURE.replace("Caption", "After @tbl-a.^[Or @fig-a.]") + TABLE
+    page = words(made(text + "# A {#sec-a}\n\n@fig-a, @Fig-a, [@fig-a], @sec-a, [here](#sec-a)\n"))
+    assert "Figure 1, Figure 1, Figure 1, Section 1, here" in page
+    assert page.startswith("Figure 1: After Table 1.1")
+    assert "Or Figure 1." in page
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a\n\nsee @fig-none", r"^a\.qmd:3: the cross-reference @fig-none leads nowhere"),
+        ("# A {#sec-a .unnumbered}\n\n@sec-a", r"^a\.qmd:3: the cross-reference @sec-a leads nowhere"),
+        (FIGURE + "a [@fig-a; @smith]", r"^a\.qmd:7: a bracket holds @fig-a and more"),
+        (FIGURE + "[see @fig-a]", r"^a\.qmd:7: a bracket holds @fig-a and more"),
+        (FIGURE + "[-@fig-a]", r"^a\.qmd:7: a bracket holds @fig-a and more"),
+        ("a\n\n[x](#none)", r"^a\.qmd:3: the link to '#none' leads nowhere"),
+        (FIGURE + FIGURE, r"^a\.qmd:7: the label 'fig-a' is defined twice"),
+        ("::: {#fig-a}\n![](a.svg)\n\n- x\n:::", r"^a\.qmd:1: 'fig-a' needs content, and its caption"),
+        ("::: {#tbl-a}\n" + 2 * "| x |\n|---|\n| 1 |\n\n" + "B\n:::", r"^a\.qmd:1: 'tbl-a' holds two tables"),
+        ("a\n\ntext {#eq-a}", r"^a\.qmd:3: the label 'eq-a' does not follow a formula"),
+        ("a\n\n: lonely {#tbl-b}", r"^a\.qmd:3: '{#tbl-b}' is not syntax"),
+        ("a\n:::", r"^a\.qmd:2: ':::' is not syntax"),
+        ("a\n\n::: {.x}\nb", r"^a\.qmd:3: .*[Dd]iv"),
+        ("a\n\n::: {.callout-hint}\nx\n:::", r"^a\.qmd:3: the embedded engine does not know 'callout-hint'"),
+        ('::: {.callout-note icon="false"}\nx\n:::', r"^a\.qmd:1: the embedded engine does not know 'icon'"),
+        ("::: {layout-ncol=2}\nx\n:::", r"^a\.qmd:1: the embedded engine does not know 'layout-ncol'"),
+        ('::: {.content-visible when-format="docx"}\nx\n:::', r'^a\.qmd:1: "\.content-visible" needs when-format'),
+    ],
+)
+def test_refusals(made, text, message):
+    with pytest.raises(UserError, match=message):
+        made(text)
+
+
+@pytest.mark.parametrize("path", ["https://example.org/a.svg", "../a.svg", "none.svg", "own.css"])
+def test_pictures_that_are_none(made, path):
+    with pytest.raises(UserError, match=r"^a\.qmd:3: the picture"):
+        made(f"a\n\n![]({path})")
+
+
+def test_callouts(made):
+    page = made("::: {.callout-tip}\n## A *title*\nbody\n\n::: {.callout-note}\ninner\n:::\n:::\n\n# A")
+    outer, inner = Page(page).root.all(".callout")
+    assert [part.text() for part in outer.all(".title")] == ["A title", "Note"]
+    assert outer.has(".callout-tip")
+    assert inner.all(".body")[0].text() == "inner"
+    assert words(page).endswith("1 A")  # a callout's heading is no section
+    (box,) = Page(made('::: {#a .callout-note collapse="true" title="T"}\nx\n:::')).root.all("details")
+    assert (box.attributes["class"], box.attributes["id"]) == ("callout callout-note folded", "a")
+    assert '#callout("callout-note")[T][' in made('::: {#a .callout-note title="T"}\nx\n:::', "typst")
+
+
+@pytest.mark.parametrize(("edition", "text"), [("html", "1 onlyweb"), ("typst", "2 onlypaper")])
+def test_content_of_a_format(made, edition, text):
+    source = (
+        '::: {.content-visible when-format="html"}\n1\n:::\n\n'
+        '::: {.content-hidden when-format="html"}\n2\n:::\n\n'
+        '::: {.content-visible when-format="html"}\n::: {.content-hidden when-format="typst"}\nonlyweb\n:::\n:::\n\n'
+        '[onlypaper]{.content-visible when-format="typst"}\n\n```{=latex}\nx\n```\n'
+    )
+    assert words(made(source, edition)) == text
+
+
+@pytest.mark.parametrize(
+    ("attributes", "width"),
+    # 800 px take the line, so 200 px take a quarter of it.
+    [('width="2000"', "100%"), ('width="200"', "25%"), ('stroke-width="3"', "auto")],
+)
+def test_pictures_are_drawn_at_one_scale_in_the_paper(made, tmp_path, attributes, width):
+    (tmp_path / "b.svg").write_text(f'<svg xmlns="http://www.w3.org/2000/svg" {attributes} height="10"/>')
+    written = made('![](b.svg){fig-alt="a \\"b\\" \\\\ µ"}', "typst")
+    assert rf'#box(image("b.svg", width: {width}, alt: "a \"b\" \\ µ"))' in written
+
+
+def test_a_formula_has_its_tex_to_be_read_aloud(made):
+    written = made("$\\min(\\pi,\n\\beta I)$ and\n\n$$\\pi$$ {#eq-a}\n", "typst")
+    assert r'#spoken("\\min(\\pi, \\beta I)")[$' in written
+    assert re.search(r'#numbered-equation\("\(1\)", "\\\\pi"\)\[\$ pi \$\s+<eq-a>\]', written)
+
+
+def test_columns_of_a_wide_table_have_widths_in_the_paper_alone(made):
+    """Where a line is longer than 160 characters, by the dashes: 41 and 121 of 162 with the colons."""
+    table = f"| a | b |\n|:{'-' * 40}|:{'-' * 120}|\n| 1 | 2 |\n"
+    assert re.search(r"columns: \(25\.\d*%, 7\d\.\d*%\)", made(table, "typst"))
+    assert "width" not in made(table)
+    assert "%" not in made(table.replace("-" * 120, "-" * 60), "typst")
