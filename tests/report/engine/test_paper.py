@@ -70,14 +70,6 @@ def test_margins_and_type_are_the_settings(tmp_path):
     assert (variables["fontsize"], variables["margin"]) == ("9pt", "x: 2cm, top: 1in")
 
 
-FIGURE = '#figure([PICTURE], caption: [C], kind: "quarto-float-fig", supplement: "Figure", numbering: "1") <fig-a>\n'
-
-
-def test_links_and_cross_references_have_one_colour():
-    for linked in ("#link(<fig-a>)[here]", "@fig-a"):
-        assert 'fill="#1d4f91"' in typeset(FIGURE + linked, format="svg").decode(), linked
-
-
 def test_no_heading_stands_at_the_foot_of_a_page():
     page = "#set page(width: 10cm, height: 10cm, margin: 1cm)\n#block(height: 7cm)[BEFORE]\n= HEADING\n"
     first, second, *_ = pages(typeset(page + "#lorem(90)"))
