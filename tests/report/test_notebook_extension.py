@@ -19,13 +19,17 @@ def rates(monkeypatch):
     return rates
 
 
-def test_a_notebook_that_loads_the_extension_shows_text_and_roofline(rates):
+def test_a_notebook_that_loads_the_extension_shows_text_and_roofline(rates, monkeypatch):
     shell = InteractiveShell()
     shell.run_line_magic("load_ext", "report.notebook")
     shown, _ = shell.display_formatter.format(measure.model(*small(1), name="my <net>"))
     assert "my &lt;net&gt; on " in shown["text/html"]
     assert "operational intensity" in shown["text/html"]
     assert shown["text/plain"].startswith("my <net> on ")
+    monkeypatch.setattr(model, "_roof", lambda *_: Roof({}, None))
+    without_roof = measure.model(*small(1))
+    assert notebook.draw(without_roof) is None
+    assert notebook.as_html(without_roof).endswith("</pre>")
 
 
 def test_the_roofline_has_its_ridge_point_and_the_cell_at_its_intensity(rates):
@@ -36,10 +40,3 @@ def test_the_roofline_has_its_ridge_point_and_the_cell_at_its_intensity(rates):
     (cell,) = (row for row in rows if row.get("name") == "batch 2, fp32")
     assert cell["intensity"] == pytest.approx(found.demands[0].intensity_flop_per_byte, rel=1e-5)
     assert cell["rate"] == pytest.approx(found.cells[0].flop_per_s, rel=1e-5)
-
-
-def test_without_a_roof_the_text_stands_alone(monkeypatch):
-    monkeypatch.setattr(model, "_roof", lambda *_: Roof({}, None))
-    found = measure.model(*small(1))
-    assert notebook.draw(found) is None
-    assert notebook.as_html(found).endswith("</pre>")

@@ -4,10 +4,9 @@ from dataclasses import replace
 from math import exp
 
 import pytest
-from helpers.world import nothing, numbers, rows_of, world, wrong
+from helpers.world import nothing, numbers, world, wrong
 
 from measure.domain.words import MOST_ROUNDS, ROUNDS, TARGET
-from report.chapters.method import figures
 from report.chapters.method.facts import expected
 
 
@@ -37,14 +36,3 @@ def test_a_round_alone_has_no_scatter():
     alone = replace(world(), machines=(replace(cpu, cells=cpu.cells[cpu.cells.rounds == 1]),))
     assert wrong("method", alone, {"cells.cells": 8, "cells.scatter": None, "rounds.least": None}) == {}
     assert numbers("method", nothing())["cells.machine"] is None
-
-
-def test_bars_hold_eight_in_ten_cells():
-    # Eleven widths 0.10, 0.11 ... 0.20: the median is 0.15, quantiles 0.11 and 0.19
-    cpu = world().machine("cpu")
-    widths = [0.1 + step / 100 for step in range(11)]
-    cells = cpu.cells[cpu.cells.rounds == 3].head(11).assign(latency_s=1.0)
-    cells = cells.assign(latency_low_s=[1 - width for width in widths], latency_high_s=[1 + width for width in widths])
-    chart = figures.intervals.__wrapped__(replace(world(), machines=(replace(cpu, cells=cells),)))
-    (bar,) = rows_of(chart, "low", "median", "high", "cells")
-    assert bar == pytest.approx((0.11, 0.15, 0.19, 11))

@@ -7,10 +7,8 @@ from report.charts import theme
 from report.charts.axes import LinearAxis, LogAxis
 from report.charts.drawing import picture
 from report.charts.figure_files import as_csv
-from report.charts.forms import curves, dots, matrix, slices, stacked_bars
+from report.charts.forms import curves, dots, matrix, slices
 from report.charts.panels import figure
-
-KINDS = {"convolution": theme.BLUE, "linear": theme.VERMILION, "other": theme.GREY}
 
 
 def texts(made):
@@ -19,22 +17,6 @@ def texts(made):
 
 def width(made):
     return float(re.search(r'width="([\d.]+)"', picture(made))[1])
-
-
-SHARES = [
-    {"network": network, "kind": kind, "share": share, "peak": peak}
-    for network, peak, shares in (("VGG-16", "2.1 GB", (0.75, 0.25)), ("AlexNet", "0.9 GB", (0.5, 0.5)))
-    for kind, share in zip(KINDS, shares, strict=False)
-]
-
-
-def test_stacked_bars_fill_the_page_and_print_their_notes():
-    bars = stacked_bars(SHARES, "network", "kind", "share", KINDS, note="peak")
-    made = figure("n", "d", bars, legend="kind of layer")
-    assert {"VGG-16", "AlexNet", "2.1 GB", "0.9 GB", "100%", "convolution", "kind of layer"} <= set(texts(made))
-    assert "other" not in texts(made)
-    assert width(made) == pytest.approx(theme.FULL_WIDTH, abs=15)
-    assert as_csv(made).splitlines()[:2] == ["name,kind,share", "VGG-16,convolution,0.75"]
 
 
 def test_dots_and_curves_of_two_networks_with_intervals():

@@ -42,13 +42,6 @@ def test_an_unknown_value_is_a_dash_in_a_tooltip_and_never_zero():
         assert texts <= set(re.findall(r">([^<]+)</text>", svg(shown)))
 
 
-def test_hollow_marks_are_drawn_in_their_colour_on_paper():
-    rows = [{"x": 10, "y": 10, "who": "a", "open": True}, {"x": 20, "y": 10, "who": "a", "open": False}]
-    drawn = svg(points(rows, (X, "x"), (Y, "y"), ("who", {"a": theme.WINE}), hollow="open"))
-    assert drawn.count(f'fill="{theme.WINE}"') == 1
-    assert drawn.count(f'stroke="{theme.WINE}"') == 1
-
-
 def test_bars_stack_in_the_order_of_the_palette():
     y = Categories.steps(["one"], 20)
     x = LinearAxis(low=0, high=1, pixels=100)

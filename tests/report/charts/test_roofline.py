@@ -1,10 +1,6 @@
-import re
-from math import inf
-
 import pytest
 
 from measure.domain.roofs import Roofline
-from report.charts.drawing import picture
 from report.charts.figure_files import as_csv
 from report.charts.panels import figure
 from report.charts.roofline import DrawnRoof, Plane
@@ -36,17 +32,6 @@ def test_a_roof_bends_at_its_ridge_and_a_cache_ends_at_the_peak():
     cache = [corner for corner in corners if "L2" in corner[0]]
     assert len(cache) == 2
     assert cache[-1][1:] == (1, 100)
-
-
-def test_what_the_plane_says_of_a_roof_that_is_flat_without_a_bandwidth():
-    flat = Plane.over([DrawnRoof(Roofline(100e9, inf), "fp32")], 500, 300)
-    bent, straight = (
-        set(re.findall(r">([^<]+)</text>", picture(figure("plane", "d", plane.panel(layer), legend=None))))
-        for plane in (PLANE, flat) for layer in [plane.points([NETWORK], "name", "intensity", "rate")]
-    )  # fmt: skip
-    assert {"fp32 100 GFLOP/s", "DRAM 10 GB/s", "L2 100 GB/s", "memory-bound", "compute-bound", "ResNet-18"} <= bent
-    assert "fp32" in straight
-    assert "memory-bound" not in straight
 
 
 def test_no_name_covers_a_roof_or_its_texts():
