@@ -1,5 +1,5 @@
 import pytest
-from helpers.counting import Own, case, inferred, linear, meta, named, own, recorder, torch, total, trained
+from helpers.counting import Own, case, linear, meta, named, torch, total, trained
 from torch.nn import functional
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 from torch.nn.attention.varlen import varlen_attn
@@ -137,34 +137,6 @@ def test_attention_on_the_meta_device_is_one_operator_where_it_is_on_the_process
     assert runs["meta"][0].shape == runs["cpu"][0].shape
     for _, names in runs.values():
         assert (FUSED in names, bool({"bmm", "mm"} & set(names))) == (is_fused, not is_fused)
-
-
-def test_traffic_of_heads_that_share_keys():
-    def shared(query, key):
-        return functional.scaled_dot_product_attention(query, key, key.clone(), enable_gqa=True)
-
-    # Q 8 * 5 * 4, k and v 2 * 5 * 4 each, the output as q, and 8 * 5 sums of exponentials: 440 numbers of 4 bytes. And
-    # the copy of the keys.
-    assert inferred(shared, meta(1, 8, 5, 4), meta(1, 2, 5, 4)).total("traffic_byte") == 1760 + 2 * 160
-
-
-def whole(query, key, value):
-    return functional.scaled_dot_product_attention(query, key, value)
-
-
-def taken_apart(query, key, value):
-    return torch.softmax((query @ key.mT) * 0.5, -1) @ value
-
-
-@pytest.mark.parametrize("device", ["meta", "cpu"])
-@pytest.mark.parametrize("attention", [whole, taken_apart])
-def test_attention_is_its_products_and_softmax_on_any_path(attention, device):
-    tensors = [torch.zeros(t.shape, device=device, requires_grad=True) for t in (QUERY, KEY, VALUE)]
-    record = recorder.record_training(own(attention), tensors)
-    assert not record.forward.uncounted | record.backward.uncounted
-    for part, wanted in zip((record.forward, record.backward), works(210, 30), strict=True):
-        assert (part.total("flop"), part.total("other_flop")) == (wanted["flop"], wanted["other"])
-        assert part.total("recompute_flop") == wanted.get("recompute", 0) * (attention is whole)
 
 
 def flex(query, key, value):

@@ -88,23 +88,6 @@ def test_an_operator_without_a_formula_is_unknown_as_soon_as_a_floating_point_nu
     assert overload_of(torch.ops.prims.mul.default).name == "prims.mul"  # short only where it is torch's own
 
 
-def test_a_storage_lives_until_its_last_view_goes():
-    weight = meta(10)
-    live = LiveMemory([weight])
-    assert live.number(weight) is live.number(weight[2:4]) is None  # it was there before
-    first = meta(5)
-    view = first[1:]
-    assert live.number(first) == live.number(view) == 1
-    del first
-    second = meta(7)
-    live.number(second)
-    assert live.byte == 4 * (5 + 7)
-    del view
-    assert live.byte == 4 * 7
-    del second
-    assert (live.byte, live.peak_byte) == (0, 4 * (5 + 7))
-
-
 @pytest.mark.parametrize(
     ("old_size", "is_held", "peak"),
     [

@@ -3,7 +3,7 @@ from helpers.counting import Own, meta, nn, torch
 
 from measure.counting.count import count_network
 from measure.domain.words import PRECISION_BYTE
-from measure.models.call import Call, casting, kept_state, meta_allocation, torch_dtype
+from measure.models.call import casting, kept_state, meta_allocation, torch_dtype
 
 
 def test_what_is_allocated_has_no_memory_and_what_is_computed_can_be_read():
@@ -83,25 +83,6 @@ def test_autocast_needs_its_device_and_leaves_nothing_behind():
     assert not torch.is_autocast_enabled("cpu")
     assert type(torch.zeros(2)) is torch.Tensor
     assert meta(2).is_meta
-
-
-class Cache:
-    """An object among the arguments, to which each call adds."""
-
-    def __init__(self, kept):
-        self.kept = kept
-
-
-def attend(_self, token, cache):
-    cache.kept = torch.cat([cache.kept, token], 1)
-    return token @ cache.kept.transpose(1, 2)
-
-
-def test_no_call_adds_to_the_cache_of_the_next_one():
-    call = Call(Own(attend), (torch.ones(2, 1, 3),), {"cache": Cache(torch.ones(2, 4, 3))})
-    assert [call.run().shape for _ in range(2)] == [(2, 1, 5), (2, 1, 5)]
-    assert call.with_inputs(lambda tensor: tensor.to("meta")).keywords["cache"].kept.is_meta
-    assert not call.keywords["cache"].kept.is_meta
 
 
 def test_a_hook_that_a_call_adds_is_gone_after_it():
