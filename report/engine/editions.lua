@@ -24,7 +24,9 @@ local function fail(words, problem) error("\1" .. words .. "\1" .. problem .. "\
 local Numbers = {}
 Numbers.__index = Numbers
 
-function Numbers.new() return setmetatable({ of = {}, anchors = {}, counts = {}, section = {} }, Numbers) end
+function Numbers.new()
+  return setmetatable({ of = {}, anchors = {}, counts = {}, section = {}, titles = {} }, Numbers)
+end
 
 function Numbers:define(identifier)
   if identifier ~= "" and self.anchors[identifier] then
@@ -215,6 +217,7 @@ local function arranged(blocks, edition, numbers, is_numbered)
 
   function filter.Header(header)
     anchored(header)
+    if not is_numbered then numbers.titles[header.identifier] = stringify(header) end
     if is_numbered and not header.classes:includes("unnumbered") then
       local number = numbers:next_section(header.identifier, header.level)
       header.content:insert(1, pandoc.Span(number, { class = "header-section-number" }))
@@ -361,12 +364,12 @@ local function referenced(blocks, numbers, citations)
         for _, citation in ipairs(cite.citations) do has_cited["ref-" .. citation.id] = true end
         return citations[stringify(cite)]
       end
-      local number = numbers.of[label]
-      if not number then
+      local number, title = numbers.of[label], numbers.titles[label]
+      if not number and not title then
         local problem = "the cross-reference @" .. label .. " leads nowhere, or to what has no number"
         fail("@" .. cite.citations[1].id, problem)
       end
-      local text = NAMES[label:match("^%a+")] .. "\u{a0}" .. number
+      local text = NAMES[label:match("^%a+")] .. "\u{a0}" .. (number or "“" .. title .. "”")
       return pandoc.Link(text, "#" .. label, "", { class = "cross-reference" })
     end,
     Link = function(link)

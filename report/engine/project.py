@@ -77,8 +77,8 @@ class Project:
 
     @property
     def filters(self) -> list[str]:
-        """The Lua filters that pandoc runs once it has read the document; those at other points are Quarto's alone."""
-        return self.files([item["path"] for item in self.settings.get("filters", []) if item["at"] == "pre-ast"])
+        """The Lua filters that pandoc runs once it has read the document; others are Quarto's alone."""
+        return self.files([item["path"] for item in self.settings.get("filters", []) if _is_early(item)])
 
     def files(self, setting: Any) -> list[str]:
         """Return the paths below the root that a setting of none, one or several names; each must exist."""
@@ -142,7 +142,15 @@ def read_project(root: Path, document: str | None = None) -> Project:
             raise UserError(f"{document}:1: the front matter has no closing '---'; add it")
         settings = _merged(settings, read_settings(front[1], document, 2, DOCUMENT, passed_over))
         body_line += front[0].count("\n")
+    for item in settings.get("filters", []):
+        if not _is_early(item):
+            name = item.get("path") if isinstance(item, dict) else item
+            passed_over.append(f"{SETTINGS_FILE}: the embedded engine runs filters at: pre-ast alone, not {name!r}")
     return Project(root, document, settings, body_line, tuple(others), tuple(passed_over))
+
+
+def _is_early(item: Any) -> bool:
+    return isinstance(item, dict) and item.get("at") == "pre-ast" and "path" in item
 
 
 def _merged(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:

@@ -36,7 +36,8 @@ def words(page):
 def test_sections(made):
     text = "# A\n\n## B\n\n# C {.unnumbered}\n\n# D\n\n### E\n\n# F"
     assert words(made(text)) == "1 A 1.1 B C 2 D 2.0.1 E 3 F"
-    assert words(made(text, numbered=False)) == "A B C D E F"
+    text = "# A {#sec-a}\n\n## B\n\nsee @sec-a"
+    assert words(made(text, numbered=False)) == "A B see Section “A”"
 
 
 def test_figures_tables_and_equations_count_apart(made):

@@ -34,7 +34,7 @@ if sys.argv[1:] == ["--version"]:
 call = {{"arguments": sys.argv[1:], "directory": os.getcwd(), **{{name: os.environ.get(name) for name in names}}}}
 pathlib.Path({record!r}).write_text(json.dumps(call))
 if os.environ.get("FAIL"):
-    print("ERROR: the chapter is broken", file=sys.stderr)
+    print("Rendering\\x1b[31m\\nERROR: the chapter\\\\nis broken\\x1b[0m", file=sys.stderr)
     sys.exit(3)
 pathlib.Path("_site", "_figures").mkdir(parents=True, exist_ok=True)
 for name in ("index.html", "more.html", "paper.pdf", "_figures/a.svg"):
@@ -119,7 +119,7 @@ def test_its_failure_is_shown_and_an_output_that_is_missing(render, tmp_path, mo
     with pytest.raises(UserError, match=r"quarto wrote no .*other\.pdf"):
         render("pdf")
     monkeypatch.setenv("FAIL", "1")
-    with pytest.raises(UserError, match=r"(?s)exit code 3:.*ERROR: the chapter is broken"):
+    with pytest.raises(UserError, match=r"exit code 3:\nERROR: the chapter\nis broken$"):
         render("html")
 
 
