@@ -104,18 +104,6 @@ def test_gradients_are_added_by_the_module_that_holds_the_parameter_and_the_opti
     assert "ones" not in {name for *_, name in found}  # outside of the stages
 
 
-def test_every_layer_of_a_model_has_its_operators():
-    torchvision = pytest.importorskip("torchvision", reason="the models are torchvision's")
-    network = torchvision.models.squeezenet1_0().train()
-    found = recorded(network, torch.randn(2, 3, 64, 64))
-    paths = {path or ".": module for path, module in network.named_modules()}
-    assert {path for _, path, _ in found} <= {*paths, None}
-    convolutions = {path for path, module in paths.items() if isinstance(module, nn.Conv2d)}
-    for key in (("forward", "conv2d"), ("backward", "convolution_backward")):
-        called = {path: calls for (stage, path, name), calls in found.items() if (stage, name) == key}
-        assert called == dict.fromkeys(convolutions, 1)
-
-
 def attributed(tmp_path, *events, steps=1, marks=(), by_kernels=True):
     found = reading.read(write(tmp_path / "t.json", trace(*events)))
     matches = match(found, nest(found.operators))
@@ -189,6 +177,7 @@ def test_nothing_stays_behind_even_where_the_network_fails():
         return len(hooks._global_forward_hooks), len(hooks._global_forward_pre_hooks), on_parameters
 
     network = nn.Sequential(nn.Linear(3, 3), Around(fail))
+    network[0].bias.requires_grad_(False)
     before = left()
     with pytest.raises(RuntimeError, match="no way"), ModuleRanges(network) as ranges:
         network(torch.ones(2, 3))

@@ -1,6 +1,5 @@
 """The rounds, profiles and counters that a request still needs of its cells. ``test_runner`` has their rows."""
 
-import logging
 from dataclasses import replace
 
 import pytest
@@ -135,12 +134,3 @@ T4, A100 = ({"device": "cuda", "capability": capability} for capability in ("7.5
 def test_precisions_and_variants_that_are_not_named_are_those_usual_on_the_machine(named, machine, ways):
     tasks = plan.tasks_to_do(asked(rounds=1, **named), run_cache(**machine))
     assert {task.label for task in tasks} == {f"alexnet batch 1 {way}, round 1" for way in ways}
-
-
-def test_the_log_names_cells_that_failed_before(caplog):
-    caplog.set_level(logging.INFO, "measure")
-    plan.tasks_to_do(asked("alexnet vgg11"), run_cache(run("alexnet", status="oom")))
-    assert [record.getMessage() for record in caplog.records] == [
-        "not tried again without --force: alexnet batch 1 fp32 inference eager, oom (None)",
-        "inference: 3 to do, the rest is in the cache",
-    ]

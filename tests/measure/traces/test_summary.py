@@ -213,6 +213,7 @@ def test_counts_and_kinds(summary, called, kind, flop, byte):
         (call("mm", "bf16 4x8", "bf16 9x5"), "mm", NO_FORMULA),  # sizes that do not fit
         (call("triton_poi_fused_x_0", "fp32 100"), "triton_poi_fused_x_0", NO_FORMULA),
         # What torch 2.14 records of x[i], x[i] = 0, lists of over 30 tensors, and an all-reduce of one
+        (call("index", "fp32 4x3", None), "index", NO_LIST),
         (call("_index_put_impl_", "fp32 4x3", None, "fp32", False, False), "_index_put_impl_", NO_LIST),
         (call("cat", [], 0), "cat", NO_LIST),
         (call("_foreach_add_", [], [], 1), "_foreach_add_", NO_LIST),
@@ -228,7 +229,9 @@ def test_what_has_no_counts_is_a_group_with_its_name_and_reason(summary, called,
     assert (found.operator_share, found.counted_share) == (1.0, 0.0)
 
 
-def test_a_custom_operator_leaves_counted_parts_to_them(summary):
+def test_the_outermost_operator_with_a_formula_has_the_counts_and_one_without_leaves_them_to_its_parts(summary):
+    inner = call("miopen_convolution", "bf16 2x8x6x6", start=12, duration=15)
+    assert only(summary(*ran(convolution(1), inner))).operator == "convolution"
     outer = call("vllm::moe_forward", "bf16 8x64", duration=60)
     found = summary(outer, launch(12, 4), addmm(20), launch(25, 5), kernel("own", 20, 5, 4), kernel("gemm", 30, 5, 5))
     assert [row.operator for row in found.operators] == ["vllm.moe_forward", "addmm"]
