@@ -28,10 +28,6 @@ pytest.importorskip("torchvision", reason="the models are torchvision's")
 
 DATA, RUNS, ROOFS = Path("data"), "data/machines/box/runs.csv", "data/machines/box/roofs.csv"
 CPU, GPU, MODELS = "data/machines/example-cpu", "data/machines/example-gpu", "data/workload/models.csv"
-RUN_HEADER, ROOF_HEADER, SAMPLE_HEADER, MODEL_HEADER, MACHINE_HEADER, TIMING_HEADER, STEP_HEADER = (
-    ",".join(TABLES[record].columns)
-    for record in (Run, RoofMeasurement, Sample, Workload, Environment, PublishedTiming, TraceOperator)
-)
 RUN = "e1,alexnet,1,fp32,inference,eager,ok,,2026-01-01T00:00:00+00:00,,,,,0,,"
 ROOF = "e1,matmul,fp32,8,1024,768,ok,,0.5,0.4,0.6,6,sustained,,,,,,"
 SAMPLE = "gpu-1,lean,1,fp32,inference,eager,0,1,0,0,,,,,,,"
@@ -44,16 +40,8 @@ def another_machine(_monkeypatch):
     MachineFolder(DATA, "box").put_environment(row)
 
 
-def no_gpu(monkeypatch):
-    monkeypatch.setattr(devices, "nvidia_handles", lambda: [])
-
-
-def no_timm(monkeypatch):
-    monkeypatch.setitem(sys.modules, "timm", None)
-
-
-def timing_rows(*rows):
-    return text("table.csv", TIMING_HEADER, *rows)
+def table(path, record, *rows):
+    return text(path, ",".join(TABLES[record].columns), *rows)
 
 
 def trace(document):
@@ -72,12 +60,13 @@ FLAGS = [
     *((f"{flag}={value}", f"{flag}: '{value}'") for flag, values in VALUES.items() for value in values.split()),
     *((f"{flag}=", f"{flag}: the value is empty") for flag in ("--machine", "--budget", "--cluster", "--data")),
     ("--models resnet19", "the nearest are resnet18"),
-    ("--models timm:resnet50", "timm", no_timm),
+    ("--models timm:resnet50", "timm", lambda monkeypatch: monkeypatch.setitem(sys.modules, "timm", None)),
     ("--models nosuchmodule:network", "nosuchmodule"),
     ("--models alexnet --models vgg11", "--models: given more than once"),
     ("--modells alexnet", "there is no flag --modells; did you mean --models?"),
     ("--budget", "--budget: expected one argument"),
-    ("--device cuda", "there is no cuda on this machine", no_gpu),
+    ("--device cuda", "there is no cuda on this machine",
+     lambda monkeypatch: monkeypatch.setattr(devices, "nvidia_handles", lambda: [])),
     ("--precisions tf32 --device cpu", "tf32"),
     ("--variants autocast --device cpu", "--variants: autocast"),
     ("--machine box", "data/machines/box is a file", put("data/machines/box", b"")),
@@ -86,27 +75,23 @@ FLAGS = [
     ("--list", "--plan and --list"),
     ("--data file", "file is a file", FILE),
     ("doctor", "nothing is expected at 'doctor'"),
-]
+]  # fmt: skip
 """Of ``python -m measure --plan``, so that one that passes measures nothing."""
-
-
-def run_rows(*rows):
-    return text(RUNS, RUN_HEADER, *rows)
 
 
 TABLE = [
     ("runs.csv", folder(RUNS)),
     ("runs.csv", put(RUNS, b"\xff\xfe\x00\n")),
-    ("'colour'", text(RUNS, f"{RUN_HEADER},colour")),
+    ("'colour'", text(RUNS, "environment_id,colour")),
     ("'batch' is missing", text(RUNS, "environment_id,model")),
     ("duplicate column 'model' in the header", text(RUNS, "model,model")),
-    ("line 2", run_rows("e1,alexn", RUN)),
-    ("line 3, column batch: the cell is '-1'", run_rows(RUN, RUN.replace(",1,", ",-1,", 1))),
-    ("column batch: the cell is empty", run_rows(RUN.replace(",1,", ",,", 1))),
-    ("column phase: the cell is '<script>'", run_rows(RUN.replace("inference", "<script>"))),
-    ("column latency_s: the cell is 'nan'", text(ROOFS, ROOF_HEADER, ROOF.replace("0.5", "nan"))),
-    (f"column size: the cell is '-{'9' * 59}…'", text(ROOFS, ROOF_HEADER, ROOF.replace(",8,", f",-{'9' * 400},"))),
-    ("models.csv, line 2: field larger than field limit", text(MODELS, MODEL_HEADER, "x" * 200_000)),
+    ("line 2", table(RUNS, Run, "e1,alexn", RUN)),
+    ("line 3, column batch: the cell is '-1'", table(RUNS, Run, RUN, RUN.replace(",1,", ",-1,", 1))),
+    ("column batch: the cell is empty", table(RUNS, Run, RUN.replace(",1,", ",,", 1))),
+    ("column phase: the cell is '<script>'", table(RUNS, Run, RUN.replace("inference", "<script>"))),
+    ("column latency_s: the cell is 'nan'", table(ROOFS, RoofMeasurement, ROOF.replace("0.5", "nan"))),
+    (f"column size: the cell is '-{'9' * 59}…'", table(ROOFS, RoofMeasurement, ROOF.replace(",8,", f",-{'9' * 400},"))),
+    ("models.csv, line 2: field larger than field limit", table(MODELS, Workload, "x" * 200_000)),
 ]
 """What lies in the cache that a run would go on with."""
 
@@ -136,8 +121,8 @@ VERBS = {
         ("example-cpu example-gpu --fail-on-regression 5", "--fail-on-regression: '5'"),
         ("example-cpu example-gpu --csv - --json", "--csv - and --json"),
         ("example-cpu example-gpu --csv no/rows.csv", "no/rows.csv"),
-        ("example-cpu example-gpu", "latency_s: the cell is '0'", text(f"{GPU}/samples.csv", SAMPLE_HEADER, SAMPLE)),
-        ("example-cpu example-gpu", "machine.csv has no environment", text(f"{GPU}/machine.csv", MACHINE_HEADER)),
+        ("example-cpu example-gpu", "latency_s: the cell is '0'", table(f"{GPU}/samples.csv", Sample, SAMPLE)),
+        ("example-cpu example-gpu", "machine.csv has no environment", table(f"{GPU}/machine.csv", Environment)),
         ("images-1 images-2 --fail-on-regression 5%", "two traces are compared"),
     ],
     "show": [
@@ -153,7 +138,7 @@ VERBS = {
     "doctor": [("--data file", "file is a file", FILE), ("--data=", "the value is empty"), ("--fix", "no flag --fix")],
     "trace": [
         ("image-1", "did you mean images-1?"),
-        ("images-1", "images-1: nothing ran within its steps", text("data/traces/images-1/operators.csv", STEP_HEADER)),
+        ("images-1", "nothing ran within its steps", table("data/traces/images-1/operators.csv", TraceOperator)),
         ("images-1 --data none", "no traces in none"),
     ],
     "import-ncu": [
@@ -198,9 +183,9 @@ VERBS = {
     ],
     "add-published": [
         *(("table.csv", f"table.csv, {culprit}", damage) for culprit, damage in (
-            ("line 2, column device: 'Bead 9'", timing_rows(BEAD.replace("Bead 2", "Bead 9"))),
-            ("line 3: has the key of line 2", timing_rows(BEAD, BEAD)),
-            ("line 2, column latency_s: the cell is 'fast'", timing_rows(BEAD.replace("0.02", "fast"))),
+            ("line 2, column device: 'Bead 9'", table("table.csv", PublishedTiming, BEAD.replace("Bead 2", "Bead 9"))),
+            ("line 3: has the key of line 2", table("table.csv", PublishedTiming, BEAD, BEAD)),
+            ("line 2, column latency_s: the", table("table.csv", PublishedTiming, BEAD.replace("0.02", "x"))),
             ("line 1: unknown column 'speed'", text("table.csv", "source,device,speed", "a,b,1")),
         )),
     ],

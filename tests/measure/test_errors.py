@@ -1,5 +1,3 @@
-import pytest
-
 from measure.errors import chosen, did_you_mean, in_short, one_line, unknown
 
 
@@ -8,63 +6,42 @@ class MuteError(Exception):
         raise KeyError("no text")
 
 
-@pytest.mark.parametrize(
-    ("problem", "text"),
-    [
+def test_a_problem_in_short():
+    for problem, text in (
         (ValueError("first line\nsecond line"), "ValueError: first line"),
         (RuntimeError("No kernel for 2.5 GB. Try another one."), "RuntimeError: No kernel for 2.5 GB"),
         (KeyError(), "KeyError: no message"),
         (MuteError(), "MuteError: its text cannot be read"),
         (ValueError("half a letter: \ud800"), "ValueError: half a letter: \N{REPLACEMENT CHARACTER}"),
-    ],
-)
-def test_a_problem_in_short(problem, text):
-    assert in_short(problem) == text
+    ):
+        assert in_short(problem) == text
 
 
-@pytest.mark.parametrize(
-    ("text", "line"),
-    [
-        ("two\nlines\t and \N{LINE SEPARATOR}blanks ½", "two lines and blanks ½"),
-        ("a \x1b[31mcolour\x00", "a \N{REPLACEMENT CHARACTER}[31mcolour\N{REPLACEMENT CHARACTER}"),
-        ("x" * 500, "x" * 500),
-        ("x" * 10_000_000, "x" * 499 + "…"),
-    ],
-)
-def test_any_text_is_one_line_that_tables_and_terminals_take(text, line):
-    assert one_line(text) == line
+def test_any_text_is_one_line_that_tables_and_terminals_take():
+    assert one_line("two\nlines\t and \N{LINE SEPARATOR}blanks ½") == "two lines and blanks ½"
+    assert one_line("a \x1b[31mcolour\x00") == "a \N{REPLACEMENT CHARACTER}[31mcolour\N{REPLACEMENT CHARACTER}"
+    assert (one_line("x" * 500), one_line("x" * 10_000_000)) == ("x" * 500, "x" * 499 + "…")
 
 
-# Likeness is twice the letters in common over all letters (Ratcliff and Obershelp, as difflib has it).
-@pytest.mark.parametrize(
-    ("name", "end"),
-    [
+def test_only_a_name_that_is_very_like_is_suggested():
+    # Likeness is twice the letters in common over all letters (Ratcliff and Obershelp, as difflib has it)
+    for name, end in (
         ("Compere", "; did you mean compare?"),  # 6 of 7 letters in common: 12 / 14, whatever their case
         ("cuad", "; did you mean cuda?"),  # 3 of 4: 6 / 8
         ("gpu", ""),  # "pu" is in "cpu": 4 / 6, which is not sure enough
         ("", ""),
-    ],
-)
-def test_only_a_name_that_is_very_like_is_suggested(name, end):
-    assert did_you_mean(name, ["compare", "cpu", "cuda"]) == end
+    ):
+        assert did_you_mean(name, ["compare", "cpu", "cuda"]) == end
 
 
-MANY = ["fig-roofs", "fig-roof", "fig-on-roof", *(f"tbl-{number}" for number in range(13))]
-
-
-@pytest.mark.parametrize(
-    ("name", "known", "said"),
-    [
-        ("stop", ["step", "inference"], "'stop' is not one of step, inference; did you mean step?"),
-        ("nap", ["step", "inference"], "'nap' is not one of step, inference"),
+def test_a_complaint_lists_the_few_that_are_known_and_of_many_the_nearest():
+    few, many = ["step", "inference"], ["fig-roofs", "fig-roof", "fig-on-roof", *(f"tbl-{n}" for n in range(13))]
+    for name, known, said in (
+        ("stop", few, "'stop' is not one of step, inference; did you mean step?"),
+        ("nap", few, "'nap' is not one of step, inference"),
         # Letters in common with the 8 of "fig-rofs": 8 of 9, 7 of 8 and 7 of 11, which are 16/17, 14/16 and 14/19
-        ("fig-rofs", MANY, "'fig-rofs' is not one of the 16; the nearest are fig-roofs, fig-roof, fig-on-roof"),
-        ("none", MANY[:-1], f"'none' is not one of {', '.join(MANY[:-1])}"),
-    ],
-)
-def test_a_complaint_lists_the_few_that_are_known_and_of_many_the_nearest(name, known, said):
-    assert str(unknown("--figures", name, known)) == f"--figures: {said}"
-
-
-def test_names_and_globs_mean_what_is_known():
+        ("fig-rofs", many, "'fig-rofs' is not one of the 16; the nearest are fig-roofs, fig-roof, fig-on-roof"),
+        ("none", many[:-1], f"'none' is not one of {', '.join(many[:-1])}"),
+    ):
+        assert str(unknown("--figures", name, known)) == f"--figures: {said}"
     assert chosen("MODEL", ["vgg*", "lean"], ["vgg11", "vgg16", "lean", "deep"]) == {"vgg11", "vgg16", "lean"}

@@ -1,6 +1,5 @@
 import csv
-import dataclasses
-import io
+from dataclasses import replace
 
 import pytest
 from helpers.places import ROOT
@@ -23,7 +22,7 @@ def folder(tmp_path):
 
 def change(path, line, column, text):
     """Puts a text into a cell; lines count from 1, the header's."""
-    rows = list(csv.reader(io.StringIO(path.read_text())))
+    rows = [*csv.reader(path.read_text().splitlines())]
     rows[line - 1][rows[0].index(column)] = text
     with path.open("w", newline="") as file:
         csv.writer(file, lineterminator="\n").writerows(rows)
@@ -70,45 +69,35 @@ def test_a_model_faster_than_ten_times_the_roof_is_named(folder):
     change(folder / "samples.csv", 3, "latency_s", "0.0005")  # 10 FLOP: 20 000 FLOP/s, of 2048 at the roof
     check(folder, COUNTED)
     change(folder / "samples.csv", 3, "latency_s", "0.0004")
-    assert "samples.csv, line 3, column latency_s: 'net' at batch size 1 ran at 25.0 kFLOP/s, more than the" in (
-        refused(folder, COUNTED)
-    )
+    assert "line 3, column latency_s: 'net' at batch size 1 ran at 25.0 kFLOP/s, more" in refused(folder, COUNTED)
     check(folder, ())  # of a model that is not counted here nobody knows
     change(folder / "roofs.csv", 2, "roof_kernel", "stream_triad")  # which is no measure of arithmetic
     check(folder, COUNTED)
-    many = [dataclasses.replace(COUNTED[0], forward_flop=10**14)]  # / 0.4 ms = 2.5e17
+    many = [replace(COUNTED[0], forward_flop=10**14)]  # / 0.4 ms = 2.5e17
     assert "'net' at batch size 1 ran at 250 PFLOP/s, more than the plausible 200 PFLOP/s" in refused(folder, many)
 
 
-def test_a_step_is_its_forward_and_backward_pass(folder):
-    counted = dataclasses.replace(COUNTED[0], backward_flop=20)
-    least = plausibility._least_flop([counted, dataclasses.replace(counted, precision="bf16", forward_flop=8)])
+def test_a_step_is_its_forward_and_backward_pass_and_a_round_is_held_against_the_count_at_its_input_shape(folder):
+    counted = replace(COUNTED[0], backward_flop=20)
+    least = plausibility._least_flop([counted, replace(counted, precision="bf16", forward_flop=8)])
     of_phases = {"inference": 8, "forward": 8, "backward": 20, "step": 28}
     assert least == {("net", shape, 1, phase): flop for phase, flop in of_phases.items() for shape in ("3x2x2", None)}
-
-
-def test_a_round_is_held_against_the_count_at_its_input_shape(folder):
-    larger = dataclasses.replace(COUNTED[0], input_shape="3x40x40", forward_flop=4000)  # 40 kFLOP/s in 0.1 s
+    larger = replace(COUNTED[0], input_shape="3x40x40", forward_flop=4000)  # 40 kFLOP/s in 0.1 s
     check(folder, [*COUNTED, larger])  # the rows name no shape, so the least that any asks for
     change(folder / "runs.csv", 2, "input_shape", "3x40x40")
-    assert "samples.csv, line 2, column latency_s: 'net' at batch size 1 ran at 40.0 kFLOP/s" in (
-        refused(folder, [*COUNTED, larger])
-    )
+    assert "line 2, column latency_s: 'net' at batch size 1 ran at 40.0 kFLOP/s" in refused(folder, [*COUNTED, larger])
     check(folder, COUNTED)  # at that shape it is not counted
 
 
-@pytest.mark.parametrize(
-    ("file", "old", "new", "words"),
-    [
-        # A round at two input shapes is a row too many, and machines are not mixed
+def test_a_round_at_two_input_shapes_is_a_row_too_many_and_machines_are_not_mixed(folder):
+    for file, old, new, words in (
         ("runs.csv", ",,,,,0,", ",,,,3x40x40,0,", "runs.csv, line 4, column round: repeats the row in line 2"),
         ("machine.csv", "e1,h1", "e2,h2", "machine.csv, line 3, column hardware_id: is of another machine"),
-    ],
-)
-def test_a_row_that_does_not_belong_there_is_named(folder, file, old, new, words):
-    lines = (folder / file).read_text().splitlines()
-    (folder / file).write_text("\n".join([*lines, lines[1].replace(old, new)]) + "\n")
-    assert words in refused(folder)
+    ):
+        text = (folder / file).read_text()
+        (folder / file).write_text(text + text.splitlines()[1].replace(old, new) + "\n")
+        assert words in refused(folder)
+        (folder / file).write_text(text)
 
 
 def test_the_fastest_is_ten_times_any_chip():

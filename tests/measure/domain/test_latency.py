@@ -34,11 +34,8 @@ def test_the_interval_between_rounds_decides_whether_a_cell_is_wide():
 
 @pytest.mark.parametrize(
     ("rounds", "expected"),
-    [
-        ([([], "oom", "too large")], ("oom", "too large", None, None, 0)),
-        # A later round that failed takes nothing from the others
+    [  # a round with a result decides, and without one the first failure
         ([([0.1], "ok", None), ([], "timeout", "slow")], ("ok", None, 0.1, 10.0, 1)),
-        # A round with a result decides, and without one the first failure
         ([([], "oom", "first"), ([], "timeout", "second")], ("oom", "first", None, None, 0)),
         ([([], "oom", "first"), ([0.1], "ok", None)], ("ok", None, 0.1, 10.0, 1)),
     ],

@@ -9,27 +9,22 @@ ROOF = Roof({"bf16": 1e12}, 1e9)  # 1000 FLOP/B at the ridge
 
 
 def row(kind="linear", time_s=1.0, flop=0, byte=0, **columns):
-    known = {
-        "rank": 0, "device": 0, "step": 0, "layer_kind": kind, "precision": "bf16", "calls": 1, "kernels": 1,
-        "time_s": time_s, "copy_s": 0.0, "gap_s": 0.0, "flop": flop, "other_flop": 0,
-        "recompute_flop": 0, "byte": byte,
-    }  # fmt: skip
-    return SimpleNamespace(**known | columns)
+    zero = dict.fromkeys(("rank", "device", "step", "copy_s", "gap_s", "other_flop", "recompute_flop"), 0)
+    known = {"layer_kind": kind, "precision": "bf16", "calls": 1, "kernels": 1, "time_s": time_s}
+    return SimpleNamespace(**zero | known | {"flop": flop, "byte": byte} | columns)
 
 
 def parts(*rows, roof=ROOF):
     return step_parts(rows, roof, lambda row: row.layer_kind)
 
 
-def test_the_least_time_is_of_each_row_and_the_bound_that_of_most_of_it():
+def test_the_least_time_is_of_each_row_and_a_part_the_mean_over_steps():
     # 2e12 FLOP take 2 s and 1e9 B 1 s; the second row 0 s and 0.5 s
     (part,) = parts(row(time_s=4.0, flop=2 * 10**12, byte=10**9), row(time_s=1.0, byte=5 * 10**8, gap_s=0.25))
     assert (part.time_s, part.least_s, part.memory_s, part.gap_s) == (5.0, 2.5, 0.5, 0.25)
     assert (part.roof_share, part.bound, part.loss_s) == (0.5, "arithmetic", 2.5)
     assert parts(row(byte=10**8))[0].bound == "memory"
-
-
-def test_parts_are_means_over_steps_ranks_and_devices_the_longest_first():
+    # Parts are means over steps, ranks and devices, the longest first
     rows = [row("linear", 1.0), row("linear", 3.0, step=1), row("copy", 9.0, step=1, calls=4)]
     assert [(part.name, part.time_s, part.calls) for part in parts(*rows)] == [("copy", 4.5, 2.0), ("linear", 2.0, 1.0)]
     assert parts(row(time_s=2.0), row(time_s=4.0, rank=1))[0].time_s == 3.0
@@ -40,8 +35,7 @@ def test_recomputation_is_work_and_other_arithmetic_does_not_count_against_the_p
     assert parts(row(time_s=4.0, flop=0, recompute_flop=10**12))[0].roof_share == 0.25
     (part,) = parts(row(byte=10**8, other_flop=10**13), row(byte=10**8, other_flop=10**13))
     assert (part.other_flop, part.least_s, part.bound) == (2e13, 0.2, "memory")
-    unknown = row(time_s=1.0, flop=10**15, byte=5 * 10**8, precision=None)  # memory alone
-    assert parts(unknown)[0].roof_share == 0.5
+    assert parts(row(flop=10**15, byte=5 * 10**8, precision=None))[0].roof_share == 0.5  # of an unknown peak: memory
 
 
 @pytest.mark.parametrize(

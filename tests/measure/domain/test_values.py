@@ -28,10 +28,8 @@ def test_numbers_are_printed_as_people_write_them(form, texts):
 
 @given(st.floats(1e-12, 1e18), st.integers(1, 5))
 def test_a_printed_number_has_its_digits_and_is_the_nearest(value, digits):
-    text = significant(value, digits)
-    assert (
-        abs(Decimal(text) - Decimal(repr(value))) <= Decimal(10) ** (Decimal(repr(value)).adjusted() - digits + 1) / 2
-    )
+    text, exact = significant(value, digits), Decimal(repr(value))
+    assert abs(Decimal(text) - exact) <= Decimal(10) ** (exact.adjusted() - digits + 1) / 2
     shown = text.replace(".", "").lstrip("0")
     assert len(shown) >= digits if "." not in text else len(shown) == digits
     assert significant(float(text), digits) == text

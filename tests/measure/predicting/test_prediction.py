@@ -1,16 +1,8 @@
 import pytest
 from helpers.predicted import BEAD, ROOF, additive, demand
 
-from measure.cache.predictions import (
-    ALL_BATCHES,
-    BY_DEVICE,
-    BY_MODEL,
-    ONE_KNOWN,
-    OURS,
-    TERMS,
-    Coefficient,
-    PredictionError,
-)
+from measure.cache import predictions
+from measure.cache.predictions import TERMS, Coefficient, PredictionError
 from measure.domain.roofs import Roof
 from measure.domain.words import EAGER, INFERENCE
 from measure.predicting.demand import PredictedDevice
@@ -27,14 +19,13 @@ def coefficients(setting, factor=1.0):
     return [Coefficient(*setting, term, 40, 40, factor * VALUES.get(term, 0.0), 0.0, 9.0) for term in TERMS]
 
 
-def error(left_out, setting, low, high):
-    return PredictionError(*setting, left_out, OURS, ALL_BATCHES, 40, 40, 0.1, 0.2, 0.9, 1.0, low, high)
-
-
+ALL = (predictions.OURS, predictions.ALL_BATCHES, 40, 40, 0.1, 0.2, 0.9, 1.0)
 ERRORS = [
-    error(BY_MODEL, NEW, 0.9, 1.1), error(BY_MODEL, OLD, 0.5, 2.0), error(BY_DEVICE, POOL, 0.6, 1.8),
-    error(ONE_KNOWN, POOL, 0.7, 1.4),
-]  # fmt: skip
+    PredictionError(*NEW, predictions.BY_MODEL, *ALL, 0.9, 1.1),
+    PredictionError(*OLD, predictions.BY_MODEL, *ALL, 0.5, 2.0),
+    PredictionError(*POOL, predictions.BY_DEVICE, *ALL, 0.6, 1.8),
+    PredictionError(*POOL, predictions.ONE_KNOWN, *ALL, 0.7, 1.4),
+]
 
 
 def chip(name, kind="gpu"):

@@ -2,20 +2,8 @@ import numpy as np
 import pytest
 from helpers.predicted import BEAD, additive, call, demand
 
-from measure.cache.predictions import (
-    ALL_BATCHES,
-    BY_DEVICE,
-    BY_MODEL,
-    LIKE_FLOP,
-    LIKE_PARAMETERS,
-    LIKE_REGRESSION,
-    LIKE_RESNET50,
-    LIKE_ROOFLINE,
-    ONE_KNOWN,
-    OURS,
-    PUT_ASIDE,
-    TERMS,
-)
+from measure.cache import predictions
+from measure.cache.predictions import ALL_BATCHES, BY_DEVICE, OURS, TERMS
 from measure.predicting import study
 from measure.predicting.model import fit_setting
 from measure.predicting.study import Checked
@@ -43,7 +31,11 @@ def test_a_setting_of_many_models_is_fitted_by_itself_and_all_but_those_put_asid
 
 
 def test_what_is_put_aside_is_predicted_when_asked_for(found):
-    rows = [row for row in found.errors if (row.left_out, row.method, row.batches) == (PUT_ASIDE, OURS, ALL_BATCHES)]
+    rows = [
+        row
+        for row in found.errors
+        if (row.left_out, row.method, row.batches) == (predictions.PUT_ASIDE, OURS, ALL_BATCHES)
+    ]
     assert {row.device for row in rows} == {study.ASIDE[0], "any GPU"}
     # The devices of the pool are 1.3 and 1 / 1.3 of what the other lets expect: between those lies a third, at 1.2
     assert [row.coverage for row in rows] == [1.0, 1.0]
@@ -54,7 +46,7 @@ def test_a_setting_is_checked_by_model_and_each_of_all_settings_together_has_the
     # Each device predicted from the other: 1.3 and 1 / 1.3 of the prediction
     assert rows[BY_DEVICE, "Cog 3"].median_ratio == pytest.approx(1.3, rel=0.03)
     assert rows[BY_DEVICE, "Bead 2"].median_ratio == pytest.approx(1 / 1.3, rel=0.1)
-    together, by_model = rows[BY_DEVICE, "any GPU"], rows[BY_MODEL, "Bead 2"]
+    together, by_model = rows[BY_DEVICE, "any GPU"], rows[predictions.BY_MODEL, "Bead 2"]
     assert together.low_ratio < 1 / 1.2 < 1.2 < together.high_ratio
     assert by_model.models == 120
     assert by_model.median_error < 0.03
@@ -82,25 +74,25 @@ def test_each_row_is_left_out_once_and_with_its_label_unless_it_is_all_that_was_
     assert sum(part.astype(int) for part in parts).tolist() == [1] * 50
     assert all((part[::2] == part[1::2]).all() for part in parts)
     timed = fit_rows(additive())  # all are of the family net
-    ratios = study.leave_out(timed, timed.family, study.BASELINES[LIKE_FLOP])
+    ratios = study.leave_out(timed, timed.family, study.BASELINES[predictions.LIKE_FLOP])
     assert np.isnan(ratios).all()
-    assert list(study.summarise(Checked("family", LIKE_FLOP, BEAD, timed, ratios), None)) == []
+    assert list(study.summarise(Checked("family", predictions.LIKE_FLOP, BEAD, timed, ratios), None)) == []
 
 
 def test_simple_estimates_say_what_they_are_called():
     known = fit_rows([call("one", 6e-3, demand(3.0)), call("two", 12e-3, demand(6.0))])
     asked = fit_rows([call("three", 1.0, demand(9.0, moved=12.0))])
     # Both took twice their FLOP at the peak
-    assert study.BASELINES[LIKE_FLOP](known, asked) == pytest.approx([18e-3])
+    assert study.BASELINES[predictions.LIKE_FLOP](known, asked) == pytest.approx([18e-3])
     # At the roof 3 + 1 and 6 + 1 ms: 6 / 4 and 12 / 7 times as long, in the median 1.607; the third 9 + 12 ms
-    assert study.BASELINES[LIKE_ROOFLINE](known, asked) == pytest.approx([(6 / 4 + 12 / 7) / 2 * 21e-3])
+    assert study.BASELINES[predictions.LIKE_ROOFLINE](known, asked) == pytest.approx([(6 / 4 + 12 / 7) / 2 * 21e-3])
     # 8 inputs' 4 MB of parameters take 0.32 ms, of all alike: 6 and 12 ms, in the median 9
-    assert study.BASELINES[LIKE_PARAMETERS](known, asked) == pytest.approx([9e-3])
+    assert study.BASELINES[predictions.LIKE_PARAMETERS](known, asked) == pytest.approx([9e-3])
     # A line through 3 ms at 6 and 6 ms at 12 goes through 9 ms at 18
-    assert study.BASELINES[LIKE_REGRESSION](known, asked) == pytest.approx([18e-3])
+    assert study.BASELINES[predictions.LIKE_REGRESSION](known, asked) == pytest.approx([18e-3])
     # ResNet50 takes 11.5 ms for 5 GFLOP, so 10 GFLOP are predicted to take 23 ms
     timed = fit_rows([resnet(BEAD), call("x", 46e-3, demand(10.0))])
-    found = {each.method: each for each in study.check_setting(BEAD, timed, fit_setting)}[LIKE_RESNET50]
+    found = {each.method: each for each in study.check_setting(BEAD, timed, fit_setting)}[predictions.LIKE_RESNET50]
     assert found.ratios == pytest.approx([46 / 23])
 
 
@@ -109,7 +101,7 @@ def test_a_device_that_is_slower_as_a_whole_is_off_by_that_until_one_time_is_kno
     found = {(each.left_out, each.method, each.setting.device): each for each in study.check_pool(timed, None)}
     # Predicted from Bead 2 alone, Cog 3 takes 1.3 times as long
     assert np.median(found[BY_DEVICE, OURS, "Cog 3"].ratios) == pytest.approx(1.3, rel=0.03)
-    known = found[ONE_KNOWN, OURS, "Cog 3"]
+    known = found[predictions.ONE_KNOWN, OURS, "Cog 3"]
     assert np.median(np.abs(1 / known.ratios - 1)) < 0.05
     assert "resnet50" not in known.rows.architecture
 
@@ -120,7 +112,7 @@ def summary(ratios, others=None):
     return {row.batches: row for row in rows}
 
 
-def test_errors_are_of_predictions_over_latencies():
+def test_errors_are_of_predictions_over_latencies_and_an_interval_is_that_of_others_or_of_the_other_half():
     found = summary([0.5, 0.8, 1.0, 1.25, 4.0])
     # Predictions are 2, 1.25, 1, 0.8 and 0.25 of the latencies: off by 1, 0.25, 0, 0.2 and 0.75
     assert found[ALL_BATCHES].median_error == pytest.approx(0.25)
@@ -128,9 +120,6 @@ def test_errors_are_of_predictions_over_latencies():
     # Nine in ten: 0.6 of the way from 0.75 to 1
     assert found[ALL_BATCHES].p90_error == pytest.approx(0.75 + 0.6 * 0.25)
     assert {batches: row.calls for batches, row in found.items()} == {ALL_BATCHES: 5, "1": 4, "16 to 127": 1}
-
-
-def test_an_interval_is_that_of_others_or_of_the_other_half():
     # 5 % of these lie below 0.9 + 0.05 * 0.2 = 0.91 and 5 % above 1.09
     others = np.linspace(0.9, 1.1, 101)
     assert summary([0.5, 0.92, 1.0, 1.08, 1.095], others)[ALL_BATCHES].coverage == pytest.approx(3 / 5)

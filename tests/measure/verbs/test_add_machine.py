@@ -79,15 +79,6 @@ def test_several_machines_of_one_kind_become_machines_of_their_own(golden, given
     golden("add-machine-several", capsys.readouterr().out)
 
 
-def test_of_several_machines_the_sound_ones_are_added_and_the_others_named(given, capsys):
-    broken = machine_in(Path("broken/rack")).folder
-    (broken / "runs.csv").write_text("colour\n")
-    assert add(broken, given, "nowhere.zip") == 2
-    assert machine_names(DATA) == ["box"]
-    *_, last = capsys.readouterr().err.splitlines()
-    assert "2 of 3 were not added: broken/rack, nowhere.zip" in last
-
-
 def put(given, changes=(), replaces=False):
     return add_machine.put(DATA, "box", Folder(given).tables() | dict(changes), replace=replaces)
 

@@ -51,15 +51,12 @@ WORDS = ["--device", "cpu", "--machine", "box", "--data", "cache"]
 
 
 @pytest.mark.usefixtures("cache")
-@pytest.mark.parametrize(
-    ("name", "flags"),
-    [("model", ["--layers"]), ("model-markdown", ["--markdown", "--layers"]), ("model-json", ["--json"])],
-)
-def test_the_cache_answers_for_a_model(golden, capsys, name, flags):
-    assert command.main(["model", "alexnet", *WORDS, *flags]) == 0
-    printed = capsys.readouterr()
-    golden(name, printed.out)
-    assert printed.err == ""  # nothing was measured
+def test_the_cache_answers_for_a_model(golden, capsys):
+    for name, words in {"model": "--layers", "model-markdown": "--markdown --layers", "model-json": "--json"}.items():
+        assert command.main(["model", "alexnet", *WORDS, *words.split()]) == 0
+        printed = capsys.readouterr()
+        golden(name, printed.out)
+        assert printed.err == ""  # nothing was measured
 
 
 def test_what_the_cache_lacks_is_left_out_and_a_model_that_could_not_be_counted_is_refused(cache):
@@ -91,15 +88,13 @@ def answered(*cells, advice=None, rates=RATES, layers=(), operators=()):
     return ModelAnswer("alexnet", "3x2x2", ENVIRONMENT, rates, asked, reached(cells, asked), held, advice)
 
 
-@pytest.mark.parametrize(
-    ("name", "answer"),
-    [
+def test_what_an_answer_may_lack_or_hold(golden):
+    for name, answer in {
         # In 2 s, ± 10 % by the helper: 250 of 5 FLOP/B times 100 MB/s. Layers of 4, 3 and 2 of 10 s are the costliest
-        ("answer-measured", answered(timed(latency_s=2.0), **AT_WORK)),
-        ("answer-hypothesis", answered(FLAGGED, advice=HYPOTHESIS, rates=replace(RATES, load=0.4))),
-        ("answer-without-roof", answered(timed(latency_s=2.0), rates=Roof({}, None))),
-        ("answer-failed", answered(FAILED)),
-    ],
-)
-def test_what_an_answer_may_lack_or_hold(golden, name, answer):
-    golden(name, "\n".join([*heading(answer, aligned), *result_lines(answer, aligned, data_flag=" --data d")]) + "\n")
+        "answer-measured": answered(timed(latency_s=2.0), **AT_WORK),
+        "answer-hypothesis": answered(FLAGGED, advice=HYPOTHESIS, rates=replace(RATES, load=0.4)),
+        "answer-without-roof": answered(timed(latency_s=2.0), rates=Roof({}, None)),
+        "answer-failed": answered(FAILED),
+    }.items():
+        lines = [*heading(answer, aligned), *result_lines(answer, aligned, data_flag=" --data d")]
+        golden(name, "\n".join(lines) + "\n")

@@ -28,24 +28,19 @@ def both(model, ratio, change, basis=comparison.ROUNDS, b_flags=None):
     return row(model, side("ok", 0.01), side("ok", 0.01 * ratio, flags=b_flags), **found)
 
 
-SHORT = side(input_shape="16000")
+SHORT, OOM = side(input_shape="16000"), side("oom", reason="no memory")
 ROWS = [
     # The geometric mean of 2, 0.5, 1, 1.25, 0.8 and 1 is 1: each but 1 stands beside its inverse
-    both("my_net", 2.0, comparison.SLOWER, b_flags="loaded;wide"),
-    both("vgg11", 0.5, comparison.FASTER),
-    both("alexnet", 1.0, comparison.WITHIN_ERROR, comparison.OTHERS),
-    both("resnet18", 1.25, comparison.SLOWER, comparison.PROCESS),
-    both("resnet34", 0.8, None, comparison.PROCESS),
-    both("resnet50", 1.0, comparison.WITHIN_ERROR),
-    row("vgg19", b=side("oom", reason="no memory")),
-    row("swin_t", side(), side("oom", reason="no memory")),
+    both("my_net", 2.0, comparison.SLOWER, b_flags="loaded;wide"), both("vgg11", 0.5, comparison.FASTER),
+    both("alexnet", 1.0, comparison.WITHIN_ERROR, comparison.OTHERS), both("resnet34", 0.8, None, comparison.PROCESS),
+    both("resnet18", 1.25, comparison.SLOWER, comparison.PROCESS), both("resnet50", 1.0, comparison.WITHIN_ERROR),
+    row("vgg19", b=OOM), row("swin_t", side(), OOM), row("vit_b_32", side("oom"), side("oom")),
     row("vit_b_16", side("timeout", reason="took longer than 60 s"), side()),
-    row("vit_b_32", side("oom"), side("oom")),
     row("wav2vec2_base", SHORT, side(input_shape="160000")),
     row("hubert_base", SHORT, side("oom", input_shape="160000")),
     *(row(f"model{number}", side()) for number in range(10)),
     ComparedRow(RoofKernel("fma", 8, "fp32", "burst"), side()),
-]
+]  # fmt: skip
 
 
 def test_all_that_a_row_can_be_is_printed(golden):
@@ -53,10 +48,6 @@ def test_all_that_a_row_can_be_is_printed(golden):
     a, b = Side("before", ENVIRONMENT, {}, {}), Side("after", newer, {}, {})
     golden("compare-rows", "\n".join(report(a, b, ROWS)) + "\n")
     golden("compare-rows-markdown", "\n".join(report(a, b, ROWS, as_markdown=True)) + "\n")
-
-
-def compare(words):
-    return main(["compare", *words.split()])
 
 
 @pytest.fixture
@@ -70,35 +61,21 @@ def caches(tmp_path, monkeypatch):
     return tmp_path
 
 
-@pytest.mark.usefixtures("caches")
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [
-        ("compare-caches-csv", "a b --csv -"),
-        ("compare-caches-json", "a b --json"),
-        ("compare-caches-three", "a b c --markdown"),
-        ("compare-caches-three-csv", "a b c --csv -"),
-    ],
-)
-def test_caches_are_compared(golden, capsys, name, words):
-    assert compare(words) == 0
-    golden(name, capsys.readouterr().out)
-
-
-def test_csv_goes_to_a_file_and_json_of_several_sides_is_a_list_of_pairs(golden, caches, capsys):
-    assert compare("a b --csv rows.csv") == 0
-    golden("compare-caches", capsys.readouterr().out)
+def test_caches_are_compared_and_a_regression_beyond_what_is_allowed_is_exit_code_1(golden, caches, capsys):
+    for name, words in {
+        "compare-caches": "a b --csv rows.csv --fail-on-regression 25%",
+        "compare-caches-csv": "a b --csv -",
+        "compare-caches-json": "a b --json",
+        "compare-caches-three": "a b c --markdown",
+        "compare-caches-three-csv": "a b c --csv -",
+    }.items():
+        assert main(["compare", *words.split()]) == 0
+        golden(name, capsys.readouterr().out)
     golden("compare-caches-csv", (caches / "rows.csv").read_text())
-    assert compare("a b c --json") == 0
-    assert len(json.loads(capsys.readouterr().out)["pairs"]) == 2
-
-
-@pytest.mark.usefixtures("caches")
-@pytest.mark.parametrize(("sides", "allowed", "code"), [("a b", "25%", 0), ("a c b", "5%", 1)])  # on any side
-def test_a_regression_beyond_what_is_allowed_is_exit_code_1(capsys, sides, allowed, code):
-    assert compare(f"{sides} --fail-on-regression {allowed}") == code
-    named = "--fail-on-regression 5%: alexnet batch 1 fp32 inference eager\n"
-    assert capsys.readouterr().err == (named if code else "")
+    assert main(["compare", "a", "c", "b", "--json", "--fail-on-regression", "5%"]) == 1  # on any side
+    printed = capsys.readouterr()
+    assert len(json.loads(printed.out)["pairs"]) == 2
+    assert printed.err == "--fail-on-regression 5%: alexnet batch 1 fp32 inference eager\n"
 
 
 def test_no_text_of_a_table_is_a_formula_to_a_spreadsheet():

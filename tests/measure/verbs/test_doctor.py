@@ -1,21 +1,17 @@
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from helpers.rows import workload
 
 from measure.__main__ import main
 from measure.cache.folders import Workloads
-from measure.cache.workload_records import Workload
 from measure.machine import checks
 from measure.machine.checks import OK, PROBLEM, WARNING, Finding
 
 QUIET = Finding(OK, "load", "other programs use 0.01 of 8 cores")
 BATTERY = Finding(PROBLEM, "power", "the battery is in use", "plug it in")
 TURBO = Finding(WARNING, "turbo", "on", "switch it off")
-
-
-def workload(model, precision="fp32", *, peak_byte):
-    counted = (model, "torchvision", "f", "3x224x224", 256, precision, None, "ok", None)
-    return Workload(*counted, inference_peak_byte=peak_byte)
 
 
 @pytest.fixture
@@ -30,10 +26,9 @@ def healthy(monkeypatch, untuned, tmp_path):
 
 def largest_in_full_precision(_monkeypatch):
     """The cell that memory is compared with is vgg19 at 256: 7 GB."""
-    rows = [
-        workload("vgg19", peak_byte=7 * 10**9), workload("vgg11", peak_byte=6 * 10**9),
-        workload("other", "bf16", peak_byte=9 * 10**9), workload("failed", peak_byte=None),
-    ]  # fmt: skip
+    peaks = {"vgg19": 7 * 10**9, "vgg11": 6 * 10**9, "other": 9 * 10**9, "failed": None}
+    rows = [workload(model, 256, inference_peak_byte=peak) for model, peak in peaks.items()]
+    rows[2] = replace(rows[2], precision="bf16")
     Workloads(Path("cache")).put([(row, [], []) for row in rows])
 
 

@@ -13,23 +13,19 @@ from measure.cache.trace_records import TraceStep
 from measure.domain.words import LAYER_KINDS, PRECISIONS
 from measure.verbs.flags import VERBS
 
-HELP = {
-    "help": "", "help-model": "model", "help-show": "show", "help-compare": "compare", "help-import-ncu": "import-ncu",
-    "help-import-trace": "import-trace", "help-trace": "trace", "help-pack": "pack", "help-add-machine": "add-machine",
-    "help-add-published": "add-published", "help-fit": "fit", "help-predict": "predict",
-    "help-count-published": "count-published", "help-forget": "forget", "help-doctor": "doctor",
-}  # fmt: skip
+HELP = [
+    "help", "help-model", "help-show", "help-compare", "help-import-ncu", "help-import-trace", "help-trace",
+    "help-pack", "help-add-machine", "help-add-published", "help-fit", "help-predict", "help-count-published",
+    "help-forget", "help-doctor",
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "verb"), HELP.items(), ids=HELP)
-def test_help(golden, capsys, name, verb):
+@pytest.mark.parametrize("name", HELP)
+def test_every_verb_has_its_help(golden, capsys, name):
+    assert {f"help-{verb}" for verb in VERBS} < set(HELP)
     with pytest.raises(SystemExit, match="0"):
-        command.main([*verb.split(), "--help"])
+        command.main([*name.split("-", 1)[1:], "--help"])
     golden(name, capsys.readouterr().out)
-
-
-def test_every_verb_has_its_help():
-    assert set(HELP.values()) == {"", *VERBS}
 
 
 SECTIONS = {

@@ -17,23 +17,17 @@ CACHE, COUNTED, T4 = Path("cache"), "ncu.csv --model resnet50 --batch 64", " --d
 GPU = replace(ENVIRONMENT, environment_id="g1", device="cuda", name="Example GPU")
 
 
-@pytest.fixture(autouse=True)
-def box(tmp_path, monkeypatch):
-    """The folder of a GPU that measured; ``ncu.csv`` lies in the current folder."""
+@pytest.fixture
+def call(tmp_path, monkeypatch):
+    """Import ``ncu.csv`` in the current folder."""
     monkeypatch.chdir(tmp_path)
     shutil.copy(TESTS / "data" / "ncu-raw-format.csv", "ncu.csv")
-    folder = MachineFolder(CACHE, "box")
-    folder.put_environment(GPU)
-    return folder
+    return lambda words: command.main(["import-ncu", *shlex.split(words), "--data", str(CACHE)])
 
 
-def call(words):
-    return command.main(["import-ncu", *shlex.split(words), "--data", str(CACHE)])
-
-
-def test_counters_of_a_gpu_of_which_only_the_name_is_known(capsys):
+def test_counters_of_a_gpu_of_which_only_the_name_is_known(call, capsys):
     assert call(f"{COUNTED}{T4} --steps 2") == 0
-    (name,) = set(machine_names(CACHE)) - {"box"}
+    (name,) = machine_names(CACHE)
     assert name.startswith("nvidia-t4-")
     assert f"2 kernels of resnet50 at batch size 64 into cache/machines/{name}" in capsys.readouterr().out
     folder = MachineFolder(CACHE, name)
@@ -47,7 +41,9 @@ def test_counters_of_a_gpu_of_which_only_the_name_is_known(capsys):
     assert len(folder.rows(Environment)) == len(folder.rows(HardwareCounterProfile)) == 1
 
 
-def test_counters_of_a_machine_that_measured(box):
+def test_counters_of_a_machine_that_measured(call):
+    box = MachineFolder(CACHE, "box")
+    box.put_environment(GPU)
     assert call(f"{COUNTED} --machine box --phase inference --precision bf16 --input-shape 3x600x600") == 0
     (profile,) = box.rows(HardwareCounterProfile)
     assert (profile.environment_id, profile.phase, profile.precision) == ("g1", "inference", "bf16")

@@ -20,23 +20,13 @@ COUNT, ROOF, FIRST, STEP, _ = TASKS = [
 ]
 
 
-def as_json(value):
-    return json.dumps(value, indent=2) + "\n"
-
-
-def test_models_with_what_is_known_of_them(golden):
+def test_models_and_plans(golden):
     small = replace(COUNTED, model="vgg11", parameter_count=262_656, forward_flop=524_288)
     golden("list", "\n".join(models_as_lines(models_as_rows([ALEXNET, VGG11], [COUNTED, small]))) + "\n")
-    golden("list-json", as_json({"models": models_as_rows([ALEXNET, VGG11], [COUNTED])}))
-
-
-def test_a_plan_says_all_of_each_task_under_the_same_keys(golden):
+    golden("list-json", json.dumps({"models": models_as_rows([ALEXNET, VGG11], [COUNTED])}, indent=2) + "\n")
     said = plan_as_json(TASKS, ENVIRONMENT, "data/machines/box")
-    golden("plan-json", as_json(said))
-    assert len({tuple(task) for task in said["tasks"]}) == 1
-
-
-def test_the_plan_of_a_budget_says_of_each_part_what_is_expected_to_be_reached(golden):
+    golden("plan-json", json.dumps(said, indent=2) + "\n")
+    assert len({tuple(task) for task in said["tasks"]}) == 1  # all under the same keys
     parts = [Part("counts", [COUNT, ROOF]), Part("batch 1", [FIRST, STEP]), Part("further rounds", [FIRST])]
     # Of the second part, which ends after 100 s of 60, its first task ends after 30
     golden("plan-budget", "\n".join(parts_as_lines(parts, [2.0, 10.0, 30.0, 100.0, 130.0], 60.0)) + "\n")

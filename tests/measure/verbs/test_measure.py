@@ -21,29 +21,25 @@ def call(data, words):
     return command.main([*words.split(), "--data", str(data), "--machine", "box"])
 
 
-@pytest.mark.parametrize(
-    ("words", "batch_sizes", "variants", "budget_s"),
-    [
-        ("", [1, 64, 256], [], None),  # the variants usual on the machine
-        ("--budget none --quick", [1, 64], ["eager"], None),
-        ("--budget 20m", [1, 64, 256], ["eager"], 1200.0),
-        ("--budget 90s --batch-sizes 2 --variants compile", [2], ["compile"], 90.0),
-    ],
-)
-def test_a_request_has_what_is_usual_and_what_the_flags_name(words, batch_sizes, variants, budget_s):
-    request = make_request(parser().parse_args(words.split()))
-    assert (request.batch_sizes, request.variants, request.budget_s) == (batch_sizes, variants, budget_s)
-    assert request.sections == ["workload", "roofs", "inference", "training", "operators"]  # not hardware counters
-    assert (request.training_batch_sizes, request.optimizers) == ([32], ["sgd"])
-    assert request.most_rounds == (3 if "--quick" in words else 9)
+def make(words):
+    return make_request(parser().parse_args(words.split()))
 
 
 def models(words):
-    request = make_request(parser().parse_args(words.split()))
-    return [{model.name for model in chosen} for chosen in (request.models, request.training_models)]
+    return [{model.name for model in chosen} for chosen in (make(words).models, make(words).training_models)]
 
 
-def test_quick_is_a_part_of_the_default_and_explicit_models_go_before_it():
+def test_a_request_has_what_is_usual_and_what_the_flags_name_and_quick_is_a_part_of_it():
+    for words, *expected in (
+        ("", [1, 64, 256], [], None, 9),  # the variants usual on the machine
+        ("--budget none --quick", [1, 64], ["eager"], None, 3),
+        ("--budget 20m", [1, 64, 256], ["eager"], 1200.0, 9),
+        ("--budget 90s --batch-sizes 2 --variants compile", [2], ["compile"], 90.0, 9),
+    ):
+        request = make(words)
+        assert [request.batch_sizes, request.variants, request.budget_s, request.most_rounds] == expected
+        assert request.sections == ["workload", "roofs", "inference", "training", "operators"]  # not hardware counters
+        assert (request.training_batch_sizes, request.optimizers) == ([32], ["sgd"])
     (whole, trained), (quick, quickly_trained) = models(""), models("--quick")
     assert trained == whole  # all are trained
     assert quickly_trained < quick < whole
@@ -68,18 +64,10 @@ def test_a_damaged_cache_is_said_before_measuring(tmp_path, capsys):
     assert "machines/box/samples.csv, line 1: unknown column 'colour'" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("latencies_s", "rounds"),
-    [
-        ([1.0, 1.01, 0.99], 3),  # ±2.8 %: 4.85 / sqrt(3) times a deviation of 1 %
-        # ±70 % after three rounds; of 1.0, 1.3, 0.8 and 1.0 or of five not much less
-        ([1.0, 1.3, 0.8, 1.0, 1.0], 5),
-    ],
-)
-def test_rounds_are_added_until_the_latency_is_known_or_there_are_enough(
-    tmp_path, capsys, monkeypatch, latencies_s, rounds
-):
-    given = iter(latencies_s)
+# ±2.8 %: 4.85 / sqrt(3) times a deviation of 1 %; and ±70 % after three rounds, after four or five not much less
+@pytest.mark.parametrize("latencies_s", [[1.0, 1.01, 0.99], [1.0, 1.3, 0.8, 1.0, 1.0]])
+def test_rounds_are_added_until_the_latency_is_known_or_there_are_enough(tmp_path, capsys, monkeypatch, latencies_s):
+    given, rounds = iter(latencies_s), len(latencies_s)
     monkeypatch.setattr(Worker, "run", lambda *_: Timing(1, (TimedSample(next(given)),), ()))
     words = f"{SMALL} --sections inference --max-rounds 5"
     assert call(tmp_path, words) == 0

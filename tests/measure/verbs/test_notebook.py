@@ -50,12 +50,8 @@ def test_a_network_at_hand_is_counted_timed_and_held_against_the_roof_and_left_a
     assert not any(parameter.is_meta or parameter.grad is not None for parameter in network.parameters())
     assert repr(found) == str(found) == "\n".join([*heading(found, aligned), "", *result_lines(found, aligned)])
     assert found.layer_table.count("\n") == 4
-
-
-@pytest.mark.usefixtures("roof")
-def test_inputs_may_have_names():
-    found = measure.model(torch.nn.Bilinear(8, 8, 4), {"input1": torch.rand(2, 8), "input2": torch.rand(2, 8)})
-    assert found.layers[0].parameter_count == 4 * 8 * 8 + 4
+    named = measure.model(torch.nn.Bilinear(8, 8, 4), {"input1": torch.rand(2, 8), "input2": torch.rand(2, 8)})
+    assert named.layers[0].parameter_count == 4 * 8 * 8 + 4
 
 
 @pytest.mark.parametrize(
@@ -71,16 +67,11 @@ def test_the_precision_is_that_of_the_parameters(roof, network, inputs, precisio
     assert (demand.precision, demand.flop, roof) == (precision, flop, [precision])
 
 
-@pytest.mark.parametrize(
-    ("network", "inputs", "words"),
-    [
-        (torch.nn.Linear(2, 2), {"size": 3}, "inputs hold no tensor"),
-        (torch.nn.Linear(2, 2).double(), torch.rand(1, 2).double(), "parameters are none of fp32, fp16, bf16"),
-    ],
-)
-def test_what_cannot_be_answered_for_is_said(network, inputs, words):
-    with pytest.raises(ValueError, match=words):
-        measure.model(network, inputs)
+def test_what_cannot_be_answered_for_is_said():
+    with pytest.raises(ValueError, match="inputs hold no tensor"):
+        measure.model(torch.nn.Linear(2, 2), {"size": 3})
+    with pytest.raises(ValueError, match="parameters are none of fp32, fp16, bf16"):
+        measure.model(torch.nn.Linear(2, 2).double(), torch.rand(1, 2).double())
 
 
 @pytest.mark.parametrize(("missing", "byte_per_s"), [(None, 4), ("stream_triad", None)])
