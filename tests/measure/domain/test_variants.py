@@ -121,9 +121,12 @@ def test_an_allocator_begins_where_it_is_installed_the_process_loaded_it_and_mem
     assert "torch keeps the memory of cuda" in refusal("cuda")
 
 
-def test_cudnn_times_its_algorithms_in_a_variant_of_nvidias_gpus(monkeypatch):
+def test_cudnn_times_its_algorithms_on_nvidias_gpus_and_the_gnu_c_library_alone_keeps_memory(monkeypatch):
     torch = pytest.importorskip("torch", reason="cuDNN is set through torch")
     monkeypatch.setattr(torch.backends.cudnn, "benchmark", False)  # as it is by default; put back at the end
+    monkeypatch.setattr(platform, "libc_ver", lambda: ("", ""))
+    with pytest.raises(NotImplementedError, match="only the GNU C library's allocator"):
+        begin("kept_memory", "cpu")
     with pytest.raises(NotImplementedError, match="on NVIDIA's GPUs, not on mps"):
         begin("cudnn_benchmark", "mps")
     begin("cudnn_benchmark", "cuda")

@@ -73,10 +73,13 @@ def test_several_machines_of_one_kind_become_machines_of_their_own(golden, given
     zips = [zipped(Path("dora's results.zip"), folders[0]), zipped(Path("eve.zip"), given, "tesla-t4/")]
     change(given / "samples.csv", "0.1,", "0.75,")
     names = ["dora-s-results", "eve", "tesla-t4", "tesla-t4-2", "tesla-t4-3"]
-    for _ in range(2):
-        assert add(*folders, *zips) == 0
-        assert machine_names(DATA) == names
-    golden("add-machine-several", capsys.readouterr().out)
+    assert add(*folders, *zips) == 0
+    assert machine_names(DATA) == names
+    assert add(*folders, "nowhere.zip", *zips) == 2  # the sound ones are added
+    assert machine_names(DATA) == names
+    printed = capsys.readouterr()
+    golden("add-machine-several", printed.out)
+    assert "1 of 6 were not added: nowhere.zip; correct and add them\n" in printed.err
 
 
 def put(given, changes=(), replaces=False):

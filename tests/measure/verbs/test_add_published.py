@@ -10,10 +10,7 @@ from measure.cache import table
 from measure.cache.hand_kept import PublishedBandwidth, PublishedTiming
 from measure.cache.schema import TABLES, file_of
 
-HEADER = ",".join(TABLES[PublishedTiming].columns)
 BEAD = "src,a.csv,Bead 2,inference,resnet50,8,224,fp32,,contiguous,,2.4,12.4,0.02,,,40,400,no,yes,mean"
-OTHER = BEAD.replace("resnet50,8", "resnet50,16").replace("0.02,", "0.04,")
-RATES = ",".join(TABLES[PublishedBandwidth].columns)
 RATE = "src,a.txt,example gpu,gpu-cache,read,2048,,1e12,0.3"  # by an alias of Bead 2
 CACHE = Path("cache")
 
@@ -25,8 +22,8 @@ def chips(tmp_path, monkeypatch):
     shutil.copy(WORLD / "chips.csv", CACHE)
 
 
-def add(*lines, flags=(), header=HEADER):
-    Path("table.csv").write_text("\n".join((header, *lines)) + "\n")
+def add(*lines, flags=(), record=PublishedTiming):
+    Path("table.csv").write_text("\n".join((",".join(TABLES[record].columns), *lines)) + "\n")
     return command.main(["add-published", "table.csv", *flags, "--data", "cache"])
 
 
@@ -36,7 +33,7 @@ def known(record=PublishedTiming):
 
 def test_a_table_is_added_and_what_comes_next_is_told(golden, capsys, monkeypatch):
     written = watch_writes(monkeypatch)
-    assert add(BEAD, OTHER) == 0
+    assert add(BEAD, BEAD.replace("resnet50,8", "resnet50,16").replace("0.02,", "0.04,")) == 0
     assert written == {"models.csv": True}  # while locked
     first, second = known()
     assert (first.device, first.batch, first.latency_s, first.compiler) == ("Bead 2", 8, 0.02, None)
@@ -48,7 +45,7 @@ def test_a_table_is_added_and_what_comes_next_is_told(golden, capsys, monkeypatc
 
 
 def test_the_header_says_which_table_it_is_and_a_row_that_repeats_another_is_added_once():
-    assert add(RATE, RATE, RATE.replace("1e12", "2e12"), header=RATES) == 0
+    assert add(RATE, RATE, RATE.replace("1e12", "2e12"), record=PublishedBandwidth) == 0
     assert [row.byte_per_s for row in known(PublishedBandwidth)] == [1e12, 2e12]  # another rate of its set, too
 
 

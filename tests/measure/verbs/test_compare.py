@@ -32,10 +32,10 @@ SHORT, OOM = side(input_shape="16000"), side("oom", reason="no memory")
 ROWS = [
     # The geometric mean of 2, 0.5, 1, 1.25, 0.8 and 1 is 1: each but 1 stands beside its inverse
     both("my_net", 2.0, comparison.SLOWER, b_flags="loaded;wide"), both("vgg11", 0.5, comparison.FASTER),
-    both("alexnet", 1.0, comparison.WITHIN_ERROR, comparison.OTHERS), both("resnet34", 0.8, None, comparison.PROCESS),
-    both("resnet18", 1.25, comparison.SLOWER, comparison.PROCESS), both("resnet50", 1.0, comparison.WITHIN_ERROR),
-    row("vgg19", b=OOM), row("swin_t", side(), OOM), row("vit_b_32", side("oom"), side("oom")),
-    row("vit_b_16", side("timeout", reason="took longer than 60 s"), side()),
+    both("alexnet", 1.0, comparison.WITHIN_ERROR, comparison.OTHERS),
+    both("resnet18", 1.25, comparison.SLOWER, comparison.PROCESS), both("resnet34", 0.8, None, comparison.PROCESS),
+    both("resnet50", 1.0, comparison.WITHIN_ERROR), row("vgg19", b=OOM), row("swin_t", side(), OOM),
+    row("vit_b_16", side("timeout", reason="took longer than 60 s"), side()), row("vit_b_32", side("oom"), side("oom")),
     row("wav2vec2_base", SHORT, side(input_shape="160000")),
     row("hubert_base", SHORT, side("oom", input_shape="160000")),
     *(row(f"model{number}", side()) for number in range(10)),

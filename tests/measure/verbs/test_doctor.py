@@ -2,6 +2,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from helpers.bad_inputs import text
 from helpers.rows import workload
 
 from measure.__main__ import main
@@ -32,12 +33,6 @@ def largest_in_full_precision(_monkeypatch):
     Workloads(Path("cache")).put([(row, [], []) for row in rows])
 
 
-def damaged(_monkeypatch):
-    table = Path("cache/workload/models.csv")
-    table.parent.mkdir(parents=True)
-    table.write_text("colour\n")
-
-
 def with_gpu(finding):
     return lambda monkeypatch: monkeypatch.setattr(checks, "check_gpus", lambda: [finding])
 
@@ -48,7 +43,7 @@ def with_gpu(finding):
     [
         ("doctor", lambda _: None, 0),
         ("doctor-memory", largest_in_full_precision, 0),
-        ("doctor-damaged", damaged, 1),
+        ("doctor-damaged", text("cache/workload/models.csv", "colour"), 1),
         ("doctor-warning", with_gpu(TURBO), 0),
         ("doctor-problem", with_gpu(BATTERY), 1),
         ("doctor-json", with_gpu(BATTERY), 1),

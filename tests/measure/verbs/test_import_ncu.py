@@ -14,7 +14,7 @@ from measure.cache.folders import MachineFolder, machine_names
 from measure.cache.records import Environment, HardwareCounterProfile, KernelCounters
 
 CACHE, COUNTED, T4 = Path("cache"), "ncu.csv --model resnet50 --batch 64", " --device-name 'NVIDIA T4'"
-GPU = replace(ENVIRONMENT, environment_id="g1", device="cuda", name="Example GPU")
+GPU = replace(ENVIRONMENT, device="cuda", name="Example GPU")
 
 
 @pytest.fixture
@@ -46,5 +46,5 @@ def test_counters_of_a_machine_that_measured(call):
     box.put_environment(GPU)
     assert call(f"{COUNTED} --machine box --phase inference --precision bf16 --input-shape 3x600x600") == 0
     (profile,) = box.rows(HardwareCounterProfile)
-    assert (profile.environment_id, profile.phase, profile.precision) == ("g1", "inference", "bf16")
+    assert (profile.environment_id, profile.phase, profile.precision) == ("e1", "inference", "bf16")
     assert (profile.input_shape, box.rows(Environment)) == ("3x600x600", [GPU])

@@ -56,6 +56,7 @@ def traces(tmp_path, monkeypatch):
         ("trace-without-chip", "trace host"),
         ("trace-compared", "compare all host"),
         ("trace-compared-markdown", "compare host all --markdown"),
+        ("trace-compared-json", "compare all host --json"),
     ],
 )
 def test_trace(golden, capsys, name, words):
