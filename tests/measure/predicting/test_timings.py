@@ -17,7 +17,7 @@ from measure.cache.folders import MachineFolder
 from measure.cache.hand_kept import PublishedTiming
 from measure.cache.predictions import Setting
 from measure.cache.schema import file_of
-from measure.cache.table import write
+from measure.cache.table import read, write
 from measure.cache.workload_records import Operator, PublishedCount, PublishedKind, Workload
 from measure.domain.words import BACKWARD, INFERENCE, STEP
 from measure.predicting import timings
@@ -26,12 +26,8 @@ from measure.predicting.timings import fit_rows
 
 OAK = "timm:oak1"
 CONVOLUTION, ACTIVATION, LINEAR = PLACE["convolution"], PLACE["activation"], PLACE["linear"]
-COUNT = PublishedCount(
-    model=OAK, input_size=224, status="ok", reason=None, family="oak", input_shape="3x224x224",
-    parameter_count=1_000_000, parameter_byte=4_000_000, input_byte=1_000_000, output_byte=4000,
-    activation_byte=3_000_000, traffic_byte=9_000_000, forward_flop=2 * 10**9, forward_other_flop=0,
-    backward_flop=4 * 10**9, backward_other_flop=0, backward_traffic_byte=10**7,
-)  # fmt: skip
+TIMED, *_ = read(file_of(PublishedTiming, WORLD), PublishedTiming)
+COUNT = replace(read(file_of(PublishedCount, WORLD), PublishedCount)[1], activation_byte=3_000_000)
 """4 MB of parameters, 1 MB of inputs, 3 MB of activations."""
 
 
@@ -43,15 +39,9 @@ KINDS = [kind("convolution", 10, 2 * 10**9, 9 * 10**6, 5 * 10**6), kind("activat
 BACK = kind("convolution", 15, 4 * 10**9, 12 * 10**6, 10**7, BACKWARD)
 
 
-def bf16(latency_s=0.01, model=OAK, **changed):
+def bf16(**changed):
     """What others timed on Bead 2: a batch of 8 in eager mode, stored at fp32 and computed at bf16."""
-    row = {
-        "source": "epoch_hw", "file": "made.csv", "device": "Bead 2", "phase": INFERENCE, "batch": 8,
-        "input_size": 224, "precision": "fp32", "autocast": "bf16", "layout": "contiguous", "compiler": None,
-        "torch": "2.4", "cuda": None, "latency_min_s": None, "latency_max_s": None, "samples": 40,
-        "throughput_per_s": None, "input_copied": "no", "tuned": "yes", "printed": "mean",
-    }  # fmt: skip
-    return PublishedTiming(model=model, latency_s=latency_s, **{**row, **changed})
+    return replace(TIMED, **{"model": OAK, "latency_s": 0.01, "autocast": "bf16", **changed})
 
 
 @pytest.fixture

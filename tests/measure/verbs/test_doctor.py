@@ -10,7 +10,6 @@ from measure.cache.folders import Workloads
 from measure.machine import checks
 from measure.machine.checks import OK, PROBLEM, WARNING, Finding
 
-QUIET = Finding(OK, "load", "other programs use 0.01 of 8 cores")
 BATTERY = Finding(PROBLEM, "power", "the battery is in use", "plug it in")
 TURBO = Finding(WARNING, "turbo", "on", "switch it off")
 
@@ -20,7 +19,8 @@ def healthy(monkeypatch, untuned, tmp_path):
     """A machine of 32 GB without a fault and without a variable that tunes it; the cache in ``cache`` is empty."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(checks.processor, "available_memory_byte", lambda: 32 * 10**9)
-    monkeypatch.setattr(checks, "check_host", lambda largest: [QUIET, *checks.check_memory(largest, 0, 0)])
+    quiet = Finding(OK, "load", "other programs use 0.01 of 8 cores")
+    monkeypatch.setattr(checks, "check_host", lambda largest: [quiet, *checks.check_memory(largest, 0, 0)])
     monkeypatch.setattr(checks, "check_libraries", list)
     monkeypatch.setattr(checks, "check_gpus", lambda: [Finding(OK, "cuda:0", "persistence mode is on")])
 

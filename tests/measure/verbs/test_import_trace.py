@@ -30,7 +30,6 @@ def read(record, folder=FOLDER):
 STEP = traces.linear_step()
 """A product of 8 x 64 x 32 for 10 µs, and an activation for 5."""
 ONE = trace(addmm(10), launch(15, 5), kernel("gemm", 20, 5, 5), deviceProperties=[])
-
 MANY = trace(
     *(traces.operator(f"mine::op{n}", 100 * n, 50, [[8]], BF16) for n in range(20)),
     *(launch(100 * n + 10, n + 1) for n in range(20)),
