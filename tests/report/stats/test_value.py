@@ -12,12 +12,17 @@ from report.stats.value import Name, Source, Value, agreement, bound, digits_to,
         (0.9, 1.1, -2),  # 0.10: two
         (0.0, 1.92, -1),  # 0.96 counts as 1.00: two digits
         (80e9, 125e9, 9),  # 22.5e9
+        (8.7, 9.5, -1),  # 0.4, more than 0.354: one
         (1.0, 1.0, None),
     ],
 )
 def test_the_place_that_an_interval_allows(low, high, place):
     assert place_of(low, high) == place
-    assert digits_to(1.0, -16) == 6  # ends that are equal but for a few bits
+
+
+def test_digits_to_a_place():
+    assert [digits_to(value, -2) for value in (12.34, 0.05, 0.004)] == [4, 1, 1]
+    assert (digits_to(1.0, None), digits_to(1.0, -16)) == (3, 6)  # the last: equal but for a few bits
 
 
 def in_print(value, spec=""):
