@@ -21,13 +21,11 @@ import nbformat
 import pandas as pd
 import pytest
 from helpers import traces
-from helpers.places import ROOT, TESTS
-from helpers.world import CPU, WORLD
+from helpers.places import ROOT
+from helpers.world import WORLD
 
 from examples import tiny
 from measure import __main__ as measure_command
-from measure.cache.hand_kept import PublishedTiming
-from measure.cache.schema import file_of
 from measure.domain.roofs import Roof
 from measure.machine import devices
 from measure.verbs import model as one_model
@@ -93,12 +91,9 @@ def examples(tmp_path_factory):
     own, chips = (folder / "chips.csv" for folder in (ROOT / "data", data))
     with chips.open("a", encoding="utf-8") as file:
         file.writelines(row for row in own.open(encoding="utf-8") if row not in chips.read_text("utf-8"))
-    for name in "AB":
-        shutil.copytree(data / "machines" / CPU, data / "machines" / name)
     (folder / "handed-in").mkdir()
     shutil.make_archive(str(folder / "handed-in" / "machine"), "zip", WORLD / "machines", "example-gpu")
     traces.write(folder / "step.json.gz", traces.linear_step())
-    shutil.move(file_of(PublishedTiming, data), folder / "published.csv")
     (folder / "path" / "to").mkdir(parents=True)
     (folder / "path" / "to" / "config.json").write_text('{"model_type": "gpt2"}', "utf-8")
     for document in DOCUMENTS:
@@ -126,29 +121,17 @@ def plan_it(_, words):
     assert not Path("DIR").exists()
 
 
-ZIP = "handed-in/machine.zip"
-VALUES = {
-    "add-machine": {"FOLDER_OR_ZIP": ZIP, "FILE.zip": ZIP},
-    "add-published": {"FILE": "published.csv"},
-    "compare": {},
-    "forget": {"MODEL": "lean"},
-    "import-ncu": {"FILE": str(TESTS / "data" / "ncu-raw-format.csv"), "NAME": "resnet50", "N": "64"},
-    "import-trace": {"FILE": "step.json.gz"},
-    "pack": {},
-    "predict": {"MODEL": "alexnet"},
-    "show": {},
-    "trace": {"NAME": "nvidia-h100-sxm-vit-base"},
-}
-"""What verbs get for the placeholders of the documents; a verb that stands alone gets the first."""
+RUN = ("add-machine", "compare", "import-trace", "pack", "predict", "show", "trace")
 
 
 def run_it(beginning, words):
+    """What has placeholders, which are in capitals, is parsed alone; most verbs that stand alone are but mentioned."""
     verb = beginning.split()[-1]
-    values = VALUES[verb]
-    words = words or [*values.values()][:1]
-    words = [value for word in words for value in (sorted(glob(word)) or [values.get(word, word)])]
-    more = ["--device-name", "NVIDIA T4"] if verb == "import-ncu" else []
-    assert measure_command.main([verb, *words, *more]) == 0
+    if any(re.fullmatch(r"[A-Z_]+(\.zip)?", word) for word in words):
+        parser_of(verb).parse_args(words)
+    elif words or verb in ("pack", "show"):
+        words = [value for word in words for value in (sorted(glob(word)) or [word])]
+        assert measure_command.main([verb, *words]) == 0
 
 
 def ask_for_what_is_named(_, words):
@@ -163,17 +146,16 @@ def check_the_world(_, words):
     assert report_command.main(["check", *words, "--data", str(WORLD)]) == 0
 
 
+PARSED = ("add-published", "count-published", "doctor", "fit", "forget", "import-ncu")
 PARSERS = {
-    "python -m measure doctor": parser_of("doctor"),  # watches the machine and tries its libraries
-    "python -m measure fit": parser_of("fit"),
-    "python -m measure count-published": parser_of("count-published"),  # takes a quarter of an hour
+    **{f"python -m measure {verb}": parser_of(verb) for verb in PARSED},
     "python -m report": report_command.parser(),
     "python -m report figures": report_command.parser(),
     "python -m report.dictionary": ArgumentParser(),  # tests/report/test_dictionary.py compares what it writes
     "roofwright report": report_command.parser(),
     "python examples/tiny.py": tiny.make_parser(),  # tests/test_tiny.py draws one network
 }
-"""Commands that take minutes, or that other tests run."""
+"""Commands that have placeholders alone, that take minutes, or that other tests run."""
 
 
 def parse_it(beginning, words):
@@ -206,7 +188,7 @@ def find_its_words(beginning, words):
 
 
 RULES = {
-    **{f"python -m measure {verb}": run_it for verb in VALUES},
+    **{f"python -m measure {verb}": run_it for verb in RUN},
     **dict.fromkeys(PARSERS, parse_it),
     "python -m measure": plan_it,
     "roofwright measure": plan_it,
