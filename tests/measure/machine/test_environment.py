@@ -63,17 +63,13 @@ def test_a_variable_that_decides_over_precisions_is_refused(monkeypatch):
         here()
 
 
-@pytest.mark.parametrize(
-    ("line", "expected"),
-    [("[always] madvise never\n", "always"), ("always [madvise] never\n", "madvise"), (None, None)],  # no such file
-)
-def test_the_setting_of_huge_pages_is_the_word_in_brackets(monkeypatch, tmp_path, line, expected):
+def test_the_c_library_and_the_setting_of_huge_pages_are_told_where_they_are_known(monkeypatch, tmp_path):
     monkeypatch.setattr(machine, "HUGE_PAGES", tmp_path / "enabled")
-    monkeypatch.setattr(platform, "libc_ver", lambda: ("glibc", "2.36") if line else ("", ""))
-    if line is not None:
-        (tmp_path / "enabled").write_text(line)
-    assert here().huge_pages == expected
-    assert here().c_library == ("glibc 2.36" if line else None)
+    monkeypatch.setattr(platform, "libc_ver", lambda: ("", ""))
+    assert (here().c_library, here().huge_pages) == (None, None)
+    monkeypatch.setattr(platform, "libc_ver", lambda: ("glibc", "2.36"))
+    (tmp_path / "enabled").write_text("always [madvise] never\n")
+    assert (here().c_library, here().huge_pages) == ("glibc 2.36", "madvise")
 
 
 VIRTUAL = {"flags": "fpu hypervisor avx2"}

@@ -46,15 +46,12 @@ def test_caches_are_those_of_the_cores_in_use_each_once(system):
     for core, pair in enumerate(("0-1", "0-1", "2-3", "2-3")):
         own = [("1", "Data", "48K", core), ("1", "Instruction", "32K", core)]
         files |= cache_files(core, *own, ("2", "Unified", "2048K", pair), ("3", "Unified", "32M", "0-3"))
+    system(cache_files(0, ("", "", "", "")), (0, 1))
+    assert processor.caches() == ()  # nothing is reported
     system(files, (0, 1, 2))
     # Three first-level caches of 48 KiB, two of 2 MiB that two cores share, one of 32 MiB for all
     levels = (CacheLevel(1, 3 * 48 * 1024, 3), CacheLevel(2, 2 * 2**21, 2), CacheLevel(3, 2**25, 1))
     assert processor.caches() == levels
-
-
-def test_a_system_that_reports_no_caches(system):
-    system(cache_files(0, ("", "", "", "")), (0, 1))
-    assert processor.caches() == ()
 
 
 @pytest.mark.parametrize(

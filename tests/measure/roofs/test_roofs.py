@@ -165,21 +165,16 @@ def passes(run, threads=1, longest_s=roofs.LONGEST_PRODUCT_S, beat=lambda: None)
     return roofs._count_passes(run, devices.find("cpu"), threads, 16384, longest_s, beat)
 
 
-def test_calls_do_the_work_so_often_that_they_last_long_enough(clock):
+def test_calls_last_long_enough_and_a_product_that_takes_too_long_is_left_out_after_two_of_them(clock):
+    pass_s, beats = 0.001, []
+
     def run(passes):
-        clock.now += passes * 0.001
+        clock.now += pass_s * passes
 
     # 1, 2, 4 and 8 passes take 1, 2, 4 and 8 ms
     assert passes(run, threads=2) == 8  # 5 ms
     assert passes(run, threads=64) == 64  # a millisecond for each thread
-
-
-def test_a_product_that_takes_too_long_is_left_out_after_two_of_them(clock):
-    beats = []
-
-    def run(passes):
-        clock.now += 2.2 * passes  # 16384 rows at fp32, 8.8 TFLOP, on a GPU of 4 TFLOP/s
-
+    pass_s, clock.now = 2.2, 0.0  # 16384 rows at fp32, 8.8 TFLOP, on a GPU of 4 TFLOP/s
     with pytest.raises(NotImplementedError, match=r"16384 x 16384 takes 2\.2 s \(limit 1\.5 s\); the roof uses"):
         passes(run, beat=lambda: beats.append(clock.now))
     assert clock.now == 2 * 2.2

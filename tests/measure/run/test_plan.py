@@ -144,7 +144,9 @@ def timed(model, latency_s):
     return [counted, run(model), replace(sample, latency_s=latency_s)]
 
 
-def test_timed_cells_show_which_others_are_long():
+def test_long_cells_come_the_shortest_first_and_timed_ones_show_which_others_are_long():
+    request = asked("alexnet vgg11 vgg16", (1, 64, 256), rounds=1, budget_s=180.0)
+    assert [label.split()[2] for label in in_parts(request)["long cells"]] == ["64", "256", "256", "256"]
     three = asked("alexnet vgg11 vgg16", (1, 64), **SHORT)
     for latency_s, part in ((0.2, "long cells"), (0.001, "batch 64")):  # at batch 64 64 times as long
         assert "vgg16 batch 64 fp32, round 1" in in_parts(three, *timed("vgg16", latency_s))[part]
@@ -161,11 +163,6 @@ def test_of_two_steps_the_quicker_one_comes_first_and_the_other_may_wait():
     done = run("vgg11", 32, phase="step")  # a step was measured, and so none is needed
     parts = in_parts(request, *rows, done)
     assert ("training steps" in parts, parts["long cells"]) == (False, [alexnet])
-
-
-def test_long_cells_come_the_shortest_first():
-    request = asked("alexnet vgg11 vgg16", (1, 64, 256), rounds=1, budget_s=180.0)
-    assert [label.split()[2] for label in in_parts(request)["long cells"]] == ["64", "256", "256", "256"]
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,7 @@ def test_each_task_has_its_result_and_each_cell_a_process(process):
     assert len({*pids, pid_of(process)}) == 5
 
 
-def test_what_the_process_logs_comes_to_its_parent_and_only_where_it_is_wanted(caplog):
+def test_what_the_process_logs_comes_to_its_parent_where_it_is_wanted_and_a_missing_device_is_one_sentence(caplog):
     for level, names in ((logging.INFO, {"measure.run.worker", "measure.timing.sampling"}), (logging.WARNING, set())):
         with caplog.at_level(level, "measure"):
             process = Worker("cpu", 1, QUICK)
@@ -80,6 +80,10 @@ def test_what_the_process_logs_comes_to_its_parent_and_only_where_it_is_wanted(c
             process.close()
         assert {record.name for record in caplog.records} == names
         caplog.clear()
+    process = Worker("cuda:99", 1, QUICK)
+    with pytest.raises(UserError, match="there is no cuda:99 on this machine"):
+        process.run(COUNT)
+    process.close()
 
 
 OWN = """
@@ -199,13 +203,6 @@ def test_a_process_that_dies_or_loses_its_log_between_two_tasks_is_started_again
     process._processes.close()
     assert isinstance(process.run(COUNT), list)
     assert process._log.exists()
-
-
-def test_a_device_that_cannot_be_set_up_is_one_sentence():
-    process = Worker("cuda:99", 1, Sampling())
-    with pytest.raises(UserError, match="there is no cuda:99 on this machine"):
-        process.run(COUNT)
-    process.close()
 
 
 def test_a_batch_that_fits_nowhere_and_a_silent_call_are_outcomes_and_a_budget_gives_a_task_up(process, monkeypatch):

@@ -71,13 +71,10 @@ def test_a_block_lasts_a_thousand_times_what_reading_the_clock_takes():
     assert timing.block in (39, 40)
 
 
-def test_warm_up_ends_after_its_limit_though_calls_still_get_faster():
+def test_warm_up_ends_after_its_limit_though_calls_still_get_faster_and_slower_samples_drift():
     timing = take(Hands([2.0 * 0.9**step for step in range(100)]), warm_up_s=5.0, least_s=0.1, limit_s=1.0)
     # 2 + 1.8 + 1.62 = 5.42 s >= 5 s: the fourth call is the first sample.
     assert timing.latencies_s[0] == pytest.approx(2.0 * 0.9**3)
-
-
-def test_samples_that_get_slower_are_said_to_drift():
     # Steady while it warms up (8 calls), then 1 % more with each sample.
     slower = [1.0] * 8 + [1.01**step for step in range(100)]
     assert "drifting" in take(Hands(slower), least_s=30.0, limit_s=30.0).flags
@@ -106,15 +103,13 @@ def test_cold_samples_are_single_calls_however_short_without_an_energy_of_their_
     ("sensors", "flags"),
     [
         # A lower clock for heat is told from one for the power cap.
-        ({"throttle": "power brake"}, ("throttled",)),
-        ({"throttle": "power cap"}, ("capped",)),
+        ({"throttle": "power brake"}, ("throttled",)), ({"throttle": "power cap"}, ("capped",)),
         ({"throttle": "power cap;software thermal"}, ("throttled", "capped")),
         ({"throttle": "power cap;software thermal", "throttles_from_s": 1000.0}, ()),
         # Of 4 cores 1 is at work here: others use 4 - 1 - idle of them, 9 and 12.5 %
-        ({"idle": 2.64}, ()),
-        ({"idle": 2.5}, ("loaded",)),
+        ({"idle": 2.64}, ()), ({"idle": 2.5}, ("loaded",)),
     ],
-)
+)  # fmt: skip
 def test_a_round_beside_other_programs_or_at_a_lower_clock_is_flagged(sensors, flags):
     hands = Hands([0.5])
     assert take(hands, sensors=Sensors(hands, **{"throttles_from_s": 6.0, "idle": 3} | sensors)).flags == flags
