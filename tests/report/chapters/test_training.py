@@ -97,6 +97,9 @@ def test_layers_run_in_order_with_the_time_of_all_their_operators():
     assert lean.forward_byte.tolist() == [25e6, 19.2e6, 3.8e6]  # parameters 1, 0 and 3 MB
     assert lean.backward_byte.tolist() == [5e6, 35.2e6, 3.8e6]  # saved 4, 35.2 and 0.8 MB
     assert "broad" in set(costs.steps(cpu()).model) - set(rows.model)  # measured, and not profiled
+    # A layer that the profiler did not see takes no time
+    rows = costs.layers(world(), replace(cpu(), operators=cpu().operators[cpu().operators.path != "act"]))
+    assert rows[(rows.model == "lean") & (rows.path == "act")].forward_time_s.tolist() == [0.0]
 
 
 def test_the_largest_part_of_the_gap_names_the_kind():

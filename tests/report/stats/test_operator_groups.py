@@ -1,7 +1,8 @@
+import pandas as pd
 import pytest
 
 from measure.domain.words import LAYER_KINDS
-from report.stats.operator_groups import RULES, group_of
+from report.stats.operator_groups import RULES, group_of, with_groups
 
 
 @pytest.mark.parametrize(
@@ -31,3 +32,13 @@ def test_an_operator_belongs_to_a_group_by_name_layer_and_stage(operator, kind, 
 
 def test_rules_speak_of_known_kinds():
     assert {kind for rule in RULES for kind in rule.kinds} <= set(LAYER_KINDS)
+
+
+def test_rows_get_the_kind_of_their_layer():
+    layers = pd.DataFrame({"model": ["net"] * 2, "path": ["a"] * 2, "layer_kind": ["attention"] * 2})
+    times = pd.DataFrame({
+        "model": ["net", "net", "web"], "path": ["a", None, "a"], "operator": ["mm"] * 3, "stage": ["forward"] * 3
+    })  # fmt: skip
+    rows = with_groups(times, layers)
+    assert rows.layer_kind.tolist() == ["attention", "", ""]
+    assert rows.group.tolist() == ["attention", "matrix product", "matrix product"]
