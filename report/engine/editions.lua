@@ -288,7 +288,7 @@ local function arranged(blocks, edition, numbers, is_numbered)
   end
 
   -- A formula's label stands behind it in the text. Other syntax that is left there is none of pandoc's.
-  local function with_equations(paragraph)
+  function filter.Para(paragraph)
     local text, found = stringify(paragraph), pandoc.Inlines({})
     if not (text:find("{", 1, true) or text:find(":::", 1, true)) then return nil end
     for _, part in ipairs(paragraph.content) do
@@ -309,7 +309,6 @@ local function arranged(blocks, edition, numbers, is_numbered)
     paragraph.content = found
     return paragraph
   end
-  filter.Para, filter.Plain = with_equations, with_equations
 
   return blocks:walk(filter)
 end
@@ -334,6 +333,7 @@ end
 local function cited(document, known)
   local at, asked = {}, pandoc.Blocks({})
   document.blocks:walk({
+    traverse = "topdown",
     Cite = function(cite)
       local text = stringify(cite)
       if label_of(cite) or at[text] then return end
@@ -358,11 +358,12 @@ end
 local function referenced(blocks, numbers, citations)
   local has_cited = {}
   blocks = blocks:walk({
+    traverse = "topdown",
     Cite = function(cite)
       local label = label_of(cite)
       if not label then
         for _, citation in ipairs(cite.citations) do has_cited["ref-" .. citation.id] = true end
-        return citations[stringify(cite)]
+        return citations[stringify(cite)], false
       end
       local number, title = numbers.of[label], numbers.titles[label]
       if not number and not title then
@@ -370,7 +371,7 @@ local function referenced(blocks, numbers, citations)
         fail("@" .. cite.citations[1].id, problem)
       end
       local text = NAMES[label:match("^%a+")] .. "\u{a0}" .. (number or "“" .. title .. "”")
-      return pandoc.Link(text, "#" .. label, "", { class = "cross-reference" })
+      return pandoc.Link(text, "#" .. label, "", { class = "cross-reference" }), false
     end,
     Link = function(link)
       local target = link.target:match("^#(.*)$")

@@ -3,10 +3,11 @@
 import json
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from report.engine.execution import Memory, execute, session
+from report.engine.execution import Memory, Session, execute
 from report.engine.page import Withheld, page_edition
 from report.engine.pandoc import find_pandoc, make_editions
 from report.engine.paper import compile_paper, paper_edition
@@ -30,8 +31,10 @@ def render_embedded(
     find_pandoc()  # what is missing is said now, not after all cells have run
     progress(f"running the cells of {project.document}")
     memory = Memory(project, data)
-    with session(project, data, memory) as code:
+    with ExitStack() as stack:
+        code = Session(project, data, memory, stack)
         texts = [(each, execute(each, code)) for each in (project, *others)]
+        code.finish()
 
     def write(document: Project, lines: list[Line]) -> list[Path]:
         written, asked = [], formats if document is project else ["html"]

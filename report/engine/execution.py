@@ -12,8 +12,8 @@ import queue
 import re
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Iterable
+from contextlib import ExitStack, suppress
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,9 @@ PICTURE = re.compile(r"!\[[^\]]*\]\(([^)\s]+)\)")
 UNREADABLE = re.compile(r"`\{+(\w+)\}+\s")
 MARKUP = re.compile(r"([`*_{}\[\]()>#+,\-.!])")
 FAILED_LINE = re.compile(r"\bline (\d+)")  # in a traceback, whose first frame is the cell's
+
+SHOW = "__import__('IPython.display').display.display({}\n)\n"
+"""Shows the value of an expression."""
 
 FINISH = "(lambda module: module and module.finish())(__import__('sys').modules.get('report.charts.drawing'))"
 """What is drawn beside the cells is there before the kernel ends, whichever cell waits for it."""
@@ -97,21 +100,6 @@ class Kernel:
             raise error
         return outputs
 
-    def evaluate(self, expressions: Sequence[str]) -> dict[str, Output]:
-        """Return the values of expressions, asked for in one request; those that raise, or are None, are left out."""
-        asked = dict(zip(expressions, expressions, strict=True))
-        request = self._client.execute("", store_history=False, allow_stdin=False, user_expressions=asked)
-        reply: dict[str, Any] = {"parent_header": {}}
-        while reply["parent_header"].get("msg_id") != request:  # replies to cells before it were never fetched
-            with suppress(queue.Empty):
-                reply = self._client.get_shell_msg(timeout=1)
-                continue
-            if not self._manager.is_alive():
-                return {}  # the first of them says so when it runs alone
-        found = reply["content"].get("user_expressions", {})
-        data = {code: dict(value["data"]) for code, value in found.items() if value["status"] == "ok"}
-        return {code: output for code, output in data.items() if output != {"text/plain": "None"}}
-
 
 class Memory:
     """What the last render made, by what it was made from. What a render does not ask for is forgotten."""
@@ -170,8 +158,14 @@ class Session:
     def evaluate(self, expressions: Iterable[str]) -> None:
         """Have expressions that are not remembered evaluated together, at a tenth of the cost, for ``run``."""
         known = self._memory.known
-        if new := [each for each in dict.fromkeys(expressions) if _digest(self._prepared, each) not in known]:
-            for code, output in self._started().evaluate(new).items():
+        new = [each for each in dict.fromkeys(expressions) if _digest(self._prepared, each) not in known]
+        if not new:
+            return
+        outputs: list[Output] = []
+        with suppress(CellError):  # one that raises does so again when it runs alone, and its line is named
+            outputs = self._started().run("".join(map(SHOW.format, new)))
+        for code, output in zip(new, outputs, strict=False) if len(outputs) == len(new) else ():
+            if output != {"text/plain": "None"}:  # alone it has no output
                 known[_digest(self._prepared, code)] = {"outputs": [output], "files": {}}
 
     def _started(self) -> Kernel:
@@ -199,15 +193,6 @@ class Session:
                 status = (self._project.root / name).stat()
                 stamps[name] = [status.st_size, status.st_mtime_ns]
         return stamps
-
-
-@contextmanager
-def session(project: Project, data: Path, memory: Memory) -> Iterator[Session]:
-    """Yield what runs a document's code, and end its kernel, if one was needed, once all is drawn."""
-    with ExitStack() as stack:
-        running = Session(project, data, memory, stack)
-        yield running
-        running.finish()
 
 
 def _digest(*texts: str) -> str:

@@ -52,6 +52,7 @@ end
 -- Returns a block with `instead(label, reference, is_first)` in the place of references to the keys of `to`; `is_first`
 -- is true where a sentence begins.
 local function replace_references(block, to, instead)
+  if not next(to) then return block end
   local does_refer = false -- looking at citations alone takes a tenth of the time of a walk through all text
   block:walk({ Cite = function(cite) does_refer = does_refer or to[label_of(cite.citations[1].id)] ~= nil end })
   return does_refer and block:walk({

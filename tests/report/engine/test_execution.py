@@ -1,14 +1,14 @@
 """Running cells and inline code in a kernel, and what is remembered of them."""
 
 import json
-from contextlib import suppress
+from contextlib import ExitStack
 
 import pytest
 
 from measure.errors import UserError
 from report import failures
 from report.engine import execution
-from report.engine.execution import FORCED, MEMORY, Memory, as_markdown, execute, session
+from report.engine.execution import FORCED, MEMORY, Memory, Session, as_markdown, execute
 from report.engine.project import Project
 from report.engine.source import FILTER, Line
 
@@ -23,8 +23,10 @@ def document(root, text, settings=None):
 def run(root, text, settings=None):
     project = document(root, text, settings)
     memory = Memory(project, root / "data")
-    with session(project, root / "data", memory) as code:
+    with ExitStack() as stack:
+        code = Session(project, root / "data", memory, stack)
         lines = execute(project, code)
+        code.finish()
     memory.save()
     return [line for line in lines if line.text]
 
@@ -34,7 +36,8 @@ def executed(tmp_path_factory):
     """Run texts in one kernel; returns their lines."""
     root = tmp_path_factory.mktemp("cells")
     project = document(root, "")
-    with session(project, root / "data", Memory(project, root / "data")) as code:
+    with ExitStack() as stack:
+        code = Session(project, root / "data", Memory(project, root / "data"), stack)
         yield lambda text: [line for line in execute(document(root, text), code) if line.text]
 
 
@@ -137,25 +140,20 @@ def render(tmp_path, monkeypatch):
             self.names = {"said": ran.append, "root": tmp_path}
 
         def run(self, code):
+            shown = []
+            self.names["show"] = shown.append
             try:
-                value = str(eval(code, self.names))
-                return [{"text/markdown": value, "text/plain": value}]
+                shown.append(eval(code, self.names))
             except SyntaxError:
                 exec(code, self.names)
-                return []
-
-        def evaluate(self, expressions):
-            values = {}
-            for code in expressions:
-                with suppress(Exception):
-                    values[code] = self.run(code)[0]
-            return values
+            return [{"text/markdown": str(value), "text/plain": str(value)} for value in shown if value is not None]
 
     def rendered(text):
         ran.clear()
         return [line.text for line in run(tmp_path, text)], list(ran)
 
     monkeypatch.setattr(execution, "Kernel", Here)
+    monkeypatch.setattr(execution, "SHOW", "show({}\n)\n")
     (tmp_path / "data").mkdir()
     return rendered
 
