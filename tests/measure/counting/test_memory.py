@@ -148,6 +148,8 @@ EXPERTS = [meta(8, 16, 32, **BF16), meta(8, dtype=torch.int32)]
         # 2 rows reach at most 2 of 8 experts, 9 rows all
         (Own(experts), [meta(2, 16, **BF16), *EXPERTS], 2 * 6 * 16 * 32),
         (Own(experts), [meta(9, 16, **BF16), *EXPERTS], 0),
+        # Of two plain matrices, whose summands are split, all is read.
+        (Own(experts), [meta(2, 64, **BF16), meta(64, 48, **BF16), EXPERTS[1]], 0),
         # A layer that does not run: 5 by 6 weights and 6 biases
         (Own(lambda self, x: self.used(x), used=nn.Linear(3, 4), idle=nn.Linear(5, 6)), [meta(2, 3)], 4 * 36),
     ],

@@ -9,8 +9,9 @@ SMALL, CUBE = meta(2, 3, 3, 2), meta(2, 3, 2, 2, 2)  # maps of 3 by 2, and of 2 
 # Elements in all windows of a map. Windows of 3, stride 2: along 7 the starts 0, 2, 4 hold 3 each, 9; along 5 the
 # starts 0, 2 hold 6. With padding 1: along 7 the starts -1, 1, 3, 5 hold 2 + 3 + 3 + 2 = 10; along 5 the starts -1, 1,
 # 3 hold 2 + 3 + 2 = 7. Rounded up, windows of 3 and stride 3 along 7 start at 0, 3, 6 and hold 3 + 3 + 1 = 7, along 5
-# at 0, 3: 3 + 2 = 5. With dilation 2, windows 0 2 4, 2 4 6 along 7: 6 elements; along 5 one: 3.
-PLAIN, PADDED, CEILED, DILATED = 9 * 6, 10 * 7, 7 * 5, 6 * 3
+# at 0, 3: 3 + 2 = 5. With padding 1 and dilation 2, windows -1 1 3, 1 3 5 and 3 5 7 along 7 hold 2 + 3 + 2; -1 1 3 and
+# 1 3 5 along 5 hold 2 + 2.
+PLAIN, PADDED, CEILED, DILATED = 9 * 6, 10 * 7, 7 * 5, 7 * 4
 
 # Adaptive, from 7 to 3: 0 to 3, 2 to 5, 4 to 7 hold 9; from 5 to 2: 0 to 3, 2 to 5 hold 6. They overlap.
 ADAPTIVE = 9 * 6
@@ -25,7 +26,7 @@ def poolings():
         (([3, 3], [2, 2], [1, 1]), PADDED, 12),
         (([3, 3], [], [0, 0], [1, 1], True), CEILED, 6),
         (([3], [1], [0], [2]), 9 * 3, 3),  # starts 0, 1, 2 along 7, 0 along 5
-        (([3, 3], [2, 2], [0, 0], [2, 2]), DILATED, 2),
+        (([3, 3], [2, 2], [1, 1], [2, 2]), DILATED, 6),
         (([3, 2], [2, 1]), 9 * 8, 12),  # windows of 2 along 5, stride 1: 4 of them
     ]:
         # a comparison less than elements
@@ -49,9 +50,9 @@ def poolings():
     yield case("fractional_max_pool3d", VOLUME, [2] * 3, [2] * 3, meta(2, 3, 3), other=48 * 7, out=(CUBE,))
     # By a library's name
     yield case("mkldnn_max_pool2d", IMAGE, [3, 3], [2, 2], [1, 1], other=6 * (PADDED - 12), out=meta(2, 3, 4, 3))
-    dilated = ([3, 3], [2, 2], [0, 0], [2, 2])
-    yield case("mkldnn_max_pool2d", IMAGE, *dilated, other=6 * (DILATED - 2), out=meta(2, 3, 2, 1))
-    # 2 places along the middle dimension, 1 and 3 of 5, hold 1 and 3; the others as before.
+    dilated = ([3, 3], [2, 2], [1, 1], [2, 2])
+    yield case("mkldnn_max_pool2d", IMAGE, *dilated, other=6 * (DILATED - 6), out=SMALL)
+    # Along 4 windows of 2, 4 elements; along 5 windows 0 2 and 2 4; along 6 windows 0 to 2 and 2 to 4.
     dilated = ([2, 2, 3], [2, 2, 2], [0] * 3, [1, 2, 1])
     yield case("mkldnn_max_pool3d", VOLUME, *dilated, other=6 * (4 * 4 * 6 - 8), out=CUBE)
     yield case("mkldnn_adaptive_avg_pool2d", IMAGE, [3, 2], other=6 * ADAPTIVE, out=SMALL)
