@@ -74,6 +74,8 @@ def nothing() -> Paper:
 
 def numbers(chapter: str, paper: Paper) -> dict[str, Any]:
     """Return a chapter's facts by their keys without its name; the name of an extreme is at ``KEY.name``."""
+    if paper.folder == WORLD:  # a changed world has no reference of its own, and would load the project's
+        vars(paper).setdefault("reference", world().reference)
     found: dict[str, Any] = {}
     for key, value, _ in facts.entries("", facts.of_chapter(chapter, paper)):
         if isinstance(value, Name):
