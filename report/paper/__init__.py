@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,7 +20,7 @@ from report import options, without_garbage_search
 from report.paper import cells, chips, counting_programs, elsewhere, hand_tables, steps, workloads
 from report.paper import predictions as predictions_table
 from report.paper.elsewhere import Elsewhere
-from report.paper.frames import committed, read_frame
+from report.paper.frames import committed, frame, read_frame
 from report.paper.hand_tables import Published
 from report.paper.predictions import Predictions, Sources
 from report.paper.printed import CaseCount, FlopPerCycle, ProgramCount
@@ -129,11 +129,6 @@ class Paper:
         if self.folder.resolve() == Path("data").resolve() and mine and self.is_whole:
             return replace(self, machines=mine)
         return load(Path("data"), chosen=[REFERENCE], everything=True)
-
-
-def frame(rows: list[Any], record: type) -> pd.DataFrame:
-    """Return a table's records as a frame with the table's columns, even when it is empty."""
-    return pd.DataFrame(map(vars, rows), columns=[field.name for field in fields(record)])
 
 
 @without_garbage_search()

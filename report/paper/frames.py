@@ -17,6 +17,10 @@ LARGE = 100_000
 """The size in bytes from which a table is read by pandas."""
 
 
+TEXT = object
+"""The type of texts in frames: pandas' own takes several times as long to compare, and to take rows of."""
+
+
 def read_frame(record: type, *paths: Path) -> pd.DataFrame:
     """Return the tables in some files as one frame, with its columns even when it is empty.
 
@@ -24,7 +28,8 @@ def read_frame(record: type, *paths: Path) -> pd.DataFrame:
     """
     found = [_parsed(path, record) for path in paths]
     read = [
-        frame_of(table.columns(path, record)) if rows is None else rows for path, rows in zip(paths, found, strict=True)
+        frame_of(table.columns(path, record), record) if rows is None else rows
+        for path, rows in zip(paths, found, strict=True)
     ]
     filled = [rows for rows in read if len(rows)] or read[:1]
     return pd.concat(filled, ignore_index=True) if len(filled) > 1 else filled[0].copy(deep=False)
@@ -37,9 +42,16 @@ def committed(folder: Folder, record: type, rows: Collection[Any]) -> pd.DataFra
     return found.merge(owners, on=key) if len(found) and len(owners) else found.iloc[:0]
 
 
-def frame_of(columns: Columns) -> pd.DataFrame:
+def frame(rows: Collection[Any], record: type) -> pd.DataFrame:
+    """Return a table's records as a frame with the table's columns, even when it is empty."""
+    return frame_of({name: [getattr(row, name) for row in rows] for name in TABLES[record].columns}, record)
+
+
+def frame_of(columns: Columns, record: type) -> pd.DataFrame:
     """Return a table's columns as a frame."""
-    return pd.DataFrame(columns, dtype=None if any(columns.values()) else object)
+    facts = TABLES[record].columns
+    kinds: Any = {name: TEXT if not cells or facts[name].type is str else None for name, cells in columns.items()}
+    return pd.DataFrame({name: pd.Series(cells, dtype=kinds[name]) for name, cells in columns.items()})
 
 
 def quick_columns(path: Path, record: type) -> Columns | None:
@@ -79,7 +91,8 @@ def _parse(path: Path, record: type, _state: tuple[int, ...]) -> pd.DataFrame | 
     if not is_plain or b'"' in content or b"\r" in content:
         return None
     kinds: Any = {
-        name: float if column.optional and column.type is int else column.type for name, column in columns.items()
+        name: TEXT if column.type is str else float if column.type is int and column.optional else column.type
+        for name, column in columns.items()
     }
     try:
         rows = pd.read_csv(

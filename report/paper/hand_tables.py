@@ -14,8 +14,7 @@ from measure.cache.schema import TABLES
 from measure.cache.table import numbered
 from measure.errors import UserError
 from report.engine.project import read_text
-from report.paper import printed
-from report.paper.frames import read_frame
+from report.paper import frames, printed
 from report.paper.printed import FlopPerCycle, model_numbers
 
 Record = TypeVar("Record")
@@ -60,12 +59,12 @@ def read(path: Path, record: type[Record], keys: frozenset[str]) -> list[tuple[i
 
 def checked_frame(path: Path, record: type, keys: frozenset[str]) -> pd.DataFrame:
     """Return what ``read`` gives as a frame; texts that are not known are empty."""
-    rows, facts = read_frame(record, path), TABLES[record]
+    rows, facts = frames.read_frame(record, path), TABLES[record]
     cited = {key for name in CITING if name in rows for text in rows[name].dropna().unique() for key in text.split(";")}
     if not cited <= keys or (facts.key and rows.duplicated([*facts.key]).any()):
         read(path, record, keys)  # raises
     texts = [name for name, column in facts.columns.items() if column.type is str]
-    return rows.astype(dict.fromkeys(texts, object)).fillna(dict.fromkeys(texts, ""))
+    return rows.fillna(dict.fromkeys(texts, ""))
 
 
 def frame(rows: Iterable[tuple[int, Any]], record: type) -> pd.DataFrame:
@@ -74,7 +73,7 @@ def frame(rows: Iterable[tuple[int, Any]], record: type) -> pd.DataFrame:
     Beside a number as printed stands ``<column>_rounding``: half the unit of its last digit.
     """
     facts = TABLES[record].columns
-    table = pd.DataFrame([vars(row) for _, row in rows], columns=[*facts])
+    table = frames.frame([row for _, row in rows], record)
     for name, column in facts.items():
         if column.type is Decimal:
             table[f"{name}_rounding"] = table[name].map(_rounding).astype(float)
