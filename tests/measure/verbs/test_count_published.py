@@ -53,6 +53,7 @@ def test_each_model_is_counted_at_its_size_and_a_stranger_has_a_reason(capsys):
     assert "Nothing left to count" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_transformer_is_built_for_its_size():
     task = PublishedCountTask("timm:vit_tiny_patch16_224", 160)
     assert task.model.input_shape == (3, 160, 160)
