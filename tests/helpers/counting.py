@@ -13,7 +13,7 @@ from measure.counting import recorder
 from measure.counting.count import count
 from measure.counting.formulas import Work, formula_of, work_of
 from measure.counting.memory import tensors_in
-from measure.counting.recorder import ModuleTotals, Pass
+from measure.counting.recorder import ModuleTotals
 from measure.domain.models import OWN, Model
 
 
@@ -32,11 +32,6 @@ class Own(nn.Module):
 
     def forward(self, *inputs: Any, **keywords: Any) -> Any:
         return self._function(self, *inputs, **keywords)
-
-
-def own(compute: Any) -> "nn.Module":
-    """A network, or one whose forward pass is this function of the inputs."""
-    return compute if isinstance(compute, nn.Module) else Own(lambda _self, *inputs: compute(*inputs))
 
 
 def on(forward: Any, *shape: int, **parts: Any) -> Any:
@@ -100,11 +95,6 @@ def case(
 def named(cases: list[Case]) -> dict[str, Any]:
     """The arguments of pytest.mark.parametrize for a test of one case."""
     return {"argnames": "case", "argvalues": cases, "ids": [case.operator.partition("::")[2] for case in cases]}
-
-
-def inferred(compute: Any, *inputs: Any) -> Pass:
-    """The recorded inference of a network or a function, on the meta device."""
-    return recorder.record_inference(own(compute).to("meta"), inputs)[0].forward
 
 
 def trained(network: "nn.Module", *inputs: Any) -> "tuple[dict[str, ModuleTotals], dict[str, ModuleTotals]]":
