@@ -29,7 +29,7 @@ RULES = {
 }  # fmt: skip
 """Limits of the program's own that the text names."""
 
-UNMOVED = 40
+UNMOVED = 45
 """So many counts and names the changes below leave alone: chosen by the chapters, or none; facts by hand hold them."""
 
 IDENTITY = {
@@ -169,6 +169,6 @@ def test_every_fact_changes_with_the_data(before, tmp_path):
     measured = {key for (_, key), value in before.items() if isinstance(told(value), float)}
     assert measured - found - RULES == set()
     found |= changed(before, known(mutated(tmp_path / "fewer", {path: fewer for path, *_ in paths}), [(CPU,), (GPU,)]))
-    found |= changed(before, known(mutated(tmp_path / "others", {path: others for path, *_ in paths}), ORDERS[:1]))
+    found |= changed(before, known(mutated(tmp_path / "others", {path: others for path, *_ in paths})))
     unmoved = {key for _, key in before} - found - RULES
     assert len(unmoved) <= UNMOVED, unmoved
