@@ -1,10 +1,8 @@
 """The chapter on GPUs that others timed, from the rules of the world (tests/data/world/README.md)."""
 
-from dataclasses import replace
 from statistics import median
 
 import numpy as np
-import pandas as pd
 import pytest
 from helpers.world import rows_of, world, wrong
 
@@ -94,29 +92,6 @@ def test_libraries_are_compared(monkeypatch):
     on_cog = median(layers_us(each, COG) / each[5] * each[7] for each in NETWORKS)
     assert (found.most_layers.number, found.most_layers.name) == (pytest.approx(on_cog), "Cog 3")
     assert found.least_layers.name == "Bead 2"
-
-
-def timed(change):
-    elsewhere = world().elsewhere
-    return replace(world(), elsewhere=replace(elsewhere, timings=change(elsewhere.timings)))
-
-
-def test_the_best_timed_gpu_has_twenty_networks_in_eager_mode_and_is_no_processor():
-    nineteen = {f"timm:oak{k}" for k in range(12)} | {f"timm:elm{k}" for k in range(12, 19)}
-    assert published.best_timed(timed(lambda rows: rows[rows.model.isin(nineteen)])) is None
-    assert published.best_timed(timed(lambda rows: rows[rows.compiler != ""])) is None
-    processor = timed(lambda rows: rows[rows.device == "Bead 2"].assign(device="Abacus 1"))
-    assert published.best_timed(processor) is None
-    assert published.best_timed(timed(lambda rows: rows[rows.device != "Bead 2"])).device == "Cog 3"
-
-
-def test_of_several_versions_the_newest_counts_and_rows_that_differ_in_two_conditions_are_no_pair():
-    def newer(rows):
-        return pd.concat([rows, rows[rows.device == "Bead 2"].assign(torch="2.10", latency_s=8.0)], ignore_index=True)
-
-    assert set(published.best_timed(timed(newer)).rows.latency_s) == {8.0}
-    paper = timed(lambda rows: rows.assign(torch=rows.torch.where(rows.device == "Bead 2", "2.3")))
-    assert {pairs.device.iloc[0] for pairs in published.steps(paper)} == {"NVIDIA B2"}  # with Cog 3
 
 
 def test_figures_show_the_facts():
