@@ -73,7 +73,6 @@ def _networks(rows: pd.DataFrame, layers: pd.DataFrame) -> dict[str, Found]:
     return {f"networks.{key}": Found(float(number)) for key, number in numbers.items()} | {
         "networks.kinds.products_flop": median_of(products.flop),
         "networks.kinds.products_byte": median_of(products.traffic_byte),
-        "networks.batching.typical_growth": median_of(growth),
     }
 
 

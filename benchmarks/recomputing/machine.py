@@ -173,7 +173,6 @@ def _latencies(machine: Machine) -> dict[str, Found]:
         "latency.batching.last": Found(float(last)),
         "latency.batching.peak_over_first": median_of(common[peak] / common[first]),
         "latency.batching.last_over_peak": median_of(common[last] / common[peak]),
-        "latency.batching.last_over_first": median_of(common[last] / common[first]),
     }
 
 

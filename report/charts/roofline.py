@@ -94,6 +94,16 @@ class Plane:
             for across in range(0, int(width / sqrt(1 + slope**2)) if slope else 0, 6):  # steps along the slope
                 yield Box(x + across, y - slope * across - 1.5 * height, x + across + 8, y - slope * across)
 
+    def groups(self, rows: Any, kind: str, heading: str, whole: str, title: str, **options: Any) -> Content:
+        """Return a panel of groups of operators, their area the ``share`` that they take of a whole."""
+        told = [
+            (kind, heading, ""), ("share", f"share of the {whole}", ".1%"), ("time_s", "time", "s"),
+            ("flop_per_s", "performance", "FLOP/s"), ("intensity", "intensity", "FLOP/B"),
+        ]  # fmt: skip
+        shown = rows[[field for field, *_ in told]]
+        marks = self.points(shown, kind, "intensity", "flop_per_s", size=("share", 1.0), tooltip=told, **options)
+        return self.panel(marks, title=title)
+
     def _corners(self, line: Roofline) -> list[dict[str, float]]:
         """Return the points between which a roof is straight, those on the plane alone."""
         ridge = line.ridge_flop_per_byte

@@ -123,7 +123,6 @@ class TracedKinds(Facts):
     pointwise_first: Value  #: Share of the bandwidth at which these move their bytes on the first GPU.
     pointwise_second: Value  #: The same on the second.
     softmax: Value  #: Time of softmax.
-    softmax_part: Value  #: Share of softmax in the kernels' time on the first GPU.
     softmax_roof: Value  #: The larger share of the bandwidth at which it moves its bytes on one of the two.
 
 
@@ -330,7 +329,7 @@ def _traces(paper: Paper) -> Traced:
         TracedKinds(
             exact(traced.kernel_ratio(paper, traced.VIDEO)), exact(linear.ratio), exact(linear.roof_share, "%"),
             exact(linear.roof_share_other, "%"), exact(pointwise.ratio), exact(pointwise.roof_share, "%"),
-            exact(pointwise.roof_share_other, "%"), exact(softmax.ratio), exact(softmax.share, "%"),
+            exact(pointwise.roof_share_other, "%"), exact(softmax.ratio),
             exact(max(softmax.roof_share, softmax.roof_share_other), "%"),
         ),
         TracedStep(

@@ -181,15 +181,9 @@ def traced_roofs(paper: Paper) -> dict[str, Any]:
     drawn = [DrawnRoof.of(roof) for roof in roofs if roof]
     reach = [rows.intensity.min() / 2, rows.intensity.max()]
     plane = Plane.over(drawn, theme.plot_width(2, unit="FLOP/s"), 190, reach, rows.flop_per_s / 6)
-    told = [
-        ("kind", "kind of layer", ""), ("share", "share of the step", ".1%"), ("time_s", "time", "s"),
-        ("flop_per_s", "performance", "FLOP/s"), ("intensity", "intensity", "FLOP/B"),
-    ]  # fmt: skip
-    panels = []
-    for chip, roof in zip(traced.GPUS, drawn, strict=True):
-        own = replace(plane, roofs=(roof,))
-        groups = rows[rows.chip == chip][[field for field, *_ in told]]
-        marks = own.points(groups, "kind", "intensity", "flop_per_s", size=("share", 1.0), tooltip=told)
-        panels.append(own.panel(marks, title=short_name(chip)))
+    panels = [
+        replace(plane, roofs=(roof,)).groups(rows[rows.chip == chip], "kind", "kind of layer", "step", short_name(chip))
+        for chip, roof in zip(traced.GPUS, drawn, strict=True)
+    ]
     description = f"Rooflines of two GPUs with {len(rows)} groups of the kernels of {traced.VIDEO}, sized by time."
     return figure("gpus-traced-roofs", description, row(panels), legend=None)

@@ -176,7 +176,6 @@ class LatencyBatching(Facts):
     last: Value = NOTHING  #: Largest common batch size.
     peak_over_first: Value = NOTHING  #: Throughput at the peak over that at the smallest batch.
     last_over_peak: Value = NOTHING  #: Throughput at the largest batch over that at the peak, if they differ.
-    last_over_first: Value = NOTHING  #: Throughput at the largest batch over that at the smallest.
 
 
 class Network(Facts):
@@ -297,7 +296,6 @@ def _batching(timed: Timed) -> LatencyBatching:
         last=exact(last),
         peak_over_first=median_of(rates[peak] / rates[first]),
         last_over_peak=median_of(rates[last] / rates[peak]) if peak != last else NOTHING,
-        last_over_first=median_of(rates[last] / rates[first]),
     )
 
 

@@ -60,7 +60,6 @@ class NetworkBatching(Facts):
     parameters_large: Value  #: The same at the largest batch size.
     whole_growth: Value  #: Intensity of the whole network at the largest batch size over that at 1.
     layers_growth: Value  #: The same layer by layer.
-    typical_growth: Value  #: The growth layer by layer of all networks; median.
 
 
 class OnRoof(Facts):
@@ -252,7 +251,6 @@ def _batching(paper: Paper) -> NetworkBatching:
         parameters_large=exact(last.parameter_byte[RESNET] / last.traffic_byte[RESNET], "%"),
         whole_growth=exact(whole),
         layers_growth=exact(growth[RESNET]),
-        typical_growth=median_of(growth),
     )
 
 

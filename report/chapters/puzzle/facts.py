@@ -59,7 +59,6 @@ class Bounds(Facts):
     light_bytes: Value  #: Least time of the bytes of MobileNet-v2, layer by layer.
     heavy_bytes: Value  #: Least time of the bytes of ResNet-18, layer by layer.
     light_intensity: Value  #: FLOP per byte of MobileNet-v2, layer by layer.
-    heavy_intensity: Value  #: FLOP per byte of ResNet-18, layer by layer.
     light: Value  #: Published time of MobileNet-v2.
     heavy: Value  #: Published time of ResNet-18.
 
@@ -164,7 +163,6 @@ def _bounds(paper: Paper) -> Bounds:
         light_arithmetic=exact(times(light)[0], "s"), heavy_arithmetic=exact(times(heavy)[0], "s"),
         light_bytes=exact(times(light)[1], "s"), heavy_bytes=exact(times(heavy)[1], "s"),
         light_intensity=exact(light.flop / light.layers_byte, "FLOP/B"),
-        heavy_intensity=exact(heavy.flop / heavy.layers_byte, "FLOP/B"),
         light=exact(light.input_s, "s"), heavy=exact(heavy.input_s, "s"),
     )  # fmt: skip
 

@@ -181,17 +181,11 @@ def kernels(paper: Paper) -> dict[str, Any]:
     rows = rows[rows.model.isin(costs.pick(rows.model, STORY))]
     reach = [rows.intensity.min() / 2, 2 * rows.intensity.max()]
     plane = Plane.over([DrawnRoof.of(roof)], theme.plot_width(2, unit="FLOP/s"), 180, reach, rows.flop_per_s / 2)
-    tooltip = [
-        ("group", "group", ""), ("share", "share of the step", ".1%"), ("time_s", "time", "s"),
-        ("flop_per_s", "performance", "FLOP/s"), ("intensity", "intensity", "FLOP/B"),
-    ]  # fmt: skip
     panels = []
     for model in costs.pick(rows.model, STORY):
         groups = rows[rows.model == model].sort_values("share", ascending=False)
-        groups = groups[[field for field, *_ in tooltip]]
-        drawn: dict[str, Any] = {"color": ("group", theme.KERNEL_COLORS), "size": ("share", 1.0), "tooltip": tooltip}
-        marks = plane.points(groups, "group", "intensity", "flop_per_s", named=False, **drawn)
-        panels.append(plane.panel(marks, title=model_name(model)))
+        options_of: dict[str, Any] = {"color": ("group", theme.KERNEL_COLORS), "named": False}
+        panels.append(plane.groups(groups, "group", "group", "step", model_name(model), **options_of))
     description = f"Rooflines with {len(rows)} groups of operators of a training step, sized by time."
     return figure("training-kernels", description, row(panels))
 
@@ -205,15 +199,12 @@ def recorded(paper: Paper) -> dict[str, Any]:
     roof = DrawnRoof.of(step.roof, f"{step.precision} ")
     reach = [rows.intensity.min() / 2, rows.intensity.max()]
     plane = Plane.over([roof], theme.plot_width(2, unit="FLOP/s"), 190, reach, rows.flop_per_s / 4)
-    told = [
-        ("layer_kind", "kind of layer", ""), ("share", "share of the time", ".1%"), ("time_s", "time", "s"),
-        ("flop_per_s", "performance", "FLOP/s"), ("intensity", "intensity", "FLOP/B"),
-    ]  # fmt: skip
-    panels = []
-    for stage in costs.PASSES:
-        groups = rows[rows.stage == stage][[field for field, *_ in told]]
-        marks = plane.points(groups, "layer_kind", "intensity", "flop_per_s", size=("share", 1.0), tooltip=told)
-        panels.append(plane.panel(marks, title=f"{short_name(step.chip)}, {stage} pass"))
+    panels = [
+        plane.groups(
+            rows[rows.stage == stage], "layer_kind", "kind of layer", "time", f"{short_name(step.chip)}, {stage} pass"
+        )
+        for stage in costs.PASSES
+    ]
     description = f"Rooflines of the {step.chip} with {len(rows)} kinds of layer of a training step, sized by time."
     return figure("training-recorded", description, row(panels), legend=None)
 

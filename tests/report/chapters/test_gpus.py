@@ -76,7 +76,7 @@ def test_facts_by_hand():
         # of 4 s, 5.3 TB 1 s of 2 s. Softmax: 3.35 TB are 1 s of 6 s, a quarter of 5.3 TB 0.25 s of 3 s.
         "traces.video.kernels": 9 / 12, "traces.video.linear": 2, "traces.video.linear_first": 1 / 2,
         "traces.video.linear_second": 1 / 4, "traces.video.pointwise": 1 / 2, "traces.video.pointwise_first": 1 / 2,
-        "traces.video.pointwise_second": 1 / 2, "traces.video.softmax": 1 / 2, "traces.video.softmax_part": 6 / 12,
+        "traces.video.pointwise_second": 1 / 2, "traces.video.softmax": 1 / 2,
         "traces.video.softmax_roof": 1 / 6,
         # Kernels 4 s over 2 s, steps 8 s over 10 s, of which 4 s and 2 s are busy
         "traces.images.kernels": 2, "traces.images.step": 0.8, "traces.images.idle_first": 0.8,

@@ -49,7 +49,7 @@ def test_facts_by_hand():
         "gpu.ranking.doubling": 2**0.5, "gpu.ranking.typical_factor": 1,
         # An input takes 0.8 of the time at 8 and twice the time at 64
         "batching.first": 1, "batching.peak": 8, "batching.last": 64, "batching.peak_over_first": 1 / 0.8,
-        "batching.last_over_peak": 0.8 / 2, "batching.last_over_first": 1 / 2,
+        "batching.last_over_peak": 0.8 / 2,
         # Within 7.5 and 9.5 GFLOP lie oak7, oak8, the ashes and ResNet-50. oak7 takes 8 / 0.47 = 170 µs and is first,
         # oak8 9 / 0.48 = 187.5 µs and is last
         "equal.gpu": "Bead 2", "equal.networks": 7, "equal.fast.name": "oak7", "equal.slow.name": "oak8",
