@@ -24,6 +24,8 @@ PREFIX = {"p": -12, "n": -9, "µ": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "
 )
 def test_numbers_are_printed_as_people_write_them(form, texts):
     assert {value: form(value) for value in texts} == texts
+    with pytest.raises(ValueError, match="inf is not a quantity"):
+        significant(float("inf"))
 
 
 @given(st.floats(1e-12, 1e18), st.integers(1, 5))
