@@ -14,8 +14,9 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from measure.cache.project import ROOT, project_folder
+from measure.domain.values import SPACE, percent, plain, si
 from measure.errors import UserError, unknown
-from roofwright.command_line import CommandLine, answer
+from roofwright.command_line import CommandLine, answer, data_flag
 
 FORMATS = {"render": ("html", "pdf"), "figures": ("svg", "png", "pdf", "json")}  # the formats that each verb writes
 
@@ -108,6 +109,54 @@ def _facts_of(page: Path) -> list[Path]:
     return [path]
 
 
+def closing_lines(written: Sequence[Path], data: Path) -> list[str]:
+    """Return where the files are, with the page's address, what the paper says of a machine, and what to do next."""
+    said = [f"{path}  {path.stat().st_size / 1e6:.1f} MB" for path in written]
+    said += [f"Open {path.resolve().as_uri()}" for path in written if path.suffix == ".html"]
+    facts = [json.loads(path.read_text("utf-8")) for path in written if path.suffix == ".json"]
+    about = headline(facts[0]) if facts else []
+    if not about:
+        return said
+    python, flag = _python(), data_flag(data)
+    following = [
+        (f"{python} -m measure model resnet50{flag}", "what one model waits for, layer by layer"),
+        (f"{python} -m measure --budget 20m{flag}", "more models and rounds; render again afterwards"),
+        (f"{python} -m measure doctor{flag}", "what would spoil a measurement on this machine"),
+    ]
+    width = max(len(command) for command, _ in following)
+    return [*said, "", *about, "", "Next:", *(f"  {command:<{width}}  {what}" for command, what in following)]
+
+
+def headline(facts: dict[str, dict[str, Any]]) -> list[str]:
+    """Return at most two lines from the paper's facts about the machine at hand; none without a machine."""
+    of = {key: fact["value"] for key, fact in facts.items()}
+    if not (machine := of.get("machine.at_hand.name")):
+        return []
+    first = f"{machine}: its roof was not measured"
+    peak, bandwidth = of["utilisation.roofs.peak"], of["utilisation.roofs.bandwidth"]
+    if peak and bandwidth:
+        first = f"{machine}: {si(peak, 'FLOP/s')} at fp32 and {si(bandwidth, 'B/s')} from memory"
+    if share := of["utilisation.gap.layers"]:
+        first += f"; networks typically reach {percent(share)} of the roofline layer by layer"
+    said = [first]
+    ratio, fewer = of["puzzle.here.ratio"], of["puzzle.needs.fewer"]
+    if ratio and fewer:
+        said.append(
+            f"At batch {of['puzzle.here.batch']}, MobileNet-v2 needs {plain(fewer)} times fewer FLOP than ResNet-18 "
+            f"and takes {plain(ratio)} times as long"
+        )
+    return said
+
+
+def _python() -> str:
+    """Return what runs this Python from the present folder: ``python`` where that is the one on the PATH."""
+    there = Path(sys.executable)
+    found = shutil.which("python")
+    if found and os.path.samefile(found, there) and Path(found).parent == there.parent:
+        return "python"
+    return str(there.relative_to(Path.cwd())) if there.is_relative_to(Path.cwd()) else str(there)
+
+
 def figures(project: Path, labels: list[str], formats: list[str], data: Path, out: Path | None) -> list[Path]:
     """Write the figures with these labels, or all, and their data; return the files written."""
     from report.charts.figure_files import write_figures
@@ -134,7 +183,6 @@ def explain(project: Path, name: str | None, data: Path) -> str:
 
 def check(project: Path, data: Path) -> str:
     """Read every table of the cache and say what is in it; raise UserError for the first row that is wrong."""
-    from measure.domain.values import SPACE
     from report.markdown import number
     from report.paper import load
 
@@ -236,7 +284,7 @@ def sources() -> Iterator[Path]:
 def carry_out(flags: Any, project: Path) -> int:
     """Do what the flags say with a project. Raise UserError for bad input."""
     # Imported late: --help answers at once.
-    from report import closing, failures, without_garbage_search
+    from report import failures, without_garbage_search
     from report.engine.execution import FORCED
     from report.failures import in_environment
 
@@ -263,7 +311,7 @@ def carry_out(flags: Any, project: Path) -> int:
                 lines = [str(path) for path in written]
             else:
                 written = render(project, flags.engine, formats, flags.data, flags.out)
-                lines = closing.lines(written, flags.data)
+                lines = closing_lines(written, flags.data)
         print("\n".join(lines))
         for line in failed:
             _progress(f"could not be computed: {line}; please report it")

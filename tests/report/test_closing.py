@@ -3,7 +3,7 @@ import sys
 
 import pytest
 
-from report import closing
+from report import __main__ as closing
 
 
 def test_a_render_ends_with_the_address_that_a_browser_opens(tmp_path):
@@ -12,7 +12,7 @@ def test_a_render_ends_with_the_address_that_a_browser_opens(tmp_path):
     page.write_bytes(b"x" * 1_500_000)
     paper.write_bytes(b"x" * 200_000)
     opened = f"Open file://{tmp_path}/my%20paper/index.html"
-    assert closing.lines([page, paper], tmp_path) == [f"{page}  1.5 MB", f"{paper}  0.2 MB", opened]
+    assert closing.closing_lines([page, paper], tmp_path) == [f"{page}  1.5 MB", f"{paper}  0.2 MB", opened]
 
 
 FACTS = {
@@ -52,7 +52,7 @@ def test_of_a_machine_three_commands_follow_for_the_python_that_runs_this(tmp_pa
     monkeypatch.chdir(tmp_path / here)
     monkeypatch.setattr(sys, "executable", str(tmp_path / "bin" / "python"))
     monkeypatch.setattr(closing.shutil, "which", lambda _: found and str(tmp_path / found))
-    *_, heading, one, two, three = closing.lines([tmp_path / "facts.json"], tmp_path / "data")
+    *_, heading, one, two, three = closing.closing_lines([tmp_path / "facts.json"], tmp_path / "data")
     assert heading == "Next:"
     for line, verb in ((one, "model resnet50"), (two, "--budget 20m"), (three, "doctor")):
         assert line.startswith(f"  {python.format(tmp_path)} -m measure {verb} --data ")
