@@ -12,47 +12,45 @@
 
 local stringify = pandoc.utils.stringify
 local NAMES = { fig = "Figure", tbl = "Table", sec = "Section", eq = "Equation" }
-local CALLOUTS = { note = "Note", tip = "Tip", important = "Important", warning = "Warning", caution = "Caution" }
+local CALLOUTS = {}
+for _, title in ipairs({ "Note", "Tip", "Important", "Warning", "Caution" }) do
+  CALLOUTS["callout-" .. title:lower()] = title
+end
 -- What means something to Quarto and nothing here
-local UNKNOWN = { "callout%-.*", "panel%-.*", "column.*", "content%-.*", "layout.*", "aside", "proof", "theorem", "grid" }
+local UNKNOWN = { "^callout%-", "^panel%-", "^column", "^content%-", "^layout", "^aside$", "^proof$", "^theorem$" }
 local FULL_WIDTH = 800 -- pixels of a picture that takes the whole line; all have one scale, so letters have one size
 
 local function fail(words, problem) error("\1" .. words .. "\1" .. problem .. "\1", 0) end
 
 -- The numbers of sections, figures, tables and equations -----------------------------------------------------------
 
-local Numbers = {}
-Numbers.__index = Numbers
+local function new_numbers() return { of = {}, titles = {}, anchors = {}, counts = {}, section = {} } end
 
-function Numbers.new()
-  return setmetatable({ of = {}, anchors = {}, counts = {}, section = {}, titles = {} }, Numbers)
-end
-
-function Numbers:define(identifier)
-  if identifier ~= "" and self.anchors[identifier] then
+local function define(numbers, identifier)
+  if identifier ~= "" and numbers.anchors[identifier] then
     fail(identifier, "the label '" .. identifier .. "' is defined twice")
   end
-  self.anchors[identifier] = true
+  numbers.anchors[identifier] = true
 end
 
-function Numbers:next(label)
+local function next_number(numbers, label)
   local kind = label:match("^%a+")
-  self.counts[kind] = (self.counts[kind] or 0) + 1
-  self.of[label] = tostring(self.counts[kind])
-  return self.of[label]
+  numbers.counts[kind] = (numbers.counts[kind] or 0) + 1
+  numbers.of[label] = tostring(numbers.counts[kind])
+  return numbers.of[label]
 end
 
-function Numbers:next_section(label, level)
-  for above = #self.section + 1, level do self.section[above] = 0 end
-  for _ = level + 1, #self.section do table.remove(self.section) end
-  self.section[level] = self.section[level] + 1
-  self.of[label] = table.concat(self.section, ".")
-  return self.of[label]
+local function next_section(numbers, label, level)
+  local section = {}
+  for above = 1, level do section[above] = numbers.section[above] or 0 end
+  section[level] = section[level] + 1
+  numbers.section, numbers.of[label] = section, table.concat(section, ".")
+  return numbers.of[label]
 end
 
-function Numbers:caption(label, inlines)
-  local number = NAMES[label:match("^%a+")] .. "\u{a0}" .. self:next(label) .. ":"
-  return pandoc.Plain(pandoc.Inlines({ pandoc.Str(number), pandoc.Space() }) .. inlines)
+local function numbered_caption(numbers, label, inlines)
+  local number = NAMES[label:match("^%a+")] .. "\u{a0}" .. next_number(numbers, label) .. ":"
+  return { long = { pandoc.Plain(pandoc.Inlines({ pandoc.Str(number), pandoc.Space() }) .. inlines) } }
 end
 
 -- What each edition makes of an element -------------------------------------------------------------------------------
@@ -102,18 +100,16 @@ function html.table(element)
 end
 
 function html.callout(box)
-  if not box.is_folded then
-    local title = pandoc.Div(pandoc.Plain(box.title), { class = "title" })
-    return { pandoc.Div({ title, pandoc.Div(box.content, { class = "body" }) }, pandoc.Attr(box.label, box.classes)) }
-  end
+  local outer, inner = "div", "div"
+  if box.is_folded then outer, inner = "details", "summary" end
   local label = box.label ~= "" and ' id="' .. box.label .. '"' or ""
-  local classes = table.concat(box.classes, " ") .. " folded"
+  local opening = ('<%s class="%s"%s><%s class="title">'):format(outer, box.class, label, inner)
   return {
-    pandoc.RawBlock("html", ('<details class="%s"%s><summary class="title">'):format(classes, label)),
+    pandoc.RawBlock("html", opening),
     pandoc.Plain(box.title),
-    pandoc.RawBlock("html", "</summary>"),
+    pandoc.RawBlock("html", "</" .. inner .. ">"),
     pandoc.Div(box.content, { class = "body" }),
-    pandoc.RawBlock("html", "</details>"),
+    pandoc.RawBlock("html", "</" .. outer .. ">"),
   }
 end
 
@@ -137,7 +133,7 @@ function typst.image(image)
 end
 
 function typst.callout(box)
-  local title = pandoc.Inlines({ inline('#callout("' .. box.classes[2] .. '")[') }) .. box.title
+  local title = pandoc.Inlines({ inline('#callout("' .. box.kind .. '")[') }) .. box.title
   title:insert(inline("]["))
   local closing = box.label ~= "" and "] <" .. box.label .. ">" or "]"
   return pandoc.Blocks({ pandoc.Plain(title) }) .. box.content .. { pandoc.RawBlock("typst", closing) }
@@ -152,6 +148,9 @@ end
 function typst.formula(formula) return { inline("#spoken(" .. quoted(formula.text) .. ")["), formula, inline("]") } end
 
 local LOOKS = { html = html, typst = typst }
+for _, look in pairs(LOOKS) do -- what it does not name it leaves as it is
+  setmetatable(look, { __index = function() return function(element) return element end end })
+end
 
 -- From a document to an edition --------------------------------------------------------------------------------------
 
@@ -169,33 +168,25 @@ end
 
 local function require_known(div)
   local names = pandoc.List(div.classes)
-  for name in pairs(div.attributes) do
-    if name:find("^layout") then names:insert(name) end
-  end
+  for name in pairs(div.attributes) do names:insert(name) end
   for _, name in ipairs(names) do
     for _, pattern in ipairs(UNKNOWN) do
-      if name:find("^" .. pattern .. "$") then fail(name, "the embedded engine does not know '" .. name .. "'") end
+      if name:find(pattern) then fail(name, "the embedded engine does not know '" .. name .. "'") end
     end
   end
 end
 
--- Returns a callout's label, classes, title and content; nil for another div.
+-- Returns a callout's kind, label, classes, title and content; nil for another div.
 local function callout_of(div)
-  local class, kind = nil, nil
-  for _, each in ipairs(div.classes) do
-    if CALLOUTS[each:match("^callout%-(.*)$")] then class, kind = each, each:match("%-(.*)$") end
-  end
-  if not class then return nil end
-  for name in pairs(div.attributes) do
-    if name ~= "title" and name ~= "collapse" then
-      fail(name, "the embedded engine does not know '" .. name .. "' of a callout")
-    end
-  end
-  local box = { label = div.identifier, classes = { "callout", class }, content = div.content }
+  local kind = div.classes:find_if(function(class) return CALLOUTS[class] end)
+  if not kind then return nil end
+  local box = { kind = kind, label = div.identifier, content = div.content }
   box.is_folded = div.attributes.collapse == "true"
-  local is_titled = #div.content > 0 and div.content[1].t == "Header"
-  box.title = is_titled and box.content:remove(1).content
-    or pandoc.Inlines({ pandoc.Str(div.attributes.title or CALLOUTS[kind]) })
+  box.class = "callout " .. kind .. (box.is_folded and " folded" or "")
+  box.title = pandoc.Inlines({ pandoc.Str(div.attributes.title or CALLOUTS[kind]) })
+  if #box.content > 0 and box.content[1].t == "Header" then box.title = box.content:remove(1).content end
+  div.attributes.collapse, div.attributes.title = nil, nil
+  for name in pairs(div.attributes) do fail(name, "the embedded engine does not know '" .. name .. "' of a callout") end
   return box
 end
 
@@ -207,37 +198,38 @@ local function arranged(blocks, edition, numbers, is_numbered)
   local function of_this_format(element) return element.format ~= edition and {} or nil end
   filter.RawBlock, filter.RawInline = of_this_format, of_this_format
 
-  local function anchored(element) numbers:define(element.identifier) end
+  local function anchored(element) define(numbers, element.identifier) end
   filter.Link, filter.Code = anchored, anchored
 
   function filter.CodeBlock(listing)
     anchored(listing)
-    return look.listing and look.listing(listing)
+    return look.listing(listing)
   end
 
   function filter.Header(header)
     anchored(header)
-    if not is_numbered then numbers.titles[header.identifier] = stringify(header) end
-    if is_numbered and not header.classes:includes("unnumbered") then
-      local number = numbers:next_section(header.identifier, header.level)
+    if not is_numbered then
+      numbers.titles[header.identifier] = stringify(header)
+    elseif not header.classes:includes("unnumbered") then
+      local number = next_section(numbers, header.identifier, header.level)
       header.content:insert(1, pandoc.Span(number, { class = "header-section-number" }))
       header.content:insert(2, pandoc.Space())
     end
-    return look.header and look.header(header) or header
+    return look.header(header)
   end
 
   function filter.Figure(figure)
     anchored(figure)
-    return look.figure and look.figure(figure)
+    return look.figure(figure)
   end
 
   function filter.Table(element)
     anchored(element)
     if element.identifier:find("^tbl%-") then
       local inlines = pandoc.utils.blocks_to_inlines(element.caption.long)
-      element.caption = { long = { numbers:caption(element.identifier, inlines) } }
+      element.caption = numbered_caption(numbers, element.identifier, inlines)
     end
-    return look.table and look.table(element) or element
+    return look.table(element)
   end
 
   -- Returns a div with the label of a figure or table, and its caption as the last paragraph, as a float.
@@ -249,9 +241,7 @@ local function arranged(blocks, edition, numbers, is_numbered)
     end
     local tables = content:filter(function(block) return block.t == "Table" end)
     if label:find("^fig%-") or #tables == 0 then
-      anchored(div)
-      local figure = pandoc.Figure(content, { long = { numbers:caption(label, caption.content) } }, { label })
-      return look.figure and look.figure(figure) or figure
+      return filter.Figure(pandoc.Figure(content, numbered_caption(numbers, label, caption.content), { label }))
     end
     if #tables > 1 or #tables[1].caption.long > 0 then
       fail(label, "'" .. label .. "' holds two tables or captions instead of one")
@@ -267,15 +257,12 @@ local function arranged(blocks, edition, numbers, is_numbered)
   function filter.Div(div)
     local shown = is_shown(div, edition)
     if shown ~= nil then return shown and div.content:walk(filter) or {}, false end
-    local box = callout_of(div)
-    if box then
-      box.content, box.title = box.content:walk(filter), box.title:walk(filter)
-      anchored(div)
-      return look.callout(box), false
-    end
-    require_known(div)
     if div.identifier:find("^fig%-") or div.identifier:find("^tbl%-") then return float(div) end
     anchored(div)
+    local box = callout_of(div)
+    if not box then return require_known(div) end
+    box.content, box.title = box.content:walk(filter), box.title:walk(filter)
+    return look.callout(box), false
   end
 
   function filter.Span(span)
@@ -283,7 +270,7 @@ local function arranged(blocks, edition, numbers, is_numbered)
     if shown ~= nil then return shown and span.content:walk(filter) or {}, false end
     anchored(span)
     if span.classes:includes("equation") then
-      return look.equation(span.content[1], numbers:next(span.identifier), span.identifier)
+      return look.equation(span.content[1], next_number(numbers, span.identifier), span.identifier)
     end
   end
 
@@ -396,7 +383,7 @@ document.meta.bibliography, document.meta["link-citations"] = job.bibliography, 
 local citations, known = cited(document, job.citations)
 local texts = {}
 for name, edition in pairs(job.editions) do
-  local numbers = Numbers.new()
+  local numbers = new_numbers()
   local blocks = referenced(arranged(document.blocks, name, numbers, job.numbered), numbers, citations)
   local options = pandoc.WriterOptions({
     template = pandoc.template.compile(io.open(edition.template):read("a"), edition.template),

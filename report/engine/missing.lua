@@ -1,15 +1,15 @@
 -- Decides what of the chapters is printed, for both engines (filters in _quarto.yml, at: pre-ast).
 --
--- 1. Chapters: ROOFWRIGHT_CHAPTERS (names separated by commas), else `roofwright: chapters:` in _quarto.yml, names those
---    that are printed. A chapter begins at a heading of the first level with the label `sec-NAME`.
--- 2. Conditions: `::: {.content-visible when-meta="training.step"}`, `unless-meta=`, and the same for `.content-hidden`.
+-- 1. Chapters: ROOFWRIGHT_CHAPTERS (names, by commas), else `roofwright: chapters:` in _quarto.yml, names those that
+--    are printed. A chapter begins at a heading of the first level with the label `sec-NAME`.
+-- 2. Conditions: `::: {.content-visible when-meta="training.step"}`, `unless-meta=`, and as well for `.content-hidden`.
 --    Cells set such metadata. A path that is not set is false. `when-format=` is left to the engine.
 -- 3. Reference blocks: `::: {.reference claims="fastest pooling"}` is printed if all claims hold. The claim `fastest`
---    of the chapter `training` is the metadata `training.claims.fastest`; other chapters' claims are `training.fastest`.
+--    of the chapter `training` is the metadata `training.claims.fastest`; elsewhere the claim is `training.fastest`.
 -- 4. Missing values: a paragraph or list item with a span of class `missing` is not printed, nor is a figure or table
 --    that holds a div of class `gap`. What refers to something that is not printed goes too, then headings with nothing
 --    below them. The `command`s of all these are listed in the div `#gaps`, which stands after the chapters.
--- 5. `::: {.more}` is printed in the HTML alone, folded at its chapter's end; with `roofwright: pdf: full` in the PDF too.
+-- 5. `::: {.more}` is printed in the HTML alone, folded at its chapter's end; with `roofwright: pdf: full` in both.
 
 local stringify = pandoc.utils.stringify
 local KINDS = { sec = "Section", fig = "Figure", tbl = "Table", eq = "Equation" }
@@ -61,7 +61,7 @@ local function replace_references(block, to, instead)
       for at, inline in ipairs(inlines) do
         local before, end_before = inlines[at - 1], inlines[at - 2]
         local is_first = before == nil or before.t == "SoftBreak"
-          or before.t == "Space" and end_before ~= nil and end_before.t == "Str" and end_before.text:find("[.?!]$") ~= nil
+          or before.t == "Space" and end_before and end_before.t == "Str" and end_before.text:find("[.?!]$") ~= nil
         local label = inline.t == "Cite" and #inline.citations == 1 and label_of(inline.citations[1].id)
         found:extend(to[label] and instead(label, inline, is_first) or { inline })
       end
@@ -193,7 +193,7 @@ end
 -- Returns whether a div is a callout whose heading lacks a value.
 local function is_box_without_title(div)
   local first = div.content[1]
-  return first ~= nil and first.t == "Header" and table.concat(div.classes, " "):find("callout-") ~= nil and lacks(first)
+  return first and first.t == "Header" and table.concat(div.classes, " "):find("callout-") and lacks(first)
 end
 
 -- Returns the level of a heading, and of the question below it (a paragraph in italics), which needs an answer.
@@ -278,7 +278,8 @@ end
 -- Fills the list of commands. Frames answers and reference blocks: other writers drop the Typst around them.
 local function printed(div)
   if div.identifier == "gaps" then
-    div.content:insert(pandoc.BulletList(commands:map(function(command) return { pandoc.Plain(pandoc.Code(command)) } end)))
+    local function item(command) return { pandoc.Plain(pandoc.Code(command)) } end
+    div.content:insert(pandoc.BulletList(commands:map(item)))
     return div
   end
   local frame = has_class(div, "answer") and "answer" or has_class(div, "reference") and "reference"
