@@ -315,11 +315,11 @@ local function label_of(cite)
   end
 end
 
--- Returns the citations of sources in a document as they are printed, by their text, with the list of sources at the
--- end; and the same as JSON. `known` is what was returned for the document's last state.
-local function cited(document, known)
+-- Returns the citations of sources in blocks as they are printed, by their text, and the list of the sources; and both
+-- as JSON. `known` is what was returned for the document's last state.
+local function cited(blocks, meta, known)
   local at, asked = {}, pandoc.Blocks({})
-  document.blocks:walk({
+  blocks:walk({
     traverse = "topdown",
     Cite = function(cite)
       local text = stringify(cite)
@@ -328,30 +328,25 @@ local function cited(document, known)
       at[text] = #asked
     end,
   })
-  if #asked == 0 then return {}, {} end
+  if #asked == 0 then return {}, nil, {} end
   local before = pandoc.write(pandoc.Pandoc(asked), "json")
   if known.before ~= before then
     -- Given each citation once and no other text, pandoc takes a fifth of the time.
-    local after = pandoc.utils.citeproc(pandoc.Pandoc(asked, document.meta))
+    local after = pandoc.utils.citeproc(pandoc.Pandoc(asked, meta))
     known = { before = before, after = pandoc.write(after, "json") }
   end
-  local printed = pandoc.read(known.after, "json").blocks
-  local citations = { list = printed[#printed] }
+  local printed, citations = pandoc.read(known.after, "json").blocks, {}
   for text, number in pairs(at) do citations[text] = printed[number].content end
-  return citations, known
+  return citations, printed[#printed], known
 end
 
--- Returns the blocks with their citations and cross-references, and with the list of the sources that they cite.
-local function referenced(blocks, numbers, citations)
-  local has_cited = {}
+-- Returns the blocks with these citations and their cross-references, and with the list of sources.
+local function referenced(blocks, numbers, citations, sources)
   blocks = blocks:walk({
     traverse = "topdown",
     Cite = function(cite)
       local label = label_of(cite)
-      if not label then
-        for _, citation in ipairs(cite.citations) do has_cited["ref-" .. citation.id] = true end
-        return citations[stringify(cite)], false
-      end
+      if not label then return citations[stringify(cite)], false end
       local number, title = numbers.of[label], numbers.titles[label]
       if not number and not title then
         local problem = "the cross-reference @" .. label .. " leads nowhere, or to what has no number"
@@ -362,16 +357,13 @@ local function referenced(blocks, numbers, citations)
     end,
     Link = function(link)
       local target = link.target:match("^#(.*)$")
-      if target and not target:find("^ref%-") and not numbers.anchors[target] then
+      if target and not numbers.anchors[target] then
         fail(link.target, "the link to '" .. link.target .. "' leads nowhere")
       end
     end,
   })
-  if not next(has_cited) then return blocks end
-  local list = citations.list:clone()
-  list.content = list.content:filter(function(source) return has_cited[source.identifier] end)
   local _, place = blocks:find_if(function(block) return block.identifier == "refs" end)
-  blocks[place or #blocks + 1] = list
+  if sources then blocks[place or #blocks + 1] = sources end
   return blocks
 end
 
@@ -380,11 +372,13 @@ local job = pandoc.json.decode(io.read("a"), false)
 local document = pandoc.read(job.text, "markdown", pandoc.ReaderOptions({ columns = 160 }))
 for _, path in ipairs(job.filters) do document = pandoc.utils.run_lua_filter(document, path) end
 document.meta.bibliography, document.meta["link-citations"] = job.bibliography, job.links
-local citations, known = cited(document, job.citations)
-local texts = {}
+local texts, known = {}, {}
 for name, edition in pairs(job.editions) do
   local numbers = new_numbers()
-  local blocks = referenced(arranged(document.blocks, name, numbers, job.numbered), numbers, citations)
+  local blocks = arranged(document.blocks, name, numbers, job.numbered)
+  local citations, sources
+  citations, sources, known[name] = cited(blocks, document.meta, job.citations[name] or {})
+  blocks = referenced(blocks, numbers, citations, sources)
   local options = pandoc.WriterOptions({
     template = pandoc.template.compile(io.open(edition.template):read("a"), edition.template),
     variables = edition.variables,

@@ -2,11 +2,11 @@
 
 import json
 import re
+import shutil
 import subprocess
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
-
-import pypandoc
 
 from measure.errors import UserError
 from report.engine.project import Project
@@ -16,11 +16,13 @@ SCRIPT = Path(__file__).with_name("editions.lua")
 
 
 def find_pandoc() -> str:
-    """Return the path of pandoc. Raise UserError where there is none."""
-    try:
-        return str(pypandoc.get_pandoc_path())
-    except OSError:
-        raise UserError("there is no pandoc; install it with pip install pypandoc_binary") from None
+    """Return the path of pandoc: that of the wheel pypandoc_binary, whose import takes long, or else on the PATH."""
+    wheel = find_spec("pypandoc")
+    folder = Path(wheel.origin).with_name("files") if wheel and wheel.origin else Path()
+    found = shutil.which("pandoc", path=str(folder)) or shutil.which("pandoc")
+    if not found:
+        raise UserError("there is no pandoc; install it with pip install pypandoc_binary")
+    return found
 
 
 def make_editions(job: dict[str, Any], project: Project, places: Places) -> dict[str, Any]:
