@@ -65,7 +65,7 @@ def _architecture(model: str) -> str:
     return model.partition(":")[2].partition(".")[0] or model
 
 
-class Work:
+class OperatorSums:
     """FLOP and bytes by kind of layer, and the number of calls, of some operators."""
 
     def __init__(self) -> None:
@@ -78,7 +78,7 @@ class Work:
         self.calls += operator.calls
 
 
-class Conditions(NamedTuple):
+class SharedConditions(NamedTuple):
     """What the printed timings of a device under one setting share."""
 
     setting: Setting
@@ -134,7 +134,7 @@ def published(data: Path) -> Iterator[TimedCall]:
     def conditions(
         device: str, source: str, torch: str | None, precision: str, compiler: str | None, layout: str | None,
         phase: str, input_copied: str | None,
-    ) -> Conditions | None:  # fmt: skip
+    ) -> SharedConditions | None:  # fmt: skip
         chip = chips.get(fold_name(device))
         roof = chip.layer_roof(precision) if chip and precision in PRECISIONS else None
         if chip is None or roof is None:
@@ -143,7 +143,7 @@ def published(data: Path) -> Iterator[TimedCall]:
         setting = Setting(chip.name, source, torch or "", precision, variant or EAGER, phase)
         how = How(compiler is not None, input_copied == "yes", phase == STEP)
         width = PRECISION_BYTE[stored_as(precision)] / PRECISION_BYTE["fp32"]
-        return Conditions(setting, roof, how, chip.chip_kind, width)
+        return SharedConditions(setting, roof, how, chip.chip_kind, width)
 
     for row in table.read(file_of(PublishedTiming, data), PublishedTiming):
         shape, precision = (row.model, row.input_size), row.autocast or row.precision
@@ -182,7 +182,7 @@ def counted(data: Path) -> Counted:
 
 def counted_demands(workloads: Iterable[Workload], operators: Iterable[Operator]) -> Counted:
     """Return the counted workloads, forward and as a training step, each with the demand of a call."""
-    work: dict[tuple[str, str, int, str], dict[str, Work]] = defaultdict(lambda: defaultdict(Work))
+    work: dict[tuple[str, str, int, str], dict[str, OperatorSums]] = defaultdict(lambda: defaultdict(OperatorSums))
     for operator in operators:
         if operator.autocast is None:
             key = operator.model, operator.input_shape, operator.batch, operator.precision
