@@ -99,7 +99,8 @@ def test_batch_normalisation_has_the_outputs_that_torch_derives(form, types):
     calls = [(FORWARD, (inputs, *[channels] * 4, training, 0.1, 1e-5)) for training in (True, False)]
     for gradient in (inputs, meta(*inputs.shape, dtype=types[0]), meta(dtype=types[0]).expand(inputs.shape)):
         for mask in ([True, True, True], [True, False, False]):
-            calls.append((BACKWARD, (gradient, inputs, *[channels] * 5, True, 1e-5, mask)))
+            statistics = [meta(6, dtype=torch.float64)] * 4  # gradients have the type of the scale, before them
+            calls.append((BACKWARD, (gradient, inputs, channels, *statistics, True, 1e-5, mask)))
     for operator, args in calls:
         assert described(outputs.SHAPES[operator](*args)) == described(operator(*args))
 
