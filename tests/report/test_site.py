@@ -51,6 +51,10 @@ def test_labels_stand_apart_nothing_scrolls_sideways_and_no_rule_of_accessibilit
     visit.wait_for_charts()
     charts = visit.page.locator(".vega-embed svg.marks")
     assert [pair for chart in charts.all() for pair in chart.evaluate(AXIS_OVERLAPS)] == []
+    wider = """(charts) => charts.map((chart) => [chart.closest("figure").id, chart.closest(".chart-view"), chart])
+      .filter(([, view, chart]) => view.clientWidth && chart.getBoundingClientRect().width > view.clientWidth + 1)
+      .map(([id]) => id)"""
+    assert charts.evaluate_all(wider) == []
     assert visit.page.evaluate("() => document.documentElement.scrollWidth") <= visit.page.viewport_size["width"]
     assert visit.complaints == []
     broken = Axe().run(visit.page).response["violations"]
