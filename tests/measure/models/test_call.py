@@ -3,7 +3,16 @@ from helpers.counting import Own, meta, nn, torch
 
 from measure.counting.count import count_network
 from measure.domain.words import PRECISION_BYTE
-from measure.models.call import casting, kept_state, meta_allocation, torch_dtype
+from measure.models.call import Call, casting, empty_inputs, kept_state, meta_allocation, torch_dtype
+
+
+def test_inputs_without_values_keep_their_shapes_and_those_of_32_bits_get_the_type():
+    inputs = (torch.ones(2, 3), torch.ones(2, dtype=torch.int64), torch.ones(1).double())
+    call = empty_inputs(Call(nn.ReLU(), inputs, {"mask": torch.ones(2, 1) > 0}), "meta", torch.float16)
+    tensors = [*call.inputs, call.keywords["mask"]]
+    assert all(tensor.is_meta for tensor in tensors)
+    assert [tensor.dtype for tensor in tensors] == [torch.float16, torch.int64, torch.float64, torch.bool]
+    assert [tuple(tensor.shape) for tensor in tensors] == [(2, 3), (2,), (1,), (2, 1)]
 
 
 def test_what_is_allocated_has_no_memory_and_what_is_computed_can_be_read():
