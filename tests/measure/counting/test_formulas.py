@@ -5,7 +5,7 @@ from helpers.counting import case, meta, named, torch
 from helpers.places import TESTS
 
 from measure.counting import formulas
-from measure.counting.formulas import NOTHING, Work, formula, formula_of
+from measure.counting.formulas import formula_of
 from measure.counting.memory import no_work, overload_of
 from measure.domain.words import ELEMENTARY
 
@@ -259,13 +259,6 @@ def test_every_formula_has_a_case_by_hand():
     assert {case.operator for case in cases} == computing
 
 
-def test_names_share_formulas():
-    for name in ("add", "_index_put_impl"):  # an operation in place has that of its twin
-        assert formula_of(f"aten::{name}_") is formula_of(f"aten::{name}") is not None
-    for name in ("aten::add__", "aten::linalg_eig", "aten::_foreach_linalg_eig", "torchvision::nms"):
-        assert formula_of(name) is None
-
-
 INTEGERS = {
     "__ilshift__", "__irshift__", "__lshift__", "__rshift__", "bitwise_and", "bitwise_left_shift", "bitwise_not",
     "bitwise_or", "bitwise_right_shift", "bitwise_xor", "gcd", "lcm",
@@ -288,18 +281,3 @@ def test_what_torch_calls_pointwise_or_a_reduction_has_a_formula_and_does_not_on
         moving |= {name.rstrip("_")} if found is no_work else set()
     assert missing <= INTEGERS
     assert moving <= CHOICES
-
-
-def test_an_operator_that_only_moves_is_no_view():
-    """A view is left out before any formula is asked."""
-    for name in (name.partition("::")[2] for name, each in formulas.FORMULAS.items() if each is no_work):
-        packet = getattr(torch.ops.aten, name, None) or getattr(torch.ops.aten, f"{name}_")
-        overloads = [getattr(packet, overload) for overload in packet.overloads() if "hacked" not in overload]
-        assert not all(overload_of(overload).is_ignored for overload in overloads), name
-
-
-def test_two_formulas_for_one_operator_are_refused(monkeypatch):
-    monkeypatch.setattr(formulas, "FORMULAS", {})
-    formula("a", "b")(lambda _args, _kwargs, _out: Work(2))
-    with pytest.raises(ValueError, match="two formulas for b"):
-        formula("b")(lambda _args, _kwargs, _out: NOTHING)

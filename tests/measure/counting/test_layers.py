@@ -109,15 +109,3 @@ def test_calls_of_one_operator_kind_and_size_are_one_row():
         work = (row[name] for name in ("flop", "other_flop", "recompute_flop", "byte", "calls"))
         found[row["stage"]][row["layer_kind"], row["operator"]] = tuple(work)
     assert found == CALLS
-
-
-def test_an_operator_has_the_kind_of_its_module_also_where_it_has_no_formula():
-    def forward(self, tokens):
-        return torch.linalg.matrix_exp(self.attention(tokens, tokens, tokens)[0])
-
-    # The projections of attention are no modules that run. The exponential reads and writes 3 rows of 3.
-    network = Own(forward, attention=nn.MultiheadAttention(3, 1, batch_first=True))
-    rows = call_rows({INFERENCE: recorded(network, meta(1, 3, 3))[1][INFERENCE]})
-    assert {row["layer_kind"] for row in rows if row["operator"] != "linalg_matrix_exp"} == {"attention"}
-    (row,) = (row for row in rows if row["operator"] == "linalg_matrix_exp")
-    assert (row["layer_kind"], row["flop"], row["byte"]) == ("other", 0, 36 + 36)

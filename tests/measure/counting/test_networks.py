@@ -1,6 +1,5 @@
 """Networks as people report them to counters: each kind once, with the right value by hand."""
 
-import importlib
 from collections import UserDict
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -9,10 +8,6 @@ from typing import Any
 import pytest
 from helpers.counting import Own, counted, linear, nn, on, reported, rows, torch
 from torch.nn import functional
-
-from measure.domain.roofs import Roof
-from measure.models.call import held_tensors
-from measure.timing.sampling import Sampling
 
 COUNTED = {"reason": None, "uncounted": None}
 
@@ -42,20 +37,6 @@ def numbers_that_are_read():
     lstm = Own(packed, lstm=nn.LSTM(4, 8, batch_first=True))
     lengths = torch.tensor([5, 3])
     yield reported("lengths", lambda batch: (lstm, (rows(batch, 5, 4), lengths)), forward_flop=2 * 8 * 4 * 8 * (4 + 8))
-
-    def deeper(self, x):
-        """Runs its layer once in the first call, twice in the second."""
-        self.calls += 1
-        for _ in range(int(self.calls)):
-            x = self.linear(x)
-        return x
-
-    def twice(batch):
-        network = Own(deeper, linear=linear(4, 4))
-        network.register_buffer("calls", torch.zeros((), dtype=torch.long))
-        return network, rows(batch, 4)
-
-    yield reported("is as before in the next pass", twice, forward_flop=64, backward_flop=64)
 
 
 def modes():
@@ -107,22 +88,6 @@ def containers():
         make = on(lambda self, x, wrap=wrap: wrap(self.layers(x)), 8, layers=layers)
         yield reported("an output", make, 1, output_byte=16, activation_byte=4 * (16 + 4), **flop)
 
-    def make(batch):
-        scaled = Own(lambda self, x: self.linear(x * held_tensors(self.held)[0]), linear=nn.Linear(4, 3))
-        scaled.held = {"a": (torch.tensor([1.0, 2, 3, 4]), Output(torch.ones(1)))}
-        return scaled, rows(batch, 4)
-
-    yield reported("an attribute", make, forward_flop=2 * 2 * 4 * 3)
-
-
-class KeyCache:
-    def __init__(self):
-        self.keys = []
-
-    def append(self, key):
-        self.keys.append(key)
-        return torch.cat(self.keys, 1)
-
 
 def caches():
     def attend(self, x):
@@ -135,19 +100,6 @@ def caches():
     flop = 2 * 2 * (4 * 8 * 8 + 4 * 4 * 8)
     in_module = on(attend, 4, 8, key=linear(8, 8), keys=None, seen=[])
     yield reported("in the module", in_module, forward_flop=flop, backward_flop=flop)
-
-    for is_input in (True, False):
-
-        def make(batch, is_input=is_input):
-            def forward(self, x, cache=None):
-                return self.mix((cache if is_input else self.cache).append(self.key(x)))
-
-            network = Own(forward, key=linear(4, 4), mix=linear(4, 4), cache=KeyCache())
-            return network, {"x": rows(batch, 3, 4)} | ({"cache": KeyCache()} if is_input else {})
-
-        # 2 sequences of 3 tokens in each layer; backward both weights, and the input of the second layer.
-        layer = 2 * 2 * 3 * 4 * 4
-        yield reported("filled by each call", make, forward_flop=2 * layer, backward_flop=3 * layer)
 
     def step(batch):
         def forward(self, x, keys, values, place):
@@ -188,8 +140,8 @@ def nested_tensors():
     def nested(tokens, starts):
         return torch.nested.nested_tensor_from_jagged(tokens.flatten(0, 1), starts)
 
-    def attend(self, tokens, starts=None):
-        starts = torch.tensor([0, 2, 6]) if starts is None else starts  # two sequences of 2 and 4 tokens
+    def attend(self, tokens):
+        starts = torch.tensor([0, 2, 6])  # two sequences of 2 and 4 tokens
         heads = nested(self.linear(tokens), starts).unflatten(-1, (2, 2)).transpose(1, 2)
         return functional.scaled_dot_product_attention(heads, heads, heads).transpose(1, 2).flatten(2).values()
 
@@ -197,17 +149,6 @@ def nested_tensors():
     layer, attention = 2 * 6 * 16, 2 * 2 * (2 * (4 + 16)) * 2
     flop = {"forward_flop": layer + attention, "backward_flop": layer + 2 * attention}
     yield reported("attention, starts within", on(attend, 3, 4, linear=linear(4, 4)), **flop, **COUNTED)
-
-    def given(batch):
-        return Own(attend, linear=linear(4, 4)), (rows(batch, 3, 4), torch.tensor([0, 2, 6]))
-
-    yield reported("attention, starts given", given, **flop, **COUNTED)
-
-    def layer_alone(self, x):
-        return self.linear(torch.nested.as_nested_tensor([x[0], x[1, :2]], layout=torch.jagged))
-
-    once = 2 * 5 * 4 * 6  # 5 tokens
-    yield reported("a layer", on(layer_alone, 3, 4, linear=linear(4, 6)), forward_flop=once, backward_flop=once)
 
 
 def gradients_by_torch_func():
@@ -232,25 +173,17 @@ def gradients_by_torch_func():
         flop = {"forward_flop": 64 * products, "backward_flop": 64 * backward}
         yield reported(name, on(forward, 4, linear=linear(4, 4)), **flop, **COUNTED)
 
-    def noted(self, x):
-        return torch.relu(self.linear(x)) * torch.func.vmap(torch.func.grad(lambda y: y.sum()))(x)
-
-    # ReLU's output, and the other factor: a number for each of 2 rows.
-    yield reported("kept tensors", on(noted, 4, linear=linear(4, 4)), saved_byte=2 * 4 * 4 + 2 * 4)
-
 
 def losses_and_regions():
-    for lengths in ([7, 7], torch.tensor([7, 6])):
+    def transcribed(self, x):
+        likely, counts = self.linear(x).log_softmax(-1).transpose(0, 1), torch.tensor([3, 3])
+        lengths = torch.tensor([7, 6])
+        return functional.ctc_loss(likely, torch.ones(2, 3, dtype=torch.int64), lengths, counts, reduction="sum")
 
-        def forward(self, x, lengths=lengths):
-            likely = self.linear(x).log_softmax(-1).transpose(0, 1)
-            counts = torch.tensor([3, 3]) if isinstance(lengths, torch.Tensor) else [3, 3]
-            return functional.ctc_loss(likely, torch.ones(2, 3, dtype=torch.int64), lengths, counts, reduction="sum")
-
-        # 14 rows of 5: maxima and sums 4 each, differences and exponentials 5, a logarithm; 14 * 7 states of 13; a sum.
-        other, product = 14 * (4 + 5 + 5 + 4 + 1 + 5) + 98 * 13 + 1, 2 * 14 * 4 * 5
-        work = {"forward_flop": product, "backward_flop": product, "forward_other_flop": other}
-        yield reported("loss over sequences", on(forward, 7, 4, linear=linear(4, 5)), **work, **COUNTED)
+    # 14 rows of 5: maxima and sums 4 each, differences and exponentials 5, a logarithm; 14 * 7 states of 13; a sum.
+    other, product = 14 * (4 + 5 + 5 + 4 + 1 + 5) + 98 * 13 + 1, 2 * 14 * 4 * 5
+    work = {"forward_flop": product, "backward_flop": product, "forward_other_flop": other}
+    yield reported("loss over sequences", on(transcribed, 7, 4, linear=linear(4, 5)), **work, **COUNTED)
     chances = on(lambda self, x: torch.distributions.Categorical(logits=self.linear(x)), 4, linear=linear(4, 4))
     yield reported("distribution", chances, forward_flop=64, backward_flop=64)
     ops = pytest.importorskip("torchvision").ops
@@ -280,7 +213,6 @@ def sparse():
         # 4 edges, or 16 other numbers, are added to dense ones.
         ("with dense", lambda self, x, pairs: self.linear(x) + edges(pairs), 0, 4, 0),
         ("addmm", lambda self, x, pairs: torch.sparse.addmm(x, edges(pairs), self.linear(x)), 32, 16, 0),
-        ("beta 0", lambda self, x, pairs: torch.sparse.addmm(x, edges(pairs), self.linear(x), beta=0), 32, 0, 0),
         # Weights of the edges that are learnt: torch takes their gradient as a dense product of 4 x 4 by 4.
         ("learnt", lambda self, x, pairs: torch.sparse_coo_tensor(pairs.t(), self.weights, (4, 4)) @ self.linear(x),
          32, 0, 128),
@@ -304,15 +236,6 @@ def sparse():
     gradients = {"gradient_byte": read + 4 * 8, "backward_traffic_byte": 2 * 80 + 160 + read + 2 * read}
     yield reported("sparse bags", bags, adam_byte=averages, **gradients, **COUNTED)
 
-    def returned(batch):
-        network = Own(
-            lambda self, x, pairs: torch.sparse_coo_tensor(pairs.t(), self.linear(x)[:, 0]), linear=linear(4, 4)
-        )
-        return network, (rows(batch, 4), torch.zeros(batch, 2, dtype=torch.int64))
-
-    # A value of 4 bytes for each of 4 edges, and its place, two numbers of 8
-    yield reported("returned", returned, 4, output_byte=4 * (4 + 2 * 8), forward_flop=128)
-
 
 @pytest.mark.parametrize(
     "case",
@@ -324,17 +247,3 @@ def sparse():
 def test_by_hand(case):
     row = counted(case.make, case.batch, case.precision)
     assert {name: getattr(row, name) for name in case.expected} == case.expected
-
-
-@pytest.mark.parametrize(
-    "network", [nn.utils.weight_norm(nn.Linear(4, 3)), nn.utils.parametrizations.orthogonal(nn.Linear(4, 4))]
-)
-def test_a_users_network_is_counted_and_timed_as_it_is(network, monkeypatch):
-    one = importlib.import_module("measure.verbs.model")
-    monkeypatch.setattr(one, "ROUND_SAMPLING", Sampling(warm_up_s=0.0, least_s=0.0, limit_s=0.0))
-    monkeypatch.setattr(one, "_roof", lambda *_: Roof({}, None))
-    before = {name: value.clone() for name, value in network.state_dict().items()}
-    answer = one.model(network, rows(2, 4))
-    assert answer.demands[0].flop > 0
-    assert answer.cells[0].timed.latency_s > 0
-    assert all(torch.equal(value, before[name]) for name, value in network.state_dict().items())

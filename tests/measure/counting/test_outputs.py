@@ -84,7 +84,6 @@ def test_what_may_differ_is_computed_each_time():
 FORMS = {
     "plain": meta(4, 6, 5, 3),
     "channels last": meta(4, 6, 5, 3).to(memory_format=torch.channels_last),
-    "two dimensions": meta(4, 6),
     "transposed": meta(4, 7, 6).transpose(1, 2),
     "expanded": meta(4, 6, 1, 3).expand(4, 6, 5, 3),
     "every second channel": meta(4, 12, 5, 3)[:, ::2],
@@ -123,9 +122,8 @@ def counts_of(call, fake):
 
 # Small networks, and of timm those of other operators than torchvision's
 NAMES = (
-    "squeezenet1_0", "shufflenet_v2_x1_0", "mobilenet_v3_large", "googlenet", "vit_b_32", "swin_t", "fcn_resnet50",
-    "wav2vec2_base", "timm:ghostnet_050", "timm:levit_128s", "timm:crossvit_tiny_240", "timm:xcit_nano_12_p16_224",
-    "timm:botnet26t_256",
+    "squeezenet1_0", "shufflenet_v2_x1_0", "vit_b_32", "swin_t", "fcn_resnet50", "wav2vec2_base", "timm:ghostnet_050",
+    "timm:levit_128s", "timm:xcit_nano_12_p16_224",
 )  # fmt: skip
 # A view of a whole tensor that is written in place: autograd copies the gradient by strides, but replays the view
 # under a mode of torch such as that of fake tensors.
@@ -156,16 +154,12 @@ def test_a_constant_that_moves_to_the_device_is_no_traffic(fake):
     assert counts_of(call, fake)["traffic_byte"] == 4 * (1000 + 1000 + 2000 + 2000)
 
 
-@pytest.mark.parametrize(
-    "overflows",
-    [lambda value: not torch.isfinite(value).all(), lambda value: torch.isinf(value).any() or value.isnan().any()],
-)
-def test_a_guard_against_overflow_finds_none(overflows):
+def test_a_guard_against_overflow_finds_none():
     """As in DETR's layers: a product of 2 x 3 by 3 x 4, and none of the guarded branch's 2 x 4 products by 4."""
 
     def guarded(self, value):
         output = self.linear(value)
-        return output @ torch.ones(4, 4) if overflows(output) else output
+        return output @ torch.ones(4, 4) if not torch.isfinite(output).all() else output
 
     call = copy_to_meta(Call(Own(guarded, linear=nn.Linear(3, 4)), (torch.ones(2, 3),)))
     assert counts_of(call, fake=True)["forward_flop"] == 2 * 2 * 3 * 4

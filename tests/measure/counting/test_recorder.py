@@ -6,8 +6,6 @@ from torch.utils.checkpoint import checkpoint
 
 from measure.models.call import casting
 
-swin = pytest.importorskip("torchvision.models.swin_transformer", reason="some attention is torchvision's")
-
 # 4 rows of 3 through a Linear of 3 to 5: 2 * 4 * 3 * 5 = 120 FLOP of product, 20 additions of the bias; backward 120
 # for each gradient that is asked for, and the bias's (4 - 1) * 5 = 15 additions.
 ROWS = meta(4, 3)
@@ -75,29 +73,6 @@ def test_what_a_checkpoint_runs_again_is_told_apart(reentrant):
     assert column(backward, "recompute_flop") == {"a": 0, "b": 2 * 4 * 5 * 7 + 28, "": 28, "c": 0}
     # Kept: the input of the part that is run again (4 * 5), and what c needs; the product's output is not.
     assert column(forward, "saved_byte") == {"": 4 * 20, "a": 0, "b": 0, "c": 4 * 28}
-
-
-def test_a_checkpoint_that_stops_early_in_a_module_leaves_it():
-    inner = nn.Sequential(nn.Linear(5, 7), nn.Sigmoid(), nn.Linear(7, 6))
-    outer = three_layers(
-        lambda self, hidden: self.b(checkpoint(self.inner, hidden, use_reentrant=False)), inner=inner, b=nn.Linear(6, 7)
-    )
-    _, backward = trained(outer, ROWS)
-    products = {"a": 60, "inner.0": 140, "inner.2": 168, "b": 168, "c": 56}
-    for path, multiply_adds in products.items():
-        assert backward[path].flop == 2 * multiply_adds * (1 if path == "a" else 2), path
-    # All of the first layer and the sigmoid (4 * 28); the last layer's inputs are known before it is computed.
-    assert total(backward, "recompute_flop") == 2 * 140 + 28 + 4 * 28
-
-
-def test_an_operator_of_no_module_or_of_one_made_on_the_fly_is_the_networks():
-    network = Own(lambda self, rows: nn.Sigmoid()(self.linear(rows)), linear=nn.Linear(3, 5))
-    forward, backward = trained(network, ROWS)
-    assert (forward[""].calls, forward[""].other_flop, forward[""].saved_byte) == (1, 4 * 20, 4 * 20)
-    assert backward[""].other_flop == 3 * 20
-    with recorder.Recorder(network, []) as record:
-        meta(3, 5) + 1
-    assert record.forward.modules[network].other_flop == 15
 
 
 def test_saved_bytes_by_hand():
@@ -183,70 +158,36 @@ def test_backward_operators_keep_the_precision_of_their_forward_ones_under_autoc
     assert record.backward.total("traffic_byte") == 4 * (12 + 20 + 15)
 
 
-def partly_frozen(*asking):
+@pytest.mark.parametrize(
+    ("trained_layers", "products"),
+    [
+        # Forward 2 * (2 * 3 + 3 * 5 + 5 * 7) = 12 + 30 + 70 FLOP. The first layer is frozen: no gradient; the second
+        # has a weight gradient, the third both.
+        ((False, True, True), 0 + 30 + 2 * 70),
+        ((True, False, True), 12 + 30 + 2 * 70),  # the second hands a gradient through
+    ],
+)
+def test_a_frozen_layer_has_no_gradient_of_its_own(trained_layers, products):
     network = nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 5), nn.Linear(5, 7))
-    for layer, asks in zip(network, asking, strict=True):
-        layer.requires_grad_(asks)
-    return network
+    for layer, is_trained in zip(network, trained_layers, strict=True):
+        layer.requires_grad_(is_trained)
+    forward, backward = trained(network, meta(1, 2))
+    assert (total(forward, "flop"), total(backward, "flop")) == (12 + 30 + 70, products)
 
 
-def layers():
-    """The FLOP forward, and backward by what asks for a gradient: the input, the network (None: as it was made)."""
-    for name, make, shape, multiply_adds in [
-        # (5 + 2 - 3) / 2 + 1 = 3 by 3 outputs of 6 channels, each a sum over 4 / 2 channels of 3 by 3
-        ("grouped", lambda: nn.Conv2d(4, 6, 3, stride=2, padding=1, groups=2), (1, 4, 5, 5), 9 * 6 * 2 * 9),
-        # 4 inputs of 2 channels, each spread over 3 channels of 2
-        ("transposed line", lambda: nn.ConvTranspose1d(2, 3, 2, stride=2), (5, 2, 4), 5 * 4 * 2 * 3 * 2),
-        # 2 by 7 rows of 3, each times a matrix of 3 by 5
-        ("linear", lambda: nn.Linear(3, 5), (2, 7, 3), 14 * 3 * 5),
-    ]:
-        once = 2 * multiply_adds  # forward, and each gradient that is asked for: the weight's, the input's
-        yield name, make, [shape], once, {(0, 1): once, (1, 1): 2 * once, (1, 0): once, (0, 0): 0}
-
-    # Forward 2 * (2 * 3 + 3 * 5 + 5 * 7) = 12 + 30 + 70 FLOP. The first layer is frozen: no gradient; the second has
-    # a weight gradient, the third both. With the second frozen and the first trained, it hands a gradient through.
-    yield "first frozen", lambda: partly_frozen(False, True, True), [(1, 2)], 112, {(0, None): 0 + 30 + 2 * 70}
-    yield "second frozen", lambda: partly_frozen(True, False, True), [(1, 2)], 112, {(0, None): 12 + 30 + 2 * 70}
-
-
-def attentions():
+def test_attention_has_the_gradients_that_are_asked_for():
     # Liu et al. 2021, equation 1: 4 h w C^2 + 2 (h w)^2 C multiply-adds, here for h w = 9, C = 8 and 2 sequences.
     projection, product = 2 * 9 * 8 * 8, 2 * 9 * 9 * 8
     forward = 2 * (4 * projection + 2 * product)
-    backward = {
-        (1, 1): 2 * forward,
-        (0, 1): 2 * forward - 2 * 3 * projection,  # the projections of tokens have no input gradient
+    attention = nn.MultiheadAttention(8, 2, batch_first=True).to("meta")
+    for inputs_ask, is_trained, backward in (
+        (True, True, 2 * forward),
+        (False, True, 2 * forward - 2 * 3 * projection),  # the projections of tokens have no input gradient
         # Frozen, the four projections have an input gradient only; the products have both factors' as before.
-        (1, 0): 2 * (4 * projection + 2 * 2 * product),
-        (0, 0): 0,
-    }
-
-    def to_itself():
-        attention = nn.MultiheadAttention(8, 2, batch_first=True)
-        return Own(lambda self, tokens: self.attention(tokens, tokens, tokens), attention=attention)
-
-    yield "attention", to_itself, [(2, 9, 8)], forward, backward
-
-    # Equation 2: 4 h w C^2 + 2 M^2 h w C multiply-adds, for M = 4 and C = 8. An image of 6 by 5 is padded to 8 * 8.
-    windows = 2 * (4 * 64 * 8 * 8 + 2 * 16 * 64 * 8)
-    first = 2 * 3 * 64 * 8 * 8  # to queries, keys and values
-
-    def shifted():
-        return swin.ShiftedWindowAttention(8, [4, 4], [2, 2], 2)
-
-    yield "shifted windows", shifted, [(1, 6, 5, 8)], windows, {(1, 1): 2 * windows, (0, 1): 2 * windows - first}
-
-
-@pytest.mark.parametrize(
-    ("make", "shapes", "forward", "backward"),
-    [pytest.param(*case, id=name) for name, *case in (*layers(), *attentions())],
-)
-def test_forward_and_backward_by_hand(make, shapes, forward, backward):
-    for (inputs_ask, is_trained), flop in backward.items():
-        with torch.device("meta"):
-            network = make()
-        if is_trained is not None:
-            network.requires_grad_(bool(is_trained))
-        inputs = [meta(*shape, requires_grad=bool(inputs_ask)) for shape in shapes]
-        record = recorder.record_training(network, inputs)
-        assert (record.forward.total("flop"), record.backward.total("flop")) == (forward, flop)
+        (True, False, 2 * (4 * projection + 2 * 2 * product)),
+        (False, False, 0),
+    ):
+        attention.requires_grad_(is_trained)
+        tokens = meta(2, 9, 8, requires_grad=inputs_ask)
+        record = recorder.record_training(attention, [tokens] * 3)
+        assert (record.forward.total("flop"), record.backward.total("flop")) == (forward, backward)
