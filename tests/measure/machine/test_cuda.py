@@ -1,6 +1,5 @@
 import platform
 import sys
-import weakref
 from dataclasses import replace
 from importlib.machinery import ModuleSpec
 from types import ModuleType, SimpleNamespace
@@ -96,19 +95,6 @@ def test_torch_has_to_use_the_gpu_that_was_identified_and_to_have_kernels_for_it
         devices.find("cuda").prepare(1)
 
 
-def test_what_a_task_left_is_collected_before_a_gpu_gives_its_memory_back(monkeypatch):
-    torch = pytest.importorskip("torch", reason="GPUs are used through torch")
-    pretend(monkeypatch, MACHINES["t4"])
-    network = ModuleType("network")
-    network.itself = network  # nothing but a collection frees it
-    left, given_back = weakref.ref(network), []
-    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: given_back.append(left() is None))
-    gpu = devices.find("cuda")
-    del network
-    gpu.release_memory()
-    assert given_back == [True]
-
-
 class Deaf(SimpleNamespace):
     """``torch.backends.cuda.matmul`` that does not let itself be switched."""
 
@@ -148,19 +134,6 @@ def test_a_torch_for_rocm_describes_the_gpu(monkeypatch, tmp_path, rocm):
     assert (reading.clock_hz, reading.temperature_c, reading.power_w, reading.energy_j) == (None,) * 4
     for rocm.name, name in (("AMD Instinct MI250X", "AMD Instinct MI250X (one of two dies)"), ("", "gfx942")):
         assert gpu.identity()["name"] == name
-
-
-def test_a_torch_for_rocm_that_has_no_kernels_for_a_gpu_says_so(monkeypatch, rocm):
-    monkeypatch.setattr("torch.ones", fail_with("HIP error: invalid device function"), raising=False)
-    with pytest.raises(UserError, match=r"no kernels for AMD Instinct MI300X of gfx942, only for gfx90a;"):
-        devices.find("cuda").prepare(1)
-
-
-@pytest.mark.parametrize("torch", [None, SimpleNamespace(cuda=SimpleNamespace(device_count=lambda: 0))])
-def test_a_torch_for_rocm_that_does_not_import_or_sees_no_gpu_leaves_the_processor(monkeypatch, torch):
-    monkeypatch.setattr(devices, "hip_version", lambda: "7.2.1")
-    monkeypatch.setitem(sys.modules, "torch", torch)  # None: importing it fails
-    assert devices.available_names() == ["cpu"]
 
 
 def test_an_amd_gpu_has_tf32_if_torch_says_so(monkeypatch, rocm):

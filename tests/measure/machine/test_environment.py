@@ -1,4 +1,3 @@
-import platform
 from dataclasses import replace
 
 import pytest
@@ -61,15 +60,6 @@ def test_a_variable_that_decides_over_precisions_is_refused(monkeypatch):
     monkeypatch.setenv("NVIDIA_TF32_OVERRIDE", "1")
     with pytest.raises(UserError, match=r"^NVIDIA_TF32_OVERRIDE=1 sets the precision"):
         here()
-
-
-def test_the_c_library_and_the_setting_of_huge_pages_are_told_where_they_are_known(monkeypatch, tmp_path):
-    monkeypatch.setattr(machine, "HUGE_PAGES", tmp_path / "enabled")
-    monkeypatch.setattr(platform, "libc_ver", lambda: ("", ""))
-    assert (here().c_library, here().huge_pages) == (None, None)
-    monkeypatch.setattr(platform, "libc_ver", lambda: ("glibc", "2.36"))
-    (tmp_path / "enabled").write_text("always [madvise] never\n")
-    assert (here().c_library, here().huge_pages) == ("glibc 2.36", "madvise")
 
 
 VIRTUAL = {"flags": "fpu hypervisor avx2"}

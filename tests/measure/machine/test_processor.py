@@ -2,7 +2,7 @@ import pytest
 
 from measure.domain.roofs import CacheLevel
 from measure.machine import processor
-from measure.machine.processor import precision_overrides, tuning
+from measure.machine.processor import tuning
 
 psutil = pytest.importorskip("psutil", reason="cores and memory need psutil")
 
@@ -84,8 +84,3 @@ def test_a_processor_says_its_vendor_family_and_model(monkeypatch, cpuinfo, numb
 )  # fmt: skip
 def test_the_variables_that_tune(variables, said):
     assert tuning(variables) == said
-
-
-def test_only_variables_with_a_value_override_precisions():
-    variables = {"OMP_PROC_BIND": "close", "NVIDIA_TF32_OVERRIDE": "", "ONEDNN_DEFAULT_FPMATH_MODE": "BF16"}
-    assert precision_overrides(variables) == ["ONEDNN_DEFAULT_FPMATH_MODE=BF16"]

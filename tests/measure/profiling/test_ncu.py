@@ -1,8 +1,6 @@
 """A script or a function stands for Nsight Compute: it writes ``tests/data/ncu-raw-format.csv``, or refuses."""
 
-import json
 import os
-import subprocess
 import sys
 from functools import partial
 from types import SimpleNamespace
@@ -133,23 +131,6 @@ GPU = SimpleNamespace(kind="cuda", torch_name="cuda:0", is_nvidia=True)
 (RESNET,) = catalog.find(["resnet18"])
 
 
-def test_the_counters_of_a_step(monkeypatch):
-    asked, lines = [], FORMAT.read_text().splitlines()
-
-    def count(program, _beat):
-        asked.extend(program)
-        return lines, "ncu 1.2"
-
-    monkeypatch.setattr(ncu, "count", count)
-    step = cell(RESNET, 8, phase="step")
-    result = ncu.measure(GPU, RESNET, step, lambda: None)
-    assert (result.steps, result.tool, len(result.kernels)) == (ncu.STEPS, "ncu 1.2", 2)
-    assert json.loads(asked[-1])["cell"] == step._asdict() | {"model": "torchvision:resnet18"}
-    lines.clear()
-    with pytest.raises(RuntimeError, match="the output of ncu: no table of kernels"):
-        ncu.measure(GPU, RESNET, step, lambda: None)
-
-
 def test_what_has_no_hardware_counters_is_refused_before_anything_is_measured(monkeypatch, tmp_path):
     with pytest.raises(UserError, match="cpu must be an NVIDIA GPU"):
         ncu.check(devices.find("cpu"))
@@ -204,15 +185,3 @@ def arguments(phase="inference", precision="fp32"):
 def test_steps_are_warmed_up_and_marked(log, phase, word):
     assert ncu.main(arguments(phase=phase)) == 0
     assert log == [word] * ncu.WARM_UP + ["start", word, word, "stop"]
-
-
-def test_a_failure_is_the_last_line(log, capsys):
-    assert ncu.main(arguments(precision="tf32")) == 1
-    assert capsys.readouterr().out.splitlines()[-1].startswith("NotImplementedError: tf32 is a format of NVIDIA")
-
-
-def test_it_ends_when_nobody_waits_for_it(tmp_path):
-    gone = subprocess.Popen([sys.executable, "-c", ""])
-    gone.wait()
-    code = f"from measure.profiling import ncu; ncu._end_without({gone.pid})"
-    assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 1

@@ -27,49 +27,6 @@ def has(flag):
     return bool(get_host_cpu_features().get(flag))
 
 
-def aligned(values):
-    """The values in memory from which vectors can be loaded."""
-    values = np.asarray(values)
-    memory = np.empty(values.nbytes + VECTOR_BYTE, np.uint8)
-    begin = -memory.ctypes.data % VECTOR_BYTE
-    placed = memory[begin : begin + values.nbytes].view(values.dtype)
-    placed[:] = values
-    return placed
-
-
-@numba.njit(nogil=True)
-def scaled(result, values, factor, term):
-    vector = processor_kernels.multiply_add(
-        processor_kernels.load(values, 0), processor_kernels.fill(factor), processor_kernels.fill(term)
-    )
-    processor_kernels.store(result, 0, vector)
-    return processor_kernels.total(vector)
-
-
-@numba.njit(nogil=True)
-def streamed(result, values):
-    vector = processor_kernels.add(processor_kernels.load(values, 0), processor_kernels.load(values, 0))
-    processor_kernels.store_past_caches(result, 0, vector)
-    return processor_kernels.total(vector)
-
-
-@pytest.mark.parametrize("kind", [np.float32, np.float64])
-def test_a_vector_is_loaded_multiplied_added_to_stored_and_summed(kind):
-    lanes = VECTOR_BYTE // np.dtype(kind).itemsize
-    values, result = aligned(np.arange(lanes, dtype=kind)), aligned(np.zeros(lanes, kind))
-    # 2 * (0 + 1 + ... + (n - 1)) + n * 3 = n * (n - 1) + 3 * n = n * (n + 2), exact in small whole numbers
-    assert scaled(result, values, kind(2), kind(3)) == lanes * (lanes + 2)
-    assert result.tolist() == [2 * at + 3 for at in range(lanes)]
-
-
-@pytest.mark.parametrize("kind", [np.float64, np.int64])
-def test_a_vector_is_added_and_stored_past_the_caches(kind):
-    lanes = VECTOR_BYTE // 8
-    values, result = aligned(np.arange(lanes, dtype=kind)), aligned(np.zeros(lanes, kind))
-    assert streamed(result, values) == lanes * (lanes - 1)
-    assert result.tolist() == [2 * at for at in range(lanes)]
-
-
 fused = pytest.mark.skipif(
     platform.machine() in ("x86_64", "AMD64") and not has("fma"), reason="this processor has no fused multiply-add"
 )
@@ -78,20 +35,20 @@ fused = pytest.mark.skipif(
 @fused
 @pytest.mark.parametrize("precision", ["fp32", "fp64"])
 def test_multiply_adds_are_one_instruction_and_their_loop_is_in_registers(precision):
-    scaled(*(aligned(np.zeros(VECTOR_BYTE // 4, np.float32)) for _ in range(2)), np.float32(1), np.float32(1))
-    loop = assembly(processor_kernels.compile_multiply_adds(precision))
-    assert loop.count(FUSED[platform.machine()]) >= processor_kernels.CHAINS
-    assert FUSED[platform.machine()] in assembly(scaled)
-    assert "vmul" not in assembly(scaled) + loop
+    function = processor_kernels.compile_multiply_adds(precision)
+    function(1, operands(precision), 2, 1)
+    assert assembly(function).count(FUSED[platform.machine()]) >= processor_kernels.CHAINS
+    assert "vmul" not in assembly(function)
 
 
 @pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="the instructions of this test are x86's")
 def test_a_store_past_the_caches_is_another_instruction_and_vectors_are_as_wide_as_the_registers():
     """Compilers keep to half the width on many processors that have the whole."""
-    streamed(*(aligned(np.zeros(VECTOR_BYTE // 8)) for _ in range(2)))
-    assert "movnt" in assembly(streamed)
-    assert "movnt" not in assembly(scaled)
-    assert ("zmm" in assembly(streamed)) == (VECTOR_BYTE == 64) == has("avx512f")
+    Streams("stream_write", SIZE, Team(1)).run(False, 1)
+    Streams("stream_write", SIZE, Team(1)).run(True, 1)
+    into, past = (assembly(processor_kernels.compile_stream("stream_write", past_caches)) for past_caches in STORES)
+    assert ("movnt" in into, "movnt" in past) == (False, True)
+    assert ("zmm" in past) == (VECTOR_BYTE == 64) == has("avx512f")
 
 
 def test_each_member_does_the_work_of_its_number_at_the_same_time():
@@ -122,34 +79,6 @@ def test_every_number_takes_one_multiply_add_a_round(precision):
     # The kernel's own rounds make 1 - x of x: after two every number is itself again.
     total = float(operands(precision).sum())
     assert prepare("fma", precision, 2 * count, "cpu", 1)(1) == pytest.approx([total], rel=1e-6)
-
-
-def shortest_s(function, *arguments):
-    """The shortest of some runs, by the processor's time: that of others is not in it."""
-    times = []
-    for _ in range(9):
-        start = time.process_time_ns()
-        function(*arguments)
-        times.append((time.process_time_ns() - start) / 1e9)
-    return min(times)
-
-
-def stream_s(kernel, pieces, passes):
-    arrays = processor_kernels.make_share(STREAM_ARRAYS[kernel], pieces)
-    a, b, c = (*arrays, arrays[-1], arrays[-1])[:3]
-    return shortest_s(processor_kernels.compile_stream(kernel, False), a, b, c, SCALE, passes)
-
-
-def test_no_compiler_folds_work_away_that_nobody_reads():
-    """It would take no time whatever its length. The bounds are far below the work's ratio: others may be at work."""
-    function, values = processor_kernels.compile_multiply_adds("fp32"), operands("fp32")
-    assert shortest_s(function, 2**21, values, -1, 1) > 20 * shortest_s(function, 2**12, values, -1, 1)
-    for precision in ("int64", "fp64"):
-        chain = processor_kernels.compile_chain(precision)
-        assert shortest_s(chain, 2**18, 1, 1) > 20 * shortest_s(chain, 2**9, 1, 1)
-    for kernel in STREAM_ARRAYS:
-        assert stream_s(kernel, 20, 2**12) > 20 * stream_s(kernel, 20, 2**3)
-        assert stream_s(kernel, 200, 2**9) > 5 * stream_s(kernel, 2, 2**9)
 
 
 def test_a_round_is_sixteen_additions():

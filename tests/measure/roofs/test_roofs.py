@@ -296,14 +296,3 @@ def test_where_triton_does_not_run_the_streams_of_a_gpu_are_torchs(monkeypatch, 
     assert ("RuntimeError: Failed to find C compiler" in str(caught.value)) == (fault == "no compiler")
     assert len(caplog.messages) == 1  # once a process
     assert caplog.messages[0].startswith("streams through memory are torch's, not Triton's, which does not")
-
-
-def test_where_triton_runs_the_streams_of_a_gpu_are_its_own(launched, caplog):
-    gpu = Gpu()
-    roofs.prepare(gpu, "stream_read", "fp32", 6 * 2**12)(1)
-    roofs.prepare(gpu, "fma", "fp32", 2**20)(1)
-    assert launched.names == ["stream", "stream", "fma"]  # the first of them by way of trial
-    assert not caplog.messages
-    launched.problem = torch.cuda.OutOfMemoryError("CUDA out of memory")  # no free memory is not no Triton
-    with pytest.raises(torch.cuda.OutOfMemoryError):
-        roofs.prepare(Gpu(), "stream_read", "fp32", 6 * 2**12)

@@ -102,12 +102,6 @@ def test_an_actor_has_the_environment_of_a_local_run_and_gives_a_task_up_in_time
     actor.close()
 
 
-def test_counters_are_for_one_machine(tmp_path):
-    words = f"--models alexnet --sections hardware-counters --cluster auto --data {tmp_path}".split()
-    with pytest.raises(UserError, match="--sections: counters are read on one machine at a time"):
-        run_verb(words)
-
-
 @pytest.fixture(scope="module")
 def host():
     """The nodes' folder for temporary files; its path is short, as the paths of sockets have to be."""

@@ -1,12 +1,7 @@
-import os
-import subprocess
-import sys
 from contextlib import closing
 
 import pytest
-from helpers.places import ROOT
 
-from measure import __main__ as command
 from measure.domain.models import OWN, Model
 from measure.errors import UserError
 from measure.models.own_models import RaisedError
@@ -55,22 +50,3 @@ def test_what_own_code_does_to_its_process_is_one_sentence(module, text, said):
     assert str(caught.value).startswith("--models: mine:net")
     assert said in str(caught.value)
     assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize("words", ["--models mine:net", "import-ncu x --model mine:net --batch 1 --device-name X"])
-def test_every_command_survives_it(module, tmp_path, capsys, words):
-    module("import os\nos._exit(0)\n")
-    assert command.main([*words.split(), "--data", str(tmp_path / "data")]) == 2
-    assert "--models: mine:net: a call ended its process with exit code 0; fix it" in capsys.readouterr().err
-    assert not (tmp_path / "data").exists()
-
-
-def test_a_torch_that_does_not_import_is_one_sentence(module, tmp_path):
-    module("def net(_):\n    import torch\n")
-    (tmp_path / "torch.py").write_text("raise ImportError('no libtorch')\n")
-    command = [sys.executable, "-m", "measure", "--models", "mine:net", "--list"]
-    variables = os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)])}
-    answer = subprocess.run(command, cwd=tmp_path, env=variables, capture_output=True, text=True, check=False)
-    why = "could not be set up (ImportError: no libtorch); see that torch imports, or name another"
-    assert (answer.returncode, answer.stdout) == (2, "")
-    assert answer.stderr == f"python -m measure: --device cpu: {why}\n"

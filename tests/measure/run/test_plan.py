@@ -152,19 +152,6 @@ def test_long_cells_come_the_shortest_first_and_timed_ones_show_which_others_are
         assert "vgg16 batch 64 fp32, round 1" in in_parts(three, *timed("vgg16", latency_s))[part]
 
 
-def test_of_two_steps_the_quicker_one_comes_first_and_the_other_may_wait():
-    request = asked("alexnet vgg11", sections=["training"], training_batch_sizes=[32], **SHORT)
-    request = replace(request, training_models=request.models)
-    rows = [*timed("alexnet", 0.2), *timed("vgg11", 0.1)]
-    # A step of 32 takes 3 * 32 times as long as an input: 19.2 s and 9.6 s, both longer than a twentieth of 180 s.
-    alexnet = "training alexnet batch 32 fp32, round 1"
-    parts = {"training steps": [f"{STEP}, round 1"], "long cells": [alexnet]}
-    assert {title: in_parts(request, *rows)[title] for title in parts} == parts
-    done = run("vgg11", 32, phase="step")  # a step was measured, and so none is needed
-    parts = in_parts(request, *rows, done)
-    assert ("training steps" in parts, parts["long cells"]) == (False, [alexnet])
-
-
 @pytest.mark.parametrize(
     ("changes", "batch"),
     [({"budget_s": 180.0}, 1), ({"budget_s": 3600.0}, 64), ({"budget_s": 3600.0, "quick": True}, 1)],

@@ -16,13 +16,10 @@ pytestmark = pytest.mark.skipif(not processes.FORKS, reason="processes are forks
 
 
 def speak(connection, variable):
-    """Be a process that says who it is and then ends as it is told: with an exit code, or by words."""
+    """Be a process that says who it is and then waits for its end."""
     about = {"pid": os.getpid(), "parent": os.getppid(), "modules": frozenset(sys.modules)}
     connection.send(SimpleNamespace(variable=os.environ.get(variable), **about))
-    ending = connection.recv()
-    if isinstance(ending, int):
-        os._exit(ending)
-    sys.exit(ending)
+    connection.recv()
 
 
 def task(block=0, libraries=(), **variables):
@@ -38,15 +35,14 @@ def source(tmp_path):
 
 
 def begin(source, task):
-    """Begin the process of a task; return it, its connection and what it says."""
+    """Begin the process of a task; return it and what it says."""
     isolated = source.begin(task)
-    return isolated.process, isolated.connection, isolated.connection.recv()
+    return isolated.process, isolated.connection.recv()
 
 
 def said_by_process_of(source, task):
     """What the process of a task says, which is ended then."""
-    process, _, said = begin(source, task)
-    assert process.exitcode is None
+    process, said = begin(source, task)
     assert process.pid == said.pid
     process.kill()
     process.join()
@@ -71,19 +67,8 @@ def test_tasks_of_a_block_and_with_equal_variables_are_forks_of_one_server(sourc
     assert has_ended(later.parent)
 
 
-def test_how_a_fork_ends_comes_to_its_parent(source, tmp_path):
-    for ending, code, words in ((3, 3, ""), ("enough", 1, "SystemExit: enough")):
-        process, connection, _ = begin(source, task())
-        connection.send(ending)
-        process.join()
-        assert process.exitcode == code
-        assert ((tmp_path / "log").read_text().splitlines() or [""])[-1] == words
-        with pytest.raises(EOFError):
-            connection.recv()
-
-
 def test_where_a_server_is_killed_its_fork_ends_too_and_the_next_task_has_another(source):
-    process, _, said = begin(source, task())
+    process, said = begin(source, task())
     assert process.pid == said.pid  # a fork may speak before its server has told its number
     os.kill(said.parent, signal.SIGKILL)
     process.join()

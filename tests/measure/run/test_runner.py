@@ -1,7 +1,6 @@
 """A run of tasks: what it stores, skips and leaves. Workers answer from a list."""
 
 import dataclasses
-import math
 from types import SimpleNamespace
 
 import pytest
@@ -88,15 +87,6 @@ def test_results_go_into_their_tables(cache, monkeypatch):
     assert summary.statuses == {"ok": 3}
 
 
-def test_rounds_of_a_stream_stand_beside_each_other(cache):
-    stream = RoofTask("stream_read", "fp64", 1536, "sustained")
-    tasks = [dataclasses.replace(stream, round=number) for number in (0, 1, 2, 1)]
-    timings = [KernelTiming(latency_s, 0.1, 0.9, 6) for latency_s in (0.5, 0.25, 0.5, 0.75)]
-    runner.run(tasks, answers(timings), cache.put, SILENT)
-    rows = cache.folder.rows(RoofMeasurement)
-    assert [(row.round, row.latency_s) for row in rows] == [(0, 0.5), (2, 0.5), (1, 0.75)]
-
-
 def test_a_round_of_a_step_is_a_row_for_the_whole_and_for_each_stage(cache):
     stages = {"forward": timing(1, 0.5, 0.25), "backward": timing(1, 1.0, 0.5)}
     stages["update"] = timing(1, 0.1, 0.1, flags=("drifting",))
@@ -157,15 +147,6 @@ def test_failures_become_rows_whatever_their_reason_and_the_run_goes_on(cache, f
         assert {row.batch for row in cache.folder.rows(table)} <= {8}
     assert summary.statuses == {failure.status: 6, "ok": 1}
     assert summary.failures == [(task, failure) for task in failed]
-
-
-def test_a_result_that_no_table_can_hold_is_a_row_and_the_run_goes_on(cache):
-    summary = do(cache, {ROOF: KernelTiming(math.inf, 0.4, 0.6, 6), CELL: timing(1, 1.0)})
-    (row,) = cache.folder.rows(RoofMeasurement)
-    assert (row.status, row.latency_s) == ("error", None)
-    assert row.reason.startswith(f"{cache.folder.folder / 'roofs.csv'}, column latency_s: the cell is 'inf'")
-    assert statuses(cache.folder.rows(Run)) == [("ok", None)]
-    assert [task for task, _ in summary.failures] == [ROOF]
 
 
 class Punctual:

@@ -44,11 +44,6 @@ def test_missing_counts(request_, row, expected):
     assert len(counts) == len(expected)
 
 
-def test_a_run_counts_no_model_twice():
-    killed = run_cache(replace(COUNTED, **KILL))
-    assert plan.further_tasks(asked(sections=["workload"]), killed, set()) == []
-
-
 ROOFS = asked("", (), ["roofs"])
 
 

@@ -228,17 +228,6 @@ def test_steps_that_leave_the_optimiser_out_are_flagged():
     assert flagged(measure_step("scores_of_infinity")) == []
 
 
-def test_the_scale_of_a_loss_is_waited_for_where_it_has_one_alone():
-    taken = []
-    calls._settle_scale(step_of(), lambda: taken.append("step"))
-    assert taken == []
-    endless = step_of("fp16", "autocast")
-    falling = iter(range(1000, 0, -1))
-    endless.scaler.get_scale = lambda: next(falling)
-    calls._settle_scale(endless, lambda: taken.append("step"))
-    assert len(taken) == calls.MOST_HALVINGS
-
-
 def test_a_step_and_its_stages_are_timed_sample_by_sample():
     beats = []
     timed = measure_step(beat=lambda: beats.append(None))
@@ -271,24 +260,6 @@ def test_the_peak_of_memory_holds_what_lay_there_before_and_not_what_a_step_free
     assert calls.measure_peak_byte(lambda: image.sin() + image.cos(), [image], CPU) == 4 * (1000 + 3000)
     assert calls.measure_peak_byte(one_after_another, [], CPU) == 8000
     assert calls.measure_peak_byte(free_earlier, [], CPU) == 4000
-
-
-def test_an_apple_gpus_peak_is_what_metal_has_given_by_the_end_of_the_step(monkeypatch):
-    given, order = [5000], []
-
-    def step():
-        order.append("step")
-        given.append(7000)  # it is freed again, which torch's allocator keeps to itself
-
-    def empty():
-        order.append("empty")
-        given[0] = 2000  # weights and inputs; 3000 were left of earlier steps
-
-    monkeypatch.setattr(torch.mps, "empty_cache", empty)
-    monkeypatch.setattr(torch.mps, "synchronize", lambda: order.append("synchronize"))
-    monkeypatch.setattr(torch.mps, "driver_allocated_memory", lambda: sum(given))
-    assert calls.measure_peak_byte(step, [], devices.Mps()) == 9000
-    assert order == ["empty", "step", "synchronize"]
 
 
 @pytest.mark.gpu

@@ -4,14 +4,10 @@ from types import SimpleNamespace
 
 import pytest
 from helpers.hands import Hands, Sensors
-from helpers.tasks import cell
 
 torch = pytest.importorskip("torch", reason="networks are run with torch")
 
-from measure.machine import devices  # noqa: E402
-from measure.models import catalog  # noqa: E402
-from measure.timing import calls, stopwatch  # noqa: E402
-from measure.timing.sampling import Sampling  # noqa: E402
+from measure.timing import stopwatch  # noqa: E402
 from measure.timing.stopwatch import StagedStopwatch, Stopwatch, TimedSample, Windows  # noqa: E402
 
 
@@ -186,25 +182,6 @@ class Beats:
 def showing():
     """The threads that show signs of life."""
     return [each for each in threading.enumerate() if each.name == stopwatch.__name__]
-
-
-@pytest.mark.parametrize("phase", ["inference", "step"])
-def test_a_first_call_that_compiles_shows_signs_of_life(monkeypatch, phase):
-    monkeypatch.setattr(stopwatch, "BEAT_EVERY_S", 0.001)
-    beats, called = Beats(), []
-
-    def compile_in_the_first_call(*_):
-        if not called:
-            beats.wait(2)
-        called.append(True)
-
-    monkeypatch.setattr(
-        torch, "compile", lambda network: network.register_forward_pre_hook(compile_in_the_first_call) and network
-    )
-    (model,) = catalog.find(["helpers.small_network:two_scores"])
-    hasty = Sampling(warm_up_s=0.0, least_s=0.0, limit_s=0.0)
-    calls.measure(devices.find("cpu"), model, cell(model, variant="compile", phase=phase), hasty, beats)
-    assert called
 
 
 def first_call(call, variant="compile", beats=lambda: None, synchronize=lambda: None):

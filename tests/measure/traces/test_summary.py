@@ -7,7 +7,7 @@ from helpers.traces import addmm, call, event, kernel, launch, operator, relu, s
 from measure.cache.trace_records import TRACE_KINDS
 from measure.traces import matching, reading
 from measure.traces.counts import NO_FORMULA, NO_LIST
-from measure.traces.matching import NODE, STAGE, covered
+from measure.traces.matching import NODE, STAGE
 from measure.traces.summary import summarise
 
 BACK = (100, 200)  # the thread of a backward pass
@@ -54,13 +54,6 @@ def test_the_outermost_operator_with_a_formula_carries_the_counts(summary):
     assert (step_row.step, step_row.host_s, step_row.span_s, step_row.busy_s) == (3, 200e-6, 30e-6, 15e-6)
     assert (found.kernels, found.step_count, found.operator_share, found.counted_share) == (2, 1, 1.0, 1.0)
     assert found.kernel_time_s == pytest.approx(15e-6)
-
-
-@pytest.mark.parametrize(
-    ("spans", "length"), [([], 0), ([(0, 2), (1, 3)], 3), ([(5, 6), (0, 10)], 10), ([(0, 1), (4, 6)], 3)]
-)
-def test_what_spans_cover_counts_once(spans, length):
-    assert covered(spans) == length
 
 
 @pytest.mark.parametrize(
@@ -256,15 +249,6 @@ def test_triton_kernels(summary, called, stated, kinds, flop, byte, reason):
     assert row.layer_kind in kinds
 
 
-def test_kernels_of_a_compiled_region_have_their_own_names(summary):
-    region = operator("Torch-Compiled Region: 0/0", 10, 60)
-    called = [launch(15, 5), kernel("triton_own", 20, 5, 5), launch(16, 6), kernel("void f<int>(int)", 30, 5, 6)]
-    found = summary(relu(200), region, *called)
-    assert [(row.operator, row.reason) for row in found.operators] == [
-        ("triton_own", NO_FORMULA), ("region", NO_FORMULA),
-    ]  # fmt: skip
-
-
 @pytest.mark.parametrize(
     ("names", "precision"),
     [
@@ -295,20 +279,6 @@ def test_a_trace_of_the_host_alone_has_the_hosts_times(summary):
     assert (linear.time_s, linear.calls, linear.kernels, linear.flop) == (30e-6, 1, 0, LINEAR_FLOP)
     assert around.time_s == 10e-6  # 40 of the linear layer less 30 of the product
     assert (found.kernels, found.kernel_time_s, found.operator_share) == (0, 0.0, None)
-
-
-def test_a_trace_of_2021(summary):
-    """Kineto of torch 1.9: categories with capitals, no strides, no values, other names of fields."""
-    shapes = {"Input dims": [[4, 8], [8, 5]], "Input type": ["float", "float"], "External id": 3}
-    found = summary(
-        event("Operator", "ProfilerStep#1", 0, 90, {"External id": 1}),
-        event("Operator", "aten::mm", 10, 20, shapes),
-        event("Runtime", "cudaLaunchKernel", 15, 1, {"cbid": 211, "correlation": 5, "external id": 3}),
-        event("Kernel", "volta_sgemm", 20, 5, {"device": 0, "correlation": 5, "external id": 3}),
-        deviceProperties=[],
-    )
-    row = only(found)
-    assert (row.operator, row.step, row.flop) == ("mm", 1, 2 * 4 * 8 * 5)
 
 
 def test_events_that_are_left_out_are_named(summary):
