@@ -1,4 +1,3 @@
-import errno
 import io
 import signal
 import subprocess
@@ -8,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from measure.errors import UserError
-from roofwright.command_line import CommandLine, answer, data_flag
+from roofwright.command_line import CommandLine, answer
 
 FULL = Path("/dev/full")
 
@@ -34,12 +33,6 @@ def test_a_complaint_is_one_line_and_red_on_a_terminal_unless_colour_is_not_want
     assert answer("program", ending(UserError("the file 'a\nb\x1b[2J' is bad"))) == 2
     line = "program: the file 'a\\nb\\x1b[2J' is bad"
     assert sys.stderr.getvalue() == (f"\x1b[31m{line}\x1b[0m\n" if is_red else f"{line}\n")
-
-
-@pytest.mark.parametrize("problem", [BrokenPipeError(), OSError(errno.ENOSPC, "No space left on device")])
-def test_what_another_file_or_pipe_does_is_no_ending(problem):
-    with pytest.raises(type(problem)):
-        answer("program", ending(problem))
 
 
 def writing(lines, say="print"):
@@ -136,14 +129,3 @@ def test_a_complaint_is_one_sentence(flags, words, sentence):
     with pytest.raises(UserError) as caught:
         flags.parse_args(words)
     assert str(caught.value) == sentence
-
-
-def test_what_is_missing_is_named(flags):
-    flags.add_table("--b B  a value (required)")
-    with pytest.raises(UserError, match=r"^the following arguments are required: --b; see python -m program --help$"):
-        flags.parse_args([])
-
-
-def test_a_further_command_names_the_cache_unless_it_is_the_usual_one():
-    assert data_flag(Path("data")) == ""
-    assert data_flag(Path("my data")) == " --data 'my data'"

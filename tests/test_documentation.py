@@ -216,10 +216,6 @@ def test_commands(command, examples, tmp_path, monkeypatch):
     RULES[beginning](beginning, shlex.split(command.removeprefix(beginning)))
 
 
-def test_every_rule_is_for_a_command_that_is_documented():
-    assert set(RULES) == set(map(rule_of, ALL))
-
-
 def test_the_network_at_hand_is_answered_for(monkeypatch, capsys):
     monkeypatch.setattr(one_model, "_roof", lambda *_: Roof({"fp32": 1e12}, 1e11))
     exec(modules(read(ROOT / "docs" / "extending.md"))["at_hand.py"], {})
@@ -277,8 +273,3 @@ def test_links_lead_somewhere(document):
         if name:  # a heading's anchor, as GitHub makes it
             headings = re.findall(r"^#+ (.*)$", file.read_text("utf-8"), re.MULTILINE)
             assert name in {re.sub(r"[^\w -]", "", each.lower()).replace(" ", "-") for each in headings}, target
-
-
-def test_no_placeholder_stands_for_an_address():
-    for file in (*DOCUMENTS, *ROOT.glob("*.cff"), *ROOT.glob("*.toml"), *ROOT.glob(".github/**/*.yml")):
-        assert "OWNER" not in file.read_text("utf-8"), file.name

@@ -222,12 +222,3 @@ def test_what_is_tested_on_a_gpu_holds_here():
     # With the variable a test for a GPU that skips fails.
     answer = run("slow", "-m", "pytest", "-p", "no:cacheprovider", *chosen, *files, ROOFWRIGHT_REQUIRE_GPU="1")
     assert answer.returncode == 0, answer.stdout
-
-
-def test_nothing_of_it_reaches_the_data():
-    answer = run("t4", "-c", "from pathlib import Path; Path('data/of-no-gpu.csv').write_text('')")
-    assert answer.returncode == 1
-    assert "a GPU that is not there measures nothing for" in answer.stderr
-    tables = [path for path in (ROOT / "data").rglob("*") if path.is_file()]
-    assert tables
-    assert not [path for path in tables if DRIVER.encode() in path.read_bytes()]

@@ -33,19 +33,3 @@ def test_gpu_check_runs_the_tests_for_a_gpu_and_measures_and_fails_if_either_fai
     asked = parser().parse_args(flags)
     check_together(asked)
     assert (package, asked.device, asked.budget) == ("measure", "cuda", "90s")
-
-
-@pytest.mark.parametrize(
-    ("words", "run", "is_run"),
-    [
-        (["report"], 'ROOFWRIGHT_MADE_BY="make report"', True),
-        (["report"], "-m measure --quick --budget 3m", True),
-        (["report", "BUDGET=20m"], 'ROOFWRIGHT_MADE_BY="make report BUDGET=20m"', True),
-        (["report", "BUDGET=20m"], "-m measure --quick --budget 20m", True),
-        (["report"], "bootstrap.py", False),  # nothing is installed again
-        (["test"], "-m 'not slow'", True),
-        (["test-all"], "-m 'not slow'", False),
-    ],
-)
-def test_what_a_target_runs(words, run, is_run):
-    assert (run in make("--dry-run", *words).stdout) == is_run

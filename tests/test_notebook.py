@@ -39,13 +39,6 @@ def execute(notebook, *names, **defined):
     return defined
 
 
-def test_it_is_sound_and_holds_no_results(notebook):
-    nbformat.validate(notebook)
-    code = [each for each in notebook.cells if each.cell_type == "code"]
-    assert code[0].metadata["tags"] == ["parameters"]
-    assert all(each.outputs == [] and each.execution_count is None for each in code)
-
-
 def test_within_a_clone_it_measures_what_there_is_and_hands_in_no_other_machine(
     notebook, tmp_path, monkeypatch, capsys
 ):
@@ -69,24 +62,6 @@ def commit(origin):
     git = ["git", "-C", origin, "-c", "user.name=A", "-c", "user.email=a@b"]
     for words in (["init", "--quiet"], ["add", "."], ["commit", "--quiet", "-m", "A"]):
         subprocess.run([*git, *words], check=True)
-
-
-def test_elsewhere_it_makes_a_clone_once_and_stops_at_a_command_that_fails(notebook, tmp_path, monkeypatch, capsys):
-    origin, work = tmp_path / "origin", tmp_path / "work"
-    (origin / "measure").mkdir(parents=True)
-    (origin / "measure" / "__main__.py").touch()
-    commit(origin)
-    work.mkdir()
-    monkeypatch.chdir(work)
-    with pytest.raises(RuntimeError, match="into REPOSITORY above"):
-        execute(notebook, "parameters", "clone")
-    for address in (origin.as_uri(), "file:///nowhere"):
-        defined = execute(notebook, "clone", REPOSITORY=address)
-        assert defined["clone"] == work / "roofwright"
-    assert (work / "roofwright" / "measure" / "__main__.py").exists()
-    with pytest.raises(RuntimeError, match="ended with exit code 3; its last line says why"):
-        defined["run"](sys.executable, "-c", "import sys; print('because'); sys.exit(3)")
-    assert "because" in capsys.readouterr().out
 
 
 COLAB = """

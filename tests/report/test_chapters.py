@@ -1,6 +1,5 @@
 """The chapters and the code behind them fit: all that is called is there, all that is there is called, and no prose."""
 
-import ast
 import inspect
 import re
 from importlib import import_module
@@ -47,26 +46,3 @@ def test_cells_are_labelled_and_hold_no_logic():
     for file, options, code in cells():
         assert "label" in options, (file.name, code)  # Quarto gives the others one by chance
         assert not re.search(r"\b(if|for|lambda|groupby|open|Path)\b|\.csv", code), (file.name, code)
-
-
-FIVE_WORDS = re.compile(r"(?<![\w.-])[A-Za-z][a-z’'-]*(?:,? [A-Za-z][a-z’'-]*){4}")
-NO_PROSE = ("__main__.py", "printed.py", "dictionary.py")
-"""The command line's help, and the columns' meanings, which are docstrings in all but name."""
-
-MOST = 65
-"""So many sentences may stand in the report's Python, alternative texts of figures among them."""
-
-
-def sentences(path):
-    """Yield the strings of five words or more in a module, docstrings and errors apart."""
-    tree = ast.parse(path.read_text("utf-8"))
-    apart = {part for node in ast.walk(tree) if isinstance(node, ast.Expr | ast.Raise) for part in ast.walk(node)}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node not in apart:
-            yield from [(path.name, node.value)] if FIVE_WORDS.search(node.value) else []
-
-
-def test_python_holds_no_prose():
-    files = [path for path in sorted((ROOT / "report").rglob("*.py")) if path.name not in NO_PROSE]
-    found = [each for path in files for each in sentences(path)]
-    assert len(found) <= MOST, found

@@ -1,8 +1,3 @@
-import json
-import sys
-
-import pytest
-
 from report import __main__ as closing
 
 
@@ -34,25 +29,3 @@ def test_the_headline_has_the_numbers_of_the_paper():
     ]
     assert closing.headline(facts("peak", "layers", "ratio")) == ["a chip: its roof was not measured"]
     assert closing.headline(facts("name")) == closing.headline({}) == []
-
-
-@pytest.mark.parametrize(
-    ("here", "found", "python"),
-    [
-        ("bin", "bin/python", "python"),  # an environment that is active
-        (".", None, "bin/python"),
-        ("other", None, "{}/bin/python"),
-    ],
-)
-def test_of_a_machine_three_commands_follow_for_the_python_that_runs_this(tmp_path, monkeypatch, here, found, python):
-    for name in ("bin", "other"):
-        (tmp_path / name).mkdir()
-    (tmp_path / "bin" / "python").touch()
-    (tmp_path / "facts.json").write_text(json.dumps(facts()))
-    monkeypatch.chdir(tmp_path / here)
-    monkeypatch.setattr(sys, "executable", str(tmp_path / "bin" / "python"))
-    monkeypatch.setattr(closing.shutil, "which", lambda _: found and str(tmp_path / found))
-    *_, heading, one, two, three = closing.closing_lines([tmp_path / "facts.json"], tmp_path / "data")
-    assert heading == "Next:"
-    for line, verb in ((one, "model resnet50"), (two, "--budget 20m"), (three, "doctor")):
-        assert line.startswith(f"  {python.format(tmp_path)} -m measure {verb} --data ")

@@ -30,13 +30,6 @@ def test_a_failure_is_a_sentence_and_a_line_that_names_the_last_place_of_the_rep
     assert second.startswith("report.chapters.demo: ValueError: inf is not a quantity (values.py, line ")
 
 
-def test_a_failure_without_a_text_and_one_of_several_lines():
-    with failures.noted() as lines:
-        assert "a failed with KeyError. " in failures.sentence("a", KeyError())
-        assert "a failed with ValueError: one two. " in failures.sentence("a", ValueError("one\ntwo"))
-    assert [line.endswith("(in another process)") for line in lines] == [True, True]
-
-
 def test_bad_input_and_all_failures_of_a_strict_render_stay_errors(monkeypatch):
     with pytest.raises(UserError, match="mend it"):
         failures.sentence("a", UserError("mend it"))

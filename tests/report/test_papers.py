@@ -5,7 +5,6 @@ import re
 import shlex
 import shutil
 from collections import Counter
-from statistics import mean, median
 
 import pypdfium2
 import pypdfium2.raw
@@ -45,12 +44,6 @@ def one_cell(data):
     put_machine(data, "student", lambda row: row if tuple(row[name] for name in CELL) == ONE else None)
 
 
-def made_by_report(data):
-    """Write what ``make report`` measures in minutes: a few networks, two batch sizes, few rounds."""
-    nothing_measured(data)
-    put_machine(data, "student", quick)
-
-
 def three_machines(data):
     """Write the reference machine, one that is three times as slow, and a GPU that is twenty times as fast."""
     nothing_measured(data)
@@ -81,7 +74,7 @@ def put_machine(data, folder_name, kept, factor=1.0, **environment):
         change_rows(folder / f"{table}.csv", lambda row: None if kept(row) is None else slower(row))
 
 
-MADE = (nothing_measured, one_cell, made_by_report, three_machines)
+MADE = (nothing_measured, one_cell, three_machines)
 NO_TABLE = "method.protocol."
 """Settings of the program, which no table holds."""
 
@@ -198,21 +191,3 @@ def test_every_claim_of_a_reference_block_is_true_and_every_condition_is_there(r
 def test_every_reference_block_has_claims():
     for file in CHAPTERS.values():
         assert not re.search(r"\{\.reference\s*\}", file.read_text("utf-8")), file.name
-
-
-OUTSIDE = ("table", "figure", "#refs", ".more", ".callout-note")
-"""What is not read as prose: intervals stand there, and the answers to problems are calculations."""
-
-
-def test_the_prose_is_easy_to_read(site):
-    (main,) = Page((site / "index.html").read_text("utf-8")).root.all("main")
-    paragraphs = main.all("p", outside=OUTSIDE) + [
-        each for each in main.all("li", outside=OUTSIDE) if not each.all("p")
-    ]
-    prose = [(each, each.text()) for each in paragraphs if not re.search(r"[=÷]", each.text())]
-    numbers = [len(each.all("span.value")) for each, _ in prose]
-    assert max(numbers) <= 3
-    assert median(numbers) <= 2
-    sentences = [sentence.split() for _, text in prose for sentence in re.split(r"(?<=[.?!])\s+(?=[A-Z“])", text)]
-    assert mean(len(words) for words in sentences if len(words) > 3) <= 20
-    assert sum("in the median" in text for _, text in prose) <= 3

@@ -146,15 +146,6 @@ def test_without_scripts_every_figure_is_a_picture(browser, site):
     visit.context.close()
 
 
-@pytest.mark.browser
-def test_print_shows_pictures_and_no_side_bar(desktop):
-    desktop.wait_for_charts()
-    desktop.page.emulate_media(media="print")
-    assert not desktop.page.locator(".vega-embed").first.is_visible()
-    assert desktop.page.locator("figure img").first.is_visible()
-    desktop.page.emulate_media(media="screen")
-
-
 def test_figures_and_tables_are_numbered_from_one_without_a_gap_and_no_glyph_is_missing(site):
     text = (site / "index.html").read_text(encoding="utf-8")
     assert len(text) <= 5_000_000

@@ -2,7 +2,6 @@
 
 import re
 
-import pytest
 from helpers.places import ROOT
 
 from measure.domain.statistics import CONFIDENCE
@@ -57,18 +56,3 @@ def typed(root):
 
 def test_no_numeral_of_the_chapters_is_typed():
     assert typed(ROOT) == []
-
-
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
-        ("The CPU reaches 231 GFLOP/s.", ["231"]),
-        ("Known [@key2020]. Yet 7 models have 95 % intervals, and 94 % have more.", ["7", "94"]),
-        ("```{python}\n#| label: fig-a\n#| fig-cap: 'Of 24 models.'\nf()\n```\n", ["24"]),
-        ("1. fp32 takes $2 x$; `--batch-sizes 1`; `{python} a`; @fig-24; {.x-24}\n\n$$\ny = 2\n$$ {#eq-2}\n", []),
-    ],
-)
-def test_numerals_are_typed_unless_they_are_code_cited_or_allowed(tmp_path, text, found):
-    (tmp_path / "_quarto.yml").write_text("project:\n  type: default\n  render:\n    - index.qmd\n", "utf-8")
-    (tmp_path / "index.qmd").write_text(text, encoding="utf-8")
-    assert [numeral for _, numeral in typed(tmp_path)] == found

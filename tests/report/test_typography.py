@@ -32,14 +32,6 @@ def page(site):
     return Page((site / "index.html").read_text(encoding="utf-8")).root
 
 
-def test_the_paper_is_tagged_and_has_a_language_and_a_title(pdf, site):
-    assert pypdfium2.raw.FPDFCatalog_IsTagged(pdf)
-    content = (site / "paper.pdf").read_bytes()
-    assert re.search(rb"<pdfuaid:part>1</pdfuaid:part>", content)
-    assert re.search(rb"/Lang\s*\(en", content)
-    assert pdf.get_metadata_value("Title")
-
-
 def test_every_picture_of_the_paper_has_an_alternative_text(page, site):
     told = [image.attributes["alt"] for image in page.all("main")[0].all("img", outside=PAGE_ONLY)]
     assert len(told) > 15

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 from helpers.world import committed_chips, world, wrong
 
-from report.chapters.chips import figures, tables
+from report.chapters.chips import tables
 from report.chapters.chips.facts import promised
 from report.markdown import SPACE
 
@@ -91,13 +91,6 @@ def test_the_promise_is_arithmetic_for_a_processor_and_printed_for_a_gpu():
     assert promised(world(), GPU)[0] == 1e13  # Bead 2 at fp32
     other = replace(GPU, environment=replace(GPU.environment, name="Unknown GPU"))
     assert promised(world(), other)[0] is None
-
-
-def test_product_lines_are_of_the_table_and_run_forward():
-    years = committed_chips().drop_duplicates("chip").set_index("chip").year
-    for line in figures.LINES.values():
-        ordered = [years[chip] for chip in line]
-        assert ordered == sorted(ordered)
 
 
 def test_peaks_are_multiplied_out():

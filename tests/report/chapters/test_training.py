@@ -111,12 +111,6 @@ def test_the_largest_part_of_the_gap_names_the_kind():
     assert costs.causes(world(), quick)["lean"] == "convolution"
 
 
-@pytest.mark.parametrize(("batches", "shown"), [([64, 64, 8], {64}), ([64, 8, 8], {8})])
-def test_the_batch_size_is_that_of_most_networks(batches, shown):
-    steps = cpu().steps[cpu().steps.model.isin(["lean", "deep", "broad"]) & (cpu().steps.status == "ok")]
-    assert set(costs.steps(replace(cpu(), steps=steps.assign(batch=batches))).batch) == shown
-
-
 def test_a_time_ratio_agrees_by_its_interval_or_within_five_per_cent():
     rows = pd.DataFrame({
         "time_ratio": [2.0, 2.2, 2.2], "time_ratio_low": [1.99, 1.9, 2.1], "time_ratio_high": [2.01, 2.5, 2.3],
@@ -141,23 +135,6 @@ def test_parts_of_memory_sum_to_all_of_it():
 def test_marks_of_a_recorded_step_are_the_kinds_of_both_passes():
     marks = sorted(rows_of(figures.recorded.__wrapped__(world()), "layer_kind", "share"))
     assert marks == [("convolution", pytest.approx(4 / 16)), ("convolution", pytest.approx(8 / 16))]  # others: no FLOP
-
-
-@pytest.mark.parametrize(
-    ("network", "host_s", "source", "drawn", "published"),
-    [
-        ("longer", 99.0, "", "longer", "longer"),
-        ("shorter", 1.0, "", "A step", "A step"),
-        ("own", 1.0, "machines/example-gpu", "own", "A step"),
-    ],
-)
-def test_a_step_measured_here_comes_before_the_longest_imported_one(network, host_s, source, drawn, published):
-    (step,) = (trace for trace in world().traces if trace.devices[0].network == "A step")
-    devices = [replace(step.devices[0], network=network, source=source)]
-    other = step._replace(name=network, devices=devices, steps=[replace(each, host_s=host_s) for each in step.steps])
-    paper = replace(world(), traces=(*world().traces, other))
-    found = [traced.recorded(paper, published=only).trace.devices[0].network for only in (False, True)]
-    assert found == [drawn, published]
 
 
 def test_without_a_training_step_or_its_chip_nothing_is_drawn():

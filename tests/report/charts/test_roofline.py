@@ -8,7 +8,6 @@ from report.charts.roofline import DrawnRoof, Plane
 # 100 GFLOP/s and 10 GB/s meet at 10 FLOP/B; the cache's 100 GB/s meet the peak at 1
 ROOF = DrawnRoof(Roofline(100e9, 10e9), "fp32 100 GFLOP/s", "DRAM 10 GB/s", (("L2 100 GB/s", 100e9),))
 PLANE = Plane.over([ROOF], 500, 300)
-NETWORK = {"name": "ResNet-18", "intensity": 20.0, "rate": 30e9}
 
 
 def test_the_axes_follow_from_the_roofs_alone():

@@ -1,5 +1,3 @@
-import re
-
 from helpers.places import ROOT
 
 from measure.domain.words import LAYER_KINDS
@@ -11,13 +9,6 @@ def test_the_written_palette_is_that_of_the_figures_in_the_order_of_the_tables()
     written = (ROOT / "docs" / "palette.md").read_text("utf-8")
     colors = theme.CHIP_COLORS | theme.LAYER_COLORS | theme.MEMORY_COLORS | theme.STREAM_COLORS
     assert [name for name, color in colors.items() if f"{name} {color}" not in written] == []
-
-
-def test_no_caption_names_light_or_dark():
-    """They change places in the page's dark mode."""
-    for chapter in (ROOT / "report" / "chapters").glob("*/*.qmd"):
-        captions = re.findall(r"^#\| fig-cap: (.*)$", chapter.read_text("utf-8"), re.MULTILINE)
-        assert not [caption for caption in captions if re.search(r"\b(dark|light)(er|est)?\b", caption)], chapter.name
 
 
 def test_plots_fill_the_page():

@@ -11,7 +11,6 @@ from report.engine.project import Project
 from report.engine.source import Line, Places
 
 FIGURE = "::: {#fig-a}\n![](a.svg)\n\nCaption\n:::\n\n"
-TABLE = "| x |\n|---|\n| 1 |\n\n: Caption {#tbl-a}\n\n"
 
 
 @pytest.fixture
@@ -31,29 +30,6 @@ def made(tmp_path):
 
 def words(page):
     return Page(page).root.text()
-
-
-def test_sections(made):
-    text = "# A\n\n## B\n\n# C {.unnumbered}\n\n# D\n\n### E\n\n# F"
-    assert words(made(text)) == "1 A 1.1 B C 2 D 2.0.1 E 3 F"
-    text = "# A {#sec-a}\n\n## B\n\nsee @sec-a"
-    assert words(made(text, numbered=False)) == "A B see Section “A”"
-
-
-def test_figures_tables_and_equations_count_apart(made):
-    text = FIGURE + TABLE + "::: {.x}\n" + FIGURE.replace("fig-a", "fig-b") + ":::\n\n$$x$$ {#eq-a}\n\n"
-    page = Page(made(text + "@fig-a, @fig-b, @eq-a")).root
-    captions = [caption.text() for caption in page.all("figcaption")]
-    assert captions == ["Figure 1: Caption", "Table 1: Caption", "Figure 2: Caption"]
-    assert page.text().endswith("x(1) Figure 1, Figure 2, Equation 1")
-
-
-def test_references(made):
-    text = FIGURE.replace("Caption", "After @tbl-a.^[Or @fig-a.]") + TABLE
-    page = words(made(text + "# A {#sec-a}\n\n@fig-a, @Fig-a, [@fig-a], @sec-a, [here](#sec-a)\n"))
-    assert "Figure 1, Figure 1, Figure 1, Section 1, here" in page
-    assert page.startswith("Figure 1: After Table 1.1")
-    assert "Or Figure 1." in page
 
 
 @pytest.mark.parametrize(
@@ -87,18 +63,6 @@ def test_refusals(made, text, message):
 def test_pictures_that_are_none(made, path):
     with pytest.raises(UserError, match=r"^a\.qmd:3: the picture"):
         made(f"a\n\n![]({path})")
-
-
-def test_callouts(made):
-    page = made("::: {.callout-tip}\n## A *title*\nbody\n\n::: {.callout-note}\ninner\n:::\n:::\n\n# A")
-    outer, inner = Page(page).root.all(".callout")
-    assert [part.text() for part in outer.all(".title")] == ["A title", "Note"]
-    assert outer.has(".callout-tip")
-    assert inner.all(".body")[0].text() == "inner"
-    assert words(page).endswith("1 A")  # a callout's heading is no section
-    (box,) = Page(made('::: {#a .callout-note collapse="true" title="T"}\nx\n:::')).root.all("details")
-    assert (box.attributes["class"], box.attributes["id"]) == ("callout callout-note folded", "a")
-    assert '#callout("callout-note")[T][' in made('::: {#a .callout-note title="T"}\nx\n:::', "typst")
 
 
 @pytest.mark.parametrize(("edition", "text"), [("html", "1 onlyweb"), ("typst", "2 onlypaper")])

@@ -151,18 +151,6 @@ def render(root, title, settings, text, *formats):
     return files, [line for line in told if not line.startswith(("running ", "writing "))]
 
 
-def test_what_is_not_honoured_is_told_and_a_text_in_another_script_makes_a_paper_that_is_not_tagged(tmp_path):
-    settings = "title: 论文\nabstract: B\nlink-citations: false\n"
-    files, told = render(tmp_path, "The TeXbook", settings, "A 论 in a text [@knuth1984].\n", "html", "pdf")
-    html = files[0].read_text("utf-8")
-    assert "论文" in html
-    assert not Page(html).root.all("span.citation")[0].all("a")
-    assert "in a text" in pypdfium2.PdfDocument(files[1])[0].get_textpage().get_text_bounded()
-    assert told[0] == "_quarto.yml:3: the embedded engine cannot honour 'abstract'"
-    assert told[1].startswith("the PDF is not tagged: ")
-    assert len(told) == 2
-
-
 def test_a_title_of_the_bibliography_runs_nothing(tmp_path):
     hostile = r"<script>alert(1)</script> \href{javascript:alert(1)}{The TeXbook}"
     ((written,), _) = render(tmp_path, hostile, "", "A text [@knuth1984].\n", "html")

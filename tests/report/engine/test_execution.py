@@ -10,7 +10,7 @@ from report import failures
 from report.engine import execution
 from report.engine.execution import FORCED, MEMORY, Memory, Session, as_markdown, execute
 from report.engine.project import Project
-from report.engine.source import FILTER, Line
+from report.engine.source import Line
 
 CELL = "```{{python}}\n{}\n```\n"
 
@@ -69,20 +69,6 @@ def test_refusals(executed, text, message):
 def test_a_kernel_that_dies(tmp_path):
     with pytest.raises(UserError, match=r"^index\.qmd:2: the Jupyter kernel died"):
         run(tmp_path, CELL.format("import os\nos._exit(1)"))
-
-
-def test_of_a_chapter_that_is_left_out_nothing_runs(tmp_path, monkeypatch):
-    monkeypatch.setenv("ROOFWRIGHT_CHAPTERS", "one")
-    (tmp_path / FILTER.parent).mkdir(parents=True)
-    (tmp_path / FILTER).touch()
-    (tmp_path / "one.qmd").write_text("# One {#sec-one}\n`{python} 1 + 1`\n")
-    cells = CELL.format('#| label: fig-a\n#| fig-cap: "A"\n1 / 0') + CELL.format("1 / 0")
-    (tmp_path / "two.qmd").write_text(f"# Two {{#sec-two}}\n`{{python}} 1 / 0`\n{cells}")
-    text = "{{< include two.qmd >}}\n{{< include one.qmd >}}\n`{python} 2 + 2`\n"
-    lines = run(tmp_path, text, {"filters": [{"at": "pre-ast", "path": str(FILTER)}]})
-    assert [line.text for line in lines] == [
-        "# Two {#sec-two}", "`{python} 1 / 0`", "::: {#fig-a}", ":::", "# One {#sec-one}", "2", "4",
-    ]  # fmt: skip
 
 
 LINE = Line("text", "a.qmd", 7)

@@ -90,11 +90,6 @@ def test_conditions():
     assert printed(text) == "\n\n".join(line for lines in left for line in lines)
 
 
-def test_a_condition_on_the_format_is_left_to_the_engine():
-    text = '::: {.content-visible when-meta="training.step" when-format="html"}\nText\n:::'
-    assert printed(text) == '::: {.content-visible when-format="html"}\nText\n:::'
-
-
 CLAIMS = {"fast": True, "fast slow": False, "none": False, "training.fast": True, "chips.fast": False}
 
 
@@ -102,13 +97,6 @@ def test_a_reference_block_is_printed_where_its_claims_hold():
     blocks = [f'::: {{.reference claims="{claims}"}}\nOf {claims}.\n:::\n\n' for claims in CLAIMS]
     text = printed("# A {#sec-training}\n\n" + "".join(blocks), "plain")
     assert text.split("\n\n")[1:] == [f"On our machine. Of {claims}." for claims, hold in CLAIMS.items() if hold]
-
-
-def test_answers_and_reference_blocks_have_frames_in_the_pdf():
-    text = printed("::: {.answer}\nYes.\n:::\n\n::: {.reference}\n[–]{.missing}\n\nOurs.\n:::", "typst")
-    assert text.startswith("#answer[")
-    assert "#reference[\n#block[\n#strong[On our machine.] Ours." in text
-    assert "answer[" not in printed("::: {.answer}\nYes.\n:::", "html")
 
 
 MORE = """# A
@@ -154,12 +142,3 @@ def test_a_heading_above_what_is_for_the_page_alone_is_too():
     link = '[[There](#sec-b)]{.content-visible when-format="html"}[There]{.content-hidden when-format="html"}'
     assert text.startswith(f"# A\n\n{link}.")
     assert "## C" in text.split(heading)[1]
-
-
-CHAPTERS = "# One {#sec-one}\n\nSee @sec-two and @fig-two.\n\n# Two {#sec-two}\n\n::: {#fig-two}\nP\n\nCaption\n:::\n"
-
-
-@pytest.mark.parametrize(("variable", "setting"), [("one", ""), ("", "---\nroofwright:\n  chapters: [one]\n---\n\n")])
-def test_chapters_that_are_not_chosen_are_left_out(variable, setting):
-    text = printed(setting + CHAPTERS, "plain", {"ROOFWRIGHT_CHAPTERS": variable})
-    assert text == "One\n\nSee Section “Two” [not in this selection] and Figure of “Two” [not in this selection]."

@@ -6,7 +6,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from report.engine.page import Withheld, page_edition
+from report.engine.page import Withheld
 from report.engine.project import read_project
 
 PICTURE = """<svg xmlns="http://www.w3.org/2000/svg" width="80" height="9.5" stroke-width="3">\
@@ -37,19 +37,6 @@ def test_a_picture_is_in_the_page(project):
     # quotes are single, and so those within are told apart
     assert unquote(content) == PICTURE.replace("'", "&#39;").replace('"', "'")
     assert not set('<>&#"') & set(content)
-
-
-def test_styles_headers_and_contents(project):
-    withheld = Withheld()
-    edition = page_edition(project, "paper.pdf", withheld)
-    header = withheld.restored(edition["variables"]["header-includes"], project)
-    assert header == "<style>\np { color: red }</style>\n<meta>"
-    assert edition["depth"] == 3  # a level below the title
-    assert edition["variables"]["paper"] == "paper.pdf"
-    project.settings["format"]["html"]["toc"] = False
-    edition = page_edition(project, None, Withheld())
-    assert not {"toc-title", "paper"} & {*edition["variables"]}
-    assert "depth" not in edition
 
 
 MARKDOWN = (

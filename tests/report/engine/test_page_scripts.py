@@ -91,16 +91,6 @@ def visit(browser, file):
     visit.context.close()
 
 
-def test_the_title_is_the_only_heading_of_the_first_level_and_the_others_link_to_themselves(visit):
-    assert visit.page.locator("h1").all_text_contents() == ["Beads"]
-    assert visit.page.locator("main section h2").count() == 2
-    link = visit.page.get_by_role("link", name="Link to Part")
-    link.focus()
-    assert link.evaluate("link => getComputedStyle(link).opacity") == "1"
-    link.press("Enter")
-    visit.page.wait_for_url("**#sec-part")
-
-
 def test_a_chapter_folds_and_whatever_leads_into_it_unfolds_it(visit):
     fold = visit.page.get_by_role("button", name="Section Two")
     text = visit.page.locator("#tbl-b")
@@ -169,15 +159,6 @@ def test_a_column_sorts(visit, column, orders):
     assert sorted_by.count() == (len(orders) < 3)
 
 
-def test_a_table_whose_rows_belong_together_keeps_their_order_and_a_long_one_its_head(visit):
-    assert visit.page.locator("#tbl-groups button").count() == 0
-    box = visit.page.locator("#tbl-groups .scroll")
-    box.evaluate("box => { box.style.maxHeight = '200px'; box.scrollTop = 300; }")
-    assert box.evaluate("box => box.scrollTop") > 0
-    inside = "box => box.querySelector('th').getBoundingClientRect().top - box.getBoundingClientRect().top"
-    assert box.evaluate(inside) == pytest.approx(0, abs=3)
-
-
 def found(visit):
     return visit.page.locator(".search li a").all_text_contents()
 
@@ -217,11 +198,4 @@ def test_on_a_phone_the_search_is_in_the_contents(browser, file):
     assert visit.page.locator("tr:target td").first.text_content() == "elm"
     visit.page.get_by_role("searchbox").wait_for(state="hidden")
     assert visit.page.evaluate("() => document.documentElement.scrollWidth") <= PHONE["width"]
-    visit.context.close()
-
-
-def test_without_scripts_nothing_is_there_that_does_nothing(browser, file):
-    visit = Visit(browser, file, DESKTOP, java_script_enabled=False)
-    assert visit.page.locator("button, input").count() == 0
-    assert visit.page.locator("#tbl-b").is_visible()
     visit.context.close()

@@ -8,7 +8,7 @@ import typst
 from helpers.places import ROOT
 
 from measure.errors import UserError
-from report.engine.paper import compile_paper, paper_edition
+from report.engine.paper import compile_paper
 from report.engine.project import Project
 
 STYLE = (ROOT / "report/engine/style.typ").read_text("utf-8")
@@ -62,16 +62,3 @@ def test_the_template_names_fonts_that_are_in_the_wheel():
     named = set(re.findall(r'font: "([^"]+)"', template))
     assert len(named) == 2  # text, and code
     assert named <= set(typst.Fonts(include_system_fonts=False).families())
-
-
-def test_margins_and_type_are_the_settings(tmp_path):
-    settings = {"fontsize": "9pt", "margin": {"x": "2cm", "top": "1in"}}
-    variables = paper_edition(Project(tmp_path, "index.qmd", {"format": {"typst": settings}}, 1))["variables"]
-    assert (variables["fontsize"], variables["margin"]) == ("9pt", "x: 2cm, top: 1in")
-
-
-def test_no_heading_stands_at_the_foot_of_a_page():
-    page = "#set page(width: 10cm, height: 10cm, margin: 1cm)\n#block(height: 7cm)[BEFORE]\n= HEADING\n"
-    first, second, *_ = pages(typeset(page + "#lorem(90)"))
-    assert "HEADING" not in first
-    assert "HEADING" in second

@@ -1,14 +1,12 @@
 import json
-import os
 import sys
 from pathlib import Path
 
 import pytest
-from helpers.places import ROOT
 from helpers.world import WORLD
 
 from measure.errors import UserError
-from report.engine.quarto import find_quarto, outdated, render_with_quarto
+from report.engine.quarto import outdated, render_with_quarto
 
 # What Quarto alone knows is Quarto's: `theme`, `docx`.
 SETTINGS = """\
@@ -68,14 +66,6 @@ def render(quarto, tmp_path):
     return render
 
 
-@pytest.mark.parametrize(("on_path", "beside_python"), [(True, False), (False, True), (False, False)])
-def test_where_it_is_found(quarto, tmp_path, monkeypatch, on_path, beside_python):
-    folder = os.path.dirname(quarto)
-    monkeypatch.setenv("PATH", folder if on_path else "")
-    monkeypatch.setattr(sys, "executable", f"{folder if beside_python else tmp_path}/python")
-    assert find_quarto() == (quarto if on_path or beside_python else None)
-
-
 @pytest.mark.parametrize(
     ("version", "problem"),
     [
@@ -128,8 +118,3 @@ def test_files_have_the_date_of_the_newest_machine(render, monkeypatch):
     assert render("html", data=WORLD)[1]["SOURCE_DATE_EPOCH"] == str(20_455 * 86_400 + 3 * 3600)
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "1")
     assert render("html", data=WORLD)[1]["SOURCE_DATE_EPOCH"] == "1"
-
-
-def test_git_ignores_what_quarto_would_have_it_ignore():
-    """Quarto adds these lines to the file in each render, unless they stand there."""
-    assert {"/.quarto/", "**/*.quarto_ipynb"} <= set((ROOT / ".gitignore").read_text("utf-8").split("\n"))

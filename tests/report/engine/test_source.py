@@ -143,16 +143,6 @@ def test_what_quarto_alone_knows_is_told_and_passed_over():
     ]
 
 
-def test_projects_that_are_refused(project, tmp_path):
-    with pytest.raises(UserError, match=r"'render' names 'b\.qmd', which is not there"):
-        project("project:\n  render: [index.qmd, b.qmd]\n")
-    with pytest.raises(UserError, match=r"index\.qmd:1: the front matter has no closing"):
-        project(index="---\ntitle: B\n")
-    (tmp_path / "_quarto.yml").unlink()
-    with pytest.raises(UserError, match=r"there is no _quarto\.yml in"):
-        read_project(tmp_path)
-
-
 def test_the_paper_s_own_settings_are_honoured_by_both_engines():
     paper = read_project(ROOT)
     assert paper.passed_over == ()

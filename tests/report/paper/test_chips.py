@@ -44,13 +44,6 @@ def test_peaks_and_bandwidths_are_those_that_vendors_print():
     assert bandwidths["Google TPU v2"] == 716e9  # of 2 x 358 in Google's code
 
 
-def test_the_world_has_the_numbers_of_real_chips():
-    key, numbers = ["chip", "precision", "unit"], ["peak_flop_per_s", "bandwidth_byte_per_s"]
-    both = world().chips.merge(committed_chips(), on=key, suffixes=("", "_here"))
-    assert len(both) > 80
-    assert (both[numbers].to_numpy() == both[[f"{name}_here" for name in numbers]].to_numpy()).all()
-
-
 DRIVERS_NAMES = {
     "Tesla P100-PCIE-16GB": "NVIDIA Tesla P100 PCIe", "Tesla V100-PCIE-16GB": "NVIDIA V100 PCIe",
     "Tesla T4": "NVIDIA T4", "NVIDIA T4G": "NVIDIA T4", "NVIDIA A100-SXM4-40GB": "NVIDIA A100 SXM 40GB",

@@ -11,13 +11,6 @@ from report.paper import REFERENCE, _machine_name, load
 from report.paper.printed import FlopPerCycle
 
 
-def cell(machine, model, batch, precision="fp32"):
-    cells = machine.cells
-    found = cells[(cells.model == model) & (cells.batch == batch) & (cells.precision == precision)]
-    assert len(found) == 1
-    return found.iloc[0]
-
-
 def test_a_cell_at_another_shape_than_the_one_at_which_its_model_is_shown_is_left_out(tmp_path):
     def larger(row):
         is_last = (row["model"], row["batch"], row["precision"]) == ("lean", "1", "fp32")
@@ -38,28 +31,6 @@ def test_the_lower_precision_is_the_one_that_the_machine_ran(ran, lower):
     measured, failed = (cpu.cells[cpu.cells.status == status].iloc[:1] for status in ("ok", "oom"))
     cells = pd.concat([*(measured.assign(precision=each) for each in ran), failed.assign(precision="bf16")])
     assert replace(cpu, cells=cells).lower_precision == lower
-
-
-def test_cells():
-    machine = world().machine("cpu")
-    # Sorted samples 3.8 3.9 4.0 4.0 4.1 5.0 ms: the extremes of six enclose the median with 96.9 %.
-    lean = cell(machine, "lean", 1)
-    assert (lean.latency_s, lean.latency_low_s, lean.latency_high_s) == pytest.approx((0.0040, 0.0038, 0.0050))
-    assert lean.sample_count == 6
-    # 100 MFLOP / 4 ms = 25 GFLOP/s, a quarter of the peak, which is attainable from 10 FLOP/B on
-    assert lean.flop_per_s == pytest.approx(25e9)
-    assert lean.attained == pytest.approx(0.25)
-    assert cell(machine, "lean", 8).throughput_per_s == pytest.approx(500)  # 8 / 16 ms
-    # 510 MFLOP over 102 MB: 5 FLOP/B, so 50 GFLOP/s attainable; achieved 510 MFLOP / 20 ms = 25.5
-    broad = cell(machine, "broad", 1)
-    assert broad.attained == pytest.approx(0.51)
-    assert broad[["latency_low_s", "latency_high_s"]].isna().all()  # three samples
-    # No roof at bf16: a rate, and no share. 5 MB, half of those at fp32; not those of the other shape or of autocast
-    halved = cell(machine, "lean", 1, "bf16")
-    assert halved[["attained", "model_bound_s"]].isna().all()
-    assert (lean.footprint_byte, halved.footprint_byte, lean.input_shape) == (10e6, 5e6, "3x224x224")
-    failed = cell(machine, "tokens", 8)
-    assert (failed.status, failed[["latency_s", "sample_count", "attained"]].isna().all()) == ("oom", True)
 
 
 def test_machines_are_in_their_newest_environments_those_chosen_in_the_order_of_the_choice(monkeypatch):

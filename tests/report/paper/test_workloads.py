@@ -16,18 +16,6 @@ def tables():
     return frame(tiny_tables.rows(Workload), Workload), frame(tiny_tables.rows(Layer), Layer)
 
 
-def test_bytes_and_intensities_of_the_workloads_shown():
-    rows = world().workloads.set_index(["model", "batch", "precision"])
-    lean = rows.loc[("lean", 1, "fp32")]
-    # lean at batch 1: 4.0 MB parameters + 0.5 MB inputs + 5.5 MB activations, or 4 kB outputs; 100 MFLOP
-    assert (lean.footprint_byte, lean.footprint_intensity, lean.compulsory_byte) == (10e6, 10, 4.504e6)
-    assert lean.traffic_intensity == 5  # 4.0 MB parameters and 16 MB of reads and writes
-    # the row counted at bf16 has half the bytes, so twice the intensity
-    assert rows.loc[("lean", 1, "bf16")].footprint_intensity == 20
-    # lean at batch 8: 4 + 4 + 44 MB; 800 MFLOP
-    assert rows.loc[("lean", 8, "fp32")].footprint_intensity == pytest.approx(800 / 52)
-
-
 def test_a_row_has_the_bytes_of_its_own_precision_without_those_that_a_call_cannot_touch():
     models, _ = tables()
     models.loc[models.precision == "bf16", "activation_byte"] += 1_000_000  # what stays in fp32, say

@@ -1,28 +1,7 @@
 import pytest
 
 from measure.domain.values import SPACE
-from report.stats.value import Name, Source, Value, agreement, bound, digits_to, place_of
-
-
-@pytest.mark.parametrize(
-    ("low", "high", "place"),
-    [
-        (8.05, 8.20, -2),  # half is 0.075: one digit, hundredths
-        (8.1, 8.16, -3),  # 0.030: two digits
-        (0.9, 1.1, -2),  # 0.10: two
-        (0.0, 1.92, -1),  # 0.96 counts as 1.00: two digits
-        (80e9, 125e9, 9),  # 22.5e9
-        (8.7, 9.5, -1),  # 0.4, more than 0.354: one
-        (1.0, 1.0, None),
-    ],
-)
-def test_the_place_that_an_interval_allows(low, high, place):
-    assert place_of(low, high) == place
-
-
-def test_digits_to_a_place():
-    assert [digits_to(value, -2) for value in (12.34, 0.05, 0.004)] == [4, 1, 1]
-    assert (digits_to(1.0, None), digits_to(1.0, -16)) == (3, 6)  # the last: equal but for a few bits
+from report.stats.value import Name, Source, Value, agreement, bound
 
 
 def in_print(value, spec=""):
@@ -42,6 +21,9 @@ def in_print(value, spec=""):
         (Value(0.258, "%", 0.2, 0.33), "26 %", "26 (20–33) %"),
         # 0.2 is 200: two digits, hundredths. The interval reaches below 0, so a dash would read as a minus.
         (Value(0.1, low=-0.1, high=0.3), "0.10", "0.10 (−0.10 to 0.30)"),
+        # 0.4 is more than 0.354: one digit; 0.96 counts as 1.00: two.
+        (Value(9.1, low=8.7, high=9.5), "9.1", "9.1 (8.7–9.5)"),
+        (Value(0.1, low=-0.86, high=1.06), "0.1", "0.1 (−0.9 to 1.1)"),
         (Value(999.6e6, "B"), "1.00 GB", "1.00 GB"),
         (Value(0.4567, "%"), "46 %", "46 %"),
         (Value(2.934), "2.93", "2.93"),
