@@ -36,18 +36,3 @@ def test_the_peak_is_the_most_that_is_alive_at_once():
     assert peak([second, third]) == (7, [second, third])
     assert peak([Allocation(5, 0, 10), Allocation(6, 10, 20)])[0] == 6
     assert peak([]) == (0, [])
-
-
-def test_a_step_is_traced_from_allocation_to_release():
-    image = torch.zeros(1000)
-
-    def step():
-        sine = image.sin()
-        cosine = image.cos()
-        del sine
-        return cosine.mul(image)
-
-    allocations = trace(step, "cpu")
-    assert [each.byte for each in sorted(allocations, key=lambda each: each.start_ns)] == [4000, 4000, 4000]
-    assert peak(allocations)[0] == 8000  # the product is made when the sine is gone
-    assert {each.operators[0].name for each in allocations} == {"aten::sin", "aten::cos", "aten::mul"}

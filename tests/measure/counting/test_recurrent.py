@@ -1,7 +1,5 @@
 import pytest
-from helpers.counting import case, meta, named, nn, recorder, torch
-
-from measure.counting.formulas import Work
+from helpers.counting import case, meta, named
 
 MODES = {"rnn_relu": 0, "rnn_tanh": 1, "lstm": 2, "gru": 3}
 GATES = {"rnn_relu": 1, "rnn_tanh": 1, "lstm": 4, "gru": 3}
@@ -107,38 +105,3 @@ CASES = list(cases())
 @pytest.mark.parametrize(**named(CASES))
 def test_by_hand(case):
     assert case.counted() == case.work
-
-
-@pytest.mark.parametrize("device", ["meta", "cpu"])
-@pytest.mark.parametrize("biased", [True, False])
-@pytest.mark.parametrize(
-    ("mode", "kind", "settings"),
-    [
-        ("lstm", nn.LSTM, {}),
-        ("gru", nn.GRU, {}),
-        ("rnn_tanh", nn.RNN, {}),
-        ("rnn_relu", nn.RNN, {"nonlinearity": "relu"}),
-    ],
-)
-def test_step_by_step_and_fused_are_the_same(mode, kind, settings, biased, device):
-    layer = kind(3, 5, 2, bias=biased, bidirectional=True, device=device, **settings)
-    parameters = [parameter.to("meta") for parameter in layer.parameters()]
-    calls = cudnn(mode, parameters, len(parameters) // 4, 2, True)
-    names = ("_cudnn_rnn", "_cudnn_rnn_backward")
-    fused = [case(name, *call, out=()).counted() for name, call in zip(names, calls, strict=True)]
-
-    is_fused = (device, kind) == ("cpu", nn.LSTM)  # and computes the initial state's gradient unasked
-    states = [torch.zeros(4, 2, 5, device=device, requires_grad=not is_fused) for _ in range(1 + (kind is nn.LSTM))]
-    rows = torch.zeros(7, 2, 3, device=device, requires_grad=True)
-    record = recorder.record_training(layer, [rows, tuple(states) if kind is nn.LSTM else states[0]])
-    assert not record.forward.uncounted | record.backward.uncounted
-    forward, backward = (Work(p.total("flop"), p.total("other_flop")) for p in (record.forward, record.backward))
-    assert forward == fused[0]
-    assert backward.flop == fused[1].flop
-    # Each step's gradient of a weight is added to the others': 6 additions of each element, which one product over
-    # all 7 steps does in its multiply-adds. A CPU takes all steps' products of the inputs in one, too.
-    stepped = {"meta": "weight", "cpu": "weight_hh"}
-    added = [p.numel() for name, p in layer.named_parameters() if name.startswith(stepped[device])]
-    apart = 0 if is_fused else 6 * sum(added)
-    # A GRU's g - g z is a change of sign and an addition, where it is taken apart.
-    assert backward.other_flop == fused[1].other_flop + apart + (4 * UNITS if kind is nn.GRU else 0)

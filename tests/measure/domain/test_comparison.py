@@ -1,6 +1,6 @@
 import random
 from dataclasses import replace
-from math import exp, inf, log, pi, sqrt
+from math import exp, inf, log, sqrt
 from types import SimpleNamespace
 
 import pytest
@@ -148,13 +148,6 @@ def test_rounds_that_never_differ_and_cells_alone_say_nothing_of_others():
         assert comparison.common_variance(rows_of(pairs)).weight == 0
 
 
-def test_an_interval_gives_back_its_standard_error():
-    # A 95 % interval of the logarithm is 1.95996 standard errors on each side. Three values' extremes enclose the
-    # median with 1 - 2 / 2^3 = 0.75: 1.15035 standard errors.
-    for width, samples in ((0.0195996, 20), (0.0115035, 3)):
-        assert comparison.error_of_interval(exp(-width), exp(width), samples) == pytest.approx(0.01, rel=1e-5)
-
-
 def of_latencies(latencies):
     run = SimpleNamespace(status="ok", reason=None, input_shape=None)
     return comparison.of_cell(SimpleNamespace(latencies=latencies, flags=frozenset(), deciding=run))
@@ -236,9 +229,3 @@ def test_two_runs_of_the_same_twenty_cells_flag_few_and_their_intervals_cover(di
     assert sum(map(bool, flagged)) <= most
     # 1900 of 2000; the standard deviation is sqrt(2000 * 0.95 * 0.05) = 9.7, more as cells share a spread
     assert abs(covered - 1900) < 50
-
-
-def test_inverse_trigamma_has_known_values():
-    # Abramowitz and Stegun 6.4.2 to 6.4.6: trigamma(x + 1) = trigamma(x) - 1 / x^2
-    for value, x in ((pi**2 / 6, 1.0), (pi**2 / 2, 0.5), (pi**2 / 6 - 1, 2.0)):
-        assert comparison.inverse_trigamma(value) == pytest.approx(x, rel=1e-9)

@@ -38,13 +38,6 @@ def test_a_word_that_is_no_variant_and_a_second_name_of_a_cell_are_refused():
                 variants.canonical_name(text)
 
 
-def test_the_first_call_may_take_longer_where_it_sets_something_up():
-    alone = [variants.first_call_s(name) for name in ("compile", "cudnn_benchmark")]
-    assert min(alone) > 60.0  # more than any call may take
-    assert variants.first_call_s("channels_last+compile+cudnn_benchmark") == sum(alone)
-    assert variants.first_call_s("cold") == 0.0
-
-
 ASK = """
 import ctypes, resource, sys
 from measure.domain.variants import keep_memory

@@ -9,7 +9,6 @@ torch = pytest.importorskip("torch", reason="building models needs torch")
 torchvision = pytest.importorskip("torchvision", reason="building models needs torchvision")
 torchaudio = pytest.importorskip("torchaudio", reason="the audio models need torchaudio")
 
-from torch.utils.flop_counter import FlopCounterMode  # noqa: E402
 from torchvision import models  # noqa: E402
 
 VISION = {model.name: model for model in catalog.find(["torchvision:*"], native_size=True)}
@@ -46,12 +45,6 @@ def test_every_model_is_offered_or_left_out_for_a_reason():
     assert match("gpt2_*") == [f"gpt2_{phase}_{length}" for phase in ("prefill", "decode") for length in (128, 512)]
     assert match("llama*_decode_*") == [f"llama_1b_decode_{length}" for length in LENGTHS]
     assert (match("gpt2_prefill_77"), match("gpt4*")) == (["gpt2_prefill_77"], [])
-
-
-def test_names_of_timm_may_carry_a_tag_or_be_globs_and_stay_apart_from_torchvisions():
-    pytest.importorskip("timm", reason="timm is an extra")
-    names = [model.name for model in catalog.find(["timm:resnet50.a1_in1k", "timm:vgg1?", "vgg11"])]
-    assert names == ["vgg11", "timm:resnet50.a1_in1k", "timm:vgg11", "timm:vgg13", "timm:vgg16", "timm:vgg19"]
 
 
 # Of each way to build a network: positions, frozen normalisation, a backbone without weights. All classification models
@@ -98,13 +91,8 @@ def test_a_network_is_built_at_its_own_size_with_the_published_parameters(name, 
 @pytest.mark.parametrize(
     ("name", "million"),
     [
-        # Baevski et al. 2020 (wav2vec 2.0): BASE and LARGE have 95 and 317 million parameters.
+        # Baevski et al. 2020 (wav2vec 2.0): BASE has 95 million parameters.
         ("wav2vec2_base", 95),
-        ("wav2vec2_large", 317),
-        # Babu et al. 2021 (XLS-R), the size called 2B; Hsu et al. 2021 (HuBERT), BASE and X-LARGE.
-        ("wav2vec2_xlsr_2b", 2162),
-        ("hubert_base", 95),
-        ("hubert_xlarge", 964),
         # Luo and Mesgarani 2019 (Conv-TasNet): 5.1 million for the best model.
         ("conv_tasnet_base", 5.1),
     ],
@@ -121,15 +109,10 @@ def test_parameters_are_those_of_the_papers(name, million):
     ("name", "family", "shape"),
     [
         # From the tables and the inference transforms of https://docs.pytorch.org/vision/stable/models.html
-        ("wide_resnet50_2", "residual", (3, 224, 224)),
         ("inception_v3", "inception", (3, 299, 299)),
-        ("efficientnet_b7", "compact", (3, 600, 600)),
         ("vgg11", "plain", (3, 224, 224)),
-        ("vit_h_14", "transformer", (3, 518, 518)),
-        ("deeplabv3_resnet101", "segmentation", (3, 520, 520)),
         ("r3d_18", "video", (3, 16, 112, 112)),
         ("ssd300_vgg16", "detection", (3, 300, 300)),
-        ("fasterrcnn_resnet50_fpn", "detection", (3, 800, 800)),
         ("raft_small", "optical flow", (3, 512, 512)),
     ],
 )
@@ -140,26 +123,11 @@ def test_families_and_the_sizes_of_the_default_weights(name, family, shape):
     assert found(f"torchvision:{name}").input_shape == (shape if has_one_size else (3, 224, 224))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["raft_small", "r3d_18", "s3d", "swin3d_t", "mvit_v1_b"])
-def test_the_sizes_of_video_and_optical_flow_are_those_that_torchvision_counts_at(name):
-    model = found(f"torchvision:{name}")
-    with torch.no_grad(), FlopCounterMode(display=False) as counter:
-        catalog.build_on_meta(model).train()(*catalog.make_inputs(model, 1, "meta"))
-    published = models.get_model_weights(name).DEFAULT.meta["_ops"]  # in multiply-adds, 2 FLOP each
-    assert counter.get_total_flops() / 2e9 == pytest.approx(published, abs=0.001)
-
-
 @pytest.mark.parametrize(
     ("name", "of_the_head", "shape"),
     # The heads of FCN, DeepLab and Inception have two convolutions; GoogLeNet's published parameters have no head.
     # Segmentation has the 20 classes of PASCAL VOC and the background.
-    [
-        ("fcn_resnet50", 2, (2, 21, 224, 224)),
-        pytest.param("deeplabv3_mobilenet_v3_large", 2, (2, 21, 224, 224), marks=pytest.mark.slow),
-        ("inception_v3", 2, (2, 1000)),
-        ("googlenet", 0, (2, 1000)),
-    ],
+    [("fcn_resnet50", 2, (2, 21, 224, 224)), ("inception_v3", 2, (2, 1000)), ("googlenet", 0, (2, 1000))],
 )
 def test_auxiliary_heads_keep_their_parameters_and_never_run(name, of_the_head, shape):
     model = found(f"torchvision:{name}")
@@ -182,11 +150,9 @@ def test_auxiliary_heads_keep_their_parameters_and_never_run(name, of_the_head, 
     ("name", "shapes"),
     [
         ("torchvision:alexnet", [(2, 3, 224, 224)]),
-        ("torchvision:r3d_18", [(2, 3, 16, 112, 112)]),
         ("torchvision:raft_small", [(2, 3, 512, 512), (2, 3, 512, 512)]),
         ("torchvision:ssd300_vgg16", [[(3, 300, 300), (3, 300, 300)]]),
         ("torchaudio:wavlm_base", [(2, 16000)]),
-        ("torchaudio:squim_subjective_base", [(2, 16000), (2, 16000)]),
         ("torchaudio:WaveRNN", [(2, 1, 1000), (2, 1, 128, 9)]),  # (9 - 5 + 1) frames of 200 samples
         ("torchaudio:Tacotron2", [(2, 20), (2,), (2, 80, 86), (2,)]),
         # 16 layers, keys and values, 2 texts, 8 heads of keys, 8 places, 64 numbers
