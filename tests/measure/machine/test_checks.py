@@ -20,17 +20,14 @@ def write(root, files):
         (root / path).write_text(f"{text}\n")
 
 
-@pytest.mark.parametrize(
-    ("others_s", "cores", "warning"), [(1.6, 1, None), (2.0, 4, "Other programs use 1.0 of this machine's cores: ")]
-)
-def test_a_run_on_a_busy_machine_starts_with_a_warning(monkeypatch, others_s, cores, warning):
+@pytest.mark.parametrize(("others_s", "cores", "warns"), [(1.6, 1, False), (2.0, 4, True)])
+def test_a_run_on_a_busy_machine_starts_with_a_warning(monkeypatch, others_s, cores, warns):
     # Of 8 s of all cores' time 2 s were idle and others took 2 s: a quarter of 4 cores. 1.6 s are 0.2 cores
     readings = [Reading(), Reading(core_s=8.0, idle_s=2.0, process_s=6.0 - others_s)]
     monkeypatch.setattr(checks.HostLoad, "read", lambda _: readings.pop(0))
     monkeypatch.setattr(checks, "GLANCE_S", 0.0)
     monkeypatch.setattr(checks.os, "cpu_count", lambda: cores)
-    told = checks.warning_of_load()
-    assert told is None if warning is None else told.startswith(warning)
+    assert bool(checks.warning_of_load()) == warns
 
 
 @pytest.fixture
@@ -38,10 +35,10 @@ def host(monkeypatch, tmp_path):
     """Check a host of 8 idle cores with enough memory, but for the changes; return its findings by subject."""
 
     def check(
-        load=0.0, stolen=0.0, usable=8, logical=8, hypervisor="none", quota=None, processes=(), files=None,
+        load=0.0, stolen=0.0, usable=8, logical=8, hypervisor="none", quota=None, files=None,
         is_throttled=False, battery=None, free_byte=8 * GB, largest=None, swap_byte=0, moved_byte=0,
     ):  # fmt: skip
-        monkeypatch.setattr(psutil, "process_iter", lambda _: processes)
+        monkeypatch.setattr(psutil, "process_iter", lambda _: [])
         monkeypatch.setattr(checks.os, "cpu_count", lambda: logical)
         monkeypatch.setattr(psutil, "cpu_count", lambda logical: None)
         monkeypatch.setattr(processor, "visible_cores", lambda: usable)
@@ -78,7 +75,7 @@ LEVELS = [
     ("frequency scaling", {"files": governors("performance", "performance")}, OK),
     ("turbo", {"files": {"intel_pstate/no_turbo": "0"}}, WARNING),
     ("turbo", {"files": {"intel_pstate/no_turbo": "1"}}, OK),
-    ("turbo", {"files": {"cpufreq/boost": "1"}}, WARNING), ("turbo", {"files": {"cpufreq/boost": "0"}}, OK),
+    ("turbo", {"files": {"cpufreq/boost": "1"}}, WARNING),
     ("throttling", {"is_throttled": True}, PROBLEM), ("throttling", {"files": throttles(2, 3)}, WARNING),
     ("throttling", {"files": throttles(0, 0)}, OK),
     ("power", {"battery": True}, OK), ("power", {"battery": False}, PROBLEM),
@@ -93,18 +90,6 @@ LEVELS = [
 def test_findings_of_a_host(host, subject, changes, level):
     finding = host(**changes)[subject]
     assert (finding.level, bool(finding.advice)) == (level, level in (WARNING, PROBLEM))
-
-
-def test_facts_of_a_host_name_processes_governors_and_counts(host):
-    hidden = {"frequency scaling", "turbo", "throttling"}  # no files tell
-    assert all(each.level == (UNCHECKED if name in hidden else OK) for name, each in host().items())
-    about = ((7, "make", 90.0), (8, "sh", 1.0), (9, "ls", None), (10, "cc", 120.0))
-    processes = [SimpleNamespace(pid=pid, info={"name": name, "cpu_percent": share}) for pid, name, share in about]
-    files = governors("powersave", "performance", "powersave") | throttles(2, 3)
-    findings = host(load=0.25, processes=processes, files=files)
-    assert findings["load"].fact == "other programs use 2.00 of 8 cores: cc (10) 1.20, make (7) 0.90"
-    assert findings["frequency scaling"].fact == "the governor is performance, powersave"
-    assert findings["throttling"].fact == "heat has lowered the clock 5 times since the machine started"  # 2 + 3
 
 
 @pytest.mark.parametrize(
@@ -147,7 +132,7 @@ FULL, BUSY, SOME_PROCESS = SimpleNamespace(used=9 * GB), SimpleNamespace(gpu=50)
         (dict.fromkeys(IDLE), [UNCHECKED, UNCHECKED], ""),  # hidden values are findings, too
         ({"ComputeRunningProcesses": [SOME_PROCESS]}, [PROBLEM, OK], f"by process {2**31 - 1}"),
         ({"UtilizationRates": BUSY}, [PROBLEM, OK], "50 % busy, with 0 B in use, by processes that"),
-        ({"MemoryInfo": FULL, "UtilizationRates": None}, [WARNING, OK], "utilization, with 9.00 GB"),
+        ({"MemoryInfo": FULL, "UtilizationRates": None}, [WARNING, OK], "with 9.00 GB"),
         ({"PersistenceMode": 0}, [OK, WARNING], "persistence mode is off"),
         ({"CurrentClocksEventReasons": 0x24}, [OK, OK, PROBLEM], "lowered now (power cap, software thermal)"),
         ({"CurrentClocksEventReasons": 0x04}, [OK, OK, WARNING], "lowered now (power cap)"),
@@ -224,9 +209,3 @@ def test_what_is_missing_is_weighed_by_its_effect(monkeypatch, name, has_gpu, le
     monkeypatch.setattr(checks.shutil, "which", lambda _: None)
     findings = [finding for finding in checks.check_libraries() if finding.level != OK]
     assert [finding.level for finding in findings] == [level] * bool(level)
-    facts = {"compiler": "Triton finds no C compiler", "cuda": "torch 1.0 cannot use it"}
-    remedies = {"compiler": "install gcc", "cuda": "install a torch"}
-    remedies |= dict.fromkeys(("torch", "torchaudio"), "constraints.txt")
-    for finding in findings:
-        assert finding.fact.startswith(facts.get(name, f"{name} 1.0 does not import (ImportError: no): "))
-        assert remedies.get(name, f"--force-reinstall {name}") in finding.advice

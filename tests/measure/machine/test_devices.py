@@ -24,7 +24,7 @@ def test_the_processor_is_found_and_described_without_a_look_at_gpus(monkeypatch
 @pytest.mark.parametrize(
     ("name", "answer"),
     [
-        *((name, "use cpu, cuda, cuda:N, mps or auto") for name in ("gpu", "cuda:x", "", "CPU ")),
+        ("cuda:x", "use cpu, cuda, cuda:N, mps or auto"),
         ("cuda:1", "there is no cuda:1 on this machine; use cuda:0 or cpu"),
     ],
 )
@@ -34,15 +34,8 @@ def test_a_device_that_is_not_there_is_answered_with_what_is(monkeypatch, name, 
         devices.find(name)
 
 
-# What ioreg prints on an M4
-SAID = """+-o AGXAcceleratorG16G  <class AGXAcceleratorG16G, id 0x10000039c, registered, matched, active>
-    {
-      "IOMatchedAtBoot" = Yes
-      "PerformanceStatistics" = {"In use system memory (driver)"=0,"Device Utilization %"=30}
-      "model" = "Apple M4"
-      "gpu-core-count" = 10
-    }
-"""
+# A line of what ioreg prints on an M4
+SAID = '      "gpu-core-count" = 10'
 
 
 @pytest.mark.parametrize(
@@ -75,7 +68,6 @@ class Mark:
     """A mark in Metal's queue; it keeps the time at which it is set."""
 
     now_s, made = 1.0, 0
-    problem = "End event 2 was not recorded after start event 1"
 
     def __init__(self, enable_timing):
         assert enable_timing
@@ -86,7 +78,7 @@ class Mark:
 
     def elapsed_time(self, end):
         if end.at_s <= self.at_s:
-            raise RuntimeError(self.problem)
+            raise RuntimeError("End event 2 was not recorded after start event 1")
         return (end.at_s - self.at_s) * 1e3  # milliseconds
 
 
@@ -99,6 +91,3 @@ def test_each_block_on_an_apple_gpu_has_marks_of_its_own(monkeypatch):
         events.stop()
         assert events.elapsed_s() == (block_s or None)  # marks in reverse have no time between them
     assert Mark.made == 6
-    monkeypatch.setattr(Mark, "problem", "Invalid Event ID: 7")
-    with pytest.raises(RuntimeError, match="Invalid Event ID"):
-        events.elapsed_s()

@@ -77,7 +77,6 @@ def test_a_processor_says_its_vendor_family_and_model(monkeypatch, cpuinfo, numb
         ({"OMP_PROC_BIND": ""}, None),
         # Of libraries loaded first only the files
         ({"LD_PRELOAD": "/home/me/lib/libjemalloc.so.2:/x/liba.so"}, "LD_PRELOAD=libjemalloc.so.2,liba.so"),
-        ({"LD_PRELOAD": "/home/me/lib/libjemalloc.so.2 liba.so"}, "LD_PRELOAD=libjemalloc.so.2,liba.so"),
         # CPUs by numactl's and glibc's syntaxes have no semicolon; a hand-typed one must not make two settings of one
         ({"KMP_AFFINITY": "granularity=fine;compact"}, "KMP_AFFINITY=granularity=fine,compact"),
     ],

@@ -131,7 +131,7 @@ def test_a_read_gives_the_sum_of_every_bit_pattern_for_each_pass():
     assert working.run(False, 3) == [3 * n * (n - 1) // 2 for n in counts]
 
 
-def test_the_faster_kind_of_store_is_taken_and_what_only_reads_tries_none(monkeypatch):
+def test_the_faster_kind_of_store_is_taken(monkeypatch):
     taken = []
 
     def timed(kernel, past_caches):
@@ -148,5 +148,3 @@ def test_the_faster_kind_of_store_is_taken_and_what_only_reads_tries_none(monkey
         taken.clear()
         work(1)
         assert taken == [not slow]
-    monkeypatch.setattr(Streams, "is_faster_past_caches", lambda _: pytest.fail("nothing is stored"))
-    assert processor_kernels.prepare("stream_read", "fp64", SIZE, "cpu", 1)(1)

@@ -5,8 +5,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from measure.cache.records import RoofMeasurement
-from measure.cache.schema import TABLES
 from measure.domain import words
 from measure.domain.roofs import CacheLevel
 from measure.domain.words import BURST, STREAM_ARRAYS, SUSTAINED
@@ -61,14 +59,13 @@ def test_the_work_of_a_kernel(kernel, work):
 def test_every_kernel_stands_once_with_each_pace(kind):
     kernels = roofs.roof_kernels(kind, ["fp32", "bf16"])
     assert len(set(kernels)) == len(kernels)
-    assert set(TABLES[RoofMeasurement].key) >= {"roof_kernel", "precision", "size", "pace", "round"}
     burst, sustained = ({kernel[:3] for kernel in kernels if kernel[3] == pace} for pace in (BURST, SUSTAINED))
     assert burst < sustained
     both = {"matmul", *STREAM_ARRAYS} | ({"fma"} if kind != "mps" else set())
     assert {kernel for kernel, *_ in burst} == both
     # A clock and NumPy are a processor's alone, NumPy has no bf16.
     assert {kernel for kernel, *_ in kernels} == both | ({"chain", "numpy_matmul"} if kind == "cpu" else set())
-    assert not {("numpy_matmul", "bf16")} & {kernel[:2] for kernel in kernels}
+    assert ("numpy_matmul", "bf16") not in {kernel[:2] for kernel in kernels}
 
 
 def sizes(kind):
@@ -179,16 +176,7 @@ def test_calls_last_long_enough_and_a_product_that_takes_too_long_is_left_out_af
         passes(run, beat=lambda: beats.append(clock.now))
     assert clock.now == 2 * 2.2
     assert beats == [2.2]  # two in a row would look like a call that hangs
-    assert passes(run, longest_s=inf) == 1
-
-
-def test_the_smallest_product_is_measured_however_long_it_takes(quick, monkeypatch):
-    monkeypatch.setattr(roofs, "MATMUL_ROWS", {"cpu": (32, 64)})
-    monkeypatch.setattr(roofs, "LONGEST_PRODUCT_S", 0.0)
-    cpu, beat = devices.find("cpu"), lambda: None
-    assert roofs.measure(cpu, "matmul", "fp32", 32, SUSTAINED, beat).latency_s > 0
-    with pytest.raises(NotImplementedError, match="32 x 32 takes"):
-        roofs.measure(cpu, "matmul", "fp32", 64, SUSTAINED, beat)
+    assert passes(run, longest_s=inf) == 1  # the smallest product has no limit
 
 
 SLOWER = r"int8 products are slower than fp32 here \(1 GOP/s against 18 GFLOP/s at 512 x 512\); larger ones"
@@ -244,17 +232,10 @@ def test_a_kernel_is_timed_until_other_programs_leave_it_alone(loads, kept):
     assert roofs._least_disturbed(lambda: 7, device) == (None, 7)
 
 
-@pytest.mark.parametrize(
-    ("kernel", "why"),
-    [
-        (("stream_read", "fp64", 6 * 2**12), "pip install numba, then measure with --force"),
-        (("matmul", "tf32", 64), "tf32 is a format of NVIDIA"),
-    ],
-)
-def test_without_numba_or_a_precision_a_processors_kernels_are_unsupported(monkeypatch, kernel, why):
+def test_without_numba_a_processors_kernels_are_unsupported(monkeypatch):
     monkeypatch.setitem(sys.modules, "measure.roofs.processor_kernels", None)
-    with pytest.raises(NotImplementedError, match=why) as caught:
-        roofs.prepare(devices.find("cpu"), *kernel)
+    with pytest.raises(NotImplementedError, match="pip install numba, then measure with --force") as caught:
+        roofs.prepare(devices.find("cpu"), "stream_read", "fp64", 6 * 2**12)
     assert classify(caught.value).status == "unsupported"
 
 
@@ -264,35 +245,12 @@ class Gpu(devices.Cpu):
     kind = "cuda"
 
 
-@pytest.fixture
-def launched(monkeypatch):
-    """Lets launches of Triton's kernels fail, on a machine without a GPU; holds the names of those that ran."""
-    pytest.importorskip("measure.roofs.triton_kernels", reason="Triton launches them", exc_type=ImportError)
-    units = SimpleNamespace(multi_processor_count=3)
-    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: units)
-    launched = SimpleNamespace(problem=None, names=[])
-
-    def run(kernel, *given, **how):
-        if launched.problem:
-            raise launched.problem
-        launched.names.append(kernel.fn.__name__)
-
-    monkeypatch.setattr("triton.runtime.jit.JITFunction.run", run)
-    return launched
-
-
-@pytest.mark.parametrize("fault", ["no module", "no compiler"])
-def test_where_triton_does_not_run_the_streams_of_a_gpu_are_torchs(monkeypatch, launched, caplog, fault):
-    if fault == "no module":
-        monkeypatch.setitem(sys.modules, "measure.roofs.triton_kernels", None)
-    launched.problem = RuntimeError("Failed to find C compiler. Please specify via CC environment variable.")
+def test_where_triton_does_not_run_the_streams_of_a_gpu_are_torchs(monkeypatch, caplog):
+    monkeypatch.setitem(sys.modules, "measure.roofs.triton_kernels", None)
     gpu = Gpu()
     for kernel in STREAM_ARRAYS:
         roofs.prepare(gpu, kernel, "fp32", 6 * 2**12)(2)
     with pytest.raises(NotImplementedError, match="fma is measured with Triton, which does not run here") as caught:
         roofs.prepare(gpu, "fma", "fp32", 2**20)
     assert classify(caught.value).status == "unsupported"
-    assert "pip install triton or mend it, then measure with --force" in str(caught.value)
-    assert ("RuntimeError: Failed to find C compiler" in str(caught.value)) == (fault == "no compiler")
     assert len(caplog.messages) == 1  # once a process
-    assert caplog.messages[0].startswith("streams through memory are torch's, not Triton's, which does not")
