@@ -59,27 +59,13 @@ def test_an_installed_copy_renders_what_lies_in_the_folder_it_is_called_in(roofw
     missing = roofwright("report")
     said = "there is no data folder data; measure first with python -m measure, or give --data"
     assert (missing.returncode, missing.stderr) == (2, f"python -m report: {said}\n")
+    (tmp_path / "report.py").write_text("raise SystemExit('not this one')\n")  # stands in for nothing
     for folder in ("machines", "workload"):
         shutil.copytree(WORLD / folder, tmp_path / "data" / folder)
     done = roofwright("report", "--engine", "embedded", "--formats", "html", "--chapters", "chips")
     assert done.returncode == 0, done.stderr
     assert done.stderr.splitlines()[0] == "rendering the paper of data"
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["_site", "data"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["_site", "data", "report.py"]
     page = (tmp_path / "_site" / "index.html").read_text("utf-8")
     assert "NVIDIA H200" in page  # the chips are those of the installed table
     assert not list(installed.rglob("_figures"))  # nothing was written where the program lies
-
-
-@pytest.mark.slow
-def test_an_installed_copy_measures_a_model_of_the_folder_that_it_is_called_in(roofwright, tmp_path):
-    """And no file there stands in for the program's own."""
-    pytest.importorskip("torch", reason="a model is one of torch's")
-    (tmp_path / "mine.py").write_text(
-        "import torch\n\ndef net(batch):\n    return torch.nn.Linear(4, 2), torch.randn(batch, 4)\n"
-    )
-    (tmp_path / "measure.py").write_text("raise SystemExit('not this one')\n")
-    asked = ["--device", "cpu", "--sections", "workload", "--models", "mine:net", "--batch-sizes", "1"]
-    done = roofwright("measure", *asked)
-    assert done.returncode == 0, done.stderr
-    assert " into data/machines/" in done.stdout.splitlines()[0]
-    assert "mine:net" in (tmp_path / "data" / "workload" / "own" / "models.csv").read_text("utf-8")

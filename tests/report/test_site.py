@@ -62,20 +62,6 @@ def test_labels_stand_apart_nothing_scrolls_sideways_and_no_rule_of_accessibilit
 
 
 @pytest.mark.browser
-def test_every_table_fits_a_desktop_and_a_window_of_any_width_does_not_scroll_sideways(desktop):
-    desktop.page.wait_for_selector("[data-chooser=drawn]")
-    wider = """(boxes) => boxes
-      .filter((box) => box.querySelector("table") && box.scrollWidth > box.clientWidth)
-      .map((box) => box.closest("figure, .chooser").id)"""
-    assert desktop.page.locator(".scroll").evaluate_all(wider) == []
-    size = desktop.page.viewport_size
-    for width in (640, 1023, 1024, 1100):
-        desktop.page.set_viewport_size(size | {"width": width})
-        assert desktop.page.evaluate("() => document.documentElement.scrollWidth") <= width
-    desktop.page.set_viewport_size(size)
-
-
-@pytest.mark.browser
 def test_figures_keep_their_contrast_in_the_dark(desktop):
     desktop.wait_for_charts()
     for scheme, (least, most) in {"dark": (0, 65), "light": (190, 255)}.items():

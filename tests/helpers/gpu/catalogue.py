@@ -7,7 +7,6 @@ have to tell milliseconds from seconds.
 """
 
 from dataclasses import dataclass, field, replace
-from math import inf
 
 MIB = 2**20
 DRIVER = "000.00 (test double)"  # the driver's version: no table that the paper is made from may hold it
@@ -47,8 +46,7 @@ class Machine:
     """The GPUs of a machine in the order of its bus. CUPTI misses the first ``unseen_kernels`` of each profile."""
 
     gpus: tuple[Gpu, ...]
-    unseen_kernels: float = 0
-    are_counters_forbidden: bool = False
+    unseen_kernels: int = 0
     driver: str = field(default=DRIVER, init=False)
 
     def seen_by_cuda(self, environment):
@@ -133,6 +131,5 @@ MACHINES = {
     "t4-and-h100": Machine((T4, H100)),
     "a100-slice": Machine((A100_IN_SLICES,)),
     "h100": Machine((H100,)),
-    "t4-restricted": Machine((T4,), unseen_kernels=inf, are_counters_forbidden=True),
     "slow": Machine((SLOW,), unseen_kernels=40),  # as CUPTI of CUDA 12.6 Update 2 to 13.0 sees them
 }

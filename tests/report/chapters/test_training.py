@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from helpers.world import nothing, rows_of, world, wrong
 
-from report.chapters.training import costs, figures, traced
+from report.chapters.training import costs, figures
 from report.chapters.training.costs import agreeing
 
 SIX = range(6)
@@ -135,9 +135,3 @@ def test_parts_of_memory_sum_to_all_of_it():
 def test_marks_of_a_recorded_step_are_the_kinds_of_both_passes():
     marks = sorted(rows_of(figures.recorded.__wrapped__(world()), "layer_kind", "share"))
     assert marks == [("convolution", pytest.approx(4 / 16)), ("convolution", pytest.approx(8 / 16))]  # others: no FLOP
-
-
-def test_without_a_training_step_or_its_chip_nothing_is_drawn():
-    others = tuple(trace for trace in world().traces if trace.devices[0].network != "A step")
-    chips = world().chips[~world().chips.chip.str.contains("MI300X")]
-    assert traced.recorded(replace(world(), traces=others)) is traced.recorded(replace(world(), chips=chips)) is None

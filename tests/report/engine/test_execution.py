@@ -91,14 +91,6 @@ def test_values_are_markdown_or_their_repr_and_strings_are_escaped(output, markd
     assert as_markdown([output], "x", LINE) == markdown
 
 
-@pytest.mark.parametrize(
-    "outputs", [[{"text/plain": repr("a\\b")}], [{"text/plain": "''"}], [], [{"text/plain": "…", "text/html": "<b>"}]]
-)
-def test_what_quarto_garbles_is_refused(outputs):
-    with pytest.raises(UserError, match=r"^a\.qmd:7: `x` is .*return IPython\.display\.Markdown"):
-        as_markdown(outputs, "x", LINE)
-
-
 SETUP = """\
 ```{python}
 #| label: setup

@@ -4,7 +4,7 @@ import json
 import shutil
 
 import pytest
-from helpers.pages import DESKTOP, PHONE, Visit
+from helpers.pages import DESKTOP, Visit
 from helpers.places import ROOT
 
 from report.engine.embedded import render_embedded
@@ -57,11 +57,6 @@ More of one.
 |:--|--:|--:|:--|
 {ROWS}
 : Beads and their times {{#tbl-b}}
-
-| Model | Batch |
-|:--|--:|
-{"".join(f"| {'net' if number % 2 == 0 else ''} | {number} |{chr(10)}" for number in range(30))}
-: Groups {{#tbl-groups}}
 
 [To the deep](#deep)
 
@@ -187,15 +182,3 @@ def test_the_search_finds_models_headings_and_captions_and_leads_into_what_is_fo
     visit.page.locator(".search li a").click()
     visit.page.locator("tr:target").wait_for()  # the address changes first, and the page hears of it after
     assert visit.page.locator("tr:target td").first.text_content() == "oak"
-
-
-def test_on_a_phone_the_search_is_in_the_contents(browser, file):
-    visit = Visit(browser, file, PHONE, has_touch=True, is_mobile=True)
-    assert not visit.page.get_by_role("searchbox").is_visible()
-    visit.page.locator("#contents summary").tap()
-    visit.page.get_by_role("searchbox").fill("elm")
-    visit.page.locator(".search li a").tap()
-    assert visit.page.locator("tr:target td").first.text_content() == "elm"
-    visit.page.get_by_role("searchbox").wait_for(state="hidden")
-    assert visit.page.evaluate("() => document.documentElement.scrollWidth") <= PHONE["width"]
-    visit.context.close()

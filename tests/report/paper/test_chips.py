@@ -9,28 +9,18 @@ from report.paper import chips
 PUBLISHED = {
     # NVIDIA's datasheets, without sparsity: of what it prints with it, half
     ("NVIDIA H100 SXM", "bf16", "tensor"): 989.4e12,
-    ("NVIDIA A100 SXM 80GB", "bf16", "tensor"): 312e12,
     ("NVIDIA T4", "fp32", "vector"): 8.1e12,
     ("NVIDIA Tesla P100 PCIe", "fp32", "vector"): 9.3e12,  # 3584 cores x 2 FLOP x 1.3 GHz = 9.32
     ("NVIDIA A30", "bf16", "tensor"): 165.2e12,  # 224 tensor cores x 256 FMA x 2 x 1.44 GHz; NVIDIA's code has 165
-    ("NVIDIA A10G", "bf16", "tensor"): 70.0e12,  # 320 tensor cores x 64 FMA x 2 x 1.71 GHz; NVIDIA's code has 70
-    ("NVIDIA H100 NVL", "bf16", "tensor"): 1671e12 / 2,
     ("NVIDIA H100 NVL", "fp32", "vector"): 60.3e12,  # 132 SMs x 128 FMA x 2 x 1.785 GHz
     ("NVIDIA B200 SXM", "fp32", "vector"): 75e12,  # 148 SMs x 128 FMA x 2 x 1.965 GHz = 74.4, which NVIDIA rounds
     ("NVIDIA Jetson AGX Orin 64GB", "fp16", "tensor"): 85e12 / 2,
-    ("NVIDIA RTX A6000", "bf16", "tensor"): 154.8e12,  # 336 tensor cores x 128 FMA x 2 x 1.8 GHz, as NVIDIA prints
-    ("NVIDIA RTX A4000", "fp16", "tensor"): 153.4e12 / 2,
-    ("NVIDIA RTX 6000 Ada Generation", "fp8", "tensor"): 1457.0e12 / 2,
     ("NVIDIA RTX PRO 6000 Blackwell", "fp4", "tensor"): 2015e12,  # NVIDIA's 4000 with sparsity is rounded
-    ("NVIDIA GeForce RTX 3060", "bf16", "tensor"): 25.5e12,  # 112 tensor cores x 64 FMA x 2 x 1.777 GHz
-    ("NVIDIA GeForce RTX 3080", "bf16", "tensor"): 59.5e12,  # 272 tensor cores x 64 FMA x 2 x 1.71 GHz
     ("NVIDIA GeForce RTX 4070", "fp32", "vector"): 29.15e12,  # 5888 cores x 2 x 2.475 GHz
     ("NVIDIA GeForce RTX 5080", "fp4", "tensor"): 1801e12 / 2,  # the AI TOPS that NVIDIA prints are sparse
     ("Intel Gaudi 3", "bf16", "tensor"): 1677.7e12,  # 8 engines x 65536 FMA x 2 x 1.6 GHz; Intel prints 1678
     ("AMD Instinct MI250X (one of two dies)", "bf16", "tensor"): 383.0e12 / 2,  # AMD prints 383.0 for both
     ("AMD Instinct MI300A", "bf16", "tensor"): 980.6e12,  # 228 CUs x 2048 FLOP x 2.1 GHz, as AMD prints
-    ("Apple M1 GPU (7 cores)", "fp32", "vector"): 2.29e12,  # 7 cores x 256 FLOP x 1.278 GHz
-    ("Apple M1 Pro GPU (16 cores)", "fp32", "vector"): 5.308e12,  # 16 cores x 256 FLOP x 1.296 GHz
     ("Apple M4 GPU (10 cores)", "fp16", "vector"): 4.0397e12,  # 10 cores x 256 FLOP x 1.578 GHz; 3.909 was measured
 }
 
@@ -84,12 +74,10 @@ def test_the_peak_of_each_cpu_is_that_at_its_base_clock():
         clocks = set(CLOCK.findall(row.derivation.partition("; ")[0]))
         assert clocks == {"base"} if row.chip_kind == "cpu" else "base" not in clocks, (row.chip, row.precision)
     peaks = {(row.chip, row.precision): row.peak_flop_per_s for row in table.itertuples()}
-    # 96 x 2.4e9 x 32 = 7.3728e12; (8 x 3.0 x 32 + 16 x 2.2 x 16) x 1e9 = (768 + 563.2) x 1e9
-    assert peaks["AMD EPYC 9654", "fp32"] == pytest.approx(7.3728e12, rel=1e-3)
+    # (8 x 3.0 x 32 + 16 x 2.2 x 16) x 1e9 = (768 + 563.2) x 1e9
     assert peaks["Intel Core i9-13900K", "fp32"] == pytest.approx(1.3312e12, rel=1e-3)
-    # (8 x 3.4 x 16 + 8 x 2.5 x 8) x 1e9 = (435.2 + 160) x 1e9; (6 x 2.5 x 32 + 8 x 1.8 x 16) x 1e9 = 480 + 230.4
+    # (8 x 3.4 x 16 + 8 x 2.5 x 8) x 1e9 = (435.2 + 160) x 1e9
     assert peaks["Intel Core i7-13700K", "fp64"] == pytest.approx(595.2e9, rel=1e-3)
-    assert peaks["Intel Core i5-13500", "fp32"] == pytest.approx(710.4e9, rel=1e-3)
     # 144 x 3.1e9 x 16 = 7.1424e12, which NVIDIA prints as 7.1
     assert peaks["NVIDIA Grace CPU Superchip (144 cores)", "fp64"] == pytest.approx(7.1424e12, rel=1e-3)
 
