@@ -18,7 +18,6 @@ from torch.nn.modules.module import register_module_forward_pre_hook  # noqa: E4
 from measure.domain.latency import Cell  # noqa: E402
 from measure.errors import UserError  # noqa: E402
 from measure.machine import devices  # noqa: E402
-from measure.machine.cuda import Rocm  # noqa: E402
 from measure.models import catalog  # noqa: E402
 from measure.profiling import ncu  # noqa: E402
 
@@ -54,14 +53,6 @@ def play(tmp_path, monkeypatch):
 
 def count(code="", beat=lambda: None):
     return ncu.count([sys.executable, "-c", code], beat)
-
-
-def test_the_lines_and_the_version(play):
-    play()
-    beats = []
-    lines, tool = count("import time; time.sleep(1.5)", lambda: beats.append(None))
-    assert (lines, tool) == (FORMAT.read_text().splitlines(), "ncu 2025.3.1.0")
-    assert len(beats) >= 2
 
 
 LAST_WORDS = {
@@ -117,9 +108,8 @@ READ, READ_NEW = "dram__bytes_read", "dram__bytes_op_read"
     [
         ([READ, "dram__bytes_write"], [READ, FP32], [TWICE, *TENSOR, READ_NEW]),
         ([READ_NEW, *TENSOR, *OF_INTEGERS], [READ_NEW, *TENSOR], [READ, *OF_INTEGERS]),
-        ([TWICE], [TWICE], TENSOR),
     ],
-    ids=["Volta", "Hopper", "Blackwell"],
+    ids=["Volta", "Hopper"],
 )
 def test_what_only_some_gpus_count_is_asked_for_where_it_is_listed(listed, asked, not_asked):
     chosen = ncu.choose_metrics("\n".join(f"{name}   Counter   # of math ops" for name in listed))
@@ -134,8 +124,6 @@ GPU = SimpleNamespace(kind="cuda", torch_name="cuda:0", is_nvidia=True)
 def test_what_has_no_hardware_counters_is_refused_before_anything_is_measured(monkeypatch, tmp_path):
     with pytest.raises(UserError, match="cpu must be an NVIDIA GPU"):
         ncu.check(devices.find("cpu"))
-    with pytest.raises(UserError, match="cuda:0 must be an NVIDIA GPU"):
-        ncu.check(Rocm(0))
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(UserError, match=r"with Nsight Compute \(ncu, of the CUDA toolkit\) on the PATH"):
         ncu.check(GPU)
@@ -176,12 +164,9 @@ def log(monkeypatch):
     torch.set_num_threads(threads)
 
 
-def arguments(phase="inference", precision="fp32"):
-    cell = Cell("helpers.small_network:two_scores", 3, precision, phase, "eager")
-    return {"device": "cpu", "threads": 1, "cell": cell._asdict(), "caller": os.getpid()}
-
-
 @pytest.mark.parametrize(("phase", "word"), [("inference", "inference"), ("step", "training")])
 def test_steps_are_warmed_up_and_marked(log, phase, word):
-    assert ncu.main(arguments(phase=phase)) == 0
+    cell = Cell("helpers.small_network:two_scores", 3, "fp32", phase, "eager")
+    asked = {"device": "cpu", "threads": 1, "cell": cell._asdict(), "caller": os.getpid()}
+    assert ncu.main(asked) == 0
     assert log == [word] * ncu.WARM_UP + ["start", word, word, "stop"]

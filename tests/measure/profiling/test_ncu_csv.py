@@ -11,7 +11,6 @@ FORMAT = TESTS / "data" / "ncu-raw-format.csv"
 LINES = FORMAT.read_text().splitlines()
 START = next(place for place, line in enumerate(LINES) if line.startswith('"ID"'))
 CONVOLUTION, PRODUCT = "sm80_xmma_fprop", "void at::native::vectorized_elementwise_kernel"
-LONG = CONVOLUTION + 5000 * "x"
 PRODUCT_NAME = LINES[START + 3].split('","')[4]
 
 
@@ -65,7 +64,6 @@ GAP_OF = "the GPU (compute capability {}) does not count every operation of its 
         ),
         (LINES, 2, {"calls": 1, "time_s": 52e-6, "fp32_flop": FP32 / 2}, {}, None),
         (LINES, 8, {"calls": 1}, {"calls": 1}, None),  # in few of the steps
-        (put(CONVOLUTION, LONG), 1, {"calls": 2, "kernel": LONG[:4000]}, {}, None),
         # A metric that the GPU lacks is unknown, or has another name.
         (changed('"lts__t_bytes.sum"', '"something_else.sum"'), 1, {"l2_byte": None}, {"l2_byte": None}, None),
         (put('"3,000"', '"n/a"'), 1, {"fp32_flop": None}, {}, None),
@@ -103,15 +101,13 @@ def test_units_of_all_versions(unit, text, second):
     ("lines", "words"),
     [
         (LINES[:4], "some.csv: no table of kernels; export it with ncu --csv --page raw"),
-        ([], "some.csv: no table of kernels"),
         (changed("gpu__time_duration.sum", "something.sum"), "--csv --page raw and --metrics gpu__time_duration.sum"),
         ([line.replace(PRODUCT_NAME, "") for line in LINES], "kernel 2 is incomplete"),
         *(
             (changed('"54.00"', f'"{text}"'), f"kernel 3, column gpu__time_duration.sum: '{text}' in 'us' cannot be")
-            for text in ("nan", "-1", "1e400", "1,5", "1.234,5", "1,23,456", "٣", "fast")
+            for text in ("nan", "-1", "1e400", "1,5", "1.234,5", "٣")
         ),
         (changed('"us"', '"fortnight"'), "'50.00' in 'fortnight' cannot be read; export it with --print-units base"),
-        (changed('"54.00"', '"n/a"'), "kernel 3 is incomplete"),
         ([*LINES[:-1], LINES[-1].rpartition(",")[0]], "kernel 4 is incomplete"),
     ],
 )  # fmt: skip
@@ -132,7 +128,6 @@ HOPPERS = {"op_hmma_src_fp16_dst_fp32_sparsity_off": 30, "op_hgmma_src_fp16_spar
         ({"src_bf16_dst_fp32": 100, "src_bf16_dst_fp32_sparsity_off": 60, "src_bf16_dst_fp32_sparsity_on": 40}, 100),
         ({"src_fp16": 100, "src_fp16_dst_fp16": 30, "src_fp16_dst_fp32": 70}, 100),
         ({"src_fp8_dst_fp32": 100, "src_fp4_fp6_fp8_dst_fp32": 100}, 100),
-        ({"src_bf16_dst_fp32_sparsity_off": 60, "src_bf16_dst_fp32_sparsity_on": 40}, 100),
         ({"src_fp16_dst_fp16": 30, "src_fp16_dst_fp32": 70, "src_tf32_dst_fp32": 5, "src_fp64": 1}, 106),
         # Of Hopper's instructions each counts its own. A metric that misses warp-group products has less than these.
         (HOPPERS, 100), ({"src_fp16": 100} | HOPPERS, 100), ({"src_fp16": 30} | HOPPERS, 100),

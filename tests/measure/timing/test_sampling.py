@@ -35,7 +35,6 @@ RULES = {
     ),
     # A first call that sets up for long is no reason to skip the warm-up.
     "set-up is no warm-up": ([20.0, 0.001], {"warm_up_s": 5.0, "block_s": 0.02}, (20, 50, 0.001), ()),
-    "the fewest samples": ([50.0], {"limit_s": 1.0, "fewest": 3}, (1, 3, 50.0), ("wide",)),
     # Pairs take 1.5 s. The interval reaches from 0.5 to 1.0, never within 2 %: 30 s hold 40 calls.
     "up to the limit": (NOISY, {"block_s": 0.1, "limit_s": 30.0}, (1, 40, None), ("wide",)),
     "the most samples": (NOISY, {"block_s": 0.1, "limit_s": 1e6, "most": 50}, (1, 50, None), ("wide",)),
@@ -78,14 +77,6 @@ def test_warm_up_ends_after_its_limit_though_calls_still_get_faster_and_slower_s
     # Steady while it warms up (8 calls), then 1 % more with each sample.
     slower = [1.0] * 8 + [1.01**step for step in range(100)]
     assert "drifting" in take(Hands(slower), least_s=30.0, limit_s=30.0).flags
-
-
-def test_a_sign_of_life_follows_every_block():
-    hands = Hands([0.5])
-    beats = []
-    stopwatch = Stopwatch(hands.call, hands.synchronize, hands.clock, beat=lambda: beats.append(hands.calls))
-    sample(stopwatch, Sampling())
-    assert beats == list(range(1, hands.calls + 1))
 
 
 def test_cold_samples_are_single_calls_however_short_without_an_energy_of_their_own():

@@ -73,14 +73,12 @@ FLASH = "_scaled_dot_product_flash_attention"
 PEERS = [
     (QWEN, "mm", "8944x1024 1024x2816", 51.581550592, 1),
     (TIMESFORMER, "bmm", "96x3137x64 96x64x3137", 120.923369472, 1),
-    (TIMESFORMER, "bmm", "37632x8x8 37632x8x64", 0.308281344, 1),
     (VIT, "convolution", "4x3x224x224 768x3x16x16 768", 0.924844032, 1),
     (VIT, FLASH, " ".join(["4x12x197x64"] * 3), 0.476884992, 1),
     # With a causal mask TraceLens counts half of the scores, and this project all, as for models.
     (QWEN, FLASH, " ".join(["16x16x559x64"] * 3), 10.239377408, 2),
     # It adds the bias to the products: 1 FLOP for each result, at most 0.2 %. We count that as other arithmetic.
     (QWEN, "addmm", "1024 8944x1024 1024x1024", 18.766086144, 1),
-    (VIT, "addmm", "3072 788x768 768x3072", 3.720671232, 1),
     (RESNET, "convolution_backward", "10x64x56x56 10x64x56x56 64x64x3x3", 4.62422016, 1),
     # Of the first layer it counts the gradient of the images too, which torch was not asked for.
     (RESNET, "convolution_backward", "10x64x112x112 10x3x224x224 64x3x7x7", 4.72055808, 0.5),

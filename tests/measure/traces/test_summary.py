@@ -123,17 +123,12 @@ GRADIENT = call("mm", "bf16 64x8", "bf16 8x32", strides=[[1, 64], [32, 1]], star
             [GRADIENT, *pair(125, 2), scaling(150), *pair(155, 3)],
             {"mm": ("linear", 1, 2 * 64 * 8 * 32, 0, 0), "mul": ("linear", 1, 0, 8 * 32, 0)},
         ),
-        # A forward operator that numbers a node again is recomputation,
+        # A forward operator that numbers a node again is recomputation.
         ([addmm(120, sequence=41), *pair(125, 2)], {"addmm": ("linear", 1, 0, 0, LINEAR_FLOP + BIAS_FLOP)}),
-        # and one row with an equal call that is none.
-        (
-            [addmm(120, sequence=41), *pair(125, 2), addmm(150), *pair(155, 3)],
-            {"addmm": ("linear", 2, LINEAR_FLOP, BIAS_FLOP, LINEAR_FLOP + BIAS_FLOP)},
-        ),
         # A node that a recomputation made has its forward kind.
         ([*AGAIN, *ITS_NODE, scaling(310), *pair(315, 3)], {"mul": ("linear", 1, 0, 8 * 32, 0)}),
     ],
-    ids=["gradients", "recomputed", "both", "made again"],
+    ids=["gradients", "recomputed", "made again"],
 )  # fmt: skip
 def test_backward_operators_have_their_stage_and_forward_kind(summary, events, expected):
     found = summary(*backward(*events)).operators
@@ -181,7 +176,6 @@ ATTENTION = 2 * 2 * 2 * 4 * 10 * 10 * 16  # products of queries and keys, and of
         (call("_to_copy", "bf16 8x32", 6, None, None, None, False, None), "copy", 0, (2 + 4) * 8 * 32),
         # 5 indices of 8 bytes; as many rows of 16 elements are read and written.
         (call("embedding", "bf16 100x16", "int64 5", -1, False, False), "embedding", 0, 5 * 8 + 2 * 5 * 16 * 2),
-        (call("add", "bf16 8x32", "bf16 1x32", 1), "pointwise", 0, 2 * (512 + 32)),
         # An expanded tensor is read once.
         (call("add", *["bf16 8x32"] * 2, 1, strides=[[32, 1], [0, 1], []]), "pointwise", 0, 2 * (256 + 32 + 256)),
         # Two tensors of 32 elements of 2 bytes are read, and all 64 are written.
@@ -205,12 +199,10 @@ def test_counts_and_kinds(summary, called, kind, flop, byte):
         (call("vllm::moe_forward", "bf16 8x64"), "vllm.moe_forward", NO_FORMULA),
         (call("mm", "bf16 4x8", "bf16 9x5"), "mm", NO_FORMULA),  # sizes that do not fit
         (call("triton_poi_fused_x_0", "fp32 100"), "triton_poi_fused_x_0", NO_FORMULA),
-        # What torch 2.14 records of x[i], x[i] = 0, lists of over 30 tensors, and an all-reduce of one
+        # What torch 2.14 records of x[i], x[i] = 0, and lists of over 30 tensors
         (call("index", "fp32 4x3", None), "index", NO_LIST),
         (call("_index_put_impl_", "fp32 4x3", None, "fp32", False, False), "_index_put_impl_", NO_LIST),
         (call("cat", [], 0), "cat", NO_LIST),
-        (call("_foreach_add_", [], [], 1), "_foreach_add_", NO_LIST),
-        (call("c10d::allreduce_", [], None), "c10d.allreduce_", NO_LIST),
     ],
 )
 def test_what_has_no_counts_is_a_group_with_its_name_and_reason(summary, called, name, reason):
@@ -222,9 +214,7 @@ def test_what_has_no_counts_is_a_group_with_its_name_and_reason(summary, called,
     assert (found.operator_share, found.counted_share) == (1.0, 0.0)
 
 
-def test_the_outermost_operator_with_a_formula_has_the_counts_and_one_without_leaves_them_to_its_parts(summary):
-    inner = call("miopen_convolution", "bf16 2x8x6x6", start=12, duration=15)
-    assert only(summary(*ran(convolution(1), inner))).operator == "convolution"
+def test_an_operator_without_a_formula_leaves_the_counts_to_its_parts(summary):
     outer = call("vllm::moe_forward", "bf16 8x64", duration=60)
     found = summary(outer, launch(12, 4), addmm(20), launch(25, 5), kernel("own", 20, 5, 4), kernel("gemm", 30, 5, 5))
     assert [row.operator for row in found.operators] == ["vllm.moe_forward", "addmm"]
@@ -267,9 +257,6 @@ def test_copies_and_fills_are_timed_apart_from_kernels(summary):
     found = summary(*ran(addmm(10)), *fill)
     row = only(found)
     assert (row.kernels, row.time_s, row.copy_s, found.kernels) == (1, 5e-6, 2e-6, 1)
-    found = summary(launch(15, 5), kernel("Memcpy HtoD", 20, 5, 5, "gpu_memcpy"))
-    assert (found.kernels, found.kernel_time_s, found.operator_share, found.step_count) == (0, 0.0, None, 1)
-    assert only(found).copy_s == 5e-6
 
 
 def test_a_trace_of_the_host_alone_has_the_hosts_times(summary):
@@ -287,12 +274,6 @@ def test_events_that_are_left_out_are_named(summary):
     found = summary(*traces.linear_step()["traceEvents"], *untimed, *others)
     left_out = {"events whose clock steps back or is missing": 2, "events of category 'python_function'": 1}
     assert (found.kernels, found.trace.left_out) == (2, left_out)
-
-
-def test_two_devices_have_steps_and_gaps_of_their_own(summary):
-    found = summary(*ran(addmm(10)), launch(16, 6), kernel("k", 40, 5, 6, device=1))
-    assert [(row.device, row.gap_s) for row in found.operators] == [(0, 0.0), (1, 0.0)]
-    assert [(row.device, row.busy_s) for row in found.steps] == [(0, 5e-6), (1, 5e-6)]
 
 
 @pytest.mark.parametrize("field", ["ts", "dur", "pid", "tid", "args", "name", "cat"])
