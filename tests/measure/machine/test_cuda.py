@@ -41,15 +41,6 @@ def test_a_gpu_is_known_by_what_its_driver_tells(monkeypatch, gpu, identity, mem
     assert found.driver() == "000.00 (test double)"
 
 
-def test_a_slice_has_its_boards_clock_but_not_its_power(monkeypatch):
-    pretend(monkeypatch, MACHINES["a100-slice"])
-    reading = devices.find("cuda").sensors().read()
-    assert (reading.clock_hz, reading.temperature_c) == (1.41e9, 35.0)
-    assert (reading.power_w, reading.energy_j) == (None, None)
-    pretend(monkeypatch, MACHINES["t4"])
-    assert devices.find("cuda").sensors().read().power_w == 20.0
-
-
 OTHER_T4 = replace(T4, uuid="GPU-1")
 
 
@@ -138,18 +129,6 @@ def test_an_amd_gpu_has_tf32_if_torch_says_so(monkeypatch, rocm):
     monkeypatch.delattr("torch.cuda.is_tf32_supported")  # torch 2.6
     with pytest.raises(NotImplementedError, match="this device has none"):
         gpu.allow_tf32(True)
-
-
-def test_bf16_is_refused_where_torch_would_convert_it(monkeypatch):
-    torch = pytest.importorskip("torch", reason="GPUs are used through torch")
-    pretend(monkeypatch, MACHINES["t4"])
-    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: including_emulation)
-    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: (7, 5))
-    gpu = devices.find("cuda")
-    gpu.refuse_emulation("fp16")
-    with pytest.raises(NotImplementedError, match=r"Tesla T4 has no units for bf16 .compute capability 7.5"):
-        gpu.refuse_emulation("bf16")
-    devices.find("cpu").refuse_emulation("bf16")  # processors without such units convert it, too, and are measured so
 
 
 @pytest.mark.gpu

@@ -1,8 +1,6 @@
 from dataclasses import replace
 
 import pytest
-from helpers.gpu import pretend
-from helpers.gpu.catalogue import MACHINES
 
 from measure.errors import UserError
 from measure.machine import devices, processor
@@ -35,14 +33,6 @@ def test_facts_that_are_only_recorded_leave_the_identity_as_it_was(monkeypatch):
     again = here()
     assert (again.cpu_vendor, again.cpu_family, again.cpu_model) == ("Other", 1, 2)
     assert (again.hardware_id, again.environment_id) == (environment.hardware_id, environment.environment_id)
-
-    pretend(monkeypatch, MACHINES["t4"])
-    gpu = devices.find("cuda")
-    told = current(gpu, 2)
-    monkeypatch.setattr(gpu, "capability", lambda: None)  # a driver that hides it
-    untold = current(gpu, 2)
-    assert (told.capability, untold.capability) == ("7.5", None)
-    assert (told.hardware_id, told.environment_id) == (untold.hardware_id, untold.environment_id)
 
 
 @pytest.mark.parametrize(

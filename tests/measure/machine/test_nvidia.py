@@ -32,15 +32,6 @@ def test_gpus_are_those_that_cuda_shows(monkeypatch, machine, visible, seen):
     assert machine.seen_by_cuda(os.environ) == seen
 
 
-def test_gpus_are_counted_as_the_driver_does_whatever_was_asked_of_cuda(monkeypatch):
-    pretend(
-        monkeypatch, BESIDE, CUDA_DEVICE_ORDER="FASTEST_FIRST", CUDA_VISIBLE_DEVICES=" 0 , 1"
-    )  # names have no spaces
-    assert BESIDE.seen_by_cuda({"CUDA_DEVICE_ORDER": "FASTEST_FIRST"})[0] is H100
-    assert nvidia_handles() == [T4, H100]
-    assert os.environ["CUDA_DEVICE_ORDER"] == "PCI_BUS_ID"  # for the processes that measure, too
-
-
 @pytest.mark.parametrize(
     ("question", "error", "seen"),
     [

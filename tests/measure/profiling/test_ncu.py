@@ -1,4 +1,4 @@
-"""A script or a function stands for Nsight Compute: it writes ``tests/data/ncu-raw-format.csv``, or refuses."""
+"""A script or a function stands for Nsight Compute: it answers, or refuses."""
 
 import os
 import sys
@@ -6,7 +6,6 @@ from functools import partial
 from types import SimpleNamespace
 
 import pytest
-from helpers.places import TESTS
 from helpers.processes import has_ended, wait_until
 from helpers.tasks import cell
 
@@ -21,7 +20,6 @@ from measure.machine import devices  # noqa: E402
 from measure.models import catalog  # noqa: E402
 from measure.profiling import ncu  # noqa: E402
 
-FORMAT = TESTS / "data" / "ncu-raw-format.csv"
 PLAYED = """#!{python}
 import pathlib, subprocess, sys
 words = sys.argv[1:]
@@ -42,7 +40,7 @@ BROKEN = "==PROF== Connected to process 1\n==ERROR== LibraryNotLoaded\n==WARNING
 def play(tmp_path, monkeypatch):
     """Puts an ncu onto the PATH that answers with a file."""
 
-    def put(answer=FORMAT):
+    def put(answer=os.devnull):
         script = tmp_path / "ncu"
         script.write_text(PLAYED.format(python=sys.executable, answer=str(answer)))
         script.chmod(0o755)

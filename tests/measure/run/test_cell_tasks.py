@@ -68,7 +68,6 @@ LACKING = {
     ),
     "a wide interval": (TWO, TWO_RATES, rounds(V1, 4)),
     "within the target": (replace(TWO, target=0.9), TWO_RATES, []),
-    "no more rounds allowed": (replace(TWO, most_rounds=3), TWO_RATES, []),
     "wide at last": (asked("vgg11", most_rounds=9), timed("vgg11", NOISY * 3), []),
     "rounds of a group are equal": (  # a variant or a precision is compared with its baseline round by round
         asked(batch_sizes=[1, 8], most_rounds=9, **WAYS),
@@ -86,11 +85,7 @@ LACKING = {
     ),
     "killed before": (ONE, changed(*PAIR, **KILL), [*rounds(A1, 1), *profiles(A1)]),
     "killed in this sitting": (ONE, changed(*PAIR, **KILL | {"sitting": "today"}), []),
-    "an unknown input shape": (ONE, changed(*PAIR, input_shape=None), []),
-    "another": (ONE, changed(*PAIR, input_shape="3x600x600"), [*rounds(A1, 1), *profiles(A1)]),
-    "optimisers have their own": (
-        replace(STEPS, optimizers=["sgd", "adam"]), [], [*rounds(STEP, 1, 2), *rounds(f"{STEP} adam", 1, 2)]
-    ),
+    "another input shape": (ONE, changed(*PAIR, input_shape="3x600x600"), [*rounds(A1, 1), *profiles(A1)]),
     "a step is done with its whole": (
         STEPS, [run("vgg11", 32), run("vgg11", 32, phase="step"), run("vgg11", 32, phase="forward", round_=1)],
         rounds(STEP, 2),
@@ -101,9 +96,6 @@ LACKING = {
         rounds("vgg11 batch 32 fp32", 1, 2),
     ),
     "profiles": (PROFILES, PROFILED, profiles(V1, V64, f"{STEP} adam")),
-    "profiles by force": (
-        replace(PROFILES, force=True), PROFILED, profiles(A1, A64, V1, V64, STEP, f"{STEP} adam")
-    ),
     "quick profiles": (  # of the two leading models, and of the one that is trained
         asked("alexnet vgg11 vgg16", (1, 64), ["operators"], quick=True, **TRAINED), [], profiles(A1, STEP, V1)
     ),
@@ -128,7 +120,6 @@ T4, A100 = ({"device": "cuda", "capability": capability} for capability in ("7.5
         ({"precisions": ()}, {}, ["fp32"]),
         ({"precisions": ()}, T4, ["fp32", "fp16"]),
         ({"precisions": ()}, A100, ["fp32", "bf16"]),
-        ({"precisions": ("fp32",)}, A100, ["fp32"]),
     ],
 )
 def test_precisions_and_variants_that_are_not_named_are_those_usual_on_the_machine(named, machine, ways):

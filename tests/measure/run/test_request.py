@@ -9,7 +9,6 @@ from measure.errors import UserError
 from measure.verbs.measure import make_request, parser
 
 T4 = replace(ENVIRONMENT, device="cuda", name="Tesla T4", capability="7.5")
-A100 = replace(ENVIRONMENT, device="cuda", name="NVIDIA A100-SXM4-40GB", capability="8.0")
 EMULATED = r"Tesla T4 has no units for bf16 \(compute capability 7\.5\); use fp32 or fp16"
 
 
@@ -18,9 +17,7 @@ EMULATED = r"Tesla T4 has no units for bf16 \(compute capability 7\.5\); use fp3
     [
         # What a GPU would emulate is refused where nothing else is asked for.
         (T4, "--precisions bf16", EMULATED),
-        (T4, "--precisions bf16 tf32", r"Tesla T4 has no units for tf32 and bf16 \("),
         (T4, "--precisions fp16 bf16", None),
-        (A100, "--precisions bf16 tf32", None),
         (replace(T4, capability=None), "--precisions bf16", None),  # torch knows more than this driver tells
         (ENVIRONMENT, "--precisions fp32 tf32", "tf32 is a format of NVIDIA's GPUs; leave it out"),
         (T4, "--variants autocast", None),  # a GPU computes in 16 bits anyway

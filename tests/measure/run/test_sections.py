@@ -22,7 +22,6 @@ COUNTS = {
     "killed": (asked(), replace(COUNTED, **KILL), {"fp32": (1,)}),
     "another input shape": (asked(), replace(COUNTED, input_shape="3x600x600"), {"fp32": (1,)}),
     "by force": (asked(force=True), COUNTED, {"fp32": (1,)}),
-    "each precision": (asked(precisions=["fp32", "fp16", "bf16"]), AS_BF16, {"fp32": (1,), "fp16": (1,)}),
     "autocast on a kind of device": (
         asked(precisions=["fp32", "bf16"], variants=["eager", "autocast"]), AS_BF16,
         {"fp32": (1,), "bf16 autocast on cpu": (1,)},
@@ -31,7 +30,6 @@ COUNTS = {
         asked(precisions=["fp32", "tf32"], variants=["eager", "compile"]), AS_BF16, {"fp32": (1,)}
     ),
     "trained": (asked("vgg11", sections=["training"], **TRAINED), COUNTED, {"fp32": (1, 32)}),
-    "a step is profiled": (asked("vgg11", sections=["operators"], **TRAINED), COUNTED, {"fp32": (1, 32)}),
     "not trained now": (asked("vgg11", **TRAINED), COUNTED, {"fp32": (1,)}),
 }  # fmt: skip
 

@@ -5,10 +5,8 @@ from types import SimpleNamespace
 import pytest
 from helpers.hands import Hands, Sensors
 
-torch = pytest.importorskip("torch", reason="networks are run with torch")
-
-from measure.timing import stopwatch  # noqa: E402
-from measure.timing.stopwatch import StagedStopwatch, Stopwatch, TimedSample, Windows  # noqa: E402
+from measure.timing import stopwatch
+from measure.timing.stopwatch import StagedStopwatch, Stopwatch, TimedSample, Windows
 
 
 class Script:
