@@ -87,9 +87,7 @@ CASES = [
     *(case(name, COMPLEX, other=15 * each) for name, each in ON_COMPLEX.items()),
     *(case(name, COMPLEX, COMPLEX, other=15 * each) for name, each in BY_COMPLEX.items()),
     *(case(name, COMPLEX, A, other=15 * each) for name, each in BY_REAL.items()),
-    case("ne", COMPLEX, 0, other=2 * 15),
     case("mul", COMPLEX, 2.0, other=2 * 15),
-    case("mul", A, 2j, other=2 * 15),
     case("pow", COMPLEX, 2, other=6 * 15),
     case("pow", COMPLEX, 0.3, other=(6 + 2 + 5) * 15),
     case("addcmul", COMPLEX, COMPLEX, COMPLEX, other=(6 + 2 + 2) * 15),
@@ -99,7 +97,6 @@ CASES = [
     # Means and differences 2 each, squares of both parts and their sum 3, the sum of these and its division 1
     case("var", COMPLEX, [1], correction=1, other=8 * 15),
     case("linalg_vector_norm", COMPLEX, 2, [1], other=3 * 15 + 12 + 3),
-    case("linalg_vector_norm", COMPLEX, 1, [1], other=4 * 15 + 12),
     # Both parts are added apart.
     case("sum", COMPLEX, [1], other=2 * 12),
     case("mean", COMPLEX, [1], other=2 * 15),
@@ -107,7 +104,6 @@ CASES = [
     case("index_add", COMPLEX, 0, PLACES, meta(4, 5, dtype=torch.complex64), other=2 * 20),
     # with a factor: a + 2 b; a scalar operand; a result that is larger than either operand
     case("add", A, B, alpha=2, other=2 * 15),
-    case("sub", A, B, alpha=0.5, other=2 * 15),
     case("sub", A, 2.0, other=15),
     case("mul", meta(3, 1), ROW, other=15),
     # integers are no floating-point numbers, though their quotient is one
@@ -147,7 +143,6 @@ CASES = [
     case("linalg__powsum", A, 2, [1], other=2 * 15 - 3, out=meta(3)),
     # 3 rows of 8 are sorted by 3 comparisons an element; the largest 4 of 8 take 2, the largest at least 1.
     case("sort", meta(3, 8), other=24 * 3),
-    case("sort", meta(8, 3), dim=0, stable=True, other=24 * 3),
     case("sort", meta(8, dtype=torch.int64)),
     case("topk", meta(3, 8), 4, other=24 * 2),
     case("topk", meta(3, 8), 1, other=24),
@@ -162,7 +157,6 @@ CASES = [
     *(case(name, A, [1], correction=1, other=4 * 15 + 3) for name in ("std", "std_mean")),
     case("linalg_vector_norm", A, other=2 * 15),  # squares 15, sums 14, a root
     case("linalg_vector_norm", A, 1, [1], other=15 + 12),
-    case("linalg_vector_norm", A, float("inf"), [1], other=15 + 12),
     case("linalg_vector_norm", A, 3, [1], other=3 * 15),  # absolute values, powers, sums 12, roots 3
     case("norm", A, None, [1], other=2 * 15),
     case("logsumexp", A, [1], other=12 + 15 + 15 + 12 + 3 + 3),
@@ -211,7 +205,6 @@ CASES = [
     case("put", A, PLACES, meta(4), True, other=4),
     case("put", A, PLACES, meta(4)),
     case("scatter_add", A, 1, INDEX, B, other=6),
-    case("scatter_reduce", A, 1, INDEX, B, "amax", other=6),
     case("scatter_reduce", A, 1, INDEX, B, "mean", other=6 + 15),
     case("index_reduce", meta(7, 5), 0, PLACES, meta(4, 5), "prod", other=20),
     case("index_reduce", meta(7, 5), 0, PLACES, meta(4, 5), "mean", other=20 + 35),

@@ -1,7 +1,7 @@
 import pytest
 from helpers.counting import Own, meta, nn, recorder, torch
 from torch.nn import functional
-from torch.utils._python_dispatch import return_and_correct_aliasing
+from torch.testing._internal.two_tensor import TwoTensor
 
 from measure.counting.count import count_network
 from measure.counting.formulas import NOTHING
@@ -72,12 +72,6 @@ def test_an_operator_reads_and_writes_by_hand(compute, tensors, byte):
         assert recorder.record_inference(network, tensors)[0].forward.total("traffic_byte") == byte
 
 
-def test_backward_traffic_by_hand():
-    record = recorder.record_training(nn.Linear(3, 5).to("meta"), [meta(4, 3)])
-    # Weight: gradient of the output (4 * 5) and input (4 * 3) read, 5 * 3 written; bias: 4 * 5 read, 5 written.
-    assert record.backward.total("traffic_byte") == 4 * (20 + 12 + 15 + 20 + 5)
-
-
 def test_an_operator_without_a_formula_is_unknown_as_soon_as_a_floating_point_number_takes_part():
     power, whole, real = overload_of(aten.linalg_matrix_exp.default), meta(3, 5, **INDEX), meta(3)
     assert power.work((whole,), {}, whole, [whole, whole]) == NOTHING
@@ -133,49 +127,16 @@ def test_untouched_bytes_by_hand(network, inputs, untouched):
     assert columns_of(network, *inputs)["untouched_byte"] == untouched
 
 
-class Int8(torch.Tensor):
-    """A weight of 8 bits with a scale for each output, as torchao makes them: it names a type, and stores others."""
-
-    @staticmethod
-    def __new__(cls, values, scale):
-        return torch.Tensor._make_wrapper_subclass(cls, values.shape, dtype=scale.dtype, device=values.device)
-
-    def __init__(self, values, scale):
-        self.values, self.scale = values, scale
-
-    def __tensor_flatten__(self):
-        return ["values", "scale"], None
-
-    @classmethod
-    def __tensor_unflatten__(cls, parts, context, size, stride):
-        return cls(parts["values"], parts["scale"])
-
-    @classmethod
-    def __torch_function__(cls, func, types, args=(), kwargs=None):
-        if func is nn.functional.linear:
-            value, weight, _bias = args
-            return nn.functional.linear(value, weight.values.to(value.dtype)) * weight.scale
-        return super().__torch_function__(func, types, args, kwargs or {})
-
-    @classmethod
-    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
-        change = {key: value for key, value in (kwargs or {}).items() if key == "device"}
-        changed = cls(args[0].values.to(**change), args[0].scale.to(**change))
-        return return_and_correct_aliasing(func, args, kwargs, changed)
-
-
 @pytest.mark.parametrize("fake", [False, True])
-def test_a_weight_counts_the_bytes_that_it_stores(fake):
-    """2 rows of 64 by weights of 1 byte to 96 outputs, each with a scale of 4; as many products as at 32 bits."""
+def test_a_weight_that_wraps_two_tensors_counts_the_bytes_that_it_stores(fake):
+    """As torchao's weights of 8 bits wrap values and scales. 2 rows of 64 by 64 x 96, by either tensor."""
     network = nn.Linear(64, 96, bias=False)
-    weight = Int8(torch.zeros(96, 64, dtype=torch.int8), torch.ones(96))
+    weight = TwoTensor(torch.ones(96, 64), torch.ones(96, 64))
     network.weight = nn.Parameter(weight, requires_grad=False)
     call = copy_to_meta(Call(network, ()))
     with casting(call.network, None, None, fake) as (device, _):
         columns, layers, _ = count_network(call.network, [torch.empty(2, 64, device=device)])
-    assert columns["forward_flop"] == 2 * 2 * 64 * 96
-    assert columns["parameter_byte"] == layers[0]["parameter_byte"] == 96 * (64 + 4)
+    assert columns["forward_flop"] == 2 * (2 * 2 * 64 * 96)
+    assert columns["parameter_byte"] == layers[0]["parameter_byte"] == 2 * 4 * 96 * 64
     assert columns["untouched_byte"] == 0
-    # The weights are read and written at 32 bits; the product reads them and the input; each output is written, read
-    # and written again with its scale.
-    assert columns["traffic_byte"] == 96 * 64 * (1 + 4 + 4) + 4 * (2 * 64 + 3 * 2 * 96 + 96)
+    assert columns["traffic_byte"] == 2 * 4 * (2 * 64 + 96 * 64 + 2 * 96)

@@ -1,13 +1,7 @@
 import pytest
 
-from measure.domain.models import IMAGE, SIZES, LanguageTask, Model, parse_task
+from measure.domain.models import SIZES, LanguageTask, parse_task
 from measure.errors import UserError
-
-
-def test_a_selector_names_the_library_once():
-    assert Model("resnet18", "torchvision", "residual", IMAGE).selector == "torchvision:resnet18"
-    for name in ("timm:resnet18", "package.module:function"):
-        assert Model(name, "own", "own", (3,)).selector == name
 
 
 def test_a_name_says_what_is_done_with_how_many_tokens():
