@@ -99,22 +99,6 @@ def caches():
     in_module = on(attend, 4, 8, key=linear(8, 8), keys=None, seen=[])
     yield reported("in the module", in_module, forward_flop=flop, backward_flop=flop)
 
-    def step(batch):
-        def forward(self, x, keys, values, place):
-            query, key, value = (each(x).view(batch, 1, 8, 64).transpose(1, 2) for each in self.maps)
-            keys.index_copy_(2, place, key)
-            values[:, :, place] = value
-            return functional.scaled_dot_product_attention(query, keys, values)
-
-        maps = nn.ModuleList(linear(512, 512) for _ in range(3))
-        keys, values = (torch.ones(batch, 8, 8192, 64) for _ in range(2))
-        return Own(forward, maps=maps), (rows(batch, 1, 512), keys, values, torch.tensor([7]))
-
-    # Both caches once, and three matrices. Vectors of 2,048 B: each product reads and writes one (6), each write
-    # reads one and writes it (4), attention reads one and writes one and a logarithm a head; and two indices.
-    byte = 2 * 8 * 8192 * 64 * 4 + 3 * 512 * 512 * 4 + 12 * 2048 + 8 * 4 + 2 * 8
-    yield reported("a place of a long one", step, 1, traffic_byte=byte)
-
 
 def types_and_weights():
     def fourier(batch):
@@ -150,29 +134,18 @@ def nested_tensors():
 
 
 def gradients_by_torch_func():
-    def step(self, x):
-        """A step of gradient descent inside the network."""
-
-        def loss(parameters):
-            return torch.func.functional_call(self.linear, parameters, (x,)).pow(2).sum()
-
-        weight = self.linear.weight
-        return x @ (weight - 0.1 * torch.func.grad(loss)({"weight": weight})["weight"]).T
-
     # Products of 2 rows by 4 x 4, 64 FLOP each.
     for name, forward, products, backward in (
         # The layer, its input's gradient, and the layer again; backward the weight's gradient of the last two.
         ("grad", lambda self, x: torch.func.grad(lambda y: self.linear(y).sum())(x) + self.linear(x), 3, 2),
         # By rows: the layer and its input's gradient; backward the weight's gradient by both, and between them.
         ("vmap", lambda self, x: torch.func.vmap(torch.func.grad(lambda y: self.linear(y).tanh().sum()))(x), 2, 3),
-        # Inside: the layer and its weight's gradient; the changed layer. Backward each of them once.
-        ("step", step, 3, 3),
     ):
         flop = {"forward_flop": 64 * products, "backward_flop": 64 * backward}
         yield reported(name, on(forward, 4, linear=linear(4, 4)), **flop, **COUNTED)
 
 
-def losses_and_regions():
+def losses():
     def transcribed(self, x):
         likely, counts = self.linear(x).log_softmax(-1).transpose(0, 1), torch.tensor([3, 3])
         lengths = torch.tensor([7, 6])
@@ -184,15 +157,6 @@ def losses_and_regions():
     yield reported("loss over sequences", on(transcribed, 7, 4, linear=linear(4, 5)), **work, **COUNTED)
     chances = on(lambda self, x: torch.distributions.Categorical(logits=self.linear(x)), 4, linear=linear(4, 4))
     yield reported("distribution", chances, forward_flop=64, backward_flop=64)
-    ops = pytest.importorskip("torchvision").ops
-    boxes = torch.tensor([[0.0, 0, 0, 4, 4]] * 3)
-
-    def aligned(self, images):
-        return ops.roi_align(self.convolution(images), boxes, (2, 2), sampling_ratio=2)
-
-    # 3 regions of 4 bins of 4 places, 8 channels: 48 places, 96 means of 384 values. Backward see test_samplings.
-    other = {"forward_other_flop": 8 * 48 + 9 * 384 + 4 * 96, "backward_other_flop": 14 * 48 + 96 + 8 * 384}
-    yield reported("regions", on(aligned, 3, 8, 8, convolution=nn.Conv2d(3, 8, 1, bias=False)), **other, uncounted=None)
 
 
 def sparse():
@@ -239,7 +203,7 @@ def sparse():
     "case",
     [
         *(*made_in_forward(), *numbers_that_are_read(), *modes(), *containers(), *caches(), *types_and_weights()),
-        *(*nested_tensors(), *gradients_by_torch_func(), *losses_and_regions(), *sparse()),
+        *(*nested_tensors(), *gradients_by_torch_func(), *losses(), *sparse()),
     ],
 )
 def test_by_hand(case):

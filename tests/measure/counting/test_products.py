@@ -56,7 +56,6 @@ INT8, INT4 = meta(5, 4, dtype=torch.int8), meta(5, 2, dtype=torch.uint8)
 GROUPED = 196_608
 GROUPS = [
     case("_grouped_mm", meta(64, 32, **BF16), meta(4, 32, 48, **BF16), ENDS, flop=GROUPED),
-    case("_grouped_mm", meta(64, 48, **BF16), meta(4, 48, 32, **BF16), ENDS, flop=GROUPED),
     case("_grouped_mm", meta(32, 64, **BF16), meta(64, 48, **BF16), ENDS, flop=GROUPED, out=meta(4, 32, 48)),
     case("_grouped_mm", meta(4, 32, 16, **BF16), meta(16, 48, **BF16), ENDS, flop=2 * 32 * 16 * 48, out=meta(32, 48)),
     case("_grouped_mm", meta(4, 8, 16), meta(4, 16, 24), flop=2 * 4 * 8 * 16 * 24, out=meta(4, 8, 24)),
@@ -144,7 +143,6 @@ PRODUCTS = [
     case("_int_mm", *[meta(32, 32, dtype=torch.int8)] * 2, out=meta(32, 32, dtype=torch.int32)),  # integers
     # three 4 x 5 by 5 x 6, summed to 4 x 6, and an addition for each: 2 * 3 * 4 * 5 * 6 and 24
     case("addbmm", meta(4, 6), meta(3, 4, 5), meta(3, 5, 6), flop=720, other=24),
-    case("addbmm", meta(4, 6), meta(3, 4, 5), meta(3, 5, 6), beta=0, flop=720),
     case("addr", meta(4, 6), meta(4), meta(6), flop=2 * 4 * 6, other=24),
     case("_addmm_activation", meta(5), meta(2, 3), meta(3, 5), flop=60, other=10 + 10, out=meta(2, 5)),
     case("_addmm_activation", meta(5), meta(2, 3), meta(3, 5), use_gelu=True, flop=60, other=10 + 90, out=meta(2, 5)),

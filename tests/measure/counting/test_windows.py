@@ -27,12 +27,9 @@ def poolings():
         (([3, 3], [], [0, 0], [1, 1], True), CEILED, 6),
         (([3], [1], [0], [2]), 9 * 3, 3),  # starts 0, 1, 2 along 7, 0 along 5
         (([3, 3], [2, 2], [1, 1], [2, 2]), DILATED, 6),
-        (([3, 2], [2, 1]), 9 * 8, 12),  # windows of 2 along 5, stride 1: 4 of them
     ]:
         # a comparison less than elements
         yield case("max_pool2d_with_indices", IMAGE, *options, other=6 * (elements - outputs))
-    # an image that is no batch
-    yield case("max_pool2d_with_indices", IMAGE[0], [3, 3], [2, 2], other=3 * (PLAIN - 6))
     yield case("adaptive_max_pool2d", IMAGE, [3, 2], other=6 * (ADAPTIVE - 6))
     for options, elements in [
         (([3, 3], [2, 2]), PLAIN),
@@ -120,7 +117,6 @@ def smoothings():
     # Twice as large, centres 1/4, 3/4 ... 15/4 weigh elements up to 1 away: 1 of them at both ends, else 2: 14.
     small, big = meta(1, 1, 4, 4), meta(1, 1, 8, 8)
     yield case("_upsample_bilinear2d_aa", small, [8, 8], False, other=4 * (28 - 8) + 8 * (28 - 8), out=big)
-    yield case("_upsample_bilinear2d_aa", small, [8, 8], False, 2.0, 2.0, other=(4 + 8) * (28 - 8), out=big)
     # With aligned corners steps of 3/7: 1 element at 3/14, else 2, 15; one output at 0 weighs 1 of them.
     yield case("_upsample_bilinear2d_aa", small, [8, 8], True, other=(4 + 8) * (30 - 8), out=big)
     yield case("_upsample_bilinear2d_aa", small, [1, 1], True, other=4 * (2 - 1) + 1 * (2 - 1), out=meta(1, 1, 1, 1))

@@ -163,6 +163,7 @@ def test_errors_within_rounds_add_up_over_rounds():
     assert of_latencies([[1.0], [1.0, 1.1]]).error is None
 
 
+PAIR = (Repeats((1.0,), 0.003, 11), Repeats((1.05,), 0.004, 21))
 ONE = (Repeats((1.0,), 0.001, 50), Repeats((1.02,), 0.001, 50))
 
 
@@ -170,13 +171,7 @@ ONE = (Repeats((1.0,), 0.001, 50), Repeats((1.02,), 0.001, 50))
     ("pair", "common", "basis", "half", "flagged"),
     [
         # One process a side: sqrt(0.003^2 + 0.004^2) = 0.005; 11 - 1 = 10 degrees of freedom have 2.2281
-        (
-            (Repeats((1.0,), 0.003, 11), Repeats((1.05,), 0.004, 21)),
-            NOTHING_COMMON,
-            "one process",
-            2.2281 * 0.005,
-            True,
-        ),
+        (PAIR, NOTHING_COMMON, "one process", 2.2281 * 0.005, True),
         # The spread between processes comes from others: sqrt(1e-4 * (1 + 1)) = 0.014142; 120 have 1.9799
         (ONE, Spread(1e-4, 120, inf), "others' rounds", 1.9799 * 0.014142, False),
         (ONE, NOTHING_COMMON, "one process", 2.0096 * 0.0014142, True),  # 49 have 2.0096

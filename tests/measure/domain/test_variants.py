@@ -66,50 +66,34 @@ def test_memory_that_is_kept_causes_no_page_faults():
     assert kept < 1 <= 32 <= default
 
 
-ALLOCATORS = {"jemalloc": "libjemalloc.so.2", "tcmalloc": "libtcmalloc_minimal.so.4"}
-"""By a variant's name the file that the linker's cache has of it."""
-
-
-@pytest.fixture
-def install(monkeypatch, tmp_path):
-    """Say which libraries the linker finds, and which this process has loaded: at first none."""
-    monkeypatch.delenv("LD_PRELOAD", raising=False)
-    monkeypatch.setattr(variants, "MAPPED", tmp_path / "maps")
-
-    def install(*loaded, **files):
-        monkeypatch.setattr(ctypes.util, "find_library", files.get)
-        # A link leads to a file, which /proc/self/maps names
-        line = "7f0000000000-7f0000001000 r-xp 00000000 08:01 42    /usr/lib/x86_64-linux-gnu/{}.5.9\n"
-        (tmp_path / "maps").write_text("".join(map(line.format, loaded)))
-
-    install()
-    return install
-
-
-def test_an_allocator_is_loaded_before_what_is_loaded_first_in_any_case(monkeypatch, install):
-    assert variants.process_variables("tcmalloc") == {}
-    install(tcmalloc="libtcmalloc.so.4")  # whole, where the minimal one is missing
-    assert variants.process_variables("tcmalloc") == {"LD_PRELOAD": "libtcmalloc.so.4"}
-    install(jemalloc=ALLOCATORS["jemalloc"], tcmalloc="libtcmalloc.so.4", tcmalloc_minimal=ALLOCATORS["tcmalloc"])
-    monkeypatch.setenv("LD_PRELOAD", "liba.so libb.so")
-    expected = {"channels_last": {}} | {
-        f"channels_last+{name}": {"LD_PRELOAD": f"{file} liba.so libb.so"} for name, file in ALLOCATORS.items()
-    }
-    assert {name: variants.process_variables(name) for name in expected} == expected
-
-
-@pytest.mark.parametrize(("name", "file"), ALLOCATORS.items())
-def test_an_allocator_begins_where_it_is_installed_the_process_loaded_it_and_memory_is_the_hosts(install, name, file):
+@pytest.mark.parametrize(
+    ("name", "library", "file"),
+    [("jemalloc", "jemalloc", "libjemalloc.so.2"), ("tcmalloc", "tcmalloc_minimal", "libtcmalloc_minimal.so.4")],
+)
+def test_an_allocator_needs_to_be_installed_and_loaded_first_and_serves_the_host(
+    monkeypatch, tmp_path, name, library, file
+):
     def refusal(device="cpu"):
         with pytest.raises(NotImplementedError) as caught:
             begin(name, device)
         return str(caught.value)
 
+    def load(*files):
+        # A link leads to a file, which /proc/self/maps names
+        line = "7f0000000000-7f0000001000 r-xp 00000000 08:01 42    /usr/lib/x86_64-linux-gnu/{}.5.9\n"
+        (tmp_path / "maps").write_text("".join(map(line.format, files)))
+
+    monkeypatch.setattr(variants, "MAPPED", tmp_path / "maps")
+    monkeypatch.setattr(ctypes.util, "find_library", {}.get)
+    load("libc.so.6", "libother.so.1")
+    assert variants.process_variables(name) == {}
     assert f"{name} is not installed: on Debian, apt install lib{name}" in refusal()
-    found = {"jemalloc": ALLOCATORS["jemalloc"], "tcmalloc_minimal": ALLOCATORS["tcmalloc"]}
-    install("libc.so.6", *(other for other in ALLOCATORS.values() if other != file), **found)
+    monkeypatch.setattr(ctypes.util, "find_library", {library: file, "tcmalloc": "libtcmalloc.so.4"}.get)
     assert f"{name} was not loaded into the process" in refusal()
-    install("libc.so.6", file, **found)
+    monkeypatch.setenv("LD_PRELOAD", "liba.so libb.so")  # what is loaded first in any case
+    assert variants.process_variables("channels_last") == {}
+    assert variants.process_variables(f"channels_last+{name}") == {"LD_PRELOAD": f"{file} liba.so libb.so"}
+    load("libc.so.6", file)
     begin(name, "cpu")
     assert "torch keeps the memory of cuda" in refusal("cuda")
 

@@ -1,8 +1,6 @@
 import numpy as np
 import pytest
 from helpers.predicted import additive, call, demand
-from hypothesis import given
-from hypothesis import strategies as st
 
 from measure.cache.predictions import TERMS
 from measure.predicting.model import LatencyModel, add_neighbours, fit, fit_setting
@@ -22,12 +20,6 @@ def test_what_a_sum_was_made_of_is_found_whatever_one_row_says():
     assert fit(terms, times, np.ones(30), NO_PRIOR) == pytest.approx([3.0, 0.5], rel=1e-6)
     times[4] *= 10
     assert fit(terms, times, np.ones(30), NO_PRIOR) == pytest.approx([3.0, 0.5], rel=0.01)
-
-
-@given(st.lists(st.lists(st.floats(1e-3, 1e3), min_size=3, max_size=3), min_size=3, max_size=12))
-def test_no_coefficient_is_negative(rows):
-    terms, times = np.array(rows)[:, :2], np.array(rows)[:, 2]
-    assert fit(terms, times, np.ones(len(rows)), NO_PRIOR).min() >= 0
 
 
 def test_terms_that_rows_do_not_tell_apart_share_what_they_take():

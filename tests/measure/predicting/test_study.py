@@ -99,8 +99,6 @@ def test_simple_estimates_say_what_they_are_called():
 def test_a_device_that_is_slower_as_a_whole_is_off_by_that_until_one_time_is_known():
     timed = fit_rows([*additive(), resnet(BEAD), *additive(1.3, COG), resnet(COG, 1.3)])
     found = {(each.left_out, each.method, each.setting.device): each for each in study.check_pool(timed, None)}
-    # Predicted from Bead 2 alone, Cog 3 takes 1.3 times as long
-    assert np.median(found[BY_DEVICE, OURS, "Cog 3"].ratios) == pytest.approx(1.3, rel=0.03)
     known = found[predictions.ONE_KNOWN, OURS, "Cog 3"]
     assert np.median(np.abs(1 / known.ratios - 1)) < 0.05
     assert "resnet50" not in known.rows.architecture
