@@ -9,9 +9,6 @@ import pytest
 import yaml
 from helpers.places import ROOT, TESTS
 
-from measure.verbs.flags import parser_of
-from measure.verbs.measure import parser as measure_parser
-
 ACTION = yaml.safe_load((ROOT / "action.yml").read_text("utf-8"))
 STEP = ACTION["runs"]["steps"][-1]
 
@@ -60,11 +57,3 @@ def test_both_commits_are_measured_and_their_comparison_is_the_summary(tmp_path,
         assert f"| {model} | 1 | fp32 | inference | eager |" in summary
     assert summary in done.stdout
     assert (temporary / "base" / "file").read_text() == "first"
-
-
-def test_its_inputs_are_variables_of_the_step_and_its_flags_those_of_the_commands():
-    assert "${{" not in STEP["run"]
-    assert {f"${{{{ inputs.{name} }}}}" for name in ACTION["inputs"]} == set(STEP["env"].values())
-    known = {*measure_parser()._option_string_actions, *parser_of("compare")._option_string_actions}
-    said = {word for word in STEP["run"].split() if word.startswith("--")}
-    assert said - {"--quiet", "--depth", "--detach"} <= known  # those are git's

@@ -57,13 +57,6 @@ def test_within_a_clone_it_measures_what_there_is_and_hands_in_no_other_machine(
     assert ("There is no cuda on this machine" in capsys.readouterr().out) != has_gpu
 
 
-def commit(origin):
-    """Make a folder a repository of what is in it."""
-    git = ["git", "-C", origin, "-c", "user.name=A", "-c", "user.email=a@b"]
-    for words in (["init", "--quiet"], ["add", "."], ["commit", "--quiet", "-m", "A"]):
-        subprocess.run([*git, *words], check=True)
-
-
 COLAB = """
 import os, sys
 import nbformat
@@ -111,7 +104,9 @@ NEEDED = ("torch", "pynvml", "pip", "setuptools")
 @pytest.mark.skipif(not all(map(find_spec, NEEDED)), reason="the cell that installs would need an index")
 def test_on_colab_it_clones_installs_measures_a_gpu_renders_and_packs(notebook, tmp_path):
     origin = copy_project(tmp_path / "origin", without=("benchmarks/", "data/machines/", "tests/"))
-    commit(origin)
+    git = ["git", "-C", origin, "-c", "user.name=A", "-c", "user.email=a@b"]
+    for words in (["init", "--quiet"], ["add", "."], ["commit", "--quiet", "-m", "A"]):
+        subprocess.run([*git, *words], check=True)
     given = {
         "REPOSITORY": origin.as_uri(),
         "BUDGET": "10m",

@@ -34,13 +34,6 @@ def test_facts_by_hand():
     assert wrong("puzzle", world(), expected) == {}
 
 
-def test_the_interval_of_the_ratio_is_that_of_independent_times():
-    found = here(world().machine("cpu"))
-    # Each has rounds of 0.99, 1 and 1.01: at 3 rounds Student's t is 4.85 and the interval exp(4.85 * 0.01 / 3^0.5) =
-    # 2.84 % wide, that of the ratio 2^0.5 times as much
-    assert found.ratio.high / found.ratio.number == pytest.approx(1.0284**2**0.5, rel=1e-3)
-
-
 def test_conditions_have_to_agree_and_the_newest_software_counts():
     elsewhere = world().elsewhere
     rows = elsewhere.timings[(elsewhere.timings.device == "Bead 2") & (elsewhere.timings.computed == "fp16")]

@@ -44,13 +44,6 @@ def test_positions_are_spread_in_their_order_and_apart_and_no_farther_than_neede
         )
 
 
-def test_a_point_without_a_name_keeps_names_away_and_a_name_without_room_is_left_out():
-    (label,) = place([(200, 150, "alone"), (212, 150, "")], PANEL, 9)
-    assert label.leader_end is None  # beside its point
-    assert label.box.left > 212 + MARK or label.box.right < 200 or not 140 < label.center[1] < 160
-    assert place([(5, 5, "a name too long for its panel")], Box(0, 0, 40, 10), 9) == []
-
-
 @pytest.mark.parametrize(
     ("start", "end", "crosses"),
     [((0, 5), (20, 5), True), ((0, 0), (20, 4), False), ((5, -5), (5, 20), False), ((12, 6), (13, 7), True)],

@@ -98,15 +98,6 @@ def test_the_page_says_what_quartos_says(main, field):
     assert FIELDS[field](main) == EXPECTED[field]
 
 
-def test_contents_and_metadata(page, main):
-    contents = [link.attributes["href"] for link in page.all("#contents")[0].all("li")[0].all("a")]
-    assert contents == ["#abstract"]
-    assert page.all("html")[0].attributes["lang"] == "en"
-    named = {node.attributes.get("name"): node.attributes.get("content") for node in page.all("meta")}
-    assert (named["author"], named["description"]) == ("Ada Example", "Rendered twice")
-    assert [link.attributes["href"] for link in page.all("p.paper")[0].all("a")] == ["paper.pdf"]
-
-
 def squeezed(text):
     """A paper's text without white space, soft hyphens, page numbers and the icons of Quarto's callouts."""
     lines = [line for line in text.splitlines() if not re.fullmatch(r"\s*\d*\s*", line)]

@@ -24,10 +24,6 @@ def typeset(text, folder=None, **options):
     return typst.Compiler(root=folder and str(folder)).compile(f"{STYLE}\n{text}".encode(), **options)
 
 
-def pages(pdf):
-    return [page.get_textpage().get_text_bounded() for page in pypdfium2.PdfDocument(pdf)]
-
-
 @pytest.mark.parametrize(("pixels", "points"), [(600, 450), (4000, 21 / 2.54 * 72)])
 def test_a_high_picture_fits_the_page(tmp_path, pixels, points):
     """1 px is 0.75 pt, so 4000 px are 3000 pt; a page leaves room for 21 cm."""
@@ -35,14 +31,6 @@ def test_a_high_picture_fits_the_page(tmp_path, pixels, points):
     page = '#set page(width: 400pt, height: auto, margin: 0pt)\n#image("a.svg", alt: "a")'
     (height,) = re.findall(r'^<svg[^>]*? height="([\d.]+)pt"', typeset(page, tmp_path, format="svg").decode())
     assert float(height) == pytest.approx(points, abs=0.1)
-
-
-@pytest.mark.parametrize("width", range(140, 200, 20))
-def test_the_words_of_a_command_stay_whole(width):
-    command = "python -m measure --batch-sizes 1 --training-batch-sizes 2"
-    (text,) = pages(typeset(f"#set page(width: {width}pt, height: auto, margin: 0pt)\nRun `{command}` there."))
-    assert len(text.splitlines()) > 1
-    assert text.replace("\ufffe", "-").split() == ["Run", *command.split(), "there."]
 
 
 def test_the_paper_is_for_listeners_too_unless_that_cannot_be(project):

@@ -99,19 +99,6 @@ def test_front_matter_lies_over_the_project(project):
     assert read_project(read.root, "more.qmd").settings["title"] == "More"
 
 
-def test_headers(project, tmp_path):
-    (tmp_path / "style.typ").write_text("from a file")
-    read = project(
-        "format:\n  typst:\n    include-in-header: style.typ\n"
-        "  html:\n    include-in-header:\n      - text: given\n      - file: style.typ\n"
-    )
-    assert read.header_texts("typst") == ["from a file"]
-    assert read.header_texts("html") == ["given", "from a file"]
-    (tmp_path / "style.typ").write_bytes(b"caf\xe9")
-    with pytest.raises(UserError, match=r"style\.typ: is not UTF-8 text"):
-        read.header_texts("typst")
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [

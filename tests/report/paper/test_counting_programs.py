@@ -1,10 +1,5 @@
 import pytest
-from helpers.places import ROOT
 from helpers.world import world
-
-from measure.cache.table import read
-from report.paper import counting_programs, frame
-from report.paper.printed import ProgramCount
 
 
 def test_a_count_is_right_within_a_hundredth_or_its_rounding():
@@ -20,12 +15,3 @@ def test_a_count_is_right_within_a_hundredth_or_its_rounding():
     assert fvcore.right.tolist() == [True, False, False, False]
     assert not fvcore.equal.any()
     assert not thop.loc["vit_b_16", ["right", "equal"]].any()  # was not counted
-
-
-def test_each_model_that_was_counted_has_a_line_and_one_of_no_known_line_is_a_line_itself():
-    known = {line for group in counting_programs.LINES.values() for line in group}
-    counted = frame(read(ROOT / "data" / "workload" / "counting_programs.csv", ProgramCount), ProgramCount)
-    lines = counting_programs.derive(counted).groupby("line").model.nunique()
-    assert (set(lines.index), lines.sum()) == (known, 80)
-    own = counting_programs.derive(world().counting_programs.assign(model="of_my_own"))
-    assert set(own.line) == {"of_my_own"}
