@@ -214,11 +214,11 @@ def _puzzle(timed: Timed) -> dict[str, Found]:
         "elsewhere.most": sixteen.max(),
         "bounds.peak": light.peak, "bounds.bandwidth": light.bandwidth, "bounds.ridge": light.peak / light.bandwidth,
         "bounds.light": light.input_s, "bounds.heavy": heavy.input_s,
+        "bounds.light_intensity": light.flop / light.layers_byte,
     }  # fmt: skip
     for name, row in (("light", light), ("heavy", heavy)):
         numbers[f"bounds.{name}_arithmetic"] = row.flop / row.peak / row.batch
         numbers[f"bounds.{name}_bytes"] = row.layers_byte / row.bandwidth / row.batch
-        numbers[f"bounds.{name}_intensity"] = row.flop / row.layers_byte
     return {f"puzzle.{key}": Found(float(number)) for key, number in numbers.items()} | {
         "puzzle.control.typical": median_of(double),
         "front.gpu.puzzle": Found(light.input_s / heavy.input_s),
