@@ -1,7 +1,12 @@
 import pytest
 
 from measure.domain.values import SPACE
-from report.stats.value import Name, Source, Value, agreement, bound
+from report.stats.value import Name, Source, Value, agreement, bound, digits_to
+
+
+def test_digits_to_a_place():
+    assert [digits_to(value, -2) for value in (12.34, 0.05, 0.004)] == [4, 1, 1]
+    assert digits_to(1.0, -16) == 6  # an interval whose ends differ by a few bits
 
 
 def in_print(value, spec=""):
@@ -21,6 +26,8 @@ def in_print(value, spec=""):
         (Value(0.258, "%", 0.2, 0.33), "26 %", "26 (20–33) %"),
         # 0.2 is 200: two digits, hundredths. The interval reaches below 0, so a dash would read as a minus.
         (Value(0.1, low=-0.1, high=0.3), "0.10", "0.10 (−0.10 to 0.30)"),
+        # 0.034 is less than 0.0354: two digits
+        (Value(1.0, low=0.966, high=1.034), "1.00", "1.000 (0.966–1.034)"),
         # 0.4 is more than 0.354: one digit; 0.96 counts as 1.00: two.
         (Value(9.1, low=8.7, high=9.5), "9.1", "9.1 (8.7–9.5)"),
         (Value(0.1, low=-0.86, high=1.06), "0.1", "0.1 (−0.9 to 1.1)"),
