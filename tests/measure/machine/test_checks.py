@@ -166,13 +166,6 @@ def test_hardware_counters_may_be_kept_for_administrators(monkeypatch, tmp_path,
     assert checks.check_counters(tmp_path / "status").level == level
 
 
-@pytest.mark.parametrize(("has_driver", "level"), [(True, WARNING), (False, UNCHECKED)])
-def test_a_machine_without_a_gpu_has_one_finding(monkeypatch, tmp_path, has_driver, level):
-    monkeypatch.setattr(devices, "nvidia_handles", list)
-    monkeypatch.setattr(checks, "NVIDIA_DRIVER", tmp_path if has_driver else tmp_path / "none")
-    assert [finding.level for finding in checks.check_gpus()] == [level]
-
-
 # Libraries; ``verbs/test_doctor`` has the variables
 
 

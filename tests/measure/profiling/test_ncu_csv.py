@@ -31,14 +31,7 @@ def put(old, new, lines=LINES):
     return [line.replace(old, new) for line in lines]
 
 
-BF16, TF32 = (f"sm__ops_path_tensor_src_{source}_dst_fp32.sum" for source in ("bf16", "tf32"))
 VOLTA = put("sm__ops_path_tensor", "not_there")
-# What cuBLAS runs on Hopper are warp-group products: HGMMA, not HMMA.
-HOPPER = changed(TF32, "sm__ops_path_tensor_op_hgmma_src_tf32_dst_fp32_sparsity_off.sum")
-HOPPER = put(BF16, "sm__ops_path_tensor_op_hmma_src_tf32_dst_fp32_sparsity_off.sum", HOPPER)
-WHOLE_AND_PART = put('"0","0","0","n/a","2,048', '"2,048,000,000","0","0","n/a","2,048')
-WHOLE_AND_PART = put(BF16, TF32.replace(".sum", "_sparsity_off.sum"), WHOLE_AND_PART)
-assert WHOLE_AND_PART[-2].count("2,048,000,000") == 2
 PACKED = [
     LINES[START]
     + "".join(f",smsp__sass_thread_inst_executed_op_f{name}2_pred_on.sum" for name in ("add", "mul", "fma")),
@@ -72,8 +65,6 @@ GAP_OF = "the GPU (compute capability {}) does not count every operation of its 
         (put('"8.0"', '"7.0"', VOLTA), 1, {"tensor_flop": 512 * 2e6}, {}, None),
         (put('"8.0"', '"7.5"', VOLTA), 1, {"tensor_flop": None}, {"tensor_flop": 0}, "compute capability 7.5"),
         (put("sm__inst_executed_pipe_tensor", "not_there", VOLTA), 1, {}, {}, GAP_OF.format("8.0")),
-        (HOPPER, 1, {"tensor_flop": 4.096e9}, {"tensor_flop": 0}, None),
-        (WHOLE_AND_PART, 1, {"tensor_flop": 4.096e9}, {}, None),  # once
         (put("2,048,000,000", "0"), 1, {"tensor_flop": None}, {"tensor_flop": 0}, GAP_OF.format("8.0")),  # not 0
         (PACKED, 1, {"fp32_flop": FP32 + TWICE}, {"fp32_flop": 2e6 + TWICE}, None),  # Blackwell's
     ],

@@ -1,6 +1,5 @@
 import platform
 import threading
-import time
 
 import numpy as np
 import pytest
@@ -129,22 +128,3 @@ def test_a_read_gives_the_sum_of_every_bit_pattern_for_each_pass():
     counts = [array.size for (array,) in working.shares]
     # 0 + 1 + ... + (n - 1), three times
     assert working.run(False, 3) == [3 * n * (n - 1) // 2 for n in counts]
-
-
-def test_the_faster_kind_of_store_is_taken(monkeypatch):
-    taken = []
-
-    def timed(kernel, past_caches):
-        def function(*_):
-            taken.append(past_caches)
-            time.sleep(0.003 if past_caches is slow else 0.001)
-            return 0
-
-        return function
-
-    monkeypatch.setattr(processor_kernels, "compile_stream", timed)
-    for slow in STORES:
-        work = processor_kernels.prepare("stream_write", "fp64", SIZE, "cpu", 1)
-        taken.clear()
-        work(1)
-        assert taken == [not slow]

@@ -1,5 +1,4 @@
 import json
-from itertools import pairwise
 
 import pytest
 from helpers.traces import write
@@ -60,12 +59,3 @@ def test_what_is_no_json_is_named(tmp_path, text):
     for path in (tmp_path / "none.json", tmp_path):
         with pytest.raises(UserError, match="cannot be read"):
             members(path)
-
-
-def test_the_window_stays_small(tmp_path, monkeypatch):
-    monkeypatch.setattr(json_stream, "CHUNK", 100)
-    path = write(tmp_path / "t.json", json.dumps({"traceEvents": [{"ts": each} for each in range(1000)]}))
-    with opened(path) as stream:
-        windows = [len(stream._text) for _ in stream.members()]
-    assert max(windows) <= 200  # a rest and a chunk of 100 characters each
-    assert all(later - earlier <= 100 for earlier, later in pairwise(windows))

@@ -286,7 +286,7 @@ def test_a_damaged_field_spoils_only_its_event(summary, field, value):
 
 
 @pytest.mark.parametrize("key", ["Input Dims", "Input type", "Input Strides", "Concrete Inputs"])
-@pytest.mark.parametrize("value", [None, 7, [7], [[["x"]]], [[-1], [-1], [-1], [], []], ["x"] * 9, [[2**70]] * 5, {}])
+@pytest.mark.parametrize("value", [None, 7, [[["x"]]], [[-1], [-1], [-1], [], []], [[2**70]] * 5, {}])
 def test_damaged_arguments_leave_the_operator_without_counts_or_unread(summary, key, value):
     called = addmm(10)
     called["args"][key] = value
