@@ -5,7 +5,7 @@ from torch.testing._internal.two_tensor import TwoTensor
 
 from measure.counting.count import count_network
 from measure.counting.formulas import NOTHING
-from measure.counting.memory import overload_of
+from measure.counting.memory import LiveMemory, overload_of
 from measure.models.call import Call, casting, copy_to_meta
 
 aten = torch.ops.aten
@@ -77,6 +77,21 @@ def test_an_operator_without_a_formula_is_unknown_as_soon_as_a_floating_point_nu
     assert power.work((whole,), {}, whole, [whole, whole]) == NOTHING
     assert power.work((whole,), {}, (real, whole), [whole, real, whole]) is None
     assert overload_of(torch.ops.prims.mul.default).name == "prims.mul"  # short only where it is torch's own
+
+
+@pytest.mark.parametrize(
+    ("old_size", "is_held", "peak"),
+    # written over it, unless something holds it; a smaller one is not written over a larger one
+    [(5, False, 5 + 1), (5, True, 5 + 5 + 1), (6, False, 6 + 5)],
+)
+def test_a_storage_written_over_another_takes_no_more(old_size, is_held, peak):
+    live, old, new = LiveMemory([]), meta(old_size), meta(5)
+    live.number(old), live.number(new), live.overwrites(new, old)
+    held = [old] if is_held else []
+    del old
+    last = meta(1)
+    live.number(last)
+    assert (live.peak_byte, len(held)) == (4 * peak, is_held)
 
 
 def columns_of(network, *inputs):

@@ -22,6 +22,8 @@ def test_a_variant_has_one_name_with_parts_in_an_order_and_an_optimiser_other_th
         assert variants.canonical_name("+".join(reversed(name.split("+")))) == variants.canonical_name(name) == name
     assert "+".join(each.name for each in variants.parts_of(f"{everything}+adam")) == everything
     assert variants.parts_of("eager") == ()
+    slow = [variants.first_call_s(name) for name in ("compile", "cudnn_benchmark")]
+    assert variants.first_call_s(everything) == sum(slow) > 60.0  # more than any call may take
     names = {("cold", "sgd"): "cold", ("eager", "adam"): "adam", ("cold+compile", "adam"): "cold+compile+adam"}
     assert {each: variants.with_optimizer(*each) for each in names} == names
     assert [variants.uses_adam(name) for name in names.values()] == [False, True, True]
@@ -68,7 +70,11 @@ def test_memory_that_is_kept_causes_no_page_faults():
 
 @pytest.mark.parametrize(
     ("name", "library", "file"),
-    [("jemalloc", "jemalloc", "libjemalloc.so.2"), ("tcmalloc", "tcmalloc_minimal", "libtcmalloc_minimal.so.4")],
+    [
+        ("jemalloc", "jemalloc", "libjemalloc.so.2"),
+        ("tcmalloc", "tcmalloc_minimal", "libtcmalloc_minimal.so.4"),
+        ("tcmalloc", "tcmalloc", "libtcmalloc.so.4"),  # whole, where the minimal one is missing
+    ],
 )
 def test_an_allocator_needs_to_be_installed_and_loaded_first_and_serves_the_host(
     monkeypatch, tmp_path, name, library, file
@@ -88,7 +94,7 @@ def test_an_allocator_needs_to_be_installed_and_loaded_first_and_serves_the_host
     load("libc.so.6", "libother.so.1")
     assert variants.process_variables(name) == {}
     assert f"{name} is not installed: on Debian, apt install lib{name}" in refusal()
-    monkeypatch.setattr(ctypes.util, "find_library", {library: file, "tcmalloc": "libtcmalloc.so.4"}.get)
+    monkeypatch.setattr(ctypes.util, "find_library", {"tcmalloc": "libtcmalloc.so.4", library: file}.get)
     assert f"{name} was not loaded into the process" in refusal()
     monkeypatch.setenv("LD_PRELOAD", "liba.so libb.so")  # what is loaded first in any case
     assert variants.process_variables("channels_last") == {}

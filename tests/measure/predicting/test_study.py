@@ -10,7 +10,6 @@ from measure.predicting.study import Checked
 from measure.predicting.timings import fit_rows
 
 COG = BEAD._replace(device="Cog 3")
-POOL = study.pool_of("gpu", "fp16", "inference")
 
 
 @pytest.fixture(scope="module")
