@@ -24,12 +24,8 @@ def test_we_count_each_network_as_by_hand(case):
     assert (found.status, found.forward_flop) == ("ok", right)
 
 
-def test_each_block_of_the_page_that_is_a_network_is_a_case():
-    assert PAGE.count("```python\n") == len(CASES) >= 17
-    assert len({case.name for case in CASES}) == len(CASES)
-
-
 def test_the_table_was_counted_with_the_networks_of_the_page():
+    assert PAGE.count("```python\n") == len(CASES) == len({case.name for case in CASES}) >= 17
     wanted = {(case.name, case.arithmetic, case.build()[2]) for case in CASES}
     assert {(row.case, row.arithmetic, row.right_flop) for row in COMMITTED} == wanted
     assert {row.program for row in COMMITTED} == set(counting_cases.CASE_COUNTERS) <= set(counting_programs.NAMES)

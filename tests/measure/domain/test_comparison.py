@@ -115,13 +115,10 @@ def test_a_cell_alone_is_compared_by_the_t_test_of_its_round_medians():
     assert found.basis == comparison.ROUNDS
 
 
-def test_the_spread_of_both_sides_is_pooled_by_their_degrees_of_freedom():
+def test_the_variance_of_both_sides_is_pooled_and_moved_towards_the_common_one():
     # Variances 2e-4 of two values 0.02 apart, and 1e-4 of three: (1 * 2e-4 + 2 * 1e-4) / 3.
     found = comparison.round_variance(*rows_of([(exact(0, 0.02), exact(0, 0.01, 0.02))]))
     assert found == (pytest.approx(4e-4 / 3), 3, 0)
-
-
-def test_a_variance_is_moved_towards_the_common_one_by_its_weight():
     for common, expected in (
         (Spread(4e-4, 80, 8), ((4 * 1e-4 + 8 * 4e-4) / 12, 12, 0)),
         (Spread(4e-4, 20, 50), ((4 * 1e-4 + 50 * 4e-4) / 54, 20, 0)),  # no more degrees of freedom than all rounds have
