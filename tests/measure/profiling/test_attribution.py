@@ -4,7 +4,6 @@ from helpers.traces import kernel, launch, operator, trace, write
 torch = pytest.importorskip("torch", reason="the profiler is torch's")
 
 from torch import nn  # noqa: E402
-from torch.nn.modules import module as hooks  # noqa: E402
 from torch.profiler import ProfilerActivity, profile  # noqa: E402
 from torch.utils.checkpoint import checkpoint  # noqa: E402
 
@@ -164,19 +163,3 @@ def test_a_processor_is_busy_while_an_operator_runs_and_what_runs_in_few_of_the_
     assert busy_s == pytest.approx(41e-6 / 3)
     assert [(each.operator, each.calls) for each in times][:2] == [("linear", 1), ("torchvision.nms", 1)]
     assert times[0].time_s == pytest.approx(10e-6)
-
-
-def test_nothing_stays_behind_even_where_the_network_fails():
-    def fail(net, rows):
-        raise RuntimeError("no way")
-
-    def left():
-        on_parameters = [bool(each._post_accumulate_grad_hooks) for each in network.parameters()]
-        return len(hooks._global_forward_hooks), len(hooks._global_forward_pre_hooks), on_parameters
-
-    network = nn.Sequential(nn.Linear(3, 3), Around(fail))
-    before = left()
-    with pytest.raises(RuntimeError, match="no way"), ModuleRanges(network) as ranges:
-        network(torch.ones(2, 3))
-    assert left() == before
-    assert ranges._running == []

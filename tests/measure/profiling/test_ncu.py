@@ -2,7 +2,6 @@
 
 import os
 import sys
-from functools import partial
 from types import SimpleNamespace
 
 import pytest
@@ -10,15 +9,13 @@ from helpers.processes import has_ended, wait_until
 from helpers.tasks import cell
 
 pytest.importorskip("psutil", reason="a process that ended is told from one that runs by psutil")
-torch = pytest.importorskip("torch", reason="steps are torch's")
+pytest.importorskip("torch", reason="models are torch's")
 
-from torch.nn.modules.module import register_module_forward_pre_hook  # noqa: E402
 
-from measure.domain.latency import Cell  # noqa: E402
-from measure.errors import UserError  # noqa: E402
-from measure.machine import devices  # noqa: E402
-from measure.models import catalog  # noqa: E402
-from measure.profiling import ncu  # noqa: E402
+from measure.errors import UserError
+from measure.machine import devices
+from measure.models import catalog
+from measure.profiling import ncu
 
 PLAYED = """#!{python}
 import pathlib, subprocess, sys
@@ -146,25 +143,3 @@ def test_a_gpus_counters_see_the_work_of_a_model():
     # ResNet18 does 3.63 GFLOP an input; an algorithm may do less than half of a convolution's, or more by its tiles.
     flop = sum((each.fp32_flop or 0) + (each.tensor_flop or 0) for each in kernels)
     assert 0.3 < flop / (8 * 3.63e9) < 3
-
-
-@pytest.fixture
-def log(monkeypatch):
-    """What happens, in order: calls of a tiny network on the CPU, and the marks of the profiler."""
-    happened, threads = [], torch.get_num_threads()
-    runtime = {f"cudaProfiler{word.title()}": partial(happened.append, word) for word in ("start", "stop")}
-    monkeypatch.setattr(torch.cuda, "cudart", lambda: SimpleNamespace(**runtime))
-    note = register_module_forward_pre_hook(
-        lambda module, _: happened.append("training" if module.training else "inference")
-    )
-    yield happened
-    note.remove()
-    torch.set_num_threads(threads)
-
-
-@pytest.mark.parametrize(("phase", "word"), [("inference", "inference"), ("step", "training")])
-def test_steps_are_warmed_up_and_marked(log, phase, word):
-    cell = Cell("helpers.small_network:two_scores", 3, "fp32", phase, "eager")
-    asked = {"device": "cpu", "threads": 1, "cell": cell._asdict(), "caller": os.getpid()}
-    assert ncu.main(asked) == 0
-    assert log == [word] * ncu.WARM_UP + ["start", word, word, "stop"]

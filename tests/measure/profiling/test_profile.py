@@ -165,26 +165,20 @@ def test_steps_that_differ_in_another_way_are_refused(tmp_path, kernels):
         attributed(tmp_path, *kernels)
 
 
-PAGES = 1000
-
-
-def touch(pages):
-    """Gets so many pages from the system, and writes into each."""
-    with mmap.mmap(-1, pages * mmap.PAGESIZE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as memory:
-        if hasattr(mmap, "MADV_NOHUGEPAGE"):
-            memory.madvise(mmap.MADV_NOHUGEPAGE)
-        for start in range(0, len(memory), mmap.PAGESIZE):
-            memory[start] = 1
-
-
 def test_each_new_page_is_a_fault_and_the_first_call_does_not_count():
-    sizes = iter([40 * PAGES, 10 * PAGES, 30 * PAGES])
+    def touch(pages):
+        with mmap.mmap(-1, pages * mmap.PAGESIZE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as memory:
+            if hasattr(mmap, "MADV_NOHUGEPAGE"):
+                memory.madvise(mmap.MADV_NOHUGEPAGE)
+            for start in range(0, len(memory), mmap.PAGESIZE):
+                memory[start] = 1
+
+    sizes = iter([40_000, 10_000, 30_000])
     meter = SystemMeter(lambda: touch(next(sizes)))
-    assert meter.use() is None
     meter()
     assert meter.use() is None  # one call alone says nothing
     meter()
     meter()
-    # The mean of 10 and 30 times as many; an interpreter at work may need a few of its own.
-    assert 20 * PAGES <= meter.use().page_faults < 21 * PAGES
+    # The mean of 10,000 and 30,000; an interpreter at work may need a few of its own.
+    assert 20_000 <= meter.use().page_faults < 21_000
     assert 0 < meter.use().system_s < 10

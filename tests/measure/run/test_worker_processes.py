@@ -32,18 +32,17 @@ QUICK = Sampling(warm_up_s=0.1, least_s=0.1, limit_s=0.2)
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Where models of one's own are found, here and in each process."""
-    folder = tmp_path_factory.mktemp("own")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(folder)
-        yield folder
+    return tmp_path_factory.mktemp("own")
 
 
 @pytest.fixture(scope="module")
 def process(forked_workers, folder):
-    process = Worker("cpu", 1, QUICK)
-    yield process
-    process.close()
+    """A worker whose processes find models of one's own in the folder, as this one does."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(folder)
+        process = Worker("cpu", 1, QUICK)
+        yield process
+        process.close()
 
 
 def pid_of(worker):

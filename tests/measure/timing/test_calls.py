@@ -330,11 +330,10 @@ def test_what_has_no_classes_is_fitted_to_numbers(family, shape):
     assert torch.allclose(output.grad, -2 * target / target.numel())
 
 
-@pytest.mark.parametrize("layout", [None, torch.strided, torch.jagged], ids=str)
-def test_outputs_without_a_gradient_and_nested_ones_are_refused(layout):
-    output, words = torch.ones(1, 7), "net has no output that a gradient flows back from"
-    if layout:
-        parts, words = [torch.ones(2, 4), torch.ones(3, 4)], r"net returns a nested tensor; .*pad it"
-        output = torch.nested.nested_tensor(parts, layout=layout, requires_grad=True)
-    with pytest.raises(NotImplementedError, match=words):
-        loss_of("plain")(output)
+def test_outputs_without_a_gradient_and_nested_ones_are_refused():
+    parts = [torch.ones(2, 4), torch.ones(3, 4)]
+    nested = torch.nested.nested_tensor(parts, layout=torch.jagged, requires_grad=True)
+    with pytest.raises(NotImplementedError, match="net has no output that a gradient flows back from"):
+        loss_of("plain")(torch.ones(1, 7))
+    with pytest.raises(NotImplementedError, match=r"net returns a nested tensor; .*pad it"):
+        loss_of("plain")(nested)
