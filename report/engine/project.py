@@ -35,7 +35,7 @@ DOCUMENT: Schema = {
     "keywords": list, "bibliography": FILES, "citeproc": {True}, "link-citations": bool, "filters": list,
     "number-sections": bool, "format": {"html": HTML, "typst": TYPST}, "execute": {"echo": {False}},
     OWN: {
-        "pdf": {"full"}, "chips": list, "chapters": list, "machines": list, "models": list,
+        "pdf": {"full"}, "no-guesses": bool, "chips": list, "chapters": list, "machines": list, "models": list,
     },
 }  # fmt: skip
 

@@ -17,7 +17,7 @@ title: Beads
 format:
   html:
     toc: true
-    include-in-header: facts.html
+    include-in-header: [facts.html, guess.html]
 filters:
   - at: pre-ast
     path: {FILTER}
@@ -41,6 +41,19 @@ Text of one. See @tbl-b. The ratio is [2.9]{{.value key="beads.ratio"}}, not [3.
 
 ::: {{.callout-note collapse="true" title="A problem"}}
 Its answer
+:::
+
+::: {{.callout-note collapse="true"}}
+## Guess first: which is shorter, [elm]{{.option}} or [oak]{{.option}}?
+[elm]{{.right}}, by far
+:::
+
+::: {{.callout-note collapse="true"}}
+## Guess first: which has more, [elm]{{.option}} or [oak]{{.option}}?
+[Neither]{{.right}}, for all that we can tell
+:::
+
+::: {{#guesses}}
 :::
 
 ::: {{.more}}
@@ -74,7 +87,8 @@ def file(tmp_path_factory):
     (root / "data").mkdir()
     (root / FILTER).parent.mkdir(parents=True)
     shutil.copy(ROOT / FILTER, root / FILTER)
-    shutil.copy(ROOT / "report/engine/resources/facts.html", root)
+    for name in ("facts.html", "guess.html"):
+        shutil.copy(ROOT / "report/engine/resources" / name, root)
     return render_embedded(root, ["html"], root / "data", root / "out", lambda _: None)[0]
 
 
@@ -105,6 +119,16 @@ def test_a_chapter_folds_and_whatever_leads_into_it_unfolds_it(visit):
     visit.page.emulate_media(media="print")  # on paper nothing is folded
     assert text.is_visible()
     assert not fold.is_visible()
+
+
+def test_a_guess_locks_and_unfolds_its_answer_where_the_data_decide(visit):
+    group = visit.page.get_by_role("group", name="Guess")  # one: of the other question no option is the answer
+    assert not visit.page.get_by_text("by far").is_visible()
+    group.get_by_role("button", name="oak").click()
+    assert visit.page.get_by_text("by far").is_visible()
+    assert group.get_by_role("button", disabled=True).count() == 2
+    assert group.get_by_role("button", name="elm").get_attribute("class") == "is-right"
+    assert visit.page.locator("#guesses").inner_text() == "Right: 0 of 1 guesses, of 1 in this paper."
 
 
 def test_a_number_tells_where_it_comes_from(visit):
