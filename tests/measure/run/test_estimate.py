@@ -14,7 +14,6 @@ from measure.run import estimate
 from measure.run.estimate import DurationEstimate, MemoryFit
 from measure.run.request import Request
 from measure.run.sections import RoofTask
-from measure.run.task import Failure
 
 NET = Model("net", "torchvision", "plain", (3, 2, 2))
 BACKWARD = {"backward_flop": 8_000_000_000, "backward_traffic_byte": 200_000_000}
@@ -136,6 +135,4 @@ def test_a_cell_that_needs_more_memory_than_there_is_is_refused(task, least_byte
     counted = run_cache(MEASURED, replace(MEASURED, precision="bf16", **uncounted)).workloads
     assert MemoryFit(least_byte, counted).refusal(task) is None
     if least_byte:
-        refusal = MemoryFit(least_byte - 1, counted).refusal(task)
-        sizes = f"{least_byte // GB}.0 GB, the device has {(least_byte - 1) / GB:.1f} GB"
-        assert refusal == Failure("oom", f"not tried: its tensors need {sizes}")
+        assert MemoryFit(least_byte - 1, counted).refusal(task).status == "oom"

@@ -34,16 +34,14 @@ def clock(monkeypatch):
     return clock
 
 
-def show(outcomes, deadline=None, shows_tasks=False, begins=False, **settings):
+def show(outcomes, deadline=None, shows_tasks=False):
     """What a run of one part shows, whose first tasks end so."""
     output = io.StringIO()
-    with RunProgress(TASKS, Console(file=output, **{"width": 120} | settings), deadline, shows_tasks) as shown:
+    with RunProgress(TASKS, Console(file=output, width=120), deadline, shows_tasks) as shown:
         shown.begin_part("batch 64", TASKS)
         for task, outcome in zip(TASKS, outcomes, strict=False):
             shown.begin(task)
             shown.end(task, outcome)
-        if begins:
-            shown.begin(TASKS[len(outcomes)])
         assert (shown.done, shown.total) == (len(outcomes), 3)
     return output.getvalue()
 
@@ -53,13 +51,6 @@ def test_piped_progress_is_a_plain_line_a_part(golden):
     without_budget = show([]) + show([DONE] * 3) + show([DONE, FULL])
     with_budget = show([DONE], 130.0) + show([DONE], 90.0) + show([DONE, FULL], 130.0, shows_tasks=True)
     golden("run-progress", without_budget + with_budget)
-
-
-@pytest.mark.parametrize(("failure", "is_red"), [(FULL, True), (UNSUPPORTED, False)])
-def test_a_terminal_sees_the_present_task_in_one_line_and_a_part_with_failures_in_red(failure, is_red):
-    terminal = {"force_terminal": True, "color_system": "standard", "_environ": {}}
-    assert ("\x1b[31mbatch 64: " in show([failure], **terminal)) == is_red
-    assert "batch 64: 3 left; 1:00 to" in show([], 160.0, begins=True, width=60, **terminal)
 
 
 def test_the_time_left_is_the_estimate_at_the_pace_of_the_run(clock):

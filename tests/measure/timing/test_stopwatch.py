@@ -155,9 +155,6 @@ def test_a_sample_longer_than_a_window_is_one(calls, energy_j):
     assert (first.temperature_c, second.temperature_c) == (pytest.approx(43), pytest.approx(46))
 
 
-PATIENCE_S = 5.0  # how long a test waits for what must come; one that fails waits in vain
-
-
 def showing():
     """The threads that show signs of life."""
     return [each for each in threading.enumerate() if each.name == stopwatch.__name__]
@@ -173,7 +170,7 @@ def test_signs_of_life_end_at_the_limit_and_with_the_call_even_if_it_fails(monke
 
     def hang():
         for signs in showing():
-            signs.join(PATIENCE_S)
+            signs.join(5.0)
         assert len(beats) == 3
 
     def fail():
