@@ -1,6 +1,5 @@
 import sys
 from itertools import pairwise
-from math import inf
 from types import SimpleNamespace
 
 import pytest
@@ -176,7 +175,12 @@ def test_calls_last_long_enough_and_a_product_that_takes_too_long_is_left_out_af
         passes(run, beat=lambda: beats.append(clock.now))
     assert clock.now == 2 * 2.2
     assert beats == [2.2]  # two in a row would look like a call that hangs
-    assert passes(run, longest_s=inf) == 1  # the smallest product has no limit
+
+
+def test_the_smallest_product_is_measured_however_long_it_takes(quick, monkeypatch):
+    monkeypatch.setattr(roofs, "MATMUL_ROWS", {"cpu": (32, 64)})
+    monkeypatch.setattr(roofs, "LONGEST_PRODUCT_S", 0.0)
+    assert roofs.measure(devices.find("cpu"), "matmul", "fp32", 32, SUSTAINED, lambda: None).latency_s > 0
 
 
 SLOWER = r"int8 products are slower than fp32 here \(1 GOP/s against 18 GFLOP/s at 512 x 512\); larger ones"
