@@ -1,4 +1,5 @@
 import json
+from itertools import pairwise
 
 import pytest
 from helpers.traces import write
@@ -30,6 +31,8 @@ def test_values_may_lie_across_chunks(tmp_path, monkeypatch, chunk, name, indent
     ("text", "found"),
     [
         ("{}", []),
+        ('{"traceEvents": []}', []),
+        ("[]", []),
         ('[{"ph": "X"}, {"ph": "M"}]', [("traceEvents", {"ph": "X"}), ("traceEvents", {"ph": "M"})]),
         ('\ufeff{"a": 1}', [("a", 1)]),  # a mark of byte order, as Windows writes it
         ('{"a": "line\nline"}', [("a", "line\nline")]),  # Kineto writes control characters as they are
@@ -59,3 +62,12 @@ def test_what_is_no_json_is_named(tmp_path, text):
     for path in (tmp_path / "none.json", tmp_path):
         with pytest.raises(UserError, match="cannot be read"):
             members(path)
+
+
+def test_the_window_stays_small(tmp_path, monkeypatch):
+    monkeypatch.setattr(json_stream, "CHUNK", 100)
+    path = write(tmp_path / "t.json", json.dumps({"traceEvents": [{"ts": each} for each in range(1000)]}))
+    with opened(path) as stream:
+        windows = [len(stream._text) for _ in stream.members()]
+    assert max(windows) <= 200  # a rest and a chunk of 100 characters each
+    assert all(later - earlier <= 100 for earlier, later in pairwise(windows))

@@ -7,7 +7,7 @@ from helpers.traces import addmm, call, event, kernel, launch, operator, relu, s
 from measure.cache.trace_records import TRACE_KINDS
 from measure.traces import matching, reading
 from measure.traces.counts import NO_FORMULA, NO_LIST
-from measure.traces.matching import NODE, STAGE
+from measure.traces.matching import NODE, STAGE, covered
 from measure.traces.summary import summarise
 
 BACK = (100, 200)  # the thread of a backward pass
@@ -54,6 +54,13 @@ def test_the_outermost_operator_with_a_formula_carries_the_counts(summary):
     assert (step_row.step, step_row.host_s, step_row.span_s, step_row.busy_s) == (3, 200e-6, 30e-6, 15e-6)
     assert (found.kernels, found.step_count, found.operator_share, found.counted_share) == (2, 1, 1.0, 1.0)
     assert found.kernel_time_s == pytest.approx(15e-6)
+
+
+@pytest.mark.parametrize(
+    ("spans", "length"), [([], 0), ([(0, 2), (1, 3)], 3), ([(5, 6), (0, 10)], 10), ([(0, 1), (4, 6)], 3)]
+)
+def test_what_spans_cover_counts_once(spans, length):
+    assert covered(spans) == length
 
 
 @pytest.mark.parametrize(
@@ -123,12 +130,17 @@ GRADIENT = call("mm", "bf16 64x8", "bf16 8x32", strides=[[1, 64], [32, 1]], star
             [GRADIENT, *pair(125, 2), scaling(150), *pair(155, 3)],
             {"mm": ("linear", 1, 2 * 64 * 8 * 32, 0, 0), "mul": ("linear", 1, 0, 8 * 32, 0)},
         ),
-        # A forward operator that numbers a node again is recomputation.
+        # A forward operator that numbers a node again is recomputation,
         ([addmm(120, sequence=41), *pair(125, 2)], {"addmm": ("linear", 1, 0, 0, LINEAR_FLOP + BIAS_FLOP)}),
+        # and one row with an equal call that is none.
+        (
+            [addmm(120, sequence=41), *pair(125, 2), addmm(150), *pair(155, 3)],
+            {"addmm": ("linear", 2, LINEAR_FLOP, BIAS_FLOP, LINEAR_FLOP + BIAS_FLOP)},
+        ),
         # A node that a recomputation made has its forward kind.
         ([*AGAIN, *ITS_NODE, scaling(310), *pair(315, 3)], {"mul": ("linear", 1, 0, 8 * 32, 0)}),
     ],
-    ids=["gradients", "recomputed", "made again"],
+    ids=["gradients", "recomputed", "both", "made again"],
 )  # fmt: skip
 def test_backward_operators_have_their_stage_and_forward_kind(summary, events, expected):
     found = summary(*backward(*events)).operators
@@ -176,6 +188,7 @@ ATTENTION = 2 * 2 * 2 * 4 * 10 * 10 * 16  # products of queries and keys, and of
         (call("_to_copy", "bf16 8x32", 6, None, None, None, False, None), "copy", 0, (2 + 4) * 8 * 32),
         # 5 indices of 8 bytes; as many rows of 16 elements are read and written.
         (call("embedding", "bf16 100x16", "int64 5", -1, False, False), "embedding", 0, 5 * 8 + 2 * 5 * 16 * 2),
+        (call("add", "bf16 8x32", "bf16 1x32", 1), "pointwise", 0, 2 * (512 + 32)),
         # An expanded tensor is read once.
         (call("add", *["bf16 8x32"] * 2, 1, strides=[[32, 1], [0, 1], []]), "pointwise", 0, 2 * (256 + 32 + 256)),
         # Two tensors of 32 elements of 2 bytes are read, and all 64 are written.
@@ -199,10 +212,12 @@ def test_counts_and_kinds(summary, called, kind, flop, byte):
         (call("vllm::moe_forward", "bf16 8x64"), "vllm.moe_forward", NO_FORMULA),
         (call("mm", "bf16 4x8", "bf16 9x5"), "mm", NO_FORMULA),  # sizes that do not fit
         (call("triton_poi_fused_x_0", "fp32 100"), "triton_poi_fused_x_0", NO_FORMULA),
-        # What torch 2.14 records of x[i], x[i] = 0, and lists of over 30 tensors
+        # What torch 2.14 records of x[i], x[i] = 0, lists of over 30 tensors, and an all-reduce of one
         (call("index", "fp32 4x3", None), "index", NO_LIST),
         (call("_index_put_impl_", "fp32 4x3", None, "fp32", False, False), "_index_put_impl_", NO_LIST),
         (call("cat", [], 0), "cat", NO_LIST),
+        (call("_foreach_add_", [], [], 1), "_foreach_add_", NO_LIST),
+        (call("c10d::allreduce_", [], None), "c10d.allreduce_", NO_LIST),
     ],
 )
 def test_what_has_no_counts_is_a_group_with_its_name_and_reason(summary, called, name, reason):
@@ -214,7 +229,9 @@ def test_what_has_no_counts_is_a_group_with_its_name_and_reason(summary, called,
     assert (found.operator_share, found.counted_share) == (1.0, 0.0)
 
 
-def test_an_operator_without_a_formula_leaves_the_counts_to_its_parts(summary):
+def test_the_outermost_operator_with_a_formula_has_the_counts_and_one_without_leaves_them_to_its_parts(summary):
+    inner = call("miopen_convolution", "bf16 2x8x6x6", start=12, duration=15)
+    assert only(summary(*ran(convolution(1), inner))).operator == "convolution"
     outer = call("vllm::moe_forward", "bf16 8x64", duration=60)
     found = summary(outer, launch(12, 4), addmm(20), launch(25, 5), kernel("own", 20, 5, 4), kernel("gemm", 30, 5, 5))
     assert [row.operator for row in found.operators] == ["vllm.moe_forward", "addmm"]
@@ -239,6 +256,15 @@ def test_triton_kernels(summary, called, stated, kinds, flop, byte, reason):
     assert row.layer_kind in kinds
 
 
+def test_kernels_of_a_compiled_region_have_their_own_names(summary):
+    region = operator("Torch-Compiled Region: 0/0", 10, 60)
+    called = [launch(15, 5), kernel("triton_own", 20, 5, 5), launch(16, 6), kernel("void f<int>(int)", 30, 5, 6)]
+    found = summary(relu(200), region, *called)
+    assert [(row.operator, row.reason) for row in found.operators] == [
+        ("triton_own", NO_FORMULA), ("region", NO_FORMULA),
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("names", "precision"),
     [
@@ -257,6 +283,9 @@ def test_copies_and_fills_are_timed_apart_from_kernels(summary):
     found = summary(*ran(addmm(10)), *fill)
     row = only(found)
     assert (row.kernels, row.time_s, row.copy_s, found.kernels) == (1, 5e-6, 2e-6, 1)
+    found = summary(launch(15, 5), kernel("Memcpy HtoD", 20, 5, 5, "gpu_memcpy"))
+    assert (found.kernels, found.kernel_time_s, found.operator_share, found.step_count) == (0, 0.0, None, 1)
+    assert only(found).copy_s == 5e-6
 
 
 def test_a_trace_of_the_host_alone_has_the_hosts_times(summary):
@@ -268,12 +297,32 @@ def test_a_trace_of_the_host_alone_has_the_hosts_times(summary):
     assert (found.kernels, found.kernel_time_s, found.operator_share) == (0, 0.0, None)
 
 
+def test_a_trace_of_2021(summary):
+    """Kineto of torch 1.9: categories with capitals, no strides, no values, other names of fields."""
+    shapes = {"Input dims": [[4, 8], [8, 5]], "Input type": ["float", "float"], "External id": 3}
+    found = summary(
+        event("Operator", "ProfilerStep#1", 0, 90, {"External id": 1}),
+        event("Operator", "aten::mm", 10, 20, shapes),
+        event("Runtime", "cudaLaunchKernel", 15, 1, {"cbid": 211, "correlation": 5, "external id": 3}),
+        event("Kernel", "volta_sgemm", 20, 5, {"device": 0, "correlation": 5, "external id": 3}),
+        deviceProperties=[],
+    )
+    row = only(found)
+    assert (row.operator, row.step, row.flop) == ("mm", 1, 2 * 4 * 8 * 5)
+
+
 def test_events_that_are_left_out_are_named(summary):
     untimed = [kernel("back", 300, -5, 9), kernel("never", None, 5, 10)]
     others = [event("python_function", "secret.py(3)", 0, 5, {}), {"ph": "M", "name": "process_name"}]
     found = summary(*traces.linear_step()["traceEvents"], *untimed, *others)
     left_out = {"events whose clock steps back or is missing": 2, "events of category 'python_function'": 1}
     assert (found.kernels, found.trace.left_out) == (2, left_out)
+
+
+def test_two_devices_have_steps_and_gaps_of_their_own(summary):
+    found = summary(*ran(addmm(10)), launch(16, 6), kernel("k", 40, 5, 6, device=1))
+    assert [(row.device, row.gap_s) for row in found.operators] == [(0, 0.0), (1, 0.0)]
+    assert [(row.device, row.busy_s) for row in found.steps] == [(0, 5e-6), (1, 5e-6)]
 
 
 @pytest.mark.parametrize("field", ["ts", "dur", "pid", "tid", "args", "name", "cat"])
@@ -286,7 +335,7 @@ def test_a_damaged_field_spoils_only_its_event(summary, field, value):
 
 
 @pytest.mark.parametrize("key", ["Input Dims", "Input type", "Input Strides", "Concrete Inputs"])
-@pytest.mark.parametrize("value", [None, 7, [[["x"]]], [[-1], [-1], [-1], [], []], [[2**70]] * 5, {}])
+@pytest.mark.parametrize("value", [None, 7, [7], [[["x"]]], [[-1], [-1], [-1], [], []], ["x"] * 9, [[2**70]] * 5, {}])
 def test_damaged_arguments_leave_the_operator_without_counts_or_unread(summary, key, value):
     called = addmm(10)
     called["args"][key] = value
