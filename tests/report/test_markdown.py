@@ -24,7 +24,8 @@ def plain(block):
     if block["t"] != "Para":
         return block
     words = {"Str": lambda part: part["c"], "Space": lambda _: " ", "SoftBreak": lambda _: " "}
-    return "".join(words.get(part["t"], str)(part) for part in block["c"]).replace("\u00a0", " ")
+    words["Span"] = lambda part: part if part["c"][1] else ""  # an empty one keeps signs apart
+    return "".join(str(words.get(part["t"], str)(part)) for part in block["c"]).replace("\u00a0", " ")
 
 
 def flat(text):
