@@ -35,14 +35,14 @@ def source(tmp_path):
 
 
 def begin(source, task):
-    """Begin the process of a task; return it and what it says."""
+    """Begin the process of a task; return it, its connection, without which it ends, and what it says."""
     isolated = source.begin(task)
-    return isolated.process, isolated.connection.recv()
+    return isolated.process, isolated.connection, isolated.connection.recv()
 
 
 def said_by_process_of(source, task):
     """What the process of a task says, which is ended then."""
-    process, said = begin(source, task)
+    process, _connection, said = begin(source, task)
     assert process.pid == said.pid
     process.kill()
     process.join()
@@ -68,7 +68,7 @@ def test_tasks_of_a_block_and_with_equal_variables_are_forks_of_one_server(sourc
 
 
 def test_where_a_server_is_killed_its_fork_ends_too_and_the_next_task_has_another(source):
-    process, said = begin(source, task())
+    process, _connection, said = begin(source, task())
     assert process.pid == said.pid  # a fork may speak before its server has told its number
     os.kill(said.parent, signal.SIGKILL)
     process.join()
@@ -78,10 +78,10 @@ def test_where_a_server_is_killed_its_fork_ends_too_and_the_next_task_has_anothe
 
 
 def test_a_process_may_be_ended_before_it_has_been_forked_and_elsewhere_is_spawned(source, monkeypatch):
-    process = source.begin(task()).process
-    process.kill()
-    process.join()
-    assert process.exitcode == -signal.SIGKILL
+    isolated = source.begin(task())
+    isolated.process.kill()
+    isolated.process.join()
+    assert isolated.process.exitcode == -signal.SIGKILL
     assert said_by_process_of(source, task()).pid
     monkeypatch.setattr(processes, "FORKS", False)
     said = said_by_process_of(source, task(**{VARIABLE: "1"}))
