@@ -28,6 +28,8 @@ LONGEST_NAME = 4000  # characters kept of a kernel's name: no cell of a contribu
 TIME = "gpu__time_duration.sum"
 RENAMED = [(f"dram__bytes_{way}.sum", f"dram__bytes_op_{way}.sum") for way in ("read", "write")]  # old and new name
 L2, L1, TENSOR_INSTRUCTIONS = "lts__t_bytes.sum", "l1tex__t_bytes.sum", "sm__inst_executed_pipe_tensor.sum"
+# HFMA2.MMA, which compilers use to write constants, passes the tensor cores' pipe without a product of matrices.
+NO_PRODUCTS = "sm__inst_executed_pipe_tensor_op_hmma_type_hfma2.sum"
 
 # The FLOP of each instruction of a thread, by precision. A packed fp16 instruction, twice the work, counts as one.
 INSTRUCTIONS, FLOP = "sass_thread_inst_executed_op", {"add": 1, "mul": 1, "fma": 2}
@@ -38,8 +40,8 @@ VECTOR = [
 # Packed fp32 instructions of Blackwell: ncu's rules request these names at the compute capabilities 10.0 and 10.3.
 PACKED = {f"smsp__{INSTRUCTIONS}_f{operation}2_pred_on.sum": 2 * flop for operation, flop in FLOP.items()}
 
-FIXED = (TIME, *chain(*RENAMED), L2, L1, *chain(*VECTOR), *PACKED, TENSOR_INSTRUCTIONS)  # without ``tensor_kinds``
-OPTIONAL = {*(new for _, new in RENAMED), *PACKED}  # metrics that some GPUs lack, requested only if ncu lists them
+OPTIONAL = {*(new for _, new in RENAMED), *PACKED, NO_PRODUCTS}  # some GPUs lack them: requested only if ncu lists them
+FIXED = (TIME, *chain(*RENAMED), L2, L1, *chain(*VECTOR), *PACKED, TENSOR_INSTRUCTIONS, NO_PRODUCTS)  # no tensor_kinds
 
 TENSOR_OPERATIONS = re.compile(
     r"sm__ops_path_tensor(?:_op_([a-z]+))?"
@@ -138,6 +140,8 @@ def _kernel(kernel: str, launches: Sequence[Mapping[str, float]], capability: st
     fp64_flop, fp32_flop, fp16_flop = map(flop, VECTOR)
     if fp32_flop is not None:
         fp32_flop += fsum(means.get(name, 0.0) * each for name, each in PACKED.items())
+    if TENSOR_INSTRUCTIONS in means:
+        means[TENSOR_INSTRUCTIONS] -= means.get(NO_PRODUCTS, 0.0)
     calls = max(1, round(len(launches) / steps))
     dram_read_byte, dram_write_byte = (means.get(old, means.get(new)) for old, new in RENAMED)
     return CountedKernel(

@@ -38,6 +38,11 @@ PACKED = [
     LINES[START + 1] + ',"inst","inst","inst"',
     *(line + ',"10","100","1,000"' for line in LINES[START + 2 :]),
 ]
+CONSTANTS = [  # a quarter of the million instructions of each convolution's tensor pipe writes constants
+    LINES[START] + ",sm__inst_executed_pipe_tensor_op_hmma_type_hfma2.sum",
+    LINES[START + 1] + ',"inst"',
+    *(line + (',"250,000"' if '"1,000,000","0","0","0","n/a","2' in line else ',"0"') for line in LINES[START + 2 :]),
+]
 FP32 = 2 * (1000 + 2 * 2000 + 3000)  # of two launches: add + 2 fma + mul
 TWICE = 2 * (2 * 10 + 2 * 100 + 4 * 1000)  # packed additions and multiplications are 2 FLOP, multiply-adds 4
 GAP_OF = "the GPU (compute capability {}) does not count every operation of its tensor cores"
@@ -67,6 +72,9 @@ GAP_OF = "the GPU (compute capability {}) does not count every operation of its 
         (put("sm__inst_executed_pipe_tensor", "not_there", VOLTA), 1, {}, {}, GAP_OF.format("8.0")),
         (put("2,048,000,000", "0"), 1, {"tensor_flop": None}, {"tensor_flop": 0}, GAP_OF.format("8.0")),  # not 0
         (PACKED, 1, {"fp32_flop": FP32 + TWICE}, {"fp32_flop": 2e6 + TWICE}, None),  # Blackwell's
+        (CONSTANTS, 1, {"tensor_instruction": 1.5e6}, {}, None),
+        # An H200 ran 275,968 of them in a convolution of fp32, and no product of its tensor cores.
+        (put("2,048,000,000", "0", put("250,000", "1,000,000", CONSTANTS)), 1, {"tensor_flop": 0}, {}, None),
     ],
 )  # fmt: skip
 def test_the_launches_of_a_kernel_are_summed_in_base_units(lines, steps, convolution, product, gap):
