@@ -34,6 +34,8 @@ LOWER_PRECISIONS = ("bf16", "fp16")
 
 REFERENCE = "amd-epyc-2c-0ad4"
 """The folder of the reference machine, to which text in blocks of class ``reference`` is bound."""
+OF_AUTHORS = (REFERENCE, "nvidia-h200-03df")
+"""The folders of the machines that come with the project."""
 
 DEVICE_KINDS = {"cpu": "cpu", "cuda": "gpu", "mps": "gpu"}  # device of an environment to kind of chip
 
@@ -115,12 +117,15 @@ class Paper:
 
     @cached_property
     def at_hand(self) -> Machine | None:
-        """The machine that the text speaks of: the first that a reader chose, else the one measured last."""
-        return (
-            next(iter(self.machines), None)
-            if self.chosen
-            else max(self.machines, key=lambda machine: machine.environment.recorded_at, default=None)
-        )
+        """The machine that the text speaks of: the first that a reader chose, else the one that a reader measured last,
+        else the reference machine.
+        """
+
+        def weight(machine: Machine) -> tuple[bool, bool, str]:
+            folder = machine.folder
+            return folder not in OF_AUTHORS, folder == REFERENCE, machine.environment.recorded_at
+
+        return next(iter(self.machines), None) if self.chosen else max(self.machines, key=weight, default=None)
 
     @cached_property
     def reference(self) -> "Paper":

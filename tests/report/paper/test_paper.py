@@ -52,6 +52,16 @@ def test_the_machine_at_hand_is_the_one_measured_last():
     assert replace(world(), machines=()).at_hand is None
 
 
+def test_the_authors_machines_give_way_to_a_readers():
+    authors = [
+        replace(machine, folder=folder)
+        for machine, folder in zip(world().machines, ("amd-epyc-2c-0ad4", "nvidia-h200-03df"), strict=True)
+    ]
+    assert replace(world(), machines=(authors[1], authors[0])).at_hand is authors[0]
+    readers = replace(authors[0], folder="laptop")
+    assert replace(world(), machines=(*authors, readers)).at_hand is readers
+
+
 def test_a_machine_is_named_by_its_processor_and_microarchitecture():
     cpu = world().machine("cpu")
     row = FlopPerCycle("AuthenticAMD", 25, "17", "Zen 4", "avx512f", "fp32", 64, "so_flops", "")
