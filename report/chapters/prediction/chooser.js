@@ -1,5 +1,5 @@
 // The chooser of chips: predicts a call on every chip that has the precision, from the numbers that chooser.py describes.
-// It comes with charts.js, whose `unpacked` it uses, in one bundle.
+// It comes with charts.js, whose `unpacked` and `phone` it uses, in one bundle.
 
 const CHOOSER_STYLE = `
   .chooser-line select { font: inherit; max-width: 12rem; }
@@ -15,22 +15,24 @@ const CHOOSER_STYLE = `
   .chooser thead button { padding: 0; border: 0; background: none; color: inherit; font: inherit; cursor: pointer; }
   .chooser [aria-sort="ascending"] button::after { content: " ↑"; }
   .chooser [aria-sort="descending"] button::after { content: " ↓"; }
-  .chooser svg { display: block; width: 180px; height: 14px; }
-  .chooser .legend svg { display: inline-block; width: 28px; vertical-align: middle; }
+  .chooser svg { display: block; overflow: visible; height: 14px; }
+  .chooser .legend svg { display: inline-block; vertical-align: middle; }
   .chooser .legend, .chooser [role=status] { font-size: 0.85rem; margin: 0.4rem 0; }
-  .chooser .least { stroke: #009e73; stroke-width: 2; }
-  .chooser .interval { stroke: #56b4e9; stroke-width: 4; }
-  .chooser .likely { fill: #0072b2; }
-  .chooser .measured { fill: none; stroke: #d55e00; stroke-width: 1.8; }
+  .chooser .least { stroke: light-dark(#009e73, #4fd1a5); stroke-width: 2; }
+  .chooser .interval { stroke: light-dark(#56b4e9, #2f6f9a); stroke-width: 4; }
+  .chooser .likely { fill: light-dark(#0072b2, #cfe8fb); }
+  .chooser .likely.untimed { fill: var(--page, Canvas); stroke: light-dark(#0072b2, #cfe8fb); stroke-width: 1.5; }
+  .chooser .measured { fill: none; stroke: light-dark(#d55e00, #ff9a5c); stroke-width: 1.8; }
+  .chooser .tick { stroke: light-dark(#d8dde3, #3a424b); stroke-width: 1; }
+  .chooser text { fill: currentColor; font-size: 10px; text-anchor: middle; }
   .chooser tr.unranked { opacity: 0.7; }
   .chooser tr.divider td { padding-top: 0.7rem; font-style: italic; white-space: normal; }
   .chooser .card { border: 1px solid #8886; border-radius: 4px; padding: 0.3rem 0.8rem; font-size: 0.9rem; }
   .chooser .card p { margin: 0.3rem 0; }
-  @media (prefers-color-scheme: dark) { .chooser .likely { fill: #7cc4f0; } }
   @media (max-width: 40rem) {
     .chooser .wide { display: none; }
-    .chooser tbody th { min-width: 6.5rem; overflow-wrap: anywhere; }
-    .chooser td svg { width: 90px; }
+    .chooser tbody th { min-width: 5rem; overflow-wrap: anywhere; }
+    .chooser :is(th, td) { padding-inline: 0.2rem; }
   }
   @media print { .chooser, .chooser-line { display: none; } }`;
 
@@ -42,7 +44,7 @@ const FROM = {
   datasheet: () => "datasheet",
 };
 const SMALL = "memory too small";
-const WIDTH = 180; // of a row's picture, in pixels
+const UNTIMED = " †"; // after the name of a chip that nobody timed, as in the chapter's table
 
 // A name without its library, capitals and marks: mobilenet_v2 and MobileNet-v2 are one.
 const folded = (name) => name.replace(/^.*:/, "").toLowerCase().replace(/[^a-z0-9]/g, "");
@@ -80,8 +82,14 @@ function predictions(choices, chosen) {
       if (isTooLarge) lacks = SMALL;
       else if (low === null) lacks = "kind never timed";
       else if (!isChecked) lacks = sort ? `${sort} never timed` : "batch never timed";
+      const isUntimed = basis === "datasheet";
+      // A chip that nobody timed stands where it surely is, not by chance before one that was timed
+      const sure = isUntimed && isChecked ? high * likely : likely;
+      const perSecond = Number(chosen.batch) / sure;
       return {
         chip: chip.name,
+        isUntimed,
+        order: { likely: sure, throughput: perSecond, perWatt: chip.power ? perSecond / chip.power : null },
         kind: chip.kind,
         least,
         likely,
@@ -144,29 +152,55 @@ function drawn(tag, attributes) {
 
 const diamond = (x) => ({ class: "measured", d: `M${x - 5},7 L${x},2 L${x + 5},7 L${x},12 Z` });
 
+function svgOf(width) {
+  return drawn("svg", { viewBox: `0 0 ${width} 14`, width, "aria-hidden": "true" });
+}
+
 // A row's times on the scale of the ranked rows; what lies beyond it is an arrow at its end. The table has the numbers.
-function picture(row, scale) {
-  const svg = drawn("svg", { viewBox: `0 0 ${WIDTH} 14`, "aria-hidden": "true" });
-  const at = (time) => Math.min(WIDTH - 6, Math.max(6, scale(time)));
-  const isWithin = (time) => scale(time) >= 0 && scale(time) <= WIDTH;
+function picture(row, { at: place, ticks, width }) {
+  const svg = svgOf(width);
+  const at = (time) => Math.min(width - 6, Math.max(6, place(time)));
+  const isWithin = (time) => place(time) >= 0 && place(time) <= width;
+  const likely = row.isUntimed ? "likely untimed" : "likely";
+  for (const time of ticks) svg.append(drawn("line", { class: "tick", x1: at(time), x2: at(time), y1: -4, y2: 18 }));
   if (row.low !== null) svg.append(drawn("line", { class: "interval", x1: at(row.low), x2: at(row.high), y1: 7, y2: 7 }));
   if (isWithin(row.least)) svg.append(drawn("line", { class: "least", x1: at(row.least), x2: at(row.least), y1: 1, y2: 13 }));
-  if (isWithin(row.likely)) svg.append(drawn("circle", { class: "likely", cx: at(row.likely), cy: 7, r: 3.5 }));
-  else if (scale(row.likely) > WIDTH) svg.append(drawn("path", { class: "likely", d: `M${WIDTH - 9},2 L${WIDTH},7 L${WIDTH - 9},12 Z` }));
+  if (isWithin(row.likely)) svg.append(drawn("circle", { class: likely, cx: at(row.likely), cy: 7, r: 3.5 }));
+  else if (place(row.likely) > width) svg.append(drawn("path", { class: likely, d: `M${width - 9},2 L${width},7 L${width - 9},12 Z` }));
   if (row.measured !== null && isWithin(row.measured)) svg.append(drawn("path", diamond(at(row.measured))));
   return svg;
 }
 
 const group = ({ lacks }) => (lacks === SMALL ? 2 : lacks ? 1 : 0);
 
-// Logarithmic, from the least interval's start to the end of the middle one's: the slower half of the chips would press
-// the faster into one corner.
+// Logarithmic, from the shortest time shown to the end of the middle interval: the slower half of the chips would press
+// the faster into one corner. Least times do not count, for some lie decades below. Ticks have room for their texts.
 function scaleOf(rows) {
-  const ranked = rows.filter((row) => !row.lacks).sort((a, b) => a.likely - b.likely);
-  const shown = (ranked.length ? ranked : rows).slice(0, Math.max(8, Math.ceil(ranked.length / 2)));
-  const from = Math.log(Math.min(...shown.map((row) => row.low ?? row.likely)));
-  const to = Math.log(Math.max(...shown.map((row) => row.high ?? row.likely)));
-  return (time) => Number((6 + ((WIDTH - 12) * (Math.log(time) - from)) / (to - from || 1)).toFixed(1));
+  const width = phone.matches ? 90 : 180;
+  const ranked = rows.filter((row) => !row.lacks);
+  const fastest = [...(ranked.length ? ranked : rows)].sort((a, b) => a.likely - b.likely);
+  const shown = fastest.slice(0, Math.max(8, Math.ceil(ranked.length / 2)));
+  const first = Math.min(...shown.flatMap((row) => [row.low ?? row.likely, row.measured ?? Infinity]));
+  const [from, to] = [first, Math.max(...shown.map((row) => row.high ?? row.likely))].map(Math.log);
+  const at = (time) => Number((6 + ((width - 12) * (Math.log(time) - from)) / (to - from || 1)).toFixed(1));
+  const ticks = [first];
+  for (let decade = Math.floor(from / Math.LN10); decade <= to / Math.LN10; decade += 1) {
+    for (const time of [1, 2, 5].map((step) => Number(`${step}e${decade}`))) {
+      if (at(time) - at(ticks.at(-1)) > 38 && at(time) < width - 6) ticks.push(time);
+    }
+  }
+  return { at, ticks, width };
+}
+
+// The texts of the ticks, for the head of the column.
+function axisOf({ at, ticks, width }) {
+  const svg = svgOf(width);
+  for (const time of ticks) {
+    const text = drawn("text", { x: Math.min(width - 12, Math.max(15, at(time))), y: 11 });
+    text.append(quantity(time, "s", time === ticks[0] ? 2 : 1));
+    svg.append(text);
+  }
+  return svg;
 }
 
 // What is known of a model: what an input asks for, and its times on the machine at hand.
@@ -195,12 +229,13 @@ function legend() {
   const entries = [
     [["line", { class: "least", x1: 14, x2: 14, y1: 1, y2: 13 }], "least time by the roof"],
     [["circle", { class: "likely", cx: 14, cy: 7, r: 3.5 }], "likely time"],
+    [["circle", { class: "likely untimed", cx: 14, cy: 7, r: 3.5 }], "of a chip that nobody timed (†), ranked by the end of its interval"],
     [["line", { class: "interval", x1: 2, x2: 26, y1: 7, y2: 7 }], "90 % interval"],
-    [["path", diamond(14)], "measured († with the copy of the input)"],
+    [["path", diamond(14)], "measured (‡ with the copy of the input)"],
   ];
   const line = made("p", { class: "legend" });
   for (const [[tag, attributes], text] of entries) {
-    const svg = drawn("svg", { viewBox: "0 0 28 14", "aria-hidden": "true" });
+    const svg = svgOf(28);
     svg.append(drawn(tag, attributes));
     line.append(svg, ` ${text} `);
   }
@@ -243,9 +278,10 @@ function filledCell(column, row, scale) {
     cell.classList.add("number");
     if (value === null) cell.append("–");
     else cell.append(made("data", { value }, quantity(value, column.unit, column.digits)));
-    if (column.key === "measured" && row.copied) cell.append(" †");
+    if (column.key === "measured" && row.copied) cell.append(" ‡");
   } else {
     cell.append(value);
+    if (column.key === "chip" && row.isUntimed) cell.append(UNTIMED);
   }
   return cell;
 }
@@ -253,13 +289,14 @@ function filledCell(column, row, scale) {
 async function startChooser(place) {
   const choices = await unpacked(place.querySelector("script"));
   document.head.append(made("style", {}, CHOOSER_STYLE));
-  const asked = new URLSearchParams(location.search);
-  const meant = modelCalled(choices.models, asked.get("model") ?? "");
-  if (meant) asked.set("model", meant.id);
   const names = Object.fromEntries(choices.models.map(({ id, name }) => [id, name]));
   const precisions = Object.keys(choices.widths).filter((name) => choices.rates[`${name} inference`]);
+  // Only networks whose sort of input was timed somewhere are asked about; a paper without timings has all.
+  const holds = Object.values(choices.rates).flatMap((rows) => rows.map((row) => row.at(-1)));
+  const checked = choices.models.filter(({ sort }) => holds.some((batches) => batches[sort].length));
+  const offered = (checked.length ? checked : choices.models).map(({ id }) => id);
   const options = {
-    model: ["Network", choices.models.map(({ id }) => id), "resnet50", names],
+    model: ["Network", offered, "resnet50", names],
     batch: ["Batch size", choices.batches.map(String), "64"],
     precision: ["Precision", precisions, "fp16"],
     phase: ["Pass", Object.keys(PHASES), "inference", PHASES],
@@ -269,8 +306,7 @@ async function startChooser(place) {
   const selects = Object.entries(options).map(([name, [title, values, preset, called]]) => {
     const select = made("select", { name });
     for (const value of values) select.append(made("option", { value }, called?.[value] ?? value));
-    const first = values.includes(preset) ? preset : values[0];
-    select.value = values.includes(asked.get(name)) ? asked.get(name) : first;
+    select.value = values.includes(preset) ? preset : values[0];
     form.append(made("label", {}, `${title} `, select));
     return select;
   });
@@ -282,13 +318,15 @@ async function startChooser(place) {
   const cards = choices.models.map((model) => card(model, choices.machine));
   place.append(form, ...cards, status, legend(), made("div", region, table));
   const sortable = COLUMNS.filter((column) => column.sorts !== false).map((column) => column.key);
-  let sort = sortable.includes(asked.get("sort")) ? asked.get("sort") : "likely";
-  let turned = asked.get("order") === "reversed";
+  let sort = "likely";
+  let turned = false;
+  const timeHead = made("span");
 
   for (const column of COLUMNS) {
     const cell = made("th", { scope: "col", ...(column.wide ? { class: "wide" } : {}) });
     if (column.sorts === false) {
       cell.append(column.title);
+      if (column.key === "picture") cell.append(timeHead);
     } else {
       cell.dataset.sorts = column.key;
       const button = made("button", { type: "button" }, column.title);
@@ -314,8 +352,9 @@ async function startChooser(place) {
     rows.sort((a, b) => {
       // Whatever the column: those that cannot be ranked, and then those that cannot hold the call, are last
       if (group(a) !== group(b)) return group(a) - group(b);
-      if (a[sort] === null || b[sort] === null) return (a[sort] === null) - (b[sort] === null);
-      const order = typeof a[sort] === "string" ? a[sort].localeCompare(b[sort], "en", { numeric: true }) : a[sort] - b[sort];
+      const [one, other] = [a, b].map((row) => row.order[sort] ?? row[sort]);
+      if (one === null || other === null) return (one === null) - (other === null);
+      const order = typeof one === "string" ? one.localeCompare(other, "en", { numeric: true }) : one - other;
       return descends ? -order : order;
     });
     for (const cell of head.cells) {
@@ -323,6 +362,7 @@ async function startChooser(place) {
       else cell.removeAttribute("aria-sort");
     }
     const scale = scaleOf(rows);
+    timeHead.replaceChildren(axisOf(scale));
     const lines = rows.map((row) =>
       made("tr", row.lacks ? { class: "unranked" } : {}, ...COLUMNS.map((each) => filledCell(each, row, scale))),
     );
@@ -334,31 +374,37 @@ async function startChooser(place) {
     body.replaceChildren(...lines);
     for (const element of cards) element.hidden = element.id !== `card-${chosen.model}`;
     const ranked = rows.filter((row) => !row.lacks);
-    const fastest = ranked.reduce((best, row) => (best && best.likely <= row.likely ? best : row), null);
+    const fastest = ranked.reduce((best, row) => (best && best.order.likely <= row.order.likely ? best : row), null);
     const call = `${names[chosen.model]}, batch size ${chosen.batch}, ${chosen.precision}, ${PHASES[chosen.phase]}`;
     const rivals = ranked.filter((row) => row !== fastest && row.low <= fastest.high).length;
     const best = fastest
-      ? `the likely time is shortest on the ${fastest.chip}, ${quantity(fastest.likely, "s", 2)}; the intervals of ${rivals} others overlap with its own`
+      ? `first is the ${fastest.chip}, likely ${quantity(fastest.likely, "s", 2)}; the intervals of ${rivals} others overlap with its own`
       : "none of them can be ranked";
     say?.(chosen, fastest, ranked.length);
     status.textContent = rows.length ? `${call}: ${rows.length} chips; ${best}.` : `${call}: nothing known.`;
     if (!changed) return;
-    const address = new URL(location.href);
-    for (const [name, value] of Object.entries({ ...chosen, sort })) address.searchParams.set(name, value);
-    if (turned) address.searchParams.set("order", "reversed");
-    else address.searchParams.delete("order");
-    address.hash = section;
-    history.replaceState(null, "", address);
+    const address = new URLSearchParams({ ...chosen, sort, ...(turned ? { order: "reversed" } : {}) });
+    history.replaceState(null, "", `#${place.id}?${address}`);
   }
 
-  // A link to a model's card, such as those of the page's search, chooses the model.
+  // A link with a choice is that choice; one to a model's card, such as those of the page's search, chooses the model.
   function follow() {
-    const target = decodeURIComponent(location.hash.slice(1));
-    const model = target.startsWith("card-") && modelCalled(choices.models, target.slice(5));
+    const target = location.hash.slice(1);
+    const isCard = target.startsWith("card-");
+    if (!isCard && !target.startsWith(`${place.id}?`)) return;
+    const asked = new URLSearchParams(isCard ? target.replace("card-", "model=") : target.slice(place.id.length + 1));
+    const model = modelCalled(choices.models, asked.get("model") ?? "");
     if (!model) return;
-    selects[0].value = model.id;
+    asked.set("model", model.id);
+    for (const select of selects) {
+      const value = asked.get(select.name);
+      if ([...select.options].some((option) => option.value === value)) select.value = value;
+    }
+    if (sortable.includes(asked.get("sort"))) [sort, turned] = [asked.get("sort"), asked.get("order") === "reversed"];
     update(false);
-    place.querySelector(`[id="card-${model.id}"]`).scrollIntoView({ block: "center" });
+    if (!isCard) return form.scrollIntoView();
+    for (const card of cards) card.hidden = card.id !== `card-${model.id}`; // that of a network that is not offered too
+    cards.find((card) => !card.hidden).scrollIntoView({ block: "center" });
   }
 
   form.addEventListener("change", () => update(true));
@@ -366,6 +412,7 @@ async function startChooser(place) {
   update(false);
   follow();
   window.addEventListener("hashchange", follow);
+  phone.addEventListener("change", () => update(false));
   document.addEventListener("click", (event) => event.target.closest('a[href^="#card-"]') && setTimeout(follow));
   place.dataset.chooser = "drawn";
 }

@@ -11,6 +11,7 @@ from helpers.world import numbers, world, wrong
 from measure.domain.words import EAGER, INFERENCE
 from measure.predicting.demand import How
 from measure.predicting.timings import Key
+from report import display
 from report.chapters.prediction import chooser
 from report.paper.predictions import Predictions
 
@@ -106,18 +107,21 @@ def test_the_chooser_has_chosen_chips_alone_and_the_fastest_time_in_eager_mode_w
     assert [row[3:] for row in found["measured"]] == [["fp16", INFERENCE, 25_000, False]]
 
 
+def visit_to(place, browser, folder):
+    scripts = (ROOT / "report" / "charts" / "charts.js", ROOT / "report" / "chapters" / "prediction" / "chooser.js")
+    code = "\n".join(script.read_text(encoding="utf-8") for script in scripts)
+    body = f"<div class=chooser-line></div><section id=choose>{place}</section><script>{code}</script>"
+    (folder / "page.html").write_text(f"<meta charset=utf-8>{body}", "utf-8")
+    visit = Visit(browser, folder / "page.html", DESKTOP)
+    visit.page.wait_for_selector("[data-chooser=drawn]")
+    return visit
+
+
 @pytest.mark.browser
 def test_the_page_ranks_only_what_was_checked(browser, tmp_path):
     names = ["NVIDIA T4", "NVIDIA H100 SXM", "NVIDIA B200 SXM", "AWS Trainium2"]
     made = replace(world(), chips=world().chips[world().chips.chip.isin(names)], machines=())
-    place = chooser.chooser.__wrapped__(made).split("\n")[1]
-    scripts = (ROOT / "report" / "charts" / "charts.js", ROOT / "report" / "chapters" / "prediction" / "chooser.js")
-    code = "\n".join(script.read_text(encoding="utf-8") for script in scripts)
-    page = tmp_path / "page.html"
-    body = f"<div class=chooser-line></div><section id=choose>{place}</section><script>{code}</script>"
-    page.write_text(f"<meta charset=utf-8>{body}", "utf-8")
-    visit = Visit(browser, page, DESKTOP)
-    visit.page.wait_for_selector("[data-chooser=drawn]")
+    visit = visit_to(chooser.chooser.__wrapped__(made).split("\n")[1], browser, tmp_path)
     visit.page.evaluate("location.hash = 'card-ResNet-50'")
     visit.page.wait_for_function("document.querySelector('.chooser [role=status]').textContent.startsWith('ResNet')")
     rows = [text.split("\t")[0] for text in visit.page.locator(".chooser tbody tr").all_inner_texts()]
@@ -130,5 +134,44 @@ def test_the_page_ranks_only_what_was_checked(browser, tmp_path):
     assert visit.page.locator(".chooser form").get_by_label("Chips").input_value() == "asic"
     line.get_by_label("Chips").select_option("gpu")
     assert "NVIDIA B200 SXM" in line.locator("[role=status]").inner_text()
+    assert visit.complaints == []
+    visit.context.close()
+
+
+BASES = {"timed": ("fitted", 10), "near": ("datasheet", 9), "fast": ("datasheet", 5), "slow": ("datasheet", 40)}
+"""Chips: what their prediction rests on, and the likely time in ms."""
+SORTS = {"oak": "", "bard": "language"}
+
+
+@pytest.mark.browser
+def test_a_chip_that_nobody_timed_is_marked_and_no_chance_ranks_it_before_one_that_was(browser, tmp_path):
+    holds = {"": [0], "language": []}
+    rates = [[at, 1, 1, 1, 0, ms, 0.8, 1.3, basis, 9, holds] for at, (basis, ms) in enumerate(BASES.values())]
+    card = {"family": "", "asks": None, "times": []}
+    found = {
+        "widths": {"fp16": 2}, "batches": [1], "rates": {"fp16 inference": rates}, "machine": "",
+        "models": [{"id": name, "name": name, "sort": sort} | card for name, sort in SORTS.items()],
+        "devices": [{"name": name, "kind": "gpu", "memory": None, "power": None} for name in BASES],
+        # The roof alone allows 10 µs; the fit says 1 ms, times a chip's factor
+        "calls": [[model, 0, 2, INFERENCE, 0, 0, 10, None, {"0": [0, 0, 0, 1000]}] for model in (0, 1)], "measured": [],
+    }  # fmt: skip
+    script = f'<script type="application/gzip">{display.packed(found)}</script>'
+    visit = visit_to(f'<div class="chooser" id="chooser">{script}</div>', browser, tmp_path)
+    names = visit.page.locator(".chooser tbody th")
+    # The end of an interval counts: 6.5, 11.7 and 52 ms
+    assert names.all_inner_texts() == ["fast †", "timed", "near †", "slow †"]
+    assert visit.page.locator(".chooser td .untimed").count() == 3
+    # The axis begins at 0.8 times 5 ms, not at the roof's 10 µs
+    assert visit.page.locator(".chooser thead text").first.text_content() == "4.0 ms"
+    # Nobody timed a language model
+    assert visit.page.get_by_label("Network").first.locator("option").all_inner_texts() == ["oak"]
+    # A link keeps the choice, made with the keyboard alone
+    visit.page.locator(".chooser thead").get_by_role("button", name="Chip").press("Enter")
+    assert names.all_inner_texts() == ["fast †", "near †", "slow †", "timed"]
+    visit.page.reload()
+    visit.page.wait_for_selector("[data-chooser=drawn]")
+    assert names.all_inner_texts() == ["fast †", "near †", "slow †", "timed"]
+    visit.page.evaluate("location.hash = 'chooser?model=oak&sort=likely&order=reversed'")
+    names.first.and_(visit.page.get_by_role("rowheader", name="slow †")).wait_for()
     assert visit.complaints == []
     visit.context.close()
