@@ -7,7 +7,8 @@ from report import options
 from report.facts import Facts, missing, sourced
 from report.paper import BASE_PRECISION, LOWER_PRECISIONS, Paper
 from report.paper.rows import matching
-from report.stats import published
+from report.stats import host, published
+from report.stats.host import Single
 from report.stats.summary import count_of, exact, extremes, median_of, ratio
 from report.stats.value import Name, Source, Value
 
@@ -70,6 +71,7 @@ class Front(Facts):
     gpu: FrontGpu
     buying: Buying
     memory: FrontMemory
+    single: Single
     prediction: FrontPrediction
     claims: dict[str, bool]
 
@@ -86,6 +88,7 @@ def of(paper: Paper) -> Front:
         gpu=gpu,
         buying=buying,
         memory=_memory(paper),
+        single=host.of(paper).single,
         prediction=sourced(_prediction(paper), Source("prediction/errors.csv", "terms", "python -m measure fit")),
         claims={
             "about_the_same_bandwidth": (buying.to_best_bandwidth.number or 9) < SAME,

@@ -9,7 +9,8 @@ from measure.domain.words import INFERENCE, PRODUCT_KINDS
 from report.chapters.gpus import traced
 from report.facts import Facts, missing, sourced
 from report.paper import Paper
-from report.stats import published
+from report.stats import host, published
+from report.stats.host import Host
 from report.stats.published import COMPILED, NETWORK, BestTimed, name_in, network_name, share, short_name, typical
 from report.stats.summary import count_of, exact, extremes, median_of, middle_share, share_of
 from report.stats.value import Name, Source, Value
@@ -161,6 +162,7 @@ class Gpus(Facts):
     calculation: GpuCalculation
     problems: GpuProblems
     traces: Traced
+    host: Host
     claims: dict[str, bool]
 
 
@@ -185,10 +187,12 @@ def of(paper: Paper) -> Gpus:
         calculation=calculation,
         problems=_problems(paper, best, calculation),
         traces=_traces(paper),
+        host=host.of(paper),
         claims={},
     )  # fmt: skip
     first, second = facts.first, facts.second
     video, images = facts.traces.video, facts.traces.images
+    single, lowered = facts.host.single, facts.host.lowered
     claims = {
         "layers_explain_more": facts.shares.layers.above(facts.shares.whole.high or 1),
         "first_grew_in_peak": (first.peak.number or 0) > (first.bandwidth.number or 0),
@@ -200,6 +204,8 @@ def of(paper: Paper) -> Gpus:
         "more_between_gain_more": facts.fused.most.above(facts.fused.least.high or 1),
         "faster_memory_finishes_first": (video.kernels.number or 1) < 1 < (video.linear.number or 0),
         "softmax_leaves_memory_idle": (video.softmax_roof.number or 1) < 0.5,
+        "calls_rank": single.calls.above(max(single.flop.number or 0, 0.5)),
+        "smaller_numbers_wait": (lowered.kernels.number or 0) > (lowered.step.number or 0),
         "hosts_decide": (images.step.number or 1) < 1 < (images.kernels.number or 0),
     }
     return sourced(replace(facts, claims=claims), published.SOURCE)

@@ -12,12 +12,12 @@ from report.chapters.gpus.facts import changes, halved
 from report.charts import theme
 from report.charts.axes import Categories, LinearAxis, LogAxis
 from report.charts.forms import dots
-from report.charts.marks import band, boxes, lines, points, rules
+from report.charts.marks import band, boxes, lines, names, points, rules
 from report.charts.panels import figure, panel, row
 from report.charts.roofline import DrawnRoof, Plane
 from report.markdown import percent
 from report.paper import Paper
-from report.stats import published
+from report.stats import host, published
 from report.stats.published import SOURCE, TWINS, network_name, short_name
 from report.stats.summary import middle_share
 
@@ -87,6 +87,24 @@ def _strip(name: str, rows: pd.DataFrame) -> dict[str, Any]:
         layers.append(points(promised, (x, "promised"), (y, "name"), color, "diamond", size=80, tooltip=said))
     description = "; ".join(f"{each.name}: {each.speed:.2f} times as fast" for each in rows.itertuples(index=False))
     return figure(name, description, panel(layers), legend="promised by roofline" if promised else None)
+
+
+@display.figure
+def single(paper: Paper) -> dict[str, Any]:
+    """Draw the time of one input against its FLOP, and against the operators that the network calls."""
+    rows = display.required(host.singles(paper), host.COMMAND)
+    y = LogAxis.around(rows.latency_s, pixels=180, title="time of one input", unit="s", vertical=True)
+    panels = []
+    for column, title, unit in (("flop", "FLOP of the input", "FLOP"), ("calls", "operators called", "")):
+        x = LogAxis.around(rows[column], pixels=theme.plot_width(2, unit="s"), title=title, unit=unit)
+        place, ends = ((x, column), (y, "latency_s")), rows.dropna(subset="latency_low_s")
+        told = [("name", "network", ""), (column, title, unit or "d"), ("latency_s", "time", "s")]
+        panels.append(panel([
+            rules(ends, (x, column), (y, "latency_low_s"), y2="latency_high_s", color=theme.GREY),
+            points(rows, *place, theme.BLUE, size=34, tooltip=told), names(rows, "name", *place),
+        ]))  # fmt: skip
+    description = f"Time of one input in {len(rows)} networks, against their FLOP and the operators that they call."
+    return figure("gpus-single", description, row(panels), legend=None)
 
 
 @display.figure
