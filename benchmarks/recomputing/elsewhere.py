@@ -143,9 +143,6 @@ def _shares(timed: Timed) -> dict[str, Found]:
         "gpus.shares.compiled": typical(compiled.layers_s / compiled.latency_s, compiled.model),
         "latency.equal.flop": rank_correlation(alike.forward_flop, alike.input_s, alike.model),
         "latency.equal.traffic": rank_correlation(alike.layers_byte / alike.batch, alike.input_s, alike.model),
-        "latency.gpu.ranking.flop": rank_correlation(best.forward_flop, best.input_s, models),
-        "latency.gpu.ranking.parameters": rank_correlation(best.parameter_count, best.input_s, models),
-        "latency.gpu.ranking.layers": rank_correlation(best.layers_s / best.batch, best.input_s, models),
     }
 
 

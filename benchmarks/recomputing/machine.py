@@ -1,4 +1,4 @@
-"""Facts of the machine at hand: its roofs, the latencies of networks, training steps and where the time goes."""
+"""Facts of the newest processor and GPU in the data: their roofs, latencies, training steps and where the time goes."""
 
 from functools import cached_property
 from pathlib import Path
@@ -18,13 +18,13 @@ LOADED, TARGET, SYSTEM = 0.1, 0.05, "system"
 
 
 class Machine:
-    """The machine measured last, in its newest environment."""
+    """The machine of a kind ("cpu" or "cuda") that was measured last, in its newest environment."""
 
-    def __init__(self, data: Path) -> None:
-        folders = [folder for folder in (data / "machines").iterdir() if (folder / "machine.csv").exists()]
-        environments = {folder: pd.read_csv(folder / "machine.csv").sort_values("recorded_at") for folder in folders}
-        self.folder = max(folders, key=lambda folder: environments[folder].recorded_at.iloc[-1])
-        self.environment = environments[self.folder].iloc[-1]
+    def __init__(self, data: Path, device: str) -> None:
+        tables = {path.parent: pd.read_csv(path) for path in (data / "machines").glob("*/machine.csv")}
+        rows = pd.concat([table.assign(folder=folder) for folder, table in tables.items()])
+        self.environment = at(rows, device=device).sort_values("recorded_at").iloc[-1]
+        self.folder = self.environment.folder
         self.data, self.counted = data, workloads(data)
 
     def table(self, name: str) -> pd.DataFrame:
@@ -125,11 +125,25 @@ class Machine:
 
 def facts(data: Path) -> dict[str, Found]:
     """Return the facts of this module by key."""
-    machine = Machine(data)
+    machine = Machine(data, "cpu")
     return {
         **_roofs(machine), **_latencies(machine), **_gap(machine), **_remedies(machine), **_training(machine),
-        **_puzzle(machine), **_method(machine),
+        **_puzzle(machine), **_method(machine), **_gpu(Machine(data, "cuda")),
     }  # fmt: skip
+
+
+def _gpu(machine: Machine) -> dict[str, Found]:
+    rows = at(machine.cells, precision=FULL, batch=256)
+    single = at(machine.cells, precision=LOWER, batch=1)
+    operators = at(shown(machine.data / "workload" / "operators.csv"), stage="inference", precision=FULL, batch=1)
+    calls = single.model.map(operators.groupby("model").calls.sum())
+    large = {"flop": rows.forward_flop, "parameters": rows.parameter_count, "layers": rows.layers_s}
+    small = {"flop": single.forward_flop, "calls": calls}
+    return {
+        **{f"latency.gpu.ranking.{key}": rank_correlation(x, rows.number, rows.model) for key, x in large.items()},
+        **{f"gpus.host.single.{key}": rank_correlation(x, single.number, single.model) for key, x in small.items()},
+        "gpus.host.single.per_call": median_of(single.number / calls),
+    }
 
 
 def _roofs(machine: Machine) -> dict[str, Found]:

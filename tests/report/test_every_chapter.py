@@ -34,7 +34,8 @@ NO_KEPT_MEMORY = {
     f"utilisation.{key}" for key in ("figures.kept", "figures.sweep", "figures.throughput", "tables.gains")
 }
 GAPS = {
-    "everything": set(), "a GPU at hand": NO_KEPT_MEMORY, "no GPU": {"training.figures.counters", "gpus.figures.single"},
+    "everything": set(), "a GPU at hand": NO_KEPT_MEMORY,
+    "no GPU": {"training.figures.counters", "gpus.figures.single"},
     "nothing": SHOWN.keys() - {"counting.tables.costs"},
 }  # fmt: skip
 """What cannot be shown, by what was measured."""
