@@ -126,11 +126,6 @@ function quantity(value, unit, digits) {
   return `${text} ${["", "m", "µ", "n"][-step]}${unit}`.trim();
 }
 
-function large(value) {
-  const step = Math.max(0, Math.floor(Math.log10(value) / 3));
-  return `${quantity(value / 1000 ** step, "", 3)} ${["", "k", "M", "G", "T"][step]}`;
-}
-
 function interval(low, high) {
   const [first, last] = [low, high].map((time) => quantity(time, "s", 2));
   const [number, unit] = first.split(" ");
@@ -186,7 +181,7 @@ function scaleOf(rows) {
   const ticks = [first];
   for (let decade = Math.floor(from / Math.LN10); decade <= to / Math.LN10; decade += 1) {
     for (const time of [1, 2, 5].map((step) => Number(`${step}e${decade}`))) {
-      if (at(time) - at(ticks.at(-1)) > 38 && at(time) < width - 6) ticks.push(time);
+      if (at(time) - at(ticks.at(-1)) > 44 && at(time) < width - 6) ticks.push(time);
     }
   }
   return { at, ticks, width };
@@ -201,28 +196,6 @@ function axisOf({ at, ticks, width }) {
     svg.append(text);
   }
   return svg;
-}
-
-// What is known of a model: what an input asks for, and its times on the machine at hand.
-function card(model, machine) {
-  const { asks, times } = model;
-  const said = [];
-  if (asks) {
-    const [parameters, flop, byte] = [asks.parameter_count, asks.forward_flop, asks.traffic_byte].map((n) => large(n));
-    const intensity = quantity(asks.traffic_intensity, "", 2);
-    said.push(`${parameters} parameters. One input takes ${flop}FLOP and moves ${byte}B layer by layer at fp32, ${intensity} FLOP/B.`);
-  }
-  const best = times.reduce((first, row) => (first && first.latency_s / first.batch <= row.latency_s / row.batch ? first : row), null);
-  for (const row of times.filter(({ batch }) => batch === Math.min(...times.map((each) => each.batch)) || batch === best.batch)) {
-    const range = row.latency_low_s === null ? "" : ` (${interval(row.latency_low_s, row.latency_high_s)})`;
-    const share = row.attained === null ? "" : `, ${quantity(100 * row.attained, "", 2)} % of its roof`;
-    said.push(`${machine}, fp32, batch ${row.batch}: ${quantity(row.latency_s, "s", 3)}${range}${share}.`);
-  }
-  if (times.length > 1) said.push(`Most inputs a second at batch ${best.batch}.`);
-  const heading = made("strong", {}, model.name === model.id ? model.name : `${model.name} (${model.id})`);
-  const element = made("div", { id: `card-${model.id}`, class: "card", "data-card": heading.textContent });
-  element.append(made("p", {}, heading, model.family ? `, ${model.family}` : ""), ...said.map((text) => made("p", {}, text)));
-  return element;
 }
 
 function legend() {

@@ -8,22 +8,18 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from measure.domain.names import model_name
 from measure.domain.words import EAGER, INFERENCE, PRECISION_BYTE, PRECISIONS, STEP, stored_as
 from measure.predicting.demand import Demand, How, LayerRoof, terms_of
 from measure.predicting.model import LatencyModel
 from report import display
-from report.charts.marks import records
-from report.paper import BASE_PRECISION, Paper
+from report.chapters.prediction.cards import cards
+from report.paper import Paper
 from report.paper.predictions import NO_IMAGES
-from report.paper.rows import matching
 
 GIGA, MEGA, KILO, MICRO = 1e9, 1e6, 1e3, 1e-6
 UNIT_ROOFS = (LayerRoof(inf, inf, GIGA), LayerRoof(GIGA, inf, inf), LayerRoof(inf, GIGA, inf), LayerRoof(inf, inf, inf))
 """1 GFLOP/s of convolutions, 1 GFLOP/s of other products, 1 GB/s of memory, while all else takes no time; no limit."""
 
-ASKS = ["model", "parameter_count", "forward_flop", "traffic_byte", "traffic_intensity"]
-TIMES = ["model", "batch", "latency_s", "latency_low_s", "latency_high_s", "attained"]
 DIGITS = 4
 SAME_WORK = 0.01  # a timed call is of the counted model if their FLOP differ by no more than this share
 
@@ -48,7 +44,7 @@ def choices(paper: Paper) -> dict[str, Any]:
     fit.
 
     - ``widths``: the bytes of an element by precision; ``batches``: the batch sizes of at least half as many models as
-      the most frequent one; ``models``: see ``_cards``.
+      the most frequent one; ``models``: see ``cards``.
     - ``rates``, by precision and phase such as ``fp16 inference``: place of the device, rates of convolutions and of
       other products, bandwidth, place of the fit, factor, both ends of the 90 % interval over the likely time, basis,
       number of timed models, and by sort of input the places of the batch sizes at which the interval holds.
@@ -123,7 +119,7 @@ def choices(paper: Paper) -> dict[str, Any]:
     families = {model: rows[key][0].family or "" for key in rows for model in key[:1]}
     return {
         "widths": {precision: PRECISION_BYTE[stored_as(precision)] for precision in PRECISIONS},
-        "models": _cards(paper, families), "batches": batches, "rates": rates, "calls": calls,
+        "models": cards(paper, families), "batches": batches, "rates": rates, "calls": calls,
         "devices": [
             {
                 "name": own.get(device.name, device.name), "kind": device.chip_kind,
@@ -134,23 +130,6 @@ def choices(paper: Paper) -> dict[str, Any]:
         "machine": paper.at_hand.name if paper.at_hand else "",
         "measured": [[*cell, _short(latency_s, MICRO), copied] for cell, (copied, latency_s) in sorted(best.items())],
     }  # fmt: skip
-
-
-def _cards(paper: Paper, families: dict[str, str]) -> list[dict[str, Any]]:
-    """Return each model's card: names, sort of input, family; what an input ``asks`` for; its ``times`` at hand."""
-    machine = paper.at_hand
-    cells = matching(machine.cells, status="ok", precision=BASE_PRECISION)[TIMES] if machine else pd.DataFrame()
-    times: dict[str, list[dict[str, Any]]] = {}
-    for row in records(cells):
-        times.setdefault(row["model"], []).append(row)
-    asked = {row["model"]: row for row in records(matching(paper.workloads, batch=1, precision=BASE_PRECISION)[ASKS])}
-    return [
-        {
-            "id": model, "name": model_name(model), "sort": family if family in NO_IMAGES else "", "family": family,
-            "asks": asked.get(model), "times": times.get(model, []),
-        }
-        for model, family in families.items()
-    ]  # fmt: skip
 
 
 def _likely_parts(model: LatencyModel, demands: Sequence[Demand], how: How) -> Iterator[list[Any]]:

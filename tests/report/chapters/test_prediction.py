@@ -12,7 +12,7 @@ from measure.domain.words import EAGER, INFERENCE
 from measure.predicting.demand import How
 from measure.predicting.timings import Key
 from report import display
-from report.chapters.prediction import chooser
+from report.chapters.prediction import cards, chooser
 from report.paper.predictions import Predictions
 
 PREDICTIONS = world().predictions
@@ -108,7 +108,8 @@ def test_the_chooser_has_chosen_chips_alone_and_the_fastest_time_in_eager_mode_w
 
 
 def visit_to(place, browser, folder):
-    scripts = (ROOT / "report" / "charts" / "charts.js", ROOT / "report" / "chapters" / "prediction" / "chooser.js")
+    report = ROOT / "report"
+    scripts = [report / "charts" / "charts.js", *sorted((report / "chapters" / "prediction").glob("*.js"))]
     code = "\n".join(script.read_text(encoding="utf-8") for script in scripts)
     body = f"<div class=chooser-line></div><section id=choose>{place}</section><script>{code}</script>"
     (folder / "page.html").write_text(f"<meta charset=utf-8>{body}", "utf-8")
@@ -143,11 +144,21 @@ BASES = {"timed": ("fitted", 10), "near": ("datasheet", 9), "fast": ("datasheet"
 SORTS = {"oak": "", "bard": "language"}
 
 
+def test_a_card_has_counts_the_roof_latencies_and_what_to_try():
+    resnet, gpt = cards.cards(world(), {"resnet50": "residual", "gpt2_decode_512": "language"})
+    # 100 GFLOP/s over 10 GB/s; an input takes 0.64 s alone and 4.096 / 8 = 0.512 s in a batch of 8
+    assert (resnet["ridge"], resnet["asks"]["forward_flop"], resnet["times"][0]["latency_s"]) == (10, 32e9, 0.64)
+    assert (resnet["advice"]["remedy"], resnet["advice"]["gain"]) == ("batch size 8", pytest.approx(1.25))
+    assert (gpt["sort"], gpt["times"], gpt["advice"]) == ("language", [], None)
+
+
 @pytest.mark.browser
 def test_a_chip_that_nobody_timed_is_marked_and_no_chance_ranks_it_before_one_that_was(browser, tmp_path):
     holds = {"": [0], "language": []}
     rates = [[at, 1, 1, 1, 0, ms, 0.8, 1.3, basis, 9, holds] for at, (basis, ms) in enumerate(BASES.values())]
-    card = {"family": "", "asks": None, "times": []}
+    time = {"batch": 1, "latency_s": 1.0, "latency_low_s": None, "latency_high_s": None, "attained": None}
+    advice = {"remedy": "compile", "gain": None, "why": "", "flags": "--models oak"}
+    card = {"family": "", "asks": None, "ridge": None, "times": [time], "advice": advice}
     found = {
         "widths": {"fp16": 2}, "batches": [1], "rates": {"fp16 inference": rates}, "machine": "",
         "models": [{"id": name, "name": name, "sort": sort} | card for name, sort in SORTS.items()],
@@ -165,6 +176,7 @@ def test_a_chip_that_nobody_timed_is_marked_and_no_chance_ranks_it_before_one_th
     assert visit.page.locator(".chooser thead text").first.text_content() == "4.0 ms"
     # Nobody timed a language model
     assert visit.page.get_by_label("Network").first.locator("option").all_inner_texts() == ["oak"]
+    assert visit.page.locator(".card:visible code").all_inner_texts() == ["python -m measure --models oak"]
     # A link keeps the choice, made with the keyboard alone
     visit.page.locator(".chooser thead").get_by_role("button", name="Chip").press("Enter")
     assert names.all_inner_texts() == ["fast †", "near †", "slow †", "timed"]
