@@ -3,7 +3,7 @@
 
 const OPTIONS = {
   renderer: "svg",
-  tooltip: { theme: window.matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light" },
+  tooltip: { theme: getComputedStyle(document.body).colorScheme === "dark" ? "dark" : "light" }, // the page's own
   ast: true, // expressions are interpreted: the page's policy lets no code be made from text
 };
 const ACTIONS = { export: { svg: true, png: true }, source: false, compiled: false, editor: false };

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from report.engine.project import Project, read_text
 
-RESOURCES = Path(__file__).parent / "resources"
+TEMPLATE = Path(__file__).parent / "resources" / "page.html"
 RESERVED = [("'", "&#39;"), ('"', "'"), *((character, f"%{ord(character):X}") for character in "%#<>&")]
 """What has a meaning in an address or in a page, and what stands for it in a picture."""
 NOT_ASCII = re.compile("[^ -~]")
@@ -18,7 +18,6 @@ PICTURE = re.compile(r'<img src="([^"]+)"')
 RAW_BLOCK = re.compile(r"^```\{=html\}\n(.+?)\n```$", re.MULTILINE | re.DOTALL)
 MARK = re.compile(r"<!--withheld (\d+)-->")
 SCRIPT = re.compile(r"<script\b(?![^>]*\btype=\"application/)[^>]*>(.*?)</script>", re.DOTALL | re.IGNORECASE)
-SCRIPTS = ("page.js", "sections.js", "tables.js", "search.js")
 POLICY = (
     "default-src 'none'; base-uri 'none'; form-action 'none'; img-src data:; font-src data:; style-src 'unsafe-inline'"
 )
@@ -61,8 +60,8 @@ class Withheld:
         return MARK.sub(lambda mark: self._texts[int(mark[1])], page)
 
     def policy(self) -> str:
-        """Return the page's content security policy: no script runs but those in the texts."""
-        scripts = [script for text in self._texts for script in SCRIPT.findall(text)]
+        """Return the page's content security policy: no script runs but those in the texts and the template."""
+        scripts = [script for text in (*self._texts, read_text(TEMPLATE)) for script in SCRIPT.findall(text)]
         hashes = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts]
         allowed = " ".join(f"'sha256-{each}'" for each in hashes)
         return f"{POLICY}; script-src {allowed}"
@@ -79,16 +78,14 @@ def _address(drawing: str) -> str:
 def page_edition(project: Project, paper: str | None, withheld: Withheld) -> dict[str, Any]:
     """Return what `editions.lua` needs for the page; `paper` is the PDF's name where there is one beside it.
 
-    Withhold its headers and its scripts.
+    Withhold its headers.
     """
     options = project.format("html")
     styles = [read_text(project.root / path) for path in project.files(options.get("css"))]
     texts = [*(f"<style>\n{style}</style>" for style in styles), *project.header_texts("html")]
-    headers = "\n".join(map(withheld.mark, texts))
-    script = withheld.mark("".join(f"<script>\n{read_text(RESOURCES / name)}</script>\n" for name in SCRIPTS))
-    variables = {"header-includes": headers, "script": script, "policy": withheld.policy()}
+    variables = {"header-includes": "\n".join(map(withheld.mark, texts)), "policy": withheld.policy()}
     variables |= {"paper": paper} if paper else {}
-    edition = {"template": str(RESOURCES / "page.html"), "variables": variables}
+    edition = {"template": str(TEMPLATE), "variables": variables}
     if options.get("toc"):
         variables["toc-title"] = options.get("toc-title", "Contents")
         edition["depth"] = options.get("toc-depth", 3) + 1  # a level below the title

@@ -1,23 +1,33 @@
-"""What the page's own scripts do, on a small page in a browser: links of headings, folding, sorting, searching."""
+"""What the includes of the page do in a browser, on a small page of each engine: folding, sorting, searching, facts."""
 
 import json
 import shutil
+from io import BytesIO
+from pathlib import Path
 
+import numpy as np
 import pytest
-from helpers.pages import DESKTOP, Visit
-from helpers.places import ROOT
+import yaml
+from axe_playwright_python.sync_playwright import Axe
+from helpers.pages import DESKTOP, PHONE, Visit
+from helpers.places import ROOT, TESTS
+from PIL import Image
 
 from report.engine.embedded import render_embedded
 from report.engine.source import FILTER
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
+RESOURCES = ROOT / "report/engine/resources"
+HTML = yaml.safe_load((ROOT / "_quarto.yml").read_text("utf-8"))["format"]["html"]
+INCLUDES = [Path(file).name for file in HTML["include-in-header"]]
 SETTINGS = f"""\
 title: Beads
 format:
   html:
     toc: true
-    include-in-header: [facts.html, guess.html]
+    css: style.css
+    include-in-header: [{", ".join(INCLUDES)}]
 filters:
   - at: pre-ast
     path: {FILTER}
@@ -79,16 +89,37 @@ More of one.
 """
 
 
-@pytest.fixture(scope="module")
-def file(tmp_path_factory):
+def quarto_page(root):
+    """The page that Quarto makes of the same text."""
+    rows = [row.strip("| ").split("|") for row in ROWS.splitlines()]
+    rows = ["".join(f"<td>{cell.strip()}</td>" for cell in [*row, "", "", ""][:4]) for row in rows]
+    parts = {
+        "include-in-header": "\n".join((RESOURCES / name).read_text("utf-8") for name in INCLUDES),
+        "rows": "\n".join(f"<tr>{row}</tr>" for row in rows),
+        "facts": f'<script type="application/json" id="facts">{json.dumps({"beads.ratio": FACT})}</script>',
+    }
+    style = (ROOT / HTML["css"]).read_text("utf-8")
+    page = (TESTS / "data" / "quarto-page.html").read_text("utf-8").replace("</head>", f"<style>{style}</style></head>")
+    for name, part in parts.items():
+        page = page.replace(f"<!-- {name} -->", part)
+    file = root / "index.html"
+    file.write_text(page, "utf-8")
+    return file
+
+
+@pytest.fixture(scope="module", params=["embedded", "quarto"])
+def file(tmp_path_factory, request):
     root = tmp_path_factory.mktemp("beads")
+    if request.param == "quarto":
+        return quarto_page(root)
     (root / "_quarto.yml").write_text(SETTINGS)
     (root / "index.qmd").write_text(TEXT)
     (root / "data").mkdir()
     (root / FILTER).parent.mkdir(parents=True)
+    shutil.copy(ROOT / HTML["css"], root / "style.css")
     shutil.copy(ROOT / FILTER, root / FILTER)
-    for name in ("facts.html", "guess.html"):
-        shutil.copy(ROOT / "report/engine/resources" / name, root)
+    for name in INCLUDES:
+        shutil.copy(RESOURCES / name, root)
     return render_embedded(root, ["html"], root / "data", root / "out", lambda _: None)[0]
 
 
@@ -107,7 +138,7 @@ def test_a_chapter_folds_and_whatever_leads_into_it_unfolds_it(visit):
     fold.press("Enter")
     assert not text.is_visible()
     assert fold.get_attribute("aria-expanded") == "false"
-    assert visit.page.locator("#sec-two h2").is_visible()
+    assert visit.page.locator("#sec-two > :is(h1, h2)").is_visible()
     visit.page.get_by_role("link", name="Table 1").click()
     text.wait_for()  # the address changes first, and the page hears of it after
     assert fold.get_attribute("aria-expanded") == "true"
@@ -150,7 +181,8 @@ def test_a_number_tells_where_it_comes_from(visit):
 
 def test_a_problem_folds_and_a_link_opens_what_it_leads_into(visit):
     assert not visit.page.get_by_text("Its answer").is_visible()
-    visit.page.get_by_text("A problem").click()
+    title = visit.page.locator("summary, [role=button]").filter(has_text="A problem")
+    title.press("Enter")
     assert visit.page.get_by_text("Its answer").is_visible()
     deep = visit.page.locator("#deep")
     assert not deep.is_visible()
@@ -206,3 +238,25 @@ def test_the_search_finds_models_headings_and_captions_and_leads_into_what_is_fo
     visit.page.locator(".search li a").click()
     visit.page.locator("tr:target").wait_for()  # the address changes first, and the page hears of it after
     assert visit.page.locator("tr:target td").first.text_content() == "oak"
+
+
+def test_a_phone_has_the_search_and_what_scrolls_can_be_reached_by_keyboard(browser, file):
+    """No rule of accessibility is broken, by axe-core (Deque)."""
+    phone = Visit(browser, file, PHONE)
+    phone.page.evaluate("() => document.querySelectorAll('#contents details').forEach(each => { each.open = true; })")
+    assert phone.page.get_by_role("searchbox").is_visible()
+    phone.page.set_viewport_size({"width": 200, "height": 600})
+    phone.page.reload()
+    wide = "boxes => boxes.filter(box => box.scrollWidth > box.clientWidth).map(box => box.tabIndex)"
+    assert phone.page.locator(".scroll:has(table)").evaluate_all(wide) == [0]
+    broken = Axe().run(phone.page, options={"rules": {"meta-viewport": {"enabled": False}}}).response["violations"]
+    assert [(rule["id"], [node["html"] for node in rule["nodes"]]) for rule in broken] == []
+    phone.context.close()
+
+
+def test_the_page_is_dark_where_its_reader_prefers_that(visit):
+    for scheme, (least, most) in {"dark": (0, 60), "light": (200, 255)}.items():
+        visit.page.emulate_media(color_scheme=scheme)
+        light = np.asarray(Image.open(BytesIO(visit.page.screenshot())).convert("L"), dtype=float)
+        assert least < light.mean() < most
+        assert light.max() - light.min() > 150
