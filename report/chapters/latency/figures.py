@@ -9,7 +9,7 @@ import pandas as pd
 from report import display
 from report.chapters.latency.facts import COMMAND, PREDICTORS, Timed, equal_flop, timed_elsewhere, timed_gpu, timed_here
 from report.charts import theme
-from report.charts.axes import LogAxis
+from report.charts.axes import LogAxis, longest
 from report.charts.forms import curves, matrix
 from report.charts.labels import Box
 from report.charts.marks import Layer, lines, names, points, rules, texts
@@ -127,11 +127,12 @@ def throughput(paper: Paper) -> dict[str, Any]:
     panels = []
     for name, rows in swept.items():
         axis = LogAxis.around([*rows.low, *rows.high, *rows.rate], pixels=180, title="inputs per second", vertical=True)
-        palette = theme.accents(rows.name)
+        width = theme.plot_width(len(swept), right=longest(rows.name) + 20)
+        title = name if len(swept) > 1 else ""
         panels.append(
-            curves(rows, "batch", "rate", "name", axis, palette, "low", "high", name if len(swept) > 1 else "")
+            curves(rows, "batch", "rate", "name", axis, theme.accents(rows.name), "low", "high", title, width)
         )
-    content = grid(display.required(panels, COMMAND), 1)
+    content = row(display.required(panels, COMMAND))
     return figure("throughput", "Throughput against batch size, a line a network.", content, None)
 
 
