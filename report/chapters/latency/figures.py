@@ -127,7 +127,7 @@ def throughput(paper: Paper) -> dict[str, Any]:
     panels = []
     for name, rows in swept.items():
         axis = LogAxis.around([*rows.low, *rows.high, *rows.rate], pixels=180, title="inputs per second", vertical=True)
-        width = theme.plot_width(len(swept), right=longest(rows.name) + 20)
+        width = theme.plot_width(len(swept), right=longest(list(rows.name)) + 20)
         title = name if len(swept) > 1 else ""
         panels.append(
             curves(rows, "batch", "rate", "name", axis, theme.accents(rows.name), "low", "high", title, width)
