@@ -166,6 +166,7 @@ class LatencyGpu(Facts):
     name: Name = NO_NAME  #: GPU.
     precision: Name = NO_NAME  #: Precision of its products.
     ranking: Ranking = Ranking()
+    small: Value = NOTHING  #: Rank correlation of time and FLOP at the smallest batch size of the reader's GPU.
 
 
 class LatencyBatching(Facts):
@@ -279,7 +280,9 @@ def _here(timed: Timed) -> LatencyHere:
 
 def _gpu(timed: Timed) -> LatencyGpu:
     batch = timed.batches[-1] if timed.batches else None
-    found = LatencyGpu(Name(timed.name), Name(timed.precision), rank(timed.at(batch), batch))
+    ranking = rank(timed.at(batch), batch)
+    small = rank(timed.at(timed.batches[0]), timed.batches[0]).flop if len(timed.batches) > 1 else NOTHING
+    found = LatencyGpu(Name(timed.name), Name(timed.precision), ranking, small)
     return sourced(found, timed.source)
 
 

@@ -47,6 +47,8 @@ def test_facts_by_hand():
         "gpu.name": "Example GPU", "gpu.precision": "fp32", "gpu.ranking.batch": 64, "gpu.ranking.flop": 1,
         "gpu.ranking.parameters": rho(PARAMETERS[4:], range(6)), "gpu.ranking.roofline": 1, "gpu.ranking.layers": 1,
         "gpu.ranking.doubling": 2**0.5, "gpu.ranking.typical_factor": 1,
+        # Lean and deep take 1 ms at 1 there, the six 2^(k/2) ms
+        "gpu.small": rho([0.1, 5, *FLOP[4:]], [1, 1, *(2 ** (k / 2) for k in range(6))]),
         # An input takes 0.8 of the time at 8 and twice the time at 64
         "batching.first": 1, "batching.peak": 8, "batching.last": 64, "batching.peak_over_first": 1 / 0.8,
         "batching.last_over_peak": 0.8 / 2,
