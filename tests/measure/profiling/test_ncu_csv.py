@@ -1,4 +1,6 @@
-"""``tests/data/ncu-raw-format.csv`` is written by hand to the format that NVIDIA documents; no GPU was at hand."""
+"""``tests/data/ncu-raw-format.csv`` is written by hand to the format that NVIDIA documents. ``ncu-h200.csv`` is the
+beginning of what ncu 2025.3.1 wrote on an H200: ResNet-18's first convolution and normalisation, for eight images.
+"""
 
 import pytest
 from helpers.places import TESTS
@@ -84,6 +86,17 @@ def test_the_launches_of_a_kernel_are_summed_in_base_units(lines, steps, convolu
     for kernel, name, expected in zip(kernels, (CONVOLUTION, PRODUCT), (convolution, product), strict=True):
         assert kernel.kernel.startswith(name)
         assert {key: getattr(kernel, key) for key in expected} == pytest.approx(expected)
+
+
+def test_an_h200_counts_what_arithmetic_says_of_the_first_convolution():
+    lines = (TESTS / "data" / "ncu-h200.csv").read_text().splitlines()
+    counted, convolution, normalisation = parsed(lines)
+    assert counted.capability == "9.0"
+    # 8 images, 64 channels of 112 x 112, windows of 3 x 7 x 7; its blocks overlap the edges a little
+    assert 1 <= convolution.fp32_flop / (2 * 8 * 64 * 112**2 * 3 * 7**2) < 1.05
+    assert 1 <= convolution.dram_read_byte / (4 * 8 * 3 * 224**2) < 1.05  # the images
+    # What the convolution wrote, a normalisation finds in the cache or in memory, and writes anew
+    assert normalisation.l2_byte > 2 * 4 * 8 * 64 * 112**2
 
 
 @pytest.mark.parametrize(("unit", "text"), [("ns", "50,000.00"), ("msecond", "0.05"), ("second", "5.0e-05")])
