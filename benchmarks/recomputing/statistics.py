@@ -55,6 +55,8 @@ def of_rounds(rounds: Sequence[ArrayLike]) -> Found:
     if len(rounds) == 1:
         return median_of(rounds[0])
     medians = np.array([np.median(values) for values in rounds])
+    if len(rounds) == 2:
+        return Found(float(medians.mean()))
     count, middle, logs = len(rounds), float(np.median(medians)), np.log(medians)
     half = stats.t.ppf((1 + OF_ROUNDS) / 2, count - 1) * stats.sem(logs)
     widths = np.log([median_ends(values, ONE_ERROR) or (np.nan, np.nan) for values in rounds]) - logs[:, None]

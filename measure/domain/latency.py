@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter
+from statistics import median
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from measure.domain.models import parse_task
@@ -57,7 +58,11 @@ class Rounds:
         found = frozenset(flag for run in self.runs if run.flags for flag in run.flags.split(";"))
         if len(self.latencies) < 2:
             return found
-        is_wide = (estimate_rounds(self.latencies).relative_half_width or 0.0) > TARGET
+        width = estimate_rounds(self.latencies).relative_half_width
+        if width is None:  # of two rounds
+            low, high = sorted(map(median, self.latencies))
+            width = (high - low) / (high + low)
+        is_wide = width > TARGET
         return found - {WIDE, DRIFTING} | ({WIDE} if is_wide else set())
 
 
@@ -87,8 +92,9 @@ def group_rounds(runs: "Iterable[Run]", samples: "Iterable[Sample]") -> dict[Cel
 class TimedCell:
     """A cell with the columns that ``docs/json.md`` names.
 
-    ``latency_s`` is the median of the rounds' medians, None if the cell failed. The ends of its 95 % interval are None
-    if there are too few rounds and samples, ``tokens_per_s`` unless a language model reads or generates tokens.
+    ``latency_s`` is the median of the rounds' medians, None if the cell failed. ``latency_least_s`` and
+    ``latency_most_s`` are the lowest and the highest of these medians. The ends of the 95 % interval are None for two
+    rounds, and for one of too few samples; ``tokens_per_s`` is None unless a language model reads or generates tokens.
     """
 
     model: str
@@ -101,6 +107,8 @@ class TimedCell:
     latency_s: float | None
     latency_low_s: float | None
     latency_high_s: float | None
+    latency_least_s: float | None
+    latency_most_s: float | None
     inputs_per_s: float | None
     tokens_per_s: float | None
     rounds: int
@@ -118,11 +126,12 @@ def summarise_cell(
 ) -> TimedCell:
     """Summarise a cell from its latencies (s), round by round; a failed cell has no rounds."""
     if not latencies:
-        return TimedCell(*cell, status, reason, None, None, None, None, None, 0, tuple(sorted(flags)), input_shape)
-    estimate, task = estimate_rounds(latencies), parse_task(cell.model)
+        nothing = (None, None, None, None, None, None, None)
+        return TimedCell(*cell, status, reason, *nothing, 0, tuple(sorted(flags)), input_shape)
+    estimate, task, medians = estimate_rounds(latencies), parse_task(cell.model), list(map(median, latencies))
     tokens_per_s = cell.batch * task.read / estimate.median if task else None  # those that a call reads or generates
     return TimedCell(
-        *cell, status, reason, estimate.median, estimate.low, estimate.high,
+        *cell, status, reason, estimate.median, estimate.low, estimate.high, min(medians), max(medians),
         inputs_per_s=cell.batch / estimate.median, tokens_per_s=tokens_per_s,
         rounds=len(latencies), flags=tuple(sorted(flags)), input_shape=input_shape,
     )  # fmt: skip

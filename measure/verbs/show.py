@@ -86,7 +86,10 @@ def cell_lines(folder: MachineFolder, environment: Environment, cells: Sequence[
             bullet = "- " if table is markdown else ""
             failed.append(f"{bullet}{Cell.of(cell).describe()}: {cell.status}, {cell.reason}")
             continue
-        ends = " to ".join(latency(end) for end in (cell.latency_low_s, cell.latency_high_s) if end is not None)
+        bounds = (cell.latency_low_s, cell.latency_high_s)
+        is_range = bounds[0] is None and cell.rounds > 1
+        bounds = (cell.latency_least_s, cell.latency_most_s) if is_range else bounds
+        ends = " to ".join(latency(end) for end in bounds if end is not None) + (" (range)" if is_range else "")
         rates = [text(rate, plain) for rate in (cell.inputs_per_s, cell.tokens_per_s)[: 1 + len(tokens)]]
         lead = *map(str, Cell.of(cell)), latency(cell.latency_s), ends
         rows.append([*lead, *rates, str(cell.rounds), ", ".join(cell.flags)])

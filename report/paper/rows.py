@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-WIDEST = 10.0  # the most that the ends of an interval may differ by, as a factor, to say anything in a figure
-
 
 def each(frame: pd.DataFrame) -> Iterator[Any]:
     """Yield what ``frame.itertuples`` does, which reads text by text and compiles a class for each frame."""
@@ -39,8 +37,3 @@ def highest(frame: pd.DataFrame, column: str) -> Any:
 def extremes(frame: pd.DataFrame, column: str) -> tuple[Any, Any]:
     """Return the rows with the lowest and the highest value in a column; of equal ones the first."""
     return frame.iloc[int(frame[column].to_numpy().argmin())], highest(frame, column)
-
-
-def certain(rows: pd.DataFrame, low: str = "latency_low_s", high: str = "latency_high_s") -> pd.DataFrame:
-    """Return the rows whose interval is known and not ``WIDEST``: of two rounds that differ it spans decades."""
-    return rows[rows[high].astype(float) <= WIDEST * rows[low].astype(float)]

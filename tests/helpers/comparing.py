@@ -35,6 +35,7 @@ def timed(batch=1, latency_s=2.0, variant="eager"):
     columns = CELL._asdict() | {"batch": batch, "variant": variant}
     return TimedCell(
         **columns, status="ok", reason=None, latency_s=latency_s, latency_low_s=0.9 * latency_s,
-        latency_high_s=1.1 * latency_s, inputs_per_s=batch / latency_s, tokens_per_s=None, rounds=3, flags=(),
+        latency_high_s=1.1 * latency_s, latency_least_s=0.9 * latency_s, latency_most_s=1.1 * latency_s,
+        inputs_per_s=batch / latency_s, tokens_per_s=None, rounds=3, flags=(),
         input_shape="3x2x2",
     )  # fmt: skip

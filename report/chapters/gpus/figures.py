@@ -17,7 +17,6 @@ from report.charts.panels import figure, panel, row
 from report.charts.roofline import DrawnRoof, Plane
 from report.markdown import percent
 from report.paper import Paper
-from report.paper.rows import certain
 from report.stats import host, published
 from report.stats.published import SOURCE, TWINS, network_name, short_name
 from report.stats.summary import middle_share
@@ -98,10 +97,10 @@ def single(paper: Paper) -> dict[str, Any]:
     panels = []
     for column, title, unit in (("flop", "FLOP of the input", "FLOP"), ("calls", "operators called", "")):
         x = LogAxis.around(rows[column], pixels=theme.plot_width(2, unit="s"), title=title, unit=unit)
-        place = (x, column), (y, "latency_s")
+        place, ends = ((x, column), (y, "latency_s")), rows.dropna(subset="latency_low_s")
         told = [("name", "network", ""), (column, title, unit or "d"), ("latency_s", "time", "s")]
         panels.append(panel([
-            rules(certain(rows), (x, column), (y, "latency_low_s"), y2="latency_high_s", color=theme.GREY),
+            rules(ends, (x, column), (y, "latency_low_s"), y2="latency_high_s", color=theme.GREY),
             points(rows, *place, theme.BLUE, size=34, tooltip=told), names(rows, "name", *place),
         ]))  # fmt: skip
     description = f"Time of one input in {len(rows)} networks, against their FLOP and the operators that they call."

@@ -16,7 +16,6 @@ from report.charts.marks import Layer, lines, names, points, rules, texts
 from report.charts.panels import Content, figure, grid, row
 from report.charts.panels import panel as set_panel
 from report.paper import Paper
-from report.paper.rows import certain
 from report.stats.correlations import FEWEST, fit_power_law, rank_correlation
 from report.stats.published import ALIKE_FLOP
 
@@ -62,7 +61,13 @@ def _against(timed: Timed, name: str) -> dict[str, Any]:
             named = pd.concat([named, rows.loc[law.factors.sort_values().index[[0, -1]]]])
         if timed.batches:
             layers.append(
-                rules(certain(rows), (x, column), (y, "latency_low_s"), y2="latency_high_s", color=("size", palette))
+                rules(
+                    rows.dropna(subset="latency_low_s"),
+                    (x, column),
+                    (y, "latency_low_s"),
+                    y2="latency_high_s",
+                    color=("size", palette),
+                )
             )
             layers.append(points(rows, *place, ("size", palette), size=34, tooltip=told))
         else:
@@ -147,7 +152,6 @@ def _swept(timed: Timed) -> pd.DataFrame:
     )
     sizes = rows.groupby("name").batch.nunique().sort_values(ascending=False, kind="stable")
     kept = sizes[sizes > 1].index[:CURVES]
-    rows[["low", "high"]] = rows[["low", "high"]].loc[certain(rows).index]
     return rows[rows.name.isin(kept)].sort_values(["name", "batch"])[["name", "batch", "rate", "low", "high"]]
 
 

@@ -45,7 +45,7 @@ def test_an_interval_is_made_of_values_and_grows_with_its_confidence(values, con
         assert low == len(values) - 1 - high
 
 
-@given(st.lists(st.lists(SECONDS, min_size=1, max_size=8), min_size=2, max_size=9), st.floats(1e-3, 1e3))
+@given(st.lists(st.lists(SECONDS, min_size=1, max_size=8), min_size=3, max_size=9), st.floats(1e-3, 1e3))
 def test_the_interval_of_rounds_holds_their_median_and_scales_with_the_unit(rounds, factor):
     estimate = estimate_rounds(rounds)
     assert estimate.low <= estimate.median <= estimate.high
@@ -73,6 +73,10 @@ def test_the_interval_of_rounds_holds_their_median_and_scales_with_the_unit(roun
 def test_rounds_have_the_t_interval_of_their_medians_logarithms(rounds, low, middle, high):
     estimate = estimate_rounds(rounds)
     assert (estimate.low, estimate.median, estimate.high) == pytest.approx((low, middle, high), rel=1e-4)
+
+
+def test_two_rounds_have_no_interval():
+    assert estimate_rounds([[1.0, 1.0, 2.0], [3.0]]) == Estimate(2.0, None, None)
 
 
 def logs_of_rounds(generator, kind, spread):

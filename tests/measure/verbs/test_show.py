@@ -41,3 +41,11 @@ def here(tmp_path, monkeypatch):
 def test_show(golden, capsys, name, words):
     assert command.main(["show", *words.split(), "--data", "cache"]) == 0
     golden(name, capsys.readouterr().out)
+
+
+def test_two_rounds_have_a_range(tmp_path, capsys):
+    box = machine(tmp_path, "box")
+    for number, latency_s in enumerate((0.1, 0.3)):
+        put(box, number, [latency_s] * 6)
+    assert command.main(["show", "--data", str(tmp_path)]) == 0
+    assert "200 ms  100 ms to 300 ms (range)" in capsys.readouterr().out
