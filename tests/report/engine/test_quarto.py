@@ -3,6 +3,8 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
+from helpers.places import ROOT
 from helpers.world import WORLD
 
 from measure.errors import UserError
@@ -118,3 +120,14 @@ def test_files_have_the_date_of_the_newest_machine(render, monkeypatch):
     assert render("html", data=WORLD)[1]["SOURCE_DATE_EPOCH"] == str(20_455 * 86_400 + 3 * 3600)
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "1")
     assert render("html", data=WORLD)[1]["SOURCE_DATE_EPOCH"] == "1"
+
+
+def test_quarto_has_a_column_for_the_charts_and_links_to_each_format():
+    """Beside the contents Quarto's text is 50 px narrower than `body-width` (_bootstrap-variables.scss).
+
+    A chart is 800 px wide and its menu 40 px; a margin beside the text would take its room at 1280 px.
+    """
+    html = yaml.safe_load((ROOT / "_quarto.yml").read_text("utf-8"))["format"]["html"]
+    assert int(html["grid"]["body-width"].removesuffix("px")) - 50 >= 800 + 40
+    assert html["grid"]["margin-width"] == "0px"
+    assert [link if isinstance(link, str) else link["format"] for link in html["format-links"]] == ["html", "typst"]
