@@ -81,6 +81,21 @@ More of one.
 {ROWS}
 : Beads and their times {{#tbl-b}}
 
+| Chip | Beads |
+|:--|--:|
+| Acme vgg11 chip, fp32 | 1 |
+| vgg11 chip † | 2 |
+| lean | 3 |
+| oak parts | 4 |
+
+: Chips {{#tbl-chips}}
+
+| Kind | {" | ".join(f"Unbreakableheading{at}" for at in range(12))} |
+|:--|{"--:|" * 12}
+| oaken | {" | ".join("1" * 12)} |
+
+: Wide {{#tbl-wide}}
+
 [To the deep](#deep)
 
 ```{{=html}}
@@ -216,8 +231,16 @@ def found(visit):
 
 def test_the_search_finds_models_headings_and_captions_and_leads_into_what_is_folded(visit):
     box = visit.page.get_by_role("searchbox")
+    box.fill("chip")  # of one that several rows name, the longest name alone
+    assert found(visit) == ["Acme vgg11 chip Table 2", "Table 2: Chips"]
+    box.fill("lean")
+    assert found(visit) == ["lean Table 1"]
+    box.fill("oak")  # networks and chips go before other rows, whatever they begin with
+    assert found(visit) == ["oak Table 1", "oak parts Table 2", "oaken Table 3"]
+    box.fill("vgg11 t")
+    assert found(visit) == []
     box.fill("vgg")
-    assert found(visit) == ["vgg11 Table 1"]
+    assert found(visit) == ["vgg11 Table 1", "Acme vgg11 chip Table 2"]
     visit.page.keyboard.press("ArrowDown")
     visit.page.keyboard.press("Enter")
     visit.page.wait_for_url("**#tbl-b-2")
@@ -235,7 +258,7 @@ def test_the_search_finds_models_headings_and_captions_and_leads_into_what_is_fo
     assert status.text_content() == ""
     visit.page.get_by_role("button", name="Section Two").click()
     box.fill("oak")  # which is folded away
-    visit.page.locator(".search li a").click()
+    visit.page.locator(".search li a").first.click()
     visit.page.locator("tr:target").wait_for()  # the address changes first, and the page hears of it after
     assert visit.page.locator("tr:target td").first.text_content() == "oak"
 
@@ -248,7 +271,7 @@ def test_a_phone_has_the_search_and_what_scrolls_can_be_reached_by_keyboard(brow
     phone.page.set_viewport_size({"width": 200, "height": 600})
     phone.page.reload()
     wide = "boxes => boxes.filter(box => box.scrollWidth > box.clientWidth).map(box => box.tabIndex)"
-    assert phone.page.locator(".scroll:has(table)").evaluate_all(wide) == [0]
+    assert phone.page.locator(".scroll:has(table)").evaluate_all(wide) == [0, 0]
     broken = Axe().run(phone.page, options={"rules": {"meta-viewport": {"enabled": False}}}).response["violations"]
     assert [(rule["id"], [node["html"] for node in rule["nodes"]]) for rule in broken] == []
     phone.context.close()
@@ -260,3 +283,14 @@ def test_the_page_is_dark_where_its_reader_prefers_that(visit):
         light = np.asarray(Image.open(BytesIO(visit.page.screenshot())).convert("L"), dtype=float)
         assert least < light.mean() < most
         assert light.max() - light.min() > 150
+
+
+def test_a_table_that_scrolls_says_so_and_takes_the_focus(visit):
+    tables = {name: visit.page.locator(f"#{name} .scroll") for name in ("tbl-wide", "tbl-b")}
+    hint = visit.page.locator("#tbl-wide .scroll-hint")
+    hint.filter(has_text="→").wait_for()
+    tables["tbl-wide"].focus()
+    visit.page.keyboard.press("ArrowRight")
+    visit.page.wait_for_function("document.querySelector('#tbl-wide .scroll').scrollLeft > 0")
+    assert tables["tbl-b"].get_attribute("tabindex") == "-1"
+    assert not visit.page.locator("#tbl-b .scroll-hint").is_visible()
