@@ -140,12 +140,8 @@ function typst.callout(box)
 end
 
 function typst.equation(formula, number, label)
-  local call = ("#numbered-equation(%s, %s)["):format(quoted("(" .. number .. ")"), quoted(formula.text))
-  return { inline(call), formula, inline(" <" .. label .. ">]") }
+  return { inline('#numbered-equation("(' .. number .. ')")['), formula, inline(" <" .. label .. ">]") }
 end
-
--- A formula is read aloud as its TeX.
-function typst.formula(formula) return { inline("#spoken(" .. quoted(formula.text) .. ")["), formula, inline("]") } end
 
 local LOOKS = { html = html, typst = typst }
 for _, look in pairs(LOOKS) do -- what it does not name it leaves as it is
@@ -193,7 +189,7 @@ end
 -- Returns the blocks that an edition shows, with their numbers, as it shows them.
 local function arranged(blocks, edition, numbers, is_numbered)
   local look = LOOKS[edition]
-  local filter = { traverse = "topdown", Image = look.image, Math = look.formula }
+  local filter = { traverse = "topdown", Image = look.image }
 
   local function of_this_format(element) return element.format ~= edition and {} or nil end
   filter.RawBlock, filter.RawInline = of_this_format, of_this_format

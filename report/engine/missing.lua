@@ -323,10 +323,16 @@ local function with_words(blocks)
   local function unmarked(span)
     if has_class(span, "missing") then return pandoc.Str("–") end
   end
+  -- In the PDF a formula is read aloud as its TeX.
+  local function spoken(formula)
+    local text = formula.text:gsub("%s+", " "):gsub('[\\"]', "\\%0")
+    return { pandoc.RawInline("typst", '#set math.equation(alt: "' .. text .. '");'), formula }, false
+  end
   local kept = blocks:map(function(block)
     return replace_references(block, is_html_only(block) and lost or absent, instead)
   end)
-  return pandoc.Blocks(kept):walk({ traverse = "topdown", Div = printed, Link = unmarked_link, Span = unmarked })
+  local words = { traverse = "topdown", Div = printed, Link = unmarked_link, Span = unmarked, Math = spoken }
+  return pandoc.Blocks(kept):walk(words)
 end
 
 function Pandoc(document)

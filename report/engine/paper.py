@@ -28,17 +28,18 @@ def paper_edition(project: Project) -> dict[str, Any]:
 def compile_paper(text: str, project: Project, note: Callable[[str], None]) -> bytes:
     """Return the PDF of a Typst source; fonts are the project's and those in the typst package.
 
-    It is tagged for readers who listen (PDF/UA-1, ISO 14289-1), which Typst refuses to a character that no font has:
-    then it is not, and `note` is told.
+    PDF/UA-1 (ISO 14289-1), for readers who listen, is refused by Typst to a character that no font has: then the PDF
+    keeps no standard, and `note` is told.
     """
-    fonts = [str(project.root / folder) for folder in project.files(project.format("typst").get("font-paths"))]
+    options = project.format("typst")
+    fonts = [str(project.root / folder) for folder in project.files(options.get("font-paths"))]
     compiler = typst.Compiler(root=str(project.root), font_paths=fonts, ignore_system_fonts=True)
     try:
-        pdf: Any = compiler.compile(text.encode(), format="pdf", pdf_standards="ua-1")
+        pdf: Any = compiler.compile(text.encode(), format="pdf", pdf_standards=options.get("pdf-standard", []))
     except typst.TypstError as problem:
         try:
             pdf = compiler.compile(text.encode(), format="pdf")
         except typst.TypstError as error:
             raise UserError(f"Typst stops: {error.message} {' '.join(error.hints)}".strip()) from error
-        note(f"the PDF is not tagged: {problem.message}")
+        note(f"the PDF keeps no standard: {problem.message}")
     return bytes(pdf)

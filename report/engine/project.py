@@ -26,6 +26,7 @@ HTML: Schema = {
 }  # fmt: skip
 TYPST: Schema = {
     "output-file": FILE_NAME, "papersize": {"a4", "us-letter"}, "fontsize": LENGTH, "font-paths": FILES,
+    "pdf-standard": {"ua-1"},
     "margin": dict.fromkeys(("x", "y", "top", "bottom", "left", "right"), LENGTH), "include-in-header": HEADERS,
 }  # fmt: skip
 OWN = "roofwright"
