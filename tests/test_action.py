@@ -1,6 +1,7 @@
 """The action for others' projects, run as GitHub runs it, on a scratch repository of two commits."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -55,5 +56,10 @@ def test_both_commits_are_measured_and_their_comparison_is_the_summary(tmp_path,
     summary = (tmp_path / "summary.md").read_text()
     for model in ("alexnet", "vgg11") if code == 0 else ():
         assert f"| {model} | 1 | fp32 | inference | eager |" in summary
+    if code == 0:
+        assert "counts compared, exact: 0 grew, 0 shrank" in summary
+        # Base and commit take turns, and in each round the other one begins
+        order = re.findall(r"^(?:Measuring|Nothing left).*measured/(base|head)/", done.stdout, re.MULTILINE)
+        assert order[:4] == ["base", "head", "head", "base"]
     assert summary in done.stdout
     assert (temporary / "base" / "file").read_text() == "first"

@@ -27,7 +27,10 @@ if TYPE_CHECKING:
 # samples within one process because no cell has a second round
 ROUNDS, OTHERS, PROCESS = "rounds", "others' rounds", "one process"
 RUNS, ROOFS = "runs", "roofs"  # the tables that are compared
-SLOWER, FASTER, WITHIN_ERROR = "slower", "faster", "within error"  # the change from A to B, if both have a result
+# The change from A to B, if both have a result. Within error: not significant, and the interval excludes a change that
+# matters. Undecided: not significant, and it does not.
+SLOWER, FASTER, WITHIN_ERROR, UNDECIDED = CHANGES = ("slower", "faster", "within error", "undecided")
+MATTERS = 0.05  # the least change that matters, unless the user names another
 
 
 @dataclass(frozen=True)
@@ -233,8 +236,10 @@ def moderate(spread: Spread, common: Spread) -> Spread:
     return Spread(squares / freedom, min(freedom, common.freedom))
 
 
-def estimate_changes(rows: Iterable[ComparedRow], common: Spread) -> list[ComparedRow]:
+def estimate_changes(rows: Iterable[ComparedRow], common: Spread, matters: float = MATTERS) -> list[ComparedRow]:
     """Fill in the differences of the rows with two results, p-values corrected for the number of rows.
+
+    A change of this share (``matters``) decides between "within error" and "undecided".
 
     Of the cells flagged at 5 %, fewer than 5 % are false on average (Benjamini and Hochberg, J. R. Stat. Soc. B 57,
     1995). Holm's correction would miss small differences if many cells change at once, as with a new driver.
@@ -245,9 +250,12 @@ def estimate_changes(rows: Iterable[ComparedRow], common: Spread) -> list[Compar
     tested = [index for index, row in enumerate(found) if row.p_value is not None]
     adjusted = false_discovery_control([found[index].p_value for index in tested])
     for index, p_value in zip(tested, adjusted.tolist(), strict=True):
-        direction = SLOWER if (found[index].ratio or 0) > 1 else FASTER
-        change = WITHIN_ERROR if p_value >= 1 - CONFIDENCE else direction
-        found[index] = replace(found[index], adjusted_p_value=p_value, change=change)
+        row = found[index]
+        change = SLOWER if (row.ratio or 0) > 1 else FASTER
+        if p_value >= 1 - CONFIDENCE:
+            low, high = row.ratio_low or 0.0, row.ratio_high or inf
+            change = WITHIN_ERROR if 1 / (1 + matters) <= low and high <= 1 + matters else UNDECIDED
+        found[index] = replace(row, adjusted_p_value=p_value, change=change)
     return found
 
 
@@ -267,7 +275,22 @@ def _estimate_ratio(row: ComparedRow, common: Spread) -> ComparedRow:
     return replace(row, ratio_low=exp(shift - half), ratio_high=exp(shift + half), p_value=p_value)
 
 
-def compare(a: Side, b: Side) -> list[ComparedRow]:
+def mean_ratio(rows: Iterable[ComparedRow]) -> tuple[float, float | None, float | None]:
+    """Return the geometric mean of the ratios with its 95 % interval, None if a row has none. At least one row.
+
+    The interval is that of these cells, measured again: the errors of their logarithms add up as independent ones.
+    """
+    found = [row for row in rows if row.ratio]
+    mean, halves = fmean(log(row.ratio or 1.0) for row in found), []
+    for row in found:
+        if row.ratio_low is None or row.ratio_high is None:
+            return exp(mean), None, None
+        halves.append(log(row.ratio_high / row.ratio_low) / 2)
+    half = sqrt(sum(each**2 for each in halves)) / len(halves)
+    return exp(mean), exp(mean - half), exp(mean + half)
+
+
+def compare(a: Side, b: Side, matters: float = MATTERS) -> list[ComparedRow]:
     """Return cells, then roofs; changes first, the slowest at the top, and rows without a ratio last.
 
     Each table is corrected for its own number of tests. Most roofs have one round, so they take the cells' spread.
@@ -281,4 +304,4 @@ def compare(a: Side, b: Side) -> list[ComparedRow]:
 
     cells, roofs = pair_up(a.cells, b.cells), pair_up(a.roofs, b.roofs)
     common = common_variance(cells)
-    return [row for rows in (cells, roofs) for row in sorted(estimate_changes(rows, common), key=rank)]
+    return [row for rows in (cells, roofs) for row in sorted(estimate_changes(rows, common, matters), key=rank)]

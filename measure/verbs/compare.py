@@ -1,7 +1,8 @@
-"""Compare measurements before and after a change (a driver, another torch), or of two machines, cell by cell. B/A
-above 1 means that B takes longer. A change is called slower or faster if it is significant at 5 % after Benjamini and
-Hochberg's correction for the number of cells. Of two imported traces, which kinds of layer make the difference: terms
-that add up to the ratio of their steps.
+"""Compare measurements before and after a change (a commit, a driver, another torch), or of two machines. First come
+the counts, which are exact: parameters, FLOP, bytes and peak memory. Then the times, cell by cell; B/A above 1 means
+that B takes longer. A change is called slower or faster if it is significant at 5 % after Benjamini and Hochberg's
+correction for the number of cells, and undecided if it is not but could still be 5 %. Of two imported traces, which
+kinds of layer make the difference: terms that add up to the ratio of their steps.
 
 a A  a machine (its folder, or its name in --data), or a data folder; add @ and an environment's id to choose another
     than the newest; or a trace, by its folder in data/traces
@@ -10,70 +11,67 @@ more C*  further sides; A is compared with each
 --csv FILE  write all cells and roofs as CSV (- for stdout)
 --json  print JSON instead of a table (docs/json.md)
 --markdown  print Markdown instead, as for a comment on a change
---fail-on-regression PERCENT  exit with 1 if a cell became significantly slower by more than this, or no longer runs
+--why  for each cell that both sides profiled, which kinds of layer, clock, system time or allocator make the
+    difference: terms that add up to the measured ratio
+--fail-on-growth  exit with 1 if parameters, FLOP, bytes or peak memory of a model grew, or can no longer be counted
+--fail-on-regression PERCENT  exit with 1 if a cell became significantly slower by more than this, or no longer runs; a
+    change of less is not called undecided
 """
 
 import argparse
 import json
-import re
 import sys
 from collections import defaultdict
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
-from statistics import geometric_mean
+from typing import Any
 
-from measure.cache.folders import MachineFolder, machine_names
-from measure.cache.records import Environment, RoofMeasurement, Run, Sample
+from measure.cache.folders import MachineFolder, Workloads, machine_names
+from measure.cache.records import Environment, OperatorTime, Profile, RoofMeasurement, Run, Sample
 from measure.cache.traces import trace_names
+from measure.cache.workload_records import Layer, Workload
 from measure.domain import comparison
-from measure.domain.comparison import FASTER, PROCESS, ROOFS, RUNS, SLOWER, WITHIN_ERROR, ComparedRow, RoofKernel, Side
+from measure.domain.causes import ProfiledCell, causes, profiled_cell
+from measure.domain.comparison import RUNS, ComparedRow, RoofKernel, Side
+from measure.domain.growth import CountedRow, compare_counts
 from measure.domain.latency import Cell, group_rounds
-from measure.domain.values import latency
-from measure.domain.words import LOADED
 from measure.errors import UserError, did_you_mean
 from measure.verbs import trace
+from measure.verbs.compared import Cause, Compared, report
 from measure.verbs.flags import check_one_output, parse_percent
-from measure.verbs.terminal import aligned, markdown, write_csv
-
-MOST_NAMED = 8  # the most cells without a row in the table that are named
-HEADS = {
-    table: (*key._fields, "A", "B", "B/A", "95 % interval", "change", "flags")
-    for table, key in ((RUNS, Cell), (ROOFS, RoofKernel))
-}
-NUMBERS = ("batch", "size", "A", "B", "B/A", "95 % interval")
-
-CAVEATS = {  # how a cell was measured, by a flag of a side or by the basis of its interval
-    LOADED: "while other programs used the processor (loaded): a difference may be theirs",
-    PROCESS: "in one process a side: the interval omits the difference between processes, often larger",
-    comparison.OTHERS: "in one round a side: the interval takes the difference between processes from other cells",
-}
-ENVIRONMENT = (  # the columns of an environment that are shown if they changed
-    "device", "name", "cores", "threads", "driver", "system", "python", "torch", "torchvision", "torchaudio", "tuning",
-)  # fmt: skip
+from measure.verbs.terminal import aligned, markdown, name_first, write_csv
 
 
 def main(flags: argparse.Namespace) -> int:
     """Return exit code 0, or 1 for a regression. Raises UserError for bad input."""
     check_one_output({"--csv -": flags.csv == "-", "--json": flags.json, "--markdown": flags.markdown})
     limit = flags.fail_on_regression
-    allowed = parse_percent("--fail-on-regression", limit) if limit else 0.0
+    matters = parse_percent("--fail-on-regression", limit) if limit else comparison.MATTERS
     if {flags.a, flags.b, *flags.more} <= set(trace_names(flags.data)):
-        if flags.more or flags.csv or limit:
+        if flags.more or flags.csv or limit or flags.fail_on_growth:
             raise UserError("two traces are compared, as text, --markdown or --json; leave further names and flags out")
         table = None if flags.json else markdown if flags.markdown else aligned
         print(trace.compared(flags.data, [flags.a, flags.b], table))
         return 0
-    compared: list[tuple[Side, Side, list[ComparedRow]]] = []
+    compared = []
     for name in (flags.b, *flags.more):
         a, b = find(flags.a, name, flags.data)
-        rows = comparison.compare(a, b)
-        compared.append((a, b, rows))
-        if all(row.ratio is None for row in rows):
+        both = Compared(a, b, comparison.compare(a, b, matters), _counts(a, b), matters=matters)
+        if all(row.ratio is None for row in both.rows) and not both.counts:
             gap = "have no cell or roof with a result in common"
             raise UserError(f"{flags.a} and {name} {gap}; measure the same models, batch sizes and precisions on both")
-    lines = [{"b": str(b.folder)} | row.columns() for _, b, rows in compared for row in rows]
-    columns = list(lines[0])[0 if len(compared) > 1 else 1 :]
+        if flags.fail_on_growth and not both.counts:
+            gap = f"--fail-on-growth: {flags.a} and {name} have no counts of their own in common"
+            raise UserError(f"{gap}; measure each into its own --data with workload among the --sections")
+        if flags.why:
+            both = replace(both, causes=find_causes(both.rows, a, b))
+            if not both.causes:
+                gap = f"--why: {flags.a} and {name} have no profiled cell with a latency in common"
+                raise UserError(f"{gap}; run python -m measure --sections inference operators on both")
+        compared.append(both)
+    lines = [{"b": str(both.b.folder)} | row.columns() for both in compared for row in both.rows]
+    columns = list(lines[0])[0 if len(compared) > 1 else 1 :] if lines else []
     if flags.csv == "-":
         write_csv(sys.stdout, lines, columns)
     elif flags.csv:
@@ -83,18 +81,19 @@ def main(flags: argparse.Namespace) -> int:
         except OSError as error:
             raise UserError(f"--csv: {flags.csv} cannot be written ({error.strerror}); name another file") from None
     if flags.json:
-        pairs = []
-        for a, b, rows in compared:
-            pair = {"a": asdict(a.environment), "b": asdict(b.environment)}
-            pairs.append(pair | {"comparisons": [row.columns() for row in rows]})
+        pairs = [both.as_json() for both in compared]
         print(json.dumps(pairs[0] if len(pairs) == 1 else {"pairs": pairs}, indent=2, allow_nan=False))
     elif flags.csv != "-":
-        print("\n\n".join("\n".join(report(*each, as_markdown=flags.markdown)) for each in compared))
-    slower = dict.fromkeys(row.key.describe() for *_, rows in compared for row in rows if row.is_regression(allowed))
-    if not limit or not slower:
-        return 0
-    print(f"--fail-on-regression {limit}: {', '.join(slower)}", file=sys.stderr)
-    return 1
+        print("\n\n".join("\n".join(report(both, as_markdown=flags.markdown)) for both in compared))
+    slower = dict.fromkeys(
+        row.key.describe() for both in compared for row in both.rows if limit and row.is_regression(matters)
+    )
+    grown = dict.fromkeys(row.describe() for both in compared for row in both.grown if flags.fail_on_growth)
+    if grown:
+        print(f"--fail-on-growth: {name_first(list(grown))}", file=sys.stderr)
+    if slower:
+        print(f"--fail-on-regression {limit}: {', '.join(slower)}", file=sys.stderr)
+    return int(bool(grown or slower))
 
 
 def find(a: str, b: str, data: Path) -> tuple[Side, Side]:
@@ -158,79 +157,65 @@ def _read(folder: Path, identity: str) -> Side:
     return Side(folder, environment, cells, {kernel: comparison.of_roof(found) for kernel, found in kernels.items()})
 
 
-def report(a: Side, b: Side, rows: Sequence[ComparedRow], *, as_markdown: bool = False) -> list[str]:
-    """Return the sides, the tables and the rows that these leave out as lines of text or Markdown."""
-    bullet, table = ("- ", markdown) if as_markdown else ("", aligned)
-    lines = []
-    for name, side in (("A", a), ("B", b)):
-        environment = side.environment
-        where, since = f"{side.folder}@{environment.environment_id}", environment.recorded_at[:10]
-        lines.append(f"{bullet}{name}: {environment.label}, {where}, first measured {since}")
-    pairs = [(name, getattr(a.environment, name), getattr(b.environment, name)) for name in ENVIRONMENT]
-    changes = [f"{name} {old or 'none'} -> {new or 'none'}" for name, old, new in pairs if old != new]
-    lines.append(f"{bullet}Changed: {', '.join(changes) or 'nothing that the environment records'}")
-    for name, head in HEADS.items():
-        of_table = [row for row in rows if row.table == name]
-        cells = [_cells(row) for row in of_table if row.ratio is not None]
-        if cells:
-            lines += ["", *table([head, *cells], NUMBERS)]
-        if of_table:
-            lines.append("")
-        lines += [re.sub(r"(?=\S)", bullet, line, count=1) for line in summary(of_table)]
-    return lines
+def _workloads(side: Side) -> Workloads:
+    """Return the counts of the data folder that holds a machine, or of an unpacked zip, which brings its own."""
+    data = side.folder.resolve().parent.parent
+    return Workloads(side.folder if (side.folder / "workload").is_dir() else data)
 
 
-def _cells(row: ComparedRow) -> list[str]:
-    has_one_process = row.basis == PROCESS and row.change in (SLOWER, FASTER)
-    return [
-        *("" if part is None else str(part) for part in row.key),
-        latency(row.a.latency_s or 0.0),
-        latency(row.b.latency_s or 0.0),
-        f"{row.ratio:.3f}",
-        "" if row.ratio_low is None else f"{row.ratio_low:.3f} to {row.ratio_high:.3f}",
-        (row.change or "not tested") + (" in one process" if has_one_process else ""),
-        ", ".join(f"{name}: {side.flags}" for name, side in (("A", row.a), ("B", row.b)) if side.flags),
+def _counts(a: Side, b: Side) -> list[CountedRow]:
+    """Compare the counts of two data folders; two machines in one folder share them."""
+    one, other = _workloads(a), _workloads(b)
+    if one.folder.resolve() == other.folder.resolve():
+        return []
+    return compare_counts(one.rows(Workload), other.rows(Workload))
+
+
+def find_causes(rows: Sequence[ComparedRow], a: Side, b: Side) -> list[Cause]:
+    """Return the causes of each cell that has a latency and a profile on both sides, in the order of the rows."""
+    cells = {row.key: row for row in rows if row.table == RUNS and row.ratio is not None}
+    layers_a, layers_b = (_workloads(side).rows(Layer) for side in (a, b))
+    one = _profiled(a, set(cells), [*layers_b, *layers_a])  # a side's own layers last: they replace the other's
+    other = _profiled(b, set(cells), [*layers_a, *layers_b])
+    found = []
+    for key, row in cells.items():
+        if isinstance(key, Cell) and key in one and key in other:
+            found.append(Cause(row, one[key], other[key], causes(one[key], other[key])))
+    return found
+
+
+def _profiled(side: Side, cells: Collection[Any], layers: Iterable[Layer]) -> dict[Cell, ProfiledCell]:
+    """Return the profiles of these cells, with their latencies on this side."""
+    of_model: dict[str, dict[str, Layer]] = defaultdict(dict)
+    for layer in layers:
+        of_model[layer.model][layer.path] = layer
+    machine, environment = MachineFolder(side.folder.parent, side.folder.name, side.folder), side.environment
+    profiles = [
+        row
+        for row in machine.rows(Profile)
+        if row.environment_id == environment.environment_id and row.status == "ok" and Cell.of(row) in cells
     ]
-
-
-def summary(rows: Sequence[ComparedRow]) -> list[str]:
-    """Count the changes of cells or of roofs, and name the rows with a result on one side only."""
-    thing = "cell" if rows and rows[0].table == RUNS else "roof"
-
-    def count(number: int) -> str:
-        return f"{number} {thing}{'' if number == 1 else 's'}"
-
-    lines = []
-    compared = [row for row in rows if row.ratio is not None]
-    if compared:
-        changes = [row.change for row in compared]
-        counts = ", ".join(f"{changes.count(change)} {change}" for change in (SLOWER, FASTER, WITHIN_ERROR))
-        mean = geometric_mean(row.ratio for row in compared if row.ratio)
-        lines.append(f"{count(len(compared))} compared: {counts}; geometric mean of B/A {mean:.3f}")
-    for caveat, how in CAVEATS.items():
-        if affected := sum(caveat in f"{row.basis} {row.a.flags} {row.b.flags}" for row in compared):
-            lines.append(f"{count(affected)} measured {how}")
-    groups: dict[str, list[str]] = defaultdict(list)
-    for row in rows:
-        if row.ratio is None:
-            title, details = _gap(row)
-            groups[title].append(row.key.describe() + details)
-    for title, names in sorted(groups.items()):
-        lines += [f"{count(len(names))} {title}:", *(f"  {name}" for name in names[:MOST_NAMED])]
-        if len(names) > MOST_NAMED:
-            lines.append(f"  and {len(names) - MOST_NAMED} more; --csv names all")
-    return lines
-
-
-def _gap(row: ComparedRow) -> tuple[str, str]:
-    """Return why a row has no ratio, and the details."""
-    a, b = row.a, row.b
-    if not row.has_one_input_shape:
-        shapes = f": {a.input_shape} in A, {b.input_shape} in B"
-        return "not compared, with inputs of another shape on each side", shapes
-    if a.status is None or b.status is None:
-        return f"only in {'A' if b.status is None else 'B'}", ""
-    if (a.status == "ok") == (b.status == "ok"):
-        return "without a result on both sides", ""
-    name, side, other = ("A", a, "B") if b.status == "ok" else ("B", b, "A")
-    return f"without a result in {name}, with one in {other}", f": {side.status}, {side.reason}"
+    operators: dict[Cell, list[OperatorTime]] = defaultdict(list)
+    for operator in machine.rows(OperatorTime, profiles):
+        operators[Cell.of(operator)].append(operator)
+    known = {Cell.of(row) for row in profiles}
+    runs = [row for row in machine.rows(Run) if row.environment_id == environment.environment_id]
+    clocks_hz: dict[Cell, list[float]] = defaultdict(list)
+    for sample in machine.rows(Sample, [row for row in runs if row.status == "ok" and Cell.of(row) in known]):
+        if sample.clock_hz is not None:
+            clocks_hz[Cell.of(sample)].append(sample.clock_hz)
+    found = {}
+    for profile in profiles:
+        cell = Cell.of(profile)
+        split = profiled_cell(
+            side.cells[cell].latency_s or 0.0,
+            profile,
+            operators[cell],
+            of_model[cell.model].values(),
+            threads=environment.threads,
+            clocks_hz=clocks_hz[cell],
+            is_gpu=environment.device != "cpu",
+        )
+        if split is not None:
+            found[cell] = split
+    return found

@@ -60,7 +60,7 @@ FLAGS = f"""
 --quick  eight models at batch sizes 1 and 64, a training step and the operators of two, and fewer roof kernels
 --target P  the wanted width of a latency's 95 %% interval, as ± per cent of it (default: %(default)s)
 --max-rounds N  the most rounds of a cell, each in a fresh process: {ROUNDS}, then one more while the interval is wider
-    than the target (default: {MOST_ROUNDS}; in a quick run {ROUNDS})
+    than the target (default: {MOST_ROUNDS}; in a quick run {ROUNDS}); fewer than {ROUNDS} leave intervals out
 --seed N  draw the order of the cells with this number (default: another each time)
 --try-anyway  try also cells whose counted tensors cannot fit into memory
 --call-limit TIME  give a cell up, as a timeout, when one call takes longer than this (default: %(default)s)
@@ -134,7 +134,7 @@ def make_request(arguments: argparse.Namespace, describe: Callable[[str], Model]
     usual_variants = [EAGER] if quick or budget_s is not None else []
     most_rounds = ROUNDS if quick else MOST_ROUNDS
     if arguments.max_rounds is not None:
-        most_rounds = flags.parse_count("--max-rounds", arguments.max_rounds, ROUNDS)
+        most_rounds = flags.parse_count("--max-rounds", arguments.max_rounds, 1)
     sizes = arguments.batch_sizes or (["1", "64"] if quick else ["1", "64", "256"])
     request = Request(
         models=catalog.find(names, arguments.native_size, describe),
@@ -145,6 +145,7 @@ def make_request(arguments: argparse.Namespace, describe: Callable[[str], Model]
         training_models=catalog.find(arguments.models or (STORY if quick else names), describe=describe),
         training_batch_sizes=flags.parse_batch_sizes("--training-batch-sizes", arguments.training_batch_sizes),
         optimizers=flags.parse_choices("--optimizers", arguments.optimizers, variants.OPTIMIZERS),
+        rounds=min(ROUNDS, most_rounds),
         most_rounds=most_rounds,
         target=_parse_target(arguments.target),
         quick=quick,

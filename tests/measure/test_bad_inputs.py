@@ -51,7 +51,7 @@ def trace(document):
 VALUES = {
     "--batch-sizes": "0 -1 1.5 1e3 64,256 nan 99999999999 ٣", "--training-batch-sizes": "0 many ٣",
     "--threads": "0 99999 none ٣", "--seed": "x ٣", "--budget": f"0 nan soon -5m ٣m {'9' * 70}h",
-    "--call-limit": "soon", "--target": "0% nan% 2 101% tight ٣%", "--max-rounds": "2", "--device": "gpu",
+    "--call-limit": "soon", "--target": "0% nan% 2 101% tight ٣%", "--max-rounds": "0", "--device": "gpu",
     "--machine": "../up", "--optimizers": "lion", "--precisions": "fp99", "--variants": "magic", "--sections": "magic",
 }  # fmt: skip
 """Values that a flag of ``python -m measure`` refuses, each of which its sentence names."""
@@ -124,6 +124,9 @@ VERBS = {
         ("example-cpu example-gpu", "latency_s: the cell is '0'", table(f"{GPU}/samples.csv", Sample, SAMPLE)),
         ("example-cpu example-gpu", "machine.csv has no environment", table(f"{GPU}/machine.csv", Environment)),
         ("images-1 images-2 --fail-on-regression 5%", "two traces are compared"),
+        ("images-1 images-2 --fail-on-growth", "two traces are compared"),
+        ("example-cpu example-gpu --fail-on-growth", "have no counts of their own in common"),
+        ("example-cpu@cpu-old example-cpu@cpu-new --why", "have no profiled cell with a latency in common"),
     ],
     "show": [
         ("resnet51", "MODEL: 'resnet51'"),

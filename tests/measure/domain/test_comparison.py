@@ -72,11 +72,38 @@ def test_cells_with_inputs_of_another_shape_are_not_compared():
 
 def test_ceilings_follow_the_cells_and_take_their_spread():
     kernel = RoofKernel("matmul", 512, "fp32", "burst")
-    a, b = (side(each.cells, {kernel: rounds(latency)}) for each, latency in ((A, 1.0), (B, 1.02)))
+    a, b = (side(each.cells, {kernel: rounds(latency)}) for each, latency in ((A, 1.0), (B, 1.01)))
     row = comparison.compare(a, b)[-1]
     assert row.key.describe() == "matmul 512 fp32 burst"
     # The cells' rounds lie 1 % apart, so one process a side leaves some 1.4 % uncertain, whatever its samples say.
     assert (row.change, row.basis) == (comparison.WITHIN_ERROR, comparison.OTHERS)
+
+
+@pytest.mark.parametrize(
+    ("matters", "spread", "change"),
+    [
+        # Three rounds a side, s apart: the interval reaches 2.7764 * s * sqrt(2/3) = 2.27 s to each side
+        (0.05, 0.01, comparison.WITHIN_ERROR),  # 2.3 %
+        (0.02, 0.01, comparison.UNDECIDED),
+        (0.05, 0.03, comparison.UNDECIDED),  # 7 %
+        (0.10, 0.03, comparison.WITHIN_ERROR),
+    ],
+)
+def test_a_change_that_matters_and_is_neither_found_nor_excluded_is_undecided(matters, spread, change):
+    each = exact(-spread, 0, spread)
+    (row,) = comparison.compare(side({cell("net"): each}), side({cell("net"): each}), matters)
+    assert row.change == change
+
+
+def test_the_geometric_mean_of_ratios_has_the_interval_of_independent_errors():
+    rows = [
+        ComparedRow(cell("a"), ratio=2.0, ratio_low=2 * exp(-0.3), ratio_high=2 * exp(0.3)),
+        ComparedRow(cell("b"), ratio=8.0, ratio_low=8 * exp(-0.4), ratio_high=8 * exp(0.4)),
+    ]
+    # sqrt(2 * 8) = 4; the halves 0.3 and 0.4 add up to 0.5, over two cells 0.25
+    assert comparison.mean_ratio(rows) == pytest.approx((4.0, 4 * exp(-0.25), 4 * exp(0.25)))
+    rows.append(ComparedRow(cell("c"), ratio=4.0))
+    assert comparison.mean_ratio(rows) == (pytest.approx(4.0), None, None)
 
 
 NOTHING_COMMON = Spread(0.0, inf)

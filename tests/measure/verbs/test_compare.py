@@ -4,13 +4,17 @@ from pathlib import Path
 
 import pytest
 from helpers.comparing import CELL, ENVIRONMENT, NEWER, machine, put
-from helpers.rows import roof_measurement
+from helpers.rows import roof_measurement, workload
+from helpers.world import WORLD
 
 from measure.__main__ import main
+from measure.cache.folders import Workloads
 from measure.cache.table import as_text
 from measure.domain import comparison
+from measure.domain.causes import ProfiledCell, causes
 from measure.domain.comparison import NOT_MEASURED, ComparedRow, Repeats, RoofKernel, Side, error_of_interval
-from measure.verbs.compare import find, report
+from measure.verbs.compare import find
+from measure.verbs.compared import Cause, Compared, report
 
 NOISE = (0.99, 1.0, 1.0, 1.0, 1.0, 1.01)
 
@@ -28,13 +32,16 @@ def both(model, ratio, change, basis=comparison.ROUNDS, b_flags=None):
     return row(model, side("ok", 0.01), side("ok", 0.01 * ratio, flags=b_flags), **found)
 
 
+# Latency, the linear layers' part of it, the system's share, page faults, clock. B's clock is half of A's
+SPLITS = ((0.01, 0.5, 0.1, 10.0, 2e9), (0.02, 0.75, 0.3, 60.0, 1e9))
 SHORT, OOM = side(input_shape="16000"), side("oom", reason="no memory")
 ROWS = [
     # The geometric mean of 2, 0.5, 1, 1.25, 0.8 and 1 is 1: each but 1 stands beside its inverse
     both("my_net", 2.0, comparison.SLOWER, b_flags="loaded;wide"), both("vgg11", 0.5, comparison.FASTER),
     both("alexnet", 1.0, comparison.WITHIN_ERROR, comparison.OTHERS),
     both("resnet18", 1.25, comparison.SLOWER, comparison.PROCESS), both("resnet34", 0.8, None, comparison.PROCESS),
-    both("resnet50", 1.0, comparison.WITHIN_ERROR), row("vgg19", b=OOM), row("swin_t", side(), OOM),
+    replace(both("resnet50", 1.0, comparison.UNDECIDED), ratio_low=0.9, ratio_high=1.2),
+    row("vgg19", b=OOM), row("swin_t", side(), OOM),
     row("vit_b_16", side("timeout", reason="took longer than 60 s"), side()), row("vit_b_32", side("oom"), side("oom")),
     row("wav2vec2_base", SHORT, side(input_shape="160000")),
     row("hubert_base", SHORT, side("oom", input_shape="160000")),
@@ -46,8 +53,8 @@ ROWS = [
 def test_all_that_a_row_can_be_is_printed(golden):
     newer = replace(NEWER, torch="2.15.0", driver="580.1")
     a, b = Side("before", ENVIRONMENT, {}, {}), Side("after", newer, {}, {})
-    golden("compare-rows", "\n".join(report(a, b, ROWS)) + "\n")
-    golden("compare-rows-markdown", "\n".join(report(a, b, ROWS, as_markdown=True)) + "\n")
+    golden("compare-rows", "\n".join(report(Compared(a, b, ROWS))) + "\n")
+    golden("compare-rows-markdown", "\n".join(report(Compared(a, b, ROWS), as_markdown=True)) + "\n")
 
 
 @pytest.fixture
@@ -76,6 +83,35 @@ def test_caches_are_compared_and_a_regression_beyond_what_is_allowed_is_exit_cod
     printed = capsys.readouterr()
     assert len(json.loads(printed.out)["pairs"]) == 2
     assert printed.err == "--fail-on-regression 5%: alexnet batch 1 fp32 inference eager\n"
+
+
+def test_growth_of_a_count_is_told_first_and_can_fail(golden, caches, capsys):
+    """The head has two layers more at the same time; the base is compared with itself in ``c``."""
+    counted = workload("alexnet", flop=10, parameter_count=4, traffic_byte=100, inference_peak_byte=50)
+    for name, changes in {"a": {}, "b": {"forward_flop": 30, "traffic_byte": 120}, "c": {}}.items():
+        Workloads(caches / name).put([(replace(counted, **changes), [], [])])
+    assert main(["compare", "a", "b", "--fail-on-growth"]) == 1
+    printed = capsys.readouterr()
+    golden("compare-grown", printed.out)
+    assert printed.err == "--fail-on-growth: FLOP of alexnet batch 1 fp32, bytes of alexnet batch 1 fp32\n"
+    assert main(["compare", "a", "c", "--fail-on-growth", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)["counts"]
+    assert {row["change"] for row in rows} == {"same"}
+    # Side by side with a limit on time, both reasons are told
+    assert main(["compare", "a", "b", "--fail-on-growth", "--fail-on-regression", "5%"]) == 1
+    assert len(capsys.readouterr().err.splitlines()) == 2
+
+
+def test_profiles_of_both_sides_say_why(golden, capsys):
+    """On the GPU a network takes a fraction of the processor's time, in the parts that the two profiles have."""
+    assert main(["compare", "example-cpu", "example-gpu", "--data", str(WORLD), "--why", "--json"]) == 0
+    for cause in json.loads(capsys.readouterr().out)["causes"]:
+        assert 1 + sum(term["share"] for term in cause["terms"]) == pytest.approx(cause["ratio"])
+    a, b = (ProfiledCell(s, s, {"linear": part * s}, share, faults, hz) for s, part, share, faults, hz in SPLITS)
+    found = Cause(ROWS[0], a, b, causes(a, b))
+    compared = Compared(Side("a", ENVIRONMENT, {}, {}), Side("b", ENVIRONMENT, {}, {}), ROWS[:1], causes=[found])
+    golden("compare-why", "\n".join(report(compared)) + "\n")
+    golden("compare-why-markdown", "\n".join(report(compared, as_markdown=True)) + "\n")
 
 
 def test_no_text_of_a_table_is_a_formula_to_a_spreadsheet():

@@ -1,0 +1,254 @@
+"""Two compared sides and their text: counts, cells, roofs, causes, and the line to quote."""
+
+import re
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from statistics import geometric_mean
+from typing import Any
+
+from measure.domain import comparison
+from measure.domain.causes import CLOCK, ProfiledCell
+from measure.domain.comparison import (
+    CHANGES,
+    FASTER,
+    MATTERS,
+    PROCESS,
+    ROOFS,
+    RUNS,
+    SLOWER,
+    UNDECIDED,
+    ComparedRow,
+    RoofKernel,
+    Side,
+    mean_ratio,
+)  # fmt: skip
+from measure.domain.growth import GREW, SAME, SHRANK, CountedRow
+from measure.domain.latency import Cell
+from measure.domain.step_parts import Term
+from measure.domain.values import latency, percent, plain, si
+from measure.domain.words import LOADED
+from measure.verbs.terminal import Line, aligned, markdown
+
+MOST_NAMED = 8  # the most cells without a row in the table that are named
+MOST_COUNTS = 20  # the most changed counts that are listed
+HEADS = {
+    table: (*key._fields, "A", "B", "B/A", "95 % interval", "change", "flags")
+    for table, key in ((RUNS, Cell), (ROOFS, RoofKernel))
+}
+NUMBERS = ("batch", "size", "A", "B", "B/A", "95 % interval", "term")
+
+CAVEATS = {  # how a cell was measured, by a flag of a side or by the basis of its interval
+    LOADED: "while other programs used the processor (loaded): a difference may be theirs",
+    PROCESS: "in one process a side: the interval omits the difference between processes, often larger",
+    comparison.OTHERS: "in one round a side: the interval takes the difference between processes from other cells",
+}
+ENVIRONMENT = (  # the columns of an environment that are shown if they changed
+    "device", "name", "cores", "threads", "driver", "system", "python", "torch", "torchvision", "torchaudio", "tuning",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Cause:
+    """Why a cell's latency differs: both sides' profiles, and the terms of the ratio."""
+
+    row: ComparedRow
+    a: ProfiledCell
+    b: ProfiledCell
+    terms: list[Term]
+
+    def as_json(self) -> dict[str, Any]:
+        clocks = {"a_clock_hz": self.a.clock_hz, "b_clock_hz": self.b.clock_hz}
+        faults = {"a_page_faults": self.a.page_faults, "b_page_faults": self.b.page_faults}
+        cell = {name: getattr(self.row.key, name) for name in Cell._fields}
+        return cell | {"ratio": self.row.ratio} | clocks | faults | {"terms": [term._asdict() for term in self.terms]}
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Two sides and what differs. ``matters`` is the least change of a latency that matters, as a share."""
+
+    a: Side
+    b: Side
+    rows: list[ComparedRow]
+    counts: list[CountedRow] = field(default_factory=list)
+    causes: list[Cause] | None = None
+    matters: float = MATTERS
+
+    @property
+    def grown(self) -> list[CountedRow]:
+        return [row for row in self.counts if row.change == GREW]
+
+    @property
+    def quote(self) -> str:
+        """One line that says it all."""
+        timed = [row for row in self.rows if row.table == RUNS and row.ratio is not None]
+        parts = []
+        if timed:
+            ratio, low, high = mean_ratio(timed)
+            times = f"{ratio:.3f}" if low is None else f"{ratio:.3f} ({low:.3f} to {high:.3f})"
+            if len(timed) == 1:
+                change = timed[0].change or "not tested"
+                parts.append(f"{timed[0].key.describe()} takes {times} times as long in B as in A: {change}")
+            else:
+                found = [row.change for row in timed]
+                changes = [f"{found.count(change)} {change}" for change in CHANGES if change in found]
+                mean = f"{len(timed)} cells take {times} times as long in B as in A (geometric mean)"
+                parts.append(f"{mean}: {', '.join(changes) or 'not tested'}")
+        if self.counts:
+            workloads = {(row.model, row.batch, row.precision) for row in self.counts}
+            grown = {(row.model, row.batch, row.precision) for row in self.grown}
+            parts.append(f"counts grew in {len(grown)} of {len(workloads)} workloads")
+        return "; ".join(parts) + "." if parts else ""
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the keys of ``docs/json.md``."""
+        found: dict[str, Any] = {"a": asdict(self.a.environment), "b": asdict(self.b.environment)}
+        found["counts"] = [asdict(row) | {"change": row.change} for row in self.counts]
+        found["comparisons"] = [row.columns() for row in self.rows]
+        if self.causes is not None:
+            found["causes"] = [cause.as_json() for cause in self.causes]
+        return found | {"quote": self.quote}
+
+
+def _changes(rows: Sequence[ComparedRow]) -> str:
+    found = [row.change for row in rows]
+    return ", ".join(f"{found.count(change)} {change}" for change in CHANGES)
+
+
+def report(compared: Compared, *, as_markdown: bool = False) -> list[str]:
+    """Return the sides, the counts, the tables, the causes and the line to quote, as text or Markdown."""
+    bullet, table = ("- ", markdown) if as_markdown else ("", aligned)
+    a, b, rows = compared.a, compared.b, compared.rows
+    lines = []
+    for name, side in (("A", a), ("B", b)):
+        environment = side.environment
+        where, since = f"{side.folder}@{environment.environment_id}", environment.recorded_at[:10]
+        lines.append(f"{bullet}{name}: {environment.label}, {where}, first measured {since}")
+    pairs = [(name, getattr(a.environment, name), getattr(b.environment, name)) for name in ENVIRONMENT]
+    changes = [f"{name} {old or 'none'} -> {new or 'none'}" for name, old, new in pairs if old != new]
+    lines.append(f"{bullet}Changed: {', '.join(changes) or 'nothing that the environment records'}")
+    if compared.counts:
+        listed = [row for row in compared.counts if row.change != SAME]
+        if listed:
+            head: Line = ("model", "batch", "precision", "counted", "A", "B", "B/A")
+            lines += ["", *table([head, *map(_count_cells, listed[:MOST_COUNTS])], NUMBERS)]
+        lines += ["", *(bullet + line for line in _count_summary(compared.counts, len(listed) - MOST_COUNTS))]
+    for name, head in HEADS.items():
+        of_table = [row for row in rows if row.table == name]
+        cells = [_cells(row) for row in of_table if row.ratio is not None]
+        if cells:
+            lines += ["", *table([head, *cells], NUMBERS)]
+        if of_table:
+            lines.append("")
+        lines += [re.sub(r"(?=\S)", bullet, line, count=1) for line in summary(of_table)]
+    for cause in (compared.causes or ())[:MOST_NAMED]:
+        lines += ["", *_cause_lines(cause, bullet, as_markdown)]
+    if compared.causes and len(compared.causes) > MOST_NAMED:
+        lines += ["", f"{bullet}{len(compared.causes) - MOST_NAMED} more profiled cells; --json has all"]
+    return [*lines, *(["", compared.quote] if compared.quote else [])]
+
+
+def _count_cells(row: CountedRow) -> list[str]:
+    after = row.reason or "not counted" if row.b is None else si(row.b, row.unit)
+    ratio = f"{row.b / row.a:.3f}" if row.a and row.b is not None else ""
+    return [row.model, str(row.batch), row.precision, row.quantity, si(row.a, row.unit), after, ratio]
+
+
+def _count_summary(rows: Sequence[CountedRow], left_out: int) -> list[str]:
+    """Count the changed counts, which are exact, and name the models whose input changed."""
+    found = [row.change for row in rows]
+    numbers = ", ".join(f"{found.count(change)} {change}" for change in (GREW, SHRANK, SAME))
+    lines = [f"and {left_out} more; --json names all"] if left_out > 0 else []
+    lines.append(f"{len(rows)} counts compared, exact: {numbers}")
+    shapes = dict.fromkeys(
+        f"{row.model}, {row.a_shape} in A, {row.b_shape} in B" for row in rows if row.a_shape != row.b_shape
+    )
+    return [*lines, *(f"Counted with inputs of another shape: {each}" for each in shapes)]
+
+
+def _cause_lines(cause: Cause, bullet: str, as_markdown: bool) -> list[str]:
+    """Return the terms of one cell's ratio, and what their estimates rest on."""
+    table = markdown if as_markdown else aligned
+    rows: list[Line] = [("cause", "A", "B", "B/A", "term")]
+    for term in cause.terms:
+        ratio = f"{term.b_s / term.a_s:.2f}" if term.a_s > 0 and term.b_s > 0 else ""
+        before = "" if term.name == CLOCK else latency(term.a_s)
+        rows.append((term.name, before, latency(term.b_s), ratio, f"{term.share:+.3f}"))
+    lines = [f"{bullet}{cause.row.key.describe()}: B/A {cause.row.ratio:.3f} is 1 and these terms", ""]
+    lines += [*table(rows, NUMBERS), ""]
+    clocks = cause.a.clock_hz, cause.b.clock_hz
+    if None in clocks and cause.a.is_gpu == cause.b.is_gpu:
+        lines.append(f"{bullet}The clock was not recorded on both sides: its part is in the other terms.")
+    elif CLOCK in [term.name for term in cause.terms]:
+        shown = " and ".join(si(each or 0.0, "Hz") for each in clocks)
+        lines.append(
+            f"{bullet}Clock: {shown}; its term is the most that it explains, and B's other times are at A's clock."
+        )
+    if cause.a.page_faults is not None and cause.b.page_faults is not None:
+        lines.append(f"{bullet}Page faults of a call: {plain(cause.a.page_faults)} and {plain(cause.b.page_faults)}.")
+    return lines
+
+
+def _cells(row: ComparedRow) -> list[str]:
+    has_one_process = row.basis == PROCESS and row.change in (SLOWER, FASTER)
+    return [
+        *("" if part is None else str(part) for part in row.key),
+        latency(row.a.latency_s or 0.0),
+        latency(row.b.latency_s or 0.0),
+        f"{row.ratio:.3f}",
+        "" if row.ratio_low is None else f"{row.ratio_low:.3f} to {row.ratio_high:.3f}",
+        (row.change or "not tested") + (" in one process" if has_one_process else ""),
+        ", ".join(f"{name}: {side.flags}" for name, side in (("A", row.a), ("B", row.b)) if side.flags),
+    ]
+
+
+def summary(rows: Sequence[ComparedRow]) -> list[str]:
+    """Count the changes of cells or of roofs, and name the rows with a result on one side only."""
+    thing = "cell" if rows and rows[0].table == RUNS else "roof"
+
+    def count(number: int) -> str:
+        return f"{number} {thing}{'' if number == 1 else 's'}"
+
+    lines = []
+    compared = [row for row in rows if row.ratio is not None]
+    if compared:
+        mean = geometric_mean(row.ratio for row in compared if row.ratio)
+        lines.append(f"{count(len(compared))} compared: {_changes(compared)}; geometric mean of B/A {mean:.3f}")
+    for caveat, how in CAVEATS.items():
+        if affected := sum(caveat in f"{row.basis} {row.a.flags} {row.b.flags}" for row in compared):
+            lines.append(f"{count(affected)} measured {how}")
+    undecided = [row for row in compared if row.change == UNDECIDED]
+    groups: dict[str, list[str]] = defaultdict(list)
+    groups["undecided; what the interval does not exclude"] = [_not_excluded(row) for row in undecided]
+    for row in rows:
+        if row.ratio is None:
+            title, details = _gap(row)
+            groups[title].append(row.key.describe() + details)
+    for title, names in sorted((title, names) for title, names in groups.items() if names):
+        lines += [f"{count(len(names))} {title}:", *(f"  {name}" for name in names[:MOST_NAMED])]
+        if len(names) > MOST_NAMED:
+            lines.append(f"  and {len(names) - MOST_NAMED} more; --csv names all")
+    return lines
+
+
+def _not_excluded(row: ComparedRow) -> str:
+    """Name an undecided row with the changes that its interval does not exclude."""
+    low, high = row.ratio_low or 0.0, row.ratio_high or 0.0
+    ends = [f"{percent(high - 1)} slower"] if high > 1 else []
+    ends += [f"{percent(1 - low)} faster"] if low < 1 else []
+    return f"{row.key.describe()}: up to {' or '.join(ends)}"
+
+
+def _gap(row: ComparedRow) -> tuple[str, str]:
+    """Return why a row has no ratio, and the details."""
+    a, b = row.a, row.b
+    if not row.has_one_input_shape:
+        shapes = f": {a.input_shape} in A, {b.input_shape} in B"
+        return "not compared, with inputs of another shape on each side", shapes
+    if a.status is None or b.status is None:
+        return f"only in {'A' if b.status is None else 'B'}", ""
+    if (a.status == "ok") == (b.status == "ok"):
+        return "without a result on both sides", ""
+    name, side, other = ("A", a, "B") if b.status == "ok" else ("B", b, "A")
+    return f"without a result in {name}, with one in {other}", f": {side.status}, {side.reason}"
