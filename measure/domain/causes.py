@@ -108,7 +108,11 @@ def causes(a: ProfiledCell, b: ProfiledCell) -> list[Term]:
     faults = [cost_s * (side.page_faults or 0.0) for side in (a, b)]
     pairs[ALLOCATOR] = (faults[0], faults[1])
     pairs[SYSTEM] = (a.system_s - faults[0], b.system_s - faults[1])
-    terms = [Term(name, *pair, (pair[1] - pair[0]) / a.latency_s) for name, pair in pairs.items() if max(pair) > 1e-9 * a.latency_s]
+    terms = [
+        Term(name, *pair, (pair[1] - pair[0]) / a.latency_s)
+        for name, pair in pairs.items()
+        if max(pair) > 1e-9 * a.latency_s  # less is rounding
+    ]
     if clock_ratio != 1.0:
         terms.append(Term(CLOCK, 0.0, by_clock_s, by_clock_s / a.latency_s))
     return sorted(terms, key=lambda term: -abs(term.share))

@@ -60,7 +60,7 @@ FLAGS = f"""
 --quick  eight models at batch sizes 1 and 64, a training step and the operators of two, and fewer roof kernels
 --target P  the wanted width of a latency's 95 %% interval, as ± per cent of it (default: %(default)s)
 --max-rounds N  the most rounds of a cell, each in a fresh process: {ROUNDS}, then one more while the interval is wider
-    than the target (default: {MOST_ROUNDS}; in a quick run {ROUNDS}); fewer than {ROUNDS} leave intervals out
+    than the target (default: {MOST_ROUNDS}; in a quick run {ROUNDS}); fewer than {ROUNDS} give a range
 --seed N  draw the order of the cells with this number (default: another each time)
 --try-anyway  try also cells whose counted tensors cannot fit into memory
 --call-limit TIME  give a cell up, as a timeout, when one call takes longer than this (default: %(default)s)
