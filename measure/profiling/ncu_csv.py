@@ -1,14 +1,16 @@
 """Parse the CSV of Nsight Compute (``ncu --csv --page raw``): a line per launch of a kernel, a column per metric.
 
 Above the table stand the program's own output and lines that begin with ``==``. The line below the header holds the
-units. Numbers are English; others are refused, since ``1,5`` would become 15. A metric that the GPU lacks is ``n/a`` or
-has no column. Source of the metrics: NVIDIA, Nsight Compute Profiling Guide.
+units. Numbers are English; others are refused, since ``1,5`` would become 15. So is a file that could be either: German
+``1.000`` is a thousand. A metric that the GPU lacks is ``n/a`` or has no column. Source of the metrics: NVIDIA, Nsight
+Compute Profiling Guide.
 
 Metrics of tensor cores overlap, so they are not simply added: each counts everything that its name leaves open. The
 list depends on the GPU and on ncu's version: ``src_bf16_dst_fp32``, or its ``sparsity_off`` and ``sparsity_on``, or all
 three. On Hopper a product uses ``op_hmma_src_...`` or ``op_hgmma_src_...``. A multiply-add is two operations.
 """
 
+import codecs
 import csv
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -48,6 +50,9 @@ TENSOR_OPERATIONS = re.compile(
     r"_src_([a-z]+[0-9]+(?:_[a-z]+[0-9]+)*)(?:_dst_([a-z]+[0-9]+))?(?:_sparsity_(off|on))?(?:\.sum)?"
 )
 NUMBER = re.compile(r"([0-9]+|[0-9]{1,3}(,[0-9]{3})+)(\.[0-9]+)?(e[+-]?[0-9]+)?", re.IGNORECASE)
+# ncu writes numbers by the user's locale, and two of its forms have a meaning in each of two locales.
+GERMAN = re.compile(r"[0-9]{1,3}(\.[0-9]{3})*,([0-9]{1,2}|[0-9]{4,})|[0-9]{1,3}\.[0-9]{3}([.,][0-9]{3})+")
+AMBIGUOUS = re.compile(r"[1-9][0-9]{0,2}[.,][0-9]{3}")
 
 PREFIXES = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 SECONDS = {"": 1.0, "m": 1e-3, "u": 1e-6, "µ": 1e-6, "n": 1e-9}
@@ -85,6 +90,12 @@ class CountedCell:
     tensor_gap: str | None  # why the FLOP of tensor cores are unknown for some kernels, if they are
 
 
+def decode(content: bytes) -> list[str]:
+    """Return the lines of a file by its byte order mark, as PowerShell and spreadsheets write them; else UTF-8."""
+    utf_16 = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    return content.decode("utf-16" if utf_16 else "utf-8-sig", errors="replace").splitlines()
+
+
 def parse(lines: Iterable[str], name: str, steps: int, tool: str) -> CountedCell:
     """Return the kernels in the order of their first launch.
 
@@ -92,22 +103,59 @@ def parse(lines: Iterable[str], name: str, steps: int, tool: str) -> CountedCell
     """
     text = [line for line in lines if line.strip() and not line.startswith("==")]
     try:
-        rows = list(csv.DictReader(dropwhile(lambda line: not re.match('"?ID"?,', line), text)))
+        rows = list(csv.DictReader(dropwhile(lambda line: not _is_header(line), text)))
     except csv.Error:  # a cell of over 128 KiB
         rows = []
-    if len(rows) < 2 or rows[0]["ID"] or not {KERNEL, TIME} <= rows[0].keys():
+    if len(rows) < 2 or rows[0]["ID"]:
         raise UserError(f"{name}: no table of kernels; export it with ncu --csv --page raw and --metrics {TIME}")
     units = rows.pop(0)
-    by_kernel: dict[str, list[dict[str, float]]] = {}
+    _check_locale(rows, name)
+    launches = []
     for number, row in enumerate(rows, 1):
         place = f"{name}: kernel {number}"
         is_whole = None not in row and None not in row.values()
         launch = _read_launch(row, units, place) if is_whole else {}
         if TIME not in launch or not row[KERNEL].strip():
             raise UserError(f"{place} is incomplete: it needs a name, {TIME} and {len(units)} cells; export it again")
-        by_kernel.setdefault(row[KERNEL][:LONGEST_NAME], []).append(launch)
-    capability = rows[0].get(CAPABILITY) or None
-    kernels = tuple(_kernel(each, launches, capability, steps) for each, launches in by_kernel.items())
+        launches.append((row[KERNEL], launch))
+    return summarise(launches, rows[0].get(CAPABILITY) or None, steps, tool)
+
+
+def _is_header(line: str) -> bool:
+    """Return whether a line is the table's header: the program's own output may begin with ``ID,`` too."""
+    return bool(re.match('"?ID"?,', line)) and {KERNEL, TIME} <= set(next(csv.reader([line])))
+
+
+def _check_locale(rows: Iterable[Mapping[str, str]], name: str) -> None:
+    """Raise UserError if the numbers are not English, or if nothing in the file tells whether they are."""
+    cells = [
+        (f"{name}: kernel {number}, column {column}", text.strip(), column in FIXED or tensor_kinds(column) is not None)
+        for number, row in enumerate(rows, 1)
+        for column, text in row.items()
+        if column and "__" in column and text
+    ]
+    remedy = "export it in an English locale (LC_ALL=C), or name the .ncu-rep"
+    for place, text, _ in cells:
+        if GERMAN.fullmatch(text):
+            raise UserError(f"{place}: {text[:SHOWN]!r} is not an English number; {remedy}")
+    if any(
+        re.search("[.,]", text) and NUMBER.fullmatch(text) and not AMBIGUOUS.fullmatch(text) for _, text, _ in cells
+    ):
+        return  # an English number, and the whole file with it
+    for place, text, is_read in cells:
+        if is_read and "." in text and AMBIGUOUS.fullmatch(text):
+            problem = f"{text!r} is {text.replace('.', '')} in a German locale and {float(text):g} in an English one"
+            raise UserError(f"{place}: {problem}, and no other number tells which; {remedy}")
+
+
+def summarise(
+    launches: Iterable[tuple[str, Mapping[str, float]]], capability: str | None, steps: int, tool: str
+) -> CountedCell:
+    """Return the kernels, in the order of their first launch, from the name and metrics (base units) of each launch."""
+    by_kernel: dict[str, list[Mapping[str, float]]] = {}
+    for kernel, launch in launches:
+        by_kernel.setdefault(kernel[:LONGEST_NAME], []).append(launch)
+    kernels = tuple(_kernel(name, each, capability, steps) for name, each in by_kernel.items())
     gap = f"the GPU (compute capability {capability or 'unknown'}) does not count every operation of its tensor cores"
     has_gap = any(kernel.tensor_flop is None for kernel in kernels)
     return CountedCell(steps, tool, kernels, capability, gap if has_gap else None)

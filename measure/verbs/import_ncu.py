@@ -1,7 +1,7 @@
-"""Put the hardware counters of a model, as NVIDIA Nsight Compute exported them with ncu --csv --page raw,
-into the cache of a machine: one that has measured, or a GPU of which only the name is known.
+"""Put the hardware counters of a model, which NVIDIA Nsight Compute wrote as a report (.ncu-rep) or with
+ncu --csv --page raw, into the cache of a machine: one that has measured, or a GPU of which only the name is known.
 
-file FILE  the output of ncu --csv --page raw
+file FILE  a report of ncu, or the output of ncu --csv --page raw
 --model NAME  the model, as in --models of measure (required)
 --batch N  the inputs of a step (required)
 --input-shape S  the shape of an input, such as 3x224x224 (default: as measured here)
@@ -28,7 +28,7 @@ from measure.domain.words import CALL_LIMIT_S, EAGER, INFERENCE, PRECISIONS, STE
 from measure.errors import UserError
 from measure.machine.environment import folder_name
 from measure.models import catalog
-from measure.profiling import ncu_csv
+from measure.profiling import ncu_csv, ncu_rep
 from measure.run.cell_tasks import HardwareCounterTask
 from measure.run.task import RunCache
 from measure.run.worker import IsolatedCalls
@@ -52,12 +52,16 @@ def main(asked: argparse.Namespace) -> int:
     (steps,) = flags.parse_batch_sizes("--steps", [asked.steps])
     flags.parse_choices("--precision", [asked.precision], PRECISIONS)
     flags.parse_choices("--phase", [asked.phase], (STEP, INFERENCE))
+    file = Path(asked.file)
     try:
-        lines = Path(asked.file).read_text(encoding="utf-8", errors="replace").splitlines()
+        content = file.read_bytes()
     except OSError as problem:
-        remedy = "name the output of ncu --csv --page raw"
-        raise UserError(f"{asked.file}: cannot be read ({problem.strerror}); {remedy}") from None
-    counted = ncu_csv.parse(lines, asked.file, steps, tool="imported")
+        remedy = "name a report of ncu (.ncu-rep) or the output of ncu --csv --page raw"
+        raise UserError(f"{file}: cannot be read ({problem.strerror}); {remedy}") from None
+    if file.suffix in ncu_rep.SUFFIXES:
+        counted = ncu_rep.read(file, steps, tool="imported")
+    else:
+        counted = ncu_csv.parse(ncu_csv.decode(content), asked.file, steps, tool="imported")
     folder, environment = _machine(asked.data, asked.machine, asked.device_name)
     task = HardwareCounterTask(model, Cell(model.name, batch, asked.precision, asked.phase, EAGER))
     with folder.locked():

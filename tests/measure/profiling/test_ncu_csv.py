@@ -2,6 +2,8 @@
 beginning of what ncu 2025.3.1 wrote on an H200: ResNet-18's first convolution and normalisation, for eight images.
 """
 
+import re
+
 import pytest
 from helpers.places import TESTS
 
@@ -112,7 +114,7 @@ def test_units_of_all_versions(unit, text):
         (changed("gpu__time_duration.sum", "something.sum"), "--csv --page raw and --metrics gpu__time_duration.sum"),
         ([line.replace(PRODUCT_NAME, "") for line in LINES], "kernel 2 is incomplete"),
         *(
-            (changed('"54.00"', f'"{text}"'), f"kernel 3, column gpu__time_duration.sum: '{text}' in 'us' cannot be")
+            (changed('"54.00"', f'"{text}"'), f"kernel 3, column gpu__time_duration.sum: '{text}' ")
             for text in ("nan", "-1", "1e400", "1,5", "1.234,5", "٣")
         ),
         (changed('"us"', '"fortnight"'), "'50.00' in 'fortnight' cannot be read; export it with --print-units base"),
@@ -124,6 +126,49 @@ def test_what_cannot_be_read_is_said_in_one_sentence(lines, words):
         parsed(lines)
     assert words in str(problem.value)
     assert "\n" not in str(problem.value)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        *(lambda text, name=name: f"\ufeff{text}".encode(name) for name in ("utf-8", "utf-16-le", "utf-16-be")),
+        lambda text: f'ID, name\n"ID","step"\nID,Kernel Name\n{text}'.encode(),  # the program's own lines
+    ],
+)  # fmt: skip
+def test_marks_and_lines_above_the_table_change_nothing(content):
+    table = "\n".join(LINES[START:])  # its header is the first line
+    assert parsed(ncu_csv.decode(content(table))) == parsed()
+
+
+BARE = [  # a file without any point or comma, to which a test adds one
+    LINES[START],
+    LINES[START + 1],
+    *(
+        re.sub(r'"([0-9][0-9,]*)(\.[0-9]+)?"', lambda cell: f'"{cell[1].replace(",", "")}"', line)
+        for line in LINES[START + 2 :]
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("cells", "is_refused"),
+    [
+        (["1.000"], True), (["1.000", "12.345"], True), (["1.000", "1,234"], True),  # 1,234 is 1.234 in German
+        (["1.000", "12,5"], True), (["1.000.000"], True), (["1.234,5"], True),
+        (["1.000", "0.125"], False), (["1.000", "12.5"], False), (["1.000", "1,234.5"], False),
+        (["1.000", "1e-3"], True),
+        (["1,000"], False), (["1000"], False),
+    ],
+)  # fmt: skip
+def test_numbers_that_two_locales_read_differently_are_refused(cells, is_refused):
+    lines = BARE
+    for cell, old in zip(cells, ('"50"', '"54"'), strict=False):
+        lines = put(old, f'"{cell}"', lines)
+    if not is_refused:
+        assert parsed(lines)[1].time_s > 0
+        return
+    with pytest.raises(UserError, match=r"some\.csv: kernel \d, column gpu__time_duration.*English.*LC_ALL=C"):
+        parsed(lines)
 
 
 HOPPERS = {"op_hmma_src_fp16_dst_fp32_sparsity_off": 30, "op_hgmma_src_fp16_sparsity_off": 70}
