@@ -144,8 +144,11 @@ async function draw(chart) {
   const columns = Math.max(1, Math.floor((room + gap) / (widest + around + gap)));
   const panel = Math.max(90, room - around);
   await redraw(columns, panel, room - around);
-  const beyond = width() - room; // a last tick's label
-  if (beyond > 0) await redraw(columns, Math.max(90, panel - beyond), room - around);
+  // A last tick's label; a narrower axis may choose another
+  for (let size = panel, tries = 0; width() > room && tries < 3; tries += 1) {
+    size = Math.max(90, size - Math.ceil(width() - room));
+    await redraw(columns, size, room - around);
+  }
   cleared(chart.view);
 }
 
