@@ -1,4 +1,4 @@
-"""Doctor's checks of the host, the libraries and NVIDIA's GPUs; the warning before a run on a busy machine."""
+"""Doctor's checks of the host, the libraries and NVIDIA's GPUs; who uses a machine before a run."""
 
 import math
 import os
@@ -7,12 +7,12 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from measure.domain.values import si
+from measure.domain.values import duration, si
 from measure.machine import devices, processor
 from measure.machine.environment import hypervisor, installed_version
 from measure.machine.nvidia import ask, board_of
@@ -56,6 +56,7 @@ LIBRARIES = (
 )  # fmt: skip
 
 WINDOW_S, GLANCE_S = 1.0, 0.25  # of watching for the doctor, and before a run
+PAUSE_S = 5.0  # between two looks at a machine that a run waits for
 BUSY_CORE, BUSY_GPU_PERCENT, USED_GPU_BYTE = 0.05, 2, 2**30  # more is another program
 LEAST_MEMORY_BYTE = 2 * 2**30  # for torch and the smallest models
 NVIDIA_DRIVER = Path("/proc/driver/nvidia")
@@ -81,16 +82,49 @@ def grade(check: str, value: float | None, fact: str = "", subject: str = "") ->
     return Finding(level, subject or check, fact, None if level == OK else remedy)
 
 
-def warning_of_load() -> str | None:
-    """Return a warning for a run that starts on a busy machine; None if the machine is quiet."""
+def uses_of_machine(device: str) -> list[Finding]:
+    """Watch the machine for a moment, and return who uses its cores or this GPU; none on a quiet machine."""
+    import psutil
+
     sensors = HostLoad()
+    list(psutil.process_iter(["cpu_percent"]))  # psutil measures from the previous call on
     opening = sensors.read()
     time.sleep(GLANCE_S)
-    cores = (load_since(opening, sensors) or 0.0) * (os.cpu_count() or 1)
-    if grade("load", cores).level != PROBLEM:
-        return None
-    effect = "latencies come out longer and are flagged loaded (python -m measure doctor names the programs)"
-    return f"Other programs use {cores:.1f} of this machine's cores: {effect}"
+    found = [check_load(load_since(opening, sensors) or 0.0)]
+    handles = devices.nvidia_handles() if device.startswith("cuda") else []
+    number = int(device.partition(":")[2] or 0)
+    if number < len(handles):
+        used = ask("DeviceGetUtilizationRates", handles[number])
+        # Not its processes alone: one of them may be this one, under another number outside the container
+        if used is not None and used.gpu >= BUSY_GPU_PERCENT:
+            found += [next(_check_gpu(device, handles[number]))]
+    return [finding for finding in found if finding.level == PROBLEM]
+
+
+def _describe(found: Sequence[Finding]) -> str:
+    return "; ".join(f"{finding.fact}; {finding.advice}" for finding in found)
+
+
+def warning_of_use(device: str) -> str | None:
+    """Return who uses the machine, what to do about it, and the effect; None on a quiet machine."""
+    found = uses_of_machine(device)
+    effect = "Latencies come out longer and are flagged loaded"
+    return f"This machine is in use: {_describe(found)}. {effect}" if found else None
+
+
+def wait_for_quiet(device: str, limit_s: float, say: Callable[[str], object]) -> float:
+    """Wait until nobody else uses the machine, ``limit_s`` at most. Return the waiting time (s), and say why."""
+    began = time.monotonic()
+    found = uses_of_machine(device)
+    if found:
+        say(f"Waiting for quiet, up to {duration(limit_s)}: {_describe(found)}")
+    while found and (left_s := began + limit_s - time.monotonic()) > 0:
+        time.sleep(min(PAUSE_S, left_s))
+        # Twice: between two steps of a program its cores rest
+        found = uses_of_machine(device) or uses_of_machine(device)
+        if not found:
+            say(f"Quiet after {duration(time.monotonic() - began)}")
+    return time.monotonic() - began
 
 
 def check_host(largest: tuple[str, int] | None) -> Iterator[Finding]:
@@ -113,14 +147,8 @@ def check_host(largest: tuple[str, int] | None) -> Iterator[Finding]:
 
 def check_cores(load: float, stolen: float) -> Iterator[Finding]:
     """Check the shares of core time that other programs and other guests got, and the cores of this process."""
-    import psutil
-
-    processes = [each for each in psutil.process_iter(["name", "cpu_percent"]) if each.pid != os.getpid()]
-    used = [((each.info["cpu_percent"] or 0.0) / 100, f"{each.info['name']} ({each.pid})") for each in processes]
-    busiest = ", ".join(f"{name} {share:.2f}" for share, name in sorted(used)[:-4:-1] if share >= BUSY_CORE)
+    yield check_load(load)
     logical, usable, threads = os.cpu_count() or 1, processor.visible_cores(), processor.physical_cores()
-    fact = f"other programs use {load * logical:.2f} of {logical} cores"
-    yield grade("load", load * logical, f"{fact}: {busiest}" if busiest else fact)
     host = hypervisor()
     if host == "none":
         yield Finding(OK, "virtual machine", "no hypervisor")
@@ -132,6 +160,18 @@ def check_cores(load: float, stolen: float) -> Iterator[Finding]:
     quota = quota_cores()
     allowed = "no limit" if quota is None else f"{quota:g} cores"
     yield grade("quota", quota is not None and quota < threads, f"{allowed} of processor time for {threads} threads")
+
+
+def check_load(load: float) -> Finding:
+    """Check the share of core time that other programs got, and name the busiest since psutil last saw them."""
+    import psutil
+
+    processes = [each for each in psutil.process_iter(["name", "cpu_percent"]) if each.pid != os.getpid()]
+    used = [((each.info["cpu_percent"] or 0.0) / 100, f"{each.info['name']} ({each.pid})") for each in processes]
+    busiest = ", ".join(f"{name} {share:.2f}" for share, name in sorted(used)[:-4:-1] if share >= BUSY_CORE)
+    logical = os.cpu_count() or 1
+    fact = f"other programs use {load * logical:.2f} of {logical} cores"
+    return grade("load", load * logical, f"{fact}: {busiest}" if busiest else fact)
 
 
 def quota_cores(process: Path = Path("/proc/self/cgroup"), groups: Path = Path("/sys/fs/cgroup")) -> float | None:

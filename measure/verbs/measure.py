@@ -20,7 +20,7 @@ from measure.domain.values import duration
 from measure.domain.words import EAGER, MOST_ROUNDS, PRECISIONS, ROUNDS, TARGET
 from measure.errors import UserError
 from measure.machine import devices
-from measure.machine.checks import warning_of_load
+from measure.machine.checks import wait_for_quiet, warning_of_use
 from measure.machine.environment import current
 from measure.models import catalog, own_models
 from measure.profiling import ncu
@@ -66,6 +66,8 @@ FLAGS = f"""
 --call-limit TIME  give a cell up, as a timeout, when one call takes longer than this (default: %(default)s)
 --budget TIME  stop after this time, such as 90s, 10m or 1h30m, and begin with something for every part of the paper;
     --plan shows how far it should reach (default: none, no end)
+--wait TIME  when other programs use the machine, wait up to this long for quiet before measuring, such as 2m; it does
+    not count against the budget (default: say who uses it, and begin)
 --plan  show what would be measured, and measure nothing
 --list  show the models (or those of --models), and measure nothing
 --force  measure again what is measured already
@@ -97,6 +99,10 @@ def check_together(arguments: argparse.Namespace) -> None:
         raise UserError("--json: formats --plan or --list; give one of them with it")
     if arguments.accelerators and not arguments.cluster:
         raise UserError("--accelerators: chooses among a cluster's GPUs; give --cluster with it, or --device cuda:N")
+    if arguments.cluster and arguments.wait:
+        raise UserError("--wait: watches this machine alone; leave it out, or leave out --cluster")
+    if arguments.wait is not None:
+        flags.parse_time("--wait", arguments.wait)  # now, not after the models are described
     if arguments.cluster and arguments.json:
         raise UserError("--json: shows one machine's plan; leave it out, or leave out --cluster")
 
@@ -208,8 +214,9 @@ def measure(arguments: argparse.Namespace, request: Request, deadline: float | N
         ncu.check(device)
     flags.check_writable(arguments.data)
     is_of_machine = any(task.is_of_machine for task in tasks)
-    if is_of_machine and (warning := warning_of_load()):
-        print(warning, file=sys.stderr)
+    if is_of_machine:
+        waited_s = _wait(arguments.wait, device.torch_name)
+        deadline = None if deadline is None else deadline + waited_s
     limit = "" if request.budget_s is None else f", for {duration(request.budget_s)} at most"
     print(f"Measuring {machine}, {threads} threads) into {folder.folder}{limit}", flush=True)
     how = {} if arguments.try_anyway else {"refusal": MemoryFit(device.memory_byte(), cache.workloads).refusal}
@@ -241,6 +248,17 @@ def measure(arguments: argparse.Namespace, request: Request, deadline: float | N
     print("\n".join([*runner.lines(summary, cache.places(tasks)), *resume]))
     _print_contents(request, cache, parts, arguments)
     return 0
+
+
+def _wait(limit: str | None, device: str) -> float:
+    """Wait for quiet as ``--wait`` says, and return how long (s); say who uses the machine when a run begins on it."""
+    waited_s = 0.0
+    if limit is not None:
+        waited_s = wait_for_quiet(device, flags.parse_time("--wait", limit), lambda line: print(line, flush=True))
+    if warning := warning_of_use(device):
+        hint = "" if limit is not None else "; --wait 2m waits up to two minutes for quiet"
+        print(f"{warning}{hint}", file=sys.stderr)
+    return waited_s
 
 
 def _print_contents(request: Request, cache: RunCache, left: list[plan.Part], arguments: argparse.Namespace) -> None:

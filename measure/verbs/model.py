@@ -34,7 +34,7 @@ from measure.domain.roofs import Roof, machine_roof
 from measure.domain.words import EAGER, FULL_PRECISION, INFERENCE, PRECISION_BYTE, STREAM_ARRAYS, shape_name, stored_as
 from measure.errors import UserError
 from measure.machine import devices
-from measure.machine.checks import warning_of_load
+from measure.machine.checks import warning_of_use
 from measure.machine.device import Device
 from measure.machine.environment import current
 from measure.models.call import Call, copy_to_meta, held_tensors, refuse_hidden, torch_dtype
@@ -83,7 +83,7 @@ def main(flags: argparse.Namespace) -> int:
         if not flags.json:  # print what the cache holds before the slow part
             print("\n".join(heading(found, table)), flush=True)
         if measuring := [task for task in tasks if task.is_of_machine]:
-            if warning := warning_of_load():
+            if warning := warning_of_use(device.torch_name):
                 print(warning, file=sys.stderr)
             _do(measuring, cache, worker, device)
             found = read_answer(cache, request)

@@ -52,6 +52,7 @@ VALUES = {
     "--batch-sizes": "0 -1 1.5 1e3 64,256 nan 99999999999 ٣", "--training-batch-sizes": "0 many ٣",
     "--threads": "0 99999 none ٣", "--seed": "x ٣", "--budget": f"0 nan soon -5m ٣m {'9' * 70}h",
     "--call-limit": "soon", "--target": "0% nan% 2 101% tight ٣%", "--max-rounds": "0", "--device": "gpu",
+    "--wait": "soon",
     "--machine": "../up", "--optimizers": "lion", "--precisions": "fp99", "--variants": "magic", "--sections": "magic",
 }  # fmt: skip
 """Values that a flag of ``python -m measure`` refuses, each of which its sentence names."""

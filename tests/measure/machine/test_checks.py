@@ -20,6 +20,12 @@ def write(root, files):
         (root / path).write_text(f"{text}\n")
 
 
+def programs(*used):
+    """Processes by name, with the percentage of a core that each used."""
+    rows = [{"name": name, "cpu_percent": percent} for name, percent in used]
+    return [SimpleNamespace(pid=-1 - number, info=row) for number, row in enumerate(rows)]
+
+
 @pytest.mark.parametrize(("others_s", "cores", "warns"), [(1.6, 1, False), (2.0, 4, True)])
 def test_a_run_on_a_busy_machine_starts_with_a_warning(monkeypatch, others_s, cores, warns):
     # Of 8 s of all cores' time 2 s were idle and others took 2 s: a quarter of 4 cores. 1.6 s are 0.2 cores
@@ -27,7 +33,41 @@ def test_a_run_on_a_busy_machine_starts_with_a_warning(monkeypatch, others_s, co
     monkeypatch.setattr(checks.HostLoad, "read", lambda _: readings.pop(0))
     monkeypatch.setattr(checks, "GLANCE_S", 0.0)
     monkeypatch.setattr(checks.os, "cpu_count", lambda: cores)
-    assert bool(checks.warning_of_load()) == warns
+    monkeypatch.setattr(psutil, "process_iter", lambda _: programs(("editor", 1.0), ("film", 80.0), ("game", 20.0)))
+    warning = checks.warning_of_use("cpu")
+    assert bool(warning) == warns
+    if warning:  # the busiest first, the idle not at all; and what the doctor would do
+        assert "1.00 of 4 cores: film (-2) 0.80, game (-3) 0.20; end them, or wait" in warning
+
+
+@pytest.mark.parametrize(
+    ("busy", "limit_s", "waited_s", "lines"),
+    [
+        ([False], 60.0, 0.0, []),
+        # Looks after 5 s and after 10 s, where the second of two finds it busy again, and after 15 s
+        ([True, True, False, True, False, False], 60.0, 15.0, ["Waiting for quiet, up to 1 min", "Quiet after 15 s"]),
+        ([True] * 9, 12.0, 12.0, ["Waiting for quiet, up to 12 s"]),
+    ],
+)
+def test_a_run_waits_for_quiet_and_says_so(monkeypatch, busy, limit_s, waited_s, lines):
+    seconds, looks, said = [0.0], iter(busy), []
+    film = checks.Finding(PROBLEM, "load", "other programs use 1.00 of 4 cores: film (7) 1.00", "end them")
+    monkeypatch.setattr(checks, "uses_of_machine", lambda _: [film] if next(looks) else [])
+    monkeypatch.setattr(checks.time, "monotonic", lambda: seconds[0])
+    monkeypatch.setattr(checks.time, "sleep", lambda pause: seconds.__setitem__(0, seconds[0] + pause))
+    assert checks.wait_for_quiet("cpu", limit_s, said.append) == waited_s
+    assert [line.split(":")[0] for line in said] == lines
+
+
+@pytest.mark.parametrize(("percent", "uses"), [(0, []), (90, ["cuda:0"])])
+def test_a_gpu_that_others_use_is_said_too(monkeypatch, percent, uses):
+    answers = {"DeviceGetUtilizationRates": SimpleNamespace(gpu=percent), "DeviceGetName": "NVIDIA L4"}
+    monkeypatch.setattr(checks, "ask", lambda question, _: answers.get(question))
+    monkeypatch.setattr(checks, "GLANCE_S", 0.0)
+    monkeypatch.setattr(checks, "load_since", lambda *_: 0.0)
+    monkeypatch.setattr(devices, "nvidia_handles", lambda: ["a board"])
+    assert [finding.subject for finding in checks.uses_of_machine("cuda:0")] == uses
+    assert checks.uses_of_machine("cpu") == []
 
 
 @pytest.fixture
