@@ -328,10 +328,15 @@ local function with_words(blocks)
     local text = formula.text:gsub("%s+", " "):gsub('[\\"]', "\\%0")
     return { pandoc.RawInline("typst", '#set math.equation(alt: "' .. text .. '");'), formula }, false
   end
+  -- No page of the PDF begins with an equation: it stays with its sentence.
+  local function whole(paragraph)
+    if not paragraph.content:find_if(function(part) return part.mathtype == "DisplayMath" end) then return nil end
+    return { pandoc.RawBlock("typst", "#block(breakable: false)["), paragraph, pandoc.RawBlock("typst", "]") }
+  end
   local kept = blocks:map(function(block)
     return replace_references(block, is_html_only(block) and lost or absent, instead)
   end)
-  local words = { traverse = "topdown", Div = printed, Link = unmarked_link, Span = unmarked, Math = spoken }
+  local words = { Div = printed, Link = unmarked_link, Math = spoken, Para = whole, Span = unmarked, traverse = "topdown" }
   return pandoc.Blocks(kept):walk(words)
 end
 

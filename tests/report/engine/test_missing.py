@@ -147,5 +147,6 @@ def test_a_heading_above_what_is_for_the_page_alone_is_too():
 def test_the_pdf_says_a_formula_as_its_tex():
     text = printed('A $\\pi \\text{"}$ and\n$$\nx\n$$ {#eq-a}\n', "typst")
     assert r'#set math.equation(alt: "\\pi \\text{\"}");$pi' in text
+    assert text.startswith("#block(breakable: false)[")  # no page begins with the equation
     assert text.index('(alt: " x ");') < text.index("$ x $")
     assert "alt" not in printed("A $x$.", "html")

@@ -1,6 +1,7 @@
 """The paper as Typst sets it."""
 
 import re
+from itertools import chain
 
 import pypdfium2
 import pytest
@@ -50,3 +51,22 @@ def test_the_template_names_fonts_that_are_in_the_wheel():
     named = set(re.findall(r'font: "([^"]+)"', template))
     assert len(named) == 2  # text, and code
     assert named <= set(typst.Fonts(include_system_fonts=False).families())
+
+
+@pytest.mark.parametrize(
+    "wrapped", ["{}", '#figure([{}], kind: "quarto-float-tbl", supplement: "Table", caption: [T])']
+)
+@pytest.mark.parametrize("above", range(20, 180, 20))
+def test_a_table_breaks_between_groups_with_four_rows_on_each_side(above, wrapped):
+    """Its tenth row has no first cell: it belongs to the ninth. Pandoc's table, and that in Quarto's figure."""
+    names = [f"r{row}" if row != 10 else "" for row in range(1, 15)]
+    cells = "".join(f"[{name}], [c{row}], " for row, name in enumerate(names, 1))
+    table = "#align(center)[#table(columns: 2, align: (left,right,), table.header([A], [B],), table.hline(), {})]"
+    figure = f"#figure({table.format(cells)[1:]}, kind: table)"
+    page = f"#set page(width: 200pt, height: 220pt, margin: 10pt)\n#v({above}pt)\n{wrapped.format(figure)}"
+    pdf = pypdfium2.PdfDocument(typeset(page, format="pdf"))
+    pages = [[*map(int, re.findall(r"c(\d+)", sheet.get_textpage().get_text_bounded()))] for sheet in pdf]
+    pages = [rows for rows in pages if rows]
+    assert [*chain(*pages)] == [*range(1, 15)]
+    assert min(map(len, pages)) >= 4
+    assert 10 not in [rows[0] for rows in pages]
