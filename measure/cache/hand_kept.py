@@ -67,7 +67,9 @@ class PublishedTiming:
     model: Annotated[str, "its name for `--models`: torchvision's own, else `timm:NAME`"]
     batch: schema.Batch
     input_size: schema.InputSize
-    precision: Annotated[str, Column("the precision of weights and inputs", form=one_of(("fp64", "fp32", "fp16")))]
+    precision: Annotated[
+        str, Column("the precision of weights and inputs", form=one_of(("fp64", "fp32", "fp16", "bf16")))
+    ]
     autocast: Annotated[str | None, Column("the precision that torch casts operands to", form=one_of(("fp16", "bf16")))]
     layout: Annotated[str | None, Column("the images' memory layout", form=one_of(("contiguous", "channels_last")))]
     compiler: Annotated[str | None, Column("the compiler; empty: eager", form=one_of(("torch.compile", "TensorRT")))]
@@ -96,6 +98,25 @@ class PublishedBandwidth:
     threads: Annotated[int | None, Column("threads on the whole device", NUMBER, least=1)]
     byte_per_s: Annotated[float, Column("rate of all units together", least=1e6, most=1e16)]
     spread_percent: Annotated[float | None, Column("the spread that the source prints", "%", most=1e4)]
+
+
+@table(
+    "published/measurements/tokens.csv", key=("source", "device", "gpus", "model", "weights", "phase", "tokens"),
+    by_hand=True,
+)  # fmt: skip
+class PublishedTokens:
+    """The tokens a second of a language model that others served on a device, one request at a time."""
+
+    source: Source
+    device: Device
+    gpus: Annotated[int, Column("the devices that share the layers", NUMBER, least=1)]
+    model: Annotated[str, Column("the model", form=one_of(("LLaMA 3 8B", "LLaMA 3 70B")))]
+    weights: Annotated[str, Column("the weights' format", form=one_of(("F16", "Q4_K_M")))]
+    phase: Annotated[
+        str, Column("reading a prompt, or generating one token after the other", form=one_of(("prefill", "decode")))
+    ]
+    tokens: Annotated[int, Column("the tokens of the prompt, or those generated", NUMBER, least=1)]
+    tokens_per_s: Annotated[float, Column("tokens a second, as printed", "1/s", least=1e-3)]
 
 
 @table("published/measurements/products.csv", key=("source", "device", "precision"), by_hand=True)

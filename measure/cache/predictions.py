@@ -3,33 +3,38 @@
 from dataclasses import dataclass
 from typing import Annotated, NamedTuple
 
-from measure.cache import schema
 from measure.cache.schema import NUMBER, Column, one_of, table
-from measure.domain.words import INFERENCE, LAYER_KINDS, PRODUCT_KINDS, STEP
+from measure.domain.words import INFERENCE, STEP
 
-# The terms whose sum is a latency; ``docs/prediction.md`` defines them
-ARITHMETIC = tuple(f"{kind} arithmetic" for kind in PRODUCT_KINDS)
-MEMORY = tuple(f"{kind} memory" for kind in LAYER_KINDS)
-UNFUSED, LAUNCHES, CALL, COPY, UPDATE = "unfused memory", "launches", "call", "input copy", "parameter update"
-TERMS = (*ARITHMETIC, *MEMORY, UNFUSED, LAUNCHES, CALL, COPY, UPDATE)
+# The terms whose sum is the time of the device's work; ``docs/prediction.md`` defines them
+ARITHMETIC = "convolution arithmetic", "depthwise arithmetic", "dense arithmetic"
+MEMORY = PRODUCT, OTHER, UNFUSED = "product memory", "other memory", "unfused memory"
+LAUNCHES, COPY, UPDATE = "launches", "input copy", "parameter update"
+TERMS = (*ARITHMETIC, *MEMORY, LAUNCHES, COPY, UPDATE)
 
 # What a fit leaves out and then predicts
-BY_MODEL, BY_FAMILY, BY_DEVICE, ONE_KNOWN, BY_SOURCE, PUT_ASIDE = CHECKS = (
-    "model", "family", "device", "device with one time", "source", "put aside",
+BY_MODEL, BY_FAMILY, BY_DEVICE, ONE_KNOWN, FIVE_KNOWN, PUT_ASIDE = CHECKS = (
+    "model", "family", "device", "device with one time", "device with five times", "put aside",
 )  # fmt: skip
 
 # Our method of prediction, and other people's
-OURS, LIKE_FLOP, LIKE_PARAMETERS, LIKE_ROOFLINE, LIKE_REGRESSION, LIKE_RESNET50 = METHODS = (
-    "terms", "FLOP over peak", "parameters", "roofline", "regression on FLOP", "scaled from ResNet50",
+OURS, LIKE_FLOP, LIKE_PARAMETERS, LIKE_ROOFLINE, LIKE_REGRESSION = METHODS = (
+    "terms", "FLOP over peak", "parameters", "roofline", "regression on FLOP",
 )  # fmt: skip
 
 # First and last batch size of each class that has errors of its own
-ALL_BATCHES = "all"
+ALL = "all"
 BATCH_CLASSES = {"1": (1, 1), "2 to 15": (2, 15), "16 to 127": (16, 127), "128 and more": (128, 10**9)}
+# The sorts of networks that have errors of their own: by their work if they read images; decoding is of one token
+SORTS = DENSE, DEPTHWISE, CONVOLUTIONAL, LANGUAGE, DECODING, AUDIO = (
+    "dense", "depthwise", "convolutional", "language", "decoding", "audio",
+)  # fmt: skip
 
-POOLS = {"cpu": "any CPU", "gpu": "any GPU", "soc": "any system on a chip"}  # all devices of a kind, by kind of chip
+TOKENS = "any GPU, tokens"  # the pool of published tokens a second of language models
+POOLS = {"cpu": "any CPU", "gpu": "any GPU", "soc": "any system on a chip", "tokens": TOKENS}
 HALF = "16 bits"  # the precision of a pool of fp16 and bf16, which chips compute alike
 HERE = "measured"  # the source of this program's timings
+ANY = "any"  # the precision of a host, which launches alike at all
 
 
 class Setting(NamedTuple):
@@ -66,7 +71,10 @@ class OfSetting:
 
 @table("prediction/coefficients.csv", key=(*Setting._fields, "term"))
 class Coefficient(OfSetting):
-    """The coefficient of a term in a setting, with the 90 % interval of a bootstrap over models or devices."""
+    """The coefficient of a term in a setting; of a machine's ``launches``, the time of its host (µs) an operator.
+
+    The interval of 90 % is that of a bootstrap over models, or over the devices of a pool.
+    """
 
     term: Annotated[str, "a term of `docs/prediction.md`"]
     models: Annotated[int, Column("the number of timed models", NUMBER)]
@@ -76,7 +84,7 @@ class Coefficient(OfSetting):
     high: Annotated[float, Column("the upper end of its interval", NUMBER)]
 
 
-@table("prediction/errors.csv", key=("left_out", "method", *Setting._fields, "batches"))
+@table("prediction/errors.csv", key=("left_out", "method", *Setting._fields, "batches", "sort"))
 class PredictionError(OfSetting):
     """The errors of predictions of latencies that the fit left out.
 
@@ -85,24 +93,12 @@ class PredictionError(OfSetting):
 
     left_out: Annotated[str, Column("the part of the timings that the fit left out", form=one_of(CHECKS))]
     method: Annotated[str, Column("the method of prediction", form=one_of(METHODS))]
-    batches: Annotated[str, Column("the batch sizes", form=one_of((ALL_BATCHES, *BATCH_CLASSES)))]
+    batches: Annotated[str, Column("the batch sizes", form=one_of((ALL, *BATCH_CLASSES)))]
+    sort: Annotated[str, Column("the sort of network", form=one_of((ALL, *SORTS)))]
     models: Annotated[int, Column("the number of predicted models", NUMBER)]
     calls: Annotated[int, Column("the number of predicted latencies", NUMBER)]
     median_error: Annotated[float, Column("the median error", NUMBER)]
     p90_error: Annotated[float, Column("the 90th percentile of the errors", NUMBER)]
     coverage: Annotated[float | None, Column("the share of latencies within the 90 % interval, if any", NUMBER)]
     median_ratio: Annotated[float, Column("the median of latency over prediction", NUMBER)]
-    low_ratio: Annotated[float, Column("the 5th percentile of latency over prediction", NUMBER)]
-    high_ratio: Annotated[float, Column("the 95th percentile of latency over prediction", NUMBER)]
-
-
-@table("prediction/kinds.csv", key=(*Setting._fields, "layer_kind"))
-class KindCost(OfSetting):
-    """The cost of a kind of layer in a setting, by the coefficients, with the 90 % interval of their bootstrap."""
-
-    layer_kind: schema.LayerKind
-    models: Annotated[int, Column("the number of models with such layers", NUMBER)]
-    roof_times: Annotated[float, Column("the time of these layers over their least time by the roof", NUMBER)]
-    roof_times_low: Annotated[float, Column("the lower end of its interval", NUMBER)]
-    roof_times_high: Annotated[float, Column("the upper end of its interval", NUMBER)]
-    share: Annotated[float, Column("the kind's share of the latency, the median over these models", NUMBER)]
+    within: Annotated[float, Column("nine in ten latencies lie within this factor of the prediction", NUMBER)]

@@ -1,6 +1,6 @@
 """The work of one call by kind of layer, the roofs of devices, and the terms of a latency that follow from both."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
@@ -11,20 +11,25 @@ from numpy.typing import NDArray
 from measure.cache import table
 from measure.cache.folders import MachineFolder, machine_names
 from measure.cache.hand_kept import Chip
+from measure.cache.predictions import AUDIO, CONVOLUTIONAL, DECODING, DENSE, DEPTHWISE, LANGUAGE
 from measure.cache.project import kept_by_hand
 from measure.cache.records import Environment, RoofMeasurement
 from measure.domain.chips import datasheet_roof, fold_name, rows_by_name
 from measure.domain.roofs import Roof, Roofline, machine_roof
-from measure.domain.words import FULL_PRECISION, LAYER_KINDS, PRODUCT_KINDS, TF32
+from measure.domain.words import FULL_PRECISION, LAYER_KINDS, TF32
 
 Numbers = NDArray[np.float64]
 
 PLACE = {kind: place for place, kind in enumerate(LAYER_KINDS)}
-PRODUCTS = [PLACE[kind] for kind in PRODUCT_KINDS]
+CONVOLUTION, DEPTHWISE_PLACE = PLACE["convolution"], PLACE["depthwise convolution"]
+MATRICES = [PLACE[kind] for kind in ("linear", "attention", "recurrent")]
+PRODUCTS = [CONVOLUTION, DEPTHWISE_PLACE, *MATRICES, PLACE["embedding"]]  # they read parameters
 FUSED = [PLACE[kind] for kind in ("normalisation", "activation", "other")]  # compilers fuse these into their neighbours
-# A factor of 32 in batch size is as far as a third of the FLOP, or of the bytes, moved to another kind of layer
-BATCH_WEIGHT = 0.2
+ELSE = [*FUSED, PLACE["pooling"]]
 MICROSECOND, NANOSECOND = 1e-6, 1e-9
+COMPILED_LAUNCHES = 0.3  # kernels that a compiled network launches, over the operators of eager mode
+DECODING_FLOP = 32  # FLOP per byte of parameters: with fewer, reading these takes the time on any chip
+DEPTHWISE_SHARE = 0.01  # of the FLOP, from which a network counts as one of depthwise convolutions
 CHIP_KIND = {"cpu": "cpu", "cuda": "gpu", "mps": "soc"}  # the kind of chip behind each of torch's devices
 
 
@@ -38,7 +43,7 @@ class LayerRoof(Roofline):
     def peaks(self) -> Numbers:
         """The peak (FLOP/s) of each of ``LAYER_KINDS``."""
         peaks = np.full(len(LAYER_KINDS), float(self.peak_flop_per_s))
-        peaks[[PLACE["convolution"], PLACE["depthwise convolution"]]] = self.convolution_flop_per_s
+        peaks[[CONVOLUTION, DEPTHWISE_PLACE]] = self.convolution_flop_per_s
         return peaks
 
 
@@ -81,32 +86,29 @@ class Demand:
 
     def terms(self, roof: LayerRoof, how: How) -> Numbers:
         """Return the ``TERMS`` of the call's latency (s), ``(terms,)``."""
-        return terms_of([(self, roof, how)])[0]
+        flop_s, byte_s = self.arithmetic_s(roof), self.memory_s(roof)
+        return np.array([
+            flop_s[CONVOLUTION],
+            flop_s[DEPTHWISE_PLACE],
+            flop_s[MATRICES].sum(),
+            byte_s[PRODUCTS].sum(),
+            byte_s[ELSE].sum(),
+            0.0 if how.compiled else byte_s[FUSED].sum(),
+            self.calls * MICROSECOND * (COMPILED_LAUNCHES if how.compiled else 1.0),
+            self.input_byte * NANOSECOND if how.copied else 0.0,
+            self.parameter_byte / roof.bandwidth_byte_per_s if how.trains else 0.0,
+        ])  # fmt: skip
 
-    @cached_property
-    def make_up(self) -> Numbers:
-        """Each kind's share of the FLOP and of the bytes, and the weighted logarithm of the batch size."""
-        flop, byte = self.flop[PRODUCTS], self.byte
-        batch = BATCH_WEIGHT * np.log(self.batch)
-        return np.array([*flop / max(flop.sum(), 1.0), *byte / max(byte.sum(), 1.0), batch])
-
-
-def terms_of(calls: Sequence[tuple[Demand, LayerRoof, How]]) -> Numbers:
-    """Return the ``TERMS`` of the latencies (s) of calls, at least one, ``(calls, terms)``."""
-    arithmetic = np.array([demand.flop for demand, _, _ in calls]) / np.array([roof.peaks for _, roof, _ in calls])
-    bandwidths = np.array([float(roof.bandwidth_byte_per_s) for _, roof, _ in calls])
-    memory = np.array([demand.byte for demand, _, _ in calls]) / bandwidths[:, None]
-    others = [
-        (
-            demand.calls * MICROSECOND,
-            MICROSECOND,
-            demand.input_byte * NANOSECOND if how.copied else 0.0,
-            demand.parameter_byte / roof.bandwidth_byte_per_s if how.trains else 0.0,
-        )
-        for demand, roof, how in calls
-    ]  # fmt: skip
-    unfused = np.where([how.compiled for _, _, how in calls], 0.0, memory[:, FUSED].sum(axis=1))
-    return np.hstack([arithmetic[:, PRODUCTS], memory, unfused[:, None], others])
+    def sort(self, family: str) -> str:
+        """Return the sort of network, by its family if it reads no images, else by its work."""
+        if family == LANGUAGE:
+            reads_parameters = self.flop.sum() < DECODING_FLOP * self.parameter_byte
+            return DECODING if reads_parameters else LANGUAGE
+        if family == AUDIO:
+            return AUDIO
+        if self.flop[DEPTHWISE_PLACE] > DEPTHWISE_SHARE * self.flop.sum():
+            return DEPTHWISE
+        return DENSE if self.flop[MATRICES].sum() > self.flop[CONVOLUTION] else CONVOLUTIONAL
 
 
 def by_kind(rows: Iterable[tuple[str, float]]) -> Numbers:

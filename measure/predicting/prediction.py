@@ -1,31 +1,37 @@
 """Predicts the latency of a call from the device's own fit, else from some times on it, else from its datasheet."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
-from functools import cache
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from measure.cache import predictions as tables
-from measure.cache.predictions import TERMS, Coefficient, PredictionError, Setting, release
+from measure.cache.predictions import LAUNCHES, TERMS, Coefficient, PredictionError, Setting, release
 from measure.domain.demands import ARITHMETIC, MEMORY
-from measure.domain.words import EAGER, STEP
+from measure.domain.statistics import FEWEST_MODELS
+from measure.domain.words import EAGER, STEP, stored_as
 from measure.predicting.demand import Demand, How, LayerRoof, Numbers, PredictedDevice
-from measure.predicting.model import LatencyModel, add_neighbours
-from measure.predicting.study import group, pool_of
-from measure.predicting.timings import FitRows, Places, TimedCall, fit_rows, number_labels
+from measure.predicting.model import adapt, likely
+from measure.predicting.study import KNOWN_TIMES, SOME, pool_of
+from measure.predicting.timings import OWN_HOSTS, TOKENS, hosts_of, split_launches
 
-# The bases of a prediction: models timed on the device under its setting, some times on it, its datasheet alone
+# The bases of a prediction: many models timed on the device under its setting, some times on it, its datasheet alone
 FITTED, SCALED, DATASHEET = "fitted", "scaled", "datasheet"
 GPU = "gpu"  # the kind of chip that predicts devices of a kind without a fit
+WHOLE = tables.ALL, tables.ALL  # all batch sizes and all sorts of networks
+HELD = 0.85  # an interval of a part counts if it covered this share of the latencies that it was checked with
+
+Known = tuple[Demand, float]  # a call's demand and its latency (s)
+Part = tuple[str, str]  # a class of batch sizes and a sort of networks
 
 
 @dataclass(frozen=True)
 class Prediction:
     """A call's least latency on a device, and its likely one with the 90 % interval.
 
-    The interval is None unless a fit has left out a device of this kind. ``bound`` limits the least time, ``costliest``
-    is the largest term of the likely one, and ``timed_models`` counts the models timed on the device.
+    The interval is None unless a fit has left out a device of this kind. It is ``extrapolated`` if no such networks
+    were timed at such batch sizes. ``bound`` limits the least time, ``costliest`` is the largest part of the likely
+    one, ``timed_models`` counts the models timed on the device, ``host_us`` is an operator's launch on the host.
     """
 
     least_s: float
@@ -33,131 +39,146 @@ class Prediction:
     likely_s: float
     low_s: float | None
     high_s: float | None
+    extrapolated: bool
     basis: str  # FITTED, SCALED or DATASHEET
     timed_models: int
     costliest: str
     costliest_share: float
+    host_us: float
 
 
 @dataclass(frozen=True, eq=False)
 class Basis:
-    """The fit behind the predictions of a device under some conditions, and the device's ``factor`` to it.
+    """The fit behind the predictions of a device under some conditions.
 
-    Nine in ten latencies lie within ``ratios`` times the likely one; None unless a fit has left out such a device.
+    ``within`` has the factors that nine in ten latencies lie within, by part; none unless a fit left out such a device.
+    ``beyond`` has those of devices without timings, for parts that ``within`` lacks.
     """
 
     name: str
     setting: Setting
-    model: LatencyModel
+    coefficients: Numbers
     roof: LayerRoof
-    factor: float
+    how: How
+    chip_kind: str
+    host_us: float
     timed_models: int
-    ratios: tuple[float, float] | None
+    within: Mapping[Part, float]
+    beyond: Mapping[Part, float]
 
-    def likely_s(self, demand: Demand, how: How) -> float:
+    def parts(self, demand: Demand) -> tuple[Numbers, float]:
+        """Return the times (s) of a call's terms ``(terms,)``, and that of its launches on the host."""
+        terms, launch_s = split_launches(demand.terms(self.roof, self.how), self.chip_kind, self.host_us)
+        return terms * self.coefficients, launch_s
+
+    def likely_s(self, demand: Demand) -> float:
         """Return the likely latency (s) of a call."""
-        predicted = self.model.predict(demand.terms(self.roof, how)[None, :], demand.make_up[None, :])
-        return self.factor * float(predicted[0])
+        terms, launch_s = self.parts(demand)
+        return float(likely(np.ones(len(TERMS)), terms[None, :], np.array([launch_s]))[0])
+
+    def interval(self, sort: str, batch: int) -> tuple[float | None, bool]:
+        """Return the factor either side of the likely time for a 90 % interval, and whether it is extrapolated."""
+        batches = next(name for name, (least, most) in tables.BATCH_CLASSES.items() if least <= batch <= most)
+        exact, of_sort, of_batch = (batches, sort), (tables.ALL, sort), (batches, tables.ALL)
+        if of_sort in self.within and of_batch in self.within:
+            return self.within.get(exact, max(self.within[of_sort], self.within[of_batch])), False
+        found = [
+            each[part]
+            for each in (self.within, self.beyond)
+            for part in (exact, of_sort, of_batch, WHOLE)
+            if part in each
+        ]
+        return max(found, default=None), True
 
 
 class Predictor:
-    """Predicts by the coefficients and errors of ``data/prediction``, and the timed calls behind them."""
+    """Predicts by the coefficients and errors of ``data/prediction``."""
 
-    def __init__(
-        self, coefficients: Iterable[Coefficient], errors: Iterable[PredictionError], calls: Iterable[TimedCall]
-    ) -> None:
+    def __init__(self, coefficients: Iterable[Coefficient], errors: Iterable[PredictionError]) -> None:
         self._coefficients: dict[Setting, Numbers] = {}
         self._timed_models: dict[Setting, int] = {}
+        costs = []
         for row in coefficients:
+            if row.precision == tables.ANY:
+                costs.append((row.setting, row.value))
+                continue
             self._timed_models[row.setting] = row.models
-            if row.term in TERMS:
-                self._coefficients.setdefault(row.setting, np.zeros(len(TERMS)))[TERMS.index(row.term)] = row.value
-        self._ratios = {
-            (row.left_out, row.setting): (row.low_ratio, row.high_ratio)
-            for row in errors
-            if (row.method, row.batches) == (tables.OURS, tables.ALL_BATCHES)
-        }
-        self.calls = group(calls)  # by setting, and by pool
-        self._rows, self._model = cache(self._rows_of), cache(self._add_neighbours)
-        self._places, self._factor = cache(self._places_of), cache(self._find_factor)
+            self._coefficients.setdefault(row.setting, np.zeros(len(TERMS)))[TERMS.index(row.term)] = row.value
+        self.hosts = hosts_of(costs)
+        self._within: dict[tuple[str, Setting], dict[Part, float]] = {}
+        for error in errors:
+            part = error.batches, error.sort
+            several = error.models >= FEWEST_MODELS or error.device == tables.TOKENS  # one model, of several lengths
+            holds = several and (error.coverage or 0.0) >= HELD
+            if error.method == tables.OURS and (holds or part == WHOLE):
+                self._within.setdefault((error.left_out, error.setting), {})[part] = error.within
 
-    def predict(
-        self,
-        demand: Demand,
-        device: PredictedDevice,
-        precision: str,
-        variant: str,
-        phase: str,
-        known: tuple[Demand, float] | None = None,
-    ) -> Prediction | None:
-        """Return the latency of a call; None without a rate at the precision, or without a fit.
-
-        ``known`` is a demand and its latency (s) on the device under the same conditions. It scales all predictions but
-        those of a device's own fit.
-        """
-        basis = self.basis(device, precision, variant, phase)
-        if basis is None:
-            return None
-        how = How(compiled=variant != EAGER, trains=phase == STEP)
-        if known is not None and basis.name != FITTED:
-            known_demand, known_s = known
-            factor = basis.factor * known_s / basis.likely_s(known_demand, how)
-            ratios = basis.ratios and self._ratios.get((tables.ONE_KNOWN, basis.setting))
-            basis = replace(basis, name=SCALED, factor=factor, timed_models=1, ratios=ratios)
-        likely_s, roof_s = basis.likely_s(demand, how), demand.least_s(basis.roof)
-        parts = demand.terms(basis.roof, how) * basis.model.coefficients
-        low_s, high_s = (likely_s * ratio for ratio in basis.ratios) if basis.ratios else (None, None)
+    def predict(self, demand: Demand, sort: str, basis: Basis) -> Prediction:
+        """Return the latency of a call of a network of this sort."""
+        likely_s, roof_s = basis.likely_s(demand), demand.least_s(basis.roof)
+        within, extrapolated = basis.interval(sort, demand.batch)
+        terms, launch_s = basis.parts(demand)
+        parts = dict(zip(TERMS, terms.tolist(), strict=True))
+        parts[LAUNCHES] += launch_s
         bound = ARITHMETIC if float(demand.arithmetic_s(basis.roof).sum()) >= roof_s else MEMORY
-        costliest = TERMS[int(parts.argmax())], float(parts.max() / parts.sum())
-        # Timed convolutions beat their roof where they save multiplications (A. Lavin and S. Gray, Fast algorithms for
-        # convolutional neural networks, CVPR 2016), and small networks where they stay in a cache: no bound then
-        least_s = min(roof_s, likely_s)
-        return Prediction(least_s, bound, likely_s, low_s, high_s, basis.name, basis.timed_models, *costliest)
+        costliest = max(parts, key=parts.__getitem__)
+        return Prediction(
+            # Timed convolutions beat their roof where they save multiplications (A. Lavin and S. Gray, Fast algorithms
+            # for convolutional neural networks, CVPR 2016), and small networks where they stay in a cache: no bound
+            min(roof_s, likely_s), bound, likely_s, within and likely_s / within, within and likely_s * within,
+            extrapolated, basis.name, basis.timed_models, costliest, parts[costliest] / sum(parts.values()),
+            basis.host_us,
+        )  # fmt: skip
 
-    def basis(self, device: PredictedDevice, precision: str, variant: str, phase: str) -> Basis | None:
+    def basis(
+        self, device: PredictedDevice, precision: str, variant: str, phase: str, sort: str = tables.CONVOLUTIONAL,
+        known: Sequence[Known] = (), host_us: float | None = None,
+    ) -> Basis | None:  # fmt: skip
         """Return the basis of a device's predictions; None without a rate at the precision, or without a fit.
 
-        A device of a kind that was never timed counts as a GPU, and has no interval.
+        ``known`` are calls on the device under the same conditions. The host is that of ``hosts`` unless ``host_us``
+        names another. A device of a kind that was never timed counts as a GPU, and has no interval.
         """
-        roof = device.layer_roof(precision)
-        wanted = device.name, precision, variant, phase
-        own = [each for each in self._coefficients if (each.device, *each[3:]) == wanted]
-        like = pool_of(device.chip_kind, precision, phase)
+        roof, kind = device.layer_roof(precision), device.chip_kind
+        how = How(compiled=variant != EAGER, trains=phase == STEP)
+        served = pool_of(TOKENS, precision, phase)
+        if sort in (tables.LANGUAGE, tables.DECODING) and kind != "cpu" and served in self._coefficients:
+            kind, own, like = TOKENS, None, served
+        else:
+            own, like = self._own(device.name, precision, variant, phase), pool_of(kind, precision, phase)
         pool = like if like in self._coefficients else pool_of(GPU, precision, phase)
-        if roof is None or not (own or pool in self._coefficients):
+        setting = own or pool
+        if roof is None or setting not in self._coefficients:
             return None
-        if own:
-            newest = max(own, key=release)
-            ratios = self._ratios.get((tables.BY_MODEL, newest))
-            return Basis(FITTED, newest, self._model(newest), roof, 1.0, self._timed_models[newest], ratios)
-        factor, timed = self._factor(device.name, pool)
-        left_out = tables.ONE_KNOWN if timed else tables.BY_DEVICE
-        ratios = self._ratios.get((left_out, pool)) if pool == like else None
-        return Basis(SCALED if timed else DATASHEET, pool, self._model(pool), roof, factor, timed, ratios)
+        timed = self._timed_models[own] if own else 0
+        if own and timed >= SOME and own[3:5] == (precision, variant):
+            name, left_out, errors = FITTED, tables.BY_FAMILY, own
+        else:
+            name, left_out, errors = (SCALED, tables.FIVE_KNOWN, pool) if own else (DATASHEET, tables.BY_DEVICE, pool)
+        host = 0.0 if kind in OWN_HOSTS else self.hosts["", phase] if host_us is None else host_us
+        beyond = self._within.get((tables.BY_DEVICE, pool), {}) if pool == like else {}
+        coefficients = self._coefficients[setting]
+        if known:
+            calls = [split_launches(each.terms(roof, how), kind, host) for each, _ in known]
+            terms, launch_s = (np.array(each) for each in zip(*calls, strict=True))
+            coefficients = adapt(coefficients, terms, launch_s, np.array([seconds for _, seconds in known]))
+            left_out = tables.FIVE_KNOWN if len(known) >= KNOWN_TIMES else tables.ONE_KNOWN
+            name, errors, timed = SCALED, pool, len(known)
+        within = self._within.get((left_out, errors), beyond) if errors == own or pool == like else {}
+        return Basis(name, setting, coefficients, roof, how, kind, host, timed, within, beyond)
 
-    def _find_factor(self, device: str, pool: Setting) -> tuple[float, int]:
-        """Return a device's median factor to its pool's predictions, and the number of models behind it."""
-        timed, places = self._rows(pool), self._places(pool)
-        if timed is None or device not in places:
-            return 1.0, 0
-        rows = places[device]
-        ratios = timed.latency_s[rows] / self._model(pool).predict(timed.terms[rows], timed.make_ups[rows])
-        return float(np.median(ratios)), len(set(timed.architecture[rows]))
-
-    def _add_neighbours(self, setting: Setting) -> LatencyModel:
-        """Return the model of a setting, with the neighbours among its timed calls."""
-        timed, best = self._rows(setting), self._coefficients[setting]
-        return LatencyModel(best) if timed is None else add_neighbours(timed, best)
-
-    def _places_of(self, setting: Setting) -> dict[object, Places]:
-        """Return the places of each device's rows among the timed calls of a setting."""
-        timed = self._rows(setting)
-        if timed is None:
-            return {}
-        numbers = number_labels(timed.device)
-        places = np.split(np.argsort(numbers, kind="stable"), np.cumsum(np.bincount(numbers))[:-1])
-        return {timed.device[rows[0]]: rows for rows in places}
-
-    def _rows_of(self, setting: Setting) -> FitRows | None:
-        calls = self.calls.get(setting)
-        return fit_rows(calls) if calls else None
+    def _own(self, device: str, precision: str, variant: str, phase: str) -> Setting | None:
+        """Return the setting of a device whose timings are nearest to the asked: precision, variant, newest torch."""
+        width = stored_as(precision) == "fp32"
+        alike = [
+            each
+            for each in self._coefficients
+            if (each.device, each.phase) == (device, phase) and (stored_as(each.precision) == "fp32") == width
+        ]
+        return max(
+            (each for each in alike if each.variant in (EAGER, "torch.compile", variant)),
+            key=lambda each: (
+                each.variant == variant, each.precision == precision, self._timed_models[each] >= SOME, release(each),
+            ),
+            default=None,
+        )  # fmt: skip

@@ -1,29 +1,29 @@
 """Fits settings and pools of timed calls, and checks each fit by predicting calls that it leaves out."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, partial
 
 import numpy as np
 
 from measure.cache import predictions as tables
-from measure.cache.predictions import TERMS, Coefficient, KindCost, PredictionError, Setting
-from measure.domain.words import EAGER, FULL_PRECISION, PRODUCT_KINDS, stored_as
-from measure.predicting.demand import FUSED, PLACE, Numbers
-from measure.predicting.model import AT_THE_ROOF, LatencyModel, fit, fit_pool, fit_setting
-from measure.predicting.timings import FitRows, Mask, Texts, TimedCall, fit_rows, number_labels
+from measure.cache.predictions import LAUNCHES, TERMS, Coefficient, PredictionError, Setting
+from measure.domain.words import EAGER, FULL_PRECISION, stored_as
+from measure.predicting.demand import Numbers
+from measure.predicting.model import AT_THE_ROOF, adapt, fit, likely
+from measure.predicting.timings import TOKENS, FitRows, Hosts, Mask, Texts, TimedCall, fit_rows, joined, number_labels
 
 FOLDS, SEED = 10, 22  # models or families are left out a tenth at a time, shuffled by the seed
-RESAMPLES = 100  # of the bootstrap
-KNOWN = "resnet50"  # the model whose latency counts as known
-LOW, HIGH = 0.05, 0.95  # the quantiles at the ends of a prediction interval
+RESAMPLES = 40  # of the bootstrap
+KNOWN, KNOWN_TIMES, DRAWS = "resnet50", 5, 4  # the model of one known time, and several known times drawn at random
+LOW, HIGH, NINE = 0.05, 0.95, 0.9  # the quantiles at the ends of a 90 % interval, and of errors of either sign
 POINTS = np.linspace(0.0, 1.0, 101)  # the quantiles that represent a setting's ratios, so that settings count alike
 POOLED = (EAGER, "torch.compile")  # the variants in a pool
-MANY, SOME, SIZES = 100, 20, 2  # a setting gets its own fit from MANY models, or from SOME at this many batch sizes
+SOME = 20  # models from which a setting is checked by itself
 # Devices that no fit and no choice of terms has seen: set aside before the first fit, predicted at the end
 ASIDE = ("AMD Radeon RX 7800 XT", "NVIDIA TITAN RTX")
 
-Fit = Callable[[FitRows], LatencyModel]
+Fit = Callable[[FitRows], Numbers]
 Estimate = Callable[[FitRows, FitRows], Numbers]  # from known rows to the latencies (s) of the rows asked for, (rows,)
 
 
@@ -42,39 +42,43 @@ class Checked:
 class Study:
     """The rows of the tables in ``data/prediction``."""
 
-    coefficients: list[Coefficient]
-    kinds: list[KindCost]
-    errors: list[PredictionError]
+    coefficients: list[Coefficient] = field(default_factory=list)
+    errors: list[PredictionError] = field(default_factory=list)
 
-
-def study(calls: Sequence[TimedCall], say: Callable[[str], None], aside: bool = False) -> Study:
-    """Fit and check everything. ``say`` gets the name of each fit; ``aside`` also predicts the devices of ``ASIDE``."""
-    groups = {setting: fit_rows(chosen) for setting, chosen in group(calls).items()}
-    pools = {setting: rows for setting, rows in groups.items() if not setting.source}
-    models = {pool: fit_pool(timed) for pool, timed in pools.items()}
-    pool_by_setting = {call.setting: pool_of_call(call) for call in calls}
-    found = Study([], [], [])
-
-    def add(setting: Setting, timed: FitRows, model: LatencyModel, resampled: Texts, refit: Fit) -> None:
-        say(", ".join(filter(None, setting)))
-        drawn = bootstrap(timed, resampled, refit)
-        values = np.vstack([model.coefficients, np.quantile(drawn, [LOW, HIGH], axis=0)])
+    def add(self, setting: Setting, timed: FitRows, values: Numbers) -> None:
+        """Add coefficients ``(3, terms)``: the values and both ends of their intervals."""
+        of_all = len(set(timed.architecture)), len(timed)
         for term, value in zip(TERMS, values.T.tolist(), strict=True):
-            found.coefficients.append(Coefficient(*setting, term, len(set(timed.architecture)), len(timed), *value))
-        found.kinds.extend(kind_costs(setting, timed, model.coefficients, drawn))
+            self.coefficients.append(Coefficient(*setting, term, *of_all, *value))
 
+
+def study(
+    calls: Sequence[TimedCall], costs: Iterable[tuple[Setting, float]], hosts: Hosts, say: Callable[[str], None],
+    aside: bool = False,
+) -> Study:  # fmt: skip
+    """Fit and check everything. ``say`` gets the name of each fit; ``aside`` also predicts the devices of ``ASIDE``."""
+    groups = {setting: fit_rows(chosen, hosts) for setting, chosen in group(calls).items()}
+    pools = {setting: rows for setting, rows in groups.items() if not setting.source}
+    best = {pool: fit_pool(timed) for pool, timed in pools.items()}
+    pool_by_setting = {call.setting: pool_of_call(call) for call in calls}
+    found = Study()
+    for setting, host_us in costs:
+        found.coefficients.append(Coefficient(*setting, LAUNCHES, 1, 1, host_us, host_us, host_us))
     for setting, timed in groups.items():
-        names = len(set(timed.architecture))
-        if setting not in pools and (names >= MANY or (names >= SOME and len(set(timed.batch)) >= SIZES)):
-            of_pool = models.get(pool_by_setting[setting])
-            refit = partial(fit_setting, prior=AT_THE_ROOF if of_pool is None else of_pool.coefficients)
-            add(setting, timed, refit(timed), timed.architecture, refit)
+        say(", ".join(filter(None, setting)))
+        if setting in pools:
+            found.add(setting, timed, bootstrap(timed, timed.device, fit_pool))
+            unseen = [
+                call for call in calls if aside and call.setting.device in ASIDE and pool_of_call(call) == setting
+            ]
+            checks = check_pool(timed, fit_rows(unseen, hosts) if unseen else None)
+            found.errors.extend(pool_errors(checks, setting))
+            continue
+        refit = partial(fit_setting, best.get(pool_by_setting[setting], AT_THE_ROOF))
+        found.add(setting, timed, bootstrap(timed, timed.architecture, refit))
+        if len(set(timed.architecture)) >= SOME:
             for check in check_setting(setting, timed, refit):
-                found.errors.extend(summarise(check, None))
-    for pool, timed in pools.items():
-        add(pool, timed, models[pool], timed.device, fit_pool)
-        unseen = [call for call in calls if aside and call.setting.device in ASIDE and pool_of_call(call) == pool]
-        found.errors.extend(pool_errors(check_pool(timed, fit_rows(unseen) if unseen else None), pool))
+                found.errors.extend(summarise(check))
     return found
 
 
@@ -95,68 +99,56 @@ def group(calls: Iterable[TimedCall]) -> dict[Setting, list[TimedCall]]:
     for call in calls:
         if call.setting.device not in ASIDE:
             groups.setdefault(call.setting, []).append(call)
-            if call.setting.variant in POOLED:
+            if call.setting.variant in POOLED or call.chip_kind == TOKENS:
                 groups.setdefault(pool_of_call(call), []).append(call)
     return groups
 
 
+def fit_pool(timed: FitRows) -> Numbers:
+    """Fit the calls of several settings, each weighted by the square root of its number of calls."""
+    return fit(timed.terms, timed.launch_s, timed.latency_s, timed.weights(), AT_THE_ROOF)
+
+
+def fit_setting(of_pool: Numbers, timed: FitRows) -> Numbers:
+    """Fit the calls of one setting, from the coefficients of its pool; every row counts alike."""
+    return adapt(of_pool, timed.terms, timed.launch_s, timed.latency_s)
+
+
+def predict(coefficients: Numbers, asked: FitRows) -> Numbers:
+    return likely(coefficients, asked.terms, asked.launch_s)
+
+
 def bootstrap(timed: FitRows, resampled: Texts, refit: Fit) -> Numbers:
-    """Return coefficients ``(draws, terms)`` of fits to samples of whole models or devices, as ``resampled`` names."""
+    """Return coefficients ``(3, terms)``: fitted, and the ends of the interval over samples of whole ``resampled``."""
     random = np.random.default_rng(SEED)
     rows_of = [np.flatnonzero(resampled == name) for name in sorted(set(resampled))]
     drawn = []
     for _ in range(RESAMPLES):
         rows = np.concatenate([rows_of[place] for place in random.integers(0, len(rows_of), len(rows_of))])
-        drawn.append(refit(timed.where(rows)).coefficients)
-    return np.array(drawn)
-
-
-def kind_costs(setting: Setting, timed: FitRows, best: Numbers, drawn: Numbers) -> Iterator[KindCost]:
-    """Yield the cost of each kind of layer by coefficients ``best`` ``(terms,)``, with the intervals of ``drawn``.
-
-    Every call counts alike, whatever its latency.
-    """
-    memories, unfused = [TERMS.index(term) for term in tables.MEMORY], TERMS.index(tables.UNFUSED)
-    for kind, place in PLACE.items():
-        at_roof = timed.kinds_s[:, place]
-        has = at_roof > 0
-        if not has.any():
-            continue
-        # The terms of this kind alone: its memory, its arithmetic, and its part of the unfused memory
-        parts = np.zeros_like(timed.terms)
-        own = [memories[place], *([TERMS.index(f"{kind} arithmetic")] if kind in PRODUCT_KINDS else [])]
-        parts[:, own] = timed.terms[:, own]
-        if place in FUSED:
-            all_fused = timed.terms[:, [memories[fused] for fused in FUSED]].sum(axis=1)
-            own_unfused = timed.terms[:, unfused] * timed.terms[:, memories[place]]
-            parts[:, unfused] = own_unfused / np.where(all_fused > 0, all_fused, 1.0)
-        over = parts.T @ (1.0 / timed.latency_s) / float((at_roof / timed.latency_s).sum())
-        low, high = np.quantile(drawn @ over, [LOW, HIGH])
-        share = float(np.median((parts @ best)[has] / (timed.terms @ best)[has]))
-        models = len(set(timed.architecture[has]))
-        yield KindCost(*setting, kind, models, float(best @ over), float(low), float(high), share)
+        drawn.append(refit(timed.where(rows)))
+    return np.vstack([refit(timed), np.quantile(drawn, [LOW, HIGH], axis=0)])
 
 
 def by_terms(refit: Fit) -> Estimate:
-    return lambda known, asked: refit(known).predict(asked.terms, asked.make_ups)
+    return lambda known, asked: predict(refit(known), asked)
 
 
-def by_scale(quantity: Callable[[FitRows], Numbers]) -> Estimate:
-    """Estimate a latency by a quantity ``(rows,)`` times its median factor among the known rows."""
-    return lambda known, asked: quantity(asked) * np.median(known.latency_s / quantity(known))
+def _scaled(of_rows: Callable[[FitRows], Numbers]) -> Estimate:
+    """Return an estimate by a time of each row, times the median factor of the known rows."""
+    return lambda known, asked: np.median(known.latency_s / of_rows(known)) * of_rows(asked)
 
 
-def by_regression(known: FitRows, asked: FitRows) -> Numbers:
+def _by_regression(known: FitRows, asked: FitRows) -> Numbers:
     """Fit a line through the times of the FLOP at the peak, as the terms are fitted."""
     line, asked_line = (np.column_stack([rows.flop_s, np.full(len(rows), 1e-3)]) for rows in (known, asked))
-    return asked_line @ fit(line, known.latency_s, known.weights(), np.zeros(2))
+    return asked_line @ fit(line, np.zeros(len(known)), known.latency_s, known.weights(), np.zeros(2))
 
 
 BASELINES: dict[str, Estimate] = {
-    tables.LIKE_FLOP: by_scale(lambda rows: rows.flop_s),
-    tables.LIKE_PARAMETERS: by_scale(lambda rows: rows.parameter_s),
-    tables.LIKE_ROOFLINE: by_scale(lambda rows: rows.kinds_s.sum(axis=1)),
-    tables.LIKE_REGRESSION: by_regression,
+    tables.LIKE_FLOP: _scaled(lambda rows: rows.flop_s),
+    tables.LIKE_PARAMETERS: _scaled(lambda rows: rows.parameter_s),
+    tables.LIKE_ROOFLINE: _scaled(lambda rows: rows.roof_s),
+    tables.LIKE_REGRESSION: _by_regression,
 }
 
 
@@ -183,40 +175,51 @@ def leave_out(timed: FitRows, labels: Texts, estimate: Estimate) -> Numbers:
 
 def check_setting(setting: Setting, timed: FitRows, refit: Fit) -> Iterator[Checked]:
     """Yield the checks of one setting's own fit, and of the baselines."""
-    is_known = timed.architecture == KNOWN
     for left_out, labels in ((tables.BY_MODEL, timed.architecture), (tables.BY_FAMILY, timed.family)):
         for method, estimate in {tables.OURS: by_terms(refit), **BASELINES}.items():
             yield Checked(left_out, method, setting, timed, leave_out(timed, labels, estimate))
-        if is_known.any() and not is_known.all():
-            asked = timed.where(~is_known)
-            ratios = asked.latency_s / BASELINES[tables.LIKE_FLOP](timed.where(is_known), asked)
-            yield Checked(left_out, tables.LIKE_RESNET50, setting, asked, ratios)
 
 
 def check_pool(timed: FitRows, aside: FitRows | None) -> Iterator[Checked]:
-    """Yield the checks of a pool without each device, without each source, and of devices set ``aside``."""
-    for left_out, labels in ((tables.BY_DEVICE, timed.device), (tables.BY_SOURCE, timed.source)):
-        for label in sorted(set(labels)):
-            out = labels == label
-            if not out.all():
-                yield from _check_others(timed.where(~out), timed.where(out), left_out)
+    """Yield the checks of a pool without each device, and of devices set ``aside``."""
+    for device in sorted(set(timed.device)):
+        out = timed.device == device
+        if not out.all():
+            yield from _check_others(timed.where(~out), timed.where(out), tables.BY_DEVICE)
     if aside is not None:
         yield from _check_others(timed, aside, tables.PUT_ASIDE)
 
 
 def _check_others(known: FitRows, asked: FitRows, left_out: str) -> Iterator[Checked]:
-    """Yield each setting that was left out, predicted by all methods; a device also with one known time."""
+    """Yield each setting that was left out, predicted by all methods; a device also with some known times."""
+    of_pool = fit_pool(known)
     numbers = number_labels(asked.setting)
-    for method, estimate in {tables.OURS: by_terms(fit_pool), **BASELINES}.items():
-        all_ratios = asked.latency_s / estimate(known, asked)
-        for number in range(numbers.max() + 1):
-            chosen = numbers == number
-            rows, ratios, setting = asked.where(chosen), all_ratios[chosen], asked.setting[chosen.argmax()]
-            yield Checked(left_out, method, setting, rows, ratios)
-            is_known = rows.architecture == KNOWN
-            if left_out == tables.BY_DEVICE and is_known.any() and not is_known.all():
-                scaled = ratios[~is_known] / np.median(ratios[is_known])
-                yield Checked(tables.ONE_KNOWN, method, setting, rows.where(~is_known), scaled)
+    settings = [numbers == number for number in range(numbers.max() + 1)]
+    for method, estimate in {tables.OURS: lambda _, rows: predict(of_pool, rows), **BASELINES}.items():
+        ratios = asked.latency_s / estimate(known, asked)
+        for chosen in settings:
+            yield Checked(left_out, method, asked.setting[chosen.argmax()], asked.where(chosen), ratios[chosen])
+    for rows in map(asked.where, settings if left_out == tables.BY_DEVICE else ()):
+        random = np.random.default_rng(SEED)
+        several = [random.permutation(len(rows))[:KNOWN_TIMES] for _ in range(DRAWS)]
+        for name, draws in (
+            (tables.ONE_KNOWN, [np.flatnonzero(rows.architecture == KNOWN)]),
+            (tables.FIVE_KNOWN, several),
+        ):
+            told = []  # the rows asked for and their ratios, by draw
+            for places in draws:
+                rest = rows.where(~np.isin(rows.architecture, rows.architecture[places]))
+                if len(places) and len(rest):
+                    adapted = fit_setting(of_pool, rows.where(places))
+                    told.append((rest, rest.latency_s / predict(adapted, rest)))
+            if told:
+                yield Checked(
+                    name,
+                    tables.OURS,
+                    rows.setting[0],
+                    joined([rest for rest, _ in told]),
+                    np.concatenate([ratios for _, ratios in told]),
+                )
 
 
 def pool_errors(checks: Iterable[Checked], pool: Setting) -> Iterator[PredictionError]:
@@ -226,55 +229,72 @@ def pool_errors(checks: Iterable[Checked], pool: Setting) -> Iterator[Prediction
     """
     groups: dict[tuple[str, str], list[Checked]] = {}
     for check in checks:
-        if np.isfinite(check.ratios).all():
-            groups.setdefault((check.left_out, check.method), []).append(check)
+        groups.setdefault((check.left_out, check.method), []).append(check)
     for (left_out, method), alike in groups.items():
         # A device set aside gets the interval that any new device would get
         source = groups.get((tables.BY_DEVICE, method), []) if left_out == tables.PUT_ASIDE else alike
-        by_device = [(check.setting.device, np.quantile(check.ratios, POINTS)) for check in source]
-        coverages = []
+        together: dict[tuple[str, str], list[tuple[Checked, PredictionError]]] = {}
         for check in alike:
-            others = [ratios for device, ratios in by_device if device != check.setting.device]
-            rows = list(summarise(check, np.concatenate(others) if others else None))
-            coverages += [row.coverage for row in rows[:1] if row.coverage is not None]
-            yield from rows
-        coverage = float(np.mean(coverages)) if coverages else None
-        models = np.concatenate([check.rows.architecture for check in alike])
-        ratios = np.concatenate([np.quantile(check.ratios, POINTS) for check in alike])
-        yield _error_row(alike[0], pool, tables.ALL_BATCHES, models, ratios, coverage)
+            others = [other for other in source if other.setting.device != check.setting.device]
+            for row in summarise(check, others):
+                together.setdefault((row.batches, row.sort), []).append((check, row))
+                yield row
+        for part, found in together.items():
+            masks = [part_of(check.rows, *part) for check, _ in found]
+            ratios = [
+                np.quantile(check.ratios[chosen], POINTS) for (check, _), chosen in zip(found, masks, strict=True)
+            ]
+            models = [check.rows.architecture[chosen] for (check, _), chosen in zip(found, masks, strict=True)]
+            coverages = [row.coverage for _, row in found if row.coverage is not None]
+            coverage = float(np.mean(coverages)) if coverages else None
+            yield _error_row(found[0][0], pool, part, np.concatenate(models), np.concatenate(ratios), coverage)
 
 
-def summarise(check: Checked, others: Numbers | None) -> Iterator[PredictionError]:
-    """Yield the errors of a check, of all batch sizes together and by their classes.
+def part_of(rows: FitRows, batches: str, sort: str) -> Mask:
+    """Return the mask ``(rows,)`` of a class of batch sizes and a sort of networks."""
+    least, most = tables.BATCH_CLASSES.get(batches, (1, 10**9))
+    return (rows.batch >= least) & (rows.batch <= most) & ((rows.sort == sort) | (sort == tables.ALL))
 
-    The interval comes from ``others``, ratios of other rows; None: from the other half of the models.
+
+def summarise(check: Checked, others: Sequence[Checked] | None = None) -> Iterator[PredictionError]:
+    """Yield the errors of a check, together and, of our method, by classes of batch sizes and sorts of networks.
+
+    The interval comes from ``others``, checks of other devices; None: from the other half of the models.
     """
-    valid = np.isfinite(check.ratios)
-    if not valid.any():
-        return
-    rows, ratios = check.rows.where(valid), check.ratios[valid]
-    if others is None:
-        parts = [(half, ratios[~half]) for half in folds(rows.architecture, 2)]
-    else:
-        parts = [(np.ones(len(ratios), dtype=bool), others)]
-    within = np.zeros(len(ratios), dtype=bool)
-    for part, seen in parts:
-        low, high = np.quantile(seen, [LOW, HIGH])
-        within[part] = (ratios[part] >= low) & (ratios[part] <= high)
-    for name, (least, most) in {tables.ALL_BATCHES: (1, 10**9), **tables.BATCH_CLASSES}.items():
-        chosen = (rows.batch >= least) & (rows.batch <= most)
-        if chosen.any() and (name == tables.ALL_BATCHES or not chosen.all()):
-            coverage = float(within[chosen].mean()) if check.method == tables.OURS else None
-            yield _error_row(check, check.setting, name, rows.architecture[chosen], ratios[chosen], coverage)
+    is_ours = check.method == tables.OURS
+    for batches in (tables.ALL, *tables.BATCH_CLASSES) if is_ours else (tables.ALL,):
+        for sort in (tables.ALL, *tables.SORTS) if is_ours else (tables.ALL,):
+            chosen = part_of(check.rows, batches, sort) & np.isfinite(check.ratios)
+            if not chosen.any():
+                continue
+            ratios, models = check.ratios[chosen], check.rows.architecture[chosen]
+            if others is None:
+                pairs = [(ratios[half], ratios[~half]) for half in folds(models, 2)]
+            else:
+                seen = [other.ratios[part_of(other.rows, batches, sort)] for other in others]
+                seen = [np.quantile(each, POINTS) for each in seen if len(each)]
+                pairs = [(ratios, np.concatenate(seen))] if seen else []
+            held = [np.abs(np.log(asked)) <= np.log(interval(seen)) for asked, seen in pairs]
+            coverage = float(np.concatenate(held).mean()) if held and is_ours else None
+            yield _error_row(check, check.setting, (batches, sort), models, ratios, coverage)
+
+
+def interval(ratios: Numbers) -> float:
+    """Return the factor that nine in ten further ratios of latency to prediction lie within.
+
+    A new ratio is as likely to be of any rank among those seen, so few of them need a higher quantile (V. Vovk,
+    A. Gammerman and G. Shafer, Algorithmic Learning in a Random World, 2005, chapter 2).
+    """
+    share = min(NINE * (1 + 1 / len(ratios)), 1.0)
+    return float(np.exp(np.quantile(np.abs(np.log(ratios)), share)))
 
 
 def _error_row(
-    check: Checked, setting: Setting, batches: str, models: Texts, ratios: Numbers, coverage: float | None
+    check: Checked, setting: Setting, part: tuple[str, str], models: Texts, ratios: Numbers, coverage: float | None
 ) -> PredictionError:
     """Summarise ratios; ``models`` names the model of each predicted call."""
     errors = np.abs(1.0 / ratios - 1.0)
-    low, high = np.quantile(ratios, [LOW, HIGH])
     return PredictionError(
-        *setting, check.left_out, check.method, batches, len(set(models)), len(models), float(np.median(errors)),
-        float(np.quantile(errors, 0.9)), coverage, float(np.median(ratios)), float(low), float(high),
+        *setting, check.left_out, check.method, *part, len(set(models)), len(models), float(np.median(errors)),
+        float(np.quantile(errors, NINE)), coverage, float(np.median(ratios)), interval(ratios),
     )  # fmt: skip

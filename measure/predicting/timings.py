@@ -13,12 +13,22 @@ from numpy.typing import NDArray
 from measure.cache import table
 from measure.cache.folders import Workloads
 from measure.cache.hand_kept import PublishedTiming
-from measure.cache.predictions import HERE, Setting
+from measure.cache.predictions import ANY, HERE, LAUNCHES, TERMS, Setting, release
 from measure.cache.schema import file_of
 from measure.cache.workload_records import Operator, PublishedCount, PublishedKind, Workload
 from measure.domain.chips import fold_name
 from measure.domain.words import BACKWARD, EAGER, INFERENCE, PRECISION_BYTE, PRECISIONS, STEP, least_byte, stored_as
-from measure.predicting.demand import PLACE, Demand, How, LayerRoof, Numbers, by_kind, of_chips, of_machines, terms_of
+from measure.predicting.demand import (
+    MICROSECOND,
+    PLACE,
+    Demand,
+    How,
+    LayerRoof,
+    Numbers,
+    by_kind,
+    of_chips,
+    of_machines,
+)
 
 CHANNELS_LAST = "channels_last"
 PASSES = {False: (INFERENCE,), True: (INFERENCE, BACKWARD)}  # the counted stages of a call, by whether it trains
@@ -37,6 +47,11 @@ class Key(NamedTuple):
     precision: str
     trains: bool
 
+
+Hosts = Mapping[tuple[str, str], float]  # the time of an operator's launch (microseconds) by machine and phase
+TOKENS = "tokens"  # the kind of a language model served on a GPU, by a program that launches with little delay
+OWN_HOSTS = ("cpu", "soc", TOKENS)  # the kinds of chips whose launches are a term of their own
+HOST_US = 25.0  # of a GPU's host where no GPU was measured
 
 Counted = Mapping[Key, tuple[Workload, Demand]]  # the demand of each call of a counted model
 
@@ -208,24 +223,25 @@ def counted_demands(workloads: Iterable[Workload], operators: Iterable[Operator]
 
 @dataclass(frozen=True, eq=False)
 class FitRows:
-    """Timed calls as arrays of one row each: ``(rows,)``, but for three of two dimensions.
+    """Timed calls as arrays of one row each, ``(rows,)``; ``terms`` (s) are ``(rows, terms)``.
 
-    ``terms`` (s) are ``(rows, terms)``, ``make_ups`` ``(rows, shares)``, ``kinds_s`` ``(rows, kinds)``: each kind of
-    layer at its roof. ``flop_s`` is the FLOP at the peak, ``parameter_s`` reads the parameters once an input.
+    ``launch_s`` is the time of a host's launches, 0 where the device is its own host: then ``terms`` have them.
+    ``flop_s`` is the FLOP at the peak, ``roof_s`` each kind of layer at its roof, ``parameter_s`` reads the parameters
+    once an input.
     """
 
     latency_s: Numbers
     terms: Numbers
-    make_ups: Numbers
+    launch_s: Numbers
     flop_s: Numbers
-    kinds_s: Numbers
+    roof_s: Numbers
     parameter_s: Numbers
     batch: Numbers
     setting: Texts
     device: Texts
-    source: Texts
     architecture: Texts
     family: Texts
+    sort: Texts
 
     def __len__(self) -> int:
         return len(self.latency_s)
@@ -240,30 +256,85 @@ class FitRows:
         return np.bincount(numbers)[numbers].astype(float) ** -0.25
 
 
+def joined(parts: Sequence[FitRows]) -> FitRows:
+    return FitRows(*(np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(FitRows)))
+
+
 def number_labels(labels: Texts) -> Places:
     """Number labels in the order in which they first occur."""
     numbers: dict[object, int] = {}
     return np.array([numbers.setdefault(label, len(numbers)) for label in labels], dtype=np.intp)
 
 
-def fit_rows(calls: Sequence[TimedCall]) -> FitRows:
+def split_launches(terms: Numbers, chip_kind: str, host_us: float) -> tuple[Numbers, float]:
+    """Return the ``TERMS`` of a call without its launches ``(terms,)``, and their time (s) on the host.
+
+    A device that is its own host keeps them.
+    """
+    if chip_kind in OWN_HOSTS:
+        return terms, 0.0
+    at = TERMS.index(LAUNCHES)
+    return np.where(np.arange(len(TERMS)) == at, 0.0, terms), host_us * float(terms[at])
+
+
+def fit_rows(calls: Sequence[TimedCall], hosts: Hosts) -> FitRows:
     """Return calls, at least one, as arrays."""
-    demands = [(call.demand, call.roof) for call in calls]
-    arithmetic_s = np.array([demand.arithmetic_s(roof) for demand, roof in demands])
-    memory_s = np.array([demand.memory_s(roof) for demand, roof in demands])
+    arithmetic_s = np.array([call.demand.arithmetic_s(call.roof) for call in calls])
+    memory_s = np.array([call.demand.memory_s(call.roof) for call in calls])
     setting = np.empty(len(calls), dtype=object)
     setting[:] = [call.setting for call in calls]  # np.array would make a tuple a second dimension
+    terms, launch_s = zip(
+        *(
+            split_launches(
+                call.demand.terms(call.roof, call.how),
+                call.chip_kind,
+                hosts.get((call.setting.device, call.setting.phase), hosts["", call.setting.phase]),
+            )
+            for call in calls
+        ),
+        strict=True,
+    )
+    inputs_s = [call.demand.batch / float(call.roof.bandwidth_byte_per_s) for call in calls]
+
+    def texts(names: Iterable[str]) -> Texts:
+        return np.array(list(names), dtype=object)
+
     return FitRows(
         latency_s=np.array([call.latency_s for call in calls]),
-        terms=terms_of([(call.demand, call.roof, call.how) for call in calls]),
-        make_ups=np.array([demand.make_up for demand, _ in demands]),
+        terms=np.array(terms),
+        launch_s=np.array(launch_s),
         flop_s=arithmetic_s.sum(axis=1),
-        kinds_s=np.maximum(arithmetic_s, memory_s),
-        parameter_s=np.array([d.batch * d.parameter_byte / roof.bandwidth_byte_per_s for d, roof in demands]),
-        batch=np.array([float(demand.batch) for demand, _ in demands]),
+        roof_s=np.maximum(arithmetic_s, memory_s).sum(axis=1),
+        parameter_s=np.array([call.demand.parameter_byte for call in calls]) * inputs_s,
+        batch=np.array([float(call.demand.batch) for call in calls]),
         setting=setting,
-        device=np.array([call.setting.device for call in calls], dtype=object),
-        source=np.array([call.setting.source for call in calls], dtype=object),
-        architecture=np.array([call.architecture for call in calls], dtype=object),
-        family=np.array([call.family or call.architecture for call in calls], dtype=object),
+        device=texts(call.setting.device for call in calls),
+        architecture=texts(call.architecture for call in calls),
+        family=texts(call.family or call.architecture for call in calls),
+        sort=texts(call.demand.sort(call.family) for call in calls),
     )
+
+
+def launch_costs(calls: Iterable[TimedCall]) -> list[tuple[Setting, float]]:
+    """Return the time of an operator (microseconds) on the host of each measured GPU, by machine and phase.
+
+    It is the median over networks at the smallest batch of latency over operators: a host without work for the device.
+    """
+    found: dict[Setting, list[tuple[int, float]]] = defaultdict(list)
+    for call in calls:
+        setting = call.setting
+        if setting.source == HERE and setting.variant == EAGER and call.chip_kind not in OWN_HOSTS:
+            each = call.latency_s / MICROSECOND / call.demand.calls
+            found[setting._replace(precision=ANY, variant="")].append((call.demand.batch, each))
+    return [
+        (setting, float(np.median([each for batch, each in rows if batch == min(rows)[0]])))
+        for setting, rows in found.items()
+    ]
+
+
+def hosts_of(costs: Iterable[tuple[Setting, float]]) -> Hosts:
+    """Return the time of a host an operator (microseconds) by machine and phase; under "" that of the newest torch."""
+    found = {("", phase): HOST_US for phase in (INFERENCE, STEP)}
+    for setting, host_us in sorted(costs, key=lambda cost: release(cost[0])):
+        found[setting.device, setting.phase] = found["", setting.phase] = host_us
+    return found

@@ -11,7 +11,7 @@ from typing import Any
 
 from measure.cache import predictions as tables
 from measure.cache import table
-from measure.cache.predictions import Coefficient, KindCost, PredictionError
+from measure.cache.predictions import Coefficient, PredictionError
 from measure.cache.schema import file_of
 from measure.domain.values import percent
 from measure.errors import UserError
@@ -19,16 +19,15 @@ from measure.verbs.flags import check_writable
 from measure.verbs.terminal import aligned
 from roofwright.command_line import data_flag
 
-CHECKS = (tables.BY_MODEL, tables.BY_DEVICE, tables.ONE_KNOWN, tables.PUT_ASIDE)
 HEAD = ("left out", "device", "precision", "variant", "phase", "latencies", "median error", "9 in 10 within", "covered")
 
 
 def main(flags: argparse.Namespace) -> int:
     """Return exit code 0. Raises UserError for bad input, and without a call that is both timed and counted."""
-    from measure.predicting import timings
+    from measure.predicting import timings, tokens
     from measure.predicting.study import study
 
-    calls = timings.read(flags.data)
+    calls = [*timings.read(flags.data), *tokens.served(flags.data)]
     if not calls:
         lack = "holds no latency of a counted model on a device with known roofs"
         raise UserError(f"--data: {flags.data} {lack}; measure one with python -m measure{data_flag(flags.data)}")
@@ -37,8 +36,9 @@ def main(flags: argparse.Namespace) -> int:
     with table.held(path.parent / table.NAME, f"is fitting in {path.parent}; wait for it or name another --data"):
         old = table.read(path, PredictionError)
         aside = flags.aside or any(row.left_out == tables.PUT_ASIDE for row in old)  # predicted once, reported always
-        found = study(calls, lambda name: print(name, file=sys.stderr), aside)
-        written = ((Coefficient, found.coefficients), (KindCost, found.kinds), (PredictionError, found.errors))
+        costs = timings.launch_costs(calls)
+        found = study(calls, costs, timings.hosts_of(costs), lambda name: print(name, file=sys.stderr), aside)
+        written = ((Coefficient, found.coefficients), (PredictionError, found.errors))
         for record, rows in written:
             table.write(file_of(record, flags.data), record, [_round(row) for row in rows])
     lines = [
@@ -47,7 +47,7 @@ def main(flags: argparse.Namespace) -> int:
             percent(row.p90_error), "" if row.coverage is None else percent(row.coverage),
         )
         for row in found.errors
-        if (row.method, row.batches) == (tables.OURS, tables.ALL_BATCHES) and row.left_out in CHECKS
+        if (row.method, row.batches, row.sort) == (tables.OURS, tables.ALL, tables.ALL)
     ]  # fmt: skip
     print("\n".join(aligned([HEAD, *lines], HEAD[5:])))
     return 0

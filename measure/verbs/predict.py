@@ -9,7 +9,10 @@ model MODEL  a built-in model, LIBRARY:NAME or package.module:function
 --precision P  fp32, tf32, fp16, bf16 (default: %(default)s)
 --training  a training step instead of a forward pass
 --variant V  eager or torch.compile (default: %(default)s)
---known MODEL BATCH TIME  scale the predictions to a latency that you know of the one chip, such as resnet50 64 31ms
+--known CALL+  fit the predictions to latencies that you know of the one chip, each as model, batch size and time, such
+    as resnet50 64 31ms vit_b_16 8 40ms
+--host MACHINE|TIME  the computer that launches a GPU's work: a measured machine with a GPU, or a time an operator, such
+    as 8us (default: the measured one with the newest torch)
 --json  print JSON (docs/json.md)
 --markdown  print Markdown
 """
@@ -36,7 +39,7 @@ from measure.domain.words import EAGER, INFERENCE, PRECISIONS, STEP, shape_name,
 from measure.errors import UserError, chosen
 from measure.predicting import timings
 from measure.predicting.demand import Demand, PredictedDevice, of_chips, of_machines
-from measure.predicting.prediction import DATASHEET, FITTED, Predictor
+from measure.predicting.prediction import DATASHEET, FITTED, Known, Predictor
 from measure.run.sections import WorkloadTask
 from measure.run.worker import Worker
 from measure.timing.sampling import Sampling
@@ -65,17 +68,19 @@ def main(asked: argparse.Namespace) -> int:
     if not coefficients:
         raise UserError(f"--data: {asked.data} holds no fit; make it with python -m measure fit{data_flag(asked.data)}")
     errors = table.read(file_of(PredictionError, asked.data), PredictionError)
+    predictor, phase = Predictor(coefficients, errors), STEP if asked.training else INFERENCE
+    host_us = None if asked.host is None else _host_us(asked.host, predictor.hosts, phase)
     model, counted = _count("MODEL", asked.model, batches, asked)
-    predictor = Predictor(coefficients, errors, timings.read(asked.data))
-    scale = _known_time(asked) if asked.known else None
-    phase = STEP if asked.training else INFERENCE
+    known = _known_times(asked)
     rows: list[dict[str, Any]] = []
     for batch, (workload, demand) in counted.items():
         needed_byte = workload.training_peak_byte if asked.training else workload.inference_peak_byte
+        sort = demand.sort(workload.family or "")
         for device in devices:
-            found = predictor.predict(demand, device, asked.precision, asked.variant, phase, scale)
-            if found is None:
+            basis = predictor.basis(device, asked.precision, asked.variant, phase, sort, known, host_us)
+            if basis is None:
                 continue
+            found = predictor.predict(demand, sort, basis)
             row = {"chip": device.name, "batch": batch, **dataclasses.asdict(found)}
             row |= {"inputs_per_s": batch / found.likely_s, "memory_needed_byte": needed_byte}
             row |= {"memory_byte": device.memory_byte, "fits": None}
@@ -91,7 +96,8 @@ def main(asked: argparse.Namespace) -> int:
         print(json.dumps(heading | {"predictions": rows}, indent=2, allow_nan=False))
     else:
         lines = (markdown if asked.markdown else aligned)([HEAD, *map(_cells, rows)], NUMBERS)
-        print("\n".join([", ".join(heading.values()), "", *lines]))
+        launched = f"host {rows[0]['host_us']:.3g} µs an operator" if rows[0]["host_us"] else ""
+        print("\n".join([", ".join(filter(None, [*heading.values(), launched])), "", *lines]))
     return 0
 
 
@@ -99,6 +105,7 @@ def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the table's cells of a prediction, in the order of ``HEAD``."""
     low_s, high_s, needed_byte, timed = (row[key] for key in ("low_s", "high_s", "memory_needed_byte", "timed_models"))
     basis = {FITTED: f"{timed} models timed there", DATASHEET: "its datasheet"}
+    origin = basis.get(row["basis"], f"its datasheet, fitted to {timed} timed there")
     return (
         row["chip"],
         str(row["batch"]),
@@ -110,7 +117,7 @@ def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
         f"{row['costliest']} ({row['costliest_share']:.0%})",
         "" if needed_byte is None else si(needed_byte, "B"),
         {True: "yes", False: "no", None: "not known"}[row["fits"]],
-        basis.get(row["basis"], f"its datasheet, scaled by {timed} timed there"),
+        f"{origin}; extrapolated" if row["extrapolated"] else origin,
     )
 
 
@@ -130,15 +137,37 @@ def _devices(data: Path, names: Sequence[str] | None, precision: str) -> list[Pr
     return able
 
 
-def _known_time(asked: argparse.Namespace) -> tuple[Demand, float]:
-    """Return the demand and the latency (s) of the call in ``--known``."""
-    name, size, time = asked.known
-    (batch,) = flags.parse_batch_sizes("--known", [size])
-    match = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)\s*(s|ms|us|µs)", time.strip())
+def _known_times(asked: argparse.Namespace) -> list[Known]:
+    """Return the demands and the latencies (s) of the calls in ``--known``."""
+    words = asked.known or []
+    if len(words) % 3:
+        raise UserError(f"--known: takes MODEL BATCH TIME, once or more, not {len(words)} words")
+    known = []
+    for name, size, time in zip(words[::3], words[1::3], words[2::3], strict=True):
+        (batch,) = flags.parse_batch_sizes("--known", [size])
+        seconds = _seconds(time)
+        if seconds is None:
+            raise UserError(f"--known: {time!r} is not a time; write a number with a unit, such as 31ms")
+        known.append((_count("--known", name, [batch], asked)[1][batch][1], seconds))
+    return known
+
+
+def _seconds(text: str) -> float | None:
+    """Return a time with its unit in seconds; None if it is none."""
+    match = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)\s*(s|ms|us|µs)", text.strip())
     seconds = float(match[1]) * {"s": 1.0, "ms": 1e-3}.get(match[2], 1e-6) if match else 0.0
-    if not seconds > 0:
-        raise UserError(f"--known: {time!r} is not a time; write a number with a unit, such as 31ms")
-    return _count("--known", name, [batch], asked)[1][batch][1], seconds
+    return seconds if seconds > 0 else None
+
+
+def _host_us(name: str, hosts: timings.Hosts, phase: str) -> float:
+    """Return an operator's launch (microseconds) on the host of this name or time."""
+    seconds = _seconds(name)
+    if seconds is not None:
+        return 1e6 * seconds
+    if not name or (name, phase) not in hosts:
+        names = ", ".join(sorted({machine for machine, _ in hosts if machine})) or "none"
+        raise UserError(f"--host: {name!r} is neither a time such as 8us nor a machine with a GPU ({names} measured)")
+    return hosts[name, phase]
 
 
 def _count(
@@ -170,6 +199,8 @@ def _count(
     for row in (counts[batch] for batch in batches):
         if row.status != "ok" or (asked.training and row.backward_flop is None):
             work = f"{model.name}: its training" if row.status == "ok" else f"{model.name}:"
+            if row.batch not in missing:
+                work = f"{work} an earlier run found that it"
             raise UserError(f"{work} cannot be counted ({row.reason})")
     demands: dict[timings.Key, tuple[Workload, Demand]] = {}
     for home in homes:

@@ -7,12 +7,14 @@ its activations as much each ``moved``.
 import numpy as np
 
 from measure.cache.predictions import Setting
-from measure.domain.words import INFERENCE, LAYER_KINDS
+from measure.domain.words import INFERENCE, LAYER_KINDS, STEP
 from measure.predicting.demand import PLACE, Demand, How, LayerRoof
 from measure.predicting.timings import TimedCall
 
 ROOF = LayerRoof(1e12, 1e11, convolution_flop_per_s=1e12)
 BEAD = Setting("Bead 2", "made", "2.4", "fp16", "eager", INFERENCE)
+HOSTS = {("", INFERENCE): 10.0, ("", STEP): 20.0}
+"""100 operators take 1 ms to launch, and in a training step 2 ms."""
 
 
 def demand(gflop: float, moved: float = 1.0, batch: int = 8, calls: int = 100) -> Demand:
@@ -29,10 +31,10 @@ def call(model: str, latency_s: float, asked: Demand, setting: Setting = BEAD, *
 
 
 def additive(factor: float = 1.0, setting: Setting = BEAD, models: int = 40) -> list[TimedCall]:
-    """Calls that take 2 ms a GFLOP, 1.5 ms each 100 MB of activations, and 1 ms each; times a factor."""
+    """Calls of 1 ms of launches, and of 2 ms a GFLOP and 1.5 ms each 100 MB of activations, times a factor."""
     made = []
     for k in range(models):
         gflop, moved = 1.0 + k, 1.0 + (7 * k) % 11
-        seconds = (2 * gflop + 1.5 * moved + 1) * 1e-3
-        made.append(call(f"net{k}", factor * seconds, demand(gflop, moved), setting))
+        seconds = np.hypot(factor * (2 * gflop + 1.5 * moved), 1.0) * 1e-3
+        made.append(call(f"net{k}", float(seconds), demand(gflop, moved), setting))
     return made

@@ -1,6 +1,6 @@
 """The numbers of the abstract and of the findings."""
 
-from measure.cache.predictions import ALL_BATCHES, BY_DEVICE, BY_FAMILY, OURS
+from measure.cache.predictions import ALL, BY_DEVICE, BY_FAMILY, OURS
 from measure.domain.advice import KEPT_MEMORY
 from measure.domain.words import EAGER, INFERENCE
 from report import options
@@ -148,7 +148,7 @@ def _memory(paper: Paper) -> FrontMemory:
 
 
 def _prediction(paper: Paper) -> FrontPrediction:
-    rows = matching(paper.predictions.errors, method=OURS, batches=ALL_BATCHES, phase=INFERENCE, variant=EAGER)
+    rows = matching(paper.predictions.errors, method=OURS, batches=ALL, phase=INFERENCE, variant=EAGER)
     rows = rows[rows.precision.isin(LOWER_PRECISIONS)]
     gpus = rows[rows.device.isin(paper.chips[paper.chips.chip_kind == "gpu"].chip)]
     gpus = gpus.assign(version=gpus.software.map(published.version)).sort_values("version", kind="stable")

@@ -40,7 +40,7 @@ const PHASES = { inference: "forward pass", step: "training step" };
 const KINDS = { cpu: "CPUs", gpu: "GPUs", asic: "ASICs", soc: "systems on a chip", fpga: "FPGAs" };
 const FROM = {
   fitted: (models) => `${models} models timed there`,
-  scaled: (models) => `datasheet, scaled by ${models} timed there`,
+  scaled: (models) => `datasheet, fitted to ${models} timed there`,
   datasheet: () => "datasheet",
 };
 const SMALL = "memory too small";
@@ -64,27 +64,32 @@ function predictions(choices, chosen) {
   const width = choices.widths[chosen.precision];
   const call = choices.calls.find((c) => c[0] === model && c[1] === batch && c[2] === width && c[3] === chosen.phase);
   if (!call) return [];
-  const [, , , , convolution, product, footprint, memory, fits] = call;
+  const [, , , , terms, footprint, memory] = call;
   const timed = new Map(
     choices.measured
       .filter((m) => m[1] === model && m[2] === batch && m[3] === chosen.precision && m[4] === chosen.phase)
       .map((m) => [m[0], { seconds: m[5] * 1e-6, copied: m[6] }]),
   );
-  return (choices.rates[`${chosen.precision} ${chosen.phase}`] ?? []).map(
-    ([place, convolutionRate, rate, bandwidth, fit, factor, low, high, basis, models, holds]) => {
-      const [a, b, c, fixed] = fits[fit];
+  const key = `${chosen.precision} ${chosen.phase}`;
+  const served = (["language", "decoding"].includes(sort) && choices.rates[`${key} served`]) || [];
+  const placed = new Set(served.map(([place]) => place));
+  return [...served, ...(choices.rates[key] ?? []).filter(([place]) => !placed.has(place))].map(
+    ([place, convolutionRate, rate, bandwidth, coefficients, host, basis, models, within]) => {
       const chip = choices.devices[place];
-      const least = Math.max(convolution / convolutionRate + product / rate, footprint / bandwidth) * 1e-6;
-      const likely = factor * (a / convolutionRate + b / rate + c / bandwidth + fixed) * 1e-6;
-      const isChecked = low !== null && holds[sort].includes(batch);
+      const rates = [convolutionRate, convolutionRate, rate, bandwidth, bandwidth, bandwidth, 1, 1, bandwidth];
+      const times = terms.map((term, at) => term / rates[at]);
+      const work = times.reduce((sum, time, at) => sum + coefficients[at] * time, 0);
+      const likely = Math.hypot(work, host * terms[6]) * 1e-6;
+      const least = Math.min(likely, Math.max(times[0] + times[1] + times[2], footprint / bandwidth) * 1e-6);
+      const factor = within[sort]?.[batch];
+      const isChecked = factor !== undefined;
       const isTooLarge = chip.memory && memory ? memory > chip.memory : false;
       let lacks = "";
       if (isTooLarge) lacks = SMALL;
-      else if (low === null) lacks = "kind never timed";
-      else if (!isChecked) lacks = sort ? `${sort} never timed` : "batch never timed";
+      else if (!isChecked) lacks = Object.keys(within[sort] ?? {}).length ? "batch never timed" : "never timed alike";
       const isUntimed = basis === "datasheet";
       // A chip that nobody timed stands where it surely is, not by chance before one that was timed
-      const sure = isUntimed && isChecked ? high * likely : likely;
+      const sure = isUntimed && isChecked ? factor * likely : likely;
       const perSecond = Number(chosen.batch) / sure;
       return {
         chip: chip.name,
@@ -93,8 +98,8 @@ function predictions(choices, chosen) {
         kind: chip.kind,
         least,
         likely,
-        low: isChecked ? low * likely : null,
-        high: isChecked ? high * likely : null,
+        low: isChecked ? likely / factor : null,
+        high: isChecked ? factor * likely : null,
         throughput: Number(chosen.batch) / likely,
         perWatt: chip.power ? Number(chosen.batch) / likely / chip.power : null,
         measured: timed.get(place)?.seconds ?? null,
@@ -266,7 +271,7 @@ async function startChooser(place) {
   const precisions = Object.keys(choices.widths).filter((name) => choices.rates[`${name} inference`]);
   // Only networks whose sort of input was timed somewhere are asked about; a paper without timings has all.
   const holds = Object.values(choices.rates).flatMap((rows) => rows.map((row) => row.at(-1)));
-  const checked = choices.models.filter(({ sort }) => holds.some((batches) => batches[sort].length));
+  const checked = choices.models.filter(({ sort }) => holds.some((batches) => Object.keys(batches[sort] ?? {}).length));
   const offered = (checked.length ? checked : choices.models).map(({ id }) => id);
   const options = {
     model: ["Network", offered, "resnet50", names],

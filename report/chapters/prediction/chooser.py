@@ -1,25 +1,24 @@
 """The chooser of chips, which predicts in the page (``chooser.js``): a few numbers a call, times any chip's roof."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from itertools import product
 from math import inf
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
+from measure.cache.predictions import DECODING, LANGUAGE, SORTS
 from measure.domain.words import EAGER, INFERENCE, PRECISION_BYTE, PRECISIONS, STEP, stored_as
-from measure.predicting.demand import Demand, How, LayerRoof, terms_of
-from measure.predicting.model import LatencyModel
+from measure.predicting.demand import How, LayerRoof
+from measure.predicting.prediction import Basis
+from measure.predicting.timings import TOKENS
 from report import display
 from report.chapters.prediction.cards import cards
 from report.paper import Paper
-from report.paper.predictions import NO_IMAGES
 
 GIGA, MEGA, KILO, MICRO = 1e9, 1e6, 1e3, 1e-6
-UNIT_ROOFS = (LayerRoof(inf, inf, GIGA), LayerRoof(GIGA, inf, inf), LayerRoof(inf, GIGA, inf), LayerRoof(inf, inf, inf))
-"""1 GFLOP/s of convolutions, 1 GFLOP/s of other products, 1 GB/s of memory, while all else takes no time; no limit."""
-
+UNIT_ROOF = LayerRoof(GIGA, GIGA, GIGA)  # terms at 1 GFLOP/s and 1 GB/s are FLOP and bytes in thousands, in µs
 DIGITS = 4
 SAME_WORK = 0.01  # a timed call is of the counted model if their FLOP differ by no more than this share
 
@@ -39,21 +38,20 @@ def choices(paper: Paper) -> dict[str, Any]:
     """Return calls, devices and fits as numbers for JSON, of the counted models at their most frequent input shapes.
 
     Times are in µs, rates in GFLOP/s and GB/s, so FLOP are in kFLOP and bytes in kB; memory is in MB. A call's least
-    time is the larger of ``convolution / rate + product / rate`` and ``footprint / bandwidth``. Its likely time is
-    ``factor * (convolution / rate + product / rate + memory / bandwidth + fixed)``, with the numbers of the device's
-    fit.
+    time is the larger of its arithmetic over its rates and ``footprint / bandwidth``. Its likely time is the root of
+    the sum of squares of the device's part, each term times its coefficient over its rate, and of the host's: launches
+    times the time of one.
 
     - ``widths``: the bytes of an element by precision; ``batches``: the batch sizes of at least half as many models as
-      the most frequent one; ``models``: see ``cards``.
+      the most frequent one; ``models``: see ``cards``, with the sort of network.
     - ``rates``, by precision and phase such as ``fp16 inference``: place of the device, rates of convolutions and of
-      other products, bandwidth, place of the fit, factor, both ends of the 90 % interval over the likely time, basis,
-      number of timed models, and by sort of input the places of the batch sizes at which the interval holds.
-    - ``calls``: places of model and batch size, bytes of an element, phase, FLOP of convolutions and of other products,
-      footprint, peak memory, and by place of the fit its four numbers.
+      other products, bandwidth, coefficients of the terms, time of a launch on the host, basis, number of timed models,
+      and by sort of network and place of the batch size the factor of the 90 % interval, where networks were timed
+      alike. ``fp16 inference served`` has those of served language models.
+    - ``calls``: places of model and batch size, bytes of an element, phase, terms, footprint, peak memory.
     - ``measured``: places of device, model and batch size, precision, phase, time, whether the input's copy is in it.
     """
     predictions, counted = paper.predictions, paper.predictions.counted
-    is_checked = predictions.is_checked
     own = {machine.folder: machine.name for machine in paper.machines}
     chosen = {*paper.chips.chip, *own}
     devices = [device for device in predictions.devices if device.name in chosen]
@@ -70,40 +68,23 @@ def choices(paper: Paper) -> dict[str, Any]:
     frequency = Counter(batch for _, batch in {(model, batch) for model, batch, *_ in rows})
     batches = sorted(batch for batch, count in frequency.items() if 2 * count >= max(frequency.values()))
     rows = {key: found for key, found in rows.items() if key[1] in batches}
-    likely: dict[Any, dict[str, list[Any]]] = {key: {} for key in rows}
-    fitted: set[tuple[int, float, bool]] = set()
-    fits: list[Any] = []
     rates: dict[str, list[list[Any]]] = {}
-    for precision in PRECISIONS:
-        for trains, phase in ((False, INFERENCE), (True, STEP)):
-            for place, device in enumerate(devices):
-                basis = predictions.predictor.basis(device, precision, EAGER, phase)
-                if basis is None:
-                    continue
-                if basis.setting not in fits:
-                    fits.append(basis.setting)
-                fit, roof = fits.index(basis.setting), basis.roof
+    for precision, phase, device in product(PRECISIONS, (INFERENCE, STEP), devices):
+        for kind, sorts in {"": SORTS, " served": (LANGUAGE, DECODING)}.items():
+            basis = predictions.predictor.basis(device, precision, EAGER, phase, sorts[0])
+            if basis is not None and (basis.chip_kind == TOKENS) == bool(kind):
+                roof = basis.roof
                 of_roof = roof.convolution_flop_per_s, roof.peak_flop_per_s, roof.bandwidth_byte_per_s
-                holds = {sort: [at for at, batch in enumerate(batches) if is_checked(basis, device.name, sort, batch)]
-                         for sort in ("", *NO_IMAGES)}  # fmt: skip
-                of_fit = fit, _short(basis.factor), *map(_short, basis.ratios or (None, None)), basis.name
-                row = [place, *(_short(rate, GIGA) for rate in of_roof), *of_fit, basis.timed_models, holds]
-                rates.setdefault(f"{precision} {phase}", []).append(row)
-                width = PRECISION_BYTE[stored_as(precision)]
-                if (fit, width, trains) in fitted:
-                    continue
-                fitted.add((fit, width, trains))
-                keys = [key for key in rows if key[2:] == (width, trains)]
-                parts = _likely_parts(basis.model, [rows[key][1] for key in keys], How(trains=trains))
-                for key, of_call in zip(keys, parts, strict=True):
-                    likely[key][str(fit)] = of_call
+                of_fit = [*map(_short, basis.coefficients)], _short(basis.host_us), basis.name, basis.timed_models
+                within = {sort: _within(basis, sort, batches) for sort in sorts}
+                row = [devices.index(device), *(_short(rate, GIGA) for rate in of_roof), *of_fit, within]
+                rates.setdefault(f"{precision} {phase}{kind}", []).append(row)
     calls = []
     for (model, batch, width, trains), (workload, demand) in rows.items():
-        arithmetic = (_short(float(demand.arithmetic_s(roof).sum()), MICRO) for roof in UNIT_ROOFS[:2])
+        terms = [_short(float(term), MICRO) for term in demand.terms(UNIT_ROOF, How(trains=trains))]
         peak = workload.training_peak_byte if trains else workload.inference_peak_byte
-        memory = _short(demand.footprint_byte, KILO), _short(peak, MEGA), likely[model, batch, width, trains]
         about = models.index(model), batches.index(batch), width, STEP if trains else INFERENCE
-        calls.append([*about, *arithmetic, *memory])
+        calls.append([*about, terms, _short(demand.footprint_byte, KILO), _short(peak, MEGA)])
     names = [device.name for device in devices]
     best: dict[tuple[Any, ...], tuple[bool, float]] = {}
     for timed in predictions.timed:
@@ -116,10 +97,12 @@ def choices(paper: Paper) -> dict[str, Any]:
             cell = *places, setting.precision, setting.phase
             # The fastest time; one without the input's copy goes first
             best[cell] = min(best.get(cell, (True, inf)), (timed.how.copied, timed.latency_s))
+    sorts_of = {key[0]: demand.sort(workload.family or "") for key, (workload, demand) in rows.items()}
     families = {model: rows[key][0].family or "" for key in rows for model in key[:1]}
     return {
         "widths": {precision: PRECISION_BYTE[stored_as(precision)] for precision in PRECISIONS},
-        "models": cards(paper, families), "batches": batches, "rates": rates, "calls": calls,
+        "models": [card | {"sort": sorts_of[card["id"]]} for card in cards(paper, families)],
+        "batches": batches, "rates": rates, "calls": calls,
         "devices": [
             {
                 "name": own.get(device.name, device.name), "kind": device.chip_kind,
@@ -132,15 +115,10 @@ def choices(paper: Paper) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _likely_parts(model: LatencyModel, demands: Sequence[Demand], how: How) -> Iterator[list[Any]]:
-    """Yield the three parts of each likely time that scale with a rate, and its fixed part."""
-    if demands:
-        offsets = np.exp(model.offsets_of(np.array([demand.make_up for demand in demands])))
-        terms = terms_of([(demand, roof, how) for demand in demands for roof in UNIT_ROOFS])
-        parts = terms.reshape(len(demands), len(UNIT_ROOFS), -1) @ model.coefficients
-        parts[:, :-1] -= parts[:, -1:]
-        for row in parts * offsets[:, None]:
-            yield [_short(float(part), MICRO) for part in row]
+def _within(basis: Basis, sort: str, batches: Sequence[int]) -> dict[int, float | int | None]:
+    """Return the factor of the interval by the place of each batch size at which networks of the sort were timed."""
+    found = {at: basis.interval(sort, batch) for at, batch in enumerate(batches)}
+    return {at: _short(factor) for at, (factor, extrapolated) in found.items() if factor and not extrapolated}
 
 
 def _short(number: float | None, unit: float = 1.0) -> float | int | None:

@@ -7,10 +7,10 @@ from typing import NamedTuple
 import pandas as pd
 
 from measure.cache import predictions as tables
-from measure.cache.predictions import ALL_BATCHES, BATCH_CLASSES, BY_DEVICE, BY_FAMILY, BY_MODEL, OURS
+from measure.cache.predictions import ALL, BATCH_CLASSES, BY_DEVICE, BY_FAMILY, BY_MODEL, OURS
+from measure.domain.models import DECODE
 from measure.domain.words import EAGER, INFERENCE, PRECISION_BYTE
-from measure.predicting.demand import Demand, How, LayerRoof, PredictedDevice
-from measure.predicting.model import NEIGHBOURS
+from measure.predicting.demand import MICROSECOND, Demand, PredictedDevice
 from measure.predicting.prediction import DATASHEET, GPU, Basis
 from measure.predicting.study import pool_of
 from report.facts import Facts, missing, sourced
@@ -51,6 +51,7 @@ class Untimed(Facts):
     within: Value  #: Nine in ten of a typical GPU's errors are smaller.
     covered: Value  #: Share of their times within the 90 % interval.
     one_time: Value  #: Typical error once the time of ResNet-50 is known there.
+    five_times: Value  #: Typical error once five times are known there, of calls drawn at random.
     remaining: Value  #: That error over the error without, on a typical GPU.
     flop: Value  #: Typical error of FLOP over peak, scaled to the other GPUs.
     worst: Value  #: The time over the prediction on the GPU that is off most, with its name.
@@ -81,8 +82,10 @@ class PredictedCalculation(Facts):
     over_bandwidth: Value  #: By the fit, time of the network's bytes over that at the bandwidth.
     arithmetic: Value  #: The term of arithmetic.
     bytes: Value  #: The term of bytes.
-    fixed: Value  #: The term of launches and of the call, which no chip shortens.
-    correction: Value  #: The factor by which the nearest timed networks correct the sum.
+    work: Value  #: Both together.
+    host: Value  #: An operator's launch on the reference host.
+    launches: Value  #: Operators of the call.
+    fixed: Value  #: The time of all launches, which no chip shortens.
     likely: Value  #: The likely time.
     low: Value  #: The lower end of its 90 % interval.
     high: Value  #: The upper end of it.
@@ -96,17 +99,24 @@ class PredictedProblems(Facts):
     bytes: Value  #: The term of bytes there.
     likely: Value  #: The likely time there.
     gain: Value  #: How many times as fast the network is there.
-    fixed: Value  #: Share of the fixed term at the batch size of the calculation.
-    fixed_at_one: Value  #: The same share of a single input.
+    fixed: Value  #: What launches add to the chip's own time, at the batch size of the calculation.
+    fixed_at_one: Value  #: The same for a single input.
+
+
+class Tokens(Facts):
+    """How far the tokens a second of a language model are off on chips left out."""
+
+    chips: Value  #: Chips left out in turn.
+    decode: Value  #: Typical error of a decoded token.
 
 
 class PredictionFacts(Facts):
     """All facts of the chapter."""
 
-    neighbours: Value  #: Timed networks of similar make-up whose errors correct a sum.
     family: Family
     untimed: Untimed
     batches: Batches
+    tokens: Tokens
     calculation: PredictedCalculation
     problems: PredictedProblems
     chooser: bool
@@ -114,13 +124,13 @@ class PredictionFacts(Facts):
 
 def of(paper: Paper) -> PredictionFacts:
     has_chooser = not paper.predictions.errors.empty
-    groups = _family(paper), _untimed(paper), _batches(paper), *_calculation(paper)
-    facts = PredictionFacts(exact(NEIGHBOURS), *groups, has_chooser)
+    groups = _family(paper), _untimed(paper), _batches(paper), _tokens(paper), *_calculation(paper)
+    facts = PredictionFacts(*groups, has_chooser)
     return sourced(facts, Source("prediction/errors.csv", f"eager, {INFERENCE}", FIT))
 
 
 @cache
-def checks(paper: Paper, left_out: str, batches: str = ALL_BATCHES) -> pd.DataFrame:
+def checks(paper: Paper, left_out: str, batches: str = ALL) -> pd.DataFrame:
     """One row is a method and a device, in the newest software of each source and precision; with its ``kind`` of chip.
 
     Forward passes in eager mode of something that the fit ``left_out``.
@@ -132,7 +142,7 @@ def checks(paper: Paper, left_out: str, batches: str = ALL_BATCHES) -> pd.DataFr
     return newest.drop_duplicates(["method", "device", "source", "precision"], keep="last")
 
 
-def of_libraries(paper: Paper, left_out: str, batches: str = ALL_BATCHES, method: str = OURS) -> pd.DataFrame:
+def of_libraries(paper: Paper, left_out: str, batches: str = ALL, method: str = OURS) -> pd.DataFrame:
     """Return the checks of GPUs of which a whole library was timed, by the device's short name."""
     whole = matching(checks(paper, left_out), kind=GPU, method=OURS)
     rows = matching(checks(paper, left_out, batches), kind=GPU, method=method)
@@ -143,7 +153,7 @@ def of_libraries(paper: Paper, left_out: str, batches: str = ALL_BATCHES, method
 def of_gpus(paper: Paper, left_out: str, method: str = OURS) -> pd.DataFrame:
     """Return each GPU's median error, 90th percentile, coverage and ratio at 16 bits, by its short name."""
     rows = matching(checks(paper, left_out), kind=GPU, method=method)
-    rows = rows[rows.precision.isin(LOWER_PRECISIONS)]
+    rows = rows[rows.precision.isin(LOWER_PRECISIONS) & (rows.source != tables.HERE)]  # a machine has measured roofs
     columns = ["median_error", "p90_error", "coverage", "median_ratio"]
     return rows.groupby(rows.device.map(published.short_name))[columns].median()
 
@@ -166,12 +176,12 @@ def _untimed(paper: Paper) -> Untimed:
         return median_of(frame[column], "%", "GPUs")
 
     pool = pool_of(GPU, PRECISION, INFERENCE)
-    alike = {"method": OURS, "batches": ALL_BATCHES, "device": pool.device, "precision": pool.precision}
+    alike = {"method": OURS, "batches": ALL, "device": pool.device, "precision": pool.precision}
     aside = matching(paper.predictions.errors, left_out=tables.PUT_ASIDE, phase=INFERENCE, **alike).median_error
     return Untimed(
         count_of(len(rows), "GPUs"), typical(rows), typical(rows, "p90_error"),
         exact(rows.coverage.mean(), "%"), typical(known),
-        median_of(known.median_error / rows.median_error, counted="GPUs"),
+        typical(of_gpus(paper, tables.FIVE_KNOWN)), median_of(known.median_error / rows.median_error, counted="GPUs"),
         typical(of_gpus(paper, BY_DEVICE, tables.LIKE_FLOP)), extremes(rows.median_ratio)[1],
         exact(aside.iloc[0] if len(aside) else None, "%"),
     )  # fmt: skip
@@ -192,17 +202,20 @@ def _batches(paper: Paper) -> Batches:
     )  # fmt: skip
 
 
+def _tokens(paper: Paper) -> Tokens:
+    rows = matching(paper.predictions.errors, left_out=BY_DEVICE, method=OURS, batches=ALL, variant=DECODE)
+    return Tokens(count_of(len(rows), "chips"), median_of(rows.median_error, "%", "chips"))
+
+
 class CallTimes(NamedTuple):
     """A counted call, predicted on a device in eager mode.
 
-    ``sums`` are the fitted times (s) of arithmetic, of bytes, and of launches and the call; what they lack to
-    ``likely_s`` are the neighbours and the device's own factor. ``low_s`` and ``high_s`` are None where the prediction
-    was not checked for such inputs and batch sizes.
+    ``sums`` are the fitted times (s) of arithmetic, of bytes, and of launches. ``low_s`` and ``high_s`` are None where
+    no such networks were timed at such batch sizes.
     """
 
     demand: Demand
     device: PredictedDevice
-    roof: LayerRoof
     basis: Basis
     sums: tuple[float, float, float]
     likely_s: float
@@ -220,19 +233,20 @@ def predict(paper: Paper, model: str, device: PredictedDevice, batch: int = BATC
         for key, found in predictions.counted.items()
         if (key.model, key.batch, PRECISION_BYTE[key.precision], key.trains) == (model, batch, width, False)
     ]
-    basis = predictions.predictor.basis(device, PRECISION, EAGER, INFERENCE) if calls else None
-    if basis is None:
+    if not calls:
         return None
     workload, demand = calls[0]
-    fitted = demand.terms(basis.roof, How()) * basis.model.coefficients
-    parts = dict(zip(tables.TERMS, fitted.tolist(), strict=True))
-    kinds = tables.ARITHMETIC, (*tables.MEMORY, tables.UNFUSED), (tables.LAUNCHES, tables.CALL)
-    arithmetic_s, bytes_s, fixed_s = (sum(parts[term] for term in terms) for terms in kinds)
-    likely_s = basis.likely_s(demand, How())
-    checked = predictions.is_checked(basis, device.name, workload.family or "", batch)
-    low_s, high_s = (likely_s * ratio for ratio in basis.ratios) if basis.ratios and checked else (None, None)
-    sums = arithmetic_s, bytes_s, fixed_s
-    return CallTimes(demand, device, basis.roof, basis, sums, likely_s, low_s, high_s)
+    sort = demand.sort(workload.family or "")
+    basis = predictions.predictor.basis(device, PRECISION, EAGER, INFERENCE, sort)
+    if basis is None:
+        return None
+    found = predictions.predictor.predict(demand, sort, basis)
+    terms, launch_s = basis.parts(demand)
+    parts = dict(zip(tables.TERMS, terms.tolist(), strict=True))
+    arithmetic_s, bytes_s = (sum(parts[term] for term in kind) for kind in (tables.ARITHMETIC, tables.MEMORY))
+    sums = arithmetic_s, bytes_s, launch_s + parts[tables.LAUNCHES]
+    low_s, high_s = (None, None) if found.extrapolated else (found.low_s, found.high_s)
+    return CallTimes(demand, device, basis, sums, found.likely_s, low_s, high_s)
 
 
 def common_devices(paper: Paper) -> list[PredictedDevice]:
@@ -250,27 +264,28 @@ def _calculation(paper: Paper) -> tuple[PredictedCalculation, PredictedProblems]
     pairs = (
         (call, other)
         for call, other in permutations(untimed, 2)
-        if call.roof.peak_flop_per_s == other.roof.peak_flop_per_s
-        and call.roof.bandwidth_byte_per_s < other.roof.bandwidth_byte_per_s
+        if call.basis.roof.peak_flop_per_s == other.basis.roof.peak_flop_per_s
+        and call.basis.roof.bandwidth_byte_per_s < other.basis.roof.bandwidth_byte_per_s
     )
     call, other = next(pairs, (untimed[0], None))
     at_one = predict(paper, EXAMPLE, call.device, 1)
     arithmetic_s, bytes_s, fixed_s = call.sums
     flop, byte = float(call.demand.flop.sum()), float(call.demand.byte.sum())
-    peak, bandwidth = call.roof.peak_flop_per_s, call.roof.bandwidth_byte_per_s
+    peak, bandwidth = call.basis.roof.peak_flop_per_s, call.basis.roof.bandwidth_byte_per_s
     calculation = PredictedCalculation(
         chip=Name(published.short_name(call.device.name)),
         batch=exact(BATCH), flop=exact(flop, "FLOP"), peak=exact(peak, "FLOP/s"),
         over_peak=exact(arithmetic_s * peak / flop), byte=exact(byte, "B"), bandwidth=exact(bandwidth, "B/s"),
         over_bandwidth=exact(bytes_s * bandwidth / byte), arithmetic=exact(arithmetic_s, "s"),
-        bytes=exact(bytes_s, "s"), fixed=exact(fixed_s, "s"),
-        correction=exact(call.likely_s / sum(call.sums)), likely=exact(call.likely_s, "s"),
+        bytes=exact(bytes_s, "s"), work=exact(arithmetic_s + bytes_s, "s"),
+        host=exact(MICROSECOND * call.basis.host_us, "s"), launches=exact(call.demand.calls), fixed=exact(fixed_s, "s"),
+        likely=exact(call.likely_s, "s"),
         low=exact(call.low_s, "s"), high=exact(call.high_s, "s"),
     )  # fmt: skip
     problems = PredictedProblems(
         Name(published.short_name(other.device.name) if other else None),
-        exact(other and other.roof.bandwidth_byte_per_s, "B/s"), exact(other and other.sums[1], "s"),
+        exact(other and other.basis.roof.bandwidth_byte_per_s, "B/s"), exact(other and other.sums[1], "s"),
         exact(other and other.likely_s, "s"), exact(other and call.likely_s / other.likely_s),
-        exact(fixed_s / sum(call.sums), "%"), exact(at_one and at_one.sums[2] / sum(at_one.sums), "%"),
+        exact(call.likely_s / sum(call.sums[:2])), exact(at_one and at_one.likely_s / sum(at_one.sums[:2])),
     )  # fmt: skip
     return calculation, problems

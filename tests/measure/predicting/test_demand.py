@@ -1,22 +1,33 @@
 from dataclasses import replace
 
-import numpy as np
 import pytest
 from helpers.predicted import ROOF, demand
 from helpers.rows import ENVIRONMENT, machine_in, roof_measurement
 
 from measure.cache import table
 from measure.cache.hand_kept import Chip
-from measure.cache.predictions import CALL, COPY, LAUNCHES, TERMS, UNFUSED, UPDATE
+from measure.cache.predictions import (
+    AUDIO,
+    CONVOLUTIONAL,
+    COPY,
+    DECODING,
+    DENSE,
+    DEPTHWISE,
+    LANGUAGE,
+    LAUNCHES,
+    OTHER,
+    PRODUCT,
+    TERMS,
+    UNFUSED,
+    UPDATE,
+)
 from measure.cache.schema import file_of
 from measure.domain.roofs import Roof
-from measure.domain.words import LAYER_KINDS
-from measure.predicting.demand import How, LayerRoof, PredictedDevice, of_chips, of_machines
+from measure.predicting.demand import PLACE, How, LayerRoof, PredictedDevice, of_chips, of_machines
 
-# 3 GFLOP at 1 TFLOP/s; 100 MB and 200 MB at 100 GB/s; 100 operators and one call in microseconds
+# 3 GFLOP at 1 TFLOP/s; 100 MB and 200 MB at 100 GB/s; 100 operators in microseconds
 TIMES = dict.fromkeys(TERMS, 0.0) | {
-    "convolution arithmetic": 3e-3, "convolution memory": 1e-3, "activation memory": 2e-3, UNFUSED: 2e-3,
-    LAUNCHES: 1e-4, CALL: 1e-6,
+    "convolution arithmetic": 3e-3, PRODUCT: 1e-3, OTHER: 2e-3, UNFUSED: 2e-3, LAUNCHES: 1e-4,
 }  # fmt: skip
 
 
@@ -24,7 +35,7 @@ TIMES = dict.fromkeys(TERMS, 0.0) | {
     ("how", "changed"),
     [
         (How(), {}),
-        (How(compiled=True), {UNFUSED: 0}),
+        (How(compiled=True), {UNFUSED: 0, LAUNCHES: 3e-5}),  # three in ten launches are left
         (How(copied=True), {COPY: 1e-3}),  # 1 MB of input, a nanosecond a byte
         (How(trains=True), {UPDATE: 4e-5}),  # 4 MB of parameters at 100 GB/s
     ],
@@ -36,11 +47,23 @@ def test_terms_are_times_at_the_roof_and_beside_it(how, changed):
     assert [demand(gflop).least_s(ROOF) for gflop in (3.0, 0.1)] == pytest.approx([3e-3, 5e-4])
 
 
-def test_a_make_up_has_the_shares_of_flop_and_bytes_and_the_batch_size():
-    found = demand(3.0, moved=3.0, batch=8).make_up
-    assert found[:5].tolist() == [1, 0, 0, 0, 0]
-    assert found[5 : 5 + len(LAYER_KINDS)] == pytest.approx([0.25, 0, 0, 0, 0, 0.75, 0, 0, 0, 0])
-    assert found[-1] == pytest.approx(0.2 * np.log(8))
+@pytest.mark.parametrize(
+    ("kinds", "family", "sort"),
+    [
+        ({"convolution": 9.0, "linear": 1.0}, "residual", CONVOLUTIONAL),
+        ({"convolution": 9.0, "depthwise convolution": 0.5}, "compact", DEPTHWISE),
+        ({"convolution": 1.0, "linear": 5.0, "attention": 1.0}, "transformer", DENSE),
+        ({"linear": 5.0}, "audio", AUDIO),
+        # Of 4 MB of parameters a token reads each at 0.1 GFLOP / 4 MB = 25 FLOP a byte, a prompt at 1250
+        ({"linear": 0.1}, "language", DECODING),
+        ({"linear": 5.0}, "language", LANGUAGE),
+    ],
+)
+def test_a_network_is_sorted_by_its_work_unless_it_reads_no_images(kinds, family, sort):
+    asked = demand(0.0)
+    for kind, gflop in kinds.items():
+        asked.flop[PLACE[kind]] = 1e9 * gflop
+    assert asked.sort(family) == sort
 
 
 def row(precision, peak_flop_per_s, unit="tensor", **changed):

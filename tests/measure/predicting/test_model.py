@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
-from helpers.predicted import additive, call, demand
+from helpers.predicted import HOSTS, additive
 
 from measure.cache.predictions import TERMS
-from measure.predicting.model import LatencyModel, add_neighbours, fit, fit_setting
+from measure.predicting.model import AT_THE_ROOF, adapt, fit, likely
 from measure.predicting.timings import fit_rows
 
 NO_PRIOR = np.zeros(2)
@@ -12,14 +12,28 @@ NO_PRIOR = np.zeros(2)
 def rows(count):
     """Times of 3 a of the first term and 0.5 of the second, that no other coefficients give."""
     terms = np.array([[1.0 + k % 5, 2.0 + k % 3] for k in range(count)])
-    return terms, terms @ np.array([3.0, 0.5])
+    return terms, np.zeros(count), terms @ np.array([3.0, 0.5])
+
+
+def test_launches_and_the_device_overlap():
+    # The device's part of 2 * 1.5 = 3 s and launches of 4 s take 5 s together
+    assert likely(np.array([2.0]), np.array([[1.5]]), np.array([4.0])) == pytest.approx([5.0])
 
 
 def test_what_a_sum_was_made_of_is_found_whatever_one_row_says():
-    terms, times = rows(30)
-    assert fit(terms, times, np.ones(30), NO_PRIOR) == pytest.approx([3.0, 0.5], rel=1e-6)
+    terms, launch_s, times = rows(30)
+    assert fit(terms, launch_s, times, np.ones(30), NO_PRIOR) == pytest.approx([3.0, 0.5], rel=1e-6)
+    hidden = np.linspace(0.0, 3.0, 30)  # the launches of a host
+    assert fit(terms, hidden, np.hypot(times, hidden), np.ones(30), NO_PRIOR) == pytest.approx([3.0, 0.5], rel=1e-6)
     times[4] *= 10
-    assert fit(terms, times, np.ones(30), NO_PRIOR) == pytest.approx([3.0, 0.5], rel=0.01)
+    assert fit(terms, launch_s, times, np.ones(30), NO_PRIOR) == pytest.approx([3.0, 0.5], rel=0.01)
+
+
+def test_rows_that_a_host_limits_say_nothing_of_a_device():
+    terms, launch_s, times = rows(30)
+    launch_s[::2] = 100.0
+    found = fit(terms, launch_s, np.where(launch_s > 0, 100.0, times), np.ones(30), NO_PRIOR)
+    assert found == pytest.approx([3.0, 0.5], rel=0.02)
 
 
 def test_terms_that_rows_do_not_tell_apart_share_what_they_take():
@@ -27,59 +41,34 @@ def test_terms_that_rows_do_not_tell_apart_share_what_they_take():
     terms = np.array([[1.0 + k % 5, 2.0, 8.0] for k in range(30)])
     times = 3 * terms[:, 0] + 8
     for order in (terms, terms[:, ::-1]):
-        found = fit(order, times, np.ones(30), np.zeros(3))
+        found = fit(order, np.zeros(30), times, np.ones(30), np.zeros(3))
         assert sorted(found) == pytest.approx([0.5, 2.0, 3.0], rel=1e-6)
 
 
 def test_a_prior_weighs_as_much_as_a_row_and_a_term_that_no_row_has_stays_there():
-    terms, times = rows(30)
+    terms, launch_s, times = rows(30)
     for prior in (7.0, 0.0):
-        found = fit(np.column_stack([terms, np.zeros(30)]), times, np.ones(30), np.array([3.0, 0.5, prior]))
-        assert found == pytest.approx([3.0, 0.5, prior], rel=1e-6)
+        asked = np.column_stack([terms, np.zeros(30)]), launch_s, times, np.ones(30), np.array([3.0, 0.5, prior])
+        assert fit(*asked) == pytest.approx([3.0, 0.5, prior], rel=1e-6)
     # Of one row that says 4 and a prior of 2 that weighs the same: (a / 4 - 1)^2 + (a / 2 - 1)^2 is least where
     # (a / 4 - 1) / 4 + (a / 2 - 1) / 2 = 0, at a = (1/4 + 1/2) / (1/16 + 1/4) = 2.4
-    found = fit(np.array([[1.0]]), np.array([4.0]), np.ones(1), np.array([2.0]))
-    assert found == pytest.approx([2.4], rel=1e-3)
+    one = np.ones(1)
+    assert fit(np.array([[1.0]]), 0 * one, 4 * one, one, np.array([2.0])) == pytest.approx([2.4], rel=1e-3)
 
 
-LEVEL = [[0.5 + 0.04 * sign, 0.5 - 0.04 * sign] for sign in (1, -1, 1, -1, 1)]
-
-
-@pytest.mark.parametrize(
-    ("make_ups", "offsets", "expected"),
-    [
-        # A neighbour at distance 0 weighs 1 / 0.02 = 50, the belief in the terms 0.2 / 0.02 = 10
-        ([[0.5, 0.5]], [0.3], 0.3 * 50 / 60),
-        # Nearer ones have more say: at distances 0 and 0.08 (0.04 moved from one to the other) 50 and 1 / 0.1 = 10
-        ([[0.5, 0.5], [0.54, 0.46]], [0.3, -0.3], (50 * 0.3 - 10 * 0.3) / (50 + 10 + 10)),
-        # Four count
-        ([[0.5, 0.5]] * 4 + [[0.0, 1.0]], [0.2] * 4 + [9.0], 0.2 * 200 / 210),
-        # One at distance 0 weighs 50; five at 0.08, 10 each, share three places: 3 * 10 in all, their mean offset 0.2
-        ([[0.5, 0.5], *LEVEL], [0.3, 0.0, 0.1, 0.2, 0.3, 0.4], (50 * 0.3 + 30 * 0.2) / 90),
-        ([*LEVEL, [0.5, 0.5]], [0.4, 0.3, 0.2, 0.1, 0.0, 0.3], (50 * 0.3 + 30 * 0.2) / 90),
-    ],
-)
-def test_neighbours_of_like_make_up_tell_an_offset(make_ups, offsets, expected):
-    found = LatencyModel(np.zeros(1), np.array(make_ups), np.array(offsets)).offsets_of(np.array([[0.5, 0.5]]))
-    assert float(found[0]) == pytest.approx(expected)
-
-
-def test_calls_of_one_make_up_say_their_median():
-    # One call of 1e4 us takes 10 ms; four of the calls have one make-up, but for rounding
-    one, other = demand(4.0, moved=2.0), demand(4.0, moved=9.0)
-    rows = fit_rows([call(f"net{k}", 1.0, asked) for k, asked in enumerate((one, other, one, one, one))])
-    rows.make_ups[2] += 1e-16
-    best = np.zeros(len(TERMS))
-    best[TERMS.index("call")] = 1e4
-    rows.latency_s[:] = 0.01 * np.exp([0.1, -0.4, 0.9, 0.2, 0.5])
-    found = add_neighbours(rows, best)
-    assert len(found.make_ups) == 2
-    assert sorted(found.offsets) == pytest.approx([-0.4, (0.2 + 0.5) / 2])
+def test_one_time_scales_all_coefficients_and_many_tell_each():
+    terms, launch_s, times = rows(30)
+    of_pool = np.array([1.5, 1.0])
+    # The second row takes 3 * 2 + 0.5 * 3 = 7.5 s; the pool lets expect 1.5 * 2 + 1 * 3 = 6: 1.25 times as much
+    assert adapt(of_pool, terms[1:2], launch_s[:1], times[1:2]) == pytest.approx(1.25 * of_pool, rel=0.05)
+    assert adapt(of_pool, terms, launch_s, times) == pytest.approx([3.0, 0.5], rel=0.1)
+    # What the pool does not charge, a few times do not invent
+    assert adapt(np.array([3.0, 0.0]), terms[:1], launch_s[:1], times[:1])[1] == pytest.approx(0.0, abs=1e-6)
 
 
 def test_what_latencies_are_made_of_is_predicted_and_a_layer_that_was_not_timed_is_at_its_roof():
-    timed = fit_rows(additive(models=400))
-    model = fit_setting(timed)
-    assert np.median(model.predict(timed.terms, timed.make_ups) / timed.latency_s) == pytest.approx(1, rel=0.01)
-    assert model.coefficients[TERMS.index("convolution arithmetic")] == pytest.approx(2.0, rel=0.02)
-    assert model.coefficients[TERMS.index("attention memory")] == pytest.approx(1.0)
+    timed = fit_rows(additive(models=400), HOSTS)
+    found = fit(timed.terms, timed.launch_s, timed.latency_s, np.ones(len(timed)), AT_THE_ROOF)
+    assert np.median(likely(found, timed.terms, timed.launch_s) / timed.latency_s) == pytest.approx(1, rel=0.01)
+    assert found[TERMS.index("convolution arithmetic")] == pytest.approx(2.0, rel=0.02)
+    assert found[TERMS.index("dense arithmetic")] == pytest.approx(1.0)

@@ -9,13 +9,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from helpers.predicted import BEAD, additive, call, demand
+from helpers.predicted import BEAD, HOSTS, additive, call, demand
 from helpers.rows import ENVIRONMENT, machine_in, operator, roof_measurement, run, samples, workload
 from helpers.world import WORLD
 
 from measure.cache.folders import MachineFolder
 from measure.cache.hand_kept import PublishedTiming
-from measure.cache.predictions import Setting
+from measure.cache.predictions import HERE, LAUNCHES, TERMS, Setting
 from measure.cache.schema import file_of
 from measure.cache.table import read, write
 from measure.cache.workload_records import Operator, PublishedCount, PublishedKind, Workload
@@ -171,9 +171,35 @@ def test_a_measured_step_has_both_passes_and_a_machine_without_roofs_tells_nothi
 
 
 def test_a_settings_say_grows_with_the_root_of_its_rows():
-    timed = fit_rows([*additive(models=16), call("timm:lone.a1", 1.0, demand(1.0), BEAD._replace(device="Cog 3"))])
+    timed = fit_rows(
+        [*additive(models=16), call("timm:lone.a1", 1.0, demand(1.0), BEAD._replace(device="Cog 3"))], HOSTS
+    )
     assert timed.architecture[-2:].tolist() == ["net15", "lone"]  # without the library and the weights
     weights = timed.weights()
     assert (weights[0], weights[-1]) == pytest.approx((0.5, 1.0))  # 16 to the power of -1/4
     # 16 rows of weight 1/2 count as 16 / 4 = 4, the root of 16
     assert np.sum(weights[:16] ** 2) == pytest.approx(4)
+
+
+def measured_on(device, batch, latency_s, software="2.14.0", **changed):
+    setting = Setting(device, HERE, software, "bf16", "eager", INFERENCE)
+    return call(f"net{batch}", latency_s, demand(1.0, batch=batch), setting, **changed)
+
+
+def test_a_hosts_launches_are_those_of_its_smallest_batch_and_the_newest_torch_is_the_reference():
+    calls = [
+        *(measured_on("new", 1, 1e-6 * 100 * each) for each in (20, 30, 70)),  # 100 operators in 2, 3 and 7 ms
+        measured_on("new", 64, 1.0),
+        measured_on("old", 1, 1e-3, "2.9.1"),
+        measured_on("chip", 1, 1.0, chip_kind="cpu"),  # its own host
+        call("net", 1.0, demand(1.0)),  # whose host nobody knows
+    ]
+    hosts = timings.hosts_of(timings.launch_costs(calls))
+    assert hosts["new", INFERENCE] == hosts["", INFERENCE] == pytest.approx(30)
+    assert hosts["old", INFERENCE] == pytest.approx(10)
+    assert hosts["", STEP] == timings.HOST_US
+    rows = fit_rows([*calls[:1], *calls[-3:]], hosts)
+    at = TERMS.index(LAUNCHES)
+    # 100 operators on the own, the older and the reference host; a processor keeps its launches as a term
+    assert rows.launch_s == pytest.approx([3e-3, 1e-3, 0.0, 3e-3])
+    assert rows.terms[:, at] == pytest.approx([0.0, 0.0, 1e-4, 0.0])

@@ -10,7 +10,7 @@ from helpers.world import WORLD
 from measure import __main__ as command
 from measure.cache import table
 from measure.cache.hand_kept import PublishedTiming
-from measure.cache.predictions import BY_DEVICE, PUT_ASIDE, Coefficient, KindCost, PredictionError
+from measure.cache.predictions import BY_DEVICE, PUT_ASIDE, Coefficient, PredictionError
 from measure.cache.schema import file_of
 from measure.predicting.study import ASIDE
 
@@ -36,11 +36,11 @@ def read(record):
     return table.read(file_of(record, CACHE), record)
 
 
-def test_coefficients_costs_and_errors_are_written_by_one_fit_at_a_time(monkeypatch, capsys):
+def test_coefficients_and_errors_are_written_by_one_fit_at_a_time(monkeypatch, capsys):
     written = watch_writes(monkeypatch)
     assert fit() == 0
-    assert written == {"coefficients.csv": True, "kinds.csv": True, "errors.csv": True}
-    assert {row.device for record in (Coefficient, KindCost) for row in read(record)} == {"any GPU"}
+    assert written == {"coefficients.csv": True, "errors.csv": True}
+    assert {row.device for row in read(Coefficient)} == {"any GPU", "NVIDIA T4", "NVIDIA V100 SXM2"}
     printed = capsys.readouterr()
     assert printed.out.split("\n")[0].split()[:3] == ["left", "out", "device"]
     assert "any GPU" in printed.err

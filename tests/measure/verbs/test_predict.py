@@ -8,7 +8,7 @@ from measure import __main__ as command
 from measure.cache import table
 from measure.cache.folders import Workloads
 from measure.cache.hand_kept import PublishedTiming
-from measure.cache.predictions import ALL_BATCHES, BY_DEVICE, OURS, TERMS, Coefficient, PredictionError
+from measure.cache.predictions import ALL, ANY, BY_DEVICE, LAUNCHES, OURS, TERMS, Coefficient, PredictionError, Setting
 from measure.cache.schema import file_of
 from measure.cache.workload_records import Workload
 from measure.predicting.study import pool_of
@@ -16,20 +16,22 @@ from measure.verbs import predict
 
 MODEL = "squeezenet1_0"
 POOL = pool_of("gpu", "bf16", "inference")
+HOST = Setting("bench", "measured", "2.14.0", ANY, "", "inference")
 CHIP = ("--chip", "Bead 2")
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """The chips of the world, and a fit by which a call takes twice its arithmetic, and a millisecond.
+    """The chips of the world, a fit by which a call takes twice its arithmetic, and a host that launches in 10 us.
 
     The network is counted.
     """
     data = tmp_path_factory.mktemp("predict")
     shutil.copy(WORLD / "chips.csv", data)
-    values = {term: 2.0 for term in TERMS if term.endswith("arithmetic")} | {"call": 1000.0}
+    values = {term: 2.0 for term in TERMS if term.endswith("arithmetic")}
     rows = [Coefficient(*POOL, term, 40, 40, values.get(term, 0.0), 0.0, 9.0) for term in TERMS]
-    error = PredictionError(*POOL, BY_DEVICE, OURS, ALL_BATCHES, 40, 40, 0.1, 0.2, 0.9, 1.0, 0.5, 2.0)
+    rows.append(Coefficient(*HOST, LAUNCHES, 1, 1, 10.0, 10.0, 10.0))
+    error = PredictionError(*POOL, BY_DEVICE, OURS, ALL, ALL, 40, 40, 0.1, 0.2, 0.9, 1.0, 2.0)
     for record, found in ((Coefficient, rows), (PredictionError, [error]), (PublishedTiming, [])):
         table.write(file_of(record, data), record, found)
     assert call(data, MODEL, *CHIP, "--batch-sizes", "1", "2", "3", "8") == 0
@@ -60,19 +62,48 @@ def test_predict(golden, made, capsys, name, words):
     golden(name, capsys.readouterr().out)
 
 
-def test_a_chip_is_predicted_from_its_datasheet_and_a_known_time_scales_all_predictions(made, capsys):
-    asked = (MODEL, *CHIP, "--batch-sizes", "1", "8")
+def test_a_chip_is_predicted_from_its_datasheet_and_known_times_scale_all_predictions(made, capsys):
+    asked = (MODEL, *CHIP, "--batch-sizes", "1", "8", "--host", "0.000001us")
     one, row = predictions(made, capsys, *asked)
-    # torchvision publishes 0.819 GMAC; 8 inputs at 100 TFLOP/s, twice as long, and a millisecond
+    # torchvision publishes 0.819 GMAC; 8 inputs at 100 TFLOP/s, twice as long
     flop_s = 8 * 2 * 0.819e9 / 1e14
-    assert row["likely_s"] == pytest.approx(2 * flop_s + 1e-3, rel=0.01)
+    assert row["likely_s"] == pytest.approx(2 * flop_s, rel=0.01)
     assert (row["low_s"], row["high_s"]) == pytest.approx((0.5 * row["likely_s"], 2 * row["likely_s"]))
+    assert row["extrapolated"]
     assert row["least_s"] >= flop_s * 0.99
     assert row["inputs_per_s"] == pytest.approx(8 / row["likely_s"])
     assert row["memory_needed_byte"] > 8 * 2 * 3 * 224 * 224
-    found = predictions(made, capsys, *asked, "--known", MODEL, "8", f"{3000 * row['likely_s']:.6f}ms")
-    expected = [("scaled", pytest.approx(3 * each["likely_s"], rel=1e-3)) for each in (one, row)]
-    assert [(each["basis"], each["likely_s"]) for each in found] == expected
+    times = [word for each in (one, row) for word in (MODEL, str(each["batch"]), f"{3e6 * each['likely_s']:.6f}us")]
+    for known in (times[:3], times[3:], times):
+        found = predictions(made, capsys, *asked, "--known", *known)
+        expected = [("scaled", pytest.approx(3 * each["likely_s"], rel=0.04)) for each in (one, row)]
+        assert [(each["basis"], each["likely_s"]) for each in found] == expected
+
+
+def test_the_host_is_the_measured_one_or_a_time(made, capsys):
+    measured, named, slower = (
+        predictions(made, capsys, MODEL, *CHIP, *host)[0] for host in ((), ("--host", "bench"), ("--host", "40us"))
+    )
+    assert measured == named
+    assert (measured["host_us"], slower["host_us"]) == (10, 40)
+    # Launches are nearly all of the time of one input
+    assert slower["likely_s"] / measured["likely_s"] == pytest.approx(4, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("words", "wrong"),
+    [
+        (
+            ("--host", "laptop"),
+            "--host: 'laptop' is neither a time such as 8us nor a machine with a GPU (bench measured)",
+        ),
+        (("--known", MODEL, "8"), "--known: takes MODEL BATCH TIME, once or more, not 2 words"),
+        (("--known", MODEL, "8", "soon"), "--known: 'soon' is not a time"),
+    ],
+)
+def test_a_wrong_host_or_time_is_named(made, capsys, words, wrong):
+    assert call(made, MODEL, *CHIP, *words) == 2
+    assert wrong in capsys.readouterr().err
 
 
 def test_a_model_counts_once_and_joins_the_paper_only_when_a_run_counts_it(made, tmp_path, capsys, monkeypatch):
