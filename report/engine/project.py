@@ -164,8 +164,9 @@ def read_settings(
 ) -> dict[str, Any]:
     """Return what the mapping that `text`, found in `file` from `first_line` on, holds by the schema.
 
-    Quarto knows more keys. A sentence for each is added to `passed_over`; without that list they are refused. Raise
-    UserError, with file and line, for YAML that cannot be read, a key that stands twice and a value outside the schema.
+    Quarto knows more keys and values. A sentence for each is added to `passed_over`; without that list they are
+    refused. Raise UserError, with file and line, for YAML that cannot be read, a key that stands twice and a value of
+    another type.
     """
     try:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
@@ -195,7 +196,11 @@ def read_settings(
                 is_default = given in (None, "default")  # Quarto's words for nothing more
                 deeper = None if key == OWN else passed_over
                 held[key] = None if is_default else mapping(below, given, allowed, deeper)
-            elif asked := _asked(given, allowed):
+            elif (
+                (asked := _asked(given, allowed)) and isinstance(allowed, set | re.Pattern) and passed_over is not None
+            ):
+                passed_over.append(f"{place}: the embedded engine cannot honour '{key}: {given}'; it knows {asked}")
+            elif asked:
                 raise UserError(f"{place}: '{key}' cannot be {given!r}; give {asked}")
             else:
                 held[key] = given

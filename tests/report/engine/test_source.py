@@ -4,6 +4,7 @@ import pytest
 from helpers.places import ROOT
 
 from measure.errors import UserError
+from report.engine.embedded import render_embedded
 from report.engine.project import DOCUMENT, read_project, read_settings
 from report.engine.source import FILTER, CodeCell, left_out, read_source
 
@@ -102,13 +103,11 @@ def test_front_matter_lies_over_the_project(project):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("title: A\nciteproc: false\n", "_quarto.yml:2: 'citeproc' cannot be False; give True"),
+        ("title: A\nformat:\n  html:\n    toc: 1\n", "_quarto.yml:4: 'toc' cannot be 1; give a bool"),
         ("title: A\nformat: html\n", "_quarto.yml:2: expected a mapping of html, typst"),
         ("title: A\ntitle: B\n", "_quarto.yml:2: the key 'title' stands here a second time"),
         ("roofwright:\n  pdf: all\n", "_quarto.yml:2: 'pdf' cannot be 'all'; give full"),
         ("roofwright:\n  chapter: [a]\n", "_quarto.yml:2: unknown key 'chapter'"),
-        ('format:\n  typst:\n    output-file: "../evil.pdf"\n', "_quarto.yml:3: 'output-file' cannot be '../evil.pdf'"),
-        ('format:\n  typst:\n    fontsize: "9pt) #read(1"\n', "_quarto.yml:3: 'fontsize' cannot be"),
         (f"title: {'[' * 500}{']' * 500}\n", "_quarto.yml:1: this is not valid YAML"),
     ],
 )
@@ -128,6 +127,34 @@ def test_what_quarto_alone_knows_is_told_and_passed_over():
         "_quarto.yml:5: the embedded engine cannot honour 'theme'",
         "_quarto.yml:8: the embedded engine cannot honour 'pdf'",
     ]
+
+
+HTML = [
+    "theme: cosmo", "toc-location: right", "code-fold: true", "fig-width: 7", "lightbox: true", "page-layout: full",
+    "html-math-method: katex", "embed-resources: false", "comments: {hypothesis: true}", 'output-file: "../evil.html"',
+]  # fmt: skip
+TYPST = ["fontsize: 9pt) #read(1", "papersize: a5", "pdf-standard: a-2b", "columns: 2"]
+
+
+def test_options_that_are_not_honoured_are_named_in_a_line_each_before_any_cell_runs(project, tmp_path):
+    lines = ["format:", "  html:", "    toc-depth: 3", *(f"    {option}" for option in HTML), "  typst:"]
+    settings = "\n".join([*lines, *(f"    {option}" for option in TYPST), "callout-appearance: simple"])
+    paper = project(settings, index="```{python}\n1 / 0\n```\n")
+    said = []
+    with pytest.raises(UserError, match="ZeroDivisionError"):
+        render_embedded(tmp_path, ["html"], tmp_path, tmp_path / "out", said.append)
+    *named, last = said
+    assert last == "running the cells of index.qmd"
+    # The options of HTML begin in the fourth line; `typst:` stands between them and those of Typst.
+    places = [
+        *enumerate(HTML, 4),
+        *enumerate(TYPST, 5 + len(HTML)),
+        (5 + len(HTML) + len(TYPST), "callout-appearance:"),
+    ]
+    for (line, option), sentence in zip(places, named, strict=True):
+        assert sentence.startswith(f"_quarto.yml:{line}: the embedded engine cannot honour '{option.partition(':')[0]}")
+    assert paper.format("html") == {"toc-depth": 3}
+    assert paper.format("typst") == {}
 
 
 def test_the_paper_s_own_settings_are_honoured_by_both_engines():
