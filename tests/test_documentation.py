@@ -121,7 +121,7 @@ def plan_it(_, words):
     assert not Path("DIR").exists()
 
 
-RUN = ("add-machine", "compare", "import-trace", "pack", "predict", "show", "trace")
+RUN = ("add-machine", "compare", "import-trace", "pack", "predict", "share", "show", "trace")
 
 
 def run_it(beginning, words):
@@ -129,7 +129,7 @@ def run_it(beginning, words):
     verb = beginning.split()[-1]
     if any(re.fullmatch(r"[A-Z_]+(\.zip)?", word) for word in words):
         parser_of(verb).parse_args(words)
-    elif words or verb in ("pack", "show"):
+    elif words or verb in ("pack", "share", "show"):
         words = [value for word in words for value in (sorted(glob(word)) or [word])]
         assert measure_command.main([verb, *words]) == 0
 

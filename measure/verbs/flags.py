@@ -19,6 +19,7 @@ VERBS = {  # each verb's line in ``python -m measure --help``
     "import-trace": "import-trace FILE  where the time of a recorded step goes: a torch.profiler trace of any GPU",
     "trace": "trace NAME   an imported trace: time by kind of layer, roof, largest loss; with OTHER, the difference",
     "pack": "pack FILE.zip  put a machine's measurements into a zip, for somebody who adds it",
+    "share": "share        pack a machine's measurements, check them, and say how to send them",
     "add-machine": "add-machine FOLDER|ZIP  check another person's measurements, and add them to the cache",
     "add-published": "add-published FILE  check a table of published GPU timings, and add it to the cache",
     "fit": "fit          fit the prediction of latencies to all timed cells, and check it",

@@ -21,17 +21,30 @@ from roofwright.command_line import data_flag
 
 def main(flags: argparse.Namespace) -> int:
     """Return exit code 0. Raises UserError for bad input, and without measurements."""
-    known = machine_names(flags.data)
-    names = parse_choices("--machine", [flags.machine] if flags.machine else known, known)
+    machine = find_machine(flags.data, flags.machine)
+    target = Path(flags.file or f"{machine.name}.zip")
+    print(put_into_zip(machine, flags.data, target))
+    return 0
+
+
+def find_machine(data: Path, name: str | None) -> MachineFolder:
+    """Return the machine of this name, else the one measured last. Raises UserError without measurements."""
+    known = machine_names(data)
+    names = parse_choices("--machine", [name] if name else known, known)
     if not known:
-        raise UserError(f"--data: no measurements in {flags.data}; run python -m measure{data_flag(flags.data)} first")
+        raise UserError(f"--data: no measurements in {data}; run python -m measure{data_flag(data)} first")
     # The machine measured last, as in the paper: a clone also holds a machine of the project
-    folders = [MachineFolder(flags.data, name) for name in names]
+    folders = [MachineFolder(data, each) for each in names]
     machine = max(folders, key=lambda folder: folder.newest_environment().recorded_at)
     if not any(map(machine.rows, (Run, RoofMeasurement))):
         raise UserError(f"{machine.folder}: nothing was measured yet; measure with python -m measure")
+    return machine
+
+
+def put_into_zip(machine: MachineFolder, data: Path, target: Path) -> str:
+    """Write the zip, whole or not at all, and return a line that says what is in it."""
     measured = {row.model for row in (*machine.rows(Run), *machine.rows(Profile))}
-    workloads, target = Workloads(flags.data), Path(flags.file or f"{machine.name}.zip")
+    workloads = Workloads(data)
     counted = [row for row in workloads.rows(Workload) if row.source == OWN and row.model in measured]
     try:
         with TemporaryDirectory(prefix=".packing-", dir=target.parent) as temporary:
@@ -42,10 +55,9 @@ def main(flags: argparse.Namespace) -> int:
                     archive.write(path, f"{machine.name}/{path.name}")
                 for path in (own.folder / OWN).glob("*.csv"):
                     archive.write(path, f"{machine.name}/workload/{path.name}")
-            partial.replace(target)  # whole or not at all
+            partial.replace(target)
     except OSError as problem:
         raise UserError(f"{target} cannot be written ({problem.strerror}); name another file") from None
     models = sorted({row.model for row in counted})
     counts = f", with the counts of {', '.join(models)}" if models else ""
-    print(f"{target}: {machine.folder}{counts}, {target.stat().st_size / 1e3:.0f} kB")
-    return 0
+    return f"{target}: {machine.folder}{counts}, {target.stat().st_size / 1e3:.0f} kB"

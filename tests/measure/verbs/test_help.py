@@ -16,7 +16,7 @@ from measure.verbs.flags import VERBS
 HELP = [
     "help", "help-model", "help-show", "help-compare", "help-import-ncu", "help-import-trace", "help-trace",
     "help-pack", "help-add-machine", "help-add-published", "help-fit", "help-predict", "help-count-published",
-    "help-forget", "help-doctor",
+    "help-forget", "help-doctor", "help-share",
 ]  # fmt: skip
 
 

@@ -1,0 +1,81 @@
+"""Share a machine's measurements in one step: put them into a zip, check it as add-machine does, and say how to send
+it. Nothing is sent, and neither an account nor a network is needed. The zip holds no names of users or hosts.
+
+file FILE.zip?  the zip (default: NAME.zip in the current folder)
+--machine NAME  the machine's folder (default: the one measured last)
+--author NAME  who measured, for the line that cites it (default: Anonymous)
+"""
+
+import argparse
+import hashlib
+import json
+import re
+from pathlib import Path
+
+from measure.cache import handed_in, plausibility
+from measure.cache.folders import MachineFolder, Workloads
+from measure.cache.project import ROOT
+from measure.cache.records import Environment, Run
+from measure.cache.workload_records import Workload
+from measure.errors import UserError
+from measure.machine.processor import output_of
+from measure.verbs.pack import find_machine, put_into_zip
+
+DEFAULTS = {"author": "Anonymous"}
+FORM = "machine.yml"  # the issue form in .github/ISSUE_TEMPLATE
+MOST_BYTE = 25 * 10**6  # of a file that GitHub's issues take
+
+
+def main(flags: argparse.Namespace) -> int:
+    """Return exit code 0. Raises UserError for bad input, without measurements, and for those that cannot be right."""
+    machine = find_machine(flags.data, flags.machine)
+    target = Path(flags.file or f"{machine.name}.zip")
+    print(put_into_zip(machine, flags.data, target))
+    try:
+        check(target, flags.data)
+    except UserError as problem:
+        raise UserError(
+            f"{problem}. The zip stays, but would be refused: forget those rows, or measure them again"
+        ) from None
+    print("Checked: add-machine takes it.")
+    print(*how_to_send(target), "", "To cite it, add this line below references: in a CITATION.cff:", sep="\n")
+    print(f"  {citation(machine, target, flags.author)}")
+    return 0
+
+
+def check(zipped: Path, data: Path) -> None:
+    """Raise UserError if ``add-machine`` would refuse a zip."""
+    with handed_in.opened(zipped) as given:
+        counts = plausibility.check_counts(given.folder)
+        plausibility.check(given.folder, [*Workloads(data).rows(Workload), *(row for row, _, _ in counts)])
+
+
+def how_to_send(target: Path) -> list[str]:
+    """Return the ways to send a zip, with the address of the project's form if this clone knows it."""
+    origin = output_of("git", "-C", str(ROOT), "remote", "get-url", "origin") if (ROOT / ".git").exists() else ""
+    found = re.fullmatch(r"(?:https://|git@|ssh://git@)github\.com[:/]([\w.-]+/[\w.-]+?)(?:\.git)?/?", origin)
+    where = "Issues, New issue, Measurements of a machine"
+    if found:
+        where = f"https://github.com/{found[1]}/issues/new?template={FORM}"
+    lines = [f"To send it, open {where} and drop {target} into the form."]
+    if target.stat().st_size > MOST_BYTE:
+        lines = [f"{target} is too large for an issue (25 MB): send it by another way, or open a pull request."]
+    return [*lines, f"Or give the file to anyone with a clone: python -m measure add-machine {target.name}"]
+
+
+def citation(machine: MachineFolder, zipped: Path, author: str) -> str:
+    """Return one entry of ``references`` in a CITATION.cff (version 1.2.0)."""
+    runs, newest = machine.rows(Run), machine.newest_environment()
+    dates = [row.recorded_at[:10] for row in runs] + [row.recorded_at[:10] for row in machine.rows(Environment)]
+    versions = sorted({row.version for row in runs if row.version})
+    made_with = [f"Roofwright {versions[-1]}"] if versions else []
+    digest = hashlib.sha256(zipped.read_bytes()).hexdigest()
+    notes = ", ".join([*made_with, f"torch {newest.torch}", f"{len(runs)} rounds", f"SHA-256 {digest}"])
+    entry = {
+        "type": "data",
+        "title": f"Measurements of {newest.name} ({machine.name})",
+        "authors": [{"name": author}],
+        "date-released": max(dates),
+        "notes": notes,
+    }
+    return f"- {json.dumps(entry, ensure_ascii=False)}"  # JSON is YAML
