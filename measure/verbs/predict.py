@@ -39,7 +39,7 @@ from measure.domain.words import EAGER, INFERENCE, PRECISIONS, STEP, shape_name,
 from measure.errors import UserError, chosen
 from measure.predicting import timings
 from measure.predicting.demand import Demand, PredictedDevice, of_chips, of_machines
-from measure.predicting.prediction import DATASHEET, FITTED, Known, Predictor
+from measure.predicting.prediction import DATASHEET, FITTED, Predictor
 from measure.run.sections import WorkloadTask
 from measure.run.worker import Worker
 from measure.timing.sampling import Sampling
@@ -70,10 +70,13 @@ def main(asked: argparse.Namespace) -> int:
     errors = table.read(file_of(PredictionError, asked.data), PredictionError)
     predictor, phase = Predictor(coefficients, errors), STEP if asked.training else INFERENCE
     host_us = None if asked.host is None else _host_us(asked.host, predictor.hosts, phase)
-    model, counted = _count("MODEL", asked.model, batches, asked)
-    known = _known_times(asked)
+    calls = _known_calls(asked.known or [])
+    model = _count("MODEL", asked.model, batches, asked)
+    timed = [(_count("--known", name, [batch], asked), batch) for name, batch, _ in calls]
+    counted = _demands(asked, [(model, batch) for batch in batches] + timed)
+    known = [(demand, seconds) for (_, demand), (*_, seconds) in zip(counted[len(batches) :], calls, strict=True)]
     rows: list[dict[str, Any]] = []
-    for batch, (workload, demand) in counted.items():
+    for batch, (workload, demand) in zip(batches, counted, strict=False):
         needed_byte = workload.training_peak_byte if asked.training else workload.inference_peak_byte
         sort = demand.sort(workload.family or "")
         for device in devices:
@@ -96,7 +99,8 @@ def main(asked: argparse.Namespace) -> int:
         print(json.dumps(heading | {"predictions": rows}, indent=2, allow_nan=False))
     else:
         lines = (markdown if asked.markdown else aligned)([HEAD, *map(_cells, rows)], NUMBERS)
-        launched = f"host {rows[0]['host_us']:.3g} µs an operator" if rows[0]["host_us"] else ""
+        host_us = max(row["host_us"] for row in rows)
+        launched = f"host {host_us:.3g} µs an operator" if host_us else ""
         print("\n".join([", ".join(filter(None, [*heading.values(), launched])), "", *lines]))
     return 0
 
@@ -137,19 +141,18 @@ def _devices(data: Path, names: Sequence[str] | None, precision: str) -> list[Pr
     return able
 
 
-def _known_times(asked: argparse.Namespace) -> list[Known]:
-    """Return the demands and the latencies (s) of the calls in ``--known``."""
-    words = asked.known or []
+def _known_calls(words: Sequence[str]) -> list[tuple[str, int, float]]:
+    """Return model, batch size and latency (s) of the calls in ``--known``."""
     if len(words) % 3:
         raise UserError(f"--known: takes MODEL BATCH TIME, once or more, not {len(words)} words")
-    known = []
+    calls = []
     for name, size, time in zip(words[::3], words[1::3], words[2::3], strict=True):
         (batch,) = flags.parse_batch_sizes("--known", [size])
         seconds = _seconds(time)
         if seconds is None:
             raise UserError(f"--known: {time!r} is not a time; write a number with a unit, such as 31ms")
-        known.append((_count("--known", name, [batch], asked)[1][batch][1], seconds))
-    return known
+        calls.append((name, batch, seconds))
+    return calls
 
 
 def _seconds(text: str) -> float | None:
@@ -170,27 +173,28 @@ def _host_us(name: str, hosts: timings.Hosts, phase: str) -> float:
     return hosts[name, phase]
 
 
-def _count(
-    flag: str, name: str, batches: Sequence[int], asked: argparse.Namespace
-) -> tuple[Model, dict[int, tuple[Workload, Demand]]]:
-    """Return the model of this name, given for ``flag``, and its demand by batch size; count what the cache lacks."""
+def _homes(data: Path) -> tuple[Workloads, Workloads]:
+    """Return the counts of predictions, and those of the paper: of what was measured, or counted on request."""
+    return Workloads(data, "prediction/counted"), Workloads(data)
+
+
+def _count(flag: str, name: str, batches: Sequence[int], asked: argparse.Namespace) -> Model:
+    """Return the model of this name, given for ``flag``; count the batch sizes that the cache lacks."""
     words = ["--models", name, "--batch-sizes", *map(str, batches), "--precisions", asked.precision]
     words += ["--data", str(asked.data), "--sections", "workload", "--variants", EAGER]
     model = measuring.resolve_request_of_one(flag, measuring.parser().parse_args(words)).models[0]
-    # The paper covers the models that were measured or counted on request; a prediction adds none
-    homes = predicted, shared = Workloads(asked.data, "prediction/counted"), Workloads(asked.data)
-    shape, stored = shape_name(model.input_shape), stored_as(asked.precision)
+    predicted, shared = _homes(asked.data)
+    wanted = model.name, shape_name(model.input_shape), stored_as(asked.precision), None
 
     def read_counts() -> dict[int, Workload]:
-        rows = [row for home in homes for row in home.rows(Workload) if row.autocast is None]
-        wanted = model.name, shape, stored
-        return {row.batch: row for row in rows if (row.model, row.input_shape, row.precision) == wanted}
+        rows = [*predicted.rows(Workload), *shared.rows(Workload)]
+        return {row.batch: row for row in rows if (row.model, row.input_shape, row.precision, row.autocast) == wanted}
 
     counts = read_counts()
     missing = tuple(batch for batch in batches if batch not in counts)
     if missing:
         flags.check_writable(asked.data)
-        task = WorkloadTask(model, missing, stored, None)
+        task = WorkloadTask(model, missing, stored_as(asked.precision), None)
         with closing(Worker("cpu", 1, Sampling())) as worker:
             outcome = worker.run(task)
         home = shared if model.source == OWN else predicted
@@ -199,11 +203,20 @@ def _count(
     for row in (counts[batch] for batch in batches):
         if row.status != "ok" or (asked.training and row.backward_flop is None):
             work = f"{model.name}: its training" if row.status == "ok" else f"{model.name}:"
-            if row.batch not in missing:
-                work = f"{work} an earlier run found that it"
-            raise UserError(f"{work} cannot be counted ({row.reason})")
-    demands: dict[timings.Key, tuple[Workload, Demand]] = {}
-    for home in homes:
-        rows = [row for row in home.rows(Workload) if row.model == model.name]
-        demands |= timings.counted_demands(rows, home.rows(Operator))
-    return model, {batch: demands[timings.Key(model.name, shape, batch, stored, asked.training)] for batch in batches}
+            when = "" if row.batch in missing else ", as an earlier run found"
+            raise UserError(f"{work} cannot be counted{when} ({row.reason})")
+    return model
+
+
+def _demands(asked: argparse.Namespace, calls: Sequence[tuple[Model, int]]) -> list[tuple[Workload, Demand]]:
+    """Return the workload and the demand of each call of a counted model on a batch."""
+    names = {model.name for model, _ in calls}
+    found: dict[timings.Key, tuple[Workload, Demand]] = {}
+    for home in _homes(asked.data):
+        rows = [row for row in home.rows(Workload) if row.model in names]
+        found |= timings.counted_demands(rows, home.rows(Operator))
+    stored = stored_as(asked.precision)
+    return [
+        found[timings.Key(model.name, shape_name(model.input_shape), batch, stored, asked.training)]
+        for model, batch in calls
+    ]

@@ -204,7 +204,7 @@ def _batches(paper: Paper) -> Batches:
 
 def _tokens(paper: Paper) -> Tokens:
     rows = matching(paper.predictions.errors, left_out=BY_DEVICE, method=OURS, batches=ALL, variant=DECODE)
-    return Tokens(count_of(len(rows), "chips"), median_of(rows.median_error, "%", "chips"))
+    return Tokens(count_of(len(rows), "chips"), exact(rows.median_error.median() if len(rows) else None, "%"))
 
 
 class CallTimes(NamedTuple):
