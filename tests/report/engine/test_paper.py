@@ -70,3 +70,10 @@ def test_a_table_breaks_between_groups_with_four_rows_on_each_side(above, wrappe
     assert [*chain(*pages)] == [*range(1, 15)]
     assert min(map(len, pages)) >= 4
     assert 10 not in [rows[0] for rows in pages]
+
+
+@pytest.mark.parametrize(("numbering", "printed"), [("none", "See Section “The title”."), ('"1.1"', "See Section 1.")])
+def test_what_quarto_makes_of_a_reference_to_a_section_prints_its_title_if_it_has_no_number(numbering, printed):
+    text = f"#set heading(numbering: {numbering})\n= The title <sec-a>\n\nSee #ref(<sec-a>, supplement: [Section])."
+    (page,) = pypdfium2.PdfDocument(typeset(text, format="pdf"))
+    assert printed in page.get_textpage().get_text_bounded().replace("\u00a0", " ")
