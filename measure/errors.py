@@ -15,8 +15,10 @@ LISTED = 15  # the most known names that an error lists; of more it lists the ne
 class UserError(Exception):
     """Bad input. Its text is one sentence that names the file, row, flag or model and says what to do.
 
-    The command lines print it without a traceback and exit with code 2.
+    The command lines print it without a traceback and exit with ``exit_code``.
     """
+
+    exit_code = 2
 
 
 def text_of(problem: BaseException) -> str:

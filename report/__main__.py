@@ -31,11 +31,15 @@ def parser() -> CommandLine:
     add = flags.add_argument
     verb = (
         "render the paper (default), write its figures as files, each with its data as CSV, say where a number of the "
-        "text comes from, or only check that every table of the cache reads and is sound"
+        "text comes from, only check that every table of the cache reads and is sound, or make a new folder with a "
+        "paper of your own, which renders where you stand in it"
     )
-    add("verb", nargs="?", choices=["render", "figures", "why", "check"], default="render", help=verb)
-    fact = "with why: a fact's name, such as training.step.over_forward, or the beginning of several (docs/facts.md)"
-    add("fact", nargs="?", metavar="NAME", help=fact)
+    add("verb", nargs="?", choices=["render", "figures", "why", "check", "new"], default="render", help=verb)
+    name = (
+        "with why: a fact's name, such as training.step.over_forward, or the beginning of several (docs/facts.md); "
+        "with new: the folder"
+    )
+    add("name", nargs="?", metavar="NAME", help=name)
     engine = "what renders: quarto, the embedded engine, or quarto where it is installed (default: auto)"
     add("--engine", choices=["auto", "quarto", "embedded"], default="auto", help=engine)
     formats = "what to write (default: all, of the paper html pdf, of figures svg png pdf json)"
@@ -57,8 +61,8 @@ def parser() -> CommandLine:
     add("--chips", metavar="NAME", help=chips, **names)
     labels = "with figures: which of them, by labels such as fig-chip-plane (default: all)"
     add("--figures", metavar="LABEL", help=labels, **names)
-    data = "the folder with the cached measurements (default: data)"
-    add("--data", type=Path, default=Path("data"), metavar="DIR", help=data)
+    data = "the folder with the cached measurements (default: data, else that which comes with the project)"
+    add("--data", type=Path, metavar="DIR", help=data)
     strict = (
         "stop at the first figure, table or sentence that cannot be computed; otherwise a sentence says so in its "
         "place, and the rest of the paper is rendered"
@@ -260,16 +264,44 @@ def main(arguments: Sequence[str] | None = None, project: Path | None = None) ->
 def run(words: Sequence[str], project: Path | None) -> int:
     """Do what the words say. Raise UserError for bad input."""
     flags = parser().parse_args(words)
+    if flags.verb == "new":
+        return start(flags.name)
+    given, flags.named = flags.data, flags.data or Path("data")
+    flags.data = flags.named
     if project:
         return carry_out(flags, project)
     with sources() as project:
+        if given is None and not flags.data.is_dir():  # nothing was measured yet
+            flags.data = project / "data"
         return carry_out(flags, project)
+
+
+def start(folder: str | None) -> int:
+    """Make a folder with a paper of one's own, and say how to go on."""
+    from report import own
+
+    if not folder:
+        raise UserError("new: name the folder, as in python -m report new FOLDER")
+    made = own.new(Path(folder))
+    print("\n".join(f"{path}" for path in made))
+    python = "python" if _python() == "python" else sys.executable
+    print(f"Next: cd {folder}; {python} -m report")
+    return 0
 
 
 @contextmanager
 def sources() -> Iterator[Path]:
-    """Yield the folder of this project, in which cells run and leave pictures: of an installed copy, a copy of that."""
+    """Yield the folder that is rendered, in which cells run and leave pictures.
+
+    It is this project's; of a paper that stands in the current folder, the project's files with that one's over them;
+    of an installed copy, a copy of that.
+    """
+    from report import own
+
     there = project_folder()
+    if own.stands_in(Path.cwd()):
+        yield own.assemble(Path.cwd())
+        return
     if there == ROOT:
         yield there
         return
@@ -298,7 +330,7 @@ def carry_out(flags: Any, project: Path) -> int:
             print(check(project, flags.data))
             return 0
         if flags.verb == "why":
-            print(explain(project, flags.fact, flags.data))
+            print(explain(project, flags.name, flags.data))
             return 0
         formats = _formats(flags.verb, flags.formats)
         if flags.figures and flags.verb != "figures":
@@ -311,10 +343,10 @@ def carry_out(flags: Any, project: Path) -> int:
                 lines = [str(path) for path in written]
             else:
                 written = render(project, flags.engine, formats, flags.data, flags.out)
-                lines = closing_lines(written, flags.data)
+                lines = closing_lines(written, flags.named)
         print("\n".join(lines))
         for line in failed:
-            _progress(f"could not be computed: {line}; please report it")
+            _progress(f"could not be computed: {line}")
         return 0
 
 

@@ -18,6 +18,12 @@ STRICT = "ROOFWRIGHT_STRICT"
 FILE = "ROOFWRIGHT_FAILURES"  # this variable names the file of the lines
 
 
+class StrictError(UserError):
+    """A strict render met what could not be computed."""
+
+    exit_code = 1
+
+
 def sentence(what: str, failure: Exception) -> str:
     """Return what the paper says in place of something that could not be computed, and note it.
 
@@ -26,8 +32,15 @@ def sentence(what: str, failure: Exception) -> str:
     if isinstance(failure, UserError) or os.environ.get(STRICT):
         raise failure
     problem = " ".join(f"{type(failure).__name__}: {failure}".split()).removesuffix(":")
-    _note(f"{what}: {problem} ({_place(failure)})")
-    return f"This could not be computed: {what} failed with {problem}. What depends on it is left out."
+    return noted_as(f"{what} failed with {problem}", f"{what}: {problem} ({_place(failure)}); please report it")
+
+
+def noted_as(what: str, line: str) -> str:
+    """Note a line for who renders, and return the paper's sentence."""
+    if place := os.environ.get(FILE):
+        with Path(place).open("a", encoding="utf-8", errors="replace") as file:
+            file.write(f"{line}\n")
+    return f"This could not be computed: {what}. What depends on it is left out."
 
 
 def _place(failure: Exception) -> str:
@@ -35,12 +48,6 @@ def _place(failure: Exception) -> str:
     frames = traceback.extract_tb(failure.__traceback__)
     own = [frame for frame in frames if Path(__file__).parent in Path(frame.filename).parents] or frames
     return f"{Path(own[-1].filename).name}, line {own[-1].lineno}" if own else "in another process"
-
-
-def _note(line: str) -> None:
-    if place := os.environ.get(FILE):
-        with Path(place).open("a", encoding="utf-8", errors="replace") as file:
-            file.write(f"{line}\n")
 
 
 def any_noted() -> bool:

@@ -101,7 +101,7 @@ def answer(command: str, action: Callable[[], int]) -> int:
             sys.stdout.flush()
         except UserError as problem:
             _print_error(command, str(problem))
-            return BAD_INPUT
+            return problem.exit_code
         except KeyboardInterrupt:
             print(f"\n{command}: stopped", file=sys.stderr)
             return INTERRUPTED

@@ -14,7 +14,7 @@ from report.engine.paper import compile_paper, paper_edition
 from report.engine.project import Project, listed, read_project, write_file
 from report.engine.source import Line, Places
 
-METADATA = ("title", "subtitle", "author", "date", "lang", "description", "keywords", "roofwright")
+METADATA = ("title", "subtitle", "abstract", "author", "date", "lang", "description", "keywords", "roofwright")
 
 
 def render_embedded(

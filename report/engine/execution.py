@@ -5,6 +5,7 @@ may read: the project's files but its prose, the data, the variables of this pro
 """
 
 import ast
+import base64
 import hashlib
 import json
 import os
@@ -20,8 +21,10 @@ from typing import Any
 
 from measure.errors import UserError
 from report import failures
-from report.engine.project import Project
+from report.engine.project import Project, write_file
 from report.engine.source import INLINE, CodeCell, Line, left_out, read_source
+from report.markdown import escape, quoted
+from report.stats.value import missing_span
 
 MEMORY = "_cache/outputs.json"
 FORCED = "ROOFWRIGHT_FORCED"  # where this variable is set, all code runs
@@ -29,6 +32,7 @@ PROSE = (".qmd", ".md", ".ipynb")
 PICTURE = re.compile(r"!\[[^\]]*\]\(([^)\s]+)\)")
 UNREADABLE = re.compile(r"`\{+(\w+)\}+\s")
 MARKUP = re.compile(r"([`*_{}\[\]()>#+,\-.!])")
+PICTURES = {"image/svg+xml": "svg", "image/png": "png", "image/jpeg": "jpg"}  # MIME types and endings of files
 FAILED_LINE = re.compile(r"\bline (\d+)")  # in a traceback, whose first frame is the cell's
 
 SHOW = "__import__('IPython.display').display.display({}\n)\n"
@@ -42,11 +46,20 @@ Output = dict[str, str]
 
 
 class CellError(Exception):
-    """A cell raised; `line` counts from the code's first line."""
+    """A cell raised; `line` counts from the code's first line. A `final` one ends the render: the kernel has died."""
 
-    def __init__(self, text: str, line: int = 1) -> None:
+    def __init__(self, text: str, line: int = 1, final: bool = False) -> None:
         super().__init__(text)
-        self.line = line
+        self.line, self.final = line, final
+
+    def left_out(self, place: str, what: str) -> str:
+        """Return the sentence that stands in the place of what failed. Raise UserError where the render has to end."""
+        if self.final:
+            raise UserError(f"{place}: {self}") from self
+        line = f"{place}: {what}{self}"
+        if os.environ.get(failures.STRICT):
+            raise failures.StrictError(line) from self
+        return failures.noted_as(line, line)
 
 
 class Kernel:
@@ -81,7 +94,7 @@ class Kernel:
                 message: dict[str, Any] = self._client.get_iopub_msg(timeout=1)
             except queue.Empty:
                 if not self._manager.is_alive():  # and so never answers
-                    raise CellError("the Jupyter kernel died; was it out of memory?") from None
+                    raise CellError("the Jupyter kernel died; was it out of memory?", final=True) from None
                 continue
             kind, content = message["msg_type"], message["content"]
             if message["parent_header"].get("msg_id") != request:
@@ -93,7 +106,8 @@ class Kernel:
                 outputs.append(dict(content["data"]))
             elif kind == "error":
                 line = FAILED_LINE.search("".join(content["traceback"]))
-                error = CellError(f"{content['ename']}: {content['evalue']}", int(line[1]) if line else 1)
+                is_input = content["ename"] == UserError.__name__  # a damaged table, say
+                error = CellError(f"{content['ename']}: {content['evalue']}", int(line[1]) if line else 1, is_input)
             elif kind == "status" and content["execution_state"] == "idle":
                 break
         if error:
@@ -133,10 +147,12 @@ class Session:
 
     def __init__(self, project: Project, data: Path, memory: Memory, stack: ExitStack) -> None:
         self._project, self._data, self._memory, self._stack = project, data, memory, stack
+        self.root = project.root
         self._prepared = memory.state
         self._pending: list[str] = []
         self._entries: list[dict[str, Any]] = []
         self._kernel: Kernel | None = None
+        self.has_failed = False  # a cell has
 
     def run(self, code: str, label: str | None = None) -> list[Output]:
         """Return the outputs of a cell, in order. Raises CellError."""
@@ -251,7 +267,11 @@ def with_values(line: Line, code: Session) -> Line:
         try:
             parts[at] = as_markdown(code.run(expression, "inline"), expression, line)
         except CellError as error:
-            raise line.error(f"`{expression}` raises {error}") from error
+            if not (
+                code.has_failed and str(error).startswith("NameError")
+            ):  # the name was to come from a cell that failed
+                error.left_out(line.place, f"`{expression}` raises ")
+            parts[at] = missing_span(None)
     return line.beside("".join(parts))
 
 
@@ -275,20 +295,33 @@ def _cell_texts(cell: CodeCell, code: Session) -> list[str]:
     try:
         outputs = code.run(cell.code, cell.options.get("label"))
     except CellError as error:
-        raise UserError(f"{cell.opening.file}:{cell.first_line + error.line - 1}: {error}") from error
+        code.has_failed = True
+        return ["", escape(error.left_out(f"{cell.opening.file}:{cell.first_line + error.line - 1}", "")), ""]
     if not cell.options["include"]:
         return []
-    shown = [text for output in outputs for text in ("", _markdown(cell, output), "")]
+    shown = [text for output in outputs for text in ("", _markdown(cell, output, code.root), "")]
     if caption := cell.options.get("fig-cap") or cell.options.get("tbl-cap"):
         shown = ["", f"::: {{#{cell.options['label']}}}", *shown, "", " ".join(caption.split()), ":::", ""]
     return shown
 
 
-def _markdown(cell: CodeCell, output: Output) -> str:
+def _markdown(cell: CodeCell, output: Output, root: Path) -> str:
     if "stderr" in output:  # a warning
         return ""
     text = output.get("text/markdown", output.get("stdout") if cell.options["output"] else None)
-    if "text/html" in output or text is None:
+    picture = next((kind for kind in PICTURES if kind in output), None)
+    if text is None and picture:
+        return _picture(cell, output[picture], PICTURES[picture], root)
+    if text is None:
         kinds = ", ".join(sorted(output))
         raise cell.opening.error(f"the cell outputs {kinds}; return Markdown, or print it with '#| output: asis'")
     return text
+
+
+def _picture(cell: CodeCell, content: str, ending: str, root: Path) -> str:
+    """Write a picture into a file, and return the Markdown that shows it, its alternative text that of `fig-alt`."""
+    data = content.encode() if ending == "svg" else base64.b64decode(content)
+    path = Path("_figures") / f"cell-{hashlib.blake2b(data, digest_size=8).hexdigest()}.{ending}"
+    write_file(root / path, data)
+    about = cell.options.get("fig-alt") or cell.options.get("fig-cap") or "a figure"
+    return f"![]({path.as_posix()}){{fig-alt={quoted(about)}}}"

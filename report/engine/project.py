@@ -33,10 +33,10 @@ OWN = "roofwright"
 DOCUMENT: Schema = {
     "project": {"type": {"default"}, "output-dir": str, "execute-dir": {"project"}, "render": list},
     "title": TEXT, "subtitle": TEXT, "author": (str, list), "date": object, "lang": str, "description": TEXT,
-    "keywords": list, "bibliography": FILES, "citeproc": {True}, "link-citations": bool, "filters": list,
-    "number-sections": bool, "format": {"html": HTML, "typst": TYPST}, "execute": {"echo": {False}},
+    "abstract": TEXT, "keywords": list, "bibliography": FILES, "citeproc": {True}, "link-citations": bool,
+    "filters": list, "number-sections": bool, "format": {"html": HTML, "typst": TYPST}, "execute": {"echo": {False}},
     OWN: {
-        "pdf": {"full"}, "no-guesses": bool, "chips": list, "chapters": list, "machines": list, "models": list,
+        "pdf": {"body", "full"}, "no-guesses": bool, "chips": list, "chapters": list, "machines": list, "models": list,
     },
 }  # fmt: skip
 

@@ -16,7 +16,8 @@ FENCE = re.compile(r"^(?P<indent>\s*)(?P<ticks>`{3,}|~{3,})\s*(?P<info>[^`]*?)\s
 INLINE = re.compile(r"(?<!`)`\{python\}[ \t]([^`]+)`")
 OPTION = re.compile(r"^#\s*\| ?")
 OPTIONS: Schema = {
-    "label": re.compile(r"[\w.:-]+"), "fig-cap": str, "tbl-cap": str, "include": bool, "output": {"asis"},
+    "label": re.compile(r"[\w.:-]+"), "fig-cap": str, "fig-alt": str, "tbl-cap": str, "include": bool,
+    "output": {"asis"},
 }  # fmt: skip
 FILTER = Path("report/engine/missing.lua")
 

@@ -1,0 +1,63 @@
+"""What an author's own cells may show beside the chapters' figures and tables, in both engines."""
+
+import hashlib
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from report.display import PICTURES, Display
+from report.engine.project import read_text
+from report.engine.source import included
+from report.markdown import escape, quoted
+from report.own import OWN_FILES
+from report.pipe import pipe
+
+
+def register() -> None:
+    """Give data frames and Altair's charts a form in Markdown. Pictures, matplotlib's too, need none."""
+    from IPython.core.getipython import get_ipython
+
+    shell = get_ipython()
+    if shell is None:
+        return
+    formatter = shell.display_formatter.formatters["text/markdown"]
+    formatter.for_type(pd.DataFrame, lambda frame: table(frame).markdown)
+    for module in ("altair.vegalite.v5.api", "altair.vegalite.v6.api"):
+        for name in ("Chart", "LayerChart", "HConcatChart", "VConcatChart", "ConcatChart", "FacetChart", "RepeatChart"):
+            formatter.for_type_by_name(module, name, lambda chart: vega_lite(chart.to_dict()).markdown)
+
+
+def vega_lite(specification: dict[str, Any], alternative_text: str = "") -> Display:
+    """Show a chart that Vega-Lite describes, with its data in it, as a picture."""
+    import vl_convert
+
+    drawn: str = vl_convert.vegalite_to_svg(specification)
+    digest = hashlib.blake2b(json.dumps(specification, default=str).encode(), digest_size=8).hexdigest()
+    PICTURES.mkdir(exist_ok=True)
+    path = PICTURES / f"own-{digest}.svg"
+    path.write_text(drawn, "utf-8")
+    text = alternative_text or specification.get("description") or "a chart"
+    return Display(f"![]({path.as_posix()}){{fig-alt={quoted(text)}}}")
+
+
+def table(frame: pd.DataFrame) -> Display:
+    """Show a data frame without its index, numbers to the right."""
+    rows = [
+        [escape(f"{cell:.6g}" if isinstance(cell, float) else str(cell)) for cell in row]
+        for row in frame.itertuples(index=False)
+    ]
+    are_numbers = [pd.api.types.is_numeric_dtype(kind) for kind in frame.dtypes]
+    names = [escape(str(name)) + " >" * is_number for name, is_number in zip(frame.columns, are_numbers, strict=True)]
+    return Display(pipe(" | ".join(names), rows))
+
+
+def colophon() -> Display:
+    """Say which sections are the author's own. Runs where the paper was assembled."""
+    theirs = set(read_text(Path(OWN_FILES)).splitlines())
+    files = [file for line in read_text(Path("index.qmd")).split("\n") if (file := included(line)) in theirs]
+    titles = [heading[1] for file in files if (heading := re.search(r"(?m)^# (.+?)( \{.*\})?$", read_text(Path(file))))]
+    wrote = f"The author wrote {', '.join(escape(title) for title in titles)}. " if titles else ""
+    return Display(f"{wrote}All other sections come with Roofwright, which computes their numbers.")

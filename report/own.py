@@ -1,0 +1,144 @@
+"""A paper of a reader's own: a folder with settings, the chapters by name and a discussion."""
+
+import os
+import re
+import shutil
+from pathlib import Path
+
+from measure.cache.project import ROOT, SETTINGS_FILE, project_folder
+from measure.errors import UserError
+from report.engine.project import read_text
+
+RENDERED = Path(
+    "_cache/paper"
+)  # below an own folder: what is rendered, the package's files with the folder's over them
+SHARED = ("bib", "data", "published.qmd", "index.qmd")  # what every paper needs, beside the package itself
+OWN_FILES = "own-files.txt"  # in what is rendered: the files that are the folder's
+DISCUSSION = "discussion.qmd"
+
+SETTINGS = """\
+project:
+  type: default
+  output-dir: _site
+  execute-dir: project
+  render:
+    - index.qmd
+title: "My paper"
+author:
+  - name: My Name
+abstract: |
+  What I asked, what I did, and what I found.
+bibliography: [bib/references.bib, own.bib]
+"""
+CHOICES = """
+# Without a line all is shown.
+roofwright:
+  pdf: body                            # or full: all figures and tables in the PDF too
+  # machines: [amd-epyc-2c-0ad4]       # folders in data/machines, the first of each kind for the figures
+  # models: [resnet50, vgg*]           # of those measured: names or globs
+  # chips: [NVIDIA T4, Google TPU*]    # of those in the table of chips: names or globs
+"""
+SOURCES = """\
+@misc{own,
+  author = {My Source},
+  title = {What I read},
+  year = {2026}
+}
+"""
+WORDS = """\
+```{python}
+#| label: discussion-setup
+#| include: false
+chips = paper.chips.drop_duplicates("chip").sort_values("bandwidth_byte_per_s", ascending=False)
+fastest = chips.chip.iloc[0]
+rows = [{"year": int(row.year), "GB/s": row.bandwidth_byte_per_s / 1e9} for row in chips.itertuples()]
+```
+
+# Discussion {#sec-discussion}
+
+Write here what you found. A value is `{python} len(chips)`, the number of chips in the table; the fastest memory is
+that of the `{python} fastest` (@fig-own). A source is cited by its key [@own], a table like any figure (@tbl-own).
+
+```{python}
+#| label: fig-own
+#| fig-cap: "Memory bandwidth of the chips, by the year in which they came out."
+outputs.vega_lite({
+    "data": {"values": rows},
+    "width": 600, "height": 180, "mark": "point",
+    "encoding": {
+        "x": {"field": "year", "type": "quantitative", "scale": {"zero": False}, "axis": {"format": "d"}},
+        "y": {"field": "GB/s", "type": "quantitative", "scale": {"type": "log"}},
+    },
+})
+```
+
+```{python}
+#| label: tbl-own
+#| tbl-cap: "The chips with the fastest memory."
+chips[["chip", "year"]].head(3)
+```
+"""
+
+
+def new(folder: Path) -> list[Path]:
+    """Write a folder that renders at once; return its files. Raises UserError if it holds something."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UserError(f"{folder} is there already and not empty; name a folder that is new")
+    root = project_folder()
+    shared = re.search(r"(?ms)^citeproc:.*?(?=^# A paper of your own)", read_text(root / SETTINGS_FILE))
+    formats = re.sub(r"(?m)^ +- text:.*\n", "", shared[0] if shared else "")  # which names the project's title
+    index = read_text(root / "index.qmd")
+    before, heading, after = index.partition("# What you could measure next")
+    contents = {
+        SETTINGS_FILE: SETTINGS + formats + CHOICES,
+        "index.qmd": f"{before}{{{{< include {DISCUSSION} >}}}}\n\n{COLOPHON}{heading}{after}",
+        DISCUSSION: WORDS,
+        "own.bib": SOURCES,
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in contents.items():
+        (folder / name).write_text(text, "utf-8")
+    return [folder / name for name in contents]
+
+
+COLOPHON = """\
+```{python}
+#| label: colophon
+outputs.colophon()
+```
+
+"""
+
+
+def stands_in(folder: Path) -> bool:
+    """Return whether a folder holds a paper of its own: settings with a part ``roofwright``, outside the project."""
+    settings = folder / SETTINGS_FILE
+    is_ours = folder.resolve() in (ROOT.resolve(), project_folder().resolve())
+    return not is_ours and settings.is_file() and bool(re.search(r"(?m)^roofwright:", read_text(settings)))
+
+
+def assemble(folder: Path) -> Path:
+    """Put the package's files and over them the folder's into one place, which both engines render; return it."""
+    root, package, there = (folder / RENDERED).resolve(), Path(__file__).parent, project_folder()
+    for old in root.glob("[!_]*"):
+        shutil.rmtree(old) if old.is_dir() else old.unlink()
+    for name in SHARED:
+        copy = shutil.copytree if (there / name).is_dir() else shutil.copy2
+        root.mkdir(parents=True, exist_ok=True)
+        copy(there / name, root / name)
+    shutil.copytree(package, root / package.name, ignore=shutil.ignore_patterns("__pycache__"))
+    theirs = [path for path in folder.rglob("*") if path.is_file() and _is_theirs(path.relative_to(folder))]
+    for path in theirs:
+        target = root / path.relative_to(folder)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(path, target)
+    listed = root / OWN_FILES
+    listed.write_text("\n".join(path.relative_to(folder).as_posix() for path in theirs), "utf-8")
+    os.utime(listed, (0, 0))  # what was remembered of the last render stays true
+    return root
+
+
+def _is_theirs(path: Path) -> bool:
+    """Return whether a file of the folder belongs to the paper: no output, no environment, no measurement."""
+    parts = path.parts
+    return parts[0] != "data" and not any(part.startswith((".", "_")) for part in parts if part != SETTINGS_FILE)
