@@ -18,6 +18,7 @@ for _, title in ipairs({ "Note", "Tip", "Important", "Warning", "Caution" }) do
 end
 -- What means something to Quarto and nothing here
 local UNKNOWN = { "^callout%-", "^panel%-", "^column", "^content%-", "^layout", "^aside$", "^proof$", "^theorem$" }
+local PICTURES = { svg = true, png = true, jpg = true, jpeg = true }
 local FULL_WIDTH = 800 -- pixels of a picture that takes the whole line; all have one scale, so letters have one size
 
 local function fail(words, problem) error("\1" .. words .. "\1" .. problem .. "\1", 0) end
@@ -55,13 +56,13 @@ end
 
 -- What each edition makes of an element -------------------------------------------------------------------------------
 
--- Returns the text of an image's picture, which has to be an SVG of the project, and its alternative text.
+-- Returns the text of an image's picture, which lies in the project, and its alternative text.
 local function picture(image)
   local path = image.src
-  local file = path:match("^[^/:].*%.svg$") and not path:find("..", 1, true) and io.open(path)
-  local text = file and file:read("a")
-  if not text then fail(path, "the picture " .. path .. " is not an SVG in the project") end
-  return text, image.attributes["fig-alt"] or stringify(image.caption)
+  local is_known = PICTURES[path:match("^[^/:].*%.(%a+)$")] and not path:find("..", 1, true)
+  local file = is_known and io.open(path, "rb")
+  if not file then fail(path, "the picture " .. path .. " is not an SVG, PNG or JPEG in the project") end
+  return file:read("a"), image.attributes["fig-alt"] or stringify(image.caption)
 end
 
 local html = {}

@@ -51,7 +51,12 @@ class Withheld:
         """Return HTML with the texts in the places of their marks, pictures inside, and columns' heads that say so."""
 
         def picture(image: re.Match[str]) -> str:
-            drawing = read_text(project.root / image[1])
+            path = project.root / image[1]
+            if path.suffix != ".svg":
+                kind = "png" if path.suffix == ".png" else "jpeg"
+                content = base64.b64encode(path.read_bytes()).decode()
+                return f'<img loading="lazy" src="data:image/{kind};base64,{content}"'
+            drawing = read_text(path)
             size = "".join(f" {side}" for side in SIZE.findall(drawing.partition(">")[0]))
             # Lazy, for the scripts wait until the page is read, which takes half as long again with all pictures
             return f'<img loading="lazy"{size} src="{_address(drawing)}"'
