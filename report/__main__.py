@@ -26,7 +26,8 @@ def parser() -> CommandLine:
     flags = CommandLine(
         prog="python -m report",
         description="Render the paper from the cached measurements, as HTML and PDF.",
-        epilog="Exit codes: 0 all is written, or sound; 2 bad input; 130 stopped by Ctrl-C.",
+        epilog="Exit codes: 0 all is written, or sound; 1 something could not be computed in a strict render; 2 bad "
+        "input; 130 stopped by Ctrl-C.",
     )
     add = flags.add_argument
     verb = (

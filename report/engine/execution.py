@@ -35,6 +35,8 @@ MARKUP = re.compile(r"([`*_{}\[\]()>#+,\-.!])")
 PICTURES = {"image/svg+xml": "svg", "image/png": "png", "image/jpeg": "jpg"}  # MIME types and endings of files
 FAILED_LINE = re.compile(r"\bline (\d+)")  # in a traceback, whose first frame is the cell's
 
+UNDEFINED = re.compile(r"NameError: name '(\w+)' is not defined.*")
+
 SHOW = "__import__('IPython.display').display.display({}\n)\n"
 """Shows the value of an expression."""
 
@@ -51,6 +53,12 @@ class CellError(Exception):
     def __init__(self, text: str, line: int = 1, final: bool = False) -> None:
         super().__init__(text)
         self.line, self.final = line, final
+
+    @property
+    def name(self) -> str | None:
+        """The name that is not defined, if that is what is wrong."""
+        found = UNDEFINED.fullmatch(str(self))
+        return found[1] if found else None
 
     def left_out(self, place: str, what: str) -> str:
         """Return the sentence that stands in the place of what failed. Raise UserError where the render has to end."""
@@ -152,7 +160,7 @@ class Session:
         self._pending: list[str] = []
         self._entries: list[dict[str, Any]] = []
         self._kernel: Kernel | None = None
-        self.has_failed = False  # a cell has
+        self.lost: set[str] = set()  # the names that cells were to give, which failed
 
     def run(self, code: str, label: str | None = None) -> list[Output]:
         """Return the outputs of a cell, in order. Raises CellError."""
@@ -267,9 +275,7 @@ def with_values(line: Line, code: Session) -> Line:
         try:
             parts[at] = as_markdown(code.run(expression, "inline"), expression, line)
         except CellError as error:
-            if not (
-                code.has_failed and str(error).startswith("NameError")
-            ):  # the name was to come from a cell that failed
+            if error.name not in code.lost:
                 error.left_out(line.place, f"`{expression}` raises ")
             parts[at] = missing_span(None)
     return line.beside("".join(parts))
@@ -295,7 +301,7 @@ def _cell_texts(cell: CodeCell, code: Session) -> list[str]:
     try:
         outputs = code.run(cell.code, cell.options.get("label"))
     except CellError as error:
-        code.has_failed = True
+        code.lost |= _given_names(cell.code)
         return ["", escape(error.left_out(f"{cell.opening.file}:{cell.first_line + error.line - 1}", "")), ""]
     if not cell.options["include"]:
         return []
@@ -303,6 +309,17 @@ def _cell_texts(cell: CodeCell, code: Session) -> list[str]:
     if caption := cell.options.get("fig-cap") or cell.options.get("tbl-cap"):
         shown = ["", f"::: {{#{cell.options['label']}}}", *shown, "", " ".join(caption.split()), ":::", ""]
     return shown
+
+
+def _given_names(code: str) -> set[str]:
+    """Return the names that code would give something, those of imports too; none of code that cannot be read."""
+    try:
+        nodes = list(ast.walk(ast.parse(code)))
+    except SyntaxError:
+        return set()
+    stored = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    made = {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+    return stored | made | {node.asname or node.name for node in nodes if isinstance(node, ast.alias)}
 
 
 def _markdown(cell: CodeCell, output: Output, root: Path) -> str:

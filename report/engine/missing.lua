@@ -275,8 +275,16 @@ local function is_html_only(block)
   return block.t == "Div" and has_class(block, "content-visible") and block.attributes["when-format"] == "html"
 end
 
+-- Returns the sentence in the place of a cell that failed: Quarto prints its traceback (`execute: error: true`).
+local function failure(div)
+  local line = div.content[1].text:gsub("\27%[[%d;]*m", ""):match("([^\n]*)%s*$")
+  if os.getenv("ROOFWRIGHT_STRICT") then error(line) end
+  return pandoc.Para("This could not be computed: " .. line .. ". What depends on it is left out.")
+end
+
 -- Fills the list of commands. Frames answers and reference blocks: other writers drop the Typst around them.
 local function printed(div)
+  if has_class(div, "cell-output-error") then return failure(div) end
   if div.identifier == "gaps" then
     local function item(command) return { pandoc.Plain(pandoc.Code(command)) } end
     div.content:insert(pandoc.BulletList(commands:map(item)))

@@ -34,7 +34,8 @@ DOCUMENT: Schema = {
     "project": {"type": {"default"}, "output-dir": str, "execute-dir": {"project"}, "render": list},
     "title": TEXT, "subtitle": TEXT, "author": (str, list), "date": object, "lang": str, "description": TEXT,
     "abstract": TEXT, "keywords": list, "bibliography": FILES, "citeproc": {True}, "link-citations": bool,
-    "filters": list, "number-sections": bool, "format": {"html": HTML, "typst": TYPST}, "execute": {"echo": {False}},
+    "filters": list, "number-sections": bool, "format": {"html": HTML, "typst": TYPST},
+    "execute": {"echo": {False}, "error": {True}},
     OWN: {
         "pdf": {"body", "full"}, "no-guesses": bool, "chips": list, "chapters": list, "machines": list, "models": list,
     },

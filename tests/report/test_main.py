@@ -37,9 +37,9 @@ def no_quarto(monkeypatch):
     monkeypatch.setattr(report.engine.quarto, "find_quarto", lambda: None)
 
 
-def refusal(capsys, project, *arguments):
+def refusal(capsys, project, *arguments, code=2):
     """What the command says to bad input: one line, exit code 2, no traceback."""
-    assert main(arguments, project) == 2
+    assert main(arguments, project) == code
     printed = capsys.readouterr()
     assert printed.out == ""
     lines = [line for line in printed.err.splitlines() if line.startswith("python -m report: ")]
@@ -88,7 +88,7 @@ def test_what_cannot_be_computed_is_said_there_and_at_the_end_or_ends_a_strict_r
     assert "divided failed with ZeroDivisionError" in (tmp_path / "site" / "index.html").read_text("utf-8")
     last = capsys.readouterr().err.splitlines()[-1]
     assert last.startswith("could not be computed: __main__.divided: ZeroDivisionError: division by zero (")
-    assert refusal(capsys, root, "--strict", *flags) == "index.qmd:12: ZeroDivisionError: division by zero"
+    assert refusal(capsys, root, "--strict", *flags, code=1) == "index.qmd:12: ZeroDivisionError: division by zero"
     assert failures.STRICT not in os.environ
 
 

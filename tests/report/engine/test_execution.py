@@ -4,6 +4,7 @@ import json
 from contextlib import ExitStack
 
 import pytest
+from helpers.places import ROOT
 
 from measure.errors import UserError
 from report import failures
@@ -64,6 +65,36 @@ def test_what_a_cell_prints_stands_at_its_fence(executed):
 def test_refusals(executed, text, message):
     with pytest.raises(UserError, match=message):
         executed(text)
+
+
+def test_what_fails_leaves_a_sentence_and_a_line_for_who_renders(executed, monkeypatch):
+    monkeypatch.delenv(failures.STRICT)
+    text = "a\n\n" + CELL.format("ratio = 1 / 0") + "\n`{python} ratio` and `{python} 1 + 'a'`\n\nb"
+    with failures.noted() as lines:
+        first, said, value, last = (line.text for line in executed(text) if line.text)
+    assert (first, last) == ("a", "b")
+    assert "index.qmd:4: ZeroDivisionError: division by zero" in said.replace("\\", "")
+    assert value.count("{.missing}") == 2
+    # The first value was to come from the cell.
+    assert [line.partition(": ")[0] for line in lines] == ["index.qmd:4", "index.qmd:7"]
+
+
+PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNgAAAAAgABSK+kcQAAAABJRU5ErkJggg=="
+OUTPUTS = f"import sys\nsys.path.insert(0, {str(ROOT)!r})\nfrom report import outputs\n"
+FRAME = "import pandas as pd\noutputs.register()\npd.DataFrame({'a|b': [1.5]})"
+SHOWN = {
+    "data frame": (OUTPUTS + FRAME, "a\\|b"),
+    "PNG": (f"import base64\nfrom IPython.display import Image\nImage(base64.b64decode('{PIXEL}'))", "_figures/cell-"),
+    "SVG": ("from IPython.display import SVG\nSVG('<svg xmlns=\"http://www.w3.org/2000/svg\"/>')", "_figures/cell-"),
+    "Vega-Lite": (OUTPUTS + "outputs.vega_lite({'data': {'values': [{'a': 1}]}, 'mark': 'point'})", "_figures/own-"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", SHOWN)
+def test_a_cell_may_show(executed, kind):
+    code, shown = SHOWN[kind]
+    assert any(shown in line.text for line in executed(CELL.format(code)))
 
 
 def test_a_kernel_that_dies(tmp_path):
@@ -177,6 +208,6 @@ def test_a_picture_that_is_gone_is_made_again(render, tmp_path):
 
 def test_where_something_could_not_be_computed_nothing_is_kept(render, tmp_path):
     with failures.noted():
-        failures._note("a figure")
+        failures.noted_as("", "a figure")
         render(TEXT)
         assert not (tmp_path / MEMORY).exists()

@@ -150,3 +150,14 @@ def test_the_pdf_says_a_formula_as_its_tex():
     assert text.startswith("#block(breakable: false)[")  # no page begins with the equation
     assert text.index('(alt: " x ");') < text.index("$ x $")
     assert "alt" not in printed("A $x$.", "html")
+
+
+def test_a_cell_that_failed_under_quarto_leaves_its_sentence(monkeypatch):
+    traceback = "Cell In[1], line 1\n----> 1 1 / 0\n\n\x1b[31mZeroDivisionError\x1b[0m: division by zero"
+    failed = f"::: {{.cell-output .cell-output-error}}\n```\n{traceback}\n```\n:::\n\nKept."
+    monkeypatch.delenv("ROOFWRIGHT_STRICT")
+    said = "This could not be computed: ZeroDivisionError: division by zero. What depends on it is left out."
+    assert printed(failed, "plain") == f"{said}\n\nKept."
+    monkeypatch.setenv("ROOFWRIGHT_STRICT", "1")
+    with pytest.raises(AssertionError, match="ZeroDivisionError: division by zero"):
+        printed(failed)

@@ -1,0 +1,88 @@
+"""A paper of a reader's own: made, rendered where it stands, changed, failing."""
+
+import os
+import re
+import subprocess
+import sys
+from contextlib import chdir
+
+import pypdfium2
+import pytest
+from helpers.places import ROOT
+
+from measure.errors import UserError
+from report import __main__ as command
+from report import failures, own
+
+ENVIRONMENT = {name: value for name, value in os.environ.items() if name != failures.STRICT} | {"PYTHONPATH": str(ROOT)}
+CHAPTERS = re.compile(r"\{\{< include report/(?!chapters/machine).*>\}\}\n\n")
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A folder as ``new`` makes it, with one chapter of the package left, for speed."""
+    monkeypatch.delenv(failures.STRICT)
+    assert command.main(["new", str(tmp_path / "mine")]) == 0
+    index = tmp_path / "mine" / "index.qmd"
+    index.write_text(CHAPTERS.sub("", index.read_text()))
+    return tmp_path / "mine"
+
+
+def rendered(folder, *words):
+    line = [sys.executable, "-m", "report", "--engine", "embedded", *words]
+    run = subprocess.run(line, cwd=folder, env=ENVIRONMENT, capture_output=True, text=True)
+    paper = folder / "_site" / "paper.pdf"
+    pages = pypdfium2.PdfDocument(paper) if paper.exists() else []
+    return run, " ".join("".join(page.get_textpage().get_text_range() for page in pages).split())
+
+
+@pytest.mark.slow
+def test_a_new_folder_renders_at_the_first_try_and_says_whose_words_are_whose(folder):
+    run, text = rendered(folder)
+    assert run.returncode == 0, run.stderr
+    assert (folder / "_site" / "index.html").exists()
+    for said in ("My paper", "My Name", "What I asked", "Figure 1: Memory bandwidth", "Table 1: ", "(Source 2026)"):
+        assert said in text
+    assert "The author wrote Discussion." in text
+    discussion = folder / "discussion.qmd"
+    discussion.write_text(discussion.read_text() + "\n```{python}\nnothing.there\n```\n\n# Mine {#any-label}\n\nEnd.\n")
+    run, text = rendered(folder)
+    assert run.returncode == 0, run.stderr
+    assert re.search(r"could not be computed: discussion\.qmd:\d+: NameError: name 'nothing'", run.stderr)
+    assert "End." in text
+    assert rendered(folder, "--strict")[0].returncode == 1
+
+
+def test_new_takes_no_folder_that_holds_something(tmp_path, capsys):
+    (tmp_path / "notes").write_text("")
+    assert command.main(["new", str(tmp_path)]) == 2
+    assert command.main(["new"]) == 2
+    assert "name a folder that is new" in capsys.readouterr().err
+
+
+def test_files_of_the_folder_lie_over_those_of_the_package(folder):
+    chapter = folder / "report" / "chapters" / "chips" / "chips.qmd"
+    chapter.parent.mkdir(parents=True)
+    chapter.write_text("# Mine\n")
+    (folder / "data").mkdir()
+    assert own.stands_in(folder)
+    assert not own.stands_in(ROOT)
+    for _ in range(2):  # the second time over the first
+        root = own.assemble(folder)
+    assert (root / "report" / "chapters" / "chips" / "chips.qmd").read_text() == "# Mine\n"
+    assert (root / "data" / "chips.csv").exists()
+    listed = (root / own.OWN_FILES).read_text().splitlines()
+    assert sorted(listed) == [
+        "_quarto.yml",
+        "discussion.qmd",
+        "index.qmd",
+        "own.bib",
+        "report/chapters/chips/chips.qmd",
+    ]
+
+
+def test_a_folder_of_something_else_is_no_paper(tmp_path):
+    (tmp_path / "_quarto.yml").write_text("project: {type: website}\n")
+    assert not own.stands_in(tmp_path)
+    with chdir(tmp_path), pytest.raises(UserError, match="not empty"):
+        own.new(tmp_path)
