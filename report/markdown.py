@@ -22,6 +22,7 @@ BLANKS = re.compile(r"[\t\n\r ]+")  # line breaks and tabs; and blanks, of which
 UNREAD = re.compile(r"(?<=:)(?=::)|(?<=\{)(?=[#.=]|\{<)")
 """Within what the engine refuses as syntax that pandoc left as it stands: fences, attributes, shortcodes."""
 NOTHING = "[]{}"  # an empty span
+MISSING = "[–]{.missing}"  # by which missing.lua knows what is not known
 CODE = re.compile(r"`(python [^`]+)`")  # a command that a sentence names, between backticks
 
 

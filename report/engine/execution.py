@@ -23,8 +23,7 @@ from measure.errors import UserError
 from report import failures
 from report.engine.project import Project, write_file
 from report.engine.source import INLINE, CodeCell, Line, left_out, read_source
-from report.markdown import escape, quoted
-from report.stats.value import missing_span
+from report.markdown import MISSING, escape, quoted
 
 MEMORY = "_cache/outputs.json"
 FORCED = "ROOFWRIGHT_FORCED"  # where this variable is set, all code runs
@@ -277,7 +276,7 @@ def with_values(line: Line, code: Session) -> Line:
         except CellError as error:
             if error.name not in code.lost:
                 error.left_out(line.place, f"`{expression}` raises ")
-            parts[at] = missing_span(None)
+            parts[at] = MISSING
     return line.beside("".join(parts))
 
 

@@ -5,7 +5,7 @@ from decimal import ROUND_HALF_UP, Decimal
 
 from measure.domain.statistics import FEWEST_MODELS
 from measure.domain.values import PREFIXES, SPACE, prefix_step, significant
-from report.markdown import Markup, Prose, escape, quoted
+from report.markdown import MISSING, Markup, Prose, escape, quoted
 
 PREFIXED = ("s", "B", "B/s", "FLOP", "FLOP/s", "OP", "OP/s", "W", "J", "Hz")
 """The units that take an SI prefix. Ratios, intensities and throughputs take none, so that all compare at a glance."""
@@ -186,7 +186,7 @@ class Name:
 
 def missing_span(source: Source | None) -> str:
     """Return the span by which ``missing.lua`` knows what was not measured, with the command that would measure it."""
-    return f"[–]{{.missing command={quoted(source.command)}}}" if source and source.command else "[–]{.missing}"
+    return f"[–]{{.missing command={quoted(source.command)}}}" if source and source.command else MISSING
 
 
 NOTHING = Value(None)

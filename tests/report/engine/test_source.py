@@ -106,7 +106,7 @@ def test_front_matter_lies_over_the_project(project):
         ("title: A\nformat:\n  html:\n    toc: 1\n", "_quarto.yml:4: 'toc' cannot be 1; give a bool"),
         ("title: A\nformat: html\n", "_quarto.yml:2: expected a mapping of html, typst"),
         ("title: A\ntitle: B\n", "_quarto.yml:2: the key 'title' stands here a second time"),
-        ("roofwright:\n  pdf: all\n", "_quarto.yml:2: 'pdf' cannot be 'all'; give full"),
+        ("roofwright:\n  pdf: all\n", "_quarto.yml:2: 'pdf' cannot be 'all'; give body or full"),
         ("roofwright:\n  chapter: [a]\n", "_quarto.yml:2: unknown key 'chapter'"),
         (f"title: {'[' * 500}{']' * 500}\n", "_quarto.yml:1: this is not valid YAML"),
     ],
