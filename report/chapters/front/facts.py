@@ -3,12 +3,12 @@
 from measure.cache.predictions import ALL, BY_DEVICE, BY_FAMILY, OURS
 from measure.domain.advice import KEPT_MEMORY
 from measure.domain.words import EAGER, INFERENCE
-from report import options
+from report import host, options
 from report.facts import Facts, missing, sourced
+from report.host import Single
 from report.paper import BASE_PRECISION, LOWER_PRECISIONS, Paper
 from report.paper.rows import matching
-from report.stats import host, published
-from report.stats.host import Single
+from report.stats import published
 from report.stats.summary import count_of, exact, extremes, median_of, ratio
 from report.stats.value import Name, Source, Value
 

@@ -6,11 +6,12 @@ from typing import Any
 import pandas as pd
 
 from measure.domain.words import INFERENCE, PRODUCT_KINDS
+from report import host
 from report.chapters.gpus import traced
 from report.facts import Facts, missing, sourced
+from report.host import Host
 from report.paper import Paper
-from report.stats import host, published
-from report.stats.host import Host
+from report.stats import published
 from report.stats.published import COMPILED, NETWORK, BestTimed, name_in, network_name, share, short_name, typical
 from report.stats.summary import count_of, exact, extremes, median_of, middle_share, share_of
 from report.stats.value import Name, Source, Value

@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from report import display
+from report import display, host
 from report.chapters.gpus import traced
 from report.chapters.gpus.facts import changes, halved
 from report.charts import theme
@@ -17,7 +17,7 @@ from report.charts.panels import figure, panel, row
 from report.charts.roofline import DrawnRoof, Plane
 from report.markdown import percent
 from report.paper import Paper
-from report.stats import host, published
+from report.stats import published
 from report.stats.published import SOURCE, TWINS, network_name, short_name
 from report.stats.summary import middle_share
 

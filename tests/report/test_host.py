@@ -6,8 +6,8 @@ import pandas as pd
 import pytest
 from helpers.world import world
 
+from report import host
 from report.paper import Paper
-from report.stats import host
 
 
 def paper() -> Paper:
