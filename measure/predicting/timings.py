@@ -18,17 +18,7 @@ from measure.cache.schema import file_of
 from measure.cache.workload_records import Operator, PublishedCount, PublishedKind, Workload
 from measure.domain.chips import fold_name
 from measure.domain.words import BACKWARD, EAGER, INFERENCE, PRECISION_BYTE, PRECISIONS, STEP, least_byte, stored_as
-from measure.predicting.demand import (
-    MICROSECOND,
-    PLACE,
-    Demand,
-    How,
-    LayerRoof,
-    Numbers,
-    by_kind,
-    of_chips,
-    of_machines,
-)
+from measure.predicting.demand import MICROSECOND, Demand, How, LayerRoof, Numbers, by_kind, of_chips, of_machines
 
 CHANNELS_LAST = "channels_last"
 PASSES = {False: (INFERENCE,), True: (INFERENCE, BACKWARD)}  # the counted stages of a call, by whether it trains
@@ -80,29 +70,6 @@ def _architecture(model: str) -> str:
     return model.partition(":")[2].partition(".")[0] or model
 
 
-class OperatorSums:
-    """FLOP and bytes by kind of layer, and the number of calls, of some operators."""
-
-    def __init__(self) -> None:
-        self.flop, self.byte, self.calls = [0.0] * len(PLACE), [0.0] * len(PLACE), 0
-
-    def add(self, operator: Operator) -> None:
-        kind = PLACE[operator.layer_kind]
-        self.flop[kind] += operator.calls * operator.flop
-        self.byte[kind] += operator.calls * operator.byte
-        self.calls += operator.calls
-
-
-class SharedConditions(NamedTuple):
-    """What the printed timings of a device under one setting share."""
-
-    setting: Setting
-    roof: LayerRoof
-    how: How
-    chip_kind: str
-    width: float  # bytes of an element over those of fp32
-
-
 def read(data: Path) -> list[TimedCall]:
     """Return all latencies of counted models on devices with known roofs. Raises UserError."""
     return [*published(data), *measured(data, counted(data))]
@@ -145,31 +112,22 @@ def published(data: Path) -> Iterator[TimedCall]:
             len(PASSES[trains]) * width * least_byte(parameter_byte, input_byte, batch * (count.activation_byte or 0)),
         )
 
-    @cache
-    def conditions(
-        device: str, source: str, torch: str | None, precision: str, compiler: str | None, layout: str | None,
-        phase: str, input_copied: str | None,
-    ) -> SharedConditions | None:  # fmt: skip
-        chip = chips.get(fold_name(device))
-        roof = chip.layer_roof(precision) if chip and precision in PRECISIONS else None
-        if chip is None or roof is None:
-            return None
-        variant = "+".join(filter(None, (compiler, CHANNELS_LAST if layout == CHANNELS_LAST else None)))
-        setting = Setting(chip.name, source, torch or "", precision, variant or EAGER, phase)
-        how = How(compiler is not None, input_copied == "yes", phase == STEP)
-        width = PRECISION_BYTE[stored_as(precision)] / PRECISION_BYTE["fp32"]
-        return SharedConditions(setting, roof, how, chip.chip_kind, width)
-
     for row in table.read(file_of(PublishedTiming, data), PublishedTiming):
-        shape, precision = (row.model, row.input_size), row.autocast or row.precision
-        of_device = row.device, row.source, row.torch, precision, row.compiler, row.layout, row.phase, row.input_copied
-        found = conditions(*of_device)
-        demand = scale_counts(shape, row.batch, found.width, found.how.trains) if found and shape in counts else None
-        if found and demand:
+        chip, shape = chips.get(fold_name(row.device)), (row.model, row.input_size)
+        precision = row.autocast or row.precision
+        roof = chip.layer_roof(precision) if chip and precision in PRECISIONS else None
+        if chip is None or roof is None or shape not in counts:
+            continue
+        how = How(row.compiler is not None, row.input_copied == "yes", row.phase == STEP)
+        width = PRECISION_BYTE[stored_as(precision)] / PRECISION_BYTE["fp32"]
+        demand = scale_counts(shape, row.batch, width, how.trains)
+        if demand:
+            variant = "+".join(filter(None, (row.compiler, CHANNELS_LAST if row.layout == CHANNELS_LAST else None)))
+            setting = Setting(chip.name, row.source, row.torch or "", precision, variant or EAGER, row.phase)
             # A rate covers all calls; a mean of single calls includes their interruptions
             latency_s = row.batch / row.throughput_per_s if row.throughput_per_s else row.latency_s
-            of_call = row.model, counts[shape].family or "", latency_s, demand
-            yield TimedCall(found.setting, *of_call, found.roof, found.how, found.chip_kind)
+            family = counts[shape].family or ""
+            yield TimedCall(setting, row.model, family, latency_s, demand, roof, how, chip.chip_kind)
 
 
 def measured(data: Path, counts: Counted) -> Iterator[TimedCall]:
@@ -197,27 +155,28 @@ def counted(data: Path) -> Counted:
 
 def counted_demands(workloads: Iterable[Workload], operators: Iterable[Operator]) -> Counted:
     """Return the counted workloads, forward and as a training step, each with the demand of a call."""
-    work: dict[tuple[str, str, int, str], dict[str, OperatorSums]] = defaultdict(lambda: defaultdict(OperatorSums))
+    work: dict[tuple[str, str, int, str], dict[str, list[Operator]]] = defaultdict(lambda: defaultdict(list))
     for operator in operators:
         if operator.autocast is None:
             key = operator.model, operator.input_shape, operator.batch, operator.precision
-            work[key][operator.stage].add(operator)
+            work[key][operator.stage].append(operator)
     found = {}
     for workload in workloads:
         key = workload.model, workload.input_shape, workload.batch, workload.precision
-        if workload.status == "ok" and workload.autocast is None and key in work:
-            for trains in (False, True) if workload.backward_flop is not None else (False,):
-                stages = [work[key][stage] for stage in PASSES[trains]]
-                demand = Demand(
-                    workload.batch,
-                    np.sum([stage.flop for stage in stages], axis=0),
-                    np.sum([stage.byte for stage in stages], axis=0),
-                    sum(stage.calls for stage in stages),
-                    float(workload.input_byte or 0),
-                    float(workload.parameter_byte or 0),
-                    float(len(PASSES[trains]) * workload.footprint_byte),
-                )
-                found[Key(*key, trains)] = workload, demand
+        if workload.status != "ok" or workload.autocast is not None or key not in work:
+            continue
+        for trains in (False, True) if workload.backward_flop is not None else (False,):
+            called = [operator for stage in PASSES[trains] for operator in work[key][stage]]
+            demand = Demand(
+                workload.batch,
+                by_kind((each.layer_kind, each.calls * each.flop) for each in called),
+                by_kind((each.layer_kind, each.calls * each.byte) for each in called),
+                sum(each.calls for each in called),
+                float(workload.input_byte or 0),
+                float(workload.parameter_byte or 0),
+                float(len(PASSES[trains]) * workload.footprint_byte),
+            )
+            found[Key(*key, trains)] = workload, demand
     return found
 
 
