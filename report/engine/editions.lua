@@ -81,23 +81,15 @@ end
 -- In one colour: pandoc takes half a second for the syntax of all languages.
 function html.listing(listing) return pandoc.CodeBlock(listing.text, { listing.identifier }) end
 
-function html.figure(figure)
-  figure.content:insert(1, pandoc.RawBlock("html", '<div class="scroll">'))
-  figure.content:insert(pandoc.RawBlock("html", "</div>"))
-  return figure
-end
-
 -- The caption stays in place while the table below it scrolls, so it cannot be part of the table.
 function html.table(element)
-  local label, caption = element.identifier, element.caption.long
-  local named = label ~= "" and ('aria-labelledby="%s-caption"'):format(label) or 'aria-label="Table"'
-  local opening = label ~= "" and ('<figure class="table" id="%s"><figcaption id="%s-caption">'):format(label, label)
-    or '<figure class="table"><figcaption>'
-  local between = '</figcaption><div class="scroll" role="region" tabindex="0" ' .. named .. ">"
+  local label = element.identifier ~= "" and ' id="' .. element.identifier .. '"' or ""
+  local opening = pandoc.RawBlock("html", '<figure class="table"' .. label .. "><figcaption>")
+  local parts = pandoc.Blocks({ opening }) .. element.caption.long
   element.identifier, element.caption = "", { long = {} }
   element.colspecs = element.colspecs:map(function(column) return { column[1], nil } end)
-  local parts = pandoc.Blocks({ pandoc.RawBlock("html", opening) }) .. caption
-  return parts .. { pandoc.RawBlock("html", between), element, pandoc.RawBlock("html", "</div></figure>") }
+  local between = pandoc.RawBlock("html", '</figcaption><div class="scroll">')
+  return parts .. { between, element, pandoc.RawBlock("html", "</div></figure>") }
 end
 
 function html.callout(box)
