@@ -9,6 +9,7 @@ from collections.abc import Iterable
 
 LONGEST_LINE = 500  # characters of a short description: a table's cell holds it, and people read it
 LIKE, VERY_LIKE = 0.5, 0.7  # ``difflib``'s ratio of two names: one may be meant, and most likely is
+QUOTED = 40  # characters of a cell, header or name that an error quotes
 LISTED = 15  # the most known names that an error lists; of more it lists the nearest
 
 
@@ -19,6 +20,11 @@ class UserError(Exception):
     """
 
     exit_code = 2
+
+
+def quote(text: str) -> str:
+    """Return a text in quotes for an error, cut after ``QUOTED`` characters."""
+    return repr(text if len(text) <= QUOTED else text[:QUOTED] + "…")
 
 
 def text_of(problem: BaseException) -> str:

@@ -18,7 +18,7 @@ from measure.domain.models import OWN
 from measure.domain.roofs import machine_roof
 from measure.domain.values import si
 from measure.domain.words import BACKWARD, FORWARD, INFERENCE, STEP, operation
-from measure.errors import UserError
+from measure.errors import UserError, quote
 
 FASTEST_FLOP_PER_S, FASTEST_BYTE_PER_S = 2e17, 1e15  # over ten times any chip of ``data/chips.csv``
 
@@ -52,7 +52,7 @@ def check(folder: Path, counted: Iterable[Workload]) -> None:
             if record is Environment and row.hardware_id != hardware_id:
                 refuse(record, line, "hardware_id", "is of another machine than the first row")
             if row.environment_id not in environments:
-                refuse(record, line, "environment_id", f"{FILES[Environment]} has no {row.environment_id[:40]!r}")
+                refuse(record, line, "environment_id", f"{FILES[Environment]} has no {quote(row.environment_id)}")
     sampled = {_round(row) for _, row in tables[Sample]}
     for line, row in tables[Run]:
         if row.status == "ok" and _round(row) not in sampled:
@@ -68,7 +68,7 @@ def check(folder: Path, counted: Iterable[Workload]) -> None:
         rate = least_flop.get((row.model, shapes.get(_round(row)), row.batch, row.phase), 0) / row.latency_s
         limit = min(ABOVE_ROOF * roofs[row.environment_id].flop_per_s.get(row.precision, inf), FASTEST_FLOP_PER_S)
         if rate > limit:
-            ran = f"{row.model[:40]!r} at batch size {row.batch} ran at {si(rate, 'FLOP/s')}"
+            ran = f"{quote(row.model)} at batch size {row.batch} ran at {si(rate, 'FLOP/s')}"
             refuse(Sample, line, "latency_s", f"{ran}, more than the plausible {si(limit, 'FLOP/s')}")
     for line, row in tables[KernelCounters]:
         flop = sum(value or 0 for name, value in vars(row).items() if name.endswith("_flop"))

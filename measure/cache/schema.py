@@ -15,9 +15,9 @@ from typing import Annotated, Any, TypeVar, dataclass_transform, get_args, get_t
 
 from measure.domain.variants import NAMES, OPTIMIZERS
 from measure.domain.words import EAGER, INFERENCE, LAYER_KINDS, PRECISIONS, STAGES, STEP
+from measure.errors import quote
 
 MOST = 10**18  # the largest number in a column that sets no other limit
-SHOWN = 60  # characters of a cell that an error message quotes
 NUMBER = "1"  # the unit of counts, ratios and ordinals
 DAY_S = 86_400.0
 
@@ -91,8 +91,7 @@ class Column:
             unit = "" if self.unit == NUMBER else f" {self.unit}"
             limits = f"of at least {self.least:g}" if self.most == MOST else f"from {self.least:g} to {self.most:g}"
             wanted = f"a {'whole ' if self.type is int else ''}number {limits}{unit}"
-        shown = text if len(text) <= SHOWN else text[:SHOWN] + "…"
-        raise ValueError(f"is {shown!r}, not {wanted}")
+        raise ValueError(f"is {quote(text)}, not {wanted}")
 
 
 def unit(name: str) -> str:

@@ -19,7 +19,7 @@ from typing import IO, Any, Generic, TypeVar
 
 from measure.cache.schema import TABLES
 from measure.domain.values import now
-from measure.errors import UserError
+from measure.errors import UserError, quote
 
 Record = TypeVar("Record")
 Columns = dict[str, list[Any]]  # the cells of a table by the record's fields, in their order
@@ -130,19 +130,41 @@ def _read_columns(path: Path, record: type, key: Sequence[str] = (), whole: bool
         raise UserError(f"{path}{wrong.place}: {wrong}; {wrong.remedy}") from None
 
 
+def _check_header(header: Sequence[str], columns: Collection[str]) -> None:
+    problems = [f"duplicate column {quote(name)} in the header" for name in header if header.count(name) > 1]
+    problems += [f"unknown column {quote(name)}" for name in header if name not in columns]
+    problems += [f"the column {name!r} is missing" for name in columns if name not in header]
+    if problems:
+        remedy = "correct the header, or update this checkout if a newer version wrote the table"
+        raise _RowError(problems[0], 1, remedy=remedy)
+
+
+def from_cells(
+    path: Path, record: type[Record], header: Sequence[str], numbered_cells: Iterable[tuple[int, Sequence[str]]]
+) -> list[tuple[int, Record]]:
+    """Return the rows of a table whose cells are at hand, each with its line. Raises UserError as ``read`` does."""
+    numbers, rows = [], []
+    try:
+        _check_header(header, TABLES[record].columns)
+        for line, cells in numbered_cells:
+            if len(cells) != len(header):
+                raise _RowError(f"{len(cells)} cells where the header has {len(header)}", line)
+            numbers.append(line)
+            rows.append(cells)
+        found = _values(record, header, numbers, rows)
+    except _RowError as wrong:
+        raise UserError(f"{path}{wrong.place}: {wrong}; {wrong.remedy}") from None
+    return [*zip(numbers, rows_of(record, found), strict=True)]
+
+
 def _parse(record: type, content: bytes, key: Sequence[str] = ()) -> tuple[list[int], Columns]:
     """Return the columns in a table's bytes, and the lines of its rows. Raises _RowError for a row that is refused."""
-    columns, by_hand = TABLES[record].columns, TABLES[record].by_hand
+    columns = TABLES[record].columns
     lines = csv.reader(io.StringIO(content.decode("utf-8-sig"), newline=""))  # without a spreadsheet's mark
     numbers, rows, seen = [], [], set()
     try:
         header = next(lines, [])
-        problems = [f"duplicate column {name!r} in the header" for name in header if header.count(name) > 1]
-        problems += [f"unknown column {name!r}" for name in header if name not in columns]
-        problems += [f"the column {name!r} is missing" for name in columns if name not in header]
-        if problems:
-            remedy = "correct the header, or update this checkout if a newer version wrote the table"
-            raise _RowError(problems[0], 1, remedy=remedy)
+        _check_header(header, columns)
         value_of = itemgetter(*map(header.index, key)) if key else None
         for cells in lines:
             if len(cells) != len(header):
@@ -156,6 +178,12 @@ def _parse(record: type, content: bytes, key: Sequence[str] = ()) -> tuple[list[
             rows.append(cells)
     except csv.Error as problem:
         raise _RowError(problem, lines.line_num) from None
+    return numbers, _values(record, header, numbers, rows)
+
+
+def _values(record: type, header: Sequence[str], numbers: Sequence[int], rows: Iterable[Sequence[str]]) -> Columns:
+    """Return the cells as values by column. Raises _RowError for a cell that its column refuses."""
+    columns, by_hand = TABLES[record].columns, TABLES[record].by_hand
     found: Columns = {name: [] for name in columns}
     for name, texts in zip(header, zip(*rows, strict=True), strict=False):  # without rows there are no texts
         value_by_text = {}  # each text of a column is parsed once, which is faster
@@ -165,7 +193,7 @@ def _parse(record: type, content: bytes, key: Sequence[str] = ()) -> tuple[list[
             except ValueError as complaint:
                 raise _RowError(f"the cell {complaint}", numbers[texts.index(text)], name) from None
         found[name] = [*map(value_by_text.__getitem__, texts)]
-    return numbers, found
+    return found
 
 
 def _header(record: type) -> str:

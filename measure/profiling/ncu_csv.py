@@ -10,7 +10,6 @@ list depends on the GPU and on ncu's version: ``src_bf16_dst_fp32``, or its ``sp
 three. On Hopper a product uses ``op_hmma_src_...`` or ``op_hgmma_src_...``. A multiply-add is two operations.
 """
 
-import codecs
 import csv
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,9 +19,9 @@ from itertools import chain, dropwhile
 from math import fsum, inf
 from typing import NamedTuple
 
-from measure.cache.schema import MOST, SHOWN
+from measure.cache.schema import MOST
 from measure.domain.words import FLOP_PER_INSTRUCTION
-from measure.errors import UserError
+from measure.errors import UserError, quote
 
 KERNEL, CAPABILITY = "Kernel Name", "CC"  # columns that describe a line
 LONGEST_NAME = 4000  # characters kept of a kernel's name: no cell of a contributed table may have more
@@ -90,12 +89,6 @@ class CountedCell:
     tensor_gap: str | None  # why the FLOP of tensor cores are unknown for some kernels, if they are
 
 
-def decode(content: bytes) -> list[str]:
-    """Return the lines of a file by its byte order mark, as PowerShell and spreadsheets write them; else UTF-8."""
-    utf_16 = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
-    return content.decode("utf-16" if utf_16 else "utf-8-sig", errors="replace").splitlines()
-
-
 def parse(lines: Iterable[str], name: str, steps: int, tool: str) -> CountedCell:
     """Return the kernels in the order of their first launch.
 
@@ -137,7 +130,7 @@ def _check_locale(rows: Iterable[Mapping[str, str]], name: str) -> None:
     remedy = "export it in an English locale (LC_ALL=C), or name the .ncu-rep"
     for place, text, _ in cells:
         if GERMAN.fullmatch(text):
-            raise UserError(f"{place}: {text[:SHOWN]!r} is not an English number; {remedy}")
+            raise UserError(f"{place}: {quote(text)} is not an English number; {remedy}")
     if any(
         re.search("[.,]", text) and NUMBER.fullmatch(text) and not AMBIGUOUS.fullmatch(text) for _, text, _ in cells
     ):
@@ -171,7 +164,7 @@ def _read_launch(row: Mapping[str, str], units: Mapping[str, str], place: str) -
             launch[metric] = float(text.replace(",", "")) * UNITS[unit] if is_number else inf
             if launch[metric] > MOST:
                 raise UserError(
-                    f"{place}, column {metric}: {text[:SHOWN]!r} in {unit!r} cannot be read; export it with "
+                    f"{place}, column {metric}: {quote(text)} in {quote(unit)} cannot be read; export it with "
                     "--print-units base, in an English locale (LC_ALL=C)"
                 )
     return launch

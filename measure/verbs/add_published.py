@@ -1,5 +1,6 @@
-"""Check a CSV table of published measurements, with the header of one of the tables of
-data/published/measurements (docs/data.md), and add its rows. Adds nothing if a row is wrong.
+"""Check a CSV table of published measurements, with the columns of one of the tables of
+data/published/measurements (docs/data.md), and add its rows. Any delimiter; latency_ms is converted.
+Adds nothing if a row is wrong or faster than its chip.
 
 file FILE  the table
 --replace  replace rows that have the same key but other values
@@ -12,11 +13,12 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
-from measure.cache import table
+from measure.cache import foreign, table
 from measure.cache.hand_kept import Chip, PublishedBandwidth, PublishedProduct, PublishedTiming
+from measure.cache.published_limits import Limits
 from measure.cache.schema import TABLES, file_of
 from measure.domain.chips import fold_name
-from measure.errors import UserError
+from measure.errors import UserError, quote
 from measure.verbs.flags import check_writable
 from measure.verbs.terminal import name_first
 from roofwright.command_line import data_flag
@@ -28,23 +30,23 @@ AGREES = 0.02  # the relative rounding error allowed between rate times time and
 def main(flags: argparse.Namespace) -> int:
     """Return exit code 0. Raises UserError for bad input, with nothing added."""
     file = Path(flags.file)
-    try:
-        with file.open(encoding="utf-8-sig", errors="replace") as lines:
-            header = set(lines.readline().strip().split(","))
-    except OSError as error:
-        raise UserError(f"{file}: cannot be read ({error.strerror}); name a table as CSV") from None
-    record = max(RECORDS, key=lambda record: len(header & set(TABLES[record].columns)))  # that it is most like
+    record, found = foreign.read(file, RECORDS)
     # A device is spelled as in the chips' table; without a row there it has no roof
     chips_path = file_of(Chip, flags.data)
     chips = table.read(chips_path, Chip)
     spelled = {fold_name(name): name.strip() for chip in chips for name in (*chip.alias.split(";"), chip.chip)}
+    limits = Limits(flags.data, chips)
     rows = []
-    for line, row in table.numbered(file, record):
+    for line, row in found:
         device = spelled.get(fold_name(row.device))
         if not device:
-            why = f"{row.device!r} is neither a chip of {chips_path} nor an alias; add its rows there first"
+            why = f"{quote(row.device)} is neither a chip of {chips_path} nor an alias; add its rows there first"
             raise UserError(f"{file}, line {line}, column device: {why}")
-        rows.append((line, replace(row, device=device)))
+        row = replace(row, device=device)
+        column, problem = limits.problem(row)
+        if problem:
+            raise UserError(f"{file}, line {line}, column {column}: {problem}")
+        rows.append((line, row))
     path = file_of(record, flags.data)
     check_writable(flags.data)
     with table.in_turn(path.parent):

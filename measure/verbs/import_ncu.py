@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from measure.cache.folders import MachineFolder, Workloads
+from measure.cache.foreign import decode
 from measure.cache.records import Environment
 from measure.cache.schema import SHAPE
 from measure.domain.latency import Cell
@@ -61,7 +62,7 @@ def main(asked: argparse.Namespace) -> int:
     if file.suffix in ncu_rep.SUFFIXES:
         counted = ncu_rep.read(file, steps, tool="imported")
     else:
-        counted = ncu_csv.parse(ncu_csv.decode(content), asked.file, steps, tool="imported")
+        counted = ncu_csv.parse(decode(content, errors="replace").splitlines(), asked.file, steps, tool="imported")
     folder, environment = _machine(asked.data, asked.machine, asked.device_name)
     task = HardwareCounterTask(model, Cell(model.name, batch, asked.precision, asked.phase, EAGER))
     with folder.locked():

@@ -91,7 +91,7 @@ TABLE = [
     ("column batch: the cell is empty", table(RUNS, Run, RUN.replace(",1,", ",,", 1))),
     ("column phase: the cell is '<script>'", table(RUNS, Run, RUN.replace("inference", "<script>"))),
     ("column latency_s: the cell is 'nan'", table(ROOFS, RoofMeasurement, ROOF.replace("0.5", "nan"))),
-    (f"column size: the cell is '-{'9' * 59}…'", table(ROOFS, RoofMeasurement, ROOF.replace(",8,", f",-{'9' * 400},"))),
+    (f"column size: the cell is '-{'9' * 39}…'", table(ROOFS, RoofMeasurement, ROOF.replace(",8,", f",-{'9' * 400},"))),
     ("models.csv, line 2: field larger than field limit", table(MODELS, Workload, "x" * 200_000)),
 ]
 """What lies in the cache that a run would go on with."""
