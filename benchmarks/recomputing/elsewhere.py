@@ -225,8 +225,8 @@ def _puzzle(timed: Timed) -> dict[str, Found]:
 def _errors(data: Path, chips: pd.DataFrame) -> dict[str, Found]:
     """Return how far predictions are off, from the table of errors that ``python -m measure fit`` wrote."""
     rows = pd.read_csv(data / "prediction" / "errors.csv")
-    rows = rows[(rows.method == "terms") & (rows.batches == "all") & (rows["sort"] == "all")]
-    rows = rows[(rows.phase == "inference") & (rows.variant == "eager") & rows.precision.isin(["bf16", "fp16"])]
+    whole = {"method": "terms", "batches": "all", "sort": "all", "phase": "inference", "variant": "eager"}
+    rows = rows[(rows[[*whole]] == pd.Series(whole)).all(axis=1) & rows.precision.isin(["bf16", "fp16"])]
     rows = rows[rows.device.isin(chips[chips.chip_kind == "gpu"].chip)]
     rows = rows.assign(version=rows.software.fillna("").map(version)).sort_values("version", kind="stable")
     family = rows[(rows.left_out == "family") & (rows.models >= MANY)].drop_duplicates("device", keep="last")

@@ -85,6 +85,7 @@ def test_a_published_row_is_a_timed_call(data):
         ({"device": "example gpu"}, {"device": "Bead 2"}),  # an alias
         # Without autocast elements have the width of their precision
         ({"autocast": None}, {"precision": "fp32", "roof": LayerRoof(1e13, 1e12, 1e13)}),
+        ({"autocast": None, "precision": "bf16"}, {"precision": "bf16", "roof": LayerRoof(1e14, 1e12, 1e14)}),
     ],
 )  # fmt: skip
 def test_columns_of_a_row_are_conditions_of_the_call(data, changed, expected):

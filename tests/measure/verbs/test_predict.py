@@ -1,5 +1,6 @@
 import json
 import shutil
+from dataclasses import replace
 
 import pytest
 from helpers.world import WORLD
@@ -114,6 +115,16 @@ def test_a_model_counts_once_and_joins_the_paper_only_when_a_run_counts_it(made,
     counted = Workloads(data, "prediction/counted")
     Workloads(data).put(counted.of(counted.rows(Workload)))  # as a run does
     assert predictions(data, capsys, MODEL, *CHIP, "--batch-sizes", "2") == first
+
+
+def test_a_model_that_an_earlier_run_could_not_count_is_said(made, tmp_path, capsys):
+    data = shutil.copytree(made, tmp_path / "data")
+    counted = Workloads(data, "prediction/counted")
+    path = file_of(Workload, data / "prediction" / "counted")
+    rows = [replace(row, status="unsupported", reason="no formula") for row in counted.rows(Workload)]
+    table.write(next((data / "prediction" / "counted").rglob(path.name)), Workload, rows)
+    assert call(data, MODEL, *CHIP) == 2
+    assert f"{MODEL}: cannot be counted, as an earlier run found (no formula)" in capsys.readouterr().err
 
 
 @pytest.mark.slow
