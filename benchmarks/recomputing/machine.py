@@ -24,8 +24,7 @@ class Machine:
         tables = {path.parent: pd.read_csv(path) for path in (data / "machines").glob("*/machine.csv")}
         rows = pd.concat([table.assign(folder=folder) for folder, table in tables.items()])
         self.environment = at(rows, device=device).sort_values("recorded_at").iloc[-1]
-        self.folder = self.environment.folder
-        self.data, self.counted = data, workloads(data)
+        self.folder, self.data, self.counted = self.environment.folder, data, workloads(data)
 
     def table(self, name: str) -> pd.DataFrame:
         rows = pd.read_csv(self.folder / f"{name}.csv", dtype={"input_shape": str}, low_memory=False)
@@ -133,15 +132,13 @@ def facts(data: Path) -> dict[str, Found]:
 
 
 def _gpu(machine: Machine) -> dict[str, Found]:
-    rows = at(machine.cells, precision=FULL, batch=256)
-    single = at(machine.cells, precision=LOWER, batch=1)
+    rows, single = (at(machine.cells, precision=each, batch=batch) for each, batch in ((FULL, 256), (LOWER, 1)))
     operators = at(shown(machine.data / "workload" / "operators.csv"), stage="inference", precision=FULL, batch=1)
     calls = single.model.map(operators.groupby("model").calls.sum())
-    large = {"flop": rows.forward_flop, "parameters": rows.parameter_count, "layers": rows.layers_s}
-    small = {"flop": single.forward_flop, "calls": calls}
     return {
-        **{f"latency.gpu.ranking.{key}": rank_correlation(x, rows.number, rows.model) for key, x in large.items()},
-        **{f"gpus.host.single.{key}": rank_correlation(x, single.number, single.model) for key, x in small.items()},
+        "latency.gpu.ranking.flop": rank_correlation(rows.forward_flop, rows.number, rows.model),
+        "latency.gpu.ranking.layers": rank_correlation(rows.layers_s, rows.number, rows.model),
+        "gpus.host.single.calls": rank_correlation(calls, single.number, single.model),
         "gpus.host.single.per_call": median_of(single.number / calls),
     }
 
