@@ -86,7 +86,8 @@ def new(folder: Path) -> list[Path]:
         raise UserError(f"{folder} is there already and not empty; name a folder that is new")
     root = project_folder()
     shared = re.search(r"(?ms)^citeproc:.*?(?=^# A paper of your own)", read_text(root / SETTINGS_FILE))
-    formats = re.sub(r"(?m)^ +- text:.*\n", "", shared[0] if shared else "")  # which names the project's title
+    # But the project's title, and a standard at which Quarto's PDF stops if a picture of theirs has no alternative text
+    formats = re.sub(r"(?m)^ +(- text|pdf-standard):.*\n", "", shared[0] if shared else "")
     index = read_text(root / "index.qmd")
     before, heading, after = index.partition("# What you could measure next")
     contents = {
