@@ -294,3 +294,14 @@ def test_a_table_that_scrolls_says_so_and_takes_the_focus(visit):
     visit.page.wait_for_function("document.querySelector('#tbl-wide .scroll').scrollLeft > 0")
     assert tables["tbl-b"].get_attribute("tabindex") == "-1"
     assert not visit.page.locator("#tbl-b .scroll-hint").is_visible()
+
+
+@pytest.mark.parametrize(("scheme", "theme"), [("normal", "light"), ("dark", "dark")])
+def test_charts_follow_the_scheme_of_their_page_not_that_of_its_reader(browser, scheme, theme):
+    """Quarto's page has `normal` as long as no theme of its own is dark."""
+    charts = (ROOT / "report/charts/charts.js").read_text("utf-8")
+    context = browser.new_context(color_scheme="dark")
+    page = context.new_page()
+    page.set_content(f"<style>:root {{ color-scheme: {scheme} }}</style>")
+    assert page.evaluate(f"() => {{ {charts}\nreturn OPTIONS.tooltip.theme; }}") == theme
+    context.close()

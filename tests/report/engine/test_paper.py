@@ -54,11 +54,11 @@ def test_the_template_names_fonts_that_are_in_the_wheel():
 
 
 @pytest.mark.parametrize(
-    "wrapped", ["{}", '#figure([{}], kind: "quarto-float-tbl", supplement: "Table", caption: [T])']
+    "wrapped", ["{}", '#block[\n#figure([{}], kind: "quarto-float-tbl", supplement: "Table", caption: [T])\n]']
 )
 @pytest.mark.parametrize("above", range(20, 180, 20))
 def test_a_table_breaks_between_groups_with_four_rows_on_each_side(above, wrapped):
-    """Its tenth row has no first cell: it belongs to the ninth. Pandoc's table, and that in Quarto's figure."""
+    """Its tenth row has no first cell: it belongs to the ninth. Pandoc's table, and that in Quarto's cell."""
     names = [f"r{row}" if row != 10 else "" for row in range(1, 15)]
     cells = "".join(f"[{name}], [c{row}], " for row, name in enumerate(names, 1))
     table = "#align(center)[#table(columns: 2, align: (left,right,), table.header([A], [B],), table.hline(), {})]"
