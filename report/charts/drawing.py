@@ -11,6 +11,7 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from functools import cache
 from importlib.metadata import version
+from itertools import groupby
 from multiprocessing import get_context
 from pathlib import Path
 from textwrap import wrap
@@ -30,6 +31,8 @@ LONG_NUMBER = re.compile(r"\d+\.\d{3,}(?!\d*e)")  # more than hundredths of a pi
 # Labels without text, and ticks and lines of a grid that an axis leaves out
 INVISIBLE = re.compile(r'<text [^>]*/>|<(?:line|path) [^>]*?(?<![\w-])opacity="0"[^>]*/>')
 UNUSED = re.compile(r' (?:class|role|aria-[a-z]+|pointer-events)="[^"]*"')
+MARK = re.compile(r'<path transform="translate\(([-\d.]+),([-\d.]+)\)" ([^>]*)/>')
+MARKS = re.compile(r'(?:<path transform="translate\([-\d.]+,[-\d.]+\)" [^>]*/>){8,}')  # side by side
 FONT = re.compile(r' font-family="[^"]*"')
 
 
@@ -122,18 +125,27 @@ def picture(specification: dict[str, Any]) -> str:
 
 
 def lean(svg: str) -> str:
-    """Return the same picture with fewer letters: the font, which is one, stands at the root.
+    """Return the same picture with fewer letters: the font, which is one, stands at the root, equal marks are one.
 
     Texts carry their length, because the font of a page does not reach a picture in it.
     """
     font = FONT.search(svg)
-    svg = TEXT.sub(_with_length, TAG.sub(_short, INVISIBLE.sub("", svg)))
+    svg = MARKS.sub(_reused, TEXT.sub(_with_length, TAG.sub(_short, INVISIBLE.sub("", svg))))
     return svg.replace("<svg", f"<svg{font.group()}", 1) if font else svg
 
 
 def _short(tag: re.Match[str]) -> str:
     text = FONT.sub("", UNUSED.sub("", tag.group()))
     return LONG_NUMBER.sub(lambda number: f"{float(number.group()):.2f}".rstrip("0").rstrip("."), text)
+
+
+def _reused(marks: re.Match[str]) -> str:
+    parts: list[str] = []
+    for number, (look, alike) in enumerate(groupby(MARK.finditer(marks[0]), key=lambda mark: mark[3])):
+        places, name = [(mark[1], mark[2]) for mark in alike], f"m{marks.start()}-{number}"
+        parts.append(f'<defs><path id="{name}" {look}/></defs>')
+        parts += [f'<use href="#{name}" x="{x}" y="{y}"/>' for x, y in places]
+    return "".join(parts)
 
 
 def _with_length(element: re.Match[str]) -> str:
