@@ -32,7 +32,7 @@ from measure.run.sections import SECTIONS, USUAL_SECTIONS
 from measure.run.task import RunCache, Task, machine_folder
 from measure.run.worker import IsolatedCalls, Worker
 from measure.timing.sampling import Sampling, round_sampling
-from measure.verbs import flags
+from measure.verbs import completion, flags
 from measure.verbs.listing import contents, models_as_lines, models_as_rows, parts_as_lines, plan_as_json
 from measure.verbs.terminal import log_to_stderr, make_console, stop_as_by_ctrl_c
 from roofwright.command_line import INTERRUPTED, CommandLine, data_flag
@@ -70,6 +70,8 @@ FLAGS = f"""
     not count against the budget (default: say who uses it, and begin)
 --plan  show what would be measured, and measure nothing
 --list  show the models (or those of --models), and measure nothing
+--print-completion SHELL  print the completion of the command roofwright for a shell, such as bash or zsh (needs shtab), and
+    measure nothing
 --force  measure again what is measured already
 --json  print the output of --plan or --list as JSON (docs/json.md)
 -v --verbose  show each task, and log decisions on standard error: skipped cells, new processes, warm-up, sampling
@@ -306,6 +308,9 @@ def measure_on_cluster(arguments: argparse.Namespace, request: Request, deadline
 def main(arguments: argparse.Namespace) -> int:
     """Return exit code 0, or 130 after Ctrl-C. Raises UserError for bad input."""
     began = time.monotonic()
+    if arguments.print_completion:
+        print(completion.script(arguments.print_completion, parser()))
+        return 0
     check_together(arguments)
     flags.check_folder_name(arguments.machine)
     if arguments.verbose:
