@@ -35,11 +35,12 @@ class Form:
 
     fits: Callable[[str], object]
     description: str
+    words: tuple[str, ...] = ()  # all texts that fit, if they are few
 
 
 def one_of(words: Iterable[str]) -> Form:
     known = tuple(words)
-    return Form(known.__contains__, f"one of {', '.join(known)}")
+    return Form(known.__contains__, f"one of {', '.join(known)}", known)
 
 
 def some_of(words: Sequence[str], sign: str, alone: Iterable[str] = ()) -> Form:

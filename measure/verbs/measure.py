@@ -70,8 +70,8 @@ FLAGS = f"""
     not count against the budget (default: say who uses it, and begin)
 --plan  show what would be measured, and measure nothing
 --list  show the models (or those of --models), and measure nothing
---print-completion SHELL  print the completion of the command roofwright for a shell, such as bash or zsh (needs shtab), and
-    measure nothing
+--print-completion SHELL  print the completion of the command roofwright for a shell, such as bash or zsh (needs
+    shtab), and measure nothing
 --force  measure again what is measured already
 --json  print the output of --plan or --list as JSON (docs/json.md)
 -v --verbose  show each task, and log decisions on standard error: skipped cells, new processes, warm-up, sampling
