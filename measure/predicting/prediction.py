@@ -19,7 +19,7 @@ from measure.predicting.timings import OWN_HOSTS, TOKENS, hosts_of, split_launch
 FITTED, SCALED, DATASHEET = "fitted", "scaled", "datasheet"
 GPU = "gpu"  # the kind of chip that predicts devices of a kind without a fit
 WHOLE = tables.ALL, tables.ALL  # all batch sizes and all sorts of networks
-HELD = 0.85  # an interval of a part counts if it covered this share of the latencies that it was checked with
+HELD = 0.8  # an interval of a part counts if it covered this share of the latencies that it was checked with
 
 Known = tuple[Demand, float]  # a call's demand and its latency (s)
 Part = tuple[str, str]  # a class of batch sizes and a sort of networks

@@ -269,32 +269,35 @@ def summarise(check: Checked, others: Sequence[Checked] | None = None) -> Iterat
                 continue
             ratios, models = check.ratios[chosen], check.rows.architecture[chosen]
             if others is None:
-                pairs = [(ratios[half], ratios[~half]) for half in folds(models, 2)]
+                halves = folds(models, 2)
+                pairs = [(ratios[half], interval(ratios[~half], len(set(models[~half])))) for half in halves]
             else:
                 seen = [other.ratios[part_of(other.rows, batches, sort)] for other in others]
                 seen = [np.quantile(each, POINTS) for each in seen if len(each)]
-                pairs = [(ratios, np.concatenate(seen))] if seen else []
-            held = [np.abs(np.log(asked)) <= np.log(interval(seen)) for asked, seen in pairs]
+                pairs = [(ratios, interval(np.concatenate(seen)))] if seen else []
+            held = [np.abs(np.log(asked)) <= np.log(within) for asked, within in pairs]
             coverage = float(np.concatenate(held).mean()) if held and is_ours else None
-            yield _error_row(check, check.setting, (batches, sort), models, ratios, coverage)
+            of_models = len(set(models)) if others is None else None
+            yield _error_row(check, check.setting, (batches, sort), models, ratios, coverage, of_models)
 
 
-def interval(ratios: Numbers) -> float:
+def interval(ratios: Numbers, models: int | None = None) -> float:
     """Return the factor that nine in ten further ratios of latency to prediction lie within.
 
-    A new ratio is as likely to be of any rank among those seen, so few of them need a higher quantile (V. Vovk,
-    A. Gammerman and G. Shafer, Algorithmic Learning in a Random World, 2005, chapter 2).
+    If ratios are of a few ``models``, a new model is as likely to be of any rank among these, which needs a higher
+    quantile (V. Vovk, A. Gammerman and G. Shafer, Algorithmic Learning in a Random World, 2005, chapter 2).
     """
-    share = min(NINE * (1 + 1 / len(ratios)), 1.0)
+    share = NINE if models is None else min(NINE * (1 + 1 / models), 1.0)
     return float(np.exp(np.quantile(np.abs(np.log(ratios)), share)))
 
 
 def _error_row(
-    check: Checked, setting: Setting, part: tuple[str, str], models: Texts, ratios: Numbers, coverage: float | None
-) -> PredictionError:
-    """Summarise ratios; ``models`` names the model of each predicted call."""
+    check: Checked, setting: Setting, part: tuple[str, str], models: Texts, ratios: Numbers, coverage: float | None,
+    of_models: int | None = None,
+) -> PredictionError:  # fmt: skip
+    """Summarise ratios; ``models`` names the model of each predicted call; ``of_models`` as in ``interval``."""
     errors = np.abs(1.0 / ratios - 1.0)
     return PredictionError(
         *setting, check.left_out, check.method, *part, len(set(models)), len(models), float(np.median(errors)),
-        float(np.quantile(errors, NINE)), coverage, float(np.median(ratios)), interval(ratios),
+        float(np.quantile(errors, NINE)), coverage, float(np.median(ratios)), interval(ratios, of_models),
     )  # fmt: skip

@@ -123,4 +123,4 @@ def test_errors_are_of_predictions_over_latencies_and_an_interval_is_that_of_oth
 )
 def test_few_ratios_need_a_wider_interval(count, within):
     ratios = np.exp(0.01 * np.arange(1, count + 1))
-    assert np.log(study.interval(ratios)) == pytest.approx(within, abs=0.002)
+    assert np.log(study.interval(ratios, count)) == pytest.approx(within, abs=0.002)
