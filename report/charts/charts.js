@@ -13,7 +13,8 @@ const phone = window.matchMedia("(max-width: 40rem)");
 const style = document.createElement("style");
 style.textContent = `
   .chart-view { overflow-x: auto; max-width: 100%; text-align: left; }
-  .chart-view .vega-bindings { font-size: 0.85em; margin-top: 0.3em; }
+  .chart-view .vega-bindings { display: flex; flex-wrap: wrap; gap: 0.2em 1em; font-size: 0.85em; margin-top: 0.3em; }
+  .chart-view .vega-bind label { display: flex; align-items: center; gap: 0.3em; }
   .chart-view .vega-bindings:empty { display: none; }
   .chart-data { margin-left: 0.6em; }
   #vg-tooltip-element:not(.dark-theme) td.key { color: #595959; }

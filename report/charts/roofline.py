@@ -5,7 +5,7 @@ plane = Plane.over([roof], plot_width(), 380)
 figure("plane", "Networks under the roof.", plane.panel(plane.points(rows, "name", "intensity", "flop_per_s")))
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import atan, degrees, isfinite, sqrt
@@ -95,14 +95,27 @@ class Plane:
                 yield Box(x + across, y - slope * across - 1.5 * height, x + across + 8, y - slope * across)
 
     def groups(self, rows: Any, kind: str, heading: str, whole: str, title: str, **options: Any) -> Content:
-        """Return a panel of groups of operators, their area the ``share`` that they take of a whole."""
+        """Return a panel of groups of operators, their area the ``share`` that they take of a whole.
+
+        Where rows have a ``network``, it is told too.
+        """
+        attainable = map(self.roofs[0].roofline.attainable, rows.intensity)
+        rows = rows.assign(attained=[rate / most for rate, most in zip(rows.flop_per_s, attainable, strict=True)])
         told = [
+            *([("network", "network", "")] if "network" in rows else []),
             (kind, heading, ""), ("share", f"share of the {whole}", ".1%"), ("time_s", "time", "s"),
-            ("flop_per_s", "performance", "FLOP/s"), ("intensity", "intensity", "FLOP/B"),
+            ("flop_per_s", "performance", "FLOP/s"), ("attained", "of the roof", ".0%"),
+            ("intensity", "intensity", "FLOP/B"),
         ]  # fmt: skip
         shown = rows[[field for field, *_ in told]]
         marks = self.points(shown, kind, "intensity", "flop_per_s", size=("share", 1.0), tooltip=told, **options)
         return self.panel(marks, title=title)
+
+    def levels(self, speeds: Mapping[str, float]) -> Layer:
+        """Return the slopes of levels of memory, in B/s each, up to the first roof's peak."""
+        roofs = {level: Roofline(self.roofs[0].roofline.peak_flop_per_s, speed) for level, speed in speeds.items()}
+        corners = [corner | {"level": level} for level, line in roofs.items() for corner in self._corners(line)[:2]]
+        return lines(corners, (self.x, "intensity"), (self.y, "rate"), theme.VERMILION, "level", dash=True)
 
     def _corners(self, line: Roofline) -> list[dict[str, float]]:
         """Return the points between which a roof is straight, those on the plane alone."""

@@ -87,6 +87,47 @@ def test_the_network_of_a_figure_can_be_chosen(desktop):
     assert strips.locator("svg.marks").first.inner_html() != before
 
 
+MARKS = """async (figure) => {
+  for (let frame = 0; frame < 2; frame += 1) await new Promise(requestAnimationFrame);  // a chart is drawn in the next
+  const said = (mark) => mark.getAttribute("aria-label").split("; ").map((part) => part.split(": "));
+  return [...figure.querySelectorAll("g.mark-symbol.role-mark path")].map((mark) => Object.fromEntries(said(mark)));
+}"""
+"""Returns what each mark of a figure says of itself."""
+
+
+@pytest.mark.browser
+def test_a_roofline_can_be_explored_by_keyboard(desktop):
+    desktop.wait_for_charts()
+    chart = desktop.page.locator("#fig-training-kernels")
+
+    def told():
+        return chart.evaluate(MARKS)
+
+    before = told()
+    assert {mark["network"] for mark in before} == {"MobileNet-v2", "ResNet-18"}
+    slider = chart.locator("input[name=least]")
+    slider.focus()
+    for _ in range(10):  # hundredths
+        desktop.page.keyboard.press("ArrowRight")
+    left = told()
+    assert 0 < len(left) < len(before)
+    assert min(float(mark["share"]) for mark in left) >= 0.1
+    desktop.page.keyboard.press("Home")
+    assert len(told()) == len(before)
+    # A cache allows more than memory, so marks reach less of its roof
+    level = chart.locator("select[name=level]")
+    level.focus()
+    desktop.page.keyboard.press("Home")
+    reached = [[int(mark["of the roof"].rstrip("%")) for mark in each] for each in (before, told())]
+    assert all(near <= far for far, near in zip(*reached, strict=True))
+    assert reached[0] != reached[1]
+    chart.locator("select[name=right]").select_option("VGG-16")
+    chart.locator("select[name=only]").select_option("convolution")
+    assert {(mark["network"], mark["group"]) for mark in told()} == {
+        ("MobileNet-v2", "convolution"), ("VGG-16", "convolution"),
+    }  # fmt: skip
+
+
 @pytest.mark.browser
 def test_the_page_asks_for_nothing_and_its_charts_write_no_markup(desktop, site):
     desktop.wait_for_charts()

@@ -30,6 +30,8 @@ IDEAL, UNFUSED = theme.BOUND_COLORS.values()
 BYTES = {"ideal": IDEAL, "counters": theme.VERMILION, "unfused": UNFUSED}
 TEMPORARY, LAYERED = "temporary", "roofline layer by layer"
 SEEN = 0.005  # a smaller share of a network is not drawn
+MEMORY = "memory"  # the last level of memory
+SHARES = {"input": "range", "min": 0, "max": 0.5, "step": 0.01, "name": "Share of the step from "}
 DRAWN = 12  # so many networks stand in a figure; the HTML has all
 
 
@@ -121,6 +123,11 @@ def pies(paper: Paper, everything: bool = False) -> dict[str, Any]:
     return figure(f"training-pies{'-others' if everything else ''}", description, row(panels))
 
 
+def choice(name: str, value: str, values: list[str], title: str) -> dict[str, Any]:
+    """Return a parameter of a figure that a reader of the page chooses."""
+    return {"name": name, "value": value, "bind": {"input": "select", "options": values, "name": title}}
+
+
 @display.figure
 def strip(paper: Paper) -> dict[str, Any]:
     """Draw each layer's share of a network that the reader picks, forward upwards and backward downwards."""
@@ -149,8 +156,7 @@ def strip(paper: Paper) -> dict[str, Any]:
             layer["transform"] = [{"filter": "datum.network === network"}]
             del layer["encoding"]["y"]["scale"]["domain"]  # it follows the network chosen
         panels.append(panel(bars))
-    options_of = {"input": "select", "options": sorted(set(layers.network)), "name": "Network "}
-    chosen = {"params": [{"name": "network", "value": names[0], "bind": options_of}]}
+    chosen = {"params": [choice("network", names[0], sorted(set(layers.network)), "Network ")]}
     description = f"Layers of {layers.network.nunique()} networks, one chosen: time, FLOP and memory of both passes."
     return figure("training-strip", description, grid(panels, 1, 8) | chosen)
 
@@ -173,21 +179,51 @@ def steps(paper: Paper) -> dict[str, Any]:
 
 @display.figure
 def kernels(paper: Paper) -> dict[str, Any]:
-    """Draw groups of operators of two networks' steps under the roofs, their area the share of the time."""
+    """Draw groups of operators of two networks' steps under the roofs, their area the share of the time.
+
+    In the page a reader chooses the networks, one group, the level of memory and the least share.
+    """
     machine = display.required(paper.at_hand, options.measure_command(PROFILES))
     rows = known(costs.groups(paper, machine), PROFILES)
     rows = known(rows[rows.flop_per_s.notna() & (rows.share >= SEEN)], "--sections workload")
     roof = display.required(machine.roof(BASE_PRECISION), options.measure_command("--sections roofs"))
-    rows = rows[rows.model.isin(costs.pick(rows.model, STORY))]
-    reach = [rows.intensity.min() / 2, 2 * rows.intensity.max()]
-    plane = Plane.over([DrawnRoof.of(roof)], theme.plot_width(2, unit="FLOP/s"), 180, reach, rows.flop_per_s / 2)
+    rows = rows.sort_values("share", ascending=False)
+    # The roof sets the axes, so that two papers line up; they are longer only where a group would be lost
+    ridge, peak = roof.ridge_flop_per_byte or 1, roof.peak_flop_per_s
+    reach = [ridge / 200, 200 * ridge, *rows.intensity], [peak / 2000, *rows.flop_per_s]
+    plane = Plane.over([DrawnRoof.of(roof)], theme.plot_width(2, unit="FLOP/s"), 180, *reach)
+    levels = {level.name: float(level.bandwidth_byte_per_s) for level in machine.levels}
+    levels[MEMORY] = min(float(roof.bandwidth_byte_per_s), 1e30)  # JSON has no endless one
+    most = f"min({float(peak)}, datum['intensity'] * {levels}[level])"
+    networks = sorted(set(rows.network))
+    chosen = dict(zip(("left", "right"), map(model_name, costs.pick(rows.model, STORY)), strict=False))
     panels = []
-    for model in costs.pick(rows.model, STORY):
-        groups = rows[rows.model == model].sort_values("share", ascending=False)
-        options_of: dict[str, Any] = {"color": ("group", theme.KERNEL_COLORS), "named": False}
-        panels.append(plane.groups(groups, "group", "group", "step", model_name(model), **options_of))
-    description = f"Rooflines with {len(rows)} groups of operators of a training step, sized by time."
-    return figure("training-kernels", description, row(panels))
+    for side, network in chosen.items():
+        colors: dict[str, Any] = {"color": ("group", theme.KERNEL_COLORS), "named": False}
+        content = plane.groups(rows, "group", "group", "step", network, **colors)
+        marks = content["layer"][-1]["layer"][0]
+        marks["transform"] = [
+            {"filter": f"datum['network'] === {side} && datum['share'] >= least"},
+            {"filter": "only === 'all' || datum['group'] === only"},
+            {"calculate": f"datum['flop_per_s'] / {most}", "as": "attained"},
+            *marks["transform"],
+        ]
+        slopes = plane.levels({level: speed for level, speed in levels.items() if level != MEMORY})
+        slopes["transform"].append({"filter": "datum['level'] === level"})
+        panels.append(content | {"layer": [*content["layer"], slopes]})
+    description = f"Rooflines with groups of operators of a training step of {' and '.join(chosen.values())}."
+    drawn = figure("training-kernels", description, row(panels))
+    for side, content in zip(chosen, drawn["concat"], strict=True):
+        content["title"] = {"text": {"expr": side}}
+    groups = ["all", *sorted(set(rows.group))]
+    return drawn | {
+        "params": [
+            *(choice(side, network, networks, f"{side.capitalize()} ") for side, network in chosen.items()),
+            choice("only", "all", groups, "Group "),
+            choice("level", MEMORY, [*levels], "Slope of "),
+            {"name": "least", "value": 0, "bind": SHARES},
+        ]
+    }
 
 
 @display.figure

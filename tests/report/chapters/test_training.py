@@ -132,6 +132,17 @@ def test_parts_of_memory_sum_to_all_of_it():
         assert sum(share for name, share in shares if name == network) == pytest.approx(1, abs=1e-4)
 
 
+def test_the_roof_alone_sets_the_axes_of_the_operators():
+    """10 FLOP/B on the example CPU. Groups far to the right of 200 times that are still on the plane."""
+    drawn = figures.kernels.__wrapped__(world())
+    layers = [layer for content in drawn["concat"] for layer in content["layer"] if "encoding" in layer]
+    low, high = layers[0]["encoding"]["x"]["scale"]["domain"]
+    assert low == pytest.approx(10 / 200, rel=0.2)
+    assert high >= 200 * 10
+    assert all(layer["encoding"]["x"]["scale"]["domain"] == [low, high] for layer in layers)
+    assert {param["name"] for param in drawn["params"]} == {"left", "right", "only", "level", "least"}
+
+
 def test_marks_of_a_recorded_step_are_the_kinds_of_both_passes():
     marks = sorted(rows_of(figures.recorded.__wrapped__(world()), "layer_kind", "share"))
     assert marks == [("convolution", pytest.approx(4 / 16)), ("convolution", pytest.approx(8 / 16))]  # others: no FLOP

@@ -1,3 +1,4 @@
+import pandas as pd
 import pytest
 
 from measure.domain.roofs import Roofline
@@ -31,6 +32,17 @@ def test_a_roof_bends_at_its_ridge_and_a_cache_ends_at_the_peak():
     cache = [corner for corner in corners if "L2" in corner[0]]
     assert len(cache) == 2
     assert cache[-1][1:] == (1, 100)
+
+
+def test_a_group_tells_its_share_of_the_roof_and_further_levels_have_slopes():
+    # 40 GFLOP/s at 5 FLOP/B, where 10 GB/s allow 50; 30 at 20, right of the ridge
+    rows = pd.DataFrame({"kind": ["a", "b"], "share": [0.5, 0.5], "time_s": [1, 1], "flop_per_s": [40e9, 30e9]})
+    content = PLANE.groups(rows.assign(intensity=[5, 20]), "kind", "kind", "step", "")
+    content["layer"].append(PLANE.levels({"L1": 200e9}))
+    drawn = figure("plane", "d", content, legend=None)["datasets"].values()
+    assert [row["attained"] for table in drawn for row in table if "attained" in row] == pytest.approx([0.8, 0.3])
+    corners = [row for table in drawn for row in table if row.get("level") == "L1"]
+    assert (corners[-1]["intensity"], corners[-1]["rate"]) == (0.5, 100e9)  # where 200 GB/s meet the peak
 
 
 def test_no_name_covers_a_roof_or_its_texts():
