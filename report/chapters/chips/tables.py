@@ -26,8 +26,13 @@ def _bandwidth(row: Any, inside: bool) -> str:
     return si(row.bandwidth_byte_per_s, "B/s") + (f"{SPACE}†" if inside else "")
 
 
+def _derived(text: str) -> str:
+    """Return a derivation's words as they are printed: a number and its unit stay on one line."""
+    return escape(re.sub(r"(?<=\d) (?=[A-Za-zµ])", SPACE, text.replace(" x ", " × ")))
+
+
 def _product(factors: str, peak: float) -> str:
-    return escape(f"{factors} = ".replace(" x ", " × ").replace(" (base)", "") if factors else "") + si(peak, "FLOP/s")
+    return _derived(f"{factors} = ".replace(" (base)", "") if factors else "") + si(peak, "FLOP/s")
 
 
 @display.table
@@ -42,7 +47,7 @@ def peaks(paper: Paper) -> str:
         bandwidth = f"{flow} = " if flow else ""
         rows.append([
             f"{escape(row.chip)}, {row.precision}", _product(factors, product),
-            escape(bandwidth.replace(" x ", " × ")) + si(row.bandwidth_byte_per_s, "B/s"),
+            _derived(bandwidth) + si(row.bandwidth_byte_per_s, "B/s"),
             significant(row.ridge_flop_per_byte),
         ])  # fmt: skip
     machine = paper.at_hand
@@ -81,7 +86,7 @@ def rates(paper: Paper) -> str:
             si(row.peak_flop_per_s, rate_unit(row.precision)),
             known(row.sparse_peak_flop_per_s, si, rate_unit(row.precision)), _bandwidth(row, inside),
             significant(row.ridge_flop_per_byte), known(row.power_w, si, "W") + (f"{SPACE}‡" if measured else ""),
-            escape(row.derivation.replace(" x ", " × ")) or NONE, "" if again else cited(row.source),
+            _derived(row.derivation) or NONE, "" if again else cited(row.source),
         ]
         for row, inside, measured, again in zip(
             each(found), chips.on_chip(found), chips.measured_power(found), repeated, strict=True
