@@ -10,6 +10,7 @@ from typing import Annotated
 from measure.cache import schema
 from measure.cache.schema import DAY_S, DEVICE, MACHINE, NUMBER, Column, duration, one_of, several, some_of, table
 from measure.domain.latency import Cell
+from measure.domain.roofs import ARITHMETIC
 from measure.domain.words import BURST, EIGHT_BITS, FLAGS, HUGE_PAGES, PRECISIONS, STREAM_ARRAYS, SUSTAINED
 
 CELL = ("environment_id", *Cell._fields)
@@ -91,6 +92,12 @@ class RoofMeasurement:
     seed: schema.Seed = None
     version: schema.Version = None
     load: schema.Load = None
+
+    def problem(self) -> tuple[str, str]:
+        """Return the column and the problem of a kernel that gives a roof and did nothing, or two empty texts."""
+        column = "flop" if self.roof_kernel in ARITHMETIC else "byte" if self.roof_kernel in STREAM_ARRAYS else ""
+        is_idle = column and self.status == "ok" and not getattr(self, column)
+        return (column, f"the cell is '0', and {self.roof_kernel} gives a roof by it") if is_idle else ("", "")
 
 
 @dataclass(frozen=True)

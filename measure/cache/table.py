@@ -92,7 +92,7 @@ quick: Callable[[Path, type], Columns | None] | None = None
 
 def columns(path: Path, record: type) -> Columns:
     """Return the cells of a table by column, which is faster than rows. Raises UserError as ``read`` does."""
-    found = quick(path, record) if quick else None
+    found = quick(path, record) if quick and not hasattr(record, "problem") else None
     return _read_columns(path, record)[1] if found is None else found
 
 
@@ -193,6 +193,12 @@ def _values(record: type, header: Sequence[str], numbers: Sequence[int], rows: I
             except ValueError as complaint:
                 raise _RowError(f"the cell {complaint}", numbers[texts.index(text)], name) from None
         found[name] = [*map(value_by_text.__getitem__, texts)]
+    if hasattr(record, "problem"):  # a record may check what its columns alone cannot tell
+        checked: list[Any] = rows_of(record, found)
+        for line, row in zip(numbers, checked, strict=True):
+            name, problem = row.problem()
+            if problem:
+                raise _RowError(problem, line, name)
     return found
 
 

@@ -91,6 +91,11 @@ TABLE = [
     ("column batch: the cell is empty", table(RUNS, Run, RUN.replace(",1,", ",,", 1))),
     ("column phase: the cell is '<script>'", table(RUNS, Run, RUN.replace("inference", "<script>"))),
     ("column latency_s: the cell is 'nan'", table(ROOFS, RoofMeasurement, ROOF.replace("0.5", "nan"))),
+    ("line 3, column flop: the cell is '0'", table(ROOFS, RoofMeasurement, ROOF, ROOF.replace(",1024,", ",0,"))),
+    (
+        "line 2, column byte: the cell is '0'",
+        table(ROOFS, RoofMeasurement, ROOF.replace("matmul,fp32,8,1024,768", "stream_read,fp32,8,0,0")),
+    ),
     (f"column size: the cell is '-{'9' * 39}…'", table(ROOFS, RoofMeasurement, ROOF.replace(",8,", f",-{'9' * 400},"))),
     ("models.csv, line 2: field larger than field limit", table(MODELS, Workload, "x" * 200_000)),
 ]
