@@ -44,7 +44,7 @@ const FROM = {
   datasheet: () => "datasheet",
 };
 const SMALL = "memory too small";
-const UNTIMED = " †"; // after the name of a chip that nobody timed, as in the chapter's table
+const UNTIMED = "\u00a0†"; // after the name of a chip that nobody timed, as in the chapter's table
 
 // A name without its library, capitals and marks: mobilenet_v2 and MobileNet-v2 are one.
 const folded = (name) => name.replace(/^.*:/, "").toLowerCase().replace(/[^a-z0-9]/g, "");

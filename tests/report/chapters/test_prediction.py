@@ -184,7 +184,7 @@ def test_a_chip_that_nobody_timed_is_marked_and_no_chance_ranks_it_before_one_th
     visit = visit_to(f'<div class="chooser" id="chooser">{script}</div>', browser, tmp_path)
     names = visit.page.locator(".chooser tbody th")
     # The end of an interval counts: 6.25, 11.25 and 50 ms
-    assert names.all_inner_texts() == ["fast †", "timed", "near †", "slow †"]
+    assert names.all_inner_texts() == ["fast\u00a0†", "timed", "near\u00a0†", "slow\u00a0†"]
     assert visit.page.locator(".chooser td .untimed").count() == 3
     # The axis begins at 5 / 1.25 ms, not at the roof's 10 µs
     assert visit.page.locator(".chooser thead text").first.text_content() == "4.0 ms"
@@ -193,10 +193,10 @@ def test_a_chip_that_nobody_timed_is_marked_and_no_chance_ranks_it_before_one_th
     assert visit.page.locator(".card:visible code").all_inner_texts() == ["python -m measure --models oak"]
     # A link keeps the choice, made with the keyboard alone
     visit.page.locator(".chooser thead").get_by_role("button", name="Chip").press("Enter")
-    assert names.all_inner_texts() == ["fast †", "near †", "slow †", "timed"]
+    assert names.all_inner_texts() == ["fast\u00a0†", "near\u00a0†", "slow\u00a0†", "timed"]
     visit.page.reload()
     visit.page.wait_for_selector("[data-chooser=drawn]")
-    assert names.all_inner_texts() == ["fast †", "near †", "slow †", "timed"]
+    assert names.all_inner_texts() == ["fast\u00a0†", "near\u00a0†", "slow\u00a0†", "timed"]
     visit.page.evaluate("location.hash = 'chooser?model=oak&sort=likely&order=reversed'")
     names.first.and_(visit.page.get_by_role("rowheader", name="slow †")).wait_for()
     assert visit.complaints == []
