@@ -60,6 +60,7 @@ VALUES = {
 FLAGS = [
     *((f"{flag}={value}", f"{flag}: '{value}'") for flag, values in VALUES.items() for value in values.split()),
     *((f"{flag}=", f"{flag}: the value is empty") for flag in ("--machine", "--budget", "--cluster", "--data")),
+    ("--cluster auto --wait 2m", "--wait: watches this machine alone"),
     ("--models resnet19", "the nearest are resnet18"),
     ("--models timm:resnet50", "timm", lambda monkeypatch: monkeypatch.setitem(sys.modules, "timm", None)),
     ("--models nosuchmodule:network", "nosuchmodule"),
