@@ -12,11 +12,12 @@ import pickle
 import platform
 import re
 import signal
+import time
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from multiprocessing.connection import Connection
+from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from multiprocessing.reduction import recv_handle, send_handle
 from pathlib import Path
@@ -59,8 +60,13 @@ class IsolatedProcess:
     def receive(self, limit_s: float) -> Any:
         """Return the next message. End the process and raise TimeoutError or EndedError if there is none."""
         problem: Exception = TimeoutError()
+        ends = time.monotonic() + limit_s
         try:
-            if self.connection.poll(limit_s):
+            while not self.connection.poll() and (left_s := ends - time.monotonic()) > 0:
+                wait([self.connection, self.process.sentinel], left_s)
+                if self.process.exitcode is not None and not self.connection.poll():
+                    raise EOFError  # a child that it left behind may hold the pipe open
+            if self.connection.poll():
                 return pickle.loads(self.connection.recv_bytes(MOST_MESSAGE_BYTE))
         except Exception:  # it closed the pipe, or a user's code wrote anything into it
             self.process.join(END_LIMIT_S)
@@ -128,6 +134,11 @@ class Fork:
         self._numbers: list[int | None] = []  # its process number, then its exit code, as the server reports them
 
     @property
+    def sentinel(self) -> int:
+        """What becomes readable when the server reports a number."""
+        return self._server.connection.fileno()
+
+    @property
     def pid(self) -> int | None:
         """Wait for the fork and return its number; None if the server was killed first."""
         self.join(count=1)
@@ -162,6 +173,13 @@ class Fork:
         if self._numbers and self._numbers[0] is not None:
             with suppress(ProcessLookupError):
                 os.kill(self._numbers[0], signal.SIGKILL)
+            _end_group(self._numbers[0])
+
+
+def _end_group(pid: int) -> None:
+    """Kill what the code of a model left behind in the group that its process led."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, signal.SIGKILL)
 
 
 def _serve_forks(orders: Connection, main: Callable[..., None], *arguments: Any) -> None:
@@ -175,6 +193,7 @@ def _serve_forks(orders: Connection, main: Callable[..., None], *arguments: Any)
             gc.freeze()  # a collection of these objects would copy their memory in every fork
             pid = os.fork()
             if pid == 0:
+                os.setpgid(0, 0)  # its children are of its group, unless they leave it
                 orders.close()
                 try:
                     main(connection, *arguments)
@@ -184,16 +203,25 @@ def _serve_forks(orders: Connection, main: Callable[..., None], *arguments: Any)
                 os._exit(0)
             connection.close()
             orders.send(pid)
-            orders.send(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+            status = os.waitpid(pid, 0)[1]
+            _end_group(pid)
+            orders.send(os.waitstatus_to_exitcode(status))
 
 
 def _leave_terminal(connection: Connection, log: Path, main: Callable[..., None], *arguments: Any) -> None:
-    """Call ``main`` with its output in a file; Ctrl-C is the parent's to handle."""
+    """Call ``main`` with its output in a file, which goes when the parent was killed; Ctrl-C is the parent's to handle.
+
+    A group of its own outlives a kill of the parent's group for as long as that takes.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if FORKS:
+        os.setpgid(0, 0)
     output = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     os.dup2(output, 1)
     os.dup2(output, 2)
     main(connection, *arguments)
+    with suppress(OSError):  # a file that another process has open cannot go on Windows
+        log.unlink()
 
 
 def oom_kills(vmstat: Path = Path("/proc/vmstat")) -> int:

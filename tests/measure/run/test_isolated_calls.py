@@ -1,6 +1,7 @@
 from contextlib import closing
 
 import pytest
+from helpers.processes import has_ended, wait_until
 
 from measure.domain.models import OWN, Model
 from measure.errors import UserError
@@ -50,3 +51,42 @@ def test_what_own_code_does_to_its_process_is_one_sentence(module, text, said):
     assert str(caught.value).startswith("--models: mine:net")
     assert said in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+CHILD = """
+import os, subprocess, sys, time, torch
+SLEEP = [sys.executable, "-c", "import time; time.sleep(600)"]
+def popen(batch_size):
+    open({place!r}, "w").write(str(subprocess.Popen(SLEEP).pid))
+    return torch.nn.Linear(3, 2), torch.ones(batch_size, 3)
+def fork(batch_size):
+    pid = os.fork()
+    if pid == 0:
+        time.sleep(600)
+    open({place!r}, "w").write(str(pid))
+    return torch.nn.Linear(3, 2), torch.ones(batch_size, 3)
+def crash(batch_size):
+    fork(batch_size)
+    os._exit(7)
+def escape(batch_size):
+    if os.fork() == 0:
+        os.setsid()
+        time.sleep(20)
+    os._exit(7)
+"""
+
+
+@pytest.mark.skipif(not processes.FORKS, reason="only a fork server ends what a model leaves behind")
+@pytest.mark.parametrize("function", ["popen", "fork", "crash", "escape"])
+def test_a_child_that_own_code_leaves_behind_holds_nothing_and_ends_with_it(module, tmp_path, function):
+    pytest.importorskip("psutil", reason="processes are watched with psutil")
+    place = tmp_path / "pid"
+    module(CHILD.format(place=str(place)))
+    with closing(IsolatedCalls(600.0)) as own:  # a wait for the child would last as long
+        if function in ("popen", "fork"):
+            assert own.describe(f"mine:{function}").input_shape == (3,)
+        else:
+            with pytest.raises(UserError, match="exit code 7"):
+                own.describe(f"mine:{function}")
+    if place.exists():
+        wait_until(lambda: has_ended(int(place.read_text())))

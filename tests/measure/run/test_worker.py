@@ -10,7 +10,7 @@ import pytest
 from helpers.tasks import changed, inference_task, profile_task
 
 from measure.models import catalog
-from measure.run import worker
+from measure.run import processes, worker
 from measure.run.processes import IsolatedProcess
 from measure.run.sections import RoofTask, WorkloadTask
 from measure.run.worker import BudgetSpent, Channel, Worker, classify, needs_fresh
@@ -89,14 +89,18 @@ class Beating:
     """A connection over which signs of life come and never an outcome; waiting for one moves the hands of a clock."""
 
     def __init__(self, every_s):
-        self.now, self._every_s = 0.0, every_s
+        self.now, self._every_s, self._has_message = 0.0, every_s, False
         self.send = self.close = lambda *_: None
 
-    def poll(self, timeout):
+    def poll(self):
+        return self._has_message
+
+    def wait(self, _objects, timeout):
         self.now += min(timeout, self._every_s)
-        return self._every_s <= timeout
+        self._has_message = self._every_s <= timeout
 
     def recv_bytes(self, _most):
+        self._has_message = False
         return pickle.dumps(None)
 
 
@@ -111,9 +115,13 @@ class Beating:
 def test_a_task_is_given_up_at_its_budgets_end_and_not_at_the_next_sign_of_life(monkeypatch, every_s, limit, spent_s):
     connection, ended = Beating(every_s), []
     process = Worker("cpu", 1, make_sampling(parser().parse_args(["--call-limit", limit])))
-    alive = SimpleNamespace(exitcode=None, kill=lambda: ended.append(connection.now), join=lambda: None, pid=None)
+    alive = SimpleNamespace(
+        exitcode=None, kill=lambda: ended.append(connection.now), join=lambda: None, pid=None, sentinel=None
+    )
     process._isolated, process._previous = IsolatedProcess(alive, connection), COUNT
-    monkeypatch.setattr(worker, "time", SimpleNamespace(monotonic=lambda: connection.now))
+    for module in (worker, processes):
+        monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: connection.now))
+    monkeypatch.setattr(processes, "wait", connection.wait)
     with nullcontext() if spent_s == 60.0 else pytest.raises(BudgetSpent):
         assert process.run(COUNT, deadline=1000.0).status == "timeout"
     assert ended == [spent_s]
