@@ -1,0 +1,22 @@
+import pytest
+
+pytest.importorskip("torch", reason="a plan names the version of torch")
+pytest.importorskip("torchvision", reason="the models are torchvision's")
+
+import faults
+
+
+@pytest.mark.slow
+def test_a_short_run_of_all_faults_fails_nowhere(capsys):
+    assert faults.main(["--quick", "--seed", "3"]) == 0, capsys.readouterr().err
+
+
+def test_a_crash_and_a_long_sentence_count_as_failures():
+    def crash():
+        raise ZeroDivisionError("float division by zero")
+
+    def speak():
+        raise faults.UserError("x" * 401)
+
+    assert faults.sentence_of(crash) == ("", "ZeroDivisionError: float division by zero")
+    assert faults.sentence_of(speak)[1] == "401 characters"
