@@ -264,6 +264,8 @@ def main(arguments: Sequence[str] | None = None, project: Path | None = None) ->
 
 def run(words: Sequence[str], project: Path | None) -> int:
     """Do what the words say. Raise UserError for bad input."""
+    from report import own
+
     flags = parser().parse_args(words)
     if flags.verb == "new":
         return start(flags.name)
@@ -272,7 +274,8 @@ def run(words: Sequence[str], project: Path | None) -> int:
     if project:
         return carry_out(flags, project)
     with sources() as project:
-        if given is None and not flags.data.is_dir():  # nothing was measured yet
+        is_own = project == (Path.cwd() / own.RENDERED).resolve()
+        if is_own and given is None and not flags.data.is_dir():  # nothing was measured yet
             flags.data = project / "data"
         return carry_out(flags, project)
 

@@ -59,7 +59,8 @@ def write_hostile(data):
     Our own name stays, by which this program is told from others. Where no row has a text, all have this one.
     """
     shutil.copytree(WORLD, data)
-    shutil.copy(ROOT / "data" / "published" / "claims.csv", data / "published")
+    for name in ("claims.csv", "measurements/tokens.csv"):
+        shutil.copy(ROOT / "data" / "published" / name, data / "published" / name)
     spoilt = set()
     for record, about in TABLES.items():
         for path in data.glob(about.path.replace(MACHINE, "machines/*").replace(TRACE, "traces/*")):

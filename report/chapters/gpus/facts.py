@@ -164,6 +164,8 @@ class Gpus(Facts):
     problems: GpuProblems
     traces: Traced
     host: Host
+    calls_rank: bool  #: Single inputs are ranked by the operators that they call, better than by FLOP
+    smaller_numbers_wait: bool  #: In a training step at the lower precision the GPU works less, and the step gains less
     claims: dict[str, bool]
 
 
@@ -189,6 +191,8 @@ def of(paper: Paper) -> Gpus:
         problems=_problems(paper, best, calculation),
         traces=_traces(paper),
         host=host.of(paper),
+        calls_rank=False,
+        smaller_numbers_wait=False,
         claims={},
     )  # fmt: skip
     first, second = facts.first, facts.second
@@ -205,11 +209,15 @@ def of(paper: Paper) -> Gpus:
         "more_between_gain_more": facts.fused.most.above(facts.fused.least.high or 1),
         "faster_memory_finishes_first": (video.kernels.number or 1) < 1 < (video.linear.number or 0),
         "softmax_leaves_memory_idle": (video.softmax_roof.number or 1) < 0.5,
-        "calls_rank": single.calls.above(max(single.flop.number or 0, 0.5)),
-        "smaller_numbers_wait": (lowered.kernels.number or 0) > (lowered.step.number or 0),
         "hosts_decide": (images.step.number or 1) < 1 < (images.kernels.number or 0),
     }
-    return sourced(replace(facts, claims=claims), published.SOURCE)
+    found = replace(
+        facts,
+        calls_rank=single.calls.above(max(single.flop.number or 0, 0.5)),
+        smaller_numbers_wait=(lowered.kernels.number or 0) > (lowered.step.number or 0),
+        claims=claims,
+    )
+    return sourced(found, published.SOURCE)
 
 
 def _shares(paper: Paper, best: BestTimed | None) -> GpuShares:

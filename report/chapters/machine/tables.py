@@ -26,7 +26,7 @@ def machines(paper: Paper) -> str:
             escape(machine.name), known(model, escape), known(year(paper, machine), str),
             known(environment.memory_byte, si, "B"), escape(", ".join(system)) or NONE,
             escape(", ".join(f"{name} {version}" for name, version in software.items() if version)),
-            environment.recorded_at[:10],
+            environment.recorded_at[:10].replace("-", "\u2011"),  # a date stays on one line
         ])  # fmt: skip
     return pipe("Machine | Processor model | Year > | Memory > | System | Software | Seen", rows)
 
