@@ -76,7 +76,7 @@ class Coefficient(OfSetting):
     The interval of 90 % is that of a bootstrap over models, or over the devices of a pool.
     """
 
-    term: Annotated[str, "a term of `docs/prediction.md`"]
+    term: Annotated[str, Column("a term of `docs/prediction.md`", form=one_of(TERMS))]
     models: Annotated[int, Column("the number of timed models", NUMBER)]
     calls: Annotated[int, Column("the number of fitted latencies", NUMBER)]
     value: Annotated[float, Column("the coefficient", NUMBER)]
