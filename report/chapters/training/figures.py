@@ -15,7 +15,7 @@ from report.charts.axes import Categories, LinearAxis, LogAxis, longest
 from report.charts.marks import points, rules
 from report.charts.panels import figure, grid, panel, row
 from report.charts.roofline import DrawnRoof, Plane
-from report.markdown import si
+from report.markdown import si, washed
 from report.paper import BASE_PRECISION, Paper
 from report.paper.rows import each
 from report.paper.steps import MEMORY_PARTS
@@ -125,7 +125,8 @@ def pies(paper: Paper, everything: bool = False) -> dict[str, Any]:
 
 def choice(name: str, value: str, values: list[str], title: str) -> dict[str, Any]:
     """Return a parameter of a figure that a reader of the page chooses."""
-    return {"name": name, "value": value, "bind": {"input": "select", "options": values, "name": title}}
+    asked = {"input": "select", "options": list(map(washed, values)), "name": title}  # as the figure's rows are
+    return {"name": name, "value": washed(value), "bind": asked}
 
 
 @display.figure
