@@ -140,18 +140,16 @@ def _check_header(header: Sequence[str], columns: Collection[str]) -> None:
 
 
 def from_cells(
-    path: Path, record: type[Record], header: Sequence[str], numbered_cells: Iterable[tuple[int, Sequence[str]]]
+    path: Path, record: type[Record], header: Sequence[str], numbered_cells: Sequence[tuple[int, Sequence[str]]]
 ) -> list[tuple[int, Record]]:
-    """Return the rows of a table whose cells are at hand, each with its line. Raises UserError as ``read`` does."""
-    numbers, rows = [], []
+    """Return the rows of a table whose cells are at hand, as many as the header has, each with its line.
+
+    Raises UserError as ``read`` does.
+    """
+    numbers = [line for line, _ in numbered_cells]
     try:
         _check_header(header, TABLES[record].columns)
-        for line, cells in numbered_cells:
-            if len(cells) != len(header):
-                raise _RowError(f"{len(cells)} cells where the header has {len(header)}", line)
-            numbers.append(line)
-            rows.append(cells)
-        found = _values(record, header, numbers, rows)
+        found = _values(record, header, numbers, [cells for _, cells in numbered_cells])
     except _RowError as wrong:
         raise UserError(f"{path}{wrong.place}: {wrong}; {wrong.remedy}") from None
     return [*zip(numbers, rows_of(record, found), strict=True)]
