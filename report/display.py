@@ -5,16 +5,14 @@ import gzip
 import json
 from collections.abc import Callable, Sized
 from functools import wraps
-from pathlib import Path
 from typing import Any, TypeVar
 
 from report import facts, failures
 from report.charts import drawing
 from report.charts.theme import FONTS
+from report.engine.project import PICTURES
 from report.markdown import escape, quoted
 from report.paper import Paper
-
-PICTURES = Path("_figures")  # the folder of the pictures, relative to the project's root, in which the chapters run
 
 NO_TABLES = "<!--| quarto-html-table-processing: none -->"
 """Tells Quarto that what looks like a table in the charts' code is none."""

@@ -8,8 +8,8 @@ from typing import Any
 
 import pandas as pd
 
-from report.display import PICTURES, Display
-from report.engine.project import read_text
+from report.display import Display
+from report.engine.project import PICTURES, read_text
 from report.engine.source import included
 from report.markdown import escape, quoted
 from report.own import OWN_FILES

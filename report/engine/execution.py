@@ -21,7 +21,7 @@ from typing import Any
 
 from measure.errors import UserError
 from report import failures
-from report.engine.project import Project, write_file
+from report.engine.project import PICTURES, Project, write_file
 from report.engine.source import INLINE, CodeCell, Line, left_out, read_source
 from report.markdown import MISSING, escape, quoted
 
@@ -31,7 +31,7 @@ PROSE = (".qmd", ".md", ".ipynb")
 PICTURE = re.compile(r"!\[[^\]]*\]\(([^)\s]+)\)")
 UNREADABLE = re.compile(r"`\{+(\w+)\}+\s")
 MARKUP = re.compile(r"([`*_{}\[\]()>#+,\-.!])")
-PICTURES = {"image/svg+xml": "svg", "image/png": "png", "image/jpeg": "jpg"}  # MIME types and endings of files
+ENDINGS = {"image/svg+xml": "svg", "image/png": "png", "image/jpeg": "jpg"}  # MIME types and endings of files
 FAILED_LINE = re.compile(r"\bline (\d+)")  # in a traceback, whose first frame is the cell's
 
 UNDEFINED = re.compile(r"NameError: name '(\w+)' is not defined.*")
@@ -325,9 +325,9 @@ def _markdown(cell: CodeCell, output: Output, root: Path) -> str:
     if "stderr" in output:  # a warning
         return ""
     text = output.get("text/markdown", output.get("stdout") if cell.options["output"] else None)
-    picture = next((kind for kind in PICTURES if kind in output), None)
+    picture = next((kind for kind in ENDINGS if kind in output), None)
     if text is None and picture:
-        return _picture(cell, output[picture], PICTURES[picture], root)
+        return _picture(cell, output[picture], ENDINGS[picture], root)
     if text is None:
         kinds = ", ".join(sorted(output))
         raise cell.opening.error(f"the cell outputs {kinds}; return Markdown, or print it with '#| output: asis'")
@@ -337,7 +337,7 @@ def _markdown(cell: CodeCell, output: Output, root: Path) -> str:
 def _picture(cell: CodeCell, content: str, ending: str, root: Path) -> str:
     """Write a picture into a file, and return the Markdown that shows it, its alternative text that of `fig-alt`."""
     data = content.encode() if ending == "svg" else base64.b64decode(content)
-    path = Path("_figures") / f"cell-{hashlib.blake2b(data, digest_size=8).hexdigest()}.{ending}"
+    path = PICTURES / f"cell-{hashlib.blake2b(data, digest_size=8).hexdigest()}.{ending}"
     write_file(root / path, data)
     about = cell.options.get("fig-alt") or cell.options.get("fig-cap") or "a figure"
     return f"![]({path.as_posix()}){{fig-alt={quoted(about)}}}"

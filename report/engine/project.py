@@ -16,6 +16,7 @@ Schema = dict[str, Any]
 """What each key may hold: a type or types, a set of values, a pattern of text, or another schema."""
 
 TEXT, FILES, HEADERS = (str, int, float), (str, list), (str, list, dict)
+PICTURES = Path("_figures")  # the folder of the pictures that the page and the PDF hold, below the project's root
 LENGTH = re.compile(r"[0-9]+(\.[0-9]+)?(mm|cm|in|pt)")
 FILE_NAME = re.compile(r"(?!\.{1,2}$)[^/\\\x00-\x1f]+")
 

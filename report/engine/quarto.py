@@ -13,12 +13,11 @@ from pathlib import Path
 from measure.cache.folders import MachineFolder, machine_names
 from measure.cache.records import Environment
 from measure.errors import UserError
-from report.engine.project import read_project
+from report.engine.project import PICTURES, read_project
 from report.engine.source import left_out
 
 OLDEST_VERSION = (1, 9)  # the one that the sources were checked with
 WRITERS = {"html": "html", "pdf": "typst"}  # Quarto's names of the formats
-PICTURES = "_figures"  # a folder that Quarto leaves beside the page, whose pictures the page and the paper hold
 
 
 def find_quarto() -> str | None:
@@ -70,7 +69,7 @@ def render_with_quarto(
     names = [project.output_name(name) for name in formats]
     names += [f"{Path(name).stem}.html" for name in project.others if "html" in formats]
     folder = project.root / project.output_folder
-    shutil.rmtree(folder / PICTURES, ignore_errors=True)
+    shutil.rmtree(folder / PICTURES, ignore_errors=True)  # which Quarto leaves beside the page
     for name in names:
         if not (folder / name).is_file():
             raise UserError(f"quarto wrote no {folder / name}; is the format in _quarto.yml?")
