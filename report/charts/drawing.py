@@ -141,10 +141,13 @@ def _short(tag: re.Match[str]) -> str:
 
 def _reused(marks: re.Match[str]) -> str:
     parts: list[str] = []
-    for number, (look, alike) in enumerate(groupby(MARK.finditer(marks[0]), key=lambda mark: mark[3])):
-        places, name = [(mark[1], mark[2]) for mark in alike], f"m{marks.start()}-{number}"
+    for number, (look, group) in enumerate(groupby(MARK.finditer(marks[0]), key=lambda mark: mark[3])):
+        alike, name = list(group), f"m{marks.start()}-{number}"
+        if len(alike) == 1:  # shorter as it is
+            parts.append(alike[0][0])
+            continue
         parts.append(f'<defs><path id="{name}" {look}/></defs>')
-        parts += [f'<use href="#{name}" x="{x}" y="{y}"/>' for x, y in places]
+        parts += [f'<use href="#{name}" x="{mark[1]}" y="{mark[2]}"/>' for mark in alike]
     return "".join(parts)
 
 

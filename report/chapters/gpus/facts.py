@@ -174,6 +174,8 @@ def of(paper: Paper) -> Gpus:
     changes = published.steps(paper)
     following = published.of_best(changes, best)
     calculation = _calculation(paper, best, following)
+    of_host = host.of(paper)
+    single, lowered = of_host.single, of_host.lowered
     facts = Gpus(
         timings=Timings(
             count_of(len(table), "timings"), count_of(table.model.nunique(), "networks"),
@@ -190,14 +192,13 @@ def of(paper: Paper) -> Gpus:
         calculation=calculation,
         problems=_problems(paper, best, calculation),
         traces=_traces(paper),
-        host=host.of(paper),
-        calls_rank=False,
-        smaller_numbers_wait=False,
+        host=of_host,
+        calls_rank=single.calls.above(max(single.flop.number or 0, 0.5)),
+        smaller_numbers_wait=(lowered.kernels.number or 0) > (lowered.step.number or 0),
         claims={},
     )  # fmt: skip
     first, second = facts.first, facts.second
     video, images = facts.traces.video, facts.traces.images
-    single, lowered = facts.host.single, facts.host.lowered
     claims = {
         "layers_explain_more": facts.shares.layers.above(facts.shares.whole.high or 1),
         "first_grew_in_peak": (first.peak.number or 0) > (first.bandwidth.number or 0),
@@ -211,13 +212,7 @@ def of(paper: Paper) -> Gpus:
         "softmax_leaves_memory_idle": (video.softmax_roof.number or 1) < 0.5,
         "hosts_decide": (images.step.number or 1) < 1 < (images.kernels.number or 0),
     }
-    found = replace(
-        facts,
-        calls_rank=single.calls.above(max(single.flop.number or 0, 0.5)),
-        smaller_numbers_wait=(lowered.kernels.number or 0) > (lowered.step.number or 0),
-        claims=claims,
-    )
-    return sourced(found, published.SOURCE)
+    return sourced(replace(facts, claims=claims), published.SOURCE)
 
 
 def _shares(paper: Paper, best: BestTimed | None) -> GpuShares:

@@ -15,7 +15,7 @@ from report.charts.axes import Categories, LinearAxis, LogAxis, longest
 from report.charts.marks import points, rules
 from report.charts.panels import figure, grid, panel, row
 from report.charts.roofline import DrawnRoof, Plane
-from report.markdown import si, washed
+from report.markdown import si
 from report.paper import BASE_PRECISION, Paper
 from report.paper.rows import each
 from report.paper.steps import MEMORY_PARTS
@@ -125,8 +125,7 @@ def pies(paper: Paper, everything: bool = False) -> dict[str, Any]:
 
 def choice(name: str, value: str, values: list[str], title: str) -> dict[str, Any]:
     """Return a parameter of a figure that a reader of the page chooses."""
-    asked = {"input": "select", "options": list(map(washed, values)), "name": title}  # as the figure's rows are
-    return {"name": name, "value": washed(value), "bind": asked}
+    return {"name": name, "value": value, "bind": {"input": "select", "options": values, "name": title}}
 
 
 @display.figure
@@ -213,18 +212,16 @@ def kernels(paper: Paper) -> dict[str, Any]:
         slopes["transform"].append({"filter": "datum['level'] === level"})
         panels.append(content | {"layer": [*content["layer"], slopes]})
     description = f"Rooflines with groups of operators of a training step of {' and '.join(chosen.values())}."
-    drawn = figure("training-kernels", description, row(panels))
+    choices = [
+        *(choice(side, network, networks, f"{side.capitalize()} ") for side, network in chosen.items()),
+        choice("only", "all", ["all", *sorted(set(rows.group))], "Group "),
+        choice("level", MEMORY, [*levels], "Slope of "),
+        {"name": "least", "value": 0, "bind": SHARES},
+    ]
+    drawn = figure("training-kernels", description, row(panels) | {"params": choices})
     for side, content in zip(chosen, drawn["concat"], strict=True):
         content["title"] = {"text": {"expr": side}}
-    groups = ["all", *sorted(set(rows.group))]
-    return drawn | {
-        "params": [
-            *(choice(side, network, networks, f"{side.capitalize()} ") for side, network in chosen.items()),
-            choice("only", "all", groups, "Group "),
-            choice("level", MEMORY, [*levels], "Slope of "),
-            {"name": "least", "value": 0, "bind": SHARES},
-        ]
-    }
+    return drawn
 
 
 @display.figure
