@@ -264,18 +264,17 @@ def main(arguments: Sequence[str] | None = None, project: Path | None = None) ->
 
 def run(words: Sequence[str], project: Path | None) -> int:
     """Do what the words say. Raise UserError for bad input."""
-    from report import own
-
     flags = parser().parse_args(words)
     if flags.verb == "new":
         return start(flags.name)
+    from report import own  # late: --help answers at once
+
     given, flags.named = flags.data, flags.data or Path("data")
     flags.data = flags.named
     if project:
         return carry_out(flags, project)
     with sources() as project:
-        is_own = project == (Path.cwd() / own.RENDERED).resolve()
-        if is_own and given is None and not flags.data.is_dir():  # nothing was measured yet
+        if given is None and own.stands_in(Path.cwd()) and not flags.data.is_dir():  # nothing was measured yet
             flags.data = project / "data"
         return carry_out(flags, project)
 

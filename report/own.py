@@ -9,9 +9,8 @@ from measure.cache.project import ROOT, SETTINGS_FILE, project_folder
 from measure.errors import UserError
 from report.engine.project import read_text
 
-RENDERED = Path(
-    "_cache/paper"
-)  # below an own folder: what is rendered, the package's files with the folder's over them
+# Below an own folder: what is rendered, the package's files with the folder's over them
+RENDERED = Path("_cache/paper")
 SHARED = ("bib", "data", "published.qmd", "index.qmd")  # what every paper needs, beside the package itself
 OWN_FILES = "own-files.txt"  # in what is rendered: the files that are the folder's
 DISCUSSION = "discussion.qmd"
@@ -78,6 +77,13 @@ outputs.vega_lite({
 chips[["chip", "year"]].head(3)
 ```
 """
+COLOPHON = """\
+```{python}
+#| label: colophon
+outputs.colophon()
+```
+
+"""
 
 
 def new(folder: Path) -> list[Path]:
@@ -100,15 +106,6 @@ def new(folder: Path) -> list[Path]:
     for name, text in contents.items():
         (folder / name).write_text(text, "utf-8")
     return [folder / name for name in contents]
-
-
-COLOPHON = """\
-```{python}
-#| label: colophon
-outputs.colophon()
-```
-
-"""
 
 
 def stands_in(folder: Path) -> bool:
