@@ -10,7 +10,7 @@ from measure.domain.words import INFERENCE, STEP
 from report.facts import Facts, missing, sourced
 from report.options import measure_command
 from report.paper import BASE_PRECISION, Machine, Paper
-from report.paper.rows import matching
+from report.paper.frames import matching
 from report.stats.correlations import rank_correlation
 from report.stats.summary import count_of, exact, median_of
 from report.stats.value import Name, Source, Value

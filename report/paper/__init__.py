@@ -17,15 +17,14 @@ from measure.cache.traces import StoredTrace, read_trace, trace_names
 from measure.domain.roofs import CacheLevel, Roof, Roofline, machine_roof, merge_rounds
 from measure.domain.words import EAGER, same_shape
 from report import options, without_garbage_search
-from report.paper import cells, chips, counting_programs, elsewhere, hand_tables, steps, workloads
+from report.paper import cells, chips, counting_programs, elsewhere, hand_tables, workloads
 from report.paper import predictions as predictions_table
 from report.paper.elsewhere import Elsewhere
-from report.paper.frames import committed, frame, read_frame
+from report.paper.frames import committed, frame, matching, read_frame
 from report.paper.hand_tables import Published
 from report.paper.predictions import Predictions, Sources
 from report.paper.printed import CaseCount, FlopPerCycle, ProgramCount
 from report.paper.roofs import MemoryLevel, measured_clock, measured_roofs, memory_levels, roof_at, with_rates
-from report.paper.rows import matching
 
 BASE_PRECISION = "fp32"  # the precision of the figures that show one precision only
 
@@ -45,7 +44,7 @@ class Machine:
     """One machine in its newest environment: its roof measurements and roofs, its cells.
 
     ``cells`` are those of inference, ``variants`` those in another variant than eager, ``steps`` those of training
-    (``report.paper.steps``); ``profiles`` are the cells that ran under a profiler, ``operators`` the times in them;
+    (``report.paper.cells``); ``profiles`` are the cells that ran under a profiler, ``operators`` the times in them;
     ``hardware_counters`` is what these said of each kernel. All have inputs of the shape at which the paper shows the
     model. ``roofs`` is ``measured_roof`` as a frame. ``name`` is the processor's with its microarchitecture: AMD EPYC,
     Zen 4, 2 cores.
@@ -273,7 +272,7 @@ def load_machine(
     roof, caches = machine_roof(merged), tuple(CacheLevel(*map(int, part)) for part in parts)
     roofs = measured_roofs(roof)
     runs, samples = frame(tried_runs, records.Run), committed(folder, records.Sample, tried_runs)
-    inference = cells.derive(runs, samples, counted, operators, partial(roof_at, roofs))
+    inference = cells.derive_inference(runs, samples, counted, operators, partial(roof_at, roofs))
     return Machine(
         folder=folder.name,
         name=_machine_name(environment, cores),
@@ -286,7 +285,7 @@ def load_machine(
         clock_hz=measured_clock(roof_measurements),
         cells=inference[inference.variant == EAGER],
         variants=inference[inference.variant != EAGER],
-        steps=steps.derive(runs, samples, counted, operators, partial(roof_at, roofs)),
+        steps=cells.derive_steps(runs, samples, counted, operators, partial(roof_at, roofs)),
         profiles=frame(tried_profiles, records.Profile),
         operators=committed(folder, records.OperatorTime, tried_profiles),
         hardware_counters=committed(folder, records.KernelCounters, counter_profiles),

@@ -9,7 +9,7 @@ from measure.domain.chips import chip_names, datasheet_roof, fold_name
 from measure.domain.roofs import Roof
 from measure.errors import UserError
 from report.paper import hand_tables
-from report.paper.rows import each
+from report.paper.frames import each
 
 KINDS = CHIP_KINDS  # kinds of chip and how the paper writes them
 FLOATING = ("fp64", "fp32", "tf32", "bf16", "fp16")  # floating-point precisions of 16 bits or more

@@ -15,8 +15,7 @@ from measure.domain.chips import datasheet_roof, fold_name, rows_by_name
 from measure.domain.roofs import Roofline
 from measure.domain.words import STEP, least_byte
 from report.paper import hand_tables
-from report.paper.frames import read_frame
-from report.paper.rows import each
+from report.paper.frames import each, read_frame
 
 WIDTHS = {"fp64": 2.0, "fp32": 1.0, "fp16": 0.5}
 """Bytes of a number over those at fp32, at which models are counted: other precisions move so much more or less."""

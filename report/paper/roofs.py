@@ -12,7 +12,7 @@ from measure.cache.records import RoofMeasurement
 from measure.domain.roofs import CacheLevel, Roof, Roofline
 from measure.domain.statistics import Estimate
 from measure.domain.words import EIGHT_BITS, STREAM_ARRAYS, SUSTAINED
-from report.paper.rows import highest, matching
+from report.paper.frames import highest, matching
 
 ARITHMETIC = {"fma": "multiply-add", "matmul": "matrix product (torch)", "numpy_matmul": "matrix product (NumPy)"}
 """The kernels that give a peak, with their names in the paper."""

@@ -13,7 +13,7 @@ import pandas as pd
 
 from measure.domain.words import BACKWARD, EAGER, FORWARD, INFERENCE, STEP, UPDATE
 from report.paper import BASE_PRECISION, Machine, Paper
-from report.paper.rows import matching
+from report.paper.frames import matching
 
 OTHER = "other"  # the group of whatever no rule fits
 CELL = ["model", "batch", "phase"]  # the key of a profiled call at one precision and variant

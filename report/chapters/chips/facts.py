@@ -10,7 +10,7 @@ from measure.domain.statistics import FEWEST_MODELS
 from report import options
 from report.facts import Facts, missing, sourced
 from report.paper import BASE_PRECISION, LOWER_PRECISIONS, Machine, Paper, chips
-from report.paper.rows import each, extremes, matching
+from report.paper.frames import each, extremes, matching
 from report.stats.summary import count_of, estimated, exact
 from report.stats.value import NOTHING, Name, Source, Value
 

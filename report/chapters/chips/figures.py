@@ -14,7 +14,7 @@ from report.charts.marks import end_names, lines, names, points, texts
 from report.charts.panels import figure, panel
 from report.markdown import si
 from report.paper import BASE_PRECISION, LOWER_PRECISIONS, Paper, chips
-from report.paper.rows import each
+from report.paper.frames import each
 
 LINES = {
     "Intel Xeon": (

@@ -11,7 +11,7 @@ from report import display
 from report.chapters.chips.facts import labelled, promised
 from report.markdown import escape, rate_unit, si
 from report.paper import BASE_PRECISION, Paper, chips
-from report.paper.rows import each, matching
+from report.paper.frames import each, matching
 from report.pipe import NONE, cited, known, pipe
 
 EXAMPLES = (("Intel Xeon Platinum 8380", "fp32"), ("NVIDIA T4", "fp16"), ("Apple M2 GPU (10 cores)", "fp32"))

@@ -2,7 +2,7 @@
 
 from report.facts import Facts, missing, sourced
 from report.paper import Paper, counting_programs
-from report.paper.rows import each, extremes, matching
+from report.paper.frames import each, extremes, matching
 from report.stats.summary import count_of, exact
 from report.stats.value import Name, Source, Value
 

@@ -4,7 +4,7 @@ from measure.domain.words import COSTS, ELEMENTARY
 from report import display
 from report.markdown import escape, percent, si
 from report.paper import Paper, counting_programs
-from report.paper.rows import each, extremes
+from report.paper.frames import each, extremes
 from report.pipe import NONE, cited, known, pipe
 
 COMMAND = "python benchmarks/counting_programs.py"

@@ -7,7 +7,7 @@ from report import host, options
 from report.facts import Facts, missing, sourced
 from report.host import Single
 from report.paper import BASE_PRECISION, LOWER_PRECISIONS, Paper
-from report.paper.rows import matching
+from report.paper.frames import matching
 from report.stats import published
 from report.stats.summary import count_of, exact, extremes, median_of, ratio
 from report.stats.value import Name, Source, Value

@@ -10,7 +10,7 @@ from report.charts import theme
 from report.charts.panels import Content, figure, row
 from report.charts.roofline import DrawnRoof, Plane
 from report.paper import BASE_PRECISION, Paper
-from report.paper.rows import matching
+from report.paper.frames import matching
 from report.stats import published
 from report.stats.published import SOURCE, TWINS, network_name, short_name
 

@@ -12,7 +12,7 @@ from measure.domain.roofs import Roofline
 from report.facts import Facts, sourced
 from report.options import measure_command
 from report.paper import BASE_PRECISION, Machine, Paper
-from report.paper.rows import each, matching
+from report.paper.frames import each, matching
 from report.stats import published
 from report.stats.correlations import fit_power_law, rank_correlation, spearman
 from report.stats.published import ALIKE_FLOP

@@ -4,7 +4,7 @@ from report import display
 from report.chapters.latency.facts import COMMAND, PREDICTORS, timed_gpu, timed_here
 from report.markdown import escape
 from report.paper import Paper
-from report.paper.rows import each
+from report.paper.frames import each
 from report.pipe import pipe
 from report.stats.correlations import fit_power_law, rank_correlation
 from report.stats.summary import estimated, exact

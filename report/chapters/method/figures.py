@@ -13,7 +13,7 @@ from report.charts.marks import lines, points, rules
 from report.charts.panels import figure, panel
 from report.paper import Paper
 from report.paper.cells import half_width
-from report.paper.rows import matching
+from report.paper.frames import matching
 
 
 @display.figure

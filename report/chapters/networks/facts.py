@@ -17,7 +17,7 @@ from report.facts import Facts, missing, sourced
 from report.options import measure_command
 from report.paper import BASE_PRECISION, Machine, Paper
 from report.paper.chips import fastest
-from report.paper.rows import matching
+from report.paper.frames import matching
 from report.stats.summary import count_of, estimated, exact, extremes, median_of
 from report.stats.value import NOTHING, Name, Source, Value
 

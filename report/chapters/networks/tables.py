@@ -7,7 +7,7 @@ from report import display
 from report.chapters.networks import facts
 from report.markdown import escape, si
 from report.paper import Paper
-from report.paper.rows import each
+from report.paper.frames import each
 from report.pipe import NONE, cited, pipe
 
 CHOSEN = (

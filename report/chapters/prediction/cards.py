@@ -11,8 +11,8 @@ from measure.domain.names import model_name
 from measure.domain.words import EAGER, INFERENCE
 from report.charts.marks import records
 from report.paper import BASE_PRECISION, Machine, Paper
+from report.paper.frames import each, matching
 from report.paper.predictions import NO_IMAGES
-from report.paper.rows import each, matching
 from report.stats.operator_groups import with_groups
 
 ASKS = ["model", "parameter_count", "forward_flop", "traffic_byte", "traffic_intensity"]

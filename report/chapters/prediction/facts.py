@@ -15,7 +15,7 @@ from measure.predicting.prediction import DATASHEET, GPU, Basis
 from measure.predicting.study import pool_of
 from report.facts import Facts, missing, sourced
 from report.paper import LOWER_PRECISIONS, Paper
-from report.paper.rows import matching
+from report.paper.frames import matching
 from report.stats import published
 from report.stats.summary import count_of, exact, extremes, median_of
 from report.stats.value import Name, Source, Value

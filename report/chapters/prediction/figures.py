@@ -12,7 +12,7 @@ from report.charts.axes import Categories, LogAxis
 from report.charts.marks import points, rules
 from report.charts.panels import figure, panel, row
 from report.paper import LOWER_PRECISIONS, Paper
-from report.paper.rows import matching
+from report.paper.frames import matching
 from report.stats.published import LIBRARY, short_name
 
 METHODS = {

@@ -20,7 +20,7 @@ from report import display
 from report.chapters.prediction.facts import FIT, CallTimes, checks, common_devices, predict
 from report.markdown import escape, percent
 from report.paper import Paper
-from report.paper.rows import each, matching
+from report.paper.frames import each, matching
 from report.pipe import NONE, known, pipe
 from report.stats.published import short_name
 

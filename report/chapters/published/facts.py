@@ -2,8 +2,8 @@
 
 from collections import Counter
 
-from report.chapters.published import comparisons
-from report.chapters.published.comparisons import AGREEMENT, AGREES, LIKENESS, OPEN
+from report.chapters.published import tables
+from report.chapters.published.tables import AGREEMENT, AGREES, LIKENESS, OPEN
 from report.facts import Facts, sourced
 from report.paper import Paper
 from report.stats.summary import count_of, exact
@@ -40,7 +40,7 @@ class PublishedFacts(Facts):
 def of(paper: Paper) -> PublishedFacts:
     """Speak of the reference machine alone, so that every paper prints the same."""
     paper = paper.reference
-    found = Counter(each.verdict for table in comparisons.of(paper).values() for each in table)
+    found = Counter(each.verdict for table in tables.of(paper).values() for each in table)
     differing = found.total() - found[AGREES] - found[OPEN]
     causes = {name: count_of(found[name], "figures") for name in Causes.__dataclass_fields__}
     of_paper = PublishedFacts(

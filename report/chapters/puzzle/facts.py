@@ -11,7 +11,7 @@ from measure.domain.words import INFERENCE
 from report import options
 from report.facts import Facts, missing, sourced
 from report.paper import BASE_PRECISION, Machine, Paper
-from report.paper.rows import each, matching
+from report.paper.frames import each, matching
 from report.stats import published
 from report.stats.published import TWINS
 from report.stats.summary import count_of, estimated, exact, extremes, median_of, ratio

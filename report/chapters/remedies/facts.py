@@ -11,7 +11,7 @@ from measure.domain.words import EAGER, FULL_PRECISION
 from report.facts import Facts, missing, source_of, sourced
 from report.paper import BASE_PRECISION, Machine, Paper
 from report.paper.cells import half_width
-from report.paper.rows import matching
+from report.paper.frames import matching
 from report.stats import published
 from report.stats.summary import exact, median_of
 from report.stats.value import Name, Value

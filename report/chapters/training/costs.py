@@ -6,7 +6,7 @@ import pandas as pd
 
 from measure.domain.words import BACKWARD, EAGER, FORWARD, INFERENCE, STEP, stored_as
 from report.paper import BASE_PRECISION, Machine, Paper
-from report.paper.rows import matching
+from report.paper.frames import matching
 from report.stats import operator_groups
 
 PASSES = (FORWARD, BACKWARD)

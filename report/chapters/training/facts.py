@@ -11,9 +11,9 @@ from report import options
 from report.chapters.training import costs, traced
 from report.facts import Facts, missing, source_of, sourced
 from report.paper import BASE_PRECISION, REFERENCE, Machine, Paper
+from report.paper.cells import update_byte
+from report.paper.frames import each, highest, matching
 from report.paper.printed import BACKWARD_TO_FORWARD, FORWARD_TO_BACKWARD
-from report.paper.rows import each, highest, matching
-from report.paper.steps import update_byte
 from report.stats.published import short_name
 from report.stats.summary import count_of, estimated, exact, extremes, median_of, ratio
 from report.stats.value import Name, Source, Value

@@ -17,8 +17,8 @@ from report.charts.panels import figure, grid, panel, row
 from report.charts.roofline import DrawnRoof, Plane
 from report.markdown import si
 from report.paper import BASE_PRECISION, Paper
-from report.paper.rows import each
-from report.paper.steps import MEMORY_PARTS
+from report.paper.cells import MEMORY_PARTS
+from report.paper.frames import each
 from report.stats.published import short_name
 from report.stats.summary import median_of
 

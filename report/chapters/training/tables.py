@@ -6,7 +6,7 @@ from report.chapters.training import costs
 from report.chapters.training.figures import STEPS, known
 from report.markdown import escape, percent, si
 from report.paper import Paper
-from report.paper.rows import each
+from report.paper.frames import each
 from report.pipe import NONE, pipe
 from report.pipe import known as if_known
 from report.stats.summary import estimated, exact

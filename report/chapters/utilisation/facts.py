@@ -11,8 +11,8 @@ from measure.domain.words import EAGER, INFERENCE
 from report.facts import Facts, missing, source_of, sourced
 from report.paper import BASE_PRECISION, REFERENCE, Machine, Paper
 from report.paper.cells import INFERENCE_CELL
+from report.paper.frames import each, highest, matching
 from report.paper.roofs import STREAMS, sustained
-from report.paper.rows import each, highest, matching
 from report.stats.correlations import rank_correlation
 from report.stats.operator_groups import profiled as profiled_groups
 from report.stats.summary import count_of, estimated, exact, extremes, median_of, ratio

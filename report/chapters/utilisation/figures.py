@@ -17,8 +17,8 @@ from report.charts.panels import figure, panel, row
 from report.charts.roofline import DrawnRoof, Plane
 from report.options import measure_command
 from report.paper import BASE_PRECISION, Paper
+from report.paper.frames import each, matching
 from report.paper.roofs import STREAMS, sustained
-from report.paper.rows import each, matching
 from report.stats.summary import median_of
 
 TERMS = {

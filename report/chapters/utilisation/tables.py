@@ -5,8 +5,8 @@ from report import display
 from report.chapters.utilisation.facts import KEPT, batch_sizes, gains_of
 from report.chapters.utilisation.figures import command
 from report.paper import BASE_PRECISION, Paper
+from report.paper.frames import each
 from report.paper.roofs import ARITHMETIC, STREAMS
-from report.paper.rows import each
 from report.pipe import NONE, pipe
 from report.stats.summary import estimated, exact, median_of
 

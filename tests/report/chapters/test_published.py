@@ -8,8 +8,8 @@ import pytest
 from helpers.places import ROOT
 from helpers.world import REFERENCES, nothing
 
-from report.chapters.published import comparisons
-from report.chapters.published.comparisons import AGREES, OPEN, UNKNOWN, judge
+from report.chapters.published import tables
+from report.chapters.published.tables import AGREES, OPEN, UNKNOWN, judge
 from report.paper import REFERENCE, load
 from report.stats.value import Value
 
@@ -60,7 +60,7 @@ def test_outputs_count_in_place_or_not():
         "model": "net", "batch": 1, "precision": "fp32", "activation_byte": [400, 0, 0],
         "traffic_byte": [900, 800, 900], "parameter_byte": [100, 0, 0], "forward_other_flop": [0, 100, 75],
     })  # fmt: skip
-    assert comparisons.output_byte(replace(nothing(), layers=layers), "net") == 400 + 400 + 300
+    assert tables.output_byte(replace(nothing(), layers=layers), "net") == 400 + 400 + 300
 
 
 MISPRINTS = {
@@ -89,12 +89,12 @@ MISPRINTS = {
 
 @pytest.mark.parametrize("table", MISPRINTS)
 def test_verdicts_of_the_projects_tables(table):
-    found = {(row.study, row.subject, row.quantity): row.verdict for row in comparisons.of(whole().reference)[table]}
+    found = {(row.study, row.subject, row.quantity): row.verdict for row in tables.of(whole().reference)[table]}
     assert {key: found[key] for key in MISPRINTS[table]} == MISPRINTS[table]
 
 
 def test_quantities_that_are_all_wrong_alike():
-    rows = comparisons.of(whole().reference)
+    rows = tables.of(whole().reference)
     footprints = [row for row in rows["models"] if row.quantity == "footprint"]
     assert {row.verdict for row in footprints} == {"summary"}
     assert "Inception-v3" not in {row.subject for row in footprints}  # at which size of input is not said

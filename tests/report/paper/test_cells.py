@@ -37,7 +37,7 @@ def operator(flop, byte, calls, stage="inference", precision="fp32", batch=1):
 
 
 def derived(runs, timed, operators=(), roof=ROOF):
-    return cells.derive(
+    return cells.derive_inference(
         frame(runs, Run), frame(timed, Sample), COUNTED, frame(list(operators), Operator), lambda _precision: roof
     )
 

@@ -7,7 +7,7 @@ from helpers.world import world
 
 from measure.cache.records import Run, Sample
 from measure.cache.workload_records import Operator
-from report.paper import frame, steps
+from report.paper import cells, frame
 
 STUDENT_2 = 4.848732  # at 0.98 of 2 degrees of freedom: 0.96 * sqrt(1 / (2 * 0.98 * 0.02))
 """Student's t at 95 % for 2 degrees of freedom, from tables."""
@@ -36,7 +36,7 @@ def derived(ratios):
             ]
     counted = world().workloads[world().workloads.model == "lean"].assign(model="net")
     empty = frame([], Operator)
-    return steps.derive(frame(runs, Run), frame(samples, Sample), counted, empty, lambda _precision: None)
+    return cells.derive_steps(frame(runs, Run), frame(samples, Sample), counted, empty, lambda _precision: None)
 
 
 def test_the_ratio_is_of_times_of_one_sample_and_rounds_are_joined_by_students_interval_of_logarithms():
