@@ -33,7 +33,7 @@ LOWER_PRECISIONS = ("bf16", "fp16")
 
 REFERENCE = "amd-epyc-2c-0ad4"
 """The folder of the reference machine, to which text in blocks of class ``reference`` is bound."""
-OF_AUTHORS = (REFERENCE, "nvidia-h200-03df")
+OF_AUTHORS = (REFERENCE, "nvidia-h100-80gb-hbm3-69d5", "nvidia-h200-03df")
 """The folders of the machines that come with the project."""
 
 DEVICE_KINDS = {"cpu": "cpu", "cuda": "gpu", "mps": "gpu"}  # device of an environment to kind of chip
