@@ -104,7 +104,6 @@ def scripts(paper: Paper) -> Display:
 
 
 def facts_of(paper: Paper, *chapters: str) -> Display:
-    """Return the facts of chapters, for a page without charts."""
     return Display(f"```{{=html}}\n{_facts(paper, *chapters)}\n```\n")
 
 

@@ -87,5 +87,4 @@ def number(count: int, noun: str, plural: str | None = None) -> str:
 
 
 def rate_unit(precision: str) -> str:
-    """Return the unit of a peak."""
     return f"{operation(precision)}/s"

@@ -178,7 +178,6 @@ class Categories(Axis):
 
     @property
     def room(self) -> float:
-        """The pixels that its names take left of the plot."""
         return longest(self.names, theme.TICK_SIZE) + 12 + (theme.FONT_SIZE + 6 if self.title else 0)
 
     def _guides(self) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -203,5 +202,4 @@ def with_unit(value: str, form: str, unit: str) -> str:
 
 
 def longest(names: Sequence[str], font_size: float = theme.LABEL_SIZE) -> float:
-    """Return the width in pixels of the longest of these names."""
     return max(text_size(name, font_size)[0] for name in names)

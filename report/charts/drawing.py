@@ -100,7 +100,6 @@ def script() -> str:
 
 
 def _said(sentence: str) -> str:
-    """Return a picture of a sentence."""
     lines = wrap(sentence, 80)
     texts = "".join(f'<text x="0" y="{16 * row + 14}">{html.escape(line)}</text>' for row, line in enumerate(lines))
     size = f'width="560" height="{16 * len(lines) + 6}"'

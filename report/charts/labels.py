@@ -38,7 +38,6 @@ class Box(NamedTuple):
         return True
 
     def inside(self, other: "Box") -> bool:
-        """Return whether no part of it is outside the other."""
         wide = other.left <= self.left and self.right <= other.right
         return wide and other.top <= self.top and self.bottom <= other.bottom
 

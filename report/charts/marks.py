@@ -175,7 +175,6 @@ def rules(
 
 
 def band(rows: Rows, x: Place, y: Place, y2: Any, color: Color) -> Layer:
-    """Shade the area between ``y`` and ``y2`` along x."""
     return layer({"type": "area", "opacity": 0.15, "clip": True}, rows, x, y, y2=y2, color=color)
 
 

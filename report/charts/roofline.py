@@ -66,7 +66,6 @@ class Plane:
         return cls(tuple(roofs), across, LogAxis.around(y, (0.01, 0.01), pixels=height, vertical=True, **about))
 
     def panel(self, *layers: Layer, title: str = "") -> Content:
-        """Return the roofs with these layers over them, on the shaded regimes."""
         shaded = isfinite(self.roofs[0].roofline.bandwidth_byte_per_s)
         return panel([*(self._regimes() if shaded else []), *self._lines(), *self._texts(), *layers], title)
 

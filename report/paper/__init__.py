@@ -71,7 +71,6 @@ class Machine:
         return DEVICE_KINDS[self.environment.device]
 
     def roof(self, precision: str) -> Roofline | None:
-        """Return the measured roof at a precision; None where it was not measured."""
         return roof_at(self.roofs, precision)
 
     @property

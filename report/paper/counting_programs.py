@@ -35,7 +35,6 @@ LINES = {
 
 
 def name(program: str) -> str:
-    """Return a program as the paper calls it."""
     return NAMES.get(program, program)
 
 

@@ -53,7 +53,6 @@ def frame(rows: Collection[Any], record: type) -> pd.DataFrame:
 
 
 def frame_of(columns: Columns, record: type) -> pd.DataFrame:
-    """Return a table's columns as a frame."""
     facts = TABLES[record].columns
     kinds: Any = {name: TEXT if not cells or facts[name].type is str else None for name, cells in columns.items()}
     return pd.DataFrame({name: pd.Series(cells, dtype=kinds[name]) for name, cells in columns.items()})

@@ -118,7 +118,6 @@ class Published:
 
 
 def published(folder: Path, keys: frozenset[str]) -> Published:
-    """Read the tables of ``data/published``."""
     records = (
         printed.PrintedChip, printed.PrintedModel, printed.PrintedTraining, printed.PrintedStep,
         printed.PrintedEstimate, printed.Claim, printed.CountedSuite,

@@ -69,7 +69,6 @@ def shown_shapes(rows: pd.DataFrame, measured: Mapping[str, str]) -> dict[str, s
 
 
 def _sizes(shape: str) -> tuple[int, ...]:
-    """Return the numbers in a shape, by which shapes are ordered."""
     return tuple(map(int, shape.split("x")))
 
 

@@ -141,7 +141,6 @@ class PowerLaw:
     factors: pd.Series
 
     def at(self, x: float) -> float:
-        """Return y on the line."""
         return float(self.scale * x ** (self.exponent.number or 0.0))
 
     @property

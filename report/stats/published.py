@@ -49,7 +49,6 @@ def network_name(model: str) -> str:
 
 
 def short_name(device: str) -> str:
-    """Return a device's name as readers know it."""
     return device.removeprefix("NVIDIA ").removeprefix("GeForce ").removeprefix("AMD ")
 
 
@@ -158,12 +157,10 @@ def gains(pairs: pd.DataFrame, column: str = "latency_s") -> pd.Series:
 
 
 def gain(pairs: pd.DataFrame | None, column: str = "latency_s") -> Value:
-    """Return the typical gain of networks; missing without pairs."""
     return Value(None) if pairs is None else median_of(gains(pairs, column))
 
 
 def name_in(pairs: pd.DataFrame | None, column: str = "device") -> Name:
-    """Return the device of pairs."""
     return Name(None if pairs is None else short_name(str(pairs[column].iloc[0])))
 
 
@@ -179,7 +176,6 @@ def of_networks(values: pd.Series, models: pd.Series) -> pd.Series:
 
 
 def typical(values: pd.Series, models: pd.Series, unit: str = "") -> Value:
-    """Return the median over networks."""
     return median_of(of_networks(values, models), unit)
 
 

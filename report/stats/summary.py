@@ -27,7 +27,6 @@ def median_of(values: Iterable[float] | pd.Series, unit: str = "", counted: str 
 
 
 def count_of(number: float, counted: str = "things") -> Value:
-    """Return an exact count."""
     return Value(int(number), counted=counted, count=int(number))
 
 

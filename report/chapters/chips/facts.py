@@ -56,7 +56,6 @@ class ChipDemand(Facts):
 
     networks: Value  #: networks counted at both batch sizes
     dies: Value  #: dies with a 16-bit rate and memory outside the chip
-    small: Value  #: the smaller batch size
     large: Value  #: the larger batch size
     whole_small: Value  #: dies on which it is memory-bound at the smaller batch, by the bytes that no fusion avoids
     whole_large: Value  #: the same at the larger batch
@@ -179,7 +178,6 @@ def _demand(paper: Paper, outside: pd.DataFrame) -> ChipDemand:
     facts = ChipDemand(
         networks=count_of(networks, "models"),
         dies=count_of(len(dies), "dies"),
-        small=exact(small[0]),
         large=exact(large[0] if large else None),
         whole_small=bound("compulsory_intensity", small),
         whole_large=bound("compulsory_intensity", large),

@@ -37,7 +37,6 @@ def _product(factors: str, peak: float) -> str:
 
 @display.table
 def peaks(paper: Paper) -> str:
-    """Show the arithmetic behind the peaks of a few chips, and of the machine at hand."""
     derived = paper.chips[paper.chips.derivation.str.contains(FACTORS)]
     shown = pd.concat([matching(derived, chip=chip, precision=precision) for chip, precision in EXAMPLES])
     rows = []
@@ -62,7 +61,6 @@ def peaks(paper: Paper) -> str:
 
 @display.table
 def labelled_chips(paper: Paper) -> str:
-    """List the chips that the figure names, with the first source of each."""
     shown = display.required(labelled(paper.chips))
     rows = [
         [
@@ -77,7 +75,6 @@ def labelled_chips(paper: Paper) -> str:
 
 @display.table
 def rates(paper: Paper) -> str:
-    """List all rates of all chips; equal sources stand once for a chip."""
     found = display.required(paper.chips)
     repeated = found.duplicated(["chip", "source"])
     rows = [

@@ -18,8 +18,6 @@ class Ours(Facts):
 
 
 class Others(Facts):
-    """The counts of other programs."""
-
     programs: Value  #: other programs compared
     best: Name  #: the one that is right most often, within 1 %
     best_right: Value  #: models that it gets right

@@ -13,7 +13,6 @@ CASES_COMMAND = f"{COMMAND} --cases"
 
 @display.table
 def accuracy(paper: Paper) -> str:
-    """Say for how many networks each program is right, and how far it is off at most."""
     results = display.required(paper.counting_programs, COMMAND)
     rows = []
     for row in each(counting_programs.scores(results)):
@@ -33,7 +32,6 @@ def accuracy(paper: Paper) -> str:
 
 @display.table
 def suites(paper: Paper) -> str:
-    """List the sets of cases that others wrote, with how many we counted wrongly when we first tried them."""
     rows = [
         [f"{escape(row.suite)} {cited(row.source)}", f"{row.cases:,.0f}", f"{row.wrong:.0f}", escape(row.note)]
         for row in each(display.required(paper.published.counting_suites))
@@ -43,7 +41,6 @@ def suites(paper: Paper) -> str:
 
 @display.table
 def cases(paper: Paper) -> str:
-    """List the small networks with their FLOP by hand, and what each program prints that differs from it."""
     rows = []
     for case, counts in display.required(paper.counting_cases, CASES_COMMAND).groupby("case", sort=False):
         first, printed = counts.iloc[0], counts[counts.forward_flop.notna()]
@@ -59,7 +56,6 @@ def cases(paper: Paper) -> str:
 
 @display.table
 def effort(paper: Paper) -> str:
-    """List the version of each program, the time that it took and the memory that its process held."""
     rows = [
         [
             escape(counting_programs.name(row.program)), known(row.version, escape), known(row.count_s, si, "s"),

@@ -16,8 +16,6 @@ SAME = 1.1  # bandwidths in a smaller ratio are called about the same
 
 
 class Data(Facts):
-    """What the paper rests on."""
-
     networks: Value  #: Networks counted operator by operator.
     chips: Value  #: Chips with sourced peaks.
     timings: Value  #: Published timings.
@@ -65,8 +63,6 @@ class FrontPrediction(Facts):
 
 
 class Front(Facts):
-    """All facts of the front page."""
-
     data: Data
     gpu: FrontGpu
     buying: Buying

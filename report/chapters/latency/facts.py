@@ -119,7 +119,6 @@ def timed_elsewhere(paper: Paper) -> Timed | None:
 class Ranking(Facts):
     """How well what was counted ranks networks by their time on a device, and how far it is off as an estimate."""
 
-    batch: Value = NOTHING  #: Batch size.
     networks: Value = NOTHING  #: Networks timed.
     flop: Value = NOTHING  #: Spearman's rho of FLOP and time.
     parameters: Value = NOTHING  #: Spearman's rho of parameters and time.
@@ -131,12 +130,11 @@ class Ranking(Facts):
     layers_factor: Value = NOTHING  #: Typical factor between a time and the trend over the least time layer by layer.
 
 
-def rank(rows: pd.DataFrame, batch: int | None) -> Ranking:
+def rank(rows: pd.DataFrame) -> Ranking:
     """Return how the predictors rank these rows by time per input; resamples draw networks."""
     rho = {column: rank_correlation(rows[column].astype(float), rows.input_s, rows.model) for column in PREDICTORS}
     flop, layers = (fit_power_law(rows[of].astype(float), rows.input_s, rows.model) for of in ("flop", "layers_s"))
     return Ranking(
-        batch=exact(batch),
         networks=count_of(rows.model.nunique(), "networks"),
         flop=rho["flop"],
         parameters=rho["parameters"],
@@ -225,15 +223,11 @@ class Deadline(Facts):
 
 
 class LatencyReference(Facts):
-    """The reference machine."""
-
     parameter_ratio: Value = NOTHING  #: Parameters of AlexNet over those of DenseNet-121.
     speed_ratio: Value = NOTHING  #: Latency of DenseNet-121 over that of AlexNet at batch 1.
 
 
 class Latency(Facts):
-    """The facts of the chapter."""
-
     here: LatencyHere
     gpu: LatencyGpu
     batching: LatencyBatching
@@ -245,7 +239,6 @@ class Latency(Facts):
 
 
 def of(paper: Paper) -> Latency:
-    """Compute the chapter's facts; whatever is missing in the data is a missing value."""
     here, gpu, elsewhere = timed_here(paper), timed_gpu(paper), timed_elsewhere(paper)
     own = here.source if here else Source("machines", command=COMMAND)
     reference = _reference(timed_here(paper.reference))
@@ -272,16 +265,15 @@ def _here(timed: Timed) -> LatencyHere:
         name=Name(timed.name),
         fastest=fastest,
         slowest=slowest,
-        small=rank(rows, small),
-        large=rank(timed.at(large), large) if large != small else Ranking(),
+        small=rank(rows),
+        large=rank(timed.at(large)) if large != small else Ranking(),
         fourfold=law.growth(4) if law else NOTHING,
     )
 
 
 def _gpu(timed: Timed) -> LatencyGpu:
-    batch = timed.batches[-1] if timed.batches else None
-    ranking = rank(timed.at(batch), batch)
-    small = rank(timed.at(timed.batches[0]), timed.batches[0]).flop if len(timed.batches) > 1 else NOTHING
+    ranking = rank(timed.at(timed.batches[-1] if timed.batches else None))
+    small = rank(timed.at(timed.batches[0])).flop if len(timed.batches) > 1 else NOTHING
     found = LatencyGpu(Name(timed.name), Name(timed.precision), ranking, small)
     return sourced(found, timed.source)
 

@@ -89,7 +89,6 @@ def _names(named: pd.DataFrame, drawn: pd.DataFrame, x: LogAxis, across: str, y:
 
 @display.figure
 def ranks(paper: Paper) -> dict[str, Any]:
-    """Draw the rank correlations of times and predictors, one matrix a device."""
     found = filter(None, (timed_here(paper), timed_gpu(paper)))
     devices = [timed for timed in found if timed.rows.model.nunique() >= FEWEST]
     panels = [_matrix(timed, timed.batches or (None,), timed.name) for timed in display.required(devices, COMMAND)]
@@ -98,7 +97,7 @@ def ranks(paper: Paper) -> dict[str, Any]:
 
 @display.figure
 def ranks_by_batch(paper: Paper) -> dict[str, Any]:
-    """Draw the same for each batch size of the machines that were measured here."""
+    """Draw a matrix for each batch size of the machines that were measured here."""
     panels = [
         _matrix(timed, (batch,), f"{timed.name}, batch {batch}")
         for timed in (timed_here(paper), timed_gpu(paper)) if timed
@@ -128,7 +127,6 @@ def _matrix(timed: Timed, batches: Sequence[int | None], title: str) -> Content:
 
 @display.figure
 def throughput(paper: Paper) -> dict[str, Any]:
-    """Draw throughput over batch sizes, a panel a measured device."""
     swept = {timed.name: _swept(timed) for timed in (timed_here(paper), timed_gpu(paper)) if timed and timed.batches}
     swept = {name: rows for name, rows in swept.items() if rows.batch.nunique() > 1}
     panels = []

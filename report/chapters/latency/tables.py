@@ -12,7 +12,6 @@ from report.stats.summary import estimated, exact
 
 @display.table
 def predictors(paper: Paper) -> str:
-    """Return how each predictor ranks networks, what doubling it costs, and how far it is off."""
     rows = []
     for timed in filter(None, (timed_here(paper), timed_gpu(paper))):
         for batch in timed.batches or (None,):
@@ -33,7 +32,6 @@ def predictors(paper: Paper) -> str:
 
 @display.table
 def latencies(paper: Paper) -> str:
-    """Return the latency of each network on the machine at the batch sizes of the figures."""
     timed = display.required(timed_here(paper), COMMAND)
     cells = {(row.model, row.batch): row for row in each(timed.rows)}
     rows = [

@@ -1,15 +1,13 @@
-"""The machines of this paper: their number, and the software of the one at hand."""
+"""The machine at hand with its software, and whether there are others."""
 
 from report.facts import Facts, missing, sourced
 from report.options import measure_command
 from report.paper import Paper
-from report.stats.summary import count_of, exact
-from report.stats.value import NOTHING, Name, Source, Value
+from report.stats.summary import exact
+from report.stats.value import Name, Source, Value
 
 
 class AtHand(Facts):
-    """The machine that the text speaks of."""
-
     name: Name  #: Processor, microarchitecture and cores, or the GPU.
     threads: Value  #: Threads of PyTorch.
     torch: Name  #: Version of PyTorch.
@@ -18,22 +16,19 @@ class AtHand(Facts):
 
 
 class Machines(Facts):
-    """The facts of the appendix."""
-
-    machines: Value  #: Number of machines measured.
     several: bool
     at_hand: AtHand
 
 
 def of(paper: Paper) -> Machines:
     source = Source("machines/*/machine.csv", "newest environment", measure_command())
-    count, machine = len(paper.machines), paper.at_hand
+    machine = paper.at_hand
     if machine is None:
-        return sourced(Machines(NOTHING, False, missing(AtHand)), source)
+        return sourced(missing(Machines), source)
     environment = machine.environment
     virtual = None if environment.hypervisor == "none" else environment.hypervisor
     at_hand = AtHand(
         Name(machine.name), exact(environment.threads), Name(environment.torch),
         Name(environment.python), Name(virtual),
     )  # fmt: skip
-    return sourced(Machines(count_of(count, "machines"), count > 1, at_hand), source)
+    return sourced(Machines(len(paper.machines) > 1, at_hand), source)

@@ -10,7 +10,6 @@ from report.pipe import NONE, known, pipe
 
 @display.table
 def machines(paper: Paper) -> str:
-    """List the machines, one a row, in their newest environments."""
     rows = []
     for machine in display.required(paper.machines, measure_command()):
         environment = machine.environment

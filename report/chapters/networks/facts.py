@@ -5,7 +5,7 @@ operator reads and writes (the traffic).
 """
 
 from functools import cache
-from math import ceil
+from math import ceil, nan
 
 import pandas as pd
 
@@ -24,7 +24,7 @@ from report.stats.value import NOTHING, Name, Source, Value
 GPU = "NVIDIA GeForce RTX 4090"
 """The GPU of the story, on which others timed most networks; it stands in where none was measured."""
 GPU_PRECISION = "fp16"
-MOBILENET, RESNET = STORY
+RESNET = STORY[1]
 BYTES = {"whole": "compulsory_byte", "layers": "traffic_byte"}
 KINDS = ["model", "layer_kind"]
 COUNTS = Source("workload/models.csv", "fp32", measure_command("--sections workload"))
@@ -34,8 +34,6 @@ ROOFS = Source("workload/models.csv, roofs.csv, chips.csv", "all", measure_comma
 
 
 class NetworkCounted(Facts):
-    """The networks at batch size 1 and fp32."""
-
     networks: Value  #: Number of networks counted.
     flop_span: Value  #: Most FLOP of one forward pass over fewest.
     memory_span: Value  #: Highest peak of memory over the lowest.
@@ -82,12 +80,8 @@ class OnRoof(Facts):
 class NetworkWork(Facts):
     """One image of a large batch, layer by layer, under the GPU's roof at its precision."""
 
-    flop: Value  #: FLOP of its products.
-    byte: Value  #: Bytes that its layers read and write.
-    intensity: Value  #: FLOP per byte.
-    arithmetic: Value  #: FLOP at the GPU's peak.
-    memory: Value  #: Bytes at the GPU's bandwidth.
-    least: Value  #: The longer of the two for each kind of layer, summed.
+    intensity: Value  #: FLOP of its products per byte that its layers read and write.
+    least: Value  #: The longer of FLOP at the peak and bytes at the bandwidth for each kind of layer, summed.
     fused: Value  #: The same without the bytes of normalisations and activations.
     rest: Value  #: Share of the least time that normalisations and activations take.
 
@@ -115,8 +109,6 @@ class Crossing(Facts):
 
 
 class Networks(Facts):
-    """The facts of the chapter."""
-
     counted: NetworkCounted
     kinds: NetworkKinds
     batching: NetworkBatching
@@ -257,8 +249,7 @@ def _batching(paper: Paper) -> NetworkBatching:
 def pair_kinds(paper: Paper) -> pd.DataFrame:
     """Return the kinds of layer of both networks of the story: FLOP, bytes and least time of an image on the GPU.
 
-    ``bound_s`` is the longer of ``arithmetic_s`` and ``memory_s``; without a GPU's roof all three are empty, and a
-    number has two bytes.
+    Without a GPU's roof the time, ``bound_s``, is empty, and a number has two bytes.
     """
     kinds = matching(paper.elsewhere.kinds, stage=INFERENCE, input_size=224)
     kinds = kinds[kinds.model.isin(STORY)]
@@ -266,46 +257,34 @@ def pair_kinds(paper: Paper) -> pd.DataFrame:
     size = PRECISION_BYTE[found[1] if found else GPU_PRECISION] / PRECISION_BYTE[BASE_PRECISION]
     byte = size * kinds.further_byte.astype(float)
     kinds = kinds.assign(flop=kinds.flop.astype(float), byte=byte, name=kinds.model.map(model_name))
-    roof = found[2] if found else Roofline(float("nan"), float("nan"))
-    return kinds.assign(
-        arithmetic_s=kinds.flop / roof.peak_flop_per_s, memory_s=kinds.byte / roof.bandwidth_byte_per_s,
-        bound_s=roof.least_s(kinds.flop, kinds.byte),
-    )  # fmt: skip
+    roof = found[2] if found else Roofline(nan, nan)
+    return kinds.assign(bound_s=roof.least_s(kinds.flop, kinds.byte))
 
 
 def pair(paper: Paper) -> Pair:
     kinds = pair_kinds(paper)
     if set(kinds.model) != set(STORY):
         return missing(Pair)
-    mobilenet, resnet = (_work(matching(kinds, model=model)) for model in STORY)
-    flop, byte = _quotient(resnet.flop, mobilenet.flop), _quotient(mobilenet.byte, resnet.byte)
-    least, fused = _quotient(mobilenet.least, resnet.least), _quotient(mobilenet.fused, resnet.fused)
-    return Pair(mobilenet, resnet, flop, byte, least, fused)
-
-
-def _quotient(one: Value, other: Value) -> Value:
-    """Return the ratio of two exact values, whose interval has no width: its side of 1 is certain."""
-    if one.number is None or not other.number:
-        return NOTHING
-    number = one.number / other.number
-    return Value(number, "", number, number)
-
-
-def _work(kinds: pd.DataFrame) -> NetworkWork:
-    between = kinds.layer_kind.isin(["normalisation", "activation"])
-    columns = ["flop", "byte", "arithmetic_s", "memory_s", "bound_s"]
-    flop, byte, arithmetic, memory, bound = (kinds[column].sum(min_count=1) for column in columns)
-    fused = kinds[~between].bound_s.sum(min_count=1)
-    return NetworkWork(
-        flop=exact(flop, "FLOP"),
-        byte=exact(byte, "B"),
-        intensity=exact(flop / byte, "FLOP/B"),
-        arithmetic=exact(arithmetic, "s"),
-        memory=exact(memory, "s"),
-        least=exact(bound, "s"),
-        fused=exact(fused, "s"),
-        rest=exact(1 - fused / bound, "%"),
+    rows = kinds.assign(fused_s=kinds.bound_s.mask(kinds.layer_kind.isin(["normalisation", "activation"])))
+    columns = ["flop", "byte", "bound_s", "fused_s"]
+    light, heavy = (matching(rows, model=model)[columns].sum(min_count=1) for model in STORY)
+    mobilenet, resnet = (
+        NetworkWork(
+            intensity=exact(work.flop / work.byte, "FLOP/B"),
+            least=exact(work.bound_s, "s"),
+            fused=exact(work.fused_s, "s"),
+            rest=exact(1 - work.fused_s / work.bound_s, "%"),
+        )
+        for work in (light, heavy)
     )
+    over = light / heavy
+    ratios = heavy.flop / light.flop, over.byte, over.bound_s, over.fused_s
+    return Pair(mobilenet, resnet, *map(_certain, ratios))
+
+
+def _certain(number: float) -> Value:
+    """Return a ratio of exact numbers, whose interval has no width: its side of 1 is certain."""
+    return NOTHING if pd.isna(number) else Value(float(number), "", float(number), float(number))
 
 
 def _crossing(paper: Paper, limit: Value, gpu: OnRoof) -> Crossing:
@@ -321,4 +300,4 @@ def _crossing(paper: Paper, limit: Value, gpu: OnRoof) -> Crossing:
     gain = row.forward_flop - ridge.number * moved
     batch = exact(max(1, ceil(ridge.number * row.parameter_byte / gain))) if gain > 0 else NOTHING
     rates = exact(row.forward_flop, "FLOP"), exact(row.parameter_byte, "B"), exact(moved, "B")
-    return Crossing(*rates, batch, limit, _quotient(limit, ridge))
+    return Crossing(*rates, batch, limit, _certain((limit.number or nan) / ridge.number))

@@ -35,7 +35,6 @@ def _by_way(rows: pd.DataFrame) -> pd.DataFrame:
 
 @display.figure
 def demands(paper: Paper, everything: bool = False) -> Chart:
-    """Draw FLOP, peak memory and both intensities of the networks of the short table, or of all."""
     rows = _networks(paper, everything)
     y = Categories.steps(rows.name, 12)
     width = (theme.FULL_WIDTH - y.room - 46) / 3
@@ -58,7 +57,6 @@ def demands(paper: Paper, everything: bool = False) -> Chart:
 
 @display.figure
 def kinds(paper: Paper, everything: bool = False) -> Chart:
-    """Draw where operations and bytes of the networks of the short table, or of all, sit, families together."""
     rows = _networks(paper, everything)
     sums = display.required(facts.kind_sums(paper), facts.COUNTS.command)
     families = rows.groupby("family").forward_flop.min().sort_values().index.tolist()
@@ -81,7 +79,6 @@ def kinds(paper: Paper, everything: bool = False) -> Chart:
 
 @display.figure
 def pair(paper: Paper) -> Chart:
-    """Draw FLOP, bytes and least time of MobileNet-v2 and ResNet-18 by kind of layer."""
     kinds = facts.pair_kinds(paper).sort_values("model")  # MobileNet-v2 first
     if set(kinds.model) != set(STORY) or kinds.bound_s.isna().any():
         raise display.Missing
@@ -103,7 +100,6 @@ def pair(paper: Paper) -> Chart:
 
 @display.figure
 def intensity(paper: Paper) -> Chart:
-    """Draw both intensities by batch size, a line a network."""
     rows, large = facts.at_batch(paper, None), facts.large_batch(paper)
     fully = set(rows[rows.batch == large].model) & set(chosen_models(paper))
     rows = rows[rows.model.isin(fully)]
@@ -124,7 +120,6 @@ def intensity(paper: Paper) -> Chart:
 
 @display.figure
 def roofs(paper: Paper) -> Chart:
-    """Draw the networks under the roof of a CPU and of a GPU, at the rates that their intensities allow."""
     panels: list[Chart] = []
     for kind in ("cpu", "gpu"):
         if (found := facts.roof_of(paper, kind)) is None:

@@ -48,7 +48,6 @@ HEADER = "Parameters > | FLOP > | Memory > | Bytes, whole > | Bytes, layers > | 
 
 @display.table
 def chosen(paper: Paper) -> str:
-    """List a dozen networks of all families at batch size 1."""
     rows = display.required(facts.at_batch(paper), facts.COUNTS.command)
     rows = rows[rows.model.isin(chosen_models(paper))]
     return pipe(f"Network | {HEADER}", [[escape(row.name), *_asked(row)] for row in each(rows)])
@@ -56,7 +55,6 @@ def chosen(paper: Paper) -> str:
 
 @display.table
 def everything(paper: Paper) -> str:
-    """List all networks with their inputs and sources."""
     lines = []
     for row in each(display.required(facts.at_batch(paper), facts.COUNTS.command)):
         name = row.model.rpartition(":")[2]
@@ -68,7 +66,6 @@ def everything(paper: Paper) -> str:
 
 @display.table
 def sides(paper: Paper) -> str:
-    """Count the memory-bound networks under the roof of a CPU and of a GPU."""
     lines = []
     for kind in ("cpu", "gpu"):
         found = facts.on_roof(paper, kind)
@@ -83,7 +80,6 @@ def sides(paper: Paper) -> str:
 
 @display.table
 def bounds(paper: Paper) -> str:
-    """Say of each network whether it lies below the ridge point of the CPU and of the GPU."""
     rows, columns = facts.at_batch(paper), {}
     for kind in ("cpu", "gpu"):
         if found := facts.roof_of(paper, kind):

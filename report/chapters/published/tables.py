@@ -73,7 +73,6 @@ def of(paper: Paper) -> dict[str, list[Comparison]]:
 
 @display.table
 def held(paper: Paper, table: str) -> str:
-    """List the figures of a table of ``data/published``."""
     rows = [
         [
             cited(each.study), escape(each.subject), escape(each.quantity), exact(each.printed, each.unit),

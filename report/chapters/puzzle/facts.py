@@ -24,8 +24,6 @@ SIXTEEN_BITS, CONTROL = "fp16", "fp64"
 
 
 class Needs(Facts):
-    """What one image needs."""
-
     light_flop: Value  #: FLOP of MobileNet-v2.
     heavy_flop: Value  #: FLOP of ResNet-18.
     fewer: Value  #: FLOP of ResNet-18 over those of MobileNet-v2.
@@ -75,16 +73,12 @@ class PuzzleHere(Facts):
 
 
 class PuzzleProblems(Facts):
-    """Answers of the problems."""
-
     by_bytes: Value  #: Time of MobileNet-v2 over that of ResNet-18 by the bytes alone.
     measured: Value  #: The published time of the one over the other.
     needed: Value  #: Bandwidth at which MobileNet-v2 would be as quick to move as to compute.
 
 
 class Puzzle(Facts):
-    """All facts of the chapter."""
-
     needs: Needs
     elsewhere: PuzzleElsewhere
     control: Control
@@ -168,7 +162,6 @@ def _bounds(paper: Paper) -> Bounds:
 
 
 def here(machine: Machine | None) -> PuzzleHere:
-    """Return both networks on a machine."""
     both = largest(machine)
     if machine is None or both is None:
         return replace(missing(PuzzleHere), machine=Name(machine.name if machine else None))

@@ -24,8 +24,7 @@ class RemedyHere(Facts):
     batch: Value  #: The largest batch size with enough networks in eager mode and with memory kept.
     kept: Value  #: Speed with freed memory kept over eager mode, at that batch size.
     threshold: Value  #: The operating system's share from which on keeping memory is suggested.
-    lower: Name  #: The lower precision.
-    precision: Value  #: Speed at the lower precision over that at fp32, at that batch size.
+    precision: Value  #: Speed at 16 bits over that at fp32, at that batch size.
     both: Value  #: Speed with both over eager mode at fp32.
     first_batch: Value  #: The smallest batch size.
     best_batch: Value  #: The batch size at which most networks are fastest per input, with memory kept where measured.
@@ -40,7 +39,6 @@ class RemedyPublished(Facts):
 
 
 class RemedyCounted(Facts):
-    batch: Value  #: The batch size at which training is counted.
     training: Value  #: Peak memory of a training step over that of inference.
     saved: Value  #: Saved activations over the peak of training.
     decode: Value  #: Intensity of decoding with Llama-1B at the smallest counted batch size, by compulsory bytes.
@@ -79,7 +77,6 @@ def _here(machine: Machine | None) -> RemedyHere:
     lower = machine.lower_precision
 
     def speeds(variant: str, precision: str, batch: Any) -> pd.Series:
-        """Return the inputs per second of each network."""
         rows = matching(every, variant=variant, precision=precision)
         return rows[rows.batch == batch].set_index("model").throughput_per_s
 
@@ -96,7 +93,6 @@ def _here(machine: Machine | None) -> RemedyHere:
         batch=exact(large),
         kept=median_of(kept[kept.batch == large].speed_up),
         threshold=exact(SYSTEM_SHARE, "%"),
-        lower=Name(lower if lower in set(every.precision) else None),
         precision=median_of(speeds(EAGER, lower, large) / speeds(EAGER, BASE_PRECISION, large)),
         both=median_of(speeds(KEPT, lower, large) / speeds(EAGER, BASE_PRECISION, large)),
         first_batch=exact(first),
@@ -110,7 +106,6 @@ def _counted(workloads: pd.DataFrame) -> RemedyCounted:
     rows = matching(workloads, batch=TRAINED, precision=FULL_PRECISION)
     decoding = matching(workloads, model=DECODE, precision="bf16").sort_values("batch").compulsory_intensity
     return RemedyCounted(
-        batch=exact(TRAINED if len(rows) else None),
         training=median_of(rows.training_peak_byte / rows.inference_peak_byte),
         saved=median_of(rows.saved_byte / rows.training_peak_byte, "%"),
         decode=exact(decoding.iloc[0] if len(decoding) else None, "FLOP/B"),

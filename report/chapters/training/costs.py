@@ -103,7 +103,6 @@ AGREEING = 0.05
 
 
 def agreeing(rows: pd.DataFrame) -> pd.Series:
-    """Say of each step whether its time ratio agrees with its FLOP ratio."""
     near = (rows.time_ratio / rows.flop_ratio - 1).abs() <= AGREEING
     return near | ((rows.time_ratio_low <= rows.flop_ratio) & (rows.flop_ratio <= rows.time_ratio_high))
 

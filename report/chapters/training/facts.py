@@ -23,8 +23,6 @@ DEVICE_BYTE = 8 * 10**9  # the memory in the problem on the largest batch
 
 
 class Counts(Facts):
-    """The FLOP and bytes of both passes, as counted."""
-
     networks: Value  #: networks whose backward pass is counted
     first_layer: Value  #: networks whose shortfall to two is exactly the first layer
     embedded: Value  #: networks that begin with an embedding and lack nothing
@@ -98,16 +96,12 @@ class TrainingExample(Facts):
 
 
 class Groups(Facts):
-    """The operators of one network's step, grouped."""
-
     model: Name  #: the network
     group: Name  #: the group that takes most time
     of_peak: Value  #: its FLOP/s over the peak
 
 
 class Counters(Facts):
-    """What hardware counters say, where they were read."""
-
     machine: Name  #: the machine whose counters were read
     over_ideal: Value  #: bytes of DRAM over the compulsory ones
     of_unfused: Value  #: bytes of DRAM over those that operators read and write
@@ -164,8 +158,6 @@ class RecordedTraining(Facts):
 
 
 class TrainingProblems(Facts):
-    """The numbers of the two problems."""
-
     model: Name  #: their network
     forward: Value  #: FLOP of its forward pass
     first: Value  #: FLOP of the first layer of the example
@@ -177,8 +169,6 @@ class TrainingProblems(Facts):
 
 
 class Training(Facts):
-    """The facts of the chapter."""
-
     counts: Counts
     step: StepRatios
     kinds: TrainingKinds

@@ -104,7 +104,6 @@ def memory(paper: Paper, everything: bool = False) -> dict[str, Any]:
 
 @display.figure
 def pies(paper: Paper, everything: bool = False) -> dict[str, Any]:
-    """Draw time, FLOP and memory of both passes by kind of layer: a row a network."""
     rows = known(costs.kinds(paper, paper.at_hand), PROFILES)
     two = costs.pick(rows.model, costs.UNLIKE)
     others = [model for model in dict.fromkeys(rows.model) if model not in two][:8]
@@ -163,7 +162,6 @@ def strip(paper: Paper) -> dict[str, Any]:
 
 @display.figure
 def steps(paper: Paper) -> dict[str, Any]:
-    """Draw the measured step with its interval, the roofline layer by layer, and the FLOP at the peak."""
     rows = known(costs.steps(paper.at_hand), STEPS).sort_values("latency_s", ascending=False)
     rows = spread(known(rows[rows.flop_bound_s.notna()], "--sections roofs"))
     left = longest(list(rows.network), theme.TICK_SIZE) + 12

@@ -14,7 +14,6 @@ from report.stats.summary import estimated, exact
 
 @display.table
 def ratios(paper: Paper) -> str:
-    """List both passes at the batch size shown, the highest ratio in time first."""
     rows = known(costs.steps(paper.at_hand), STEPS).sort_values("time_ratio", ascending=False)
     causes = costs.causes(paper, paper.at_hand)
     lines = [
@@ -31,7 +30,6 @@ def ratios(paper: Paper) -> str:
 
 @display.table
 def steps(paper: Paper) -> str:
-    """List all measured steps beside their least times and their memory."""
     machine = paper.at_hand
     rows = known(costs.steps(machine) if machine is None else machine.steps, STEPS)
     lines = [

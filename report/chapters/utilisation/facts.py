@@ -55,9 +55,7 @@ class Gap(Facts):
 
 
 class UtilisationBatching(Facts):
-    small: Value  #: The batch size that the larger one is held against.
-    large: Value  #: The batch size of the gap.
-    eager: Value  #: Throughput at the larger batch size over that at the smaller, as PyTorch comes.
+    eager: Value  #: Throughput at the batch size of the gap over that at the one before, as PyTorch comes.
     kept: Value  #: The same with freed memory kept.
     losing: Value  #: Networks whose throughput falls, as PyTorch comes.
     of: Value  #: The networks measured at both.
@@ -96,11 +94,6 @@ class UtilisationExample(Facts):
     rest: Value  #: The time that neither roof nor system explains.
 
 
-class UtilisationStreams(Facts):
-    fastest: Value  #: The highest bandwidth of depthwise convolutions in a network, at the batch size of the gap.
-    normalisation: Value  #: The bandwidth that batch normalisation reaches in the typical network.
-
-
 class UtilisationReference(Facts):
     most: Value  #: The largest share, with its network.
     faulted: Value  #: The memory that a call of that network faults in.
@@ -111,8 +104,8 @@ class UtilisationReference(Facts):
     read: Value  #: Bandwidth of reading memory.
     copy: Value  #: Bandwidth of copying in memory, both directions counted.
     read_cache: Value  #: Bandwidth of the same read loop in the slowest cache.
-    depthwise: Value  #: The highest bandwidth of depthwise convolutions.
-    normalisation: Value  #: The bandwidth of batch normalisation.
+    depthwise: Value  #: The highest bandwidth of depthwise convolutions in a network, at the batch size of the gap.
+    normalisation: Value  #: The bandwidth that batch normalisation reaches in the typical network.
 
 
 class Utilisation(Facts):
@@ -121,7 +114,6 @@ class Utilisation(Facts):
     batching: UtilisationBatching
     gains: Gains
     example: UtilisationExample
-    streams: UtilisationStreams
     reference: UtilisationReference
     claims: dict[str, bool]
 
@@ -129,16 +121,15 @@ class Utilisation(Facts):
 SOURCES = {
     Roofs: ("roofs", "roofs"), Gap: ("profiles", "operators"), UtilisationBatching: ("samples", "inference"),
     Gains: ("samples", "inference"), UtilisationExample: ("profiles", "operators"),
-    UtilisationStreams: ("operators", "operators"),
 }  # fmt: skip
 """The table that each group is made from, and the section that measures it."""
-Groups = tuple[Roofs, Gap, UtilisationBatching, Gains, UtilisationExample, UtilisationStreams]
+Groups = tuple[Roofs, Gap, UtilisationBatching, Gains, UtilisationExample]
 
 
 def of(paper: Paper) -> Utilisation:
     ours = paper.reference.at_hand
-    roofs, _, batching, gains, _, streams = _groups(paper.reference, ours)
-    reference = _reference(ours, streams)
+    roofs, _, batching, gains, _ = _groups(ours)
+    reference = _reference(paper.reference, ours)
     claims = {
         "batching_loses": batching.eager.below(0.9),
         "keeping_restores": batching.kept.above(0.95),
@@ -147,12 +138,12 @@ def of(paper: Paper) -> Utilisation:
         "puzzle_turns": not reference.puzzle.below(1) and reference.turned.above(1.2),
         "reading_slower": reference.read.below(reference.copy.number or 0),
         "loop_is_fast": reference.read_cache.above(2 * (reference.copy.number or 0)),
-        "depthwise_slow": (streams.fastest.number or 1e99) < (roofs.bandwidth.number or 0) / 5,
+        "depthwise_slow": (reference.depthwise.number or 1e99) < (roofs.bandwidth.number or 0) / 5,
     }
-    return Utilisation(*_groups(paper, paper.at_hand), reference=reference, claims=claims)
+    return Utilisation(*_groups(paper.at_hand), reference=reference, claims=claims)
 
 
-def _groups(paper: Paper, machine: Machine | None) -> Groups:
+def _groups(machine: Machine | None) -> Groups:
     """Return what the chapter says of a machine; all of it is missing without one."""
     groups: Any = map(missing, SOURCES)
     if machine is not None:
@@ -161,7 +152,6 @@ def _groups(paper: Paper, machine: Machine | None) -> Groups:
         groups = (
             _roofs(machine, large), _gap(machine, terms, first, large), _batching(machine, small, large),
             _gains(machine, terms, first, large), _example(machine, terms[terms.batch == large]),
-            _streams(paper, machine, large),
         )  # fmt: skip
     sources = (source_of(f"machines/*/{table}.csv", section, section) for table, section in SOURCES.values())
     return tuple(map(sourced, groups, sources))
@@ -169,7 +159,6 @@ def _groups(paper: Paper, machine: Machine | None) -> Groups:
 
 @cache
 def base_cells(machine: Machine, variant: str = EAGER, precision: str = BASE_PRECISION) -> pd.DataFrame:
-    """Return the measured cells of a variant at a precision."""
     cells = matching(machine.cells if variant == EAGER else machine.variants, variant=variant, precision=precision)
     return cells[cells.latency_s.notna()]
 
@@ -241,7 +230,7 @@ def _roofs(machine: Machine, batch: int | None) -> Roofs:
 def _gap(machine: Machine, terms: pd.DataFrame, first: int | None, large: int | None) -> Gap:
     at_large, at_first = (matching(terms, batch=batch) if batch else terms[:0] for batch in (large, first))
     latency, layers = at_large.latency_s, at_large.operator_bound_s / at_large.latency_s
-    farthest, nearest = extremes(dict(zip(at_large.model.map(model_name), layers, strict=True)), "%")
+    farthest, nearest = extremes(layers.set_axis(at_large.model.map(model_name)), "%")
     is_processor = machine.chip_kind == "cpu"
     none = Value(None, "%", source=Source("machines/*/profiles.csv"))  # no command: the other kind of chip has it
     outside, first_outside = median_of(at_large.outside, "%"), median_of(at_first.outside, "%")
@@ -275,7 +264,6 @@ def gains_of(machine: Machine, variant: str, precision: str, batch: int | None) 
 
 
 def batching_of(machine: Machine, variant: str, small: int | None, large: int | None) -> pd.Series:
-    """Return each network's throughput at the larger batch size over that at the smaller."""
     cells = base_cells(machine, variant)
     before, after = (cells[cells.batch == batch].set_index("model").throughput_per_s for batch in (small, large))
     return (after / before).dropna()
@@ -284,8 +272,6 @@ def batching_of(machine: Machine, variant: str, small: int | None, large: int | 
 def _batching(machine: Machine, small: int | None, large: int | None) -> UtilisationBatching:
     eager = batching_of(machine, EAGER, small, large)
     return UtilisationBatching(
-        small=exact(small),
-        large=exact(large if small else None),
         eager=median_of(eager),
         kept=median_of(batching_of(machine, KEPT, small, large)),
         losing=count_of(int((eager < 1).sum()), "networks") if len(eager) else NOTHING,
@@ -304,7 +290,7 @@ def _gains(machine: Machine, terms: pd.DataFrame, first: int | None, large: int 
         kept=median_of(kept.speed_up),
         kept_surely=count_of(int((kept.speed_up_low > 1).sum()), "networks") if len(kept) else NOTHING,
         kept_of=count_of(len(kept), "networks") if len(kept) else NOTHING,
-        kept_most=extremes(dict(zip(kept.model.map(model_name), kept.speed_up, strict=True)))[1],
+        kept_most=extremes(kept.set_index("model").speed_up.rename(model_name))[1],
         expected=median_of(expected[at_large]),
         excess=median_of((both.speed_up / expected)[at_large]),
         agreement=rank_correlation(both.outside, both.speed_up, both.model),
@@ -356,16 +342,7 @@ def stream_rates(paper: Paper, machine: Machine, batch: int | None) -> pd.DataFr
     return rows[rows.byte > 0]
 
 
-def _streams(paper: Paper, machine: Machine, batch: int | None) -> UtilisationStreams:
-    rates = stream_rates(paper, machine, batch)
-    depthwise = matching(rates, group=DEPTHWISE)
-    rates_of = dict(zip(depthwise.model.map(model_name), depthwise.byte_per_s, strict=True))
-    return UtilisationStreams(
-        extremes(rates_of, "B/s")[1], median_of(matching(rates, group="batch norm").byte_per_s, "B/s")
-    )
-
-
-def _reference(machine: Machine | None, streams: UtilisationStreams) -> UtilisationReference:
+def _reference(paper: Paper, machine: Machine | None) -> UtilisationReference:
     large = None if machine is None else batch_sizes(machine)[2]
     if machine is None or large is None or gap_terms(machine).empty or len(machine.levels) < 2:
         return missing(UtilisationReference)
@@ -379,6 +356,8 @@ def _reference(machine: Machine | None, streams: UtilisationStreams) -> Utilisat
     largest = [highest(matching(swept, roof_kernel=kernel), "size") for kernel in ("stream_read", "stream_copy")]
     cached = machine.levels[-2].kernels["read"]
     read, copy, read_cache = (estimated(row, "byte_per_s", "B/s") for row in (*largest, cached))
+    streams = stream_rates(paper, machine, large)
+    depthwise = matching(streams, group=DEPTHWISE).set_index("model").byte_per_s.rename(model_name)
     found = UtilisationReference(
         most=Value(float(most.outside), "%", name=model_name(most.model)),
         faulted=exact(float(most.page_faults) * PAGE_BYTE, "B"),
@@ -389,7 +368,7 @@ def _reference(machine: Machine | None, streams: UtilisationStreams) -> Utilisat
         read=read,
         copy=copy,
         read_cache=read_cache,
-        depthwise=streams.fastest,
-        normalisation=streams.normalisation,
+        depthwise=extremes(depthwise, "B/s")[1],
+        normalisation=median_of(matching(streams, group="batch norm").byte_per_s, "B/s"),
     )
     return sourced(found, source_of(f"machines/{REFERENCE}", "all", "inference operators roofs"))

@@ -39,7 +39,6 @@ def command(sections: str) -> str:
 
 @display.figure
 def roofs(paper: Paper) -> dict[str, Any]:
-    """Draw the machine's roofs and caches, and what each network reaches by both of its intensities."""
     machine = display.required(paper.at_hand, command("roofs"))
     roof, batch = machine.roof(BASE_PRECISION), batch_sizes(machine)[2]
     if roof is None or batch is None:
@@ -108,7 +107,6 @@ def gap(paper: Paper, place: int = 2) -> dict[str, Any]:
 
 @display.figure
 def throughput(paper: Paper) -> dict[str, Any]:
-    """Draw throughput over that at one batch size, a panel for eager mode and one for kept memory."""
     machine = display.required(paper.at_hand, command("inference"))
     small = batch_sizes(machine)[1]
     titles = {EAGER: "as PyTorch comes", KEPT: "freed memory kept"}
@@ -172,7 +170,6 @@ def kept(paper: Paper) -> dict[str, Any]:
 
 @display.figure
 def streams(paper: Paper) -> dict[str, Any]:
-    """Draw the bandwidth that each kind of operator reaches in the typical network, at two batch sizes."""
     machine = display.required(paper.at_hand, command("operators"))
     roof, (first, _, large) = machine.roof(BASE_PRECISION), batch_sizes(machine)
     rates = pd.concat([stream_rates(paper, machine, batch) for batch in {first, large} if batch])
@@ -200,7 +197,6 @@ def streams(paper: Paper) -> dict[str, Any]:
 
 @display.figure
 def sweep(paper: Paper) -> dict[str, Any]:
-    """Draw the bandwidth of each stream against its working set, over the levels of memory that were found."""
     machine = display.required(paper.at_hand, command("roofs"))
     found = display.required(machine.levels, command("roofs"))
     rows = sustained(machine.roof_measurements, STREAMS).sort_values("size")

@@ -26,7 +26,6 @@ WORDS = {KEPT: "memory kept"}
 
 @display.table
 def gains(paper: Paper) -> str:
-    """List how many times as fast each measured setting makes the typical network, by batch size."""
     machine = display.required(paper.at_hand, command("inference"))
     batches = sorted({batch for batch in batch_sizes(machine) if batch})
     lower = machine.lower_precision
@@ -47,7 +46,6 @@ def gains(paper: Paper) -> str:
 
 @display.table
 def roofs(paper: Paper) -> str:
-    """List the measured roofs of arithmetic by precision and of memory by level, with the kernel that reached each."""
     machine = display.required(paper.at_hand, command("roofs"))
     rows = [
         [roof.precision, ARITHMETIC[roof.peak_kernel], estimated(roof, "peak_flop_per_s", "FLOP/s").interval]

@@ -65,7 +65,7 @@ def test_boards_of_one_die_count_once_in_the_typical_ridge_point():
     [
         # Ridge points 50, 100, 200: above 60 lie 2, above 300 none; above 40 lie 3, above 150 one
         ((1, 64), {"whole_small": 2, "whole_large": 0, "layers_small": 3, "layers_large": 1, "dies": 3, "networks": 6,
-                   "intensity": 60, "small": 1, "large": 64}),
+                   "intensity": 60, "large": 64}),
         ((1,), {"whole_small": 2, "large": None, "whole_large": None}),
     ],
 )  # fmt: skip

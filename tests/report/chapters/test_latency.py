@@ -37,14 +37,14 @@ def test_facts_by_hand():
     others = rho([*TIMED_FLOP[24:], 10, 10, 10, 10], [*TIMED[24:], 1000, 2000, 3000, 4000])
     expected = {
         "here.fastest": 0.004, "here.fastest.name": "lean", "here.slowest": 0.64, "here.slowest.name": "ResNet-50",
-        "here.small.batch": 1, "here.small.networks": 10, "here.small.flop": rho(FLOP, SMALL),
+        "here.small.networks": 10, "here.small.flop": rho(FLOP, SMALL),
         "here.small.parameters": rho(PARAMETERS, SMALL), "here.small.doubling": doubling,
         "here.small.typical_factor": factor, "here.fourfold": doubling**2,
-        "here.large.batch": 64, "here.large.networks": 6, "here.large.flop": rho(FLOP[4:], LARGE),
+        "here.large.networks": 6, "here.large.flop": rho(FLOP[4:], LARGE),
         "here.large.parameters": rho(PARAMETERS[4:], LARGE), "here.large.doubling": large_doubling,
         "here.large.typical_factor": large_factor,
         # On the GPU network k takes 20 ms * 2^(k/2) at 64, on which FLOP and both rooflines agree
-        "gpu.name": "Example GPU", "gpu.precision": "fp32", "gpu.ranking.batch": 64, "gpu.ranking.flop": 1,
+        "gpu.name": "Example GPU", "gpu.precision": "fp32", "gpu.ranking.flop": 1,
         "gpu.ranking.parameters": rho(PARAMETERS[4:], range(6)), "gpu.ranking.roofline": 1, "gpu.ranking.layers": 1,
         "gpu.ranking.doubling": 2**0.5, "gpu.ranking.typical_factor": 1,
         # Lean and deep take 1 ms at 1 there, the six 2^(k/2) ms

@@ -48,7 +48,7 @@ def test_facts_by_hand():
         "gap.first_system": median([*shares, 0.1, 0.1]),  # with lean and deep
         "gap.drift": 1.02,
         # An input takes 0.8 of the time at 8, and twice the time at 64
-        "batching.small": 8, "batching.large": 64, "batching.eager": 0.4, "batching.losing": 6, "batching.of": 6,
+        "batching.eager": 0.4, "batching.losing": 6, "batching.of": 6,
         "batching.kept": median(0.4 * gain / 1.25 for gain in GAIN),
         "gains.kept": 2.25, "gains.kept_surely": 6, "gains.kept_of": 6, "gains.kept_most": 2.5,
         "gains.kept_most.name": "ResNet-50", "gains.expected": median(1 / (1 - share) for share in SHARE),
@@ -64,8 +64,8 @@ def test_facts_by_hand():
         "example.system": 0.3 * 1.28, "example.faults": 64_000, "example.threads": 2,
         "example.fault": 0.3 * 1.28 * 2 / 64_000, "example.rest": 0.7 * 1.28 - layers_s(0),
         # The profiler makes 1.02 of 1.2; depthwise layers take 0.4 of the time for 16 MB of parameters and 64 * 10 MB
-        "streams.fastest": 656e6 / (0.4 * 1.28 * 1.02 / 1.2), "streams.fastest.name": "MobileNet-v2",
-        "streams.normalisation": median(
+        "reference.depthwise": 656e6 / (0.4 * 1.28 * 1.02 / 1.2), "reference.depthwise.name": "MobileNet-v2",
+        "reference.normalisation": median(
             norm_mb(k) * 1e6 / ((0.15 + k / 100) * latency_s(k) * 1.02 / 1.2) for k in SIX
         ),
         "reference.most": 0.55, "reference.most.name": "ResNet-50", "reference.faulted": 6000 * 64 * 4096,
@@ -120,7 +120,7 @@ def test_figures_and_tables_show_the_facts():
     points = rows_of(figures.kept.__wrapped__(world()), "network", "size", "outside", "speed_up")
     assert {row[:2]: row[2:] for row in points}["ResNet-50", "64"] == pytest.approx((0.55, 2.5))
     rates = [rate for (rate,) in rows_of(figures.streams.__wrapped__(world()), "rate")]
-    assert pytest.approx(numbers("utilisation", world())["streams.normalisation"], rel=1e-5) in rates
+    assert pytest.approx(numbers("utilisation", world())["reference.normalisation"], rel=1e-5) in rates
     both = next(line for line in tables.gains.__wrapped__(world()).splitlines() if "memory kept and bf16" in line)
     assert "`MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=-1`, `model.bfloat16()`" in both
     assert both.rstrip(" |").split("| ")[-1].startswith("4\\.9")
