@@ -1,7 +1,6 @@
 """A GPU that was measured here and its host: one input at a time, and a training step at two precisions."""
 
 from functools import cache
-from typing import Any
 
 import pandas as pd
 
@@ -10,8 +9,10 @@ from measure.domain.words import INFERENCE, STEP
 from report.facts import Facts, missing, sourced
 from report.options import measure_command
 from report.paper import BASE_PRECISION, Machine, Paper
-from report.paper.frames import matching
+from report.paper.chips import datasheet
+from report.paper.frames import each, matching
 from report.stats.correlations import rank_correlation
+from report.stats.published import short_name
 from report.stats.summary import count_of, exact, median_of
 from report.stats.value import Name, Source, Value
 
@@ -30,8 +31,10 @@ class Single(Facts):
 
 
 class LoweredStep(Facts):
-    """A training step profiled on that GPU at two precisions, of the network whose host hides most of the gain."""
+    """A training step profiled at two precisions, on the GPU and of the network whose host hides most of the gain."""
 
+    device: Name  #: The GPU.
+    precision: Name  #: The lower precision.
     network: Name  #: The network.
     batch: Value  #: Inputs of the step.
     kernels: Value  #: Time in which the GPU works at fp32 over that at the lower precision.
@@ -51,8 +54,12 @@ def of(paper: Paper) -> Host:
     if machine is None:
         return missing(Host)
     source = Source(f"machines/{machine.folder}/samples.csv", "inference, eager, the smallest batch size", COMMAND)
-    profiles = Source(f"machines/{machine.folder}/profiles.csv", "phase step", COMMAND)
-    return Host(sourced(_single(paper, machine), source), sourced(_lowered(machine), profiles))
+    profiles = Source("machines/*/profiles.csv", "phase step", COMMAND)
+    return Host(sourced(_single(paper, machine), source), sourced(_lowered(paper), profiles))
+
+
+def _device(paper: Paper, machine: Machine) -> Name:
+    return Name(short_name(next(iter(datasheet(paper.chips, machine.environment.name).chip), machine.name)))
 
 
 @cache
@@ -84,20 +91,23 @@ def _single(paper: Paper, machine: Machine) -> Single:
         return missing(Single)
     flop, calls = (rank_correlation(rows[each].astype(float), rows.latency_s, rows.model) for each in ("flop", "calls"))
     return Single(
-        Name(machine.name), Name(_precision(machine)), count_of(len(rows), "networks"), flop, calls,
+        _device(paper, machine), Name(_precision(machine)), count_of(len(rows), "networks"), flop, calls,
         median_of(rows.latency_s / rows.calls, "s"),
     )  # fmt: skip
 
 
-def _lowered(machine: Machine) -> LoweredStep:
-    rows = matching(machine.profiles, status="ok", phase=STEP)
-    lower = matching(rows, precision=machine.lower_precision)
-    both = matching(rows, precision=BASE_PRECISION).merge(lower, on=["model", "batch"], suffixes=("", "_lower"))
-    if both.empty:
+def _lowered(paper: Paper) -> LoweredStep:
+    found = []
+    for machine in paper.machines:
+        rows = matching(machine.profiles, status="ok", phase=STEP)
+        lower = matching(rows, precision=machine.lower_precision)
+        both = matching(rows, precision=BASE_PRECISION).merge(lower, on=["model", "batch"], suffixes=("", "_lower"))
+        both = both.assign(kernels=both.busy_s / both.busy_s_lower, step=both.plain_s / both.plain_s_lower)
+        found += [(machine, row) for row in each(both)] if machine.chip_kind == "gpu" else []
+    if not found:
         return missing(LoweredStep)
-    both = both.assign(kernels=both.busy_s / both.busy_s_lower, step=both.plain_s / both.plain_s_lower)
-    row: Any = both.iloc[(both.kernels / both.step).argmax()]
+    machine, row = max(found, key=lambda one: one[1].kernels / one[1].step)
     return LoweredStep(
-        Name(model_name(row.model)), exact(row.batch), exact(row.kernels), exact(row.step),
-        exact(row.busy_s_lower / row.plain_s_lower, "%"),
+        _device(paper, machine), Name(machine.lower_precision), Name(model_name(row.model)), exact(row.batch),
+        exact(row.kernels), exact(row.step), exact(row.busy_s_lower / row.plain_s_lower, "%"),
     )  # fmt: skip

@@ -5,9 +5,10 @@ from typing import Any
 
 import pandas as pd
 
+from measure.domain.names import model_name
 from measure.domain.words import INFERENCE, PRODUCT_KINDS
 from report import host
-from report.chapters.gpus import traced
+from report.chapters.gpus import memory, traced
 from report.facts import Facts, missing, sourced
 from report.host import Host
 from report.paper import Paper
@@ -134,7 +135,6 @@ class TracedStep(Facts):
     kernels: Value  #: Time of all kernels.
     step: Value  #: Time of the step.
     idle_first: Value  #: Share of the step in which the first GPU runs nothing.
-    idle_second: Value  #: Share of the step in which the second GPU runs nothing.
 
 
 class Traced(Facts):
@@ -148,6 +148,34 @@ class Traced(Facts):
     images: TracedStep
 
 
+class KindOfMemory(Facts):
+    """A kind of layer in the network that is profiled on both."""
+
+    gain: Value  #: Its time on the first over that on the second.
+    roof: Value  #: Share of the roof that it reaches on the first, by the datasheet.
+
+
+class OtherMemory(Facts):
+    """Two GPUs measured here that differ in their memory alone, that with the slower memory first."""
+
+    first: Name  #: The GPU with the slower memory.
+    second: Name  #: The other GPU.
+    bandwidth: Value  #: Bandwidth of the second over that of the first.
+    precision: Name  #: The precision at which networks are timed on both.
+    batch: Value  #: Inputs of a batch.
+    networks: Value  #: Networks timed on both.
+    speed: Value  #: How many times as fast they are on the second.
+    most: Value  #: The most that one is faster, with its name.
+    example: Name  #: The profiled network in which the roof calls most of the time bound by memory.
+    promised: Value  #: How many times as fast the roofs of its kinds of layer let expect.
+    gained: Value  #: How many times as fast its kernels are.
+    waits: (
+        Value  #: Share of its kernels' time that waits for memory: the time saved over what the bandwidths could save.
+    )
+    activation: KindOfMemory
+    depthwise: KindOfMemory
+
+
 class Gpus(Facts):
     """All facts of the chapter."""
 
@@ -157,13 +185,14 @@ class Gpus(Facts):
     first: GpuPair
     second: GpuPair
     compiled: Change
-    channels_last: Change
     fused: Fused
     together: Together
     calculation: GpuCalculation
     problems: GpuProblems
     traces: Traced
+    memory: OtherMemory
     host: Host
+    few_wait: bool  #: Of two GPUs that differ in memory, the faster one gains less than its roof promises
     calls_rank: bool  #: Single inputs are ranked by the operators that they call, better than by FLOP
     smaller_numbers_wait: bool  #: In a training step at the lower precision the GPU works less, and the step gains less
     claims: dict[str, bool]
@@ -176,6 +205,7 @@ def of(paper: Paper) -> Gpus:
     calculation = _calculation(paper, best, following)
     of_host = host.of(paper)
     single, lowered = of_host.single, of_host.lowered
+    other_memory = _memory(paper)
     facts = Gpus(
         timings=Timings(
             count_of(len(table), "timings"), count_of(table.model.nunique(), "networks"),
@@ -186,19 +216,21 @@ def of(paper: Paper) -> Gpus:
         first=_step(changes, 0),
         second=_step(changes, 1),
         compiled=_change(published.of_best(published.compiled(paper), best)),
-        channels_last=_change(next(iter(published.channels_last(paper)), None)),
         fused=_fused(paper, best),
         together=_together(paper, best, following),
         calculation=calculation,
         problems=_problems(paper, best, calculation),
         traces=_traces(paper),
+        memory=other_memory,
         host=of_host,
+        few_wait=(other_memory.gained.number or 2) < (other_memory.promised.number or 0),
         calls_rank=single.calls.above(max(single.flop.number or 0, 0.5)),
         smaller_numbers_wait=(lowered.kernels.number or 0) > (lowered.step.number or 0),
         claims={},
     )  # fmt: skip
     first, second = facts.first, facts.second
     video, images = facts.traces.video, facts.traces.images
+    full, far = facts.memory.activation, facts.memory.depthwise
     claims = {
         "layers_explain_more": facts.shares.layers.above(facts.shares.whole.high or 1),
         "first_grew_in_peak": (first.peak.number or 0) > (first.bandwidth.number or 0),
@@ -210,6 +242,9 @@ def of(paper: Paper) -> Gpus:
         "more_between_gain_more": facts.fused.most.above(facts.fused.least.high or 1),
         "faster_memory_finishes_first": (video.kernels.number or 1) < 1 < (video.linear.number or 0),
         "softmax_leaves_memory_idle": (video.softmax_roof.number or 1) < 0.5,
+        "full_memory_pays": full.gain.number is None
+        or ((full.roof.number or 0) > 0.8 and full.gain.above((far.gain.number or 0) * 1.2)),
+        "under_the_slope_waits_not": (far.roof.number or 0) < 0.8 and (far.gain.number or 0) < 1.05,
         "hosts_decide": (images.step.number or 1) < 1 < (images.kernels.number or 0),
     }
     return sourced(replace(facts, claims=claims), published.SOURCE)
@@ -344,10 +379,30 @@ def _traces(paper: Paper) -> Traced:
         ),
         TracedStep(
             exact(traced.kernel_ratio(paper, traced.IMAGES)), exact(spent[1] / spent[0]),
-            *(exact(1 - ran / whole, "%") for ran, whole in zip(busy, spent, strict=True)),
+            exact(1 - busy[0] / spent[0], "%"),
         ),
     )  # fmt: skip
     return sourced(facts, Source("traces/*/operators.csv", "inference"))
+
+
+def _memory(paper: Paper) -> OtherMemory:
+    pair, timed, parts = memory.memories(paper), memory.networks(paper), memory.example(paper)
+    of_kind = parts.set_index("kind") if len(parts) else parts
+    if pair is None or timed.empty or not {"activation", "depthwise convolution"} <= set(of_kind.index):
+        return missing(OtherMemory)
+    gained = parts.time_s.sum() / parts.other_s.sum()
+    _, most = extremes(dict(zip(timed.model.map(model_name), timed.gain, strict=True)))
+    facts = OtherMemory(
+        Name(short_name(pair.first.chip)), Name(short_name(pair.second.chip)), exact(pair.bandwidth),
+        Name(timed.precision.iloc[0]), exact(timed.batch.iloc[0]), count_of(len(timed), "networks"),
+        median_of(timed.gain), most, Name(parts.network.iloc[0]),
+        exact(parts.least_s.sum() / parts.other_least_s.sum()), exact(gained),
+        exact((1 - 1 / gained) / (1 - 1 / pair.bandwidth), "%"),
+        *(KindOfMemory(exact(of_kind.gain[kind]), exact(of_kind.roof_share[kind], "%"))
+          for kind in ("activation", "depthwise convolution")),
+    )  # fmt: skip
+    tables = " and ".join(f"machines/{card.machine.folder}/samples.csv" for card in pair)
+    return sourced(facts, Source(tables, "inference, eager; kinds of layer: traces/*/operators.csv", host.COMMAND))
 
 
 def changes(paper: Paper) -> pd.DataFrame:

@@ -6,8 +6,9 @@ from typing import Any
 
 import pandas as pd
 
+from measure.domain.step_parts import ARITHMETIC, MEMORY
 from report import display, host
-from report.chapters.gpus import traced
+from report.chapters.gpus import memory, traced
 from report.chapters.gpus.facts import changes, halved
 from report.charts import theme
 from report.charts.axes import Categories, LinearAxis, LogAxis
@@ -93,7 +94,7 @@ def _strip(name: str, rows: pd.DataFrame) -> dict[str, Any]:
 def single(paper: Paper) -> dict[str, Any]:
     """Draw the time of one input against its FLOP, and against the operators that the network calls."""
     rows = display.required(host.singles(paper), host.COMMAND)
-    y = LogAxis.around(rows.latency_s, pixels=180, title="time of one input", unit="s", vertical=True)
+    y = LogAxis.around(rows.latency_s, pixels=150, title="time of one input", unit="s", vertical=True)
     panels = []
     for column, title, unit in (("flop", "FLOP of the input", "FLOP"), ("calls", "operators called", "")):
         x = LogAxis.around(rows[column], pixels=theme.plot_width(2, unit="s"), title=title, unit=unit)
@@ -105,6 +106,27 @@ def single(paper: Paper) -> dict[str, Any]:
         ]))  # fmt: skip
     description = f"Time of one input in {len(rows)} networks, against their FLOP and the operators that they call."
     return figure("gpus-single", description, row(panels), legend=None)
+
+
+@display.figure
+def other_memory(paper: Paper) -> dict[str, Any]:
+    """Draw how much faster kinds of layer are on the GPU with the faster memory, against their share of the roof."""
+    rows, pair = display.required(memory.kinds(paper), host.COMMAND), memory.memories(paper)
+    rows = rows[["network", "kind", "gain", "share", "roof_share", "bound"]].sort_values("share", ascending=False)
+    promised = pair.bandwidth if pair else 1
+    x = LinearAxis.around([0, 1, *rows.roof_share], pixels=theme.plot_width(), title="share of the roof", format="%")
+    y = LinearAxis.around([1, promised, *rows.gain], False, 0.1, pixels=150, title="times as fast", vertical=True)
+    told = [
+        ("network", "network", ""), ("kind", "kind of layer", ""), ("gain", "times as fast", ".2f"),
+        ("roof_share", "of the roof on the first", ".0%"), ("share", "share of the time", ".1%"),
+    ]  # fmt: skip
+    palette = {MEMORY: theme.BLUE, ARITHMETIC: theme.VERMILION}
+    place = ((x, "roof_share"), (y, "gain"))
+    layers = [rules([{}], y=(y, each), color=theme.MUTED, dash=each != 1) for each in (1, promised)]
+    layers.append(points(rows, *place, ("bound", palette), size=("share", 0.6), tooltip=told))
+    layers.append(names(rows, "kind", *place))
+    description = "; ".join(f"{each.kind} of {each.network} {each.gain:.2f}" for each in rows.itertuples(index=False))
+    return figure("gpus-memory", description, panel(layers), legend="bound by")
 
 
 @display.figure

@@ -1,0 +1,109 @@
+"""Two GPUs measured here that differ in nothing but their memory: what is faster on the second waited for it."""
+
+from functools import cache
+from itertools import permutations
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from measure.domain.roofs import Roof
+from measure.domain.step_parts import MEMORY, step_parts
+from measure.domain.words import INFERENCE
+from report.chapters.gpus.traced import SEEN, kind_of
+from report.paper import BASE_PRECISION, Machine, Paper
+from report.paper.chips import datasheet, roof_of
+from report.paper.frames import matching
+
+ANOTHER = 1.2  # two memories differ if one has so many times the bandwidth of the other, by the datasheets
+SAMPLE = ["model", "batch", "precision"]
+
+
+class Card(NamedTuple):
+    """A measured GPU with its row among the chips."""
+
+    machine: Machine
+    chip: str
+    roof: Roof
+
+
+class Memories(NamedTuple):
+    """Two GPUs of equal peaks, that with the slower memory first."""
+
+    first: Card
+    second: Card
+
+    @property
+    def bandwidth(self) -> float:
+        """The bandwidth of the second over that of the first, by the datasheets."""
+        return (self.second.roof.byte_per_s or 0) / (self.first.roof.byte_per_s or 1)
+
+
+@cache
+def memories(paper: Paper) -> Memories | None:
+    """Return the first two measured GPUs whose datasheets print the same peaks and another bandwidth."""
+    cards = []
+    for machine in paper.machines:
+        chip = next(iter(datasheet(paper.chips, machine.environment.name).chip), None)
+        roof = roof_of(paper.chips, chip)
+        if chip and roof and machine.chip_kind == "gpu":
+            cards.append(Card(machine, chip, roof))
+    found = (Memories(*pair) for pair in permutations(cards, 2) if pair[0].roof.flop_per_s == pair[1].roof.flop_per_s)
+    return next((each for each in found if each.bandwidth >= ANOTHER), None)
+
+
+@cache
+def networks(paper: Paper) -> pd.DataFrame:
+    """One row is a network at the largest batch that both ran, at the lower precision: how many times as fast the
+    second GPU is (``gain``).
+    """
+    pair = memories(paper)
+    if pair is None:
+        return pd.DataFrame()
+    first, second = (
+        matching(card.machine.cells, status="ok", precision=card.machine.lower_precision)[[*SAMPLE, "latency_s"]]
+        for card in pair
+    )
+    both = first.merge(second, on=SAMPLE, suffixes=("", "_other"))
+    return matching(both, batch=both.batch.max()).assign(gain=lambda rows: rows.latency_s / rows.latency_s_other)
+
+
+@cache
+def kinds(paper: Paper) -> pd.DataFrame:
+    """One row is a kind of layer in a network that was profiled on both at fp32: its time on the first over that on
+    the second (``gain``), what the datasheets promise, its share of the kernels' time and of the roof on the first.
+    """
+    pair = memories(paper)
+    found: list[dict[str, Any]] = []
+    measured = {(each.devices[0].network, each.devices[0].chip): each for each in paper.traces if each.is_measured}
+    for network, chip in measured if pair else ():
+        if pair is None or chip != pair.first.chip or (network, pair.second.chip) not in measured:
+            continue
+        first, second = (
+            step_parts(
+                [row for row in measured[network, card.chip].operators if row.stage == INFERENCE], card.roof, kind_of
+            )
+            for card in pair
+        )
+        others = {part.name: part for part in second}
+        total_s = sum(part.time_s for part in first)
+        found += [
+            {
+                "network": str(network).split(",")[0], "kind": part.name, "time_s": part.time_s,
+                "other_s": others[part.name].time_s, "gain": part.time_s / others[part.name].time_s,
+                "least_s": part.least_s, "other_least_s": others[part.name].least_s, "share": part.time_s / total_s,
+                "roof_share": part.roof_share, "bound": part.bound,
+            }
+            for part in first
+            if BASE_PRECISION in str(network) and part.name in others and others[part.name].time_s and part.roof_share
+        ]  # fmt: skip
+    rows = pd.DataFrame(found)
+    return rows if rows.empty else rows[rows.share >= SEEN]
+
+
+def example(paper: Paper) -> pd.DataFrame:
+    """Return the kinds of layer of the network of which the roof says that memory bounds most of the time."""
+    rows = kinds(paper)
+    if rows.empty:
+        return rows
+    bound = rows[rows.bound == MEMORY].groupby("network").share.sum()
+    return rows[rows.network == bound.idxmax()] if len(bound) else rows[:0]
