@@ -175,12 +175,9 @@ def _changes(timed: Timed) -> dict[str, Found]:
     eager, newer = timed.rows[timed.rows.compiler == ""], steps[1].device_other.iloc[0]
     here, there = (timed.compiled[timed.compiled.device == device] for device in (timed.device, newer))
     compiled = paired(timed.best, here, "compiler")
-    layouts = paired(eager[eager.layout == "contiguous"], eager[eager.layout == "channels_last"], "layout")
-    layouts = max((rows for _, rows in layouts.groupby("device")), key=lambda rows: rows.model.nunique())
-    for name, pairs in (("compiled", compiled), ("channels_last", layouts)):
-        found[f"gpus.{name}.networks"] = Found(pairs.model.nunique())
-        found[f"gpus.{name}.speed"] = median_of(gains(pairs))
-        found[f"gpus.{name}.slower"] = Found(float((gains(pairs) < 1).mean()))
+    found["gpus.compiled.networks"] = Found(compiled.model.nunique())
+    found["gpus.compiled.speed"] = median_of(gains(compiled))
+    found["gpus.compiled.slower"] = Found(float((gains(compiled) < 1).mean()))
     other = timed.kinds.further_byte.where(~timed.kinds.layer_kind.isin(PRODUCTS), 0)
     sums = timed.kinds.assign(other=other).groupby(NETWORK)[["further_byte", "other"]].sum()
     rest = compiled.merge((sums.other / sums.further_byte).rename("rest").reset_index(), on=NETWORK)

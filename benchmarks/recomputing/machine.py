@@ -132,7 +132,8 @@ def facts(data: Path) -> dict[str, Found]:
 
 
 def _gpu(machine: Machine) -> dict[str, Found]:
-    rows, single = (at(machine.cells, precision=each, batch=batch) for each, batch in ((FULL, 256), (LOWER, 1)))
+    cells = at(machine.cells, variant=EAGER)
+    rows, single = (at(cells, precision=each, batch=batch) for each, batch in ((FULL, 256), (LOWER, 1)))
     operators = at(shown(machine.data / "workload" / "operators.csv"), stage="inference", precision=FULL, batch=1)
     calls = single.model.map(operators.groupby("model").calls.sum())
     return {

@@ -55,8 +55,6 @@ def test_facts_by_hand():
         "second.layers": median(layers_us(each, BEAD) / layers_us(each, COG) for each in NETWORKS),
         "compiled.device": "Bead 2", "compiled.networks": 31, "compiled.speed": 1.6,
         "compiled.slower": 2 / 31,  # elm22 and elm23
-        "channels_last.device": "Bead 2", "channels_last.networks": 24, "channels_last.speed": 1.1,
-        "channels_last.slower": 0,
         # Least shares of other bytes: oak0 to oak7. Largest: elm12 with a gain of 1.5, seven others with 1.6
         "fused.least": 2, "fused.most": 1.6,
         "together.both": 2.4,  # 12 of 3.6 and 12 of 1.2
@@ -80,7 +78,6 @@ def test_facts_by_hand():
         "traces.video.softmax_roof": 1 / 6,
         # Kernels 4 s over 2 s, steps 8 s over 10 s, of which 4 s and 2 s are busy
         "traces.images.kernels": 2, "traces.images.step": 0.8, "traces.images.idle_first": 0.8,
-        "traces.images.idle_second": 0.5,
     }  # fmt: skip
     assert wrong("gpus", world(), expected) == {}
 
