@@ -12,9 +12,10 @@ from concurrent.futures.process import BrokenProcessPool
 from functools import cache
 from importlib.metadata import version
 from itertools import groupby
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from pathlib import Path
 from textwrap import wrap
+from threading import Thread
 from typing import Any, NamedTuple
 
 import vl_convert
@@ -38,11 +39,15 @@ FONT = re.compile(r' font-family="[^"]*"')
 
 @cache
 def _process() -> ProcessPoolExecutor:
-    # not forked: a Jupyter kernel has threads, whose locks a fork would copy as they are held;
-    # deaf to Ctrl-C: the Jupyter kernel is told so to end, and this process ends with it
-    return ProcessPoolExecutor(
-        1, get_context("spawn"), initializer=signal.signal, initargs=(signal.SIGINT, signal.SIG_IGN)
-    )
+    # not forked: a Jupyter kernel has threads, whose locks a fork would copy as they are held
+    return ProcessPoolExecutor(1, get_context("spawn"), initializer=_end_with_parent)
+
+
+def _end_with_parent() -> None:
+    """End this process with the one that gives it charts, which hears Ctrl-C for both."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = parent_process()
+    Thread(target=lambda: parent and (parent.join(), os._exit(1)), daemon=True).start()
 
 
 class _Begun(NamedTuple):

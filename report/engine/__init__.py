@@ -1,5 +1,5 @@
 """The two render engines: Quarto where it is installed, and an embedded renderer of the same sources.
 
-The embedded one runs the cells in a Jupyter kernel, pandoc reads and writes, Typst sets the PDF. It knows the syntax
+The embedded one runs the cells in IPython, pandoc reads and writes, Typst sets the PDF. It knows the syntax
 that the chapters use and stops, with file and line, at anything else.
 """

@@ -1,4 +1,4 @@
-"""Running a document's cells and inline code in a Jupyter kernel; what has not changed since the last render is kept.
+"""Running documents' cells and inline code in IPython; what has not changed since the last render is kept.
 
 An output is that of the code, of the cells before it that prepare something, and of the state of everything that code
 may read: the project's files but its prose, the data, the variables of this program and the installed packages.
@@ -9,117 +9,31 @@ import base64
 import hashlib
 import json
 import os
-import queue
 import re
+import subprocess
 import sys
-import tempfile
-from collections.abc import Iterable
-from contextlib import ExitStack, suppress
-from itertools import groupby
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from measure.errors import UserError
 from report import failures
 from report.engine.project import PICTURES, Project, write_file
-from report.engine.source import INLINE, CodeCell, Line, left_out, read_source
+from report.engine.source import CodeCell, Line, read_source
 from report.markdown import MISSING, escape, quoted
 
+CELLS = Path(__file__).with_name("cells.py")
 MEMORY = "_cache/outputs.json"
 FORCED = "ROOFWRIGHT_FORCED"  # where this variable is set, all code runs
 PROSE = (".qmd", ".md", ".ipynb")
 PICTURE = re.compile(r"!\[[^\]]*\]\(([^)\s]+)\)")
-UNREADABLE = re.compile(r"`\{+(\w+)\}+\s")
 MARKUP = re.compile(r"([`*_{}\[\]()>#+,\-.!])")
 ENDINGS = {"image/svg+xml": "svg", "image/png": "png", "image/jpeg": "jpg"}  # MIME types and endings of files
-FAILED_LINE = re.compile(r"\bline (\d+)")  # in a traceback, whose first frame is the cell's
-
 UNDEFINED = re.compile(r"NameError: name '(\w+)' is not defined.*")
 
-SHOW = "__import__('IPython.display').display.display({}\n)\n"
-"""Shows the value of an expression."""
-
-FINISH = "(lambda module: module and module.finish())(__import__('sys').modules.get('report.charts.drawing'))"
-"""What is drawn beside the cells is there before the kernel ends, whichever cell waits for it."""
-
-Output = dict[str, str]
-"""An output of a cell: MIME type to text, or `stdout` or `stderr` to what was printed there."""
-
-
-class CellError(Exception):
-    """A cell raised; `line` counts from the code's first line. A `final` one ends the render: the kernel has died."""
-
-    def __init__(self, text: str, line: int = 1, final: bool = False) -> None:
-        super().__init__(text)
-        self.line, self.final = line, final
-
-    @property
-    def name(self) -> str | None:
-        """The name that is not defined, if that is what is wrong."""
-        found = UNDEFINED.fullmatch(str(self))
-        return found[1] if found else None
-
-    def left_out(self, place: str, what: str) -> str:
-        """Return the sentence that stands in the place of what failed. Raise UserError where the render has to end."""
-        if self.final:
-            raise UserError(f"{place}: {self}") from self
-        line = f"{place}: {what}{self}"
-        if os.environ.get(failures.STRICT):
-            raise failures.StrictError(line) from self
-        return failures.noted_as(line, line)
-
-
-class Kernel:
-    """A Jupyter kernel under this very Python; it reads none of the user's specifications and start-up files."""
-
-    def __init__(self, directory: Path, environment: dict[str, str], stack: ExitStack) -> None:
-        # Imported late: most renders run no code.
-        from jupyter_client.kernelspec import KernelSpecManager
-        from jupyter_client.manager import KernelManager
-
-        # Without folders to search the manager falls back to ipykernel under sys.executable.
-        self._manager = KernelManager(kernel_name="python3", kernel_spec_manager=KernelSpecManager(kernel_dirs=[]))
-        variables = {**os.environ, **environment, "IPYTHONDIR": stack.enter_context(tempfile.TemporaryDirectory())}
-        quiet = ["--log-level=ERROR", "--HistoryManager.enabled=False"]
-        self._manager.start_kernel(cwd=str(directory), env=variables, extra_arguments=quiet)
-        stack.callback(self._manager.shutdown_kernel, now=True)
-        self._client = self._manager.blocking_client()
-        self._client.start_channels()
-        stack.callback(self._client.stop_channels)
-        try:
-            self._client.wait_for_ready(timeout=120)
-        except RuntimeError as error:
-            raise UserError(f"no Jupyter kernel starts under {sys.executable}; is ipykernel installed?") from error
-
-    def run(self, code: str) -> list[Output]:
-        """Run code and return its outputs in order; raise CellError."""
-        request = self._client.execute(code, store_history=False, allow_stdin=False)
-        outputs: list[Output] = []
-        error = None
-        while True:
-            try:
-                message: dict[str, Any] = self._client.get_iopub_msg(timeout=1)
-            except queue.Empty:
-                if not self._manager.is_alive():  # and so never answers
-                    raise CellError("the Jupyter kernel died; was it out of memory?", final=True) from None
-                continue
-            kind, content = message["msg_type"], message["content"]
-            if message["parent_header"].get("msg_id") != request:
-                continue
-            if kind == "stream":
-                before = outputs.pop()[content["name"]] if outputs and content["name"] in outputs[-1] else ""
-                outputs.append({content["name"]: before + content["text"]})
-            elif kind in ("display_data", "execute_result"):
-                outputs.append(dict(content["data"]))
-            elif kind == "error":
-                line = FAILED_LINE.search("".join(content["traceback"]))
-                is_input = content["ename"] == UserError.__name__  # a damaged table, say
-                error = CellError(f"{content['ename']}: {content['evalue']}", int(line[1]) if line else 1, is_input)
-            elif kind == "status" and content["execution_state"] == "idle":
-                break
-        if error:
-            raise error
-        return outputs
+Outcome = dict[str, Any]
+"""What came of running code, as `cells.py` tells it."""
 
 
 class Memory:
@@ -140,82 +54,79 @@ class Memory:
 
     def save(self) -> None:
         """Keep all for the next render, unless something could not be computed."""
-        if failures.any_noted():
-            return
-        with suppress(OSError):  # without it the next render takes longer, and that is all
-            self._file.parent.mkdir(exist_ok=True)
-            partial = self._file.with_name(f".{self._file.name}.{os.getpid()}")
-            partial.write_text(json.dumps(self.kept), "utf-8")
-            os.replace(partial, self._file)
+        if not failures.any_noted():
+            with suppress(UserError):  # without it the next render takes longer, and that is all
+                write_file(self._file, json.dumps(self.kept).encode())
 
 
-class Session:
-    """Runs a document's code in order, and in a kernel only what is not remembered."""
+def execute(projects: list[Project], data: Path, memory: Memory) -> list[list[Line]]:
+    """Return documents as Markdown, every line with its place. Raise UserError for code that fails.
 
-    def __init__(self, project: Project, data: Path, memory: Memory, stack: ExitStack) -> None:
-        self._project, self._data, self._memory, self._stack = project, data, memory, stack
-        self.root = project.root
-        self._prepared = memory.state
-        self._pending: list[str] = []
-        self._entries: list[dict[str, Any]] = []
-        self._kernel: Kernel | None = None
-        self.lost: set[str] = set()  # the names that cells were to give, which failed
+    A figure or table becomes a div with its label, whose last paragraph is the caption.
+    """
+    documents = [read_source(project) for project in projects]
+    codes = [code for parts in documents for part in parts for code in _codes(part)]
+    made, failed = iter(_outcomes(codes, projects[0].root, data, memory)), list[str]()
 
-    def run(self, code: str, label: str | None = None) -> list[Output]:
-        """Return the outputs of a cell, in order. Raises CellError."""
-        key = _digest(self._prepared, code)
-        entry = self._memory.known.get(key, {"files": None})
-        is_remembered = entry["files"] is not None and entry["files"] == self._stamps(entry["files"])
-        if not is_remembered:
-            found = self._started().run(code)
-            entry = {"outputs": found, "files": dict.fromkeys(PICTURE.findall(json.dumps(found)))}
-        self._memory.kept[key] = entry
-        self._entries.append(entry)
-        # An expression that has a label to be shown by changes nothing that code after it sees.
-        if label is None or any(not isinstance(statement, ast.Expr) for statement in ast.parse(code).body):
-            self._prepared = _digest(self._prepared, "then", code)
-            if is_remembered:
-                self._pending.append(code)
-        return list(entry["outputs"])
+    def lines(part: Line | CodeCell) -> list[Line]:
+        if isinstance(part, Line):
+            return [_with_values(part, made, failed)]
+        texts = _cell_texts(part, next(made), failed, projects[0].root)
+        return [part.opening.beside(line) for text in texts for line in text.split("\n")]
 
-    def evaluate(self, expressions: Iterable[str]) -> None:
-        """Have expressions that are not remembered evaluated together, at a tenth of the cost, for ``run``."""
-        known = self._memory.known
-        new = [each for each in dict.fromkeys(expressions) if _digest(self._prepared, each) not in known]
-        if not new:
-            return
-        outputs: list[Output] = []
-        with suppress(CellError):  # one that raises does so again when it runs alone, and its line is named
-            outputs = self._started().run("".join(map(SHOW.format, new)))
-        for code, output in zip(new, outputs, strict=False) if len(outputs) == len(new) else ():
-            if output != {"text/plain": "None"}:  # alone it has no output
-                known[_digest(self._prepared, code)] = {"outputs": [output], "files": {}}
+    return [[line for part in parts for line in lines(part)] for parts in documents]
 
-    def _started(self) -> Kernel:
-        """Return the kernel, all cells that prepare something run in it."""
-        if self._kernel is None:
-            self._kernel = Kernel(self._project.root, {"ROOFWRIGHT_DATA": str(self._data)}, self._stack)
-        while self._pending:
-            self._kernel.run(self._pending.pop(0))
-        return self._kernel
 
-    def finish(self) -> None:
-        """Wait for what is drawn beside the cells, and note the files that outputs show."""
-        if self._kernel:
-            try:
-                self._kernel.run(FINISH)
-            except CellError as problem:
-                raise UserError(f"a figure cannot be drawn: {problem}") from problem
-        for entry in self._entries:
-            entry["files"] = self._stamps(entry["files"])
+def _codes(part: Line | CodeCell) -> list[tuple[str, bool]]:
+    """Return the code of a cell or of a line's inline values, and whether it changes what code after it sees."""
+    if isinstance(part, Line):
+        return [(expression.strip(), False) for expression in part.pieces[1::2]]
+    with suppress(SyntaxError):
+        shows = all(isinstance(statement, ast.Expr) for statement in ast.parse(part.code).body)
+        return [(part.code, not shows or "label" not in part.options)]
+    return [(part.code, True)]
 
-    def _stamps(self, names: dict[str, Any]) -> dict[str, Any]:
-        stamps: dict[str, Any] = dict.fromkeys(names)
-        for name in names:
-            with suppress(OSError):
-                status = (self._project.root / name).stat()
-                stamps[name] = [status.st_size, status.st_mtime_ns]
-        return stamps
+
+def _outcomes(codes: list[tuple[str, bool]], root: Path, data: Path, memory: Memory) -> list[Outcome]:
+    """Return what comes of codes, in order. Run what is not remembered, and before it what prepares it."""
+    keys, prepared = [], memory.state
+    for code, prepares in codes:
+        keys.append(_digest(prepared, code))
+        prepared = _digest(prepared, "then", code) if prepares else prepared
+    found = {key: known for key in keys if (known := memory.known.get(key)) and known["files"] == _stamps(root, known)}
+    last = max((at for at, key in enumerate(keys) if key not in found), default=-1)
+    running = [at for at in range(last + 1) if codes[at][1] or keys[at] not in found]
+    outcomes = run([codes[at][0] for at in running], root, data) if running else []
+    found |= {
+        keys[at]: outcome | {"files": _stamps(root, outcome)} for at, outcome in zip(running, outcomes, strict=False)
+    }
+    if len(outcomes) > len(running):
+        raise UserError(f"a figure cannot be drawn: {outcomes[-1]['error']}")
+    memory.kept |= found
+    return [found[key] for key in keys if key in found]
+
+
+def run(codes: list[str], root: Path, data: Path) -> list[Outcome]:
+    """Run codes in the project's folder, under this very Python; return what comes of each, up to one that ends it."""
+    environment = {**os.environ, "ROOFWRIGHT_DATA": str(data)}
+    run = subprocess.run(
+        [sys.executable, str(CELLS)], input=json.dumps(codes).encode(), capture_output=True, cwd=root, env=environment
+    )
+    outcomes = [json.loads(line) for line in run.stdout.splitlines()]
+    if run.returncode:
+        said = run.stderr.decode(errors="replace").strip().rpartition("\n")[2]
+        outcomes.append({"error": f"Python died; was it out of memory? {said}".strip(), "line": 1, "is_input": True})
+    return outcomes
+
+
+def _stamps(root: Path, outcome: Outcome) -> dict[str, Any]:
+    """Return sizes and times of the files that an output shows."""
+    stamps: dict[str, Any] = dict.fromkeys(PICTURE.findall(json.dumps(outcome.get("outputs"))))
+    for name in stamps:
+        with suppress(OSError):
+            status = (root / name).stat()
+            stamps[name] = [status.st_size, status.st_mtime_ns]
+    return stamps
 
 
 def _digest(*texts: str) -> str:
@@ -237,50 +148,32 @@ def _state(project: Project, data: Path) -> str:
     return _digest(*texts)
 
 
-def execute(project: Project, code: Session) -> list[Line]:
-    """Return the document as Markdown, every line with its place. Raise UserError for code that fails.
-
-    A figure or table becomes a div with its label, whose last paragraph is the caption. Of a chapter that is left out
-    no cell is run: it is there for `missing.lua`, which takes it out and knows its labels by then.
-    """
-    unread, lines = left_out(project), list[Line]()
-    for _, parts in groupby(read_source(project), type):
-        between = [*parts]  # lines without a cell between them, or cells
-        texts = [part for part in between if isinstance(part, Line) and part.file not in unread]
-        code.evaluate(expression.strip() for line in texts for expression in _split(line)[1::2])
-        for part in between:
-            if isinstance(part, Line):
-                lines.append(part if part.file in unread else with_values(part, code))
-            elif part.opening.file not in unread:
-                lines += [part.opening.beside(line) for text in _cell_texts(part, code) for line in text.split("\n")]
-            elif "label" in part.options:
-                lines += [part.opening.beside(text) for text in ("", f"::: {{#{part.options['label']}}}", ":::", "")]
-    return lines
+def _left_out(outcome: Outcome, place: str, what: str = "") -> str:
+    """Return the sentence that stands in the place of what failed. Raise UserError where the render has to end."""
+    line = f"{place}: {what}{outcome['error']}"
+    if outcome["is_input"]:
+        raise UserError(line)
+    if os.environ.get(failures.STRICT):
+        raise failures.StrictError(line)
+    return failures.noted_as(line, line)
 
 
-def _split(line: Line) -> list[str]:
-    """Return the parts of a line, of which every second is an expression."""
-    return [line.text] if line.is_listing else INLINE.split(line.text)
+def _with_values(line: Line, made: Iterator[Outcome], failed: list[str]) -> Line:
+    """Return a line with the value of each inline expression in its place. `failed` is the code that raised."""
+    pieces = line.pieces
+    for at in range(1, len(pieces), 2):
+        expression, outcome = pieces[at].strip(), next(made)
+        if "error" not in outcome:
+            pieces[at] = as_markdown(outcome["outputs"], expression, line)
+            continue
+        undefined = UNDEFINED.fullmatch(outcome["error"])
+        if not (undefined and any(undefined[1] in code for code in failed)):
+            _left_out(outcome, line.place, f"`{expression}` raises ")
+        pieces[at] = MISSING
+    return line.beside("".join(pieces))
 
 
-def with_values(line: Line, code: Session) -> Line:
-    """Return a line with the value of each inline expression in its place, unless it is one of a listing."""
-    parts = _split(line)
-    if unreadable := UNREADABLE.search("".join(parts[::2])):
-        form = "inline code is `{python} expression`, on one line and outside listings"
-        raise line.error(f"{form}, not {unreadable[0].strip()!r}")
-    for at in range(1, len(parts), 2):
-        expression = parts[at].strip()
-        try:
-            parts[at] = as_markdown(code.run(expression, "inline"), expression, line)
-        except CellError as error:
-            if error.name not in code.lost:
-                error.left_out(line.place, f"`{expression}` raises ")
-            parts[at] = MISSING
-    return line.beside("".join(parts))
-
-
-def as_markdown(outputs: list[Output], expression: str, line: Line) -> str:
+def as_markdown(outputs: list[dict[str, str]], expression: str, line: Line) -> str:
     """Return the Markdown that a value stands for, by the rules of Quarto's Jupyter engine.
 
     A `Markdown` object is Markdown. Anything else is its `repr`; a string's quotes are dropped and what Markdown would
@@ -296,34 +189,19 @@ def as_markdown(outputs: list[Output], expression: str, line: Line) -> str:
     return text
 
 
-def _cell_texts(cell: CodeCell, code: Session) -> list[str]:
-    try:
-        outputs = code.run(cell.code, cell.options.get("label"))
-    except CellError as error:
-        code.lost |= _given_names(cell.code)
-        return ["", escape(error.left_out(f"{cell.opening.file}:{cell.first_line + error.line - 1}", "")), ""]
+def _cell_texts(cell: CodeCell, outcome: Outcome, failed: list[str], root: Path) -> list[str]:
+    if "error" in outcome:
+        failed.append(cell.code)
+        return ["", escape(_left_out(outcome, f"{cell.opening.file}:{cell.first_line + outcome['line'] - 1}")), ""]
     if not cell.options["include"]:
         return []
-    shown = [text for output in outputs for text in ("", _markdown(cell, output, code.root), "")]
+    shown = [text for output in outcome["outputs"] for text in ("", _markdown(cell, output, root), "")]
     if caption := cell.options.get("fig-cap") or cell.options.get("tbl-cap"):
         shown = ["", f"::: {{#{cell.options['label']}}}", *shown, "", " ".join(caption.split()), ":::", ""]
     return shown
 
 
-def _given_names(code: str) -> set[str]:
-    """Return the names that code would give something, those of imports too; none of code that cannot be read."""
-    try:
-        nodes = list(ast.walk(ast.parse(code)))
-    except SyntaxError:
-        return set()
-    stored = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
-    made = {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.ClassDef)}
-    return stored | made | {node.asname or node.name for node in nodes if isinstance(node, ast.alias)}
-
-
-def _markdown(cell: CodeCell, output: Output, root: Path) -> str:
-    if "stderr" in output:  # a warning
-        return ""
+def _markdown(cell: CodeCell, output: dict[str, str], root: Path) -> str:
     text = output.get("text/markdown", output.get("stdout") if cell.options["output"] else None)
     picture = next((kind for kind in ENDINGS if kind in output), None)
     if text is None and picture:

@@ -85,13 +85,11 @@ def page_edition(project: Project, paper: str | None, withheld: Withheld) -> dic
 
     Withhold its headers.
     """
-    options = project.format("html")
-    styles = [read_text(project.root / path) for path in project.files(options.get("css"))]
-    texts = [*(f"<style>\n{style}</style>" for style in styles), *project.header_texts("html")]
-    variables = {"header-includes": "\n".join(map(withheld.mark, texts)), "policy": withheld.policy()}
-    variables |= {"paper": paper} if paper else {}
-    edition = {"template": str(TEMPLATE), "variables": variables}
-    if options.get("toc"):
-        variables["toc-title"] = options.get("toc-title", "Contents")
-        edition["depth"] = options.get("toc-depth", 3) + 1  # a level below the title
-    return edition
+    styles = [f"<style>\n{read_text(project.root / path)}</style>" for path in project.files("format.html.css")]
+    headers = "\n".join(map(withheld.mark, [*styles, *project.header_texts("html")]))
+    variables = {"header-includes": headers, "policy": withheld.policy()} | ({"paper": paper} if paper else {})
+    if not project.settings.get("format.html.toc"):
+        return {"template": str(TEMPLATE), "variables": variables}
+    variables["toc-title"] = project.settings.get("format.html.toc-title", "Contents")
+    depth = project.settings.get("format.html.toc-depth", 3) + 1  # a level below the title
+    return {"template": str(TEMPLATE), "variables": variables, "depth": depth}

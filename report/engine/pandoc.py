@@ -10,7 +10,7 @@ from typing import Any
 
 from measure.errors import UserError
 from report.engine.project import Project
-from report.engine.source import Places
+from report.engine.source import Line
 
 SCRIPT = Path(__file__).with_name("editions.lua")
 
@@ -25,24 +25,29 @@ def find_pandoc() -> str:
     return found
 
 
-def make_editions(job: dict[str, Any], project: Project, places: Places) -> dict[str, Any]:
-    """Return what `editions.lua` prints for a job; `places` are those of the job's lines.
+def make_editions(job: dict[str, Any], project: Project, lines: list[Line]) -> dict[str, Any]:
+    """Return what `editions.lua` prints for a job, whose text stands in these lines.
 
     Raise UserError where pandoc stops, and for whatever it warns of: an unknown citation, a formula, an open div.
     """
     # With room for a document's tree, pandoc spends less than a tenth of its time on collecting garbage, not a third.
-    command = [find_pandoc(), "lua", str(SCRIPT), "+RTS", "-A64m", "-F6"]
+    command = [find_pandoc(), "lua", str(SCRIPT), "+RTS", "-A256m"]
     run = subprocess.run(command, input=json.dumps(job), capture_output=True, encoding="utf-8", cwd=project.root)
     if not run.returncode and not run.stderr:
         return dict(json.loads(run.stdout))
     problem = run.stderr.removeprefix("[WARNING] ").partition("\n[WARNING] ")[0]
-    place = project.document
+    words = ""
     if ours := re.search("\1(.*?)\1(.*?)\1", problem, re.DOTALL):
-        raise places.error(ours[1], ours[2])
-    if formula := re.search(r"TeX math\s+(.*?)(, rendering.*)?\n", problem):
-        place = places.of(formula[1])
-    elif cited := re.search(r"citation (\S+) not found", problem):
-        place = places.of(f"@{cited[1]}")
-    elif line := re.search(r"\bline (\d+)", problem):
-        place = places.lines[min(int(line[1]), len(places.lines)) - 1].place
-    raise UserError(f"{place}: {' '.join(problem.split())[:300]}")
+        words, problem = ours.groups()
+    elif theirs := re.search(r"TeX math\s+(.*?)(?:, rendering.*)?\n|(?<=citation) (\S+) not found", problem):
+        words = theirs[1] or f"@{theirs[2]}"
+    elif number := re.search(r"\bline (\d+)", problem):
+        lines = lines[: int(number[1])][-1:]
+    raise UserError(f"{_place(words, lines)}: {' '.join(problem.split())[:300]}")
+
+
+def _place(words: str, lines: list[Line]) -> str:
+    """Return `file:line` of the last line that holds the words as whole ones; if none does, of the first line."""
+    whole = re.compile(rf"(?<![\w-]){re.escape(words)}(?![\w-])")
+    holding = [line for line in lines if words and not line.text.startswith("<script") and whole.search(line.text)]
+    return (holding or lines)[-1 if holding else 0].place

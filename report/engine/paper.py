@@ -14,15 +14,15 @@ TEMPLATE = Path(__file__).parent / "resources" / "paper.typ"
 
 def paper_edition(project: Project) -> dict[str, Any]:
     """Return what `editions.lua` needs for the Typst source, in which citations are written out."""
-    options = project.format("typst")
+    settings = {name.removeprefix("format.typst."): value for name, value in project.settings.items()}
+    sides = [f"{name[7:]}: {length}" for name, length in settings.items() if name.startswith("margin.")]
     variables = {
         "header-includes": "\n".join(project.header_texts("typst")),
-        "papersize": options.get("papersize", "a4"),
-        "margin": ", ".join(f"{side}: {length}" for side, length in (options.get("margin") or {}).items()),
-        "fontsize": options.get("fontsize", "10pt"),
+        "papersize": settings.get("papersize", "a4"),
+        "margin": ", ".join(sides),
+        "fontsize": settings.get("fontsize", "10pt"),
     }
-    given = {name: value for name, value in variables.items() if value}
-    return {"template": str(TEMPLATE), "variables": given}
+    return {"template": str(TEMPLATE), "variables": {name: value for name, value in variables.items() if value}}
 
 
 def compile_paper(text: str, project: Project, note: Callable[[str], None]) -> bytes:
@@ -31,11 +31,11 @@ def compile_paper(text: str, project: Project, note: Callable[[str], None]) -> b
     PDF/UA-1 (ISO 14289-1), for readers who listen, is refused by Typst to a character that no font has: then the PDF
     keeps no standard, and `note` is told.
     """
-    options = project.format("typst")
-    fonts = [str(project.root / folder) for folder in project.files(options.get("font-paths"))]
+    fonts = [str(project.root / folder) for folder in project.files("format.typst.font-paths")]
     compiler = typst.Compiler(root=str(project.root), font_paths=fonts, ignore_system_fonts=True)
+    standards = project.settings.get("format.typst.pdf-standard", [])
     try:
-        pdf: Any = compiler.compile(text.encode(), format="pdf", pdf_standards=options.get("pdf-standard", []))
+        pdf: Any = compiler.compile(text.encode(), format="pdf", pdf_standards=standards)
     except typst.TypstError as problem:
         try:
             pdf = compiler.compile(text.encode(), format="pdf")

@@ -12,92 +12,75 @@ from yaml.constructor import SafeConstructor
 from measure.cache.project import SETTINGS_FILE
 from measure.errors import UserError, did_you_mean
 
-Schema = dict[str, Any]
-"""What each key may hold: a type or types, a set of values, a pattern of text, or another schema."""
-
-TEXT, FILES, HEADERS = (str, int, float), (str, list), (str, list, dict)
 PICTURES = Path("_figures")  # the folder of the pictures that the page and the PDF hold, below the project's root
+TEXT, FILES, HEADERS = (str, int, float), (str, list), (str, list, dict)
 LENGTH = re.compile(r"[0-9]+(\.[0-9]+)?(mm|cm|in|pt)")
 FILE_NAME = re.compile(r"(?!\.{1,2}$)[^/\\\x00-\x1f]+")
-
-HTML: Schema = {
-    "toc": bool, "toc-location": {"left"}, "toc-depth": int, "toc-title": str, "embed-resources": {True}, "grid": dict,
-    "html-math-method": {"mathml"}, "css": FILES, "include-in-header": HEADERS, "output-file": FILE_NAME,
-    "format-links": list,
-}  # fmt: skip
-TYPST: Schema = {
-    "output-file": FILE_NAME, "papersize": {"a4", "us-letter"}, "fontsize": LENGTH, "font-paths": FILES,
-    "pdf-standard": {"ua-1"},
-    "margin": dict.fromkeys(("x", "y", "top", "bottom", "left", "right"), LENGTH), "include-in-header": HEADERS,
-}  # fmt: skip
-OWN = "roofwright"
-DOCUMENT: Schema = {
-    "project": {"type": {"default"}, "output-dir": str, "execute-dir": {"project"}, "render": list},
-    "title": TEXT, "subtitle": TEXT, "author": (str, list), "date": object, "lang": str, "description": TEXT,
+OWN = "roofwright."
+KNOWN: dict[str, Any] = {
+    "project.type": {"default"}, "project.output-dir": str, "project.execute-dir": {"project"}, "project.render": list,
+    "title": TEXT, "subtitle": TEXT, "author": FILES, "date": object, "lang": str, "description": TEXT,
     "abstract": TEXT, "keywords": list, "bibliography": FILES, "citeproc": {True}, "link-citations": bool,
-    "filters": list, "number-sections": bool, "format": {"html": HTML, "typst": TYPST},
-    "execute": {"echo": {False}, "error": {True}},
-    OWN: {
-        "pdf": {"body", "full"}, "no-guesses": bool, "chips": list, "chapters": list, "machines": list, "models": list,
-    },
+    "filters": list, "number-sections": bool, "execute.echo": {False}, "execute.error": {True},
+    "format.html.toc": bool, "format.html.toc-location": {"left"}, "format.html.toc-depth": int,
+    "format.html.toc-title": str, "format.html.embed-resources": {True}, "format.html.grid": dict,
+    "format.html.html-math-method": {"mathml"}, "format.html.css": FILES, "format.html.include-in-header": HEADERS,
+    "format.html.output-file": FILE_NAME, "format.html.format-links": list,
+    "format.typst.output-file": FILE_NAME, "format.typst.papersize": {"a4", "us-letter"},
+    "format.typst.fontsize": LENGTH, "format.typst.font-paths": FILES, "format.typst.pdf-standard": {"ua-1"},
+    "format.typst.include-in-header": HEADERS,
+    **{f"format.typst.margin.{side}": LENGTH for side in ("x", "y", "top", "bottom", "left", "right")},
+    f"{OWN}pdf": {"body", "full"}, f"{OWN}no-guesses": bool,
+    **{f"{OWN}{what}": list for what in ("chapters", "machines", "models", "chips")},
 }  # fmt: skip
+"""What each setting may be: a type or types, a set of values, or a pattern of text."""
 
 
 @dataclass(frozen=True)
 class Project:
     """A folder with a `_quarto.yml`, and one document of those that it renders.
 
-    `settings` are those of `_quarto.yml` with the document's front matter laid over them; paths in it are relative to
-    `root`. The document's text begins at line `body_line`. `others` are rendered after it, as HTML. `passed_over` says
-    what the embedded engine cannot honour, a sentence each.
+    `settings` are those of `_quarto.yml`, such as `format.html.toc`, and the document's front matter in their place;
+    paths are relative to `root`. The document's text begins at line `body_line`. `others` are rendered after it, as
+    HTML. `passed_over` says what the embedded engine cannot honour, a sentence each.
     """
 
     root: Path
     document: str
     settings: dict[str, Any]
-    body_line: int
+    body_line: int = 1
     others: tuple[str, ...] = ()
     passed_over: tuple[str, ...] = ()
 
-    def format(self, name: str) -> dict[str, Any]:
-        """Return the options of one output format, `html` or `typst`."""
-        return dict((self.settings.get("format") or {}).get(name) or {})
-
     def output_name(self, name: str) -> str:
         """Return the name of the file in one format, `html` or `pdf`."""
-        options = self.format({"html": "html", "pdf": "typst"}[name])
-        return str(options.get("output-file", f"{Path(self.document).stem}.{name}"))
+        writer = {"html": "html", "pdf": "typst"}[name]
+        return str(self.settings.get(f"format.{writer}.output-file", f"{Path(self.document).stem}.{name}"))
 
     @property
     def output_folder(self) -> Path:
         """The folder that is rendered to: by Quarto below the project, by `python -m report` below the current one."""
-        return Path((self.settings.get("project") or {}).get("output-dir", "_site"))
+        return Path(self.settings.get("project.output-dir", "_site"))
 
     def chosen(self, key: str) -> list[str]:
         """Return the names that the variable ROOFWRIGHT_KEY or else `roofwright: key:` chooses; none for all."""
         given = os.environ.get(f"ROOFWRIGHT_{key.upper()}", "")
-        return [name for name in given.split(",") if name] or list((self.settings.get(OWN) or {}).get(key) or [])
+        return [name for name in given.split(",") if name] or list(self.settings.get(OWN + key) or [])
 
-    @property
-    def filters(self) -> list[str]:
-        """The Lua filters that pandoc runs once it has read the document; others are Quarto's alone."""
-        return self.files([item["path"] for item in self.settings.get("filters", []) if _is_early(item)])
-
-    def files(self, setting: Any) -> list[str]:
-        """Return the paths below the root that a setting of none, one or several names; each must exist."""
-        paths = listed(setting)
-        for path in paths:
-            if not (self.root / str(path)).exists():
-                raise UserError(f"{SETTINGS_FILE} names {path!r}, which is not there; restore it, or name another")
-        return paths
+    def files(self, setting: str) -> list[str]:
+        """Return the paths below the root that a setting names; each must exist."""
+        return [self._file(path) for path in listed(self.settings.get(setting))]
 
     def header_texts(self, name: str) -> list[str]:
         """Return what `include-in-header` adds to one format: each item is a file, or a mapping `text:`/`file:`."""
-        texts = []
-        for item in listed(self.format(name).get("include-in-header")):
-            given = item if isinstance(item, dict) else {"file": item}
-            texts.append(given["text"] if "text" in given else read_text(self.root / self.files(given["file"])[0]))
-        return texts
+        items = listed(self.settings.get(f"format.{name}.include-in-header"))
+        given = [item if isinstance(item, dict) else {"file": item} for item in items]
+        return [each["text"] if "text" in each else read_text(self.root / self._file(each["file"])) for each in given]
+
+    def _file(self, path: Any) -> str:
+        if not (self.root / str(path)).exists():
+            raise UserError(f"{SETTINGS_FILE} names {path!r}, which is not there; restore it, or name another")
+        return str(path)
 
 
 def listed(setting: Any) -> list[Any]:
@@ -132,8 +115,8 @@ def read_project(root: Path, document: str | None = None) -> Project:
     if not file.is_file():
         raise UserError(f"there is no {SETTINGS_FILE} in {root}; run it in a clone of the project, or install it again")
     passed_over: list[str] = []
-    settings = read_settings(read_text(file), SETTINGS_FILE, 1, DOCUMENT, passed_over)
-    first, *others = (settings.get("project") or {}).get("render") or ["index.qmd"]
+    settings = read_settings(read_text(file), SETTINGS_FILE, 1, KNOWN, passed_over)
+    first, *others = settings.get("project.render") or ["index.qmd"]
     for name in (first, *others):
         if not (root / str(name)).is_file():
             raise UserError(f"{SETTINGS_FILE}: 'render' names {name!r}, which is not there; restore it")
@@ -143,76 +126,71 @@ def read_project(root: Path, document: str | None = None) -> Project:
         front = re.match(r"---\s*?\n(.*?\n)---\s*?(\n|$)", text, re.DOTALL)
         if not front:
             raise UserError(f"{document}:1: the front matter has no closing '---'; add it")
-        settings = _merged(settings, read_settings(front[1], document, 2, DOCUMENT, passed_over))
+        settings |= read_settings(front[1], document, 2, KNOWN, passed_over)
         body_line += front[0].count("\n")
+    filters = []
     for item in settings.get("filters", []):
-        if not _is_early(item):
-            name = item.get("path") if isinstance(item, dict) else item
+        given = item if isinstance(item, dict) else {"path": item}
+        if given.get("at") == "pre-ast" and "path" in given:
+            filters.append(given["path"])
+        else:
+            name = given.get("path")
             passed_over.append(f"{SETTINGS_FILE}: the embedded engine runs filters at: pre-ast alone, not {name!r}")
-    return Project(root, document, settings, body_line, tuple(others), tuple(passed_over))
-
-
-def _is_early(item: Any) -> bool:
-    return isinstance(item, dict) and item.get("at") == "pre-ast" and "path" in item
-
-
-def _merged(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
-    both = {key for key in below.keys() & above.keys() if isinstance(below[key], dict) and isinstance(above[key], dict)}
-    return {**below, **above, **{key: _merged(below[key], above[key]) for key in both}}
+    return Project(root, document, settings | {"filters": filters}, body_line, tuple(others), tuple(passed_over))
 
 
 def read_settings(
-    text: str, file: str, first_line: int, schema: Schema, passed_over: list[str] | None = None
+    text: str, file: str, first_line: int, known: dict[str, Any], passed_over: list[str] | None = None
 ) -> dict[str, Any]:
-    """Return what the mapping that `text`, found in `file` from `first_line` on, holds by the schema.
+    """Return what the mapping that `text`, found in `file` from `first_line` on, sets of what is known.
 
     Quarto knows more keys and values. A sentence for each is added to `passed_over`; without that list they are
     refused. Raise UserError, with file and line, for YAML that cannot be read, a key that stands twice and a value of
     another type.
     """
+    settings: dict[str, Any] = {}
+
+    def read(node: yaml.Node, above: str) -> None:
+        below_it = (name.removeprefix(above).partition(".")[0] for name in known if name.startswith(above))
+        names = list(dict.fromkeys(below_it))
+        if not isinstance(node, yaml.MappingNode):
+            if (value := SafeConstructor().construct_document(node)) not in (None, "default"):  # Quarto's for no more
+                place = f"{file}:{first_line + node.start_mark.line}"
+                raise UserError(f"{place}: expected a mapping of {', '.join(names)}, found {value!r}; write one")
+            return
+        keys = [str(key.value) for key, _ in node.value]
+        for at, (key_node, below) in enumerate(node.value):
+            key, place = keys[at], f"{file}:{first_line + key_node.start_mark.line}"
+            name = above + key
+            if key in keys[:at]:
+                raise UserError(f"{place}: the key '{key}' stands here a second time; delete one of the two")
+            if key not in names:
+                near = did_you_mean(key, names)
+                if passed_over is None or above == OWN:
+                    raise UserError(f"{place}: unknown key '{key}'; known here are {', '.join(names)}{near}")
+                passed_over.append(f"{place}: the embedded engine cannot honour '{key}'{near}")
+            elif name not in known:
+                read(below, f"{name}.")
+            elif not (asked := _asked(given := SafeConstructor().construct_document(below), known[name])):
+                settings[name] = given
+            elif isinstance(known[name], set | re.Pattern) and passed_over is not None and above != OWN:
+                passed_over.append(f"{place}: the embedded engine cannot honour '{key}: {given}'; it knows {asked}")
+            else:
+                raise UserError(f"{place}: '{key}' cannot be {given!r}; give {asked}")
+
     try:
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
-        value = node and SafeConstructor().construct_document(node)
+        if node := yaml.compose(text, Loader=yaml.SafeLoader):
+            read(node, "")
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         problem = " ".join(str(getattr(error, "problem", error)).split())
         place = f"{file}:{first_line + (mark.line if mark else 0)}"
         raise UserError(f"{place}: this is not valid YAML: {problem}; correct it") from error
-
-    def mapping(node: Any, value: Any, schema: Schema, passed_over: list[str] | None) -> dict[str, Any]:
-        if not isinstance(value, dict):
-            place = f"{file}:{first_line + node.start_mark.line}"
-            raise UserError(f"{place}: expected a mapping of {', '.join(schema)}, found {value!r}; write one")
-        held: dict[str, Any] = {}
-        for key_node, below in node.value:
-            key, place = str(key_node.value), f"{file}:{first_line + key_node.start_mark.line}"
-            given, allowed = value.get(key), schema.get(key)
-            if key in held:
-                raise UserError(f"{place}: the key '{key}' stands here a second time; delete one of the two")
-            if key not in schema:
-                near = did_you_mean(key, schema)
-                if passed_over is None:
-                    raise UserError(f"{place}: unknown key '{key}'; known here are {', '.join(schema)}{near}")
-                passed_over.append(f"{place}: the embedded engine cannot honour '{key}'{near}")
-            elif isinstance(allowed, dict):
-                is_default = given in (None, "default")  # Quarto's words for nothing more
-                deeper = None if key == OWN else passed_over
-                held[key] = None if is_default else mapping(below, given, allowed, deeper)
-            elif (
-                (asked := _asked(given, allowed)) and isinstance(allowed, set | re.Pattern) and passed_over is not None
-            ):
-                passed_over.append(f"{place}: the embedded engine cannot honour '{key}: {given}'; it knows {asked}")
-            elif asked:
-                raise UserError(f"{place}: '{key}' cannot be {given!r}; give {asked}")
-            else:
-                held[key] = given
-        return held
-
-    return {} if value is None else mapping(node, value, schema, passed_over)
+    return settings
 
 
 def _asked(value: Any, allowed: Any) -> str | None:
-    """Return what to give in the place of a value that a schema does not allow; None for one that it allows."""
+    """Return what to give in the place of a value that is not allowed; None for one that is."""
     fits: Any
     if isinstance(allowed, re.Pattern):
         fits, asked = isinstance(value, str) and allowed.fullmatch(value), f"a text like {allowed.pattern}"

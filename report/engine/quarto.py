@@ -14,7 +14,6 @@ from measure.cache.folders import MachineFolder, machine_names
 from measure.cache.records import Environment
 from measure.errors import UserError
 from report.engine.project import PICTURES, read_project
-from report.engine.source import left_out
 
 OLDEST_VERSION = (1, 9)  # the one that the sources were checked with
 WRITERS = {"html": "html", "pdf": "typst"}  # Quarto's names of the formats
@@ -47,7 +46,6 @@ def render_with_quarto(
     Quarto's own words where it fails.
     """
     project = read_project(root.resolve())
-    left_out(project)  # a name that is not a chapter's is said now
     progress(f"rendering {project.document} with {quarto}")
     only = ["--to", WRITERS[formats[0]]] if len(formats) == 1 else []
     environment = {**os.environ, "QUARTO_PYTHON": sys.executable, "ROOFWRIGHT_DATA": str(data)}

@@ -8,14 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from measure.errors import UserError, unknown
-from report.engine.project import SETTINGS_FILE, Project, Schema, read_settings, read_text
+from report.engine.project import SETTINGS_FILE, Project, read_settings, read_text
 
 INCLUDE = re.compile(r"^\s*\{\{<\s*include\s+(?P<path>\S+)\s*>\}\}\s*$")
 SHORTCODE = re.compile(r"\{\{<\s*(?P<name>\S*)")
 FENCE = re.compile(r"^(?P<indent>\s*)(?P<ticks>`{3,}|~{3,})\s*(?P<info>[^`]*?)\s*$")
 INLINE = re.compile(r"(?<!`)`\{python\}[ \t]([^`]+)`")
+UNREADABLE = re.compile(r"`\{+(\w+)\}+\s")
 OPTION = re.compile(r"^#\s*\| ?")
-OPTIONS: Schema = {
+OPTIONS = {
     "label": re.compile(r"[\w.:-]+"), "fig-cap": str, "fig-alt": str, "tbl-cap": str, "include": bool,
     "output": {"asis"},
 }  # fmt: skip
@@ -29,12 +30,17 @@ class Line:
     text: str
     file: str
     number: int
-    is_listing: bool = False  #: it stands in a fenced code block
+    has_values: bool = True  #: its inline code is run: it stands in no listing, nor in a chapter that is left out
 
     @property
     def place(self) -> str:
         """`file:line`, as error messages name it."""
         return f"{self.file}:{self.number}"
+
+    @property
+    def pieces(self) -> list[str]:
+        """The parts of the text, of which every second is an expression."""
+        return INLINE.split(self.text) if self.has_values else [self.text]
 
     def error(self, problem: str) -> UserError:
         """Return the error that something is wrong here."""
@@ -43,25 +49,6 @@ class Line:
     def beside(self, text: str) -> "Line":
         """Return another text that comes from the same place."""
         return replace(self, text=text)
-
-
-class Places:
-    """The lines of the assembled document, searched for what was found wrong in the document tree."""
-
-    def __init__(self, lines: list[Line]) -> None:
-        self.lines = lines
-
-    def of(self, text: str) -> str:
-        """Return `file:line` of the last line that holds `text` as a whole word; if none does, of the first line."""
-        word = re.compile(rf"(?<![\w-]){re.escape(text)}(?![\w-])")
-        for line in reversed(self.lines):
-            if text in line.text and not line.text.startswith("<script") and word.search(line.text):
-                return line.place
-        return self.lines[0].place
-
-    def error(self, text: str, problem: str) -> UserError:
-        """Return the error that something is wrong with `text`, which names its place."""
-        return UserError(f"{self.of(text)}: {problem}")
 
 
 @dataclass(frozen=True)
@@ -80,22 +67,33 @@ class CodeCell:
 def read_source(project: Project) -> list[Line | CodeCell]:
     """Return the document's lines and cells in order, with included files in their places.
 
-    Raise UserError, with file and line, for an include that is not there or goes round in a circle, other shortcodes,
-    a cell in another language, with a wrong option or a wrong caption, and a fence that is never closed.
+    A chapter that is left out has no cell: it is there for `missing.lua`, which takes it out and knows its labels by
+    then. Raise UserError, with file and line, for an include that is not there or goes round in a circle, other
+    shortcodes, a cell in another language, with a wrong option or a wrong caption, and a fence that is never closed.
     """
-    lines = list(_lines(project, project.document, project.body_line, []))
-    parts: list[Line | CodeCell] = []
-    at = 0
-    while at < len(lines):
-        fence = FENCE.match(lines[at].text)
-        end = _closing(lines, at, fence["ticks"]) if fence else at
-        if fence and re.match(r"\{\w", fence["info"]):
-            if fence["indent"] or fence["info"] != "{python}":
-                raise lines[at].error("a cell begins with ```{python} at the left margin, its options in '#|' lines")
-            parts.append(_cell(lines[at], lines[at + 1 : end]))
+    unread, parts = left_out(project), list[Line | CodeCell]()
+    block, closing = list[Line](), re.compile("")
+    for line in _lines(project, project.document, project.body_line, []):
+        fence = None if block else FENCE.match(line.text)
+        if fence:
+            block, closing = [line], re.compile(rf"^\s*{fence['ticks'][0]}{{{len(fence['ticks'])},}}\s*$")
+            is_cell = re.match(r"\{\w", fence["info"]) is not None
+            if is_cell and (fence["indent"] or fence["info"] != "{python}"):
+                raise line.error("a cell begins with ```{python} at the left margin, its options in '#|' lines")
+        elif not block:
+            parts.append(replace(_checked(line), has_values=line.file not in unread))
+        elif not closing.match(line.text):
+            block.append(line)
         else:
-            parts += [replace(line, is_listing=fence is not None) for line in lines[at : end + 1]]
-        at = end + 1
+            if not is_cell:
+                parts += [_checked(replace(each, has_values=False)) for each in (*block, line)]
+            elif (cell := _cell(block)) and line.file not in unread:
+                parts.append(cell)
+            elif label := cell.options.get("label"):
+                parts += [replace(line, text=text) for text in ("", f"::: {{#{label}}}", ":::", "")]
+            block = []
+    if block:
+        raise block[0].error("this code block is never closed")
     return parts
 
 
@@ -126,15 +124,15 @@ def _lines(project: Project, file: str, first: int, parents: list[str]) -> Itera
             yield line
 
 
-def _closing(lines: list[Line], opening: int, ticks: str) -> int:
-    closing = re.compile(rf"^\s*{re.escape(ticks[0])}{{{len(ticks)},}}\s*$")
-    for at in range(opening + 1, len(lines)):
-        if closing.match(lines[at].text):
-            return at
-    raise lines[opening].error("this code block is never closed")
+def _checked(line: Line) -> Line:
+    if unreadable := UNREADABLE.search("".join(line.pieces[::2])):
+        form = "inline code is `{python} expression`, on one line and outside listings"
+        raise line.error(f"{form}, not {unreadable[0].strip()!r}")
+    return line
 
 
-def _cell(opening: Line, lines: list[Line]) -> CodeCell:
+def _cell(block: list[Line]) -> CodeCell:
+    opening, *lines = block
     options = [OPTION.sub("", line.text) for line in takewhile(lambda line: OPTION.match(line.text), lines)]
     given = read_settings("\n".join(options), opening.file, opening.number + 1, OPTIONS)
     label = given.get("label", "")
@@ -161,7 +159,7 @@ def left_out(project: Project) -> set[str]:
         if name not in known:
             raise unknown(f"--chapters, or roofwright: chapters in {SETTINGS_FILE}", name, known)
     dropped = {name: file for name, file in known.items() if chosen and name not in chosen}
-    if dropped and FILTER not in map(Path, project.filters):
+    if dropped and FILTER not in map(Path, project.settings["filters"]):
         raise UserError(f"{SETTINGS_FILE}: to leave chapters out, add {FILTER} to its filters, with at: pre-ast")
     for name, file in dropped.items():
         if not re.search(rf"(?m)^# .*\{{#sec-{re.escape(name)}[ }}]", read_text(project.root / file)):

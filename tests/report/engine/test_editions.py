@@ -8,7 +8,7 @@ from helpers.pages import Page
 from measure.errors import UserError
 from report.engine.pandoc import make_editions
 from report.engine.project import Project
-from report.engine.source import Line, Places
+from report.engine.source import Line
 
 FIGURE = "::: {#fig-a}\n![](a.svg)\n\nCaption\n:::\n\n"
 
@@ -18,11 +18,11 @@ def made(tmp_path):
     """Returns an edition's text."""
 
     def make(text, edition="html", numbered=True):
-        places = Places([Line(line, "a.qmd", number) for number, line in enumerate(text.split("\n"), 1)])
+        lines = [Line(line, "a.qmd", number) for number, line in enumerate(text.split("\n"), 1)]
         (tmp_path / "body").write_text("$body$")
         asked = {edition: {"template": str(tmp_path / "body"), "variables": {}}}
         job = {"text": text, "filters": [], "numbered": numbered, "bibliography": [], "links": True, "citations": {}}
-        return make_editions({**job, "editions": asked}, Project(tmp_path, "a.qmd", {}, 1), places)["editions"][edition]
+        return make_editions({**job, "editions": asked}, Project(tmp_path, "a.qmd", {}), lines)["editions"][edition]
 
     (tmp_path / "a.svg").write_text('<svg xmlns="http://www.w3.org/2000/svg" width="200" height="10"/>')
     return make

@@ -1,7 +1,6 @@
 """Running cells and inline code in a kernel, and what is remembered of them."""
 
 import json
-from contextlib import ExitStack
 
 import pytest
 from helpers.places import ROOT
@@ -9,37 +8,26 @@ from helpers.places import ROOT
 from measure.errors import UserError
 from report import failures
 from report.engine import execution
-from report.engine.execution import FORCED, MEMORY, Memory, Session, as_markdown, execute
+from report.engine.execution import FORCED, MEMORY, Memory, as_markdown, execute
 from report.engine.project import Project
 from report.engine.source import Line
 
 CELL = "```{{python}}\n{}\n```\n"
 
 
-def document(root, text, settings=None):
+def run(root, text):
     (root / "index.qmd").write_text(text)
-    return Project(root, "index.qmd", settings or {}, 1)
-
-
-def run(root, text, settings=None):
-    project = document(root, text, settings)
+    project = Project(root, "index.qmd", {})
     memory = Memory(project, root / "data")
-    with ExitStack() as stack:
-        code = Session(project, root / "data", memory, stack)
-        lines = execute(project, code)
-        code.finish()
+    (lines,) = execute([project], root / "data", memory)
     memory.save()
     return [line for line in lines if line.text]
 
 
-@pytest.fixture(scope="module")
-def executed(tmp_path_factory):
-    """Run texts in one kernel; returns their lines."""
-    root = tmp_path_factory.mktemp("cells")
-    project = document(root, "")
-    with ExitStack() as stack:
-        code = Session(project, root / "data", Memory(project, root / "data"), stack)
-        yield lambda text: [line for line in execute(document(root, text), code) if line.text]
+@pytest.fixture
+def executed(tmp_path):
+    """Runs a text; returns its lines."""
+    return lambda text: run(tmp_path, text)
 
 
 def test_what_a_cell_prints_stands_at_its_fence(executed):
@@ -97,9 +85,9 @@ def test_a_cell_may_show(executed, kind):
     assert any(shown in line.text for line in executed(CELL.format(code)))
 
 
-def test_a_kernel_that_dies(tmp_path):
-    with pytest.raises(UserError, match=r"^index\.qmd:2: the Jupyter kernel died"):
-        run(tmp_path, CELL.format("import os\nos._exit(1)"))
+def test_python_that_dies_is_told_where(tmp_path):
+    with pytest.raises(UserError, match=r"^index\.qmd:7: Python died"):
+        run(tmp_path, f"{CELL.format('n = 1')}\na\n" + CELL.format("import os\nos._exit(1)"))
 
 
 LINE = Line("text", "a.qmd", 7)
@@ -142,27 +130,23 @@ def render(tmp_path, monkeypatch):
     """Renders a text; returns its lines, and what ran for it."""
     ran = []
 
-    class Here:
-        """Runs code in this process instead of a kernel, whose start takes a second."""
-
-        def __init__(self, *_):
-            self.names = {"said": ran.append, "root": tmp_path}
-
-        def run(self, code):
-            shown = []
-            self.names["show"] = shown.append
+    def here(codes, root, data):
+        """Runs code in this process instead of another, whose start takes a second."""
+        names, outcomes = {"said": ran.append, "root": root}, []
+        for code in codes:
             try:
-                shown.append(eval(code, self.names))
+                value = eval(code, names)
             except SyntaxError:
-                exec(code, self.names)
-            return [{"text/markdown": str(value), "text/plain": str(value)} for value in shown if value is not None]
+                value = exec(code, names)
+            shown = [] if value is None else [{"text/markdown": str(value), "text/plain": str(value)}]
+            outcomes.append({"outputs": shown})
+        return outcomes
 
     def rendered(text):
         ran.clear()
         return [line.text for line in run(tmp_path, text)], list(ran)
 
-    monkeypatch.setattr(execution, "Kernel", Here)
-    monkeypatch.setattr(execution, "SHOW", "show({}\n)\n")
+    monkeypatch.setattr(execution, "run", here)
     (tmp_path / "data").mkdir()
     return rendered
 

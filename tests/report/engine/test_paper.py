@@ -17,7 +17,7 @@ STYLE = (ROOT / "report/engine/style.typ").read_text("utf-8")
 
 @pytest.fixture
 def project(tmp_path):
-    return Project(tmp_path, "index.qmd", {"format": {"typst": {"pdf-standard": "ua-1"}}}, 1)
+    return Project(tmp_path, "index.qmd", {"format.typst.pdf-standard": "ua-1"})
 
 
 def typeset(text, folder=None, **options):

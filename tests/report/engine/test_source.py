@@ -5,7 +5,7 @@ from helpers.places import ROOT
 
 from measure.errors import UserError
 from report.engine.embedded import render_embedded
-from report.engine.project import DOCUMENT, read_project, read_settings
+from report.engine.project import KNOWN, read_project, read_settings
 from report.engine.source import FILTER, CodeCell, left_out, read_source
 
 
@@ -35,7 +35,7 @@ def test_lines_and_cells_have_their_places(project):
     assert isinstance(cell, CodeCell)
     assert (cell.opening.place, cell.first_line, cell.code) == ("part/two.qmd:1", 6, "f()")
     assert cell.options["tbl-cap"].split() == ["two", "lines"]
-    assert [line.number for line in listing if line.is_listing] == [3, 4, 5]
+    assert [line.number for line in listing if not line.has_values] == [3, 4, 5]
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_front_matter_lies_over_the_project(project):
         more="---\ntitle: More\n---\n",
     )
     assert (read.settings["title"], read.settings["subtitle"]) == ("B", "S")
-    assert read.format("html") == {"toc": True, "toc-depth": 3}
+    assert (read.settings["format.html.toc"], read.settings["format.html.toc-depth"]) == (True, 3)
     assert read.body_line == 8  # seven lines of front matter
     assert (read.output_name("html"), read.output_name("pdf")) == ("index.html", "paper.pdf")
     assert read.others == ("more.qmd",)
@@ -113,15 +113,15 @@ def test_front_matter_lies_over_the_project(project):
 )
 def test_settings_that_are_refused(text, message):
     with pytest.raises(UserError) as error:
-        read_settings(text, "_quarto.yml", 1, DOCUMENT, [])
+        read_settings(text, "_quarto.yml", 1, KNOWN, [])
     assert str(error.value).startswith(message)
 
 
 def test_what_quarto_alone_knows_is_told_and_passed_over():
     text = "title: A\ntitel: C\nformat:\n  html:\n    theme: cosmo\n    toc: true\n  typst: default\n  pdf: default\n"
     told = []
-    settings = read_settings(text, "_quarto.yml", 1, DOCUMENT, told)
-    assert settings == {"title": "A", "format": {"html": {"toc": True}, "typst": None}}
+    settings = read_settings(text, "_quarto.yml", 1, KNOWN, told)
+    assert settings == {"title": "A", "format.html.toc": True}
     assert told == [
         "_quarto.yml:2: the embedded engine cannot honour 'titel'; did you mean title?",
         "_quarto.yml:5: the embedded engine cannot honour 'theme'",
@@ -153,8 +153,7 @@ def test_options_that_are_not_honoured_are_named_in_a_line_each_before_any_cell_
     ]
     for (line, option), sentence in zip(places, named, strict=True):
         assert sentence.startswith(f"_quarto.yml:{line}: the embedded engine cannot honour '{option.partition(':')[0]}")
-    assert paper.format("html") == {"toc-depth": 3}
-    assert paper.format("typst") == {}
+    assert [name for name in paper.settings if name.startswith("format.")] == ["format.html.toc-depth"]
 
 
 def test_the_paper_s_own_settings_are_honoured_by_both_engines():
