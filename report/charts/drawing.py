@@ -46,8 +46,13 @@ def _process() -> ProcessPoolExecutor:
 def _end_with_parent() -> None:
     """End this process with the one that gives it charts, which hears Ctrl-C for both."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    parent = parent_process()
-    Thread(target=lambda: parent and (parent.join(), os._exit(1)), daemon=True).start()
+
+    def wait() -> None:
+        if parent := parent_process():
+            parent.join()
+            os._exit(1)
+
+    Thread(target=wait, daemon=True).start()
 
 
 class _Begun(NamedTuple):
