@@ -172,7 +172,7 @@ def _changes(timed: Timed) -> dict[str, Found]:
             f"gpus.{name}.whole": median_of(gains(pairs, "whole_s")),
             f"gpus.{name}.layers": median_of(gains(pairs, "layers_s")),
         }
-    eager, newer = timed.rows[timed.rows.compiler == ""], steps[1].device_other.iloc[0]
+    newer = steps[1].device_other.iloc[0]
     here, there = (timed.compiled[timed.compiled.device == device] for device in (timed.device, newer))
     compiled = paired(timed.best, here, "compiler")
     found["gpus.compiled.networks"] = Found(compiled.model.nunique())

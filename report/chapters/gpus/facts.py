@@ -172,6 +172,9 @@ class OtherMemory(Facts):
     waits: (
         Value  #: Share of its kernels' time that waits for memory: the time saved over what the bandwidths could save.
     )
+    compiled: (
+        Value  #: How many times as fast it is compiled, on the first, at the lower precision and the largest batch.
+    )
     activation: KindOfMemory
     depthwise: KindOfMemory
 
@@ -392,12 +395,14 @@ def _memory(paper: Paper) -> OtherMemory:
         return missing(OtherMemory)
     gained = parts.time_s.sum() / parts.other_s.sum()
     _, most = extremes(dict(zip(timed.model.map(model_name), timed.gain, strict=True)))
+    compiled = memory.compiled(pair.first.machine)
+    compiled = compiled[compiled.model.map(model_name) == parts.network.iloc[0]]
     facts = OtherMemory(
         Name(short_name(pair.first.chip)), Name(short_name(pair.second.chip)), exact(pair.bandwidth),
         Name(timed.precision.iloc[0]), exact(timed.batch.iloc[0]), count_of(len(timed), "networks"),
         median_of(timed.gain), most, Name(parts.network.iloc[0]),
         exact(parts.least_s.sum() / parts.other_least_s.sum()), exact(gained),
-        exact((1 - 1 / gained) / (1 - 1 / pair.bandwidth), "%"),
+        exact((1 - 1 / gained) / (1 - 1 / pair.bandwidth), "%"), exact(next(iter(compiled.gain), None)),
         *(KindOfMemory(exact(of_kind.gain[kind]), exact(of_kind.roof_share[kind], "%"))
           for kind in ("activation", "depthwise convolution")),
     )  # fmt: skip

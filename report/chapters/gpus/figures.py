@@ -124,7 +124,7 @@ def other_memory(paper: Paper) -> dict[str, Any]:
     place = ((x, "roof_share"), (y, "gain"))
     layers = [rules([{}], y=(y, each), color=theme.MUTED, dash=each != 1) for each in (1, promised)]
     layers.append(points(rows, *place, ("bound", palette), size=("share", 0.6), tooltip=told))
-    layers.append(names(rows, "kind", *place))
+    layers.append(names(rows.assign(label=rows.kind.mask(rows.kind.duplicated(), "")), "label", *place))
     description = "; ".join(f"{each.kind} of {each.network} {each.gain:.2f}" for each in rows.itertuples(index=False))
     return figure("gpus-memory", description, panel(layers), legend="bound by")
 

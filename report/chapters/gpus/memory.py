@@ -100,6 +100,17 @@ def kinds(paper: Paper) -> pd.DataFrame:
     return rows if rows.empty else rows[rows.share >= SEEN]
 
 
+def compiled(machine: Machine) -> pd.DataFrame:
+    """One row is a network that a GPU ran compiled: how many times as fast it is (``gain``), the largest batch first.
+
+    The two may have been timed in unlike sittings: at a large batch these agree.
+    """
+    ran = matching(machine.variants, status="ok", variant="compile")
+    both = matching(machine.cells, status="ok").merge(ran, on=SAMPLE, suffixes=("", "_compiled"))
+    both = both.assign(gain=both.latency_s / both.latency_s_compiled)
+    return both.sort_values("batch", ascending=False, kind="stable")
+
+
 def example(paper: Paper) -> pd.DataFrame:
     """Return the kinds of layer of the network of which the roof says that memory bounds most of the time."""
     rows = kinds(paper)

@@ -27,7 +27,7 @@ def _operator(kind, name, flop, byte, time_s) -> TraceOperator:
     return TraceOperator(**about, **counts, byte=byte * 10**9, **more)
 
 
-def _trace(chip: str, column: int, network: str = "Mobile, batch 8, fp32, inference") -> StoredTrace:
+def _trace(chip: str, column: int, network: str = "net2, batch 8, fp32, inference") -> StoredTrace:
     about = dict.fromkeys(TraceDevice.__dataclass_fields__) | {"rank": 0, "device": 0, "source": "machines/here"}
     device = TraceDevice(**about | {"network": network, "chip": chip, "fingerprint": chip, "world_size": 1})
     return StoredTrace(chip, [device], [], [_operator(*row[:4], row[column]) for row in KINDS])
@@ -45,7 +45,8 @@ def paper() -> Paper:
             for k, time_s in enumerate(times) for batch in (1, 8)
         ]  # fmt: skip
         named = replace(gpu.environment, name=chip)
-        machines.append(replace(gpu, environment=named, folder=chip, cells=pd.DataFrame(cells)))
+        compiled = pd.DataFrame([each | {"variant": "compile", "latency_s": 2.0} for each in cells])
+        machines.append(replace(gpu, environment=named, folder=chip, cells=pd.DataFrame(cells), variants=compiled))
     return replace(
         world(), chips=pd.concat([chips, fast]), machines=tuple(machines),
         traces=(_trace(SLOW, 4), _trace(FAST, 5), _trace(SLOW, 4, "Alone, batch 8, fp32, inference")),
@@ -64,6 +65,7 @@ def test_the_gain_from_memory_by_hand():
     assert found.gained.number == pytest.approx(10 / 9.5)
     assert found.promised.number == pytest.approx(3 / 2)
     assert found.waits.number == pytest.approx(0.05 / 0.5)
+    assert found.compiled.number == pytest.approx(6 * 8 / 2)  # net2 on the slow memory, 8 inputs
 
 
 def test_cards_with_other_peaks_are_no_pair():
