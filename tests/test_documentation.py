@@ -151,7 +151,6 @@ PARSERS = {
     **{f"python -m measure {verb}": parser_of(verb) for verb in PARSED},
     "python -m report": report_command.parser(),
     "python -m report figures": report_command.parser(),
-    "python -m report.datapackage": ArgumentParser(),  # tests/report/test_datapackage.py
     "python -m report.dictionary": ArgumentParser(),  # tests/report/test_dictionary.py compares what it writes
     "roofwright report": report_command.parser(),
     "python examples/tiny.py": tiny.make_parser(),  # tests/test_tiny.py draws one network
