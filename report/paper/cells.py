@@ -7,6 +7,7 @@ are (``measure.domain.statistics.estimate_rounds``).
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
+from math import nan
 from typing import Any
 
 import numpy as np
@@ -82,16 +83,8 @@ def with_workload(cells: pd.DataFrame, counted: pd.DataFrame) -> pd.DataFrame:
     ``counted`` has the models at their measured shapes (``report.paper.workloads``).
     """
     asked = counted.rename(columns={"precision": "stored"})
-    stored = cells.drop(columns="input_shape").assign(stored=cells.precision.map(stored_as))
+    stored = cells.drop(columns="input_shape", errors="ignore").assign(stored=cells.precision.map(stored_as))
     return stored.merge(asked, on=["model", "batch", "stored"], how="left").drop(columns="stored")
-
-
-def above(cells: pd.DataFrame, roofs: Mapping[str, Roofline | None]) -> Roofline:
-    """Return the roof above each cell, as columns; NaN without a measured roof at its precision."""
-    measured = {precision: roof for precision, roof in roofs.items() if roof}
-    peaks = {precision: roof.peak_flop_per_s for precision, roof in measured.items()}
-    bandwidths = {precision: roof.bandwidth_byte_per_s for precision, roof in measured.items()}
-    return Roofline(cells.precision.map(peaks).astype(float), cells.precision.map(bandwidths).astype(float))
 
 
 def operator_bounds(operators: pd.DataFrame, precision: str, roof: Roofline) -> pd.DataFrame:
@@ -107,19 +100,25 @@ def operator_bounds(operators: pd.DataFrame, precision: str, roof: Roofline) -> 
     return rows.groupby(["model", "batch", "stage"])[["bound_s"]].sum().reset_index()
 
 
-def bounds_of_cells(
-    cells: pd.DataFrame, operators: pd.DataFrame, stage: str, roofs: Mapping[str, Roofline | None]
-) -> pd.Series:
-    """Return the least time of each cell's operators in a stage under the roof at its precision, NaN where unknown."""
-    rows = matching(operators, stage=stage)
-    bounds = {
-        (row.model, row.batch, precision): row.bound_s
+def under_roofs(
+    cells: pd.DataFrame, operators: pd.DataFrame, bounds: Mapping[str, str], roof_of: Callable[[str], Roofline | None]
+) -> Roofline:
+    """Add columns to cells, ``bounds`` by their stages: the least time of the operators, NaN where unknown.
+
+    Return the roof above each cell, as columns; NaN without a measured roof at its precision (``roof_of``).
+    """
+    roofs = {precision: roof for precision in cells.precision.unique() if (roof := roof_of(precision))}
+    least = {
+        (row.model, row.batch, row.stage, precision): row.bound_s
         for precision, roof in roofs.items()
-        if roof
-        for row in each(operator_bounds(rows, precision, roof))
+        for row in each(operator_bounds(operators, precision, roof))
     }
-    keys = zip(cells.model, cells.batch, cells.precision, strict=True)
-    return pd.Series([bounds.get(key) for key in keys], index=cells.index, dtype=float)
+    for stage, column in bounds.items():
+        keys = zip(cells.model, cells.batch, cells.precision, strict=True)
+        cells[column] = [least.get((model, batch, stage, precision), nan) for model, batch, precision in keys]
+    peaks = cells.precision.map({precision: roof.peak_flop_per_s for precision, roof in roofs.items()})
+    bandwidths = cells.precision.map({precision: roof.bandwidth_byte_per_s for precision, roof in roofs.items()})
+    return Roofline(peaks.astype(float), bandwidths.astype(float))
 
 
 def _over_eager(runs: pd.DataFrame, samples: pd.DataFrame) -> pd.DataFrame:
@@ -158,12 +157,10 @@ def derive_inference(
     cells = merge_runs(wanted, taken).merge(estimate_latencies(taken), on=CELL_COLUMNS, how="left")
     cells = with_workload(cells, counted)
     cells[TIMES] = cells[TIMES].astype(float)
-    roofs = {precision: roof_of(precision) for precision in cells.precision.unique()}
-    roof = above(cells, roofs)
+    roof = under_roofs(cells, operators, {INFERENCE: "operator_bound_s"}, roof_of)
     cells["flop_per_s"] = cells.forward_flop / cells.latency_s
     cells["throughput_per_s"] = cells.batch / cells.latency_s
     cells["model_bound_s"] = roof.least_s(cells.forward_flop, cells.compulsory_byte)
-    cells["operator_bound_s"] = bounds_of_cells(cells, operators, INFERENCE, roofs)
     cells["attained"] = cells.flop_per_s / roof.attainable(cells.footprint_intensity)
     # pandas warns of frames that grew column by column; a copy has its columns in one place
     return cells.merge(_over_eager(wanted, taken), on=CELL_COLUMNS, how="left").copy()
@@ -192,11 +189,9 @@ def derive_steps(
     cells = with_workload(_timed(wanted, taken), counted)
     cells["peak_byte"] = cells.peak_byte.astype(float)
     cells["flop_ratio"] = cells.backward_flop / cells.forward_flop
-    roofs = {precision: roof_of(precision) for precision in cells.precision.unique()}
-    roof = above(cells, roofs)
+    roof = under_roofs(cells, operators, {FORWARD: "forward_bound_s", BACKWARD: "backward_bound_s"}, roof_of)
     for stage in (FORWARD, BACKWARD):
         cells[f"{stage}_peak_share"] = cells[f"{stage}_flop"] / cells[f"{stage}_s"] / roof.peak_flop_per_s
-        cells[f"{stage}_bound_s"] = bounds_of_cells(cells, operators, stage, roofs)
     cells["flop_bound_s"] = (cells.forward_flop + cells.backward_flop) / roof.peak_flop_per_s
     cells["update_bound_s"] = update_byte(cells) / roof.bandwidth_byte_per_s
     cells["operator_bound_s"] = cells.forward_bound_s + cells.backward_bound_s + cells.update_bound_s

@@ -4,8 +4,9 @@ from functools import cache
 
 import pandas as pd
 
-from measure.domain.words import BACKWARD, EAGER, FORWARD, INFERENCE, STEP, stored_as
+from measure.domain.words import BACKWARD, EAGER, FORWARD, INFERENCE, STEP
 from report.paper import BASE_PRECISION, Machine, Paper
+from report.paper.cells import with_workload
 from report.paper.frames import matching
 from report.stats import operator_groups
 
@@ -178,8 +179,7 @@ def printed_calls(paper: Paper) -> pd.DataFrame:
 
 
 def _with_workload(paper: Paper, rows: pd.DataFrame) -> pd.DataFrame:
-    counted = paper.workloads.rename(columns={"precision": "stored"})
-    rows = rows.assign(stored=rows.precision.map(stored_as)).merge(counted, on=["model", "batch", "stored"])
+    rows = with_workload(rows, paper.workloads).dropna(subset="forward_flop")
     step = rows.phase == STEP
     return rows.assign(
         ideal_byte=rows.compulsory_byte + rows.gradient_byte.where(step, 0.0),

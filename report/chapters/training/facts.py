@@ -14,11 +14,9 @@ from report.paper import BASE_PRECISION, REFERENCE, Machine, Paper
 from report.paper.cells import update_byte
 from report.paper.frames import each, highest, matching
 from report.paper.printed import BACKWARD_TO_FORWARD, FORWARD_TO_BACKWARD
-from report.stats.published import short_name
 from report.stats.summary import count_of, estimated, exact, extremes, median_of, ratio
 from report.stats.value import Name, Source, Value
 
-TRACES = Source("traces/*/operators.csv", "stages forward and backward")
 DEVICE_BYTE = 8 * 10**9  # the memory in the problem on the largest batch
 
 
@@ -115,15 +113,6 @@ class TrainingGpus(Facts):
     fp16: Value  #: a step over an inference at fp16
 
 
-class PublishedTraining(Facts):
-    """A training step with checkpoints on several GPUs, as others recorded it on one of them."""
-
-    chip: Name  #: the GPU
-    flop_ratio: Value  #: FLOP of the backward over the forward pass, with what is computed again
-    time_ratio: Value  #: time of the same kernels
-    waiting: Value  #: share of collectives in the time of all kernels
-
-
 class TrainingReference(Facts):
     """The reference machine's kinds of layer, and a published step."""
 
@@ -135,7 +124,7 @@ class TrainingReference(Facts):
     pooled: Value  #: those of them in which pooling or normalisation moves it farthest
     depthwise: Value  #: networks with depthwise convolutions
     depthwise_above: Value  #: those of them in which these take more than twice as long backward
-    recorded: PublishedTraining
+    recorded: traced.PublishedTraining
 
 
 class Printed(Facts):
@@ -143,18 +132,6 @@ class Printed(Facts):
 
     lowest: Value  #: the lowest ratio of backward to forward
     highest: Value  #: the highest ratio of forward to backward
-
-
-class RecordedTraining(Facts):
-    """A training step that a profiler recorded on a GPU, without its collectives."""
-
-    network: Name  #: what ran
-    chip: Name  #: the GPU
-    kernels: Value  #: kernels of a step
-    kernel_time: Value  #: their mean time
-    convolution: Value  #: share of the peak that convolutions reach
-    normalisation: Value  #: share of the bandwidth at which normalisations move their bytes
-    closest: Value  #: the largest share of the roof that a kind of layer reaches, with its name
 
 
 class TrainingProblems(Facts):
@@ -181,7 +158,7 @@ class Training(Facts):
     gpus: TrainingGpus
     reference: TrainingReference
     printed: Printed
-    recorded: RecordedTraining
+    recorded: traced.RecordedTraining
     problems: TrainingProblems
     claims: dict[str, bool]
 
@@ -209,7 +186,7 @@ def of(paper: Paper) -> Training:
         gpus=sourced(gpus, Source("published/measurements", "steps and inferences of one batch")),
         reference=sourced(reference, replace(profiled, table=f"machines/{REFERENCE}/operators.csv")),
         printed=sourced(_printed(paper), Source("published/training.csv", "FLOP")),
-        recorded=sourced(_recorded(traced.recorded(paper)), TRACES),
+        recorded=traced.recorded_facts(paper),
         problems=sourced(_problems(paper), counted),
         claims=claims | {"gpus_above_three": gpus.fp32.above(3) and gpus.fp16.above(3)},
     )
@@ -363,7 +340,7 @@ def _reference(paper: Paper) -> tuple[TrainingReference, dict[str, bool]]:
         pooled=count_of(apart.isin(list(of_kind)).sum()),
         depthwise=count_of(len(depthwise)),
         depthwise_above=count_of((depthwise > 2).sum()),
-        recorded=sourced(_published(traced.recorded(paper, published=True)), TRACES),
+        recorded=traced.published_facts(paper),
     )
     slow = facts.forward_rate.below(facts.backward_rate.low or 0)
     claims = {
@@ -382,37 +359,6 @@ def _printed(paper: Paper) -> Printed:
     ways = (BACKWARD_TO_FORWARD, FORWARD_TO_BACKWARD)
     lowest, highest = (list(matching(rows, ratio_means=way).ratio_as_printed) for way in ways)
     return Printed(exact(next(iter(lowest), None), "%"), exact(next(reversed(highest), None)))
-
-
-def _recorded(step: traced.RecordedStep | None) -> RecordedTraining:
-    if step is None:
-        return missing(RecordedTraining)
-    rows = traced.groups(step)
-    seen = rows[rows.share >= traced.SEEN]
-    sums = rows.groupby("layer_kind")[["time_s", "flop", "byte"]].sum()
-    products, norms = (sums.reindex([kind]).iloc[0] for kind in ("convolution", "normalisation"))
-    return RecordedTraining(
-        network=Name(step.trace.devices[0].network),
-        chip=Name(short_name(step.chip)),
-        kernels=exact(round(rows.kernels.sum())),
-        kernel_time=exact(rows.time_s.sum() / rows.kernels.sum(), "s"),
-        convolution=exact(products.flop / products.time_s / step.roof.peak_flop_per_s, "%"),
-        normalisation=exact(norms.byte / norms.time_s / step.roof.bandwidth_byte_per_s, "%"),
-        closest=extremes(seen.set_index(seen.layer_kind + ", " + seen.stage).roof_share, "%")[1],
-    )
-
-
-def _published(step: traced.RecordedStep | None) -> PublishedTraining:
-    if step is None:
-        return missing(PublishedTraining)
-    rows = traced.groups(step)
-    forward, backward = (matching(rows, stage=stage)[["flop", "time_s"]].sum() for stage in costs.PASSES)
-    return PublishedTraining(
-        chip=Name(short_name(step.chip)),
-        flop_ratio=exact(backward.flop / forward.flop),
-        time_ratio=exact(backward.time_s / forward.time_s),
-        waiting=exact(step.waiting, "%"),
-    )
 
 
 def _problems(paper: Paper) -> TrainingProblems:

@@ -10,10 +10,37 @@ from measure.domain.roofs import Roofline
 from measure.domain.step_parts import COMMUNICATION, step_parts
 from measure.domain.words import BACKWARD
 from report.chapters.training.costs import PASSES
+from report.facts import Facts, missing, sourced
 from report.paper import Paper
 from report.paper.chips import roof_of
+from report.paper.frames import matching
+from report.stats.published import short_name
+from report.stats.summary import exact, extremes
+from report.stats.value import Name, Source, Value
 
+SOURCE = Source("traces/*/operators.csv", "stages forward and backward")
 SEEN = 0.005  # a smaller share of the kernels' time is not drawn
+
+
+class RecordedTraining(Facts):
+    """A training step that a profiler recorded on a GPU, without its collectives."""
+
+    network: Name  #: what ran
+    chip: Name  #: the GPU
+    kernels: Value  #: kernels of a step
+    kernel_time: Value  #: their mean time
+    convolution: Value  #: share of the peak that convolutions reach
+    normalisation: Value  #: share of the bandwidth at which normalisations move their bytes
+    closest: Value  #: the largest share of the roof that a kind of layer reaches, with its name
+
+
+class PublishedTraining(Facts):
+    """A training step with checkpoints on several GPUs, as others recorded it on one of them."""
+
+    chip: Name  #: the GPU
+    flop_ratio: Value  #: FLOP of the backward over the forward pass, with what is computed again
+    time_ratio: Value  #: time of the same kernels
+    waiting: Value  #: share of collectives in the time of all kernels
 
 
 class RecordedStep(NamedTuple):
@@ -72,3 +99,38 @@ def groups(step: RecordedStep) -> pd.DataFrame:
         ]  # fmt: skip
     frame = pd.DataFrame(found)
     return frame.assign(share=frame.time_s / frame.time_s.sum())
+
+
+def recorded_facts(paper: Paper) -> RecordedTraining:
+    step = recorded(paper)
+    if step is None:
+        return sourced(missing(RecordedTraining), SOURCE)
+    rows = groups(step)
+    seen = rows[rows.share >= SEEN]
+    sums = rows.groupby("layer_kind")[["time_s", "flop", "byte"]].sum()
+    products, norms = (sums.reindex([kind]).iloc[0] for kind in ("convolution", "normalisation"))
+    found = RecordedTraining(
+        network=Name(step.trace.devices[0].network),
+        chip=Name(short_name(step.chip)),
+        kernels=exact(round(rows.kernels.sum())),
+        kernel_time=exact(rows.time_s.sum() / rows.kernels.sum(), "s"),
+        convolution=exact(products.flop / products.time_s / step.roof.peak_flop_per_s, "%"),
+        normalisation=exact(norms.byte / norms.time_s / step.roof.bandwidth_byte_per_s, "%"),
+        closest=extremes(seen.set_index(seen.layer_kind + ", " + seen.stage).roof_share, "%")[1],
+    )
+    return sourced(found, SOURCE)
+
+
+def published_facts(paper: Paper) -> PublishedTraining:
+    step = recorded(paper, published=True)
+    if step is None:
+        return sourced(missing(PublishedTraining), SOURCE)
+    rows = groups(step)
+    forward, backward = (matching(rows, stage=stage)[["flop", "time_s"]].sum() for stage in PASSES)
+    found = PublishedTraining(
+        chip=Name(short_name(step.chip)),
+        flop_ratio=exact(backward.flop / forward.flop),
+        time_ratio=exact(backward.time_s / forward.time_s),
+        waiting=exact(step.waiting, "%"),
+    )
+    return sourced(found, SOURCE)
