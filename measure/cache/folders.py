@@ -7,6 +7,7 @@ round: the lock sets a torn last line aside.
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import starmap
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, TypeVar
@@ -16,7 +17,7 @@ from measure.cache.records import CELL, ROUND, Environment, OperatorTime, Profil
 from measure.cache.schema import MACHINE, TABLES
 from measure.cache.table import ChildTable
 from measure.cache.workload_records import WORKLOAD, Layer, Operator, Workload
-from measure.domain.latency import TimedCell, group_rounds, summarise_cell
+from measure.domain.latency import Cell, Rounds, TimedCell, TimedSample, group_rounds, summarise_cell
 from measure.domain.models import OWN
 from measure.domain.words import INFERENCE, STAGES, STEP, same_shape
 from measure.errors import UserError
@@ -175,10 +176,16 @@ class MachineFolder(Folder):
         rows = [row for row in self.rows(Run) if row.environment_id == environment.environment_id]
         runs = [row for row in rows if row.phase in (INFERENCE, STEP)]
         found = []
-        for cell, rounds in group_rounds(runs, self.rows(Sample, runs)).items():
+        for cell, rounds in self.rounds(runs).items():
             run = rounds.deciding
             found.append(summarise_cell(cell, rounds.latencies, rounds.flags, run.input_shape, run.status, run.reason))
         return sorted(found, key=lambda each: (each.model, each.phase, each.precision, each.variant, each.batch))
+
+    def rounds(self, runs: Sequence[Run]) -> dict[Cell, Rounds]:
+        """Group runs of one environment by cell, with their latencies."""
+        columns = self.columns(Sample, runs)
+        samples = zip(*(columns[name] for name in TimedSample._fields), strict=True)
+        return group_rounds(runs, starmap(TimedSample, samples))
 
     def put_environment(self, environment: Environment) -> None:
         """Add an environment unless it is there."""

@@ -40,6 +40,18 @@ class Cell(NamedTuple):
         return f"{training}{self.model} batch {self.batch} {self.precision}{variant}"
 
 
+class TimedSample(NamedTuple):
+    """What the latency of a cell takes of a sample. Rows of ``Sample`` have it too, and ten times the memory."""
+
+    model: str
+    batch: int
+    precision: str
+    phase: str
+    variant: str
+    round: int
+    latency_s: float
+
+
 @dataclass(frozen=True)
 class Rounds:
     """The runs of a cell, at least one, and the latencies (s) of each run with a result."""
@@ -66,7 +78,7 @@ class Rounds:
         return found - {WIDE, DRIFTING} | ({WIDE} if is_wide else set())
 
 
-def group_latencies(samples: "Iterable[Sample]") -> dict[Cell, dict[int, list[float]]]:
+def group_latencies(samples: "Iterable[Sample | TimedSample]") -> dict[Cell, dict[int, list[float]]]:
     """Group the latencies (s) of one environment by cell and round."""
     found: dict[Cell, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
     for (*cell, number), rows in groupby(samples, key=attrgetter(*Cell._fields, "round")):
@@ -74,7 +86,7 @@ def group_latencies(samples: "Iterable[Sample]") -> dict[Cell, dict[int, list[fl
     return found
 
 
-def group_rounds(runs: "Iterable[Run]", samples: "Iterable[Sample]") -> dict[Cell, Rounds]:
+def group_rounds(runs: "Iterable[Run]", samples: "Iterable[Sample | TimedSample]") -> dict[Cell, Rounds]:
     """Group the runs of one environment by cell, with their latencies."""
     latencies = group_latencies(samples)
     runs_of: dict[Cell, list[Run]] = defaultdict(list)

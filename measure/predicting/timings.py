@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -150,28 +150,34 @@ def measured(data: Path, counts: Counted) -> Iterator[TimedCall]:
 def counted(data: Path) -> Counted:
     """Return the demands of the calls in ``data/workload``."""
     workloads = Workloads(data)
-    return counted_demands(workloads.rows(Workload), workloads.rows(Operator))
+    return counted_demands(workloads.rows(Workload), workloads.columns(Operator))
 
 
-def counted_demands(workloads: Iterable[Workload], operators: Iterable[Operator]) -> Counted:
-    """Return the counted workloads, forward and as a training step, each with the demand of a call."""
-    work: dict[tuple[str, str, int, str], dict[str, list[Operator]]] = defaultdict(lambda: defaultdict(list))
-    for operator in operators:
-        if operator.autocast is None:
-            key = operator.model, operator.input_shape, operator.batch, operator.precision
-            work[key][operator.stage].append(operator)
+def counted_demands(workloads: Iterable[Workload], operators: table.Columns) -> Counted:
+    """Return the counted workloads, forward and as a training step, each with the demand of a call.
+
+    ``operators`` stand by column: there may be a million.
+    """
+    cells = (operators[name] for name in ("model", "input_shape", "batch", "precision", "stage", "autocast"))
+    counts = (operators[name] for name in ("layer_kind", "calls", "flop", "byte"))
+    work: dict[tuple[Any, ...], dict[str, list[int]]] = defaultdict(lambda: defaultdict(lambda: [0, 0, 0]))
+    for key, (kind, calls, flop, byte) in zip(zip(*cells, strict=True), zip(*counts, strict=True), strict=True):
+        sums = work[key][kind]
+        sums[0] += calls
+        sums[1] += calls * flop
+        sums[2] += calls * byte
     found = {}
     for workload in workloads:
         key = workload.model, workload.input_shape, workload.batch, workload.precision
-        if workload.status != "ok" or workload.autocast is not None or key not in work:
+        if workload.status != "ok" or workload.autocast is not None or (*key, INFERENCE, None) not in work:
             continue
         for trains in (False, True) if workload.backward_flop is not None else (False,):
-            called = [operator for stage in PASSES[trains] for operator in work[key][stage]]
+            called = [each for stage in PASSES[trains] for each in work[*key, stage, None].items()]
             demand = Demand(
                 workload.batch,
-                by_kind((each.layer_kind, each.calls * each.flop) for each in called),
-                by_kind((each.layer_kind, each.calls * each.byte) for each in called),
-                sum(each.calls for each in called),
+                by_kind((kind, flop) for kind, (_, flop, _) in called),
+                by_kind((kind, byte) for kind, (_, _, byte) in called),
+                sum(calls for _, (calls, _, _) in called),
                 float(workload.input_byte or 0),
                 float(workload.parameter_byte or 0),
                 float(len(PASSES[trains]) * workload.footprint_byte),

@@ -35,7 +35,7 @@ from measure.domain import comparison
 from measure.domain.causes import ProfiledCell, causes, profiled_cell
 from measure.domain.comparison import RUNS, ComparedRow, RoofKernel, Side
 from measure.domain.growth import CountedRow, compare_counts
-from measure.domain.latency import Cell, group_rounds
+from measure.domain.latency import Cell
 from measure.errors import UserError, did_you_mean
 from measure.verbs import trace
 from measure.verbs.compared import Cause, Compared, report
@@ -152,7 +152,7 @@ def _read(folder: Path, identity: str) -> Side:
         if row.environment_id == environment.environment_id:
             kernels[RoofKernel(row.roof_kernel, row.size, row.precision, row.pace)].append(row)
     runs = [row for row in machine.rows(Run) if row.environment_id == environment.environment_id]
-    rounds = group_rounds(runs, machine.rows(Sample, runs))
+    rounds = machine.rounds(runs)
     cells = {cell: comparison.of_cell(found) for cell, found in rounds.items()}
     return Side(folder, environment, cells, {kernel: comparison.of_roof(found) for kernel, found in kernels.items()})
 

@@ -214,7 +214,7 @@ def _demands(asked: argparse.Namespace, calls: Sequence[tuple[Model, int]]) -> l
     found: dict[timings.Key, tuple[Workload, Demand]] = {}
     for home in _homes(asked.data):
         rows = [row for row in home.rows(Workload) if row.model in names]
-        found |= timings.counted_demands(rows, home.rows(Operator))
+        found |= timings.counted_demands(rows, home.columns(Operator))
     stored = stored_as(asked.precision)
     return [
         found[timings.Key(model.name, shape_name(model.input_shape), batch, stored, asked.training)]

@@ -7,6 +7,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import pandas as pd
 
 from measure.cache import records, workload_records
@@ -172,9 +173,17 @@ def load(
     shapes = workloads.measured_shapes(row for each in tried for row in each.rows)
     shown = workloads.shown(models, shapes)
     operators = workloads.parts_of(operators, shown)
+    places = operators.groupby("model").indices
+
+    def of_models(tried: Tried) -> pd.DataFrame:
+        """Return the operators of the models that ran; each machine looking for them takes seconds with many models."""
+        ran = {row.model for row in tried.runs}
+        found = [places[model] for model in ran if model in places]
+        return operators.take(np.sort(np.concatenate(found))) if found else operators.iloc[:0]
+
     keys = hand_tables.read_keys(references)
     cores = hand_tables.flop_per_cycle(having("flop_per_cycle.csv") / "flop_per_cycle.csv", keys)
-    machines = [load_machine(each, shapes, shown, operators, cores) for each in tried]
+    machines = [load_machine(each, shapes, shown, of_models(each), cores) for each in tried]
     if not chosen:
         machines.sort(key=lambda machine: machine.environment.recorded_at, reverse=True)
         machines.sort(key=lambda machine: machine.chip_kind)  # "cpu" before "gpu"; of one kind the order stays

@@ -126,7 +126,8 @@ def test_a_workload_asks_for_its_operators_each_as_often_as_it_is_called():
     others = [replace(COUNTED, autocast="bf16"), replace(COUNTED, status="error"), replace(COUNTED, model="bare")]
     forward_only = replace(COUNTED, model="tied", backward_flop=None)
     operators = [operator(autocast="bf16"), *OPERATORS, operator("tied")]
-    found = timings.counted_demands([*others, COUNTED, forward_only], operators)
+    columns = {name: [getattr(row, name) for row in operators] for name in vars(operators[0])}
+    found = timings.counted_demands([*others, COUNTED, forward_only], columns)
     key = ("3x2x2", 1, "fp32")
     assert set(found) == {("net", *key, False), ("net", *key, True), ("tied", *key, False)}
     (counted, forward), (_, step) = (found["net", *key, trains] for trains in (False, True))
