@@ -1,7 +1,7 @@
 """Everything that the paper is made from, loaded once into tidy frames."""
 
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -169,7 +169,8 @@ def load(
     tried = [found for folder in folders if (found := tried_in(folder))]
     known = {*models.model, *(row.model for each in tried for row in each.rows)}
     wanted = known if everything else options.chosen("models", known)
-    models, tried = models[models.model.isin(wanted)], [each.of(wanted) for each in tried]
+    models = models[models.model.isin(wanted)]
+    tried = [each._replace(rows=[row for row in each.rows if row.model in wanted]) for each in tried]
     shapes = workloads.measured_shapes(row for each in tried for row in each.rows)
     shown = workloads.shown(models, shapes)
     operators = workloads.parts_of(operators, shown)
@@ -220,23 +221,15 @@ def _traces(*folders: Path) -> dict[str, Path]:
     return {name: folder for folder in folders for name in trace_names(folder)}
 
 
+ATTEMPTS = records.Run, records.Profile, records.HardwareCounterProfile
+
+
 class Tried(NamedTuple):
     """A machine's newest environment, and the rows that say which cells were tried in it, whatever their inputs."""
 
     folder: MachineFolder
     environment: records.Environment
-    runs: list[records.Run]
-    profiles: list[records.Profile]
-    hardware_counter_profiles: list[records.HardwareCounterProfile]
-
-    @property
-    def rows(self) -> list[records.Attempt]:
-        return [*self.runs, *self.profiles, *self.hardware_counter_profiles]
-
-    def of(self, models: Collection[str]) -> "Tried":
-        """Return the rows of some models alone."""
-        tables: tuple[list[Any], ...] = (self.runs, self.profiles, self.hardware_counter_profiles)
-        return Tried(*self[:2], *([row for row in rows if row.model in models] for rows in tables))
+    rows: list[records.Attempt]
 
 
 def tried_in(folder: MachineFolder) -> Tried | None:
@@ -244,8 +237,7 @@ def tried_in(folder: MachineFolder) -> Tried | None:
     environment = max(folder.rows(records.Environment), key=lambda row: row.recorded_at, default=None)
     if environment is None:
         return None
-    tables = (folder.rows(records.Run), folder.rows(records.Profile), folder.rows(records.HardwareCounterProfile))
-    return Tried(folder, environment, *(_in(environment, rows) for rows in tables))
+    return Tried(folder, environment, _in(environment, [row for record in ATTEMPTS for row in folder.rows(record)]))
 
 
 def _in(environment: records.Environment, rows: list[Any]) -> list[Any]:
@@ -268,12 +260,10 @@ def load_machine(
 ) -> Machine:
     """Return what was measured of a machine at the shapes of input at which its models are shown."""
     folder, environment = tried.folder, tried.environment
-
-    def shown(row: records.Attempt) -> bool:
-        return same_shape(row.input_shape, shapes.get(row.model))
-
-    tried_runs, tried_profiles = list(filter(shown, tried.runs)), list(filter(shown, tried.profiles))
-    counter_profiles = list(filter(shown, tried.hardware_counter_profiles))
+    shown = [row for row in tried.rows if same_shape(row.input_shape, shapes.get(row.model))]
+    tried_runs, tried_profiles, counter_profiles = (
+        [row for row in shown if isinstance(row, record)] for record in ATTEMPTS
+    )
     merged = merge_rounds(_in(environment, folder.rows(records.RoofMeasurement)))
     roof_measurements = with_rates(frame(merged, records.RoofMeasurement))
     parts = (part.split(":") for part in (environment.caches or "").split(";") if part)
