@@ -65,8 +65,6 @@ class ChipDemand(Facts):
 
 
 class Precision(Facts):
-    """One chip, one memory, two peaks."""
-
     chip: Name  #: the chip
     vector: Value  #: its ridge point at fp32 on vector units
     tensor: Value  #: its ridge point at 16 bits on tensor units
@@ -82,8 +80,6 @@ class Hand(Facts):
 
 
 class Sparse(Facts):
-    """Peaks that vendors print for operands of which half are zero."""
-
     factor: Value  #: sparse over dense peak of the median die
 
 

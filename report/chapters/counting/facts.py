@@ -8,8 +8,6 @@ from report.stats.value import Name, Source, Value
 
 
 class Ours(Facts):
-    """Our counts of torchvision's classification models."""
-
     models: Value  #: models whose counts torchvision publishes
     equal: Value  #: models of which our multiply-adds round to the published ones
     parameters: Value  #: models of which our parameters are the published ones
@@ -26,8 +24,6 @@ class Others(Facts):
 
 
 class Cases(Facts):
-    """Small networks about which programs disagree, with the right count by hand."""
-
     networks: Value  #: small networks
     programs: Value  #: other programs that counted them
     ours: Value  #: networks that we get right, to the last FLOP
@@ -37,9 +33,7 @@ class Cases(Facts):
 
 
 class Suites(Facts):
-    """Cases that others wrote."""
-
-    cases: Value  #: cases with a known count
+    cases: Value  #: cases that others wrote, with a known count
     wrong: Value  #: cases whose count was wrong when we first tried them
 
 

@@ -148,8 +148,6 @@ def rank(rows: pd.DataFrame) -> Ranking:
 
 
 class LatencyHere(Facts):
-    """The reader's machine at the smallest and the largest batch size shown."""
-
     name: Name = NO_NAME  #: Processor of the machine.
     fastest: Value = NOTHING  #: Shortest latency at the smallest batch, with the network.
     slowest: Value = NOTHING  #: Longest latency at the smallest batch, with the network.
@@ -205,8 +203,6 @@ class Equal(Facts):
 
 
 class LatencyAdvice(Facts):
-    """What the rule of the chapter is worth on the published GPU."""
-
     families: Value = NOTHING  #: Families with enough networks of their own.
     family_flop: Value = NOTHING  #: Typical Spearman's rho of FLOP and time within a family.
     longer: Value = NOTHING  #: Spearman's rho of time and the longer of FLOP by peak and bytes by bandwidth.

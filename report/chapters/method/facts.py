@@ -14,8 +14,6 @@ from report.stats.value import NOTHING, Name, Source, Value
 
 
 class Protocol(Facts):
-    """The constants of the method, each from where the code has it."""
-
     rounds: Value  #: rounds that a cell gets at least
     most_rounds: Value  #: rounds that a cell gets at most
     target: Value  #: half the width of the interval at which rounds are enough

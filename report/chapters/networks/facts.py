@@ -61,8 +61,6 @@ class NetworkBatching(Facts):
 
 
 class OnRoof(Facts):
-    """The networks under the roof of a processor, at batch size 1 and at the largest."""
-
     name: Name  #: The machine, or the chip of a datasheet.
     precision: Name  #: The precision of its arithmetic.
     peak: Value  #: Its peak.
@@ -87,8 +85,6 @@ class NetworkWork(Facts):
 
 
 class Pair(Facts):
-    """MobileNet-v2 against ResNet-18, as the published counts have them."""
-
     mobilenet: NetworkWork
     resnet: NetworkWork
     flop_ratio: Value  #: ResNet-18's FLOP over those of MobileNet-v2.

@@ -50,8 +50,6 @@ class TrainingKinds(Facts):
 
 
 class TrainingShares(Facts):
-    """The kinds of layer that take most time and most memory of a step."""
-
     networks: Value  #: networks profiled
     time_kind: Name  #: the kind that takes most time in most networks
     time_first: Value  #: networks in which it takes most time
@@ -62,8 +60,6 @@ class TrainingShares(Facts):
 
 
 class TrainingMemory(Facts):
-    """The memory of a training step with SGD and momentum."""
-
     batch: Value  #: the batch size
     peak_over_inference: Value  #: peak of a step over the peak of inference
     saved_share: Value  #: saved activations over the peak
@@ -75,8 +71,6 @@ class TrainingMemory(Facts):
 
 
 class TrainingExample(Facts):
-    """The calculation: the least time of one network's step, with the numbers in it."""
-
     model: Name  #: the network
     batch: Value  #: its batch size
     forward: Value  #: FLOP of the forward pass
@@ -106,16 +100,12 @@ class Counters(Facts):
 
 
 class TrainingGpus(Facts):
-    """Steps on GPUs that others timed, against inference of the same batch."""
-
     devices: Value  #: GPUs timed
     fp32: Value  #: a step over an inference at fp32
     fp16: Value  #: a step over an inference at fp16
 
 
 class TrainingReference(Facts):
-    """The reference machine's kinds of layer, and a published step."""
-
     pooling_time: Value  #: pooling's share of GoogLeNet's forward time
     pooling_flop: Value  #: pooling's share of GoogLeNet's forward FLOP
     forward_rate: Value  #: bytes a second of normalisation, forward
