@@ -178,7 +178,7 @@ def load(
 
     def of_models(tried: Tried) -> pd.DataFrame:
         """Return the operators of the models that ran; each machine looking for them takes seconds with many models."""
-        ran = {row.model for row in tried.runs}
+        ran = {row.model for row in tried.rows}
         found = [places[model] for model in ran if model in places]
         return operators.take(np.sort(np.concatenate(found))) if found else operators.iloc[:0]
 
