@@ -31,6 +31,8 @@ def in_print(value, spec=""):
         # 0.4 is more than 0.354: one digit; 0.96 counts as 1.00: two.
         (Value(9.1, low=8.7, high=9.5), "9.1", "9.1 (8.7–9.5)"),
         (Value(0.1, low=-0.86, high=1.06), "0.1", "0.1 (−0.9 to 1.1)"),
+        # Zero has no sign.
+        (Value(-0.02, low=-0.86, high=0.84), "0.0", "0.0 (−0.9 to 0.8)"),
         (Value(999.6e6, "B"), "1.00 GB", "1.00 GB"),
         (Value(0.4567, "%"), "46 %", "46 %"),
         (Value(2.934), "2.93", "2.93"),
