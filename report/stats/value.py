@@ -161,8 +161,8 @@ def _to_place(number: float, power: int, place: int | None, digits: int) -> str:
         text = significant(float(exact.scaleb(power)), digits)
     else:
         place = max(place, exact.adjusted() - 5)  # six digits at most
-        rounded = exact.quantize(Decimal((0, (1,), place)), ROUND_HALF_UP) + 0  # no negative zero
-        text = f"{rounded.scaleb(power):f}"
+        rounded = exact.quantize(Decimal((0, (1,), place)), ROUND_HALF_UP).scaleb(power)
+        text = f"{rounded or rounded.copy_abs():f}"  # zero has no sign
     return text.replace("-", "−")
 
 
