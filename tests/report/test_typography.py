@@ -4,6 +4,7 @@ import re
 from itertools import combinations
 from urllib.parse import unquote
 
+import numpy as np
 import pypdfium2
 import pytest
 from helpers.pages import Page
@@ -13,8 +14,11 @@ from report.charts.theme import FULL_WIDTH
 PAGE_ONLY = ("details", "#fig-chooser")
 """What stands in the page alone."""
 
-MARGIN = {"left": 20, "right": 20, "bottom": 20}
+MARGIN = {"left": 20, "right": 20}
 """Of a page in millimetres (_quarto.yml)."""
+
+TEXT_HEIGHT = (18 / 297, 1 - 20 / 297)
+"""Of A4's height, the share where the text begins and ends; below it stands the page's number."""
 
 POINTS = 72 / 25.4
 """In a millimetre."""
@@ -45,27 +49,33 @@ def test_every_picture_of_the_paper_has_an_alternative_text(page, site):
     assert [ways for ways in written if not any(way in content for way in ways)] == []
 
 
-def test_pages_are_full_and_nothing_runs_over_the_margin_or_into_the_next_cell(pdf):
-    """No page is left half empty because a figure had no room on it, but for those at which a chapter ends."""
-    chapters = {bookmark.get_dest().get_index() for bookmark in pdf.get_toc() if bookmark.level == 0}
-    ends = {first - 1 for first in chapters} | chapters | {len(pdf) - 1}
-    over, clashes, half = [], [], []
+def test_no_page_but_the_last_is_more_than_a_third_empty(pdf):
+    """A row is empty if none of its points is darker than a tint."""
+    empty = []
+    for number in range(len(pdf) - 1):
+        points = np.asarray(pdf[number].render(scale=1).to_pil().convert("L"))
+        top, bottom = (round(share * len(points)) for share in TEXT_HEIGHT)
+        rows = np.flatnonzero((points[top:bottom] < 230).any(axis=1))
+        empty.append(np.diff([0, *rows, bottom - top]).max() / (bottom - top))
+    assert max(empty) <= 1 / 3
+
+
+def test_nothing_runs_over_the_margin_or_into_the_next_cell(pdf):
+    over, clashes = [], []
     for number, page in enumerate(pdf):
         text = page.get_textpage()
         left, right = MARGIN["left"] * POINTS, page.get_width() - MARGIN["right"] * POINTS
         # punctuation may hang over by a hair
         outside = text.get_text_bounded(right=left - 3) + text.get_text_bounded(left=right + 3)
         over += [(number + 1, outside)] if outside.strip() else []
-        lines, lowest = {}, page.get_height()
+        lines = {}
         for at in range(text.count_rects()):
             box = text.get_rect(at)  # left, bottom, right, top
             lines.setdefault(round(box[1]), []).append(box)
-            lowest = min(lowest, box[1]) if box[1] > MARGIN["bottom"] * POINTS else lowest
-        half += [number + 1] if page.get_height() > lowest > page.get_height() / 2 and number not in ends else []
         for one, other in (pair for line in lines.values() for pair in combinations(line, 2)):
             overlap = min(one[2], other[2]) - max(one[0], other[0])
             clashes += [(number + 1, one, other)] if overlap > 2 and abs(one[3] - other[3]) < 1 else []
-    assert (over, clashes, half) == ([], [], [])
+    assert (over, clashes) == ([], [])
 
 
 TEXT_WIDTH = (210 - MARGIN["left"] - MARGIN["right"]) * POINTS
