@@ -129,6 +129,15 @@ class Workloads:
 
         return [(row, parts(row, layers), parts(row, operators)) for row in rows]
 
+    def place(self, key: tuple[Any, ...]) -> str:
+        """Return the file and line of the workload with a key, to name in an error."""
+        lines = {
+            _workload(row): f"{folder.paths[Workload]}, line {line}"
+            for folder in self.folders()
+            for line, row in table.numbered(folder.paths[Workload], Workload)
+        }
+        return lines[key]
+
     def put(self, counted: Iterable[Counted]) -> None:
         """Add workloads, or replace earlier counts of them. Runs on two devices may do so at the same time.
 

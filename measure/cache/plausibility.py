@@ -113,12 +113,13 @@ def check_counts(folder: Path) -> list[Counted]:
     found = workloads.of(workloads.rows(Workload))
     for row, layers, _ in found:
         if row.source != OWN or ":" not in row.model:
-            raise UserError(f"{workloads.folder}: {row.model} is not a model of the machine's owner; leave it out")
+            place = f"{workloads.place(_identity(row))}, column model"
+            raise UserError(f"{place}: {quote(row.model)} is not a model of the machine's owner; leave it out")
         for column in SUMMED:
             whole = getattr(row, column)
             if layers and whole is not None and whole != sum(getattr(layer, column) for layer in layers):
-                problem = f"the layers of {row.model} do not sum to its {column}"
-                raise UserError(f"{workloads.folder}: {problem}; count again")
+                place = f"{workloads.place(_identity(row))}, column {column}"
+                raise UserError(f"{place}: is not the sum of the layers of {quote(row.model)}; count it again")
     return found
 
 

@@ -6,6 +6,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from logging.handlers import QueueHandler
 from multiprocessing import parent_process
@@ -19,7 +20,7 @@ from measure.errors import UserError, in_short, text_of
 from measure.machine import devices
 from measure.models import own_models
 from measure.models.own_models import RaisedError
-from measure.run.processes import START_LIMIT_S, EndedError, IsolatedProcess, Processes, oom_kills
+from measure.run.processes import FORKS, START_LIMIT_S, EndedError, IsolatedProcess, Processes, oom_kills
 from measure.run.task import KILLED, Failure, Task
 from measure.timing.sampling import Sampling
 
@@ -106,14 +107,23 @@ def needs_fresh(previous: Task | None, task: Task, device_kind: str) -> bool:
     return previous is None or shared is None or shared != previous.process(device_kind)
 
 
+def _make_log() -> Path:
+    """Make a file for the output of processes. Remove those of runs that were killed with all that could do so."""
+    for old in Path(tempfile.gettempdir()).glob("roofwright-*-*.log"):
+        if FORKS and not Path("/proc", old.name.split("-")[1]).exists():
+            with suppress(OSError):  # another user's, or one that has just gone
+                old.unlink()
+    with tempfile.NamedTemporaryFile(prefix=f"roofwright-{os.getpid()}-", suffix=".log", delete=False) as log:
+        return Path(log.name)
+
+
 class Worker:
     """Runs tasks one after another, in the same process as long as that is allowed and alive."""
 
     def __init__(self, device_name: str, threads: int, sampling: Sampling) -> None:
         self._device_kind = device_name.partition(":")[0]
         self._call_limit_s = sampling.call_limit_s
-        with tempfile.NamedTemporaryFile(prefix="roofwright-", suffix=".log", delete=False) as log:
-            self._log = Path(log.name)
+        self._log = _make_log()
         log_level = logging.getLogger("measure").getEffectiveLevel()
         self._processes = Processes(self._log, serve, device_name, threads, sampling, log_level)
         self._isolated: IsolatedProcess | None = None
@@ -131,6 +141,8 @@ class Worker:
             self.stop()
             self._isolated = self._processes.begin(task)
             message = self._receive(START_LIMIT_S, deadline)
+            if message == KILLED:
+                return message  # this task's outcome alone: the next one starts another process
             if isinstance(message, Failure):
                 raise UserError(f"the measuring process did not start: {message.reason}; see that torch imports")
             _log.info("process %s is ready", self._isolated.process.pid)

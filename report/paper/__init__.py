@@ -164,7 +164,7 @@ def load(
         read_frame(record, *(folder.paths[record] for folder in tables.folders()))
         for record in (workload_records.Layer, workload_records.Operator)
     )
-    workloads.check_sums(models[models.status == "ok"], layers, tables.folder)
+    workloads.check_sums(models[models.status == "ok"], layers, tables)
     folders = (MachineFolder(data, name) for name in chosen or machine_names(data))
     tried = [found for folder in folders if (found := tried_in(folder))]
     known = {*models.model, *(row.model for each in tried for row in each.rows)}

@@ -1,15 +1,16 @@
 """The workload tables as the paper reads them: which rows it shows, and what follows from their columns."""
 
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 
 import pandas as pd
 
+from measure.cache.folders import Workloads
 from measure.cache.records import Attempt
 from measure.cache.workload_records import WORKLOAD
 from measure.domain.models import MEASURED_SHAPES
 from measure.domain.words import least_byte
 from measure.errors import UserError
+from roofwright.command_line import data_flag
 
 SUMMED = (
     "parameter_count", "parameter_byte", "activation_byte", "traffic_byte", "forward_flop", "forward_other_flop",
@@ -77,8 +78,8 @@ def parts_of(parts: pd.DataFrame, workloads: pd.DataFrame) -> pd.DataFrame:
     return parts[parts.autocast.isna()].drop(columns="autocast").merge(workloads[KEY], on=KEY)
 
 
-def check_sums(models: pd.DataFrame, layers: pd.DataFrame, folder: Path) -> None:
-    """Raise UserError, naming the ``folder`` of both, for a workload whose layers do not sum to it."""
+def check_sums(models: pd.DataFrame, layers: pd.DataFrame, tables: Workloads) -> None:
+    """Raise UserError, naming its line in ``tables``, for a workload whose layers do not sum to it."""
     key = list(WORKLOAD)
     models, layers = (frame.assign(autocast=frame.autocast.fillna("")) for frame in (models, layers))
     sums = layers.groupby(key)[list(SUMMED)].sum(min_count=1)
@@ -88,8 +89,9 @@ def check_sums(models: pd.DataFrame, layers: pd.DataFrame, folder: Path) -> None
         wrong = both[(whole != parts) & ~(whole.isna() & parts.isna())]
         if not wrong.empty:
             row = wrong.iloc[0]
+            place = tables.place((*row[key[:-1]], row.autocast or None))
+            remedy = f"python -m measure --sections workload --force --models {row.model}{data_flag(tables.data)}"
             raise UserError(
-                f"{folder}: the layers of {row.model} at {row.input_shape}, batch size {row.batch} and "
-                f"{row.precision} do not sum to its {column} in models.csv; count it again with python -m measure "
-                f"--sections workload --force --models {row.model}"
+                f"{place}, column {column}: is not the sum of the model's layers in layers.csv; count it again with "
+                f"{remedy}"
             )

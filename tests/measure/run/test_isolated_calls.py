@@ -1,3 +1,5 @@
+import os
+import tempfile
 from contextlib import closing
 
 import pytest
@@ -7,7 +9,8 @@ from measure.domain.models import OWN, Model
 from measure.errors import UserError
 from measure.models.own_models import RaisedError
 from measure.run import processes
-from measure.run.worker import IsolatedCalls
+from measure.run.task import KILLED
+from measure.run.worker import FunctionCall, IsolatedCalls
 
 pytest.importorskip("torch", reason="models are torch's")
 pytestmark = pytest.mark.usefixtures("forked_workers")
@@ -90,3 +93,30 @@ def test_a_child_that_own_code_leaves_behind_holds_nothing_and_ends_with_it(modu
                 own.describe(f"mine:{function}")
     if place.exists():
         wait_until(lambda: has_ended(int(place.read_text())))
+
+
+@pytest.mark.skipif(not processes.FORKS, reason="elsewhere nothing tells whether a process lives")
+def test_the_log_of_a_run_that_was_killed_with_all_its_processes_goes_with_the_next(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    dead, alive = (tmp_path / f"roofwright-{pid}-x.log" for pid in (2**22 + 1, os.getpid()))  # no number is so high
+    dead.touch()
+    alive.touch()
+    with closing(IsolatedCalls(60.0)):
+        assert len([*tmp_path.iterdir()]) == 2
+    assert [*tmp_path.iterdir()] == [alive]
+
+
+def test_a_process_killed_while_it_starts_fails_its_task_alone(monkeypatch):
+    begin = processes.Processes.begin
+
+    def kill(self, task):
+        isolated = begin(self, task)
+        isolated.process.kill()
+        return isolated
+
+    task = FunctionCall(divmod, (7, 2))
+    with closing(IsolatedCalls(60.0)) as own:
+        with monkeypatch.context() as patch:
+            patch.setattr(processes.Processes, "begin", kill)
+            assert own.run(task) == KILLED
+        assert own.run(task) == (3, 1)

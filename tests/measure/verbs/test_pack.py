@@ -58,8 +58,12 @@ def test_of_several_machines_it_is_the_one_measured_last(capsys):
     [
         ({"forward_flop": 11}, {}, "mine:net: is another network"),
         ({"input_shape": "3x4x4"}, {}, "mine:net: is another network"),
-        (None, {"source": "torchvision"}, "mine:net is not a model of"),
-        (None, {"forward_flop": 12}, "the layers of mine:net do not sum to its forward_flop"),
+        (None, {"source": "torchvision"}, "models.csv, line 2, column model: 'mine:net' is not a model of"),
+        (
+            None,
+            {"forward_flop": 12},
+            "models.csv, line 2, column forward_flop: is not the sum of the layers of 'mine:net'",
+        ),
     ],
 )
 def test_counts_that_cannot_be_and_another_network_of_the_name_are_refused(box, capsys, known, given, culprit):

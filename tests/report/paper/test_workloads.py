@@ -1,5 +1,4 @@
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from helpers.rows import run
@@ -79,9 +78,9 @@ def test_the_shape_at_which_a_model_was_measured(tried, shown):
 
 def test_layers_sum_to_their_model():
     models, layers = tables()
-    workloads.check_sums(models, layers, Path("some"))
-    workloads.check_sums(models, layers.iloc[:0], Path("some"))
+    workloads.check_sums(models, layers, Workloads(WORLD))
+    workloads.check_sums(models, layers.iloc[:0], Workloads(WORLD))
     wrong = layers.assign(forward_flop=layers.forward_flop.where(layers.index != 0, 1))
-    said = "some: the layers of broad at 3x224x224, batch size 1 and bf16 do not sum to its forward_flop"
-    with pytest.raises(UserError, match=f"^{said} .* --force --models broad$"):
-        workloads.check_sums(models, wrong, Path("some"))
+    said = "models.csv, line 2, column forward_flop: is not the sum of the model's layers"  # broad at bf16
+    with pytest.raises(UserError, match=f"^{WORLD}/workload/{said} .* --force --models broad --data {WORLD}$"):
+        workloads.check_sums(models, wrong, Workloads(WORLD))

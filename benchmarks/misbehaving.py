@@ -1,0 +1,226 @@
+"""Own models that misbehave, and what a measurement of each comes to.
+
+    python benchmarks/misbehaving.py
+    python benchmarks/misbehaving.py --models hangs segfaults
+
+Each is measured in a run with a model that behaves. The run must end with a row or a refusal in one sentence of the
+one, with an ``ok`` row of the other unless the command refused to begin, and with no process left behind. Exit code 1
+if one did not.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import psutil
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # a checkout counts, installed or not
+
+from measure.cache.folders import MachineFolder
+from measure.cache.records import Run
+from measure.errors import unknown
+
+ROOT = Path(__file__).parents[1]
+LIMIT_S = 300.0
+"""How long a run may take on a busy machine; one alone on it takes about ten seconds."""
+
+MOST_CHARACTERS = 700
+"""Of a refusal: a model's name and reason, of which the second has 500 at most."""
+
+MARK = "ROOFWRIGHT_FAULT"
+SELECTION = "--device cpu --sections inference --variants eager --batch-sizes 1 --max-rounds 1 --call-limit 5s"
+
+PRELUDE = """
+import os, signal, sys, threading, time
+import torch
+class Odd(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer, self.calls = torch.nn.Linear(3, 2), 0
+    def forward(self, x):
+        self.calls += 1
+        return self.odd(self.layer(x), x)
+def net(batch_size):
+    return Odd(), torch.ones(batch_size, 3)
+"""
+"""A class whose method ``odd`` a model adds. The texts below follow it."""
+
+IN_MAKING = """
+def net(batch_size):
+    {}
+    return torch.nn.Linear(3, 2), torch.ones(batch_size, 3)
+"""
+IN_CALL = """
+def odd(self, y, x):
+    {}
+    return y
+Odd.odd = odd
+"""
+
+
+def making(*lines: str) -> str:
+    """Return a model that runs some lines when it is made."""
+    return IN_MAKING.format("\n    ".join(lines))
+
+
+def call(*lines: str) -> str:
+    """Return a model that runs some lines in each call, with its output as ``y`` and its input as ``x``."""
+    return IN_CALL.format("\n    ".join(lines))
+
+
+SLEEPER = "[sys.executable, '-c', 'import time; time.sleep(600)']"
+ODD_ERROR = "class Mute(Exception):\n    def __str__(self):\n        raise ValueError\n"
+MODELS = {
+    # Its module
+    "sleeps in import": "time.sleep(600)",
+    "syntax error": "def net(batch_size)\n",
+    "missing module": "import no_such_module_anywhere\n",
+    "exits in import": "sys.exit(3)",
+    "prints in import": "print('x' * 10**7)\n" + making("pass"),
+    "deletes its own file": "os.remove(__file__)\n" + making("pass"),
+    # Its function
+    "raises": making("raise RuntimeError('no\\nweights')"),
+    "raises without words": ODD_ERROR + making("raise Mute"),
+    "exits": making("raise SystemExit"),
+    "leaves by os._exit": making("os._exit(0)"),
+    "hangs": making("while True: pass"),
+    "recurs": making("return net(batch_size)"),
+    "recurs beyond the stack": making("sys.setrecursionlimit(10**9)", "return net(batch_size)"),
+    "segfaults": making("import ctypes", "ctypes.string_at(0)"),
+    "aborts": making("os.abort()"),
+    "returns nothing": making("return None"),
+    "returns a generator": making("return torch.nn.Linear(3, 2), (torch.ones(1) for _ in range(batch_size))"),
+    "negative shape": making("return torch.nn.Linear(3, 2), torch.ones(batch_size, -3)"),
+    "no parameters": making("return torch.nn.ReLU(), torch.ones(batch_size, 3)"),
+    "no elements": making("return torch.nn.Linear(0, 2), torch.ones(batch_size, 0)"),
+    "eats memory": making(
+        "import resource", "resource.setrlimit(resource.RLIMIT_AS, (6 * 2**30,) * 2)", "x = [bytearray(2**28)] * 1",
+        "while True: x.append(bytearray(2**28))",
+    ),
+    "asks for a petabyte": making("torch.empty(2**48, device='cpu').fill_(1)"),
+    "leaves a child": making("import subprocess", f"subprocess.Popen({SLEEPER})"),
+    "leaves a fork": making("if os.fork() == 0: time.sleep(600)"),
+    "returns twice": making("os.fork()"),
+    "changes the folder": making("import tempfile", "os.chdir(tempfile.mkdtemp())", "os.rmdir(os.getcwd())"),
+    "closes its output": making("os.close(1)", "os.close(2)"),
+    "closes everything": making("os.closerange(0, 256)"),
+    "no output objects": making("sys.stdout = sys.stderr = None"),
+    "default type": making("torch.set_default_dtype(torch.float64)"),
+    "locale": making("import locale", "locale.setlocale(locale.LC_ALL, 'C')", "os.environ.clear()"),
+    "warnings are errors": making("import warnings", "warnings.simplefilter('error')"),
+    "signal handlers": making("for n in (2, 15): signal.signal(n, signal.SIG_IGN)", "signal.alarm(1)"),
+    "threads": making("for _ in range(50): threading.Thread(target=time.sleep, args=(600,)).start()"),
+    "hangs at its exit": making("import atexit", "atexit.register(time.sleep, 600)"),
+    "a stopped clock": making("time.perf_counter = time.perf_counter_ns = time.monotonic = lambda: 0"),
+    "patches torch": making("torch.nn.Module.__call__ = None", "torch.empty = torch.ones_like = None"),
+    "patches the program": making("import measure.timing.calls as calls", "vars(calls).clear()"),
+    "hooks no imports": making("sys.modules.clear()"),
+    "network access": making("import socket", "socket.create_connection(('192.0.2.1', 80))"),
+    # Its call
+    "raises in the call": call("raise ValueError('x' * 10**6)"),
+    "raises at the tenth call": call("if self.calls > 9: raise ValueError('enough')"),
+    "interrupts": call("raise KeyboardInterrupt"),
+    "hangs in the call": call("time.sleep(600)"),
+    "is killed in the call": call("os.kill(os.getpid(), signal.SIGKILL)"),
+    "returns text": call("return 'yes'"),
+    "yields": call("yield y"),
+    "returns itself": call("y = [y]", "y.append(y)"),
+    "is not a number": call("y.fill_(float('nan'))"),
+    "changes its input": call("x.mul_(10)"),
+    "grows its input": call("x.resize_(2 * x.shape[0], 3)"),
+    "another precision": call("y = self.layer.double()(x.double())"),
+    "draws the shape": call("return y[: int(torch.randint(0, 2, ()))]"),
+    "a pool of processes": call("import multiprocessing", "multiprocessing.Pool(2).map(abs, [1])"),
+    "kills its parent's group": call("os.killpg(0, signal.SIGKILL)"),
+    "leaves inference mode": call("self.train()", "torch.set_grad_enabled(True)"),
+}  # fmt: skip
+
+
+def problem_of(name: str, folder: Path) -> tuple[str, str]:
+    """Measure a model in a folder. Return how it ended, and what is wrong with that; an empty text if nothing is."""
+    (folder / "odd.py").write_text(PRELUDE + MODELS[name])
+    (folder / "sound.py").write_text(PRELUDE + making("pass"))
+    command = [sys.executable, "-m", "measure", *SELECTION.split(), "--models", "odd:net", "sound:net"]
+    mark = f"{os.getpid()}-{time.monotonic_ns()}"
+    paths = os.pathsep.join((str(ROOT), str(folder)))
+    environment = os.environ | {MARK: mark, "PYTHONPATH": paths, "TMPDIR": str(folder)}
+    with (folder / "out").open("w") as out, (folder / "error").open("w") as error:
+        run = subprocess.Popen(command, cwd=folder, stdout=out, stderr=error, env=environment, start_new_session=True)
+        try:
+            code = run.wait(LIMIT_S)
+        except subprocess.TimeoutExpired:
+            run.kill()
+            return "", f"held the run for more than {LIMIT_S:g} s"
+        finally:
+            left = _end_marked(mark)
+    said = (folder / "error").read_text(errors="replace").strip()
+    if left:
+        return "", f"{left} processes stayed"
+    if code == 2:
+        last = said.rpartition("\n")[2]
+        wrong = "Traceback" in said or not last.startswith("python -m measure: ") or len(last) > MOST_CHARACTERS
+        return "refused", f"refused with: {said[-300:]}" if wrong else ""
+    if code != 0 or "Traceback" in said:
+        return "", f"exit code {code}: {said[-300:]}"
+    rows = MachineFolder(folder / "data", _only(folder / "data" / "machines")).rows(Run)
+    status = {row.model: row.status for row in rows}
+    wrong = "odd:net" not in status or status.get("sound:net") != "ok"
+    return status.get("odd:net", ""), f"the rows are {status}" if wrong else ""
+
+
+def _only(folder: Path) -> str:
+    return next((path.name for path in folder.glob("*") if path.is_dir()), "none")
+
+
+def _end_marked(mark: str) -> int:
+    """End the processes that a run left behind, and return their number. Those that are just ending do not count."""
+    ends, left = time.monotonic() + 10.0, list[psutil.Process]()
+    while time.monotonic() < ends and (left := [*filter(_is_alive, _marked(mark))]):
+        time.sleep(0.1)
+    for process in left:
+        process.kill()
+    return len(left)
+
+
+def _marked(mark: str) -> list[psutil.Process]:
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if process.environ().get(MARK) == mark:
+                found.append(process)
+        except psutil.Error:  # of another user, or gone
+            continue
+    return found
+
+
+def _is_alive(process: psutil.Process) -> bool:
+    try:
+        return process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def main(argv: Sequence[str]) -> int:
+    """Print how each model ended. Exit code 0, or 1 if one ended wrongly."""
+    flags = argparse.ArgumentParser(description="Measure own models that misbehave.")
+    flags.add_argument("--models", nargs="+", default=[*MODELS], metavar="NAME", help="some of them (default: all)")
+    chosen, failed = flags.parse_args(argv), 0
+    for name in chosen.models:
+        if name not in MODELS:
+            raise unknown("--models", name, MODELS)
+        began = time.monotonic()
+        with tempfile.TemporaryDirectory() as folder:
+            ended, problem = problem_of(name, Path(folder))
+        print(f"{name}: {problem or ended}; {time.monotonic() - began:.0f} s", flush=True)
+        failed += bool(problem)
+    print(f"{len(chosen.models)} models, {failed} ended wrongly")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
