@@ -12,7 +12,7 @@ from typing import Any
 from peers import CASE_COUNTERS
 from process import apart
 
-from report.paper import counting_programs
+from report.chapters.counting.facts import program_name
 from report.paper.printed import CaseCount
 
 PAGE = Path(__file__).parents[1] / "docs" / "counting.md"
@@ -86,7 +86,7 @@ def to_markdown(counts: Sequence[CaseCount]) -> str:
     for count in counts:
         row = cells.setdefault(count.case, {"by hand": f"{count.right_flop:,}"})
         row[count.program] = "fails" if count.forward_flop is None else f"{count.forward_flop:,.0f}"
-    header = ["network", "by hand", *map(counting_programs.name, programs)]
+    header = ["network", "by hand", *map(program_name, programs)]
     lines = [header, ["---", *["--:"] * (len(header) - 1)]]
     for name, row in cells.items():
         anchor = re.sub(r"[^\w -]", "", name.lower()).replace(" ", "-")

@@ -121,9 +121,10 @@ def results_of(name: str, pattern: str) -> list[ProgramCount]:
 
 def show_scores(results: Sequence[ProgramCount]) -> None:
     """Print a line for each counting program, then a line for each target."""
-    from report.paper import counting_programs, frame
+    from report.chapters.counting import facts
+    from report.paper import frame
 
-    scores = counting_programs.scores(counting_programs.derive(frame(list(results), ProgramCount))).set_index("program")
+    scores = facts.scores(facts.with_deviations(frame(list(results), ProgramCount))).set_index("program")
     header = ["right", "equal", "parameters", "not counted", "counting", "with building", "peak memory"]
     print(f"{'':18}" + "".join(f"{name:>14}" for name in header))
     for counter, row in scores.iterrows():
@@ -132,7 +133,7 @@ def show_scores(results: Sequence[ProgramCount]) -> None:
         cells += [f"{row.count_s:.2f} s", f"{row.count_s + row.build_s:.2f} s", f"{row.peak_byte / 1e9:.2f} GB"]
         print(f"{counter:18}" + "".join(f"{cell!s:>14}" for cell in cells))
     print("right: within 1 % of the published MACs, or their rounding; equal: within their rounding\n")
-    ours = scores.loc[counting_programs.OURS]
+    ours = scores.loc[facts.OURS]
     exact = min(ours.equal, ours.same_parameters)
     verdict = "all" if exact == ours.models else "NOT ALL"
     print(f"{'equal, parameters too':42}{exact:.0f} of {ours.models}, {verdict}")

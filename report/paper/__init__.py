@@ -18,7 +18,7 @@ from measure.cache.traces import StoredTrace, read_trace, trace_names
 from measure.domain.roofs import CacheLevel, Roof, Roofline, machine_roof, merge_rounds
 from measure.domain.words import EAGER, same_shape
 from report import options, without_garbage_search
-from report.paper import cells, chips, counting_programs, elsewhere, hand_tables, workloads
+from report.paper import cells, chips, elsewhere, hand_tables, workloads
 from report.paper import predictions as predictions_table
 from report.paper.elsewhere import Elsewhere
 from report.paper.frames import committed, frame, matching, read_frame
@@ -201,7 +201,7 @@ def load(
         workloads=shown,
         layers=workloads.parts_of(layers, shown),
         operators=operators,
-        counting_programs=counting_programs.derive(frame(counted_by_programs, ProgramCount)),
+        counting_programs=frame(counted_by_programs, ProgramCount),
         counting_cases=frame(read(file_of(CaseCount, cases), CaseCount), CaseCount),
         machines=tuple(machine for machine in machines if machine.environment.torch),
         imported=tuple(machine for machine in machines if not machine.environment.torch),

@@ -13,6 +13,8 @@ from measure.cache.records import Environment
 from measure.cache.schema import NUMBER, Column, Form, one_of, table
 from measure.domain.words import VECTOR_EXTENSIONS
 
+OURS = "roofwright"  # this program, beside the others that count
+
 # The quantities and ratios of ``PrintedTraining``
 LATENCY, FLOP = "latency", "flop"
 BACKWARD_TO_FORWARD, FORWARD_TO_BACKWARD = "backward/forward", "forward/backward"

@@ -7,7 +7,7 @@ import pytest
 from helpers.places import ROOT
 
 from measure.cache.table import read
-from report.paper import counting_programs
+from report.chapters.counting.facts import NAMES, program_name
 from report.paper.printed import CaseCount
 
 torch = pytest.importorskip("torch", reason="counting needs torch")
@@ -28,10 +28,10 @@ def test_the_table_was_counted_with_the_networks_of_the_page():
     assert PAGE.count("```python\n") == len(CASES) == len({case.name for case in CASES}) >= 17
     wanted = {(case.name, case.arithmetic, case.build()[2]) for case in CASES}
     assert {(row.case, row.arithmetic, row.right_flop) for row in COMMITTED} == wanted
-    assert {row.program for row in COMMITTED} == set(counting_cases.CASE_COUNTERS) <= set(counting_programs.NAMES)
+    assert {row.program for row in COMMITTED} == set(counting_cases.CASE_COUNTERS) <= set(NAMES)
     assert counting_cases.to_markdown(COMMITTED) in PAGE
     for program, version in {(row.program, row.version) for row in COMMITTED if row.version}:
-        assert re.search(rf"{counting_programs.name(program).partition(' ')[0]} {re.escape(version)}", PAGE), program
+        assert re.search(rf"{program_name(program).partition(' ')[0]} {re.escape(version)}", PAGE), program
 
 
 @pytest.mark.parametrize("program", [name for name in counting_cases.CASE_COUNTERS if name != "roofwright"])

@@ -17,8 +17,8 @@ from measure.cache.schema import MACHINE, TABLES
 from measure.cache.table import read, write
 from measure.cache.trace_records import TRACE
 from report.markdown import washed
-from report.paper.counting_programs import OURS
 from report.paper.hand_tables import CITING
+from report.paper.printed import OURS
 
 pytestmark = pytest.mark.slow
 TEXT = (

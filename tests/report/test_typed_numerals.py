@@ -6,10 +6,10 @@ from helpers.places import ROOT
 
 from measure.domain.statistics import CONFIDENCE
 from measure.predicting.study import HIGH, LOW
+from report.chapters.counting.facts import TOLERANCE
 from report.chapters.prediction.facts import BATCH
 from report.engine.project import read_project
 from report.engine.source import Line, read_source
-from report.paper.counting_programs import TOLERANCE
 
 NUMERAL = re.compile(r"(?<!\w)\d+(?:[.,]\d+)*")
 """A digit behind a letter is part of a name: fp32, v2."""

@@ -1,8 +1,13 @@
-"""How our counts and those of other programs compare with what torchvision publishes."""
+"""How our counts and those of other programs compare with what torchvision publishes of its classification models."""
+
+import re
+
+import pandas as pd
 
 from report.facts import Facts, missing, sourced
-from report.paper import Paper, counting_programs
+from report.paper import Paper
 from report.paper.frames import each, extremes, matching
+from report.paper.printed import OURS
 from report.stats.summary import count_of, exact
 from report.stats.value import Name, Source, Value
 
@@ -44,7 +49,77 @@ class Counting(Facts):
     suites: Suites
 
 
+NAMES = {
+    OURS: "Roofwright", "torch": "FlopCounterMode", "fvcore": "fvcore", "ptflops-aten": "ptflops (aten)",
+    "ptflops-pytorch": "ptflops (pytorch)", "thop": "thop", "torchinfo": "torchinfo", "calflops": "calflops",
+    "deepspeed": "DeepSpeed",
+}  # fmt: skip
+"""The programs as the paper calls them, in its order."""
+
+PUBLISHED_MAC_STEP = 1_000_000  # torchvision publishes 10^9 multiply-adds with three decimals (``meta["_ops"]``)
+
+TOLERANCE = 0.01
+"""The deviation up to which a count is called right, where that is more than the published count's rounding."""
+
+LINES = {
+    "without normalisation": {"AlexNet": "alexnet", "VGG": r"vgg\d+", "SqueezeNet": "squeezenet.*"},
+    "batch normalisation": {
+        "VGG, normalised": r"vgg\d+_bn", "GoogLeNet": "googlenet", "Inception v3": "inception_v3",
+        "ResNet": r"resnet\d+", "Wide ResNet": "wide_resnet.*", "ResNeXt": "resnext.*", "DenseNet": "densenet.*",
+        "RegNet": "regnet.*", "ShuffleNet v2": "shufflenet.*", "MnasNet": "mnasnet.*", "MobileNet v2": "mobilenet_v2",
+        "MobileNet v3": "mobilenet_v3.*", "EfficientNet": r"efficientnet_b\d", "EfficientNet v2": "efficientnet_v2.*",
+    },
+    "layer normalisation": {"ConvNeXt": "convnext.*"},
+    "attention": {"MaxViT": "maxvit.*", "ViT": "vit.*", "Swin": r"swin_[^v].*", "Swin v2": "swin_v2.*"},
+}  # fmt: skip
+"""Lines of models by the pattern of their names, grouped by the kind of layer that programs disagree about."""
+
+
 FUSED = "Fused attention"  # the small network with attention alone
+
+
+def program_name(program: str) -> str:
+    """Return a program as the paper calls it."""
+    return NAMES.get(program, program)
+
+
+def _line(model: str) -> str:
+    lines = (line for group in LINES.values() for line in group.items())
+    return next((line for line, pattern in lines if re.fullmatch(pattern, model)), model)
+
+
+def with_deviations(results: pd.DataFrame) -> pd.DataFrame:
+    """Return the results with each model's line, its count's deviation, and whether it is ``right`` and ``equal``.
+
+    Equal is a count that rounds to the published one; right one that deviates from it by no more than ``TOLERANCE``,
+    or than its rounding: the smallest model's count is published as 40 million to the nearest million.
+    """
+    counted = results.forward_mac.astype(float)
+    off, rounding = (counted - results.published_mac).abs(), PUBLISHED_MAC_STEP / 2
+    return results.assign(
+        line=[_line(model) for model in results.model],
+        deviation=counted / results.published_mac - 1,
+        equal=off <= rounding,
+        right=(off <= TOLERANCE * results.published_mac) | (off <= rounding),
+    )
+
+
+SCORE = (
+    "program", "version", "models", "counted", "right", "equal", "same_parameters", "build_s", "count_s", "peak_byte",
+)  # fmt: skip
+
+
+def scores(results: pd.DataFrame) -> pd.DataFrame:
+    """Return a row for each program: its ``models``, how many it counted, right and equal, in which time and memory."""
+    rows = []
+    for program, counts in results.groupby("program", sort=False):
+        same = counts.parameter_count.astype(float) == counts.published_parameter_count
+        rows.append((
+            program, counts.version.iloc[0], len(counts), int((counts.status == "ok").sum()), int(counts.right.sum()),
+            int(counts.equal.sum()), float(same.sum()) if counts.parameter_count.notna().any() else None,
+            counts.build_s.sum(min_count=1), counts.count_s.sum(min_count=1), counts.peak_byte.max(),
+        ))  # fmt: skip
+    return pd.DataFrame(rows, columns=[*SCORE])
 
 
 def of(paper: Paper) -> Counting:
@@ -53,9 +128,9 @@ def of(paper: Paper) -> Counting:
 
 def _of_networks(paper: Paper) -> tuple[Ours, Others]:
     source = Source("workload/counting_programs.csv", "all models", "python benchmarks/counting_programs.py")
-    scores = counting_programs.scores(paper.counting_programs)
-    own = list(each(matching(scores, program=counting_programs.OURS)))
-    others = scores[(scores.program != counting_programs.OURS) & (scores.counted > 0)]
+    scored = scores(with_deviations(paper.counting_programs))
+    own = list(each(matching(scored, program=OURS)))
+    others = scored[(scored.program != OURS) & (scored.counted > 0)]
     if not own or others.empty:
         return sourced(missing(Ours), source), sourced(missing(Others), source)
     mine = own[0]
@@ -66,8 +141,8 @@ def _of_networks(paper: Paper) -> tuple[Ours, Others]:
     worst, best = extremes(others, "right")
     compared = Others(
         count_of(len(others), "programs"),
-        Name(counting_programs.name(best.program)), count_of(best.right),
-        Name(counting_programs.name(worst.program)), count_of(worst.right),
+        Name(program_name(best.program)), count_of(best.right),
+        Name(program_name(worst.program)), count_of(worst.right),
     )  # fmt: skip
     return sourced(ours, source), sourced(compared, source)
 
@@ -77,14 +152,14 @@ def _of_cases(paper: Paper) -> Cases:
     rows = paper.counting_cases[paper.counting_cases.forward_flop.notna()]
     right = rows[rows.forward_flop == rows.right_flop].groupby("program").case.nunique()
     right = right.reindex(rows.program.unique(), fill_value=0)
-    others = right.drop(counting_programs.OURS, errors="ignore")
+    others = right.drop(OURS, errors="ignore")
     if len(others) in (0, len(right)):
         return sourced(missing(Cases), source)
     attention = matching(rows, case=FUSED)
     found = Cases(
         count_of(rows.case.nunique(), "networks"), count_of(len(others), "programs"),
-        count_of(right[counting_programs.OURS], "networks"),
-        Name(counting_programs.name(str(others.idxmax()))), count_of(int(others.max()), "networks"),
+        count_of(right[OURS], "networks"),
+        Name(program_name(str(others.idxmax()))), count_of(int(others.max()), "networks"),
         count_of(int((attention.forward_flop == attention.right_flop).sum()) - 1, "programs"),
     )  # fmt: skip
     return sourced(found, source)

@@ -3,30 +3,31 @@
 from typing import Any
 
 from report import display
+from report.chapters.counting.facts import LINES, TOLERANCE, program_name, scores, with_deviations
 from report.charts import theme
 from report.charts.axes import Categories, LinearAxis
 from report.charts.marks import boxes, points, rules
 from report.charts.panels import figure, panel
-from report.paper import Paper, counting_programs
+from report.paper import Paper
 
-GROUPS = dict(zip(counting_programs.LINES, (theme.BLUE, theme.GREEN, theme.ORANGE, theme.VERMILION), strict=True))
-GROUP_OF = {line: group for group, lines in counting_programs.LINES.items() for line in lines}
+GROUPS = dict(zip(LINES, (theme.BLUE, theme.GREEN, theme.ORANGE, theme.VERMILION), strict=True))
+GROUP_OF = {line: group for group, lines in LINES.items() for line in lines}
 TICKS = (-100, -10, -1, 0, 1, 10, 100)
 
 
 @display.figure
 def deviations(paper: Paper) -> dict[str, Any]:
-    found = paper.counting_programs
+    found = with_deviations(paper.counting_programs)
     found = display.required(found[found.deviation.notna()], "python benchmarks/counting_programs.py")
     rows = found[["model", "published_mac", "forward_mac"]].assign(
-        program=found.program.map(counting_programs.name),
+        program=found.program.map(program_name),
         group=found.line.map(GROUP_OF).fillna("attention"),
         off=100 * found.deviation.astype(float),
     )
     y = Categories.steps(rows.program, 20)
     low, high = 1.6 * min(-2.0, rows.off.min()), 1.4 * max(2.0, rows.off.max())
     x = LinearAxis(low=low, high=high, pixels=theme.plot_width(left=y.room), title="deviation (%)")
-    tolerance = 100 * counting_programs.TOLERANCE
+    tolerance = 100 * TOLERANCE
     told = (
         ("program", "program", ""), ("model", "network", ""), ("published_mac", "published multiply-adds", ",d"),
         ("forward_mac", "counted multiply-adds", ",d"), ("off", "deviation (%)", ".3~g"),
@@ -41,7 +42,7 @@ def deviations(paper: Paper) -> dict[str, Any]:
         layer["encoding"]["x"]["scale"] |= {"type": "symlog", "constant": 1}
         ticks = [tick for tick in TICKS if low <= tick <= high]
         layer["encoding"]["x"]["axis"] |= {"values": ticks, "labelExpr": "replace(format(datum.value, 'd'), '-', '−')"}
-    right = counting_programs.scores(found)
-    best = ", ".join(f"{counting_programs.name(str(row.program))} {row.right}" for row in right.itertuples())
+    right = scores(found)
+    best = ", ".join(f"{program_name(str(row.program))} {row.right}" for row in right.itertuples())
     alt = f"Deviations from the published counts of {rows.model.nunique()} networks. Right within 1 %: {best}."
     return figure("counting-deviations", alt, content)

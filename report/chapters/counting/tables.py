@@ -2,8 +2,9 @@
 
 from measure.domain.words import COSTS, ELEMENTARY
 from report import display
+from report.chapters.counting.facts import TOLERANCE, program_name, scores, with_deviations
 from report.markdown import escape, percent, si
-from report.paper import Paper, counting_programs
+from report.paper import Paper
 from report.paper.frames import each, extremes
 from report.pipe import NONE, cited, known, pipe
 
@@ -11,22 +12,24 @@ COMMAND = "python benchmarks/counting_programs.py"
 CASES_COMMAND = f"{COMMAND} --cases"
 
 
+def _signed(deviation: float) -> str:
+    """Return a relative deviation with its sign: ``+6.28 %``, ``−35.7 %``."""
+    return ("+" if deviation > 0 else "") + percent(deviation, 3).replace("-", "−")
+
+
 @display.table
 def accuracy(paper: Paper) -> str:
-    results = display.required(paper.counting_programs, COMMAND)
+    results = with_deviations(display.required(paper.counting_programs, COMMAND))
     rows = []
-    for row in each(counting_programs.scores(results)):
+    for row in each(scores(results)):
         deviating = results[(results.program == row.program) & results.deviation.notna()]
         ends = [NONE, NONE]
         if len(deviating):
-            ends = [
-                f"{counting_programs.signed(end.deviation)} ({escape(end.line)})"
-                for end in extremes(deviating, "deviation")
-            ]
+            ends = [f"{_signed(end.deviation)} ({escape(end.line)})" for end in extremes(deviating, "deviation")]
         same = known(row.same_parameters, "{:.0f}".format)
-        name = escape(counting_programs.name(row.program))
+        name = escape(program_name(row.program))
         rows.append([name, str(row.right), str(row.equal), same, str(row.models - row.counted), *ends])
-    within = f"Within {percent(counting_programs.TOLERANCE, 1)} >"
+    within = f"Within {percent(TOLERANCE, 1)} >"
     return pipe(f"Program | {within} | Equal > | Parameters > | Failed > | Lowest | Highest", rows)
 
 
@@ -47,7 +50,7 @@ def cases(paper: Paper) -> str:
         right, arithmetic = f"{first.right_flop:,.0f}", first.arithmetic.partition("  #")[0].replace("*", "·")
         by_hand = right if arithmetic == right else f"{escape(arithmetic)} = {right}"
         others = [
-            f"{flop:,.0f}: {', '.join(escape(counting_programs.name(program)) for program in same.program)}"
+            f"{flop:,.0f}: {', '.join(escape(program_name(program)) for program in same.program)}"
             for flop, same in printed[printed.forward_flop != first.right_flop].groupby("forward_flop")
         ]
         rows.append([escape(str(case)), by_hand, "; ".join(others) or NONE])
@@ -58,10 +61,10 @@ def cases(paper: Paper) -> str:
 def effort(paper: Paper) -> str:
     rows = [
         [
-            escape(counting_programs.name(row.program)), known(row.version, escape), known(row.count_s, si, "s"),
+            escape(program_name(row.program)), known(row.version, escape), known(row.count_s, si, "s"),
             known(row.build_s, si, "s"), known(row.peak_byte, si, "B"),
         ]
-        for row in each(counting_programs.scores(display.required(paper.counting_programs, COMMAND)))
+        for row in each(scores(with_deviations(display.required(paper.counting_programs, COMMAND))))
     ]  # fmt: skip
     return pipe("Program | Version | Counting > | Building > | Peak memory >", rows)
 

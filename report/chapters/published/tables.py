@@ -16,9 +16,9 @@ import pandas as pd
 from measure.domain.names import model_name
 from report import display
 from report.markdown import escape
-from report.paper import BASE_PRECISION, Paper, counting_programs
+from report.paper import BASE_PRECISION, Paper
 from report.paper.frames import each, highest, matching
-from report.paper.printed import BACKWARD_TO_FORWARD, FLOP
+from report.paper.printed import BACKWARD_TO_FORWARD, FLOP, OURS
 from report.pipe import cited, pipe
 from report.stats.summary import exact
 from report.stats.value import Value
@@ -152,7 +152,7 @@ def _models(paper: Paper) -> Iterator[Comparison]:
     for row in each(paper.published.models):
         model, counted = row.model_key, _counted(paper, row.model_key, 1)
         programs = _programs_flop(paper, model)
-        flop, causes = programs.get(counting_programs.OURS), [("operations", flop) for flop in programs.values()]
+        flop, causes = programs.get(OURS), [("operations", flop) for flop in programs.values()]
         if counted is not None and counted.input_shape != USUAL_SHAPE:
             continue
         if counted is not None:
