@@ -43,7 +43,7 @@ def texts(root):
                     yield f"{part.opening.place}, {option}", " ".join(str(part.options.get(option, "")).split())
             elif part.text.startswith("$$"):
                 is_formula = not is_formula
-            elif not part.is_listing and not is_formula:
+            elif part.has_values and not is_formula:
                 yield part.place, re.sub(r"^ *\d+\. ", "", part.text)
 
 
