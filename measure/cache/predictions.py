@@ -9,12 +9,12 @@ from measure.domain.words import INFERENCE, STEP
 # The terms whose sum is the time of the device's work; ``docs/prediction.md`` defines them
 ARITHMETIC = "convolution arithmetic", "depthwise arithmetic", "dense arithmetic"
 MEMORY = PRODUCT, OTHER, UNFUSED = "product memory", "other memory", "unfused memory"
-LAUNCHES, COPY, UPDATE = "launches", "input copy", "parameter update"
-TERMS = (*ARITHMETIC, *MEMORY, LAUNCHES, COPY, UPDATE)
+LAUNCHES, HOST_MEMORY, UPDATE = "launches", "host memory", "parameter update"
+TERMS = (*ARITHMETIC, *MEMORY, LAUNCHES, HOST_MEMORY, UPDATE)
 
 # What a fit leaves out and then predicts
-BY_MODEL, BY_FAMILY, BY_DEVICE, ONE_KNOWN, FIVE_KNOWN, PUT_ASIDE = CHECKS = (
-    "model", "family", "device", "device with one time", "device with five times", "put aside",
+BY_MODEL, BY_FAMILY, BY_DEVICE, BY_BOTH, ONE_KNOWN, FIVE_KNOWN, PUT_ASIDE = CHECKS = (
+    "model", "family", "device", "device and network", "device with one time", "device with five times", "put aside",
 )  # fmt: skip
 
 # Our method of prediction, and other people's
@@ -82,6 +82,21 @@ class Coefficient(OfSetting):
     value: Annotated[float, Column("the coefficient", NUMBER)]
     low: Annotated[float, Column("the lower end of its interval", NUMBER)]
     high: Annotated[float, Column("the upper end of its interval", NUMBER)]
+
+
+@table("prediction/networks.csv", key=("device", "precision", "phase", "network"))
+class NetworkFactor:
+    """The factor of a network on the device's part of its times, over what the coefficients let expect.
+
+    It is the median over devices, drawn to 1 as by one more device.
+    """
+
+    device: Annotated[str, "the pool of `coefficients.csv`"]
+    precision: Annotated[str, "the precision of the pool"]
+    phase: Annotated[str, Column("a forward pass, or a whole training step", form=one_of((INFERENCE, STEP)))]
+    network: Annotated[str, "the network, without its library and the tag of its weights"]
+    devices: Annotated[int, Column("the number of devices that timed it", NUMBER)]
+    factor: Annotated[float, Column("the factor", NUMBER)]
 
 
 @table("prediction/errors.csv", key=("left_out", "method", *Setting._fields, "batches", "sort"))

@@ -49,19 +49,24 @@ class LayerRoof(Roofline):
 
 @dataclass(frozen=True)
 class How:
-    """The conditions that change a call's terms: ``copied`` means that the time includes the input's copy."""
+    """The conditions that change a call's terms.
+
+    ``copied`` means that the time includes the input's copy, ``fresh`` that large outputs get fresh pages.
+    """
 
     compiled: bool = False
     copied: bool = False
     trains: bool = False
+    fresh: bool = False
 
 
 @dataclass(frozen=True, eq=False)
 class Demand:
     """The work of a call on a batch; a training step has forward and backward pass together.
 
-    ``flop`` and ``byte`` are ``(kinds,)`` in the order of ``LAYER_KINDS``, ``calls`` counts operators, and
-    ``footprint_byte`` is parameters, inputs and activations, each once.
+    ``flop`` and ``byte`` are ``(kinds,)`` in the order of ``LAYER_KINDS``, ``calls`` counts operators,
+    ``footprint_byte`` is parameters, inputs and activations, each once, and ``fresh_byte`` is the outputs that a C
+    library maps anew. ``network`` is the name under which other devices timed it.
     """
 
     batch: int
@@ -71,6 +76,8 @@ class Demand:
     input_byte: float
     parameter_byte: float
     footprint_byte: float
+    fresh_byte: float = 0.0
+    network: str = ""
 
     def least_s(self, roof: LayerRoof) -> float:
         """Return the least time (s) on a device with this roof (Williams et al. 2009)."""
@@ -95,7 +102,7 @@ class Demand:
             byte_s[ELSE].sum(),
             0.0 if how.compiled else byte_s[FUSED].sum(),
             self.calls * MICROSECOND * (COMPILED_LAUNCHES if how.compiled else 1.0),
-            self.input_byte * NANOSECOND if how.copied else 0.0,
+            NANOSECOND * (self.input_byte * how.copied + self.fresh_byte * how.fresh),
             self.parameter_byte / roof.bandwidth_byte_per_s if how.trains else 0.0,
         ])  # fmt: skip
 
@@ -129,8 +136,11 @@ class PredictedDevice:
     memory_byte: float | None = None
     power_w: float | None = None
 
-    def layer_roof(self, precision: str) -> LayerRoof | None:
+    def layer_roof(self, precision: str, serves: bool = False) -> LayerRoof | None:
         """Return the roof at a precision; None without a rate at it.
+
+        A program that ``serves`` language models at fp16 accumulates in fp16. Tensor cores do that at half their rate
+        at int8, also those that are slower with fp32 accumulation.
 
         torch runs fp32 convolutions in TF32 where the device has it, but other products only on request.
         """
@@ -138,6 +148,8 @@ class PredictedDevice:
         if roofline is None:
             return None
         peak = roofline.peak_flop_per_s
+        if serves and precision == "fp16":
+            peak = max(peak, self.roof.flop_per_s.get("int8", 0.0) / 2)
         convolutions = self.roof.flop_per_s.get(TF32, peak) if precision == FULL_PRECISION else peak
         return LayerRoof(peak, roofline.bandwidth_byte_per_s, max(convolutions, peak))
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from measure.cache.predictions import COPY, LAUNCHES, TERMS, UNFUSED, UPDATE
+from measure.cache.predictions import ARITHMETIC, HOST_MEMORY, LAUNCHES, TERMS, UNFUSED, UPDATE
 from measure.predicting.demand import Numbers
 
 TURNS = 10  # the weights of outliers settle within this many rounds
@@ -13,12 +13,13 @@ TRACE = 1e-4  # the pull on a coefficient without a prior, as a share of its row
 TINY = 1e-12
 SEEN = 0.2  # a row says nothing of a device whose part of the latency is below this share: its host hides it
 
-PULL = 0.3  # a pool's say on each coefficient of a device, in timed calls; chosen on devices left out with five times
-FACTORS = np.geomspace(0.1, 20.0, 107)  # a device's time over what its pool lets expect: candidates 5 % apart
-CAUTION = 0.3  # the weight of "a device is like its pool", in timed calls
+PULL = 0.3  # a pool's say on each coefficient of a device, in timed calls; chosen on devices left out with known times
+# Standard deviations, as logarithms, of devices around their pool: of the device's time, of the time of its host's
+# launches, and of arithmetic over memory; and of one time around what these let expect
+SPREAD, NOISE = np.array([0.5, 0.4, 0.25]), 0.15
 
 # The prior without measurements, ``(terms,)``: layers run at their roofs, and nothing else costs time
-AT_THE_ROOF = np.array([0.0 if term in (UNFUSED, LAUNCHES, COPY, UPDATE) else 1.0 for term in TERMS])
+AT_THE_ROOF = np.array([0.0 if term in (UNFUSED, LAUNCHES, HOST_MEMORY, UPDATE) else 1.0 for term in TERMS])
 
 
 def likely(coefficients: Numbers, terms: Numbers, launch_s: Numbers) -> Numbers:
@@ -27,6 +28,11 @@ def likely(coefficients: Numbers, terms: Numbers, launch_s: Numbers) -> Numbers:
     A host launches while the device works, and neither hides the other wholly: the sum is that of their squares.
     """
     return np.hypot(np.maximum(terms @ coefficients, TINY), launch_s)
+
+
+def device_part(launch_s: Numbers, times: Numbers) -> Numbers:
+    """Return the part (s) of latencies that is the device's, ``(rows,)``, at least the share ``SEEN``."""
+    return np.sqrt(np.maximum(times**2 - launch_s**2, (SEEN * times) ** 2))
 
 
 def fit(
@@ -41,7 +47,7 @@ def fit(
     """
     from scipy.optimize import nnls
 
-    device_s = np.sqrt(np.maximum(times**2 - launch_s**2, (SEEN * times) ** 2))
+    device_s = device_part(launch_s, times)
     weights = weights * (device_s / times) ** 2  # the relative error of a latency over that of the device's part
     weights = weights / np.sqrt(np.mean(weights**2))
     # Columns in units of the prior, so that the pull to it weighs each term alike
@@ -65,12 +71,31 @@ def fit(
     return np.asarray(coefficients)
 
 
-def adapt(coefficients: Numbers, terms: Numbers, launch_s: Numbers, times: Numbers) -> Numbers:
+def adapt(
+    coefficients: Numbers, terms: Numbers, launch_s: Numbers, times: Numbers, has_own_host: bool = False
+) -> tuple[Numbers, float]:
     """Return coefficients for a device with timed calls, at least one, from those of its pool.
 
-    One call tells a common factor, many tell each coefficient.
+    One call tells a common factor, some tell arithmetic from memory, many tell each coefficient. A device that
+    ``has_own_host`` also gets a factor on ``launch_s``, else 1. The factors are the likeliest, given that those of
+    devices are spread around their pool (Gauss-Newton steps with Huber's weights).
     """
-    expected = FACTORS[:, None] * np.maximum(terms @ coefficients, TINY)
-    off = np.abs(np.log(np.hypot(expected, launch_s) / times)).sum(axis=1) + CAUTION * np.abs(np.log(FACTORS))
-    prior = np.maximum(FACTORS[off.argmin()] * coefficients, TINY)  # a cost that the pool lacks stays near 0
-    return fit(terms, launch_s, times, np.ones(len(times)), prior, PULL)
+    count = len(ARITHMETIC)
+    arithmetic_s = terms[:, :count] @ coefficients[:count]
+    memory_s = np.maximum(terms[:, count:] @ coefficients[count:], TINY)
+    precision = np.diag((NOISE / SPREAD) ** 2)
+    logs = np.zeros(len(SPREAD))
+    for _ in range(TURNS):
+        split = np.exp(logs[2] / 2)
+        device_s, host_s = np.exp(logs[0]) * (split * arithmetic_s + memory_s / split), np.exp(logs[1]) * launch_s
+        expected = np.hypot(device_s, host_s)
+        errors = np.log(times / expected)
+        share = (device_s / expected) ** 2
+        tilt = np.exp(logs[0]) * (split * arithmetic_s - memory_s / split) / device_s / 2
+        slopes = np.column_stack([share, (1 - share) * has_own_host, share * tilt])
+        weighted = slopes * np.minimum(1.0, TUNING * NOISE / np.maximum(np.abs(errors), TINY))[:, None]
+        logs = logs + np.linalg.solve(weighted.T @ slopes + precision, weighted.T @ errors - precision @ logs)
+    halves = np.where(np.arange(len(coefficients)) < count, 0.5, -0.5)
+    prior = np.maximum(coefficients * np.exp(logs[0] + halves * logs[2]), TINY)  # what the pool lacks stays near 0
+    host = float(np.exp(logs[1]))
+    return fit(terms, host * launch_s, times, np.ones(len(times)), prior, PULL), host

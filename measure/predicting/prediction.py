@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from measure.cache import predictions as tables
-from measure.cache.predictions import LAUNCHES, TERMS, Coefficient, PredictionError, Setting, release
+from measure.cache.predictions import LAUNCHES, TERMS, Coefficient, NetworkFactor, PredictionError, Setting, release
 from measure.domain.demands import ARITHMETIC, MEMORY
 from measure.domain.statistics import FEWEST_MODELS
 from measure.domain.words import EAGER, STEP, stored_as
@@ -52,7 +52,8 @@ class Basis:
     """The fit behind the predictions of a device under some conditions.
 
     ``within`` has the factors that nine in ten latencies lie within, by part; none unless a fit left out such a device.
-    ``beyond`` has those of devices without timings, for parts that ``within`` lacks.
+    ``beyond`` has those of devices without timings, for parts that ``within`` lacks. ``factors`` are of networks that
+    other devices timed.
     """
 
     name: str
@@ -65,11 +66,12 @@ class Basis:
     timed_models: int
     within: Mapping[Part, float]
     beyond: Mapping[Part, float]
+    factors: Mapping[str, float]
 
     def parts(self, demand: Demand) -> tuple[Numbers, float]:
         """Return the times (s) of a call's terms ``(terms,)``, and that of its launches on the host."""
         terms, launch_s = split_launches(demand.terms(self.roof, self.how), self.chip_kind, self.host_us)
-        return terms * self.coefficients, launch_s
+        return self.factors.get(demand.network, 1.0) * terms * self.coefficients, launch_s
 
     def likely_s(self, demand: Demand) -> float:
         """Return the likely latency (s) of a call."""
@@ -94,7 +96,12 @@ class Basis:
 class Predictor:
     """Predicts by the coefficients and errors of ``data/prediction``."""
 
-    def __init__(self, coefficients: Iterable[Coefficient], errors: Iterable[PredictionError]) -> None:
+    def __init__(
+        self,
+        coefficients: Iterable[Coefficient],
+        errors: Iterable[PredictionError],
+        networks: Iterable[NetworkFactor] = (),
+    ) -> None:
         self._coefficients: dict[Setting, Numbers] = {}
         self._timed_models: dict[Setting, int] = {}
         costs = []
@@ -105,6 +112,10 @@ class Predictor:
             self._timed_models[row.setting] = row.models
             self._coefficients.setdefault(row.setting, np.zeros(len(TERMS)))[TERMS.index(row.term)] = row.value
         self.hosts = hosts_of(costs)
+        self._factors: dict[Setting, dict[str, float]] = {}
+        for of in networks:
+            pool = Setting(of.device, "", "", of.precision, "", of.phase)
+            self._factors.setdefault(pool, {})[of.network] = of.factor
         self._within: dict[tuple[str, Setting], dict[Part, float]] = {}
         for error in errors:
             part = error.batches, error.sort
@@ -140,10 +151,10 @@ class Predictor:
         names another. A device of a kind that was never timed counts as a GPU, and has no interval.
         """
         roof, kind = device.layer_roof(precision), device.chip_kind
-        how = How(compiled=variant != EAGER, trains=phase == STEP)
+        how = How(compiled=variant != EAGER, trains=phase == STEP, fresh=kind == "cpu")
         served = pool_of(TOKENS, precision, phase)
         if sort in (tables.LANGUAGE, tables.DECODING) and kind != "cpu" and served in self._coefficients:
-            kind, own, like = TOKENS, None, served
+            kind, own, like, roof = TOKENS, None, served, device.layer_roof(precision, serves=True)
         else:
             own, like = self._own(device.name, precision, variant, phase), pool_of(kind, precision, phase)
         pool = like if like in self._coefficients else pool_of(GPU, precision, phase)
@@ -157,15 +168,18 @@ class Predictor:
             name, left_out, errors = (SCALED, tables.FIVE_KNOWN, pool) if own else (DATASHEET, tables.BY_DEVICE, pool)
         host = 0.0 if kind in OWN_HOSTS else self.hosts["", phase] if host_us is None else host_us
         beyond = self._within.get((tables.BY_DEVICE, pool), {}) if pool == like else {}
-        coefficients = self._coefficients[setting]
+        coefficients, factors = self._coefficients[setting], self._factors.get(pool, {})
         if known:
             calls = [split_launches(each.terms(roof, how), kind, host) for each, _ in known]
             terms, launch_s = (np.array(each) for each in zip(*calls, strict=True))
-            coefficients = adapt(coefficients, terms, launch_s, np.array([seconds for _, seconds in known]))
+            terms = terms * np.array([[factors.get(each.network, 1.0)] for each, _ in known])
+            times = np.array([seconds for _, seconds in known])
+            coefficients, factor = adapt(coefficients, terms, launch_s, times, has_own_host=host_us is None)
+            host *= factor
             left_out = tables.FIVE_KNOWN if len(known) >= KNOWN_TIMES else tables.ONE_KNOWN
             name, errors, timed = SCALED, pool, len(known)
         within = self._within.get((left_out, errors), beyond) if errors == own or pool == like else {}
-        return Basis(name, setting, coefficients, roof, how, kind, host, timed, within, beyond)
+        return Basis(name, setting, coefficients, roof, how, kind, host, timed, within, beyond, factors)
 
     def _own(self, device: str, precision: str, variant: str, phase: str) -> Setting | None:
         """Return the setting of a device whose timings are nearest to the asked: precision, variant, newest torch."""

@@ -2,8 +2,9 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cache
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -42,13 +43,23 @@ Hosts = Mapping[tuple[str, str], float]  # the time of an operator's launch (mic
 TOKENS = "tokens"  # the kind of a language model served on a GPU, by a program that launches with little delay
 OWN_HOSTS = ("cpu", "soc", TOKENS)  # the kinds of chips whose launches are a term of their own
 HOST_US = 25.0  # of a GPU's host where no GPU was measured
+KEEP_MEMORY = (
+    "kept_memory",
+    "jemalloc",
+    "tcmalloc",
+)  # variants in which a processor's large outputs get no fresh pages
+LARGEST_KEPT = 2**25  # bytes of the largest block that glibc keeps when it is freed (mallopt(3), M_MMAP_THRESHOLD)
 
 Counted = Mapping[Key, tuple[Workload, Demand]]  # the demand of each call of a counted model
 
 
 @dataclass(frozen=True, eq=False)
 class TimedCall:
-    """A latency (s) under a setting, and the call's demand; ``family`` is empty for a model without one."""
+    """A latency (s) under a setting, and the call's demand; ``family`` is empty for a model without one.
+
+    ``machine`` is the measured one that launched the call. It is also the setting's device. If its GPU has a datasheet,
+    the call stands a second time under the chip's name and roof.
+    """
 
     setting: Setting
     model: str
@@ -58,15 +69,16 @@ class TimedCall:
     roof: LayerRoof
     how: How
     chip_kind: str
+    machine: str = ""
 
     @property
     def architecture(self) -> str:
-        """The model without its library and the tag of its weights: left out of a fit as one."""
-        return _architecture(self.model)
+        return architecture_of(self.model)
 
 
 @cache
-def _architecture(model: str) -> str:
+def architecture_of(model: str) -> str:
+    """Return the model without its library and the tag of its weights: left out of a fit as one."""
     return model.partition(":")[2].partition(".")[0] or model
 
 
@@ -110,6 +122,7 @@ def published(data: Path) -> Iterator[TimedCall]:
             float(input_byte),
             width * parameter_byte,
             len(PASSES[trains]) * width * least_byte(parameter_byte, input_byte, batch * (count.activation_byte or 0)),
+            network=architecture_of(shape[0]),
         )
 
     for row in table.read(file_of(PublishedTiming, data), PublishedTiming):
@@ -118,7 +131,9 @@ def published(data: Path) -> Iterator[TimedCall]:
         roof = chip.layer_roof(precision) if chip and precision in PRECISIONS else None
         if chip is None or roof is None or shape not in counts:
             continue
-        how = How(row.compiler is not None, row.input_copied == "yes", row.phase == STEP)
+        how = How(
+            row.compiler is not None, row.input_copied == "yes", row.phase == STEP
+        )  # processors were timed at batch 1
         width = PRECISION_BYTE[stored_as(precision)] / PRECISION_BYTE["fp32"]
         demand = scale_counts(shape, row.batch, width, how.trains)
         if demand:
@@ -132,19 +147,21 @@ def published(data: Path) -> Iterator[TimedCall]:
 
 def measured(data: Path, counts: Counted) -> Iterator[TimedCall]:
     """Yield the latencies of counted calls in each machine's newest environment, if its roofs were measured."""
-    shapes = {key.model: key.input_shape for key in counts}
+    shapes, chips = {key.model: key.input_shape for key in counts}, of_chips(data)
     for folder, environment, device in of_machines(data):
-        for cell in folder.cells(environment):
-            roof, trains = device.layer_roof(cell.precision), cell.phase == STEP
+        chip = chips.get(fold_name(environment.name)) if device.chip_kind == "gpu" else None
+        for cell, named in product(folder.cells(environment), filter(None, (device, chip))):
+            roof, trains = named.layer_roof(cell.precision), cell.phase == STEP
             shape = cell.input_shape or shapes.get(cell.model, "")
             found = counts.get(Key(cell.model, shape, cell.batch, stored_as(cell.precision), trains))
             if cell.latency_s is None or not roof or not found or cell.phase not in (INFERENCE, STEP):
                 continue
             workload, demand = found
-            setting = Setting(folder.name, HERE, environment.torch or "", cell.precision, cell.variant, cell.phase)
-            how = How(compiled="compile" in cell.variant, trains=trains)
+            setting = Setting(named.name, HERE, environment.torch or "", cell.precision, cell.variant, cell.phase)
+            is_fresh = device.chip_kind == "cpu" and not any(name in cell.variant for name in KEEP_MEMORY)
+            how = How("compile" in cell.variant, trains=trains, fresh=is_fresh)
             of_cell = cell.model, workload.family, cell.latency_s
-            yield TimedCall(setting, *of_cell, demand, roof, how, device.chip_kind)
+            yield TimedCall(setting, *of_cell, demand, roof, how, device.chip_kind, folder.name)
 
 
 def counted(data: Path) -> Counted:
@@ -181,6 +198,8 @@ def counted_demands(workloads: Iterable[Workload], operators: table.Columns) -> 
                 float(workload.input_byte or 0),
                 float(workload.parameter_byte or 0),
                 float(len(PASSES[trains]) * workload.footprint_byte),
+                sum(each.calls * each.byte / 2 for each in called if each.byte / 2 > LARGEST_KEPT),  # half are outputs
+                architecture_of(workload.model),
             )
             found[Key(*key, trains)] = workload, demand
     return found
@@ -214,6 +233,11 @@ class FitRows:
     def where(self, chosen: Mask | Places) -> "FitRows":
         """Return the rows of a mask, or those at some places, each as often as its place occurs."""
         return FitRows(*(getattr(self, field.name)[chosen] for field in fields(self)))
+
+    def scaled(self, factors: Mapping[str, float]) -> "FitRows":
+        """Return the rows with their terms times the factors of their networks, 1 for others."""
+        of_rows = np.array([factors.get(network, 1.0) for network in self.architecture])
+        return replace(self, terms=self.terms * of_rows[:, None])
 
     def weights(self) -> Numbers:
         """Return weights ``(rows,)`` by which a setting counts as the square root of its number of rows."""
@@ -253,7 +277,7 @@ def fit_rows(calls: Sequence[TimedCall], hosts: Hosts) -> FitRows:
             split_launches(
                 call.demand.terms(call.roof, call.how),
                 call.chip_kind,
-                hosts.get((call.setting.device, call.setting.phase), hosts["", call.setting.phase]),
+                hosts.get((call.machine, call.setting.phase), hosts["", call.setting.phase]),
             )
             for call in calls
         ),
@@ -288,7 +312,7 @@ def launch_costs(calls: Iterable[TimedCall]) -> list[tuple[Setting, float]]:
     found: dict[Setting, list[tuple[int, float]]] = defaultdict(list)
     for call in calls:
         setting = call.setting
-        if setting.source == HERE and setting.variant == EAGER and call.chip_kind not in OWN_HOSTS:
+        if setting.device == call.machine and setting.variant == EAGER and call.chip_kind not in OWN_HOSTS:
             each = call.latency_s / MICROSECOND / call.demand.calls
             found[setting._replace(precision=ANY, variant="")].append((call.demand.batch, each))
     return [

@@ -58,7 +58,7 @@ def served(data: Path) -> Iterator[TimedCall]:
     chips = of_chips(data)
     for row in table.read(file_of(PublishedTokens, data), PublishedTokens):
         chip = chips.get(fold_name(row.device))
-        roof = chip.layer_roof("fp16") if chip else None
+        roof = chip.layer_roof("fp16", serves=True) if chip else None
         if chip is None or roof is None or row.gpus > 1 or row.weights != "F16":
             continue
         if (chip.name, row.phase) == FAULTY:

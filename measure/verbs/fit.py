@@ -11,7 +11,7 @@ from typing import Any
 
 from measure.cache import predictions as tables
 from measure.cache import table
-from measure.cache.predictions import Coefficient, PredictionError
+from measure.cache.predictions import Coefficient, NetworkFactor, PredictionError
 from measure.cache.schema import file_of
 from measure.domain.values import percent
 from measure.errors import UserError
@@ -38,7 +38,7 @@ def main(flags: argparse.Namespace) -> int:
         aside = flags.aside or any(row.left_out == tables.PUT_ASIDE for row in old)  # predicted once, reported always
         costs = timings.launch_costs(calls)
         found = study(calls, costs, timings.hosts_of(costs), lambda name: print(name, file=sys.stderr), aside)
-        written = ((Coefficient, found.coefficients), (PredictionError, found.errors))
+        written = (Coefficient, found.coefficients), (NetworkFactor, found.networks), (PredictionError, found.errors)
         for record, rows in written:
             table.write(file_of(record, flags.data), record, [_round(row) for row in rows])
     lines = [

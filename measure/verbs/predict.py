@@ -29,7 +29,7 @@ from typing import Any
 
 from measure.cache import table
 from measure.cache.folders import Workloads
-from measure.cache.predictions import Coefficient, PredictionError
+from measure.cache.predictions import Coefficient, NetworkFactor, PredictionError
 from measure.cache.schema import file_of
 from measure.cache.workload_records import Operator, Workload
 from measure.domain.chips import fold_name
@@ -68,7 +68,8 @@ def main(asked: argparse.Namespace) -> int:
     if not coefficients:
         raise UserError(f"--data: {asked.data} holds no fit; make it with python -m measure fit{data_flag(asked.data)}")
     errors = table.read(file_of(PredictionError, asked.data), PredictionError)
-    predictor, phase = Predictor(coefficients, errors), STEP if asked.training else INFERENCE
+    networks = table.read(file_of(NetworkFactor, asked.data), NetworkFactor)
+    predictor, phase = Predictor(coefficients, errors, networks), STEP if asked.training else INFERENCE
     host_us = None if asked.host is None else _host_us(asked.host, predictor.hosts, phase)
     calls = _known_calls(asked.known or [])
     model = _count("MODEL", asked.model, batches, asked)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 
 from measure.cache import table
-from measure.cache.predictions import ALL, Coefficient, PredictionError
+from measure.cache.predictions import ALL, Coefficient, NetworkFactor, PredictionError
 from measure.cache.schema import TABLES, file_of
 from measure.predicting import demand as devices
 from measure.predicting import timings
@@ -56,8 +56,11 @@ class Predictions:
     @cached_property
     def predictor(self) -> Predictor:
         fits = self.sources.fits
-        coefficients = table.read(file_of(Coefficient, fits), Coefficient)
-        return Predictor(coefficients, table.read(file_of(PredictionError, fits), PredictionError))
+        return Predictor(
+            table.read(file_of(Coefficient, fits), Coefficient),
+            table.read(file_of(PredictionError, fits), PredictionError),
+            table.read(file_of(NetworkFactor, fits), NetworkFactor),
+        )
 
 
 def read(sources: Sources) -> Predictions:

@@ -64,7 +64,7 @@ function predictions(choices, chosen) {
   const width = choices.widths[chosen.precision];
   const call = choices.calls.find((c) => c[0] === model && c[1] === batch && c[2] === width && c[3] === chosen.phase);
   if (!call) return [];
-  const [, , , , terms, footprint, memory] = call;
+  const [, , , , terms, footprint, memory, ofNetwork] = call;
   const timed = new Map(
     choices.measured
       .filter((m) => m[1] === model && m[2] === batch && m[3] === chosen.precision && m[4] === chosen.phase)
@@ -74,11 +74,11 @@ function predictions(choices, chosen) {
   const served = (["language", "decoding"].includes(sort) && choices.rates[`${key} served`]) || [];
   const placed = new Set(served.map(([place]) => place));
   return [...served, ...(choices.rates[key] ?? []).filter(([place]) => !placed.has(place))].map(
-    ([place, convolutionRate, rate, bandwidth, coefficients, host, basis, models, within]) => {
+    ([place, convolutionRate, rate, bandwidth, coefficients, host, basis, models, within, hasFactors]) => {
       const chip = choices.devices[place];
       const rates = [convolutionRate, convolutionRate, rate, bandwidth, bandwidth, bandwidth, 1, 1, bandwidth];
       const times = terms.map((term, at) => term / rates[at]);
-      const work = times.reduce((sum, time, at) => sum + coefficients[at] * time, 0);
+      const work = (hasFactors ? ofNetwork : 1) * times.reduce((sum, time, at) => sum + coefficients[at] * time, 0);
       const likely = Math.hypot(work, host * terms[6]) * 1e-6;
       const least = Math.min(likely, Math.max(times[0] + times[1] + times[2], footprint / bandwidth) * 1e-6);
       const factor = within[sort]?.[batch];

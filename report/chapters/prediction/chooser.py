@@ -1,14 +1,14 @@
 """The chooser of chips, which predicts in the page (``chooser.js``): a few numbers a call, times any chip's roof."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import product
 from math import inf
 from typing import Any
 
 import pandas as pd
 
-from measure.cache.predictions import DECODING, LANGUAGE, SORTS
+from measure.cache.predictions import DECODING, HOST_MEMORY, LANGUAGE, SORTS, TERMS
 from measure.domain.words import EAGER, INFERENCE, PRECISION_BYTE, PRECISIONS, STEP, stored_as
 from measure.predicting.demand import How, LayerRoof
 from measure.predicting.prediction import Basis
@@ -19,6 +19,7 @@ from report.paper import Paper
 
 GIGA, MEGA, KILO, MICRO = 1e9, 1e6, 1e3, 1e-6
 UNIT_ROOF = LayerRoof(GIGA, GIGA, GIGA)  # terms at 1 GFLOP/s and 1 GB/s are FLOP and bytes in thousands, in µs
+BY_WIDTH = {4: "fp32", 2: "fp16"}  # a precision of elements of so many bytes; others of them have equal factors
 DIGITS = 4
 SAME_WORK = 0.01  # a timed call is of the counted model if their FLOP differ by no more than this share
 
@@ -46,9 +47,10 @@ def choices(paper: Paper) -> dict[str, Any]:
       the most frequent one; ``models``: see ``cards``, with the sort of network.
     - ``rates``, by precision and phase such as ``fp16 inference``: place of the device, rates of convolutions and of
       other products, bandwidth, coefficients of the terms, time of a launch on the host, basis, number of timed models,
-      and by sort of network and place of the batch size the factor of the 90 % interval, where networks were timed
-      alike. ``fp16 inference served`` has those of served language models.
-    - ``calls``: places of model and batch size, bytes of an element, phase, terms, footprint, peak memory.
+      by sort of network and place of the batch size the factor of the 90 % interval, where networks were timed alike,
+      and whether the factors of networks apply. ``fp16 inference served`` has those of served language models.
+    - ``calls``: places of model and batch size, bytes of an element, phase, terms, footprint, peak memory, and the
+      network's factor on the device's part.
     - ``measured``: places of device, model and batch size, precision, phase, time, whether the input's copy is in it.
     """
     predictions, counted = paper.predictions, paper.predictions.counted
@@ -69,22 +71,30 @@ def choices(paper: Paper) -> dict[str, Any]:
     batches = sorted(batch for batch, count in frequency.items() if 2 * count >= max(frequency.values()))
     rows = {key: found for key, found in rows.items() if key[1] in batches}
     rates: dict[str, list[list[Any]]] = {}
+    factors: dict[tuple[str, str], Mapping[str, float]] = {}
     for precision, phase, device in product(PRECISIONS, (INFERENCE, STEP), devices):
         for kind, sorts in {"": SORTS, " served": (LANGUAGE, DECODING)}.items():
             basis = predictions.predictor.basis(device, precision, EAGER, phase, sorts[0])
             if basis is not None and (basis.chip_kind == TOKENS) == bool(kind):
                 roof = basis.roof
                 of_roof = roof.convolution_flop_per_s, roof.peak_flop_per_s, roof.bandwidth_byte_per_s
-                of_fit = [*map(_short, basis.coefficients)], _short(basis.host_us), basis.name, basis.timed_models
+                fitted = dict(zip(TERMS, map(_short, basis.coefficients), strict=True))
+                if device.chip_kind != "cpu":
+                    fitted[HOST_MEMORY] = 0  # no input is copied; a CPU's fresh pages are in the calls
+                of_fit = [*fitted.values()], _short(basis.host_us), basis.name, basis.timed_models
                 within = {sort: _within(basis, sort, batches) for sort in sorts}
-                row = [devices.index(device), *(_short(rate, GIGA) for rate in of_roof), *of_fit, within]
+                has_factors = int(bool(basis.factors))
+                factors[precision, phase] = factors.get((precision, phase)) or basis.factors
+                row = [devices.index(device), *(_short(rate, GIGA) for rate in of_roof), *of_fit, within, has_factors]
                 rates.setdefault(f"{precision} {phase}{kind}", []).append(row)
     calls = []
     for (model, batch, width, trains), (workload, demand) in rows.items():
-        terms = [_short(float(term), MICRO) for term in demand.terms(UNIT_ROOF, How(trains=trains))]
+        terms = [_short(float(term), MICRO) for term in demand.terms(UNIT_ROOF, How(trains=trains, fresh=True))]
         peak = workload.training_peak_byte if trains else workload.inference_peak_byte
-        about = models.index(model), batches.index(batch), width, STEP if trains else INFERENCE
-        calls.append([*about, terms, _short(demand.footprint_byte, KILO), _short(peak, MEGA)])
+        phase = STEP if trains else INFERENCE
+        about = models.index(model), batches.index(batch), width, phase
+        factor = factors.get((BY_WIDTH[width], phase), {}).get(demand.network, 1.0)
+        calls.append([*about, terms, _short(demand.footprint_byte, KILO), _short(peak, MEGA), _short(factor)])
     names = [device.name for device in devices]
     best: dict[tuple[Any, ...], tuple[bool, float]] = {}
     for timed in predictions.timed:

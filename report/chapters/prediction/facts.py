@@ -8,7 +8,7 @@ import pandas as pd
 
 from measure.cache import predictions as tables
 from measure.cache.predictions import ALL, BATCH_CLASSES, BY_DEVICE, BY_FAMILY, BY_MODEL, OURS
-from measure.domain.models import DECODE
+from measure.domain.models import DECODE, PREFILL
 from measure.domain.words import EAGER, INFERENCE, PRECISION_BYTE
 from measure.predicting.demand import MICROSECOND, Demand, PredictedDevice
 from measure.predicting.prediction import DATASHEET, GPU, Basis
@@ -47,7 +47,8 @@ class Untimed(Facts):
     """Errors on GPUs left out of the fit, at 16 bits; each GPU counts alike."""
 
     gpus: Value  #: GPUs left out in turn.
-    error: Value  #: Typical error on such a GPU.
+    error: Value  #: Typical error on such a GPU, for networks that others timed.
+    new_network: Value  #: Typical error for networks that nobody timed either.
     within: Value  #: Nine in ten of a typical GPU's errors are smaller.
     covered: Value  #: Share of their times within the 90 % interval.
     one_time: Value  #: Typical error once the time of ResNet-50 is known there.
@@ -108,6 +109,7 @@ class Tokens(Facts):
 
     chips: Value  #: Chips left out in turn.
     decode: Value  #: Typical error of a decoded token.
+    prefill: Value  #: Typical error of a prompt.
 
 
 class PredictionFacts(Facts):
@@ -153,7 +155,7 @@ def of_libraries(paper: Paper, left_out: str, batches: str = ALL, method: str = 
 def of_gpus(paper: Paper, left_out: str, method: str = OURS) -> pd.DataFrame:
     """Return each GPU's median error, 90th percentile, coverage and ratio at 16 bits, by its short name."""
     rows = matching(checks(paper, left_out), kind=GPU, method=method)
-    rows = rows[rows.precision.isin(LOWER_PRECISIONS) & (rows.source != tables.HERE)]  # a machine has measured roofs
+    rows = rows[rows.precision.isin(LOWER_PRECISIONS)]
     columns = ["median_error", "p90_error", "coverage", "median_ratio"]
     return rows.groupby(rows.device.map(published.short_name))[columns].median()
 
@@ -179,7 +181,7 @@ def _untimed(paper: Paper) -> Untimed:
     alike = {"method": OURS, "batches": ALL, "device": pool.device, "precision": pool.precision}
     aside = matching(paper.predictions.errors, left_out=tables.PUT_ASIDE, phase=INFERENCE, **alike).median_error
     return Untimed(
-        count_of(len(rows), "GPUs"), typical(rows), typical(rows, "p90_error"),
+        count_of(len(rows), "GPUs"), typical(rows), typical(of_gpus(paper, tables.BY_BOTH)), typical(rows, "p90_error"),
         exact(rows.coverage.mean(), "%"), typical(known),
         typical(of_gpus(paper, tables.FIVE_KNOWN)), median_of(known.median_error / rows.median_error, counted="GPUs"),
         typical(of_gpus(paper, BY_DEVICE, tables.LIKE_FLOP)), extremes(rows.median_ratio)[1],
@@ -195,16 +197,18 @@ def _batches(paper: Paper) -> Batches:
     calls = {name: int(rows.calls.sum()) for name, rows in by_class.items()}
     most, small = max(calls, key=calls.__getitem__), next(iter(by_class))
     rows = by_class[small]
+    checked = rows[rows.coverage.notna()]
     return Batches(
         exact(BATCH_CLASSES[most][0]), exact(calls[most] / sum(calls.values()), "%"),
         count_of(calls[small], "timings"), *extremes(rows.median_error, "%"),
-        exact((rows.coverage * rows.calls).sum() / calls[small], "%"),
+        exact((checked.coverage * checked.calls).sum() / checked.calls.sum() if len(checked) else None, "%"),
     )  # fmt: skip
 
 
 def _tokens(paper: Paper) -> Tokens:
-    rows = matching(paper.predictions.errors, left_out=BY_DEVICE, method=OURS, batches=ALL, variant=DECODE)
-    return Tokens(count_of(len(rows), "chips"), exact(rows.median_error.median() if len(rows) else None, "%"))
+    checked = matching(paper.predictions.errors, left_out=BY_DEVICE, method=OURS, batches=ALL)
+    decode, prefill = (matching(checked, variant=variant).median_error for variant in (DECODE, PREFILL))
+    return Tokens(count_of(len(decode), "chips"), exact(decode.median(), "%"), exact(prefill.median(), "%"))
 
 
 class CallTimes(NamedTuple):

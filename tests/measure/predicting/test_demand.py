@@ -9,10 +9,10 @@ from measure.cache.hand_kept import Chip
 from measure.cache.predictions import (
     AUDIO,
     CONVOLUTIONAL,
-    COPY,
     DECODING,
     DENSE,
     DEPTHWISE,
+    HOST_MEMORY,
     LANGUAGE,
     LAUNCHES,
     OTHER,
@@ -36,12 +36,14 @@ TIMES = dict.fromkeys(TERMS, 0.0) | {
     [
         (How(), {}),
         (How(compiled=True), {UNFUSED: 0, LAUNCHES: 3e-5}),  # three in ten launches are left
-        (How(copied=True), {COPY: 1e-3}),  # 1 MB of input, a nanosecond a byte
+        (How(copied=True), {HOST_MEMORY: 1e-3}),  # 1 MB of input, a nanosecond a byte
         (How(trains=True), {UPDATE: 4e-5}),  # 4 MB of parameters at 100 GB/s
+        (How(fresh=True), {HOST_MEMORY: 2e-3}),  # 2 MB of fresh pages
     ],
 )
 def test_terms_are_times_at_the_roof_and_beside_it(how, changed):
-    found = dict(zip(TERMS, demand(3.0, moved=2.0).terms(ROOF, how), strict=True))
+    asked = replace(demand(3.0, moved=2.0), fresh_byte=2e6)
+    found = dict(zip(TERMS, asked.terms(ROOF, how), strict=True))
     assert found == pytest.approx(TIMES | changed)
     # The least time is the roofline: 3 ms of arithmetic, or 0.5 ms for the footprint of 50 MB
     assert [demand(gflop).least_s(ROOF) for gflop in (3.0, 0.1)] == pytest.approx([3e-3, 5e-4])
@@ -102,6 +104,14 @@ def test_the_roof_of_layers_at_a_precision():
     assert device.layer_roof("bf16") is None
     slow = PredictedDevice("Cog 3", "gpu", Roof({"fp32": 2e13, "tf32": 1e13}, 1e12))
     assert slow.layer_roof("fp32") == LayerRoof(2e13, 1e12, 2e13)
+
+
+def test_what_serves_tokens_at_fp16_accumulates_in_fp16():
+    # GeForce cards halve their rate with fp32 accumulation, which is what a datasheet's fp16 means; int8 tells the rest
+    geforce = PredictedDevice("Bead 2", "gpu", Roof({"fp16": 7e13, "bf16": 7e13, "int8": 2.8e14}, 1e12))
+    assert geforce.layer_roof("fp16", serves=True) == LayerRoof(1.4e14, 1e12, 1.4e14)
+    assert geforce.layer_roof("bf16", serves=True) == geforce.layer_roof("fp16") == LayerRoof(7e13, 1e12, 7e13)
+    assert PredictedDevice("Cog 3", "soc", Roof({"fp16": 1e13}, 1e12)).layer_roof("fp16", serves=True).peaks[0] == 1e13
 
 
 def test_a_machine_has_the_roofs_that_its_environment_measured_if_both_were(tmp_path):

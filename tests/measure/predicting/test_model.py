@@ -60,10 +60,23 @@ def test_one_time_scales_all_coefficients_and_many_tell_each():
     terms, launch_s, times = rows(30)
     of_pool = np.array([1.5, 1.0])
     # The second row takes 3 * 2 + 0.5 * 3 = 7.5 s; the pool lets expect 1.5 * 2 + 1 * 3 = 6: 1.25 times as much
-    assert adapt(of_pool, terms[1:2], launch_s[:1], times[1:2]) == pytest.approx(1.25 * of_pool, rel=0.05)
-    assert adapt(of_pool, terms, launch_s, times) == pytest.approx([3.0, 0.5], rel=0.1)
+    found, host = adapt(of_pool, terms[1:2], launch_s[:1], times[1:2])
+    assert (found, host) == (pytest.approx(1.25 * of_pool, rel=0.05), 1.0)
+    assert adapt(of_pool, terms, launch_s, times)[0] == pytest.approx([3.0, 0.5], rel=0.1)
     # What the pool does not charge, a few times do not invent
-    assert adapt(np.array([3.0, 0.0]), terms[:1], launch_s[:1], times[:1])[1] == pytest.approx(0.0, abs=1e-6)
+    assert adapt(np.array([3.0, 0.0]), terms[:1], launch_s[:1], times[:1])[0][1] == pytest.approx(0.0, abs=1e-6)
+
+
+@pytest.mark.parametrize(("arithmetic", "memory", "launches"), [(1.6, 1.6, 1.0), (1.5, 1.0, 1.0), (1.0, 1.0, 1.8)])
+def test_some_times_tell_arithmetic_from_memory_and_a_host_from_its_device(arithmetic, memory, launches):
+    """Arithmetic of 4 and 1 s, bytes of 1 and 4 s, launches of 4 and 0 s: each row shows one of the three."""
+    terms, launch_s = np.zeros((6, len(TERMS))), np.array([0.0, 0.0, 4.0] * 2)
+    terms[:, 0], terms[:, 3] = [4.0, 1.0, 0.5] * 2, [1.0, 4.0, 0.5] * 2
+    times = np.hypot(arithmetic * terms[:, 0] + memory * terms[:, 3], launches * launch_s)
+    found, host = adapt(np.ones(len(TERMS)), terms, launch_s, times, has_own_host=True)
+    assert (found[0], found[3]) == pytest.approx((arithmetic, memory), rel=0.1)
+    assert host == pytest.approx(launches, rel=0.1)
+    assert adapt(np.ones(len(TERMS)), terms, launch_s, times)[1] == 1.0
 
 
 def test_what_latencies_are_made_of_is_predicted_and_a_layer_that_was_not_timed_is_at_its_roof():

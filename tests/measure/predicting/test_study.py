@@ -53,6 +53,20 @@ def test_what_was_left_out_is_predicted_from_the_rest(found):
     assert rows[predictions.BY_MODEL, "Bead 2"].median_error < 0.03
 
 
+def test_a_networks_factor_is_the_median_of_all_devices_drawn_to_one():
+    """Each network of Cog 3 takes 1.3 times as long as on Bead 2, and ``odd`` 1.5 times as long as both let expect."""
+    odd = [call("odd", float(np.hypot(1.5 * factor * 11.5e-3, 1e-3)), demand(5.0), each) for factor, each in
+           ((1.0, BEAD), (1.3, COG))]  # fmt: skip
+    timed = fit_rows([*additive(), *additive(1.3, COG), *odd, call("hidden", 1e-3, demand(0.01), BEAD)], HOSTS)
+    of_pool = np.zeros(len(TERMS))
+    of_pool[TERMS.index("convolution arithmetic")], of_pool[TERMS.index("other memory")] = 2.0, 1.5
+    factors = study.network_factors(timed, of_pool)
+    # Two devices say 1.5, one more would say 1: 1.5 to the power of 2/3
+    assert factors["odd"] == pytest.approx(1.5 ** (2 / 3), rel=1e-3)
+    assert factors["net7"] == pytest.approx(1.0)
+    assert "hidden" not in factors  # its host's launches take all of the time
+
+
 def resnet(setting, factor=1.0):
     return call("resnet50", factor * 11.5e-3, demand(5.0, moved=1.0 / 3), setting)  # 2 * 5 + 1.5 / 3 + 1 = 11.5 ms
 
@@ -62,7 +76,7 @@ def test_each_row_is_left_out_once_and_with_its_label_unless_it_is_all_that_was_
     assert sum(part.astype(int) for part in parts).tolist() == [1] * 50
     assert all((part[::2] == part[1::2]).all() for part in parts)
     timed = fit_rows(additive(), HOSTS)  # all are of the family net
-    ratios = study.leave_out(timed, timed.family, study.BASELINES[predictions.LIKE_FLOP])
+    ratios = study.leave_out(timed, timed, timed.family, study.BASELINES[predictions.LIKE_FLOP])
     assert np.isnan(ratios).all()
     assert list(study.summarise(Checked("family", predictions.LIKE_FLOP, BEAD, timed, ratios), None)) == []
 
@@ -82,7 +96,10 @@ def test_simple_estimates_say_what_they_are_called():
 
 def test_a_device_that_is_slower_as_a_whole_is_off_by_that_until_one_time_is_known():
     timed = fit_rows([*additive(), resnet(BEAD), *additive(1.3, COG), resnet(COG, 1.3)], HOSTS)
-    found = {(each.left_out, each.method, each.setting.device): each for each in study.check_pool(timed, None)}
+    found = {
+        (each.left_out, each.method, each.setting.device): each
+        for each in study.check_pool(timed, None, has_factors=False)
+    }
     known = found[predictions.ONE_KNOWN, OURS, "Cog 3"]
     assert np.median(np.abs(1 / known.ratios - 1)) < 0.05
     assert "resnet50" not in known.rows.architecture

@@ -16,6 +16,7 @@ from helpers.world import WORLD
 from measure.cache.folders import MachineFolder
 from measure.cache.hand_kept import PublishedTiming
 from measure.cache.predictions import HERE, LAUNCHES, TERMS, Setting
+from measure.cache.records import Environment
 from measure.cache.schema import file_of
 from measure.cache.table import read, write
 from measure.cache.workload_records import Operator, PublishedCount, PublishedKind, Workload
@@ -161,13 +162,30 @@ def test_a_cell_of_a_machine_whose_roof_was_measured_is_a_timed_call(machine):
     assert (forward.model, forward.family, forward.demand.batch, forward.chip_kind) == ("net", "plain", 1, "cpu")
     assert forward.latency_s == pytest.approx(1.1)
     assert forward.roof == LayerRoof(2048, 300, 2048)
-    assert (forward.demand.flop.sum(), forward.how) == (20, How())
+    assert (forward.demand.flop.sum(), forward.how) == (20, How(fresh=True))
+
+
+@pytest.mark.parametrize(("byte", "fresh_byte"), [(2 * 2**25, 0), (2 * 2**25 + 2, 2 * (2**25 + 1))])
+def test_outputs_above_the_largest_block_that_is_kept_get_fresh_pages(byte, fresh_byte):
+    """Half of an operator's bytes are its output; glibc returns blocks of more than 32 MiB to the system."""
+    found = timings.counted_demands([replace(COUNTED, backward_flop=None)], [operator(byte=byte, calls=2), operator()])
+    ((_, asked),) = found.values()
+    assert (asked.fresh_byte, asked.network) == (fresh_byte, "net")
+
+
+def test_a_measured_gpu_is_a_machine_and_the_chip_of_its_datasheet(machine, data):
+    as_gpu = [replace(ENVIRONMENT, device="cuda", name="Example GPU")]
+    write(data / "machines" / "bench" / "machine.csv", Environment, as_gpu)
+    found = {each.setting.device: each for each in timings.measured(data, timings.counted(data))}
+    assert {each.machine for each in found.values()} == {"bench"}
+    assert found["bench"].roof == LayerRoof(2048, 300, 2048)
+    assert found["Bead 2"].roof == LayerRoof(1e13, 1e12, 1e13)
 
 
 def test_a_measured_step_has_both_passes_and_a_machine_without_roofs_tells_nothing(machine):
     MachineFolder(machine, "bench").put_run(run(phase=STEP), samples(3, phase=STEP))
     (step,) = (each for each in timings.read(machine) if each.setting.phase == STEP)
-    assert (step.demand.calls, step.how) == (9, How(trains=True))
+    assert (step.demand.calls, step.how) == (9, How(trains=True, fresh=True))
     (machine / "machines" / "bench" / "roofs.csv").unlink()
     assert timings.read(machine) == []
 
@@ -185,7 +203,7 @@ def test_a_settings_say_grows_with_the_root_of_its_rows():
 
 def measured_on(device, batch, latency_s, software="2.14.0", **changed):
     setting = Setting(device, HERE, software, "bf16", "eager", INFERENCE)
-    return call(f"net{batch}", latency_s, demand(1.0, batch=batch), setting, **changed)
+    return call(f"net{batch}", latency_s, demand(1.0, batch=batch), setting, machine=device, **changed)
 
 
 def test_a_hosts_launches_are_those_of_its_smallest_batch_and_the_newest_torch_is_the_reference():

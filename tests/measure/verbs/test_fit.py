@@ -10,7 +10,7 @@ from helpers.world import WORLD
 from measure import __main__ as command
 from measure.cache import table
 from measure.cache.hand_kept import PublishedTiming
-from measure.cache.predictions import BY_DEVICE, PUT_ASIDE, Coefficient, PredictionError
+from measure.cache.predictions import BY_BOTH, BY_DEVICE, PUT_ASIDE, Coefficient, PredictionError
 from measure.cache.schema import file_of
 from measure.predicting.study import ASIDE
 
@@ -39,15 +39,15 @@ def read(record):
 def test_coefficients_and_errors_are_written_by_one_fit_at_a_time(monkeypatch, capsys):
     written = watch_writes(monkeypatch)
     assert fit() == 0
-    assert written == {"coefficients.csv": True, "errors.csv": True}
+    assert written == dict.fromkeys(("coefficients.csv", "networks.csv", "errors.csv"), True)
     assert {row.device for row in read(Coefficient)} == {"any GPU", "NVIDIA T4", "NVIDIA V100 SXM2"}
     printed = capsys.readouterr()
     assert printed.out.split("\n")[0].split()[:3] == ["left", "out", "device"]
     assert "any GPU" in printed.err
-    assert {row.left_out for row in read(PredictionError)} == {BY_DEVICE}
+    assert {row.left_out for row in read(PredictionError)} == {BY_DEVICE, BY_BOTH}
     with table.held(file_of(Coefficient, CACHE).parent / table.NAME):
         assert fit() == 2
     assert "is fitting in cache/prediction" in capsys.readouterr().err
     for flags in (["--aside"], []):  # what was looked at stays so
         assert fit(*flags) == 0
-        assert {row.left_out for row in read(PredictionError)} == {BY_DEVICE, PUT_ASIDE}
+        assert {row.left_out for row in read(PredictionError)} == {BY_DEVICE, BY_BOTH, PUT_ASIDE}

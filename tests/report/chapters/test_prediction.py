@@ -7,11 +7,14 @@ import pytest
 from helpers.pages import DESKTOP, Visit
 from helpers.places import ROOT
 from helpers.predicted import BEAD, call
-from helpers.world import numbers, world, wrong
+from helpers.world import WORLD, numbers, world, wrong
 
-from measure.cache.predictions import CONVOLUTIONAL, SORTS
+from measure.cache import table
+from measure.cache.predictions import CONVOLUTIONAL, SORTS, Coefficient, NetworkFactor, PredictionError
+from measure.cache.schema import file_of
 from measure.domain.words import EAGER, INFERENCE
 from measure.predicting.demand import How
+from measure.predicting.prediction import Predictor
 from measure.predicting.timings import Key
 from report import display
 from report.chapters.prediction import cards, chooser
@@ -88,7 +91,7 @@ def test_the_chooser_says_what_the_predictor_does(name):
     terms, footprint = asked[4:6]
     assert [terms[0], terms[2]] == pytest.approx([0.9 * 64 * 32e6, 0.1 * 64 * 32e6], rel=1e-3)
     assert footprint == pytest.approx((12e3 + 64 * 6.5e3) / 2, rel=1e-3)
-    _, convolutions, products, bandwidth, coefficients, host, *_, within = row_of(found, name)
+    _, convolutions, products, bandwidth, coefficients, host, *_, within, _ = row_of(found, name)
     # As a reader's page computes them
     rates = [convolutions, convolutions, products, bandwidth, bandwidth, bandwidth, 1, 1, bandwidth]
     times = [term / rate for term, rate in zip(terms, rates, strict=True)]
@@ -99,6 +102,19 @@ def test_the_chooser_says_what_the_predictor_does(name):
     assert (least, likely) == pytest.approx((told.least_s, told.likely_s), rel=1e-3)
     assert within[CONVOLUTIONAL] == ({} if name == "AWS Trainium2" else {large: 1.3})
     assert {sort for sort, factors in within.items() if factors} <= {CONVOLUTIONAL}
+
+
+def test_a_call_in_the_chooser_has_its_networks_factor_and_rows_of_gpus_say_that_it_counts():
+    factor = NetworkFactor("any GPU", "16 bits", INFERENCE, "resnet50", 3, 0.8)
+    predictions = Predictions(PREDICTIONS.errors, PREDICTIONS.sources)
+    tables = (table.read(file_of(record, WORLD), record) for record in (Coefficient, PredictionError))
+    vars(predictions).update(timed=[], predictor=Predictor(*tables, [factor]))
+    found = chooser.choices(replace(world(), predictions=predictions, machines=()))
+    model = [each["id"] for each in found["models"]].index("resnet50")
+    assert {(row[2], row[3]): row[-1] for row in found["calls"] if row[0] == model}[2, INFERENCE] == 0.8
+    assert {row[-1] for row in found["calls"] if row[0] != model} == {1}
+    kinds = {found["devices"][row[0]]["kind"]: row[-1] for row in found["rates"]["fp16 inference"]}
+    assert (kinds["gpu"], kinds["asic"]) == (1, 1)
 
 
 def test_the_chooser_has_chosen_chips_alone_and_the_fastest_time_in_eager_mode_without_the_inputs_copy():
