@@ -5,7 +5,6 @@ from typing import Any
 
 import pandas as pd
 
-from measure.domain.names import model_name
 from measure.domain.words import INFERENCE, PRODUCT_KINDS
 from report import host
 from report.chapters.gpus import memory, traced
@@ -15,7 +14,7 @@ from report.paper import Paper
 from report.stats import published
 from report.stats.published import COMPILED, NETWORK, BestTimed, name_in, network_name, share, short_name, typical
 from report.stats.summary import count_of, exact, extremes, median_of, middle_share, share_of
-from report.stats.value import Name, Source, Value
+from report.stats.value import Name, Value
 
 EXAMPLE = "timm:resnet50"  # the network of the calculation
 
@@ -115,70 +114,6 @@ class GpuProblems(Facts):
     compiled: Value  #: Its published gain from a compiler.
 
 
-class TracedKinds(Facts):
-    """Kinds of layer in one network that fills both GPUs: times on the second over the first, shares of their roofs."""
-
-    kernels: Value  #: Time of all kernels.
-    linear: Value  #: Time of the linear layers.
-    linear_first: Value  #: Share of the peak that these reach on the first GPU.
-    linear_second: Value  #: Share of the peak that these reach on the second.
-    pointwise: Value  #: Time of additions, multiplications and the like.
-    pointwise_first: Value  #: Share of the bandwidth at which these move their bytes on the first GPU.
-    pointwise_second: Value  #: The same on the second.
-    softmax: Value  #: Time of softmax.
-    softmax_roof: Value  #: The larger share of the bandwidth at which it moves its bytes on one of the two.
-
-
-class TracedStep(Facts):
-    """One network whose kernels do not fill the GPUs: times on the second over the first, and idle shares."""
-
-    kernels: Value  #: Time of all kernels.
-    step: Value  #: Time of the step.
-    idle_first: Value  #: Share of the step in which the first GPU runs nothing.
-
-
-class Traced(Facts):
-    """Steps of the same networks on two GPUs, recorded by others."""
-
-    first: Name  #: The GPU with the lower peak.
-    second: Name  #: The other GPU.
-    peak: Value  #: The peak of the second over that of the first.
-    bandwidth: Value  #: The bandwidth of the second over that of the first.
-    video: TracedKinds
-    images: TracedStep
-
-
-class KindOfMemory(Facts):
-    """A kind of layer in the network that is profiled on both."""
-
-    gain: Value  #: Its time on the first over that on the second.
-    roof: Value  #: Share of the roof that it reaches on the first, by the datasheet.
-
-
-class OtherMemory(Facts):
-    """Two GPUs measured here that differ in their memory alone, that with the slower memory first."""
-
-    first: Name  #: The GPU with the slower memory.
-    second: Name  #: The other GPU.
-    bandwidth: Value  #: Bandwidth of the second over that of the first.
-    precision: Name  #: The precision at which networks are timed on both.
-    batch: Value  #: Inputs of a batch.
-    networks: Value  #: Networks timed on both.
-    speed: Value  #: How many times as fast they are on the second.
-    most: Value  #: The most that one is faster, with its name.
-    example: Name  #: The profiled network in which the roof calls most of the time bound by memory.
-    promised: Value  #: How many times as fast the roofs of its kinds of layer let expect.
-    gained: Value  #: How many times as fast its kernels are.
-    waits: (
-        Value  #: Share of its kernels' time that waits for memory: the time saved over what the bandwidths could save.
-    )
-    compiled: (
-        Value  #: How many times as fast it is compiled, on the first, at the lower precision and the largest batch.
-    )
-    activation: KindOfMemory
-    depthwise: KindOfMemory
-
-
 class Gpus(Facts):
     """All facts of the chapter."""
 
@@ -192,8 +127,8 @@ class Gpus(Facts):
     together: Together
     calculation: GpuCalculation
     problems: GpuProblems
-    traces: Traced
-    memory: OtherMemory
+    traces: traced.Traced
+    memory: memory.OtherMemory
     host: Host
     few_wait: bool  #: Of two GPUs that differ in memory, the faster one gains less than its roof promises
     calls_rank: bool  #: Single inputs are ranked by the operators that they call, better than by FLOP
@@ -208,7 +143,7 @@ def of(paper: Paper) -> Gpus:
     calculation = _calculation(paper, best, following)
     of_host = host.of(paper)
     single, lowered = of_host.single, of_host.lowered
-    other_memory = _memory(paper)
+    other_memory = memory.of(paper)
     facts = Gpus(
         timings=Timings(
             count_of(len(table), "timings"), count_of(table.model.nunique(), "networks"),
@@ -223,7 +158,7 @@ def of(paper: Paper) -> Gpus:
         together=_together(paper, best, following),
         calculation=calculation,
         problems=_problems(paper, best, calculation),
-        traces=_traces(paper),
+        traces=traced.of(paper),
         memory=other_memory,
         host=of_host,
         few_wait=(other_memory.gained.number or 2) < (other_memory.promised.number or 0),
@@ -356,58 +291,6 @@ def _problems(paper: Paper, best: BestTimed | None, calculation: GpuCalculation)
         exact(halved, "s"), exact(total / halved), exact(total / arithmetic),
         exact(published.gains(pairs).get(EXAMPLE)),
     )  # fmt: skip
-
-
-def _traces(paper: Paper) -> Traced:
-    found = traced.pairs(paper) if traced.roofs(paper) else {}
-    if not {traced.VIDEO, traced.IMAGES} <= found.keys():
-        return missing(Traced)
-    grown, ratios = traced.grown(paper), traced.ratios(paper)
-    video = ratios[ratios.network == traced.VIDEO].set_index("kind")
-    if not {"linear", "pointwise", "softmax"} <= set(video.index):
-        return missing(Traced)
-    linear, pointwise, softmax = (video.loc[kind] for kind in ("linear", "pointwise", "softmax"))
-    steps = [trace.steps for trace in found[traced.IMAGES]]
-    spent, busy = (
-        [sum(getattr(step, column) or 0 for step in each) for each in steps] for column in ("host_s", "busy_s")
-    )
-    facts = Traced(
-        Name(short_name(traced.GPUS[0])), Name(short_name(traced.GPUS[1])), exact(grown.peak_flop_per_s),
-        exact(grown.bandwidth_byte_per_s),
-        TracedKinds(
-            exact(traced.kernel_ratio(paper, traced.VIDEO)), exact(linear.ratio), exact(linear.roof_share, "%"),
-            exact(linear.roof_share_other, "%"), exact(pointwise.ratio), exact(pointwise.roof_share, "%"),
-            exact(pointwise.roof_share_other, "%"), exact(softmax.ratio),
-            exact(max(softmax.roof_share, softmax.roof_share_other), "%"),
-        ),
-        TracedStep(
-            exact(traced.kernel_ratio(paper, traced.IMAGES)), exact(spent[1] / spent[0]),
-            exact(1 - busy[0] / spent[0], "%"),
-        ),
-    )  # fmt: skip
-    return sourced(facts, Source("traces/*/operators.csv", "inference"))
-
-
-def _memory(paper: Paper) -> OtherMemory:
-    pair, timed, parts = memory.memories(paper), memory.networks(paper), memory.example(paper)
-    of_kind = parts.set_index("kind") if len(parts) else parts
-    if pair is None or timed.empty or not {"activation", "depthwise convolution"} <= set(of_kind.index):
-        return missing(OtherMemory)
-    gained = parts.time_s.sum() / parts.other_s.sum()
-    _, most = extremes(dict(zip(timed.model.map(model_name), timed.gain, strict=True)))
-    compiled = memory.compiled(pair.first.machine)
-    compiled = compiled[compiled.model.map(model_name) == parts.network.iloc[0]]
-    facts = OtherMemory(
-        Name(short_name(pair.first.chip)), Name(short_name(pair.second.chip)), exact(pair.bandwidth),
-        Name(timed.precision.iloc[0]), exact(timed.batch.iloc[0]), count_of(len(timed), "networks"),
-        median_of(timed.gain), most, Name(parts.network.iloc[0]),
-        exact(parts.least_s.sum() / parts.other_least_s.sum()), exact(gained),
-        exact((1 - 1 / gained) / (1 - 1 / pair.bandwidth), "%"), exact(next(iter(compiled.gain), None)),
-        *(KindOfMemory(exact(of_kind.gain[kind]), exact(of_kind.roof_share[kind], "%"))
-          for kind in ("activation", "depthwise convolution")),
-    )  # fmt: skip
-    tables = " and ".join(f"machines/{card.machine.folder}/samples.csv" for card in pair)
-    return sourced(facts, Source(tables, "inference, eager; kinds of layer: traces/*/operators.csv", host.COMMAND))
 
 
 def changes(paper: Paper) -> pd.DataFrame:

@@ -6,16 +6,49 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
+from measure.domain.names import model_name
 from measure.domain.roofs import Roof
 from measure.domain.step_parts import MEMORY, step_parts
 from measure.domain.words import INFERENCE
+from report import host
 from report.chapters.gpus.traced import SEEN, kind_of
+from report.facts import Facts, missing, sourced
 from report.paper import BASE_PRECISION, Machine, Paper
 from report.paper.chips import datasheet, roof_of
 from report.paper.frames import matching
+from report.stats.published import short_name
+from report.stats.summary import count_of, exact, extremes, median_of
+from report.stats.value import Name, Source, Value
 
 ANOTHER = 1.2  # two memories differ if one has so many times the bandwidth of the other, by the datasheets
 SAMPLE = ["model", "batch", "precision"]
+
+
+class KindOfMemory(Facts):
+    """A kind of layer in the network that is profiled on both."""
+
+    gain: Value  #: Its time on the first over that on the second.
+    roof: Value  #: Share of the roof that it reaches on the first, by the datasheet.
+
+
+class OtherMemory(Facts):
+    """Two GPUs measured here that differ in their memory alone, that with the slower memory first."""
+
+    first: Name  #: The GPU with the slower memory.
+    second: Name  #: The other GPU.
+    bandwidth: Value  #: Bandwidth of the second over that of the first.
+    precision: Name  #: The precision at which networks are timed on both.
+    batch: Value  #: Inputs of a batch.
+    networks: Value  #: Networks timed on both.
+    speed: Value  #: How many times as fast they are on the second.
+    most: Value  #: The most that one is faster, with its name.
+    example: Name  #: The profiled network in which the roof calls most of the time bound by memory.
+    promised: Value  #: How many times as fast the roofs of its kinds of layer let expect.
+    gained: Value  #: How many times as fast its kernels are.
+    waits: Value  #: Share of that time that waits for memory: what is saved over what the bandwidths could save.
+    compiled: Value  #: How many times as fast it is compiled, on the first at the lower precision and largest batch.
+    activation: KindOfMemory
+    depthwise: KindOfMemory
 
 
 class Card(NamedTuple):
@@ -118,3 +151,25 @@ def example(paper: Paper) -> pd.DataFrame:
         return rows
     bound = rows[rows.bound == MEMORY].groupby("network").share.sum()
     return rows[rows.network == bound.idxmax()] if len(bound) else rows[:0]
+
+
+def of(paper: Paper) -> OtherMemory:
+    pair, timed, parts = memories(paper), networks(paper), example(paper)
+    of_kind = parts.set_index("kind") if len(parts) else parts
+    if pair is None or timed.empty or not {"activation", "depthwise convolution"} <= set(of_kind.index):
+        return missing(OtherMemory)
+    gained = parts.time_s.sum() / parts.other_s.sum()
+    _, most = extremes(dict(zip(timed.model.map(model_name), timed.gain, strict=True)))
+    faster = compiled(pair.first.machine)
+    faster = faster[faster.model.map(model_name) == parts.network.iloc[0]]
+    facts = OtherMemory(
+        Name(short_name(pair.first.chip)), Name(short_name(pair.second.chip)), exact(pair.bandwidth),
+        Name(timed.precision.iloc[0]), exact(timed.batch.iloc[0]), count_of(len(timed), "networks"),
+        median_of(timed.gain), most, Name(parts.network.iloc[0]),
+        exact(parts.least_s.sum() / parts.other_least_s.sum()), exact(gained),
+        exact((1 - 1 / gained) / (1 - 1 / pair.bandwidth), "%"), exact(next(iter(faster.gain), None)),
+        *(KindOfMemory(exact(of_kind.gain[kind]), exact(of_kind.roof_share[kind], "%"))
+          for kind in ("activation", "depthwise convolution")),
+    )  # fmt: skip
+    tables = " and ".join(f"machines/{card.machine.folder}/samples.csv" for card in pair)
+    return sourced(facts, Source(tables, "inference, eager; kinds of layer: traces/*/operators.csv", host.COMMAND))

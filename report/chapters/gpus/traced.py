@@ -9,8 +9,12 @@ from measure.cache.trace_records import TraceOperator
 from measure.cache.traces import StoredTrace
 from measure.domain.roofs import Roof, Roofline
 from measure.domain.step_parts import step_parts
+from report.facts import Facts, missing, sourced
 from report.paper import Paper
 from report.paper.chips import roof_of
+from report.stats.published import short_name
+from report.stats.summary import exact
+from report.stats.value import Name, Source, Value
 
 GPUS = ("NVIDIA H100 SXM", "AMD Instinct MI300X")
 """The two on which the same networks were recorded with the same inputs."""
@@ -19,6 +23,39 @@ PRECISION = "bf16"  # of those networks
 VIDEO, IMAGES = "TimeSformer-Base", "ViT-Base"  # a network that fills a GPU, and one that does not
 SEEN = 0.005  # the share of a step that a kind needs on one of the two, to be compared
 SOFTMAX = "_softmax"  # attention as separate operators: its products and its softmax wait for different things
+
+
+class TracedKinds(Facts):
+    """Kinds of layer in one network that fills both GPUs: times on the second over the first, shares of their roofs."""
+
+    kernels: Value  #: Time of all kernels.
+    linear: Value  #: Time of the linear layers.
+    linear_first: Value  #: Share of the peak that these reach on the first GPU.
+    linear_second: Value  #: Share of the peak that these reach on the second.
+    pointwise: Value  #: Time of additions, multiplications and the like.
+    pointwise_first: Value  #: Share of the bandwidth at which these move their bytes on the first GPU.
+    pointwise_second: Value  #: The same on the second.
+    softmax: Value  #: Time of softmax.
+    softmax_roof: Value  #: The larger share of the bandwidth at which it moves its bytes on one of the two.
+
+
+class TracedStep(Facts):
+    """One network whose kernels do not fill the GPUs: times on the second over the first, and idle shares."""
+
+    kernels: Value  #: Time of all kernels.
+    step: Value  #: Time of the step.
+    idle_first: Value  #: Share of the step in which the first GPU runs nothing.
+
+
+class Traced(Facts):
+    """Steps of the same networks on two GPUs, recorded by others."""
+
+    first: Name  #: The GPU with the lower peak.
+    second: Name  #: The other GPU.
+    peak: Value  #: The peak of the second over that of the first.
+    bandwidth: Value  #: The bandwidth of the second over that of the first.
+    video: TracedKinds
+    images: TracedStep
 
 
 def kind_of(row: TraceOperator) -> str:
@@ -85,3 +122,33 @@ def kernel_ratio(paper: Paper, network: str) -> float:
         sum(part.time_s for part in step_parts(trace.operators, None, kind_of)) for trace in pairs(paper)[network]
     )
     return second / first
+
+
+def of(paper: Paper) -> Traced:
+    found = pairs(paper) if roofs(paper) else {}
+    if not {VIDEO, IMAGES} <= found.keys():
+        return missing(Traced)
+    both, rows = grown(paper), ratios(paper)
+    video = rows[rows.network == VIDEO].set_index("kind")
+    if not {"linear", "pointwise", "softmax"} <= set(video.index):
+        return missing(Traced)
+    linear, pointwise, softmax = (video.loc[kind] for kind in ("linear", "pointwise", "softmax"))
+    steps = [trace.steps for trace in found[IMAGES]]
+    spent, busy = (
+        [sum(getattr(step, column) or 0 for step in each) for each in steps] for column in ("host_s", "busy_s")
+    )
+    facts = Traced(
+        Name(short_name(GPUS[0])), Name(short_name(GPUS[1])), exact(both.peak_flop_per_s),
+        exact(both.bandwidth_byte_per_s),
+        TracedKinds(
+            exact(kernel_ratio(paper, VIDEO)), exact(linear.ratio), exact(linear.roof_share, "%"),
+            exact(linear.roof_share_other, "%"), exact(pointwise.ratio), exact(pointwise.roof_share, "%"),
+            exact(pointwise.roof_share_other, "%"), exact(softmax.ratio),
+            exact(max(softmax.roof_share, softmax.roof_share_other), "%"),
+        ),
+        TracedStep(
+            exact(kernel_ratio(paper, IMAGES)), exact(spent[1] / spent[0]),
+            exact(1 - busy[0] / spent[0], "%"),
+        ),
+    )  # fmt: skip
+    return sourced(facts, Source("traces/*/operators.csv", "inference"))

@@ -8,7 +8,7 @@ from helpers.world import world
 
 from measure.cache.trace_records import TraceDevice, TraceOperator
 from measure.cache.traces import StoredTrace
-from report.chapters.gpus import facts, memory
+from report.chapters.gpus import memory
 from report.paper import Paper
 
 SLOW, FAST = "NVIDIA H100 SXM", "Twin"  # 66.9 TFLOP/s at fp32; 3.35 and 6.7 TB/s
@@ -54,7 +54,7 @@ def paper() -> Paper:
 
 
 def test_the_gain_from_memory_by_hand():
-    found = facts._memory(paper())
+    found = memory.of(paper())
     assert (found.first.text, found.second.text, found.bandwidth.number) == ("H100 SXM", "Twin", 2)
     # 1.2, 1.1 and 2 times as fast
     assert (found.batch.number, found.networks.number, found.speed.number) == (8, 3, pytest.approx(1.2))
@@ -72,4 +72,4 @@ def test_cards_with_other_peaks_are_no_pair():
     one = paper()
     chips = one.chips.assign(peak_flop_per_s=one.chips.peak_flop_per_s.where(one.chips.chip != FAST, 1e12))
     assert memory.memories(replace(one, chips=chips)) is None
-    assert facts._memory(replace(one, machines=one.machines[:1])).speed.is_missing
+    assert memory.of(replace(one, machines=one.machines[:1])).speed.is_missing
