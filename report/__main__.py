@@ -223,9 +223,10 @@ def _require(project: Path, data: Path, out: Path | None = None) -> None:
         raise UserError(f"there is no data folder {data}; measure first with python -m measure, or give --data")
     if out:
         _require_writable(out)
-    left_out(read_project(project))
+    settings = read_project(project)
+    left_out(settings)
     machines(data, project)
-    if any(map(read_project(project).chosen, ("models", "chips"))):
+    if any(map(settings.chosen, ("models", "chips"))):
         from report.paper import load
 
         data = data.absolute()

@@ -23,36 +23,7 @@ local FULL_WIDTH = 800 -- pixels of a picture that takes the whole line; all hav
 
 local function fail(words, problem) error("\1" .. words .. "\1" .. problem .. "\1", 0) end
 
--- The numbers of sections, figures, tables and equations -----------------------------------------------------------
-
-local function new_numbers() return { of = {}, titles = {}, anchors = {}, counts = {}, section = {} } end
-
-local function define(numbers, identifier)
-  if identifier ~= "" and numbers.anchors[identifier] then
-    fail(identifier, "the label '" .. identifier .. "' is defined twice")
-  end
-  numbers.anchors[identifier] = true
-end
-
-local function next_number(numbers, label)
-  local kind = label:match("^%a+")
-  numbers.counts[kind] = (numbers.counts[kind] or 0) + 1
-  numbers.of[label] = tostring(numbers.counts[kind])
-  return numbers.of[label]
-end
-
-local function next_section(numbers, label, level)
-  local section = {}
-  for above = 1, level do section[above] = numbers.section[above] or 0 end
-  section[level] = section[level] + 1
-  numbers.section, numbers.of[label] = section, table.concat(section, ".")
-  return numbers.of[label]
-end
-
-local function numbered_caption(numbers, label, inlines)
-  local number = NAMES[label:match("^%a+")] .. "\u{a0}" .. next_number(numbers, label) .. ":"
-  return { long = { pandoc.Plain(pandoc.Inlines({ pandoc.Str(number), pandoc.Space() }) .. inlines) } }
-end
+local function fail_unknown(name) fail(name, "the embedded engine does not know '" .. name .. "'") end
 
 -- What each edition makes of an element -------------------------------------------------------------------------------
 
@@ -81,28 +52,29 @@ end
 -- In one colour: pandoc takes half a second for the syntax of all languages.
 function html.listing(listing) return pandoc.CodeBlock(listing.text, { listing.identifier }) end
 
+local function raw(text) return pandoc.RawBlock("html", text) end
+
+local function id(label) return label ~= "" and ' id="' .. label .. '"' or "" end
+
 -- The caption stays in place while the table below it scrolls, so it cannot be part of the table.
 function html.table(element)
-  local label = element.identifier ~= "" and ' id="' .. element.identifier .. '"' or ""
-  local opening = pandoc.RawBlock("html", '<figure class="table"' .. label .. "><figcaption>")
+  local opening = raw('<figure class="table"' .. id(element.identifier) .. "><figcaption>")
   local parts = pandoc.Blocks({ opening }) .. element.caption.long
   element.identifier, element.caption = "", { long = {} }
   element.colspecs = element.colspecs:map(function(column) return { column[1], nil } end)
-  local between = pandoc.RawBlock("html", '</figcaption><div class="scroll">')
-  return parts .. { between, element, pandoc.RawBlock("html", "</div></figure>") }
+  return parts .. { raw('</figcaption><div class="scroll">'), element, raw("</div></figure>") }
 end
 
 function html.callout(box)
   local outer, inner = "div", "div"
   if box.is_folded then outer, inner = "details", "summary" end
-  local label = box.label ~= "" and ' id="' .. box.label .. '"' or ""
-  local opening = ('<%s class="%s"%s><%s class="title">'):format(outer, box.class, label, inner)
+  local class = box.kind .. (box.is_folded and " folded" or "")
   return {
-    pandoc.RawBlock("html", opening),
+    raw(('<%s class="callout %s"%s><%s class="title">'):format(outer, class, id(box.label), inner)),
     pandoc.Plain(box.title),
-    pandoc.RawBlock("html", "</" .. inner .. ">"),
+    raw("</" .. inner .. ">"),
     pandoc.Div(box.content, { class = "body" }),
-    pandoc.RawBlock("html", "</" .. outer .. ">"),
+    raw("</" .. outer .. ">"),
   }
 end
 
@@ -145,14 +117,13 @@ end
 
 -- Returns whether an edition shows a div or span; nil if it has no condition.
 local function is_shown(element, edition)
-  local is_visible = element.classes:includes("content-visible")
-  if not is_visible and not element.classes:includes("content-hidden") then return nil end
+  local name = element.classes:find_if(function(class) return class == "content-visible" or class == "content-hidden" end)
+  if not name then return nil end
   local format = element.attributes["when-format"]
   if #element.attributes ~= 1 or not LOOKS[format] then
-    local name = is_visible and "content-visible" or "content-hidden"
     fail(name, '".' .. name .. '" needs when-format="html" or "typst", or when-meta and missing.lua')
   end
-  return is_visible == (format == edition)
+  return (name == "content-visible") == (format == edition)
 end
 
 local function require_known(div)
@@ -160,63 +131,70 @@ local function require_known(div)
   for name in pairs(div.attributes) do names:insert(name) end
   for _, name in ipairs(names) do
     for _, pattern in ipairs(UNKNOWN) do
-      if name:find(pattern) then fail(name, "the embedded engine does not know '" .. name .. "'") end
+      if name:find(pattern) then fail_unknown(name) end
     end
   end
 end
 
--- Returns a callout's kind, label, classes, title and content; nil for another div.
+-- Returns a callout's kind, label, title and content; nil for another div.
 local function callout_of(div)
   local kind = div.classes:find_if(function(class) return CALLOUTS[class] end)
   if not kind then return nil end
   local box = { kind = kind, label = div.identifier, content = div.content }
   box.is_folded = div.attributes.collapse == "true"
-  box.class = "callout " .. kind .. (box.is_folded and " folded" or "")
   box.title = pandoc.Inlines({ pandoc.Str(div.attributes.title or CALLOUTS[kind]) })
   if #box.content > 0 and box.content[1].t == "Header" then box.title = box.content:remove(1).content end
-  div.attributes.collapse, div.attributes.title = nil, nil
-  for name in pairs(div.attributes) do fail(name, "the embedded engine does not know '" .. name .. "' of a callout") end
+  for name in pairs(div.attributes) do
+    if name ~= "collapse" and name ~= "title" then fail_unknown(name) end
+  end
   return box
 end
 
--- Returns the blocks that an edition shows, with their numbers, as it shows them.
-local function arranged(blocks, edition, numbers, is_numbered)
-  local look = LOOKS[edition]
-  local filter = { traverse = "topdown", Image = look.image }
+-- Returns the blocks that an edition shows, as it shows them, and what a reference to each label says.
+local function arranged(blocks, edition, is_numbered)
+  local look, counts, section, said = LOOKS[edition], {}, {}, {}
+  local filter = { traverse = "topdown", Image = look.image, CodeBlock = look.listing }
+
+  local function say(label, number)
+    local name = NAMES[label:match("^(%a+)%-")]
+    said[label] = name and name .. "\u{a0}" .. number
+    return said[label]
+  end
+
+  local function next_number(label)
+    local kind = label:match("^%a+")
+    counts[kind] = (counts[kind] or 0) + 1
+    return counts[kind], say(label, counts[kind])
+  end
+
+  local function numbered_caption(label, inlines)
+    local _, name = next_number(label)
+    return { long = { pandoc.Plain(pandoc.Inlines({ pandoc.Str(name .. ":"), pandoc.Space() }) .. inlines) } }
+  end
 
   local function of_this_format(element) return element.format ~= edition and {} or nil end
   filter.RawBlock, filter.RawInline = of_this_format, of_this_format
 
-  local function anchored(element) define(numbers, element.identifier) end
-  filter.Link, filter.Code = anchored, anchored
-
-  function filter.CodeBlock(listing)
-    anchored(listing)
-    return look.listing(listing)
-  end
-
   function filter.Header(header)
-    anchored(header)
     if not is_numbered then
-      numbers.titles[header.identifier] = stringify(header)
+      say(header.identifier, "“" .. stringify(header) .. "”")
     elseif not header.classes:includes("unnumbered") then
-      local number = next_section(numbers, header.identifier, header.level)
+      local level = header.level
+      for above = 1, level do section[above] = section[above] or 0 end
+      section[level] = section[level] + 1
+      for below = level + 1, #section do section[below] = nil end
+      local number = table.concat(section, ".")
+      say(header.identifier, number)
       header.content:insert(1, pandoc.Span(number, { class = "header-section-number" }))
       header.content:insert(2, pandoc.Space())
     end
     return look.header(header)
   end
 
-  function filter.Figure(figure)
-    anchored(figure)
-    return look.figure(figure)
-  end
-
   function filter.Table(element)
-    anchored(element)
     if element.identifier:find("^tbl%-") then
       local inlines = pandoc.utils.blocks_to_inlines(element.caption.long)
-      element.caption = numbered_caption(numbers, element.identifier, inlines)
+      element.caption = numbered_caption(element.identifier, inlines)
     end
     return look.table(element)
   end
@@ -230,7 +208,7 @@ local function arranged(blocks, edition, numbers, is_numbered)
     end
     local tables = content:filter(function(block) return block.t == "Table" end)
     if label:find("^fig%-") or #tables == 0 then
-      return filter.Figure(pandoc.Figure(content, numbered_caption(numbers, label, caption.content), { label }))
+      return pandoc.Figure(content, numbered_caption(label, caption.content), { label })
     end
     if #tables > 1 or #tables[1].caption.long > 0 then
       fail(label, "'" .. label .. "' holds two tables or captions instead of one")
@@ -247,7 +225,6 @@ local function arranged(blocks, edition, numbers, is_numbered)
     local shown = is_shown(div, edition)
     if shown ~= nil then return shown and div.content:walk(filter) or {}, false end
     if div.identifier:find("^fig%-") or div.identifier:find("^tbl%-") then return float(div) end
-    anchored(div)
     local box = callout_of(div)
     if not box then return require_known(div) end
     box.content, box.title = box.content:walk(filter), box.title:walk(filter)
@@ -257,9 +234,8 @@ local function arranged(blocks, edition, numbers, is_numbered)
   function filter.Span(span)
     local shown = is_shown(span, edition)
     if shown ~= nil then return shown and span.content:walk(filter) or {}, false end
-    anchored(span)
     if span.classes:includes("equation") then
-      return look.equation(span.content[1], next_number(numbers, span.identifier), span.identifier)
+      return look.equation(span.content[1], tostring(next_number(span.identifier)), span.identifier)
     end
   end
 
@@ -286,7 +262,7 @@ local function arranged(blocks, edition, numbers, is_numbered)
     return paragraph
   end
 
-  return blocks:walk(filter)
+  return blocks:walk(filter), said
 end
 
 -- Returns the label that a citation refers to within the document; nil for a citation of a source.
@@ -309,7 +285,6 @@ end
 local function cited(blocks, meta, known)
   local at, asked = {}, pandoc.Blocks({})
   blocks:walk({
-    traverse = "topdown",
     Cite = function(cite)
       local text = stringify(cite)
       if label_of(cite) or at[text] then return end
@@ -329,31 +304,35 @@ local function cited(blocks, meta, known)
   return citations, printed[#printed], known
 end
 
--- Returns the blocks with these citations and their cross-references, and with the list of sources.
-local function referenced(blocks, numbers, citations, sources)
+-- Returns the blocks with these citations, what references say, and the list of sources.
+local function referenced(blocks, said, citations, sources)
   blocks = blocks:walk({
     traverse = "topdown",
     Cite = function(cite)
       local label = label_of(cite)
       if not label then return citations[stringify(cite)], false end
-      local number, title = numbers.of[label], numbers.titles[label]
-      if not number and not title then
+      if not said[label] then
         local problem = "the cross-reference @" .. label .. " leads nowhere, or to what has no number"
         fail("@" .. cite.citations[1].id, problem)
       end
-      local text = NAMES[label:match("^%a+")] .. "\u{a0}" .. (number or "“" .. title .. "”")
-      return pandoc.Link(text, "#" .. label, "", { class = "cross-reference" }), false
-    end,
-    Link = function(link)
-      local target = link.target:match("^#(.*)$")
-      if target and not numbers.anchors[target] then
-        fail(link.target, "the link to '" .. link.target .. "' leads nowhere")
-      end
+      return pandoc.Link(said[label], "#" .. label, "", { class = "cross-reference" }), false
     end,
   })
   local _, place = blocks:find_if(function(block) return block.identifier == "refs" end)
   if sources then blocks[place or #blocks + 1] = sources end
   return blocks
+end
+
+-- Stops at a label that stands twice in a page, and at a link within it that leads nowhere (to a source: pandoc warns).
+local function check_links(page)
+  local labels = {}
+  for label in page:gmatch('<[^>]- id="([^"]*)"') do
+    if labels[label] then fail(label, "the label '" .. label .. "' is defined twice") end
+    labels[label] = true
+  end
+  for target in page:gmatch('<a href="#([^"]*)"') do
+    if not labels[target] and not target:find("^ref%-") then fail("#" .. target, "the link to '#" .. target .. "' leads nowhere") end
+  end
 end
 
 local job = pandoc.json.decode(io.read("a"), false)
@@ -363,11 +342,10 @@ for _, path in ipairs(job.filters) do document = pandoc.utils.run_lua_filter(doc
 document.meta.bibliography, document.meta["link-citations"] = job.bibliography, job.links
 local texts, known = {}, {}
 for name, edition in pairs(job.editions) do
-  local numbers = new_numbers()
-  local blocks = arranged(document.blocks, name, numbers, job.numbered)
+  local blocks, said = arranged(document.blocks, name, job.numbered)
   local citations, sources
   citations, sources, known[name] = cited(blocks, document.meta, job.citations[name] or {})
-  blocks = referenced(blocks, numbers, citations, sources)
+  blocks = referenced(blocks, said, citations, sources)
   local options = pandoc.WriterOptions({
     template = pandoc.template.compile(io.open(edition.template):read("a"), edition.template),
     variables = edition.variables,
@@ -380,4 +358,5 @@ for name, edition in pairs(job.editions) do
   local format = name == "typst" and { format = "typst", extensions = { citations = false } } or "html5"
   texts[name] = pandoc.write(pandoc.Pandoc(blocks, document.meta), format, options)
 end
+check_links(texts.html or "")
 print(pandoc.json.encode({ editions = texts, citations = known }))

@@ -18,6 +18,7 @@ local HTML_ONLY = { ["when-format"] = "html" }
 local meta = {} -- of the document
 local commands = pandoc.List({}) -- that measure what is missing, each once
 local lost, is_losing = {}, false -- labels of what is not printed, and whether there are new ones
+local unchosen = {} -- labels of chapters that are not chosen, and what stands for references to them
 
 local function kind_of(label) return KINDS[label:match("^(%a+)%-")] end
 
@@ -49,27 +50,15 @@ local function lose(block)
   end
 end
 
--- Returns a block with `instead(label, reference, is_first)` in the place of references to the keys of `to`; `is_first`
--- is true where a sentence begins.
-local function replace_references(block, to, instead)
-  if not next(to) then return block end
-  local does_refer = false -- looking at citations alone takes a tenth of the time of a walk through all text
-  block:walk({ Cite = function(cite) does_refer = does_refer or to[label_of(cite.citations[1].id)] ~= nil end })
-  return does_refer and block:walk({
-    Inlines = function(inlines)
-      local found = pandoc.Inlines({})
-      for at, inline in ipairs(inlines) do
-        local before, end_before = inlines[at - 1], inlines[at - 2]
-        local is_first = before == nil or before.t == "SoftBreak"
-          or before.t == "Space" and end_before and end_before.t == "Str" and end_before.text:find("[.?!]$") ~= nil
-        local label = inline.t == "Cite" and #inline.citations == 1 and label_of(inline.citations[1].id)
-        found:extend(to[label] and instead(label, inline, is_first) or { inline })
-      end
-      return found
-    end,
-  }) or block
+-- Returns whether a text refers to a key of a table. Asking the text of a block is quicker than a walk through it.
+local function refers(text, to)
+  for name in text:gmatch("@([%w_:.-]+)") do
+    if to[label_of(name:gsub("[.:]+$", ""))] then return true end
+  end
+  return false
 end
 
+-- Returns the chapters that are chosen, and notes what stands for references to the others.
 local function selected(blocks)
   local names = pandoc.List({})
   for name in (os.getenv("ROOFWRIGHT_CHAPTERS") or ""):gmatch("[^,]+") do names:insert(name) end
@@ -77,25 +66,19 @@ local function selected(blocks)
     names = meta.roofwright.chapters:map(stringify)
   end
   if #names == 0 then return blocks end
-  local kept, said, title = pandoc.Blocks({}), {}, nil
-  for _, block in ipairs(blocks) do
+  local title
+  return blocks:filter(function(block)
     if block.t == "Header" and block.level == 1 then
       local name = block.identifier:match("^sec%-(.+)$")
       title = name and not names:includes(name) and stringify(block) or nil
     end
-    if title then
-      for label, own_title in pairs(labels(pandoc.Blocks({ block }))) do
-        local kind = kind_of(label)
-        local of = kind == "Section" and " “" .. own_title .. "”" or " of “" .. title .. "”"
-        said[label] = (kind or "Part") .. of .. " [not in this selection]"
-      end
-    else
-      kept:insert(block)
+    for label, own_title in pairs(title and labels(pandoc.Blocks({ block })) or {}) do
+      local kind = kind_of(label)
+      local of = kind == "Section" and " “" .. own_title .. "”" or " of “" .. title .. "”"
+      unchosen[label] = (kind or "Part") .. of .. " [not in this selection]"
     end
-  end
-  local function instead(label) return pandoc.Inlines(said[label]) end
-  kept = pandoc.Blocks(kept:map(function(block) return replace_references(block, said, instead) end))
-  return kept:walk({ Link = function(link) if said[link.target:sub(2)] then return link.content end end })
+    return not title
+  end)
 end
 
 -- Returns whether the metadata at a dotted path are true.
@@ -117,7 +100,7 @@ local function is_true(claims, chapter)
   return true
 end
 
--- While blocks are pruned, a paragraph's text tells what it lacks and links to: asking for it is quicker than a walk.
+-- While blocks are pruned, a paragraph's text tells what it lacks and links to.
 local MARK = "\1" -- on both sides of the command of a missing value
 
 -- Returns what the conditions and claims leave of the blocks, with marks.
@@ -171,10 +154,7 @@ end
 local function lacks(block)
   local text = stringify(block)
   for command in text:gmatch(MARK .. "([^" .. MARK .. "]*)" .. MARK) do list(command) end
-  for name in text:gmatch("@([%w_:.-]+)") do
-    if lost[label_of(name:gsub("[.:]+$", ""))] then return true end
-  end
-  return text:find(MARK, 1, true) ~= nil
+  return refers(text, lost) or text:find(MARK, 1, true) ~= nil
 end
 
 local function is_gap(div)
@@ -304,28 +284,48 @@ end
 -- Returns the blocks as they are printed: without marks, in frames, with words for references to what is not printed
 -- and, in the PDF, to what only the page shows.
 local function with_words(blocks)
-  local absent = {}
+  local gone, absent = {}, {}
+  for _, labels in ipairs({ lost, unchosen }) do
+    for label in pairs(labels) do gone[label] = true end
+  end
+  for label in pairs(gone) do absent[label] = true end
   for _, block in ipairs(blocks) do
     for label in pairs(is_html_only(block) and labels(block.content) or {}) do absent[label] = true end
   end
-  for label in pairs(lost) do absent[label] = true end
   local function in_editions(reference, words)
     return {
       pandoc.Span({ reference }, pandoc.Attr("", { "content-visible" }, HTML_ONLY)),
       pandoc.Span(words, pandoc.Attr("", { "content-hidden" }, HTML_ONLY)),
     }
   end
-  local function instead(label, reference, is_first)
-    local kind = (kind_of(label) or "Part"):lower()
+  -- Returns what stands for a reference; `before` are the inlines before it, which tell whether a sentence begins.
+  local function instead(reference, label, before)
+    if unchosen[label] then return pandoc.Inlines(unchosen[label]) end
+    local kind, last = (kind_of(label) or "Part"):lower(), before[#before]
     if lost[label] then return pandoc.Inlines("a " .. kind .. " without data") end
+    local is_after = last and last.t == "Space" and before[#before - 1]
+    local is_first = not last or last.t == "SoftBreak" or is_after and is_after.t == "Str" and is_after.text:find("[.?!]$")
     local article = (is_first and "A" or "a") .. (kind == "equation" and "n " or " ")
     return in_editions(reference, pandoc.Inlines(article .. kind .. " in the HTML edition"))
+  end
+  local function replaced(block)
+    local to = is_html_only(block) and gone or absent
+    return refers(stringify(block), to) and block:walk({
+      Inlines = function(inlines)
+        local found = pandoc.Inlines({})
+        for _, inline in ipairs(inlines) do
+          local label = inline.t == "Cite" and #inline.citations == 1 and label_of(inline.citations[1].id)
+          found:extend(to[label] and instead(inline, label, found) or { inline })
+        end
+        return found
+      end,
+    }) or block
   end
   local function unmarked_link(link)
     if link.target:sub(1, 1) ~= "#" then return nil end
     local label = link.target:sub(2)
     link.content:remove()
-    if lost[label] then return link.content, false end
+    if gone[label] then return link.content, false end
     return absent[label] and in_editions(link, link.content) or link, false
   end
   local function unmarked(span)
@@ -341,11 +341,8 @@ local function with_words(blocks)
     if not paragraph.content:find_if(function(part) return part.mathtype == "DisplayMath" end) then return nil end
     return { pandoc.RawBlock("typst", "#block(breakable: false)["), paragraph, pandoc.RawBlock("typst", "]") }
   end
-  local kept = blocks:map(function(block)
-    return replace_references(block, is_html_only(block) and lost or absent, instead)
-  end)
   local words = { Div = printed, Link = unmarked_link, Math = spoken, Para = whole, Span = unmarked, traverse = "topdown" }
-  return pandoc.Blocks(kept):walk(words)
+  return pandoc.Blocks(blocks:map(replaced)):walk(words)
 end
 
 function Pandoc(document)

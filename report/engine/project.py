@@ -13,27 +13,26 @@ from measure.cache.project import SETTINGS_FILE
 from measure.errors import UserError, did_you_mean
 
 PICTURES = Path("_figures")  # the folder of the pictures that the page and the PDF hold, below the project's root
-TEXT, FILES, HEADERS = (str, int, float), (str, list), (str, list, dict)
-LENGTH = re.compile(r"[0-9]+(\.[0-9]+)?(mm|cm|in|pt)")
-FILE_NAME = re.compile(r"(?!\.{1,2}$)[^/\\\x00-\x1f]+")
 OWN = "roofwright."
+TEXT, FILES, HEADERS = (str, int, float), (str, list), (str, list, dict)
+LENGTH, FILE_NAME = r"[0-9]+(\.[0-9]+)?(mm|cm|in|pt)", r"(?!\.{1,2}$)[^/\\\x00-\x1f]+"
 KNOWN: dict[str, Any] = {
-    "project.type": {"default"}, "project.output-dir": str, "project.execute-dir": {"project"}, "project.render": list,
-    "title": TEXT, "subtitle": TEXT, "author": FILES, "date": object, "lang": str, "description": TEXT,
-    "abstract": TEXT, "keywords": list, "bibliography": FILES, "citeproc": {True}, "link-citations": bool,
-    "filters": list, "number-sections": bool, "execute.echo": {False}, "execute.error": {True},
-    "format.html.toc": bool, "format.html.toc-location": {"left"}, "format.html.toc-depth": int,
-    "format.html.toc-title": str, "format.html.embed-resources": {True}, "format.html.grid": dict,
-    "format.html.html-math-method": {"mathml"}, "format.html.css": FILES, "format.html.include-in-header": HEADERS,
-    "format.html.output-file": FILE_NAME, "format.html.format-links": list,
-    "format.typst.output-file": FILE_NAME, "format.typst.papersize": {"a4", "us-letter"},
-    "format.typst.fontsize": LENGTH, "format.typst.font-paths": FILES, "format.typst.pdf-standard": {"ua-1"},
-    "format.typst.include-in-header": HEADERS,
+    "project.type": "default", "project.output-dir": (str,), "project.execute-dir": "project",
+    "project.render": (list,), "title": TEXT, "subtitle": TEXT, "author": FILES, "date": (object,), "lang": (str,),
+    "description": TEXT, "abstract": TEXT, "keywords": (list,), "bibliography": FILES, "citeproc": "True",
+    "link-citations": (bool,), "filters": (list,), "number-sections": (bool,), "execute.echo": "False",
+    "execute.error": "True", "format.html.toc": (bool,), "format.html.toc-location": "left",
+    "format.html.toc-depth": (int,), "format.html.toc-title": (str,), "format.html.embed-resources": "True",
+    "format.html.grid": (dict,), "format.html.html-math-method": "mathml", "format.html.css": FILES,
+    "format.html.include-in-header": HEADERS, "format.html.output-file": FILE_NAME,
+    "format.html.format-links": (list,), "format.typst.output-file": FILE_NAME,
+    "format.typst.papersize": "a4|us-letter", "format.typst.fontsize": LENGTH, "format.typst.font-paths": FILES,
     **{f"format.typst.margin.{side}": LENGTH for side in ("x", "y", "top", "bottom", "left", "right")},
-    f"{OWN}pdf": {"body", "full"}, f"{OWN}no-guesses": bool,
-    **{f"{OWN}{what}": list for what in ("chapters", "machines", "models", "chips")},
+    "format.typst.pdf-standard": "ua-1", "format.typst.include-in-header": HEADERS,
+    f"{OWN}pdf": "body|full", f"{OWN}no-guesses": (bool,),
+    **{f"{OWN}{what}": (list,) for what in ("chapters", "machines", "models", "chips")},
 }  # fmt: skip
-"""What each setting may be: a type or types, a set of values, or a pattern of text."""
+"""What each setting may be: types, or a pattern of its text."""
 
 
 @dataclass(frozen=True)
@@ -151,32 +150,34 @@ def read_settings(
     settings: dict[str, Any] = {}
 
     def read(node: yaml.Node, above: str) -> None:
-        below_it = (name.removeprefix(above).partition(".")[0] for name in known if name.startswith(above))
-        names = list(dict.fromkeys(below_it))
+        names = dict.fromkeys(name[len(above) :].partition(".")[0] for name in known if name.startswith(above))
         if not isinstance(node, yaml.MappingNode):
             if (value := SafeConstructor().construct_document(node)) not in (None, "default"):  # Quarto's for no more
                 place = f"{file}:{first_line + node.start_mark.line}"
                 raise UserError(f"{place}: expected a mapping of {', '.join(names)}, found {value!r}; write one")
             return
-        keys = [str(key.value) for key, _ in node.value]
-        for at, (key_node, below) in enumerate(node.value):
-            key, place = keys[at], f"{file}:{first_line + key_node.start_mark.line}"
-            name = above + key
-            if key in keys[:at]:
+        seen: set[str] = set()
+        for key_node, below in node.value:
+            key, place = str(key_node.value), f"{file}:{first_line + key_node.start_mark.line}"
+            if key in seen:
                 raise UserError(f"{place}: the key '{key}' stands here a second time; delete one of the two")
+            seen.add(key)
+            if key in names and above + key not in known:
+                read(below, f"{above}{key}.")
+                continue
+            value, allowed = SafeConstructor().construct_document(below), known.get(above + key, "")
+            is_text = isinstance(allowed, str)  # what is written may be Quarto's
             if key not in names:
-                near = did_you_mean(key, names)
-                if passed_over is None or above == OWN:
-                    raise UserError(f"{place}: unknown key '{key}'; known here are {', '.join(names)}{near}")
-                passed_over.append(f"{place}: the embedded engine cannot honour '{key}'{near}")
-            elif name not in known:
-                read(below, f"{name}.")
-            elif not (asked := _asked(given := SafeConstructor().construct_document(below), known[name])):
-                settings[name] = given
-            elif isinstance(known[name], set | re.Pattern) and passed_over is not None and above != OWN:
-                passed_over.append(f"{place}: the embedded engine cannot honour '{key}: {given}'; it knows {asked}")
+                problem = f"'{key}'; it knows {', '.join(names)}{did_you_mean(key, list(names))}"
+            elif re.fullmatch(allowed, str(value)) if is_text else isinstance(value, allowed):
+                settings[above + key] = value
+                continue
             else:
-                raise UserError(f"{place}: '{key}' cannot be {given!r}; give {asked}")
+                asked = allowed if is_text else "|".join(kind.__name__ for kind in allowed)
+                problem = f"'{key}: {value}'; it knows {asked}"
+            if passed_over is None or above == OWN or not is_text:
+                raise UserError(f"{place}: the embedded engine cannot honour {problem}")
+            passed_over.append(f"{place}: the embedded engine cannot honour {problem}")
 
     try:
         if node := yaml.compose(text, Loader=yaml.SafeLoader):
@@ -187,16 +188,3 @@ def read_settings(
         place = f"{file}:{first_line + (mark.line if mark else 0)}"
         raise UserError(f"{place}: this is not valid YAML: {problem}; correct it") from error
     return settings
-
-
-def _asked(value: Any, allowed: Any) -> str | None:
-    """Return what to give in the place of a value that is not allowed; None for one that is."""
-    fits: Any
-    if isinstance(allowed, re.Pattern):
-        fits, asked = isinstance(value, str) and allowed.fullmatch(value), f"a text like {allowed.pattern}"
-    elif isinstance(allowed, set):
-        fits, asked = isinstance(value, str | int) and value in allowed, " or ".join(sorted(map(str, allowed)))
-    else:
-        kinds = allowed if isinstance(allowed, tuple) else (allowed,)
-        fits, asked = isinstance(value, kinds), f"a {' or '.join(kind.__name__ for kind in kinds)}"
-    return None if fits else asked

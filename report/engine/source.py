@@ -17,8 +17,8 @@ INLINE = re.compile(r"(?<!`)`\{python\}[ \t]([^`]+)`")
 UNREADABLE = re.compile(r"`\{+(\w+)\}+\s")
 OPTION = re.compile(r"^#\s*\| ?")
 OPTIONS = {
-    "label": re.compile(r"[\w.:-]+"), "fig-cap": str, "fig-alt": str, "tbl-cap": str, "include": bool,
-    "output": {"asis"},
+    "label": r"[\w.:-]+", "fig-cap": (str,), "fig-alt": (str,), "tbl-cap": (str,), "include": (bool,),
+    "output": "asis",
 }  # fmt: skip
 FILTER = Path("report/engine/missing.lua")
 
