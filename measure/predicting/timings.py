@@ -177,12 +177,14 @@ def counted_demands(workloads: Iterable[Workload], operators: table.Columns) -> 
     """
     cells = (operators[name] for name in ("model", "input_shape", "batch", "precision", "stage", "autocast"))
     counts = (operators[name] for name in ("layer_kind", "calls", "flop", "byte"))
-    work: dict[tuple[Any, ...], dict[str, list[int]]] = defaultdict(lambda: defaultdict(lambda: [0, 0, 0]))
+    work: dict[tuple[Any, ...], dict[str, list[float]]] = defaultdict(lambda: defaultdict(lambda: [0, 0, 0, 0]))
     for key, (kind, calls, flop, byte) in zip(zip(*cells, strict=True), zip(*counts, strict=True), strict=True):
         sums = work[key][kind]
         sums[0] += calls
         sums[1] += calls * flop
         sums[2] += calls * byte
+        if byte / 2 > LARGEST_KEPT:  # half of an operator's bytes are its output
+            sums[3] += calls * byte / 2
     found = {}
     for workload in workloads:
         key = workload.model, workload.input_shape, workload.batch, workload.precision
@@ -192,13 +194,13 @@ def counted_demands(workloads: Iterable[Workload], operators: table.Columns) -> 
             called = [each for stage in PASSES[trains] for each in work[*key, stage, None].items()]
             demand = Demand(
                 workload.batch,
-                by_kind((kind, flop) for kind, (_, flop, _) in called),
-                by_kind((kind, byte) for kind, (_, _, byte) in called),
-                sum(calls for _, (calls, _, _) in called),
+                by_kind((kind, flop) for kind, (_, flop, *_) in called),
+                by_kind((kind, byte) for kind, (_, _, byte, _) in called),
+                int(sum(calls for _, (calls, *_) in called)),
                 float(workload.input_byte or 0),
                 float(workload.parameter_byte or 0),
                 float(len(PASSES[trains]) * workload.footprint_byte),
-                sum(each.calls * each.byte / 2 for each in called if each.byte / 2 > LARGEST_KEPT),  # half are outputs
+                sum(fresh_byte for _, (*_, fresh_byte) in called),
                 architecture_of(workload.model),
             )
             found[Key(*key, trains)] = workload, demand

@@ -123,12 +123,15 @@ OPERATORS = [
 ]
 
 
+def by_column(rows):
+    return {name: [getattr(row, name) for row in rows] for name in vars(rows[0])}
+
+
 def test_a_workload_asks_for_its_operators_each_as_often_as_it_is_called():
     others = [replace(COUNTED, autocast="bf16"), replace(COUNTED, status="error"), replace(COUNTED, model="bare")]
     forward_only = replace(COUNTED, model="tied", backward_flop=None)
     operators = [operator(autocast="bf16"), *OPERATORS, operator("tied")]
-    columns = {name: [getattr(row, name) for row in operators] for name in vars(operators[0])}
-    found = timings.counted_demands([*others, COUNTED, forward_only], columns)
+    found = timings.counted_demands([*others, COUNTED, forward_only], by_column(operators))
     key = ("3x2x2", 1, "fp32")
     assert set(found) == {("net", *key, False), ("net", *key, True), ("tied", *key, False)}
     (counted, forward), (_, step) = (found["net", *key, trains] for trains in (False, True))
@@ -168,7 +171,8 @@ def test_a_cell_of_a_machine_whose_roof_was_measured_is_a_timed_call(machine):
 @pytest.mark.parametrize(("byte", "fresh_byte"), [(2 * 2**25, 0), (2 * 2**25 + 2, 2 * (2**25 + 1))])
 def test_outputs_above_the_largest_block_that_is_kept_get_fresh_pages(byte, fresh_byte):
     """Half of an operator's bytes are its output; glibc returns blocks of more than 32 MiB to the system."""
-    found = timings.counted_demands([replace(COUNTED, backward_flop=None)], [operator(byte=byte, calls=2), operator()])
+    forward_only = replace(COUNTED, backward_flop=None)
+    found = timings.counted_demands([forward_only], by_column([operator(byte=byte, calls=2), operator()]))
     ((_, asked),) = found.values()
     assert (asked.fresh_byte, asked.network) == (fresh_byte, "net")
 
