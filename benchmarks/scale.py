@@ -20,7 +20,7 @@ import pandas as pd
 DATA = Path(__file__).parents[1] / "data"
 PROCESSOR, GPU = "amd-epyc-2c-0ad4", "nvidia-h200-03df"
 BATCHES, ROUNDS = (1, 8, 64), 3
-DETAILED = 10  # one in so many models has all rows of the model that it varies
+DETAILED = 10  # of so many models one has all rows of the model that it varies
 OF_OTHERS = 12  # models of each further machine
 TABLES = ("runs", "samples", "profiles", "operators")
 TIMES = ["latency_s", "event_s", "time_s", "plain_s", "profiled_s", "busy_s"]
@@ -110,7 +110,7 @@ def write_published(folder: Path, count: int, random: np.random.Generator) -> No
         pd.concat([known, *copies]).to_csv(place / f"{name}.csv", index=False)
 
 
-def write(folder: Path, models: int, machines: int, rows: int) -> None:
+def write(folder: Path, models: int, machines: int, rows: int, detailed: int = DETAILED) -> None:
     """Write the cache into ``folder/data``, which must not be there."""
     data, random = folder / "data", np.random.default_rng(0)
     shutil.copytree(DATA, data)
@@ -118,7 +118,7 @@ def write(folder: Path, models: int, machines: int, rows: int) -> None:
     base_names = [bases[PROCESSOR][at % len(bases[PROCESSOR])] for at in range(models)]
     variants = pd.DataFrame({
         "base": base_names, "variant_name": [f"{base}_x{at:04}" for at, base in enumerate(base_names)],
-        "size": random.integers(1, 10, models), "detailed": [at % DETAILED == 0 for at in range(models)],
+        "size": random.integers(1, 10, models), "detailed": [at % detailed == 0 for at in range(models)],
     })  # fmt: skip
     variants["time"] = variants["size"] * random.lognormal(0, 0.3, models)
     write_workload(data, variants)

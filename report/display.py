@@ -18,6 +18,13 @@ NO_TABLES = "<!--| quarto-html-table-processing: none -->"
 """Tells Quarto that what looks like a table in the charts' code is none."""
 
 
+LISTED, DRAWN, CLOUD = 100, 30, 1500
+"""The most networks in a list of all, in a figure with a row or a name for each, and the most points in one without.
+
+Of more, those at even steps stand for all (``report.paper.frames.spread``); the caption says so.
+"""
+
+
 class Missing(Exception):  # noqa: N818  a gap in the data is no error
     """Raised where a figure or table cannot be made; ``command`` measures what it needs, None if nothing does."""
 

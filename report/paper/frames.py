@@ -151,6 +151,12 @@ def matching(frame: pd.DataFrame, **values: Any) -> pd.DataFrame:
     return frame.take(places)
 
 
+def spread(frame: pd.DataFrame, most: int) -> pd.DataFrame:
+    """Return the first and the last row and rows at even steps between them, ``most`` in all; all rows of fewer."""
+    last = len(frame) - 1
+    return frame if last < most else frame.iloc[[round(at * last / (most - 1)) for at in range(most)]]
+
+
 def highest(frame: pd.DataFrame, column: str) -> Any:
     """Return the row with the highest value in a column; of equal ones the first."""
     return frame.iloc[int(frame[column].to_numpy().argmax())]

@@ -75,6 +75,7 @@ def timed_gpu(paper: Paper) -> Timed | None:
 
 def _of_machine(machine: Machine) -> Timed | None:
     cells = matching(machine.cells, status="ok", precision=BASE_PRECISION)
+    cells = cells[cells.forward_flop.notna()]  # the chapter holds times against counts
     if cells.empty:
         return None
     by_batch = {

@@ -16,6 +16,7 @@ from report.charts.marks import Layer, lines, names, points, rules, texts
 from report.charts.panels import Content, figure, grid, row
 from report.charts.panels import panel as set_panel
 from report.paper import Paper
+from report.paper.frames import spread
 from report.stats.correlations import FEWEST, fit_power_law, rank_correlation
 from report.stats.published import ALIKE_FLOP
 
@@ -40,6 +41,7 @@ def _against(timed: Timed, name: str) -> dict[str, Any]:
     groups = [timed.at(batch) for batch in timed.batches] or [timed.rows]
     shown = ["name", "label", "batch", "input_shape", "flop", "parameters", "latency_low_s", "latency_high_s", time]
     rows = pd.concat(groups)[shown].assign(size=lambda found: found.batch.astype(str))
+    networks = spread(rows.sort_values("flop").drop_duplicates("name"), display.CLOUD // len(groups)).name
     palette = theme.batches(timed.batches)
     y = LogAxis.around(rows[time], pixels=180, title=title, unit="s", vertical=True)
     usual = rows[
@@ -59,22 +61,23 @@ def _against(timed: Timed, name: str) -> dict[str, Any]:
             trend = [{"x": at, "y": law.at(at)} for at in (group[column].min(), group[column].max())]
             layers.append(lines(trend, (x, "x"), (y, "y"), theme.MUTED, dash=True))
             named = pd.concat([named, rows.loc[law.factors.sort_values().index[[0, -1]]]])
+        drawn = rows[rows.name.isin(networks) | rows.index.isin(named.index)]
         if timed.batches:
             layers.append(
                 rules(
-                    rows.dropna(subset="latency_low_s"),
+                    drawn.dropna(subset="latency_low_s"),
                     (x, column),
                     (y, "latency_low_s"),
                     y2="latency_high_s",
                     color=("size", palette),
                 )
             )
-            layers.append(points(rows, *place, ("size", palette), size=34, tooltip=told))
+            layers.append(points(drawn, *place, ("size", palette), size=34, tooltip=told))
         else:
-            layers.append(points(rows, *place, theme.GREY, size=9, tooltip=told))
+            layers.append(points(drawn, *place, theme.GREY, size=9, tooltip=told))
             accents = usual[usual.name.isin(theme.ACCENTS)]
             layers.append(points(accents, *place, ("name", theme.ACCENTS), size=60, tooltip=told))
-        layers.append(_names(named, rows if timed.batches else usual.head(0), x, column, y, time))
+        layers.append(_names(named, drawn if timed.batches else usual.head(0), x, column, y, time))
         panels.append(set_panel(layers))
     description = f"Time of networks on the {timed.name} against their FLOP and against their parameters."
     return figure(name, description, row(panels), legend="batch size" if timed.batches else None)

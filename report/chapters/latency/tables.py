@@ -4,7 +4,7 @@ from report import display
 from report.chapters.latency.facts import COMMAND, PREDICTORS, timed_gpu, timed_here
 from report.markdown import escape
 from report.paper import Paper
-from report.paper.frames import each
+from report.paper.frames import each, spread
 from report.pipe import pipe
 from report.stats.correlations import fit_power_law, rank_correlation
 from report.stats.summary import estimated, exact
@@ -34,12 +34,13 @@ def predictors(paper: Paper) -> str:
 def latencies(paper: Paper) -> str:
     timed = display.required(timed_here(paper), COMMAND)
     cells = {(row.model, row.batch): row for row in each(timed.rows)}
+    shown = spread(timed.rows.sort_values(["flop", "batch"]).drop_duplicates("model"), display.LISTED)
     rows = [
         (
             escape(row.label), exact(row.flop, "FLOP"), exact(int(row.parameters)),
             *(estimated(cells.get((row.model, batch)), "latency_s", "s").interval for batch in timed.batches),
         )
-        for row in each(timed.rows.sort_values(["flop", "batch"]).drop_duplicates("model"))
+        for row in each(shown)
     ]  # fmt: skip
     sizes = " | ".join(f"Batch {batch} >" for batch in timed.batches)
     return pipe(f"Network | FLOP > | Parameters > | {sizes}", rows)

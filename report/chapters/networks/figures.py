@@ -15,6 +15,7 @@ from report.charts.marks import bars, names, points
 from report.charts.panels import figure, panel, row
 from report.charts.roofline import DrawnRoof, Plane
 from report.paper import Paper
+from report.paper.frames import spread
 
 Chart = dict[str, Any]
 WAYS = dict(zip(facts.BYTES, theme.BOUND_COLORS, strict=True))  # the names of both ways to count bytes
@@ -24,7 +25,7 @@ TOLD = [("name", "network", ""), ("way", "bytes", ""), ("intensity", "intensity"
 
 def _networks(paper: Paper, everything: bool) -> pd.DataFrame:
     rows = display.required(facts.at_batch(paper), facts.COUNTS.command)
-    return rows if everything else rows[rows.model.isin(chosen_models(paper))]
+    return spread(rows, display.LISTED) if everything else rows[rows.model.isin(chosen_models(paper))]
 
 
 def _by_way(rows: pd.DataFrame) -> pd.DataFrame:

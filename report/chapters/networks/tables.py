@@ -7,7 +7,7 @@ from report import display
 from report.chapters.networks import facts
 from report.markdown import escape, si
 from report.paper import Paper
-from report.paper.frames import each
+from report.paper.frames import each, spread
 from report.pipe import NONE, cited, pipe
 
 CHOSEN = (
@@ -56,7 +56,7 @@ def chosen(paper: Paper) -> str:
 @display.table
 def everything(paper: Paper) -> str:
     lines = []
-    for row in each(display.required(facts.at_batch(paper), facts.COUNTS.command)):
+    for row in each(spread(display.required(facts.at_batch(paper), facts.COUNTS.command), display.LISTED)):
         name = row.model.rpartition(":")[2]
         keys = [key for start, key in SOURCES.items() if name.startswith(start)]
         source = cited(keys[-1]) if keys else NONE
@@ -89,5 +89,6 @@ def bounds(paper: Paper) -> str:
                 columns[f"{found[0]}, {byte}"] = dict.fromkeys(counted, "arithmetic") | dict.fromkeys(below, "memory")
     if rows.empty or not columns:
         raise display.Missing(facts.ROOFS.command)
-    lines = [[escape(row.name), *(bound.get(row.model, NONE) for bound in columns.values())] for row in each(rows)]
+    shown = spread(rows, display.LISTED)
+    lines = [[escape(row.name), *(bound.get(row.model, NONE) for bound in columns.values())] for row in each(shown)]
     return pipe(" | ".join(["Network", *map(escape, columns)]), lines)

@@ -18,7 +18,7 @@ from report.charts.roofline import DrawnRoof, Plane
 from report.markdown import si
 from report.paper import BASE_PRECISION, Paper
 from report.paper.cells import MEMORY_PARTS
-from report.paper.frames import each
+from report.paper.frames import each, spread
 from report.stats.published import short_name
 from report.stats.summary import median_of
 
@@ -32,7 +32,7 @@ TEMPORARY, LAYERED = "temporary", "roofline layer by layer"
 SEEN = 0.005  # a smaller share of a network is not drawn
 MEMORY = "memory"  # the last level of memory
 SHARES = {"input": "range", "min": 0, "max": 0.5, "step": 0.01, "name": "Share of the step from "}
-DRAWN = 12  # so many networks stand in a figure; the HTML has all
+FEW = 12  # the most networks in the figures of memory and of steps
 
 
 def known(rows: pd.DataFrame, flags: str) -> pd.DataFrame:
@@ -40,16 +40,10 @@ def known(rows: pd.DataFrame, flags: str) -> pd.DataFrame:
     return found.assign(network=found.model.map(model_name))
 
 
-def spread(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the first and the last of sorted rows, and some at even steps between them."""
-    last, drawn = len(rows) - 1, min(DRAWN, len(rows))
-    return rows.iloc[[round(at * last / max(drawn - 1, 1)) for at in range(drawn)]]
-
-
 @display.figure
 def ratios(paper: Paper) -> dict[str, Any]:
     """Draw backward over forward: left by network, right by kind of layer where layers were profiled."""
-    rows = known(costs.steps(paper.at_hand), STEPS).sort_values("time_ratio", ascending=False)
+    rows = spread(known(costs.steps(paper.at_hand), STEPS).sort_values("time_ratio", ascending=False), display.DRAWN)
     left = longest(list(rows.network), theme.TICK_SIZE) + 12
     width = theme.plot_width(2, left=left)
     rows = rows.assign(bound_ratio=rows.backward_bound_s / rows.forward_bound_s)
@@ -85,7 +79,7 @@ def memory(paper: Paper, everything: bool = False) -> dict[str, Any]:
     rows = costs.trained(paper).reset_index()
     rows = known(rows[rows.training_peak_byte.notna()], "--sections workload")
     rows = rows.assign(over=rows.training_peak_byte / rows.inference_peak_byte).sort_values("over")
-    rows = rows if everything else spread(rows)
+    rows = spread(rows, display.LISTED if everything else FEW)
     parts = rows[list(MEMORY_PARTS.values())].rename(columns={column: name for name, column in MEMORY_PARTS.items()})
     parts[TEMPORARY] = (rows.training_peak_byte - parts.sum(axis=1)).clip(lower=0)
     whole = parts.sum(axis=1)
@@ -132,6 +126,7 @@ def strip(paper: Paper) -> dict[str, Any]:
     """Draw each layer's share of a network that the reader picks, forward upwards and backward downwards."""
     layers = known(costs.layers(paper, paper.at_hand), PROFILES)
     names = [model_name(model) for model in costs.pick(layers.model, costs.UNLIKE)]
+    layers = layers[layers.network.isin({*names, *spread(layers.drop_duplicates("network"), display.DRAWN).network})]
     panels = []
     for cost, title in QUANTITIES.items():
         whole = (layers[f"forward_{cost}"] + layers[f"backward_{cost}"]).groupby(layers.model).transform("sum")
@@ -163,7 +158,7 @@ def strip(paper: Paper) -> dict[str, Any]:
 @display.figure
 def steps(paper: Paper) -> dict[str, Any]:
     rows = known(costs.steps(paper.at_hand), STEPS).sort_values("latency_s", ascending=False)
-    rows = spread(known(rows[rows.flop_bound_s.notna()], "--sections roofs"))
+    rows = spread(known(rows[rows.flop_bound_s.notna()], "--sections roofs"), FEW)
     left = longest(list(rows.network), theme.TICK_SIZE) + 12
     ends = [*rows.latency_s, *rows.flop_bound_s, *rows.latency_high_s.dropna()]
     axis = LogAxis.around(ends, pixels=theme.plot_width(left=left), title="time of a step", unit="s")
@@ -186,6 +181,9 @@ def kernels(paper: Paper) -> dict[str, Any]:
     rows = known(rows[rows.flop_per_s.notna() & (rows.share >= SEEN)], "--sections workload")
     roof = display.required(machine.roof(BASE_PRECISION), options.measure_command("--sections roofs"))
     rows = rows.sort_values("share", ascending=False)
+    chosen = dict(zip(("left", "right"), map(model_name, costs.pick(rows.model, STORY)), strict=False))
+    some = spread(rows.drop_duplicates("network").sort_values("model"), display.DRAWN).network
+    rows = rows[rows.network.isin({*chosen.values(), *some})]
     # The roof sets the axes, so that two papers line up; they are longer only where a group would be lost
     ridge, peak = roof.ridge_flop_per_byte or 1, roof.peak_flop_per_s
     reach = [ridge / 200, 200 * ridge, *rows.intensity], [peak / 2000, *rows.flop_per_s]
@@ -194,7 +192,6 @@ def kernels(paper: Paper) -> dict[str, Any]:
     levels[MEMORY] = min(float(roof.bandwidth_byte_per_s), 1e30)  # JSON has no endless one
     most = f"min({float(peak)}, datum['intensity'] * {levels}[level])"
     networks = sorted(set(rows.network))
-    chosen = dict(zip(("left", "right"), map(model_name, costs.pick(rows.model, STORY)), strict=False))
     panels = []
     for side, network in chosen.items():
         colors: dict[str, Any] = {"color": ("group", theme.KERNEL_COLORS), "named": False}

@@ -6,7 +6,7 @@ from report.chapters.training import costs
 from report.chapters.training.figures import STEPS, known
 from report.markdown import escape, percent, si
 from report.paper import Paper
-from report.paper.frames import each
+from report.paper.frames import each, spread
 from report.pipe import NONE, pipe
 from report.pipe import known as if_known
 from report.stats.summary import estimated, exact
@@ -22,7 +22,7 @@ def ratios(paper: Paper) -> str:
             estimated(row, "time_ratio").interval, exact(row.flop_ratio), if_known(row.forward_peak_share, percent),
             if_known(row.backward_peak_share, percent), NONE if row.agrees else causes.get(row.model, NONE),
         ]
-        for row in each(rows.assign(agrees=costs.agreeing(rows)))
+        for row in each(spread(rows.assign(agrees=costs.agreeing(rows)), display.LISTED))
     ]  # fmt: skip
     header = "Network | Batch > | Forward > | Backward > | Ratio in time > | In FLOP > | Of peak, forward > "
     return pipe(header + "| Of peak, backward > | Farthest off", lines)
@@ -38,7 +38,7 @@ def steps(paper: Paper) -> str:
             exact(row.flop_bound_s, "s"), exact(row.operator_bound_s, "s"),
             exact(row.latency_s / row.operator_bound_s), exact(row.peak_byte, "B"), exact(row.training_peak_byte, "B"),
         ]
-        for row in each(rows.sort_values(["batch", "model"]))
+        for row in each(spread(rows.sort_values(["batch", "model"]), display.LISTED))
     ]  # fmt: skip
     header = "Network | Batch > | Precision | Step > | FLOP at peak > | Layer by layer > | Step over it > | Peak > "
     return pipe(header + "| Counted >", lines)

@@ -17,7 +17,7 @@ from report.charts.panels import figure, panel, row
 from report.charts.roofline import DrawnRoof, Plane
 from report.options import measure_command
 from report.paper import BASE_PRECISION, Paper
-from report.paper.frames import each, matching
+from report.paper.frames import each, matching, spread
 from report.paper.roofs import STREAMS, sustained
 from report.stats.summary import median_of
 
@@ -60,6 +60,7 @@ def roofs(paper: Paper) -> dict[str, Any]:
     ]  # fmt: skip
     columns = ["network", "flop_per_s", "traffic_intensity", "compulsory_intensity", "latency_s"]
     rows = cells[columns].sort_values("traffic_intensity")
+    rows = rows[rows.index.isin(spread(rows, display.DRAWN).index) | rows.network.isin(theme.ACCENTS)]
     named = set(rows.network.iloc[::3]) | theme.ACCENTS.keys()
     marks = [
         rules(rows, x, y, x2="compulsory_intensity", color=color, width=0.6),
@@ -78,7 +79,7 @@ def gap(paper: Paper, place: int = 2) -> dict[str, Any]:
     batch = batch_sizes(machine)[place]
     terms = gap_terms(machine)
     terms = terms[terms.batch == batch].sort_values("outside", ascending=False)
-    terms = display.required(terms, command("workload roofs operators"))
+    terms = spread(display.required(terms, command("workload roofs operators")), display.DRAWN)
     outside = TERMS["outside_s"] if machine.chip_kind == "cpu" else HOST
     palette = dict(zip([*TERMS.values(), HOST], COLORS, strict=True))
     rows = [
@@ -119,6 +120,9 @@ def throughput(paper: Paper) -> dict[str, Any]:
     cells = cells.assign(ratio=ratios, network=cells.model.map(model_name))
     counts = cells.groupby("batch").model.nunique()
     cells = cells[cells.batch.isin(counts.index[2 * counts >= counts.max()])]
+    ends = matching(cells, variant=EAGER).sort_values("batch").drop_duplicates("network", keep="last")
+    drawn = spread(ends.sort_values("ratio"), display.LISTED).network
+    cells = cells[cells.network.isin({*drawn, *theme.ACCENTS})]
     shown = sorted(dict.fromkeys(cells.network), key=lambda name: name in theme.ACCENTS)  # the coloured ones on top
     cells = cells.set_index("network").loc[shown].reset_index()[["network", "variant", "batch", "ratio"]]
     palette = theme.accents(shown)

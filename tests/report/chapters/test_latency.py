@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from helpers.world import CPU, rows_of, world, wrong
+from helpers.world import CPU, mutated, rows_of, world, wrong
 from scipy.stats import spearmanr
 
-from report.chapters.latency import figures
-from report.chapters.latency.facts import equal_flop, timed_gpu
+from report.chapters.latency import figures, tables
+from report.chapters.latency.facts import equal_flop, timed_gpu, timed_here
 
 # lean, broad, tokens, deep and the six: GFLOP and parameters (M), and ms at batch size 1; ms an input at 64
 FLOP = np.array([0.1, 0.51, 4, 5, 1, 2, 4, 8, 16, 32])
@@ -92,3 +92,11 @@ def test_figures_show_the_facts():
     rows = rows_of(figures.ranks.__wrapped__(world()), "first", "second", "rho")
     of_flop = [value for first, second, value in rows if (first, second) == ("time, batch 1", "FLOP")]
     assert pytest.approx(rho(FLOP, SMALL), abs=1e-6) in of_flop
+
+
+def test_what_was_timed_and_not_counted_is_left_out(tmp_path):
+    changes = {"workload/models.csv": lambda row: None if row["batch"] == "64" else row}
+    paper = world(mutated(tmp_path / "data", changes))
+    assert timed_here(paper).batches == (1, 8)
+    for show in (figures.here, figures.ranks, figures.ranks_by_batch, tables.latencies):
+        show.__wrapped__(paper)

@@ -1,0 +1,103 @@
+"""A cache of more networks than a figure or a list has room for: how many are shown, and that the caption says so."""
+
+import importlib
+import sys
+
+import pandas as pd
+import pytest
+from helpers.places import ROOT
+
+from measure.domain.names import model_name
+from report import display
+from report.chapters.latency import figures as latency
+from report.chapters.latency import tables as latencies
+from report.chapters.networks import figures as networks
+from report.chapters.networks import tables as counts
+from report.chapters.prediction import chooser
+from report.chapters.training import figures as training
+from report.chapters.utilisation import figures as utilisation
+from report.engine.project import read_project
+from report.engine.source import CodeCell, read_source
+from report.paper import load
+from report.paper.frames import spread
+
+pytestmark = pytest.mark.slow
+
+MODELS, DETAILED = 152, 4  # of four models one has steps and profiles: more than a figure with a row for each draws
+NUMBERS = {12: "twelve", display.DRAWN: "thirty", display.LISTED: "a hundred"}
+
+
+@pytest.fixture(scope="module")
+def paper(tmp_path_factory):
+    sys.path.insert(0, str(ROOT / "benchmarks"))
+    folder = tmp_path_factory.mktemp("scale")
+    importlib.import_module("scale").write(folder, MODELS, machines=1, rows=0, detailed=DETAILED)
+    return load(folder / "data", ROOT / "bib" / "references.bib", everything=True)
+
+
+def drawn(specification, field="network"):
+    """Return the values of a field in the data of a figure."""
+    rows = (row for table in specification["datasets"].values() for row in table)
+    return {row[field] for row in rows if field in row}
+
+
+CAPTIONS = {
+    part.options["label"]: str(part.options.get("fig-cap", part.options.get("tbl-cap")))
+    for part in read_source(read_project(ROOT)) if isinstance(part, CodeCell) and "label" in part.options
+}  # fmt: skip
+
+LISTS = {
+    "tbl-networks-all": counts.everything, "tbl-bounds": counts.bounds, "tbl-latencies": latencies.latencies,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("label", LISTS)
+def test_a_list_has_as_many_rows_as_its_caption_says(paper, label):
+    # A head and a line below it
+    assert LISTS[label].__wrapped__(paper).count("\n") - 2 == display.LISTED
+    assert NUMBERS[display.LISTED] in CAPTIONS[label]
+
+
+FIGURES = {
+    "fig-demands-all": (lambda paper: networks.demands.__wrapped__(paper, everything=True), "name", display.LISTED),
+    "fig-kinds-all": (lambda paper: networks.kinds.__wrapped__(paper, everything=True), "name", display.LISTED),
+    "fig-training-memory-all": (
+        lambda paper: training.memory.__wrapped__(paper, everything=True), "network", display.LISTED,
+    ),
+    "fig-training-memory": (training.memory.__wrapped__, "network", 12),
+    "fig-training-steps": (training.steps.__wrapped__, "network", 12),
+    "fig-ratios": (training.ratios.__wrapped__, "network", display.DRAWN),
+    "fig-training-strip": (training.strip.__wrapped__, "network", display.DRAWN),
+    "fig-training-kernels": (training.kernels.__wrapped__, "network", display.DRAWN),
+    "fig-gap": (utilisation.gap.__wrapped__, "network", display.DRAWN),
+    "fig-roofs": (utilisation.roofs.__wrapped__, "network", display.DRAWN),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("label", FIGURES)
+def test_a_figure_draws_as_many_as_its_caption_says(paper, label):
+    show, field, most = FIGURES[label]
+    assert most <= len(drawn(show(paper), field)) <= most + 2  # those that the text names stay
+    assert NUMBERS[most] in CAPTIONS[label]
+
+
+def test_a_cloud_has_a_part_of_the_points_and_those_that_it_names(paper, monkeypatch):
+    monkeypatch.setattr(display, "CLOUD", 3 * 50)  # three batch sizes
+    assert 50 <= len(drawn(latency.here.__wrapped__(paper), "name")) <= 50 + 2 * 2 * 3  # two a trend and panel
+    assert "fifteen hundred points" in CAPTIONS["fig-latency-here"]
+
+
+def test_every_network_has_its_card(paper):
+    cards = {card["id"]: card for card in chooser.choices(paper)["models"]}
+    assert len(cards) == paper.workloads.model.nunique() > MODELS
+    timed = [card for card in cards.values() if card["times"]]
+    assert len(timed) == MODELS
+    assert cards[timed[0]["id"]]["name"] == model_name(timed[0]["id"])
+
+
+@pytest.mark.parametrize(
+    ("count", "found"), [(2, [0, 1]), (4, [0, 1, 2, 3]), (5, [0, 1, 3, 4]), (100, [0, 33, 66, 99])]
+)
+def test_of_many_rows_the_ends_and_even_steps_stay(count, found):
+    # Of 5 rows 4 stand at 0, 4/3, 8/3 and 4
+    assert spread(pd.DataFrame({"at": range(count)}), 4)["at"].tolist() == found
