@@ -17,7 +17,7 @@ from measure.cache.records import CELL, ROUND, Environment, OperatorTime, Profil
 from measure.cache.schema import MACHINE, TABLES
 from measure.cache.table import ChildTable
 from measure.cache.workload_records import WORKLOAD, Layer, Operator, Workload
-from measure.domain.latency import Cell, Rounds, TimedCell, TimedSample, group_rounds, summarise_cell
+from measure.domain.latency import Cell, CellSample, Rounds, TimedCell, group_rounds, summarise_cell
 from measure.domain.models import OWN
 from measure.domain.words import INFERENCE, STAGES, STEP, same_shape
 from measure.errors import UserError
@@ -193,8 +193,8 @@ class MachineFolder(Folder):
     def rounds(self, runs: Sequence[Run]) -> dict[Cell, Rounds]:
         """Group runs of one environment by cell, with their latencies."""
         columns = self.columns(Sample, runs)
-        samples = zip(*(columns[name] for name in TimedSample._fields), strict=True)
-        return group_rounds(runs, starmap(TimedSample, samples))
+        samples = zip(*(columns[name] for name in CellSample._fields), strict=True)
+        return group_rounds(runs, starmap(CellSample, samples))
 
     def put_environment(self, environment: Environment) -> None:
         """Add an environment unless it is there."""

@@ -40,7 +40,7 @@ class Cell(NamedTuple):
         return f"{training}{self.model} batch {self.batch} {self.precision}{variant}"
 
 
-class TimedSample(NamedTuple):
+class CellSample(NamedTuple):
     """What the latency of a cell takes of a sample. Rows of ``Sample`` have it too, and ten times the memory."""
 
     model: str
@@ -78,7 +78,7 @@ class Rounds:
         return found - {WIDE, DRIFTING} | ({WIDE} if is_wide else set())
 
 
-def group_latencies(samples: "Iterable[Sample | TimedSample]") -> dict[Cell, dict[int, list[float]]]:
+def group_latencies(samples: "Iterable[Sample | CellSample]") -> dict[Cell, dict[int, list[float]]]:
     """Group the latencies (s) of one environment by cell and round."""
     found: dict[Cell, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
     for (*cell, number), rows in groupby(samples, key=attrgetter(*Cell._fields, "round")):
@@ -86,7 +86,7 @@ def group_latencies(samples: "Iterable[Sample | TimedSample]") -> dict[Cell, dic
     return found
 
 
-def group_rounds(runs: "Iterable[Run]", samples: "Iterable[Sample | TimedSample]") -> dict[Cell, Rounds]:
+def group_rounds(runs: "Iterable[Run]", samples: "Iterable[Sample | CellSample]") -> dict[Cell, Rounds]:
     """Group the runs of one environment by cell, with their latencies."""
     latencies = group_latencies(samples)
     runs_of: dict[Cell, list[Run]] = defaultdict(list)

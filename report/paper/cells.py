@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from measure.cache.records import CELL
-from measure.domain.latency import TimedSample, group_rounds
+from measure.domain.latency import CellSample, group_rounds
 from measure.domain.roofs import Roofline
 from measure.domain.statistics import estimate_rounds
 from measure.domain.words import BACKWARD, EAGER, FORWARD, INFERENCE, STAGES, STEP, UPDATE, stored_as
@@ -40,8 +40,8 @@ def merge_runs(runs: pd.DataFrame, samples: pd.DataFrame) -> pd.DataFrame:
     ``flags`` are those of the cell, joined by ``;``. The rules are those of ``measure.domain.latency.Rounds``.
     """
     flagged = runs.assign(flags=runs["flags"].astype(object).fillna(""))
-    timed = samples[[*TimedSample._fields]].itertuples(index=False, name=None)
-    found: list[Any] = list(group_rounds(each(flagged), starmap(TimedSample, timed)).values())
+    timed = samples[[*CellSample._fields]].itertuples(index=False, name=None)
+    found: list[Any] = list(group_rounds(each(flagged), starmap(CellSample, timed)).values())
     cells = runs.loc[[rounds.deciding.Index for rounds in found]].drop(columns=["round", "flags"])
     cells["rounds"] = [len(rounds.latencies) for rounds in found]
     cells["flags"] = pd.Series([";".join(sorted(rounds.flags)) for rounds in found], cells.index, dtype=object)
