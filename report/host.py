@@ -13,8 +13,7 @@ from report.paper.chips import datasheet
 from report.paper.frames import each, matching
 from report.stats.correlations import rank_correlation
 from report.stats.published import short_name
-from report.stats.summary import count_of, exact, median_of
-from report.stats.value import Name, Source, Value
+from report.stats.value import Name, Source, Value, count_of, exact, median_of
 
 COMMAND = measure_command("--device cuda --sections workload inference training operators")
 

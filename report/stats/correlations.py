@@ -15,8 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from measure.domain.statistics import CONFIDENCE, FEWEST_MODELS, critical
-from report.stats.summary import median_of
-from report.stats.value import Value
+from report.stats.value import Value, median_of
 
 Numbers = NDArray[np.float64]
 

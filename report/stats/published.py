@@ -17,8 +17,7 @@ from measure.domain.names import model_name
 from measure.domain.roofs import Roofline
 from measure.domain.words import INFERENCE, least_byte
 from report.paper import Paper
-from report.stats.summary import median_of
-from report.stats.value import Name, Source, Value
+from report.stats.value import Name, Source, Value, median_of
 
 NETWORK = ("model", "input_size")
 CONDITIONS = (

@@ -11,8 +11,7 @@ from report import options
 from report.facts import Facts, missing, sourced
 from report.paper import BASE_PRECISION, LOWER_PRECISIONS, Machine, Paper, chips
 from report.paper.frames import each, extremes, matching
-from report.stats.summary import count_of, estimated, exact
-from report.stats.value import NOTHING, Name, Source, Value
+from report.stats.value import NOTHING, Name, Source, Value, count_of, estimated, exact
 
 FEWEST_DIES = 3  # a kind with fewer has no typical ridge point
 MOST_LABELLED = 36  # so many roofs have room for a name; of more chips these are drawn

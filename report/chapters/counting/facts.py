@@ -8,8 +8,7 @@ from report.facts import Facts, missing, sourced
 from report.paper import Paper
 from report.paper.frames import each, extremes, matching
 from report.paper.printed import OURS
-from report.stats.summary import count_of, exact
-from report.stats.value import Name, Source, Value
+from report.stats.value import Name, Source, Value, count_of, exact
 
 
 class Ours(Facts):

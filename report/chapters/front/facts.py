@@ -9,8 +9,7 @@ from report.host import Single
 from report.paper import BASE_PRECISION, LOWER_PRECISIONS, Paper
 from report.paper.frames import matching
 from report.stats import published
-from report.stats.summary import count_of, exact, extremes, median_of, ratio
-from report.stats.value import Name, Source, Value
+from report.stats.value import Name, Source, Value, count_of, exact, extremes, median_of, ratio
 
 SAME = 1.1  # bandwidths in a smaller ratio are called about the same
 

@@ -13,8 +13,7 @@ from report.host import Host
 from report.paper import Paper
 from report.stats import published
 from report.stats.published import COMPILED, NETWORK, BestTimed, name_in, network_name, share, short_name, typical
-from report.stats.summary import count_of, exact, extremes, median_of, middle_share, share_of
-from report.stats.value import Name, Value
+from report.stats.value import Name, Value, count_of, exact, extremes, median_of, middle_share, share_of
 
 EXAMPLE = "timm:resnet50"  # the network of the calculation
 

@@ -20,7 +20,7 @@ from report.markdown import percent
 from report.paper import Paper
 from report.stats import published
 from report.stats.published import SOURCE, TWINS, network_name, short_name
-from report.stats.summary import middle_share
+from report.stats.value import middle_share
 
 FEWEST_OF_SIZE = 5  # the networks that half a decade of FLOP needs, for its quantiles to be more than its members
 LARGEST = 3  # so many GPUs have a panel by size: those with most networks

@@ -13,7 +13,7 @@ from report.paper.frames import each as rows_of
 from report.pipe import NONE, known, pipe
 from report.stats import published
 from report.stats.published import SOURCE, share, short_name, typical
-from report.stats.summary import exact
+from report.stats.value import exact
 
 
 @display.table

@@ -13,8 +13,7 @@ from report.facts import Facts, missing, sourced
 from report.paper import Paper
 from report.paper.chips import roof_of
 from report.stats.published import short_name
-from report.stats.summary import exact
-from report.stats.value import Name, Source, Value
+from report.stats.value import Name, Source, Value, exact
 
 GPUS = ("NVIDIA H100 SXM", "AMD Instinct MI300X")
 """The two on which the same networks were recorded with the same inputs."""

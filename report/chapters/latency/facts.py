@@ -16,8 +16,7 @@ from report.paper.frames import each, matching
 from report.stats import published
 from report.stats.correlations import fit_power_law, rank_correlation, spearman
 from report.stats.published import ALIKE_FLOP
-from report.stats.summary import count_of, estimated, exact, median_of, ratio
-from report.stats.value import NOTHING, Name, Source, Value
+from report.stats.value import NOTHING, Name, Source, Value, count_of, estimated, exact, median_of, ratio
 
 BATCHES = (1, 64, 256)
 """The batch sizes of the figures; else the smallest, middle and largest that half of the networks have."""

@@ -7,7 +7,7 @@ from report.paper import Paper
 from report.paper.frames import each, spread
 from report.pipe import pipe
 from report.stats.correlations import fit_power_law, rank_correlation
-from report.stats.summary import estimated, exact
+from report.stats.value import estimated, exact
 
 
 @display.table

@@ -3,8 +3,7 @@
 from report.facts import Facts, missing, sourced
 from report.options import measure_command
 from report.paper import Paper
-from report.stats.summary import exact
-from report.stats.value import Name, Source, Value
+from report.stats.value import Name, Source, Value, exact
 
 
 class AtHand(Facts):

@@ -9,8 +9,7 @@ from report.facts import Facts, missing, sourced
 from report.paper import Paper
 from report.paper.cells import half_width
 from report.paper.frames import matching
-from report.stats.summary import count_of, exact, median_of
-from report.stats.value import NOTHING, Name, Source, Value
+from report.stats.value import NOTHING, Name, Source, Value, count_of, exact, median_of
 
 
 class Protocol(Facts):

@@ -18,8 +18,7 @@ from report.options import measure_command
 from report.paper import BASE_PRECISION, Machine, Paper
 from report.paper.chips import fastest
 from report.paper.frames import matching
-from report.stats.summary import count_of, estimated, exact, extremes, median_of
-from report.stats.value import NOTHING, Name, Source, Value
+from report.stats.value import NOTHING, Name, Source, Value, count_of, estimated, exact, extremes, median_of
 
 GPU = "NVIDIA GeForce RTX 4090"
 """The GPU of the story, on which others timed most networks; it stands in where none was measured."""

@@ -17,8 +17,7 @@ from report.facts import Facts, missing, sourced
 from report.paper import LOWER_PRECISIONS, Paper
 from report.paper.frames import matching
 from report.stats import published
-from report.stats.summary import count_of, exact, extremes, median_of
-from report.stats.value import Name, Source, Value
+from report.stats.value import Name, Source, Value, count_of, exact, extremes, median_of
 
 FIT = "python -m measure fit"  # the command that predictions rest on
 PRECISION, BATCH = "fp16", 64  # how the calls of the table and of the calculation run

@@ -6,8 +6,7 @@ from report.chapters.published import tables
 from report.chapters.published.tables import AGREEMENT, AGREES, LIKENESS, OPEN
 from report.facts import Facts, sourced
 from report.paper import Paper
-from report.stats.summary import count_of, exact
-from report.stats.value import Name, Source, Value
+from report.stats.value import Name, Source, Value, count_of, exact
 
 
 class Causes(Facts):

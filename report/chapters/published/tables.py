@@ -20,8 +20,7 @@ from report.paper import BASE_PRECISION, Paper
 from report.paper.frames import each, highest, matching
 from report.paper.printed import BACKWARD_TO_FORWARD, FLOP, OURS
 from report.pipe import cited, pipe
-from report.stats.summary import exact
-from report.stats.value import Value
+from report.stats.value import Value, exact
 
 AGREEMENT, LIKENESS = 0.01, 0.03
 NOT_BINARY = 1e-9  # decimal fractions are not exact in binary: a share by which a limit may be passed

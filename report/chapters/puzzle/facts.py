@@ -14,8 +14,7 @@ from report.paper import BASE_PRECISION, Machine, Paper
 from report.paper.frames import each, matching
 from report.stats import published
 from report.stats.published import TWINS
-from report.stats.summary import count_of, estimated, exact, extremes, median_of, ratio
-from report.stats.value import NOTHING, Name, Source, Value
+from report.stats.value import NOTHING, Name, Source, Value, count_of, estimated, exact, extremes, median_of, ratio
 
 LIGHT, HEAVY = STORY
 

@@ -13,8 +13,7 @@ from report.paper import BASE_PRECISION, Machine, Paper
 from report.paper.cells import half_width
 from report.paper.frames import matching
 from report.stats import published
-from report.stats.summary import exact, median_of
-from report.stats.value import Name, Value
+from report.stats.value import Name, Value, exact, median_of
 
 KEPT, DECODE = "kept_memory", "llama_1b_decode_512"
 TRAINED = 64  # the batch size at which memory of training is counted, as in the chapter on training

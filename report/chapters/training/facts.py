@@ -14,8 +14,7 @@ from report.paper import BASE_PRECISION, REFERENCE, Machine, Paper
 from report.paper.cells import update_byte
 from report.paper.frames import each, highest, matching
 from report.paper.printed import BACKWARD_TO_FORWARD, FORWARD_TO_BACKWARD
-from report.stats.summary import count_of, estimated, exact, extremes, median_of, ratio
-from report.stats.value import Name, Source, Value
+from report.stats.value import Name, Source, Value, count_of, estimated, exact, extremes, median_of, ratio
 
 DEVICE_BYTE = 8 * 10**9  # the memory in the problem on the largest batch
 
@@ -117,7 +116,7 @@ class TrainingReference(Facts):
     recorded: traced.PublishedTraining
 
 
-class Printed(Facts):
+class TrainingPrinted(Facts):
     """Ratios of the FLOP of both passes that two studies print."""
 
     lowest: Value  #: the lowest ratio of backward to forward
@@ -147,7 +146,7 @@ class Training(Facts):
     counters: Counters
     gpus: TrainingGpus
     reference: TrainingReference
-    printed: Printed
+    printed: TrainingPrinted
     recorded: traced.RecordedTraining
     problems: TrainingProblems
     claims: dict[str, bool]
@@ -344,11 +343,11 @@ def _reference(paper: Paper) -> tuple[TrainingReference, dict[str, bool]]:
     return facts, claims
 
 
-def _printed(paper: Paper) -> Printed:
+def _printed(paper: Paper) -> TrainingPrinted:
     rows = matching(paper.published.training, quantity="flop").sort_values("ratio_as_printed")
     ways = (BACKWARD_TO_FORWARD, FORWARD_TO_BACKWARD)
     lowest, highest = (list(matching(rows, ratio_means=way).ratio_as_printed) for way in ways)
-    return Printed(exact(next(iter(lowest), None), "%"), exact(next(reversed(highest), None)))
+    return TrainingPrinted(exact(next(iter(lowest), None), "%"), exact(next(reversed(highest), None)))
 
 
 def _problems(paper: Paper) -> TrainingProblems:

@@ -20,7 +20,7 @@ from report.paper import BASE_PRECISION, Paper
 from report.paper.cells import MEMORY_PARTS
 from report.paper.frames import each, spread
 from report.stats.published import short_name
-from report.stats.summary import median_of
+from report.stats.value import median_of
 
 STEPS = "--sections workload training"
 PROFILES = "--sections workload training operators"

@@ -9,7 +9,7 @@ from report.paper import Paper
 from report.paper.frames import each, spread
 from report.pipe import NONE, pipe
 from report.pipe import known as if_known
-from report.stats.summary import estimated, exact
+from report.stats.value import estimated, exact
 
 
 @display.table

@@ -15,8 +15,7 @@ from report.paper import Paper
 from report.paper.chips import roof_of
 from report.paper.frames import matching
 from report.stats.published import short_name
-from report.stats.summary import exact, extremes
-from report.stats.value import Name, Source, Value
+from report.stats.value import Name, Source, Value, exact, extremes
 
 SOURCE = Source("traces/*/operators.csv", "stages forward and backward")
 SEEN = 0.005  # a smaller share of the kernels' time is not drawn

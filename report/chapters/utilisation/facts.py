@@ -15,8 +15,7 @@ from report.paper.frames import each, highest, matching
 from report.paper.roofs import STREAMS, sustained
 from report.stats.correlations import rank_correlation
 from report.stats.operator_groups import profiled as profiled_groups
-from report.stats.summary import count_of, estimated, exact, extremes, median_of, ratio
-from report.stats.value import NOTHING, Name, Source, Value, bound
+from report.stats.value import Name, Source, Value, bound, count_of, estimated, exact, extremes, median_of, ratio
 
 KEPT, EXAMPLE, RIVAL = "kept_memory", "mobilenet_v2", "resnet18"
 DEPTHWISE = "depthwise convolution"
@@ -211,7 +210,7 @@ def _roofs(machine: Machine, batch: int | None) -> Roofs:
     lowest = extremes(cells.groupby(cells.model.map(model_name)).compulsory_intensity.min(), "FLOP/B")[0]
     unknown = lowest.is_missing or ridge.is_missing
     at_batch = cells[cells.batch == batch]
-    below = exact(int((at_batch.traffic_intensity < ridge.number).sum())) if ridge.number else NOTHING
+    below = (at_batch.traffic_intensity < ridge.number).sum() if ridge.number and len(at_batch) else None
     return Roofs(
         machine=Name(machine.name),
         peak=peak,
@@ -219,11 +218,11 @@ def _roofs(machine: Machine, batch: int | None) -> Roofs:
         lower_gain=ratio(estimated(lowered, "peak_flop_per_s", "FLOP/s"), peak),
         bandwidth=bandwidth,
         ridge=ridge,
-        cache_gain=ratio(exact(machine.levels[0].bandwidth_byte_per_s), bandwidth) if machine.levels else NOTHING,
+        cache_gain=ratio(exact(machine.levels[0].bandwidth_byte_per_s if machine.levels else None), bandwidth),
         lowest=lowest,
         side=Name(None if unknown else str(bound(lowest, ridge))),
         networks=exact(len(at_batch) or None),
-        below=below if len(at_batch) else NOTHING,
+        below=exact(below),
     )
 
 
@@ -236,7 +235,7 @@ def _gap(machine: Machine, terms: pd.DataFrame, first: int | None, large: int | 
     outside, first_outside = median_of(at_large.outside, "%"), median_of(at_first.outside, "%")
     return Gap(
         batch=exact(large if len(at_large) else None),
-        networks=count_of(len(at_large), "networks") if len(at_large) else NOTHING,
+        networks=count_of(len(at_large) or None, "networks"),
         slowdown=median_of(latency / at_large.operator_bound_s),
         between=median_of(at_large.operator_bound_s / at_large.whole_s),
         layers=median_of(layers, "%"),
@@ -274,8 +273,8 @@ def _batching(machine: Machine, small: int | None, large: int | None) -> Utilisa
     return UtilisationBatching(
         eager=median_of(eager),
         kept=median_of(batching_of(machine, KEPT, small, large)),
-        losing=count_of(int((eager < 1).sum()), "networks") if len(eager) else NOTHING,
-        of=count_of(len(eager), "networks") if len(eager) else NOTHING,
+        losing=count_of((eager < 1).sum() if len(eager) else None, "networks"),
+        of=count_of(len(eager) or None, "networks"),
     )
 
 
@@ -288,8 +287,8 @@ def _gains(machine: Machine, terms: pd.DataFrame, first: int | None, large: int 
     lowered = gains_of(machine, KEPT, lower, large)
     return Gains(
         kept=median_of(kept.speed_up),
-        kept_surely=count_of(int((kept.speed_up_low > 1).sum()), "networks") if len(kept) else NOTHING,
-        kept_of=count_of(len(kept), "networks") if len(kept) else NOTHING,
+        kept_surely=count_of((kept.speed_up_low > 1).sum() if len(kept) else None, "networks"),
+        kept_of=count_of(len(kept) or None, "networks"),
         kept_most=extremes(kept.set_index("model").speed_up.rename(model_name))[1],
         expected=median_of(expected[at_large]),
         excess=median_of((both.speed_up / expected)[at_large]),

@@ -19,7 +19,7 @@ from report.options import measure_command
 from report.paper import BASE_PRECISION, Paper
 from report.paper.frames import each, matching, spread
 from report.paper.roofs import STREAMS, sustained
-from report.stats.summary import median_of
+from report.stats.value import median_of
 
 TERMS = {
     "whole_s": "roof of the whole network", "between_s": "bytes between layers", "outside_s": "operating system",

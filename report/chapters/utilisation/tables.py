@@ -8,7 +8,7 @@ from report.paper import BASE_PRECISION, Paper
 from report.paper.frames import each
 from report.paper.roofs import ARITHMETIC, STREAMS
 from report.pipe import NONE, pipe
-from report.stats.summary import estimated, exact, median_of
+from report.stats.value import estimated, exact, median_of
 
 SETTINGS = {
     KEPT: "`MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=-1`",

@@ -3,8 +3,7 @@ import math
 import pandas as pd
 import pytest
 
-from report.stats.summary import count_of, estimated, exact, extremes, median_of, middle_share, ratio, share_of
-from report.stats.value import Value
+from report.stats.value import Value, count_of, estimated, exact, extremes, median_of, middle_share, ratio, share_of
 
 
 def test_a_median_has_the_interval_of_two_order_statistics():
