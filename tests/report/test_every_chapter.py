@@ -2,6 +2,7 @@
 
 import inspect
 import re
+import shlex
 from functools import cache
 from importlib import import_module
 
@@ -9,6 +10,8 @@ import pytest
 from helpers.places import ROOT
 from helpers.world import CPU, GPU, WORLD, mutated, nothing, world
 
+from measure.verbs.flags import VERBS, parser_of
+from measure.verbs.measure import make_request, parser
 from report import facts
 from report.display import Missing
 from report.stats.value import agreement, bound
@@ -85,6 +88,18 @@ def test_the_text_names_facts_that_exist_whatever_was_measured(paper_of, paper):
     assert len(names) > 400
     for name in names:
         eval(name, known | {"agreement": agreement, "bound": bound})  # raises for a name that is no fact
+
+
+def test_every_command_of_a_fact_can_be_typed():
+    found = [entry for name in facts.CHAPTERS for entry in facts.entries(name, facts.of_chapter(name, nothing()))]
+    commands = {value.source.command for _, value, _ in found if value.source and value.source.command}
+    flags = {command.removeprefix("python -m measure") for command in commands} - commands
+    assert len(flags) > 10
+    for words in map(shlex.split, flags):
+        if words[:1] and words[0] in VERBS:
+            parser_of(words.pop(0)).parse_args(words)
+        else:
+            make_request(parser().parse_args(words))
 
 
 def test_of_nothing_no_value_is_printed():

@@ -7,8 +7,7 @@ import pandas as pd
 
 from measure.domain.chips import fastest_units
 from measure.domain.statistics import FEWEST_MODELS
-from report import options
-from report.facts import Facts, missing, sourced
+from report.facts import Facts, missing, source_of, sourced
 from report.paper import BASE_PRECISION, LOWER_PRECISIONS, Machine, Paper, chips
 from report.paper.frames import each, extremes, matching
 from report.stats.value import NOTHING, Name, Source, Value, count_of, estimated, exact
@@ -155,7 +154,7 @@ def _ends(outside: pd.DataFrame) -> Ends:
 
 
 def _demand(paper: Paper, outside: pd.DataFrame) -> ChipDemand:
-    source = Source("workload/models.csv", "bf16, and chips.csv", options.measure_command("--sections workload"))
+    source = source_of("workload/models.csv", "bf16, and chips.csv", "workload")
     dies = chips.of_dies(chips.fastest(outside[outside.precision.isin(LOWER_PRECISIONS)])).ridge_flop_per_byte
     counted = matching(paper.workloads, precision="bf16")
     sizes = sorted(int(size) for size in set(counted.batch) if size <= 64)
@@ -216,7 +215,7 @@ def promised(paper: Paper, machine: Machine) -> tuple[float | None, str]:
 
 
 def _hand(paper: Paper) -> Hand:
-    source = Source("machines/*/roofs.csv", "fp32", options.measure_command("--sections roofs"))
+    source = source_of("machines/*/roofs.csv", "fp32", "roofs")
     machine = paper.at_hand
     rows = [] if machine is None else list(each(matching(machine.roofs, precision=BASE_PRECISION)))
     if machine is None or not rows:

@@ -4,12 +4,11 @@ from itertools import count
 from math import exp, sqrt
 
 from measure.domain import statistics, words
-from report import options
-from report.facts import Facts, missing, sourced
+from report.facts import Facts, missing, source_of, sourced
 from report.paper import Paper
 from report.paper.cells import half_width
 from report.paper.frames import matching
-from report.stats.value import NOTHING, Name, Source, Value, count_of, exact, median_of
+from report.stats.value import NOTHING, Name, Value, count_of, exact, median_of
 
 
 class Protocol(Facts):
@@ -47,7 +46,7 @@ class Method(Facts):
 
 def of(paper: Paper) -> Method:
     machine = paper.at_hand
-    source = Source("machines/*/samples.csv", "inference, eager", options.measure_command("--sections inference"))
+    source = source_of("machines/*/samples.csv", "inference, eager", "inference")
     protocol = Protocol(
         rounds=exact(words.ROUNDS),
         most_rounds=exact(words.MOST_ROUNDS),

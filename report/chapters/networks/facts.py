@@ -13,8 +13,7 @@ from measure.domain.models import STORY
 from measure.domain.names import model_name
 from measure.domain.roofs import Roofline
 from measure.domain.words import INFERENCE, PRECISION_BYTE, PRODUCT_KINDS
-from report.facts import Facts, missing, sourced
-from report.options import measure_command
+from report.facts import Facts, missing, source_of, sourced
 from report.paper import BASE_PRECISION, Machine, Paper
 from report.paper.chips import fastest
 from report.paper.frames import matching
@@ -26,10 +25,10 @@ GPU_PRECISION = "fp16"
 RESNET = STORY[1]
 BYTES = {"whole": "compulsory_byte", "layers": "traffic_byte"}
 KINDS = ["model", "layer_kind"]
-COUNTS = Source("workload/models.csv", "fp32", measure_command("--sections workload"))
-LAYERS = Source("workload/layers.csv", "fp32, batch size 1", measure_command("--sections workload"))
+COUNTS = source_of("workload/models.csv", "fp32", "workload")
+LAYERS = source_of("workload/layers.csv", "fp32, batch size 1", "workload")
 PUBLISHED = Source("published/measurements/counted_kinds.csv", "mobilenet_v2 and resnet18, inference, 224")
-ROOFS = Source("workload/models.csv, roofs.csv, chips.csv", "all", measure_command("--sections workload,roofs"))
+ROOFS = source_of("workload/models.csv, roofs.csv, chips.csv", "all", "workload roofs")
 
 
 class NetworkCounted(Facts):
