@@ -1,17 +1,25 @@
 """The embedded engine: cells, pandoc and Typst, all from installed wheels, without a network."""
 
 import json
+import re
+import shutil
+import subprocess
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
+import typst
+
+from measure.errors import UserError
 from report.engine.execution import Memory, execute
 from report.engine.page import Withheld, page_edition
-from report.engine.pandoc import find_pandoc, make_editions
-from report.engine.paper import compile_paper, paper_edition
 from report.engine.project import OWN, Project, listed, read_project, write_file
 from report.engine.source import Line
 
+SCRIPT = Path(__file__).with_name("editions.lua")
+TEMPLATE = Path(__file__).parent / "resources" / "paper.typ"
 METADATA = ("title", "subtitle", "abstract", "date", "lang", "description", "keywords")
 
 
@@ -59,7 +67,11 @@ def contents(
     if "html" in formats:
         editions["html"] = page_edition(project, names.get("pdf"), withheld)
     if "pdf" in formats:
-        editions["typst"] = paper_edition(project)
+        ours = {name.removeprefix("format.typst."): value for name, value in settings.items()}
+        variables = {"header-includes": "\n".join(project.header_texts("typst"))}
+        variables |= {name: ours[name] for name in ("papersize", "fontsize") if name in ours}
+        sides = [f"{name.removeprefix('margin.')}: {ours[name]}" for name in ours if name.startswith("margin.")]
+        editions["typst"] = {"template": str(TEMPLATE), "variables": variables | {"margin": ", ".join(sides)}}
     job = {
         # Metadata stand at the end, where they move no line.
         "text": f"{text}\n\n---\n{json.dumps(metadata | {'author': authors, 'roofwright': own}, default=str)}\n---\n",
@@ -80,3 +92,61 @@ def contents(
     if paper := made["editions"].get("typst"):
         files[names["pdf"]] = compile_paper(paper, project, progress)
     return files
+
+
+def find_pandoc() -> str:
+    """Return the path of pandoc: that of the wheel pypandoc_binary, whose import takes long, or else on the PATH."""
+    wheel = find_spec("pypandoc")
+    folder = Path(wheel.origin).with_name("files") if wheel and wheel.origin else Path()
+    found = shutil.which("pandoc", path=str(folder)) or shutil.which("pandoc")
+    if not found:
+        raise UserError("there is no pandoc; install it with pip install pypandoc_binary")
+    return found
+
+
+def make_editions(job: dict[str, Any], project: Project, lines: list[Line]) -> dict[str, Any]:
+    """Return what `editions.lua` prints for a job, whose text stands in these lines.
+
+    Raise UserError where pandoc stops, and for whatever it warns of: an unknown citation, a formula, an open div.
+    """
+    # With room for a document's tree, pandoc spends less than a tenth of its time on collecting garbage, not a third.
+    command = [find_pandoc(), "lua", str(SCRIPT), "+RTS", "-A256m"]
+    run = subprocess.run(command, input=json.dumps(job), capture_output=True, encoding="utf-8", cwd=project.root)
+    if not run.returncode and not run.stderr:
+        return dict(json.loads(run.stdout))
+    problem = run.stderr.removeprefix("[WARNING] ").partition("\n[WARNING] ")[0]
+    words = ""
+    if ours := re.search("\1(.*?)\1(.*?)\1", problem, re.DOTALL):
+        words, problem = ours.groups()
+    elif theirs := re.search(r"TeX math\s+(.*?)(?:, rendering.*)?\n|(?<=citation) (\S+) not found", problem):
+        words = theirs[1] or f"@{theirs[2]}"
+    elif number := re.search(r"\bline (\d+)", problem):
+        lines = lines[: int(number[1])][-1:]
+    raise UserError(f"{_place(words, lines)}: {' '.join(problem.split())[:300]}")
+
+
+def _place(words: str, lines: list[Line]) -> str:
+    """Return `file:line` of the last line that holds the words as whole ones; if none does, of the first line."""
+    whole = re.compile(rf"(?<![\w-]){re.escape(words)}(?![\w-])")
+    holding = [line for line in lines if words and not line.text.startswith("<script") and whole.search(line.text)]
+    return (holding or lines)[-1 if holding else 0].place
+
+
+def compile_paper(text: str, project: Project, note: Callable[[str], None]) -> bytes:
+    """Return the PDF of a Typst source; fonts are the project's and those in the typst package.
+
+    PDF/UA-1 (ISO 14289-1), for readers who listen, is refused by Typst to a character that no font has: then the PDF
+    keeps no standard, and `note` is told.
+    """
+    fonts = [str(project.root / folder) for folder in project.files("format.typst.font-paths")]
+    compiler = typst.Compiler(root=str(project.root), font_paths=fonts, ignore_system_fonts=True)
+    standards = project.settings.get("format.typst.pdf-standard", [])
+    try:
+        pdf: Any = compiler.compile(text.encode(), format="pdf", pdf_standards=standards)
+    except typst.TypstError as problem:
+        try:
+            pdf = compiler.compile(text.encode(), format="pdf")
+        except typst.TypstError as error:
+            raise UserError(f"Typst stops: {error.message} {' '.join(error.hints)}".strip()) from error
+        note(f"the PDF keeps no standard: {problem.message}")
+    return bytes(pdf)

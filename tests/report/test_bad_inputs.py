@@ -24,7 +24,7 @@ def rewritten(path, change):
 
 
 def no_pandoc(monkeypatch):
-    monkeypatch.setattr("report.engine.pandoc.shutil.which", lambda *_, **__: None)
+    monkeypatch.setattr("report.engine.embedded.shutil.which", lambda *_, **__: None)
 
 
 CHIPS = "data/chips.csv"

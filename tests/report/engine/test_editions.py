@@ -6,7 +6,7 @@ import pytest
 from helpers.pages import Page
 
 from measure.errors import UserError
-from report.engine.pandoc import make_editions
+from report.engine.embedded import make_editions
 from report.engine.project import Project
 from report.engine.source import Line
 

@@ -10,8 +10,7 @@ from helpers.pages import Page
 from helpers.places import TESTS
 
 from report.engine import embedded
-from report.engine.embedded import render_embedded
-from report.engine.pandoc import make_editions
+from report.engine.embedded import make_editions, render_embedded
 
 SAMPLE = TESTS / "quarto-sample"
 EXPECTED = json.loads((SAMPLE / "expected.json").read_text("utf-8"))

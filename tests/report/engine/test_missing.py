@@ -5,7 +5,7 @@ import subprocess
 import pytest
 from helpers.places import ROOT
 
-from report.engine.pandoc import find_pandoc
+from report.engine.embedded import find_pandoc
 from report.engine.source import FILTER
 
 META = """---

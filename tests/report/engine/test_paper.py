@@ -9,7 +9,7 @@ import typst
 from helpers.places import ROOT
 
 from measure.errors import UserError
-from report.engine.paper import compile_paper
+from report.engine.embedded import compile_paper
 from report.engine.project import Project
 
 STYLE = (ROOT / "report/engine/style.typ").read_text("utf-8")
