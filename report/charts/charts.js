@@ -12,7 +12,8 @@ const phone = window.matchMedia("(max-width: 40rem)");
 
 const style = document.createElement("style");
 style.textContent = `
-  .chart-view { overflow-x: auto; max-width: 100%; text-align: left; }
+  .chart-view { overflow-x: auto; max-width: 100%; text-align: left; vertical-align: top; }
+  .chart-view svg.marks { display: block; } /* no room for the letters of a line below it */
   .chart-view .vega-bindings { display: flex; flex-wrap: wrap; gap: 0.2em 1em; font-size: 0.85em; margin-top: 0.3em; }
   .chart-view .vega-bind label { display: flex; align-items: center; gap: 0.3em; }
   .chart-view .vega-bindings:empty { display: none; }
@@ -127,11 +128,17 @@ function named(view) {
 }
 
 async function draw(chart) {
-  const room = chart.view.parentElement.clientWidth - (phone.matches ? 0 : ACTIONS_WIDTH);
+  chart.drawnFor = chart.view.parentElement.clientWidth;
+  const room = chart.drawnFor - (phone.matches ? 0 : ACTIONS_WIDTH);
   const width = () => chart.view.querySelector("svg.marks").getBoundingClientRect().width;
   const embed = async (specification) => {
+    const { signals, data } = chart.result?.view.getState({
+      signals: (name) => specification.params?.some((param) => param.name === name),
+      data: (name) => name.endsWith("_store"), // what was picked in a legend
+    }) ?? {};
     chart.result?.finalize();
     chart.result = await vegaEmbed(chart.view, specification, { ...OPTIONS, actions: phone.matches ? false : ACTIONS });
+    if (signals) await chart.result.view.setState({ signals, data }).runAsync();
     named(chart.view);
   };
   await embed(chart.specification);
@@ -232,6 +239,7 @@ async function unpacked(element) {
   return new Response(stream).json();
 }
 
+// Draws the chart of a script element in the place of its picture; returns it, null where that fails.
 async function start(element, picture) {
   const chart = { specification: await unpacked(element), view: document.createElement("div") };
   linkToData(element, chart.specification);
@@ -239,41 +247,83 @@ async function start(element, picture) {
   picture.before(chart.view);
   try {
     await draw(chart);
-    chart.view.setAttribute("role", "figure");
-    chart.view.setAttribute("aria-label", chart.specification.description);
-    picture.classList.add("chart-drawn");
-    byKeyboard(chart.view);
   } catch (problem) {
     console.error(`The chart ${chart.specification.name} cannot be drawn:`, problem);
     chart.view.remove();
-    return;
+    return null;
   }
-  let drawnFor = chart.view.parentElement.clientWidth;
-  window.addEventListener(
-    "resize",
-    lodashDebounce(() => {
-      const now = chart.view.parentElement.clientWidth;
-      if (now === drawnFor || now === 0) return; // 0 while the page is being printed
-      drawnFor = now;
-      draw(chart).catch((problem) => console.error(problem));
-    }, 200),
-  );
+  chart.view.setAttribute("role", "figure");
+  chart.view.setAttribute("aria-label", chart.specification.description);
+  picture.classList.add("chart-drawn");
+  byKeyboard(chart.view);
+  return chart;
+}
+
+let letOthersBegin;
+const firstIsDrawn = new Promise((resolve) => { letOthersBegin = resolve; }); // for what can wait until then
+
+const idle = window.requestIdleCallback ?? setTimeout;
+const waiting = new Map(); // what is to be drawn: an element of the page, and the function that draws there
+const queues = { near: [], far: [] };
+let isDrawing = false;
+
+async function drawQueued() {
+  if (isDrawing) return;
+  isDrawing = true;
+  while (queues.near.length || queues.far.length) {
+    const place = queues.near.shift() ?? queues.far.shift();
+    const drawThere = waiting.get(place);
+    if (!waiting.delete(place)) continue; // it was in both
+    for (const watch of watches) watch.unobserve(place);
+    await drawThere();
+    letOthersBegin();
+    await new Promise((resolve) => (queues.near.length ? setTimeout : idle)(resolve));
+  }
+  isDrawing = false;
+  letOthersBegin();
+  document.documentElement.dataset.charts = "drawn";
+}
+
+// What is near the reader is drawn first, and the rest when the page is idle. What is folded away waits until it is
+// unfolded.
+const watches = Object.entries({ near: "100%", far: "1000000px" }).map(([name, margin]) => {
+  const seen = (entries) => {
+    queues[name].push(...entries.filter((entry) => entry.isIntersecting).map((entry) => entry.target));
+    drawQueued();
+  };
+  return new IntersectionObserver(seen, { rootMargin: margin });
+});
+
+function drawInTurn(place, drawThere) {
+  waiting.set(place, drawThere);
+  for (const watch of watches) watch.observe(place);
 }
 
 async function startAll() {
   // Vega measures texts as it draws: the charts' font must be there before.
   await Promise.all(["normal", "bold"].map((weight) => document.fonts.load(`${weight} 11px "Roofwright Sans"`)));
+  const charts = [];
   let picture = null;
   for (const element of document.querySelectorAll("img, svg, script.chart")) {
     if (element.matches("script.chart")) {
-      if (picture) await start(element, picture);
+      const place = picture;
+      if (place) drawInTurn(place, () => start(element, place).then((chart) => chart && charts.push(chart)));
       else console.error("A chart has no picture before it.");
       picture = null;
     } else if (!element.closest(".chart-view")) {
       picture = element;
     }
   }
-  document.documentElement.dataset.charts = "drawn";
+  if (!waiting.size) drawQueued();
+  window.addEventListener(
+    "resize",
+    lodashDebounce(() => {
+      for (const chart of charts) {
+        const now = chart.view.parentElement.clientWidth; // 0 while it is folded away, or the page is being printed
+        if (now && now !== chart.drawnFor) drawInTurn(chart.view, () => draw(chart).catch((problem) => console.error(problem)));
+      }
+    }, 200),
+  );
 }
 
 if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", startAll);

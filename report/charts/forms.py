@@ -26,18 +26,18 @@ RADIUS, REACH, LINE, PIE = 30.0, 38.0, 12.0, 102.0  # pixels: a pie, to its labe
 
 def stacked_bars(
     rows: Any, name: str, kind: str, share: str, palette: Mapping[str, str], axis: LinearAxis | None = None,
-    note: str = "", step: float = 20, labels: bool = True, tooltip: Tooltip = (),
+    note: str = "", step: float = 20, labels: bool = True, tooltip: Tooltip = (), width: float = theme.FULL_WIDTH,
 ) -> Content:  # fmt: skip
     """Draw a bar for each name, in the order of the rows, stacked by kind in the order of the palette.
 
-    The axis holds shares from 0 to 1 across the page unless another is given. ``note`` names a field that is printed
-    right of each bar.
+    The axis holds shares from 0 to 1, in a figure of this ``width``, unless another is given. ``note`` names a field
+    that is printed right of each bar.
     """
     listed = records(rows)
     y = Categories.steps((row[name] for row in listed), step, shown=labels)
     notes = {row[name]: {name: row[name], note: row[note]} for row in listed if note and row[note] is not None}
     right = longest([str(row[note]) for row in notes.values()]) + 12 if notes else 10
-    x = axis or LinearAxis(low=0, high=1, pixels=theme.plot_width(left=y.room, right=right), format="%")
+    x = axis or LinearAxis(low=0, high=1, pixels=theme.plot_width(left=y.room, right=right, figure=width), format="%")
     told = tooltip or [(name, "name", ""), (kind, "kind", ""), (share, x.title or "share", ".1%")]
     layers = [bars(listed, (x, share), (y, name), (kind, palette), stacked=True, tooltip=told)]
     if notes:

@@ -89,10 +89,13 @@ def _share(content: Content, channel: str, title: str | None) -> None:
     shown = [name for name in palette if name in present]
     guide = None
     if shown and title is not None:
-        most = max(1, int((theme.FULL_WIDTH - 20) / (longest(shown, theme.TICK_SIZE) + 34)))
+        room = content.get("width", theme.FULL_WIDTH - 20)
+        entry = longest(shown, theme.TICK_SIZE) + 34
+        most = max(1, int(room / entry))
         lines = ceil(len(shown) / most)
+        fits = lines == 1 and longest([title]) + len(shown) * entry <= room
         guide = {"orient": "top", "direction": "horizontal", "columns": ceil(len(shown) / lines), "values": shown}
-        guide |= {"symbolOpacity": 1} | ({"titleOrient": "left"} if lines == 1 else {})
+        guide |= {"symbolOpacity": 1} | ({"titleOrient": "left"} if fits else {})
         guide |= (
             {} if {leaf["mark"]["type"] for leaf in using} & {"point", "line", "rule"} else {"symbolType": "square"}
         )

@@ -1,6 +1,7 @@
 """The look of every chart: sizes, and one colour for each thing that charts show. `docs/palette.md` lists the colours.
 
 A figure is at most ``FULL_WIDTH`` pixels wide, axes included. The PDF prints that as 170 mm, so 10 pixels are 6 points.
+One of at most ``HALF_WIDTH`` has text beside it where the page is wide enough.
 """
 
 import json
@@ -13,7 +14,7 @@ FONTS = Path(__file__).with_name("fonts")  # shipped, so that charts look the sa
 FAMILY = "Roofwright Sans, Arial, Liberation Sans, Helvetica, sans-serif"  # the others have the same widths
 WIDTHS: dict[str, dict[str, float]] = json.loads((FONTS / "widths.json").read_text(encoding="utf-8"))  # ems, by weight
 
-FULL_WIDTH = 800
+FULL_WIDTH, HALF_WIDTH = 800, 420
 FONT_SIZE, TICK_SIZE, LABEL_SIZE = 12, 11, 11  # titles; ticks and legends; names beside marks
 LONGEST_NAME = 0.4 * FULL_WIDTH  # a longer name is cut; the tooltip has all of it
 GAP = 22  # pixels between panels
@@ -71,15 +72,18 @@ def text_width(text: str, font_size: float, weight: str = "regular") -> float:
     return sum(widths.get(character, 1) for character in text) * font_size
 
 
-def plot_width(panels: int = 1, left: float = 0, right: float = 10, unit: str = "", shared: bool = False) -> float:
-    """Return the width of a plot, one of ``panels`` side by side, so that the figure is ``FULL_WIDTH`` wide.
+def plot_width(
+    panels: int = 1, left: float = 0, right: float = 10, unit: str = "", shared: bool = False,
+    figure: float = FULL_WIDTH,
+) -> float:  # fmt: skip
+    """Return the width of a plot, one of ``panels`` side by side, so that the ``figure`` is so many pixels wide.
 
     ``left`` and ``right`` are the pixels of its axis (else those of an axis with this unit) and of the names right of
     it. Panels with a ``shared`` axis have it left of the first alone.
     """
     left = left or text_width(f"500 M{unit}", TICK_SIZE) + 36  # with its title
     sides = left + panels * right if shared else panels * (left + right)
-    return (FULL_WIDTH - sides - GAP * (panels - 1)) / panels
+    return (figure - sides - GAP * (panels - 1)) / panels
 
 
 def accents(names: Iterable[str], colors: dict[str, str] = ACCENTS) -> dict[str, str]:

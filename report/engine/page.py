@@ -14,6 +14,8 @@ RESERVED = [("'", "&#39;"), ('"', "'"), *((character, f"%{ord(character):X}") fo
 """What has a meaning in an address or in a page, and what stands for it in a picture."""
 NOT_ASCII = re.compile("[^ -~]")
 SIZE = re.compile(r'(?<=\s)(?:width|height)="[\d.]+"')
+WIDTH = re.compile(r'width="([\d.]+)"')
+BESIDE = 460  # pixels of the widest picture that has text beside it: a narrow figure, and what its axes take more
 PICTURE = re.compile(r'<img src="([^"]+)"')
 RAW_BLOCK = re.compile(r"^```\{=html\}\n(.+?)\n```$", re.MULTILINE | re.DOTALL)
 MARK = re.compile(r"<!--withheld (\d+)-->")
@@ -59,7 +61,9 @@ class Withheld:
             drawing = read_text(path)
             size = "".join(f" {side}" for side in SIZE.findall(drawing.partition(">")[0]))
             # Lazy, for the scripts wait until the page is read, which takes half as long again with all pictures
-            return f'<img loading="lazy"{size} src="{_address(drawing)}"'
+            width = WIDTH.search(size)
+            beside = ' class="beside"' if width and float(width[1]) <= BESIDE else ""
+            return f'<img loading="lazy"{beside}{size} src="{_address(drawing)}"'
 
         page = PICTURE.sub(picture, re.sub("<th(?=[ >])", '<th scope="col"', page))
         return MARK.sub(lambda mark: self._texts[int(mark[1])], page)

@@ -100,6 +100,11 @@ class Visit:
         self.page.goto(path.as_uri())
 
     def wait_for_charts(self):
+        """Unfold all that holds charts, which are drawn no sooner, and wait until each is."""
+        self.page.evaluate("""() => {
+          for (const fold of document.querySelectorAll(".fold[aria-expanded=false]")) fold.click();
+          for (const details of document.querySelectorAll("main details")) details.open = true;
+        }""")
         declared = self.page.locator("script.chart").count()
         self.page.wait_for_function("n => document.querySelectorAll('.vega-embed svg.marks').length >= n", arg=declared)
         return declared

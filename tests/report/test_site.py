@@ -129,6 +129,58 @@ def test_a_roofline_can_be_explored_by_keyboard(desktop):
 
 
 @pytest.mark.browser
+def test_a_readers_choices_outlive_another_width_of_the_page(desktop):
+    desktop.wait_for_charts()
+    chart = desktop.page.locator("#fig-training-kernels")
+    chart.locator("select[name=left]").select_option("VGG-16")
+    chart.locator("select[name=only]").select_option("convolution")
+    chosen = chart.evaluate(MARKS)
+    width = chart.locator("svg.marks").bounding_box()["width"]
+    desktop.page.set_viewport_size(PHONE)
+    desktop.page.wait_for_function(
+        "most => document.querySelector('#fig-training-kernels svg.marks')?.getBoundingClientRect().width < most",
+        arg=width - 100,
+    )
+    assert chart.locator("select[name=left]").input_value() == "VGG-16"
+    assert chart.evaluate(MARKS) == chosen
+    desktop.page.set_viewport_size(DESKTOP)
+
+
+@pytest.mark.browser
+def test_a_chart_is_drawn_before_the_chooser_begins_and_none_that_is_folded_away(browser, site):
+    context = browser.new_context(viewport=DESKTOP)
+    context.add_init_script(
+        """addEventListener("DOMContentLoaded", () => new MutationObserver((_, watch) => {
+          if (!document.querySelector(".chooser form")) return;
+          document.documentElement.dataset.drawnBefore = document.querySelectorAll("svg.marks").length;
+          watch.disconnect();
+        }).observe(document.querySelector(".chooser"), { childList: true }));"""
+    )
+    page = context.new_page()
+    page.goto((site / "index.html").as_uri())
+    page.wait_for_selector("html[data-charts=drawn][data-drawn-before]")
+    assert int(page.locator("html").get_attribute("data-drawn-before")) >= 1
+    assert page.locator("details.more svg.marks").count() == 0
+    page.locator("details.more:has(script.chart) > summary").first.click()
+    page.wait_for_selector("details.more svg.marks")
+    context.close()
+
+
+@pytest.mark.browser
+def test_a_long_table_shows_its_first_rows_until_asked_for_more(desktop):
+    table = desktop.page.locator("#tbl-chips")
+    shown = table.locator("tbody tr:visible")
+    assert shown.count() == 6
+    row = table.locator("tbody tr").last
+    row.evaluate("row => { row.id ||= 'last-chip'; location.hash = row.id; }")
+    row.wait_for()  # a link to a row that is folded away unfolds it
+    desktop.page.evaluate("location.hash = 'tbl-chips'")
+    row.wait_for(state="hidden")
+    table.get_by_role("button", name="Show all").click()
+    assert shown.count() == table.locator("tbody tr").count() > 9
+
+
+@pytest.mark.browser
 def test_the_page_asks_for_nothing_and_its_charts_write_no_markup(desktop, site):
     desktop.wait_for_charts()
     elsewhere = [url for url in desktop.requests if not url.startswith(("data:", "blob:"))]

@@ -71,10 +71,11 @@ def roofs(paper: Paper) -> dict[str, Any]:
         about = {"chip": machine.name, "kind": MEASURED, "rate": BASE_PRECISION, "unconfirmed": False, "own": True}
         drawn.append({"name": machine.name} | about | limits)
     ridges, peaks = ([row[field] for row in drawn] for field in ("ridge", "peak"))
-    width = theme.plot_width(right=longest([row["name"] for row in drawn]) + 20, unit="FLOP/s")
+    right = longest([row["name"] for row in drawn]) + 20
+    width = theme.plot_width(right=right, unit="FLOP/s")
     x = LogAxis(low=min(ridges) / 4, high=max(ridges) * 2, pixels=width, title="FLOP (or OP) per byte")
     y = LogAxis.around(
-        [min(peaks) / 6, max(peaks)], pixels=max(210, 12 * len(drawn)), title="attainable", unit="FLOP/s", vertical=True
+        [min(peaks) / 6, max(peaks)], pixels=max(200, 11 * len(drawn)), title="attainable", unit="FLOP/s", vertical=True
     )
     corners = [
         row | {"intensity": at, "attainable": Roofline(row["peak"], row["bandwidth"]).attainable(at)}
@@ -103,7 +104,7 @@ def ridges(paper: Paper) -> dict[str, Any]:
     named = rows.key.isin({*labelled(outside).chip, *(chip for line in LINES.values() for chip in line)})
     low, high = rows.year.min() - 0.7, rows.year.max() + 1.2
     x = LinearAxis(low=low, high=high, pixels=theme.plot_width(), title="year", format="d")
-    y = LogAxis.around(rows.ridge, (0.06, 0.08), pixels=235, title="ridge point (FLOP/B, OP/B)", vertical=True)
+    y = LogAxis.around(rows.ridge, (0.06, 0.08), pixels=205, title="ridge point (FLOP/B, OP/B)", vertical=True)
     places = (x, "year"), (y, "ridge")
     color, shape = ("kind", theme.CHIP_COLORS), ("kind", theme.CHIP_SHAPES)
     joined = [

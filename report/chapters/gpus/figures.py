@@ -36,7 +36,7 @@ def roofs(paper: Paper) -> dict[str, Any]:
     named = {TWINS[each]: network_name(each) for each in ("mobilenet_v2", "resnet18", "vgg16", "vit_b_16")}
     moved = (rows.whole_byte, rows.layers_byte)
     found = {bound: rows.flop / byte for bound, byte in zip(theme.BOUND_COLORS, moved, strict=True)}
-    plane = Plane.over([drawn], theme.plot_width(2, unit="FLOP/s"), 205, pd.concat(found.values()), rows.flop_per_s)
+    plane = Plane.over([drawn], theme.plot_width(2, unit="FLOP/s"), 160, pd.concat(found.values()), rows.flop_per_s)
     panels = []
     for bound, intensity in found.items():
         marks = rows[["flop_per_s"]].assign(
@@ -65,7 +65,7 @@ def _strip(name: str, rows: pd.DataFrame) -> dict[str, Any]:
     """Return a row for each change: eight networks in ten, half of them, the middle one, and what bounds promise."""
     y = Categories.steps(display.required(rows, SOURCE.command).name, 18)
     values = [1, *rows.low, *rows.high, *rows.whole.dropna(), *rows.layers.dropna()]
-    x = LogAxis.around(values, pixels=theme.plot_width(left=y.room), title="times as fast")
+    x = LogAxis.around(values, pixels=theme.plot_width(left=y.room, figure=theme.HALF_WIDTH), title="times as fast")
     told = [
         ("name", "change", ""), ("networks", "networks", "d"), ("low", "a tenth gains less", ".3~g"),
         ("speed", "typical gain", ".3~g"), ("high", "a tenth gains more", ".3~g"),
@@ -87,7 +87,8 @@ def _strip(name: str, rows: pd.DataFrame) -> dict[str, Any]:
         color = ("roofline", theme.BOUND_COLORS)
         layers.append(points(promised, (x, "promised"), (y, "name"), color, "diamond", size=80, tooltip=said))
     description = "; ".join(f"{each.name}: {each.speed:.2f} times as fast" for each in rows.itertuples(index=False))
-    return figure(name, description, panel(layers), legend="promised by roofline" if promised else None)
+    legend = "promised by roofline" if promised else None
+    return figure(name, description, panel(layers), legend)
 
 
 @display.figure
@@ -114,7 +115,8 @@ def other_memory(paper: Paper) -> dict[str, Any]:
     rows, pair = display.required(memory.kinds(paper), host.COMMAND), memory.memories(paper)
     rows = rows[["network", "kind", "gain", "share", "roof_share", "bound"]].sort_values("share", ascending=False)
     promised = pair.bandwidth if pair else 1
-    x = LinearAxis.around([0, 1, *rows.roof_share], pixels=theme.plot_width(), title="share of the roof", format="%")
+    about: dict[str, Any] = {"title": "share of the roof", "format": "%"}
+    x = LinearAxis.around([0, 1, *rows.roof_share], pixels=theme.plot_width(figure=theme.HALF_WIDTH), **about)
     y = LinearAxis.around([1, promised, *rows.gain], False, 0.1, pixels=150, title="times as fast", vertical=True)
     told = [
         ("network", "network", ""), ("kind", "kind of layer", ""), ("gain", "times as fast", ".2f"),
@@ -195,7 +197,9 @@ def kinds(paper: Paper) -> dict[str, Any]:
     promised = [getattr(traced.grown(paper), each) for each in ("bandwidth_byte_per_s", "peak_flop_per_s")]
     y = Categories.steps(rows.kind, 17)
     x = LogAxis.around(
-        [1, *rows.ratio], pixels=theme.plot_width(left=y.room), title="time on the second over the first"
+        [1, *rows.ratio],
+        pixels=theme.plot_width(left=y.room, figure=theme.HALF_WIDTH),
+        title="time on the second over the first",
     )
     palette = dict(zip(sorted(set(rows.network)), (theme.BLUE, theme.ORANGE, theme.GREEN), strict=False))
     told = [

@@ -43,7 +43,7 @@ def _against(timed: Timed, name: str) -> dict[str, Any]:
     rows = pd.concat(groups)[shown].assign(size=lambda found: found.batch.astype(str))
     networks = spread(rows.sort_values("flop").drop_duplicates("name"), display.CLOUD // len(groups)).name
     palette = theme.batches(timed.batches)
-    y = LogAxis.around(rows[time], pixels=180, title=title, unit="s", vertical=True)
+    y = LogAxis.around(rows[time], pixels=150, title=title, unit="s", vertical=True)
     usual = rows[
         (rows.batch == groups[0].batch.min()) if timed.batches else rows.input_shape == rows.input_shape.mode()[0]
     ]
@@ -125,7 +125,7 @@ def _matrix(timed: Timed, batches: Sequence[int | None], title: str) -> Content:
         rho = rank_correlation(x, y, rows.model)
         settled = rho.low is not None and rho.high is not None and not rho.low <= 0 <= rho.high
         found.append({"first": first, "second": second, "rho": rho.number, "settled": settled})
-    return matrix(found, "first", "second", "rho", [*times, *columns], title, side=208, settled="settled")
+    return matrix(found, "first", "second", "rho", [*times, *columns], title, side=184, settled="settled")
 
 
 @display.figure
@@ -134,7 +134,7 @@ def throughput(paper: Paper) -> dict[str, Any]:
     swept = {name: rows for name, rows in swept.items() if rows.batch.nunique() > 1}
     panels = []
     for name, rows in swept.items():
-        axis = LogAxis.around([*rows.low, *rows.high, *rows.rate], pixels=180, title="inputs per second", vertical=True)
+        axis = LogAxis.around([*rows.low, *rows.high, *rows.rate], pixels=150, title="inputs per second", vertical=True)
         width = theme.plot_width(len(swept), right=longest(list(rows.name)) + 20)
         title = name if len(swept) > 1 else ""
         panels.append(
@@ -165,7 +165,10 @@ def equal(paper: Paper) -> dict[str, Any]:
     rows, roof = equal_flop(timed), timed.roof
     least = [flop / roof.peak_flop_per_s for flop in ALIKE_FLOP]
     x = LogAxis.around(
-        rows.traffic_byte, pixels=theme.plot_width(unit="s"), title="bytes of an image, layer by layer", unit="B"
+        rows.traffic_byte,
+        pixels=theme.plot_width(unit="s", figure=theme.HALF_WIDTH),
+        title="bytes of an image, layer by layer",
+        unit="B",
     )
     y = LogAxis.around([*rows.input_s, *least], pixels=180, title="time of an image", unit="s", vertical=True)
     bytes_s = [{"byte": at, "s": at / roof.bandwidth_byte_per_s} for at in (y.low * roof.bandwidth_byte_per_s, x.high)]

@@ -131,7 +131,7 @@ def roofs(paper: Paper) -> Chart:
             continue
         both = both.assign(rate=[roof.attainable(at) for at in both.intensity])
         drawn = DrawnRoof.of(roof, f"{precision} ")
-        plane = Plane.over([drawn], theme.plot_width(2, unit="FLOP/s"), 180, both.intensity, both.rate)
+        plane = Plane.over([drawn], theme.plot_width(2, unit="FLOP/s"), 150, both.intensity, both.rate)
         places = (plane.x, "intensity"), (plane.y, "rate")
         marks = [
             points(both[both.way == way], *places, *BY_WAY, size=size, tooltip=TOLD)

@@ -1,11 +1,12 @@
 // The chooser of chips: predicts a call on every chip that has the precision, from the numbers that chooser.py describes.
-// It comes with charts.js, whose `unpacked` and `phone` it uses, in one bundle.
+// It comes with charts.js, whose `unpacked`, `phone` and `firstIsDrawn` it uses, in one bundle.
 
 const CHOOSER_STYLE = `
   .chooser-line select { font: inherit; max-width: 12rem; }
-  .chooser form { display: flex; flex-wrap: wrap; gap: 0.4rem 1rem; margin: 1rem 0; font-size: 0.9rem; }
+  .chooser form { display: flex; flex-wrap: wrap; gap: 0.4rem 1rem; margin: 0.6rem 0; font-size: 0.9rem; }
   .chooser select { font: inherit; max-width: 14rem; }
   .chooser .scroll { max-height: 34rem; overflow: auto; }
+  .chooser:not(.compact) .all-rows, .chooser.compact :is(.card, tbody tr:nth-child(n + 7)) { display: none; }
   .chooser table { width: 100%; font-size: 0.8rem; border-collapse: collapse; }
   .chooser thead th { position: sticky; top: 0; z-index: 1; background: var(--page, #fff); text-align: left; }
   .chooser :is(th, td) { padding: 0.2rem 0.3rem; white-space: nowrap; vertical-align: middle; }
@@ -265,6 +266,7 @@ function filledCell(column, row, scale) {
 }
 
 async function startChooser(place) {
+  await firstIsDrawn; // a reader sees that before this
   const choices = await unpacked(place.querySelector("script"));
   document.head.append(made("style", {}, CHOOSER_STYLE));
   const names = Object.fromEntries(choices.models.map(({ id, name }) => [id, name]));
@@ -294,7 +296,14 @@ async function startChooser(place) {
   const table = made("table", {}, made("thead", {}, head), body);
   const region = { class: "scroll", role: "region", tabindex: "0", "aria-label": "Predicted latencies by chip" };
   const cards = choices.models.map((model) => card(model, choices.machine));
-  place.append(form, ...cards, status, legend(), made("div", region, table));
+  const all = made("button", { type: "button", class: "all-rows" }, "Show all chips, and the network's card");
+  const unfold = () => place.classList.remove("compact");
+  all.addEventListener("click", () => {
+    unfold();
+    form.querySelector("select").focus(); // the focus must not be lost with the button
+  });
+  place.classList.add("compact"); // until it is used
+  place.append(form, ...cards, status, legend(), made("div", region, table), all);
   const sortable = COLUMNS.filter((column) => column.sorts !== false).map((column) => column.key);
   let sort = "likely";
   let turned = false;
@@ -361,6 +370,7 @@ async function startChooser(place) {
     say?.(chosen, fastest, ranked.length);
     status.textContent = rows.length ? `${call}: ${rows.length} chips; ${best}.` : `${call}: nothing known.`;
     if (!changed) return;
+    unfold();
     const address = new URLSearchParams({ ...chosen, sort, ...(turned ? { order: "reversed" } : {}) });
     history.replaceState(null, "", `#${place.id}?${address}`);
   }
@@ -373,6 +383,7 @@ async function startChooser(place) {
     const asked = new URLSearchParams(isCard ? target.replace("card-", "model=") : target.slice(place.id.length + 1));
     const model = modelCalled(choices.models, asked.get("model") ?? "");
     if (!model) return;
+    unfold();
     asked.set("model", model.id);
     for (const select of selects) {
       const value = asked.get(select.name);

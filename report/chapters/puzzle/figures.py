@@ -29,7 +29,9 @@ def ratios(paper: Paper) -> dict[str, Any]:
     y = Categories.steps(order.sort_values("ratio").name, 14)
     flop = rows.forward_flop_other.iloc[0] / rows.forward_flop.iloc[0]
     x = LogAxis.around(
-        [flop, 1, *rows.ratio], pixels=theme.plot_width(left=y.room), title="time, MobileNet-v2 over ResNet-18"
+        [flop, 1, *rows.ratio],
+        pixels=theme.plot_width(left=y.room, figure=theme.HALF_WIDTH),
+        title="time, MobileNet-v2 over ResNet-18",
     )
     told = [("name", "device", ""), ("precision", "precision", ""), ("ratio", "ratio", ".3~g"), ("batch", "batch", "d")]
     layers = [
@@ -55,7 +57,8 @@ def plane(paper: Paper) -> dict[str, Any]:
         for cell in both
         for intensity, whole in ((cell.traffic_intensity, False), (cell.compulsory_intensity, True))
     )
-    on = Plane.over([DrawnRoof.of(roof)], theme.plot_width(unit="FLOP/s"), 160, rows.intensity, rows.rate)
+    width = theme.plot_width(unit="FLOP/s", figure=theme.HALF_WIDTH)
+    on = Plane.over([DrawnRoof.of(roof)], width, 160, rows.intensity, rows.rate)
     marks = on.points(rows, "name", "intensity", "rate", color=("name", theme.ACCENTS), hollow="whole", size=70)
     description = f"Roofline of the {machine.name}: " + "; ".join(
         f"{row.name} at {row.intensity:.1f} FLOP/B, {si(row.rate, 'FLOP/s')}" for row in each(rows)

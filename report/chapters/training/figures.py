@@ -31,8 +31,9 @@ BYTES = {"ideal": IDEAL, "counters": theme.VERMILION, "unfused": UNFUSED}
 TEMPORARY, LAYERED = "temporary", "roofline layer by layer"
 SEEN = 0.005  # a smaller share of a network is not drawn
 MEMORY = "memory"  # the last level of memory
-SHARES = {"input": "range", "min": 0, "max": 0.5, "step": 0.01, "name": "Share of the step from "}
-FEW = 12  # the most networks in the figures of memory and of steps
+SHARES = {"input": "range", "min": 0, "max": 0.5, "step": 0.01, "name": "Share from "}
+STEP_OF_RATIOS = 12  # pixels from a name to the next
+FEW = 12  # the most networks in the figures of ratios, of memory and of steps
 
 
 def known(rows: pd.DataFrame, flags: str) -> pd.DataFrame:
@@ -41,25 +42,27 @@ def known(rows: pd.DataFrame, flags: str) -> pd.DataFrame:
 
 
 @display.figure
-def ratios(paper: Paper) -> dict[str, Any]:
+def ratios(paper: Paper, everything: bool = False) -> dict[str, Any]:
     """Draw backward over forward: left by network, right by kind of layer where layers were profiled."""
-    rows = spread(known(costs.steps(paper.at_hand), STEPS).sort_values("time_ratio", ascending=False), display.DRAWN)
+    rows = known(costs.steps(paper.at_hand), STEPS).sort_values("time_ratio", ascending=False)
+    rows = spread(rows, display.DRAWN if everything else FEW)
     left = longest(list(rows.network), theme.TICK_SIZE) + 12
     width = theme.plot_width(2, left=left)
     rows = rows.assign(bound_ratio=rows.backward_bound_s / rows.forward_bound_s)
     ends = [*rows.time_ratio_low, *rows.time_ratio_high, *rows.time_ratio, *rows.flop_ratio, *rows.bound_ratio]
     axis = LinearAxis.around(ends, zero=False, pixels=width, title="backward over forward")
     ratio, ticks = ("time_ratio", "time_ratio_low", "time_ratio_high"), {"FLOP": "flop_ratio", LAYERED: "bound_ratio"}
-    panels = [forms.dots(rows, "network", *ratio, axis, ticks=ticks, title="Networks", step=11)]
+    panels = [forms.dots(rows, "network", *ratio, axis, ticks=ticks, title="Networks", step=STEP_OF_RATIOS)]
     if kinds := _kinds(paper):
         ends = [value for kind in kinds for value in kind.values() if isinstance(value, float)]
         of_kinds = LogAxis.around(ends, pixels=width, title="backward over forward")
         ticks = {"FLOP": "flop", "bytes": "byte"}
-        ratio, step = ("time", "low", "high"), 11 * len(rows) / len(kinds)  # as high as the left panel
+        ratio = "time", "low", "high"
+        step = max(STEP_OF_RATIOS, STEP_OF_RATIOS * len(rows) / len(kinds))  # as high as the left panel, if names fit
         panels.append(forms.dots(kinds, "kind", *ratio, of_kinds, ticks=ticks, title="Kinds of layer", step=step))
     most, least = rows.iloc[0], rows.iloc[-1]
     description = f"Backward over forward in time, from {least.network} to {most.network}, and in FLOP."
-    return figure("training-ratios", description, row(panels))
+    return figure(f"training-ratios{'-all' if everything else ''}", description, row(panels))
 
 
 def _kinds(paper: Paper) -> list[dict[str, Any]]:
@@ -87,7 +90,9 @@ def memory(paper: Paper, everything: bool = False) -> dict[str, Any]:
     shares = parts.div(whole, axis=0).assign(network=rows.network, peak=told)
     long = shares.melt(["network", "peak"], var_name="part", value_name="share")
     palette = theme.MEMORY_COLORS | {TEMPORARY: theme.GREY}
-    content = forms.stacked_bars(long, "network", "part", "share", palette, note="peak", step=13)
+    content = forms.stacked_bars(
+        long, "network", "part", "share", palette, note="peak", step=13, width=theme.HALF_WIDTH
+    )
     names = Categories.steps(rows.network, 13)
     axis = LinearAxis(low=0, high=1, pixels=content["width"], format="%")
     marks = rows.assign(inference=rows.inference_peak_byte / whole)
@@ -161,7 +166,9 @@ def steps(paper: Paper) -> dict[str, Any]:
     rows = spread(known(rows[rows.flop_bound_s.notna()], "--sections roofs"), FEW)
     left = longest(list(rows.network), theme.TICK_SIZE) + 12
     ends = [*rows.latency_s, *rows.flop_bound_s, *rows.latency_high_s.dropna()]
-    axis = LogAxis.around(ends, pixels=theme.plot_width(left=left), title="time of a step", unit="s")
+    axis = LogAxis.around(
+        ends, pixels=theme.plot_width(left=left, figure=theme.HALF_WIDTH), title="time of a step", unit="s"
+    )
     tooltip = [("network", "network", ""), ("latency_s", "measured", "s"), ("flop_bound_s", "FLOP at the peak", "s")]
     measured = ("latency_s", "latency_low_s", "latency_high_s")
     ticks = {"FLOP at the peak": "flop_bound_s", LAYERED: "operator_bound_s"}
@@ -187,7 +194,7 @@ def kernels(paper: Paper) -> dict[str, Any]:
     # The roof sets the axes, so that two papers line up; they are longer only where a group would be lost
     ridge, peak = roof.ridge_flop_per_byte or 1, roof.peak_flop_per_s
     reach = [ridge / 200, 200 * ridge, *rows.intensity], [peak / 2000, *rows.flop_per_s]
-    plane = Plane.over([DrawnRoof.of(roof)], theme.plot_width(2, unit="FLOP/s"), 180, *reach)
+    plane = Plane.over([DrawnRoof.of(roof)], theme.plot_width(2, unit="FLOP/s"), 155, *reach)
     levels = {level.name: float(level.bandwidth_byte_per_s) for level in machine.levels}
     levels[MEMORY] = min(float(roof.bandwidth_byte_per_s), 1e30)  # JSON has no endless one
     most = f"min({float(peak)}, datum['intensity'] * {levels}[level])"

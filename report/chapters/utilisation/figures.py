@@ -51,7 +51,7 @@ def roofs(paper: Paper) -> dict[str, Any]:
     peak, bandwidth = si(roof.peak_flop_per_s, "FLOP/s"), si(roof.bandwidth_byte_per_s, "B/s")
     drawn = DrawnRoof(roof, f"{BASE_PRECISION} {peak}", f"memory {bandwidth}", caches)
     intensities = [*cells.traffic_intensity, *cells.compulsory_intensity]
-    plane = Plane.over([drawn], theme.plot_width(unit="FLOP/s"), 280, intensities, cells.flop_per_s)
+    plane = Plane.over([drawn], theme.plot_width(unit="FLOP/s"), 210, intensities, cells.flop_per_s)
     palette = theme.accents(cells.network)
     x, y, color = (plane.x, "traffic_intensity"), (plane.y, "flop_per_s"), ("network", palette)
     tooltip = [
@@ -92,7 +92,9 @@ def gap(paper: Paper, place: int = 2) -> dict[str, Any]:
         for column, name in TERMS.items()
     ]  # fmt: skip
     tooltip = [("network", "network", ""), ("term", "term", ""), ("share", "share", ".0%"), ("time_s", "time", "s")]
-    content = forms.stacked_bars(rows, "network", "term", "share", palette, note="latency", step=13, tooltip=tooltip)
+    content = forms.stacked_bars(
+        rows, "network", "term", "share", palette, note="latency", step=13, tooltip=tooltip, width=theme.HALF_WIDTH
+    )
     y = Categories.steps((line["network"] for line in rows), 13)
     x = LinearAxis(low=0, high=1, pixels=content["width"], format="%")
     before = (terms.whole_s + terms.between_s) / terms.latency_s
@@ -130,7 +132,7 @@ def throughput(paper: Paper) -> dict[str, Any]:
     for variant, title in titles.items():
         rows = cells[cells.variant == variant]
         x = LogAxis.of_batches(cells.batch, theme.plot_width(2, right=96))
-        y = LinearAxis.around([*cells.ratio, 1], pixels=150, title=f"speed over batch size {small}", vertical=True)
+        y = LinearAxis.around([*cells.ratio, 1], pixels=130, title=f"speed over batch size {small}", vertical=True)
         places, color = ((x, "batch"), (y, "ratio")), ("network", palette)
         tooltip = [("network", "network", ""), ("batch", "batch size", "d"), ("ratio", "ratio", ".2f")]
         marks = [rules([{}], y=(y, 1), color=theme.MUTED, dash=True), lines(rows, *places, color, "network", width=1)]
@@ -154,7 +156,7 @@ def kept(paper: Paper) -> dict[str, Any]:
     about: dict[str, Any] = {"title": "share of the operating system", "format": "%", "margin": 0.08}
     x = LinearAxis.around(rows.outside, pixels=theme.plot_width(), **about)
     top = 1.25 * rows.speed_up.max()  # some intervals reach farther
-    y = LinearAxis.around([0.8, top], pixels=170, zero=False, title="speed, memory kept", vertical=True)
+    y = LinearAxis.around([0.8, top], pixels=140, zero=False, title="speed, memory kept", vertical=True)
     curve = [{"share": share, "gain": 1 / (1 - share)} for share in (x.high * step / 60 for step in range(61))]
     certain = rows.dropna(subset="speed_up_low")
     places, color = ((x, "outside"), (y, "speed_up")), ("size", theme.batches(rows.batch))

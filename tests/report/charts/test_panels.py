@@ -65,13 +65,15 @@ def test_one_legend_of_what_the_figure_shows():
     assert "b, c" not in picture(none)
 
 
-def test_a_legend_is_no_wider_than_the_page():
+# 22 letters of half an em of 11 pixels, and 34 for the mark and a gap, are about 150: five of the nine fit, or one
+@pytest.mark.parametrize(("pixels", "columns"), [(770, 5), (200, 1)])
+def test_a_legend_is_no_wider_than_its_panel(pixels, columns):
     kinds = [f"a long kind of layer {number}" for number in range(9)]
     rows = [{"x": 2, "y": 2, "kind": kind} for kind in kinds]
-    made = figure("n", "d", panel([points(rows, (X, "x"), (Y, "y"), ("kind", dict.fromkeys(kinds, theme.BLUE)))]))
-    # 22 letters of half an em of 11 pixels, and 34 for the mark and a gap, are about 150: five of the nine fit
-    assert made["layer"][0]["encoding"]["color"]["legend"]["columns"] == 5
-    assert float(re.search(r'width="([\d.]+)"', picture(made))[1]) < theme.FULL_WIDTH
+    x = LogAxis(low=1, high=100, pixels=pixels)
+    made = figure("n", "d", panel([points(rows, (x, "x"), (Y, "y"), ("kind", dict.fromkeys(kinds, theme.BLUE)))]))
+    assert made["layer"][0]["encoding"]["color"]["legend"]["columns"] == columns
+    assert float(re.search(r'width="([\d.]+)"', picture(made))[1]) < pixels + 100  # with the axis
 
 
 def test_a_name_has_one_colour_in_a_figure():

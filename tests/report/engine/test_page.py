@@ -28,14 +28,19 @@ def project(tmp_path):
     return read_project(tmp_path)
 
 
-def test_a_picture_is_in_the_page(project):
+@pytest.mark.parametrize(
+    ("width", "about"), [("80", ' class="beside"'), ("800", "")]
+)  # a narrow one has text beside it
+def test_a_picture_is_in_the_page(project, width, about):
+    drawing = PICTURE.replace("width='80'", f"width='{width}'").replace('width="80"', f'width="{width}"')
+    (project.root / "a.svg").write_text(drawing)
     element = Withheld().restored('<img src="a.svg" alt="seen" />', project)
     address = element.split('src="')[1].split('"')[0]
-    assert element == f'<img loading="lazy" width="80" height="9.5" src="{address}" alt="seen" />'
+    assert element == f'<img loading="lazy"{about} width="{width}" height="9.5" src="{address}" alt="seen" />'
     head, _, content = address.partition(",")
     assert head == "data:image/svg+xml;charset=utf-8"
     # quotes are single, and so those within are told apart
-    assert unquote(content) == PICTURE.replace("'", "&#39;").replace('"', "'")
+    assert unquote(content) == drawing.replace("'", "&#39;").replace('"', "'")
     assert not set('<>&#"') & set(content)
 
 
