@@ -230,7 +230,7 @@ def moderate(spread: Spread, common: Spread) -> Spread:
     freedom = spread.freedom + common.weight
     if common.weight == inf:
         return Spread(common.variance, common.freedom)
-    if freedom == 0:
+    if common.weight == 0:  # no cells to learn from, as between two machines that share roofs alone
         return spread
     squares = spread.variance * spread.freedom + common.variance * common.weight
     return Spread(squares / freedom, min(freedom, common.freedom))

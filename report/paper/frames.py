@@ -18,8 +18,8 @@ from measure.cache.folders import PARENTS, Folder
 from measure.cache.schema import TABLES, Column
 from measure.cache.table import Columns
 
-LARGE = 100_000
-"""The size in bytes from which a table is read by pandas."""
+LARGE, LARGEST_KEPT = 100_000, 50_000_000
+"""The size in bytes from which a table is read by pandas, and up to which it is kept for whoever reads it again."""
 
 
 TEXT = object
@@ -78,8 +78,10 @@ def _parsed(path: Path, record: type) -> pd.DataFrame | None:
     """Return a large table as a frame; None for one with anything that pandas might read otherwise, or not refuse."""
     try:
         status = path.stat()
-        large = status.st_size >= LARGE
-        return _parse(path, record, (status.st_ino, status.st_size, status.st_mtime_ns)) if large else None
+        if status.st_size < LARGE:
+            return None
+        parse = _parse if status.st_size <= LARGEST_KEPT else _parse.__wrapped__
+        return parse(path, record, (status.st_ino, status.st_size, status.st_mtime_ns))
     except OSError:
         return None
 

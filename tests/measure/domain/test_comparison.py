@@ -46,6 +46,18 @@ def test_what_changed_comes_first_the_slowest_before_the_faster():
     assert [row.key.model for row in rows if row.is_regression(0.5)] == ["slowest", "breaks"]
 
 
+def test_machines_that_share_no_cell_compare_their_roofs_by_these_alone():
+    stream = RoofKernel("stream_copy", 512, "fp64", "sustained")
+    a, b = (side({cell(name): STEADY}, {stream: rounds(*times)}) for name, times in (
+        ("only a", (0.9, 1.0, 1.1)), ("only b", (1.8, 2.0, 2.2)),
+    ))  # fmt: skip
+    (roof,) = (row for row in comparison.compare(a, b) if row.key == stream)
+    # Welch's t with equal variances: s² of log 0.9, 0, log 1.1 is 0.01008, t = log 2 / sqrt(2 s² / 3) = 8.457 with 4
+    # degrees of freedom, p = 0.00107
+    assert roof.ratio == pytest.approx(2)
+    assert roof.p_value == pytest.approx(0.00107, abs=1e-5)
+
+
 def test_a_row_says_what_both_sides_measured():
     rows = {row.key.model: row for row in comparison.compare(A, B)}
     faster, breaks = rows["faster"].columns(), rows["breaks"].columns()
