@@ -136,13 +136,13 @@ class PredictedDevice:
     memory_byte: float | None = None
     power_w: float | None = None
 
-    def layer_roof(self, precision: str, serves: bool = False) -> LayerRoof | None:
+    def layer_roof(self, precision: str, serves: bool = False, uses_tf32: bool = True) -> LayerRoof | None:
         """Return the roof at a precision; None without a rate at it.
 
         A program that ``serves`` language models at fp16 accumulates in fp16. Tensor cores do that at half their rate
         at int8, also those that are slower with fp32 accumulation.
 
-        torch runs fp32 convolutions in TF32 where the device has it, but other products only on request.
+        By default torch ``uses_tf32`` for fp32 convolutions where the device has it, but not for other products.
         """
         roofline = self.roof.at(precision)
         if roofline is None:
@@ -150,7 +150,7 @@ class PredictedDevice:
         peak = roofline.peak_flop_per_s
         if serves and precision == "fp16":
             peak = max(peak, self.roof.flop_per_s.get("int8", 0.0) / 2)
-        convolutions = self.roof.flop_per_s.get(TF32, peak) if precision == FULL_PRECISION else peak
+        convolutions = self.roof.flop_per_s.get(TF32, peak) if uses_tf32 and precision == FULL_PRECISION else peak
         return LayerRoof(peak, roofline.bandwidth_byte_per_s, max(convolutions, peak))
 
 

@@ -151,7 +151,9 @@ def measured(data: Path, counts: Counted) -> Iterator[TimedCall]:
     for folder, environment, device in of_machines(data):
         chip = chips.get(fold_name(environment.name)) if device.chip_kind == "gpu" else None
         for cell, named in product(folder.cells(environment), filter(None, (device, chip))):
-            roof, trains = named.layer_roof(cell.precision), cell.phase == STEP
+            roof, trains = named.layer_roof(cell.precision, uses_tf32=False), cell.phase == STEP
+            if named is chip and roof != chip.layer_roof(cell.precision):
+                continue  # this program times fp32 without TF32, others with it
             shape = cell.input_shape or shapes.get(cell.model, "")
             found = counts.get(Key(cell.model, shape, cell.batch, stored_as(cell.precision), trains))
             if cell.latency_s is None or not roof or not found or cell.phase not in (INFERENCE, STEP):

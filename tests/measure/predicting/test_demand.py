@@ -100,6 +100,7 @@ def test_the_roof_of_layers_at_a_precision():
     # torch runs convolutions at fp32 in TF32 where the chip has it, and they are no slower for a TF32 that is
     device = PredictedDevice("Bead 2", "gpu", Roof({"fp32": 1e13, "tf32": 5e13, "fp16": 1e14}, 1e12))
     assert device.layer_roof("fp32") == LayerRoof(1e13, 1e12, convolution_flop_per_s=5e13)
+    assert device.layer_roof("fp32", uses_tf32=False) == LayerRoof(1e13, 1e12, 1e13)
     assert device.layer_roof("fp16") == LayerRoof(1e14, 1e12, 1e14)
     assert device.layer_roof("bf16") is None
     slow = PredictedDevice("Cog 3", "gpu", Roof({"fp32": 2e13, "tf32": 1e13}, 1e12))
