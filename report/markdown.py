@@ -80,10 +80,9 @@ def percent(share: float, digits: int = 2) -> str:
     return values.percent(share, digits, SPACE)
 
 
-def number(count: int, noun: str, plural: str | None = None) -> str:
+def number(count: int, noun: str) -> str:
     """Format a count with its noun in the right number: ``1 model``, ``24 models``, ``no cell``."""
-    word = noun if count in (0, 1) else plural or noun + "s"
-    return f"{count or 'no'}{SPACE}{word}"
+    return f"{count or 'no'}{SPACE}{noun}{'' if count in (0, 1) else 's'}"
 
 
 def rate_unit(precision: str) -> str:

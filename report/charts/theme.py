@@ -86,9 +86,9 @@ def plot_width(
     return (figure - sides - GAP * (panels - 1)) / panels
 
 
-def accents(names: Iterable[str], colors: dict[str, str] = ACCENTS) -> dict[str, str]:
+def accents(names: Iterable[str]) -> dict[str, str]:
     """Return the palette that draws a few names in colour and all others in grey."""
-    return {name: colors.get(name, GREY) for name in names}
+    return {name: ACCENTS.get(name, GREY) for name in names}
 
 
 def batches(sizes: Iterable[int]) -> dict[str, str]:

@@ -144,9 +144,9 @@ class Value:
             return f"{self.number:,}{SPACE}{self.unit}".rstrip(SPACE)
         if self.unit == "%" and place is None:
             place = _share_place(self.number)
-        text = _to_place(self.number, power, place, digits=3)
+        text = _to_place(self.number, power, place)
         if has_interval and self.low != self.high and place is not None:
-            low, high = (_to_place(end, power, place, digits=3) for end in (self.low or 0.0, self.high or 0.0))
+            low, high = (_to_place(end, power, place) for end in (self.low or 0.0, self.high or 0.0))
             text += f" ({low}{' to ' if '−' in low else '–'}{high})"
         return f"{text}{SPACE}{prefix}{self.unit}".rstrip(SPACE)
 
@@ -161,11 +161,11 @@ def _share_place(share: float) -> int:
     return min(-2, _adjusted(rest) if 0 < rest < 0.5 else _adjusted(share) - 1 if share else -2)
 
 
-def _to_place(number: float, power: int, place: int | None, digits: int) -> str:
-    """Format a number times a power of ten down to a place of the number, or with so many digits."""
+def _to_place(number: float, power: int, place: int | None) -> str:
+    """Format a number times a power of ten down to a place of the number, without one with three digits."""
     exact = Decimal(repr(float(number)))
     if place is None:
-        text = significant(float(exact.scaleb(power)), digits)
+        text = significant(float(exact.scaleb(power)), 3)
     else:
         place = max(place, exact.adjusted() - 5)  # six digits at most
         rounded = exact.quantize(Decimal((0, (1,), place)), ROUND_HALF_UP).scaleb(power)
@@ -271,33 +271,33 @@ def estimated(row: Any, column: str, unit: str = "", name: str = "") -> Value:
     return Value(float(getattr(row, column)), unit, least, most, counted="samples", name=name)
 
 
-def extremes(values: Mapping[str, float] | pd.Series, unit: str = "", counted: str = "things") -> tuple[Value, Value]:
+def extremes(values: Mapping[str, float] | pd.Series, unit: str = "") -> tuple[Value, Value]:
     """Return the lowest and the highest of named numbers, each with its name."""
     known = {str(name): float(value) for name, value in values.items() if pd.notna(value)}
     if not known:
         return Value(None, unit), Value(None, unit)
     names = min(known, key=known.__getitem__), max(known, key=known.__getitem__)
-    low, high = (Value(known[name], unit, count=len(known), counted=counted, name=name) for name in names)
+    low, high = (Value(known[name], unit, count=len(known), counted="things", name=name) for name in names)
     return low, high
 
 
-def middle_share(values: Iterable[float], share: float = 0.8, unit: str = "") -> tuple[Value, Value]:
-    """Return the quantiles between which this share of the values lies."""
+def middle_share(values: Iterable[float], unit: str = "") -> tuple[Value, Value]:
+    """Return the quantiles between which eight in ten of the values lie."""
     known = [value for value in values if pd.notna(value)]
     if not known:
         return Value(None, unit), Value(None, unit)
-    low, high = np.quantile(known, [(1 - share) / 2, (1 + share) / 2])
+    low, high = np.quantile(known, [0.1, 0.9])
     return Value(float(low), unit, count=len(known)), Value(float(high), unit, count=len(known))
 
 
-def ratio(dividend: Value, divisor: Value, unit: str = "") -> Value:
+def ratio(dividend: Value, divisor: Value) -> Value:
     """Return the quotient of two independent values above 0, with the interval of ``report.paper.roofs.quotient``."""
     if dividend.number is None or not divisor.number:
-        return Value(None, unit)
+        return NOTHING
     is_bounded = all(end is not None and end > 0 for side in (dividend, divisor) for end in (side.low, side.high))
     above, below = (
         Estimate(float(side.number or 0), side.low if is_bounded else None, side.high if is_bounded else None)
         for side in (dividend, divisor)
     )
     found = quotient(above, below)
-    return Value(found.median, unit, found.low, found.high, counted="samples")
+    return Value(found.median, "", found.low, found.high, counted="samples")
