@@ -47,15 +47,13 @@ class Machine:
     ``cells`` are those of inference, ``variants`` those in another variant than eager, ``steps`` those of training
     (``report.paper.cells``); ``profiles`` are the cells that ran under a profiler, ``operators`` the times in them;
     ``hardware_counters`` is what these said of each kernel. All have inputs of the shape at which the paper shows the
-    model. ``roofs`` is ``measured_roof`` as a frame. ``name`` is the processor's with its microarchitecture: AMD EPYC,
-    Zen 4, 2 cores.
+    model. ``name`` is the processor's with its microarchitecture: AMD EPYC, Zen 4, 2 cores.
     """
 
     folder: str
     name: str
     environment: records.Environment
     roof_measurements: pd.DataFrame
-    measured_roof: Roof
     roofs: pd.DataFrame
     caches: tuple[CacheLevel, ...]
     levels: tuple[MemoryLevel, ...]
@@ -267,8 +265,7 @@ def load_machine(
     merged = merge_rounds(_in(environment, folder.rows(records.RoofMeasurement)))
     roof_measurements = with_rates(frame(merged, records.RoofMeasurement))
     parts = (part.split(":") for part in (environment.caches or "").split(";") if part)
-    roof, caches = machine_roof(merged), tuple(CacheLevel(*map(int, part)) for part in parts)
-    roofs = measured_roofs(roof)
+    roofs, caches = measured_roofs(machine_roof(merged)), tuple(CacheLevel(*map(int, part)) for part in parts)
     runs, samples = frame(tried_runs, records.Run), committed(folder, records.Sample, tried_runs)
     inference = cells.derive_inference(runs, samples, counted, operators, partial(roof_at, roofs))
     return Machine(
@@ -276,7 +273,6 @@ def load_machine(
         name=_machine_name(environment, cores),
         environment=environment,
         roof_measurements=roof_measurements,
-        measured_roof=roof,
         roofs=roofs,
         caches=caches,
         levels=tuple(memory_levels(roof_measurements, caches)),

@@ -123,9 +123,7 @@ def test_the_levels_of_memory():
 
 def test_products_of_8_bits_are_peaks_and_no_roofs():
     # Faster than all else, and yet in no roof: no model is run in them, and operations on integers are no FLOP
-    assert CPU.measured_roof.flop_per_s == pytest.approx({"fp32": 100e9, "fp64": 20e9, "int8": 200e9})
-    eight_bits = {"fp8": 100e12, "int8": 100e12}
-    assert GPU.measured_roof.flop_per_s == pytest.approx({"fp32": 8e12, "bf16": 32e12} | eight_bits)
+    assert {"int8", "fp8"} <= {*CPU.roof_measurements.precision, *GPU.roof_measurements.precision}
     assert set(CPU.roofs.precision) | set(GPU.roofs.precision) == {"fp32", "fp64", "bf16"}
 
 
@@ -136,24 +134,13 @@ def test_the_clock():
     assert measured_clock(rates(roof_measurements(no_chain))) is None
 
 
-@pytest.mark.parametrize(
-    ("loads", "latencies", "expected"),
-    [
-        ([0.62], [0.5], 0.62),  # the largest load next to a roof
-        ([None], [0.5], 0.0),  # 4 % next to the product are none
-        ([0.0, 0.9], [0.5, 5.0], 0.0),  # a disturbed round does not count where the kernel was left alone
-    ],
-)
-def test_a_roof_knows_the_load_next_to_it(tmp_path, loads, latencies, expected):
+def test_a_disturbed_round_of_a_roof_does_not_count_where_another_was_left_alone(tmp_path):
     folder = MachineFolder(tmp_path, "box")
     folder.put_environment(ENVIRONMENT)
     product = replace(roof_measurement(), pace="sustained", load=0.04)
-    stream = replace(product, roof_kernel="stream_copy", precision="fp64")
-    rounds = zip(loads, latencies, strict=True)
-    streams = [replace(stream, round=at, latency_s=time, load=of) for at, (of, time) in enumerate(rounds)]
-    folder.put_roof_measurements([product, *streams])
+    stream = replace(product, roof_kernel="stream_copy", precision="fp64", round=0, load=0.0)
+    folder.put_roof_measurements([product, stream, replace(stream, round=1, latency_s=5.0, load=0.9)])
     (machine,) = load(tmp_path, REFERENCES).machines
-    assert machine.measured_roof.load == expected
     # 768 B in 0.5 s (0.4 to 0.6), not the median with those in 5 s; one round has the interval of its samples
     roof = machine.roofs.iloc[0]
     ends = (roof.bandwidth_low_byte_per_s, roof.bandwidth_byte_per_s, roof.bandwidth_high_byte_per_s)
