@@ -15,7 +15,7 @@ from measure.cache.folders import MachineFolder, Workloads, machine_names
 from measure.cache.schema import file_of
 from measure.cache.table import read
 from measure.cache.traces import StoredTrace, read_trace, trace_names
-from measure.domain.roofs import CacheLevel, Roof, Roofline, machine_roof, merge_rounds
+from measure.domain.roofs import CacheLevel, Roofline, machine_roof, merge_rounds
 from measure.domain.words import EAGER, same_shape
 from report import options, without_garbage_search
 from report.paper import cells, chips, elsewhere, hand_tables, workloads
