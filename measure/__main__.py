@@ -1,11 +1,15 @@
 """The command line of measuring: ``python -m measure``."""
 
+import glob
 import sys
 from collections.abc import Sequence
 
+from measure.domain.models import BUILT_IN
 from measure.errors import UserError, did_you_mean
 from measure.verbs.flags import VERBS, module_of, parser_of
 from roofwright.command_line import answer
+
+TAKE_FILES = ("add-machine", "compare", "import-trace")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -16,12 +20,16 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def run(words: Sequence[str]) -> int:
-    """Run a verb, or measure. Raises UserError for bad input.
+    """Run a verb, or measure. Raises UserError for bad input. A model's name in place of a verb means ``model``.
 
-    Imports the verb's module here, where Ctrl-C is handled already.
+    Imports the verb's module here, where Ctrl-C is handled already. Globs of files are expanded: not every shell does.
     """
     if words and not words[0].startswith("-"):
         verb, *rest = words
+        if verb in TAKE_FILES:
+            rest = [found for word in rest for found in (sorted(glob.glob(word)) or [word])]
+        elif ":" in verb or any(verb == model.name for model in BUILT_IN):
+            verb, rest = "model", list(words)
         if verb not in VERBS:
             hint = did_you_mean(verb, VERBS)
             raise UserError(f"there is no command {verb!r}; use {', '.join(VERBS)}, or flags alone to measure{hint}")

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 LONGEST_LINE = 500  # characters of a short description: a table's cell holds it, and people read it
 LIKE, VERY_LIKE = 0.5, 0.7  # ``difflib``'s ratio of two names: one may be meant, and most likely is
 QUOTED = 40  # characters of a cell, header or name that an error quotes
+LEFT_OUT = ("torchvision:", "torchaudio:", "language:")  # what tables write no model's name with
 LISTED = 15  # the most known names that an error lists; of more it lists the nearest
 
 
@@ -71,11 +72,16 @@ def unknown(what: str, name: str, known: Iterable[str]) -> UserError:
     return UserError(f"{what}: {name!r} is not one of {', '.join(known)}{did_you_mean(name, known)}")
 
 
+def matching(known: Iterable[str], pattern: str) -> list[str]:
+    """Return the known names that a name or glob means, with or without the library that tables leave out."""
+    return fnmatch.filter(known, pattern.partition(":")[2] if pattern.startswith(LEFT_OUT) else pattern)
+
+
 def chosen(what: str, patterns: Iterable[str], known: Iterable[str]) -> set[str]:
     """Return the known names that match names or globs, given for ``what``. Raises UserError if one matches none."""
     known, found = sorted(known), set()
     for pattern in patterns:
-        meant = fnmatch.filter(known, pattern)
+        meant = matching(known, pattern)
         if not meant:
             raise unknown(what, pattern, known)
         found.update(meant)

@@ -4,7 +4,6 @@ The chapters' Python runs in the project's folder, under either engine, and find
 reach Quarto, by environment variables.
 """
 
-import fnmatch
 import os
 import shlex
 from collections.abc import Collection
@@ -13,7 +12,7 @@ from pathlib import Path
 
 from measure.cache.folders import Workloads, machine_names
 from measure.cache.workload_records import Workload
-from measure.errors import UserError, unknown
+from measure.errors import UserError, matching, unknown
 from report.engine.project import SETTINGS_FILE, read_project
 
 
@@ -38,9 +37,9 @@ def chosen(what: str, known: Collection[str], root: Path = Path()) -> set[str]:
     """
     names = _names(what, root)
     for name in names:
-        if not fnmatch.filter(known, name):
+        if not matching(known, name):
             raise unknown(f"--{what}, or roofwright: {what} in {SETTINGS_FILE}", name, sorted(known))
-    return {each for name in names or ["*"] for each in fnmatch.filter(known, name)}
+    return {each for name in names or ["*"] for each in matching(known, name)}
 
 
 def measure_command(flags: str = "") -> str:

@@ -203,8 +203,12 @@ def _byte(tensors: "Iterable[torch.Tensor]") -> int:
     return sum(tensor.nbytes for tensor in stored_tensors(tensors))
 
 
+class ChangedError(UserError):
+    """An own model is no longer the network that was counted under its name."""
+
+
 def check(models: Iterable[Model], counted: Iterable[Workload], call: Callable[..., Any]) -> None:
-    """Raise UserError if an own model is no longer the network that was counted under its name.
+    """Raise ChangedError if an own model is no longer the network that was counted under its name.
 
     ``call(name, function, *arguments)`` counts it again in a separate process, at the smallest counted batch size. A
     model that was never counted passes, and so does a change that keeps parameters, inputs and FLOP.
@@ -225,7 +229,7 @@ def check(models: Iterable[Model], counted: Iterable[Workload], call: Callable[.
         except RaisedError as problem:
             changes = [f"it raises {problem}"]
         if changes:
-            raise UserError(
+            raise ChangedError(
                 f"--models: the code of {model.name} has changed ({changes[0]}); give the new one a name of its own, "
                 "or measure all of it again with --force"
             )

@@ -30,9 +30,10 @@ def find(
 ) -> list[Model]:
     """Return the selected models, each once: the built-in ones first, in their order.
 
-    A pattern is a name or a glob among the built-in models, ``LIBRARY:PATTERN`` for all models of a library, or
-    ``package.module:function`` for a user's own, which ``describe`` returns. ``native_size`` sets the input shape to
-    that of the published weights; otherwise images are 3 x 224 x 224 where the model allows it. Raises UserError.
+    A pattern is a name or a glob among the built-in models, or else the language models, ``LIBRARY:PATTERN`` for all
+    models of a library, or ``package.module:function`` for a user's own, which ``describe`` returns. ``native_size``
+    sets the input shape to that of the published weights; otherwise images are 3 x 224 x 224 where the model allows it.
+    Raises UserError.
     """
     built_in = {(model.source, model.name): model for model in BUILT_IN}
     chosen: dict[str, Model] = {}
@@ -40,6 +41,8 @@ def find(
         source, colon, name = pattern.partition(":")
         if not colon:
             models = [model for model in BUILT_IN if fnmatch.fnmatchcase(model.name, pattern)]
+            language = LIBRARIES["language"]
+            models = models or [language.describe(each) for each in language.match(pattern)]
             if not models:
                 raise _unknown("no model is called", pattern, [model.name for model in BUILT_IN], "--list")
         elif source in LIBRARIES:

@@ -12,6 +12,8 @@ import argparse
 import re
 import shlex
 import sys
+import unicodedata
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from itertools import count
@@ -22,7 +24,7 @@ from typing import Any
 
 from measure.cache import handed_in, plausibility
 from measure.cache.folders import FILES, Folder, MachineFolder, Workloads, machine_names
-from measure.cache.records import Environment, HardwareCounterProfile, Profile, Run
+from measure.cache.records import Environment, HardwareCounterProfile, Profile, Run, Sample
 from measure.cache.schema import TABLES
 from measure.cache.table import durably, write
 from measure.cache.workload_records import Workload
@@ -37,6 +39,9 @@ Tables = Mapping[type, Sequence[Any]]
 Cells = set[tuple[str, int, str | None]]  # models, batch sizes and, if known, input shapes
 
 
+SAME = 0.9  # two machines never share so many samples to the last digit
+
+
 class TakenError(UserError):
     """A folder holds another machine, or other results of the same cells."""
 
@@ -47,10 +52,11 @@ def main(flags: argparse.Namespace) -> int:
     if flags.machine is not None and len(flags.sources) > 1:
         raise UserError("--machine: names one machine; give one folder or zip with it")
     measured: Cells = set()
+    latencies = {name: _latencies(MachineFolder(flags.data, name)) for name in machine_names(flags.data)}
     failed = []
     for source in flags.sources:
         try:
-            measured |= _add(Path(source), flags)
+            measured |= _add(Path(source), flags, latencies)
         except UserError as problem:
             if len(flags.sources) == 1:
                 raise
@@ -65,8 +71,15 @@ def main(flags: argparse.Namespace) -> int:
     return 0
 
 
-def _add(source: Path, flags: argparse.Namespace) -> Cells:
-    """Check the machine in a folder or zip, add it, and return the cells that it measured."""
+def _latencies(folder: Folder) -> Counter[float]:
+    return Counter(folder.columns(Sample)["latency_s"])
+
+
+def _add(source: Path, flags: argparse.Namespace, latencies: dict[str, Counter[float]]) -> Cells:
+    """Check the machine in a folder or zip, add it, and return the cells that it measured.
+
+    ``latencies`` are the samples of the machines in the cache, to which this one's are added.
+    """
     workloads = Workloads(flags.data)
     known = workloads.rows(Workload)
     with handed_in.opened(source) as given:
@@ -78,7 +91,8 @@ def _add(source: Path, flags: argparse.Namespace) -> Cells:
         if len(flags.sources) > 1:
             # A zip carries its owner's name; the folders inside, of one kind of machine, have equal names
             own = source.stem if source.is_file() else given.name or source.name
-            name = own = re.sub(r"[^A-Za-z0-9._-]+", "-", own).strip("-._")[:60] or "machine"
+            own = unicodedata.normalize("NFC", own)  # zips from macOS take letters and their accents apart
+            name = own = re.sub(r"[^\w.-]+", "-", own).strip("-._")[:60] or "machine"
         check_folder_name(name)
         new = plausibility.new(counts, known)
     for number in count(2):
@@ -99,6 +113,11 @@ def _add(source: Path, flags: argparse.Namespace) -> Cells:
         print(f"{place} holds all of this already; nothing was added")
     if new:
         print(f"Added the counts of models of its owner: {name_first(sorted({row.model for row, _, _ in new}))}")
+    latencies[name] = _latencies(MachineFolder(flags.data, name))
+    for other, its in latencies.items():
+        shared = (latencies[name] & its).total()
+        if other != name and shared > SAME * latencies[name].total():
+            print(f"Mind: {shared} of its samples are equal to those of {other}, so one may be a copy of the other")
     if given.left_out:
         print(f"Left out, not tables of a machine: {name_first([repr(path) for path in given.left_out])}")
     tried = (row for record in (Run, Profile, HardwareCounterProfile) for row in tables[record])

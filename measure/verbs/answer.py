@@ -17,7 +17,7 @@ from measure.verbs.terminal import Line, Table, aligned, text
 
 NUMBERS = (  # the columns that are aligned to the right
     "batch", "FLOP", "bytes", "FLOP/B", "memory", "latency", "±", "inputs/s", "reached", "attainable", "share",
-    "calls", "parameters", "time",
+    "calls", "parameters", "time", "FLOP before", "FLOP now", "latency before", "latency now", "ratio",
 )  # fmt: skip
 
 
@@ -122,6 +122,24 @@ def result_lines(found: ModelAnswer, table: Table, *, with_layers: bool = False,
         lines.append(f"  python -m measure {advice.flags}{data_flag}")
     lines += [f"Mind batch size {', '.join(which)}: {FLAGS[flag]} ({flag})." for flag, which in caveats.items()]
     return [*lines, "", *layer_lines(found.layers, table)] if with_layers else lines
+
+
+def change_lines(before: ModelAnswer, now: ModelAnswer, table: Table) -> list[str]:
+    """Return a table of FLOP and latencies before and after the model's code changed."""
+    rows: list[Line] = [("batch", "precision", "FLOP before", "FLOP now", "latency before", "latency now", "ratio")]
+    flop, times = (
+        [{(row.batch, row.precision): row.flop for row in answer.demands} for answer in (before, now)],
+        [
+            {(row.timed.batch, row.timed.precision): row.timed.latency_s for row in answer.cells}
+            for answer in (before, now)
+        ],
+    )
+    for key in flop[1]:
+        old_s, new_s = (each.get(key) for each in times)
+        amounts = (text(each.get(key), lambda value: si(value, "FLOP")) for each in flop)
+        ratio = plain(new_s / old_s) if old_s and new_s else ""
+        rows.append((str(key[0]), key[1], *amounts, text(old_s, latency), text(new_s, latency), ratio))
+    return ["The code has changed since it was measured:", "", *table(rows, NUMBERS)]
 
 
 def layer_lines(layers: Iterable[LayerDemand], table: Table) -> list[str]:

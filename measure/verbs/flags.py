@@ -98,7 +98,7 @@ def parse_percent(flag: str, text: str) -> float:
 
 def check_folder_name(name: str | None) -> None:
     """Raise UserError for a ``--machine`` that no folder may be called."""
-    if name is not None and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", name):
+    if name is not None and not re.fullmatch(r"[^\W_][\w.-]{0,63}", name):
         raise UserError(f"--machine: {name[:80]!r} is not a valid folder name; use letters, digits, '.', '_' and '-'")
 
 

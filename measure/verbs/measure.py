@@ -7,11 +7,12 @@ import os
 import secrets
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing, nullcontext
-from math import inf
+from math import ceil, inf
 
-from measure.cache.folders import Workloads
+from measure.cache.folders import MachineFolder, Workloads
+from measure.cache.records import Environment, Run
 from measure.cache.workload_records import Workload
 from measure.counting import count
 from measure.domain import variants
@@ -25,7 +26,7 @@ from measure.machine.environment import current
 from measure.models import catalog, own_models
 from measure.profiling import ncu
 from measure.run import plan, runner
-from measure.run.cell_tasks import HardwareCounterTask
+from measure.run.cell_tasks import HardwareCounterTask, RoundTask
 from measure.run.estimate import DurationEstimate, MemoryFit
 from measure.run.request import Request, parse_threads
 from measure.run.sections import SECTIONS, USUAL_SECTIONS
@@ -180,7 +181,7 @@ def resolve_request_of_one(flag: str, arguments: argparse.Namespace) -> Request:
     try:
         request = resolve_request(arguments)
     except UserError as problem:
-        raise UserError(str(problem).replace("--models:", f"{flag}:")) from None
+        raise type(problem)(str(problem).replace("--models:", f"{flag}:")) from None
     if len(request.models) > 1:
         raise UserError(f"{flag}: {arguments.models[0]!r} selects {len(request.models)} models; name one")
     return request
@@ -206,8 +207,10 @@ def measure(arguments: argparse.Namespace, request: Request, deadline: float | N
         if request.budget_s is not None:
             lines = parts_as_lines(parts, DurationEstimate(request, cache).ends_s(tasks), request.budget_s)
         print(*lines, f"{len(tasks)} to measure on {machine}) into {folder.folder}", sep="\n")
+        _print_earlier(folder, environment)
     elif not tasks:
         print(f"Nothing left to measure on {machine}): see {folder.folder}")
+        _print_earlier(folder, environment)
         _print_contents(request, cache, [], arguments)
     if arguments.plan or not tasks:
         return 0
@@ -215,6 +218,8 @@ def measure(arguments: argparse.Namespace, request: Request, deadline: float | N
     if any(isinstance(task, HardwareCounterTask) for task in tasks):
         ncu.check(device)
     flags.check_writable(arguments.data)
+    estimate = DurationEstimate(request, cache)
+    _check_budget(request.budget_s, tasks, estimate)
     is_of_machine = any(task.is_of_machine for task in tasks)
     if is_of_machine:
         waited_s = _wait(arguments.wait, device.torch_name)
@@ -222,7 +227,6 @@ def measure(arguments: argparse.Namespace, request: Request, deadline: float | N
     limit = "" if request.budget_s is None else f", for {duration(request.budget_s)} at most"
     print(f"Measuring {machine}, {threads} threads) into {folder.folder}{limit}", flush=True)
     how = {} if arguments.try_anyway else {"refusal": MemoryFit(device.memory_byte(), cache.workloads).refusal}
-    estimate = DurationEstimate(request, cache)
     display = runner.RunProgress(tasks, make_console(), deadline, arguments.verbose, estimate.seconds)
     summary, done = runner.Summary(), set[Task]()
     stop_as_by_ctrl_c()
@@ -250,6 +254,23 @@ def measure(arguments: argparse.Namespace, request: Request, deadline: float | N
     print("\n".join([*runner.lines(summary, cache.places(tasks)), *resume]))
     _print_contents(request, cache, parts, arguments)
     return 0
+
+
+def _check_budget(budget_s: float | None, tasks: Sequence[Task], estimate: DurationEstimate) -> None:
+    """Raise UserError for a budget that ends before the first latency: no part of the paper would say more for it."""
+    ends_s = (end_s for task, end_s in zip(tasks, estimate.ends_s(tasks), strict=True) if isinstance(task, RoundTask))
+    least_s = next(ends_s, 0.0)
+    if budget_s is not None and budget_s < least_s:
+        why = f"{duration(budget_s)} end before the first latency, which is there after about {duration(least_s)}"
+        raise UserError(f"--budget: {why}; give {5 * ceil(least_s / 5)}s or more, or fewer --models")
+
+
+def _print_earlier(folder: MachineFolder, environment: Environment) -> None:
+    """Say when what the folder holds was measured: it may be another's, on a machine that is equal to this one."""
+    dates = sorted(row.recorded_at[:10] for row in folder.rows(Run) if row.environment_id == environment.environment_id)
+    if dates:
+        since = f"from {dates[0]} to {dates[-1]}" if dates[0] != dates[-1] else f"on {dates[0]}"
+        print(f"What is there already was measured {since}; if not by you, --machine NAME keeps yours apart")
 
 
 def _wait(limit: str | None, device: str) -> float:

@@ -1,6 +1,7 @@
 """Answer for one model on this machine: its FLOP and bytes, the roof, the share it reaches, its costliest layers, and
 what to try first. Anything missing from the cache is measured, coarsely, and kept: a product and the streams for the
-roof, a round of each cell, and a profile of the first.
+roof, a round of each cell, and a profile of the first. A model of yours whose code has changed is measured anew, in the
+place of its earlier rows, and shown before and after.
 
 model NAME  a built-in model, LIBRARY:NAME or package.module:function
 --batch-sizes N+  inputs in one forward pass (default: 1)
@@ -27,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 from measure.cache.folders import Workloads
 from measure.cache.records import OperatorTime, Profile, RoofMeasurement
 from measure.cache.workload_records import WORKLOAD, Layer, Workload
-from measure.counting.count import count_call, identity
+from measure.counting.count import ChangedError, count_call, identity
 from measure.domain.latency import Cell, summarise_cell
 from measure.domain.models import OWN, Model
 from measure.domain.roofs import Roof, machine_roof
@@ -50,7 +51,7 @@ from measure.timing.calls import without_gradients
 from measure.timing.sampling import ROUND_SAMPLING, Sampling, sample
 from measure.timing.stopwatch import Stopwatch
 from measure.verbs import measure as arguments
-from measure.verbs.answer import ModelAnswer, heading, make_answer, result_lines
+from measure.verbs.answer import ModelAnswer, change_lines, heading, make_answer, result_lines
 from measure.verbs.flags import check_one_output, check_writable
 from measure.verbs.terminal import aligned, make_console, markdown, stop_as_by_ctrl_c
 from roofwright.command_line import data_flag
@@ -66,11 +67,15 @@ def main(flags: argparse.Namespace) -> int:
     """Return exit code 0. Raises UserError for bad input, or if the model cannot be counted."""
     check_one_output({"--json": flags.json, "--markdown": flags.markdown})
     device, threads = devices.find(flags.device), parse_threads(flags.threads)
-    request, sampling = make_request(flags)
+    try:
+        request, sampling, has_changed = *make_request(flags), False
+    except ChangedError:
+        request, sampling, has_changed = *make_request(flags, whatever_was_counted=True), True
     environment = current(device, threads)
     request.check_device(environment)
     folder = machine_folder(flags.data, flags.machine, environment)
     cache = RunCache(Workloads(flags.data), folder, environment, arguments.make_seed(None))
+    before = take_out(cache, request) if has_changed else None
     tasks = tasks_to_do(cache, request)
     if tasks:
         check_writable(flags.data)
@@ -91,17 +96,34 @@ def main(flags: argparse.Namespace) -> int:
         print(json.dumps(found.as_json(), indent=2, allow_nan=False))
     else:
         lines = result_lines(found, table, with_layers=flags.layers, data_flag=data_flag(flags.data))
-        print("", *lines, sep="\n")
+        changes = ["", *change_lines(before, found, table)] if before else []
+        print("", *lines, *changes, sep="\n")
     return 0
 
 
-def make_request(flags: argparse.Namespace) -> tuple[Request, Sampling]:
-    """Return a request for one round of each cell of one model, and when a round has enough samples."""
+def take_out(cache: RunCache, request: Request) -> ModelAnswer:
+    """Return the answer about the model as it was before its code changed, and remove its counts and rows here."""
+    (model,) = request.models
+    row = next(row for row in cache.workloads.rows(Workload) if row.model == model.name and row.status == "ok")
+    shape = tuple(map(int, row.input_shape.split("x")))
+    before = read_answer(cache, replace(request, models=[replace(model, input_shape=shape)]))
+    with cache.folder.locked():
+        cache.folder.leave_out({model.name})
+    cache.workloads.leave_out({model.name})
+    return before
+
+
+def make_request(flags: argparse.Namespace, whatever_was_counted: bool = False) -> tuple[Request, Sampling]:
+    """Return a request for one round of each cell of one model, and when a round has enough samples.
+
+    Raises ChangedError if another network was counted under the model's name, unless that does not matter.
+    """
     words = ["--models", flags.model, "--batch-sizes", *flags.batch_sizes, "--precisions", *flags.precisions]
     words += ["--data", str(flags.data), "--variants", EAGER, "--sections", *SECTIONS, "--quick"]
+    words += ["--force"] if whatever_was_counted else []
     quick = arguments.parser().parse_args([*words, "--call-limit", flags.call_limit])
     request = arguments.resolve_request_of_one("NAME", quick)
-    request = replace(request, training_models=[], rounds=1, most_rounds=1, quick=False)
+    request = replace(request, training_models=[], rounds=1, most_rounds=1, quick=False, force=False)
     return request, arguments.make_sampling(quick)
 
 

@@ -45,3 +45,5 @@ def test_a_complaint_lists_the_few_that_are_known_and_of_many_the_nearest():
     ):
         assert str(unknown("--figures", name, known)) == f"--figures: {said}"
     assert chosen("MODEL", ["vgg*", "lean"], ["vgg11", "vgg16", "lean", "deep"]) == {"vgg11", "vgg16", "lean"}
+    known = ["gpt2_decode_128", "gpt2_decode_512", "timm:vgg11", "vgg11"]
+    assert chosen("MODEL", ["language:gpt2_*", "timm:*"], known) == set(known[:3])

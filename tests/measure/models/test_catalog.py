@@ -21,6 +21,8 @@ pytest.importorskip("torchvision", reason="building models needs torchvision")
             ["vgg11", "vgg16", "vgg19", "examples.transformer:pair", "resnet34"],
         ),
         (["torchvision:inception_v3", "torchaudio:wav2vec2_base"], ["inception_v3", "wav2vec2_base"]),
+        # A language model needs no library's name: tables and the paper have none
+        (["bert_*_512", "gpt2_decode_7"], ["bert_base_encode_512", "gpt2_decode_7"]),
     ],
 )
 def test_patterns_select_by_name(patterns, selected):

@@ -82,6 +82,19 @@ def test_several_machines_of_one_kind_become_machines_of_their_own(golden, given
     assert "1 of 6 were not added: nowhere.zip; correct and add them\n" in printed.err
 
 
+def test_a_zip_is_called_as_its_file_in_any_script(given):
+    zips = [zipped(Path(name), given) for name in ("U\u0308nal, Deniz.zip", "李明.zip")]  # the first as macOS writes it
+    assert add(*zips) == 0
+    assert machine_names(DATA) == ["Ünal-Deniz", "李明"]
+
+
+def test_globs_are_expanded_where_the_shell_does_not(given):
+    for name in ("anna.zip", "ben.zip"):
+        zipped(Path(name), given)
+    assert add("*.zip") == 0
+    assert machine_names(DATA) == ["anna", "ben"]
+
+
 def put(given, changes=(), replaces=False):
     return add_machine.put(DATA, "box", Folder(given).tables() | dict(changes), replace=replaces)
 

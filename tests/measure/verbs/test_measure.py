@@ -1,10 +1,12 @@
 import json
+import re
 
 import pytest
 
 from measure import __main__ as command
 from measure.cache.folders import MachineFolder
 from measure.cache.records import Run, Sample
+from measure.domain.latency import Cell
 from measure.machine import devices, processor
 from measure.machine.environment import current, installed_version
 from measure.run.worker import Worker
@@ -53,6 +55,28 @@ def test_the_plan_lists_what_is_missing_and_measures_nothing(tmp_path, capsys):
     assert call(tmp_path, f"--plan --json {SMALL}") == 0
     assert [task["label"] for task in json.loads(capsys.readouterr().out)["tasks"]] == labels
     assert not any(tmp_path.iterdir())
+
+
+def test_the_plan_says_when_what_is_there_was_measured(tmp_path, capsys):
+    """On a machine equal to the reference one, all may be there already."""
+    folder = MachineFolder(tmp_path, "box")
+    environment = current(devices.find("cpu"), processor.physical_cores())
+    folder.put_environment(environment)
+    cell = {
+        "environment_id": environment.environment_id,
+        **Cell("squeezenet1_0", 1, "fp32", "inference", "eager")._asdict(),
+    }
+    for number, day in enumerate(("2026-01-02", "2026-01-01")):
+        folder.put_run(Run(**cell, status="oom", reason="x", recorded_at=f"{day}T00:00:00+00:00", round=number), [])
+    assert call(tmp_path, f"--plan {SMALL}") == 0
+    assert "What is there already was measured from 2026-01-01 to 2026-01-02" in capsys.readouterr().out
+
+
+def test_a_budget_that_ends_before_the_first_latency_is_refused_with_one_that_does_not(tmp_path, capsys):
+    assert call(tmp_path, f"{SMALL} --sections inference --budget 1s") == 2
+    assert re.search(
+        r"--budget: 1 s end before the first latency.* about \d+ s; give \d+s or more", capsys.readouterr().err
+    )
 
 
 def test_a_damaged_cache_is_said_before_measuring(tmp_path, capsys):

@@ -5,6 +5,7 @@ import pytest
 from measure import __main__ as command
 from measure.cache.folders import MachineFolder, Workloads, machine_names
 from measure.cache.records import RoofMeasurement, Run
+from measure.cache.workload_records import Workload
 from measure.machine import devices
 from measure.machine.environment import current
 from measure.run.task import RunCache
@@ -51,3 +52,23 @@ def test_only_what_the_answer_lacks_is_planned(tmp_path):
         f"operators of {OWN} batch 1 fp32",
     ])  # fmt: skip
     assert sum("stream" in label for label in labels) == 1
+
+
+NETWORK = """
+import torch
+def net(batch_size):
+    return torch.nn.Linear({width}, 32), torch.ones(batch_size, {width})
+"""
+
+
+@pytest.mark.slow
+def test_code_that_has_changed_is_measured_anew_and_shown_before_and_after(tmp_path, monkeypatch, capsys):
+    monkeypatch.syspath_prepend(tmp_path)
+    for width in (64, 128):  # 2 x 32 x 64 = 4096 FLOP, and twice as many
+        (tmp_path / "iterated.py").write_text(NETWORK.format(width=width))
+        assert command.main(["iterated:net", "--device", "cpu", "--data", str(tmp_path / "data")]) == 0
+    *_, row = capsys.readouterr().out.strip().splitlines()
+    assert row.split()[:6] == ["1", "fp32", "4.10", "kFLOP", "8.19", "kFLOP"]
+    folder = MachineFolder(tmp_path / "data", machine_names(tmp_path / "data")[0])
+    assert [(run.round, run.input_shape) for run in folder.rows(Run)] == [(0, "128")]
+    assert [row.input_shape for row in Workloads(tmp_path / "data").rows(Workload)] == ["128"]
