@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 
+from report.charts.drawing import converted
 from report.display import Display
 from report.engine.project import PICTURES, read_text
 from report.engine.source import included
@@ -32,9 +33,7 @@ def register() -> None:
 
 def vega_lite(specification: dict[str, Any], alternative_text: str = "") -> Display:
     """Show a chart that Vega-Lite describes, with its data in it, as a picture."""
-    import vl_convert
-
-    drawn: str = vl_convert.vegalite_to_svg(specification)
+    drawn: str = converted(specification, "svg")
     digest = hashlib.blake2b(json.dumps(specification, default=str).encode(), digest_size=8).hexdigest()
     PICTURES.mkdir(exist_ok=True)
     path = PICTURES / f"own-{digest}.svg"

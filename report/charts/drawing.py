@@ -34,6 +34,7 @@ INVISIBLE = re.compile(r'<text [^>]*/>|<(?:line|path) [^>]*?(?<![\w-])opacity="0
 UNUSED = re.compile(r' (?:class|role|aria-[a-z]+|pointer-events)="[^"]*"')
 MARK = re.compile(r'<path transform="translate\(([-\d.]+),([-\d.]+)\)" ([^>]*)/>')
 MARKS = re.compile(r'(?:<path transform="translate\([-\d.]+,[-\d.]+\)" [^>]*/>){8,}')  # side by side
+STACK = re.compile(r"\s+at ")  # begins a line of a stack of JavaScript
 FONT = re.compile(r' font-family="[^"]*"')
 
 
@@ -117,11 +118,16 @@ def _said(sentence: str) -> str:
 
 
 def _draw(specification: dict[str, Any], place: Path) -> None:
+    place.write_text(picture(specification), encoding="utf-8")
+
+
+def converted(specification: dict[str, Any], kind: str, **options: Any) -> Any:
+    """Draw a chart as ``svg``, ``png`` or ``pdf``. Raise ValueError in one line, where Vega fails with a stack."""
     try:
-        drawn = picture(specification)
-    except ValueError as problem:
-        raise ValueError(f"{place.name}: {problem}") from None
-    place.write_text(drawn, encoding="utf-8")
+        return getattr(vl_convert, f"vegalite_to_{kind}")(specification, **options)
+    except ValueError as failure:
+        lines = str(failure).splitlines()
+        raise ValueError(" ".join(line.strip() for line in lines if not STACK.match(line))) from None
 
 
 def picture(specification: dict[str, Any]) -> str:
@@ -130,7 +136,7 @@ def picture(specification: dict[str, Any]) -> str:
     Its alternative text stands in the page: without one for every mark it takes half the room.
     """
     config = specification["config"] | {"aria": False}
-    return lean(vl_convert.vegalite_to_svg(specification | {"config": config}))
+    return lean(converted(specification | {"config": config}, "svg"))
 
 
 def lean(svg: str) -> str:

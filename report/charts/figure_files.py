@@ -9,18 +9,17 @@ from contextlib import chdir
 from pathlib import Path
 from typing import Any
 
-import vl_convert
-
 from measure.cache.table import as_text
 from measure.errors import UserError, unknown
-from report.charts.drawing import picture
+from report import failures
+from report.charts.drawing import converted, picture
 from report.engine.project import read_project, write_file
 from report.engine.source import CodeCell, left_out, read_source
 
 WRITERS: dict[str, tuple[str, Callable[[dict[str, Any]], str | bytes]]] = {
     "svg": (".svg", picture),
-    "png": (".png", lambda specification: bytes(vl_convert.vegalite_to_png(specification, scale=2))),
-    "pdf": (".pdf", lambda specification: bytes(vl_convert.vegalite_to_pdf(specification))),
+    "png": (".png", lambda specification: bytes(converted(specification, "png", scale=2))),
+    "pdf": (".pdf", lambda specification: bytes(converted(specification, "pdf"))),
     "json": (".vl.json", lambda specification: json.dumps(specification, indent=1, ensure_ascii=False)),
 }
 """The formats: what a file's name ends with, and its content from a figure's specification."""
@@ -57,7 +56,11 @@ def write_figures(
                     continue
                 progress(f"writing {name}")
                 for ending, content in ((".csv", as_csv), *(WRITERS[each] for each in formats)):
-                    text = content(specification)
+                    try:
+                        text = content(specification)
+                    except ValueError as failure:
+                        failures.sentence(f"drawing {name}{ending}", failure)  # which is said once all others are drawn
+                        continue
                     written.append(out / f"{name}{ending}")
                     write_file(written[-1], text.encode() if isinstance(text, str) else text)
             elif not cell.options["include"] or (cell.options["output"] == "asis" and cell.opening.file in files):

@@ -35,6 +35,7 @@ def test_a_picture_that_cannot_be_drawn_or_takes_its_process_down_says_so_and_th
     drawing.begin(CHART, after)
     drawing.finish()
     assert "drawing wrong failed" in wrong.read_text()
+    assert "https://" not in wrong.read_text().replace("http://www.w3.org", "")  # of the lines of Vega's stack
     assert "drawing deadly failed with BrokenProcessPool" in deadly.read_text()
     assert before.read_text() == after.read_text() == picture(CHART)
     assert not re.search("drawing", before.read_text())

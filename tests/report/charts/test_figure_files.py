@@ -3,6 +3,7 @@ import json
 import pytest
 
 from measure.errors import UserError
+from report import failures
 from report.charts.figure_files import write_figures
 
 INDEX = """\
@@ -64,3 +65,13 @@ def test_every_figure_with_its_data_in_every_format(write, tmp_path):
 def test_a_cell_that_fails_is_named(write):
     with pytest.raises(UserError, match=r"^index\.qmd:\d+: ZeroDivisionError: division by zero"):
         write("fig-two", two="1 / 0")
+
+
+def test_a_figure_that_cannot_be_drawn_is_noted_and_the_others_are_written(write, monkeypatch):
+    monkeypatch.delenv(failures.STRICT, raising=False)
+    broken = "display.Display('', {'mark': 'no mark', 'config': {}, 'usermeta': {'tables': []}, 'datasets': {}}"
+    with failures.noted() as lines:
+        files, _ = write("fig-one", "fig-two", formats=["svg", "png"], two=f"2) if False else {broken}")
+    assert files == ["fig-one.csv", "fig-one.svg", "fig-one.png", "fig-two.csv"]
+    assert [line.partition(":")[0] for line in lines] == ["drawing fig-two.svg", "drawing fig-two.png"]
+    assert not any("https://" in line for line in lines)  # as in Vega's stack
