@@ -54,7 +54,7 @@ def main() -> None:
         shell = InteractiveShell.instance(config=Config({"HistoryManager": {"enabled": False}}), ipython_dir=folder)
 
         def show_value(value: Any) -> None:
-            if value is not None:
+            if value is not None and not code.rstrip().endswith(";"):  # as in a notebook
                 show(shell.display_formatter.format(value)[0])
 
         shell.display_trap.hook = show_value

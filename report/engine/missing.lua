@@ -100,8 +100,9 @@ local function is_true(claims, chapter)
   return true
 end
 
--- While blocks are pruned, a paragraph's text tells what it lacks and links to.
-local MARK = "\1" -- on both sides of the command of a missing value
+-- While blocks are pruned, a text tells what it lacks and links to: on both sides of a command, which may be empty, stand
+-- these, for a missing value and for the gap in the place of a figure or table.
+local VALUE, GAP = "\1", "\2"
 
 -- Returns what the conditions and claims leave of the blocks, with marks.
 local function with_conditions(blocks)
@@ -131,10 +132,11 @@ local function with_conditions(blocks)
   end
   function filter.Span(span)
     if not has_class(span, "missing") then return decided(span) end
-    span.content = { pandoc.Str(MARK .. (span.attributes.command or "") .. MARK) }
+    span.content = { pandoc.Str(VALUE .. (span.attributes.command or "") .. VALUE) }
     return span
   end
   function filter.Div(div)
+    if has_class(div, "gap") then return pandoc.Plain(GAP .. (div.attributes.command or "") .. GAP) end
     if not has_class(div, "reference") then return decided(div) end
     if not is_true(div.attributes.claims or "", chapter) then
       lose(div)
@@ -146,28 +148,18 @@ local function with_conditions(blocks)
   return blocks:walk(filter)
 end
 
-local function list(command)
-  if command and command ~= "" and not commands:includes(command) then commands:insert(command) end
+-- Lists the commands between the marks in a text; returns whether there are such marks.
+local function has_listed(text, mark)
+  for command in text:gmatch(mark .. "([^" .. mark .. "]*)" .. mark) do
+    if command ~= "" and not commands:includes(command) then commands:insert(command) end
+  end
+  return text:find(mark, 1, true) ~= nil
 end
 
--- Returns whether a paragraph or heading lacks a value or refers to something that is not printed; lists the commands.
+-- Returns whether a block lacks a value or refers to something that is not printed.
 local function lacks(block)
   local text = stringify(block)
-  for command in text:gmatch(MARK .. "([^" .. MARK .. "]*)" .. MARK) do list(command) end
-  return refers(text, lost) or text:find(MARK, 1, true) ~= nil
-end
-
-local function is_gap(div)
-  if has_class(div, "gap") then
-    list(div.attributes.command)
-    return true
-  end
-  local is_found = false
-  local function look(part) is_found = has_class(part, "gap") and is_gap(part) or is_found end
-  if kind_of(div.identifier) then
-    div:walk({ traverse = "topdown", Div = look, Table = function(rows) return rows, false end })
-  end
-  return is_found
+  return has_listed(text, VALUE) or refers(text, lost)
 end
 
 -- Returns whether a div is a callout whose heading lacks a value.
@@ -206,7 +198,7 @@ local function pruned(blocks)
   for _, block in ipairs(blocks) do
     local is_kept = true
     if block.t == "Para" or block.t == "Plain" or block.t == "Header" then
-      is_kept = #block.content > 0 and not lacks(block)
+      is_kept = #block.content > 0 and not lacks(block) and not has_listed(stringify(block), GAP)
     elseif block.t == "BulletList" or block.t == "OrderedList" then
       local items = pandoc.List({})
       for _, item in ipairs(block.content) do
@@ -217,9 +209,11 @@ local function pruned(blocks)
       is_kept = #items > 0
     elseif block.t == "Div" and block.identifier == "gaps" then
       is_kept = #commands > 0
-    elseif block.t == "Div" and (is_gap(block) or is_box_without_title(block)) then
+    elseif block.t == "Div" and kind_of(block.identifier) then
+      is_kept = not has_listed(stringify(block), GAP)
+    elseif block.t == "Div" and is_box_without_title(block) then
       is_kept = false
-    elseif block.t == "BlockQuote" or block.t == "Div" and not kind_of(block.identifier) then
+    elseif block.t == "BlockQuote" or block.t == "Div" then
       local is_mark = block.t == "Div" and block.identifier ~= "" and #block.content == 0 -- such as `#refs`
       block.content = pruned(block.content)
       is_kept = #block.content > 0 or is_mark and not has_class(block, "cell")
@@ -284,13 +278,10 @@ end
 -- Returns the blocks as they are printed: without marks, in frames, with words for references to what is not printed
 -- and, in the PDF, to what only the page shows.
 local function with_words(blocks)
-  local gone, absent = {}, {}
-  for _, labels in ipairs({ lost, unchosen }) do
-    for label in pairs(labels) do gone[label] = true end
-  end
-  for label in pairs(gone) do absent[label] = true end
+  local gone, page_only = unchosen, {} -- labels and what stands for references to them
+  for label in pairs(lost) do gone[label] = "a " .. (kind_of(label) or "Part"):lower() .. " without data" end
   for _, block in ipairs(blocks) do
-    for label in pairs(is_html_only(block) and labels(block.content) or {}) do absent[label] = true end
+    for label in pairs(is_html_only(block) and labels(block.content) or {}) do page_only[label] = true end
   end
   local function in_editions(reference, words)
     return {
@@ -300,22 +291,22 @@ local function with_words(blocks)
   end
   -- Returns what stands for a reference; `before` are the inlines before it, which tell whether a sentence begins.
   local function instead(reference, label, before)
-    if unchosen[label] then return pandoc.Inlines(unchosen[label]) end
+    if gone[label] then return pandoc.Inlines(gone[label]) end
     local kind, last = (kind_of(label) or "Part"):lower(), before[#before]
-    if lost[label] then return pandoc.Inlines("a " .. kind .. " without data") end
     local is_after = last and last.t == "Space" and before[#before - 1]
     local is_first = not last or last.t == "SoftBreak" or is_after and is_after.t == "Str" and is_after.text:find("[.?!]$")
     local article = (is_first and "A" or "a") .. (kind == "equation" and "n " or " ")
     return in_editions(reference, pandoc.Inlines(article .. kind .. " in the HTML edition"))
   end
   local function replaced(block)
-    local to = is_html_only(block) and gone or absent
-    return refers(stringify(block), to) and block:walk({
+    local is_shown, text = is_html_only(block), stringify(block)
+    return (refers(text, gone) or not is_shown and refers(text, page_only)) and block:walk({
       Inlines = function(inlines)
         local found = pandoc.Inlines({})
         for _, inline in ipairs(inlines) do
           local label = inline.t == "Cite" and #inline.citations == 1 and label_of(inline.citations[1].id)
-          found:extend(to[label] and instead(inline, label, found) or { inline })
+          local is_replaced = gone[label] or not is_shown and page_only[label]
+          found:extend(is_replaced and instead(inline, label, found) or { inline })
         end
         return found
       end,
@@ -326,7 +317,7 @@ local function with_words(blocks)
     local label = link.target:sub(2)
     link.content:remove()
     if gone[label] then return link.content, false end
-    return absent[label] and in_editions(link, link.content) or link, false
+    return page_only[label] and in_editions(link, link.content) or link, false
   end
   local function unmarked(span)
     if has_class(span, "missing") then return pandoc.Str("–") end

@@ -36,6 +36,22 @@ def test_what_a_cell_prints_stands_at_its_fence(executed):
     assert [(line.text, line.number) for line in lines] == [("x", 1), ("a", 2), ("b", 2)]
 
 
+def test_what_a_cell_prints_displays_and_returns_stands_in_this_order(executed):
+    shown = "print('a')\ndisplay(Markdown('b'))\nprint('c')\nMarkdown('d')"
+    lines = executed(CELL.format(f"#| output: asis\nfrom IPython.display import Markdown, display\n{shown}"))
+    assert [line.text for line in lines] == ["a", "b", "c", "d"]
+    assert executed(CELL.format("1;")) == []  # a value before a semicolon is not shown
+
+
+def test_bad_input_to_a_cell_ends_the_render_and_nothing_after_it_runs(executed, tmp_path):
+    cells = CELL.format("class UserError(Exception): pass\nraise UserError('no table')") + CELL.format(
+        "open('ran', 'w')"
+    )
+    with pytest.raises(UserError, match=r"^index\.qmd:3: UserError: no table"):
+        executed(cells)
+    assert not (tmp_path / "ran").exists()
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
