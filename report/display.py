@@ -19,7 +19,7 @@ NO_TABLES = "<!--| quarto-html-table-processing: none -->"
 
 
 LISTED, DRAWN, CLOUD = 100, 30, 1500
-"""The most networks in a list of all, in a figure with a row or a name for each, and the most points in one without.
+"""The most networks in a list of all, in a figure with a row or a name for each, and of points without an interval.
 
 Of more, those at even steps stand for all (``report.paper.frames.spread``); the caption says so.
 """

@@ -21,6 +21,7 @@ from report.stats.correlations import FEWEST, fit_power_law, rank_correlation
 from report.stats.published import ALIKE_FLOP
 
 CURVES = 8  # the most networks in the figure of throughput
+MEASURED = 200  # the most networks with an interval at each batch size, against FLOP and parameters
 
 TIMING = [("name", "network", ""), ("batch", "batch size", "d")]
 
@@ -41,7 +42,9 @@ def _against(timed: Timed, name: str) -> dict[str, Any]:
     groups = [timed.at(batch) for batch in timed.batches] or [timed.rows]
     shown = ["name", "label", "batch", "input_shape", "flop", "parameters", "latency_low_s", "latency_high_s", time]
     rows = pd.concat(groups)[shown].assign(size=lambda found: found.batch.astype(str))
-    networks = spread(rows.sort_values("flop").drop_duplicates("name"), display.CLOUD // len(groups)).name
+    networks = spread(
+        rows.sort_values("flop").drop_duplicates("name"), MEASURED if timed.batches else display.CLOUD
+    ).name
     palette = theme.batches(timed.batches)
     y = LogAxis.around(rows[time], pixels=150, title=title, unit="s", vertical=True)
     usual = rows[

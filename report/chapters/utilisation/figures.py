@@ -153,6 +153,8 @@ def kept(paper: Paper) -> dict[str, Any]:
     if rows.empty or machine.chip_kind != "cpu":
         raise display.Missing(command("inference operators"))
     rows = rows.assign(network=rows.model.map(model_name), size=rows.batch.astype(str))
+    drawn = spread(rows.sort_values("outside").drop_duplicates("network"), display.LISTED).network
+    rows = rows[rows.network.isin({*drawn, *rows.nlargest(9, "outside").network})]
     about: dict[str, Any] = {"title": "share of the operating system", "format": "%", "margin": 0.08}
     x = LinearAxis.around(rows.outside, pixels=theme.plot_width(), **about)
     top = 1.25 * rows.speed_up.max()  # some intervals reach farther
