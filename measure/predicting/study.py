@@ -23,7 +23,7 @@ POOLED = (EAGER, "torch.compile")  # the variants in a pool
 GPUS = tables.POOLS["gpu"]  # whose networks have factors: those of CPUs and systems on a chip were timed on two devices
 SOME = 20  # models from which a setting is checked by itself
 SEEN = 0.55  # a latency tells its network's factor if the device's part is this share of it, 30 % of its square
-# Devices that no fit and no choice of terms has seen: set aside before the first fit, predicted at the end
+# Devices that no fit and no choice of terms has seen: set aside before the first fit
 ASIDE = ("AMD Radeon RX 7800 XT", "NVIDIA TITAN RTX")
 
 Fit = Callable[[FitRows], Numbers]
@@ -57,10 +57,9 @@ class Study:
 
 
 def study(
-    calls: Sequence[TimedCall], costs: Iterable[tuple[Setting, float]], hosts: Hosts, say: Callable[[str], None],
-    aside: bool = False,
-) -> Study:  # fmt: skip
-    """Fit and check everything. ``say`` gets the name of each fit; ``aside`` also predicts the devices of ``ASIDE``."""
+    calls: Sequence[TimedCall], costs: Iterable[tuple[Setting, float]], hosts: Hosts, say: Callable[[str], None]
+) -> Study:
+    """Fit and check everything. ``say`` gets the name of each fit."""
     groups = {setting: fit_rows(chosen, hosts) for setting, chosen in group(calls).items()}
     pools = {setting: rows for setting, rows in groups.items() if not setting.source}
     best = {pool: fit_pool(timed) for pool, timed in pools.items()}
@@ -77,9 +76,7 @@ def study(
         say(", ".join(filter(None, setting)))
         if setting in pools:
             found.add(setting, timed, bootstrap(timed, timed.device, fit_pool))
-            unseen = [
-                call for call in calls if aside and call.setting.device in ASIDE and pool_of_call(call) == setting
-            ]
+            unseen = [call for call in calls if call.setting.device in ASIDE and pool_of_call(call) == setting]
             checks = check_pool(timed, fit_rows(unseen, hosts) if unseen else None, setting in factors)
             found.errors.extend(pool_errors(checks, setting))
             continue

@@ -1,7 +1,5 @@
 """Fit the model of latencies to the published measurements and the cache's own machines, predict the calls that each
 fit leaves out, and write the tables of data/prediction for predict and the paper.
-
---aside  also predict the devices that no fit has seen
 """
 
 import argparse
@@ -34,10 +32,8 @@ def main(flags: argparse.Namespace) -> int:
     check_writable(flags.data)
     path = file_of(PredictionError, flags.data)
     with table.held(path.parent / table.NAME, f"is fitting in {path.parent}; wait for it or name another --data"):
-        old = table.read(path, PredictionError)
-        aside = flags.aside or any(row.left_out == tables.PUT_ASIDE for row in old)  # predicted once, reported always
         costs = timings.launch_costs(calls)
-        found = study(calls, costs, timings.hosts_of(costs), lambda name: print(name, file=sys.stderr), aside)
+        found = study(calls, costs, timings.hosts_of(costs), lambda name: print(name, file=sys.stderr))
         written = (Coefficient, found.coefficients), (NetworkFactor, found.networks), (PredictionError, found.errors)
         for record, rows in written:
             table.write(file_of(record, flags.data), record, [_round(row) for row in rows])

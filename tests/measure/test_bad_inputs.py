@@ -207,7 +207,7 @@ VERBS = {
         (f"{ONE} --training", "--precision: nothing was timed at bf16"),
         ("resnet50 --chip 'NVIDIA T4' --data new", "make it with python -m measure fit --data new", folder("new")),
     ],
-    "fit": [("--data none", "none holds no latency"), ("--aside now", "nothing is expected at 'now'")],
+    "fit": [("--data none", "none holds no latency"), ("now", "nothing is expected at 'now'")],
     "count-published": [("--models resnex*", "--models: 'resnex*'"), ("--budget soon", "--budget: 'soon'")],
     "forget": [
         ("leam", "MODEL: 'leam' is not one of"),

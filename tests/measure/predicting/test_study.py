@@ -15,7 +15,7 @@ COG = BEAD._replace(device="Cog 3")
 def found():
     aside = BEAD._replace(device=study.ASIDE[0])
     calls = [*additive(models=120), *additive(1.3, COG, models=90), *additive(1.2, aside, models=30)]
-    return study.study(calls, [], HOSTS, lambda _: None, aside=True)
+    return study.study(calls, [], HOSTS, lambda _: None)
 
 
 def test_each_setting_and_each_pool_is_fitted_and_those_put_aside_are_in_none(found):
@@ -28,7 +28,7 @@ def test_each_setting_and_each_pool_is_fitted_and_those_put_aside_are_in_none(fo
     assert rows["Cog 3", "convolution arithmetic"].value == pytest.approx(1.3 * 2.0, rel=0.05)
 
 
-def test_what_is_put_aside_is_predicted_when_asked_for(found):
+def test_what_is_put_aside_is_predicted(found):
     rows = [
         row
         for row in found.errors

@@ -44,10 +44,7 @@ def test_coefficients_and_errors_are_written_by_one_fit_at_a_time(monkeypatch, c
     printed = capsys.readouterr()
     assert printed.out.split("\n")[0].split()[:3] == ["left", "out", "device"]
     assert "any GPU" in printed.err
-    assert {row.left_out for row in read(PredictionError)} == {BY_DEVICE, BY_BOTH}
+    assert {row.left_out for row in read(PredictionError)} == {BY_DEVICE, BY_BOTH, PUT_ASIDE}
     with table.held(file_of(Coefficient, CACHE).parent / table.NAME):
         assert fit() == 2
     assert "is fitting in cache/prediction" in capsys.readouterr().err
-    for flags in (["--aside"], []):  # what was looked at stays so
-        assert fit(*flags) == 0
-        assert {row.left_out for row in read(PredictionError)} == {BY_DEVICE, BY_BOTH, PUT_ASIDE}
