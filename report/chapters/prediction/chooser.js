@@ -208,7 +208,7 @@ function legend() {
   const entries = [
     [["line", { class: "least", x1: 14, x2: 14, y1: 1, y2: 13 }], "least time by the roof"],
     [["circle", { class: "likely", cx: 14, cy: 7, r: 3.5 }], "likely time"],
-    [["circle", { class: "likely untimed", cx: 14, cy: 7, r: 3.5 }], "of a chip without published timings (†), ranked by the end of its interval"],
+    [["circle", { class: "likely untimed", cx: 14, cy: 7, r: 3.5 }], "of a chip that nobody timed (†), ranked by the end of its interval"],
     [["line", { class: "interval", x1: 2, x2: 26, y1: 7, y2: 7 }], "90 % interval"],
     [["path", diamond(14)], "measured (‡ with the copy of the input)"],
   ];
