@@ -12,7 +12,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -93,13 +93,13 @@ def _outcomes(codes: list[tuple[str, bool]], root: Path, data: Path, memory: Mem
     for code, prepares in codes:
         keys.append(_digest(prepared, code))
         prepared = _digest(prepared, "then", code) if prepares else prepared
-    found = {key: known for key in keys if (known := memory.known.get(key)) and known["files"] == _stamps(root, known)}
+    remembered = {key: memory.known[key] for key in keys if key in memory.known}
+    found = {key: each for key, each in remembered.items() if each["files"] == _stamps(root, each["files"])}
     last = max((at for at, key in enumerate(keys) if key not in found), default=-1)
     running = [at for at in range(last + 1) if codes[at][1] or keys[at] not in found]
     outcomes = run([codes[at][0] for at in running], root, data) if running else []
-    found |= {
-        keys[at]: outcome | {"files": _stamps(root, outcome)} for at, outcome in zip(running, outcomes, strict=False)
-    }
+    for at, outcome in zip(running, outcomes, strict=False):
+        found[keys[at]] = outcome | {"files": _stamps(root, PICTURE.findall(json.dumps(outcome.get("outputs"))))}
     if len(outcomes) > len(running):
         raise UserError(f"a figure cannot be drawn: {outcomes[-1]['error']}")
     memory.kept |= found
@@ -119,9 +119,9 @@ def run(codes: list[str], root: Path, data: Path) -> list[Outcome]:
     return outcomes
 
 
-def _stamps(root: Path, outcome: Outcome) -> dict[str, Any]:
+def _stamps(root: Path, names: Iterable[str]) -> dict[str, Any]:
     """Return sizes and times of the files that an output shows."""
-    stamps: dict[str, Any] = dict.fromkeys(PICTURE.findall(json.dumps(outcome.get("outputs"))))
+    stamps: dict[str, Any] = dict.fromkeys(names)
     for name in stamps:
         with suppress(OSError):
             status = (root / name).stat()
@@ -160,7 +160,8 @@ def _left_out(outcome: Outcome, place: str, what: str = "") -> str:
 
 def _with_values(line: Line, made: Iterator[Outcome], failed: list[str]) -> Line:
     """Return a line with the value of each inline expression in its place. `failed` is the code that raised."""
-    pieces = line.pieces
+    if len(pieces := line.pieces) == 1:
+        return line
     for at in range(1, len(pieces), 2):
         expression, outcome = pieces[at].strip(), next(made)
         if "error" not in outcome:

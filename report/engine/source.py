@@ -81,7 +81,7 @@ def read_source(project: Project) -> list[Line | CodeCell]:
             if is_cell and (fence["indent"] or fence["info"] != "{python}"):
                 raise line.error("a cell begins with ```{python} at the left margin, its options in '#|' lines")
         elif not block:
-            parts.append(replace(_checked(line), has_values=line.file not in unread))
+            parts.append(replace(_checked(line), has_values=False) if line.file in unread else _checked(line))
         elif not closing.match(line.text):
             block.append(line)
         else:
