@@ -70,7 +70,7 @@ DAMAGED = [
     ("column latency_s: the cell is 'inf'", text("data/machines/example-cpu/samples.csv", SAMPLE_HEADER, SAMPLE)),
     ("column caches: the cell is '1:2'",
      swapped("data/machines/example-cpu/machine.csv", "1:65536:2;2:2097152:2;3:16777216:1", "1:2")),
-    ("data/workload: the layers of ",
+    (": is not the sum of the model's layers in layers.csv",
      rewritten("data/workload/layers.csv", lambda content: b"".join(content.splitlines(True)[:-1]))),
 ]  # fmt: skip
 
