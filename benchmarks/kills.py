@@ -1,14 +1,15 @@
 """Tests whether a measurement that is killed again and again loses rows, or duplicates them.
 
     python benchmarks/kills.py
-    python benchmarks/kills.py --kills 20 --seed 7
+    python benchmarks/kills.py --kills 20 --seed 7 --sleeps
 
 ``python -m measure`` counts and times two small networks into a temporary folder. It is killed and restarted a hundred
 times, and then left to finish. ``WAYS`` lists the kills; half come at any moment, half within milliseconds of a write.
 After each kill every process must end by itself, every table must be readable, every earlier row must still be there,
 no key may occur twice, and each run must have its samples. No log may stay in the folder for temporary files, at the
 latest after the next run. A measurement that finishes before it is killed is followed by another in a new folder. The
-measured values mean nothing.
+measured values mean nothing. With ``--sleeps`` a cell is a short sleep, and a kill takes a tenth of the time: plan,
+lock, runner, worker and cache are the real ones.
 """
 
 import argparse
@@ -44,9 +45,14 @@ SELECTION = (  # without roofs: one measured under load is measured again, and s
     "--device cpu --quick --target 50% --sections workload inference training operators "
     "--batch-sizes 1 2 --training-batch-sizes 2 --models helpers.small_network:network squeezenet1_0"
 )
+SLEEPS = (  # three rounds whatever a busy machine makes of the sleeps: a wide interval would ask for more
+    "--device cpu --sections inference --variants eager --models alexnet resnet18 vgg11 --batch-sizes 1 --max-rounds 3"
+)
 KILLS = 100
 LONGEST_S = 14.0
 """The longest that a measurement lives, of which starting torch takes some seconds."""
+
+LONGEST_SLEEPS_S = 1.5
 
 DELAY_S = 0.005
 """How soon after it sees a write the kill comes at the latest: the tables of a round are written within that."""
@@ -196,11 +202,11 @@ class Measurement:
         return measurement.returncode != 0
 
     def _wait_for_the_ends(self, processes: Sequence[psutil.Process], way: str) -> None:
-        """Raise Violation if a process lives on, or a log stays where a process was left to remove it."""
+        """Raise Violation if a process lives on, or a log stays of a run that could remove it."""
         ends = time.monotonic() + ENDING_S
         while True:
             alive = sum(not _has_ended(process) for process in processes)
-            logs = self._logs() if way not in ("everything", "worker") else []  # the next run removes theirs
+            logs = self._logs() if INTERRUPTED in ENDINGS[way] else []  # the next run removes those of others
             if not alive and not logs:
                 break
             if time.monotonic() > ends:
@@ -297,17 +303,23 @@ def torment(command: Sequence[str], folder: Path, planned: Iterable[Kill], say: 
     return tally
 
 
+def sleeping() -> list[str]:
+    """Return the command of a measurement whose cells are sleeps."""
+    return [sys.executable, str(ROOT / "tests/helpers/measurement.py"), *SLEEPS.split()]
+
+
 def main(argv: Sequence[str]) -> int:
     """Exit code 0, or 1 if something was lost, duplicated or unreadable, or did not end."""
     flags = argparse.ArgumentParser(description="Kill a measurement again and again, and check what it lost.")
     flags.add_argument("--kills", type=int, default=KILLS, metavar="N", help="how often (default: %(default)s)")
     flags.add_argument("--seed", type=int, default=1, metavar="N", help="of the moments (default: %(default)s)")
+    flags.add_argument("--sleeps", action="store_true", help="sleep in place of networks")
     chosen = flags.parse_args(argv)
-    planned = kills(Random(chosen.seed), chosen.kills, LONGEST_S)
+    planned = kills(Random(chosen.seed), chosen.kills, LONGEST_SLEEPS_S if chosen.sleeps else LONGEST_S)
     began = time.monotonic()
     try:
         with tempfile.TemporaryDirectory() as folder:
-            command = [sys.executable, "-m", "measure", *SELECTION.split()]
+            command = sleeping() if chosen.sleeps else [sys.executable, "-m", "measure", *SELECTION.split()]
             tally = torment(command, Path(folder), planned, lambda text: print(text, flush=True))
     except (UserError, Violation) as problem:
         print(f"VIOLATION (seed {chosen.seed}): {problem}")

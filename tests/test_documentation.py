@@ -26,6 +26,8 @@ from helpers.world import WORLD
 
 from examples import tiny
 from measure import __main__ as measure_command
+from measure.cache import table
+from measure.cache.hand_kept import Chip
 from measure.domain.roofs import Roof
 from measure.machine import devices
 from measure.verbs import model as one_model
@@ -279,3 +281,17 @@ def test_links_lead_somewhere(document):
         if name:  # a heading's anchor, as GitHub makes it
             headings = re.findall(r"^#+ (.*)$", file.read_text("utf-8"), re.MULTILINE)
             assert name in {re.sub(r"[^\w -]", "", each.lower()).replace(" ", "-") for each in headings}, target
+
+
+def test_the_row_of_a_chip_is_one_that_the_table_takes(tmp_path):
+    (row,) = (block for block in blocks(read(ROOT / "docs/extending.md"), "") if block.startswith("Example Chip"))
+    header = (ROOT / "data/chips.csv").read_text("utf-8").partition("\n")[0]
+    (tmp_path / "chips.csv").write_text(f"{header}\n{row}", "utf-8")
+    (chip,) = table.read(tmp_path / "chips.csv", Chip)
+    assert (chip.chip, chip.peak_flop_per_s, chip.memory_byte) == ("Example Chip 9", 6e13, 80e9)
+
+
+def test_an_installed_copy_has_every_trace():
+    files = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["setuptools"]["data-files"]
+    kept = {Path(folder).name for folder in files if folder.startswith("share/roofwright/data/traces/")}
+    assert kept == {path.parent.name for path in (ROOT / "data/traces").glob("*/trace.csv")}

@@ -1,7 +1,7 @@
 """The FLOP and bytes of a model and its layers, their bound on a machine, and the share of the roof that they reach."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -105,10 +105,21 @@ def layer_demands(
     for each in operators:
         times_s[each.path] += each.time_s
     whole_s = sum(times_s.values())
-    found = []
-    for layer in sorted(layers, key=lambda layer: layer.position):
+    found, layers = [], sorted(layers, key=lambda layer: layer.position)
+    for layer in layers:
         flop, byte = layer.forward_flop, layer.traffic_byte
         time_s, share = (times_s[layer.path], times_s[layer.path] / whole_s) if whole_s else (None, None)
         work = layer.calls, layer.parameter_count, flop, byte, bound(roof.at(precision), flop, byte)
-        found.append(LayerDemand(layer.path, layer.type, layer.layer_kind, *work, time_s, share))
+        found.append(LayerDemand(layer.path, layer.type, _kind(layer, layers, times_s), *work, time_s, share))
     return found
+
+
+def _kind(layer: "Layer", layers: "Sequence[Layer]", times_s: Mapping[str | None, float]) -> str:
+    """Return a layer's kind; of one that runs all below it as one operator, the kind of most of their FLOP."""
+    below = [each for each in layers if each.path.startswith(f"{layer.path}.")]
+    if not times_s.get(layer.path) or any(times_s.get(each.path) for each in below):
+        return layer.layer_kind
+    flop = {layer.layer_kind: layer.forward_flop}
+    for each in below:
+        flop[each.layer_kind] = flop.get(each.layer_kind, 0) + each.forward_flop
+    return max(flop, key=lambda kind: flop[kind])

@@ -114,7 +114,13 @@ class Processes:
         process = SPAWN.Process(target=_leave_terminal, args=(theirs, self._log, *main), daemon=True)
         before = dict(os.environ)
         os.environ.update(task.variables)
-        process.start()
+        if FORKS:  # a Ctrl-C before the process ignores it would end it with a traceback
+            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            process.start()
+        finally:
+            if FORKS:
+                signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
         os.environ.clear()
         os.environ.update(before)
         theirs.close()
@@ -215,6 +221,7 @@ def _leave_terminal(connection: Connection, log: Path, main: Callable[..., None]
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if FORKS:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
         os.setpgid(0, 0)
     output = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     os.dup2(output, 1)

@@ -17,6 +17,7 @@ model NAME  a built-in model, LIBRARY:NAME or package.module:function
 
 import argparse
 import json
+import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, nullcontext
@@ -164,7 +165,8 @@ def read_answer(cache: RunCache, request: Request) -> ModelAnswer:
     counts = [row for row in cache.workloads.rows(Workload) if (row.model, row.input_shape) == (name, shape)]
     counts = [row for row in counts if row.batch in request.batch_sizes]
     if counts and all(row.status != "ok" for row in counts):
-        raise UserError(f"NAME: {name} could not be counted: {counts[0].reason}")
+        alone = f"python -m measure --models {shlex.quote(name)} --sections inference{data_flag(cache.workloads.data)}"
+        raise UserError(f"NAME: {name} could not be counted: {counts[0].reason}; to time it alone: {alone}")
     counted, workload_of = (name, shape, first.batch, stored_as(first.precision), None), attrgetter(*WORKLOAD)
     layers = [row for row in cache.workloads.rows(Layer) if workload_of(row) == counted]
     cells = [cell for cell in cache.folder.cells(cache.environment) if cell.model == name]

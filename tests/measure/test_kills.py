@@ -1,9 +1,7 @@
-import sys
 from dataclasses import replace
 from random import Random
 
 import pytest
-from helpers.places import ROOT
 
 pytest.importorskip("psutil", reason="processes are found with psutil")
 pytest.importorskip("rich", reason="progress is shown with rich")
@@ -15,17 +13,11 @@ from helpers.rows import machine_in, run, samples
 from measure.cache.folders import MachineFolder
 from measure.cache.records import Run
 
-# Three rounds whatever a busy machine makes of the sleeps that are timed: a wide interval would ask for more
-SELECTION = (
-    "--device cpu --sections inference --variants eager --models alexnet resnet18 vgg11 --batch-sizes 1 --max-rounds 3"
-)
-FAKE = [sys.executable, str(ROOT / "tests/helpers/measurement.py"), *SELECTION.split()]
-
 
 @pytest.mark.slow
 def test_a_measurement_that_is_killed_again_and_again_loses_nothing_and_has_nothing_twice(tmp_path):
-    planned = kills.kills(Random(3), 8, 1.5)
-    tally = kills.torment(FAKE, tmp_path, planned, lambda _: None)
+    planned = kills.kills(Random(3), 8, kills.LONGEST_SLEEPS_S)
+    tally = kills.torment(kills.sleeping(), tmp_path, planned, lambda _: None)
     assert tally.kills == 8
     (last,) = [tmp_path / str(tally.ends)]
     runs = MachineFolder(last, "box").rows(Run)

@@ -42,3 +42,16 @@ def test_layers_come_as_they_run_with_the_time_of_their_operators():
     ]  # fmt: skip
     assert found[0].bound == "memory"  # 10 FLOP on 96 B
     assert layer_demands(layers, "fp32", RATES, [])[0].time_s is None
+
+
+def test_a_layer_that_runs_its_parts_as_one_operator_has_the_kind_of_most_of_their_flop():
+    """PyTorch runs a whole encoder layer as one operator, so that its parts have no time of their own."""
+    fused = replace(layer(position=0), path="blocks.0", layer_kind="other", forward_flop=0)
+    parts = [
+        replace(layer(position=place), path=f"blocks.0.{kind}", layer_kind=kind, forward_flop=flop)
+        for place, (kind, flop) in enumerate((("attention", 20), ("linear", 30), ("normalisation", 1)), 1)
+    ]
+    (first, *_) = layer_demands([fused, *parts], "fp32", RATES, [operator_time(path="blocks.0")])
+    assert (first.layer_kind, first.time_share) == ("linear", 1)
+    (first, *_) = layer_demands([fused, *parts], "fp32", RATES, [operator_time(path="blocks.0.attention")])
+    assert first.layer_kind == "other"  # its parts have their times

@@ -67,6 +67,20 @@ def test_tasks_of_a_block_and_with_equal_variables_are_forks_of_one_server(sourc
     assert has_ended(later.parent)
 
 
+def test_ctrl_c_cannot_reach_a_process_before_it_ignores_it(source, monkeypatch):
+    """It is in the terminal's group until then, and would print a traceback there."""
+    start, masks = processes.SPAWN.Process.start, []
+
+    def note(process):
+        masks.append(signal.pthread_sigmask(signal.SIG_BLOCK, ()))
+        start(process)
+
+    monkeypatch.setattr(processes.SPAWN.Process, "start", note)
+    said_by_process_of(source, task())
+    assert signal.SIGINT in masks[0]
+    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
+
+
 def test_where_a_server_is_killed_its_fork_ends_too_and_the_next_task_has_another(source):
     process, _connection, said = begin(source, task())
     assert process.pid == said.pid  # a fork may speak before its server has told its number
