@@ -136,7 +136,8 @@ def test_the_chooser_has_chosen_chips_alone_and_the_fastest_time_in_eager_mode_w
 def visit_to(place, browser, folder):
     report = ROOT / "report"
     scripts = [report / "charts" / "charts.js", *sorted((report / "chapters" / "prediction").glob("*.js"))]
-    code = "\n".join(script.read_text(encoding="utf-8") for script in scripts)
+    bundled = "const lodashDebounce = (call) => call;"  # comes with Vega
+    code = "\n".join([bundled, *(script.read_text(encoding="utf-8") for script in scripts)])
     body = f"<div class=chooser-line></div><section id=choose>{place}</section><script>{code}</script>"
     (folder / "page.html").write_text(f"<meta charset=utf-8>{body}", "utf-8")
     visit = Visit(browser, folder / "page.html", DESKTOP)
