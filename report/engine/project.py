@@ -167,17 +167,20 @@ def read_settings(
                 continue
             value, allowed = SafeConstructor().construct_document(below), known.get(above + key, "")
             is_text = isinstance(allowed, str)  # what is written may be Quarto's
+            is_refused = passed_over is None or above == OWN or not is_text
             if key not in names:
-                problem = f"'{key}'; it knows {', '.join(names)}{did_you_mean(key, list(names))}"
+                others = f"; it knows {', '.join(names)}" if is_refused else ""
+                problem = f"'{key}'{others}{did_you_mean(key, list(names))}"
             elif re.fullmatch(allowed, str(value)) if is_text else isinstance(value, allowed):
                 settings[above + key] = value
                 continue
             else:
                 asked = allowed if is_text else "|".join(kind.__name__ for kind in allowed)
                 problem = f"'{key}: {value}'; it knows {asked}"
-            if passed_over is None or above == OWN or not is_text:
-                raise UserError(f"{place}: the embedded engine cannot honour {problem}")
-            passed_over.append(f"{place}: the embedded engine cannot honour {problem}")
+            sentence = f"{place}: the embedded engine cannot honour {problem}"
+            if passed_over is None or is_refused:
+                raise UserError(sentence)
+            passed_over.append(sentence)
 
     try:
         if node := yaml.compose(text, Loader=yaml.SafeLoader):
