@@ -229,7 +229,6 @@ def measure(arguments: argparse.Namespace, request: Request, deadline: float | N
     how = {} if arguments.try_anyway else {"refusal": MemoryFit(device.memory_byte(), cache.workloads).refusal}
     display = runner.RunProgress(tasks, make_console(), deadline, arguments.verbose, estimate.seconds)
     summary, done = runner.Summary(), set[Task]()
-    stop_as_by_ctrl_c()
     lock = folder.locked(display.say) if is_of_machine else nullcontext()
     try:
         with closing(Worker(device.torch_name, threads, sampling)) as worker, lock, display:
@@ -336,6 +335,7 @@ def main(arguments: argparse.Namespace) -> int:
     flags.check_folder_name(arguments.machine)
     if arguments.verbose:
         log_to_stderr()
+    stop_as_by_ctrl_c()  # before own models have a process
     request = resolve_request(arguments)
     if arguments.list:
         rows = models_as_rows(request.models, Workloads(arguments.data).rows(Workload))

@@ -68,6 +68,7 @@ def main(flags: argparse.Namespace) -> int:
     """Return exit code 0. Raises UserError for bad input, or if the model cannot be counted."""
     check_one_output({"--json": flags.json, "--markdown": flags.markdown})
     device, threads = devices.find(flags.device), parse_threads(flags.threads)
+    stop_as_by_ctrl_c()  # before an own model has a process
     try:
         request, sampling, has_changed = *make_request(flags), False
     except ChangedError:
@@ -80,7 +81,6 @@ def main(flags: argparse.Namespace) -> int:
     tasks = tasks_to_do(cache, request)
     if tasks:
         check_writable(flags.data)
-        stop_as_by_ctrl_c()
     table = markdown if flags.markdown else aligned
     with closing(Worker(device.torch_name, threads, sampling)) as worker:
         if counting := [task for task in tasks if not task.is_of_machine]:

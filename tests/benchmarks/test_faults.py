@@ -4,6 +4,7 @@ pytest.importorskip("torch", reason="a plan names the version of torch")
 pytest.importorskip("torchvision", reason="the models are torchvision's")
 
 import faults
+import misbehaving
 
 
 @pytest.mark.slow
@@ -20,3 +21,11 @@ def test_a_crash_and_a_long_sentence_count_as_failures():
 
     assert faults.sentence_of(crash) == ("", "ZeroDivisionError: float division by zero")
     assert faults.sentence_of(speak)[1] == "401 characters"
+
+
+@pytest.mark.slow
+def test_own_models_that_misbehave_are_refused_or_become_rows(capsys):
+    code = misbehaving.main(["--models", "raises", "recurs", "segfaults", "leaves a child"])
+    said = capsys.readouterr().out
+    assert code == 0, said
+    assert said.startswith("raises: refused")

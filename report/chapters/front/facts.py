@@ -75,7 +75,7 @@ def of(paper: Paper) -> Front:
     best = published.best_timed(paper)
     gpu, buying = sourced(_gpu(paper), published.SOURCE), sourced(_buying(paper), published.SOURCE)
     data = Data(
-        exact(paper.workloads.model.nunique() or None), count_of(paper.chips.chip.nunique(), "chips"),
+        count_of(paper.workloads.model.nunique() or None, "models"), count_of(paper.chips.chip.nunique(), "chips"),
         count_of(len(paper.elsewhere.timings), "timings"),
     )  # fmt: skip
     return Front(

@@ -212,7 +212,7 @@ def _counted(paper: Paper) -> NetworkCounted:
     flop, memory = (each.where(each > 0) for each in (rows.forward_flop, rows.inference_peak_byte))
     ends = extremes(flop / rows.parameter_count, "FLOP")
     spans = exact(flop.max() / flop.min()), exact(memory.max() / memory.min())
-    return NetworkCounted(count_of(len(rows), "networks"), *spans, *ends)
+    return NetworkCounted(count_of(len(rows), "models"), *spans, *ends)
 
 
 def _kinds(paper: Paper) -> NetworkKinds:

@@ -221,7 +221,7 @@ def _roofs(machine: Machine, batch: int | None) -> Roofs:
         cache_gain=ratio(exact(machine.levels[0].bandwidth_byte_per_s if machine.levels else None), bandwidth),
         lowest=lowest,
         side=Name(None if unknown else str(bound(lowest, ridge))),
-        networks=exact(len(at_batch) or None),
+        networks=count_of(len(at_batch) or None, "models"),
         below=exact(below),
     )
 
