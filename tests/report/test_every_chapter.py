@@ -36,9 +36,10 @@ SHOWN = shown()
 NO_KEPT_MEMORY = {
     f"utilisation.{key}" for key in ("figures.kept", "figures.sweep", "figures.throughput", "tables.gains")
 }
+NO_PAIR = {"gpus.figures.other_memory"}  # of two GPUs that differ in memory alone
 GAPS = {
-    "everything": set(), "a GPU at hand": NO_KEPT_MEMORY,
-    "no GPU": {"training.figures.counters", "gpus.figures.single"},
+    "everything": NO_PAIR, "a GPU at hand": NO_KEPT_MEMORY | NO_PAIR,
+    "no GPU": {"training.figures.counters", "gpus.figures.single"} | NO_PAIR,
     "nothing": SHOWN.keys() - {"counting.tables.costs"},
 }  # fmt: skip
 """What cannot be shown, by what was measured."""

@@ -54,13 +54,13 @@ def free_columns(record):
 
 
 def write_hostile(data):
-    """Write the world, and studies' claims, with the text behind each text that may be anything; return these columns.
+    """Write the world, and tables that it lacks, with the text behind each that may be anything; return these columns.
 
     Our own name stays, by which this program is told from others. Where no row has a text, all have this one.
     """
     shutil.copytree(WORLD, data)
-    for name in ("claims.csv", "measurements/tokens.csv"):
-        shutil.copy(ROOT / "data" / "published" / name, data / "published" / name)
+    for name in ("published/claims.csv", "published/measurements/tokens.csv", "prediction/networks.csv"):
+        shutil.copy(ROOT / "data" / name, data / name)
     spoilt = set()
     for record, about in TABLES.items():
         for path in data.glob(about.path.replace(MACHINE, "machines/*").replace(TRACE, "traces/*")):
