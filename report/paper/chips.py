@@ -7,7 +7,7 @@ import pandas as pd
 from measure.cache.hand_kept import CHIP_KINDS, Chip
 from measure.domain.chips import chip_names, datasheet_roof, fold_name
 from measure.domain.roofs import Roof
-from measure.errors import UserError
+from measure.errors import UserError, quote
 from report.paper import hand_tables
 from report.paper.frames import each
 
@@ -29,7 +29,7 @@ def read(path: Path, keys: frozenset[str]) -> pd.DataFrame:
         sparse = row.sparse_peak_flop_per_s
         if sparse is not None and sparse < row.peak_flop_per_s:
             raise UserError(
-                f"{path}, line {line}, {row.chip} at {row.precision}: the sparse peak is below the dense one; "
+                f"{path}, line {line}, {quote(row.chip)} at {row.precision}: the sparse peak is below the dense one; "
                 "exchange the two, or mend the one that is wrong"
             )
     chips = hand_tables.frame(rows, Chip)

@@ -12,7 +12,7 @@ import pandas as pd
 
 from measure.cache.schema import TABLES
 from measure.cache.table import numbered
-from measure.errors import UserError
+from measure.errors import UserError, quote
 from report.engine.project import read_text
 from report.paper import frames, printed
 from report.paper.printed import FlopPerCycle, model_numbers
@@ -46,13 +46,13 @@ def read(path: Path, record: type[Record], keys: frozenset[str]) -> list[tuple[i
             for cited in () if text in sound else text.split(";"):
                 if cited not in keys:
                     raise UserError(
-                        f"{path}, line {line}, column {name}: {cited!r} is not in the bibliography; add its entry to "
-                        "bib/references.bib"
+                        f"{path}, line {line}, column {name}: {quote(cited)} is not in the bibliography; add its entry "
+                        "to bib/references.bib"
                     )
             sound.add(text)
         first = lines.setdefault(key_of(row), line) if key_of else line
         if first != line:
-            key = " ".join(str(getattr(row, name)) for name in facts.key)
+            key = quote(" ".join(str(getattr(row, name)) for name in facts.key))
             raise UserError(f"{path}, line {line}: {key} stands in line {first} already; delete one of the two")
     return rows
 

@@ -30,7 +30,7 @@ def test_lines_are_numbered_as_an_editor_does_cells_are_stripped_and_a_byte_orde
         (b"id,study,claim\n1,one,a\n\n", "line 3: 0 cells where the header has 3; correct the line or delete it"),
         (b"chip\n\xff\n", "claims.csv: is not UTF-8 text"),
         (b"id,study,claim\n" + b"x" * 200_000, "claims.csv, line 2: "),
-        (b"id,study,claim\n1,one,a\n1,one,b\n", "claims.csv, line 3: 1 stands in line 2"),
+        (b"id,study,claim\n1,one,a\n1,one,b\n", "claims.csv, line 3: '1' stands in line 2"),
         (b"id,study,claim\n1,three,a\n", "claims.csv, line 2, column study: 'three'"),
     ],
 )
@@ -105,3 +105,9 @@ def test_the_rows_of_studies_as_printed_with_half_the_unit_of_the_last_digit_as_
     assert counts.iloc[0].forward_rounding == pytest.approx(0.5)  # 91416125440
     assert tables.training[tables.training.study == "a1rooflines"].batch.isna().all()  # a cell that may be empty
     assert (tables.chips.precision == "").sum() == 1
+
+
+def test_a_long_cell_is_cut_in_the_sentence(tmp_path):
+    with pytest.raises(UserError) as caught:
+        read(tmp_path, b"id,study,claim\n1," + b"x" * 5000 + b",a\n")
+    assert len(str(caught.value)) < 400
