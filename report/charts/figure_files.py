@@ -14,7 +14,7 @@ from measure.errors import UserError, unknown
 from report import failures
 from report.charts.drawing import converted, picture
 from report.engine.project import read_project, write_file
-from report.engine.source import CodeCell, left_out, read_source
+from report.engine.source import CodeCell, read_source
 
 WRITERS: dict[str, tuple[str, Callable[[dict[str, Any]], str | bytes]]] = {
     "svg": (".svg", picture),
@@ -33,8 +33,7 @@ def write_figures(
     Tell of a figure whose data are missing, with what would fill it. Raise UserError for a label that no figure has.
     """
     project = read_project(root.resolve())
-    unread = left_out(project)
-    cells = [cell for cell in read_source(project) if isinstance(cell, CodeCell) and cell.opening.file not in unread]
+    cells = [part for part in read_source(project) if isinstance(part, CodeCell)]
     figures = {cell.options["label"]: cell for cell in cells if "fig-cap" in cell.options}
     if not figures:
         raise UserError("there is no figure in the chapters that are chosen; choose others with --chapters")
