@@ -304,6 +304,8 @@ class ChildTable(Generic[Record]):
         """Return the same children by column."""
         owners, found = set(map(self._key, rows)), columns(self.path, self._record)
         of_owners = [key in owners for key in zip(*(found[name] for name in self._names), strict=True)]
+        if all(of_owners):  # as nearly always: a second list of each column takes as much memory again
+            return found
         return {name: [*itertools.compress(cells, of_owners)] for name, cells in found.items()}
 
     def put(self, children: Sequence[tuple[Any, Sequence[Record]]]) -> None:
