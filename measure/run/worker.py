@@ -227,6 +227,8 @@ class IsolatedCalls(Worker):
         Raises RaisedError for the function's exceptions, and UserError if it takes too long or ends its process.
         """
         answer = self.run(FunctionCall(function, arguments))
+        if answer == KILLED:  # not by its own code, most likely; nothing was begun that could go on without it
+            answer = self.run(FunctionCall(function, arguments))
         if isinstance(answer, Failure):
             raise UserError(f"--models: {name}: {answer.reason}; fix it, or give measuring a longer --call-limit")
         if isinstance(answer, UserError | RaisedError):
