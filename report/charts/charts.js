@@ -8,6 +8,7 @@ const OPTIONS = {
 };
 const ACTIONS = { export: { svg: true, png: true }, source: false, compiled: false, editor: false };
 const ACTIONS_WIDTH = 40; // the menu's button, right of the chart; a phone has no room for it
+const SIDE_BY_SIDE = 190; // a panel that would be narrower is set below the others
 const phone = window.matchMedia("(max-width: 40rem)");
 
 const style = document.createElement("style");
@@ -149,12 +150,14 @@ async function draw(chart) {
   await redraw(1, widest, 0);
   const around = width() - widest;
   const gap = chart.specification.spacing ?? 0;
-  const columns = Math.max(1, Math.floor((room + gap) / (widest + around + gap)));
-  const panel = Math.max(90, room - around);
+  const sized = (columns) => Math.floor((room + gap) / columns) - gap - around;
+  let columns = chart.specification.columns ?? 1;
+  while (columns > 1 && sized(columns) < Math.min(SIDE_BY_SIDE, widest)) columns -= 1;
+  const panel = Math.max(60, Math.min(widest, sized(columns)));
   await redraw(columns, panel, room - around);
   // A last tick's label; a narrower axis may choose another
   for (let size = panel, tries = 0; width() > room && tries < 3; tries += 1) {
-    size = Math.max(90, size - Math.ceil(width() - room));
+    size = Math.max(60, size - Math.ceil((width() - room) / columns));
     await redraw(columns, size, room - around);
   }
   cleared(chart.view);

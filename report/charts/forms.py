@@ -87,7 +87,7 @@ def matrix(
     ]  # fmt: skip
     across, down = ([name for name in names if name in {row[of] for row in listed}] for of in (first, second))
     x = Categories(names=tuple(across), pixels=side, vertical=False, padding=0.04)
-    y = Categories(names=tuple(down), pixels=side, padding=0.04)
+    y = Categories(names=tuple(down), pixels=0.85 * side, padding=0.04)  # numbers are wider than high
     told = [(second, "of", ""), (first, "with", ""), (value, "coefficient", ".2f")]
     cells = boxes(listed, (x, first), (y, second), tooltip=told)
     scale = {"domain": [-1, 0, 1], "range": [theme.VERMILION, theme.PAPER, theme.BLUE], "interpolate": "rgb"}

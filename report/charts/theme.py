@@ -14,7 +14,7 @@ FONTS = Path(__file__).with_name("fonts")  # shipped, so that charts look the sa
 FAMILY = "Roofwright Sans, Arial, Liberation Sans, Helvetica, sans-serif"  # the others have the same widths
 WIDTHS: dict[str, dict[str, float]] = json.loads((FONTS / "widths.json").read_text(encoding="utf-8"))  # ems, by weight
 
-FULL_WIDTH, HALF_WIDTH = 800, 420
+FULL_WIDTH, HALF_WIDTH = 800, 400
 FONT_SIZE, TICK_SIZE, LABEL_SIZE = 12, 11, 11  # titles; ticks and legends; names beside marks
 LONGEST_NAME = 0.4 * FULL_WIDTH  # a longer name is cut; the tooltip has all of it
 GAP = 22  # pixels between panels

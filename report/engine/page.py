@@ -15,7 +15,7 @@ RESERVED = [("'", "&#39;"), ('"', "'"), *((character, f"%{ord(character):X}") fo
 NOT_ASCII = re.compile("[^ -~]")
 SIZE = re.compile(r'(?<=\s)(?:width|height)="[\d.]+"')
 WIDTH = re.compile(r'width="([\d.]+)"')
-BESIDE = 460  # pixels of the widest picture that has text beside it: a narrow figure, and what its axes take more
+BESIDE = 430  # pixels of the widest picture that has text beside it: a narrow figure, and what its axes take more
 PICTURE = re.compile(r'<img src="([^"]+)"')
 RAW_BLOCK = re.compile(r"^```\{=html\}\n(.+?)\n```$", re.MULTILINE | re.DOTALL)
 MARK = re.compile(r"<!--withheld (\d+)-->")

@@ -58,7 +58,8 @@ def plane(paper: Paper) -> dict[str, Any]:
         for intensity, whole in ((cell.traffic_intensity, False), (cell.compulsory_intensity, True))
     )
     width = theme.plot_width(unit="FLOP/s", figure=theme.HALF_WIDTH)
-    on = Plane.over([DrawnRoof.of(roof)], width, 160, rows.intensity, rows.rate)
+    reach = [*rows.intensity, 1.5 * rows.intensity.max()]  # a mark at the edge would be cut
+    on = Plane.over([DrawnRoof.of(roof)], width, 160, reach, rows.rate)
     marks = on.points(rows, "name", "intensity", "rate", color=("name", theme.ACCENTS), hollow="whole", size=70)
     description = f"Roofline of the {machine.name}: " + "; ".join(
         f"{row.name} at {row.intensity:.1f} FLOP/B, {si(row.rate, 'FLOP/s')}" for row in each(rows)

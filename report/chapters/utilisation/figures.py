@@ -128,16 +128,19 @@ def throughput(paper: Paper) -> dict[str, Any]:
     shown = sorted(dict.fromkeys(cells.network), key=lambda name: name in theme.ACCENTS)  # the coloured ones on top
     cells = cells.set_index("network").loc[shown].reset_index()[["network", "variant", "batch", "ratio"]]
     palette = theme.accents(shown)
-    panels = []
+    width = theme.plot_width(2, right=53, shared=True, figure=theme.HALF_WIDTH)  # names right of the last panel alone
+    panels: list[dict[str, Any]] = []
     for variant, title in titles.items():
         rows = cells[cells.variant == variant]
-        x = LogAxis.of_batches(cells.batch, theme.plot_width(2, right=96))
-        y = LinearAxis.around([*cells.ratio, 1], pixels=130, title=f"speed over batch size {small}", vertical=True)
+        x = LogAxis.of_batches(cells.batch, width)
+        about = {"title": f"speed over batch size {small}", "vertical": True, "shown": not panels}
+        y = LinearAxis.around([*cells.ratio, 1], pixels=150, **about)
         places, color = ((x, "batch"), (y, "ratio")), ("network", palette)
         tooltip = [("network", "network", ""), ("batch", "batch size", "d"), ("ratio", "ratio", ".2f")]
         marks = [rules([{}], y=(y, 1), color=theme.MUTED, dash=True), lines(rows, *places, color, "network", width=1)]
         ends = rows[rows.network.isin(theme.ACCENTS)].sort_values("batch").drop_duplicates("network", keep="last")
-        marks += [points(rows, *places, color, size=20, tooltip=tooltip), end_names(ends, "network", *places)]
+        marks.append(points(rows, *places, color, size=20, tooltip=tooltip))
+        marks += [end_names(ends, "network", *places)] if panels else []
         panels.append(panel(marks, title))
     description = f"Throughput by batch size over that at batch size {small} for {len(shown)} networks."
     return figure("utilisation-throughput", description, row(panels), legend=None)
@@ -156,7 +159,7 @@ def kept(paper: Paper) -> dict[str, Any]:
     drawn = spread(rows.sort_values("outside").drop_duplicates("network"), display.LISTED).network
     rows = rows[rows.network.isin({*drawn, *rows.nlargest(9, "outside").network})]
     about: dict[str, Any] = {"title": "share of the operating system", "format": "%", "margin": 0.08}
-    x = LinearAxis.around(rows.outside, pixels=theme.plot_width(), **about)
+    x = LinearAxis.around(rows.outside, pixels=theme.plot_width(figure=theme.HALF_WIDTH), **about)
     top = 1.25 * rows.speed_up.max()  # some intervals reach farther
     y = LinearAxis.around([0.8, top], pixels=140, zero=False, title="speed, memory kept", vertical=True)
     curve = [{"share": share, "gain": 1 / (1 - share)} for share in (x.high * step / 60 for step in range(61))]
