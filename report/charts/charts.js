@@ -81,7 +81,7 @@ function narrowed(specification, columns, width, room) {
     panel.width *= share;
     for (const { data, mark, encoding } of layers(panel)) {
       const rows = copy.datasets[data?.name];
-      if (rows?.[0]?.at !== undefined && !thin.has(data.name)) {
+      if (rows?.[0]?.down !== undefined && !thin.has(data.name)) {
         thin.add(data.name);
         copy.datasets[data.name] = thinned(rows, share, panel.width);
       }

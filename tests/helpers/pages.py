@@ -106,7 +106,9 @@ class Visit:
           for (const details of document.querySelectorAll("main details")) details.open = true;
         }""")
         declared = self.page.locator("script.chart").count()
-        self.page.wait_for_function("n => document.querySelectorAll('.vega-embed svg.marks').length >= n", arg=declared)
+        self.page.wait_for_function(
+            "n => document.querySelectorAll('.vega-embed svg.marks').length >= n", arg=declared, timeout=120_000
+        )
         return declared
 
 

@@ -65,6 +65,17 @@ def test_labels_stand_apart_nothing_scrolls_sideways_and_no_rule_of_accessibilit
 
 
 @pytest.mark.browser
+def test_a_narrow_page_has_every_line_of_a_figure(desktop, phone):
+    found = []
+    for visit in (desktop, phone):
+        visit.wait_for_charts()
+        lines = """charts => charts.map(chart =>
+          [chart.closest("figure").id, chart.querySelectorAll("g.mark-line.role-mark path, g.mark-symbol path").length])"""
+        found.append(visit.page.locator(".vega-embed svg.marks").evaluate_all(lines))
+    assert found[0] == found[1]
+
+
+@pytest.mark.browser
 def test_figures_keep_their_contrast_in_the_dark(desktop):
     desktop.wait_for_charts()
     for scheme, (least, most) in {"dark": (0, 65), "light": (190, 255)}.items():
