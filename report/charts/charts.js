@@ -81,7 +81,7 @@ function narrowed(specification, columns, width, room) {
     panel.width *= share;
     for (const { data, mark, encoding } of layers(panel)) {
       const rows = copy.datasets[data?.name];
-      if (rows?.[0]?.down !== undefined && !thin.has(data.name)) {
+      if (rows?.[0]?.ex !== undefined && !thin.has(data.name)) {
         thin.add(data.name);
         copy.datasets[data.name] = thinned(rows, share, panel.width);
       }
@@ -133,13 +133,13 @@ async function draw(chart) {
   const room = chart.drawnFor - (phone.matches ? 0 : ACTIONS_WIDTH);
   const width = () => chart.view.querySelector("svg.marks").getBoundingClientRect().width;
   const embed = async (specification) => {
-    const { signals, data } = chart.result?.view.getState({
-      signals: (name) => specification.params?.some((param) => param.name === name),
-      data: (name) => name.endsWith("_store"), // what was picked in a legend
-    }) ?? {};
-    chart.result?.finalize();
-    chart.result = await vegaEmbed(chart.view, specification, { ...OPTIONS, actions: phone.matches ? false : ACTIONS });
-    if (signals) await chart.result.view.setState({ signals, data }).runAsync();
+    const before = chart.result?.view; // whose choices stay: of the controls below, and of what was picked in a legend
+    const params = specification.params?.map((param) => ({ ...param, ...(before && { value: before.signal(param.name) }) }));
+    const { data } = before?.getState({ signals: () => false, data: (name) => name.endsWith("_store") }) ?? { data: {} };
+    before?.finalize();
+    const options = { ...OPTIONS, actions: phone.matches ? false : ACTIONS };
+    chart.result = await vegaEmbed(chart.view, { ...specification, ...(params && { params }) }, options);
+    if (Object.values(data).some((picked) => picked.length)) await chart.result.view.setState({ data }).runAsync();
     named(chart.view);
   };
   await embed(chart.specification);

@@ -69,8 +69,8 @@ def test_a_narrow_page_has_every_line_of_a_figure(desktop, phone):
     found = []
     for visit in (desktop, phone):
         visit.wait_for_charts()
-        lines = """charts => charts.map(chart =>
-          [chart.closest("figure").id, chart.querySelectorAll("g.mark-line.role-mark path, g.mark-symbol path").length])"""
+        lines = """charts => charts.map((chart) => [chart.closest("figure").id,
+          chart.querySelectorAll("g.mark-line.role-mark path, g.mark-symbol path").length])"""
         found.append(visit.page.locator(".vega-embed svg.marks").evaluate_all(lines))
     assert found[0] == found[1]
 
