@@ -177,7 +177,8 @@ class Measurement:
                     self._wait_for_a_write(measurement)
                     time.sleep(kill.delay_s)
             others = _others(measurement.pid)
-            if kill.way == "worker" and others:
+            has_lost_its_worker = kill.way == "worker" and bool(others)
+            if has_lost_its_worker:
                 _end(Random(kill.after_s).choice(others))
                 with suppress(subprocess.TimeoutExpired):
                     measurement.wait(kill.goes_on_s)
@@ -199,7 +200,7 @@ class Measurement:
         ):
             raise Violation(f"{kill.way}: the measurement ended with {measurement.returncode}: {self._last_line()}")
         self._wait_for_the_ends(others, kill.way)
-        return measurement.returncode != 0
+        return measurement.returncode != 0 or has_lost_its_worker
 
     def _wait_for_the_ends(self, processes: Sequence[psutil.Process], way: str) -> None:
         """Raise Violation if a process lives on, or a log stays of a run that could remove it."""

@@ -223,7 +223,10 @@ def _leave_terminal(connection: Connection, log: Path, main: Callable[..., None]
     if FORKS:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
         os.setpgid(0, 0)
-    output = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    try:
+        output = os.open(log, os.O_WRONLY | os.O_APPEND)
+    except FileNotFoundError:  # the parent was stopped while this process started
+        return
     os.dup2(output, 1)
     os.dup2(output, 2)
     main(connection, *arguments)

@@ -190,9 +190,11 @@ class Worker:
             self._isolated = None
 
     def close(self) -> None:
-        self.stop()
-        self._processes.close()
-        self._log.unlink(missing_ok=True)
+        try:
+            self.stop()
+            self._processes.close()
+        finally:  # a second Ctrl-C may come
+            self._log.unlink(missing_ok=True)
 
 
 @dataclass(frozen=True)
