@@ -183,8 +183,8 @@ def kept(paper: Paper) -> dict[str, Any]:
 def streams(paper: Paper) -> dict[str, Any]:
     machine = display.required(paper.at_hand, command("operators"))
     roof, (first, _, large) = machine.roof(BASE_PRECISION), batch_sizes(machine)
-    rates = pd.concat([stream_rates(paper, machine, batch) for batch in {first, large} if batch])
-    rates = rates[rates.group.isin(NAMED)]
+    moved = [stream_rates(paper, machine, batch) for batch in {first, large} if batch]
+    rates = pd.concat([rates[rates.group.isin(NAMED)] for rates in moved]) if moved else pd.DataFrame()
     if rates.empty or roof is None:
         raise display.Missing(command("workload roofs operators"))
     rows: list[dict[str, Any]] = []

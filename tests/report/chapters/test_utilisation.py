@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from helpers.world import CPU, GPU, numbers, rows_of, world, wrong
 
+from report import display
 from report.chapters.utilisation import figures, tables
 from report.chapters.utilisation.facts import batch_sizes, gap_terms
 
@@ -124,3 +125,9 @@ def test_figures_and_tables_show_the_facts():
     both = next(line for line in tables.gains.__wrapped__(world()).splitlines() if "memory kept and bf16" in line)
     assert "`MALLOC_MMAP_MAX_=0 MALLOC_TRIM_THRESHOLD_=-1`, `model.bfloat16()`" in both
     assert both.rstrip(" |").split("| ")[-1].startswith("4\\.9")
+
+
+def test_without_a_cell_no_operator_moves_bytes():
+    machine = world().machine("cpu")
+    with pytest.raises(display.Missing):
+        figures.streams.__wrapped__(replace(world(), machines=(replace(machine, cells=machine.cells[:0]),)))
