@@ -133,7 +133,7 @@ def throughput(paper: Paper) -> dict[str, Any]:
     for variant, title in titles.items():
         rows = cells[cells.variant == variant]
         x = LogAxis.of_batches(cells.batch, width)
-        about = {"title": f"speed over batch size {small}", "vertical": True, "shown": not panels}
+        about: dict[str, Any] = {"title": f"speed over batch size {small}", "vertical": True, "shown": not panels}
         y = LinearAxis.around([*cells.ratio, 1], pixels=150, **about)
         places, color = ((x, "batch"), (y, "ratio")), ("network", palette)
         tooltip = [("network", "network", ""), ("batch", "batch size", "d"), ("ratio", "ratio", ".2f")]
