@@ -51,7 +51,7 @@ def roofs(paper: Paper) -> dict[str, Any]:
     peak, bandwidth = si(roof.peak_flop_per_s, "FLOP/s"), si(roof.bandwidth_byte_per_s, "B/s")
     drawn = DrawnRoof(roof, f"{BASE_PRECISION} {peak}", f"memory {bandwidth}", caches)
     intensities = [*cells.traffic_intensity, *cells.compulsory_intensity]
-    plane = Plane.over([drawn], theme.plot_width(unit="FLOP/s"), 265, intensities, cells.flop_per_s)
+    plane = Plane.over([drawn], theme.plot_width(unit="FLOP/s"), 280, intensities, cells.flop_per_s)
     palette = theme.accents(cells.network)
     x, y, color = (plane.x, "traffic_intensity"), (plane.y, "flop_per_s"), ("network", palette)
     tooltip = [
