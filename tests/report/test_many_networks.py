@@ -66,7 +66,7 @@ FIGURES = {
     ),
     "fig-training-memory": (training.memory.__wrapped__, "network", 12),
     "fig-training-steps": (training.steps.__wrapped__, "network", 12),
-    "fig-ratios": (training.ratios.__wrapped__, "network", display.DRAWN),
+    "fig-ratios": (training.ratios.__wrapped__, "network", 12),
     "fig-training-strip": (training.strip.__wrapped__, "network", display.DRAWN),
     "fig-training-kernels": (training.kernels.__wrapped__, "network", display.DRAWN),
     "fig-gap": (utilisation.gap.__wrapped__, "network", display.DRAWN),
