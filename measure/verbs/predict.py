@@ -30,6 +30,7 @@ from typing import Any
 from measure.cache import table
 from measure.cache.folders import Workloads
 from measure.cache.predictions import Coefficient, NetworkFactor, PredictionError
+from measure.cache.project import kept_by_hand
 from measure.cache.schema import file_of
 from measure.cache.workload_records import Operator, Workload
 from measure.domain.chips import fold_name
@@ -64,11 +65,12 @@ def main(asked: argparse.Namespace) -> int:
     devices = _devices(asked.data, asked.chip, asked.precision)
     if asked.known and len(devices) > 1:
         raise UserError(f"--known: is a latency of one chip, and --chip names {len(devices)}; name one")
-    coefficients = table.read(file_of(Coefficient, asked.data), Coefficient)
+    fitted = kept_by_hand(Coefficient, asked.data).parents[1]  # the project's, whole, where this cache has no fit
+    coefficients = table.read(file_of(Coefficient, fitted), Coefficient)
     if not coefficients:
         raise UserError(f"--data: {asked.data} holds no fit; make it with python -m measure fit{data_flag(asked.data)}")
-    errors = table.read(file_of(PredictionError, asked.data), PredictionError)
-    networks = table.read(file_of(NetworkFactor, asked.data), NetworkFactor)
+    errors = table.read(file_of(PredictionError, fitted), PredictionError)
+    networks = table.read(file_of(NetworkFactor, fitted), NetworkFactor)
     predictor, phase = Predictor(coefficients, errors, networks), STEP if asked.training else INFERENCE
     host_us = None if asked.host is None else _host_us(asked.host, predictor.hosts, phase)
     calls = _known_calls(asked.known or [])

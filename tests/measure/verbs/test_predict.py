@@ -132,3 +132,8 @@ def test_a_model_of_ones_own_is_predicted(made, capsys):
     (row,) = predictions(made, capsys, "tests.helpers.small_network:network", *CHIP)
     assert row["batch"] == 1
     assert (made / "workload" / "own" / "models.csv").exists()
+
+
+def test_a_cache_without_a_fit_is_predicted_by_that_of_the_project(tmp_path, capsys):
+    assert call(tmp_path, MODEL, "--chip", "NVIDIA L4") == 0
+    assert "NVIDIA L4" in capsys.readouterr().out
