@@ -22,6 +22,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain, cycle
 from pathlib import Path
 from random import Random
@@ -76,6 +77,9 @@ ENDINGS = {
 }
 """The exit codes of each way."""
 
+HEEDING = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+"""A shell's background job, which this program may be, ignores Ctrl-C, and so would what it starts."""
+
 GOES_ON_S = 3.0
 """How long a measurement lives at most after its worker was killed."""
 
@@ -93,7 +97,7 @@ def kept(data: Path) -> Rows:
     for name in machine_names(data):
         folder = MachineFolder(data, name)
         runs = folder.rows(Run)
-        tables += [folder.rows(Environment), folder.rows(RoofMeasurement), runs, folder.rows(Sample, runs)]
+        tables += [folder.rows(Environment), folder.rows(RoofMeasurement), runs, folder.rows(Sample)]
         tables += [folder.rows(Profile), folder.rows(OperatorTime), folder.rows(KernelTime)]
     rows: Rows = {}
     for row in chain.from_iterable(tables):
@@ -235,7 +239,7 @@ class Measurement:
         """Leader of a group of its own. What its processes leave in the folder for temporary files goes with ours."""
         environment = os.environ | {"TMPDIR": str(self._log.parent), "PYTHONPATH": str(ROOT / "tests")}
         return subprocess.Popen(
-            self._command, cwd=ROOT, stdout=log, stderr=log, env=environment, start_new_session=True
+            self._command, cwd=ROOT, stdout=log, stderr=log, env=environment, start_new_session=True, preexec_fn=HEEDING
         )
 
     def _wait_for_a_write(self, measurement: "subprocess.Popen[bytes]") -> None:
