@@ -66,7 +66,6 @@ class Batches(Facts):
     below: Value  #: Timings in the class of the smallest batch sizes.
     least: Value  #: The lowest typical error in it for networks left out, with its GPU.
     most: Value  #: The highest one.
-    covered: Value  #: Share of its times within the 90 % interval.
 
 
 class PredictedCalculation(Facts):
@@ -196,11 +195,9 @@ def _batches(paper: Paper) -> Batches:
     calls = {name: int(rows.calls.sum()) for name, rows in by_class.items()}
     most, small = max(calls, key=calls.__getitem__), next(iter(by_class))
     rows = by_class[small]
-    checked = rows[rows.coverage.notna()]
     return Batches(
         exact(BATCH_CLASSES[most][0]), exact(calls[most] / sum(calls.values()), "%"),
         count_of(calls[small], "timings"), *extremes(rows.median_error, "%"),
-        exact((checked.coverage * checked.calls).sum() / checked.calls.sum() if len(checked) else None, "%"),
     )  # fmt: skip
 
 
