@@ -17,6 +17,7 @@ import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from multiprocessing.reduction import recv_handle, send_handle
@@ -115,6 +116,7 @@ class Processes:
         before = dict(os.environ)
         os.environ.update(task.variables)
         if FORKS:  # a Ctrl-C before the process ignores it would end it with a traceback
+            resource_tracker.ensure_running()  # which ends with Ctrl-C unblocked if it has to start
             signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             process.start()
