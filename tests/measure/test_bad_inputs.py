@@ -205,7 +205,6 @@ VERBS = {
         ("resnet50 --known resnet50 8 1ms", "--known: is a latency of one chip"),
         (f"{ONE} --known resnet50 8 0ms", "--known: '0ms'"),
         (f"{ONE} --training", "--precision: nothing was timed at bf16"),
-        ("resnet50 --chip 'NVIDIA T4' --data new", "make it with python -m measure fit --data new", folder("new")),
     ],
     "fit": [("--data none", "none holds no latency"), ("now", "nothing is expected at 'now'")],
     "count-published": [("--models resnex*", "--models: 'resnex*'"), ("--budget soon", "--budget: 'soon'")],
