@@ -77,6 +77,9 @@ ENDINGS = {
 }
 """The exit codes of each way."""
 
+NOTHING_RAN = "Fatal Python error: init_"
+"""What an interpreter says, with exit code 1, that Ctrl-C ends before it runs any of our code."""
+
 HEEDING = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
 """A shell's background job, which this program may be, ignores Ctrl-C, and so would what it starts."""
 
@@ -199,27 +202,30 @@ class Measurement:
                 _end(process)
             measurement.wait()
         said = self._log.read_text()
-        if measurement.returncode not in (0, *ENDINGS[kill.way]) or (
-            measurement.returncode == INTERRUPTED and "Traceback" in said
-        ):
+        is_by_us = measurement.returncode in (0, *ENDINGS[kill.way]) or NOTHING_RAN in said
+        if not is_by_us or (measurement.returncode == INTERRUPTED and "Traceback" in said):
             raise Violation(f"{kill.way}: the measurement ended with {measurement.returncode}: {self._last_line()}")
-        self._wait_for_the_ends(others, kill.way)
+        own_logs = f"{measurement.pid}-*" if INTERRUPTED in ENDINGS[kill.way] else None
+        self._wait_for_the_ends(others, kill.way, own_logs)
         return measurement.returncode != 0 or has_lost_its_worker
 
-    def _wait_for_the_ends(self, processes: Sequence[psutil.Process], way: str) -> None:
-        """Raise Violation if a process lives on, or a log stays of a run that could remove it."""
+    def _wait_for_the_ends(self, processes: Sequence[psutil.Process], way: str, own_logs: str | None) -> None:
+        """Raise Violation if a process lives on, or a log stays of a run that could remove it.
+
+        Those of runs that could not are removed by the next one that gets as far as a log of its own.
+        """
         ends = time.monotonic() + ENDING_S
         while True:
             alive = sum(not _has_ended(process) for process in processes)
-            logs = self._logs() if INTERRUPTED in ENDINGS[way] else []  # the next run removes those of others
+            logs = self._logs(own_logs) if own_logs else []
             if not alive and not logs:
                 break
             if time.monotonic() > ends:
                 raise Violation(f"{way}: {alive} processes live on after {ENDING_S:g} s, and {len(logs)} logs stay")
             time.sleep(0.01)
 
-    def _logs(self) -> list[Path]:
-        return [*self._log.parent.glob("roofwright-*.log")]
+    def _logs(self, whose: str = "*") -> list[Path]:
+        return [*self._log.parent.glob(f"roofwright-{whose}.log")]
 
     def run_to_its_end(self) -> None:
         """Raises Violation where it fails, or leaves something unmeasured or without a result."""

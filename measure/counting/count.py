@@ -208,7 +208,7 @@ class ChangedError(UserError):
 
 
 def check(models: Iterable[Model], counted: Iterable[Workload], call: Callable[..., Any]) -> None:
-    """Raise ChangedError if an own model is no longer the network that was counted under its name.
+    """Raise ChangedError if an own model is no longer the network that was counted, UserError if it fails now.
 
     ``call(name, function, *arguments)`` counts it again in a separate process, at the smallest counted batch size. A
     model that was never counted passes, and so does a change that keeps parameters, inputs and FLOP.
@@ -221,13 +221,14 @@ def check(models: Iterable[Model], counted: Iterable[Workload], call: Callable[.
         then = min(earlier, key=lambda row: row.batch)
         try:
             now = call(model.name, count, model, then.batch, then.precision).workload
-            changes = [
-                f"{words} {getattr(then, name)} when it was counted, {getattr(now, name)} now"
-                for name, words in COMPARED.items()
-                if getattr(then, name) != getattr(now, name)
-            ]
         except RaisedError as problem:
-            changes = [f"it raises {problem}"]
+            why = f"was counted, and raises {problem} now; mend it; what was measured of it is kept"
+            raise UserError(f"--models: {model.name} {why}") from None
+        changes = [
+            f"{words} {getattr(then, name)} when it was counted, {getattr(now, name)} now"
+            for name, words in COMPARED.items()
+            if getattr(then, name) != getattr(now, name)
+        ]
         if changes:
             raise ChangedError(
                 f"--models: the code of {model.name} has changed ({changes[0]}); give the new one a name of its own, "

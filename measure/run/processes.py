@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 
 FORKS = platform.system() == "Linux"  # Windows cannot fork, and macOS's libraries do not survive it
 START_LIMIT_S, END_LIMIT_S = 300.0, 10.0  # for importing torch from a slow disk, and to end after the pipe has closed
+ENDS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP} if FORKS else set[signal.Signals]()
+"""The signals that end a measurement as Ctrl-C does."""
+
 SPAWN = multiprocessing.get_context("spawn")
 MOST_MESSAGE_BYTE = 2**27  # more than any message has; a text in the pipe, read as a length, has more
 
@@ -115,14 +118,14 @@ class Processes:
         process = SPAWN.Process(target=_leave_terminal, args=(theirs, self._log, *main), daemon=True)
         before = dict(os.environ)
         os.environ.update(task.variables)
-        if FORKS:  # a Ctrl-C before the process ignores it would end it with a traceback
+        if FORKS:  # a signal before the process has all that it needs would end it with a traceback
             resource_tracker.ensure_running()  # which ends with Ctrl-C unblocked if it has to start
-            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+            signal.pthread_sigmask(signal.SIG_BLOCK, ENDS)
         try:
             process.start()
         finally:
             if FORKS:
-                signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+                signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDS)
         os.environ.clear()
         os.environ.update(before)
         theirs.close()
@@ -223,7 +226,7 @@ def _leave_terminal(connection: Connection, log: Path, main: Callable[..., None]
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if FORKS:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDS)
         os.setpgid(0, 0)
     try:
         output = os.open(log, os.O_WRONLY | os.O_APPEND)

@@ -207,12 +207,13 @@ def measure(arguments: argparse.Namespace, request: Request, deadline: float | N
         if request.budget_s is not None:
             lines = parts_as_lines(parts, DurationEstimate(request, cache).ends_s(tasks), request.budget_s)
         print(*lines, f"{len(tasks)} to measure on {machine}) into {folder.folder}", sep="\n")
-        _print_earlier(folder, environment)
     elif not tasks:
         print(f"Nothing left to measure on {machine}): see {folder.folder}")
-        _print_earlier(folder, environment)
-        _print_contents(request, cache, [], arguments)
     if arguments.plan or not tasks:
+        if not arguments.json:
+            _print_earlier(folder, environment)
+        if not arguments.plan:
+            _print_contents(request, cache, [], arguments)
         return 0
     folder.tables()  # a damaged table fails now, not after an hour
     if any(isinstance(task, HardwareCounterTask) for task in tasks):

@@ -72,3 +72,7 @@ def test_code_that_has_changed_is_measured_anew_and_shown_before_and_after(tmp_p
     folder = MachineFolder(tmp_path / "data", machine_names(tmp_path / "data")[0])
     assert [(run.round, run.input_shape) for run in folder.rows(Run)] == [(0, "128")]
     assert [row.input_shape for row in Workloads(tmp_path / "data").rows(Workload)] == ["128"]
+    (tmp_path / "iterated.py").write_text("def net(batch_size):\n    raise ValueError('half done')\n")
+    assert command.main(["iterated:net", "--device", "cpu", "--data", str(tmp_path / "data")]) == 2
+    assert "raised ValueError: half done" in capsys.readouterr().err
+    assert len(folder.rows(Run)) == 1
