@@ -9,10 +9,8 @@ from measure.domain.words import INFERENCE, STEP
 from report.facts import Facts, missing, sourced
 from report.options import measure_command
 from report.paper import BASE_PRECISION, Machine, Paper
-from report.paper.chips import datasheet
 from report.paper.frames import each, matching
 from report.stats.correlations import rank_correlation
-from report.stats.published import short_name
 from report.stats.value import Name, Source, Value, count_of, exact, median_of
 
 COMMAND = measure_command("--device cuda --sections workload inference training operators")
@@ -57,10 +55,6 @@ def of(paper: Paper) -> Host:
     return Host(sourced(_single(paper, machine), source), sourced(_lowered(paper), profiles))
 
 
-def _device(paper: Paper, machine: Machine) -> Name:
-    return Name(short_name(next(iter(datasheet(paper.chips, machine.environment.name).chip), machine.name)))
-
-
 @cache
 def singles(paper: Paper) -> pd.DataFrame:
     """One row is a network at the GPU's smallest batch size, at the lower precision.
@@ -90,7 +84,7 @@ def _single(paper: Paper, machine: Machine) -> Single:
         return missing(Single)
     flop, calls = (rank_correlation(rows[each].astype(float), rows.latency_s, rows.model) for each in ("flop", "calls"))
     return Single(
-        _device(paper, machine), Name(_precision(machine)), count_of(len(rows), "networks"), flop, calls,
+        Name(machine.name), Name(_precision(machine)), count_of(len(rows), "networks"), flop, calls,
         median_of(rows.latency_s / rows.calls, "s"),
     )  # fmt: skip
 
@@ -107,6 +101,6 @@ def _lowered(paper: Paper) -> LoweredStep:
         return missing(LoweredStep)
     machine, row = max(found, key=lambda one: one[1].kernels / one[1].step)
     return LoweredStep(
-        _device(paper, machine), Name(machine.lower_precision), Name(model_name(row.model)), exact(row.batch),
+        Name(machine.name), Name(machine.lower_precision), Name(model_name(row.model)), exact(row.batch),
         exact(row.kernels), exact(row.step), exact(row.busy_s_lower / row.plain_s_lower, "%"),
     )  # fmt: skip

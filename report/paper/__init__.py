@@ -182,14 +182,17 @@ def load(
 
     keys = hand_tables.read_keys(references)
     cores = hand_tables.flop_per_cycle(having("flop_per_cycle.csv") / "flop_per_cycle.csv", keys)
-    machines = [load_machine(each, shapes, shown, of_models(each), cores) for each in tried]
+    roofs = chips.read(having("chips.csv") / "chips.csv", keys)
+    machines = [
+        load_machine(each, _machine_name(each.environment, cores, roofs), shapes, shown, of_models(each))
+        for each in tried
+    ]
     if not chosen:
         machines.sort(key=lambda machine: machine.environment.recorded_at, reverse=True)
         machines.sort(key=lambda machine: machine.chip_kind)  # "cpu" before "gpu"; of one kind the order stays
     programs = having("workload/counting_programs.csv")
     counted_by_programs = read(file_of(ProgramCount, programs), ProgramCount)
     cases = having("workload/counting_cases.csv")
-    roofs = chips.read(having("chips.csv") / "chips.csv", keys)
     every_chip = set(roofs.chip)
     wanted_chips = every_chip if everything else options.chosen("chips", every_chip)
     return Paper(
@@ -242,19 +245,17 @@ def _in(environment: records.Environment, rows: list[Any]) -> list[Any]:
     return [row for row in rows if row.environment_id == environment.environment_id]
 
 
-def _machine_name(environment: records.Environment, cores: Sequence[FlopPerCycle]) -> str:
+def _machine_name(environment: records.Environment, cores: Sequence[FlopPerCycle], roofs: pd.DataFrame) -> str:
+    """Return a GPU's name among the chips, else the driver's; a processor's with what tells it from its like."""
+    if environment.device != "cpu":
+        return chips.short_name(next(iter(chips.datasheet(roofs, environment.name).chip), environment.name))
     fitting = (row.microarchitecture for row in cores if row.fits(environment))
     count = environment.physical_cores or environment.cores
-    parts = (environment.name, next(fitting, ""), f"{count} cores" if count and environment.device == "cpu" else "")
-    return ", ".join(filter(None, parts))
+    return ", ".join(filter(None, (environment.name, next(fitting, ""), f"{count} cores" if count else "")))
 
 
 def load_machine(
-    tried: Tried,
-    shapes: Mapping[str, str],
-    counted: pd.DataFrame,
-    operators: pd.DataFrame,
-    cores: Sequence[FlopPerCycle] = (),
+    tried: Tried, name: str, shapes: Mapping[str, str], counted: pd.DataFrame, operators: pd.DataFrame
 ) -> Machine:
     """Return what was measured of a machine at the shapes of input at which its models are shown."""
     folder, environment = tried.folder, tried.environment
@@ -270,7 +271,7 @@ def load_machine(
     inference = cells.derive_inference(runs, samples, counted, operators, partial(roof_at, roofs))
     return Machine(
         folder=folder.name,
-        name=_machine_name(environment, cores),
+        name=name,
         environment=environment,
         roof_measurements=roof_measurements,
         roofs=roofs,

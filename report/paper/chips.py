@@ -85,6 +85,10 @@ def comparable(chips: pd.DataFrame, kind: str) -> tuple[pd.DataFrame, str | None
     return fastest(alike[0]), None
 
 
+def short_name(chip: str) -> str:
+    return chip.removeprefix("NVIDIA ").removeprefix("GeForce ").removeprefix("AMD ")
+
+
 def datasheet(chips: pd.DataFrame, name: str) -> pd.DataFrame:
     """Return the rows of the chip that a driver reports under this name: equal to ``chip`` or to one of ``alias``."""
     wanted = fold_name(name)

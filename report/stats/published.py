@@ -17,6 +17,7 @@ from measure.domain.names import model_name
 from measure.domain.roofs import Roofline
 from measure.domain.words import INFERENCE, least_byte
 from report.paper import Paper
+from report.paper.chips import short_name
 from report.stats.value import Name, Source, Value, median_of
 
 NETWORK = ("model", "input_size")
@@ -45,10 +46,6 @@ def network_name(model: str) -> str:
     """Return how the paper writes a network that others timed, whichever library it is from."""
     own = {twin: model for model, twin in TWINS.items()}
     return model_name(own.get(model, model.removeprefix("timm:")))
-
-
-def short_name(device: str) -> str:
-    return device.removeprefix("NVIDIA ").removeprefix("GeForce ").removeprefix("AMD ")
 
 
 def version(torch: str) -> tuple[int, ...]:

@@ -7,6 +7,7 @@ from report import host, options
 from report.facts import Facts, missing, sourced
 from report.host import Single
 from report.paper import BASE_PRECISION, LOWER_PRECISIONS, Paper
+from report.paper.chips import short_name
 from report.paper.frames import matching
 from report.stats import published
 from report.stats.value import Name, Source, Value, count_of, exact, extremes, median_of, ratio
@@ -107,7 +108,7 @@ def _gpu(paper: Paper) -> FrontGpu:
     alike = published.alike(best)
     quickest, slowest = extremes(alike.set_index("model").input_s)
     return FrontGpu(
-        Name(published.short_name(best.device)), count_of(len(alike), "networks"), ratio(slowest, quickest),
+        Name(short_name(best.device)), count_of(len(alike), "networks"), ratio(slowest, quickest),
         exact(puzzle), *(published.share(best.rows, bound) for bound in ("whole_s", "layers_s")),
     )  # fmt: skip
 
@@ -150,5 +151,5 @@ def _prediction(paper: Paper) -> FrontPrediction:
     family = matching(gpus, left_out=BY_FAMILY)
     family = family[family.models >= published.LIBRARY].drop_duplicates("device", keep="last")
     device = matching(gpus, left_out=BY_DEVICE).groupby("device").median_error.median()
-    named = family.set_index(family.device.map(published.short_name)).median_error
+    named = family.set_index(family.device.map(short_name)).median_error
     return FrontPrediction(*extremes(named, "%"), median_of(device, "%", "GPUs"))

@@ -10,9 +10,10 @@ from report.charts import theme
 from report.charts.panels import Content, figure, row
 from report.charts.roofline import DrawnRoof, Plane
 from report.paper import BASE_PRECISION, Paper
+from report.paper.chips import short_name
 from report.paper.frames import matching
 from report.stats import published
-from report.stats.published import SOURCE, TWINS, network_name, short_name
+from report.stats.published import SOURCE, TWINS, network_name
 
 NAMED = [network_name(model) for model in ("mobilenet_v2", "resnet18", "resnet50", "vgg16", "densenet121", "vit_b_16")]
 """The networks that are named in both panels."""

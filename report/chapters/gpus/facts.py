@@ -11,8 +11,9 @@ from report.chapters.gpus import memory, traced
 from report.facts import Facts, missing, sourced
 from report.host import Host
 from report.paper import Paper
+from report.paper.chips import short_name
 from report.stats import published
-from report.stats.published import COMPILED, NETWORK, BestTimed, name_in, network_name, share, short_name, typical
+from report.stats.published import COMPILED, NETWORK, BestTimed, name_in, network_name, share, typical
 from report.stats.value import Name, Value, count_of, exact, extremes, median_of, middle_share, share_of
 
 EXAMPLE = "timm:resnet50"  # the network of the calculation

@@ -18,8 +18,9 @@ from report.charts.panels import figure, panel, row
 from report.charts.roofline import DrawnRoof, Plane
 from report.markdown import percent
 from report.paper import Paper
+from report.paper.chips import short_name
 from report.stats import published
-from report.stats.published import SOURCE, TWINS, network_name, short_name
+from report.stats.published import SOURCE, TWINS, network_name
 from report.stats.value import middle_share
 
 FEWEST_OF_SIZE = 5  # the networks that half a decade of FLOP needs, for its quantiles to be more than its members

@@ -14,9 +14,8 @@ from report import host
 from report.chapters.gpus.traced import SEEN, kind_of
 from report.facts import Facts, missing, sourced
 from report.paper import BASE_PRECISION, Machine, Paper
-from report.paper.chips import datasheet, roof_of
+from report.paper.chips import datasheet, roof_of, short_name
 from report.paper.frames import matching
-from report.stats.published import short_name
 from report.stats.value import Name, Source, Value, count_of, exact, extremes, median_of
 
 ANOTHER = 1.2  # two memories differ if one has so many times the bandwidth of the other, by the datasheets

@@ -8,11 +8,11 @@ from report.chapters.gpus import traced
 from report.chapters.gpus.facts import changes, halved
 from report.markdown import escape, percent, si
 from report.paper import Paper
-from report.paper.chips import roof_of
+from report.paper.chips import roof_of, short_name
 from report.paper.frames import each as rows_of
 from report.pipe import NONE, known, pipe
 from report.stats import published
-from report.stats.published import SOURCE, share, short_name, typical
+from report.stats.published import SOURCE, share, typical
 from report.stats.value import exact
 
 

@@ -11,8 +11,7 @@ from measure.domain.roofs import Roof, Roofline
 from measure.domain.step_parts import step_parts
 from report.facts import Facts, missing, sourced
 from report.paper import Paper
-from report.paper.chips import roof_of
-from report.stats.published import short_name
+from report.paper.chips import roof_of, short_name
 from report.stats.value import Name, Source, Value, exact
 
 GPUS = ("NVIDIA H100 SXM", "AMD Instinct MI300X")

@@ -12,6 +12,7 @@ from measure.domain.roofs import Roofline
 from report.facts import Facts, sourced
 from report.options import measure_command
 from report.paper import BASE_PRECISION, Machine, Paper
+from report.paper.chips import short_name
 from report.paper.frames import each, matching
 from report.stats import published
 from report.stats.correlations import fit_power_law, rank_correlation, spearman
@@ -113,7 +114,7 @@ def timed_elsewhere(paper: Paper) -> Timed | None:
         latency_low_s=float("nan"),
         latency_high_s=float("nan"),
     )
-    return Timed(published.short_name(best.device), best.computed, rows, published.SOURCE, roof=best.roof)
+    return Timed(short_name(best.device), best.computed, rows, published.SOURCE, roof=best.roof)
 
 
 class Ranking(Facts):

@@ -15,6 +15,7 @@ from measure.predicting.prediction import DATASHEET, GPU, Basis
 from measure.predicting.study import pool_of
 from report.facts import Facts, missing, sourced
 from report.paper import LOWER_PRECISIONS, Paper
+from report.paper.chips import short_name
 from report.paper.frames import matching
 from report.stats import published
 from report.stats.value import Name, Source, Value, count_of, exact, extremes, median_of
@@ -147,7 +148,7 @@ def of_libraries(paper: Paper, left_out: str, batches: str = ALL, method: str = 
     whole = matching(checks(paper, left_out), kind=GPU, method=OURS)
     rows = matching(checks(paper, left_out, batches), kind=GPU, method=method)
     rows = rows[rows.setting.isin(whole[whole.models >= published.LIBRARY].setting)]
-    return rows.set_index(rows.device.map(published.short_name))
+    return rows.set_index(rows.device.map(short_name))
 
 
 def of_gpus(paper: Paper, left_out: str, method: str = OURS) -> pd.DataFrame:
@@ -155,7 +156,7 @@ def of_gpus(paper: Paper, left_out: str, method: str = OURS) -> pd.DataFrame:
     rows = matching(checks(paper, left_out), kind=GPU, method=method)
     rows = rows[rows.precision.isin(LOWER_PRECISIONS)]
     columns = ["median_error", "p90_error", "coverage", "median_ratio"]
-    return rows.groupby(rows.device.map(published.short_name))[columns].median()
+    return rows.groupby(rows.device.map(short_name))[columns].median()
 
 
 def _family(paper: Paper) -> Family:
@@ -276,7 +277,7 @@ def _calculation(paper: Paper) -> tuple[PredictedCalculation, PredictedProblems]
     flop, byte = float(call.demand.flop.sum()), float(call.demand.byte.sum())
     peak, bandwidth = call.basis.roof.peak_flop_per_s, call.basis.roof.bandwidth_byte_per_s
     calculation = PredictedCalculation(
-        chip=Name(published.short_name(call.device.name)),
+        chip=Name(short_name(call.device.name)),
         batch=exact(BATCH), flop=exact(flop, "FLOP"), peak=exact(peak, "FLOP/s"),
         over_peak=exact(arithmetic_s * peak / flop), byte=exact(byte, "B"), bandwidth=exact(bandwidth, "B/s"),
         over_bandwidth=exact(bytes_s * bandwidth / byte), arithmetic=exact(arithmetic_s, "s"),
@@ -286,7 +287,7 @@ def _calculation(paper: Paper) -> tuple[PredictedCalculation, PredictedProblems]
         low=exact(call.low_s, "s"), high=exact(call.high_s, "s"),
     )  # fmt: skip
     problems = PredictedProblems(
-        Name(published.short_name(other.device.name) if other else None),
+        Name(short_name(other.device.name) if other else None),
         exact(other and other.basis.roof.bandwidth_byte_per_s, "B/s"), exact(other and other.sums[1], "s"),
         exact(other and other.likely_s, "s"), exact(other and call.likely_s / other.likely_s),
         exact(call.likely_s / sum(call.sums[:2])), exact(at_one and at_one.likely_s / sum(at_one.sums[:2])),

@@ -12,8 +12,9 @@ from report.charts.axes import Categories, LogAxis
 from report.charts.marks import points, rules
 from report.charts.panels import figure, panel, row
 from report.paper import LOWER_PRECISIONS, Paper
+from report.paper.chips import short_name
 from report.paper.frames import matching
-from report.stats.published import LIBRARY, short_name
+from report.stats.published import LIBRARY
 
 METHODS = {
     tables.OURS: "fitted terms", tables.LIKE_ROOFLINE: "roofline by kind",

@@ -20,9 +20,9 @@ from report import display
 from report.chapters.prediction.facts import FIT, CallTimes, checks, common_devices, predict
 from report.markdown import escape, percent
 from report.paper import Paper
+from report.paper.chips import short_name
 from report.paper.frames import each, matching
 from report.pipe import NONE, known, pipe
-from report.stats.published import short_name
 
 TYPICAL = ("resnet50", "mobilenet_v2", "vit_b_16")  # convolutions, depthwise convolutions, attention
 

@@ -11,6 +11,7 @@ from measure.domain.words import INFERENCE
 from report import options
 from report.facts import Facts, missing, sourced
 from report.paper import BASE_PRECISION, Machine, Paper
+from report.paper.chips import short_name
 from report.paper.frames import each, matching
 from report.stats import published
 from report.stats.published import TWINS
@@ -127,7 +128,7 @@ def compared(paper: Paper) -> pd.DataFrame:
     return (
         pairs.sort_values("newest", kind="stable")
         .drop_duplicates(["device", "computed"], keep="last")
-        .assign(name=lambda found: found.device.map(published.short_name))
+        .assign(name=lambda found: found.device.map(short_name))
     )
 
 
@@ -150,7 +151,7 @@ def _bounds(paper: Paper) -> Bounds:
         return row.flop / row.peak_flop_per_s / row.batch, row.layers_byte / row.bandwidth_byte_per_s / row.batch
 
     return Bounds(
-        device=Name(published.short_name(best.device)),
+        device=Name(short_name(best.device)),
         peak=exact(light.peak_flop_per_s, "FLOP/s"), bandwidth=exact(light.bandwidth_byte_per_s, "B/s"),
         ridge=exact(light.peak_flop_per_s / light.bandwidth_byte_per_s, "FLOP/B"),
         light_arithmetic=exact(times(light)[0], "s"), heavy_arithmetic=exact(times(heavy)[0], "s"),

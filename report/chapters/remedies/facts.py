@@ -11,6 +11,7 @@ from measure.domain.words import EAGER, FULL_PRECISION
 from report.facts import Facts, missing, source_of, sourced
 from report.paper import BASE_PRECISION, Machine, Paper
 from report.paper.cells import half_width
+from report.paper.chips import short_name
 from report.paper.frames import matching
 from report.stats import published
 from report.stats.value import Name, Value, exact, median_of
@@ -58,7 +59,7 @@ def of(paper: Paper) -> Remedies:
         here=sourced(_here(paper.at_hand), source_of("machines/*/samples.csv", "inference", "inference")),
         published=sourced(
             RemedyPublished(
-                device=Name(published.short_name(best.device) if best else None),
+                device=Name(short_name(best.device) if best else None),
                 compiled=published.gain(compiled),
                 layout=published.gain(next(iter(layouts), None)),
             ),

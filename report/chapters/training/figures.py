@@ -18,8 +18,8 @@ from report.charts.roofline import DrawnRoof, Plane
 from report.markdown import si
 from report.paper import BASE_PRECISION, Paper
 from report.paper.cells import MEMORY_PARTS
+from report.paper.chips import short_name
 from report.paper.frames import each, spread
-from report.stats.published import short_name
 from report.stats.value import median_of
 
 STEPS = "--sections workload training"

@@ -12,9 +12,8 @@ from measure.domain.words import BACKWARD
 from report.chapters.training.costs import PASSES
 from report.facts import Facts, missing, sourced
 from report.paper import Paper
-from report.paper.chips import roof_of
+from report.paper.chips import roof_of, short_name
 from report.paper.frames import matching
-from report.stats.published import short_name
 from report.stats.value import Name, Source, Value, exact, extremes
 
 SOURCE = Source("traces/*/operators.csv", "stages forward and backward")

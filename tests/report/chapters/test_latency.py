@@ -44,7 +44,7 @@ def test_facts_by_hand():
         "here.large.parameters": rho(PARAMETERS[4:], LARGE), "here.large.doubling": large_doubling,
         "here.large.typical_factor": large_factor,
         # On the GPU network k takes 20 ms * 2^(k/2) at 64, on which FLOP and both rooflines agree
-        "gpu.name": "Example GPU", "gpu.precision": "fp32", "gpu.ranking.flop": 1,
+        "gpu.name": "Bead 2", "gpu.precision": "fp32", "gpu.ranking.flop": 1,
         "gpu.ranking.parameters": rho(PARAMETERS[4:], range(6)), "gpu.ranking.roofline": 1, "gpu.ranking.layers": 1,
         "gpu.ranking.doubling": 2**0.5, "gpu.ranking.typical_factor": 1,
         # Lean and deep take 1 ms at 1 there, the six 2^(k/2) ms

@@ -41,7 +41,7 @@ def test_facts_by_hand():
         "on_cpu.networks": 10, "on_cpu.whole": 1, "on_cpu.layers": 2, "on_cpu.networks_large": 6,
         "on_cpu.whole_large": 0, "on_cpu.layers_large": 0,
         # Below 64 FLOP/B at bf16: lean (44), broad (10), MobileNet-v2 (62) and Llama (1); layer by layer tokens too
-        "on_gpu.name": "Example GPU", "on_gpu.precision": "bf16", "on_gpu.ridge": 64, "on_gpu.networks": 11,
+        "on_gpu.name": "Bead 2", "on_gpu.precision": "bf16", "on_gpu.ridge": 64, "on_gpu.networks": 11,
         "on_gpu.whole": 4, "on_gpu.layers": 5,
         # An image at bf16: 32 TFLOP/s and 500 GB/s; convolutions of 2 and 4.5 MB, normalisations of 8 and 3 MB
         "pair.mobilenet.intensity": 60, "pair.mobilenet.least": (18.75 + 16) * 1e-6, "pair.mobilenet.fused": 18.75e-6,

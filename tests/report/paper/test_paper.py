@@ -69,8 +69,11 @@ def test_a_machine_is_named_by_its_processor_and_microarchitecture():
         cpu.environment, name="AMD EPYC", cpu_vendor="AuthenticAMD", cpu_family=25, cpu_model=17,
         vector_extension="avx512f avx2", physical_cores=2,
     )  # fmt: skip
-    assert _machine_name(environment, [row]) == "AMD EPYC, Zen 4, 2 cores"
-    assert _machine_name(environment, []) == "AMD EPYC, 2 cores"
+    chips = load().chips
+    assert _machine_name(environment, [row], chips) == "AMD EPYC, Zen 4, 2 cores"
+    assert _machine_name(environment, [], chips) == "AMD EPYC, 2 cores"
+    for driver, name in (("NVIDIA H100 80GB HBM3", "H100 SXM"), ("NVIDIA Something", "Something")):
+        assert _machine_name(replace(world().machine("gpu").environment, name=driver), [], chips) == name
 
 
 def test_models_are_chosen_by_names_and_globs(monkeypatch):
