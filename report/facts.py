@@ -42,9 +42,14 @@ class Facts:
 Group = TypeVar("Group")
 
 
+CONCLUDING = ("front", "remedies")
+"""The chapters of findings and advice: they leave out what was measured while other programs used a machine."""
+
+
 @cache
 def of_chapter(name: str, paper: Paper) -> Any:
     """Return the facts of a chapter, each with its key. They are computed once for a paper."""
+    paper = paper.calm if name in CONCLUDING else paper
     return _changed(import_module(f"report.chapters.{name}.facts").of(paper), name, lambda _value, key: {"key": key})
 
 

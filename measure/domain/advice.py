@@ -10,7 +10,7 @@ from measure.domain import precisions, variants
 from measure.domain.demands import LayerDemand
 from measure.domain.latency import TimedCell
 from measure.domain.values import percent
-from measure.domain.words import EAGER, INFERENCE, PRODUCT_KINDS, ROUNDS
+from measure.domain.words import EAGER, INFERENCE, LOADED, PRODUCT_KINDS, ROUNDS
 
 if TYPE_CHECKING:
     from measure.cache.records import Environment, Profile
@@ -60,11 +60,12 @@ def advise(
     """Return the first thing to try for a cell of inference in eager mode; None without a gain and a profile.
 
     A measured gain counts if the interval of the time per input lies below that of the cell, and if both cells have
-    the rounds for an interval between processes. A remedy that was tried is not suggested again.
+    the rounds for an interval between processes. A remedy that was tried is not suggested again. What was measured
+    while other programs used the processor neither counts nor was tried.
     """
     gains: dict[str, float] = {}  # 0 unless it is certain
-    for other in cells:
-        if name := _trial_name(base, other):
+    for other in cells if LOADED not in base.flags else ():
+        if (name := _trial_name(base, other)) and LOADED not in other.flags:
             larger = other.batch / base.batch
             slowest_s, fastest_s = (other.latency_high_s or inf) / larger, base.latency_low_s or 0.0
             is_certain = min(base.rounds, other.rounds) >= ROUNDS and slowest_s < fastest_s

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from measure.domain.latency import Cell
 from measure.domain.statistics import CONFIDENCE, critical, estimate_median, two_sided_p
-from measure.domain.words import same_shape
+from measure.domain.words import LOADED, same_shape
 
 if TYPE_CHECKING:
     from measure.cache.records import Environment, RoofMeasurement
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 ROUNDS, OTHERS, PROCESS = "rounds", "others' rounds", "one process"
 RUNS, ROOFS = "runs", "roofs"  # the tables that are compared
 # The change from A to B, if both have a result. Within error: not significant, and the interval excludes a change that
-# matters. Undecided: not significant, and it does not.
+# matters. Undecided: not significant, and it does not, or a side was measured on a loaded machine.
 SLOWER, FASTER, WITHIN_ERROR, UNDECIDED = CHANGES = ("slower", "faster", "within error", "undecided")
 MATTERS = 0.05  # the least change that matters, unless the user names another
 
@@ -113,6 +113,11 @@ class ComparedRow:
     @property
     def has_one_input_shape(self) -> bool:
         return same_shape(self.a.input_shape, self.b.input_shape)
+
+    @property
+    def is_loaded(self) -> bool:
+        """Return whether other programs disturbed all rounds of a side: the difference may be theirs."""
+        return any(LOADED in (side.flags or "").split(";") for side in (self.a, self.b))
 
     @property
     def is_comparable(self) -> bool:
@@ -255,7 +260,7 @@ def estimate_changes(rows: Iterable[ComparedRow], common: Spread, matters: float
         if p_value >= 1 - CONFIDENCE:
             low, high = row.ratio_low or 0.0, row.ratio_high or inf
             change = WITHIN_ERROR if 1 / (1 + matters) <= low and high <= 1 + matters else UNDECIDED
-        found[index] = replace(row, adjusted_p_value=p_value, change=change)
+        found[index] = replace(row, adjusted_p_value=p_value, change=UNDECIDED if row.is_loaded else change)
     return found
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from measure.domain.models import parse_task
 from measure.domain.statistics import estimate_rounds
-from measure.domain.words import DRIFTING, EAGER, INFERENCE, TARGET, WIDE
+from measure.domain.words import DRIFTING, EAGER, INFERENCE, LOADED, TARGET, WIDE
 
 if TYPE_CHECKING:
     from measure.cache.records import Run, Sample
@@ -86,11 +86,26 @@ def group_latencies(samples: "Iterable[Sample | CellSample]") -> dict[Cell, dict
     return found
 
 
+def calm_rounds(runs: Iterable[Any]) -> list[Any]:
+    """Leave out the rounds that other programs disturbed, unless a cell has no others with a result.
+
+    A training step and its stages are one: a stage goes with the round of its step.
+    """
+
+    def cell(run: Any) -> tuple[Any, ...]:
+        return run.environment_id, run.model, run.batch, run.precision, run.variant, run.phase == INFERENCE
+
+    runs = list(runs)
+    disturbed = {(*cell(run), run.round) for run in runs if run.flags and LOADED in run.flags.split(";")}
+    calm = {cell(run) for run in runs if run.status == "ok" and (*cell(run), run.round) not in disturbed}
+    return [run for run in runs if cell(run) not in calm or (*cell(run), run.round) not in disturbed]
+
+
 def group_rounds(runs: "Iterable[Run]", samples: "Iterable[Sample | CellSample]") -> dict[Cell, Rounds]:
-    """Group the runs of one environment by cell, with their latencies."""
+    """Group the calm runs of one environment by cell, with their latencies."""
     latencies = group_latencies(samples)
     runs_of: dict[Cell, list[Run]] = defaultdict(list)
-    for run in runs:
+    for run in calm_rounds(runs):
         runs_of[Cell.of(run)].append(run)
     found = {}
     for cell, of_cell in runs_of.items():

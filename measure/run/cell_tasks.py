@@ -11,12 +11,12 @@ from measure.cache.records import HardwareCounterProfile, KernelCounters, Kernel
 from measure.cache.traces import MEASURED
 from measure.domain import variants
 from measure.domain.chips import fold_name
-from measure.domain.latency import Cell, group_latencies
+from measure.domain.latency import Cell, calm_rounds, group_latencies
 from measure.domain.models import Model
 from measure.domain.names import model_name
 from measure.domain.statistics import estimate_median, estimate_rounds
 from measure.domain.values import latency
-from measure.domain.words import EAGER, INFERENCE, STAGES, STEP, same_shape, shape_name
+from measure.domain.words import EAGER, INFERENCE, LOADED, STAGES, STEP, same_shape, shape_name
 from measure.machine.device import Device
 from measure.models import catalog
 from measure.profiling import ncu, profile
@@ -90,7 +90,8 @@ class RoundTask(CellTask):
         cells = request.cells(cls.phases[-1])
         measured: dict[Cell, set[int]] = defaultdict(set)
         failed: dict[Cell, Run] = {}
-        for row in _rows_of(cells, cache.tried(cache.folder.rows(Run))):
+        rows = _rows_of(cells, cache.tried(cache.folder.rows(Run)))
+        for row in rows:
             measured[Cell.of(row)].add(row.round)
             if row.status != "ok":
                 failed[Cell.of(row)] = row
@@ -99,7 +100,8 @@ class RoundTask(CellTask):
             return [cls(model, cell, number) for model, cell in cells for number in range(most[cell])]
         for cell, row in failed.items():
             _log.info("not tried again without --force: %s, %s (%s)", cell.describe(), row.status, row.reason)
-        wanted = _rounds_wanted(request, [cell for _, cell in cells if cell not in failed], measured, cache)
+        loaded = {Cell.of(row) for row in calm_rounds(rows) if LOADED in (row.flags or "").split(";")}
+        wanted = _rounds_wanted(request, [cell for _, cell in cells if cell not in failed], measured, loaded, cache)
         return [
             cls(model, cell, number)
             for model, cell in cells
@@ -164,8 +166,12 @@ class RoundTask(CellTask):
         return f"{latency(estimate.median)} ({spread}, {len(result.samples)} samples)"
 
 
-def _rounds_wanted(request: Request, cells: list[Cell], done: dict[Cell, set[int]], cache: RunCache) -> dict[Cell, int]:
-    """Return how many rounds each cell should have: one more if an interval of its group is too wide."""
+def _rounds_wanted(
+    request: Request, cells: list[Cell], done: dict[Cell, set[int]], loaded: set[Cell], cache: RunCache
+) -> dict[Cell, int]:
+    """Return how many rounds each cell should have: one more if an interval of its group is too wide, or if all rounds
+    of a cell were ``loaded``.
+    """
     groups: dict[tuple[str, int, str], list[Cell]] = defaultdict(list)
     for cell in cells:
         groups[cell.model, cell.batch, cell.phase].append(cell)
@@ -180,7 +186,7 @@ def _rounds_wanted(request: Request, cells: list[Cell], done: dict[Cell, set[int
     latencies = group_latencies(cache.rows(cache.folder.rows(Sample))) if complete else {}
     for cell in complete:
         width = estimate_rounds(list(latencies[cell].values())).relative_half_width if cell in latencies else None
-        if width is None or width > request.target:
+        if width is None or width > request.target or cell in loaded:
             wanted |= dict.fromkeys(groups[cell.model, cell.batch, cell.phase], len(done[cell]) + 1)
     return wanted
 

@@ -1,8 +1,9 @@
 """Compare measurements before and after a change (a commit, a driver, another torch), or of two machines. First come
 the counts, which are exact: parameters, FLOP, bytes and peak memory. Then the times, cell by cell; B/A above 1 means
 that B takes longer. A change is called slower or faster if it is significant at 5 % after Benjamini and Hochberg's
-correction for the number of cells, and undecided if it is not but could still be 5 %. Of two imported traces, which
-kinds of layer make the difference: terms that add up to the ratio of their steps.
+correction for the number of cells, and undecided if it is not but could still be 5 %, or if other programs used a
+machine in all rounds. Of two imported traces, which kinds of layer make the difference: terms that add up to the ratio
+of their steps.
 
 a A  a machine (its folder, or its name in --data), or a data folder; add @ and an environment's id to choose another
     than the newest; or a trace, by its folder in data/traces

@@ -39,7 +39,7 @@ HEADS = {
 NUMBERS = ("batch", "size", "A", "B", "B/A", "95 % interval", "term")
 
 CAVEATS = {  # how a cell was measured, by a flag of a side or by the basis of its interval
-    LOADED: "while other programs used the processor (loaded): a difference may be theirs",
+    LOADED: "while other programs used the processor (loaded): a difference may be theirs, and stays undecided",
     PROCESS: "in one process a side: the interval omits the difference between processes, often larger",
     comparison.OTHERS: "in one round a side: the interval takes the difference between processes from other cells",
 }
@@ -83,6 +83,8 @@ class Compared:
     def quote(self) -> str:
         """One line that says it all."""
         timed = [row for row in self.rows if row.table == RUNS and row.ratio is not None]
+        loaded = [row for row in timed if row.is_loaded]
+        timed = [row for row in timed if not row.is_loaded] or timed
         parts = []
         if timed:
             ratio, low, high = mean_ratio(timed)
@@ -95,6 +97,9 @@ class Compared:
                 changes = [f"{found.count(change)} {change}" for change in CHANGES if change in found]
                 mean = f"{len(timed)} cells take {times} times as long in B as in A (geometric mean)"
                 parts.append(f"{mean}: {', '.join(changes) or 'not tested'}")
+        if loaded:
+            disturbed = "measured while other programs used the processor"
+            parts.append(disturbed if loaded == timed else f"left out are {len(loaded)} {disturbed}")
         if self.counts:
             workloads = {(row.model, row.batch, row.precision) for row in self.counts}
             grown = {(row.model, row.batch, row.precision) for row in self.grown}

@@ -15,6 +15,7 @@ from measure.cache.folders import MachineFolder, Workloads, machine_names
 from measure.cache.schema import file_of
 from measure.cache.table import read
 from measure.cache.traces import StoredTrace, read_trace, trace_names
+from measure.domain.latency import calm_rounds
 from measure.domain.roofs import CacheLevel, Roofline, machine_roof, merge_rounds
 from measure.domain.words import EAGER, same_shape
 from report import options, without_garbage_search
@@ -72,6 +73,21 @@ class Machine:
     def roof(self, precision: str) -> Roofline | None:
         return roof_at(self.roofs, precision)
 
+    @cached_property
+    def calm(self) -> "Machine":
+        """This machine without the cells that were measured while other programs used it.
+
+        A variant goes with the cell in eager mode that it is held against.
+        """
+        loaded = self.cells[cells.is_loaded(self.cells)]
+        beside = self.variants.set_index(cells.INFERENCE_CELL).index.isin(loaded.set_index(cells.INFERENCE_CELL).index)
+        return replace(
+            self,
+            cells=self.cells.drop(loaded.index),
+            variants=self.variants[~beside & ~cells.is_loaded(self.variants)],
+            steps=self.steps[~cells.is_loaded(self.steps)],
+        )
+
     @property
     def lower_precision(self) -> str:
         """The precision that is held against the base: bf16, but fp16 where cells ran at that and none at bf16."""
@@ -111,6 +127,14 @@ class Paper:
     def machine(self, kind: str) -> Machine | None:
         """Return the first machine of this kind ("cpu" or "gpu")."""
         return next((machine for machine in self.machines if machine.chip_kind == kind), None)
+
+    @cached_property
+    def calm(self) -> "Paper":
+        """The paper that findings and advice rest on, without cells measured while other programs used a machine."""
+        tables = (table for each in self.machines for table in (each.cells, each.variants, each.steps))
+        if not any(cells.is_loaded(table).any() for table in tables):
+            return self
+        return replace(self, machines=tuple(machine.calm for machine in self.machines))
 
     @cached_property
     def at_hand(self) -> Machine | None:
@@ -267,6 +291,7 @@ def load_machine(
     roof_measurements = with_rates(frame(merged, records.RoofMeasurement))
     parts = (part.split(":") for part in (environment.caches or "").split(";") if part)
     roofs, caches = measured_roofs(machine_roof(merged)), tuple(CacheLevel(*map(int, part)) for part in parts)
+    tried_runs = calm_rounds(tried_runs)
     runs, samples = frame(tried_runs, records.Run), committed(folder, records.Sample, tried_runs)
     inference = cells.derive_inference(runs, samples, counted, operators, partial(roof_at, roofs))
     return Machine(

@@ -18,7 +18,7 @@ from measure.cache.records import CELL
 from measure.domain.latency import CellSample, group_rounds
 from measure.domain.roofs import Roofline
 from measure.domain.statistics import estimate_rounds
-from measure.domain.words import BACKWARD, EAGER, FORWARD, INFERENCE, STAGES, STEP, UPDATE, stored_as
+from measure.domain.words import BACKWARD, EAGER, FORWARD, INFERENCE, LOADED, STAGES, STEP, UPDATE, stored_as
 from report.paper.frames import each, matching
 from report.paper.roofs import TIMES
 
@@ -62,6 +62,11 @@ def estimate_cells(samples: pd.DataFrame, column: str, key: Sequence[str], names
         rows.append((*name, estimate.median, estimate.low, estimate.high, sum(map(len, of_cell))))
     found = pd.DataFrame(rows, columns=[*key, *names, "sample_count"])
     return found.astype(dict.fromkeys(names, float))  # also without any interval
+
+
+def is_loaded(cells: pd.DataFrame) -> pd.Series:
+    """Return which cells were measured while other programs used the machine, in every round."""
+    return cells["flags"].str.split(";").map(lambda flags: LOADED in flags).astype(bool)
 
 
 def half_width(cells: Any) -> Any:

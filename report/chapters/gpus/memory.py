@@ -87,7 +87,7 @@ def networks(paper: Paper) -> pd.DataFrame:
     """One row is a network at the largest batch that both ran, at the lower precision: how many times as fast the
     second GPU is (``gain``).
     """
-    pair = memories(paper)
+    pair = memories(paper.calm)  # a finding of the first page
     if pair is None:
         return pd.DataFrame()
     first, second = (

@@ -1,8 +1,11 @@
 """The machine at hand with its software, and whether there are others."""
 
+from dataclasses import replace
+
 from report.facts import Facts, missing, sourced
 from report.options import measure_command
 from report.paper import Paper
+from report.paper.cells import is_loaded
 from report.stats.value import Name, Source, Value, exact
 
 
@@ -12,6 +15,8 @@ class AtHand(Facts):
     torch: Name  #: Version of PyTorch.
     python: Name  #: Version of Python.
     hypervisor: Name  #: The hypervisor of a virtual machine; missing on bare metal.
+    cells: Value  #: Cells measured on it, each variant and training step for itself.
+    loaded: Value  #: Those of them measured while other programs used it; missing if none.
 
 
 class Machines(Facts):
@@ -26,8 +31,11 @@ def of(paper: Paper) -> Machines:
         return sourced(missing(Machines), source)
     environment = machine.environment
     virtual = None if environment.hypervisor == "none" else environment.hypervisor
+    flagged = [is_loaded(table) for table in (machine.cells, machine.variants, machine.steps)]
+    loaded = exact(sum(int(each.sum()) for each in flagged) or None)
     at_hand = AtHand(
         Name(machine.name), exact(environment.threads), Name(environment.torch),
-        Name(environment.python), Name(virtual),
+        Name(environment.python), Name(virtual), exact(sum(map(len, flagged))),
+        replace(loaded, source=Source(f"machines/{machine.folder}/runs.csv", "flags")),  # nothing is to be measured
     )  # fmt: skip
     return sourced(Machines(len(paper.machines) > 1, at_hand), source)

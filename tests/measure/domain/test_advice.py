@@ -43,6 +43,7 @@ def test_what_was_measured_to_help_most_comes_first(cells, remedy):
         replace(KEPT, latency_high_s=None),
         replace(KEPT, phase="step"),
         replace(KEPT, model="vgg11"),
+        replace(KEPT, flags=("loaded",)),
     ],
 )
 def test_without_a_certain_gain_there_is_a_hypothesis_which_says_why_and_how_to_test_it(other):

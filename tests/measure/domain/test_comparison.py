@@ -46,6 +46,13 @@ def test_what_changed_comes_first_the_slowest_before_the_faster():
     assert [row.key.model for row in rows if row.is_regression(0.5)] == ["slowest", "breaks"]
 
 
+@pytest.mark.parametrize(("flags", "change"), [(None, "slower"), ("wide", "slower"), ("loaded;wide", "undecided")])
+def test_a_difference_that_other_programs_may_have_made_is_undecided_and_no_regression(flags, change):
+    b = side({**B.cells, cell("slowest"): rounds(1.99, 2.0, 2.01, flags=flags)})
+    (row,) = (row for row in comparison.compare(A, b) if row.key.model == "slowest")
+    assert (row.change, row.is_regression(0.05)) == (change, change == "slower")
+
+
 def test_machines_that_share_no_cell_compare_their_roofs_by_these_alone():
     stream = RoofKernel("stream_copy", 512, "fp64", "sustained")
     a, b = (side({cell(name): STEADY}, {stream: rounds(*times)}) for name, times in (

@@ -33,6 +33,21 @@ def test_the_interval_between_rounds_decides_whether_a_cell_is_wide():
 
 
 @pytest.mark.parametrize(
+    ("flags", "latency_s", "found"),
+    [  # of rounds that take 1, 2 and 9 s
+        (("", "", "loaded"), 1.5, {"wide"}), (("loaded", "", "wide;loaded"), 2, set()),
+        (("loaded", "loaded", "loaded"), 2, {"loaded", "wide"}),  # nothing else is known
+    ],
+)  # fmt: skip
+def test_rounds_that_other_programs_disturbed_count_only_where_a_cell_has_no_others(tmp_path, flags, latency_s, found):
+    folder = machine(tmp_path)
+    for number, (time_s, flag) in enumerate(zip((1, 2, 9), flags, strict=True)):
+        put(folder, number, [time_s], flags=flag or None)
+    (cell,) = folder.cells(ENVIRONMENT)
+    assert (cell.latency_s, set(cell.flags)) == (latency_s, found)
+
+
+@pytest.mark.parametrize(
     ("rounds", "expected"),
     [  # a round with a result decides, and without one the first failure
         ([([0.1], "ok", None), ([], "timeout", "slow")], ("ok", None, 0.1, 10.0, 1)),

@@ -67,6 +67,15 @@ LACKING = {
         asked("vgg11", most_rounds=9, force=True), timed("vgg11", [*NOISY, 1, 1]), rounds(V1, 1, 2, 3, 4, 5)
     ),
     "a wide interval": (TWO, TWO_RATES, rounds(V1, 4)),
+    "a loaded machine": (  # in every round; of alexnet one was calm
+        TWO,
+        [
+            *(replace(row, flags="loaded") if hasattr(row, "flags") else row for row in timed("vgg11", STEADY)),
+            *timed("alexnet", STEADY[:2]), replace(run("alexnet", round_=2), flags="loaded"),
+            replace(samples(1, "alexnet", 1, 2)[0], latency_s=0.99),
+        ],
+        rounds(V1, 4),
+    ),
     "within the target": (replace(TWO, target=0.9), TWO_RATES, []),
     "wide at last": (asked("vgg11", most_rounds=9), timed("vgg11", NOISY * 3), []),
     "rounds of a group are equal": (  # a variant or a precision is compared with its baseline round by round

@@ -2,7 +2,7 @@
 
 from statistics import median
 
-from helpers.world import world, wrong
+from helpers.world import CPU, mutated, numbers, world, wrong
 
 OAKS, ELMS = range(12), range(12, 24)
 OTHERS = ((8.1, 172), (8.2, 176), (8.3, 174), (8.4, 180), (0.6, 80), (3.6, 60), (8.2, 178))
@@ -30,3 +30,20 @@ def test_facts_by_hand():
         "prediction.most_family.name": "Bead 2", "prediction.device": (0.2 + 0.3) / 2,
     }  # fmt: skip
     assert wrong("front", world(), expected) == {}
+
+
+def test_cells_of_a_loaded_machine_are_counted_and_enter_no_finding_and_no_advice(tmp_path):
+    def disturb(row):
+        is_disturbed = row["phase"] == "inference" and row["variant"] == "eager"
+        return row | ({"flags": "loaded"} if is_disturbed else {})
+
+    calm, disturbed = world(), world(mutated(tmp_path / "world", {f"machines/{CPU}/runs.csv": disturb}), (CPU,))
+    vars(disturbed)["reference"] = calm.reference
+    cpu = disturbed.machine("cpu")
+    assert numbers("machine", disturbed)["at_hand.loaded"] == len(cpu.cells) > 0
+    assert numbers("machine", calm)["at_hand.loaded"] is None
+    # A gain of keeping memory rests on eager mode as well
+    for key in ("memory.gain", "memory.batch"):
+        assert (numbers("front", calm)[key], numbers("front", disturbed)[key]) == (numbers("front", calm)[key], None)
+    assert numbers("remedies", disturbed)["here.kept"] is None
+    assert len(disturbed.calm.machine("cpu").steps) == len(cpu.steps)

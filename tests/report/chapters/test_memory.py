@@ -41,7 +41,8 @@ def paper() -> Paper:
     machines = []
     for chip, times in ((FAST, (1, 2, 3)), (SLOW, (1.2, 2.2, 6))):
         cells = [
-            {"model": f"net{k}", "batch": batch, "precision": "bf16", "status": "ok", "latency_s": time_s * batch}
+            {"model": f"net{k}", "batch": batch, "precision": "bf16", "status": "ok", "latency_s": time_s * batch,
+             "flags": ""}
             for k, time_s in enumerate(times) for batch in (1, 8)
         ]  # fmt: skip
         named = replace(gpu.environment, name=chip)
