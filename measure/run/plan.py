@@ -43,7 +43,7 @@ def in_parts(tasks: Sequence[Task], request: Request, cache: RunCache) -> list[P
     seed) across batch sizes, precisions, variants, phases and profiles: drift over hours then widens every cell's
     interval, and biases no comparison (R. A. Fisher, The Design of Experiments, 1935).
 
-    With a budget they come tier by tier, long cells late.
+    With a budget they come tier by tier, long cells late. The first latency comes before the first roof.
     """
     if request.budget_s is None:
         return _blocks(tasks, cache)
@@ -56,11 +56,12 @@ def in_parts(tasks: Sequence[Task], request: Request, cache: RunCache) -> list[P
             tier = Tier.LONG
         tiers[tier].append(task)
     batches = {"first": min(request.batch_sizes, default=1), "second": request.second_batch}
-    return [
-        Part(tier.value.format(**batches), _order(tier, chosen, request, cache, estimate))
-        for tier, chosen in tiers.items()
-        if chosen
-    ]
+    ordered = {tier: _order(tier, chosen, request, cache, estimate) for tier, chosen in tiers.items()}
+    cells = ordered[Tier.FIRST_CELLS]
+    timed = next((number for number, task in enumerate(cells, 1) if task.is_of_machine), 0)
+    if ordered[Tier.FIRST_ROOF]:  # nothing was measured yet
+        ordered[Tier.FIRST_LATENCY], ordered[Tier.FIRST_CELLS] = cells[:timed], cells[timed:]
+    return [Part(tier.value.format(**batches), chosen) for tier, chosen in ordered.items() if chosen]
 
 
 def tasks_to_do(request: Request, cache: RunCache) -> list[Task]:

@@ -23,6 +23,7 @@ class Tier(Enum):
     """The turns of a run with a budget and their titles: wherever it ends, the paper has gained the most."""
 
     COUNTS = "counts"  # FLOP and bytes of the first models
+    FIRST_LATENCY = "a first latency"  # of a leading model: a budget that ends in the roofs has shown something
     FIRST_ROOF = "a first roof"  # one matrix product and one stream through memory: enough to draw a roof
     FIRST_CELLS = "batch {first}"  # one cell of every model, before any model has a second
     SECOND_CELLS = "batch {second}"  # a second batch size of every model
