@@ -5,10 +5,12 @@ scratch data if that takes seconds; the rules of the others say how they are che
 fails.
 """
 
+import os
 import re
 import shlex
 import shutil
 import subprocess
+import sys
 import textwrap
 import tomllib
 from argparse import ArgumentParser
@@ -289,6 +291,33 @@ def test_the_row_of_a_chip_is_one_that_the_table_takes(tmp_path):
     (tmp_path / "chips.csv").write_text(f"{header}\n{row}", "utf-8")
     (chip,) = table.read(tmp_path / "chips.csv", Chip)
     assert (chip.chip, chip.peak_flop_per_s, chip.memory_byte) == ("Example Chip 9", 6e13, 80e9)
+
+
+SCALED = """
+from measure.roofs import processor_kernels, roofs
+size = next(size for kernel, _, size, _, _ in roofs.roof_kernels("cpu", ["fp32"]) if kernel == "stream_scale")
+assert roofs.flop_and_byte("stream_scale", "fp64", 3200) == (200, 3200)  # of 200 numbers read and 200 written
+streams = processor_kernels.Streams("stream_scale", 2**16, processor_kernels.Team(2))
+streams.run(False, 1)
+assert all((a == 3 * b).all() for a, b in streams.shares)
+"""
+
+
+@pytest.mark.slow
+def test_the_roof_kernel_to_write_takes_two_lines_and_runs(tmp_path):
+    pytest.importorskip("numba")
+    for room in ("measure", "roofwright"):
+        shutil.copytree(ROOT / room, tmp_path / room, ignore=shutil.ignore_patterns("__pycache__"))
+    written = [block for block in blocks(read(ROOT / "docs/extending.md"), "py") if "stream_scale" in block]
+    places = (
+        ("measure/domain/words.py", "ROOF_KERNELS = {\n"),
+        ("measure/roofs/processor_kernels.py", "    value = {\n"),
+    )
+    for (name, before), line in zip(places, written, strict=True):
+        module = (tmp_path / name).read_text("utf-8")
+        assert module.count(before) == 1
+        (tmp_path / name).write_text(module.replace(before, before + line), "utf-8")
+    subprocess.run([sys.executable, "-c", SCALED], cwd=tmp_path, env=os.environ | {"PYTHONPATH": "."}, check=True)
 
 
 def test_an_installed_copy_has_every_trace():

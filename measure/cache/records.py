@@ -10,15 +10,23 @@ from typing import Annotated
 from measure.cache import schema
 from measure.cache.schema import DAY_S, DEVICE, MACHINE, NUMBER, Column, duration, one_of, several, some_of, table
 from measure.domain.latency import Cell
-from measure.domain.roofs import ARITHMETIC
-from measure.domain.words import BURST, EIGHT_BITS, FLAGS, HUGE_PAGES, PRECISIONS, STREAM_ARRAYS, SUSTAINED
+from measure.domain.words import (
+    BURST,
+    EIGHT_BITS,
+    FLAGS,
+    HUGE_PAGES,
+    PEAK_KERNELS,
+    PRECISIONS,
+    ROOF_KERNELS,
+    STREAM_ARRAYS,
+    SUSTAINED,
+)
 
 CELL = ("environment_id", *Cell._fields)
 ROUND = (*CELL, "round")
 CACHES = several(r"\d+:\d+:\d+", "level:byte:count")
 TUNING = several(r"[A-Z_]+=[^;]+", "NAME=value")
 CAVEATS = "caveats of an `ok` round: " + "; ".join(f"`{flag}`, {meaning}" for flag, meaning in FLAGS.items())
-ROOF_KERNELS = ("matmul", "numpy_matmul", "fma", "chain", *STREAM_ARRAYS)
 
 
 @table(f"{MACHINE}/machine.csv", key=("environment_id",))
@@ -95,7 +103,7 @@ class RoofMeasurement:
 
     def problem(self) -> tuple[str, str]:
         """Return the column and the problem of a kernel that gives a roof and did nothing, or two empty texts."""
-        column = "flop" if self.roof_kernel in ARITHMETIC else "byte" if self.roof_kernel in STREAM_ARRAYS else ""
+        column = "flop" if self.roof_kernel in PEAK_KERNELS else "byte" if self.roof_kernel in STREAM_ARRAYS else ""
         is_idle = column and self.status == "ok" and not getattr(self, column)
         return (column, f"the cell is '0', and {self.roof_kernel} gives a roof by it") if is_idle else ("", "")
 

@@ -7,12 +7,10 @@ from math import inf
 from typing import TYPE_CHECKING, Any
 
 from measure.domain.statistics import estimate_rounds
-from measure.domain.words import LOAD, STREAM_ARRAYS, SUSTAINED
+from measure.domain.words import LOAD, PEAK_KERNELS, STREAM_ARRAYS, SUSTAINED
 
 if TYPE_CHECKING:
     from measure.cache.records import RoofMeasurement
-
-ARITHMETIC = ("matmul", "fma", "numpy_matmul")  # the kernels that give a peak
 
 
 @dataclass(frozen=True)
@@ -110,7 +108,7 @@ def machine_roof(rows: "Iterable[RoofMeasurement]") -> Roof:
     arithmetic: dict[str, RoofMeasurement] = {}
     stream: RoofMeasurement | None = None
     for row in merge_rounds(rows):
-        if row.pace == SUSTAINED and row.roof_kernel in ARITHMETIC:
+        if row.pace == SUSTAINED and row.roof_kernel in PEAK_KERNELS:
             arithmetic[row.precision] = max(arithmetic.get(row.precision, row), row, key=flop_per_s)
         elif row.pace == SUSTAINED and row.roof_kernel in STREAM_ARRAYS and row.round is not None:
             stream = max(stream or row, row, key=byte_per_s)

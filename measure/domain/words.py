@@ -1,7 +1,7 @@
 """The words of the tables and the conventions behind their numbers: precisions, phases, flags, FLOP."""
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 PRECISION_BYTE = {"fp32": 4, "fp16": 2, "bf16": 2}  # the precisions that are counted, with the bytes of one element
 TF32 = "tf32"  # the format in which NVIDIA's tensor cores may multiply what is stored as fp32
@@ -65,8 +65,36 @@ LAYER_KINDS = (  # in the order of the figures
 )  # fmt: skip
 PRODUCT_KINDS = ("convolution", "depthwise convolution", "linear", "attention", "recurrent")  # they multiply matrices
 
-# The kernels that stream through memory, and the number of arrays in their working sets
-STREAM_ARRAYS = {"stream_read": 1, "stream_write": 1, "stream_copy": 2, "stream_triad": 3}
+PEAK, BANDWIDTH, CLOCK = "peak", "bandwidth", "clock"
+
+
+class Kernel(NamedTuple):
+    """A roof kernel: what it gives, its name in the paper, and the kinds of device that have it.
+
+    A stream has the number of its arrays, and its FLOP for each number that it writes. Quick kernels are enough for a
+    roof.
+    """
+
+    gives: str
+    words: str
+    devices: tuple[str, ...] = ("cpu", "cuda", "mps")
+    arrays: int = 0
+    flop: int = 0
+    is_quick: bool = False
+
+
+ROOF_KERNELS = {
+    "matmul": Kernel(PEAK, "matrix product (torch)", is_quick=True),
+    "numpy_matmul": Kernel(PEAK, "matrix product (NumPy)", ("cpu",)),
+    "fma": Kernel(PEAK, "multiply-add", ("cpu", "cuda"), is_quick=True),
+    "chain": Kernel(CLOCK, "chain of additions", ("cpu",), is_quick=True),
+    "stream_read": Kernel(BANDWIDTH, "read", arrays=1),
+    "stream_write": Kernel(BANDWIDTH, "write", arrays=1),
+    "stream_copy": Kernel(BANDWIDTH, "copy", arrays=2),
+    "stream_triad": Kernel(BANDWIDTH, "triad", arrays=3, flop=2, is_quick=True),
+}
+PEAK_KERNELS = {name: kernel.words for name, kernel in ROOF_KERNELS.items() if kernel.gives == PEAK}
+STREAM_ARRAYS = {name: kernel.arrays for name, kernel in ROOF_KERNELS.items() if kernel.gives == BANDWIDTH}
 # The paces of a kernel: short blocks with a rest before each, and no rest after seconds of work
 BURST, SUSTAINED = "burst", "sustained"
 

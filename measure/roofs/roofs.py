@@ -15,7 +15,18 @@ from typing import Any, NamedTuple
 
 from measure.domain import words
 from measure.domain.statistics import estimate_median
-from measure.domain.words import BURST, EIGHT_BITS, FP8, FULL_PRECISION, INT8, STREAM_ARRAYS, SUSTAINED, TF32, stored_as
+from measure.domain.words import (
+    BURST,
+    EIGHT_BITS,
+    FP8,
+    FULL_PRECISION,
+    INT8,
+    ROOF_KERNELS,
+    STREAM_ARRAYS,
+    SUSTAINED,
+    TF32,
+    stored_as,
+)
 from measure.errors import in_short
 from measure.machine import processor
 from measure.machine.device import Device
@@ -52,20 +63,23 @@ Beat = Callable[[], None]  # gives a sign of life
 
 
 def roof_kernels(device_kind: str, precisions: Sequence[str]) -> list[KernelRound]:
-    """List the roof kernels of a kind of device, in the order of measuring. Only a processor has a clock.
+    """List the roof kernels of a kind of device, in the order of measuring.
 
     Every kernel has a sustained pace. Kernels with short calls have a burst too. So have the streams through the
     largest working set, which give the memory's roof and have several rounds.
     """
-    is_cpu, rows = device_kind == "cpu", MATMUL_ROWS[device_kind]
-    largest, *smaller = _working_sets(device_kind)[::-1]
-    fma_size = FMA_PER_CORE * processor.physical_cores() if is_cpu else FMA_ON_GPU
-    products = [("matmul", precision, size) for precision in precisions for size in rows]
-    numpy = [("numpy_matmul", "fp32", size) for size in rows if is_cpu and "fp32" in precisions]
-    fma = [("fma", precision, fma_size) for precision in ("fp32", "fp64") if device_kind != "mps"]
-    memory = [(kernel, STREAM_PRECISION[device_kind], largest) for kernel in STREAM_ARRAYS]
-    caches = [(kernel, STREAM_PRECISION[device_kind], size) for size in smaller for kernel in STREAM_ARRAYS]
-    chains = [("chain", *chain) for chain in CLOCK_CHAINS if is_cpu]
+
+    def having(*kernels: tuple[str, str, int]) -> list[tuple[str, str, int]]:
+        return [kernel for kernel in kernels if device_kind in ROOF_KERNELS[kernel[0]].devices]
+
+    rows, precision, sizes = MATMUL_ROWS[device_kind], STREAM_PRECISION[device_kind], _working_sets(device_kind)
+    fma_size = FMA_PER_CORE * processor.physical_cores() if device_kind == "cpu" else FMA_ON_GPU
+    products = [("matmul", each, size) for each in precisions for size in rows]
+    numpy = having(*(("numpy_matmul", "fp32", size) for size in rows if "fp32" in precisions))
+    fma = having(*(("fma", each, fma_size) for each in ("fp32", "fp64")))
+    streams = having(*((kernel, precision, size) for size in reversed(sizes) for kernel in STREAM_ARRAYS))
+    memory, caches = ([each for each in streams if (each[2] == sizes[-1]) == is_memory] for is_memory in (True, False))
+    chains = having(*(("chain", *each) for each in CLOCK_CHAINS))
     sustained = [*products, *numpy, *fma, *caches, *chains]
     burst = [*(product for product in products if product[2] in rows[:BURST_ROWS]), *fma, *memory]
     # Memory comes first: a sweep that is cut short must not show a cache as the last level.
@@ -100,7 +114,7 @@ def flop_and_byte(kernel: str, precision: str, size: int) -> tuple[int, int]:
     """
     if kernel in STREAM_ARRAYS:
         element_byte = {"fp32": 4, "fp64": 8}[precision]
-        return (2 * size // (3 * element_byte) if kernel == "stream_triad" else 0), size
+        return ROOF_KERNELS[kernel].flop * size // (STREAM_ARRAYS[kernel] * element_byte), size
     if kernel == "fma":
         return 2 * size, 0
     if kernel == "chain":

@@ -14,7 +14,16 @@ from measure.domain.demands import uncounted_names
 from measure.domain.models import Model
 from measure.domain.roofs import is_loaded
 from measure.domain.values import si
-from measure.domain.words import BURST, FULL_PRECISION, STREAM_ARRAYS, SUSTAINED, operation, shape_name, stored_as
+from measure.domain.words import (
+    BURST,
+    FULL_PRECISION,
+    ROOF_KERNELS,
+    STREAM_ARRAYS,
+    SUSTAINED,
+    operation,
+    shape_name,
+    stored_as,
+)
 from measure.machine.device import Device
 from measure.models import catalog
 from measure.roofs import roofs
@@ -97,8 +106,6 @@ class WorkloadTask(Task):
         return f"{work} an input{left_out}{reason}"
 
 
-QUICK_ROOF_KERNELS = ("matmul", "fma", "stream_triad", "chain")  # enough for a roof, at their sustained pace
-
 _key = attrgetter("roof_kernel", "precision", "size", "pace", "round")  # identifies a task or row on its machine
 
 
@@ -126,7 +133,7 @@ class RoofTask(Task):
 
     @property
     def is_quick_kernel(self) -> bool:
-        return self.roof_kernel in QUICK_ROOF_KERNELS and self.pace == SUSTAINED
+        return ROOF_KERNELS[self.roof_kernel].is_quick and self.pace == SUSTAINED
 
     @property
     def block(self) -> int:

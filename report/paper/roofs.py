@@ -11,14 +11,11 @@ import pandas as pd
 from measure.cache.records import RoofMeasurement
 from measure.domain.roofs import CacheLevel, Roof, Roofline
 from measure.domain.statistics import Estimate
-from measure.domain.words import EIGHT_BITS, STREAM_ARRAYS, SUSTAINED
+from measure.domain.words import EIGHT_BITS, ROOF_KERNELS, STREAM_ARRAYS, SUSTAINED
 from report.paper.frames import highest, matching
 
-ARITHMETIC = {"fma": "multiply-add", "matmul": "matrix product (torch)", "numpy_matmul": "matrix product (NumPy)"}
-"""The kernels that give a peak, with their names in the paper."""
-
-STREAMS = {kernel: kernel.removeprefix("stream_") for kernel in STREAM_ARRAYS}
-"""The kernels that give a bandwidth, likewise."""
+STREAMS = {kernel: ROOF_KERNELS[kernel].words for kernel in STREAM_ARRAYS}
+"""The kernels that give a bandwidth, with their names in the paper."""
 
 TIMES = ["latency_s", "latency_low_s", "latency_high_s"]  # a median and the ends of its interval
 STEP = 2**0.5  # from one working set of a sweep to the next

@@ -1,12 +1,12 @@
 """Tables of the chapter on utilisation: what each setting gained, and the measured roofs."""
 
-from measure.domain.words import EAGER
+from measure.domain.words import EAGER, PEAK_KERNELS
 from report import display
 from report.chapters.utilisation.facts import KEPT, batch_sizes, gains_of
 from report.chapters.utilisation.figures import command
 from report.paper import BASE_PRECISION, Paper
 from report.paper.frames import each
-from report.paper.roofs import ARITHMETIC, STREAMS
+from report.paper.roofs import STREAMS
 from report.pipe import NONE, pipe
 from report.stats.value import estimated, exact, median_of
 
@@ -48,7 +48,7 @@ def gains(paper: Paper) -> str:
 def roofs(paper: Paper) -> str:
     machine = display.required(paper.at_hand, command("roofs"))
     rows = [
-        [roof.precision, ARITHMETIC[roof.peak_kernel], estimated(roof, "peak_flop_per_s", "FLOP/s").interval]
+        [roof.precision, PEAK_KERNELS[roof.peak_kernel], estimated(roof, "peak_flop_per_s", "FLOP/s").interval]
         for roof in each(display.required(machine.roofs, command("roofs")))
     ]
     rows += [[level.name, level.fastest, exact(level.bandwidth_byte_per_s, "B/s")] for level in machine.levels[:-1]]
