@@ -21,9 +21,11 @@ from report.paper import Paper
 from report.stats.value import Name, Source, Value
 
 CHAPTERS = (
-    "front", "puzzle", "chips", "networks", "latency", "utilisation", "training", "gpus", "prediction", "remedies",
+    "puzzle", "chips", "networks", "latency", "utilisation", "training", "gpus", "prediction", "remedies",
     "method", "counting", "machine", "published",
 )  # fmt: skip
+
+CALM = "calm."  # before the names of facts that leave out what was measured while other programs used a machine
 
 MEANING = re.compile(r'^    (\w+): [^\n]*?(?:  #: ([^\n]+)|\n    "+(.+?)"+$)', re.MULTILINE | re.DOTALL)
 """A field, and its meaning behind it or below."""
@@ -42,15 +44,15 @@ class Facts:
 Group = TypeVar("Group")
 
 
-CONCLUDING = ("front", "remedies")
-"""The chapters of findings and advice: they leave out what was measured while other programs used a machine."""
+CONCLUSIVE = ("latency", "utilisation", "method")
+"""The chapters of whose calm paper the findings and the advice speak."""
 
 
 @cache
 def of_chapter(name: str, paper: Paper) -> Any:
     """Return the facts of a chapter, each with its key. They are computed once for a paper."""
-    paper = paper.calm if name in CONCLUDING else paper
-    return _changed(import_module(f"report.chapters.{name}.facts").of(paper), name, lambda _value, key: {"key": key})
+    key = f"{CALM}{name}" if paper.is_calm else name
+    return _changed(import_module(f"report.chapters.{name}.facts").of(paper), key, lambda _value, key: {"key": key})
 
 
 def source_of(table: str, rows: str, sections: str) -> Source:
@@ -140,10 +142,13 @@ def _sources(module: str) -> dict[str, str]:
 
 def of_paper(paper: Paper, *chapters: str) -> dict[str, dict[str, Any]]:
     """Return the facts of chapters, or all, as JSON holds them, by key."""
+    asked = [(name, name, paper) for name in chapters or CHAPTERS]
+    if paper.calm is not paper:
+        asked += [(f"{CALM}{name}", name, paper.calm) for name in CONCLUSIVE if name in (chapters or CHAPTERS)]
     return {
         key: as_json(value, meaning)
-        for name in chapters or CHAPTERS
-        for key, value, meaning in entries(name, of_chapter(name, paper))
+        for start, name, of in asked
+        for key, value, meaning in entries(start, of_chapter(name, of))
     }
 
 
@@ -196,5 +201,6 @@ DICTIONARY = """\
 
 Every number of the paper's text has a name. `_site/facts.json` holds all of them with unit, interval, number of
 samples, source and the command that measures them again; `python -m report why NAME` prints one.
+Where other programs used a machine while it was measured, `calm.NAME` is the same fact without those cells.
 `python -m report.dictionary` writes this file from the fields in `report/chapters/*/facts.py`.
 """

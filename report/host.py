@@ -79,7 +79,7 @@ def _precision(machine: Machine) -> str:
 
 
 def _single(paper: Paper, machine: Machine) -> Single:
-    rows = singles(paper)
+    rows = singles(paper.calm)  # a finding of the first page
     if rows.empty:
         return missing(Single)
     flop, calls = (rank_correlation(rows[each].astype(float), rows.latency_s, rows.model) for each in ("flop", "calls"))

@@ -215,7 +215,7 @@ def _puzzle(timed: Timed) -> dict[str, Found]:
         numbers[f"bounds.{name}_bytes"] = row.layers_byte / row.bandwidth / row.batch
     return {f"puzzle.{key}": Found(float(number)) for key, number in numbers.items()} | {
         "puzzle.control.typical": median_of(double),
-        "front.gpu.puzzle": Found(light.input_s / heavy.input_s),
+        "puzzle.problems.measured": Found(light.input_s / heavy.input_s),
     }
 
 

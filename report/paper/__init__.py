@@ -100,7 +100,8 @@ class Paper:
     """The frames. ``machines`` are in the order in which a reader chose them, else CPUs first and of each kind the one
     measured last; of the others see ``report.paper.workloads``.
 
-    A reader may have ``chosen`` machines; the paper ``is_whole`` unless some models or chips were left out.
+    A reader may have ``chosen`` machines; the paper ``is_whole`` unless some models or chips were left out. It
+    ``is_calm`` where cells were left out of it: see ``calm``.
 
     Of ``imported`` machines only the hardware counters are known, ``published`` is what studies printed, ``elsewhere``
     is what others measured, ``predictions`` is how latencies are predicted. ``traces`` are the project's and a
@@ -123,6 +124,7 @@ class Paper:
     traces: tuple[StoredTrace, ...] = ()
     chosen: bool = False
     is_whole: bool = True
+    is_calm: bool = False
 
     def machine(self, kind: str) -> Machine | None:
         """Return the first machine of this kind ("cpu" or "gpu")."""
@@ -134,7 +136,7 @@ class Paper:
         tables = (table for each in self.machines for table in (each.cells, each.variants, each.steps))
         if not any(cells.is_loaded(table).any() for table in tables):
             return self
-        return replace(self, machines=tuple(machine.calm for machine in self.machines))
+        return replace(self, machines=tuple(machine.calm for machine in self.machines), is_calm=True)
 
     @cached_property
     def at_hand(self) -> Machine | None:
@@ -230,7 +232,7 @@ def load(
         counting_cases=frame(read(file_of(CaseCount, cases), CaseCount), CaseCount),
         machines=tuple(machine for machine in machines if machine.environment.torch),
         imported=tuple(machine for machine in machines if not machine.environment.torch),
-        published=hand_tables.published(having("published/claims.csv") / "published", keys),
+        published=hand_tables.published(having("published/chips.csv") / "published", keys),
         elsewhere=elsewhere.read(having("published/measurements"), roofs, keys),
         predictions=predictions_table.read(
             Sources(having("prediction"), having("chips.csv"), having("published/measurements"), data)

@@ -113,13 +113,12 @@ class Published:
     training: pd.DataFrame
     training_steps: pd.DataFrame
     step_estimates: pd.DataFrame
-    claims: pd.DataFrame
     counting_suites: pd.DataFrame
 
 
 def published(folder: Path, keys: frozenset[str]) -> Published:
     records = (
         printed.PrintedChip, printed.PrintedModel, printed.PrintedTraining, printed.PrintedStep,
-        printed.PrintedEstimate, printed.Claim, printed.CountedSuite,
+        printed.PrintedEstimate, printed.CountedSuite,
     )  # fmt: skip
     return Published(*(frame(read(folder / TABLES[record].name, record, keys), record) for record in records))

@@ -139,15 +139,6 @@ class PrintedEstimate:
     model_key: ModelKey
 
 
-@table("published/claims.csv", key=("id",), by_hand=True)
-class Claim:
-    """A sentence of a study that data can confirm or refute."""
-
-    id: Annotated[str, "the study's key, a number, and a letter if a sentence makes several claims"]
-    study: Study
-    claim: Annotated[str, "the sentence"]
-
-
 @table("workload/counting_programs.csv", key=("program", "model"))
 class ProgramCount:
     """The count of multiply-adds (``_mac``, 2 FLOP each) by a counting program, for one model at batch size 1.

@@ -27,8 +27,6 @@ TEXT = (
     "{{< meta title >}} {=html} `r`{=typst} ... -- '+alert(1)+' \\'+alert(1)\n\n::: note\n\n    code\n\n"
     "a\u2028b\u0085c\ufffed\x1b[31me\n\n1. x"
 )
-NAMING = {*CITING, "id"}
-"""Columns of tables that are written by hand whose texts name something: keys of the bibliography, rules for claims."""
 MARK = "alert(1)"
 READ_AS_CODE = {
     "expr", "filter", "calculate", "test", "labelExpr", "signal", "href", "url", "field", "fields", "update", "as"
@@ -50,7 +48,7 @@ def free_columns(record):
     """The columns of texts that may be anything."""
     facts = TABLES[record]
     free = [name for name, column in facts.columns.items() if column.type is str and column.form is None]
-    return [name for name in free if not (facts.by_hand and name in NAMING)]
+    return [name for name in free if not (facts.by_hand and name in CITING)]
 
 
 def write_hostile(data):
@@ -59,7 +57,7 @@ def write_hostile(data):
     Our own name stays, by which this program is told from others. Where no row has a text, all have this one.
     """
     shutil.copytree(WORLD, data)
-    for name in ("published/claims.csv", "published/measurements/tokens.csv", "prediction/networks.csv"):
+    for name in ("published/measurements/tokens.csv", "prediction/networks.csv"):
         shutil.copy(ROOT / "data" / name, data / name)
     spoilt = set()
     for record, about in TABLES.items():

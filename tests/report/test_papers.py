@@ -23,7 +23,7 @@ from report.paper import REFERENCE, load
 
 pytestmark = pytest.mark.slow
 
-CHAPTERS = {name: ROOT / "report" / "chapters" / name / f"{name}.qmd" for name in facts.CHAPTERS}
+CHAPTERS = {path.stem: path for path in (ROOT / "report" / "chapters").glob("*/*.qmd")}
 
 
 ONE = ("resnet18", "1", "inference", "eager", "fp32")
@@ -189,3 +189,32 @@ def test_every_claim_of_a_reference_block_is_true_and_every_condition_is_there(r
             if len(names) != 1 or names[0] not in known.get(owner, {}):
                 unknown.append((chapter, path))
     assert (false, unknown) == ([], [])
+
+
+STATED = """\
+puzzle.elsewhere.slower.number == puzzle.elsewhere.devices.number
+puzzle.control.typical.below(1)
+puzzle.problems.measured.number > 1
+training.gpus.fp32.above(3) and training.gpus.fp16.above(3)
+training.reference.recorded.flop_ratio.number > 2
+gpus.shares.layers.above(gpus.shares.whole.high)
+gpus.shares.compiled.above(1)
+gpus.first.bandwidth.number < 1.1 < gpus.first.peak.number
+gpus.first.speed.below(gpus.first.peak.number)
+gpus.second.bandwidth.number > gpus.second.peak.number
+gpus.second.layers.above(gpus.second.speed.high)
+gpus.second.newer.text == gpus.devices.least_layers.name
+gpus.compiled.speed.above(gpus.second.speed.high)
+gpus.together.over_next.above(1)
+gpus.fused.most.above(gpus.fused.least.high)
+gpus.traces.video.kernels.number < 1 < gpus.traces.video.linear.number
+gpus.traces.video.softmax_roof.number < 0.5
+gpus.traces.images.step.number < 1 < gpus.traces.images.kernels.number
+gpus.memory.activation.roof.number > 0.8 > gpus.memory.depthwise.roof.number
+gpus.memory.activation.gain.number > 1.2 > 1.05 > gpus.memory.depthwise.gain.number
+""".splitlines()
+"""What the text says in words alone of published data, of traces and of the project's GPUs."""
+
+
+def test_what_the_text_says_of_the_projects_data_is_true(reference):
+    assert [each for each in STATED if not eval(each, dict(reference))] == []

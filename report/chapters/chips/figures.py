@@ -8,12 +8,11 @@ from measure.domain.roofs import Roofline
 from report import display
 from report.chapters.chips.facts import labelled
 from report.charts import theme
-from report.charts.axes import Categories, LinearAxis, LogAxis, longest
+from report.charts.axes import LinearAxis, LogAxis, longest
 from report.charts.labels import Box, text_size
 from report.charts.marks import end_names, lines, names, points, texts
 from report.charts.panels import figure, panel
-from report.markdown import si
-from report.paper import BASE_PRECISION, LOWER_PRECISIONS, Paper, chips
+from report.paper import BASE_PRECISION, Paper, chips
 from report.paper.frames import each
 
 LINES = {
@@ -30,13 +29,8 @@ LINES = {
 }  # fmt: skip
 """Product lines whose generations are joined: the largest chip of each."""
 
-RIDGES, PEAKS_PER_WATT = (1, 10, 100, 1000), (1e9, 1e10, 1e11, 1e12, 1e13)
-"""Ratios whose diagonals are drawn: FLOP/B, and FLOP/s/W."""
+RIDGES = (1, 10, 100, 1000)  # FLOP/B, whose diagonals are drawn
 MEASURED = "measured here"
-PRECISION_COLORS = {
-    "fp64": theme.INDIGO, "fp32": theme.BLUE, "tf32": theme.SKY, "16 bits": theme.GREEN, "fp8": theme.ORANGE,
-    "fp6": theme.YELLOW, "fp4": theme.VERMILION, "int16": theme.GREY, "int8": theme.PURPLE, "int4": theme.WINE,
-}  # fmt: skip
 TOOLTIP = (
     ("chip", "chip", ""), ("year", "year", "d"), ("rate", "rate", ""), ("peak", "dense peak", "FLOP/s"),
     ("bandwidth", "bandwidth", "B/s"), ("ridge", "ridge point (FLOP/B)", ".3~g"),
@@ -52,7 +46,7 @@ def _rows(found: pd.DataFrame) -> pd.DataFrame:
         "key": found.chip, "short": short, "kind": found.chip_kind.map(chips.KINDS), "year": found.year.astype(int),
         "rate": found.precision + ", " + found.unit + " units", "precision": found.precision,
         "peak": found.peak_flop_per_s, "bandwidth": found.bandwidth_byte_per_s, "ridge": found.ridge_flop_per_byte,
-        "unconfirmed": found.verified != "yes", "power": found.power_w.astype(float),
+        "unconfirmed": found.verified != "yes",
     })  # fmt: skip
 
 
@@ -123,33 +117,15 @@ def ridges(paper: Paper) -> dict[str, Any]:
 def plane(paper: Paper) -> dict[str, Any]:
     rows = _rows(chips.headline(paper.chips))
     x = LogAxis.around(rows.bandwidth, pixels=theme.plot_width(unit="FLOP/s"), title="bandwidth", unit="B/s")
-    return _against(
-        rows, x, "bandwidth", {ratio: f"{ratio} FLOP/B" for ratio in RIDGES}, labelled(paper.chips).chip, "chip-plane"
-    )
-
-
-@display.figure
-def power(paper: Paper) -> dict[str, Any]:
-    found = chips.headline(paper.chips[paper.chips.power_w.notna()])
-    rows = _rows(found)
-    rows["chip"] += [" ‡" if measured else "" for measured in chips.measured_power(found)]
-    x = LogAxis.around(rows.power, pixels=theme.plot_width(unit="FLOP/s"), title="power", unit="W")
-    ratios = {ratio: f"{si(ratio, 'FLOP/s', 1)}/W" for ratio in PEAKS_PER_WATT}
-    return _against(rows, x, "power", ratios, labelled(paper.chips).chip, "chip-power")
-
-
-def _against(
-    rows: pd.DataFrame, x: LogAxis, field: str, ratios: dict[float, str], named: Any, name: str
-) -> dict[str, Any]:
-    """Draw peaks against a field, with diagonals of equal ratios."""
     y = LogAxis.around(rows.peak, pixels=420, title="dense peak", unit="FLOP/s", vertical=True)
     ends = [
-        {"ratio": text, "at": at, "peak": at * ratio}
-        for ratio, text in ratios.items()
+        {"ratio": f"{ratio} FLOP/B", "at": at, "peak": at * ratio}
+        for ratio in RIDGES
         for at in (max(x.low, y.low / ratio), min(x.high, y.high / ratio))
         if y.low / ratio < x.high and y.high / ratio > x.low
     ]
-    named_rows = rows.assign(name=rows.chip.where(rows.key.isin(named), ""))
+    places = (x, "bandwidth"), (y, "peak")
+    named_rows = rows.assign(name=rows.chip.where(rows.key.isin(labelled(paper.chips).chip), ""))
     taken = []
     for end in ends[1::2]:
         right, down = x.pixel(end["at"]) - 4, y.pixel(end["peak"]) + 10
@@ -158,21 +134,7 @@ def _against(
     layers = [
         lines(ends, (x, "at"), (y, "peak"), theme.GREY, "ratio", dash=True, width=0.8),
         texts(ends[1::2], "ratio", (x, "at"), (y, "peak"), theme.MUTED, "right", dx=-4, dy=10),
-        points(rows, (x, field), (y, "peak"), ("kind", theme.CHIP_COLORS), ("kind", theme.CHIP_SHAPES), "unconfirmed",
-               tooltip=TOOLTIP),
-        names(named_rows, "name", (x, field), (y, "peak"), taken),
+        points(rows, *places, ("kind", theme.CHIP_COLORS), ("kind", theme.CHIP_SHAPES), "unconfirmed", tooltip=TOOLTIP),
+        names(named_rows, "name", *places, taken),
     ]  # fmt: skip
-    return figure(name, f"Dense peak against {x.title} of {len(rows)} chips.", panel(layers))
-
-
-@display.figure
-def precisions(paper: Paper) -> dict[str, Any]:
-    shown = labelled(paper.chips)
-    each_precision = paper.chips.sort_values("peak_flop_per_s", ascending=False).drop_duplicates(["chip", "precision"])
-    rows = _rows(each_precision[each_precision.chip.isin(shown.chip)])
-    rows["precision"] = rows.precision.replace(dict.fromkeys(LOWER_PRECISIONS, "16 bits"))
-    y = Categories.steps(shown.chip, 18)
-    x = LogAxis.around(rows.ridge, pixels=theme.plot_width(left=y.room), title="ridge point (FLOP/B, OP/B)")
-    marks = points(rows, (x, "ridge"), (y, "key"), ("precision", PRECISION_COLORS), tooltip=TOOLTIP)
-    alt = f"Ridge points of {len(shown)} chips at each precision that they print."
-    return figure("chip-precisions", alt, panel([marks]))
+    return figure("chip-plane", f"Dense peak against bandwidth of {len(rows)} chips.", panel(layers))

@@ -1,6 +1,5 @@
 """The numbers of the chapter on GPUs that others timed."""
 
-from dataclasses import replace
 from typing import Any
 
 import pandas as pd
@@ -133,7 +132,6 @@ class Gpus(Facts):
     few_wait: bool  #: Of two GPUs that differ in memory, the faster one gains less than its roof promises
     calls_rank: bool  #: Single inputs are ranked by the operators that they call, better than by FLOP
     smaller_numbers_wait: bool  #: In a training step at the lower precision the GPU works less, and the step gains less
-    claims: dict[str, bool]
 
 
 def of(paper: Paper) -> Gpus:
@@ -144,7 +142,7 @@ def of(paper: Paper) -> Gpus:
     of_host = host.of(paper)
     single, lowered = of_host.single, of_host.lowered
     other_memory = memory.of(paper)
-    facts = Gpus(
+    found = Gpus(
         timings=Timings(
             count_of(len(table), "timings"), count_of(table.model.nunique(), "networks"),
             count_of(table.device.nunique(), "devices"),
@@ -164,28 +162,8 @@ def of(paper: Paper) -> Gpus:
         few_wait=(other_memory.gained.number or 2) < (other_memory.promised.number or 0),
         calls_rank=single.calls.above(max(single.flop.number or 0, 0.5)),
         smaller_numbers_wait=(lowered.kernels.number or 0) > (lowered.step.number or 0),
-        claims={},
     )  # fmt: skip
-    first, second = facts.first, facts.second
-    video, images = facts.traces.video, facts.traces.images
-    full, far = facts.memory.activation, facts.memory.depthwise
-    claims = {
-        "layers_explain_more": facts.shares.layers.above(facts.shares.whole.high or 1),
-        "first_grew_in_peak": (first.peak.number or 0) > (first.bandwidth.number or 0),
-        "second_grew_in_bandwidth": (second.bandwidth.number or 0) > (second.peak.number or 0),
-        "layers_promise_too_much": second.layers.above(second.speed.high or 1),
-        "newer_reaches_least": second.newer.text == facts.devices.least_layers.name,
-        "compiled_passes_the_bound": facts.shares.compiled.above(1),
-        "compiler_beats_the_next": facts.together.over_next.above(1),
-        "more_between_gain_more": facts.fused.most.above(facts.fused.least.high or 1),
-        "faster_memory_finishes_first": (video.kernels.number or 1) < 1 < (video.linear.number or 0),
-        "softmax_leaves_memory_idle": (video.softmax_roof.number or 1) < 0.5,
-        "full_memory_pays": full.gain.number is None
-        or ((full.roof.number or 0) > 0.8 and full.gain.above((far.gain.number or 0) * 1.2)),
-        "under_the_slope_waits_not": (far.roof.number or 0) < 0.8 and (far.gain.number or 0) < 1.05,
-        "hosts_decide": (images.step.number or 1) < 1 < (images.kernels.number or 0),
-    }
-    return sourced(replace(facts, claims=claims), published.SOURCE)
+    return sourced(found, published.SOURCE)
 
 
 def _shares(paper: Paper, best: BestTimed | None) -> GpuShares:

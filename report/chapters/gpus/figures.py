@@ -9,7 +9,7 @@ import pandas as pd
 from measure.domain.step_parts import ARITHMETIC, MEMORY
 from report import display, host
 from report.chapters.gpus import memory, traced
-from report.chapters.gpus.facts import changes, halved
+from report.chapters.gpus.facts import changes
 from report.charts import theme
 from report.charts.axes import Categories, LinearAxis, LogAxis
 from report.charts.forms import dots
@@ -54,17 +54,9 @@ def roofs(paper: Paper) -> dict[str, Any]:
 
 @display.figure
 def gains(paper: Paper) -> dict[str, Any]:
-    return _strip("gpus-gains", changes(paper))
-
-
-@display.figure
-def lowered(paper: Paper) -> dict[str, Any]:
-    return _strip("gpus-lowered", halved(paper))
-
-
-def _strip(name: str, rows: pd.DataFrame) -> dict[str, Any]:
-    """Return a row for each change: eight networks in ten, half of them, the middle one, and what bounds promise."""
-    y = Categories.steps(display.required(rows, SOURCE.command).name, 18)
+    """Draw a row for each change: eight networks in ten, half of them, the middle one, and what bounds promise."""
+    rows = display.required(changes(paper), SOURCE.command)
+    y = Categories.steps(rows.name, 18)
     values = [1, *rows.low, *rows.high, *rows.whole.dropna(), *rows.layers.dropna()]
     x = LogAxis.around(values, pixels=theme.plot_width(left=y.room, figure=theme.HALF_WIDTH), title="times as fast")
     told = [
@@ -89,7 +81,7 @@ def _strip(name: str, rows: pd.DataFrame) -> dict[str, Any]:
         layers.append(points(promised, (x, "promised"), (y, "name"), color, "diamond", size=80, tooltip=said))
     description = "; ".join(f"{each.name}: {each.speed:.2f} times as fast" for each in rows.itertuples(index=False))
     legend = "promised by roofline" if promised else None
-    return figure(name, description, panel(layers), legend)
+    return figure("gpus-gains", description, panel(layers), legend)
 
 
 @display.figure

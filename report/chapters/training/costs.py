@@ -165,25 +165,12 @@ def counted_calls(paper: Paper, machine: Machine | None) -> pd.DataFrame:
         return pd.DataFrame(columns=[*COUNTER_KEY, "dram_byte", "ideal_byte", "unfused_byte"])
     byte = machine.hardware_counters[["dram_read_byte", "dram_write_byte"]].astype(float).sum(axis=1, skipna=False)
     rows = machine.hardware_counters.assign(dram_byte=byte).groupby(COUNTER_KEY).dram_byte
-    return _with_workload(paper, rows.agg(lambda column: column.sum(skipna=False)).reset_index())
-
-
-def printed_calls(paper: Paper) -> pd.DataFrame:
-    """Return the training steps that studies read counters of, as ``counted_calls``, with ``study`` and ``gpu``."""
-    rows = paper.published.training_steps
-    rows = rows[["study", "gpu"]].assign(
-        model=rows.model_key, batch=rows.batch.astype(int), precision=BASE_PRECISION, phase=STEP,
-        dram_byte=rows.dram_byte_per_s * rows.time_s,
-    )  # fmt: skip
-    return _with_workload(paper, rows)
-
-
-def _with_workload(paper: Paper, rows: pd.DataFrame) -> pd.DataFrame:
-    rows = with_workload(rows, paper.workloads).dropna(subset="forward_flop")
-    step = rows.phase == STEP
-    return rows.assign(
-        ideal_byte=rows.compulsory_byte + rows.gradient_byte.where(step, 0.0),
-        unfused_byte=rows.traffic_byte + rows.backward_traffic_byte.where(step, 0.0),
+    found = rows.agg(lambda column: column.sum(skipna=False)).reset_index()
+    found = with_workload(found, paper.workloads).dropna(subset="forward_flop")
+    step = found.phase == STEP
+    return found.assign(
+        ideal_byte=found.compulsory_byte + found.gradient_byte.where(step, 0.0),
+        unfused_byte=found.traffic_byte + found.backward_traffic_byte.where(step, 0.0),
     )
 
 

@@ -161,7 +161,6 @@ def of(paper: Paper) -> Training:
     counters = options.measure_command("--device cuda --sections workload hardware-counters")
     pair = [*costs.pick(costs.groups(paper, machine).model, STORY), None, None]
     reference, claims = _reference(paper.reference)
-    gpus = _gpus(paper)
     return Training(
         counts=sourced(_counts(paper), counted),
         step=sourced(_step(machine), measured),
@@ -172,12 +171,12 @@ def of(paper: Paper) -> Training:
         first=sourced(_groups(paper, machine, pair[0]), profiled),
         second=sourced(_groups(paper, machine, pair[1]), profiled),
         counters=sourced(_counters(paper), Source("machines", "hardware_counters.csv", counters)),
-        gpus=sourced(gpus, Source("published/measurements", "steps and inferences of one batch")),
+        gpus=sourced(_gpus(paper), Source("published/measurements", "steps and inferences of one batch")),
         reference=sourced(reference, replace(profiled, table=f"machines/{REFERENCE}/operators.csv")),
         printed=sourced(_printed(paper), Source("published/training.csv", "FLOP")),
         recorded=traced.recorded_facts(paper),
         problems=sourced(_problems(paper), counted),
-        claims=claims | {"gpus_above_three": gpus.fp32.above(3) and gpus.fp16.above(3)},
+        claims=claims,
     )
 
 
@@ -337,7 +336,6 @@ def _reference(paper: Paper) -> tuple[TrainingReference, dict[str, bool]]:
         "pooling_forward": bool(pooling.forward_time_s_share > 0.3 and pooling.forward_flop_share < 0.01),
         "normalisation_forward": slow and median_of(normalisation.time_ratio).below(normalisation.byte_ratio.min()),
         "mostly_pooled": 2 * (facts.pooled.number or 0) > (facts.apart.number or 0),
-        "checkpoints_compute_again": (facts.recorded.flop_ratio.number or 0) > 2,
         "depthwise_above_two": (facts.depthwise_above.number or 0) > max(2, 0.8 * len(depthwise)),
     }
     return facts, claims

@@ -246,18 +246,18 @@ def recorded(paper: Paper) -> dict[str, Any]:
 
 
 @display.figure
-def counters(paper: Paper, printed: bool = False) -> dict[str, Any]:
-    """Draw the bytes of memory by hardware counters between ideal and unfused ones; ``printed`` ones are of studies."""
-    calls = costs.printed_calls(paper) if printed else costs.counted_calls(paper, costs.counter_machine(paper))
+def counters(paper: Paper) -> dict[str, Any]:
+    """Draw the bytes of memory by hardware counters between ideal and unfused ones."""
+    calls = costs.counted_calls(paper, costs.counter_machine(paper))
     rows = calls[calls.dram_byte.notna()]
     rows = known(rows, "--device cuda --sections workload hardware-counters")
     phase = rows.phase.map({STEP: "training"}).fillna(rows.phase)
-    rows = rows.assign(call=rows.network + ", " + (rows.gpu if printed else phase + " " + rows.batch.astype(str)))
+    rows = rows.assign(call=rows.network + ", " + phase + " " + rows.batch.astype(str))
     columns = {"ideal_byte": "ideal", "dram_byte": "counters", "unfused_byte": "unfused"}
     long = rows.rename(columns=columns).melt("call", list(columns.values()), "bytes", "byte").dropna()
     y = Categories.steps(long.call, 18)
     x = LogAxis.around(long.byte, pixels=theme.plot_width(left=y.room), title="bytes of a call", unit="B")
     tooltip = [("call", "call", ""), ("bytes", "bytes", ""), ("byte", "moved", "B")]
-    marks = points(long, (x, "byte"), (y, "call"), ("bytes", BYTES), hollow=printed, size=60, tooltip=tooltip)
+    marks = points(long, (x, "byte"), (y, "call"), ("bytes", BYTES), size=60, tooltip=tooltip)
     description = f"Bytes of {len(rows)} calls: ideal, by hardware counters, unfused."
-    return figure(f"training-counters{'-printed' if printed else ''}", description, panel([marks]))
+    return figure("training-counters", description, panel([marks]))

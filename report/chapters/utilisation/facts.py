@@ -61,6 +61,7 @@ class UtilisationBatching(Facts):
 
 
 class Gains(Facts):
+    batch: Value  #: The batch size of the gap.
     kept: Value  #: Speed with freed memory kept over eager mode, at the batch size of the gap.
     kept_surely: Value  #: Networks that are faster with their whole interval.
     kept_of: Value  #: The networks measured both ways.
@@ -286,6 +287,7 @@ def _gains(machine: Machine, terms: pd.DataFrame, first: int | None, large: int 
     at_large, lower = both.batch == large, machine.lower_precision
     lowered = gains_of(machine, KEPT, lower, large)
     return Gains(
+        batch=exact(large),
         kept=median_of(kept.speed_up),
         kept_surely=count_of((kept.speed_up_low > 1).sum() if len(kept) else None, "networks"),
         kept_of=count_of(len(kept) or None, "networks"),

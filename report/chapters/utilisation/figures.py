@@ -73,10 +73,10 @@ def roofs(paper: Paper) -> dict[str, Any]:
 
 
 @display.figure
-def gap(paper: Paper, place: int = 2) -> dict[str, Any]:
-    """Draw each profiled latency as a bar of four terms, at the largest batch size or at the first (``place`` 0)."""
+def gap(paper: Paper) -> dict[str, Any]:
+    """Draw each profiled latency as a bar of four terms, at the batch size of the gap."""
     machine = display.required(paper.at_hand, command("operators"))
-    batch = batch_sizes(machine)[place]
+    batch = batch_sizes(machine)[2]
     terms = gap_terms(machine)
     terms = terms[terms.batch == batch].sort_values("outside", ascending=False)
     terms = spread(display.required(terms, command("workload roofs operators")), display.DRAWN)
@@ -105,7 +105,7 @@ def gap(paper: Paper, place: int = 2) -> dict[str, Any]:
     ]
     content["layer"].append(texts(hatching, "stroke", (x, "at"), (y, "network"), theme.PAPER, size=12))
     description = f"Bars of four terms that sum to the latency of {len(terms)} networks at batch size {batch}."
-    return figure("utilisation-gap" if place else "utilisation-gap-first", description, content)
+    return figure("utilisation-gap", description, content)
 
 
 @display.figure

@@ -8,30 +8,32 @@ from helpers.world import REFERENCES, world
 from measure.cache.schema import TABLES
 from measure.errors import UserError
 from report.paper import hand_tables
-from report.paper.printed import Claim, FlopPerCycle, model_numbers
+from report.paper.printed import CountedSuite, FlopPerCycle, model_numbers
 
 KEYS = frozenset({"one", "two"})
+HEADER = b"suite,cases,wrong,source,note"
 
 
 def read(path, content):
-    path = path / "claims.csv"
+    path = path / "suites.csv"
     path.write_bytes(content)
-    return hand_tables.read(path, Claim, KEYS)
+    return hand_tables.read(path, CountedSuite, KEYS)
 
 
 def test_lines_are_numbered_as_an_editor_does_cells_are_stripped_and_a_byte_order_mark_is_no_text(tmp_path):
-    content = b'\xef\xbb\xbfid,study,claim\r\n1,one,"two\nlines"\r\n2, one ,no line end'
-    assert read(tmp_path, content) == [(3, Claim("1", "one", "two\nlines")), (4, Claim("2", "one", "no line end"))]
+    content = b"\xef\xbb\xbf" + HEADER + b'\r\na,2,0,one,"two\nlines"\r\nb,1,1, one ,no line end'
+    rows = CountedSuite("a", 2, 0, "one", "two\nlines"), CountedSuite("b", 1, 1, "one", "no line end")
+    assert read(tmp_path, content) == [(3, rows[0]), (4, rows[1])]
 
 
 @pytest.mark.parametrize(
     ("content", "named"),
     [
-        (b"id,study,claim\n1,one,a\n\n", "line 3: 0 cells where the header has 3; correct the line or delete it"),
-        (b"chip\n\xff\n", "claims.csv: is not UTF-8 text"),
-        (b"id,study,claim\n" + b"x" * 200_000, "claims.csv, line 2: "),
-        (b"id,study,claim\n1,one,a\n1,one,b\n", "claims.csv, line 3: '1' stands in line 2"),
-        (b"id,study,claim\n1,three,a\n", "claims.csv, line 2, column study: 'three'"),
+        (HEADER + b"\na,2,0,one,x\n\n", "line 3: 0 cells where the header has 5; correct the line or delete it"),
+        (b"chip\n\xff\n", "suites.csv: is not UTF-8 text"),
+        (HEADER + b"\n" + b"x" * 200_000, "suites.csv, line 2: "),
+        (HEADER + b"\na,2,0,one,\na,3,0,one,\n", "suites.csv, line 3: 'a' stands in line 2"),
+        (HEADER + b"\na,2,0,three,\n", "suites.csv, line 2, column source: 'three'"),
     ],
 )
 def test_what_is_no_table_is_named(tmp_path, content, named):
