@@ -13,14 +13,12 @@ LAUNCHES, HOST_MEMORY, UPDATE = "launches", "host memory", "parameter update"
 TERMS = (*ARITHMETIC, *MEMORY, LAUNCHES, HOST_MEMORY, UPDATE)
 
 # What a fit leaves out and then predicts
-BY_MODEL, BY_FAMILY, BY_DEVICE, BY_BOTH, ONE_KNOWN, FIVE_KNOWN, PUT_ASIDE = CHECKS = (
-    "model", "family", "device", "device and network", "device with one time", "device with five times", "put aside",
+BY_FAMILY, BY_DEVICE, BY_BOTH, ONE_KNOWN, FIVE_KNOWN, PUT_ASIDE = CHECKS = (
+    "family", "device", "device and network", "device with one time", "device with five times", "put aside",
 )  # fmt: skip
 
 # Our method of prediction, and other people's
-OURS, LIKE_FLOP, LIKE_PARAMETERS, LIKE_ROOFLINE, LIKE_REGRESSION = METHODS = (
-    "terms", "FLOP over peak", "parameters", "roofline", "regression on FLOP",
-)  # fmt: skip
+OURS, LIKE_FLOP, LIKE_ROOFLINE = METHODS = "terms", "FLOP over peak", "roofline"
 
 # First and last batch size of each class that has errors of its own
 ALL = "all"
@@ -71,17 +69,11 @@ class OfSetting:
 
 @table("prediction/coefficients.csv", key=(*Setting._fields, "term"))
 class Coefficient(OfSetting):
-    """The coefficient of a term in a setting; of a machine's ``launches``, the time of its host (µs) an operator.
-
-    The interval of 90 % is that of a bootstrap over models, or over the devices of a pool.
-    """
+    """The coefficient of a term in a setting; of a machine's ``launches``, the time of its host (µs) an operator."""
 
     term: Annotated[str, Column("a term of `docs/prediction.md`", form=one_of(TERMS))]
     models: Annotated[int, Column("the number of timed models", NUMBER)]
-    calls: Annotated[int, Column("the number of fitted latencies", NUMBER)]
     value: Annotated[float, Column("the coefficient", NUMBER)]
-    low: Annotated[float, Column("the lower end of its interval", NUMBER)]
-    high: Annotated[float, Column("the upper end of its interval", NUMBER)]
 
 
 @table("prediction/networks.csv", key=("device", "precision", "phase", "network"))
@@ -114,6 +106,8 @@ class PredictionError(OfSetting):
     calls: Annotated[int, Column("the number of predicted latencies", NUMBER)]
     median_error: Annotated[float, Column("the median error", NUMBER)]
     p90_error: Annotated[float, Column("the 90th percentile of the errors", NUMBER)]
-    coverage: Annotated[float | None, Column("the share of latencies within the 90 % interval, if any", NUMBER)]
+    coverage: Annotated[float | None, Column("the share of latencies within an interval made of others", NUMBER)]
     median_ratio: Annotated[float, Column("the median of latency over prediction", NUMBER)]
-    within: Annotated[float, Column("nine in ten latencies lie within this factor of the prediction", NUMBER)]
+    within: Annotated[
+        float | None, Column("nine in ten latencies lie within this factor of the prediction, if checked", NUMBER)
+    ]

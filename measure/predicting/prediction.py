@@ -2,36 +2,35 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
 from measure.cache import predictions as tables
+from measure.cache import table
 from measure.cache.predictions import LAUNCHES, TERMS, Coefficient, NetworkFactor, PredictionError, Setting, release
+from measure.cache.schema import file_of
 from measure.domain.demands import ARITHMETIC, MEMORY
-from measure.domain.statistics import FEWEST_MODELS
 from measure.domain.words import EAGER, STEP, stored_as
 from measure.predicting.demand import Demand, How, LayerRoof, Numbers, PredictedDevice
 from measure.predicting.model import adapt, likely
-from measure.predicting.study import KNOWN_TIMES, SOME, pool_of
+from measure.predicting.study import KNOWN_TIMES, SOME, Part, pool_of
 from measure.predicting.timings import OWN_HOSTS, TOKENS, hosts_of, split_launches
 
 # The bases of a prediction: many models timed on the device under its setting, some times on it, its datasheet alone
 FITTED, SCALED, DATASHEET = "fitted", "scaled", "datasheet"
 GPU = "gpu"  # the kind of chip that predicts devices of a kind without a fit
-WHOLE = tables.ALL, tables.ALL  # all batch sizes and all sorts of networks
-HELD = 0.8  # an interval of a part counts if it covered this share of the latencies that it was checked with
 
 Known = tuple[Demand, float]  # a call's demand and its latency (s)
-Part = tuple[str, str]  # a class of batch sizes and a sort of networks
 
 
 @dataclass(frozen=True)
 class Prediction:
     """A call's least latency on a device, and its likely one with the 90 % interval.
 
-    The interval is None unless a fit has left out a device of this kind. It is ``extrapolated`` if no such networks
-    were timed at such batch sizes. ``bound`` limits the least time, ``costliest`` is the largest part of the likely
-    one, ``timed_models`` counts the models timed on the device, ``host_us`` is an operator's launch on the host.
+    The interval is None if the likely time is extrapolated: too few such networks were timed at such batch sizes on
+    such devices. ``bound`` limits the least time, ``costliest`` is the largest part of the likely one, ``timed_models``
+    counts the models timed on the device, ``host_us`` is an operator's launch on the host.
     """
 
     least_s: float
@@ -39,7 +38,6 @@ class Prediction:
     likely_s: float
     low_s: float | None
     high_s: float | None
-    extrapolated: bool
     basis: str  # FITTED, SCALED or DATASHEET
     timed_models: int
     costliest: str
@@ -52,8 +50,7 @@ class Basis:
     """The fit behind the predictions of a device under some conditions.
 
     ``within`` has the factors that nine in ten latencies lie within, by part; none unless a fit left out such a device.
-    ``beyond`` has those of devices without timings, for parts that ``within`` lacks. ``factors`` are of networks that
-    other devices timed.
+    ``factors`` are of networks that other devices timed.
     """
 
     name: str
@@ -65,7 +62,6 @@ class Basis:
     host_us: float
     timed_models: int
     within: Mapping[Part, float]
-    beyond: Mapping[Part, float]
     factors: Mapping[str, float]
 
     def parts(self, demand: Demand) -> tuple[Numbers, float]:
@@ -78,19 +74,12 @@ class Basis:
         terms, launch_s = self.parts(demand)
         return float(likely(np.ones(len(TERMS)), terms[None, :], np.array([launch_s]))[0])
 
-    def interval(self, sort: str, batch: int) -> tuple[float | None, bool]:
-        """Return the factor either side of the likely time for a 90 % interval, and whether it is extrapolated."""
+    def interval(self, sort: str, batch: int) -> float | None:
+        """Return the factor either side of the likely time for a 90 % interval; None if it is extrapolated."""
         batches = next(name for name, (least, most) in tables.BATCH_CLASSES.items() if least <= batch <= most)
-        exact, of_sort, of_batch = (batches, sort), (tables.ALL, sort), (batches, tables.ALL)
-        if of_sort in self.within and of_batch in self.within:
-            return self.within.get(exact, max(self.within[of_sort], self.within[of_batch])), False
-        found = [
-            each[part]
-            for each in (self.within, self.beyond)
-            for part in (exact, of_sort, of_batch, WHOLE)
-            if part in each
-        ]
-        return max(found, default=None), True
+        parts = (batches, sort), (tables.ALL, sort), (batches, tables.ALL)
+        exact, of_sort, of_batch = map(self.within.get, parts)
+        return exact or (max(of_sort, of_batch) if of_sort and of_batch else None)
 
 
 class Predictor:
@@ -118,16 +107,23 @@ class Predictor:
             self._factors.setdefault(pool, {})[of.network] = of.factor
         self._within: dict[tuple[str, Setting], dict[Part, float]] = {}
         for error in errors:
-            part = error.batches, error.sort
-            several = error.models >= FEWEST_MODELS or error.device == tables.TOKENS  # one model, of several lengths
-            holds = several and (error.coverage or 0.0) >= HELD
-            if error.method == tables.OURS and (holds or part == WHOLE):
-                self._within.setdefault((error.left_out, error.setting), {})[part] = error.within
+            if error.method == tables.OURS and error.within is not None:
+                found = self._within.setdefault((error.left_out, error.setting), {})
+                found[error.batches, error.sort] = error.within
+
+    @classmethod
+    def read(cls, data: Path) -> "Predictor":
+        """Read what ``python -m measure fit`` wrote. Raises UserError where a cell is wrong."""
+        return cls(
+            table.read(file_of(Coefficient, data), Coefficient),
+            table.read(file_of(PredictionError, data), PredictionError),
+            table.read(file_of(NetworkFactor, data), NetworkFactor),
+        )
 
     def predict(self, demand: Demand, sort: str, basis: Basis) -> Prediction:
         """Return the latency of a call of a network of this sort."""
         likely_s, roof_s = basis.likely_s(demand), demand.least_s(basis.roof)
-        within, extrapolated = basis.interval(sort, demand.batch)
+        within = basis.interval(sort, demand.batch)
         terms, launch_s = basis.parts(demand)
         parts = dict(zip(TERMS, terms.tolist(), strict=True))
         parts[LAUNCHES] += launch_s
@@ -137,8 +133,7 @@ class Predictor:
             # Timed convolutions beat their roof where they save multiplications (A. Lavin and S. Gray, Fast algorithms
             # for convolutional neural networks, CVPR 2016), and small networks where they stay in a cache: no bound
             min(roof_s, likely_s), bound, likely_s, within and likely_s / within, within and likely_s * within,
-            extrapolated, basis.name, basis.timed_models, costliest, parts[costliest] / sum(parts.values()),
-            basis.host_us,
+            basis.name, basis.timed_models, costliest, parts[costliest] / sum(parts.values()), basis.host_us,
         )  # fmt: skip
 
     def basis(
@@ -167,7 +162,6 @@ class Predictor:
         else:
             name, left_out, errors = (SCALED, tables.FIVE_KNOWN, pool) if own else (DATASHEET, tables.BY_DEVICE, pool)
         host = 0.0 if kind in OWN_HOSTS else self.hosts["", phase] if host_us is None else host_us
-        beyond = self._within.get((tables.BY_DEVICE, pool), {}) if pool == like else {}
         coefficients, factors = self._coefficients[setting], self._factors.get(pool, {})
         if known:
             calls = [split_launches(each.terms(roof, how), kind, host) for each, _ in known]
@@ -178,8 +172,8 @@ class Predictor:
             host *= factor
             left_out = tables.FIVE_KNOWN if len(known) >= KNOWN_TIMES else tables.ONE_KNOWN
             name, errors, timed = SCALED, pool, len(known)
-        within = self._within.get((left_out, errors), beyond) if errors == own or pool == like else {}
-        return Basis(name, setting, coefficients, roof, how, kind, host, timed, within, beyond, factors)
+        within = self._within.get((left_out, errors), {}) if errors == own or pool == like else {}
+        return Basis(name, setting, coefficients, roof, how, kind, host, timed, within, factors)
 
     def _own(self, device: str, precision: str, variant: str, phase: str) -> Setting | None:
         """Return the setting of a device whose timings are nearest to the asked: precision, variant, newest torch."""

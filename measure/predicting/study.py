@@ -1,24 +1,32 @@
 """Fits settings and pools of timed calls, and checks each fit by predicting calls that it leaves out."""
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
+from itertools import product
 
 import numpy as np
 
 from measure.cache import predictions as tables
-from measure.cache.predictions import LAUNCHES, TERMS, Coefficient, NetworkFactor, PredictionError, Setting
-from measure.domain.statistics import FEWEST_MODELS
+from measure.cache.predictions import ALL, LAUNCHES, TERMS, Coefficient, NetworkFactor, PredictionError, Setting
 from measure.domain.words import EAGER, FULL_PRECISION, stored_as
 from measure.predicting.demand import Numbers
 from measure.predicting.model import AT_THE_ROOF, adapt, device_part, fit, likely
-from measure.predicting.timings import TOKENS, FitRows, Hosts, Mask, Texts, TimedCall, fit_rows, joined, number_labels
+from measure.predicting.timings import TOKENS, FitRows, Hosts, Mask, Places, Texts, TimedCall, fit_rows
 
-FOLDS, SEED = 10, 22  # models or families are left out a tenth at a time, shuffled by the seed
-RESAMPLES = 40  # of the bootstrap
+FOLDS, SEED = 10, 22  # families or models are left out a tenth at a time, shuffled by the seed
 KNOWN, KNOWN_TIMES, DRAWS = "resnet50", 5, 4  # the model of one known time, and several known times drawn at random
-LOW, HIGH, NINE = 0.05, 0.95, 0.9  # the quantiles at the ends of a 90 % interval, and of errors of either sign
+NINE = 0.9  # the share of latencies within an interval, and of the errors below the upper one
+FEWEST = 4  # other devices or models whose ratios make an interval
+# An interval of n models is that of a share of NINE * (1 + 1/n): a new model is as likely to be of any rank among these
+# (V. Vovk, A. Gammerman and G. Shafer, Algorithmic Learning in a Random World, 2005, chapter 2). The ratios of a new
+# device do not all lie at one rank, so n devices need less: as much as held nine in ten of those left out.
+OF_MODELS, OF_DEVICES = NINE, 0.1
+HELD = 0.85  # an interval counts if it covered this share of the latencies that it was checked with
 POINTS = np.linspace(0.0, 1.0, 101)  # the quantiles that represent ratios, so that settings and devices count alike
+WHOLE = ALL, ALL  # all batch sizes and all sorts of networks
+PARTS = list(product((ALL, *tables.BATCH_CLASSES), (ALL, *tables.SORTS)))
 POOLED = (EAGER, "torch.compile")  # the variants in a pool
 GPUS = tables.POOLS["gpu"]  # whose networks have factors: those of CPUs and systems on a chip were timed on two devices
 SOME = 20  # models from which a setting is checked by itself
@@ -26,8 +34,9 @@ SEEN = 0.55  # a latency tells its network's factor if the device's part is this
 # Devices that no fit and no choice of terms has seen: set aside before the first fit
 ASIDE = ("AMD Radeon RX 7800 XT", "NVIDIA TITAN RTX")
 
-Fit = Callable[[FitRows], Numbers]
-Estimate = Callable[[FitRows, FitRows], Numbers]  # from known rows to the latencies (s) of the rows asked for, (rows,)
+# From known rows to the latencies (s) of the rows asked for, (rows,)
+Estimate = Callable[[FitRows, FitRows], Numbers]
+Part = tuple[str, str]  # a class of batch sizes and a sort of networks
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +49,14 @@ class Checked:
     rows: FitRows
     ratios: Numbers
 
+    def of(self, part: Part) -> "Checked":
+        """Return the predicted rows of a class of batch sizes and a sort of networks."""
+        batches, sort = part
+        least, most = tables.BATCH_CLASSES.get(batches, (1, 10**9))
+        chosen = (self.rows.batch >= least) & (self.rows.batch <= most) & np.isfinite(self.ratios)
+        chosen &= (self.rows.sort == sort) | (sort == ALL)
+        return replace(self, rows=self.rows.where(chosen), ratios=self.ratios[chosen])
+
 
 @dataclass(frozen=True)
 class Study:
@@ -49,12 +66,6 @@ class Study:
     networks: list[NetworkFactor] = field(default_factory=list)
     errors: list[PredictionError] = field(default_factory=list)
 
-    def add(self, setting: Setting, timed: FitRows, values: Numbers) -> None:
-        """Add coefficients ``(3, terms)``: the values and both ends of their intervals."""
-        of_all = len(set(timed.architecture)), len(timed)
-        for term, value in zip(TERMS, values.T.tolist(), strict=True):
-            self.coefficients.append(Coefficient(*setting, term, *of_all, *value))
-
 
 def study(
     calls: Sequence[TimedCall], costs: Iterable[tuple[Setting, float]], hosts: Hosts, say: Callable[[str], None]
@@ -63,33 +74,34 @@ def study(
     groups = {setting: fit_rows(chosen, hosts) for setting, chosen in group(calls).items()}
     pools = {setting: rows for setting, rows in groups.items() if not setting.source}
     best = {pool: fit_pool(timed) for pool, timed in pools.items()}
+    factors = {pool: network_factors(timed, best[pool]) for pool, timed in pools.items() if pool.device == GPUS}
     pool_by_setting = {call.setting: pool_of_call(call) for call in calls}
     found = Study()
-    factors = {pool: network_factors(timed, best[pool]) for pool, timed in pools.items() if pool.device == GPUS}
     for pool, of_networks in factors.items():
         for network, factor in of_networks.items():
             devices = len(set(pools[pool].device[pools[pool].architecture == network]))
             found.networks.append(NetworkFactor(pool.device, pool.precision, pool.phase, network, devices, factor))
-    for setting, host_us in costs:
-        found.coefficients.append(Coefficient(*setting, LAUNCHES, 1, 1, host_us, host_us, host_us))
+    found.coefficients.extend(Coefficient(*setting, LAUNCHES, 1, host_us) for setting, host_us in costs)
     for setting, timed in groups.items():
         say(", ".join(filter(None, setting)))
+        models = len(set(timed.architecture))
         if setting in pools:
-            found.add(setting, timed, bootstrap(timed, timed.device, fit_pool))
+            coefficients = best[setting]
             unseen = [call for call in calls if call.setting.device in ASIDE and pool_of_call(call) == setting]
             checks = check_pool(timed, fit_rows(unseen, hosts) if unseen else None, setting in factors)
             found.errors.extend(pool_errors(checks, setting))
-            continue
-        pool = pool_by_setting[setting]
-        refit = partial(fit_setting, best.get(pool, AT_THE_ROOF))
-        known = timed.scaled(factors.get(pool, {}))
-        found.add(setting, timed, bootstrap(known, timed.architecture, refit))
-        if len(set(timed.architecture)) >= SOME:
-            known = timed
-            if pool in factors and (elsewhere := pools[pool].device != setting.device).any():
-                known = timed.scaled(network_factors(pools[pool].where(elsewhere), best[pool]))
-            for check in check_setting(setting, known, timed, refit):
-                found.errors.extend(summarise(check))
+        else:
+            pool = pool_by_setting[setting]
+            refit = partial(fit_setting, best.get(pool, AT_THE_ROOF))
+            coefficients = refit(timed.scaled(factors.get(pool, {})))
+            if models >= SOME:
+                known = timed
+                if pool in factors and (elsewhere := pools[pool].device != setting.device).any():
+                    known = timed.scaled(network_factors(pools[pool].where(elsewhere), best[pool]))
+                for check in check_setting(setting, known, timed, refit):
+                    found.errors.extend(setting_errors(check))
+        for term, value in zip(TERMS, coefficients.tolist(), strict=True):
+            found.coefficients.append(Coefficient(*setting, term, models, value))
     return found
 
 
@@ -106,14 +118,14 @@ def pool_of_call(call: TimedCall) -> Setting:
 
 def group(calls: Iterable[TimedCall]) -> dict[Setting, list[TimedCall]]:
     """Group calls by setting, and once more by pool; without the devices of ``ASIDE``."""
-    groups: dict[Setting, list[TimedCall]] = {}
+    groups: dict[Setting, list[TimedCall]] = defaultdict(list)
     for call in calls:
         if call.setting.device not in ASIDE:
-            groups.setdefault(call.setting, []).append(call)
+            groups[call.setting].append(call)
             if call.setting.device == call.machine and call.chip_kind == "gpu":
                 continue  # a pool of GPUs is of datasheets
             if call.setting.variant in POOLED or call.chip_kind == TOKENS:
-                groups.setdefault(pool_of_call(call), []).append(call)
+                groups[pool_of_call(call)].append(call)
     return groups
 
 
@@ -134,15 +146,14 @@ def network_factors(timed: FitRows, of_pool: Numbers) -> dict[str, float]:
     """
     device_s = device_part(timed.launch_s, timed.latency_s)
     off = np.log(device_s / predict(of_pool, replace(timed, launch_s=0 * timed.launch_s)))
-    seen = device_s > SEEN * timed.latency_s
-    by_network: dict[str, list[float]] = {}
-    for device in sorted(set(timed.device[seen])):
-        of_device = seen & (timed.device == device)
-        usual, networks = np.median(off[of_device]), timed.architecture[of_device]
-        order = np.argsort(networks, kind="stable")
-        names, starts = np.unique(networks[order], return_index=True)
-        for name, rows in zip(names, np.split(off[of_device][order], starts[1:]), strict=True):
-            by_network.setdefault(name, []).append(float(np.median(rows) - usual))
+    by_device: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for place in np.flatnonzero(device_s > SEEN * timed.latency_s):
+        by_device[timed.device[place]][timed.architecture[place]].append(off[place])
+    by_network: dict[str, list[float]] = defaultdict(list)
+    for networks in by_device.values():
+        usual = np.median(np.concatenate([*networks.values()]))
+        for network, logs in networks.items():
+            by_network[network].append(float(np.median(logs) - usual))
     return {name: float(np.exp(np.median(logs) * len(logs) / (len(logs) + 1))) for name, logs in by_network.items()}
 
 
@@ -150,72 +161,40 @@ def predict(coefficients: Numbers, asked: FitRows) -> Numbers:
     return likely(coefficients, asked.terms, asked.launch_s)
 
 
-def bootstrap(timed: FitRows, resampled: Texts, refit: Fit) -> Numbers:
-    """Return coefficients ``(3, terms)``: fitted, and the ends of the interval over samples of whole ``resampled``."""
-    random = np.random.default_rng(SEED)
-    rows_of = [np.flatnonzero(resampled == name) for name in sorted(set(resampled))]
-    drawn = []
-    for _ in range(RESAMPLES):
-        rows = np.concatenate([rows_of[place] for place in random.integers(0, len(rows_of), len(rows_of))])
-        drawn.append(refit(timed.where(rows)))
-    return np.vstack([refit(timed), np.quantile(drawn, [LOW, HIGH], axis=0)])
-
-
-def by_terms(refit: Fit) -> Estimate:
-    return lambda known, asked: predict(refit(known), asked)
-
-
-def _scaled(of_rows: Callable[[FitRows], Numbers]) -> Estimate:
+def _scaled(time: str) -> Estimate:
     """Return an estimate by a time of each row, times the median factor of the known rows."""
-    return lambda known, asked: np.median(known.latency_s / of_rows(known)) * of_rows(asked)
+    return lambda known, asked: np.median(known.latency_s / getattr(known, time)) * getattr(asked, time)
 
 
-def _by_regression(known: FitRows, asked: FitRows) -> Numbers:
-    """Fit a line through the times of the FLOP at the peak, as the terms are fitted."""
-    line, asked_line = (np.column_stack([rows.flop_s, np.full(len(rows), 1e-3)]) for rows in (known, asked))
-    return asked_line @ fit(line, np.zeros(len(known)), known.latency_s, known.weights(), np.zeros(2))
+BASELINES = {tables.LIKE_FLOP: _scaled("flop_s"), tables.LIKE_ROOFLINE: _scaled("roof_s")}
 
 
-BASELINES: dict[str, Estimate] = {
-    tables.LIKE_FLOP: _scaled(lambda rows: rows.flop_s),
-    tables.LIKE_PARAMETERS: _scaled(lambda rows: rows.parameter_s),
-    tables.LIKE_ROOFLINE: _scaled(lambda rows: rows.roof_s),
-    tables.LIKE_REGRESSION: _by_regression,
-}
-
-
-def folds(labels: Texts, count: int = FOLDS) -> Iterator[Mask]:
-    """Yield masks ``(rows,)`` of the rows to leave out together: those with labels of one of ``count`` parts.
+def folds(labels: Texts) -> Iterator[Mask]:
+    """Yield masks ``(rows,)`` of the rows to leave out together: those with labels of one of ``FOLDS`` parts.
 
     Yields nothing for labels that are all equal: no row would be left.
     """
     names = sorted(set(labels))
     order = np.random.default_rng(SEED).permutation(len(names))
-    part = {name: place % count for name, place in zip(names, order, strict=True)}
+    part = {name: place % FOLDS for name, place in zip(names, order, strict=True)}
     parts = np.array([part[label] for label in labels])
     for each in sorted(set(parts)) if len(names) > 1 else ():
         yield parts == each
 
 
-def leave_out(timed: FitRows, asked: FitRows, labels: Texts, estimate: Estimate) -> Numbers:
-    """Return latencies over predictions ``(rows,)``, each row of ``asked`` by those of other labels, else NaN."""
-    ratios = np.full(len(timed), np.nan)
-    for out in folds(labels):
-        ratios[out] = timed.latency_s[out] / estimate(timed.where(~out), asked.where(out))
-    return ratios
+def check_setting(
+    setting: Setting, timed: FitRows, plain: FitRows, refit: Callable[[FitRows], Numbers]
+) -> Iterator[Checked]:
+    """Yield the checks of one setting's own fit and of the baselines, each family by the others.
 
-
-def check_setting(setting: Setting, timed: FitRows, plain: FitRows, refit: Fit) -> Iterator[Checked]:
-    """Yield the checks of one setting's own fit, and of the baselines.
-
-    Its rows are ``timed``, with the factors that other devices give, and ``plain``: of a family left out nobody knows.
+    The others are ``timed``, with the factors that other devices give. A family left out is ``plain``, without them.
     """
-    for left_out, labels, asked in (
-        (tables.BY_MODEL, timed.architecture, timed),
-        (tables.BY_FAMILY, timed.family, plain),
-    ):
-        for method, estimate in {tables.OURS: by_terms(refit), **BASELINES}.items():
-            yield Checked(left_out, method, setting, timed, leave_out(timed, asked, labels, estimate))
+    estimates: dict[str, Estimate] = {tables.OURS: lambda known, asked: predict(refit(known), asked), **BASELINES}
+    for method, estimate in estimates.items():
+        ratios = np.full(len(timed), np.nan)
+        for out in folds(timed.family):
+            ratios[out] = timed.latency_s[out] / estimate(timed.where(~out), plain.where(out))
+        yield Checked(tables.BY_FAMILY, method, setting, timed, ratios)
 
 
 def check_pool(timed: FitRows, aside: FitRows | None, has_factors: bool) -> Iterator[Checked]:
@@ -232,120 +211,113 @@ def _check_others(known: FitRows, plain: FitRows, left_out: str, has_factors: bo
     """Yield each setting that was left out, predicted by all methods; a device also with some known times."""
     of_pool = fit_pool(known)
     asked = plain.scaled(network_factors(known, of_pool)) if has_factors else plain
-    numbers = number_labels(asked.setting)
-    settings = [numbers == number for number in range(numbers.max() + 1)]
-    estimates = [(left_out, tables.OURS, predict(of_pool, asked))]
-    estimates += [(left_out, method, estimate(known, asked)) for method, estimate in BASELINES.items()]
+    estimates = {(left_out, tables.OURS): predict(of_pool, asked)}
+    estimates |= {(left_out, method): estimate(known, asked) for method, estimate in BASELINES.items()}
     if left_out == tables.BY_DEVICE and has_factors:
-        estimates.append((tables.BY_BOTH, tables.OURS, predict(of_pool, plain)))
-    for part, method, likely_s in estimates:
-        for chosen in settings:
-            ratios = asked.latency_s[chosen] / likely_s[chosen]
-            yield Checked(part, method, asked.setting[chosen.argmax()], asked.where(chosen), ratios)
-    for rows in map(asked.where, settings if left_out == tables.BY_DEVICE else ()):
-        random = np.random.default_rng(SEED)
-        several = [random.permutation(len(rows))[:KNOWN_TIMES] for _ in range(DRAWS)]
-        for name, draws in (
-            (tables.ONE_KNOWN, [np.flatnonzero(rows.architecture == KNOWN)]),
-            (tables.FIVE_KNOWN, several),
-        ):
-            told = []  # the rows asked for and their ratios, by draw
-            for places in draws:
-                rest = rows.where(~np.isin(rows.architecture, rows.architecture[places]))
-                if len(places) and len(rest):
-                    seen = rows.where(places)
-                    adapted, host = adapt(of_pool, seen.terms, seen.launch_s, seen.latency_s, has_own_host=True)
-                    told.append((rest, rest.latency_s / likely(adapted, rest.terms, host * rest.launch_s)))
-            if told:
-                yield Checked(
-                    name,
-                    tables.OURS,
-                    rows.setting[0],
-                    joined([rest for rest, _ in told]),
-                    np.concatenate([ratios for _, ratios in told]),
-                )
+        estimates[tables.BY_BOTH, tables.OURS] = predict(of_pool, plain)
+    for setting in dict.fromkeys(asked.setting):
+        chosen = np.array([each == setting for each in asked.setting])
+        rows = asked.where(chosen)
+        for (part, method), likely_s in estimates.items():
+            yield Checked(part, method, setting, rows, rows.latency_s / likely_s[chosen])
+        if left_out == tables.BY_DEVICE:
+            random = np.random.default_rng(SEED)
+            several = [random.permutation(len(rows))[:KNOWN_TIMES] for _ in range(DRAWS)]
+            yield from _check_known(tables.ONE_KNOWN, rows, [np.flatnonzero(rows.architecture == KNOWN)], of_pool)
+            yield from _check_known(tables.FIVE_KNOWN, rows, several, of_pool)
+
+
+def _check_known(left_out: str, rows: FitRows, draws: Sequence[Places], of_pool: Numbers) -> Iterator[Checked]:
+    """Yield the check of one setting's other networks once the times at some places are known, for all draws."""
+    asked, ratios = [], []
+    for places in draws:
+        rest = np.flatnonzero(~np.isin(rows.architecture, rows.architecture[places]))
+        if len(places) and len(rest):
+            seen, others = rows.where(places), rows.where(rest)
+            adapted, host = adapt(of_pool, seen.terms, seen.launch_s, seen.latency_s, has_own_host=True)
+            asked.append(rest)
+            ratios.append(others.latency_s / likely(adapted, others.terms, host * others.launch_s))
+    if asked:
+        yield Checked(left_out, tables.OURS, rows.setting[0], rows.where(np.concatenate(asked)), np.concatenate(ratios))
+
+
+def setting_errors(check: Checked) -> Iterator[PredictionError]:
+    """Yield the errors of a setting's own fit, together and by part; an interval is checked with models left out."""
+    for part in PARTS if check.method == tables.OURS else (WHOLE,):
+        chosen = check.of(part)
+        if len(chosen.ratios):
+            ratios, models = chosen.ratios, chosen.rows.architecture
+            held = np.full(len(ratios), np.nan)
+            for out in folds(models):
+                held[out] = holds(interval(ratios[~out], len(set(models[~out])), OF_MODELS), ratios[out])
+            within = interval(ratios, len(set(models)), OF_MODELS)
+            yield _error_row(check, check.setting, part, models, ratios, held, within)
 
 
 def pool_errors(checks: Iterable[Checked], pool: Setting) -> Iterator[PredictionError]:
-    """Yield the errors of each setting that a pool predicts, with the interval of the other devices, then of all."""
-    groups: dict[tuple[str, str], list[Checked]] = {}
+    """Yield the errors of each setting that a pool predicts, and those of all by part.
+
+    An interval is made and checked of devices, each of which counts alike.
+    """
+    groups: dict[tuple[str, str], list[Checked]] = defaultdict(list)
     for check in checks:
-        groups.setdefault((check.left_out, check.method), []).append(check)
+        groups[check.left_out, check.method].append(check)
     for (left_out, method), alike in groups.items():
         # A device set aside gets the interval that any new device would get, and so does a network
         is_new = left_out in (tables.PUT_ASIDE, tables.BY_BOTH)
         source = groups.get((tables.BY_DEVICE, method), []) if is_new else alike
-        together: dict[tuple[str, str], list[tuple[Checked, PredictionError]]] = {}
-        for check in alike:
-            others = [other for other in source if other.setting.device != check.setting.device]
-            for row in summarise(check, others):
-                together.setdefault((row.batches, row.sort), []).append((check, row))
-                yield row
-        for part, found in together.items():
-            models = [check.rows.architecture[part_of(check.rows, *part)] for check, _ in found]
-            coverages = [row.coverage for _, row in found if row.coverage is not None]
-            coverage = float(np.mean(coverages)) if coverages else None
-            ratios = ratios_by_device([check for check, _ in found], part)
-            yield _error_row(found[0][0], pool, part, np.concatenate(models), ratios, coverage)
-
-
-def ratios_by_device(checks: Iterable[Checked], part: tuple[str, str]) -> Numbers:
-    """Return the ratios of a part of the checks, of each device as many: quantiles of those of its settings."""
-    found: dict[str, list[Numbers]] = {}
-    for check in checks:
-        ratios = check.ratios[part_of(check.rows, *part)]
-        if len(ratios):
-            found.setdefault(check.setting.device, []).append(np.quantile(ratios, POINTS))
-    return np.array([np.quantile(of_settings, POINTS) for of_settings in found.values()]).ravel()
-
-
-def part_of(rows: FitRows, batches: str, sort: str) -> Mask:
-    """Return the mask ``(rows,)`` of a class of batch sizes and a sort of networks."""
-    least, most = tables.BATCH_CLASSES.get(batches, (1, 10**9))
-    return (rows.batch >= least) & (rows.batch <= most) & ((rows.sort == sort) | (sort == tables.ALL))
-
-
-def summarise(check: Checked, others: Sequence[Checked] | None = None) -> Iterator[PredictionError]:
-    """Yield the errors of a check, together and, of our method, by classes of batch sizes and sorts of networks.
-
-    The interval comes from ``others``, checks of other devices; None: from the other half of the models.
-    """
-    is_ours = check.method == tables.OURS
-    for batches in (tables.ALL, *tables.BATCH_CLASSES) if is_ours else (tables.ALL,):
-        for sort in (tables.ALL, *tables.SORTS) if is_ours else (tables.ALL,):
-            chosen = part_of(check.rows, batches, sort) & np.isfinite(check.ratios)
-            if not chosen.any():
+        for part in PARTS if method == tables.OURS else (WHOLE,):
+            made_of, chosen = (ratios_by_device(each.of(part) for each in group) for group in (source, alike))
+            if not chosen:
                 continue
-            ratios, models = check.ratios[chosen], check.rows.architecture[chosen]
-            if others is None:
-                halves = folds(models, 2) if len(set(models)) >= FEWEST_MODELS else ()  # fewer get no interval
-                pairs = [(ratios[half], interval(ratios[~half], len(set(models[~half])))) for half in halves]
-            else:
-                seen = ratios_by_device(others, (batches, sort))
-                pairs = [(ratios, interval(seen))] if len(seen) else []
-            held = [np.abs(np.log(asked)) <= np.log(within) for asked, within in pairs]
-            coverage = float(np.concatenate(held).mean()) if held and is_ours else None
-            of_models = len(set(models)) if others is None else None
-            yield _error_row(check, check.setting, (batches, sort), models, ratios, coverage, of_models)
+            within_by_device, held = {}, {}
+            for device, ratios in chosen.items():
+                others = [made_of[other] for other in made_of if other != device]
+                within_by_device[device] = interval(np.array(others).ravel(), len(others), OF_DEVICES)
+                held[device] = np.mean(holds(within_by_device[device], ratios))
+            if part == WHOLE:
+                for check in alike:
+                    covered = holds(within_by_device[check.setting.device], check.ratios)
+                    models = check.rows.architecture
+                    yield _error_row(check, check.setting, part, models, check.ratios, covered, np.nan)
+            models = np.concatenate([check.of(part).rows.architecture for check in alike])
+            ratios = np.array([*chosen.values()]).ravel()
+            within = interval(ratios, len(chosen), OF_DEVICES)
+            yield _error_row(alike[0], pool, part, models, ratios, np.array([*held.values()]), within)
 
 
-def interval(ratios: Numbers, models: int | None = None) -> float:
-    """Return the factor that nine in ten further ratios of latency to prediction lie within.
+def ratios_by_device(checks: Iterable[Checked]) -> dict[str, Numbers]:
+    """Return the quantiles of the ratios of each device ``(points,)``, each of its settings counting alike."""
+    found: dict[str, list[Numbers]] = defaultdict(list)
+    for check in checks:
+        if len(check.ratios):
+            found[check.setting.device].append(np.quantile(check.ratios, POINTS))
+    return {device: np.quantile(of_settings, POINTS) for device, of_settings in found.items()}
 
-    If ratios are of a few ``models``, a new model is as likely to be of any rank among these, which needs a higher
-    quantile (V. Vovk, A. Gammerman and G. Shafer, Algorithmic Learning in a Random World, 2005, chapter 2).
+
+def interval(ratios: Numbers, count: int, beyond: float) -> float:
+    """Return the factor that nine in ten further ratios of latency to prediction lie within; NaN if few are known.
+
+    ``ratios`` are of ``count`` models or devices; ``beyond`` is ``OF_MODELS`` or ``OF_DEVICES``.
     """
-    share = NINE if models is None else min(NINE * (1 + 1 / models), 1.0)
-    return float(np.exp(np.quantile(np.abs(np.log(ratios)), share)))
+    if count < FEWEST:
+        return np.nan
+    return float(np.exp(np.quantile(np.abs(np.log(ratios)), min(NINE + beyond / count, 1.0))))
+
+
+def holds(within: float, ratios: Numbers) -> Numbers:
+    """Return whether each ratio lies within a factor, as 1 or 0; NaN without one."""
+    return np.where(np.isnan(within), np.nan, np.abs(np.log(ratios)) <= np.log(within))
 
 
 def _error_row(
-    check: Checked, setting: Setting, part: tuple[str, str], models: Texts, ratios: Numbers, coverage: float | None,
-    of_models: int | None = None,
-) -> PredictionError:  # fmt: skip
-    """Summarise ratios; ``models`` names the model of each predicted call; ``of_models`` as in ``interval``."""
+    check: Checked, setting: Setting, part: Part, models: Texts, ratios: Numbers, held: Numbers, within: float
+) -> PredictionError:
+    """Summarise ratios; ``models`` names the model of each predicted call, ``held`` are shares within the interval."""
     errors = np.abs(1.0 / ratios - 1.0)
+    coverage = None if np.isnan(held).all() else float(np.nanmean(held))
+    counts = coverage is not None and coverage >= HELD and not np.isnan(within)
     return PredictionError(
         *setting, check.left_out, check.method, *part, len(set(models)), len(models), float(np.median(errors)),
-        float(np.quantile(errors, NINE)), coverage, float(np.median(ratios)), interval(ratios, of_models),
+        float(np.quantile(errors, NINE)), coverage, float(np.median(ratios)), within if counts else None,
     )  # fmt: skip

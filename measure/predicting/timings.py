@@ -1,6 +1,6 @@
 """The latencies behind predictions: published ones, and those of the cache's own machines."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cache
@@ -43,11 +43,7 @@ Hosts = Mapping[tuple[str, str], float]  # the time of an operator's launch (mic
 TOKENS = "tokens"  # the kind of a language model served on a GPU, by a program that launches with little delay
 OWN_HOSTS = ("cpu", "soc", TOKENS)  # the kinds of chips whose launches are a term of their own
 HOST_US = 25.0  # of a GPU's host where no GPU was measured
-KEEP_MEMORY = (
-    "kept_memory",
-    "jemalloc",
-    "tcmalloc",
-)  # variants in which a processor's large outputs get no fresh pages
+KEEP_MEMORY = "kept_memory", "jemalloc", "tcmalloc"  # variants in which a processor's large outputs get no fresh pages
 LARGEST_KEPT = 2**25  # bytes of the largest block that glibc keeps when it is freed (mallopt(3), M_MMAP_THRESHOLD)
 
 Counted = Mapping[Key, tuple[Workload, Demand]]  # the demand of each call of a counted model
@@ -97,31 +93,24 @@ def published(data: Path) -> Iterator[TimedCall]:
         kinds.setdefault((kind.model, kind.input_size, kind.stage), []).append(kind)
 
     @cache
-    def sums(shape: tuple[str, int | None], trains: bool) -> tuple[Numbers, int] | None:
-        """Return FLOP, bytes and further bytes by kind ``(3, kinds)`` of one fp32 input, and the number of calls."""
-        passes = [kinds.get((*shape, stage), []) for stage in PASSES[trains]]
-        of_kind = [(row.layer_kind, row) for rows in passes for row in rows]
-        work = [
-            by_kind((kind, getattr(row, name)) for kind, row in of_kind) for name in ("flop", "byte", "further_byte")
-        ]
-        return (np.array(work), sum(row.calls for _, row in of_kind)) if all(passes) else None
-
-    @cache
-    def scale_counts(shape: tuple[str, int | None], batch: int, width: float, trains: bool) -> Demand | None:
+    def demand(shape: tuple[str, int | None], batch: int, width: float, trains: bool) -> Demand | None:
         """Scale the counts of one fp32 input to a batch; ``width`` is the bytes of an element over those of fp32."""
-        found, count = sums(shape, trains), counts[shape]
-        if found is None:
+        count, passes = counts[shape], [kinds.get((*shape, stage), []) for stage in PASSES[trains]]
+        rows = [row for found in passes for row in found]
+        if not all(passes):
             return None
-        (flop, byte, further_byte), calls = found
+        flop, byte, further_byte = (
+            by_kind((row.layer_kind, getattr(row, name)) for row in rows) for name in ("flop", "byte", "further_byte")
+        )
         input_byte, parameter_byte = batch * (count.input_byte or 0), count.parameter_byte or 0
         return Demand(
             batch,
             batch * flop,
             width * (byte + (batch - 1) * further_byte),
-            calls,
+            sum(row.calls for row in rows),
             float(input_byte),
             width * parameter_byte,
-            len(PASSES[trains]) * width * least_byte(parameter_byte, input_byte, batch * (count.activation_byte or 0)),
+            len(passes) * width * least_byte(parameter_byte, input_byte, batch * (count.activation_byte or 0)),
             network=architecture_of(shape[0]),
         )
 
@@ -131,18 +120,15 @@ def published(data: Path) -> Iterator[TimedCall]:
         roof = chip.layer_roof(precision) if chip and precision in PRECISIONS else None
         if chip is None or roof is None or shape not in counts:
             continue
-        how = How(
-            row.compiler is not None, row.input_copied == "yes", row.phase == STEP
-        )  # processors were timed at batch 1
-        width = PRECISION_BYTE[stored_as(precision)] / PRECISION_BYTE["fp32"]
-        demand = scale_counts(shape, row.batch, width, how.trains)
-        if demand:
+        how = How(row.compiler is not None, row.input_copied == "yes", row.phase == STEP)  # CPUs were timed at batch 1
+        asked = demand(shape, row.batch, PRECISION_BYTE[stored_as(precision)] / PRECISION_BYTE["fp32"], how.trains)
+        if asked:
             variant = "+".join(filter(None, (row.compiler, CHANNELS_LAST if row.layout == CHANNELS_LAST else None)))
             setting = Setting(chip.name, row.source, row.torch or "", precision, variant or EAGER, row.phase)
             # A rate covers all calls; a mean of single calls includes their interruptions
             latency_s = row.batch / row.throughput_per_s if row.throughput_per_s else row.latency_s
             family = counts[shape].family or ""
-            yield TimedCall(setting, row.model, family, latency_s, demand, roof, how, chip.chip_kind)
+            yield TimedCall(setting, row.model, family, latency_s, asked, roof, how, chip.chip_kind)
 
 
 def measured(data: Path, counts: Counted) -> Iterator[TimedCall]:
@@ -214,8 +200,7 @@ class FitRows:
     """Timed calls as arrays of one row each, ``(rows,)``; ``terms`` (s) are ``(rows, terms)``.
 
     ``launch_s`` is the time of a host's launches, 0 where the device is its own host: then ``terms`` have them.
-    ``flop_s`` is the FLOP at the peak, ``roof_s`` each kind of layer at its roof, ``parameter_s`` reads the parameters
-    once an input.
+    ``flop_s`` is the FLOP at the peak, ``roof_s`` each kind of layer at its roof.
     """
 
     latency_s: Numbers
@@ -223,7 +208,6 @@ class FitRows:
     launch_s: Numbers
     flop_s: Numbers
     roof_s: Numbers
-    parameter_s: Numbers
     batch: Numbers
     setting: Texts
     device: Texts
@@ -245,18 +229,8 @@ class FitRows:
 
     def weights(self) -> Numbers:
         """Return weights ``(rows,)`` by which a setting counts as the square root of its number of rows."""
-        numbers = number_labels(self.setting)
-        return np.bincount(numbers)[numbers].astype(float) ** -0.25
-
-
-def joined(parts: Sequence[FitRows]) -> FitRows:
-    return FitRows(*(np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(FitRows)))
-
-
-def number_labels(labels: Texts) -> Places:
-    """Number labels in the order in which they first occur."""
-    numbers: dict[object, int] = {}
-    return np.array([numbers.setdefault(label, len(numbers)) for label in labels], dtype=np.intp)
+        counts = Counter(self.setting)
+        return np.array([counts[setting] ** -0.25 for setting in self.setting])
 
 
 def split_launches(terms: Numbers, chip_kind: str, host_us: float) -> tuple[Numbers, float]:
@@ -274,31 +248,23 @@ def fit_rows(calls: Sequence[TimedCall], hosts: Hosts) -> FitRows:
     """Return calls, at least one, as arrays."""
     arithmetic_s = np.array([call.demand.arithmetic_s(call.roof) for call in calls])
     memory_s = np.array([call.demand.memory_s(call.roof) for call in calls])
+    launched = []
+    for call in calls:
+        host_us = hosts.get((call.machine, call.setting.phase), hosts["", call.setting.phase])
+        launched.append(split_launches(call.demand.terms(call.roof, call.how), call.chip_kind, host_us))
+    terms, launch_s = (np.array(each) for each in zip(*launched, strict=True))
     setting = np.empty(len(calls), dtype=object)
     setting[:] = [call.setting for call in calls]  # np.array would make a tuple a second dimension
-    terms, launch_s = zip(
-        *(
-            split_launches(
-                call.demand.terms(call.roof, call.how),
-                call.chip_kind,
-                hosts.get((call.machine, call.setting.phase), hosts["", call.setting.phase]),
-            )
-            for call in calls
-        ),
-        strict=True,
-    )
-    inputs_s = [call.demand.batch / float(call.roof.bandwidth_byte_per_s) for call in calls]
 
     def texts(names: Iterable[str]) -> Texts:
         return np.array(list(names), dtype=object)
 
     return FitRows(
         latency_s=np.array([call.latency_s for call in calls]),
-        terms=np.array(terms),
-        launch_s=np.array(launch_s),
+        terms=terms,
+        launch_s=launch_s,
         flop_s=arithmetic_s.sum(axis=1),
         roof_s=np.maximum(arithmetic_s, memory_s).sum(axis=1),
-        parameter_s=np.array([call.demand.parameter_byte for call in calls]) * inputs_s,
         batch=np.array([float(call.demand.batch) for call in calls]),
         setting=setting,
         device=texts(call.setting.device for call in calls),
@@ -326,8 +292,11 @@ def launch_costs(calls: Iterable[TimedCall]) -> list[tuple[Setting, float]]:
 
 
 def hosts_of(costs: Iterable[tuple[Setting, float]]) -> Hosts:
-    """Return the time of a host an operator (microseconds) by machine and phase; under "" that of the newest torch."""
+    """Return the time of a host an operator (microseconds) by machine and phase.
+
+    Under "" is the reference: the least of those measured with the newest torch.
+    """
     found = {("", phase): HOST_US for phase in (INFERENCE, STEP)}
-    for setting, host_us in sorted(costs, key=lambda cost: release(cost[0])):
+    for setting, host_us in sorted(costs, key=lambda cost: (release(cost[0]), -cost[1])):
         found[setting.device, setting.phase] = found["", setting.phase] = host_us
     return found

@@ -12,7 +12,7 @@ model MODEL  a built-in model, LIBRARY:NAME or package.module:function
 --known CALL+  fit the predictions to latencies that you know of the one chip, each as model, batch size and time, such
     as resnet50 64 31ms vit_b_16 8 40ms
 --host MACHINE|TIME  the computer that launches a GPU's work: a measured machine with a GPU, or a time an operator, such
-    as 8us (default: the measured one with the newest torch)
+    as 8us (default: the quickest of those measured with the newest torch)
 --json  print JSON (docs/json.md)
 --markdown  print Markdown
 """
@@ -27,11 +27,9 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from measure.cache import table
 from measure.cache.folders import Workloads
-from measure.cache.predictions import Coefficient, NetworkFactor, PredictionError
+from measure.cache.predictions import Coefficient
 from measure.cache.project import kept_by_hand
-from measure.cache.schema import file_of
 from measure.cache.workload_records import Operator, Workload
 from measure.domain.chips import fold_name
 from measure.domain.models import OWN, Model
@@ -47,7 +45,6 @@ from measure.timing.sampling import Sampling
 from measure.verbs import flags
 from measure.verbs import measure as measuring
 from measure.verbs.terminal import aligned, markdown
-from roofwright.command_line import data_flag
 
 HEAD = (
     "chip", "batch", "least", "likely", "90 % interval", "inputs/s", "bound by", "costliest", "memory", "fits", "from",
@@ -66,12 +63,7 @@ def main(asked: argparse.Namespace) -> int:
     if asked.known and len(devices) > 1:
         raise UserError(f"--known: is a latency of one chip, and --chip names {len(devices)}; name one")
     fitted = kept_by_hand(Coefficient, asked.data).parents[1]  # the project's, whole, where this cache has no fit
-    coefficients = table.read(file_of(Coefficient, fitted), Coefficient)
-    if not coefficients:
-        raise UserError(f"--data: {asked.data} holds no fit; make it with python -m measure fit{data_flag(asked.data)}")
-    errors = table.read(file_of(PredictionError, fitted), PredictionError)
-    networks = table.read(file_of(NetworkFactor, fitted), NetworkFactor)
-    predictor, phase = Predictor(coefficients, errors, networks), STEP if asked.training else INFERENCE
+    predictor, phase = Predictor.read(fitted), STEP if asked.training else INFERENCE
     host_us = None if asked.host is None else _host_us(asked.host, predictor.hosts, phase)
     calls = _known_calls(asked.known or [])
     model = _count("MODEL", asked.model, batches, asked)
@@ -118,13 +110,13 @@ def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
         str(row["batch"]),
         latency(row["least_s"]),
         latency(row["likely_s"]),
-        "not checked" if low_s is None else f"{latency(low_s)} to {latency(high_s)}",
+        "extrapolated" if low_s is None else f"{latency(low_s)} to {latency(high_s)}",
         plain(row["inputs_per_s"]),
         row["bound"],
         f"{row['costliest']} ({row['costliest_share']:.0%})",
         "" if needed_byte is None else si(needed_byte, "B"),
         {True: "yes", False: "no", None: "not known"}[row["fits"]],
-        f"{origin}; extrapolated" if row["extrapolated"] else origin,
+        origin,
     )
 
 

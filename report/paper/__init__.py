@@ -24,7 +24,7 @@ from report.paper import predictions as predictions_table
 from report.paper.elsewhere import Elsewhere
 from report.paper.frames import committed, frame, matching, read_frame
 from report.paper.hand_tables import Published
-from report.paper.predictions import Predictions, Sources
+from report.paper.predictions import Predictions
 from report.paper.printed import CaseCount, FlopPerCycle, ProgramCount
 from report.paper.roofs import MemoryLevel, measured_clock, measured_roofs, memory_levels, roof_at, with_rates
 
@@ -235,7 +235,7 @@ def load(
         published=hand_tables.published(having("published/chips.csv") / "published", keys),
         elsewhere=elsewhere.read(having("published/measurements"), roofs, keys),
         predictions=predictions_table.read(
-            Sources(having("prediction"), having("chips.csv"), having("published/measurements"), data)
+            having("prediction"), having("chips.csv"), having("published/measurements"), data
         ),
         traces=tuple(read_trace(folder, name) for name, folder in _traces(projects, data).items()),
         chosen=bool(chosen),

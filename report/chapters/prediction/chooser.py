@@ -128,7 +128,7 @@ def choices(paper: Paper) -> dict[str, Any]:
 def _within(basis: Basis, sort: str, batches: Sequence[int]) -> dict[int, float | int | None]:
     """Return the factor of the interval by the place of each batch size at which networks of the sort were timed."""
     found = {at: basis.interval(sort, batch) for at, batch in enumerate(batches)}
-    return {at: _short(factor) for at, (factor, extrapolated) in found.items() if factor and not extrapolated}
+    return {at: _short(factor) for at, factor in found.items() if factor}
 
 
 def _short(number: float | None, unit: float = 1.0) -> float | int | None:

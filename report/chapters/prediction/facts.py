@@ -7,7 +7,7 @@ from typing import NamedTuple
 import pandas as pd
 
 from measure.cache import predictions as tables
-from measure.cache.predictions import ALL, BATCH_CLASSES, BY_DEVICE, BY_FAMILY, BY_MODEL, OURS
+from measure.cache.predictions import ALL, BATCH_CLASSES, BY_DEVICE, BY_FAMILY, OURS
 from measure.domain.models import DECODE, PREFILL
 from measure.domain.words import EAGER, INFERENCE, PRECISION_BYTE
 from measure.predicting.demand import MICROSECOND, Demand, PredictedDevice
@@ -38,7 +38,6 @@ class Family(Facts):
     gpus: Value  #: Such GPUs.
     least: Value  #: The lowest typical error for families left out, with its GPU.
     most: Value  #: The highest one.
-    known: Value  #: The highest typical error for networks left out whose family is known.
     roofline: Value  #: The lowest typical error of a roofline of each kind of layer, scaled to the GPU.
     flop: Value  #: The lowest typical error of FLOP over peak, scaled to the GPU.
 
@@ -65,7 +64,7 @@ class Batches(Facts):
     first: Value  #: The first batch size of the class with most timings.
     share: Value  #: Share of the timings in that class.
     below: Value  #: Timings in the class of the smallest batch sizes.
-    least: Value  #: The lowest typical error in it for networks left out, with its GPU.
+    least: Value  #: The lowest typical error in it for families left out, with its GPU.
     most: Value  #: The highest one.
 
 
@@ -143,10 +142,10 @@ def checks(paper: Paper, left_out: str, batches: str = ALL) -> pd.DataFrame:
     return newest.drop_duplicates(["method", "device", "source", "precision"], keep="last")
 
 
-def of_libraries(paper: Paper, left_out: str, batches: str = ALL, method: str = OURS) -> pd.DataFrame:
-    """Return the checks of GPUs of which a whole library was timed, by the device's short name."""
-    whole = matching(checks(paper, left_out), kind=GPU, method=OURS)
-    rows = matching(checks(paper, left_out, batches), kind=GPU, method=method)
+def of_libraries(paper: Paper, batches: str = ALL, method: str = OURS) -> pd.DataFrame:
+    """Return the checks without a family of GPUs of which a whole library was timed, by the device's short name."""
+    whole = matching(checks(paper, BY_FAMILY), kind=GPU, method=OURS)
+    rows = matching(checks(paper, BY_FAMILY, batches), kind=GPU, method=method)
     rows = rows[rows.setting.isin(whole[whole.models >= published.LIBRARY].setting)]
     return rows.set_index(rows.device.map(short_name))
 
@@ -160,14 +159,11 @@ def of_gpus(paper: Paper, left_out: str, method: str = OURS) -> pd.DataFrame:
 
 
 def _family(paper: Paper) -> Family:
-    rows, known = of_libraries(paper, BY_FAMILY), of_libraries(paper, BY_MODEL)
-    simpler = (
-        extremes(of_libraries(paper, BY_FAMILY, method=method).median_error, "%")[0]
-        for method in (tables.LIKE_ROOFLINE, tables.LIKE_FLOP)
+    errors, *simpler = (
+        of_libraries(paper, method=method).median_error for method in (OURS, tables.LIKE_ROOFLINE, tables.LIKE_FLOP)
     )
-    return Family(
-        count_of(len(rows), "GPUs"), *extremes(rows.median_error, "%"), extremes(known.median_error, "%")[1], *simpler,
-    )  # fmt: skip
+    least = (extremes(each, "%")[0] for each in simpler)
+    return Family(count_of(len(errors), "GPUs"), *extremes(errors, "%"), *least)
 
 
 def _untimed(paper: Paper) -> Untimed:
@@ -189,7 +185,7 @@ def _untimed(paper: Paper) -> Untimed:
 
 
 def _batches(paper: Paper) -> Batches:
-    by_class = {name: of_libraries(paper, BY_MODEL, name) for name in BATCH_CLASSES}
+    by_class = {name: of_libraries(paper, name) for name in BATCH_CLASSES}
     by_class = {name: rows for name, rows in by_class.items() if len(rows)}
     if len(by_class) < 2:
         return missing(Batches)
@@ -246,8 +242,7 @@ def predict(paper: Paper, model: str, device: PredictedDevice, batch: int = BATC
     parts = dict(zip(tables.TERMS, terms.tolist(), strict=True))
     arithmetic_s, bytes_s = (sum(parts[term] for term in kind) for kind in (tables.ARITHMETIC, tables.MEMORY))
     sums = arithmetic_s, bytes_s, launch_s + parts[tables.LAUNCHES]
-    low_s, high_s = (None, None) if found.extrapolated else (found.low_s, found.high_s)
-    return CallTimes(demand, device, basis, sums, found.likely_s, low_s, high_s)
+    return CallTimes(demand, device, basis, sums, found.likely_s, found.low_s, found.high_s)
 
 
 def common_devices(paper: Paper) -> list[PredictedDevice]:

@@ -2,18 +2,7 @@
 
 from typing import Any
 
-import pandas as pd
-
-from measure.cache.predictions import (
-    BATCH_CLASSES,
-    BY_DEVICE,
-    BY_FAMILY,
-    BY_MODEL,
-    FIVE_KNOWN,
-    ONE_KNOWN,
-    OURS,
-    Setting,
-)
+from measure.cache.predictions import ALL, BATCH_CLASSES, BY_DEVICE, BY_FAMILY, FIVE_KNOWN, ONE_KNOWN, OURS, Setting
 from measure.domain.names import model_name
 from measure.domain.values import significant
 from report import display
@@ -53,26 +42,22 @@ def _milliseconds(call: CallTimes) -> str:
 
 @display.table
 def fits(paper: Paper) -> str:
-    """List the errors of each device's own fit, without the network, without its family, and by batch size."""
-    rows = display.required(matching(checks(paper, BY_MODEL), method=OURS), FIT)
-    others = [checks(paper, BY_FAMILY), *(checks(paper, BY_MODEL, batches) for batches in BATCH_CLASSES)]
-    medians = [_medians(matching(other, method=OURS)) for other in others]
+    """List the errors of each device's own fit, each family by the others, in all and by batch size."""
+    rows = display.required(matching(checks(paper, BY_FAMILY), method=OURS), FIT)
+    medians = [_medians(paper, BY_FAMILY, batches) for batches in BATCH_CLASSES]
     lines = [
-        [
-            *_check(paper, row, row.models), *(each_of.get(row.setting, NONE) for each_of in medians),
-        ]
+        [*_check(paper, row, row.models), *(of_class.get(row.setting, NONE) for of_class in medians)]
         for row in each(rows)
-    ]  # fmt: skip
+    ]
     classes = " | ".join(f"Batch {name} >" for name in BATCH_CLASSES)
-    header = f"Device | Precision | Networks > | Error > | Nine in ten > | Covered > | Family > | {classes}"
-    return pipe(header, lines)
+    return pipe(f"Device | Precision | Networks > | Error > | Nine in ten > | Covered > | {classes}", lines)
 
 
 @display.table
 def devices(paper: Paper) -> str:
     """List each device that was left out: by its datasheet, with ResNet-50's time known, and with five times."""
     rows = display.required(matching(checks(paper, BY_DEVICE), method=OURS), FIT)
-    times = [_medians(matching(checks(paper, known_times), method=OURS)) for known_times in (ONE_KNOWN, FIVE_KNOWN)]
+    times = [_medians(paper, known_times) for known_times in (ONE_KNOWN, FIVE_KNOWN)]
     lines = [
         [
             *_check(paper, row, row.calls), significant(row.median_ratio, 2),
@@ -92,5 +77,6 @@ def _check(paper: Paper, row: Any, count: int) -> list[str]:
     return [name, row.precision, str(count), *errors]
 
 
-def _medians(rows: pd.DataFrame) -> dict[Setting, str]:
+def _medians(paper: Paper, left_out: str, batches: str = ALL) -> dict[Setting, str]:
+    rows = matching(checks(paper, left_out, batches), method=OURS)
     return dict(zip(rows.setting, rows.median_error.map(percent), strict=True))

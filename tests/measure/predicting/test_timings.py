@@ -210,19 +210,20 @@ def measured_on(device, batch, latency_s, software="2.14.0", **changed):
     return call(f"net{batch}", latency_s, demand(1.0, batch=batch), setting, machine=device, **changed)
 
 
-def test_a_hosts_launches_are_those_of_its_smallest_batch_and_the_newest_torch_is_the_reference():
+def test_a_hosts_launches_are_those_of_its_smallest_batch_and_the_quickest_with_the_newest_torch_is_the_reference():
     calls = [
         *(measured_on("new", 1, 1e-6 * 100 * each) for each in (20, 30, 70)),  # 100 operators in 2, 3 and 7 ms
         measured_on("new", 64, 1.0),
         measured_on("old", 1, 1e-3, "2.9.1"),
+        measured_on("slow", 1, 4e-3),
         measured_on("chip", 1, 1.0, chip_kind="cpu"),  # its own host
         call("net", 1.0, demand(1.0)),  # whose host nobody knows
     ]
     hosts = timings.hosts_of(timings.launch_costs(calls))
     assert hosts["new", INFERENCE] == hosts["", INFERENCE] == pytest.approx(30)
-    assert hosts["old", INFERENCE] == pytest.approx(10)
+    assert (hosts["old", INFERENCE], hosts["slow", INFERENCE]) == pytest.approx((10, 40))
     assert hosts["", STEP] == timings.HOST_US
-    rows = fit_rows([*calls[:1], *calls[-3:]], hosts)
+    rows = fit_rows([calls[0], calls[4], *calls[-2:]], hosts)
     at = TERMS.index(LAUNCHES)
     # 100 operators on the own, the older and the reference host; a processor keeps its launches as a term
     assert rows.launch_s == pytest.approx([3e-3, 1e-3, 0.0, 3e-3])

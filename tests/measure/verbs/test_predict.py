@@ -9,7 +9,19 @@ from measure import __main__ as command
 from measure.cache import table
 from measure.cache.folders import Workloads
 from measure.cache.hand_kept import PublishedTiming
-from measure.cache.predictions import ALL, ANY, BY_DEVICE, LAUNCHES, OURS, TERMS, Coefficient, PredictionError, Setting
+from measure.cache.predictions import (
+    ALL,
+    ANY,
+    BY_DEVICE,
+    CONVOLUTIONAL,
+    LAUNCHES,
+    ONE_KNOWN,
+    OURS,
+    TERMS,
+    Coefficient,
+    PredictionError,
+    Setting,
+)
 from measure.cache.schema import file_of
 from measure.cache.workload_records import Workload
 from measure.predicting.study import pool_of
@@ -30,10 +42,16 @@ def made(tmp_path_factory):
     data = tmp_path_factory.mktemp("predict")
     shutil.copy(WORLD / "chips.csv", data)
     values = {term: 2.0 for term in TERMS if term.endswith("arithmetic")}
-    rows = [Coefficient(*POOL, term, 40, 40, values.get(term, 0.0), 0.0, 9.0) for term in TERMS]
-    rows.append(Coefficient(*HOST, LAUNCHES, 1, 1, 10.0, 10.0, 10.0))
-    error = PredictionError(*POOL, BY_DEVICE, OURS, ALL, ALL, 40, 40, 0.1, 0.2, 0.9, 1.0, 2.0)
-    for record, found in ((Coefficient, rows), (PredictionError, [error]), (PublishedTiming, [])):
+    rows = [Coefficient(*POOL, term, 40, values.get(term, 0.0)) for term in TERMS]
+    rows.append(Coefficient(*HOST, LAUNCHES, 1, 10.0))
+    middle = ALL, 40, 40, 0.1, 0.2, 0.9, 1.0
+    errors = [
+        PredictionError(*POOL, left_out, OURS, batches, *middle, 2.0)
+        for left_out in (BY_DEVICE, ONE_KNOWN)
+        for batches in ("1", "2 to 15")
+    ]
+    errors += [replace(error, batches=ALL, sort=CONVOLUTIONAL) for error in errors[::2]]
+    for record, found in ((Coefficient, rows), (PredictionError, errors), (PublishedTiming, [])):
         table.write(file_of(record, data), record, found)
     assert call(data, MODEL, *CHIP, "--batch-sizes", "1", "2", "3", "8") == 0
     return data
@@ -70,7 +88,6 @@ def test_a_chip_is_predicted_from_its_datasheet_and_known_times_scale_all_predic
     flop_s = 8 * 2 * 0.819e9 / 1e14
     assert row["likely_s"] == pytest.approx(2 * flop_s, rel=0.01)
     assert (row["low_s"], row["high_s"]) == pytest.approx((0.5 * row["likely_s"], 2 * row["likely_s"]))
-    assert row["extrapolated"]
     assert row["least_s"] >= flop_s * 0.99
     assert row["inputs_per_s"] == pytest.approx(8 / row["likely_s"])
     assert row["memory_needed_byte"] > 8 * 2 * 3 * 224 * 224
