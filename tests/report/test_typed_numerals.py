@@ -5,7 +5,7 @@ import re
 from helpers.places import ROOT
 
 from measure.domain.statistics import CONFIDENCE
-from measure.predicting.study import HIGH, LOW
+from measure.predicting.study import NINE
 from report.chapters.counting.facts import TOLERANCE
 from report.chapters.prediction.facts import BATCH
 from report.engine.project import read_project
@@ -27,7 +27,7 @@ ALLOWED = re.compile("|".join([
     r"The ratio is 2 −",  # the two products of a backward pass
     # Captions hold no code: these numbers are the code's
     rf"\bwithin {TOLERANCE:.0%}".replace("%", " %"),
-    *(rf"\b{share:.0%} intervals?".replace("%", " %") for share in (CONFIDENCE, HIGH - LOW)),
+    *(rf"\b{share:.0%} intervals?".replace("%", " %") for share in (CONFIDENCE, NINE)),
     rf"at fp16, batch {BATCH}, in eager mode",
 ]))  # fmt: skip
 
