@@ -3,6 +3,7 @@
 They are copied under their own names. No path from a zip is ever written to.
 """
 
+import hashlib
 import stat
 import zipfile
 import zlib
@@ -28,6 +29,9 @@ MOST_BYTE = 2**29  # all tables together; a hundred times those from a day of me
 WANTED = {*FILES.values(), *(TABLES[record].path for record in (Workload, Layer, Operator))}
 
 # The files in a folder or zip, each with a way to open it, or None for a link, a pipe or a device
+SUMS = "SHA256SUMS"  # in a zip of ``pack``: a line for each table, as sha256sum writes it
+SUMS_BYTE = 2**16  # the most that is read of it
+
 Members = dict[PurePosixPath, Callable[[], IO[bytes]] | None]
 
 
@@ -38,6 +42,7 @@ class HandedIn:
     folder: Path
     name: str | None  # of the original folder, if known
     left_out: list[str]  # the files that are not tables
+    changed: list[str]  # the tables that are not what ``pack`` put into the zip; empty without its sums
 
 
 @contextmanager
@@ -51,16 +56,16 @@ def opened(source: Path) -> Iterator[HandedIn]:
         folder = Path(temporary)
         try:
             if source.is_dir():
-                home, left_out = _copy_tables(source, _list_folder(source), folder)
+                home, *found = _copy_tables(source, _list_folder(source), folder)
             else:
                 with zipfile.ZipFile(source) as archive:
-                    home, left_out = _copy_tables(source, _list_zip(archive), folder)
+                    home, *found = _copy_tables(source, _list_zip(archive), folder)
         except (OSError, zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, ValueError) as problem:
             reason = getattr(problem, "strerror", None) or problem
             raise UserError(f"{source}: cannot be read ({reason}); name a machine's folder or a zip of it") from None
         name = home.name or (source.resolve().name if source.is_dir() else None)
         try:
-            yield HandedIn(folder, name, left_out)
+            yield HandedIn(folder, name, *found)
         except UserError as problem:
             raise UserError(str(problem).replace(temporary, str(source / home))) from None
 
@@ -89,8 +94,10 @@ def _list_zip(archive: zipfile.ZipFile) -> Members:
     return members
 
 
-def _copy_tables(source: Path, members: Members, folder: Path) -> tuple[PurePosixPath, list[str]]:
-    """Copy the tables of the only machine among the files. Return its folder, and the files that were left out."""
+def _copy_tables(source: Path, members: Members, folder: Path) -> tuple[PurePosixPath, list[str], list[str]]:
+    """Copy the tables of the only machine among the files. Return its folder, the files that were left out, and the
+    tables that changed since ``pack`` made their sums.
+    """
     if len(members) > MOST_FILES:
         raise UserError(f"{source}: holds more than {MOST_FILES} files; name the machine's own folder, or a zip of it")
     homes = sorted({path.parent for path in members if path.name == FILES[Environment]})
@@ -99,8 +106,14 @@ def _copy_tables(source: Path, members: Members, folder: Path) -> tuple[PurePosi
         found = f"{len(homes)} machines ({names})" if homes else f"no {FILES[Environment]}, and so no machine"
         raise UserError(f"{source}: holds {found}; name one machine's folder, or a zip of it")
     home, left_out, size_byte = homes[0], [], 0
+    sums: dict[str, str] | None = None
     for path, open_member in members.items():
         inside = path.relative_to(home).as_posix() if path.is_relative_to(home) else ""
+        if inside == SUMS and open_member:
+            with open_member() as listed:
+                lines = listed.read(SUMS_BYTE).decode("utf-8", "replace").splitlines()
+            sums = {name.lstrip(" *"): digest for digest, _, name in (line.partition(" ") for line in lines)}
+            continue
         if inside not in WANTED:
             if not path.name.startswith("."):  # locks, and files that systems leave in folders
                 left_out.append(str(path))
@@ -113,4 +126,8 @@ def _copy_tables(source: Path, members: Members, folder: Path) -> tuple[PurePosi
                 size_byte += copy.write(chunk)
                 if size_byte > MOST_BYTE:  # the size that a zip states may be too small
                     raise UserError(f"{source}: its tables exceed {MOST_BYTE // 2**20} MiB; name fewer")
-    return home, left_out
+    if sums is None:
+        return home, left_out, []
+    paths = [path for path in folder.rglob("*") if path.is_file()]
+    digests = {path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest() for path in paths}
+    return home, left_out, [name for name in sorted(digests.keys() | sums) if digests.get(name) != sums.get(name)]

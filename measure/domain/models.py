@@ -49,6 +49,7 @@ BUILT_IN = tuple(
 )
 MEASURED_SHAPES = {model.name: shape_name(model.input_shape) for model in BUILT_IN}  # of one input, as tables write it
 
+ALL_MEASURED = "measured"  # stands for models among the names of ``--models``
 STORY = ("mobilenet_v2", "resnet18")  # the models of the paper's story: the first needs a sixth of the second's FLOP
 # The small selection of ``make report``, with every kind of layer; only the models of the story are trained
 QUICK = (

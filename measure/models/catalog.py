@@ -62,6 +62,15 @@ def find(
     return models
 
 
+def knows(name: str) -> bool:
+    """Return whether a name is that of one model here. A user's own model is not imported to find out."""
+    source, colon, _ = name.partition(":")
+    try:
+        return (not colon or source in LIBRARIES) and [model.name for model in find([name])] == [name]
+    except UserError:
+        return False
+
+
 def _unknown(problem: str, name: str, names: list[str], flags: str) -> UserError:
     near = nearest(name, names)
     hint = f"the nearest are {', '.join(near)}; " if near else ""

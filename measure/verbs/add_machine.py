@@ -28,7 +28,7 @@ from measure.cache.records import Environment, HardwareCounterProfile, Profile, 
 from measure.cache.schema import TABLES
 from measure.cache.table import durably, write
 from measure.cache.workload_records import Workload
-from measure.domain.models import MEASURED_SHAPES
+from measure.domain.models import ALL_MEASURED, MEASURED_SHAPES
 from measure.errors import UserError
 from measure.machine.environment import folder_name
 from measure.verbs.flags import check_folder, check_folder_name
@@ -39,6 +39,7 @@ Tables = Mapping[type, Sequence[Any]]
 Cells = set[tuple[str, int, str | None]]  # models, batch sizes and, if known, input shapes
 
 
+MOST_NAMED = 12  # the most models that a command names one by one
 SAME = 0.9  # two machines never share so many samples to the last digit
 
 
@@ -118,6 +119,8 @@ def _add(source: Path, flags: argparse.Namespace, latencies: dict[str, Counter[f
         shared = (latencies[name] & its).total()
         if other != name and shared > SAME * latencies[name].total():
             print(f"Mind: {shared} of its samples are equal to those of {other}, so one may be a copy of the other")
+    if given.changed:
+        print(f"Mind: changed since python -m measure pack made {source}: {name_first(given.changed)}")
     if given.left_out:
         print(f"Left out, not tables of a machine: {name_first([repr(path) for path in given.left_out])}")
     tried = (row for record in (Run, Profile, HardwareCounterProfile) for row in tables[record])
@@ -195,6 +198,8 @@ def _print_uncounted(measured: Cells, data: Path) -> None:
         print(f"Not counted here at inputs of this shape, and so without FLOP and bytes: {name_first(reshaped)}")
     if usual:
         models, batches = (sorted(set(column)) for column in zip(*usual, strict=True))
-        asked = f"--models {' '.join(map(shlex.quote, models))} --batch-sizes {' '.join(map(str, batches))}"
+        # A command of a thousand names cannot be copied, and some systems refuse it
+        named = ALL_MEASURED if len(models) > MOST_NAMED else " ".join(map(shlex.quote, models))
+        asked = f"--models {named} --batch-sizes {' '.join(map(str, batches))}"
         print(f"Not counted here, and so without FLOP and bytes: {name_first(models)}. To count them:")
         print(f"  python -m measure --sections workload {asked}{data_flag(data)}")

@@ -11,12 +11,12 @@ from collections.abc import Callable, Sequence
 from contextlib import closing, nullcontext
 from math import ceil, inf
 
-from measure.cache.folders import MachineFolder, Workloads
-from measure.cache.records import Environment, Run
+from measure.cache.folders import MachineFolder, Workloads, machine_names
+from measure.cache.records import Environment, Profile, Run
 from measure.cache.workload_records import Workload
 from measure.counting import count
 from measure.domain import variants
-from measure.domain.models import BUILT_IN, QUICK, STORY, Model
+from measure.domain.models import ALL_MEASURED, BUILT_IN, QUICK, STORY, Model
 from measure.domain.values import duration
 from measure.domain.words import EAGER, MOST_ROUNDS, PRECISIONS, ROUNDS, TARGET
 from measure.errors import UserError
@@ -44,7 +44,7 @@ FLAGS = f"""
 --device DEVICE  cpu, cuda or cuda:N (an NVIDIA GPU, or an AMD one with a torch for ROCm), mps or auto (default: auto)
 --models NAME+  names, globs such as 'vgg*', torchvision:GLOB, torchaudio:GLOB, timm:NAME, language:GLOB, hf:NAME or
     hf:CONFIG.json (Hugging Face), and package.module:function, a function of yours that returns a network and its
-    inputs for a batch size (default: the built-in list)
+    inputs for a batch size; or measured, all that a machine in the cache measured (default: the built-in list)
 --native-size  count each model at its own input size instead of 224 x 224 (--sections workload)
 --batch-sizes N+  inputs in one forward pass (default: 1 64 256)
 --training-batch-sizes N+  inputs in one training step (default: 32)
@@ -136,10 +136,24 @@ def make_seed(text: str | None) -> int:
     return secrets.randbelow(10**6) if text is None else flags.parse_count("--seed", text, 0)
 
 
+def _named_models(arguments: argparse.Namespace) -> list[str]:
+    """Return the models that ``--models`` names. ``measured`` leaves out models that only their owner has."""
+    names: list[str] = arguments.models or []
+    if ALL_MEASURED not in names:
+        return names
+    folders = [MachineFolder(arguments.data, name) for name in machine_names(arguments.data)]
+    rows = {row.model for folder in folders for record in (Run, Profile) for row in folder.rows(record)}
+    measured = [name for name in sorted(rows) if catalog.knows(name)]
+    if not measured:
+        raise UserError(f"--models: no machine in {arguments.data} measured a model that is known here; name models")
+    return [*measured, *(name for name in names if name != ALL_MEASURED)]
+
+
 def make_request(arguments: argparse.Namespace, describe: Callable[[str], Model] = own_models.describe) -> Request:
     """Check the flags and return the request. ``describe`` turns the name of a user's own model into a Model."""
     quick, budget_s = arguments.quick, parse_budget(arguments.budget)
-    names = arguments.models or (QUICK if quick else [model.name for model in BUILT_IN])
+    named = _named_models(arguments)
+    names = named or (QUICK if quick else [model.name for model in BUILT_IN])
     usual_variants = [EAGER] if quick or budget_s is not None else []
     most_rounds = ROUNDS if quick else MOST_ROUNDS
     if arguments.max_rounds is not None:
@@ -151,7 +165,7 @@ def make_request(arguments: argparse.Namespace, describe: Callable[[str], Model]
         precisions=flags.parse_choices("--precisions", arguments.precisions or (), PRECISIONS),
         sections=flags.parse_choices("--sections", arguments.sections or USUAL_SECTIONS, tuple(SECTIONS)),
         variants=list(dict.fromkeys(map(variants.canonical_name, arguments.variants or usual_variants))),
-        training_models=catalog.find(arguments.models or (STORY if quick else names), describe=describe),
+        training_models=catalog.find(named or (STORY if quick else names), describe=describe),
         training_batch_sizes=flags.parse_batch_sizes("--training-batch-sizes", arguments.training_batch_sizes),
         optimizers=flags.parse_choices("--optimizers", arguments.optimizers, variants.OPTIMIZERS),
         rounds=min(ROUNDS, most_rounds),

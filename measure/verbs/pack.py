@@ -1,16 +1,19 @@
 """Put a machine's measurements into a zip, for somebody who adds it with python -m measure add-machine.
-The zip includes the counts of your own models, which nobody else can count, and no names of users or hosts.
+The zip includes the counts of your own models, which nobody else can count, the SHA-256 of each table, by which
+add-machine names those that were changed, and no names of users or hosts.
 
 file FILE.zip?  the zip (default: NAME.zip in the current folder)
 --machine NAME  the machine's folder (default: the one measured last)
 """
 
 import argparse
+import hashlib
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from zipfile import ZIP_DEFLATED, ZipFile
 
 from measure.cache.folders import MachineFolder, Workloads, machine_names
+from measure.cache.handed_in import SUMS
 from measure.cache.records import Profile, RoofMeasurement, Run
 from measure.cache.workload_records import Workload
 from measure.domain.models import OWN
@@ -50,11 +53,13 @@ def put_into_zip(machine: MachineFolder, data: Path, target: Path) -> str:
         with TemporaryDirectory(prefix=".packing-", dir=target.parent) as temporary:
             partial, own = Path(temporary, "machine.zip"), Workloads(Path(temporary))
             own.put(workloads.of(counted))
+            paths = {path.name: path for path in filter(Path.is_file, machine.paths.values())}
+            paths |= {f"workload/{path.name}": path for path in (own.folder / OWN).glob("*.csv")}
             with ZipFile(partial, "w", ZIP_DEFLATED) as archive:
-                for path in filter(Path.is_file, machine.paths.values()):
-                    archive.write(path, f"{machine.name}/{path.name}")
-                for path in (own.folder / OWN).glob("*.csv"):
-                    archive.write(path, f"{machine.name}/workload/{path.name}")
+                for name, path in paths.items():
+                    archive.write(path, f"{machine.name}/{name}")
+                lines = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {name}\n" for name, path in paths.items()]
+                archive.writestr(f"{machine.name}/{SUMS}", "".join(lines))
             partial.replace(target)
     except OSError as problem:
         raise UserError(f"{target} cannot be written ({problem.strerror}); name another file") from None

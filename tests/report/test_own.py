@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from contextlib import chdir
@@ -9,6 +10,7 @@ from contextlib import chdir
 import pypdfium2
 import pytest
 from helpers.places import ROOT
+from helpers.world import CPU, WORLD
 
 from measure.errors import UserError
 from report import __main__ as command
@@ -45,11 +47,17 @@ def test_a_new_folder_renders_at_the_first_try_and_says_whose_words_are_whose(fo
         assert said in text
     assert "The author wrote Discussion." in text
     discussion = folder / "discussion.qmd"
-    discussion.write_text(discussion.read_text() + "\n```{python}\nnothing.there\n```\n\n# Mine {#any-label}\n\nEnd.\n")
+    for name in ("Ünal", "Ada"):  # a class, with the table of docs/class.md
+        shutil.copytree(WORLD / "machines" / CPU, folder / "data" / "machines" / name)
+    table = re.search(r"~~~\n(.*?)~~~", (ROOT / "docs" / "class.md").read_text("utf-8"), re.DOTALL)[1]
+    discussion.write_text(
+        discussion.read_text() + table + "\n```{python}\nnothing.there\n```\n\n# Mine {#any-label}\n\nEnd.\n"
+    )
     run, text = rendered(folder)
     assert run.returncode == 0, run.stderr
     assert re.search(r"could not be computed: discussion\.qmd:\d+: NameError: name 'nothing'", run.stderr)
     assert "End." in text
+    assert re.search(r"Who handed in what.*Ada.*Ünal", text)
     assert rendered(folder, "--strict")[0].returncode == 1
 
 

@@ -1,3 +1,4 @@
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -8,8 +9,10 @@ from helpers.rows import ENVIRONMENT, machine_in, roof_measurement, run, samples
 from measure import __main__ as command
 from measure.cache.folders import Folder, MachineFolder, Workloads, machine_names
 from measure.cache.records import Environment, RoofMeasurement, Run, Sample
+from measure.domain.models import BUILT_IN, MEASURED_SHAPES
 from measure.errors import UserError
 from measure.verbs import add_machine
+from measure.verbs.measure import make_request, parser
 
 DATA = Path("cache")
 OTHER = replace(ENVIRONMENT, hardware_id="h2", name="Other chip")
@@ -51,6 +54,19 @@ def test_what_is_not_counted_is_named_with_the_command_that_counts_it(golden, gi
     Workloads(DATA).put([(replace(workload(AUDIO), input_shape="160000"), [], [])])
     assert add(given) == 0
     golden("add-machine-uncounted", capsys.readouterr().out)
+
+
+def test_a_command_that_would_name_very_many_models_can_still_be_copied(given, capsys):
+    """It counts those that are known here, and never imports somebody else's own model."""
+    box = MachineFolder(Path(), "", given)
+    known = [model.name for model in BUILT_IN[:20]]
+    for name in (*known, "mine:net", "timm:no_such_network"):
+        box.put_run(replace(run(name), input_shape=MEASURED_SHAPES.get(name)), samples(2, name))
+    assert add(given) == 0
+    (command,) = re.findall(r"python -m measure (--sections workload .*)", capsys.readouterr().out)
+    assert command.startswith("--sections workload --models measured --batch-sizes 1")
+    request = make_request(parser().parse_args(command.split()))
+    assert {model.name for model in request.models} == set(known)
 
 
 def test_a_machine_goes_where_it_is_or_is_named_after_its_hardware(given, capsys):

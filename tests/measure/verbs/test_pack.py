@@ -1,3 +1,5 @@
+import shutil
+import subprocess
 import zipfile
 from dataclasses import replace
 from pathlib import Path
@@ -36,13 +38,32 @@ def test_what_is_packed_is_added_elsewhere_with_the_counts_of_its_owners_models(
     assert "box.zip: cache/machines/box, with the counts of mine:net" in capsys.readouterr().out
     counts = [f"workload/{name}.csv" for name in ("models", "layers", "operators")]
     with zipfile.ZipFile("box.zip") as archive:  # tables alone
-        assert set(archive.namelist()) == {f"box/{name}" for name in (*FILES.values(), *counts)}
+        assert set(archive.namelist()) == {f"box/{name}" for name in (*FILES.values(), *counts, "SHA256SUMS")}
     for _ in range(2):  # the same once more changes nothing
         assert call("add-machine", "box.zip", data=ELSEWHERE) == 0
         assert MachineFolder(ELSEWHERE, "box").tables() == box.tables()
         added = Workloads(ELSEWHERE)
         assert [row.model for row in added.rows(Workload)] == ["mine:net"]
         assert (added.rows(Layer), added.rows(Operator)) == ([layer("mine:net")], OPERATORS)
+
+
+@pytest.mark.parametrize("is_unpacked", [False, True])
+def test_tables_that_were_changed_after_packing_are_named(box, capsys, is_unpacked):
+    assert call("pack", "box.zip") == 0
+    shutil.unpack_archive("box.zip", "unpacked")
+    sums = Path("unpacked/box/SHA256SUMS")
+    assert subprocess.run(["sha256sum", "--check", sums.name], cwd=sums.parent, capture_output=True).returncode == 0
+    runs = Path("unpacked/box/runs.csv")
+    runs.write_text(runs.read_text("utf-8").replace("2026-", "2025-"), "utf-8")
+    Path("unpacked/box/kernels.csv").unlink()
+    changed = Path("unpacked/box") if is_unpacked else Path(shutil.make_archive("changed", "zip", "unpacked"))
+    capsys.readouterr()
+    assert call("add-machine", changed, data=ELSEWHERE) == 0
+    assert f"pack made {changed.name if not is_unpacked else changed}: kernels.csv, runs.csv" in (
+        capsys.readouterr().out.replace(str(Path.cwd()) + "/", "")
+    )
+    assert call("add-machine", "box.zip", data=Path("third")) == 0
+    assert "Mind" not in capsys.readouterr().out
 
 
 def test_of_several_machines_it_is_the_one_measured_last(capsys):
