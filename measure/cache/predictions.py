@@ -87,7 +87,6 @@ class NetworkFactor:
     precision: Annotated[str, "the precision of the pool"]
     phase: Annotated[str, Column("a forward pass, or a whole training step", form=one_of((INFERENCE, STEP)))]
     network: Annotated[str, "the network, without its library and the tag of its weights"]
-    devices: Annotated[int, Column("the number of devices that timed it", NUMBER)]
     factor: Annotated[float, Column("the factor", NUMBER)]
 
 

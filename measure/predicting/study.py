@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from itertools import product
 
@@ -58,51 +58,43 @@ class Checked:
         return replace(self, rows=self.rows.where(chosen), ratios=self.ratios[chosen])
 
 
-@dataclass(frozen=True)
-class Study:
-    """The rows of the tables in ``data/prediction``."""
-
-    coefficients: list[Coefficient] = field(default_factory=list)
-    networks: list[NetworkFactor] = field(default_factory=list)
-    errors: list[PredictionError] = field(default_factory=list)
-
-
 def study(
     calls: Sequence[TimedCall], costs: Iterable[tuple[Setting, float]], hosts: Hosts, say: Callable[[str], None]
-) -> Study:
+) -> tuple[list[Coefficient], list[NetworkFactor], list[PredictionError]]:
     """Fit and check everything. ``say`` gets the name of each fit."""
     groups = {setting: fit_rows(chosen, hosts) for setting, chosen in group(calls).items()}
     pools = {setting: rows for setting, rows in groups.items() if not setting.source}
     best = {pool: fit_pool(timed) for pool, timed in pools.items()}
     factors = {pool: network_factors(timed, best[pool]) for pool, timed in pools.items() if pool.device == GPUS}
     pool_by_setting = {call.setting: pool_of_call(call) for call in calls}
-    found = Study()
-    for pool, of_networks in factors.items():
-        for network, factor in of_networks.items():
-            devices = len(set(pools[pool].device[pools[pool].architecture == network]))
-            found.networks.append(NetworkFactor(pool.device, pool.precision, pool.phase, network, devices, factor))
-    found.coefficients.extend(Coefficient(*setting, LAUNCHES, 1, host_us) for setting, host_us in costs)
+    networks = [
+        NetworkFactor(pool.device, pool.precision, pool.phase, network, factor)
+        for pool, of_networks in factors.items()
+        for network, factor in of_networks.items()
+    ]
+    coefficients = [Coefficient(*setting, LAUNCHES, 1, host_us) for setting, host_us in costs]
+    errors: list[PredictionError] = []
     for setting, timed in groups.items():
         say(", ".join(filter(None, setting)))
         models = len(set(timed.architecture))
         if setting in pools:
-            coefficients = best[setting]
+            found = best[setting]
             unseen = [call for call in calls if call.setting.device in ASIDE and pool_of_call(call) == setting]
             checks = check_pool(timed, fit_rows(unseen, hosts) if unseen else None, setting in factors)
-            found.errors.extend(pool_errors(checks, setting))
+            errors.extend(pool_errors(checks, setting))
         else:
             pool = pool_by_setting[setting]
             refit = partial(fit_setting, best.get(pool, AT_THE_ROOF))
-            coefficients = refit(timed.scaled(factors.get(pool, {})))
+            found = refit(timed.scaled(factors.get(pool, {})))
             if models >= SOME:
                 known = timed
                 if pool in factors and (elsewhere := pools[pool].device != setting.device).any():
                     known = timed.scaled(network_factors(pools[pool].where(elsewhere), best[pool]))
                 for check in check_setting(setting, known, timed, refit):
-                    found.errors.extend(setting_errors(check))
-        for term, value in zip(TERMS, coefficients.tolist(), strict=True):
-            found.coefficients.append(Coefficient(*setting, term, models, value))
-    return found
+                    errors.extend(setting_errors(check))
+        values = zip(TERMS, found.tolist(), strict=True)
+        coefficients.extend(Coefficient(*setting, term, models, value) for term, value in values)
+    return coefficients, networks, errors
 
 
 @cache
@@ -245,8 +237,8 @@ def setting_errors(check: Checked) -> Iterator[PredictionError]:
     """Yield the errors of a setting's own fit, together and by part; an interval is checked with models left out."""
     for part in PARTS if check.method == tables.OURS else (WHOLE,):
         chosen = check.of(part)
-        if len(chosen.ratios):
-            ratios, models = chosen.ratios, chosen.rows.architecture
+        ratios, models = chosen.ratios, chosen.rows.architecture
+        if len(ratios):
             held = np.full(len(ratios), np.nan)
             for out in folds(models):
                 held[out] = holds(interval(ratios[~out], len(set(models[~out])), OF_MODELS), ratios[out])
@@ -257,7 +249,7 @@ def setting_errors(check: Checked) -> Iterator[PredictionError]:
 def pool_errors(checks: Iterable[Checked], pool: Setting) -> Iterator[PredictionError]:
     """Yield the errors of each setting that a pool predicts, and those of all by part.
 
-    An interval is made and checked of devices, each of which counts alike.
+    An interval is made of other devices, each of which counts alike.
     """
     groups: dict[tuple[str, str], list[Checked]] = defaultdict(list)
     for check in checks:
@@ -267,23 +259,18 @@ def pool_errors(checks: Iterable[Checked], pool: Setting) -> Iterator[Prediction
         is_new = left_out in (tables.PUT_ASIDE, tables.BY_BOTH)
         source = groups.get((tables.BY_DEVICE, method), []) if is_new else alike
         for part in PARTS if method == tables.OURS else (WHOLE,):
-            made_of, chosen = (ratios_by_device(each.of(part) for each in group) for group in (source, alike))
-            if not chosen:
-                continue
-            within_by_device, held = {}, {}
-            for device, ratios in chosen.items():
-                others = [made_of[other] for other in made_of if other != device]
-                within_by_device[device] = interval(np.array(others).ravel(), len(others), OF_DEVICES)
-                held[device] = np.mean(holds(within_by_device[device], ratios))
-            if part == WHOLE:
-                for check in alike:
-                    covered = holds(within_by_device[check.setting.device], check.ratios)
-                    models = check.rows.architecture
-                    yield _error_row(check, check.setting, part, models, check.ratios, covered, np.nan)
-            models = np.concatenate([check.of(part).rows.architecture for check in alike])
-            ratios = np.array([*chosen.values()]).ravel()
-            within = interval(ratios, len(chosen), OF_DEVICES)
-            yield _error_row(alike[0], pool, part, models, ratios, np.array([*held.values()]), within)
+            made_of, asked = (ratios_by_device(check.of(part) for check in every) for every in (source, alike))
+            others = {out: [made_of[device] for device in made_of if device != out] for out in asked}
+            within = {out: interval(np.ravel(rest), len(rest), OF_DEVICES) for out, rest in others.items()}
+            held = {out: holds(within[out], ratios) for out, ratios in asked.items()}
+            for check in alike if part == WHOLE else ():
+                out, models, ratios = check.setting.device, check.rows.architecture, check.ratios
+                yield _error_row(check, check.setting, part, models, ratios, holds(within[out], ratios), within[out])
+            if asked:
+                models = np.concatenate([check.of(part).rows.architecture for check in alike])
+                ratios = np.ravel([*asked.values()])
+                of_all = interval(ratios, len(asked), OF_DEVICES)
+                yield _error_row(alike[0], pool, part, models, ratios, np.ravel([*held.values()]), of_all)
 
 
 def ratios_by_device(checks: Iterable[Checked]) -> dict[str, Numbers]:
@@ -313,11 +300,10 @@ def holds(within: float, ratios: Numbers) -> Numbers:
 def _error_row(
     check: Checked, setting: Setting, part: Part, models: Texts, ratios: Numbers, held: Numbers, within: float
 ) -> PredictionError:
-    """Summarise ratios; ``models`` names the model of each predicted call, ``held`` are shares within the interval."""
-    errors = np.abs(1.0 / ratios - 1.0)
-    coverage = None if np.isnan(held).all() else float(np.nanmean(held))
-    counts = coverage is not None and coverage >= HELD and not np.isnan(within)
+    """Summarise ratios; ``models`` names the model of each call, ``held`` tells which ratios an interval held."""
+    errors, coverage = np.abs(1.0 / ratios - 1.0), float(np.mean(held))
     return PredictionError(
         *setting, check.left_out, check.method, *part, len(set(models)), len(models), float(np.median(errors)),
-        float(np.quantile(errors, NINE)), coverage, float(np.median(ratios)), within if counts else None,
+        float(np.quantile(errors, NINE)), None if np.isnan(coverage) else coverage, float(np.median(ratios)),
+        within if coverage >= HELD and not np.isnan(within) else None,
     )  # fmt: skip

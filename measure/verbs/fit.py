@@ -33,8 +33,10 @@ def main(flags: argparse.Namespace) -> int:
     path = file_of(PredictionError, flags.data)
     with table.held(path.parent / table.NAME, f"is fitting in {path.parent}; wait for it or name another --data"):
         costs = timings.launch_costs(calls)
-        found = study(calls, costs, timings.hosts_of(costs), lambda name: print(name, file=sys.stderr))
-        written = (Coefficient, found.coefficients), (NetworkFactor, found.networks), (PredictionError, found.errors)
+        coefficients, networks, errors = study(
+            calls, costs, timings.hosts_of(costs), lambda name: print(name, file=sys.stderr)
+        )
+        written = (Coefficient, coefficients), (NetworkFactor, networks), (PredictionError, errors)
         for record, rows in written:
             table.write(file_of(record, flags.data), record, [_round(row) for row in rows])
     lines = [
@@ -42,7 +44,7 @@ def main(flags: argparse.Namespace) -> int:
             row.left_out, row.device, row.precision, row.variant, row.phase, str(row.calls), percent(row.median_error),
             percent(row.p90_error), "" if row.coverage is None else percent(row.coverage),
         )
-        for row in found.errors
+        for row in errors
         if (row.method, row.batches, row.sort) == (tables.OURS, tables.ALL, tables.ALL)
     ]  # fmt: skip
     print("\n".join(aligned([HEAD, *lines], HEAD[5:])))

@@ -143,7 +143,7 @@ def test_a_host_is_named_or_that_of_the_newest_torch():
 
 
 def test_a_network_that_other_devices_timed_has_its_factor_and_still_the_same_roof():
-    oak = NetworkFactor(POOL.device, POOL.precision, POOL.phase, "oak", 3, 1.4)
+    oak = NetworkFactor(POOL.device, POOL.precision, POOL.phase, "oak", 1.4)
     predictor = Predictor(ROWS, ERRORS, [oak])
     basis = predictor.basis(chip("Eel 5"), "fp16", EAGER, INFERENCE)
     asked = demand(4.0, moved=2.0)

@@ -19,7 +19,7 @@ def found():
 
 
 def test_each_setting_and_each_pool_is_fitted_and_those_put_aside_are_in_none(found):
-    rows = {(row.device, row.term): row for row in found.coefficients}
+    rows = {(row.device, row.term): row for row in found[0]}
     assert set(rows) == {(device, term) for device in ("Bead 2", "Cog 3", "any GPU") for term in TERMS}
     assert rows["any GPU", TERMS[0]].models == 120
     assert rows["Bead 2", "convolution arithmetic"].value == pytest.approx(2.0, rel=0.05)
@@ -29,7 +29,7 @@ def test_each_setting_and_each_pool_is_fitted_and_those_put_aside_are_in_none(fo
 def test_what_is_put_aside_is_predicted(found):
     rows = [
         row
-        for row in found.errors
+        for row in found[2]
         if (row.left_out, row.method, row.batches, row.sort) == (predictions.PUT_ASIDE, OURS, ALL, ALL)
     ]
     assert {row.device for row in rows} == {study.ASIDE[0], "any GPU"}
@@ -37,9 +37,7 @@ def test_what_is_put_aside_is_predicted(found):
 
 def test_what_was_left_out_is_predicted_from_the_rest(found):
     rows = {
-        (row.left_out, row.device): row
-        for row in found.errors
-        if (row.method, row.batches, row.sort) == (OURS, ALL, ALL)
+        (row.left_out, row.device): row for row in found[2] if (row.method, row.batches, row.sort) == (OURS, ALL, ALL)
     }
     # Cog 3 takes 1.3 times as long as Bead 2: left out, each is off by that
     assert rows[BY_DEVICE, "Cog 3"].median_ratio == pytest.approx(1.3, rel=0.03)

@@ -104,7 +104,7 @@ def test_the_chooser_says_what_the_predictor_does(name):
 
 
 def test_a_call_in_the_chooser_has_its_networks_factor_and_rows_of_gpus_say_that_it_counts():
-    factor = NetworkFactor("any GPU", "16 bits", INFERENCE, "resnet50", 3, 0.8)
+    factor = NetworkFactor("any GPU", "16 bits", INFERENCE, "resnet50", 0.8)
     predictions = Predictions(PREDICTIONS.errors, PREDICTIONS.folders)
     tables = (table.read(file_of(record, WORLD), record) for record in (Coefficient, PredictionError))
     vars(predictions).update(timed=[], predictor=Predictor(*tables, [factor]))
