@@ -1,13 +1,11 @@
 -- Makes the editions of a document as Quarto would: the page in HTML, the paper in Typst's language.
 --
--- Run by `pandoc lua`. Reads a job from standard input and prints the text of each edition, with what to know of
--- citations in the next run. Both are JSON. A job holds:
+-- Run by `pandoc lua`. Reads a job from standard input and prints the text of each edition. Both are JSON. A job holds:
 --   text, filters        the document in Markdown, its cells run, and the Lua filters to apply to it
 --   numbered             whether sections have numbers
 --   bibliography, links  the files of sources, and whether citations link to the list of references
 --   editions             "html" or "typst" to {template, variables, depth}: a template's path, its variables, and the
 --                        depth of the contents, if there are any
---   citations            what the last run printed of them, for they take a fifth of the time and seldom change
 -- Stops with "\1words\1problem\1": what is wrong, and words of the document that tell its place.
 
 local stringify = pandoc.utils.stringify
@@ -155,39 +153,34 @@ local function arranged(blocks, edition, is_numbered)
   local look, counts, section, said = LOOKS[edition], {}, {}, {}
   local filter = { traverse = "topdown", Image = look.image, CodeBlock = look.listing }
 
-  local function say(label, number)
-    local name = NAMES[label:match("^(%a+)%-")]
-    said[label] = name and name .. "\u{a0}" .. number
-    return said[label]
-  end
-
+  -- Returns the next number of a label's kind.
   local function next_number(label)
     local kind = label:match("^%a+")
     counts[kind] = (counts[kind] or 0) + 1
-    return counts[kind], say(label, counts[kind])
+    said[label] = NAMES[kind] .. "\u{a0}" .. counts[kind]
+    return tostring(counts[kind])
   end
 
   local function numbered_caption(label, inlines)
-    local _, name = next_number(label)
-    return { long = { pandoc.Plain(pandoc.Inlines({ pandoc.Str(name .. ":"), pandoc.Space() }) .. inlines) } }
+    next_number(label)
+    return { long = { pandoc.Plain(pandoc.Inlines({ pandoc.Str(said[label] .. ":"), pandoc.Space() }) .. inlines) } }
   end
 
   local function of_this_format(element) return element.format ~= edition and {} or nil end
   filter.RawBlock, filter.RawInline = of_this_format, of_this_format
 
   function filter.Header(header)
-    if not is_numbered then
-      say(header.identifier, "“" .. stringify(header) .. "”")
-    elseif not header.classes:includes("unnumbered") then
-      local level = header.level
+    local level, number = header.level, "“" .. stringify(header) .. "”"
+    if is_numbered and not header.classes:includes("unnumbered") then
       for above = 1, level do section[above] = section[above] or 0 end
       section[level] = section[level] + 1
       for below = level + 1, #section do section[below] = nil end
-      local number = table.concat(section, ".")
-      say(header.identifier, number)
+      number = table.concat(section, ".")
       header.content:insert(1, pandoc.Span(number, { class = "header-section-number" }))
       header.content:insert(2, pandoc.Space())
     end
+    local is_section = header.identifier:find("^sec%-") and not (is_numbered and header.classes:includes("unnumbered"))
+    said[header.identifier] = is_section and NAMES.sec .. "\u{a0}" .. number or nil
     return look.header(header)
   end
 
@@ -235,7 +228,7 @@ local function arranged(blocks, edition, is_numbered)
     local shown = is_shown(span, edition)
     if shown ~= nil then return shown and span.content:walk(filter) or {}, false end
     if span.classes:includes("equation") then
-      return look.equation(span.content[1], tostring(next_number(span.identifier)), span.identifier)
+      return look.equation(span.content[1], next_number(span.identifier), span.identifier)
     end
   end
 
@@ -280,37 +273,13 @@ local function label_of(cite)
   end
 end
 
--- Returns the citations of sources in blocks as they are printed, by their text, and the list of the sources; and both
--- as JSON. `known` is what was returned for the document's last state.
-local function cited(blocks, meta, known)
-  local at, asked = {}, pandoc.Blocks({})
-  blocks:walk({
-    Cite = function(cite)
-      local text = stringify(cite)
-      if label_of(cite) or at[text] then return end
-      asked:insert(pandoc.Plain(cite))
-      at[text] = #asked
-    end,
-  })
-  if #asked == 0 then return {}, nil, {} end
-  local before = pandoc.write(pandoc.Pandoc(asked), "json")
-  if known.before ~= before then
-    -- Given each citation once and no other text, pandoc takes a fifth of the time.
-    local after = pandoc.utils.citeproc(pandoc.Pandoc(asked, meta))
-    known = { before = before, after = pandoc.write(after, "json") }
-  end
-  local printed, citations = pandoc.read(known.after, "json").blocks, {}
-  for text, number in pairs(at) do citations[text] = printed[number].content end
-  return citations, printed[#printed], known
-end
-
--- Returns the blocks with these citations, what references say, and the list of sources.
-local function referenced(blocks, said, citations, sources)
-  blocks = blocks:walk({
+-- Returns the blocks with what references say.
+local function referenced(blocks, said)
+  return blocks:walk({
     traverse = "topdown",
     Cite = function(cite)
       local label = label_of(cite)
-      if not label then return citations[stringify(cite)], false end
+      if not label then return nil, false end
       if not said[label] then
         local problem = "the cross-reference @" .. label .. " leads nowhere, or to what has no number"
         fail("@" .. cite.citations[1].id, problem)
@@ -318,9 +287,6 @@ local function referenced(blocks, said, citations, sources)
       return pandoc.Link(said[label], "#" .. label, "", { class = "cross-reference" }), false
     end,
   })
-  local _, place = blocks:find_if(function(block) return block.identifier == "refs" end)
-  if sources then blocks[place or #blocks + 1] = sources end
-  return blocks
 end
 
 -- Stops at a label that stands twice in a page, and at a link within it that leads nowhere (to a source: pandoc warns).
@@ -340,12 +306,9 @@ local job = pandoc.json.decode(io.read("a"), false)
 local document = pandoc.read(job.text, "markdown", pandoc.ReaderOptions({ columns = 160 }))
 for _, path in ipairs(job.filters) do document = pandoc.utils.run_lua_filter(document, path) end
 document.meta.bibliography, document.meta["link-citations"] = job.bibliography, job.links
-local texts, known = {}, {}
+local texts = {}
 for name, edition in pairs(job.editions) do
   local blocks, said = arranged(document.blocks, name, job.numbered)
-  local citations, sources
-  citations, sources, known[name] = cited(blocks, document.meta, job.citations[name] or {})
-  blocks = referenced(blocks, said, citations, sources)
   local options = pandoc.WriterOptions({
     template = pandoc.template.compile(io.open(edition.template):read("a"), edition.template),
     variables = edition.variables,
@@ -356,7 +319,8 @@ for name, edition in pairs(job.editions) do
     wrap_text = "wrap-preserve",
   })
   local format = name == "typst" and { format = "typst", extensions = { citations = false } } or "html5"
-  texts[name] = pandoc.write(pandoc.Pandoc(blocks, document.meta), format, options)
+  local edition_of = pandoc.utils.citeproc(pandoc.Pandoc(referenced(blocks, said), document.meta))
+  texts[name] = pandoc.write(edition_of, format, options)
 end
 check_links(texts.html or "")
-print(pandoc.json.encode({ editions = texts, citations = known }))
+print(pandoc.json.encode(texts))

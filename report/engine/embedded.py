@@ -81,15 +81,12 @@ def contents(
         "links": settings.get("link-citations", True),
         "editions": editions,
     }
-    key, last = memory.key(json.dumps(job)), memory.key("citations", project.document)
-    made = {"editions": memory.known.get(key), "citations": memory.known.get(last, {})}
-    if not made["editions"]:
-        made = make_editions({**job, "citations": made["citations"]}, project, lines)
-    memory.kept |= {key: made["editions"], last: made["citations"]}
+    key = memory.key(json.dumps(job))
+    made = memory.kept[key] = memory.known.get(key) or make_editions(job, project, lines)
     files: dict[str, bytes] = {}
-    if page := made["editions"].get("html"):
+    if page := made.get("html"):
         files[names["html"]] = withheld.restored(page, project).encode()
-    if paper := made["editions"].get("typst"):
+    if paper := made.get("typst"):
         files[names["pdf"]] = compile_paper(paper, project, progress)
     return files
 
@@ -104,8 +101,8 @@ def find_pandoc() -> str:
     return found
 
 
-def make_editions(job: dict[str, Any], project: Project, lines: list[Line]) -> dict[str, Any]:
-    """Return what `editions.lua` prints for a job, whose text stands in these lines.
+def make_editions(job: dict[str, Any], project: Project, lines: list[Line]) -> dict[str, str]:
+    """Return the editions that `editions.lua` makes for a job, whose text stands in these lines.
 
     Raise UserError where pandoc stops, and for whatever it warns of: an unknown citation, a formula, an open div.
     """
