@@ -69,11 +69,11 @@ class Folder:
             rows = [row for row in rows if row.phase not in STAGES or _round_of_step(row) in steps]
         return rows
 
-    def columns(self, record: type, of: Collection[Any] | None = None) -> table.Columns:
-        """Return a table that other rows commit by column, as ``rows`` does by row."""
+    def columns(self, record: type, of: Collection[Any] | None = None, only: Collection[str] = ()) -> table.Columns:
+        """Return a table that other rows commit by column, as ``rows`` does by row, or ``only`` some columns."""
         if of is None:
             of = [row for row in self.rows(PARENTS[record]) if row.status == "ok"]  # others have no children
-        return self.children[record].columns_of(of)
+        return self.children[record].columns_of(of, only)
 
     def tables(self) -> dict[type[Any], list[Any]]:
         """Return the rows of all tables by record."""
@@ -192,7 +192,7 @@ class MachineFolder(Folder):
 
     def rounds(self, runs: Sequence[Run]) -> dict[Cell, Rounds]:
         """Group runs of one environment by cell, with their latencies."""
-        columns = self.columns(Sample, runs)
+        columns = self.columns(Sample, runs, CellSample._fields)
         samples = zip(*(columns[name] for name in CellSample._fields), strict=True)
         return group_rounds(runs, starmap(CellSample, samples))
 

@@ -73,7 +73,7 @@ def main(flags: argparse.Namespace) -> int:
 
 
 def _latencies(folder: Folder) -> Counter[float]:
-    return Counter(folder.columns(Sample)["latency_s"])
+    return Counter(folder.columns(Sample, only=["latency_s"])["latency_s"])
 
 
 def _add(source: Path, flags: argparse.Namespace, latencies: dict[str, Counter[float]]) -> Cells:

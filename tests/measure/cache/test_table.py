@@ -172,3 +172,15 @@ def test_the_parts_of_the_rows_that_are_asked_for_and_new_ones_where_the_old_one
     for own in ([], samples(3, "c")):  # they come back after there were none
         parts.put([(run("c"), own)])
         assert parts.of([run("c")]) == own
+
+
+@pytest.mark.parametrize("only", [("latency_s",), ("latency_s", "model"), ("sample", "round", "clock_hz")])
+def test_some_columns_are_those_of_the_whole_and_of_the_others_nothing_is_read(path, only):
+    append(path, Sample, samples(3))
+    whole = table.columns(path, Sample)
+    assert table.columns(path, Sample, only) == {name: cells for name, cells in whole.items() if name in only}
+    rows = path.read_text().replace("fp32", "no precision")
+    path.write_text(rows)
+    assert len(table.columns(path, Sample, only)["latency_s" if "latency_s" in only else "sample"]) == 3
+    with pytest.raises(UserError, match="no precision"):
+        table.columns(path, Sample)
