@@ -10,7 +10,7 @@ import numpy as np
 
 from measure.cache import predictions as tables
 from measure.cache.predictions import ALL, LAUNCHES, TERMS, Coefficient, NetworkFactor, PredictionError, Setting
-from measure.domain.words import EAGER, FULL_PRECISION, stored_as
+from measure.domain.words import FULL_PRECISION, stored_as
 from measure.predicting.demand import Numbers
 from measure.predicting.model import AT_THE_ROOF, adapt, device_part, fit, likely
 from measure.predicting.timings import TOKENS, FitRows, Hosts, Mask, Places, Texts, TimedCall, fit_rows
@@ -27,7 +27,6 @@ HELD = 0.85  # an interval counts if it covered this share of the latencies that
 POINTS = np.linspace(0.0, 1.0, 101)  # the quantiles that represent ratios, so that settings and devices count alike
 WHOLE = ALL, ALL  # all batch sizes and all sorts of networks
 PARTS = list(product((ALL, *tables.BATCH_CLASSES), (ALL, *tables.SORTS)))
-POOLED = (EAGER, "torch.compile")  # the variants in a pool
 GPUS = tables.POOLS["gpu"]  # whose networks have factors: those of CPUs and systems on a chip were timed on two devices
 SOME = 20  # models from which a setting is checked by itself
 SEEN = 0.55  # a latency tells its network's factor if the device's part is this share of it, 30 % of its square
@@ -113,10 +112,9 @@ def group(calls: Iterable[TimedCall]) -> dict[Setting, list[TimedCall]]:
     groups: dict[Setting, list[TimedCall]] = defaultdict(list)
     for call in calls:
         if call.setting.device not in ASIDE:
-            groups[call.setting].append(call)
-            if call.setting.device == call.machine and call.chip_kind == "gpu":
-                continue  # a pool of GPUs is of datasheets
-            if call.setting.variant in POOLED or call.chip_kind == TOKENS:
+            if call.chip_kind != TOKENS:  # programs that serve are predicted by their pool alone
+                groups[call.setting].append(call)
+            if call.setting.device != call.machine or call.chip_kind != "gpu":  # a pool of GPUs is of datasheets
                 groups[pool_of_call(call)].append(call)
     return groups
 

@@ -17,11 +17,12 @@ from measure.cache.hand_kept import PublishedTiming
 from measure.cache.predictions import ANY, HERE, LAUNCHES, TERMS, Setting, release
 from measure.cache.schema import file_of
 from measure.cache.workload_records import Operator, PublishedCount, PublishedKind, Workload
+from measure.domain.advice import CHANNELS_LAST, COMPILE
 from measure.domain.chips import fold_name
 from measure.domain.words import BACKWARD, EAGER, INFERENCE, PRECISION_BYTE, PRECISIONS, STEP, least_byte, stored_as
 from measure.predicting.demand import MICROSECOND, Demand, How, LayerRoof, Numbers, by_kind, of_chips, of_machines
 
-CHANNELS_LAST = "channels_last"
+VARIANTS = EAGER, COMPILED = EAGER, "torch.compile"  # how a model is run that is predicted
 PASSES = {False: (INFERENCE,), True: (INFERENCE, BACKWARD)}  # the counted stages of a call, by whether it trains
 
 Texts = NDArray[np.object_]
@@ -43,7 +44,6 @@ Hosts = Mapping[tuple[str, str], float]  # the time of an operator's launch (mic
 TOKENS = "tokens"  # the kind of a language model served on a GPU, by a program that launches with little delay
 OWN_HOSTS = ("cpu", "soc", TOKENS)  # the kinds of chips whose launches are a term of their own
 HOST_US = 25.0  # of a GPU's host where no GPU was measured
-KEEP_MEMORY = "kept_memory", "jemalloc", "tcmalloc"  # variants in which a processor's large outputs get no fresh pages
 LARGEST_KEPT = 2**25  # bytes of the largest block that glibc keeps when it is freed (mallopt(3), M_MMAP_THRESHOLD)
 
 Counted = Mapping[Key, tuple[Workload, Demand]]  # the demand of each call of a counted model
@@ -117,14 +117,14 @@ def published(data: Path) -> Iterator[TimedCall]:
     for row in table.read(file_of(PublishedTiming, data), PublishedTiming):
         chip, shape = chips.get(fold_name(row.device)), (row.model, row.input_size)
         precision = row.autocast or row.precision
+        variant, is_plain = row.compiler or EAGER, row.layout != CHANNELS_LAST
         roof = chip.layer_roof(precision) if chip and precision in PRECISIONS else None
-        if chip is None or roof is None or shape not in counts:
+        if chip is None or roof is None or shape not in counts or variant not in VARIANTS or not is_plain:
             continue
-        how = How(row.compiler is not None, row.input_copied == "yes", row.phase == STEP)  # CPUs were timed at batch 1
+        how = How(variant != EAGER, row.input_copied == "yes", row.phase == STEP)  # CPUs were timed at batch 1
         asked = demand(shape, row.batch, PRECISION_BYTE[stored_as(precision)] / PRECISION_BYTE["fp32"], how.trains)
         if asked:
-            variant = "+".join(filter(None, (row.compiler, CHANNELS_LAST if row.layout == CHANNELS_LAST else None)))
-            setting = Setting(chip.name, row.source, row.torch or "", precision, variant or EAGER, row.phase)
+            setting = Setting(chip.name, row.source, row.torch or "", precision, variant, row.phase)
             # A rate covers all calls; a mean of single calls includes their interruptions
             latency_s = row.batch / row.throughput_per_s if row.throughput_per_s else row.latency_s
             family = counts[shape].family or ""
@@ -142,12 +142,12 @@ def measured(data: Path, counts: Counted) -> Iterator[TimedCall]:
                 continue  # this program times fp32 without TF32, others with it
             shape = cell.input_shape or shapes.get(cell.model, "")
             found = counts.get(Key(cell.model, shape, cell.batch, stored_as(cell.precision), trains))
-            if cell.latency_s is None or not roof or not found or cell.phase not in (INFERENCE, STEP):
+            variant = COMPILED if cell.variant == COMPILE else cell.variant
+            if cell.latency_s is None or not roof or not found or variant not in VARIANTS:
                 continue
             workload, demand = found
-            setting = Setting(named.name, HERE, environment.torch or "", cell.precision, cell.variant, cell.phase)
-            is_fresh = device.chip_kind == "cpu" and not any(name in cell.variant for name in KEEP_MEMORY)
-            how = How("compile" in cell.variant, trains=trains, fresh=is_fresh)
+            setting = Setting(named.name, HERE, environment.torch or "", cell.precision, variant, cell.phase)
+            how = How(variant != EAGER, trains=trains, fresh=device.chip_kind == "cpu")
             of_cell = cell.model, workload.family, cell.latency_s
             yield TimedCall(setting, *of_cell, demand, roof, how, device.chip_kind, folder.name)
 

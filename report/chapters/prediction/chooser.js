@@ -89,20 +89,19 @@ function predictions(choices, chosen) {
       if (isTooLarge) lacks = SMALL;
       else if (!isChecked) lacks = Object.keys(within[sort] ?? {}).length ? "batch never timed" : "never timed alike";
       const isUntimed = basis === "datasheet";
-      // A chip that nobody timed stands where it surely is, not by chance before one that was timed
-      const sure = isUntimed && isChecked ? factor * likely : likely;
-      const perSecond = Number(chosen.batch) / sure;
+      const perSecond = Number(chosen.batch) / likely;
       return {
         chip: chip.name,
         isUntimed,
-        order: { likely: sure, throughput: perSecond, perWatt: chip.power ? perSecond / chip.power : null },
+        // A chip that nobody timed stands where it surely is, not by chance before one that was timed
+        surely: isUntimed && isChecked ? factor * likely : likely,
         kind: chip.kind,
         least,
         likely,
         low: isChecked ? likely / factor : null,
         high: isChecked ? factor * likely : null,
-        throughput: Number(chosen.batch) / likely,
-        perWatt: chip.power ? Number(chosen.batch) / likely / chip.power : null,
+        throughput: perSecond,
+        perWatt: chip.power ? perSecond / chip.power : null,
         measured: timed.get(place)?.seconds ?? null,
         copied: timed.get(place)?.copied ?? false,
         lacks,
@@ -119,7 +118,7 @@ const COLUMNS = [
   { key: "interval", title: "90 % interval", wide: true, sorts: false },
   { key: "picture", title: "Time", sorts: false },
   { key: "measured", title: "Measured", unit: "s", digits: 3 },
-  { key: "throughput", title: "Inputs/s", unit: "", digits: 2, wide: true, descends: true },
+  { key: "throughput", title: "Inputs/s", unit: "", digits: 2, wide: true, sorts: false },
   { key: "perWatt", title: "Inputs/s/W", unit: "", digits: 2, wide: true, descends: true },
   { key: "from", title: "From", wide: true },
 ];
@@ -339,7 +338,7 @@ async function startChooser(place) {
     rows.sort((a, b) => {
       // Whatever the column: those that cannot be ranked, and then those that cannot hold the call, are last
       if (group(a) !== group(b)) return group(a) - group(b);
-      const [one, other] = [a, b].map((row) => row.order[sort] ?? row[sort]);
+      const [one, other] = [a, b].map((row) => (sort === "likely" ? row.surely : row[sort]));
       if (one === null || other === null) return (one === null) - (other === null);
       const order = typeof one === "string" ? one.localeCompare(other, "en", { numeric: true }) : one - other;
       return descends ? -order : order;
@@ -361,7 +360,7 @@ async function startChooser(place) {
     body.replaceChildren(...lines);
     for (const element of cards) element.hidden = element.id !== `card-${chosen.model}`;
     const ranked = rows.filter((row) => !row.lacks);
-    const fastest = ranked.reduce((best, row) => (best && best.order.likely <= row.order.likely ? best : row), null);
+    const fastest = ranked.reduce((best, row) => (best && best.surely <= row.surely ? best : row), null);
     const call = `${names[chosen.model]}, batch size ${chosen.batch}, ${chosen.precision}, ${PHASES[chosen.phase]}`;
     const rivals = ranked.filter((row) => row !== fastest && row.low <= fastest.high).length;
     const best = fastest
