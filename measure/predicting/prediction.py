@@ -178,13 +178,13 @@ class Predictor:
     def _own(self, device: str, precision: str, variant: str, phase: str) -> Setting | None:
         """Return the setting of a device whose timings are nearest to the asked: precision, variant, newest torch."""
         width = stored_as(precision) == "fp32"
-        alike = [
+        alike = (
             each
             for each in self._coefficients
             if (each.device, each.phase) == (device, phase) and (stored_as(each.precision) == "fp32") == width
-        ]
+        )
         return max(
-            (each for each in alike if each.variant in (EAGER, "torch.compile", variant)),
+            alike,
             key=lambda each: (
                 each.variant == variant, each.precision == precision, self._timed_models[each] >= SOME, release(each),
             ),

@@ -2,9 +2,8 @@
 // It comes with charts.js, whose `unpacked`, `phone` and `firstIsDrawn` it uses, in one bundle.
 
 const CHOOSER_STYLE = `
-  .chooser-line select { font: inherit; max-width: 12rem; }
   .chooser form { display: flex; flex-wrap: wrap; gap: 0.4rem 1rem; margin: 0.6rem 0; font-size: 0.9rem; }
-  .chooser select { font: inherit; max-width: 14rem; }
+  :is(.chooser, .chooser-line) select { font: inherit; max-width: 14rem; }
   .chooser .scroll { max-height: 34rem; overflow: auto; }
   .chooser:not(.compact) .all-rows, .chooser.compact :is(.card, tbody tr:nth-child(n + 7)) { display: none; }
   .chooser table { width: 100%; font-size: 0.8rem; border-collapse: collapse; }
@@ -84,10 +83,8 @@ function predictions(choices, chosen) {
       const least = Math.min(likely, Math.max(times[0] + times[1] + times[2], footprint / bandwidth) * 1e-6);
       const factor = within[sort]?.[batch];
       const isChecked = factor !== undefined;
-      const isTooLarge = chip.memory && memory ? memory > chip.memory : false;
-      let lacks = "";
-      if (isTooLarge) lacks = SMALL;
-      else if (!isChecked) lacks = Object.keys(within[sort] ?? {}).length ? "batch never timed" : "never timed alike";
+      const isTooLarge = Boolean(chip.memory && memory > chip.memory);
+      const lacks = isTooLarge ? SMALL : isChecked ? "" : "extrapolated";
       const isUntimed = basis === "datasheet";
       const perSecond = Number(chosen.batch) / likely;
       return {

@@ -64,8 +64,6 @@ class Batches(Facts):
     first: Value  #: The first batch size of the class with most timings.
     share: Value  #: Share of the timings in that class.
     below: Value  #: Timings in the class of the smallest batch sizes.
-    least: Value  #: The lowest typical error in it for families left out, with its GPU.
-    most: Value  #: The highest one.
 
 
 class PredictedCalculation(Facts):
@@ -185,17 +183,13 @@ def _untimed(paper: Paper) -> Untimed:
 
 
 def _batches(paper: Paper) -> Batches:
-    by_class = {name: of_libraries(paper, name) for name in BATCH_CLASSES}
-    by_class = {name: rows for name, rows in by_class.items() if len(rows)}
-    if len(by_class) < 2:
+    calls = {name: int(of_libraries(paper, name).calls.sum()) for name in BATCH_CLASSES}
+    calls = {name: count for name, count in calls.items() if count}
+    if len(calls) < 2:
         return missing(Batches)
-    calls = {name: int(rows.calls.sum()) for name, rows in by_class.items()}
-    most, small = max(calls, key=calls.__getitem__), next(iter(by_class))
-    rows = by_class[small]
-    return Batches(
-        exact(BATCH_CLASSES[most][0]), exact(calls[most] / sum(calls.values()), "%"),
-        count_of(calls[small], "timings"), *extremes(rows.median_error, "%"),
-    )  # fmt: skip
+    most = max(calls, key=calls.__getitem__)
+    share, below = calls[most] / sum(calls.values()), next(iter(calls.values()))
+    return Batches(exact(BATCH_CLASSES[most][0]), exact(share, "%"), count_of(below, "timings"))
 
 
 def _tokens(paper: Paper) -> Tokens:
