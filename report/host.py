@@ -33,7 +33,6 @@ class LoweredStep(Facts):
     device: Name  #: The GPU.
     precision: Name  #: The lower precision.
     network: Name  #: The network.
-    batch: Value  #: Inputs of the step.
     kernels: Value  #: Time in which the GPU works at fp32 over that at the lower precision.
     step: Value  #: Time of the step at fp32 over that at the lower precision.
     busy: Value  #: Share of the step at the lower precision in which the GPU works.
@@ -101,6 +100,6 @@ def _lowered(paper: Paper) -> LoweredStep:
         return missing(LoweredStep)
     machine, row = max(found, key=lambda one: one[1].kernels / one[1].step)
     return LoweredStep(
-        Name(machine.name), Name(machine.lower_precision), Name(model_name(row.model)), exact(row.batch),
+        Name(machine.name), Name(machine.lower_precision), Name(model_name(row.model)),
         exact(row.kernels), exact(row.step), exact(row.busy_s_lower / row.plain_s_lower, "%"),
     )  # fmt: skip

@@ -14,69 +14,8 @@ RENDERED = Path("_cache/paper")
 SHARED = ("bib", "data", "published.qmd", "index.qmd")  # what every paper needs, beside the package itself
 OWN_FILES = "own-files.txt"  # in what is rendered: the files that are the folder's
 DISCUSSION = "discussion.qmd"
+STARTER = Path(__file__).with_name("starter")  # what a new folder begins with
 
-SETTINGS = """\
-project:
-  type: default
-  output-dir: _site
-  execute-dir: project
-  render:
-    - index.qmd
-title: "My paper"
-author:
-  - name: My Name
-abstract: |
-  What I asked, what I did, and what I found.
-bibliography: [bib/references.bib, own.bib]
-"""
-CHOICES = """
-# Without a line all is shown.
-roofwright:
-  pdf: body                            # or full: all figures and tables in the PDF too
-  # machines: [amd-epyc-2c-0ad4]       # folders in data/machines, the first of each kind for the figures
-  # models: [resnet50, vgg*]           # of those measured: names or globs
-  # chips: [NVIDIA T4, Google TPU*]    # of those in the table of chips: names or globs
-"""
-SOURCES = """\
-@misc{own,
-  author = {My Source},
-  title = {What I read},
-  year = {2026}
-}
-"""
-WORDS = """\
-```{python}
-#| label: discussion-setup
-#| include: false
-chips = paper.chips.drop_duplicates("chip").sort_values("bandwidth_byte_per_s", ascending=False)
-fastest = chips.chip.iloc[0]
-rows = [{"year": int(row.year), "GB/s": row.bandwidth_byte_per_s / 1e9} for row in chips.itertuples()]
-```
-
-# Discussion {#sec-discussion}
-
-Write here what you found. A value is `{python} len(chips)`, the number of chips in the table; the fastest memory is
-that of the `{python} fastest` (@fig-own). A source is cited by its key [@own], a table like any figure (@tbl-own).
-
-```{python}
-#| label: fig-own
-#| fig-cap: "Memory bandwidth of the chips, by the year in which they came out."
-outputs.vega_lite({
-    "data": {"values": rows},
-    "width": 600, "height": 180, "mark": "point",
-    "encoding": {
-        "x": {"field": "year", "type": "quantitative", "scale": {"zero": False}, "axis": {"format": "d"}},
-        "y": {"field": "GB/s", "type": "quantitative", "scale": {"type": "log"}},
-    },
-})
-```
-
-```{python}
-#| label: tbl-own
-#| tbl-cap: "The chips with the fastest memory."
-chips[["chip", "year"]].head(3)
-```
-"""
 COLOPHON = """\
 ```{python}
 #| label: colophon
@@ -97,10 +36,9 @@ def new(folder: Path) -> list[Path]:
     index = read_text(root / "index.qmd")
     before, heading, after = index.partition("# What you could measure next")
     contents = {
-        SETTINGS_FILE: SETTINGS + formats + CHOICES,
+        SETTINGS_FILE: read_text(STARTER / "settings.yml").replace("# FORMATS\n", formats),
         "index.qmd": f"{before}{{{{< include {DISCUSSION} >}}}}\n\n{COLOPHON}{heading}{after}",
-        DISCUSSION: WORDS,
-        "own.bib": SOURCES,
+        **{name: read_text(STARTER / name) for name in (DISCUSSION, "own.bib")},
     }
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in contents.items():

@@ -146,18 +146,18 @@ def _gpu(machine: Machine) -> dict[str, Found]:
 
 def _roofs(machine: Machine) -> dict[str, Found]:
     peak, bandwidth = machine.peaks[FULL], machine.bandwidth
-    ridge, found = quotient(peak, bandwidth), {}
-    for group in ("utilisation.roofs", "networks.on_cpu"):
-        found |= {f"{group}.peak": peak, f"{group}.bandwidth": bandwidth, f"{group}.ridge": ridge}
+    ridge = quotient(peak, bandwidth)
     one = at(machine.counted, batch=1, precision=FULL)
     lowest = at(machine.cells, variant=EAGER, precision=FULL).compulsory_intensity.min()
-    return found | {
+    return {
+        "utilisation.roofs.peak": peak, "utilisation.roofs.bandwidth": bandwidth,
+        "utilisation.roofs.ridge": ridge, "networks.on_cpu.ridge": ridge,
         "networks.on_cpu.whole": Found(float((one.compulsory_intensity < ridge.number).sum())),
         "networks.on_cpu.layers": Found(float((one.traffic_intensity < ridge.number).sum())),
         "networks.on_cpu.typical": median_of(one.compulsory_intensity),
         "utilisation.roofs.lower_gain": quotient(machine.peaks[LOWER], peak),
         "utilisation.roofs.lowest": Found(lowest),
-    }
+    }  # fmt: skip
 
 
 def _latencies(machine: Machine) -> dict[str, Found]:

@@ -180,12 +180,6 @@ def share(rows: pd.DataFrame, bound: str) -> Value:
     return typical(rows[bound] / rows.latency_s, rows.model, "%")
 
 
-def alike(best: BestTimed) -> pd.DataFrame:
-    """Return the timings of networks alike in FLOP and in the size of their input."""
-    rows = best.of_usual_size
-    return rows[rows.forward_flop.astype(float).between(*ALIKE_FLOP)]
-
-
 @cache
 def steps(paper: Paper) -> list[pd.DataFrame]:
     """Return pairs of eager timings on two GPUs, the lower peak first; of two pairs with most networks, in order."""

@@ -16,7 +16,6 @@ class Ours(Facts):
     equal: Value  #: models of which our multiply-adds round to the published ones
     parameters: Value  #: models of which our parameters are the published ones
     time: Value  #: time for counting all models, forward and backward
-    memory: Value  #: peak memory of the process that counted
 
 
 class Others(Facts):
@@ -103,20 +102,18 @@ def with_deviations(results: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-SCORE = (
-    "program", "version", "models", "counted", "right", "equal", "same_parameters", "build_s", "count_s", "peak_byte",
-)  # fmt: skip
+SCORE = ("program", "models", "counted", "right", "equal", "same_parameters", "count_s")
 
 
 def scores(results: pd.DataFrame) -> pd.DataFrame:
-    """Return a row for each program: its ``models``, how many it counted, right and equal, in which time and memory."""
+    """Return a row for each program: its ``models``, how many it counted, right and equal, in which time."""
     rows = []
     for program, counts in results.groupby("program", sort=False):
         same = counts.parameter_count.astype(float) == counts.published_parameter_count
         rows.append((
-            program, counts.version.iloc[0], len(counts), int((counts.status == "ok").sum()), int(counts.right.sum()),
+            program, len(counts), int((counts.status == "ok").sum()), int(counts.right.sum()),
             int(counts.equal.sum()), float(same.sum()) if counts.parameter_count.notna().any() else None,
-            counts.build_s.sum(min_count=1), counts.count_s.sum(min_count=1), counts.peak_byte.max(),
+            counts.count_s.sum(min_count=1),
         ))  # fmt: skip
     return pd.DataFrame(rows, columns=[*SCORE])
 
@@ -135,7 +132,7 @@ def _of_networks(paper: Paper) -> tuple[Ours, Others]:
     mine = own[0]
     ours = Ours(
         count_of(mine.models, "models"), count_of(mine.equal), count_of(mine.same_parameters or 0),
-        exact(mine.count_s, "s"), exact(mine.peak_byte, "B"),
+        exact(mine.count_s, "s"),
     )  # fmt: skip
     worst, best = extremes(others, "right")
     compared = Others(

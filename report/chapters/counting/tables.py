@@ -3,7 +3,7 @@
 from measure.domain.words import COSTS, ELEMENTARY
 from report import display
 from report.chapters.counting.facts import TOLERANCE, program_name, scores, with_deviations
-from report.markdown import escape, percent, si
+from report.markdown import escape, percent
 from report.paper import Paper
 from report.paper.frames import each, extremes
 from report.pipe import NONE, cited, known, pipe
@@ -55,18 +55,6 @@ def cases(paper: Paper) -> str:
         ]
         rows.append([escape(str(case)), by_hand, "; ".join(others) or NONE])
     return pipe("Network | FLOP by hand | Other answers", rows)
-
-
-@display.table
-def effort(paper: Paper) -> str:
-    rows = [
-        [
-            escape(program_name(row.program)), known(row.version, escape), known(row.count_s, si, "s"),
-            known(row.build_s, si, "s"), known(row.peak_byte, si, "B"),
-        ]
-        for row in each(scores(with_deviations(display.required(paper.counting_programs, COMMAND))))
-    ]  # fmt: skip
-    return pipe("Program | Version | Counting > | Building > | Peak memory >", rows)
 
 
 @display.table

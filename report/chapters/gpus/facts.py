@@ -30,7 +30,6 @@ class GpuShares(Facts):
     """Shares of three bounds that networks reach in eager mode, on the GPU of which most were timed."""
 
     device: Name  #: That GPU.
-    precision: Name  #: The precision of the arithmetic.
     networks: Value  #: Networks that were timed on it in eager mode.
     peak: Value  #: Achieved rate over the peak.
     whole: Value  #: Least time by the roofline of the whole network over the measured time.
@@ -114,8 +113,6 @@ class GpuProblems(Facts):
 
 
 class Gpus(Facts):
-    """All facts of the chapter."""
-
     timings: Timings
     shares: GpuShares
     devices: Devices
@@ -173,7 +170,7 @@ def _shares(paper: Paper, best: BestTimed | None) -> GpuShares:
     other = other[(other.device == best.device) & (other.computed == best.computed)]
     low, high = middle_share(published.of_networks(rows.layers_s / rows.latency_s, rows.model), unit="%")
     return GpuShares(
-        Name(short_name(best.device)), Name(best.computed), count_of(rows.model.nunique(), "networks"),
+        Name(short_name(best.device)), count_of(rows.model.nunique(), "networks"),
         typical(rows.peak_share, rows.model, "%"), share(rows, "whole_s"), share(rows, "layers_s"), low, high,
         typical(rows.latency_s / rows.layers_s, rows.model),
         share(other, "layers_s"),

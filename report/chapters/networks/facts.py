@@ -61,8 +61,6 @@ class NetworkBatching(Facts):
 class OnRoof(Facts):
     name: Name  #: The machine, or the chip of a datasheet.
     precision: Name  #: The precision of its arithmetic.
-    peak: Value  #: Its peak.
-    bandwidth: Value  #: Its bandwidth of memory.
     ridge: Value  #: Its ridge point.
     networks: Value  #: Networks counted at batch size 1.
     whole: Value  #: Networks that are memory-bound as a whole at batch size 1.
@@ -185,17 +183,15 @@ def on_roof(paper: Paper, kind: str) -> OnRoof:
     if found is None:
         return missing(OnRoof)
     name, precision, roof, machine = found
-    row = matching(machine.roofs, precision=precision).iloc[0] if machine else None
-    columns = ("peak_flop_per_s", "FLOP/s"), ("bandwidth_byte_per_s", "B/s"), ("ridge_flop_per_byte", "FLOP/B")
-    rates = [
-        exact(getattr(roof, column), unit) if row is None else estimated(row, column, unit) for column, unit in columns
-    ]
+    ridge = exact(roof.ridge_flop_per_byte, "FLOP/B")
+    if machine:
+        ridge = estimated(matching(machine.roofs, precision=precision).iloc[0], "ridge_flop_per_byte", "FLOP/B")
     counted, numbers = counted_at(paper, precision), []
     for batch in (1, large_batch(paper, counted)):
         groups = [at_batch(paper, batch, counted), *(memory_bound(paper, kind, byte, batch) for byte in BYTES)]
         numbers += [count_of(len(rows), "networks") if len(groups[0]) else NOTHING for rows in groups]
     numbers.append(median_of(at_batch(paper, 1, counted).compulsory_intensity, "FLOP/B"))
-    return OnRoof(Name(name), Name(precision), *rates, *numbers)
+    return OnRoof(Name(name), Name(precision), ridge, *numbers)
 
 
 def memory_bound(paper: Paper, kind: str, byte: str, batch: int = 1) -> pd.DataFrame:

@@ -25,8 +25,7 @@ class RecordedTraining(Facts):
 
     network: Name  #: what ran
     chip: Name  #: the GPU
-    kernels: Value  #: kernels of a step
-    kernel_time: Value  #: their mean time
+    kernel_time: Value  #: mean time of a kernel
     convolution: Value  #: share of the peak that convolutions reach
     normalisation: Value  #: share of the bandwidth at which normalisations move their bytes
     closest: Value  #: the largest share of the roof that a kind of layer reaches, with its name
@@ -110,7 +109,6 @@ def recorded_facts(paper: Paper) -> RecordedTraining:
     found = RecordedTraining(
         network=Name(step.trace.devices[0].network),
         chip=Name(short_name(step.chip)),
-        kernels=exact(round(rows.kernels.sum())),
         kernel_time=exact(rows.time_s.sum() / rows.kernels.sum(), "s"),
         convolution=exact(products.flop / products.time_s / step.roof.peak_flop_per_s, "%"),
         normalisation=exact(norms.byte / norms.time_s / step.roof.bandwidth_byte_per_s, "%"),

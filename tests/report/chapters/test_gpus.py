@@ -43,7 +43,7 @@ def test_facts_by_hand():
     compiled = [share * each[6] for share, each in zip(shares, NETWORKS, strict=True)]
     expected = {
         "timings.timings": 307, "timings.networks": 37, "timings.devices": 7,
-        "shares.device": "Bead 2", "shares.precision": "fp16", "shares.networks": 35,
+        "shares.device": "Bead 2", "shares.networks": 35,
         "shares.layers": median(shares), "shares.left": 1 / median(shares), "shares.low": np.quantile(shares, 0.1),
         "shares.high": np.quantile(shares, 0.9), "shares.compiled": median(compiled),
         # Times 2.2, 2.3, 2.4 on NVIDIA B2, with 40 TFLOP/s and 200 GB/s

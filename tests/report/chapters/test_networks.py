@@ -37,7 +37,7 @@ def test_facts_by_hand():
         "batching.large": 64, "batching.parameters": 4 / mb(1, 1)[0], "batching.parameters_large": 4 / mb(1, 64)[0],
         "batching.whole_growth": 64 * (4 + 0.501) / (4 + 64 * 0.501), "batching.layers_growth": growth[1],
         # Below 10 FLOP/B: as a whole broad (510 / 100.5), layer by layer lean (100 / 20) too. At 64 none
-        "on_cpu.precision": "fp32", "on_cpu.peak": 1e11, "on_cpu.bandwidth": 1e10, "on_cpu.ridge": 10,
+        "on_cpu.precision": "fp32", "on_cpu.ridge": 10,
         "on_cpu.networks": 10, "on_cpu.whole": 1, "on_cpu.layers": 2, "on_cpu.networks_large": 6,
         "on_cpu.whole_large": 0, "on_cpu.layers_large": 0,
         # Below 64 FLOP/B at bf16: lean (44), broad (10), MobileNet-v2 (62) and Llama (1); layer by layer tokens too
