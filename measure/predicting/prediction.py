@@ -49,8 +49,8 @@ class Prediction:
 class Basis:
     """The fit behind the predictions of a device under some conditions.
 
-    ``within`` has the factors that nine in ten latencies lie within, by part; none unless a fit left out such a device.
-    ``factors`` are of networks that other devices timed.
+    ``within`` has the factors that nine in ten latencies lie within, by part: on such a device, then on one that nobody
+    timed, which is wider. ``factors`` are of networks that other devices timed.
     """
 
     name: str
@@ -61,7 +61,7 @@ class Basis:
     chip_kind: str
     host_us: float
     timed_models: int
-    within: Mapping[Part, float]
+    within: Sequence[Mapping[Part, float]]
     factors: Mapping[str, float]
 
     def parts(self, demand: Demand) -> tuple[Numbers, float]:
@@ -77,9 +77,13 @@ class Basis:
     def interval(self, sort: str, batch: int) -> float | None:
         """Return the factor either side of the likely time for a 90 % interval; None if it is extrapolated."""
         batches = next(name for name, (least, most) in tables.BATCH_CLASSES.items() if least <= batch <= most)
-        parts = (batches, sort), (tables.ALL, sort), (batches, tables.ALL)
-        exact, of_sort, of_batch = map(self.within.get, parts)
-        return exact or (max(of_sort, of_batch) if of_sort and of_batch else None)
+        exact, of_sort, of_batch = (batches, sort), (tables.ALL, sort), (batches, tables.ALL)
+        for within in self.within:
+            if exact in within:
+                return within[exact]
+            if of_sort in within and of_batch in within:
+                return max(within[of_sort], within[of_batch])
+        return None
 
 
 class Predictor:
@@ -172,7 +176,8 @@ class Predictor:
             host *= factor
             left_out = tables.FIVE_KNOWN if len(known) >= KNOWN_TIMES else tables.ONE_KNOWN
             name, errors, timed = SCALED, pool, len(known)
-        within = self._within.get((left_out, errors), {}) if errors == own or pool == like else {}
+        checks = [(left_out, errors), (tables.BY_DEVICE, pool)]
+        within = [self._within.get(check, {}) for check in checks if pool == like or check[1] == own]
         return Basis(name, setting, coefficients, roof, how, kind, host, timed, within, factors)
 
     def _own(self, device: str, precision: str, variant: str, phase: str) -> Setting | None:

@@ -364,7 +364,7 @@ async function startChooser(place) {
       ? `first is the ${fastest.chip}, likely ${quantity(fastest.likely, "s", 2)}; the intervals of ${rivals} others overlap with its own`
       : "none of them can be ranked";
     say?.(chosen, fastest, ranked.length);
-    status.textContent = rows.length ? `${call}: ${rows.length} chips; ${best}.` : `${call}: nothing known.`;
+    status.textContent = rows.length ? `${call}: ${ranked.length} of ${rows.length} chips are ranked; ${best}.` : `${call}: nothing known.`;
     if (!changed) return;
     unfold();
     const address = new URLSearchParams({ ...chosen, sort, ...(turned ? { order: "reversed" } : {}) });
