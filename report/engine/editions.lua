@@ -119,7 +119,7 @@ local function is_shown(element, edition)
   if not name then return nil end
   local format = element.attributes["when-format"]
   if #element.attributes ~= 1 or not LOOKS[format] then
-    fail(name, '".' .. name .. '" needs when-format="html" or "typst", or when-meta and missing.lua')
+    fail(name, '".' .. name .. '" needs when-format="html" or "typst"; when-meta is for .content-visible of a div')
   end
   return (name == "content-visible") == (format == edition)
 end

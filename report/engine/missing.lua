@@ -2,14 +2,14 @@
 --
 -- 1. Chapters: ROOFWRIGHT_CHAPTERS (names, by commas), else `roofwright: chapters:` in _quarto.yml, names those that
 --    are printed. A chapter begins at a heading of the first level with the label `sec-NAME`.
--- 2. Conditions: `::: {.content-visible when-meta="training.step"}`, `unless-meta=`, and as well for `.content-hidden`.
---    Cells set such metadata. A path that is not set is false. `when-format=` is left to the engine.
+-- 2. Conditions: `::: {.content-visible when-meta="training.step"}`, `unless-meta=`. Cells set such metadata. A path that
+--    is not set is false. `when-format=` is left to the engine.
 -- 3. Reference blocks: `::: {.reference claims="fastest pooling"}` is printed if all claims hold. The claim `fastest`
 --    of the chapter `training` is the metadata `training.claims.fastest`; elsewhere the claim is `training.fastest`.
 -- 4. Missing values: a paragraph or list item with a span of class `missing` is not printed, nor is a figure or table
 --    that holds a div of class `gap`. What refers to something that is not printed goes too, then headings with nothing
 --    below them. The `command`s of all these are listed in the div `#gaps`, which stands after the chapters.
--- 5. `::: {.more}` is printed in the HTML alone, folded at its chapter's end; with `roofwright: pdf: full` in both.
+-- 5. `::: {.more}` is printed in the HTML alone, folded; with `roofwright: pdf: full` in both.
 
 local stringify = pandoc.utils.stringify
 local KINDS = { sec = "Section", fig = "Figure", tbl = "Table", eq = "Equation" }
@@ -30,14 +30,12 @@ local function label_of(name) return name:sub(1, 1):lower() .. name:sub(2) end
 -- Returns all labels in blocks as keys, a section's with its title.
 local function labels(blocks)
   local found = {}
-  local function note(element) found[element.identifier] = element.t == "Header" and stringify(element) or "" end
-  local function note_written(text) -- labels of equations stand in the text
-    for label in stringify(text):gmatch("{#(%a+%-[^ }]+)}") do found[label] = "" end
+  local function note(element)
+    if element.identifier then found[element.identifier] = element.t == "Header" and stringify(element) or "" end
+    if element.t ~= "Para" then return end
+    for label in stringify(element):gmatch("{#(%a+%-[^ }]+)}") do found[label] = "" end -- of an equation
   end
-  blocks:walk({
-    traverse = "topdown", Para = note_written,
-    Header = note, Div = note, Table = note, Figure = note, Span = note, CodeBlock = note,
-  })
+  blocks:walk({ traverse = "topdown", Block = note, Span = note })
   found[""] = nil
   return found
 end
@@ -91,15 +89,6 @@ local function holds(path)
   return value == true
 end
 
--- Returns whether all claims of a reference block hold.
-local function is_true(claims, chapter)
-  for claim in claims:gmatch("%S+") do
-    local other, name = claim:match("^(.+)%.([^.]+)$")
-    if not holds((other or chapter) .. ".claims." .. (name or claim)) then return false end
-  end
-  return true
-end
-
 -- While blocks are pruned, a text tells what it lacks and links to: on both sides of a command, which may be empty, stand
 -- these, for a missing value and for the gap in the place of a figure or table.
 local VALUE, GAP = "\1", "\2"
@@ -116,33 +105,26 @@ local function with_conditions(blocks)
   function filter.Header(header)
     if header.level == 1 then chapter = header.identifier:gsub("^sec%-", "") end
   end
-  -- Returns what the condition of a div or span leaves of it; nil for one without.
-  local function decided(element)
-    local when, unless = element.attributes["when-meta"], element.attributes["unless-meta"]
-    local is_shown = has_class(element, "content-visible")
-    if not (when or unless) or not (is_shown or has_class(element, "content-hidden")) then return nil end
-    local is_met = not (when and not holds(when)) and not (unless and holds(unless))
-    if is_met and element.attributes["when-format"] then
-      element.attributes["when-meta"], element.attributes["unless-meta"] = nil, nil
-      return element
-    end
-    if is_met == is_shown then return element.content:walk(filter), false end
-    if element.t == "Div" then lose(element) end
-    return {}, false
-  end
   function filter.Span(span)
-    if not has_class(span, "missing") then return decided(span) end
+    if not has_class(span, "missing") then return nil end
     span.content = { pandoc.Str(VALUE .. (span.attributes.command or "") .. VALUE) }
     return span
   end
   function filter.Div(div)
-    if has_class(div, "gap") then return pandoc.Plain(GAP .. (div.attributes.command or "") .. GAP) end
-    if not has_class(div, "reference") then return decided(div) end
-    if not is_true(div.attributes.claims or "", chapter) then
+    local given = div.attributes
+    local when, unless, is_met = given["when-meta"], given["unless-meta"], true
+    if has_class(div, "gap") then return pandoc.Plain(GAP .. (given.command or "") .. GAP) end
+    if not has_class(div, "content-visible") and not has_class(div, "reference") then return nil end
+    for claim in (given.claims or ""):gmatch("%S+") do
+      local other, name = claim:match("^(.+)%.([^.]+)$")
+      is_met = is_met and holds((other or chapter) .. ".claims." .. (name or claim))
+    end
+    if not is_met or when and not holds(when) or unless and holds(unless) then
       lose(div)
       return {}, false
     end
-    div.attributes.claims = nil
+    given["when-meta"], given["unless-meta"], given.claims = nil, nil, nil
+    if (when or unless) and not given["when-format"] then return div.content:walk(filter), false end
     return div
   end
   return blocks:walk(filter)
@@ -223,26 +205,15 @@ local function pruned(blocks)
   return replace_bare_headings(kept, function() return true end, lose)
 end
 
--- Returns the blocks with those of class `more` folded at their chapters' ends.
-local function with_more(blocks)
+-- Returns a block; one of class `more` as it is printed, folded.
+local function folded(block)
+  if not has_class(block, "more") then return block end
   local is_full = meta.roofwright and meta.roofwright.pdf and stringify(meta.roofwright.pdf) == "full"
-  local attributes = is_full and pandoc.Attr() or pandoc.Attr("", { "content-visible" }, HTML_ONLY)
-  local kept, more = pandoc.Blocks({}), pandoc.Blocks({})
-  local function finish()
-    if #more == 0 then return end
-    kept:insert(pandoc.Div({
-      pandoc.RawBlock("html", '<details class="more"><summary>All figures and tables</summary>'),
-      pandoc.Div(more),
-      pandoc.RawBlock("html", "</details>"),
-    }, attributes))
-    more = pandoc.Blocks({})
-  end
-  for _, block in ipairs(blocks) do
-    if block.t == "Header" and block.level == 1 then finish() end
-    if has_class(block, "more") then more:extend(block.content) else kept:insert(block) end
-  end
-  finish()
-  return kept
+  return pandoc.Div({
+    pandoc.RawBlock("html", '<details class="more"><summary>All figures and tables</summary>'),
+    pandoc.Div(block.content),
+    pandoc.RawBlock("html", "</details>"),
+  }, is_full and pandoc.Attr() or pandoc.Attr("", { "content-visible" }, HTML_ONLY))
 end
 
 local function is_html_only(block)
@@ -345,7 +316,7 @@ function Pandoc(document)
   until not is_losing
   -- A heading above what only the page shows stands there alone.
   blocks = replace_bare_headings(
-    with_more(blocks),
+    blocks:map(folded),
     function(block) return not is_html_only(block) end,
     function(block) return pandoc.Div({ block }, pandoc.Attr("", { "content-visible" }, HTML_ONLY)) end
   )
