@@ -3,7 +3,7 @@
 -- Run by `pandoc lua`. Reads a job from standard input and prints the text of each edition. Both are JSON. A job holds:
 --   text, filters        the document in Markdown, its cells run, and the Lua filters to apply to it
 --   numbered             whether sections have numbers
---   bibliography, links  the files of sources, and whether citations link to the list of references
+--   bibliography         the files of sources
 --   editions             "html" or "typst" to {template, variables, depth}: a template's path, its variables, and the
 --                        depth of the contents, if there are any
 -- Stops with "\1words\1problem\1": what is wrong, and words of the document that tell its place.
@@ -305,7 +305,7 @@ local job = pandoc.json.decode(io.read("a"), false)
 -- Columns of a pipe table with longer lines have widths, by the numbers of dashes (report/pipe.py).
 local document = pandoc.read(job.text, "markdown", pandoc.ReaderOptions({ columns = 160 }))
 for _, path in ipairs(job.filters) do document = pandoc.utils.run_lua_filter(document, path) end
-document.meta.bibliography, document.meta["link-citations"] = job.bibliography, job.links
+document.meta.bibliography = job.bibliography
 local texts = {}
 for name, edition in pairs(job.editions) do
   local blocks, said = arranged(document.blocks, name, job.numbered)

@@ -14,13 +14,12 @@ import typst
 
 from measure.errors import UserError
 from report.engine.execution import Memory, execute
-from report.engine.page import Withheld, page_edition
+from report.engine.page import page_edition, whole_page, withhold
 from report.engine.project import OWN, Project, listed, read_project, write_file
 from report.engine.source import Line
 
 SCRIPT = Path(__file__).with_name("editions.lua")
 TEMPLATE = Path(__file__).parent / "resources" / "paper.typ"
-METADATA = ("title", "subtitle", "abstract", "date", "lang", "description", "keywords")
 
 
 def render_embedded(
@@ -56,10 +55,11 @@ def contents(
     project: Project, lines: list[Line], formats: list[str], memory: Memory, progress: Callable[[str], None]
 ) -> dict[str, bytes]:
     """Return a document's files by name, made from one reading of its lines, whose cells are run."""
-    withheld, settings, names = Withheld(), project.settings, {each: project.output_name(each) for each in formats}
-    text = withheld.without_raw_blocks("\n".join(line.text for line in lines))
-    metadata = {"title": project.document, "lang": "en"}
-    metadata |= {name: settings[name] for name in METADATA if name in settings}
+    settings, names = project.settings, {each: project.output_name(each) for each in formats}
+    withheld: list[str] = []
+    text = withhold("\n".join(line.text for line in lines), withheld)
+    metadata = {"title": project.document, "lang": "en", "link-citations": True}
+    metadata |= {name: value for name, value in settings.items() if "." not in name}
     metadata.setdefault("description", metadata.get("subtitle", metadata["title"]))
     authors = [{"name": each} if isinstance(each, str) else each for each in listed(settings.get("author"))]
     own = {name.removeprefix(OWN): value for name, value in settings.items() if name.startswith(OWN)}
@@ -78,14 +78,13 @@ def contents(
         "filters": project.files("filters"),
         "numbered": bool(settings.get("number-sections")),
         "bibliography": project.files("bibliography"),
-        "links": settings.get("link-citations", True),
         "editions": editions,
     }
     key = memory.key(json.dumps(job))
     made = memory.kept[key] = memory.known.get(key) or make_editions(job, project, lines)
     files: dict[str, bytes] = {}
     if page := made.get("html"):
-        files[names["html"]] = withheld.restored(page, project).encode()
+        files[names["html"]] = whole_page(page, withheld, project.root).encode()
     if paper := made.get("typst"):
         files[names["pdf"]] = compile_paper(paper, project, progress)
     return files

@@ -203,20 +203,16 @@ def _cell_texts(cell: CodeCell, outcome: Outcome, failed: list[str], root: Path)
 
 
 def _markdown(cell: CodeCell, output: dict[str, str], root: Path) -> str:
+    """Return the Markdown that shows an output: a picture, with the alternative text `fig-alt`, from a file."""
     text = output.get("text/markdown", output.get("stdout") if cell.options["output"] else None)
-    picture = next((kind for kind in ENDINGS if kind in output), None)
-    if text is None and picture:
-        return _picture(cell, output[picture], ENDINGS[picture], root)
-    if text is None:
+    if text is not None:
+        return text
+    kind = next((kind for kind in ENDINGS if kind in output), None)
+    if kind is None:
         kinds = ", ".join(sorted(output))
         raise cell.opening.error(f"the cell outputs {kinds}; return Markdown, or print it with '#| output: asis'")
-    return text
-
-
-def _picture(cell: CodeCell, content: str, ending: str, root: Path) -> str:
-    """Write a picture into a file, and return the Markdown that shows it, its alternative text that of `fig-alt`."""
-    data = content.encode() if ending == "svg" else base64.b64decode(content)
-    path = PICTURES / f"cell-{hashlib.blake2b(data, digest_size=8).hexdigest()}.{ending}"
+    data = output[kind].encode() if kind == "image/svg+xml" else base64.b64decode(output[kind])
+    path = PICTURES / f"cell-{hashlib.blake2b(data, digest_size=8).hexdigest()}.{ENDINGS[kind]}"
     write_file(root / path, data)
     about = cell.options.get("fig-alt") or cell.options.get("fig-cap") or "a figure"
     return f"![]({path.as_posix()}){{fig-alt={quoted(about)}}}"

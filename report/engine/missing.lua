@@ -13,7 +13,7 @@
 
 local stringify = pandoc.utils.stringify
 local KINDS = { sec = "Section", fig = "Figure", tbl = "Table", eq = "Equation" }
-local HTML_ONLY = { ["when-format"] = "html" }
+local HTML_ONLY = pandoc.Attr("", { "content-visible" }, { ["when-format"] = "html" })
 
 local meta = {} -- of the document
 local commands = pandoc.List({}) -- that measure what is missing, each once
@@ -213,7 +213,7 @@ local function folded(block)
     pandoc.RawBlock("html", '<details class="more"><summary>All figures and tables</summary>'),
     pandoc.Div(block.content),
     pandoc.RawBlock("html", "</details>"),
-  }, is_full and pandoc.Attr() or pandoc.Attr("", { "content-visible" }, HTML_ONLY))
+  }, is_full and pandoc.Attr() or HTML_ONLY)
 end
 
 local function is_html_only(block)
@@ -256,8 +256,8 @@ local function with_words(blocks)
   end
   local function in_editions(reference, words)
     return {
-      pandoc.Span({ reference }, pandoc.Attr("", { "content-visible" }, HTML_ONLY)),
-      pandoc.Span(words, pandoc.Attr("", { "content-hidden" }, HTML_ONLY)),
+      pandoc.Span({ reference }, HTML_ONLY),
+      pandoc.Span(words, pandoc.Attr("", { "content-hidden" }, { ["when-format"] = "html" })),
     }
   end
   -- Returns what stands for a reference; `before` are the inlines before it, which tell whether a sentence begins.
@@ -318,7 +318,7 @@ function Pandoc(document)
   blocks = replace_bare_headings(
     blocks:map(folded),
     function(block) return not is_html_only(block) end,
-    function(block) return pandoc.Div({ block }, pandoc.Attr("", { "content-visible" }, HTML_ONLY)) end
+    function(block) return pandoc.Div({ block }, HTML_ONLY) end
   )
   document.blocks = with_words(blocks)
   return document

@@ -18,7 +18,7 @@ WIDTH = re.compile(r'width="([\d.]+)"')
 BESIDE = 430  # pixels of the widest picture that has text beside it: a narrow figure, and what its axes take more
 PICTURE = re.compile(r'<img src="([^"]+)"')
 RAW_BLOCK = re.compile(r"^```\{=html\}\n(.+?)\n```$", re.MULTILINE | re.DOTALL)
-MARK = re.compile(r"<!--withheld (\d+)-->")
+MARK, MARKED = "<!--withheld {}-->", re.compile(r"<!--withheld (\d+)-->")
 SCRIPT = re.compile(r"<script\b(?![^>]*\btype=\"application/)[^>]*>(.*?)</script>", re.DOTALL | re.IGNORECASE)
 POLICY = (
     "default-src 'none'; base-uri 'none'; form-action 'none'; img-src data:; font-src data:; style-src 'unsafe-inline'"
@@ -26,54 +26,47 @@ POLICY = (
 """Of everything but scripts: nothing is fetched. Styles stand in the page and in its pictures."""
 
 
-class Withheld:
-    """Texts that pandoc need not read: a mark, a comment of HTML, passes through it for each, which is quicker.
+def withhold(markdown: str, texts: list[str]) -> str:
+    """Return Markdown with a mark, and as many lines as before, in each block of raw HTML, which is added to `texts`.
 
-    All are the project's own: raw blocks, headers. No text of a table gets among them.
+    Pandoc need not read it: a mark, a comment of HTML, passes through it, which is quicker. All are the project's own,
+    raw blocks and headers. No text of a table gets among them.
     """
 
-    def __init__(self) -> None:
-        self._texts: list[str] = []
+    def marked(block: re.Match[str]) -> str:
+        texts.append(block[1])
+        lines = "\n" * block[1].count("\n")
+        return f"```{{=html}}\n{MARK.format(len(texts) - 1)}{lines}\n```"
 
-    def mark(self, text: str) -> str:
-        """Return the mark that stands for a text from now on."""
-        self._texts.append(text)
-        return f"<!--withheld {len(self._texts) - 1}-->"
+    return RAW_BLOCK.sub(marked, markdown)
 
-    def without_raw_blocks(self, markdown: str) -> str:
-        """Return Markdown with a mark, and as many lines as before, in each block of raw HTML."""
 
-        def marked(block: re.Match[str]) -> str:
-            lines = "\n" * block[1].count("\n")
-            return f"```{{=html}}\n{self.mark(block[1])}{lines}\n```"
+def whole_page(page: str, texts: list[str], root: Path) -> str:
+    """Return HTML with the texts in the places of their marks, pictures inside, and columns' heads that say so."""
 
-        return RAW_BLOCK.sub(marked, markdown)
+    def picture(image: re.Match[str]) -> str:
+        path = root / image[1]
+        if path.suffix != ".svg":
+            kind = "png" if path.suffix == ".png" else "jpeg"
+            content = base64.b64encode(path.read_bytes()).decode()
+            return f'<img loading="lazy" src="data:image/{kind};base64,{content}"'
+        drawing = read_text(path)
+        size = "".join(f" {side}" for side in SIZE.findall(drawing.partition(">")[0]))
+        # Lazy, for the scripts wait until the page is read, which takes half as long again with all pictures
+        width = WIDTH.search(size)
+        beside = ' class="beside"' if width and float(width[1]) <= BESIDE else ""
+        return f'<img loading="lazy"{beside}{size} src="{_address(drawing)}"'
 
-    def restored(self, page: str, project: Project) -> str:
-        """Return HTML with the texts in the places of their marks, pictures inside, and columns' heads that say so."""
+    page = PICTURE.sub(picture, re.sub("<th(?=[ >])", '<th scope="col"', page))
+    return MARKED.sub(lambda mark: texts[int(mark[1])], page)
 
-        def picture(image: re.Match[str]) -> str:
-            path = project.root / image[1]
-            if path.suffix != ".svg":
-                kind = "png" if path.suffix == ".png" else "jpeg"
-                content = base64.b64encode(path.read_bytes()).decode()
-                return f'<img loading="lazy" src="data:image/{kind};base64,{content}"'
-            drawing = read_text(path)
-            size = "".join(f" {side}" for side in SIZE.findall(drawing.partition(">")[0]))
-            # Lazy, for the scripts wait until the page is read, which takes half as long again with all pictures
-            width = WIDTH.search(size)
-            beside = ' class="beside"' if width and float(width[1]) <= BESIDE else ""
-            return f'<img loading="lazy"{beside}{size} src="{_address(drawing)}"'
 
-        page = PICTURE.sub(picture, re.sub("<th(?=[ >])", '<th scope="col"', page))
-        return MARK.sub(lambda mark: self._texts[int(mark[1])], page)
-
-    def policy(self) -> str:
-        """Return the page's content security policy: no script runs but those in the texts and the template."""
-        scripts = [script for text in (*self._texts, read_text(TEMPLATE)) for script in SCRIPT.findall(text)]
-        hashes = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts]
-        allowed = " ".join(f"'sha256-{each}'" for each in hashes)
-        return f"{POLICY}; script-src {allowed}"
+def policy(texts: list[str]) -> str:
+    """Return the page's content security policy: no script runs but those in the texts and the template."""
+    scripts = [script for text in (*texts, read_text(TEMPLATE)) for script in SCRIPT.findall(text)]
+    hashes = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts]
+    allowed = " ".join(f"'sha256-{each}'" for each in hashes)
+    return f"{POLICY}; script-src {allowed}"
 
 
 def _address(drawing: str) -> str:
@@ -84,16 +77,18 @@ def _address(drawing: str) -> str:
     return f"data:image/svg+xml;charset=utf-8,{escaped}"
 
 
-def page_edition(project: Project, paper: str | None, withheld: Withheld) -> dict[str, Any]:
+def page_edition(project: Project, paper: str | None, texts: list[str]) -> dict[str, Any]:
     """Return what `editions.lua` needs for the page; `paper` is the PDF's name where there is one beside it.
 
-    Withhold its headers.
+    Its headers are added to `texts`, which are withheld.
     """
-    styles = [f"<style>\n{read_text(project.root / path)}</style>" for path in project.files("format.html.css")]
-    headers = "\n".join(map(withheld.mark, [*styles, *project.header_texts("html")]))
-    variables = {"header-includes": headers, "policy": withheld.policy()} | ({"paper": paper} if paper else {})
-    if not project.settings.get("format.html.toc"):
-        return {"template": str(TEMPLATE), "variables": variables}
-    variables["toc-title"] = project.settings.get("format.html.toc-title", "Contents")
-    depth = project.settings.get("format.html.toc-depth", 3) + 1  # a level below the title
-    return {"template": str(TEMPLATE), "variables": variables, "depth": depth}
+    settings, first = project.settings, len(texts)
+    texts += [f"<style>\n{read_text(project.root / path)}</style>" for path in project.files("format.html.css")]
+    texts += project.header_texts("html")
+    headers = "\n".join(MARK.format(at) for at in range(first, len(texts)))
+    variables = {"header-includes": headers, "policy": policy(texts)} | ({"paper": paper} if paper else {})
+    edition = {"template": str(TEMPLATE), "variables": variables}
+    if settings.get("format.html.toc"):
+        variables["toc-title"] = settings.get("format.html.toc-title", "Contents")
+        edition["depth"] = settings.get("format.html.toc-depth", 3) + 1  # a level below the title
+    return edition

@@ -127,14 +127,10 @@ def read_project(root: Path, document: str | None = None) -> Project:
             raise UserError(f"{document}:1: the front matter has no closing '---'; add it")
         settings |= read_settings(front[1], document, 2, KNOWN, passed_over)
         body_line += front[0].count("\n")
-    filters = []
-    for item in settings.get("filters", []):
-        given = item if isinstance(item, dict) else {"path": item}
-        if given.get("at") == "pre-ast" and "path" in given:
-            filters.append(given["path"])
-        else:
-            name = given.get("path")
-            passed_over.append(f"{SETTINGS_FILE}: the embedded engine runs filters at: pre-ast alone, not {name!r}")
+    asked = settings.get("filters", [])
+    filters = [item["path"] for item in asked if isinstance(item, dict) and {"at": "pre-ast"}.items() <= item.items()]
+    if len(filters) < len(asked):
+        passed_over.append(f"{SETTINGS_FILE}: the embedded engine runs filters with at: pre-ast and a path alone")
     return Project(root, document, settings | {"filters": filters}, body_line, tuple(others), tuple(passed_over))
 
 
@@ -162,23 +158,18 @@ def read_settings(
             if key in seen:
                 raise UserError(f"{place}: the key '{key}' stands here a second time; delete one of the two")
             seen.add(key)
-            if key in names and above + key not in known:
+            allowed = known.get(above + key)
+            if key in names and allowed is None:
                 read(below, f"{above}{key}.")
                 continue
-            value, allowed = SafeConstructor().construct_document(below), known.get(above + key, "")
-            is_text = isinstance(allowed, str)  # what is written may be Quarto's
-            is_refused = passed_over is None or above == OWN or not is_text
-            if key not in names:
-                others = f"; it knows {', '.join(names)}" if is_refused else ""
-                problem = f"'{key}'{others}{did_you_mean(key, list(names))}"
-            elif re.fullmatch(allowed, str(value)) if is_text else isinstance(value, allowed):
+            value = SafeConstructor().construct_document(below)
+            if re.fullmatch(allowed, str(value)) if isinstance(allowed, str) else isinstance(value, allowed or ()):
                 settings[above + key] = value
                 continue
-            else:
-                asked = allowed if is_text else "|".join(kind.__name__ for kind in allowed)
-                problem = f"'{key}: {value}'; it knows {asked}"
+            asked = allowed if isinstance(allowed, str) else "|".join(kind.__name__ for kind in allowed or ())
+            problem = f"'{key}: {value}'; it knows {asked}" if asked else f"'{key}'{did_you_mean(key, list(names))}"
             sentence = f"{place}: the embedded engine cannot honour {problem}"
-            if passed_over is None or is_refused:
+            if passed_over is None or above == OWN or isinstance(allowed, tuple):  # never what Quarto would take
                 raise UserError(sentence)
             passed_over.append(sentence)
 

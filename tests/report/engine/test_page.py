@@ -6,7 +6,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from report.engine.page import Withheld
+from report.engine.page import policy, whole_page, withhold
 from report.engine.project import read_project
 
 PICTURE = """<svg xmlns="http://www.w3.org/2000/svg" width="80" height="9.5" stroke-width="3">\
@@ -34,7 +34,7 @@ def project(tmp_path):
 def test_a_picture_is_in_the_page(project, width, about):
     drawing = PICTURE.replace("width='80'", f"width='{width}'").replace('width="80"', f'width="{width}"')
     (project.root / "a.svg").write_text(drawing)
-    element = Withheld().restored('<img src="a.svg" alt="seen" />', project)
+    element = whole_page('<img src="a.svg" alt="seen" />', [], project.root)
     address = element.split('src="')[1].split('"')[0]
     assert element == f'<img loading="lazy"{about} width="{width}" height="9.5" src="{address}" alt="seen" />'
     head, _, content = address.partition(",")
@@ -52,18 +52,19 @@ MARKDOWN = (
 
 def test_raw_html_is_withheld_no_line_moves_and_its_scripts_alone_may_run(project):
     """And those in headers; not what a text of a table would be, nor data."""
-    withheld = Withheld()
-    short = withheld.without_raw_blocks(MARKDOWN)
+    texts = []
+    short = withhold(MARKDOWN, texts)
     assert "good" not in short
     assert "json" not in short
     for line in ("one", "```{=html}", "code", "`<script>bad()</script>`{=html}"):
         assert short.split("\n").index(line) == MARKDOWN.split("\n").index(line)
     restored = MARKDOWN.replace("</i>\n```", "</i>\n\n```")  # the line that the second line of raw HTML left
-    assert withheld.restored(short, project) == restored
-    assert withheld.restored("<!-- withheld --><th><thead>", project) == '<!-- withheld --><th scope="col"><thead>'
-    withheld.mark("<script>header()</script>")
+    assert whole_page(short, texts, project.root) == restored
+    heads = whole_page("<!-- withheld --><th><thead>", texts, project.root)
+    assert heads == '<!-- withheld --><th scope="col"><thead>'
+    texts.append("<script>header()</script>")
     hashes = [base64.b64encode(hashlib.sha256(script).digest()).decode() for script in (b"good()", b"header()")]
-    allowed = withheld.policy().split("; script-src ")[1].split()
+    allowed = policy(texts).split("; script-src ")[1].split()
     assert allowed[:2] == [f"'sha256-{each}'" for each in hashes]
     assert len(allowed) == 3  # and the script of the template
-    assert withheld.policy().startswith("default-src 'none'; ")
+    assert policy(texts).startswith("default-src 'none'; ")

@@ -50,7 +50,7 @@ def test_lines_and_cells_have_their_places(project):
         ("a\n```{python}\n1\n", r"^index\.qmd:2: this code block is never closed"),
         (
             "```{python}\n#| label: x\n#| fig-width: 5\nf()\n```",
-            r"^index\.qmd:3: the embedded engine cannot honour 'fig-width'; it knows label",
+            r"^index\.qmd:3: the embedded engine cannot honour 'fig-width'",
         ),
         (
             "```{python}\n#| output: maybe\nf()\n```",
