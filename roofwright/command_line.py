@@ -4,6 +4,7 @@ Every error is a UserError of one sentence, where argparse would print a page of
 """
 
 import argparse
+import io
 import os
 import re
 import shlex
@@ -95,6 +96,8 @@ def answer(command: str, action: Callable[[], int]) -> int:
 
     Bad input, Ctrl-C and an output that cannot be written print one line on standard error, without a traceback.
     """
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a pipe on Windows lacks the letters of many names
+        sys.stdout.reconfigure(errors="replace")
     with _one_interrupt():
         try:
             code = action()

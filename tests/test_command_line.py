@@ -1,4 +1,5 @@
 import io
+import os
 import signal
 import subprocess
 import sys
@@ -61,6 +62,15 @@ def test_an_output_that_takes_no_more_is_one_line():
         run = subprocess.run(writing(1), stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     problem = "standard output cannot be written (No space left on device)"
     assert (run.returncode, run.stderr) == (2, f"program: {problem}; make room or write elsewhere\n")
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "cp1252", "utf-8"])
+def test_a_letter_that_a_pipe_lacks_ends_no_command(encoding):
+    """As on Windows, where a pipe has the letters of one language."""
+    program = writing(1)
+    program[-1] = program[-1].replace("'line'", r"'\u00b5s \u8a9e'")
+    run = subprocess.run(program, env=os.environ | {"PYTHONIOENCODING": encoding}, capture_output=True, check=True)
+    assert run.stdout.decode(encoding).strip() == {"ascii": "?s ?", "cp1252": "µs ?", "utf-8": "µs 語"}[encoding]
 
 
 def test_a_second_ctrl_c_does_not_disturb_how_the_first_ends(capsys):

@@ -102,7 +102,7 @@ def _allocator(name: str, package: str, libraries: tuple[str, ...]) -> Variant:
         library = _find_library(libraries)
         if library is None:
             raise NotImplementedError(f"{name} is not installed: on Debian, apt install {package}")
-        if not MAPPED.exists() or library not in MAPPED.read_text():
+        if not MAPPED.exists() or library not in MAPPED.read_text("utf-8", "replace"):
             raise NotImplementedError(f"{name} was not loaded into the process that measures")
 
     return Variant(name, f"puts {name} in the place of the C library's allocator", preloaded=libraries, begin=begin)

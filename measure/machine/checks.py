@@ -290,7 +290,7 @@ def run_trial(trial: str, limit_s: float = 300.0) -> tuple[str, str | None]:  # 
     """Run Python code in a process of its own. Return its output and the reason of its failure, None if it succeeds."""
     try:
         command = [sys.executable, "-c", trial]
-        run = subprocess.run(command, capture_output=True, text=True, timeout=limit_s, check=False)
+        run = subprocess.run(command, capture_output=True, errors="replace", timeout=limit_s, check=False)
     except subprocess.TimeoutExpired:
         return "", f"no answer within {limit_s:g} s"
     if run.returncode == 0:

@@ -30,7 +30,7 @@ PRECISION = ("DNNL_DEFAULT_FPMATH_MODE", "NVIDIA_TF32_OVERRIDE", "ONEDNN_DEFAULT
 def content_of(path: Path) -> str:
     """Return a file's text, stripped; empty if it cannot be read, which happens to sensors now and then."""
     try:
-        return path.read_text().strip()
+        return path.read_text("utf-8", "replace").strip()
     except OSError:
         return ""
 
@@ -38,7 +38,8 @@ def content_of(path: Path) -> str:
 def output_of(*command: str) -> str:
     """Return a program's output in English, stripped; empty if the program is missing or fails."""
     try:
-        run = subprocess.run(command, capture_output=True, text=True, check=True, env=os.environ | {"LC_ALL": "C"})
+        english = os.environ | {"LC_ALL": "C"}
+        run = subprocess.run(command, capture_output=True, errors="replace", check=True, env=english)
     except (OSError, subprocess.CalledProcessError):
         return ""
     return run.stdout.strip()

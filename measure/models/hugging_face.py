@@ -226,7 +226,7 @@ def _task(api: Any, name: str) -> HuggingFaceTask:
     source, phase, length = _parse(name)
     try:
         if source.endswith(".json"):
-            values = json.loads(Path(source).read_text())
+            values = json.loads(Path(source).read_text("utf-8-sig", "replace"))
             config = api.CONFIG_MAPPING[values["model_type"]].from_dict(values)
         else:
             config = api.AutoConfig.for_model(source)

@@ -74,7 +74,7 @@ def count(program: Sequence[str], beat: Callable[[], None]) -> tuple[list[str], 
     """
 
     def ask(flag: str) -> str:
-        return subprocess.run(["ncu", flag], capture_output=True, text=True, timeout=QUERY_LIMIT_S).stdout
+        return subprocess.run(["ncu", flag], capture_output=True, errors="replace", timeout=QUERY_LIMIT_S).stdout
 
     metrics = choose_metrics(ask("--query-metrics"))
     beat()

@@ -1,3 +1,5 @@
+import sys
+
 import pytest
 
 from measure.domain.roofs import CacheLevel
@@ -83,3 +85,10 @@ def test_a_processor_says_its_vendor_family_and_model(monkeypatch, cpuinfo, numb
 )  # fmt: skip
 def test_the_variables_that_tune(variables, said):
     assert tuning(variables) == said
+
+
+def test_what_a_program_or_a_file_says_in_another_encoding_is_read(tmp_path):
+    (tmp_path / "model").write_bytes(b"Prozessor f\xfcr alle\n")
+    assert processor.content_of(tmp_path / "model") == "Prozessor f\ufffdr alle"
+    program = "import sys; sys.stdout.buffer.write(b'f\\xfcr')"
+    assert processor.output_of(sys.executable, "-c", program) == "f\ufffdr"
