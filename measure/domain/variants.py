@@ -4,8 +4,11 @@ import ctypes
 import ctypes.util
 import os
 import platform
+import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -86,6 +89,10 @@ def keep_memory(device_kind: str, precision: str) -> None:
 def _compile(call: "Call", model: Model) -> "Call":
     import torch
 
+    with suppress(ImportError):
+        progress: Any = import_module("tqdm")
+        # The compiler shows no progress, but asks for tqdm's lock: a semaphore, which a killed process leaves behind
+        progress.tqdm.set_lock(threading.RLock())
     return replace(call, network=torch.compile(call.network))
 
 

@@ -3,12 +3,14 @@ import os
 import platform
 import subprocess
 import sys
+import threading
 
 import pytest
 from helpers.places import ROOT
 
 from measure.domain import variants
 from measure.errors import UserError
+from measure.models.call import Call
 
 
 def begin(name, device_kind):
@@ -114,3 +116,11 @@ def test_cudnn_times_its_algorithms_on_nvidias_gpus_and_the_gnu_c_library_alone_
         begin("cudnn_benchmark", "mps")
     begin("cudnn_benchmark", "cuda")
     assert torch.backends.cudnn.benchmark
+
+
+def test_compiling_leaves_no_semaphore_behind_where_its_process_is_killed(monkeypatch):
+    torch, tqdm = pytest.importorskip("torch"), pytest.importorskip("tqdm").tqdm
+    monkeypatch.setattr(tqdm, "_lock", None, raising=False)
+    (compiling,) = variants.parts_of("compile")
+    compiling.change(Call(torch.nn.Linear(2, 2), (torch.ones(1, 2),)), None)
+    assert isinstance(tqdm.get_lock(), type(threading.RLock()))  # the default is a semaphore of the system as well
