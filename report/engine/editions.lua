@@ -115,13 +115,12 @@ end
 
 -- Returns whether an edition shows a div or span; nil if it has no condition.
 local function is_shown(element, edition)
-  local name = element.classes:find_if(function(class) return class == "content-visible" or class == "content-hidden" end)
-  if not name then return nil end
+  if not element.classes:includes("content-visible") then return nil end
   local format = element.attributes["when-format"]
   if #element.attributes ~= 1 or not LOOKS[format] then
-    fail(name, '".' .. name .. '" needs when-format="html" or "typst"; when-meta is for .content-visible of a div')
+    fail("content-visible", '".content-visible" needs when-format="html" or "typst"; a div may have when-meta')
   end
-  return (name == "content-visible") == (format == edition)
+  return format == edition
 end
 
 local function require_known(div)
@@ -170,8 +169,10 @@ local function arranged(blocks, edition, is_numbered)
   filter.RawBlock, filter.RawInline = of_this_format, of_this_format
 
   function filter.Header(header)
-    local level, number = header.level, "“" .. stringify(header) .. "”"
-    if is_numbered and not header.classes:includes("unnumbered") then
+    local level, number = header.level, nil
+    if not is_numbered then
+      number = "“" .. stringify(header) .. "”"
+    elseif not header.classes:includes("unnumbered") then
       for above = 1, level do section[above] = section[above] or 0 end
       section[level] = section[level] + 1
       for below = level + 1, #section do section[below] = nil end
@@ -179,8 +180,7 @@ local function arranged(blocks, edition, is_numbered)
       header.content:insert(1, pandoc.Span(number, { class = "header-section-number" }))
       header.content:insert(2, pandoc.Space())
     end
-    local is_section = header.identifier:find("^sec%-") and not (is_numbered and header.classes:includes("unnumbered"))
-    said[header.identifier] = is_section and NAMES.sec .. "\u{a0}" .. number or nil
+    if number and header.identifier:find("^sec%-") then said[header.identifier] = NAMES.sec .. "\u{a0}" .. number end
     return look.header(header)
   end
 

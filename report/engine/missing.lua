@@ -14,6 +14,7 @@
 local stringify = pandoc.utils.stringify
 local KINDS = { sec = "Section", fig = "Figure", tbl = "Table", eq = "Equation" }
 local HTML_ONLY = pandoc.Attr("", { "content-visible" }, { ["when-format"] = "html" })
+local PDF_ONLY = pandoc.Attr("", { "content-visible" }, { ["when-format"] = "typst" })
 
 local meta = {} -- of the document
 local commands = pandoc.List({}) -- that measure what is missing, each once
@@ -255,10 +256,7 @@ local function with_words(blocks)
     for label in pairs(is_html_only(block) and labels(block.content) or {}) do page_only[label] = true end
   end
   local function in_editions(reference, words)
-    return {
-      pandoc.Span({ reference }, HTML_ONLY),
-      pandoc.Span(words, pandoc.Attr("", { "content-hidden" }, { ["when-format"] = "html" })),
-    }
+    return { pandoc.Span({ reference }, HTML_ONLY), pandoc.Span(words, PDF_ONLY) }
   end
   -- Returns what stands for a reference; `before` are the inlines before it, which tell whether a sentence begins.
   local function instead(reference, label, before)

@@ -53,6 +53,7 @@ def words(page):
         ("a\n\n::: {.callout-hint}\nx\n:::", r"^a\.qmd:3: the embedded engine does not know 'callout-hint'"),
         ('::: {.callout-note icon="false"}\nx\n:::', r"^a\.qmd:1: the embedded engine does not know 'icon'"),
         ("::: {layout-ncol=2}\nx\n:::", r"^a\.qmd:1: the embedded engine does not know 'layout-ncol'"),
+        ('::: {.content-hidden when-format="html"}\nx\n:::', r"^a\.qmd:1: .* does not know 'content-hidden'"),
         ('::: {.content-visible when-format="docx"}\nx\n:::', r'^a\.qmd:1: "\.content-visible" needs when-format'),
     ],
 )
@@ -65,8 +66,8 @@ def test_refusals(made, text, message):
 def test_content_of_a_format(made, edition, text):
     source = (
         '::: {.content-visible when-format="html"}\n1\n:::\n\n'
-        '::: {.content-hidden when-format="html"}\n2\n:::\n\n'
-        '::: {.content-visible when-format="html"}\n::: {.content-hidden when-format="typst"}\nonlyweb\n:::\n:::\n\n'
+        '::: {.content-visible when-format="typst"}\n2\n:::\n\n'
+        '::: {.content-visible when-format="html"}\n[onlyweb]{.content-visible when-format="html"}\n:::\n\n'
         '[onlypaper]{.content-visible when-format="typst"}\n\n```{=latex}\nx\n```\n'
     )
     assert words(made(source, edition)) == text

@@ -119,7 +119,7 @@ def test_what_is_for_the_page_alone_is_folded():
     fold = '<details class="more"><summary>All figures and tables</summary>'
     places = [html.index(part) for part in ("shows it", fold, "Caption", "</details>", "C</h1>")]
     assert places == sorted(places)
-    hidden = '[{}]{{.content-hidden when-format="html"}}'
+    hidden = '[{}]{{.content-visible when-format="typst"}}'
     text = printed(MORE)
     assert text.count(hidden.format("A figure in the HTML edition")) == 2
     assert f"({'[@fig-m]'}{{.content-visible" in text
@@ -134,7 +134,7 @@ def test_a_heading_above_what_is_for_the_page_alone_is_too():
     text = printed(f"# A\n\n[There](#sec-b).\n\n## B {{#sec-b}}\n\n{only}\n## C\n\nMore")
     heading = '::: {.content-visible when-format="html"}\n## B {#sec-b}\n:::'
     assert heading in text
-    link = '[[There](#sec-b)]{.content-visible when-format="html"}[There]{.content-hidden when-format="html"}'
+    link = '[[There](#sec-b)]{.content-visible when-format="html"}[There]{.content-visible when-format="typst"}'
     assert text.startswith(f"# A\n\n{link}.")
     assert "## C" in text.split(heading)[1]
 
