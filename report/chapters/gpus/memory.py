@@ -2,16 +2,16 @@
 
 from functools import cache
 from itertools import permutations
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pandas as pd
 
 from measure.domain.names import model_name
 from measure.domain.roofs import Roof
-from measure.domain.step_parts import MEMORY, step_parts
+from measure.domain.step_parts import MEMORY
 from measure.domain.words import INFERENCE
 from report import host
-from report.chapters.gpus.traced import SEEN, kind_of
+from report.chapters.gpus.traced import SEEN, parts
 from report.facts import Facts, missing, sourced
 from report.paper import BASE_PRECISION, Machine, Paper
 from report.paper.chips import datasheet, roof_of, short_name
@@ -104,31 +104,20 @@ def kinds(paper: Paper) -> pd.DataFrame:
     the second (``gain``), what the datasheets promise, its share of the kernels' time and of the roof on the first.
     """
     pair = memories(paper)
-    found: list[dict[str, Any]] = []
+    found = []
     measured = {(each.devices[0].network, each.devices[0].chip): each for each in paper.traces if each.is_measured}
     for network, chip in measured if pair else ():
         if pair is None or chip != pair.first.chip or (network, pair.second.chip) not in measured:
             continue
-        first, second = (
-            step_parts(
-                [row for row in measured[network, card.chip].operators if row.stage == INFERENCE], card.roof, kind_of
+        if BASE_PRECISION in str(network):
+            first, second = (
+                parts((row for row in measured[network, card.chip].operators if row.stage == INFERENCE), card.roof)
+                for card in pair
             )
-            for card in pair
-        )
-        others = {part.name: part for part in second}
-        total_s = sum(part.time_s for part in first)
-        found += [
-            {
-                "network": str(network).split(",")[0], "kind": part.name, "time_s": part.time_s,
-                "other_s": others[part.name].time_s, "gain": part.time_s / others[part.name].time_s,
-                "least_s": part.least_s, "other_least_s": others[part.name].least_s, "share": part.time_s / total_s,
-                "roof_share": part.roof_share, "bound": part.bound,
-            }
-            for part in first
-            if BASE_PRECISION in str(network) and part.name in others and others[part.name].time_s and part.roof_share
-        ]  # fmt: skip
-    rows = pd.DataFrame(found)
-    return rows if rows.empty else rows[rows.share >= SEEN]
+            both = first.merge(second, on="kind", suffixes=("", "_other")).assign(network=str(network).split(",")[0])
+            both = both[(both.time_s_other > 0) & both.roof_share.notna() & (both.share >= SEEN)]
+            found.append(both.assign(gain=both.time_s / both.time_s_other))
+    return pd.concat(found, ignore_index=True) if found else pd.DataFrame()
 
 
 def compiled(machine: Machine) -> pd.DataFrame:
@@ -152,19 +141,19 @@ def example(paper: Paper) -> pd.DataFrame:
 
 
 def of(paper: Paper) -> OtherMemory:
-    pair, timed, parts = memories(paper), networks(paper), example(paper)
-    of_kind = parts.set_index("kind") if len(parts) else parts
+    pair, timed, shown = memories(paper), networks(paper), example(paper)
+    of_kind = shown.set_index("kind") if len(shown) else shown
     if pair is None or timed.empty or not {"activation", "depthwise convolution"} <= set(of_kind.index):
         return missing(OtherMemory)
-    gained = parts.time_s.sum() / parts.other_s.sum()
+    gained = shown.time_s.sum() / shown.time_s_other.sum()
     _, most = extremes(dict(zip(timed.model.map(model_name), timed.gain, strict=True)))
     faster = compiled(pair.first.machine)
-    faster = faster[faster.model.map(model_name) == parts.network.iloc[0]]
+    faster = faster[faster.model.map(model_name) == shown.network.iloc[0]]
     facts = OtherMemory(
         Name(short_name(pair.first.chip)), Name(short_name(pair.second.chip)), exact(pair.bandwidth),
         Name(timed.precision.iloc[0]), exact(timed.batch.iloc[0]), count_of(len(timed), "networks"),
-        median_of(timed.gain), most, Name(parts.network.iloc[0]),
-        exact(parts.least_s.sum() / parts.other_least_s.sum()), exact(gained),
+        median_of(timed.gain), most, Name(shown.network.iloc[0]),
+        exact(shown.least_s.sum() / shown.least_s_other.sum()), exact(gained),
         exact((1 - 1 / gained) / (1 - 1 / pair.bandwidth), "%"), exact(next(iter(faster.gain), None)),
         *(KindOfMemory(exact(of_kind.gain[kind]), exact(of_kind.roof_share[kind], "%"))
           for kind in ("activation", "depthwise convolution")),

@@ -1,14 +1,14 @@
 """One network on two GPUs, kind by kind, from traces that others recorded."""
 
+from collections.abc import Iterable
 from functools import cache
-from typing import Any
 
 import pandas as pd
 
 from measure.cache.trace_records import TraceOperator
 from measure.cache.traces import StoredTrace
 from measure.domain.roofs import Roof, Roofline
-from measure.domain.step_parts import step_parts
+from measure.domain.step_parts import StepPart, step_parts
 from report.facts import Facts, missing, sourced
 from report.paper import Paper
 from report.paper.chips import roof_of, short_name
@@ -81,26 +81,29 @@ def pairs(paper: Paper) -> dict[str, list[StoredTrace]]:
     }
 
 
+def parts(operators: Iterable[TraceOperator], roof: Roof) -> pd.DataFrame:
+    """One row is a kind of layer in a step: the fields of ``StepPart``, and its share of the kernels' time."""
+    found = step_parts(operators, roof, kind_of)
+    total_s = sum(part.time_s for part in found)
+    rows = [
+        (*vars(part).values(), part.name, part.roof_share, part.bound, total_s and part.time_s / total_s)
+        for part in found
+    ]
+    return pd.DataFrame(rows, columns=[*StepPart.__dataclass_fields__, "kind", "roof_share", "bound", "share"])
+
+
 @cache
 def kinds(paper: Paper) -> pd.DataFrame:
     """One row is a kind of layer in a step of one network on one GPU: its time, its rates, its share of the roof."""
-    found: list[dict[str, Any]] = []
+    found = []
     both = roofs(paper)
     for network, traces in pairs(paper).items() if both else ():
         for chip, roof, trace in zip(GPUS, both, traces, strict=True):
-            parts = step_parts(trace.operators, roof, kind_of)
-            total_s = sum(part.time_s for part in parts)
-            found += [
-                {
-                    "network": network, "chip": chip, "kind": part.name, "time_s": part.time_s,
-                    "share": part.time_s / total_s, "roof_share": part.roof_share, "bound": part.bound,
-                    "intensity": (part.flop + part.other_flop) / part.byte,
-                    "flop_per_s": (part.flop + part.other_flop) / part.time_s,
-                }
-                for part in parts
-                if part.byte and part.time_s
-            ]  # fmt: skip
-    return pd.DataFrame(found)
+            rows = parts(trace.operators, roof)
+            rows = rows[(rows.byte > 0) & (rows.time_s > 0)].assign(network=network, chip=chip)
+            work = rows.flop + rows.other_flop
+            found.append(rows.assign(intensity=work / rows.byte, flop_per_s=work / rows.time_s))
+    return pd.concat(found, ignore_index=True) if found else pd.DataFrame()
 
 
 def ratios(paper: Paper) -> pd.DataFrame:
