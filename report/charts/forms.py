@@ -73,14 +73,13 @@ def dots(
 
 
 def matrix(
-    rows: Any, first: str, second: str, value: str, names: Sequence[str], title: str = "", side: float = 0,
-    settled: str = "",
+    rows: Any, first: str, second: str, value: str, names: Sequence[str], title: str = "", settled: str = "",
+    side: float = 208,
 ) -> Content:  # fmt: skip
     """Draw coefficients from -1 to 1 as coloured cells with numbers, ``first`` across and ``second`` down.
 
     A cell whose field ``settled`` is false, because its interval holds 0, stays white.
     """
-    side = side or min(560, 56 * len(names))
     listed = [
         row | {"printed": f"{row[value]:.2f}".replace("-", "−"), "pale": bool(settled) and not row[settled]}
         for row in records(rows) if row[value] is not None

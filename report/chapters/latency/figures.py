@@ -128,7 +128,7 @@ def _matrix(timed: Timed, batches: Sequence[int | None], title: str) -> Content:
         rho = rank_correlation(x, y, rows.model)
         settled = rho.low is not None and rho.high is not None and not rho.low <= 0 <= rho.high
         found.append({"first": first, "second": second, "rho": rho.number, "settled": settled})
-    return matrix(found, "first", "second", "rho", [*times, *columns], title, side=208, settled="settled")
+    return matrix(found, "first", "second", "rho", [*times, *columns], title, "settled")
 
 
 @display.figure
