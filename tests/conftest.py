@@ -51,20 +51,30 @@ def pytest_runtest_makereport(item, call):
 
 
 @pytest.fixture(scope="session")
-def site(tmp_path_factory):
-    """The paper of the committed data: rendered before, in ROOFWRIGHT_SITE, or by the first worker that asks."""
-    if rendered := os.environ.get("ROOFWRIGHT_SITE"):
-        return Path(rendered)
+def shared(tmp_path_factory):
+    """Makes a folder once for all workers: ``make(folder)`` is called by the first that asks for ``name``."""
     folder = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
         folder = folder.parent  # all workers'
-    out = folder / "site"
-    with (folder / "site.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (out / "index.html").exists():
-            command = [sys.executable, "-m", "report", "--engine", "embedded", "--out", out]
-            subprocess.run(command, cwd=ROOT, check=True)
-    return out
+
+    def share(name, make):
+        with (folder / f"{name}.lock").open("a+") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            lock.seek(0)
+            if not lock.read():
+                make(folder / name)
+                lock.write("made")
+        return folder / name
+
+    return share
+
+
+@pytest.fixture(scope="session")
+def site(shared):
+    """The paper of the committed data: rendered before, in ROOFWRIGHT_SITE, or by the first worker that asks."""
+    command = [sys.executable, "-m", "report", "--engine", "embedded", "--out"]
+    rendered = os.environ.get("ROOFWRIGHT_SITE")
+    return Path(rendered or shared("site", lambda out: subprocess.run([*command, out], cwd=ROOT, check=True)))
 
 
 @pytest.fixture(scope="session", autouse=True)

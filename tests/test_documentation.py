@@ -87,7 +87,7 @@ ALL = list(dict.fromkeys(command for document in DOCUMENTS for command in comman
 
 
 @pytest.fixture(scope="module")
-def examples(tmp_path_factory):
+def examples(tmp_path_factory, forked_workers):
     """A project: the world of the tests with our chips and traces, files to add, and the documents' modules."""
     folder = tmp_path_factory.mktemp("examples")
     data = shutil.copytree(WORLD, folder / "data")

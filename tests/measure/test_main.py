@@ -18,7 +18,7 @@ from measure.timing.stopwatch import TimedSample
 
 pytest.importorskip("torch", reason="measuring needs torch")
 OWN = "tests.helpers.small_network:network"
-SHORT = f"--device cpu --models {OWN} --batch-sizes 1 --variants eager"
+SHORT = f"--device cpu --threads 1 --target 50% --models {OWN} --batch-sizes 1 --variants eager"
 HEEDING = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
 """A shell's background job, which these tests may be, ignores Ctrl-C, and so would what it starts."""
 

@@ -73,10 +73,13 @@ def write_hostile(data):
 
 
 @pytest.fixture(scope="module")
-def rendered(tmp_path_factory):
-    data = tmp_path_factory.mktemp("hostile") / "data"
-    assert write_hostile(data) == {(record, name) for record in TABLES for name in free_columns(record)}
-    return render(data, tmp_path_factory.mktemp("project") / "project")
+def rendered(shared):
+    def make(folder):
+        spoilt = write_hostile(folder / "data")
+        assert spoilt == {(record, name) for record in TABLES for name in free_columns(record)}
+        render(folder / "data", folder / "project")
+
+    return shared("hostile", make) / "project" / "site"
 
 
 @pytest.fixture(scope="module")

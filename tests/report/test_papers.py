@@ -81,20 +81,25 @@ NO_TABLE = "method.protocol."
 
 
 @pytest.fixture(scope="module", params=[None, *MADE], ids=lambda make: make.__name__ if make else "reference")
-def data(request, tmp_path_factory):
-    if request.param is None:
-        return ROOT / "data"
-    folder = tmp_path_factory.mktemp(request.param.__name__) / "data"
-    request.param(folder)
-    return folder
+def project(request, shared):
+    """The folder of a paper's data and files; None for the project's own."""
+
+    def make(folder):
+        request.param(folder / "data")
+        render(folder / "data", folder / "project")
+
+    return request.param and shared(request.param.__name__, make)
 
 
 @pytest.fixture(scope="module")
-def rendered(data, request, tmp_path_factory):
+def data(project):
+    return (project or ROOT) / "data"
+
+
+@pytest.fixture(scope="module")
+def rendered(project, request):
     """The folder of a paper's page and PDF."""
-    if data == ROOT / "data":
-        return request.getfixturevalue("site")
-    return render(data, tmp_path_factory.mktemp("project") / "project")
+    return project / "project" / "site" if project else request.getfixturevalue("site")
 
 
 @pytest.fixture(scope="module")

@@ -43,10 +43,39 @@ def test_every_figure_is_drawn_its_names_apart_and_links_to_its_data(desktop):
     assert all(re.fullmatch(r"fig-[\w-]+\.csv", file) for file in files)
 
 
+REPEATED = """() => {
+  for (const body of document.querySelectorAll("tbody")) {
+    const looks = new Set();
+    for (const row of body.rows) {
+      const look = [row, ...row.querySelectorAll("*")].map((part) => {
+        const style = getComputedStyle(part);
+        return [part.tagName, style.color, style.backgroundColor, style.opacity, style.fontSize, style.fontWeight];
+      }).join();
+      row.toggleAttribute("data-repeated", looks.has(look));
+      looks.add(look);
+    }
+  }
+}"""
+"""Marks the rows of tables that look like an earlier one."""
+
+
+def broken_rules(page):
+    """Run axe-core (Deque), whose rules follow WCAG 2.2.
+
+    Contrast takes most of its time: rows that look alike are read once. In a picture it reads none.
+    """
+    name, violations = "color-contrast", {"resultTypes": ["violations"]}
+    others = Axe().run(page, options={**violations, "rules": {name: {"enabled": False}}})
+    page.evaluate(REPEATED)
+    hidden = page.add_style_tag(content="svg.marks, [data-repeated], [data-repeated] * { visibility: hidden }")
+    contrast = Axe().run(page, options={**violations, "runOnly": [name]})
+    hidden.evaluate("(style) => style.remove()")
+    return [*others.response["violations"], *contrast.response["violations"]]
+
+
 @pytest.mark.browser
 @pytest.mark.parametrize(("device", "scheme"), [("desktop", "dark"), ("phone", "light")])
 def test_labels_stand_apart_nothing_scrolls_sideways_and_no_rule_of_accessibility_is_broken(request, device, scheme):
-    """By axe-core (Deque), whose rules follow WCAG 2.2."""
     visit = request.getfixturevalue(device)
     visit.wait_for_charts()
     charts = visit.page.locator(".vega-embed svg.marks")
@@ -59,7 +88,7 @@ def test_labels_stand_apart_nothing_scrolls_sideways_and_no_rule_of_accessibilit
     assert visit.complaints == []
     visit.page.evaluate("() => document.querySelectorAll('details').forEach(each => { each.open = true; })")
     visit.page.emulate_media(color_scheme=scheme)
-    broken = Axe().run(visit.page).response["violations"]
+    broken = broken_rules(visit.page)
     visit.page.emulate_media(color_scheme="light")
     assert [(rule["id"], [node["html"] for node in rule["nodes"]][:3]) for rule in broken] == []
 

@@ -132,7 +132,7 @@ def check_footprint(columns):
 )
 def test_counts_are_those_of_torch_and_what_torchvision_publishes(name):
     network, inputs = catalog.build_on_meta(MODELS[name]), catalog.make_inputs(MODELS[name], 1, "meta")
-    with FlopCounterMode(display=False) as counter:
+    with torch.no_grad(), FlopCounterMode(display=False) as counter:
         network(*inputs)
     columns, layers, _ = count.count_network(network, inputs)
     forward, backward = columns["forward_flop"], columns["backward_flop"]

@@ -36,6 +36,7 @@ def rows(record):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("forked_workers")
 def test_each_model_is_counted_at_its_size_and_a_stranger_has_a_reason(capsys):
     assert call() == 0
     squeezenet, tinynet, gone = rows(PublishedCount)

@@ -34,7 +34,7 @@ CHIP = ("--chip", "Bead 2")
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory):
+def made(tmp_path_factory, forked_workers):
     """The chips of the world, a fit by which a call takes twice its arithmetic, and a host that launches in 10 us.
 
     The network is counted.
@@ -151,6 +151,7 @@ def test_a_model_of_ones_own_is_predicted(made, capsys):
     assert (made / "workload" / "own" / "models.csv").exists()
 
 
+@pytest.mark.usefixtures("forked_workers")
 def test_a_cache_without_a_fit_is_predicted_by_that_of_the_project(tmp_path, capsys):
     assert call(tmp_path, MODEL, "--chip", "NVIDIA L4") == 0
     assert "NVIDIA L4" in capsys.readouterr().out
