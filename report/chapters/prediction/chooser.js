@@ -11,6 +11,8 @@ const CHOOSER_STYLE = `
   .chooser :is(th, td) { padding: 0.2rem 0.3rem; white-space: nowrap; vertical-align: middle; }
   .chooser tbody th { min-width: 8.5rem; font-weight: 400; text-align: left; white-space: normal; }
   .chooser td.number { text-align: right; }
+  .chooser tr.tied th::after { content: "\\00a0="; }
+  .chooser td input { width: 3.4rem; padding: 0 0.1rem; border: 1px solid #8886; font: inherit; }
   .chooser td:last-child { min-width: 6rem; white-space: normal; }
   .chooser thead button { padding: 0; border: 0; background: none; color: inherit; font: inherit; cursor: pointer; }
   .chooser [aria-sort="ascending"] button::after { content: " ↑"; }
@@ -117,6 +119,8 @@ const COLUMNS = [
   { key: "measured", title: "Measured", unit: "s", digits: 3 },
   { key: "throughput", title: "Inputs/s", unit: "", digits: 2, wide: true, sorts: false },
   { key: "perWatt", title: "Inputs/s/W", unit: "", digits: 2, wide: true, descends: true },
+  { key: "price", title: "Price/h", wide: true, sorts: false },
+  { key: "cost", title: "per 10⁶", unit: "", digits: 2, wide: true },
   { key: "from", title: "From", wide: true },
 ];
 
@@ -241,6 +245,9 @@ function shortForm(line, selects, section) {
   };
 }
 
+// What a million inputs cost at a price for an hour, in the reader's currency; null without a price.
+const costOf = (price, { throughput }) => (price ? ((price / 3600) * 1e6) / throughput : null);
+
 function filledCell(column, row, scale) {
   const cell = made(column.key === "chip" ? "th" : "td", column.key === "chip" ? { scope: "row" } : {});
   if (column.wide) cell.className = "wide";
@@ -249,6 +256,11 @@ function filledCell(column, row, scale) {
     cell.append(picture(row, scale));
   } else if (column.key === "interval") {
     cell.append(row.low === null ? "none" : interval(row.low, row.high));
+  } else if (column.key === "price") {
+    const label = `Price of an hour of ${row.chip}`;
+    const input = made("input", { type: "number", min: 0, step: "any", "aria-label": label, "data-chip": row.chip });
+    if (value) input.value = value;
+    cell.append(input);
   } else if (column.digits) {
     cell.classList.add("number");
     if (value === null) cell.append("–");
@@ -304,6 +316,7 @@ async function startChooser(place) {
   let sort = "likely";
   let turned = false;
   const timeHead = made("span");
+  const prices = new Map(); // of an hour of a chip, as the reader fills them in
 
   for (const column of COLUMNS) {
     const cell = made("th", { scope: "col", ...(column.wide ? { class: "wide" } : {}) });
@@ -330,6 +343,13 @@ async function startChooser(place) {
   function update(changed) {
     const chosen = Object.fromEntries(selects.map((select) => [select.name, select.value]));
     const rows = predictions(choices, chosen).filter((row) => chosen.kind === "all" || row.kind === chosen.kind);
+    for (const row of rows) {
+      row.price = prices.get(row.chip) ?? null;
+      row.cost = costOf(row.price, row);
+    }
+    const ranked = rows.filter((row) => !row.lacks);
+    const fastest = ranked.reduce((best, row) => (best && best.surely <= row.surely ? best : row), null);
+    const rivals = new Set(ranked.filter((row) => row !== fastest && row.low <= fastest.high));
     const column = COLUMNS.find(({ key }) => key === sort);
     const descends = Boolean(column.descends) !== turned;
     rows.sort((a, b) => {
@@ -346,9 +366,10 @@ async function startChooser(place) {
     }
     const scale = scaleOf(rows);
     timeHead.replaceChildren(axisOf(scale));
-    const lines = rows.map((row) =>
-      made("tr", row.lacks ? { class: "unranked" } : {}, ...COLUMNS.map((each) => filledCell(each, row, scale))),
-    );
+    const lines = rows.map((row) => {
+      const marks = row.lacks ? { class: "unranked" } : rivals.has(row) ? { class: "tied" } : {};
+      return made("tr", marks, ...COLUMNS.map((each) => filledCell(each, row, scale)));
+    });
     const first = rows.findIndex((row) => row.lacks);
     if (first >= 0) {
       const why = made("td", { colspan: COLUMNS.length }, "Not ranked: too little memory, or nothing timed to check the prediction by");
@@ -356,18 +377,16 @@ async function startChooser(place) {
     }
     body.replaceChildren(...lines);
     for (const element of cards) element.hidden = element.id !== `card-${chosen.model}`;
-    const ranked = rows.filter((row) => !row.lacks);
-    const fastest = ranked.reduce((best, row) => (best && best.surely <= row.surely ? best : row), null);
     const call = `${names[chosen.model]}, batch size ${chosen.batch}, ${chosen.precision}, ${PHASES[chosen.phase]}`;
-    const rivals = ranked.filter((row) => row !== fastest && row.low <= fastest.high).length;
     const best = fastest
-      ? `first is the ${fastest.chip}, likely ${quantity(fastest.likely, "s", 2)}; the intervals of ${rivals} others overlap with its own`
+      ? `first is the ${fastest.chip}, likely ${quantity(fastest.likely, "s", 2)}; the intervals of ${rivals.size} others (=) overlap with its own`
       : "none of them can be ranked";
     say?.(chosen, fastest, ranked.length);
     status.textContent = rows.length ? `${call}: ${ranked.length} of ${rows.length} chips are ranked; ${best}.` : `${call}: nothing known.`;
     if (!changed) return;
     unfold();
     const address = new URLSearchParams({ ...chosen, sort, ...(turned ? { order: "reversed" } : {}) });
+    for (const [chip, price] of prices) address.append("price", `${price} ${chip}`);
     history.replaceState(null, "", `#${place.id}?${address}`);
   }
 
@@ -385,6 +404,7 @@ async function startChooser(place) {
       const value = asked.get(select.name);
       if ([...select.options].some((option) => option.value === value)) select.value = value;
     }
+    for (const given of asked.getAll("price")) prices.set(given.slice(given.indexOf(" ") + 1), Number.parseFloat(given) || 0);
     if (sortable.includes(asked.get("sort"))) [sort, turned] = [asked.get("sort"), asked.get("order") === "reversed"];
     update(false);
     if (!isCard) return form.scrollIntoView();
@@ -393,6 +413,12 @@ async function startChooser(place) {
   }
 
   form.addEventListener("change", () => update(true));
+  body.addEventListener("change", ({ target }) => {
+    prices.set(target.dataset.chip, Number.parseFloat(target.value) || 0);
+    const next = document.activeElement?.dataset?.chip ?? target.dataset.chip;
+    update(true);
+    body.querySelector(`[data-chip="${CSS.escape(next)}"]`)?.focus(); // the rows are made anew
+  });
   form.addEventListener("submit", (event) => event.preventDefault());
   update(false);
   follow();

@@ -213,6 +213,16 @@ def test_a_chip_that_nobody_timed_is_marked_and_no_chance_ranks_it_before_one_th
     visit.page.reload()
     visit.page.wait_for_selector("[data-chooser=drawn]")
     assert names.all_inner_texts() == ["fast\u00a0†", "near\u00a0†", "slow\u00a0†", "timed"]
+    # An hour at 3.6 with 10 ms an input, 360,000 an hour: a million cost 10; a link keeps the price
+    price = visit.page.get_by_label("Price of an hour of timed")
+    price.fill("3.6")
+    price.press("Enter")
+    assert visit.page.locator(".chooser tbody tr:has(input[data-chip=timed]) td:has(input) + td").inner_text() == "10"
+    visit.page.reload()
+    visit.page.wait_for_selector("[data-chooser=drawn]")
+    assert price.input_value() == "3.6"
+    # From 10 / 1.25 = 8 ms and 7.2 ms on, no interval reaches that of the first, which ends at 6.25 ms
+    assert visit.page.locator(".chooser tr.tied").count() == 0
     visit.page.evaluate("location.hash = 'chooser?model=oak&sort=likely&order=reversed'")
     names.first.and_(visit.page.get_by_role("rowheader", name="slow †")).wait_for()
     assert visit.complaints == []
