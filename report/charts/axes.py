@@ -65,13 +65,15 @@ class LogAxis(Axis):
     def around(cls, values: Iterable[float], margins: tuple[float, float] = (0.05, 0.05), **about: Any) -> "LogAxis":
         """Hold all values that have a logarithm, with these shares of its length free below and above.
 
-        Raises ValueError where none has.
+        Values near each other are in the middle of it. Raises ValueError where none has a logarithm.
         """
         logs = [log10(value) for value in values if value > 0]
         if not logs:
             raise ValueError(f"no {about.get('title', 'value')} is above zero, as a logarithmic axis needs")
-        extent = max(max(logs) - min(logs), 0.5) / (1 - sum(margins))
-        start = min(logs) - margins[0] * extent
+        spread = max(logs) - min(logs)
+        least = spread if spread > 0.5 else 0.8  # decades: 0.8 hold two of 1, 2 and 5
+        extent = least / (1 - sum(margins))
+        start = min(logs) - (least - spread) / 2 - margins[0] * extent
         return cls(low=10**start, high=10 ** (start + extent), **about)
 
     @classmethod

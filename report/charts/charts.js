@@ -128,8 +128,13 @@ function named(view) {
   }
 }
 
+// A chart may be as wide as its figure: the caption gives way, where it stands beside the chart.
+function widthFor({ view }) {
+  return (view.closest("figure") ?? view.parentElement).clientWidth;
+}
+
 async function draw(chart) {
-  chart.drawnFor = chart.view.parentElement.clientWidth;
+  chart.drawnFor = widthFor(chart);
   const room = chart.drawnFor - (phone.matches ? 0 : ACTIONS_WIDTH);
   const width = () => chart.view.querySelector("svg.marks").getBoundingClientRect().width;
   const embed = async (specification) => {
@@ -322,7 +327,7 @@ async function startAll() {
     "resize",
     lodashDebounce(() => {
       for (const chart of charts) {
-        const now = chart.view.parentElement.clientWidth; // 0 while it is folded away, or the page is being printed
+        const now = widthFor(chart); // 0 while it is folded away, or the page is being printed
         if (now && now !== chart.drawnFor) drawInTurn(chart.view, () => draw(chart).catch((problem) => console.error(problem)));
       }
     }, 200),

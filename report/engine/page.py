@@ -58,6 +58,7 @@ def whole_page(page: str, texts: list[str], root: Path) -> str:
         return f'<img loading="lazy"{beside}{size} src="{_address(drawing)}"'
 
     page = PICTURE.sub(picture, re.sub("<th(?=[ >])", '<th scope="col"', page))
+    page = page.replace('<img loading="lazy"', "<img", 1)  # the first is painted with the text, before any chart
     return MARKED.sub(lambda mark: texts[int(mark[1])], page)
 
 

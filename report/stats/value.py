@@ -271,10 +271,10 @@ def estimated(row: Any, column: str, unit: str = "", name: str = "") -> Value:
     return Value(float(getattr(row, column)), unit, least, most, counted="samples", name=name)
 
 
-def extremes(values: Mapping[str, float] | pd.Series, unit: str = "") -> tuple[Value, Value]:
-    """Return the lowest and the highest of named numbers, each with its name."""
+def extremes(values: Mapping[str, float] | pd.Series, unit: str = "", fewest: int = 1) -> tuple[Value, Value]:
+    """Return the lowest and the highest of named numbers, each with its name; of fewer than ``fewest`` numbers none."""
     known = {str(name): float(value) for name, value in values.items() if pd.notna(value)}
-    if not known:
+    if len(known) < fewest:
         return Value(None, unit), Value(None, unit)
     names = min(known, key=known.__getitem__), max(known, key=known.__getitem__)
     low, high = (Value(known[name], unit, count=len(known), counted="things", name=name) for name in names)

@@ -45,7 +45,7 @@ def overview(paper: Paper) -> dict[str, Any]:
 def _panel(rows: pd.DataFrame, roof: Roofline, title: str) -> Content:
     rows = rows[["flop_per_s", "intensity"]].assign(name=rows.model.map(network_name))
     reach = [*rows.intensity, 8 * rows.intensity.max()]
-    plane = Plane.over([DrawnRoof.of(roof)], theme.plot_width(2, unit="FLOP/s"), 180, reach, rows.flop_per_s)
+    plane = Plane.over([DrawnRoof.of(roof)], theme.plot_width(2, unit="FLOP/s"), 165, reach, rows.flop_per_s)
     named, fields = rows.name.isin(NAMED), ("name", "intensity", "flop_per_s")
     color = ("name", dict.fromkeys(NAMED, theme.INK) | theme.ACCENTS)
     grey = plane.points(rows[~named], *fields, named=False, color=theme.GREY, size=14)

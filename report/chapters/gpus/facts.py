@@ -180,7 +180,7 @@ def _shares(paper: Paper, best: BestTimed | None) -> GpuShares:
 def _devices(paper: Paper) -> Devices:
     large = [each for each in published.by_device(paper) if each.rows.model.nunique() >= published.LIBRARY]
     (_, most_whole), (least, most) = (
-        extremes({short_name(each.device): share(each.rows, bound).number or 0 for each in large}, "%")
+        extremes({short_name(each.device): share(each.rows, bound).number or 0 for each in large}, "%", fewest=2)
         for bound in ("whole_s", "layers_s")
     )
     return Devices(most_whole, least, most)

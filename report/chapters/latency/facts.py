@@ -256,7 +256,9 @@ def _here(timed: Timed) -> LatencyHere:
     small, large = timed.batches[0], timed.batches[-1]
     rows = timed.at(small)
     ends = rows.sort_values("latency_s").iloc[[0, -1]]
-    fastest, slowest = (estimated(row, "latency_s", "s", row.label) for row in each(ends))
+    fastest, slowest = (
+        (estimated(row, "latency_s", "s", row.label) for row in each(ends)) if len(rows) > 1 else (NOTHING,) * 2
+    )
     law = fit_power_law(rows.flop, rows.latency_s, rows.model)
     return LatencyHere(
         name=Name(timed.name),

@@ -206,7 +206,7 @@ def _counted(paper: Paper) -> NetworkCounted:
     if rows.empty:
         return missing(NetworkCounted)
     flop, memory = (each.where(each > 0) for each in (rows.forward_flop, rows.inference_peak_byte))
-    ends = extremes(flop / rows.parameter_count, "FLOP")
+    ends = extremes(flop / rows.parameter_count, "FLOP", fewest=2)
     spans = exact(flop.max() / flop.min()), exact(memory.max() / memory.min())
     return NetworkCounted(count_of(len(rows), "models"), *spans, *ends)
 
@@ -216,7 +216,7 @@ def _kinds(paper: Paper) -> NetworkKinds:
     whole = sums.groupby("model")[["flop", "byte"]].sum()
     products = sums[sums.layer_kind.isin(PRODUCT_KINDS)].groupby("model")[["flop", "byte"]].sum()
     shares = products.reindex(whole.index, fill_value=0.0) / whole
-    least, most = extremes((1 - shares.byte).rename(index=model_name), "%")
+    least, most = extremes((1 - shares.byte).rename(index=model_name), "%", fewest=2)
     return NetworkKinds(median_of(shares.flop, "%"), median_of(shares.byte, "%"), most, least)
 
 

@@ -21,6 +21,9 @@ def test_pixels_and_values():
 def test_around_leaves_margins_and_what_has_no_logarithm_out():
     axis = LogAxis.around([0, 10, float("nan"), 1000], (0.1, 0.3), pixels=100, title="t")
     assert (axis.pixel(10), axis.pixel(1000)) == pytest.approx((10, 70))
+    # One value is in the middle of 0.8 decades: 100 pixels from 10^-0.4 to 10^0.4 around it, with 1 and 2 there
+    axis = LogAxis.around([2], (0, 0), pixels=100, title="t")
+    assert (axis.pixel(2), axis.pixel(1)) == pytest.approx((50, 50 - 0.30103 / 0.8 * 100))
     with pytest.raises(ValueError, match="no t is above zero"):
         LogAxis.around([0, float("nan")], pixels=100, title="t")
     with pytest.raises(ValueError, match="no t is a number"):

@@ -183,6 +183,7 @@ def test_a_row_s_interval_is_found_by_its_columns():
 def test_extremes_have_names():
     low, high = extremes({"a": 3.0, "b": 1.0, "c": float("nan")}, "s")
     assert (low.name, low.number, high.name, high.number) == ("b", 1.0, "a", 3.0)
+    assert all(value.is_missing for value in extremes({"a": 3.0}, fewest=2))
 
 
 def test_eight_in_ten_lie_between_the_ends():
