@@ -107,9 +107,6 @@ function typst.equation(formula, number, label)
 end
 
 local LOOKS = { html = html, typst = typst }
-for _, look in pairs(LOOKS) do -- what it does not name it leaves as it is
-  setmetatable(look, { __index = function() return function(element) return element end end })
-end
 
 -- From a document to an edition --------------------------------------------------------------------------------------
 
@@ -181,7 +178,7 @@ local function arranged(blocks, edition, is_numbered)
       header.content:insert(2, pandoc.Space())
     end
     if number and header.identifier:find("^sec%-") then said[header.identifier] = NAMES.sec .. "\u{a0}" .. number end
-    return look.header(header)
+    return look.header and look.header(header) or header
   end
 
   function filter.Table(element)
@@ -189,7 +186,7 @@ local function arranged(blocks, edition, is_numbered)
       local inlines = pandoc.utils.blocks_to_inlines(element.caption.long)
       element.caption = numbered_caption(element.identifier, inlines)
     end
-    return look.table(element)
+    return look.table and look.table(element) or element
   end
 
   -- Returns a div with the label of a figure or table, and its caption as the last paragraph, as a float.
@@ -206,12 +203,8 @@ local function arranged(blocks, edition, is_numbered)
     if #tables > 1 or #tables[1].caption.long > 0 then
       fail(label, "'" .. label .. "' holds two tables or captions instead of one")
     end
-    return pandoc.Blocks(content:map(function(block)
-      if block.t == "Table" then
-        block.identifier, block.caption = label, { long = { pandoc.Plain(caption.content) } }
-      end
-      return block
-    end)):walk(filter), false
+    tables[1].identifier, tables[1].caption = label, { long = { pandoc.Plain(caption.content) } }
+    return content:walk(filter), false
   end
 
   function filter.Div(div)
