@@ -137,4 +137,5 @@ def test_on_colab_it_clones_installs_measures_a_gpu_renders_and_packs(notebook, 
     assert any("image/svg+xml" in each for each in shown)
     assert (clone / "_site" / "index.html").stat().st_size > 100_000
     with zipfile.ZipFile(clone / "_site" / f"{machine.name}.zip") as archive:
-        assert sorted(archive.namelist()) == [f"{machine.name}/{name}.csv" for name in ("machine", "runs", "samples")]
+        files = ("SHA256SUMS", "machine.csv", "runs.csv", "samples.csv")
+        assert sorted(archive.namelist()) == [f"{machine.name}/{name}" for name in files]

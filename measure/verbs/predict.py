@@ -21,6 +21,7 @@ import argparse
 import dataclasses
 import json
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -44,7 +45,7 @@ from measure.run.worker import Worker
 from measure.timing.sampling import Sampling
 from measure.verbs import flags
 from measure.verbs import measure as measuring
-from measure.verbs.terminal import aligned, markdown
+from measure.verbs.terminal import aligned, markdown, name_first
 
 HEAD = (
     "chip", "batch", "least", "likely", "90 % interval", "inputs/s", "bound by", "costliest", "memory", "fits", "from",
@@ -121,7 +122,7 @@ def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _devices(data: Path, names: Sequence[str] | None, precision: str) -> list[PredictedDevice]:
-    """Return the devices of these names and globs (default: all) that have the precision."""
+    """Return the devices of these names and globs (default: all) that have the precision; say which named lack it."""
     chips = of_chips(data)
     devices = {chip.name: chip for chip in chips.values()}
     devices |= {machine.name: machine for _, _, machine in of_machines(data)}
@@ -133,6 +134,8 @@ def _devices(data: Path, names: Sequence[str] | None, precision: str) -> list[Pr
         others = ", ".join(sorted(set(rates) & set(PRECISIONS)))
         remedy = f"choose {others}" if others else "name another --chip"
         raise UserError(f"--precision: no rate of {wanted[0]} at {precision} is known; {remedy}")
+    if lacking := sorted({*globs} & {*wanted} - {device.name for device in able}):  # named, not met by a glob
+        print(f"Left out, since no rate at {precision} is known: {name_first(lacking)}", file=sys.stderr)
     return able
 
 

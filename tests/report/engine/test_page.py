@@ -34,9 +34,10 @@ def project(tmp_path):
 def test_a_picture_is_in_the_page(project, width, about):
     drawing = PICTURE.replace("width='80'", f"width='{width}'").replace('width="80"', f'width="{width}"')
     (project.root / "a.svg").write_text(drawing)
-    element = whole_page('<img src="a.svg" alt="seen" />', [], project.root)
+    first, element = whole_page(2 * '<img src="a.svg" alt="seen" />\n', [], project.root).splitlines()
     address = element.split('src="')[1].split('"')[0]
     assert element == f'<img loading="lazy"{about} width="{width}" height="9.5" src="{address}" alt="seen" />'
+    assert first == element.replace(' loading="lazy"', "")  # it is painted with the text
     head, _, content = address.partition(",")
     assert head == "data:image/svg+xml;charset=utf-8"
     # quotes are single, and so those within are told apart
