@@ -234,6 +234,18 @@ def test_a_chart_is_drawn_before_the_chooser_begins_and_none_that_is_folded_away
 
 
 @pytest.mark.browser
+@pytest.mark.parametrize("batch", ["1", "64"])
+def test_a_chip_is_first_only_where_most_chips_are_ranked(desktop, batch):
+    chooser = desktop.page.locator(".chooser:has(form)")
+    chooser.locator("select[name=batch]").select_option(batch)
+    rows = chooser.locator("tbody tr:not(.divider)")
+    are_most = 2 * chooser.locator("tbody tr:not(.divider, .unranked)").count() > rows.count()
+    first = rows.first.locator("th").inner_text().split("\n")[0].rstrip(" †=")
+    for answer in (chooser.locator("[role=status]"), desktop.page.locator(".chooser-line [role=status]")):
+        assert (first in answer.inner_text()) == are_most == (batch == "64")
+
+
+@pytest.mark.browser
 def test_a_long_table_shows_its_first_rows_until_asked_for_more(desktop):
     table = desktop.page.locator("#tbl-chips")
     shown = table.locator("tbody tr:visible")

@@ -237,11 +237,11 @@ function shortForm(line, selects, section) {
   const answer = made("span", { role: "status" });
   const all = made("a", { href: `#${section}` }, "All chips");
   line.replaceChildren(made("p", {}, "How fast is ", model, " at batch ", batch, " on ", kind, "? ", answer, " ", all, "."));
-  return (chosen, fastest, count) => {
+  return (chosen, fastest, count, unranked) => {
     for (const copy of copies) copy.value = chosen[copy.name];
     answer.textContent = fastest
       ? `Likely ${quantity(fastest.likely, "s", 2)} (${interval(fastest.low, fastest.high)}) on the ${fastest.chip}, the fastest of ${count}.`
-      : "Nobody timed such a call, so no chip is ranked.";
+      : `${unranked}.`;
   };
 }
 
@@ -348,8 +348,10 @@ async function startChooser(place) {
       row.cost = costOf(row.price, row);
     }
     const ranked = rows.filter((row) => !row.lacks);
-    const fastest = ranked.reduce((best, row) => (best && best.surely <= row.surely ? best : row), null);
-    const rivals = new Set(ranked.filter((row) => row !== fastest && row.low <= fastest.high));
+    // A few of the chips have no first among them: the others may be faster
+    const isRanking = 2 * ranked.length > rows.length;
+    const fastest = isRanking ? ranked.reduce((best, row) => (best && best.surely <= row.surely ? best : row)) : null;
+    const rivals = new Set(ranked.filter((row) => isRanking && row !== fastest && row.low <= fastest.high));
     const column = COLUMNS.find(({ key }) => key === sort);
     const descends = Boolean(column.descends) !== turned;
     rows.sort((a, b) => {
@@ -378,11 +380,15 @@ async function startChooser(place) {
     body.replaceChildren(...lines);
     for (const element of cards) element.hidden = element.id !== `card-${chosen.model}`;
     const call = `${names[chosen.model]}, batch size ${chosen.batch}, ${chosen.precision}, ${PHASES[chosen.phase]}`;
+    const middle = rows.map((row) => row.likely).sort((one, other) => one - other)[rows.length >> 1];
+    const unranked = middle
+      ? `A typical one likely takes ${quantity(middle, "s", 2)}; too few were timed at such a call to rank them`
+      : "Nothing is known of such a call";
     const best = fastest
-      ? `first is the ${fastest.chip}, likely ${quantity(fastest.likely, "s", 2)}; the intervals of ${rivals.size} others (=) overlap with its own`
-      : "none of them can be ranked";
-    say?.(chosen, fastest, ranked.length);
-    status.textContent = rows.length ? `${call}: ${ranked.length} of ${rows.length} chips are ranked; ${best}.` : `${call}: nothing known.`;
+      ? `${ranked.length} of ${rows.length} chips are ranked; first is the ${fastest.chip}, likely ${quantity(fastest.likely, "s", 2)}; the intervals of ${rivals.size} others (=) overlap with its own`
+      : unranked;
+    say?.(chosen, fastest, ranked.length, unranked);
+    status.textContent = `${call}: ${best}.`;
     if (!changed) return;
     unfold();
     const address = new URLSearchParams({ ...chosen, sort, ...(turned ? { order: "reversed" } : {}) });
