@@ -1,5 +1,5 @@
 # make report      set up .venv, measure this machine for BUDGET (3m; 20m, 1h, none), render the paper
-# make test        set up .venv, run the tests that are not slow: a worker per core and one more, each with one thread
+# make test        set up .venv, run the tests that are not slow: a worker per core, each with one thread
 # make test-all    run the slow ones as well
 # make lint        set up .venv, check style, types and workflows
 # make gpu-check   on an NVIDIA GPU: run the tests for one, measure for BUDGET; fail if either fails
@@ -16,9 +16,7 @@ report: .venv/.report
 	  $(BIN)/python -m measure --quick --budget $(BUDGET)
 	@$(BIN)/python -m report
 
-# Some tests wait for a process, a page or a limit; meanwhile the worker more works.
-WORKERS := $(shell $(PYTHON) -c "import os; print((os.cpu_count() or 1) + 1)")
-PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal
+PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist worksteal
 
 test: .venv/.test
 	$(PYTEST) -m 'not slow'
