@@ -5,6 +5,7 @@ from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
+from measure.cache.records import Run
 from measure.domain.words import STEP
 from measure.run.estimate import DurationEstimate
 from measure.run.request import Request
@@ -59,7 +60,7 @@ def in_parts(tasks: Sequence[Task], request: Request, cache: RunCache) -> list[P
     ordered = {tier: _order(tier, chosen, request, cache, estimate) for tier, chosen in tiers.items()}
     cells = ordered[Tier.FIRST_CELLS]
     timed = next((number for number, task in enumerate(cells, 1) if task.is_of_machine), 0)
-    if ordered[Tier.FIRST_ROOF]:  # nothing was measured yet
+    if ordered[Tier.FIRST_ROOF] and not cache.rows(cache.folder.rows(Run)):
         ordered[Tier.FIRST_LATENCY], ordered[Tier.FIRST_CELLS] = cells[:timed], cells[timed:]
     return [Part(tier.value.format(**batches), chosen) for tier, chosen in ordered.items() if chosen]
 

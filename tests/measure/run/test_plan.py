@@ -112,6 +112,12 @@ def test_a_budget_begins_with_something_of_everything():
     assert not [label for label in parts["finer roofs"] if "int8" in label or "burst" in label]
 
 
+def test_one_latency_comes_before_the_first_roof():
+    request = asked("alexnet vgg11", (1, 8), ["roofs", "inference"], **SHORT)
+    assert list(in_parts(request))[:2] == ["a first latency", "a first roof"]
+    assert next(iter(in_parts(request, run()))) == "a first roof"
+
+
 @pytest.mark.parametrize("seed", [1, 2])
 def test_the_story_comes_first_at_each_batch_size(seed):
     request = asked("alexnet resnet18 vgg11 mobilenet_v2", (1, 64), BOTH, **SHORT)
