@@ -205,19 +205,18 @@ class Measurement:
         is_by_us = measurement.returncode in (0, *ENDINGS[kill.way]) or NOTHING_RAN in said
         if not is_by_us or (measurement.returncode == INTERRUPTED and "Traceback" in said):
             raise Violation(f"{kill.way}: the measurement ended with {measurement.returncode}: {self._last_line()}")
-        own_logs = f"{measurement.pid}-*" if INTERRUPTED in ENDINGS[kill.way] else None
-        self._wait_for_the_ends(others, kill.way, own_logs)
+        self._wait_for_the_ends(others, kill.way, measurement.pid)
         return measurement.returncode != 0 or has_lost_its_worker
 
-    def _wait_for_the_ends(self, processes: Sequence[psutil.Process], way: str, own_logs: str | None) -> None:
-        """Raise Violation if a process lives on, or a log stays of a run that could remove it.
+    def _wait_for_the_ends(self, processes: Sequence[psutil.Process], way: str, pid: int) -> None:
+        """Raise Violation if a process lives on, or if a log of the first, ``pid``, stays that it could remove.
 
-        Those of runs that could not are removed by the next one that gets as far as a log of its own.
+        The logs of runs that could not are removed by the next one that gets as far as a log of its own.
         """
         ends = time.monotonic() + ENDING_S
         while True:
             alive = sum(not _has_ended(process) for process in processes)
-            logs = self._logs(own_logs) if own_logs else []
+            logs = self._logs(f"{pid}-*") if INTERRUPTED in ENDINGS[way] else []
             if not alive and not logs:
                 break
             if time.monotonic() > ends:

@@ -129,7 +129,7 @@ RUN = ("add-machine", "compare", "import-trace", "pack", "predict", "share", "sh
 
 
 def run_it(beginning, words):
-    """What has placeholders, which are in capitals, is parsed alone; most verbs that stand alone are but mentioned."""
+    """What has names to fill in, in capitals, is parsed alone; most verbs that stand alone are but mentioned."""
     verb = beginning.split()[-1]
     if any(re.fullmatch(r"[A-Z_]+(\.zip)?", word) for word in words):
         parser_of(verb).parse_args(words)
@@ -159,7 +159,7 @@ PARSERS = {
     "roofwright report": report_command.parser(),
     "python examples/tiny.py": tiny.make_parser(),  # tests/test_tiny.py draws one network
 }
-"""Commands that have placeholders alone, that take minutes, or that other tests run."""
+"""Commands that have nothing but names to fill in, that take minutes, or that other tests run."""
 
 
 def parse_it(beginning, words):

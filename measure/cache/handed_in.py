@@ -7,7 +7,7 @@ import hashlib
 import stat
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -28,10 +28,10 @@ MOST_BYTE = 2**29  # all tables together; a hundred times those from a day of me
 # The tables of a machine and of its owner's own models, relative to the machine's folder
 WANTED = {*FILES.values(), *(TABLES[record].path for record in (Workload, Layer, Operator))}
 
-# The files in a folder or zip, each with a way to open it, or None for a link, a pipe or a device
 SUMS = "SHA256SUMS"  # in a zip of ``pack``: a line for each table, as sha256sum writes it
 SUMS_BYTE = 2**16  # the most that is read of it
 
+# The files in a folder or zip, each with a way to open it, or None for a link, a pipe or a device
 Members = dict[PurePosixPath, Callable[[], IO[bytes]] | None]
 
 
@@ -128,6 +128,10 @@ def _copy_tables(source: Path, members: Members, folder: Path) -> tuple[PurePosi
                     raise UserError(f"{source}: its tables exceed {MOST_BYTE // 2**20} MiB; name fewer")
     if sums is None:
         return home, left_out, []
-    paths = [path for path in folder.rglob("*") if path.is_file()]
-    digests = {path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest() for path in paths}
+    digests = sums_of({path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()})
     return home, left_out, [name for name in sorted(digests.keys() | sums) if digests.get(name) != sums.get(name)]
+
+
+def sums_of(tables: Mapping[str, Path]) -> dict[str, str]:
+    """Return the SHA-256 of each table by its name in a zip."""
+    return {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in tables.items()}

@@ -24,6 +24,12 @@ FLAGS = {  # of a measured round, with their meaning
     SKIPPED: "steps whose gradients were not finite left the optimiser out",
 }
 
+
+def has_flag(flags: str | None, flag: str) -> bool:
+    """Return whether a round has a flag; ``flags`` are as tables write them."""
+    return flag in (flags or "").split(";")
+
+
 # The vector extensions that a processor's flags name, widest first
 VECTOR_EXTENSIONS = ("amx_bf16", "avx512_bf16", "avx512f", "avx2", "avx", "sse2", "sve2", "sve", "asimd")
 # Linux's settings of transparent huge pages: for all memory, on a program's request, not at all

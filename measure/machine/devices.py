@@ -46,8 +46,8 @@ class Mps(Device):
 
     def identity(self) -> dict[str, str]:
         """Return the chip's identity with the number of its GPU's cores, which differs between chips of one name."""
-        registry = processor.output_of("ioreg", "-r", "-d", "1", "-w", "0", "-c", "AGXAccelerator")
-        chip, count = Cpu().identity(), re.search(r'"gpu-core-count" = (\d+)', registry)
+        tree = processor.output_of("ioreg", "-r", "-d", "1", "-w", "0", "-c", "AGXAccelerator")
+        chip, count = Cpu().identity(), re.search(r'"gpu-core-count" = (\d+)', tree)
         return {**chip, "name": f"{chip['name']} GPU" + (f" ({count[1]} cores)" if count else ""), "gpu": "mps"}
 
     def driver(self) -> str | None:

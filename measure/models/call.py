@@ -367,6 +367,6 @@ def kept_state(network: "nn.Module") -> Iterator[None]:
         for module, held, hooks in before:
             vars(module).clear()
             vars(module).update(held)
-            for now, then in hooks:  # transformers adds some in a call, and keeps in an attribute that they are there
-                now.clear()
-                now.update(then)
+            for found, kept in hooks:  # transformers adds some in a call, and keeps in an attribute that they are there
+                found.clear()
+                found.update(kept)

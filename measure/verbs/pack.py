@@ -7,13 +7,12 @@ file FILE.zip?  the zip (default: NAME.zip in the current folder)
 """
 
 import argparse
-import hashlib
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from zipfile import ZIP_DEFLATED, ZipFile
 
 from measure.cache.folders import MachineFolder, Workloads, machine_names
-from measure.cache.handed_in import SUMS
+from measure.cache.handed_in import SUMS, sums_of
 from measure.cache.records import Profile, RoofMeasurement, Run
 from measure.cache.workload_records import Workload
 from measure.domain.models import OWN
@@ -58,7 +57,7 @@ def put_into_zip(machine: MachineFolder, data: Path, target: Path) -> str:
             with ZipFile(partial, "w", ZIP_DEFLATED) as archive:
                 for name, path in paths.items():
                     archive.write(path, f"{machine.name}/{name}")
-                lines = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {name}\n" for name, path in paths.items()]
+                lines = [f"{digest}  {name}\n" for name, digest in sums_of(paths).items()]
                 archive.writestr(f"{machine.name}/{SUMS}", "".join(lines))
             partial.replace(target)
     except OSError as problem:

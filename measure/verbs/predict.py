@@ -58,7 +58,7 @@ def main(asked: argparse.Namespace) -> int:
     """Return exit code 0. Raises UserError for bad input, and for a model that cannot be counted."""
     flags.check_one_output({"--json": asked.json, "--markdown": asked.markdown})
     flags.parse_choices("--precision", [asked.precision], PRECISIONS)
-    flags.parse_choices("--variant", [asked.variant], (EAGER, "torch.compile"))
+    flags.parse_choices("--variant", [asked.variant], timings.VARIANTS)
     batches = flags.parse_batch_sizes("--batch-sizes", asked.batch_sizes)
     devices = _devices(asked.data, asked.chip, asked.precision)
     if asked.known and len(devices) > 1:

@@ -16,6 +16,7 @@ import pandas as pd
 from measure.domain.names import model_name
 from measure.domain.roofs import Roofline
 from measure.domain.words import INFERENCE, least_byte
+from measure.predicting.timings import COMPILED
 from report.paper import Paper
 from report.paper.chips import short_name
 from report.stats.value import Name, Source, Value, median_of
@@ -26,7 +27,6 @@ CONDITIONS = (
 )  # fmt: skip
 """How a network was timed, apart from the network, its input and the batch size."""
 
-COMPILED = "torch.compile"
 FEWEST, LIBRARY = 20, 900
 """The networks that a comparison needs, as fewer are a list, and those that make a device one of a whole library."""
 
