@@ -4,6 +4,8 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+CALM = "calm."  # before the names of facts that leave out what was measured while other programs used a machine
+
 
 @contextmanager
 def without_garbage_search() -> Iterator[None]:

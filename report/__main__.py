@@ -16,6 +16,7 @@ from typing import Any
 from measure.cache.project import ROOT, project_folder
 from measure.domain.values import SPACE, percent, plain, si
 from measure.errors import UserError, unknown
+from report import CALM
 from roofwright.command_line import CommandLine, answer, data_flag
 
 FORMATS = {"render": ("html", "pdf"), "figures": ("svg", "png", "pdf", "json")}  # the formats that each verb writes
@@ -134,7 +135,7 @@ def closing_lines(written: Sequence[Path], data: Path) -> list[str]:
 
 def headline(facts: dict[str, dict[str, Any]]) -> list[str]:
     """Return at most two lines from the paper's facts about the machine at hand; none without a machine."""
-    of = {key: fact["value"] for key, fact in facts.items()}
+    of = {key.removeprefix(CALM): fact["value"] for key, fact in facts.items()}  # calm ones come after the others
     if not (machine := of.get("machine.at_hand.name")):
         return []
     first = f"{machine}: its roof was not measured"

@@ -15,7 +15,7 @@ from importlib import import_module
 from typing import Any, ClassVar, TypeVar, dataclass_transform
 
 from measure.errors import unknown
-from report import options
+from report import CALM, options
 from report.markdown import Markup
 from report.paper import Paper
 from report.stats.value import Name, Source, Value
@@ -24,8 +24,6 @@ CHAPTERS = (
     "puzzle", "chips", "networks", "latency", "utilisation", "training", "gpus", "prediction", "remedies",
     "method", "counting", "machine", "published",
 )  # fmt: skip
-
-CALM = "calm."  # before the names of facts that leave out what was measured while other programs used a machine
 
 MEANING = re.compile(r'^    (\w+): [^\n]*?(?:  #: ([^\n]+)|\n    "+(.+?)"+$)', re.MULTILINE | re.DOTALL)
 """A field, and its meaning behind it or below."""
@@ -44,8 +42,8 @@ class Facts:
 Group = TypeVar("Group")
 
 
-CONCLUSIVE = ("latency", "utilisation", "method")
-"""The chapters of whose calm paper the findings and the advice speak."""
+CONCLUSIVE = ("puzzle", "latency", "utilisation", "method")
+"""The chapters of whose calm paper the findings, the advice and the last lines of the command speak."""
 
 
 @cache

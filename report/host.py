@@ -46,6 +46,7 @@ class Host(Facts):
 
 
 def of(paper: Paper) -> Host:
+    paper = paper.calm  # a finding of the first page
     machine = paper.machine("gpu")
     if machine is None:
         return missing(Host)
@@ -78,7 +79,7 @@ def _precision(machine: Machine) -> str:
 
 
 def _single(paper: Paper, machine: Machine) -> Single:
-    rows = singles(paper.calm)  # a finding of the first page
+    rows = singles(paper)
     if rows.empty:
         return missing(Single)
     flop, calls = (rank_correlation(rows[each].astype(float), rows.latency_s, rows.model) for each in ("flop", "calls"))

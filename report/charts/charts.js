@@ -9,6 +9,7 @@ const OPTIONS = {
 const ACTIONS = { export: { svg: true, png: true }, source: false, compiled: false, editor: false };
 const ACTIONS_WIDTH = 40; // the menu's button, right of the chart; a phone has no room for it
 const SIDE_BY_SIDE = 190; // a panel that would be narrower is set below the others
+const APART = 8; // free pixels between two names beside one another
 const phone = window.matchMedia("(max-width: 40rem)");
 
 const style = document.createElement("style");
@@ -63,7 +64,7 @@ function thinned(rows, share, width) {
       const box = [x - row.width / 2, y - 6, x + row.width / 2, y + 6];
       if (box[0] < 0 || box[2] > width || y < 6) continue;
       if (!clear(box, taken) || !clear(box, marks.filter((_, other) => other !== index))) continue;
-      taken.push(box);
+      taken.push([box[0] - APART, box[1], box[2] + APART, box[3]]);
       return [{ ...row, dx, dy, ex, ey }];
     }
     return [];

@@ -17,7 +17,7 @@ from measure.cache.table import read
 from measure.cache.traces import StoredTrace, read_trace, trace_names
 from measure.domain.latency import calm_rounds
 from measure.domain.roofs import CacheLevel, Roofline, machine_roof, merge_rounds
-from measure.domain.words import EAGER, same_shape
+from measure.domain.words import EAGER, LOAD, same_shape
 from report import options, without_garbage_search
 from report.paper import cells, chips, elsewhere, hand_tables, workloads
 from report.paper import predictions as predictions_table
@@ -75,18 +75,20 @@ class Machine:
 
     @cached_property
     def calm(self) -> "Machine":
-        """This machine without the cells that were measured while other programs used it.
+        """This machine without what was measured while other programs used it; itself without such cells and profiles.
 
         A variant goes with the cell in eager mode that it is held against.
         """
         loaded = self.cells[cells.is_loaded(self.cells)]
         beside = self.variants.set_index(cells.INFERENCE_CELL).index.isin(loaded.set_index(cells.INFERENCE_CELL).index)
-        return replace(
-            self,
-            cells=self.cells.drop(loaded.index),
-            variants=self.variants[~beside & ~cells.is_loaded(self.variants)],
-            steps=self.steps[~cells.is_loaded(self.steps)],
-        )
+        kept: dict[str, Any] = {
+            "cells": self.cells.drop(loaded.index),
+            "variants": self.variants[~beside & ~cells.is_loaded(self.variants)],
+            "steps": self.steps[~cells.is_loaded(self.steps)],
+            "profiles": self.profiles[~(self.profiles.load.astype(float) >= LOAD)],
+        }
+        are_all = all(len(rows) == len(getattr(self, name)) for name, rows in kept.items())
+        return self if are_all else replace(self, **kept)
 
     @property
     def lower_precision(self) -> str:
@@ -132,11 +134,9 @@ class Paper:
 
     @cached_property
     def calm(self) -> "Paper":
-        """The paper that findings and advice rest on, without cells measured while other programs used a machine."""
-        tables = (table for each in self.machines for table in (each.cells, each.variants, each.steps))
-        if not any(cells.is_loaded(table).any() for table in tables):
-            return self
-        return replace(self, machines=tuple(machine.calm for machine in self.machines), is_calm=True)
+        """The paper that findings and advice rest on, without what was measured while other programs used a machine."""
+        machines = tuple(machine.calm for machine in self.machines)
+        return self if machines == self.machines else replace(self, machines=machines, is_calm=True)
 
     @cached_property
     def at_hand(self) -> Machine | None:

@@ -25,11 +25,12 @@ def paper() -> Paper:
     ]  # fmt: skip
     profiles = [
         {"model": model, "batch": 32, "precision": precision, "phase": phase, "status": "ok", "plain_s": plain,
-         "busy_s": busy}
+         "busy_s": busy, "load": 0.2 if model == "alexnet" else 0.05}
         for model, phase, precision, plain, busy in (
             ("resnet18", "step", "fp32", 0.030, 0.024), ("resnet18", "step", "bf16", 0.025, 0.006),
             ("vgg16", "step", "fp32", 0.060, 0.060), ("vgg16", "step", "bf16", 0.020, 0.020),
             ("vgg16", "inference", "fp32", 0.060, 0.060), ("vgg16", "inference", "bf16", 0.060, 0.001),
+            ("alexnet", "step", "fp32", 0.060, 0.060), ("alexnet", "step", "bf16", 0.060, 0.001),
         )
     ]  # fmt: skip
     gpu = world().machine("gpu")
@@ -47,7 +48,7 @@ def test_single_inputs_are_held_against_operators_called():
 def test_the_step_whose_host_hides_most_of_the_gain_is_chosen():
     found = host.of(paper()).lowered
     assert found.network.text == "ResNet-18"
-    # 24 over 6 ms, 30 over 25 ms, 6 of 25 ms; the other step gains 3 in both
+    # 24 over 6 ms, 30 over 25 ms, 6 of 25 ms; the second step gains 3 in both; other programs disturbed the third
     assert (found.kernels.number, found.step.number, found.busy.number) == pytest.approx((4, 1.2, 0.24))
 
 

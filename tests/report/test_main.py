@@ -184,3 +184,5 @@ def test_the_headline_has_the_numbers_of_the_paper():
     ]
     assert headline(facts("peak", "layers", "ratio")) == ["a chip: its roof was not measured"]
     assert headline(facts("name")) == headline({}) == []
+    # Without what was measured while other programs used the machine, where something was
+    assert headline(facts() | {"calm.puzzle.here.ratio": {"value": None}}) == headline(facts("ratio"))

@@ -41,7 +41,7 @@ def gains(paper: Paper) -> str:
             cells = [NONE if value.is_missing else value.interval for value in values]
             rows.append([" and ".join(filter(None, words)), ", ".join(filter(None, settings)), *cells])
     header = " | ".join(["Remedy", "Setting", *(f"Batch {batch} >" for batch in batches)])
-    return pipe(header, display.required(rows, command("inference")))
+    return pipe(header, display.required(rows[1:] and rows, command("inference")))  # one row is no comparison
 
 
 @display.table

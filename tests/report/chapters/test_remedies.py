@@ -27,4 +27,12 @@ def test_cells_of_a_loaded_machine_are_counted_and_enter_no_finding_and_no_advic
         assert None not in (numbers("utilisation", calm)[key], known[f"utilisation.{key}"]["value"])
         assert known[f"calm.utilisation.{key}"]["value"] is None
     assert len(disturbed.calm.machine("cpu").steps) == len(cpu.steps)
+    assert disturbed.calm.machine("cpu").profiles.equals(cpu.profiles)
     assert facts.of_paper(calm).keys() == known.keys() - {key for key in known if key.startswith("calm.")}
+
+
+def test_a_profile_of_a_loaded_machine_enters_no_finding(tmp_path):
+    table = f"machines/{CPU}/profiles.csv"
+    rows = mutated(tmp_path / "world", {table: lambda row: row | {"load": "0.1" if row["phase"] == "step" else "0.09"}})
+    cpu = world(rows, (CPU,)).calm.machine("cpu")
+    assert set(cpu.profiles.phase) == {"inference"}
