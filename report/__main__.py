@@ -61,7 +61,7 @@ def parser() -> CommandLine:
     add("--models", metavar="NAME", help=models, **names)
     chips = "the chips, by names or globs such as 'NVIDIA T4' (default: as in _quarto.yml, else all in data/chips.csv)"
     add("--chips", metavar="NAME", help=chips, **names)
-    labels = "with figures: which of them, by labels such as fig-chip-plane (default: all)"
+    labels = "with figures: which of them, by labels such as fig-chip-roofs (default: all)"
     add("--figures", metavar="LABEL", help=labels, **names)
     data = "the folder with the cached measurements (default: data, else that which comes with the project)"
     add("--data", type=Path, metavar="DIR", help=data)

@@ -295,7 +295,8 @@ def load_machine(
     roofs, caches = measured_roofs(machine_roof(merged)), tuple(CacheLevel(*map(int, part)) for part in parts)
     tried_runs = calm_rounds(tried_runs)
     runs, samples = frame(tried_runs, records.Run), committed(folder, records.Sample, tried_runs)
-    inference = cells.derive_inference(runs, samples, counted, operators, partial(roof_at, roofs))
+    given = runs, samples, counted, operators, partial(roof_at, roofs)
+    inference = cells.derive_inference(*given)
     return Machine(
         folder=folder.name,
         name=name,
@@ -307,7 +308,7 @@ def load_machine(
         clock_hz=measured_clock(roof_measurements),
         cells=inference[inference.variant == EAGER],
         variants=inference[inference.variant != EAGER],
-        steps=cells.derive_steps(runs, samples, counted, operators, partial(roof_at, roofs)),
+        steps=cells.derive_steps(*given),
         profiles=frame(tried_profiles, records.Profile),
         operators=committed(folder, records.OperatorTime, tried_profiles),
         hardware_counters=committed(folder, records.KernelCounters, counter_profiles),

@@ -22,6 +22,7 @@ from measure.domain.words import BACKWARD, EAGER, FORWARD, INFERENCE, LOADED, ST
 from report.paper.frames import each, matching
 from report.paper.roofs import TIMES
 
+RoofOf = Callable[[str], Roofline | None]  # a machine's roof at a precision
 CELL_COLUMNS = list(CELL)
 INFERENCE_CELL = ["model", "batch", "precision"]  # the key of a machine's cells of inference in eager mode
 SPEED_UP = ["speed_up", "speed_up_low", "speed_up_high"]  # a ratio over eager mode and the ends of its interval
@@ -107,9 +108,7 @@ def operator_bounds(operators: pd.DataFrame, precision: str, roof: Roofline) -> 
     return rows.groupby(["model", "batch", "stage"])[["bound_s"]].sum().reset_index()
 
 
-def under_roofs(
-    cells: pd.DataFrame, operators: pd.DataFrame, bounds: Mapping[str, str], roof_of: Callable[[str], Roofline | None]
-) -> Roofline:
+def under_roofs(cells: pd.DataFrame, operators: pd.DataFrame, bounds: Mapping[str, str], roof_of: RoofOf) -> Roofline:
     """Add columns to cells, ``bounds`` by their stages: the least time of the operators, NaN where unknown.
 
     Return the roof above each cell, as columns; NaN without a measured roof at its precision (``roof_of``).
@@ -146,11 +145,7 @@ def _over_eager(runs: pd.DataFrame, samples: pd.DataFrame) -> pd.DataFrame:
 
 
 def derive_inference(
-    runs: pd.DataFrame,
-    samples: pd.DataFrame,
-    counted: pd.DataFrame,
-    operators: pd.DataFrame,
-    roof_of: Callable[[str], Roofline | None],
+    runs: pd.DataFrame, samples: pd.DataFrame, counted: pd.DataFrame, operators: pd.DataFrame, roof_of: RoofOf
 ) -> pd.DataFrame:
     """One row is a cell of inference: its latency with interval, its rates and bounds.
 
@@ -174,21 +169,16 @@ def derive_inference(
 
 
 def derive_steps(
-    runs: pd.DataFrame,
-    samples: pd.DataFrame,
-    counted: pd.DataFrame,
-    operators: pd.DataFrame,
-    roof_of: Callable[[str], Roofline | None],
+    runs: pd.DataFrame, samples: pd.DataFrame, counted: pd.DataFrame, operators: pd.DataFrame, roof_of: RoofOf
 ) -> pd.DataFrame:
     """One row is a cell of training, eager, with SGD and momentum: its times, and what follows from its workload.
 
     ``latency_s`` is the step's, ``forward_s``, ``backward_s`` and ``update_s`` are its stages', all with intervals;
     ``time_ratio`` is backward to forward, with its interval, ``flop_ratio`` the same of the FLOP counted.
-    ``forward_peak_share`` and ``backward_peak_share`` are rates over the flat part of the roof (``roof_of`` a
-    precision). ``flop_bound_s`` is the step's FLOP at that peak; ``forward_bound_s`` and ``backward_bound_s`` are the
-    least times of the operators one after the other (``operator_bounds``), ``update_bound_s`` that of the
-    bytes that the update must move, ``operator_bound_s`` the sum of the three. All are empty where no roof was
-    measured or what they are made of was not counted.
+    ``flop_bound_s`` is the step's FLOP at the peak of the roof (``roof_of`` a precision); ``forward_bound_s`` and
+    ``backward_bound_s`` are the least times of the operators one after the other (``operator_bounds``),
+    ``update_bound_s`` that of the bytes that the update must move, ``operator_bound_s`` the sum of the three. All are
+    empty where no roof was measured or what they are made of was not counted.
     """
     whole = (matching(rows, phase=STEP, variant=EAGER) for rows in (runs, samples))
     wanted = merge_runs(*whole).drop(columns="phase")
@@ -197,8 +187,6 @@ def derive_steps(
     cells["peak_byte"] = cells.peak_byte.astype(float)
     cells["flop_ratio"] = cells.backward_flop / cells.forward_flop
     roof = under_roofs(cells, operators, {FORWARD: "forward_bound_s", BACKWARD: "backward_bound_s"}, roof_of)
-    for stage in (FORWARD, BACKWARD):
-        cells[f"{stage}_peak_share"] = cells[f"{stage}_flop"] / cells[f"{stage}_s"] / roof.peak_flop_per_s
     cells["flop_bound_s"] = (cells.forward_flop + cells.backward_flop) / roof.peak_flop_per_s
     cells["update_bound_s"] = update_byte(cells) / roof.bandwidth_byte_per_s
     cells["operator_bound_s"] = cells.forward_bound_s + cells.backward_bound_s + cells.update_bound_s

@@ -46,9 +46,7 @@ CAPTIONS = {
     for part in read_source(read_project(ROOT)) if isinstance(part, CodeCell) and "label" in part.options
 }  # fmt: skip
 
-LISTS = {
-    "tbl-networks-all": counts.everything, "tbl-bounds": counts.bounds, "tbl-latencies": latencies.latencies,
-}  # fmt: skip
+LISTS = {"tbl-networks-all": counts.everything, "tbl-latencies": latencies.latencies}
 
 
 @pytest.mark.parametrize("label", LISTS)

@@ -1,4 +1,4 @@
-"""Figures of chips: their roofs, their ridge points over the years, and in the HTML all of them."""
+"""Figures of chips: their roofs, and their ridge points over the years."""
 
 from typing import Any
 
@@ -9,8 +9,7 @@ from report import display
 from report.chapters.chips.facts import labelled
 from report.charts import theme
 from report.charts.axes import LinearAxis, LogAxis, longest
-from report.charts.labels import Box, text_size
-from report.charts.marks import end_names, lines, names, points, texts
+from report.charts.marks import end_names, lines, names, points
 from report.charts.panels import figure, panel
 from report.paper import BASE_PRECISION, Paper, chips
 from report.paper.frames import each
@@ -29,7 +28,6 @@ LINES = {
 }  # fmt: skip
 """Product lines whose generations are joined: the largest chip of each."""
 
-RIDGES = (1, 10, 100, 1000)  # FLOP/B, whose diagonals are drawn
 MEASURED = "measured here"
 TOOLTIP = (
     ("chip", "chip", ""), ("year", "year", "d"), ("rate", "rate", ""), ("peak", "dense peak", "FLOP/s"),
@@ -111,30 +109,3 @@ def ridges(paper: Paper) -> dict[str, Any]:
     layers.append(names(rows.assign(name=rows.short.where(named, "")), "name", *places))
     alt = f"Ridge points of {len(rows)} chips against their year, {rows.year.min()} to {rows.year.max()}."
     return figure("chip-ridges", alt, panel(layers))
-
-
-@display.figure
-def plane(paper: Paper) -> dict[str, Any]:
-    rows = _rows(chips.headline(paper.chips))
-    x = LogAxis.around(rows.bandwidth, pixels=theme.plot_width(unit="FLOP/s"), title="bandwidth", unit="B/s")
-    y = LogAxis.around(rows.peak, pixels=420, title="dense peak", unit="FLOP/s", vertical=True)
-    ends = [
-        {"ratio": f"{ratio} FLOP/B", "at": at, "peak": at * ratio}
-        for ratio in RIDGES
-        for at in (max(x.low, y.low / ratio), min(x.high, y.high / ratio))
-        if y.low / ratio < x.high and y.high / ratio > x.low
-    ]
-    places = (x, "bandwidth"), (y, "peak")
-    named_rows = rows.assign(name=rows.chip.where(rows.key.isin(labelled(paper.chips).chip), ""))
-    taken = []
-    for end in ends[1::2]:
-        right, down = x.pixel(end["at"]) - 4, y.pixel(end["peak"]) + 10
-        width, height = text_size(str(end["ratio"]), theme.LABEL_SIZE)
-        taken.append(Box(right - width, down - height, right, down + height))
-    layers = [
-        lines(ends, (x, "at"), (y, "peak"), theme.GREY, "ratio", dash=True, width=0.8),
-        texts(ends[1::2], "ratio", (x, "at"), (y, "peak"), theme.MUTED, "right", dx=-4, dy=10),
-        points(rows, *places, ("kind", theme.CHIP_COLORS), ("kind", theme.CHIP_SHAPES), "unconfirmed", tooltip=TOOLTIP),
-        names(named_rows, "name", *places, taken),
-    ]  # fmt: skip
-    return figure("chip-plane", f"Dense peak against bandwidth of {len(rows)} chips.", panel(layers))

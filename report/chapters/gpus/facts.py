@@ -283,21 +283,12 @@ def changes(paper: Paper) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def halved(paper: Paper) -> pd.DataFrame:
-    """One row is a device: the same for fp16 in place of fp32."""
-    rows = published.timed(paper)
-    rows = rows[(rows.compiler == "") & (rows.autocast == "")]
-    pairs = published.paired(rows[rows.precision == "fp32"], rows[rows.precision == "fp16"], ("precision",))
-    found = [_spread(f"fp16 on {name_in(each)}", each) for _, each in pairs.groupby("device")]
-    return pd.DataFrame([each for each in found if each["networks"] >= published.FEWEST])
-
-
 def _spread(name: str, pairs: pd.DataFrame) -> dict[str, Any]:
     gained = published.gains(pairs)
     places = dict(zip(("low", "quarter", "speed", "three_quarters", "high"), (0.1, 0.25, 0.5, 0.75, 0.9), strict=True))
     has_promise = not {"compiler_other", "layout_other"} & set(pairs.columns)  # else both bounds stay as they are
     return {
-        "name": name, "networks": len(gained), "slower": float((gained < 1).mean()),
+        "name": name, "networks": len(gained),
         **{column: gained.quantile(place) for column, place in places.items()},
         **{bound: published.gains(pairs, f"{bound}_s").median() if has_promise else None
            for bound in ("whole", "layers")},

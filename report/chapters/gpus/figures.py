@@ -1,7 +1,6 @@
 """The figures of the chapter on GPUs that others timed."""
 
 from dataclasses import replace
-from math import floor, log10
 from typing import Any
 
 import pandas as pd
@@ -13,18 +12,13 @@ from report.chapters.gpus.facts import changes
 from report.charts import theme
 from report.charts.axes import Categories, LinearAxis, LogAxis
 from report.charts.forms import dots
-from report.charts.marks import band, boxes, lines, names, points, rules
+from report.charts.marks import boxes, names, points, rules
 from report.charts.panels import figure, panel, row
 from report.charts.roofline import DrawnRoof, Plane
-from report.markdown import percent
 from report.paper import Paper
 from report.paper.chips import short_name
 from report.stats import published
 from report.stats.published import SOURCE, TWINS, network_name
-from report.stats.value import middle_share
-
-FEWEST_OF_SIZE = 5  # the networks that half a decade of FLOP needs, for its quantiles to be more than its members
-LARGEST = 3  # so many GPUs have a panel by size: those with most networks
 
 STREAMS = {"read": "read", "init": "write", "scale": "copy", "triad": "triad"}
 """The streams of gpu-benches by the names that they have here."""
@@ -122,36 +116,6 @@ def other_memory(paper: Paper) -> dict[str, Any]:
     layers.append(names(rows.assign(label=rows.kind.mask(rows.kind.duplicated(), "")), "label", *place))
     description = "; ".join(f"{each.kind} of {each.network} {each.gain:.2f}" for each in rows.itertuples(index=False))
     return figure("gpus-memory", description, panel(layers), legend="bound by")
-
-
-@display.figure
-def by_size(paper: Paper) -> dict[str, Any]:
-    found = []
-    for each in published.by_device(paper)[:LARGEST]:
-        shares = each.rows.layers_s / each.rows.latency_s
-        for step, group in shares.groupby(each.rows.forward_flop.map(lambda flop: floor(2 * log10(flop)))):
-            if len(group) >= FEWEST_OF_SIZE:
-                low, high = middle_share(group)
-                about = {"device": short_name(each.device), "flop": 10 ** ((step + 0.5) / 2), "networks": len(group)}
-                found.append(about | {"low": low.number, "middle": group.median(), "high": high.number})
-    rows = pd.DataFrame(display.required(found, SOURCE.command))
-    width = theme.plot_width(rows.device.nunique(), shared=True)
-    x = LogAxis.around(rows.flop, pixels=width, title="operations of an input", unit="FLOP")
-    told = [("networks", "networks", "d"), ("flop", "operations near", "FLOP"), ("middle", "typical share", ".0%")]
-    panels = []
-    for number, (device, sizes) in enumerate(rows.groupby("device", sort=False)):
-        y = LinearAxis(
-            low=0, high=max(1.0, rows.high.max()), pixels=180, title="share of the bound", format="%", vertical=True,
-            shown=not number,
-        )  # fmt: skip
-        color = theme.BOUND_COLORS["layer by layer"]
-        layers = [
-            band(sizes, (x, "flop"), (y, "low"), "high", color), lines(sizes, (x, "flop"), (y, "middle"), color),
-            points(sizes, (x, "flop"), (y, "middle"), color, size=24, tooltip=told),
-        ]  # fmt: skip
-        panels.append(panel(layers, str(device)))
-    ends = " to ".join(percent(end) for end in (rows.middle.min(), rows.middle.max()))
-    return figure("gpus-size", f"Typical shares of the roofline layer by layer: {ends}.", row(panels), legend=None)
 
 
 @display.figure

@@ -1,19 +1,14 @@
 """The tables of the chapter on GPUs that others timed."""
 
-import pandas as pd
-
 from measure.domain.step_parts import step_parts
 from report import display
 from report.chapters.gpus import traced
-from report.chapters.gpus.facts import changes, halved
 from report.markdown import escape, percent, si
 from report.paper import Paper
 from report.paper.chips import roof_of, short_name
-from report.paper.frames import each as rows_of
 from report.pipe import NONE, known, pipe
 from report.stats import published
 from report.stats.published import SOURCE, share, typical
-from report.stats.value import exact
 
 
 @display.table
@@ -30,21 +25,6 @@ def devices(paper: Paper) -> str:
         for each in published.by_device(paper)
     ]  # fmt: skip
     header = "Device | Precision | Networks > | Peak > | Whole network > | Layer by layer >"
-    return pipe(header, display.required(rows, SOURCE.command))
-
-
-@display.table
-def gains(paper: Paper) -> str:
-    """A row is a change, with the gain of networks and what the rooflines promise."""
-    rows = [
-        (
-            escape(each.name), each.networks, exact(each.speed), f"{exact(each.low)}–{exact(each.high)}",
-            percent(each.slower),
-            *(NONE if pd.isna(value) else exact(value) for value in (each.whole, each.layers)),
-        )
-        for each in rows_of(pd.concat([changes(paper), halved(paper)]))
-    ]  # fmt: skip
-    header = "Change | Networks > | Times as fast > | Eight in ten > | Slower > | Whole > | Layers >"
     return pipe(header, display.required(rows, SOURCE.command))
 
 

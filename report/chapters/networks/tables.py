@@ -76,19 +76,3 @@ def sides(paper: Paper) -> str:
             lines.append(["", "", large, found.networks_large, found.whole_large, found.layers_large])
     header = "Processor | Ridge point > | Batch > | Networks > | Whole > | Layer by layer >"
     return pipe(header, display.required(lines, facts.ROOFS.command))
-
-
-@display.table
-def bounds(paper: Paper) -> str:
-    rows, columns = facts.at_batch(paper), {}
-    for kind in ("cpu", "gpu"):
-        if found := facts.roof_of(paper, kind):
-            counted = set(facts.at_batch(paper, 1, facts.counted_at(paper, found[1])).model)
-            for byte in facts.BYTES:
-                below = set(facts.memory_bound(paper, kind, byte).model)
-                columns[f"{found[0]}, {byte}"] = dict.fromkeys(counted, "arithmetic") | dict.fromkeys(below, "memory")
-    if rows.empty or not columns:
-        raise display.Missing(facts.ROOFS.command)
-    shown = spread(rows, display.LISTED)
-    lines = [[escape(row.name), *(bound.get(row.model, NONE) for bound in columns.values())] for row in each(shown)]
-    return pipe(" | ".join(["Network", *map(escape, columns)]), lines)

@@ -21,7 +21,7 @@ STEP_COLUMNS = [
     "model", "batch", "latency_s", "latency_low_s", "latency_high_s", "forward_s", "update_s", "time_ratio",
     "time_ratio_low", "time_ratio_high", "flop_ratio", "forward_flop", "backward_flop", "parameter_byte",
     "momentum_byte", "gradient_byte", "forward_bound_s", "backward_bound_s", "update_bound_s", "operator_bound_s",
-    "flop_bound_s", "forward_peak_share", "backward_peak_share", "peak_byte", "training_peak_byte",
+    "flop_bound_s", "peak_byte", "training_peak_byte",
 ]  # fmt: skip
 
 COUNTER_KEY = ["model", "batch", "precision", "phase", "variant"]

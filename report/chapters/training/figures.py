@@ -42,10 +42,10 @@ def known(rows: pd.DataFrame, flags: str) -> pd.DataFrame:
 
 
 @display.figure
-def ratios(paper: Paper, everything: bool = False) -> dict[str, Any]:
+def ratios(paper: Paper) -> dict[str, Any]:
     """Draw backward over forward: left by network, right by kind of layer where layers were profiled."""
     rows = known(costs.steps(paper.at_hand), STEPS).sort_values("time_ratio", ascending=False)
-    rows = spread(rows, display.DRAWN if everything else FEW)
+    rows = spread(rows, FEW)
     left = longest(list(rows.network), theme.TICK_SIZE) + 12
     width = theme.plot_width(2, left=left)
     rows = rows.assign(bound_ratio=rows.backward_bound_s / rows.forward_bound_s)
@@ -62,7 +62,7 @@ def ratios(paper: Paper, everything: bool = False) -> dict[str, Any]:
         panels.append(forms.dots(kinds, "kind", *ratio, of_kinds, ticks=ticks, title="Kinds of layer", step=step))
     most, least = rows.iloc[0], rows.iloc[-1]
     description = f"Backward over forward in time, from {least.network} to {most.network}, and in FLOP."
-    return figure(f"training-ratios{'-all' if everything else ''}", description, row(panels))
+    return figure("training-ratios", description, row(panels))
 
 
 def _kinds(paper: Paper) -> list[dict[str, Any]]:

@@ -99,8 +99,6 @@ def test_figures_show_the_facts():
     promised = rows_of(chart, "name", "roofline", "promised")
     # Another card alone has a promise; compiling leaves both bounds as they are
     assert {name for name, *_ in promised} == {"B2 to Bead 2", "Bead 2 to Cog 3"}
-    lowered = chapter.halved(world())
-    assert dict(zip(lowered.name, lowered.speed, strict=True)) == pytest.approx({"fp16 on Bead 2": 5})  # 10 over 2
     delivered = rows_of(figures.delivered.__wrapped__(world()), "name", "what", "share")
     # 0.9 of 1 TB/s read by 4096 threads, 0.8 for triads; 15 of 20 TB/s written; 90 of 100 TFLOP/s, 100 of 200
     shares = {("Bead 2", "read"): 0.9, ("Bead 2", "triad"): 0.8, ("Cog 3", "write"): 0.75, ("Bead 2", "bf16"): 0.9}
