@@ -58,22 +58,16 @@ def _text(cell: Any) -> str:
     return escape(str(cell)) if isinstance(cell, Value | Name) else str(cell)
 
 
-def pipe(header: str, rows: Iterable[Sequence[Any]], of: str = "") -> str:
+def pipe(header: str, rows: Iterable[Sequence[Any]]) -> str:
     """Return a pipe table. Its header is as in ``"Model | Batch > | Latency >"``, where ``>`` aligns to the right.
-
-    The column ``of``, of a machine or device that the text names, is left out where it says the same in every row.
 
     Cells are Markdown on one line, or a Value, which prints as a number or a dash. Dashes give a column's width: by
     their numbers pandoc shares the width of the text among the columns of a table with long lines. If the columns do
     not fit there are enough dashes to make the line below the header such a long one.
     """
-    titles, rows = header.split(" | "), [[_text(cell) for cell in row] for row in rows]
-    if of in titles:
-        at = titles.index(of)
-        if len({row[at] for row in rows} - {""}) == 1:
-            titles, *rows = ([*line[:at], *line[at + 1 :]] for line in (titles, *rows))
+    titles = header.split(" | ")
     names = [title.removesuffix(" >") for title in titles]
-    lines = [[_with_breaks(cell) for cell in line] for line in (names, *rows)]
+    lines = [[_with_breaks(cell) for cell in line] for line in (names, *(map(_text, row) for row in rows))]
     widths = column_widths([[_printed(line[at]) for line in lines] for at in range(len(names))])
     rules = []
     scale = 2 if sum(widths) >= LINE_CHARACTERS else 1

@@ -10,18 +10,18 @@ figure("throughput", "Throughput by batch size.", curves(rows, "batch", "rate", 
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from math import cos, pi, sin, sqrt
+from math import cos, pi, sin
 from typing import Any
 
 from report.charts import theme
 from report.charts.axes import Categories, LinearAxis, LogAxis, Pixels, longest
-from report.charts.labels import spread
 from report.charts.marks import Layer, Tooltip, bars, boxes, end_names, layer, lines, points, records, rules, texts
 from report.charts.panels import Content, panel
 
 TICK = "M0,-1V1"  # the shape of a short line
 SMALL, OTHER = 0.05, "other"  # smaller slices of a pie are drawn as one
-RADIUS, REACH, LINE, PIE = 30.0, 38.0, 12.0, 102.0  # pixels: a pie, to its labels, between them, its row
+RADIUS, REACH, PIE = 30.0, 40.0, 102.0  # pixels: a pie, to its numbers, its row
+SIDE = 208.0  # pixels: the width of a matrix
 
 
 def stacked_bars(
@@ -73,20 +73,17 @@ def dots(
 
 
 def matrix(
-    rows: Any, first: str, second: str, value: str, names: Sequence[str], title: str = "", settled: str = "",
-    side: float = 208,
+    rows: Any, first: str, second: str, value: str, names: Sequence[str], title: str = "", settled: str = ""
 ) -> Content:  # fmt: skip
     """Draw coefficients from -1 to 1 as coloured cells with numbers, ``first`` across and ``second`` down.
 
     A cell whose field ``settled`` is false, because its interval holds 0, stays white.
     """
-    listed = [
-        row | {"printed": f"{row[value]:.2f}".replace("-", "−"), "pale": bool(settled) and not row[settled]}
-        for row in records(rows) if row[value] is not None
-    ]  # fmt: skip
+    known = (row for row in records(rows) if row[value] is not None)
+    listed = [row | {"pale": bool(settled) and not row[settled]} for row in known]
     across, down = ([name for name in names if name in {row[of] for row in listed}] for of in (first, second))
-    x = Categories(names=tuple(across), pixels=side, vertical=False, padding=0.04)
-    y = Categories(names=tuple(down), pixels=0.85 * side, padding=0.04)  # numbers are wider than high
+    x = Categories(names=tuple(across), pixels=SIDE, vertical=False, padding=0.04)
+    y = Categories(names=tuple(down), pixels=0.85 * SIDE, padding=0.04)  # numbers are wider than high
     told = [(second, "of", ""), (first, "with", ""), (value, "coefficient", ".2f")]
     cells = boxes(listed, (x, first), (y, second), tooltip=told)
     scale = {"domain": [-1, 0, 1], "range": [theme.VERMILION, theme.PAPER, theme.BLUE], "interpolate": "rgb"}
@@ -94,11 +91,11 @@ def matrix(
         "field": value, "type": "quantitative", "scale": scale, "legend": None,
         "condition": {"test": "datum['pale']", "value": theme.PAPER},
     }  # fmt: skip
-    layers: list[Layer] = [cells]
-    for dark, ink in ((False, theme.INK), (True, theme.PAPER)):
-        numbers = [row for row in listed if (abs(row[value]) > 0.7 and not row["pale"]) == dark]
-        layers.append(texts(numbers, "printed", (x, first), (y, second), ink))
-    return panel(layers, title)
+    numbers = texts(listed, value, (x, first), (y, second))
+    numbers["encoding"]["text"] |= {"type": "quantitative", "format": ".2f"}
+    on_dark = {"test": f"abs(datum['{value}']) > 0.7 && !datum['pale']", "value": theme.PAPER}
+    numbers["encoding"]["color"] = {"condition": on_dark, "value": theme.INK}
+    return panel([cells, numbers], title)
 
 
 def slices(amounts: Mapping[str, float]) -> list[tuple[str, float, float, float]]:
@@ -116,20 +113,6 @@ def slices(amounts: Mapping[str, float]) -> list[tuple[str, float, float, float]
     return [(part, share, *angles) for (part, share), angles in zip(parts, pairwise(ends), strict=True)]
 
 
-def label_places(middles: Sequence[float]) -> list[tuple[float, float]]:
-    """Return where labels of slices with these middles are anchored, from the pie's centre (pixels, y downwards).
-
-    A label right of the centre begins at its anchor, one left of it ends there. Labels of a side stand ``LINE`` apart.
-    """
-    places = {}
-    for side in (1, -1):
-        here = [at for at, middle in enumerate(middles) if (1 if sin(middle) >= 0 else -1) == side]
-        limit = max(REACH, LINE * (len(here) - 1) / 2)
-        for at, y in zip(here, spread([-REACH * cos(middles[at]) for at in here], LINE, -limit, limit), strict=True):
-            places[at] = (side * max(7, sqrt(max(REACH**2 - y**2, 0.0))), y)
-    return [places[at] for at in range(len(middles))]
-
-
 def pies(
     rows: Any, column: str, row: str, part: str, amount: str, palette: Mapping[str, str], cell: float = 128
 ) -> list[Content]:
@@ -143,27 +126,26 @@ def pies(
     panels = []
     for across in dict.fromkeys(each[column] for each in listed):
         arcs: list[dict[str, Any]] = []
-        labels: list[dict[str, Any]] = []
+        titles: list[dict[str, Any]] = []
+        numbers: list[dict[str, Any]] = []
         for line, down in enumerate(downs):
             amounts = {each[part]: each[amount] or 0 for each in listed if (each[column], each[row]) == (across, down)}
             cut = slices(amounts)
             middle = PIE * (line + 0.5) + 10
-            labels.append({"text": down, "x": 0, "y": middle - PIE / 2, "align": "left"})
-            places = label_places([(start + end) / 2 for _, _, start, end in cut])
-            for (name, share, start, end), (right, below) in zip(cut, places, strict=True):
+            titles.append({"text": down, "x": 0, "y": middle - PIE / 2})
+            for name, share, start, end in cut:
                 about = {column: across, row: down, part: name, "share": share}
                 arcs.append(about | {"x": cell / 2, "y": middle, "start": start, "end": end})
-                side = "left" if right > 0 else "right"
-                place = {"x": cell / 2 + right, "y": middle + below}
-                labels.append({"text": f"{100 * share:.0f}", "align": side} | place)
+                turn = (start + end) / 2
+                place = {"x": cell / 2 + REACH * sin(turn), "y": middle - REACH * cos(turn)}
+                numbers.append({"text": f"{100 * share:.0f}"} | place)
         told = [(column, column, ""), (row, row, ""), (part, part, ""), ("share", "share", ".1%")]
         mark = {"type": "arc", "outerRadius": RADIUS, "stroke": theme.PAPER, "strokeWidth": 0.6}
         theta = {"field": "start", "type": "quantitative", "scale": None, "stack": None}
         ends: dict[str, Any] = {"theta": theta, "theta2": {"field": "end"}}
         layers = [layer(mark, arcs, (x, "x"), (y, "y"), color=(part, palette), tooltip=told, **ends)]
-        for side in ("left", "right"):
-            written = [label for label in labels if label["align"] == side]
-            layers.append(texts(written, "text", (x, "x"), (y, "y"), align=side))
+        layers.append(texts(titles, "text", (x, "x"), (y, "y"), align="left"))
+        layers.append(texts(numbers, "text", (x, "x"), (y, "y")))
         panels.append(panel(layers, str(across), frame=False))
     return panels
 

@@ -27,25 +27,16 @@ FEWEST_SIZES = 3  # the fewest working sets of a level before the last: fewer ar
 
 
 @dataclass(frozen=True)
-class Level:
-    """A level of memory: the smallest and the largest working set (bytes) that it serves at its rate."""
-
-    first_byte: int
-    last_byte: int
-
-    def holds(self, byte: int) -> bool:
-        return self.first_byte <= byte <= self.last_byte
-
-
-@dataclass(frozen=True)
 class MemoryLevel:
     """A level of memory that a sweep showed, named by the cache that the system reports where they agree.
 
-    ``kernels`` is the fastest row of ``with_rates`` of each stream within the level, by the stream's name.
+    It serves working sets from ``first_byte`` to ``last_byte`` at its rate. ``kernels`` is the fastest row of
+    ``with_rates`` of each stream within the level, by the stream's name.
     """
 
     name: str
-    level: Level
+    first_byte: int
+    last_byte: int
     kernels: dict[str, pd.Series]
 
     @property
@@ -74,14 +65,10 @@ def sustained(rows: pd.DataFrame, kernels: Iterable[str]) -> pd.DataFrame:
     return rows[rows.roof_kernel.isin(list(kernels)) & (rows.pace == SUSTAINED)]
 
 
-def sweep(rows: pd.DataFrame) -> list[Level]:
-    """Return the levels of memory that reading shows, fastest first: reading is the same whatever store a chip has."""
-    reads = sustained(rows, ["stream_read"])
-    return find_levels(dict(zip(reads["size"].astype(int), reads.byte_per_s, strict=True)))
-
-
-def find_levels(rates: Mapping[int, float]) -> list[Level]:
+def find_levels(rates: Mapping[int, float]) -> list[tuple[int, int]]:
     """Find the levels of memory in bytes per second by working set (bytes), the fastest first; one at least for any.
+
+    Each has the smallest and the largest working set that it serves at its rate.
 
     The last level is memory: it serves the largest working set and all smaller ones in a row at a like rate. Every
     other level is a run of at least ``FEWEST_SIZES`` working sets of like rate, faster than all levels behind it.
@@ -93,15 +80,15 @@ def find_levels(rates: Mapping[int, float]) -> list[Level]:
     start = len(sizes) - 1
     while start and _are_alike([rates[size] for size in sizes[start - 1 :]]):
         start -= 1
-    found = [Level(sizes[start], sizes[-1])]
+    found = [(sizes[start], sizes[-1])]
     slower = median(rates[size] for size in sizes[start:])
     for run in reversed(_runs(sizes[:start], rates)):
         rate = median(rates[size] for size in run)
         if rate > LIKENESS * slower:
-            found.insert(0, Level(run[0], run[-1]))
+            found.insert(0, (run[0], run[-1]))
             slower = rate
         elif rate * LIKENESS >= slower:  # a disturbance split one level in two
-            found[0] = Level(run[0], found[0].last_byte)
+            found[0] = (run[0], found[0][1])
     return found
 
 
@@ -124,22 +111,26 @@ def _runs(sizes: Sequence[int], rates: Mapping[int, float]) -> list[Sequence[int
 
 
 def memory_levels(rows: pd.DataFrame, reported: Sequence[CacheLevel]) -> list[MemoryLevel]:
-    """Return the levels of memory, fastest first, with what the system reports of its caches; none without a sweep."""
-    found, streams = sweep(rows), sustained(rows, STREAM_ARRAYS)
+    """Return the levels of memory, fastest first, with what the system reports of its caches; none without a sweep.
+
+    Reading shows them: it is the same whatever store a chip has.
+    """
+    streams, reads = sustained(rows, STREAM_ARRAYS), sustained(rows, ["stream_read"])
+    found = find_levels(dict(zip(reads["size"].astype(int), reads.byte_per_s, strict=True)))
     named = []
-    for place, level in enumerate(found):
-        cache = None
-        if level is not found[-1]:  # its cache ends where the level does, before the next one, or a step off
-            least, most = level.last_byte / STEP, found[place + 1].first_byte * STEP
-            cache = next((cache for cache in reported if least <= cache.byte <= most), None)
-        name = "memory" if level is found[-1] else f"L{cache.level}" if cache else f"cache {place + 1}"
-        within = streams[[level.holds(size) for size in streams["size"]]]
+    for place, (first, last) in enumerate(found):
+        name = "memory"
+        if place + 1 < len(found):  # its cache ends where the level does, before the next one, or a step off
+            least, most = last / STEP, found[place + 1][0] * STEP
+            levels = (f"L{cache.level}" for cache in reported if least <= cache.byte <= most)
+            name = next(levels, f"cache {place + 1}")
+        within = streams[streams["size"].between(first, last)]
         kernels = {
             stream: highest(within[within.roof_kernel == kernel], "byte_per_s")
             for kernel, stream in STREAMS.items()
             if (within.roof_kernel == kernel).any()
         }
-        named.append(MemoryLevel(name, level, kernels))
+        named.append(MemoryLevel(name, first, last, kernels))
     return named
 
 

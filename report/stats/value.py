@@ -241,11 +241,6 @@ def count_of(number: float | None, counted: str = "things") -> Value:
     return NOTHING if number is None else Value(int(number), counted=counted, count=int(number))
 
 
-def share_of(part: int, whole: int, counted: str = "things") -> Value:
-    """Return a part of a whole as a share, exact; missing without a whole."""
-    return Value(part / whole, "%", part / whole, part / whole, whole, counted) if whole else Value(None, "%")
-
-
 def exact(number: Any, unit: str = "", name: str = "") -> Value:
     """Return a number without error: a count, a datasheet's rate. Missing if it is None or NaN."""
     if number is None or pd.isna(number):
@@ -279,15 +274,6 @@ def extremes(values: Mapping[str, float] | pd.Series, unit: str = "", fewest: in
     names = min(known, key=known.__getitem__), max(known, key=known.__getitem__)
     low, high = (Value(known[name], unit, count=len(known), counted="things", name=name) for name in names)
     return low, high
-
-
-def middle_share(values: Iterable[float], unit: str = "") -> tuple[Value, Value]:
-    """Return the quantiles between which eight in ten of the values lie."""
-    known = [value for value in values if pd.notna(value)]
-    if not known:
-        return Value(None, unit), Value(None, unit)
-    low, high = np.quantile(known, [0.1, 0.9])
-    return Value(float(low), unit, count=len(known)), Value(float(high), unit, count=len(known))
 
 
 def ratio(dividend: Value, divisor: Value) -> Value:

@@ -1,7 +1,5 @@
 """How our counts and those of other programs compare with what torchvision publishes of its classification models."""
 
-import re
-
 import pandas as pd
 
 from report.facts import Facts, missing, sourced
@@ -59,20 +57,6 @@ PUBLISHED_MAC_STEP = 1_000_000  # torchvision publishes 10^9 multiply-adds with 
 TOLERANCE = 0.01
 """The deviation up to which a count is called right, where that is more than the published count's rounding."""
 
-LINES = {
-    "without normalisation": {"AlexNet": "alexnet", "VGG": r"vgg\d+", "SqueezeNet": "squeezenet.*"},
-    "batch normalisation": {
-        "VGG, normalised": r"vgg\d+_bn", "GoogLeNet": "googlenet", "Inception v3": "inception_v3",
-        "ResNet": r"resnet\d+", "Wide ResNet": "wide_resnet.*", "ResNeXt": "resnext.*", "DenseNet": "densenet.*",
-        "RegNet": "regnet.*", "ShuffleNet v2": "shufflenet.*", "MnasNet": "mnasnet.*", "MobileNet v2": "mobilenet_v2",
-        "MobileNet v3": "mobilenet_v3.*", "EfficientNet": r"efficientnet_b\d", "EfficientNet v2": "efficientnet_v2.*",
-    },
-    "layer normalisation": {"ConvNeXt": "convnext.*"},
-    "attention": {"MaxViT": "maxvit.*", "ViT": "vit.*", "Swin": r"swin_[^v].*", "Swin v2": "swin_v2.*"},
-}  # fmt: skip
-"""Lines of models by the pattern of their names, grouped by the kind of layer that programs disagree about."""
-
-
 FUSED = "Fused attention"  # the small network with attention alone
 
 
@@ -81,13 +65,8 @@ def program_name(program: str) -> str:
     return NAMES.get(program, program)
 
 
-def _line(model: str) -> str:
-    lines = (line for group in LINES.values() for line in group.items())
-    return next((line for line, pattern in lines if re.fullmatch(pattern, model)), model)
-
-
 def with_deviations(results: pd.DataFrame) -> pd.DataFrame:
-    """Return the results with each model's line, its count's deviation, and whether it is ``right`` and ``equal``.
+    """Return the results with each count's deviation, and whether it is ``right`` and ``equal``.
 
     Equal is a count that rounds to the published one; right one that deviates from it by no more than ``TOLERANCE``,
     or than its rounding: the smallest model's count is published as 40 million to the nearest million.
@@ -95,7 +74,6 @@ def with_deviations(results: pd.DataFrame) -> pd.DataFrame:
     counted = results.forward_mac.astype(float)
     off, rounding = (counted - results.published_mac).abs(), PUBLISHED_MAC_STEP / 2
     return results.assign(
-        line=[_line(model) for model in results.model],
         deviation=counted / results.published_mac - 1,
         equal=off <= rounding,
         right=(off <= TOLERANCE * results.published_mac) | (off <= rounding),

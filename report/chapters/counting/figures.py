@@ -1,17 +1,17 @@
 """The figure of how programs that count multiply-adds compare with what is published."""
 
+from itertools import cycle
 from typing import Any
 
 from report import display
-from report.chapters.counting.facts import LINES, TOLERANCE, program_name, scores, with_deviations
+from report.chapters.counting.facts import TOLERANCE, program_name, scores, with_deviations
 from report.charts import theme
 from report.charts.axes import Categories, LinearAxis
 from report.charts.marks import boxes, points, rules
 from report.charts.panels import figure, panel
 from report.paper import Paper
 
-GROUPS = dict(zip(LINES, (theme.BLUE, theme.GREEN, theme.ORANGE, theme.VERMILION), strict=True))
-GROUP_OF = {line: group for group, lines in LINES.items() for line in lines}
+COLORS = (theme.BLUE, theme.GREEN, theme.ORANGE, theme.VERMILION, theme.PURPLE)
 TICKS = (-100, -10, -1, 0, 1, 10, 100)
 
 
@@ -19,11 +19,10 @@ TICKS = (-100, -10, -1, 0, 1, 10, 100)
 def deviations(paper: Paper) -> dict[str, Any]:
     found = with_deviations(paper.counting_programs)
     found = display.required(found[found.deviation.notna()], "python benchmarks/counting_programs.py")
-    rows = found[["model", "published_mac", "forward_mac"]].assign(
-        program=found.program.map(program_name),
-        group=found.line.map(GROUP_OF).fillna("attention"),
-        off=100 * found.deviation.astype(float),
+    rows = found[["model", "family", "published_mac", "forward_mac"]].assign(
+        program=found.program.map(program_name), off=100 * found.deviation.astype(float)
     )
+    palette = dict(zip(sorted(set(rows.family)), cycle(COLORS), strict=False))
     y = Categories.steps(rows.program, 20)
     low, high = 1.6 * min(-2.0, rows.off.min()), 1.4 * max(2.0, rows.off.max())
     x = LinearAxis(low=low, high=high, pixels=theme.plot_width(left=y.room), title="deviation (%)")
@@ -35,8 +34,8 @@ def deviations(paper: Paper) -> dict[str, Any]:
     content = panel([
         boxes([{"low": -tolerance, "high": tolerance}], (x, "low"), None, x2="high", color=theme.GRID),
         rules([{}], (x, 0), color=theme.MUTED, width=0.6),
-        points(rows, (x, "off"), (y, "program"), ("group", GROUPS), size=18, tooltip=told,
-               offset=("group", list(GROUPS))),
+        points(rows, (x, "off"), (y, "program"), ("family", palette), size=18, tooltip=told,
+               offset=("family", list(palette))),
     ])  # fmt: skip
     for layer in content["layer"]:  # close to linear within 1 %, logarithmic beyond
         layer["encoding"]["x"]["scale"] |= {"type": "symlog", "constant": 1}

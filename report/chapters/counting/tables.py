@@ -1,5 +1,6 @@
 """The tables of counting programs: how right they are, what they cost, and what we count."""
 
+from measure.domain.names import model_name
 from measure.domain.words import COSTS, ELEMENTARY
 from report import display
 from report.chapters.counting.facts import TOLERANCE, program_name, scores, with_deviations
@@ -25,7 +26,10 @@ def accuracy(paper: Paper) -> str:
         deviating = results[(results.program == row.program) & results.deviation.notna()]
         ends = [NONE, NONE]
         if len(deviating):
-            ends = [f"{_signed(end.deviation)} ({escape(end.line)})" for end in extremes(deviating, "deviation")]
+            ends = [
+                f"{_signed(end.deviation)} ({escape(model_name(end.model))})"
+                for end in extremes(deviating, "deviation")
+            ]
         same = known(row.same_parameters, "{:.0f}".format)
         name = escape(program_name(row.program))
         rows.append([name, str(row.right), str(row.equal), same, str(row.models - row.counted), *ends])

@@ -13,7 +13,7 @@ from report.paper import Paper
 from report.paper.chips import short_name
 from report.stats import published
 from report.stats.published import COMPILED, NETWORK, BestTimed, name_in, network_name, share, typical
-from report.stats.value import Name, Value, count_of, exact, extremes, median_of, middle_share, share_of
+from report.stats.value import Name, Value, count_of, exact, extremes, median_of
 
 EXAMPLE = "timm:resnet50"  # the network of the calculation
 
@@ -168,7 +168,8 @@ def _shares(paper: Paper, best: BestTimed | None) -> GpuShares:
         return missing(GpuShares)
     rows, other = best.rows, published.newest(paper, COMPILED)
     other = other[(other.device == best.device) & (other.computed == best.computed)]
-    low, high = middle_share(published.of_networks(rows.layers_s / rows.latency_s, rows.model), unit="%")
+    shares = published.of_networks(rows.layers_s / rows.latency_s, rows.model)
+    low, high = (Value(float(shares.quantile(end)), "%", count=len(shares), counted="networks") for end in (0.1, 0.9))
     return GpuShares(
         Name(short_name(best.device)), count_of(rows.model.nunique(), "networks"),
         typical(rows.peak_share, rows.model, "%"), share(rows, "whole_s"), share(rows, "layers_s"), low, high,
@@ -203,8 +204,11 @@ def _change(pairs: pd.DataFrame | None) -> Change:
     if pairs is None:
         return missing(Change)
     gained = published.gains(pairs)
-    slower = share_of(int((gained < 1).sum()), len(gained), "networks")
-    return Change(name_in(pairs), count_of(len(gained), "networks"), median_of(gained), slower)
+    slower = float((gained < 1).mean())
+    return Change(
+        name_in(pairs), count_of(len(gained), "networks"), median_of(gained),
+        Value(slower, "%", slower, slower, len(gained), "networks"),
+    )  # fmt: skip
 
 
 def _fused(paper: Paper, best: BestTimed | None) -> Fused:

@@ -79,7 +79,7 @@ def held(paper: Paper, table: str) -> str:
         ]
         for each in display.required(of(paper.reference)[table])
     ]  # fmt: skip
-    return pipe("Study | Chip or network | Quantity | Printed > | Ours > | Printed is", rows, of="Study")
+    return pipe("Study | Chip or network | Quantity | Printed > | Ours > | Printed is", rows)
 
 
 def judge(printed: float, rounding: float, ours: Value, causes: Causes, otherwise: str = UNKNOWN) -> str:

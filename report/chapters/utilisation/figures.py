@@ -216,8 +216,8 @@ def sweep(paper: Paper) -> dict[str, Any]:
     y = LogAxis.around(rows.byte_per_s, (0.06, 0.14), pixels=260, title="bandwidth", unit="B/s", vertical=True)
     levels = [
         {
-            "name": level.name, "first": level.level.first_byte, "last": level.level.last_byte,
-            "middle": sqrt(level.level.first_byte * level.level.last_byte), "top": y.value(10),
+            "name": level.name, "first": level.first_byte, "last": level.last_byte,
+            "middle": sqrt(level.first_byte * level.last_byte), "top": y.value(10),
         }
         for level in found
     ]  # fmt: skip

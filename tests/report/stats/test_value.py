@@ -16,9 +16,7 @@ from report.stats.value import (
     exact,
     extremes,
     median_of,
-    middle_share,
     ratio,
-    share_of,
 )
 
 
@@ -166,10 +164,9 @@ def test_a_median_has_the_interval_of_two_order_statistics():
     assert (median_of([1.0, 3.0]).number, median_of([1.0, 3.0]).low) == (2.0, None)
 
 
-def test_counts_and_shares_are_exact_and_nothing_is_missing():
+def test_counts_are_exact_and_nothing_is_missing():
     assert str(count_of(1489)) == "1,489"
-    assert (share_of(3, 4).number, share_of(3, 4).low) == (0.75, 0.75)
-    missing = [median_of([]), share_of(0, 0), exact(math.nan), estimated(None, "latency_s"), extremes({})[0]]
+    missing = [median_of([]), exact(math.nan), estimated(None, "latency_s"), extremes({})[0]]
     assert all(value.is_missing for value in missing)
 
 
@@ -184,12 +181,6 @@ def test_extremes_have_names():
     low, high = extremes({"a": 3.0, "b": 1.0, "c": float("nan")}, "s")
     assert (low.name, low.number, high.name, high.number) == ("b", 1.0, "a", 3.0)
     assert all(value.is_missing for value in extremes({"a": 3.0}, fewest=2))
-
-
-def test_eight_in_ten_lie_between_the_ends():
-    # Of 0 to 10, a tenth is left out on each side: 1 and 9.
-    low, high = middle_share(range(11))
-    assert (low.number, high.number) == pytest.approx((1, 9))
 
 
 def test_widths_of_logarithms_add_in_squares():
