@@ -44,23 +44,19 @@ def chosen(what: str, known: Collection[str], root: Path = Path()) -> set[str]:
 
 def measure_command(flags: str = "") -> str:
     """Return the command that measures what a figure or value lacks, with the flags that find this cache."""
-    own, named = cache_flags()
+    own, named = _flags(os.environ.get("ROOFWRIGHT_DATA", ""), Path.cwd())
     return f"python -m measure{own}{'' if '--models' in flags else named} {flags}".rstrip()
 
 
 FEW = 6  # so many models a command names; of more it measures the list that it has
 
 
-def cache_flags() -> tuple[str, str]:
+@cache
+def _flags(data: str, root: Path) -> tuple[str, str]:
     """Return the flags by which ``python -m measure`` finds this cache, and those that name its models if they are few.
 
     Neither for the project's own cache, which holds the usual models.
     """
-    return _flags(os.environ.get("ROOFWRIGHT_DATA", ""), Path.cwd())
-
-
-@cache
-def _flags(data: str, root: Path) -> tuple[str, str]:
     folder = Path(data)
     if not data or folder.resolve() == (root / "data").resolve():
         return "", ""

@@ -11,7 +11,7 @@ from functools import cache
 
 import pandas as pd
 
-from measure.domain.words import BACKWARD, EAGER, FORWARD, INFERENCE, STEP, UPDATE
+from measure.domain.words import BACKWARD, COSTS, EAGER, ELEMENTARY, FORWARD, INFERENCE, STEP, UPDATE
 from report.paper import BASE_PRECISION, Machine, Paper
 from report.paper.frames import matching
 
@@ -24,19 +24,16 @@ PHASE_OF = {INFERENCE: INFERENCE, FORWARD: STEP, BACKWARD: STEP}
 
 @dataclass(frozen=True)
 class Rule:
-    """A group, and a pattern of operators' names. Without ``kinds`` or ``stages`` a rule fits all of them."""
+    """A group, and a pattern of operators' names. Without a ``kind`` or ``stage`` a rule fits all of them."""
 
     group: str
     name: str = ""
-    kinds: tuple[str, ...] = ()
-    stages: tuple[str, ...] = ()
+    kind: str = ""
+    stage: str = ""
 
     def fits(self, operator: str, kind: str, stage: str) -> bool:
-        return (
-            (not self.kinds or kind in self.kinds)
-            and (not self.stages or stage in self.stages)
-            and bool(re.search(self.name, operator, re.IGNORECASE))
-        )
+        is_there = self.kind in ("", kind) and self.stage in ("", stage)
+        return is_there and bool(re.search(self.name, operator, re.IGNORECASE))
 
 
 def _whole(names: str) -> str:
@@ -45,18 +42,18 @@ def _whole(names: str) -> str:
 
 
 RULES = (
-    Rule("optimiser", stages=(UPDATE,)),
-    Rule("attention", kinds=("attention",)),
+    Rule("optimiser", stage=UPDATE),
+    Rule("attention", kind="attention"),
     Rule("attention", "attention|transformer_encoder_layer"),
     Rule("batch norm, backward", r"batch_?norm\w*backward"),
     Rule("batch norm", "batch_?norm"),
     Rule("layer norm", "(layer|group|instance)_?norm"),
-    Rule("depthwise convolution", r"conv(olution|_|\d)", kinds=("depthwise convolution",)),
+    Rule("depthwise convolution", r"conv(olution|_|\d)", kind="depthwise convolution"),
     Rule("convolution, data gradient", r"conv\w*backward_(input|data)|dgrad"),
     Rule("convolution, weight gradient", r"conv\w*backward_weight|wgrad"),
     Rule("convolution, both gradients", r"conv(olution|_|\d)\w*backward"),
     Rule("convolution", r"conv(olution|_|\d)"),
-    Rule("pooling", kinds=("pooling",)),
+    Rule("pooling", kind="pooling"),
     Rule("pooling", "pool"),
     Rule("matrix product", "(^|_)linear"),
     Rule("matrix product", _whole("mm addmm bmm baddbmm matmul mv addmv dot vdot inner einsum scaled_mm bilinear")),
@@ -79,22 +76,17 @@ RULES = (
             "logsumexp cumsum nll_loss nll_loss_nd nll_loss_forward cross_entropy_loss mse_loss topk sort"
         ),
     ),
-    Rule("elementwise", kinds=("activation",)),
+    Rule("elementwise", kind="activation"),
     Rule("elementwise", "upsample|interpolate|dropout"),
     Rule(
         "elementwise",
         _whole(
-            "add sub rsub mul div neg abs pow sqrt rsqrt reciprocal square exp log sin cos tan tanh sigmoid relu relu6 "
-            "leaky_relu prelu elu celu selu gelu silu mish glu hardtanh hardswish hardsigmoid hardshrink softshrink "
-            "softplus softsign log_sigmoid threshold clamp clamp_min clamp_max maximum minimum where masked_fill lerp "
-            "addcmul addcdiv erf floor ceil round sign remainder fmod eq ne lt le gt ge logical_and logical_or "
-            "logical_not bitwise_and bitwise_or bitwise_not isnan isinf bernoulli uniform normal rand rand_like randn"
+            f"{' '.join((*ELEMENTARY, *COSTS))} square relu6 prelu selu softsign log_sigmoid clamp clamp_min clamp_max "
+            "where masked_fill bitwise_and bitwise_or bitwise_not bernoulli uniform normal rand rand_like randn"
         ),
     ),
 )
 """The first rule that fits decides: specific ones stand before general ones."""
-
-GROUPS = (*dict.fromkeys(rule.group for rule in RULES), OTHER)  # all groups, each once
 
 
 @cache
@@ -121,10 +113,10 @@ def profiled(paper: Paper, machine: Machine) -> pd.DataFrame:
 
     ``time_s`` is its time and ``share`` its part of the time of all operators; ``flop`` (products and others) and
     ``byte`` (each operator reads its inputs and writes its outputs) are its counted work, 0 if none was counted.
-    ``plain_s``, ``profiled_s`` and ``busy_s`` are those of the call.
+    ``plain_s`` and ``profiled_s`` are those of the call.
     """
     calls = matching(machine.profiles, status="ok", precision=BASE_PRECISION, variant=EAGER)
-    calls = calls[[*CELL, "plain_s", "profiled_s", "busy_s"]]
+    calls = calls[[*CELL, "plain_s", "profiled_s"]]
     times = with_groups(matching(machine.operators, variant=EAGER, precision=BASE_PRECISION), paper.layers)
     spent = times.groupby([*CELL, "group"], as_index=False).time_s.sum()
     counted = _grouped(matching(paper.operators, precision=BASE_PRECISION))
@@ -135,6 +127,6 @@ def profiled(paper: Paper, machine: Machine) -> pd.DataFrame:
     )
     work = work.groupby([*CELL, "group"], as_index=False)[["flop", "byte"]].sum()
     rows = calls.merge(spent, on=CELL).merge(work, on=[*CELL, "group"], how="left")
-    numbers = ["plain_s", "profiled_s", "busy_s", "time_s", "flop", "byte"]
+    numbers = ["plain_s", "profiled_s", "time_s", "flop", "byte"]
     rows = rows.astype(dict.fromkeys(numbers, float)).fillna({"flop": 0.0, "byte": 0.0})
     return rows.assign(share=rows.time_s / rows.groupby(CELL).time_s.transform("sum"))

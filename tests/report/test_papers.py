@@ -201,7 +201,6 @@ puzzle.elsewhere.slower.number == puzzle.elsewhere.devices.number
 puzzle.control.typical.below(1)
 puzzle.problems.measured.number > 1
 training.gpus.fp32.above(3) and training.gpus.fp16.above(3)
-training.reference.recorded.flop_ratio.number > 2
 gpus.shares.layers.above(gpus.shares.whole.high)
 gpus.shares.compiled.above(1)
 gpus.first.bandwidth.number < 1.1 < gpus.first.peak.number

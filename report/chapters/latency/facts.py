@@ -1,6 +1,6 @@
 """The numbers of the chapter on latency, and the timings that its figures and tables share."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -9,7 +9,7 @@ import pandas as pd
 
 from measure.domain.names import model_name
 from measure.domain.roofs import Roofline
-from report.facts import Facts, sourced
+from report.facts import Facts, missing, sourced
 from report.options import measure_command
 from report.paper import BASE_PRECISION, Machine, Paper
 from report.paper.chips import short_name
@@ -31,7 +31,6 @@ PREDICTORS = {
 DEADLINE_S, FAMILY = 1.0, 8
 """The time a batch may take in the second problem, and the fewest networks in which a family shows an order."""
 
-NO_NAME = Name(None)
 RESNET, ALEXNET, DENSENET = "resnet18", "alexnet", "densenet121"
 COMMAND = measure_command("--sections inference --batch-sizes 1 8 64 256")
 
@@ -120,15 +119,15 @@ def timed_elsewhere(paper: Paper) -> Timed | None:
 class Ranking(Facts):
     """How well what was counted ranks networks by their time on a device, and how far it is off as an estimate."""
 
-    networks: Value = NOTHING  #: Networks timed.
-    flop: Value = NOTHING  #: Spearman's rho of FLOP and time.
-    parameters: Value = NOTHING  #: Spearman's rho of parameters and time.
-    roofline: Value = NOTHING  #: Spearman's rho of the least time by the roofline of the whole network, and time.
-    layers: Value = NOTHING  #: Spearman's rho of the least time by the roofline layer by layer, and time.
-    doubling: Value = NOTHING  #: Factor of time for twice the FLOP, by the trend.
-    typical_factor: Value = NOTHING  #: Typical factor between a network's time and the trend over FLOP.
-    layers_doubling: Value = NOTHING  #: Factor of time for twice the least time layer by layer, by the trend.
-    layers_factor: Value = NOTHING  #: Typical factor between a time and the trend over the least time layer by layer.
+    networks: Value  #: Networks timed.
+    flop: Value  #: Spearman's rho of FLOP and time.
+    parameters: Value  #: Spearman's rho of parameters and time.
+    roofline: Value  #: Spearman's rho of the least time by the roofline of the whole network, and time.
+    layers: Value  #: Spearman's rho of the least time by the roofline layer by layer, and time.
+    doubling: Value  #: Factor of time for twice the FLOP, by the trend.
+    typical_factor: Value  #: Typical factor between a network's time and the trend over FLOP.
+    layers_doubling: Value  #: Factor of time for twice the least time layer by layer, by the trend.
+    layers_factor: Value  #: Typical factor between a time and the trend over the least time layer by layer.
 
 
 def rank(rows: pd.DataFrame) -> Ranking:
@@ -149,79 +148,79 @@ def rank(rows: pd.DataFrame) -> Ranking:
 
 
 class LatencyHere(Facts):
-    name: Name = NO_NAME  #: Processor of the machine.
-    fastest: Value = NOTHING  #: Shortest latency at the smallest batch, with the network.
-    slowest: Value = NOTHING  #: Longest latency at the smallest batch, with the network.
-    small: Ranking = Ranking()
-    large: Ranking = Ranking()
-    fourfold: Value = NOTHING  #: Factor of time for four times the FLOP at the smallest batch, by the trend.
+    name: Name  #: Processor of the machine.
+    fastest: Value  #: Shortest latency at the smallest batch, with the network.
+    slowest: Value  #: Longest latency at the smallest batch, with the network.
+    small: Ranking
+    large: Ranking
+    fourfold: Value  #: Factor of time for four times the FLOP at the smallest batch, by the trend.
 
 
 class LatencyGpu(Facts):
     """The reader's GPU at its largest batch size shown, or the published GPU."""
 
-    name: Name = NO_NAME  #: GPU.
-    precision: Name = NO_NAME  #: Precision of its products.
-    ranking: Ranking = Ranking()
-    small: Value = NOTHING  #: Rank correlation of time and FLOP at the smallest batch size of the reader's GPU.
+    name: Name  #: GPU.
+    precision: Name  #: Precision of its products.
+    ranking: Ranking
+    small: Value  #: Rank correlation of time and FLOP at the smallest batch size of the reader's GPU.
 
 
 class LatencyBatching(Facts):
     """Throughput over batch sizes, for the networks that were timed at all of the common ones."""
 
-    first: Value = NOTHING  #: Smallest common batch size.
-    peak: Value = NOTHING  #: Common batch size with the highest typical throughput.
-    last: Value = NOTHING  #: Largest common batch size.
-    peak_over_first: Value = NOTHING  #: Throughput at the peak over that at the smallest batch.
-    last_over_peak: Value = NOTHING  #: Throughput at the largest batch over that at the peak, if they differ.
+    first: Value  #: Smallest common batch size.
+    peak: Value  #: Common batch size with the highest typical throughput.
+    last: Value  #: Largest common batch size.
+    peak_over_first: Value  #: Throughput at the peak over that at the smallest batch.
+    last_over_peak: Value  #: Throughput at the largest batch over that at the peak, if they differ.
 
 
 class Network(Facts):
     """One of two published networks of nearly equal FLOP."""
 
-    name: Name = NO_NAME  #: Network.
-    flop: Value = NOTHING  #: FLOP an image.
-    traffic: Value = NOTHING  #: Bytes that its layers read and write for an image.
-    arithmetic: Value = NOTHING  #: Least time of the FLOP at the GPU's peak.
-    memory: Value = NOTHING  #: Least time of the bytes at the GPU's bandwidth.
-    measured: Value = NOTHING  #: Published time an image.
+    name: Name  #: Network.
+    flop: Value  #: FLOP an image.
+    traffic: Value  #: Bytes that its layers read and write for an image.
+    arithmetic: Value  #: Least time of the FLOP at the GPU's peak.
+    memory: Value  #: Least time of the bytes at the GPU's bandwidth.
+    measured: Value  #: Published time an image.
 
 
 class Equal(Facts):
     """Published networks of one input size with nearly the same FLOP."""
 
-    gpu: Name = NO_NAME  #: GPU that was timed.
-    low: Value = NOTHING  #: Least FLOP of the range.
-    high: Value = NOTHING  #: Most FLOP of the range.
-    networks: Value = NOTHING  #: Networks in the range.
-    spread: Value = NOTHING  #: Time of the slowest network over that of the fastest.
-    traffic: Value = NOTHING  #: Spearman's rho of traffic and time among them.
-    flop: Value = NOTHING  #: Spearman's rho of FLOP and time among them.
-    peak: Value = NOTHING  #: The GPU's peak.
-    bandwidth: Value = NOTHING  #: The GPU's bandwidth.
-    fast: Network = Network()
-    slow: Network = Network()
+    gpu: Name  #: GPU that was timed.
+    low: Value  #: Least FLOP of the range.
+    high: Value  #: Most FLOP of the range.
+    networks: Value  #: Networks in the range.
+    spread: Value  #: Time of the slowest network over that of the fastest.
+    traffic: Value  #: Spearman's rho of traffic and time among them.
+    flop: Value  #: Spearman's rho of FLOP and time among them.
+    peak: Value  #: The GPU's peak.
+    bandwidth: Value  #: The GPU's bandwidth.
+    fast: Network
+    slow: Network
 
 
 class LatencyAdvice(Facts):
-    families: Value = NOTHING  #: Families with enough networks of their own.
-    family_flop: Value = NOTHING  #: Typical Spearman's rho of FLOP and time within a family.
-    longer: Value = NOTHING  #: Spearman's rho of time and the longer of FLOP by peak and bytes by bandwidth.
+    families: Value  #: Families with enough networks of their own.
+    family_flop: Value  #: Typical Spearman's rho of FLOP and time within a family.
+    longer: Value  #: Spearman's rho of time and the longer of FLOP by peak and bytes by bandwidth.
 
 
 class Deadline(Facts):
     """One network whose batches must be done within a second."""
 
-    name: Name = NO_NAME  #: Network.
-    batch: Value = NOTHING  #: Largest batch size that was done in time.
-    rate: Value = NOTHING  #: Throughput at that batch size.
-    best: Value = NOTHING  #: Batch size with the highest throughput among those done in time.
-    best_rate: Value = NOTHING  #: Throughput at that batch size.
+    name: Name  #: Network.
+    batch: Value  #: Largest batch size that was done in time.
+    rate: Value  #: Throughput at that batch size.
+    best: Value  #: Batch size with the highest throughput among those done in time.
+    best_rate: Value  #: Throughput at that batch size.
 
 
 class LatencyReference(Facts):
-    parameter_ratio: Value = NOTHING  #: Parameters of AlexNet over those of DenseNet-121.
-    speed_ratio: Value = NOTHING  #: Latency of DenseNet-121 over that of AlexNet at batch 1.
+    parameter_ratio: Value  #: Parameters of AlexNet over those of DenseNet-121.
+    speed_ratio: Value  #: Latency of DenseNet-121 over that of AlexNet at batch 1.
 
 
 class Latency(Facts):
@@ -232,7 +231,7 @@ class Latency(Facts):
     advice: LatencyAdvice
     deadline: Deadline
     reference: LatencyReference
-    claims: dict[str, bool] = field(default_factory=dict)
+    claims: dict[str, bool]
 
 
 def of(paper: Paper) -> Latency:
@@ -241,12 +240,12 @@ def of(paper: Paper) -> Latency:
     reference = _reference(timed_here(paper.reference))
     more, fewer = reference.parameter_ratio.number or 0, reference.speed_ratio.above()
     return Latency(
-        here=sourced(_here(here) if here else LatencyHere(), own),
-        gpu=_gpu(gpu) if gpu else LatencyGpu(),
-        batching=sourced(_batching(here) if here else LatencyBatching(), own),
-        equal=sourced(_equal(elsewhere) if elsewhere else Equal(), published.SOURCE),
-        advice=sourced(_advice(elsewhere) if elsewhere else LatencyAdvice(), published.SOURCE),
-        deadline=sourced(_deadline(here) if here else Deadline(), own),
+        here=sourced(_here(here) if here else missing(LatencyHere), own),
+        gpu=_gpu(gpu) if gpu else missing(LatencyGpu),
+        batching=sourced(_batching(here) if here else missing(LatencyBatching), own),
+        equal=sourced(_equal(elsewhere) if elsewhere else missing(Equal), published.SOURCE),
+        advice=sourced(_advice(elsewhere) if elsewhere else missing(LatencyAdvice), published.SOURCE),
+        deadline=sourced(_deadline(here) if here else missing(Deadline), own),
         reference=reference,
         claims={"parameters_mislead": more > 1 and fewer},
     )
@@ -265,7 +264,7 @@ def _here(timed: Timed) -> LatencyHere:
         fastest=fastest,
         slowest=slowest,
         small=rank(rows),
-        large=rank(timed.at(large)) if large != small else Ranking(),
+        large=rank(timed.at(large)) if large != small else missing(Ranking),
         fourfold=law.growth(4) if law else NOTHING,
     )
 
@@ -281,7 +280,7 @@ def _batching(timed: Timed) -> LatencyBatching:
     rates = timed.rows.pivot_table(index="model", columns="batch", values="throughput_per_s")
     rates = rates.loc[:, 2 * rates.notna().sum() >= len(rates)].dropna()  # sizes that half of the networks have
     if rates.empty or len(rates.columns) < 2:
-        return LatencyBatching()
+        return missing(LatencyBatching)
     first, last = rates.columns[0], rates.columns[-1]
     peak = rates.div(rates[first], axis=0).median().idxmax()
     return LatencyBatching(
@@ -302,7 +301,7 @@ def equal_flop(timed: Timed) -> pd.DataFrame:
 def _equal(timed: Timed) -> Equal:
     rows, roof = equal_flop(timed), timed.roof
     if rows.empty or roof is None:
-        return Equal()
+        return missing(Equal)
     ends = [
         Network(
             name=Name(row["name"]),
@@ -331,7 +330,7 @@ def _equal(timed: Timed) -> Equal:
 
 def _advice(timed: Timed) -> LatencyAdvice:
     if timed.roof is None:
-        return LatencyAdvice()
+        return missing(LatencyAdvice)
     rows = timed.rows.assign(longer=timed.roof.least_s(timed.rows.flop, timed.rows.traffic_byte))
     large = rows.groupby("family").filter(lambda family: family.model.nunique() >= FAMILY).groupby("family")
     pairs = [(family.flop.to_numpy(float), family.input_s.to_numpy(float)) for _, family in large]
@@ -350,7 +349,7 @@ def _deadline(timed: Timed) -> Deadline:
     rows = matching(timed.rows, model=model).sort_values("batch")
     rows = rows[rows.latency_s <= DEADLINE_S]
     if len(rows) < 2:
-        return Deadline()
+        return missing(Deadline)
     largest, best = rows.iloc[-1], rows.sort_values("throughput_per_s").iloc[-1]
     return Deadline(
         name=Name(largest["name"]),
@@ -369,7 +368,7 @@ def _rate(row: Any) -> Value:
 
 def _reference(timed: Timed | None) -> LatencyReference:
     if timed is None:
-        return LatencyReference()
+        return missing(LatencyReference)
     alexnet, densenet = (next(each(matching(timed.at(1), model=model)), None) for model in (ALEXNET, DENSENET))
     found = LatencyReference(
         parameter_ratio=exact(alexnet.parameters / densenet.parameters) if alexnet and densenet else NOTHING,

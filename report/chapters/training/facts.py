@@ -113,7 +113,6 @@ class TrainingReference(Facts):
     pooled: Value  #: those of them in which pooling or normalisation moves it farthest
     depthwise: Value  #: networks with depthwise convolutions
     depthwise_above: Value  #: those of them in which these take more than twice as long backward
-    recorded: traced.PublishedTraining
 
 
 class TrainingPrinted(Facts):
@@ -328,7 +327,6 @@ def _reference(paper: Paper) -> tuple[TrainingReference, dict[str, bool]]:
         pooled=count_of(apart.isin(list(of_kind)).sum()),
         depthwise=count_of(len(depthwise)),
         depthwise_above=count_of((depthwise > 2).sum()),
-        recorded=traced.published_facts(paper),
     )
     slow = facts.forward_rate.below(facts.backward_rate.low or 0)
     claims = {

@@ -13,7 +13,6 @@ from report.chapters.training.costs import PASSES
 from report.facts import Facts, missing, sourced
 from report.paper import Paper
 from report.paper.chips import roof_of, short_name
-from report.paper.frames import matching
 from report.stats.value import Name, Source, Value, exact, extremes
 
 SOURCE = Source("traces/*/operators.csv", "stages forward and backward")
@@ -31,15 +30,6 @@ class RecordedTraining(Facts):
     closest: Value  #: the largest share of the roof that a kind of layer reaches, with its name
 
 
-class PublishedTraining(Facts):
-    """A training step with checkpoints on several GPUs, as others recorded it on one of them."""
-
-    chip: Name  #: the GPU
-    flop_ratio: Value  #: FLOP of the backward over the forward pass, with what is computed again
-    time_ratio: Value  #: time of the same kernels
-    waiting: Value  #: share of collectives in the time of all kernels
-
-
 class RecordedStep(NamedTuple):
     """A trace, and the datasheet's roof of its chip at the precision of most of its time."""
 
@@ -51,24 +41,16 @@ class RecordedStep(NamedTuple):
     def chip(self) -> str:
         return self.trace.devices[0].chip or ""
 
-    @property
-    def waiting(self) -> float:
-        """The share of collectives, which wait for other devices, in the kernels' time."""
-        parts = step_parts(self.trace.operators, None, lambda row: row.layer_kind)
-        waiting_s = sum(part.time_s for part in parts if part.name == COMMUNICATION)
-        return waiting_s / sum(part.time_s for part in parts)
-
 
 @cache
-def recorded(paper: Paper, published: bool = False) -> RecordedStep | None:
-    """Return the longest training step that was measured here, else the longest imported or ``published`` one."""
+def recorded(paper: Paper) -> RecordedStep | None:
+    """Return the longest training step that was measured here, else the longest imported one."""
     found = []
     for trace in paper.traces:
         rows = [row for row in trace.operators if row.step is not None and row.layer_kind != COMMUNICATION]
         times = pd.DataFrame([(row.precision, row.time_s) for row in rows if row.precision], columns=["precision", "s"])
         of_chip = roof_of(paper.chips, trace.devices[0].chip)
-        is_left_out = (published and trace.is_measured) or times.empty
-        if of_chip is None or is_left_out or BACKWARD not in {row.stage for row in rows}:
+        if of_chip is None or times.empty or BACKWARD not in {row.stage for row in rows}:
             continue
         precision = str(times.groupby("precision").s.sum().idxmax())
         if roof := of_chip.at(precision):
@@ -113,20 +95,5 @@ def recorded_facts(paper: Paper) -> RecordedTraining:
         convolution=exact(products.flop / products.time_s / step.roof.peak_flop_per_s, "%"),
         normalisation=exact(norms.byte / norms.time_s / step.roof.bandwidth_byte_per_s, "%"),
         closest=extremes(seen.set_index(seen.layer_kind + ", " + seen.stage).roof_share, "%")[1],
-    )
-    return sourced(found, SOURCE)
-
-
-def published_facts(paper: Paper) -> PublishedTraining:
-    step = recorded(paper, published=True)
-    if step is None:
-        return sourced(missing(PublishedTraining), SOURCE)
-    rows = groups(step)
-    forward, backward = (matching(rows, stage=stage)[["flop", "time_s"]].sum() for stage in PASSES)
-    found = PublishedTraining(
-        chip=Name(short_name(step.chip)),
-        flop_ratio=exact(backward.flop / forward.flop),
-        time_ratio=exact(backward.time_s / forward.time_s),
-        waiting=exact(step.waiting, "%"),
     )
     return sourced(found, SOURCE)

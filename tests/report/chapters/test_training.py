@@ -76,8 +76,6 @@ def test_facts_by_hand():
         "recorded.network": "A step", "recorded.chip": "Instinct MI300X",
         "recorded.kernel_time": 16 / 8, "recorded.convolution": 3.5 / 12, "recorded.normalisation": 1 / 4,
         "recorded.closest": 1 / 2, "recorded.closest.name": "normalisation, forward",
-        "reference.recorded.chip": "Instinct MI300X", "reference.recorded.flop_ratio": 2.5,
-        "reference.recorded.time_ratio": 11 / 5, "reference.recorded.waiting": 48 / 65,
         "reference.pooling_time": 0.12 / (0.1 + 0.5 + 0.18 + 0.12 + 0.05), "reference.pooling_flop": 5 / 4015,
         "reference.depthwise": 1, "reference.depthwise_above": 0, "reference.apart": 7,
         "printed.lowest": 0.0006, "printed.highest": 425.38,  # as two studies print
