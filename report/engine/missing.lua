@@ -16,10 +16,10 @@ local KINDS = { sec = "Section", fig = "Figure", tbl = "Table", eq = "Equation" 
 local HTML_ONLY = pandoc.Attr("", { "content-visible" }, { ["when-format"] = "html" })
 local PDF_ONLY = pandoc.Attr("", { "content-visible" }, { ["when-format"] = "typst" })
 
-local meta = {} -- of the document
+local meta, ours = {}, {} -- of the document, and what stands there under `roofwright`
 local commands = pandoc.List({}) -- that measure what is missing, each once
 local lost, is_losing = {}, false -- labels of what is not printed, and whether there are new ones
-local unchosen = {} -- labels of chapters that are not chosen, and what stands for references to them
+local is_selection = false -- whether chapters are chosen
 
 local function kind_of(label) return KINDS[label:match("^(%a+)%-")] end
 
@@ -28,13 +28,13 @@ local function has_class(element, class) return element.classes ~= nil and eleme
 -- A capital letter at the start of a reference is the author's, not the label's.
 local function label_of(name) return name:sub(1, 1):lower() .. name:sub(2) end
 
--- Returns all labels in blocks as keys, a section's with its title.
+-- Returns all labels in blocks as keys.
 local function labels(blocks)
   local found = {}
   local function note(element)
-    if element.identifier then found[element.identifier] = element.t == "Header" and stringify(element) or "" end
+    found[element.identifier or ""] = true
     if element.t ~= "Para" then return end
-    for label in stringify(element):gmatch("{#(%a+%-[^ }]+)}") do found[label] = "" end -- of an equation
+    for label in stringify(element):gmatch("{#(%a+%-[^ }]+)}") do found[label] = true end -- of an equation
   end
   blocks:walk({ traverse = "topdown", Block = note, Span = note })
   found[""] = nil
@@ -49,34 +49,19 @@ local function lose(block)
   end
 end
 
--- Returns whether a text refers to a key of a table. Asking the text of a block is quicker than a walk through it.
-local function refers(text, to)
-  for name in text:gmatch("@([%w_:.-]+)") do
-    if to[label_of(name:gsub("[.:]+$", ""))] then return true end
-  end
-  return false
-end
-
--- Returns the chapters that are chosen, and notes what stands for references to the others.
+-- Returns the blocks of the chapters that are chosen.
 local function selected(blocks)
   local names = pandoc.List({})
   for name in (os.getenv("ROOFWRIGHT_CHAPTERS") or ""):gmatch("[^,]+") do names:insert(name) end
-  if #names == 0 and meta.roofwright and meta.roofwright.chapters then
-    names = meta.roofwright.chapters:map(stringify)
-  end
-  if #names == 0 then return blocks end
-  local title
+  if #names == 0 then names = pandoc.List(ours.chapters or {}):map(stringify) end
+  is_selection = #names > 0
+  local is_chosen = true
   return blocks:filter(function(block)
     if block.t == "Header" and block.level == 1 then
       local name = block.identifier:match("^sec%-(.+)$")
-      title = name and not names:includes(name) and stringify(block) or nil
+      is_chosen = not is_selection or not name or names:includes(name)
     end
-    for label, own_title in pairs(title and labels(pandoc.Blocks({ block })) or {}) do
-      local kind = kind_of(label)
-      local of = kind == "Section" and " “" .. own_title .. "”" or " of “" .. title .. "”"
-      unchosen[label] = (kind or "Part") .. of .. " [not in this selection]"
-    end
-    return not title
+    return is_chosen
   end)
 end
 
@@ -113,14 +98,15 @@ local function with_conditions(blocks)
   end
   function filter.Div(div)
     local given = div.attributes
-    local when, unless, is_met = given["when-meta"], given["unless-meta"], true
+    local when, unless = given["when-meta"], given["unless-meta"]
+    local is_met = (not when or holds(when)) and not (unless and holds(unless))
     if has_class(div, "gap") then return pandoc.Plain(GAP .. (given.command or "") .. GAP) end
     if not has_class(div, "content-visible") and not has_class(div, "reference") then return nil end
     for claim in (given.claims or ""):gmatch("%S+") do
       local other, name = claim:match("^(.+)%.([^.]+)$")
       is_met = is_met and holds((other or chapter) .. ".claims." .. (name or claim))
     end
-    if not is_met or when and not holds(when) or unless and holds(unless) then
+    if not is_met then
       lose(div)
       return {}, false
     end
@@ -139,30 +125,23 @@ local function has_listed(text, mark)
   return text:find(mark, 1, true) ~= nil
 end
 
--- Returns whether a block lacks a value or refers to something that is not printed.
+-- Returns whether a block lacks a value or refers to something that is not printed. Asking its text is quicker than a walk.
 local function lacks(block)
   local text = stringify(block)
-  return has_listed(text, VALUE) or refers(text, lost)
+  local is_lacking = has_listed(text, VALUE)
+  for name in text:gmatch("@([%w_:.-]*%w)") do is_lacking = is_lacking or lost[label_of(name)] end
+  return is_lacking
 end
 
--- Returns whether a div is a callout whose heading lacks a value.
-local function is_box_without_title(div)
-  local first = div.content[1]
-  return first and first.t == "Header" and table.concat(div.classes, " "):find("callout-") and lacks(first)
-end
-
--- Returns the level of a heading, and of the question below it (a paragraph in italics), which needs an answer.
-local function level_of(block, before)
-  if block.t == "Header" then return block.level end
-  local is_below = block.t == "Para" and before ~= nil and before.t == "Header"
-  return is_below and #block.content == 1 and block.content[1].t == "Emph" and before.level + 0.5 or nil
-end
-
--- Returns the blocks with `instead(block)` in the place of headings above nothing that `counts`.
+-- Returns the blocks with `instead(block)` in the place of headings above nothing that `counts`. A question right below a
+-- heading (a paragraph in italics) goes with it.
 local function replace_bare_headings(blocks, counts, instead)
   local kept, has_content, next_level = pandoc.Blocks({}), false, 0
   for at = #blocks, 1, -1 do
-    local block, level = blocks[at], level_of(blocks[at], blocks[at - 1])
+    local block, before = blocks[at], blocks[at - 1]
+    local is_below = block.t == "Para" and before ~= nil and before.t == "Header"
+    local is_question = is_below and #block.content == 1 and block.content[1].t == "Emph"
+    local level = block.t == "Header" and block.level or is_question and before.level + 0.5
     if not level then
       has_content = has_content or counts(block)
     elseif has_content or next_level > level then
@@ -194,8 +173,8 @@ local function pruned(blocks)
       is_kept = #commands > 0
     elseif block.t == "Div" and kind_of(block.identifier) then
       is_kept = not has_listed(stringify(block), GAP)
-    elseif block.t == "Div" and is_box_without_title(block) then
-      is_kept = false
+    elseif block.t == "Div" and #block.content > 0 and block.content[1].t == "Header" and lacks(block.content[1]) then
+      is_kept = false -- a box goes with its title
     elseif block.t == "BlockQuote" or block.t == "Div" then
       local is_mark = block.t == "Div" and block.identifier ~= "" and #block.content == 0 -- such as `#refs`
       block.content = pruned(block.content)
@@ -209,12 +188,11 @@ end
 -- Returns a block; one of class `more` as it is printed, folded.
 local function folded(block)
   if not has_class(block, "more") then return block end
-  local is_full = meta.roofwright and meta.roofwright.pdf and stringify(meta.roofwright.pdf) == "full"
   return pandoc.Div({
     pandoc.RawBlock("html", '<details class="more"><summary>All figures and tables</summary>'),
     pandoc.Div(block.content),
     pandoc.RawBlock("html", "</details>"),
-  }, is_full and pandoc.Attr() or HTML_ONLY)
+  }, stringify(ours.pdf or "") == "full" and pandoc.Attr() or HTML_ONLY)
 end
 
 local function is_html_only(block)
@@ -238,11 +216,9 @@ local function printed(div)
   end
   local frame = has_class(div, "answer") and "answer" or has_class(div, "reference") and "reference"
   if frame == "reference" then
-    local label = pandoc.Span(pandoc.Strong("On our machine."), { class = "label" })
     if div.content[1].t ~= "Para" then div.content:insert(1, pandoc.Para({})) end
-    local first = div.content[1]
-    first.content = pandoc.Inlines({ label, pandoc.Space() }) .. first.content
-    div.content[1] = first
+    local label = pandoc.Span(pandoc.Strong("On our machine."), { class = "label" })
+    div.content[1].content = pandoc.Inlines({ label, pandoc.Space() }) .. div.content[1].content
   end
   return frame and { pandoc.RawBlock("typst", "#" .. frame .. "["), div, pandoc.RawBlock("typst", "]") } or nil
 end
@@ -250,43 +226,26 @@ end
 -- Returns the blocks as they are printed: without marks, in frames, with words for references to what is not printed
 -- and, in the PDF, to what only the page shows.
 local function with_words(blocks)
-  local gone, page_only = unchosen, {} -- labels and what stands for references to them
-  for label in pairs(lost) do gone[label] = "a " .. (kind_of(label) or "Part"):lower() .. " without data" end
-  for _, block in ipairs(blocks) do
-    for label in pairs(is_html_only(block) and labels(block.content) or {}) do page_only[label] = true end
+  local known, page_only = labels(blocks), labels(blocks:filter(is_html_only))
+  -- Returns a reference, or what stands for it: these words, else the kind of what it refers to, and the reason.
+  local function referred(reference, label, words)
+    local kind, name = kind_of(label), label:match("%-(.+)$")
+    local reason = lost[label] and "[without data]"
+      or is_selection and kind and not known[label] and "“" .. name .. "” [not in this selection]"
+      or page_only[label] and "[HTML edition]"
+    if not reason then return reference, false end
+    words = words or pandoc.Inlines(kind .. " " .. reason)
+    if not page_only[label] then return words, false end
+    return { pandoc.Span({ reference }, HTML_ONLY), pandoc.Span(words, PDF_ONLY) }, false
   end
-  local function in_editions(reference, words)
-    return { pandoc.Span({ reference }, HTML_ONLY), pandoc.Span(words, PDF_ONLY) }
-  end
-  -- Returns what stands for a reference; `before` are the inlines before it, which tell whether a sentence begins.
-  local function instead(reference, label, before)
-    if gone[label] then return pandoc.Inlines(gone[label]) end
-    local kind, last = (kind_of(label) or "Part"):lower(), before[#before]
-    local is_after = last and last.t == "Space" and before[#before - 1]
-    local is_first = not last or last.t == "SoftBreak" or is_after and is_after.t == "Str" and is_after.text:find("[.?!]$")
-    local article = (is_first and "A" or "a") .. (kind == "equation" and "n " or " ")
-    return in_editions(reference, pandoc.Inlines(article .. kind .. " in the HTML edition"))
-  end
-  local function replaced(block)
-    local is_shown, text = is_html_only(block), stringify(block)
-    return (refers(text, gone) or not is_shown and refers(text, page_only)) and block:walk({
-      Inlines = function(inlines)
-        local found = pandoc.Inlines({})
-        for _, inline in ipairs(inlines) do
-          local label = inline.t == "Cite" and #inline.citations == 1 and label_of(inline.citations[1].id)
-          local is_replaced = gone[label] or not is_shown and page_only[label]
-          found:extend(is_replaced and instead(inline, label, found) or { inline })
-        end
-        return found
-      end,
-    }) or block
+  local function cross_reference(cite)
+    local label = label_of(cite.citations[1].id)
+    if kind_of(label) and #cite.citations == 1 then return referred(cite, label) end
   end
   local function unmarked_link(link)
     if link.target:sub(1, 1) ~= "#" then return nil end
-    local label = link.target:sub(2)
     link.content:remove()
-    if gone[label] then return link.content, false end
-    return page_only[label] and in_editions(link, link.content) or link, false
+    return referred(link, link.target:sub(2), link.content)
   end
   local function unmarked(span)
     if has_class(span, "missing") then return pandoc.Str("–") end
@@ -301,12 +260,14 @@ local function with_words(blocks)
     if not paragraph.content:find_if(function(part) return part.mathtype == "DisplayMath" end) then return nil end
     return { pandoc.RawBlock("typst", "#block(breakable: false)["), paragraph, pandoc.RawBlock("typst", "]") }
   end
-  local words = { Div = printed, Link = unmarked_link, Math = spoken, Para = whole, Span = unmarked, traverse = "topdown" }
-  return pandoc.Blocks(blocks:map(replaced)):walk(words)
+  return blocks:walk({
+    Cite = cross_reference, Div = printed, Link = unmarked_link, Math = spoken, Para = whole, Span = unmarked,
+    traverse = "topdown",
+  })
 end
 
 function Pandoc(document)
-  meta = document.meta
+  meta, ours = document.meta, document.meta.roofwright or {}
   local blocks = with_conditions(selected(document.blocks))
   repeat -- until nothing that is printed refers to something that is not
     is_losing = false

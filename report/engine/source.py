@@ -20,7 +20,6 @@ OPTIONS = {
     "label": r"[\w.:-]+", "fig-cap": (str,), "fig-alt": (str,), "tbl-cap": (str,), "include": (bool,),
     "output": "asis",
 }  # fmt: skip
-FILTER = Path("report/engine/missing.lua")
 
 
 @dataclass(frozen=True)
@@ -30,7 +29,6 @@ class Line:
     text: str
     file: str
     number: int
-    has_values: bool = True  #: its inline code is run: it stands in no listing, nor in a chapter that is left out
 
     @property
     def place(self) -> str:
@@ -39,8 +37,11 @@ class Line:
 
     @property
     def pieces(self) -> list[str]:
-        """The parts of the text, of which every second is an expression."""
-        return INLINE.split(self.text) if self.has_values else [self.text]
+        """The parts of the text; every second one is an expression. Raise UserError for inline code of another form."""
+        pieces = INLINE.split(self.text)
+        if unreadable := UNREADABLE.search("".join(pieces[::2])):
+            raise self.error(f"inline code is `{{python}} expression`, on one line, not {unreadable[0].strip()!r}")
+        return pieces
 
     def error(self, problem: str) -> UserError:
         """Return the error that something is wrong here."""
@@ -67,30 +68,24 @@ class CodeCell:
 def read_source(project: Project) -> list[Line | CodeCell]:
     """Return the document's lines and cells in order, with included files in their places.
 
-    A chapter that is left out has no cell: it is there for `missing.lua`, which takes it out and knows its labels by
-    then. Raise UserError, with file and line, for an include that is not there or goes round in a circle, other
-    shortcodes, a cell in another language, with a wrong option or a wrong caption, and a fence that is never closed.
+    Raise UserError, with file and line, for an include that is not there or goes round in a circle, other shortcodes,
+    a cell in another language or with a wrong option, and a fence that is never closed.
     """
-    unread, parts = left_out(project), list[Line | CodeCell]()
-    block, closing = list[Line](), re.compile("")
+    parts, block = list[Line | CodeCell](), list[Line]()
+    is_cell, closing = False, re.compile("")
     for line in _lines(project, project.document, project.body_line, []):
         fence = None if block else FENCE.match(line.text)
         if fence:
-            block, closing = [line], re.compile(rf"^\s*{fence['ticks'][0]}{{{len(fence['ticks'])},}}\s*$")
             is_cell = re.match(r"\{\w", fence["info"]) is not None
             if is_cell and (fence["indent"] or fence["info"] != "{python}"):
                 raise line.error("a cell begins with ```{python} at the left margin, its options in '#|' lines")
-        elif not block:
-            parts.append(replace(_checked(line), has_values=False) if line.file in unread else _checked(line))
-        elif not closing.match(line.text):
-            block.append(line)
-        else:
-            if not is_cell:
-                parts += [_checked(replace(each, has_values=False)) for each in (*block, line)]
-            elif (cell := _cell(block)) and line.file not in unread:
-                parts.append(cell)
-            elif label := cell.options.get("label"):
-                parts += [replace(line, text=text) for text in ("", f"::: {{#{label}}}", ":::", "")]
+            closing = re.compile(rf"^\s*{fence['ticks'][0]}{{{len(fence['ticks'])},}}\s*$")
+        if not fence and not block:
+            parts.append(line)
+            continue
+        block.append(line)
+        if not fence and closing.match(line.text):
+            parts += [_cell(block)] if is_cell else block
             block = []
     if block:
         raise block[0].error("this code block is never closed")
@@ -103,54 +98,12 @@ def included(text: str) -> str | None:
     return include["path"].strip("\"'").removeprefix("/") if include else None
 
 
-def _lines(project: Project, file: str, first: int, parents: list[str]) -> Iterator[Line]:
-    texts = read_text(project.root / file).split("\n")
-    if parents and texts[0].rstrip() == "---":
-        raise UserError(f"{file}:1: an included file has no front matter; put it into {project.document}")
-    for number, text in enumerate(texts[first - 1 :], first):
-        line = Line(text.rstrip("\r"), file, number)
-        path = included(text)
-        shortcode = SHORTCODE.search(text)
-        if path:
-            if path in [*parents, file]:
-                raise line.error(f"{path} includes itself")
-            if not (project.root / path).is_file():
-                raise line.error(f"the included file {path} is not there; restore it")
-            yield from _lines(project, path, 1, [*parents, file])
-            yield line.beside("")
-        elif shortcode:
-            raise line.error(f"unknown shortcode '{shortcode['name']}'; only 'include' is known, alone on its line")
-        else:
-            yield line
-
-
-def _checked(line: Line) -> Line:
-    if unreadable := UNREADABLE.search("".join(line.pieces[::2])):
-        form = "inline code is `{python} expression`, on one line and outside listings"
-        raise line.error(f"{form}, not {unreadable[0].strip()!r}")
-    return line
-
-
-def _cell(block: list[Line]) -> CodeCell:
-    opening, *lines = block
-    options = [OPTION.sub("", line.text) for line in takewhile(lambda line: OPTION.match(line.text), lines)]
-    given = read_settings("\n".join(options), opening.file, opening.number + 1, OPTIONS)
-    label = given.get("label", "")
-    for prefix, caption in (("fig", "fig-cap"), ("tbl", "tbl-cap")):
-        if label.startswith(f"{prefix}-") != (caption in given):
-            raise opening.error(f"a label '{prefix}-…' and '{caption}' go together, here the label is '{label}'")
-        if "`{python}" in given.get(caption, ""):
-            raise opening.error(f"'{caption}' cannot hold inline code; options are read as they stand")
-    code = "\n".join(line.text for line in lines[len(options) :])
-    first = opening.number + len(options) + 1
-    return CodeCell(opening, first, code, {"include": True, "output": "", **given})
-
-
 def left_out(project: Project) -> set[str]:
     """Return the files of the chapters that are not chosen; none where no choice was made.
 
-    A chapter is a file that the document includes, called by that file's name; its heading's label is `sec-NAME`, by
-    which `missing.lua` takes it out. Raise UserError for a chosen name that is not a chapter and for a missing label.
+    A chapter is a file that the document includes, called by that file's name. `missing.lua` words the references to
+    what is left out; under Quarto it takes out the chapters too, by the labels `sec-NAME` of their headings. Raise
+    UserError for a chosen name that is not a chapter.
     """
     texts = read_text(project.root / project.document).split("\n")[project.body_line - 1 :]
     known = {Path(file).stem: file for text in texts if (file := included(text))}
@@ -158,10 +111,35 @@ def left_out(project: Project) -> set[str]:
     for name in chosen:
         if name not in known:
             raise unknown(f"--chapters, or roofwright: chapters in {SETTINGS_FILE}", name, known)
-    dropped = {name: file for name, file in known.items() if chosen and name not in chosen}
-    if dropped and FILTER not in map(Path, project.settings["filters"]):
-        raise UserError(f"{SETTINGS_FILE}: to leave chapters out, add {FILTER} to its filters, with at: pre-ast")
-    for name, file in dropped.items():
-        if not re.search(rf"(?m)^# .*\{{#sec-{re.escape(name)}[ }}]", read_text(project.root / file)):
-            raise UserError(f"{file}:1: to be left out, a chapter needs a heading '# Title {{#sec-{name}}}'")
-    return set(dropped.values())
+    return {file for name, file in known.items() if chosen and name not in chosen}
+
+
+def _lines(project: Project, file: str, first: int, parents: list[str]) -> Iterator[Line]:
+    unread = set() if parents else left_out(project)
+    for number, text in enumerate(read_text(project.root / file).split("\n")[first - 1 :], first):
+        line = Line(text.rstrip("\r"), file, number)
+        path = included(text)
+        if path in unread:
+            continue
+        if path:
+            if path in [*parents, file] or not (project.root / path).is_file():
+                raise line.error(f"the included file {path} is not there, or includes itself")
+            yield from _lines(project, path, 1, [*parents, file])
+            yield line.beside("")
+        elif shortcode := SHORTCODE.search(text):
+            raise line.error(f"unknown shortcode '{shortcode['name']}'; only 'include' is known, alone on its line")
+        else:
+            yield line
+
+
+def _cell(block: list[Line]) -> CodeCell:
+    opening, *lines, _closing = block
+    options = [OPTION.sub("", line.text) for line in takewhile(lambda line: OPTION.match(line.text), lines)]
+    given = read_settings("\n".join(options), opening.file, opening.number + 1, OPTIONS)
+    label = given.get("label", "")
+    for prefix, caption in (("fig", "fig-cap"), ("tbl", "tbl-cap")):
+        if label.startswith(f"{prefix}-") != (caption in given):
+            raise opening.error(f"a label '{prefix}-…' and '{caption}' go together, here the label is '{label}'")
+    code = "\n".join(line.text for line in lines[len(options) :])
+    first = opening.number + len(options) + 1
+    return CodeCell(opening, first, code, {"include": True, "output": "", **given})

@@ -10,6 +10,9 @@ ROOT = TESTS.parent
 GOLDEN = TESTS / "golden"
 """What commands print, a file a case."""
 
+FILTER = "report/engine/missing.lua"
+"""The chapters' filter, as `_quarto.yml` names it."""
+
 
 def copy_project(folder: Path, without: Sequence[str] = ()) -> Path:
     """Copy the files that git knows, as they lie here, except those below some folders; return the copy's folder."""

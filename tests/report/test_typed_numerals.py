@@ -36,14 +36,14 @@ def texts(root):
     """Yield place and text of every typed line and caption, without listings, formulas and numbers of list items."""
     project = read_project(root)
     for document in (project.document, *project.others):
-        is_formula = False
+        is_prose = True
         for part in read_source(read_project(root, document)):
             if not isinstance(part, Line):
                 for option in ("fig-cap", "tbl-cap"):
                     yield f"{part.opening.place}, {option}", " ".join(str(part.options.get(option, "")).split())
-            elif part.text.startswith("$$"):
-                is_formula = not is_formula
-            elif part.has_values and not is_formula:
+            elif part.text.startswith(("$$", "```")):
+                is_prose = not is_prose
+            elif is_prose:
                 yield part.place, re.sub(r"^ *\d+\. ", "", part.text)
 
 

@@ -63,7 +63,6 @@ def test_bad_input_to_a_cell_ends_the_render_and_nothing_after_it_runs(executed,
         ("a\nb `{python} none`", r"^index\.qmd:2: `none` raises NameError: name 'none' is not defined"),
         ("a ``{python} n``", r"^index\.qmd:1: inline code is"),
         ("a `{python} n", r"^index\.qmd:1: inline code is"),
-        ("```\n`{python} n`\n```", r"^index\.qmd:2: inline code is"),
     ],
 )
 def test_refusals(executed, text, message):

@@ -10,11 +10,10 @@ import pytest
 import yaml
 from axe_playwright_python.sync_playwright import Axe
 from helpers.pages import DESKTOP, PHONE, Visit
-from helpers.places import ROOT, TESTS
+from helpers.places import FILTER, ROOT, TESTS
 from PIL import Image
 
 from report.engine.embedded import render_embedded
-from report.engine.source import FILTER
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 

@@ -6,7 +6,7 @@ from helpers.places import ROOT
 from measure.errors import UserError
 from report.engine.embedded import render_embedded
 from report.engine.project import KNOWN, read_project, read_settings
-from report.engine.source import FILTER, CodeCell, left_out, read_source
+from report.engine.source import CodeCell, left_out, read_source
 
 
 @pytest.fixture
@@ -35,15 +35,14 @@ def test_lines_and_cells_have_their_places(project):
     assert isinstance(cell, CodeCell)
     assert (cell.opening.place, cell.first_line, cell.code) == ("part/two.qmd:1", 6, "f()")
     assert cell.options["tbl-cap"].split() == ["two", "lines"]
-    assert [line.number for line in listing if not line.has_values] == [3, 4, 5]
+    assert [line.text for line in listing if line.text] == ["````", "```{python}", "````"]
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("a\n{{< include none.qmd >}}", r"^index\.qmd:2: the included file none\.qmd is not there"),
-        ("{{< include index.qmd >}}", r"^index\.qmd:1: index\.qmd includes itself"),
-        ("{{< include matter.qmd >}}", r"^matter\.qmd:1: an included file has no front matter"),
+        ("{{< include index.qmd >}}", r"^index\.qmd:1: the included file index\.qmd is not there, or includes itself"),
         ("see {{< include a.qmd >}}", r"^index\.qmd:1: unknown shortcode 'include'.*alone on its line"),
         ("a\n```{r}\n1\n```", r"^index\.qmd:2: a cell begins with"),
         ("- a\n\n  ```{python}\n  1\n  ```", r"^index\.qmd:3: a cell begins with"),
@@ -57,7 +56,6 @@ def test_lines_and_cells_have_their_places(project):
             r"^index\.qmd:2: the embedded engine cannot honour 'output: maybe'; it knows asis",
         ),
         ("```{python}\n#| label: fig-x\nf()\n```", r"^index\.qmd:1: a label 'fig-…' and 'fig-cap' go together"),
-        ("```{python}\n#| label: fig-x\n#| fig-cap: '`{python} n`'\nf()\n```", r"^index\.qmd:1: 'fig-cap' cannot hold"),
         (
             "```{python}\n#| label: my label\nf()\n```",
             r"^index\.qmd:2: the embedded engine cannot honour 'label: my label'",
@@ -67,31 +65,28 @@ def test_lines_and_cells_have_their_places(project):
 )
 def test_sources_that_are_refused(project, text, message):
     with pytest.raises(UserError, match=message):
-        read_source(project(index=text, matter="---\ntitle: x\n---\n"))
+        read_source(project(index=text))
 
 
 CHAPTERS = {
     "index": "{{< include part/one.qmd >}}\n\n{{< include /part/two.qmd >}}\n",
-    "part__one": "\n# One {#sec-one .x}\n",
+    "part__one": "# One {#sec-one .x}\n",
     "part__two": "text\n\n# Two {#sec-two}\n",
 }
 
 
-def test_chapters_that_are_not_chosen_are_left_out_and_some_cannot_be(project, tmp_path, monkeypatch):
-    (tmp_path / FILTER).parent.mkdir(parents=True)
-    (tmp_path / FILTER).touch()
-    own = f"filters:\n  - at: pre-ast\n    path: {FILTER}\n"
-    assert left_out(project(own, **CHAPTERS)) == set()
+def test_chapters_that_are_not_chosen_are_not_read(project, monkeypatch):
+    def texts(settings=""):
+        return [line.text for line in read_source(project(settings, **CHAPTERS)) if line.text]
+
+    one, two = CHAPTERS["part__one"].split("\n")[:1], ["text", "# Two {#sec-two}"]
+    assert texts() == one + two
     chosen = "roofwright:\n  chapters: [one]\n"
-    assert left_out(project(own + chosen, **CHAPTERS)) == {"part/two.qmd"}
-    with pytest.raises(UserError, match=r"^_quarto\.yml: to leave chapters out, add report/engine/missing\.lua"):
-        left_out(project(chosen, **CHAPTERS))
-    with pytest.raises(UserError, match=r"^part/two\.qmd:1: to be left out, .* '# Title \{#sec-two\}'"):
-        left_out(project(own + chosen, **CHAPTERS | {"part__two": "## Two {#sec-two}\n"}))
+    assert texts(chosen) == one
     with pytest.raises(UserError, match=r"chapters in _quarto\.yml: 'won' is not one of one, two"):
-        left_out(project(own + chosen.replace("one", "won"), **CHAPTERS))
+        left_out(project(chosen.replace("one", "won"), **CHAPTERS))
     monkeypatch.setenv("ROOFWRIGHT_CHAPTERS", "two")  # before the settings
-    assert left_out(project(own + chosen, **CHAPTERS)) == {"part/one.qmd"}
+    assert texts(chosen) == two
 
 
 def test_front_matter_lies_over_the_project(project):
