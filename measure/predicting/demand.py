@@ -30,6 +30,8 @@ MICROSECOND, NANOSECOND = 1e-6, 1e-9
 COMPILED_LAUNCHES = 0.3  # kernels that a compiled network launches, over the operators of eager mode
 DECODING_FLOP = 32  # FLOP per byte of parameters: with fewer, reading these takes the time on any chip
 DEPTHWISE_SHARE = 0.01  # of the FLOP, from which a network counts as one of depthwise convolutions
+TOKENS = "tokens"  # the kind of a language model served on a GPU, by a program that launches with little delay
+OWN_HOSTS = ("cpu", "soc", TOKENS)  # the kinds of chips whose launches are a term of their own
 CHIP_KIND = {"cpu": "cpu", "cuda": "gpu", "mps": "soc"}  # the kind of chip behind each of torch's devices
 
 
@@ -47,26 +49,13 @@ class LayerRoof(Roofline):
         return peaks
 
 
-@dataclass(frozen=True)
-class How:
-    """The conditions that change a call's terms.
-
-    ``copied`` means that the time includes the input's copy, ``fresh`` that large outputs get fresh pages.
-    """
-
-    compiled: bool = False
-    copied: bool = False
-    trains: bool = False
-    fresh: bool = False
-
-
 @dataclass(frozen=True, eq=False)
 class Demand:
     """The work of a call on a batch; a training step has forward and backward pass together.
 
     ``flop`` and ``byte`` are ``(kinds,)`` in the order of ``LAYER_KINDS``, ``calls`` counts operators,
     ``footprint_byte`` is parameters, inputs and activations, each once, and ``fresh_byte`` is the outputs that a C
-    library maps anew. ``network`` is the name under which other devices timed it.
+    library maps anew. ``network`` is the name under which other devices timed it, ``trains`` marks a training step.
     """
 
     batch: int
@@ -78,6 +67,7 @@ class Demand:
     footprint_byte: float
     fresh_byte: float = 0.0
     network: str = ""
+    trains: bool = False
 
     def least_s(self, roof: LayerRoof) -> float:
         """Return the least time (s) on a device with this roof (Williams et al. 2009)."""
@@ -91,20 +81,29 @@ class Demand:
         """Return the time (s) of each kind's traffic at the bandwidth, ``(kinds,)``."""
         return self.byte / float(roof.bandwidth_byte_per_s)
 
-    def terms(self, roof: LayerRoof, how: How) -> Numbers:
-        """Return the ``TERMS`` of the call's latency (s), ``(terms,)``."""
+    def terms(
+        self, roof: LayerRoof, chip_kind: str, host_us: float = 0.0, compiled: bool = False, copied: bool = False
+    ) -> tuple[Numbers, float]:
+        """Return the ``TERMS`` of the call's latency (s) ``(terms,)``, and the time (s) of its launches on the host.
+
+        A device that is its own host has launches as a term, in microseconds. ``copied`` means that the time includes
+        the input's copy. Only CPUs get fresh pages.
+        """
         flop_s, byte_s = self.arithmetic_s(roof), self.memory_s(roof)
-        return np.array([
+        launch_us = self.calls * MICROSECOND * (COMPILED_LAUNCHES if compiled else 1.0)
+        is_host = chip_kind in OWN_HOSTS
+        terms = np.array([
             flop_s[CONVOLUTION],
             flop_s[DEPTHWISE_PLACE],
             flop_s[MATRICES].sum(),
             byte_s[PRODUCTS].sum(),
             byte_s[ELSE].sum(),
-            0.0 if how.compiled else byte_s[FUSED].sum(),
-            self.calls * MICROSECOND * (COMPILED_LAUNCHES if how.compiled else 1.0),
-            NANOSECOND * (self.input_byte * how.copied + self.fresh_byte * how.fresh),
-            self.parameter_byte / roof.bandwidth_byte_per_s if how.trains else 0.0,
+            0.0 if compiled else byte_s[FUSED].sum(),
+            launch_us * is_host,
+            NANOSECOND * (self.input_byte * copied + self.fresh_byte * (chip_kind == "cpu")),
+            self.parameter_byte / roof.bandwidth_byte_per_s if self.trains else 0.0,
         ])  # fmt: skip
+        return terms, 0.0 if is_host else host_us * launch_us
 
     def sort(self, family: str) -> str:
         """Return the sort of network, by its family if it reads no images, else by its work."""

@@ -1,5 +1,6 @@
 """Predicts the latency of a call from the device's own fit, else from some times on it, else from its datasheet."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,11 +12,11 @@ from measure.cache import table
 from measure.cache.predictions import LAUNCHES, TERMS, Coefficient, NetworkFactor, PredictionError, Setting, release
 from measure.cache.schema import file_of
 from measure.domain.demands import ARITHMETIC, MEMORY
-from measure.domain.words import EAGER, STEP, stored_as
-from measure.predicting.demand import Demand, How, LayerRoof, Numbers, PredictedDevice
+from measure.domain.words import EAGER, stored_as
+from measure.predicting.demand import OWN_HOSTS, TOKENS, Demand, LayerRoof, Numbers, PredictedDevice
 from measure.predicting.model import adapt, likely
 from measure.predicting.study import KNOWN_TIMES, SOME, Part, pool_of
-from measure.predicting.timings import OWN_HOSTS, TOKENS, hosts_of, split_launches
+from measure.predicting.timings import hosts_of
 
 # The bases of a prediction: many models timed on the device under its setting, some times on it, its datasheet alone
 FITTED, SCALED, DATASHEET = "fitted", "scaled", "datasheet"
@@ -53,26 +54,31 @@ class Basis:
     timed, which is wider. ``factors`` are of networks that other devices timed.
     """
 
-    name: str
-    setting: Setting
+    name: str  # FITTED, SCALED or DATASHEET
+    timed_models: int
     coefficients: Numbers
     roof: LayerRoof
-    how: How
     chip_kind: str
+    compiled: bool
     host_us: float
-    timed_models: int
     within: Sequence[Mapping[Part, float]]
     factors: Mapping[str, float]
 
+    @property
+    def origin(self) -> str:
+        """What the prediction comes from, as tables print it."""
+        fitted = f"its datasheet, fitted to {self.timed_models} timed there"
+        return {FITTED: f"{self.timed_models} models timed there", DATASHEET: "its datasheet"}.get(self.name, fitted)
+
     def parts(self, demand: Demand) -> tuple[Numbers, float]:
         """Return the times (s) of a call's terms ``(terms,)``, and that of its launches on the host."""
-        terms, launch_s = split_launches(demand.terms(self.roof, self.how), self.chip_kind, self.host_us)
+        terms, launch_s = demand.terms(self.roof, self.chip_kind, self.host_us, self.compiled)
         return self.factors.get(demand.network, 1.0) * terms * self.coefficients, launch_s
 
     def likely_s(self, demand: Demand) -> float:
         """Return the likely latency (s) of a call."""
         terms, launch_s = self.parts(demand)
-        return float(likely(np.ones(len(TERMS)), terms[None, :], np.array([launch_s]))[0])
+        return float(likely(np.ones(len(TERMS)), terms, np.array(launch_s)))
 
     def interval(self, sort: str, batch: int) -> float | None:
         """Return the factor either side of the likely time for a 90 % interval; None if it is extrapolated."""
@@ -85,6 +91,21 @@ class Basis:
                 return max(within[of_sort], within[of_batch])
         return None
 
+    def predict(self, demand: Demand, sort: str) -> Prediction:
+        """Return the latency of a call of a network of this sort."""
+        likely_s, roof_s, within = self.likely_s(demand), demand.least_s(self.roof), self.interval(sort, demand.batch)
+        bound = ARITHMETIC if float(demand.arithmetic_s(self.roof).sum()) >= roof_s else MEMORY
+        terms, launch_s = self.parts(demand)
+        parts = dict(zip(TERMS, terms.tolist(), strict=True))
+        parts[LAUNCHES] += launch_s
+        costliest = max(parts, key=parts.__getitem__)
+        return Prediction(
+            # Timed convolutions beat their roof where they save multiplications (A. Lavin and S. Gray, Fast algorithms
+            # for convolutional neural networks, CVPR 2016), and small networks where they stay in a cache: no bound
+            min(roof_s, likely_s), bound, likely_s, within and likely_s / within, within and likely_s * within,
+            self.name, self.timed_models, costliest, parts[costliest] / sum(parts.values()), self.host_us,
+        )  # fmt: skip
+
 
 class Predictor:
     """Predicts by the coefficients and errors of ``data/prediction``."""
@@ -95,25 +116,21 @@ class Predictor:
         errors: Iterable[PredictionError],
         networks: Iterable[NetworkFactor] = (),
     ) -> None:
-        self._coefficients: dict[Setting, Numbers] = {}
+        rows = list(coefficients)
+        self.hosts = hosts_of((row.setting, row.value) for row in rows if row.precision == tables.ANY)
+        self._coefficients: dict[Setting, Numbers] = defaultdict(lambda: np.zeros(len(TERMS)))
         self._timed_models: dict[Setting, int] = {}
-        costs = []
-        for row in coefficients:
-            if row.precision == tables.ANY:
-                costs.append((row.setting, row.value))
-                continue
-            self._timed_models[row.setting] = row.models
-            self._coefficients.setdefault(row.setting, np.zeros(len(TERMS)))[TERMS.index(row.term)] = row.value
-        self.hosts = hosts_of(costs)
-        self._factors: dict[Setting, dict[str, float]] = {}
+        for row in rows:
+            if row.precision != tables.ANY:
+                self._timed_models[row.setting] = row.models
+                self._coefficients[row.setting][TERMS.index(row.term)] = row.value
+        self._factors: dict[Setting, dict[str, float]] = defaultdict(dict)
         for of in networks:
-            pool = Setting(of.device, "", "", of.precision, "", of.phase)
-            self._factors.setdefault(pool, {})[of.network] = of.factor
-        self._within: dict[tuple[str, Setting], dict[Part, float]] = {}
+            self._factors[Setting(of.device, "", "", of.precision, "", of.phase)][of.network] = of.factor
+        self._within: dict[tuple[str, Setting], dict[Part, float]] = defaultdict(dict)
         for error in errors:
             if error.method == tables.OURS and error.within is not None:
-                found = self._within.setdefault((error.left_out, error.setting), {})
-                found[error.batches, error.sort] = error.within
+                self._within[error.left_out, error.setting][error.batches, error.sort] = error.within
 
     @classmethod
     def read(cls, data: Path) -> "Predictor":
@@ -124,22 +141,6 @@ class Predictor:
             table.read(file_of(NetworkFactor, data), NetworkFactor),
         )
 
-    def predict(self, demand: Demand, sort: str, basis: Basis) -> Prediction:
-        """Return the latency of a call of a network of this sort."""
-        likely_s, roof_s = basis.likely_s(demand), demand.least_s(basis.roof)
-        within = basis.interval(sort, demand.batch)
-        terms, launch_s = basis.parts(demand)
-        parts = dict(zip(TERMS, terms.tolist(), strict=True))
-        parts[LAUNCHES] += launch_s
-        bound = ARITHMETIC if float(demand.arithmetic_s(basis.roof).sum()) >= roof_s else MEMORY
-        costliest = max(parts, key=parts.__getitem__)
-        return Prediction(
-            # Timed convolutions beat their roof where they save multiplications (A. Lavin and S. Gray, Fast algorithms
-            # for convolutional neural networks, CVPR 2016), and small networks where they stay in a cache: no bound
-            min(roof_s, likely_s), bound, likely_s, within and likely_s / within, within and likely_s * within,
-            basis.name, basis.timed_models, costliest, parts[costliest] / sum(parts.values()), basis.host_us,
-        )  # fmt: skip
-
     def basis(
         self, device: PredictedDevice, precision: str, variant: str, phase: str, sort: str = tables.CONVOLUTIONAL,
         known: Sequence[Known] = (), host_us: float | None = None,
@@ -149,16 +150,14 @@ class Predictor:
         ``known`` are calls on the device under the same conditions. The host is that of ``hosts`` unless ``host_us``
         names another. A device of a kind that was never timed counts as a GPU, and has no interval.
         """
-        roof, kind = device.layer_roof(precision), device.chip_kind
-        how = How(compiled=variant != EAGER, trains=phase == STEP, fresh=kind == "cpu")
+        roof, kind, compiled = device.layer_roof(precision), device.chip_kind, variant != EAGER
         served = pool_of(TOKENS, precision, phase)
         if sort in (tables.LANGUAGE, tables.DECODING) and kind != "cpu" and served in self._coefficients:
             kind, own, like, roof = TOKENS, None, served, device.layer_roof(precision, serves=True)
         else:
             own, like = self._own(device.name, precision, variant, phase), pool_of(kind, precision, phase)
         pool = like if like in self._coefficients else pool_of(GPU, precision, phase)
-        setting = own or pool
-        if roof is None or setting not in self._coefficients:
+        if roof is None or (own or pool) not in self._coefficients:
             return None
         timed = self._timed_models[own] if own else 0
         if own and timed >= SOME and own[3:5] == (precision, variant):
@@ -166,19 +165,19 @@ class Predictor:
         else:
             name, left_out, errors = (SCALED, tables.FIVE_KNOWN, pool) if own else (DATASHEET, tables.BY_DEVICE, pool)
         host = 0.0 if kind in OWN_HOSTS else self.hosts["", phase] if host_us is None else host_us
-        coefficients, factors = self._coefficients[setting], self._factors.get(pool, {})
+        coefficients, factors = self._coefficients[own or pool], self._factors.get(pool, {})
         if known:
-            calls = [split_launches(each.terms(roof, how), kind, host) for each, _ in known]
+            calls = [each.terms(roof, kind, host, compiled) for each, _ in known]
+            of_networks = np.array([[factors.get(each.network, 1.0)] for each, _ in known])
             terms, launch_s = (np.array(each) for each in zip(*calls, strict=True))
-            terms = terms * np.array([[factors.get(each.network, 1.0)] for each, _ in known])
             times = np.array([seconds for _, seconds in known])
-            coefficients, factor = adapt(coefficients, terms, launch_s, times, has_own_host=host_us is None)
+            coefficients, factor = adapt(coefficients, of_networks * terms, launch_s, times, host_us is None)
             host *= factor
             left_out = tables.FIVE_KNOWN if len(known) >= KNOWN_TIMES else tables.ONE_KNOWN
             name, errors, timed = SCALED, pool, len(known)
         checks = [(left_out, errors), (tables.BY_DEVICE, pool)]
         within = [self._within.get(check, {}) for check in checks if pool == like or check[1] == own]
-        return Basis(name, setting, coefficients, roof, how, kind, host, timed, within, factors)
+        return Basis(name, timed, coefficients, roof, kind, compiled, host, within, factors)
 
     def _own(self, device: str, precision: str, variant: str, phase: str) -> Setting | None:
         """Return the setting of a device whose timings are nearest to the asked: precision, variant, newest torch."""

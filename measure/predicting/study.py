@@ -11,9 +11,9 @@ import numpy as np
 from measure.cache import predictions as tables
 from measure.cache.predictions import ALL, LAUNCHES, TERMS, Coefficient, NetworkFactor, PredictionError, Setting
 from measure.domain.words import FULL_PRECISION, stored_as
-from measure.predicting.demand import Numbers
+from measure.predicting.demand import TOKENS, Numbers
 from measure.predicting.model import AT_THE_ROOF, adapt, device_part, fit, likely
-from measure.predicting.timings import TOKENS, FitRows, Hosts, Mask, Places, Texts, TimedCall, fit_rows
+from measure.predicting.timings import FitRows, Hosts, Mask, Places, Texts, TimedCall, fit_rows
 
 FOLDS, SEED = 10, 22  # families or models are left out a tenth at a time, shuffled by the seed
 KNOWN, KNOWN_TIMES, DRAWS = "resnet50", 5, 4  # the model of one known time, and several known times drawn at random

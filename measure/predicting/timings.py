@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 from measure.cache import table
 from measure.cache.folders import Workloads
 from measure.cache.hand_kept import PublishedTiming
-from measure.cache.predictions import ANY, HERE, LAUNCHES, TERMS, Setting, release
+from measure.cache.predictions import ANY, HERE, Setting, release
 from measure.cache.schema import file_of
 from measure.cache.workload_records import Operator, PublishedCount, PublishedKind, Workload
 from measure.domain.advice import CHANNELS_LAST, COMPILE
 from measure.domain.chips import fold_name
 from measure.domain.words import BACKWARD, EAGER, INFERENCE, PRECISION_BYTE, PRECISIONS, STEP, least_byte, stored_as
-from measure.predicting.demand import MICROSECOND, Demand, How, LayerRoof, Numbers, by_kind, of_chips, of_machines
+from measure.predicting.demand import MICROSECOND, OWN_HOSTS, Demand, LayerRoof, Numbers, by_kind, of_chips, of_machines
 
 VARIANTS = EAGER, COMPILED = EAGER, "torch.compile"  # how a model is run that is predicted
 PASSES = {False: (INFERENCE,), True: (INFERENCE, BACKWARD)}  # the counted stages of a call, by whether it trains
@@ -41,8 +41,6 @@ class Key(NamedTuple):
 
 
 Hosts = Mapping[tuple[str, str], float]  # the time of an operator's launch (microseconds) by machine and phase
-TOKENS = "tokens"  # the kind of a language model served on a GPU, by a program that launches with little delay
-OWN_HOSTS = ("cpu", "soc", TOKENS)  # the kinds of chips whose launches are a term of their own
 HOST_US = 25.0  # of a GPU's host where no GPU was measured
 LARGEST_KEPT = 2**25  # bytes of the largest block that glibc keeps when it is freed (mallopt(3), M_MMAP_THRESHOLD)
 
@@ -54,7 +52,7 @@ class TimedCall:
     """A latency (s) under a setting, and the call's demand; ``family`` is empty for a model without one.
 
     ``machine`` is the measured one that launched the call. It is also the setting's device. If its GPU has a datasheet,
-    the call stands a second time under the chip's name and roof.
+    the call stands a second time under the chip's name and roof. ``copied``: the time includes the input's copy.
     """
 
     setting: Setting
@@ -63,9 +61,9 @@ class TimedCall:
     latency_s: float
     demand: Demand
     roof: LayerRoof
-    how: How
     chip_kind: str
     machine: str = ""
+    copied: bool = False
 
     @property
     def architecture(self) -> str:
@@ -112,6 +110,7 @@ def published(data: Path) -> Iterator[TimedCall]:
             width * parameter_byte,
             len(passes) * width * least_byte(parameter_byte, input_byte, batch * (count.activation_byte or 0)),
             network=architecture_of(shape[0]),
+            trains=trains,
         )
 
     for row in table.read(file_of(PublishedTiming, data), PublishedTiming):
@@ -121,14 +120,15 @@ def published(data: Path) -> Iterator[TimedCall]:
         roof = chip.layer_roof(precision) if chip and precision in PRECISIONS else None
         if chip is None or roof is None or shape not in counts or variant not in VARIANTS or not is_plain:
             continue
-        how = How(variant != EAGER, row.input_copied == "yes", row.phase == STEP)  # CPUs were timed at batch 1
-        asked = demand(shape, row.batch, PRECISION_BYTE[stored_as(precision)] / PRECISION_BYTE["fp32"], how.trains)
+        width = PRECISION_BYTE[stored_as(precision)] / PRECISION_BYTE["fp32"]
+        asked = demand(shape, row.batch, width, row.phase == STEP)
         if asked:
             setting = Setting(chip.name, row.source, row.torch or "", precision, variant, row.phase)
             # A rate covers all calls; a mean of single calls includes their interruptions
             latency_s = row.batch / row.throughput_per_s if row.throughput_per_s else row.latency_s
             family = counts[shape].family or ""
-            yield TimedCall(setting, row.model, family, latency_s, asked, roof, how, chip.chip_kind)
+            copied = row.input_copied == "yes"
+            yield TimedCall(setting, row.model, family, latency_s, asked, roof, chip.chip_kind, copied=copied)
 
 
 def measured(data: Path, counts: Counted) -> Iterator[TimedCall]:
@@ -147,9 +147,8 @@ def measured(data: Path, counts: Counted) -> Iterator[TimedCall]:
                 continue
             workload, demand = found
             setting = Setting(named.name, HERE, environment.torch or "", cell.precision, variant, cell.phase)
-            how = How(variant != EAGER, trains=trains, fresh=device.chip_kind == "cpu")
             of_cell = cell.model, workload.family, cell.latency_s
-            yield TimedCall(setting, *of_cell, demand, roof, how, device.chip_kind, folder.name)
+            yield TimedCall(setting, *of_cell, demand, roof, device.chip_kind, folder.name)
 
 
 def counted(data: Path) -> Counted:
@@ -190,6 +189,7 @@ def counted_demands(workloads: Iterable[Workload], operators: table.Columns) -> 
                 float(len(PASSES[trains]) * workload.footprint_byte),
                 sum(fresh_byte for _, (*_, fresh_byte) in called),
                 architecture_of(workload.model),
+                trains,
             )
             found[Key(*key, trains)] = workload, demand
     return found
@@ -233,17 +233,6 @@ class FitRows:
         return np.array([counts[setting] ** -0.25 for setting in self.setting])
 
 
-def split_launches(terms: Numbers, chip_kind: str, host_us: float) -> tuple[Numbers, float]:
-    """Return the ``TERMS`` of a call without its launches ``(terms,)``, and their time (s) on the host.
-
-    A device that is its own host keeps them.
-    """
-    if chip_kind in OWN_HOSTS:
-        return terms, 0.0
-    at = TERMS.index(LAUNCHES)
-    return np.where(np.arange(len(TERMS)) == at, 0.0, terms), host_us * float(terms[at])
-
-
 def fit_rows(calls: Sequence[TimedCall], hosts: Hosts) -> FitRows:
     """Return calls, at least one, as arrays."""
     arithmetic_s = np.array([call.demand.arithmetic_s(call.roof) for call in calls])
@@ -251,7 +240,8 @@ def fit_rows(calls: Sequence[TimedCall], hosts: Hosts) -> FitRows:
     launched = []
     for call in calls:
         host_us = hosts.get((call.machine, call.setting.phase), hosts["", call.setting.phase])
-        launched.append(split_launches(call.demand.terms(call.roof, call.how), call.chip_kind, host_us))
+        is_compiled = call.setting.variant == COMPILED
+        launched.append(call.demand.terms(call.roof, call.chip_kind, host_us, is_compiled, call.copied))
     terms, launch_s = (np.array(each) for each in zip(*launched, strict=True))
     setting = np.empty(len(calls), dtype=object)
     setting[:] = [call.setting for call in calls]  # np.array would make a tuple a second dimension

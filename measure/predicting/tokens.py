@@ -12,8 +12,8 @@ from measure.cache.schema import file_of
 from measure.domain.chips import fold_name
 from measure.domain.models import DECODE, PREFILL, Size
 from measure.domain.words import INFERENCE, LAYER_KINDS
-from measure.predicting.demand import PLACE, Demand, How, of_chips
-from measure.predicting.timings import TOKENS, TimedCall
+from measure.predicting.demand import PLACE, TOKENS, Demand, of_chips
+from measure.predicting.timings import TimedCall
 
 PHASES = PREFILL, DECODE
 SIZES = {  # A. Grattafiori et al., The Llama 3 herd of models, 2024, arXiv:2407.21783, table 3
@@ -66,4 +66,4 @@ def served(data: Path) -> Iterator[TimedCall]:
         setting = Setting(chip.name, row.source, "", "fp16", row.phase, INFERENCE)
         seconds = (row.tokens if row.phase == PREFILL else 1) / row.tokens_per_s
         demand = demand_of(SIZES[row.model], row.phase, row.tokens)
-        yield TimedCall(setting, f"{row.model}:{row.tokens}", LANGUAGE, seconds, demand, roof, How(), TOKENS)
+        yield TimedCall(setting, f"{row.model}:{row.tokens}", LANGUAGE, seconds, demand, roof, TOKENS)

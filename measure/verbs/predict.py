@@ -79,7 +79,7 @@ def main(asked: argparse.Namespace) -> int:
             basis = predictor.basis(device, asked.precision, asked.variant, phase, sort, known, host_us)
             if basis is None:
                 continue
-            found = predictor.predict(demand, sort, basis)
+            found = basis.predict(demand, sort)
             row = {"chip": device.name, "batch": batch, **dataclasses.asdict(found)}
             row |= {"inputs_per_s": batch / found.likely_s, "memory_needed_byte": needed_byte}
             row |= {"memory_byte": device.memory_byte, "fits": None}

@@ -13,8 +13,6 @@ from measure.predicting import demand, timings
 from measure.predicting.demand import PredictedDevice
 from measure.predicting.prediction import Predictor
 
-NO_IMAGES = ("language", "audio")  # families of networks whose inputs are no images
-
 
 @dataclass(frozen=True, eq=False)
 class Predictions:

@@ -8,7 +8,7 @@ import numpy as np
 
 from measure.cache.predictions import Setting
 from measure.domain.words import INFERENCE, LAYER_KINDS, STEP
-from measure.predicting.demand import PLACE, Demand, How, LayerRoof
+from measure.predicting.demand import PLACE, Demand, LayerRoof
 from measure.predicting.timings import TimedCall
 
 ROOF = LayerRoof(1e12, 1e11, convolution_flop_per_s=1e12)
@@ -26,7 +26,7 @@ def demand(gflop: float, moved: float = 1.0, batch: int = 8, calls: int = 100) -
 
 
 def call(model: str, latency_s: float, asked: Demand, setting: Setting = BEAD, **changed: object) -> TimedCall:
-    made = {"family": model.rstrip("0123456789"), "roof": ROOF, "how": How(), "chip_kind": "gpu"}
+    made = {"family": model.rstrip("0123456789"), "roof": ROOF, "chip_kind": "gpu"}
     return TimedCall(setting=setting, model=model, latency_s=latency_s, demand=asked, **(made | changed))  # type: ignore[arg-type]
 
 

@@ -2,46 +2,56 @@
 
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import asdict
+from html import escape
 from typing import Any
 
-import pandas as pd
-
-from measure.domain.advice import advise
+from measure.domain.advice import Advice, advise
 from measure.domain.names import model_name
+from measure.domain.values import latency, percent, si, significant
 from measure.domain.words import EAGER, INFERENCE
-from report.charts.marks import records
 from report.paper import BASE_PRECISION, Machine, Paper
 from report.paper.frames import each, matching
-from report.paper.predictions import NO_IMAGES
 from report.stats.operator_groups import with_groups
 
-ASKS = ["model", "parameter_count", "forward_flop", "traffic_byte", "traffic_intensity"]
-TIMES = ["batch", "latency_s", "latency_low_s", "latency_high_s", "attained"]
 
-
-def cards(paper: Paper, families: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Return each model's card: names, sort of input, family; what an input ``asks`` for; its ``times`` at hand.
-
-    ``ridge`` is the machine's ridge point in FLOP per byte, ``advice`` is for the smallest batch.
+def cards(paper: Paper, families: Mapping[str, str]) -> dict[str, str]:
+    """Return each model's card as HTML: its names and family, what one input asks for, the latencies at hand of the
+    smallest batch and of the one with most inputs a second, and what to try first, all at the base precision.
     """
     machine = paper.at_hand
     roof = machine.roof(BASE_PRECISION) if machine else None
-    ridge = roof.ridge_flop_per_byte if roof else None
-    asked = {row["model"]: row for row in records(matching(paper.workloads, batch=1, precision=BASE_PRECISION)[ASKS])}
+    ridge = f" (ridge point at hand {significant(roof.ridge_flop_per_byte, 2)})" if roof else ""
+    asks = {row.model: row for row in each(matching(paper.workloads, batch=1, precision=BASE_PRECISION))}
+    at_hand = escape(machine.name) if machine else ""
     advice = _advice(paper, machine) if machine else {}
-    cells = matching(machine.cells, status="ok", precision=BASE_PRECISION) if machine else pd.DataFrame()
-    times = {model: rows[TIMES].sort_values("batch") for model, rows in cells.groupby("model")} if len(cells) else {}
-    made = []
+    times: dict[str, list[Any]] = defaultdict(list)
+    for row in each(matching(machine.cells, status="ok", precision=BASE_PRECISION)) if machine else ():
+        times[row.model].append(row)
+    made = {}
     for model, family in families.items():
-        sort = family if family in NO_IMAGES else ""
-        about = {"id": model, "name": model_name(model), "sort": sort, "family": family}
-        known = {"times": records(times.get(model, [])), "advice": advice.get(model)}
-        made.append(about | {"asks": asked.get(model), "ridge": ridge} | known)
+        lines = [f"<strong>{escape(model_name(model))}</strong> ({escape(model)}), {escape(family)}"]
+        if row := asks.get(model):
+            byte, intensity = si(row.traffic_byte, "B"), significant(row.traffic_intensity, 2)
+            lines.append(f"{si(row.parameter_count, '')} parameters. One input at {BASE_PRECISION}: ")
+            lines[-1] += f"{si(row.forward_flop, 'FLOP')}, {byte} layer by layer, {intensity} FLOP/B{ridge}"
+        rows = sorted(times.get(model, []), key=lambda row: row.batch)
+        most = sorted(rows, key=lambda row: row.latency_s / row.batch)[:1]
+        for row in {row.batch: row for row in (*rows[:1], *most)}.values():
+            known = [latency(row.latency_s)]
+            if row.latency_low_s > 0:
+                known.append(f"{latency(row.latency_low_s)} to {latency(row.latency_high_s)}")
+            if row.attained > 0:
+                known.append(f"{percent(row.attained)} of its roof")
+            lines.append(f"Batch {row.batch} on the {at_hand}: {', '.join(known)}")
+        if found := advice.get(model):
+            test = f"{escape(found.why or '')}; to test it: <code>python -m measure {escape(found.flags or '')}</code>"
+            gain = f"measured to be {significant(found.gain, 2)} times as fast" if found.gain else test
+            lines.append(f"Try first: {escape(found.remedy.replace('_', ' '))} ({gain})")
+        made[model] = "".join(f"<p>{line}</p>" for line in lines)
     return made
 
 
-def _advice(paper: Paper, machine: Machine) -> dict[str, dict[str, Any]]:
+def _advice(paper: Paper, machine: Machine) -> dict[str, Advice]:
     """Return what to try first by model, for its smallest batch."""
     call = {"precision": BASE_PRECISION, "phase": INFERENCE, "variant": EAGER}
     profiles = {(row.model, row.batch): row for row in each(matching(machine.profiles, status="ok", **call))}
@@ -57,5 +67,5 @@ def _advice(paper: Paper, machine: Machine) -> dict[str, dict[str, Any]]:
             place = model, base.batch
             ran = each(layers[place]) if place in layers else ()
             if advice := advise(base, tried, profiles.get(place), ran, machine.environment):
-                found[model] = asdict(advice)
+                found[model] = advice
     return found

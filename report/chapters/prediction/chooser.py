@@ -1,26 +1,20 @@
 """The chooser of chips, which predicts in the page (``chooser.js``): a few numbers a call, times any chip's roof."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
 from itertools import product
 from math import inf
 from typing import Any
 
-import pandas as pd
-
-from measure.cache.predictions import DECODING, HOST_MEMORY, LANGUAGE, SORTS, TERMS
+from measure.cache.predictions import DECODING, HOST_MEMORY, LANGUAGE, LAUNCHES, SORTS, TERMS
+from measure.domain.names import model_name
 from measure.domain.words import EAGER, INFERENCE, PRECISION_BYTE, PRECISIONS, STEP, stored_as
-from measure.predicting.demand import How, LayerRoof
-from measure.predicting.prediction import Basis
-from measure.predicting.timings import TOKENS
+from measure.predicting.demand import LayerRoof
 from report import display
 from report.chapters.prediction.cards import cards
 from report.paper import Paper
 
-GIGA, MEGA, KILO, MICRO = 1e9, 1e6, 1e3, 1e-6
-UNIT_ROOF = LayerRoof(GIGA, GIGA, GIGA)  # terms at 1 GFLOP/s and 1 GB/s are FLOP and bytes in thousands, in µs
-BY_WIDTH = {4: "fp32", 2: "fp16"}  # a precision of elements of so many bytes; others of them have equal factors
-DIGITS = 4
+UNIT_ROOF = LayerRoof(1.0, 1.0, 1.0)  # terms at 1 FLOP/s and 1 B/s are FLOP and bytes
+SERVED = LANGUAGE, DECODING  # the sorts of networks that may have a fit of their own
 SAME_WORK = 0.01  # a timed call is of the counted model if their FLOP differ by no more than this share
 
 
@@ -36,104 +30,91 @@ def chooser(paper: Paper) -> str:
 
 
 def choices(paper: Paper) -> dict[str, Any]:
-    """Return calls, devices and fits as numbers for JSON, of the counted models at their most frequent input shapes.
+    """Return calls, devices and fits for JSON, of the counted models at their most frequent input shapes, in SI units.
 
-    Times are in µs, rates in GFLOP/s and GB/s, so FLOP are in kFLOP and bytes in kB; memory is in MB. A call's least
-    time is the larger of its arithmetic over its rates and ``footprint / bandwidth``. Its likely time is the root of
-    the sum of squares of the device's part, each term times its coefficient over its rate, and of the host's: launches
-    times the time of one.
+    A call's least time is the longer of its arithmetic and its footprint, by ``least``. Its likely time is the root of
+    the sum of squares of the device's part, its terms times ``weights``, and of its launches times ``host``.
 
-    - ``widths``: the bytes of an element by precision; ``batches``: the batch sizes of at least half as many models as
-      the most frequent one; ``models``: see ``cards``, with the sort of network.
-    - ``rates``, by precision and phase such as ``fp16 inference``: place of the device, rates of convolutions and of
-      other products, bandwidth, coefficients of the terms, time of a launch on the host, basis, number of timed models,
-      by sort of network and place of the batch size the factor of the 90 % interval, where networks were timed alike,
-      and whether the factors of networks apply. ``fp16 inference served`` has those of served language models.
-    - ``calls``: places of model and batch size, bytes of an element, phase, terms, footprint, peak memory, and the
-      network's factor on the device's part.
-    - ``measured``: places of device, model and batch size, precision, phase, time, whether the input's copy is in it.
+    - ``batches``: the batch sizes of at least half as many models as the most frequent one; ``widths``: the bytes of an
+      element by precision; ``models``: ``offered`` are those whose sort was timed somewhere, or all.
+    - ``rates``, by precision, phase and whether language models are served: a row a device; ``within`` is the factor of
+      the 90 % interval by sort and batch size, ``factors`` tells whether the factors of networks count.
+    - ``calls``, by model, batch size, bytes of an element and phase; ``factor`` is the network's on the device's part.
+    - ``measured``: times by place of device, model, batch size, precision and phase.
     """
     predictions, counted = paper.predictions, paper.predictions.counted
     own = {machine.folder: machine.name for machine in paper.machines}
-    chosen = {*paper.chips.chip, *own}
-    devices = [device for device in predictions.devices if device.name in chosen]
-    shapes: dict[str, Counter[str]] = {}
-    for model, shape, *_ in counted:
-        shapes.setdefault(model, Counter())[shape] += 1
-    usual = {model: found.most_common(1)[0][0] for model, found in shapes.items()}
-    rows: dict[tuple[str, int, int, bool], Any] = {
-        (key.model, key.batch, PRECISION_BYTE[key.precision], key.trains): found
+    devices = [device for device in predictions.devices if device.name in {*paper.chips.chip, *own}]
+    shapes = Counter((key.model, key.input_shape) for key in counted)
+    usual = {model: shape for (model, shape), _ in reversed(shapes.most_common())}
+    rows = {
+        (key.model, key.batch, PRECISION_BYTE[key.precision], STEP if key.trains else INFERENCE): found
         for key, found in sorted(counted.items())
         if key.input_shape == usual[key.model]
     }
-    models = sorted({model for model, *_ in rows})
-    frequency = Counter(batch for _, batch in {(model, batch) for model, batch, *_ in rows})
+    frequency = Counter(batch for _, batch in {key[:2] for key in rows})
     batches = sorted(batch for batch, count in frequency.items() if 2 * count >= max(frequency.values()))
-    rows = {key: found for key, found in rows.items() if key[1] in batches}
-    rates: dict[str, list[list[Any]]] = {}
-    factors: dict[tuple[str, str], Mapping[str, float]] = {}
-    for precision, phase, device in product(PRECISIONS, (INFERENCE, STEP), devices):
-        for kind, sorts in {"": SORTS, " served": (LANGUAGE, DECODING)}.items():
-            basis = predictions.predictor.basis(device, precision, EAGER, phase, sorts[0])
-            if basis is not None and (basis.chip_kind == TOKENS) == bool(kind):
-                roof = basis.roof
-                of_roof = roof.convolution_flop_per_s, roof.peak_flop_per_s, roof.bandwidth_byte_per_s
-                fitted = dict(zip(TERMS, map(_short, basis.coefficients), strict=True))
-                if device.chip_kind != "cpu":
-                    fitted[HOST_MEMORY] = 0  # no input is copied; a CPU's fresh pages are in the calls
-                of_fit = [*fitted.values()], _short(basis.host_us), basis.name, basis.timed_models
-                within = {sort: _within(basis, sort, batches) for sort in sorts}
-                has_factors = int(bool(basis.factors))
-                factors[precision, phase] = factors.get((precision, phase)) or basis.factors
-                row = [devices.index(device), *(_short(rate, GIGA) for rate in of_roof), *of_fit, within, has_factors]
-                rates.setdefault(f"{precision} {phase}{kind}", []).append(row)
-    calls = []
-    for (model, batch, width, trains), (workload, demand) in rows.items():
-        terms = [_short(float(term), MICRO) for term in demand.terms(UNIT_ROOF, How(trains=trains, fresh=True))]
-        peak = workload.training_peak_byte if trains else workload.inference_peak_byte
-        phase = STEP if trains else INFERENCE
-        about = models.index(model), batches.index(batch), width, phase
-        factor = factors.get((BY_WIDTH[width], phase), {}).get(demand.network, 1.0)
-        calls.append([*about, terms, _short(demand.footprint_byte, KILO), _short(peak, MEGA), _short(factor)])
+    rates: dict[str, list[dict[str, Any]]] = {}
+    factors: dict[tuple[int, str], Any] = {}
+    for precision, phase, is_served, at in product(PRECISIONS, (INFERENCE, STEP), (0, 1), range(len(devices))):
+        sorts = [sort for sort in SORTS if (sort in SERVED) == is_served]
+        basis = predictions.predictor.basis(devices[at], precision, EAGER, phase, sorts[0])
+        if basis is None:
+            continue
+        roof = basis.roof
+        rates_of = roof.convolution_flop_per_s, roof.peak_flop_per_s, roof.bandwidth_byte_per_s
+        convolution, dense, byte = (1 / float(rate) for rate in rates_of)
+        units = dict.fromkeys(TERMS, byte) | dict(zip(TERMS, (convolution, convolution, dense), strict=False))
+        # No input is copied, and fresh pages, which the calls hold, are a CPU's
+        units |= {LAUNCHES: 1.0, HOST_MEMORY: float(devices[at].chip_kind == "cpu")}
+        within = {sort: {batch: _short(basis.interval(sort, batch)) for batch in batches} for sort in sorts}
+        row = {"chip": at, "from": basis.origin, "within": within, "factors": bool(basis.factors)}
+        row |= {"weights": [*map(_short, basis.coefficients * [*units.values()])], "host": _short(basis.host_us)}
+        row |= {"least": [_short(each) for each in (convolution, convolution, dense, byte)]}
+        rates.setdefault(f"{precision},{phase},{is_served}", []).append(row)
+        width = PRECISION_BYTE[stored_as(precision)]
+        factors[width, phase] = factors.get((width, phase)) or basis.factors
+    calls, sorts_of, families = {}, {}, {}
+    for (model, batch, width, phase), (workload, demand) in rows.items():
+        families[model] = workload.family or ""
+        sorts_of[model] = demand.sort(families[model])
+        terms, _ = demand.terms(UNIT_ROOF, "cpu")
+        memory = workload.training_peak_byte if phase == STEP else workload.inference_peak_byte
+        about = {"terms": [*map(_short, terms)], "footprint": _short(demand.footprint_byte), "memory": _short(memory)}
+        factor = factors.get((width, phase), {}).get(demand.network, 1.0)
+        if batch in batches:
+            calls[f"{model},{batch},{width},{phase}"] = about | {"factor": _short(factor)}
     names = [device.name for device in devices]
-    best: dict[tuple[Any, ...], tuple[bool, float]] = {}
+    measured: dict[str, float] = {}
     for timed in predictions.timed:
         setting, batch = timed.setting, timed.demand.batch
-        asked = rows.get((timed.model, batch, PRECISION_BYTE[stored_as(setting.precision)], timed.how.trains))
-        if asked is None or setting.variant != EAGER or setting.device not in names:
+        found = rows.get((timed.model, batch, PRECISION_BYTE[stored_as(setting.precision)], setting.phase))
+        if not found or timed.copied or setting.variant != EAGER or setting.device not in names:
             continue
-        if abs(timed.demand.flop.sum() / max(asked[1].flop.sum(), 1.0) - 1.0) <= SAME_WORK:
-            places = names.index(setting.device), models.index(timed.model), batches.index(batch)
-            cell = *places, setting.precision, setting.phase
-            # The fastest time; one without the input's copy goes first
-            best[cell] = min(best.get(cell, (True, inf)), (timed.how.copied, timed.latency_s))
-    sorts_of = {key[0]: demand.sort(workload.family or "") for key, (workload, demand) in rows.items()}
-    families = {model: rows[key][0].family or "" for key in rows for model in key[:1]}
+        flop = found[1].flop.sum()
+        if abs(timed.demand.flop.sum() - flop) <= SAME_WORK * flop:
+            cell = f"{names.index(setting.device)},{timed.model},{batch},{setting.precision},{setting.phase}"
+            measured[cell] = min(measured.get(cell, inf), float(f"{timed.latency_s:.4g}"))
+    within_of = [each["within"] for of in rates.values() for each in of]
+    timed_sorts = {sort for within in within_of for sort in within if any(within[sort].values())} or SORTS
+    texts = cards(paper, families)
     return {
         "widths": {precision: PRECISION_BYTE[stored_as(precision)] for precision in PRECISIONS},
-        "models": [card | {"sort": sorts_of[card["id"]]} for card in cards(paper, families)],
-        "batches": batches, "rates": rates, "calls": calls,
-        "devices": [
+        "models": [
             {
-                "name": own.get(device.name, device.name), "kind": device.chip_kind,
-                "memory": _short(device.memory_byte, MEGA), "power": device.power_w,
+                "id": model, "name": model_name(model), "card": texts[model], "sort": sorts_of[model],
+                "served": int(sorts_of[model] in SERVED), "offered": sorts_of[model] in timed_sorts,
             }
+            for model in families
+        ],
+        "devices": [
+            {"name": own.get(device.name, device.name), "kind": device.chip_kind, "memory": device.memory_byte}
             for device in devices
         ],
-        "machine": paper.at_hand.name if paper.at_hand else "",
-        "measured": [[*cell, _short(latency_s, MICRO), copied] for cell, (copied, latency_s) in sorted(best.items())],
+        "batches": batches, "rates": rates, "calls": calls, "measured": measured,
     }  # fmt: skip
 
 
-def _within(basis: Basis, sort: str, batches: Sequence[int]) -> dict[int, float | int | None]:
-    """Return the factor of the interval by the place of each batch size at which networks of the sort were timed."""
-    found = {at: basis.interval(sort, batch) for at, batch in enumerate(batches)}
-    return {at: _short(factor) for at, factor in found.items() if factor}
-
-
-def _short(number: float | None, unit: float = 1.0) -> float | int | None:
-    """Return a number in a unit, rounded to ``DIGITS``; None if it is not known."""
-    if number is None or pd.isna(number):
-        return None
-    value = float(f"{float(number) / unit:.{DIGITS}g}")
-    return int(value) if value.is_integer() else value
+def _short(number: float | None) -> float | None:
+    """Return a number rounded to four digits, which a page can do with; None if it is not known."""
+    return None if number is None else float(f"{number:.4g}")

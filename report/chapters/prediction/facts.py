@@ -231,7 +231,7 @@ def predict(paper: Paper, model: str, device: PredictedDevice, batch: int = BATC
     basis = predictions.predictor.basis(device, PRECISION, EAGER, INFERENCE, sort)
     if basis is None:
         return None
-    found = predictions.predictor.predict(demand, sort, basis)
+    found = basis.predict(demand, sort)
     terms, launch_s = basis.parts(demand)
     parts = dict(zip(tables.TERMS, terms.tolist(), strict=True))
     arithmetic_s, bytes_s = (sum(parts[term] for term in kind) for kind in (tables.ARITHMETIC, tables.MEMORY))

@@ -23,7 +23,7 @@ from measure.cache.predictions import (
 )
 from measure.cache.schema import file_of
 from measure.domain.roofs import Roof
-from measure.predicting.demand import PLACE, How, LayerRoof, PredictedDevice, of_chips, of_machines
+from measure.predicting.demand import PLACE, LayerRoof, PredictedDevice, of_chips, of_machines
 
 # 3 GFLOP at 1 TFLOP/s; 100 MB and 200 MB at 100 GB/s; 100 operators in microseconds
 TIMES = dict.fromkeys(TERMS, 0.0) | {
@@ -32,19 +32,23 @@ TIMES = dict.fromkeys(TERMS, 0.0) | {
 
 
 @pytest.mark.parametrize(
-    ("how", "changed"),
+    ("chip_kind", "how", "changed", "launch_s"),
     [
-        (How(), {}),
-        (How(compiled=True), {UNFUSED: 0, LAUNCHES: 3e-5}),  # three in ten launches are left
-        (How(copied=True), {HOST_MEMORY: 1e-3}),  # 1 MB of input, a nanosecond a byte
-        (How(trains=True), {UPDATE: 4e-5}),  # 4 MB of parameters at 100 GB/s
-        (How(fresh=True), {HOST_MEMORY: 2e-3}),  # 2 MB of fresh pages
+        ("soc", {}, {}, 0),
+        ("soc", {"compiled": True}, {UNFUSED: 0, LAUNCHES: 3e-5}, 0),  # three in ten launches are left
+        ("soc", {"copied": True}, {HOST_MEMORY: 1e-3}, 0),  # 1 MB of input, a nanosecond a byte
+        ("soc", {"trains": True}, {UPDATE: 4e-5}, 0),  # 4 MB of parameters at 100 GB/s
+        ("cpu", {}, {HOST_MEMORY: 2e-3}, 0),  # 2 MB of fresh pages
+        # 100 operators, or three in ten of them, at 10 microseconds on the host
+        ("gpu", {}, {LAUNCHES: 0}, 1e-3),
+        ("gpu", {"compiled": True}, {UNFUSED: 0, LAUNCHES: 0}, 3e-4),
     ],
 )
-def test_terms_are_times_at_the_roof_and_beside_it(how, changed):
-    asked = replace(demand(3.0, moved=2.0), fresh_byte=2e6)
-    found = dict(zip(TERMS, asked.terms(ROOF, how), strict=True))
-    assert found == pytest.approx(TIMES | changed)
+def test_terms_are_times_at_the_roof_and_beside_it(chip_kind, how, changed, launch_s):
+    asked = replace(demand(3.0, moved=2.0), fresh_byte=2e6, trains="trains" in how)
+    terms, found_s = asked.terms(ROOF, chip_kind, 10.0, "compiled" in how, "copied" in how)
+    assert dict(zip(TERMS, terms, strict=True)) == pytest.approx(TIMES | changed)
+    assert found_s == pytest.approx(launch_s)
     # The least time is the roofline: 3 ms of arithmetic, or 0.5 ms for the footprint of 50 MB
     assert [demand(gflop).least_s(ROOF) for gflop in (3.0, 0.1)] == pytest.approx([3e-3, 5e-4])
 

@@ -72,7 +72,7 @@ def chip(name, kind="gpu"):
 
 def predict(device, batch=8, precision="fp16", predictor=PREDICTOR, **asked):
     basis = predictor.basis(device, precision, EAGER, INFERENCE, **asked)
-    return basis and predictor.predict(demand(4.0, moved=2.0, batch=batch), CONVOLUTIONAL, basis)
+    return basis and basis.predict(demand(4.0, moved=2.0, batch=batch), CONVOLUTIONAL)
 
 
 MADE = (2 * 4 + 1.5 * 2) * 1e-3
@@ -147,7 +147,7 @@ def test_a_network_that_other_devices_timed_has_its_factor_and_still_the_same_ro
     predictor = Predictor(ROWS, ERRORS, [oak])
     basis = predictor.basis(chip("Eel 5"), "fp16", EAGER, INFERENCE)
     asked = demand(4.0, moved=2.0)
-    found, other = (predictor.predict(each, CONVOLUTIONAL, basis) for each in (replace(asked, network="oak"), asked))
+    found, other = (basis.predict(each, CONVOLUTIONAL) for each in (replace(asked, network="oak"), asked))
     assert found.likely_s == pytest.approx(np.hypot(1.4 * MADE, LAUNCHED))
     assert other.likely_s == pytest.approx(np.hypot(MADE, LAUNCHED))
     assert found.least_s == other.least_s
@@ -168,7 +168,7 @@ def test_known_times_tell_their_host_unless_one_is_named():
 
 def test_language_models_are_served_and_a_chips_own_images_say_nothing_of_them():
     basis = PREDICTOR.basis(chip("Bead 2"), "fp16", EAGER, INFERENCE, DECODING)
-    assert (basis.setting, basis.host_us, basis.interval(DECODING, 1)) == (SERVED, 0, 1.5)
+    assert (basis.coefficients[0], basis.host_us, basis.interval(DECODING, 1)) == (0.1 * 2.0, 0, 1.5)
 
 
 def test_without_a_rate_or_a_fit_there_is_no_prediction():

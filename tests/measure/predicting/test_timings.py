@@ -22,7 +22,7 @@ from measure.cache.table import read, write
 from measure.cache.workload_records import Operator, PublishedCount, PublishedKind, Workload
 from measure.domain.words import BACKWARD, INFERENCE, STEP
 from measure.predicting import timings
-from measure.predicting.demand import PLACE, How, LayerRoof
+from measure.predicting.demand import PLACE, LayerRoof
 from measure.predicting.timings import fit_rows
 
 OAK = "timm:oak1"
@@ -64,7 +64,8 @@ def test_a_published_row_is_a_timed_call(data):
     assert found.setting == Setting("Bead 2", "epoch_hw", "2.4", "bf16", "eager", INFERENCE)
     assert (found.model, found.family, found.latency_s, found.chip_kind) == (OAK, "oak", 0.01, "gpu")
     assert found.roof == LayerRoof(1e14, 1e12, 1e14)
-    assert found.how == How()
+    assert not found.copied
+    assert not found.demand.trains
     asked = found.demand
     # 8 inputs of 2 GFLOP; at two bytes an element half of 9 + 7 * 5 MB and of 8 * 8 MB
     assert (asked.batch, asked.calls) == (8, 30)
@@ -78,9 +79,9 @@ def test_a_published_row_is_a_timed_call(data):
     ("changed", "expected"),
     [
         ({"throughput_per_s": 1000.0}, {"latency_s": 0.008}),  # 8 inputs, whatever the mean of single calls
-        ({"compiler": "torch.compile"}, {"variant": "torch.compile", "how": How(compiled=True)}),
+        ({"compiler": "torch.compile"}, {"variant": "torch.compile"}),
         ({"layout": None, "torch": None}, {"variant": "eager", "software": ""}),
-        ({"input_copied": "yes"}, {"how": How(copied=True)}),
+        ({"input_copied": "yes"}, {"copied": True}),
         ({"device": "example gpu"}, {"device": "Bead 2"}),  # an alias
         # Without autocast elements have the width of their precision
         ({"autocast": None}, {"precision": "fp32", "roof": LayerRoof(1e13, 1e12, 1e13)}),
@@ -97,7 +98,7 @@ def test_columns_of_a_row_are_conditions_of_the_call(data, changed, expected):
 
 def test_a_published_training_step_has_both_passes(data):
     (found,) = published(data, bf16(phase=STEP, batch=2))
-    assert (found.setting.phase, found.how) == (STEP, How(trains=True))
+    assert (found.setting.phase, found.demand.trains) == (STEP, True)
     # 2 * (2 + 4) GFLOP; at two bytes half of 9 + 5 and 12 + 10 MB; twice 4 + 2 * (1 + 3) MB
     assert (found.demand.flop.sum(), found.demand.calls) == (12e9, 45)
     assert (found.demand.byte[CONVOLUTION], found.demand.byte[ACTIVATION]) == (18e6, 8e6)
@@ -164,7 +165,7 @@ def test_a_cell_of_a_machine_whose_roof_was_measured_is_a_timed_call(machine):
     assert (forward.model, forward.family, forward.demand.batch, forward.chip_kind) == ("net", "plain", 1, "cpu")
     assert forward.latency_s == pytest.approx(1.1)
     assert forward.roof == LayerRoof(2048, 300, 2048)
-    assert (forward.demand.flop.sum(), forward.how) == (20, How(fresh=True))
+    assert (forward.demand.flop.sum(), forward.demand.trains) == (20, False)
 
 
 @pytest.mark.parametrize(("byte", "fresh_byte"), [(2 * 2**25, 0), (2 * 2**25 + 2, 2 * (2**25 + 1))])
@@ -188,7 +189,7 @@ def test_a_measured_gpu_is_a_machine_and_the_chip_of_its_datasheet(machine, data
 def test_a_measured_step_has_both_passes_and_a_machine_without_roofs_tells_nothing(machine):
     MachineFolder(machine, "bench").put_run(run(phase=STEP), samples(3, phase=STEP))
     (step,) = (each for each in timings.read(machine) if each.setting.phase == STEP)
-    assert (step.demand.calls, step.how) == (9, How(trains=True, fresh=True))
+    assert (step.demand.calls, step.demand.trains) == (9, True)
     (machine / "machines" / "bench" / "roofs.csv").unlink()
     assert timings.read(machine) == []
 

@@ -13,7 +13,6 @@ from measure.cache import table
 from measure.cache.predictions import CONVOLUTIONAL, SORTS, Coefficient, NetworkFactor, PredictionError
 from measure.cache.schema import file_of
 from measure.domain.words import EAGER, INFERENCE
-from measure.predicting.demand import How
 from measure.predicting.prediction import Predictor
 from measure.predicting.timings import Key
 from report import display
@@ -76,30 +75,26 @@ def test_an_interval_needs_networks_timed_alike(name, batch, sort, is_checked):
 
 def row_of(found, name):
     places = {each["name"]: place for place, each in enumerate(found["devices"])}
-    return next(row for row in found["rates"]["fp16 inference"] if row[0] == places[name])
+    return next(row for row in found["rates"][f"fp16,{INFERENCE},0"] if row["chip"] == places[name])
 
 
 @pytest.mark.parametrize("name", ["NVIDIA T4", "NVIDIA H100 SXM", "AWS Trainium2"])
 def test_the_chooser_says_what_the_predictor_does(name):
     found = chooser.choices(world())
-    model = [each["id"] for each in found["models"]].index("resnet50")
-    large = found["batches"].index(64)
-    asked = next(row for row in found["calls"] if row[:4] == [model, large, 2, INFERENCE])
-    # 64 inputs of 32 GFLOP in kFLOP, a tenth of them in a linear layer; half of 12 MB and 64 * 6.5 MB at fp32, in kB
-    terms, footprint = asked[4:6]
-    assert [terms[0], terms[2]] == pytest.approx([0.9 * 64 * 32e6, 0.1 * 64 * 32e6], rel=1e-3)
-    assert footprint == pytest.approx((12e3 + 64 * 6.5e3) / 2, rel=1e-3)
-    _, convolutions, products, bandwidth, coefficients, host, *_, within, _ = row_of(found, name)
+    asked = found["calls"][f"resnet50,64,2,{INFERENCE}"]
+    # 64 inputs of 32 GFLOP, a tenth of them in a linear layer; half of 12 MB and 64 * 6.5 MB at fp32
+    terms = asked["terms"]
+    assert [terms[0], terms[2]] == pytest.approx([0.9 * 64 * 32e9, 0.1 * 64 * 32e9], rel=1e-3)
+    assert asked["footprint"] == pytest.approx((12e6 + 64 * 6.5e6) / 2, rel=1e-3)
+    row = row_of(found, name)
     # As a reader's page computes them
-    rates = [convolutions, convolutions, products, bandwidth, bandwidth, bandwidth, 1, 1, bandwidth]
-    times = [term / rate for term, rate in zip(terms, rates, strict=True)]
-    least = max(sum(times[:3]), footprint / bandwidth) / 1e6
-    likely = np.hypot(np.dot(coefficients, times), host * terms[6]) / 1e6
+    least = max(np.dot(terms[:3], row["least"][:3]), asked["footprint"] * row["least"][3])
+    likely = np.hypot(np.dot(terms, row["weights"]), row["host"] * terms[6])
     basis = PREDICTIONS.predictor.basis(device(name), "fp16", EAGER, INFERENCE)
-    told = PREDICTIONS.predictor.predict(RESNET, CONVOLUTIONAL, basis)
+    told = basis.predict(RESNET, CONVOLUTIONAL)
     assert (least, likely) == pytest.approx((told.least_s, told.likely_s), rel=1e-3)
-    assert within[CONVOLUTIONAL] == ({} if name == "AWS Trainium2" else {large: 1.3})
-    assert {sort for sort, factors in within.items() if factors} <= {CONVOLUTIONAL}
+    checked = {(sort, batch) for sort, each in row["within"].items() for batch, factor in each.items() if factor == 1.3}
+    assert checked == (set() if name == "AWS Trainium2" else {(CONVOLUTIONAL, 64)})
 
 
 def test_a_call_in_the_chooser_has_its_networks_factor_and_rows_of_gpus_say_that_it_counts():
@@ -108,27 +103,26 @@ def test_a_call_in_the_chooser_has_its_networks_factor_and_rows_of_gpus_say_that
     tables = (table.read(file_of(record, WORLD), record) for record in (Coefficient, PredictionError))
     vars(predictions).update(timed=[], predictor=Predictor(*tables, [factor]))
     found = chooser.choices(replace(world(), predictions=predictions, machines=()))
-    model = [each["id"] for each in found["models"]].index("resnet50")
-    assert {(row[2], row[3]): row[-1] for row in found["calls"] if row[0] == model}[2, INFERENCE] == 0.8
-    assert {row[-1] for row in found["calls"] if row[0] != model} == {1}
-    kinds = {found["devices"][row[0]]["kind"]: row[-1] for row in found["rates"]["fp16 inference"]}
-    assert (kinds["gpu"], kinds["asic"]) == (1, 1)
+    factors = {call: each["factor"] for call, each in found["calls"].items()}
+    assert factors.pop(f"resnet50,64,2,{INFERENCE}") == 0.8
+    assert {factor for call, factor in factors.items() if not call.startswith("resnet50")} == {1}
+    assert [row_of(found, name)["factors"] for name in ("NVIDIA T4", "AWS Trainium2")] == [True, True]
 
 
 def test_the_chooser_has_chosen_chips_alone_and_the_fastest_time_in_eager_mode_without_the_inputs_copy():
     on_t4 = BEAD._replace(device="NVIDIA T4")
     timed = [
-        call("resnet50", 0.02, RESNET, on_t4, how=How(copied=True)),
+        call("resnet50", 0.02, RESNET, on_t4, copied=True),
         *(call("resnet50", time, RESNET, on_t4) for time in (0.03, 0.025)),
         call("resnet50", 0.001, replace(RESNET, flop=2 * RESNET.flop), on_t4),  # other work under the same name
-        call("resnet50", 0.002, RESNET, on_t4._replace(variant="torch.compile"), how=How(compiled=True)),
+        call("resnet50", 0.002, RESNET, on_t4._replace(variant="torch.compile")),
     ]
     predictions = Predictions(PREDICTIONS.errors, PREDICTIONS.folders)
     vars(predictions).update(timed=timed, predictor=PREDICTIONS.predictor)
     chips = world().chips[world().chips.chip == "NVIDIA T4"]
     found = chooser.choices(replace(world(), predictions=predictions, chips=chips, machines=()))
     assert [each["name"] for each in found["devices"]] == ["NVIDIA T4"]
-    assert [row[3:] for row in found["measured"]] == [["fp16", INFERENCE, 25_000, False]]
+    assert found["measured"] == {f"0,resnet50,64,fp16,{INFERENCE}": 0.025}
 
 
 def visit_to(place, browser, folder):
@@ -148,11 +142,12 @@ def test_the_page_ranks_only_what_was_checked(browser, tmp_path):
     names = ["NVIDIA T4", "NVIDIA H100 SXM", "NVIDIA B200 SXM", "AWS Trainium2"]
     made = replace(world(), chips=world().chips[world().chips.chip.isin(names)], machines=())
     visit = visit_to(chooser.chooser.__wrapped__(made).split("\n")[1], browser, tmp_path)
-    visit.page.evaluate("location.hash = 'card-ResNet-50'")
+    visit.page.evaluate("location.hash = 'card-resnet50'")
     visit.page.wait_for_function("document.querySelector('.chooser [role=status]').textContent.startsWith('ResNet')")
-    rows = [text.split("\t")[0] for text in visit.page.locator(".chooser tbody tr").all_inner_texts()]
+    rows = visit.page.locator(".chooser tbody tr:not([hidden]) th").all_inner_texts()
     # By time those that are checked: 2250, 989 and 65 TFLOP/s at 16 bits
-    assert [name[:9] for name in rows] == ["NVIDIA B2", "NVIDIA H1", "NVIDIA T4", "Not ranke", "AWS Train"]
+    assert [name[:9] for name in rows] == ["NVIDIA B2", "NVIDIA H1", "NVIDIA T4", "AWS Train"]
+    assert visit.page.locator(".chooser tr.unranked td").last.inner_text() == "extrapolated"
     assert visit.page.locator(".card:visible").get_attribute("id") == "card-resnet50"
     # The line where the page opens asks the same question, and answers with the first of the rows
     line = visit.page.locator(".chooser-line")
@@ -164,36 +159,41 @@ def test_the_page_ranks_only_what_was_checked(browser, tmp_path):
     visit.context.close()
 
 
-BASES = {"timed": ("fitted", 10), "near": ("datasheet", 9), "fast": ("datasheet", 5), "slow": ("datasheet", 40)}
-"""Chips: what their prediction rests on, and the likely time in ms."""
-MODELS = {"oak": CONVOLUTIONAL, "bard": "language"}
+BASES = {
+    "timed": ("9 models timed there", 10),
+    "near": ("its datasheet", 9),
+    "fast": ("its datasheet", 5),
+    "slow": ("its datasheet", 40),
+}
+"""Chips: what their prediction comes from, and the likely time in ms."""
 
 
 def test_a_card_has_counts_the_roof_latencies_and_what_to_try():
-    resnet, gpt = cards.cards(world(), {"resnet50": "residual", "gpt2_decode_512": "language"})
+    found = cards.cards(world(), {"resnet50": "residual", "gpt2_decode_512": "language"})
     # 100 GFLOP/s over 10 GB/s; an input takes 0.64 s alone and 4.096 / 8 = 0.512 s in a batch of 8
-    assert (resnet["ridge"], resnet["asks"]["forward_flop"], resnet["times"][0]["latency_s"]) == (10, 32e9, 0.64)
-    assert (resnet["advice"]["remedy"], resnet["advice"]["gain"]) == ("batch size 8", pytest.approx(1.25))
-    assert (gpt["sort"], gpt["times"], gpt["advice"]) == ("language", [], None)
+    for said in ("32.0 GFLOP", "(ridge point at hand 10)", "640 ms", "batch size 8 (measured to be 1.3 times"):
+        assert said in found["resnet50"]
+    assert "Batch" not in found["gpt2_decode_512"]
 
 
 @pytest.mark.browser
 def test_a_chip_that_nobody_timed_is_marked_and_no_chance_ranks_it_before_one_that_was(browser, tmp_path):
-    within = {CONVOLUTIONAL: {0: 1.25}, "language": {}}
     rates = [
-        [at, 1, 1, 1, [0, 0, 0, 0, 0, 0, ms, 0, 0], 0, basis, 9, within]
-        for at, (basis, ms) in enumerate(BASES.values())
-    ]
-    time = {"batch": 1, "latency_s": 1.0, "latency_low_s": None, "latency_high_s": None, "attained": None}
-    advice = {"remedy": "compile", "gain": None, "why": "", "flags": "--models oak"}
-    card = {"family": "", "asks": None, "ridge": None, "times": [time], "advice": advice}
+        {
+            "chip": at, "weights": [0, 0, 0, 0, 0, 0, ms], "least": [0, 0, 0, 1e-12], "host": 0, "from": origin,
+            "factors": False, "within": {CONVOLUTIONAL: {1: 1.25}},
+        }
+        for at, (origin, ms) in enumerate(BASES.values())
+    ]  # fmt: skip
+    model = {"served": 0, "sort": CONVOLUTIONAL, "card": "<p>To test it: <code>--models oak</code></p>"}
     found = {
-        "widths": {"fp16": 2}, "batches": [1], "rates": {"fp16 inference": rates}, "machine": "",
-        "models": [{"id": name, "name": name, "sort": sort} | card for name, sort in MODELS.items()],
-        "devices": [{"name": name, "kind": "gpu", "memory": None, "power": None} for name in BASES],
+        "widths": {"fp16": 2}, "batches": [1], "rates": {f"fp16,{INFERENCE},0": rates}, "measured": {},
+        "models": [{"id": name, "name": name, "offered": name == "oak"} | model for name in ("oak", "bard")],
+        "devices": [{"name": name, "kind": "gpu", "memory": None} for name in BASES],
         # The roof alone allows 10 µs; launches take 1 ms, times a chip's coefficient
-        "calls": [[model, 0, 2, INFERENCE, [0, 0, 0, 0, 0, 0, 1000, 0, 0], 10, None] for model in (0, 1)],
-        "measured": [],
+        "calls": {
+            f"oak,1,2,{INFERENCE}": {"terms": [0, 0, 0, 0, 0, 0, 1e-3], "footprint": 1e7, "memory": 1, "factor": 1}
+        },
     }  # fmt: skip
     script = f'<script type="application/gzip">{display.packed(found)}</script>'
     visit = visit_to(f'<div class="chooser" id="chooser">{script}</div>', browser, tmp_path)
@@ -202,28 +202,34 @@ def test_a_chip_that_nobody_timed_is_marked_and_no_chance_ranks_it_before_one_th
     assert names.all_inner_texts() == ["fast\u00a0†", "timed", "near\u00a0†", "slow\u00a0†"]
     assert visit.page.locator(".chooser td .untimed").count() == 3
     # The axis begins at 5 / 1.25 ms, not at the roof's 10 µs
-    assert visit.page.locator(".chooser thead text").first.text_content() == "4.0 ms"
-    # Nobody timed a language model
+    assert visit.page.locator(".chooser thead .ends span").first.text_content() == "4.0 ms"
+    # Nobody timed the other network's sort
     assert visit.page.get_by_label("Network").first.locator("option").all_inner_texts() == ["oak"]
     assert visit.page.locator(".card:visible").count() == 0  # until the chooser is used
-    # A link keeps the choice, made with the keyboard alone
-    visit.page.locator(".chooser thead").get_by_role("button", name="Chip").press("Enter")
-    assert names.all_inner_texts() == ["fast\u00a0†", "near\u00a0†", "slow\u00a0†", "timed"]
-    assert visit.page.locator(".card:visible code").all_inner_texts() == ["python -m measure --models oak"]
-    visit.page.reload()
-    visit.page.wait_for_selector("[data-chooser=drawn]")
-    assert names.all_inner_texts() == ["fast\u00a0†", "near\u00a0†", "slow\u00a0†", "timed"]
-    # An hour at 3.6 with 10 ms an input, 360,000 an hour: a million cost 10; a link keeps the price
-    price = visit.page.get_by_label("Price of an hour of timed")
-    price.fill("3.6")
-    price.press("Enter")
-    assert visit.page.locator(".chooser tbody tr:has(input[data-chip=timed]) td:has(input) + td").inner_text() == "10"
-    visit.page.reload()
-    visit.page.wait_for_selector("[data-chooser=drawn]")
-    assert price.input_value() == "3.6"
+    # At 3.6 an hour with 10 ms an input, 360,000 an hour, a million cost 10; at 1 with 40 ms 11
+    for name, price in (("slow", "1"), ("timed", "3.6")):
+        visit.page.get_by_label(f"Price of an hour of {name}").fill(price)
+        visit.page.keyboard.press("Enter")
+    # A link keeps the choice, made with the keyboard alone, and the prices
+    order = visit.page.locator(".chooser").get_by_label("Sort by")
+    order.focus()
+    order.press("c")
+    by_cost = ["timed", "slow\u00a0†", "fast\u00a0†", "near\u00a0†"]
+    for _ in range(2):
+        assert names.all_inner_texts() == by_cost
+        cost = visit.page.locator(".chooser td[data-title='per 10⁶']")
+        assert cost.all_inner_texts() == ["10", "11", "–", "–"]
+        assert visit.page.locator(".card:visible code").all_inner_texts() == ["--models oak"]
+        visit.page.reload()
+        visit.page.wait_for_selector("[data-chooser=drawn]")
     # From 10 / 1.25 = 8 ms and 7.2 ms on, no interval reaches that of the first, which ends at 6.25 ms
     assert visit.page.locator(".chooser tr.tied").count() == 0
-    visit.page.evaluate("location.hash = 'chooser?model=oak&sort=likely&order=reversed'")
-    names.first.and_(visit.page.get_by_role("rowheader", name="slow †")).wait_for()
+    # A link to a choice that the page does not have keeps the others
+    visit.page.evaluate("location.hash = 'chooser?model=oak&batch=7&order=surely'")
+    names.first.and_(visit.page.get_by_role("rowheader", name="fast †")).wait_for()
+    # A phone shows price and cost too
+    visit.page.set_viewport_size({"width": 390, "height": 844})
+    assert visit.page.get_by_label("Price of an hour of timed").is_visible()
+    assert cost.first.is_visible()
     assert visit.complaints == []
     visit.context.close()
