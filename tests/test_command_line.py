@@ -48,7 +48,6 @@ def writing(lines, say="print"):
 
 @pytest.mark.parametrize("say", ["print", "make_console().print"])
 def test_a_reader_that_leaves_ends_the_command_quietly(say):
-    pytest.importorskip("rich", reason="one of the two writes with rich")
     with subprocess.Popen(writing(100_000, say), stdout=subprocess.PIPE, stderr=subprocess.PIPE) as run:
         run.stdout.readline()
         run.stdout.close()

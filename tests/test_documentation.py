@@ -305,7 +305,6 @@ assert all((a == 3 * b).all() for a, b in streams.shares)
 
 @pytest.mark.slow
 def test_the_roof_kernel_to_write_takes_two_lines_and_runs(tmp_path):
-    pytest.importorskip("numba")
     for room in ("measure", "roofwright"):
         shutil.copytree(ROOT / room, tmp_path / room, ignore=shutil.ignore_patterns("__pycache__"))
     written = [block for block in blocks(read(ROOT / "docs/extending.md"), "py") if "stream_scale" in block]

@@ -17,9 +17,6 @@ from measure.cache import records
 from measure.cache.folders import MachineFolder, machine_names
 from measure.cache.traces import read_trace, trace_names
 
-pytest.importorskip("torch", reason="measuring needs torch")
-pytest.importorskip("pynvml", reason="nvidia-ml-py is part of the measure extra")
-pytest.importorskip("psutil", reason="memory is read with it")
 pytestmark = pytest.mark.slow
 
 MAC, PARAMETERS = 0.819e9, 1_248_424

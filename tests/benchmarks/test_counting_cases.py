@@ -4,13 +4,12 @@ import re
 
 import counting_cases
 import pytest
+import torch
 from helpers.places import ROOT
 
 from measure.cache.table import read
 from report.chapters.counting.facts import NAMES, program_name
 from report.paper.printed import CaseCount
-
-torch = pytest.importorskip("torch", reason="counting needs torch")
 
 CASES = counting_cases.read_cases()
 COMMITTED = read(ROOT / "data" / "workload" / "counting_cases.csv", CaseCount)

@@ -1,10 +1,6 @@
-import pytest
-
-pytest.importorskip("torch", reason="a plan names the version of torch")
-pytest.importorskip("torchvision", reason="the models are torchvision's")
-
 import faults
 import misbehaving
+import pytest
 
 
 @pytest.mark.slow

@@ -2,10 +2,8 @@
 
 from types import SimpleNamespace
 
-import pytest
+import torch
 from memory import Allocation, peak, trace, workspace_of
-
-torch = pytest.importorskip("torch", reason="traces torch's allocator")
 
 
 def test_workspace_is_freed_before_its_operator_returns():

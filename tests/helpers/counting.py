@@ -1,12 +1,10 @@
 """What the counting tests share: tensors without memory, cases of one operator, and small networks recorded."""
 
-# ruff: noqa: E402
 from typing import Any, NamedTuple
 
 import pytest
-
-torch = pytest.importorskip("torch", reason="counting needs torch")
-nn = torch.nn
+import torch
+from torch import nn
 
 from measure.cache.workload_records import Workload
 from measure.counting import recorder

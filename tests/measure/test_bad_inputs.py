@@ -23,9 +23,6 @@ from measure.cache.trace_records import TraceOperator
 from measure.cache.workload_records import Workload
 from measure.machine import devices
 
-pytest.importorskip("torch", reason="a measurement names the version of torch")
-pytest.importorskip("torchvision", reason="the models are torchvision's")
-
 DATA, RUNS, ROOFS = Path("data"), "data/machines/box/runs.csv", "data/machines/box/roofs.csv"
 CPU, GPU, MODELS = "data/machines/example-cpu", "data/machines/example-gpu", "data/workload/models.csv"
 RUN = "e1,alexnet,1,fp32,inference,eager,ok,,2026-01-01T00:00:00+00:00,,,,,0,,"

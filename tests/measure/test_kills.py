@@ -1,13 +1,8 @@
 from dataclasses import replace
 from random import Random
 
-import pytest
-
-pytest.importorskip("psutil", reason="processes are found with psutil")
-pytest.importorskip("rich", reason="progress is shown with rich")
-pytest.importorskip("torch", reason="a measurement names the version of torch")
-
 import kills
+import pytest
 from helpers.rows import machine_in, run, samples
 
 from measure.cache.folders import MachineFolder

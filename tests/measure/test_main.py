@@ -16,7 +16,6 @@ from measure.run.worker import Worker
 from measure.timing.sampling import Timing
 from measure.timing.stopwatch import TimedSample
 
-pytest.importorskip("torch", reason="measuring needs torch")
 OWN = "tests.helpers.small_network:network"
 SHORT = f"--device cpu --threads 1 --target 50% --models {OWN} --batch-sizes 1 --variants eager"
 HEEDING = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)

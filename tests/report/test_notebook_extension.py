@@ -1,14 +1,11 @@
 import pytest
+from helpers.small_network import network as small
+from IPython.core.interactiveshell import InteractiveShell
 
-torch = pytest.importorskip("torch", reason="networks are torch's")
-
-from helpers.small_network import network as small  # noqa: E402
-from IPython.core.interactiveshell import InteractiveShell  # noqa: E402
-
-import measure  # noqa: E402
-from measure.domain.roofs import Roof  # noqa: E402
-from measure.verbs import model  # noqa: E402
-from report import notebook  # noqa: E402
+import measure
+from measure.domain.roofs import Roof
+from measure.verbs import model
+from report import notebook
 
 
 @pytest.fixture

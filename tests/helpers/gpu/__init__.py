@@ -40,9 +40,8 @@ def here():
 
 def pretend(monkeypatch, machine, **variables):
     """Let NVML answer for a machine in this process, under these environment variables."""
-    import pytest
+    import pynvml
 
-    pynvml = pytest.importorskip("pynvml", reason="nvidia-ml-py is part of the measure extra")
     for name, answer in nvml.answers(machine, pynvml).items():
         monkeypatch.setattr(pynvml, name, answer, raising=False)  # an older pynvml lacks some
     for name in CUDA_VARIABLES:

@@ -2,6 +2,7 @@ import dataclasses
 import sys
 
 import pytest
+import torchvision
 from helpers import counting
 from helpers.counting import Own, counted, linear, meta, nn, on, rows, torch
 from torch.ao.quantization import quantize_dynamic
@@ -15,8 +16,6 @@ from measure.domain.words import least_byte
 from measure.errors import UserError, in_short
 from measure.models import catalog
 from measure.models.own_models import RaisedError
-
-torchvision = pytest.importorskip("torchvision", reason="the models are torchvision's")
 
 ALEXNET, SQUEEZENET, VIT = catalog.find(["alexnet", "squeezenet1_0", "vit_b_32"])
 

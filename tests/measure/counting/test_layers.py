@@ -1,10 +1,9 @@
 import pytest
 from helpers.counting import Own, linear, meta, nn, recorder, torch
+from torchvision import ops
 
 from measure.counting.layers import MODEL_ITSELF, call_rows, kind_of, layer_rows
 from measure.domain.words import BACKWARD, FORWARD, INFERENCE
-
-ops = pytest.importorskip("torchvision.ops", reason="some kinds are torchvision's")
 
 
 def recorded(network, *inputs):

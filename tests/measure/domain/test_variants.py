@@ -6,6 +6,7 @@ import sys
 import threading
 
 import pytest
+import torch
 from helpers.places import ROOT
 
 from measure.domain import variants
@@ -107,7 +108,6 @@ def test_an_allocator_needs_to_be_installed_and_loaded_first_and_serves_the_host
 
 
 def test_cudnn_times_its_algorithms_on_nvidias_gpus_and_the_gnu_c_library_alone_keeps_memory(monkeypatch):
-    torch = pytest.importorskip("torch", reason="cuDNN is set through torch")
     monkeypatch.setattr(torch.backends.cudnn, "benchmark", False)  # as it is by default; put back at the end
     monkeypatch.setattr(platform, "libc_ver", lambda: ("", ""))
     with pytest.raises(NotImplementedError, match="only the GNU C library's allocator"):

@@ -2,14 +2,13 @@
 
 from types import SimpleNamespace
 
+import psutil
+import pynvml
 import pytest
 
 from measure.machine import checks, devices, processor
 from measure.machine.checks import OK, PROBLEM, UNCHECKED, WARNING, quota_cores, run_trial
 from measure.machine.sensors import Reading
-
-psutil = pytest.importorskip("psutil", reason="load and memory need psutil")
-pynvml = pytest.importorskip("pynvml", reason="GPUs are asked through nvidia-ml-py")
 
 GB = 10**9
 

@@ -4,15 +4,14 @@ from dataclasses import replace
 from importlib.machinery import ModuleSpec
 from types import ModuleType, SimpleNamespace
 
+import psutil
 import pytest
+import torch
 from helpers.gpu import pretend
 from helpers.gpu.catalogue import A100_IN_SLICES, A100_SLICE, H100, MACHINES, MIB, T4, WHOLE_BOARD, Machine
 
 from measure.errors import UserError
 from measure.machine import cuda, devices
-
-psutil = pytest.importorskip("psutil", reason="the system's memory and counters are read with psutil")
-pynvml = pytest.importorskip("pynvml", reason="nvidia-ml-py is part of the measure extra")
 
 # A GPU that shares the system's memory, in a Jetson, whose driver tells less (nvidia-smi of JetPack 6,
 # github.com/ultralytics/ultralytics/pull/20680)
@@ -70,7 +69,6 @@ def test_torch_has_to_use_the_gpu_that_was_identified_and_to_have_kernels_for_it
     monkeypatch, seen, used, uuid, complaint
 ):
     """Here it has none for any; before an operator runs it is asked which GPU it uses."""
-    torch = pytest.importorskip("torch", reason="GPUs are used through torch")
     pretend(monkeypatch, Machine((seen,)))
 
     name, is_integrated = (used.name, used.memory_byte is None) if used else ("", False)
@@ -133,7 +131,6 @@ def test_an_amd_gpu_has_tf32_if_torch_says_so(monkeypatch, rocm):
 
 @pytest.mark.gpu
 def test_a_gpu_says_who_and_how_it_is_times_itself_and_clears_its_cache():
-    torch = pytest.importorskip("torch", reason="GPUs are used through torch")
     if "cuda:0" not in devices.available_names():
         pytest.skip("no NVIDIA GPU on this machine")
     gpu = devices.find("cuda")

@@ -1,12 +1,11 @@
 import pytest
+import torch
 
 from measure.domain.roofs import CacheLevel
 from measure.errors import UserError
 from measure.machine import devices
 from measure.machine.device import MpsEvents
 from measure.machine.environment import current
-
-torch = pytest.importorskip("torch", reason="devices are used through torch")
 
 
 def test_the_processor_is_found_and_described_without_a_look_at_gpus(monkeypatch, untuned):

@@ -7,8 +7,6 @@ from measure.machine import devices, processor
 from measure.machine import environment as machine
 from measure.machine.environment import current, folder_name, installed_version
 
-psutil = pytest.importorskip("psutil", reason="a machine's memory needs psutil")
-pytest.importorskip("torch", reason="an environment names torch's version")
 pytestmark = pytest.mark.usefixtures("untuned")
 
 

@@ -1,6 +1,7 @@
 import os
 from dataclasses import replace
 
+import pynvml
 import pytest
 from helpers.gpu import pretend
 from helpers.gpu.catalogue import A100_IN_SLICES, A100_SLICE, H100, MACHINES, T4, Machine
@@ -8,7 +9,6 @@ from helpers.gpu.catalogue import A100_IN_SLICES, A100_SLICE, H100, MACHINES, T4
 from measure.machine import devices
 from measure.machine.nvidia import nvidia_handles
 
-pynvml = pytest.importorskip("pynvml", reason="nvidia-ml-py is part of the measure extra")
 BESIDE, SLICED = MACHINES["t4-and-h100"], MACHINES["a100-slice"]
 SLICED_BESIDE = Machine((T4, A100_IN_SLICES, H100))
 

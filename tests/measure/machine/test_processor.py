@@ -1,12 +1,11 @@
 import sys
 
+import psutil
 import pytest
 
 from measure.domain.roofs import CacheLevel
 from measure.machine import processor
 from measure.machine.processor import tuning
-
-psutil = pytest.importorskip("psutil", reason="cores and memory need psutil")
 
 
 @pytest.fixture

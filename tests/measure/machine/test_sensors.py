@@ -1,9 +1,8 @@
+import pynvml
 import pytest
 
 from measure.machine.sensors import Conditions, NvidiaSensors, ProcessorSensors, Reading
 
-pytest.importorskip("psutil", reason="the system's counters are read with psutil")
-pynvml = pytest.importorskip("pynvml", reason="nvidia-ml-py is part of the measure extra")
 ALL = Reading(1.0, 1.0, 1.0, 1.0, clock_hz=2e9, temperature_c=50.0, power_w=90.0, throttle="power cap")
 
 

@@ -2,12 +2,11 @@ import subprocess
 import sys
 
 import pytest
+import torch
 
 from measure.domain.models import BUILT_IN, QUICK, STORY
 from measure.errors import UserError
 from measure.models import catalog
-
-pytest.importorskip("torchvision", reason="building models needs torchvision")
 
 
 @pytest.mark.parametrize(
@@ -80,7 +79,6 @@ def test_naming_built_in_models_imports_no_torch():
 
 @pytest.mark.parametrize("name", ["squeezenet1_0", "examples.transformer:encoder"])
 def test_a_network_and_its_inputs_are_on_the_device_and_in_the_type(name):
-    torch = pytest.importorskip("torch")
     (model,) = catalog.find([name])
     call = catalog.prepare(model, 3, "cpu", torch.bfloat16)
     assert {parameter.dtype for parameter in call.network.parameters()} == {torch.bfloat16}

@@ -1,13 +1,12 @@
 from dataclasses import replace
 
 import pytest
+import torch
 
 from measure.counting.count import count
 from measure.domain.models import SIZES, LanguageTask
-from measure.models import catalog
+from measure.models import catalog, language_models
 
-torch = pytest.importorskip("torch", reason="building models needs torch")
-language_models = pytest.importorskip("measure.models.language_models", reason="it imports torch")
 DECODERS = pytest.mark.parametrize("name", ["gpt2", "llama_1b"])
 
 

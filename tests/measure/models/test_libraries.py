@@ -1,15 +1,12 @@
 """Models of libraries: what is offered, built as published, at their own size, and the inputs that they take."""
 
 import pytest
+import torch
+import torchaudio
+from torchvision import models
 
 from measure.models import catalog
 from measure.models.libraries import LENGTHS, RECIPES, TRANSFORMERS, Language
-
-torch = pytest.importorskip("torch", reason="building models needs torch")
-torchvision = pytest.importorskip("torchvision", reason="building models needs torchvision")
-torchaudio = pytest.importorskip("torchaudio", reason="the audio models need torchaudio")
-
-from torchvision import models  # noqa: E402
 
 VISION = {model.name: model for model in catalog.find(["torchvision:*"], native_size=True)}
 MODULES = (models, models.segmentation, models.detection, models.video, models.optical_flow)

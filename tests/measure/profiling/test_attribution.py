@@ -1,16 +1,14 @@
 import pytest
+import torch
 from helpers.traces import kernel, launch, operator, trace, write
+from torch import nn
+from torch.profiler import ProfilerActivity, profile
+from torch.utils.checkpoint import checkpoint
 
-torch = pytest.importorskip("torch", reason="the profiler is torch's")
-
-from torch import nn  # noqa: E402
-from torch.profiler import ProfilerActivity, profile  # noqa: E402
-from torch.utils.checkpoint import checkpoint  # noqa: E402
-
-from measure.profiling.attribution import ModuleRanges, attribute  # noqa: E402
-from measure.profiling.profile import read_recording  # noqa: E402
-from measure.traces import reading  # noqa: E402
-from measure.traces.matching import NODE, STAGE, match, nest  # noqa: E402
+from measure.profiling.attribution import ModuleRanges, attribute
+from measure.profiling.profile import read_recording
+from measure.traces import reading
+from measure.traces.matching import NODE, STAGE, match, nest
 
 STEPS = 2
 

@@ -8,10 +8,6 @@ import pytest
 from helpers.processes import has_ended, wait_until
 from helpers.tasks import cell
 
-pytest.importorskip("psutil", reason="a process that ended is told from one that runs by psutil")
-pytest.importorskip("torch", reason="models are torch's")
-
-
 from measure.errors import UserError
 from measure.machine import devices
 from measure.models import catalog

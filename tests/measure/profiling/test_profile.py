@@ -1,24 +1,22 @@
 import mmap
 
 import pytest
+import torch
 from helpers.tasks import cell
 from helpers.traces import kernel, launch, operator, trace, write
 from helpers.traces import step as step_range
+from torch import nn
+from torch.nn import functional
 
-torch = pytest.importorskip("torch", reason="networks are profiled with torch")
-
-from torch import nn  # noqa: E402
-from torch.nn import functional  # noqa: E402
-
-from measure.domain.models import Model  # noqa: E402
-from measure.machine import devices  # noqa: E402
-from measure.models import catalog  # noqa: E402
-from measure.profiling import profile  # noqa: E402
-from measure.profiling.attribution import ModuleRanges  # noqa: E402
-from measure.profiling.profile import SystemMeter, attribute_whole_steps  # noqa: E402
-from measure.timing.sampling import ROUND_SAMPLING  # noqa: E402
-from measure.traces import reading  # noqa: E402
-from measure.traces.matching import STAGE  # noqa: E402
+from measure.domain.models import Model
+from measure.machine import devices
+from measure.models import catalog
+from measure.profiling import profile
+from measure.profiling.attribution import ModuleRanges
+from measure.profiling.profile import SystemMeter, attribute_whole_steps
+from measure.timing.sampling import ROUND_SAMPLING
+from measure.traces import reading
+from measure.traces.matching import STAGE
 
 NET = Model("net", "torchvision", "plain", (64,))
 ROWS, WIDTH, TIMES = 256, 64, 100

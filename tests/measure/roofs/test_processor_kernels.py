@@ -4,11 +4,9 @@ import threading
 import numpy as np
 import pytest
 
-numba = pytest.importorskip("numba", reason="roofs of a processor are measured with Numba")
-
-from measure.domain.words import STREAM_ARRAYS  # noqa: E402
-from measure.roofs import processor_kernels  # noqa: E402
-from measure.roofs.processor_kernels import PIECE_BYTE, SCALE, VECTOR_BYTE, Streams, Team, operands, prepare  # noqa: E402
+from measure.domain.words import STREAM_ARRAYS
+from measure.roofs import processor_kernels
+from measure.roofs.processor_kernels import PIECE_BYTE, SCALE, VECTOR_BYTE, Streams, Team, operands, prepare
 
 FUSED = {"x86_64": "vfmadd", "AMD64": "vfmadd", "aarch64": "fmla", "arm64": "fmla"}
 """How a fused multiply-add of vectors is called, by machine."""

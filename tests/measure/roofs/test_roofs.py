@@ -14,8 +14,6 @@ from measure.roofs.roofs import flop_and_byte
 from measure.run.worker import classify
 from measure.timing.sampling import Sampling
 
-torch = pytest.importorskip("torch", reason="roofs are measured with torch")
-
 KINDS = ("cpu", "cuda", "mps")
 
 
@@ -126,8 +124,6 @@ def test_the_working_sets_of_a_gpu():
     ids=lambda kernel: "-".join(map(str, kernel)),
 )  # fmt: skip
 def test_a_roof_has_a_time_with_its_interval(quick, kernel):
-    if kernel[0] != "matmul":
-        pytest.importorskip("numba", reason="a processor's own kernels are Numba's")
     beats = []
     timing = roofs.measure(devices.find("cpu"), *kernel, lambda: beats.append(1))
     assert timing.latency_low_s <= timing.latency_s <= timing.latency_high_s

@@ -1,11 +1,10 @@
 import pytest
+import torch
 
 from measure.domain.words import STREAM_ARRAYS
 from measure.machine import processor
 from measure.roofs import torch_kernels
 from measure.run.worker import classify
-
-torch = pytest.importorskip("torch", reason="library kernels are torch's")
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ import sys
 import pytest
 from helpers.places import ROOT
 
-pytest.importorskip("torch", reason="a GPU's memory is torch's")
 triton = pytest.importorskip("triton", reason="roofs of a GPU are measured with Triton")
 
 from triton.backends.compiler import GPUTarget  # noqa: E402

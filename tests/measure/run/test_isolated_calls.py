@@ -12,7 +12,6 @@ from measure.run import processes
 from measure.run.task import KILLED
 from measure.run.worker import FunctionCall, IsolatedCalls
 
-pytest.importorskip("torch", reason="models are torch's")
 pytestmark = pytest.mark.usefixtures("forked_workers")
 
 FINE = "import torch\ndef net(batch_size):\n    return torch.nn.Linear(3, 2), torch.ones(batch_size, 3)\n"
@@ -82,7 +81,6 @@ def escape(batch_size):
 @pytest.mark.skipif(not processes.FORKS, reason="only a fork server ends what a model leaves behind")
 @pytest.mark.parametrize("function", ["popen", "fork", "crash", "escape"])
 def test_a_child_that_own_code_leaves_behind_holds_nothing_and_ends_with_it(module, tmp_path, function):
-    pytest.importorskip("psutil", reason="processes are watched with psutil")
     place = tmp_path / "pid"
     module(CHILD.format(place=str(place)))
     with closing(IsolatedCalls(600.0)) as own:  # a wait for the child would last as long

@@ -9,8 +9,6 @@ from helpers.processes import has_ended, wait_until
 from measure.run import processes
 from measure.run.processes import Processes, oom_kills
 
-pytest.importorskip("psutil", reason="processes are watched with psutil")
-
 VARIABLE = "ROOFWRIGHT_PROBE"
 pytestmark = pytest.mark.skipif(not processes.FORKS, reason="processes are forks on Linux alone")
 

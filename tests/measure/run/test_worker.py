@@ -16,8 +16,6 @@ from measure.run.sections import RoofTask, WorkloadTask
 from measure.run.worker import BudgetSpent, Channel, Worker, classify, needs_fresh
 from measure.verbs.measure import make_sampling, parser
 
-pytest.importorskip("torch", reason="a worker measures with torch")
-
 ALEXNET, SQUEEZENET = catalog.find(["alexnet", "squeezenet1_0"])
 COUNT = WorkloadTask(SQUEEZENET, (1,), "fp32", None)
 CELL = inference_task(SQUEEZENET, 1, "fp32", "eager", 0)

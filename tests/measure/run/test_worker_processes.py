@@ -18,8 +18,6 @@ from measure.run.task import KILLED, Failure
 from measure.run.worker import BudgetSpent, Worker
 from measure.timing.sampling import Sampling
 
-pytest.importorskip("torch", reason="a worker measures with torch")
-pytest.importorskip("psutil", reason="processes are watched with psutil")
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("forked_workers")]
 
 SQUEEZENET, SMALL = catalog.find(["squeezenet1_0", "helpers.small_network:network"])

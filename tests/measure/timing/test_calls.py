@@ -4,17 +4,16 @@ import math
 from types import SimpleNamespace
 
 import pytest
+import torch
 from helpers.small_network import network as small
 from helpers.tasks import cell
 
-torch = pytest.importorskip("torch", reason="networks are run with torch")
-
-from measure.domain import variants  # noqa: E402
-from measure.domain.models import IMAGE, Model  # noqa: E402
-from measure.machine import devices  # noqa: E402
-from measure.models import catalog  # noqa: E402
-from measure.timing import calls  # noqa: E402
-from measure.timing.sampling import Sampling  # noqa: E402
+from measure.domain import variants
+from measure.domain.models import IMAGE, Model
+from measure.machine import devices
+from measure.models import catalog
+from measure.timing import calls
+from measure.timing.sampling import Sampling
 
 HASTY = Sampling(warm_up_s=0.0, least_s=0.0, limit_s=0.0)
 PIXELS = torch.channels_last

@@ -14,7 +14,6 @@ from measure.timing.sampling import Timing
 from measure.timing.stopwatch import TimedSample
 from measure.verbs.measure import make_request, parser
 
-pytest.importorskip("torch", reason="measuring needs torch")
 SMALL = "--device cpu --models squeezenet1_0 --batch-sizes 1 --variants eager --seed 1"
 
 

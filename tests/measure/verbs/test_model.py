@@ -14,7 +14,6 @@ from measure.timing.sampling import Sampling
 from measure.verbs.flags import parser_of
 from measure.verbs.model import arguments, make_request, tasks_to_do
 
-pytest.importorskip("torch", reason="measuring needs torch")
 OWN = "tests.helpers.small_network:network"
 """A convolution of 3 by 8 channels and 3 by 3 on 16 by 16 pixels, a ReLU, and a layer of 8 * 14 * 14 by 10."""
 

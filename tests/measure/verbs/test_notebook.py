@@ -1,18 +1,16 @@
 """``measure.model``, the function for notebooks."""
 
 import pytest
+import torch
+from helpers.small_network import network as small
 
-torch = pytest.importorskip("torch", reason="networks are torch's")
-
-from helpers.small_network import network as small  # noqa: E402
-
-import measure  # noqa: E402
-from measure.domain.roofs import Roof  # noqa: E402
-from measure.roofs.roofs import KernelTiming  # noqa: E402
-from measure.timing.sampling import Sampling  # noqa: E402
-from measure.verbs import model  # noqa: E402
-from measure.verbs.answer import heading, result_lines  # noqa: E402
-from measure.verbs.terminal import aligned  # noqa: E402
+import measure
+from measure.domain.roofs import Roof
+from measure.roofs.roofs import KernelTiming
+from measure.timing.sampling import Sampling
+from measure.verbs import model
+from measure.verbs.answer import heading, result_lines
+from measure.verbs.terminal import aligned
 
 FLOP = 2 * (8 * 14 * 14 * 3 * 9 + 8 * 14 * 14 * 10)
 """A convolution of 3 by 8 channels and 3 by 3 on 16 by 16 pixels, and a layer of 8 * 14 * 14 by 10."""
