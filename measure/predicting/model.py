@@ -16,7 +16,7 @@ SEEN = 0.2  # a row says nothing of a device whose part of the latency is below 
 PULL = 0.3  # a pool's say on each coefficient of a device, in timed calls; chosen on devices left out with known times
 # Standard deviations, as logarithms, of devices around their pool: of the device's time, of the time of its host's
 # launches, and of arithmetic over memory; and of one time around what these let expect
-SPREAD, NOISE = np.array([0.5, 0.4, 0.25]), 0.15
+SPREAD, NOISE = np.array([0.5, 0.6, 0.25]), 0.15
 
 # The prior without measurements, ``(terms,)``: layers run at their roofs, and nothing else costs time
 AT_THE_ROOF = np.array([0.0 if term in (UNFUSED, LAUNCHES, HOST_MEMORY, UPDATE) else 1.0 for term in TERMS])
@@ -42,14 +42,14 @@ def fit(
 
     Minimises relative errors by non-negative least squares (C. L. Lawson and R. J. Hanson, Solving Least Squares
     Problems, 1974, chapter 23), and repeats with less weight on outliers (P. J. Huber, Robust Estimation of a Location
-    Parameter, Annals of Mathematical Statistics 35 (1964), 73-101). The weight of ``pull`` mean rows draws each
-    coefficient to its ``prior`` ``(terms,)``: it stays there if no row has its term. A prior of 0 is none.
+    Parameter, Annals of Mathematical Statistics 35 (1964), 73-101). The weight of ``pull`` mean rows that no host hides
+    draws each coefficient to its ``prior`` ``(terms,)``: it stays there if no row has its term. A prior of 0 is none.
     """
     from scipy.optimize import nnls
 
     device_s = device_part(launch_s, times)
-    weights = weights * (device_s / times) ** 2  # the relative error of a latency over that of the device's part
     weights = weights / np.sqrt(np.mean(weights**2))
+    weights = weights * (device_s / times) ** 2  # the relative error of a latency over that of the device's part
     # Columns in units of the prior, so that the pull to it weighs each term alike
     unit = np.where(prior > 0, prior, 1.0)
     columns = terms / device_s[:, None] * unit

@@ -13,7 +13,7 @@ from measure.cache.predictions import ALL, LAUNCHES, TERMS, Coefficient, Network
 from measure.domain.words import FULL_PRECISION, stored_as
 from measure.predicting.demand import TOKENS, Numbers
 from measure.predicting.model import AT_THE_ROOF, adapt, device_part, fit, likely
-from measure.predicting.timings import FitRows, Hosts, Mask, Places, Texts, TimedCall, fit_rows
+from measure.predicting.timings import Costs, FitRows, Mask, Places, Texts, TimedCall, fit_rows
 
 FOLDS, SEED = 10, 22  # families or models are left out a tenth at a time, shuffled by the seed
 KNOWN, KNOWN_TIMES, DRAWS = "resnet50", 5, 4  # the model of one known time, and several known times drawn at random
@@ -58,10 +58,10 @@ class Checked:
 
 
 def study(
-    calls: Sequence[TimedCall], costs: Iterable[tuple[Setting, float]], hosts: Hosts, say: Callable[[str], None]
+    calls: Sequence[TimedCall], costs: Costs, say: Callable[[str], None]
 ) -> tuple[list[Coefficient], list[NetworkFactor], list[PredictionError]]:
     """Fit and check everything. ``say`` gets the name of each fit."""
-    groups = {setting: fit_rows(chosen, hosts) for setting, chosen in group(calls).items()}
+    groups = {setting: fit_rows(chosen, costs) for setting, chosen in group(calls).items()}
     pools = {setting: rows for setting, rows in groups.items() if not setting.source}
     best = {pool: fit_pool(timed) for pool, timed in pools.items()}
     factors = {pool: network_factors(timed, best[pool]) for pool, timed in pools.items() if pool.device == GPUS}
@@ -71,7 +71,8 @@ def study(
         for pool, of_networks in factors.items()
         for network, factor in of_networks.items()
     ]
-    coefficients = [Coefficient(*setting, LAUNCHES, 1, host_us) for setting, host_us in costs]
+    measured_here = [cost for cost in costs.items() if cost[0].source == tables.HERE]
+    coefficients = [Coefficient(*setting, LAUNCHES, 1, host_us) for setting, host_us in measured_here]
     errors: list[PredictionError] = []
     for setting, timed in groups.items():
         say(", ".join(filter(None, setting)))
@@ -79,7 +80,7 @@ def study(
         if setting in pools:
             found = best[setting]
             unseen = [call for call in calls if call.setting.device in ASIDE and pool_of_call(call) == setting]
-            checks = check_pool(timed, fit_rows(unseen, hosts) if unseen else None, setting in factors)
+            checks = check_pool(timed, fit_rows(unseen, costs) if unseen else None, setting in factors)
             errors.extend(pool_errors(checks, setting))
         else:
             pool = pool_by_setting[setting]
@@ -224,9 +225,11 @@ def _check_known(left_out: str, rows: FitRows, draws: Sequence[Places], of_pool:
         rest = np.flatnonzero(~np.isin(rows.architecture, rows.architecture[places]))
         if len(places) and len(rest):
             seen, others = rows.where(places), rows.where(rest)
-            adapted, host = adapt(of_pool, seen.terms, seen.launch_s, seen.latency_s, has_own_host=True)
+            # Known times start from the reference host, for they have to tell their own
+            start_s = seen.launch_s / seen.host
+            adapted, host = adapt(of_pool, seen.terms, start_s, seen.latency_s, has_own_host=True)
             asked.append(rest)
-            ratios.append(others.latency_s / likely(adapted, others.terms, host * others.launch_s))
+            ratios.append(others.latency_s / likely(adapted, others.terms, host * others.launch_s / others.host))
     if asked:
         yield Checked(left_out, tables.OURS, rows.setting[0], rows.where(np.concatenate(asked)), np.concatenate(ratios))
 

@@ -40,7 +40,9 @@ class Key(NamedTuple):
     trains: bool
 
 
-Hosts = Mapping[tuple[str, str], float]  # the time of an operator's launch (microseconds) by machine and phase
+Costs = Mapping[Setting, float]  # the time of an operator's launch (microseconds) on the host behind settings
+Hosts = Mapping[tuple[str, str], float]  # the same by measured machine and phase
+STEP_LAUNCH = 1.8  # of others' hosts in a training step, over a forward pass: 1.6 to 2.0 serve devices left out best
 HOST_US = 25.0  # of a GPU's host where no GPU was measured
 LARGEST_KEPT = 2**25  # bytes of the largest block that glibc keeps when it is freed (mallopt(3), M_MMAP_THRESHOLD)
 
@@ -68,6 +70,11 @@ class TimedCall:
     @property
     def architecture(self) -> str:
         return architecture_of(self.model)
+
+    @property
+    def host(self) -> Setting:
+        """The setting of all calls of this phase that this call's host launched."""
+        return self.setting._replace(device=self.machine or self.setting.device, precision=ANY, variant="")
 
 
 @cache
@@ -200,12 +207,14 @@ class FitRows:
     """Timed calls as arrays of one row each, ``(rows,)``; ``terms`` (s) are ``(rows, terms)``.
 
     ``launch_s`` is the time of a host's launches, 0 where the device is its own host: then ``terms`` have them.
-    ``flop_s`` is the FLOP at the peak, ``roof_s`` each kind of layer at its roof.
+    ``host`` is that host's time over the reference's, ``flop_s`` is the FLOP at the peak, ``roof_s`` each kind of layer
+    at its roof.
     """
 
     latency_s: Numbers
     terms: Numbers
     launch_s: Numbers
+    host: Numbers
     flop_s: Numbers
     roof_s: Numbers
     batch: Numbers
@@ -233,16 +242,18 @@ class FitRows:
         return np.array([counts[setting] ** -0.25 for setting in self.setting])
 
 
-def fit_rows(calls: Sequence[TimedCall], hosts: Hosts) -> FitRows:
-    """Return calls, at least one, as arrays."""
+def fit_rows(calls: Sequence[TimedCall], costs: Costs) -> FitRows:
+    """Return calls, at least one, as arrays. A host without a cost counts as the reference."""
     arithmetic_s = np.array([call.demand.arithmetic_s(call.roof) for call in calls])
     memory_s = np.array([call.demand.memory_s(call.roof) for call in calls])
-    launched = []
+    launched, reference = [], hosts_of(costs.items())
     for call in calls:
-        host_us = hosts.get((call.machine, call.setting.phase), hosts["", call.setting.phase])
+        usual_us = reference["", call.setting.phase]
+        host_us = costs.get(call.host, usual_us)
         is_compiled = call.setting.variant == COMPILED
-        launched.append(call.demand.terms(call.roof, call.chip_kind, host_us, is_compiled, call.copied))
-    terms, launch_s = (np.array(each) for each in zip(*launched, strict=True))
+        terms_of_call = call.demand.terms(call.roof, call.chip_kind, host_us, is_compiled, call.copied)
+        launched.append((*terms_of_call, host_us / usual_us))
+    terms, launch_s, host = (np.array(each) for each in zip(*launched, strict=True))
     setting = np.empty(len(calls), dtype=object)
     setting[:] = [call.setting for call in calls]  # np.array would make a tuple a second dimension
 
@@ -253,6 +264,7 @@ def fit_rows(calls: Sequence[TimedCall], hosts: Hosts) -> FitRows:
         latency_s=np.array([call.latency_s for call in calls]),
         terms=terms,
         launch_s=launch_s,
+        host=host,
         flop_s=arithmetic_s.sum(axis=1),
         roof_s=np.maximum(arithmetic_s, memory_s).sum(axis=1),
         batch=np.array([float(call.demand.batch) for call in calls]),
@@ -264,29 +276,34 @@ def fit_rows(calls: Sequence[TimedCall], hosts: Hosts) -> FitRows:
     )
 
 
-def launch_costs(calls: Iterable[TimedCall]) -> list[tuple[Setting, float]]:
-    """Return the time of an operator (microseconds) on the host of each measured GPU, by machine and phase.
+def launch_costs(calls: Iterable[TimedCall]) -> dict[Setting, float]:
+    """Return the time of an operator (microseconds) on the host of each GPU, by ``TimedCall.host``.
 
-    It is the median over networks at the smallest batch of latency over operators: a host without work for the device.
+    On a measured machine it is the median over networks, at the smallest batch, of latency over operators: the GPU has
+    next to no work. Of others' forward passes in eager mode it is the least, because the GPU's work only adds to it.
     """
     found: dict[Setting, list[tuple[int, float]]] = defaultdict(list)
     for call in calls:
-        setting = call.setting
-        if setting.device == call.machine and setting.variant == EAGER and call.chip_kind not in OWN_HOSTS:
-            each = call.latency_s / MICROSECOND / call.demand.calls
-            found[setting._replace(precision=ANY, variant="")].append((call.demand.batch, each))
-    return [
-        (setting, float(np.median([each for batch, each in rows if batch == min(rows)[0]])))
-        for setting, rows in found.items()
-    ]
+        stands_twice = call.machine and call.machine != call.setting.device
+        if call.setting.variant == EAGER and call.chip_kind not in OWN_HOSTS and not stands_twice:
+            found[call.host].append((call.demand.batch, call.latency_s / MICROSECOND / call.demand.calls))
+    costs = {}
+    for host, rows in found.items():
+        if host.source == HERE:
+            costs[host] = float(np.median([each for batch, each in rows if batch == min(rows)[0]]))
+        elif host.phase == INFERENCE:
+            costs[host] = min(each for _, each in rows)
+            costs[host._replace(phase=STEP)] = STEP_LAUNCH * costs[host]
+    return costs
 
 
 def hosts_of(costs: Iterable[tuple[Setting, float]]) -> Hosts:
-    """Return the time of a host an operator (microseconds) by machine and phase.
+    """Return the time of an operator (microseconds) on the host of each measured machine, by machine and phase.
 
     Under "" is the reference: the least of those measured with the newest torch.
     """
     found = {("", phase): HOST_US for phase in (INFERENCE, STEP)}
-    for setting, host_us in sorted(costs, key=lambda cost: (release(cost[0]), -cost[1])):
+    measured_here = (cost for cost in costs if cost[0].source == HERE)
+    for setting, host_us in sorted(measured_here, key=lambda cost: (release(cost[0]), -cost[1])):
         found[setting.device, setting.phase] = found["", setting.phase] = host_us
     return found

@@ -33,9 +33,7 @@ def main(flags: argparse.Namespace) -> int:
     path = file_of(PredictionError, flags.data)
     with table.held(path.parent / table.NAME, f"is fitting in {path.parent}; wait for it or name another --data"):
         costs = timings.launch_costs(calls)
-        coefficients, networks, errors = study(
-            calls, costs, timings.hosts_of(costs), lambda name: print(name, file=sys.stderr)
-        )
+        coefficients, networks, errors = study(calls, costs, lambda name: print(name, file=sys.stderr))
         written = (Coefficient, coefficients), (NetworkFactor, networks), (PredictionError, errors)
         for record, rows in written:
             table.write(file_of(record, flags.data), record, [_round(row) for row in rows])

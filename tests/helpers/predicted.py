@@ -6,14 +6,15 @@ its activations as much each ``moved``.
 
 import numpy as np
 
-from measure.cache.predictions import Setting
+from measure.cache.predictions import ANY, HERE, Setting
 from measure.domain.words import INFERENCE, LAYER_KINDS, STEP
 from measure.predicting.demand import PLACE, Demand, LayerRoof
 from measure.predicting.timings import TimedCall
 
 ROOF = LayerRoof(1e12, 1e11, convolution_flop_per_s=1e12)
 BEAD = Setting("Bead 2", "made", "2.4", "fp16", "eager", INFERENCE)
-HOSTS = {("", INFERENCE): 10.0, ("", STEP): 20.0}
+HOST = Setting("host", HERE, "2.14.0", ANY, "", INFERENCE)
+COSTS = {HOST: 10.0, HOST._replace(phase=STEP): 20.0}
 """100 operators take 1 ms to launch, and in a training step 2 ms."""
 
 

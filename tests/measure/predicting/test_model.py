@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from helpers.predicted import HOSTS, additive
+from helpers.predicted import COSTS, additive
 
 from measure.cache.predictions import TERMS
 from measure.predicting.model import AT_THE_ROOF, adapt, fit, likely
@@ -80,7 +80,7 @@ def test_some_times_tell_arithmetic_from_memory_and_a_host_from_its_device(arith
 
 
 def test_what_latencies_are_made_of_is_predicted_and_a_layer_that_was_not_timed_is_at_its_roof():
-    timed = fit_rows(additive(models=400), HOSTS)
+    timed = fit_rows(additive(models=400), COSTS)
     found = fit(timed.terms, timed.launch_s, timed.latency_s, np.ones(len(timed)), AT_THE_ROOF)
     assert np.median(likely(found, timed.terms, timed.launch_s) / timed.latency_s) == pytest.approx(1, rel=0.01)
     assert found[TERMS.index("convolution arithmetic")] == pytest.approx(2.0, rel=0.02)

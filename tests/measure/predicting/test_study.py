@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
-from helpers.predicted import BEAD, HOSTS, additive, call, demand
+from helpers.predicted import BEAD, COSTS, HOST, additive, call, demand
 
 from measure.cache import predictions
-from measure.cache.predictions import ALL, BY_DEVICE, OURS, TERMS
+from measure.cache.predictions import ALL, BY_DEVICE, LAUNCHES, OURS, TERMS
 from measure.predicting import study
 from measure.predicting.study import Checked
 from measure.predicting.timings import fit_rows
@@ -15,12 +15,13 @@ COG = BEAD._replace(device="Cog 3")
 def found():
     aside = BEAD._replace(device=study.ASIDE[0])
     calls = [*additive(models=120), *additive(1.3, COG, models=90), *additive(1.2, aside, models=30)]
-    return study.study(calls, [], HOSTS, lambda _: None)
+    return study.study(calls, COSTS, lambda _: None)
 
 
 def test_each_setting_and_each_pool_is_fitted_and_those_put_aside_are_in_none(found):
     rows = {(row.device, row.term): row for row in found[0]}
-    assert set(rows) == {(device, term) for device in ("Bead 2", "Cog 3", "any GPU") for term in TERMS}
+    fitted = {(device, term) for device in ("Bead 2", "Cog 3", "any GPU") for term in TERMS}
+    assert set(rows) == {*fitted, (HOST.device, LAUNCHES)}
     assert rows["any GPU", TERMS[0]].models == 120
     assert rows["Bead 2", "convolution arithmetic"].value == pytest.approx(2.0, rel=0.05)
     assert rows["Cog 3", "convolution arithmetic"].value == pytest.approx(1.3 * 2.0, rel=0.05)
@@ -51,7 +52,7 @@ def test_a_networks_factor_is_the_median_of_all_devices_drawn_to_one():
     """Each network of Cog 3 takes 1.3 times as long as on Bead 2, and ``odd`` 1.5 times as long as both let expect."""
     odd = [call("odd", float(np.hypot(1.5 * factor * 11.5e-3, 1e-3)), demand(5.0), each) for factor, each in
            ((1.0, BEAD), (1.3, COG))]  # fmt: skip
-    timed = fit_rows([*additive(), *additive(1.3, COG), *odd, call("hidden", 1e-3, demand(0.01), BEAD)], HOSTS)
+    timed = fit_rows([*additive(), *additive(1.3, COG), *odd, call("hidden", 1e-3, demand(0.01), BEAD)], COSTS)
     of_pool = np.zeros(len(TERMS))
     of_pool[TERMS.index("convolution arithmetic")], of_pool[TERMS.index("other memory")] = 2.0, 1.5
     factors = study.network_factors(timed, of_pool)
@@ -69,15 +70,15 @@ def test_each_row_is_left_out_once_and_with_its_label_unless_it_is_all_that_was_
     parts = list(study.folds(np.array([f"net{k // 2}" for k in range(50)], dtype=object)))
     assert sum(part.astype(int) for part in parts).tolist() == [1] * 50
     assert all((part[::2] == part[1::2]).all() for part in parts)
-    timed = fit_rows(additive(), HOSTS)  # all are of the family net
+    timed = fit_rows(additive(), COSTS)  # all are of the family net
     for check in study.check_setting(BEAD, timed, timed, study.fit_pool):
         assert np.isnan(check.ratios).all()
         assert list(study.setting_errors(check)) == []
 
 
 def test_simple_estimates_say_what_they_are_called():
-    known = fit_rows([call("one", 6e-3, demand(3.0)), call("two", 12e-3, demand(6.0))], HOSTS)
-    asked = fit_rows([call("three", 1.0, demand(9.0, moved=12.0))], HOSTS)
+    known = fit_rows([call("one", 6e-3, demand(3.0)), call("two", 12e-3, demand(6.0))], COSTS)
+    asked = fit_rows([call("three", 1.0, demand(9.0, moved=12.0))], COSTS)
     # Both took twice their FLOP at the peak
     assert study.BASELINES[predictions.LIKE_FLOP](known, asked) == pytest.approx([18e-3])
     # At the roof 3 + 1 and 6 + 1 ms: 6 / 4 and 12 / 7 times as long, in the median 1.607; the third 9 + 12 ms
@@ -85,7 +86,7 @@ def test_simple_estimates_say_what_they_are_called():
 
 
 def test_a_device_that_is_slower_as_a_whole_is_off_by_that_until_one_time_is_known():
-    timed = fit_rows([*additive(), resnet(BEAD), *additive(1.3, COG), resnet(COG, 1.3)], HOSTS)
+    timed = fit_rows([*additive(), resnet(BEAD), *additive(1.3, COG), resnet(COG, 1.3)], COSTS)
     found = {
         (each.left_out, each.method, each.setting.device): each
         for each in study.check_pool(timed, None, has_factors=False)
@@ -97,7 +98,7 @@ def test_a_device_that_is_slower_as_a_whole_is_off_by_that_until_one_time_is_kno
 
 def checked(ratios, setting=BEAD):
     calls = [call(f"net{k}", 1.0, demand(1.0, batch=1 if k < 4 else 32)) for k in range(len(ratios))]
-    return Checked(BY_DEVICE, OURS, setting, fit_rows(calls, HOSTS), np.array(ratios))
+    return Checked(BY_DEVICE, OURS, setting, fit_rows(calls, COSTS), np.array(ratios))
 
 
 def test_errors_are_of_predictions_over_latencies_by_batch_size():

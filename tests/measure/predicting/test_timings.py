@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from helpers.predicted import BEAD, HOSTS, additive, call, demand
+from helpers.predicted import BEAD, COSTS, additive, call, demand
 from helpers.rows import ENVIRONMENT, machine_in, operator, roof_measurement, run, samples, workload
 from helpers.world import WORLD
 
@@ -196,7 +196,7 @@ def test_a_measured_step_has_both_passes_and_a_machine_without_roofs_tells_nothi
 
 def test_a_settings_say_grows_with_the_root_of_its_rows():
     timed = fit_rows(
-        [*additive(models=16), call("timm:lone.a1", 1.0, demand(1.0), BEAD._replace(device="Cog 3"))], HOSTS
+        [*additive(models=16), call("timm:lone.a1", 1.0, demand(1.0), BEAD._replace(device="Cog 3"))], COSTS
     )
     assert timed.architecture[-2:].tolist() == ["net15", "lone"]  # without the library and the weights
     weights = timed.weights()
@@ -217,14 +217,32 @@ def test_a_hosts_launches_are_those_of_its_smallest_batch_and_the_quickest_with_
         measured_on("old", 1, 1e-3, "2.9.1"),
         measured_on("slow", 1, 4e-3),
         measured_on("chip", 1, 1.0, chip_kind="cpu"),  # its own host
-        call("net", 1.0, demand(1.0)),  # whose host nobody knows
+        call("net", 1.0, demand(1.0), BEAD._replace(variant="torch.compile")),  # whose host nobody knows
     ]
-    hosts = timings.hosts_of(timings.launch_costs(calls))
+    costs = timings.launch_costs(calls)
+    hosts = timings.hosts_of(costs.items())
     assert hosts["new", INFERENCE] == hosts["", INFERENCE] == pytest.approx(30)
     assert (hosts["old", INFERENCE], hosts["slow", INFERENCE]) == pytest.approx((10, 40))
     assert hosts["", STEP] == timings.HOST_US
-    rows = fit_rows([calls[0], calls[4], *calls[-2:]], hosts)
+    rows = fit_rows([calls[0], calls[4], *calls[-2:]], costs)
     at = TERMS.index(LAUNCHES)
-    # 100 operators on the own, the older and the reference host; a processor keeps its launches as a term
-    assert rows.launch_s == pytest.approx([3e-3, 1e-3, 0.0, 3e-3])
+    # 100 operators on the own and the older host, 30 on the reference; a processor keeps its launches as a term
+    assert rows.launch_s == pytest.approx([3e-3, 1e-3, 0.0, 0.9e-3])
     assert rows.terms[:, at] == pytest.approx([0.0, 0.0, 1e-4, 0.0])
+
+
+def test_the_host_of_published_timings_takes_the_least_time_an_operator_whatever_the_precision_and_is_no_reference():
+    step = BEAD._replace(phase=STEP)
+    calls = [
+        call("slow", 9e-3, demand(1.0), BEAD),  # 90 us for each of 100 operators
+        call("quick", 4e-3, demand(1.0), BEAD._replace(precision="fp32")),  # 40 us
+        call("fused", 1e-3, demand(1.0), BEAD._replace(variant="torch.compile")),
+        call("slow", 20e-3, demand(1.0), step),
+        call("slow", 9e-3, demand(1.0), BEAD._replace(device="Cog 3")),  # another host
+    ]
+    costs = timings.launch_costs(calls)
+    assert timings.hosts_of(costs.items())["", INFERENCE] == timings.HOST_US == 25
+    rows = fit_rows(calls, costs)
+    # 100 operators at 40 us, and as compiled 0.3 of them; in a step 1.8 * 40 us; on the other host 90 us
+    assert rows.launch_s == pytest.approx([4e-3, 4e-3, 1.2e-3, 7.2e-3, 9e-3])
+    assert rows.host == pytest.approx([1.6, 1.6, 1.6, 72 / 25, 3.6])
