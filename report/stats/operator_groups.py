@@ -1,4 +1,4 @@
-"""Groups of operators by a list of rules, and the time and work of each group in a profiled call.
+"""Groups of operators by a list of rules, and the time and work of each group in a profiled call or a traced step.
 
 An operator is known by its name in torch (``aten``) and by the layer that calls it. Counts and profiles name a
 convolution differently (``convolution`` and ``conv2d``), hence the patterns. A GPU kernel belongs to the group of the
@@ -6,11 +6,15 @@ operator that launched it.
 """
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 
 import pandas as pd
 
+from measure.cache.trace_records import TraceOperator
+from measure.domain.roofs import Roof
+from measure.domain.step_parts import StepPart, step_parts
 from measure.domain.words import BACKWARD, COSTS, EAGER, ELEMENTARY, FORWARD, INFERENCE, STEP, UPDATE
 from report.paper import BASE_PRECISION, Machine, Paper
 from report.paper.frames import matching
@@ -130,3 +134,21 @@ def profiled(paper: Paper, machine: Machine) -> pd.DataFrame:
     numbers = ["plain_s", "profiled_s", "time_s", "flop", "byte"]
     rows = rows.astype(dict.fromkeys(numbers, float)).fillna({"flop": 0.0, "byte": 0.0})
     return rows.assign(share=rows.time_s / rows.groupby(CELL).time_s.transform("sum"))
+
+
+def traced(operators: Iterable[TraceOperator], roof: Roof | None) -> pd.DataFrame:
+    """One row is a ``kind`` of layer in a traced step: the fields of ``StepPart``, and what follows from them.
+
+    ``share`` is that of the kernels' time; ``intensity`` and ``flop_per_s`` are of all arithmetic, in the time that is
+    counted. Softmax is a kind of its own: in attention as separate operators it waits for other things than products.
+    """
+    parts = step_parts(operators, roof, lambda row: "softmax" if row.operator == "_softmax" else row.layer_kind)
+    columns = [*StepPart.__dataclass_fields__, "roof_share", "bound"]
+    rows = pd.DataFrame([[getattr(part, name) for name in columns] for part in parts], columns=columns)
+    rows = rows.astype({"roof_share": float}).rename(columns={"name": "kind"})
+    work = rows.flop + rows.other_flop
+    return rows.assign(
+        share=rows.time_s / rows.time_s.sum(),
+        intensity=work / rows.byte.where(rows.byte > 0),
+        flop_per_s=work / rows.counted_s.where(rows.counted_s > 0),
+    )

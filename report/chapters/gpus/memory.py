@@ -11,11 +11,12 @@ from measure.domain.roofs import Roof
 from measure.domain.step_parts import MEMORY
 from measure.domain.words import INFERENCE
 from report import host
-from report.chapters.gpus.traced import SEEN, parts
+from report.chapters.gpus.traced import SEEN
 from report.facts import Facts, missing, sourced
 from report.paper import BASE_PRECISION, Machine, Paper
 from report.paper.chips import datasheet, roof_of, short_name
 from report.paper.frames import matching
+from report.stats.operator_groups import traced
 from report.stats.value import Name, Source, Value, count_of, exact, extremes, median_of
 
 ANOTHER = 1.2  # two memories differ if one has so many times the bandwidth of the other, by the datasheets
@@ -111,7 +112,7 @@ def kinds(paper: Paper) -> pd.DataFrame:
             continue
         if BASE_PRECISION in str(network):
             first, second = (
-                parts((row for row in measured[network, card.chip].operators if row.stage == INFERENCE), card.roof)
+                traced((row for row in measured[network, card.chip].operators if row.stage == INFERENCE), card.roof)
                 for card in pair
             )
             both = first.merge(second, on="kind", suffixes=("", "_other")).assign(network=str(network).split(",")[0])

@@ -1,13 +1,11 @@
 """The tables of the chapter on GPUs that others timed."""
 
-from measure.domain.step_parts import step_parts
 from report import display
-from report.chapters.gpus import traced
 from report.markdown import escape, percent, si
 from report.paper import Paper
 from report.paper.chips import roof_of, short_name
 from report.pipe import NONE, known, pipe
-from report.stats import published
+from report.stats import operator_groups, published
 from report.stats.published import SOURCE, share, typical
 
 
@@ -33,19 +31,19 @@ def traces(paper: Paper) -> str:
     """A row is a step of a trace, imported or measured here: its time, and the kind of layer that takes most of it."""
     rows = []
     for trace in paper.traces:
-        parts = step_parts(trace.operators, roof_of(paper.chips, trace.devices[0].chip), traced.kind_of)
-        total_s = sum(part.time_s for part in parts)
+        parts = operator_groups.traced(trace.operators, roof_of(paper.chips, trace.devices[0].chip))
+        total_s = parts.time_s.sum()
         span_s = sum(step.span_s for step in trace.steps)
         if not total_s or not span_s:  # nothing ran in its steps
             continue
         first = trace.devices[0]
-        counted = 1 - sum(part.uncounted_s for part in parts) / total_s
+        longest = parts.iloc[0]
         rows.append(
             (
                 escape(first.network or NONE), escape(short_name(first.chip or first.device_name or NONE)),
                 si(span_s / len(trace.steps), "s"), percent(1 - sum(step.busy_s for step in trace.steps) / span_s),
-                percent(counted), parts[0].name, percent(parts[0].time_s / total_s),
-                known(parts[0].roof_share, percent),
+                percent(1 - parts.uncounted_s.sum() / total_s), longest.kind, percent(longest.share),
+                known(longest.roof_share, percent),
             )
         )  # fmt: skip
     header = "Network | Chip | On the GPU > | Idle > | Counted > | Longest | Of the time > | Of the roof >"

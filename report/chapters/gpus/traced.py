@@ -1,17 +1,15 @@
 """One network on two GPUs, kind by kind, from traces that others recorded."""
 
-from collections.abc import Iterable
 from functools import cache
 
 import pandas as pd
 
-from measure.cache.trace_records import TraceOperator
 from measure.cache.traces import StoredTrace
 from measure.domain.roofs import Roof, Roofline
-from measure.domain.step_parts import StepPart, step_parts
 from report.facts import Facts, missing, sourced
 from report.paper import Paper
 from report.paper.chips import roof_of, short_name
+from report.stats import operator_groups
 from report.stats.value import Name, Source, Value, exact
 
 GPUS = ("NVIDIA H100 SXM", "AMD Instinct MI300X")
@@ -20,7 +18,6 @@ GPUS = ("NVIDIA H100 SXM", "AMD Instinct MI300X")
 PRECISION = "bf16"  # of those networks
 VIDEO, IMAGES = "TimeSformer-Base", "ViT-Base"  # a network that fills a GPU, and one that does not
 SEEN = 0.005  # the share of a step that a kind needs on one of the two, to be compared
-SOFTMAX = "_softmax"  # attention as separate operators: its products and its softmax wait for different things
 
 
 class TracedKinds(Facts):
@@ -56,10 +53,6 @@ class Traced(Facts):
     images: TracedStep
 
 
-def kind_of(row: TraceOperator) -> str:
-    return "softmax" if row.operator == SOFTMAX else row.layer_kind
-
-
 def roofs(paper: Paper) -> tuple[Roof, ...]:
     """Return the datasheets' roofs of both GPUs; none if a chip is not among the paper's."""
     found = tuple(roof for chip in GPUS if (roof := roof_of(paper.chips, chip)))
@@ -81,17 +74,6 @@ def pairs(paper: Paper) -> dict[str, list[StoredTrace]]:
     }
 
 
-def parts(operators: Iterable[TraceOperator], roof: Roof) -> pd.DataFrame:
-    """One row is a kind of layer in a step: the fields of ``StepPart``, and its share of the kernels' time."""
-    found = step_parts(operators, roof, kind_of)
-    total_s = sum(part.time_s for part in found)
-    rows = [
-        (*vars(part).values(), part.name, part.roof_share, part.bound, total_s and part.time_s / total_s)
-        for part in found
-    ]
-    return pd.DataFrame(rows, columns=[*StepPart.__dataclass_fields__, "kind", "roof_share", "bound", "share"])
-
-
 @cache
 def kinds(paper: Paper) -> pd.DataFrame:
     """One row is a kind of layer in a step of one network on one GPU: its time, its rates, its share of the roof."""
@@ -99,10 +81,8 @@ def kinds(paper: Paper) -> pd.DataFrame:
     both = roofs(paper)
     for network, traces in pairs(paper).items() if both else ():
         for chip, roof, trace in zip(GPUS, both, traces, strict=True):
-            rows = parts(trace.operators, roof)
-            rows = rows[(rows.byte > 0) & (rows.time_s > 0)].assign(network=network, chip=chip)
-            work = rows.flop + rows.other_flop
-            found.append(rows.assign(intensity=work / rows.byte, flop_per_s=work / rows.time_s))
+            rows = operator_groups.traced(trace.operators, roof)
+            found.append(rows.dropna(subset=["intensity", "flop_per_s"]).assign(network=network, chip=chip))
     return pd.concat(found, ignore_index=True) if found else pd.DataFrame()
 
 
@@ -119,9 +99,7 @@ def ratios(paper: Paper) -> pd.DataFrame:
 
 def kernel_ratio(paper: Paper, network: str) -> float:
     """Return the time of all kernels of a step on the second GPU over that on the first."""
-    first, second = (
-        sum(part.time_s for part in step_parts(trace.operators, None, kind_of)) for trace in pairs(paper)[network]
-    )
+    first, second = (operator_groups.traced(trace.operators, None).time_s.sum() for trace in pairs(paper)[network])
     return second / first
 
 

@@ -237,7 +237,7 @@ def recorded(paper: Paper) -> dict[str, Any]:
     plane = Plane.over([roof], theme.plot_width(2, unit="FLOP/s"), 190, reach, rows.flop_per_s / 4)
     panels = [
         plane.groups(
-            rows[rows.stage == stage], "layer_kind", "kind of layer", "time", f"{short_name(step.chip)}, {stage} pass"
+            rows[rows.stage == stage], "kind", "kind of layer", "time", f"{short_name(step.chip)}, {stage} pass"
         )
         for stage in costs.PASSES
     ]

@@ -1,18 +1,19 @@
 """A training step that a profiler recorded on a GPU: its kinds of layer, in both passes, under the chip's roof."""
 
 from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pandas as pd
 
 from measure.cache.traces import StoredTrace
-from measure.domain.roofs import Roofline
-from measure.domain.step_parts import COMMUNICATION, step_parts
+from measure.domain.roofs import Roof, Roofline
+from measure.domain.step_parts import COMMUNICATION
 from measure.domain.words import BACKWARD
 from report.chapters.training.costs import PASSES
 from report.facts import Facts, missing, sourced
 from report.paper import Paper
 from report.paper.chips import roof_of, short_name
+from report.stats.operator_groups import traced
 from report.stats.value import Name, Source, Value, exact, extremes
 
 SOURCE = Source("traces/*/operators.csv", "stages forward and backward")
@@ -31,9 +32,10 @@ class RecordedTraining(Facts):
 
 
 class RecordedStep(NamedTuple):
-    """A trace, and the datasheet's roof of its chip at the precision of most of its time."""
+    """A trace, and the datasheet's roof of its chip, also at the precision of most of its time."""
 
     trace: StoredTrace
+    datasheet: Roof
     roof: Roofline
     precision: str
 
@@ -54,30 +56,21 @@ def recorded(paper: Paper) -> RecordedStep | None:
             continue
         precision = str(times.groupby("precision").s.sum().idxmax())
         if roof := of_chip.at(precision):
-            found.append(RecordedStep(trace, roof, precision))
+            found.append(RecordedStep(trace, of_chip, roof, precision))
     return max(found, key=lambda each: (each.trace.is_measured, each.trace.step_s), default=None)
 
 
 def groups(step: RecordedStep) -> pd.DataFrame:
     """One row is a kind of layer in the forward or backward pass, without collectives and what has no counts.
 
-    FLOP are all arithmetic, with what the backward pass computes again; ``share`` is of the kernels' time here.
+    ``share`` is of the kernels' time here.
     """
-    found: list[dict[str, Any]] = []
+    found = []
     for stage in PASSES:
-        rows = [row for row in step.trace.operators if row.stage == stage and row.layer_kind != COMMUNICATION]
-        found += [
-            {
-                "stage": stage, "layer_kind": part.name, "time_s": part.time_s, "kernels": part.kernels,
-                "flop": part.flop, "byte": part.byte, "flop_per_s": (part.flop + part.other_flop) / part.counted_s,
-                "intensity": (part.flop + part.other_flop) / part.byte,
-                "roof_share": step.roof.least_s(part.flop, part.byte) / part.counted_s,
-            }
-            for part in step_parts(rows, None, lambda row: row.layer_kind)
-            if part.byte and part.counted_s
-        ]  # fmt: skip
-    frame = pd.DataFrame(found)
-    return frame.assign(share=frame.time_s / frame.time_s.sum())
+        rows = (row for row in step.trace.operators if row.stage == stage and row.layer_kind != COMMUNICATION)
+        found.append(traced(rows, step.datasheet).assign(stage=stage))
+    counted = pd.concat(found, ignore_index=True).dropna(subset=["intensity", "flop_per_s"])
+    return counted.assign(share=counted.time_s / counted.time_s.sum())
 
 
 def recorded_facts(paper: Paper) -> RecordedTraining:
@@ -86,7 +79,7 @@ def recorded_facts(paper: Paper) -> RecordedTraining:
         return sourced(missing(RecordedTraining), SOURCE)
     rows = groups(step)
     seen = rows[rows.share >= SEEN]
-    sums = rows.groupby("layer_kind")[["time_s", "flop", "byte"]].sum()
+    sums = rows.groupby("kind")[["time_s", "flop", "byte"]].sum()
     products, norms = (sums.reindex([kind]).iloc[0] for kind in ("convolution", "normalisation"))
     found = RecordedTraining(
         network=Name(step.trace.devices[0].network),
@@ -94,6 +87,6 @@ def recorded_facts(paper: Paper) -> RecordedTraining:
         kernel_time=exact(rows.time_s.sum() / rows.kernels.sum(), "s"),
         convolution=exact(products.flop / products.time_s / step.roof.peak_flop_per_s, "%"),
         normalisation=exact(norms.byte / norms.time_s / step.roof.bandwidth_byte_per_s, "%"),
-        closest=extremes(seen.set_index(seen.layer_kind + ", " + seen.stage).roof_share, "%")[1],
+        closest=extremes(seen.set_index(seen.kind + ", " + seen.stage).roof_share, "%")[1],
     )
     return sourced(found, SOURCE)

@@ -142,5 +142,5 @@ def test_the_roof_alone_sets_the_axes_of_the_operators():
 
 
 def test_marks_of_a_recorded_step_are_the_kinds_of_both_passes():
-    marks = sorted(rows_of(figures.recorded.__wrapped__(world()), "layer_kind", "share"))
+    marks = sorted(rows_of(figures.recorded.__wrapped__(world()), "kind", "share"))
     assert marks == [("convolution", pytest.approx(4 / 16)), ("convolution", pytest.approx(8 / 16))]  # others: no FLOP
