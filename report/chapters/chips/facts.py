@@ -87,11 +87,11 @@ class Generations(Facts):
     v100: Value  #: NVIDIA V100 SXM2, 2017
     h100: Value  #: NVIDIA H100 SXM, 2022
     b200: Value  #: NVIDIA B200 SXM, 2024
-    narrow: Value  #: NVIDIA B300 SXM, 2025: dense peak at fp4 over that at 16 bits
     first_tpu: Value  #: Google TPU v2, 2017
     last_tpu: Value  #: Google TPU7x, 2025
     rtx4090: Value  #: NVIDIA GeForce RTX 4090, 2022
     rtx5090: Value  #: NVIDIA GeForce RTX 5090, 2025
+    narrow: Value  #: NVIDIA B300 SXM, 2025: dense peak at fp4 over that at 16 bits
 
 
 class Chips(Facts):
@@ -239,16 +239,13 @@ def _sparse(found: pd.DataFrame) -> Sparse:
 def _generations(found: pd.DataFrame) -> Generations:
     tensor = found[(found.unit == "tensor") & found.precision.isin(LOWER_PRECISIONS)].drop_duplicates("chip")
     ridges = tensor.set_index("chip").ridge_flop_per_byte
-    v100, h100, b200, first_tpu, last_tpu, rtx4090, rtx5090 = (
-        exact(ridges.get(chip), "FLOP/B")
-        for chip in (
-            "NVIDIA V100 SXM2", "NVIDIA H100 SXM", "NVIDIA B200 SXM", "Google TPU v2", "Google TPU7x (Ironwood)",
-            "NVIDIA GeForce RTX 4090", "NVIDIA GeForce RTX 5090",
-        )
+    shown = (
+        "NVIDIA V100 SXM2", "NVIDIA H100 SXM", "NVIDIA B200 SXM", "Google TPU v2", "Google TPU7x (Ironwood)",
+        "NVIDIA GeForce RTX 4090", "NVIDIA GeForce RTX 5090",
     )  # fmt: skip
     rates = matching(found, chip="NVIDIA B300 SXM").groupby("precision").peak_flop_per_s.max()
     narrow = rates.get("fp4", float("nan")) / rates.get("fp16", float("nan"))
-    return Generations(v100, h100, b200, exact(narrow), first_tpu, last_tpu, rtx4090, rtx5090)
+    return Generations(*(exact(ridges.get(chip), "FLOP/B") for chip in shown), narrow=exact(narrow))
 
 
 def labelled(found: pd.DataFrame) -> pd.DataFrame:

@@ -17,7 +17,7 @@ from report.stats.correlations import rank_correlation
 from report.stats.operator_groups import profiled as profiled_groups
 from report.stats.value import Name, Source, Value, bound, count_of, estimated, exact, extremes, median_of, ratio
 
-KEPT, EXAMPLE, RIVAL = "kept_memory", "mobilenet_v2", "resnet18"
+KEPT, EXAMPLE = "kept_memory", "mobilenet_v2"
 DEPTHWISE = "depthwise convolution"
 OBSERVED = ["plain_s", "profiled_s", "busy_s", "system_s", "page_faults"]
 PAGE_BYTE = 4096  # a page of memory on x86 under Linux
@@ -97,10 +97,6 @@ class UtilisationExample(Facts):
 class UtilisationReference(Facts):
     most: Value  #: The largest share, with its network.
     faulted: Value  #: The memory that a call of that network faults in.
-    example_eager: Value  #: Latency of MobileNet-v2 in eager mode.
-    rival_eager: Value  #: Latency of ResNet-18 in eager mode.
-    puzzle: Value  #: Latency of MobileNet-v2 over that of ResNet-18, in eager mode.
-    turned: Value  #: Speed of MobileNet-v2 over that of ResNet-18, memory kept.
     read: Value  #: Bandwidth of reading memory.
     copy: Value  #: Bandwidth of copying in memory, both directions counted.
     read_cache: Value  #: Bandwidth of the same read loop in the slowest cache.
@@ -135,7 +131,6 @@ def of(paper: Paper) -> Utilisation:
         "keeping_restores": batching.kept.above(0.95),
         "clearing_is_not_all": gains.excess.above(1),
         "share_tells": gains.agreement.above(0.7),
-        "puzzle_turns": not reference.puzzle.below(1) and reference.turned.above(1.2),
         "reading_slower": reference.read.below(reference.copy.number or 0),
         "loop_is_fast": reference.read_cache.above(2 * (reference.copy.number or 0)),
         "depthwise_slow": (reference.depthwise.number or 1e99) < (roofs.bandwidth.number or 0) / 5,
@@ -348,11 +343,6 @@ def _reference(paper: Paper, machine: Machine | None) -> UtilisationReference:
     if machine is None or large is None or gap_terms(machine).empty or len(machine.levels) < 2:
         return missing(UtilisationReference)
     most = highest(matching(gap_terms(machine), batch=large), "outside")
-    light, heavy, light_kept, heavy_kept = (
-        estimated(next(each(matching(base_cells(machine, variant), batch=large, model=model)), None), "latency_s", "s")
-        for variant in (EAGER, KEPT)
-        for model in (EXAMPLE, RIVAL)
-    )
     swept = sustained(machine.roof_measurements, STREAMS)
     largest = [highest(matching(swept, roof_kernel=kernel), "size") for kernel in ("stream_read", "stream_copy")]
     cached = machine.levels[-2].kernels["read"]
@@ -362,10 +352,6 @@ def _reference(paper: Paper, machine: Machine | None) -> UtilisationReference:
     found = UtilisationReference(
         most=Value(float(most.outside), "%", name=model_name(most.model)),
         faulted=exact(float(most.page_faults) * PAGE_BYTE, "B"),
-        example_eager=light,
-        rival_eager=heavy,
-        puzzle=ratio(light, heavy),
-        turned=ratio(heavy_kept, light_kept),
         read=read,
         copy=copy,
         read_cache=read_cache,
