@@ -95,6 +95,16 @@ def named(cases: list[Case]) -> dict[str, Any]:
     return {"argnames": "case", "argvalues": cases, "ids": [case.operator.partition("::")[2] for case in cases]}
 
 
+def by_hand(cases: list[Case]) -> Any:
+    """A test that each case is counted to take its work."""
+
+    @pytest.mark.parametrize(**named(cases))
+    def test(case: Case) -> None:
+        assert case.counted() == case.work
+
+    return test
+
+
 def trained(network: "nn.Module", *inputs: Any) -> "tuple[dict[str, ModuleTotals], dict[str, ModuleTotals]]":
     """The parts of a forward and a backward pass in training, by the module's path, the network's own under ``""``.
 

@@ -1,5 +1,5 @@
 import pytest
-from helpers.counting import Own, case, linear, meta, named, torch, total, trained
+from helpers.counting import Own, by_hand, case, linear, meta, torch, total, trained
 from torch.nn import functional
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 from torch.nn.attention.varlen import varlen_attn
@@ -80,10 +80,7 @@ def cases():
 
 CASES = list(cases())
 
-
-@pytest.mark.parametrize(**named(CASES))
-def test_by_hand(case):
-    assert case.counted() == case.work
+test_by_hand = by_hand(CASES)
 
 
 class Operators(torch.utils._python_dispatch.TorchDispatchMode):

@@ -1,5 +1,4 @@
-import pytest
-from helpers.counting import case, meta, named, torch
+from helpers.counting import by_hand, case, meta, torch
 
 # 2 matrices of 6 by 6, and 5 right-hand sides; matrices of 6 by 3 and 3 by 6.
 SQUARE, SIDES, TALL, WIDE = meta(2, 6, 6), meta(2, 6, 5), meta(2, 6, 3), meta(2, 3, 6)
@@ -29,7 +28,4 @@ CASES = [
     case("linalg_qr", TALL, "r", other=REFLECTED),
 ]
 
-
-@pytest.mark.parametrize(**named(CASES))
-def test_by_hand(case):
-    assert case.counted() == case.work
+test_by_hand = by_hand(CASES)

@@ -1,7 +1,6 @@
 import runpy
 
-import pytest
-from helpers.counting import case, meta, named, torch
+from helpers.counting import by_hand, case, meta, torch
 from helpers.places import TESTS
 
 from measure.counting import formulas
@@ -227,10 +226,7 @@ CASES = [
     case("_fft_r2c", meta(3, 1), [1], 0, True),
 ]  # fmt: skip
 
-
-@pytest.mark.parametrize(**named(CASES))
-def test_by_hand(case):
-    assert case.counted() == case.work
+test_by_hand = by_hand(CASES)
 
 
 def test_complex_numbers_without_a_rule_have_no_formula():

@@ -1,5 +1,4 @@
-import pytest
-from helpers.counting import case, meta, named, torch
+from helpers.counting import by_hand, case, meta, torch
 
 # 2 images of 6 channels of 5 places: 60 elements. Batch normalisation shares a mean within a channel (10 elements),
 # group normalisation of 3 groups within 2 channels of an image (10 elements: 6 groups), layer normalisation within a
@@ -109,7 +108,4 @@ def row_norms():
 
 CASES = [*batch_norms(), *row_norms()]
 
-
-@pytest.mark.parametrize(**named(CASES))
-def test_by_hand(case):
-    assert case.counted() == case.work
+test_by_hand = by_hand(CASES)

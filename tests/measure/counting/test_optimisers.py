@@ -1,5 +1,5 @@
 import pytest
-from helpers.counting import case, meta, named, torch
+from helpers.counting import by_hand, case, meta, named, torch
 
 from measure.counting.formulas import work_of
 from measure.counting.memory import tensors_in
@@ -40,10 +40,7 @@ CASES = [
     case("_amp_update_scale", meta(1), meta(1, dtype=torch.int32), meta(1), 2.0, 0.5, 2000, other=2, out=()),
 ]  # fmt: skip
 
-
-@pytest.mark.parametrize(**named(CASES))
-def test_by_hand(case):
-    assert case.counted() == case.work
+test_by_hand = by_hand(CASES)
 
 
 ON_LISTS = [

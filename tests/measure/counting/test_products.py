@@ -1,5 +1,4 @@
-import pytest
-from helpers.counting import Own, case, meta, named, nn, torch, trained
+from helpers.counting import Own, by_hand, case, meta, nn, torch, trained
 
 EVERY, FEW = (True, True, True), (True, False, False)
 FP8 = [meta(16, 32, dtype=torch.float8_e4m3fn), meta(32, 48, dtype=torch.float8_e4m3fn)]
@@ -190,10 +189,7 @@ DISTANCE_CASES = [
 
 CASES = [*MATRICES, *GROUPS, *BILINEAR, *PRODUCTS, *DISTANCE_CASES, *convolutions(), *library_convolutions()]
 
-
-@pytest.mark.parametrize(**named(CASES))
-def test_by_hand(case):
-    assert case.counted() == case.work
+test_by_hand = by_hand(CASES)
 
 
 def test_the_gradients_of_a_convolution_by_time_cost_its_forward_padding_included():

@@ -1,5 +1,4 @@
-import pytest
-from helpers.counting import case, meta, named
+from helpers.counting import by_hand, case, meta
 
 MODES = {"rnn_relu": 0, "rnn_tanh": 1, "lstm": 2, "gru": 3}
 GATES = {"rnn_relu": 1, "rnn_tanh": 1, "lstm": 4, "gru": 3}
@@ -101,7 +100,4 @@ def cases():
 
 CASES = list(cases())
 
-
-@pytest.mark.parametrize(**named(CASES))
-def test_by_hand(case):
-    assert case.counted() == case.work
+test_by_hand = by_hand(CASES)

@@ -1,5 +1,4 @@
-import pytest
-from helpers.counting import case, meta, named, torch
+from helpers.counting import by_hand, case, meta, torch
 
 IMAGE, VOLUME = meta(2, 3, 7, 5), meta(2, 3, 4, 5, 6)
 
@@ -99,10 +98,7 @@ def regions():
 
 CASES = [*samplings(), *other_samplings(), *regions(), *deformations()]
 
-
-@pytest.mark.parametrize(**named(CASES))
-def test_by_hand(case):
-    assert case.counted() == case.work
+test_by_hand = by_hand(CASES)
 
 
 def test_bins_of_unknown_size_have_no_formula():

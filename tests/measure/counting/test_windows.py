@@ -1,5 +1,4 @@
-import pytest
-from helpers.counting import case, meta, named, torch
+from helpers.counting import by_hand, case, meta, torch
 
 IMAGE = meta(2, 3, 7, 5)  # 6 maps of 7 by 5
 VOLUME = meta(2, 3, 4, 5, 6)
@@ -124,7 +123,4 @@ def smoothings():
 
 CASES = [*poolings(), *pooling_backwards(), *repetitions(), *interpolations(), *smoothings()]
 
-
-@pytest.mark.parametrize(**named(CASES))
-def test_by_hand(case):
-    assert case.counted() == case.work
+test_by_hand = by_hand(CASES)

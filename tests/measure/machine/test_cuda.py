@@ -130,10 +130,7 @@ def test_an_amd_gpu_has_tf32_if_torch_says_so(monkeypatch, rocm):
 
 
 @pytest.mark.gpu
-def test_a_gpu_says_who_and_how_it_is_times_itself_and_clears_its_cache():
-    if "cuda:0" not in devices.available_names():
-        pytest.skip("no NVIDIA GPU on this machine")
-    gpu = devices.find("cuda")
+def test_a_gpu_says_who_and_how_it_is_times_itself_and_clears_its_cache(gpu):
     assert gpu.identity()["name"]
     assert gpu.memory_byte() > 2**30
     assert gpu.driver()

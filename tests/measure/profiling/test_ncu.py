@@ -121,13 +121,10 @@ def test_what_has_no_hardware_counters_is_refused_before_anything_is_measured(mo
 
 
 @pytest.mark.gpu
-def test_a_gpus_counters_see_the_work_of_a_model():
-    if "cuda:0" not in devices.available_names():
-        pytest.skip("no NVIDIA GPU on this machine")
-    device = devices.find("cuda")
+def test_a_gpus_counters_see_the_work_of_a_model(gpu):
     try:
-        ncu.check(device)
-        result = ncu.measure(device, RESNET, cell(RESNET, 8), lambda: None)
+        ncu.check(gpu)
+        result = ncu.measure(gpu, RESNET, cell(RESNET, 8), lambda: None)
     except (UserError, NotImplementedError) as refusal:
         pytest.skip(str(refusal))
     kernels = result.kernels

@@ -103,13 +103,10 @@ def test_what_cannot_be_profiled_is_refused_with_a_reason(net, variant, words):
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("phase", ["inference", "step"])
-def test_kernels_on_a_gpu_belong_to_the_modules_that_launched_them(phase):
-    if "cuda:0" not in devices.available_names():
-        pytest.skip("no NVIDIA GPU on this machine")
-    device = devices.find("cuda")
-    device.prepare(1)
+def test_kernels_on_a_gpu_belong_to_the_modules_that_launched_them(gpu, phase):
+    gpu.prepare(1)
     (model,) = catalog.find(["resnet18"])
-    profiled = profile.measure(device, model, cell(model, 32, phase=phase), ROUND_SAMPLING, lambda: None)
+    profiled = profile.measure(gpu, model, cell(model, 32, phase=phase), ROUND_SAMPLING, lambda: None)
     times = profiled.operators
     assert 0.5 * profiled.plain_s < sum(each.time_s for each in times) <= profiled.profiled_s
     for name in {"inference": ["conv2d"], "step": ["conv2d", "convolution_backward"]}[phase]:

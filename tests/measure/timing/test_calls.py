@@ -251,23 +251,20 @@ def test_the_peak_of_memory_leaves_out_what_a_step_frees_meanwhile():
         ("step", "bf16", "channels_last"),
     ],
 )  # fmt: skip
-def test_calls_on_a_gpu(phase, precision, variant):
-    if "cuda:0" not in devices.available_names():
-        pytest.skip("no NVIDIA GPU on this machine")
-    device = devices.find("cuda")
-    device.prepare(1)
+def test_calls_on_a_gpu(gpu, phase, precision, variant):
+    gpu.prepare(1)
     assert not torch.backends.cudnn.allow_tf32
     (model,) = catalog.find(["resnet18"])
-    timed = calls.measure(device, model, cell(model, 4, precision, variant, phase), Sampling(limit_s=2.0), lambda: None)
+    timed = calls.measure(gpu, model, cell(model, 4, precision, variant, phase), Sampling(limit_s=2.0), lambda: None)
     for timing in (timed, *(timed.stages or {}).values()):  # the device's marks lie within the host's span
         assert all(0 < each.event_s <= each.latency_s for each in timing.samples)
     if phase == "step":
         weights = 11_689_512 * (2 if precision == "bf16" else 4)
         assert timed.peak_byte > 3 * weights  # weights, gradients and momentum
     torch.cuda.empty_cache()
-    image = torch.zeros(2**20, device=device.torch_name)
-    before = torch.cuda.memory_allocated(device.torch_name)
-    assert calls.measure_peak_byte(lambda: image.sin(), [image], device) == before + 2**22
+    image = torch.zeros(2**20, device=gpu.torch_name)
+    before = torch.cuda.memory_allocated(gpu.torch_name)
+    assert calls.measure_peak_byte(lambda: image.sin(), [image], gpu) == before + 2**22
 
 
 # Losses
