@@ -245,7 +245,7 @@ def _generations(found: pd.DataFrame) -> Generations:
     )  # fmt: skip
     rates = matching(found, chip="NVIDIA B300 SXM").groupby("precision").peak_flop_per_s.max()
     narrow = rates.get("fp4", float("nan")) / rates.get("fp16", float("nan"))
-    return Generations(*(exact(ridges.get(chip), "FLOP/B") for chip in shown), narrow=exact(narrow))
+    return Generations(*[*(exact(ridges.get(chip), "FLOP/B") for chip in shown), exact(narrow)])
 
 
 def labelled(found: pd.DataFrame) -> pd.DataFrame:
