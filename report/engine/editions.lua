@@ -6,31 +6,25 @@
 --   bibliography         the files of sources
 --   editions             "html" or "typst" to {template, variables, depth}: a template's path, its variables, and the
 --                        depth of the contents, if there are any
--- Stops with "\1words\1problem\1": what is wrong, and words of the document that tell its place.
+-- Stops with a sentence on standard error, whose first quotation are words of the document that tell the place.
 
 local stringify = pandoc.utils.stringify
 local NAMES = { fig = "Figure", tbl = "Table", sec = "Section", eq = "Equation" }
-local CALLOUTS = {}
-for _, title in ipairs({ "Note", "Tip", "Important", "Warning", "Caution" }) do
-  CALLOUTS["callout-" .. title:lower()] = title
-end
+local CALLOUTS = pandoc.List({ "note", "tip", "important", "warning", "caution" })
 -- What means something to Quarto and nothing here
 local UNKNOWN = { "^callout%-", "^panel%-", "^column", "^content%-", "^layout", "^aside$", "^proof$", "^theorem$" }
-local PICTURES = { svg = true, png = true, jpg = true, jpeg = true }
 local FULL_WIDTH = 800 -- pixels of a picture that takes the whole line; all have one scale, so letters have one size
 
-local function fail(words, problem) error("\1" .. words .. "\1" .. problem .. "\1", 0) end
-
-local function fail_unknown(name) fail(name, "the embedded engine does not know '" .. name .. "'") end
+local function fail(problem)
+  io.stderr:write(problem)
+  os.exit(1)
+end
 
 -- What each edition makes of an element -------------------------------------------------------------------------------
 
 -- Returns the text of an image's picture, which lies in the project, and its alternative text.
 local function picture(image)
-  local path = image.src
-  local is_known = PICTURES[path:match("^[^/:].*%.(%a+)$")] and not path:find("..", 1, true)
-  local file = is_known and io.open(path, "rb")
-  if not file then fail(path, "the picture " .. path .. " is not an SVG, PNG or JPEG in the project") end
+  local file = io.open(image.src, "rb") or fail("the picture '" .. image.src .. "' is not there")
   return file:read("a"), image.attributes["fig-alt"] or stringify(image.caption)
 end
 
@@ -64,11 +58,10 @@ function html.table(element)
 end
 
 function html.callout(box)
-  local outer, inner = "div", "div"
-  if box.is_folded then outer, inner = "details", "summary" end
-  local class = box.kind .. (box.is_folded and " folded" or "")
+  local outer, inner, folded = "div", "div", ""
+  if box.is_folded then outer, inner, folded = "details", "summary", " folded" end
   return {
-    raw(('<%s class="callout %s"%s><%s class="title">'):format(outer, class, id(box.label), inner)),
+    raw(('<%s class="callout %s%s"%s><%s class="title">'):format(outer, box.kind, folded, id(box.label), inner)),
     pandoc.Plain(box.title),
     raw("</" .. inner .. ">"),
     pandoc.Div(box.content, { class = "body" }),
@@ -78,7 +71,7 @@ end
 
 function html.equation(formula, number, label)
   local beside = pandoc.Span("(" .. number .. ")", { class = "equation-number" })
-  return pandoc.Span({ formula, beside }, pandoc.Attr(label, { "equation" }))
+  return { pandoc.Span({ formula, beside }, pandoc.Attr(label, { "equation" })) }
 end
 
 local typst = {}
@@ -115,32 +108,27 @@ local function is_shown(element, edition)
   if not element.classes:includes("content-visible") then return nil end
   local format = element.attributes["when-format"]
   if #element.attributes ~= 1 or not LOOKS[format] then
-    fail("content-visible", '".content-visible" needs when-format="html" or "typst"; a div may have when-meta')
+    fail("'content-visible' needs when-format=\"html\" or \"typst\"; a div may have when-meta")
   end
   return format == edition
 end
 
-local function require_known(div)
-  local names = pandoc.List(div.classes)
-  for name in pairs(div.attributes) do names:insert(name) end
-  for _, name in ipairs(names) do
-    for _, pattern in ipairs(UNKNOWN) do
-      if name:find(pattern) then fail_unknown(name) end
-    end
-  end
-end
-
 -- Returns a callout's kind, label, title and content; nil for another div.
 local function callout_of(div)
-  local kind = div.classes:find_if(function(class) return CALLOUTS[class] end)
-  if not kind then return nil end
-  local box = { kind = kind, label = div.identifier, content = div.content }
-  box.is_folded = div.attributes.collapse == "true"
-  box.title = pandoc.Inlines({ pandoc.Str(div.attributes.title or CALLOUTS[kind]) })
-  if #box.content > 0 and box.content[1].t == "Header" then box.title = box.content:remove(1).content end
-  for name in pairs(div.attributes) do
-    if name ~= "collapse" and name ~= "title" then fail_unknown(name) end
+  local kind = CALLOUTS:find_if(function(each) return div.classes:includes("callout-" .. each) end)
+  if not kind then
+    local names = pandoc.List(div.classes)
+    for name in pairs(div.attributes) do names:insert(name) end
+    for _, pattern in ipairs(UNKNOWN) do
+      local name = names:find_if(function(each) return each:find(pattern) end)
+      if name then fail("the embedded engine does not know '" .. name .. "'") end
+    end
+    return nil
   end
+  local box = { kind = "callout-" .. kind, label = div.identifier, content = div.content }
+  box.is_folded = div.attributes.collapse == "true"
+  box.title = pandoc.Inlines(div.attributes.title or kind:gsub("^%l", string.upper))
+  if #box.content > 0 and box.content[1].t == "Header" then box.title = box.content:remove(1).content end
   return box
 end
 
@@ -193,15 +181,10 @@ local function arranged(blocks, edition, is_numbered)
   local function float(div)
     local label, content = div.identifier, div.content
     local caption = content:remove()
-    if #content == 0 or caption.t ~= "Para" then
-      fail(label, "'" .. label .. "' needs content, and its caption as the last paragraph")
-    end
+    if not caption or caption.t ~= "Para" then fail("'#" .. label .. "' needs its caption as the last paragraph") end
     local tables = content:filter(function(block) return block.t == "Table" end)
     if label:find("^fig%-") or #tables == 0 then
       return pandoc.Figure(content, numbered_caption(label, caption.content), { label })
-    end
-    if #tables > 1 or #tables[1].caption.long > 0 then
-      fail(label, "'" .. label .. "' holds two tables or captions instead of one")
     end
     tables[1].identifier, tables[1].caption = label, { long = { pandoc.Plain(caption.content) } }
     return content:walk(filter), false
@@ -212,7 +195,7 @@ local function arranged(blocks, edition, is_numbered)
     if shown ~= nil then return shown and div.content:walk(filter) or {}, false end
     if div.identifier:find("^fig%-") or div.identifier:find("^tbl%-") then return float(div) end
     local box = callout_of(div)
-    if not box then return require_known(div) end
+    if not box then return nil end
     box.content, box.title = box.content:walk(filter), box.title:walk(filter)
     return look.callout(box), false
   end
@@ -220,9 +203,6 @@ local function arranged(blocks, edition, is_numbered)
   function filter.Span(span)
     local shown = is_shown(span, edition)
     if shown ~= nil then return shown and span.content:walk(filter) or {}, false end
-    if span.classes:includes("equation") then
-      return look.equation(span.content[1], next_number(span.identifier), span.identifier)
-    end
   end
 
   -- A formula's label stands behind it in the text. Other syntax that is left there is none of pandoc's.
@@ -232,17 +212,14 @@ local function arranged(blocks, edition, is_numbered)
     for _, part in ipairs(paragraph.content) do
       local written = part.t == "Str" and part.text or ""
       local label = written:match("^{#(eq%-[^ }]+)}$")
-      if label then
-        while #found > 0 and (found[#found].t == "Space" or found[#found].t == "SoftBreak") do found:remove() end
-        local formula = found:remove()
-        if not formula or formula.t ~= "Math" then
-          fail(label, "the label '" .. label .. "' does not follow a formula in $$")
-        end
-        part = pandoc.Span(formula, pandoc.Attr(label, { "equation" }))
-      elseif written:find("^:::") or written:find("^{[#.=]") or written:find("^{{<") then
-        fail(written, "'" .. written .. "' is not syntax that either engine knows")
+      while label and #found > 0 and (found[#found].t == "Space" or found[#found].t == "SoftBreak") do found:remove() end
+      if label and #found > 0 and found[#found].t == "Math" then
+        found:extend(look.equation(found:remove(), next_number(label), label))
+      elseif written:find("^:::") or written:find("^{[#.=]") then
+        fail("'" .. written .. "' is not syntax that either engine knows")
+      else
+        found:insert(part)
       end
-      found:insert(part)
     end
     paragraph.content = found
     return paragraph
@@ -257,11 +234,8 @@ local function label_of(cite)
     local key = citation.id
     local label = key:sub(1, 1):lower() .. key:sub(2) -- a capital letter at the start is the author's, not the label's
     if NAMES[label:match("^(%a+)%-")] then
-      local is_bare = citation.mode == "SuppressAuthor"
-      if #cite.citations > 1 or is_bare or #citation.prefix > 0 or #citation.suffix > 0 then
-        fail((is_bare and "-@" or "@") .. key, "a bracket holds @" .. key .. " and more; write cross-references alone")
-      end
-      return label
+      if stringify(cite):gsub("[%[%]]", "") == "@" .. key then return label end
+      fail("'@" .. key .. "' stands in a bracket with more; write cross-references alone")
     end
   end
 end
@@ -292,8 +266,7 @@ local function referenced(blocks, said, meta)
       local label = label_of(cite)
       if not label then return citations[stringify(cite)], false end
       if not said[label] then
-        local problem = "the cross-reference @" .. label .. " leads nowhere, or to what has no number"
-        fail("@" .. cite.citations[1].id, problem)
+        fail("the cross-reference '@" .. cite.citations[1].id .. "' leads nowhere, or to what has no number")
       end
       return pandoc.Link(said[label], "#" .. label, "", { class = "cross-reference" }), false
     end,
@@ -307,11 +280,11 @@ end
 local function check_links(page)
   local labels = {}
   for label in page:gmatch('<[^>]- id="([^"]*)"') do
-    if labels[label] then fail(label, "the label '" .. label .. "' is defined twice") end
+    if labels[label] then fail("the label '#" .. label .. "' is defined twice") end
     labels[label] = true
   end
   for target in page:gmatch('<a href="#([^"]*)"') do
-    if not labels[target] and not target:find("^ref%-") then fail("#" .. target, "the link to '#" .. target .. "' leads nowhere") end
+    if not labels[target] and not target:find("^ref%-") then fail("the link to '#" .. target .. "' leads nowhere") end
   end
 end
 

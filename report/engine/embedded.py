@@ -111,21 +111,13 @@ def make_editions(job: dict[str, Any], project: Project, lines: list[Line]) -> d
     if not run.returncode and not run.stderr:
         return dict(json.loads(run.stdout))
     problem = run.stderr.removeprefix("[WARNING] ").partition("\n[WARNING] ")[0]
-    words = ""
-    if ours := re.search("\1(.*?)\1(.*?)\1", problem, re.DOTALL):
-        words, problem = ours.groups()
-    elif theirs := re.search(r"TeX math\s+(.*?)(?:, rendering.*)?\n|(?<=citation) (\S+) not found", problem):
-        words = theirs[1] or f"@{theirs[2]}"
-    elif number := re.search(r"\bline (\d+)", problem):
-        lines = lines[: int(number[1])][-1:]
-    raise UserError(f"{_place(words, lines)}: {' '.join(problem.split())[:300]}")
-
-
-def _place(words: str, lines: list[Line]) -> str:
-    """Return `file:line` of the last line that holds the words as whole ones; if none does, of the first line."""
-    whole = re.compile(rf"(?<![\w-]){re.escape(words)}(?![\w-])")
-    holding = [line for line in lines if words and not line.text.startswith("<script") and whole.search(line.text)]
-    return (holding or lines)[-1 if holding else 0].place
+    place = lines[0]
+    if number := re.search(r"\bline (\d+)", problem):
+        place = lines[: int(number[1])][-1]
+    elif told := re.search(r"TeX math\s+(.*?)(?:, rendering.*)?\n|citation (\S+) not found|'(.*?)'", problem):
+        whole = re.compile(rf"(?<!\w){re.escape(told[told.lastindex or 0])}(?![\w-])")
+        place = next((line for line in reversed(lines) if whole.search(line.text)), place)
+    raise place.error(" ".join(problem.split())[:300])
 
 
 def compile_paper(text: str, project: Project, note: Callable[[str], None]) -> bytes:

@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import re
+from mimetypes import guess_type
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -47,9 +48,8 @@ def whole_page(page: str, texts: list[str], root: Path) -> str:
     def picture(image: re.Match[str]) -> str:
         path = root / image[1]
         if path.suffix != ".svg":
-            kind = "png" if path.suffix == ".png" else "jpeg"
             content = base64.b64encode(path.read_bytes()).decode()
-            return f'<img loading="lazy" src="data:image/{kind};base64,{content}"'
+            return f'<img loading="lazy" src="data:{guess_type(path.name)[0]};base64,{content}"'
         drawing = read_text(path)
         size = "".join(f" {side}" for side in SIZE.findall(drawing.partition(">")[0]))
         # Lazy, for the scripts wait until the page is read, which takes half as long again with all pictures
