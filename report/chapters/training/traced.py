@@ -17,6 +17,7 @@ from report.stats.operator_groups import traced
 from report.stats.value import Name, Source, Value, exact, extremes
 
 SOURCE = Source("traces/*/operators.csv", "stages forward and backward")
+PRODUCTS = ["convolution", "linear", "attention"]
 SEEN = 0.005  # a smaller share of the kernels' time is not drawn
 
 
@@ -26,7 +27,7 @@ class RecordedTraining(Facts):
     network: Name  #: what ran
     chip: Name  #: the GPU
     kernel_time: Value  #: mean time of a kernel
-    convolution: Value  #: share of the peak that convolutions reach
+    products: Value  #: share of the peak that convolutions, linear layers and attention reach
     normalisation: Value  #: share of the bandwidth at which normalisations move their bytes
     closest: Value  #: the largest share of the roof that a kind of layer reaches, with its name
 
@@ -80,12 +81,12 @@ def recorded_facts(paper: Paper) -> RecordedTraining:
     rows = groups(step)
     seen = rows[rows.share >= SEEN]
     sums = rows.groupby("kind")[["time_s", "flop", "byte"]].sum()
-    products, norms = (sums.reindex([kind]).iloc[0] for kind in ("convolution", "normalisation"))
+    products, norms = (sums.reindex(kinds).sum(min_count=1) for kinds in (PRODUCTS, ["normalisation"]))
     found = RecordedTraining(
-        network=Name(step.trace.devices[0].network),
+        network=Name(step.trace.devices[0].network.removesuffix(", step")),
         chip=Name(short_name(step.chip)),
         kernel_time=exact(rows.time_s.sum() / rows.kernels.sum(), "s"),
-        convolution=exact(products.flop / products.time_s / step.roof.peak_flop_per_s, "%"),
+        products=exact(products.flop / products.time_s / step.roof.peak_flop_per_s, "%"),
         normalisation=exact(norms.byte / norms.time_s / step.roof.bandwidth_byte_per_s, "%"),
         closest=extremes(seen.set_index(seen.kind + ", " + seen.stage).roof_share, "%")[1],
     )

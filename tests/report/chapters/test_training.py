@@ -74,7 +74,7 @@ def test_facts_by_hand():
         # 1 s; backward 2.5 s of arithmetic, a fifth of it computed again, take 8 s, and half a second of bytes 3 s;
         # collectives take 48 s, and an update without counts 1 s
         "recorded.network": "A step", "recorded.chip": "Instinct MI300X",
-        "recorded.kernel_time": 16 / 8, "recorded.convolution": 3.5 / 12, "recorded.normalisation": 1 / 4,
+        "recorded.kernel_time": 16 / 8, "recorded.products": 3.5 / 12, "recorded.normalisation": 1 / 4,
         "recorded.closest": 1 / 2, "recorded.closest.name": "normalisation, forward",
         "reference.pooling_time": 0.12 / (0.1 + 0.5 + 0.18 + 0.12 + 0.05), "reference.pooling_flop": 5 / 4015,
         "reference.depthwise": 1, "reference.depthwise_above": 0, "reference.apart": 7,
