@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from measure.domain.latency import Cell
 from measure.domain.statistics import CONFIDENCE, critical, estimate_median, two_sided_p
-from measure.domain.words import LOADED, has_flag, same_shape
+from measure.domain.words import same_shape, was_disturbed
 
 if TYPE_CHECKING:
     from measure.cache.records import Environment, RoofMeasurement
@@ -117,7 +117,7 @@ class ComparedRow:
     @property
     def is_loaded(self) -> bool:
         """Return whether other programs disturbed all rounds of a side: the difference may be theirs."""
-        return any(has_flag(side.flags, LOADED) for side in (self.a, self.b))
+        return any(was_disturbed(side.flags) for side in (self.a, self.b))
 
     @property
     def is_comparable(self) -> bool:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from measure.domain.models import parse_task
 from measure.domain.statistics import estimate_rounds
-from measure.domain.words import DRIFTING, EAGER, INFERENCE, LOADED, TARGET, WIDE, has_flag
+from measure.domain.words import DRIFTING, EAGER, INFERENCE, TARGET, WIDE, was_disturbed
 
 if TYPE_CHECKING:
     from measure.cache.records import Run, Sample
@@ -96,7 +96,7 @@ def calm_rounds(runs: Iterable[Any]) -> list[Any]:
         return run.environment_id, run.model, run.batch, run.precision, run.variant, run.phase == INFERENCE
 
     runs = list(runs)
-    disturbed = {(*cell(run), run.round) for run in runs if has_flag(run.flags, LOADED)}
+    disturbed = {(*cell(run), run.round) for run in runs if was_disturbed(run.flags)}
     calm = {cell(run) for run in runs if run.status == "ok" and (*cell(run), run.round) not in disturbed}
     return [run for run in runs if cell(run) not in calm or (*cell(run), run.round) not in disturbed]
 

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 class Variant:
     """A way to run a network that joins with others: ``channels_last+compile``.
 
-    ``words`` complete the sentence "NAME ..." in the paper, which advises a trial on the kinds of chip in ``tried_on``.
     With ``is_autocast`` weights and inputs stay at fp32; with ``is_cold`` caches are emptied before each call. The
     first call may take ``first_call_s`` longer than others. ``unprofiled`` is why operators cannot be profiled, if so.
     ``preloaded`` are the names of an allocator in the linker's cache.
@@ -34,8 +33,6 @@ class Variant:
     """
 
     name: str
-    words: str
-    tried_on: tuple[str, ...] = ()
     is_autocast: bool = False
     is_cold: bool = False
     first_call_s: float = 0.0
@@ -112,7 +109,7 @@ def _allocator(name: str, package: str, libraries: tuple[str, ...]) -> Variant:
         if not MAPPED.exists() or library not in MAPPED.read_text("utf-8", "replace"):
             raise NotImplementedError(f"{name} was not loaded into the process that measures")
 
-    return Variant(name, f"puts {name} in the place of the C library's allocator", preloaded=libraries, begin=begin)
+    return Variant(name, preloaded=libraries, begin=begin)
 
 
 def _begin_cudnn(device_kind: str, precision: str) -> None:
@@ -124,23 +121,17 @@ def _begin_cudnn(device_kind: str, precision: str) -> None:
 
 
 VARIANTS = (  # in the order in which a name joins them
-    Variant("autocast", "chooses what runs at the lower precision", is_autocast=True, begin=_begin_autocast),
-    Variant("channels_last", "lays images out pixel by pixel", ("cpu", "gpu"), change=_change_layout),
-    Variant("kept_memory", "has the C library's allocator keep what is freed", ("cpu",), begin=keep_memory),
+    Variant("autocast", is_autocast=True, begin=_begin_autocast),
+    Variant("channels_last", change=_change_layout),
+    Variant("kept_memory", begin=keep_memory),
     Variant(
-        "compile", "fuses operators", ("gpu",), first_call_s=600.0, change=_compile,
+        "compile", first_call_s=600.0, change=_compile,
         unprofiled="a compiled network's kernels are each of several modules",
     ),
-    Variant(
-        "cold", "empties the caches before each call, which helps nobody but shows what warm ones are worth",
-        is_cold=True, unprofiled="operators are profiled with warm caches only",
-    ),
+    Variant("cold", is_cold=True, unprofiled="operators are profiled with warm caches only"),
     _allocator("jemalloc", "libjemalloc2", ("jemalloc",)),
     _allocator("tcmalloc", "libtcmalloc-minimal4", ("tcmalloc_minimal", "tcmalloc")),
-    Variant(
-        "cudnn_benchmark", "has cuDNN time its algorithms for each convolution and keep the fastest", ("gpu",),
-        first_call_s=300.0, begin=_begin_cudnn,
-    ),
+    Variant("cudnn_benchmark", first_call_s=300.0, begin=_begin_cudnn),
 )  # fmt: skip
 NAMES = tuple(each.name for each in VARIANTS)
 SGD, ADAM = OPTIMIZERS = "sgd", "adam"  # of a training step: SGD with momentum, which a variant does not name, or Adam

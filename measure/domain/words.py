@@ -25,9 +25,9 @@ FLAGS = {  # of a measured round, with their meaning
 }
 
 
-def has_flag(flags: str | None, flag: str) -> bool:
-    """Return whether a round has a flag; ``flags`` are as tables write them."""
-    return flag in (flags or "").split(";")
+def was_disturbed(flags: str | None) -> bool:
+    """Return whether other programs disturbed a round, by its flags as tables write them."""
+    return LOADED in (flags or "").split(";")
 
 
 # The vector extensions that a processor's flags name, widest first

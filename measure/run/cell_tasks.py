@@ -16,7 +16,7 @@ from measure.domain.models import Model
 from measure.domain.names import model_name
 from measure.domain.statistics import estimate_median, estimate_rounds
 from measure.domain.values import latency
-from measure.domain.words import EAGER, INFERENCE, LOADED, STAGES, STEP, has_flag, same_shape, shape_name
+from measure.domain.words import EAGER, INFERENCE, STAGES, STEP, same_shape, shape_name, was_disturbed
 from measure.machine.device import Device
 from measure.models import catalog
 from measure.profiling import ncu, profile
@@ -100,7 +100,7 @@ class RoundTask(CellTask):
             return [cls(model, cell, number) for model, cell in cells for number in range(most[cell])]
         for cell, row in failed.items():
             _log.info("not tried again without --force: %s, %s (%s)", cell.describe(), row.status, row.reason)
-        loaded = {Cell.of(row) for row in calm_rounds(rows) if has_flag(row.flags, LOADED)}
+        loaded = {Cell.of(row) for row in calm_rounds(rows) if was_disturbed(row.flags)}
         wanted = _rounds_wanted(request, [cell for _, cell in cells if cell not in failed], measured, loaded, cache)
         return [
             cls(model, cell, number)

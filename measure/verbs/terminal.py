@@ -75,10 +75,10 @@ def markdown(lines: Sequence[Line], numbers: Collection[str]) -> list[str]:
     return [f"| {' | '.join(line)} |" for line in (head, rule, *rows)]
 
 
-def name_first(names: Sequence[str], most: int = 5) -> str:
-    """Join the first names, and count the others."""
-    others = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + others
+def name_first(names: Sequence[str]) -> str:
+    """Join the first five names, and count the others."""
+    others = f" and {len(names) - 5} more" if len(names) > 5 else ""
+    return ", ".join(names[:5]) + others
 
 
 def write_csv(file: TextIO, rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> None:

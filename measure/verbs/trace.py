@@ -176,9 +176,9 @@ def _terms(traces: Sequence[StoredTrace]) -> list[Any]:
     return [difference(*(step_parts(trace.operators, None, name) for trace in traces)) for name in (_kind, _operator)]
 
 
-def comparison_lines(traces: Sequence[StoredTrace], show: Table, most: int = 10) -> list[str]:
+def comparison_lines(traces: Sequence[StoredTrace], show: Table) -> list[str]:
     """Return two traces as text: the ratio of their steps, and its terms by kind and by operator."""
-    kinds, operators = _terms(traces)
+    (kinds, operators), most = _terms(traces), 10
     a_s, b_s = (sum(getattr(term, side) for term in kinds) for side in ("a_s", "b_s"))
     result = [f"A: {traces[0].label}", f"B: {traces[1].label}"]
     result.append(f"kernels of a step: {latency(a_s)} and {latency(b_s)}, B/A {b_s / a_s:.3f}: 1 and these terms")

@@ -18,7 +18,7 @@ from measure.cache.records import CELL
 from measure.domain.latency import CellSample, group_rounds
 from measure.domain.roofs import Roofline
 from measure.domain.statistics import estimate_rounds
-from measure.domain.words import BACKWARD, EAGER, FORWARD, INFERENCE, LOADED, STAGES, STEP, UPDATE, has_flag, stored_as
+from measure.domain.words import BACKWARD, EAGER, FORWARD, INFERENCE, STAGES, STEP, UPDATE, stored_as, was_disturbed
 from report.paper.frames import each, matching
 from report.paper.roofs import TIMES
 
@@ -67,7 +67,7 @@ def estimate_cells(samples: pd.DataFrame, column: str, key: Sequence[str], names
 
 def is_loaded(cells: pd.DataFrame) -> pd.Series:
     """Return which cells were measured while other programs used the machine, in every round."""
-    return cells["flags"].map(lambda flags: has_flag(flags, LOADED)).astype(bool)
+    return cells["flags"].map(was_disturbed).astype(bool)
 
 
 def half_width(cells: Any) -> Any:
