@@ -73,8 +73,12 @@ def unknown(what: str, name: str, known: Iterable[str]) -> UserError:
 
 
 def matching(known: Iterable[str], pattern: str) -> list[str]:
-    """Return the known names that a name or glob means, with or without the library that tables leave out."""
-    return fnmatch.filter(known, pattern.partition(":")[2] if pattern.startswith(LEFT_OUT) else pattern)
+    """Return the known names that a name or glob means.
+
+    The library that tables leave out may stand before it; a maker and a product line may be left out, as the paper does.
+    """
+    known, name = list(known), pattern.partition(":")[2] if pattern.startswith(LEFT_OUT) else pattern
+    return fnmatch.filter(known, name) or fnmatch.filter(known, f"* {name}")
 
 
 def chosen(what: str, patterns: Iterable[str], known: Iterable[str]) -> set[str]:

@@ -36,7 +36,7 @@ from measure.domain.chips import fold_name
 from measure.domain.models import OWN, Model
 from measure.domain.values import latency, plain, si
 from measure.domain.words import EAGER, INFERENCE, PRECISIONS, STEP, shape_name, stored_as
-from measure.errors import UserError, chosen
+from measure.errors import UserError, chosen, matching
 from measure.predicting import timings
 from measure.predicting.demand import Demand, PredictedDevice, of_chips, of_machines
 from measure.predicting.prediction import DATASHEET, FITTED, Predictor
@@ -134,7 +134,8 @@ def _devices(data: Path, names: Sequence[str] | None, precision: str) -> list[Pr
         others = ", ".join(sorted(set(rates) & set(PRECISIONS)))
         remedy = f"choose {others}" if others else "name another --chip"
         raise UserError(f"--precision: no rate of {wanted[0]} at {precision} is known; {remedy}")
-    if lacking := sorted({*globs} & {*wanted} - {device.name for device in able}):  # named, not met by a glob
+    named = {name for glob in globs if not {*glob} & {*"*?["} for name in matching(devices, glob)}
+    if lacking := sorted(named - {device.name for device in able}):
         print(f"Left out, since no rate at {precision} is known: {name_first(lacking)}", file=sys.stderr)
     return able
 

@@ -1,4 +1,6 @@
-from measure.errors import chosen, did_you_mean, in_short, one_line, unknown
+import pytest
+
+from measure.errors import UserError, chosen, did_you_mean, in_short, one_line, unknown
 
 
 class MuteError(Exception):
@@ -47,3 +49,10 @@ def test_a_complaint_lists_the_few_that_are_known_and_of_many_the_nearest():
     assert chosen("MODEL", ["vgg*", "lean"], ["vgg11", "vgg16", "lean", "deep"]) == {"vgg11", "vgg16", "lean"}
     known = ["gpt2_decode_128", "gpt2_decode_512", "timm:vgg11", "vgg11"]
     assert chosen("MODEL", ["language:gpt2_*", "timm:*"], known) == set(known[:3])
+
+
+def test_a_chip_may_be_named_without_its_maker_as_in_the_paper():
+    known = ["NVIDIA GeForce RTX 4090", "NVIDIA B200 SXM", "NVIDIA GB200 SXM", "NVIDIA T400"]
+    assert chosen("--chip", ["RTX 4090", "B200 SXM"], known) == set(known[:2])
+    with pytest.raises(UserError, match="'T4' is not one of"):
+        chosen("--chip", ["T4"], known)
