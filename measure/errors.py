@@ -75,7 +75,7 @@ def unknown(what: str, name: str, known: Iterable[str]) -> UserError:
 def matching(known: Iterable[str], pattern: str) -> list[str]:
     """Return the known names that a name or glob means.
 
-    The library that tables leave out may stand before it; a maker and a product line may be left out, as the paper does.
+    The library that tables leave out may stand before it; maker and product line may be left out, as in the paper.
     """
     known, name = list(known), pattern.partition(":")[2] if pattern.startswith(LEFT_OUT) else pattern
     return fnmatch.filter(known, name) or fnmatch.filter(known, f"* {name}")

@@ -15,6 +15,7 @@ NAMES = {
     "resnext101_32x8d": "ResNeXt-101", "vit_base_patch16_224": "ViT-B/16", "coat_tiny": "CoaT-Tiny",
     "vit_base_patch32_224": "ViT-B/32", "vit_base_patch32_clip_224": "ViT-B/32 (CLIP)",
 }  # fmt: skip
+SIZES = {"t": "Tiny", "s": "Small", "b": "Base"}
 PATTERNS = (
     (r"resnet(\d+)", r"ResNet-\1"), (r"vgg(\d+)", r"VGG-\1"), (r"vgg(\d+)_bn", r"VGG-\1-BN"),
     (r"densenet(\d+)", r"DenseNet-\1"), (r"shufflenet_v2_x(\d)_(\d)", r"ShuffleNet-v2-\1.\2"),
@@ -22,7 +23,6 @@ PATTERNS = (
     (r"swin_(v2_)?([tsb])", lambda m: f"Swin-{'v2-' * bool(m[1])}{SIZES[m[2]]}"),
     (r"efficientnet_b(\d)", r"EfficientNet-B\1"), (r"vit_([a-z])_(\d+)", lambda m: f"ViT-{m[1].upper()}/{m[2]}"),
 )  # fmt: skip
-SIZES = {"t": "Tiny", "s": "Small", "b": "Base"}
 TEXT_NAMES = {"gpt2": "GPT-2", "bert_base": "BERT", "llama_1b": "Llama-1B"}
 
 

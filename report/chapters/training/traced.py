@@ -83,7 +83,7 @@ def recorded_facts(paper: Paper) -> RecordedTraining:
     sums = rows.groupby("kind")[["time_s", "flop", "byte"]].sum()
     products, norms = (sums.reindex(kinds).sum(min_count=1) for kinds in (PRODUCTS, ["normalisation"]))
     found = RecordedTraining(
-        network=Name(step.trace.devices[0].network.removesuffix(", step")),
+        network=Name((step.trace.devices[0].network or "").removesuffix(", step") or None),
         chip=Name(short_name(step.chip)),
         kernel_time=exact(rows.time_s.sum() / rows.kernels.sum(), "s"),
         products=exact(products.flop / products.time_s / step.roof.peak_flop_per_s, "%"),
