@@ -12,8 +12,11 @@ import pytest
 from helpers.places import GOLDEN, ROOT
 from hypothesis import settings
 
+from measure.domain.roofs import Roof
 from measure.machine.processor import PRECISION, SPEED
 from measure.run import processes
+from measure.timing.sampling import Sampling
+from measure.verbs import model
 from report import failures
 from report.failures import in_environment
 
@@ -110,6 +113,15 @@ def untuned(monkeypatch):
     """No variable tunes torch's libraries, whatever is set where the tests run."""
     for name in (*SPEED, *PRECISION):
         monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def roof(monkeypatch):
+    """Times a network at hand for a moment, under a roof that bends at 10 FLOP/B; the precisions that it is asked for."""
+    asked, moment = [], Sampling(target=1, block_s=0.001, trend=1, trend_s=0, least_s=0, limit_s=0.1)
+    monkeypatch.setattr(model, "ROUND_SAMPLING", moment)
+    monkeypatch.setattr(model, "_roof", lambda _, precision: asked.append(precision) or Roof({"fp32": 1e12}, 1e11))
+    return asked
 
 
 @pytest.fixture(scope="module")

@@ -30,7 +30,6 @@ from examples import tiny
 from measure import __main__ as measure_command
 from measure.cache import table
 from measure.cache.hand_kept import Chip
-from measure.domain.roofs import Roof
 from measure.machine import devices
 from measure.verbs import model as one_model
 from measure.verbs.flags import VERBS, parser_of
@@ -220,8 +219,8 @@ def test_commands(command, examples, tmp_path, monkeypatch):
     RULES[beginning](beginning, shlex.split(command.removeprefix(beginning)))
 
 
-def test_the_network_at_hand_is_answered_for(monkeypatch, capsys):
-    monkeypatch.setattr(one_model, "_roof", lambda *_: Roof({"fp32": 1e12}, 1e11))
+@pytest.mark.usefixtures("roof")
+def test_the_network_at_hand_is_answered_for(capsys):
     exec(modules(read(ROOT / "docs" / "extending.md"))["at_hand.py"], {})
     assert capsys.readouterr().out.startswith("Sequential on ")
 

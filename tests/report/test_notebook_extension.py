@@ -8,15 +8,7 @@ from measure.verbs import model
 from report import notebook
 
 
-@pytest.fixture
-def rates(monkeypatch):
-    """A roof whose ridge point is at 10 FLOP/B, that nobody has to wait for."""
-    rates = Roof({"fp32": 1e12}, 1e11)
-    monkeypatch.setattr(model, "_roof", lambda *_: rates)
-    return rates
-
-
-def test_a_notebook_that_loads_the_extension_shows_text_and_roofline(rates, monkeypatch):
+def test_a_notebook_that_loads_the_extension_shows_text_and_roofline(roof, monkeypatch):
     shell = InteractiveShell()
     shell.run_line_magic("load_ext", "report.notebook")
     shown, _ = shell.display_formatter.format(measure.model(*small(1), name="my <net>"))
@@ -29,7 +21,7 @@ def test_a_notebook_that_loads_the_extension_shows_text_and_roofline(rates, monk
     assert notebook.as_html(without_roof).endswith("</pre>")
 
 
-def test_the_roofline_has_its_ridge_point_and_the_cell_at_its_intensity(rates):
+def test_the_roofline_has_its_ridge_point_and_the_cell_at_its_intensity(roof):
     found = measure.model(*small(2))
     rows = [row for values in notebook.draw(found)["datasets"].values() for row in values]
     corners = {row["intensity"]: row["rate"] for row in rows if "roof" in row}

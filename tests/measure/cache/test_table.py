@@ -46,7 +46,7 @@ def test_whatever_a_table_holds_is_read_back(path, monkeypatch, record):
     monkeypatch.setattr(os, "fsync", lambda _: None)
     columns = {name: values(column) for name, column in TABLES[record].columns.items()}
 
-    @settings(max_examples=25)
+    @settings(max_examples=10)
     @given(st.lists(st.builds(record, **columns), max_size=3))
     def check(rows):
         table.write(path, record, rows)

@@ -7,28 +7,12 @@ from helpers.small_network import network as small
 import measure
 from measure.domain.roofs import Roof
 from measure.roofs.roofs import KernelTiming
-from measure.timing.sampling import Sampling
 from measure.verbs import model
 from measure.verbs.answer import heading, result_lines
 from measure.verbs.terminal import aligned
 
 FLOP = 2 * (8 * 14 * 14 * 3 * 9 + 8 * 14 * 14 * 10)
 """A convolution of 3 by 8 channels and 3 by 3 on 16 by 16 pixels, and a layer of 8 * 14 * 14 by 10."""
-
-
-@pytest.fixture(autouse=True)
-def short(monkeypatch):
-    """Each call is timed for a moment."""
-    moment = Sampling(target=1, block_s=0.001, trend=1, trend_s=0, least_s=0, limit_s=0.1)
-    monkeypatch.setattr(model, "ROUND_SAMPLING", moment)
-
-
-@pytest.fixture
-def roof(monkeypatch):
-    """A roof whose ridge point is at 10 FLOP/B, that nobody has to wait for; the precisions that are asked for."""
-    asked = []
-    monkeypatch.setattr(model, "_roof", lambda _, precision: asked.append(precision) or Roof({"fp32": 1e12}, 1e11))
-    return asked
 
 
 @pytest.mark.usefixtures("roof")

@@ -4,7 +4,7 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 from helpers.places import ROOT
-from helpers.world import CPU, REFERENCES, WORLD, mutated, world
+from helpers.world import CPU, REFERENCES, WORLD, committed_chips, mutated, world
 
 from report.paper import _machine_name, load
 from report.paper.printed import FlopPerCycle
@@ -69,7 +69,7 @@ def test_a_machine_is_named_by_its_processor_and_microarchitecture():
         cpu.environment, name="AMD EPYC", cpu_vendor="AuthenticAMD", cpu_family=25, cpu_model=17,
         vector_extension="avx512f avx2", physical_cores=2,
     )  # fmt: skip
-    chips = load().chips
+    chips = committed_chips()
     assert _machine_name(environment, [row], chips) == "AMD EPYC, Zen 4, 2 cores"
     assert _machine_name(environment, [], chips) == "AMD EPYC, 2 cores"
     for driver, name in (("NVIDIA H100 80GB HBM3", "H100 SXM"), ("NVIDIA Something", "Something")):
@@ -77,7 +77,7 @@ def test_a_machine_is_named_by_its_processor_and_microarchitecture():
 
 
 def test_models_are_chosen_by_names_and_globs(monkeypatch):
-    whole = load(WORLD, REFERENCES)
+    whole = world()
     monkeypatch.setenv("ROOFWRIGHT_MODELS", "lean,d*p")
     some = load(WORLD, REFERENCES)
     assert set(some.workloads.model) == set(some.layers.model) == {"lean", "deep"}
