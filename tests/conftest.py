@@ -117,7 +117,7 @@ def untuned(monkeypatch):
 
 @pytest.fixture
 def roof(monkeypatch):
-    """Times a network at hand for a moment, under a roof that bends at 10 FLOP/B; the precisions that it is asked for."""
+    """Times a network at hand for a moment, under a roof that bends at 10 FLOP/B; the precisions it is asked for."""
     asked, moment = [], Sampling(target=1, block_s=0.001, trend=1, trend_s=0, least_s=0, limit_s=0.1)
     monkeypatch.setattr(model, "ROUND_SAMPLING", moment)
     monkeypatch.setattr(model, "_roof", lambda _, precision: asked.append(precision) or Roof({"fp32": 1e12}, 1e11))
