@@ -6,7 +6,7 @@ Intervals resample models: all rows of a model are drawn together, since they ar
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import pairwise
-from math import ceil, sqrt
+from math import sqrt
 from statistics import NormalDist
 from typing import NamedTuple
 
@@ -22,30 +22,16 @@ Numbers = NDArray[np.float64]
 DRAWS = 1000
 SEED = 0
 
-BLOCK = 500_000
-"""The most numbers an array of weights holds (4 MB, which fits a cache): resamples come in blocks of columns."""
 
-
-def weights(models: pd.Series, first: int = 0, count: int = DRAWS) -> Numbers:
+@lru_cache(maxsize=4)
+def weights(models: tuple[str, ...]) -> Numbers:
     """Return how often each row counts in each resample: an array of shape (rows, resamples).
 
     The same models are drawn the same way whatever the order and number of their rows, so differences are paired.
     """
-    codes, names = pd.factorize(models, sort=True)
-    return _drawn(len(names))[:, first : first + count].take(codes, axis=0)
-
-
-@lru_cache(maxsize=4)
-def _drawn(models: int) -> Numbers:
-    drawn = np.random.default_rng(SEED).multinomial(models, np.full(models, 1 / models), DRAWS)
-    return np.ascontiguousarray(drawn.T, float)
-
-
-@lru_cache(maxsize=4)
-def _blocks(models: tuple[str, ...]) -> list[Numbers]:
-    """Return all resamples as columns of ``weights``, in blocks that fit a cache."""
-    count = ceil(BLOCK / len(models))
-    return [weights(pd.Series(models), first, count) for first in range(0, DRAWS, count)]
+    codes, names = pd.factorize(np.array(models, object), sort=True)
+    drawn = np.random.default_rng(SEED).multinomial(len(names), np.full(len(names), 1 / len(names)), DRAWS)
+    return drawn.T.astype(float).take(codes, axis=0)
 
 
 def interval(draws: Numbers, models: int) -> tuple[float, float] | tuple[None, None]:
@@ -83,9 +69,8 @@ def rank_correlation(x: pd.Series, y: pd.Series, models: pd.Series) -> Value:
 @cache  # figures and tables ask for what the text did
 def _rank_correlation(x: tuple[float, ...], y: tuple[float, ...], models: tuple[str, ...]) -> Value:
     (rho,) = spearman(np.array(x), np.array(y), np.ones((len(x), 1)))
-    draws = [_correlation(*both) for both in zip(_ranked(x, models), _ranked(y, models), strict=True)]
     count = len(set(models))
-    low, high = interval(np.concatenate(draws), count)
+    low, high = interval(_correlation(_ranked(x, models), _ranked(y, models)), count)
     return Value(float(rho), low=low, high=high, count=count)
 
 
@@ -104,9 +89,8 @@ class Ranks(NamedTuple):
 
 
 @lru_cache(maxsize=8)  # each predictor is held against several
-def _ranked(values: tuple[float, ...], models: tuple[str, ...]) -> list[Ranks]:
-    """Return the ranks of values in all resamples, a block of these at a time."""
-    return [Ranks.of(np.array(values), weight) for weight in _blocks(models)]
+def _ranked(values: tuple[float, ...], models: tuple[str, ...]) -> Ranks:
+    return Ranks.of(np.array(values), weights(models))
 
 
 def spearman(x: Numbers, y: Numbers, weight: Numbers) -> Numbers:
@@ -184,5 +168,5 @@ def _exponent(x: tuple[float, ...], y: tuple[float, ...], models: tuple[str, ...
 
     (found,) = slope(np.ones((len(x), 1)))
     count = len(set(models))
-    low, high = interval(np.concatenate([*map(slope, _blocks(models))]), count)
+    low, high = interval(slope(weights(models)), count)
     return Value(float(found), low=low, high=high, count=count)

@@ -51,14 +51,13 @@ def test_too_few_models_or_no_spread():
 
 
 def test_a_model_is_drawn_with_all_its_rows():
-    models = pd.Series(["b", "a", "b", "c", "a"])
-    drawn = weights(models)
+    drawn = weights(("b", "a", "b", "c", "a"))
     b, a, again_b, c, again_a = drawn
     assert drawn.shape == (5, DRAWS)
     assert (a == again_a).all()
     assert (b == again_b).all()
     assert (a + b + c == 3).all()
-    assert (weights(pd.Series(["a", "b", "c"])) == drawn[[1, 0, 3]]).all()  # paired
+    assert (weights(("a", "b", "c")) == drawn[[1, 0, 3]]).all()  # paired
 
 
 @pytest.mark.parametrize(
