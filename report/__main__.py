@@ -321,7 +321,7 @@ def sources() -> Iterator[Path]:
 def carry_out(flags: Any, project: Path) -> int:
     """Do what the flags say with a project. Raise UserError for bad input."""
     # Imported late: --help answers at once.
-    from report import failures, without_garbage_search
+    from report import failures
     from report.engine.execution import FORCED
     from report.failures import in_environment
 
@@ -330,7 +330,7 @@ def carry_out(flags: Any, project: Path) -> int:
     for name in ("chapters", "machines", "models", "chips"):
         if chosen := getattr(flags, name):
             given[f"ROOFWRIGHT_{name.upper()}"] = ",".join(chosen)
-    with in_environment(given), without_garbage_search():
+    with in_environment(given):
         if flags.verb == "check":
             print(check(project, flags.data))
             return 0

@@ -18,7 +18,7 @@ from measure.cache.traces import StoredTrace, read_trace, trace_names
 from measure.domain.latency import calm_rounds
 from measure.domain.roofs import CacheLevel, Roofline, machine_roof, merge_rounds
 from measure.domain.words import EAGER, LOAD, same_shape
-from report import options, without_garbage_search
+from report import options
 from report.paper import cells, chips, elsewhere, hand_tables, workloads
 from report.paper import predictions as predictions_table
 from report.paper.elsewhere import Elsewhere
@@ -159,7 +159,6 @@ class Paper:
         return load(Path("data"), chosen=[REFERENCE], everything=True)
 
 
-@without_garbage_search()
 def load(
     data: Path | None = None,
     references: Path = Path("bib/references.bib"),
