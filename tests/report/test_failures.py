@@ -2,7 +2,7 @@ import pytest
 
 from measure.domain.values import significant
 from measure.errors import UserError
-from report import failures
+from report import display, failures
 
 
 @pytest.fixture(autouse=True)
@@ -28,6 +28,12 @@ def test_a_failure_is_a_sentence_and_a_line_that_names_the_last_place_of_the_rep
     first, second = lines
     assert first.startswith("report.chapters.demo: ZeroDivisionError: division by zero (test_failures.py, line ")
     assert second.startswith("report.chapters.demo: ValueError: inf is not a quantity (values.py, line ")
+
+
+def test_a_part_of_a_chapter_that_fails_is_a_sentence_in_its_place():
+    with failures.noted() as lines:
+        assert "failed with ZeroDivisionError" in display.table(lambda paper: str(1 / 0))(None).markdown
+    assert len(lines) == 1
 
 
 def test_bad_input_and_all_failures_of_a_strict_render_stay_errors(monkeypatch):

@@ -6,7 +6,6 @@ from helpers.places import FILTER, ROOT
 from helpers.world import WORLD
 
 import report.engine.quarto
-from report import failures
 from report.__main__ import closing_lines, headline, main
 
 SETTINGS = "title: T\nbibliography: books.bib\nformat:\n  typst:\n    output-file: paper.pdf\n"
@@ -58,37 +57,6 @@ def test_it_writes_what_it_is_asked_for(project, no_quarto, capsys, tmp_path):
     assert "<p>See data.</p>" in page
     assert "as PDF" not in page  # none was asked for
     assert [path.name for path in out.iterdir()] == ["index.html"]
-
-
-FAILS = """\
-```{python}
-from report import display
-
-@display.table
-def divided(paper):
-    return str(1 / 0)
-```
-
-```{python}
-#| label: tbl-a
-#| tbl-cap: "Numbers."
-divided(None)
-```
-"""
-
-
-@pytest.mark.slow
-def test_what_cannot_be_computed_is_said_there_and_at_the_end_or_ends_a_strict_render(
-    project, no_quarto, capsys, monkeypatch, tmp_path
-):
-    monkeypatch.delenv(failures.STRICT)
-    root, flags = project(FAILS), ["--formats", "html", "--out", str(tmp_path / "site")]
-    assert main(flags, root) == 0
-    assert "divided failed with ZeroDivisionError" in (tmp_path / "site" / "index.html").read_text("utf-8")
-    last = capsys.readouterr().err.splitlines()[-1]
-    assert last.startswith("could not be computed: __main__.divided: ZeroDivisionError: division by zero (")
-    assert refusal(capsys, root, "--strict", *flags, code=1) == "index.qmd:12: ZeroDivisionError: division by zero"
-    assert failures.STRICT not in os.environ
 
 
 def test_an_old_quarto_is_passed_over_unless_it_is_asked_for(project, monkeypatch, capsys, tmp_path):
