@@ -2,6 +2,7 @@
 
 import os
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -116,19 +117,12 @@ def read_project(root: Path, document: str | None = None) -> Project:
     passed_over: list[str] = []
     settings = read_settings(read_text(file), SETTINGS_FILE, 1, KNOWN, passed_over)
     first, *others = settings.get("project.render") or ["index.qmd"]
-    for name in (first, *others):
-        if not (root / str(name)).is_file():
-            raise UserError(f"{SETTINGS_FILE}: 'render' names {name!r}, which is not there; restore it")
-    document = document or first
-    text, body_line = read_text(root / document), 1
-    if re.match(r"---\s*\n", text):
-        front = re.match(r"---\s*?\n(.*?\n)---\s*?(\n|$)", text, re.DOTALL)
-        if not front:
-            raise UserError(f"{document}:1: the front matter has no closing '---'; add it")
+    document, body_line = document or first, 1
+    if front := re.match(r"---\s*?\n(.*?\n)---\s*?(\n|$)", read_text(root / document), re.DOTALL):
         settings |= read_settings(front[1], document, 2, KNOWN, passed_over)
         body_line += front[0].count("\n")
     asked = settings.get("filters", [])
-    filters = [item["path"] for item in asked if isinstance(item, dict) and {"at": "pre-ast"}.items() <= item.items()]
+    filters = [item["path"] for item in asked if isinstance(item, dict) and item.get("at") == "pre-ast"]
     if len(filters) < len(asked):
         passed_over.append(f"{SETTINGS_FILE}: the embedded engine runs filters with at: pre-ast and a path alone")
     return Project(root, document, settings | {"filters": filters}, body_line, tuple(others), tuple(passed_over))
@@ -140,45 +134,45 @@ def read_settings(
     """Return what the mapping that `text`, found in `file` from `first_line` on, sets of what is known.
 
     Quarto knows more keys and values. A sentence for each is added to `passed_over`; without that list they are
-    refused. Raise UserError, with file and line, for YAML that cannot be read, a key that stands twice and a value of
-    another type.
+    refused, and under `roofwright` in any case. Raise UserError, with file and line, for YAML that cannot be read too,
+    and for a key that stands twice.
     """
     settings: dict[str, Any] = {}
-
-    def read(node: yaml.Node, above: str) -> None:
-        names = dict.fromkeys(name[len(above) :].partition(".")[0] for name in known if name.startswith(above))
-        if not isinstance(node, yaml.MappingNode):
-            if (value := SafeConstructor().construct_document(node)) not in (None, "default"):  # Quarto's for no more
-                place = f"{file}:{first_line + node.start_mark.line}"
-                raise UserError(f"{place}: expected a mapping of {', '.join(names)}, found {value!r}; write one")
-            return
-        seen: set[str] = set()
-        for key_node, below in node.value:
-            key, place = str(key_node.value), f"{file}:{first_line + key_node.start_mark.line}"
-            if key in seen:
-                raise UserError(f"{place}: the key '{key}' stands here a second time; delete one of the two")
-            seen.add(key)
-            allowed = known.get(above + key)
-            if key in names and allowed is None:
-                read(below, f"{above}{key}.")
-                continue
-            value = SafeConstructor().construct_document(below)
-            if re.fullmatch(allowed, str(value)) if isinstance(allowed, str) else isinstance(value, allowed or ()):
-                settings[above + key] = value
-                continue
-            asked = allowed if isinstance(allowed, str) else "|".join(kind.__name__ for kind in allowed or ())
-            problem = f"'{key}: {value}'; it knows {asked}" if asked else f"'{key}'{did_you_mean(key, list(names))}"
-            sentence = f"{place}: the embedded engine cannot honour {problem}"
-            if passed_over is None or above == OWN or isinstance(allowed, tuple):  # never what Quarto would take
-                raise UserError(sentence)
-            passed_over.append(sentence)
-
     try:
-        if node := yaml.compose(text, Loader=yaml.SafeLoader):
-            read(node, "")
+        node = yaml.compose(text, Loader=yaml.SafeLoader) or yaml.MappingNode("", [])
+        found = list(_leaves(node, "", known))
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         problem = " ".join(str(getattr(error, "problem", error)).split())
         place = f"{file}:{first_line + (mark.line if mark else 0)}"
         raise UserError(f"{place}: this is not valid YAML: {problem}; correct it") from error
+    for name, line, value in found:
+        place, allowed = f"{file}:{first_line + line}", known.get(name, ())
+        if name in settings:
+            raise UserError(f"{place}: the key '{name}' stands here a second time; delete one of the two")
+        if re.fullmatch(allowed, str(value)) if isinstance(allowed, str) else isinstance(value, allowed):
+            settings[name] = value
+            continue
+        asked = allowed if isinstance(allowed, str) else "|".join(kind.__name__ for kind in allowed)
+        above, _, key = name.rpartition(".")
+        siblings = [each.rpartition(".")[2] for each in known if each.rpartition(".")[0] == above]
+        problem = f"'{name}: {value}'; it knows {asked}" if asked else f"'{name}'{did_you_mean(key, siblings)}"
+        sentence = f"{place}: the embedded engine cannot honour {problem}"
+        if passed_over is None or name.startswith(OWN):
+            raise UserError(sentence)
+        passed_over.append(sentence)
     return settings
+
+
+def _leaves(node: yaml.Node, above: str, known: dict[str, Any]) -> Iterator[tuple[str, int, Any]]:
+    """Yield the name, the line and the value of each setting; of known sections what stands in them."""
+    if not isinstance(node, yaml.MappingNode):
+        raise ValueError("expected a mapping")
+    for key, below in node.value:
+        name = f"{above}{key.value}"
+        is_section = any(each.startswith(f"{name}.") for each in known)
+        value = SafeConstructor().construct_document(below)
+        if is_section and isinstance(below, yaml.MappingNode):
+            yield from _leaves(below, f"{name}.", known)
+        elif not is_section or value not in (None, "default"):  # Quarto's words for a section with nothing in it
+            yield name, key.start_mark.line, value

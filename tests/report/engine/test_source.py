@@ -107,17 +107,16 @@ def test_front_matter_lies_over_the_project(project):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (
-            "title: A\nformat:\n  html:\n    toc: 1\n",
-            "_quarto.yml:4: the embedded engine cannot honour 'toc: 1'; it knows bool",
-        ),
-        ("title: A\nformat: html\n", "_quarto.yml:2: expected a mapping of html, typst"),
+        ("title\n", "_quarto.yml:1: this is not valid YAML: expected a mapping"),
         ("title: A\ntitle: B\n", "_quarto.yml:2: the key 'title' stands here a second time"),
         (
             "roofwright:\n  pdf: all\n",
-            "_quarto.yml:2: the embedded engine cannot honour 'pdf: all'; it knows body|full",
+            "_quarto.yml:2: the embedded engine cannot honour 'roofwright.pdf: all'; it knows body|full",
         ),
-        ("roofwright:\n  chapter: [a]\n", "_quarto.yml:2: the embedded engine cannot honour 'chapter'"),
+        (
+            "roofwright:\n  chapter: [a]\n",
+            "_quarto.yml:2: the embedded engine cannot honour 'roofwright.chapter'; did you mean chapters?",
+        ),
         (f"title: {'[' * 500}{']' * 500}\n", "_quarto.yml:1: this is not valid YAML"),
     ],
 )
@@ -128,14 +127,15 @@ def test_settings_that_are_refused(text, message):
 
 
 def test_what_quarto_alone_knows_is_told_and_passed_over():
-    text = "title: A\ntitel: C\nformat:\n  html:\n    theme: cosmo\n    toc: true\n  typst: default\n  pdf: default\n"
+    text = "title: A\ntitel: C\nformat:\n  html:\n    theme: cosmo\n    toc: 1\n  typst: default\n  pdf: default\n"
     told = []
     settings = read_settings(text, "_quarto.yml", 1, KNOWN, told)
-    assert settings == {"title": "A", "format.html.toc": True}
+    assert settings == {"title": "A"}
     assert told == [
         "_quarto.yml:2: the embedded engine cannot honour 'titel'; did you mean title?",
-        "_quarto.yml:5: the embedded engine cannot honour 'theme'",
-        "_quarto.yml:8: the embedded engine cannot honour 'pdf'",
+        "_quarto.yml:5: the embedded engine cannot honour 'format.html.theme'",
+        "_quarto.yml:6: the embedded engine cannot honour 'format.html.toc: 1'; it knows bool",
+        "_quarto.yml:8: the embedded engine cannot honour 'format.pdf'",
     ]
 
 
@@ -162,7 +162,8 @@ def test_options_that_are_not_honoured_are_named_in_a_line_each_before_any_cell_
         (5 + len(HTML) + len(TYPST), "callout-appearance:"),
     ]
     for (line, option), sentence in zip(places, named, strict=True):
-        assert sentence.startswith(f"_quarto.yml:{line}: the embedded engine cannot honour '{option.partition(':')[0]}")
+        assert sentence.startswith(f"_quarto.yml:{line}: the embedded engine cannot honour '")
+        assert option.partition(":")[0] in sentence
     assert [name for name in paper.settings if name.startswith("format.")] == ["format.html.toc-depth"]
 
 
