@@ -1,11 +1,12 @@
 -- Makes the editions of a document as Quarto would: the page in HTML, the paper in Typst's language.
 --
--- Run by `pandoc lua`. Reads a job from standard input and prints the text of each edition. Both are JSON. A job holds:
+-- Run by `pandoc lua`. Reads a job from standard input and prints a line for each edition as soon as it is made, its
+-- format and its text. Both are JSON. A job holds:
 --   text, filters        the document in Markdown, its cells run, and the Lua filters to apply to it
 --   numbered             whether sections have numbers
 --   bibliography         the files of sources
---   editions             "html" or "typst" to {template, variables, depth}: a template's path, its variables, and the
---                        depth of the contents, if there are any
+--   editions             a list of {format, template, variables, depth}: "html" or "typst", a template's path, its
+--                        variables, and the depth of the contents, if there are any
 -- Stops with a sentence on standard error, whose first quotation are words of the document that tell the place.
 
 local stringify = pandoc.utils.stringify
@@ -293,9 +294,8 @@ local job = pandoc.json.decode(io.read("a"), false)
 local document = pandoc.read(job.text, "markdown", pandoc.ReaderOptions({ columns = 160 }))
 for _, path in ipairs(job.filters) do document = pandoc.utils.run_lua_filter(document, path) end
 document.meta.bibliography = job.bibliography
-local texts = {}
-for name, edition in pairs(job.editions) do
-  local blocks, said = arranged(document.blocks, name, job.numbered)
+for _, edition in ipairs(job.editions) do
+  local blocks, said = arranged(document.blocks, edition.format, job.numbered)
   local options = pandoc.WriterOptions({
     template = pandoc.template.compile(io.open(edition.template):read("a"), edition.template),
     variables = edition.variables,
@@ -305,9 +305,10 @@ for name, edition in pairs(job.editions) do
     html_math_method = "mathml",
     wrap_text = "wrap-preserve",
   })
-  local format = name == "typst" and { format = "typst", extensions = { citations = false } } or "html5"
+  local writer = edition.format == "typst" and { format = "typst", extensions = { citations = false } } or "html5"
   blocks = referenced(blocks, said, document.meta)
-  texts[name] = pandoc.write(pandoc.Pandoc(blocks, document.meta), format, options)
+  local text = pandoc.write(pandoc.Pandoc(blocks, document.meta), writer, options)
+  if edition.format == "html" then check_links(text) end
+  print(pandoc.json.encode({ edition.format, text }))
+  io.flush()
 end
-check_links(texts.html or "")
-print(pandoc.json.encode(texts))

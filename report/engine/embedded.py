@@ -3,11 +3,12 @@
 import json
 import re
 import shutil
-import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 from pathlib import Path
+from subprocess import PIPE, Popen
+from tempfile import TemporaryFile
 from typing import Any
 
 import typst
@@ -63,15 +64,16 @@ def contents(
     metadata.setdefault("description", metadata.get("subtitle", metadata["title"]))
     authors = [{"name": each} if isinstance(each, str) else each for each in listed(settings.get("author"))]
     own = {name.removeprefix(OWN): value for name, value in settings.items() if name.startswith(OWN)}
-    editions = {}
-    if "html" in formats:
-        editions["html"] = page_edition(project, names.get("pdf"), withheld)
+    editions = []
     if "pdf" in formats:
         ours = {name.removeprefix("format.typst."): value for name, value in settings.items()}
         variables = {"header-includes": "\n".join(project.header_texts("typst"))}
         variables |= {name: ours[name] for name in ("papersize", "fontsize") if name in ours}
         sides = [f"{name.removeprefix('margin.')}: {ours[name]}" for name in ours if name.startswith("margin.")]
-        editions["typst"] = {"template": str(TEMPLATE), "variables": variables | {"margin": ", ".join(sides)}}
+        variables |= {"margin": ", ".join(sides)}
+        editions.append({"format": "typst", "template": str(TEMPLATE), "variables": variables})
+    if "html" in formats:
+        editions.append(page_edition(project, names.get("pdf"), withheld))
     job = {
         # Metadata stand at the end, where they move no line.
         "text": f"{text}\n\n---\n{json.dumps(metadata | {'author': authors, 'roofwright': own}, default=str)}\n---\n",
@@ -81,13 +83,15 @@ def contents(
         "editions": editions,
     }
     key = memory.key(json.dumps(job))
-    made = memory.kept[key] = memory.known.get(key) or make_editions(job, project, lines)
-    files: dict[str, bytes] = {}
-    if page := made.get("html"):
-        files[names["html"]] = whole_page(page, withheld, project.root).encode()
-    if paper := made.get("typst"):
-        files[names["pdf"]] = compile_paper(paper, project, progress)
-    return files
+    made, files = memory.kept.setdefault(key, {}), dict[str, bytes]()
+    with ThreadPoolExecutor() as pool:
+        for kind, text in memory.known.get(key, {}).items() or make_editions(job, project, lines):
+            made[kind] = text
+            if kind == "html":
+                files[names["html"]] = whole_page(text, withheld, project.root).encode()
+            else:  # set while pandoc writes the page
+                paper = pool.submit(compile_paper, text, project, progress)
+    return files | ({names["pdf"]: paper.result()} if "pdf" in names else {})
 
 
 def find_pandoc() -> str:
@@ -100,17 +104,23 @@ def find_pandoc() -> str:
     return found
 
 
-def make_editions(job: dict[str, Any], project: Project, lines: list[Line]) -> dict[str, str]:
-    """Return the editions that `editions.lua` makes for a job, whose text stands in these lines.
+def make_editions(job: dict[str, Any], project: Project, lines: list[Line]) -> Iterator[tuple[str, str]]:
+    """Yield the editions that `editions.lua` makes for a job, whose text stands in these lines: formats and texts.
 
     Raise UserError where pandoc stops, and for whatever it warns of: an unknown citation, a formula, an open div.
     """
     # With room for a document's tree, pandoc spends less than a tenth of its time on collecting garbage, not a third.
     command = [find_pandoc(), "lua", str(SCRIPT), "+RTS", "-A256m"]
-    run = subprocess.run(command, input=json.dumps(job), capture_output=True, encoding="utf-8", cwd=project.root)
-    if not run.returncode and not run.stderr:
-        return dict(json.loads(run.stdout))
-    problem = run.stderr.removeprefix("[WARNING] ").partition("\n[WARNING] ")[0]
+    with TemporaryFile("w+", encoding="utf-8") as asked, TemporaryFile("w+", encoding="utf-8") as said:
+        json.dump(job, asked)
+        asked.seek(0)
+        with Popen(command, stdin=asked, stdout=PIPE, stderr=said, encoding="utf-8", cwd=project.root) as run:
+            yield from map(json.loads, run.stdout or ())
+        said.seek(0)
+        problem = said.read()
+    if not run.returncode and not problem:
+        return
+    problem = problem.removeprefix("[WARNING] ").partition("\n[WARNING] ")[0]
     place = lines[0]
     if number := re.search(r"\bline (\d+)", problem):
         place = lines[: int(number[1])][-1]

@@ -18,7 +18,8 @@ local PDF_ONLY = pandoc.Attr("", { "content-visible" }, { ["when-format"] = "typ
 
 local meta, ours = {}, {} -- of the document, and what stands there under `roofwright`
 local commands = pandoc.List({}) -- that measure what is missing, each once
-local lost, is_losing = {}, false -- labels of what is not printed, and whether there are new ones
+local lost, is_losing = {}, false -- labels of what is not printed, and whether a text read before refers to a new one
+local named = {} -- labels that texts refer to
 local is_selection = false -- whether chapters are chosen
 
 local function kind_of(label) return KINDS[label:match("^(%a+)%-")] end
@@ -33,7 +34,8 @@ local function labels(blocks)
   local found = {}
   local function note(element)
     found[element.identifier or ""] = true
-    if element.t ~= "Para" then return end
+    if element.t == "Table" then return nil, false end -- its thousands of cells have none
+    if element.t ~= "Para" then return nil end
     for label in stringify(element):gmatch("{#(%a+%-[^ }]+)}") do found[label] = true end -- of an equation
   end
   blocks:walk({ traverse = "topdown", Block = note, Span = note })
@@ -44,7 +46,7 @@ end
 -- Notes that a block is not printed.
 local function lose(block)
   for label in pairs(labels(pandoc.Blocks({ block }))) do
-    is_losing = is_losing or not lost[label]
+    is_losing = is_losing or named[label] and not lost[label]
     lost[label] = true
   end
 end
@@ -129,7 +131,10 @@ end
 local function lacks(block)
   local text = stringify(block)
   local is_lacking = has_listed(text, VALUE)
-  for name in text:gmatch("@([%w_:.-]*%w)") do is_lacking = is_lacking or lost[label_of(name)] end
+  for name in text:gmatch("@([%w_:.-]*%w)") do
+    named[label_of(name)] = true
+    is_lacking = is_lacking or lost[label_of(name)]
+  end
   return is_lacking
 end
 
@@ -269,7 +274,7 @@ end
 function Pandoc(document)
   meta, ours = document.meta, document.meta.roofwright or {}
   local blocks = with_conditions(selected(document.blocks))
-  repeat -- until nothing that is printed refers to something that is not
+  repeat -- until no text that is printed refers to something that is not
     is_losing = false
     blocks = pruned(blocks)
   until not is_losing

@@ -88,7 +88,7 @@ def page_edition(project: Project, paper: str | None, texts: list[str]) -> dict[
     texts += project.header_texts("html")
     headers = "\n".join(MARK.format(at) for at in range(first, len(texts)))
     variables = {"header-includes": headers, "policy": policy(texts)} | ({"paper": paper} if paper else {})
-    edition = {"template": str(TEMPLATE), "variables": variables}
+    edition = {"format": "html", "template": str(TEMPLATE), "variables": variables}
     if settings.get("format.html.toc"):
         variables["toc-title"] = settings.get("format.html.toc-title", "Contents")
         edition["depth"] = settings.get("format.html.toc-depth", 3) + 1  # a level below the title
