@@ -80,20 +80,13 @@ def with_deviations(results: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-SCORE = ("program", "models", "counted", "right", "equal", "same_parameters", "count_s")
-
-
 def scores(results: pd.DataFrame) -> pd.DataFrame:
     """Return a row for each program: its ``models``, how many it counted, right and equal, in which time."""
-    rows = []
-    for program, counts in results.groupby("program", sort=False):
-        same = counts.parameter_count.astype(float) == counts.published_parameter_count
-        rows.append((
-            program, len(counts), int((counts.status == "ok").sum()), int(counts.right.sum()),
-            int(counts.equal.sum()), float(same.sum()) if counts.parameter_count.notna().any() else None,
-            counts.count_s.sum(min_count=1),
-        ))  # fmt: skip
-    return pd.DataFrame(rows, columns=[*SCORE])
+    counted = results.parameter_count.astype(float)
+    same = (counted == results.published_parameter_count).astype(float).where(counted.notna())
+    rows = results.assign(models=1, counted=(results.status == "ok").astype(int), same_parameters=same)
+    summed = ["models", "counted", "right", "equal", "same_parameters", "count_s"]
+    return rows.groupby("program", sort=False)[summed].sum(min_count=1).reset_index()
 
 
 def of(paper: Paper) -> Counting:
