@@ -102,9 +102,8 @@ def slices(amounts: Mapping[str, float]) -> list[tuple[str, float, float, float]
     """Return part, share and both angles (rad, clockwise from twelve), the largest first and ``OTHER`` last."""
     whole = sum(amount for amount in amounts.values() if amount > 0)
     shares = {part: amount / whole for part, amount in amounts.items() if amount > 0}
-    kept = sorted(
-        (part for part, share in shares.items() if part != OTHER and share >= SMALL), key=lambda part: -shares[part]
-    )
+    large = (part for part, share in shares.items() if part != OTHER and share >= SMALL)
+    kept = sorted(large, key=lambda part: -shares[part])
     rest = sum(share for part, share in shares.items() if part not in kept)
     parts = [(part, shares[part]) for part in kept] + ([(OTHER, rest)] if rest > 0 else [])
     ends = [0.0]

@@ -96,9 +96,8 @@ def _share(content: Content, channel: str, title: str | None) -> None:
         fits = lines == 1 and longest([title]) + len(shown) * entry <= room
         guide = {"orient": "top", "direction": "horizontal", "columns": ceil(len(shown) / lines), "values": shown}
         guide |= {"symbolOpacity": 1} | ({"titleOrient": "left"} if fits else {})
-        guide |= (
-            {} if {leaf["mark"]["type"] for leaf in using} & {"point", "line", "rule"} else {"symbolType": "square"}
-        )
+        has_lines = {leaf["mark"]["type"] for leaf in using} & {"point", "line", "rule"}
+        guide |= {} if has_lines else {"symbolType": "square"}
     selects: set[str] = set()
     for leaf in using:
         encoding = leaf["encoding"][channel]

@@ -52,7 +52,7 @@ def merge_runs(runs: pd.DataFrame, samples: pd.DataFrame) -> pd.DataFrame:
 def estimate_cells(samples: pd.DataFrame, column: str, key: Sequence[str], names: Sequence[str]) -> pd.DataFrame:
     """One row is a cell, named by ``key``: the median of a column over its rounds, and the ends of its interval.
 
-    ``names`` are the columns of these three; ``sample_count`` is the number of samples.
+    ``names`` are the columns of these three.
     """
     rounds: dict[tuple[Any, ...], list[list[float]]] = {}
     for (*cell, _), values in samples.groupby([*key, "round"])[column]:
@@ -60,8 +60,8 @@ def estimate_cells(samples: pd.DataFrame, column: str, key: Sequence[str], names
     rows = []
     for name, of_cell in rounds.items():
         estimate = estimate_rounds(of_cell)
-        rows.append((*name, estimate.median, estimate.low, estimate.high, sum(map(len, of_cell))))
-    found = pd.DataFrame(rows, columns=[*key, *names, "sample_count"])
+        rows.append((*name, estimate.median, estimate.low, estimate.high))
+    found = pd.DataFrame(rows, columns=[*key, *names])
     return found.astype(dict.fromkeys(names, float))  # also without any interval
 
 
@@ -76,9 +76,9 @@ def half_width(cells: Any) -> Any:
 
 
 def estimate_latencies(samples: pd.DataFrame) -> pd.DataFrame:
-    """One row is a cell: its median latency with interval (s), and the number of its samples.
+    """One row is a cell: its median latency with interval (s), and the ``scatter`` of its rounds.
 
-    ``scatter`` is the standard deviation of the logarithms of its rounds' medians; empty for one round.
+    That is the standard deviation of the logarithms of their medians; empty for one round.
     """
     medians = np.log(samples.astype({"latency_s": float}).groupby([*CELL_COLUMNS, "round"]).latency_s.median())
     scatter = medians.groupby(level=CELL_COLUMNS).std().rename("scatter").reset_index()
@@ -139,9 +139,7 @@ def _over_eager(runs: pd.DataFrame, samples: pd.DataFrame) -> pd.DataFrame:
     rounds = rounds.merge(sittings, on=[*CELL_COLUMNS, "round"])
     eager = matching(rounds, variant=EAGER)[[*together, "latency_s"]].rename(columns={"latency_s": "eager_s"})
     pairs = rounds[rounds.variant != EAGER].merge(eager, on=together)
-    return estimate_cells(pairs.assign(ratio=pairs.eager_s / pairs.latency_s), "ratio", CELL_COLUMNS, SPEED_UP).drop(
-        columns="sample_count"
-    )
+    return estimate_cells(pairs.assign(ratio=pairs.eager_s / pairs.latency_s), "ratio", CELL_COLUMNS, SPEED_UP)
 
 
 def derive_inference(
@@ -216,4 +214,4 @@ def _ratios(samples: pd.DataFrame) -> pd.DataFrame:
     forward, backward = (matching(samples, phase=stage) for stage in (FORWARD, BACKWARD))
     paired = forward.merge(backward, on=[*STEP_CELL, "round", "sample"], suffixes=("", "_backward"))
     paired = paired.assign(ratio=paired.latency_s_backward / paired.latency_s)
-    return estimate_cells(paired, "ratio", STEP_CELL, TIME_RATIO).drop(columns="sample_count")
+    return estimate_cells(paired, "ratio", STEP_CELL, TIME_RATIO)

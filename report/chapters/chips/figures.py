@@ -55,13 +55,11 @@ def roofs(paper: Paper) -> dict[str, Any]:
     drawn: list[dict[Any, Any]] = named.to_dict("records")
     machine = paper.at_hand
     if machine and (roof := machine.roof(BASE_PRECISION)):
-        limits = {
-            "peak": roof.peak_flop_per_s,
-            "bandwidth": roof.bandwidth_byte_per_s,
+        drawn.append({
+            "name": machine.name, "chip": machine.name, "kind": MEASURED, "rate": BASE_PRECISION, "unconfirmed": False,
+            "own": True, "peak": roof.peak_flop_per_s, "bandwidth": roof.bandwidth_byte_per_s,
             "ridge": roof.ridge_flop_per_byte,
-        }
-        about = {"chip": machine.name, "kind": MEASURED, "rate": BASE_PRECISION, "unconfirmed": False, "own": True}
-        drawn.append({"name": machine.name} | about | limits)
+        })  # fmt: skip
     ridges, peaks = ([row[field] for row in drawn] for field in ("ridge", "peak"))
     right = longest([row["name"] for row in drawn]) + 20
     width = theme.plot_width(right=right, unit="FLOP/s")

@@ -153,11 +153,8 @@ def kinds(paper: Paper) -> dict[str, Any]:
     rows = rows[["network", "kind", "ratio", "share", "roof_share", "roof_share_other"]]
     promised = [getattr(traced.grown(paper), each) for each in ("bandwidth_byte_per_s", "peak_flop_per_s")]
     y = Categories.steps(rows.kind, 17)
-    x = LogAxis.around(
-        [1, *rows.ratio],
-        pixels=theme.plot_width(left=y.room, figure=theme.HALF_WIDTH),
-        title="time on the second over the first",
-    )
+    width = theme.plot_width(left=y.room, figure=theme.HALF_WIDTH)
+    x = LogAxis.around([1, *rows.ratio], pixels=width, title="time on the second over the first")
     palette = dict(zip(sorted(set(rows.network)), (theme.BLUE, theme.ORANGE, theme.GREEN), strict=False))
     told = [
         ("network", "network", ""), ("kind", "kind of layer", ""), ("ratio", "ratio of times", ".2f"),
@@ -167,10 +164,8 @@ def kinds(paper: Paper) -> dict[str, Any]:
     layers = [rules([{}], x=(x, 1), color=theme.MUTED)]
     layers += [rules([{}], x=(x, 1 / each), color=theme.MUTED, dash=True) for each in promised]
     layers.append(points(rows, (x, "ratio"), (y, "kind"), ("network", palette), size=("share", 0.6), tooltip=told))
-    description = (
-        f"Ratios of times of {len(rows)} kinds of layer, from {rows.ratio.min():.2f} to {rows.ratio.max():.2f}."
-    )
-    return figure("gpus-kinds", description, panel(layers))
+    ends = f"from {rows.ratio.min():.2f} to {rows.ratio.max():.2f}"
+    return figure("gpus-kinds", f"Ratios of times of {len(rows)} kinds of layer, {ends}.", panel(layers))
 
 
 @display.figure

@@ -16,7 +16,7 @@ from report.charts.marks import Layer, lines, names, points, rules, texts
 from report.charts.panels import Content, figure, grid, row
 from report.charts.panels import panel as set_panel
 from report.paper import Paper
-from report.paper.frames import spread
+from report.paper.frames import matching, spread
 from report.stats.correlations import FEWEST, fit_power_law, rank_correlation
 from report.stats.published import ALIKE_FLOP
 
@@ -42,14 +42,12 @@ def _against(timed: Timed, name: str) -> dict[str, Any]:
     groups = [timed.at(batch) for batch in timed.batches] or [timed.rows]
     shown = ["name", "label", "batch", "input_shape", "flop", "parameters", "latency_low_s", "latency_high_s", time]
     rows = pd.concat(groups)[shown].assign(size=lambda found: found.batch.astype(str))
-    networks = spread(
-        rows.sort_values("flop").drop_duplicates("name"), MEASURED if timed.batches else display.CLOUD
-    ).name
+    most = MEASURED if timed.batches else display.CLOUD
+    networks = spread(rows.sort_values("flop").drop_duplicates("name"), most).name
     palette = theme.batches(timed.batches)
     y = LogAxis.around(rows[time], pixels=150, title=title, unit="s", vertical=True)
-    usual = rows[
-        (rows.batch == groups[0].batch.min()) if timed.batches else rows.input_shape == rows.input_shape.mode()[0]
-    ]
+    which = {"batch": groups[0].batch.min()} if timed.batches else {"input_shape": rows.input_shape.mode()[0]}
+    usual = matching(rows, **which)
     panels = []
     for column, heading, unit in (("flop", "FLOP of an input", "FLOP"), ("parameters", "parameters", "")):
         x = LogAxis.around(rows[column], pixels=theme.plot_width(2, unit="s"), title=heading, unit=unit)
@@ -66,16 +64,9 @@ def _against(timed: Timed, name: str) -> dict[str, Any]:
             named = pd.concat([named, rows.loc[law.factors.sort_values().index[[0, -1]]]])
         drawn = rows[rows.name.isin(networks) | rows.index.isin(named.index)]
         if timed.batches:
-            layers.append(
-                rules(
-                    drawn.dropna(subset="latency_low_s"),
-                    (x, column),
-                    (y, "latency_low_s"),
-                    y2="latency_high_s",
-                    color=("size", palette),
-                )
-            )
-            layers.append(points(drawn, *place, ("size", palette), size=34, tooltip=told))
+            certain, color = drawn.dropna(subset="latency_low_s"), ("size", palette)
+            layers.append(rules(certain, (x, column), (y, "latency_low_s"), y2="latency_high_s", color=color))
+            layers.append(points(drawn, *place, color, size=34, tooltip=told))
         else:
             layers.append(points(drawn, *place, theme.GREY, size=9, tooltip=told))
             accents = usual[usual.name.isin(theme.ACCENTS)]
@@ -140,9 +131,8 @@ def throughput(paper: Paper) -> dict[str, Any]:
         axis = LogAxis.around([*rows.low, *rows.high, *rows.rate], pixels=150, title="inputs per second", vertical=True)
         width = theme.plot_width(len(swept), right=longest(list(rows.name)) + 20)
         title = name if len(swept) > 1 else ""
-        panels.append(
-            curves(rows, "batch", "rate", "name", axis, theme.accents(rows.name), "low", "high", title, width)
-        )
+        color = theme.accents(rows.name)
+        panels.append(curves(rows, "batch", "rate", "name", axis, color, "low", "high", title, width))
     content = row(display.required(panels, COMMAND))
     return figure("throughput", "Throughput against batch size, a line a network.", content, None)
 
@@ -167,12 +157,8 @@ def equal(paper: Paper) -> dict[str, Any]:
         raise display.Missing
     rows, roof = equal_flop(timed), timed.roof
     least = [flop / roof.peak_flop_per_s for flop in ALIKE_FLOP]
-    x = LogAxis.around(
-        rows.traffic_byte,
-        pixels=theme.plot_width(unit="s", figure=theme.HALF_WIDTH),
-        title="bytes of an image, layer by layer",
-        unit="B",
-    )
+    width = theme.plot_width(unit="s", figure=theme.HALF_WIDTH)
+    x = LogAxis.around(rows.traffic_byte, pixels=width, title="bytes of an image, layer by layer", unit="B")
     y = LogAxis.around([*rows.input_s, *least], pixels=180, title="time of an image", unit="s", vertical=True)
     bytes_s = [{"byte": at, "s": at / roof.bandwidth_byte_per_s} for at in (y.low * roof.bandwidth_byte_per_s, x.high)]
     flop_s = [{"byte": at, "s": sum(least) / 2} for at in (x.low, x.high)]

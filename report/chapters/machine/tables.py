@@ -13,12 +13,9 @@ def machines(paper: Paper) -> str:
     rows = []
     for machine in display.required(paper.machines, measure_command()):
         environment = machine.environment
-        if environment.device == "cpu":
-            model = (
-                f"family {environment.cpu_family}, model {environment.cpu_model}" if environment.cpu_family else None
-            )
-        else:
-            model = f"compute capability {environment.capability}" if environment.capability else None
+        model = f"compute capability {environment.capability}" if environment.capability else None
+        if environment.cpu_family and environment.device == "cpu":
+            model = f"family {environment.cpu_family}, model {environment.cpu_model}"
         system = filter(None, (environment.system, environment.c_library, environment.hypervisor, environment.driver))
         software = {"Python": environment.python, "PyTorch": environment.torch, "torchvision": environment.torchvision}
         rows.append([

@@ -28,11 +28,8 @@ def ratios(paper: Paper) -> dict[str, Any]:
     order = rows.sort_values("computed", kind="stable").drop_duplicates("name", keep="last")
     y = Categories.steps(order.sort_values("ratio").name, 14)
     flop = rows.forward_flop_other.iloc[0] / rows.forward_flop.iloc[0]
-    x = LogAxis.around(
-        [flop, 1, *rows.ratio],
-        pixels=theme.plot_width(left=y.room, figure=theme.HALF_WIDTH),
-        title="time, MobileNet-v2 over ResNet-18",
-    )
+    width = theme.plot_width(left=y.room, figure=theme.HALF_WIDTH)
+    x = LogAxis.around([flop, 1, *rows.ratio], pixels=width, title="time, MobileNet-v2 over ResNet-18")
     told = [("name", "device", ""), ("precision", "precision", ""), ("ratio", "ratio", ".3~g"), ("batch", "batch", "d")]
     layers = [
         rules([{}], x=(x, 1), color=theme.MUTED, dash=True),

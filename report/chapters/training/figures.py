@@ -166,9 +166,8 @@ def steps(paper: Paper) -> dict[str, Any]:
     rows = spread(known(rows[rows.flop_bound_s.notna()], "--sections roofs"), FEW)
     left = longest(list(rows.network), theme.TICK_SIZE) + 12
     ends = [*rows.latency_s, *rows.flop_bound_s, *rows.latency_high_s.dropna()]
-    axis = LogAxis.around(
-        ends, pixels=theme.plot_width(left=left, figure=theme.HALF_WIDTH), title="time of a step", unit="s"
-    )
+    width = theme.plot_width(left=left, figure=theme.HALF_WIDTH)
+    axis = LogAxis.around(ends, pixels=width, title="time of a step", unit="s")
     tooltip = [("network", "network", ""), ("latency_s", "measured", "s"), ("flop_bound_s", "FLOP at the peak", "s")]
     measured = ("latency_s", "latency_low_s", "latency_high_s")
     ticks = {"FLOP at the peak": "flop_bound_s", LAYERED: "operator_bound_s"}
