@@ -12,8 +12,9 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
+from mimetypes import guess_extension
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +30,6 @@ FORCED = "ROOFWRIGHT_FORCED"  # where this variable is set, all code runs
 PROSE = (".qmd", ".md", ".ipynb")
 PICTURE = re.compile(r"!\[[^\]]*\]\(([^)\s]+)\)")
 MARKUP = re.compile(r"([`*_{}\[\]()>#+,\-.!])")
-ENDINGS = {"image/svg+xml": "svg", "image/png": "png", "image/jpeg": "jpg"}  # MIME types and endings of files
-UNDEFINED = re.compile(r"NameError: name '(\w+)' is not defined.*")
 
 Outcome = dict[str, Any]
 """What came of running code, as `cells.py` tells it."""
@@ -66,12 +65,15 @@ def execute(projects: list[Project], data: Path, memory: Memory) -> list[list[Li
     """
     documents = [read_source(project) for project in projects]
     codes = [code for parts in documents for part in parts for code in _codes(part)]
-    made, failed = iter(_outcomes(codes, projects[0].root, data, memory)), list[str]()
+    made, has_failed = iter(_outcomes(codes, projects[0].root, data, memory)), False
 
     def lines(part: Line | CodeCell) -> list[Line]:
+        nonlocal has_failed
         if isinstance(part, Line):
-            return [_with_values(part, made, failed)]
-        texts = _cell_texts(part, next(made), failed, projects[0].root)
+            return [_with_values(part, made, has_failed)]
+        outcome = next(made)
+        has_failed = has_failed or "error" in outcome
+        texts = _cell_texts(part, outcome, projects[0].root)
         return [part.opening.beside(line) for text in texts for line in text.split("\n")]
 
     return [[line for part in parts for line in lines(part)] for parts in documents]
@@ -94,12 +96,12 @@ def _outcomes(codes: list[tuple[str, bool]], root: Path, data: Path, memory: Mem
         keys.append(_digest(prepared, code))
         prepared = _digest(prepared, "then", code) if prepares else prepared
     remembered = {key: memory.known[key] for key in keys if key in memory.known}
-    found = {key: each for key, each in remembered.items() if each["files"] == _stamps(root, each["files"])}
+    found = {key: each for key, each in remembered.items() if each["pictures"] == _pictures(root, each)}
     last = max((at for at, key in enumerate(keys) if key not in found), default=-1)
     running = [at for at in range(last + 1) if codes[at][1] or keys[at] not in found]
     outcomes = run([codes[at][0] for at in running], root, data) if running else []
     for at, outcome in zip(running, outcomes, strict=False):
-        found[keys[at]] = outcome | {"files": _stamps(root, PICTURE.findall(json.dumps(outcome.get("outputs"))))}
+        found[keys[at]] = outcome | {"pictures": _pictures(root, outcome)}
     if len(outcomes) > len(running):
         raise UserError(f"a figure cannot be drawn: {outcomes[-1]['error']}")
     memory.kept |= found
@@ -119,14 +121,10 @@ def run(codes: list[str], root: Path, data: Path) -> list[Outcome]:
     return outcomes
 
 
-def _stamps(root: Path, names: Iterable[str]) -> dict[str, Any]:
-    """Return sizes and times of the files that an output shows."""
-    stamps: dict[str, Any] = dict.fromkeys(names)
-    for name in stamps:
-        with suppress(OSError):
-            status = (root / name).stat()
-            stamps[name] = [status.st_size, status.st_mtime_ns]
-    return stamps
+def _pictures(root: Path, outcome: Outcome) -> list[list[int] | None]:
+    """Return sizes and times of the pictures that an output shows, None for those that are gone."""
+    files = [root / name for name in PICTURE.findall(json.dumps(outcome.get("outputs")))]
+    return [[file.stat().st_size, file.stat().st_mtime_ns] if file.exists() else None for file in files]
 
 
 def _digest(*texts: str) -> str:
@@ -158,41 +156,37 @@ def _left_out(outcome: Outcome, place: str, what: str = "") -> str:
     return failures.noted_as(line, line)
 
 
-def _with_values(line: Line, made: Iterator[Outcome], failed: list[str]) -> Line:
-    """Return a line with the value of each inline expression in its place. `failed` is the code that raised."""
-    if len(pieces := line.pieces) == 1:
-        return line
+def _with_values(line: Line, made: Iterator[Outcome], has_failed: bool) -> Line:
+    """Return a line with the value of each inline expression in its place, or a mark.
+
+    Where a cell before it `has_failed`, a name that is not defined was the cell's to define, and was told.
+    """
+    pieces = line.pieces
     for at in range(1, len(pieces), 2):
         expression, outcome = pieces[at].strip(), next(made)
         if "error" not in outcome:
-            pieces[at] = as_markdown(outcome["outputs"], expression, line)
+            pieces[at] = as_markdown(outcome["outputs"])
             continue
-        undefined = UNDEFINED.fullmatch(outcome["error"])
-        if not (undefined and any(undefined[1] in code for code in failed)):
+        if not (has_failed and outcome["error"].startswith("NameError")):
             _left_out(outcome, line.place, f"`{expression}` raises ")
         pieces[at] = MISSING
     return line.beside("".join(pieces))
 
 
-def as_markdown(outputs: list[dict[str, str]], expression: str, line: Line) -> str:
+def as_markdown(outputs: list[dict[str, str]]) -> str:
     """Return the Markdown that a value stands for, by the rules of Quarto's Jupyter engine.
 
     A `Markdown` object is Markdown. Anything else is its `repr`; a string's quotes are dropped and what Markdown would
-    read as markup in it is escaped. What Quarto garbles is refused: empty texts, and those with backslashes.
+    read as markup in it is escaped.
     """
-    value = outputs[-1] if outputs else {"text/plain": ""}
-    text = value.get("text/markdown", value["text/plain"])
-    if "text/markdown" not in value and text[:1] in ("'", '"'):
-        text = "" if "\\" in text else MARKUP.sub(r"\\\1", text[1:-1])
-    if "text/html" in value or not text:
-        problem = "is HTML, an empty text, or one that Quarto garbles; return IPython.display.Markdown(text)"
-        raise line.error(f"`{expression}` {problem}")
-    return text
+    value = outputs[-1] if outputs else {}
+    text = value.get("text/markdown", value.get("text/plain", ""))
+    is_string = "text/markdown" not in value and text[:1] in ("'", '"')
+    return MARKUP.sub(r"\\\1", text[1:-1]) if is_string else text
 
 
-def _cell_texts(cell: CodeCell, outcome: Outcome, failed: list[str], root: Path) -> list[str]:
+def _cell_texts(cell: CodeCell, outcome: Outcome, root: Path) -> list[str]:
     if "error" in outcome:
-        failed.append(cell.code)
         return ["", escape(_left_out(outcome, f"{cell.opening.file}:{cell.first_line + outcome['line'] - 1}")), ""]
     if not cell.options["include"]:
         return []
@@ -207,12 +201,12 @@ def _markdown(cell: CodeCell, output: dict[str, str], root: Path) -> str:
     text = output.get("text/markdown", output.get("stdout") if cell.options["output"] else None)
     if text is not None:
         return text
-    kind = next((kind for kind in ENDINGS if kind in output), None)
+    kind = next((kind for kind in output if kind.startswith("image/")), None)
     if kind is None:
         kinds = ", ".join(sorted(output))
         raise cell.opening.error(f"the cell outputs {kinds}; return Markdown, or print it with '#| output: asis'")
     data = output[kind].encode() if kind == "image/svg+xml" else base64.b64decode(output[kind])
-    path = PICTURES / f"cell-{hashlib.blake2b(data, digest_size=8).hexdigest()}.{ENDINGS[kind]}"
+    path = PICTURES / f"cell-{hashlib.blake2b(data, digest_size=8).hexdigest()}{guess_extension(kind)}"
     write_file(root / path, data)
     about = cell.options.get("fig-alt") or cell.options.get("fig-cap") or "a figure"
     return f"![]({path.as_posix()}){{fig-alt={quoted(about)}}}"

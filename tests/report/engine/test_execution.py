@@ -10,7 +10,6 @@ from report import failures
 from report.engine import execution
 from report.engine.execution import FORCED, MEMORY, Memory, as_markdown, execute
 from report.engine.project import Project
-from report.engine.source import Line
 
 CELL = "```{{python}}\n{}\n```\n"
 
@@ -105,9 +104,6 @@ def test_python_that_dies_is_told_where(tmp_path):
         run(tmp_path, f"{CELL.format('n = 1')}\na\n" + CELL.format("import os\nos._exit(1)"))
 
 
-LINE = Line("text", "a.qmd", 7)
-
-
 # Quarto takes a string's repr, drops its quotes and escapes these characters and no others.
 @pytest.mark.parametrize(
     ("output", "markdown"),
@@ -122,7 +118,7 @@ LINE = Line("text", "a.qmd", 7)
     ],
 )
 def test_values_are_markdown_or_their_repr_and_strings_are_escaped(output, markdown):
-    assert as_markdown([output], "x", LINE) == markdown
+    assert as_markdown([output]) == markdown
 
 
 SETUP = """\
