@@ -4,7 +4,7 @@ import pytest
 from helpers import rows
 from helpers.locks import watch_writes
 from helpers.places import ROOT
-from helpers.rows import ENVIRONMENT, layer, machine_in, operator, profile, roof_measurement, run, samples, workload
+from helpers.rows import ENVIRONMENT, layer, operator, profile, roof_measurement, run, samples, workload
 from helpers.world import WORLD
 
 from measure.cache import records, table
@@ -200,28 +200,3 @@ def test_two_runs_that_count_at_the_same_time_lose_nothing_and_have_nothing_twic
 @pytest.mark.parametrize("folder", [pytest.param(ROOT / "data", marks=pytest.mark.slow), WORLD])
 def test_the_committed_caches_are_sound(folder):
     check_cache(folder)
-
-
-BOX = "machines/box"
-
-
-@pytest.mark.parametrize(
-    ("file", "damage", "words"),
-    [
-        *((f"{BOX}/{name}.csv", lambda whole: whole[: whole.index("\n") + 1], ": has no row")
-          for name in ("runs", "profiles", "machine")),
-        ("workload/models.csv", lambda whole: whole[: whole.index("\n") + 1], ": has no row"),
-        ("workload/operators.csv", lambda whole: whole[:-1], ", line 2: incomplete row"),
-        (f"{BOX}/samples.csv", lambda whole: whole.replace(",0.1,", ",1e9,"), ", line 2, column latency_s"),
-    ],
-)  # fmt: skip
-def test_a_damaged_table_is_named(tmp_path, file, damage, words):
-    Workloads(tmp_path).put([counted("net")])
-    machine_in(tmp_path / BOX)
-    (tmp_path / "machines" / "notes").mkdir()  # a folder without tables is no machine
-    check_cache(tmp_path)
-    path = tmp_path / file
-    path.write_text(damage(path.read_text()))
-    with pytest.raises(UserError) as caught:
-        check_cache(tmp_path)
-    assert str(caught.value).startswith(f"{path}{words}")

@@ -113,30 +113,6 @@ def test_nothing_is_left_behind_also_when_the_network_raises():
     assert traces() == before
 
 
-def test_real_tensors_give_the_same_counts_as_the_meta_device():
-    counts = []
-    for device in ("cpu", "meta"):
-        network = nn.Sequential(
-            nn.Conv2d(2, 4, 3, padding=1, groups=2),
-            nn.BatchNorm2d(4),
-            nn.GELU(),
-            nn.MaxPool2d(2),
-            nn.Flatten(2),
-            nn.Linear(9, 6),
-            nn.TransformerEncoderLayer(6, 2, 10, dropout=0.0, batch_first=True),
-            nn.LayerNorm(6),
-        ).to(device)
-        image = torch.zeros(3, 2, 6, 6, device=device)
-        inference = recorder.record_inference(network, [image])[0].forward
-        training = recorder.record_training(network, [image])
-        assert not inference.uncounted | training.forward.uncounted | training.backward.uncounted
-        passes = [[vars(part) for part in p.modules.values()] for p in (training.forward, training.backward)]
-        # In inference the traffic differs by the statistics that a batch normalisation allocates on the meta device.
-        forward = [inference.total(name) for name in ("flop", "other_flop", "activation_byte")]
-        counts.append((*passes, training.memory.peak_byte, forward))
-    assert counts[0] == counts[1]
-
-
 def test_each_pass_under_autocast_casts_the_weights_anew():
     with casting(nn.Linear(3, 5, device="meta"), "bf16", "cpu") as (device, dtype):
         network = nn.Linear(3, 5, device=device)
@@ -144,23 +120,6 @@ def test_each_pass_under_autocast_casts_the_weights_anew():
     # Casts of weight, bias and input read 4 bytes an element and write 2; the layer reads and writes 2.
     byte = 6 * (15 + 5 + 12) + 2 * (15 + 5 + 12 + 20)
     assert [record.forward.total("traffic_byte") for record in records] == [byte, byte]
-
-
-@pytest.mark.parametrize(
-    ("trained_layers", "products"),
-    [
-        # Forward 2 * (2 * 3 + 3 * 5 + 5 * 7) = 12 + 30 + 70 FLOP. The first layer is frozen: no gradient; the second
-        # has a weight gradient, the third both.
-        ((False, True, True), 0 + 30 + 2 * 70),
-        ((True, False, True), 12 + 30 + 2 * 70),  # the second hands a gradient through
-    ],
-)
-def test_a_frozen_layer_has_no_gradient_of_its_own(trained_layers, products):
-    network = nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 5), nn.Linear(5, 7))
-    for layer, is_trained in zip(network, trained_layers, strict=True):
-        layer.requires_grad_(is_trained)
-    forward, backward = trained(network, meta(1, 2))
-    assert (total(forward, "flop"), total(backward, "flop")) == (12 + 30 + 70, products)
 
 
 def test_attention_has_the_gradients_that_are_asked_for():

@@ -46,30 +46,6 @@ def test_a_precision_takes_its_bytes(precision):
     assert columns["buffer_byte"] == PRECISION_BYTE[precision] * 10 + 8
 
 
-def test_autocast_decides_each_operators_precision():
-    """It runs a linear layer in half precision, keeps pooling over three dimensions in full precision on a CPU, and
-    leaves layer normalisation with what comes.
-    """
-
-    def mixed(self, rows):
-        hidden = self.last(self.linear(self.first(rows)))
-        return self.pool(hidden.view(1, 1, 4, 4, 4))
-
-    parts = {"first": nn.LayerNorm(6), "linear": nn.Linear(6, 8), "last": nn.LayerNorm(8), "pool": nn.AvgPool3d(2)}
-    network = Own(mixed, **parts).to("meta")
-    with casting(network, "bf16", "cpu") as (device, dtype):
-        assert (device, dtype) == ("cpu", torch.float32)
-        columns, layers, _ = count_network(network, [torch.empty(8, 6, device=device, dtype=dtype)])
-    assert columns["parameter_byte"] == columns["gradient_byte"] == 4 * (6 + 6 + 48 + 8 + 8 + 8)
-    assert columns["input_byte"] == 4 * 48
-    byte = {"first": 4 * 48, "linear": 2 * 64, "last": 2 * 64, "pool": 4 * 8}
-    assert {layer["path"]: layer["activation_byte"] for layer in layers} == byte
-    # Work is the same in any precision: a product, and both its gradients.
-    assert columns["forward_flop"] == 2 * 8 * 6 * 8
-    assert columns["backward_flop"] == 2 * columns["forward_flop"]
-    assert columns["uncounted"] is None
-
-
 def test_shared_parameters_stay_shared_under_autocast():
     with torch.device("meta"):
         network = nn.Sequential(nn.Embedding(7, 3), nn.Linear(3, 7, bias=False), nn.LSTM(7, 2))

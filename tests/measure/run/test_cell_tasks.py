@@ -116,21 +116,3 @@ LACKING = {
 def test_missing_cells(request_, rows, expected):
     tasks = plan.tasks_to_do(request_, run_cache(*rows))
     assert sorted(task.label for task in tasks) == sorted(expected)
-
-
-T4, A100 = ({"device": "cuda", "capability": capability} for capability in ("7.5", "8.0"))
-
-
-@pytest.mark.parametrize(
-    ("named", "machine", "ways"),
-    [
-        ({"variants": ()}, {}, ["fp32", "fp32 kept_memory"]),  # on a processor under Linux
-        ({"variants": ()}, {"system": "Darwin 23"}, ["fp32"]),
-        ({"precisions": ()}, {}, ["fp32"]),
-        ({"precisions": ()}, T4, ["fp32", "fp16"]),
-        ({"precisions": ()}, A100, ["fp32", "bf16"]),
-    ],
-)
-def test_precisions_and_variants_that_are_not_named_are_those_usual_on_the_machine(named, machine, ways):
-    tasks = plan.tasks_to_do(asked(rounds=1, **named), run_cache(**machine))
-    assert {task.label for task in tasks} == {f"alexnet batch 1 {way}, round 1" for way in ways}

@@ -35,7 +35,6 @@ STEP = training_task(ALEXNET, 4, "fp32", "adam", 0)
 PROFILE = profile_task(ALEXNET, 4, "fp32", "adam", "step")
 COUNTERS = counter_task(ALEXNET, 4, "fp32", "adam", "step")
 COUNT = WorkloadTask(ALEXNET, (1, 4), "fp32", None)
-OOM = Failure("oom", "full")
 
 
 def timing(block, *latencies_s, **changes):
@@ -59,10 +58,6 @@ def cache(tmp_path):
 def do(cache, outcomes):
     """Run tasks that end so; return the summary."""
     return runner.run(list(outcomes), answers(outcomes.values()), cache.put, SILENT)
-
-
-def statuses(rows):
-    return [(row.status, row.reason) for row in rows]
 
 
 def test_results_go_into_their_tables(cache, monkeypatch):
@@ -120,33 +115,6 @@ def test_profiles_and_counters_are_rows_with_their_operators_and_kernels(cache):
     assert cache.folder.rows(records.KernelTime) == [records.KernelTime(*cell, *each) for each in kernels]
     assert cache.folder.rows(records.KernelCounters) == [records.KernelCounters(*cell, *counted)]
     assert cache.folder.rows(Run) == []
-
-
-# A cell of CSV may have 131,072 characters (Python's csv.field_size_limit).
-@pytest.mark.parametrize("failure", [OOM, Failure("error", "\ud800\x00\r\n" + 10_000_000 * "x")])
-@pytest.mark.parametrize("is_refused", [False, True])
-def test_failures_become_rows_whatever_their_reason_and_the_run_goes_on(cache, failure, is_refused):
-    failed = [COUNT, ROOF, CELL, STEP, PROFILE, COUNTERS]
-    last = changed(CELL, batch=8)
-    refusal = dict.fromkeys(failed, failure).get if is_refused else lambda task: None
-    tried = {} if is_refused else dict.fromkeys(failed, failure)
-    worker = answers([*tried.values(), timing(1, 1.0)])
-    summary = runner.run([*failed, last], worker, cache.put, SILENT, refusal=refusal)
-    why = (failure.status, failure.reason)
-    assert failure.reason.isprintable()
-    assert len(failure.reason) <= 500
-    counts = cache.workloads.rows(Workload)
-    assert [(row.batch, row.status, row.reason, row.forward_flop) for row in counts] == [
-        (1, *why, None),
-        (4, *why, None),
-    ]
-    for table in (RoofMeasurement, Profile, records.HardwareCounterProfile):
-        assert statuses(cache.folder.rows(table)) == [why]
-    assert statuses(cache.folder.rows(Run)) == [why] * (1 + 4) + [("ok", None)]  # a step has four rows
-    for table in (Sample, records.OperatorTime, records.KernelTime, records.KernelCounters):
-        assert {row.batch for row in cache.folder.rows(table)} <= {8}
-    assert summary.statuses == {failure.status: 6, "ok": 1}
-    assert summary.failures == [(task, failure) for task in failed]
 
 
 class Punctual:

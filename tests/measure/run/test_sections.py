@@ -49,24 +49,6 @@ def kernels(request, *rows, **machine):
     return plan.tasks_to_do(request, run_cache(*rows, **machine))
 
 
-HOPPER, T4 = ({"device": "cuda", "capability": capability} for capability in ("9.0", "7.5"))
-
-
-@pytest.mark.parametrize(
-    ("machine", "asked_for", "precisions", "of_clock"),
-    [
-        ({}, ["fp32", "bf16"], {"fp32", "bf16", "int8"}, ["int64", "fp64"]),  # a clock once
-        (HOPPER, ["fp32"], {"fp32", "tf32", "fp16", "bf16", "fp8", "int8"}, []),
-        (T4, ["fp32"], {"fp32", "fp16", "int8"}, []),
-    ],
-)
-@pytest.mark.parametrize("quick", [False, True])
-def test_products_are_measured_at_all_precisions_of_a_chip(machine, asked_for, precisions, of_clock, quick):
-    tasks = kernels(replace(ROOFS, precisions=asked_for, quick=quick), **machine)
-    assert {task.precision for task in tasks if task.roof_kernel == "matmul"} == precisions
-    assert [task.precision for task in tasks if task.roof_kernel == "chain"] == of_clock
-
-
 def test_a_quick_run_measures_few_kernels():
     tasks = kernels(replace(ROOFS, quick=True))
     assert {task.roof_kernel for task in tasks} == {"matmul", "fma", "stream_triad", "chain"}

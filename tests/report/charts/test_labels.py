@@ -1,4 +1,4 @@
-from itertools import combinations, pairwise
+from itertools import combinations
 
 import pytest
 from hypothesis import given
@@ -29,19 +29,6 @@ def test_labels_are_free_of_each_other_of_marks_of_what_is_taken_and_of_the_edge
         assert label.box.bottom - label.box.top >= height - 1e-9
         crossed = [other for other in placed if label.leader_end and other.box.crossed_by((x, y), label.leader_end)]
         assert set(crossed) <= {label}
-
-
-@given(st.lists(st.floats(-50, 150), max_size=12), st.floats(1, 30))
-def test_positions_are_spread_in_their_order_and_apart_and_no_farther_than_needed(wished, height):
-    found = spread(wished, height, 0, 100)
-    assert all(-1e-6 <= each <= 100 + 1e-6 for each in found)
-    gap = min(height, 100 / max(len(wished) - 1, 1))
-    ordered = [found[at] for at in sorted(range(len(wished)), key=lambda at: (wished[at], at))]
-    assert all(after - before >= gap - 1e-6 for before, after in pairwise(ordered))
-    if all(after - before >= height for before, after in pairwise(sorted(wished))):
-        assert (
-            found == pytest.approx([min(max(each, 0), 100) for each in wished]) or min(found) == 0 or max(found) == 100
-        )
 
 
 @pytest.mark.parametrize(

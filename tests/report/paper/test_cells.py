@@ -61,29 +61,6 @@ def test_one_round_has_the_interval_and_the_flags_of_its_own():
     assert row.flags == "drifting;wide"
 
 
-@pytest.mark.parametrize(
-    ("times", "flags"),
-    [
-        ((1.0, 1.0, 1.0), "throttled"),  # rounds that agree are an interval without width
-        # Student's t of two degrees of freedom is 4.8 at 96 %: that leaves far more than 5 % open
-        ((1.0, 1.1, 1.2), "throttled;wide"),
-    ],
-)
-def test_of_several_rounds_their_interval_decides(times, flags):
-    runs = [run(number=at, flags=flag) for at, flag in enumerate(["wide", None, "drifting;throttled;wide"])]
-    timed = [each for at, time in enumerate(times) for each in samples(time, number=at)]
-    assert derived(runs, timed)["flags"].tolist() == [flags]
-
-
-def test_a_round_with_a_result_is_the_cells_outcome_and_without_one_the_first_failure():
-    runs = [run(number=0, status="oom", reason="full"), run(number=1, status="timeout"), run(number=2)]
-    (row,) = derived(runs, samples(1.0, number=2)).itertuples()
-    assert (row.status, row.latency_s, row.rounds) == ("ok", 1.0, 1)
-    (row,) = derived(runs[:2], []).itertuples()
-    assert (row.status, row.reason, row.rounds, math.isnan(row.latency_s)) == ("oom", "full", 0, True)
-    assert derived([], []).empty
-
-
 def test_bounds_of_the_model_and_of_its_operators():
     operators = [operator(40, 2, 2), operator(20, 40, 1), operator(1000, 1000, 1, "forward")]
     operators.append(operator(1000, 1000, 1, precision="bf16"))
@@ -176,19 +153,6 @@ def test_the_ratio_is_of_times_of_one_sample_and_rounds_are_joined_by_students_i
     half = STUDENT_2 * stdev(logs) / math.sqrt(3)
     ends = math.exp(fmean(logs) - half), math.exp(fmean(logs) + half)
     assert (row.time_ratio_low, row.time_ratio, row.time_ratio_high) == pytest.approx((ends[0], 2.0, ends[1]), rel=1e-5)
-
-
-def test_times_rates_and_least_times_of_a_step():
-    lean, deep = step("cpu", "lean"), step("cpu", "deep")
-    assert (lean.forward_s, lean.backward_s, lean.update_s, lean.latency_s) == (0.01, 0.024, 0.002, 0.036)
-    assert (lean.rounds, lean.peak_byte) == (3, 66e6)
-    assert (lean.time_ratio, lean.flop_ratio) == pytest.approx((2.4, 1.9))  # 1520 over 800 MFLOP
-    bounds = lean.flop_bound_s, lean.forward_bound_s, lean.backward_bound_s, lean.update_bound_s, lean.operator_bound_s
-    # 2320 MFLOP at 100 GFLOP/s; 7.3 + 4.0 + 1.9 ms; 14.6 + 8.0 + 3.8 ms; weights and momentum of 4 MB each twice,
-    # gradients of 4 MB once, so 20 MB at 10 GB/s
-    assert bounds == pytest.approx((0.0232, 0.0132, 0.0264, 0.002, 0.0416))
-    # 392 + 7.4 + 8, 776 + 14.8 + 16, and 200 MB
-    assert deep.operator_bound_s == pytest.approx(0.4074 + 0.8068 + 0.02)
 
 
 def test_without_operators_a_roof_or_a_result_there_is_no_least_time():

@@ -48,20 +48,6 @@ def test_a_peak_is_the_fastest_arithmetic_and_a_bandwidth_the_fastest_stream_fro
     assert GPU.levels == ()
 
 
-@pytest.mark.parametrize(
-    ("changed", "kernel", "peak"),
-    [
-        (without("fma"), "matmul", 80e9),
-        # 250 MFLOP in a millisecond, as where a processor has units for matrices
-        ((lambda row: row.roof_kernel == "matmul" and row.size == 500, {"latency_s": 0.001}), "matmul", 250e9),
-        ((lambda row: row.roof_kernel == "fma" and row.pace == "burst", {"latency_s": 1e-3}), "fma", 100e9),
-    ],
-)
-def test_the_fastest_arithmetic_that_lasts_is_the_roof(changed, kernel, peak):
-    roof = measured_roofs(machine_roof(roof_measurements(changed))).iloc[0]
-    assert (roof.peak_kernel, roof.peak_flop_per_s) == (kernel, pytest.approx(peak))
-
-
 def test_without_streams_there_is_no_roof_and_without_reading_no_level():
     assert memory_levels(rates(roof_measurements(without("stream_read"))), CPU.caches) == []
     no_streams = (lambda row: row.roof_kernel.startswith("stream"), {"status": "error"})
