@@ -218,6 +218,7 @@ def load(
     programs = having("workload/counting_programs.csv")
     counted_by_programs = read(file_of(ProgramCount, programs), ProgramCount)
     cases = having("workload/counting_cases.csv")
+    traces = {name: folder for folder in (projects, data) for name in trace_names(folder)}  # of equal names the last
     every_chip = set(roofs.chip)
     wanted_chips = every_chip if everything else options.chosen("chips", every_chip)
     return Paper(
@@ -236,15 +237,10 @@ def load(
         predictions=predictions_table.read(
             having("prediction"), having("chips.csv"), having("published/measurements"), data
         ),
-        traces=tuple(read_trace(folder, name) for name, folder in _traces(projects, data).items()),
+        traces=tuple(read_trace(folder, name) for name, folder in traces.items()),
         chosen=bool(chosen),
         is_whole=(wanted, wanted_chips) == (known, every_chip),
     )
-
-
-def _traces(*folders: Path) -> dict[str, Path]:
-    """Return the names of traces with their data folders; of equal names the last folder's counts."""
-    return {name: folder for folder in folders for name in trace_names(folder)}
 
 
 ATTEMPTS = records.Run, records.Profile, records.HardwareCounterProfile

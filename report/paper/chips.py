@@ -105,8 +105,3 @@ def roof_of(chips: pd.DataFrame, name: str | None) -> Roof | None:
 def on_chip(chips: pd.DataFrame) -> "pd.Series[bool]":
     """Tell whether a row's bandwidth is that of memory on the chip, which no DRAM roof compares with."""
     return chips.memory_type.str.contains("on chip", case=False)
-
-
-def measured_power(chips: pd.DataFrame) -> "pd.Series[bool]":
-    """Tell whether a row's power is a measured maximum and not, as others, the limit that its vendor states."""
-    return chips.note.str.contains("power is measured max", case=False)

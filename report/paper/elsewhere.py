@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -61,16 +60,13 @@ def datasheet_rooflines(chips: pd.DataFrame) -> Mapping[tuple[str, str], Rooflin
 
     The highest is a bound whatever a library chose: tensor units or vector units, TF32 or not.
     """
-    rows: dict[str, list[Any]] = {}
-    for row in each(chips):
-        rows.setdefault(row.chip, []).append(row)
     found = {}
-    for chip, of_chip in rows.items():
-        roof = datasheet_roof(of_chip)
+    for chip, rows in chips.groupby("chip"):
+        roof = datasheet_roof(each(rows))
         for precision, rates in RATES.items():
             peaks = [roof.flop_per_s[rate] for rate in rates if rate in roof.flop_per_s]
             if peaks:
-                found[chip, precision] = Roofline(max(peaks), roof.byte_per_s)
+                found[str(chip), precision] = Roofline(max(peaks), roof.byte_per_s)
     return found
 
 

@@ -64,13 +64,9 @@ def shown_shapes(rows: pd.DataFrame, measured: Mapping[str, str]) -> dict[str, s
     shapes = {}
     for model, counted in rows.groupby("model").input_shape:
         usual = MEASURED_SHAPES.get(str(model), "")
-        unmeasured = usual if usual in set(counted) else min(counted, key=_sizes)
+        unmeasured = usual if usual in set(counted) else min(counted, key=lambda shape: [*map(int, shape.split("x"))])
         shapes[str(model)] = measured.get(str(model), unmeasured)
     return shapes
-
-
-def _sizes(shape: str) -> tuple[int, ...]:
-    return tuple(map(int, shape.split("x")))
 
 
 def parts_of(parts: pd.DataFrame, workloads: pd.DataFrame) -> pd.DataFrame:

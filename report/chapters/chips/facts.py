@@ -10,7 +10,7 @@ from measure.domain.statistics import FEWEST_MODELS
 from report.facts import Facts, missing, source_of, sourced
 from report.paper import BASE_PRECISION, LOWER_PRECISIONS, Machine, Paper, chips
 from report.paper.frames import each, extremes, matching
-from report.stats.value import NOTHING, Name, Source, Value, count_of, estimated, exact
+from report.stats.value import NOTHING, Name, Source, Value, count_of, estimated, exact, ratio
 
 FEWEST_DIES = 3  # a kind with fewer has no typical ridge point
 MOST_LABELLED = 36  # so many roofs have room for a name; of more chips these are drawn
@@ -222,8 +222,7 @@ def _hand(paper: Paper) -> Hand:
         return sourced(replace(missing(Hand), machine=Name(machine.name if machine else None)), source)
     peak, _ = promised(paper, machine)
     measured = estimated(rows[0], "peak_flop_per_s", "FLOP/s")
-    low, high = (None if peak is None or end is None else end / peak for end in (measured.low, measured.high))
-    share = Value(measured.number / peak, "%", low, high, counted="samples") if peak and measured.number else NOTHING
+    share = replace(ratio(measured, Value(peak, "", peak, peak)), unit="%")
     return sourced(Hand(Name(machine.name), exact(peak, "FLOP/s"), measured, share), source)
 
 

@@ -77,6 +77,7 @@ def labelled_chips(paper: Paper) -> str:
 def rates(paper: Paper) -> str:
     found = display.required(paper.chips)
     repeated = found.duplicated(["chip", "source"])
+    has_measured = found.note.str.contains("power is measured max", case=False)  # others have their vendor's limit
     rows = [
         [
             escape(row.chip), f"{row.year:.0f}", _marked(row, f"{row.precision}{SPACE}{row.unit}"),
@@ -85,9 +86,7 @@ def rates(paper: Paper) -> str:
             significant(row.ridge_flop_per_byte), known(row.power_w, si, "W") + (f"{SPACE}‡" if measured else ""),
             _derived(row.derivation) or NONE, "" if again else cited(row.source),
         ]
-        for row, inside, measured, again in zip(
-            each(found), chips.on_chip(found), chips.measured_power(found), repeated, strict=True
-        )
+        for row, inside, measured, again in zip(each(found), chips.on_chip(found), has_measured, repeated, strict=True)
     ]  # fmt: skip
     header = "Chip | Year | Rate | Dense > | Sparse > | Bandwidth > | Ridge > | Power > | Derivation | Sources"
     return pipe(header, rows)

@@ -53,9 +53,11 @@ class GpuPair(Facts):
 
     older: Name  #: The GPU with the lower peak.
     newer: Name  #: The GPU with the higher peak.
+    networks: Value  #: Networks timed on both.
     peak: Value  #: The peak of the newer over that of the older.
     bandwidth: Value  #: The bandwidth of the newer over that of the older.
     speed: Value  #: How many times as fast networks are on the newer.
+    whole: Value  #: How many times as fast the roofline of the whole network lets expect.
     layers: Value  #: How many times as fast the roofline drawn layer by layer lets expect.
 
 
@@ -191,9 +193,10 @@ def _step(changes: list[pd.DataFrame], at: int) -> GpuPair:
     pairs = changes[at]
     row = pairs.iloc[0]
     return GpuPair(
-        name_in(pairs), name_in(pairs, "device_other"), exact(row.peak_flop_per_s_other / row.peak_flop_per_s),
+        name_in(pairs), name_in(pairs, "device_other"), count_of(pairs.model.nunique(), "networks"),
+        exact(row.peak_flop_per_s_other / row.peak_flop_per_s),
         exact(row.bandwidth_byte_per_s_other / row.bandwidth_byte_per_s),
-        published.gain(pairs), published.gain(pairs, "layers_s"),
+        *(published.gain(pairs, column) for column in ("latency_s", "whole_s", "layers_s")),
     )  # fmt: skip
 
 

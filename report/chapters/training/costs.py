@@ -8,7 +8,7 @@ from measure.domain.words import BACKWARD, EAGER, FORWARD, INFERENCE, STEP
 from report.paper import BASE_PRECISION, Machine, Paper
 from report.paper.cells import with_workload
 from report.paper.frames import matching
-from report.stats import operator_groups
+from report.stats import operator_groups, published
 
 PASSES = (FORWARD, BACKWARD)
 
@@ -175,12 +175,7 @@ def counted_calls(paper: Paper, machine: Machine | None) -> pd.DataFrame:
 
 
 def published_ratios(paper: Paper) -> pd.DataFrame:
-    """One row is a network on a GPU at a precision: ``ratio``, a step over an inference of one batch, as one study saw.
-
-    Only timings that differ in the phase alone are compared.
-    """
-    rows = paper.elsewhere.timings
-    key = ["source", "device", "model", "batch", "input_size", "precision", "autocast", "layout", "compiler", "torch"]
-    times = rows.assign(**{name: rows[name].astype(object).fillna("") for name in key})
-    times = times.groupby([*key, "phase"]).latency_s.median().unstack("phase").reindex(columns=[INFERENCE, STEP])
-    return times.dropna().reset_index().assign(ratio=lambda pairs: pairs[STEP] / pairs[INFERENCE])
+    """One row is a network on a GPU at a precision: ``ratio``, a step over an inference, all else alike."""
+    inferences, steps = (matching(paper.elsewhere.timings, phase=phase) for phase in (INFERENCE, STEP))
+    pairs = published.paired(inferences, steps, ("phase",))
+    return pairs.assign(ratio=pairs.latency_s_other / pairs.latency_s)

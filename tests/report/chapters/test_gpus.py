@@ -47,11 +47,11 @@ def test_facts_by_hand():
         "shares.layers": median(shares), "shares.left": 1 / median(shares), "shares.low": np.quantile(shares, 0.1),
         "shares.high": np.quantile(shares, 0.9), "shares.compiled": median(compiled),
         # Times 2.2, 2.3, 2.4 on NVIDIA B2, with 40 TFLOP/s and 200 GB/s
-        "first.older": "B2", "first.newer": "Bead 2", "first.peak": 2.5, "first.bandwidth": 5,
-        "first.speed": 2.3,
+        "first.older": "B2", "first.newer": "Bead 2", "first.networks": 31, "first.peak": 2.5, "first.bandwidth": 5,
+        "first.speed": 2.3, "first.whole": 2.5,
         "first.layers": median(layers_us(each, (4e13, 2e11)) / layers_us(each, BEAD) for each in NETWORKS),
-        "second.older": "Bead 2", "second.newer": "Cog 3", "second.peak": 2,
-        "second.bandwidth": 20, "second.speed": median(each[7] for each in NETWORKS),
+        "second.older": "Bead 2", "second.newer": "Cog 3", "second.networks": 31, "second.peak": 2,
+        "second.bandwidth": 20, "second.speed": median(each[7] for each in NETWORKS), "second.whole": 2,
         "second.layers": median(layers_us(each, BEAD) / layers_us(each, COG) for each in NETWORKS),
         "compiled.device": "Bead 2", "compiled.networks": 31, "compiled.speed": 1.6,
         "compiled.slower": 2 / 31,  # elm22 and elm23

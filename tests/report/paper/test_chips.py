@@ -126,8 +126,6 @@ def test_the_fastest_rates_of_confirmed_chips():
         ("Abacus 1", "fp32"), ("Bead 2", "bf16"), ("Cog 3", "bf16"),
     ]  # fmt: skip
     assert FOUR[chips.on_chip(FOUR)].chip.tolist() == ["Cog 3"]
-    noted = FOUR.head(2).assign(note=["power is measured max (mean 40 W)", ""])
-    assert chips.measured_power(noted).tolist() == [True, False]
 
 
 @pytest.mark.parametrize(
