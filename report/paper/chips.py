@@ -66,23 +66,19 @@ def confirmed(chips: pd.DataFrame) -> pd.DataFrame:
     return chips if sure.empty else sure
 
 
-def comparable(chips: pd.DataFrame, kind: str) -> tuple[pd.DataFrame, str | None]:
-    """Return the chips of a kind at one precision and unit, and what these are in words.
+def comparable(chips: pd.DataFrame, kind: str) -> pd.DataFrame:
+    """Return the chips of a kind at one precision and unit; none where they share none.
 
     16-bit floating point on tensor units before vector units, then fp32: the first that at least half of the kind's
-    chips have. Where there is none, each chip at its fastest rate, of floating point or of integers, whichever more of
-    the chips have, and None in place of the words.
+    chips have.
     """
     of_kind = chips[chips.chip_kind == kind]
     for precisions in SHARED_PRECISIONS:
         for unit in ("tensor", "vector"):
             rows = of_kind[of_kind.precision.isin(precisions) & (of_kind.unit == unit)]
-            if 2 * rows.chip.nunique() >= of_kind.chip.nunique() > 0:
-                width = "16-bit floating point" if len(precisions) > 1 else precisions[0]
-                return fastest(rows), f"{width} on {unit} units"
-    integers = of_kind.precision.str.startswith("int")
-    alike = sorted((of_kind[~integers], of_kind[integers]), key=lambda rows: rows.chip.nunique(), reverse=True)
-    return fastest(alike[0]), None
+            if 2 * rows.chip.nunique() >= of_kind.chip.nunique():
+                return fastest(rows)
+    return of_kind.iloc[:0]
 
 
 def short_name(chip: str) -> str:

@@ -137,7 +137,7 @@ def _source(rows: str) -> Source:
 def _typical(outside: pd.DataFrame) -> Typical:
     medians = {}
     for kind in ("cpu", "gpu", "asic", "soc"):
-        rows = chips.of_dies(chips.comparable(outside, kind)[0])
+        rows = chips.of_dies(chips.comparable(outside, kind))
         enough = len(rows) >= FEWEST_DIES
         middle = float(rows.ridge_flop_per_byte.median()) if enough else None
         medians[kind] = Value(middle, "FLOP/B", count=len(rows), counted="dies")

@@ -90,7 +90,7 @@ def roofs(paper: Paper) -> dict[str, Any]:
 def ridges(paper: Paper) -> dict[str, Any]:
     outside = paper.chips[~chips.on_chip(paper.chips)]
     of_kinds = [chips.comparable(outside, kind) for kind in chips.KINDS]
-    rows = _rows(pd.concat([of_kind for of_kind, rate in of_kinds if rate] or [outside]))
+    rows = _rows(pd.concat([rows for rows in of_kinds if len(rows)] or [outside]))
     named = rows.key.isin({*labelled(outside).chip, *(chip for line in LINES.values() for chip in line)})
     low, high = rows.year.min() - 0.7, rows.year.max() + 1.2
     x = LinearAxis(low=low, high=high, pixels=theme.plot_width(), title="year", format="d")

@@ -128,18 +128,7 @@ def test_the_fastest_rates_of_confirmed_chips():
     assert FOUR[chips.on_chip(FOUR)].chip.tolist() == ["Cog 3"]
 
 
-@pytest.mark.parametrize(
-    ("kind", "precisions", "words"),
-    [
-        ("gpu", ["bf16"], "16-bit floating point on tensor units"),
-        ("cpu", ["fp32"], "fp32 on vector units"),
-        ("fpga", ["int8"], None),
-        ("soc", [], None),
-    ],
-)
-def test_comparable(kind, precisions, words):
-    rows, shared = chips.comparable(FOUR, kind)
-    assert (rows.precision.tolist(), shared) == (precisions, words)
-    # Of the committed FPGAs three print integers, one floating point.
-    rows, shared = chips.comparable(committed_chips(), "fpga")
-    assert (set(rows.precision), len(rows), shared) == ({"int8"}, 3, None)
+@pytest.mark.parametrize(("kind", "precisions"), [("gpu", ["bf16"]), ("cpu", ["fp32"]), ("fpga", []), ("soc", [])])
+def test_comparable(kind, precisions):
+    assert chips.comparable(FOUR, kind).precision.tolist() == precisions
+    assert chips.comparable(committed_chips(), "fpga").empty  # three print integers, one floating point
