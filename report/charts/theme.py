@@ -41,7 +41,7 @@ KERNEL_COLORS = {
 }  # fmt: skip
 MEMORY_COLORS = {"parameters": BLUE, "gradients": ORANGE, "momentum": SKY, "saved activations": GREEN}
 STREAM_COLORS = {"read": BLUE, "write": VERMILION, "copy": GREEN, "triad": ORANGE}
-BATCH_COLORS = (SKY, BLUE, "#08244f")  # light to dark with growing batch size
+BATCH_COLORS = (SKY, "#399ed7", "#1d88c4", BLUE, "#035891", "#053e70", "#08244f")  # darker as the batch grows
 BOUND_COLORS = {"whole network": PURPLE, "layer by layer": GREEN}  # the two rooflines, in every chapter
 REGIME_COLORS = {"memory-bound": SKY, "compute-bound": ORANGE}
 
@@ -94,14 +94,8 @@ def accents(names: Iterable[str]) -> dict[str, str]:
 def batches(sizes: Iterable[int]) -> dict[str, str]:
     """Return a colour for each batch size, darker as it grows, by its number as text."""
     ordered = sorted(set(sizes))
-    palette = {}
-    for index, size in enumerate(ordered):
-        place = index / max(len(ordered) - 1, 1) * (len(BATCH_COLORS) - 1)
-        at = min(int(place), len(BATCH_COLORS) - 2)
-        low, high = ([int(color[digit : digit + 2], 16) for digit in (1, 3, 5)] for color in BATCH_COLORS[at : at + 2])
-        mixed = [round(first + (last - first) * (place - at)) for first, last in zip(low, high, strict=True)]
-        palette[str(size)] = "#{:02x}{:02x}{:02x}".format(*mixed)
-    return palette
+    step = (len(BATCH_COLORS) - 1) / max(len(ordered) - 1, 1)
+    return {str(size): BATCH_COLORS[round(index * step)] for index, size in enumerate(ordered)}
 
 
 def shapes(names: Iterable[str]) -> dict[str, str]:

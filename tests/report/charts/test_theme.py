@@ -20,6 +20,6 @@ def test_plots_fill_the_page():
 
 
 def test_batches_run_from_light_to_dark():
-    light, middle, dark = (color.lower() for color in theme.BATCH_COLORS)
+    light, _, _, middle, _, _, dark = theme.BATCH_COLORS
     assert theme.batches([64, 1, 256, 1]) == {"1": light, "64": middle, "256": dark}
     assert len(set(theme.batches([1, 2, 4, 8, 16, 32]).values())) == 6
