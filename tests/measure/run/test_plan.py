@@ -118,17 +118,6 @@ def test_one_latency_comes_before_the_first_roof():
     assert next(iter(in_parts(request, run()))) == "a first roof"
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-def test_the_story_comes_first_at_each_batch_size(seed):
-    request = asked("alexnet resnet18 vgg11 mobilenet_v2", (1, 64), BOTH, **SHORT)
-    parts = in_parts(request, seed=seed)
-    for title in ("batch 1", "batch 64", "operators"):
-        leading = {label.removeprefix("operators of ").split()[0] for label in parts[title][:2]}
-        assert leading == {"mobilenet_v2", "resnet18"}
-    # The others' batches of 64 are expected to take 37 s, more than a twentieth of the budget.
-    assert (len(parts["batch 1"]), len(parts["batch 64"])) == (4, 2)
-
-
 def test_one_cell_of_every_model_comes_before_the_second_of_any():
     quick, rest = "resnet18 resnet50 alexnet", "vgg11 vgg16 vgg19 densenet121 googlenet inception_v3 swin_t"
     sections = ["workload", "inference"]

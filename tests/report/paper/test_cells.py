@@ -12,7 +12,6 @@ from measure.cache.records import Run, Sample
 from measure.cache.workload_records import Operator
 from measure.domain.roofs import Roofline
 from report.paper import cells, frame
-from report.paper.cells import operator_bounds
 
 ROOF = Roofline(200.0, 20.0)
 
@@ -107,18 +106,6 @@ def test_a_variant_is_held_against_rounds_of_the_same_sitting():
     found, none = (derived(runs, timed).query("variant == 'cold'").iloc[0] for runs in (together, apart))
     assert (found.speed_up, found.speed_up_low, found.speed_up_high) == pytest.approx((2, 2, 2))
     assert math.isnan(none.speed_up)  # nothing was measured together
-
-
-def test_a_stage_takes_the_sum_of_its_operators_each_the_longer_of_arithmetic_and_memory():
-    counted = [operator(40, 2, 2), operator(20, 40, 1), operator(400, 2, 3, batch=8), operator(100, 1, 1, "backward")]
-    operators = frame([*counted, operator(40, 80, 1, precision="bf16")], Operator)
-    found = operator_bounds(operators, "fp32", ROOF).set_index(["batch", "stage"]).bound_s.to_dict()
-    # 40 / 200 = 0.2 > 2 / 20, twice, and 20 / 200 < 40 / 20 = 2; 400 / 200 = 2, thrice; 100 / 200
-    assert found == pytest.approx({(1, "inference"): 2.4, (8, "inference"): 6.0, (1, "backward"): 0.5})
-    # tf32 is stored as fp32; at ten times the peak: 2 * max(0.02, 0.1) + max(0.01, 2)
-    found = operator_bounds(operators, "tf32", Roofline(2000.0, 20.0)).set_index(["batch", "stage"]).bound_s
-    assert found[1, "inference"] == pytest.approx(2.2)
-    assert operator_bounds(frame([], Operator), "fp32", ROOF).empty
 
 
 STUDENT_2 = 4.848732  # at 0.98 of 2 degrees of freedom: 0.96 * sqrt(1 / (2 * 0.98 * 0.02))
