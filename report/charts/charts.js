@@ -9,7 +9,6 @@ const OPTIONS = {
 const ACTIONS = { export: { svg: true, png: true }, source: false, compiled: false, editor: false };
 const ACTIONS_WIDTH = 40; // the menu's button, right of the chart; a phone has no room for it
 const SIDE_BY_SIDE = 190; // a panel that would be narrower is set below the others
-const APART = 8; // free pixels between two names beside one another
 const phone = window.matchMedia("(max-width: 40rem)");
 
 const style = document.createElement("style");
@@ -51,9 +50,11 @@ function textWidth(text) {
 }
 
 // Keeps the names of points that have room where a panel is `share` of its width: each at its place, or nearer its point.
+// The narrower the panel, the more room there is between two names.
 function thinned(rows, share, width) {
   const marks = rows.map(({ at, down }) => [at * share - 4, down - 4, at * share + 4, down + 4]);
   const taken = [];
+  const apart = 24 * (1 - share);
   const clear = ([left, top, right, bottom], boxes) =>
     boxes.every((box) => box[0] >= right || left >= box[2] || box[1] >= bottom || top >= box[3]);
   return rows.flatMap((row, index) => {
@@ -64,7 +65,7 @@ function thinned(rows, share, width) {
       const box = [x - row.width / 2, y - 6, x + row.width / 2, y + 6];
       if (box[0] < 0 || box[2] > width || y < 6) continue;
       if (!clear(box, taken) || !clear(box, marks.filter((_, other) => other !== index))) continue;
-      taken.push([box[0] - APART, box[1], box[2] + APART, box[3]]);
+      taken.push([box[0] - apart, box[1] - apart / 3, box[2] + apart, box[3] + apart / 3]);
       return [{ ...row, dx, dy, ex, ey }];
     }
     return [];
