@@ -1,7 +1,7 @@
 """A number with its unit and interval, printed with the digits that the interval allows; medians and ratios as such."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from decimal import ROUND_HALF_UP, Decimal
 from math import isfinite
 from typing import Any
@@ -96,17 +96,6 @@ class Value:
     def below(self, of: float = 1.0) -> bool:
         """Return whether the whole interval lies below a number; False for a missing value."""
         return not self.is_missing and self.high is not None and self.high < of
-
-    @property
-    def change(self) -> "Value":
-        """The distance of a ratio from 1, as a share without sign: 14 % for 0.86. ``side`` says which way."""
-        if self.number is None:
-            return self
-        ends = [None if end is None else end - 1 for end in (self.low, self.high)]
-        number, (low, high) = self.number - 1, ends
-        if number < 0:
-            number, low, high = -number, None if high is None else -high, None if low is None else -low
-        return replace(self, number=number, low=low, high=high, unit="%")
 
     def __str__(self) -> str:
         return self._printed(has_interval=False)

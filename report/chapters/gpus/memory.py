@@ -104,13 +104,13 @@ def kinds(paper: Paper) -> pd.DataFrame:
     """One row is a kind of layer in a network that was profiled on both at fp32: its time on the first over that on
     the second (``gain``), what the datasheets promise, its share of the kernels' time and of the roof on the first.
     """
-    pair = memories(paper)
+    if (pair := memories(paper)) is None:
+        return pd.DataFrame()
     found = []
     measured = {(each.devices[0].network, each.devices[0].chip): each for each in paper.traces if each.is_measured}
-    for network, chip in measured if pair else ():
-        if pair is None or chip != pair.first.chip or (network, pair.second.chip) not in measured:
-            continue
-        if BASE_PRECISION in str(network):
+    for network, chip in measured:
+        is_on_both = chip == pair.first.chip and (network, pair.second.chip) in measured
+        if is_on_both and BASE_PRECISION in str(network):
             first, second = (
                 traced((row for row in measured[network, card.chip].operators if row.stage == INFERENCE), card.roof)
                 for card in pair

@@ -121,13 +121,6 @@ def test_in_markdown_a_value_with_a_key_is_a_span_that_the_page_explains_and_a_m
     assert ".missing" in agreement(Value(None))
 
 
-def test_a_change_is_the_distance_from_one():
-    less, more = Value(0.86, low=0.80, high=0.95).change, Value(1.2, low=1.1, high=1.3).change
-    assert (less.number, less.low, less.high) == pytest.approx((0.14, 0.05, 0.20))
-    assert (more.number, more.low, more.high) == pytest.approx((0.2, 0.1, 0.3))
-    assert less.unit == more.unit == "%"
-
-
 RIDGE = Value(5.0, "FLOP/B", 4.0, 6.0)
 
 
