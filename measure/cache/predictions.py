@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Annotated, NamedTuple
 
 from measure.cache.schema import NUMBER, Column, one_of, table
-from measure.domain.words import INFERENCE, STEP
+from measure.domain.words import FULL_PRECISION, INFERENCE, STEP, stored_as
 
 # The terms whose sum is the time of the device's work; ``docs/prediction.md`` defines them
 ARITHMETIC = "convolution arithmetic", "depthwise arithmetic", "dense arithmetic"
@@ -23,6 +23,8 @@ OURS, LIKE_FLOP, LIKE_ROOFLINE = METHODS = "terms", "FLOP over peak", "roofline"
 # First and last batch size of each class that has errors of its own
 ALL = "all"
 BATCH_CLASSES = {"1": (1, 1), "2 to 15": (2, 15), "16 to 127": (16, 127), "128 and more": (128, 10**9)}
+SOME = 20  # models from which a setting is checked by itself
+KNOWN_TIMES = 5  # of a device left out, so many that several known times have intervals of their own
 # The sorts of networks that have errors of their own: by their work if they read images; decoding is of one token
 SORTS = DENSE, DEPTHWISE, CONVOLUTIONAL, LANGUAGE, DECODING, AUDIO = (
     "dense", "depthwise", "convolutional", "language", "decoding", "audio",
@@ -44,6 +46,16 @@ class Setting(NamedTuple):
     precision: str
     variant: str
     phase: str
+
+
+def pool_of(chip_kind: str, precision: str, phase: str) -> Setting:
+    """Return the setting of all devices of a kind, at precisions of equal width."""
+    bits = FULL_PRECISION if stored_as(precision) == FULL_PRECISION else HALF
+    return Setting(POOLS.get(chip_kind, f"any {chip_kind}"), "", "", bits, "", phase)
+
+
+def batch_class(batch: int) -> str:
+    return next(name for name, (least, most) in BATCH_CLASSES.items() if least <= batch <= most)
 
 
 def release(setting: Setting) -> tuple[int, ...]:

@@ -1,6 +1,6 @@
 """The work of one call by kind of layer, the roofs of devices, and the terms of a latency that follow from both."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
@@ -56,6 +56,7 @@ class Demand:
     ``flop`` and ``byte`` are ``(kinds,)`` in the order of ``LAYER_KINDS``, ``calls`` counts operators,
     ``footprint_byte`` is parameters, inputs and activations, each once, and ``fresh_byte`` is the outputs that a C
     library maps anew. ``network`` is the name under which other devices timed it, ``trains`` marks a training step.
+    ``peak_byte`` is the memory of the call, None if it is not known.
     """
 
     batch: int
@@ -67,7 +68,9 @@ class Demand:
     footprint_byte: float
     fresh_byte: float = 0.0
     network: str = ""
+    family: str = ""
     trains: bool = False
+    peak_byte: int | None = None
 
     def least_s(self, roof: LayerRoof) -> float:
         """Return the least time (s) on a device with this roof (Williams et al. 2009)."""
@@ -105,24 +108,17 @@ class Demand:
         ])  # fmt: skip
         return terms, 0.0 if is_host else host_us * launch_us
 
-    def sort(self, family: str) -> str:
-        """Return the sort of network, by its family if it reads no images, else by its work."""
-        if family == LANGUAGE:
+    @cached_property
+    def sort(self) -> str:
+        """The sort of network, by its family if it reads no images, else by its work."""
+        if self.family == LANGUAGE:
             reads_parameters = self.flop.sum() < DECODING_FLOP * self.parameter_byte
             return DECODING if reads_parameters else LANGUAGE
-        if family == AUDIO:
+        if self.family == AUDIO:
             return AUDIO
         if self.flop[DEPTHWISE_PLACE] > DEPTHWISE_SHARE * self.flop.sum():
             return DEPTHWISE
         return DENSE if self.flop[MATRICES].sum() > self.flop[CONVOLUTION] else CONVOLUTIONAL
-
-
-def by_kind(rows: Iterable[tuple[str, float]]) -> Numbers:
-    """Sum numbers by their kind of layer, ``(kinds,)`` in the order of ``LAYER_KINDS``."""
-    sums = [0.0] * len(LAYER_KINDS)
-    for kind, number in rows:
-        sums[PLACE[kind]] += number
-    return np.array(sums)
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,20 +9,38 @@ import numpy as np
 
 from measure.cache import predictions as tables
 from measure.cache import table
-from measure.cache.predictions import LAUNCHES, TERMS, Coefficient, NetworkFactor, PredictionError, Setting, release
+from measure.cache.predictions import (
+    KNOWN_TIMES,
+    LAUNCHES,
+    SOME,
+    TERMS,
+    Coefficient,
+    NetworkFactor,
+    PredictionError,
+    Setting,
+    batch_class,
+    pool_of,
+    release,
+)  # fmt: skip
 from measure.cache.schema import file_of
 from measure.domain.demands import ARITHMETIC, MEMORY
 from measure.domain.words import EAGER, stored_as
 from measure.predicting.demand import OWN_HOSTS, TOKENS, Demand, LayerRoof, Numbers, PredictedDevice
 from measure.predicting.model import adapt, likely
-from measure.predicting.study import KNOWN_TIMES, SOME, Part, pool_of
 from measure.predicting.timings import hosts_of
 
 # The bases of a prediction: many models timed on the device under its setting, some times on it, its datasheet alone
 FITTED, SCALED, DATASHEET = "fitted", "scaled", "datasheet"
 GPU = "gpu"  # the kind of chip that predicts devices of a kind without a fit
 
+Part = tuple[str, str]  # a class of batch sizes and a sort of networks
 Known = tuple[Demand, float]  # a call's demand and its latency (s)
+
+
+def origin(basis: str, timed_models: int) -> str:
+    """Return what a prediction comes from, as tables print it."""
+    texts = {FITTED: f"{timed_models} models timed there", DATASHEET: "its datasheet"}
+    return texts.get(basis, f"its datasheet, fitted to {timed_models} timed there")
 
 
 @dataclass(frozen=True)
@@ -64,12 +82,6 @@ class Basis:
     within: Sequence[Mapping[Part, float]]
     factors: Mapping[str, float]
 
-    @property
-    def origin(self) -> str:
-        """What the prediction comes from, as tables print it."""
-        fitted = f"its datasheet, fitted to {self.timed_models} timed there"
-        return {FITTED: f"{self.timed_models} models timed there", DATASHEET: "its datasheet"}.get(self.name, fitted)
-
     def parts(self, demand: Demand) -> tuple[Numbers, float]:
         """Return the times (s) of a call's terms ``(terms,)``, and that of its launches on the host."""
         terms, launch_s = demand.terms(self.roof, self.chip_kind, self.host_us, self.compiled)
@@ -82,7 +94,7 @@ class Basis:
 
     def interval(self, sort: str, batch: int) -> float | None:
         """Return the factor either side of the likely time for a 90 % interval; None if it is extrapolated."""
-        batches = next(name for name, (least, most) in tables.BATCH_CLASSES.items() if least <= batch <= most)
+        batches = batch_class(batch)
         exact, of_sort, of_batch = (batches, sort), (tables.ALL, sort), (batches, tables.ALL)
         for within in self.within:
             if exact in within:
@@ -91,9 +103,13 @@ class Basis:
                 return max(within[of_sort], within[of_batch])
         return None
 
-    def predict(self, demand: Demand, sort: str) -> Prediction:
-        """Return the latency of a call of a network of this sort."""
-        likely_s, roof_s, within = self.likely_s(demand), demand.least_s(self.roof), self.interval(sort, demand.batch)
+    def predict(self, demand: Demand) -> Prediction:
+        """Return the latency of a call."""
+        likely_s, roof_s, within = (
+            self.likely_s(demand),
+            demand.least_s(self.roof),
+            self.interval(demand.sort, demand.batch),
+        )
         bound = ARITHMETIC if float(demand.arithmetic_s(self.roof).sum()) >= roof_s else MEMORY
         terms, launch_s = self.parts(demand)
         parts = dict(zip(TERMS, terms.tolist(), strict=True))

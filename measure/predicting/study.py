@@ -1,22 +1,40 @@
-"""Fits settings and pools of timed calls, and checks each fit by predicting calls that it leaves out."""
+"""Fits settings and pools of timed calls, and checks each fit by predicting calls that it leaves out.
+
+Timed calls are frames of one row each: the ``TERMS`` and ``launch_s`` (s), ``latency_s``, the times of the simpler
+estimates (``BASELINES``), and what they are grouped by. Checked ones also have what was ``left_out``, the ``method``,
+and the ``ratio`` of latency to prediction.
+"""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import cache, partial
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from itertools import product
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from measure.cache import predictions as tables
-from measure.cache.predictions import ALL, LAUNCHES, TERMS, Coefficient, NetworkFactor, PredictionError, Setting
-from measure.domain.words import FULL_PRECISION, stored_as
+from measure.cache.predictions import (
+    ALL,
+    KNOWN_TIMES,
+    LAUNCHES,
+    OURS,
+    SOME,
+    TERMS,
+    Coefficient,
+    NetworkFactor,
+    PredictionError,
+    Setting,
+    batch_class,
+    pool_of,
+)  # fmt: skip
 from measure.predicting.demand import TOKENS, Numbers
 from measure.predicting.model import AT_THE_ROOF, adapt, device_part, fit, likely
-from measure.predicting.timings import Costs, FitRows, Mask, Places, Texts, TimedCall, fit_rows
+from measure.predicting.timings import COMPILED, Costs, TimedCall, hosts_of
 
 FOLDS, SEED = 10, 22  # families or models are left out a tenth at a time, shuffled by the seed
-KNOWN, KNOWN_TIMES, DRAWS = "resnet50", 5, 4  # the model of one known time, and several known times drawn at random
+KNOWN, DRAWS = "resnet50", 4  # the model of one known time; how often several are drawn at random
 NINE = 0.9  # the share of latencies within an interval, and of the errors below the upper one
 FEWEST = 4  # other devices or models whose ratios make an interval
 # An interval of n models is that of a share of NINE * (1 + 1/n): a new model is as likely to be of any rank among these
@@ -28,44 +46,53 @@ POINTS = np.linspace(0.0, 1.0, 101)  # the quantiles that represent ratios, so t
 WHOLE = ALL, ALL  # all batch sizes and all sorts of networks
 PARTS = list(product((ALL, *tables.BATCH_CLASSES), (ALL, *tables.SORTS)))
 GPUS = tables.POOLS["gpu"]  # whose networks have factors: those of CPUs and systems on a chip were timed on two devices
-SOME = 20  # models from which a setting is checked by itself
 SEEN = 0.55  # a latency tells its network's factor if the device's part is this share of it, 30 % of its square
 # Devices that no fit and no choice of terms has seen: set aside before the first fit
 ASIDE = ("AMD Radeon RX 7800 XT", "NVIDIA TITAN RTX")
-
-# From known rows to the latencies (s) of the rows asked for, (rows,)
-Estimate = Callable[[FitRows, FitRows], Numbers]
-Part = tuple[str, str]  # a class of batch sizes and a sort of networks
+# Simpler estimates by a time of each row, times the median factor of the known rows
+BASELINES = {tables.LIKE_FLOP: "flop_s", tables.LIKE_ROOFLINE: "roof_s"}
 
 
-@dataclass(frozen=True, eq=False)
-class Checked:
-    """Rows that a fit left out, and the ``ratios`` ``(rows,)`` of their latencies to its predictions."""
+def rows_of(calls: Iterable[TimedCall], costs: Costs) -> pd.DataFrame:
+    """Return timed calls, a row each; ``host`` is its time over the reference's, which a host without a cost counts as.
 
-    left_out: str
-    method: str
-    setting: Setting
-    rows: FitRows
-    ratios: Numbers
+    A measured GPU is not in the pool, which is of datasheets.
+    """
+    rows, reference = [], hosts_of(costs.items())
+    for call in calls:
+        setting, asked, roof = call.setting, call.demand, call.roof
+        usual_us = reference["", setting.phase]
+        host_us = costs.get(call.host, usual_us)
+        terms, launch_s = asked.terms(roof, call.chip_kind, host_us, setting.variant == COMPILED, call.copied)
+        flop_s, byte_s = asked.arithmetic_s(roof), asked.memory_s(roof)
+        in_pool = setting.device != call.machine or call.chip_kind != "gpu"
+        rows.append({
+            **dict(zip(TERMS, terms, strict=True)), "launch_s": launch_s, "latency_s": call.latency_s,
+            "host": host_us / usual_us,
+            "flop_s": flop_s.sum(), "roof_s": np.maximum(flop_s, byte_s).sum(),
+            "batches": batch_class(asked.batch), "sort": asked.sort, "network": asked.network,
+            "family": asked.family or asked.network, "device": setting.device, "setting": setting,
+            "pool": pool_of(call.chip_kind, setting.precision, setting.phase), "is_served": call.chip_kind == TOKENS,
+            "in_pool": in_pool,
+        })  # fmt: skip
+    return pd.DataFrame(rows)
 
-    def of(self, part: Part) -> "Checked":
-        """Return the predicted rows of a class of batch sizes and a sort of networks."""
-        batches, sort = part
-        least, most = tables.BATCH_CLASSES.get(batches, (1, 10**9))
-        chosen = (self.rows.batch >= least) & (self.rows.batch <= most) & np.isfinite(self.ratios)
-        chosen &= (self.rows.sort == sort) | (sort == ALL)
-        return replace(self, rows=self.rows.where(chosen), ratios=self.ratios[chosen])
+
+def grouped(rows: pd.DataFrame, by: str) -> dict[Setting, pd.DataFrame]:
+    """Return the rows of each setting or pool, in their order."""
+    found: list[Any] = list(rows.groupby(by, sort=False))
+    return dict(found)
 
 
 def study(
-    calls: Sequence[TimedCall], costs: Costs, say: Callable[[str], None]
+    calls: Iterable[TimedCall], costs: Costs, say: Callable[[str], None]
 ) -> tuple[list[Coefficient], list[NetworkFactor], list[PredictionError]]:
     """Fit and check everything. ``say`` gets the name of each fit."""
-    groups = {setting: fit_rows(chosen, costs) for setting, chosen in group(calls).items()}
-    pools = {setting: rows for setting, rows in groups.items() if not setting.source}
+    rows = rows_of(calls, costs)
+    is_aside = rows.device.isin(ASIDE)
+    pools, aside = grouped(rows[~is_aside & rows.in_pool], "pool"), grouped(rows[is_aside], "pool")
     best = {pool: fit_pool(timed) for pool, timed in pools.items()}
     factors = {pool: network_factors(timed, best[pool]) for pool, timed in pools.items() if pool.device == GPUS}
-    pool_by_setting = {call.setting: pool_of_call(call) for call in calls}
     networks = [
         NetworkFactor(pool.device, pool.precision, pool.phase, network, factor)
         for pool, of_networks in factors.items()
@@ -74,212 +101,187 @@ def study(
     measured_here = [cost for cost in costs.items() if cost[0].source == tables.HERE]
     coefficients = [Coefficient(*setting, LAUNCHES, 1, host_us) for setting, host_us in measured_here]
     errors: list[PredictionError] = []
-    for setting, timed in groups.items():
+    groups = grouped(rows[~is_aside & ~rows.is_served], "setting") | pools
+    for setting, timed in sorted(groups.items(), key=lambda group: group[1].index[0]):
         say(", ".join(filter(None, setting)))
-        models = len(set(timed.architecture))
+        models = timed.network.nunique()
         if setting in pools:
             found = best[setting]
-            unseen = [call for call in calls if call.setting.device in ASIDE and pool_of_call(call) == setting]
-            checks = check_pool(timed, fit_rows(unseen, costs) if unseen else None, setting in factors)
-            errors.extend(pool_errors(checks, setting))
+            if checks := check_pool(timed, aside.get(setting, rows[:0]), setting in factors):
+                errors.extend(pool_errors(pd.concat(checks), setting))
         else:
-            pool = pool_by_setting[setting]
+            pool = timed.pool.iloc[0]
             refit = partial(fit_setting, best.get(pool, AT_THE_ROOF))
-            found = refit(timed.scaled(factors.get(pool, {})))
+            found = refit(scaled(timed, factors.get(pool, {})))
             if models >= SOME:
                 known = timed
-                if pool in factors and (elsewhere := pools[pool].device != setting.device).any():
-                    known = timed.scaled(network_factors(pools[pool].where(elsewhere), best[pool]))
-                for check in check_setting(setting, known, timed, refit):
+                if pool in factors and len(elsewhere := pools[pool][pools[pool].device != setting.device]):
+                    known = scaled(timed, network_factors(elsewhere, best[pool]))
+                for check in check_setting(known, timed, refit):
                     errors.extend(setting_errors(check))
         values = zip(TERMS, found.tolist(), strict=True)
         coefficients.extend(Coefficient(*setting, term, models, value) for term, value in values)
     return coefficients, networks, errors
 
 
-@cache
-def pool_of(chip_kind: str, precision: str, phase: str) -> Setting:
-    """Return the setting of all devices of a kind, at precisions of equal width."""
-    bits = FULL_PRECISION if stored_as(precision) == FULL_PRECISION else tables.HALF
-    return Setting(tables.POOLS.get(chip_kind, f"any {chip_kind}"), "", "", bits, "", phase)
+def parts(rows: pd.DataFrame) -> tuple[Numbers, Numbers, Numbers]:
+    """Return terms ``(rows, terms)``, launches and latencies ``(rows,)`` as a fit takes them."""
+    return rows[[*TERMS]].to_numpy(float), rows.launch_s.to_numpy(float), rows.latency_s.to_numpy(float)
 
 
-def pool_of_call(call: TimedCall) -> Setting:
-    return pool_of(call.chip_kind, call.setting.precision, call.setting.phase)
-
-
-def group(calls: Iterable[TimedCall]) -> dict[Setting, list[TimedCall]]:
-    """Group calls by setting, and once more by pool; without the devices of ``ASIDE``."""
-    groups: dict[Setting, list[TimedCall]] = defaultdict(list)
-    for call in calls:
-        if call.setting.device not in ASIDE:
-            if call.chip_kind != TOKENS:  # programs that serve are predicted by their pool alone
-                groups[call.setting].append(call)
-            if call.setting.device != call.machine or call.chip_kind != "gpu":  # a pool of GPUs is of datasheets
-                groups[pool_of_call(call)].append(call)
-    return groups
-
-
-def fit_pool(timed: FitRows) -> Numbers:
+def fit_pool(rows: pd.DataFrame) -> Numbers:
     """Fit the calls of several settings, each weighted by the square root of its number of calls."""
-    return fit(timed.terms, timed.launch_s, timed.latency_s, timed.weights(), AT_THE_ROOF)
+    weights = rows.groupby("setting").latency_s.transform("size").to_numpy(float) ** -0.25
+    return fit(*parts(rows), weights, AT_THE_ROOF)
 
 
-def fit_setting(of_pool: Numbers, timed: FitRows) -> Numbers:
+def fit_setting(of_pool: Numbers, rows: pd.DataFrame) -> Numbers:
     """Fit the calls of one setting, from the coefficients of its pool; every row counts alike."""
-    return adapt(of_pool, timed.terms, timed.launch_s, timed.latency_s)[0]
+    return adapt(of_pool, *parts(rows))[0]
 
 
-def network_factors(timed: FitRows, of_pool: Numbers) -> dict[str, float]:
+def predict(coefficients: Numbers, rows: pd.DataFrame) -> Numbers:
+    terms, launch_s, _ = parts(rows)
+    return likely(coefficients, terms, launch_s)
+
+
+def scaled(rows: pd.DataFrame, factors: dict[str, float]) -> pd.DataFrame:
+    """Return the rows with their terms times the factors of their networks, 1 for others."""
+    return rows.assign(**rows[[*TERMS]].mul(rows.network.map(factors).fillna(1.0), axis=0))
+
+
+def network_factors(rows: pd.DataFrame, of_pool: Numbers) -> dict[str, float]:
     """Return each network's factor on the device's part of its times: the median of all devices, drawn to 1.
 
     A device counts once, and as fast as it is: over the median of its networks. Launches hide nothing of what counts.
     """
-    device_s = device_part(timed.launch_s, timed.latency_s)
-    off = np.log(device_s / predict(of_pool, replace(timed, launch_s=0 * timed.launch_s)))
-    by_device: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-    for place in np.flatnonzero(device_s > SEEN * timed.latency_s):
-        by_device[timed.device[place]][timed.architecture[place]].append(off[place])
-    by_network: dict[str, list[float]] = defaultdict(list)
-    for networks in by_device.values():
-        usual = np.median(np.concatenate([*networks.values()]))
-        for network, logs in networks.items():
-            by_network[network].append(float(np.median(logs) - usual))
-    return {name: float(np.exp(np.median(logs) * len(logs) / (len(logs) + 1))) for name, logs in by_network.items()}
+    _, launch_s, times = parts(rows)
+    device_s = device_part(launch_s, times)
+    off = rows.assign(off=np.log(device_s / predict(of_pool, rows.assign(launch_s=0.0))))
+    off = off[device_s > SEEN * times]
+    usual = off.groupby("device").off.median()
+    by_network = off.groupby(["device", "network"], sort=False).off.median().sub(usual, level="device")
+    logs = by_network.groupby("network", sort=False).agg(["median", "size"])
+    return dict(np.exp(logs["median"] * logs["size"] / (logs["size"] + 1)))
 
 
-def predict(coefficients: Numbers, asked: FitRows) -> Numbers:
-    return likely(coefficients, asked.terms, asked.launch_s)
+def estimate(method: str, known: pd.DataFrame, asked: pd.DataFrame) -> Numbers:
+    """Return the latencies (s) of rows by one of ``BASELINES``."""
+    time = BASELINES[method]
+    return (known.latency_s / known[time]).median() * asked[time].to_numpy(float)
 
 
-def _scaled(time: str) -> Estimate:
-    """Return an estimate by a time of each row, times the median factor of the known rows."""
-    return lambda known, asked: np.median(known.latency_s / getattr(known, time)) * getattr(asked, time)
-
-
-BASELINES = {tables.LIKE_FLOP: _scaled("flop_s"), tables.LIKE_ROOFLINE: _scaled("roof_s")}
-
-
-def folds(labels: Texts) -> Iterator[Mask]:
+def folds(labels: Iterable[str]) -> Iterator[Any]:
     """Yield masks ``(rows,)`` of the rows to leave out together: those with labels of one of ``FOLDS`` parts.
 
     Yields nothing for labels that are all equal: no row would be left.
     """
+    labels = list(labels)
     names = sorted(set(labels))
     order = np.random.default_rng(SEED).permutation(len(names))
     part = {name: place % FOLDS for name, place in zip(names, order, strict=True)}
-    parts = np.array([part[label] for label in labels])
-    for each in sorted(set(parts)) if len(names) > 1 else ():
-        yield parts == each
+    of_rows = np.array([part[label] for label in labels])
+    for each in sorted(set(of_rows)) if len(names) > 1 else ():
+        yield of_rows == each
 
 
 def check_setting(
-    setting: Setting, timed: FitRows, plain: FitRows, refit: Callable[[FitRows], Numbers]
-) -> Iterator[Checked]:
+    known: pd.DataFrame, plain: pd.DataFrame, refit: Callable[[pd.DataFrame], Numbers]
+) -> Iterator[pd.DataFrame]:
     """Yield the checks of one setting's own fit and of the baselines, each family by the others.
 
-    The others are ``timed``, with the factors that other devices give. A family left out is ``plain``, without them.
+    The others are ``known``, with the factors that other devices give. A family left out is ``plain``, without them.
     """
-    estimates: dict[str, Estimate] = {tables.OURS: lambda known, asked: predict(refit(known), asked), **BASELINES}
-    for method, estimate in estimates.items():
-        ratios = np.full(len(timed), np.nan)
-        for out in folds(timed.family):
-            ratios[out] = timed.latency_s[out] / estimate(timed.where(~out), plain.where(out))
-        yield Checked(tables.BY_FAMILY, method, setting, timed, ratios)
+    for method in tables.METHODS:
+        ratios = np.full(len(known), np.nan)
+        for out in folds(known.family):
+            rest, asked = known[~out], plain[out]
+            likely_s = predict(refit(rest), asked) if method == OURS else estimate(method, rest, asked)
+            ratios[out] = asked.latency_s / likely_s
+        yield known.assign(left_out=tables.BY_FAMILY, method=method, ratio=ratios)
 
 
-def check_pool(timed: FitRows, aside: FitRows | None, has_factors: bool) -> Iterator[Checked]:
-    """Yield the checks of a pool without each device, and of devices set ``aside``."""
-    for device in sorted(set(timed.device)):
-        out = timed.device == device
-        if not out.all():
-            yield from _check_others(timed.where(~out), timed.where(out), tables.BY_DEVICE, has_factors)
-    if aside is not None:
-        yield from _check_others(timed, aside, tables.PUT_ASIDE, has_factors)
+def check_pool(timed: pd.DataFrame, aside: pd.DataFrame, has_factors: bool) -> list[pd.DataFrame]:
+    """Return the checks of a pool without each device, and of devices set ``aside``, by all methods."""
+    left_out = [(timed.device == device, tables.BY_DEVICE) for device in sorted(set(timed.device))]
+    ways = [(timed[~out], timed[out], name) for out, name in left_out if not out.all()]
+    ways += [(timed, aside, tables.PUT_ASIDE)] if len(aside) else []
+    return [check for way in ways for check in _check_others(*way, has_factors)]
 
 
-def _check_others(known: FitRows, plain: FitRows, left_out: str, has_factors: bool) -> Iterator[Checked]:
-    """Yield each setting that was left out, predicted by all methods; a device also with some known times."""
+def _check_others(known: pd.DataFrame, plain: pd.DataFrame, left_out: str, has_factors: bool) -> Iterator[pd.DataFrame]:
+    """Yield the rows that were left out, predicted by all methods; those of a device also with some known times."""
     of_pool = fit_pool(known)
-    asked = plain.scaled(network_factors(known, of_pool)) if has_factors else plain
-    estimates = {(left_out, tables.OURS): predict(of_pool, asked)}
-    estimates |= {(left_out, method): estimate(known, asked) for method, estimate in BASELINES.items()}
+    asked = scaled(plain, network_factors(known, of_pool)) if has_factors else plain
+    estimates = {(left_out, OURS): predict(of_pool, asked)}
+    estimates |= {(left_out, method): estimate(method, known, asked) for method in BASELINES}
     if left_out == tables.BY_DEVICE and has_factors:
-        estimates[tables.BY_BOTH, tables.OURS] = predict(of_pool, plain)
-    for setting in dict.fromkeys(asked.setting):
-        chosen = np.array([each == setting for each in asked.setting])
-        rows = asked.where(chosen)
-        for (part, method), likely_s in estimates.items():
-            yield Checked(part, method, setting, rows, rows.latency_s / likely_s[chosen])
-        if left_out == tables.BY_DEVICE:
-            random = np.random.default_rng(SEED)
-            several = [random.permutation(len(rows))[:KNOWN_TIMES] for _ in range(DRAWS)]
-            yield from _check_known(tables.ONE_KNOWN, rows, [np.flatnonzero(rows.architecture == KNOWN)], of_pool)
-            yield from _check_known(tables.FIVE_KNOWN, rows, several, of_pool)
+        estimates[tables.BY_BOTH, OURS] = predict(of_pool, plain)
+    for (part, method), likely_s in estimates.items():
+        yield asked.assign(left_out=part, method=method, ratio=asked.latency_s / likely_s)
+    for rows in grouped(asked, "setting").values() if left_out == tables.BY_DEVICE else ():
+        random = np.random.default_rng(SEED)
+        several = [random.permutation(len(rows))[:KNOWN_TIMES] for _ in range(DRAWS)]
+        one = np.flatnonzero(rows.network == KNOWN)
+        for name, places in ((tables.ONE_KNOWN, one), *((tables.FIVE_KNOWN, each) for each in several)):
+            seen = rows.iloc[places]
+            others = rows[~rows.network.isin(seen.network)]
+            if len(seen) and len(others):
+                # Known times start from the reference host, for they have to tell their own
+                usual = parts(seen.assign(launch_s=seen.launch_s / seen.host))
+                adapted, host = adapt(of_pool, *usual, has_own_host=True)
+                likely_s = predict(adapted, others.assign(launch_s=host * others.launch_s / others.host))
+                yield others.assign(left_out=name, method=OURS, ratio=others.latency_s / likely_s)
 
 
-def _check_known(left_out: str, rows: FitRows, draws: Sequence[Places], of_pool: Numbers) -> Iterator[Checked]:
-    """Yield the check of one setting's other networks once the times at some places are known, for all draws."""
-    asked, ratios = [], []
-    for places in draws:
-        rest = np.flatnonzero(~np.isin(rows.architecture, rows.architecture[places]))
-        if len(places) and len(rest):
-            seen, others = rows.where(places), rows.where(rest)
-            # Known times start from the reference host, for they have to tell their own
-            start_s = seen.launch_s / seen.host
-            adapted, host = adapt(of_pool, seen.terms, start_s, seen.latency_s, has_own_host=True)
-            asked.append(rest)
-            ratios.append(others.latency_s / likely(adapted, others.terms, host * others.launch_s / others.host))
-    if asked:
-        yield Checked(left_out, tables.OURS, rows.setting[0], rows.where(np.concatenate(asked)), np.concatenate(ratios))
+def of_part(checks: pd.DataFrame, part: tuple[str, str]) -> pd.DataFrame:
+    """Return the predicted rows of a class of batch sizes and a sort of networks."""
+    batches, sort = part
+    chosen = np.isfinite(checks.ratio) & ((checks.batches == batches) | (batches == ALL))
+    return checks[chosen & ((checks["sort"] == sort) | (sort == ALL))]
 
 
-def setting_errors(check: Checked) -> Iterator[PredictionError]:
+def setting_errors(check: pd.DataFrame) -> Iterator[PredictionError]:
     """Yield the errors of a setting's own fit, together and by part; an interval is checked with models left out."""
-    for part in PARTS if check.method == tables.OURS else (WHOLE,):
-        chosen = check.of(part)
-        ratios, models = chosen.ratios, chosen.rows.architecture
-        if len(ratios):
-            held = np.full(len(ratios), np.nan)
+    for part in PARTS if check.method.iloc[0] == OURS else (WHOLE,):
+        rows = of_part(check, part)
+        models, ratios = rows.network.to_numpy(), rows.ratio.to_numpy(float)
+        if len(rows):
+            held = np.full(len(rows), np.nan)
             for out in folds(models):
                 held[out] = holds(interval(ratios[~out], len(set(models[~out])), OF_MODELS), ratios[out])
             within = interval(ratios, len(set(models)), OF_MODELS)
-            yield _error_row(check, check.setting, part, models, ratios, held, within)
+            yield _error_row(rows.setting.iloc[0], part, rows, ratios, held, within)
 
 
-def pool_errors(checks: Iterable[Checked], pool: Setting) -> Iterator[PredictionError]:
+def pool_errors(checks: pd.DataFrame, pool: Setting) -> Iterator[PredictionError]:
     """Yield the errors of each setting that a pool predicts, and those of all by part.
 
     An interval is made of other devices, each of which counts alike.
     """
-    groups: dict[tuple[str, str], list[Checked]] = defaultdict(list)
-    for check in checks:
-        groups[check.left_out, check.method].append(check)
-    for (left_out, method), alike in groups.items():
+    for (left_out, method), alike in checks.groupby(["left_out", "method"], sort=False):
         # A device set aside gets the interval that any new device would get, and so does a network
         is_new = left_out in (tables.PUT_ASIDE, tables.BY_BOTH)
-        source = groups.get((tables.BY_DEVICE, method), []) if is_new else alike
-        for part in PARTS if method == tables.OURS else (WHOLE,):
-            made_of, asked = (ratios_by_device(check.of(part) for check in every) for every in (source, alike))
+        source = checks[(checks.left_out == tables.BY_DEVICE) & (checks.method == method)] if is_new else alike
+        for part in PARTS if method == OURS else (WHOLE,):
+            rows = of_part(alike, part)
+            made_of, asked = ratios_by_device(of_part(source, part)), ratios_by_device(rows)
             others = {out: [made_of[device] for device in made_of if device != out] for out in asked}
             within = {out: interval(np.ravel(rest), len(rest), OF_DEVICES) for out, rest in others.items()}
-            held = {out: holds(within[out], ratios) for out, ratios in asked.items()}
-            for check in alike if part == WHOLE else ():
-                out, models, ratios = check.setting.device, check.rows.architecture, check.ratios
-                yield _error_row(check, check.setting, part, models, ratios, holds(within[out], ratios), within[out])
+            for setting, of in grouped(rows, "setting").items() if part == WHOLE else ():
+                ratios, factor = of.ratio.to_numpy(float), within[setting.device]
+                yield _error_row(setting, part, of, ratios, holds(factor, ratios), factor)
             if asked:
-                models = np.concatenate([check.of(part).rows.architecture for check in alike])
+                held = np.ravel([holds(within[out], ratios) for out, ratios in asked.items()])
                 ratios = np.ravel([*asked.values()])
-                of_all = interval(ratios, len(asked), OF_DEVICES)
-                yield _error_row(alike[0], pool, part, models, ratios, np.ravel([*held.values()]), of_all)
+                yield _error_row(pool, part, rows, ratios, held, interval(ratios, len(asked), OF_DEVICES))
 
 
-def ratios_by_device(checks: Iterable[Checked]) -> dict[str, Numbers]:
+def ratios_by_device(checks: pd.DataFrame) -> dict[str, Numbers]:
     """Return the quantiles of the ratios of each device ``(points,)``, each of its settings counting alike."""
     found: dict[str, list[Numbers]] = defaultdict(list)
-    for check in checks:
-        if len(check.ratios):
-            found[check.setting.device].append(np.quantile(check.ratios, POINTS))
+    for setting, rows in grouped(checks, "setting").items():
+        found[setting.device].append(np.quantile(rows.ratio, POINTS))
     return {device: np.quantile(of_settings, POINTS) for device, of_settings in found.items()}
 
 
@@ -299,12 +301,12 @@ def holds(within: float, ratios: Numbers) -> Numbers:
 
 
 def _error_row(
-    check: Checked, setting: Setting, part: Part, models: Texts, ratios: Numbers, held: Numbers, within: float
+    setting: Setting, part: tuple[str, str], rows: pd.DataFrame, ratios: Numbers, held: Numbers, within: float
 ) -> PredictionError:
-    """Summarise ratios; ``models`` names the model of each call, ``held`` tells which ratios an interval held."""
+    """Summarise the ratios of checked rows; ``held`` tells which of them an interval held."""
     errors, coverage = np.abs(1.0 / ratios - 1.0), float(np.mean(held))
     return PredictionError(
-        *setting, check.left_out, check.method, *part, len(set(models)), len(models), float(np.median(errors)),
-        float(np.quantile(errors, NINE)), None if np.isnan(coverage) else coverage, float(np.median(ratios)),
-        within if coverage >= HELD and not np.isnan(within) else None,
+        *setting, rows.left_out.iloc[0], rows.method.iloc[0], *part, rows.network.nunique(), len(rows),
+        float(np.median(errors)), float(np.quantile(errors, NINE)), None if np.isnan(coverage) else coverage,
+        float(np.median(ratios)), within if coverage >= HELD and not np.isnan(within) else None,
     )  # fmt: skip

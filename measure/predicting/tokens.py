@@ -50,7 +50,9 @@ def demand_of(size: Size, phase: str, tokens: int) -> Demand:
     if phase == PREFILL:  # the program writes the scores of attention and reads them
         byte[PLACE["other"]] = SCORE_BYTE * 2 * size.heads * read * reached * size.depth
     parameter_byte = float(HALF_BYTE * (of_layers + head))
-    return Demand(1, flop, byte, LAYER_CALLS * size.depth, 0.0, parameter_byte, parameter_byte + cache_byte)
+    footprint_byte = parameter_byte + cache_byte
+    calls = LAYER_CALLS * size.depth
+    return Demand(1, flop, byte, calls, 0.0, parameter_byte, footprint_byte, network=str(tokens), family=LANGUAGE)
 
 
 def served(data: Path) -> Iterator[TimedCall]:
@@ -66,4 +68,4 @@ def served(data: Path) -> Iterator[TimedCall]:
         setting = Setting(chip.name, row.source, "", "fp16", row.phase, INFERENCE)
         seconds = (row.tokens if row.phase == PREFILL else 1) / row.tokens_per_s
         demand = demand_of(SIZES[row.model], row.phase, row.tokens)
-        yield TimedCall(setting, f"{row.model}:{row.tokens}", LANGUAGE, seconds, demand, roof, TOKENS)
+        yield TimedCall(setting, row.model, seconds, demand, roof, TOKENS)

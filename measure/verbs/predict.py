@@ -24,6 +24,7 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import closing
+from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -31,15 +32,15 @@ from typing import Any
 from measure.cache.folders import Workloads
 from measure.cache.predictions import Coefficient
 from measure.cache.project import kept_by_hand
-from measure.cache.workload_records import Operator, Workload
+from measure.cache.workload_records import Workload
 from measure.domain.chips import fold_name
-from measure.domain.models import OWN, Model
+from measure.domain.models import OWN
 from measure.domain.values import latency, plain, si
 from measure.domain.words import EAGER, INFERENCE, PRECISIONS, STEP, shape_name, stored_as
 from measure.errors import UserError, chosen, matching
 from measure.predicting import timings
-from measure.predicting.demand import Demand, PredictedDevice, of_chips, of_machines
-from measure.predicting.prediction import DATASHEET, FITTED, Predictor
+from measure.predicting.demand import PredictedDevice, of_chips, of_machines
+from measure.predicting.prediction import Predictor, origin
 from measure.run.sections import WorkloadTask
 from measure.run.worker import Worker
 from measure.timing.sampling import Sampling
@@ -66,30 +67,25 @@ def main(asked: argparse.Namespace) -> int:
     fitted = kept_by_hand(Coefficient, asked.data).parents[1]  # the project's, whole, where this cache has no fit
     predictor, phase = Predictor.read(fitted), STEP if asked.training else INFERENCE
     host_us = None if asked.host is None else _host_us(asked.host, predictor.hosts, phase)
-    calls = _known_calls(asked.known or [])
-    model = _count("MODEL", asked.model, batches, asked)
-    timed = [(_count("--known", name, [batch], asked), batch) for name, batch, _ in calls]
-    counted = _demands(asked, [(model, batch) for batch in batches] + timed)
-    known = [(demand, seconds) for (_, demand), (*_, seconds) in zip(counted[len(batches) :], calls, strict=True)]
+    times = _known_times(asked.known or [])
+    keys = _count("MODEL", asked.model, batches, asked)
+    timed = [key for name, batch, _ in times for key in _count("--known", name, [batch], asked)]
+    counted = {key: demand for home in _homes(asked.data) for key, demand in timings.counted(home).items()}
+    known = [(counted[key], seconds) for key, (*_, seconds) in zip(timed, times, strict=True)]
     rows: list[dict[str, Any]] = []
-    for batch, (workload, demand) in zip(batches, counted, strict=False):
-        needed_byte = workload.training_peak_byte if asked.training else workload.inference_peak_byte
-        sort = demand.sort(workload.family or "")
-        for device in devices:
-            basis = predictor.basis(device, asked.precision, asked.variant, phase, sort, known, host_us)
-            if basis is None:
-                continue
-            found = basis.predict(demand, sort)
-            row = {"chip": device.name, "batch": batch, **dataclasses.asdict(found)}
-            row |= {"inputs_per_s": batch / found.likely_s, "memory_needed_byte": needed_byte}
-            row |= {"memory_byte": device.memory_byte, "fits": None}
-            if needed_byte is not None and device.memory_byte is not None:
-                row["fits"] = needed_byte <= device.memory_byte
-            rows.append(row)
+    for demand, device in product([counted[key] for key in keys], devices):
+        basis = predictor.basis(device, asked.precision, asked.variant, phase, demand.sort, known, host_us)
+        if basis is None:
+            continue
+        found, needed_byte, held_byte = basis.predict(demand), demand.peak_byte, device.memory_byte
+        fits = needed_byte <= held_byte if needed_byte and held_byte else None
+        row = {"chip": device.name, "batch": demand.batch, **dataclasses.asdict(found)}
+        row |= {"inputs_per_s": demand.batch / found.likely_s}
+        rows.append(row | {"memory_needed_byte": needed_byte, "memory_byte": held_byte, "fits": fits})
     if not rows:
         raise UserError(f"--precision: nothing was timed at {asked.precision} on such a device; choose another")
     rows.sort(key=lambda row: (row["batch"], row["likely_s"]))
-    heading = {"model": model.name, "input_shape": shape_name(model.input_shape), "precision": asked.precision}
+    heading = {"model": keys[0].model, "input_shape": keys[0].input_shape, "precision": asked.precision}
     heading |= {"phase": phase, "variant": asked.variant}
     if asked.json:
         print(json.dumps(heading | {"predictions": rows}, indent=2, allow_nan=False))
@@ -103,9 +99,7 @@ def main(asked: argparse.Namespace) -> int:
 
 def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the table's cells of a prediction, in the order of ``HEAD``."""
-    low_s, high_s, needed_byte, timed = (row[key] for key in ("low_s", "high_s", "memory_needed_byte", "timed_models"))
-    basis = {FITTED: f"{timed} models timed there", DATASHEET: "its datasheet"}
-    origin = basis.get(row["basis"], f"its datasheet, fitted to {timed} timed there")
+    low_s, high_s, needed_byte = row["low_s"], row["high_s"], row["memory_needed_byte"]
     return (
         row["chip"],
         str(row["batch"]),
@@ -117,7 +111,7 @@ def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
         f"{row['costliest']} ({row['costliest_share']:.0%})",
         "" if needed_byte is None else si(needed_byte, "B"),
         {True: "yes", False: "no", None: "not known"}[row["fits"]],
-        origin,
+        origin(row["basis"], row["timed_models"]),
     )
 
 
@@ -140,7 +134,7 @@ def _devices(data: Path, names: Sequence[str] | None, precision: str) -> list[Pr
     return able
 
 
-def _known_calls(words: Sequence[str]) -> list[tuple[str, int, float]]:
+def _known_times(words: Sequence[str]) -> list[tuple[str, int, float]]:
     """Return model, batch size and latency (s) of the calls in ``--known``."""
     if len(words) % 3:
         raise UserError(f"--known: takes MODEL BATCH TIME, once or more, not {len(words)} words")
@@ -177,26 +171,26 @@ def _homes(data: Path) -> tuple[Workloads, Workloads]:
     return Workloads(data, "prediction/counted"), Workloads(data)
 
 
-def _count(flag: str, name: str, batches: Sequence[int], asked: argparse.Namespace) -> Model:
-    """Return the model of this name, given for ``flag``; count the batch sizes that the cache lacks."""
+def _count(flag: str, name: str, batches: Sequence[int], asked: argparse.Namespace) -> list[timings.Key]:
+    """Return the calls of the model of this name, given for ``flag``; count the batch sizes that the cache lacks."""
     words = ["--models", name, "--batch-sizes", *map(str, batches), "--precisions", asked.precision]
     words += ["--data", str(asked.data), "--sections", "workload", "--variants", EAGER]
     model = measuring.resolve_request_of_one(flag, measuring.parser().parse_args(words)).models[0]
-    predicted, shared = _homes(asked.data)
-    wanted = model.name, shape_name(model.input_shape), stored_as(asked.precision), None
+    homes, shape, stored = _homes(asked.data), shape_name(model.input_shape), stored_as(asked.precision)
+    wanted = model.name, shape, stored, None
 
     def read_counts() -> dict[int, Workload]:
-        rows = [*predicted.rows(Workload), *shared.rows(Workload)]
+        rows = [row for home in homes for row in home.rows(Workload)]
         return {row.batch: row for row in rows if (row.model, row.input_shape, row.precision, row.autocast) == wanted}
 
     counts = read_counts()
     missing = tuple(batch for batch in batches if batch not in counts)
     if missing:
         flags.check_writable(asked.data)
-        task = WorkloadTask(model, missing, stored_as(asked.precision), None)
+        task = WorkloadTask(model, missing, stored, None)
         with closing(Worker("cpu", 1, Sampling())) as worker:
             outcome = worker.run(task)
-        home = shared if model.source == OWN else predicted
+        home = homes[1] if model.source == OWN else homes[0]
         task.store(SimpleNamespace(workloads=home), outcome)  # type: ignore[arg-type]
         counts = read_counts()
     for row in (counts[batch] for batch in batches):
@@ -204,18 +198,4 @@ def _count(flag: str, name: str, batches: Sequence[int], asked: argparse.Namespa
             work = f"{model.name}: its training" if row.status == "ok" else f"{model.name}:"
             when = "" if row.batch in missing else ", as an earlier run found"
             raise UserError(f"{work} cannot be counted{when} ({row.reason})")
-    return model
-
-
-def _demands(asked: argparse.Namespace, calls: Sequence[tuple[Model, int]]) -> list[tuple[Workload, Demand]]:
-    """Return the workload and the demand of each call of a counted model on a batch."""
-    names = {model.name for model, _ in calls}
-    found: dict[timings.Key, tuple[Workload, Demand]] = {}
-    for home in _homes(asked.data):
-        rows = [row for row in home.rows(Workload) if row.model in names]
-        found |= timings.counted_demands(rows, home.columns(Operator))
-    stored = stored_as(asked.precision)
-    return [
-        found[timings.Key(model.name, shape_name(model.input_shape), batch, stored, asked.training)]
-        for model, batch in calls
-    ]
+    return [timings.Key(model.name, shape, batch, stored, asked.training) for batch in batches]

@@ -7,6 +7,7 @@ from pathlib import Path
 import pandas as pd
 
 from measure.cache import table
+from measure.cache.folders import Workloads
 from measure.cache.predictions import ALL, PredictionError
 from measure.cache.schema import TABLES, file_of
 from measure.predicting import demand, timings
@@ -35,7 +36,7 @@ class Predictions:
     @cached_property
     def counted(self) -> timings.Counted:
         """What each call of a counted model asks for."""
-        return timings.counted(self.folders[3])
+        return timings.counted(Workloads(self.folders[3]))
 
     @cached_property
     def timed(self) -> list[timings.TimedCall]:

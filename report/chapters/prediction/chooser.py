@@ -9,6 +9,7 @@ from measure.cache.predictions import DECODING, HOST_MEMORY, LANGUAGE, LAUNCHES,
 from measure.domain.names import model_name
 from measure.domain.words import EAGER, INFERENCE, PRECISION_BYTE, PRECISIONS, STEP, stored_as
 from measure.predicting.demand import LayerRoof
+from measure.predicting.prediction import origin
 from report import display
 from report.chapters.prediction.cards import cards
 from report.paper import Paper
@@ -68,22 +69,26 @@ def choices(paper: Paper) -> dict[str, Any]:
         # No input is copied, and fresh pages, which the calls hold, are a CPU's
         units |= {LAUNCHES: 1.0, HOST_MEMORY: float(devices[at].chip_kind == "cpu")}
         within = {sort: {batch: _short(basis.interval(sort, batch)) for batch in batches} for sort in sorts}
-        row = {"chip": at, "from": basis.origin, "within": within, "factors": bool(basis.factors)}
+        row = {
+            "chip": at,
+            "from": origin(basis.name, basis.timed_models),
+            "within": within,
+            "factors": bool(basis.factors),
+        }
         row |= {"weights": [*map(_short, basis.coefficients * [*units.values()])], "host": _short(basis.host_us)}
         row |= {"least": [_short(each) for each in (convolution, convolution, dense, byte)]}
         rates.setdefault(f"{precision},{phase},{is_served}", []).append(row)
         width = PRECISION_BYTE[stored_as(precision)]
         factors[width, phase] = factors.get((width, phase)) or basis.factors
-    calls, sorts_of, families = {}, {}, {}
-    for (model, batch, width, phase), (workload, demand) in rows.items():
-        families[model] = workload.family or ""
-        sorts_of[model] = demand.sort(families[model])
+    calls = {}
+    for (model, batch, width, phase), demand in rows.items():
         terms, _ = demand.terms(UNIT_ROOF, "cpu")
-        memory = workload.training_peak_byte if phase == STEP else workload.inference_peak_byte
-        about = {"terms": [*map(_short, terms)], "footprint": _short(demand.footprint_byte), "memory": _short(memory)}
-        factor = factors.get((width, phase), {}).get(demand.network, 1.0)
+        numbers = {"footprint": demand.footprint_byte, "memory": demand.peak_byte}
+        numbers["factor"] = factors.get((width, phase), {}).get(demand.network, 1.0)
         if batch in batches:
-            calls[f"{model},{batch},{width},{phase}"] = about | {"factor": _short(factor)}
+            short = {name: _short(number) for name, number in numbers.items()}
+            calls[f"{model},{batch},{width},{phase}"] = {"terms": [*map(_short, terms)], **short}
+    sorts_of = {model: demand.sort for (model, *_), demand in rows.items()}
     names = [device.name for device in devices]
     measured: dict[str, float] = {}
     for timed in predictions.timed:
@@ -91,13 +96,13 @@ def choices(paper: Paper) -> dict[str, Any]:
         found = rows.get((timed.model, batch, PRECISION_BYTE[stored_as(setting.precision)], setting.phase))
         if not found or timed.copied or setting.variant != EAGER or setting.device not in names:
             continue
-        flop = found[1].flop.sum()
+        flop = found.flop.sum()
         if abs(timed.demand.flop.sum() - flop) <= SAME_WORK * flop:
             cell = f"{names.index(setting.device)},{timed.model},{batch},{setting.precision},{setting.phase}"
             measured[cell] = min(measured.get(cell, inf), float(f"{timed.latency_s:.4g}"))
     within_of = [each["within"] for of in rates.values() for each in of]
     timed_sorts = {sort for within in within_of for sort in within if any(within[sort].values())} or SORTS
-    texts = cards(paper, families)
+    texts = cards(paper, {model: demand.family for (model, *_), demand in rows.items()})
     return {
         "widths": {precision: PRECISION_BYTE[stored_as(precision)] for precision in PRECISIONS},
         "models": [
@@ -105,7 +110,7 @@ def choices(paper: Paper) -> dict[str, Any]:
                 "id": model, "name": model_name(model), "card": texts[model], "sort": sorts_of[model],
                 "served": int(sorts_of[model] in SERVED), "offered": sorts_of[model] in timed_sorts,
             }
-            for model in families
+            for model in texts
         ],
         "devices": [
             {"name": own.get(device.name, device.name), "kind": device.chip_kind, "memory": device.memory_byte}

@@ -7,12 +7,11 @@ from typing import NamedTuple
 import pandas as pd
 
 from measure.cache import predictions as tables
-from measure.cache.predictions import ALL, BATCH_CLASSES, BY_DEVICE, BY_FAMILY, OURS
+from measure.cache.predictions import ALL, BATCH_CLASSES, BY_DEVICE, BY_FAMILY, OURS, pool_of
 from measure.domain.models import DECODE, PREFILL
 from measure.domain.words import EAGER, INFERENCE, PRECISION_BYTE
 from measure.predicting.demand import MICROSECOND, Demand, PredictedDevice
 from measure.predicting.prediction import DATASHEET, GPU, Basis
-from measure.predicting.study import pool_of
 from report.facts import Facts, missing, sourced
 from report.paper import LOWER_PRECISIONS, Paper
 from report.paper.chips import short_name
@@ -226,12 +225,11 @@ def predict(paper: Paper, model: str, device: PredictedDevice, batch: int = BATC
     ]
     if not calls:
         return None
-    workload, demand = calls[0]
-    sort = demand.sort(workload.family or "")
-    basis = predictions.predictor.basis(device, PRECISION, EAGER, INFERENCE, sort)
+    demand = calls[0]
+    basis = predictions.predictor.basis(device, PRECISION, EAGER, INFERENCE, demand.sort)
     if basis is None:
         return None
-    found = basis.predict(demand, sort)
+    found = basis.predict(demand)
     terms, launch_s = basis.parts(demand)
     parts = dict(zip(tables.TERMS, terms.tolist(), strict=True))
     arithmetic_s, bytes_s = (sum(parts[term] for term in kind) for kind in (tables.ARITHMETIC, tables.MEMORY))
