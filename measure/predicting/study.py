@@ -129,10 +129,13 @@ def parts(rows: pd.DataFrame) -> tuple[Numbers, Numbers, Numbers]:
     return rows[[*TERMS]].to_numpy(float), rows.launch_s.to_numpy(float), rows.latency_s.to_numpy(float)
 
 
+def weights(rows: pd.DataFrame) -> Numbers:
+    """Return weights ``(rows,)`` by which a setting counts as the square root of its number of rows."""
+    return rows.groupby("setting").latency_s.transform("size").to_numpy(float) ** -0.25
+
+
 def fit_pool(rows: pd.DataFrame) -> Numbers:
-    """Fit the calls of several settings, each weighted by the square root of its number of calls."""
-    weights = rows.groupby("setting").latency_s.transform("size").to_numpy(float) ** -0.25
-    return fit(*parts(rows), weights, AT_THE_ROOF)
+    return fit(*parts(rows), weights(rows), AT_THE_ROOF)
 
 
 def fit_setting(of_pool: Numbers, rows: pd.DataFrame) -> Numbers:

@@ -4,12 +4,14 @@ A call of ``f`` GFLOP of convolutions takes f ms at the peak; its convolutions m
 its activations as much each ``moved``.
 """
 
+from dataclasses import replace
+
 import numpy as np
 
 from measure.cache.predictions import ANY, HERE, Setting
 from measure.domain.words import INFERENCE, LAYER_KINDS, STEP
 from measure.predicting.demand import PLACE, Demand, LayerRoof
-from measure.predicting.timings import TimedCall
+from measure.predicting.timings import TimedCall, network_of
 
 ROOF = LayerRoof(1e12, 1e11, convolution_flop_per_s=1e12)
 BEAD = Setting("Bead 2", "made", "2.4", "fp16", "eager", INFERENCE)
@@ -18,16 +20,17 @@ COSTS = {HOST: 10.0, HOST._replace(phase=STEP): 20.0}
 """100 operators take 1 ms to launch, and in a training step 2 ms."""
 
 
-def demand(gflop: float, moved: float = 1.0, batch: int = 8, calls: int = 100) -> Demand:
+def demand(gflop: float, moved: float = 1.0, batch: int = 8, calls: int = 100, **about: str) -> Demand:
     flop, byte = np.zeros(len(LAYER_KINDS)), np.zeros(len(LAYER_KINDS))
     flop[PLACE["convolution"]] = gflop * 1e9
     byte[PLACE["convolution"]] = 1e8
     byte[PLACE["activation"]] = moved * 1e8
-    return Demand(batch, flop, byte, calls, input_byte=1e6, parameter_byte=4e6, footprint_byte=5e7)
+    return Demand(batch, flop, byte, calls, input_byte=1e6, parameter_byte=4e6, footprint_byte=5e7, **about)  # type: ignore[arg-type]
 
 
 def call(model: str, latency_s: float, asked: Demand, setting: Setting = BEAD, **changed: object) -> TimedCall:
-    made = {"family": model.rstrip("0123456789"), "roof": ROOF, "chip_kind": "gpu"}
+    asked = replace(asked, network=network_of(model), family=model.rstrip("0123456789"))
+    made = {"roof": ROOF, "chip_kind": "gpu"}
     return TimedCall(setting=setting, model=model, latency_s=latency_s, demand=asked, **(made | changed))  # type: ignore[arg-type]
 
 

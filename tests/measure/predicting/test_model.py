@@ -4,7 +4,7 @@ from helpers.predicted import COSTS, additive
 
 from measure.cache.predictions import TERMS
 from measure.predicting.model import AT_THE_ROOF, adapt, fit, likely
-from measure.predicting.timings import fit_rows
+from measure.predicting.study import parts, rows_of
 
 NO_PRIOR = np.zeros(2)
 
@@ -80,8 +80,8 @@ def test_some_times_tell_arithmetic_from_memory_and_a_host_from_its_device(arith
 
 
 def test_what_latencies_are_made_of_is_predicted_and_a_layer_that_was_not_timed_is_at_its_roof():
-    timed = fit_rows(additive(models=400), COSTS)
-    found = fit(timed.terms, timed.launch_s, timed.latency_s, np.ones(len(timed)), AT_THE_ROOF)
-    assert np.median(likely(found, timed.terms, timed.launch_s) / timed.latency_s) == pytest.approx(1, rel=0.01)
+    terms, launch_s, times = parts(rows_of(additive(models=400), COSTS))
+    found = fit(terms, launch_s, times, np.ones(len(times)), AT_THE_ROOF)
+    assert np.median(likely(found, terms, launch_s) / times) == pytest.approx(1, rel=0.01)
     assert found[TERMS.index("convolution arithmetic")] == pytest.approx(2.0, rel=0.02)
     assert found[TERMS.index("dense arithmetic")] == pytest.approx(1.0)

@@ -8,6 +8,7 @@ from helpers.places import ROOT
 from helpers.predicted import BEAD, ROOF, demand
 
 from measure.cache import predictions, table
+from measure.cache.folders import Workloads
 from measure.cache.predictions import (
     ALL,
     CONVOLUTIONAL,
@@ -18,6 +19,7 @@ from measure.cache.predictions import (
     Coefficient,
     NetworkFactor,
     PredictionError,
+    pool_of,
 )
 from measure.cache.schema import file_of
 from measure.domain.roofs import Roof
@@ -25,7 +27,6 @@ from measure.domain.words import EAGER, INFERENCE, STEP
 from measure.predicting import timings
 from measure.predicting.demand import PredictedDevice, of_chips
 from measure.predicting.prediction import DATASHEET, FITTED, SCALED, Predictor
-from measure.predicting.study import pool_of
 
 POOL = pool_of("gpu", "fp16", INFERENCE)
 OLD, NEW = BEAD._replace(software="2.9.1"), BEAD._replace(software="2.14.0")
@@ -72,7 +73,7 @@ def chip(name, kind="gpu"):
 
 def predict(device, batch=8, precision="fp16", predictor=PREDICTOR, **asked):
     basis = predictor.basis(device, precision, EAGER, INFERENCE, **asked)
-    return basis and basis.predict(demand(4.0, moved=2.0, batch=batch), CONVOLUTIONAL)
+    return basis and basis.predict(demand(4.0, moved=2.0, batch=batch))
 
 
 MADE = (2 * 4 + 1.5 * 2) * 1e-3
@@ -147,7 +148,7 @@ def test_a_network_that_other_devices_timed_has_its_factor_and_still_the_same_ro
     predictor = Predictor(ROWS, ERRORS, [oak])
     basis = predictor.basis(chip("Eel 5"), "fp16", EAGER, INFERENCE)
     asked = demand(4.0, moved=2.0)
-    found, other = (basis.predict(each, CONVOLUTIONAL) for each in (replace(asked, network="oak"), asked))
+    found, other = (basis.predict(each) for each in (replace(asked, network="oak"), asked))
     assert found.likely_s == pytest.approx(np.hypot(1.4 * MADE, LAUNCHED))
     assert other.likely_s == pytest.approx(np.hypot(MADE, LAUNCHED))
     assert found.least_s == other.least_s
@@ -182,7 +183,7 @@ def published():
     data = ROOT / "data"
     return (
         Predictor.read(data),
-        timings.counted(data),
+        timings.counted(Workloads(data)),
         list({chip.name: chip for chip in of_chips(data).values()}.values()),
     )
 
@@ -197,19 +198,18 @@ def test_a_latency_never_falls_as_the_batch_grows(published, precision, phase):
         bases = {}
         times = {}
         for key in keys:
-            workload, asked = counted[key]
-            sort = asked.sort(workload.family or "")
-            if sort not in bases:
-                bases[sort] = predictor.basis(chip, precision, EAGER, phase, sort)
-            if bases[sort]:
-                times.setdefault(key[:2], []).append((key.batch, bases[sort].likely_s(asked)))
+            asked = counted[key]
+            if asked.sort not in bases:
+                bases[asked.sort] = predictor.basis(chip, precision, EAGER, phase, asked.sort)
+            if basis := bases[asked.sort]:
+                times.setdefault(key[:2], []).append((key.batch, basis.likely_s(asked)))
         for model, found in times.items():
             assert all(one[1] <= next_[1] for one, next_ in pairwise(sorted(found))), (chip.name, model)
 
 
 def test_untimed_chips_are_in_the_order_of_their_roofs(published):
     predictor, counted, chips = published
-    asked = counted[timings.Key("resnet50", "3x224x224", 64, "bf16", False)][1]
+    asked = counted[timings.Key("resnet50", "3x224x224", 64, "bf16", False)]
     found = [(chip, predictor.basis(chip, "fp16", EAGER, INFERENCE)) for chip in chips if chip.chip_kind == "gpu"]
     untimed = [basis for _, basis in found if basis and basis.name == DATASHEET]
     assert len(untimed) > 20

@@ -1,12 +1,12 @@
 import numpy as np
+import pandas as pd
 import pytest
 from helpers.predicted import BEAD, COSTS, HOST, additive, call, demand
 
 from measure.cache import predictions
 from measure.cache.predictions import ALL, BY_DEVICE, LAUNCHES, OURS, TERMS
 from measure.predicting import study
-from measure.predicting.study import Checked
-from measure.predicting.timings import fit_rows
+from measure.predicting.study import rows_of
 
 COG = BEAD._replace(device="Cog 3")
 
@@ -52,7 +52,7 @@ def test_a_networks_factor_is_the_median_of_all_devices_drawn_to_one():
     """Each network of Cog 3 takes 1.3 times as long as on Bead 2, and ``odd`` 1.5 times as long as both let expect."""
     odd = [call("odd", float(np.hypot(1.5 * factor * 11.5e-3, 1e-3)), demand(5.0), each) for factor, each in
            ((1.0, BEAD), (1.3, COG))]  # fmt: skip
-    timed = fit_rows([*additive(), *additive(1.3, COG), *odd, call("hidden", 1e-3, demand(0.01), BEAD)], COSTS)
+    timed = rows_of([*additive(), *additive(1.3, COG), *odd, call("hidden", 1e-3, demand(0.01), BEAD)], COSTS)
     of_pool = np.zeros(len(TERMS))
     of_pool[TERMS.index("convolution arithmetic")], of_pool[TERMS.index("other memory")] = 2.0, 1.5
     factors = study.network_factors(timed, of_pool)
@@ -70,35 +70,32 @@ def test_each_row_is_left_out_once_and_with_its_label_unless_it_is_all_that_was_
     parts = list(study.folds(np.array([f"net{k // 2}" for k in range(50)], dtype=object)))
     assert sum(part.astype(int) for part in parts).tolist() == [1] * 50
     assert all((part[::2] == part[1::2]).all() for part in parts)
-    timed = fit_rows(additive(), COSTS)  # all are of the family net
-    for check in study.check_setting(BEAD, timed, timed, study.fit_pool):
-        assert np.isnan(check.ratios).all()
+    timed = rows_of(additive(), COSTS)  # all are of the family net
+    for check in study.check_setting(timed, timed, study.fit_pool):
+        assert np.isnan(check.ratio).all()
         assert list(study.setting_errors(check)) == []
 
 
 def test_simple_estimates_say_what_they_are_called():
-    known = fit_rows([call("one", 6e-3, demand(3.0)), call("two", 12e-3, demand(6.0))], COSTS)
-    asked = fit_rows([call("three", 1.0, demand(9.0, moved=12.0))], COSTS)
+    known = rows_of([call("one", 6e-3, demand(3.0)), call("two", 12e-3, demand(6.0))], COSTS)
+    asked = rows_of([call("three", 1.0, demand(9.0, moved=12.0))], COSTS)
     # Both took twice their FLOP at the peak
-    assert study.BASELINES[predictions.LIKE_FLOP](known, asked) == pytest.approx([18e-3])
+    assert study.estimate(predictions.LIKE_FLOP, known, asked) == pytest.approx([18e-3])
     # At the roof 3 + 1 and 6 + 1 ms: 6 / 4 and 12 / 7 times as long, in the median 1.607; the third 9 + 12 ms
-    assert study.BASELINES[predictions.LIKE_ROOFLINE](known, asked) == pytest.approx([(6 / 4 + 12 / 7) / 2 * 21e-3])
+    assert study.estimate(predictions.LIKE_ROOFLINE, known, asked) == pytest.approx([(6 / 4 + 12 / 7) / 2 * 21e-3])
 
 
 def test_a_device_that_is_slower_as_a_whole_is_off_by_that_until_one_time_is_known():
-    timed = fit_rows([*additive(), resnet(BEAD), *additive(1.3, COG), resnet(COG, 1.3)], COSTS)
-    found = {
-        (each.left_out, each.method, each.setting.device): each
-        for each in study.check_pool(timed, None, has_factors=False)
-    }
-    known = found[predictions.ONE_KNOWN, OURS, "Cog 3"]
-    assert np.median(np.abs(1 / known.ratios - 1)) < 0.05
-    assert "resnet50" not in known.rows.architecture
+    timed = rows_of([*additive(), resnet(BEAD), *additive(1.3, COG), resnet(COG, 1.3)], COSTS)
+    found = pd.concat(study.check_pool(timed, timed[:0], has_factors=False))
+    known = found[(found.left_out == predictions.ONE_KNOWN) & (found.device == "Cog 3")]
+    assert np.median(np.abs(1 / known.ratio - 1)) < 0.05
+    assert "resnet50" not in set(known.network)
 
 
 def checked(ratios, setting=BEAD):
-    calls = [call(f"net{k}", 1.0, demand(1.0, batch=1 if k < 4 else 32)) for k in range(len(ratios))]
-    return Checked(BY_DEVICE, OURS, setting, fit_rows(calls, COSTS), np.array(ratios))
+    calls = [call(f"net{k}", 1.0, demand(1.0, batch=1 if k < 4 else 32), setting) for k in range(len(ratios))]
+    return rows_of(calls, COSTS).assign(left_out=BY_DEVICE, method=OURS, ratio=ratios)
 
 
 def test_errors_are_of_predictions_over_latencies_by_batch_size():
@@ -142,7 +139,7 @@ def test_an_interval_of_a_pool_is_checked_with_each_device_left_out(widths, cove
         checked(np.exp(np.linspace(width if width == 1 else -width, width, 2001)), BEAD._replace(device=f"Bead {at}"))
         for at, width in enumerate(widths)
     ]
-    rows = study.pool_errors(alike, study.pool_of("gpu", "fp16", "inference"))
+    rows = study.pool_errors(pd.concat(alike), study.pool_of("gpu", "fp16", "inference"))
     pool = next(row for row in rows if (row.device, row.batches, row.sort) == ("any GPU", ALL, ALL))
     if coverage is None:
         assert pool.coverage is pool.within is None

@@ -21,7 +21,7 @@ def test_a_token_reads_the_parameters_and_half_of_the_cache():
     # Keys and values of 5 tokens, 4 wide, in three layers; a score and a sum for each of 8
     assert found.footprint_byte - found.parameter_byte == 2 * 2 * 4 * 5 * 3
     assert found.flop[PLACE["attention"]] == 4 * 5 * 8 * 3
-    assert found.sort("language") == "decoding"
+    assert found.sort == "decoding"
 
 
 def test_a_prompt_reads_the_parameters_once_and_scores_one_token():

@@ -21,10 +21,10 @@ from measure.cache.predictions import (
     Coefficient,
     PredictionError,
     Setting,
+    pool_of,
 )
 from measure.cache.schema import file_of
 from measure.cache.workload_records import Workload
-from measure.predicting.study import pool_of
 from measure.verbs import predict
 
 MODEL = "squeezenet1_0"

@@ -20,7 +20,7 @@ from report.chapters.prediction import cards, chooser
 from report.paper.predictions import Predictions
 
 PREDICTIONS = world().predictions
-RESNET = PREDICTIONS.counted[Key("resnet50", "3x224x224", 64, "bf16", False)][1]
+RESNET = PREDICTIONS.counted[Key("resnet50", "3x224x224", 64, "bf16", False)]
 """What 64 inputs ask for at 16 bits."""
 
 
@@ -91,7 +91,7 @@ def test_the_chooser_says_what_the_predictor_does(name):
     least = max(np.dot(terms[:3], row["least"][:3]), asked["footprint"] * row["least"][3])
     likely = np.hypot(np.dot(terms, row["weights"]), row["host"] * terms[6])
     basis = PREDICTIONS.predictor.basis(device(name), "fp16", EAGER, INFERENCE)
-    told = basis.predict(RESNET, CONVOLUTIONAL)
+    told = basis.predict(RESNET)
     assert (least, likely) == pytest.approx((told.least_s, told.likely_s), rel=1e-3)
     checked = {(sort, batch) for sort, each in row["within"].items() for batch, factor in each.items() if factor == 1.3}
     assert checked == (set() if name == "AWS Trainium2" else {(CONVOLUTIONAL, 64)})
