@@ -104,16 +104,6 @@ local LOOKS = { html = html, typst = typst }
 
 -- From a document to an edition --------------------------------------------------------------------------------------
 
--- Returns whether an edition shows a div or span; nil if it has no condition.
-local function is_shown(element, edition)
-  if not element.classes:includes("content-visible") then return nil end
-  local format = element.attributes["when-format"]
-  if #element.attributes ~= 1 or not LOOKS[format] then
-    fail("'content-visible' needs when-format=\"html\" or \"typst\"; a div may have when-meta")
-  end
-  return format == edition
-end
-
 -- Returns a callout's kind, label, title and content; nil for another div.
 local function callout_of(div)
   local kind = CALLOUTS:find_if(function(each) return div.classes:includes("callout-" .. each) end)
@@ -191,19 +181,24 @@ local function arranged(blocks, edition, is_numbered)
     return content:walk(filter), false
   end
 
+  -- Returns what the edition shows of a span or div with a condition; nil without one.
+  function filter.Span(element)
+    if not element.classes:includes("content-visible") then return nil end
+    local format = element.attributes["when-format"]
+    if #element.attributes ~= 1 or not LOOKS[format] then
+      fail("'content-visible' needs when-format=\"html\" or \"typst\"; a div may have when-meta")
+    end
+    return format == edition and element.content:walk(filter) or {}, false
+  end
+
   function filter.Div(div)
-    local shown = is_shown(div, edition)
-    if shown ~= nil then return shown and div.content:walk(filter) or {}, false end
+    local shown = filter.Span(div)
+    if shown then return shown, false end
     if div.identifier:find("^fig%-") or div.identifier:find("^tbl%-") then return float(div) end
     local box = callout_of(div)
     if not box then return nil end
     box.content, box.title = box.content:walk(filter), box.title:walk(filter)
     return look.callout(box), false
-  end
-
-  function filter.Span(span)
-    local shown = is_shown(span, edition)
-    if shown ~= nil then return shown and span.content:walk(filter) or {}, false end
   end
 
   -- A formula's label stands behind it in the text. Other syntax that is left there is none of pandoc's.

@@ -70,10 +70,7 @@ end
 -- Returns whether the metadata at a dotted path are true.
 local function holds(path)
   local value = meta
-  for key in path:gmatch("[^.]+") do
-    if type(value) ~= "table" then return false end
-    value = value[key]
-  end
+  for key in path:gmatch("[^.]+") do value = type(value) == "table" and value[key] end
   return value == true
 end
 
@@ -167,13 +164,9 @@ local function pruned(blocks)
     if block.t == "Para" or block.t == "Plain" or block.t == "Header" then
       is_kept = #block.content > 0 and not lacks(block) and not has_listed(stringify(block), GAP)
     elseif block.t == "BulletList" or block.t == "OrderedList" then
-      local items = pandoc.List({})
-      for _, item in ipairs(block.content) do
-        local is_torn = item:find_if(function(part) return (part.t == "Para" or part.t == "Plain") and lacks(part) end)
-        if not is_torn then items:insert(pruned(item)) end
-      end
-      block.content = items
-      is_kept = #items > 0
+      local function is_torn(part) return (part.t == "Para" or part.t == "Plain") and lacks(part) end
+      block.content = block.content:filter(function(item) return not item:find_if(is_torn) end):map(pruned)
+      is_kept = #block.content > 0
     elseif block.t == "Div" and block.identifier == "gaps" then
       is_kept = #commands > 0
     elseif block.t == "Div" and kind_of(block.identifier) then
@@ -201,22 +194,19 @@ local function folded(block)
 end
 
 local function is_html_only(block)
-  return block.t == "Div" and has_class(block, "content-visible") and block.attributes["when-format"] == "html"
+  return has_class(block, "content-visible") and block.attributes["when-format"] == "html"
 end
 
--- Returns the sentence in the place of a cell that failed: Quarto prints its traceback (`execute: error: true`).
-local function failure(div)
-  local line = div.content[1].text:gsub("\27%[[%d;]*m", ""):match("([^\n]*)%s*$")
-  if os.getenv("ROOFWRIGHT_STRICT") then error(line) end
-  return pandoc.Para("This could not be computed: " .. line .. ". What depends on it is left out.")
-end
-
--- Fills the list of commands. Frames answers and reference blocks: other writers drop the Typst around them.
+-- Fills the list of commands. Frames answers and reference blocks: other writers drop the Typst around them. A cell that
+-- failed has left its traceback under Quarto (`execute: error: true`): a sentence takes its place.
 local function printed(div)
-  if has_class(div, "cell-output-error") then return failure(div) end
+  if has_class(div, "cell-output-error") then
+    local line = div.content[1].text:gsub("\27%[[%d;]*m", ""):match("([^\n]*)%s*$")
+    if os.getenv("ROOFWRIGHT_STRICT") then error(line) end
+    return pandoc.Para("This could not be computed: " .. line .. ". What depends on it is left out.")
+  end
   if div.identifier == "gaps" then
-    local function item(command) return { pandoc.Plain(pandoc.Code(command)) } end
-    div.content:insert(pandoc.BulletList(commands:map(item)))
+    div.content:insert(pandoc.BulletList(commands:map(function(each) return { pandoc.Plain(pandoc.Code(each)) } end)))
     return div
   end
   local frame = has_class(div, "answer") and "answer" or has_class(div, "reference") and "reference"
