@@ -38,18 +38,15 @@ def read(path: Path, record: type[Record], keys: frozenset[str]) -> list[tuple[i
     """
     rows, facts = numbered(path, record), TABLES[record]
     citing = [name for name in CITING if name in facts.columns]
-    sound: set[str] = set()  # a table cites the same sources again and again
     key_of, lines = attrgetter(*facts.key) if facts.key else None, dict[Any, int]()
     for line, row in rows:
         for name in citing:
-            text = getattr(row, name)
-            for cited in () if text in sound else text.split(";"):
+            for cited in getattr(row, name).split(";"):
                 if cited not in keys:
                     raise UserError(
                         f"{path}, line {line}, column {name}: {quote(cited)} is not in the bibliography; add its entry "
                         "to bib/references.bib"
                     )
-            sound.add(text)
         first = lines.setdefault(key_of(row), line) if key_of else line
         if first != line:
             key = quote(" ".join(str(getattr(row, name)) for name in facts.key))

@@ -12,12 +12,11 @@ from report.chapters.networks.tables import chosen_models
 from report.charts import forms, theme
 from report.charts.axes import Categories, LinearAxis, LogAxis, longest
 from report.charts.marks import bars, names, points
-from report.charts.panels import figure, panel, row
+from report.charts.panels import Content, figure, panel, row
 from report.charts.roofline import DrawnRoof, Plane
 from report.paper import Paper
 from report.paper.frames import spread
 
-Chart = dict[str, Any]
 WAYS = dict(zip(facts.BYTES, theme.BOUND_COLORS, strict=True))  # the names of both ways to count bytes
 BY_WAY = ("way", theme.BOUND_COLORS), ("way", theme.shapes(theme.BOUND_COLORS))
 TOLD = [("name", "network", ""), ("way", "bytes", ""), ("intensity", "intensity", "FLOP/B")]
@@ -35,11 +34,11 @@ def _by_way(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 @display.figure
-def demands(paper: Paper, everything: bool = False) -> Chart:
+def demands(paper: Paper, everything: bool = False) -> Content:
     rows = _networks(paper, everything)
     y = Categories.steps(rows.name, 12)
     width = (theme.FULL_WIDTH - y.room - 46) / 3
-    panels: list[Chart] = []
+    panels: list[Content] = []
     for column, title, unit in (("forward_flop", "FLOP", "FLOP"), ("inference_peak_byte", "peak memory", "B")):
         if not (rows[column] > 0).any():
             continue
@@ -57,7 +56,7 @@ def demands(paper: Paper, everything: bool = False) -> Chart:
 
 
 @display.figure
-def kinds(paper: Paper, everything: bool = False) -> Chart:
+def kinds(paper: Paper, everything: bool = False) -> Content:
     rows = _networks(paper, everything)
     sums = display.required(facts.kind_sums(paper), facts.COUNTS.command)
     families = rows.groupby("family").forward_flop.min().sort_values().index.tolist()
@@ -79,13 +78,13 @@ def kinds(paper: Paper, everything: bool = False) -> Chart:
 
 
 @display.figure
-def pair(paper: Paper) -> Chart:
+def pair(paper: Paper) -> Content:
     kinds = facts.pair_kinds(paper).sort_values("model")  # MobileNet-v2 first
     if set(kinds.model) != set(STORY) or kinds.bound_s.isna().any():
         raise display.Missing
     left = Categories.steps(map(model_name, STORY)).room
     width = (theme.FULL_WIDTH - left - 3 * 14 - 2 * theme.GAP) / 3
-    panels: list[Chart] = []
+    panels: list[Content] = []
     for column, title, unit in (("flop", "FLOP", "FLOP"), ("byte", "bytes", "B"), ("bound_s", "least time", "s")):
         sums = kinds.groupby("name")[column].sum()
         x = LinearAxis.around(sums, pixels=width, title=title, unit=unit, format="~s", ticks=2)
@@ -100,7 +99,7 @@ def pair(paper: Paper) -> Chart:
 
 
 @display.figure
-def intensity(paper: Paper) -> Chart:
+def intensity(paper: Paper) -> Content:
     rows, large = facts.at_batch(paper, None), facts.large_batch(paper)
     fully = set(rows[rows.batch == large].model) & set(chosen_models(paper))
     rows = rows[rows.model.isin(fully)]
@@ -109,7 +108,7 @@ def intensity(paper: Paper) -> Chart:
     both = _by_way(rows)
     right = longest([*both.name]) + 20
     width = theme.plot_width(2, right=right, shared=True, unit="FLOP/B")
-    panels: list[Chart] = []
+    panels: list[Content] = []
     for way in theme.BOUND_COLORS:
         about: dict[str, Any] = {"title": "intensity", "unit": "FLOP/B", "vertical": True, "shown": not panels}
         y = LogAxis.around(both.intensity, pixels=150, **about)
@@ -120,8 +119,8 @@ def intensity(paper: Paper) -> Chart:
 
 
 @display.figure
-def roofs(paper: Paper) -> Chart:
-    panels: list[Chart] = []
+def roofs(paper: Paper) -> Content:
+    panels: list[Content] = []
     for kind in ("cpu", "gpu"):
         if (found := facts.roof_of(paper, kind)) is None:
             continue

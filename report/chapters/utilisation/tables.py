@@ -21,7 +21,6 @@ SETTINGS = {
 }
 """How a user sets what a variant does; a precision is a cast of the network."""
 CASTS = {BASE_PRECISION: "", "bf16": "`model.bfloat16()`", "fp16": "`model.half()`"}
-WORDS = {KEPT: "memory kept"}
 
 
 @display.table
@@ -34,7 +33,7 @@ def gains(paper: Paper) -> str:
     rows = []
     for variant, precision in tried:
         parts = [] if variant == EAGER else variant.split("+")
-        words = [*(WORDS.get(part, part) for part in parts), precision if CASTS[precision] else ""]
+        words = [*(part.replace(KEPT, "memory kept") for part in parts), precision if CASTS[precision] else ""]
         settings = [*(SETTINGS.get(part, "") for part in parts), CASTS[precision]]
         values = [median_of(gains_of(machine, variant, precision, batch)) for batch in batches]
         if not all(value.is_missing for value in values):
