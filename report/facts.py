@@ -159,7 +159,7 @@ def as_json(value: Value | Name, meaning: str) -> dict[str, Any]:
     return {
         "value": None if value.is_missing else value.number, "unit": value.unit, "low": value.low, "high": value.high,
         "count": value.count, "counted": value.counted,
-        "name": None if value.number is None else value.name or None, "printed": f"{value:interval}",
+        "name": None if value.number is None else value.name or None, "printed": value.printed(),
         "meaning": meaning, **where,
     }  # fmt: skip
 

@@ -98,13 +98,7 @@ class Value:
         return not self.is_missing and self.high is not None and self.high < of
 
     def __str__(self) -> str:
-        return self._printed(has_interval=False)
-
-    def __format__(self, spec: str) -> str:
-        """Print the value, with ``interval`` its interval too: ``1.85 (1.71–1.98)``. ValueError for another spec."""
-        if spec not in ("", "interval"):
-            raise ValueError(f"a Value has no format {spec!r}; use 'interval' or none")
-        return self._printed(has_interval=spec == "interval")
+        return self.printed(has_interval=False)
 
     def _repr_markdown_(self) -> str:
         """Return what an inline cell prints. A filter drops the paragraph of a missing value and lists its command."""
@@ -115,9 +109,9 @@ class Value:
     @property
     def interval(self) -> Markup:
         """The value with its interval, for a cell of a table or inline code."""
-        return Markup(missing_span(self.source) if self.is_missing else escape(f"{self:interval}"))
+        return Markup(missing_span(self.source) if self.is_missing else escape(self.printed()))
 
-    def _printed(self, has_interval: bool) -> str:
+    def printed(self, has_interval: bool = True) -> str:
         if self.number is None or self.is_missing:
             return "–"
         place = None if self.low is None or self.high is None else place_of(self.low, self.high)
