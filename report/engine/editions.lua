@@ -13,7 +13,8 @@ local stringify = pandoc.utils.stringify
 local NAMES = { fig = "Figure", tbl = "Table", sec = "Section", eq = "Equation" }
 local CALLOUTS = pandoc.List({ "note", "tip", "important", "warning", "caution" })
 -- What means something to Quarto and nothing here
-local UNKNOWN = { "^callout%-", "^panel%-", "^column", "^content%-", "^layout", "^aside$", "^proof$", "^theorem$" }
+local UNKNOWN =
+  pandoc.List({ "^callout%-", "^panel%-", "^column", "^content%-", "^layout", "^aside$", "^proof$", "^theorem$" })
 local FULL_WIDTH = 800 -- pixels of a picture that takes the whole line; all have one scale, so letters have one size
 
 local function fail(problem)
@@ -110,11 +111,9 @@ local function callout_of(div)
   if not kind then
     local names = pandoc.List(div.classes)
     for name in pairs(div.attributes) do names:insert(name) end
-    for _, pattern in ipairs(UNKNOWN) do
-      local name = names:find_if(function(each) return each:find(pattern) end)
-      if name then fail("the embedded engine does not know '" .. name .. "'") end
-    end
-    return nil
+    local function is_unknown(name) return UNKNOWN:find_if(function(pattern) return name:find(pattern) end) end
+    local name = names:find_if(is_unknown)
+    return name and fail("the embedded engine does not know '" .. name .. "'")
   end
   local box = { kind = "callout-" .. kind, label = div.identifier, content = div.content }
   box.is_folded = div.attributes.collapse == "true"

@@ -1,9 +1,7 @@
 -- Decides what of the chapters is printed, for both engines (filters in _quarto.yml, at: pre-ast).
 --
--- 1. Chapters: ROOFWRIGHT_CHAPTERS (names, by commas), else `roofwright: chapters:` in _quarto.yml, names those that
---    are printed. A chapter begins at a heading of the first level with the label `sec-NAME`.
--- 2. Conditions: `::: {.content-visible when-meta="training.step"}`, `unless-meta=`. Cells set such metadata. A path that
---    is not set is false. `when-format=` is left to the engine.
+-- 1. Chapters: ROOFWRIGHT_CHAPTERS, else `roofwright: chapters:` in _quarto.yml. One begins at `# TITLE {#sec-NAME}`.
+-- 2. Conditions: `::: {.content-visible when-meta="training.step"}`, `unless-meta=`, by the metadata that cells set.
 -- 3. Reference blocks: `::: {.reference claims="fastest pooling"}` is printed if all claims hold. The claim `fastest`
 --    of the chapter `training` is the metadata `training.claims.fastest`; elsewhere the claim is `training.fastest`.
 -- 4. Missing values: a paragraph or list item with a span of class `missing` is not printed, nor is a figure or table
@@ -18,12 +16,11 @@ local PDF_ONLY = pandoc.Attr("", { "content-visible" }, { ["when-format"] = "typ
 
 local meta, ours = {}, {} -- of the document, and what stands there under `roofwright`
 local commands = pandoc.List({}) -- that measure what is missing, each once
-local lost, is_losing = {}, false -- labels of what is not printed, and whether a text read before refers to a new one
-local named = {} -- labels that texts refer to
+local lost, named = {}, {} -- labels of what is not printed, and those that texts refer to
+local is_losing = false -- whether a text read before refers to something newly lost
 local is_selection = false -- whether chapters are chosen
 
 local function kind_of(label) return KINDS[label:match("^(%a+)%-")] end
-
 local function has_class(element, class) return element.classes ~= nil and element.classes:includes(class) end
 
 -- A capital letter at the start of a reference is the author's, not the label's.
@@ -83,8 +80,7 @@ local function with_conditions(blocks)
   local chapter = ""
   local filter = { traverse = "topdown" }
   function filter.Link(link)
-    if link.target:sub(1, 1) ~= "#" then return nil end
-    link.content:insert(pandoc.Str("@" .. link.target:sub(2)))
+    if link.target:find("^#") then link.content:insert(pandoc.Str("@" .. link.target:sub(2))) end
     return link
   end
   function filter.Header(header)
@@ -193,9 +189,7 @@ local function folded(block)
   }, stringify(ours.pdf or "") == "full" and pandoc.Attr() or HTML_ONLY)
 end
 
-local function is_html_only(block)
-  return has_class(block, "content-visible") and block.attributes["when-format"] == "html"
-end
+local function is_html_only(block) return block.t == "Div" and block.attributes["when-format"] == "html" end
 
 -- Fills the list of commands. Frames answers and reference blocks: other writers drop the Typst around them. A cell that
 -- failed has left its traceback under Quarto (`execute: error: true`): a sentence takes its place.
@@ -238,13 +232,11 @@ local function with_words(blocks)
     if kind_of(label) and #cite.citations == 1 then return referred(cite, label) end
   end
   local function unmarked_link(link)
-    if link.target:sub(1, 1) ~= "#" then return nil end
+    if not link.target:find("^#") then return nil end
     link.content:remove()
     return referred(link, link.target:sub(2), link.content)
   end
-  local function unmarked(span)
-    if has_class(span, "missing") then return pandoc.Str("–") end
-  end
+  local function unmarked(span) return has_class(span, "missing") and pandoc.Str("–") or nil end
   -- In the PDF a formula is read aloud as its TeX.
   local function spoken(formula)
     local text = formula.text:gsub("%s+", " "):gsub('[\\"]', "\\%0")
@@ -269,11 +261,9 @@ function Pandoc(document)
     blocks = pruned(blocks)
   until not is_losing
   -- A heading above what only the page shows stands there alone.
-  blocks = replace_bare_headings(
-    blocks:map(folded),
-    function(block) return not is_html_only(block) end,
-    function(block) return pandoc.Div({ block }, HTML_ONLY) end
-  )
+  local function is_in_both(block) return not is_html_only(block) end
+  local function on_the_page(block) return pandoc.Div({ block }, HTML_ONLY) end
+  blocks = replace_bare_headings(blocks:map(folded), is_in_both, on_the_page)
   document.blocks = with_words(blocks)
   return document
 end

@@ -111,11 +111,8 @@ def write_file(path: Path, content: bytes) -> None:
 
 def read_project(root: Path, document: str | None = None) -> Project:
     """Read `root/_quarto.yml` and the front matter of a document that it renders, of the first unless one is given."""
-    file = root / SETTINGS_FILE
-    if not file.is_file():
-        raise UserError(f"there is no {SETTINGS_FILE} in {root}; run it in a clone of the project, or install it again")
     passed_over: list[str] = []
-    settings = read_settings(read_text(file), SETTINGS_FILE, 1, KNOWN, passed_over)
+    settings = read_settings(read_text(root / SETTINGS_FILE), SETTINGS_FILE, 1, KNOWN, passed_over)
     first, *others = settings.get("project.render") or ["index.qmd"]
     document, body_line = document or first, 1
     if front := re.match(r"---\s*?\n(.*?\n)---\s*?(\n|$)", read_text(root / document), re.DOTALL):
