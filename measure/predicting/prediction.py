@@ -9,19 +9,7 @@ import numpy as np
 
 from measure.cache import predictions as tables
 from measure.cache import table
-from measure.cache.predictions import (
-    KNOWN_TIMES,
-    LAUNCHES,
-    SOME,
-    TERMS,
-    Coefficient,
-    NetworkFactor,
-    PredictionError,
-    Setting,
-    batch_class,
-    pool_of,
-    release,
-)  # fmt: skip
+from measure.cache.predictions import TERMS, Coefficient, NetworkFactor, PredictionError, Setting, pool_of
 from measure.cache.schema import file_of
 from measure.domain.demands import ARITHMETIC, MEMORY
 from measure.domain.words import EAGER, stored_as
@@ -94,7 +82,7 @@ class Basis:
 
     def interval(self, sort: str, batch: int) -> float | None:
         """Return the factor either side of the likely time for a 90 % interval; None if it is extrapolated."""
-        batches = batch_class(batch)
+        batches = tables.batch_class(batch)
         exact, of_sort, of_batch = (batches, sort), (tables.ALL, sort), (batches, tables.ALL)
         for within in self.within:
             if exact in within:
@@ -113,7 +101,7 @@ class Basis:
         bound = ARITHMETIC if float(demand.arithmetic_s(self.roof).sum()) >= roof_s else MEMORY
         terms, launch_s = self.parts(demand)
         parts = dict(zip(TERMS, terms.tolist(), strict=True))
-        parts[LAUNCHES] += launch_s
+        parts[tables.LAUNCHES] += launch_s
         costliest = max(parts, key=parts.__getitem__)
         return Prediction(
             # Timed convolutions beat their roof where they save multiplications (A. Lavin and S. Gray, Fast algorithms
@@ -176,7 +164,7 @@ class Predictor:
         if roof is None or (own or pool) not in self._coefficients:
             return None
         timed = self._timed_models[own] if own else 0
-        if own and timed >= SOME and own[3:5] == (precision, variant):
+        if own and timed >= tables.SOME and own[3:5] == (precision, variant):
             name, left_out, errors = FITTED, tables.BY_FAMILY, own
         else:
             name, left_out, errors = (SCALED, tables.FIVE_KNOWN, pool) if own else (DATASHEET, tables.BY_DEVICE, pool)
@@ -189,7 +177,7 @@ class Predictor:
             times = np.array([seconds for _, seconds in known])
             coefficients, factor = adapt(coefficients, of_networks * terms, launch_s, times, host_us is None)
             host *= factor
-            left_out = tables.FIVE_KNOWN if len(known) >= KNOWN_TIMES else tables.ONE_KNOWN
+            left_out = tables.FIVE_KNOWN if len(known) >= tables.KNOWN_TIMES else tables.ONE_KNOWN
             name, errors, timed = SCALED, pool, len(known)
         checks = [(left_out, errors), (tables.BY_DEVICE, pool)]
         within = [self._within.get(check, {}) for check in checks if pool == like or check[1] == own]
@@ -206,7 +194,8 @@ class Predictor:
         return max(
             alike,
             key=lambda each: (
-                each.variant == variant, each.precision == precision, self._timed_models[each] >= SOME, release(each),
+                each.variant == variant, each.precision == precision, self._timed_models[each] >= tables.SOME,
+                tables.release(each),
             ),
             default=None,
         )  # fmt: skip

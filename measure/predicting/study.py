@@ -15,20 +15,7 @@ import numpy as np
 import pandas as pd
 
 from measure.cache import predictions as tables
-from measure.cache.predictions import (
-    ALL,
-    KNOWN_TIMES,
-    LAUNCHES,
-    OURS,
-    SOME,
-    TERMS,
-    Coefficient,
-    NetworkFactor,
-    PredictionError,
-    Setting,
-    batch_class,
-    pool_of,
-)  # fmt: skip
+from measure.cache.predictions import ALL, OURS, TERMS, Coefficient, NetworkFactor, PredictionError, Setting
 from measure.predicting.demand import TOKENS, Numbers
 from measure.predicting.model import AT_THE_ROOF, adapt, device_part, fit, likely
 from measure.predicting.timings import COMPILED, Costs, TimedCall, hosts_of
@@ -70,10 +57,10 @@ def rows_of(calls: Iterable[TimedCall], costs: Costs) -> pd.DataFrame:
             **dict(zip(TERMS, terms, strict=True)), "launch_s": launch_s, "latency_s": call.latency_s,
             "host": host_us / usual_us,
             "flop_s": flop_s.sum(), "roof_s": np.maximum(flop_s, byte_s).sum(),
-            "batches": batch_class(asked.batch), "sort": asked.sort, "network": asked.network,
+            "batches": tables.batch_class(asked.batch), "sort": asked.sort, "network": asked.network,
             "family": asked.family or asked.network, "device": setting.device, "setting": setting,
-            "pool": pool_of(call.chip_kind, setting.precision, setting.phase), "is_served": call.chip_kind == TOKENS,
-            "in_pool": in_pool,
+            "pool": tables.pool_of(call.chip_kind, setting.precision, setting.phase), "in_pool": in_pool,
+            "is_served": call.chip_kind == TOKENS,
         })  # fmt: skip
     return pd.DataFrame(rows)
 
@@ -99,7 +86,7 @@ def study(
         for network, factor in of_networks.items()
     ]
     measured_here = [cost for cost in costs.items() if cost[0].source == tables.HERE]
-    coefficients = [Coefficient(*setting, LAUNCHES, 1, host_us) for setting, host_us in measured_here]
+    coefficients = [Coefficient(*setting, tables.LAUNCHES, 1, host_us) for setting, host_us in measured_here]
     errors: list[PredictionError] = []
     groups = grouped(rows[~is_aside & ~rows.is_served], "setting") | pools
     for setting, timed in sorted(groups.items(), key=lambda group: group[1].index[0]):
@@ -113,7 +100,7 @@ def study(
             pool = timed.pool.iloc[0]
             refit = partial(fit_setting, best.get(pool, AT_THE_ROOF))
             found = refit(scaled(timed, factors.get(pool, {})))
-            if models >= SOME:
+            if models >= tables.SOME:
                 known = timed
                 if pool in factors and len(elsewhere := pools[pool][pools[pool].device != setting.device]):
                     known = scaled(timed, network_factors(elsewhere, best[pool]))
@@ -224,7 +211,7 @@ def _check_others(known: pd.DataFrame, plain: pd.DataFrame, left_out: str, has_f
         yield asked.assign(left_out=part, method=method, ratio=asked.latency_s / likely_s)
     for rows in grouped(asked, "setting").values() if left_out == tables.BY_DEVICE else ():
         random = np.random.default_rng(SEED)
-        several = [random.permutation(len(rows))[:KNOWN_TIMES] for _ in range(DRAWS)]
+        several = [random.permutation(len(rows))[: tables.KNOWN_TIMES] for _ in range(DRAWS)]
         one = np.flatnonzero(rows.network == KNOWN)
         for name, places in ((tables.ONE_KNOWN, one), *((tables.FIVE_KNOWN, each) for each in several)):
             seen = rows.iloc[places]

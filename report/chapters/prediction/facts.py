@@ -1,8 +1,7 @@
 """The numbers of the chapter on prediction."""
 
 from functools import cache
-from itertools import permutations
-from typing import NamedTuple
+from math import hypot
 
 import pandas as pd
 
@@ -88,15 +87,11 @@ class PredictedCalculation(Facts):
 
 
 class PredictedProblems(Facts):
-    """Answers of the problems, for the network of the calculation."""
+    """The network of the calculation on the same GPU with twice its bandwidth."""
 
-    other: Name  #: A GPU of the same peak and another bandwidth.
-    bandwidth: Value  #: Its bandwidth.
     bytes: Value  #: The term of bytes there.
     likely: Value  #: The likely time there.
     gain: Value  #: How many times as fast the network is there.
-    fixed: Value  #: What launches add to the chip's own time, at the batch size of the calculation.
-    fixed_at_one: Value  #: The same for a single input.
 
 
 class Tokens(Facts):
@@ -197,44 +192,18 @@ def _tokens(paper: Paper) -> Tokens:
     return Tokens(count_of(len(decode), "chips"), exact(decode.median(), "%"), exact(prefill.median(), "%"))
 
 
-class CallTimes(NamedTuple):
-    """A counted call, predicted on a device in eager mode.
-
-    ``sums`` are the fitted times (s) of arithmetic, of bytes, and of launches. ``low_s`` and ``high_s`` are None where
-    no such networks were timed at such batch sizes.
-    """
-
-    demand: Demand
-    device: PredictedDevice
-    basis: Basis
-    sums: tuple[float, float, float]
-    likely_s: float
-    low_s: float | None
-    high_s: float | None
-
-
 @cache
-def predict(paper: Paper, model: str, device: PredictedDevice, batch: int = BATCH) -> CallTimes | None:
-    """Predict a forward pass at ``PRECISION``; None if it was not counted or nothing was fitted."""
-    predictions = paper.predictions
-    width = PRECISION_BYTE[PRECISION]
-    calls = [
-        found
-        for key, found in predictions.counted.items()
-        if (key.model, key.batch, PRECISION_BYTE[key.precision], key.trains) == (model, batch, width, False)
-    ]
-    if not calls:
-        return None
-    demand = calls[0]
-    basis = predictions.predictor.basis(device, PRECISION, EAGER, INFERENCE, demand.sort)
-    if basis is None:
-        return None
-    found = basis.predict(demand)
-    terms, launch_s = basis.parts(demand)
-    parts = dict(zip(tables.TERMS, terms.tolist(), strict=True))
-    arithmetic_s, bytes_s = (sum(parts[term] for term in kind) for kind in (tables.ARITHMETIC, tables.MEMORY))
-    sums = arithmetic_s, bytes_s, launch_s + parts[tables.LAUNCHES]
-    return CallTimes(demand, device, basis, sums, found.likely_s, found.low_s, found.high_s)
+def predict(paper: Paper, model: str, device: PredictedDevice) -> tuple[Demand, Basis] | None:
+    """Return a forward pass at ``PRECISION`` and ``BATCH`` and what its time on a device follows from.
+
+    None if it was not counted or nothing was fitted.
+    """
+    counted, width = paper.predictions.counted, PRECISION_BYTE[PRECISION]
+    for key, demand in counted.items():
+        if (key.model, key.batch, PRECISION_BYTE[key.precision], key.trains) == (model, BATCH, width, False):
+            basis = paper.predictions.predictor.basis(device, PRECISION, EAGER, INFERENCE, demand.sort)
+            return (demand, basis) if basis else None
+    return None
 
 
 def common_devices(paper: Paper) -> list[PredictedDevice]:
@@ -245,38 +214,27 @@ def common_devices(paper: Paper) -> list[PredictedDevice]:
 
 
 def _calculation(paper: Paper) -> tuple[PredictedCalculation, PredictedProblems]:
-    chosen = set(paper.chips.chip)
-    gpus = [each for each in paper.predictions.devices if each.chip_kind == GPU and each.name in chosen]
-    calls = [predict(paper, EXAMPLE, device) for device in gpus]
-    untimed = [call for call in calls if call and call.basis.name == DATASHEET and call.low_s is not None]
+    calls = [(device, predict(paper, EXAMPLE, device)) for device in common_devices(paper) if device.chip_kind == GPU]
+    untimed = [(device, *call) for device, call in calls if call and call[1].name == DATASHEET]
+    untimed = [each for each in untimed if each[2].interval(each[1].sort, BATCH)]
     if not untimed:
         return missing(PredictedCalculation), missing(PredictedProblems)
-    pairs = [
-        (call, other)
-        for call, other in permutations(untimed, 2)
-        if call.basis.roof.peak_flop_per_s == other.basis.roof.peak_flop_per_s
-        and call.basis.roof.bandwidth_byte_per_s < other.basis.roof.bandwidth_byte_per_s
-    ]
-    # The pair whose gain is largest, so that launches hide the chips least
-    call, other = max(pairs, key=lambda pair: pair[0].likely_s / pair[1].likely_s, default=(untimed[0], None))
-    at_one = predict(paper, EXAMPLE, call.device, 1)
-    arithmetic_s, bytes_s, fixed_s = call.sums
-    flop, byte = float(call.demand.flop.sum()), float(call.demand.byte.sum())
-    peak, bandwidth = call.basis.roof.peak_flop_per_s, call.basis.roof.bandwidth_byte_per_s
+    device, demand, basis = untimed[0]
+    found = basis.predict(demand)
+    terms, fixed_s = basis.parts(demand)
+    parts = dict(zip(tables.TERMS, terms.tolist(), strict=True))
+    arithmetic_s, bytes_s = (sum(parts[term] for term in kind) for kind in (tables.ARITHMETIC, tables.MEMORY))
+    flop, byte = float(demand.flop.sum()), float(demand.byte.sum())
+    peak, bandwidth = basis.roof.peak_flop_per_s, basis.roof.bandwidth_byte_per_s
     calculation = PredictedCalculation(
-        chip=Name(short_name(call.device.name)),
+        chip=Name(short_name(device.name)),
         batch=exact(BATCH), flop=exact(flop, "FLOP"), peak=exact(peak, "FLOP/s"),
         over_peak=exact(arithmetic_s * peak / flop), byte=exact(byte, "B"), bandwidth=exact(bandwidth, "B/s"),
         over_bandwidth=exact(bytes_s * bandwidth / byte), arithmetic=exact(arithmetic_s, "s"),
         bytes=exact(bytes_s, "s"), work=exact(arithmetic_s + bytes_s, "s"),
-        host=exact(MICROSECOND * call.basis.host_us, "s"), launches=exact(call.demand.calls), fixed=exact(fixed_s, "s"),
-        likely=exact(call.likely_s, "s"),
-        low=exact(call.low_s, "s"), high=exact(call.high_s, "s"),
+        host=exact(MICROSECOND * basis.host_us, "s"), launches=exact(demand.calls), fixed=exact(fixed_s, "s"),
+        likely=exact(found.likely_s, "s"), low=exact(found.low_s, "s"), high=exact(found.high_s, "s"),
     )  # fmt: skip
-    problems = PredictedProblems(
-        Name(short_name(other.device.name) if other else None),
-        exact(other and other.basis.roof.bandwidth_byte_per_s, "B/s"), exact(other and other.sums[1], "s"),
-        exact(other and other.likely_s, "s"), exact(other and call.likely_s / other.likely_s),
-        exact(call.likely_s / sum(call.sums[:2])), exact(at_one and at_one.likely_s / sum(at_one.sums[:2])),
-    )  # fmt: skip
-    return calculation, problems
+    faster_s = hypot(arithmetic_s + bytes_s / 2, fixed_s)
+    problems = exact(bytes_s / 2, "s"), exact(faster_s, "s"), exact(found.likely_s / faster_s)
+    return calculation, PredictedProblems(*problems)

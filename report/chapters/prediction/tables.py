@@ -5,8 +5,9 @@ from typing import Any
 from measure.cache.predictions import ALL, BATCH_CLASSES, BY_DEVICE, BY_FAMILY, FIVE_KNOWN, ONE_KNOWN, OURS, Setting
 from measure.domain.names import model_name
 from measure.domain.values import significant
+from measure.predicting.prediction import Prediction
 from report import display
-from report.chapters.prediction.facts import FIT, CallTimes, checks, common_devices, predict
+from report.chapters.prediction.facts import FIT, checks, common_devices, predict
 from report.markdown import escape, percent
 from report.paper import Paper
 from report.paper.chips import short_name
@@ -19,21 +20,22 @@ TYPICAL = ("resnet50", "mobilenet_v2", "vit_b_16")  # convolutions, depthwise co
 @display.table
 def typical(paper: Paper) -> str:
     """Predict typical networks on common chips, in ms, the fastest chip first; those without an interval are last."""
-    found = [[predict(paper, model, device) for model in TYPICAL] for device in common_devices(paper)]
-    models = [model for at, model in enumerate(TYPICAL) if any(calls[at] for calls in found)]
-    rows = [[call for call in calls if call] for calls in found if any(calls)]
-    rows.sort(key=lambda calls: (calls[0].low_s is None, calls[0].likely_s))
-    lines = [
-        [
-            f"{escape(short_name(calls[0].device.name))}{'' if calls[0].basis.timed_models else ' †'}",
-            *map(_milliseconds, calls), str(calls[0].basis.timed_models),
-        ]
-        for calls in display.required(rows, FIT)
-    ]  # fmt: skip
+    rows: list[tuple[str, dict[str, Prediction]]] = []
+    for device in common_devices(paper):
+        calls = {model: call for model in TYPICAL if (call := predict(paper, model, device))}
+        if calls:
+            rows.append((device.name, {model: basis.predict(demand) for model, (demand, basis) in calls.items()}))
+    rows.sort(key=lambda row: next((each.low_s is None, each.likely_s) for each in row[1].values()))
+    lines = []
+    for name, found in display.required(rows, FIT):
+        timed = next(iter(found.values())).timed_models
+        marked = f"{escape(short_name(name))}{'' if timed else ' †'}"
+        lines.append([marked, *map(_milliseconds, found.values()), str(timed)])
+    models = [*rows[0][1]]
     return pipe(f"Chip | {' | '.join(f'{model_name(model)} >' for model in models)} | Networks timed >", lines)
 
 
-def _milliseconds(call: CallTimes) -> str:
+def _milliseconds(call: Prediction) -> str:
     likely = significant(1e3 * call.likely_s, 2)
     if call.low_s is None or call.high_s is None:
         return likely

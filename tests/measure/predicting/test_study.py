@@ -139,7 +139,7 @@ def test_an_interval_of_a_pool_is_checked_with_each_device_left_out(widths, cove
         checked(np.exp(np.linspace(width if width == 1 else -width, width, 2001)), BEAD._replace(device=f"Bead {at}"))
         for at, width in enumerate(widths)
     ]
-    rows = study.pool_errors(pd.concat(alike), study.pool_of("gpu", "fp16", "inference"))
+    rows = study.pool_errors(pd.concat(alike), predictions.pool_of("gpu", "fp16", "inference"))
     pool = next(row for row in rows if (row.device, row.batches, row.sort) == ("any GPU", ALL, ALL))
     if coverage is None:
         assert pool.coverage is pool.within is None

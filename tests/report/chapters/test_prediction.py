@@ -42,11 +42,11 @@ def test_facts_by_hand():
         "batches.first": 128, "batches.below": 16, "batches.share": 4300 / 4316,
         "tokens.chips": 3, "tokens.decode": 0.2,  # 10, 20 and 30 %
         # ResNet-50: 32 GFLOP an input, nine tenths in convolutions (coefficient 1), one in a linear layer (1.2)
-        "calculation.chip": "H100 SXM", "calculation.batch": 64, "calculation.flop": 64 * 32e9,
-        "calculation.peak": 989.4e12, "calculation.over_peak": 0.9 * 1 + 0.1 * 1.2,
-        "calculation.arithmetic": 64 * 32e9 * 1.02 / 989.4e12, "calculation.bandwidth": 3.35e12,
+        "calculation.chip": "V100 SXM2", "calculation.batch": 64, "calculation.flop": 64 * 32e9,
+        "calculation.peak": 125e12, "calculation.over_peak": 0.9 * 1 + 0.1 * 1.2,
+        "calculation.arithmetic": 64 * 32e9 * 1.02 / 125e12, "calculation.bandwidth": 900e9,
         # Half of 12 MB of parameters and 64 inputs of 95.7 MB at fp32
-        "calculation.byte": (12e6 + 64 * 95.7e6) / 2, "problems.other": "H200 SXM", "problems.bandwidth": 4.8e12,
+        "calculation.byte": (12e6 + 64 * 95.7e6) / 2,
     }  # fmt: skip
     assert wrong("prediction", world(), expected) == {}
     found = numbers("prediction", world())
@@ -54,9 +54,10 @@ def test_facts_by_hand():
     assert found["calculation.high"] / found["calculation.likely"] == pytest.approx(1.3)
     work = found["calculation.arithmetic"] + found["calculation.bytes"]
     assert found["calculation.likely"] == pytest.approx(np.hypot(work, found["calculation.fixed"]))
-    assert found["problems.fixed"] == pytest.approx(found["calculation.likely"] / work)
     assert found["problems.gain"] == pytest.approx(found["calculation.likely"] / found["problems.likely"])
-    assert found["problems.bytes"] == pytest.approx(found["calculation.bytes"] * 3.35 / 4.8)
+    assert found["problems.bytes"] == pytest.approx(found["calculation.bytes"] / 2)
+    halved = np.hypot(work - found["problems.bytes"], found["calculation.fixed"])
+    assert found["problems.likely"] == pytest.approx(halved)
 
 
 @pytest.mark.parametrize(
