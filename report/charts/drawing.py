@@ -16,7 +16,7 @@ from multiprocessing import get_context, parent_process
 from pathlib import Path
 from textwrap import wrap
 from threading import Thread
-from typing import Any, NamedTuple
+from typing import Any
 
 import vl_convert
 
@@ -56,15 +56,7 @@ def _end_with_parent() -> None:
     Thread(target=wait, daemon=True).start()
 
 
-class _Begun(NamedTuple):
-    """A chart that is being drawn into a file."""
-
-    specification: dict[str, Any]
-    place: Path
-    drawn: Future[None]
-
-
-_begun: list[_Begun] = []
+_begun: list[tuple[dict[str, Any], Path, Future[None]]] = []  # charts that are being drawn, each into its file
 
 
 def begin(specification: dict[str, Any], place: Path) -> None:
@@ -75,7 +67,7 @@ def begin(specification: dict[str, Any], place: Path) -> None:
     except BrokenProcessPool as broken:  # by a picture before this one: ``finish`` begins anew after that
         drawn = Future()
         drawn.set_exception(broken)
-    _begun.append(_Begun(specification, place, drawn))
+    _begun.append((specification, place, drawn))
 
 
 def finish() -> None:

@@ -5,7 +5,7 @@ figure("ratios", "Backward over forward.", dots(rows, "network", "ratio", "low",
        LinearAxis.around(rows.ratio, pixels=plot_width(left=110), title="ratio"), ticks={"FLOP": "flop_ratio"}))
 figure("ranks", "Rank correlations.", matrix(rows, "first", "second", "rho", names))
 figure("pies", "Time and memory.", pies(rows, "network", "quantity", "kind", "amount", theme.LAYER_COLORS))
-figure("throughput", "Throughput by batch size.", curves(rows, "batch", "rate", "network", y, palette))
+figure("throughput", "Throughput by batch size.", curves(rows, "batch", "rate", "network", y, palette, 600))
 """
 
 from collections.abc import Mapping, Sequence
@@ -150,17 +150,16 @@ def pies(
 
 
 def curves(
-    rows: Any, x: str, y: str, line: str, axis: LogAxis | LinearAxis, palette: Mapping[str, str], low: str = "",
-    high: str = "", title: str = "", width: float = 0,
+    rows: Any, x: str, y: str, line: str, axis: LogAxis | LinearAxis, palette: Mapping[str, str], width: float,
+    low: str = "", high: str = "", title: str = "",
 ) -> Content:  # fmt: skip
     """Draw a line with marks by batch size for each value of ``line``, named at its end.
 
-    The plot is ``width`` wide, or fills the page. ``low`` and ``high`` are the ends of an interval, drawn as a line.
+    The plot is ``width`` wide. ``low`` and ``high`` are the ends of an interval, drawn as a line.
     """
     listed = [row for row in records(rows) if row[x] is not None and row[y] is not None]
     drawn = list(dict.fromkeys(row[line] for row in listed))
-    pixels = width or theme.plot_width(right=longest(drawn) + 20, unit=axis.unit)
-    horizontal = LogAxis.of_batches((row[x] for row in listed), pixels)
+    horizontal = LogAxis.of_batches((row[x] for row in listed), width)
     places = (horizontal, x), (axis, y)
     told = [(line, "name", ""), (x, horizontal.title, "~g"), (y, axis.title, axis.unit or ".3~g")]
     color = (line, palette)

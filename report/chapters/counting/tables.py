@@ -10,7 +10,6 @@ from report.paper.frames import each, extremes
 from report.pipe import NONE, cited, known, pipe
 
 COMMAND = "python benchmarks/counting_programs.py"
-CASES_COMMAND = f"{COMMAND} --cases"
 
 
 def _signed(deviation: float) -> str:
@@ -49,7 +48,7 @@ def suites(paper: Paper) -> str:
 @display.table
 def cases(paper: Paper) -> str:
     rows = []
-    for case, counts in display.required(paper.counting_cases, CASES_COMMAND).groupby("case", sort=False):
+    for case, counts in display.required(paper.counting_cases, f"{COMMAND} --cases").groupby("case", sort=False):
         first, printed = counts.iloc[0], counts[counts.forward_flop.notna()]
         right, arithmetic = f"{first.right_flop:,.0f}", first.arithmetic.partition("  #")[0].replace("*", "·")
         by_hand = right if arithmetic == right else f"{escape(arithmetic)} = {right}"

@@ -132,7 +132,7 @@ def throughput(paper: Paper) -> dict[str, Any]:
         width = theme.plot_width(len(swept), right=longest(list(rows.name)) + 20)
         title = name if len(swept) > 1 else ""
         color = theme.accents(rows.name)
-        panels.append(curves(rows, "batch", "rate", "name", axis, color, "low", "high", title, width))
+        panels.append(curves(rows, "batch", "rate", "name", axis, color, width, "low", "high", title))
     content = row(display.required(panels, COMMAND))
     return figure("throughput", "Throughput against batch size, a line a network.", content, None)
 

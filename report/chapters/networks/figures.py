@@ -113,7 +113,7 @@ def intensity(paper: Paper) -> Content:
         about: dict[str, Any] = {"title": "intensity", "unit": "FLOP/B", "vertical": True, "shown": not panels}
         y = LogAxis.around(both.intensity, pixels=150, **about)
         lines, palette = both[both.way == way], theme.accents(both.name)
-        panels.append(forms.curves(lines, "batch", "intensity", "name", y, palette, title=way, width=width))
+        panels.append(forms.curves(lines, "batch", "intensity", "name", y, palette, width, title=way))
     description = f"FLOP per byte of {rows.name.nunique()} networks by batch size, as a whole and layer by layer."
     return figure("networks-intensity", description, row(panels), legend=None)
 

@@ -19,7 +19,6 @@ class Causes(Facts):
     linear: Value  #: backward passes of the linear layers alone
     gradient: Value  #: backward passes with one of two gradients
     repeated: Value  #: ratios that are printed for several networks
-    machine: Value  #: ratios of times on another machine
     forward: Value  #: steps of which only the forward multiply-adds are counted
     milliseconds: Value  #: times in milliseconds, printed as seconds
     unknown: Value  #: figures without a known reason

@@ -1,6 +1,5 @@
 """The figures of the chapter on training."""
 
-from math import nan
 from typing import Any
 
 import pandas as pd
@@ -70,9 +69,8 @@ def _kinds(paper: Paper) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     for kind, rows in costs.seen(paper, paper.at_hand).groupby("layer_kind"):
         time, flop, byte = (median_of(rows[f"{cost}_ratio"]) for cost in ("time", "flop", "byte"))
-        ends = {"low": nan if time.low is None else time.low, "high": nan if time.high is None else time.high}
-        of_kind = {"time": time.number, "flop": flop.number or nan, "byte": byte.number or nan}
-        found.append({"kind": f"{kind} ({len(rows)})"} | of_kind | ends)
+        ends = {"low": time.low, "high": time.high, "flop": flop.number, "byte": byte.number}
+        found.append({"kind": f"{kind} ({len(rows)})", "time": time.number} | ends)
     return sorted(found, key=lambda kind: -kind["time"])
 
 

@@ -31,7 +31,7 @@ def test_a_picture_that_cannot_be_drawn_or_takes_its_process_down_says_so_and_th
     before, wrong, deadly, after = [tmp_path / f"{name}.svg" for name in ("before", "wrong", "deadly", "after")]
     drawing.begin(CHART, before)
     drawing.begin(CHART | {"mark": "no mark"}, wrong)
-    drawing._begun.append(drawing._Begun(CHART, deadly, drawing._process().submit(os._exit, 1)))
+    drawing._begun.append((CHART, deadly, drawing._process().submit(os._exit, 1)))
     drawing.begin(CHART, after)
     drawing.finish()
     assert "drawing wrong failed" in wrong.read_text()

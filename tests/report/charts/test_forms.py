@@ -26,9 +26,8 @@ def test_dots_and_curves_of_two_networks_with_intervals():
     ]  # fmt: skip
     palette = theme.accents(["VGG-16", "AlexNet"])
     y = LogAxis.around([row["rate"] for row in rows], pixels=200, title="throughput", unit="images/s", vertical=True)
-    made = figure("n", "d", curves(rows, "batch", "rate", "network", y, palette, "low", "high"), legend=None)
+    made = figure("n", "d", curves(rows, "batch", "rate", "network", y, palette, 600, "low", "high"), legend=None)
     assert {"VGG-16", "AlexNet", "batch size", "64", "100 images/s"} <= set(texts(made))
-    assert width(made) == pytest.approx(theme.FULL_WIDTH, abs=20)
     assert "AlexNet,64,1280,1152.0,1408.0" in as_csv(made)
     x = LinearAxis.around([row["high"] for row in rows], pixels=400, title="ratio")
     modes = {"eager": theme.BLUE, "memory kept": theme.VERMILION}
