@@ -202,7 +202,7 @@ async function startChooser(place) {
     const first = 2 * ranked.length > rows.length ? ranked[0] : null;
     const rivals = ranked.filter((row) => first && row !== first && row.low <= first.high);
     const axis = endsOf(ranked.length ? ranked : rows);
-    ends.replaceChildren(...axis.map((time) => made("span", {}, quantity(time, "s", 2))));
+    ends.replaceChildren(...(rows.length ? axis : []).map((time) => made("span", {}, quantity(time, "s", 2))));
     // Whatever the order, those that cannot be ranked are last, and what is not known is after what is
     for (const row of rows) row.cost = ((lines[row.chip].price.value / 3600) * 1e6) / row.throughput || undefined;
     const rank = (row) => [Number(Boolean(row.lacks)), row[chosen.order] ?? Infinity];
@@ -217,7 +217,7 @@ async function startChooser(place) {
       for (const [key, [, shown]] of Object.entries(COLUMNS)) if (shown) cells[key].innerHTML = shown(row, axis);
       return line;
     }));
-    focused.focus();
+    focused.focus({ preventScroll: true });
     for (const card of cards) card.hidden = card.id !== `card-${chosen.model}`;
     for (const copy of copies) copy.value = chosen[copy.name];
     const middle = rows[rows.length >> 1];
