@@ -23,8 +23,6 @@ import vl_convert
 from report import failures
 from report.charts.theme import FAMILY, FONTS, WIDTHS, text_width
 
-vl_convert.register_font_directory(str(FONTS))
-
 TAG = re.compile(r"<[^>]*>")
 TEXT = re.compile(r"<text ([^>]*)>([^<]+)")
 SIZE = re.compile(r'font-size="([\d.]+)px"')
@@ -34,6 +32,7 @@ INVISIBLE = re.compile(r'<text [^>]*/>|<(?:line|path) [^>]*?(?<![\w-])opacity="0
 UNUSED = re.compile(r' (?:class|role|aria-[a-z]+|pointer-events)="[^"]*"')
 MARK = re.compile(r'<path transform="translate\(([-\d.]+),([-\d.]+)\)" ([^>]*)/>')
 MARKS = re.compile(r'(?:<path transform="translate\([-\d.]+,[-\d.]+\)" [^>]*/>){8,}')  # side by side
+BUILT_IN = "Liberation Sans"  # in vl-convert; ours is made of it
 STACK = re.compile(r"\s+at ")  # begins a line of a stack of JavaScript
 FONT = re.compile(r' font-family="[^"]*"')
 
@@ -41,11 +40,12 @@ FONT = re.compile(r' font-family="[^"]*"')
 @cache
 def _process() -> ProcessPoolExecutor:
     # not forked: a Jupyter kernel has threads, whose locks a fork would copy as they are held
-    return ProcessPoolExecutor(1, get_context("spawn"), initializer=_end_with_parent)
+    return ProcessPoolExecutor(1, get_context("spawn"), initializer=_prepare)
 
 
-def _end_with_parent() -> None:
-    """End this process with the one that gives it charts, which hears Ctrl-C for both."""
+def _prepare() -> None:
+    """Hide the system's fonts from this process, and end it with its parent, which hears Ctrl-C for both."""
+    os.environ["FONTCONFIG_FILE"] = str(FONTS / "fonts.conf")
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
     def wait() -> None:
@@ -113,8 +113,14 @@ def _draw(specification: dict[str, Any], place: Path) -> None:
     place.write_text(picture(specification), encoding="utf-8")
 
 
+@cache
+def _register_fonts() -> None:
+    vl_convert.register_font_directory(str(FONTS))
+
+
 def converted(specification: dict[str, Any], kind: str, **options: Any) -> Any:
     """Draw a chart as ``svg``, ``png`` or ``pdf``. Raise ValueError in one line, where Vega fails with a stack."""
+    _register_fonts()
     try:
         return getattr(vl_convert, f"vegalite_to_{kind}")(specification, **options)
     except ValueError as failure:
@@ -125,10 +131,28 @@ def converted(specification: dict[str, Any], kind: str, **options: Any) -> Any:
 def picture(specification: dict[str, Any]) -> str:
     """Draw a chart as SVG.
 
-    Its alternative text stands in the page: without one for every mark it takes half the room.
+    Its alternative text stands in the page: without one for every mark it takes half the room. Texts are measured in
+    the same letters out of vl-convert itself, which opens a font's file anew for each letter.
     """
-    config = specification["config"] | {"aria": False}
-    return lean(converted(specification | {"config": config}, "svg"))
+    config = specification["config"] | {"aria": False, "font": BUILT_IN}
+    svg: str = converted(_still(specification) | {"config": config}, "svg")
+    return lean(svg.replace(f'font-family="{BUILT_IN}"', f'font-family="{FAMILY}"'))
+
+
+def _still(view: dict[str, Any]) -> dict[str, Any]:
+    """Return a view, or a figure of several, without what shows nothing until a reader points at it."""
+    still = view | {name: [*map(_still, view[name])] for name in ("layer", "concat") if name in view}
+    if "params" in view:
+        still["params"] = [each for each in view["params"] if "select" not in each]
+    if "encoding" in view:
+        still["encoding"] = {name: channel for name, channel in view["encoding"].items() if name != "tooltip"}
+        opacity = view["encoding"].get("opacity", {}).get("condition", {})
+        if "param" in opacity:
+            still["encoding"]["opacity"] = {"value": opacity["value"]}
+    told = {line["field"] for line in view.get("encoding", {}).get("tooltip", [])}
+    if "transform" in view:
+        still["transform"] = [each for each in view["transform"] if each.get("as") not in told]
+    return still
 
 
 def lean(svg: str) -> str:

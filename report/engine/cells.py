@@ -14,9 +14,6 @@ import traceback
 from contextlib import redirect_stderr, redirect_stdout
 from typing import Any
 
-from IPython.core.interactiveshell import InteractiveShell
-from traitlets.config import Config
-
 outputs: list[dict[str, Any]] = []
 
 
@@ -45,6 +42,10 @@ def failure(error: BaseException) -> dict[str, Any]:
 
 def main() -> None:
     """Run the codes, and wait for the pictures that they began; an error of these is one line more."""
+    # Imported late: the process that draws imports this module
+    from IPython.core.interactiveshell import InteractiveShell
+    from traitlets.config import Config
+
     codes = json.load(sys.stdin)
     told = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what libraries print past Python is none of the lines
