@@ -1,8 +1,8 @@
 """Tables of what is predicted for typical networks, and of how far predictions are off."""
 
-from typing import Any
+import pandas as pd
 
-from measure.cache.predictions import ALL, BATCH_CLASSES, BY_DEVICE, BY_FAMILY, FIVE_KNOWN, ONE_KNOWN, OURS, Setting
+from measure.cache.predictions import BY_DEVICE, BY_FAMILY, FIVE_KNOWN, ONE_KNOWN, OURS
 from measure.domain.names import model_name
 from measure.domain.values import significant
 from measure.predicting.prediction import Prediction
@@ -43,42 +43,20 @@ def _milliseconds(call: Prediction) -> str:
 
 
 @display.table
-def fits(paper: Paper) -> str:
-    """List the errors of each device's own fit, each family by the others, in all and by batch size."""
-    rows = display.required(matching(checks(paper, BY_FAMILY), method=OURS), FIT)
-    medians = [_medians(paper, BY_FAMILY, batches) for batches in BATCH_CLASSES]
-    lines = [
-        [*_check(paper, row, row.models), *(of_class.get(row.setting, NONE) for of_class in medians)]
-        for row in each(rows)
-    ]
-    classes = " | ".join(f"Batch {name} >" for name in BATCH_CLASSES)
-    return pipe(f"Device | Precision | Networks > | Error > | Nine in ten > | Covered > | {classes}", lines)
-
-
-@display.table
-def devices(paper: Paper) -> str:
-    """List each device that was left out: by its datasheet, with ResNet-50's time known, and with five times."""
-    rows = display.required(matching(checks(paper, BY_DEVICE), method=OURS), FIT)
-    times = [_medians(paper, known_times) for known_times in (ONE_KNOWN, FIVE_KNOWN)]
+def errors(paper: Paper) -> str:
+    """List each device's errors by what was known of it; nine in ten, covered and factor are by the first of these."""
+    ways = (BY_DEVICE, ONE_KNOWN, FIVE_KNOWN, BY_FAMILY)
+    found = [matching(checks(paper, left_out), method=OURS) for left_out in ways]
+    medians = [dict(zip(rows.setting, rows.median_error.map(percent), strict=True)) for rows in found]
+    names = {machine.folder: machine.name for machine in paper.machines}
     lines = [
         [
-            *_check(paper, row, row.calls), significant(row.median_ratio, 2),
-            *(each_of.get(row.setting, NONE) for each_of in times),
+            escape(names.get(row.device, short_name(row.device))), row.precision, str(row.calls),
+            *(of_way.get(row.setting, NONE) for of_way in medians),
+            percent(row.p90_error), known(row.coverage, percent), significant(row.median_ratio, 2),
         ]
-        for row in each(rows.sort_values("median_error"))
+        for row in each(display.required(pd.concat(found), FIT).drop_duplicates("setting"))
     ]  # fmt: skip
-    header = "Device | Precision | Times > | Error > | Nine in ten > | Covered > | Factor > | One time known > | Five >"
+    known_of = "Datasheet > | One time > | Five > | Own fit >"
+    header = f"Device | Precision | Times > | {known_of} | Nine in ten > | Covered > | Factor >"
     return pipe(header, lines)
-
-
-def _check(paper: Paper, row: Any, count: int) -> list[str]:
-    """Return what both tables list of a device: its name, its precision, a count, its errors."""
-    names = {machine.folder: machine.name for machine in paper.machines}
-    name = escape(names.get(row.device, short_name(row.device)))
-    errors = percent(row.median_error), percent(row.p90_error), known(row.coverage, percent)
-    return [name, row.precision, str(count), *errors]
-
-
-def _medians(paper: Paper, left_out: str, batches: str = ALL) -> dict[Setting, str]:
-    rows = matching(checks(paper, left_out, batches), method=OURS)
-    return dict(zip(rows.setting, rows.median_error.map(percent), strict=True))
