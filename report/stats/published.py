@@ -19,6 +19,7 @@ from measure.domain.words import INFERENCE, least_byte
 from measure.predicting.timings import COMPILED
 from report.paper import Paper
 from report.paper.chips import short_name
+from report.paper.frames import matching
 from report.stats.value import Name, Source, Value, median_of
 
 NETWORK = ("model", "input_size")
@@ -185,14 +186,11 @@ def steps(paper: Paper) -> list[pd.DataFrame]:
     """Return pairs of eager timings on two GPUs, the lower peak first; of two pairs with most networks, in order."""
     rows = timed(paper)
     rows = rows[rows.compiler == ""]
+    best = by_device(paper)[:6]
     found = []
-    for one, other in combinations(by_device(paper)[:6], 2):
-        peaks = [each.rows.peak_flop_per_s.iloc[0] for each in (one, other)]
-        older, newer = (one, other) if peaks[0] < peaks[1] else (other, one)
-        before, after = (
-            rows[(rows.device == each.device) & (rows.computed == each.computed)] for each in (older, newer)
-        )
-        found.append(paired(before, after, ("device",)))
+    for one, other in combinations([matching(rows, device=each.device, computed=each.computed) for each in best], 2):
+        is_older = one.peak_flop_per_s.iloc[0] < other.peak_flop_per_s.iloc[0]
+        found.append(paired(*((one, other) if is_older else (other, one)), ("device",)))
     most = sorted(_enough(found), key=lambda pairs: -pairs.model.nunique())[:2]
     return sorted(most, key=lambda pairs: pairs.peak_flop_per_s.iloc[0])
 
