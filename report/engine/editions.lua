@@ -207,7 +207,8 @@ local function arranged(blocks, edition, is_numbered)
     for _, part in ipairs(paragraph.content) do
       local written = part.t == "Str" and part.text or ""
       local label = written:match("^{#(eq%-[^ }]+)}$")
-      while label and #found > 0 and (found[#found].t == "Space" or found[#found].t == "SoftBreak") do found:remove() end
+      local function is_blank(each) return each and (each.t == "Space" or each.t == "SoftBreak") end
+      while label and is_blank(found[#found]) do found:remove() end
       if label and #found > 0 and found[#found].t == "Math" then
         found:extend(look.equation(found:remove(), next_number(label), label))
       elseif written:find("^:::") or written:find("^{[#.=]") then

@@ -71,8 +71,8 @@ local function holds(path)
   return value == true
 end
 
--- While blocks are pruned, a text tells what it lacks and links to: on both sides of a command, which may be empty, stand
--- these, for a missing value and for the gap in the place of a figure or table.
+-- While blocks are pruned, a text tells what it lacks and links to: on both sides of a command, which may be empty,
+-- stand these, for a missing value and for the gap in the place of a figure or table.
 local VALUE, GAP = "\1", "\2"
 
 -- Returns what the conditions and claims leave of the blocks, with marks.
@@ -120,7 +120,7 @@ local function has_listed(text, mark)
   return text:find(mark, 1, true) ~= nil
 end
 
--- Returns whether a block lacks a value or refers to something that is not printed. Asking its text is quicker than a walk.
+-- Returns whether a block lacks a value or refers to something that is not printed. Its text is quicker than a walk.
 local function lacks(block)
   local text = stringify(block)
   local is_lacking = has_listed(text, VALUE)
@@ -131,7 +131,7 @@ local function lacks(block)
   return is_lacking
 end
 
--- Returns the blocks with `instead(block)` in the place of headings above nothing that `counts`. A question right below a
+-- Returns the blocks with `instead(block)` in the place of headings above nothing that `counts`. A question below a
 -- heading (a paragraph in italics) goes with it.
 local function replace_bare_headings(blocks, counts, instead)
   local kept, has_content, next_level = pandoc.Blocks({}), false, 0
@@ -191,8 +191,8 @@ end
 
 local function is_html_only(block) return block.t == "Div" and block.attributes["when-format"] == "html" end
 
--- Fills the list of commands. Frames answers and reference blocks: other writers drop the Typst around them. A cell that
--- failed has left its traceback under Quarto (`execute: error: true`): a sentence takes its place.
+-- Fills the list of commands. Frames answers and reference blocks: other writers drop the Typst around them. A cell
+-- that failed has left its traceback under Quarto (`execute: error: true`): a sentence takes its place.
 local function printed(div)
   if has_class(div, "cell-output-error") then
     local line = div.content[1].text:gsub("\27%[[%d;]*m", ""):match("([^\n]*)%s*$")
