@@ -221,7 +221,7 @@ local function with_words(blocks)
     local kind, name = kind_of(label), label:match("%-(.+)$")
     local reason = lost[label] and "[without data]"
       or is_selection and kind and not known[label] and "“" .. name .. "” [not in this selection]"
-      or page_only[label] and "[HTML edition]"
+      or page_only[label] and "in the HTML edition"
     if not reason then return reference, false end
     words = words or pandoc.Inlines(kind .. " " .. reason)
     if not page_only[label] then return words, false end

@@ -119,7 +119,7 @@ def test_what_is_for_the_page_alone_is_folded():
     places = [html.index(part) for part in ("shows it", fold, "Caption", "</details>", "C</h1>")]
     assert places == sorted(places)
     text = printed(MORE)
-    assert text.count(r'[Figure \[HTML edition\]]{.content-visible when-format="typst"}') == 3
+    assert text.count(r'[Figure in the HTML edition]{.content-visible when-format="typst"}') == 3
     assert f"({'[@fig-m]'}{{.content-visible" in text
     full = printed(f"---\nroofwright:\n  pdf: full\n---\n\n{MORE}")
     assert "content-visible" not in full
