@@ -14,7 +14,7 @@ from measure.cache.schema import file_of
 from measure.domain.demands import ARITHMETIC, MEMORY
 from measure.domain.words import EAGER, stored_as
 from measure.predicting.demand import OWN_HOSTS, TOKENS, Demand, LayerRoof, Numbers, PredictedDevice
-from measure.predicting.model import adapt, likely
+from measure.predicting.model import adapt
 from measure.predicting.timings import hosts_of
 
 # The bases of a prediction: many models timed on the device under its setting, some times on it, its datasheet alone
@@ -37,9 +37,12 @@ class Prediction:
 
     The interval is None if the likely time is extrapolated: too few such networks were timed at such batch sizes on
     such devices. ``bound`` limits the least time, ``costliest`` is the largest part of the likely one, ``timed_models``
-    counts the models timed on the device, ``host_us`` is an operator's launch on the host.
+    counts the models timed on the device, ``host_us`` is an operator's launch on the host. ``fits`` is None if a memory
+    is not known.
     """
 
+    chip: str
+    batch: int
     least_s: float
     bound: str
     likely_s: float
@@ -50,6 +53,10 @@ class Prediction:
     costliest: str
     costliest_share: float
     host_us: float
+    inputs_per_s: float
+    memory_needed_byte: int | None
+    memory_byte: float | None
+    fits: bool | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +67,7 @@ class Basis:
     timed, which is wider. ``factors`` are of networks that other devices timed.
     """
 
+    device: PredictedDevice
     name: str  # FITTED, SCALED or DATASHEET
     timed_models: int
     coefficients: Numbers
@@ -75,11 +83,6 @@ class Basis:
         terms, launch_s = demand.terms(self.roof, self.chip_kind, self.host_us, self.compiled)
         return self.factors.get(demand.network, 1.0) * terms * self.coefficients, launch_s
 
-    def likely_s(self, demand: Demand) -> float:
-        """Return the likely latency (s) of a call."""
-        terms, launch_s = self.parts(demand)
-        return float(likely(np.ones(len(TERMS)), terms, np.array(launch_s)))
-
     def interval(self, sort: str, batch: int) -> float | None:
         """Return the factor either side of the likely time for a 90 % interval; None if it is extrapolated."""
         batches = tables.batch_class(batch)
@@ -93,21 +96,20 @@ class Basis:
 
     def predict(self, demand: Demand) -> Prediction:
         """Return the latency of a call."""
-        likely_s, roof_s, within = (
-            self.likely_s(demand),
-            demand.least_s(self.roof),
-            self.interval(demand.sort, demand.batch),
-        )
-        bound = ARITHMETIC if float(demand.arithmetic_s(self.roof).sum()) >= roof_s else MEMORY
         terms, launch_s = self.parts(demand)
-        parts = dict(zip(TERMS, terms.tolist(), strict=True))
-        parts[tables.LAUNCHES] += launch_s
-        costliest = max(parts, key=parts.__getitem__)
+        likely_s, roof_s = float(np.hypot(terms.sum(), launch_s)), demand.least_s(self.roof)
+        bound = ARITHMETIC if float(demand.arithmetic_s(self.roof).sum()) >= roof_s else MEMORY
+        within = self.interval(demand.sort, demand.batch)
+        terms[TERMS.index(tables.LAUNCHES)] += launch_s
+        needed_byte, held_byte = demand.peak_byte, self.device.memory_byte
         return Prediction(
+            self.device.name, demand.batch,
             # Timed convolutions beat their roof where they save multiplications (A. Lavin and S. Gray, Fast algorithms
             # for convolutional neural networks, CVPR 2016), and small networks where they stay in a cache: no bound
             min(roof_s, likely_s), bound, likely_s, within and likely_s / within, within and likely_s * within,
-            self.name, self.timed_models, costliest, parts[costliest] / sum(parts.values()), self.host_us,
+            self.name, self.timed_models, TERMS[terms.argmax()], float(terms.max() / terms.sum()), self.host_us,
+            demand.batch / likely_s, needed_byte, held_byte,
+            needed_byte <= held_byte if needed_byte and held_byte else None,
         )  # fmt: skip
 
 
@@ -181,7 +183,7 @@ class Predictor:
             name, errors, timed = SCALED, pool, len(known)
         checks = [(left_out, errors), (tables.BY_DEVICE, pool)]
         within = [self._within.get(check, {}) for check in checks if pool == like or check[1] == own]
-        return Basis(name, timed, coefficients, roof, kind, compiled, host, within, factors)
+        return Basis(device, name, timed, coefficients, roof, kind, compiled, host, within, factors)
 
     def _own(self, device: str, precision: str, variant: str, phase: str) -> Setting | None:
         """Return the setting of a device whose timings are nearest to the asked: precision, variant, newest torch."""

@@ -22,12 +22,11 @@ import dataclasses
 import json
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 from measure.cache.folders import Workloads
 from measure.cache.predictions import Coefficient
@@ -39,8 +38,8 @@ from measure.domain.values import latency, plain, si
 from measure.domain.words import EAGER, INFERENCE, PRECISIONS, STEP, shape_name, stored_as
 from measure.errors import UserError, chosen, matching
 from measure.predicting import timings
-from measure.predicting.demand import PredictedDevice, of_chips, of_machines
-from measure.predicting.prediction import Predictor, origin
+from measure.predicting.demand import Demand, PredictedDevice, of_chips, of_machines
+from measure.predicting.prediction import Known, Prediction, Predictor, origin
 from measure.run.sections import WorkloadTask
 from measure.run.worker import Worker
 from measure.timing.sampling import Sampling
@@ -48,10 +47,21 @@ from measure.verbs import flags
 from measure.verbs import measure as measuring
 from measure.verbs.terminal import aligned, markdown, name_first
 
-HEAD = (
-    "chip", "batch", "least", "likely", "90 % interval", "inputs/s", "bound by", "costliest", "memory", "fits", "from",
-)  # fmt: skip
+COLUMNS: dict[str, Callable[[Prediction], str]] = {
+    "chip": lambda row: row.chip,
+    "batch": lambda row: str(row.batch),
+    "least": lambda row: latency(row.least_s),
+    "likely": lambda row: latency(row.likely_s),
+    "90 % interval": lambda row: " to ".join(map(latency, filter(None, (row.low_s, row.high_s)))) or "extrapolated",
+    "inputs/s": lambda row: plain(row.inputs_per_s),
+    "bound by": lambda row: row.bound,
+    "costliest": lambda row: f"{row.costliest} ({row.costliest_share:.0%})",
+    "memory": lambda row: "" if row.memory_needed_byte is None else si(row.memory_needed_byte, "B"),
+    "fits": lambda row: {True: "yes", False: "no", None: "not known"}[row.fits],
+    "from": lambda row: origin(row.basis, row.timed_models),
+}
 NUMBERS = ("batch", "least", "likely", "90 % interval", "inputs/s", "memory")
+Homes = tuple[Workloads, Workloads]
 DEFAULTS = {"batch_sizes": ["1"], "precision": "fp16", "variant": EAGER}
 
 
@@ -67,52 +77,30 @@ def main(asked: argparse.Namespace) -> int:
     fitted = kept_by_hand(Coefficient, asked.data).parents[1]  # the project's, whole, where this cache has no fit
     predictor, phase = Predictor.read(fitted), STEP if asked.training else INFERENCE
     host_us = None if asked.host is None else _host_us(asked.host, predictor.hosts, phase)
-    times = _known_times(asked.known or [])
-    keys = _count("MODEL", asked.model, batches, asked)
-    timed = [key for name, batch, _ in times for key in _count("--known", name, [batch], asked)]
-    counted = {key: demand for home in _homes(asked.data) for key, demand in timings.counted(home).items()}
-    known = [(counted[key], seconds) for key, (*_, seconds) in zip(timed, times, strict=True)]
-    rows: list[dict[str, Any]] = []
+    # The counts of predictions, and those of the paper: of what was measured, or counted on request
+    homes = Workloads(asked.data, "prediction/counted"), Workloads(asked.data)
+    counted = {key: demand for home in homes for key, demand in timings.counted(home).items()}
+    known = _known(asked, homes, counted)
+    keys = _count("MODEL", asked.model, batches, asked, homes, counted)
+    rows: list[Prediction] = []
     for demand, device in product([counted[key] for key in keys], devices):
         basis = predictor.basis(device, asked.precision, asked.variant, phase, demand.sort, known, host_us)
-        if basis is None:
-            continue
-        found, needed_byte, held_byte = basis.predict(demand), demand.peak_byte, device.memory_byte
-        fits = needed_byte <= held_byte if needed_byte and held_byte else None
-        row = {"chip": device.name, "batch": demand.batch, **dataclasses.asdict(found)}
-        row |= {"inputs_per_s": demand.batch / found.likely_s}
-        rows.append(row | {"memory_needed_byte": needed_byte, "memory_byte": held_byte, "fits": fits})
+        if basis:
+            rows.append(basis.predict(demand))
     if not rows:
         raise UserError(f"--precision: nothing was timed at {asked.precision} on such a device; choose another")
-    rows.sort(key=lambda row: (row["batch"], row["likely_s"]))
+    rows.sort(key=lambda row: (row.batch, row.likely_s))
     heading = {"model": keys[0].model, "input_shape": keys[0].input_shape, "precision": asked.precision}
     heading |= {"phase": phase, "variant": asked.variant}
     if asked.json:
-        print(json.dumps(heading | {"predictions": rows}, indent=2, allow_nan=False))
+        print(json.dumps(heading | {"predictions": [*map(dataclasses.asdict, rows)]}, indent=2, allow_nan=False))
     else:
-        lines = (markdown if asked.markdown else aligned)([HEAD, *map(_cells, rows)], NUMBERS)
-        host_us = max(row["host_us"] for row in rows)
+        cells = [tuple(cell(row) for cell in COLUMNS.values()) for row in rows]
+        lines = (markdown if asked.markdown else aligned)([tuple(COLUMNS), *cells], NUMBERS)
+        host_us = max(row.host_us for row in rows)
         launched = f"host {host_us:.3g} µs an operator" if host_us else ""
         print("\n".join([", ".join(filter(None, [*heading.values(), launched])), "", *lines]))
     return 0
-
-
-def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the table's cells of a prediction, in the order of ``HEAD``."""
-    low_s, high_s, needed_byte = row["low_s"], row["high_s"], row["memory_needed_byte"]
-    return (
-        row["chip"],
-        str(row["batch"]),
-        latency(row["least_s"]),
-        latency(row["likely_s"]),
-        "extrapolated" if low_s is None else f"{latency(low_s)} to {latency(high_s)}",
-        plain(row["inputs_per_s"]),
-        row["bound"],
-        f"{row['costliest']} ({row['costliest_share']:.0%})",
-        "" if needed_byte is None else si(needed_byte, "B"),
-        {True: "yes", False: "no", None: "not known"}[row["fits"]],
-        origin(row["basis"], row["timed_models"]),
-    )
 
 
 def _devices(data: Path, names: Sequence[str] | None, precision: str) -> list[PredictedDevice]:
@@ -134,25 +122,25 @@ def _devices(data: Path, names: Sequence[str] | None, precision: str) -> list[Pr
     return able
 
 
-def _known_times(words: Sequence[str]) -> list[tuple[str, int, float]]:
-    """Return model, batch size and latency (s) of the calls in ``--known``."""
+def _known(asked: argparse.Namespace, homes: Homes, counted: dict[timings.Key, Demand]) -> list[Known]:
+    """Return the calls in ``--known``."""
+    words = asked.known or []
     if len(words) % 3:
         raise UserError(f"--known: takes MODEL BATCH TIME, once or more, not {len(words)} words")
     calls = []
     for name, size, time in zip(words[::3], words[1::3], words[2::3], strict=True):
-        (batch,) = flags.parse_batch_sizes("--known", [size])
-        seconds = _seconds(time)
+        batches, seconds = flags.parse_batch_sizes("--known", [size]), _seconds(time)
         if seconds is None:
             raise UserError(f"--known: {time!r} is not a time; write a number with a unit, such as 31ms")
-        calls.append((name, batch, seconds))
+        (key,) = _count("--known", name, batches, asked, homes, counted)
+        calls.append((counted[key], seconds))
     return calls
 
 
 def _seconds(text: str) -> float | None:
     """Return a time with its unit in seconds; None if it is none."""
     match = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)\s*(s|ms|us|µs)", text.strip())
-    seconds = float(match[1]) * {"s": 1.0, "ms": 1e-3}.get(match[2], 1e-6) if match else 0.0
-    return seconds if seconds > 0 else None
+    return (float(match[1]) * {"s": 1.0, "ms": 1e-3}.get(match[2], 1e-6) or None) if match else None
 
 
 def _host_us(name: str, hosts: timings.Hosts, phase: str) -> float:
@@ -166,36 +154,28 @@ def _host_us(name: str, hosts: timings.Hosts, phase: str) -> float:
     return hosts[name, phase]
 
 
-def _homes(data: Path) -> tuple[Workloads, Workloads]:
-    """Return the counts of predictions, and those of the paper: of what was measured, or counted on request."""
-    return Workloads(data, "prediction/counted"), Workloads(data)
-
-
-def _count(flag: str, name: str, batches: Sequence[int], asked: argparse.Namespace) -> list[timings.Key]:
-    """Return the calls of the model of this name, given for ``flag``; count the batch sizes that the cache lacks."""
+def _count(
+    flag: str, name: str, batches: Sequence[int], asked: argparse.Namespace, homes: Homes,
+    counted: dict[timings.Key, Demand],
+) -> list[timings.Key]:  # fmt: skip
+    """Return the calls of the model of this name, given for ``flag``; add those to ``counted`` that it lacks."""
     words = ["--models", name, "--batch-sizes", *map(str, batches), "--precisions", asked.precision]
     words += ["--data", str(asked.data), "--sections", "workload", "--variants", EAGER]
     model = measuring.resolve_request_of_one(flag, measuring.parser().parse_args(words)).models[0]
-    homes, shape, stored = _homes(asked.data), shape_name(model.input_shape), stored_as(asked.precision)
-    wanted = model.name, shape, stored, None
-
-    def read_counts() -> dict[int, Workload]:
-        rows = [row for home in homes for row in home.rows(Workload)]
-        return {row.batch: row for row in rows if (row.model, row.input_shape, row.precision, row.autocast) == wanted}
-
-    counts = read_counts()
-    missing = tuple(batch for batch in batches if batch not in counts)
+    shape, stored = shape_name(model.input_shape), stored_as(asked.precision)
+    keys = [timings.Key(model.name, shape, batch, stored, asked.training) for batch in batches]
+    missing = [key for key in keys if key not in counted]
     if missing:
         flags.check_writable(asked.data)
-        task = WorkloadTask(model, missing, stored, None)
+        task = WorkloadTask(model, tuple(key.batch for key in missing), stored, None)
         with closing(Worker("cpu", 1, Sampling())) as worker:
             outcome = worker.run(task)
-        home = homes[1] if model.source == OWN else homes[0]
+        home = homes[model.source == OWN]
         task.store(SimpleNamespace(workloads=home), outcome)  # type: ignore[arg-type]
-        counts = read_counts()
-    for row in (counts[batch] for batch in batches):
-        if row.status != "ok" or (asked.training and row.backward_flop is None):
-            work = f"{model.name}: its training" if row.status == "ok" else f"{model.name}:"
-            when = "" if row.batch in missing else ", as an earlier run found"
-            raise UserError(f"{work} cannot be counted{when} ({row.reason})")
-    return [timings.Key(model.name, shape, batch, stored, asked.training) for batch in batches]
+        counted |= timings.counted(home)
+        for row in home.rows(Workload):
+            key = timings.Key(row.model, row.input_shape, row.batch, row.precision, asked.training)
+            if row.autocast is None and key in missing and key not in counted:
+                work = f"{model.name}: its training" if row.status == "ok" else f"{model.name}:"
+                raise UserError(f"{work} cannot be counted ({row.reason})")
+    return keys

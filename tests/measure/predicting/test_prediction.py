@@ -202,7 +202,7 @@ def test_a_latency_never_falls_as_the_batch_grows(published, precision, phase):
             if asked.sort not in bases:
                 bases[asked.sort] = predictor.basis(chip, precision, EAGER, phase, asked.sort)
             if basis := bases[asked.sort]:
-                times.setdefault(key[:2], []).append((key.batch, basis.likely_s(asked)))
+                times.setdefault(key[:2], []).append((key.batch, basis.predict(asked).likely_s))
         for model, found in times.items():
             assert all(one[1] <= next_[1] for one, next_ in pairwise(sorted(found))), (chip.name, model)
 
@@ -218,7 +218,7 @@ def test_untimed_chips_are_in_the_order_of_their_roofs(published):
             if one.roof.peak_flop_per_s <= other.roof.peak_flop_per_s and (
                 one.roof.bandwidth_byte_per_s <= other.roof.bandwidth_byte_per_s
             ):
-                assert one.likely_s(asked) >= other.likely_s(asked)
+                assert one.predict(asked).likely_s >= other.predict(asked).likely_s
 
 
 def test_intervals_hold_what_they_say():

@@ -25,6 +25,7 @@ from measure.cache.predictions import (
 )
 from measure.cache.schema import file_of
 from measure.cache.workload_records import Workload
+from measure.run.task import Failure
 from measure.verbs import predict
 
 MODEL = "squeezenet1_0"
@@ -134,14 +135,23 @@ def test_a_model_counts_once_and_joins_the_paper_only_when_a_run_counts_it(made,
     assert predictions(data, capsys, MODEL, *CHIP, "--batch-sizes", "2") == first
 
 
-def test_a_model_that_an_earlier_run_could_not_count_is_said(made, tmp_path, capsys):
+def test_a_model_that_cannot_be_counted_is_said_and_tried_again_the_next_time(made, tmp_path, capsys, monkeypatch):
+    class Failing:
+        def __init__(self, *_):
+            pass
+
+        def run(self, _task):
+            return Failure("unsupported", "no formula")
+
+        def close(self):
+            pass
+
     data = shutil.copytree(made, tmp_path / "data")
-    counted = Workloads(data, "prediction/counted")
-    path = file_of(Workload, data / "prediction" / "counted")
-    rows = [replace(row, status="unsupported", reason="no formula") for row in counted.rows(Workload)]
-    table.write(next((data / "prediction" / "counted").rglob(path.name)), Workload, rows)
-    assert call(data, MODEL, *CHIP) == 2
-    assert f"{MODEL}: cannot be counted, as an earlier run found (no formula)" in capsys.readouterr().err
+    with monkeypatch.context() as patched:
+        patched.setattr(predict, "Worker", Failing)
+        assert call(data, MODEL, *CHIP, "--batch-sizes", "5") == 2
+    assert f"{MODEL}: cannot be counted (no formula)" in capsys.readouterr().err
+    assert call(data, MODEL, *CHIP, "--batch-sizes", "5") == 0
 
 
 @pytest.mark.slow
