@@ -5,9 +5,7 @@ estimates (``BASELINES``), and what they are grouped by. Checked ones also have 
 and the ``ratio`` of latency to prediction.
 """
 
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
 from itertools import product
 from typing import Any
 
@@ -27,12 +25,11 @@ FEWEST = 4  # other devices or models whose ratios make an interval
 # An interval of n models is that of a share of NINE * (1 + 1/n): a new model is as likely to be of any rank among these
 # (V. Vovk, A. Gammerman and G. Shafer, Algorithmic Learning in a Random World, 2005, chapter 2). The ratios of a new
 # device do not all lie at one rank, so n devices need less: as much as held nine in ten of those left out.
-OF_MODELS, OF_DEVICES = NINE, 0.1
+BEYOND = {"network": NINE, "device": 0.1}
 HELD = 0.85  # an interval counts if it covered this share of the latencies that it was checked with
 POINTS = np.linspace(0.0, 1.0, 101)  # the quantiles that represent ratios, so that settings and devices count alike
 WHOLE = ALL, ALL  # all batch sizes and all sorts of networks
 PARTS = list(product((ALL, *tables.BATCH_CLASSES), (ALL, *tables.SORTS)))
-GPUS = tables.POOLS["gpu"]  # whose networks have factors: those of CPUs and systems on a chip were timed on two devices
 SEEN = 0.55  # a latency tells its network's factor if the device's part is this share of it, 30 % of its square
 # Devices that no fit and no choice of terms has seen: set aside before the first fit
 ASIDE = ("AMD Radeon RX 7800 XT", "NVIDIA TITAN RTX")
@@ -61,6 +58,7 @@ def rows_of(calls: Iterable[TimedCall], costs: Costs) -> pd.DataFrame:
             "family": asked.family or asked.network, "device": setting.device, "setting": setting,
             "pool": tables.pool_of(call.chip_kind, setting.precision, setting.phase), "in_pool": in_pool,
             "is_served": call.chip_kind == TOKENS,
+            "has_factor": call.chip_kind == "gpu",  # too few CPUs and systems on a chip were timed
         })  # fmt: skip
     return pd.DataFrame(rows)
 
@@ -77,9 +75,9 @@ def study(
     """Fit and check everything. ``say`` gets the name of each fit."""
     rows = rows_of(calls, costs)
     is_aside = rows.device.isin(ASIDE)
-    pools, aside = grouped(rows[~is_aside & rows.in_pool], "pool"), grouped(rows[is_aside], "pool")
+    pools = grouped(rows[~is_aside & rows.in_pool], "pool")
     best = {pool: fit_pool(timed) for pool, timed in pools.items()}
-    factors = {pool: network_factors(timed, best[pool]) for pool, timed in pools.items() if pool.device == GPUS}
+    factors = {pool: network_factors(timed, best[pool]) for pool, timed in pools.items()}
     networks = [
         NetworkFactor(pool.device, pool.precision, pool.phase, network, factor)
         for pool, of_networks in factors.items()
@@ -91,21 +89,18 @@ def study(
     groups = grouped(rows[~is_aside & ~rows.is_served], "setting") | pools
     for setting, timed in sorted(groups.items(), key=lambda group: group[1].index[0]):
         say(", ".join(filter(None, setting)))
-        models = timed.network.nunique()
-        if setting in pools:
-            found = best[setting]
-            if checks := check_pool(timed, aside.get(setting, rows[:0]), setting in factors):
-                errors.extend(pool_errors(pd.concat(checks), setting))
+        models, pool = timed.network.nunique(), timed.pool.iloc[0]
+        found, checks = best.get(pool, AT_THE_ROOF), []
+        if setting == pool:
+            checks = list(check_pool(timed, rows[is_aside & (rows.pool == pool)]))
         else:
-            pool = timed.pool.iloc[0]
-            refit = partial(fit_setting, best.get(pool, AT_THE_ROOF))
-            found = refit(scaled(timed, factors.get(pool, {})))
             if models >= tables.SOME:
-                known = timed
-                if pool in factors and len(elsewhere := pools[pool][pools[pool].device != setting.device]):
-                    known = scaled(timed, network_factors(elsewhere, best[pool]))
-                for check in check_setting(known, timed, refit):
-                    errors.extend(setting_errors(check))
+                others = pools.get(pool, rows[:0])
+                known = scaled(timed, network_factors(others[others.device != setting.device], found))
+                checks = list(check_setting(found, known, timed))
+            found = fit_setting(found, scaled(timed, factors.get(pool, {})))
+        if checks:
+            errors.extend(errors_of(setting, pd.concat(checks)))
         values = zip(TERMS, found.tolist(), strict=True)
         coefficients.extend(Coefficient(*setting, term, models, value) for term, value in values)
     return coefficients, networks, errors
@@ -141,10 +136,11 @@ def scaled(rows: pd.DataFrame, factors: dict[str, float]) -> pd.DataFrame:
 
 
 def network_factors(rows: pd.DataFrame, of_pool: Numbers) -> dict[str, float]:
-    """Return each network's factor on the device's part of its times: the median of all devices, drawn to 1.
+    """Return each network's factor on the device's part of its times on GPUs: the median of all devices, drawn to 1.
 
     A device counts once, and as fast as it is: over the median of its networks. Launches hide nothing of what counts.
     """
+    rows = rows[rows.has_factor]
     _, launch_s, times = parts(rows)
     device_s = device_part(launch_s, times)
     off = rows.assign(off=np.log(device_s / predict(of_pool, rows.assign(launch_s=0.0))))
@@ -155,146 +151,122 @@ def network_factors(rows: pd.DataFrame, of_pool: Numbers) -> dict[str, float]:
     return dict(np.exp(logs["median"] * logs["size"] / (logs["size"] + 1)))
 
 
-def estimate(method: str, known: pd.DataFrame, asked: pd.DataFrame) -> Numbers:
-    """Return the latencies (s) of rows by one of ``BASELINES``."""
-    time = BASELINES[method]
-    return (known.latency_s / known[time]).median() * asked[time].to_numpy(float)
-
-
-def folds(labels: Iterable[str]) -> Iterator[Any]:
-    """Yield masks ``(rows,)`` of the rows to leave out together: those with labels of one of ``FOLDS`` parts.
-
-    Yields nothing for labels that are all equal: no row would be left.
-    """
+def folds(labels: Iterable[str], count: int = FOLDS) -> Iterator[Any]:
+    """Yield masks ``(rows,)`` of the rows to leave out together: those with labels of one of ``count`` parts."""
     labels = list(labels)
     names = sorted(set(labels))
     order = np.random.default_rng(SEED).permutation(len(names))
-    part = {name: place % FOLDS for name, place in zip(names, order, strict=True)}
+    part = {name: place % count for name, place in zip(names, order, strict=True)}
     of_rows = np.array([part[label] for label in labels])
-    for each in sorted(set(of_rows)) if len(names) > 1 else ():
+    for each in sorted(set(of_rows)):
         yield of_rows == each
 
 
-def check_setting(
-    known: pd.DataFrame, plain: pd.DataFrame, refit: Callable[[pd.DataFrame], Numbers]
+def check(
+    left_out: str, coefficients: Numbers, asked: pd.DataFrame, known: pd.DataFrame | None = None
 ) -> Iterator[pd.DataFrame]:
-    """Yield the checks of one setting's own fit and of the baselines, each family by the others.
+    """Yield rows that a fit left out with the ratios to its predictions, and to the baselines of ``known`` rows."""
+    likely_s = {OURS: predict(coefficients, asked)}
+    if known is not None:
+        factors = {method: (known.latency_s / known[time]).median() for method, time in BASELINES.items()}
+        likely_s |= {method: factors[method] * asked[time].to_numpy(float) for method, time in BASELINES.items()}
+    for method, seconds in likely_s.items():
+        yield asked.assign(left_out=left_out, method=method, ratio=asked.latency_s / seconds)
+
+
+def check_setting(of_pool: Numbers, known: pd.DataFrame, plain: pd.DataFrame) -> Iterator[pd.DataFrame]:
+    """Yield the checks of one setting's own fit, each family by the others.
 
     The others are ``known``, with the factors that other devices give. A family left out is ``plain``, without them.
     """
-    for method in tables.METHODS:
-        ratios = np.full(len(known), np.nan)
-        for out in folds(known.family):
-            rest, asked = known[~out], plain[out]
-            likely_s = predict(refit(rest), asked) if method == OURS else estimate(method, rest, asked)
-            ratios[out] = asked.latency_s / likely_s
-        yield known.assign(left_out=tables.BY_FAMILY, method=method, ratio=ratios)
+    for out in folds(known.family):
+        if not out.all():
+            yield from check(tables.BY_FAMILY, fit_setting(of_pool, known[~out]), plain[out], known[~out])
 
 
-def check_pool(timed: pd.DataFrame, aside: pd.DataFrame, has_factors: bool) -> list[pd.DataFrame]:
-    """Return the checks of a pool without each device, and of devices set ``aside``, by all methods."""
-    left_out = [(timed.device == device, tables.BY_DEVICE) for device in sorted(set(timed.device))]
-    ways = [(timed[~out], timed[out], name) for out, name in left_out if not out.all()]
-    ways += [(timed, aside, tables.PUT_ASIDE)] if len(aside) else []
-    return [check for way in ways for check in _check_others(*way, has_factors)]
+def check_pool(timed: pd.DataFrame, aside: pd.DataFrame) -> Iterator[pd.DataFrame]:
+    """Yield the checks of a pool without each device, also with some known times, and those of devices set aside."""
+    devices = sorted(set(timed.device))
+    ways = [(tables.BY_DEVICE, timed[timed.device != name], timed[timed.device == name]) for name in devices]
+    for left_out, known, plain in (*ways, (tables.PUT_ASIDE, timed, aside)):
+        if known.empty or plain.empty:
+            continue
+        of_pool = fit_pool(known)
+        asked = scaled(plain, network_factors(known, of_pool))
+        yield from check(left_out, of_pool, asked, known)
+        if left_out == tables.BY_DEVICE and plain.has_factor.all():
+            yield from check(tables.BY_BOTH, of_pool, plain)
+        for rows in grouped(asked, "setting").values() if left_out == tables.BY_DEVICE else ():
+            random = np.random.default_rng(SEED)
+            several = [random.permutation(len(rows))[: tables.KNOWN_TIMES] for _ in range(DRAWS)]
+            one = np.flatnonzero(rows.network == KNOWN)
+            for name, places in ((tables.ONE_KNOWN, one), *((tables.FIVE_KNOWN, each) for each in several)):
+                seen = rows.iloc[places]
+                others = rows[~rows.network.isin(seen.network)]
+                if len(seen) and len(others):
+                    # Known times start from the reference host, for they have to tell their own
+                    usual = parts(seen.assign(launch_s=seen.launch_s / seen.host))
+                    adapted, host = adapt(of_pool, *usual, has_own_host=True)
+                    yield from check(name, adapted, others.assign(launch_s=host * others.launch_s / others.host))
 
 
-def _check_others(known: pd.DataFrame, plain: pd.DataFrame, left_out: str, has_factors: bool) -> Iterator[pd.DataFrame]:
-    """Yield the rows that were left out, predicted by all methods; those of a device also with some known times."""
-    of_pool = fit_pool(known)
-    asked = scaled(plain, network_factors(known, of_pool)) if has_factors else plain
-    estimates = {(left_out, OURS): predict(of_pool, asked)}
-    estimates |= {(left_out, method): estimate(method, known, asked) for method in BASELINES}
-    if left_out == tables.BY_DEVICE and has_factors:
-        estimates[tables.BY_BOTH, OURS] = predict(of_pool, plain)
-    for (part, method), likely_s in estimates.items():
-        yield asked.assign(left_out=part, method=method, ratio=asked.latency_s / likely_s)
-    for rows in grouped(asked, "setting").values() if left_out == tables.BY_DEVICE else ():
-        random = np.random.default_rng(SEED)
-        several = [random.permutation(len(rows))[: tables.KNOWN_TIMES] for _ in range(DRAWS)]
-        one = np.flatnonzero(rows.network == KNOWN)
-        for name, places in ((tables.ONE_KNOWN, one), *((tables.FIVE_KNOWN, each) for each in several)):
-            seen = rows.iloc[places]
-            others = rows[~rows.network.isin(seen.network)]
-            if len(seen) and len(others):
-                # Known times start from the reference host, for they have to tell their own
-                usual = parts(seen.assign(launch_s=seen.launch_s / seen.host))
-                adapted, host = adapt(of_pool, *usual, has_own_host=True)
-                likely_s = predict(adapted, others.assign(launch_s=host * others.launch_s / others.host))
-                yield others.assign(left_out=name, method=OURS, ratio=others.latency_s / likely_s)
+def errors_of(whole: Setting, checks: pd.DataFrame) -> Iterator[PredictionError]:
+    """Yield the errors of a setting or a pool, ours also by part, and those of each setting in a pool.
 
-
-def of_part(checks: pd.DataFrame, part: tuple[str, str]) -> pd.DataFrame:
-    """Return the predicted rows of a class of batch sizes and a sort of networks."""
-    batches, sort = part
-    chosen = np.isfinite(checks.ratio) & ((checks.batches == batches) | (batches == ALL))
-    return checks[chosen & ((checks["sort"] == sort) | (sort == ALL))]
-
-
-def setting_errors(check: pd.DataFrame) -> Iterator[PredictionError]:
-    """Yield the errors of a setting's own fit, together and by part; an interval is checked with models left out."""
-    for part in PARTS if check.method.iloc[0] == OURS else (WHOLE,):
-        rows = of_part(check, part)
-        models, ratios = rows.network.to_numpy(), rows.ratio.to_numpy(float)
-        if len(rows):
-            held = np.full(len(rows), np.nan)
-            for out in folds(models):
-                held[out] = holds(interval(ratios[~out], len(set(models[~out])), OF_MODELS), ratios[out])
-            within = interval(ratios, len(set(models)), OF_MODELS)
-            yield _error_row(rows.setting.iloc[0], part, rows, ratios, held, within)
-
-
-def pool_errors(checks: pd.DataFrame, pool: Setting) -> Iterator[PredictionError]:
-    """Yield the errors of each setting that a pool predicts, and those of all by part.
-
-    An interval is made of other devices, each of which counts alike.
+    A setting's interval is made of its other networks, a pool's of other devices, each of which counts alike.
     """
+    is_pool = whole == checks.pool.iloc[0]
+    checks = checks[["left_out", "method", "batches", "sort", "device", "setting", "network", "ratio"]]
     for (left_out, method), alike in checks.groupby(["left_out", "method"], sort=False):
         # A device set aside gets the interval that any new device would get, and so does a network
         is_new = left_out in (tables.PUT_ASIDE, tables.BY_BOTH)
         source = checks[(checks.left_out == tables.BY_DEVICE) & (checks.method == method)] if is_new else alike
         for part in PARTS if method == OURS else (WHOLE,):
-            rows = of_part(alike, part)
-            made_of, asked = ratios_by_device(of_part(source, part)), ratios_by_device(rows)
-            others = {out: [made_of[device] for device in made_of if device != out] for out in asked}
-            within = {out: interval(np.ravel(rest), len(rest), OF_DEVICES) for out, rest in others.items()}
-            for setting, of in grouped(rows, "setting").items() if part == WHOLE else ():
-                ratios, factor = of.ratio.to_numpy(float), within[setting.device]
-                yield _error_row(setting, part, of, ratios, holds(factor, ratios), factor)
-            if asked:
-                held = np.ravel([holds(within[out], ratios) for out, ratios in asked.items()])
-                ratios = np.ravel([*asked.values()])
-                yield _error_row(pool, part, rows, ratios, held, interval(ratios, len(asked), OF_DEVICES))
+            rows, others = of_part(alike, part), of_part(source, part)
+            if is_pool:
+                others = ratios_by_device(others)
+                for setting, of in grouped(rows, "setting").items() if part == WHOLE else ():
+                    yield _error_row(setting, part, of, of, others[others.device != setting.device], "device")
+            if len(rows):
+                ratios = ratios_by_device(rows) if is_pool else rows
+                yield _error_row(whole, part, rows, ratios, others, "device" if is_pool else "network")
 
 
-def ratios_by_device(checks: pd.DataFrame) -> dict[str, Numbers]:
-    """Return the quantiles of the ratios of each device ``(points,)``, each of its settings counting alike."""
-    found: dict[str, list[Numbers]] = defaultdict(list)
-    for setting, rows in grouped(checks, "setting").items():
-        found[setting.device].append(np.quantile(rows.ratio, POINTS))
-    return {device: np.quantile(of_settings, POINTS) for device, of_settings in found.items()}
+def of_part(checks: pd.DataFrame, part: tuple[str, str]) -> pd.DataFrame:
+    """Return the predicted rows of a class of batch sizes and a sort of networks."""
+    batches, sort = part
+    return checks[((checks.batches == batches) | (batches == ALL)) & ((checks["sort"] == sort) | (sort == ALL))]
 
 
-def interval(ratios: Numbers, count: int, beyond: float) -> float:
+def ratios_by_device(checks: pd.DataFrame) -> pd.DataFrame:
+    """Return the quantiles of the ratios of each ``device``, a row each; its settings count alike."""
+    settings = checks.groupby(["device", "setting"], sort=False).ratio.quantile(POINTS)
+    return settings.groupby("device", sort=False).quantile(POINTS).reset_index()
+
+
+def interval(ratios: Numbers, labels: Numbers, beyond: float) -> float:
     """Return the factor that nine in ten further ratios of latency to prediction lie within; NaN if few are known.
 
-    ``ratios`` are of ``count`` models or devices; ``beyond`` is ``OF_MODELS`` or ``OF_DEVICES``.
+    The ``labels`` of the ratios are their networks or devices, and ``beyond`` is of ``BEYOND``.
     """
+    count = len(set(labels))
     if count < FEWEST:
         return np.nan
     return float(np.exp(np.quantile(np.abs(np.log(ratios)), min(NINE + beyond / count, 1.0))))
 
 
-def holds(within: float, ratios: Numbers) -> Numbers:
-    """Return whether each ratio lies within a factor, as 1 or 0; NaN without one."""
-    return np.where(np.isnan(within), np.nan, np.abs(np.log(ratios)) <= np.log(within))
-
-
 def _error_row(
-    setting: Setting, part: tuple[str, str], rows: pd.DataFrame, ratios: Numbers, held: Numbers, within: float
+    setting: Setting, part: tuple[str, str], rows: pd.DataFrame, asked: pd.DataFrame, others: pd.DataFrame, label: str
 ) -> PredictionError:
-    """Summarise the ratios of checked rows; ``held`` tells which of them an interval held."""
-    errors, coverage = np.abs(1.0 / ratios - 1.0), float(np.mean(held))
+    """Summarise the ratios ``asked`` of checked rows, each by an interval made of the ``others`` with another label."""
+    ratios, labels, beyond = asked.ratio.to_numpy(float), asked[label].to_numpy(), BEYOND[label]
+    made_of, known = others.ratio.to_numpy(float), others[label].to_numpy()
+    held = np.full(len(ratios), np.nan)
+    for out in folds(labels, FOLDS if label == "network" else len(labels)):
+        rest = ~pd.Series(known).isin(labels[out]).to_numpy()
+        within = interval(made_of[rest], known[rest], beyond)
+        held[out] = np.nan if np.isnan(within) else np.abs(np.log(ratios[out])) <= np.log(within)
+    errors, coverage, within = np.abs(1.0 / ratios - 1.0), float(np.mean(held)), interval(made_of, known, beyond)
     return PredictionError(
         *setting, rows.left_out.iloc[0], rows.method.iloc[0], *part, rows.network.nunique(), len(rows),
         float(np.median(errors)), float(np.quantile(errors, NINE)), None if np.isnan(coverage) else coverage,

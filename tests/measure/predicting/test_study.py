@@ -71,23 +71,23 @@ def test_each_row_is_left_out_once_and_with_its_label_unless_it_is_all_that_was_
     assert sum(part.astype(int) for part in parts).tolist() == [1] * 50
     assert all((part[::2] == part[1::2]).all() for part in parts)
     timed = rows_of(additive(), COSTS)  # all are of the family net
-    for check in study.check_setting(timed, timed, study.fit_pool):
-        assert np.isnan(check.ratio).all()
-        assert list(study.setting_errors(check)) == []
+    assert list(study.check_setting(np.ones(len(TERMS)), timed, timed)) == []
 
 
 def test_simple_estimates_say_what_they_are_called():
     known = rows_of([call("one", 6e-3, demand(3.0)), call("two", 12e-3, demand(6.0))], COSTS)
     asked = rows_of([call("three", 1.0, demand(9.0, moved=12.0))], COSTS)
+    checks = study.check(BY_DEVICE, np.ones(len(TERMS)), asked, known)
+    likely_s = {check.method[0]: 1.0 / check.ratio[0] for check in checks}
     # Both took twice their FLOP at the peak
-    assert study.estimate(predictions.LIKE_FLOP, known, asked) == pytest.approx([18e-3])
+    assert likely_s[predictions.LIKE_FLOP] == pytest.approx(18e-3)
     # At the roof 3 + 1 and 6 + 1 ms: 6 / 4 and 12 / 7 times as long, in the median 1.607; the third 9 + 12 ms
-    assert study.estimate(predictions.LIKE_ROOFLINE, known, asked) == pytest.approx([(6 / 4 + 12 / 7) / 2 * 21e-3])
+    assert likely_s[predictions.LIKE_ROOFLINE] == pytest.approx((6 / 4 + 12 / 7) / 2 * 21e-3)
 
 
 def test_a_device_that_is_slower_as_a_whole_is_off_by_that_until_one_time_is_known():
     timed = rows_of([*additive(), resnet(BEAD), *additive(1.3, COG), resnet(COG, 1.3)], COSTS)
-    found = pd.concat(study.check_pool(timed, timed[:0], has_factors=False))
+    found = pd.concat(study.check_pool(timed, timed[:0]))
     known = found[(found.left_out == predictions.ONE_KNOWN) & (found.device == "Cog 3")]
     assert np.median(np.abs(1 / known.ratio - 1)) < 0.05
     assert "resnet50" not in set(known.network)
@@ -99,7 +99,7 @@ def checked(ratios, setting=BEAD):
 
 
 def test_errors_are_of_predictions_over_latencies_by_batch_size():
-    rows = study.setting_errors(checked([0.5, 0.8, 1.0, 1.25, 4.0]))
+    rows = study.errors_of(BEAD, checked([0.5, 0.8, 1.0, 1.25, 4.0]))
     found = {row.batches: row for row in rows if row.sort == ALL}
     # Predictions are 2, 1.25, 1, 0.8 and 0.25 of the latencies: off by 1, 0.25, 0, 0.2 and 0.75
     assert found[ALL].median_error == pytest.approx(0.25)
@@ -119,7 +119,7 @@ def test_errors_are_of_predictions_over_latencies_by_batch_size():
     ],
 )
 def test_an_interval_of_a_setting_is_checked_with_each_model_left_out(ratios, coverage, within):
-    (row, *_) = study.setting_errors(checked(ratios))
+    (row, *_) = study.errors_of(BEAD, checked(ratios))
     assert row.coverage == (coverage and pytest.approx(coverage))
     assert row.within == (within and pytest.approx(within))
 
@@ -139,7 +139,7 @@ def test_an_interval_of_a_pool_is_checked_with_each_device_left_out(widths, cove
         checked(np.exp(np.linspace(width if width == 1 else -width, width, 2001)), BEAD._replace(device=f"Bead {at}"))
         for at, width in enumerate(widths)
     ]
-    rows = study.pool_errors(pd.concat(alike), predictions.pool_of("gpu", "fp16", "inference"))
+    rows = study.errors_of(predictions.pool_of("gpu", "fp16", "inference"), pd.concat(alike))
     pool = next(row for row in rows if (row.device, row.batches, row.sort) == ("any GPU", ALL, ALL))
     if coverage is None:
         assert pool.coverage is pool.within is None
@@ -158,4 +158,4 @@ def test_an_interval_of_a_pool_is_checked_with_each_device_left_out(widths, cove
 )
 def test_few_ratios_need_a_wider_interval(count, within):
     ratios = np.exp(0.01 * np.arange(1, count + 1))
-    assert np.log(study.interval(ratios, count, study.OF_MODELS)) == pytest.approx(within, abs=0.002)
+    assert np.log(study.interval(ratios, np.arange(count), study.BEYOND["network"])) == pytest.approx(within, abs=0.002)
