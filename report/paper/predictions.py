@@ -1,5 +1,6 @@
 """How latencies are predicted: the tables of ``data/prediction``, and what predictions of single calls rest on."""
 
+from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -10,8 +11,9 @@ from measure.cache import table
 from measure.cache.folders import Workloads
 from measure.cache.predictions import ALL, PredictionError
 from measure.cache.schema import TABLES, file_of
+from measure.domain.words import INFERENCE, PRECISION_BYTE, STEP
 from measure.predicting import demand, timings
-from measure.predicting.demand import PredictedDevice
+from measure.predicting.demand import Demand, PredictedDevice
 from measure.predicting.prediction import Predictor
 
 
@@ -37,6 +39,19 @@ class Predictions:
     def counted(self) -> timings.Counted:
         """What each call of a counted model asks for."""
         return timings.counted(Workloads(self.folders[3]))
+
+    @cached_property
+    def calls(self) -> dict[tuple[str, int, int, str], Demand]:
+        """The demand of each model's calls at its most frequent input shape, by model, batch size, bytes of an element
+        and phase.
+        """
+        shapes = Counter((key.model, key.input_shape) for key in self.counted)
+        usual = {model: shape for (model, shape), _ in reversed(shapes.most_common())}
+        return {
+            (key.model, key.batch, PRECISION_BYTE[key.precision], STEP if key.trains else INFERENCE): found
+            for key, found in sorted(self.counted.items())
+            if key.input_shape == usual[key.model]
+        }
 
     @cached_property
     def timed(self) -> list[timings.TimedCall]:

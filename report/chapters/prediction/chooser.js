@@ -4,8 +4,7 @@
 const CHOOSER_STYLE = `
   .chooser .choice { display: flex; flex-wrap: wrap; gap: 0.4rem 1rem; margin: 0.6rem 0; font-size: 0.9rem; }
   :is(.chooser, .chooser-line) select { font: inherit; max-width: 14rem; }
-  .chooser .scroll { max-height: 34rem; overflow: auto; }
-  .chooser:not(.compact) .all-rows, .chooser.compact :is(.card, tbody tr:nth-child(n + 7)) { display: none; }
+  .chooser .scroll { max-height: 24rem; overflow: auto; }
   .chooser table { width: 100%; font-size: 0.8rem; border-collapse: collapse; }
   .chooser thead { position: sticky; top: 0; z-index: 1; background: var(--page, #fff); text-align: left; }
   .chooser :is(th, td) { padding: 0.2rem 0.3rem; white-space: nowrap; vertical-align: middle; }
@@ -16,14 +15,13 @@ const CHOOSER_STYLE = `
   .chooser td input { width: 3.4rem; padding: 0 0.1rem; border: 1px solid #8886; font: inherit; }
   .chooser svg { display: block; width: 11rem; height: 14px; }
   .chooser .ends { display: flex; justify-content: space-between; width: 11rem; font-weight: 400; }
-  .chooser .legend, .chooser [role=status] { font-size: 0.85rem; margin: 0.4rem 0; }
+  .chooser :is(.legend, details, [role=status]) { font-size: 0.85rem; margin: 0.4rem 0; }
   .chooser :is(.least, .interval, .likely, .measured) { stroke: currentColor; stroke-width: 2; fill: none; }
   .chooser .least { color: light-dark(#009e73, #4fd1a5); }
   .chooser .interval { color: light-dark(#56b4e9, #2f6f9a); stroke-width: 4; }
   .chooser .likely { color: light-dark(#0072b2, #cfe8fb); fill: currentColor; }
   .chooser .untimed { fill: var(--page, Canvas); }
   .chooser .measured { color: light-dark(#d55e00, #ff9a5c); }
-  .chooser .card { border: 1px solid #8886; border-radius: 4px; padding: 0.3rem 0.8rem; font-size: 0.9rem; }
   .chooser .card p { margin: 0.3rem 0; }
   @media (max-width: 40rem) {
     .chooser thead { display: none; }
@@ -63,15 +61,15 @@ const COLUMNS = {
 // What a call takes on each chip: times in seconds; null where nothing is known. A chip is ranked if its prediction has
 // an interval and its memory holds the call; `lacks` says what is missing to that.
 function predictions(choices, chosen) {
-  const { sort, served } = choices.models.find(({ id }) => id === chosen.model);
   const { model, batch, precision, phase } = chosen;
+  const { sort } = choices.models.find(({ id }) => id === model);
   const call = choices.calls[[model, batch, choices.widths[precision], phase]];
   if (!call) return [];
   const dot = (factors) => factors.reduce((sum, factor, at) => sum + factor * call.terms[at], 0);
-  return (choices.rates[[precision, phase, served]] ?? []).map(({ chip, weights, least, host, from, factors, within }) => {
+  return (choices.rates[[precision, phase, sort]] ?? []).map(({ chip, weights, least, host, from, factors, within }) => {
     const { name, kind, memory } = choices.devices[chip];
     const likely = Math.hypot((factors ? call.factor : 1) * dot(weights), host * call.terms[LAUNCHES]);
-    const [factor, isUntimed] = [within[sort]?.[batch], from === "its datasheet"];
+    const [factor, isUntimed] = [within[batch], from === "its datasheet"];
     return {
       chip, name, kind, from, isUntimed, likely,
       least: Math.min(likely, Math.max(dot(least.slice(0, 3)), call.footprint * least[3])),
@@ -81,6 +79,7 @@ function predictions(choices, chosen) {
       surely: isUntimed && factor ? likely * factor : likely,
       throughput: batch / likely,
       measured: choices.measured[[chip, model, batch, precision, phase]],
+      cost: ((chosen[`price ${name}`] / 3600) * 1e6 * likely) / batch || undefined,
       lacks: memory && call.memory > memory ? "memory too small" : factor ? "" : "extrapolated",
     };
   });
@@ -94,11 +93,7 @@ function quantity(value, unit, digits) {
   return `${text} ${["", "m", "µ", "n"][-step]}${unit}`.trim();
 }
 
-function interval(low, high) {
-  const [first, last] = [low, high].map((time) => quantity(time, "s", 2));
-  const [number, unit] = first.split(" ");
-  return `${last.endsWith(` ${unit}`) ? number : first} to ${last}`;
-}
+const interval = (low, high) => `${quantity(low, "s", 2)} to ${quantity(high, "s", 2)}`;
 
 function made(tag, attributes = {}, ...children) {
   const element = document.createElement(tag);
@@ -131,7 +126,7 @@ function lineOf({ name }) {
   const [head, price] = [made("th", { scope: "row" }), made("input", field)];
   const cells = Object.fromEntries(Object.entries(COLUMNS).map(([key, [title]]) => [key, made("td", { "data-title": title })]));
   cells.price.append(price);
-  return { line: made("tr", {}, head, ...Object.values(cells)), head, cells, price };
+  return { line: made("tr", {}, head, ...Object.values(cells)), head, cells };
 }
 
 async function startChooser(place) {
@@ -139,12 +134,11 @@ async function startChooser(place) {
   const choices = await unpacked(place.querySelector("script"));
   document.head.append(made("style", {}, CHOOSER_STYLE));
   const kinds = new Set(["all", ...choices.devices.map(({ kind }) => kind)]);
-  const precisions = Object.keys(choices.widths).filter((name) => choices.rates[[name, "inference", 0]]);
   const choice = made("div", { class: "choice" });
   for (const [name, title, values, preset] of [
-    ["model", "Network", choices.models.filter(({ offered }) => offered).map((model) => [model.id, model.name]), "resnet50"],
+    ["model", "Network", choices.models.map((model) => [model.id, model.name]), "resnet50"],
     ["batch", "Batch size", choices.batches.map((batch) => [batch, batch]), "64"],
-    ["precision", "Precision", precisions.map((name) => [name, name]), "fp16"],
+    ["precision", "Precision", Object.keys(choices.widths).map((name) => [name, name]), "fp16"],
     ["phase", "Pass", Object.entries(PHASES)],
     ["kind", "Chips", Object.entries(KINDS).filter(([kind]) => kinds.has(kind))],
     ["order", "Sort by", Object.entries(ORDERS)],
@@ -167,19 +161,12 @@ async function startChooser(place) {
   const body = made("tbody");
   const region = { class: "scroll", role: "region", tabindex: "0", "aria-label": "Predicted latencies by chip" };
   const table = made("div", region, made("table", {}, made("thead", {}, made("tr", {}, ...heads)), body));
-  const all = made("button", { type: "button", class: "all-rows" }, "Show all chips, and the network's card");
-  const form = made("form", { "aria-label": "Choose a call" }, choice, ...cards, status, legend, table, all);
+  const details = made("details", {}, made("summary", {}, "The network's card"), ...cards);
+  const form = made("form", { "aria-label": "Choose a call" }, choice, status, legend, table, details);
   body.append(...lines.map(({ line }) => line));
   place.append(form);
-  place.classList.add("compact"); // until it is used
-  const unfold = () => place.classList.remove("compact");
-  all.addEventListener("click", () => {
-    unfold();
-    form.elements.model.focus(); // the focus must not be lost with the button
-  });
 
   // The chooser's question in one line, where the page opens
-  const short = document.querySelector(".chooser-line");
   const answer = made("span", { role: "status" });
   const copies = ["model", "batch", "kind"].map((name) => form.elements[name].cloneNode(true));
   for (const copy of copies) {
@@ -188,25 +175,25 @@ async function startChooser(place) {
       update(true);
     });
   }
-  const there = made("a", { href: `#${place.closest("section[id]")?.id ?? place.id}` }, "All chips");
   const [model, batch, kind] = copies;
-  short?.replaceChildren(made("p", {}, "How fast is ", model, " at batch ", batch, " on ", kind, "? ", answer, " ", there));
+  const there = made("a", { href: `#${place.id}` }, "All chips");
+  const question = made("p", {}, "How fast is ", model, " at batch ", batch, " on ", kind, "? ", answer, " ", there);
+  document.querySelector(".chooser-line")?.replaceChildren(question);
 
   function update(changed) {
     const filled = [...new FormData(form)].filter(([, value]) => value);
     const chosen = Object.fromEntries(filled);
     const rows = predictions(choices, chosen).filter((row) => ["all", row.kind].includes(chosen.kind));
-    rows.sort((one, other) => one.surely - other.surely);
-    const ranked = rows.filter(({ lacks }) => !lacks);
+    // Whatever the order, those that cannot be ranked are last, and what is not known is after what is
+    const sortBy = (key) => rows.sort((one, other) =>
+      Boolean(one.lacks) - Boolean(other.lacks) || (one[key] ?? Infinity) - (other[key] ?? Infinity) || 0);
+    const ranked = sortBy("surely").filter(({ lacks }) => !lacks);
     // A few of the chips have no first among them: the others may be faster
     const first = 2 * ranked.length > rows.length ? ranked[0] : null;
     const rivals = ranked.filter((row) => first && row !== first && row.low <= first.high);
     const axis = endsOf(ranked.length ? ranked : rows);
     ends.replaceChildren(...(rows.length ? axis : []).map((time) => made("span", {}, quantity(time, "s", 2))));
-    // Whatever the order, those that cannot be ranked are last, and what is not known is after what is
-    for (const row of rows) row.cost = ((lines[row.chip].price.value / 3600) * 1e6) / row.throughput || undefined;
-    const rank = (row) => [Number(Boolean(row.lacks)), row[chosen.order] ?? Infinity];
-    rows.sort((one, other) => rank(one)[0] - rank(other)[0] || rank(one)[1] - rank(other)[1] || 0);
+    sortBy(chosen.order);
     const focused = document.activeElement; // a row that moves loses the focus
     for (const { line } of lines) line.hidden = true; // it keeps its price
     body.prepend(...rows.map((row) => {
@@ -230,27 +217,23 @@ async function startChooser(place) {
     const tied = first ? ` Of ${rows.length} chips, ${rivals.length} cannot be told from it (=).` : "";
     status.textContent = `${network}, batch size ${chosen.batch}, ${chosen.precision}, ${pass}: ${answer.textContent}${tied}`;
     if (!changed) return;
-    unfold();
     history.replaceState(null, "", `#${place.id}?${new URLSearchParams(filled)}`);
   }
 
   // A link with a choice is that choice; one to a model's card, such as those of the page's search, chooses the model.
   function follow() {
     const card = document.getElementById(location.hash.slice(1))?.closest(".card");
-    const isChoice = location.hash.startsWith(`#${place.id}?`);
-    if (!card && !isChoice) return;
-    const asked = new URLSearchParams(card ? { model: card.id.replace("card-", "") } : location.hash.slice(place.id.length + 2));
-    for (const [name, value] of asked) {
-      const field = form.elements.namedItem(name);
-      const before = field?.value;
-      if (field) field.value = value;
-      if (field && field.value !== value) field.value = before; // which the field does not offer
+    const [, query] = location.hash.split(`#${place.id}?`);
+    if (!card && query === undefined) return;
+    for (const [name, value] of new URLSearchParams(card ? { model: card.id.replace("card-", "") } : query)) {
+      const field = form.elements.namedItem(name) ?? {};
+      const before = field.value;
+      field.value = value;
+      if (field.value !== value) field.value = before; // which the field does not offer
     }
-    unfold();
     update(false);
-    if (!card) return form.scrollIntoView();
-    for (const each of cards) each.hidden = each !== card; // that of a network that is not offered too
-    card.scrollIntoView({ block: "center" });
+    if (card) details.open = true;
+    (card ?? form).scrollIntoView({ block: card ? "center" : "start" });
   }
 
   form.addEventListener("change", () => update(true));

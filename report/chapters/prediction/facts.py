@@ -134,25 +134,20 @@ def checks(paper: Paper, left_out: str, batches: str = ALL) -> pd.DataFrame:
     return newest.drop_duplicates(["method", "device", "source", "precision"], keep="last")
 
 
-def of_libraries(paper: Paper, batches: str = ALL, method: str = OURS) -> pd.DataFrame:
-    """Return the checks without a family of GPUs of which a whole library was timed, by the device's short name."""
-    whole = matching(checks(paper, BY_FAMILY), kind=GPU, method=OURS)
-    rows = matching(checks(paper, BY_FAMILY, batches), kind=GPU, method=method)
-    rows = rows[rows.setting.isin(whole[whole.models >= published.LIBRARY].setting)]
-    return rows.set_index(rows.device.map(short_name))
-
-
-def of_gpus(paper: Paper, left_out: str, method: str = OURS) -> pd.DataFrame:
-    """Return each GPU's median error, 90th percentile, coverage and ratio at 16 bits, by its short name."""
-    rows = matching(checks(paper, left_out), kind=GPU, method=method)
+def of_gpus(paper: Paper, left_out: str, method: str = OURS, batches: str = ALL) -> pd.DataFrame:
+    """Return each GPU's errors at 16 bits by its short name; without a family, those of GPUs with a whole library."""
+    rows = matching(checks(paper, left_out, batches), kind=GPU, method=method)
     rows = rows[rows.precision.isin(LOWER_PRECISIONS)]
-    columns = ["median_error", "p90_error", "coverage", "median_ratio"]
+    if left_out == BY_FAMILY:
+        whole = checks(paper, left_out)
+        rows = rows[rows.setting.isin(whole[whole.models >= published.LIBRARY].setting)]
+    columns = ["median_error", "p90_error", "coverage", "median_ratio", "calls"]
     return rows.groupby(rows.device.map(short_name))[columns].median()
 
 
 def _family(paper: Paper) -> Family:
     errors, *simpler = (
-        of_libraries(paper, method=method).median_error for method in (OURS, tables.LIKE_ROOFLINE, tables.LIKE_FLOP)
+        of_gpus(paper, BY_FAMILY, method).median_error for method in (OURS, tables.LIKE_ROOFLINE, tables.LIKE_FLOP)
     )
     least = (extremes(each, "%")[0] for each in simpler)
     return Family(count_of(len(errors), "GPUs"), *extremes(errors, "%"), *least)
@@ -177,7 +172,7 @@ def _untimed(paper: Paper) -> Untimed:
 
 
 def _batches(paper: Paper) -> Batches:
-    calls = {name: int(of_libraries(paper, name).calls.sum()) for name in BATCH_CLASSES}
+    calls = {name: int(of_gpus(paper, BY_FAMILY, batches=name).calls.sum()) for name in BATCH_CLASSES}
     calls = {name: count for name, count in calls.items() if count}
     if len(calls) < 2:
         return missing(Batches)
@@ -198,12 +193,9 @@ def predict(paper: Paper, model: str, device: PredictedDevice) -> tuple[Demand, 
 
     None if it was not counted or nothing was fitted.
     """
-    counted, width = paper.predictions.counted, PRECISION_BYTE[PRECISION]
-    for key, demand in counted.items():
-        if (key.model, key.batch, PRECISION_BYTE[key.precision], key.trains) == (model, BATCH, width, False):
-            basis = paper.predictions.predictor.basis(device, PRECISION, EAGER, INFERENCE, demand.sort)
-            return (demand, basis) if basis else None
-    return None
+    demand = paper.predictions.calls.get((model, BATCH, PRECISION_BYTE[PRECISION], INFERENCE))
+    basis = demand and paper.predictions.predictor.basis(device, PRECISION, EAGER, INFERENCE, demand.sort)
+    return (demand, basis) if demand and basis else None
 
 
 def common_devices(paper: Paper) -> list[PredictedDevice]:
@@ -214,20 +206,19 @@ def common_devices(paper: Paper) -> list[PredictedDevice]:
 
 
 def _calculation(paper: Paper) -> tuple[PredictedCalculation, PredictedProblems]:
-    calls = [(device, predict(paper, EXAMPLE, device)) for device in common_devices(paper) if device.chip_kind == GPU]
-    untimed = [(device, *call) for device, call in calls if call and call[1].name == DATASHEET]
-    untimed = [each for each in untimed if each[2].interval(each[1].sort, BATCH)]
-    if not untimed:
+    calls = filter(None, (predict(paper, EXAMPLE, each) for each in common_devices(paper) if each.chip_kind == GPU))
+    untimed = ((*call, call[1].predict(call[0])) for call in calls if call[1].name == DATASHEET)
+    demand, basis, found = next((each for each in untimed if each[2].low_s), (None, None, None))
+    if not (demand and basis and found):
         return missing(PredictedCalculation), missing(PredictedProblems)
-    device, demand, basis = untimed[0]
-    found = basis.predict(demand)
     terms, fixed_s = basis.parts(demand)
-    parts = dict(zip(tables.TERMS, terms.tolist(), strict=True))
-    arithmetic_s, bytes_s = (sum(parts[term] for term in kind) for kind in (tables.ARITHMETIC, tables.MEMORY))
+    arithmetic_s, bytes_s = (
+        float(terms[[tables.TERMS.index(term) for term in kind]].sum()) for kind in (tables.ARITHMETIC, tables.MEMORY)
+    )
     flop, byte = float(demand.flop.sum()), float(demand.byte.sum())
     peak, bandwidth = basis.roof.peak_flop_per_s, basis.roof.bandwidth_byte_per_s
     calculation = PredictedCalculation(
-        chip=Name(short_name(device.name)),
+        chip=Name(short_name(found.chip)),
         batch=exact(BATCH), flop=exact(flop, "FLOP"), peak=exact(peak, "FLOP/s"),
         over_peak=exact(arithmetic_s * peak / flop), byte=exact(byte, "B"), bandwidth=exact(bandwidth, "B/s"),
         over_bandwidth=exact(bytes_s * bandwidth / byte), arithmetic=exact(arithmetic_s, "s"),

@@ -2,19 +2,17 @@
 
 from typing import Any
 
+import pandas as pd
+
 from measure.cache import predictions as tables
 from measure.cache.predictions import BY_DEVICE, BY_FAMILY
-from measure.predicting.prediction import GPU
 from report import display
-from report.chapters.prediction.facts import FIT, checks
+from report.chapters.prediction.facts import FIT, of_gpus
 from report.charts import theme
 from report.charts.axes import Categories, LogAxis
 from report.charts.marks import points, rules
 from report.charts.panels import figure, panel, row
-from report.paper import LOWER_PRECISIONS, Paper
-from report.paper.chips import short_name
-from report.paper.frames import matching
-from report.stats.published import LIBRARY
+from report.paper import Paper
 
 METHODS = {
     tables.OURS: "fitted terms", tables.LIKE_ROOFLINE: "roofline by kind", tables.LIKE_FLOP: "FLOP over peak",
@@ -27,11 +25,9 @@ def errors(paper: Paper) -> dict[str, Any]:
     """Draw the median error of each way to predict, a dot a GPU, by what was left out."""
     found = {}
     for left_out in TITLES:
-        rows = matching(checks(paper, left_out), kind=GPU)
-        rows = rows[rows.precision.isin(LOWER_PRECISIONS)]
-        rows = rows[rows.models >= LIBRARY] if left_out == BY_FAMILY else rows
-        medians = rows.groupby(["method", "device"], as_index=False).median_error.median()
-        found[left_out] = medians.assign(error=100 * medians.median_error, way=medians.method.map(METHODS))
+        ways = [of_gpus(paper, left_out, method).assign(method=method, way=way) for method, way in METHODS.items()]
+        rows = pd.concat(ways).rename_axis("device").reset_index()
+        found[left_out] = rows.assign(error=100 * rows.median_error)
     found = display.required({left_out: rows for left_out, rows in found.items() if len(rows)}, FIT)
     names = tuple(METHODS.values())
     y = Categories(names=names, pixels=19 * len(names))
@@ -41,7 +37,6 @@ def errors(paper: Paper) -> dict[str, Any]:
     panels = []
     for at, (left_out, rows) in enumerate(found.items()):
         across, down = (x, "error"), (Categories(names=names, pixels=y.pixels, shown=at == 0), "way")
-        rows = rows.assign(device=rows.device.map(short_name))
         middles = rows.groupby(["way", "method"], as_index=False).error.median()
         told = [("device", "GPU", ""), ("way", "predicted by", ""), ("error", "median error, %", ".2~g")]
         layers = []

@@ -76,7 +76,7 @@ def test_an_interval_needs_networks_timed_alike(name, batch, sort, is_checked):
 
 def row_of(found, name):
     places = {each["name"]: place for place, each in enumerate(found["devices"])}
-    return next(row for row in found["rates"][f"fp16,{INFERENCE},0"] if row["chip"] == places[name])
+    return next(row for row in found["rates"][f"fp16,{INFERENCE},{CONVOLUTIONAL}"] if row["chip"] == places[name])
 
 
 @pytest.mark.parametrize("name", ["NVIDIA T4", "NVIDIA H100 SXM", "AWS Trainium2"])
@@ -94,8 +94,8 @@ def test_the_chooser_says_what_the_predictor_does(name):
     basis = PREDICTIONS.predictor.basis(device(name), "fp16", EAGER, INFERENCE)
     told = basis.predict(RESNET)
     assert (least, likely) == pytest.approx((told.least_s, told.likely_s), rel=1e-3)
-    checked = {(sort, batch) for sort, each in row["within"].items() for batch, factor in each.items() if factor == 1.3}
-    assert checked == (set() if name == "AWS Trainium2" else {(CONVOLUTIONAL, 64)})
+    checked = {batch for batch, factor in row["within"].items() if factor == 1.3}
+    assert checked == (set() if name == "AWS Trainium2" else {64})
 
 
 def test_a_call_in_the_chooser_has_its_networks_factor_and_rows_of_gpus_say_that_it_counts():
@@ -182,14 +182,14 @@ def test_a_chip_that_nobody_timed_is_marked_and_no_chance_ranks_it_before_one_th
     rates = [
         {
             "chip": at, "weights": [0, 0, 0, 0, 0, 0, ms], "least": [0, 0, 0, 1e-12], "host": 0, "from": origin,
-            "factors": False, "within": {CONVOLUTIONAL: {1: 1.25}},
+            "factors": False, "within": {1: 1.25},
         }
         for at, (origin, ms) in enumerate(BASES.values())
     ]  # fmt: skip
-    model = {"served": 0, "sort": CONVOLUTIONAL, "card": "<p>To test it: <code>--models oak</code></p>"}
+    model = {"sort": CONVOLUTIONAL, "card": "<p>To test it: <code>--models oak</code></p>"}
     found = {
-        "widths": {"fp16": 2}, "batches": [1], "rates": {f"fp16,{INFERENCE},0": rates}, "measured": {},
-        "models": [{"id": name, "name": name, "offered": name == "oak"} | model for name in ("oak", "bard")],
+        "widths": {"fp16": 2}, "batches": [1], "rates": {f"fp16,{INFERENCE},{CONVOLUTIONAL}": rates}, "measured": {},
+        "models": [{"id": name, "name": name} | model for name in ("oak", "bard")],
         "devices": [{"name": name, "kind": "gpu", "memory": None} for name in BASES],
         # The roof alone allows 10 µs; launches take 1 ms, times a chip's coefficient
         "calls": {
@@ -204,9 +204,7 @@ def test_a_chip_that_nobody_timed_is_marked_and_no_chance_ranks_it_before_one_th
     assert visit.page.locator(".chooser td .untimed").count() == 3
     # The axis begins at 5 / 1.25 ms, not at the roof's 10 µs
     assert visit.page.locator(".chooser thead .ends span").first.text_content() == "4.0 ms"
-    # Nobody timed the other network's sort
-    assert visit.page.get_by_label("Network").first.locator("option").all_inner_texts() == ["oak"]
-    assert visit.page.locator(".card:visible").count() == 0  # until the chooser is used
+    assert visit.page.locator(".card:visible").count() == 0  # until a reader opens it
     # At 3.6 an hour with 10 ms an input, 360,000 an hour, a million cost 10; at 1 with 40 ms 11
     for name, price in (("slow", "1"), ("timed", "3.6")):
         visit.page.get_by_label(f"Price of an hour of {name}").fill(price)
@@ -220,6 +218,7 @@ def test_a_chip_that_nobody_timed_is_marked_and_no_chance_ranks_it_before_one_th
         assert names.all_inner_texts() == by_cost
         cost = visit.page.locator(".chooser td[data-title='per 10⁶']")
         assert cost.all_inner_texts() == ["10", "11", "–", "–"]
+        visit.page.get_by_text("The network's card").click()
         assert visit.page.locator(".card:visible code").all_inner_texts() == ["--models oak"]
         visit.page.reload()
         visit.page.wait_for_selector("[data-chooser=drawn]")
