@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import combinations
-from math import comb, erfc, exp, hypot, inf, log, sqrt
+from math import erfc, exp, hypot, inf, log, sqrt
 from statistics import NormalDist, fmean, median
 
 CONFIDENCE = 0.95
@@ -38,12 +38,12 @@ def order_statistic_ranks(count: int, confidence: float = CONFIDENCE) -> tuple[i
     of ranks (k, count-1-k) misses the median with probability 2 * P(X <= k). None if even the extremes are too narrow:
     at 95 % below six values. Source: H. A. David, H. N. Nagaraja, Order Statistics, section 7.1.
     """
-    below, best = 0.0, None
+    below, best, ways = 0.0, None, 1
     for rank in range(count // 2):
-        below += comb(count, rank) / 2**count
+        below += ways / 2**count
         if 2 * below > 1 - confidence:
             break
-        best = (rank, count - 1 - rank)
+        best, ways = (rank, count - 1 - rank), ways * (count - rank) // (rank + 1)
     return best
 
 

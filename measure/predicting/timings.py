@@ -1,7 +1,7 @@
 """The latencies behind predictions: published ones, and those of the cache's own machines."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from itertools import product
@@ -87,15 +87,17 @@ def read(data: Path) -> list[TimedCall]:
     return [*published(data), *measured(data, counted(Workloads(data)))]
 
 
-def published(data: Path) -> Iterator[TimedCall]:
-    """Yield the latencies of ``data/published/measurements``. Raises UserError for a wrong table."""
+def published(data: Path, models: Container[str] | None = None) -> Iterator[TimedCall]:
+    """Yield the latencies of ``data/published/measurements``, of ``models`` or all. Raises UserError."""
     chips = of_chips(data)
     rows = table.read(file_of(PublishedCount, data), PublishedCount)
-    counts = {(row.model, row.input_size): row for row in rows if row.status == "ok"}
+    wanted = (row for row in rows if row.status == "ok" and (models is None or row.model in models))
+    counts = {(row.model, row.input_size): row for row in wanted}
     work: dict[tuple[str, int | None, str], Numbers] = defaultdict(lambda: np.zeros((4, len(LAYER_KINDS))))
     for kind in table.read(file_of(PublishedKind, data), PublishedKind):
-        sums = work[kind.model, kind.input_size, kind.stage]
-        sums[:, PLACE[kind.layer_kind]] += kind.calls, kind.flop, kind.byte, kind.further_byte
+        if (kind.model, kind.input_size) in counts:
+            sums = work[kind.model, kind.input_size, kind.stage]
+            sums[:, PLACE[kind.layer_kind]] += kind.calls, kind.flop, kind.byte, kind.further_byte
 
     @cache
     def demand(shape: tuple[str, int | None], batch: int, width: float, trains: bool) -> Demand | None:
@@ -113,16 +115,12 @@ def published(data: Path) -> Iterator[TimedCall]:
         )  # fmt: skip
 
     for row in table.read(file_of(PublishedTiming, data), PublishedTiming):
-        chip, shape = chips.get(fold_name(row.device)), (row.model, row.input_size)
+        if (shape := (row.model, row.input_size)) not in counts:
+            continue
+        chip = chips.get(fold_name(row.device))
         precision, variant = row.autocast or row.precision, row.compiler or EAGER
         roof = chip.layer_roof(precision) if chip and precision in PRECISIONS else None
-        if (
-            chip is None
-            or roof is None
-            or shape not in counts
-            or variant not in VARIANTS
-            or row.layout == CHANNELS_LAST
-        ):
+        if chip is None or roof is None or variant not in VARIANTS or row.layout == CHANNELS_LAST:
             continue
         width = PRECISION_BYTE[stored_as(precision)] / PRECISION_BYTE["fp32"]
         if asked := demand(shape, row.batch, width, row.phase == STEP):

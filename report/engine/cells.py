@@ -5,6 +5,7 @@ A line has the `outputs` in order, each MIME types to texts, or `stdout` to what
 """
 
 import base64
+import gc
 import io
 import json
 import os
@@ -46,6 +47,7 @@ def main() -> None:
     from IPython.core.interactiveshell import InteractiveShell
     from traitlets.config import Config
 
+    gc.set_threshold(100_000, 50)  # collecting at the default rate takes one second in fifteen
     codes = json.load(sys.stdin)
     told = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what libraries print past Python is none of the lines

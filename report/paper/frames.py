@@ -149,7 +149,7 @@ def matching(frame: pd.DataFrame, **values: Any) -> pd.DataFrame:
     places = np.arange(len(frame))
     for column, value in values.items():
         if value is not None:  # only the columns asked for are looked at, and of these only the rows that are left
-            places = places[(frame[column].take(places) == value).to_numpy(bool)]
+            places = places[frame[column].to_numpy()[places] == value]
     return frame.take(places)
 
 

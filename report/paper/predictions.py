@@ -55,8 +55,10 @@ class Predictions:
 
     @cached_property
     def timed(self) -> list[timings.TimedCall]:
+        """The latencies of the counted models."""
         _, _, published, measured = self.folders
-        return [*timings.published(published), *timings.measured(measured, self.counted)]
+        models = {key.model for key in self.counted}
+        return [*timings.published(published, models), *timings.measured(measured, self.counted)]
 
     @cached_property
     def predictor(self) -> Predictor:

@@ -186,13 +186,17 @@ def steps(paper: Paper) -> list[pd.DataFrame]:
     """Return pairs of eager timings on two GPUs, the lower peak first; of two pairs with most networks, in order."""
     rows = timed(paper)
     rows = rows[rows.compiler == ""]
-    best = by_device(paper)[:6]
-    found = []
-    for one, other in combinations([matching(rows, device=each.device, computed=each.computed) for each in best], 2):
-        is_older = one.peak_flop_per_s.iloc[0] < other.peak_flop_per_s.iloc[0]
-        found.append(paired(*((one, other) if is_older else (other, one)), ("device",)))
-    most = sorted(_enough(found), key=lambda pairs: -pairs.model.nunique())[:2]
-    return sorted(most, key=lambda pairs: pairs.peak_flop_per_s.iloc[0])
+    call = rows.groupby([*NETWORK, "batch", *CONDITIONS[1:]], dropna=False).ngroup()  # on whatever device
+
+    def shared(pair: tuple[pd.DataFrame, ...]) -> int:
+        count = int(pair[0].model[call[pair[0].index].isin(call[pair[1].index])].nunique())
+        return count if count >= FEWEST else 0
+
+    best = [matching(rows, device=each.device, computed=each.computed) for each in by_device(paper)[:6]]
+    most = sorted(combinations(best, 2), key=shared, reverse=True)[:2]  # joining all takes half a second
+    pairs = filter(shared, most)
+    found = [paired(min(pair[::-1], key=_peak), max(pair, key=_peak), ("device",)) for pair in pairs]
+    return sorted(found, key=_peak)
 
 
 @cache
@@ -215,9 +219,9 @@ def of_best(found: list[pd.DataFrame], best: BestTimed | None) -> pd.DataFrame |
 
 
 def _changed(base: pd.DataFrame, other: pd.DataFrame, but: str) -> list[pd.DataFrame]:
-    found = _enough([pairs for _, pairs in paired(base, other, (but,)).groupby("device")])
+    found = [pairs for _, pairs in paired(base, other, (but,)).groupby("device") if pairs.model.nunique() >= FEWEST]
     return sorted(found, key=lambda pairs: -pairs.model.nunique())
 
 
-def _enough(found: list[pd.DataFrame]) -> list[pd.DataFrame]:
-    return [pairs for pairs in found if pairs.model.nunique() >= FEWEST]
+def _peak(rows: pd.DataFrame) -> float:
+    return float(rows.peak_flop_per_s.iloc[0])
