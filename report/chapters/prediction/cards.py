@@ -47,7 +47,10 @@ def cards(paper: Paper, families: Mapping[str, str]) -> dict[str, str]:
             test = f"{escape(found.why or '')}; to test it: <code>python -m measure {escape(found.flags or '')}</code>"
             gain = f"measured to be {significant(found.gain, 2)} times as fast" if found.gain else test
             lines.append(f"Try first: {escape(found.remedy.replace('_', ' '))} ({gain})")
-        made[model] = "".join(f"<p>{line}</p>" for line in lines)
+        text = "".join(f"<p>{line}</p>" for line in lines)
+        made[model] = (
+            f'<div class="card" id="card-{escape(model)}" data-card="{escape(model_name(model))}">{text}</div>'
+        )
     return made
 
 

@@ -120,15 +120,6 @@ function picture({ low, high, least, likely, measured, isUntimed }, [first, last
     ${measured ? `<path class="measured" d="M${at(measured)},2 l5,5 l-5,5 l-5,-5 Z"/>` : ""}</svg>`;
 }
 
-// The row of a chip, whose price of an hour stays while its other cells change.
-function lineOf({ name }) {
-  const field = { type: "number", min: 0, step: "any", name: `price ${name}`, "aria-label": `Price of an hour of ${name}` };
-  const [head, price] = [made("th", { scope: "row" }), made("input", field)];
-  const cells = Object.fromEntries(Object.entries(COLUMNS).map(([key, [title]]) => [key, made("td", { "data-title": title })]));
-  cells.price.append(price);
-  return { line: made("tr", {}, head, ...Object.values(cells)), head, cells };
-}
-
 async function startChooser(place) {
   await firstIsDrawn; // a reader sees that before this
   const choices = await unpacked(place.querySelector("script"));
@@ -147,21 +138,24 @@ async function startChooser(place) {
     for (const [value, text] of values) select.add(new Option(text, value, false, String(value) === preset));
     choice.append(made("label", {}, `${title} `, select));
   }
-  const cards = choices.models.map(({ id, name, card }) => {
-    const element = made("div", { id: `card-${id}`, class: "card", "data-card": name });
-    element.innerHTML = card;
-    return element;
-  });
+  const details = made("details");
+  details.innerHTML = `<summary>The network's card</summary>${choices.cards}`;
   const status = made("p", { role: "status" });
   const legend = made("p", { class: "legend" });
   legend.innerHTML = LEGEND;
   const ends = made("span", { class: "ends" });
   const heads = ["Chip", ...Object.values(COLUMNS).map(([title]) => title || ends)].map((title) => made("th", { scope: "col" }, title));
-  const lines = choices.devices.map(lineOf);
+  // The row of a chip, whose price of an hour stays while its other cells change
+  const lines = choices.devices.map(({ name }) => {
+    const head = made("th", { scope: "row" });
+    const cells = Object.fromEntries(Object.entries(COLUMNS).map(([key, [title]]) => [key, made("td", { "data-title": title })]));
+    const field = { type: "number", min: 0, step: "any", name: `price ${name}`, "aria-label": `Price of an hour of ${name}` };
+    cells.price.append(made("input", field));
+    return { line: made("tr", {}, head, ...Object.values(cells)), head, cells };
+  });
   const body = made("tbody");
   const region = { class: "scroll", role: "region", tabindex: "0", "aria-label": "Predicted latencies by chip" };
   const table = made("div", region, made("table", {}, made("thead", {}, made("tr", {}, ...heads)), body));
-  const details = made("details", {}, made("summary", {}, "The network's card"), ...cards);
   const form = made("form", { "aria-label": "Choose a call" }, choice, status, legend, table, details);
   body.append(...lines.map(({ line }) => line));
   place.append(form);
@@ -205,7 +199,7 @@ async function startChooser(place) {
       return line;
     }));
     focused.focus({ preventScroll: true });
-    for (const card of cards) card.hidden = card.id !== `card-${chosen.model}`;
+    for (const card of details.querySelectorAll(".card")) card.hidden = card.id !== `card-${chosen.model}`;
     for (const copy of copies) copy.value = chosen[copy.name];
     const middle = rows[rows.length >> 1];
     answer.textContent = first

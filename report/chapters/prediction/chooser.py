@@ -79,13 +79,10 @@ def choices(paper: Paper) -> dict[str, Any]:
         if abs(timed.demand.flop.sum() - call.flop.sum()) <= SAME_WORK * call.flop.sum():
             cell = f"{places[name]},{timed.model},{batch},{precision},{phase}"
             measured[cell] = min(measured.get(cell, inf), timed.latency_s)
-    texts = cards(paper, {model: demand.family for model, demand in models.items()})
     return {
         "widths": {name: width for name, width in widths.items() if any(key.startswith(f"{name},") for key in rates)},
-        "models": [
-            {"id": model, "name": model_name(model), "card": texts[model], "sort": demand.sort}
-            for model, demand in models.items()
-        ],
+        "models": [{"id": model, "name": model_name(model), "sort": demand.sort} for model, demand in models.items()],
+        "cards": "".join(cards(paper, {model: demand.family for model, demand in models.items()}).values()),
         "devices": [
             {"name": own.get(device.name, device.name), "kind": device.chip_kind, "memory": device.memory_byte}
             for device in devices

@@ -186,10 +186,10 @@ def test_a_chip_that_nobody_timed_is_marked_and_no_chance_ranks_it_before_one_th
         }
         for at, (origin, ms) in enumerate(BASES.values())
     ]  # fmt: skip
-    model = {"sort": CONVOLUTIONAL, "card": "<p>To test it: <code>--models oak</code></p>"}
     found = {
         "widths": {"fp16": 2}, "batches": [1], "rates": {f"fp16,{INFERENCE},{CONVOLUTIONAL}": rates}, "measured": {},
-        "models": [{"id": name, "name": name} | model for name in ("oak", "bard")],
+        "models": [{"id": name, "name": name, "sort": CONVOLUTIONAL} for name in ("oak", "bard")],
+        "cards": "<div class=card id=card-oak><p>To test it: <code>--models oak</code></p></div>",
         "devices": [{"name": name, "kind": "gpu", "memory": None} for name in BASES],
         # The roof alone allows 10 µs; launches take 1 ms, times a chip's coefficient
         "calls": {
