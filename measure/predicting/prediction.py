@@ -117,12 +117,8 @@ class Predictor:
     """Predicts by the coefficients and errors of ``data/prediction``."""
 
     def __init__(
-        self,
-        coefficients: Iterable[Coefficient],
-        errors: Iterable[PredictionError],
-        networks: Iterable[NetworkFactor] = (),
+        self, rows: Sequence[Coefficient], errors: Iterable[PredictionError], networks: Iterable[NetworkFactor] = ()
     ) -> None:
-        rows = list(coefficients)
         self.hosts = hosts_of((row.setting, row.value) for row in rows if row.precision == tables.ANY)
         self._coefficients: dict[Setting, Numbers] = defaultdict(lambda: np.zeros(len(TERMS)))
         self._timed_models: dict[Setting, int] = {}

@@ -61,7 +61,8 @@ COLUMNS: dict[str, Callable[[Prediction], str]] = {
     "from": lambda row: origin(row.basis, row.timed_models),
 }
 NUMBERS = ("batch", "least", "likely", "90 % interval", "inputs/s", "memory")
-Homes = tuple[Workloads, Workloads]
+COUNTED = "prediction/counted"  # the folder of counts that join no paper
+Calls = dict[timings.Key, Demand]
 DEFAULTS = {"batch_sizes": ["1"], "precision": "fp16", "variant": EAGER}
 
 
@@ -77,16 +78,15 @@ def main(asked: argparse.Namespace) -> int:
     fitted = kept_by_hand(Coefficient, asked.data).parents[1]  # the project's, whole, where this cache has no fit
     predictor, phase = Predictor.read(fitted), STEP if asked.training else INFERENCE
     host_us = None if asked.host is None else _host_us(asked.host, predictor.hosts, phase)
-    # The counts of predictions, and those of the paper: of what was measured, or counted on request
-    homes = Workloads(asked.data, "prediction/counted"), Workloads(asked.data)
-    counted = {key: demand for home in homes for key, demand in timings.counted(home).items()}
-    known = _known(asked, homes, counted)
-    keys = _count("MODEL", asked.model, batches, asked, homes, counted)
-    rows: list[Prediction] = []
-    for demand, device in product([counted[key] for key in keys], devices):
-        basis = predictor.basis(device, asked.precision, asked.variant, phase, demand.sort, known, host_us)
-        if basis:
-            rows.append(basis.predict(demand))
+    counted = {**timings.counted(Workloads(asked.data, COUNTED)), **timings.counted(Workloads(asked.data))}
+    known = _known(asked, counted)
+    keys = _count("MODEL", asked.model, batches, asked, counted)
+    conditions = asked.precision, asked.variant, phase
+    calls = [
+        (demand, predictor.basis(device, *conditions, demand.sort, known, host_us))
+        for demand, device in product([counted[key] for key in keys], devices)
+    ]
+    rows = [basis.predict(demand) for demand, basis in calls if basis]
     if not rows:
         raise UserError(f"--precision: nothing was timed at {asked.precision} on such a device; choose another")
     rows.sort(key=lambda row: (row.batch, row.likely_s))
@@ -122,7 +122,7 @@ def _devices(data: Path, names: Sequence[str] | None, precision: str) -> list[Pr
     return able
 
 
-def _known(asked: argparse.Namespace, homes: Homes, counted: dict[timings.Key, Demand]) -> list[Known]:
+def _known(asked: argparse.Namespace, counted: Calls) -> list[Known]:
     """Return the calls in ``--known``."""
     words = asked.known or []
     if len(words) % 3:
@@ -132,21 +132,20 @@ def _known(asked: argparse.Namespace, homes: Homes, counted: dict[timings.Key, D
         batches, seconds = flags.parse_batch_sizes("--known", [size]), _seconds(time)
         if seconds is None:
             raise UserError(f"--known: {time!r} is not a time; write a number with a unit, such as 31ms")
-        (key,) = _count("--known", name, batches, asked, homes, counted)
+        (key,) = _count("--known", name, batches, asked, counted)
         calls.append((counted[key], seconds))
     return calls
 
 
 def _seconds(text: str) -> float | None:
-    """Return a time with its unit in seconds; None if it is none."""
+    """Return a time above 0 with its unit in seconds; None if it is none."""
     match = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)\s*(s|ms|us|µs)", text.strip())
     return (float(match[1]) * {"s": 1.0, "ms": 1e-3}.get(match[2], 1e-6) or None) if match else None
 
 
 def _host_us(name: str, hosts: timings.Hosts, phase: str) -> float:
     """Return an operator's launch (microseconds) on the host of this name or time."""
-    seconds = _seconds(name)
-    if seconds is not None:
+    if seconds := _seconds(name):
         return 1e6 * seconds
     if not name or (name, phase) not in hosts:
         names = ", ".join(sorted({machine for machine, _ in hosts if machine})) or "none"
@@ -155,9 +154,8 @@ def _host_us(name: str, hosts: timings.Hosts, phase: str) -> float:
 
 
 def _count(
-    flag: str, name: str, batches: Sequence[int], asked: argparse.Namespace, homes: Homes,
-    counted: dict[timings.Key, Demand],
-) -> list[timings.Key]:  # fmt: skip
+    flag: str, name: str, batches: Sequence[int], asked: argparse.Namespace, counted: Calls
+) -> list[timings.Key]:
     """Return the calls of the model of this name, given for ``flag``; add those to ``counted`` that it lacks."""
     words = ["--models", name, "--batch-sizes", *map(str, batches), "--precisions", asked.precision]
     words += ["--data", str(asked.data), "--sections", "workload", "--variants", EAGER]
@@ -170,7 +168,7 @@ def _count(
         task = WorkloadTask(model, tuple(key.batch for key in missing), stored, None)
         with closing(Worker("cpu", 1, Sampling())) as worker:
             outcome = worker.run(task)
-        home = homes[model.source == OWN]
+        home = Workloads(asked.data) if model.source == OWN else Workloads(asked.data, COUNTED)
         task.store(SimpleNamespace(workloads=home), outcome)  # type: ignore[arg-type]
         counted |= timings.counted(home)
         for row in home.rows(Workload):
