@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -123,44 +123,37 @@ class Demand:
 
 @dataclass(frozen=True, eq=False)
 class PredictedDevice:
-    """A chip or a machine: its roof with a bandwidth, and its memory (B) and power (W) if known."""
+    """A chip or a machine: its roof with a bandwidth, and its memory (B) if known."""
 
     name: str
     chip_kind: str
     roof: Roof
     memory_byte: float | None = None
-    power_w: float | None = None
 
-    def layer_roof(self, precision: str, serves: bool = False, uses_tf32: bool = True) -> LayerRoof | None:
-        """Return the roof at a precision; None without a rate at it.
+    def layer_roof(self, precision: str, serves: bool = False) -> LayerRoof | None:
+        """Return the roof at a precision; None without a rate at it. torch runs fp32 convolutions in TF32 if it can.
 
         A program that ``serves`` language models at fp16 accumulates in fp16. Tensor cores do that at half their rate
         at int8, also those that are slower with fp32 accumulation.
-
-        By default torch ``uses_tf32`` for fp32 convolutions where the device has it, but not for other products.
         """
         roofline = self.roof.at(precision)
         if roofline is None:
             return None
-        peak = roofline.peak_flop_per_s
+        peak, rates = roofline.peak_flop_per_s, self.roof.flop_per_s
         if serves and precision == "fp16":
-            peak = max(peak, self.roof.flop_per_s.get("int8", 0.0) / 2)
-        convolutions = self.roof.flop_per_s.get(TF32, peak) if uses_tf32 and precision == FULL_PRECISION else peak
-        return LayerRoof(peak, roofline.bandwidth_byte_per_s, max(convolutions, peak))
+            peak = max(peak, rates.get("int8", 0.0) / 2)
+        tf32 = rates.get(TF32, peak) if precision == FULL_PRECISION else peak
+        return LayerRoof(peak, roofline.bandwidth_byte_per_s, max(tf32, peak))
 
 
 def of_chips(data: Path) -> dict[str, PredictedDevice]:
     """Return the chips of ``chips.csv`` by each of their folded names."""
-    by_name = rows_by_name(table.read(kept_by_hand(Chip, data), Chip))
-
-    @cache
-    def device(chip: str) -> PredictedDevice:
+    by_name, devices = rows_by_name(table.read(kept_by_hand(Chip, data), Chip)), {}
+    for chip in {rows[0].chip for rows in by_name.values()}:
         rows = by_name[fold_name(chip)]
         memory_byte = max((row.memory_byte for row in rows if row.memory_byte), default=None)
-        power_w = max((row.power_w for row in rows if row.power_w), default=None)
-        return PredictedDevice(chip, rows[0].chip_kind, datasheet_roof(rows), memory_byte, power_w)
-
-    return {name: device(rows[0].chip) for name, rows in by_name.items()}
+        devices[chip] = PredictedDevice(chip, rows[0].chip_kind, datasheet_roof(rows), memory_byte)
+    return {name: devices[rows[0].chip] for name, rows in by_name.items()}
 
 
 def of_machines(data: Path) -> Iterator[tuple[MachineFolder, Environment, PredictedDevice]]:

@@ -1,9 +1,8 @@
-"""The latencies behind predictions: published ones, and those of the cache's own machines."""
+"""The latencies behind predictions: published ones and tokens a second, and those of the cache's own machines."""
 
 from collections import defaultdict
 from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,24 +11,16 @@ import numpy as np
 
 from measure.cache import table
 from measure.cache.folders import Workloads
-from measure.cache.hand_kept import PublishedTiming
-from measure.cache.predictions import ANY, HERE, Setting, release
+from measure.cache.hand_kept import PublishedTiming, PublishedTokens
+from measure.cache.predictions import ANY, HERE, LANGUAGE, Setting, release
 from measure.cache.schema import file_of
 from measure.cache.workload_records import Operator, PublishedCount, PublishedKind, Workload
+from measure.domain import words
 from measure.domain.advice import CHANNELS_LAST, COMPILE
 from measure.domain.chips import fold_name
-from measure.domain.words import (
-    BACKWARD,
-    EAGER,
-    INFERENCE,
-    LAYER_KINDS,
-    PRECISION_BYTE,
-    PRECISIONS,
-    STEP,
-    least_byte,
-    stored_as,
-)
-from measure.predicting.demand import MICROSECOND, OWN_HOSTS, PLACE, Demand, LayerRoof, Numbers, of_chips, of_machines
+from measure.domain.models import DECODE, PREFILL, Size
+from measure.domain.words import BACKWARD, EAGER, INFERENCE, LAYER_KINDS, STEP, stored_as
+from measure.predicting.demand import OWN_HOSTS, PLACE, TOKENS, Demand, LayerRoof, Numbers, of_chips, of_machines
 
 VARIANTS = EAGER, COMPILED = EAGER, "torch.compile"  # how a model is run that is predicted
 PASSES = {False: (INFERENCE,), True: (INFERENCE, BACKWARD)}  # the counted stages of a call, by whether it trains
@@ -50,6 +41,17 @@ Hosts = Mapping[tuple[str, str], float]  # the same by measured machine and phas
 STEP_LAUNCH = 1.8  # of others' hosts in a training step, over a forward pass: 1.6 to 2.0 serve devices left out best
 HOST_US = 25.0  # of a GPU's host where no GPU was measured
 LARGEST_KEPT = 2**25  # bytes of the largest block that glibc keeps when it is freed (mallopt(3), M_MMAP_THRESHOLD)
+
+LLAMAS = {  # A. Grattafiori et al., The Llama 3 herd of models, 2024, arXiv:2407.21783, table 3
+    "LLaMA 3 8B": Size((PREFILL, DECODE), 4096, 32, 32, 8, 14336, 128256, 8192),
+    "LLaMA 3 70B": Size((PREFILL, DECODE), 8192, 80, 64, 8, 28672, 128256, 8192),
+}
+# Tokens that no fit takes: these prompts take ten times as long as on the A100 PCIe, which has the same die
+FAULTY = ("NVIDIA A100 SXM 80GB", PREFILL)
+HALF_BYTE, SCORE_BYTE = 2, 4  # of an element at 16 bits, and of a score of attention
+LAYER_CALLS = 40  # operators of a layer, as ``language:llama_1b`` calls them
+# Passes over the layer's width: two normalisations, rotations of queries, two additions; over its inner width: one gate
+WIDTH_PASSES, INNER_PASSES = 10, 3
 
 Counted = Mapping[Key, Demand]  # the demand of each call of a counted model
 
@@ -84,51 +86,43 @@ def network_of(model: str) -> str:
 
 def read(data: Path) -> list[TimedCall]:
     """Return all latencies of counted models on devices with known roofs. Raises UserError."""
-    return [*published(data), *measured(data, counted(Workloads(data)))]
+    return [*published(data), *measured(data, counted(Workloads(data))), *served(data)]
 
 
 def published(data: Path, models: Container[str] | None = None) -> Iterator[TimedCall]:
     """Yield the latencies of ``data/published/measurements``, of ``models`` or all. Raises UserError."""
-    chips = of_chips(data)
-    rows = table.read(file_of(PublishedCount, data), PublishedCount)
+    chips, rows = of_chips(data), table.read(file_of(PublishedCount, data), PublishedCount)
     wanted = (row for row in rows if row.status == "ok" and (models is None or row.model in models))
     counts = {(row.model, row.input_size): row for row in wanted}
     work: dict[tuple[str, int | None, str], Numbers] = defaultdict(lambda: np.zeros((4, len(LAYER_KINDS))))
     for kind in table.read(file_of(PublishedKind, data), PublishedKind):
         if (kind.model, kind.input_size) in counts:
             sums = work[kind.model, kind.input_size, kind.stage]
-            sums[:, PLACE[kind.layer_kind]] += kind.calls, kind.flop, kind.byte, kind.further_byte
-
-    @cache
-    def demand(shape: tuple[str, int | None], batch: int, width: float, trains: bool) -> Demand | None:
-        """Scale the counts of one fp32 input to a batch; ``width`` is the bytes of an element over those of fp32."""
-        count, stages = counts[shape], [(*shape, stage) for stage in PASSES[trains]]
-        if any(stage not in work for stage in stages):
-            return None
-        calls, flop, byte, further_byte = np.sum([work[stage] for stage in stages], axis=0)
-        input_byte, parameter_byte = batch * (count.input_byte or 0), count.parameter_byte or 0
-        footprint_byte = least_byte(parameter_byte, input_byte, batch * (count.activation_byte or 0))
-        return Demand(
-            batch, batch * flop, width * (byte + (batch - 1) * further_byte), int(calls.sum()), float(input_byte),
-            width * parameter_byte, len(stages) * width * footprint_byte, 0.0, network_of(shape[0]),
-            count.family or "", trains,
-        )  # fmt: skip
-
+            sums[:, PLACE[kind.layer_kind]] = kind.calls, kind.flop, kind.byte, kind.further_byte
     for row in table.read(file_of(PublishedTiming, data), PublishedTiming):
-        if (shape := (row.model, row.input_size)) not in counts:
+        count = counts.get((row.model, row.input_size))
+        if count is None or row.layout == CHANNELS_LAST:
             continue
-        chip = chips.get(fold_name(row.device))
-        precision, variant = row.autocast or row.precision, row.compiler or EAGER
-        roof = chip.layer_roof(precision) if chip and precision in PRECISIONS else None
-        if chip is None or roof is None or variant not in VARIANTS or row.layout == CHANNELS_LAST:
+        chip, variant = chips.get(fold_name(row.device)), row.compiler or EAGER
+        precision = row.autocast or row.precision
+        roof = chip.layer_roof(precision) if chip and precision in words.PRECISIONS else None
+        stages = [(row.model, row.input_size, stage) for stage in PASSES[row.phase == STEP]]
+        if not (chip and roof and variant in VARIANTS and all(stage in work for stage in stages)):
             continue
-        width = PRECISION_BYTE[stored_as(precision)] / PRECISION_BYTE["fp32"]
-        if asked := demand(shape, row.batch, width, row.phase == STEP):
-            setting = Setting(chip.name, row.source, row.torch or "", precision, variant, row.phase)
-            # A rate covers all calls; a mean of single calls includes their interruptions
-            latency_s = row.batch / row.throughput_per_s if row.throughput_per_s else row.latency_s
-            copied = row.input_copied == "yes"
-            yield TimedCall(setting, row.model, latency_s, asked, roof, chip.chip_kind, copied=copied)
+        # Counts are of one input at fp32
+        calls, flop, byte, further_byte = np.sum([work[stage] for stage in stages], axis=0)
+        width, batch = words.PRECISION_BYTE[stored_as(precision)] / words.PRECISION_BYTE["fp32"], row.batch
+        input_byte, parameter_byte = batch * (count.input_byte or 0), count.parameter_byte or 0
+        footprint_byte = words.least_byte(parameter_byte, input_byte, batch * (count.activation_byte or 0))
+        demand = Demand(
+            batch, batch * flop, width * (byte + (batch - 1) * further_byte), int(calls.sum()), float(input_byte),
+            width * parameter_byte, len(stages) * width * footprint_byte, 0.0, network_of(row.model),
+            count.family or "", row.phase == STEP,
+        )  # fmt: skip
+        setting = Setting(chip.name, row.source, row.torch or "", precision, variant, row.phase)
+        # A rate covers all calls; a mean of single calls includes their interruptions
+        latency_s = batch / row.throughput_per_s if row.throughput_per_s else row.latency_s
+        yield TimedCall(setting, row.model, latency_s, demand, roof, chip.chip_kind, copied=row.input_copied == "yes")
 
 
 def measured(data: Path, counts: Counted) -> Iterator[TimedCall]:
@@ -137,11 +131,8 @@ def measured(data: Path, counts: Counted) -> Iterator[TimedCall]:
     for folder, environment, device in of_machines(data):
         chip = chips.get(fold_name(environment.name)) if device.chip_kind == "gpu" else None
         for cell, named in product(folder.cells(environment), filter(None, (device, chip))):
-            roof, shape = (
-                named.layer_roof(cell.precision, uses_tf32=False),
-                cell.input_shape or shapes.get(cell.model, ""),
-            )
-            if named is chip and roof != chip.layer_roof(cell.precision):
+            roof, shape = named.layer_roof(cell.precision), cell.input_shape or shapes.get(cell.model, "")
+            if named is chip and roof and roof.convolution_flop_per_s > roof.peak_flop_per_s:
                 continue  # this program times fp32 without TF32, others with it
             demand = counts.get(Key(cell.model, shape, cell.batch, stored_as(cell.precision), cell.phase == STEP))
             variant = COMPILED if cell.variant == COMPILE else cell.variant
@@ -150,16 +141,22 @@ def measured(data: Path, counts: Counted) -> Iterator[TimedCall]:
                 yield TimedCall(setting, cell.model, cell.latency_s, demand, roof, device.chip_kind, folder.name)
 
 
+def served(data: Path) -> Iterator[TimedCall]:
+    """Yield the published tokens a second at 16 bits on one chip with a known roof: a token decoded, a prompt read."""
+    chips = of_chips(data)
+    for row in table.read(file_of(PublishedTokens, data), PublishedTokens):
+        chip = chips.get(fold_name(row.device))
+        roof = chip.layer_roof("fp16", serves=True) if chip else None
+        if chip and roof and row.gpus == 1 and row.weights == "F16" and (chip.name, row.phase) != FAULTY:
+            setting = Setting(chip.name, row.source, "", "fp16", row.phase, INFERENCE)
+            latency_s = (row.tokens if row.phase == PREFILL else 1) / row.tokens_per_s
+            demand = demand_of_tokens(LLAMAS[row.model], row.phase, row.tokens)
+            yield TimedCall(setting, row.model, latency_s, demand, roof, TOKENS)
+
+
 def counted(home: Workloads) -> Counted:
-    """Return the demands of the calls that a folder counts."""
-    return counted_demands(home.rows(Workload), home.columns(Operator))
-
-
-def counted_demands(workloads: Iterable[Workload], operators: table.Columns) -> Counted:
-    """Return the demands of workloads, forward and as a training step.
-
-    ``operators`` stand by column: there may be a million.
-    """
+    """Return the demands of the calls that a folder counts, forward and as a training step."""
+    operators = home.columns(Operator)  # there may be a million
     cells = (operators[name] for name in ("model", "input_shape", "batch", "precision", "stage", "autocast"))
     counts = (operators[name] for name in ("layer_kind", "calls", "flop", "byte"))
     work: dict[tuple[Any, ...], list[list[float]]] = defaultdict(lambda: [[0.0] * 4 for _ in LAYER_KINDS])
@@ -171,18 +168,45 @@ def counted_demands(workloads: Iterable[Workload], operators: table.Columns) -> 
         if byte / 2 > LARGEST_KEPT:  # half of an operator's bytes are its output
             sums[3] += calls * byte / 2
     found = {}
-    for row in workloads:
+    for row, trains in product(home.rows(Workload), PASSES):
         key = row.model, row.input_shape, row.batch, row.precision
-        if row.status != "ok" or row.autocast is not None or (*key, INFERENCE, None) not in work:
+        stages = [(*key, stage, row.autocast) for stage in PASSES[trains]]
+        if row.status != "ok" or row.autocast or (trains and row.backward_flop is None) or stages[0] not in work:
             continue
-        for trains in (False, True) if row.backward_flop is not None else (False,):
-            calls, flop, byte, fresh_byte = np.sum([work[*key, stage, None] for stage in PASSES[trains]], axis=0).T
-            found[Key(*key, trains)] = Demand(
-                row.batch, flop, byte, int(calls.sum()), float(row.input_byte or 0), float(row.parameter_byte or 0),
-                float(len(PASSES[trains]) * row.footprint_byte), float(fresh_byte.sum()), network_of(row.model),
-                row.family or "", trains, row.training_peak_byte if trains else row.inference_peak_byte,
-            )  # fmt: skip
+        calls, flop, byte, fresh_byte = np.sum([work[stage] for stage in stages], axis=0).T
+        found[Key(*key, trains)] = Demand(
+            row.batch, flop, byte, int(calls.sum()), float(row.input_byte or 0), float(row.parameter_byte or 0),
+            float(len(stages) * row.footprint_byte), float(fresh_byte.sum()), network_of(row.model),
+            row.family or "", trains, row.training_peak_byte if trains else row.inference_peak_byte,
+        )  # fmt: skip
     return found
+
+
+def demand_of_tokens(size: Size, phase: str, tokens: int) -> Demand:
+    """Return the demand of a prompt of ``tokens`` at 16 bits, or of one token while as many are generated.
+
+    A generated token attends to half of them in the mean. A prompt's last token alone is scored.
+    """
+    read, reached = (tokens, tokens) if phase == PREFILL else (1, tokens // 2)
+    keys, head = size.width * size.key_heads // size.heads, size.width * size.vocabulary
+    made = 2 * size.width + 2 * keys + 3 * size.inner  # the width of what a layer's products make for a token
+    parameters = size.depth * size.width * made
+    cache_byte = HALF_BYTE * 2 * keys * reached * size.depth
+    widths = read * size.width * size.depth
+    flop, byte = np.zeros((2, len(LAYER_KINDS)))
+    flop[PLACE["linear"]] = 2.0 * (read * parameters + head)
+    flop[PLACE["attention"]] = 4.0 * widths * reached
+    byte[PLACE["linear"]] = HALF_BYTE * (parameters + head + read * size.depth * made + 6 * widths)
+    byte[PLACE["attention"]] = cache_byte + HALF_BYTE * 2 * widths
+    byte[PLACE["normalisation"]] = HALF_BYTE * WIDTH_PASSES * widths
+    byte[PLACE["activation"]] = HALF_BYTE * INNER_PASSES * read * size.inner * size.depth
+    if phase == PREFILL:  # the program writes the scores of attention and reads them
+        byte[PLACE["other"]] = SCORE_BYTE * 2 * size.heads * read * reached * size.depth
+    parameter_byte = float(HALF_BYTE * (parameters + head))
+    return Demand(
+        1, flop, byte, LAYER_CALLS * size.depth, 0.0, parameter_byte, parameter_byte + cache_byte,
+        network=str(tokens), family=LANGUAGE,
+    )  # fmt: skip
 
 
 def launch_costs(calls: Iterable[TimedCall]) -> dict[Setting, float]:
@@ -195,7 +219,7 @@ def launch_costs(calls: Iterable[TimedCall]) -> dict[Setting, float]:
     for call in calls:
         stands_twice = call.machine and call.machine != call.setting.device
         if call.setting.variant == EAGER and call.chip_kind not in OWN_HOSTS and not stands_twice:
-            found[call.host].append((call.demand.batch, call.latency_s / MICROSECOND / call.demand.calls))
+            found[call.host].append((call.demand.batch, 1e6 * call.latency_s / call.demand.calls))
     costs = {}
     for host, rows in found.items():
         if host.source == HERE:

@@ -22,10 +22,10 @@ HEAD = ("left out", "device", "precision", "variant", "phase", "latencies", "med
 
 def main(flags: argparse.Namespace) -> int:
     """Return exit code 0. Raises UserError for bad input, and without a call that is both timed and counted."""
-    from measure.predicting import timings, tokens
+    from measure.predicting import timings
     from measure.predicting.study import study
 
-    calls = [*timings.read(flags.data), *tokens.served(flags.data)]
+    calls = timings.read(flags.data)
     if not calls:
         lack = "holds no latency of a counted model on a device with known roofs"
         raise UserError(f"--data: {flags.data} {lack}; measure one with python -m measure{data_flag(flags.data)}")

@@ -85,26 +85,25 @@ def row(precision, peak_flop_per_s, unit="tensor", **changed):
 
 def test_rows_of_a_chip_are_one_device_with_the_best_of_each_by_all_its_names(tmp_path):
     rows = [
-        row("fp16", 2e13, unit="vector", power_w=300.0),
+        row("fp16", 2e13, unit="vector"),
         row("fp16", 1e14, bandwidth_byte_per_s=2e12, memory_byte=4e10),
-        row("fp32", 1e13, unit="vector", power_w=350.0),
+        row("fp32", 1e13, unit="vector"),
         row("fp16", 1e12, chip="Cog 3", alias=""),
     ]
     table.write(file_of(Chip, tmp_path), Chip, rows)
     devices = of_chips(tmp_path)
     assert set(devices) == {"bead 2", "bead-2-40gb", "example gpu", "cog 3"}
     found, other = devices["example gpu"], devices["cog 3"]
-    # The faster unit's dense peak of each precision; the larger bandwidth, memory and power that a row states
+    # The faster unit's dense peak of each precision; the larger bandwidth and memory that a row states
     assert (found.name, found.chip_kind, found.roof.flop_per_s) == ("Bead 2", "gpu", {"fp16": 1e14, "fp32": 1e13})
-    assert (found.roof.byte_per_s, found.memory_byte, found.power_w) == (2e12, 4e10, 350)
-    assert (other.memory_byte, other.power_w, other.roof.flop_per_s) == (None, None, {"fp16": 1e12})
+    assert (found.roof.byte_per_s, found.memory_byte) == (2e12, 4e10)
+    assert (other.memory_byte, other.roof.flop_per_s) == (None, {"fp16": 1e12})
 
 
 def test_the_roof_of_layers_at_a_precision():
     # torch runs convolutions at fp32 in TF32 where the chip has it, and they are no slower for a TF32 that is
     device = PredictedDevice("Bead 2", "gpu", Roof({"fp32": 1e13, "tf32": 5e13, "fp16": 1e14}, 1e12))
     assert device.layer_roof("fp32") == LayerRoof(1e13, 1e12, convolution_flop_per_s=5e13)
-    assert device.layer_roof("fp32", uses_tf32=False) == LayerRoof(1e13, 1e12, 1e13)
     assert device.layer_roof("fp16") == LayerRoof(1e14, 1e12, 1e14)
     assert device.layer_roof("bf16") is None
     slow = PredictedDevice("Cog 3", "gpu", Roof({"fp32": 2e13, "tf32": 1e13}, 1e12))

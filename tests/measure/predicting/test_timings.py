@@ -123,15 +123,22 @@ OPERATORS = [
 ]
 
 
-def by_column(rows):
-    return {name: [getattr(row, name) for row in rows] for name in vars(rows[0])}
+def counted(data, workloads, operators):
+    (data / "workload").mkdir()
+    write(data / "workload" / "models.csv", Workload, workloads)
+    write(data / "workload" / "operators.csv", Operator, operators)
+    return timings.counted(Workloads(data))
 
 
-def test_a_workload_asks_for_its_operators_each_as_often_as_it_is_called():
-    others = [replace(COUNTED, autocast="bf16"), replace(COUNTED, status="error"), replace(COUNTED, model="bare")]
+def test_a_workload_asks_for_its_operators_each_as_often_as_it_is_called(data):
+    others = [
+        replace(COUNTED, autocast="cuda"),
+        replace(COUNTED, model="wrong", status="error"),
+        replace(COUNTED, model="bare"),
+    ]
     forward_only = replace(COUNTED, model="tied", backward_flop=None)
-    operators = [operator(autocast="bf16"), *OPERATORS, operator("tied")]
-    found = timings.counted_demands([*others, COUNTED, forward_only], by_column(operators))
+    operators = [operator(autocast="cuda"), *OPERATORS, operator("tied")]
+    found = counted(data, [*others, COUNTED, forward_only], operators)
     key = ("3x2x2", 1, "fp32")
     assert set(found) == {("net", *key, False), ("net", *key, True), ("tied", *key, False)}
     forward, step = (found["net", *key, trains] for trains in (False, True))
@@ -146,9 +153,7 @@ def test_a_workload_asks_for_its_operators_each_as_often_as_it_is_called():
 @pytest.fixture
 def machine(data):
     """A machine that did 1024 FLOP in 0.5 s and moves 600 B in 2 s, and timed ``net`` in 0.1, 1.1 and 2.1 s."""
-    (data / "workload").mkdir()
-    write(data / "workload" / "models.csv", Workload, [COUNTED])
-    write(data / "workload" / "operators.csv", Operator, OPERATORS)
+    counted(data, [COUNTED], OPERATORS)
     machine = machine_in(data / "machines" / "bench")
     stream = {"roof_kernel": "stream_copy", "precision": "fp64", "flop": 0, "byte": 600, "latency_s": 2.0, "round": 0}
     machine.put_roof_measurements([replace(roof_measurement(), **stream)])
@@ -168,10 +173,10 @@ def test_a_cell_of_a_machine_whose_roof_was_measured_is_a_timed_call(machine):
 
 
 @pytest.mark.parametrize(("byte", "fresh_byte"), [(2 * 2**25, 0), (2 * 2**25 + 2, 2 * (2**25 + 1))])
-def test_outputs_above_the_largest_block_that_is_kept_get_fresh_pages(byte, fresh_byte):
+def test_outputs_above_the_largest_block_that_is_kept_get_fresh_pages(data, byte, fresh_byte):
     """Half of an operator's bytes are its output; glibc returns blocks of more than 32 MiB to the system."""
     forward_only = replace(COUNTED, backward_flop=None)
-    found = timings.counted_demands([forward_only], by_column([operator(byte=byte, calls=2), operator()]))
+    found = counted(data, [forward_only], [operator(byte=byte, calls=2), operator(name="other")])
     (asked,) = found.values()
     assert (asked.fresh_byte, asked.network) == (fresh_byte, "net")
 
