@@ -36,7 +36,7 @@ class Facts:
     __dataclass_fields__: ClassVar[dict[str, Any]]
 
     def __init_subclass__(cls) -> None:
-        dataclasses.dataclass(frozen=True)(cls)
+        dataclasses.dataclass(frozen=True, repr=False, eq=False)(cls)  # which take long to compile, and nobody asks for
 
 
 Group = TypeVar("Group")
