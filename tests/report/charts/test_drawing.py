@@ -58,6 +58,30 @@ def test_a_lean_picture_looks_the_same():
     assert difference.mean() < 0.5
 
 
+def test_a_picture_is_drawn_without_what_waits_for_a_pointer():
+    across = {"field": "x", "type": "quantitative"}
+    view = {
+        "params": [{"name": "near", "select": "point"}, {"name": "width", "value": 400}],
+        "transform": [{"calculate": "datum.x + ' s'", "as": "told"}, {"calculate": "2 * datum.x", "as": "twice"}],
+        "encoding": {
+            "x": across,
+            "tooltip": [{"field": "told"}],
+            "opacity": {"condition": {"param": "near", "value": 0.7}, "value": 0.1},
+        },
+    }
+    # Nothing is selected, so the condition holds of every mark; the text of the tooltip has no other use
+    still = {
+        "params": [{"name": "width", "value": 400}],
+        "transform": [{"calculate": "2 * datum.x", "as": "twice"}],
+        "encoding": {"x": across, "opacity": {"value": 0.7}},
+    }
+    assert drawing._still({"concat": [{"layer": [view, {"mark": "rule"}]}]}) == {
+        "concat": [{"layer": [still, {"mark": "rule"}]}]
+    }
+    by_value = {"encoding": {"opacity": {"condition": {"test": "datum.x > 1", "value": 1}, "value": 0.5}}}
+    assert drawing._still(by_value) == by_value
+
+
 def test_a_text_carries_its_length_which_the_font_of_a_page_may_not_have():
     """In ems a digit takes 0.5562, a space 0.2778 and a bold m 0.8892, a regular one 0.833."""
     svg = '<svg><text font-size="10px">1 1</text><text font-size="10px" font-weight="bold">mm</text></svg>'
