@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from measure.cache import predictions as tables
-from measure.cache.predictions import ALL, OURS, TERMS, Coefficient, NetworkFactor, PredictionError, Setting
+from measure.cache.predictions import ALL, METHODS, OURS, TERMS, Coefficient, NetworkFactor, PredictionError, Setting
 from measure.predicting.demand import TOKENS, Numbers
 from measure.predicting.model import AT_THE_ROOF, adapt, device_part, fit, likely
 from measure.predicting.timings import COMPILED, Costs, TimedCall, hosts_of
@@ -57,16 +57,14 @@ def rows_of(calls: Iterable[TimedCall], costs: Costs) -> pd.DataFrame:
             "batches": tables.batch_class(asked.batch), "sort": asked.sort, "network": asked.network,
             "family": asked.family or asked.network, "device": setting.device, "setting": setting,
             "pool": tables.pool_of(call.chip_kind, setting.precision, setting.phase), "in_pool": in_pool,
-            "is_served": call.chip_kind == TOKENS,
-            "has_factor": call.chip_kind == "gpu",  # too few CPUs and systems on a chip were timed
+            "kind": call.chip_kind,
         })  # fmt: skip
     return pd.DataFrame(rows)
 
 
-def grouped(rows: pd.DataFrame, by: str) -> dict[Setting, pd.DataFrame]:
-    """Return the rows of each setting or pool, in their order."""
-    found: list[Any] = list(rows.groupby(by, sort=False))
-    return dict(found)
+def grouped(rows: pd.DataFrame, by: Any) -> dict[Any, pd.DataFrame]:
+    """Return the rows of each setting, pool or other group, in their order."""
+    return dict(list(rows.groupby(by, sort=False)))
 
 
 def study(
@@ -74,8 +72,8 @@ def study(
 ) -> tuple[list[Coefficient], list[NetworkFactor], list[PredictionError]]:
     """Fit and check everything. ``say`` gets the name of each fit."""
     rows = rows_of(calls, costs)
-    is_aside = rows.device.isin(ASIDE)
-    pools = grouped(rows[~is_aside & rows.in_pool], "pool")
+    pooled, fitted = rows[rows.in_pool], rows[~rows.device.isin(ASIDE)]
+    pools = grouped(fitted[fitted.in_pool], "pool")
     best = {pool: fit_pool(timed) for pool, timed in pools.items()}
     factors = {pool: network_factors(timed, best[pool]) for pool, timed in pools.items()}
     networks = [
@@ -86,23 +84,21 @@ def study(
     measured_here = [cost for cost in costs.items() if cost[0].source == tables.HERE]
     coefficients = [Coefficient(*setting, tables.LAUNCHES, 1, host_us) for setting, host_us in measured_here]
     errors: list[PredictionError] = []
-    groups = grouped(rows[~is_aside & ~rows.is_served], "setting") | pools
+    groups: dict[Setting, pd.DataFrame] = grouped(fitted[fitted.kind != TOKENS], "setting") | pools
     for setting, timed in sorted(groups.items(), key=lambda group: group[1].index[0]):
         say(", ".join(filter(None, setting)))
         models, pool = timed.network.nunique(), timed.pool.iloc[0]
         found, checks = best.get(pool, AT_THE_ROOF), []
         if setting == pool:
-            checks = list(check_pool(timed, rows[is_aside & (rows.pool == pool)]))
+            checks = list(check_pool(pooled[pooled.pool == pool]))
         else:
             if models >= tables.SOME:
-                others = pools.get(pool, rows[:0])
-                known = scaled(timed, network_factors(others[others.device != setting.device], found))
-                checks = list(check_setting(found, known, timed))
+                others = fitted[fitted.in_pool & (fitted.pool == pool) & (fitted.device != setting.device)]
+                checks = list(check_setting(found, scaled(timed, network_factors(others, found)), timed))
             found = fit_setting(found, scaled(timed, factors.get(pool, {})))
         if checks:
             errors.extend(errors_of(setting, pd.concat(checks)))
-        values = zip(TERMS, found.tolist(), strict=True)
-        coefficients.extend(Coefficient(*setting, term, models, value) for term, value in values)
+        coefficients += [Coefficient(*setting, term, models, value) for term, value in zip(TERMS, found, strict=True)]
     return coefficients, networks, errors
 
 
@@ -140,7 +136,7 @@ def network_factors(rows: pd.DataFrame, of_pool: Numbers) -> dict[str, float]:
 
     A device counts once, and as fast as it is: over the median of its networks. Launches hide nothing of what counts.
     """
-    rows = rows[rows.has_factor]
+    rows = rows[rows.kind == "gpu"]  # too few CPUs and systems on a chip were timed
     _, launch_s, times = parts(rows)
     device_s = device_part(launch_s, times)
     off = rows.assign(off=np.log(device_s / predict(of_pool, rows.assign(launch_s=0.0))))
@@ -151,27 +147,21 @@ def network_factors(rows: pd.DataFrame, of_pool: Numbers) -> dict[str, float]:
     return dict(np.exp(logs["median"] * logs["size"] / (logs["size"] + 1)))
 
 
-def folds(labels: Iterable[str], count: int = FOLDS) -> Iterator[Any]:
-    """Yield masks ``(rows,)`` of the rows to leave out together: those with labels of one of ``count`` parts."""
-    labels = list(labels)
-    names = sorted(set(labels))
-    order = np.random.default_rng(SEED).permutation(len(names))
-    part = {name: place % count for name, place in zip(names, order, strict=True)}
-    of_rows = np.array([part[label] for label in labels])
-    for each in sorted(set(of_rows)):
-        yield of_rows == each
+def folds(labels: Any, count: int = FOLDS) -> list[Any]:
+    """Return masks ``(rows,)`` of the rows to leave out together: those with labels of one of ``count`` parts."""
+    places, names = pd.factorize(labels, sort=True)
+    part = np.random.default_rng(SEED).permutation(len(names))[places] % count
+    return [part == each for each in np.unique(part)]
 
 
 def check(
-    left_out: str, coefficients: Numbers, asked: pd.DataFrame, known: pd.DataFrame | None = None
+    left_out: str, coefficients: Numbers, asked: pd.DataFrame, known: pd.DataFrame, methods: Iterable[str] = METHODS
 ) -> Iterator[pd.DataFrame]:
-    """Yield rows that a fit left out with the ratios to its predictions, and to the baselines of ``known`` rows."""
-    likely_s = {OURS: predict(coefficients, asked)}
-    if known is not None:
-        factors = {method: (known.latency_s / known[time]).median() for method, time in BASELINES.items()}
-        likely_s |= {method: factors[method] * asked[time].to_numpy(float) for method, time in BASELINES.items()}
-    for method, seconds in likely_s.items():
-        yield asked.assign(left_out=left_out, method=method, ratio=asked.latency_s / seconds)
+    """Yield rows that a fit left out, with the ratios to its predictions and to the baselines of the ``known`` rows."""
+    for method in methods:
+        time = BASELINES.get(method)
+        likely_s = (known.latency_s / known[time]).median() * asked[time] if time else predict(coefficients, asked)
+        yield asked.assign(left_out=left_out, method=method, ratio=asked.latency_s / likely_s)
 
 
 def check_setting(of_pool: Numbers, known: pd.DataFrame, plain: pd.DataFrame) -> Iterator[pd.DataFrame]:
@@ -184,40 +174,44 @@ def check_setting(of_pool: Numbers, known: pd.DataFrame, plain: pd.DataFrame) ->
             yield from check(tables.BY_FAMILY, fit_setting(of_pool, known[~out]), plain[out], known[~out])
 
 
-def check_pool(timed: pd.DataFrame, aside: pd.DataFrame) -> Iterator[pd.DataFrame]:
+def check_pool(timed: pd.DataFrame) -> Iterator[pd.DataFrame]:
     """Yield the checks of a pool without each device, also with some known times, and those of devices set aside."""
-    devices = sorted(set(timed.device))
-    ways = [(tables.BY_DEVICE, timed[timed.device != name], timed[timed.device == name]) for name in devices]
-    for left_out, known, plain in (*ways, (tables.PUT_ASIDE, timed, aside)):
-        if known.empty or plain.empty:
+    for name in sorted(set(timed.device), key=lambda name: (name in ASIDE, name)):
+        known, plain = timed[~timed.device.isin([*ASIDE, name])], timed[timed.device == name]
+        if known.empty:
             continue
         of_pool = fit_pool(known)
         asked = scaled(plain, network_factors(known, of_pool))
-        yield from check(left_out, of_pool, asked, known)
-        if left_out == tables.BY_DEVICE and plain.has_factor.all():
-            yield from check(tables.BY_BOTH, of_pool, plain)
-        for rows in grouped(asked, "setting").values() if left_out == tables.BY_DEVICE else ():
+        yield from check(tables.PUT_ASIDE if name in ASIDE else tables.BY_DEVICE, of_pool, asked, known)
+        if name in ASIDE:
+            continue
+        if (plain.kind == "gpu").all():
+            yield from check(tables.BY_BOTH, of_pool, plain, known, [OURS])
+        for rows in grouped(asked, "setting").values():
             random = np.random.default_rng(SEED)
             several = [random.permutation(len(rows))[: tables.KNOWN_TIMES] for _ in range(DRAWS)]
             one = np.flatnonzero(rows.network == KNOWN)
-            for name, places in ((tables.ONE_KNOWN, one), *((tables.FIVE_KNOWN, each) for each in several)):
+            for left_out, places in ((tables.ONE_KNOWN, one), *((tables.FIVE_KNOWN, each) for each in several)):
                 seen = rows.iloc[places]
                 others = rows[~rows.network.isin(seen.network)]
                 if len(seen) and len(others):
                     # Known times start from the reference host, for they have to tell their own
                     usual = parts(seen.assign(launch_s=seen.launch_s / seen.host))
                     adapted, host = adapt(of_pool, *usual, has_own_host=True)
-                    yield from check(name, adapted, others.assign(launch_s=host * others.launch_s / others.host))
+                    others = others.assign(launch_s=host * others.launch_s / others.host)
+                    yield from check(left_out, adapted, others, seen, [OURS])
 
 
 def errors_of(whole: Setting, checks: pd.DataFrame) -> Iterator[PredictionError]:
     """Yield the errors of a setting or a pool, ours also by part, and those of each setting in a pool.
 
-    A setting's interval is made of its other networks, a pool's of other devices, each of which counts alike.
+    Each ratio is held against an interval made of others: of a setting's other networks, a tenth left out at a time, or
+    of a pool's other devices, each of which counts alike.
     """
     is_pool = whole == checks.pool.iloc[0]
+    label = "device" if is_pool else "network"
     checks = checks[["left_out", "method", "batches", "sort", "device", "setting", "network", "ratio"]]
-    for (left_out, method), alike in checks.groupby(["left_out", "method"], sort=False):
+    for (left_out, method), alike in grouped(checks, ["left_out", "method"]).items():
         # A device set aside gets the interval that any new device would get, and so does a network
         is_new = left_out in (tables.PUT_ASIDE, tables.BY_BOTH)
         source = checks[(checks.left_out == tables.BY_DEVICE) & (checks.method == method)] if is_new else alike
@@ -225,11 +219,25 @@ def errors_of(whole: Setting, checks: pd.DataFrame) -> Iterator[PredictionError]
             rows, others = of_part(alike, part), of_part(source, part)
             if is_pool:
                 others = ratios_by_device(others)
-                for setting, of in grouped(rows, "setting").items() if part == WHOLE else ():
-                    yield _error_row(setting, part, of, of, others[others.device != setting.device], "device")
+            groups: dict[Setting, pd.DataFrame] = grouped(rows, "setting") if part == WHOLE else {}
             if len(rows):
-                ratios = ratios_by_device(rows) if is_pool else rows
-                yield _error_row(whole, part, rows, ratios, others, "device" if is_pool else "network")
+                groups[whole] = rows
+            for setting, predicted in groups.items():
+                is_whole = setting == whole
+                asked = ratios_by_device(predicted) if is_pool and is_whole else predicted
+                made_of = others if is_whole else others[others.device != setting.device]
+                made_of = made_of[[label, "ratio"]]
+                ratios, labels, held = asked.ratio.to_numpy(float), asked[label], np.full(len(asked), np.nan)
+                for out in folds(labels, len(asked) if is_pool else FOLDS):
+                    within = interval(made_of[~made_of[label].isin(labels[out].unique())], label)
+                    held[out] = np.nan if np.isnan(within) else np.abs(np.log(ratios[out])) <= np.log(within)
+                errors, coverage, within = np.abs(1.0 / ratios - 1.0), float(np.mean(held)), interval(made_of, label)
+                yield PredictionError(
+                    *setting, left_out, method, *part, predicted.network.nunique(), len(predicted),
+                    float(np.median(errors)), float(np.quantile(errors, NINE)),
+                    None if np.isnan(coverage) else coverage, float(np.median(ratios)),
+                    within if coverage >= HELD and not np.isnan(within) else None,
+                )  # fmt: skip
 
 
 def of_part(checks: pd.DataFrame, part: tuple[str, str]) -> pd.DataFrame:
@@ -244,31 +252,9 @@ def ratios_by_device(checks: pd.DataFrame) -> pd.DataFrame:
     return settings.groupby("device", sort=False).quantile(POINTS).reset_index()
 
 
-def interval(ratios: Numbers, labels: Numbers, beyond: float) -> float:
-    """Return the factor that nine in ten further ratios of latency to prediction lie within; NaN if few are known.
-
-    The ``labels`` of the ratios are their networks or devices, and ``beyond`` is of ``BEYOND``.
-    """
-    count = len(set(labels))
+def interval(checks: pd.DataFrame, label: str) -> float:
+    """Return the factor that nine in ten ratios of a further network or device lie within; NaN if few are known."""
+    count = checks[label].nunique()
     if count < FEWEST:
         return np.nan
-    return float(np.exp(np.quantile(np.abs(np.log(ratios)), min(NINE + beyond / count, 1.0))))
-
-
-def _error_row(
-    setting: Setting, part: tuple[str, str], rows: pd.DataFrame, asked: pd.DataFrame, others: pd.DataFrame, label: str
-) -> PredictionError:
-    """Summarise the ratios ``asked`` of checked rows, each by an interval made of the ``others`` with another label."""
-    ratios, labels, beyond = asked.ratio.to_numpy(float), asked[label].to_numpy(), BEYOND[label]
-    made_of, known = others.ratio.to_numpy(float), others[label].to_numpy()
-    held = np.full(len(ratios), np.nan)
-    for out in folds(labels, FOLDS if label == "network" else len(labels)):
-        rest = ~pd.Series(known).isin(labels[out]).to_numpy()
-        within = interval(made_of[rest], known[rest], beyond)
-        held[out] = np.nan if np.isnan(within) else np.abs(np.log(ratios[out])) <= np.log(within)
-    errors, coverage, within = np.abs(1.0 / ratios - 1.0), float(np.mean(held)), interval(made_of, known, beyond)
-    return PredictionError(
-        *setting, rows.left_out.iloc[0], rows.method.iloc[0], *part, rows.network.nunique(), len(rows),
-        float(np.median(errors)), float(np.quantile(errors, NINE)), None if np.isnan(coverage) else coverage,
-        float(np.median(ratios)), within if coverage >= HELD and not np.isnan(within) else None,
-    )  # fmt: skip
+    return float(np.exp(np.quantile(np.abs(np.log(checks.ratio)), min(NINE + BEYOND[label] / count, 1.0))))
