@@ -49,15 +49,14 @@ def rows_of(calls: Iterable[TimedCall], costs: Costs) -> pd.DataFrame:
         host_us = costs.get(call.host, usual_us)
         terms, launch_s = asked.terms(roof, call.chip_kind, host_us, setting.variant == COMPILED, call.copied)
         flop_s, byte_s = asked.arithmetic_s(roof), asked.memory_s(roof)
-        in_pool = setting.device != call.machine or call.chip_kind != "gpu"
         rows.append({
             **dict(zip(TERMS, terms, strict=True)), "launch_s": launch_s, "latency_s": call.latency_s,
             "host": host_us / usual_us,
             "flop_s": flop_s.sum(), "roof_s": np.maximum(flop_s, byte_s).sum(),
             "batches": tables.batch_class(asked.batch), "sort": asked.sort, "network": asked.network,
             "family": asked.family or asked.network, "device": setting.device, "setting": setting,
-            "pool": tables.pool_of(call.chip_kind, setting.precision, setting.phase), "in_pool": in_pool,
-            "kind": call.chip_kind,
+            "pool": tables.pool_of(call.chip_kind, setting.precision, setting.phase), "kind": call.chip_kind,
+            "in_pool": setting.device != call.machine or call.chip_kind != "gpu",
         })  # fmt: skip
     return pd.DataFrame(rows)
 
@@ -95,7 +94,7 @@ def study(
             if models >= tables.SOME:
                 others = fitted[fitted.in_pool & (fitted.pool == pool) & (fitted.device != setting.device)]
                 checks = list(check_setting(found, scaled(timed, network_factors(others, found)), timed))
-            found = fit_setting(found, scaled(timed, factors.get(pool, {})))
+            found, _ = adapt(found, *parts(scaled(timed, factors.get(pool, {}))))
         if checks:
             errors.extend(errors_of(setting, pd.concat(checks)))
         coefficients += [Coefficient(*setting, term, models, value) for term, value in zip(TERMS, found, strict=True)]
@@ -114,11 +113,6 @@ def weights(rows: pd.DataFrame) -> Numbers:
 
 def fit_pool(rows: pd.DataFrame) -> Numbers:
     return fit(*parts(rows), weights(rows), AT_THE_ROOF)
-
-
-def fit_setting(of_pool: Numbers, rows: pd.DataFrame) -> Numbers:
-    """Fit the calls of one setting, from the coefficients of its pool; every row counts alike."""
-    return adapt(of_pool, *parts(rows))[0]
 
 
 def predict(coefficients: Numbers, rows: pd.DataFrame) -> Numbers:
@@ -171,7 +165,7 @@ def check_setting(of_pool: Numbers, known: pd.DataFrame, plain: pd.DataFrame) ->
     """
     for out in folds(known.family):
         if not out.all():
-            yield from check(tables.BY_FAMILY, fit_setting(of_pool, known[~out]), plain[out], known[~out])
+            yield from check(tables.BY_FAMILY, adapt(of_pool, *parts(known[~out]))[0], plain[out], known[~out])
 
 
 def check_pool(timed: pd.DataFrame) -> Iterator[pd.DataFrame]:
@@ -220,8 +214,7 @@ def errors_of(whole: Setting, checks: pd.DataFrame) -> Iterator[PredictionError]
             if is_pool:
                 others = ratios_by_device(others)
             groups: dict[Setting, pd.DataFrame] = grouped(rows, "setting") if part == WHOLE else {}
-            if len(rows):
-                groups[whole] = rows
+            groups |= {whole: rows} if len(rows) else {}
             for setting, predicted in groups.items():
                 is_whole = setting == whole
                 asked = ratios_by_device(predicted) if is_pool and is_whole else predicted
