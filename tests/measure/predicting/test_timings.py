@@ -14,7 +14,7 @@ from helpers.rows import ENVIRONMENT, machine_in, operator, roof_measurement, ru
 from helpers.world import WORLD
 
 from measure.cache.folders import MachineFolder, Workloads
-from measure.cache.hand_kept import PublishedTiming
+from measure.cache.hand_kept import Chip, PublishedTiming
 from measure.cache.predictions import HERE, LAUNCHES, Setting
 from measure.cache.records import Environment
 from measure.cache.schema import file_of
@@ -188,6 +188,17 @@ def test_a_measured_gpu_is_a_machine_and_the_chip_of_its_datasheet(machine, data
     assert {each.machine for each in found.values()} == {"bench"}
     assert found["bench"].roof == LayerRoof(2048, 300, 2048)
     assert found["Bead 2"].roof == LayerRoof(1e13, 1e12, 1e13)
+
+
+def test_times_without_tf32_are_none_of_a_chip_that_has_it(machine, data):
+    chips = read(file_of(Chip, data), Chip)
+    bead = next(row for row in chips if (row.chip, row.precision) == ("Bead 2", "fp32"))
+    write(file_of(Chip, data), Chip, [*chips, replace(bead, precision="tf32", peak_flop_per_s=5e13)])
+    write(
+        data / "machines" / "bench" / "machine.csv", Environment, [replace(ENVIRONMENT, device="cuda", name="Bead 2")]
+    )
+    found = timings.measured(data, timings.counted(Workloads(data)))
+    assert [each.setting.device for each in found] == ["bench"]
 
 
 def test_a_measured_step_has_both_passes_and_a_machine_without_roofs_tells_nothing(machine):
