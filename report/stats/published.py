@@ -123,8 +123,7 @@ class BestTimed(NamedTuple):
 @cache
 def best_timed(paper: Paper) -> BestTimed | None:
     """Return the GPU of which most networks were timed in eager mode; None below ``FEWEST`` networks."""
-    found = by_device(paper)
-    return found[0] if found else None
+    return next(iter(by_device(paper)), None)
 
 
 @cache
@@ -184,8 +183,7 @@ def share(rows: pd.DataFrame, bound: str) -> Value:
 @cache
 def steps(paper: Paper) -> list[pd.DataFrame]:
     """Return pairs of eager timings on two GPUs, the lower peak first; of two pairs with most networks, in order."""
-    rows = timed(paper)
-    rows = rows[rows.compiler == ""]
+    rows = matching(timed(paper), compiler="")
     call = rows.groupby([*NETWORK, "batch", *CONDITIONS[1:]], dropna=False).ngroup()  # on whatever device
 
     def shared(pair: tuple[pd.DataFrame, ...]) -> int:
@@ -194,8 +192,7 @@ def steps(paper: Paper) -> list[pd.DataFrame]:
 
     best = [matching(rows, device=each.device, computed=each.computed) for each in by_device(paper)[:6]]
     most = sorted(combinations(best, 2), key=shared, reverse=True)[:2]  # joining all takes half a second
-    pairs = filter(shared, most)
-    found = [paired(min(pair[::-1], key=_peak), max(pair, key=_peak), ("device",)) for pair in pairs]
+    found = [paired(min(pair[::-1], key=_peak), max(pair, key=_peak), ("device",)) for pair in filter(shared, most)]
     return sorted(found, key=_peak)
 
 
@@ -208,8 +205,7 @@ def compiled(paper: Paper) -> list[pd.DataFrame]:
 @cache
 def channels_last(paper: Paper) -> list[pd.DataFrame]:
     """Return pairs of contiguous and channels-last timings likewise."""
-    rows = timed(paper)
-    rows = rows[rows.compiler == ""]
+    rows = matching(timed(paper), compiler="")
     return _changed(rows[rows.layout == "contiguous"], rows[rows.layout == "channels_last"], "layout")
 
 
