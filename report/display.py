@@ -87,10 +87,7 @@ figure = shown(_show_chart)
 """Decorates a function from a paper to a chart's specification."""
 
 table = shown(Display)
-"""Decorates a function from a paper to a table in Markdown (``report.pipe.pipe``)."""
-
-markdown = shown(Display)
-"""Decorates a function from a paper to other Markdown: the chooser, cards."""
+"""Decorates a function from a paper to Markdown: a table (``report.pipe.pipe``), or the chooser."""
 
 
 def packed(content: Any) -> str:

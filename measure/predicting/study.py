@@ -31,7 +31,7 @@ POINTS = np.linspace(0.0, 1.0, 101)  # the quantiles that represent ratios, so t
 WHOLE = ALL, ALL  # all batch sizes and all sorts of networks
 PARTS = list(product((ALL, *tables.BATCH_CLASSES), (ALL, *tables.SORTS)))
 SEEN = 0.55  # a latency tells its network's factor if the device's part is this share of it, 30 % of its square
-# Devices that no fit and no choice of terms has seen: set aside before the first fit
+# Devices that no fit has seen: set aside before the first one
 ASIDE = ("AMD Radeon RX 7800 XT", "NVIDIA TITAN RTX")
 # Simpler estimates by a time of each row, times the median factor of the known rows
 BASELINES = {tables.LIKE_FLOP: "flop_s", tables.LIKE_ROOFLINE: "roof_s"}

@@ -178,7 +178,8 @@ def _terms(traces: Sequence[StoredTrace]) -> list[Any]:
 
 def comparison_lines(traces: Sequence[StoredTrace], show: Table) -> list[str]:
     """Return two traces as text: the ratio of their steps, and its terms by kind and by operator."""
-    (kinds, operators), most = _terms(traces), 10
+    kinds, operators = _terms(traces)
+    most = 10  # operators
     a_s, b_s = (sum(getattr(term, side) for term in kinds) for side in ("a_s", "b_s"))
     result = [f"A: {traces[0].label}", f"B: {traces[1].label}"]
     result.append(f"kernels of a step: {latency(a_s)} and {latency(b_s)}, B/A {b_s / a_s:.3f}: 1 and these terms")

@@ -23,7 +23,7 @@ ONE_OF_EACH = Demand(1, ONES, ONES, 1, 1.0, 1.0, 1.0, fresh_byte=1.0, trains=Tru
 SAME_WORK = 0.01  # a timed call is of the counted model if their FLOP differ by no more than this share
 
 
-@display.markdown
+@display.table
 def chooser(paper: Paper) -> str:
     """Show what the page predicts by."""
     found = choices(paper)
