@@ -73,6 +73,7 @@ def sides(paper: Paper) -> str:
             large = facts.large_batch(paper, facts.counted_at(paper, str(found.precision)))
             about = f"{escape(str(found.name))}, {found.precision}", found.ridge.interval
             lines.append([*about, 1, found.networks, found.whole, found.layers])
-            lines.append(["", "", large, found.networks_large, found.whole_large, found.layers_large])
+            if large > 1:
+                lines.append(["", "", large, found.networks_large, found.whole_large, found.layers_large])
     header = "Processor | Ridge point > | Batch > | Networks > | Whole > | Layer by layer >"
     return pipe(header, display.required(lines, facts.ROOFS.command))

@@ -92,6 +92,9 @@ def test_figures_and_tables_show_the_facts():
     assert dict(bars)["AlexNet"] == 16e9
     table = tables.sides.__wrapped__(world()).splitlines()[2]
     assert [cell.strip() for cell in table.split("|")][3:7] == ["1", "10", "1", "2"]
+    rows = world().workloads
+    single = tables.sides.__wrapped__(replace(world(), workloads=rows[rows.batch == 1]))
+    assert len(single.splitlines()) == 2 + 2  # a processor a row, and no second one for the same batch size
 
 
 @pytest.mark.slow
