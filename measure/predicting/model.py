@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from measure.cache.predictions import ARITHMETIC, HOST_MEMORY, LAUNCHES, TERMS, UNFUSED, UPDATE
+from measure.cache.predictions import HOST_MEMORY, LAUNCHES, TERMS, UNFUSED, UPDATE
 from measure.predicting.demand import Numbers
 
 TURNS = 10  # the weights of outliers settle within this many rounds
@@ -14,9 +14,9 @@ TINY = 1e-12
 SEEN = 0.2  # a row says nothing of a device whose part of the latency is below this share: its host hides it
 
 PULL = 0.3  # a pool's say on each coefficient of a device, in timed calls; chosen on devices left out with known times
-# Standard deviations, as logarithms, of devices around their pool: of the device's time, of the time of its host's
-# launches, and of arithmetic over memory; and of one time around what these let expect
-SPREAD, NOISE = np.array([0.5, 0.6, 0.25]), 0.15
+# Standard deviations, as logarithms, of devices around their pool: of the device's time, and of the time of its host's
+# launches; and of one time around what these let expect
+SPREAD, NOISE = np.array([0.5, 0.6]), 0.15
 
 # The prior without measurements, ``(terms,)``: layers run at their roofs, and nothing else costs time
 AT_THE_ROOF = np.array([0.0 if term in (UNFUSED, LAUNCHES, HOST_MEMORY, UPDATE) else 1.0 for term in TERMS])
@@ -76,26 +76,21 @@ def adapt(
 ) -> tuple[Numbers, float]:
     """Return coefficients for a device with timed calls, at least one, from those of its pool.
 
-    One call tells a common factor, some tell arithmetic from memory, many tell each coefficient. A device that
-    ``has_own_host`` also gets a factor on ``launch_s``, else 1. The factors are the likeliest, given that those of
-    devices are spread around their pool (Gauss-Newton steps with Huber's weights).
+    One call tells a common factor, many tell each coefficient. A device that ``has_own_host`` also gets a factor on
+    ``launch_s``, else 1. The factors are the likeliest, given that those of devices are spread around their pool
+    (Gauss-Newton steps with Huber's weights).
     """
-    count = len(ARITHMETIC)
-    arithmetic_s = terms[:, :count] @ coefficients[:count]
-    memory_s = np.maximum(terms[:, count:] @ coefficients[count:], TINY)
+    work_s = np.maximum(terms @ coefficients, TINY)
     precision = np.diag((NOISE / SPREAD) ** 2)
     logs = np.zeros(len(SPREAD))
     for _ in range(TURNS):
-        split = np.exp(logs[2] / 2)
-        device_s, host_s = np.exp(logs[0]) * (split * arithmetic_s + memory_s / split), np.exp(logs[1]) * launch_s
+        device_s, host_s = np.exp(logs[0]) * work_s, np.exp(logs[1]) * launch_s
         expected = np.hypot(device_s, host_s)
         errors = np.log(times / expected)
         share = (device_s / expected) ** 2
-        tilt = np.exp(logs[0]) * (split * arithmetic_s - memory_s / split) / device_s / 2
-        slopes = np.column_stack([share, (1 - share) * has_own_host, share * tilt])
+        slopes = np.column_stack([share, (1 - share) * has_own_host])
         weighted = slopes * np.minimum(1.0, TUNING * NOISE / np.maximum(np.abs(errors), TINY))[:, None]
         logs = logs + np.linalg.solve(weighted.T @ slopes + precision, weighted.T @ errors - precision @ logs)
-    halves = np.where(np.arange(len(coefficients)) < count, 0.5, -0.5)
-    prior = np.maximum(coefficients * np.exp(logs[0] + halves * logs[2]), TINY)  # what the pool lacks stays near 0
-    host = float(np.exp(logs[1]))
-    return fit(terms, host * launch_s, times, np.ones(len(times)), prior, PULL), host
+    device, host = np.exp(logs)
+    prior = np.maximum(coefficients * device, TINY)  # what the pool lacks stays near 0
+    return fit(terms, host * launch_s, times, np.ones(len(times)), prior, PULL), float(host)

@@ -6,7 +6,6 @@ and the ``ratio`` of latency to prediction.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,10 @@ from measure.predicting.model import AT_THE_ROOF, adapt, device_part, fit, likel
 from measure.predicting.timings import COMPILED, Costs, TimedCall, hosts_of
 
 FOLDS, SEED = 10, 22  # families or models are left out a tenth at a time, shuffled by the seed
-KNOWN, DRAWS = "resnet50", 4  # the model of one known time; how often several are drawn at random
+# Known times are of the first one or five of these that were timed on a device
+KNOWN = (
+    "resnet50", "vgg16", "densenet121", "squeezenet1_0", "mobilenet_v2", "mobilenetv2_100", "mnasnet1_0", "resnet18",
+)  # fmt: skip
 NINE = 0.9  # the share of latencies within an interval, and of the errors below the upper one
 FEWEST = 4  # other devices or models whose ratios make an interval
 # An interval of n models is that of a share of NINE * (1 + 1/n): a new model is as likely to be of any rank among these
@@ -28,9 +30,8 @@ FEWEST = 4  # other devices or models whose ratios make an interval
 BEYOND = {"network": NINE, "device": 0.1}
 HELD = 0.85  # an interval counts if it covered this share of the latencies that it was checked with
 POINTS = np.linspace(0.0, 1.0, 101)  # the quantiles that represent ratios, so that settings and devices count alike
-WHOLE = ALL, ALL  # all batch sizes and all sorts of networks
-PARTS = list(product((ALL, *tables.BATCH_CLASSES), (ALL, *tables.SORTS)))
 SEEN = 0.55  # a latency tells its network's factor if the device's part is this share of it, 30 % of its square
+Group = tuple[str, str, str, str]  # what was left out, the method, the batch sizes, the sort of network
 # Devices that no fit has seen: set aside before the first one
 ASIDE = ("AMD Radeon RX 7800 XT", "NVIDIA TITAN RTX")
 # Simpler estimates by a time of each row, times the median factor of the known rows
@@ -182,13 +183,12 @@ def check_pool(timed: pd.DataFrame) -> Iterator[pd.DataFrame]:
         if (plain.kind == "gpu").all():
             yield from check(tables.BY_BOTH, of_pool, plain, known, [OURS])
         for rows in grouped(asked, "setting").values():
-            random = np.random.default_rng(SEED)
-            several = [random.permutation(len(rows))[: tables.KNOWN_TIMES] for _ in range(DRAWS)]
-            one = np.flatnonzero(rows.network == KNOWN)
-            for left_out, places in ((tables.ONE_KNOWN, one), *((tables.FIVE_KNOWN, each) for each in several)):
-                seen = rows.iloc[places]
+            by_network = rows.drop_duplicates("network", keep="last").set_index("network", drop=False)
+            timed_there = [name for name in KNOWN if name in by_network.index]
+            for left_out, count in ((tables.ONE_KNOWN, 1), (tables.FIVE_KNOWN, tables.KNOWN_TIMES)):
+                seen = by_network.loc[timed_there[:count]]
                 others = rows[~rows.network.isin(seen.network)]
-                if len(seen) and len(others):
+                if len(seen) == count and len(others):
                     # Known times start from the reference host, for they have to tell their own
                     usual = parts(seen.assign(launch_s=seen.launch_s / seen.host))
                     adapted, host = adapt(of_pool, *usual, has_own_host=True)
@@ -199,44 +199,43 @@ def check_pool(timed: pd.DataFrame) -> Iterator[pd.DataFrame]:
 def errors_of(whole: Setting, checks: pd.DataFrame) -> Iterator[PredictionError]:
     """Yield the errors of a setting or a pool, ours also by part, and those of each setting in a pool.
 
-    Each ratio is held against an interval made of others: of a setting's other networks, a tenth left out at a time, or
-    of a pool's other devices, each of which counts alike.
+    Intervals are made of a setting's networks, or of a pool's devices, each of which counts alike.
     """
-    is_pool = whole == checks.pool.iloc[0]
-    label = "device" if is_pool else "network"
-    checks = checks[["left_out", "method", "batches", "sort", "device", "setting", "network", "ratio"]]
-    for (left_out, method), alike in grouped(checks, ["left_out", "method"]).items():
+    ours = checks[checks.method == OURS]
+    parts = [checks.assign(batches=ALL, sort=ALL), ours.assign(sort=ALL), ours.assign(batches=ALL), ours]
+    groups = grouped(pd.concat(parts), ["left_out", "method", "batches", "sort"])
+    for group, rows in groups.items():
+        left_out, *part = group
         # A device set aside gets the interval that any new device would get, and so does a network
         is_new = left_out in (tables.PUT_ASIDE, tables.BY_BOTH)
-        source = checks[(checks.left_out == tables.BY_DEVICE) & (checks.method == method)] if is_new else alike
-        for part in PARTS if method == OURS else (WHOLE,):
-            rows, others = of_part(alike, part), of_part(source, part)
-            if is_pool:
-                others = ratios_by_device(others)
-            groups: dict[Setting, pd.DataFrame] = grouped(rows, "setting") if part == WHOLE else {}
-            groups |= {whole: rows} if len(rows) else {}
-            for setting, predicted in groups.items():
-                is_whole = setting == whole
-                asked = ratios_by_device(predicted) if is_pool and is_whole else predicted
-                made_of = others if is_whole else others[others.device != setting.device]
-                made_of = made_of[[label, "ratio"]]
-                ratios, labels, held = asked.ratio.to_numpy(float), asked[label], np.full(len(asked), np.nan)
-                for out in folds(labels, len(asked) if is_pool else FOLDS):
-                    within = interval(made_of[~made_of[label].isin(labels[out].unique())], label)
-                    held[out] = np.nan if np.isnan(within) else np.abs(np.log(ratios[out])) <= np.log(within)
-                errors, coverage, within = np.abs(1.0 / ratios - 1.0), float(np.mean(held)), interval(made_of, label)
-                yield PredictionError(
-                    *setting, left_out, method, *part, predicted.network.nunique(), len(predicted),
-                    float(np.median(errors)), float(np.quantile(errors, NINE)),
-                    None if np.isnan(coverage) else coverage, float(np.median(ratios)),
-                    within if coverage >= HELD and not np.isnan(within) else None,
-                )  # fmt: skip
+        others = groups.get((tables.BY_DEVICE, *part), rows[:0]) if is_new else rows
+        if whole != checks.pool.iloc[0]:
+            yield error_of(whole, group, rows, rows, others, "network")
+            continue
+        devices = ratios_by_device(others)
+        yield error_of(whole, group, rows, ratios_by_device(rows), devices, "device")
+        if part[1:] == [ALL, ALL]:
+            for setting, own in grouped(rows, "setting").items():
+                yield error_of(setting, group, own, own, devices[devices.device != setting.device], "device")
 
 
-def of_part(checks: pd.DataFrame, part: tuple[str, str]) -> pd.DataFrame:
-    """Return the predicted rows of a class of batch sizes and a sort of networks."""
-    batches, sort = part
-    return checks[((checks.batches == batches) | (batches == ALL)) & ((checks["sort"] == sort) | (sort == ALL))]
+def error_of(
+    setting: Setting, group: Group, rows: pd.DataFrame, asked: pd.DataFrame, others: pd.DataFrame, label: str
+) -> PredictionError:
+    """Return the errors of ``asked``, which stand for ``rows``, with the interval that the ratios of ``others`` make.
+
+    Coverage holds each ratio against an interval without its own device, or without its tenth of the networks.
+    """
+    ratios, labels, held = asked.ratio.to_numpy(float), asked[label], np.full(len(asked), np.nan)
+    for out in folds(labels, len(asked) if label == "device" else FOLDS):
+        within = interval(others[~others[label].isin(labels[out].unique())], label)
+        held[out] = np.nan if np.isnan(within) else np.abs(np.log(ratios[out])) <= np.log(within)
+    errors, coverage, within = np.abs(1.0 / ratios - 1.0), float(np.mean(held)), interval(others, label)
+    return PredictionError(
+        *setting, *group, rows.network.nunique(), len(rows), float(np.median(errors)), float(np.quantile(errors, NINE)),
+        None if np.isnan(coverage) else coverage, float(np.median(ratios)),
+        within if coverage >= HELD and not np.isnan(within) else None,
+    )  # fmt: skip
 
 
 def ratios_by_device(checks: pd.DataFrame) -> pd.DataFrame:

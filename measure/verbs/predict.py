@@ -10,7 +10,7 @@ model MODEL  a built-in model, LIBRARY:NAME or package.module:function
 --training  a training step instead of a forward pass
 --variant V  eager or torch.compile (default: %(default)s)
 --known CALL+  fit the predictions to latencies that you know of the one chip, each as model, batch size and time, such
-    as resnet50 64 31ms vit_b_16 8 40ms
+    as resnet50 64 31ms vit_b_16 8 40ms (docs/prediction.md says which five tell most)
 --host MACHINE|TIME  the computer that launches a GPU's work: a measured machine with a GPU, or a time an operator, such
     as 8us (default: the quickest of those measured with the newest torch)
 --json  print JSON (docs/json.md)

@@ -49,7 +49,7 @@ class Untimed(Facts):
     within: Value  #: Nine in ten of a typical GPU's errors are smaller.
     covered: Value  #: Share of their times within the 90 % interval.
     one_time: Value  #: Typical error once the time of ResNet-50 is known there.
-    five_times: Value  #: Typical error once five times are known there, of calls drawn at random.
+    five_times: Value  #: Typical error once the times of five networks are known there.
     remaining: Value  #: That error over the error without, on a typical GPU.
     flop: Value  #: Typical error of FLOP over peak, scaled to the other GPUs.
     worst: Value  #: The time over the prediction on the GPU that is off most, with its name.
