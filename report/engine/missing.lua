@@ -120,9 +120,8 @@ local function has_listed(text, mark)
   return text:find(mark, 1, true) ~= nil
 end
 
--- Returns whether a block lacks a value or refers to something that is not printed. Its text is quicker than a walk.
-local function lacks(block)
-  local text = stringify(block)
+-- Returns whether the text of a block lacks a value or refers to something that is not printed. A walk takes longer.
+local function lacks(text)
   local is_lacking = has_listed(text, VALUE)
   for name in text:gmatch("@([%w_:.-]*%w)") do
     named[label_of(name)] = true
@@ -156,18 +155,19 @@ end
 local function pruned(blocks)
   local kept = pandoc.Blocks({})
   for _, block in ipairs(blocks) do
-    local is_kept = true
+    local is_kept, title = true, block.t == "Div" and block.content[1]
     if block.t == "Para" or block.t == "Plain" or block.t == "Header" then
-      is_kept = #block.content > 0 and not lacks(block) and not has_listed(stringify(block), GAP)
+      local text = stringify(block)
+      is_kept = #block.content > 0 and not lacks(text) and not has_listed(text, GAP)
     elseif block.t == "BulletList" or block.t == "OrderedList" then
-      local function is_torn(part) return (part.t == "Para" or part.t == "Plain") and lacks(part) end
+      local function is_torn(part) return (part.t == "Para" or part.t == "Plain") and lacks(stringify(part)) end
       block.content = block.content:filter(function(item) return not item:find_if(is_torn) end):map(pruned)
       is_kept = #block.content > 0
     elseif block.t == "Div" and block.identifier == "gaps" then
       is_kept = #commands > 0
     elseif block.t == "Div" and kind_of(block.identifier) then
       is_kept = not has_listed(stringify(block), GAP)
-    elseif block.t == "Div" and #block.content > 0 and block.content[1].t == "Header" and lacks(block.content[1]) then
+    elseif title and title.t == "Header" and lacks(stringify(title)) then
       is_kept = false -- a box goes with its title
     elseif block.t == "BlockQuote" or block.t == "Div" then
       local is_mark = block.t == "Div" and block.identifier ~= "" and #block.content == 0 -- such as `#refs`
@@ -215,7 +215,7 @@ end
 -- Returns the blocks as they are printed: without marks, in frames, with words for references to what is not printed
 -- and, in the PDF, to what only the page shows.
 local function with_words(blocks)
-  local known, page_only = labels(blocks), labels(blocks:filter(is_html_only))
+  local known, page_only = is_selection and labels(blocks), labels(blocks:filter(is_html_only))
   -- Returns a reference, or what stands for it: these words, else the kind of what it refers to, and the reason.
   local function referred(reference, label, words)
     local kind, name = kind_of(label), label:match("%-(.+)$")
