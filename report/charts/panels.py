@@ -114,7 +114,7 @@ def _share(content: Content, channel: str, title: str | None) -> None:
 
 
 def _wash(node: Any) -> Any:
-    """Return a copy of a specification without characters that no picture can hold."""
+    """Return a copy of a specification without characters that no picture can hold, its numbers Python's own."""
     match node:
         case str():
             return washed(node)
@@ -122,6 +122,8 @@ def _wash(node: Any) -> Any:
             return {washed(key): _wash(value) for key, value in node.items()}
         case list():
             return [*map(_wash, node)]
+        case float():
+            return float(node)  # of NumPy's, which the process that draws would have to import
     return node
 
 

@@ -110,7 +110,8 @@ def _outcomes(codes: list[tuple[str, bool]], root: Path, data: Path, memory: Mem
 
 def run(codes: list[str], root: Path, data: Path) -> list[Outcome]:
     """Run codes in the project's folder, under this very Python; return what comes of each, up to one that ends it."""
-    environment = {**os.environ, "ROOFWRIGHT_DATA": str(data)}
+    # NumPy's products are small here: its other threads would only wait for more, and cost as much as a tenth of all
+    environment = {"OPENBLAS_NUM_THREADS": "1", **os.environ, "ROOFWRIGHT_DATA": str(data)}
     run = subprocess.run(
         [sys.executable, str(CELLS)], input=json.dumps(codes).encode(), capture_output=True, cwd=root, env=environment
     )

@@ -1,7 +1,9 @@
 import csv
 import io
+import pickle
 import re
 
+import numpy as np
 import pytest
 
 from report import display
@@ -9,7 +11,7 @@ from report.charts import theme
 from report.charts.axes import Categories, LinearAxis, LogAxis
 from report.charts.drawing import picture
 from report.charts.figure_files import as_csv
-from report.charts.marks import bars, lines, names, points
+from report.charts.marks import bars, lines, names, points, rules
 from report.charts.panels import figure, panel, row
 
 X = LogAxis(low=1, high=100, pixels=200, title="work", unit="B")
@@ -91,6 +93,12 @@ def test_what_no_picture_can_hold_is_replaced_everywhere():
     assert [each["model"] for each in table] == ["a\ufffdb", "c d", "two\nlines"]
     assert (made["title"], made["description"]) == ("t u", "d\ufffd")
     assert picture(made).startswith("<svg")
+
+
+def test_numbers_are_pythons_own_for_the_process_that_draws():
+    place = np.float64(2)
+    made = figure("n", "d", panel([rules([{}], x=(X, place)), points([{"x": place, "y": place}], (X, "x"), (Y, "y"))]))
+    assert "numpy" not in str(pickle.dumps(made))
 
 
 def values(line):
