@@ -126,6 +126,9 @@ class Predictor:
             if row.precision != tables.ANY:
                 self._timed_models[row.setting] = row.models
                 self._coefficients[row.setting][TERMS.index(row.term)] = row.value
+        self._alike: dict[tuple[str, str, bool], list[Setting]] = defaultdict(list)  # by device, phase and width
+        for each in self._coefficients:
+            self._alike[each.device, each.phase, stored_as(each.precision) == "fp32"].append(each)
         self._factors: dict[Setting, dict[str, float]] = defaultdict(dict)
         for of in networks:
             self._factors[Setting(of.device, "", "", of.precision, "", of.phase)][of.network] = of.factor
@@ -183,14 +186,8 @@ class Predictor:
 
     def _own(self, device: str, precision: str, variant: str, phase: str) -> Setting | None:
         """Return the setting of a device whose timings are nearest to the asked: precision, variant, newest torch."""
-        width = stored_as(precision) == "fp32"
-        alike = (
-            each
-            for each in self._coefficients
-            if (each.device, each.phase) == (device, phase) and (stored_as(each.precision) == "fp32") == width
-        )
         return max(
-            alike,
+            self._alike.get((device, phase, stored_as(precision) == "fp32"), ()),
             key=lambda each: (
                 each.variant == variant, each.precision == precision, self._timed_models[each] >= tables.SOME,
                 tables.release(each),

@@ -146,11 +146,12 @@ def _row(columns: tuple[str, ...]) -> Any:
 
 def matching(frame: pd.DataFrame, **values: Any) -> pd.DataFrame:
     """Return the rows with these values in their columns; None stands for any value."""
-    places = np.arange(len(frame))
+    places = None
     for column, value in values.items():
         if value is not None:  # only the columns asked for are looked at, and of these only the rows that are left
-            places = places[frame[column].to_numpy()[places] == value]
-    return frame.take(places)
+            cells = frame[column].to_numpy()
+            places = np.flatnonzero(cells == value) if places is None else places[cells[places] == value]
+    return frame.copy() if places is None else frame.take(places)
 
 
 def spread(frame: pd.DataFrame, most: int) -> pd.DataFrame:

@@ -23,7 +23,7 @@ DRAWS = 1000
 SEED = 0
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=16)
 def weights(models: tuple[str, ...]) -> Numbers:
     """Return how often each row counts in each resample: an array of shape (rows, resamples).
 
@@ -57,13 +57,13 @@ def rank_correlation(x: pd.Series, y: pd.Series, models: pd.Series) -> Value:
 
     Missing below ``FEWEST`` models, and where x or y is the same in all rows.
     """
-    known = x.notna() & y.notna()
-    x, y, models = x[known], y[known], models[known]
-    count = models.nunique()
-    if count < FEWEST or x.nunique() < 2 or y.nunique() < 2:
+    first, second = x.to_numpy(float), y.to_numpy(float)
+    known = ~(np.isnan(first) | np.isnan(second))
+    first, second, names = (values[known] for values in (first, second, models.to_numpy(object)))
+    count = len(set(names))
+    if count < FEWEST or np.ptp(first) == 0 or np.ptp(second) == 0:
         return Value(None, count=count)
-    first, second = (tuple(values.to_numpy(float).tolist()) for values in (x, y))
-    return _rank_correlation(first, second, tuple(models))
+    return _rank_correlation(tuple(first.tolist()), tuple(second.tolist()), tuple(names))
 
 
 @cache  # figures and tables ask for what the text did
@@ -88,7 +88,7 @@ class Ranks(NamedTuple):
         return cls(distance, weighted, np.einsum("ij,ij->j", weighted, distance))
 
 
-@lru_cache(maxsize=8)  # each predictor is held against several
+@lru_cache(maxsize=64)  # each predictor is held against several
 def _ranked(values: tuple[float, ...], models: tuple[str, ...]) -> Ranks:
     return Ranks.of(np.array(values), weights(models))
 
