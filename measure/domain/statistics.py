@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import combinations
-from math import atan, cos, erfc, exp, hypot, inf, lgamma, log, pi, sin, sqrt
+from math import erfc, exp, hypot, inf, log, sqrt
 from statistics import NormalDist, fmean, median
 
 CONFIDENCE = 0.95
@@ -54,40 +54,26 @@ def estimate_median(values: Sequence[float], confidence: float = CONFIDENCE) -> 
     return Estimate(median(values), low, high)
 
 
+# ``critical`` of ``CONFIDENCE_OF_ROUNDS`` for two to nine rounds, from SciPy, which takes long to import
+STUDENT_OF_ROUNDS = (
+    15.89454484386529, 4.848732213850609, 3.481908760321212, 2.9985278732065854,
+    2.7565085219094736, 2.612241847061312, 2.5167524241332693, 2.448984989640778,
+)  # fmt: skip
+
+
 @cache
 def critical(confidence: float, freedom: float) -> float:
     """Return an interval's half width in standard errors: the t that |T| of Student's distribution stays below.
 
-    Degrees of freedom need not be whole. Only such need SciPy, which takes long to import; infinitely many give the
-    normal distribution.
+    Degrees of freedom need not be whole; infinitely many give the normal distribution, which needs no SciPy.
     """
-    t = NormalDist().inv_cdf((1 + confidence) / 2)
     if freedom == inf:
-        return t
-    if freedom != int(freedom):
-        from scipy.special import stdtrit
+        return NormalDist().inv_cdf((1 + confidence) / 2)
+    if confidence == CONFIDENCE_OF_ROUNDS and freedom in range(1, len(STUDENT_OF_ROUNDS) + 1):
+        return STUDENT_OF_ROUNDS[int(freedom) - 1]
+    from scipy.special import stdtrit
 
-        return float(stdtrit(freedom, (1 + confidence) / 2))
-    # By Newton's method from below: the probability within ±t rises ever less steeply
-    scale, step = 2 * exp(lgamma((freedom + 1) / 2) - lgamma(freedom / 2)) / sqrt(freedom * pi), t
-    while step > 1e-9 * t:
-        density = scale * (1 + t * t / freedom) ** (-(freedom + 1) / 2)
-        step = (confidence - _probability_within(t, int(freedom))) / density
-        t += step
-    return t
-
-
-def _probability_within(t: float, freedom: int) -> float:
-    """Return the probability that |T| of Student's distribution is below t.
-
-    Source: M. Abramowitz and I. A. Stegun, Handbook of Mathematical Functions, 26.7.3 and 26.7.4.
-    """
-    angle, is_odd = atan(t / sqrt(freedom)), freedom % 2
-    term, total = cos(angle) ** is_odd, 0.0
-    for power in range(1 + is_odd, freedom, 2):
-        total += term
-        term *= cos(angle) ** 2 * power / (power + 1)
-    return 2 / pi * (angle + sin(angle) * total) if is_odd else sin(angle) * total
+    return float(stdtrit(freedom, (1 + confidence) / 2))
 
 
 def two_sided_p(t: float, freedom: float) -> float:

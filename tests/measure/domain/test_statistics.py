@@ -138,8 +138,5 @@ def test_critical_values_agree_with_the_published_table():
         (0.95, 120): 1.980, (0.95, inf): 1.960, (0.99, 4): 4.604, (0.90, 7): 1.895,
     }  # fmt: skip
     assert {each: critical(*each) for each in table} == pytest.approx(table, abs=6e-4)
-    # Between the values of whole degrees of freedom lie the others, which SciPy finds.
-    assert critical(0.95, 2) > critical(0.95, 2 + 1e-6) > critical(0.95, 3 - 1e-6) > critical(0.95, 3)
-    assert critical(0.95, 2 + 1e-9) == pytest.approx(critical(0.95, 2), rel=1e-8)
     assert statistics.two_sided_p(2.0, inf) == pytest.approx(0.0455003, rel=1e-5)
     assert statistics.two_sided_p(-4.604, 4) == pytest.approx(0.01, rel=1e-3)
