@@ -13,15 +13,9 @@ const CHOOSER_STYLE = `
   .chooser tr.unranked { opacity: 0.7; }
   .chooser td:last-child { min-width: 6rem; white-space: normal; }
   .chooser td input { width: 3.4rem; padding: 0 0.1rem; border: 1px solid #8886; font: inherit; }
-  .chooser svg { display: block; width: 11rem; height: 14px; }
-  .chooser .ends { display: flex; justify-content: space-between; width: 11rem; font-weight: 400; }
+  .chooser .scale { display: flex; width: 9rem; height: 4px; overflow: hidden; }
+  .chooser .scale i { flex: none; background: light-dark(#0072b2, #56b4e9); }
   .chooser :is(.legend, details, [role=status]) { font-size: 0.85rem; margin: 0.4rem 0; }
-  .chooser :is(.least, .interval, .likely, .measured) { stroke: currentColor; stroke-width: 2; fill: none; }
-  .chooser .least { color: light-dark(#009e73, #4fd1a5); }
-  .chooser .interval { color: light-dark(#56b4e9, #2f6f9a); stroke-width: 4; }
-  .chooser .likely { color: light-dark(#0072b2, #cfe8fb); fill: currentColor; }
-  .chooser .untimed { fill: var(--page, Canvas); }
-  .chooser .measured { color: light-dark(#d55e00, #ff9a5c); }
   .chooser .card p { margin: 0.3rem 0; }
   @media (max-width: 40rem) {
     .chooser thead { display: none; }
@@ -31,7 +25,7 @@ const CHOOSER_STYLE = `
     .chooser td::before { content: attr(data-title) " "; opacity: 0.75; }
     .chooser td[data-title^="90"]::before { content: none; }
     .chooser td input { width: 2.9rem; }
-    .chooser svg { width: 100%; }
+    .chooser .scale { width: 100%; }
   }
   @media print { .chooser, .chooser-line { display: none; } }`;
 
@@ -41,15 +35,12 @@ const ORDERS = { surely: "likely time", cost: "cost", measured: "measured time" 
 const UNTIMED = "\u00a0†"; // after the name of a chip that nobody timed, as in the chapter's table
 const LAUNCHES = 6; // the place of the launches among a call's terms
 
-const LEGEND = `<span class="least">┃</span> least time by the roof, <span class="likely">●</span> likely time,
-  <span class="likely">○</span> of a chip that nobody timed (†), ranked by the end of its interval,
-  <span class="interval">━</span> 90 % interval, <span class="measured">◇</span> measured;
-  = cannot be told from the first, for their intervals overlap`;
+const LEGEND = `A bar is the 90 % interval on a logarithmic scale, its middle the likely time. †: nobody timed the chip,
+  so the end of its interval ranks it. =: cannot be told from the first, for their intervals overlap.`;
 
 const COLUMNS = {
   likely: ["Likely", ({ likely }) => quantity(likely, "s", 2)],
-  interval: ["90 % interval", ({ low, high }) => (low ? interval(low, high) : "none")],
-  picture: ["", picture],
+  interval: ["90 % interval", ({ low, high }, scale) => (low ? `${interval(low, high)}${bar(low, high, scale)}` : "none")],
   least: ["Least", ({ least }) => quantity(least, "s", 2)],
   measured: ["Measured", ({ measured }) => (measured ? quantity(measured, "s", 3) : "–")],
   throughput: ["Inputs/s", ({ throughput }) => quantity(throughput, "", 2)],
@@ -102,22 +93,10 @@ function made(tag, attributes = {}, ...children) {
   return element;
 }
 
-// The ends of the pictures' logarithmic axis: from the shortest time shown to the end of the middle interval, because the
-// slower half of the chips would press the faster into one corner. What lies beyond is cut off; the table has the numbers.
-function endsOf(rows) {
-  const shown = rows.slice(0, Math.max(8, Math.ceil(rows.length / 2)));
-  return [
-    Math.min(...shown.map(({ low, likely, measured }) => Math.min(low ?? likely, measured ?? likely))),
-    Math.max(...shown.map(({ high, likely }) => high ?? likely)),
-  ];
-}
-
-function picture({ low, high, least, likely, measured, isUntimed }, [first, last]) {
-  const at = (time) => (5 + (170 * Math.log(time / first)) / (Math.log(last / first) || 1)).toFixed(1);
-  const line = (kind, from, to, half) => `<line class="${kind}" x1="${at(from)}" x2="${at(to)}" y1="${7 - half}" y2="${7 + half}"/>`;
-  return `<svg viewBox="0 0 180 14" aria-hidden="true">${low ? line("interval", low, high, 0) : ""}${line("least", least, least, 6)}
-    <circle class="likely${isUntimed ? " untimed" : ""}" cx="${at(likely)}" cy="7" r="3"/>
-    ${measured ? `<path class="measured" d="M${at(measured)},2 l5,5 l-5,5 l-5,-5 Z"/>` : ""}</svg>`;
+// The bar of an interval; what lies beyond the scale is cut off.
+function bar(low, high, [first, last]) {
+  const part = (from, to) => `${((100 * Math.log(to / from)) / (Math.log(last / first) || 1)).toFixed(1)}%`;
+  return `<span class="scale" aria-hidden="true"><i style="margin-left: ${part(first, low)}; width: ${part(low, high)}"></i></span>`;
 }
 
 async function startChooser(place) {
@@ -141,10 +120,8 @@ async function startChooser(place) {
   const details = made("details");
   details.innerHTML = `<summary>The network's card</summary>${choices.cards}`;
   const status = made("p", { role: "status" });
-  const legend = made("p", { class: "legend" });
-  legend.innerHTML = LEGEND;
-  const ends = made("span", { class: "ends" });
-  const heads = ["Chip", ...Object.values(COLUMNS).map(([title]) => title || ends)].map((title) => made("th", { scope: "col" }, title));
+  const legend = made("p", { class: "legend" }, LEGEND);
+  const heads = ["Chip", ...Object.values(COLUMNS).map(([title]) => title)].map((title) => made("th", { scope: "col" }, title));
   // The row of a chip, whose price of an hour stays while its other cells change
   const lines = choices.devices.map(({ name }) => {
     const head = made("th", { scope: "row" });
@@ -185,8 +162,8 @@ async function startChooser(place) {
     // A few of the chips have no first among them: the others may be faster
     const first = 2 * ranked.length > rows.length ? ranked[0] : null;
     const rivals = ranked.filter((row) => first && row !== first && row.low <= first.high);
-    const axis = endsOf(ranked.length ? ranked : rows);
-    ends.replaceChildren(...(rows.length ? axis : []).map((time) => made("span", {}, quantity(time, "s", 2))));
+    // The scale ends with the middle interval: the slower half of the chips would press the faster into one corner
+    const scale = [Math.min(...ranked.map(({ low }) => low)), ranked[ranked.length >> 1]?.high];
     sortBy(chosen.order);
     const focused = document.activeElement; // a row that moves loses the focus
     for (const { line } of lines) line.hidden = true; // it keeps its price
@@ -195,7 +172,7 @@ async function startChooser(place) {
       line.className = row.lacks ? "unranked" : rivals.includes(row) ? "tied" : "";
       line.hidden = false;
       head.textContent = row.name + (row.isUntimed ? UNTIMED : "");
-      for (const [key, [, shown]] of Object.entries(COLUMNS)) if (shown) cells[key].innerHTML = shown(row, axis);
+      for (const [key, [, shown]] of Object.entries(COLUMNS)) if (shown) cells[key].innerHTML = shown(row, scale);
       return line;
     }));
     focused.focus({ preventScroll: true });

@@ -2,17 +2,17 @@
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Mapping
 from itertools import product
 from math import inf
 from typing import Any
 
 import numpy as np
 
+from measure.cache.predictions import pool_of
 from measure.domain.names import model_name
 from measure.domain.words import EAGER, INFERENCE, LAYER_KINDS, PRECISION_BYTE, PRECISIONS, STEP, stored_as
 from measure.predicting.demand import Demand, LayerRoof
-from measure.predicting.prediction import origin
+from measure.predicting.prediction import GPU, origin
 from report import display
 from report.chapters.prediction.cards import cards
 from report.paper import Paper
@@ -56,9 +56,12 @@ def choices(paper: Paper) -> dict[str, Any]:
     batches = sorted(batch for batch, count in frequency.items() if 2 * count >= max(frequency.values()))
     models = {model: demand for (model, *_), demand in calls.items()}
     widths = {precision: PRECISION_BYTE[stored_as(precision)] for precision in PRECISIONS}
+    of_networks = {
+        (widths[precision], phase): predictions.predictor.factors.get(pool_of(GPU, precision, phase), {})
+        for precision, phase in product(PRECISIONS, (INFERENCE, STEP))
+    }
     per_unit, _ = ONE_OF_EACH.terms(UNIT_ROOF, "cpu")
     rates: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    factors: dict[tuple[int, str, str], Mapping[str, float]] = {}
     sorts = sorted({demand.sort for demand in models.values()})
     for precision, phase, sort, (at, device) in product(PRECISIONS, (INFERENCE, STEP), sorts, enumerate(devices)):
         if basis := predictions.predictor.basis(device, precision, EAGER, phase, sort):
@@ -68,7 +71,6 @@ def choices(paper: Paper) -> dict[str, Any]:
                 "weights": [*(basis.coefficients * units)], "least": [*units[:4]], "factors": bool(basis.factors),
                 "within": {batch: basis.interval(sort, batch) for batch in batches},
             })  # fmt: skip
-            factors[widths[precision], phase, sort] = basis.factors or factors.get((widths[precision], phase, sort), {})
     measured: dict[str, float] = {}
     places = {device.name: at for at, device in enumerate(devices)}
     for timed in predictions.timed:
@@ -90,8 +92,7 @@ def choices(paper: Paper) -> dict[str, Any]:
         "calls": {
             f"{model},{batch},{width},{phase}": {
                 "terms": [*demand.terms(UNIT_ROOF, "cpu")[0]], "footprint": demand.footprint_byte,
-                "memory": demand.peak_byte,
-                "factor": factors.get((width, phase, demand.sort), {}).get(demand.network, 1.0),
+                "memory": demand.peak_byte, "factor": of_networks[width, phase].get(demand.network, 1.0),
             }
             for (model, batch, width, phase), demand in calls.items() if batch in batches
         },

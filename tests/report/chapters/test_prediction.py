@@ -201,9 +201,10 @@ def test_a_chip_that_nobody_timed_is_marked_and_no_chance_ranks_it_before_one_th
     names = visit.page.locator(".chooser tbody th")
     # The end of an interval counts: 6.25, 11.25 and 50 ms
     assert names.all_inner_texts() == ["fast\u00a0†", "timed", "near\u00a0†", "slow\u00a0†"]
-    assert visit.page.locator(".chooser td .untimed").count() == 3
-    # The axis begins at 5 / 1.25 ms, not at the roof's 10 µs
-    assert visit.page.locator(".chooser thead .ends span").first.text_content() == "4.0 ms"
+    # The scale goes from 5 / 1.25 = 4 to 9 * 1.25 = 11.25 ms; 10 / 1.25 = 8 is at ln(8 / 4) / ln(11.25 / 4) of it
+    bars = visit.page.locator(".chooser .scale i")
+    starts = bars.evaluate_all("bars => bars.map((bar) => bar.style.marginLeft)")
+    assert [float(start.strip("%")) for start in starts[:2]] == pytest.approx([0.0, 67.0], abs=0.1)
     assert visit.page.locator(".card:visible").count() == 0  # until a reader opens it
     # At 3.6 an hour with 10 ms an input, 360,000 an hour, a million cost 10; at 1 with 40 ms 11
     for name, price in (("slow", "1"), ("timed", "3.6")):
