@@ -12,9 +12,9 @@ from measure.cache import table
 from measure.cache.predictions import TERMS, Coefficient, NetworkFactor, PredictionError, Setting, pool_of
 from measure.cache.schema import file_of
 from measure.domain.demands import ARITHMETIC, MEMORY
-from measure.domain.words import EAGER, stored_as
+from measure.domain.words import EAGER
 from measure.predicting.demand import OWN_HOSTS, TOKENS, Demand, LayerRoof, Numbers, PredictedDevice
-from measure.predicting.model import adapt
+from measure.predicting.model import fit
 from measure.predicting.timings import hosts_of
 
 # The bases of a prediction: many models timed on the device under its setting, some times on it, its datasheet alone
@@ -126,12 +126,12 @@ class Predictor:
             if row.precision != tables.ANY:
                 self._timed_models[row.setting] = row.models
                 self._coefficients[row.setting][TERMS.index(row.term)] = row.value
-        self._alike: dict[tuple[str, str, bool], list[Setting]] = defaultdict(list)  # by device, phase and width
+        self._alike: dict[tuple[str, Setting], list[Setting]] = defaultdict(list)  # by device, and width and phase
         for each in self._coefficients:
-            self._alike[each.device, each.phase, stored_as(each.precision) == "fp32"].append(each)
-        self._factors: dict[Setting, dict[str, float]] = defaultdict(dict)
+            self._alike[each.device, pool_of(GPU, each.precision, each.phase)].append(each)
+        self.factors: dict[Setting, dict[str, float]] = defaultdict(dict)
         for of in networks:
-            self._factors[Setting(of.device, "", "", of.precision, "", of.phase)][of.network] = of.factor
+            self.factors[Setting(of.device, "", "", of.precision, "", of.phase)][of.network] = of.factor
         self._within: dict[tuple[str, Setting], dict[Part, float]] = defaultdict(dict)
         for error in errors:
             if error.method == tables.OURS and error.within is not None:
@@ -158,36 +158,35 @@ class Predictor:
         roof, kind, compiled = device.layer_roof(precision), device.chip_kind, variant != EAGER
         served = pool_of(TOKENS, precision, phase)
         if sort in (tables.LANGUAGE, tables.DECODING) and kind != "cpu" and served in self._coefficients:
-            kind, own, like, roof = TOKENS, None, served, device.layer_roof(precision, serves=True)
-        else:
-            own, like = self._own(device.name, precision, variant, phase), pool_of(kind, precision, phase)
+            kind, roof = TOKENS, device.layer_roof(precision, serves=True)
+        like = pool_of(kind, precision, phase)
         pool = like if like in self._coefficients else pool_of(GPU, precision, phase)
-        if roof is None or (own or pool) not in self._coefficients:
+        own = pool if kind == TOKENS else self._nearest(device.name, precision, variant, phase) or pool
+        if roof is None or own not in self._coefficients:
             return None
-        timed = self._timed_models[own] if own else 0
-        if own and timed >= tables.SOME and own[3:5] == (precision, variant):
-            name, left_out, errors = FITTED, tables.BY_FAMILY, own
-        else:
-            name, left_out, errors = (SCALED, tables.FIVE_KNOWN, pool) if own else (DATASHEET, tables.BY_DEVICE, pool)
+        timed, coefficients, factors = self._timed_models[own], self._coefficients[own], self.factors.get(pool, {})
         host = 0.0 if kind in OWN_HOSTS else self.hosts["", phase] if host_us is None else host_us
-        coefficients, factors = self._coefficients[own or pool], self._factors.get(pool, {})
+        name, check = SCALED, (tables.FIVE_KNOWN, pool)
         if known:
             calls = [each.terms(roof, kind, host, compiled) for each, _ in known]
             of_networks = np.array([[factors.get(each.network, 1.0)] for each, _ in known])
             terms, launch_s = (np.array(each) for each in zip(*calls, strict=True))
             times = np.array([seconds for _, seconds in known])
-            coefficients, factor = adapt(coefficients, of_networks * terms, launch_s, times, host_us is None)
-            host *= factor
-            left_out = tables.FIVE_KNOWN if len(known) >= tables.KNOWN_TIMES else tables.ONE_KNOWN
-            name, errors, timed = SCALED, pool, len(known)
-        checks = [(left_out, errors), (tables.BY_DEVICE, pool)]
-        within = [self._within.get(check, {}) for check in checks if pool == like or check[1] == own]
+            has_own_host = host_us is None
+            coefficients, factor = fit(coefficients, of_networks * terms, launch_s, times, has_own_host=has_own_host)
+            timed, host = len(known), host * factor
+            check = (tables.FIVE_KNOWN if timed >= tables.KNOWN_TIMES else tables.ONE_KNOWN), pool
+        elif own == pool:
+            timed, name, check = 0, DATASHEET, (tables.BY_DEVICE, pool)
+        elif timed >= tables.SOME and (own.precision, own.variant) == (precision, variant):
+            name, check = FITTED, (tables.BY_FAMILY, own)
+        within = [self._within.get(each, {}) for each in (check, (tables.BY_DEVICE, pool))] if pool == like else []
         return Basis(device, name, timed, coefficients, roof, kind, compiled, host, within, factors)
 
-    def _own(self, device: str, precision: str, variant: str, phase: str) -> Setting | None:
+    def _nearest(self, device: str, precision: str, variant: str, phase: str) -> Setting | None:
         """Return the setting of a device whose timings are nearest to the asked: precision, variant, newest torch."""
         return max(
-            self._alike.get((device, phase, stored_as(precision) == "fp32"), ()),
+            self._alike.get((device, pool_of(GPU, precision, phase)), ()),
             key=lambda each: (
                 each.variant == variant, each.precision == precision, self._timed_models[each] >= tables.SOME,
                 tables.release(each),

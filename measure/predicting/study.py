@@ -14,7 +14,7 @@ import pandas as pd
 from measure.cache import predictions as tables
 from measure.cache.predictions import ALL, METHODS, OURS, TERMS, Coefficient, NetworkFactor, PredictionError, Setting
 from measure.predicting.demand import TOKENS, Numbers
-from measure.predicting.model import AT_THE_ROOF, adapt, device_part, fit, likely
+from measure.predicting.model import AT_THE_ROOF, OF_POOL, fit, likely
 from measure.predicting.timings import COMPILED, Costs, TimedCall, hosts_of
 
 FOLDS, SEED = 10, 22  # families or models are left out a tenth at a time, shuffled by the seed
@@ -73,31 +73,30 @@ def study(
     """Fit and check everything. ``say`` gets the name of each fit."""
     rows = rows_of(calls, costs)
     pooled, fitted = rows[rows.in_pool], rows[~rows.device.isin(ASIDE)]
-    pools = grouped(fitted[fitted.in_pool], "pool")
-    best = {pool: fit_pool(timed) for pool, timed in pools.items()}
-    factors = {pool: network_factors(timed, best[pool]) for pool, timed in pools.items()}
-    networks = [
-        NetworkFactor(pool.device, pool.precision, pool.phase, network, factor)
-        for pool, of_networks in factors.items()
-        for network, factor in of_networks.items()
-    ]
     measured_here = [cost for cost in costs.items() if cost[0].source == tables.HERE]
     coefficients = [Coefficient(*setting, tables.LAUNCHES, 1, host_us) for setting, host_us in measured_here]
+    networks: list[NetworkFactor] = []
     errors: list[PredictionError] = []
-    groups: dict[Setting, pd.DataFrame] = grouped(fitted[fitted.kind != TOKENS], "setting") | pools
-    for setting, timed in sorted(groups.items(), key=lambda group: group[1].index[0]):
+    pools: dict[Setting, Numbers] = {}
+    factors: dict[Setting, dict[str, float]] = {}
+    groups: dict[Setting, pd.DataFrame] = grouped(fitted[fitted.in_pool], "pool")
+    groups |= grouped(fitted[fitted.kind != TOKENS], "setting")
+    for setting, timed in groups.items():
         say(", ".join(filter(None, setting)))
-        models, pool = timed.network.nunique(), timed.pool.iloc[0]
-        found, checks = best.get(pool, AT_THE_ROOF), []
+        models, pool, checks = timed.network.nunique(), timed.pool.iloc[0], []
         if setting == pool:
+            found = pools[pool] = fit_pool(timed)
+            factors[pool] = network_factors(timed, found)
+            networks += [NetworkFactor(pool.device, pool.precision, pool.phase, *of) for of in factors[pool].items()]
             checks = list(check_pool(pooled[pooled.pool == pool]))
         else:
+            of_pool = pools.get(pool, AT_THE_ROOF)
+            found, _ = fit(of_pool, *parts(scaled(timed, factors.get(pool, {}))))
             if models >= tables.SOME:
                 others = fitted[fitted.in_pool & (fitted.pool == pool) & (fitted.device != setting.device)]
-                checks = list(check_setting(found, scaled(timed, network_factors(others, found)), timed))
-            found, _ = adapt(found, *parts(scaled(timed, factors.get(pool, {}))))
+                checks = list(check_setting(of_pool, scaled(timed, network_factors(others, of_pool)), timed))
         if checks:
-            errors.extend(errors_of(setting, pd.concat(checks)))
+            errors += errors_of(setting, pd.concat(checks))
         coefficients += [Coefficient(*setting, term, models, value) for term, value in zip(TERMS, found, strict=True)]
     return coefficients, networks, errors
 
@@ -108,12 +107,13 @@ def parts(rows: pd.DataFrame) -> tuple[Numbers, Numbers, Numbers]:
 
 
 def weights(rows: pd.DataFrame) -> Numbers:
-    """Return weights ``(rows,)`` by which a setting counts as the square root of its number of rows."""
-    return rows.groupby("setting").latency_s.transform("size").to_numpy(float) ** -0.25
+    """Return weights ``(rows,)``, 1 in the mean, by which a setting counts as the square root of its rows."""
+    found = rows.groupby("setting").latency_s.transform("size").to_numpy(float) ** -0.5
+    return found / found.mean()
 
 
 def fit_pool(rows: pd.DataFrame) -> Numbers:
-    return fit(*parts(rows), weights(rows), AT_THE_ROOF)
+    return fit(AT_THE_ROOF, *parts(rows), OF_POOL, weights(rows))[0]
 
 
 def predict(coefficients: Numbers, rows: pd.DataFrame) -> Numbers:
@@ -133,7 +133,7 @@ def network_factors(rows: pd.DataFrame, of_pool: Numbers) -> dict[str, float]:
     """
     rows = rows[rows.kind == "gpu"]  # too few CPUs and systems on a chip were timed
     _, launch_s, times = parts(rows)
-    device_s = device_part(launch_s, times)
+    device_s = np.sqrt(np.maximum(times**2 - launch_s**2, (SEEN * times) ** 2))
     off = rows.assign(off=np.log(device_s / predict(of_pool, rows.assign(launch_s=0.0))))
     off = off[device_s > SEEN * times]
     usual = off.groupby("device").off.median()
@@ -166,7 +166,7 @@ def check_setting(of_pool: Numbers, known: pd.DataFrame, plain: pd.DataFrame) ->
     """
     for out in folds(known.family):
         if not out.all():
-            yield from check(tables.BY_FAMILY, adapt(of_pool, *parts(known[~out]))[0], plain[out], known[~out])
+            yield from check(tables.BY_FAMILY, fit(of_pool, *parts(known[~out]))[0], plain[out], known[~out])
 
 
 def check_pool(timed: pd.DataFrame) -> Iterator[pd.DataFrame]:
@@ -191,7 +191,7 @@ def check_pool(timed: pd.DataFrame) -> Iterator[pd.DataFrame]:
                 if len(seen) == count and len(others):
                     # Known times start from the reference host, for they have to tell their own
                     usual = parts(seen.assign(launch_s=seen.launch_s / seen.host))
-                    adapted, host = adapt(of_pool, *usual, has_own_host=True)
+                    adapted, host = fit(of_pool, *usual, has_own_host=True)
                     others = others.assign(launch_s=host * others.launch_s / others.host)
                     yield from check(left_out, adapted, others, seen, [OURS])
 

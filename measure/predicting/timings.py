@@ -50,8 +50,6 @@ LLAMAS = {  # A. Grattafiori et al., The Llama 3 herd of models, 2024, arXiv:240
 FAULTY = ("NVIDIA A100 SXM 80GB", PREFILL)
 HALF_BYTE, SCORE_BYTE = 2, 4  # of an element at 16 bits, and of a score of attention
 LAYER_CALLS = 40  # operators of a layer, as ``language:llama_1b`` calls them
-# Passes over the layer's width: two normalisations, rotations of queries, two additions; over its inner width: one gate
-WIDTH_PASSES, INNER_PASSES = 10, 3
 
 Counted = Mapping[Key, Demand]  # the demand of each call of a counted model
 
@@ -198,8 +196,6 @@ def demand_of_tokens(size: Size, phase: str, tokens: int) -> Demand:
     flop[PLACE["attention"]] = 4.0 * widths * reached
     byte[PLACE["linear"]] = HALF_BYTE * (parameters + head + read * size.depth * made + 6 * widths)
     byte[PLACE["attention"]] = cache_byte + HALF_BYTE * 2 * widths
-    byte[PLACE["normalisation"]] = HALF_BYTE * WIDTH_PASSES * widths
-    byte[PLACE["activation"]] = HALF_BYTE * INNER_PASSES * read * size.inner * size.depth
     if phase == PREFILL:  # the program writes the scores of attention and reads them
         byte[PLACE["other"]] = SCORE_BYTE * 2 * size.heads * read * reached * size.depth
     parameter_byte = float(HALF_BYTE * (parameters + head))

@@ -7,7 +7,6 @@ activations with 8 MB, all for each; backward for 15 convolutions with 4 GFLOP a
 import shutil
 from dataclasses import replace
 
-import numpy as np
 import pytest
 from helpers.predicted import BEAD, COSTS, additive, call, demand
 from helpers.rows import ENVIRONMENT, machine_in, operator, roof_measurement, run, samples, workload
@@ -215,9 +214,9 @@ def test_a_settings_say_grows_with_the_root_of_its_rows():
     )
     assert timed.network[-2:].tolist() == ["net15", "lone"]  # without the library and the weights
     weights = study.weights(timed)
-    assert (weights[0], weights[-1]) == pytest.approx((0.5, 1.0))  # 16 to the power of -1/4
-    # 16 rows of weight 1/2 count as 16 / 4 = 4, the root of 16
-    assert np.sum(weights[:16] ** 2) == pytest.approx(4)
+    # 16 rows count as the root of 16: a quarter as much each as the lone one, and 1 in the mean
+    assert weights[-1] / weights[0] == pytest.approx(4)
+    assert weights.mean() == pytest.approx(1)
 
 
 def measured_on(device, batch, latency_s, software="2.14.0", **changed):
