@@ -131,3 +131,10 @@ def test_quarto_has_a_column_for_the_charts_and_links_to_each_format():
     assert int(html["grid"]["body-width"].removesuffix("px")) - 50 >= 800 + 40
     assert html["grid"]["margin-width"] == "0px"
     assert [link if isinstance(link, str) else link["format"] for link in html["format-links"]] == ["html", "typst"]
+
+
+def test_the_pdf_is_made_of_one_document():
+    """Quarto writes each document's PDF to the project's one `output-file`, and stops where two have it."""
+    project = yaml.safe_load((ROOT / "_quarto.yml").read_text("utf-8"))
+    for name in project["project"]["render"][1:]:
+        assert yaml.safe_load((ROOT / name).read_text("utf-8").split("---")[1])["format"] == {"html": "default"}
