@@ -247,8 +247,17 @@ local function with_words(blocks)
     if not paragraph.content:find_if(function(part) return part.mathtype == "DisplayMath" end) then return nil end
     return { pandoc.RawBlock("typst", "#block(breakable: false)["), paragraph, pandoc.RawBlock("typst", "]") }
   end
+  -- Quarto gives a table's caption as the text of an attribute, and reads it only after this filter.
+  local function captioned(div)
+    local caption = div.attributes["tbl-cap"]
+    if caption then
+      local words = pandoc.read(caption).blocks:walk({ Cite = cross_reference, traverse = "topdown" })
+      div.attributes["tbl-cap"] = pandoc.write(pandoc.Pandoc(words), "markdown", { wrap_text = "none" })
+    end
+    return printed(div) or div
+  end
   return blocks:walk({
-    Cite = cross_reference, Div = printed, Link = unmarked_link, Math = spoken, Para = whole, Span = unmarked,
+    Cite = cross_reference, Div = captioned, Link = unmarked_link, Math = spoken, Para = whole, Span = unmarked,
     traverse = "topdown",
   })
 end

@@ -1,5 +1,6 @@
 """What the chapters' filter prints of small documents, as plain text or HTML."""
 
+import re
 import subprocess
 
 import pytest
@@ -124,6 +125,16 @@ def test_what_is_for_the_page_alone_is_folded():
     full = printed(f"---\nroofwright:\n  pdf: full\n---\n\n{MORE}")
     assert "content-visible" not in full
     assert "@fig-m shows it" in full
+
+
+def test_the_caption_that_quarto_keeps_in_an_attribute_has_words_too():
+    """Quarto reads it after the filter: it printed `?@fig-m` for what the PDF lacks."""
+    cell = '::: {.cell #tbl-a tbl-cap="Of @sec-c: @fig-gone and @fig-m \\\\*"}\n| a |\n|---|\n| b |\n:::\n'
+    text = printed(f"{GONE}\n{MORE}\n{cell}", "native")
+    caption = re.search(r'"tbl-cap"\s*,\s*"((?:[^"\\]|\\.)*)"', text)[1].encode().decode("unicode_escape")
+    only = '[@fig-m]{.content-visible when-format="html"}'
+    instead = '[Figure in the HTML edition]{.content-visible when-format="typst"}'
+    assert caption.strip() == rf"Of @sec-c: Figure \[without data\] and {only}{instead} \*"
 
 
 def test_a_heading_above_what_is_for_the_page_alone_is_too():
