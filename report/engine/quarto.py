@@ -42,8 +42,8 @@ def render_with_quarto(
 ) -> list[Path]:
     """Render the project in `root` in these formats, its cells run by this Python, and return the files in `out`.
 
-    Quarto runs the cells of all chapters; `missing.lua` takes out those that are not chosen. Raise UserError with
-    Quarto's own words where it fails.
+    Quarto runs the cells of all chapters; `missing.lua` takes out those that are not chosen. Where Quarto fails, print
+    its own words on standard error and raise UserError.
     """
     project = read_project(root.resolve())
     progress(f"rendering {project.document} with {quarto}")
@@ -62,8 +62,10 @@ def render_with_quarto(
         text=True,
     )
     if run.returncode:
-        said = re.sub(r"\x1b\[[0-9;]*m", "", run.stdout).replace("\\n", "\n").strip()
-        raise UserError(f"quarto failed with exit code {run.returncode}:\n{said[max(0, said.find('ERROR')) :]}")
+        said = re.sub(r"\x1b\[[0-9;]*m", "", run.stdout).replace("\\n", "\n")
+        reason = re.search(r"(?ms)^[^\n]*(FATAL|ERROR).*", said)
+        print((reason[0] if reason else said).strip(), file=sys.stderr)
+        raise UserError(f"quarto failed with exit code {run.returncode}, for the reason printed above")
     names = [project.output_name(name) for name in formats]
     names += [f"{Path(name).stem}.html" for name in project.others if "html" in formats]
     folder = project.root / project.output_folder

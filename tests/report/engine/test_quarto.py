@@ -34,7 +34,7 @@ if sys.argv[1:] == ["--version"]:
 call = {{"arguments": sys.argv[1:], "directory": os.getcwd(), **{{name: os.environ.get(name) for name in names}}}}
 pathlib.Path({record!r}).write_text(json.dumps(call))
 if os.environ.get("FAIL"):
-    print("Rendering\\x1b[31m\\nERROR: the chapter\\\\nis broken\\x1b[0m", file=sys.stderr)
+    print("Rendering\\x1b[31m\\nFATAL (a filter)\\nERROR: the chapter\\\\nis broken\\x1b[0m", file=sys.stderr)
     sys.exit(3)
 pathlib.Path("_site", "_figures").mkdir(parents=True, exist_ok=True)
 for name in ("index.html", "more.html", "paper.pdf", "_figures/a.svg"):
@@ -106,13 +106,14 @@ def test_it_renders_what_is_asked_for_with_this_python(render, tmp_path, formats
     assert not (project / "_site" / "_figures").exists()  # the page holds them
 
 
-def test_its_failure_is_shown_and_an_output_that_is_missing(render, tmp_path, monkeypatch):
+def test_its_failure_is_shown_and_an_output_that_is_missing(render, tmp_path, monkeypatch, capsys):
     (tmp_path / "project" / "_quarto.yml").write_text(SETTINGS.replace("paper.pdf", "other.pdf"))
     with pytest.raises(UserError, match=r"quarto wrote no .*other\.pdf"):
         render("pdf")
     monkeypatch.setenv("FAIL", "1")
-    with pytest.raises(UserError, match=r"exit code 3:\nERROR: the chapter\nis broken$"):
+    with pytest.raises(UserError, match=r"exit code 3, for the reason printed above$"):
         render("html")
+    assert capsys.readouterr().err == "FATAL (a filter)\nERROR: the chapter\nis broken\n"
 
 
 def test_files_have_the_date_of_the_newest_machine(render, monkeypatch):
