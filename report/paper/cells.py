@@ -5,6 +5,7 @@ the same steps, so that what slows a step down for a while cancels. The ratios o
 are (``measure.domain.statistics.estimate_rounds``).
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from itertools import starmap
@@ -19,7 +20,7 @@ from measure.domain.latency import CellSample, group_rounds
 from measure.domain.roofs import Roofline
 from measure.domain.statistics import estimate_rounds
 from measure.domain.words import BACKWARD, EAGER, FORWARD, INFERENCE, STAGES, STEP, UPDATE, stored_as, was_disturbed
-from report.paper.frames import each, matching
+from report.paper.frames import compact, each, matching
 from report.paper.roofs import TIMES
 
 RoofOf = Callable[[str], Roofline | None]  # a machine's roof at a precision
@@ -54,12 +55,12 @@ def estimate_cells(samples: pd.DataFrame, column: str, key: Sequence[str], names
 
     ``names`` are the columns of these three.
     """
-    rounds: dict[tuple[Any, ...], list[list[float]]] = {}
-    for (*cell, _), values in samples.groupby([*key, "round"])[column]:
-        rounds.setdefault(tuple(cell), []).append(list(values))
+    rounds: dict[tuple[Any, ...], dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for *cell, round_, value in zip(*(samples[name].tolist() for name in (*key, "round", column)), strict=True):
+        rounds[tuple(cell)][round_].append(value)
     rows = []
     for name, of_cell in rounds.items():
-        estimate = estimate_rounds(of_cell)
+        estimate = estimate_rounds([*of_cell.values()])
         rows.append((*name, estimate.median, estimate.low, estimate.high))
     found = pd.DataFrame(rows, columns=[*key, *names])
     return found.astype(dict.fromkeys(names, float))  # also without any interval
@@ -162,8 +163,7 @@ def derive_inference(
     cells["throughput_per_s"] = cells.batch / cells.latency_s
     cells["model_bound_s"] = roof.least_s(cells.forward_flop, cells.compulsory_byte)
     cells["attained"] = cells.flop_per_s / roof.attainable(cells.footprint_intensity)
-    # pandas warns of frames that grew column by column; a copy has its columns in one place
-    return cells.merge(_over_eager(wanted, taken), on=CELL_COLUMNS, how="left").copy()
+    return compact(cells.merge(_over_eager(wanted, taken), on=CELL_COLUMNS, how="left"))
 
 
 def derive_steps(
@@ -188,7 +188,7 @@ def derive_steps(
     cells["flop_bound_s"] = (cells.forward_flop + cells.backward_flop) / roof.peak_flop_per_s
     cells["update_bound_s"] = update_byte(cells) / roof.bandwidth_byte_per_s
     cells["operator_bound_s"] = cells.forward_bound_s + cells.backward_bound_s + cells.update_bound_s
-    return cells
+    return compact(cells)
 
 
 def update_byte(rows: pd.DataFrame) -> pd.Series:

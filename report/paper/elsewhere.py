@@ -14,7 +14,7 @@ from measure.domain.chips import datasheet_roof, fold_name, rows_by_name
 from measure.domain.roofs import Roofline
 from measure.domain.words import STEP, least_byte
 from report.paper import hand_tables
-from report.paper.frames import each, read_frame
+from report.paper.frames import compact, each, read_frame
 
 WIDTHS = {"fp64": 2.0, "fp32": 1.0, "fp16": 0.5}
 """Bytes of a number over those at fp32, at which models are counted: other precisions move so much more or less."""
@@ -94,4 +94,4 @@ def held_against(
     roof = Roofline(rows.peak_flop_per_s, rows.bandwidth_byte_per_s)
     rows["attained"] = rows.flop_per_s / roof.attainable(rows.flop / rows.byte)
     rows["peak_share"] = rows.flop_per_s / rows.peak_flop_per_s
-    return rows
+    return compact(rows)

@@ -58,6 +58,14 @@ def frame_of(columns: Columns, record: type) -> pd.DataFrame:
     return pd.DataFrame({name: pd.Series(cells, dtype=kinds[name]) for name, cells in columns.items()})
 
 
+def compact(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return a frame that grew column by column with the columns of a type in one place: rows are taken from it sooner.
+
+    pandas warns of such a frame that has many columns.
+    """
+    return frame.copy()
+
+
 def quick_columns(path: Path, record: type) -> Columns | None:
     """Return a large table by column; None for one that is left to the cache's own parser."""
     found = _parsed(path, record)
@@ -111,7 +119,7 @@ def _parse(path: Path, record: type, _state: tuple[int, ...]) -> pd.DataFrame | 
                     return None
     except (TypeError, ValueError):
         return None
-    return rows.fillna({name: column.empty for name, column in columns.items() if column.empty is not None})
+    return compact(rows.fillna({name: column.empty for name, column in columns.items() if column.empty is not None}))
 
 
 def _decisive_texts(cells: pd.Series, column: Column) -> Iterator[str]:
@@ -119,12 +127,14 @@ def _decisive_texts(cells: pd.Series, column: Column) -> Iterator[str]:
 
     Raises ValueError for a number that is not whole where it must be.
     """
-    known = cells.dropna()
-    if len(known) < len(cells):
-        yield ""
+    found = cells.to_numpy()
     if column.type is str:
-        yield from known.unique()
-    elif len(known):
+        yield from ("" if text != text else text for text in set(found))  # NaN stands for an empty one
+        return
+    known = found[~np.isnan(found)]
+    if len(known) < len(found):
+        yield ""
+    if len(known):
         ends = known.min(), known.max()
         if column.type is int and known.dtype == float:
             if (known % 1).any():

@@ -61,7 +61,7 @@ def checked_frame(path: Path, record: type, keys: frozenset[str]) -> pd.DataFram
     if not cited <= keys or (facts.key and rows.duplicated([*facts.key]).any()):
         read(path, record, keys)  # raises
     texts = [name for name, column in facts.columns.items() if column.type is str]
-    return rows.fillna(dict.fromkeys(texts, ""))
+    return frames.compact(rows.fillna(dict.fromkeys(texts, "")))
 
 
 def frame(rows: Iterable[tuple[int, Any]], record: type) -> pd.DataFrame:

@@ -10,6 +10,7 @@ from measure.cache.workload_records import WORKLOAD
 from measure.domain.models import MEASURED_SHAPES
 from measure.domain.words import least_byte
 from measure.errors import UserError
+from report.paper.frames import compact
 from roofwright.command_line import data_flag
 
 SUMMED = (
@@ -41,7 +42,7 @@ def shown(models: pd.DataFrame, measured: Mapping[str, str]) -> pd.DataFrame:
         rows[f"{byte}_byte"] = least_byte(rows.parameter_byte, rows.input_byte, made, untouched)
     for byte in ("footprint", "compulsory", "traffic"):
         rows[f"{byte}_intensity"] = rows.forward_flop / rows[f"{byte}_byte"]
-    return rows
+    return compact(rows)
 
 
 def measured_shapes(tried: Iterable[Attempt]) -> dict[str, str]:

@@ -19,7 +19,7 @@ from measure.domain.words import INFERENCE, least_byte
 from measure.predicting.timings import COMPILED
 from report.paper import Paper
 from report.paper.chips import short_name
-from report.paper.frames import matching
+from report.paper.frames import compact, matching
 from report.stats.value import Name, Source, Value, median_of
 
 NETWORK = ("model", "input_size")
@@ -82,13 +82,14 @@ def timed(paper: Paper) -> pd.DataFrame:
     inputs, outputs = (rows.batch * rows[column].astype(float) for column in ("input_byte", "output_byte"))
     whole_byte = rows.width * least_byte(rows.parameter_byte.astype(float), inputs, outputs)
     sums = by_kind(rows, paper.elsewhere.kinds).groupby("timing")[["least_s", "moved_byte"]].sum()
-    return rows.assign(
+    found = rows.assign(
         input_s=rows.latency_s / rows.batch,
         whole_byte=whole_byte,
         whole_s=np.maximum(rows.flop / rows.peak_flop_per_s, whole_byte / rows.bandwidth_byte_per_s),
         layers_byte=sums.moved_byte.reindex(rows.index),
         layers_s=sums.least_s.reindex(rows.index),
     )
+    return compact(found)
 
 
 @cache
