@@ -68,10 +68,9 @@ def rank_correlation(x: pd.Series, y: pd.Series, models: pd.Series) -> Value:
 
 @cache  # figures and tables ask for what the text did
 def _rank_correlation(x: tuple[float, ...], y: tuple[float, ...], models: tuple[str, ...]) -> Value:
-    (rho,) = spearman(np.array(x), np.array(y), np.ones((len(x), 1)))
-    count = len(set(models))
-    low, high = interval(_correlation(_ranked(x, models), _ranked(y, models)), count)
-    return Value(float(rho), low=low, high=high, count=count)
+    found, count = _correlation(_ranked(x, models), _ranked(y, models)), len(set(models))
+    low, high = interval(found[1:], count)
+    return Value(float(found[0]), low=low, high=high, count=count)
 
 
 class Ranks(NamedTuple):
@@ -90,7 +89,8 @@ class Ranks(NamedTuple):
 
 @lru_cache(maxsize=64)  # each predictor is held against several
 def _ranked(values: tuple[float, ...], models: tuple[str, ...]) -> Ranks:
-    return Ranks.of(np.array(values), weights(models))
+    """Return the ranks among all rows, each once, and then those in each resample."""
+    return Ranks.of(np.array(values), np.hstack([np.ones((len(models), 1)), weights(models)]))
 
 
 def spearman(x: Numbers, y: Numbers, weight: Numbers) -> Numbers:
