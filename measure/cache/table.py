@@ -11,7 +11,7 @@ import itertools
 import os
 import platform
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from operator import attrgetter, itemgetter
 from pathlib import Path
@@ -84,6 +84,13 @@ def read(path: Path, record: type[Record]) -> list[Record]:
     Raises UserError naming file, line and column of a cell that its column refuses, or for an unknown header.
     """
     return rows_of(record, columns(path, record))
+
+
+def read_some(path: Path, record: type[Record], names: Sequence[str], wanted: Container[Any]) -> list[Record]:
+    """Return the rows whose cells in some columns, a tuple, are ``wanted``. Raises UserError as ``read`` does."""
+    found = columns(path, record)
+    are_wanted = [cells in wanted for cells in zip(*(found[name] for name in names), strict=True)]
+    return rows_of(record, {name: [*itertools.compress(cells, are_wanted)] for name, cells in found.items()})
 
 
 quick: Callable[[Path, type], Columns | None] | None = None

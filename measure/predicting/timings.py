@@ -93,14 +93,14 @@ def published(data: Path, models: Container[str] | None = None) -> Iterator[Time
     wanted = (row for row in rows if row.status == "ok" and (models is None or row.model in models))
     counts = {(row.model, row.input_size): row for row in wanted}
     work: dict[tuple[str, int | None, str], Numbers] = defaultdict(lambda: np.zeros((4, len(LAYER_KINDS))))
-    for kind in table.read(file_of(PublishedKind, data), PublishedKind):
-        if (kind.model, kind.input_size) in counts:
-            sums = work[kind.model, kind.input_size, kind.stage]
-            sums[:, PLACE[kind.layer_kind]] = kind.calls, kind.flop, kind.byte, kind.further_byte
-    for row in table.read(file_of(PublishedTiming, data), PublishedTiming):
-        count = counts.get((row.model, row.input_size))
-        if count is None or row.layout == CHANNELS_LAST:
+    network = "model", "input_size"
+    for kind in table.read_some(file_of(PublishedKind, data), PublishedKind, network, counts):
+        sums = work[kind.model, kind.input_size, kind.stage]
+        sums[:, PLACE[kind.layer_kind]] = kind.calls, kind.flop, kind.byte, kind.further_byte
+    for row in table.read_some(file_of(PublishedTiming, data), PublishedTiming, network, counts):
+        if row.layout == CHANNELS_LAST:
             continue
+        count = counts[row.model, row.input_size]
         chip, variant = chips.get(fold_name(row.device)), row.compiler or EAGER
         precision = row.autocast or row.precision
         roof = chip.layer_roof(precision) if chip and precision in words.PRECISIONS else None

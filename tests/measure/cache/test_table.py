@@ -184,3 +184,10 @@ def test_some_columns_are_those_of_the_whole_and_of_the_others_nothing_is_read(p
     assert len(table.columns(path, Sample, only)["latency_s" if "latency_s" in only else "sample"]) == 3
     with pytest.raises(UserError, match="no precision"):
         table.columns(path, Sample)
+
+
+def test_rows_with_some_cells_alone(path):
+    rows = [run("a", 1), run("a", 2), run("b", 1)]
+    append(path, Run, rows)
+    assert table.read_some(path, Run, ("model", "batch"), {("a", 2), ("b", 1), ("b", 2)}) == rows[1:]
+    assert table.read_some(path.with_name("none.csv"), Run, ("model",), {("a",)}) == []
