@@ -9,8 +9,8 @@ from measure.domain.words import FULL_PRECISION, INFERENCE, STEP, stored_as
 # The terms whose sum is the time of the device's work; ``docs/prediction.md`` defines them
 ARITHMETIC = "convolution arithmetic", "depthwise arithmetic", "dense arithmetic"
 MEMORY = PRODUCT, OTHER, UNFUSED = "product memory", "other memory", "unfused memory"
-LAUNCHES, HOST_MEMORY, UPDATE = "launches", "host memory", "parameter update"
-TERMS = (*ARITHMETIC, *MEMORY, LAUNCHES, HOST_MEMORY, UPDATE)
+LAUNCHES, HOST_MEMORY = "launches", "host memory"
+TERMS = (*ARITHMETIC, *MEMORY, LAUNCHES, HOST_MEMORY)
 
 # What a fit leaves out and then predicts
 BY_FAMILY, BY_DEVICE, BY_BOTH, ONE_KNOWN, FIVE_KNOWN, PUT_ASIDE = CHECKS = (

@@ -54,9 +54,9 @@ class Demand:
     """The work of a call on a batch; a training step has forward and backward pass together.
 
     ``flop`` and ``byte`` are ``(kinds,)`` in the order of ``LAYER_KINDS``, ``calls`` counts operators,
-    ``footprint_byte`` is parameters, inputs and activations, each once, and ``fresh_byte`` is the outputs that a C
-    library maps anew. ``network`` is the name under which other devices timed it, ``trains`` marks a training step.
-    ``peak_byte`` is the memory of the call, None if it is not known.
+    ``footprint_byte`` is parameters, inputs and activations, each once, ``fresh_byte`` is the outputs that a C library
+    maps anew, and ``peak_byte`` is the memory of the call, None if it is not known. ``network`` is the name under which
+    other devices timed it.
     """
 
     batch: int
@@ -69,7 +69,6 @@ class Demand:
     fresh_byte: float = 0.0
     network: str = ""
     family: str = ""
-    trains: bool = False
     peak_byte: int | None = None
 
     def least_s(self, roof: LayerRoof) -> float:
@@ -104,7 +103,6 @@ class Demand:
             0.0 if compiled else byte_s[FUSED].sum(),
             launch_us * is_host,
             NANOSECOND * (self.input_byte * copied + self.fresh_byte * (chip_kind == "cpu")),
-            self.parameter_byte / roof.bandwidth_byte_per_s if self.trains else 0.0,
         ])  # fmt: skip
         return terms, 0.0 if is_host else host_us * launch_us
 

@@ -164,7 +164,7 @@ class Predictor:
         own = pool if kind == TOKENS else self._nearest(device.name, precision, variant, phase) or pool
         if roof is None or own not in self._coefficients:
             return None
-        timed, coefficients, factors = self._timed_models[own], self._coefficients[own], self.factors.get(pool, {})
+        timed, coefficients, factors = self._timed_models[own], self._coefficients[own], self.factors[pool]
         host = 0.0 if kind in OWN_HOSTS else self.hosts["", phase] if host_us is None else host_us
         name, check = SCALED, (tables.FIVE_KNOWN, pool)
         if known:

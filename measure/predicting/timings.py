@@ -115,7 +115,7 @@ def published(data: Path, models: Container[str] | None = None) -> Iterator[Time
         demand = Demand(
             batch, batch * flop, width * (byte + (batch - 1) * further_byte), int(calls.sum()), float(input_byte),
             width * parameter_byte, len(stages) * width * footprint_byte, 0.0, network_of(row.model),
-            count.family or "", row.phase == STEP,
+            count.family or "",
         )  # fmt: skip
         setting = Setting(chip.name, row.source, row.torch or "", precision, variant, row.phase)
         # A rate covers all calls; a mean of single calls includes their interruptions
@@ -175,7 +175,7 @@ def counted(home: Workloads) -> Counted:
         found[Key(*key, trains)] = Demand(
             row.batch, flop, byte, int(calls.sum()), float(row.input_byte or 0), float(row.parameter_byte or 0),
             float(len(stages) * row.footprint_byte), float(fresh_byte.sum()), network_of(row.model),
-            row.family or "", trains, row.training_peak_byte if trains else row.inference_peak_byte,
+            row.family or "", row.training_peak_byte if trains else row.inference_peak_byte,
         )  # fmt: skip
     return found
 

@@ -36,10 +36,11 @@ from measure.domain.chips import fold_name
 from measure.domain.models import OWN
 from measure.domain.values import latency, plain, si
 from measure.domain.words import EAGER, INFERENCE, PRECISIONS, STEP, shape_name, stored_as
-from measure.errors import UserError, chosen, matching
+from measure.errors import UserError, chosen
 from measure.predicting import timings
 from measure.predicting.demand import Demand, PredictedDevice, of_chips, of_machines
 from measure.predicting.prediction import Known, Prediction, Predictor, origin
+from measure.predicting.timings import Key
 from measure.run.sections import WorkloadTask
 from measure.run.worker import Worker
 from measure.timing.sampling import Sampling
@@ -62,7 +63,7 @@ COLUMNS: dict[str, Callable[[Prediction], str]] = {
 }
 NUMBERS = ("batch", "least", "likely", "90 % interval", "inputs/s", "memory")
 COUNTED = "prediction/counted"  # the folder of counts that join no paper
-Calls = dict[timings.Key, Demand]
+Calls = dict[Key, Demand]
 DEFAULTS = {"batch_sizes": ["1"], "precision": "fp16", "variant": EAGER}
 
 
@@ -116,8 +117,7 @@ def _devices(data: Path, names: Sequence[str] | None, precision: str) -> list[Pr
         others = ", ".join(sorted(set(rates) & set(PRECISIONS)))
         remedy = f"choose {others}" if others else "name another --chip"
         raise UserError(f"--precision: no rate of {wanted[0]} at {precision} is known; {remedy}")
-    named = {name for glob in globs if not {*glob} & {*"*?["} for name in matching(devices, glob)}
-    if lacking := sorted(named - {device.name for device in able}):
+    if lacking := sorted({*globs} & {*wanted} - {device.name for device in able}):
         print(f"Left out, since no rate at {precision} is known: {name_first(lacking)}", file=sys.stderr)
     return able
 
@@ -153,15 +153,13 @@ def _host_us(name: str, hosts: timings.Hosts, phase: str) -> float:
     return hosts[name, phase]
 
 
-def _count(
-    flag: str, name: str, batches: Sequence[int], asked: argparse.Namespace, counted: Calls
-) -> list[timings.Key]:
+def _count(flag: str, name: str, batches: Sequence[int], asked: argparse.Namespace, counted: Calls) -> list[Key]:
     """Return the calls of the model of this name, given for ``flag``; add those to ``counted`` that it lacks."""
     words = ["--models", name, "--batch-sizes", *map(str, batches), "--precisions", asked.precision]
     words += ["--data", str(asked.data), "--sections", "workload", "--variants", EAGER]
     model = measuring.resolve_request_of_one(flag, measuring.parser().parse_args(words)).models[0]
     shape, stored = shape_name(model.input_shape), stored_as(asked.precision)
-    keys = [timings.Key(model.name, shape, batch, stored, asked.training) for batch in batches]
+    keys = [Key(model.name, shape, batch, stored, asked.training) for batch in batches]
     missing = [key for key in keys if key not in counted]
     if missing:
         flags.check_writable(asked.data)
@@ -172,7 +170,7 @@ def _count(
         task.store(SimpleNamespace(workloads=home), outcome)  # type: ignore[arg-type]
         counted |= timings.counted(home)
         for row in home.rows(Workload):
-            key = timings.Key(row.model, row.input_shape, row.batch, row.precision, asked.training)
+            key = Key(row.model, row.input_shape, row.batch, row.precision, asked.training)
             if row.autocast is None and key in missing and key not in counted:
                 work = f"{model.name}: its training" if row.status == "ok" else f"{model.name}:"
                 raise UserError(f"{work} cannot be counted ({row.reason})")

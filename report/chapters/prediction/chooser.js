@@ -120,7 +120,6 @@ async function startChooser(place) {
   const details = made("details");
   details.innerHTML = `<summary>The network's card</summary>${choices.cards}`;
   const status = made("p", { role: "status" });
-  const legend = made("p", { class: "legend" }, LEGEND);
   const heads = ["Chip", ...Object.values(COLUMNS).map(([title]) => title)].map((title) => made("th", { scope: "col" }, title));
   // The row of a chip, whose price of an hour stays while its other cells change
   const lines = choices.devices.map(({ name }) => {
@@ -133,7 +132,7 @@ async function startChooser(place) {
   const body = made("tbody");
   const region = { class: "scroll", role: "region", tabindex: "0", "aria-label": "Predicted latencies by chip" };
   const table = made("div", region, made("table", {}, made("thead", {}, made("tr", {}, ...heads)), body));
-  const form = made("form", { "aria-label": "Choose a call" }, choice, status, legend, table, details);
+  const form = made("form", { "aria-label": "Choose a call" }, choice, status, made("p", { class: "legend" }, LEGEND), table, details);
   body.append(...lines.map(({ line }) => line));
   place.append(form);
 

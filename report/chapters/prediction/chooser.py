@@ -19,7 +19,7 @@ from report.paper import Paper
 
 UNIT_ROOF = LayerRoof(1.0, 1.0, 1.0)  # terms at 1 FLOP/s and 1 B/s are FLOP and bytes
 ONES = np.ones(len(LAYER_KINDS))
-ONE_OF_EACH = Demand(1, ONES, ONES, 1, 1.0, 1.0, 1.0, fresh_byte=1.0, trains=True)  # no quantity of a call is 0
+ONE_OF_EACH = Demand(1, ONES, ONES, 1, 1.0, 1.0, 1.0, fresh_byte=1.0)  # no quantity of a call is 0
 SAME_WORK = 0.01  # a timed call is of the counted model if their FLOP differ by no more than this share
 
 
@@ -49,17 +49,14 @@ def choices(paper: Paper) -> dict[str, Any]:
     - ``calls``, by model, batch size, bytes of an element and phase; ``factor`` is the network's on the device's part.
     - ``measured``: times by place of device, model, batch size, precision and phase.
     """
-    predictions, calls = paper.predictions, paper.predictions.calls
+    predictions, calls, factors = paper.predictions, paper.predictions.calls, paper.predictions.predictor.factors
     own = {machine.folder: machine.name for machine in paper.machines}
     devices = [device for device in predictions.devices if device.name in {*paper.chips.chip, *own}]
     frequency = Counter(batch for _, batch in {call[:2] for call in calls})
     batches = sorted(batch for batch, count in frequency.items() if 2 * count >= max(frequency.values()))
     models = {model: demand for (model, *_), demand in calls.items()}
     widths = {precision: PRECISION_BYTE[stored_as(precision)] for precision in PRECISIONS}
-    of_networks = {
-        (widths[precision], phase): predictions.predictor.factors.get(pool_of(GPU, precision, phase), {})
-        for precision, phase in product(PRECISIONS, (INFERENCE, STEP))
-    }
+    precision_of = {width: precision for precision, width in widths.items()}
     per_unit, _ = ONE_OF_EACH.terms(UNIT_ROOF, "cpu")
     rates: dict[str, list[dict[str, Any]]] = defaultdict(list)
     sorts = sorted({demand.sort for demand in models.values()})
@@ -92,7 +89,8 @@ def choices(paper: Paper) -> dict[str, Any]:
         "calls": {
             f"{model},{batch},{width},{phase}": {
                 "terms": [*demand.terms(UNIT_ROOF, "cpu")[0]], "footprint": demand.footprint_byte,
-                "memory": demand.peak_byte, "factor": of_networks[width, phase].get(demand.network, 1.0),
+                "memory": demand.peak_byte,
+                "factor": factors[pool_of(GPU, precision_of[width], phase)].get(demand.network, 1.0),
             }
             for (model, batch, width, phase), demand in calls.items() if batch in batches
         },

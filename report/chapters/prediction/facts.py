@@ -6,7 +6,7 @@ from math import hypot
 import pandas as pd
 
 from measure.cache import predictions as tables
-from measure.cache.predictions import ALL, BATCH_CLASSES, BY_DEVICE, BY_FAMILY, OURS, pool_of
+from measure.cache.predictions import ALL, BY_DEVICE, BY_FAMILY, OURS, pool_of
 from measure.domain.models import DECODE, PREFILL
 from measure.domain.words import EAGER, INFERENCE, PRECISION_BYTE
 from measure.predicting.demand import MICROSECOND, Demand, PredictedDevice
@@ -56,14 +56,6 @@ class Untimed(Facts):
     aside: Value  #: Error on the GPUs that were set aside before the first fit.
 
 
-class Batches(Facts):
-    """Batch sizes that were timed on the GPUs of whole libraries."""
-
-    first: Value  #: The first batch size of the class with most timings.
-    share: Value  #: Share of the timings in that class.
-    below: Value  #: Timings in the class of the smallest batch sizes.
-
-
 class PredictedCalculation(Facts):
     """The likely time of ``EXAMPLE`` on a GPU that nobody timed."""
 
@@ -107,7 +99,6 @@ class PredictionFacts(Facts):
 
     family: Family
     untimed: Untimed
-    batches: Batches
     tokens: Tokens
     calculation: PredictedCalculation
     problems: PredictedProblems
@@ -116,32 +107,31 @@ class PredictionFacts(Facts):
 
 def of(paper: Paper) -> PredictionFacts:
     has_chooser = not paper.predictions.errors.empty
-    groups = _family(paper), _untimed(paper), _batches(paper), _tokens(paper), *_calculation(paper)
+    groups = _family(paper), _untimed(paper), _tokens(paper), *_calculation(paper)
     facts = PredictionFacts(*groups, has_chooser)
     return sourced(facts, Source("prediction/errors.csv", f"eager, {INFERENCE}", FIT))
 
 
 @cache
-def checks(paper: Paper, left_out: str, batches: str = ALL) -> pd.DataFrame:
+def checks(paper: Paper, left_out: str) -> pd.DataFrame:
     """One row is a method and a device, in the newest software of each source and precision; with its ``kind`` of chip.
 
     Forward passes in eager mode of something that the fit ``left_out``.
     """
-    rows = matching(paper.predictions.errors, left_out=left_out, batches=batches, phase=INFERENCE, variant=EAGER)
+    rows = matching(paper.predictions.errors, left_out=left_out, batches=ALL, phase=INFERENCE, variant=EAGER)
     kinds = {device.name: device.chip_kind for device in paper.predictions.devices}
     rows = rows.assign(kind=rows.device.map(kinds), version=rows.software.map(published.version))
     newest = rows[rows.kind.notna()].sort_values("version", kind="stable")
     return newest.drop_duplicates(["method", "device", "source", "precision"], keep="last")
 
 
-def of_gpus(paper: Paper, left_out: str, method: str = OURS, batches: str = ALL) -> pd.DataFrame:
+def of_gpus(paper: Paper, left_out: str, method: str = OURS) -> pd.DataFrame:
     """Return each GPU's errors at 16 bits by its short name; without a family, those of GPUs with a whole library."""
-    rows = matching(checks(paper, left_out, batches), kind=GPU, method=method)
+    rows = matching(checks(paper, left_out), kind=GPU, method=method)
     rows = rows[rows.precision.isin(LOWER_PRECISIONS)]
     if left_out == BY_FAMILY:
-        whole = checks(paper, left_out)
-        rows = rows[rows.setting.isin(whole[whole.models >= published.LIBRARY].setting)]
-    columns = ["median_error", "p90_error", "coverage", "median_ratio", "calls"]
+        rows = rows[rows.models >= published.LIBRARY]
+    columns = ["median_error", "p90_error", "coverage", "median_ratio"]
     return rows.groupby(rows.device.map(short_name))[columns].median()
 
 
@@ -169,16 +159,6 @@ def _untimed(paper: Paper) -> Untimed:
         typical(of_gpus(paper, BY_DEVICE, tables.LIKE_FLOP)), extremes(rows.median_ratio)[1],
         exact(aside.iloc[0] if len(aside) else None, "%"),
     )  # fmt: skip
-
-
-def _batches(paper: Paper) -> Batches:
-    calls = {name: int(of_gpus(paper, BY_FAMILY, batches=name).calls.sum()) for name in BATCH_CLASSES}
-    calls = {name: count for name, count in calls.items() if count}
-    if len(calls) < 2:
-        return missing(Batches)
-    most = max(calls, key=calls.__getitem__)
-    share, below = calls[most] / sum(calls.values()), next(iter(calls.values()))
-    return Batches(exact(BATCH_CLASSES[most][0]), exact(share, "%"), count_of(below, "timings"))
 
 
 def _tokens(paper: Paper) -> Tokens:

@@ -19,7 +19,6 @@ from measure.cache.predictions import (
     PRODUCT,
     TERMS,
     UNFUSED,
-    UPDATE,
 )
 from measure.cache.schema import file_of
 from measure.domain.roofs import Roof
@@ -37,7 +36,6 @@ TIMES = dict.fromkeys(TERMS, 0.0) | {
         ("soc", {}, {}, 0),
         ("soc", {"compiled": True}, {UNFUSED: 0, LAUNCHES: 3e-5}, 0),  # three in ten launches are left
         ("soc", {"copied": True}, {HOST_MEMORY: 1e-3}, 0),  # 1 MB of input, a nanosecond a byte
-        ("soc", {"trains": True}, {UPDATE: 4e-5}, 0),  # 4 MB of parameters at 100 GB/s
         ("cpu", {}, {HOST_MEMORY: 2e-3}, 0),  # 2 MB of fresh pages
         # 100 operators, or three in ten of them, at 10 microseconds on the host
         ("gpu", {}, {LAUNCHES: 0}, 1e-3),
@@ -45,7 +43,7 @@ TIMES = dict.fromkeys(TERMS, 0.0) | {
     ],
 )
 def test_terms_are_times_at_the_roof_and_beside_it(chip_kind, how, changed, launch_s):
-    asked = replace(demand(3.0, moved=2.0), fresh_byte=2e6, trains="trains" in how)
+    asked = replace(demand(3.0, moved=2.0), fresh_byte=2e6)
     terms, found_s = asked.terms(ROOF, chip_kind, 10.0, "compiled" in how, "copied" in how)
     assert dict(zip(TERMS, terms, strict=True)) == pytest.approx(TIMES | changed)
     assert found_s == pytest.approx(launch_s)

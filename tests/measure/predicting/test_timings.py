@@ -64,7 +64,6 @@ def test_a_published_row_is_a_timed_call(data):
     assert (found.model, found.demand.family, found.latency_s, found.chip_kind) == (OAK, "oak", 0.01, "gpu")
     assert found.roof == LayerRoof(1e14, 1e12, 1e14)
     assert not found.copied
-    assert not found.demand.trains
     asked = found.demand
     # 8 inputs of 2 GFLOP; at two bytes an element half of 9 + 7 * 5 MB and of 8 * 8 MB
     assert (asked.batch, asked.calls) == (8, 30)
@@ -97,7 +96,7 @@ def test_columns_of_a_row_are_conditions_of_the_call(data, changed, expected):
 
 def test_a_published_training_step_has_both_passes(data):
     (found,) = published(data, bf16(phase=STEP, batch=2))
-    assert (found.setting.phase, found.demand.trains) == (STEP, True)
+    assert found.setting.phase == STEP
     # 2 * (2 + 4) GFLOP; at two bytes half of 9 + 5 and 12 + 10 MB; twice 4 + 2 * (1 + 3) MB
     assert (found.demand.flop.sum(), found.demand.calls) == (12e9, 45)
     assert (found.demand.byte[CONVOLUTION], found.demand.byte[ACTIVATION]) == (18e6, 8e6)
@@ -168,7 +167,7 @@ def test_a_cell_of_a_machine_whose_roof_was_measured_is_a_timed_call(machine):
     assert (forward.model, forward.demand.family, forward.demand.batch, forward.chip_kind) == ("net", "plain", 1, "cpu")
     assert forward.latency_s == pytest.approx(1.1)
     assert forward.roof == LayerRoof(2048, 300, 2048)
-    assert (forward.demand.flop.sum(), forward.demand.trains) == (20, False)
+    assert forward.demand.flop.sum() == 20
 
 
 @pytest.mark.parametrize(("byte", "fresh_byte"), [(2 * 2**25, 0), (2 * 2**25 + 2, 2 * (2**25 + 1))])
@@ -203,7 +202,7 @@ def test_times_without_tf32_are_none_of_a_chip_that_has_it(machine, data):
 def test_a_measured_step_has_both_passes_and_a_machine_without_roofs_tells_nothing(machine):
     MachineFolder(machine, "bench").put_run(run(phase=STEP), samples(3, phase=STEP))
     (step,) = (each for each in timings.read(machine) if each.setting.phase == STEP)
-    assert (step.demand.calls, step.demand.trains) == (9, True)
+    assert step.demand.calls == 9
     (machine / "machines" / "bench" / "roofs.csv").unlink()
     assert timings.read(machine) == []
 

@@ -38,8 +38,6 @@ def test_facts_by_hand():
         "untimed.one_time": 0.11, "untimed.five_times": 0.07,
         "untimed.remaining": (0.1 / 0.2 + 0.12 / 0.3) / 2, "untimed.flop": 6 * 0.25,
         "untimed.worst": 1.5, "untimed.worst.name": "Bead 2", "untimed.aside": 0.32,
-        # 7 and 9 timings at 2 to 15; 2 * 1200 and 2 * 950 at 128 and more
-        "batches.first": 128, "batches.below": 16, "batches.share": 4300 / 4316,
         "tokens.chips": 3, "tokens.decode": 0.2,  # 10, 20 and 30 %
         # ResNet-50: 32 GFLOP an input, nine tenths in convolutions (coefficient 1), one in a linear layer (1.2)
         "calculation.chip": "V100 SXM2", "calculation.batch": 64, "calculation.flop": 64 * 32e9,
