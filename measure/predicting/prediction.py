@@ -172,8 +172,7 @@ class Predictor:
             of_networks = np.array([[factors.get(each.network, 1.0)] for each, _ in known])
             terms, launch_s = (np.array(each) for each in zip(*calls, strict=True))
             times = np.array([seconds for _, seconds in known])
-            has_own_host = host_us is None
-            coefficients, factor = fit(coefficients, of_networks * terms, launch_s, times, has_own_host=has_own_host)
+            coefficients, factor = fit(coefficients, of_networks * terms, launch_s, times, has_own_host=host_us is None)
             timed, host = len(known), host * factor
             check = (tables.FIVE_KNOWN if timed >= tables.KNOWN_TIMES else tables.ONE_KNOWN), pool
         elif own == pool:

@@ -233,8 +233,7 @@ def error_of(
     errors, coverage, within = np.abs(1.0 / ratios - 1.0), float(np.mean(held)), interval(others, label)
     return PredictionError(
         *setting, *group, rows.network.nunique(), len(rows), float(np.median(errors)), float(np.quantile(errors, NINE)),
-        None if np.isnan(coverage) else coverage, float(np.median(ratios)),
-        within if coverage >= HELD and not np.isnan(within) else None,
+        None if np.isnan(coverage) else coverage, float(np.median(ratios)), within if coverage >= HELD else None,
     )  # fmt: skip
 
 

@@ -103,14 +103,13 @@ async function startChooser(place) {
   await firstIsDrawn; // a reader sees that before this
   const choices = await unpacked(place.querySelector("script"));
   document.head.append(made("style", {}, CHOOSER_STYLE));
-  const kinds = new Set(["all", ...choices.devices.map(({ kind }) => kind)]);
   const choice = made("div", { class: "choice" });
   for (const [name, title, values, preset] of [
     ["model", "Network", choices.models.map((model) => [model.id, model.name]), "resnet50"],
     ["batch", "Batch size", choices.batches.map((batch) => [batch, batch]), "64"],
     ["precision", "Precision", Object.keys(choices.widths).map((name) => [name, name]), "fp16"],
     ["phase", "Pass", Object.entries(PHASES)],
-    ["kind", "Chips", Object.entries(KINDS).filter(([kind]) => kinds.has(kind))],
+    ["kind", "Chips", Object.entries(KINDS).filter(([kind]) => kind === "all" || choices.devices.some((each) => each.kind === kind))],
     ["order", "Sort by", Object.entries(ORDERS)],
   ]) {
     const select = made("select", { name, "aria-label": title });
@@ -129,11 +128,10 @@ async function startChooser(place) {
     cells.price.append(made("input", field));
     return { line: made("tr", {}, head, ...Object.values(cells)), head, cells };
   });
-  const body = made("tbody");
+  const body = made("tbody", {}, ...lines.map(({ line }) => line));
   const region = { class: "scroll", role: "region", tabindex: "0", "aria-label": "Predicted latencies by chip" };
   const table = made("div", region, made("table", {}, made("thead", {}, made("tr", {}, ...heads)), body));
   const form = made("form", { "aria-label": "Choose a call" }, choice, status, made("p", { class: "legend" }, LEGEND), table, details);
-  body.append(...lines.map(({ line }) => line));
   place.append(form);
 
   // The chooser's question in one line, where the page opens
@@ -186,8 +184,7 @@ async function startChooser(place) {
     const [network, pass] = [form.elements.model.selectedOptions[0].text, PHASES[chosen.phase]];
     const tied = first ? ` Of ${rows.length} chips, ${rivals.length} cannot be told from it (=).` : "";
     status.textContent = `${network}, batch size ${chosen.batch}, ${chosen.precision}, ${pass}: ${answer.textContent}${tied}`;
-    if (!changed) return;
-    history.replaceState(null, "", `#${place.id}?${new URLSearchParams(filled)}`);
+    if (changed) history.replaceState(null, "", `#${place.id}?${new URLSearchParams(filled)}`);
   }
 
   // A link with a choice is that choice; one to a model's card, such as those of the page's search, chooses the model.

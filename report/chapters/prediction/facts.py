@@ -106,9 +106,8 @@ class PredictionFacts(Facts):
 
 
 def of(paper: Paper) -> PredictionFacts:
-    has_chooser = not paper.predictions.errors.empty
     groups = _family(paper), _untimed(paper), _tokens(paper), *_calculation(paper)
-    facts = PredictionFacts(*groups, has_chooser)
+    facts = PredictionFacts(*groups, chooser=not paper.predictions.errors.empty)
     return sourced(facts, Source("prediction/errors.csv", f"eager, {INFERENCE}", FIT))
 
 
@@ -139,8 +138,7 @@ def _family(paper: Paper) -> Family:
     errors, *simpler = (
         of_gpus(paper, BY_FAMILY, method).median_error for method in (OURS, tables.LIKE_ROOFLINE, tables.LIKE_FLOP)
     )
-    least = (extremes(each, "%")[0] for each in simpler)
-    return Family(count_of(len(errors), "GPUs"), *extremes(errors, "%"), *least)
+    return Family(count_of(len(errors), "GPUs"), *extremes(errors, "%"), *(extremes(each, "%")[0] for each in simpler))
 
 
 def _untimed(paper: Paper) -> Untimed:
@@ -149,9 +147,8 @@ def _untimed(paper: Paper) -> Untimed:
     def typical(frame: pd.DataFrame, column: str = "median_error") -> Value:
         return median_of(frame[column], "%", "GPUs")
 
-    pool = pool_of(GPU, PRECISION, INFERENCE)
-    alike = {"method": OURS, "batches": ALL, "device": pool.device, "precision": pool.precision}
-    aside = matching(paper.predictions.errors, left_out=tables.PUT_ASIDE, phase=INFERENCE, **alike).median_error
+    pool = pool_of(GPU, PRECISION, INFERENCE)._asdict()
+    aside = matching(paper.predictions.errors, left_out=tables.PUT_ASIDE, method=OURS, batches=ALL, **pool).median_error
     return Untimed(
         count_of(len(rows), "GPUs"), typical(rows), typical(of_gpus(paper, tables.BY_BOTH)), typical(rows, "p90_error"),
         exact(rows.coverage.mean(), "%"), typical(known),
