@@ -110,7 +110,7 @@ def make_editions(job: dict[str, Any], project: Project, lines: list[Line]) -> I
     Raise UserError where pandoc stops, and for whatever it warns of: an unknown citation, a formula, an open div.
     """
     # With room for a document's tree, pandoc spends less than a tenth of its time on collecting garbage, not a third.
-    command = [find_pandoc(), "lua", str(SCRIPT), "+RTS", "-A256m"]
+    command = [find_pandoc(), "lua", str(SCRIPT), "+RTS", "-A128m", "-O512m"]
     with TemporaryFile("w+", encoding="utf-8") as asked, TemporaryFile("w+", encoding="utf-8") as said:
         json.dump(job, asked)
         asked.seek(0)
