@@ -59,10 +59,7 @@ def frame_of(columns: Columns, record: type) -> pd.DataFrame:
 
 
 def compact(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return a frame that grew column by column with the columns of a type in one place: rows are taken from it sooner.
-
-    pandas warns of such a frame that has many columns.
-    """
+    """Return a frame that grew column by column in few pieces: rows are taken from it sooner, and pandas warns less."""
     return frame.copy()
 
 
