@@ -1,5 +1,6 @@
 """The paper as Typst sets it."""
 
+import json
 import re
 from itertools import chain
 
@@ -44,6 +45,14 @@ def test_the_paper_is_for_listeners_too_unless_that_cannot_be(project):
         assert len(notes) == 1
     with pytest.raises(UserError, match=r"^Typst stops: unknown variable: nosuch"):
         compile_paper("#nosuch", project, pytest.fail)
+
+
+def test_the_style_that_quarto_has_too_sets_paragraphs():
+    """In em of 11 pt, Typst's own letters: Quarto's template sets neither."""
+    spacing = typst.query(
+        f"{STYLE}\n#context [#metadata(par.spacing.to-absolute().pt()) <it>]".encode(), "<it>", field="value"
+    )
+    assert json.loads(spacing) == [pytest.approx(0.75 * 11)]
 
 
 def test_the_template_names_fonts_that_are_in_the_wheel():
