@@ -284,6 +284,12 @@ def test_the_page_is_dark_where_its_reader_prefers_that(visit):
         assert light.max() - light.min() > 150
 
 
+def test_a_column_is_as_wide_as_its_cells(visit):
+    """Quarto sets shares of the width, by the lines below the heads in Markdown."""
+    share = "table => table.rows[1].cells[0].clientWidth / table.clientWidth"
+    assert visit.page.locator("#tbl-b table").evaluate(share) < 0.6  # of the 94 % that are set
+
+
 def test_a_table_that_scrolls_says_so_and_takes_the_focus(visit):
     tables = {name: visit.page.locator(f"#{name} .scroll") for name in ("tbl-wide", "tbl-b")}
     hint = visit.page.locator("#tbl-wide .scroll-hint")
