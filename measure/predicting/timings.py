@@ -38,7 +38,7 @@ class Key(NamedTuple):
 
 Costs = Mapping[Setting, float]  # the time of an operator's launch (microseconds) on the host behind settings
 Hosts = Mapping[tuple[str, str], float]  # the same by measured machine and phase
-STEP_LAUNCH = 1.8  # of others' hosts in a training step, over a forward pass: 1.6 to 2.0 serve devices left out best
+STEP_LAUNCH = 1.8  # of others' hosts in a training step, over a forward pass: 1.4 to 2.0 serve devices left out alike
 HOST_US = 25.0  # of a GPU's host where no GPU was measured
 LARGEST_KEPT = 2**25  # bytes of the largest block that glibc keeps when it is freed (mallopt(3), M_MMAP_THRESHOLD)
 
