@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 
+import numpy as np
 import pandas as pd
 
 from measure.cache.trace_records import TraceOperator
@@ -143,12 +144,11 @@ def traced(operators: Iterable[TraceOperator], roof: Roof | None) -> pd.DataFram
     counted. Softmax is a kind of its own: in attention as separate operators it waits for other things than products.
     """
     parts = step_parts(operators, roof, lambda row: "softmax" if row.operator == "_softmax" else row.layer_kind)
-    columns = [*StepPart.__dataclass_fields__, "roof_share", "bound"]
-    rows = pd.DataFrame([[getattr(part, name) for name in columns] for part in parts], columns=columns)
-    rows = rows.astype({"roof_share": float}).rename(columns={"name": "kind"})
-    work = rows.flop + rows.other_flop
-    return rows.assign(
-        share=rows.time_s / rows.time_s.sum(),
-        intensity=work / rows.byte.where(rows.byte > 0),
-        flop_per_s=work / rows.counted_s.where(rows.counted_s > 0),
-    )
+    numbers = [name for name in StepPart.__dataclass_fields__ if name != "name"]
+    of = {name: np.array([getattr(part, name) for part in parts], float) for name in (*numbers, "roof_share")}
+    work = of["flop"] + of["other_flop"]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        of["share"] = of["time_s"] / of["time_s"].sum()
+        of["intensity"] = np.where(of["byte"] > 0, work / of["byte"], np.nan)
+        of["flop_per_s"] = np.where(of["counted_s"] > 0, work / of["counted_s"], np.nan)
+    return pd.DataFrame({"kind": [part.name for part in parts], **of, "bound": [part.bound for part in parts]})
