@@ -41,7 +41,7 @@ def records(rows: Rows) -> list[dict[str, Any]]:
     """Return the rows as dictionaries of what JSON holds: six digits of a number, None where there is none."""
     if not hasattr(rows, "columns"):
         return [{str(field): _plain(value) for field, value in row.items()} for row in rows]
-    columns = {str(name): [*map(_plain, rows[name].tolist())] for name in rows.columns}
+    columns = {str(name): [*map(_plain, cells.tolist())] for name, cells in rows.items()}
     return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
 
 

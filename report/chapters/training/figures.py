@@ -105,13 +105,14 @@ def pies(paper: Paper, everything: bool = False) -> dict[str, Any]:
     two = costs.pick(rows.model, costs.UNLIKE)
     others = [model for model in dict.fromkeys(rows.model) if model not in two][:8]
     models = display.required(others if everything else two)
+    kinds = {model: [*each(rows[rows.model == model])] for model in models}
     long = [
         {"network": model_name(model), "of": f"{name}, {stage}", "kind": kind.layer_kind,
          "amount": getattr(kind, f"{stage}_{cost}")}
         for model in models
         for cost, name in QUANTITIES.items()
         for stage in (FORWARD, BACKWARD)
-        for kind in each(rows[rows.model == model])
+        for kind in kinds[model]
         if getattr(kind, f"{stage}_{cost}_share") >= SEEN
     ]  # fmt: skip
     panels = forms.pies(long, "of", "network", "kind", "amount", theme.LAYER_COLORS, cell=114)
