@@ -89,7 +89,8 @@ function narrowed(specification, columns, width, room) {
       }
       if (mark.angle) mark.angle = (Math.atan(Math.tan((mark.angle * Math.PI) / 180) / share) * 180) / Math.PI;
       for (const channel of [encoding.x, encoding.y]) {
-        if (channel?.axis?.labels !== false) continue;
+        const isNameless = channel?.type === "quantitative" && !channel.axis?.description; // its numbers say nothing
+        if (channel?.axis?.labels !== false || isNameless) continue;
         delete channel.axis.labels;
         if (channel.type === "quantitative") delete channel.axis.ticks;
         channel.title = channel.axis.description || null;

@@ -132,6 +132,23 @@ def test_a_narrow_page_has_every_line_of_a_figure(desktop, phone):
 
 
 @pytest.mark.browser
+def test_an_axis_without_a_name_has_no_numbers_on_a_narrow_page_either(phone):
+    """Of the layers of a network, in their order: what has labels are shares."""
+    phone.wait_for_charts()
+    phone.page.evaluate("() => document.querySelectorAll('details.more').forEach(each => { each.open = true; })")
+    labels = phone.page.locator("#fig-training-strip .role-axis-label text")
+    labels.first.wait_for()
+    assert {label[-1] for label in labels.all_text_contents()} == {"%"}
+
+
+@pytest.mark.browser
+def test_what_is_folded_has_the_width_of_the_page(desktop):
+    """A note in the margin above narrows no section."""
+    widths = desktop.page.locator("details.more").evaluate_all("folds => folds.map(fold => fold.clientWidth)")
+    assert len({width for width in widths if width}) == 1
+
+
+@pytest.mark.browser
 def test_figures_keep_their_contrast_in_the_dark(desktop):
     desktop.wait_for_charts()
     for scheme, (least, most) in {"dark": (0, 65), "light": (190, 255)}.items():
