@@ -27,9 +27,12 @@ TAG = re.compile(r"<[^>]*>")
 TEXT = re.compile(r"<text ([^>]*)>([^<]+)")
 SIZE = re.compile(r'font-size="([\d.]+)px"')
 LONG_NUMBER = re.compile(r"\d+\.\d{3,}(?!\d*e)")  # more than hundredths of a pixel
-# Labels without text, and ticks and lines of a grid that an axis leaves out
-INVISIBLE = re.compile(r'<text [^>]*/>|<(?:line|path) [^>]*?(?<![\w-])opacity="0"[^>]*/>')
-UNUSED = re.compile(r' (?:class|role|aria-[a-z]+|pointer-events)="[^"]*"')
+# Labels without text, frames without size, and ticks and lines of a grid that an axis leaves out
+INVISIBLE = re.compile(
+    r'<text [^>]*/>|<(?:line|path) [^>]*?(?<![\w-])opacity="0"[^>]*/>|<path d="(?:M0,0h0v0h0Z)?"(?: display="none")?/>'
+)
+# What is for readers of the page, or the default of SVG
+UNUSED = re.compile(r' (?:(?:class|role|aria-[a-z]+|pointer-events)="[^"]*"|(?:opacity|stroke-width)="1"|[xy]2="0")')
 MARK = re.compile(r'<path transform="translate\(([-\d.]+),([-\d.]+)\)" ([^>]*)/>')
 MARKS = re.compile(r'(?:<path transform="translate\([-\d.]+,[-\d.]+\)" [^>]*/>){8,}')  # side by side
 BUILT_IN = "Liberation Sans"  # in vl-convert; ours is made of it
