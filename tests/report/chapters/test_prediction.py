@@ -142,7 +142,9 @@ def test_the_page_ranks_only_what_was_checked(browser, tmp_path):
     made = replace(world(), chips=world().chips[world().chips.chip.isin(names)], machines=())
     visit = visit_to(chooser.chooser.__wrapped__(made).split("\n")[1], browser, tmp_path)
     visit.page.evaluate("location.hash = 'card-resnet50'")
-    visit.page.wait_for_function("document.querySelector('.chooser [role=status]').textContent.startsWith('ResNet')")
+    visit.page.wait_for_function(
+        "() => document.querySelector('.chooser [role=status]').textContent.startsWith('ResNet')"
+    )
     rows = visit.page.locator(".chooser tbody tr:not([hidden]) th").all_inner_texts()
     # By time those that are checked: 2250, 989 and 65 TFLOP/s at 16 bits
     assert [name[:9] for name in rows] == ["NVIDIA B2", "NVIDIA H1", "NVIDIA T4", "AWS Train"]

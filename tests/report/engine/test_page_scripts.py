@@ -296,7 +296,7 @@ def test_a_table_that_scrolls_says_so_and_takes_the_focus(visit):
     hint.filter(has_text="→").wait_for()
     tables["tbl-wide"].focus()
     visit.page.keyboard.press("ArrowRight")
-    visit.page.wait_for_function("document.querySelector('#tbl-wide .scroll').scrollLeft > 0")
+    visit.page.wait_for_function("() => document.querySelector('#tbl-wide .scroll').scrollLeft > 0")
     assert tables["tbl-b"].get_attribute("tabindex") == "-1"
     assert not visit.page.locator("#tbl-b .scroll-hint").is_visible()
 
