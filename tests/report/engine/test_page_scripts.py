@@ -228,7 +228,7 @@ def found(visit):
     return visit.page.locator(".search li a").all_text_contents()
 
 
-def test_the_search_finds_models_headings_and_captions_and_leads_into_what_is_folded(visit):
+def test_the_search_finds_models_headings_captions_and_paragraphs_and_leads_into_what_is_folded(visit):
     box = visit.page.get_by_role("searchbox")
     box.fill("chip")  # of one that several rows name, the longest name alone
     assert found(visit) == ["Acme vgg11 chip Table 2", "Table 2: Chips"]
@@ -248,6 +248,10 @@ def test_the_search_finds_models_headings_and_captions_and_leads_into_what_is_fo
     assert found(visit) == ["Table 1: Beads and their times"]
     box.fill("part")
     assert found(visit)[0].endswith("Part")
+    box.fill("more of one")
+    assert found(visit) == ["More of one."]
+    box.fill("answer")  # what is folded below a question
+    assert found(visit) == []
     status = visit.page.locator(".search [role=status]")
     box.fill("nothing of the kind")
     assert found(visit) == []
