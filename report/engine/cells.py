@@ -9,14 +9,11 @@ import gc
 import io
 import json
 import os
-import re
 import sys
 import tempfile
 import traceback
 from contextlib import redirect_stderr, redirect_stdout
 from typing import Any
-
-NAME = re.compile(r"[\w.]+")
 
 outputs: list[dict[str, Any]] = []
 
@@ -66,20 +63,10 @@ def main() -> None:
         shell.display_trap.hook = show_value
         shell.display_pub.publish = show
         shell.showtraceback = shell.showsyntaxerror = lambda *_, **__: None
-
-        def run(code: str) -> BaseException | None:
-            if not NAME.fullmatch(code):
-                result = shell.run_cell(code)
-                return result.error_before_exec or result.error_in_exec
-            try:  # most inline values are a name, for which IPython takes ten times as long
-                show_value(eval(code, shell.user_ns))
-            except Exception as error:
-                return error
-            return None
-
         for code in codes:
             with redirect_stdout(Printed()), redirect_stderr(io.StringIO()):
-                error = run(code)
+                result = shell.run_cell(code)
+            error = result.error_before_exec or result.error_in_exec
             line = failure(error) if error else {"outputs": outputs}
             print(json.dumps(line), file=told, flush=True)
             outputs.clear()
@@ -88,8 +75,8 @@ def main() -> None:
         try:
             if drawing := sys.modules.get("report.charts.drawing"):
                 drawing.finish()
-        except Exception as failed:
-            print(json.dumps(failure(failed)), file=told, flush=True)
+        except Exception as error:
+            print(json.dumps(failure(error)), file=told, flush=True)
 
 
 if __name__ == "__main__":
