@@ -36,7 +36,7 @@ from measure.domain.chips import fold_name
 from measure.domain.models import OWN
 from measure.domain.values import latency, plain, si
 from measure.domain.words import EAGER, INFERENCE, PRECISIONS, STEP, shape_name, stored_as
-from measure.errors import UserError, chosen
+from measure.errors import UserError, chosen, matching
 from measure.predicting import timings
 from measure.predicting.demand import Demand, PredictedDevice, of_chips, of_machines
 from measure.predicting.prediction import Known, Prediction, Predictor, origin
@@ -107,8 +107,7 @@ def main(asked: argparse.Namespace) -> int:
 def _devices(data: Path, names: Sequence[str] | None, precision: str) -> list[PredictedDevice]:
     """Return the devices of these names and globs (default: all) that have the precision; say which named lack it."""
     chips = of_chips(data)
-    devices = {chip.name: chip for chip in chips.values()}
-    devices |= {machine.name: machine for _, _, machine in of_machines(data)}
+    devices = {each.name: each for each in (*chips.values(), *(machine for _, _, machine in of_machines(data)))}
     globs = [chips[fold_name(name)].name if fold_name(name) in chips else name for name in names or ("*",)]
     wanted = sorted(chosen("--chip", globs, devices))
     able = [devices[name] for name in wanted if devices[name].layer_roof(precision) is not None]
@@ -117,7 +116,8 @@ def _devices(data: Path, names: Sequence[str] | None, precision: str) -> list[Pr
         others = ", ".join(sorted(set(rates) & set(PRECISIONS)))
         remedy = f"choose {others}" if others else "name another --chip"
         raise UserError(f"--precision: no rate of {wanted[0]} at {precision} is known; {remedy}")
-    if lacking := sorted({*globs} & {*wanted} - {device.name for device in able}):
+    named = {name for glob in globs if not {*glob} & {*"*?["} for name in matching(devices, glob)}
+    if lacking := sorted(named - {device.name for device in able}):
         print(f"Left out, since no rate at {precision} is known: {name_first(lacking)}", file=sys.stderr)
     return able
 

@@ -167,8 +167,9 @@ def test_a_cache_without_a_fit_is_predicted_by_that_of_the_project(tmp_path, cap
     assert "NVIDIA L4" in capsys.readouterr().out
 
 
-def test_a_chip_that_was_named_and_lacks_the_precision_is_said_to_be_left_out(made, capsys):
-    assert call(made, MODEL, "--chip", "Bead 2", "NVIDIA GeForce RTX 1", "Intel Xeon*") == 0
+@pytest.mark.parametrize("name", ["NVIDIA GeForce RTX 1", "RTX 1"])
+def test_a_chip_that_was_named_and_lacks_the_precision_is_said_to_be_left_out(made, capsys, name):
+    assert call(made, MODEL, "--chip", "Bead 2", name, "Intel Xeon*") == 0
     said = capsys.readouterr()
     assert said.err == "Left out, since no rate at bf16 is known: NVIDIA GeForce RTX 1\n"
     assert "RTX 1" not in said.out
