@@ -184,7 +184,7 @@ def check_pool(timed: pd.DataFrame) -> Iterator[pd.DataFrame]:
             yield from check(tables.BY_BOTH, of_pool, plain, known, [OURS])
         for rows in grouped(asked, "setting").values():
             by_network = rows.drop_duplicates("network", keep="last").set_index("network", drop=False)
-            timed_there = [name for name in KNOWN if name in by_network.index]
+            timed_there = [network for network in KNOWN if network in by_network.index]
             for left_out, count in ((tables.ONE_KNOWN, 1), (tables.FIVE_KNOWN, tables.KNOWN_TIMES)):
                 seen = by_network.loc[timed_there[:count]]
                 others = rows[~rows.network.isin(seen.network)]
@@ -202,8 +202,8 @@ def errors_of(whole: Setting, checks: pd.DataFrame) -> Iterator[PredictionError]
     Intervals are made of a setting's networks, or of a pool's devices, each of which counts alike.
     """
     ours = checks[checks.method == OURS]
-    parts = [checks.assign(batches=ALL, sort=ALL), ours.assign(sort=ALL), ours.assign(batches=ALL), ours]
-    groups = grouped(pd.concat(parts), ["left_out", "method", "batches", "sort"])
+    views = [checks.assign(batches=ALL, sort=ALL), ours.assign(sort=ALL), ours.assign(batches=ALL), ours]
+    groups = grouped(pd.concat(views), ["left_out", "method", "batches", "sort"])
     for group, rows in groups.items():
         left_out, *part = group
         # A device set aside gets the interval that any new device would get, and so does a network
