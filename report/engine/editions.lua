@@ -11,7 +11,6 @@
 
 local stringify = pandoc.utils.stringify
 local NAMES = { fig = "Figure", tbl = "Table", sec = "Section", eq = "Equation" }
-local CALLOUTS = pandoc.List({ "note", "tip", "important", "warning", "caution" })
 -- What means something to Quarto and nothing here
 local UNKNOWN =
   pandoc.List({ "^callout%-", "^panel%-", "^column", "^content%-", "^layout", "^aside$", "^proof$", "^theorem$" })
@@ -32,15 +31,9 @@ end
 
 local html = {}
 
--- The title is the page's only heading of the first level.
-function html.header(header)
-  header.level = math.min(header.level + 1, 6)
-  return header
-end
-
 function html.image(image)
   local _, alternative = picture(image)
-  return pandoc.Image({ pandoc.Str(alternative) }, image.src)
+  return pandoc.Image({ pandoc.Str(alternative) }, image.src, "", { class = table.concat(image.classes, " ") })
 end
 
 -- In one colour: pandoc takes half a second for the syntax of all languages.
@@ -52,23 +45,11 @@ local function id(label) return label ~= "" and ' id="' .. label .. '"' or "" en
 
 -- The caption stays in place while the table below it scrolls, so it cannot be part of the table.
 function html.table(element)
-  local opening = raw('<figure class="table"' .. id(element.identifier) .. "><figcaption>")
+  local opening = raw('<figure class="quarto-float-tbl"' .. id(element.identifier) .. "><figcaption>")
   local parts = pandoc.Blocks({ opening }) .. element.caption.long
   element.identifier, element.caption = "", { long = {} }
   element.colspecs = element.colspecs:map(function(column) return { column[1], nil } end)
   return parts .. { raw('</figcaption><div class="scroll">'), element, raw("</div></figure>") }
-end
-
-function html.callout(box)
-  local outer, inner, folded = "div", "div", ""
-  if box.is_folded then outer, inner, folded = "details", "summary", " folded" end
-  return {
-    raw(('<%s class="callout %s%s"%s><%s class="title">'):format(outer, box.kind, folded, id(box.label), inner)),
-    pandoc.Plain(box.title),
-    raw("</" .. inner .. ">"),
-    pandoc.Div(box.content, { class = "body" }),
-    raw("</" .. outer .. ">"),
-  }
 end
 
 function html.equation(formula, number, label)
@@ -90,13 +71,6 @@ function typst.image(image)
   return inline(("#box(image(%s, width: %s, alt: %s))"):format(quoted(image.src), width, quoted(alternative)))
 end
 
-function typst.callout(box)
-  local title = pandoc.Inlines({ inline('#callout("' .. box.kind .. '")[') }) .. box.title
-  title:insert(inline("]["))
-  local closing = box.label ~= "" and "] <" .. box.label .. ">" or "]"
-  return pandoc.Blocks({ pandoc.Plain(title) }) .. box.content .. { pandoc.RawBlock("typst", closing) }
-end
-
 function typst.equation(formula, number, label)
   return { inline('#numbered-equation("(' .. number .. ')")['), formula, inline(" <" .. label .. ">]") }
 end
@@ -105,21 +79,13 @@ local LOOKS = { html = html, typst = typst }
 
 -- From a document to an edition --------------------------------------------------------------------------------------
 
--- Returns a callout's kind, label, title and content; nil for another div.
-local function callout_of(div)
-  local kind = CALLOUTS:find_if(function(each) return div.classes:includes("callout-" .. each) end)
-  if not kind then
-    local names = pandoc.List(div.classes)
-    for name in pairs(div.attributes) do names:insert(name) end
-    local function is_unknown(name) return UNKNOWN:find_if(function(pattern) return name:find(pattern) end) end
-    local name = names:find_if(is_unknown)
-    return name and fail("the embedded engine does not know '" .. name .. "'")
-  end
-  local box = { kind = "callout-" .. kind, label = div.identifier, content = div.content }
-  box.is_folded = div.attributes.collapse == "true"
-  box.title = pandoc.Inlines(div.attributes.title or kind:gsub("^%l", string.upper))
-  if #box.content > 0 and box.content[1].t == "Header" then box.title = box.content:remove(1).content end
-  return box
+-- Stops at a div that means something to Quarto alone.
+local function check(div)
+  local names = pandoc.List(div.classes)
+  for name in pairs(div.attributes) do names:insert(name) end
+  local function is_unknown(name) return UNKNOWN:find_if(function(pattern) return name:find(pattern) end) end
+  local name = names:find_if(is_unknown)
+  if name then fail("the embedded engine does not know '" .. name .. "'") end
 end
 
 -- Returns the blocks that an edition shows, as it shows them, and what a reference to each label says.
@@ -156,7 +122,7 @@ local function arranged(blocks, edition, is_numbered)
       header.content:insert(2, pandoc.Space())
     end
     if number and header.identifier:find("^sec%-") then said[header.identifier] = NAMES.sec .. "\u{a0}" .. number end
-    return look.header and look.header(header) or header
+    return header
   end
 
   function filter.Table(element)
@@ -194,10 +160,7 @@ local function arranged(blocks, edition, is_numbered)
     local shown = filter.Span(div)
     if shown then return shown, false end
     if div.identifier:find("^fig%-") or div.identifier:find("^tbl%-") then return float(div) end
-    local box = callout_of(div)
-    if not box then return nil end
-    box.content, box.title = box.content:walk(filter), box.title:walk(filter)
-    return look.callout(box), false
+    check(div)
   end
 
   -- A formula's label stands behind it in the text. Other syntax that is left there is none of pandoc's.
@@ -264,7 +227,7 @@ local function referenced(blocks, said, meta)
       if not said[label] then
         fail("the cross-reference '@" .. cite.citations[1].id .. "' leads nowhere, or to what has no number")
       end
-      return pandoc.Link(said[label], "#" .. label, "", { class = "cross-reference" }), false
+      return pandoc.Link(said[label], "#" .. label, "", { class = "quarto-xref" }), false
     end,
   })
   local _, place = blocks:find_if(function(block) return block.identifier == "refs" end)

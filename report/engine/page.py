@@ -15,8 +15,6 @@ RESERVED = [("'", "&#39;"), ('"', "'"), *((character, f"%{ord(character):X}") fo
 """What has a meaning in an address or in a page, and what stands for it in a picture."""
 NOT_ASCII = re.compile("[^ -~]")
 SIZE = re.compile(r'(?<=\s)(?:width|height)="[\d.]+"')
-WIDTH = re.compile(r'width="([\d.]+)"')
-BESIDE = 430  # pixels of the widest picture that has text beside it: a narrow figure, and what its axes take more
 PICTURE = re.compile(r'<img src="([^"]+)"')
 RAW_BLOCK = re.compile(r"^```\{=html\}\n(.+?)\n```$", re.MULTILINE | re.DOTALL)
 MARK, MARKED = "<!--withheld {}-->", re.compile(r"<!--withheld (\d+)-->")
@@ -53,9 +51,7 @@ def whole_page(page: str, texts: list[str], root: Path) -> str:
         drawing = read_text(path)
         size = "".join(f" {side}" for side in SIZE.findall(drawing.partition(">")[0]))
         # Lazy, for the scripts wait until the page is read, which takes half as long again with all pictures
-        width = WIDTH.search(size)
-        beside = ' class="beside"' if width and float(width[1]) <= BESIDE else ""
-        return f'<img loading="lazy"{beside}{size} src="{_address(drawing)}"'
+        return f'<img loading="lazy"{size} src="{_address(drawing)}"'
 
     page = PICTURE.sub(picture, re.sub("<th(?=[ >])", '<th scope="col"', page))
     page = page.replace('<img loading="lazy"', "<img", 1)  # the first is painted with the text, before any chart
@@ -63,8 +59,8 @@ def whole_page(page: str, texts: list[str], root: Path) -> str:
 
 
 def policy(texts: list[str]) -> str:
-    """Return the page's content security policy: no script runs but those in the texts and the template."""
-    scripts = [script for text in (*texts, read_text(TEMPLATE)) for script in SCRIPT.findall(text)]
+    """Return the page's content security policy: no script runs but those in these texts."""
+    scripts = [script for text in texts for script in SCRIPT.findall(text)]
     hashes = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts]
     allowed = " ".join(f"'sha256-{each}'" for each in hashes)
     return f"{POLICY}; script-src {allowed}"
@@ -87,9 +83,11 @@ def page_edition(project: Project, paper: str | None, texts: list[str]) -> dict[
     texts += [f"<style>\n{read_text(project.root / path)}</style>" for path in project.files("format.html.css")]
     texts += project.header_texts("html")
     headers = "\n".join(MARK.format(at) for at in range(first, len(texts)))
-    variables = {"header-includes": headers, "policy": policy(texts)} | ({"paper": paper} if paper else {})
-    edition = {"format": "html", "template": str(TEMPLATE), "variables": variables}
+    template = project.root / next(iter(project.files("format.html.template")), TEMPLATE)
+    variables = {"header-includes": headers, "policy": policy([*texts, read_text(template)])}
+    variables |= {"paper": paper} if paper else {}
+    edition = {"format": "html", "template": str(template), "variables": variables}
     if settings.get("format.html.toc"):
         variables["toc-title"] = settings.get("format.html.toc-title", "Contents")
-        edition["depth"] = settings.get("format.html.toc-depth", 3) + 1  # a level below the title
+        edition["depth"] = settings.get("format.html.toc-depth", 3)
     return edition

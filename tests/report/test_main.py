@@ -118,9 +118,9 @@ def test_a_chapter_that_is_not_chosen_vanishes(project, no_quarto, settings, fla
     assert dict(os.environ) == before  # flags do not outlive the command
     page = (root / "_site" / "index.html").read_text("utf-8")
     is_chosen = bool(settings or flags)
-    assert "One</h2>" in page
+    assert "One</h1>" in page
     assert ("As Section “two” [not in this selection] says." in page) == is_chosen
-    assert ("Two</h2>" in page) == ("Twice 42." in page) == (not is_chosen)
+    assert ("Two</h1>" in page) == ("Twice 42." in page) == (not is_chosen)
 
 
 def test_a_render_ends_with_the_address_that_a_browser_opens(tmp_path):

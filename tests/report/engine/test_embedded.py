@@ -7,12 +7,13 @@ import shutil
 import pypdfium2
 import pytest
 from helpers.pages import Page
-from helpers.places import TESTS
+from helpers.places import FILTER, ROOT, TESTS
 
 from report.engine import embedded
 from report.engine.embedded import make_editions, render_embedded
 
 SAMPLE = TESTS / "quarto-sample"
+STYLE = "report/engine/style.typ"  # what frames callouts, with the filter
 EXPECTED = json.loads((SAMPLE / "expected.json").read_text("utf-8"))
 
 
@@ -20,6 +21,9 @@ EXPECTED = json.loads((SAMPLE / "expected.json").read_text("utf-8"))
 def project(tmp_path_factory):
     root = tmp_path_factory.mktemp("sample") / "project"
     shutil.copytree(SAMPLE, root)
+    for path in (FILTER, STYLE):
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / path, root / path)
     return root
 
 
@@ -43,10 +47,10 @@ def main(page):
 
 
 def headings(main):
-    """Level, number and text; the page's are a level below the title, where Quarto has several of the first."""
-    found = [node for node in main.all("") if re.fullmatch("h[2-6]", node.name)]
+    """Level, number and text."""
+    found = [node for node in main.all("") if re.fullmatch("h[1-6]", node.name) and not node.has(".title")]
     numbers = [[span.text() for span in node.all("span.header-section-number")] or [None] for node in found]
-    return [[f"h{int(node.name[1]) - 1}", *number, node.text()] for node, number in zip(found, numbers, strict=True)]
+    return [[node.name, *number, node.text()] for node, number in zip(found, numbers, strict=True)]
 
 
 def callouts(main):
@@ -73,15 +77,15 @@ FIELDS = {
     "title": lambda main: main.all("h1.title")[0].text(),
     "headings": headings,
     "figure_captions": lambda main: [
-        figure.all("figcaption")[0].text() for figure in main.all("figure") if not figure.has(".table")
+        figure.all("figcaption")[0].text() for figure in main.all("figure") if not figure.has(".quarto-float-tbl")
     ],
     "figure_alt_texts": lambda main: [image.attributes["alt"] for image in main.all("img")],
-    "table_captions": lambda main: [table.all("figcaption")[0].text() for table in main.all("figure.table")],
+    "table_captions": lambda main: [table.all("figcaption")[0].text() for table in main.all("figure.quarto-float-tbl")],
     "tables": lambda main: [
         [[cell.text() for cell in row.all("") if cell.name in ("td", "th")] for row in table.all("tr")]
         for table in main.all("table")
     ],
-    "cross_references": lambda main: [[link.text(), link.attributes["href"]] for link in main.all("a.cross-reference")],
+    "cross_references": lambda main: [[link.text(), link.attributes["href"]] for link in main.all("a.quarto-xref")],
     "citations": texts("span.citation"),
     "bibliography": texts(".csl-entry"),
     "callouts": callouts,

@@ -147,6 +147,36 @@ def test_a_heading_above_what_is_for_the_page_alone_is_too():
     assert "## C" in text.split(heading)[1]
 
 
+CALLOUTS = """::: {.callout-note collapse="true" #tip-a}
+## How *long*?
+In $x$ s.
+:::
+
+::: {.callout-tip}
+Say so.
+:::
+"""
+
+
+def test_a_callout_has_the_same_frame_in_both_engines():
+    first, second = printed(CALLOUTS, "html").split("</details>")
+    opening = '<details class="callout callout-note folded" id="tip-a"><summary class="title">'
+    assert first.startswith(f'{opening}\nHow <em>long</em>?\n</summary><div class="body">\n<p>In ')
+    title = '<div class="callout callout-tip"><div class="title">\nTip\n</div>'
+    assert second.strip() == f'{title}<div class="body">\n<p>Say so.</p>\n</div></div>'
+    first, second = printed(CALLOUTS, "typst").split("<tip-a>")
+    assert re.sub(r"\s+", "", first).startswith('#boxed("callout-note")[How#emph[long]?][In#setmath.equation(alt:"x")')
+    assert re.sub(r"\s+", "", second) == '#boxed("callout-tip")[Tip][Sayso.]'
+
+
+@pytest.mark.parametrize(("width", "is_beside"), [("430", True), ("431", False)])
+def test_a_narrow_picture_has_text_beside_it(tmp_path, width, is_beside):
+    picture = tmp_path / "a.svg"
+    picture.write_text(f'<svg xmlns="http://www.w3.org/2000/svg" stroke-width="9" width="{width}" height="9"/>')
+    assert ("{.beside}" in printed(f"![]({picture})")) == is_beside
+    assert "beside" not in printed("![](none.svg)")
+
+
 def test_the_pdf_says_a_formula_as_its_tex():
     text = printed('A $\\pi \\text{"}$ and\n$$\nx\n$$ {#eq-a}\n', "typst")
     assert r'#set math.equation(alt: "\\pi \\text{\"}");$pi' in text
