@@ -4,7 +4,7 @@ import re
 
 from helpers.pages import Node, Page
 
-PROSE = ("p", "li", "dd", "dt", "figcaption", "summary", "td", "th", "h2", "h3", "h4", "h5")
+PROSE = ("p", "li", "dd", "dt", "figcaption", "summary", "td", "th", "h1", "h2", "h3", "h4")
 BLOCKS = ("p", "li", "ul", "ol", "dl", "table", "div", "figure", "section", "details")
 WRONG = {
     "a value that is none": r"\b(?:None(?! of)|nan|NaN|inf)\b|\{\}|\(\)|\[\]",
@@ -22,9 +22,9 @@ def complaints(html: str) -> list[str]:
     """Return what is wrong with a page."""
     (main,) = Page(html).root.all("main")
     found = [f"{what}: {text}" for text in texts(main) for what, wrong in WRONG.items() if re.search(wrong, text)]
-    headings = [node for level in "23456" for node in main.all(f"h{level}")]
+    headings = [node for level in "12345" for node in main.all(f"h{level}")]
     found += [f"an empty heading: {node.attributes}" for node in headings if not node.text()]
-    found += [f"nothing below the heading: {node.all('h2')[0].text()}" for node in main.all("section") if is_bare(node)]
+    found += [f"nothing below the heading: {node.text()}" for node in main.all("section") if is_bare(node)]
     first = next(node for node in main.content if isinstance(node, Node))
     found += [] if first.all("h1.title") else [f"<{first.name}> stands above the title"]
     targets = {node.attributes["id"] for node in main.all("") if node.attributes.get("id")}
