@@ -8,7 +8,7 @@
 --    that holds a div of class `gap`. What refers to something that is not printed goes too, then headings with nothing
 --    below them. The `command`s of all these are listed in the div `#gaps`, which stands after the chapters.
 -- 5. `::: {.more}` is printed in the HTML alone, folded; with `roofwright: pdf: full` in both.
--- 6. Narrow pictures are of the class `beside`: they have text beside them.
+-- 6. Narrow pictures are of the class `beside`: they have text beside them. Flat ones, `flat`, have no caption there.
 -- 7. Callouts, answers and reference blocks have frames, by page.css and style.typ.
 
 local stringify = pandoc.utils.stringify
@@ -16,6 +16,7 @@ local KINDS = { sec = "Section", fig = "Figure", tbl = "Table", eq = "Equation" 
 local HTML_ONLY = pandoc.Attr("", { "content-visible" }, { ["when-format"] = "html" })
 local PDF_ONLY = pandoc.Attr("", { "content-visible" }, { ["when-format"] = "typst" })
 local BESIDE = 430 -- pixels of the widest picture that has text beside it: a narrow figure, and what its axes take more
+local FLAT = 130 -- pixels of the highest picture that is lower than most captions beside it
 
 local meta, ours = {}, {} -- of the document, and what stands there under `roofwright`
 local commands = pandoc.List({}) -- that measure what is missing, each once
@@ -261,9 +262,11 @@ local function with_words(blocks)
   end
   local function placed(image)
     local file = io.open(image.src)
-    local width = file and file:read(500):match('<svg[^>]-%swidth="([%d.]+)"')
+    local head = file and file:read(500):match("<svg[^>]*>") or ""
     if file then file:close() end
-    if width and tonumber(width) <= BESIDE then image.classes:insert("beside") end
+    local function side(name) return tonumber(head:match("%s" .. name .. '="([%d.]+)"')) or math.huge end
+    if side("width") <= BESIDE then image.classes:insert("beside") end
+    if side("height") <= FLAT then image.classes:insert("flat") end
     return image
   end
   local function unmarked(span) return has_class(span, "missing") and pandoc.Str("–") or nil end

@@ -169,12 +169,12 @@ def test_a_callout_has_the_same_frame_in_both_engines():
     assert re.sub(r"\s+", "", second) == '#boxed("callout-tip")[Tip][Sayso.]'
 
 
-@pytest.mark.parametrize(("width", "is_beside"), [("430", True), ("431", False)])
-def test_a_narrow_picture_has_text_beside_it(tmp_path, width, is_beside):
+@pytest.mark.parametrize(("width", "height", "kinds"), [(430, 131, [".beside"]), (431, 130, [".flat"]), (431, 131, [])])
+def test_a_narrow_picture_has_text_beside_it_and_a_flat_one_its_caption_below(tmp_path, width, height, kinds):
     picture = tmp_path / "a.svg"
-    picture.write_text(f'<svg xmlns="http://www.w3.org/2000/svg" stroke-width="9" width="{width}" height="9"/>')
-    assert ("{.beside}" in printed(f"![]({picture})")) == is_beside
-    assert "beside" not in printed("![](none.svg)")
+    picture.write_text(f'<svg xmlns="http://www.w3.org/2000/svg" stroke-width="9" width="{width}" height="{height}"/>')
+    assert re.findall(r"\.(?:beside|flat)", printed(f"![]({picture})")) == kinds
+    assert printed("![](none.svg)") == "![](none.svg)"
 
 
 def test_the_pdf_says_a_formula_as_its_tex():
