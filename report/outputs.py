@@ -18,17 +18,25 @@ from report.pipe import pipe
 
 
 def register() -> None:
-    """Give data frames and Altair's charts a form in Markdown. Pictures, matplotlib's too, need none."""
+    """Show data frames and Altair's charts as Markdown alone; pictures, matplotlib's too, need nothing.
+
+    Quarto would choose the HTML of both: an index, years as 2022.0, and scripts from elsewhere.
+    """
     from IPython.core.getipython import get_ipython
 
     shell = get_ipython()
     if shell is None:
         return
-    formatter = shell.display_formatter.formatters["text/markdown"]
-    formatter.for_type(pd.DataFrame, lambda frame: table(frame).markdown)
+    bundle = shell.display_formatter.mimebundle_formatter
+    bundle.for_type(pd.DataFrame, lambda frame, **_: {"text/markdown": table(frame).markdown})
+    shell.display_formatter.formatters["text/html"].for_type(pd.DataFrame, lambda _: None)
     for module in ("altair.vegalite.v5.api", "altair.vegalite.v6.api"):
         for name in ("Chart", "LayerChart", "HConcatChart", "VConcatChart", "ConcatChart", "FacetChart", "RepeatChart"):
-            formatter.for_type_by_name(module, name, lambda chart: vega_lite(chart.to_dict()).markdown)
+            bundle.for_type_by_name(module, name, _altair)
+
+
+def _altair(chart: Any, **_: Any) -> dict[str, str]:
+    return {"text/markdown": vega_lite(chart.to_dict()).markdown}
 
 
 def vega_lite(specification: dict[str, Any], alternative_text: str = "") -> Display:

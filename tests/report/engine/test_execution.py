@@ -99,6 +99,27 @@ def test_a_cell_may_show(executed, kind):
     assert any(shown in line.text for line in executed(CELL.format(code)))
 
 
+CHARTS = """
+import sys, types
+sys.modules["altair.vegalite.v6.api"] = types.ModuleType("altair.vegalite.v6.api")
+class Chart:
+    __module__ = "altair.vegalite.v6.api"
+    def to_dict(self):
+        return {"data": {"values": [{"a": 1}]}, "mark": "point"}
+    def _repr_mimebundle_(self, **_):
+        return {"text/html": "<script src='https://elsewhere'></script>"}
+Chart()
+"""
+
+
+@pytest.mark.parametrize("code", [FRAME, f"outputs.register()\n{CHARTS}"])
+def test_data_frames_and_charts_have_no_html_which_quarto_would_show(tmp_path, code):
+    """With an index, with whole years as 2022.0, with scripts from elsewhere."""
+    (outcome,) = execution.run([OUTPUTS + code], tmp_path, tmp_path)
+    (shown,) = outcome["outputs"]
+    assert set(shown) == {"text/plain", "text/markdown"}
+
+
 def test_python_that_dies_is_told_where(tmp_path):
     with pytest.raises(UserError, match=r"^index\.qmd:7: Python died"):
         run(tmp_path, f"{CELL.format('n = 1')}\na\n" + CELL.format("import os\nos._exit(1)"))
