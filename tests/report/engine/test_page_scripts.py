@@ -299,7 +299,7 @@ def test_a_table_that_scrolls_says_so_and_takes_the_focus(visit):
 
 @pytest.mark.parametrize(("scheme", "theme"), [("normal", "light"), ("dark", "dark")])
 def test_charts_follow_the_scheme_of_their_page_not_that_of_its_reader(browser, scheme, theme):
-    """Quarto's page has `normal` as long as no theme of its own is dark."""
+    """A page whose style has no dark form stays light."""
     charts = (ROOT / "report/charts/charts.js").read_text("utf-8")
     context = browser.new_context(color_scheme="dark")
     page = context.new_page()
