@@ -8,15 +8,11 @@
 --    that holds a div of class `gap`. What refers to something that is not printed goes too, then headings with nothing
 --    below them. The `command`s of all these are listed in the div `#gaps`, which stands after the chapters.
 -- 5. `::: {.more}` is printed in the HTML alone, folded; with `roofwright: pdf: full` in both.
--- 6. Narrow pictures are of the class `beside`: they have text beside them. Flat ones, `flat`, have no caption there.
--- 7. Callouts, answers and reference blocks have frames, by page.css and style.typ.
 
 local stringify = pandoc.utils.stringify
 local KINDS = { sec = "Section", fig = "Figure", tbl = "Table", eq = "Equation" }
 local HTML_ONLY = pandoc.Attr("", { "content-visible" }, { ["when-format"] = "html" })
 local PDF_ONLY = pandoc.Attr("", { "content-visible" }, { ["when-format"] = "typst" })
-local BESIDE = 430 -- pixels of the widest picture that has text beside it: a narrow figure, and what its axes take more
-local FLAT = 130 -- pixels of the highest picture that is lower than most captions beside it
 
 local meta, ours = {}, {} -- of the document, and what stands there under `roofwright`
 local commands = pandoc.List({}) -- that measure what is missing, each once
@@ -195,27 +191,8 @@ end
 
 local function is_html_only(block) return block.t == "Div" and block.attributes["when-format"] == "html" end
 
-local function raw(format, text) return pandoc.RawBlock(format, text) end
-
--- Returns a callout in its frame: Quarto without Bootstrap would print a quotation.
-local function boxed(div, kind)
-  local content, title = div.content, pandoc.Inlines(div.attributes.title or kind:match("%-(.+)"):gsub("^%l", string.upper))
-  if content[1] and content[1].t == "Header" then title = content:remove(1).content end
-  local outer, inner, folded = "div", "div", ""
-  if div.attributes.collapse == "true" then outer, inner, folded = "details", "summary", " folded" end
-  local label = div.identifier ~= "" and div.identifier
-  local id = label and (' id="%s"'):format(label) or ""
-  return pandoc.Blocks({
-    raw("html", ('<%s class="callout %s%s"%s><%s class="title">'):format(outer, kind, folded, id, inner)),
-    raw("typst", ('#boxed("%s")['):format(kind)),
-    pandoc.Plain(title),
-    raw("html", ('</%s><div class="body">'):format(inner)),
-    raw("typst", "]["),
-  }) .. content .. { raw("html", ("</div></%s>"):format(outer)), raw("typst", label and "] <" .. label .. ">" or "]") }
-end
-
--- Fills the list of commands and puts frames: other writers drop what is raw in them. A cell that failed has left its
--- traceback under Quarto (`execute: error: true`): a sentence takes its place.
+-- Fills the list of commands. A cell that failed has left its traceback under Quarto (`execute: error: true`): a
+-- sentence takes its place.
 local function printed(div)
   if has_class(div, "cell-output-error") then
     local line = div.content[1].text:gsub("\27%[[%d;]*m", ""):match("([^\n]*)%s*$")
@@ -224,21 +201,13 @@ local function printed(div)
   end
   if div.identifier == "gaps" then
     div.content:insert(pandoc.BulletList(commands:map(function(each) return { pandoc.Plain(pandoc.Code(each)) } end)))
-    return div
   end
-  local frame = has_class(div, "answer") and "answer" or has_class(div, "reference") and "reference"
-  if frame == "reference" then
-    if div.content[1].t ~= "Para" then div.content:insert(1, pandoc.Para({})) end
-    local label = pandoc.Span(pandoc.Strong("On our machine."), { class = "label" })
-    div.content[1].content = pandoc.Inlines({ label, pandoc.Space() }) .. div.content[1].content
-  end
-  return frame and { raw("typst", "#" .. frame .. "["), div, raw("typst", "]") } or nil
+  return div
 end
 
--- Returns the blocks as they are printed: without marks, in frames, with words for references to what is not printed
--- and, in the PDF, to what only the page shows.
+-- Returns the blocks as they are printed: without marks, with words for references to what is not printed and, in the
+-- PDF, to what only the page shows.
 local function with_words(blocks)
-  local filter
   local known, page_only = is_selection and labels(blocks), labels(blocks:filter(is_html_only))
   -- Returns a reference, or what stands for it: these words, else the kind of what it refers to, and the reason.
   local function referred(reference, label, words)
@@ -260,26 +229,7 @@ local function with_words(blocks)
     link.content:remove()
     return referred(link, link.target:sub(2), link.content)
   end
-  local function placed(image)
-    local file = io.open(image.src)
-    local head = file and file:read(500):match("<svg[^>]*>") or ""
-    if file then file:close() end
-    local function side(name) return tonumber(head:match("%s" .. name .. '="([%d.]+)"')) or math.huge end
-    if side("width") <= BESIDE then image.classes:insert("beside") end
-    if side("height") <= FLAT then image.classes:insert("flat") end
-    return image
-  end
   local function unmarked(span) return has_class(span, "missing") and pandoc.Str("–") or nil end
-  -- In the PDF a formula is read aloud as its TeX.
-  local function spoken(formula)
-    local text = formula.text:gsub("%s+", " "):gsub('[\\"]', "\\%0")
-    return { pandoc.RawInline("typst", '#set math.equation(alt: "' .. text .. '");'), formula }, false
-  end
-  -- No page of the PDF begins with an equation: it stays with its sentence.
-  local function whole(paragraph)
-    if not paragraph.content:find_if(function(part) return part.mathtype == "DisplayMath" end) then return nil end
-    return { pandoc.RawBlock("typst", "#block(breakable: false)["), paragraph, pandoc.RawBlock("typst", "]") }
-  end
   -- Quarto gives a table's caption as the text of an attribute, and reads it only after this filter.
   local function captioned(div)
     local caption = div.attributes["tbl-cap"]
@@ -287,15 +237,11 @@ local function with_words(blocks)
       local words = pandoc.read(caption).blocks:walk({ Cite = cross_reference, traverse = "topdown" })
       div.attributes["tbl-cap"] = pandoc.write(pandoc.Pandoc(words), "markdown", { wrap_text = "none" })
     end
-    local callout = div.classes:find_if(function(class) return class:find("^callout%-") end)
-    if callout then return boxed(div, callout):walk(filter), false end
-    return printed(div) or div
+    return printed(div)
   end
-  filter = {
-    Cite = cross_reference, Div = captioned, Image = placed, Link = unmarked_link, Math = spoken, Para = whole,
-    Span = unmarked, traverse = "topdown",
-  }
-  return blocks:walk(filter)
+  return blocks:walk({
+    Cite = cross_reference, Div = captioned, Link = unmarked_link, Span = unmarked, traverse = "topdown",
+  })
 end
 
 function Pandoc(document)

@@ -11,6 +11,7 @@ GOLDEN = TESTS / "golden"
 """What commands print, a file a case."""
 
 FILTER = "report/engine/missing.lua"
+LOOKS = "report/engine/looks.lua"
 """The chapters' filter, as `_quarto.yml` names it."""
 
 

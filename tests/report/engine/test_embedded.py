@@ -7,7 +7,7 @@ import shutil
 import pypdfium2
 import pytest
 from helpers.pages import Page
-from helpers.places import FILTER, ROOT, TESTS
+from helpers.places import LOOKS, ROOT, TESTS
 
 from report.engine import embedded
 from report.engine.embedded import make_editions, render_embedded
@@ -21,7 +21,7 @@ EXPECTED = json.loads((SAMPLE / "expected.json").read_text("utf-8"))
 def project(tmp_path_factory):
     root = tmp_path_factory.mktemp("sample") / "project"
     shutil.copytree(SAMPLE, root)
-    for path in (FILTER, STYLE):
+    for path in (LOOKS, STYLE):
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / path, root / path)
     return root

@@ -10,7 +10,7 @@ import pytest
 import yaml
 from axe_playwright_python.sync_playwright import Axe
 from helpers.pages import DESKTOP, PHONE, Visit
-from helpers.places import FILTER, ROOT, TESTS
+from helpers.places import FILTER, LOOKS, ROOT, TESTS
 from PIL import Image
 
 from report.engine.embedded import render_embedded
@@ -30,6 +30,8 @@ format:
 filters:
   - at: pre-ast
     path: {FILTER}
+  - at: pre-ast
+    path: {LOOKS}
 """
 FACT = {
     "printed": "2.9 (2.7–3.1)", "count": 12, "counted": "models", "name": None, "table": "rows.csv", "rows": "all",
@@ -123,7 +125,8 @@ def file(tmp_path_factory, request):
     (root / "data").mkdir()
     (root / FILTER).parent.mkdir(parents=True)
     shutil.copy(ROOT / HTML["css"], root / "page.css")
-    shutil.copy(ROOT / FILTER, root / FILTER)
+    for path in (FILTER, LOOKS):
+        shutil.copy(ROOT / path, root / path)
     for name in INCLUDES:
         shutil.copy(RESOURCES / name, root)
     return render_embedded(root, ["html"], root / "data", root / "out", lambda _: None)[0]

@@ -1,0 +1,66 @@
+-- How both engines show what the chapters hold (filters in _quarto.yml, at: pre-ast; the styles: page.css, style.typ).
+--
+-- Callouts, answers and reference blocks have frames: Quarto frames callouts with Bootstrap, which the page does without.
+-- Narrow pictures are of the class `beside`: they have text beside them. Flat ones, `flat`, have no caption there.
+-- In the PDF formulas are read aloud as their TeX, and a displayed one stays with its sentence.
+
+local BESIDE = 430 -- pixels of the widest picture that has text beside it: a narrow figure, and what its axes take more
+local FLAT = 130 -- pixels of the highest picture that is lower than most captions beside it
+
+local function raw(format, text) return pandoc.RawBlock(format, text) end
+
+-- Other writers drop what is raw in these.
+local function callout(div, kind)
+  local content, title = div.content, pandoc.Inlines(div.attributes.title or kind:match("%-(.+)"):gsub("^%l", string.upper))
+  if content[1] and content[1].t == "Header" then title = content:remove(1).content end
+  local outer, inner = "div", "div"
+  if div.attributes.collapse == "true" then outer, inner = "details", "summary" end
+  local id, label = "", ""
+  if div.identifier ~= "" then id, label = (' id="%s"'):format(div.identifier), (" <%s>"):format(div.identifier) end
+  return pandoc.Blocks({
+    raw("html", ('<%s class="callout %s"%s><%s class="title">'):format(outer, kind, id, inner)),
+    raw("typst", ('#boxed("%s")['):format(kind)),
+    pandoc.Plain(title),
+    raw("html", ('</%s><div class="body">'):format(inner)),
+    raw("typst", "]["),
+  }) .. content .. { raw("html", ("</div></%s>"):format(outer)), raw("typst", "]" .. label) }
+end
+
+local filter = { traverse = "topdown" }
+
+function filter.Div(div)
+  local kind = div.classes:find_if(function(class) return class:find("^callout%-") end)
+  if kind then return callout(div, kind):walk(filter), false end
+  local frame = div.classes:find_if(function(class) return class == "answer" or class == "reference" end)
+  if frame == "reference" then
+    if div.content[1].t ~= "Para" then div.content:insert(1, pandoc.Para({})) end
+    local label = pandoc.Span(pandoc.Strong("On our machine."), { class = "label" })
+    div.content[1].content = pandoc.Inlines({ label, pandoc.Space() }) .. div.content[1].content
+  end
+  return frame and { raw("typst", "#" .. frame .. "["), div, raw("typst", "]") } or nil
+end
+
+function filter.Image(image)
+  local file = io.open(image.src)
+  local head = file and file:read(500):match("<svg[^>]*>") or ""
+  if file then file:close() end
+  local function side(name) return tonumber(head:match("%s" .. name .. '="([%d.]+)"')) or math.huge end
+  if side("width") <= BESIDE then image.classes:insert("beside") end
+  if side("height") <= FLAT then image.classes:insert("flat") end
+  return image
+end
+
+function filter.Math(formula)
+  local text = formula.text:gsub("%s+", " "):gsub('[\\"]', "\\%0")
+  return { pandoc.RawInline("typst", '#set math.equation(alt: "' .. text .. '");'), formula }, false
+end
+
+function filter.Para(paragraph)
+  if not paragraph.content:find_if(function(part) return part.mathtype == "DisplayMath" end) then return nil end
+  return { raw("typst", "#block(breakable: false)["), paragraph, raw("typst", "]") }
+end
+
+function Pandoc(document)
+  document.blocks = document.blocks:walk(filter)
+  return document
+end
