@@ -8,7 +8,7 @@ from typing import NamedTuple
 from report.charts import theme
 from report.charts.theme import text_width
 
-MARK = 4.6  # half the side of the square that a point's mark takes
+MARK = 4.6  # half the side of the square that a point's mark takes, unless it is larger
 AWAY = 6.0  # free pixels left and right of a mark for labels of other marks
 GAP = 2.0  # free pixels around each label
 RINGS = (0.0, 6.0, 14.0, 24.0, 36.0, 50.0, 66.0, 84.0, 104.0, 126.0, 150.0, 180.0)  # tried between mark and label
@@ -84,14 +84,17 @@ def along(start: Point, end: Point) -> list[Box]:
 
 
 def place(
-    points: Sequence[tuple[float, float, str]], panel: Box, font_size: float, taken: Sequence[Box] = ()
-) -> list[Label]:
+    points: Sequence[tuple[float, float, str]], panel: Box, font_size: float, taken: Sequence[Box] = (),
+    halves: Sequence[float] = (),
+) -> list[Label]:  # fmt: skip
     """Return labels for points ``(x, y, text)``: inside the panel, clear of all marks, of each other and of ``taken``.
 
+    ``halves`` are half the sides of the marks' squares, ``MARK`` each unless they are given.
     The most crowded points choose first, each the nearest free place; a leader line, which crosses no label and no
     other leader's label, joins a label to a mark that it left. A point whose name finds no place gets no label.
     """
-    marks = [Box(x - MARK, y - MARK, x + MARK, y + MARK) for x, y, _ in points]
+    halves = halves or [MARK] * len(points)
+    marks = [Box(x - half, y - half, x + half, y + half) for (x, y, _), half in zip(points, halves, strict=True)]
     rings = [ring for ring in RINGS if ring <= FARTHEST * min(panel.right - panel.left, panel.bottom - panel.top)]
 
     def crowd(index: int) -> int:
@@ -109,11 +112,11 @@ def place(
         # A label beside another mark would be read as its name.
         near = [Box(mark.left - AWAY, mark.top, mark.right + AWAY, mark.bottom) for mark in others]
         size = text_size(text, font_size)
-        across = MARK + 3 * GAP + max(rings, default=0) + max(size) + 1
+        across = halves[index] + 3 * GAP + max(rings, default=0) + max(size) + 1
         within = Box(x - across, y - across, x + across, y + across)  # what is farther away bars nothing
         barred = [each for each in (*boxes, *marks, *near) if not each.clear_of([within])]
         solid = [each for each in (*boxes, *others) if not each.clear_of([within])]
-        for box, end in _candidates((x, y), size, rings):
+        for box, end in _candidates((x, y), halves[index], size, rings):
             if (
                 box.inside(panel)
                 and box.clear_of(barred)
@@ -127,11 +130,13 @@ def place(
     return sorted(placed, key=lambda label: label.index)
 
 
-def _candidates(mark: Point, size: tuple[float, float], rings: Sequence[float]) -> Iterator[tuple[Box, Point | None]]:
+def _candidates(
+    mark: Point, half: float, size: tuple[float, float], rings: Sequence[float]
+) -> Iterator[tuple[Box, Point | None]]:
     """Yield boxes around a mark, the nearest first, each with the end of the leader line that it needs."""
     (x, y), width, height = mark, size[0] + 2 * GAP, size[1]
     for ring in rings:
-        reach = MARK + GAP + ring  # of the box's nearest side
+        reach = half + GAP + ring  # of the box's nearest side
         for angle in DIRECTIONS:
             center_x = x + cos(angle) * (reach + width / 2)
             center_y = y - sin(angle) * (reach + height / 2)

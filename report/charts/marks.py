@@ -18,12 +18,12 @@ follows the SI number (``s``), or nothing for a text.
 
 import re
 from collections.abc import Mapping, Sequence
-from math import inf
+from math import inf, pi, sqrt
 from typing import Any
 
 from report.charts import labels, theme
 from report.charts.axes import Axis, LinearAxis, LogAxis, with_unit
-from report.charts.labels import Box, spread, text_size
+from report.charts.labels import MARK, Box, spread, text_size
 
 Rows = Any
 Place = tuple[Axis, Any]
@@ -34,6 +34,7 @@ Layer = dict[str, Any]
 NAMES = "names"  # describes layers that name marks or regimes: no data, and less of it on a narrow page
 FORMAT = re.compile(r"^[^a-zA-Z]*[.,~\d]+[a-z%]?$|^[d%]$")  # one of d3's, not a unit
 DASH = [5, 3]
+LARGEST = 600  # pixels of the area of the largest mark
 LEADER = {"type": "rule", "color": theme.MUTED, "strokeWidth": 0.6}
 
 
@@ -109,7 +110,7 @@ def points(
 ) -> Layer:  # fmt: skip
     """``hollow`` may name a field that is true where a mark is drawn hollow.
 
-    ``size`` is an area in pixels, or a field with the value that is drawn at 600 pixels.
+    ``size`` is an area in pixels, or a field with the value that is drawn at ``LARGEST`` pixels.
     """
     if isinstance(hollow, str):
         parts = [points(rows, x, y, color, shape, each, size, **options) for each in (False, True)]
@@ -121,7 +122,7 @@ def points(
     mark |= {"fill": theme.PAPER, "strokeWidth": 1.5} if hollow else {}
     if isinstance(size, tuple):
         mark["opacity"] = 0.7
-        scale = {"domain": [0, size[1]], "range": [0, 600], "clamp": True}
+        scale = {"domain": [0, size[1]], "range": [0, LARGEST], "clamp": True}
         options["size"] = {"field": size[0], "type": "quantitative", "scale": scale, "legend": None}
     else:
         mark["size"] = size
@@ -193,16 +194,21 @@ def texts(
     return layer(mark, rows, x, y, color=color, text={"field": text, "type": "nominal"})
 
 
-def names(rows: Rows, text: str, x: Place, y: Place, taken: Sequence[Box] = ()) -> Layer:
+def names(
+    rows: Rows, text: str, x: Place, y: Place, taken: Sequence[Box] = (), size: float | tuple[str, float] = 0
+) -> Layer:
     """Name points without an overlap, with a leader where a name stands off its point.
 
-    ``taken`` are boxes that no name may cover. Names keep clear of a row whose own is empty, too.
+    ``taken`` are boxes that no name may cover. Names keep clear of a row whose own is empty, too. ``size`` is that of
+    ``points``.
     """
     (x_axis, x_field), (y_axis, y_field) = x, y
     listed = [row for row in records(rows) if _on(x_axis, row.get(x_field)) and _on(y_axis, row.get(y_field))]
     pixels = [(x_axis.pixel(row[x_field]), y_axis.pixel(row[y_field]), row[text] or "") for row in listed]
+    areas = [LARGEST * min(1, row[size[0]] / size[1]) if isinstance(size, tuple) else size for row in listed]
+    halves = [max(MARK, sqrt(area / pi)) for area in areas]
     placed = []
-    for label in labels.place(pixels, Box(0, 0, x_axis.pixels, y_axis.pixels), theme.LABEL_SIZE, taken):
+    for label in labels.place(pixels, Box(0, 0, x_axis.pixels, y_axis.pixels), theme.LABEL_SIZE, taken, halves):
         row, (at, down, name) = listed[label.index], pixels[label.index]
         (dx, dy), (ex, ey) = label.center, label.leader_end or (at, down)
         offsets = {"dx": dx - at, "dy": dy - down, "ex": ex - at, "ey": ey - down}

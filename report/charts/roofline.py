@@ -76,7 +76,7 @@ class Plane:
         places = (self.x, intensity), (self.y, rate)
         told = [("name", "network", ""), (intensity, "intensity", "FLOP/B"), (rate, "performance", "FLOP/s")]
         options["tooltip"] = tooltip or told
-        named_by = [names(rows, name, *places, tuple(self.taken()))] if named else []
+        named_by = [names(rows, name, *places, tuple(self.taken()), options.get("size", 0))] if named else []
         return {"layer": [points(rows, *places, **options), *named_by]}
 
     def taken(self) -> Iterator[Box]:

@@ -112,8 +112,9 @@ def other_memory(paper: Paper) -> dict[str, Any]:
     palette = {MEMORY: theme.BLUE, ARITHMETIC: theme.VERMILION}
     place = ((x, "roof_share"), (y, "gain"))
     layers = [rules([{}], y=(y, each), color=theme.MUTED, dash=each != 1) for each in (1, promised)]
-    layers.append(points(rows, *place, ("bound", palette), size=("share", 0.6), tooltip=told))
-    layers.append(names(rows.assign(label=rows.kind.mask(rows.kind.duplicated(), "")), "label", *place))
+    size = ("share", 0.6)
+    layers.append(points(rows, *place, ("bound", palette), size=size, tooltip=told))
+    layers.append(names(rows.assign(label=rows.kind.mask(rows.kind.duplicated(), "")), "label", *place, size=size))
     description = "; ".join(f"{each.kind} of {each.network} {each.gain:.2f}" for each in rows.itertuples(index=False))
     return figure("gpus-memory", description, panel(layers), legend="bound by")
 

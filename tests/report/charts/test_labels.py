@@ -7,17 +7,17 @@ from hypothesis import strategies as st
 from report.charts.labels import MARK, Box, place, spread, text_size
 
 PANEL = Box(0, 0, 400, 300)
-POINTS = st.lists(
-    st.tuples(st.floats(10, 390), st.floats(10, 290), st.integers(0, 12).map("name_".ljust)), min_size=1, max_size=40
-)
+POINT = st.tuples(st.floats(10, 390), st.floats(10, 290), st.integers(0, 12).map("name_".ljust))
+POINTS = st.lists(st.tuples(POINT, st.sampled_from([MARK, 14.0])), min_size=1, max_size=40)
 
 
 @given(POINTS, st.floats(0, 300), st.floats(0, 280))
-def test_labels_are_free_of_each_other_of_marks_of_what_is_taken_and_of_the_edge(points, left, top):
-    marks = [Box(x - MARK, y - MARK, x + MARK, y + MARK) for x, y, _ in points]
+def test_labels_are_free_of_each_other_of_marks_of_what_is_taken_and_of_the_edge(marked, left, top):
+    points, halves = zip(*marked, strict=True)
+    marks = [Box(x - half, y - half, x + half, y + half) for (x, y, _), half in marked]
     taken = Box(left, top, left + 100, top + 15)
-    placed = place(points, PANEL, 9, (taken,))
-    assert place(points, PANEL, 9, (taken,)) == placed  # the same each time
+    placed = place(points, PANEL, 9, (taken,), halves)
+    assert place(points, PANEL, 9, (taken,), halves) == placed  # the same each time
     for one, other in combinations(placed, 2):
         assert one.box.clear_of([other.box])
     for label in placed:
