@@ -62,8 +62,9 @@ def contents(
     metadata = {"title": project.document, "lang": "en", "link-citations": True}
     metadata |= {name: value for name, value in settings.items() if "." not in name}
     metadata.setdefault("description", metadata.get("subtitle", metadata["title"]))
-    authors = [{"name": each} if isinstance(each, str) else each for each in listed(settings.get("author"))]
+    authors = [_author({"name": each} if isinstance(each, str) else each) for each in listed(settings.get("author"))]
     own = {name.removeprefix(OWN): value for name, value in settings.items() if name.startswith(OWN)}
+    metadata |= {"by-author": authors, "roofwright": own}
     editions = []
     if "pdf" in formats:
         ours = {name.removeprefix("format.typst."): value for name, value in settings.items()}
@@ -76,7 +77,7 @@ def contents(
         editions.append(page_edition(project, names.get("pdf"), withheld))
     job = {
         # Metadata stand at the end, where they move no line.
-        "text": f"{text}\n\n---\n{json.dumps(metadata | {'author': authors, 'roofwright': own}, default=str)}\n---\n",
+        "text": f"{text}\n\n---\n{json.dumps(metadata, default=str)}\n---\n",
         "filters": project.files("filters"),
         "numbered": bool(settings.get("number-sections")),
         "bibliography": project.files("bibliography"),
@@ -92,6 +93,12 @@ def contents(
             else:  # set while pandoc writes the page
                 paper = pool.submit(compile_paper, text, project, progress)
     return files | ({names["pdf"]: paper.result()} if "pdf" in names else {})
+
+
+def _author(given: dict[str, Any]) -> dict[str, Any]:
+    """Return what is given of an author, in the shape in which Quarto gives it to templates."""
+    affiliations = [{"name": name} for name in listed(given.get("affiliation"))]
+    return given | {"name": {"literal": given.get("name", "")}, "affiliations": affiliations}
 
 
 def find_pandoc() -> str:

@@ -4,6 +4,7 @@
 -- Narrow pictures are of the class `beside`: they have text beside them. Flat ones, `flat`, have no caption there.
 -- In the PDF formulas are read aloud as their TeX, and a displayed one stays with its sentence.
 
+local CALLOUTS = pandoc.List({ "note", "tip", "important", "warning", "caution" }):map(function(kind) return "callout-" .. kind end)
 local BESIDE = 430 -- pixels of the widest picture that has text beside it: a narrow figure, and what its axes take more
 local FLAT = 130 -- pixels of the highest picture that is lower than most captions beside it
 
@@ -29,7 +30,7 @@ end
 local filter = { traverse = "topdown" }
 
 function filter.Div(div)
-  local kind = div.classes:find_if(function(class) return class:find("^callout%-") end)
+  local kind = div.classes:find_if(function(class) return CALLOUTS:includes(class) end)
   if kind then return callout(div, kind):walk(filter), false end
   local frame = div.classes:find_if(function(class) return class == "answer" or class == "reference" end)
   if frame == "reference" then

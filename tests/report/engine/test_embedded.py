@@ -157,6 +157,16 @@ def test_a_title_of_the_bibliography_runs_nothing(tmp_path):
     assert "unsafe" not in policy.split("script-src")[1]
 
 
+def test_authors_stand_below_the_title(tmp_path):
+    authors = "author:\n  - {name: Ada, affiliation: [One, Two], email: a@b.org}\n  - Bob\n"
+    ((written,), _) = render(tmp_path, "The TeXbook", authors, "A text.\n", "html")
+    page = Page(written.read_text("utf-8")).root
+    assert [each.text() for each in page.all("p.author")] == ["AdaOneTwoa@b.org", "Bob"]  # the style sets dots between
+    assert [each.attributes["content"] for each in page.all("meta") if each.attributes.get("name") == "author"] == [
+        "Ada", "Bob",
+    ]  # fmt: skip
+
+
 def test_pandoc_reads_what_has_changed_alone(tmp_path, monkeypatch):
     jobs = []
     monkeypatch.setattr(embedded, "make_editions", lambda job, *rest: jobs.append(job) or make_editions(job, *rest))
