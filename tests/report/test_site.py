@@ -140,6 +140,18 @@ def test_a_narrow_page_has_every_line_of_a_figure(desktop, phone):
 
 
 @pytest.mark.browser
+def test_a_picture_that_scrolls_on_a_phone_takes_the_focus_until_its_chart_is_drawn(browser, site):
+    visit = Visit(browser, site / "index.html", PHONE)
+    shown = "[...document.querySelectorAll('figure p')].filter((box) => !box.closest('details'))"
+    stops = f"() => {shown}.filter((box) => box.tabIndex === 0).length"
+    scrolls = stops.replace("box.tabIndex === 0", "box.scrollWidth > box.clientWidth")
+    visit.page.wait_for_function(f"() => ({stops})() > 5 && ({stops})() === ({scrolls})()")
+    visit.wait_for_charts()
+    visit.page.wait_for_function(f"() => ({stops})() === 0")
+    visit.context.close()
+
+
+@pytest.mark.browser
 def test_an_axis_without_a_name_has_no_numbers_on_a_narrow_page_either(phone):
     """Of the layers of a network, in their order: what has labels are shares."""
     phone.wait_for_charts()
