@@ -84,16 +84,15 @@ def along(start: Point, end: Point) -> list[Box]:
 
 
 def place(
-    points: Sequence[tuple[float, float, str]], panel: Box, font_size: float, taken: Sequence[Box] = (),
-    halves: Sequence[float] = (),
+    points: Sequence[tuple[float, float, str]], halves: Sequence[float], panel: Box, font_size: float,
+    taken: Sequence[Box] = (),
 ) -> list[Label]:  # fmt: skip
     """Return labels for points ``(x, y, text)``: inside the panel, clear of all marks, of each other and of ``taken``.
 
-    ``halves`` are half the sides of the marks' squares, ``MARK`` each unless they are given.
+    ``halves`` are half the sides of the marks' squares, at least ``MARK``.
     The most crowded points choose first, each the nearest free place; a leader line, which crosses no label and no
     other leader's label, joins a label to a mark that it left. A point whose name finds no place gets no label.
     """
-    halves = halves or [MARK] * len(points)
     marks = [Box(x - half, y - half, x + half, y + half) for (x, y, _), half in zip(points, halves, strict=True)]
     rings = [ring for ring in RINGS if ring <= FARTHEST * min(panel.right - panel.left, panel.bottom - panel.top)]
 

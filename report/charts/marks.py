@@ -208,7 +208,7 @@ def names(
     areas = [LARGEST * min(1, row[size[0]] / size[1]) if isinstance(size, tuple) else size for row in listed]
     halves = [max(MARK, sqrt(area / pi)) for area in areas]
     placed = []
-    for label in labels.place(pixels, Box(0, 0, x_axis.pixels, y_axis.pixels), theme.LABEL_SIZE, taken, halves):
+    for label in labels.place(pixels, halves, Box(0, 0, x_axis.pixels, y_axis.pixels), theme.LABEL_SIZE, taken):
         row, (at, down, name) = listed[label.index], pixels[label.index]
         (dx, dy), (ex, ey) = label.center, label.leader_end or (at, down)
         offsets = {"dx": dx - at, "dy": dy - down, "ex": ex - at, "ey": ey - down}

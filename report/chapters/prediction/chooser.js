@@ -6,7 +6,7 @@ const CHOOSER_STYLE = `
   :is(.chooser, .chooser-line) select { font: inherit; max-width: 14rem; }
   .chooser .scroll { max-height: 24rem; overflow: auto; }
   .chooser table { width: 100%; font-size: 0.8rem; border-collapse: collapse; }
-  .chooser thead { position: sticky; top: 0; z-index: 1; background: var(--page, #fff); text-align: left; }
+  .chooser thead { position: sticky; top: 0; z-index: 1; background: var(--page); text-align: left; }
   .chooser :is(th, td) { padding: 0.2rem 0.3rem; white-space: nowrap; vertical-align: middle; }
   .chooser tbody th { min-width: 8.5rem; font-weight: 400; text-align: left; white-space: normal; }
   .chooser tr.tied th::after { content: "\\00a0="; }

@@ -16,8 +16,8 @@ def test_labels_are_free_of_each_other_of_marks_of_what_is_taken_and_of_the_edge
     points, halves = zip(*marked, strict=True)
     marks = [Box(x - half, y - half, x + half, y + half) for (x, y, _), half in marked]
     taken = Box(left, top, left + 100, top + 15)
-    placed = place(points, PANEL, 9, (taken,), halves)
-    assert place(points, PANEL, 9, (taken,), halves) == placed  # the same each time
+    placed = place(points, halves, PANEL, 9, (taken,))
+    assert place(points, halves, PANEL, 9, (taken,)) == placed  # the same each time
     for one, other in combinations(placed, 2):
         assert one.box.clear_of([other.box])
     for label in placed:
