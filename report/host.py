@@ -1,5 +1,7 @@
-"""A GPU that was measured here and its host: one input at a time, and a training step at two precisions."""
+"""A GPU that this program measured, and its host: one input at a time, kernels launched, compiled networks, a step."""
 
+from collections import defaultdict
+from dataclasses import replace
 from functools import cache
 
 import pandas as pd
@@ -11,20 +13,41 @@ from report.options import measure_command
 from report.paper import BASE_PRECISION, Machine, Paper
 from report.paper.frames import each, matching
 from report.stats.correlations import rank_correlation
-from report.stats.value import Name, Source, Value, count_of, exact, median_of
+from report.stats.value import NOTHING, Name, Source, Value, count_of, exact, extremes, median_of
 
 COMMAND = measure_command("--device cuda --sections workload inference training operators")
 
 
 class Single(Facts):
-    """One input at a time on a GPU measured here, at the lower precision at which it ran."""
+    """One input at a time on a GPU measured here."""
 
     device: Name  #: The GPU.
-    precision: Name  #: That precision.
+    precision: Name  #: The precision.
     networks: Value  #: Networks timed.
     flop: Value  #: Rank correlation of their times and their FLOP.
     calls: Value  #: Rank correlation of their times and the operators that they call.
     per_call: Value  #: Time over operators called.
+
+
+class Launched(Facts):
+    """What a network launches in a forward pass, recorded on that GPU at both precisions."""
+
+    network: Name  #: The network in which the two differ most.
+    calls: Value  #: Operators that it calls.
+    lower: Value  #: Kernels that these launch at the lower precision.
+    base: Value  #: Kernels that they launch at fp32.
+
+
+class Compiled(Facts):
+    """How many times as fast a GPU measured here runs networks compiled, at the lower precision."""
+
+    device: Name  #: The GPU.
+    batch: Value  #: The largest batch size of compiled networks.
+    networks: Value  #: Networks compiled at that size.
+    least: Value  #: The least gain there, with its network.
+    most: Value  #: The largest.
+    single_least: Value  #: The least gain at the smallest batch size.
+    single_most: Value  #: The largest there.
 
 
 class LoweredStep(Facts):
@@ -41,7 +64,10 @@ class LoweredStep(Facts):
 class Host(Facts):
     """A GPU that was measured here, and its host."""
 
-    single: Single
+    single: Single  # at the lower precision at which it ran
+    base: Single  # at fp32
+    launched: Launched
+    compiled: Compiled
     lowered: LoweredStep
 
 
@@ -52,12 +78,20 @@ def of(paper: Paper) -> Host:
         return missing(Host)
     source = Source(f"machines/{machine.folder}/samples.csv", "inference, eager, the smallest batch size", COMMAND)
     profiles = Source("machines/*/profiles.csv", "phase step", COMMAND)
-    return Host(sourced(_single(paper, machine), source), sourced(_lowered(paper), profiles))
+    lower = _precision(machine)
+    kernels = Source("traces/*/operators.csv", "inference", COMMAND)
+    return Host(
+        sourced(_single(paper, machine, lower), source),
+        sourced(_single(paper, machine, BASE_PRECISION) if lower != BASE_PRECISION else missing(Single), source),
+        sourced(_launched(paper, machine, lower), kernels),
+        sourced(_compiled(machine), replace(source, rows="inference, compile over eager")),
+        sourced(_lowered(paper), profiles),
+    )
 
 
 @cache
-def singles(paper: Paper) -> pd.DataFrame:
-    """One row is a network at the GPU's smallest batch size, at the lower precision.
+def singles(paper: Paper, precision: str | None = None) -> pd.DataFrame:
+    """One row is a network at the GPU's smallest batch size, at a precision or the lower one.
 
     The columns are ``model``, ``name``, ``flop``, ``calls`` (operators called) and ``latency_s`` with its ends.
     """
@@ -65,7 +99,7 @@ def singles(paper: Paper) -> pd.DataFrame:
     if machine is None:
         return pd.DataFrame()
     cells = matching(machine.cells, status="ok")
-    cells = matching(cells, precision=_precision(machine), batch=cells.batch.min())
+    cells = matching(cells, precision=precision or _precision(machine), batch=cells.batch.min())
     counted = matching(paper.operators, stage=INFERENCE)
     calls = counted.groupby(["model", "batch", "precision"]).calls.sum().groupby("model").first()  # alike at any batch
     rows = cells.assign(name=cells.model.map(model_name), flop=cells.forward_flop, calls=cells.model.map(calls))
@@ -78,14 +112,51 @@ def _precision(machine: Machine) -> str:
     return lower if lower in set(matching(machine.cells, status="ok").precision) else BASE_PRECISION
 
 
-def _single(paper: Paper, machine: Machine) -> Single:
-    rows = singles(paper)
+def _single(paper: Paper, machine: Machine, precision: str) -> Single:
+    rows = singles(paper, precision)
     if rows.empty:
         return missing(Single)
     flop, calls = (rank_correlation(rows[each].astype(float), rows.latency_s, rows.model) for each in ("flop", "calls"))
     return Single(
-        Name(machine.name), Name(_precision(machine)), count_of(len(rows), "networks"), flop, calls,
+        Name(machine.name), Name(precision), count_of(len(rows), "networks"), flop, calls,
         median_of(rows.latency_s / rows.calls, "s"),
+    )  # fmt: skip
+
+
+def _launched(paper: Paper, machine: Machine, lower: str) -> Launched:
+    """Measured traces are named after their network, batch, precision and phase."""
+    found: dict[tuple[str, str], dict[str, tuple[int, int]]] = defaultdict(dict)
+    for trace in paper.traces:
+        if trace.is_measured and trace.devices[0].source == f"machines/{machine.folder}":
+            network, batch, precision, phase = str(trace.devices[0].network).split(", ")
+            rows = [row for row in trace.operators if row.stage == INFERENCE]
+            steps = len({row.step for row in rows})
+            if phase == INFERENCE and steps:
+                found[network, batch][precision] = tuple(
+                    sum(getattr(row, column) for row in rows) // steps for column in ("calls", "kernels")
+                )
+    both = {network: of for (network, _), of in found.items() if {lower, BASE_PRECISION} <= of.keys()}
+    if not both:
+        return missing(Launched)
+    network = max(both, key=lambda name: both[name][lower][1] / both[name][BASE_PRECISION][1])
+    (calls, kernels), (_, of_base) = both[network][lower], both[network][BASE_PRECISION]
+    return Launched(Name(network), exact(calls), exact(kernels), exact(of_base))
+
+
+def _compiled(machine: Machine) -> Compiled:
+    """Both may have been timed in other sittings, so gains have no interval."""
+    sample = ["model", "batch", "precision"]
+    ran = matching(machine.variants, status="ok", variant="compile", precision=machine.lower_precision)
+    both = matching(machine.cells, status="ok").merge(ran, on=sample, suffixes=("", "_compiled"))
+    if both.empty:
+        return missing(Compiled)
+    both = both.assign(gain=both.latency_s / both.latency_s_compiled, name=both.model.map(model_name))
+    at = {batch: rows.set_index("name").gain for batch, rows in both.groupby("batch")}
+    largest, smallest = max(at), min(at)
+    single = extremes(at[smallest], fewest=2) if smallest < largest else (NOTHING, NOTHING)
+    return Compiled(
+        Name(machine.name), exact(largest), count_of(len(at[largest]), "networks"),
+        *extremes(at[largest], fewest=2), *single,
     )  # fmt: skip
 
 

@@ -60,12 +60,6 @@ def of_dies(chips: pd.DataFrame) -> pd.DataFrame:
     return chips[chips.chip.isin(ranked.drop_duplicates("die").chip)]
 
 
-def confirmed(chips: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows whose inputs are confirmed, for extremes; where there is none, all rows."""
-    sure = chips[chips.verified == "yes"]
-    return chips if sure.empty else sure
-
-
 def comparable(chips: pd.DataFrame, kind: str) -> pd.DataFrame:
     """Return the chips of a kind at one precision and unit; none where they share none.
 

@@ -29,8 +29,10 @@ RULES = {
 }  # fmt: skip
 """Limits of the program's own that the text names."""
 
-PAIRED = ("gpus.memory.", "gpus.host.lowered.")
-"""Of two GPUs alike but for memory, or of steps at two precisions; the world has neither: test_memory, test_host."""
+PAIRED = (
+    "gpus.memory.", "gpus.own.", "gpus.host.base.", "gpus.host.launched.", "gpus.host.compiled.", "gpus.host.lowered.",
+)  # fmt: skip
+"""Of two GPUs, two precisions or compiled networks; the world has none: test_memory, test_gpus, test_host."""
 
 UNMOVED = 47
 """So many counts and names the changes below leave alone: chosen by the chapters, or none; facts by hand hold them."""

@@ -6,6 +6,8 @@ import pandas as pd
 import pytest
 from helpers.world import world
 
+from measure.cache.trace_records import TraceDevice, TraceOperator
+from measure.cache.traces import StoredTrace
 from report import host
 from report.paper import Paper
 
@@ -34,8 +36,23 @@ def paper() -> Paper:
         )
     ]  # fmt: skip
     gpu = world().machine("gpu")
-    gpu = replace(gpu, cells=pd.DataFrame(cells), profiles=pd.DataFrame(profiles))
-    return replace(world(), machines=(gpu,), operators=pd.DataFrame(operators))
+    compiled = [
+        cell | {"variant": "compile", "latency_s": cell["latency_s"] / gain}
+        for cell in cells if cell["precision"] == "bf16"
+        for name, gain in (("net2", 1 + cell["batch"] / 64), ("net3", 3)) if cell["model"] == name
+    ]  # fmt: skip
+    tables = {"cells": cells, "profiles": profiles, "variants": compiled}
+    gpu = replace(gpu, **{name: pd.DataFrame(rows) for name, rows in tables.items()})
+    traces = tuple(trace(gpu.folder, *each) for each in (("bf16", 6, 9), ("fp32", 6, 7)))
+    return replace(world(), machines=(gpu,), operators=pd.DataFrame(operators), traces=traces)
+
+
+def trace(folder, precision, calls, kernels) -> StoredTrace:
+    """Two recorded passes of net2, with its operators and kernels in each."""
+    about = dict.fromkeys(TraceDevice.__dataclass_fields__) | {"rank": 0, "device": 0, "source": f"machines/{folder}"}
+    device = TraceDevice(**about | {"network": f"net2, batch 64, {precision}, inference"})
+    row = dict.fromkeys(TraceOperator.__dataclass_fields__) | {"stage": "inference", "calls": calls, "kernels": kernels}
+    return StoredTrace(precision, [device], [], [TraceOperator(**row | {"step": step}) for step in (1, 2)])
 
 
 def test_single_inputs_are_held_against_operators_called():
@@ -43,6 +60,22 @@ def test_single_inputs_are_held_against_operators_called():
     assert (found.precision.text, found.networks.number) == ("bf16", 7)
     assert (found.calls.number, found.flop.number) == pytest.approx((1, -1))
     assert found.per_call.number == pytest.approx(20e-6)  # k * 200 us over 2 * 5 * k operators
+    base = host.of(paper()).base
+    assert (base.precision.text, base.per_call.number) == ("fp32", pytest.approx(60e-6))
+
+
+def test_what_a_network_launches_at_two_precisions():
+    found = host.of(paper()).launched
+    assert (found.network.text, found.calls.number, found.lower.number, found.base.number) == ("net2", 6, 9, 7)
+    assert host.of(replace(paper(), traces=paper().traces[:1])).launched.calls.is_missing
+
+
+def test_the_gains_of_compiling_by_batch():
+    found = host.of(paper()).compiled
+    # At 64 net2 gains 1 + 64 / 64 and net3 3; with one input 1 + 1 / 64 and 3
+    assert (found.batch.number, found.networks.number) == (64, 2)
+    assert (found.least.name, found.least.number, found.most.number) == ("net2", pytest.approx(2), pytest.approx(3))
+    assert (found.single_least.number, found.single_most.number) == (pytest.approx(1 + 1 / 64), pytest.approx(3))
 
 
 def test_the_step_whose_host_hides_most_of_the_gain_is_chosen():

@@ -1,19 +1,22 @@
 """The numbers of the chapter on GPUs that others timed."""
 
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
 
+from measure.domain.statistics import FEWEST_MODELS
 from measure.domain.words import INFERENCE, PRODUCT_KINDS
 from report import host
 from report.chapters.gpus import memory, traced
 from report.facts import Facts, missing, sourced
 from report.host import Host
-from report.paper import Paper
+from report.paper import BASE_PRECISION, Paper
 from report.paper.chips import short_name
+from report.paper.frames import matching
 from report.stats import published
 from report.stats.published import COMPILED, NETWORK, BestTimed, name_in, network_name, share, typical
-from report.stats.value import Name, Value, count_of, exact, extremes, median_of
+from report.stats.value import Name, Source, Value, count_of, exact, extremes, median_of
 
 EXAMPLE = "timm:resnet50"  # the network of the calculation
 
@@ -37,6 +40,8 @@ class GpuShares(Facts):
     low: Value  #: A tenth of the networks have a smaller share of the roofline drawn layer by layer.
     high: Value  #: A tenth of the networks have a larger one.
     left: Value  #: How many times as fast the typical network would be at the bound.
+    faster: Value  #: Networks that are faster than their bound layer by layer.
+    fastest: Value  #: The bound over the time of the one farthest below its bound, with its name.
     compiled: Value  #: The same share with torch.compile.
 
 
@@ -46,6 +51,19 @@ class Devices(Facts):
     most_whole: Value  #: The highest typical share of the roofline of the whole network, with its GPU.
     least_layers: Value  #: The lowest typical share of the roofline drawn layer by layer, with its GPU.
     most_layers: Value  #: The highest one.
+
+
+class OwnGpus(Facts):
+    """The typical share of the roofline drawn layer by layer on the GPUs that this program timed, by measured roofs.
+
+    In eager mode, at the largest batch that most networks ran, at fp32 and at the lower precision.
+    """
+
+    devices: Value  #: These GPUs.
+    networks: Value  #: Networks timed on each, at least.
+    batch: Value  #: That batch size.
+    least: Value  #: The lowest typical share, with its GPU and precision.
+    most: Value  #: The highest one.
 
 
 class GpuPair(Facts):
@@ -116,6 +134,7 @@ class Gpus(Facts):
     timings: Timings
     shares: GpuShares
     devices: Devices
+    own: OwnGpus
     first: GpuPair
     second: GpuPair
     compiled: Change
@@ -146,6 +165,7 @@ def of(paper: Paper) -> Gpus:
         ),
         shares=_shares(paper, best),
         devices=_devices(paper),
+        own=_own(paper),
         first=_step(changes, 0),
         second=_step(changes, 1),
         compiled=_change(published.of_best(published.compiled(paper), best)),
@@ -169,11 +189,13 @@ def _shares(paper: Paper, best: BestTimed | None) -> GpuShares:
     rows, other = best.rows, published.newest(paper, COMPILED)
     other = other[(other.device == best.device) & (other.computed == best.computed)]
     shares = published.of_networks(rows.layers_s / rows.latency_s, rows.model)
+    _, fastest = extremes(shares.rename(network_name))
     low, high = (Value(float(shares.quantile(end)), "%", count=len(shares), counted="networks") for end in (0.1, 0.9))
     return GpuShares(
         Name(short_name(best.device)), count_of(rows.model.nunique(), "networks"),
         typical(rows.peak_share, rows.model, "%"), share(rows, "whole_s"), share(rows, "layers_s"), low, high,
         typical(rows.latency_s / rows.layers_s, rows.model),
+        count_of((shares > 1).sum(), "networks"), fastest,
         share(other, "layers_s"),
     )  # fmt: skip
 
@@ -185,6 +207,41 @@ def _devices(paper: Paper) -> Devices:
         for bound in ("whole_s", "layers_s")
     )
     return Devices(most_whole, least, most)
+
+
+def own_shares(paper: Paper) -> pd.DataFrame:
+    """One row is a network on a GPU that this program timed, at a precision: its ``share`` of the roof layer by layer.
+
+    All are at the largest batch at which half of the networks ran.
+    """
+    found = []
+    for machine in paper.calm.machines:
+        cells = matching(machine.cells, status="ok").dropna(subset="operator_bound_s")
+        networks = cells.groupby("batch").model.nunique()
+        batch = networks[2 * networks >= networks.max()].index.max()
+        if machine.chip_kind == "gpu":
+            rows = cells[(cells.batch == batch) & cells.precision.isin([BASE_PRECISION, machine.lower_precision])]
+            found.append(rows.assign(device=machine.name, share=rows.operator_bound_s / rows.latency_s))
+    return pd.concat(found) if found else pd.DataFrame(columns=["device", "precision", "model", "batch", "share"])
+
+
+def _own(paper: Paper) -> OwnGpus:
+    groups = own_shares(paper).groupby(["device", "precision"])
+    shares = [
+        replace(median_of(rows.share, "%", "networks"), name=f"{device} at {precision}")
+        for (device, precision), rows in groups
+        if len(rows) >= FEWEST_MODELS
+    ]
+    if len(shares) < 2:
+        return missing(OwnGpus)
+    ranked = sorted(shares, key=lambda each: each.number or 0.0)
+    rows = own_shares(paper)
+    source = Source("machines/*/samples.csv", "GPUs, inference, eager, the largest batch", host.COMMAND)
+    found = OwnGpus(
+        count_of(rows.device.nunique(), "GPUs"), count_of(min(each.count or 0 for each in shares), "networks"),
+        exact(rows.batch.max()), ranked[0], ranked[-1],
+    )  # fmt: skip
+    return sourced(found, source)
 
 
 def _step(changes: list[pd.DataFrame], at: int) -> GpuPair:

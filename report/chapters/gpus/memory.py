@@ -44,8 +44,6 @@ class OtherMemory(Facts):
     example: Name  #: The profiled network in which the roof calls most of the time bound by memory.
     promised: Value  #: How many times as fast the roofs of its kinds of layer let expect.
     gained: Value  #: How many times as fast its kernels are.
-    waits: Value  #: Share of that time that waits for memory: what is saved over what the bandwidths could save.
-    compiled: Value  #: How many times as fast it is compiled, on the first at the lower precision and largest batch.
     activation: KindOfMemory
     depthwise: KindOfMemory
 
@@ -121,17 +119,6 @@ def kinds(paper: Paper) -> pd.DataFrame:
     return pd.concat(found, ignore_index=True) if found else pd.DataFrame()
 
 
-def compiled(machine: Machine) -> pd.DataFrame:
-    """One row is a network that a GPU ran compiled: how many times as fast it is (``gain``), the largest batch first.
-
-    The two may have been timed in unlike sittings: at a large batch these agree.
-    """
-    ran = matching(machine.variants, status="ok", variant="compile")
-    both = matching(machine.cells, status="ok").merge(ran, on=SAMPLE, suffixes=("", "_compiled"))
-    both = both.assign(gain=both.latency_s / both.latency_s_compiled)
-    return both.sort_values("batch", ascending=False, kind="stable")
-
-
 def example(paper: Paper) -> pd.DataFrame:
     """Return the kinds of layer of the network of which the roof says that memory bounds most of the time."""
     rows = kinds(paper)
@@ -148,14 +135,11 @@ def of(paper: Paper) -> OtherMemory:
         return missing(OtherMemory)
     gained = shown.time_s.sum() / shown.time_s_other.sum()
     _, most = extremes(dict(zip(timed.model.map(model_name), timed.gain, strict=True)))
-    faster = compiled(pair.first.machine)
-    faster = faster[faster.model.map(model_name) == shown.network.iloc[0]]
     facts = OtherMemory(
         Name(short_name(pair.first.chip)), Name(short_name(pair.second.chip)), exact(pair.bandwidth),
         Name(timed.precision.iloc[0]), exact(timed.batch.iloc[0]), count_of(len(timed), "networks"),
         median_of(timed.gain), most, Name(shown.network.iloc[0]),
         exact(shown.least_s.sum() / shown.least_s_other.sum()), exact(gained),
-        exact((1 - 1 / gained) / (1 - 1 / pair.bandwidth), "%"), exact(next(iter(faster.gain), None)),
         *(KindOfMemory(exact(of_kind.gain[kind]), exact(of_kind.roof_share[kind], "%"))
           for kind in ("activation", "depthwise convolution")),
     )  # fmt: skip

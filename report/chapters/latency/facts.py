@@ -205,6 +205,9 @@ class Equal(Facts):
 class LatencyAdvice(Facts):
     families: Value  #: Families with enough networks of their own.
     family_flop: Value  #: Typical Spearman's rho of FLOP and time within a family.
+    family_bytes: Value  #: The same of the bytes of the layers and time.
+    flop: Value  #: Spearman's rho of FLOP and time over all networks.
+    bytes: Value  #: The same of the bytes of the layers and time.
     longer: Value  #: Spearman's rho of time and the longer of FLOP by peak and bytes by bandwidth.
 
 
@@ -332,13 +335,18 @@ def _advice(timed: Timed) -> LatencyAdvice:
     if timed.roof is None:
         return missing(LatencyAdvice)
     rows = timed.rows.assign(longer=timed.roof.least_s(timed.rows.flop, timed.rows.traffic_byte))
+    rows = rows.dropna(subset="longer")  # so that all three rank the same networks
     large = rows.groupby("family").filter(lambda family: family.model.nunique() >= FAMILY).groupby("family")
-    pairs = [(family.flop.to_numpy(float), family.input_s.to_numpy(float)) for _, family in large]
-    within = [float(spearman(*pair, np.ones((len(pair[0]), 1)))[0]) for pair in pairs]
+
+    def within(column: str) -> Value:
+        pairs = [(family[column].to_numpy(float), family.input_s.to_numpy(float)) for _, family in large]
+        return median_of((float(spearman(*pair, np.ones((len(pair[0]), 1)))[0]) for pair in pairs), counted="families")
+
+    flop, traffic, longer = (
+        rank_correlation(rows[column], rows.input_s, rows.model) for column in ("flop", "traffic_byte", "longer")
+    )
     return LatencyAdvice(
-        families=count_of(len(within), "families"),
-        family_flop=median_of(within, counted="families"),
-        longer=rank_correlation(rows.longer, rows.input_s, rows.model),
+        count_of(len(large), "families"), within("flop"), within("traffic_byte"), flop, traffic, longer
     )
 
 

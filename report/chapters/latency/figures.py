@@ -20,7 +20,7 @@ from report.paper.frames import matching, spread
 from report.stats.correlations import FEWEST, fit_power_law, rank_correlation
 from report.stats.published import ALIKE_FLOP
 
-CURVES = 8  # the most networks in the figure of throughput
+FEW = 12  # as many networks have all their names against FLOP and parameters, and a line each in throughput
 MEASURED = 200  # the most networks with an interval at each batch size, against FLOP and parameters
 
 TIMING = [("name", "network", ""), ("batch", "batch size", "d")]
@@ -54,7 +54,7 @@ def _against(timed: Timed, name: str) -> dict[str, Any]:
         place = (x, column), (y, time)
         told = [*TIMING, (column, heading, unit or ".3~s"), (time, title, "s")]
         layers = []
-        named = usual[usual.name.isin(theme.ACCENTS)]
+        named = usual if usual.name.nunique() <= FEW else usual[usual.name.isin(theme.ACCENTS)]
         for group in groups:
             law = fit_power_law(group[column], group[time], group.model)
             if law is None:
@@ -138,14 +138,14 @@ def throughput(paper: Paper) -> dict[str, Any]:
 
 
 def _swept(timed: Timed) -> pd.DataFrame:
-    """Return the networks with most batch sizes, at most ``CURVES`` of them."""
+    """Return the networks with most batch sizes, at most ``FEW`` of them."""
     rows = timed.rows.assign(
         rate=timed.rows.throughput_per_s,
         low=timed.rows.batch / timed.rows.latency_high_s,
         high=timed.rows.batch / timed.rows.latency_low_s,
     )
     sizes = rows.groupby("name").batch.nunique().sort_values(ascending=False, kind="stable")
-    kept = sizes[sizes > 1].index[:CURVES]
+    kept = sizes[sizes > 1].index[:FEW]
     return rows[rows.name.isin(kept)].sort_values(["name", "batch"])[["name", "batch", "rate", "low", "high"]]
 
 

@@ -38,10 +38,18 @@ class MethodRounds(Facts):
     most: Value  #: after the most rounds
 
 
+class GpuRounds(Facts):
+    """Rounds of the inference cells of GPUs that this program measured, in eager mode."""
+
+    least: Value  #: the fewest
+    most: Value  #: the most
+
+
 class Method(Facts):
     protocol: Protocol
     cells: Cells
     rounds: MethodRounds
+    gpus: GpuRounds
 
 
 def of(paper: Paper) -> Method:
@@ -56,8 +64,11 @@ def of(paper: Paper) -> Method:
         heat=exact(words.HEAT_S, "s"),
         fewest=exact(next(number for number in count(1) if statistics.order_statistic_ranks(number))),
     )
+    rounds = [matching(each.cells, status="ok").rounds for each in paper.machines if each.chip_kind == "gpu"]
+    ends = (min(each.min() for each in rounds), max(each.max() for each in rounds)) if rounds else (None, None)
+    gpus = sourced(GpuRounds(*map(count_of, ends, ("rounds", "rounds"))), source)
     if machine is None:
-        return Method(protocol, sourced(missing(Cells), source), missing(MethodRounds))
+        return Method(protocol, sourced(missing(Cells), source), missing(MethodRounds), gpus)
     timed = matching(machine.cells, status="ok")
     widths = half_width(timed).dropna().astype(float)
     scatter = median_of(timed.scatter, "%", "cells")
@@ -69,7 +80,7 @@ def of(paper: Paper) -> Method:
         NOTHING if scatter.number is None else exact(expected(scatter.number, rounds), "%")
         for rounds in (words.ROUNDS, words.MOST_ROUNDS)
     )
-    return Method(protocol, sourced(cells, source), sourced(MethodRounds(*left), source))
+    return Method(protocol, sourced(cells, source), sourced(MethodRounds(*left), source), gpus)
 
 
 def expected(scatter: float, rounds: int) -> float:

@@ -37,6 +37,9 @@ class PuzzleElsewhere(Facts):
     slower: Value  #: Those of them on which MobileNet-v2 takes longer.
     least: Value  #: The lowest ratio at 16 bits, with its device.
     most: Value  #: The highest one.
+    least_bytes: Value  #: The smallest share that the bytes of MobileNet-v2 at the bandwidth take of its time.
+    most_bytes: Value  #: The largest, with its device.
+    by_bytes: Value  #: Devices on which they take more than half of it.
 
 
 class Control(Facts):
@@ -59,6 +62,8 @@ class Bounds(Facts):
     light_intensity: Value  #: FLOP per byte of MobileNet-v2, layer by layer.
     light: Value  #: Published time of MobileNet-v2.
     heavy: Value  #: Published time of ResNet-18.
+    light_share: Value  #: Least time of MobileNet-v2, layer by layer, over the published one.
+    heavy_share: Value  #: The same of ResNet-18.
 
 
 class PuzzleHere(Facts):
@@ -93,7 +98,11 @@ def of(paper: Paper) -> Puzzle:
     pairs = compared(paper)
     sixteen, double = (matching(pairs, computed=each).set_index("name").ratio for each in (SIXTEEN_BITS, CONTROL))
     least, most = extremes(sixteen, fewest=2)
-    elsewhere = PuzzleElsewhere(count_of(len(sixteen), "GPUs"), count_of((sixteen > 1).sum(), "GPUs"), least, most)
+    share = byte_share(paper)
+    elsewhere = PuzzleElsewhere(
+        count_of(len(sixteen), "GPUs"), count_of((sixteen > 1).sum(), "GPUs"), least, most,
+        *extremes(share, "%", fewest=2), count_of((share > 1 / 2).sum() if len(share) else None, "GPUs"),
+    )  # fmt: skip
     control = Control(median_of(double))
     pair = _best_pair(paper)
     bounds, reference = _bounds(*pair), here(paper.reference.at_hand)
@@ -126,6 +135,20 @@ def compared(paper: Paper) -> pd.DataFrame:
         .drop_duplicates(["device", "computed"], keep="last")
         .assign(name=lambda found: found.device.map(short_name))
     )
+
+
+def byte_share(paper: Paper) -> pd.Series:
+    """Return, by device, the share that the bytes of MobileNet-v2 at the bandwidth take of its time at 16 bits.
+
+    The bytes are those of its layers. A device without a roof of its own has none.
+    """
+    pairs = matching(compared(paper), computed=SIXTEEN_BITS)
+    timed = published.timed(paper)
+    timed = timed[timed.model.isin([LIGHT, TWINS[LIGHT]])]
+    same = ["device", "source", "batch", "torch", "computed"]
+    rows = pairs[[*same, "name", "latency_s_other"]].merge(timed, on=same)
+    rows = rows[rows.latency_s == rows.latency_s_other].drop_duplicates("name").set_index("name")
+    return rows.layers_byte / rows.bandwidth_byte_per_s / rows.latency_s
 
 
 def _best_pair(paper: Paper) -> tuple[str, list[Any]]:
@@ -170,6 +193,8 @@ def _bounds(device: str, pair: list[Any]) -> Bounds:
         light_bytes=exact(times(light)[1], "s"), heavy_bytes=exact(times(heavy)[1], "s"),
         light_intensity=exact(light.flop / light.layers_byte, "FLOP/B"),
         light=exact(light.input_s, "s"), heavy=exact(heavy.input_s, "s"),
+        light_share=exact(light.layers_s / light.latency_s, "%"),
+        heavy_share=exact(heavy.layers_s / heavy.latency_s, "%"),
     )  # fmt: skip
 
 

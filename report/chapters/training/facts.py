@@ -46,6 +46,7 @@ class TrainingKinds(Facts):
     convolution: Value  #: convolutions
     normalisation: Value  #: normalisations
     pooling: Value  #: poolings
+    attention_bytes: Value  #: attention: backward over forward in the bytes that operators move
 
 
 class TrainingShares(Facts):
@@ -211,7 +212,10 @@ def _step(machine: Machine | None) -> StepRatios:
 def _kinds(paper: Paper, machine: Machine | None) -> TrainingKinds:
     rows = costs.seen(paper, machine)
     kinds = ("convolution", "normalisation", "pooling")
-    return TrainingKinds(*(median_of(matching(rows, layer_kind=kind).time_ratio) for kind in kinds))
+    attention = matching(rows, layer_kind="attention").byte_ratio
+    return TrainingKinds(
+        *(median_of(matching(rows, layer_kind=kind).time_ratio) for kind in kinds), median_of(attention)
+    )
 
 
 def _shares(paper: Paper, machine: Machine | None) -> TrainingShares:

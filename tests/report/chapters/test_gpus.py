@@ -1,8 +1,10 @@
 """The chapter on GPUs that others timed, from the rules of the world (tests/data/world/README.md)."""
 
+from dataclasses import replace
 from statistics import median
 
 import numpy as np
+import pandas as pd
 import pytest
 from helpers.world import rows_of, world, wrong
 
@@ -46,6 +48,7 @@ def test_facts_by_hand():
         "shares.device": "Bead 2", "shares.networks": 35,
         "shares.layers": median(shares), "shares.left": 1 / median(shares), "shares.low": np.quantile(shares, 0.1),
         "shares.high": np.quantile(shares, 0.9), "shares.compiled": median(compiled),
+        "shares.faster": 0, "shares.fastest": max(shares), "shares.fastest.name": "ResNet-18",
         # Times 2.2, 2.3, 2.4 on NVIDIA B2, with 40 TFLOP/s and 200 GB/s
         "first.older": "B2", "first.newer": "Bead 2", "first.networks": 31, "first.peak": 2.5, "first.bandwidth": 5,
         "first.speed": 2.3, "first.whole": 2.5,
@@ -80,6 +83,21 @@ def test_facts_by_hand():
         "traces.images.kernels": 2, "traces.images.step": 0.8, "traces.images.idle_first": 0.8,
     }  # fmt: skip
     assert wrong("gpus", world(), expected) == {}
+
+
+def test_own_gpus_are_compared_at_the_largest_batch():
+    """Seven networks with 8 inputs: the bound is a tenth of the time for net1, two for net2 and so on; half at bf16."""
+    cells = [
+        {"model": f"net{k}", "batch": batch, "precision": precision, "status": "ok", "flags": ""}
+        | {"latency_s": 1.0, "operator_bound_s": k / 10 / slower / (8 // batch)}
+        for k in range(1, 8) for batch in (1, 8) for precision, slower in (("fp32", 1), ("bf16", 2))
+    ]  # fmt: skip
+    none = pd.DataFrame(columns=["model", "batch", "precision", "flags"])
+    gpu = replace(world().machine("gpu"), cells=pd.DataFrame(cells), variants=none, steps=none)
+    found = chapter._own(replace(world(), machines=(gpu,)))
+    assert (found.networks.number, found.batch.number) == (7, 8)
+    assert (found.least.number, found.least.name) == (pytest.approx(0.2), f"{gpu.name} at bf16")
+    assert (found.most.number, found.most.name) == (pytest.approx(0.4), f"{gpu.name} at fp32")
 
 
 def test_libraries_are_compared(monkeypatch):

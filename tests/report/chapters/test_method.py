@@ -24,6 +24,7 @@ def test_facts_by_hand():
     scatter = 0.01000038
     told = {
         "protocol.rounds": ROUNDS, "protocol.most_rounds": MOST_ROUNDS, "protocol.target": TARGET, "protocol.fewest": 6,
+        "gpus.least": 1, "gpus.most": 3,  # lean and deep once, the six three times
         "cells.cells": 32, "cells.within": 30, "cells.scatter": scatter,
         "rounds.least": exp(4.8487 * scatter / 3**0.5) - 1, "rounds.most": exp(2.4490 * scatter / 9**0.5) - 1,
     }  # fmt: skip

@@ -26,6 +26,12 @@ def test_facts_by_hand():
         "bounds.light_bytes": light / 1e12, "bounds.heavy_bytes": heavy / 1e12,
         "bounds.light_intensity": 0.6e9 / light,
         "bounds.light": 80e-6, "bounds.heavy": 60e-6,
+        # Products, 6 and 36 us of arithmetic, and then the other layers' 8 and 3 MB
+        "bounds.light_share": (6 + 8) / 80, "bounds.heavy_share": (36 + 3) / 60,
+        # 8.425 MB an input: 8 of them take 0.9 ms on A1, with 100 GB/s; one takes 40 us on Cog 3, with 20 TB/s
+        "elsewhere.most_bytes": 8 * light / 1e11 / 0.9e-3, "elsewhere.most_bytes.name": "A1",
+        "elsewhere.least_bytes": light / 2e13 / 40e-6, "elsewhere.least_bytes.name": "Cog 3",
+        "elsewhere.by_bytes": 1,
         "problems.by_bytes": light / heavy, "problems.measured": 80 / 60, "problems.needed": 1e14 / (0.6e9 / light),
         # 64 inputs of 20 and 40 ms; with memory kept they are 2 and 2.1 times as fast
         "here.batch": 64, "here.light": 1.28, "here.heavy": 2.56, "here.ratio": 0.5, "here.kept": 0.5 * 2.1 / 2,

@@ -13,6 +13,7 @@ from helpers.world import nothing, rows_of, world, wrong
 
 from report.chapters.training import costs, figures
 from report.chapters.training.costs import agreeing
+from report.chapters.training.facts import _kinds
 
 SIX = range(6)
 PARAMETERS = (8, 1, 7, 2, 6, 3)
@@ -107,6 +108,13 @@ def test_the_largest_part_of_the_gap_names_the_kind():
     assert (found["lean"], found["deep"]) == ("activation", "convolution")
     quick = replace(cpu(), steps=cpu().steps.assign(time_ratio=0.5))  # now the gap is below, linear or not
     assert costs.causes(world(), quick)["lean"] == "convolution"
+
+
+def test_attention_moves_more_bytes_backward(monkeypatch):
+    rows = [("attention", 2.0, ratio) for ratio in (2.0, 2.5, 3.0)] + [("convolution", 2.0, 1.5)]
+    found = pd.DataFrame(rows, columns=["layer_kind", "time_ratio", "byte_ratio"])
+    monkeypatch.setattr(costs, "seen", lambda _paper, _machine: found)
+    assert _kinds(world(), None).attention_bytes.number == 2.5
 
 
 def test_a_time_ratio_agrees_by_its_interval_or_within_five_per_cent():
