@@ -148,7 +148,7 @@ class Plane:
 
     def _texts(self) -> Iterator[Layer]:
         for row in self._placed():
-            turned: dict[str, Any] = {"angle": -degrees(atan(row["slope"]))} if row["slope"] else {}
+            turned: dict[str, Any] = {"angle": -degrees(atan(row["slope"])) % 360} if row["slope"] else {}
             align = "left" if row["slope"] else "right"
             places = (self.x, "intensity"), (self.y, "rate")
             yield texts([row], "text", *places, align=align, dy=-4, baseline="bottom", **turned)

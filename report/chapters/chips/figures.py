@@ -98,11 +98,12 @@ def ridges(paper: Paper) -> dict[str, Any]:
     places = (x, "year"), (y, "ridge")
     color, shape = ("kind", theme.CHIP_COLORS), ("kind", theme.CHIP_SHAPES)
     joined = [
-        row | {"line": line}
+        row | {"line": line, "place": members.index(row["key"])}
         for line, members in LINES.items()
-        for row in sorted(rows[rows.key.isin(members)].to_dict("records"), key=lambda row: members.index(row["key"]))
+        for row in rows[rows.key.isin(members)].to_dict("records")
     ]
-    layers = [lines(joined, *places, color, "line", order={"value": None})] if joined else []
+    in_turn = {"field": "place", "type": "quantitative"}  # two generations of one year have an order as well
+    layers = [lines(joined, *places, color, "line", order=in_turn)] if joined else []
     layers.append(points(rows, *places, color, shape, "unconfirmed", size=26, tooltip=TOOLTIP))
     layers.append(names(rows.assign(name=rows.short.where(named, "")), "name", *places))
     alt = f"Ridge points of {len(rows)} chips against their year, {rows.year.min()} to {rows.year.max()}."

@@ -1,3 +1,6 @@
+import json
+import re
+
 import pandas as pd
 import pytest
 
@@ -51,3 +54,10 @@ def test_no_name_covers_a_roof_or_its_texts():
     assert any(box.top <= flat <= box.bottom and box.left > PLANE.x.pixel(10) for box in taken)
     ridge = (PLANE.x.pixel(3), PLANE.y.pixel(30e9))  # on the slope
     assert any(box.left - 4 <= ridge[0] <= box.right + 4 and box.top - 4 <= ridge[1] <= box.bottom + 4 for box in taken)
+
+
+def test_a_text_along_a_slope_is_turned_by_an_angle_that_the_grammar_allows():
+    drawn = json.dumps(figure("plane", "d", PLANE.panel(), legend=None))
+    angles = [float(angle) for angle in re.findall(r'"angle": ([-\d.]+)', drawn)]
+    assert angles  # the names of two slopes, which rise: clockwise they turn by more than 270 degrees
+    assert all(270 < angle < 360 for angle in angles)

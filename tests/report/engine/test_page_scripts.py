@@ -161,6 +161,12 @@ def test_a_chapter_folds_and_whatever_leads_into_it_unfolds_it(visit):
     assert not fold.is_visible()
 
 
+def test_an_address_that_was_cut_leads_nowhere(visit):
+    visit.page.evaluate("window.location.hash = '%'")
+    visit.page.get_by_role("link", name="Table 1").click()  # and the next one leads there again
+    assert visit.page.locator("#tbl-b").is_visible()
+
+
 def test_a_guess_locks_and_unfolds_its_answer_where_the_data_decide(visit):
     group = visit.page.get_by_role("group", name="Guess")  # one: of the other question no option is the answer
     assert not visit.page.get_by_text("by far").is_visible()
