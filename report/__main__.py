@@ -10,7 +10,6 @@ from contextlib import chdir, contextmanager
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from measure.cache.project import ROOT, project_folder
@@ -302,6 +301,7 @@ def sources() -> Iterator[Path]:
     of an installed copy, a copy of that.
     """
     from report import own
+    from report.engine.project import scratch
 
     there = project_folder()
     if own.stands_in(Path.cwd()):
@@ -310,8 +310,8 @@ def sources() -> Iterator[Path]:
     if there == ROOT:
         yield there
         return
-    with TemporaryDirectory() as temporary:
-        root = Path(temporary).resolve() / there.name
+    with scratch() as temporary:
+        root = temporary.resolve() / there.name
         shutil.copytree(there, root)
         package = Path(__file__).parent
         shutil.copytree(package, root / package.name, ignore=shutil.ignore_patterns("__pycache__"))

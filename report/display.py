@@ -112,7 +112,8 @@ def facts_of(paper: Paper, *chapters: str) -> Display:
 
 
 def _facts(paper: Paper, *chapters: str) -> str:
-    known = json.dumps(facts.of_paper(paper, *chapters), ensure_ascii=False).replace("</", "<\\/")
+    # No "<": what begins as a comment or a script would hide what comes after it from a browser.
+    known = json.dumps(facts.of_paper(paper, *chapters), ensure_ascii=False).replace("<", "\\u003c")
     return f'<script type="application/json" id="facts">{known}</script>'
 
 

@@ -8,7 +8,6 @@ import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from measure.errors import UserError
 
@@ -73,8 +72,10 @@ def in_environment(values: Mapping[str, str]) -> Iterator[None]:
 def noted() -> Iterator[list[str]]:
     """Yield a list that holds, once the block has ended, a line for each thing that could not be computed within it."""
     lines: list[str] = []
-    with TemporaryDirectory() as folder:
-        place = Path(folder) / "failures.txt"
+    from report.engine.project import scratch  # late: facts are computed without YAML
+
+    with scratch() as folder:
+        place = folder / "failures.txt"
         with in_environment({FILE: str(place)}):
             yield lines
         if place.exists():

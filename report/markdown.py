@@ -12,8 +12,9 @@ APOSTROPHE = re.compile(r"(?<=[\w)])'")
 """Made curly here: pandoc pairs quotation marks across what lies between them, and drops blanks before the second."""
 AT_THE_START = re.compile(r"^( ?)([:=%])")
 """Markup only where a line begins: fences of divs, rules under headings, title blocks."""
-CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029]")
-"""What a terminal would take for colours and XML may not hold, and ends of lines that Markdown does not know."""
+CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+"""What a terminal takes for colours and XML may not hold, ends of lines that Markdown does not know, and what turns the
+direction of the text after it (Unicode Standard Annex 9)."""
 LAST_OF_PLANES = "".join(chr(last - at) for last in range(0xFFFF, 0x110000, 0x10000) for at in (0, 1))
 NO_CHARACTER = re.compile(rf"[\ud800-\udfff\ufdd0-\ufdef{LAST_OF_PLANES}]")
 """Halves of surrogate pairs, and the noncharacters (The Unicode Standard, 23.7)."""

@@ -10,7 +10,6 @@ import io
 import json
 import os
 import sys
-import tempfile
 import traceback
 from contextlib import redirect_stderr, redirect_stdout
 from typing import Any
@@ -47,14 +46,18 @@ def main() -> None:
     from IPython.core.interactiveshell import InteractiveShell
     from traitlets.config import Config
 
+    from report.engine.project import scratch
+
     gc.set_threshold(100_000, 50)  # collecting at the default rate takes one second in fifteen
     codes = json.load(sys.stdin)
     told = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what libraries print past Python is none of the lines
     sys.path[0] = ""  # as in a notebook
     os.environ.setdefault("MPLBACKEND", "module://matplotlib_inline.backend_inline")
-    with tempfile.TemporaryDirectory() as folder:  # where none of the user's start-up files is
-        shell = InteractiveShell.instance(config=Config({"HistoryManager": {"enabled": False}}), ipython_dir=folder)
+    with scratch() as folder:  # where none of the user's start-up files is
+        shell = InteractiveShell.instance(
+            config=Config({"HistoryManager": {"enabled": False}}), ipython_dir=str(folder)
+        )
 
         def show_value(value: Any) -> None:
             if value is not None and not code.rstrip().endswith(";"):  # as in a notebook

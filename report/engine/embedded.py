@@ -1,8 +1,10 @@
 """The embedded engine: cells, pandoc and Typst, all from installed wheels, without a network."""
 
 import json
+import os
 import re
 import shutil
+import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
@@ -31,6 +33,11 @@ def render_embedded(
     Return the files written. Raise UserError, with file and line where there is one.
     """
     project = read_project(root.resolve())
+    if not str(project.root).isascii() and sys.getfilesystemencoding() != "utf-8":
+        raise UserError(
+            f"Python takes names of files for {sys.getfilesystemencoding()} here, and the folder's has other letters; "
+            "set PYTHONUTF8=1, or move the folder"
+        )
     projects = [project, *(read_project(project.root, name) for name in project.others if "html" in formats)]
     for sentence in project.passed_over:
         progress(sentence)
@@ -121,7 +128,9 @@ def make_editions(job: dict[str, Any], project: Project, lines: list[Line]) -> I
     with TemporaryFile("w+", encoding="utf-8") as asked, TemporaryFile("w+", encoding="utf-8") as said:
         json.dump(job, asked)
         asked.seek(0)
-        with Popen(command, stdin=asked, stdout=PIPE, stderr=said, encoding="utf-8", cwd=project.root) as run:
+        # Pandoc takes names of files for the locale's, and Python those of every locale for UTF-8.
+        place: Any = {"cwd": project.root, "env": os.environ | {"LC_ALL": "C.UTF-8"}}
+        with Popen(command, stdin=asked, stdout=PIPE, stderr=said, encoding="utf-8", **place) as run:
             yield from map(json.loads, run.stdout or ())
         said.seek(0)
         problem = said.read()

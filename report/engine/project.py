@@ -2,9 +2,13 @@
 
 import os
 import re
+import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
+from tempfile import TemporaryDirectory, gettempdir
 from typing import Any
 
 import yaml
@@ -34,6 +38,8 @@ KNOWN: dict[str, Any] = {
     **{f"{OWN}{what}": (list,) for what in ("chapters", "machines", "models", "chips")},
 }  # fmt: skip
 """What each setting may be: types, or a pattern of its text."""
+SCRATCH = "roofwright-report-"
+MOST_NODES = 10_000  # of YAML: a few lines of nested aliases stand for billions
 
 
 @dataclass(frozen=True)
@@ -109,6 +115,16 @@ def write_file(path: Path, content: bytes) -> None:
         raise UserError(f"cannot write {path}: {problem.strerror}; choose another folder with --out") from problem
 
 
+@contextmanager
+def scratch() -> Iterator[Path]:
+    """Yield a folder for the length of a block. Remove those of renders that were killed with all that could do so."""
+    for old in Path(gettempdir()).glob(f"{SCRATCH}*-*"):
+        if Path("/proc").is_dir() and not Path("/proc", old.name.removeprefix(SCRATCH).split("-")[0]).exists():
+            shutil.rmtree(old, ignore_errors=True)
+    with TemporaryDirectory(prefix=f"{SCRATCH}{os.getpid()}-") as folder:
+        yield Path(folder)
+
+
 def read_project(root: Path, document: str | None = None) -> Project:
     """Read `root/_quarto.yml` and the front matter of a document that it renders, of the first unless one is given."""
     passed_over: list[str] = []
@@ -137,6 +153,8 @@ def read_settings(
     settings: dict[str, Any] = {}
     try:
         node = yaml.compose(text, Loader=yaml.SafeLoader) or yaml.MappingNode("", [])
+        if _size(node, {}) > MOST_NODES:
+            raise ValueError(f"its aliases stand for more than {MOST_NODES} values")
         found = list(_leaves(node, "", known))
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
@@ -161,6 +179,17 @@ def read_settings(
     return settings
 
 
+def _size(node: yaml.Node, sizes: dict[int, float]) -> float:
+    """Return how many values a node stands for when its aliases are written out; infinite if it holds itself."""
+    if id(node) not in sizes:
+        sizes[id(node)] = inf  # of whatever leads back here
+        parts = node.value if isinstance(node.value, list) else []
+        sizes[id(node)] = 1 + sum(
+            _size(each, sizes) for part in parts for each in (part if isinstance(part, tuple) else (part,))
+        )
+    return sizes[id(node)]
+
+
 def _leaves(node: yaml.Node, above: str, known: dict[str, Any]) -> Iterator[tuple[str, int, Any]]:
     """Yield the name, the line and the value of each setting; of known sections what stands in them."""
     if not isinstance(node, yaml.MappingNode):
@@ -168,7 +197,11 @@ def _leaves(node: yaml.Node, above: str, known: dict[str, Any]) -> Iterator[tupl
     for key, below in node.value:
         name = f"{above}{key.value}"
         is_section = any(each.startswith(f"{name}.") for each in known)
-        value = SafeConstructor().construct_document(below)
+        try:
+            value = SafeConstructor().construct_document(below)
+        except (ValueError, LookupError, AttributeError, TypeError):  # of a tag's function, such as !!int ''
+            problem = f"{name} cannot be read as {below.tag.rpartition(':')[2]}"
+            raise yaml.MarkedYAMLError(problem=problem, problem_mark=below.start_mark) from None
         if is_section and isinstance(below, yaml.MappingNode):
             yield from _leaves(below, f"{name}.", known)
         elif not is_section or value not in (None, "default"):  # Quarto's words for a section with nothing in it

@@ -55,3 +55,7 @@ def test_a_command_between_backticks_is_code():
 @pytest.mark.parametrize(("count", "text"), [(0, "no cell"), (1, "1 cell"), (24, "24 cells")])
 def test_a_noun_follows_its_count(count, text):
     assert number(count, "cell").replace("\u00a0", " ").replace("\u202f", " ") == text
+
+
+def test_nothing_turns_the_direction_of_the_text_after_it():
+    assert washed("A\u202eb\u2066c\u2069") == "A b c "  # right-to-left override, isolate, end of an isolate

@@ -2,10 +2,15 @@
 
 import base64
 import hashlib
+import json
+import re
+from dataclasses import replace
 from urllib.parse import unquote
 
 import pytest
+from helpers.world import world
 
+from report import display
 from report.engine.page import policy, whole_page, withhold
 from report.engine.project import read_project
 
@@ -63,3 +68,18 @@ def test_raw_html_is_withheld_no_line_moves_and_its_scripts_alone_may_run(projec
     allowed = policy(texts).split("; script-src ")[1].split()
     assert allowed == [f"'sha256-{each}'" for each in hashes]
     assert policy(texts).startswith("default-src 'none'; ")
+
+
+def test_only_scripts_of_the_project_are_allowed_whatever_a_name_holds():
+    """A name from a stranger's zip opens a comment and a script: a browser that saw them would skip the page's own."""
+    stranger = "Box <!--<script>"
+    before = display.facts_of(world(), "machine").markdown
+    paper = world()
+    machine = replace(paper.machines[0], name=stranger)
+    block = display.facts_of(replace(paper, machines=(machine, *paper.machines[1:])), "machine").markdown
+    assert "<!--" not in block
+    assert block.count("<") == before.count("<")
+    known = re.search(r">(\{.*\})<", block, re.DOTALL)
+    assert json.loads(known[1])["machine.at_hand.name"]["value"] == stranger
+    own = f"{block}<script>own()</script>"
+    assert policy([own]).count("sha256-") == 1

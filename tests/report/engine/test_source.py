@@ -1,11 +1,15 @@
 """Lines, cells and chapters of a document, and the settings of its project."""
 
+import os
+import subprocess
+import sys
+
 import pytest
 from helpers.places import ROOT
 
 from measure.errors import UserError
 from report.engine.embedded import render_embedded
-from report.engine.project import KNOWN, read_project, read_settings
+from report.engine.project import KNOWN, read_project, read_settings, scratch
 from report.engine.source import CodeCell, left_out, read_source
 
 
@@ -172,3 +176,35 @@ def test_the_paper_s_own_settings_are_honoured_by_both_engines():
     assert paper.passed_over == ()
     # Quarto's PDF has no subject but this
     assert f'#set document(description: "{paper.settings["subtitle"]}")' in paper.header_texts("typst")
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ("title: !!int ''", r"^_quarto\.yml:1: .* title cannot be read as int"),
+        ("lang: en\ntitle: !!bool maybe", r"^_quarto\.yml:2: .* title cannot be read as bool"),
+        ("date: !!timestamp x", r"^_quarto\.yml:1: .* date cannot be read as timestamp"),
+        # Eight lists, each of nine of the one before: 9^8 = 43 million values
+        (
+            "a0: &a0 [x]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 9)),
+            r"^_quarto\.yml:1: .* aliases stand for more than 10000 values",
+        ),
+        ("keywords: &a [x, *a]", "aliases"),
+    ],
+)
+def test_settings_that_cannot_be_read_are_one_sentence(project, settings, message):
+    with pytest.raises(UserError, match=message):
+        project(settings)
+
+
+def test_the_folders_of_a_killed_render_are_removed(tmp_path, monkeypatch):
+    monkeypatch.setattr("report.engine.project.gettempdir", lambda: str(tmp_path))
+    killed = subprocess.Popen([sys.executable, "-c", ""])
+    killed.wait()
+    left, own = (tmp_path / f"roofwright-report-{pid}-x" for pid in (killed.pid, os.getpid()))
+    for folder in (left, own):
+        folder.mkdir()
+    with scratch() as folder:
+        assert folder.is_dir()
+        assert not left.exists()
+    assert (own.exists(), folder.exists()) == (True, False)
