@@ -1,6 +1,7 @@
 """The numbers of the chapter on utilisation: a machine's roofs, what networks reach of them, and what fills the gap."""
 
 from functools import cache
+from math import inf
 from typing import Any
 
 import pandas as pd
@@ -35,6 +36,7 @@ class Roofs(Facts):
     side: Name  #: What bounds the network of the lowest intensity, drawn as a whole.
     networks: Value  #: The networks measured at the batch size of the gap.
     below: Value  #: Of these, those left of the ridge when bytes between layers count.
+    above: Value  #: The networks that compute faster than the peak at fp32, so that it was measured too low.
 
 
 class Gap(Facts):
@@ -111,6 +113,7 @@ class Utilisation(Facts):
     gains: Gains
     example: UtilisationExample
     reference: UtilisationReference
+    too_low: bool  #: A network computes faster than the measured peak
     claims: dict[str, bool]
 
 
@@ -135,7 +138,8 @@ def of(paper: Paper) -> Utilisation:
         "loop_is_fast": reference.read_cache.above(2 * (reference.copy.number or 0)),
         "depthwise_slow": (reference.depthwise.number or 1e99) < (roofs.bandwidth.number or 0) / 5,
     }
-    return Utilisation(*_groups(paper.at_hand), reference=reference, claims=claims)
+    groups = _groups(paper.at_hand)
+    return Utilisation(*groups, reference=reference, too_low=bool(groups[0].above.number), claims=claims)
 
 
 def _groups(machine: Machine | None) -> Groups:
@@ -219,6 +223,7 @@ def _roofs(machine: Machine, batch: int | None) -> Roofs:
         side=Name(None if unknown else str(bound(lowest, ridge))),
         networks=count_of(len(at_batch) or None, "models"),
         below=exact(below),
+        above=count_of(cells[cells.flop_per_s > (peak.high or peak.number or inf)].model.nunique(), "models"),
     )
 
 

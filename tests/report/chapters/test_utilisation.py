@@ -39,7 +39,7 @@ def test_facts_by_hand():
     expected = {
         "roofs.peak": 1e11, "roofs.bandwidth": 1e10, "roofs.ridge": 10, "roofs.cache_gain": 500 / 10,
         "roofs.lowest": 510 / 100.504, "roofs.lowest.name": "broad", "roofs.side": "memory-bound",
-        "roofs.networks": 6, "roofs.below": 0,
+        "roofs.networks": 6, "roofs.below": 0, "roofs.above": 0,
         "gap.batch": 64, "gap.networks": 6, "gap.slowdown": median(1 / each for each in layers),
         "gap.between": median(layers_s(k) / (0.64 * 2**k) for k in SIX), "gap.layers": median(layers),
         "gap.system": 0.425, "gap.host": None,
@@ -74,6 +74,16 @@ def test_facts_by_hand():
         "reference.read_cache": 200e9,
     }  # fmt: skip
     assert wrong("utilisation", world(), expected) == {}
+
+
+def test_networks_above_a_roof_show_that_it_is_too_low():
+    machine = world().at_hand
+    low = {"peak_flop_per_s": 5e10, "peak_low_flop_per_s": 4e10, "peak_high_flop_per_s": 6e10}
+    disturbed = replace(machine, roofs=machine.roofs.assign(**low))
+    others = tuple(each for each in world().machines if each is not machine)
+    # The six reach 62.5 or 125 GFLOP/s at batch size 8, broad 85, deep 125, tokens 80 at 1; lean 50 at most
+    told = {"roofs.above": 9}
+    assert wrong("utilisation", replace(world(), machines=(disturbed, *others)), told) == {}
 
 
 def test_facts_of_a_gpu_by_hand():
