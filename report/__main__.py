@@ -301,7 +301,7 @@ def sources() -> Iterator[Path]:
     of an installed copy, a copy of that.
     """
     from report import own
-    from report.engine.project import scratch
+    from report.scratch import scratch
 
     there = project_folder()
     if own.stands_in(Path.cwd()):

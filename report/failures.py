@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from measure.errors import UserError
+from report.scratch import scratch
 
 STRICT = "ROOFWRIGHT_STRICT"
 """Where this variable is set, nothing stands in for what could not be computed: the failure ends the render."""
@@ -72,8 +73,6 @@ def in_environment(values: Mapping[str, str]) -> Iterator[None]:
 def noted() -> Iterator[list[str]]:
     """Yield a list that holds, once the block has ended, a line for each thing that could not be computed within it."""
     lines: list[str] = []
-    from report.engine.project import scratch  # late: facts are computed without YAML
-
     with scratch() as folder:
         place = folder / "failures.txt"
         with in_environment({FILE: str(place)}):

@@ -46,7 +46,7 @@ def main() -> None:
     from IPython.core.interactiveshell import InteractiveShell
     from traitlets.config import Config
 
-    from report.engine.project import scratch
+    from report.scratch import scratch
 
     gc.set_threshold(100_000, 50)  # collecting at the default rate takes one second in fifteen
     codes = json.load(sys.stdin)

@@ -2,13 +2,10 @@
 
 import os
 import re
-import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
-from tempfile import TemporaryDirectory, gettempdir
 from typing import Any
 
 import yaml
@@ -38,7 +35,6 @@ KNOWN: dict[str, Any] = {
     **{f"{OWN}{what}": (list,) for what in ("chapters", "machines", "models", "chips")},
 }  # fmt: skip
 """What each setting may be: types, or a pattern of its text."""
-SCRATCH = "roofwright-report-"
 MOST_NODES = 10_000  # of YAML: a few lines of nested aliases stand for billions
 
 
@@ -113,16 +109,6 @@ def write_file(path: Path, content: bytes) -> None:
         os.replace(partial, path)
     except OSError as problem:
         raise UserError(f"cannot write {path}: {problem.strerror}; choose another folder with --out") from problem
-
-
-@contextmanager
-def scratch() -> Iterator[Path]:
-    """Yield a folder for the length of a block. Remove those of renders that were killed with all that could do so."""
-    for old in Path(gettempdir()).glob(f"{SCRATCH}*-*"):
-        if Path("/proc").is_dir() and not Path("/proc", old.name.removeprefix(SCRATCH).split("-")[0]).exists():
-            shutil.rmtree(old, ignore_errors=True)
-    with TemporaryDirectory(prefix=f"{SCRATCH}{os.getpid()}-") as folder:
-        yield Path(folder)
 
 
 def read_project(root: Path, document: str | None = None) -> Project:

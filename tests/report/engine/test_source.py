@@ -1,15 +1,11 @@
 """Lines, cells and chapters of a document, and the settings of its project."""
 
-import os
-import subprocess
-import sys
-
 import pytest
 from helpers.places import ROOT
 
 from measure.errors import UserError
 from report.engine.embedded import render_embedded
-from report.engine.project import KNOWN, read_project, read_settings, scratch
+from report.engine.project import KNOWN, read_project, read_settings
 from report.engine.source import CodeCell, left_out, read_source
 
 
@@ -195,16 +191,3 @@ def test_the_paper_s_own_settings_are_honoured_by_both_engines():
 def test_settings_that_cannot_be_read_are_one_sentence(project, settings, message):
     with pytest.raises(UserError, match=message):
         project(settings)
-
-
-def test_the_folders_of_a_killed_render_are_removed(tmp_path, monkeypatch):
-    monkeypatch.setattr("report.engine.project.gettempdir", lambda: str(tmp_path))
-    killed = subprocess.Popen([sys.executable, "-c", ""])
-    killed.wait()
-    left, own = (tmp_path / f"roofwright-report-{pid}-x" for pid in (killed.pid, os.getpid()))
-    for folder in (left, own):
-        folder.mkdir()
-    with scratch() as folder:
-        assert folder.is_dir()
-        assert not left.exists()
-    assert (own.exists(), folder.exists()) == (True, False)
