@@ -15,6 +15,7 @@ CELL = ["model", "batch", "precision", "phase", "variant"]
 ARITHMETIC = ["fma", "matmul", "numpy_matmul"]
 STREAMS = ["stream_read", "stream_write", "stream_copy", "stream_triad"]
 LOADED, TARGET, SYSTEM = 0.1, 0.05, "system"
+TIMED = ["machine.csv", "roofs.csv", "runs.csv", "profiles.csv", "hardware_counter_profiles.csv"]  # rows with times
 
 
 class Machine:
@@ -23,7 +24,13 @@ class Machine:
     def __init__(self, data: Path, device: str) -> None:
         tables = {path.parent: pd.read_csv(path) for path in (data / "machines").glob("*/machine.csv")}
         rows = pd.concat([table.assign(folder=folder) for folder, table in tables.items()])
-        self.environment = at(rows, device=device).sort_values("recorded_at").iloc[-1]
+        times = pd.concat([
+            pd.read_csv(path, usecols=["environment_id", "recorded_at"])
+            for folder in tables for path in map(folder.joinpath, TIMED) if path.exists()
+        ])  # fmt: skip
+        last = times.groupby("environment_id").recorded_at.max()
+        rows = rows.assign(measured_at=rows.environment_id.map(last)).sort_values(["measured_at", "recorded_at"])
+        self.environment = at(rows, device=device).iloc[-1]
         self.folder, self.data, self.counted = self.environment.folder, data, workloads(data)
 
     def table(self, name: str) -> pd.DataFrame:

@@ -34,6 +34,9 @@ PARENTS: dict[type[Any], type[Any]] = {
     Operator: Workload,
 }
 
+# The records whose rows say when they were measured
+MEASURED: tuple[type[Any], ...] = (RoofMeasurement, Run, Profile, records.HardwareCounterProfile)
+
 # The files of a machine's folder by record
 FILES: dict[type[Any], str] = {record: facts.name for record, facts in TABLES.items() if facts.path.startswith(MACHINE)}
 
@@ -141,7 +144,7 @@ class Workloads:
     def put(self, counted: Iterable[Counted]) -> None:
         """Add workloads, or replace earlier counts of them. Runs on two devices may do so at the same time.
 
-        A user's own model has one input shape. Its rows at another shape, from before a change to its code, go.
+        A user's own model has one input shape and code. Its rows of others, from before a change, go.
         """
         counted = list(counted)
         with table.in_turn(self.folder):
@@ -153,8 +156,9 @@ class Workloads:
                 folder.children[Operator].put([(row, operators) for row, _, operators in new])
                 rows = folder.rows(Workload)
                 if is_own:
-                    shapes = {row.model: row.input_shape for row, _, _ in new}
-                    rows = [row for row in rows if row.input_shape == shapes.get(row.model, row.input_shape)]
+                    now = {row.model: row for row, _, _ in new}
+                    of_now = attrgetter("input_shape", "code")
+                    rows = [row for row in rows if of_now(row) == of_now(now.get(row.model, row))]
                 rows = table.merged(rows, [row for row, _, _ in new])
                 rows.sort(key=lambda row: [value or "" for value in _workload(row)])  # counting again changes nothing
                 table.write(folder.paths[Workload], Workload, rows)
@@ -173,12 +177,24 @@ class MachineFolder(Folder):
         super().__init__(folder or data / "machines" / name)
         self.name = name
 
+    def measured_at(self) -> dict[str, str]:
+        """Return the UTC time of the newest row of each environment, by its id."""
+        times = {row.environment_id: row.recorded_at for row in self.rows(Environment)}
+        for record in MEASURED:
+            for row in self.rows(record):
+                last = times.get(row.environment_id, "")
+                times[row.environment_id] = max(last, row.recorded_at or "")
+        return times
+
     def newest_environment(self) -> Environment:
-        """Return the environment that was recorded last. Raises UserError if there is none."""
-        known = self.rows(Environment)
+        """Return the environment that measured last, however early it was first seen.
+
+        Raises UserError if there is none.
+        """
+        known, times = self.rows(Environment), self.measured_at()
         if not known:
             raise UserError(f"{self.paths[Environment]} has no environment; measure with python -m measure")
-        return max(known, key=attrgetter("recorded_at"))
+        return max(known, key=lambda row: (times[row.environment_id], row.recorded_at))
 
     def cells(self, environment: Environment) -> list[TimedCell]:
         """Return the cells of an environment, training steps as a whole, in the order of their models."""
@@ -220,9 +236,14 @@ class MachineFolder(Folder):
         """Write the children of rows, then the rows, which commit them and replace earlier rows with their keys."""
         record = type(rows[0])
         path, before = self.paths[record], table.read(self.paths[record], record)
-        shapes = {_cell(row): row.input_shape for row in rows}
-        known = [row for row in before if same_shape(shapes.get(_cell(row)), row.input_shape)]
-        if len(known) < len(before):  # first, so that no row ever commits children of another input shape
+        new = {_cell(row): row for row in rows}
+
+        def is_same(row: Any) -> bool:
+            now = new.get(_cell(row), row)
+            return row.code == now.code and same_shape(row.input_shape, now.input_shape)
+
+        known = [row for row in before if is_same(row)]
+        if len(known) < len(before):  # first, so that no row ever commits children of another network
             table.write(path, record, known)
         for child, owned in children.items():
             self.children[child].put(owned)

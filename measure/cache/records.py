@@ -131,6 +131,7 @@ class Attempt(OfCell):
     seed: schema.Seed = None
     version: schema.Version = None
     input_shape: Annotated[str | None, Column("a measured input's shape, without the batch", form=schema.SHAPE)] = None
+    code: schema.Code = None
 
 
 @table(f"{MACHINE}/runs.csv", key=ROUND)
@@ -139,12 +140,16 @@ class Run(Attempt):
 
     Each round of a cell has a fresh process, so that its interval covers differences between processes and over hours.
     Under CUDA the batch sizes of a model share the process of their round. A round that is not ``ok`` has a reason and
-    no samples. All rounds of a cell have one input shape: a measurement at another shape replaces them.
+    no samples. All rounds of a cell have one input shape and code: a round of another shape or code replaces them.
     """
 
     round: schema.Round = 0
     flags: Annotated[str | None, Column(CAVEATS, form=some_of(tuple(FLAGS), ";"))] = None
     peak_byte: Annotated[int | None, "a training step's peak of allocated memory; on Apple GPUs at its end"] = None
+    target: Annotated[
+        float | None,
+        Column("the half width asked of its interval, a share of the latency; empty: 0.05", NUMBER, most=1),
+    ] = None
 
 
 @table(f"{MACHINE}/samples.csv", key=(*ROUND, "sample"))

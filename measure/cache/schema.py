@@ -170,11 +170,14 @@ Autocast = Annotated[str | None, Column("the device whose autocast sets operator
 Phase = Annotated[str, Column("a forward pass, a training step or its stage", form=one_of((INFERENCE, STEP, *STAGES)))]
 Variant = Annotated[str, Column("how the network is run", form=some_of((*NAMES, *OPTIMIZERS), "+", (EAGER,)))]
 Round = Annotated[int, Column("counts the rounds of a cell from 0", NUMBER)]
-Status = Annotated[str, Column("how it ended; after `killed` (from outside) the next run tries again", form=STATUSES)]
+Status = Annotated[
+    str, Column("how it ended; after `killed`, or by another version, the next run tries again", form=STATUSES)
+]
 Reason = Annotated[str | None, "why the status is not `ok`, or what to know of a count"]
 Sitting = Annotated[str | None, "the UTC time at which the command began; it measures its cells in one random order"]
 Seed = Annotated[int | None, Column("the seed of that order", NUMBER)]
 Version = Annotated[str | None, "the version of Roofwright, with the commit in a clone"]
+Code = Annotated[str | None, "hash of what an own model runs and of its source; empty for models of libraries"]
 Load = Annotated[float | None, Column("share of the cores that other programs used meanwhile", NUMBER, most=1)]
 
 LayerKind = Annotated[str, Column("the kind of layer", form=one_of(LAYER_KINDS))]

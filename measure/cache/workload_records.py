@@ -60,6 +60,8 @@ class Workload:
     uncounted: Annotated[
         str | None, Column("arithmetic operators without a formula, with their share of the traffic", form=UNCOUNTED)
     ] = None
+    code: schema.Code = None
+    counting: Annotated[int | None, Column("the version of the formulas that counted it", NUMBER)] = None
 
     @property
     def footprint_byte(self) -> int:

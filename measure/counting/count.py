@@ -11,22 +11,19 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from measure.cache.workload_records import Layer, Operator, Workload
-from measure.domain.models import OWN, Model
+from measure.domain.models import Model
 from measure.domain.words import BACKWARD, FORWARD, INFERENCE, shape_name
-from measure.errors import UserError, in_short, text_of
+from measure.errors import in_short, text_of
 from measure.models.call import Call, casting, empty_inputs, held_tensors, refuse_layouts
 from measure.models.catalog import prepare_on_meta
-from measure.models.own_models import RaisedError
 
 if TYPE_CHECKING:
     import torch
     from torch import nn
 
-# Columns that show that an own model has changed, in words. They do not depend on the version of torch.
-COMPARED = {
-    "input_shape": "input shape", "input_byte": "bytes of inputs",
-    "parameter_count": "parameters", "forward_flop": "FLOP",
-}  # fmt: skip
+# The version of the formulas, stored with each count. Raise it when a change to ``measure/counting`` changes a number:
+# what another version counted, or failed to count, is counted again when its model is asked for.
+VERSION = 1
 
 
 class Count(NamedTuple):
@@ -45,8 +42,13 @@ def identity(model: Model, batch: int, precision: str, autocast: str | None) -> 
 
 def not_counted(model: Model, batch: int, precision: str, autocast: str | None, status: str, reason: str) -> Count:
     """Return the row of a workload that could not be counted. It has no layers and no operators."""
-    key = identity(model, batch, precision, autocast)
-    return Count(Workload(source=model.source, family=model.family, status=status, reason=reason, **key), [], [])
+    named = identity(model, batch, precision, autocast) | _origin(model)
+    return Count(Workload(status=status, reason=reason, **named), [], [])
+
+
+def _origin(model: Model) -> dict[str, Any]:
+    """Return the columns of a workload that say whose model it is, and what counted it."""
+    return {"source": model.source, "family": model.family, "code": model.code, "counting": VERSION}
 
 
 def count(model: Model, batch: int, precision: str = "fp32", autocast: str | None = None) -> Count:
@@ -70,7 +72,7 @@ def count_all(
 
         columns, layers, operators = count_call(prepared, remade, precision, autocast)
         key = identity(model, batch, precision, autocast)
-        workload = Workload(source=model.source, family=model.family, status="ok", **key, **columns)
+        workload = Workload(status="ok", **key, **_origin(model), **columns)
         rows = [Layer(**key, **row) for row in layers], [Operator(**key, **row) for row in operators]
         counts.append(Count(workload, *rows))
         beat()
@@ -201,36 +203,3 @@ def _byte(tensors: "Iterable[torch.Tensor]") -> int:
     from measure.counting.memory import stored_tensors
 
     return sum(tensor.nbytes for tensor in stored_tensors(tensors))
-
-
-class ChangedError(UserError):
-    """An own model is no longer the network that was counted under its name."""
-
-
-def check(models: Iterable[Model], counted: Iterable[Workload], call: Callable[..., Any]) -> None:
-    """Raise ChangedError if an own model is no longer the network that was counted, UserError if it fails now.
-
-    ``call(name, function, *arguments)`` counts it again in a separate process, at the smallest counted batch size. A
-    model that was never counted passes, and so does a change that keeps parameters, inputs and FLOP.
-    """
-    rows = [row for row in counted if row.status == "ok" and row.autocast is None]
-    for model in models:
-        earlier = [row for row in rows if row.model == model.name]
-        if model.source != OWN or not earlier:
-            continue
-        then = min(earlier, key=lambda row: row.batch)
-        try:
-            now = call(model.name, count, model, then.batch, then.precision).workload
-        except RaisedError as problem:
-            why = f"was counted, and raises {problem} now; mend it; what was measured of it is kept"
-            raise UserError(f"--models: {model.name} {why}") from None
-        changes = [
-            f"{words} {getattr(then, name)} when it was counted, {getattr(now, name)} now"
-            for name, words in COMPARED.items()
-            if getattr(then, name) != getattr(now, name)
-        ]
-        if changes:
-            raise ChangedError(
-                f"--models: the code of {model.name} has changed ({changes[0]}); give the new one a name of its own, "
-                "or measure all of it again with --force"
-            )

@@ -66,7 +66,9 @@ class Rounds:
 
     @property
     def flags(self) -> frozenset[str]:
-        """The flags of any round. But several are ``wide`` by the interval between them, and never ``drifting``."""
+        """The flags of any round. But several are ``wide`` if the interval between them is wider than last asked, and
+        never ``drifting``.
+        """
         found = frozenset(flag for run in self.runs if run.flags for flag in run.flags.split(";"))
         if len(self.latencies) < 2:
             return found
@@ -74,7 +76,8 @@ class Rounds:
         if width is None:  # of two rounds
             low, high = sorted(map(median, self.latencies))
             width = (high - low) / (high + low)
-        is_wide = width > TARGET
+        target = max(self.runs, key=lambda run: run.recorded_at).target or TARGET
+        is_wide = width > target
         return found - {WIDE, DRIFTING} | ({WIDE} if is_wide else set())
 
 
@@ -86,19 +89,22 @@ def group_latencies(samples: "Iterable[Sample | CellSample]") -> dict[Cell, dict
     return found
 
 
+def round_of(run: Any) -> tuple[Any, ...]:
+    """Return what identifies the round of a run. A training step and its stages are one."""
+    return run.environment_id, run.model, run.batch, run.precision, run.variant, run.phase == INFERENCE, run.round
+
+
+def disturbed_rounds(runs: Iterable[Any]) -> set[tuple[Any, ...]]:
+    """Return the rounds, as ``round_of`` names them, that other programs disturbed."""
+    return {round_of(run) for run in runs if was_disturbed(run.flags)}
+
+
 def calm_rounds(runs: Iterable[Any]) -> list[Any]:
-    """Leave out the rounds that other programs disturbed, unless a cell has no others with a result.
-
-    A training step and its stages are one: a stage goes with the round of its step.
-    """
-
-    def cell(run: Any) -> tuple[Any, ...]:
-        return run.environment_id, run.model, run.batch, run.precision, run.variant, run.phase == INFERENCE
-
+    """Leave out the rounds that other programs disturbed, unless a cell has no others with a result."""
     runs = list(runs)
-    disturbed = {(*cell(run), run.round) for run in runs if was_disturbed(run.flags)}
-    calm = {cell(run) for run in runs if run.status == "ok" and (*cell(run), run.round) not in disturbed}
-    return [run for run in runs if cell(run) not in calm or (*cell(run), run.round) not in disturbed]
+    disturbed = disturbed_rounds(runs)
+    calm = {round_of(run)[:-1] for run in runs if run.status == "ok" and round_of(run) not in disturbed}
+    return [run for run in runs if round_of(run)[:-1] not in calm or round_of(run) not in disturbed]
 
 
 def group_rounds(runs: "Iterable[Run]", samples: "Iterable[Sample | CellSample]") -> dict[Cell, Rounds]:

@@ -18,12 +18,16 @@ OWN = "own"  # the source and the family of a user's own model
 
 @dataclass(frozen=True)
 class Model:
-    """A model's name, the library that builds it, its family, and the shape of its (first) input without the batch."""
+    """A model's name, the library that builds it, its family, and the shape of its (first) input without the batch.
+
+    ``code`` identifies what a user's own model runs, and its source; it is None for models of libraries.
+    """
 
     name: str
     source: str
     family: str
     input_shape: tuple[int, ...]
+    code: str | None = None
 
     @property
     def selector(self) -> str:

@@ -71,6 +71,12 @@ def knows(name: str) -> bool:
         return False
 
 
+def is_own(name: str) -> bool:
+    """Return whether a name among those of ``--models`` is that of a user's own function."""
+    source, colon, _ = name.partition(":")
+    return bool(colon) and source not in LIBRARIES
+
+
 def _unknown(problem: str, name: str, names: list[str], flags: str) -> UserError:
     near = nearest(name, names)
     hint = f"the nearest are {', '.join(near)}; " if near else ""

@@ -27,6 +27,10 @@ class RaisedError(Exception):
     """A user's code raised something; the text says what, in short."""
 
 
+class BrokenModelError(UserError):
+    """A user's code exists, and fails. A run of several models measures the others."""
+
+
 class ContractError(ValueError):
     """A function returned something wrong. The text follows the function's name and says what to do."""
 
@@ -45,10 +49,10 @@ def describe(name: str) -> Model:
             max(sizes) for sizes in zip(*(row.shape for row in rows), strict=True)
         )  # rows may differ in length
     except ContractError as problem:
-        raise UserError(f"--models: {name} {problem}") from None
+        raise BrokenModelError(f"--models: {name} {problem}") from None
     except (Exception, SystemExit) as problem:  # user code may raise anything, and a script may exit
         why = f"--models: {name}({PROBE}) raised {in_short(problem)}; fix it: its argument is the batch size"
-        raise UserError(why) from None
+        raise BrokenModelError(why) from None
     return Model(name, OWN, OWN, shape or (1,))
 
 
@@ -85,7 +89,8 @@ def _find(name: str) -> Callable[[int], Any]:
         if isinstance(problem, ModuleNotFoundError) and f"{path}.".startswith(f"{problem.name}."):
             why = f"there is no module {path} for {name}, nor a library of models; run where python can import it"
         else:
-            why = f"importing the module {path} raised {in_short(problem)}; fix that first"
+            why = f"importing the module {path} of {name} raised {in_short(problem)}; fix that first"
+            raise BrokenModelError(f"--models: {why}") from None
         raise UserError(f"--models: {why}") from None
     function: Callable[[int], Any] | None = getattr(module, attribute, None)
     if callable(function):

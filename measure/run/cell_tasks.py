@@ -1,7 +1,7 @@
 """The sections that measure cells: rounds of inference and training, profiles, and hardware counters."""
 
 import logging
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import asdict, dataclass, replace
 from math import inf
@@ -11,12 +11,12 @@ from measure.cache.records import HardwareCounterProfile, KernelCounters, Kernel
 from measure.cache.traces import MEASURED
 from measure.domain import variants
 from measure.domain.chips import fold_name
-from measure.domain.latency import Cell, calm_rounds, group_latencies
+from measure.domain.latency import Cell, disturbed_rounds, round_of
 from measure.domain.models import Model
 from measure.domain.names import model_name
 from measure.domain.statistics import estimate_median, estimate_rounds
 from measure.domain.values import latency
-from measure.domain.words import EAGER, INFERENCE, STAGES, STEP, same_shape, shape_name, was_disturbed
+from measure.domain.words import EAGER, INFERENCE, STAGES, STEP, TARGET, same_shape, shape_name
 from measure.machine.device import Device
 from measure.models import catalog
 from measure.profiling import ncu, profile
@@ -62,15 +62,20 @@ class CellTask(Task):
         return {"model": self.model.name, "batch_sizes": [named.pop("batch")], **named}
 
     def row(self, cache: RunCache, cell: Cell, outcome: Any) -> Columns:
-        """Return the columns that every row of a cell has: its key, status, signature and input shape."""
-        return {**cache.key(cell), **cache.signature(outcome), "input_shape": shape_name(self.model.input_shape)}
+        """Return the columns that every row of a cell has: its key, status, signature, input shape and code."""
+        of_model = {"input_shape": shape_name(self.model.input_shape), "code": self.model.code}
+        return {**cache.key(cell), **cache.signature(outcome), **of_model}
 
 
 def _rows_of(cells: Iterable[tuple[Model, Cell]], rows: Iterable[Any]) -> list[Any]:
-    """Keep the rows of these cells that were measured at the models' present input shapes."""
-    shapes = {cell: shape_name(model.input_shape) for model, cell in cells}
-    of_cells = [(shapes.get(Cell.of(row)), row) for row in rows]
-    return [row for shape, row in of_cells if shape is not None and same_shape(shape, row.input_shape)]
+    """Keep the rows of these cells that were measured of the models as they are: their input shape and code."""
+    models = {cell: model for model, cell in cells}
+    found = []
+    for row in rows:
+        model = models.get(Cell.of(row))
+        if model and row.code == model.code and same_shape(shape_name(model.input_shape), row.input_shape):
+            found.append(row)
+    return found
 
 
 @dataclass(frozen=True)
@@ -78,6 +83,7 @@ class RoundTask(CellTask):
     """Measure one of several rounds of a cell."""
 
     round: int
+    target: float = TARGET
     phases: ClassVar[tuple[str, ...]]  # of the rows that it writes; the last is the cell's
 
     @classmethod
@@ -97,13 +103,12 @@ class RoundTask(CellTask):
                 failed[Cell.of(row)] = row
         if request.force:
             most = {cell: max([request.rounds, *(number + 1 for number in measured[cell])]) for _, cell in cells}
-            return [cls(model, cell, number) for model, cell in cells for number in range(most[cell])]
+            return [cls(model, cell, number, request.target) for model, cell in cells for number in range(most[cell])]
         for cell, row in failed.items():
             _log.info("not tried again without --force: %s, %s (%s)", cell.describe(), row.status, row.reason)
-        loaded = {Cell.of(row) for row in calm_rounds(rows) if was_disturbed(row.flags)}
-        wanted = _rounds_wanted(request, [cell for _, cell in cells if cell not in failed], measured, loaded, cache)
+        wanted = _rounds_wanted(request, [cell for _, cell in cells if cell not in failed], measured, cache)
         return [
-            cls(model, cell, number)
+            cls(model, cell, number, request.target)
             for model, cell in cells
             for number in range(wanted.get(cell, 0))
             if number not in measured[cell]
@@ -147,7 +152,7 @@ class RoundTask(CellTask):
         rows: list[tuple[Run, list[Sample]]] = []
         for phase in self.phases:
             cell, samples = self.cell._replace(phase=phase), []
-            run = Run(**self.row(cache, cell, outcome), round=self.round)
+            run = Run(**self.row(cache, cell, outcome), round=self.round, target=self.target)
             if not isinstance(outcome, Failure):
                 timing = outcome.stages.get(phase, outcome)
                 run = replace(run, flags=";".join(timing.flags) or None, peak_byte=timing.peak_byte)
@@ -166,27 +171,35 @@ class RoundTask(CellTask):
         return f"{latency(estimate.median)} ({spread}, {len(result.samples)} samples)"
 
 
-def _rounds_wanted(
-    request: Request, cells: list[Cell], done: dict[Cell, set[int]], loaded: set[Cell], cache: RunCache
-) -> dict[Cell, int]:
-    """Return how many rounds each cell should have: one more if an interval of its group is too wide, or if all rounds
-    of a cell were ``loaded``.
+def _rounds_wanted(request: Request, cells: list[Cell], done: dict[Cell, set[int]], cache: RunCache) -> dict[Cell, int]:
+    """Return how many rounds each cell should have, ``request.most_rounds`` at most.
+
+    Rounds that other programs disturbed are made up for, as the latency leaves them out. One more follows if an
+    interval of the cell's group is too wide.
     """
     groups: dict[tuple[str, int, str], list[Cell]] = defaultdict(list)
     for cell in cells:
         groups[cell.model, cell.batch, cell.phase].append(cell)
+    runs = cache.rows(cache.folder.rows(Run))
+    disturbed = disturbed_rounds(runs)
+    in_vain = [run for run in runs if round_of(run) in disturbed]
+    lost = Counter(Cell.of(run) for run in in_vain if run.round in done.get(Cell.of(run), ()))
     complete: list[Cell] = []  # cells that may need another round
     wanted: dict[Cell, int] = {}
     for group in groups.values():
         counts = {len(done[cell]) for cell in group}
-        rounds = max(request.rounds, *counts)
+        calm = min(request.rounds + max(lost[cell] for cell in group), request.most_rounds)
+        rounds = max(request.rounds, calm, *counts)
         wanted |= dict.fromkeys(group, rounds)
         if counts == {rounds} and rounds < request.most_rounds:
             complete += group
-    latencies = group_latencies(cache.rows(cache.folder.rows(Sample))) if complete else {}
+    chosen = set(complete)
+    of_chosen = [run for run in runs if Cell.of(run) in chosen]
+    rounds_of = cache.folder.rounds(of_chosen) if of_chosen else {}
     for cell in complete:
-        width = estimate_rounds(list(latencies[cell].values())).relative_half_width if cell in latencies else None
-        if width is None or width > request.target or cell in loaded:
+        latencies = rounds_of[cell].latencies if cell in rounds_of else ()
+        width = estimate_rounds(latencies).relative_half_width if latencies else None
+        if width is None or width > request.target:
             wanted |= dict.fromkeys(groups[cell.model, cell.batch, cell.phase], len(done[cell]) + 1)
     return wanted
 

@@ -49,8 +49,14 @@ class WorkloadTask(Task):
 
     @classmethod
     def missing(cls, request: Request, cache: RunCache) -> list[Self]:
+        """Return what to count: also what other formulas counted, or failed to, and what an own model ran before."""
+        codes = {model.name: model.code for model in request.models}
         rows = () if request.force else cache.workloads.rows(Workload)
-        counted = {attrgetter(*WORKLOAD)(row) for row in rows if row.status != KILLED.status}
+        counted = {
+            attrgetter(*WORKLOAD)(row)
+            for row in rows
+            if row.status != KILLED.status and row.counting == count.VERSION and row.code == codes.get(row.model)
+        }
         kind = cache.environment.device
         autocasts = [kind if variants.is_autocast(variant) else None for variant in request.variants]
         ways = dict.fromkeys(product(map(stored_as, request.precisions), autocasts))

@@ -138,8 +138,16 @@ class RunCache:
         return [row for row in table if row.environment_id == self.environment.environment_id]
 
     def tried(self, table: Sequence[Any]) -> list[Any]:
-        """Keep the same rows, without tasks that were killed in an earlier sitting: those are done again."""
-        return [row for row in self.rows(table) if row.status != KILLED.status or row.sitting == self.sitting]
+        """Keep the same rows, without failures that are tried again: of tasks that were killed in an earlier sitting,
+        and of another version of this program.
+        """
+        return [
+            row
+            for row in self.rows(table)
+            if row.status == "ok"
+            or row.sitting == self.sitting
+            or (row.status != KILLED.status and row.version == self.version)
+        ]
 
     def key(self, cell: Cell) -> Columns:
         """Return the columns that identify the cell of a row."""

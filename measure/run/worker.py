@@ -15,11 +15,11 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
+from measure.counting import identity
 from measure.domain.models import Model
 from measure.errors import UserError, in_short, text_of
 from measure.machine import devices
-from measure.models import own_models
-from measure.models.own_models import RaisedError
+from measure.models.own_models import BrokenModelError, RaisedError
 from measure.run.processes import FORKS, START_LIMIT_S, EndedError, IsolatedProcess, Processes, oom_kills
 from measure.run.task import KILLED, Failure, Task
 from measure.timing.sampling import Sampling
@@ -221,7 +221,7 @@ class IsolatedCalls(Worker):
         super().__init__("cpu", 1, Sampling(call_limit_s=limit_s))
 
     def describe(self, name: str) -> Model:
-        return self.call(name, own_models.describe, name)
+        return self.call(name, identity.describe, name)
 
     def call(self, name: str, function: Callable[..., Any], *arguments: Any) -> Any:
         """Call a function that runs the code of the own model ``name``, and return its value.
@@ -232,7 +232,8 @@ class IsolatedCalls(Worker):
         if answer == KILLED:  # not by its own code, most likely; nothing was begun that could go on without it
             answer = self.run(FunctionCall(function, arguments))
         if isinstance(answer, Failure):
-            raise UserError(f"--models: {name}: {answer.reason}; fix it, or give measuring a longer --call-limit")
+            remedy = "fix it, or give measuring a longer --call-limit"
+            raise BrokenModelError(f"--models: {name}: {answer.reason}; {remedy}")
         if isinstance(answer, UserError | RaisedError):
             raise answer
         return answer

@@ -124,24 +124,6 @@ def result_lines(found: ModelAnswer, table: Table, *, with_layers: bool = False,
     return [*lines, "", *layer_lines(found.layers, table)] if with_layers else lines
 
 
-def change_lines(before: ModelAnswer, now: ModelAnswer, table: Table) -> list[str]:
-    """Return a table of FLOP and latencies before and after the model's code changed."""
-    rows: list[Line] = [("batch", "precision", "FLOP before", "FLOP now", "latency before", "latency now", "ratio")]
-    flop, times = (
-        [{(row.batch, row.precision): row.flop for row in answer.demands} for answer in (before, now)],
-        [
-            {(row.timed.batch, row.timed.precision): row.timed.latency_s for row in answer.cells}
-            for answer in (before, now)
-        ],
-    )
-    for key in flop[1]:
-        old_s, new_s = (each.get(key) for each in times)
-        amounts = (text(each.get(key), lambda value: si(value, "FLOP")) for each in flop)
-        ratio = plain(new_s / old_s) if old_s and new_s else ""
-        rows.append((str(key[0]), key[1], *amounts, text(old_s, latency), text(new_s, latency), ratio))
-    return ["The code has changed since it was measured:", "", *table(rows, NUMBERS)]
-
-
 def layer_lines(layers: Iterable[LayerDemand], table: Table) -> list[str]:
     """Return a table of the layers in the order in which they run, with times if the cell was profiled."""
     rows: list[Line] = [("layer", "type", "calls", "parameters", "FLOP", "bytes", "bound by", "time", "share")]

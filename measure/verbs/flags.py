@@ -75,8 +75,13 @@ def parse_count(flag: str, text: str, least: int) -> int:
     return int(text)
 
 
-def parse_batch_sizes(flag: str, texts: Iterable[str]) -> list[int]:
+def parse_batch_sizes(flag: str, texts: Sequence[str]) -> list[int]:
     """Return positive whole numbers, sorted, without repetition."""
+    for text in texts:
+        if re.fullmatch(r"[0-9]+(,[0-9]+)+,?", text):
+            raise UserError(
+                f"{flag}: {text!r} is not a number; separate several by spaces: {flag} {text.replace(',', ' ').strip()}"
+            )
     return sorted({parse_count(flag, text, 1) for text in texts})
 
 

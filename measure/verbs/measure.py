@@ -14,16 +14,17 @@ from math import ceil, inf
 from measure.cache.folders import MachineFolder, Workloads, machine_names
 from measure.cache.records import Environment, Profile, Run
 from measure.cache.workload_records import Workload
-from measure.counting import count
+from measure.counting import identity
 from measure.domain import variants
-from measure.domain.models import ALL_MEASURED, BUILT_IN, QUICK, STORY, Model
+from measure.domain.models import ALL_MEASURED, BUILT_IN, OWN, QUICK, STORY, Model
 from measure.domain.values import duration
 from measure.domain.words import EAGER, MOST_ROUNDS, PRECISIONS, ROUNDS, TARGET
 from measure.errors import UserError
 from measure.machine import devices
 from measure.machine.checks import wait_for_quiet, warning_of_use
 from measure.machine.environment import current
-from measure.models import catalog, own_models
+from measure.models import catalog
+from measure.models.own_models import BrokenModelError
 from measure.profiling import ncu
 from measure.run import plan, runner
 from measure.run.cell_tasks import HardwareCounterTask, RoundTask
@@ -33,7 +34,7 @@ from measure.run.sections import SECTIONS, USUAL_SECTIONS
 from measure.run.task import RunCache, Task, machine_folder
 from measure.run.worker import IsolatedCalls, Worker
 from measure.timing.sampling import Sampling, round_sampling
-from measure.verbs import completion, flags
+from measure.verbs import changes, completion, flags
 from measure.verbs.listing import contents, models_as_lines, models_as_rows, parts_as_lines, plan_as_json
 from measure.verbs.terminal import log_to_stderr, make_console, stop_as_by_ctrl_c
 from roofwright.command_line import INTERRUPTED, CommandLine, data_flag
@@ -149,7 +150,7 @@ def _named_models(arguments: argparse.Namespace) -> list[str]:
     return [*measured, *(name for name in names if name != ALL_MEASURED)]
 
 
-def make_request(arguments: argparse.Namespace, describe: Callable[[str], Model] = own_models.describe) -> Request:
+def make_request(arguments: argparse.Namespace, describe: Callable[[str], Model] = identity.describe) -> Request:
     """Check the flags and return the request. ``describe`` turns the name of a user's own model into a Model."""
     quick, budget_s = arguments.quick, parse_budget(arguments.budget)
     named = _named_models(arguments)
@@ -180,20 +181,27 @@ def make_request(arguments: argparse.Namespace, describe: Callable[[str], Model]
     return request
 
 
-def resolve_request(arguments: argparse.Namespace) -> Request:
-    """Return the request, with a user's own models described and compared to their earlier counts."""
+def resolve_request(arguments: argparse.Namespace) -> tuple[Request, list[BrokenModelError]]:
+    """Return the request, and why some of a user's own models are not in it. Raises UserError if all of them fail."""
+    models, broken = dict[str, Model](), list[BrokenModelError]()
     # Their code may hang or crash, so it runs in a process of its own
     with closing(IsolatedCalls(flags.parse_time("--call-limit", arguments.call_limit))) as own:
-        request = make_request(arguments, own.describe)
-        if not (request.force or arguments.list):
-            count.check(request.models, Workloads(arguments.data).rows(Workload), own.call)
-    return request
+        for name in filter(catalog.is_own, dict.fromkeys(arguments.models or ())):
+            try:
+                models[name] = own.describe(name)
+            except BrokenModelError as problem:
+                broken.append(problem)
+    if broken:
+        arguments.models = [name for name in arguments.models if name in models or not catalog.is_own(name)]
+        if not arguments.models:
+            raise UserError("\n".join(map(str, broken)))
+    return make_request(arguments, models.__getitem__), broken
 
 
 def resolve_request_of_one(flag: str, arguments: argparse.Namespace) -> Request:
     """Return the request for one model. Raises UserError, naming ``flag`` for ``--models``, for none or several."""
     try:
-        request = resolve_request(arguments)
+        request, _ = resolve_request(arguments)
     except UserError as problem:
         raise type(problem)(str(problem).replace("--models:", f"{flag}:")) from None
     if len(request.models) > 1:
@@ -212,6 +220,11 @@ def measure(arguments: argparse.Namespace, request: Request, deadline: float | N
     machine = f"{environment.name} ({device.torch_name}"
     folder = machine_folder(arguments.data, arguments.machine, environment)
     cache = RunCache(Workloads(arguments.data), folder, environment, make_seed(arguments.seed))
+    before = changes.read_earlier(cache, request)
+    if not (arguments.plan and arguments.json):
+        print(*before.announcements(), sep="\n", end="\n" if before.codes else "", flush=True)
+    if before.counts:  # else the paper would hold new times against the counts of another network
+        request = dataclasses.replace(request, sections=[*{"workload": None, **dict.fromkeys(request.sections)}])
     parts = plan.in_parts(plan.missing_tasks(request, cache), request, cache)
     tasks = [task for part in parts for task in part.tasks]
     if arguments.plan and arguments.json:
@@ -265,9 +278,22 @@ def measure(arguments: argparse.Namespace, request: Request, deadline: float | N
         return INTERRUPTED
     summary.left = sum(len(part.tasks) for part in parts)
     resume = [runner.resumption(arguments.command, force=True)] if arguments.force and parts else []
-    print("\n".join([*runner.lines(summary, cache.places(tasks)), *resume]))
+    print("\n".join([*runner.lines(summary, cache.places(tasks)), *before.lines(cache), *resume]))
     _print_contents(request, cache, parts, arguments)
-    return 0
+    own = {model.name for model in request.models if model.source == OWN}
+    return _say_broken([
+        f"{task.label}: {failure.reason}"
+        for task, failure in summary.failures
+        if failure.status == "error" and task.columns.get("model") in own
+    ])  # fmt: skip
+
+
+def _say_broken(reasons: Sequence[object]) -> int:
+    """Print why a user's own models were not measured, in red, and return the exit code."""
+    console = make_console(stderr=True)
+    for reason in reasons:
+        console.print(f"without a result: {reason}", style="red", markup=False, highlight=False, soft_wrap=True)
+    return UserError.exit_code if reasons else 0
 
 
 def _check_budget(budget_s: float | None, tasks: Sequence[Task], estimate: DurationEstimate) -> None:
@@ -351,10 +377,12 @@ def main(arguments: argparse.Namespace) -> int:
     if arguments.verbose:
         log_to_stderr()
     stop_as_by_ctrl_c()  # before own models have a process
-    request = resolve_request(arguments)
+    request, broken = resolve_request(arguments)
     if arguments.list:
         rows = models_as_rows(request.models, Workloads(arguments.data).rows(Workload))
         print(json.dumps({"models": rows}, indent=2) if arguments.json else "\n".join(models_as_lines(rows)))
-        return 0
-    deadline = None if request.budget_s is None else began + request.budget_s
-    return (measure_on_cluster if arguments.cluster else measure)(arguments, request, deadline)
+        code = 0
+    else:
+        deadline = None if request.budget_s is None else began + request.budget_s
+        code = (measure_on_cluster if arguments.cluster else measure)(arguments, request, deadline)
+    return _say_broken(broken) or code

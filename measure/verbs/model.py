@@ -27,9 +27,9 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from measure.cache.folders import Workloads
-from measure.cache.records import OperatorTime, Profile, RoofMeasurement
+from measure.cache.records import OperatorTime, Profile, RoofMeasurement, Run
 from measure.cache.workload_records import WORKLOAD, Layer, Workload
-from measure.counting.count import ChangedError, count_call, identity
+from measure.counting.count import count_call, identity
 from measure.domain.latency import Cell, summarise_cell
 from measure.domain.models import OWN, Model
 from measure.domain.roofs import Roof, machine_roof
@@ -52,7 +52,8 @@ from measure.timing.calls import without_gradients
 from measure.timing.sampling import ROUND_SAMPLING, Sampling, sample
 from measure.timing.stopwatch import Stopwatch
 from measure.verbs import measure as arguments
-from measure.verbs.answer import ModelAnswer, change_lines, heading, make_answer, result_lines
+from measure.verbs.answer import ModelAnswer, heading, make_answer, result_lines
+from measure.verbs.changes import read_earlier
 from measure.verbs.flags import check_one_output, check_writable
 from measure.verbs.terminal import aligned, make_console, markdown, stop_as_by_ctrl_c
 from roofwright.command_line import data_flag
@@ -69,15 +70,13 @@ def main(flags: argparse.Namespace) -> int:
     check_one_output({"--json": flags.json, "--markdown": flags.markdown})
     device, threads = devices.find(flags.device), parse_threads(flags.threads)
     stop_as_by_ctrl_c()  # before an own model has a process
-    try:
-        request, sampling, has_changed = *make_request(flags), False
-    except ChangedError:
-        request, sampling, has_changed = *make_request(flags, whatever_was_counted=True), True
+    request, sampling = make_request(flags)
     environment = current(device, threads)
     request.check_device(environment)
     folder = machine_folder(flags.data, flags.machine, environment)
     cache = RunCache(Workloads(flags.data), folder, environment, arguments.make_seed(None))
-    before = take_out(cache, request) if has_changed else None
+    before = read_earlier(cache, request)
+    print(*before.announcements(), sep="\n", end="\n" if before.codes else "", file=sys.stderr)
     tasks = tasks_to_do(cache, request)
     if tasks:
         check_writable(flags.data)
@@ -97,34 +96,18 @@ def main(flags: argparse.Namespace) -> int:
         print(json.dumps(found.as_json(), indent=2, allow_nan=False))
     else:
         lines = result_lines(found, table, with_layers=flags.layers, data_flag=data_flag(flags.data))
-        changes = ["", *change_lines(before, found, table)] if before else []
-        print("", *lines, *changes, sep="\n")
+        changes = before.lines(cache, table)
+        print("", *lines, *(["", *changes] if changes else []), sep="\n")
     return 0
 
 
-def take_out(cache: RunCache, request: Request) -> ModelAnswer:
-    """Return the answer about the model as it was before its code changed, and remove its counts and rows here."""
-    (model,) = request.models
-    row = next(row for row in cache.workloads.rows(Workload) if row.model == model.name and row.status == "ok")
-    shape = tuple(map(int, row.input_shape.split("x")))
-    before = read_answer(cache, replace(request, models=[replace(model, input_shape=shape)]))
-    with cache.folder.locked():
-        cache.folder.leave_out({model.name})
-    cache.workloads.leave_out({model.name})
-    return before
-
-
-def make_request(flags: argparse.Namespace, whatever_was_counted: bool = False) -> tuple[Request, Sampling]:
-    """Return a request for one round of each cell of one model, and when a round has enough samples.
-
-    Raises ChangedError if another network was counted under the model's name, unless that does not matter.
-    """
+def make_request(flags: argparse.Namespace) -> tuple[Request, Sampling]:
+    """Return a request for one round of each cell of one model, and when a round has enough samples."""
     words = ["--models", flags.model, "--batch-sizes", *flags.batch_sizes, "--precisions", *flags.precisions]
     words += ["--data", str(flags.data), "--variants", EAGER, "--sections", *SECTIONS, "--quick"]
-    words += ["--force"] if whatever_was_counted else []
     quick = arguments.parser().parse_args([*words, "--call-limit", flags.call_limit])
     request = arguments.resolve_request_of_one("NAME", quick)
-    request = replace(request, training_models=[], rounds=1, most_rounds=1, quick=False, force=False)
+    request = replace(request, training_models=[], rounds=1, most_rounds=1, quick=False)
     return request, arguments.make_sampling(quick)
 
 
@@ -162,15 +145,20 @@ def read_answer(cache: RunCache, request: Request) -> ModelAnswer:
     """Read the answer about a request's one model from the cache. Raises UserError if it could not be counted."""
     (model,), first = request.models, first_cell(request)
     name, shape = model.name, shape_name(model.input_shape)
-    counts = [row for row in cache.workloads.rows(Workload) if (row.model, row.input_shape) == (name, shape)]
+    counts = [
+        row
+        for row in cache.workloads.rows(Workload)
+        if (row.model, row.input_shape, row.code) == (name, shape, model.code)
+    ]
     counts = [row for row in counts if row.batch in request.batch_sizes]
     if counts and all(row.status != "ok" for row in counts):
         alone = f"python -m measure --models {shlex.quote(name)} --sections inference{data_flag(cache.workloads.data)}"
         raise UserError(f"NAME: {name} could not be counted: {counts[0].reason}; to time it alone: {alone}")
     counted, workload_of = (name, shape, first.batch, stored_as(first.precision), None), attrgetter(*WORKLOAD)
     layers = [row for row in cache.workloads.rows(Layer) if workload_of(row) == counted]
-    cells = [cell for cell in cache.folder.cells(cache.environment) if cell.model == name]
-    profiles = cache.rows(cache.folder.rows(Profile))
+    runs = {Cell.of(row) for row in cache.rows(cache.folder.rows(Run)) if (row.model, row.code) == (name, model.code)}
+    cells = [cell for cell in cache.folder.cells(cache.environment) if Cell.of(cell) in runs]
+    profiles = [row for row in cache.rows(cache.folder.rows(Profile)) if row.code == model.code]
     profile = next((row for row in profiles if Cell.of(row) == first and row.status == "ok"), None)
     operators = [] if profile is None else cache.folder.rows(OperatorTime, [profile])
     roof = machine_roof(cache.rows(cache.folder.rows(RoofMeasurement)))

@@ -160,7 +160,9 @@ def _count(flag: str, name: str, batches: Sequence[int], asked: argparse.Namespa
     model = measuring.resolve_request_of_one(flag, measuring.parser().parse_args(words)).models[0]
     shape, stored = shape_name(model.input_shape), stored_as(asked.precision)
     keys = [Key(model.name, shape, batch, stored, asked.training) for batch in batches]
-    missing = [key for key in keys if key not in counted]
+    rows = Workloads(asked.data).rows(Workload)
+    changed = {row.batch for row in rows if row.model == model.name and row.code != model.code}
+    missing = [key for key in keys if key not in counted or key.batch in changed]
     if missing:
         flags.check_writable(asked.data)
         task = WorkloadTask(model, tuple(key.batch for key in missing), stored, None)

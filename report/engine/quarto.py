@@ -11,7 +11,6 @@ from datetime import datetime
 from pathlib import Path
 
 from measure.cache.folders import MachineFolder, machine_names
-from measure.cache.records import Environment
 from measure.errors import UserError
 from report.engine.project import PICTURES, read_project
 
@@ -49,7 +48,7 @@ def render_with_quarto(
     progress(f"rendering {project.document} with {quarto}")
     only = ["--to", WRITERS[formats[0]]] if len(formats) == 1 else []
     environment = {**os.environ, "QUARTO_PYTHON": sys.executable, "ROOFWRIGHT_DATA": str(data)}
-    times = [row.recorded_at for name in machine_names(data) for row in MachineFolder(data, name).rows(Environment)]
+    times = [at for name in machine_names(data) for at in MachineFolder(data, name).measured_at().values()]
     with suppress(ValueError):  # no machine, or a text that is no time
         environment.setdefault("SOURCE_DATE_EPOCH", f"{datetime.fromisoformat(max(times)).timestamp():.0f}")
     target = project.root if "html" in formats else project.root / project.document

@@ -48,12 +48,14 @@ class Machine:
     ``cells`` are those of inference, ``variants`` those in another variant than eager, ``steps`` those of training
     (``report.paper.cells``); ``profiles`` are the cells that ran under a profiler, ``operators`` the times in them;
     ``hardware_counters`` is what these said of each kernel. All have inputs of the shape at which the paper shows the
-    model. ``name`` is the processor's with its microarchitecture: AMD EPYC, Zen 4, 2 cores.
+    model. ``name`` is the processor's with its microarchitecture: AMD EPYC, Zen 4, 2 cores. ``measured_at`` is the UTC
+    time of the newest row.
     """
 
     folder: str
     name: str
     environment: records.Environment
+    measured_at: str
     roof_measurements: pd.DataFrame
     roofs: pd.DataFrame
     caches: tuple[CacheLevel, ...]
@@ -146,7 +148,7 @@ class Paper:
 
         def weight(machine: Machine) -> tuple[bool, bool, str]:
             folder = machine.folder
-            return folder not in OF_AUTHORS, folder == REFERENCE, machine.environment.recorded_at
+            return folder not in OF_AUTHORS, folder == REFERENCE, machine.measured_at
 
         return next(iter(self.machines), None) if self.chosen else max(self.machines, key=weight, default=None)
 
@@ -213,7 +215,7 @@ def load(
         for each in tried
     ]
     if not chosen:
-        machines.sort(key=lambda machine: machine.environment.recorded_at, reverse=True)
+        machines.sort(key=lambda machine: machine.measured_at, reverse=True)
         machines.sort(key=lambda machine: machine.chip_kind)  # "cpu" before "gpu"; of one kind the order stays
     programs = having("workload/counting_programs.csv")
     counted_by_programs = read(file_of(ProgramCount, programs), ProgramCount)
@@ -251,15 +253,17 @@ class Tried(NamedTuple):
 
     folder: MachineFolder
     environment: records.Environment
+    measured_at: str  # the UTC time of its newest row
     rows: list[records.Attempt]
 
 
 def tried_in(folder: MachineFolder) -> Tried | None:
     """Return what was tried in a machine's newest environment; None where none is recorded."""
-    environment = max(folder.rows(records.Environment), key=lambda row: row.recorded_at, default=None)
-    if environment is None:
+    if not folder.rows(records.Environment):
         return None
-    return Tried(folder, environment, _in(environment, [row for record in ATTEMPTS for row in folder.rows(record)]))
+    environment, times = folder.newest_environment(), folder.measured_at()
+    rows = _in(environment, [row for record in ATTEMPTS for row in folder.rows(record)])
+    return Tried(folder, environment, times[environment.environment_id], rows)
 
 
 def _in(environment: records.Environment, rows: list[Any]) -> list[Any]:
@@ -296,6 +300,7 @@ def load_machine(
         folder=folder.name,
         name=name,
         environment=environment,
+        measured_at=tried.measured_at,
         roof_measurements=roof_measurements,
         roofs=roofs,
         caches=caches,
