@@ -57,7 +57,11 @@ def _hash_source(name: str) -> str:
 
 def _imports(file: Path, package: str) -> Iterator[str]:
     """Yield the names of modules that a file imports anywhere; some may be functions of a module instead."""
-    for node in ast.walk(ast.parse(file.read_bytes())):
+    try:
+        tree = ast.parse(file.read_bytes())
+    except (SyntaxError, ValueError):  # it was not imported, or the import would have failed
+        return
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):

@@ -23,11 +23,11 @@ def machine(data, name="box", *environments):
     return folder
 
 
-def put(folder, round, latencies, status="ok", reason=None, environment=ENVIRONMENT, flags=None):
+def put(folder, round, latencies, status="ok", reason=None, environment=ENVIRONMENT, flags=None, at=RECORDED_AT):
     cell = {"environment_id": environment.environment_id, **CELL._asdict(), "round": round}
     about = {"status": status, "reason": reason, "flags": flags, "input_shape": "3x224x224"}
     samples = [Sample(**cell, sample=index, block=1, latency_s=latency) for index, latency in enumerate(latencies)]
-    folder.put_run(Run(**cell, **about, recorded_at=RECORDED_AT), samples)
+    folder.put_run(Run(**cell, **about, recorded_at=at), samples)
 
 
 def timed(batch=1, latency_s=2.0, variant="eager"):

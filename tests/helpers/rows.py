@@ -14,6 +14,8 @@ ENVIRONMENT = Environment(
     recorded_at="2026-01-01",
 )  # fmt: skip
 RECORDED_AT = "2026-01-01T00:00:00+00:00"
+VERSION = "1.0"  # of the program that measured these rows
+RECORD = {"recorded_at": RECORDED_AT, "version": VERSION}
 
 
 def cell_columns(model, batch, phase, variant="eager", environment="e1", precision="fp32"):
@@ -51,7 +53,14 @@ def roof_measurement(size=8, latency_s=0.5):
 
 
 def run(model="net", batch=1, status="ok", reason=None, round_=0, phase="inference"):
-    return Run(**cell_columns(model, batch, phase), status=status, reason=reason, recorded_at=RECORDED_AT, round=round_)
+    return Run(
+        **cell_columns(model, batch, phase),
+        status=status,
+        reason=reason,
+        recorded_at=RECORDED_AT,
+        version=VERSION,
+        round=round_,
+    )
 
 
 def samples(count, model="net", batch=1, round_=0, phase="inference"):
@@ -63,7 +72,14 @@ def samples(count, model="net", batch=1, round_=0, phase="inference"):
 
 def profile(model="net", batch=1, status="ok", reason=None, phase="inference"):
     times = {"steps": 5, "plain_s": 0.5, "profiled_s": 0.625} if status == "ok" else {}
-    return Profile(**cell_columns(model, batch, phase), status=status, reason=reason, recorded_at=RECORDED_AT, **times)
+    return Profile(
+        **cell_columns(model, batch, phase),
+        status=status,
+        reason=reason,
+        recorded_at=RECORDED_AT,
+        version=VERSION,
+        **times,
+    )
 
 
 def operator_time(model="net", batch=1, path="head", name="linear", time_s=0.25, phase="inference"):
@@ -80,7 +96,12 @@ def kernel_time(model="net", batch=1, kernel="sgemm", time_s=0.25):
 def counter_profile(model="net", batch=1, status="ok", reason=None):
     about = {"tool": "ncu 1.2", "capability": "8.0", "steps": 2} if status == "ok" else {}
     return records.HardwareCounterProfile(
-        **cell_columns(model, batch, "step"), status=status, reason=reason, recorded_at=RECORDED_AT, **about
+        **cell_columns(model, batch, "step"),
+        status=status,
+        reason=reason,
+        recorded_at=RECORDED_AT,
+        version=VERSION,
+        **about,
     )
 
 

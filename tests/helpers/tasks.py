@@ -5,8 +5,9 @@ from collections import defaultdict
 from pathlib import Path
 from types import SimpleNamespace
 
-from helpers.rows import ENVIRONMENT
-from measure.domain.latency import Cell
+from helpers.rows import ENVIRONMENT, VERSION
+from measure.cache.records import Sample
+from measure.domain.latency import Cell, group_rounds
 from measure.models import catalog
 from measure.run.cell_tasks import HardwareCounterTask, InferenceTask, ProfileTask, TrainingTask
 from measure.run.request import Request
@@ -48,5 +49,7 @@ def run_cache(*rows, seed=1, data=Path("nowhere"), **environment):
     tables = defaultdict(list)
     for row in rows:
         tables[type(row)].append(row)
-    held = SimpleNamespace(rows=lambda record: tables[record], data=data)
-    return RunCache(held, held, dataclasses.replace(ENVIRONMENT, **environment), seed, "today")
+    held = SimpleNamespace(
+        rows=lambda record: tables[record], rounds=lambda runs: group_rounds(runs, tables[Sample]), data=data
+    )
+    return RunCache(held, held, dataclasses.replace(ENVIRONMENT, **environment), seed, "today", VERSION)

@@ -104,6 +104,9 @@ def test_an_environment_is_kept_once_the_newest_counts_and_a_roof_measured_again
         folder.put_environment(row)
     assert folder.rows(Environment) == [newer, ENVIRONMENT]
     assert folder.newest_environment() == newer
+    back = replace(rows.run(), environment_id=ENVIRONMENT.environment_id, recorded_at="2026-03-01")
+    folder.put_run(back, [])
+    assert folder.newest_environment() == ENVIRONMENT  # it measured last, and was seen first
     assert machine_names(tmp_path) == ["box"]
     folder.put_roof_measurements([roof_measurement(8), roof_measurement(16)])
     folder.put_roof_measurements([roof_measurement(8, latency_s=0.25)])

@@ -1,21 +1,16 @@
 import dataclasses
-import sys
 
 import pytest
 import torchvision
-from helpers import counting
 from helpers.counting import Own, counted, linear, meta, nn, on, rows, torch
 from torch.ao.quantization import quantize_dynamic
 from torch.utils.flop_counter import FlopCounterMode
 
-from measure import __main__ as command
 from measure.cache.schema import TABLES
 from measure.cache.workload_records import Layer, Operator
 from measure.counting import count
 from measure.domain.words import least_byte
-from measure.errors import UserError, in_short
 from measure.models import catalog
-from measure.models.own_models import RaisedError
 
 ALEXNET, SQUEEZENET, VIT = catalog.find(["alexnet", "squeezenet1_0", "vit_b_32"])
 
@@ -200,73 +195,3 @@ def test_a_refusal_names_module_and_operator(make, named):
         counted(make)
     assert "\n" not in str(caught.value)
     assert "0x" not in str(caught.value)
-
-
-# Own models that are no longer the network that was counted under their name
-NAME = f"{counting.__name__}:network"
-
-
-def own(function):
-    """The model of this function of the batch size, always under one name."""
-    counting.network = function
-    (model,) = catalog.find([NAME])
-    return model
-
-
-def call(_name, function, *arguments):
-    """Call a function in this process: its module need not be imported anew."""
-    try:
-        return function(*arguments)
-    except Exception as problem:
-        raise RaisedError(in_short(problem)) from None
-
-
-def layer(width=2, steps=5):
-    return lambda batch: (nn.Linear(3, width), rows(batch, steps, 3))
-
-
-def not_counted(model, status):
-    return count.not_counted(model, 1, "fp32", None, status, None).workload
-
-
-def test_what_is_as_it_was_counted_passes_and_so_does_what_was_not_counted():
-    model = own(layer())
-    for earlier in ([], [count.count(model, 4, "bf16").workload], [not_counted(model, "unsupported")]):
-        count.check([model], earlier, call)
-    count.check([ALEXNET], [not_counted(ALEXNET, "ok")], call)  # models of libraries do not change
-
-
-@pytest.mark.parametrize(
-    ("now", "change"),
-    [
-        (layer(width=4), "(parameters 8 when it was counted, 16 now)"),
-        (layer(steps=6), "(input shape 5x3 when it was counted, 6x3 now)"),
-    ],
-)
-def test_what_was_changed_is_named(now, change):
-    earlier = [each.workload for each in count.count_all(own(layer()), [2, 1], "fp32", None)]
-    with pytest.raises(UserError) as caught:
-        count.check([own(now)], earlier, call)
-    assert f"the code of {NAME} has changed {change}" in str(caught.value)
-    assert "--force" in str(caught.value)
-
-
-def test_code_that_fails_now_has_not_changed_but_fails():
-    earlier = [count.count(own(layer()), 1, "fp32", None).workload]
-    with pytest.raises(UserError, match=r"ZeroDivisionError: .* now; mend it") as caught:
-        count.check([own(lambda batch: layer()(batch + 0 // (batch - 1)))], earlier, call)
-    assert not isinstance(caught.value, count.ChangedError)  # for which rows would go
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("forked_workers")
-def test_code_that_changed_is_refused_until_it_is_counted_again(tmp_path, monkeypatch, capsys):
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # a second text in the same second would not be read
-    wanted = ["--device", "cpu", "--sections", "workload", "--models", "mine:net", "--batch-sizes", "1", "--data"]
-    text = "import torch\ndef net(batch_size):\n    return torch.nn.Linear(3, 2), torch.ones(batch_size, {}, 3)\n"
-    for steps, flags, code in ((5, [], 0), (11, [], 2), (11, ["--force"], 0), (11, [], 0)):
-        monkeypatch.delitem(sys.modules, "mine", raising=False)
-        (tmp_path / "mine.py").write_text(text.format(steps))
-        assert command.main([*wanted, str(tmp_path / "data"), *flags]) == code
-        assert ("5x3 when it was counted, 11x3 now" in capsys.readouterr().err) == (code == 2)

@@ -32,6 +32,22 @@ def test_the_interval_between_rounds_decides_whether_a_cell_is_wide():
     assert flags(1, [*samples(3), *samples(2, round_=1)]) == {"drifting", "loaded", "wide"}  # the last have no run
 
 
+def test_the_width_that_was_asked_last_decides_whether_a_cell_is_wide():
+    # Student's t of two degrees of freedom is 4.30: three rounds with a deviation of 1 % are ±2.5 % wide at 95 %
+    timed = [replace(samples(1)[0], round=number, latency_s=time_s) for number, time_s in enumerate((0.99, 1, 1.01))]
+    for targets, found in (
+        ((None, None, None), set()),
+        ((0.01, 0.01, 0.01), {"wide"}),
+        ((0.2, 0.2, 0.01), {"wide"}),
+        ((0.01, 0.01, 0.2), set()),
+    ):
+        runs = [
+            replace(run(round_=number), target=target, recorded_at=f"2026-01-0{number + 1}")
+            for number, target in enumerate(targets)
+        ]
+        assert group_rounds(runs, timed)[Cell.of(runs[0])].flags == found
+
+
 @pytest.mark.parametrize(
     ("flags", "latency_s", "found"),
     [  # of rounds that take 1, 2 and 9 s

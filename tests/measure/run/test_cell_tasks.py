@@ -38,6 +38,11 @@ def timed(model, latencies_s, batch=1, **changes):
     return changed(*rows, **changes)
 
 
+def loaded(rows, *numbers):
+    """The same rows, with these rounds disturbed."""
+    return [replace(row, flags="loaded") if hasattr(row, "flags") and row.round in numbers else row for row in rows]
+
+
 def changed(*rows, **changes):
     return [replace(row, **changes) for row in rows]
 
@@ -67,15 +72,23 @@ LACKING = {
         asked("vgg11", most_rounds=9, force=True), timed("vgg11", [*NOISY, 1, 1]), rounds(V1, 1, 2, 3, 4, 5)
     ),
     "a wide interval": (TWO, TWO_RATES, rounds(V1, 4)),
-    "a loaded machine": (  # in every round; of alexnet one was calm
+    "a loaded machine": (  # three calm rounds are wanted: vgg11 has none yet, alexnet two
         TWO,
-        [
-            *(replace(row, flags="loaded") if hasattr(row, "flags") else row for row in timed("vgg11", STEADY)),
-            *timed("alexnet", STEADY[:2]), replace(run("alexnet", round_=2), flags="loaded"),
-            replace(samples(1, "alexnet", 1, 2)[0], latency_s=0.99),
-        ],
-        rounds(V1, 4),
+        [*loaded(timed("vgg11", STEADY), 0, 1, 2), *loaded(timed("alexnet", STEADY), 2)],
+        [*rounds(V1, 4, 5, 6), *rounds(A1, 4)],
     ),
+    "a round that was made up for": (asked(most_rounds=9), loaded(timed("alexnet", [*STEADY, 9.0]), 3), []),
+    "a machine that is always loaded": (asked(most_rounds=4), loaded(timed("alexnet", [1.0] * 4), 0, 1, 2, 3), []),
+    "a stage that was disturbed": (
+        replace(STEPS, most_rounds=9),
+        [
+            *(run("vgg11", 32, phase="step", round_=number) for number in (0, 1)),
+            replace(run("vgg11", 32, phase="forward", round_=1), flags="loaded"),
+        ],
+        rounds(STEP, 3),
+    ),
+    "another version failed": (asked(rounds=1), changed(run("alexnet", status="error"), version="0.9"), rounds(A1, 1)),
+    "other code": (ONE, changed(*PAIR, code="1-2"), [*rounds(A1, 1), *profiles(A1)]),
     "within the target": (replace(TWO, target=0.9), TWO_RATES, []),
     "wide at last": (asked("vgg11", most_rounds=9), timed("vgg11", NOISY * 3), []),
     "rounds of a group are equal": (  # a variant or a precision is compared with its baseline round by round

@@ -72,7 +72,7 @@ def test_results_go_into_their_tables(cache, monkeypatch):
     assert cache.folder.rows(RoofMeasurement) == [dataclasses.replace(roof_measurement(), **signature)]
     assert cache.folder.rows(records.Environment) == [ENVIRONMENT]
     cell = (ENVIRONMENT.environment_id, "alexnet", 4, "fp32", "inference", "eager")
-    of_run = {"round": 2, "flags": "wide;throttled", "input_shape": "3x224x224"}
+    of_run = {"round": 2, "flags": "wide;throttled", "input_shape": "3x224x224", "target": 0.05}
     assert cache.folder.rows(Run) == [Run(*cell, status="ok", reason=None, **of_run, **signature)]
     read = {"event_s": 0.09, "load": 0.25, "clock_hz": 1e9, "throttle": "power cap"}
     assert cache.folder.rows(Sample) == [

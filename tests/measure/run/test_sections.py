@@ -3,16 +3,17 @@
 from dataclasses import replace
 
 import pytest
-from helpers.rows import roof_measurement, workload
+from helpers.rows import VERSION, roof_measurement, workload
 from helpers.tasks import asked, run_cache
 
+from measure.counting import count
 from measure.models import catalog
 from measure.run import plan
 from measure.run.sections import WorkloadTask
 from measure.run.task import KILLED
 
 KILL = {"status": KILLED.status}
-COUNTED = replace(workload("alexnet"), input_shape="3x224x224")
+COUNTED = replace(workload("alexnet"), input_shape="3x224x224", counting=count.VERSION)
 AS_BF16 = replace(COUNTED, precision="bf16")
 TRAINED = {"training_models": catalog.find(["vgg11"]), "training_batch_sizes": [32]}
 
@@ -21,6 +22,9 @@ COUNTS = {
     "could not be counted": (asked(), replace(COUNTED, status="unsupported", reason="no shape"), {}),
     "killed": (asked(), replace(COUNTED, **KILL), {"fp32": (1,)}),
     "another input shape": (asked(), replace(COUNTED, input_shape="3x600x600"), {"fp32": (1,)}),
+    "by other formulas": (asked(), replace(COUNTED, counting=0), {"fp32": (1,)}),
+    "by other formulas, in vain": (asked(), replace(COUNTED, status="error", reason="?", counting=0), {"fp32": (1,)}),
+    "of other code": (asked(), replace(COUNTED, code="1-2"), {"fp32": (1,)}),
     "by force": (asked(force=True), COUNTED, {"fp32": (1,)}),
     "autocast on a kind of device": (
         asked(precisions=["fp32", "bf16"], variants=["eager", "autocast"]), AS_BF16,
@@ -63,7 +67,7 @@ def test_a_quick_run_measures_few_kernels():
 )
 def test_a_roof_is_measured_again_if_it_was_killed_or_disturbed(kernel, change, is_again):
     task = next(task for task in kernels(ROOFS) if (task.roof_kernel, task.precision) == kernel)
-    row = replace(roof_measurement(), sitting="before", **task.columns, **change)
+    row = replace(roof_measurement(), sitting="before", version=VERSION, **task.columns, **change)
     assert (task in kernels(ROOFS, row)) is is_again
     assert (task in plan.further_tasks(ROOFS, run_cache(row), set())) is is_again
     assert task not in plan.further_tasks(ROOFS, run_cache(row), {task})  # once in a run

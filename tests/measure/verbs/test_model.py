@@ -82,8 +82,10 @@ def test_code_that_has_changed_is_measured_anew_and_shown_before_and_after(tmp_p
     for width in (64, 128):  # 2 x 32 x 64 = 4096 FLOP, and twice as many
         (tmp_path / "iterated.py").write_text(NETWORK.format(width=width))
         assert command.main(["iterated:net", *ONE_CORE, "--data", str(tmp_path / "data")]) == 0
-    *_, row = capsys.readouterr().out.strip().splitlines()
-    assert row.split()[:6] == ["1", "fp32", "4.10", "kFLOP", "8.19", "kFLOP"]
+    lines = capsys.readouterr().out.splitlines()
+    (flop,) = (line for line in lines if line.startswith("FLOP of iterated:net batch 1 fp32"))
+    assert flop.split()[-5:] == ["4.10", "kFLOP", "8.19", "kFLOP", "2"]
+    assert "latency of iterated:net batch 1 fp32" in lines[-1]
     folder = MachineFolder(tmp_path / "data", machine_names(tmp_path / "data")[0])
     assert [(run.round, run.input_shape) for run in folder.rows(Run)] == [(0, "128")]
     assert [row.input_shape for row in Workloads(tmp_path / "data").rows(Workload)] == ["128"]

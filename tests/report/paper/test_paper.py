@@ -47,8 +47,8 @@ def test_machines_are_in_their_newest_environments_those_chosen_in_the_order_of_
 
 def test_the_machine_at_hand_is_the_one_measured_last():
     cpu, gpu = world().machines
-    later = replace(cpu.environment, recorded_at="2099-01-01T00:00:00+00:00")
-    assert replace(world(), machines=(gpu, replace(cpu, environment=later))).at_hand.chip_kind == "cpu"
+    later = replace(cpu, measured_at="2099-01-01T00:00:00+00:00")
+    assert replace(world(), machines=(gpu, later)).at_hand.chip_kind == "cpu"
     assert replace(world(), machines=()).at_hand is None
 
 

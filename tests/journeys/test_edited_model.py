@@ -1,0 +1,89 @@
+"""A user edits a network of their own, and measures it again under its old name."""
+
+import sys
+
+import pytest
+
+from measure import __main__ as command
+from measure.cache.folders import MachineFolder, Workloads, machine_names
+from measure.cache.records import Run
+from measure.cache.workload_records import Workload
+from measure.counting import identity
+
+BLOCKS = """
+import torch
+class Block(torch.nn.Module):
+    def forward(self, x):
+        return {}
+"""
+NET = """
+import torch
+def net(batch_size):
+    from blocks import Block
+    return torch.nn.Sequential(torch.nn.Linear(3, 2), Block()), torch.ones(batch_size, 3)
+"""
+WORDS = "--device cpu --threads 1 --models edited:net --batch-sizes 1 --variants eager --max-rounds 1 --sections"
+
+
+@pytest.fixture
+def edit(tmp_path, monkeypatch):
+    """Writes the block of the network in another module, as a user's editor does."""
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # a second text in the same second would not be read
+    (tmp_path / "edited.py").write_text(NET)
+    return lambda block: (tmp_path / "blocks.py").write_text(BLOCKS.format(block))
+
+
+def codes(data):
+    (name,) = machine_names(data)
+    rows = [*MachineFolder(data, name).rows(Run), *Workloads(data).rows(Workload)]
+    return {row.code for row in rows}
+
+
+@pytest.mark.usefixtures("forked_workers")
+def test_an_edit_that_keeps_products_and_parameters_is_measured_anew(edit, tmp_path, capsys):
+    data = tmp_path / "data"
+
+    def measure(sections):
+        assert command.main([*WORDS.split(), *sections.split(), "--data", str(data)]) == 0
+        return capsys.readouterr().out
+
+    edit("x")
+    assert "changed" not in measure("workload inference")
+    before = codes(data)
+    assert "Nothing left to measure" in measure("workload inference")
+    edit("x.tanh()")  # two FLOP of neither a product nor a parameter
+    said = measure("inference")  # and the counts, which would be another network's
+    assert "edited:net: its source and what it runs changed" in said
+    table = dict.fromkeys(line.split("  ")[0] for line in said.splitlines() if "edited:net batch 1 fp32" in line)
+    # tanh reads and writes two numbers of 4 B: 16 B more than the layer's (3 + 2 x 3 + 2 + 2) x 4 B = 52 B
+    assert {"bytes of edited:net batch 1 fp32", "latency of edited:net batch 1 fp32"} <= table.keys()
+    (moved,) = (line for line in said.splitlines() if line.startswith("bytes of edited:net"))
+    assert moved.split()[-5:] == ["52", "B", "68", "B", "1.31"]
+    assert len(codes(data)) == 1
+    assert codes(data).isdisjoint(before)
+    edit("x.tanh()  # as in the paper")
+    assert "edited:net: its source changed" in measure("inference")
+
+
+@pytest.mark.usefixtures("forked_workers")
+def test_an_edit_that_fails_loses_nothing(edit, tmp_path, capsys):
+    data = tmp_path / "data"
+    words = [*WORDS.split(), "inference", "--data", str(data)]
+    edit("x")
+    assert command.main(words) == 0
+    before = codes(data)
+    (tmp_path / "edited.py").write_text("def net(batch_size):\n    raise ValueError('half done')\n")
+    assert command.main(words) == 2
+    assert "edited:net(2) raised ValueError: half done" in capsys.readouterr().err
+    assert codes(data) == before
+
+
+def test_the_source_is_that_of_the_modules_next_to_it(edit, tmp_path):
+    edit("x")
+    code = identity.describe("edited:net").code
+    assert identity.describe("edited:net").code == code
+    (tmp_path / "unrelated.py").write_text("A = 1\n")
+    assert identity.describe("edited:net").code == code
+    edit("x  # changed")
+    assert identity.differences(code, identity.describe("edited:net").code) == "its source"
