@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Variant:
-    """A way to run a network that joins with others: ``channels_last+compile``.
+    """A way to run a network that joins with others: ``channels_last+compile``. ``help`` says in a few words which.
 
     With ``is_autocast`` weights and inputs stay at fp32; with ``is_cold`` caches are emptied before each call. The
     first call may take ``first_call_s`` longer than others. ``unprofiled`` is why operators cannot be profiled, if so.
@@ -33,6 +33,7 @@ class Variant:
     """
 
     name: str
+    help: str
     is_autocast: bool = False
     is_cold: bool = False
     first_call_s: float = 0.0
@@ -109,7 +110,7 @@ def _allocator(name: str, package: str, libraries: tuple[str, ...]) -> Variant:
         if not MAPPED.exists() or library not in MAPPED.read_text("utf-8", "replace"):
             raise NotImplementedError(f"{name} was not loaded into the process that measures")
 
-    return Variant(name, preloaded=libraries, begin=begin)
+    return Variant(name, "this allocator of memory", preloaded=libraries, begin=begin)
 
 
 def _begin_cudnn(device_kind: str, precision: str) -> None:
@@ -121,17 +122,20 @@ def _begin_cudnn(device_kind: str, precision: str) -> None:
 
 
 VARIANTS = (  # in the order in which a name joins them
-    Variant("autocast", is_autocast=True, begin=_begin_autocast),
-    Variant("channels_last", change=_change_layout),
-    Variant("kept_memory", begin=keep_memory),
+    Variant("autocast", "torch chooses the precision of each operator", is_autocast=True, begin=_begin_autocast),
+    Variant("channels_last", "images with their channels innermost", change=_change_layout),
+    Variant("kept_memory", "freed memory stays with the process", begin=keep_memory),
     Variant(
-        "compile", first_call_s=600.0, change=_compile,
+        "compile", "torch.compile", first_call_s=600.0, change=_compile,
         unprofiled="a compiled network's kernels are each of several modules",
     ),
-    Variant("cold", is_cold=True, unprofiled="operators are profiled with warm caches only"),
+    Variant(
+        "cold", "caches emptied before each call", is_cold=True,
+        unprofiled="operators are profiled with warm caches only",
+    ),
     _allocator("jemalloc", "libjemalloc2", ("jemalloc",)),
     _allocator("tcmalloc", "libtcmalloc-minimal4", ("tcmalloc_minimal", "tcmalloc")),
-    Variant("cudnn_benchmark", first_call_s=300.0, begin=_begin_cudnn),
+    Variant("cudnn_benchmark", "cuDNN tries its algorithms first", first_call_s=300.0, begin=_begin_cudnn),
 )  # fmt: skip
 NAMES = tuple(each.name for each in VARIANTS)
 SGD, ADAM = OPTIMIZERS = "sgd", "adam"  # of a training step: SGD with momentum, which a variant does not name, or Adam

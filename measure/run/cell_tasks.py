@@ -121,7 +121,7 @@ class RoundTask(CellTask):
     def tier(self, request: Request) -> Tier:
         batch = self.cell.batch
         if self.round:
-            return Tier.ROUNDS if self.round < request.rounds else Tier.REST
+            return Tier.ROUNDS if self.round < request.rounds else Tier.MORE_ROUNDS
         if not request.is_base(self.cell):
             return Tier.OTHER_CELLS
         if self.cell.phase == STEP:
@@ -129,6 +129,8 @@ class RoundTask(CellTask):
             return Tier.STEPS if is_first else Tier.OTHER_CELLS
         if batch == min(request.batch_sizes):
             return Tier.FIRST_CELLS
+        if request.has_named_batches:
+            return Tier.NAMED_CELLS
         return Tier.SECOND_CELLS if batch == request.second_batch else Tier.OTHER_CELLS
 
     def process(self, device_kind: str) -> Hashable:

@@ -99,13 +99,17 @@ def _order(tier: Tier, tasks: list[Task], request: Request, cache: RunCache, est
     draw = Random(f"{cache.seed} {tier.name}")
     if tier in (Tier.LONG, Tier.STEPS, Tier.PROFILES):
         return sorted(_drawn(tasks, draw, cache), key=estimate.seconds)
-    if tier not in (Tier.FIRST_CELLS, Tier.SECOND_CELLS, Tier.OTHER_CELLS):
+    if tier not in (Tier.FIRST_CELLS, Tier.SECOND_CELLS, Tier.NAMED_CELLS, Tier.OTHER_CELLS):
         return [task for part in _blocks(tasks, cache) for task in part.tasks]
     models = list({each.name: each for each in request.models}.values())
     draw.shuffle(models)
     place = {model.name: number for number, model in enumerate(sorted(models, key=request.rank))}
-    drawn = _drawn(tasks, draw, cache)
-    return sorted(drawn, key=lambda task: (place.get(task.columns["model"], 0), task.is_of_machine))
+
+    def turn(task: Task) -> tuple[int, int, bool]:
+        batch = task.columns["batch_sizes"][0] if tier == Tier.NAMED_CELLS else 0  # a size of all models, then the next
+        return batch, place.get(task.columns["model"], 0), task.is_of_machine
+
+    return sorted(_drawn(tasks, draw, cache), key=turn)
 
 
 def _blocks(tasks: Sequence[Task], cache: RunCache) -> list[Part]:

@@ -34,6 +34,7 @@ class Request:
     target: float = TARGET
     quick: bool = False
     force: bool = False
+    has_named_batches: bool = False  # by the user: none of them waits for what was not named
     budget_s: float | None = None  # None: the run ends when all is measured
     device_kind: str = "cpu"
 

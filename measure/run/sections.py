@@ -6,17 +6,20 @@ from itertools import product
 from operator import attrgetter
 from typing import Self
 
-from measure.cache.records import RoofMeasurement
+from measure.cache.records import RoofMeasurement, Run
 from measure.cache.workload_records import WORKLOAD, Workload
 from measure.counting import count
 from measure.domain import precisions, variants
 from measure.domain.demands import uncounted_names
+from measure.domain.latency import TimedCell
 from measure.domain.models import Model
-from measure.domain.roofs import is_loaded
+from measure.domain.roofs import flop_per_s, is_loaded, machine_roof
 from measure.domain.values import si
 from measure.domain.words import (
     BURST,
+    EAGER,
     FULL_PRECISION,
+    INFERENCE,
     ROOF_KERNELS,
     STREAM_ARRAYS,
     SUSTAINED,
@@ -130,9 +133,15 @@ class RoofTask(Task):
 
     @classmethod
     def missing(cls, request: Request, cache: RunCache) -> list[Self]:
-        """Return the kernels to time. A kernel timed while other programs were busy is timed again."""
+        """Return the kernels to time. A kernel timed while other programs were busy is timed again.
+
+        So is one that a network outran in a later round: other programs may have slowed it unseen.
+        """
         rows = () if request.force else cache.tried(cache.folder.rows(RoofMeasurement))
         timed = {_key(row) for row in rows if not is_loaded(row)}
+        if timed:
+            last = max((row.recorded_at for row in cache.rows(cache.folder.rows(Run))), default="")
+            timed -= {_key(row) for _, _, row in cells_above_roof(cache) if (row.recorded_at or "") < last}
         asked = precisions.product_precisions(cache.environment, request.precisions)
         tasks = [cls(*each) for each in roofs.roof_kernels(cache.environment.device, asked)]
         return [task for task in tasks if _key(task) not in timed and (task.is_quick_kernel or not request.quick)]
@@ -185,6 +194,21 @@ class RoofTask(Task):
         if self.roof_kernel in STREAM_ARRAYS:
             return si(byte / result.latency_s, "B/s")
         return si(flop / result.latency_s, f"{operation(self.precision)}/s")
+
+
+def cells_above_roof(cache: RunCache) -> list[tuple[TimedCell, float, RoofMeasurement]]:
+    """Return the cells that ran faster than any kernel at their precision, with their rate (FLOP/s) and that kernel."""
+    roof = machine_roof(cache.rows(cache.folder.rows(RoofMeasurement))).arithmetic
+    counted = {attrgetter(*WORKLOAD)(row): row.forward_flop for row in cache.workloads.rows(Workload)} if roof else {}
+    found = []
+    for cell in cache.folder.cells(cache.environment) if roof else ():
+        key = (cell.model, cell.input_shape, cell.batch, stored_as(cell.precision), None)
+        flop, row = counted.get(key), roof.get(cell.precision)
+        if flop and row and cell.latency_s and (cell.phase, cell.variant) == (INFERENCE, EAGER):
+            rate = flop / cell.latency_s
+            if rate > flop_per_s(row):
+                found.append((cell, rate, row))
+    return found
 
 
 _IN_ORDER = (WorkloadTask, RoofTask, InferenceTask, TrainingTask, ProfileTask, HardwareCounterTask)

@@ -27,13 +27,15 @@ class Tier(Enum):
     FIRST_ROOF = "a first roof"  # one matrix product and one stream through memory: enough to draw a roof
     FIRST_CELLS = "batch {first}"  # one cell of every model, before any model has a second
     SECOND_CELLS = "batch {second}"  # a second batch size of every model
+    NAMED_CELLS = "other batch sizes"  # of every model, if the user named the batch sizes
     STEPS = "training steps"  # of the two leading models
     PROFILES = "operators"  # of the two leading models
     OTHER_CELLS = "other cells"  # and profiles of the other models, model by model
     LONG = "long cells"  # each would take a large share of the budget; the shortest first
     ROUNDS = "further rounds"  # the second and third
+    MORE_ROUNDS = "more rounds"  # of cells with wide intervals, or that other programs disturbed
     ROOFS = "finer roofs"  # at the precision of the models, and the clock
-    REST = "caches and other precisions"  # and further rounds of cells with wide intervals
+    REST = "caches and other precisions"
 
 
 @dataclass(frozen=True)

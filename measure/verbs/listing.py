@@ -4,18 +4,21 @@
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import islice
+from operator import itemgetter
 from typing import Any
 
 from measure.cache.records import Environment, Profile, RoofMeasurement, Run
 from measure.cache.workload_records import Workload
 from measure.domain.latency import Cell
 from measure.domain.models import Model
+from measure.domain.roofs import flop_per_s
 from measure.domain.values import duration, si
-from measure.domain.words import INFERENCE, STEP, shape_name
+from measure.domain.words import INFERENCE, LOADED, STEP, shape_name
 from measure.run.plan import Part
 from measure.run.request import Request
+from measure.run.sections import cells_above_roof
 from measure.run.task import RunCache, Task
 from measure.verbs.terminal import aligned
 
@@ -70,7 +73,7 @@ def parts_as_lines(parts: Sequence[Part], ends_s: Sequence[float], budget_s: flo
 
 
 def contents(request: Request, cache: RunCache, left: Sequence[Part], command: str) -> list[str]:
-    """Return three lines: the parts of this machine that the paper has, those it lacks, and the next command."""
+    """Return the parts of this machine that the paper has, what disturbed them, what it lacks, and the next command."""
 
     def measured(record: type[Any]) -> list[Any]:
         return [row for row in cache.rows(cache.folder.rows(record)) if row.status == "ok"]
@@ -90,7 +93,25 @@ def contents(request: Request, cache: RunCache, left: Sequence[Part], command: s
         ends = dict.fromkeys((min(rounds.values()), max(rounds.values())))
         held.append(f"{' to '.join(map(str, ends))} rounds of each")
     text = f"The paper has {', '.join(held) or 'nothing of this machine yet'}."
+    lines = [text, *_disturbed(asked, cache)]
     if not left:
-        return [text, "It lacks nothing of what was asked for."]
+        return [*lines, "It lacks nothing of what was asked for."]
     lacked = ", ".join(f"{part.title} ({len(part.tasks)})" for part in left)
-    return [text, f"It lacks {lacked}.", f"To add that: {command}"]
+    return [*lines, f"It lacks {lacked}.", f"To add that: {command}"]
+
+
+def _disturbed(asked: Collection[Cell], cache: RunCache) -> list[str]:
+    """Say which cells other programs disturbed, and which roof is lower than a network."""
+    lines = []
+    cells = [cell for cell in cache.folder.cells(cache.environment) if cell.latency_s and Cell.of(cell) in asked]
+    if loaded := sum(LOADED in cell.flags for cell in cells):
+        what = "other programs used this machine in all their rounds, which makes them slower"
+        lines.append(
+            f"{loaded} of {len(cells)} cells are loaded: {what}; --wait 10m --force times them on a quiet one."
+        )
+    above = {row: (rate, cell) for cell, rate, row in sorted(cells_above_roof(cache), key=itemgetter(1))}
+    for row, (rate, cell) in above.items():
+        rates = f"{si(rate, 'FLOP/s')}, above the {row.precision} roof of {si(flop_per_s(row), 'FLOP/s')}"
+        why = "other programs slowed the roof, or the library needs fewer operations than are counted"
+        lines.append(f"{cell.model} at batch {cell.batch} runs at {rates}: {why}; --sections roofs measures it again.")
+    return lines

@@ -51,8 +51,8 @@ FLAGS = f"""
 --training-batch-sizes N+  inputs in one training step (default: 32)
 --optimizers O+  sgd (with momentum) or adam, for training steps (default: sgd)
 --precisions P+  fp32, tf32, fp16, bf16 (default: fp32; on an NVIDIA GPU also bf16, or fp16 if it has no units for bf16)
---variants V+  {", ".join((EAGER, *variants.NAMES))}, or several joined by '+' (default: eager; on a processor under
-    Linux also kept_memory, unless the run is quick or has a budget)
+--variants V+  {EAGER} (as it is), {", ".join(f"{each.name} ({each.help})" for each in variants.VARIANTS)}, or several
+    joined by '+' (default: eager; on a processor under Linux also kept_memory, unless the run is quick or has a budget)
 --threads N  CPU threads (default: the physical cores)
 --sections S+  {", ".join(f"{name} ({section.help})" for name, section in SECTIONS.items())}; default: all without
     {" and ".join(name for name in SECTIONS if name not in USUAL_SECTIONS)}
@@ -85,7 +85,9 @@ def parser() -> CommandLine:
     command_line = CommandLine(
         prog="python -m measure",
         description="Measure how deep networks run on this machine, and keep the results as CSV.\n"
-        "The same command resumes a run that was stopped: it measures only what is missing.",
+        "The same command resumes a run that was stopped: it measures only what is missing.\n\n"
+        "A cell is a model at one batch size, precision and variant, in a forward pass or a training step. It is timed\n"
+        "in several rounds, each in a fresh process. A variant is a way to run the same network.",
         epilog="Other commands, with flags of their own (python -m measure compare --help):\n"
         + "".join(f"  {line}\n" for line in flags.VERBS.values())
         + "\nExit codes: 0 done; 1 compare or doctor found a reason to fail; 2 bad input; 130 stopped by Ctrl-C."
@@ -174,6 +176,7 @@ def make_request(arguments: argparse.Namespace, describe: Callable[[str], Model]
         target=_parse_target(arguments.target),
         quick=quick,
         force=arguments.force,
+        has_named_batches=arguments.batch_sizes is not None,
         budget_s=budget_s,
     )
     if arguments.native_size and plan.measures(request):
@@ -247,7 +250,8 @@ def measure(arguments: argparse.Namespace, request: Request, deadline: float | N
         ncu.check(device)
     flags.check_writable(arguments.data)
     estimate = DurationEstimate(request, cache)
-    _check_budget(request.budget_s, tasks, estimate)
+    if not cache.rows(folder.rows(Run)):
+        _check_budget(request.budget_s, tasks, estimate)
     is_of_machine = any(task.is_of_machine for task in tasks)
     if is_of_machine:
         waited_s = _wait(arguments.wait, device.torch_name)

@@ -6,6 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from helpers.rows import ENVIRONMENT, VERSION
+from measure.cache.folders import MachineFolder
 from measure.cache.records import Sample
 from measure.domain.latency import Cell, group_rounds
 from measure.models import catalog
@@ -50,6 +51,9 @@ def run_cache(*rows, seed=1, data=Path("nowhere"), **environment):
     for row in rows:
         tables[type(row)].append(row)
     held = SimpleNamespace(
-        rows=lambda record: tables[record], rounds=lambda runs: group_rounds(runs, tables[Sample]), data=data
+        rows=lambda record: tables[record],
+        rounds=lambda runs: group_rounds(runs, tables[Sample]),
+        cells=lambda environment: MachineFolder.cells(held, environment),
+        data=data,
     )
     return RunCache(held, held, dataclasses.replace(ENVIRONMENT, **environment), seed, "today", VERSION)

@@ -134,6 +134,29 @@ def test_one_cell_of_every_model_comes_before_the_second_of_any():
         assert tasks.index(of_model[2]) - tasks.index(of_model[0]) == 2
 
 
+def test_batch_sizes_that_were_named_wait_for_nothing_that_was_not():
+    request = asked("alexnet vgg11", (1, 64, 256), USUAL_SECTIONS, **TRAINED, **SHORT)
+    usual, named = (in_parts(replace(request, has_named_batches=is_named)) for is_named in (False, True))
+    order = list(named)
+    assert [label.rpartition(" fp32")[0] for label in named["other batch sizes"]] in (
+        [A64[:-5], V64[:-5], "alexnet batch 256", "vgg11 batch 256"],
+        [V64[:-5], A64[:-5], "vgg11 batch 256", "alexnet batch 256"],
+    )  # of every model, before any has the next; also those that take long
+    assert order.index("batch 1") < order.index("other batch sizes") < order.index("training steps")
+    assert "other batch sizes" not in usual
+
+
+def test_a_budget_for_one_section_is_spent_on_it():
+    rows = [row for number in range(3) for row in changed_round(number)]
+    request = asked("alexnet", (1,), ["inference"], budget_s=60.0, rounds=3, most_rounds=9)
+    assert in_parts(request, *rows) == {"more rounds": [f"{A1}, round 4"]}  # 1, 1.2, 0.8 s are wide
+
+
+def changed_round(number):
+    (sample,) = samples(1, "alexnet", 1, number)
+    return run("alexnet", round_=number), replace(sample, latency_s=(1.0, 1.2, 0.8)[number])
+
+
 def timed(model, latency_s):
     """The rows of a count, a round and its sample at batch 1."""
     (sample,) = samples(1, model)

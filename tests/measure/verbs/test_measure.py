@@ -78,6 +78,23 @@ def test_a_budget_that_ends_before_the_first_latency_is_refused_with_one_that_do
     )
 
 
+def test_a_budget_is_never_too_short_to_go_on(tmp_path, capsys):
+    folder, environment = MachineFolder(tmp_path, "box"), current(devices.find("cpu"), processor.physical_cores())
+    folder.put_environment(environment)
+    cell = Cell("alexnet", 1, "fp32", "inference", "eager")._asdict()
+    about = {"status": "ok", "reason": None, "recorded_at": "2026-01-01T00:00:00+00:00"}
+    folder.put_run(Run(environment.environment_id, **cell, **about), [])
+    assert call(tmp_path, f"{SMALL} --sections inference --budget 1s") == 0
+    assert "0 done" in capsys.readouterr().out
+
+
+def test_batch_sizes_joined_by_commas_are_one_sentence(tmp_path, capsys):
+    assert call(tmp_path, f"{SMALL} --plan --batch-sizes 1,64") == 2
+    assert "--batch-sizes: '1,64' is not a number; separate several by spaces: --batch-sizes 1 64" in (
+        capsys.readouterr().err
+    )
+
+
 def test_a_damaged_cache_is_said_before_measuring(tmp_path, capsys):
     folder = MachineFolder(tmp_path, "box")
     folder.put_environment(current(devices.find("cpu"), processor.physical_cores()))
