@@ -110,7 +110,7 @@ def _allocator(name: str, package: str, libraries: tuple[str, ...]) -> Variant:
         if not MAPPED.exists() or library not in MAPPED.read_text("utf-8", "replace"):
             raise NotImplementedError(f"{name} was not loaded into the process that measures")
 
-    return Variant(name, "this allocator of memory", preloaded=libraries, begin=begin)
+    return Variant(name, "the allocator of that name", preloaded=libraries, begin=begin)
 
 
 def _begin_cudnn(device_kind: str, precision: str) -> None:

@@ -61,13 +61,14 @@ FLAGS = f"""
 --accelerators KINDS  use only a cluster's GPUs of these kinds, such as T4,L4,A100
 --quick  eight models at batch sizes 1 and 64, a training step and the operators of two, and fewer roof kernels
 --target P  the wanted width of a latency's 95 %% interval, as ± per cent of it (default: %(default)s)
---max-rounds N  the most rounds of a cell, each in a fresh process: {ROUNDS}, then one more while the interval is wider
-    than the target (default: {MOST_ROUNDS}; in a quick run {ROUNDS}); fewer than {ROUNDS} give a range
+--max-rounds N  the most rounds of a cell, each in a fresh process: {ROUNDS} that other programs leave alone, then one
+    more while the interval is wider than the target (default: {MOST_ROUNDS}; in a quick run {ROUNDS}); fewer than
+    {ROUNDS} give a range
 --seed N  draw the order of the cells with this number (default: another each time)
 --try-anyway  try also cells whose counted tensors cannot fit into memory
 --call-limit TIME  give a cell up, as a timeout, when one call takes longer than this (default: %(default)s)
---budget TIME  stop after this time, such as 90s, 10m or 1h30m, and begin with something for every part of the paper;
-    --plan shows how far it should reach (default: none, no end)
+--budget TIME  stop after this time, such as 90s, 10m or 1h30m, and begin with the batch sizes that you name, then
+    with something for every part of the paper; --plan shows how far it should reach (default: none, no end)
 --wait TIME  when other programs use the machine, wait up to this long for quiet before measuring, such as 2m; it does
     not count against the budget (default: say who uses it, and begin)
 --plan  show what would be measured, and measure nothing
@@ -86,11 +87,11 @@ def parser() -> CommandLine:
         prog="python -m measure",
         description="Measure how deep networks run on this machine, and keep the results as CSV.\n"
         "The same command resumes a run that was stopped: it measures only what is missing.\n\n"
-        "A cell is a model at one batch size, precision and variant, in a forward pass or a training step. It is timed\n"
-        "in several rounds, each in a fresh process. A variant is a way to run the same network.",
+        "A cell is a model at one batch size, precision and variant, in a forward pass or a training step.\n"
+        "It is timed in several rounds, each in a fresh process. A variant is a way to run the same network.",
         epilog="Other commands, with flags of their own (python -m measure compare --help):\n"
         + "".join(f"  {line}\n" for line in flags.VERBS.values())
-        + "\nExit codes: 0 done; 1 compare or doctor found a reason to fail; 2 bad input; 130 stopped by Ctrl-C."
+        + "\nExit codes: 0 done; 1 compare or doctor found a reason to fail; 2 bad input, or a model of yours that fails; 130 stopped by Ctrl-C."
         "\nThen render the paper: python -m report",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -294,10 +295,12 @@ def measure(arguments: argparse.Namespace, request: Request, deadline: float | N
 
 def _say_broken(reasons: Sequence[object]) -> int:
     """Print why a user's own models were not measured, in red, and return the exit code."""
+    if not reasons:
+        return 0
     console = make_console(stderr=True)
     for reason in reasons:
         console.print(f"without a result: {reason}", style="red", markup=False, highlight=False, soft_wrap=True)
-    return UserError.exit_code if reasons else 0
+    return UserError.exit_code
 
 
 def _check_budget(budget_s: float | None, tasks: Sequence[Task], estimate: DurationEstimate) -> None:

@@ -195,7 +195,13 @@ def load(
     known = {*models.model, *(row.model for each in tried for row in each.rows)}
     wanted = known if everything else options.chosen("models", known)
     models = models[models.model.isin(wanted)]
-    tried = [each._replace(rows=[row for row in each.rows if row.model in wanted]) for each in tried]
+    codes = {row.model: row.code for row in models.itertuples() if isinstance(row.code, str)}
+
+    def is_shown(row: records.Attempt) -> bool:
+        """Whether a reader wants the model, and it is still the network that was counted."""
+        return row.model in wanted and row.code == codes.get(row.model, row.code)
+
+    tried = [each._replace(rows=list(filter(is_shown, each.rows))) for each in tried]
     shapes = workloads.measured_shapes(row for each in tried for row in each.rows)
     shown = workloads.shown(models, shapes)
     operators = workloads.parts_of(operators, shown)
