@@ -6,7 +6,7 @@ import pandas as pd
 
 from recomputing.statistics import Found, median_of
 
-PRODUCTS = ["convolution", "depthwise convolution", "linear", "attention", "recurrent"]
+PRODUCTS = ["convolution", "depthwise convolution", "linear", "attention", "experts", "recurrent"]
 MEASURED_SHAPE = {"wav2vec2_base": "160000"}
 """The input at which a network that is counted at several is measured: ten seconds of audio."""
 

@@ -24,6 +24,7 @@ KINDS_BY_CLASS: dict[str, tuple[type[nn.Module], ...]] = {
 # Kinds of other modules by the end of the class's name, without dimensions and version.
 KINDS_BY_NAME = {
     "attention": ("Attention",),
+    "experts": ("Experts", "NaiveMoe"),
     "normalisation": ("Norm",),
     "pooling": ("Pool",),
     "activation": ("ReLU", "GELU", "GLU", "SiLU", "Swish", "Sigmoid", "Softmax", "Tanh"),

@@ -66,10 +66,12 @@ def operation(precision: str) -> str:
 
 
 LAYER_KINDS = (  # in the order of the figures
-    "convolution", "depthwise convolution", "linear", "attention", "normalisation", "activation", "pooling",
-    "recurrent", "embedding", "other",
+    "convolution", "depthwise convolution", "linear", "attention", "experts", "normalisation", "activation",
+    "pooling", "recurrent", "embedding", "other",
 )  # fmt: skip
-PRODUCT_KINDS = ("convolution", "depthwise convolution", "linear", "attention", "recurrent")  # they multiply matrices
+PRODUCT_KINDS = (  # they multiply matrices
+    "convolution", "depthwise convolution", "linear", "attention", "experts", "recurrent",
+)  # fmt: skip
 
 PEAK, BANDWIDTH, CLOCK = "peak", "bandwidth", "clock"
 

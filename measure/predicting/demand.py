@@ -22,7 +22,8 @@ Numbers = NDArray[np.float64]
 
 PLACE = {kind: place for place, kind in enumerate(LAYER_KINDS)}
 CONVOLUTION, DEPTHWISE_PLACE = PLACE["convolution"], PLACE["depthwise convolution"]
-MATRICES = [PLACE[kind] for kind in ("linear", "attention", "recurrent")]
+EXPERTS = PLACE["experts"]
+MATRICES = [PLACE[kind] for kind in ("linear", "attention", "experts", "recurrent")]
 PRODUCTS = [CONVOLUTION, DEPTHWISE_PLACE, *MATRICES, PLACE["embedding"]]  # they read parameters
 FUSED = [PLACE[kind] for kind in ("normalisation", "activation", "other")]  # compilers fuse these into their neighbours
 ELSE = [*FUSED, PLACE["pooling"]]
@@ -49,14 +50,35 @@ class LayerRoof(Roofline):
         return peaks
 
 
+@dataclass(frozen=True)
+class ExpertBytes:
+    """Bytes of the experts' parameters, and how many of them a call reads.
+
+    Routing decides: ``least`` if all tokens go to the same experts, ``expected`` if each token draws its experts at
+    random, ``most`` if tokens share as few as possible.
+    """
+
+    parameter: float
+    least: float
+    expected: float
+    most: float
+
+    @classmethod
+    def of(cls, parameter_byte: float, share: float, tokens: int) -> "ExpertBytes":
+        """Return the bytes if each of some ``tokens`` goes to a ``share`` of the experts, such as 2 of 8."""
+        expected = 1.0 - (1.0 - share) ** tokens
+        return cls(parameter_byte, *(parameter_byte * part for part in (share, expected, min(1.0, share * tokens))))
+
+
 @dataclass(frozen=True, eq=False)
 class Demand:
     """The work of a call on a batch; a training step has forward and backward pass together.
 
     ``flop`` and ``byte`` are ``(kinds,)`` in the order of ``LAYER_KINDS``, ``calls`` counts operators,
-    ``footprint_byte`` is parameters, inputs and activations, each once, ``fresh_byte`` is the outputs that a C library
-    maps anew, and ``peak_byte`` is the memory of the call, None if it is not known. ``network`` is the name under which
-    other devices timed it.
+    ``footprint_byte`` is parameters, inputs and activations, each once, with the fewest experts that routing can name;
+    ``byte`` has as many as random routing names. ``fresh_byte`` is the outputs that a C library maps anew, and
+    ``peak_byte`` is the memory of the call, None if it is not known. ``network`` is the name under which other devices
+    timed it.
     """
 
     batch: int
@@ -70,6 +92,8 @@ class Demand:
     network: str = ""
     family: str = ""
     peak_byte: int | None = None
+    output_byte: int = 0
+    experts: ExpertBytes | None = None
 
     def least_s(self, roof: LayerRoof) -> float:
         """Return the least time (s) on a device with this roof (Williams et al. 2009)."""

@@ -13,12 +13,13 @@ from measure.cache.predictions import TERMS, Coefficient, NetworkFactor, Predict
 from measure.cache.schema import file_of
 from measure.domain.demands import ARITHMETIC, MEMORY
 from measure.domain.words import EAGER
-from measure.predicting.demand import OWN_HOSTS, TOKENS, Demand, LayerRoof, Numbers, PredictedDevice
+from measure.predicting.demand import OWN_HOSTS, TOKENS, Demand, ExpertBytes, LayerRoof, Numbers, PredictedDevice
 from measure.predicting.model import fit
-from measure.predicting.timings import hosts_of
+from measure.predicting.timings import COMPILED, hosts_of
 
 # The bases of a prediction: many models timed on the device under its setting, some times on it, its datasheet alone
 FITTED, SCALED, DATASHEET = "fitted", "scaled", "datasheet"
+SERVED = "served"  # the variant of language models on GPUs: run by programs that serve them
 GPU = "gpu"  # the kind of chip that predicts devices of a kind without a fit
 
 Part = tuple[str, str]  # a class of batch sizes and a sort of networks
@@ -37,8 +38,8 @@ class Prediction:
 
     The interval is None if the likely time is extrapolated: too few such networks were timed at such batch sizes on
     such devices. ``bound`` limits the least time, ``costliest`` is the largest part of the likely one, ``timed_models``
-    counts the models timed on the device, ``host_us`` is an operator's launch on the host. ``fits`` is None if a memory
-    is not known.
+    counts the models timed on the device, ``host_us`` is an operator's launch on the host. ``fits`` compares the memory
+    of the call's tensors, without the context of CUDA and fragments; it is None if a memory is not known.
     """
 
     chip: str
@@ -57,6 +58,13 @@ class Prediction:
     memory_needed_byte: int | None
     memory_byte: float | None
     fits: bool | None
+    variant: str  # EAGER, COMPILED or SERVED
+    experts: ExpertBytes | None
+
+    @property
+    def rank(self) -> tuple[bool, float]:
+        """The order of chips everywhere: by likely time, after these the calls without an interval or too large."""
+        return self.fits is False or self.low_s is None, self.likely_s
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,19 +105,20 @@ class Basis:
     def predict(self, demand: Demand) -> Prediction:
         """Return the latency of a call."""
         terms, launch_s = self.parts(demand)
-        likely_s, roof_s = float(np.hypot(terms.sum(), launch_s)), demand.least_s(self.roof)
-        bound = ARITHMETIC if float(demand.arithmetic_s(self.roof).sum()) >= roof_s else MEMORY
+        least_s = demand.least_s(self.roof)
+        # The fit has no term for the footprint, and may have learned from calls that stayed in a cache
+        likely_s = max(float(np.hypot(terms.sum(), launch_s)), least_s)
+        bound = ARITHMETIC if float(demand.arithmetic_s(self.roof).sum()) >= least_s else MEMORY
         within = self.interval(demand.sort, demand.batch)
         terms[TERMS.index(tables.LAUNCHES)] += launch_s
         needed_byte, held_byte = demand.peak_byte, self.device.memory_byte
         return Prediction(
             self.device.name, demand.batch,
-            # Timed convolutions beat their roof where they save multiplications (A. Lavin and S. Gray, Fast algorithms
-            # for convolutional neural networks, CVPR 2016), and small networks where they stay in a cache: no bound
-            min(roof_s, likely_s), bound, likely_s, within and likely_s / within, within and likely_s * within,
+            least_s, bound, likely_s, within and max(likely_s / within, least_s), within and likely_s * within,
             self.name, self.timed_models, TERMS[terms.argmax()], float(terms.max() / terms.sum()), self.host_us,
             demand.batch / likely_s, needed_byte, held_byte,
             needed_byte <= held_byte if needed_byte and held_byte else None,
+            SERVED if self.chip_kind == TOKENS else COMPILED if self.compiled else EAGER, demand.experts,
         )  # fmt: skip
 
 

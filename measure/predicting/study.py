@@ -53,7 +53,7 @@ def rows_of(calls: Iterable[TimedCall], costs: Costs) -> pd.DataFrame:
         rows.append({
             **dict(zip(TERMS, terms, strict=True)), "launch_s": launch_s, "latency_s": call.latency_s,
             "host": host_us / usual_us,
-            "flop_s": flop_s.sum(), "roof_s": np.maximum(flop_s, byte_s).sum(),
+            "flop_s": flop_s.sum(), "least_s": asked.least_s(roof), "roof_s": np.maximum(flop_s, byte_s).sum(),
             "batches": tables.batch_class(asked.batch), "sort": asked.sort, "network": asked.network,
             "family": asked.family or asked.network, "device": setting.device, "setting": setting,
             "pool": tables.pool_of(call.chip_kind, setting.precision, setting.phase), "kind": call.chip_kind,
@@ -155,7 +155,10 @@ def check(
     """Yield rows that a fit left out, with the ratios to its predictions and to the baselines of the ``known`` rows."""
     for method in methods:
         time = BASELINES.get(method)
-        likely_s = (known.latency_s / known[time]).median() * asked[time] if time else predict(coefficients, asked)
+        if time:
+            likely_s = (known.latency_s / known[time]).median() * asked[time].to_numpy(float)
+        else:
+            likely_s = np.maximum(predict(coefficients, asked), asked.least_s.to_numpy(float))
         yield asked.assign(left_out=left_out, method=method, ratio=asked.latency_s / likely_s)
 
 

@@ -1,8 +1,9 @@
 """The latencies behind predictions: published ones and tokens a second, and those of the cache's own machines."""
 
-from collections import defaultdict
+import re
+from collections import Counter, defaultdict
 from collections.abc import Container, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,13 +15,24 @@ from measure.cache.folders import Workloads
 from measure.cache.hand_kept import PublishedTiming, PublishedTokens
 from measure.cache.predictions import ANY, HERE, LANGUAGE, Setting, release
 from measure.cache.schema import file_of
-from measure.cache.workload_records import Operator, PublishedCount, PublishedKind, Workload
+from measure.cache.workload_records import Layer, Operator, PublishedCount, PublishedKind, Workload
 from measure.domain import words
 from measure.domain.advice import CHANNELS_LAST, COMPILE
 from measure.domain.chips import fold_name
 from measure.domain.models import DECODE, PREFILL, Size
 from measure.domain.words import BACKWARD, EAGER, INFERENCE, LAYER_KINDS, STEP, stored_as
-from measure.predicting.demand import OWN_HOSTS, PLACE, TOKENS, Demand, LayerRoof, Numbers, of_chips, of_machines
+from measure.predicting.demand import (
+    EXPERTS,
+    OWN_HOSTS,
+    PLACE,
+    TOKENS,
+    Demand,
+    ExpertBytes,
+    LayerRoof,
+    Numbers,
+    of_chips,
+    of_machines,
+)
 
 VARIANTS = EAGER, COMPILED = EAGER, "torch.compile"  # how a model is run that is predicted
 PASSES = {False: (INFERENCE,), True: (INFERENCE, BACKWARD)}  # the counted stages of a call, by whether it trains
@@ -78,8 +90,20 @@ class TimedCall:
 
 
 def network_of(model: str) -> str:
-    """Return the model without its library and the tag of its weights: left out of a fit as one."""
-    return model.partition(":")[2].partition(".")[0] or model
+    """Return the name that a network has in every library, without timm's tag of weights: left out of a fit as one.
+
+    A configuration of transformers and a user's own function keep their whole names, because other devices may have
+    timed another network under the last part.
+    """
+    library, _, name = model.partition(":")
+    if library == "timm":
+        return name.partition(".")[0]
+    return name if library in ("torchvision", "torchaudio") else model
+
+
+def decode_after(model: str, input_shape: str) -> str:
+    """Return the name of the decode that follows a language model's prefill."""
+    return f"{re.sub(rf'_{PREFILL}_[0-9]+$', '', model)}_{DECODE}_{input_shape}"
 
 
 def read(data: Path) -> list[TimedCall]:
@@ -152,31 +176,68 @@ def served(data: Path) -> Iterator[TimedCall]:
             yield TimedCall(setting, row.model, latency_s, demand, roof, TOKENS)
 
 
-def counted(home: Workloads) -> Counted:
-    """Return the demands of the calls that a folder counts, forward and as a training step."""
+def counted(*homes: Workloads) -> Counted:
+    """Return the demands of the calls that some folders count, the last one's first, forward and as a training step.
+
+    The memory of a prefill holds the cache that it leaves behind: the inputs of the decode after it, if counted.
+    """
+    found = {key: demand for home in homes for key, demand in _counted_in(home).items()}
+    for key, demand in found.items():
+        after = found.get(Key(decode_after(key.model, key.input_shape), "1", key.batch, key.precision, False))
+        if after and demand.peak_byte and not key.trains:
+            found[key] = replace(demand, peak_byte=demand.peak_byte + int(after.input_byte))
+    return found
+
+
+def _counted_in(home: Workloads) -> dict[Key, Demand]:
     operators = home.columns(Operator)  # there may be a million
     cells = (operators[name] for name in ("model", "input_shape", "batch", "precision", "stage", "autocast"))
-    counts = (operators[name] for name in ("layer_kind", "calls", "flop", "byte"))
-    work: dict[tuple[Any, ...], list[list[float]]] = defaultdict(lambda: [[0.0] * 4 for _ in LAYER_KINDS])
-    for key, (kind, calls, flop, byte) in zip(zip(*cells, strict=True), zip(*counts, strict=True), strict=True):
+    counts = (operators[name] for name in ("layer_kind", "operator", "calls", "flop", "byte"))
+    work: dict[tuple[Any, ...], list[list[float]]] = defaultdict(lambda: [[0.0] * 5 for _ in LAYER_KINDS])
+    for key, (kind, name, calls, flop, byte) in zip(zip(*cells, strict=True), zip(*counts, strict=True), strict=True):
         sums = work[key][PLACE[kind]]
         sums[0] += calls
         sums[1] += calls * flop
         sums[2] += calls * byte
         if byte / 2 > LARGEST_KEPT:  # half of an operator's bytes are its output
             sums[3] += calls * byte / 2
+        if name == "cat":
+            sums[4] += calls * byte / 2
+    expert_byte = _expert_bytes(home) if any(sums[EXPERTS][1] for sums in work.values()) else Counter()
     found = {}
     for row, trains in product(home.rows(Workload), PASSES):
         key = row.model, row.input_shape, row.batch, row.precision
         stages = [(*key, stage, row.autocast) for stage in PASSES[trains]]
         if row.status != "ok" or row.autocast or (trains and row.backward_flop is None) or stages[0] not in work:
             continue
-        calls, flop, byte, fresh_byte = np.sum([work[stage] for stage in stages], axis=0).T
+        calls, flop, byte, fresh_byte, joined_byte = np.sum([work[stage] for stage in stages], axis=0).T
+        footprint_byte, peak_byte = row.footprint_byte, row.training_peak_byte if trains else row.inference_peak_byte
+        if peak_byte and row.model.startswith("hf:") and f"_{DECODE}_" in row.model:
+            # transformers copies the cache to append a token. A server frees the old one meanwhile; timing keeps both
+            peak_byte -= int(min(row.input_byte or 0, joined_byte.sum()))
+        experts, tokens = None, row.batch * int(row.input_shape) if row.input_shape.isdigit() else 0
+        if tokens and row.family == LANGUAGE and (parameter_byte := expert_byte[key]):
+            # A token takes 2 FLOP a parameter of each expert that it goes to
+            width = words.PRECISION_BYTE[row.precision]
+            share = work[stages[0]][EXPERTS][1] * width / (2 * tokens * parameter_byte)
+            experts = ExpertBytes.of(parameter_byte, share, tokens)
+            byte[EXPERTS] -= len(stages) * (experts.most - experts.expected)  # counts assume the most
+            footprint_byte -= round(experts.most - experts.least)
         found[Key(*key, trains)] = Demand(
             row.batch, flop, byte, int(calls.sum()), float(row.input_byte or 0), float(row.parameter_byte or 0),
-            float(len(stages) * row.footprint_byte), float(fresh_byte.sum()), network_of(row.model),
-            row.family or "", row.training_peak_byte if trains else row.inference_peak_byte,
+            float(len(stages) * footprint_byte), float(fresh_byte.sum()), network_of(row.model),
+            row.family or "", peak_byte, row.output_byte or 0, experts,
         )  # fmt: skip
+    return found
+
+
+def _expert_bytes(home: Workloads) -> Counter[tuple[Any, ...]]:
+    """Return the bytes of the experts' parameters of each workload."""
+    layers, found = home.columns(Layer), Counter[tuple[Any, ...]]()
+    names = ("model", "input_shape", "batch", "precision", "autocast", "layer_kind", "parameter_byte")
+    for *key, autocast, kind, byte in zip(*(layers[name] for name in names), strict=True):
+        if kind == LAYER_KINDS[EXPERTS] and autocast is None:
+            found[tuple(key)] += byte
     return found
 
 

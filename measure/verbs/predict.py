@@ -1,6 +1,7 @@
 """Predict the latency of a model on chips: the least time that their roofs allow, and the likely time with its
 90 % interval. Needs no such chip, no GPU and no weights. The model is counted once; the prediction uses latencies
-measured on the chip, else its datasheet (docs/prediction.md).
+measured on the chip, else its datasheet (docs/prediction.md). Chips are sorted by likely time; those without an
+interval, or with too little memory, come last.
 
 model MODEL  a built-in model, LIBRARY:NAME or package.module:function
 --chip NAME+  chips of data/chips.csv, machines of the cache, or globs such as 'NVIDIA*' (default: all that have the
@@ -22,47 +23,53 @@ import dataclasses
 import json
 import re
 import sys
-from collections.abc import Callable, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, suppress
 from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
 
 from measure.cache.folders import Workloads
-from measure.cache.predictions import Coefficient
+from measure.cache.predictions import LANGUAGE, Coefficient
 from measure.cache.project import kept_by_hand
 from measure.cache.workload_records import Workload
+from measure.counting.count import VERSION
 from measure.domain.chips import fold_name
-from measure.domain.models import OWN
+from measure.domain.models import DECODE, ENCODE, OWN, Model
 from measure.domain.values import latency, plain, si
 from measure.domain.words import EAGER, INFERENCE, PRECISIONS, STEP, shape_name, stored_as
 from measure.errors import UserError, chosen, matching
+from measure.models import catalog
 from measure.predicting import timings
 from measure.predicting.demand import Demand, PredictedDevice, of_chips, of_machines
-from measure.predicting.prediction import Known, Prediction, Predictor, origin
+from measure.predicting.prediction import SERVED, Known, Prediction, Predictor, origin
 from measure.predicting.timings import Key
+from measure.run import runner
 from measure.run.sections import WorkloadTask
 from measure.run.worker import Worker
 from measure.timing.sampling import Sampling
 from measure.verbs import flags
 from measure.verbs import measure as measuring
-from measure.verbs.terminal import aligned, markdown, name_first
+from measure.verbs.terminal import aligned, make_console, markdown, name_first
 
+RATE = "inputs/s"  # the head of its column, unless tokens or prompts are predicted
 COLUMNS: dict[str, Callable[[Prediction], str]] = {
     "chip": lambda row: row.chip,
     "batch": lambda row: str(row.batch),
     "least": lambda row: latency(row.least_s),
     "likely": lambda row: latency(row.likely_s),
     "90 % interval": lambda row: " to ".join(map(latency, filter(None, (row.low_s, row.high_s)))) or "extrapolated",
-    "inputs/s": lambda row: plain(row.inputs_per_s),
+    RATE: lambda row: plain(row.inputs_per_s),
     "bound by": lambda row: row.bound,
     "costliest": lambda row: f"{row.costliest} ({row.costliest_share:.0%})",
     "memory": lambda row: "" if row.memory_needed_byte is None else si(row.memory_needed_byte, "B"),
     "fits": lambda row: {True: "yes", False: "no", None: "not known"}[row.fits],
     "from": lambda row: origin(row.basis, row.timed_models),
 }
-NUMBERS = ("batch", "least", "likely", "90 % interval", "inputs/s", "memory")
+NUMBERS = ("batch", "least", "likely", "90 % interval", RATE, "tokens/s", "prompts/s", "memory")
 COUNTED = "prediction/counted"  # the folder of counts that join no paper
+MUCH = 0.1  # the share of the memory from which the scores of all tokens are named
+PASSES = {INFERENCE: "forward pass", STEP: "training step"}
 Calls = dict[Key, Demand]
 DEFAULTS = {"batch_sizes": ["1"], "precision": "fp16", "variant": EAGER}
 
@@ -79,7 +86,7 @@ def main(asked: argparse.Namespace) -> int:
     fitted = kept_by_hand(Coefficient, asked.data).parents[1]  # the project's, whole, where this cache has no fit
     predictor, phase = Predictor.read(fitted), STEP if asked.training else INFERENCE
     host_us = None if asked.host is None else _host_us(asked.host, predictor.hosts, phase)
-    counted = {**timings.counted(Workloads(asked.data, COUNTED)), **timings.counted(Workloads(asked.data))}
+    counted = _counted(asked.data)
     known = _known(asked, counted)
     keys = _count("MODEL", asked.model, batches, asked, counted)
     conditions = asked.precision, asked.variant, phase
@@ -90,18 +97,58 @@ def main(asked: argparse.Namespace) -> int:
     rows = [basis.predict(demand) for demand, basis in calls if basis]
     if not rows:
         raise UserError(f"--precision: nothing was timed at {asked.precision} on such a device; choose another")
-    rows.sort(key=lambda row: (row.batch, row.likely_s))
-    heading = {"model": keys[0].model, "input_shape": keys[0].input_shape, "precision": asked.precision}
-    heading |= {"phase": phase, "variant": asked.variant}
+    rows.sort(key=lambda row: (row.batch, row.rank))
     if asked.json:
+        heading = {"model": keys[0].model, "input_shape": keys[0].input_shape, "precision": asked.precision}
+        heading |= {"phase": phase, "variant": asked.variant}
         print(json.dumps(heading | {"predictions": [*map(dataclasses.asdict, rows)]}, indent=2, allow_nan=False))
     else:
+        inputs, rate = _inputs(keys[0], counted[keys[0]])
         cells = [tuple(cell(row) for cell in COLUMNS.values()) for row in rows]
-        lines = (markdown if asked.markdown else aligned)([tuple(COLUMNS), *cells], NUMBERS)
-        host_us = max(row.host_us for row in rows)
-        launched = f"host {host_us:.3g} µs an operator" if host_us else ""
-        print("\n".join([", ".join(filter(None, [*heading.values(), launched])), "", *lines]))
+        head = tuple(rate if name == RATE else name for name in COLUMNS)
+        lines = (markdown if asked.markdown else aligned)([head, *cells], NUMBERS)
+        variants = dict.fromkeys("run by a server" if row.variant == SERVED else row.variant for row in rows)
+        sizes = f"{'batch' if len(batches) == 1 else 'batches'} {', '.join(map(str, batches))}"
+        heading_parts = [keys[0].model, inputs, sizes, asked.precision, PASSES[phase], " or ".join(variants)]
+        if host_us := max(row.host_us for row in rows):
+            heading_parts.append(f"host {host_us:.3g} µs an operator")
+        notes = [*_notes(rows, [counted[key] for key in keys])]
+        print("\n".join([", ".join(heading_parts), "", *lines, *([""] if notes else []), *notes]))
     return 0
+
+
+def _counted(data: Path) -> Calls:
+    return dict(timings.counted(Workloads(data, COUNTED), Workloads(data)))
+
+
+def _inputs(key: Key, demand: Demand) -> tuple[str, str]:
+    """Return what a call reads for each input of the batch, and the head of the column of its rate."""
+    if found := re.search(rf"_{DECODE}_([0-9]+)$", key.model):
+        return f"1 token after {int(found[1]):,}", "tokens/s"
+    if demand.family == LANGUAGE and key.input_shape.isdigit():
+        rate = RATE if f"_{ENCODE}_" in key.model else "prompts/s"
+        return f"{int(key.input_shape):,} tokens", rate
+    return f"inputs of {key.input_shape}", RATE
+
+
+def _notes(rows: Sequence[Prediction], demands: Sequence[Demand]) -> Iterator[str]:
+    """Yield what a reader of the table must know of its order, its bases, experts and memory."""
+    if len({row.chip for row in rows}) > 1:
+        yield "Sorted by likely time; last, chips without an interval or with too little memory."
+    if len({row.basis for row in rows}) > 1:
+        yield "Their times rest on different bases, see from: a small difference between two bases tells nothing."
+    for demand in demands:
+        if experts := demand.experts:
+            least, expected, most, whole = (
+                si(byte, "B") for byte in (experts.least, experts.expected, experts.most, experts.parameter)
+            )
+            yield (
+                f"Batch {demand.batch} reads {least} to {most} of the experts' {whole}, as the tokens are routed. "
+                f"Least assumes {least}; likely assumes random routing, {expected}."
+            )
+        if demand.family == LANGUAGE and demand.output_byte > MUCH * (demand.peak_byte or 0):
+            scores = si(demand.output_byte, "B")
+            yield f"Batch {demand.batch}: the memory holds {scores} of scores, because this network scores every token."
 
 
 def _devices(data: Path, names: Sequence[str] | None, precision: str) -> list[PredictedDevice]:
@@ -160,20 +207,40 @@ def _count(flag: str, name: str, batches: Sequence[int], asked: argparse.Namespa
     model = measuring.resolve_request_of_one(flag, measuring.parser().parse_args(words)).models[0]
     shape, stored = shape_name(model.input_shape), stored_as(asked.precision)
     keys = [Key(model.name, shape, batch, stored, asked.training) for batch in batches]
-    rows = Workloads(asked.data).rows(Workload)
-    changed = {row.batch for row in rows if row.model == model.name and row.code != model.code}
-    missing = [key for key in keys if key not in counted or key.batch in changed]
-    if missing:
+    home = Workloads(asked.data) if model.source == OWN else Workloads(asked.data, COUNTED)
+    rows = [row for row in home.rows(Workload) if row.model == model.name]
+    stale = {row.batch for row in rows if (row.code, row.counting) != (model.code, VERSION)}
+    missing = [key for key in keys if key not in counted or key.batch in stale]
+    tasks = [WorkloadTask(model, tuple(key.batch for key in missing), stored, None)] if missing else []
+    if (after := _decode(model)) and not asked.training:
+        # A failure is not tried again: it costs the cache alone
+        there = {(row.model, row.batch, row.precision) for row in home.rows(Workload)} | {
+            (key.model, key.batch, key.precision) for key in counted
+        }
+        lacking = tuple(batch for batch in batches if (after.name, batch, stored) not in there)
+        tasks += [WorkloadTask(after, lacking, stored, None)] if lacking else []
+    if tasks:
         flags.check_writable(asked.data)
-        task = WorkloadTask(model, tuple(key.batch for key in missing), stored, None)
-        with closing(Worker("cpu", 1, Sampling())) as worker:
-            outcome = worker.run(task)
-        home = Workloads(asked.data) if model.source == OWN else Workloads(asked.data, COUNTED)
-        task.store(SimpleNamespace(workloads=home), outcome)  # type: ignore[arg-type]
-        counted |= timings.counted(home)
+        progress = runner.RunProgress(tasks, make_console(stderr=True))
+        progress.say(f"Counting {' and '.join(task.model.name for task in tasks)}, once; this may take a minute")
+        cache = SimpleNamespace(workloads=home)
+        with closing(Worker("cpu", 1, Sampling())) as worker, progress:
+            progress.begin_part("counts", tasks)
+            runner.run(tasks, worker, lambda task, outcome: task.store(cache, outcome), progress)  # type: ignore[arg-type]
+        for key in missing:
+            counted.pop(key, None)
+        counted |= _counted(asked.data)
         for row in home.rows(Workload):
             key = Key(row.model, row.input_shape, row.batch, row.precision, asked.training)
             if row.autocast is None and key in missing and key not in counted:
                 work = f"{model.name}: its training" if row.status == "ok" else f"{model.name}:"
                 raise UserError(f"{work} cannot be counted ({row.reason})")
     return keys
+
+
+def _decode(model: Model) -> Model | None:
+    """Return the decode after a language model's prefill, whose inputs are the cache; None for other models."""
+    if model.family == LANGUAGE and not re.search(rf"_({DECODE}|{ENCODE})_", model.name):
+        with suppress(UserError):  # networks that only encode, and a prompt that fills all positions
+            return catalog.find([timings.decode_after(model.name, shape_name(model.input_shape))])[0]
+    return None

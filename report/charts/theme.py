@@ -29,7 +29,7 @@ CHIP_COLORS = {"CPU": BLUE, "GPU": VERMILION, "ASIC": GREEN, "SoC": PURPLE, "FPG
 CHIP_SHAPES = {"CPU": "circle", "GPU": "square", "ASIC": "diamond", "SoC": "triangle-up", "FPGA": "cross"}
 LAYER_COLORS = {
     "convolution": BLUE, "depthwise convolution": SKY, "linear": VERMILION, "attention": YELLOW,
-    "normalisation": GREEN, "activation": PURPLE, "pooling": INDIGO, "recurrent": OLIVE,
+    "experts": BROWN, "normalisation": GREEN, "activation": PURPLE, "pooling": INDIGO, "recurrent": OLIVE,
     "embedding": WINE, "other": "#b5b5b5", "outside the layers": "#dedede",
 }  # fmt: skip
 KERNEL_COLORS = {
