@@ -106,6 +106,12 @@ def decode_after(model: str, input_shape: str) -> str:
     return f"{re.sub(rf'_{PREFILL}_[0-9]+$', '', model)}_{DECODE}_{input_shape}"
 
 
+def rate_of(model: str) -> str:
+    """Return the unit of a model's inputs a second: a decode reads a token, a prefill a prompt."""
+    found = re.search(rf"_({DECODE}|{PREFILL})_[0-9]+$", model)
+    return {DECODE: "tokens/s", PREFILL: "prompts/s"}[found[1]] if found else "inputs/s"
+
+
 def read(data: Path) -> list[TimedCall]:
     """Return all latencies of counted models on devices with known roofs. Raises UserError."""
     return [*published(data), *measured(data, counted(Workloads(data))), *served(data)]

@@ -103,9 +103,9 @@ def main(asked: argparse.Namespace) -> int:
         heading |= {"phase": phase, "variant": asked.variant}
         print(json.dumps(heading | {"predictions": [*map(dataclasses.asdict, rows)]}, indent=2, allow_nan=False))
     else:
-        inputs, rate = _inputs(keys[0], counted[keys[0]])
+        inputs = _inputs(keys[0], counted[keys[0]])
         cells = [tuple(cell(row) for cell in COLUMNS.values()) for row in rows]
-        head = tuple(rate if name == RATE else name for name in COLUMNS)
+        head = tuple(timings.rate_of(keys[0].model) if name == RATE else name for name in COLUMNS)
         lines = (markdown if asked.markdown else aligned)([head, *cells], NUMBERS)
         variants = dict.fromkeys("run by a server" if row.variant == SERVED else row.variant for row in rows)
         sizes = f"{'batch' if len(batches) == 1 else 'batches'} {', '.join(map(str, batches))}"
@@ -121,22 +121,21 @@ def _counted(data: Path) -> Calls:
     return dict(timings.counted(Workloads(data, COUNTED), Workloads(data)))
 
 
-def _inputs(key: Key, demand: Demand) -> tuple[str, str]:
-    """Return what a call reads for each input of the batch, and the head of the column of its rate."""
+def _inputs(key: Key, demand: Demand) -> str:
+    """Return what a call reads for each input of the batch."""
     if found := re.search(rf"_{DECODE}_([0-9]+)$", key.model):
-        return f"1 token after {int(found[1]):,}", "tokens/s"
+        return f"1 token after {int(found[1]):,}"
     if demand.family == LANGUAGE and key.input_shape.isdigit():
-        rate = RATE if f"_{ENCODE}_" in key.model else "prompts/s"
-        return f"{int(key.input_shape):,} tokens", rate
-    return f"inputs of {key.input_shape}", RATE
+        return f"{int(key.input_shape):,} tokens"
+    return f"inputs of {key.input_shape}"
 
 
 def _notes(rows: Sequence[Prediction], demands: Sequence[Demand]) -> Iterator[str]:
     """Yield what a reader of the table must know of its order, its bases, experts and memory."""
     if len({row.chip for row in rows}) > 1:
-        yield "Sorted by likely time; last, chips without an interval or with too little memory."
+        yield "Each batch is sorted by likely time; chips without an interval, or with too little memory, come last."
     if len({row.basis for row in rows}) > 1:
-        yield "Their times rest on different bases, see from: a small difference between two bases tells nothing."
+        yield "Chips rest on different bases (from): do not read a small difference between two of these as a ranking."
     for demand in demands:
         if experts := demand.experts:
             least, expected, most, whole = (

@@ -31,12 +31,13 @@ const CHOOSER_STYLE = `
 
 const PHASES = { inference: "forward pass", step: "training step" };
 const KINDS = { all: "all chips", cpu: "CPUs", gpu: "GPUs", asic: "ASICs", soc: "systems on a chip", fpga: "FPGAs" };
-const ORDERS = { surely: "likely time", cost: "cost", measured: "measured time" };
+const ORDERS = { likely: "likely time", cost: "cost", measured: "measured time" };
 const UNTIMED = "\u00a0†"; // after the name of a chip that nobody timed, as in the chapter's table
 const LAUNCHES = 6; // the place of the launches among a call's terms
 
-const LEGEND = `A bar is the 90 % interval on a logarithmic scale, its middle the likely time. †: nobody timed the chip,
-  so the end of its interval ranks it. =: cannot be told from the first, for their intervals overlap.`;
+const LEGEND = `A bar is the 90 % interval on a logarithmic scale, its middle the likely time. †: nobody timed the chip.
+  =: cannot be told from the first, for their intervals overlap. Chips without an interval, or with too little memory,
+  come last.`;
 
 const COLUMNS = {
   likely: ["Likely", ({ likely }) => quantity(likely, "s", 2)],
@@ -57,17 +58,15 @@ function predictions(choices, chosen) {
   const call = choices.calls[[model, batch, choices.widths[precision], phase]];
   if (!call) return [];
   const dot = (factors) => factors.reduce((sum, factor, at) => sum + factor * call.terms[at], 0);
-  return (choices.rates[[precision, phase, sort]] ?? []).map(({ chip, weights, least, host, from, factors, within }) => {
+  return (choices.rates[[precision, phase, sort]] ?? []).map(({ chip, weights, least: roof, host, from, factors, within }) => {
     const { name, kind, memory } = choices.devices[chip];
-    const likely = Math.hypot((factors ? call.factor : 1) * dot(weights), host * call.terms[LAUNCHES]);
+    const least = Math.max(dot(roof.slice(0, 3)), call.footprint * roof[3]);
+    const likely = Math.max(least, Math.hypot((factors ? call.factor : 1) * dot(weights), host * call.terms[LAUNCHES]));
     const [factor, isUntimed] = [within[batch], from === "its datasheet"];
     return {
-      chip, name, kind, from, isUntimed, likely,
-      least: Math.min(likely, Math.max(dot(least.slice(0, 3)), call.footprint * least[3])),
-      low: factor ? likely / factor : null,
+      chip, name, kind, from, isUntimed, likely, least,
+      low: factor ? Math.max(least, likely / factor) : null,
       high: factor ? likely * factor : null,
-      // A chip that nobody timed stands where it surely is, not by chance before one that was timed
-      surely: isUntimed && factor ? likely * factor : likely,
       throughput: batch / likely,
       measured: choices.measured[[chip, model, batch, precision, phase]],
       cost: ((chosen[`price ${name}`] / 3600) * 1e6 * likely) / batch || undefined,
@@ -155,7 +154,7 @@ async function startChooser(place) {
     // Whatever the order, those that cannot be ranked are last, and what is not known is after what is
     const sortBy = (key) => rows.sort((one, other) =>
       Boolean(one.lacks) - Boolean(other.lacks) || (one[key] ?? Infinity) - (other[key] ?? Infinity) || 0);
-    const ranked = sortBy("surely").filter(({ lacks }) => !lacks);
+    const ranked = sortBy("likely").filter(({ lacks }) => !lacks);
     // A few of the chips have no first among them: the others may be faster
     const first = 2 * ranked.length > rows.length ? ranked[0] : null;
     const rivals = ranked.filter((row) => first && row !== first && row.low <= first.high);
@@ -163,7 +162,12 @@ async function startChooser(place) {
     const scale = [Math.min(...ranked.map(({ low }) => low)), ranked[ranked.length >> 1]?.high];
     sortBy(chosen.order);
     const focused = document.activeElement; // a row that moves loses the focus
-    for (const { line } of lines) line.hidden = true; // it keeps its price
+    const { rate } = choices.models.find(({ id }) => id === chosen.model);
+    heads[1 + Object.keys(COLUMNS).indexOf("throughput")].textContent = rate;
+    for (const { line, cells } of lines) {
+      line.hidden = true; // it keeps its price
+      cells.throughput.dataset.title = rate;
+    }
     body.prepend(...rows.map((row) => {
       const { line, head, cells } = lines[row.chip];
       line.className = row.lacks ? "unranked" : rivals.includes(row) ? "tied" : "";
@@ -177,12 +181,13 @@ async function startChooser(place) {
     for (const copy of copies) copy.value = chosen[copy.name];
     const middle = rows[rows.length >> 1];
     answer.textContent = first
-      ? `Likely ${quantity(first.likely, "s", 2)} (${interval(first.low, first.high)}) on the ${first.name}, the first of ${ranked.length}.`
+      ? `Likely ${quantity(first.likely, "s", 2)} (${interval(first.low, first.high)}) on the ${first.name}, likely the fastest of ${ranked.length} chips.`
       : middle
         ? `A typical one likely takes ${quantity(middle.likely, "s", 2)}; too few were timed at such a call to rank them.`
         : "Nothing is known of such a call.";
     const [network, pass] = [form.elements.model.selectedOptions[0].text, PHASES[chosen.phase]];
-    const tied = first ? ` Of ${rows.length} chips, ${rivals.length} cannot be told from it (=).` : "";
+    const left = rows.length - ranked.length;
+    const tied = first ? ` ${rivals.length} of these cannot be told from it (=); ${left} more are not ranked.` : "";
     status.textContent = `${network}, batch size ${chosen.batch}, ${chosen.precision}, ${pass}: ${answer.textContent}${tied}`;
     if (changed) history.replaceState(null, "", `#${place.id}?${new URLSearchParams(filled)}`);
   }

@@ -13,6 +13,7 @@ from measure.domain.names import model_name
 from measure.domain.words import EAGER, INFERENCE, LAYER_KINDS, PRECISION_BYTE, PRECISIONS, STEP, stored_as
 from measure.predicting.demand import Demand, LayerRoof
 from measure.predicting.prediction import GPU, origin
+from measure.predicting.timings import rate_of
 from report import display
 from report.chapters.prediction.cards import cards
 from report.paper import Paper
@@ -80,7 +81,10 @@ def choices(paper: Paper) -> dict[str, Any]:
             measured[cell] = min(measured.get(cell, inf), timed.latency_s)
     return {
         "widths": {name: width for name, width in widths.items() if any(key.startswith(f"{name},") for key in rates)},
-        "models": [{"id": model, "name": model_name(model), "sort": demand.sort} for model, demand in models.items()],
+        "models": [
+            {"id": model, "name": model_name(model), "sort": demand.sort, "rate": rate_of(model).capitalize()}
+            for model, demand in models.items()
+        ],
         "cards": "".join(cards(paper, {model: demand.family for model, demand in models.items()}).values()),
         "devices": [
             {"name": own.get(device.name, device.name), "kind": device.chip_kind, "memory": device.memory_byte}

@@ -5,7 +5,7 @@ import pandas as pd
 from measure.cache.predictions import BY_DEVICE, BY_FAMILY, FIVE_KNOWN, ONE_KNOWN, OURS
 from measure.domain.names import model_name
 from measure.domain.values import significant
-from measure.predicting.prediction import Prediction
+from measure.predicting.prediction import Prediction, origin
 from report import display
 from report.chapters.prediction.facts import FIT, checks, common_devices, predict
 from report.markdown import escape, percent
@@ -19,20 +19,20 @@ TYPICAL = ("resnet50", "mobilenet_v2", "vit_b_16")  # convolutions, depthwise co
 
 @display.table
 def typical(paper: Paper) -> str:
-    """Predict typical networks on common chips, in ms, the fastest chip first; those without an interval are last."""
+    """Predict typical networks on common chips, in ms, by the rank of the first network."""
     rows: list[tuple[str, dict[str, Prediction]]] = []
     for device in common_devices(paper):
         calls = {model: call for model in TYPICAL if (call := predict(paper, model, device))}
         if calls:
             rows.append((device.name, {model: basis.predict(demand) for model, (demand, basis) in calls.items()}))
-    rows.sort(key=lambda row: next((each.low_s is None, each.likely_s) for each in row[1].values()))
+    rows.sort(key=lambda row: next(each.rank for each in row[1].values()))
     lines = []
     for name, found in display.required(rows, FIT):
-        timed = next(iter(found.values())).timed_models
-        marked = f"{escape(short_name(name))}{'' if timed else ' †'}"
-        lines.append([marked, *map(_milliseconds, found.values()), str(timed)])
+        first = next(iter(found.values()))
+        marked = f"{escape(short_name(name))}{'' if first.timed_models else ' †'}"
+        lines.append([marked, *map(_milliseconds, found.values()), origin(first.basis, first.timed_models)])
     models = [*rows[0][1]]
-    return pipe(f"Chip | {' | '.join(f'{model_name(model)} >' for model in models)} | Networks timed >", lines)
+    return pipe(f"Chip | {' | '.join(f'{model_name(model)} >' for model in models)} | From", lines)
 
 
 def _milliseconds(call: Prediction) -> str:

@@ -35,6 +35,7 @@ def called(name):
         ("depthwise convolution", [nn.Conv2d(4, 4, 3, groups=4), nn.Conv2d(2, 6, 3, groups=2)]),
         ("linear", [nn.Linear(2, 3), nn.Bilinear(2, 3, 4)]),
         ("attention", [nn.MultiheadAttention(4, 2), called("WindowAttention"), called("WindowAttentionV2")]),
+        ("experts", [called("MixtralExperts"), called("Llama4TextExperts"), called("VitPoseNaiveMoe")]),
         ("normalisation", [nn.BatchNorm2d(3), nn.LayerNorm(3), nn.GroupNorm(1, 3), nn.InstanceNorm1d(3)]),
         ("normalisation", [nn.RMSNorm(3), nn.LocalResponseNorm(2), ops.FrozenBatchNorm2d(3), called("LayerNorm2d")]),
         ("activation", [nn.ReLU(), nn.ReLU6(), nn.Hardswish(), nn.GELU(), nn.PReLU(), nn.Softmax(1)]),

@@ -126,13 +126,38 @@ def test_an_interval_is_of_calls_timed_alike(name, batch, factor):
         assert found.likely_s / found.low_s == pytest.approx(factor)  # the likely time is in the middle
 
 
-def test_a_kind_of_which_none_was_timed_is_taken_for_a_gpu_without_an_interval_and_the_least_time_is_no_longer():
+def test_a_kind_of_which_none_was_timed_is_taken_for_a_gpu_without_an_interval():
     found = predict(chip("Fig 6", "asic"))
     assert found.likely_s == pytest.approx(np.hypot(MADE, LAUNCHED))
     assert found.low_s is found.high_s is None
-    # The device takes 1.1 ms and the host none, below the 4 ms at the peak
-    faster = predict(chip("Fig 6", "asic"), predictor=Predictor(coefficients(POOL, 0.1), []), host_us=0.0)
-    assert faster.least_s == faster.likely_s == pytest.approx(0.1 * MADE)
+
+
+@pytest.mark.parametrize(
+    ("factor", "likely_s", "low_s", "high_s"),
+    [
+        # By the fit 1.1 ms, below the 4 ms at the peak: 1.8 times that is the upper end
+        (0.1, 4e-3, 4e-3, 7.2e-3),
+        # By the fit 5.5 ms, and 5.5 / 1.8 = 3.1 ms is below the roof
+        (0.5, 5.5e-3, 4e-3, 9.9e-3),
+        (1.0, 11e-3, 11e-3 / 1.8, 19.8e-3),
+    ],
+)
+def test_neither_the_likely_time_nor_its_interval_is_below_the_roof(factor, likely_s, low_s, high_s):
+    predictor = Predictor(coefficients(POOL, factor), ERRORS)
+    found = predict(chip("Eel 5"), predictor=predictor, host_us=0.0)
+    assert (found.least_s, found.likely_s) == pytest.approx((4e-3, likely_s))
+    assert (found.low_s, found.high_s) == pytest.approx((low_s, high_s))
+
+
+def test_chips_are_ranked_by_likely_time_and_last_come_calls_without_an_interval_or_room():
+    found = predict(chip("Eel 5"))
+    slower, unchecked, large = (
+        replace(found, chip="slower", likely_s=2 * found.likely_s),
+        replace(found, chip="unchecked", likely_s=found.likely_s / 2, low_s=None, high_s=None),
+        replace(found, chip="large", likely_s=found.likely_s / 3, fits=False),
+    )
+    ranked = sorted([unchecked, slower, found, large], key=lambda row: row.rank)
+    assert [row.chip for row in ranked] == ["Eel 5", "slower", "large", "unchecked"]
 
 
 def test_a_host_is_named_or_that_of_the_newest_torch():
@@ -170,6 +195,7 @@ def test_known_times_tell_their_host_unless_one_is_named():
 def test_language_models_are_served_and_a_chips_own_images_say_nothing_of_them():
     basis = PREDICTOR.basis(chip("Bead 2"), "fp16", EAGER, INFERENCE, DECODING)
     assert (basis.coefficients[0], basis.host_us, basis.interval(DECODING, 1)) == (0.1 * 2.0, 0, 1.5)
+    assert basis.predict(demand(4.0)).variant == "served"  # not eager
 
 
 def test_without_a_rate_or_a_fit_there_is_no_prediction():

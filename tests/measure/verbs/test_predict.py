@@ -70,7 +70,7 @@ def predictions(data, capsys, *words):
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        # None of Cog 3's kind was timed: no interval. By batch size, though 3 inputs on it take less than 2 on Bead 2
+        # None of Cog 3's kind was timed: it has no interval, and comes last at each batch size
         ("predict", [MODEL, "--chip", "Bead 2", "Cog 3", "--batch-sizes", "3", "2"]),
         ("predict-markdown", [MODEL, *CHIP, "--markdown"]),
         ("predict-json", [MODEL, *CHIP, "--batch-sizes", "8", "--json"]),
@@ -140,7 +140,7 @@ def test_a_model_that_cannot_be_counted_is_said_and_tried_again_the_next_time(ma
         def __init__(self, *_):
             pass
 
-        def run(self, _task):
+        def run(self, _task, _deadline):
             return Failure("unsupported", "no formula")
 
         def close(self):
@@ -152,6 +152,35 @@ def test_a_model_that_cannot_be_counted_is_said_and_tried_again_the_next_time(ma
         assert call(data, MODEL, *CHIP, "--batch-sizes", "5") == 2
     assert f"{MODEL}: cannot be counted (no formula)" in capsys.readouterr().err
     assert call(data, MODEL, *CHIP, "--batch-sizes", "5") == 0
+
+
+def test_a_language_models_head_line_rate_and_notes_say_what_they_are_of(made, tmp_path, capsys):
+    data = shutil.copytree(made, tmp_path / "data")
+    words = ("gpt2_decode_16", "--chip", "Bead 2", "Cog 3", "--batch-sizes", "2")
+    assert call(data, *words) == 0
+    said = capsys.readouterr()
+    assert "gpt2_decode_16" in said.err  # what is counted takes a while
+    head, _, columns, *_ = said.out.splitlines()
+    assert head.startswith("gpt2_decode_16, 1 token after 16, batch 2, bf16, ")
+    assert "tokens/s" in columns
+    assert "inputs/s" not in columns
+    assert "sorted by likely time" in said.out
+    assert call(data, *words) == 0
+    assert capsys.readouterr().err == ""  # nothing is counted again
+
+
+def test_a_prefill_needs_memory_for_the_cache_that_it_leaves_also_where_a_run_counted_it(made, tmp_path, capsys):
+    data = shutil.copytree(made, tmp_path / "data")
+    (found,) = predictions(data, capsys, "gpt2_prefill_16", *CHIP)
+    counted = Workloads(data, "prediction/counted")
+    alone, decode = sorted(
+        (row for row in counted.rows(Workload) if row.family == "language"), key=lambda row: -len(row.model)
+    )
+    # Keys and values of 768 numbers in 12 layers, for 16 tokens and the next one; its number has 8 bytes
+    assert found["memory_needed_byte"] - alone.inference_peak_byte == 17 * 2 * 768 * 12 * 2 + 8
+    Workloads(data).put(counted.of([alone]))
+    assert predictions(data, capsys, "gpt2_prefill_16", *CHIP) == [found]
+    assert "gpt2_decode_16" in rows
 
 
 @pytest.mark.slow

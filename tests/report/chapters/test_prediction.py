@@ -178,7 +178,7 @@ def test_a_card_has_counts_the_roof_latencies_and_what_to_try():
 
 
 @pytest.mark.browser
-def test_a_chip_that_nobody_timed_is_marked_and_no_chance_ranks_it_before_one_that_was(browser, tmp_path):
+def test_a_chip_that_nobody_timed_is_marked_and_chips_are_in_the_order_of_the_table(browser, tmp_path):
     rates = [
         {
             "chip": at, "weights": [0, 0, 0, 0, 0, 0, ms], "least": [0, 0, 0, 1e-12], "host": 0, "from": origin,
@@ -188,7 +188,7 @@ def test_a_chip_that_nobody_timed_is_marked_and_no_chance_ranks_it_before_one_th
     ]  # fmt: skip
     found = {
         "widths": {"fp16": 2}, "batches": [1], "rates": {f"fp16,{INFERENCE},{CONVOLUTIONAL}": rates}, "measured": {},
-        "models": [{"id": name, "name": name, "sort": CONVOLUTIONAL} for name in ("oak", "bard")],
+        "models": [{"id": name, "name": name, "sort": CONVOLUTIONAL, "rate": "Inputs/s"} for name in ("oak", "bard")],
         "cards": "<div class=card id=card-oak><p>To test it: <code>--models oak</code></p></div>",
         "devices": [{"name": name, "kind": "gpu", "memory": None} for name in BASES],
         # The roof alone allows 10 µs; launches take 1 ms, times a chip's coefficient
@@ -199,12 +199,12 @@ def test_a_chip_that_nobody_timed_is_marked_and_no_chance_ranks_it_before_one_th
     script = f'<script type="application/gzip">{display.packed(found)}</script>'
     visit = visit_to(f'<div class="chooser" id="chooser">{script}</div>', browser, tmp_path)
     names = visit.page.locator(".chooser tbody th")
-    # The end of an interval counts: 6.25, 11.25 and 50 ms
-    assert names.all_inner_texts() == ["fast\u00a0†", "timed", "near\u00a0†", "slow\u00a0†"]
-    # The scale goes from 5 / 1.25 = 4 to 9 * 1.25 = 11.25 ms; 10 / 1.25 = 8 is at ln(8 / 4) / ln(11.25 / 4) of it
+    # By likely time: 5, 9, 10 and 40 ms
+    assert names.all_inner_texts() == ["fast\u00a0†", "near\u00a0†", "timed", "slow\u00a0†"]
+    # The scale goes from 5 / 1.25 = 4 to 10 * 1.25 = 12.5 ms; 10 / 1.25 = 8 is at ln(8 / 4) / ln(12.5 / 4) of it
     bars = visit.page.locator(".chooser .scale i")
     starts = bars.evaluate_all("bars => bars.map((bar) => bar.style.marginLeft)")
-    assert [float(start.strip("%")) for start in starts[:2]] == pytest.approx([0.0, 67.0], abs=0.1)
+    assert [float(start.strip("%")) for start in starts[:3:2]] == pytest.approx([0.0, 60.8], abs=0.1)
     assert visit.page.locator(".card:visible").count() == 0  # until a reader opens it
     # At 3.6 an hour with 10 ms an input, 360,000 an hour, a million cost 10; at 1 with 40 ms 11
     for name, price in (("slow", "1"), ("timed", "3.6")):
@@ -226,7 +226,7 @@ def test_a_chip_that_nobody_timed_is_marked_and_no_chance_ranks_it_before_one_th
     # From 10 / 1.25 = 8 ms and 7.2 ms on, no interval reaches that of the first, which ends at 6.25 ms
     assert visit.page.locator(".chooser tr.tied").count() == 0
     # A link to a choice that the page does not have keeps the others
-    visit.page.evaluate("location.hash = 'chooser?model=oak&batch=7&order=surely'")
+    visit.page.evaluate("location.hash = 'chooser?model=oak&batch=7&order=fastest'")
     names.first.and_(visit.page.get_by_role("rowheader", name="fast †")).wait_for()
     # A phone shows price and cost too
     visit.page.set_viewport_size({"width": 390, "height": 844})

@@ -1,0 +1,89 @@
+"""What language models ask for: the memory of their cache, and the experts that a call reads."""
+
+import json
+
+import pytest
+
+from measure.cache.folders import Workloads
+from measure.counting.count import count
+from measure.domain.words import LAYER_KINDS
+from measure.models import catalog
+from measure.predicting import timings
+from measure.predicting.demand import PLACE
+
+LLAMA = {
+    "model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 4096, "intermediate_size": 14336,
+    "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 128256,
+    "max_position_embeddings": 8192, "tie_word_embeddings": False,
+}  # fmt: skip
+"""The sizes of Llama 3 8B (A. Grattafiori et al., 2024, table 3)."""
+
+QWEN = {
+    "model_type": "qwen3_moe", "architectures": ["Qwen3MoeForCausalLM"], "hidden_size": 64, "intermediate_size": 64,
+    "moe_intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "num_key_value_heads": 1,
+    "head_dim": 32, "num_experts": 128, "num_experts_per_tok": 8, "vocab_size": 100, "decoder_sparse_step": 1,
+}  # fmt: skip
+"""A small network with the routing of Qwen3-30B-A3B: 8 of 128 experts."""
+
+
+@pytest.fixture
+def demands(tmp_path):
+    def counted(batch, *names, **config):
+        """Count models at bf16; ``{}`` in a name is the file of the configuration."""
+        path = tmp_path / "config.json"
+        path.write_text(json.dumps(config))
+        models = catalog.find([name.format(path) for name in names])
+        homes = [Workloads(tmp_path, place) for place in ("one", "other")]  # a cache may be counted elsewhere
+        for model, home in zip(models, homes, strict=False):
+            home.put([count(model, batch, "bf16")])
+        found = timings.counted(*homes)
+        return [next(found[key] for key in found if key.model == model.name and key.batch == batch) for model in models]
+
+    return counted
+
+
+def test_the_memory_of_a_decode_holds_the_cache_once_though_transformers_copies_it(demands):
+    (found,) = demands(64, "hf:{}_decode_2048", **LLAMA)
+    # 8.03e9 parameters of 2 bytes; 64 caches of 2048 tokens, each with keys and values of 8 heads of 128 in 32 layers
+    parameter_byte, cache_byte = 2 * 8_030_261_248, 64 * 2048 * 2 * 8 * 128 * 32 * 2
+    assert parameter_byte + cache_byte == pytest.approx(33.2e9, rel=0.01)
+    # Alive besides: one token's results, of which the scores are most, and a token in each cache
+    assert 0 < found.peak_byte - parameter_byte - cache_byte < 64 * (2 * 128256 * 2 + 2 * 8 * 128 * 32 * 2)
+
+
+def test_a_cache_that_is_written_in_place_counts_once_as_well(demands):
+    (found,) = demands(8, "llama_1b_decode_512")
+    # 1.236e9 parameters; 8 caches of 513 tokens, with keys and values of 8 heads of 64 in 16 layers
+    parameter_byte, cache_byte = 2 * 1_235_814_400, 8 * 513 * 2 * 8 * 64 * 16 * 2
+    assert 0 < found.peak_byte - parameter_byte - cache_byte < 8 * 2 * 128256 * 2
+
+
+def test_the_memory_of_a_prefill_holds_its_cache_and_the_scores_that_the_network_computes(demands):
+    prefill, _ = demands(64, "hf:gpt2_prefill_512", "hf:gpt2_decode_512")
+    # 124.4e6 parameters; keys and values of 768 in 12 layers for each of 64 * 512 tokens, and 50257 scores
+    parameter_byte, cache_byte = 2 * 124_439_808, 64 * 512 * 2 * 768 * 12 * 2
+    score_byte, hidden_byte = 64 * 512 * 50257 * 2, 64 * 512 * 768 * 2
+    assert prefill.output_byte == score_byte
+    assert 0 < prefill.peak_byte - parameter_byte - cache_byte - score_byte < 3 * hidden_byte
+
+
+def test_a_call_reads_as_many_experts_as_random_routing_names_and_the_least_is_those_of_one_token(demands):
+    (found,) = demands(8, "hf:{}_decode_16", **QWEN)
+    # 128 experts of three matrices, 64 by 32, in 2 layers
+    parameter_byte = 2 * 128 * 3 * 64 * 32 * 2
+    # 8 tokens name 8 experts if they agree, 64 if they share none; at random 128 * (1 - (1 - 8/128)^8) = 51.6
+    for byte, experts in ((found.experts.least, 8), (found.experts.expected, 51.6), (found.experts.most, 64)):
+        assert byte / parameter_byte == pytest.approx(experts / 128, rel=1e-3)
+    # 64 rows go through an expert's three matrices: 2 * 64 * 3 * 64 * 32 FLOP in each of 2 layers
+    assert found.flop[PLACE["experts"]] == 2 * 2 * 64 * 3 * 64 * 32
+    # Rows of 64 and 32 numbers go in and out: 64 rows of (64 + 2 * 32) + (32 + 64) at 2 bytes. Some more is activations
+    moved_byte = 2 * 64 * (64 + 2 * 32 + 32 + 64) * 2
+    assert 0 <= found.byte[PLACE["experts"]] - found.experts.expected - moved_byte < 10 * moved_byte
+    assert LAYER_KINDS[PLACE["experts"]] == "experts"
+
+
+def test_the_least_bytes_are_those_of_the_fewest_experts(demands):
+    one, two = (demands(batch, "hf:{}_decode_16", **QWEN)[0] for batch in (1, 2))
+    # Only the cache and what a token makes grow with the batch: far less than the experts that a second token may name
+    assert two.footprint_byte - one.footprint_byte < 0.1 * (two.experts.most - one.experts.most)
+    assert one.experts.least == one.experts.expected == one.experts.most == two.experts.least
