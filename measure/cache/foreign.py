@@ -9,7 +9,7 @@ import csv
 import io
 import re
 from collections.abc import Sequence
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal, DecimalException
 from pathlib import Path
 from typing import Any
 
@@ -114,7 +114,7 @@ def _scaled(text: str, size: Decimal, type_: type) -> str:
     """Return a number in the unit of its column; as it is if it is none, which the column then refuses."""
     try:
         value = Decimal(text) * size
-    except InvalidOperation:
+    except DecimalException:  # no number, or one beyond all exponents
         return text
     if size == 1 or not value.is_finite() or abs(value.adjusted()) > 30:
         return text if size == 1 else str(value)

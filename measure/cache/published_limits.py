@@ -27,6 +27,7 @@ RATES = {"fp64": ("fp64",), "fp32": ("fp32", "tf32"), "fp16": ("fp16", "bf16")}
 ABOVE_ROOF, ABOVE_BASE_CLOCK = 1.5, 3.0
 # The longest call: a hundred times what the roof allows, and a millisecond for each operator
 BELOW_ROOF, OPERATOR_S = 100, 1e-3
+OF_ONE = 0.02  # the rounding error of rate times time if the time is of one input
 MOST_CONTRADICTION = 100  # rate times time over the batch: a wrong unit gives a factor of 1000
 
 
@@ -64,7 +65,11 @@ class Limits:
 
     def _timing_problem(self, row: PublishedTiming, roof: Roof, most: float) -> str:
         if row.throughput_per_s:
-            contradiction = row.throughput_per_s * row.latency_s / row.batch
+            inputs = row.throughput_per_s * row.latency_s
+            contradiction = inputs / row.batch
+            if row.batch > 1 and abs(inputs - 1) < OF_ONE:
+                product = f"{row.throughput_per_s:g} per s × {latency(row.latency_s)}"
+                return f"{product} is one input, not the batch of {row.batch}; {BATCH}"
             if not 1 / MOST_CONTRADICTION < contradiction < MOST_CONTRADICTION:
                 product = f"{row.throughput_per_s:g} per s × {latency(row.latency_s)}"
                 return f"{product} is {contradiction:.3g} times the batch of {row.batch}; {UNIT}"
@@ -79,7 +84,9 @@ class Limits:
         calls = sum(self._calls[row.model, row.input_size, stage] for stage in (INFERENCE, *[BACKWARD] * trains))
         ran = f"{quote(row.model)} at batch size {row.batch}"
         if flop / row.latency_s > most * peak:
-            return f"{ran}: {_above(flop / row.latency_s, peak, row.device, precision)}; {UNIT}"
+            is_of_one = row.batch > 1 and flop / row.batch / row.latency_s <= most * peak
+            remedy = f"{BATCH}, or {UNIT}" if is_of_one else UNIT
+            return f"{ran}: {_above(flop / row.latency_s, peak, row.device, precision)}; {remedy}"
         longest_s = BELOW_ROOF * max(flop / peak, byte / roof.byte_per_s) + OPERATOR_S * calls
         if calls and row.latency_s > longest_s:
             return f"{ran}: {latency(row.latency_s)} is more than the {latency(longest_s)} that is plausible; {UNIT}"
@@ -87,6 +94,7 @@ class Limits:
 
 
 UNIT = "name the column by its unit, such as latency_ms"
+BATCH = "if this is the time of one input, give the time of the batch"
 
 
 def _above(rate: float, peak: float, device: str, precision: str) -> str:

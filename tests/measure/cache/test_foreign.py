@@ -94,6 +94,12 @@ def test_bytes_in_other_units(tmp_path, column, other, old, new):
         (written(changed({"latency_s": "latency_ms"}, {"0.02": "fast"})), "column latency_s: the cell is 'fast'"),
         (written(changed({"latency_s": "latency_ms", "latency_min_s": "latency_s"})), "duplicate column 'latency_s'"),
         (written(changed(cells={"0.02": "1e999"})), "column latency_s: the cell is '1e999'"),
+        # Beyond the exponents of decimal numbers too, in whatever unit
+        (written(changed(cells={"0.02": "1e9999999"})), "line 2, column latency_s: the cell is '1e9999999'"),
+        (
+            written(changed({"latency_s": "latency_ms"}, {"0.02": "1e9999999"})),
+            "line 2, column latency_s: the cell is '1e9999999'",
+        ),
         (written([["x" * 500], ["1"]]), f"unknown column '{'x' * 40}…'"),
         (b"source,device\n\xff\xfe\n", "is not UTF-8 text"),
         ("", "is missing"),

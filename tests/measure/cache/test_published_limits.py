@@ -38,6 +38,10 @@ def limits():
         (replace(TIMING, latency_s=100), "name the column by its unit, such as latency_ms"),  # 100 ms
         (replace(TIMING, model="unknown", latency_s=100), ""),  # nothing is counted
         (replace(TIMING, model="unknown", latency_s=100, throughput_per_s=640), "1e+03 times the batch of 64"),
+        # An image at 8.1 TFLOP/s takes at least 1.0 ms; 2 ms are too short for 64 of them
+        (replace(TIMING, latency_s=0.002), "if this is the time of one input, give the time of the batch"),
+        (replace(TIMING, model="unknown", latency_s=0.002, throughput_per_s=500), "is one input, not the batch of 64"),
+        (replace(TIMING, batch=1, latency_s=0.002, throughput_per_s=500), ""),
         (STREAM, ""),
         (replace(STREAM, byte_per_s=1e12), "1.00 TB/s is more than the 320 GB/s of NVIDIA T4's memory"),
         (replace(STREAM, byte_per_s=1e12, working_set_byte=2048), ""),  # out of a cache
