@@ -34,6 +34,7 @@ TOKENS = "any GPU, tokens"  # the pool of published tokens a second of language 
 POOLS = {"cpu": "any CPU", "gpu": "any GPU", "soc": "any system on a chip", "tokens": TOKENS}
 HALF = "16 bits"  # the precision of a pool of fp16 and bf16, which chips compute alike
 HERE = "measured"  # the source of this program's timings
+COUNTED = "prediction/counted"  # the folder of counts that join no paper
 ANY = "any"  # the precision of a host, which launches alike at all
 
 

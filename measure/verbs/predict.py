@@ -30,7 +30,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from measure.cache.folders import Workloads
-from measure.cache.predictions import LANGUAGE, Coefficient
+from measure.cache.predictions import COUNTED, LANGUAGE, Coefficient
 from measure.cache.project import kept_by_hand
 from measure.cache.workload_records import Workload
 from measure.counting.count import VERSION
@@ -67,7 +67,6 @@ COLUMNS: dict[str, Callable[[Prediction], str]] = {
     "from": lambda row: origin(row.basis, row.timed_models),
 }
 NUMBERS = ("batch", "least", "likely", "90 % interval", RATE, "tokens/s", "prompts/s", "memory")
-COUNTED = "prediction/counted"  # the folder of counts that join no paper
 MUCH = 0.1  # the share of the memory from which the scores of all tokens are named
 PASSES = {INFERENCE: "forward pass", STEP: "training step"}
 Calls = dict[Key, Demand]

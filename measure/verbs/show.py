@@ -1,6 +1,6 @@
 """Show what the cache holds of each machine: its cells, with the median latency over their rounds, its 95 % interval
-and its flags. Only the newest environment of a machine is shown. Without a choice of models or machines, imported
-traces follow.
+and its flags. Only the newest environment of a machine is shown. With a choice of models their counts follow, also of
+models that were only counted, such as by predict. Without a choice of models or machines, imported traces follow.
 
 models MODEL*  names, or globs such as 'vgg*' (default: all)
 --machine NAME+  the machines' folders (default: all)
@@ -14,18 +14,33 @@ import json
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, fields
+from functools import partial
+from operator import attrgetter
+from pathlib import Path
 
-from measure.cache.folders import MachineFolder, machine_names
+from measure.cache.folders import MachineFolder, Workloads, machine_names
+from measure.cache.predictions import COUNTED
 from measure.cache.records import Environment
 from measure.cache.traces import StoredTrace, read_trace, trace_names
+from measure.cache.workload_records import WORKLOAD, Workload
 from measure.domain.latency import Cell, TimedCell
-from measure.domain.values import latency, plain
+from measure.domain.values import latency, plain, si
 from measure.errors import UserError, chosen
 from measure.verbs.flags import check_one_output, parse_choices
 from measure.verbs.terminal import Table, aligned, markdown, text, write_csv
 from roofwright.command_line import data_flag
 
 NUMBERS = ("batch", "latency", "95 % interval", "inputs/s", "tokens/s", "rounds")
+COUNTS = {  # the columns of counts, with their unit
+    "parameters": ("parameter_count", ""),
+    "FLOP": ("forward_flop", "FLOP"),
+    "other FLOP": ("forward_other_flop", "FLOP"),
+    "traffic": ("traffic_byte", "B"),
+    "memory": ("inference_peak_byte", "B"),
+    "backward FLOP": ("backward_flop", "FLOP"),
+    "backward traffic": ("backward_traffic_byte", "B"),
+    "training memory": ("training_peak_byte", "B"),
+}
 
 
 def main(flags: argparse.Namespace) -> int:
@@ -33,7 +48,8 @@ def main(flags: argparse.Namespace) -> int:
     check_one_output({"--json": flags.json, "--markdown": flags.markdown, "--csv": flags.csv})
     names = machine_names(flags.data)
     traces = [] if flags.models or flags.machine else [read_trace(flags.data, name) for name in trace_names(flags.data)]
-    if not names and not traces:
+    counts = counted(flags.data) if flags.models and not flags.machine else []
+    if not names and not traces and not counts:
         raise UserError(f"--data: no measurements in {flags.data}; run python -m measure{data_flag(flags.data)} first")
     machines = []
     for name in parse_choices("--machine", flags.machine or names, names):
@@ -41,7 +57,9 @@ def main(flags: argparse.Namespace) -> int:
         environment = folder.newest_environment()
         machines.append((folder, environment, folder.cells(environment)))
     if flags.models:
-        wanted = chosen("MODEL", flags.models, {cell.model for *_, cells in machines for cell in cells})
+        known = {row.model for *_, cells in machines for row in cells} | {row.model for row in counts}
+        wanted = chosen("MODEL", flags.models, known)
+        counts = [row for row in counts if row.model in wanted]
         for *_, cells in machines:
             cells[:] = [cell for cell in cells if cell.model in wanted]
         machines = [machine for machine in machines if machine[-1]]
@@ -59,8 +77,11 @@ def main(flags: argparse.Namespace) -> int:
             }
             for each in traces
         ]
-        print(json.dumps({"machines": records, "traces": listed}, indent=2, allow_nan=False))
+        found = {"machines": records, "counts": [*map(asdict, counts)], "traces": listed}
+        print(json.dumps(found, indent=2, allow_nan=False))
     elif flags.csv:
+        if counts and not machines:
+            raise UserError("--csv: prints latencies, and these models were only counted; use --json for their counts")
         columns = ["machine", *(field.name for field in fields(TimedCell))]
         rows = [
             {"machine": folder.name} | asdict(cell) | {"flags": ";".join(cell.flags)}
@@ -71,6 +92,7 @@ def main(flags: argparse.Namespace) -> int:
     else:
         table = markdown if flags.markdown else aligned
         parts = [cell_lines(*machine, table) for machine in machines]
+        parts += [count_lines(counts, table)] if counts else []
         parts += [trace_lines(traces, table)] if traces else []
         print("\n\n".join(map("\n".join, parts)))
     return 0
@@ -95,6 +117,27 @@ def cell_lines(folder: MachineFolder, environment: Environment, cells: Sequence[
         rows.append([*lead, *rates, str(cell.rounds), ", ".join(cell.flags)])
     lines = table(rows, NUMBERS) if len(rows) > 1 else ["No cell of it has a result."]
     return [f"{environment.label}, {folder.folder}", "", *lines, *(["", *failed] if failed else [])]
+
+
+def counted(data: Path) -> list[Workload]:
+    """Return what was counted, for a run or a prediction, each workload once."""
+    rows = [row for place in (COUNTED, "workload") for row in Workloads(data, place).rows(Workload)]
+    return sorted({attrgetter(*WORKLOAD)(row): row for row in rows}.values(), key=lambda row: (row.model, row.batch))
+
+
+def count_lines(counts: Sequence[Workload], table: Table) -> list[str]:
+    """Return counts as a table with its title, and what could not be counted below it."""
+    rows: list[Sequence[str]] = [("model", "input", "batch", "precision", *COUNTS)]
+    failed = []
+    for row in counts:
+        how = row.precision if row.autocast is None else f"{row.precision}, autocast on {row.autocast}"
+        if row.status != "ok":
+            failed.append(f"{row.model}, batch {row.batch}, {how}: {row.status}, {row.reason}")
+            continue
+        cells = (text(getattr(row, name), partial(si, unit=unit)) for name, unit in COUNTS.values())
+        rows.append((row.model, row.input_shape, str(row.batch), how, *cells))
+    lines = table(rows, ("batch", *COUNTS)) if len(rows) > 1 else []
+    return ["Counts of a call as this program runs it", "", *lines, *([""] if lines and failed else []), *failed]
 
 
 def trace_lines(traces: Sequence[StoredTrace], table: Table) -> list[str]:

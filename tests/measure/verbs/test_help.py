@@ -36,9 +36,11 @@ ELSEWHERE = {*LAYER_KINDS, *PRECISIONS, *TABLES[Environment].columns, *TABLES[Tr
 """Keys that a section names by their table, or as a kind of key; and the rows of ``show`` within ``model``."""
 
 OTHER = {
-    "plan-json": {"cuda", "mps", "cpu"}, "show-json": {"wide", "drifting"}, "list-json": {"3x224x224"},
+    "plan-json": {"cuda", "mps", "cpu"}, "show-json": {"wide", "drifting", "workload"}, "list-json": {"3x224x224"},
     "model-json": {"arithmetic", "memory"},
-    "predict-json": {"arithmetic", "memory", "fitted", "scaled", "datasheet"},
+    "predict-json": {
+        "arithmetic", "memory", "fitted", "scaled", "datasheet", "served", "parameter", "least", "expected", "most",
+    },
     "trace-json": {"arithmetic", "memory", "compare", "a", "b", "name", "share", "a_s", "b_s"},
 }  # fmt: skip
 """Words of a section that are values, or keys of what compare prints of two traces."""

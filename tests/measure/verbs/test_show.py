@@ -1,11 +1,15 @@
+import json
 import shutil
+from dataclasses import replace
 
 import pytest
 from helpers.comparing import CELL, ENVIRONMENT, machine, put
 from helpers.world import WORLD
 
 from measure import __main__ as command
+from measure.cache.folders import Workloads
 from measure.cache.records import Run, Sample
+from measure.cache.workload_records import Workload
 
 
 @pytest.fixture
@@ -49,3 +53,31 @@ def test_two_rounds_have_a_range(tmp_path, capsys):
         put(box, number, [latency_s] * 6)
     assert command.main(["show", "--data", str(tmp_path)]) == 0
     assert "200 ms  100 ms to 300 ms (range)" in capsys.readouterr().out
+
+
+def counted(model, batch, home, **changed):
+    row = Workload(
+        model=model, source="hf", family="language", input_shape="16", batch=batch, precision="bf16", autocast=None,
+        status="ok", reason=None, parameter_count=124_000_000, parameter_byte=248_000_000, forward_flop=5 * 10**9,
+        traffic_byte=300_000_000, inference_peak_byte=260_000_000,
+    )  # fmt: skip
+    home.put([(replace(row, **changed), [], [])])
+
+
+def test_what_was_counted_is_shown_without_any_run(tmp_path, capsys):
+    counted("hf:gpt2_prefill_16", 2, Workloads(tmp_path, "prediction/counted"))
+    counted("hf:opt_prefill_16", 1, Workloads(tmp_path), status="unsupported", reason="no formula")
+    counted("resnet18", 1, Workloads(tmp_path))
+    assert command.main(["show", "hf:*", "--data", str(tmp_path)]) == 0
+    said = capsys.readouterr().out
+    for cell in ("hf:gpt2_prefill_16  16", "5.00 GFLOP", "300 MB", "124 M", "hf:opt_prefill_16, batch 1, bf16: unsupp"):
+        assert cell in said
+    assert "resnet18" not in said
+    assert command.main(["show", "hf:*", "--json", "--data", str(tmp_path)]) == 0
+    found = json.loads(capsys.readouterr().out)["counts"]
+    assert [(row["model"], row["status"]) for row in found] == [
+        ("hf:gpt2_prefill_16", "ok"), ("hf:opt_prefill_16", "unsupported"),
+    ]  # fmt: skip
+    assert command.main(["show", "hf:*", "--csv", "--data", str(tmp_path)]) == 2
+    assert "only counted" in capsys.readouterr().err
+    assert command.main(["show", "vit*", "--data", str(tmp_path)]) == 2
