@@ -58,6 +58,21 @@ def published(data, *rows, counts=(COUNT,), kinds=(*KINDS, BACK)):
     return list(timings.published(data))
 
 
+@pytest.mark.parametrize(
+    ("model", "network"),
+    [
+        ("timm:vit_base_patch16_224.augreg_in21k", "vit_base_patch16_224"),  # the tag of its weights
+        ("resnet50", "resnet50"), ("torchvision:resnet101", "resnet101"), ("torchaudio:hubert_base", "hubert_base"),
+        # Half a billion parameters and seven are two networks, and so are two functions of one name
+        ("hf:Qwen/Qwen2.5-0.5B", "hf:Qwen/Qwen2.5-0.5B"), ("hf:Qwen/Qwen2.5-7B", "hf:Qwen/Qwen2.5-7B"),
+        ("hf:/models/a.b/config.json_decode_512", "hf:/models/a.b/config.json_decode_512"),
+        ("mine.nets:resnet50", "mine.nets:resnet50"),
+    ],
+)  # fmt: skip
+def test_a_network_has_one_name_in_all_libraries_and_others_keep_theirs(model, network):
+    assert timings.network_of(model) == network
+
+
 def test_a_published_row_is_a_timed_call(data):
     (found,) = published(data, bf16())
     assert found.setting == Setting("Bead 2", "epoch_hw", "2.4", "bf16", "eager", INFERENCE)
