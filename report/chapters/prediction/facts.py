@@ -185,7 +185,9 @@ def common_devices(paper: Paper) -> list[PredictedDevice]:
 def _calculation(paper: Paper) -> tuple[PredictedCalculation, PredictedProblems]:
     calls = filter(None, (predict(paper, EXAMPLE, each) for each in common_devices(paper) if each.chip_kind == GPU))
     untimed = ((*call, call[1].predict(call[0])) for call in calls if call[1].name == DATASHEET)
-    demand, basis, found = next((each for each in untimed if each[2].low_s), (None, None, None))
+    # One that the roof does not correct, for the calculation has the fit alone
+    shown = (each for each in untimed if each[2].low_s and each[2].likely_s > each[2].least_s)
+    demand, basis, found = next(shown, (None, None, None))
     if not (demand and basis and found):
         return missing(PredictedCalculation), missing(PredictedProblems)
     terms, fixed_s = basis.parts(demand)
