@@ -106,6 +106,11 @@ def decode_after(model: str, input_shape: str) -> str:
     return f"{re.sub(rf'_{PREFILL}_[0-9]+$', '', model)}_{DECODE}_{input_shape}"
 
 
+def after(prefill: Key) -> Key:
+    """Return the call that decodes a token after a prefill."""
+    return Key(decode_after(prefill.model, prefill.input_shape), "1", prefill.batch, prefill.precision, False)
+
+
 def rate_of(model: str) -> str:
     """Return the unit of a model's inputs a second: a decode reads a token, a prefill a prompt."""
     found = re.search(rf"_({DECODE}|{PREFILL})_[0-9]+$", model)
@@ -189,9 +194,9 @@ def counted(*homes: Workloads) -> Counted:
     """
     found = {key: demand for home in homes for key, demand in _counted_in(home).items()}
     for key, demand in found.items():
-        after = found.get(Key(decode_after(key.model, key.input_shape), "1", key.batch, key.precision, False))
-        if after and demand.peak_byte and not key.trains:
-            found[key] = replace(demand, peak_byte=demand.peak_byte + int(after.input_byte))
+        decode = found.get(after(key))
+        if decode and demand.peak_byte and not key.trains:
+            found[key] = replace(demand, peak_byte=demand.peak_byte + int(decode.input_byte))
     return found
 
 

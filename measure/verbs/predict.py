@@ -111,7 +111,7 @@ def main(asked: argparse.Namespace) -> int:
         heading_parts = [keys[0].model, inputs, sizes, asked.precision, PASSES[phase], " or ".join(variants)]
         if host_us := max(row.host_us for row in rows):
             heading_parts.append(f"host {host_us:.3g} µs an operator")
-        notes = [*_notes(rows, [counted[key] for key in keys])]
+        notes = [*_notes(rows, keys, counted)]
         print("\n".join([", ".join(heading_parts), "", *lines, *([""] if notes else []), *notes]))
     return 0
 
@@ -129,13 +129,14 @@ def _inputs(key: Key, demand: Demand) -> str:
     return f"inputs of {key.input_shape}"
 
 
-def _notes(rows: Sequence[Prediction], demands: Sequence[Demand]) -> Iterator[str]:
+def _notes(rows: Sequence[Prediction], keys: Sequence[Key], counted: Calls) -> Iterator[str]:
     """Yield what a reader of the table must know of its order, its bases, experts and memory."""
     if len({row.chip for row in rows}) > 1:
         yield "Each batch is sorted by likely time; chips without an interval, or with too little memory, come last."
     if len({row.basis for row in rows}) > 1:
         yield "Chips rest on different bases (from): do not read a small difference between two of these as a ranking."
-    for demand in demands:
+    for key in keys:
+        demand = counted[key]
         if experts := demand.experts:
             least, expected, most, whole = (
                 si(byte, "B") for byte in (experts.least, experts.expected, experts.most, experts.parameter)
@@ -147,6 +148,8 @@ def _notes(rows: Sequence[Prediction], demands: Sequence[Demand]) -> Iterator[st
         if demand.family == LANGUAGE and demand.output_byte > MUCH * (demand.peak_byte or 0):
             scores = si(demand.output_byte, "B")
             yield f"Batch {demand.batch}: the memory holds {scores} of scores, because this network scores every token."
+        if timings.rate_of(key.model) == "prompts/s" and not key.trains and timings.after(key) not in counted:
+            yield f"Batch {key.batch}: the memory leaves out the cache, because the decode after it cannot be counted."
 
 
 def _devices(data: Path, names: Sequence[str] | None, precision: str) -> list[PredictedDevice]:

@@ -180,6 +180,9 @@ def test_a_prefill_needs_memory_for_the_cache_that_it_leaves_also_where_a_run_co
     Workloads(data).put(counted.of([alone]))
     assert predictions(data, capsys, "gpt2_prefill_16", *CHIP) == [found]
     assert "gpt2_decode_16" in rows
+    # After 1024 tokens GPT-2 has no position left to decode, and its cache is not counted
+    assert call(data, "gpt2_prefill_1024", *CHIP) == 0
+    assert "the memory leaves out the cache" in capsys.readouterr().out
 
 
 @pytest.mark.slow

@@ -181,8 +181,8 @@ def test_a_card_has_counts_the_roof_latencies_and_what_to_try():
 def test_a_chip_that_nobody_timed_is_marked_and_chips_are_in_the_order_of_the_table(browser, tmp_path):
     rates = [
         {
-            "chip": at, "weights": [0, 0, 0, 0, 0, 0, ms], "least": [0, 0, 0, 1e-10 * least_ms], "host": 0, "from": origin,
-            "factors": False, "within": {1: 1.25},
+            "chip": at, "weights": [0, 0, 0, 0, 0, 0, ms], "least": [0, 0, 0, 1e-10 * least_ms], "host": 0,
+            "from": origin, "factors": False, "within": {1: 1.25},
         }
         for at, (origin, ms, least_ms) in enumerate(BASES.values())
     ]  # fmt: skip
