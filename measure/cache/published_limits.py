@@ -67,11 +67,10 @@ class Limits:
         if row.throughput_per_s:
             inputs = row.throughput_per_s * row.latency_s
             contradiction = inputs / row.batch
+            product = f"{row.throughput_per_s:g} per s × {latency(row.latency_s)}"
             if row.batch > 1 and abs(inputs - 1) < OF_ONE:
-                product = f"{row.throughput_per_s:g} per s × {latency(row.latency_s)}"
-                return f"{product} is one input, not the batch of {row.batch}; {BATCH}"
+                return f"{product} is one input, not the batch of {row.batch}; give the time of the whole batch"
             if not 1 / MOST_CONTRADICTION < contradiction < MOST_CONTRADICTION:
-                product = f"{row.throughput_per_s:g} per s × {latency(row.latency_s)}"
                 return f"{product} is {contradiction:.3g} times the batch of {row.batch}; {UNIT}"
         count = self._counts.get((row.model, row.input_size))
         precision = "fp16" if row.autocast else row.precision
