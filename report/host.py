@@ -3,6 +3,7 @@
 from collections import defaultdict
 from dataclasses import replace
 from functools import cache
+from typing import Any
 
 import pandas as pd
 
@@ -151,7 +152,7 @@ def _compiled(machine: Machine) -> Compiled:
     if both.empty:
         return missing(Compiled)
     both = both.assign(gain=both.latency_s / both.latency_s_compiled, name=both.model.map(model_name))
-    at = {batch: rows.set_index("name").gain for batch, rows in both.groupby("batch")}
+    at: dict[Any, pd.Series] = {batch: rows.set_index("name").gain for batch, rows in both.groupby("batch")}
     largest, smallest = max(at), min(at)
     single = extremes(at[smallest], fewest=2) if smallest < largest else (NOTHING, NOTHING)
     return Compiled(

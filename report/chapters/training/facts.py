@@ -211,10 +211,12 @@ def _step(machine: Machine | None) -> StepRatios:
 
 def _kinds(paper: Paper, machine: Machine | None) -> TrainingKinds:
     rows = costs.seen(paper, machine)
-    kinds = ("convolution", "normalisation", "pooling")
-    attention = matching(rows, layer_kind="attention").byte_ratio
+
+    def typical(kind: str, column: str = "time_ratio") -> Value:
+        return median_of(matching(rows, layer_kind=kind)[column])
+
     return TrainingKinds(
-        *(median_of(matching(rows, layer_kind=kind).time_ratio) for kind in kinds), median_of(attention)
+        typical("convolution"), typical("normalisation"), typical("pooling"), typical("attention", "byte_ratio")
     )
 
 
