@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from measure.domain.values import duration, si
-from measure.machine import devices, processor
+from measure.machine import container, devices, processor
 from measure.machine.environment import hypervisor, installed_version
 from measure.machine.nvidia import ask, board_of
 from measure.machine.processor import SYSTEM_CPUS, content_of
@@ -29,7 +29,7 @@ CHECKS: dict[str, tuple[float, float, str]] = {
     "load": (0.1, 0.5, "end them, or wait until they are done"),  # cores in use; a desktop at rest uses less
     "virtual machine": (0.0, 0.05, "measure again later and compare, or use dedicated hardware"),  # share of time
     "cores": (1, NEVER, "use the whole processor (no taskset or --cpuset-cpus) and at least two cores"),
-    "quota": (1, 1, "assign whole cores (docker --cpuset-cpus, not --cpus): threads stop when the quota is used up"),
+    "quota": (1, 2, "assign whole cores (docker --cpuset-cpus, not --cpus): threads stop when the time is used up"),
     "frequency scaling": (1, NEVER, "sudo cpupower frequency-set --governor performance"),
     "turbo": (1, NEVER, f"write 1 to intel_pstate/no_turbo or 0 to cpufreq/boost in {SYSTEM_CPUS}"),
     "throttling": (1, 2, "distrust rounds flagged throttled; let it cool down, or improve the cooling"),
@@ -148,18 +148,23 @@ def check_host(largest: tuple[str, int] | None) -> Iterator[Finding]:
 def check_cores(load: float, stolen: float) -> Iterator[Finding]:
     """Check the shares of core time that other programs and other guests got, and the cores of this process."""
     yield check_load(load)
-    logical, usable, threads = os.cpu_count() or 1, processor.visible_cores(), processor.physical_cores()
+    logical, usable, physical = os.cpu_count() or 1, processor.visible_cores(), processor.physical_cores()
     host = hypervisor()
     if host == "none":
         yield Finding(OK, "virtual machine", "no hypervisor")
     else:
         fact = f"other guests got {100 * stolen:.1f} % of the time and share caches and memory; none of them is visible"
         yield grade("virtual machine", None if host is None else stolen, fact)
-    fact = f"this process may use {usable} of {logical} logical cores, on {threads} physical ones"
+    fact = f"this process may use {usable} of {logical} logical cores, on {physical} physical ones"
     yield grade("cores", usable < max(logical, 2), fact)
-    quota = quota_cores()
-    allowed = "no limit" if quota is None else f"{quota:g} cores"
-    yield grade("quota", quota is not None and quota < threads, f"{allowed} of processor time for {threads} threads")
+    quota, threads = container.quota_cores(), container.default_threads()
+    if quota is None:
+        yield grade("quota", None)
+    elif quota >= physical:
+        yield grade("quota", 0, "processor time is not limited")
+    else:
+        fact = f"{quota:g} cores of processor time on {physical} physical cores; measuring uses {threads} threads"
+        yield grade("quota", 2 if quota < threads else 1, fact)
 
 
 def check_load(load: float) -> Finding:
@@ -172,14 +177,6 @@ def check_load(load: float) -> Finding:
     logical = os.cpu_count() or 1
     fact = f"other programs use {load * logical:.2f} of {logical} cores"
     return grade("load", load * logical, f"{fact}: {busiest}" if busiest else fact)
-
-
-def quota_cores(process: Path = Path("/proc/self/cgroup"), groups: Path = Path("/sys/fs/cgroup")) -> float | None:
-    """Return the tightest limit of this process's control groups (version 2), in cores of time; None: no limit."""
-    # A container sees its own group at the root.
-    innermost = groups / content_of(process).rpartition("::")[2].lstrip("/")
-    limits = [content_of(group / "cpu.max").split() for group in (innermost, *innermost.parents)]
-    return min((int(limit[0]) / int(limit[1]) for limit in limits if limit and limit[0].isdigit()), default=None)
 
 
 def check_clock(is_throttled: bool) -> Iterator[Finding]:
@@ -206,7 +203,7 @@ def check_clock(is_throttled: bool) -> Iterator[Finding]:
 
 def check_memory(largest: tuple[str, int] | None, swap_byte: int, moved_byte: int) -> Iterator[Finding]:
     """Check the free memory, and the swap in use and moved while the machine was watched."""
-    free_byte, (label, needed_byte) = processor.available_memory_byte(), largest or ("", 0)
+    free_byte, (label, needed_byte) = container.available_memory_byte(), largest or ("", 0)
     fact = f"{si(free_byte, 'B')} are free"
     if largest:
         fact += f"; {label} needs {si(needed_byte, 'B')} besides torch"

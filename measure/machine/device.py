@@ -5,6 +5,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
+from measure.machine import container
 from measure.machine.sensors import ProcessorSensors, Sensors
 
 SWEEP = 4  # times a cache's size clear it: it need not evict the oldest lines first
@@ -81,9 +82,7 @@ class Device(ABC):
 
     def memory_byte(self) -> int:
         """Return the size of the memory that holds this device's tensors."""
-        import psutil
-
-        return psutil.virtual_memory().total
+        return container.memory_byte()
 
     @abstractmethod
     def prepare(self, threads: int) -> None:

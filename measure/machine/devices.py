@@ -4,7 +4,7 @@ import platform
 import re
 
 from measure.errors import UserError, did_you_mean
-from measure.machine import processor
+from measure.machine import container, processor
 from measure.machine.cuda import Nvidia, Rocm, hip_version, rocm_gpu_count
 from measure.machine.device import Device, MpsEvents
 from measure.machine.nvidia import nvidia_handles
@@ -17,7 +17,7 @@ class Cpu(Device):
 
     def identity(self) -> dict[str, str]:
         cpuinfo = processor.read_cpuinfo()
-        name = cpuinfo.get("model name") or cpuinfo.get("Model") or platform.machine() or "unknown processor"
+        name = cpuinfo.get("Model") or cpuinfo.get("model name") or platform.machine() or "unknown processor"
         identity = {"name": name, "cores": str(processor.visible_cores()), "architecture": platform.machine()}
         numbers = ("cpu family", "model", "stepping", "CPU part")
         return identity | {key: cpuinfo[key] for key in numbers if key in cpuinfo}
@@ -30,7 +30,7 @@ class Cpu(Device):
             import psutil
 
             used_byte = psutil.Process().memory_info().data  # counts against the limit
-            limit_byte = used_byte + processor.available_memory_byte()
+            limit_byte = used_byte + container.available_memory_byte()
             resource.setrlimit(resource.RLIMIT_DATA, (limit_byte, resource.RLIM_INFINITY))
 
     def cache_byte(self) -> int:

@@ -12,6 +12,7 @@ from measure.domain.roofs import CacheLevel
 from measure.domain.words import VECTOR_EXTENSIONS
 
 SYSTEM_CPUS = Path("/sys/devices/system/cpu")
+CPUINFO, BOARD = Path("/proc/cpuinfo"), Path("/proc/device-tree/model")
 # Variables that change speed, sorted: none that names folders, and none that chooses devices or threads (columns).
 SPEED = (
     "ATEN_CPU_CAPABILITY", "CUBLAS_WORKSPACE_CONFIG", "CUDA_DEVICE_MAX_CONNECTIONS", "CUDA_LAUNCH_BLOCKING",
@@ -46,10 +47,16 @@ def output_of(*command: str) -> str:
 
 
 def read_cpuinfo() -> dict[str, str]:
-    """Return the first block of /proc/cpuinfo; elsewhere only ``model name``."""
-    if block := content_of(Path("/proc/cpuinfo")).split("\n\n")[0]:
-        pairs = (line.partition(":") for line in block.splitlines())
-        return {key.strip(): value.strip() for key, _, value in pairs}
+    """Return the first core's block of /proc/cpuinfo, with the ``Model`` of an Arm board; elsewhere ``model name``."""
+    first, *others = (
+        [line.partition(":") for line in block.splitlines()] for block in content_of(CPUINFO).split("\n\n")
+    )
+    if first:
+        found = {key.strip(): value.strip() for key, _, value in first}
+        # A Raspberry Pi names itself after its cores; other boards only in the device tree, whose texts end in NUL
+        names = [value.strip() for block in others for key, _, value in block if key.strip() == "Model"]
+        board = next(iter(names), content_of(BOARD).strip("\0"))
+        return found | {"Model": board} if board and board != "linux,dummy-virt" else found  # QEMU's
     name = output_of("sysctl", "-n", "machdep.cpu.brand_string") or platform.processor()  # of macOS, of Windows
     return {"model name": name}
 
@@ -104,15 +111,6 @@ def caches() -> tuple[CacheLevel, ...]:
     for (number, _), byte in sorted(byte_of.items()):
         sizes[number].append(byte)
     return tuple(CacheLevel(number, sum(found), len(found)) for number, found in sizes.items())
-
-
-def available_memory_byte() -> int:
-    """Return the memory that a new process can use without swapping or exceeding its control group's limit."""
-    import psutil
-
-    available = psutil.virtual_memory().available
-    limit, used = (content_of(Path("/sys/fs/cgroup") / name) for name in ("memory.max", "memory.current"))
-    return min(available, int(limit) - int(used)) if limit.isdigit() and used.isdigit() else available
 
 
 def tuning(variables: Mapping[str, str] = os.environ) -> str | None:

@@ -11,7 +11,7 @@ from measure.domain.models import QUICK, STORY, Model
 from measure.domain.variants import SGD
 from measure.domain.words import EAGER, FULL_PRECISION, INFERENCE, ROUNDS, TARGET, TF32
 from measure.errors import UserError
-from measure.machine import processor
+from measure.machine import container, processor
 
 
 @dataclass(frozen=True)
@@ -94,10 +94,10 @@ class Request:
 
 
 def parse_threads(text: str | None) -> int:
-    """Return the number of threads that ``--threads`` asks for on this machine; by default its physical cores."""
+    """Return the number of threads that ``--threads`` asks for on this machine; by default ``default_threads``."""
     most = processor.visible_cores()
     if text is None:
-        return processor.physical_cores()
+        return container.default_threads()
     if text not in map(str, range(1, most + 1)):
         raise UserError(f"--threads: {text!r} is not a valid number of threads; use 1 to {most}, this machine's cores")
     return int(text)

@@ -53,7 +53,7 @@ FLAGS = f"""
 --precisions P+  fp32, tf32, fp16, bf16 (default: fp32; on an NVIDIA GPU also bf16, or fp16 if it has no units for bf16)
 --variants V+  {EAGER} (as it is), {", ".join(f"{each.name} ({each.help})" for each in variants.VARIANTS)}, or several
     joined by '+' (default: eager; on a processor under Linux also kept_memory, unless the run is quick or has a budget)
---threads N  CPU threads (default: the physical cores)
+--threads N  CPU threads (default: the physical cores, fewer under a container's CPU limit)
 --sections S+  {", ".join(f"{name} ({section.help})" for name, section in SECTIONS.items())}; default: all without
     {" and ".join(name for name in SECTIONS if name not in USUAL_SECTIONS)}
 --machine NAME  the machine's folder in the cache (default: from the hardware)

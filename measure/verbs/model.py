@@ -7,7 +7,7 @@ model NAME  a built-in model, LIBRARY:NAME or package.module:function
 --batch-sizes N+  inputs in one forward pass (default: 1)
 --precisions P+  fp32, tf32, fp16, bf16 (default: fp32)
 --device DEVICE  cpu, cuda, cuda:N, mps or auto (default: %(default)s)
---threads N  CPU threads (default: the physical cores)
+--threads N  CPU threads (default: the physical cores, fewer under a container's CPU limit)
 --layers  list the layers, with FLOP, bytes, bound and time
 --json  print JSON (docs/json.md)
 --markdown  print Markdown

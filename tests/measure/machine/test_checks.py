@@ -1,13 +1,14 @@
 """Doctor's checks: what is well, what is a warning and what is a problem."""
 
+import math
 from types import SimpleNamespace
 
 import psutil
 import pynvml
 import pytest
 
-from measure.machine import checks, devices, processor
-from measure.machine.checks import OK, PROBLEM, UNCHECKED, WARNING, quota_cores, run_trial
+from measure.machine import checks, container, devices, processor
+from measure.machine.checks import OK, PROBLEM, UNCHECKED, WARNING, run_trial
 from measure.machine.sensors import Reading
 
 GB = 10**9
@@ -74,7 +75,7 @@ def host(monkeypatch, tmp_path):
     """Check a host of 8 idle cores with enough memory, but for the changes; return its findings by subject."""
 
     def check(
-        load=0.0, stolen=0.0, usable=8, logical=8, hypervisor="none", quota=None, files=None,
+        load=0.0, stolen=0.0, usable=8, logical=8, hypervisor="none", quota=math.inf, files=None,
         is_throttled=False, battery=None, free_byte=8 * GB, largest=None, swap_byte=0, moved_byte=0,
     ):  # fmt: skip
         monkeypatch.setattr(psutil, "process_iter", lambda _: [])
@@ -82,11 +83,12 @@ def host(monkeypatch, tmp_path):
         monkeypatch.setattr(psutil, "cpu_count", lambda logical: None)
         monkeypatch.setattr(processor, "visible_cores", lambda: usable)
         monkeypatch.setattr(checks, "hypervisor", lambda: hypervisor)
-        monkeypatch.setattr(checks, "quota_cores", lambda: quota)
+        monkeypatch.setattr(container, "quota_cores", lambda: quota)
+        monkeypatch.setattr(container, "physical_cores", lambda: usable)
         monkeypatch.setattr(checks, "SYSTEM_CPUS", tmp_path)
         answer = None if battery is None else SimpleNamespace(power_plugged=battery)
         monkeypatch.setattr(psutil, "sensors_battery", lambda: answer, raising=False)
-        monkeypatch.setattr(processor, "available_memory_byte", lambda: free_byte)
+        monkeypatch.setattr(container, "available_memory_byte", lambda: free_byte)
         write(tmp_path, files or {})
         cores = checks.check_cores(load, stolen)
         memory = checks.check_memory(largest, swap_byte, moved_byte)
@@ -109,7 +111,8 @@ LEVELS = [
     ("virtual machine", {"hypervisor": "KVM"}, WARNING), ("virtual machine", {"hypervisor": None}, UNCHECKED),
     ("virtual machine", {"hypervisor": "KVM", "stolen": 0.08}, PROBLEM),  # other guests take time
     ("cores", {"usable": 4}, WARNING), ("cores", {"usable": 1, "logical": 1}, WARNING),
-    ("quota", {"quota": 8.0}, OK), ("quota", {"quota": 1.5}, PROBLEM),  # less than the threads
+    ("quota", {"quota": math.inf}, OK), ("quota", {"quota": 8.0}, OK), ("quota", {"quota": None}, UNCHECKED),
+    ("quota", {"quota": 1.5}, WARNING), ("quota", {"quota": 0.5}, PROBLEM),  # less than one thread
     ("frequency scaling", {"files": governors("performance", "powersave")}, WARNING),
     ("frequency scaling", {"files": governors("performance", "performance")}, OK),
     ("turbo", {"files": {"intel_pstate/no_turbo": "0"}}, WARNING),
@@ -129,22 +132,6 @@ LEVELS = [
 def test_findings_of_a_host(host, subject, changes, level):
     finding = host(**changes)[subject]
     assert (finding.level, bool(finding.advice)) == (level, level in (WARNING, PROBLEM))
-
-
-@pytest.mark.parametrize(
-    ("group", "limits", "quota"),
-    [
-        (None, {}, None),
-        ("/docker/box", {"docker": "150000 100000", "docker/box": "max 100000"}, 1.5),
-        ("/docker/box", {"docker": "150000 100000", "docker/box": "50000 100000"}, 0.5),
-        ("/not/shown/here", {".": "200000 100000"}, 2.0),  # a container sees its own group at the root
-    ],
-)
-def test_the_tightest_quota_of_a_group_and_its_parents_counts(tmp_path, group, limits, quota):
-    if group:
-        (tmp_path / "cgroup").write_text(f"0::{group}\n")
-    write(tmp_path / "groups", {f"{folder}/cpu.max": limit for folder, limit in limits.items()})
-    assert quota_cores(tmp_path / "cgroup", tmp_path / "groups") == quota
 
 
 def test_this_machine_can_be_checked(monkeypatch):

@@ -18,7 +18,7 @@ TURBO = Finding(WARNING, "turbo", "on", "switch it off")
 def healthy(monkeypatch, untuned, tmp_path):
     """A machine of 32 GB without a fault and without a variable that tunes it; the cache in ``cache`` is empty."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(checks.processor, "available_memory_byte", lambda: 32 * 10**9)
+    monkeypatch.setattr(checks.container, "available_memory_byte", lambda: 32 * 10**9)
     quiet = Finding(OK, "load", "other programs use 0.01 of 8 cores")
     monkeypatch.setattr(checks, "check_host", lambda largest: [quiet, *checks.check_memory(largest, 0, 0)])
     monkeypatch.setattr(checks, "check_libraries", list)
