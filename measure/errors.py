@@ -51,6 +51,11 @@ def one_line(text: str) -> str:
     return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in line)
 
 
+def printable(text: str) -> str:
+    """Escape the characters that a terminal, or Markdown, would obey: a stranger may have put them into a name."""
+    return text if text.isprintable() else "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
+
+
 def nearest(name: str, known: Iterable[str], likeness: float = LIKE) -> list[str]:
     """Return at most three known names, the most alike first, whatever their case."""
     lower = {each.lower(): each for each in known}
@@ -68,8 +73,8 @@ def unknown(what: str, name: str, known: Iterable[str]) -> UserError:
     known = list(known)
     if len(known) > LISTED:
         near = ", ".join(nearest(name, known, 0))
-        return UserError(f"{what}: {name!r} is not one of the {len(known)}; the nearest are {near}")
-    return UserError(f"{what}: {name!r} is not one of {', '.join(known)}{did_you_mean(name, known)}")
+        return UserError(f"{what}: {quote(name)} is not one of the {len(known)}; the nearest are {near}")
+    return UserError(f"{what}: {quote(name)} is not one of {', '.join(known)}{did_you_mean(name, known)}")
 
 
 def matching(known: Iterable[str], pattern: str) -> list[str]:

@@ -17,7 +17,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any, NoReturn
 
-from measure.errors import UserError, did_you_mean, unknown
+from measure.errors import UserError, did_you_mean, printable, unknown
 
 BAD_INPUT, INTERRUPTED, UNREAD = 2, 130, 141  # exit codes; the last two are 128 plus SIGINT or SIGPIPE, as in a shell
 
@@ -148,7 +148,7 @@ def _print_error(command: str, message: str) -> None:
 
     Escapes control characters: the name of a file or a model may contain them.
     """
-    line = f"{command}: {''.join(each if each.isprintable() else ascii(each)[1:-1] for each in message)}"
+    line = f"{command}: {printable(message)}"
     if sys.stderr.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb":
         line = f"\x1b[31m{line}\x1b[0m"
     with suppress(OSError):  # a terminal that was closed

@@ -5,6 +5,7 @@ kernels, or their counters, in the same way, and a training step its stages. A k
 round: the lock sets a torn last line aside.
 """
 
+import shutil
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import starmap
@@ -39,6 +40,8 @@ MEASURED: tuple[type[Any], ...] = (RoofMeasurement, Run, Profile, records.Hardwa
 
 # The files of a machine's folder by record
 FILES: dict[type[Any], str] = {record: facts.name for record, facts in TABLES.items() if facts.path.startswith(MACHINE)}
+
+ADDING, ADDED = ".adding", ".added"  # in a machine's folder: new tables while they are written, and once they count
 
 Counted = tuple[Workload, Sequence[Layer], Sequence[Operator]]  # a workload with its layers and operators
 
@@ -249,10 +252,47 @@ class MachineFolder(Folder):
             self.children[child].put(owned)
         table.put(path, record, known, rows)
 
+    def replace(self, tables: Mapping[type, Sequence[Any]]) -> None:
+        """Replace all tables, together. The folder is locked; what a killed process left, the next one finishes."""
+        adding = self.folder / ADDING
+        with table.durably(self.folder):
+            try:
+                adding.mkdir()
+                for record, path in self.paths.items():
+                    if rows := tables.get(record):
+                        table.write(adding / path.name, record, rows)
+                    else:
+                        (adding / path.name).touch()  # this table goes
+                adding.rename(self.folder / ADDED)  # from now on the new tables count
+            except BaseException:  # Ctrl-C too
+                shutil.rmtree(adding, ignore_errors=True)
+                raise
+            self._finish_replacing()
+
+    def _finish_replacing(self) -> None:
+        """Put the tables that were added in their places, or remove those that were not complete.
+
+        No reader sees a mixture: without its first table a folder is no machine, and that table is moved last.
+        """
+        added = self.folder / ADDED
+        if added.exists():
+            if (added / FILES[Environment]).exists():
+                self.paths[Environment].unlink(missing_ok=True)
+            for path in sorted(added.iterdir(), key=lambda path: path.name == FILES[Environment]):
+                if path.stat().st_size:
+                    path.replace(self.folder / path.name)
+                else:
+                    (self.folder / path.name).unlink(missing_ok=True)
+                    path.unlink()
+            added.rmdir()
+        elif (self.folder / ADDING).exists():
+            shutil.rmtree(self.folder / ADDING)
+
     @contextmanager
     def locked(self, say: Callable[[str], object] = print) -> Iterator[None]:
-        """Keep other writers out of this folder. Set aside the torn lines of a killed writer, and say so."""
+        """Keep other writers out of this folder. Finish what a killed writer left, and say so of its torn lines."""
         with table.locked(self.folder):
+            self._finish_replacing()
             for path in sorted(self.folder.glob("*.csv")):
                 if aside := table.set_torn_line_aside(path):
                     say(f"A killed run left a torn line in {path.name}; it is set aside in {aside}")

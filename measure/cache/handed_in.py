@@ -4,26 +4,32 @@ They are copied under their own names. No path from a zip is ever written to.
 """
 
 import hashlib
+import re
 import stat
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from io import FileIO
+from os import fstat
 from pathlib import Path, PurePosixPath
-from tempfile import TemporaryDirectory
-from typing import IO
+from tempfile import TemporaryDirectory, gettempdir
+from typing import IO, TypeVar
 
 from measure.cache.folders import FILES
 from measure.cache.records import Environment
 from measure.cache.schema import TABLES
 from measure.cache.workload_records import Layer, Operator, Workload
-from measure.errors import UserError
+from measure.errors import UserError, quote
+
+Record = TypeVar("Record")
 
 MOST_FILES = 1000
-MOST_BYTE = 2**29  # all tables together; a hundred times those from a day of measuring
+MOST_BYTE = 10**8  # all tables together; ten times those of the project's own machine
+PIECE_BYTE = 2**20  # read at once; no list of a zip's files, and no line of a table, is as long
+LONGEST_PATH = 1000  # letters of a file's path in a zip
 
 # The tables of a machine and of its owner's own models, relative to the machine's folder
 WANTED = {*FILES.values(), *(TABLES[record].path for record in (Workload, Layer, Operator))}
@@ -33,6 +39,16 @@ SUMS_BYTE = 2**16  # the most that is read of it
 
 # The files in a folder or zip, each with a way to open it, or None for a link, a pipe or a device
 Members = dict[PurePosixPath, Callable[[], IO[bytes]] | None]
+
+
+class _Zip(FileIO):
+    """A zip that refuses to be read in large pieces: the list of its files, whose length it states, would be one."""
+
+    def read(self, size: int | None = -1) -> bytes:
+        piece = fstat(self.fileno()).st_size - self.tell() if size is None or size < 0 else size
+        if piece > 2 * PIECE_BYTE:
+            raise zipfile.BadZipFile(f"it lists more than {MOST_FILES} files")
+        return super().read(size)
 
 
 @dataclass(frozen=True)
@@ -52,13 +68,19 @@ def opened(source: Path) -> Iterator[HandedIn]:
     Raises UserError for no machine or several, for a table that is not a regular file, and beyond the size limits. A
     UserError about a copy, raised in the context, is raised again about the original file.
     """
-    with TemporaryDirectory(prefix="roofwright-") as temporary:
+    try:
+        made = TemporaryDirectory(prefix="roofwright-")
+    except OSError as problem:
+        raise _unwritable(problem) from None
+    with made as temporary:
         folder = Path(temporary)
         try:
             if source.is_dir():
                 home, *found = _copy_tables(source, _list_folder(source), folder)
+            elif source.exists() and not source.is_file():
+                raise ValueError("it is not a regular file")
             else:
-                with zipfile.ZipFile(source) as archive:
+                with _Zip(source) as file, zipfile.ZipFile(file) as archive:
                     home, *found = _copy_tables(source, _list_zip(archive), folder)
         except (OSError, zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, ValueError) as problem:
             reason = getattr(problem, "strerror", None) or problem
@@ -68,6 +90,11 @@ def opened(source: Path) -> Iterator[HandedIn]:
             yield HandedIn(folder, name, *found)
         except UserError as problem:
             raise UserError(str(problem).replace(temporary, str(source / home))) from None
+
+
+def _unwritable(problem: OSError) -> UserError:
+    place = f"the temporary folder {gettempdir()} cannot be written ({problem.strerror})"
+    return UserError(f"{place}; make room there, or name another one in the variable TMPDIR")
 
 
 def _list_folder(source: Path) -> Members:
@@ -85,12 +112,17 @@ def _list_folder(source: Path) -> Members:
 
 def _list_zip(archive: zipfile.ZipFile) -> Members:
     members: Members = {}
-    for entry in archive.infolist():
+    for entry in archive.infolist()[: MOST_FILES + 1]:
+        path = PurePosixPath(entry.filename)
+        if not path.name or len(entry.filename) > LONGEST_PATH:  # Python cuts a name at a NUL
+            raise zipfile.BadZipFile(f"{quote(entry.filename)} is not the name of a file")
         if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):  # others are unpacked whole
-            raise zipfile.BadZipFile(f"{entry.filename} is not compressed with deflate")
+            raise zipfile.BadZipFile(f"{quote(entry.filename)} is not compressed with deflate")
+        if path in members:
+            raise zipfile.BadZipFile(f"it holds {quote(entry.filename)} twice")
         if not entry.is_dir():
             is_regular = stat.S_IFMT(entry.external_attr >> 16) in (0, stat.S_IFREG)  # 0 in a zip from Windows
-            members[PurePosixPath(entry.filename)] = partial(archive.open, entry) if is_regular else None
+            members[path] = partial(archive.open, entry) if is_regular else None
     return members
 
 
@@ -102,7 +134,7 @@ def _copy_tables(source: Path, members: Members, folder: Path) -> tuple[PurePosi
         raise UserError(f"{source}: holds more than {MOST_FILES} files; name the machine's own folder, or a zip of it")
     homes = sorted({path.parent for path in members if path.name == FILES[Environment]})
     if len(homes) != 1:
-        names = ", ".join(repr(str(home)[:80]) for home in homes)
+        names = ", ".join(quote(str(home)) for home in homes[:5])
         found = f"{len(homes)} machines ({names})" if homes else f"no {FILES[Environment]}, and so no machine"
         raise UserError(f"{source}: holds {found}; name one machine's folder, or a zip of it")
     home, left_out, size_byte = homes[0], [], 0
@@ -120,12 +152,19 @@ def _copy_tables(source: Path, members: Members, folder: Path) -> tuple[PurePosi
             continue
         if open_member is None:
             raise UserError(f"{source}/{path}: is not a regular file; put the table itself there")
-        (folder / inside).parent.mkdir(exist_ok=True)
-        with open_member() as original, (folder / inside).open("wb") as copy:
-            while chunk := original.read(2**20):
-                size_byte += copy.write(chunk)
+        with open_member() as original:
+            while piece := original.read(PIECE_BYTE):
+                size_byte += len(piece)
                 if size_byte > MOST_BYTE:  # the size that a zip states may be too small
-                    raise UserError(f"{source}: its tables exceed {MOST_BYTE // 2**20} MiB; name fewer")
+                    raise UserError(f"{source}: its tables exceed {MOST_BYTE / 1e6:g} MB; name fewer")
+                if len(piece) == PIECE_BYTE and b"\n" not in piece:  # its cells would take ten times as much memory
+                    raise UserError(f"{source}/{path}: has a line of more than a million letters; restore the table")
+                try:
+                    (folder / inside).parent.mkdir(exist_ok=True)
+                    with (folder / inside).open("ab") as copy:
+                        copy.write(piece)
+                except OSError as problem:
+                    raise _unwritable(problem) from None
     if sums is None:
         return home, left_out, []
     digests = sums_of({path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()})
@@ -135,3 +174,15 @@ def _copy_tables(source: Path, members: Members, folder: Path) -> tuple[PurePosi
 def sums_of(tables: Mapping[str, Path]) -> dict[str, str]:
     """Return the SHA-256 of each table by its name in a zip."""
     return {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in tables.items()}
+
+
+def shareable(row: Record) -> Record:
+    """Return a row without the text of an exception, which may name files, hosts or passwords: its type stays.
+
+    Our own reasons stay as they are. An exception's type, or what led to it, stands before a colon.
+    """
+    reason = getattr(row, "reason", None)
+    if not reason:
+        return row
+    kept = re.sub(r"\S*[/\\]\S*", "…", reason.partition(": ")[0])  # a file that could not be written, for example
+    return replace(row, reason=kept)  # type: ignore[type-var]

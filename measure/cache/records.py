@@ -4,11 +4,12 @@ Units stand in the names (``_s``, ``_byte``, ``_flop``). ``None`` is an unknown 
 number that can be derived (a rate, an intensity, a median of samples) is not stored.
 """
 
+import re
 from dataclasses import dataclass
 from typing import Annotated
 
 from measure.cache import schema
-from measure.cache.schema import DAY_S, DEVICE, MACHINE, NUMBER, Column, duration, one_of, several, some_of, table
+from measure.cache.schema import DAY_S, DEVICE, MACHINE, NUMBER, Column, Form, duration, one_of, several, some_of, table
 from measure.domain.latency import Cell
 from measure.domain.words import (
     BURST,
@@ -26,6 +27,10 @@ CELL = ("environment_id", *Cell._fields)
 ROUND = (*CELL, "round")
 CACHES = several(r"\d+:\d+:\d+", "level:byte:count")
 TUNING = several(r"[A-Z_]+=[^;]+", "NAME=value")
+NAME_LETTERS = r"\w .,:;()+/@%&'®™†-"
+NAME = Form(
+    re.compile(f"[{NAME_LETTERS}]{{1,200}}").fullmatch, "a name of 200 letters, digits and .,:;()+/@%&'- at most"
+)
 CAVEATS = "caveats of an `ok` round: " + "; ".join(f"`{flag}`, {meaning}" for flag, meaning in FLAGS.items())
 
 
@@ -39,7 +44,7 @@ class Environment:
     environment_id: schema.EnvironmentId
     hardware_id: Annotated[str, "hash of the hardware alone"]
     device: Annotated[str, Column("the kind of device", form=DEVICE)]
-    name: Annotated[str, "the chip's own name"]
+    name: Annotated[str, Column("the chip's own name", form=NAME)]
     cores: Annotated[int | None, Column("logical cores", NUMBER, least=1, most=10**6)]
     threads: Annotated[int | None, Column("torch's threads", NUMBER, least=1, most=10**6)]
     memory_byte: Annotated[int | None, Column("the device's memory", least=1)]

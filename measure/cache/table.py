@@ -11,6 +11,7 @@ import itertools
 import os
 import platform
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from operator import attrgetter, itemgetter
@@ -145,9 +146,10 @@ def _read_columns(
 
 
 def _check_header(header: Sequence[str], columns: Collection[str]) -> None:
-    problems = [f"duplicate column {quote(name)} in the header" for name in header if header.count(name) > 1]
+    counts = Counter(header)
+    problems = [f"duplicate column {quote(name)} in the header" for name in header if counts[name] > 1]
     problems += [f"unknown column {quote(name)}" for name in header if name not in columns]
-    problems += [f"the column {name!r} is missing" for name in columns if name not in header]
+    problems += [f"the column {name!r} is missing" for name in columns if name not in counts]
     if problems:
         remedy = "correct the header, or update this checkout if a newer version wrote the table"
         raise _RowError(problems[0], 1, remedy=remedy)

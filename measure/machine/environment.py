@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 
 from measure.cache.project import DISTRIBUTION, ROOT
-from measure.cache.records import Environment
+from measure.cache.records import NAME_LETTERS, Environment
 from measure.domain.values import now
 from measure.errors import UserError
 from measure.machine import processor
@@ -70,7 +70,7 @@ def current(device: Device, threads: int) -> Environment:
         environment_id=_hash(hardware=hardware_id, driver=driver, torch=torch_version, threads=threads, **system),
         hardware_id=hardware_id,
         device=device.kind,
-        name=identity["name"],
+        name=re.sub(f"[^{NAME_LETTERS}]", " ", identity["name"]).strip()[:200] or "unknown",
         cores=processor.visible_cores(),
         threads=threads,
         memory_byte=device.memory_byte(),

@@ -14,7 +14,7 @@ from sys import intern
 from typing import Any, NamedTuple
 
 from measure.cache.schema import DAY_S, MOST
-from measure.errors import UserError
+from measure.errors import UserError, one_line
 from measure.traces.json_stream import EVENTS, opened
 
 Thread = tuple[str, str]  # process and thread, as the trace names them
@@ -245,7 +245,7 @@ def _whole(value: Any) -> int | None:
 
 
 def _one_name(text: str) -> str:
-    return " ".join(text.split())[:80]
+    return one_line(text)[:80]
 
 
 def _matching(pattern: re.Pattern[str], value: Any) -> str | None:

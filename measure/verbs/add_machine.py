@@ -13,23 +13,22 @@ import re
 import shlex
 import sys
 import unicodedata
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence, Set
 from itertools import count
 from operator import attrgetter
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from measure.cache import handed_in, plausibility
-from measure.cache.folders import FILES, Folder, MachineFolder, Workloads, machine_names
+from measure.cache.folders import ADDED, FILES, Folder, MachineFolder, Workloads, machine_names
+from measure.cache.handed_in import shareable
 from measure.cache.records import Environment, HardwareCounterProfile, Profile, Run, Sample
 from measure.cache.schema import TABLES
-from measure.cache.table import durably, write
+from measure.cache.table import in_turn
 from measure.cache.workload_records import Workload
 from measure.domain.models import ALL_MEASURED, MEASURED_SHAPES
-from measure.errors import UserError
+from measure.errors import UserError, printable, quote
 from measure.machine.environment import folder_name
 from measure.verbs.flags import check_folder, check_folder_name
 from measure.verbs.terminal import name_first
@@ -53,17 +52,27 @@ def main(flags: argparse.Namespace) -> int:
     if flags.machine is not None and len(flags.sources) > 1:
         raise UserError("--machine: names one machine; give one folder or zip with it")
     measured: Cells = set()
-    latencies = {name: _latencies(MachineFolder(flags.data, name)) for name in machine_names(flags.data)}
-    failed = []
-    for source in flags.sources:
-        try:
-            measured |= _add(Path(source), flags, latencies)
-        except UserError as problem:
-            if len(flags.sources) == 1:
-                raise
-            print(problem, file=sys.stderr)
-            failed.append(source)
-    if len(failed) < len(flags.sources):
+    failed, names = [], set()
+    with in_turn(flags.data / "machines"):  # or two of them would take one name, or add one machine twice
+        for unfinished in (flags.data / "machines").glob(f"*/{ADDED}"):
+            with MachineFolder(flags.data, unfinished.parent.name).locked():
+                """Taking the lock finishes what a killed process left."""
+        latencies = {name: _latencies(MachineFolder(flags.data, name)) for name in machine_names(flags.data)}
+        for source in flags.sources:
+            try:
+                name, cells = _add(Path(source), flags)
+            except UserError as problem:
+                if len(flags.sources) == 1:
+                    raise
+                print(printable(str(problem)), file=sys.stderr)
+                failed.append(source)
+            else:
+                measured |= cells
+                names.add(name)
+                latencies[name] = _latencies(MachineFolder(flags.data, name))
+    for alike in _copies(latencies, names):
+        print(f"Mind: these machines have nearly the same samples, so some may be copies: {name_first(alike)}")
+    if names:
         _print_uncounted(measured, flags.data)
         print(f"Next: python -m report{data_flag(flags.data)}")
     if failed:
@@ -76,11 +85,30 @@ def _latencies(folder: Folder) -> Counter[float]:
     return Counter(folder.columns(Sample, only=["latency_s"])["latency_s"])
 
 
-def _add(source: Path, flags: argparse.Namespace, latencies: dict[str, Counter[float]]) -> Cells:
-    """Check the machine in a folder or zip, add it, and return the cells that it measured.
+def _copies(latencies: Mapping[str, Counter[float]], new: Set[str]) -> list[list[str]]:
+    """Group machines whose samples are nearly all equal; return the groups that have a new machine.
 
-    ``latencies`` are the samples of the machines in the cache, to which this one's are added.
+    ``latencies`` are the samples of each machine. Each is compared with the first of the groups that share a sample.
     """
+    groups: list[list[str]] = []
+    holders = defaultdict(list)  # the groups by the latencies of their first machine
+    for name in sorted(latencies, key=new.__contains__):
+        own, shared = latencies[name], Counter[int]()
+        for latency, number in own.items():
+            for group in holders[latency]:
+                shared[group] += min(number, latencies[groups[group][0]][latency])
+        likest = max(shared, key=shared.__getitem__, default=None)
+        if likest is not None and shared[likest] > SAME * own.total():
+            groups[likest].append(name)
+        else:
+            for latency in own:
+                holders[latency].append(len(groups))
+            groups.append([name])
+    return [group for group in groups if len(group) > 1 and not new.isdisjoint(group)]
+
+
+def _add(source: Path, flags: argparse.Namespace) -> tuple[str, Cells]:
+    """Check the machine in a folder or zip, and add it. Return its name here and the cells that it measured."""
     workloads = Workloads(flags.data)
     known = workloads.rows(Workload)
     with handed_in.opened(source) as given:
@@ -88,8 +116,9 @@ def _add(source: Path, flags: argparse.Namespace, latencies: dict[str, Counter[f
         plausibility.check(given.folder, [*known, *(row for row, _, _ in counts)])
         tables = Folder(given.folder).tables()
         newest = max(tables[Environment], key=attrgetter("recorded_at"))
-        name = flags.machine or home(flags.data, given.name, newest.hardware_id) or folder_name(newest)
-        if len(flags.sources) > 1:
+        if len(flags.sources) == 1:
+            name = flags.machine or home(flags.data, given.name, newest.hardware_id) or folder_name(newest)
+        else:
             # A zip carries its owner's name; the folders inside, of one kind of machine, have equal names
             own = source.stem if source.is_file() else given.name or source.name
             own = unicodedata.normalize("NFC", own)  # zips from macOS take letters and their accents apart
@@ -114,17 +143,12 @@ def _add(source: Path, flags: argparse.Namespace, latencies: dict[str, Counter[f
         print(f"{place} holds all of this already; nothing was added")
     if new:
         print(f"Added the counts of models of its owner: {name_first(sorted({row.model for row, _, _ in new}))}")
-    latencies[name] = _latencies(MachineFolder(flags.data, name))
-    for other, its in latencies.items():
-        shared = (latencies[name] & its).total()
-        if other != name and shared > SAME * latencies[name].total():
-            print(f"Mind: {shared} of its samples are equal to those of {other}, so one may be a copy of the other")
     if given.changed:
-        print(f"Mind: changed since python -m measure pack made {source}: {name_first(given.changed)}")
+        print(f"Mind: changed since python -m measure pack made {source}: {name_first([*map(quote, given.changed)])}")
     if given.left_out:
-        print(f"Left out, not tables of a machine: {name_first([repr(path) for path in given.left_out])}")
+        print(f"Left out, not tables of a machine: {name_first([*map(quote, given.left_out)])}")
     tried = (row for record in (Run, Profile, HardwareCounterProfile) for row in tables[record])
-    return {(row.model, row.batch, row.input_shape) for row in tried}
+    return name, {(row.model, row.batch, row.input_shape) for row in tried}
 
 
 def home(data: Path, name: str | None, hardware_id: str) -> str | None:
@@ -140,12 +164,12 @@ def put(data: Path, name: str, tables: Tables, replace: bool) -> dict[type, int]
     Earlier rows stay, unless ``replace`` is set. Raises UserError if ``_merge`` does, or if another process writes.
     """
     target = MachineFolder(data, name)
-    with target.locked() if target.folder.exists() else nullcontext():
+    with target.locked():
         known = {record: [] for record in tables} if replace else target.tables()
         together = _merge(target.folder, known, tables)
         added = {record: len(rows) - len(known[record]) for record, rows in together.items()}
         if replace or any(added.values()):
-            _place(target.folder, together)
+            target.replace(together)
     return added
 
 
@@ -154,12 +178,12 @@ def _merge(place: Path, known: Tables, new: Tables) -> Tables:
     hardware = {row.hardware_id for row in known[Environment]}
     if hardware and hardware != {row.hardware_id for row in new[Environment]}:
         remedy = "name another folder with --machine NAME, or use --replace to put this one in its place"
-        raise TakenError(f"{place}: holds another machine ({known[Environment][0].name!r}); {remedy}")
+        raise TakenError(f"{place}: holds another machine ({quote(known[Environment][0].name)}); {remedy}")
     together = {}
     for record, rows in new.items():
         key = attrgetter(*TABLES[record].key)
         by_key = {key(row): row for row in known[record]}
-        differing = [row for row in rows if by_key.get(key(row), row) != row]
+        differing = [row for row in rows if shareable(by_key.get(key(row), row)) != shareable(row)]
         if differing and record is not Environment:  # another folder may have seen an environment at another time
             example = " ".join(str(getattr(differing[0], column)) for column in TABLES[record].key[1:])
             clash = f"has other results for {len(differing)} of the same rows, such as {example!r}"
@@ -167,25 +191,6 @@ def _merge(place: Path, known: Tables, new: Tables) -> Tables:
             raise TakenError(f"{place / FILES[record]}: {clash}; {remedy}")
         together[record] = [*known[record], *(row for row in rows if key(row) not in by_key)]
     return together
-
-
-def _place(place: Path, tables: Tables) -> None:
-    """Replace a folder by one with these tables, written next to it; an error leaves the old one."""
-    with durably(place):
-        place.parent.mkdir(parents=True, exist_ok=True)
-        with TemporaryDirectory(prefix=".adding-", dir=place.parent) as temporary:
-            new, old = Path(temporary) / place.name, Path(temporary) / "replaced"
-            for record, rows in tables.items():
-                if rows:
-                    write(new / FILES[record], record, rows)
-            try:
-                if place.exists():
-                    place.rename(old)
-                new.rename(place)
-            except BaseException:  # Ctrl-C too
-                if old.exists() and not place.exists():
-                    old.rename(place)
-                raise
 
 
 def _print_uncounted(measured: Cells, data: Path) -> None:
@@ -202,4 +207,4 @@ def _print_uncounted(measured: Cells, data: Path) -> None:
         named = ALL_MEASURED if len(models) > MOST_NAMED else " ".join(map(shlex.quote, models))
         asked = f"--models {named} --batch-sizes {' '.join(map(str, batches))}"
         print(f"Not counted here, and so without FLOP and bytes: {name_first(models)}. To count them:")
-        print(f"  python -m measure --sections workload {asked}{data_flag(data)}")
+        print(f"  python -m measure --sections workload {printable(asked)}{data_flag(data)}")

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from measure.errors import UserError, unknown
+from measure.errors import UserError, quote, unknown
 from roofwright.command_line import CommandLine
 
 VERBS = {  # each verb's line in ``python -m measure --help``
@@ -104,7 +104,7 @@ def parse_percent(flag: str, text: str) -> float:
 def check_folder_name(name: str | None) -> None:
     """Raise UserError for a ``--machine`` that no folder may be called."""
     if name is not None and not re.fullmatch(r"[^\W_][\w.-]{0,63}", name):
-        raise UserError(f"--machine: {name[:80]!r} is not a valid folder name; use letters, digits, '.', '_' and '-'")
+        raise UserError(f"--machine: {quote(name)} is not a valid folder name; use letters, digits, '.', '_' and '-'")
 
 
 def check_folder(path: Path, flag: str) -> Path:

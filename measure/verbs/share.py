@@ -10,6 +10,7 @@ import argparse
 import hashlib
 import json
 import re
+from operator import attrgetter
 from pathlib import Path
 
 from measure.cache import handed_in, plausibility
@@ -67,8 +68,8 @@ def citation(machine: MachineFolder, zipped: Path, author: str) -> str:
     """Return one entry of ``references`` in a CITATION.cff (version 1.2.0)."""
     runs, newest = machine.rows(Run), machine.newest_environment()
     dates = [row.recorded_at[:10] for row in runs] + [row.recorded_at[:10] for row in machine.rows(Environment)]
-    versions = sorted({row.version for row in runs if row.version})
-    made_with = [f"Roofwright {versions[-1]}"] if versions else []
+    newest_run = max(runs, key=attrgetter("recorded_at"), default=None)
+    made_with = [f"Roofwright {newest_run.version}"] if newest_run and newest_run.version else []
     digest = hashlib.sha256(zipped.read_bytes()).hexdigest()
     notes = ", ".join([*made_with, f"torch {newest.torch}", f"{len(runs)} rounds", f"SHA-256 {digest}"])
     entry = {

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
 from measure.cache.table import as_text
+from measure.errors import printable
 
 if TYPE_CHECKING:
     import rich.console
@@ -61,7 +62,7 @@ def text(value: Any, form: Callable[[Any], str]) -> str:
 def aligned(lines: Sequence[Line], numbers: Collection[str]) -> list[str]:
     """Align cells in columns, to the right under the heads in ``numbers``. The first line is the head."""
     columns = []
-    for head, *cells in zip(*lines, strict=True):
+    for head, *cells in zip(*([*map(printable, line)] for line in lines), strict=True):
         width = max(map(len, (head, *cells)))
         columns.append([cell.rjust(width) if head in numbers else cell.ljust(width) for cell in (head, *cells)])
     return ["  ".join(line).rstrip() for line in zip(*columns, strict=True)]
@@ -71,14 +72,14 @@ def markdown(lines: Sequence[Line], numbers: Collection[str]) -> list[str]:
     """Return the same as a Markdown table, with the cells' markup escaped."""
     rule = ["---:" if name in numbers else ":---" for name in lines[0]]
     escaped = str.maketrans({letter: f"\\{letter}" for letter in "\\|*_`<["})
-    head, *rows = ([cell.translate(escaped) for cell in line] for line in lines)
+    head, *rows = ([printable(cell).translate(escaped) for cell in line] for line in lines)
     return [f"| {' | '.join(line)} |" for line in (head, rule, *rows)]
 
 
 def name_first(names: Sequence[str]) -> str:
     """Join the first five names, and count the others."""
     others = f" and {len(names) - 5} more" if len(names) > 5 else ""
-    return ", ".join(names[:5]) + others
+    return ", ".join(map(printable, names[:5])) + others
 
 
 def write_csv(file: TextIO, rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> None:

@@ -8,7 +8,7 @@ import pytest
 from helpers.rows import ENVIRONMENT, layer, machine_in, operator, run, samples, workload
 
 from measure import __main__ as command
-from measure.cache.folders import FILES, MachineFolder, Workloads
+from measure.cache.folders import FILES, MachineFolder, Workloads, machine_names
 from measure.cache.table import write
 from measure.cache.workload_records import Layer, Operator, Workload
 
@@ -59,7 +59,7 @@ def test_tables_that_were_changed_after_packing_are_named(box, capsys, is_unpack
     changed = Path("unpacked/box") if is_unpacked else Path(shutil.make_archive("changed", "zip", "unpacked"))
     capsys.readouterr()
     assert call("add-machine", changed, data=ELSEWHERE) == 0
-    assert f"pack made {changed.name if not is_unpacked else changed}: kernels.csv, runs.csv" in (
+    assert f"pack made {changed.name if not is_unpacked else changed}: 'kernels.csv', 'runs.csv'" in (
         capsys.readouterr().out.replace(str(Path.cwd()) + "/", "")
     )
     assert call("add-machine", "box.zip", data=Path("third")) == 0
@@ -94,4 +94,4 @@ def test_counts_that_cannot_be_and_another_network_of_the_name_are_refused(box, 
         Workloads(ELSEWHERE).put([(replace(OWN, **known), [], [])])
     assert call("add-machine", box.folder, data=ELSEWHERE) == 2
     assert culprit in capsys.readouterr().err
-    assert not (ELSEWHERE / "machines").exists()
+    assert machine_names(ELSEWHERE) == []

@@ -1,0 +1,148 @@
+"""Add a machine, be killed at any moment, and give the same command again: nothing is lost, nothing stays behind."""
+
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from helpers.places import ROOT
+from helpers.rows import ENVIRONMENT, machine_in, operator_time, profile, run, samples
+
+from measure.__main__ import main
+from measure.cache.folders import MachineFolder, machine_names
+from measure.cache.records import OperatorTime, Run
+from measure.verbs import add_machine
+
+DATA = Path("cache")
+EVENTS = (
+    (Path, "rename"),
+    (Path, "replace"),
+    (Path, "unlink"),
+    (Path, "mkdir"),
+    (Path, "touch"),
+    (os, "fsync"),
+    (shutil, "rmtree"),
+)
+
+
+class KilledError(BaseException):
+    """What no handler of the program catches, as none catches SIGKILL."""
+
+
+def add(*words):
+    return main(["add-machine", *words, "--data", str(DATA)])
+
+
+def tables():
+    return MachineFolder(DATA, "box").tables() if "box" in machine_names(DATA) else None
+
+
+@pytest.fixture(autouse=True)
+def folders(tmp_path, monkeypatch):
+    """Somebody hands in more of the machine ``old``; ``other`` is another machine."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(os, "fsync", lambda _: None)  # nobody cuts the power here
+    machine_in(Path("old"))
+    for name, environment in (("given/box", ENVIRONMENT), ("other/box", replace(ENVIRONMENT, hardware_id="h2"))):
+        machine_in(Path(name), environment)
+        MachineFolder(Path(), "", Path(name)).put_run(run("other"), samples(2, "other"))
+
+
+def killed_at(event, monkeypatch, words):
+    """Run the command and end it at one of its writes. Return whether it came so far."""
+    count = iter(range(1_000_000))
+
+    def instead(original):
+        def write(*arguments, **options):
+            # A killed process does nothing more, so its own tidying up fails too
+            if next(count) >= event:
+                raise KilledError
+            return original(*arguments, **options)
+
+        return write
+
+    with monkeypatch.context() as patch:
+        for place, name in EVENTS:
+            patch.setattr(place, name, instead(getattr(place, name)))
+        try:
+            add(*words)
+        except KilledError:
+            return True
+        return False
+
+
+@pytest.mark.parametrize(
+    ("words", "is_known"), [(["given/box"], True), (["given/box"], False), (["other/box", "--replace"], True)]
+)
+@pytest.mark.slow
+def test_killed_at_each_write_and_given_again(monkeypatch, capsys, words, is_known):
+    """A reader in between finds the old machine, or the new one, or none, and never half of each."""
+    seen, new = [], MachineFolder(Path(), "", Path(words[0])).tables()  # which has all that was known, too
+    for event in range(1000):
+        shutil.rmtree(DATA, ignore_errors=True)
+        if is_known:
+            shutil.copytree("old", DATA / "machines" / "box")
+        before = tables()
+        is_killed = killed_at(event, monkeypatch, words)
+        between = tables()
+        assert between in (before, new, None)
+        assert add(*words) == 0
+        assert tables() == new
+        assert not [path for path in (DATA / "machines/box").iterdir() if path.is_dir()]
+        seen.append(between)
+        if not is_killed:
+            break
+    assert before in seen
+    assert len(seen) > 20  # at least two writes for each of nine tables
+    capsys.readouterr()
+
+
+def test_killed_by_the_system_and_whoever_writes_next_finishes_it(capsys):
+    """The old machine has a profile that is not handed in again, so only the cache has it."""
+    MachineFolder(DATA, "box", Path("old")).put_profile(profile("rare"), [operator_time("rare")])
+    shutil.copytree("old", DATA / "machines" / "box")
+    program = (
+        "import os, signal, sys\nfrom pathlib import Path\nreplace, moved = Path.replace, []\n"
+        "def move(path, target):\n"
+        "    moved.append(path) if path.parent.name == '.added' else None\n"
+        "    os.kill(os.getpid(), signal.SIGKILL) if len(moved) == 3 else None\n"
+        "    return replace(path, target)\n"
+        "Path.replace = move\nfrom measure.__main__ import main\nmain(sys.argv[1:])"
+    )
+    command = [sys.executable, "-c", program, "add-machine", "given/box", "--data", str(DATA)]
+    done = subprocess.run(command, env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True)
+    assert done.returncode == -9, done.stderr
+    assert tables() is None
+    with MachineFolder(DATA, "box").locked():  # as every command that writes into a machine's folder does
+        finished = tables()
+    assert {row.model for row in finished[Run]} == {"net", "other"}
+    assert {row.model for row in finished[OperatorTime]} == {"net", "rare"}
+    assert add("given/box") == 0
+    assert tables() == finished
+    assert "holds all of this already" in capsys.readouterr().out
+
+
+def test_two_at_once_into_a_machine_that_is_new_both_come_in(monkeypatch, capsys):
+    """The second waits for the first, which has read a cache without this machine."""
+    other, codes = Path("later/box"), []
+    shutil.copytree("given/box", other)
+    MachineFolder(Path(), "", other).put_run(run("third"), samples(2, "third"))
+    words = ["add-machine", str(other), "--data", str(DATA)]
+    second = threading.Thread(target=lambda: codes.append(main(words)))
+    merge = add_machine._merge
+
+    def slowly(*arguments):
+        if not second.ident:
+            second.start()
+            second.join(0.5)
+        return merge(*arguments)
+
+    monkeypatch.setattr(add_machine, "_merge", slowly)
+    codes.append(add("given/box"))
+    second.join()
+    assert codes == [0, 0]
+    assert {row.model for row in tables()[Run]} == {"net", "other", "third"}
