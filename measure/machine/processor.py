@@ -6,7 +6,7 @@ import re
 import subprocess
 from collections import defaultdict
 from collections.abc import Mapping
-from pathlib import Path, PurePath
+from pathlib import Path
 
 from measure.domain.roofs import CacheLevel
 from measure.domain.words import VECTOR_EXTENSIONS
@@ -119,7 +119,8 @@ def tuning(variables: Mapping[str, str] = os.environ) -> str | None:
     for name in SPEED:
         value = variables.get(name, "").replace(";", ",")
         if name in ("DYLD_INSERT_LIBRARIES", "LD_PRELOAD"):
-            value = ",".join(PurePath(path).name for path in value.replace(":", " ").split())  # folders are private
+            value = ",".join(value.replace(":", " ").split())
+        value = re.sub(r"[^,:=]*[/\\]", "", value)  # folders are private, and may hold a user's name
         if value:
             settings.append(f"{name}={value}")
     return ";".join(settings) or None

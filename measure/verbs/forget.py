@@ -7,17 +7,23 @@ models MODEL+  names, or globs such as 'mine:*'
 """
 
 import argparse
-from collections import defaultdict
+from collections import Counter, defaultdict
 from pathlib import Path
-from typing import Any
 
-from measure.cache.folders import MachineFolder, Workloads, machine_names
+from measure.cache.folders import PARENTS, Folder, MachineFolder, Workloads, machine_names
 from measure.cache.records import HardwareCounterProfile, Profile, Run
+from measure.cache.table import columns
 from measure.cache.workload_records import Workload
-from measure.errors import chosen
+from measure.errors import chosen, printable
 from measure.verbs.flags import parse_choices
 
-WORDS = {Run: "rounds", Profile: "profiles", HardwareCounterProfile: "profiles under hardware counters"}
+WORDS = {
+    Run: "rounds",
+    Profile: "profiles",
+    HardwareCounterProfile: "profiles under hardware counters",
+    Workload: "counts",
+}
+PARTS = "rows left by a killed command"
 
 
 def main(flags: argparse.Namespace) -> int:
@@ -25,23 +31,31 @@ def main(flags: argparse.Namespace) -> int:
     known = machine_names(flags.data)
     folders = [MachineFolder(flags.data, name) for name in parse_choices("--machine", flags.machine or known, known)]
     workloads = Workloads(flags.data)
-    tables: list[tuple[Path, str, list[Any]]] = [
-        (folder.folder, word, folder.rows(record)) for folder in folders for record, word in WORDS.items()
-    ]
+    of_models: list[tuple[Folder, Path]] = [(folder, folder.folder) for folder in folders]
     if not flags.machine:
-        tables.append((workloads.folder, "counts", workloads.rows(Workload)))
-    models = chosen("MODEL", flags.models, {row.model for _, _, rows in tables for row in rows})
-    removed: dict[Path, list[str]] = defaultdict(list)
-    for place, word, rows in tables:
-        if count := sum(row.model in models for row in rows):
-            removed[place].append(f"{word}: {count}")
-    for place, parts in removed.items():
-        print(f"{place}: {', '.join(parts)}")
+        of_models += [(folder, workloads.folder) for folder in workloads.folders()]
+    # Also parts whose round, profile or count is gone: a forget that was killed leaves them
+    tables = [
+        (place, WORDS.get(record, PARTS), columns(path, record, only=["model"])["model"])
+        for folder, place in of_models
+        for record, path in folder.paths.items()
+        if record in {*PARENTS, *PARENTS.values()}
+    ]
+    models = chosen("MODEL", flags.models, {model for _, _, found in tables for model in found})
+    removed: dict[Path, Counter[str]] = defaultdict(Counter)
+    for place, word, found in tables:
+        removed[place][word] += sum(model in models for model in found)
+    for place, counts in removed.items():
+        parts = counts.pop(PARTS)
+        if listed := [f"{word}: {count}" for word, count in counts.items() if count] or [f"{PARTS}: {parts}"] * (
+            parts > 0
+        ):
+            print(f"{place}: {', '.join(listed)}")
     if not flags.plan:
         for folder in folders:
             with folder.locked():
                 folder.leave_out(models)
         if not flags.machine:
             workloads.leave_out(models)
-    print(f"{'Would forget' if flags.plan else 'Forgot'} {', '.join(sorted(models))}")
+    print(f"{'Would forget' if flags.plan else 'Forgot'} {', '.join(map(printable, sorted(models)))}")
     return 0

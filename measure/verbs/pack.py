@@ -1,6 +1,6 @@
 """Put a machine's measurements into a zip, for somebody who adds it with python -m measure add-machine.
-The zip includes the counts of your own models, which nobody else can count, the SHA-256 of each table, by which
-add-machine names those that were changed, and no names of users or hosts.
+The zip includes the counts of your own models, which nobody else can count, and the SHA-256 of each table, by which
+add-machine names changed tables. It holds no names of users or hosts: of an exception only the type is in it.
 
 file FILE.zip?  the zip (default: NAME.zip in the current folder)
 --machine NAME  the machine's folder (default: the one measured last)
@@ -11,13 +11,15 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from zipfile import ZIP_DEFLATED, ZipFile
 
-from measure.cache.folders import MachineFolder, Workloads, machine_names
-from measure.cache.handed_in import SUMS, sums_of
+from measure.cache.folders import FILES, MachineFolder, Workloads, machine_names
+from measure.cache.handed_in import SUMS, shareable, sums_of
 from measure.cache.records import Profile, RoofMeasurement, Run
+from measure.cache.table import write
 from measure.cache.workload_records import Workload
 from measure.domain.models import OWN
 from measure.errors import UserError
 from measure.verbs.flags import parse_choices
+from measure.verbs.terminal import name_first
 from roofwright.command_line import data_flag
 
 
@@ -48,12 +50,18 @@ def put_into_zip(machine: MachineFolder, data: Path, target: Path) -> str:
     measured = {row.model for row in (*machine.rows(Run), *machine.rows(Profile))}
     workloads = Workloads(data)
     counted = [row for row in workloads.rows(Workload) if row.source == OWN and row.model in measured]
+    left_out = 0
     try:
         with TemporaryDirectory(prefix=".packing-", dir=target.parent) as temporary:
             partial, own = Path(temporary, "machine.zip"), Workloads(Path(temporary))
-            own.put(workloads.of(counted))
-            paths = {path.name: path for path in filter(Path.is_file, machine.paths.values())}
-            paths |= {f"workload/{path.name}": path for path in (own.folder / OWN).glob("*.csv")}
+            own.put((shareable(row), *parts) for row, *parts in workloads.of(counted))
+            paths = {f"workload/{path.name}": path for path in (own.folder / OWN).glob("*.csv")}
+            for record, rows in machine.tables().items():  # not the files: a killed run leaves rows without a round
+                given = [*map(shareable, rows)]
+                left_out += sum(now != row for now, row in zip(given, rows, strict=True))
+                if given:
+                    paths[FILES[record]] = Path(temporary, FILES[record])
+                    write(paths[FILES[record]], record, given)
             with ZipFile(partial, "w", ZIP_DEFLATED) as archive:
                 for name, path in paths.items():
                     archive.write(path, f"{machine.name}/{name}")
@@ -63,5 +71,6 @@ def put_into_zip(machine: MachineFolder, data: Path, target: Path) -> str:
     except OSError as problem:
         raise UserError(f"{target} cannot be written ({problem.strerror}); name another file") from None
     models = sorted({row.model for row in counted})
-    counts = f", with the counts of {', '.join(models)}" if models else ""
-    return f"{target}: {machine.folder}{counts}, {target.stat().st_size / 1e3:.0f} kB"
+    counts = f", with the counts of {name_first(models)}" if models else ""
+    texts = f", without the texts of {left_out} exceptions" if left_out else ""
+    return f"{target}: {machine.folder}{counts}{texts}, {target.stat().st_size / 1e3:.0f} kB"

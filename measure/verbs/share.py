@@ -1,5 +1,6 @@
 """Share a machine's measurements in one step: put them into a zip, check it as add-machine does, and say how to send
-it. Nothing is sent, and neither an account nor a network is needed. The zip holds no names of users or hosts.
+it. Nothing is sent, and neither an account nor a network is needed. The zip holds no names of users or hosts: of an
+exception only the type is in it.
 
 file FILE.zip?  the zip (default: NAME.zip in the current folder)
 --machine NAME  the machine's folder (default: the one measured last)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from helpers.rows import machine_in
+from helpers.rows import machine_in, run, samples
 
 from measure.__main__ import main
 from measure.cache.folders import MachineFolder
@@ -35,6 +35,15 @@ def test_what_is_shared_is_checked_and_can_be_added(box, capsys):
     assert not digest or digest[0] in entry["notes"]
     assert main(["add-machine", "box.zip", "--data", "elsewhere"]) == 0
     assert MachineFolder(Path("elsewhere"), "box").tables() == box.tables()
+
+
+def test_a_citation_names_the_version_that_measured_last(box, capsys):
+    """By its time: as texts 0.10.0 would come before 0.9.0."""
+    for number, version in enumerate(("0.9.0 (abc)", "0.10.0")):
+        at = f"2026-01-0{number + 2}T00:00:00+00:00"
+        box.put_run(replace(run("net", round_=number), version=version, recorded_at=at), samples(2, round_=number))
+    assert main(["share"]) == 0
+    assert '"notes": "Roofwright 0.10.0, torch' in capsys.readouterr().out
 
 
 def test_a_machine_that_would_be_refused_is_said_before_it_is_sent(box, capsys):

@@ -1,0 +1,118 @@
+"""Share what was measured: the zip holds what its owner may show, also after a forget that was killed."""
+
+import zipfile
+from pathlib import Path
+
+import pytest
+from helpers.rows import layer, machine_in, operator, operator_time, profile, run, samples, workload
+
+from measure.__main__ import main
+from measure.cache import table
+from measure.cache.folders import Folder, MachineFolder, Workloads
+from measure.cache.records import OperatorTime, Profile, Run, Sample
+from measure.cache.workload_records import Layer, Operator, Workload
+from measure.machine.processor import tuning
+from measure.run.worker import classify
+from measure.verbs import share
+
+DATA = Path("data")
+SECRET = "cannot connect to postgres://ada:secret@db.example.org from /home/ada/net.py"
+
+
+@pytest.fixture(autouse=True)
+def box(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(share, "ROOT", tmp_path)
+    return machine_in(DATA / "machines/box")
+
+
+def unpacked():
+    with zipfile.ZipFile("box.zip") as archive:
+        archive.extractall("unpacked")
+        return b"".join(map(archive.read, archive.namelist())).decode()
+
+
+REASONS = {
+    "a": ("error", classify(RuntimeError(SECRET)).reason, "RuntimeError"),
+    "b": ("oom", classify(MemoryError(f"out of memory at {SECRET}")).reason, "MemoryError"),
+    "c": ("error", f"a call ended with exit code 3: {SECRET}", "a call ended with exit code 3"),
+    "d": ("error", "/home/ada/data/runs.csv could not be written", "… could not be written"),
+    "e": ("timeout", "one call took longer than 60 s", "one call took longer than 60 s"),
+}
+
+
+@pytest.mark.parametrize("verb", ["pack", "share"])
+def test_the_texts_of_exceptions_stay_at_home_and_our_own_reasons_go(box, capsys, verb):
+    for model, (status, reason, _) in REASONS.items():
+        box.put_run(run(model, status=status, reason=reason), [])
+    box.put_profile(profile("a", status="error", reason=REASONS["a"][1]), [])
+    assert main([verb]) == 0
+    assert "without the texts of 5 exceptions" in capsys.readouterr().out
+    everything = unpacked()
+    for word in ("ada", "secret", "example.org", "/home"):
+        assert word not in everything
+    given = {row.model: row.reason for row in Folder(Path("unpacked/box")).rows(Run) if row.reason}
+    assert given == {"net": "needs 9 GB"} | {model: shown for model, (_, _, shown) in REASONS.items()}
+    # Who adds it to the cache that has the texts adds nothing, and keeps them
+    assert main(["add-machine", "box.zip"]) == 0
+    assert "holds all of this already" in capsys.readouterr().out
+    assert {row.reason for row in box.rows(Run) if row.model == "a"} == {REASONS["a"][1]}
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ("prof_prefix:/home/ada/jeprof,prof:true", "MALLOC_CONF=prof_prefix:jeprof,prof:true"),
+        ("prof_prefix:/home/ada love/jeprof", "MALLOC_CONF=prof_prefix:jeprof"),
+        ("prof_prefix:C:\\\\Users\\\\ada\\\\jeprof", "MALLOC_CONF=prof_prefix:C:jeprof"),
+        ("background_thread:true", "MALLOC_CONF=background_thread:true"),
+    ],
+)
+def test_the_variables_that_tune_name_no_folders(value, shown):
+    assert tuning({"MALLOC_CONF": value}) == shown
+
+
+class KilledError(BaseException):
+    """What no handler of the program catches, as none catches SIGKILL."""
+
+
+def forget(monkeypatch, writes):
+    """Forget ``net`` and be killed after so many tables were written."""
+    count, write = iter(range(100)), table.write
+
+    def until_killed(*arguments):
+        if next(count) >= writes:
+            raise KilledError
+        write(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(table, "write", until_killed)
+        try:
+            main(["forget", "net"])
+        except KilledError:
+            return True
+        return False
+
+
+def test_a_forget_that_is_killed_is_finished_and_what_it_left_is_not_shared(box, monkeypatch, capsys):
+    box.put_run(run("kept"), samples(2, "kept"))
+    box.put_profile(profile("kept"), [operator_time("kept")])
+    Workloads(DATA).put([(workload(model), [layer(model)], [operator(model)]) for model in ("net", "kept")])
+    assert forget(monkeypatch, writes=2)  # rounds and profiles are gone, their samples and operators are not
+    assert "net" in box.paths[Sample].read_text()
+    assert main(["pack"]) == 0
+    unpacked()
+    given = Folder(Path("unpacked/box"))
+    for record in (Run, Sample, Profile, OperatorTime):
+        assert {row.model for row in table.read(given.paths[record], record)} <= {"kept"}
+    writes = 0
+    while forget(monkeypatch, writes=1):  # killed again and again, it comes to its end
+        writes += 1
+        assert writes < 20
+    assert main(["forget", "net"]) == 2  # nothing is left of it
+    assert "'net' is not one of kept" in capsys.readouterr().err
+    tables = [box, *Workloads(DATA).folders()]
+    for record in (Run, Sample, Profile, OperatorTime, Workload, Layer, Operator):
+        paths = [folder.paths[record] for folder in tables if record in folder.paths]
+        assert not [row for path in paths for row in table.read(path, record) if row.model == "net"]
+    assert {row.model for row in MachineFolder(DATA, "box").rows(Sample)} == {"kept"}
