@@ -33,7 +33,30 @@ def test_only_the_job_that_reads_nothing_unchecked_may_write():
     assert JOBS["check"]["permissions"] == {"contents": "read"}
 
 
-@pytest.mark.skipif(shutil.which("bash") is None, reason="the steps are run by bash")
+BOT = "41898282+github-actions[bot]@users.noreply.github.com"
+needs_bash = pytest.mark.skipif(shutil.which("bash") is None, reason="the steps are run by bash")
+
+
+@needs_bash
+def test_what_a_stranger_sent_stays_indented_and_is_cut_to_a_comment(tmp_path):
+    """A carriage return ends a line in Markdown, and what follows would be read as Markdown."""
+    (tmp_path / "answer").mkdir()
+    (tmp_path / "answer/said.txt").write_bytes(b"Added x\r@everyone\x1b[31m\n" + "é".encode() * 100_000)
+    (tmp_path / "gh").write_text("#!/bin/sh\ntrue\n")
+    (tmp_path / "gh").chmod(0o755)
+    path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
+    variables = os.environ | {"PATH": path, "ISSUE": "7", "IS_SOUND": "", "GH_TOKEN": "", "GITHUB_REPOSITORY": ""}
+    subprocess.run(["bash", "-c", ANSWER], cwd=tmp_path, env=variables, check=True)
+    comment = (tmp_path / "answer/comment.md").read_bytes().decode()
+    assert len(comment) < 65_536
+    title, _, *lines = comment.splitlines()
+    assert title == "What add-machine says:"
+    assert len(lines) == 2
+    assert lines[0] == "    Added x@everyone[31m"
+    assert lines[1].startswith("    éé")
+
+
+@needs_bash
 @pytest.mark.parametrize(
     ("body", "is_sound", "said"),
     [
@@ -80,6 +103,20 @@ def test_a_zip_in_an_issue_becomes_a_pull_request(tmp_path, body, is_sound, said
     shutil.copytree(checked / "answer", clone / "answer")
     variables["IS_SOUND"] = "yes" if is_sound else ""
     subprocess.run(["bash", "-c", ANSWER], cwd=clone, env=variables, check=True)
+    if is_sound:  # once more, for an edited issue, and again after a maintainer's commit
+        for author, stays in ((BOT, False), ("ada@example.org", True)):
+            amend = ["commit", "--quiet", "--amend", "--message", "x", f"--author=Ada <{author}>"]
+            subprocess.run([*GIT, "-C", origin, "switch", "--quiet", "machine-7"], check=True)
+            subprocess.run([*GIT, "-C", origin, *amend], check=True)
+            subprocess.run([*GIT, "-C", origin, "switch", "--quiet", "main"], check=True)
+            again = tmp_path / author
+            subprocess.run([*GIT, "clone", "--quiet", origin, again], check=True)
+            shutil.copytree(checked / "answer", again / "answer")
+            subprocess.run(["bash", "-c", ANSWER], cwd=again, env=variables, check=True)
+            log = [*GIT, "-C", origin, "log", "-1", "--format=%s", "machine-7"]
+            subject = subprocess.run(log, capture_output=True, text=True, check=True).stdout.strip()
+            assert (subject == "x") == stays
+            assert ("maintainer's commits" in (again / "answer/comment.md").read_text()) == stays
     listed = subprocess.run([*GIT, "-C", origin, "branch", "--list"], capture_output=True, text=True).stdout
     assert ("machine-7" in listed) == is_sound
     calls = (tmp_path / "gh.txt").read_text()

@@ -91,7 +91,7 @@ def _copies(latencies: Mapping[str, Counter[float]], new: Set[str]) -> list[list
     ``latencies`` are the samples of each machine. Each is compared with the first of the groups that share a sample.
     """
     groups: list[list[str]] = []
-    holders = defaultdict(list)  # the groups by the latencies of their first machine
+    holders: dict[float, list[int]] = defaultdict(list)  # the groups by the latencies of their first machine
     for name in sorted(latencies, key=new.__contains__):
         own, shared = latencies[name], Counter[int]()
         for latency, number in own.items():

@@ -54,7 +54,7 @@ def put_into_zip(machine: MachineFolder, data: Path, target: Path) -> str:
     try:
         with TemporaryDirectory(prefix=".packing-", dir=target.parent) as temporary:
             partial, own = Path(temporary, "machine.zip"), Workloads(Path(temporary))
-            own.put((shareable(row), *parts) for row, *parts in workloads.of(counted))
+            own.put((shareable(row), layers, parts) for row, layers, parts in workloads.of(counted))
             paths = {f"workload/{path.name}": path for path in (own.folder / OWN).glob("*.csv")}
             for record, rows in machine.tables().items():  # not the files: a killed run leaves rows without a round
                 given = [*map(shareable, rows)]
