@@ -72,5 +72,5 @@ def put_into_zip(machine: MachineFolder, data: Path, target: Path) -> str:
         raise UserError(f"{target} cannot be written ({problem.strerror}); name another file") from None
     models = sorted({row.model for row in counted})
     counts = f", with the counts of {name_first(models)}" if models else ""
-    texts = f", without the texts of {left_out} exceptions" if left_out else ""
+    texts = f", without {left_out} texts of exceptions" if left_out else ""
     return f"{target}: {machine.folder}{counts}{texts}, {target.stat().st_size / 1e3:.0f} kB"

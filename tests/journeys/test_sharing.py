@@ -47,7 +47,7 @@ def test_the_texts_of_exceptions_stay_at_home_and_our_own_reasons_go(box, capsys
         box.put_run(run(model, status=status, reason=reason), [])
     box.put_profile(profile("a", status="error", reason=REASONS["a"][1]), [])
     assert main([verb]) == 0
-    assert "without the texts of 5 exceptions" in capsys.readouterr().out
+    assert "without 5 texts of exceptions" in capsys.readouterr().out
     everything = unpacked()
     for word in ("ada", "secret", "example.org", "/home"):
         assert word not in everything

@@ -1,9 +1,12 @@
 """A stranger sends a zip: it is refused in one short sentence, in little time and memory, and obeys no terminal."""
 
+import gzip
+import json
 import zipfile
 from pathlib import Path
 
 import pytest
+from helpers.places import TESTS
 from helpers.rows import machine_in, run, samples, zipped
 
 from measure.__main__ import main
@@ -119,3 +122,13 @@ def test_many_copies_are_one_line(capsys, box):
     assert code == 0
     (line,) = [line for line in said.splitlines() if line.startswith("Mind")]
     assert line.endswith("copies: pupil0, pupil1, pupil2, pupil3, pupil4 and 1 more")  # and not box
+
+
+def test_the_device_of_a_trace_is_printed_as_one_plain_line(capsys):
+    trace = json.loads(gzip.decompress((TESTS / "data" / "h100-vit-base-batch4.json.gz").read_bytes()))
+    trace["deviceProperties"][0]["name"] = "NVIDIA \x1b[31mH100\x07\r\u202e"
+    Path("trace.json").write_text(json.dumps(trace))
+    assert main(["import-trace", "trace.json", "--data", str(DATA)]) == 0
+    printed = capsys.readouterr().out
+    assert "[31mH100" in printed
+    assert all(line.isprintable() for line in printed.split("\n"))
