@@ -124,6 +124,7 @@ def test_many_copies_are_one_line(capsys, box):
     assert line.endswith("copies: pupil0, pupil1, pupil2, pupil3, pupil4 and 1 more")  # and not box
 
 
+@pytest.mark.slow
 def test_the_device_of_a_trace_is_printed_as_one_plain_line(capsys):
     trace = json.loads(gzip.decompress((TESTS / "data" / "h100-vit-base-batch4.json.gz").read_bytes()))
     trace["deviceProperties"][0]["name"] = "NVIDIA \x1b[31mH100\x07\r\u202e"
