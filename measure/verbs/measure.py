@@ -91,7 +91,8 @@ def parser() -> CommandLine:
         "It is timed in several rounds, each in a fresh process. A variant is a way to run the same network.",
         epilog="Other commands, with flags of their own (python -m measure compare --help):\n"
         + "".join(f"  {line}\n" for line in flags.VERBS.values())
-        + "\nExit codes: 0 done; 1 compare or doctor found a reason to fail; 2 bad input, or a model of yours that fails; 130 stopped by Ctrl-C."
+        + "\nExit codes: 0 done; 1 compare or doctor found a reason to fail; 2 bad input, or your model failed;"
+        "\n130 stopped by Ctrl-C."
         "\nThen render the paper: python -m report",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

@@ -6,6 +6,7 @@ from measure.cache import records
 from measure.cache.folders import MachineFolder
 from measure.cache.records import Environment, OperatorTime, Profile, RoofMeasurement, Run, Sample
 from measure.cache.workload_records import Layer, Operator, Workload
+from measure.counting import count
 from measure.domain.latency import Cell
 
 ENVIRONMENT = Environment(
@@ -26,7 +27,7 @@ def cell_columns(model, batch, phase, variant="eager", environment="e1", precisi
 def workload(model="net", batch=1, flop=10, **columns):
     return Workload(
         model=model, source="torchvision", family="plain", input_shape="3x2x2", batch=batch, precision="fp32",
-        autocast=None, status="ok", reason=None, forward_flop=flop, **columns,
+        autocast=None, status="ok", reason=None, forward_flop=flop, **{"counting": count.VERSION} | columns,
     )  # fmt: skip
 
 

@@ -6,14 +6,13 @@ import pytest
 from helpers.rows import VERSION, roof_measurement, workload
 from helpers.tasks import asked, run_cache
 
-from measure.counting import count
 from measure.models import catalog
 from measure.run import plan
 from measure.run.sections import WorkloadTask
 from measure.run.task import KILLED
 
 KILL = {"status": KILLED.status}
-COUNTED = replace(workload("alexnet"), input_shape="3x224x224", counting=count.VERSION)
+COUNTED = replace(workload("alexnet"), input_shape="3x224x224")
 AS_BF16 = replace(COUNTED, precision="bf16")
 TRAINED = {"training_models": catalog.find(["vgg11"]), "training_batch_sizes": [32]}
 
