@@ -1,14 +1,18 @@
 """A user edits a network of their own, and measures it again under its old name."""
 
 import sys
+from dataclasses import replace
 
 import pytest
+from helpers.comparing import machine, put
+from helpers.rows import workload
 
 from measure import __main__ as command
 from measure.cache.folders import MachineFolder, Workloads, machine_names
-from measure.cache.records import Run
+from measure.cache.records import Run, Sample
 from measure.cache.workload_records import Workload
 from measure.counting import identity
+from report.paper import load
 
 BLOCKS = """
 import torch
@@ -87,3 +91,19 @@ def test_the_source_is_that_of_the_modules_next_to_it(edit, tmp_path):
     assert identity.describe("edited:net").code == code
     edit("x  # changed")
     assert identity.differences(code, identity.describe("edited:net").code) == "its source"
+
+
+def test_the_paper_has_nothing_of_the_network_before_the_edit(tmp_path, monkeypatch):
+    folder, name = machine(tmp_path), "mine:net"
+    for batch, code in ((1, "a-a"), (64, "b-b")):
+        put(folder, 0, [0.1])
+        (row,) = (row for row in folder.rows(Run) if row.model == "alexnet")
+        timed = folder.rows(Sample, [row])
+        folder.put_run(
+            replace(row, model=name, batch=batch, code=code), [replace(each, model=name, batch=batch) for each in timed]
+        )
+    counted = replace(workload(name), input_shape="3x224x224", source="own", status="unsupported", code="b-b")
+    Workloads(tmp_path).put([(replace(counted, reason="?", forward_flop=None), [], [])])
+    monkeypatch.setenv("ROOFWRIGHT_DATA", str(tmp_path))
+    (shown,) = load().machines
+    assert set(zip(shown.cells.model, shown.cells.batch, strict=True)) == {("alexnet", 1), (name, 64)}
