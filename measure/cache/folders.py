@@ -135,6 +135,10 @@ class Workloads:
 
         return [(row, parts(row, layers), parts(row, operators)) for row in rows]
 
+    def codes(self) -> dict[str, str]:
+        """Return the code of each own model that was counted."""
+        return {row.model: row.code for row in self.rows(Workload) if row.code}
+
     def place(self, key: tuple[Any, ...]) -> str:
         """Return the file and line of the workload with a key, to name in an error."""
         lines = {
@@ -199,10 +203,14 @@ class MachineFolder(Folder):
             raise UserError(f"{self.paths[Environment]} has no environment; measure with python -m measure")
         return max(known, key=lambda row: (times[row.environment_id], row.recorded_at))
 
-    def cells(self, environment: Environment) -> list[TimedCell]:
-        """Return the cells of an environment, training steps as a whole, in the order of their models."""
+    def cells(self, environment: Environment, codes: Mapping[str, str] | None = None) -> list[TimedCell]:
+        """Return the cells of an environment, training steps as a whole, in the order of their models.
+
+        With ``codes``, leave out cells of an own model that was other code.
+        """
         rows = [row for row in self.rows(Run) if row.environment_id == environment.environment_id]
         runs = [row for row in rows if row.phase in (INFERENCE, STEP)]
+        runs = [row for row in runs if row.code == (codes or {}).get(row.model, row.code)]
         found = []
         for cell, rounds in self.rounds(runs).items():
             run = rounds.deciding

@@ -51,11 +51,11 @@ def main(flags: argparse.Namespace) -> int:
     counts = counted(flags.data) if flags.models and not flags.machine else []
     if not names and not traces and not counts:
         raise UserError(f"--data: no measurements in {flags.data}; run python -m measure{data_flag(flags.data)} first")
-    machines = []
+    machines, codes = [], Workloads(flags.data).codes()
     for name in parse_choices("--machine", flags.machine or names, names):
         folder = MachineFolder(flags.data, name)
         environment = folder.newest_environment()
-        machines.append((folder, environment, folder.cells(environment)))
+        machines.append((folder, environment, folder.cells(environment, codes)))
     if flags.models:
         known = {row.model for *_, cells in machines for row in cells} | {row.model for row in counts}
         wanted = chosen("MODEL", flags.models, known)

@@ -93,7 +93,7 @@ def test_the_source_is_that_of_the_modules_next_to_it(edit, tmp_path):
     assert identity.differences(code, identity.describe("edited:net").code) == "its source"
 
 
-def test_the_paper_has_nothing_of_the_network_before_the_edit(tmp_path, monkeypatch):
+def test_nothing_shows_the_network_before_the_edit(tmp_path, monkeypatch, capsys):
     folder, name = machine(tmp_path), "mine:net"
     for batch, code in ((1, "a-a"), (64, "b-b")):
         put(folder, 0, [0.1])
@@ -107,3 +107,7 @@ def test_the_paper_has_nothing_of_the_network_before_the_edit(tmp_path, monkeypa
     monkeypatch.setenv("ROOFWRIGHT_DATA", str(tmp_path))
     (shown,) = load().machines
     assert set(zip(shown.cells.model, shown.cells.batch, strict=True)) == {("alexnet", 1), (name, 64)}
+    assert command.main(["show", "--csv", "--data", str(tmp_path)]) == 0
+    assert [line.split(",")[1:3] for line in capsys.readouterr().out.splitlines()[1:]] == [
+        ["alexnet", "1"], [name, "64"],
+    ]  # fmt: skip
