@@ -167,7 +167,8 @@ def read_recording(profiler: "profile") -> Trace:
     with TemporaryDirectory(prefix="roofwright-") as folder:
         path = Path(folder) / "trace.json"
         profiler.export_chrome_trace(str(path))
-        return reading.read(path)
+        (trace,) = reading.read(path)
+        return trace
 
 
 def attribute_whole_steps(

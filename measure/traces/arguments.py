@@ -1,10 +1,10 @@
 """Call an operator again, without memory, on the shapes, types and strides that a trace records of its arguments.
 
 A trace names an operator without its overload, and writes numbers as texts. It records no tensors in lists of optional
-tensors (indices), none in long lists, no texts (the approximation of GELU) and, in lists, no types.
+tensors (indices), none in long lists, no texts (the approximation of GELU) and, in lists, no types. Before torch 2.0 it
+records no numbers either: an operator that needs one to be counted then has no counts.
 """
 
-import ast
 import math
 from contextlib import suppress
 from functools import cache
@@ -14,7 +14,7 @@ import torch
 
 from measure.counting.memory import Overload, overload_of, tensors_in
 from measure.counting.outputs import call
-from measure.traces.reading import Signature
+from measure.traces.reading import Signature, literal
 
 TYPES = {
     "bool": torch.bool, "unsigned char": torch.uint8, "signed char": torch.int8, "char": torch.int8,
@@ -34,11 +34,12 @@ NUMBERS = {
 # Arguments that change neither work nor sizes, and name what is not here
 DROPPED = ("device", "layout", "memory_format", "generator", "pin_memory")
 SCALARS = {"bool": bool, "int": int}  # the types whose numbers tell overloads apart
+FREE = ("number", "float", "str")  # arguments of these types, such as a scale, change neither work nor sizes
 MOST_ELEMENTS = 2**48  # a larger tensor is a damaged record
 
 
 class _MismatchError(Exception):
-    """The recorded arguments are not those of an overload."""
+    """The recorded arguments are not those of an overload, or one that it needs is not recorded."""
 
 
 class Called(NamedTuple):
@@ -83,6 +84,13 @@ def lacks_list(name: str, signature: Signature) -> bool:
     )
 
 
+def lacks_numbers(name: str, signature: Signature) -> bool:
+    """Return whether an operator takes numbers and the trace records none of them."""
+    return not signature.values and any(
+        "Tensor" not in str(argument.type) for operator in _overloads(name) for argument in operator._schema.arguments
+    )
+
+
 @cache
 def is_view(name: str) -> bool:
     """Return whether an operator only makes a view, which moves nothing."""
@@ -99,9 +107,13 @@ def _is_view(operator: Any) -> bool:
 
 @cache
 def _overloads(name: str) -> list[Any]:
+    # A file may name anything, such as load_library::__func__: only operators are looked up.
     namespace, _, operator = name.partition("::")
-    packet = getattr(getattr(torch.ops, namespace), operator, None) if operator.isidentifier() else None
-    return [] if packet is None else [getattr(packet, each) for each in packet.overloads()]
+    is_name = namespace.isidentifier() and operator.isidentifier()
+    if not is_name or not torch._C._jit_get_schemas_for_operator(name):
+        return []
+    packet = getattr(getattr(torch.ops, namespace), operator)
+    return [getattr(packet, each) for each in packet.overloads()]
 
 
 def _bind(arguments: list[Any], signature: Signature, listed: torch.dtype) -> tuple[list[Any], dict[str, Any]]:
@@ -137,6 +149,11 @@ def _default(argument: Any) -> Any:
 def _value(argument: Any, signature: Signature, place: int, listed: torch.dtype) -> Any:
     wanted, type_name = str(argument.type), signature.types[place]
     inner = wanted.removeprefix("Optional[").removesuffix("]") if wanted.startswith("Optional[") else wanted
+    is_free = inner in FREE or argument.name == "non_blocking"
+    if not signature.values and "Tensor" not in inner:
+        if is_free:
+            return _default(argument)
+        raise _MismatchError
     if type_name == "":  # None, or a tensor that is not defined
         return torch.empty(0, device="meta") if wanted == "Tensor" else _default(argument)
     if inner in ("Tensor", "List[Tensor]"):
@@ -147,7 +164,9 @@ def _value(argument: Any, signature: Signature, place: int, listed: torch.dtype)
         raise _MismatchError
     value = parse(signature.values[place]) if place < len(signature.values) else None
     if value is None:
-        return _default(argument)
+        if is_free:
+            return _default(argument)
+        raise _MismatchError
     if inner.startswith("List[") != isinstance(value, list):
         raise _MismatchError
     if inner in SCALARS and not isinstance(value, SCALARS[inner]):
@@ -157,10 +176,7 @@ def _value(argument: Any, signature: Signature, place: int, listed: torch.dtype)
 
 def parse(text: Any) -> Any:
     """Return a number, truth value or list of them; None for any other text."""
-    try:
-        value = ast.literal_eval(text) if isinstance(text, str) and len(text) < 10_000 else None
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
-        return None
+    value = literal(text) if isinstance(text, str) and len(text) < 10_000 else None
     return value if isinstance(value, (int, float, bool, list)) else None
 
 
@@ -189,7 +205,7 @@ def _tensors(signature: Signature, place: int, listed: torch.dtype) -> Any:
 
 
 def _are_sizes(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(each, int) and 0 <= each < MOST_ELEMENTS for each in value)
+    return isinstance(value, list) and all(type(each) is int and 0 <= each < MOST_ELEMENTS for each in value)
 
 
 def _tensor(shape: Any, strides: Any, dtype: torch.dtype) -> torch.Tensor:

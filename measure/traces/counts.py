@@ -13,7 +13,7 @@ from measure.counting import recorder  # noqa: F401 - registers the formulas
 from measure.counting.formulas import NOTHING, Work, formula_of
 from measure.counting.memory import tensor_byte, tensors_in
 from measure.domain.words import shape_name
-from measure.traces.arguments import TYPES, call_again, is_view, lacks_list, recorded_tensors
+from measure.traces.arguments import TYPES, call_again, is_view, lacks_list, lacks_numbers, recorded_tensors
 from measure.traces.matching import NODES, callers
 from measure.traces.reading import OperatorEvent, Signature, Trace
 
@@ -28,15 +28,21 @@ COLLECTIVES = {
     "c10d::_allgather_base_": 1, "c10d::_reduce_scatter_base_": 1, "c10d::alltoall_base_": 1,
 }  # fmt: skip
 TRITON = re.compile(r"triton_\w+")  # Inductor's kernels, which are operators of their own
+FUSED = re.compile(r"triton_(poi|red|per)_\w+")  # those that multiply no matrices: elementwise or reducing
 MOST_SHAPES = 4  # tensors whose shapes a group names
 
 # Why an operator has no counts
 NO_FORMULA = "no formula"
 NO_LIST = "the tensors of its list were not recorded"
+NO_SHAPES = "the trace records no shapes"
+NO_NUMBERS = "the trace records no numbers"
 
 
 class CallCounts(NamedTuple):
-    """The counts of one call; ``work`` and ``byte`` are None if they are unknown."""
+    """The counts of one call; ``work`` and ``byte`` are None if they are unknown.
+
+    Of a ``is_fused`` kernel the bytes are known, and that it multiplies no matrices.
+    """
 
     work: Work | None
     byte: int | None
@@ -45,6 +51,7 @@ class CallCounts(NamedTuple):
     groups: int = 1  # of a convolution
     channels: int = 0  # its input's
     reason: str | None = None  # why they are unknown
+    is_fused: bool = False
 
     @property
     def is_complete(self) -> bool:
@@ -62,16 +69,19 @@ class CallCounter:
         floats = (TYPES[name] for name, _ in names.most_common() if TYPES[name].is_floating_point)
         self._listed = next(floats, torch.float32)
         self._known: dict[tuple[str, int], CallCounts] = {}
+        self._has_shapes = trace.has_shapes
 
     def carrier(self, operator: OperatorEvent) -> tuple[OperatorEvent, CallCounts]:
         """Return the operator that carries the counts of what runs in ``operator``; without one, the outermost call.
 
-        That leaves out autograd's nodes and torch's wrappers, which no operator is.
+        That leaves out autograd's nodes and torch's wrappers, which no operator is. Without shapes the carrier is the
+        outermost operator that has a formula.
         """
         chain = [each for each in callers(operator) if "::" in each.name or TRITON.fullmatch(each.name)]
         chain = [each for each in chain if not each.name.startswith(NODES)]
         for each in reversed(chain):
-            if (counts := self.of(each)).is_complete:
+            counts = self.of(each)
+            if counts.is_complete or (not self._has_shapes and formula_of(each.name) is not None):
                 return each, counts
         own = next((each for each in reversed(chain) if not each.name.startswith("aten::")), None)
         found = own or next(iter(chain), operator)
@@ -84,6 +94,8 @@ class CallCounter:
         return self._known[key]
 
     def _count(self, name: str, signature: Signature) -> CallCounts:
+        if not self._has_shapes:
+            return CallCounts(None, None, None, "", reason=NO_SHAPES)
         tensors = recorded_tensors(signature, self._listed)
         precision = next((PRECISIONS[each.dtype] for each in tensors if each.dtype in PRECISIONS), None)
         shape = " ".join(shape_name(each.shape) or "1" for each in tensors[:MOST_SHAPES])
@@ -95,10 +107,16 @@ class CallCounter:
         if TRITON.fullmatch(name):  # its tensors are what it reads and writes
             work = None if signature.flop is None else Work(signature.flop)
             byte = signature.byte or sum(map(tensor_byte, tensors)) or None
-            return CallCounts(work, byte, precision, shape, reason=NO_FORMULA if work is None else None)
+            is_fused = work is None and byte is not None and FUSED.fullmatch(name) is not None
+            reason = NO_FORMULA if work is None and not is_fused else None
+            return CallCounts(work, byte, precision, shape, reason=reason, is_fused=is_fused)
         if is_view(name):
             return CallCounts(NOTHING, 0, precision, shape)
-        reason = NO_LIST if lacks_list(name, signature) else NO_FORMULA
+        reason = NO_FORMULA
+        if lacks_list(name, signature):
+            reason = NO_LIST
+        elif formula_of(name) is not None and lacks_numbers(name, signature):
+            reason = NO_NUMBERS
         unknown = CallCounts(None, None, precision, shape, reason=reason)
         if formula_of(name) is None and any(each.is_floating_point() for each in tensors):
             return unknown

@@ -7,6 +7,7 @@ here; ijson with its C library takes 4 s, and ``json.load`` 8 s and 1 GB.
 import gzip
 import io
 import json
+import re
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,6 +20,8 @@ CHUNK = 2**20  # characters read at once
 TOKEN = 64  # characters of the longest number or word
 EVENTS = "traceEvents"  # the member of a trace whose elements are read one by one
 BLANKS = " \t\r\n"
+LONGEST_INT = 30  # digits; a longer number is read as a float: Python refuses some of them
+ESCAPE = re.compile(r'\\(["\\/bfnrt]|u[0-9a-fA-F]{4})?')  # group 1: what may follow a backslash in JSON
 
 
 class JsonStream:
@@ -31,6 +34,7 @@ class JsonStream:
         self._file, self._name = file, name
         self._text, self._place = "", 0
         self._decode = json.JSONDecoder(strict=False).raw_decode
+        self._decode_long = json.JSONDecoder(strict=False, parse_int=_int_or_float).raw_decode
 
     def members(self) -> Iterator[tuple[str, Any]]:
         """Yield (key, value) of each member. Raises UserError for text that is not, or not wholly, such JSON."""
@@ -65,24 +69,42 @@ class JsonStream:
 
     def _value(self) -> Any:
         self._peek()
+        decode = self._decode
         while True:
             try:
-                value, end = self._decode(self._text, self._place)
+                value, end = decode(self._text, self._place)
             except json.JSONDecodeError as problem:
                 # Text that merely ends too early fails near its end, or at the start of a string without an end.
                 is_cut = problem.pos > len(self._text) - TOKEN or problem.msg.startswith("Unterminated")
-                if not is_cut:
-                    raise self._malformed() from None
-                if not self._fill():
-                    raise self._cut_off() from None
+                if is_cut and self._fill():
+                    continue
+                if problem.msg.startswith("Invalid \\") and self._double_backslashes(problem.pos):
+                    continue
+                raise (self._cut_off() if is_cut else self._malformed()) from None
             except RecursionError:
                 raise self._malformed() from None
+            except ValueError:  # a whole number of thousands of digits
+                decode = self._decode_long
             else:
                 is_number = not isinstance(value, (str, list, dict))
                 if is_number and end > len(self._text) - TOKEN and self._fill():  # it may go on
                     continue
                 self._place = end
                 return value
+
+    def _double_backslashes(self, problem: int) -> bool:
+        """Double the backslashes that escape nothing, and return whether there are any.
+
+        Kineto wrote Windows' paths as they are. An escape near the end of the window may go on in the next one.
+        """
+        end = max(problem, len(self._text) - TOKEN)
+
+        def doubled(found: re.Match[str]) -> str:
+            return found[0] if found[1] or self._place + found.start() > end else "\\\\"
+
+        text = self._text[: self._place] + ESCAPE.sub(doubled, self._text[self._place :])
+        is_changed, self._text = text != self._text, text
+        return is_changed
 
     def _peek(self) -> str:
         """Return the next character that is not blank, without passing it."""
@@ -117,6 +139,10 @@ class JsonStream:
 
     def _malformed(self) -> UserError:
         return UserError(f"{self._name}: malformed JSON; export the trace again")
+
+
+def _int_or_float(text: str) -> float:
+    return int(text) if len(text) <= LONGEST_INT else float(text)
 
 
 @contextmanager

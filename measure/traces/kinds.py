@@ -8,21 +8,28 @@ from measure.domain.step_parts import COMMUNICATION
 from measure.domain.words import COSTS, ELEMENTARY, LAYER_KINDS, TANH_GELU, UPDATE
 from measure.traces.counts import COLLECTIVES, CallCounts
 
-CONVOLUTION, DEPTHWISE = "convolution", "depthwise convolution"
+CONVOLUTION, DEPTHWISE, OTHER = "convolution", "depthwise convolution", LAYER_KINDS[-1]
 
-# Kinds of layers by an operator's name, the most special first; a backward operator has its forward one's name in it
+# Kinds of layers, as in counting.layers, by whole words of an operator's name, the most special first. A backward
+# operator has its forward one's name in it. upsample_bilinear2d is not linear: its word is bilinear2d.
 PATTERNS = (
-    (COMMUNICATION, r"all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|broadcast_$|barrier|nccl"),
-    ("attention", r"attention|attn|softmax|bmm"),  # two batches are multiplied in attention: a linear layer has one
-    (CONVOLUTION, r"conv(olution|\d|_|$)"),
+    (COMMUNICATION, r"all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|broadcast_$|barrier|nccl\w*"),
+    ("activation", r"log_softmax"),
+    ("attention", r"attention|attn|softmax|(b?add)?bmm"),  # a batch of products: a linear layer has one product
+    (CONVOLUTION, r"conv(olution|\d?d?)"),
     ("recurrent", r"lstm|gru|rnn"),
     ("normalisation", r"(batch|layer|group|instance|rms)_?norm|local_response_norm"),
-    ("pooling", r"pool"),
+    ("pooling", r"(max|avg)?pool(ing)?\d?d?"),
     ("embedding", r"(?<!rotary_)embedding"),
-    ("linear", r"linear|(^|_)(mm|addmm|mv|addmv)(_|$)|int[48]pack_mm"),
-    ("activation", r"(^|_)(relu|gelu|silu|s?elu|mish|glu|sigmoid|tanh|softplus|dropout|threshold|clamp_min)|hard\w"),
+    ("linear", r"(bi|tri)?linear|(add)?mm|(add)?mv|int[48]pack_mm"),
+    (
+        "activation",
+        r"(p|r|leaky_?)?relu6?|gelu|silu|[cs]?elu|mish|(swi|ge)?glu|sigmoid|tanh|softplus|threshold|clamp_min|"
+        r"hard(tanh|sigmoid|swish|shrink)",
+    ),
 )
-LAYERS = [(kind, re.compile(pattern)) for kind, pattern in PATTERNS]
+LAYERS = [(kind, re.compile(rf"(?:^|_)(?:{pattern})(?:_|$)")) for kind, pattern in PATTERNS]
+LOSS = re.compile(r"_loss(\d?d?|_\w+)$")
 UPDATES = re.compile(r"_fused_(adam|sgd|adagrad)|_foreach_|_amp_")
 REDUCTIONS = re.compile(
     r"(sum|mean|max|min|amax|amin|argmax|argmin|prod|norm|linalg_vector_norm|var|std|all|any|topk|sort|cum\w+)(_mean)?"
@@ -45,16 +52,18 @@ def kind_of(names: list[str], counts: CallCounts, stage: str) -> str:
         return OPTIMISER
     if counts.groups > 1:
         return DEPTHWISE if counts.groups == counts.channels else CONVOLUTION
+    if carrier[:10] in TRITON_KINDS:  # their names hold those of operators that others run, such as convolutions
+        return TRITON_KINDS[carrier[:10]]
+    if any(map(LOSS.search, names)):  # the softmax in a loss is no layer
+        return OTHER
     for name in names:
         plain = name.partition("::")[2] or name
         for kind, pattern in LAYERS:
             if pattern.search(plain):
-                is_of_classes = "softmax" in plain and counts.shape.partition(" ")[0].count("x") < 2
+                is_of_classes = "softmax" in plain and counts.shape and counts.shape.partition(" ")[0].count("x") < 2
                 return "activation" if is_of_classes else kind
-    if carrier[:10] in TRITON_KINDS:
-        return TRITON_KINDS[carrier[:10]]
     if base in COPY_NAMES:
         return COPY
     if base in POINTWISE_NAMES:
         return POINTWISE
-    return REDUCTION if REDUCTIONS.fullmatch(base) else LAYER_KINDS[-1]
+    return REDUCTION if REDUCTIONS.fullmatch(base) else OTHER

@@ -20,11 +20,14 @@ NODES = ("autograd::", "torch::autograd::")  # begin the names of autograd's eve
 STAGE = "stage: "  # begins the names of the ranges in which ``measure`` runs a stage
 MARKED = {STAGE + stage: stage for stage in (INFERENCE, *STAGES)}
 
+CLOCK = 1e-3  # a shorter gap (µs) is rounding: the profiler's clock counts nanoseconds
+
 # Why a kernel has no operator
 BEFORE = "launched before the recording began"
 UNRECORDED = "its launch was not recorded"
 GRAPH = "launched by a CUDA graph, which records no operators"
 OUTSIDE = "launched outside of operators"
+UNMATCHED = (BEFORE, UNRECORDED, GRAPH, OUTSIDE)
 
 
 class Match(NamedTuple):
@@ -116,7 +119,8 @@ def match(trace: Trace, nested: Nest) -> list[Match]:
         if launched is not None:
             step = _step_at(steps, starts, launched) if steps else 0
         idle_from = busy_until.get(event.device, event.start)
-        matches.append(Match(event, operator, reason, step, max(0.0, event.start - idle_from)))
+        gap = event.start - idle_from
+        matches.append(Match(event, operator, reason, step, gap if gap >= CLOCK else 0.0))
         busy_until[event.device] = max(idle_from, event.end)
     return matches
 

@@ -1,14 +1,17 @@
 """Read a trace of ``torch.profiler``: operators, launches, kernels and steps, by the names of their fields.
 
 A trace is private: it may hold environment variables, tokens and paths. Only the fields named here are read, and
-nothing else is kept. Kineto's names of categories and fields changed in 2022; both are read.
+nothing else is kept. Kineto's names of categories and fields changed in 2022; both are read. An exporter that writes no
+categories, or numbers as text, is read as well.
+
+Ranks that were merged into one file number their launches and operators alike. Mergers put the rank before the number
+of each process, as in ``[TP01] 4711``. Each rank becomes a trace of its own.
 """
 
 import ast
-import math
 import re
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from sys import intern
 from typing import Any, NamedTuple
@@ -26,6 +29,7 @@ ANNOTATIONS = ("user_annotation", *OPERATORS)  # in 2021 the profiler's own rang
 STEP = re.compile(r"ProfilerStep#(\d+)")
 UPDATE = "Optimizer.step#"  # begins the range of an optimiser's step
 PROFILERS_OWN = ("ac2g", "fwdbwd", "gpu_user_annotation", "async_cpu_to_gpu", "forward_backward", "trace", "")
+RANK = re.compile(r"(.*\D)\d+", re.DOTALL)  # a process of a merged file: its rank, then its number
 NETWORK = re.compile(r"[\w.-]+(/[\w.-]+)?")
 VERSION = re.compile(r"\d+\.\d+[\w.+-]*")
 
@@ -100,7 +104,7 @@ class GpuProperties:
 
 @dataclass
 class Trace:
-    """What is read of one file. ``left_out`` counts the events that are not, by reason."""
+    """What is read of one process. ``left_out`` counts the events that are not, by reason."""
 
     path: Path
     devices: dict[int, GpuProperties] = field(default_factory=dict)
@@ -116,36 +120,68 @@ class Trace:
     steps: list[Range] = field(default_factory=list)
     updates: list[Range] = field(default_factory=list)
     left_out: Counter[str] = field(default_factory=Counter)
-    has_shapes: bool = False
+
+    @property
+    def has_shapes(self) -> bool:
+        return any(each.signature.shapes for each in self.operators)
 
 
-def read(path: Path) -> Trace:
-    """Read a trace, plain or compressed. Raises UserError unless it holds operators or work of a device."""
-    trace = Trace(path)
-    reader = _Reader(trace)
+def read(path: Path) -> list[Trace]:
+    """Read the trace of each rank in a file, plain or compressed. Raises UserError without operators and kernels."""
+    reader = _Reader(path)
     with opened(path) as stream:
         for key, value in stream.members():
             if key == EVENTS:
                 reader.add_event(value)
             else:
                 reader.add_header(key, value)
-    if not trace.operators and not trace.work:
-        raise UserError(f"{path}: holds no operators and no kernels; export one of torch.profiler around a step")
-    return trace
+    traces = reader.traces()
+    if not any(each.operators or each.work for each in traces):
+        left_out = "".join(f", and {number} {reason}" for reason, number in traces[0].left_out.items())
+        remedy = "export one of torch.profiler around a step"
+        raise UserError(f"{path}: holds no operators and no kernels{left_out}; {remedy}")
+    return traces
 
 
 class _Reader:
-    """Adds a document's members to a trace; equal texts and signatures are kept once."""
+    """Adds a document's members to its traces; equal texts and signatures are kept once."""
 
-    def __init__(self, trace: Trace) -> None:
-        self._trace = trace
+    def __init__(self, path: Path) -> None:
+        self._trace = Trace(path)  # what all ranks share: the header, and what is left out
+        self._ranks: dict[str, Trace] = {}
         self._signatures: dict[str, Signature] = {}
         self._threads: dict[Thread, Thread] = {}
+
+    def traces(self) -> list[Trace]:
+        """Return a trace for each rank that ran operators, in the order of their labels, or one for all.
+
+        A label without operators or launches is no rank: an exporter may name its devices.
+        """
+        shared = self._trace
+        ranks = [label for label, each in self._ranks.items() if each.operators or each.launches]
+        if len(ranks) < 2:
+            for each in self._ranks.values():
+                shared.operators += each.operators
+                shared.launches |= each.launches
+                shared.work += each.work
+                shared.steps += each.steps
+                shared.updates += each.updates
+            return [shared]
+        if lost := sum(len(each.work) for label, each in self._ranks.items() if label not in ranks):
+            shared.left_out["kernels of no rank"] += lost
+        ranks.sort(key=lambda label: [int(part) if part.isdecimal() else part for part in re.split(r"(\d+)", label)])
+        found = []
+        for number, each in enumerate(map(self._ranks.__getitem__, ranks)):
+            header = {name: getattr(shared, name) for name in ("devices", "network", "torch", "runtime", "driver")}
+            left_out = Counter() if number else shared.left_out
+            found.append(replace(each, **header, rank=number, world_size=len(ranks), left_out=left_out))
+        return found
 
     def add_header(self, key: str, value: Any) -> None:
         trace = self._trace
         if key == "deviceProperties":
-            for each in _listed(value):
+            listed = literal(value) if isinstance(value, str) else value  # some tools write Python's text
+            for each in listed if isinstance(listed, list) else []:
                 if isinstance(each, dict) and isinstance(each.get("name"), str) and _whole(each.get("id")) is not None:
                     parts = [_whole(each.get(name)) for name in ("computeMajor", "computeMinor")]
                     capability = None if None in parts else ".".join(map(str, parts))
@@ -168,79 +204,101 @@ class _Reader:
     def add_event(self, event: Any) -> None:
         if not isinstance(event, dict) or event.get("ph") != "X":
             return  # flows and names of threads
-        category, name = str(event.get("cat", "")).lower(), str(event.get("name", ""))
-        arguments = event.get("args")
+        name, arguments = str(event.get("name", "")), event.get("args")
         arguments = arguments if isinstance(arguments, dict) else {}
+        category = str(event["cat"]).lower() if "cat" in event else _category(name, arguments)
         kind, is_operator = KERNELS.get(category), category in OPERATORS
         is_launch = not (kind or is_operator) and LAUNCHES.fullmatch(category) is not None
+        left_out = self._trace.left_out
         if not (kind or is_operator or is_launch or category in ANNOTATIONS):
             if category not in PROFILERS_OWN:
-                self._trace.left_out[f"events of category {category[:40]!r}"] += 1
+                left_out[f"events of category {category[:40]!r}"] += 1
             return
         start, duration = _number(event.get("ts")), _number(event.get("dur", 0))
         if start is None or duration is None or not 0 <= duration < DAY_S * 1e6:
-            self._trace.left_out["events whose clock steps back or is missing"] += 1
-        elif kind:
-            self._add_work(kind, name, start, duration, arguments)
+            left_out["events whose clock steps back or is missing"] += 1
+            return
+        if not name.isprintable():
+            left_out["events whose name cannot be printed"] += 1
+            return
+        thread = self._thread(event)
+        label = RANK.fullmatch(thread[0]) if isinstance(event.get("pid"), str) else None
+        trace = self._ranks.setdefault(label[1] if label else "", Trace(self._trace.path))
+        if kind:
+            external = _whole(arguments.get("External id", arguments.get("external id")))
+            device, correlation = _whole(arguments.get("device")) or 0, _whole(arguments.get("correlation"))
+            trace.work.append(DeviceEvent(kind, intern(name), device, start, duration, correlation, external))
         elif is_launch:
-            correlation = _whole(arguments.get("correlation"))
-            if correlation is not None:
-                self._trace.launches[correlation] = Launch(intern(name), self._thread(event), start)
+            if (correlation := _whole(arguments.get("correlation"))) is not None:
+                earlier = trace.launches.get(correlation)
+                if earlier is not None and earlier.thread[0] != thread[0]:
+                    raise UserError(
+                        f"{trace.path}: holds several processes that number their launches alike, so that no kernel "
+                        "can be assigned; import the file of each rank instead"
+                    )
+                trace.launches[correlation] = Launch(intern(name), thread, start)
         elif match := STEP.match(name):
-            self._trace.steps.append(Range(int(match[1]), start, start + duration))
+            trace.steps.append(Range(int(match[1]), start, start + duration))
         elif name.startswith(UPDATE):
-            self._trace.updates.append(Range(0, start, start + duration))
+            trace.updates.append(Range(0, start, start + duration))
         elif is_operator:
-            self._add_operator(name, self._thread(event), start, duration, arguments)
+            external = _whole(arguments.get("External id", arguments.get("external id"))) or 0
+            sequence = _whole(arguments.get("Sequence number"))
+            signature = self._signature(arguments)
+            event = OperatorEvent(intern(name), thread, start, start + duration, external, sequence, signature)
+            trace.operators.append(event)
 
     def _thread(self, event: dict[str, Any]) -> Thread:
         """Return the same object for all events of a thread: it takes no memory then."""
         thread = str(event.get("pid")), str(event.get("tid"))
         return self._threads.setdefault(thread, thread)
 
-    def _add_work(self, kind: str, name: str, start: float, duration: float, arguments: dict[str, Any]) -> None:
-        external = _whole(arguments.get("External id", arguments.get("external id")))
-        device, correlation = _whole(arguments.get("device")) or 0, _whole(arguments.get("correlation"))
-        event = DeviceEvent(kind, intern(name), device, start, duration, correlation, external)
-        self._trace.work.append(event)
-
-    def _add_operator(
-        self, name: str, thread: Thread, start: float, duration: float, arguments: dict[str, Any]
-    ) -> None:
+    def _signature(self, arguments: dict[str, Any]) -> Signature:
         shapes = arguments.get("Input Dims", arguments.get("Input dims"))
-        signature = NO_ARGUMENTS
-        if isinstance(shapes, list):
-            types, strides, values = (
-                each if isinstance(each, list) else []
-                for each in map(arguments.get, ("Input type", "Input Strides", "Concrete Inputs"))
-            )
-            gigabyte = _number(arguments.get("kernel_num_gb"))
-            byte = None if gigabyte is None else round(gigabyte * 1e9)
-            signature = Signature(shapes, types, strides, values, _whole(arguments.get("kernel_flop")), byte)
-            signature = self._signatures.setdefault(repr(signature), signature)
-            self._trace.has_shapes = True
-        external = _whole(arguments.get("External id", arguments.get("external id"))) or 0
-        sequence = _whole(arguments.get("Sequence number"))
-        event = OperatorEvent(intern(name), thread, start, start + duration, external, sequence, signature)
-        self._trace.operators.append(event)
+        if not isinstance(shapes, list):
+            return NO_ARGUMENTS
+        types, strides, values = (
+            each if isinstance(each, list) else []
+            for each in map(arguments.get, ("Input type", "Input Strides", "Concrete Inputs"))
+        )
+        gigabyte = _number(arguments.get("kernel_num_gb"))
+        byte = None if gigabyte is None else _whole(round(gigabyte * 1e9))
+        signature = Signature(shapes, types, strides, values, _whole(arguments.get("kernel_flop")), byte)
+        return self._signatures.setdefault(repr(signature), signature)
 
 
-def _listed(value: Any) -> list[Any]:
-    """Return a list; some tools write it once more as Python's text."""
-    if isinstance(value, str):
-        try:
-            value = ast.literal_eval(value[:1_000_000])
-        except (ValueError, SyntaxError, MemoryError, RecursionError):
-            return []
-    return value if isinstance(value, list) else []
+def _category(name: str, arguments: dict[str, Any]) -> str:
+    """Return the category of an event that has none: torch.autograd.profiler exports operators so."""
+    if "stream" in arguments:
+        return f"gpu_{name[:6].lower()}" if name.startswith(("Memcpy", "Memset")) else "kernel"
+    if "correlation" in arguments:
+        return "cuda_runtime"
+    if name.startswith(("ProfilerStep#", UPDATE)):
+        return "user_annotation"
+    return "cpu_op" if "Input Dims" in arguments or "::" in name else ""
+
+
+def literal(text: str) -> Any:
+    """Return what a text says in Python's notation; None for any other text."""
+    try:
+        return ast.literal_eval(text[:1_000_000])
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+        return None
 
 
 def _number(value: Any) -> float | None:
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    if isinstance(value, str) and len(value) <= 40:
+        try:
+            value = float(value)
+        except ValueError:
+            return None
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool) and -MOST <= value <= MOST
     return value if is_number else None
 
 
 def _whole(value: Any) -> int | None:
+    if isinstance(value, str) and value.isdecimal() and len(value) <= 20:
+        value = int(value)
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < MOST else None
 
 

@@ -53,9 +53,11 @@ class Said(NamedTuple):
 def device_rows(found: "TraceSummary", chips: dict[str, str], said: Said) -> list[TraceDevice]:
     """Return a row for each device that worked, or one for a trace of the host alone.
 
-    Raises UserError for devices of several kinds.
+    Raises UserError for devices of several kinds, and for a chip that cannot have run the trace.
     """
     trace = found.trace
+    if said.chip is not None and not found.matches:
+        raise UserError(f"--chip: no GPU ran anything in {trace.path}, so its times are the host's; leave --chip out")
     rows = []
     for number in sorted({each.event.device for each in found.matches} or {0}):
         device = (device_of(trace, number) if found.matches else None) or GpuProperties(None, None, None)
@@ -98,10 +100,11 @@ def put(data: Path, rows: TraceRows) -> Path:
     The same trace is replaced, and so is an earlier one of the same cell of a machine. Ranks that ran together share a
     folder.
     """
-    folder = _folder(data, rows.devices)
-    folder.mkdir(parents=True, exist_ok=True)
     rank = rows.devices[0].rank
-    with table.locked(folder):
+    # One lock for all traces: two programs that choose a folder at once would choose the same one.
+    with table.in_turn(traces_folder(data)):
+        folder = _folder(data, rows.devices)
+        folder.mkdir(parents=True, exist_ok=True)
         # The devices come last: they commit the other rows.
         tables: dict[Any, Sequence[Any]] = {
             TraceOperator: rows.operators,

@@ -6,13 +6,14 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from operator import attrgetter
 from statistics import median_low
 from typing import NamedTuple
 
 from measure.cache.trace_records import TraceOperator, TraceStep
 from measure.counting.formulas import Work
+from measure.domain.step_parts import step_parts
 from measure.domain.words import LAYER_KINDS
-from measure.errors import UserError
 from measure.traces.counts import CallCounter, CallCounts
 from measure.traces.kinds import kind_of
 from measure.traces.matching import NODES, Match, Nest, Stages, callers, covered, is_recomputed, maker, match, nest
@@ -137,8 +138,14 @@ class TraceSummary:
         return found.hexdigest()[:12]
 
     def by_kind(self) -> dict[str, float]:
-        """Return the kernels' time by kind, the largest first."""
-        return _times((row.layer_kind, row.time_s) for row in self.operators)
+        """Return the kernels' time of a step by kind, the largest first, as ``trace`` prints it."""
+        parts = step_parts(self.operators, None, attrgetter("layer_kind"))
+        return {part.name: part.time_s for part in parts if part.time_s}
+
+    @property
+    def outside_s(self) -> float:
+        """The kernels' time of no step."""
+        return sum(row.time_s for row in self.operators if row.step is None)
 
     def left_out(self) -> dict[str, float]:
         """Return the kernels' time without an operator by reason, and without counts by operator, the largest first."""
@@ -154,14 +161,7 @@ def _times(parts: Iterable[tuple[str, float]]) -> dict[str, float]:
 
 
 def summarise(trace: Trace) -> TraceSummary:
-    """Match a trace's kernels, or without work of a device the host's operators, and count them.
-
-    Raises UserError for a trace without shapes.
-    """
-    if trace.operators and not trace.has_shapes:
-        raise UserError(
-            f"{trace.path}: holds no shapes, and counts need them; run torch.profiler with record_shapes=True"
-        )
+    """Match a trace's kernels, or without work of a device the host's operators, and count them."""
     nested = nest(trace.operators)
     matches = match(trace, nested)
     grouping = _Grouping(trace, nested, matches)
@@ -230,6 +230,7 @@ def _row(rank: int, key: GroupKey, group: _Group) -> TraceOperator:
     byte = [each.byte for each in counts if each.byte is not None]
     work = [each.work for each in counts if each.work is not None]
     total = Work(*map(sum, zip(*work, strict=True))) if counts and len(work) == len(counts) else None
+    is_fused = bool(counts) and all(each.is_fused for each in counts)
     most = max(group.by_kernel, key=lambda name: group.by_kernel[name], default=None)
     return TraceOperator(
         rank=rank,
@@ -239,7 +240,7 @@ def _row(rank: int, key: GroupKey, group: _Group) -> TraceOperator:
         time_s=_seconds(group.time),
         copy_s=_seconds(group.copy),
         gap_s=_seconds(group.gap),
-        flop=total and total.flop,
+        flop=total.flop if total else 0 if is_fused else None,
         other_flop=total and total.other_flop,
         recompute_flop=total and total.recompute_flop,
         byte=sum(byte) if counts and len(byte) == len(counts) else None,

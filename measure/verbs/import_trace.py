@@ -1,7 +1,8 @@
-"""Import traces of torch.profiler, recorded on any GPU with record_shapes=True: where the time of a step goes, operator
-by operator, with FLOP and bytes (docs/traces.md). Of a trace only names, shapes and times are stored.
+"""Import traces of torch.profiler, recorded on any GPU: where the time of a step goes, operator by operator
+(docs/traces.md). Recorded with record_shapes=True they have FLOP and bytes too. Of a trace only names, shapes and times
+are stored.
 
-files FILE+  traces as torch.profiler exports them, JSON or gzip; those of several ranks together
+files FILE+  traces as torch.profiler exports them, JSON or gzip; those of several ranks together, or merged into one
 --chip NAME  the chip, as in data/chips.csv (default: by the driver's name in the trace)
 --name NETWORK  the network's name (default: as in the trace, if it has one)
 --source TEXT  where the trace was published
@@ -20,7 +21,7 @@ from measure.cache.trace_records import TraceDevice
 from measure.domain.values import latency, percent, si
 from measure.errors import UserError, one_line
 from measure.traces import reading, store
-from measure.traces.matching import BEFORE
+from measure.traces.matching import BEFORE, UNMATCHED
 from measure.traces.summary import TraceSummary, summarise
 from measure.verbs.flags import check_writable
 from measure.verbs.terminal import aligned
@@ -43,8 +44,7 @@ def main(asked: argparse.Namespace) -> int:
     said = store.Said(chip, asked.name, asked.source, asked.licence)
     if not asked.plan:
         check_writable(asked.data)
-    for name in asked.files:
-        found = summarise(reading.read(Path(name)))
+    for found in (summarise(trace) for name in asked.files for trace in reading.read(Path(name))):
         devices = store.device_rows(found, chips, said)
         folder = None if asked.plan else store.put(asked.data, store.TraceRows(devices, found.steps, found.operators))
         if asked.json:
@@ -91,22 +91,31 @@ def lines(found: TraceSummary, devices: list[TraceDevice], folder: Path | None) 
     several = f" ({len(devices)} devices)" if len(devices) > 1 else ""
     head = f"{first.network or 'unnamed network (name it with --name)'} on {chip or 'an unknown chip'}{several}{rank}"
     steps = f"{found.step_count} step{'s' if found.step_count != 1 else ''}"
-    result = [head, f"{steps}, {found.kernels} kernels, {latency(found.kernel_time_s)} of kernels"]
+    result = [head, f"{steps}, {found.kernels} kernels, {latency(found.kernel_time_s)} of kernels in all"]
     if found.kernels:
         operator, counted = (percent(share or 0.0) for share in (found.operator_share, found.counted_share))
-        result.append(f"of the kernels' time {operator} found its operator and {counted} is counted")
+        counts = f" and {counted} is counted" if trace.has_shapes else ""
+        result.append(f"of the kernels' time {operator} found its operator{counts}")
     elif trace.work:
         result.append("no kernels, only copies and fills of memory")
     else:
         result.append("no kernels: the times are the host's")
-    work = [si(found.of_a_step(name), "FLOP") for name in ("flop", "other_flop", "recompute_flop")]
-    parts = f"{work[0]} of products, convolutions and attention, {work[1]} of others, {work[2]} recomputed"
-    result.append(f"a step: {parts}")
+    if trace.has_shapes:
+        work = [si(found.of_a_step(name), "FLOP") for name in ("flop", "other_flop", "recompute_flop")]
+        parts = f"{work[0]} of products, convolutions and attention, {work[1]} of others, {work[2]} recomputed"
+        result.append(f"a step: {parts}")
+    else:
+        result.append("no FLOP or bytes: the trace records no shapes; record it with record_shapes=True to count them")
     kinds = found.by_kind()
-    total_s = sum(kinds.values())
-    result += ["", *_times("kind", kinds, total_s)]
-    if left := found.left_out():
-        result += ["", *_times("without counts", dict(list(left.items())[:MOST_LISTED]), total_s)]
+    result += ["", *_times("kind, in a step", kinds, sum(kinds.values()))]
+    if found.outside_s:
+        result.append(f"and {latency(found.outside_s)} of kernels that no step launched")
+    left = {reason: time_s for reason, time_s in found.left_out().items() if time_s}
+    if not trace.has_shapes:
+        left = {reason: time_s for reason, time_s in left.items() if reason in UNMATCHED}
+    if left:
+        total_s = sum(row.time_s for row in found.operators)
+        result += ["", *_times("without counts, in all", dict(list(left.items())[:MOST_LISTED]), total_s)]
         if len(left) > MOST_LISTED:
             result.append(f"and {len(left) - MOST_LISTED} more, {latency(sum(list(left.values())[MOST_LISTED:]))}")
         if BEFORE in left:

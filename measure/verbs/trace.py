@@ -110,10 +110,15 @@ def lines(trace: StoredTrace, roof: Roof | None, show: Table, most: int) -> list
     left_s = sum(part.uncounted_s for part in kinds)
     if left_s:
         result.append(f"{percent(left_s / total_s)} of the kernels' time has no counts.")
-    if roof is None:
+    if not any(part.counted_s for part in kinds):
+        result.append("Record the trace with record_shapes=True for FLOP, bytes and the distance to the roof.")
+    elif roof is None:
         result.append("No roof: the chip is not known; import the trace again with --chip.")
     else:
-        result.append(f"The roof is the datasheet's: {si(roof.byte_per_s or 0.0, 'B/s')} from memory.")
+        used = {row.precision for row in trace.operators if row.flop}
+        peaks = [f"{si(peak, 'FLOP/s')} in {name}" for name, peak in roof.flop_per_s.items() if name in used]
+        rates = [f"{si(roof.byte_per_s or 0.0, 'B/s')} from memory", *peaks]
+        result.append(f"The roof is the datasheet's: {', '.join(rates)}.")
         worst = max(calls, key=lambda part: part.loss_s)
         rows = f"{latency(worst.loss_s)} a step, {percent(worst.loss_s / total_s)} of the kernels' time"
         result.append(f"Largest loss: {worst.name} could be faster by {rows}.")

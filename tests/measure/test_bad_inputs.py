@@ -172,7 +172,7 @@ VERBS = {
         ("t.json", "t.json: ", trace('{"traceEvents": []}')),
         ("t.json", "ends in the middle of the JSON", trace('{"traceEvents": [{"ph": "X"')),
         ("t.json", "is not JSON", trace("name,value\n")),
-        ("t.json", "record_shapes=True", trace(traces.trace(traces.operator("aten::mm", 0, 5), kernel("k", 5, 5, 1)))),
+        ("t.json --chip 'NVIDIA T4'", "--chip: no GPU ran anything in t.json", trace(traces.trace(traces.addmm(10)))),
         ("t.json", "Example 9 and NVIDIA H100", trace(
             traces.trace(kernel("k", 5, 5, 1), kernel("k", 5, 5, 2, device=1), deviceProperties=TWO_CHIPS)
         )),

@@ -100,7 +100,7 @@ def test_gradients_are_added_by_the_module_that_holds_the_parameter_and_the_opti
 
 
 def attributed(tmp_path, *events, steps=1, marks=(), by_kernels=True):
-    found = reading.read(write(tmp_path / "t.json", trace(*events)))
+    (found,) = reading.read(write(tmp_path / "t.json", trace(*events)))
     matches = match(found, nest(found.operators))
     ranges = ModuleRanges(nn.Module())
     ranges._marks += marks

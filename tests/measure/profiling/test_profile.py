@@ -133,7 +133,7 @@ def attributed(path, *kernels, early_us=0.0):
             events += [operator("aten::mm", at, 5), launch(at + 1, correlation)]
             if place < count:
                 events.append(kernel("sgemm", at + 8 - early_us, 10, correlation))
-    found = reading.read(write(path / "t.json", trace(*events)))
+    (found,) = reading.read(write(path / "t.json", trace(*events)))
     return attribute_whole_steps(found, ModuleRanges(nn.Module()), by_kernels=True)
 
 

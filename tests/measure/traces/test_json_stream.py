@@ -37,6 +37,9 @@ def test_values_may_lie_across_chunks(tmp_path, monkeypatch, chunk, name, indent
         ('\ufeff{"a": 1}', [("a", 1)]),  # a mark of byte order, as Windows writes it
         ('{"a": "line\nline"}', [("a", "line\nline")]),  # Kineto writes control characters as they are
         ('{"a":12345678}', [("a", 12345678)]),  # goes on after the first chunk
+        # Kineto writes Windows' paths as they are.
+        (r'{"a": "C:\Users\me\\x", "b": "D:\u\"\u00e9"}', [("a", r"C:\Users\me\x"), ("b", 'D:\\u"é')]),
+        ('{"a": ' + "9" * 5000 + ', "b": 1}', [("a", float("inf")), ("b", 1)]),  # Python refuses so long a number
     ],
 )
 def test_other_documents(tmp_path, monkeypatch, text, found):

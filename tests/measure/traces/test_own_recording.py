@@ -45,7 +45,7 @@ def test_a_training_step(tmp_path, repeats):
         output = Small(repeats)(torch.randn(2, 3, 32, 32))
         output.backward(torch.ones_like(output))
     profiler.export_chrome_trace(str(tmp_path / "t.json"))
-    rows = summarise(reading.read(tmp_path / "t.json")).operators
+    rows = summarise(*reading.read(tmp_path / "t.json")).operators
     assert total(rows, "forward", "flop") == counted["forward_flop"]
     assert total(rows, "backward", "flop") == counted["backward_flop"]
     assert total(rows, "backward", "other_flop") == counted["backward_other_flop"]

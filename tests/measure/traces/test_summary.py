@@ -5,8 +5,10 @@ from helpers import traces
 from helpers.traces import addmm, call, event, kernel, launch, operator, relu, step, trace, write
 
 from measure.cache.trace_records import TRACE_KINDS
+from measure.errors import UserError
 from measure.traces import matching, reading
-from measure.traces.counts import NO_FORMULA, NO_LIST
+from measure.traces.counts import NO_FORMULA, NO_LIST, NO_NUMBERS, NO_SHAPES, CallCounts
+from measure.traces.kinds import kind_of
 from measure.traces.matching import NODE, STAGE, covered
 from measure.traces.summary import summarise
 
@@ -16,7 +18,7 @@ LINEAR_FLOP, BIAS_FLOP = 2 * 8 * 64 * 32, 8 * 32  # of ``addmm``
 
 @pytest.fixture
 def summary(tmp_path):
-    return lambda *events, **header: summarise(reading.read(write(tmp_path / "t.json", trace(*events, **header))))
+    return lambda *events, **header: summarise(*reading.read(write(tmp_path / "t.json", trace(*events, **header))))
 
 
 def ran(*operators):
@@ -211,7 +213,7 @@ def test_counts_and_kinds(summary, called, kind, flop, byte):
     [
         (call("vllm::moe_forward", "bf16 8x64"), "vllm.moe_forward", NO_FORMULA),
         (call("mm", "bf16 4x8", "bf16 9x5"), "mm", NO_FORMULA),  # sizes that do not fit
-        (call("triton_poi_fused_x_0", "fp32 100"), "triton_poi_fused_x_0", NO_FORMULA),
+        (call("triton_tem_fused_x_0", "fp32 100"), "triton_tem_fused_x_0", NO_FORMULA),
         # What torch 2.14 records of x[i], x[i] = 0, lists of over 30 tensors, and an all-reduce of one
         (call("index", "fp32 4x3", None), "index", NO_LIST),
         (call("_index_put_impl_", "fp32 4x3", None, "fp32", False, False), "_index_put_impl_", NO_LIST),
@@ -245,7 +247,10 @@ PRODUCT = call("triton_tem_fused_mm_0", "fp32 8x64", "fp32 64x32", "fp32 8x32")
 @pytest.mark.parametrize(
     ("called", "stated", "kinds", "flop", "byte", "reason"),
     [
-        (FUSED, {}, ["pointwise"], None, 600, NO_FORMULA),  # 4 and 2 bytes for each of 100 elements
+        # 4 and 2 bytes for each of 100 elements. What an elementwise kernel fuses, it does not multiply as matrices.
+        (FUSED, {}, ["pointwise"], 0, 600, None),
+        (call("triton_poi_fused_convolution_relu_0", "fp32 100"), {}, ["pointwise"], 0, 400, None),
+        (call("triton_red_fused_mean_0", "fp32 100"), {}, ["reduction"], 0, 400, None),
         (PRODUCT, STATED, TRACE_KINDS, LINEAR_FLOP, 11264, None),  # the counts that Inductor states
     ],
 )
@@ -253,6 +258,7 @@ def test_triton_kernels(summary, called, stated, kinds, flop, byte, reason):
     called = called | {"args": called["args"] | stated}
     row = only(summary(called, launch(15, 5, "cuLaunchKernel"), kernel(called["name"], 20, 5, 5)))
     assert (row.operator, row.flop, row.byte, row.reason) == (called["name"], flop, byte, reason)
+    assert (row.other_flop is None) == (called["name"] != PRODUCT["name"])  # nobody says what a fused kernel computes
     assert row.layer_kind in kinds
 
 
@@ -309,6 +315,158 @@ def test_a_trace_of_2021(summary):
     )
     row = only(found)
     assert (row.operator, row.step, row.flop) == ("mm", 1, 2 * 4 * 8 * 5)
+
+
+def without(events, *keys):
+    """The same events without some of their arguments."""
+    return [each | {"args": {k: v for k, v in each["args"].items() if k not in keys}} for each in events]
+
+
+def test_a_trace_without_shapes_has_its_times(summary):
+    events = without(
+        traces.linear_step()["traceEvents"], "Input Dims", "Input type", "Input Strides", "Concrete Inputs"
+    )
+    found = summary(*events)
+    linear, activation = found.operators
+    assert (linear.operator, linear.layer_kind, linear.time_s) == ("addmm", "linear", 10e-6)
+    assert (activation.operator, activation.layer_kind, activation.gap_s) == ("relu", "activation", 15e-6)
+    assert {(row.flop, row.byte, row.shape, row.reason) for row in found.operators} == {(None, None, None, NO_SHAPES)}
+    assert (found.counted_share, [step.busy_s for step in found.steps]) == (0.0, [15e-6])
+
+
+def test_without_shapes_the_outermost_operator_with_a_formula_is_named(summary):
+    events = [convolution(1), call("cudnn_convolution", "bf16 2x8x6x6", start=12, duration=15)]
+    assert only(summary(*without(ran(*events), "Input Dims"))).operator == "convolution"
+
+
+@pytest.mark.parametrize(
+    ("called", "flop", "other_flop", "reason"),
+    [
+        (call("mm", "fp32 4x8", "fp32 8x5"), 2 * 4 * 8 * 5, 0, None),
+        (addmm(10, dtype="fp32"), LINEAR_FLOP, BIAS_FLOP, None),  # whatever the factors of its terms
+        (relu(10), 0, 8 * 32, None),
+        # Rows of 16 or columns of 256: 3,840 or 4,080 additions
+        (call("sum", "fp32 16x256", [0], False, None), None, None, NO_NUMBERS),
+        (convolution(1), None, None, NO_NUMBERS),
+        (call("_softmax", "bf16 10x80", -1, False), None, None, NO_NUMBERS),
+        (call("vllm::moe_forward", "bf16 8x64"), None, None, NO_FORMULA),
+    ],
+)
+@pytest.mark.parametrize("types", [["Scalar", "ScalarList"], ["", ""]])
+def test_without_recorded_numbers_nothing_is_guessed(summary, called, flop, other_flop, reason, types):
+    """PyTorch before 2.0 recorded no numbers, and some versions not even their types."""
+    arguments = {key: value for key, value in called["args"].items() if key != "Concrete Inputs"}
+    names = dict(zip(["Scalar", "ScalarList"], types, strict=True))
+    arguments["Input type"] = [names.get(each, each) for each in arguments["Input type"]]
+    row = only(summary(*ran(called | {"args": arguments})))
+    assert (row.flop, row.other_flop, row.reason) == (flop, other_flop, reason)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("aten::upsample_bilinear2d", "other"), ("aten::upsample_linear1d", "other"), ("aten::linear", "linear"),
+        ("aten::baddbmm", "attention"), ("aten::_scaled_mm", "linear"), ("mine::shard_rows", "other"),
+        ("aten::hardswish", "activation"), ("aten::prelu", "activation"), ("aten::_adaptive_avg_pool2d", "pooling"),
+        ("torchvision::deform_conv2d", "convolution"), ("vllm::unified_attention_with_output", "attention"),
+        ("_C::rms_norm", "normalisation"), ("_C::rotary_embedding", "other"), ("aten::nll_loss2d_forward", "other"),
+        ("aten::_thnn_fused_lstm_cell", "recurrent"), ("nccl::all_reduce", "communication"),
+    ],
+)  # fmt: skip
+def test_the_kind_of_an_operator_is_by_whole_words_of_its_name(name, kind):
+    assert kind_of([name], CallCounts(None, None, None, ""), "inference") == kind
+
+
+def test_the_softmax_of_a_loss_is_no_attention():
+    images = CallCounts(None, None, None, "8x21x64x64")
+    assert kind_of(["aten::_log_softmax", "aten::log_softmax"], images, "forward") == "activation"
+    assert kind_of(["aten::_log_softmax", "aten::cross_entropy_loss"], images, "forward") == "other"
+
+
+RANKS = [("TP00", 0, 1024), ("TP01", 1, 512)]
+
+
+def merged(process):
+    """Ranks of a product each, in one file: correlation and external ids are the same in each."""
+    events = []
+    for label, device, size in RANKS:
+        product = call("mm", *[f"fp32 {size}x{size}"] * 2, number=2)
+        rank = [step(1, 0, 900), product, launch(15, 5), kernel(f"gemm_{size}", 20, 5, 5, device=device)]
+        events += [each | {"pid": process(label, each["pid"])} for each in rank]
+    return trace(*events)
+
+
+def test_each_rank_of_a_merged_file_is_a_trace(tmp_path):
+    path = write(tmp_path / "t.json", merged(lambda label, number: f"[{label}] {number}"))
+    found = [summarise(each) for each in reading.read(path)]
+    # 2 x 1024^3 + 2 x 512^3
+    assert [only(each).flop for each in found] == [2_147_483_648, 268_435_456]
+    assert [(each.trace.rank, each.trace.world_size) for each in found] == [(0, 2), (1, 2)]
+    assert [only(each).kernel for each in found] == ["gemm_1024", "gemm_512"]
+
+
+def test_merged_ranks_that_cannot_be_told_apart_are_refused(tmp_path):
+    path = write(tmp_path / "t.json", merged(lambda label, number: f"{number}{label[-1]}"))
+    with pytest.raises(UserError, match=r"t\.json: holds several processes.*import the file of each rank"):
+        reading.read(path)
+
+
+def test_a_device_of_another_name_is_no_rank(tmp_path):
+    events = [each | {"pid": "GPU 0"} if each["cat"] == "kernel" else each for each in ran(addmm(10))]
+    (found,) = reading.read(write(tmp_path / "t.json", trace(*events)))
+    assert only(summarise(found)).flop == LINEAR_FLOP
+
+
+DIALECTS = {
+    "times as text": lambda each: each | {"ts": str(each["ts"]), "dur": str(each["dur"])},
+    "no categories": lambda each: {key: value for key, value in each.items() if key != "cat"},
+}
+
+
+@pytest.mark.parametrize("change", DIALECTS.values(), ids=DIALECTS)
+def test_dialects_of_other_exporters(summary, change):
+    found = summary(*map(change, traces.linear_step()["traceEvents"]))
+    assert (found.kernels, found.of_a_step("flop"), found.step_count) == (2, LINEAR_FLOP, 1)
+    assert found.kernel_time_s == pytest.approx(15e-6)
+
+
+def test_a_gap_shorter_than_the_clock_counts_is_none(summary):
+    start = 2.0**42  # µs, as since 1970: numbers here are 2^-10 µs apart, 977 ps
+    events = [addmm(start), launch(start + 1, 1), launch(start + 2, 2)]
+    found = summary(*events, kernel("a", start + 5, 5, 1), kernel("b", start + 10 + 2**-10, 5, 2))
+    assert only(found).gap_s == 0.0
+
+
+ODD = 10**400
+
+
+@pytest.mark.parametrize(
+    ("name", "header"),
+    [
+        ("load_library::__func__", {}), ("__class__::mro", {}), ("__dict__::clear", {}), ("aten::__name__", {}),
+        ("loaded_libraries::add", {}), ("mine::op", {"deviceProperties": "{[]: 1}"}), ("mine::op", {"x": ODD}),
+    ],
+)  # fmt: skip
+def test_odd_names_and_headers_are_only_names(summary, name, header):
+    row = only(summary(*ran(call(name, "fp32 4x4")), **header))
+    assert (row.operator, row.flop, row.time_s) == (name.removeprefix("aten::").replace("::", "."), None, 5e-6)
+
+
+def test_odd_events_are_left_out_and_counted(summary):
+    odd = [relu(100) | {"ts": ODD}, relu(200) | {"name": "aten::\ud800x"}, relu(300) | {"name": "aten::\x1b[31mx"}]
+    found = summary(*ran(addmm(10)), *odd)
+    assert sum(found.trace.left_out.values()) == 3
+    assert only(found).flop == LINEAR_FLOP
+
+
+def test_a_dimension_that_is_no_number_leaves_the_operator_without_counts(summary):
+    called = call("mm", "fp32 4x8", "fp32 8x5")
+    called["args"]["Input Dims"] = [[True, 8], [8, 5]]
+    row = only(summary(*ran(called)))
+    assert (row.operator, row.flop) == ("mm", None)
+    called = call("triton_poi_fused_x_0", "fp32 100")
+    called["args"]["kernel_num_gb"] = 1e300
+    assert only(summary(*ran(called))).byte == 400  # of its tensor
 
 
 def test_events_that_are_left_out_are_named(summary):
