@@ -70,7 +70,8 @@ class Environment:
     @property
     def label(self) -> str:
         """The machine and its software, as commands print them."""
-        return f"{self.name} ({self.device}, {self.threads} threads, torch {self.torch})"
+        known = [f"{self.threads} threads, torch {self.torch}"] if self.torch else []
+        return f"{self.name} ({', '.join([self.device, *known])})"
 
 
 @table(f"{MACHINE}/roofs.csv", key=("environment_id", "roof_kernel", "precision", "size", "pace", "round"))
@@ -255,3 +256,4 @@ class KernelCounters(OfCell):
     fp16_flop: Annotated[float | None, "of the vector units in fp16"] = None
     tensor_flop: Annotated[float | None, "of the tensor cores at any precision"] = None
     tensor_instruction: Annotated[float | None, Column("instructions of the tensor cores", NUMBER)] = None
+    dram_byte: Annotated[float | None, "read from memory and written to it, where only their sum was counted"] = None

@@ -1,9 +1,10 @@
-"""Parse the CSV of Nsight Compute (``ncu --csv --page raw``): a line per launch of a kernel, a column per metric.
+"""Parse the CSV of Nsight Compute (``ncu --csv``): with ``--page raw`` a line per launch of a kernel and a column per
+metric, else a line per metric of a launch.
 
-Above the table stand the program's own output and lines that begin with ``==``. The line below the header holds the
-units. Numbers are English; others are refused, since ``1,5`` would become 15. So is a file that could be either: German
-``1.000`` is a thousand. A metric that the GPU lacks is ``n/a`` or has no column. Source of the metrics: NVIDIA, Nsight
-Compute Profiling Guide.
+Above the table stand the program's own output and lines that begin with ``==``. On the raw page the line below the
+header holds the units. Numbers are English; others are refused, since ``1,5`` would become 15. So is a file that could
+be either: German ``1.000`` is a thousand. A metric that the GPU lacks is ``n/a`` or has no column. Source of the
+metrics: NVIDIA, Nsight Compute Profiling Guide.
 
 Metrics of tensor cores overlap, so they are not simply added: each counts everything that its name leaves open. The
 list depends on the GPU and on ncu's version: ``src_bf16_dst_fp32``, or its ``sparsity_off`` and ``sparsity_on``, or all
@@ -24,10 +25,12 @@ from measure.domain.words import FLOP_PER_INSTRUCTION
 from measure.errors import UserError, quote
 
 KERNEL, CAPABILITY = "Kernel Name", "CC"  # columns that describe a line
+METRIC, UNIT, VALUE = LONG = ("Metric Name", "Metric Unit", "Metric Value")  # those of a line per metric
 LONGEST_NAME = 4000  # characters kept of a kernel's name: no cell of a contributed table may have more
 
 TIME = "gpu__time_duration.sum"
 RENAMED = [(f"dram__bytes_{way}.sum", f"dram__bytes_op_{way}.sum") for way in ("read", "write")]  # old and new name
+DRAM = "dram__bytes.sum"  # both ways
 L2, L1, TENSOR_INSTRUCTIONS = "lts__t_bytes.sum", "l1tex__t_bytes.sum", "sm__inst_executed_pipe_tensor.sum"
 # HFMA2.MMA, which compilers use to write constants, passes the tensor cores' pipe without a product of matrices.
 NO_PRODUCTS = "sm__inst_executed_pipe_tensor_op_hmma_type_hfma2.sum"
@@ -38,11 +41,13 @@ VECTOR = [
     {f"sm__{INSTRUCTIONS}_{letter}{operation}_pred_on.sum": flop for operation, flop in FLOP.items()}
     for letter in ("d", "f", "h")  # fp64, fp32, fp16
 ]
+HALF_FMA, WARP = f"sm__{INSTRUCTIONS}_hfma_pred_on.sum", 32  # counts threads; the pipe's instructions are of a warp
 # Packed fp32 instructions of Blackwell: ncu's rules request these names at the compute capabilities 10.0 and 10.3.
 PACKED = {f"smsp__{INSTRUCTIONS}_f{operation}2_pred_on.sum": 2 * flop for operation, flop in FLOP.items()}
 
 OPTIONAL = {*(new for _, new in RENAMED), *PACKED, NO_PRODUCTS}  # some GPUs lack them: requested only if ncu lists them
 FIXED = (TIME, *chain(*RENAMED), L2, L1, *chain(*VECTOR), *PACKED, TENSOR_INSTRUCTIONS, NO_PRODUCTS)  # no tensor_kinds
+READ = (*FIXED, DRAM)
 
 TENSOR_OPERATIONS = re.compile(
     r"sm__ops_path_tensor(?:_op_([a-z]+))?"
@@ -76,17 +81,24 @@ class CountedKernel(NamedTuple):
     fp16_flop: float | None
     tensor_flop: float | None
     tensor_instruction: float | None
+    dram_byte: float | None = None  # both ways, where the two are not known
 
 
 @dataclass(frozen=True)
 class CountedCell:
-    """The kernels of a cell as means of ``steps`` steps, and the tool that counted them."""
+    """The kernels of a cell as means of ``steps`` steps, and the tool that counted them.
+
+    ``missing`` are metrics of all GPUs that no launch has. ``uneven`` is a kernel whose launches ``steps`` does not
+    divide.
+    """
 
     steps: int
     tool: str
     kernels: tuple[CountedKernel, ...]
     capability: str | None  # the GPU's compute capability
     tensor_gap: str | None  # why the FLOP of tensor cores are unknown for some kernels, if they are
+    missing: tuple[str, ...] = ()
+    uneven: str | None = None
 
 
 def parse(lines: Iterable[str], name: str, steps: int, tool: str) -> CountedCell:
@@ -94,35 +106,67 @@ def parse(lines: Iterable[str], name: str, steps: int, tool: str) -> CountedCell
 
     Raises UserError, which begins with ``name``, if there is no such table or a cell cannot be read.
     """
-    text = [line for line in lines if line.strip() and not line.startswith("==")]
+    numbered = [(number, line) for number, line in enumerate(lines, 1) if line.strip()]
+    table = [*dropwhile(lambda each: not _is_header(each[1]), (each for each in numbered if each[1][:2] != "=="))]
     try:
-        rows = list(csv.DictReader(dropwhile(lambda line: not _is_header(line), text)))
+        rows = list(csv.DictReader(line for _, line in table))
     except csv.Error:  # a cell of over 128 KiB
         rows = []
-    if len(rows) < 2 or rows[0]["ID"]:
-        raise UserError(f"{name}: no table of kernels; export it with ncu --csv --page raw and --metrics {TIME}")
-    units = rows.pop(0)
-    _check_locale(rows, name)
+    is_long = bool(rows) and rows[0].keys() >= {*LONG}
+    if not is_long and (len(rows) < 2 or rows[0]["ID"]):
+        errors = [line.removeprefix("==ERROR==").strip() for _, line in numbered if line.startswith("==ERROR==")]
+        problem = f"ncu failed: {quote(errors[-1])}" if errors else "no table of kernels"
+        raise UserError(f"{name}: {problem}; export it with ncu --csv --page raw and --metrics {TIME}")
+    units = {} if is_long else rows.pop(0)
+    if None in units.values():
+        raise UserError(
+            f"{name}, line {table[1][0]}: units are missing for some columns of the header; export it again"
+        )
+    kernels = _join_metrics(rows, units, name) if is_long else rows
+    _check_locale(kernels, name)
     launches = []
-    for number, row in enumerate(rows, 1):
+    for number, row in enumerate(kernels, 1):
         place = f"{name}: kernel {number}"
         is_whole = None not in row and None not in row.values()
         launch = _read_launch(row, units, place) if is_whole else {}
         if TIME not in launch or not row[KERNEL].strip():
-            raise UserError(f"{place} is incomplete: it needs a name, {TIME} and {len(units)} cells; export it again")
+            needed = f"{len(units)} cells" if not is_long else "its metrics"
+            raise UserError(f"{place} is incomplete: it needs a name, {TIME} and {needed}; export it again")
         launches.append((row[KERNEL], launch))
-    return summarise(launches, rows[0].get(CAPABILITY) or None, steps, tool)
+    return summarise(launches, kernels[0].get(CAPABILITY) or None, steps, tool)
 
 
 def _is_header(line: str) -> bool:
     """Return whether a line is the table's header: the program's own output may begin with ``ID,`` too."""
-    return bool(re.match('"?ID"?,', line)) and {KERNEL, TIME} <= set(next(csv.reader([line])))
+    if not re.match('"?ID"?,', line):
+        return False
+    names = set(next(csv.reader([line])))
+    return KERNEL in names and (TIME in names or names >= {*LONG})
+
+
+def _join_metrics(rows: Iterable[dict[str, str]], units: dict[str, str], name: str) -> list[dict[str, str]]:
+    """Return a row per launch, with a column per metric, from a row per metric; add the units to ``units``.
+
+    ncu chooses units for each launch unless it is told otherwise, hence a unit that differs is refused.
+    """
+    launches: dict[str, dict[str, str]] = {}
+    for row in rows:
+        metric, unit, value = (row[column] or "" for column in LONG)
+        if metric not in READ and not tensor_kinds(metric):
+            continue  # another metric, or a line of advice
+        if units.setdefault(metric, unit) != unit:
+            raise UserError(f"{name}: {metric} has several units; export it with --print-units base")
+        described = {column: row[column] or "" for column in (KERNEL, CAPABILITY) if column in row}
+        launches.setdefault(row["ID"], described)[metric] = value
+    if not launches:
+        raise UserError(f"{name}: none of its metrics is read here; export it with --metrics {TIME}, and the others")
+    return list(launches.values())
 
 
 def _check_locale(rows: Iterable[Mapping[str, str]], name: str) -> None:
     """Raise UserError if the numbers are not English, or if nothing in the file tells whether they are."""
     cells = [
-        (f"{name}: kernel {number}, column {column}", text.strip(), column in FIXED or tensor_kinds(column) is not None)
+        (f"{name}: kernel {number}, column {column}", text.strip(), column in READ or tensor_kinds(column) is not None)
         for number, row in enumerate(rows, 1)
         for column, text in row.items()
         if column and "__" in column and text
@@ -149,15 +193,21 @@ def summarise(
     for kernel, launch in launches:
         by_kernel.setdefault(kernel[:LONGEST_NAME], []).append(launch)
     kernels = tuple(_kernel(name, each, capability, steps) for name, each in by_kernel.items())
+    counted = {name for each in by_kernel.values() for launch in each for name in launch}
+    whole = set() if DRAM in counted else {old for old, new in RENAMED if new not in counted}
+    missing = (whole | {L2, L1, *chain(*VECTOR), TENSOR_INSTRUCTIONS}) - counted
     gap = f"the GPU (compute capability {capability or 'unknown'}) does not count every operation of its tensor cores"
+    if TENSOR_INSTRUCTIONS in missing and not any(map(tensor_kinds, counted)):
+        gap = f"{TENSOR_INSTRUCTIONS} was not counted, nor the operations of tensor cores"
     has_gap = any(kernel.tensor_flop is None for kernel in kernels)
-    return CountedCell(steps, tool, kernels, capability, gap if has_gap else None)
+    uneven = next((name for name, each in by_kernel.items() if len(each) % steps), None)
+    return CountedCell(steps, tool, kernels, capability, gap if has_gap else None, tuple(sorted(missing)), uneven)
 
 
 def _read_launch(row: Mapping[str, str], units: Mapping[str, str], place: str) -> dict[str, float]:
     """Return the metrics of one line that the GPU has, in base units."""
     launch = {}
-    for metric in filter(lambda name: name in FIXED or tensor_kinds(name), row):
+    for metric in filter(lambda name: name in READ or tensor_kinds(name), row):
         text, unit = row[metric].strip(), units[metric]
         if text and not text.startswith(("n/a", "(!)")):
             is_number = unit in UNITS and NUMBER.fullmatch(text)
@@ -183,11 +233,20 @@ def _kernel(kernel: str, launches: Sequence[Mapping[str, float]], capability: st
         fp32_flop += fsum(means.get(name, 0.0) * each for name, each in PACKED.items())
     if TENSOR_INSTRUCTIONS in means:
         means[TENSOR_INSTRUCTIONS] -= means.get(NO_PRODUCTS, 0.0)
+        # Hopper has no such metric. Each HFMA2.MMA is also counted as a multiply-add of its 32 threads in fp16: where
+        # those explain all of the pipe's instructions, and no operation was counted, they only wrote constants.
+        constants, fma = means[TENSOR_INSTRUCTIONS], means.get(HALF_FMA, 0.0)
+        is_explained = NO_PRODUCTS not in means and 0 < constants <= fma / WARP
+        if is_explained and any(map(tensor_kinds, means)) and not sum_tensor_operations(means):
+            means[TENSOR_INSTRUCTIONS] = 0.0
+            if fp16_flop is not None:
+                fp16_flop -= FLOP["fma"] * WARP * constants
     calls = max(1, round(len(launches) / steps))
     dram_read_byte, dram_write_byte = (means.get(old, means.get(new)) for old, new in RENAMED)
     return CountedKernel(
         kernel, calls, means[TIME], dram_read_byte, dram_write_byte, means.get(L2), means.get(L1),
         fp64_flop, fp32_flop, fp16_flop, _tensor_flop(means, capability), means.get(TENSOR_INSTRUCTIONS),
+        means.get(DRAM) if None in (dram_read_byte, dram_write_byte) else None,
     )  # fmt: skip
 
 

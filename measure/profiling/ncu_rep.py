@@ -10,7 +10,7 @@ from typing import Any
 
 from measure.cache.schema import MOST
 from measure.errors import UserError, in_short
-from measure.profiling.ncu_csv import FIXED, TIME, UNITS, CountedCell, summarise, tensor_kinds
+from measure.profiling.ncu_csv import READ, TIME, UNITS, CountedCell, summarise, tensor_kinds
 
 SUFFIXES = (".ncu-rep", ".ncu-repz")
 CAPABILITY = [f"device__attribute_compute_capability_{part}" for part in ("major", "minor")]
@@ -45,7 +45,7 @@ def _metrics(action: Any) -> dict[str, float]:
     """Return the metrics of one launch in base units; infinite in an unknown unit, absent without a value."""
     found = {}
     for name in action:
-        if name in FIXED or tensor_kinds(name):
+        if name in READ or tensor_kinds(name):
             metric = action[name]
             if metric.has_value() and not isnan(value := float(metric.as_double())):
                 found[name] = value * UNITS.get(metric.unit(), inf)

@@ -1,13 +1,14 @@
 """Put the hardware counters of a model, which NVIDIA Nsight Compute wrote as a report (.ncu-rep) or with
 ncu --csv --page raw, into the cache of a machine: one that has measured, or a GPU of which only the name is known.
+docs/gpu.md has the command of ncu with the metrics that are read.
 
-file FILE  a report of ncu, or the output of ncu --csv --page raw
+file FILE  a report of ncu, or the output of ncu --csv
 --model NAME  the model, as in --models of measure (required)
 --batch N  the inputs of a step (required)
 --input-shape S  the shape of an input, such as 3x224x224 (default: as measured here)
 --precision P  the precision (default: %(default)s)
---phase PHASE  step (of training) or inference (default: %(default)s)
---steps N  the number of counted steps (default: %(default)s)
+--phase PHASE  step (of training) or inference (required)
+--steps N  the number of counted calls in the file (default: %(default)s)
 --machine NAME  the machine's folder (default: from --device-name)
 --device-name NAME  the GPU's name, for a machine that has measured nothing
 """
@@ -34,8 +35,9 @@ from measure.run.cell_tasks import HardwareCounterTask
 from measure.run.task import RunCache
 from measure.run.worker import IsolatedCalls
 from measure.verbs import flags
+from roofwright.command_line import data_flag
 
-DEFAULTS = {"precision": "fp32", "phase": STEP, "steps": "1"}
+DEFAULTS = {"precision": "fp32", "steps": "1"}
 
 
 def main(asked: argparse.Namespace) -> int:
@@ -63,12 +65,21 @@ def main(asked: argparse.Namespace) -> int:
         counted = ncu_rep.read(file, steps, tool="imported")
     else:
         counted = ncu_csv.parse(decode(content, errors="replace").splitlines(), asked.file, steps, tool="imported")
+    if counted.uneven is not None:
+        kernel = counted.uneven[:80]
+        raise UserError(f"--steps: {steps} does not divide the launches of {kernel}; give the number of calls counted")
     folder, environment = _machine(asked.data, asked.machine, asked.device_name)
     task = HardwareCounterTask(model, Cell(model.name, batch, asked.precision, asked.phase, EAGER))
     with folder.locked():
         RunCache(Workloads(asked.data), folder, environment).put(task, counted)
     print(f"{len(counted.kernels)} kernels of {model.name} at batch size {batch} into {folder.folder}")
-    print("Next: python -m report")
+    if counted.missing:
+        print(f"not in the file, so unknown: {', '.join(counted.missing)}")
+    if counted.tensor_gap:
+        print(f"FLOP of tensor cores are unknown: {counted.tensor_gap}")
+    where = data_flag(asked.data)
+    counts = f"python -m measure --sections workload --models {model.name} --batch-sizes {batch}{where}"
+    print(f"Next: {counts}, for the counts that the paper holds against them; then python -m report{where}")
     return 0
 
 

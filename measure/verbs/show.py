@@ -20,7 +20,7 @@ from pathlib import Path
 
 from measure.cache.folders import MachineFolder, Workloads, machine_names
 from measure.cache.predictions import COUNTED
-from measure.cache.records import Environment
+from measure.cache.records import Environment, KernelCounters
 from measure.cache.traces import StoredTrace, read_trace, trace_names
 from measure.cache.workload_records import WORKLOAD, Workload
 from measure.domain.latency import Cell, TimedCell
@@ -30,6 +30,11 @@ from measure.verbs.flags import check_one_output, parse_choices
 from measure.verbs.terminal import Table, aligned, markdown, text, write_csv
 from roofwright.command_line import data_flag
 
+COUNTERS = {  # the columns that add up to each amount
+    "kernels": (("calls",), ""), "kernel time": (("time_s",), "s"), "read": (("dram_read_byte",), "B"),
+    "written": (("dram_write_byte",), "B"), "FLOP": (("fp64_flop", "fp32_flop", "fp16_flop"), "FLOP"),
+    "of tensor cores": (("tensor_flop",), "FLOP"),
+}  # fmt: skip
 NUMBERS = ("batch", "latency", "95 % interval", "inputs/s", "tokens/s", "rounds")
 COUNTS = {  # the columns of counts, with their unit
     "parameters": ("parameter_count", ""),
@@ -65,7 +70,12 @@ def main(flags: argparse.Namespace) -> int:
         machines = [machine for machine in machines if machine[-1]]
     if flags.json:
         records = [
-            {"folder": str(folder.folder), "environment": asdict(environment), "cells": list(map(asdict, cells))}
+            {
+                "folder": str(folder.folder),
+                "environment": asdict(environment),
+                "cells": list(map(asdict, cells)),
+                "hardware_counters": [asdict(each) for each in folder.rows(KernelCounters) if is_of(environment, each)],
+            }
             for folder, environment, cells in machines
         ]
         listed = [
@@ -91,7 +101,10 @@ def main(flags: argparse.Namespace) -> int:
         write_csv(sys.stdout, rows, columns)
     else:
         table = markdown if flags.markdown else aligned
-        parts = [cell_lines(*machine, table) for machine in machines]
+        parts = [
+            cell_lines(*machine, table) + ([] if flags.models else counter_lines(*machine[:2], table))
+            for machine in machines
+        ]
         parts += [count_lines(counts, table)] if counts else []
         parts += [trace_lines(traces, table)] if traces else []
         print("\n\n".join(map("\n".join, parts)))
@@ -115,7 +128,7 @@ def cell_lines(folder: MachineFolder, environment: Environment, cells: Sequence[
         rates = [text(rate, plain) for rate in (cell.inputs_per_s, cell.tokens_per_s)[: 1 + len(tokens)]]
         lead = *map(str, Cell.of(cell)), latency(cell.latency_s), ends
         rows.append([*lead, *rates, str(cell.rounds), ", ".join(cell.flags)])
-    lines = table(rows, NUMBERS) if len(rows) > 1 else ["No cell of it has a result."]
+    lines = table(rows, NUMBERS) if len(rows) > 1 else ["No latency was measured on it."]
     return [f"{environment.label}, {folder.folder}", "", *lines, *(["", *failed] if failed else [])]
 
 
@@ -138,6 +151,27 @@ def count_lines(counts: Sequence[Workload], table: Table) -> list[str]:
         rows.append((row.model, row.input_shape, str(row.batch), how, *cells))
     lines = table(rows, ("batch", *COUNTS)) if len(rows) > 1 else []
     return ["Counts of a call as this program runs it", "", *lines, *([""] if lines and failed else []), *failed]
+
+
+def is_of(environment: Environment, row: KernelCounters) -> bool:
+    return row.environment_id == environment.environment_id
+
+
+def counter_lines(folder: MachineFolder, environment: Environment, table: Table) -> list[str]:
+    """Return a table of what hardware counters counted in one call, summed over its kernels; empty without any."""
+    calls: dict[Cell, list[KernelCounters]] = {}
+    for row in folder.rows(KernelCounters):
+        if is_of(environment, row):
+            calls.setdefault(Cell.of(row), []).append(row)
+    rows: list[Sequence[str]] = [(*Cell._fields, *COUNTERS)]
+    for cell, kernels in calls.items():
+        amounts = []
+        for columns, unit in COUNTERS.values():
+            values = [getattr(kernel, column) for kernel in kernels for column in columns]
+            amounts.append("" if None in values else si(sum(values), unit))
+        rows.append([*map(str, cell), *amounts])
+    title = "Hardware counters of a call, all kernels together:"
+    return ["", title, "", *table(rows, ("batch", *COUNTERS))] if calls else []
 
 
 def trace_lines(traces: Sequence[StoredTrace], table: Table) -> list[str]:

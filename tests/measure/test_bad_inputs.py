@@ -101,7 +101,7 @@ TABLE = [
 
 TWO_CHIPS = [traces.DEVICE, traces.DEVICE | {"id": 1, "name": "Example 9"}]
 T4 = "--device-name 'NVIDIA T4'"
-NCU, ONE = "ncu.csv --model resnet50 --batch 64", "resnet50 --chip 'Bead 2' --precision bf16"
+NCU, ONE = "ncu.csv --model resnet50 --batch 64 --phase step", "resnet50 --chip 'Bead 2' --precision bf16"
 FORMAT = (TESTS / "data" / "ncu-raw-format.csv").read_text()
 LONG = next(cell for cell in FORMAT.split('"') if cell.startswith("sm80_xmma"))
 
@@ -149,11 +149,14 @@ VERBS = {
         ("images-1 --data none", "no traces in none"),
     ],
     "import-ncu": [
-        (f"none.csv --model resnet50 --batch 64 {T4}", "none.csv: cannot be read"),
-        (f"ncu.csv --model resnet5 --batch 64 {T4}", "'resnet5'"),
-        (f"ncu.csv --model vgg* --batch 64 {T4}", "--model: 'vgg*' selects 3 models"),
+        (f"none.csv --model resnet50 --batch 64 --phase step {T4}", "none.csv: cannot be read"),
+        (f"ncu.csv --model resnet5 --batch 64 --phase step {T4}", "'resnet5'"),
+        (f"ncu.csv --model vgg* --batch 64 --phase step {T4}", "--model: 'vgg*' selects 3 models"),
+        (f"ncu.csv --model resnet50 --batch 64 {T4}", "--phase"),
+        (f"ncu.csv --model resnet50 --batch 64 --phase stop {T4}", "did you mean step?"),
+        (f"{NCU} {T4} --steps 3", "--steps: 3 does not divide the launches of sm80_xmma"),
         *((f"{NCU} {T4} {flag}", culprit) for flag, culprit in (
-            ("--steps none", "--steps: 'none'"), ("--steps -1", "--steps"), ("--phase stop", "did you mean step?"),
+            ("--steps none", "--steps: 'none'"), ("--steps -1", "--steps"),
             ("--input-shape 3*8", "--input-shape: '3*8'"), ("--precision fp1", "--precision: 'fp1'"),
             ("--machine ../up", "--machine: '../up'"), ("--machine example-gpu", "Example GPU"),
             ("--machine example-cpu", "Example CPU"),

@@ -1,10 +1,12 @@
 """A script or a function stands for Nsight Compute: it answers, or refuses."""
 
 import os
+import shlex
 import sys
 from types import SimpleNamespace
 
 import pytest
+from helpers.places import ROOT
 from helpers.processes import has_ended, wait_until
 from helpers.tasks import cell
 
@@ -12,6 +14,7 @@ from measure.errors import UserError
 from measure.machine import devices
 from measure.models import catalog
 from measure.profiling import ncu
+from measure.profiling.ncu_csv import FIXED, OPTIONAL
 
 PLAYED = """#!{python}
 import pathlib, subprocess, sys
@@ -136,3 +139,12 @@ def test_a_gpus_counters_see_the_work_of_a_model(gpu):
     # ResNet18 does 3.63 GFLOP an input; an algorithm may do less than half of a convolution's, or more by its tiles.
     flop = sum((each.fp32_flop or 0) + (each.tensor_flop or 0) for each in kernels)
     assert 0.3 < flop / (8 * 3.63e9) < 3
+
+
+def test_the_documented_command_reads_what_is_read_here():
+    """All metrics but those that some GPUs lack, and the options of a cell that is measured."""
+    text = (ROOT / "docs" / "gpu.md").read_text("utf-8").partition("TENSOR=")[2].partition("```")[0]
+    command = shlex.split(text.partition("\n")[2].replace("\\\n", ""))
+    metrics = command[command.index("--metrics") + 1].split(",")
+    assert metrics == [*(name for name in FIXED if name not in OPTIONAL), "$TENSOR"]
+    assert set(ncu.OPTIONS) - {"--replay-mode", "kernel"} <= set(command)  # which is the default

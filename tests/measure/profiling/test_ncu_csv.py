@@ -5,12 +5,14 @@ beginning of what ncu 2025.3.1 wrote on an H200: ResNet-18's first convolution a
 import re
 
 import pytest
-from helpers.places import TESTS
+from helpers.places import ROOT, TESTS
 
+from measure.cache.folders import MachineFolder
 from measure.cache.foreign import decode
+from measure.cache.records import KernelCounters
 from measure.errors import UserError
 from measure.profiling import ncu_csv
-from measure.profiling.ncu_csv import sum_tensor_operations
+from measure.profiling.ncu_csv import HALF_FMA, sum_tensor_operations
 
 FORMAT = TESTS / "data" / "ncu-raw-format.csv"
 LINES = FORMAT.read_text().splitlines()
@@ -48,6 +50,18 @@ CONSTANTS = [  # a quarter of the million instructions of each convolution's ten
     LINES[START + 1] + ',"inst"',
     *(line + (',"250,000"' if '"1,000,000","0","0","0","n/a","2' in line else ',"0"') for line in LINES[START + 2 :]),
 ]
+TIME = "gpu__time_duration.sum"
+# ncu's default page: a line per metric of a launch. A copy reads and writes 1 MiB in 4 us.
+LONG = [
+    '"ID","Process ID","Kernel Name","CC","Section Name","Metric Name","Metric Unit","Metric Value"',
+    *(
+        f'"0","7","copy_kernel","8.0","Command line profiler metrics","{metric}","{unit}","{value}"'
+        for metric, unit, value in (
+            ("dram__bytes_read.sum", "byte", "1,048,576"), ("dram__bytes_write.sum", "byte", "1,048,576"),
+            (TIME, "ns", "4,000"),
+        )
+    ),
+]  # fmt: skip
 FP32 = 2 * (1000 + 2 * 2000 + 3000)  # of two launches: add + 2 fma + mul
 TWICE = 2 * (2 * 10 + 2 * 100 + 4 * 1000)  # packed additions and multiplications are 2 FLOP, multiply-adds 4
 GAP_OF = "the GPU (compute capability {}) does not count every operation of its tensor cores"
@@ -74,7 +88,7 @@ GAP_OF = "the GPU (compute capability {}) does not count every operation of its 
         # Volta's tensor cores are counted by their instructions, Turing's are not; the product ran none.
         (put('"8.0"', '"7.0"', VOLTA), 1, {"tensor_flop": 512 * 2e6}, {}, None),
         (put('"8.0"', '"7.5"', VOLTA), 1, {"tensor_flop": None}, {"tensor_flop": 0}, "compute capability 7.5"),
-        (put("sm__inst_executed_pipe_tensor", "not_there", VOLTA), 1, {}, {}, GAP_OF.format("8.0")),
+        (put("sm__inst_executed_pipe_tensor", "not_there", VOLTA), 1, {}, {}, "pipe_tensor.sum was not counted"),
         (put("2,048,000,000", "0"), 1, {"tensor_flop": None}, {"tensor_flop": 0}, GAP_OF.format("8.0")),  # not 0
         (PACKED, 1, {"fp32_flop": FP32 + TWICE}, {"fp32_flop": 2e6 + TWICE}, None),  # Blackwell's
         (CONSTANTS, 1, {"tensor_instruction": 1.5e6}, {}, None),
@@ -91,6 +105,64 @@ def test_the_launches_of_a_kernel_are_summed_in_base_units(lines, steps, convolu
         assert {key: getattr(kernel, key) for key in expected} == pytest.approx(expected)
 
 
+def test_a_line_per_metric():
+    launches = [*LONG, *(line.replace('"0","7"', '"1","7"') for line in LONG[1:])]
+    for lines, steps, calls in ((LONG, 1, 1), (launches, 2, 1), (launches, 1, 2)):
+        counted, copy = parsed(["==PROF== Connected to process 7", *lines], steps)
+        assert (counted.capability, copy.kernel, copy.calls) == ("8.0", "copy_kernel", calls)
+        assert copy.time_s == pytest.approx(calls * 4e-6)
+        assert (copy.dram_read_byte, copy.dram_write_byte) == (calls * 2**20, calls * 2**20)
+        assert (copy.l2_byte, copy.fp32_flop, copy.dram_byte) == (None, None, None)
+
+
+def test_what_an_export_lacks_is_named():
+    counted, _ = parsed(LONG)
+    assert {"lts__t_bytes.sum", "sm__inst_executed_pipe_tensor.sum"} <= {*counted.missing}
+    assert not {name for name in counted.missing if name.startswith(("dram", TIME))}
+    assert parsed()[0].missing == ()
+    assert "dram__bytes_read.sum" in parsed([LONG[0], LONG[3]])[0].missing
+
+
+def test_bytes_of_both_ways_together():
+    lines = [line.replace("dram__bytes_read.sum", "dram__bytes.sum") for line in LONG if "write" not in line]
+    counted, copy = parsed(lines)
+    assert (copy.dram_byte, copy.dram_read_byte, copy.dram_write_byte) == (2**20, None, None)
+    assert not any(name.startswith("dram") for name in counted.missing)
+
+
+def test_launches_that_the_steps_do_not_divide():
+    launches = [line.replace('"0","7"', f'"{number}","7"') for number in range(8) for line in LONG[1:]]
+    uneven = {steps: parsed([LONG[0], *launches], steps)[0].uneven for steps in (1, 2, 3, 8, 16)}
+    assert uneven == {1: None, 2: None, 3: "copy_kernel", 8: None, 16: "copy_kernel"}
+
+
+def test_constants_of_an_h200_are_no_products():
+    """The ten kernels of ResNet-18 in ``data``. Six ran instructions of the tensor pipe: each is counted as 64 FLOP in
+    fp16, of 32 threads' multiply-adds, so that all of them wrote constants.
+    """
+    rows = MachineFolder(ROOT / "data", "nvidia-h200-03df").rows(KernelCounters)
+    fma = {f"sm__{ncu_csv.INSTRUCTIONS}_h{name}_pred_on.sum": 0.0 for name in ("add", "mul")}
+    none = dict.fromkeys((f"sm__ops_path_tensor_op_hmma_src_{name}.sum" for name in ("fp16", "tf32")), 0.0)
+    launches = [
+        (row.kernel, {
+            TIME: row.time_s, "sm__inst_executed_pipe_tensor.sum": row.tensor_instruction,
+            "sm__sass_thread_inst_executed_op_hfma_pred_on.sum": row.fp16_flop / 2, **fma, **none,
+        })
+        for row in rows
+    ]  # fmt: skip
+    assert sum(row.tensor_instruction > 0 for row in rows) == 6
+    counted = ncu_csv.summarise(launches, "9.0", 1, "ncu")
+    assert {(each.tensor_flop, each.tensor_instruction, each.fp16_flop) for each in counted.kernels} == {
+        (0.0, 0.0, 0.0)
+    }
+    assert counted.tensor_gap is None
+    # One more instruction than the constants, and the operations are unknown again.
+    launches = [
+        (name, {**each, "sm__inst_executed_pipe_tensor.sum": 1 + each[HALF_FMA] / 32}) for name, each in launches
+    ]
+    assert "does not count every operation" in ncu_csv.summarise(launches, "9.0", 1, "ncu").tensor_gap
+
+
 def test_an_h200_counts_what_arithmetic_says_of_the_first_convolution():
     lines = (TESTS / "data" / "ncu-h200.csv").read_text().splitlines()
     counted, convolution, normalisation = parsed(lines)
@@ -98,6 +170,7 @@ def test_an_h200_counts_what_arithmetic_says_of_the_first_convolution():
     # 8 images, 64 channels of 112 x 112, windows of 3 x 7 x 7; its blocks overlap the edges a little
     assert 1 <= convolution.fp32_flop / (2 * 8 * 64 * 112**2 * 3 * 7**2) < 1.05
     assert 1 <= convolution.dram_read_byte / (4 * 8 * 3 * 224**2) < 1.05  # the images
+    assert (convolution.tensor_flop, convolution.fp16_flop, counted.tensor_gap) == (0, 0, None)
     # What the convolution wrote, a normalisation finds in the cache or in memory, and writes anew
     assert normalisation.l2_byte > 2 * 4 * 8 * 64 * 112**2
 
@@ -119,11 +192,15 @@ def test_units_of_all_versions(unit, text):
             for text in ("nan", "-1", "1e400", "1,5", "1.234,5", "٣")
         ),
         (changed('"us"', '"fortnight"'), "'50.00' in 'fortnight' cannot be read; export it with --print-units base"),
+        (["==PROF== Connected", "==ERROR== ERR_NVGPUCTRPERM - no permission"], "failed: 'ERR_NVGPUCTRPERM - no perm"),
+        ([*LINES[: START + 1], LINES[START + 1][:40], *LINES[START + 2 :]], f"line {START + 2}: units are missing"),
+        (LONG[:1], "no table of kernels"), ([LONG[0], LONG[3].replace(TIME, "other")], "none of its metrics"),
+        (LONG[:3], "kernel 1 is incomplete"), ([*LONG, LONG[3].replace('"ns"', '"us"')], "has several units"),
         ([*LINES[:-1], LINES[-1].rpartition(",")[0]], "kernel 4 is incomplete"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_read_is_said_in_one_sentence(lines, words):
-    with pytest.raises(UserError, match=r"some\.csv: ") as problem:
+    with pytest.raises(UserError, match=r"some\.csv[:,] ") as problem:
         parsed(lines)
     assert words in str(problem.value)
     assert "\n" not in str(problem.value)
