@@ -1,5 +1,6 @@
 import json
 from pathlib import Path
+from threading import Thread
 
 import pytest
 from helpers import traces
@@ -75,6 +76,21 @@ def test_ranks_that_ran_together_share_a_folder_and_a_trace_replaces_itself_and_
     operators = sorted((row.rank, row.operator) for row in read(TraceOperator))
     assert operators == [(rank, name) for rank in (0, 1) for name in ("addmm", "relu")]
     assert len(read(TraceOperator, FOLDER.with_name(f"{FOLDER.name}-2"))) == 1
+
+
+def test_two_imports_at_once_take_turns():
+    """Each chooses its folder while it holds the lock, so that they cannot choose the same one; neither fails."""
+    paths = write(Path("a.json"), STEP), write(Path("b.json"), trace(addmm(10), launch(15, 5), kernel("g", 20, 7, 5)))
+    threads = [Thread(target=call, args=(path, "--name", "tiny")) for path in paths]
+    with table.in_turn(FOLDER.parent):
+        for each in threads:
+            each.start()
+        threads[0].join(1.0)
+        assert all(each.is_alive() for each in threads)
+        assert not list(FOLDER.parent.glob("*/trace.csv"))
+    for each in threads:
+        each.join()
+    assert len(list(FOLDER.parent.glob("*/trace.csv"))) == 2
 
 
 def test_the_chip_is_found_by_the_drivers_name_or_named(capsys):
