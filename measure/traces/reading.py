@@ -10,7 +10,7 @@ of each process, as in ``[TP01] 4711``. Each rank becomes a trace of its own.
 
 import ast
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from sys import intern
@@ -148,7 +148,7 @@ class _Reader:
 
     def __init__(self, path: Path) -> None:
         self._trace = Trace(path)  # what all ranks share: the header, and what is left out
-        self._ranks: dict[str, Trace] = {}
+        self._ranks: defaultdict[str, Trace] = defaultdict(lambda: Trace(path))
         self._signatures: dict[str, Signature] = {}
         self._threads: dict[Thread, Thread] = {}
 
@@ -223,7 +223,7 @@ class _Reader:
             return
         thread = self._thread(event)
         label = RANK.fullmatch(thread[0]) if isinstance(event.get("pid"), str) else None
-        trace = self._ranks.setdefault(label[1] if label else "", Trace(self._trace.path))
+        trace = self._ranks[label[1] if label else ""]
         if kind:
             external = _whole(arguments.get("External id", arguments.get("external id")))
             device, correlation = _whole(arguments.get("device")) or 0, _whole(arguments.get("correlation"))
