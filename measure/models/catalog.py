@@ -44,6 +44,9 @@ def find(
             language = LIBRARIES["language"]
             models = models or [language.describe(each) for each in language.match(pattern)]
             if not models:
+                if others := [each for each in LIBRARIES if _has(each, pattern)]:
+                    meant = " or ".join(f"{each}:{pattern}" for each in others)
+                    raise UserError(f"--models: {pattern} is not built in; write {meant}")
                 raise _unknown("no model is called", pattern, [model.name for model in BUILT_IN], "--list")
         elif source in LIBRARIES:
             library = _library(source)
@@ -75,6 +78,16 @@ def is_own(name: str) -> bool:
     """Return whether a name among those of ``--models`` is that of a user's own function."""
     source, colon, _ = name.partition(":")
     return bool(colon) and source not in LIBRARIES
+
+
+def _has(source: str, pattern: str) -> bool:
+    """Return whether a library that is installed has models of this name or glob."""
+    try:
+        library = _library(source)
+    except UserError:
+        return False
+    is_glob = any(mark in pattern for mark in "*?[")
+    return bool(fnmatch.filter(library.names(), pattern) or (not is_glob and library.match(pattern)))
 
 
 def _unknown(problem: str, name: str, names: list[str], flags: str) -> UserError:

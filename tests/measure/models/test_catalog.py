@@ -49,7 +49,10 @@ def test_a_built_in_model_has_a_native_size_as_well():
         ("hf:gpt5", ["hf has no model 'gpt5'", "gpt2"]),
         ("hf:bert_decode_4", ["bert cannot decode"]),
         ("hf:gpt2_prefill_2000", ["gpt2 takes 1024 tokens at most", "2000"]),
-        ("hf:nowhere/config.json", ["nowhere/config.json"]),
+        ("hf:nowhere/config.json", ["nowhere/config.json", "No such file"]),
+        ("hf:", ["hf has no model ''"]),
+        ("resnet34", ["torchvision:resnet34"]),
+        ("hubert_b*", ["torchaudio:hubert_b*"]),
     ],
 )
 def test_a_wrong_name_is_answered_in_one_sentence(pattern, named):
@@ -60,6 +63,13 @@ def test_a_wrong_name_is_answered_in_one_sentence(pattern, named):
         catalog.find(["alexnet", pattern])
     assert all(each in str(caught.value) for each in named)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("name", "package"), [("timm:resnet18d", "timm"), ("hf:mixtral", "transformers")])
+def test_a_name_without_its_library_is_answered_with_it(name, package):
+    pytest.importorskip(package, reason="an optional extra")
+    with pytest.raises(UserError, match=f"write {name}$"):
+        catalog.find([name.partition(":")[2]])
 
 
 @pytest.mark.parametrize(
