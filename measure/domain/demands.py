@@ -64,6 +64,19 @@ class LayerDemand:
     time_share: float | None
 
 
+def beyond_weights(layers: Sequence[LayerDemand], batch: int) -> int:
+    """Return the FLOP of a call that its weights do not explain, at 2 for each weight, input and call of its layer.
+
+    Where an input is one token, these are attention, and what projects the tokens in the cache again. A linear layer
+    without weights of its own shares them, as a tied head does; all its FLOP count as those of weights.
+    """
+    return sum(
+        max(0, each.flop - 2 * batch * each.calls * each.parameter_count)
+        for each in layers
+        if each.parameter_count or each.layer_kind != "linear"
+    )
+
+
 def bound(roofline: Roofline | None, flop: int, byte: int) -> str | None:
     """Return the bound of this work; None without work or a measured roof."""
     if roofline is None or not (flop or byte):

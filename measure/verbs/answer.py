@@ -8,7 +8,7 @@ from typing import Any
 from measure.cache.records import Environment, OperatorTime, Profile
 from measure.cache.workload_records import Layer, Workload
 from measure.domain.advice import Advice, advise
-from measure.domain.demands import CellDemand, LayerDemand, Reached, demands, layer_demands, reached
+from measure.domain.demands import CellDemand, LayerDemand, Reached, beyond_weights, demands, layer_demands, reached
 from measure.domain.latency import Cell, TimedCell
 from measure.domain.roofs import Roof
 from measure.domain.values import latency, percent, plain, si
@@ -86,7 +86,23 @@ def heading(found: ModelAnswer, table: Table) -> list[str]:
     title = f"{found.model} on {found.environment.label}, inputs of {found.input_shape}"
     uncounted = dict.fromkeys(name for each in found.demands for name in each.uncounted)
     missing = [f"The FLOP leave out operators without a formula: {', '.join(uncounted)}."] if uncounted else []
-    return [title, "", *table(rows, NUMBERS), *missing]
+    return [title, "", *table(rows, NUMBERS), *missing, *_cache_lines(found)]
+
+
+def _cache_lines(found: ModelAnswer) -> list[str]:
+    """Say where most FLOP of one more token come from if not from the weights."""
+    flop = sum(each.flop for each in found.layers)
+    beyond = beyond_weights(found.layers, found.demands[0].batch) if found.input_shape == "1" else 0
+    if 2 * beyond <= flop:
+        return []
+    by_name: dict[str, int] = defaultdict(int)
+    for each in found.layers:
+        by_name[each.path.rpartition(".")[2]] += beyond_weights([each], found.demands[0].batch)
+    name, most = max(by_name.items(), key=lambda pair: pair[1])
+    return [
+        f"Only {percent(1 - beyond / flop)} of the FLOP come from the weights, at 2 for each weight and token. "
+        f"The rest is attention to the cache, or projects the cache anew: {percent(most / flop)} in {name}."
+    ]
 
 
 def result_lines(found: ModelAnswer, table: Table, *, with_layers: bool = False, data_flag: str = "") -> list[str]:

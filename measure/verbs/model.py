@@ -152,8 +152,11 @@ def read_answer(cache: RunCache, request: Request) -> ModelAnswer:
     ]
     counts = [row for row in counts if row.batch in request.batch_sizes]
     if counts and all(row.status != "ok" for row in counts):
-        alone = f"python -m measure --models {shlex.quote(name)} --sections inference{data_flag(cache.workloads.data)}"
-        raise UserError(f"NAME: {name} could not be counted: {counts[0].reason}; to time it alone: {alone}")
+        verb = f"python -m measure --models {shlex.quote(name)}{data_flag(cache.workloads.data)} --sections"
+        advice = f"to time it alone: {verb} inference"
+        if counts[0].status == "timeout":
+            advice = f"name fewer tokens or inputs, or count it for longer: {verb} workload --call-limit 600s --force"
+        raise UserError(f"NAME: {name} could not be counted: {counts[0].reason}; {advice}")
     counted, workload_of = (name, shape, first.batch, stored_as(first.precision), None), attrgetter(*WORKLOAD)
     layers = [row for row in cache.workloads.rows(Layer) if workload_of(row) == counted]
     runs = {Cell.of(row) for row in cache.rows(cache.folder.rows(Run)) if (row.model, row.code) == (name, model.code)}
