@@ -1,8 +1,9 @@
 """Networks of Hugging Face's ``transformers`` with random weights, from a configuration; nothing is downloaded.
 
 ``hf:gpt2`` has the configuration that transformers ships for a type of model, ``hf:path/to/config.json`` a user's.
-Behind either, ``_prefill_512``, ``_decode_512`` or ``_encode_512`` says what a call does, as in
-``measure.domain.models``. A prefill scores every token that it reads, as the network does unless told otherwise.
+After either, ``_prefill_512``, ``_decode_512`` or ``_encode_512`` says what a call does, as in
+``measure.domain.models``; the number may be left out. A prefill scores every token that it reads, as the network does
+unless told otherwise.
 """
 
 import copy
@@ -19,8 +20,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from measure.domain.models import DECODE, ENCODE, PREFILL, SOUND, Model
-from measure.errors import UserError, in_short
+from measure.domain.models import DECODE, ENCODE, IMAGE, PREFILL, SOUND, Model
+from measure.errors import UserError, in_short, one_line, text_of, unknown
 from measure.models.libraries import Library
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
     from measure.models.decoding import Past
 
-NAME = re.compile(r"(?P<source>.+?)(?:_(?P<phase>prefill|decode|encode)_(?P<length>[1-9]\d{0,6}))?")
+NAME = re.compile(r"(?P<source>.*?)(?:_(?P<phase>prefill|decode|encode)(?:_(?P<length>[1-9]\d{0,6}))?)?")
 MAPPING = re.compile(r"MODEL_FOR_\w+_MAPPING")
 FRAMES = 100  # of a spectrogram in a second: one each 10 ms
 LENGTH = 128  # tokens unless the name says how many, or the most that the network takes
@@ -42,7 +43,8 @@ HEADS = {
     "translates": ("MODEL_FOR_SPEECH_SEQ_2_SEQ_MAPPING", "MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING"),
     "classifies": ("MODEL_FOR_IMAGE_CLASSIFICATION_MAPPING",),
 }
-FAMILIES = {"input_ids": "language", "pixel_values": "vision", "pixel_values_videos": "vision"}  # others are audio
+# Others are audio.
+FAMILIES = {"input_ids": "language", "pixel_values": "vision", "pixel_values_videos": "vision", "past_values": "other"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +68,22 @@ class HuggingFaceTask:
     @property
     def token(self) -> str:
         """Return the argument that decoding gives a token."""
-        return "decoder_input_ids" if "decoder_input_ids" in self.parameters else "input_ids"
+        return "decoder_input_ids" if self._has_decoder else "input_ids"
+
+    @property
+    def _has_decoder(self) -> bool:
+        """Whether an encoder is followed by a decoder: BLIP-2 has the argument for one, whatever its language model."""
+        return bool(self.config.is_encoder_decoder) and "decoder_input_ids" in self.parameters
+
+    def _first(self, name: str, default: Any) -> Any:
+        """Return a setting of images from the vision part, the configuration, or the parts within, outermost first."""
+        parts = [getattr(self.config, "vision_config", None), self.config]
+        for part in parts:
+            if value := getattr(part, name, None):
+                return value
+            if part is not None:
+                parts += [getattr(part, each, None) for each in part.sub_configs]
+        return default
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Return the shape of each argument of a whole call without the batch, the main one first.
@@ -74,21 +91,27 @@ class HuggingFaceTask:
         Raises UserError if the network takes something else.
         """
         config, main = self.config, self.network.main_input_name
-        parts = getattr(config, "vision_config", config)
-        size = getattr(parts, "image_size", None) or (224, 224)
+        size = self._first("image_size", IMAGE[1:])
         height, width = (size, size) if isinstance(size, int) else tuple(size)[-2:]
-        image = (getattr(parts, "num_channels", 3), height, width)
+        image = (self._first("num_channels", 3), height, width)
         known: dict[str, tuple[int, ...]] = {
             "input_ids": (self.length,),
             "decoder_input_ids": (self.length,),
+            "bbox": (self.length, 4),  # where each token of a text stands on its page
             "pixel_values": (frames, *image) if (frames := getattr(config, "num_frames", None)) else image,
             "pixel_values_videos": (getattr(config, "frames_per_clip", 16), *image),
             "input_features": self._spectrogram(),
             "input_values": self._sound(),
         }
-        # CLIP takes both, and so does ViLT. A text for LLaVA may do without images.
-        takes_both = (parts is not config or hasattr(config, "image_size")) and not hasattr(config, "image_token_id")
-        optional = {"decoder_input_ids"} | ({"input_ids", "pixel_values"} if takes_both else set())
+        if "past_values" in self.parameters and hasattr(config, "num_input_channels"):  # PatchTST: a series
+            known["past_values"] = (config.context_length, config.num_input_channels)
+        # CLIP takes both, and so do ViLT and CLAP. A text for LLaVA may do without images or sound.
+        sees = hasattr(config, "vision_config") or hasattr(config, "image_size")
+        optional = {"bbox"} | ({"decoder_input_ids"} if self._has_decoder else set())
+        if sees and not hasattr(config, "image_token_id"):
+            optional |= {"input_ids", "pixel_values"}
+        if "return_loss" in self.parameters and hasattr(config, "audio_config"):
+            optional |= {"input_features"}
         variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
         # A part of a network inherits the name of the whole one's input.
         if isinstance(main, list) or main not in self.parameters:
@@ -98,18 +121,23 @@ class HuggingFaceTask:
             is_required = parameter.default is inspect.Parameter.empty and parameter.kind not in variadic
             if name not in ("self", main) and (is_required or name in optional):
                 names.append(name)
-        if unknown := [name for name in names if name not in known]:
+        if others := [name for name in names if name not in known]:
             raise UserError(
-                f"--models: {self.network.__name__} takes {' and '.join(unknown)}; write a function that makes it"
+                f"--models: {self.network.__name__} takes {' and '.join(others)}; write a function that makes them"
             )
         if any(name.endswith("input_ids") for name in names):
             self.vocabulary()
         return {name: known[name] for name in names}
 
     def _spectrogram(self) -> tuple[int, ...]:
-        """Return the shape of a spectrogram: bands first as for Whisper, or a second of frames first."""
-        config = self.config
+        """Return the shape of a spectrogram: bands first as for Whisper, or a second of frames first.
+
+        CLAP folds a spectrogram into a square image, and stretches one that has fewer frames.
+        """
+        config = getattr(self.config, "audio_config", self.config)
         bands = getattr(config, "num_mel_bins", 80)
+        if hasattr(config, "spec_size"):
+            return (1, config.spec_size**2 // bands, bands)
         for name in ("input_feat_per_channel", "feature_projection_input_dim"):
             if hasattr(config, name):
                 return (FRAMES, getattr(config, name))
@@ -135,7 +163,9 @@ class HuggingFaceTask:
 
         arguments = {}
         for name, shape in self.shapes().items():
-            if name.endswith("input_ids"):
+            if name == "bbox":
+                arguments[name] = torch.zeros(batch, *shape, dtype=torch.int64, device=device)
+            elif name.endswith("input_ids"):
                 arguments[name] = torch.randint(self.vocabulary(), (batch, *shape), device=device)
             else:
                 arguments[name] = torch.randn(batch, *shape, device=device, dtype=dtype)
@@ -220,21 +250,42 @@ def _parse(name: str) -> tuple[str, str | None, int | None]:
     return found["source"], found["phase"], int(found["length"]) if found["length"] else None
 
 
+def _read(path: Path) -> dict[str, Any]:
+    """Read a configuration. transformers writes an infinite number as ``{"__float__": "Infinity"}``."""
+
+    def decode(part: dict[str, Any]) -> Any:
+        return float(part["__float__"]) if part.keys() == {"__float__"} else part
+
+    try:
+        values = json.loads(path.read_text("utf-8-sig", "replace"), object_hook=decode)
+    except OSError as problem:
+        raise UserError(
+            f"--models: {path} cannot be read ({problem.strerror}); give the path of a config.json"
+        ) from None
+    except ValueError as problem:
+        raise UserError(f"--models: {path} is not valid JSON ({problem}); correct it or save it again") from None
+    if not isinstance(values, dict):
+        raise UserError(f"--models: {path} holds no JSON object; give a config.json as transformers saves it")
+    return values
+
+
 @cache
 def _task(api: Any, name: str) -> HuggingFaceTask:
     """Return the task of a name. Raises UserError for a wrong configuration, phase or length."""
     source, phase, length = _parse(name)
+    is_file = source.endswith(".json")
+    values = _read(Path(source)) if is_file else {"model_type": source}
+    kinds = api.models.auto.configuration_auto.CONFIG_MAPPING_NAMES
+    if not isinstance(kind := values.get("model_type"), str):
+        raise UserError(f'--models: {source} names no model_type; add one, such as "model_type": "llama"')
+    if kind not in kinds:
+        raise unknown(f"--models: model_type in {source}", kind, kinds)
     try:
-        if source.endswith(".json"):
-            values = json.loads(Path(source).read_text("utf-8-sig", "replace"))
-            config = api.CONFIG_MAPPING[values["model_type"]].from_dict(values)
-        else:
-            config = api.AutoConfig.for_model(source)
+        config = api.CONFIG_MAPPING[kind].from_dict(values) if is_file else api.CONFIG_MAPPING[kind]()
     except Exception as problem:  # a configuration validates itself, and may raise anything
-        why = "give a config.json that names its model_type"
-        raise UserError(
-            f"--models: {source} is no configuration of transformers ({in_short(problem)}); {why}"
-        ) from None
+        why = one_line(f"{type(problem).__name__}: {text_of(problem)}").partition(". ")[0]
+        advice = "correct it" if is_file else f"give a config.json of a {kind}"
+        raise UserError(f"--models: transformers refuses the configuration {source} ({why}); {advice}") from None
     if getattr(config, "quantization_config", None):
         why = "give one without, or a function that returns the network"
         raise UserError(f"--models: {source} has a quantization_config, which takes the weights themselves; {why}")
@@ -253,6 +304,8 @@ def _task(api: Any, name: str) -> HuggingFaceTask:
             if attribute.endswith("layerdrop"):
                 setattr(each, attribute, 0.0)  # layers dropped at random would make the work of training random
     config.use_cache = False  # nobody reads what a prefill alone would keep
+    if getattr(config, "image_token_id", 0) is None:  # BLIP-2's own, which fails without one: any token will do
+        config.image_token_id = 0
     text = config.get_text_config(decoder=True)
     limits = (getattr(text, each, None) for each in ("max_position_embeddings", "max_target_positions"))
     most = next((each for each in limits if isinstance(each, int) and each > 0), None)

@@ -4,6 +4,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from measure.counting.count import count
+from measure.domain.demands import beyond_weights, layer_demands
+from measure.domain.roofs import machine_roof
 from measure.errors import UserError
 from measure.models import catalog
 
@@ -117,6 +119,18 @@ def test_decoders_count_as_one_formula(tmp_path, kind):
     assert decode.forward_flop == 2 * 2 * (2 * (weights + 7 * again) + HEAD) + 4 * 2 * seen * width
 
 
+def test_most_of_a_decode_may_not_come_from_its_weights(tmp_path):
+    """Latent attention projects its cache anew: 33 tokens instead of one, in each of 2 layers."""
+    settings = DECODERS["deepseek_v3"].settings
+    (model,) = catalog.find([f"{write(tmp_path, 'deepseek_v3', {**SIZES, **settings})}_decode_32"])
+    layers = layer_demands(count(model, BATCH).layers, "fp32", machine_roof([]), [])
+    again, attention = 2 * BATCH * 32 * 8 * 4 * 8, 4 * BATCH * 33 * 4 * (6 + 4) // 2
+    assert beyond_weights(layers, BATCH) == 2 * (again + attention)
+    (tied,) = catalog.find(["hf:gpt2_decode_7"])  # its head has the weights of the embedding
+    layers = layer_demands(count(tied, BATCH).layers, "fp32", machine_roof([]), [])
+    assert beyond_weights(layers, BATCH) == 12 * 4 * BATCH * 8 * 768
+
+
 def test_a_quantised_configuration_and_decoding_without_a_cache_are_refused(tmp_path):
     name = write(tmp_path, "llama", {**SIZES, "quantization_config": {"quant_method": "awq", "bits": 4}})
     with pytest.raises(UserError, match="has a quantization_config"):
@@ -125,3 +139,127 @@ def test_a_quantised_configuration_and_decoding_without_a_cache_are_refused(tmp_
     name = write(tmp_path, "recurrent_gemma", settings)
     with pytest.raises(NotImplementedError, match=r"^recurrent_gemma .* prefill"):
         workload(f"{name}_decode_7")
+
+
+# The sizes that the configurations publish, in the configuration itself or in a part of it
+IMAGES = {
+    "vit": (3, 224, 224), "yolos": (3, 512, 864), "clip": (3, 224, 224), "align": (3, 600, 600),
+    "owlvit": (3, 768, 768),
+    "sam": (3, 1024, 1024), "maskformer": (3, 384, 384), "zoedepth": (3, 384, 384), "depth_anything": (3, 518, 518),
+    "vitpose": (3, 256, 192), "chmv2": (3, 416, 416), "tipsv2_dpt": (3, 448, 448), "sam2": (3, 1024, 1024),
+    "sam3": (3, 1008, 1008), "detr": (3, 224, 224),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", IMAGES)
+def test_images_have_the_size_in_the_configuration_or_a_part_of_it(kind):
+    (model,) = catalog.find([f"hf:{kind}"])
+    images = catalog.make_inputs(model, BATCH, "meta")["pixel_values"]
+    assert tuple(images.shape) == (BATCH, *IMAGES[kind])
+
+
+def test_a_depth_network_counts_its_image():
+    """FlopCounterMode of torch counts 80,672,513,280 FLOP on a real run on a CPU, without attention.
+
+    Attention: 12 layers, 384 wide, of 37 x 37 patches and a class token.
+    """
+    assert workload("hf:depth_anything", 1).forward_flop == 80_672_513_280 + 12 * 4 * (37 * 37 + 1) ** 2 * 384
+
+
+def test_a_series_is_read_in_patches(tmp_path):
+    """3 channels of 8 values in 4 patches of 2, embedded 8 wide; one layer with an inner width of 16."""
+    settings = {
+        "num_input_channels": 3, "context_length": 8, "patch_length": 2, "patch_stride": 2, "d_model": 8,
+        "num_hidden_layers": 1, "num_attention_heads": 2, "ffn_dim": 16,
+    }  # fmt: skip
+    row = workload(write(tmp_path, "patchtst", settings))
+    patches = BATCH * 3 * 4
+    assert row.forward_flop == 2 * patches * (2 * 8 + 4 * 8 * 8 + 2 * 8 * 16) + 4 * patches * 4 * 8
+    assert row.input_byte == BATCH * 8 * 3 * 4
+
+
+# A vision tower, and a text of 50 words
+VISION = {
+    "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 1, "num_attention_heads": 2, "image_size": 28,
+    "patch_size": 14,
+}  # fmt: skip
+TEXT = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "vocab_size": 50, "pad_token_id": 1}
+
+
+def test_a_language_model_reads_a_text_about_an_image(tmp_path):
+    """BLIP-2's own configuration names no token for an image, and has a decoder's argument without a decoder."""
+    text = {"model_type": "opt", "ffn_dim": 24, "max_position_embeddings": 64, "word_embed_proj_dim": 16}
+    settings = {
+        "vision_config": VISION, "num_query_tokens": 4, "text_config": TEXT | text,
+        "qformer_config": TEXT | {"intermediate_size": 24, "encoder_hidden_size": 16, "cross_attention_frequency": 1},
+    }  # fmt: skip
+    name = f"{write(tmp_path, 'blip-2', settings)}_prefill_6"
+    (model,) = catalog.find([name])
+    assert set(catalog.make_inputs(model, BATCH, "meta")) == {"pixel_values", "input_ids"}
+    patches, weights = BATCH * 5, 4 * 16 * 16 + 2 * 16 * 24  # 2 x 2 and a class; of a layer
+    vision = 2 * BATCH * 4 * 3 * 14 * 14 * 16 + 2 * patches * weights + 4 * patches * 5 * 16
+    # 4 queries attend to each other, then to the patches, whose keys and values are projected
+    queries = 2 * BATCH * 4 * (weights + 2 * 16 * 16) + 2 * patches * 2 * 16 * 16 + 4 * BATCH * 4 * (4 + 5) * 16
+    projection = 2 * BATCH * 4 * 16 * 16
+    opt = 2 * BATCH * 6 * (weights + 16 * 50) + 4 * BATCH * 6 * 6 * 16
+    assert workload(name).forward_flop == vision + queries + projection + opt
+
+
+def test_a_text_and_a_sound_are_compared():
+    """CLAP folds 64 bands into an image of 256 x 256: 1,024 frames."""
+    (model,) = catalog.find(["hf:clap"])
+    inputs = catalog.make_inputs(model, BATCH, "meta")
+    assert {name: tuple(tensor.shape) for name, tensor in inputs.items()} == {
+        "input_ids": (BATCH, 128), "input_features": (BATCH, 1, 1024, 64),
+    }  # fmt: skip
+
+
+def test_a_configuration_is_read_as_transformers_saves_it(tmp_path):
+    """Mamba2's longest time step is infinite, which JSON cannot write as a number.
+
+    2 layers, 16 wide and 32 wide within: 4 heads of 8, one group of 8 states, a chunk of 8 tokens.
+    """
+    from transformers import Mamba2Config
+
+    sizes = {"hidden_size": 16, "num_heads": 4, "head_dim": 8, "state_size": 8, "n_groups": 1, "vocab_size": 50}
+    config = Mamba2Config(**sizes, num_hidden_layers=2, chunk_size=8)
+    path = tmp_path / "config.json"
+    config.to_json_file(path)
+    assert "Infinity" in path.read_text()
+    inner = 32 + 2 * 8  # what is convolved: the input of the states, B and C
+    weights = 16 * (32 + inner + 4) + 32 * 16  # in, with the gate and a time step for each head, and out
+    convolution = 2 * BATCH * (8 + 3) * 4 * inner  # 4 tokens, with 3 of padding whose outputs are cut
+    # Of each head: tokens by tokens within the chunk and their mixture, tokens by states in and out, and the states
+    # before and after the chunk
+    scan = 2 * BATCH * 4 * (2 * 8 * 8 * 8 + 2 * 8 * 8 * 8 + 2 * 2 * 8 * 8)
+    row = workload(f"hf:{path}_prefill_8")
+    assert row.forward_flop == 2 * (2 * BATCH * 8 * weights + convolution + scan) + 2 * BATCH * 8 * HEAD
+
+
+@pytest.mark.parametrize(("short", "name"), [("bert_encode", "bert_encode_128"), ("t5_decode", "t5_decode_128")])
+def test_a_phase_without_a_length_has_128_tokens(short, name):
+    short, name = (catalog.find([f"hf:{each}"])[0] for each in (short, name))
+    shapes = [
+        {key: value.shape for key, value in catalog.make_inputs(each, 1, "meta").items()} for each in (short, name)
+    ]
+    assert shapes[0] == shapes[1]
+    assert short.input_shape == name.input_shape
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ('{"model_type": "gpt2",}', "line 1 column 23"),
+        ("[1]", "no JSON object"),
+        ('{"hidden_size": 3}', "names no model_type"),
+        ('{"model_type": "lama"}', "'lama'.*llama"),
+        ('{"model_type": "llama", "hidden_size": 10, "num_attention_heads": 3}', "not a multiple of"),
+    ],
+)
+def test_a_wrong_configuration_is_named_with_its_reason(tmp_path, text, named):
+    path = tmp_path / "config.json"
+    path.write_text(text)
+    with pytest.raises(UserError, match=named) as caught:
+        catalog.find([f"hf:{path}"])
+    assert str(path) in str(caught.value)
+    assert "\n" not in str(caught.value)
