@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from measure.cache import schema
-from measure.cache.schema import NUMBER, Column, several, table
+from measure.cache.schema import NUMBER, Column, one_of, several, table
 from measure.domain.words import least_byte
 
 WORKLOAD = ("model", "input_shape", "batch", "precision", "autocast")
 OPERATOR = ("stage", "layer_kind", "operator", "flop", "other_flop", "recompute_flop", "byte")
+ONE_RUN = "one run"  # values decide which operators run: these are of one run with random inputs and weights
 UNCOUNTED = several(r"[^;]+:\d+:[\d.e+-]+", "name:calls:share")
 
 
@@ -20,7 +21,8 @@ class Workload:
     """The work and memory of a model at one batch size and precision: one forward and one backward pass.
 
     A row that is not ``ok`` has a reason and no counts. An ``ok`` row with empty backward columns has as reason why the
-    backward pass could not be counted; one with a reason beside them was counted where torch would not train. Traffic
+    backward pass could not be counted; one with a reason next to them was counted where torch would not train, or where
+    random draws decide what runs. Traffic
     and FLOP are those of a forward pass in eval mode without gradients. Training is a forward pass in train mode and
     the backward pass from given gradients of the outputs. The backward columns are of the backward pass alone, without
     recomputation.
@@ -62,6 +64,13 @@ class Workload:
     ] = None
     code: schema.Code = None
     counting: Annotated[int | None, Column("the version of the formulas that counted it", NUMBER)] = None
+    path: Annotated[
+        str | None,
+        Column(
+            "`one run`: values decide what runs, so all counts are those of one run with random inputs and weights",
+            form=one_of([ONE_RUN]),
+        ),
+    ] = None
 
     @property
     def footprint_byte(self) -> int:

@@ -1,7 +1,8 @@
 """Count the work, traffic and memory of a network on the meta device, which computes and allocates nothing.
 
 The network runs forward in eval mode, then forward and backward in train mode. ``recorder`` sees the operators,
-``formulas`` gives their FLOP, ``memory`` their bytes, and ``layers`` sums them by module.
+``formulas`` gives their FLOP, ``memory`` their bytes, and ``layers`` sums them by module. A network that decides by
+values runs once for real (``real_run``).
 """
 
 import re
@@ -10,16 +11,20 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from measure.cache.workload_records import Layer, Operator, Workload
+from measure.cache.workload_records import ONE_RUN, Layer, Operator, Workload
+from measure.counting.real_run import LimitError, real_call
 from measure.domain.models import Model
-from measure.domain.words import BACKWARD, FORWARD, INFERENCE, shape_name
+from measure.domain.words import BACKWARD, FORWARD, FULL_PRECISION, INFERENCE, shape_name
 from measure.errors import in_short, text_of
-from measure.models.call import Call, casting, empty_inputs, held_tensors, refuse_layouts
-from measure.models.catalog import prepare_on_meta
+from measure.models.call import Call, casting, empty_inputs, held_tensors, refuse_layouts, torch_dtype
+from measure.models.catalog import prepare, prepare_on_meta
+from measure.models.draws import HIGHEST, LOWEST, same_draws
 
 if TYPE_CHECKING:
     import torch
     from torch import nn
+
+    from measure.counting.recorder import Recorder
 
 # The version of the formulas, stored with each count. Raise it when a change to ``measure/counting`` changes a number:
 # what another version counted, or failed to count, is counted again when its model is asked for.
@@ -55,22 +60,42 @@ def count(model: Model, batch: int, precision: str = "fp32", autocast: str | Non
     """Count a model's workload, layers and operators at ``batch`` inputs.
 
     With ``autocast``, a type of device, torch decides the precision of each operator as on that device. Raises
-    NotImplementedError if values decide which operators run, and whatever the network raises on the meta device.
+    LimitError if values decide which operators run and a real run takes too much, and whatever the network raises.
     """
     return count_all(model, [batch], precision, autocast)[0]
 
 
 def count_all(
-    model: Model, batches: Sequence[int], precision: str, autocast: str | None, beat: Callable[[], None] = lambda: None
+    model: Model,
+    batches: Sequence[int],
+    precision: str,
+    autocast: str | None,
+    beat: Callable[[], None] = lambda: None,
+    may_run: bool = True,
 ) -> list[Count]:
-    """Count a model at several batch sizes; a library's network is built once. Calls ``beat`` after each."""
-    counts = []
+    """Count a model at several batch sizes, in rising order; a library's network is built once.
+
+    Calls ``beat`` after each and before each real run. Where one takes too much, larger batches are not counted either.
+    Without ``may_run``, networks that decide by values are refused.
+    """
+    counts: list[Count] = []
     for batch, prepared in zip(batches, prepare_on_meta(model, batches), strict=True):
 
         def remade(batch: int = batch) -> Call:
             return prepare_on_meta(model, [batch], keep_constants=True)[0]
 
-        columns, layers, operators = count_call(prepared, remade, precision, autocast)
+        def real(batch: int = batch) -> Call:
+            beat()
+            dtype = torch_dtype(FULL_PRECISION if autocast else precision)
+            return prepare(model, batch, autocast or "cpu", dtype)
+
+        try:
+            columns, layers, operators = count_call(prepared, remade, real if may_run else None, precision, autocast)
+        except LimitError as problem:
+            if not counts:
+                raise
+            why = precision, autocast, "unsupported", in_short(problem)
+            return counts + [not_counted(model, each, *why) for each in batches[len(counts) :]]
         key = identity(model, batch, precision, autocast)
         workload = Workload(status="ok", **key, **_origin(model), **columns)
         rows = [Layer(**key, **row) for row in layers], [Operator(**key, **row) for row in operators]
@@ -82,18 +107,20 @@ def count_all(
 Rows = tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]]]
 
 
-def count_call(call: Call, remade: Callable[[], Call], precision: str | None, autocast: str | None) -> Rows:
+def count_call(
+    call: Call, remade: Callable[[], Call], real: Callable[[], Call] | None, precision: str | None, autocast: str | None
+) -> Rows:
     """Return the rows of ``count_network`` for a call on the meta device; where that fails, with fake tensors.
 
     Many networks fail on meta alone: they make tensors on the CPU, ask for the device's name, or read constants.
     Attention of sequences behind one another depends on their lengths, which fake tensors keep where they are given.
-    ``remade`` makes the call anew, with its constants. Raises what the network raises with fake tensors, and names the
-    module and operator.
+    ``remade`` makes the call anew, with its constants, and ``real`` with memory: unless it is None, it runs once where
+    values decide. Raises what the network raises, with its module and operator, and LimitError.
     """
     from measure.counting.attention import BY_TOKENS
 
     refuse_layouts(call)
-    counted = None
+    counted, refusal = None, None
     with suppress(Exception), casting(call.network, precision, autocast) as (device, dtype):
         inputs = empty_inputs(call, device, dtype)
         counted = count_network(call.network, inputs.inputs, inputs.keywords)
@@ -104,11 +131,31 @@ def count_call(call: Call, remade: Callable[[], Call], precision: str | None, au
     try:
         with casting(call.network, precision, autocast, fake=True) as (device, dtype):
             inputs = empty_inputs(call, device, dtype)
-            return count_network(call.network, inputs.inputs, inputs.keywords)
+            counted = count_network(call.network, inputs.inputs, inputs.keywords)
+    except Exception as problem:
+        refusal = explain(problem)
+        if counted is None and not (real and isinstance(refusal, ValuesDecideError)):
+            raise refusal from problem
+    if counted is not None and (real is None or READS_VALUES not in (counted[0]["reason"] or "")):
+        return counted
+    assert real is not None  # without it, the refusal was raised
+    try:
+        with real_call(call, real, precision, autocast) as run:
+            found = count_network(run.network, run.inputs, run.keywords, is_real=True)
+        return counted if counted is not None and found[0].get("backward_flop") is None else found
     except Exception as problem:
         if counted is not None:
             return counted
+        if isinstance(problem, LimitError):
+            raise LimitError(f"{refusal}; {problem}") from problem
         raise explain(problem) from problem
+
+
+class ValuesDecideError(NotImplementedError):
+    """Which operators run depends on values of tensors."""
+
+
+READS_VALUES = "it reads values of tensors, and counting knows none"
 
 
 def explain(problem: Exception) -> Exception:
@@ -118,41 +165,48 @@ def explain(problem: Exception) -> Exception:
     if found := re.search(r"derivative for aten::(\w+) is not implemented", text):
         why = "torch has no derivative of it; train with other operators, or freeze what is before it"
         return NotImplementedError(f"operator {found[1]}: {why}")
-    if isinstance(problem, MemoryError) or not place:
+    if isinstance(problem, (MemoryError, LimitError)) or not place:
         return problem
+    if "active drivers" in text:
+        why = "a Triton kernel needs a GPU; wrap it with torch.library.triton_op and give that a fake (register_fake)"
+        return NotImplementedError(f"{place}: {why}")
     if "no fake impl" in text or (type(problem).__name__ == "UnsupportedOperatorException" and "nested" not in place):
         why = "torch cannot tell its output without running it; give it one with torch.library.register_fake"
         return NotImplementedError(f"{place}: {why}")
     if type(problem).__name__ in DEPENDS_ON_VALUES or "tensor subclass" in text or "_local_scalar_dense" in place:
-        why = "it reads values of tensors, and counting knows none; decide by shapes, or pass a Python number"
         if "operator _nested" in place:
             why = "its nested tensors have torch's old layout; make them with layout=torch.jagged, or pad"
-        return NotImplementedError(f"{place}: {why}")
+            return NotImplementedError(f"{place}: {why}")
+        return ValuesDecideError(f"{place}: {READS_VALUES}; decide by shapes, or pass a Python number")
+    kind, _, short = in_short(problem).rstrip(".").partition(": ")
     if isinstance(problem, NotImplementedError):
-        return NotImplementedError(f"{place}: {in_short(problem).partition(': ')[2]}")
-    return RuntimeError(f"{place}: {in_short(problem)}")
+        return NotImplementedError(f"{place}: {short}")
+    return RuntimeError(f"{place}: {short}" if kind == "RuntimeError" else f"{place}: {kind}: {short}")
 
 
 # What torch's fake tensors raise where an operator's output, or its shape, depends on values.
 DEPENDS_ON_VALUES = ("DataDependentOutputException", "DynamicOutputShapeException", "UnsupportedOperatorException")
 
 
-def count_network(network: "nn.Module", inputs: Sequence[Any], keywords: Mapping[str, Any] | None = None) -> Rows:
+def count_network(
+    network: "nn.Module", inputs: Sequence[Any], keywords: Mapping[str, Any] | None = None, is_real: bool = False
+) -> Rows:
     """Return the counted columns of ``Workload``, of each ``Layer`` and of each ``Operator`` for one call of a network.
 
     If the training pass fails (batch normalisation of a single value, for example), its columns are None and ``reason``
-    says why.
+    says why. ``is_real``: the tensors have values, and the counts are those of one run's path.
     """
     from measure.counting.layers import call_rows, layer_rows
     from measure.counting.memory import tensors_in
-    from measure.counting.recorder import record_inference, record_training
+    from measure.counting.recorder import Recorder, record_inference, record_training
 
     keywords = keywords or {}
-    inference, output = record_inference(network, inputs, **keywords)
+    (inference, output), decided = _most_work(lambda: record_inference(network, inputs, **keywords), is_real)
     passes, parameters = {INFERENCE: inference.forward}, list(network.parameters())
     arguments = held_tensors([inputs, dict(keywords)])
     columns: dict[str, Any] = {
         "reason": None,
+        "path": ONE_RUN if is_real else None,
         "input_byte": _byte(arguments),
         "output_byte": _byte(tensors_in(held_tensors(output))),
         "parameter_count": sum(parameter.numel() for parameter in parameters),
@@ -163,25 +217,34 @@ def count_network(network: "nn.Module", inputs: Sequence[Any], keywords: Mapping
     resident_byte = sum(columns[name] for name in ("input_byte", "parameter_byte", "buffer_byte"))
     columns["inference_peak_byte"] = resident_byte + inference.memory.peak_byte
     del output  # the training pass would count it as resident memory
+
+    def train() -> tuple[Recorder, list[tuple[Any, Any]]]:
+        recorded = record_training(network, inputs, **keywords)
+        return recorded, [(each, each.grad) for each in parameters if each.grad is not None]
+
     try:
-        training = record_training(network, inputs, **keywords)
+        (training, trained), training_decided = _most_work(train, is_real)
     except Exception as problem:  # a model may raise anything
         columns["reason"] = f"backward not counted: {text_of(explain(problem))}"
     else:
+        decided |= training_decided
         if training.trains_one_value:
             columns["reason"] = (
                 "backward counted, but torch refuses it: batch normalisation of one value a channel; train at batch 2"
             )
         passes |= {FORWARD: training.forward, BACKWARD: training.backward}
-        gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
-        gradient_byte = _byte(tensors_in(gradients))
+        gradient_byte = _byte(tensors_in([gradient for _, gradient in trained]))
         columns |= {
             "gradient_byte": gradient_byte,
             "momentum_byte": gradient_byte,
             # Two averages of each parameter, also where its gradient is sparse; and the number of its step.
-            "adam_byte": 2 * _byte(each for each in parameters if each.grad is not None) + 4 * len(gradients),
+            "adam_byte": 2 * _byte(parameter for parameter, _ in trained) + 4 * len(trained),
             "training_peak_byte": resident_byte + gradient_byte + training.memory.peak_byte,
         }
+
+    if decided:
+        drawn = "random draws decide what runs; counted is the most that it runs"
+        columns["reason"] = f"{columns['reason']}; {drawn}" if columns["reason"] else drawn
 
     # Operators without a formula, as name:calls:share of the bytes that inference and the backward pass move.
     once = [record for stage, record in passes.items() if stage != FORWARD]
@@ -197,6 +260,31 @@ def count_network(network: "nn.Module", inputs: Sequence[Any], keywords: Mapping
         columns[name] = None if None in parts else sum(parts)
     network.zero_grad(set_to_none=True)
     return columns, layers, call_rows(passes)
+
+
+def _most_work(record: "Callable[[], tuple[Recorder, Any]]", is_real: bool) -> "tuple[tuple[Recorder, Any], bool]":
+    """Record a pass with the same random numbers each time; return what ``record`` does, and whether they decide.
+
+    A network may leave out layers at random. If numbers are drawn, the pass is recorded again with the lowest and with
+    the highest ones, and the one with the most FLOP is returned.
+    """
+
+    def work(recorded: "tuple[Recorder, Any]") -> tuple[int, ...]:
+        passes = recorded[0].forward, recorded[0].backward
+        return tuple(sum(each.total(name) for each in passes) for name in ("flop", "other_flop", "traffic_byte"))
+
+    found, problems = [], []
+    for pin in (None, LOWEST, HIGHEST):
+        try:
+            with same_draws(pin) as draws:
+                found.append(record())
+        except Exception as problem:  # without the layers that are left out, nothing may have a gradient
+            problems.append(problem)
+        if is_real or not draws.made:
+            break
+    if not found:
+        raise problems[0]
+    return max(found, key=work), bool(problems) or len(set(map(work, found))) > 1
 
 
 def _byte(tensors: "Iterable[torch.Tensor]") -> int:

@@ -56,15 +56,26 @@ FOR_EACH = "aten::_foreach_"  # an operator on each tensor of lists
 def formula_of(name: str) -> Formula | None:
     """Return the formula of a qualified name, or None. An in-place operator has that of its out-of-place twin.
 
-    An operator on lists of tensors has that of its twin on one, for each. A special function is one operation.
+    An operator on lists of tensors has that of its twin on one, for each. A special function is one operation. A custom
+    operator may have one of ``torch.utils.flop_counter.register_flop_formula``, for its products.
     """
     found = FORMULAS.get(name) or FORMULAS.get(name.removesuffix("_"))
+    if found is None and not name.startswith("aten::"):
+        return _registered_in_torch(name)
     if found is None and name.startswith("aten::special_"):
         return pointwise("special")
     if found is None and name.startswith(FOR_EACH):
         one = formula_of(name.replace(FOR_EACH, "aten::"))
         return one and partial(_for_each, one)
     return found
+
+
+def _registered_in_torch(name: str) -> Formula | None:
+    from torch.utils.flop_counter import flop_registry
+
+    names = {getattr(packet, "_qualified_op_name", None): each for packet, each in flop_registry.items()}
+    registered = names.get(name)
+    return registered and (lambda args, kwargs, out: Work(int(registered(*args, **kwargs, out_val=out))))
 
 
 def _for_each(one: Formula, args: Args, kwargs: Kwargs, out: Any) -> Work:

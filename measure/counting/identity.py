@@ -13,6 +13,7 @@ from measure.domain.models import Model
 from measure.models import own_models
 from measure.models.call import casting, empty_inputs
 from measure.models.catalog import prepare_on_meta
+from measure.models.draws import same_draws
 
 SOURCE, RUNS = "its source", "what it runs"
 
@@ -93,7 +94,7 @@ def _hash_runs(model: Model) -> str:
             return function(*args, **(kwargs or {}))
 
     for is_fake in (False, True):
-        with suppress(Exception):  # own code may raise anything
+        with suppress(Exception), same_draws():  # own code may raise anything, and draw what it runs
             (call,) = prepare_on_meta(model, [own_models.PROBE], keep_constants=is_fake)
             with casting(call.network, None, None, fake=is_fake) as (device, dtype), Calls() as calls:
                 made = empty_inputs(call, device, dtype)

@@ -32,6 +32,7 @@ class CellDemand:
     attainable_flop_per_s: float | None
     bound: str | None
     uncounted: list[str] = field(default_factory=list)  # operators without a formula, which ``flop`` leaves out
+    path: str | None = None  # ``one run`` if values decide what runs
 
 
 def uncounted_names(workload: "Workload") -> list[str]:
@@ -95,7 +96,7 @@ def demands(workloads: "Iterable[Workload]", roof: Roof, precisions: Sequence[st
                 attainable = roofline.attainable(flop / byte) if roofline else None
                 limit = bound(roofline, flop, byte)
                 work = flop, byte, flop / byte, peak_byte, attainable, limit
-                found.append(CellDemand(row.batch, precision, *work, uncounted_names(row)))
+                found.append(CellDemand(row.batch, precision, *work, uncounted_names(row), row.path))
     return found
 
 

@@ -156,7 +156,7 @@ def casting(
 def meta_allocation(keep_constants: bool = False) -> "TorchFunctionMode":
     """Return a context in which torch allocates on the meta device, but computes small tensors where they are.
 
-    With ``keep_constants``, small tensors of zeros, ones and other numbers have memory too: a network may read them.
+    With ``keep_constants``, small tensors of numbers have memory too, random ones as well: a network may read them.
 
     ``torch.device("meta")`` moves everything, also ``torch.arange`` and ``torch.tensor``. It breaks networks that read
     widths or drop rates from small tensors (RegNet, all of timm with stochastic depth). Here those stay on the CPU
@@ -165,8 +165,8 @@ def meta_allocation(keep_constants: bool = False) -> "TorchFunctionMode":
     import torch
     from torch.overrides import TorchFunctionMode
 
-    constant = {torch.zeros, torch.ones, torch.full, torch.eye}
-    allocating = constant | {torch.empty, torch.empty_strided, torch.rand, torch.randn, torch.randint}
+    bare = {torch.empty, torch.empty_strided}
+    allocating = bare | {torch.zeros, torch.ones, torch.full, torch.eye, torch.rand, torch.randn, torch.randint}
     # Without memory they do nothing, and torch takes a millisecond for each on the meta device.
     initialising = {torch.Tensor.normal_, torch.Tensor.uniform_, torch.Tensor.fill_, torch.Tensor.zero_}
 
@@ -175,7 +175,7 @@ def meta_allocation(keep_constants: bool = False) -> "TorchFunctionMode":
             kwargs = kwargs or {}
             if func in allocating:
                 made = func(*args, **{**kwargs, "device": kwargs.get("device") or "meta"})
-                is_kept = keep_constants and func in constant and made.is_meta and made.numel() <= KNOWN_ELEMENTS
+                is_kept = keep_constants and func not in bare and made.is_meta and made.numel() <= KNOWN_ELEMENTS
                 return func(*args, **kwargs) if is_kept else made
             if func in initialising and args[0].is_meta:
                 return args[0]
@@ -214,12 +214,21 @@ def has_values(tensor: "torch.Tensor") -> bool:
 
 # Packages of modules whose quantised weights are not tensors that counting can see
 HIDING = ("torch.ao.nn.quantized", "torch.ao.nn.intrinsic.quantized", "bitsandbytes.")
+# Packages of classes that a network gets when processes share its weights. DistributedDataParallel is not among them.
+SHARING = ("torch.distributed.fsdp", "torch.distributed._composable", "torch.distributed.tensor")
 
 
 def refuse_hidden(network: "nn.Module") -> None:
-    """Raise NotImplementedError for TorchScript, exported programs, lazy modules and those that torch quantised."""
+    """Raise NotImplementedError for networks whose modules or weights do not show.
+
+    They are TorchScript, exported programs, lazy modules, and what torch has quantised or shares among processes.
+    """
     import torch
 
+    for part in (*network.modules(), *network.parameters()):
+        if any(base.__module__.startswith(SHARING) for base in type(part).__mro__):
+            why = "processes share its weights (torch.distributed); give the network as it was before"
+            raise NotImplementedError(why)
     if any(isinstance(module, torch.jit.ScriptModule) for module in network.modules()):
         raise NotImplementedError("it is TorchScript, whose modules do not show; give the plain torch.nn.Module")
     for path, module in network.named_modules():

@@ -10,6 +10,7 @@ from measure.domain.models import BUILT_IN, OWN, Model
 from measure.errors import UserError, nearest
 from measure.models import own_models
 from measure.models.call import Call, cast, meta_allocation, move_to_meta
+from measure.models.draws import same_draws
 from measure.models.hugging_face import HuggingFace
 from measure.models.libraries import TIMM, Language, Timm, Torchaudio, Torchvision
 
@@ -142,11 +143,19 @@ def prepare(model: Model, batch: int, device: str, dtype: "torch.dtype") -> Call
 
 
 def prepare_on_meta(model: Model, batches: Sequence[int], keep_constants: bool = False) -> list[Call]:
-    """Build a call per batch size on the meta device. Raises NotImplementedError for an own model that needs values."""
+    """Build a call per batch size on the meta device, with the same random numbers for each.
+
+    Raises NotImplementedError for an own model that needs values.
+    """
     if model.source == OWN:
-        return [own_models.prepare_on_meta(model, batch, keep_constants) for batch in batches]
-    network = build_on_meta(model, keep_constants)
-    return [_call(network, make_inputs(model, batch, "meta")) for batch in batches]
+        calls = []
+        for batch in batches:
+            with same_draws():
+                calls.append(own_models.prepare_on_meta(model, batch, keep_constants))
+        return calls
+    with same_draws():
+        network = build_on_meta(model, keep_constants)
+        return [_call(network, make_inputs(model, batch, "meta")) for batch in batches]
 
 
 def _call(network: "nn.Module", inputs: tuple[Any, ...] | dict[str, Any]) -> Call:

@@ -2,7 +2,8 @@
 
 The function takes the batch size and returns ``(network, inputs)``: a ``torch.nn.Module``, and a tensor, a tuple of
 arguments or a dictionary of keyword arguments. Arguments are tensors, numbers, None, or tuples, lists and dictionaries
-of them; at least one tensor has the batch as its first dimension. The function is called once per device, with that
+of them; at least one tensor has the batch as its first dimension, unless the function says where the batch is
+(``roofwright.batch_axis``) or a keyword argument is called ``batch``. The function is called once per device, with that
 device as torch's default: first for the meta device, to describe and count the model.
 """
 
@@ -14,7 +15,16 @@ from typing import TYPE_CHECKING, Any
 
 from measure.domain.models import OWN, Model
 from measure.errors import UserError, in_short, nearest
-from measure.models.call import Call, cast, is_castable, meta_allocation, move_to_meta, refuse_hidden, refuse_layouts
+from measure.models.call import (
+    Call,
+    cast,
+    copy_to_meta,
+    is_castable,
+    meta_allocation,
+    move_to_meta,
+    refuse_hidden,
+    refuse_layouts,
+)
 
 if TYPE_CHECKING:
     import torch
@@ -36,18 +46,24 @@ class ContractError(ValueError):
 
 
 def describe(name: str) -> Model:
-    """Return a function's model. Its input shape is that of the first tensor whose first dimension is the batch.
+    """Return a function's model. Its input shape is that of the first tensor with a batch, without the batch.
 
-    Raises UserError if the function does not exist, raises, or returns something wrong.
+    Without a dimension for the batch it is that of the first tensor for one input. Raises UserError if the function
+    does not exist, raises, or returns something wrong.
     """
     function = _find(name)
     try:
         call = _make_call_without_memory(function, PROBE)
-        first = next(leaf for leaf in _leaves(call).values() if _is_batched(leaf, PROBE))
-        rows = first.unbind() if first.is_nested else [first[0]]
-        shape = tuple(
-            max(sizes) for sizes in zip(*(row.shape for row in rows), strict=True)
-        )  # rows may differ in length
+        axis = _batch_axis(function, call)
+        if axis is None:
+            call = _make_call_without_memory(function, 1)
+            shape = next(tuple(leaf.shape) for leaf in _leaves(call).values() if hasattr(leaf, "shape"))
+        else:
+            first = next(leaf for leaf in _leaves(call).values() if _is_batched(leaf, PROBE, axis))
+            rows = first.unbind() if first.is_nested else [first.select(axis, 0)]
+            shape = tuple(
+                max(sizes) for sizes in zip(*(row.shape for row in rows), strict=True)
+            )  # rows may differ in length
     except ContractError as problem:
         raise BrokenModelError(f"--models: {name} {problem}") from None
     except (Exception, SystemExit) as problem:  # user code may raise anything, and a script may exit
@@ -75,7 +91,10 @@ def prepare_on_meta(model: Model, batch: int, keep_constants: bool = False) -> C
     refuse_hidden(call.network)
     refuse_layouts(call)
     call.network.eval()
-    return move_to_meta(call, keep_constants)
+    try:
+        return copy_to_meta(call, keep_constants)  # the function may return the same network each time
+    except Exception:  # a lock or an open file in an attribute cannot be copied
+        return move_to_meta(call, keep_constants)
 
 
 def _find(name: str) -> Callable[[int], Any]:
@@ -125,9 +144,12 @@ def _make_call(function: Callable[[int], Any], batch: int) -> Call:
     else:
         call = Call(network, tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,))
     tensors = {place: leaf for place, leaf in _leaves(call).items() if isinstance(leaf, torch.Tensor)}
-    if not any(_is_batched(tensor, batch) for tensor in tensors.values()):
+    axis = _batch_axis(function, call)
+    if not tensors or not (axis is None or any(_is_batched(tensor, batch, axis) for tensor in tensors.values())):
         shapes = ", ".join(f"{place} {tuple(tensor.shape)}" for place, tensor in tensors.items()) or "no tensors"
-        raise ContractError(f"returned {shapes} for batch size {batch}; the first dimension must be the batch")
+        place = "the first dimension" if axis == 0 else f"dimension {axis}"
+        remedy = "say where it is with roofwright.batch_axis, or return a dictionary with `batch`"
+        raise ContractError(f"returned {shapes} for batch size {batch}; make the batch {place}, {remedy}")
     for place, tensor in tensors.items():
         if tensor.requires_grad:
             raise ContractError(f"returns {place} with requires_grad; make inputs that need no gradient")
@@ -141,7 +163,13 @@ def _leaves(call: Call) -> dict[str, Any]:
     return {f"inputs{keystr(path)}": leaf for path, leaf in tree_leaves_with_path(call.keywords or call.inputs)}
 
 
-def _is_batched(leaf: Any, batch: int) -> bool:
+def _batch_axis(function: Callable[[int], Any], call: Call) -> int | None:
+    """Return the dimension of the batch; None if none is: the function says so, or ``batch`` tells nodes to graphs."""
+    return getattr(function, "batch_axis", None if "batch" in call.keywords else 0)
+
+
+def _is_batched(leaf: Any, batch: int, axis: int) -> bool:
+    shape = getattr(leaf, "shape", ())
     if getattr(leaf, "is_nested", False):
-        return bool(leaf.size(0) == batch)
-    return getattr(leaf, "shape", ())[:1] == (batch,)
+        return axis == 0 and bool(leaf.size(0) == batch)
+    return -len(shape) <= axis < len(shape) and shape[axis] == batch

@@ -111,8 +111,9 @@ class WorkloadTask(Task):
             work = f"no products, {si(first.forward_other_flop / first.batch, 'FLOP')} of other arithmetic"
         missing = uncounted_names(first)
         left_out = f", without {', '.join(missing)}" if missing else ""
+        path = ", on one run's path" if first.path else ""
         reason = f"; {first.reason}" if first.reason else ""
-        return f"{work} an input{left_out}{reason}"
+        return f"{work} an input{path}{left_out}{reason}"
 
 
 _key = attrgetter("roof_kernel", "precision", "size", "pace", "round")  # identifies a task or row on its machine

@@ -86,7 +86,8 @@ def heading(found: ModelAnswer, table: Table) -> list[str]:
     title = f"{found.model} on {found.environment.label}, inputs of {found.input_shape}"
     uncounted = dict.fromkeys(name for each in found.demands for name in each.uncounted)
     missing = [f"The FLOP leave out operators without a formula: {', '.join(uncounted)}."] if uncounted else []
-    return [title, "", *table(rows, NUMBERS), *missing, *_cache_lines(found)]
+    one_run = ["Values decide what runs: the counts are one run's path."] if any(x.path for x in found.demands) else []
+    return [title, "", *table(rows, NUMBERS), *missing, *one_run, *_cache_lines(found)]
 
 
 def _cache_lines(found: ModelAnswer) -> list[str]:

@@ -36,17 +36,19 @@ def models_as_rows(models: Iterable[Model], counted: Iterable[Workload]) -> list
         shape = shape_name(model.input_shape)
         named = {"model": model.name, "source": model.source, "family": model.family, "input_shape": shape}
         row = counts.get((model.name, shape))
-        rows.append(named | {name: getattr(row, name, None) for name in ("parameter_count", "forward_flop")})
+        rows.append(named | {name: getattr(row, name, None) for name in ("parameter_count", "forward_flop", "path")})
     return rows
 
 
 def models_as_lines(rows: Iterable[dict[str, Any]]) -> list[str]:
     """Align the rows of models under heads."""
-    lines = [["model", "source", "family", "input", "parameters", "FLOP"]]
+    lines = [["model", "source", "family", "input", "parameters", "FLOP", "path"]]
     for row in rows:
-        *named, parameters, flop = row.values()
+        *named, parameters, flop, path = row.values()
         counts = zip((parameters, flop), ("", "FLOP"), strict=True)
-        lines.append([*named, *("" if count is None else si(count, unit) for count, unit in counts)])
+        lines.append([*named, *("" if count is None else si(count, unit) for count, unit in counts), path or ""])
+    if not any(path for *_, path in lines[1:]):
+        lines = [line[:-1] for line in lines]
     return aligned(lines, ("parameters", "FLOP"))
 
 

@@ -16,6 +16,7 @@ model NAME  a built-in model, LIBRARY:NAME or package.module:function
 """
 
 import argparse
+import copy
 import json
 import shlex
 import sys
@@ -197,7 +198,12 @@ def model(network: "nn.Module", inputs: Any, name: str | None = None) -> ModelAn
     device = devices.find(f"{kind}:{first.device.index or 0}" if kind == "cuda" else kind)
     named = Model(name or type(network).__name__, OWN, OWN, tuple(first.shape[1:]) or (1,))
     refuse_hidden(network)
-    columns, layers, _ = count_call(copy_to_meta(call), partial(copy_to_meta, call, keep_constants=True), None, None)
+
+    def copied() -> Call:
+        return Call(copy.deepcopy(network), call.inputs, call.keywords)
+
+    remade = partial(copy_to_meta, call, keep_constants=True)
+    columns, layers, _ = count_call(copy_to_meta(call), remade, copied, None, None)
     key = identity(named, batch, precision, None)
     workload = Workload(source=OWN, family=OWN, status="ok", **key, **columns)
     with _restored(network, device):

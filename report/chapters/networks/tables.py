@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from measure.cache.workload_records import ONE_RUN
 from measure.domain.values import significant
 from report import display
 from report.chapters.networks import facts
@@ -36,8 +37,9 @@ def chosen_models(paper: Paper) -> list[str]:
 
 
 def _asked(row: Any) -> list[str]:
+    flop = si(row.forward_flop, "FLOP") + (f" ({ONE_RUN})" if row.path == ONE_RUN else "")
     return [
-        si(row.parameter_count, ""), si(row.forward_flop, "FLOP"), si(row.inference_peak_byte, "B"),
+        si(row.parameter_count, ""), flop, si(row.inference_peak_byte, "B"),
         si(row.compulsory_byte, "B"), si(row.traffic_byte, "B"), significant(row.compulsory_intensity),
         significant(row.traffic_intensity),
     ]  # fmt: skip

@@ -1,10 +1,13 @@
 """Networks as people report them to counters: each kind once, with the right value by hand."""
 
+import random
 from collections import UserDict
 from dataclasses import dataclass
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 from helpers.counting import Own, counted, linear, nn, on, reported, rows, torch
 from torch.nn import functional
@@ -199,11 +202,55 @@ def sparse():
     yield reported("sparse bags", bags, adam_byte=averages, **gradients, **COUNTED)
 
 
+def draws():
+    """Networks that leave out layers at random in training: the whole network counts."""
+
+    def drop(self, x, draw):
+        for layer in self.layers:
+            x = x if self.training and draw() < 0.5 else layer(x)
+        return x
+
+    def keep(self, x, draw):
+        for layer in self.layers:
+            x = layer(x) if not self.training or draw() < 0.5 else x
+        return x
+
+    # 2 rows by 8 x 8, six times; backward also the inputs of all but the first.
+    flop = {"forward_flop": 6 * 256, "backward_flop": 11 * 256, "gradient_byte": 6 * 8 * 8 * 4}
+    for name, draw in {
+        "random": random.random,
+        "numpy": partial(np.random.uniform, 0, 1),
+        "torch": lambda: torch.rand(1).item(),
+        "coin": lambda: torch.bernoulli(torch.tensor(0.5)),
+    }.items():
+        for way in (drop, keep):
+            layers = nn.ModuleList(linear(8, 8) for _ in range(6))
+            forward = on(lambda self, x, way=way, draw=draw: way(self, x, draw), 8, layers=layers)
+            reason = "random draws decide what runs; counted is the most that it runs"
+            yield reported(f"{way.__name__} by {name}", forward, **flop, reason=reason, path=None)
+
+    def convolve(self, x, edges, _graphs):
+        """Two graph convolutions: each node is the sum of those that edges come from."""
+        for layer in (self.first, self.last):
+            x = layer(x)
+            x = torch.zeros_like(x).index_add(0, edges[1], x[edges[0]])
+        return x if edges.max() < len(x) else None
+
+    def graph(batch):
+        nodes, edges = torch.rand(batch * 20, 16), torch.randint(batch * 20, (2, 60))
+        return Own(convolve, first=linear(16, 64), last=linear(64, 4)), (nodes, edges, torch.ones(batch))
+
+    # 40 nodes of 16 to 64 to 4; backward the weights, and the input of the last layer.
+    first, last = 2 * 40 * 16 * 64, 2 * 40 * 64 * 4
+    flop = {"forward_flop": first + last, "backward_flop": first + 2 * last}
+    yield reported("a random graph whose edges are read", graph, **flop, **COUNTED, path=None)
+
+
 @pytest.mark.parametrize(
     "case",
     [
         *(*made_in_forward(), *numbers_that_are_read(), *modes(), *containers(), *caches(), *types_and_weights()),
-        *(*nested_tensors(), *gradients_by_torch_func(), *losses(), *sparse()),
+        *(*nested_tensors(), *gradients_by_torch_func(), *losses(), *sparse(), *draws()),
     ],
 )
 def test_by_hand(case):

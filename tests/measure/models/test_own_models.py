@@ -10,6 +10,7 @@ from helpers.counting import Own, linear, nn, rows, torch
 from measure.counting import count
 from measure.errors import UserError
 from measure.models import catalog, own_models
+from roofwright import batch_axis
 
 NAME = f"{counting.__name__}:network"
 numbers = itertools.count()
@@ -62,6 +63,20 @@ def test_a_shape_of_an_input():
     assert own(lambda batch: (linear(3, 2), rows(int(torch.ones(batch).sum()), 3))).input_shape == (3,)
 
 
+def test_a_batch_that_is_not_the_first_dimension():
+    steps = own(batch_axis(1)(lambda batch: (linear(3, 2), torch.ones(5, batch, 3))))
+    assert steps.input_shape == (5, 3)
+    last = own(batch_axis(-1)(lambda batch: (linear(2, 2), torch.ones(3, batch))))
+    assert last.input_shape == (3,)
+    packed = own(batch_axis(None)(lambda batch: (linear(3, 2), torch.ones(7 * batch, 3))))
+    assert packed.input_shape == (7, 3)  # of one input
+    assert count.count(packed, 2).workload.forward_flop == 2 * 14 * 3 * 2
+    graphs = own(lambda batch: (linear(3, 2), {"x": torch.ones(7 * batch, 3), "batch": torch.ones(7 * batch)}))
+    assert graphs.input_shape == (7, 3)
+    with pytest.raises(TypeError, match=r"@roofwright\.batch_axis\(1\)"):
+        batch_axis(fail)
+
+
 def fail(batch):
     raise ValueError("no weights. Or none here")
 
@@ -72,6 +87,8 @@ def fail(batch):
         (lambda _batch: linear(3, 2), f"{NAME} returns Linear; "),
         (lambda batch: (linear(3, 2), rows(batch, 3), 1), f"{NAME} returns Linear, Tensor, int; "),
         (lambda _batch: (linear(3, 2), rows(1, 3)), f"{NAME} returned inputs[0] (1, 3) for batch size 2; "),
+        (batch_axis(1)(lambda batch: (linear(3, 2), rows(batch, 3))), f"{NAME} returned inputs[0] (2, 3) for batch"),
+        (batch_axis(None)(lambda _batch: (linear(3, 2), 7)), f"{NAME} returned no tensors for batch size 2; "),
         (lambda _batch: (linear(3, 2), {"a": rows(3)}), f"{NAME} returned inputs['a'] (3,) for batch size 2; "),
         (lambda _batch: (linear(3, 2), ()), f"{NAME} returned no tensors for batch size 2; "),
         (lambda batch: (linear(3, 2), rows(batch, 3).requires_grad_()), f"{NAME} returns inputs[0] with requires_grad"),

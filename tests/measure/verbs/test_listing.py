@@ -4,6 +4,7 @@ from dataclasses import replace
 from helpers.rows import ENVIRONMENT, workload
 from helpers.tasks import inference_task, profile_task, training_task
 
+from measure.cache.workload_records import ONE_RUN
 from measure.models import catalog
 from measure.run.plan import Part
 from measure.run.sections import RoofTask, WorkloadTask
@@ -23,6 +24,8 @@ COUNT, ROOF, FIRST, STEP, _ = TASKS = [
 def test_models_and_plans(golden):
     small = replace(COUNTED, model="vgg11", parameter_count=262_656, forward_flop=524_288)
     golden("list", "\n".join(models_as_lines(models_as_rows([ALEXNET, VGG11], [COUNTED, small]))) + "\n")
+    decided = models_as_lines(models_as_rows([ALEXNET, VGG11], [replace(COUNTED, path=ONE_RUN)]))
+    assert [line.endswith(ONE_RUN) for line in decided[1:]] == [True, False]
     golden("list-json", json.dumps({"models": models_as_rows([ALEXNET, VGG11], [COUNTED])}, indent=2) + "\n")
     said = plan_as_json(TASKS, ENVIRONMENT, "data/machines/box")
     golden("plan-json", json.dumps(said, indent=2) + "\n")
