@@ -7,6 +7,7 @@ import pytest
 from helpers.places import ROOT
 from helpers.world import REFERENCES, nothing, numbers, rows_of, world, wrong
 
+from measure.cache.workload_records import ONE_RUN
 from report.chapters.networks import figures, tables
 from report.chapters.networks.facts import large_batch, pair_kinds, roof_of
 from report.paper import load
@@ -98,6 +99,13 @@ def test_figures_and_tables_show_the_facts():
 
 
 @pytest.mark.slow
+def test_a_table_says_which_counts_are_those_of_one_run():
+    rows = world().workloads
+    decided = replace(world(), workloads=rows.assign(path=rows.path.mask(rows.model == "lean", ONE_RUN)))
+    lines = tables.everything.__wrapped__(decided).splitlines()
+    assert [line.split(" | ")[0].strip("| ") for line in lines if "FLOP (one run)" in line] == ["lean"]
+
+
 def test_the_pair_agrees_with_what_torchvision_prints():
     """GFLOPS (multiply-adds) of the weights' meta data: MobileNet-v2 0.301, ResNet-18 1.814."""
     project = load(ROOT / "data", REFERENCES, chosen=["amd-epyc-2c-0ad4"], everything=True)
