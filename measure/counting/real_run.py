@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from measure.domain.values import si
 from measure.errors import text_of
-from measure.machine.processor import available_memory_byte
+from measure.machine.container import available_memory_byte
 from measure.models.call import Call, held_tensors, torch_dtype
 from measure.models.draws import same_draws
 
