@@ -51,8 +51,8 @@ class Source:
 class Value:
     """A number in SI base units (a share for ``%``) with its 95 % interval, and how many samples it rests on.
 
-    ``number`` is None if nothing was measured. The interval is None if there are too few samples for one, and has zero
-    width for counts. ``counted`` names what ``count`` counts: models, machines, samples, devices. ``name`` is the
+    ``number`` is None if nothing was measured; a NaN or infinite number or end makes it None. The interval is None if
+    there are too few samples for one, and has zero width for counts. ``counted`` names what ``count`` counts: models, machines, samples, devices. ``name`` is the
     model, chip or machine that an extreme belongs to. ``key`` is its name in ``facts.json``.
     """
 
@@ -67,6 +67,9 @@ class Value:
     key: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
+        if not all(isfinite(each) for each in (self.number, self.low, self.high) if each is not None):
+            for name in ("number", "low", "high"):
+                object.__setattr__(self, name, None)
         if not isinstance(self.name, Markup):  # inline code may print the name alone
             is_missing = self.number is None and not self.name
             object.__setattr__(self, "name", Markup(missing_span(self.source)) if is_missing else Prose(self.name))
@@ -250,8 +253,8 @@ def estimated(row: Any, column: str, unit: str = "", name: str = "") -> Value:
 
 
 def extremes(values: Mapping[str, float] | pd.Series, unit: str = "", fewest: int = 1) -> tuple[Value, Value]:
-    """Return the lowest and the highest of named numbers, each with its name; of fewer than ``fewest`` numbers none."""
-    known = {str(name): float(value) for name, value in values.items() if pd.notna(value)}
+    """Return the lowest and the highest of named numbers, each with its name; none of fewer than ``fewest``."""
+    known = {str(name): float(value) for name, value in values.items() if pd.notna(value) and isfinite(value)}
     if len(known) < fewest:
         return Value(None, unit), Value(None, unit)
     names = min(known, key=known.__getitem__), max(known, key=known.__getitem__)

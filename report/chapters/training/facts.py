@@ -249,6 +249,7 @@ def _memory(paper: Paper, machine: Machine | None) -> TrainingMemory:
     last = costs.trained_layers(paper).query("calls > 0 and parameter_count > 0 and forward_flop > 0")
     last = last.drop_duplicates("model", keep="last").set_index("model").reindex(rows.index)
     kept = last.traffic_byte - last.parameter_byte - last.activation_byte  # a product reads parameters and its input
+    kept = kept.clip(upper=rows.saved_byte)  # the network's own input is not saved for it
     steps = costs.steps(machine)
     off = (steps.peak_byte / steps.training_peak_byte - 1).abs()
     return TrainingMemory(
