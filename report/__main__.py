@@ -181,9 +181,8 @@ def explain(project: Path, name: str | None, data: Path) -> str:
     if not name:
         raise UserError("why: name a fact, such as training.step.over_forward; docs/facts.md lists them")
     _require(project, data)
-    data = data.absolute()
     with chdir(project):
-        return facts.why(load(data), name)
+        return facts.why(load(), name)
 
 
 def check(project: Path, data: Path) -> str:
@@ -193,7 +192,8 @@ def check(project: Path, data: Path) -> str:
 
     _require(project, data)
     check_cache(data)
-    paper = load(data, project / "bib" / "references.bib", chosen=())
+    with chdir(project):
+        paper = load(chosen=())
     cells = sum(len(machine.cells) for machine in paper.machines)
     found = (
         f"{number(len(paper.chips), 'roof')} of {number(paper.chips.chip.nunique(), 'chip')}, "
@@ -229,9 +229,8 @@ def _require(project: Path, data: Path, out: Path | None = None) -> None:
     if any(map(settings.chosen, ("models", "chips"))):
         from report.paper import load
 
-        data = data.absolute()
         with chdir(project):  # where the chapters load it
-            load(data)
+            load()
 
 
 def _require_writable(out: Path) -> None:
@@ -321,11 +320,12 @@ def sources() -> Iterator[Path]:
 def carry_out(flags: Any, project: Path) -> int:
     """Do what the flags say with a project. Raise UserError for bad input."""
     # Imported late: --help answers at once.
-    from report import failures
+    from report import failures, options
     from report.engine.execution import FORCED
     from report.failures import in_environment
 
-    given = {"ROOFWRIGHT_DATA": str(flags.data.resolve())} | ({failures.STRICT: "1"} if flags.strict else {})
+    given = {"ROOFWRIGHT_DATA": str(flags.data.resolve()), options.HERE: str(Path.cwd())}
+    given |= {failures.STRICT: "1"} if flags.strict else {}
     given |= {FORCED: "1"} if flags.force else {}
     for name in ("chapters", "machines", "models", "chips"):
         if chosen := getattr(flags, name):

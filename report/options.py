@@ -14,6 +14,9 @@ from measure.cache.folders import Workloads, machine_names
 from measure.cache.workload_records import Workload
 from measure.errors import UserError, matching, unknown
 from report.engine.project import SETTINGS_FILE, read_project
+from roofwright.command_line import data_flag
+
+HERE = "ROOFWRIGHT_HERE"  # this variable names the folder in which the reader runs the command
 
 
 def machines(data: Path, root: Path = Path()) -> list[str]:
@@ -44,7 +47,7 @@ def chosen(what: str, known: Collection[str], root: Path = Path()) -> set[str]:
 
 def measure_command(flags: str = "") -> str:
     """Return the command that measures what a figure or value lacks, with the flags that find this cache."""
-    own, named = _flags(os.environ.get("ROOFWRIGHT_DATA", ""), Path.cwd())
+    own, named = _flags(os.environ.get("ROOFWRIGHT_DATA", ""), Path.cwd(), Path(os.environ.get(HERE, Path.cwd())))
     return f"python -m measure{own}{'' if '--models' in flags else named} {flags}".rstrip()
 
 
@@ -52,18 +55,24 @@ FEW = 6  # so many models a command names; of more it measures the list that it 
 
 
 @cache
-def _flags(data: str, root: Path) -> tuple[str, str]:
+def _flags(data: str, root: Path, here: Path) -> tuple[str, str]:
     """Return the flags by which ``python -m measure`` finds this cache, and those that name its models if they are few.
 
-    Neither for the project's own cache, which holds the usual models.
+    Neither for the project's own cache, which holds the usual models. The paper may be handed in, so it names no folder
+    above the one where the reader stands.
     """
     folder = Path(data)
     if not data or folder.resolve() == (root / "data").resolve():
         return "", ""
-    place = folder.relative_to(root) if folder.is_relative_to(root) else folder
+    place = folder.relative_to(here) if folder.is_relative_to(here) else "DIR"
     models = sorted({row.model for row in Workloads(folder).rows(Workload)})
     named = f" --models {shlex.join(models)}" if 0 < len(models) <= FEW else ""
-    return f" --data {shlex.quote(str(place))}", named
+    return data_flag(Path(place)), named
+
+
+def bibliography(root: Path = Path()) -> list[Path]:
+    """Return the files of sources that the project in a folder names."""
+    return [root / name for name in read_project(root).files("bibliography")]
 
 
 def _names(what: str, root: Path) -> list[str]:

@@ -4,6 +4,8 @@ import importlib.metadata
 from contextlib import suppress
 from pathlib import Path
 
+from measure.cache import table
+from measure.cache.hand_kept import Chip
 from measure.cache.schema import file_of
 from measure.errors import UserError
 
@@ -21,6 +23,15 @@ def project_folder() -> Path:
             if file.name == SETTINGS_FILE:
                 return Path(str(file.locate())).resolve().parent
     raise UserError(f"the installation has no {SETTINGS_FILE}; install {DISTRIBUTION} again, or work in a clone")
+
+
+def read_chips(data: Path) -> list[Chip]:
+    """Return the project's chips and those of a data folder, whose rows replace the project's of the same key."""
+    paths = {file_of(Chip, folder).resolve(): None for folder in (project_folder() / "data", data)}
+    rows: list[Chip] = []
+    for path in paths:
+        rows = table.merged(rows, table.read(path, Chip))
+    return rows
 
 
 def kept_by_hand(record: type, data: Path) -> Path:

@@ -6,10 +6,8 @@ from functools import cached_property
 from math import inf, log
 
 from measure.cache.folders import Workloads
-from measure.cache.hand_kept import Chip
-from measure.cache.project import kept_by_hand
+from measure.cache.project import read_chips
 from measure.cache.records import RoofMeasurement, Sample
-from measure.cache.table import read
 from measure.cache.workload_records import Workload
 from measure.domain import variants
 from measure.domain.chips import datasheet_roof, fold_name, rows_by_name
@@ -119,7 +117,7 @@ def datasheet(cache: RunCache) -> Roof | None:
     """Return the roof of a GPU by its datasheet; None for a processor: a machine may have a few of its cores."""
     if cache.environment.device == "cpu":
         return None
-    chips = rows_by_name(read(kept_by_hand(Chip, cache.workloads.data), Chip))
+    chips = rows_by_name(read_chips(cache.workloads.data))
     sheet = chips.get(fold_name(cache.environment.name))
     return datasheet_roof(sheet) if sheet else None
 

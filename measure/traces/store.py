@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from measure.cache import table
-from measure.cache.hand_kept import Chip
-from measure.cache.project import kept_by_hand
+from measure.cache.project import read_chips
 from measure.cache.schema import TABLES
 from measure.cache.trace_records import TraceDevice, TraceOperator, TraceStep
 from measure.cache.traces import MEASURED, traces_folder
@@ -24,7 +23,7 @@ UNNAMED = "unnamed"  # the network in the folder's name, if nothing names it
 
 def chip_names(data: Path) -> dict[str, str]:
     """Return the chips of ``chips.csv`` by each of their folded names."""
-    rows = rows_by_name(table.read(kept_by_hand(Chip, data), Chip))
+    rows = rows_by_name(read_chips(data))
     return {name: found[0].chip for name, found in rows.items()}
 
 

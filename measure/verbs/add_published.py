@@ -15,6 +15,7 @@ from typing import Any
 
 from measure.cache import foreign, table
 from measure.cache.hand_kept import Chip, PublishedBandwidth, PublishedProduct, PublishedTiming
+from measure.cache.project import read_chips
 from measure.cache.published_limits import Limits
 from measure.cache.schema import TABLES, file_of
 from measure.domain.chips import fold_name
@@ -33,7 +34,7 @@ def main(flags: argparse.Namespace) -> int:
     record, found = foreign.read(file, RECORDS)
     # A device is spelled as in the chips' table; without a row there it has no roof
     chips_path = file_of(Chip, flags.data)
-    chips = table.read(chips_path, Chip)
+    chips = read_chips(flags.data)
     spelled = {fold_name(name): name.strip() for chip in chips for name in (*chip.alias.split(";"), chip.chip)}
     limits = Limits(flags.data, chips)
     rows = []

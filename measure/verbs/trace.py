@@ -14,9 +14,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from measure.cache import table
-from measure.cache.hand_kept import Chip
-from measure.cache.project import kept_by_hand
+from measure.cache.project import read_chips
 from measure.cache.trace_records import TraceOperator
 from measure.cache.traces import StoredTrace, read_trace
 from measure.domain.chips import datasheet_roof, fold_name, rows_by_name
@@ -71,7 +69,7 @@ def compared(data: Path, names: Sequence[str], show: Table | None) -> str:
 def _roof(data: Path, trace: StoredTrace) -> Roof | None:
     """Return the datasheet's roof of the chip."""
     chip = trace.devices[0].chip
-    rows = rows_by_name(table.read(kept_by_hand(Chip, data), Chip)).get(fold_name(chip or ""))
+    rows = rows_by_name(read_chips(data)).get(fold_name(chip or ""))
     return datasheet_roof(rows) if rows else None
 
 

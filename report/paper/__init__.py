@@ -12,7 +12,8 @@ import pandas as pd
 
 from measure.cache import records, workload_records
 from measure.cache.folders import MachineFolder, Workloads, machine_names
-from measure.cache.schema import file_of
+from measure.cache.hand_kept import Chip
+from measure.cache.schema import TABLES, file_of
 from measure.cache.table import read
 from measure.cache.traces import StoredTrace, read_trace, trace_names
 from measure.domain.latency import calm_rounds
@@ -163,16 +164,17 @@ class Paper:
 
 def load(
     data: Path | None = None,
-    references: Path = Path("bib/references.bib"),
+    references: Path | None = None,
     chosen: Sequence[str] | None = None,
     everything: bool = False,
 ) -> Paper:
     """Read a data folder: the one given, else the one ROOFWRIGHT_DATA names, else the project's ``data``.
 
-    Tables kept by hand that the folder of ROOFWRIGHT_DATA does not have are the project's: chips are the same on every
-    machine, and so is what studies print. ``chosen`` are the machines' folders to read, all where it is empty; without
-    it, those of ``report.options``. What is not there yet is empty. ``everything`` passes over the reader's
-    choice of models and chips.
+    Tables kept by hand that the folder of ROOFWRIGHT_DATA lacks are the project's: chips are the same on every machine,
+    and so is what studies print. Its chips and families of processors join the project's; a row of the same key
+    replaces the project's. ``references`` is the bibliography (default: all that the project names). ``chosen`` are the
+    machines' folders to read, all where it is empty; without it, those of ``report.options``. What is not there yet is
+    empty. ``everything`` passes over the reader's choice of models and chips.
 
     Raises UserError where a table cannot be read, and for a choice that means nothing in it.
     """
@@ -213,9 +215,15 @@ def load(
         found = [places[model] for model in ran if model in places]
         return operators.take(np.sort(np.concatenate(found))) if found else operators.iloc[:0]
 
-    keys = hand_tables.read_keys(references)
-    cores = hand_tables.flop_per_cycle(having("flop_per_cycle.csv") / "flop_per_cycle.csv", keys)
-    roofs = chips.read(having("chips.csv") / "chips.csv", keys)
+    keys = hand_tables.read_keys(*([references] if references else options.bibliography()))
+    folders = [data] if data.resolve() == projects.resolve() else [projects, data]
+    cores: tuple[FlopPerCycle, ...] = ()
+    for folder in folders:
+        own = hand_tables.flop_per_cycle(folder / "flop_per_cycle.csv", keys)
+        cores = (*(row for row in cores if not any(hand_tables.share_model(row, each) for each in own)), *own)
+    tables_of_chips = [rows for folder in folders if len(rows := chips.read(folder / "chips.csv", keys))]
+    roofs = pd.concat(tables_of_chips or [chips.read(data / "chips.csv", keys)])
+    roofs = roofs.drop_duplicates([*TABLES[Chip].key], keep="last", ignore_index=True)
     machines = [
         load_machine(each, _machine_name(each.environment, cores, roofs), shapes, shown, of_models(each))
         for each in tried
@@ -242,9 +250,7 @@ def load(
         imported=tuple(machine for machine in machines if not machine.environment.torch),
         published=hand_tables.published(having("published/chips.csv") / "published", keys),
         elsewhere=elsewhere.read(having("published/measurements"), roofs, keys),
-        predictions=predictions_table.read(
-            having("prediction"), having("chips.csv"), having("published/measurements"), data
-        ),
+        predictions=predictions_table.read(having("prediction"), data, having("published/measurements"), data),
         traces=tuple(read_trace(folder, name) for name, folder in traces.items()),
         chosen=bool(chosen),
         is_whole=(wanted, wanted_chips) == (known, every_chip),

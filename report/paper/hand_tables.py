@@ -25,9 +25,9 @@ PROCESSOR = attrgetter("vendor", "family", "vector_extension", "precision")
 CITING = ("source", "study")  # the columns that hold keys of the bibliography, joined by ``;``
 
 
-def read_keys(path: Path) -> frozenset[str]:
-    """Return the citation keys of all entries. Raises UserError where the file cannot be read."""
-    return frozenset(ENTRY.findall(read_text(path)))
+def read_keys(*paths: Path) -> frozenset[str]:
+    """Return the citation keys of all entries. Raises UserError if a file cannot be read."""
+    return frozenset(key for path in paths for key in ENTRY.findall(read_text(path)))
 
 
 def read(path: Path, record: type[Record], keys: frozenset[str]) -> list[tuple[int, Record]]:
@@ -45,7 +45,7 @@ def read(path: Path, record: type[Record], keys: frozenset[str]) -> list[tuple[i
                 if cited not in keys:
                     raise UserError(
                         f"{path}, line {line}, column {name}: {quote(cited)} is not in the bibliography; add its entry "
-                        "to bib/references.bib"
+                        "to bib/references.bib, in a paper of your own to own.bib"
                     )
         first = lines.setdefault(key_of(row), line) if key_of else line
         if first != line:
@@ -91,14 +91,19 @@ def flop_per_cycle(path: Path, keys: frozenset[str]) -> tuple[FlopPerCycle, ...]
     rows: dict[int, FlopPerCycle] = {}
     for number, row in read(path, FlopPerCycle, keys):
         for line, other in rows.items():
-            is_same = PROCESSOR(row) == PROCESSOR(other)
-            if is_same and not model_numbers(row.models).isdisjoint(model_numbers(other.models)):
+            if share_model(row, other):
                 raise UserError(
                     f"{path}, line {number}, column models: a model of {row.models} stands in line {line} already, "
                     f"with {row.vector_extension} at {row.precision}; delete it from one of the two"
                 )
         rows[number] = row
     return tuple(rows.values())
+
+
+def share_model(row: FlopPerCycle, other: FlopPerCycle) -> bool:
+    """Return whether two rows speak of the same processor."""
+    is_same = PROCESSOR(row) == PROCESSOR(other)
+    return is_same and not model_numbers(row.models).isdisjoint(model_numbers(other.models))
 
 
 @dataclass(frozen=True, eq=False)

@@ -52,8 +52,9 @@ class Value:
     """A number in SI base units (a share for ``%``) with its 95 % interval, and how many samples it rests on.
 
     ``number`` is None if nothing was measured; a NaN or infinite number or end makes it None. The interval is None if
-    there are too few samples for one, and has zero width for counts. ``counted`` names what ``count`` counts: models, machines, samples, devices. ``name`` is the
-    model, chip or machine that an extreme belongs to. ``key`` is its name in ``facts.json``.
+    there are too few samples for one, and has zero width for counts. ``counted`` names what ``count`` counts: models,
+    machines, samples, devices. ``name`` is the model, chip or machine of an extreme. ``key`` is the name in
+    ``facts.json``.
     """
 
     number: float | None

@@ -1,10 +1,25 @@
+from dataclasses import replace
+
 from helpers.places import ROOT
 
+from measure.cache import table
 from measure.cache.hand_kept import Chip
-from measure.cache.project import kept_by_hand
+from measure.cache.predictions import Coefficient
+from measure.cache.project import kept_by_hand, read_chips
+from measure.cache.schema import file_of
 
 
 def test_a_table_of_the_data_folder_comes_before_this_projects(tmp_path):
-    assert kept_by_hand(Chip, tmp_path) == ROOT / "data" / "chips.csv"
-    (tmp_path / "chips.csv").touch()
-    assert kept_by_hand(Chip, tmp_path) == tmp_path / "chips.csv"
+    assert kept_by_hand(Coefficient, tmp_path) == ROOT / "data" / "prediction" / "coefficients.csv"
+    own = tmp_path / "prediction" / "coefficients.csv"
+    own.parent.mkdir()
+    own.touch()
+    assert kept_by_hand(Coefficient, tmp_path) == own
+
+
+def test_chips_of_the_data_folder_join_the_projects_and_replace_rows_of_the_same_key(tmp_path):
+    projects = table.read(ROOT / "data" / "chips.csv", Chip)
+    assert read_chips(ROOT / "data") == read_chips(tmp_path) == projects
+    own = [replace(projects[0], peak_flop_per_s=1e12), replace(projects[1], chip="Mine")]
+    table.write(file_of(Chip, tmp_path), Chip, own)
+    assert read_chips(tmp_path) == [*projects[1:], *own]

@@ -39,10 +39,11 @@ def test_facts_by_hand():
         "untimed.remaining": (0.1 / 0.2 + 0.12 / 0.3) / 2, "untimed.flop": 6 * 0.25,
         "untimed.worst": 1.5, "untimed.worst.name": "Bead 2", "untimed.aside": 0.32,
         "tokens.chips": 3, "tokens.decode": 0.2,  # 10, 20 and 30 %
+        # At the datasheet's peak and bandwidth of a T4
         # ResNet-50: 32 GFLOP an input, nine tenths in convolutions (coefficient 1), one in a linear layer (1.2)
-        "calculation.chip": "V100 SXM2", "calculation.batch": 64, "calculation.flop": 64 * 32e9,
-        "calculation.peak": 125e12, "calculation.over_peak": 0.9 * 1 + 0.1 * 1.2,
-        "calculation.arithmetic": 64 * 32e9 * 1.02 / 125e12, "calculation.bandwidth": 900e9,
+        "calculation.chip": "T4", "calculation.batch": 64, "calculation.flop": 64 * 32e9,
+        "calculation.peak": 65e12, "calculation.over_peak": 0.9 * 1 + 0.1 * 1.2,
+        "calculation.arithmetic": 64 * 32e9 * 1.02 / 65e12, "calculation.bandwidth": 320e9,
         # Half of 12 MB of parameters and 64 inputs of 95.7 MB at fp32
         "calculation.byte": (12e6 + 64 * 95.7e6) / 2,
     }  # fmt: skip
