@@ -91,6 +91,11 @@ def accents(names: Iterable[str]) -> dict[str, str]:
     return {name: ACCENTS.get(name, GREY) for name in names}
 
 
+def colors(names: Iterable[str]) -> dict[str, str]:
+    """Return a colour for each of any names, in their order; the ninth has that of the first."""
+    return dict(zip(names, cycle((BLUE, GREEN, ORANGE, VERMILION, PURPLE, SKY, OLIVE, WINE))))
+
+
 def batches(sizes: Iterable[int]) -> dict[str, str]:
     """Return a colour for each batch size, darker as it grows, by its number as text."""
     ordered = sorted(set(sizes))

@@ -1,6 +1,5 @@
 """The figure of how programs that count multiply-adds compare with what is published."""
 
-from itertools import cycle
 from typing import Any
 
 from report import display
@@ -11,7 +10,6 @@ from report.charts.marks import boxes, points, rules
 from report.charts.panels import figure, panel
 from report.paper import Paper
 
-COLORS = (theme.BLUE, theme.GREEN, theme.ORANGE, theme.VERMILION, theme.PURPLE)
 TICKS = (-100, -10, -1, 0, 1, 10, 100)
 
 
@@ -22,7 +20,7 @@ def deviations(paper: Paper) -> dict[str, Any]:
     rows = found[["model", "family", "published_mac", "forward_mac"]].assign(
         program=found.program.map(program_name), off=100 * found.deviation.astype(float)
     )
-    palette = dict(zip(sorted(set(rows.family)), cycle(COLORS), strict=False))
+    palette = theme.colors(sorted(set(rows.family)))
     y = Categories.steps(rows.program, 20)
     low, high = 1.6 * min(-2.0, rows.off.min()), 1.4 * max(2.0, rows.off.max())
     x = LinearAxis(low=low, high=high, pixels=theme.plot_width(left=y.room), title="deviation (%)")

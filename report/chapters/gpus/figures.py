@@ -131,7 +131,7 @@ def delivered(paper: Paper) -> dict[str, Any]:
     panels = []
     for rows, palette, title in (
         (streams, theme.STREAM_COLORS, "share of printed bandwidth"),
-        (products, {"bf16": theme.BLUE, "fp8": theme.VERMILION}, "share of printed peak"),
+        (products, theme.colors(sorted(set(products.precision))), "share of printed peak"),
     ):
         known = rows.dropna(subset="share").sort_values("share", ascending=False).drop_duplicates(["device", "what"])
         known = display.required(known, SOURCE.command)
@@ -156,7 +156,7 @@ def kinds(paper: Paper) -> dict[str, Any]:
     y = Categories.steps(rows.kind, 17)
     width = theme.plot_width(left=y.room, figure=theme.HALF_WIDTH)
     x = LogAxis.around([1, *rows.ratio], pixels=width, title="time on the second over the first")
-    palette = dict(zip(sorted(set(rows.network)), (theme.BLUE, theme.ORANGE, theme.GREEN), strict=False))
+    palette = theme.colors(sorted(set(rows.network)))
     told = [
         ("network", "network", ""), ("kind", "kind of layer", ""), ("ratio", "ratio of times", ".2f"),
         ("share", "share of the step on the first", ".1%"), ("roof_share", "of the roof on the first", ".0%"),
@@ -173,7 +173,8 @@ def kinds(paper: Paper) -> dict[str, Any]:
 def traced_roofs(paper: Paper) -> dict[str, Any]:
     """Draw the kinds of layer of one network under the roofs of both GPUs, their area the share of the time."""
     rows = display.required(traced.kinds(paper))
-    rows = rows[(rows.network == traced.VIDEO) & (rows.flop_per_s > 0) & (rows.share >= traced.SEEN)]
+    seen = (rows.network == traced.VIDEO) & (rows.flop_per_s > 0) & (rows.share >= traced.SEEN)
+    rows = display.required(rows[seen])
     roofs = [roof.at(traced.PRECISION) for roof in traced.roofs(paper)]
     drawn = [DrawnRoof.of(roof) for roof in roofs if roof]
     reach = [rows.intensity.min() / 2, rows.intensity.max()]

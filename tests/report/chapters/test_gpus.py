@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from helpers.world import rows_of, world, wrong
 
+from report import display
 from report.chapters.gpus import facts as chapter
 from report.chapters.gpus import figures, traced
 from report.stats import published
@@ -107,6 +108,23 @@ def test_libraries_are_compared(monkeypatch):
     on_cog = median(layers_us(each, COG) / each[5] * each[7] for each in NETWORKS)
     assert (found.most_layers.number, found.most_layers.name) == (pytest.approx(on_cog), "Cog 3")
     assert found.least_layers.name == "Bead 2"
+
+
+def test_figures_show_networks_and_precisions_of_any_name():
+    both = [trace for trace in world().traces if trace.devices[0].network == traced.VIDEO]
+    names = [*(f"net {number}" for number in range(9)), "<b>", "bf16", "MobileNet-v2", "linear"]
+    traces = tuple(
+        trace._replace(devices=[replace(trace.devices[0], network=name), *trace.devices[1:]])
+        for name in names
+        for trace in both
+    )
+    rows = rows_of(figures.kinds.__wrapped__(replace(world(), traces=traces)), "network", "kind", "ratio")
+    assert {network for network, *_ in rows} == set(names)
+    with pytest.raises(display.Missing):  # the network that it is about is not there
+        figures.traced_roofs.__wrapped__(replace(world(), traces=traces))
+    products = world().elsewhere.products.assign(precision="fp32")
+    paper = replace(world(), elsewhere=replace(world().elsewhere, products=products))
+    assert ("Bead 2", "fp32") in rows_of(figures.delivered.__wrapped__(paper), "name", "what")
 
 
 def test_figures_show_the_facts():
