@@ -6,7 +6,7 @@ import re
 import shutil
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import chdir, contextmanager
+from contextlib import ExitStack, chdir, contextmanager
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -104,13 +104,15 @@ def render(project: Path, engine: str, formats: list[str], data: Path, out: Path
 
 def _facts_of(page: Path) -> list[Path]:
     """Write the facts that a page holds next to it as ``facts.json``; a page without them, or a PDF, leaves none."""
+    from report.engine.project import write_file
+
     found = re.search(
         r'<script type="application/json" id="facts">(.*?)</script>', page.read_text("utf-8", "ignore"), re.S
     )
     if not found:
         return []
     path = page.with_name("facts.json")
-    path.write_text(json.dumps(json.loads(found[1]), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    write_file(path, f"{json.dumps(json.loads(found[1]), indent=1, ensure_ascii=False)}\n".encode())
     return [path]
 
 
@@ -223,6 +225,8 @@ def _require(project: Path, data: Path, out: Path | None = None) -> None:
         raise UserError(f"there is no data folder {data}; measure first with python -m measure, or give --data")
     if out:
         _require_writable(out)
+        if (temporary := os.environ.get("TMPDIR")) and not Path(temporary).is_dir():
+            raise UserError(f"TMPDIR: there is no folder {temporary}; make it, or unset TMPDIR")
     settings = read_project(project)
     left_out(settings)
     machines(data, project)
@@ -304,7 +308,8 @@ def sources() -> Iterator[Path]:
 
     there = project_folder()
     if own.stands_in(Path.cwd()):
-        yield own.assemble(Path.cwd())
+        with alone_in(Path.cwd()):
+            yield own.assemble(Path.cwd())
         return
     if there == ROOT:
         yield there
@@ -315,6 +320,20 @@ def sources() -> Iterator[Path]:
         package = Path(__file__).parent
         shutil.copytree(package, root / package.name, ignore=shutil.ignore_patterns("__pycache__"))
         yield root
+
+
+@contextmanager
+def alone_in(folder: Path) -> Iterator[None]:
+    """Wait until no other process renders in a folder: cells leave their pictures there for the page and the PDF."""
+    from measure.cache import table
+
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(table.held(folder / table.NAME, f"renders in {folder}: waiting for it"))
+        except UserError as busy:
+            _progress(str(busy))
+            stack.enter_context(table.held(folder / table.NAME))
+        yield
 
 
 def carry_out(flags: Any, project: Path) -> int:
@@ -342,7 +361,7 @@ def carry_out(flags: Any, project: Path) -> int:
             raise UserError(
                 "--figures: works with python -m report figures only; a paper has the figures of its --chapters"
             )
-        with failures.noted() as failed:
+        with alone_in(project), failures.noted() as failed:
             if flags.verb == "figures":
                 written = figures(project, flags.figures, formats, flags.data, flags.out)
                 lines = [str(path) for path in written]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from measure.cache.project import ROOT, SETTINGS_FILE, project_folder
 from measure.errors import UserError
-from report.engine.project import read_text
+from report.engine.project import read_text, write_file
 
 # Below an own folder: what is rendered, the package's files with the folder's over them
 RENDERED = Path("_cache/paper")
@@ -40,9 +40,8 @@ def new(folder: Path) -> list[Path]:
         "index.qmd": f"{before}{{{{< include {DISCUSSION} >}}}}\n\n{COLOPHON}{heading}{after}",
         **{name: read_text(STARTER / name) for name in (DISCUSSION, "own.bib")},
     }
-    folder.mkdir(parents=True, exist_ok=True)
     for name, text in contents.items():
-        (folder / name).write_text(text, "utf-8")
+        write_file(folder / name, text.encode())
     return [folder / name for name in contents]
 
 
@@ -55,6 +54,16 @@ def stands_in(folder: Path) -> bool:
 
 def assemble(folder: Path) -> Path:
     """Put the package's files and over them the folder's into one place, which both engines render; return it."""
+    try:
+        return _assemble(folder)
+    except OSError as problem:
+        raise UserError(
+            f"{folder / RENDERED}: the paper cannot be put together ({problem.strerror or problem}); it needs a folder "
+            "that can be written, with room"
+        ) from None
+
+
+def _assemble(folder: Path) -> Path:
     root, package, there = (folder / RENDERED).resolve(), Path(__file__).parent, project_folder()
     for old in root.glob("[!_]*"):
         shutil.rmtree(old) if old.is_dir() else old.unlink()

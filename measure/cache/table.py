@@ -367,7 +367,7 @@ def held(path: Path, refusal: str = "") -> Iterator[None]:
             name = holder.read_text(errors="replace").strip()
         raise UserError(f"{name or 'another process'} {refusal}") from None
     except OSError as problem:
-        raise UserError(f"{path}: cannot be locked ({problem.strerror}); correct that or name another --data") from None
+        raise UserError(f"{path}: cannot be locked ({problem.strerror}); correct that or use another folder") from None
     with release:
         with suppress(OSError):  # a full disk may refuse the name; the lock does not depend on it
             holder.write_text(f"process {os.getpid()} on {platform.node()}, since {now()},")

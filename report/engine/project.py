@@ -3,10 +3,12 @@
 import os
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import yaml
 from yaml.constructor import SafeConstructor
@@ -102,13 +104,15 @@ def read_text(path: Path) -> str:
 
 def write_file(path: Path, content: bytes) -> None:
     """Write a file whole or not at all, its folder too. Raise UserError where it cannot be written."""
+    partial = path.with_name(f".{path.name}.{uuid4().hex}.part")  # another process may write the same file
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        partial = path.with_name(f".{path.name}.part")
         partial.write_bytes(content)
         os.replace(partial, path)
     except OSError as problem:
-        raise UserError(f"cannot write {path}: {problem.strerror}; choose another folder with --out") from problem
+        with suppress(OSError):
+            partial.unlink(missing_ok=True)
+        raise UserError(f"cannot write {path}: {problem.strerror}; make room or choose another folder") from problem
 
 
 def read_project(root: Path, document: str | None = None) -> Project:

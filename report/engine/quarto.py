@@ -12,7 +12,7 @@ from pathlib import Path
 
 from measure.cache.folders import MachineFolder, machine_names
 from measure.errors import UserError
-from report.engine.project import PICTURES, read_project
+from report.engine.project import PICTURES, read_project, write_file
 
 OLDEST_VERSION = (1, 9)  # the one that the sources were checked with
 WRITERS = {"html": "html", "pdf": "typst"}  # Quarto's names of the formats
@@ -73,6 +73,5 @@ def render_with_quarto(
         if not (folder / name).is_file():
             raise UserError(f"quarto wrote no {folder / name}; is the format in _quarto.yml?")
         if out.resolve() != folder.resolve():
-            out.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(folder / name, out)
+            write_file(out / name, (folder / name).read_bytes())
     return [out / name for name in names]
