@@ -188,10 +188,11 @@ def as_markdown(outputs: list[dict[str, str]]) -> str:
 
 def _cell_texts(cell: CodeCell, outcome: Outcome, root: Path) -> list[str]:
     if "error" in outcome:
-        return ["", escape(_left_out(outcome, f"{cell.opening.file}:{cell.first_line + outcome['line'] - 1}")), ""]
-    if not cell.options["include"]:
+        shown = ["", escape(_left_out(outcome, f"{cell.opening.file}:{cell.first_line + outcome['line'] - 1}")), ""]
+    elif not cell.options["include"]:
         return []
-    shown = [text for output in outcome["outputs"] for text in ("", _markdown(cell, output, root), "")]
+    else:
+        shown = [text for output in outcome["outputs"] for text in ("", _markdown(cell, output, root), "")]
     if caption := cell.options.get("fig-cap") or cell.options.get("tbl-cap"):
         shown = ["", f"::: {{#{cell.options['label']}}}", *shown, "", " ".join(caption.split()), ":::", ""]
     return shown

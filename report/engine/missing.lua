@@ -208,12 +208,16 @@ end
 -- Returns the blocks as they are printed: without marks, with words for references to what is not printed and, in the
 -- PDF, to what only the page shows.
 local function with_words(blocks)
-  local known, page_only = is_selection and labels(blocks), labels(blocks:filter(is_html_only))
+  -- Quarto leaves out the label of a figure or table whose cell failed.
+  local has_failed = false
+  blocks:walk({ Div = function(div) has_failed = has_failed or has_class(div, "cell-output-error") end })
+  local known, page_only = (is_selection or has_failed) and labels(blocks), labels(blocks:filter(is_html_only))
   -- Returns a reference, or what stands for it: these words, else the kind of what it refers to, and the reason.
   local function referred(reference, label, words)
     local kind, name = kind_of(label), label:match("%-(.+)$")
     local reason = lost[label] and "[without data]"
       or is_selection and kind and not known[label] and "“" .. name .. "” [not in this selection]"
+      or has_failed and (kind == "Figure" or kind == "Table") and not known[label] and "[could not be computed]"
       or page_only[label] and "in the HTML edition"
     if not reason then return reference, false end
     words = words or pandoc.Inlines(kind .. " " .. reason)

@@ -2,16 +2,17 @@
 
 import errno
 import os
+import re
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from helpers.places import ROOT
+from helpers.places import FILTER, ROOT
 
 from measure.errors import UserError
-from report import own
+from report import failures, own
 from report.__main__ import main
 from report.engine.project import write_file
 
@@ -94,3 +95,37 @@ def test_a_paper_in_a_folder_that_cannot_be_written_is_one_sentence(tmp_path, mo
     monkeypatch.setattr(Path, "mkdir", refuse)
     assert main(["new", str(tmp_path / "other")]) == 2
     assert "cannot write" in capsys.readouterr().err
+
+
+FAILING = """\
+See @fig-a, @tbl-b and [this](#fig-a).
+
+```{python}
+#| label: fig-a
+#| fig-cap: "What failed."
+import no_such_module
+```
+
+```{python}
+#| label: tbl-b
+#| tbl-cap: "After @fig-a."
+1 / 0
+```
+
+The end.
+"""
+
+
+def test_a_cell_that_fails_and_is_referred_to_leaves_its_sentence_and_its_number(tmp_path, monkeypatch, capsys):
+    monkeypatch.delenv(failures.STRICT)
+    project = make_project(tmp_path, FAILING)
+    (project / "_quarto.yml").write_text(f"title: T\nfilters:\n  - at: pre-ast\n    path: {ROOT / FILTER}\n")
+    out = project / "site"
+    assert main(["--engine", "embedded", "--out", str(out)], project) == 0
+    said = capsys.readouterr().err
+    assert "could not be computed: index.qmd:6: ModuleNotFoundError: No module named 'no_such_module'" in said
+    assert "could not be computed: index.qmd:12: ZeroDivisionError: division by zero" in said
+    page = " ".join(re.sub("<[^>]*>", "", (out / "index.html").read_text("utf-8")).split())
+    assert re.search(r"See Figure\s1, Table\s1 and this", page)
+    assert re.search(r"index.qmd:6: ModuleNotFoundError.*Figure\s1: What failed\. .*Table\s1: After Figure\s1", page)
+    assert page.endswith("The end.")

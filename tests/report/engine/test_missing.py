@@ -148,6 +148,9 @@ def test_a_cell_that_failed_under_quarto_leaves_its_sentence(monkeypatch):
     monkeypatch.delenv("ROOFWRIGHT_STRICT")
     said = "This could not be computed: ZeroDivisionError: division by zero. What depends on it is left out."
     assert printed(failed, "plain") == f"{said}\n\nKept."
+    text = printed(f"{failed} See @fig-a, @tbl-b and @fig-there.\n\n::: {{#fig-there}}\nx\n\nThere.\n:::\n", "plain")
+    assert "Kept. See Figure [could not be computed], Table [could not be computed] and" in " ".join(text.split())
+    assert "fig-there" in text
     monkeypatch.setenv("ROOFWRIGHT_STRICT", "1")
     with pytest.raises(AssertionError, match="ZeroDivisionError: division by zero"):
         printed(failed)
