@@ -36,10 +36,7 @@ def parser() -> CommandLine:
         "paper of your own, which renders where you stand in it"
     )
     add("verb", nargs="?", choices=["render", "figures", "why", "check", "new"], default="render", help=verb)
-    name = (
-        "with why: a fact's name, such as training.step.over_forward, or the beginning of several (docs/facts.md); "
-        "with new: the folder"
-    )
+    name = "with why: a fact's name, such as training.step.over_forward, or the beginning of several (docs/facts.md)"
     add("name", nargs="?", metavar="NAME", help=name)
     engine = "what renders: quarto, the embedded engine, or quarto where it is installed (default: auto)"
     add("--engine", choices=["auto", "quarto", "embedded"], default="auto", help=engine)
@@ -268,9 +265,13 @@ def main(arguments: Sequence[str] | None = None, project: Path | None = None) ->
 
 def run(words: Sequence[str], project: Path | None) -> int:
     """Do what the words say. Raise UserError for bad input."""
+    if words[:1] == ["new"]:
+        new = CommandLine(prog="python -m report new", description="Make a folder with a paper of your own.")
+        new.add_argument("folder", type=Path, metavar="FOLDER", help="the folder, which is made or empty")
+        return start(new.parse_args(words[1:]).folder)
     flags = parser().parse_args(words)
     if flags.verb == "new":
-        return start(flags.name)
+        raise UserError("new stands first, before all flags: python -m report new FOLDER")
     from report import own  # late: --help answers at once
 
     given, flags.named = flags.data, flags.data or Path("data")
@@ -278,18 +279,26 @@ def run(words: Sequence[str], project: Path | None) -> int:
     if project:
         return carry_out(flags, project)
     with sources() as project:
-        if given is None and own.stands_in(Path.cwd()) and not flags.data.is_dir():  # nothing was measured yet
+        if not holds_tables(flags.data):
+            if given is not None or not own.stands_in(Path.cwd()):
+                raise UserError(
+                    f"no measurements in {flags.data}; run python -m measure --quick first, or name their folder with "
+                    "--data"
+                )
             flags.data = project / "data"
         return carry_out(flags, project)
 
 
-def start(folder: str | None) -> int:
+def holds_tables(data: Path) -> bool:
+    """Return whether a cache has any table but the counts that ``measure predict`` keeps."""
+    return any(path.relative_to(data).parts[0] != "prediction" for path in data.rglob("*.csv"))
+
+
+def start(folder: Path) -> int:
     """Make a folder with a paper of one's own, and say how to go on."""
     from report import own
 
-    if not folder:
-        raise UserError("new: name the folder, as in python -m report new FOLDER")
-    made = own.new(Path(folder))
+    made = own.new(folder)
     print("\n".join(f"{path}" for path in made))
     python = "python" if _python() == "python" else sys.executable
     print(f"Next: cd {folder}; {python} -m report")

@@ -180,7 +180,7 @@ def _described(key: str, fact: dict[str, Any]) -> str:
     if fact["table"]:
         lines.append(f"from data/{fact['table']} ({fact['rows']})")
     if fact["command"]:
-        lines.append(f"measured again by {fact['command']}")
+        lines.append(f"its data come from {fact['command']}")
     return "\n  ".join(filter(None, lines))
 
 

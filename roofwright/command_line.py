@@ -4,6 +4,7 @@ Every error is a UserError of one sentence, where argparse would print a page of
 """
 
 import argparse
+import errno
 import io
 import os
 import re
@@ -96,6 +97,10 @@ def answer(command: str, action: Callable[[], int]) -> int:
 
     Bad input, Ctrl-C and an output that cannot be written print one line on standard error, without a traceback.
     """
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115  a shell's 2>&- leaves none
+    if sys.stdout is None:
+        _print_error(command, "standard output is closed; send it somewhere, such as > /dev/null")
+        return BAD_INPUT
     if isinstance(sys.stdout, io.TextIOWrapper):  # a pipe on Windows lacks the letters of many names
         sys.stdout.reconfigure(errors="replace")
     with _one_interrupt():
@@ -109,6 +114,9 @@ def answer(command: str, action: Callable[[], int]) -> int:
             print(f"\n{command}: stopped", file=sys.stderr)
             return INTERRUPTED
         except OSError as problem:
+            if problem.errno in (errno.EMFILE, errno.ENFILE):
+                _print_error(command, "too many files are open; allow more, such as with ulimit -n 1024")
+                return BAD_INPUT
             try:
                 print(flush=True)
             except OSError:

@@ -1,3 +1,4 @@
+import errno
 import io
 import os
 import signal
@@ -18,6 +19,16 @@ def ending(problem):
         raise problem
 
     return action
+
+
+def test_a_closed_output_and_too_many_open_files_are_one_sentence(monkeypatch, capsys):
+    assert answer("program", ending(OSError(errno.EMFILE, "Too many open files"))) == 2
+    assert "allow more, such as with ulimit -n 1024" in capsys.readouterr().err
+    monkeypatch.setattr(sys, "stdout", None)  # as Python has it after >&-
+    assert answer("program", lambda: 0) == 2
+    assert "program: standard output is closed" in capsys.readouterr().err
+    monkeypatch.setattr(sys, "stderr", None)
+    assert answer("program", lambda: 0) == 2
 
 
 @pytest.mark.parametrize(

@@ -136,7 +136,12 @@ def make_editions(job: dict[str, Any], project: Project, lines: list[Line]) -> I
         problem = said.read()
     if not run.returncode and not problem:
         return
-    problem = problem.removeprefix("[WARNING] ").partition("\n[WARNING] ")[0]
+    problem = problem.removeprefix("[WARNING] ").partition("\n[WARNING] ")[0].partition("stack traceback:")[0]
+    if sources := re.search(
+        r"Error reading bibliography file (.+?):\s*\(line (\d+), column \d+\):\s*(.+)", problem, re.S
+    ):
+        why = " ".join(sources[3].split())
+        raise UserError(f"{sources[1]}:{sources[2]}: this is not valid BibTeX: {why}; correct the entry here or before")
     place = lines[0]
     if number := re.search(r"\bline (\d+)", problem):
         place = lines[: int(number[1])][-1]

@@ -14,7 +14,7 @@ import yaml
 from yaml.constructor import SafeConstructor
 
 from measure.cache.project import SETTINGS_FILE
-from measure.errors import UserError, did_you_mean
+from measure.errors import UserError, did_you_mean, quote
 
 PICTURES = Path("_figures")  # the folder of the pictures that the page and the PDF hold, below the project's root
 OWN = "roofwright."
@@ -38,6 +38,12 @@ KNOWN: dict[str, Any] = {
 }  # fmt: skip
 """What each setting may be: types, or a pattern of its text."""
 MOST_NODES = 10_000  # of YAML: a few lines of nested aliases stand for billions
+
+
+KINDS: dict[type, str] = {
+    list: "a list, such as [a, b]", dict: "a mapping", str: "a text", int: "a number", float: "a number",
+    bool: "true or false",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -69,7 +75,7 @@ class Project:
     def chosen(self, key: str) -> list[str]:
         """Return the names that the variable ROOFWRIGHT_KEY or else `roofwright: key:` chooses; none for all."""
         given = os.environ.get(f"ROOFWRIGHT_{key.upper()}", "")
-        return [name for name in given.split(",") if name] or list(self.settings.get(OWN + key) or [])
+        return [name for name in given.split(",") if name] or list(map(str, self.settings.get(OWN + key) or []))
 
     def files(self, setting: str) -> list[str]:
         """Return the paths below the root that a setting names; each must exist."""
@@ -79,6 +85,12 @@ class Project:
         """Return what `include-in-header` adds to one format: each item is a file, or a mapping `text:`/`file:`."""
         items = listed(self.settings.get(f"format.{name}.include-in-header"))
         given = [item if isinstance(item, dict) else {"file": item} for item in items]
+        for each in given:
+            if not isinstance(each.get("text", each.get("file")), str):
+                raise UserError(
+                    f"{SETTINGS_FILE}: 'format: {name}: include-in-header' takes a file, 'text: …' or 'file: …', "
+                    f"not {quote(str(each))}"
+                )
         return [each["text"] if "text" in each else read_text(self.root / self._file(each["file"])) for each in given]
 
     def _file(self, path: Any) -> str:
@@ -119,16 +131,24 @@ def read_project(root: Path, document: str | None = None) -> Project:
     """Read `root/_quarto.yml` and the front matter of a document that it renders, of the first unless one is given."""
     passed_over: list[str] = []
     settings = read_settings(read_text(root / SETTINGS_FILE), SETTINGS_FILE, 1, KNOWN, passed_over)
-    first, *others = settings.get("project.render") or ["index.qmd"]
+    rendered = settings.get("project.render") or ["index.qmd"]
+    for file in rendered:
+        if not isinstance(file, str):
+            raise UserError(f"{SETTINGS_FILE}: 'project: render' lists files such as index.qmd, not {quote(str(file))}")
+    first, *others = rendered
     document, body_line = document or first, 1
     if front := re.match(r"---\s*?\n(.*?\n)---\s*?(\n|$)", read_text(root / document), re.DOTALL):
         settings |= read_settings(front[1], document, 2, KNOWN, passed_over)
         body_line += front[0].count("\n")
     asked = settings.get("filters", [])
-    filters = [item["path"] for item in asked if isinstance(item, dict) and item.get("at") == "pre-ast"]
+    filters = [item["path"] for item in asked if _is_run(item)]
     if len(filters) < len(asked):
         passed_over.append(f"{SETTINGS_FILE}: the embedded engine runs filters with at: pre-ast and a path alone")
     return Project(root, document, settings | {"filters": filters}, body_line, tuple(others), tuple(passed_over))
+
+
+def _is_run(item: Any) -> bool:
+    return isinstance(item, dict) and item.get("at") == "pre-ast" and isinstance(item.get("path"), str)
 
 
 def read_settings(
@@ -158,10 +178,10 @@ def read_settings(
         if re.fullmatch(allowed, str(value)) if isinstance(allowed, str) else isinstance(value, allowed):
             settings[name] = value
             continue
-        asked = allowed if isinstance(allowed, str) else "|".join(kind.__name__ for kind in allowed)
+        asked = allowed if isinstance(allowed, str) else " or ".join(KINDS.get(kind, "a value") for kind in allowed)
         above, _, key = name.rpartition(".")
         siblings = [each.rpartition(".")[2] for each in known if each.rpartition(".")[0] == above]
-        problem = f"'{name}: {value}'; it knows {asked}" if asked else f"'{name}'{did_you_mean(key, siblings)}"
+        problem = f"'{name}: {value}'; write {asked}" if asked else f"'{name}'{did_you_mean(key, siblings)}"
         sentence = f"{place}: the embedded engine cannot honour {problem}"
         if passed_over is None or name.startswith(OWN):
             raise UserError(sentence)

@@ -56,6 +56,6 @@ def test_json_tells_a_fact_and_why_prints_it_or_refuses_a_name(monkeypatch):
     monkeypatch.setattr(facts, "of_paper", lambda paper: {"example.step.ratio": value})
     told = facts.why(None, "example.step")
     assert "example.step.ratio: 2.90 (2.80–3.00)" in told
-    assert "measured again by python -m measure --sections training" in told
+    assert "its data come from python -m measure --sections training" in told
     with pytest.raises(UserError, match=r"did you mean example\.step\.ratio"):
         facts.why(None, "example.step.ratoi")

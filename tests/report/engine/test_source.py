@@ -1,5 +1,7 @@
 """Lines, cells and chapters of a document, and the settings of its project."""
 
+import re
+
 import pytest
 from helpers.places import ROOT
 
@@ -53,7 +55,7 @@ def test_lines_and_cells_have_their_places(project):
         ),
         (
             "```{python}\n#| output: maybe\nf()\n```",
-            r"^index\.qmd:2: the embedded engine cannot honour 'output: maybe'; it knows asis",
+            r"^index\.qmd:2: the embedded engine cannot honour 'output: maybe'; write asis",
         ),
         ("```{python}\n#| label: fig-x\nf()\n```", r"^index\.qmd:1: a label 'fig-…' and 'fig-cap' go together"),
         (
@@ -111,11 +113,15 @@ def test_front_matter_lies_over_the_project(project):
         ("title: A\ntitle: B\n", "_quarto.yml:2: the key 'title' stands here a second time"),
         (
             "roofwright:\n  pdf: all\n",
-            "_quarto.yml:2: the embedded engine cannot honour 'roofwright.pdf: all'; it knows body|full",
+            "_quarto.yml:2: the embedded engine cannot honour 'roofwright.pdf: all'; write body|full",
         ),
         (
             "roofwright:\n  chapter: [a]\n",
             "_quarto.yml:2: the embedded engine cannot honour 'roofwright.chapter'; did you mean chapters?",
+        ),
+        (
+            "roofwright:\n  chapters: 3\n",
+            "_quarto.yml:2: the embedded engine cannot honour 'roofwright.chapters: 3'; write a list, such as [a, b]",
         ),
         (f"title: {'[' * 500}{']' * 500}\n", "_quarto.yml:1: this is not valid YAML"),
     ],
@@ -126,6 +132,25 @@ def test_settings_that_are_refused(text, message):
     assert str(error.value).startswith(message)
 
 
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ("project:\n  render: [{index.qmd: 0}]\n", "'project: render' lists files such as index.qmd, not "),
+        ("format:\n  html:\n    include-in-header: [{}]\n", "include-in-header' takes a file, 'text: …' or 'file: …'"),
+        ("format:\n  html:\n    include-in-header: {text: 3}\n", "include-in-header' takes a file"),
+    ],
+)
+def test_lists_of_something_else_are_refused(project, settings, message):
+    with pytest.raises(UserError, match=re.escape(message)):
+        project(settings, index="text\n").header_texts("html")
+
+
+def test_a_filter_without_a_path_is_passed_over(project):
+    read = project("filters:\n  - at: pre-ast\n", index="text\n")
+    assert read.files("filters") == []
+    assert read.passed_over == ("_quarto.yml: the embedded engine runs filters with at: pre-ast and a path alone",)
+
+
 def test_what_quarto_alone_knows_is_told_and_passed_over():
     text = "title: A\ntitel: C\nformat:\n  html:\n    theme: cosmo\n    toc: 1\n  typst: default\n  pdf: default\n"
     told = []
@@ -134,7 +159,7 @@ def test_what_quarto_alone_knows_is_told_and_passed_over():
     assert told == [
         "_quarto.yml:2: the embedded engine cannot honour 'titel'; did you mean title?",
         "_quarto.yml:5: the embedded engine cannot honour 'format.html.theme'",
-        "_quarto.yml:6: the embedded engine cannot honour 'format.html.toc: 1'; it knows bool",
+        "_quarto.yml:6: the embedded engine cannot honour 'format.html.toc: 1'; write true or false",
         "_quarto.yml:8: the embedded engine cannot honour 'format.pdf'",
     ]
 
