@@ -220,6 +220,7 @@ def _require(project: Path, data: Path, out: Path | None = None) -> None:
 
     if not data.is_dir():
         raise UserError(f"there is no data folder {data}; measure first with python -m measure, or give --data")
+    _require_whole(data)
     if out:
         _require_writable(out)
         if (temporary := os.environ.get("TMPDIR")) and not Path(temporary).is_dir():
@@ -232,6 +233,15 @@ def _require(project: Path, data: Path, out: Path | None = None) -> None:
 
         with chdir(project):  # where the chapters load it
             load()
+
+
+def _require_whole(data: Path) -> None:
+    """Raise UserError, naming the line, for a machine's table that is cut within a row."""
+    from measure.cache.folders import FILES, Folder
+
+    for path in (data / "machines").glob("[!.]*/*.csv"):
+        if path.name in FILES.values() and not path.read_bytes().endswith(b"\n"):
+            Folder(path.parent).check()
 
 
 def _require_writable(out: Path) -> None:
