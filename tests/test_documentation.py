@@ -237,6 +237,39 @@ def test_the_chapter_to_write_has_its_value_and_its_figure():
     assert [len(rows) for rows in figure["datasets"].values()] == [2]
 
 
+def test_the_verb_to_write_takes_a_file_and_a_line(tmp_path):
+    for room in ("measure", "roofwright"):
+        shutil.copytree(ROOT / room, tmp_path / room, ignore=shutil.ignore_patterns("__pycache__"))
+    written = blocks(read(ROOT / "docs" / "extending.md"), "py")
+    (module,), (line,) = ([each for each in written if each.startswith(start)] for start in ('"""Print', '"rounds"'))
+    (tmp_path / "measure" / "verbs" / "rounds.py").write_text(module)
+    flags = tmp_path / "measure" / "verbs" / "flags.py"
+    flags.write_text(re.sub("(?m)^VERBS = {.*\n", lambda found: f"{found[0]}    {line}", flags.read_text("utf-8")))
+
+    def run(*words):
+        command, environment = [sys.executable, "-m", "measure", *words], os.environ | {"PYTHONPATH": "."}
+        return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+
+    machines = ((each, WORLD / "machines" / each / "runs.csv") for each in ("example-cpu", "example-gpu"))
+    lines = [f"{name}: {len(path.read_text().splitlines()) - 1}" for name, path in machines]  # but for the header
+    assert run("rounds", "--data", str(WORLD)).stdout.splitlines() == lines
+    assert "how many rounds were measured on each machine" in run("--help").stdout
+    refused = run("rounds", "--machine", "example-cpo", "--data", str(WORLD))
+    assert (refused.returncode, "did you mean example-cpu" in refused.stderr) == (2, True)
+
+
+def test_python_to_copy_passes_the_linter_and_has_no_name_of_the_projects():
+    code = [path.read_text("utf-8") for room in ("measure", "report") for path in (ROOT / room).rglob("*.py")]
+    for body in blocks(read(ROOT / "docs" / "extending.md"), "py"):
+        if not body.startswith(("from ", "import ", '"""')):
+            continue  # a line for the middle of a file
+        command = [sys.executable, "-m", "ruff", "check", "--config", str(ROOT / "pyproject.toml"), "-"]
+        run = subprocess.run(command, input=body, capture_output=True, text=True, cwd=ROOT)
+        assert run.returncode == 0, run.stdout
+        for name in re.findall(r"(?m)^class (\w+)", body):
+            assert not any(re.search(rf"(?m)^class {name}\b", text) for text in code), name
+
+
 def test_every_verb_is_documented_and_every_flag_in_the_text_is_offered():
     assert {f"python -m measure {verb}" for verb in VERBS} <= set(RULES)
     parsers = (measure_parser(), report_command.parser(), *map(parser_of, VERBS))
@@ -247,6 +280,7 @@ def test_every_verb_is_documented_and_every_flag_in_the_text_is_offered():
 
 GENERATED = ("_site/", ".venv", "_figures", "facts.json", "published.html")
 TO_WRITE = (
+    "measure/verbs/rounds.py",
     "report/chapters/memory/",
     "memory.qmd",
     "discussion.qmd",

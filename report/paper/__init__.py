@@ -216,12 +216,12 @@ def load(
         return operators.take(np.sort(np.concatenate(found))) if found else operators.iloc[:0]
 
     keys = hand_tables.read_keys(*([references] if references else options.bibliography()))
-    folders = [data] if data.resolve() == projects.resolve() else [projects, data]
+    by_hand = [data] if data.resolve() == projects.resolve() else [projects, data]
     cores: tuple[FlopPerCycle, ...] = ()
-    for folder in folders:
+    for folder in by_hand:
         own = hand_tables.flop_per_cycle(folder / "flop_per_cycle.csv", keys)
         cores = (*(row for row in cores if not any(hand_tables.share_model(row, each) for each in own)), *own)
-    tables_of_chips = [rows for folder in folders if len(rows := chips.read(folder / "chips.csv", keys))]
+    tables_of_chips = [rows for folder in by_hand if len(rows := chips.read(folder / "chips.csv", keys))]
     roofs = pd.concat(tables_of_chips or [chips.read(data / "chips.csv", keys)])
     roofs = roofs.drop_duplicates([*TABLES[Chip].key], keep="last", ignore_index=True)
     machines = [

@@ -13,16 +13,11 @@ from measure.cache.trace_records import TraceStep
 from measure.domain.words import LAYER_KINDS, PRECISIONS
 from measure.verbs.flags import VERBS
 
-HELP = [
-    "help", "help-model", "help-show", "help-compare", "help-import-ncu", "help-import-trace", "help-trace",
-    "help-pack", "help-add-machine", "help-add-published", "help-fit", "help-predict", "help-count-published",
-    "help-forget", "help-doctor", "help-share",
-]  # fmt: skip
+HELP = ["help", *(f"help-{verb}" for verb in VERBS)]
 
 
 @pytest.mark.parametrize("name", HELP)
 def test_every_verb_has_its_help(golden, capsys, name):
-    assert {f"help-{verb}" for verb in VERBS} < set(HELP)
     with pytest.raises(SystemExit, match="0"):
         command.main([*name.split("-", 1)[1:], "--help"])
     golden(name, capsys.readouterr().out)
