@@ -22,7 +22,7 @@ SUMMED = (
 KEY = [column for column in WORKLOAD if column != "autocast"]
 """What tells the rows that the paper shows apart: all of them are without autocast."""
 
-TEXTS = (*KEY, "source", "family", "backward_gap", "uncounted", "path")
+TEXTS = (*KEY, "source", "family", "backward_gap", "uncounted", "code", "path")
 
 
 def shown(models: pd.DataFrame, measured: Mapping[str, str]) -> pd.DataFrame:
