@@ -5,7 +5,7 @@ import sys
 from collections.abc import Sequence
 
 from measure.domain.models import BUILT_IN
-from measure.errors import UserError, did_you_mean
+from measure.errors import UserError, as_called, did_you_mean
 from measure.verbs.flags import VERBS, module_of, parser_of
 from roofwright.command_line import answer
 
@@ -16,7 +16,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Return 0, a verb's own 1, 2 for bad input, or 130 after Ctrl-C."""
     words = sys.argv[1:] if argv is None else list(argv)
     verb = f" {words[0]}" if words and words[0] in VERBS else ""
-    return answer(f"python -m measure{verb}", lambda: run(words))
+    return answer(as_called(f"measure{verb}"), lambda: run(words))
 
 
 def run(words: Sequence[str]) -> int:

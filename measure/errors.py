@@ -5,7 +5,9 @@ Suggests the known name that a user may have meant by an unknown one.
 
 import difflib
 import fnmatch
+import sys
 from collections.abc import Iterable
+from pathlib import PurePath
 
 LONGEST_LINE = 500  # characters of a short description: a table's cell holds it, and people read it
 LIKE, VERY_LIKE = 0.5, 0.7  # ``difflib``'s ratio of two names: one may be meant, and most likely is
@@ -26,6 +28,11 @@ class UserError(Exception):
 def quote(text: str) -> str:
     """Return a text in quotes for an error, cut after ``QUOTED`` characters."""
     return repr(text if len(text) <= QUOTED else text[:QUOTED] + "…")
+
+
+def as_called(words: str) -> str:
+    """Return a command such as ``measure show`` as this user calls the program, installed or in a clone."""
+    return f"{'roofwright' if PurePath(sys.argv[0]).stem == 'roofwright' else 'python -m'} {words}"
 
 
 def text_of(problem: BaseException) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 
 from measure.cache.project import ROOT, project_folder
 from measure.domain.values import SPACE, percent, plain, si
-from measure.errors import UserError, unknown
+from measure.errors import UserError, as_called, unknown
 from report import CALM
 from roofwright.command_line import CommandLine, answer, data_flag
 
@@ -24,7 +24,7 @@ FORMATS = {"render": ("html", "pdf"), "figures": ("svg", "png", "pdf", "json")} 
 def parser() -> CommandLine:
     """Return the flags of `python -m report`."""
     flags = CommandLine(
-        prog="python -m report",
+        prog=as_called("report"),
         description="Render the paper from the cached measurements, as HTML and PDF.",
         epilog="Exit codes: 0 all is written, or sound; 1 something could not be computed in a strict render; 2 bad "
         "input; 130 stopped by Ctrl-C.",
@@ -219,7 +219,7 @@ def _require(project: Path, data: Path, out: Path | None = None) -> None:
     from report.options import machines
 
     if not data.is_dir():
-        raise UserError(f"there is no data folder {data}; measure first with python -m measure, or give --data")
+        raise UserError(f"there is no data folder {data}; measure first with {as_called('measure')}, or give --data")
     _require_whole(data)
     if out:
         _require_writable(out)
@@ -270,7 +270,7 @@ def main(arguments: Sequence[str] | None = None, project: Path | None = None) ->
     Its exit code is 0 when all is written, 2 for bad input, 130 after Ctrl-C.
     """
     words = sys.argv[1:] if arguments is None else arguments
-    return answer("python -m report", lambda: run(words, project))
+    return answer(as_called("report"), lambda: run(words, project))
 
 
 def run(words: Sequence[str], project: Path | None) -> int:
@@ -310,8 +310,10 @@ def start(folder: Path) -> int:
 
     made = own.new(folder)
     print("\n".join(f"{path}" for path in made))
-    python = "python" if _python() == "python" else sys.executable
-    print(f"Next: cd {folder}; {python} -m report")
+    called = as_called("report")
+    if _python() != "python":
+        called = called.replace("python -m", f"{sys.executable} -m")
+    print(f"Next: cd {folder}; {called}")
     return 0
 
 
@@ -378,7 +380,7 @@ def carry_out(flags: Any, project: Path) -> int:
         formats = _formats(flags.verb, flags.formats)
         if flags.figures and flags.verb != "figures":
             raise UserError(
-                "--figures: works with python -m report figures only; a paper has the figures of its --chapters"
+                f"--figures: works with {as_called('report figures')} only; a paper has the figures of its --chapters"
             )
         with alone_in(project), failures.noted() as failed:
             if flags.verb == "figures":

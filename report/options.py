@@ -12,7 +12,7 @@ from pathlib import Path
 
 from measure.cache.folders import Workloads, machine_names
 from measure.cache.workload_records import Workload
-from measure.errors import UserError, matching, unknown
+from measure.errors import UserError, as_called, matching, unknown
 from report.engine.project import SETTINGS_FILE, read_project
 from roofwright.command_line import data_flag
 
@@ -26,7 +26,9 @@ def machines(data: Path, root: Path = Path()) -> list[str]:
     """
     names, known = _names("machines", root), machine_names(data)
     if names and not known:
-        raise UserError(f"{data} holds no machine, so none can be chosen; measure one first with python -m measure")
+        raise UserError(
+            f"{data} holds no machine, so none can be chosen; measure one first with {as_called('measure')}"
+        )
     for name in names:
         if name not in known:
             raise unknown(f"--machines, or roofwright: machines in {SETTINGS_FILE}", name, known)

@@ -21,7 +21,7 @@ from measure.cache.workload_records import WORKLOAD, Layer, Operator, Workload
 from measure.domain.latency import Cell, CellSample, Rounds, TimedCell, group_rounds, summarise_cell
 from measure.domain.models import OWN
 from measure.domain.words import INFERENCE, STAGES, STEP, same_shape
-from measure.errors import UserError
+from measure.errors import UserError, as_called
 
 Record = TypeVar("Record")
 
@@ -200,7 +200,7 @@ class MachineFolder(Folder):
         """
         known, times = self.rows(Environment), self.measured_at()
         if not known:
-            raise UserError(f"{self.paths[Environment]} has no environment; measure with python -m measure")
+            raise UserError(f"{self.paths[Environment]} has no environment; measure with {as_called('measure')}")
         return max(known, key=lambda row: (times[row.environment_id], row.recorded_at))
 
     def cells(self, environment: Environment, codes: Mapping[str, str] | None = None) -> list[TimedCell]:

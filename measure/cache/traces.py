@@ -7,7 +7,7 @@ from typing import NamedTuple
 from measure.cache import table
 from measure.cache.schema import TABLES
 from measure.cache.trace_records import TRACE, TraceDevice, TraceOperator, TraceStep
-from measure.errors import UserError, unknown
+from measure.errors import UserError, as_called, unknown
 
 MEASURED = "machines/"  # begins the source of a trace that ``measure`` recorded, before the machine's folder
 
@@ -51,7 +51,7 @@ def read_trace(data: Path, name: str) -> StoredTrace:
     """Return the tables of a trace. Raises UserError for an unknown name."""
     names = trace_names(data)
     if not names:
-        raise UserError(f"--data: no traces in {data}; run python -m measure import-trace first")
+        raise UserError(f"--data: no traces in {data}; run {as_called('measure import-trace')} first")
     if name not in names:
         raise unknown("NAME", name, names)
     folder = traces_folder(data) / name

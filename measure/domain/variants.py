@@ -5,9 +5,9 @@ import ctypes.util
 import os
 import platform
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,7 +26,8 @@ class Variant:
 
     With ``is_autocast`` weights and inputs stay at fp32; with ``is_cold`` caches are emptied before each call. The
     first call may take ``first_call_s`` longer than others. ``unprofiled`` is why operators cannot be profiled, if so.
-    ``preloaded`` are the names of an allocator in the linker's cache.
+    ``preloaded`` are the names of an allocator in the linker's cache, ``settings`` those of the process by which it
+    differs from others (``measure/machine/settings.py``).
 
     ``begin(device_kind, precision)`` sets a process up before the network is built; ``change(call, model)`` returns the
     call as this variant runs it. Both raise NotImplementedError, with a reason, if the variant does not fit.
@@ -39,6 +40,7 @@ class Variant:
     first_call_s: float = 0.0
     unprofiled: str | None = None
     preloaded: tuple[str, ...] = ()
+    settings: Mapping[str, Any] = field(default_factory=dict)
     begin: Callable[[str, str], None] = lambda device_kind, precision: None
     change: Callable[["Call", Model], "Call"] = lambda call, model: call
 
@@ -79,6 +81,9 @@ def keep_memory(device_kind: str, precision: str) -> None:
     _need_a_cpu(device_kind)
     if platform.libc_ver()[0] != "glibc":
         raise NotImplementedError("only the GNU C library's allocator can be told to keep memory")
+    served_by = _library_at(ctypes.cast(ctypes.CDLL(None).malloc, ctypes.c_void_p).value or 0)
+    if served_by and not served_by.startswith("libc"):
+        raise NotImplementedError(f"{served_by} serves this process's memory, not the GNU C library; unset LD_PRELOAD")
     for parameter, value in ((-4, 0), (-1, -1)):  # M_MMAP_MAX: none, M_TRIM_THRESHOLD: never (malloc.h)
         if not ctypes.CDLL(None).mallopt(parameter, value):
             raise NotImplementedError(f"the C library's allocator refuses its parameter {parameter}")
@@ -95,6 +100,15 @@ def _compile(call: "Call", model: Model) -> "Call":
 
 
 PRELOAD, MAPPED = "LD_PRELOAD", Path("/proc/self/maps")
+
+
+def _library_at(address: int) -> str | None:
+    """Return the file name of the library that holds a function's address; None if the system does not say."""
+    for line in MAPPED.read_text("utf-8", "replace").splitlines() if MAPPED.exists() else ():
+        first, last = (int(end, 16) for end in line.split(maxsplit=1)[0].split("-"))
+        if first <= address < last:
+            return Path(line.split()[-1]).name
+    return None
 
 
 def _find_library(names: tuple[str, ...]) -> str | None:
@@ -116,9 +130,6 @@ def _allocator(name: str, package: str, libraries: tuple[str, ...]) -> Variant:
 def _begin_cudnn(device_kind: str, precision: str) -> None:
     if device_kind != "cuda":
         raise NotImplementedError(f"cuDNN computes convolutions on NVIDIA's GPUs, not on {device_kind}")
-    import torch
-
-    torch.backends.cudnn.benchmark = True
 
 
 VARIANTS = (  # in the order in which a name joins them
@@ -135,7 +146,10 @@ VARIANTS = (  # in the order in which a name joins them
     ),
     _allocator("jemalloc", "libjemalloc2", ("jemalloc",)),
     _allocator("tcmalloc", "libtcmalloc-minimal4", ("tcmalloc_minimal", "tcmalloc")),
-    Variant("cudnn_benchmark", "cuDNN tries its algorithms first", first_call_s=300.0, begin=_begin_cudnn),
+    Variant(
+        "cudnn_benchmark", "cuDNN tries its algorithms first", first_call_s=300.0, begin=_begin_cudnn,
+        settings={"torch.backends.cudnn.benchmark": True},
+    ),
 )  # fmt: skip
 NAMES = tuple(each.name for each in VARIANTS)
 SGD, ADAM = OPTIMIZERS = "sgd", "adam"  # of a training step: SGD with momentum, which a variant does not name, or Adam

@@ -10,6 +10,7 @@ from typing import Any
 from measure.domain.precisions import has_units
 from measure.domain.words import TF32
 from measure.errors import UserError
+from measure.machine import settings
 from measure.machine.device import NO_TF32, Device, Events
 from measure.machine.nvidia import ask, board_of, nvidia_handles
 from measure.machine.processor import content_of
@@ -57,8 +58,7 @@ class Cuda(Device):
         self.allow_tf32(False)  # cuDNN and cuBLAS would compute fp32 on tf32 units
 
     def allow_tf32(self, allowed: bool) -> None:
-        backends = self.torch.backends
-        backends.cuda.matmul.allow_tf32 = backends.cudnn.allow_tf32 = allowed
+        settings.allow_tf32(allowed)
 
     def refuse_emulation(self, precision: str) -> None:
         if precision == "bf16" and not self.torch.cuda.is_bf16_supported(including_emulation=False):

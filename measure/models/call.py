@@ -94,8 +94,20 @@ def torch_dtype(precision: str) -> "torch.dtype":
 
 
 def cast(network: "nn.Module", dtype: "torch.dtype") -> "nn.Module":
-    """Cast parameters and buffers of 16 and 32 bits. Complex and double ones, and integers, keep their type."""
-    return network._apply(lambda tensor: tensor.to(dtype) if is_castable(tensor) else tensor)
+    """Cast parameters and buffers of 16 and 32 bits. Complex and double ones, and integers, keep their type.
+
+    So do quantised weights, such as torchao's, that refuse to be cast.
+    """
+    from torch.utils._python_dispatch import is_traceable_wrapper_subclass
+
+    def change(tensor: "torch.Tensor") -> "torch.Tensor":
+        if is_traceable_wrapper_subclass(tensor):
+            with suppress(Exception):
+                return tensor.to(dtype)
+            return tensor
+        return tensor.to(dtype)
+
+    return network._apply(lambda tensor: change(tensor) if is_castable(tensor) else tensor)
 
 
 def is_castable(tensor: "torch.Tensor") -> bool:

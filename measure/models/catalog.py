@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from measure.domain.models import BUILT_IN, OWN, Model
-from measure.errors import UserError, nearest
+from measure.errors import UserError, as_called, nearest
 from measure.models import own_models
 from measure.models.call import Call, cast, meta_allocation, move_to_meta
 from measure.models.draws import same_draws
@@ -94,7 +94,7 @@ def _has(source: str, pattern: str) -> bool:
 def _unknown(problem: str, name: str, names: list[str], flags: str) -> UserError:
     near = nearest(name, names)
     hint = f"the nearest are {', '.join(near)}; " if near else ""
-    return UserError(f"--models: {problem} {name!r}; {hint}python -m measure {flags} shows them all")
+    return UserError(f"--models: {problem} {name!r}; {hint}{as_called('measure')} {flags} shows them all")
 
 
 def _library(name: str) -> AnyLibrary:

@@ -11,10 +11,12 @@ import importlib
 import inspect
 from collections.abc import Callable
 from contextlib import suppress
+from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 from measure.domain.models import OWN, Model
 from measure.errors import UserError, in_short, nearest
+from measure.machine import settings
 from measure.models.call import (
     Call,
     cast,
@@ -97,13 +99,21 @@ def prepare_on_meta(model: Model, batch: int, keep_constants: bool = False) -> C
         return move_to_meta(call, keep_constants)
 
 
+_dtypes: "dict[str, torch.dtype]" = {}
+"""The default type that the import of each module sets, under which its functions run, in whatever process."""
+
+
 def _find(name: str) -> Callable[[int], Any]:
     """Import a function. Raises UserError, with the nearest names, if there is none."""
     path, _, attribute = name.partition(":")
     if not all(part.isidentifier() for part in path.split(".")):
         raise UserError(f"--models: {name} is not of the form package.module:function")
     try:
-        module = importlib.import_module(path)
+        with settings.kept():
+            module = importlib.import_module(path)
+            import torch
+
+            _dtypes.setdefault(path, torch.get_default_dtype())
     except (Exception, SystemExit) as problem:  # a module may raise anything, and a script may exit
         if isinstance(problem, ModuleNotFoundError) and f"{path}.".startswith(f"{problem.name}."):
             why = f"there is no module {path} for {name}, nor a library of models; run where python can import it"
@@ -113,12 +123,26 @@ def _find(name: str) -> Callable[[int], Any]:
         raise UserError(f"--models: {why}") from None
     function: Callable[[int], Any] | None = getattr(module, attribute, None)
     if callable(function):
-        return function
+        return _under(_dtypes[path], function)
     functions = inspect.getmembers(module, inspect.isfunction)
     names = [key for key, each in functions if each.__module__ == module.__name__ and key[0] != "_"]
     near = (nearest(attribute, names) or names)[:5]
     hint = f"there is {', '.join(near)}" if near else f"define a function there: {CONTRACT}"
     raise UserError(f"--models: the module {path} has no function {attribute!r}; {hint}")
+
+
+def _under(dtype: "torch.dtype", function: Callable[[int], Any]) -> Callable[[int], Any]:
+    """Let a function build under a default type, and take back what it sets for the whole process."""
+
+    @wraps(function)
+    def build(batch: int) -> Any:
+        import torch
+
+        with settings.kept():
+            torch.set_default_dtype(dtype)
+            return function(batch)
+
+    return build
 
 
 def _make_call_without_memory(function: Callable[[int], Any], batch: int, keep_constants: bool = False) -> Call:

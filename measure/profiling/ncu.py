@@ -23,7 +23,7 @@ from measure.domain.latency import Cell
 from measure.domain.models import Model
 from measure.domain.words import INFERENCE
 from measure.errors import UserError, in_short
-from measure.machine import devices
+from measure.machine import devices, settings
 from measure.machine.device import Device
 from measure.models import catalog
 from measure.profiling import ncu_csv
@@ -136,6 +136,7 @@ def main(task: dict[str, Any]) -> int:
                 step()
             device.synchronize()
             torch.cuda.cudart().cudaProfilerStop()
+            settings.check(step.held, model.name)
     except Exception as problem:  # a model may raise anything; the caller reads the last line
         print(in_short(problem), flush=True)
         return 1

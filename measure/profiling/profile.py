@@ -21,6 +21,7 @@ from measure.domain import variants
 from measure.domain.latency import Cell
 from measure.domain.models import Model
 from measure.domain.words import INFERENCE
+from measure.machine import settings
 from measure.machine.device import Device
 from measure.machine.sensors import load_since
 from measure.profiling.attribution import AttributedKernel, AttributedTime, ModuleRanges, attribute
@@ -136,6 +137,7 @@ def measure(device: Device, model: Model, cell: Cell, sampling: Sampling, beat: 
             for number in range(steps):
                 with _RecordFunctionFast(f"ProfilerStep#{number}"):
                     latencies_s.append(stopwatch.time(1).latency_s)
+        settings.check(call.held, model.name)
     beat()
     trace = read_recording(profiler)
     whole, operators, kernels, busy_s = attribute_whole_steps(trace, ranges, by_kernels=is_gpu)

@@ -51,7 +51,7 @@ class Failure:
 
 KILLED = Failure(
     "killed",
-    "the process was killed (signal 9), and the system counted no kill for want of memory; the next run tries it again",
+    "the process was killed from outside, and the system counted no kill for want of memory; the next run tries again",
 )
 
 Columns = dict[str, Any]

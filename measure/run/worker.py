@@ -1,7 +1,10 @@
 """Runs tasks and own models in isolated processes: lack of memory, a crash or a hang is an outcome; work goes on."""
 
+import dis
 import logging
 import os
+import re
+import signal
 import tempfile
 import threading
 import time
@@ -34,19 +37,47 @@ class BudgetSpent(Exception):  # noqa: N818 - an ending, not an error
 PHRASES = {  # libraries' phrases for each status
     "oom": (
         "out of memory", "can't allocate memory", "not enough memory", "cannot allocate memory",
-        "status_alloc_failed", "unable to find an engine",  # cuBLAS and cuDNN, which find no workspace
+        "status_alloc_failed",  # cuBLAS and cuDNN
     ),
-    "unsupported": ("not implemented for", "not supported", "unsupported"),
+    "unsupported": ("not implemented for", "not supported", "unsupported", "does not support"),
 }  # fmt: skip
+FULL = 0.1  # the free share of a GPU's memory below which cuDNN lacks room for a workspace
+NO_ENGINE = "unable to find an engine"  # cuDNN's, for want of memory, or of kernels for a type or layout
+NO_KERNEL = re.compile(r"Could not run '(?:aten::)?_?([\w:.]+)' with arguments from the '(\w+)' backend")
+NO_BACKWARD = re.compile(r"(FlexAttention) does not support backward on (\w+)")
 
 
 def classify(problem: BaseException) -> Failure:
-    """Map a library's exception to a run status and a reason."""
-    text = text_of(problem).lower()
+    """Map an exception to a run status and a reason: by its type, or by its text if torch raised it."""
+    text, reason = text_of(problem), in_short(problem)
+    if missing := NO_KERNEL.search(text) or NO_BACKWARD.search(text):
+        kernel = f"torch has no kernel of {missing[1]} for {missing[2]}"
+        reason = f"{kernel}: its FLOP and bytes are counted, its time needs a device that has one"
+    said = text.lower() if isinstance(problem, RuntimeError) and _is_of_torch(problem) else ""
     for status, kind in (("oom", MemoryError), ("unsupported", NotImplementedError)):
-        if isinstance(problem, kind) or any(phrase in text for phrase in PHRASES[status]):
-            return Failure(status, in_short(problem))
-    return Failure("error", in_short(problem))
+        if isinstance(problem, kind) or any(phrase in said for phrase in PHRASES[status]):
+            return Failure(status, reason)
+    if NO_ENGINE in said:
+        return Failure("oom" if _is_gpu_full() else "unsupported", reason)
+    return Failure("error", reason)
+
+
+def _is_of_torch(problem: BaseException) -> bool:
+    """Return whether torch raised an exception: in C++, or by a ``raise`` of its own Python."""
+    place = problem.__traceback__
+    while place is not None and place.tb_next is not None:
+        place = place.tb_next
+    if place is None:  # from another process
+        return True
+    is_raised = place.tb_frame.f_code.co_code[place.tb_lasti] == dis.opmap["RAISE_VARARGS"]
+    return not is_raised or str(place.tb_frame.f_globals.get("__name__")).startswith(("torch.", "triton."))
+
+
+def _is_gpu_full() -> bool:
+    import torch
+
+    free_byte, whole_byte = torch.cuda.mem_get_info()
+    return free_byte < FULL * whole_byte
 
 
 class Channel:
@@ -177,6 +208,8 @@ class Worker:
             return Failure("timeout", f"one call took longer than {limit_s:g} s")
         except EndedError as problem:
             self._isolated = None
+            if problem.code == -signal.SIGTERM:  # by a batch system, or a guard of the memory
+                return KILLED
             if problem.code == -9:  # SIGKILL, which Windows does not have
                 if oom_kills() == self._oom_kills:
                     return KILLED

@@ -13,6 +13,7 @@ from measure.domain.latency import Cell
 from measure.domain.models import Model
 from measure.domain.words import FULL_PRECISION, INFERENCE, SKIPPED, STAGES, STEP, TF32, UPDATE, stored_as
 from measure.errors import text_of
+from measure.machine import settings
 from measure.machine.device import Device
 from measure.models import catalog
 from measure.models.call import Call, held_tensors, torch_dtype
@@ -29,10 +30,14 @@ MOST_HALVINGS = 20  # steps for the scale of a loss to settle; 16 halvings bring
 
 @dataclass(frozen=True)
 class Forward(Call):
-    """A forward pass to be run by calling it, in ``autocast`` on a ``kind`` of device if set."""
+    """A forward pass to be run by calling it, in ``autocast`` on a ``kind`` of device if set.
+
+    ``held`` are the settings of the process that it is measured under.
+    """
 
     kind: str = "cpu"
     autocast: "torch.dtype | None" = None
+    held: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def stages(self) -> Mapping[str, Callable[[], object]]:
@@ -58,12 +63,16 @@ def prepare(device: Device, model: Model, cell: Cell) -> "Forward | TrainingStep
         part.begin(device.kind, cell.precision)
     device.refuse_emulation(cell.precision)
     device.allow_tf32(cell.precision == TF32)
+    held = settings.wanted(cell.precision == TF32)
+    for part in parts:
+        held |= part.settings
     dtype = torch_dtype(FULL_PRECISION if is_autocast else stored_as(cell.precision))
     call = catalog.prepare(model, cell.batch, device.torch_name, dtype)
+    settings.apply(held)  # an own module or its network may have set any of them
     for part in parts:
         call = part.change(call, model)
     autocast = torch_dtype(cell.precision) if is_autocast else None
-    forward = Forward(call.network, call.inputs, call.keywords, device.kind, autocast)
+    forward = Forward(call.network, call.inputs, call.keywords, device.kind, autocast, held)
     return TrainingStep(forward, model, variants.uses_adam(cell.variant)) if cell.phase == STEP else forward
 
 
@@ -118,7 +127,7 @@ class TrainingStep:
         import torch
 
         self._call, self._loss = call, Loss(model)
-        self.network = call.network.train()
+        self.network, self.held = call.network.train(), call.held
         parameters = self.network.parameters()
         if uses_adam:
             self._optimizer: torch.optim.Optimizer = torch.optim.Adam(parameters, LEARNING_RATE)
@@ -170,9 +179,12 @@ def measure(device: Device, model: Model, cell: Cell, sampling: Sampling, beat: 
         is_cold = any(part.is_cold for part in variants.parts_of(cell.variant))
         clear = device.cache_clearer() if is_cold else None
         if isinstance(call, TrainingStep):
-            return _measure_steps(call, device, sampling, beat, clear)
-        stopwatch = Stopwatch(call, device.synchronize, beat=beat, events=device.events(), clear=clear)
-        return sample(stopwatch, sampling, device.sensors())
+            timed = _measure_steps(call, device, sampling, beat, clear)
+        else:
+            stopwatch = Stopwatch(call, device.synchronize, beat=beat, events=device.events(), clear=clear)
+            timed = sample(stopwatch, sampling, device.sensors())
+        settings.check(call.held, model.name)
+        return timed
 
     return timing() if cell.phase == STEP else without_gradients(timing)
 
@@ -182,7 +194,7 @@ def without_gradients(time: Callable[[], Timing]) -> Timing:
     import torch
 
     try:
-        with torch.inference_mode():
+        with settings.kept(), torch.inference_mode():
             return time()
     except RuntimeError as problem:
         if not any(word in text_of(problem).lower() for word in ("grad", "inference")):
@@ -244,7 +256,14 @@ def measure_peak_byte(step: Callable[[], object], resident: Iterable[Any], devic
         step()
         device.synchronize()
         return int(torch.mps.driver_allocated_memory())
-    return _trace_peak_byte(step) + sum(tensor.nbytes for tensor in resident)
+    return _trace_peak_byte(step) + sum(map(_stored_byte, resident))
+
+
+def _stored_byte(tensor: "torch.Tensor") -> int:
+    """Return the bytes that a tensor stores: of a sparse one, such as the momentum of sparse gradients, its parts."""
+    if tensor.is_sparse:
+        return int(tensor._indices().nbytes + tensor._values().nbytes)
+    return int(tensor.nbytes)
 
 
 def _trace_peak_byte(step: Callable[[], object]) -> int:

@@ -28,7 +28,7 @@ from measure.cache.schema import TABLES
 from measure.cache.table import in_turn
 from measure.cache.workload_records import Workload
 from measure.domain.models import ALL_MEASURED, MEASURED_SHAPES
-from measure.errors import UserError, printable, quote
+from measure.errors import UserError, as_called, printable, quote
 from measure.machine.environment import folder_name
 from measure.verbs.flags import check_folder, check_folder_name
 from measure.verbs.terminal import name_first
@@ -74,7 +74,7 @@ def main(flags: argparse.Namespace) -> int:
         print(f"Mind: these machines have nearly the same samples, so some may be copies: {name_first(alike)}")
     if names:
         _print_uncounted(measured, flags.data)
-        print(f"Next: python -m report{data_flag(flags.data)}")
+        print(f"Next: {as_called('report')}{data_flag(flags.data)}")
     if failed:
         number = f"{len(failed)} of {len(flags.sources)}"
         raise UserError(f"{number} were not added: {name_first(failed)}; correct and add them")
@@ -144,7 +144,7 @@ def _add(source: Path, flags: argparse.Namespace) -> tuple[str, Cells]:
     if new:
         print(f"Added the counts of models of its owner: {name_first(sorted({row.model for row, _, _ in new}))}")
     if given.changed:
-        print(f"Mind: changed since python -m measure pack made {source}: {name_first([*map(quote, given.changed)])}")
+        print(f"Mind: changed since {as_called('measure pack')} made {source}: {name_first([*map(quote, given.changed)])}")
     if given.left_out:
         print(f"Left out, not tables of a machine: {name_first([*map(quote, given.left_out)])}")
     tried = (row for record in (Run, Profile, HardwareCounterProfile) for row in tables[record])
@@ -207,4 +207,4 @@ def _print_uncounted(measured: Cells, data: Path) -> None:
         named = ALL_MEASURED if len(models) > MOST_NAMED else " ".join(map(shlex.quote, models))
         asked = f"--models {named} --batch-sizes {' '.join(map(str, batches))}"
         print(f"Not counted here, and so without FLOP and bytes: {name_first(models)}. To count them:")
-        print(f"  python -m measure --sections workload {printable(asked)}{data_flag(data)}")
+        print(f"  {as_called('measure')} --sections workload {printable(asked)}{data_flag(data)}")

@@ -19,7 +19,7 @@ from measure.cache.project import read_chips
 from measure.cache.published_limits import Limits
 from measure.cache.schema import TABLES, file_of
 from measure.domain.chips import fold_name
-from measure.errors import UserError, quote
+from measure.errors import UserError, as_called, quote
 from measure.verbs.flags import check_writable
 from measure.verbs.terminal import name_first
 from roofwright.command_line import data_flag
@@ -68,7 +68,7 @@ def main(flags: argparse.Namespace) -> int:
     if new:
         print(f"Check that bib/references.bib has an entry for {', '.join(sorted({row.source for row in new}))}.")
     if new and record is PublishedTiming:
-        print(f"Next: python -m measure count-published{data_flag(flags.data)}")
+        print(f"Next: {as_called('measure count-published')}{data_flag(flags.data)}")
     return 0
 
 

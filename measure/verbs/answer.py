@@ -13,12 +13,20 @@ from measure.domain.latency import Cell, TimedCell
 from measure.domain.roofs import Roof
 from measure.domain.values import latency, percent, plain, si
 from measure.domain.words import FLAGS
+from measure.errors import as_called
 from measure.verbs.terminal import Line, Table, aligned, text
 
 NUMBERS = (  # the columns that are aligned to the right
     "batch", "FLOP", "bytes", "FLOP/B", "memory", "latency", "±", "inputs/s", "reached", "attainable", "share",
     "calls", "parameters", "time", "FLOP before", "FLOP now", "latency before", "latency now", "ratio",
 )  # fmt: skip
+
+
+class Lines(str):
+    """A text that a notebook prints as it is, not in quotes."""
+
+    __slots__ = ()
+    __repr__ = str.__str__
 
 
 @dataclass(frozen=True)
@@ -49,9 +57,9 @@ class ModelAnswer:
         return asdict(self) | {"rates": rates | {"load": self.rates.load}}
 
     @property
-    def layer_table(self) -> str:
+    def layer_table(self) -> Lines:
         """The layers in the order in which they run."""
-        return "\n".join(layer_lines(self.layers, aligned))
+        return Lines("\n".join(layer_lines(self.layers, aligned)))
 
 
 def make_answer(
@@ -136,7 +144,7 @@ def result_lines(found: ModelAnswer, table: Table, *, with_layers: bool = False,
         lines.append(f"Try first: {advice.remedy}, measured to be {gain}.")
     elif advice:
         lines.append(f"Try first: {advice.remedy}. That is a hypothesis: {advice.why}. To test it:")
-        lines.append(f"  python -m measure {advice.flags}{data_flag}")
+        lines.append(f"  {as_called('measure')} {advice.flags}{data_flag}")
     lines += [f"Mind batch size {', '.join(which)}: {FLAGS[flag]} ({flag})." for flag, which in caveats.items()]
     return [*lines, "", *layer_lines(found.layers, table)] if with_layers else lines
 

@@ -37,7 +37,7 @@ from measure.domain.causes import ProfiledCell, causes, profiled_cell
 from measure.domain.comparison import RUNS, ComparedRow, RoofKernel, Side
 from measure.domain.growth import CountedRow, compare_counts
 from measure.domain.latency import Cell
-from measure.errors import UserError, did_you_mean
+from measure.errors import UserError, as_called, did_you_mean
 from measure.verbs import trace
 from measure.verbs.compared import Cause, Compared, report
 from measure.verbs.flags import check_one_output, parse_percent
@@ -69,7 +69,7 @@ def main(flags: argparse.Namespace) -> int:
             both = replace(both, causes=find_causes(both.rows, a, b))
             if not both.causes:
                 gap = f"--why: {flags.a} and {name} have no profiled cell with a latency in common"
-                raise UserError(f"{gap}; run python -m measure --sections inference operators on both")
+                raise UserError(f"{gap}; run {as_called('measure')} --sections inference operators on both")
         compared.append(both)
     lines = [{"b": str(both.b.folder)} | row.columns() for both in compared for row in both.rows]
     columns = list(lines[0])[0 if len(compared) > 1 else 1 :] if lines else []

@@ -23,7 +23,7 @@ from measure.counting import count
 from measure.domain.models import Model
 from measure.domain.values import si
 from measure.domain.words import FULL_PRECISION
-from measure.errors import UserError, chosen
+from measure.errors import UserError, as_called, chosen
 from measure.machine.device import Device
 from measure.models import catalog
 from measure.models.libraries import TIMM
@@ -60,7 +60,7 @@ def main(flags: argparse.Namespace) -> int:
         return INTERRUPTED
     resume = [runner.resumption(flags.command, flags.force)] if summary.left else []
     print("\n".join([*runner.lines(summary, [str(counts.folder)]), *resume]))
-    print(f"Next: python -m report{data_flag(flags.data)}")
+    print(f"Next: {as_called('report')}{data_flag(flags.data)}")
     return 0
 
 
@@ -69,7 +69,7 @@ def planned(data: Path, globs: Sequence[str], counted: set[Shape]) -> list["Publ
     path = file_of(PublishedTiming, data)
     timed = dict.fromkeys((row.model, row.input_size) for row in table.read(path, PublishedTiming))
     if not timed:
-        raise UserError(f"{path}: holds no timings; add some with python -m measure add-published")
+        raise UserError(f"{path}: holds no timings; add some with {as_called('measure add-published')}")
     models = chosen("--models", globs, {model for model, _ in timed})
     return [PublishedCountTask(*shape) for shape in timed if shape[0] in models and shape not in counted]
 

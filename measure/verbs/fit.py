@@ -12,7 +12,7 @@ from measure.cache import table
 from measure.cache.predictions import Coefficient, NetworkFactor, PredictionError
 from measure.cache.schema import file_of
 from measure.domain.values import percent
-from measure.errors import UserError
+from measure.errors import UserError, as_called
 from measure.verbs.flags import check_writable
 from measure.verbs.terminal import aligned
 from roofwright.command_line import data_flag
@@ -28,7 +28,7 @@ def main(flags: argparse.Namespace) -> int:
     calls = timings.read(flags.data)
     if not calls:
         lack = "holds no latency of a counted model on a device with known roofs"
-        raise UserError(f"--data: {flags.data} {lack}; measure one with python -m measure{data_flag(flags.data)}")
+        raise UserError(f"--data: {flags.data} {lack}; measure one with {as_called('measure')}{data_flag(flags.data)}")
     check_writable(flags.data)
     path = file_of(PredictionError, flags.data)
     with table.held(path.parent / table.NAME, f"is fitting in {path.parent}; wait for it or name another --data"):

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from measure.errors import UserError, quote, unknown
+from measure.errors import UserError, as_called, quote, unknown
 from roofwright.command_line import CommandLine
 
 VERBS = {  # each verb's line in ``python -m measure --help``
@@ -17,7 +17,7 @@ VERBS = {  # each verb's line in ``python -m measure --help``
     "compare": "compare A B  what changed between two caches or environments, cell by cell",
     "import-ncu": "import-ncu FILE  add hardware counters that Nsight Compute read elsewhere to the cache",
     "import-trace": "import-trace FILE  where the time of a recorded step goes: a torch.profiler trace of any GPU",
-    "trace": "trace NAME   an imported trace: time by kind of layer, roof, largest loss; with OTHER, the difference",
+    "trace": "trace NAME   an imported trace: time by kind of layer, roof, largest loss",
     "pack": "pack FILE.zip  put a machine's measurements into a zip, for somebody who adds it",
     "share": "share        pack a machine's measurements, check them, and say how to send them",
     "add-machine": "add-machine FOLDER|ZIP  check another person's measurements, and add them to the cache",
@@ -39,7 +39,7 @@ def parser_of(verb: str) -> CommandLine:
     """Return a verb's parser, by its module's ``DEFAULTS`` and docstring: what it does, and a table of its flags."""
     module = module_of(verb)
     description, _, table = (module.__doc__ or "").partition("\n\n")
-    command_line = CommandLine(prog=f"python -m measure {verb}", description=" ".join(description.split()))
+    command_line = CommandLine(prog=as_called(f"measure {verb}"), description=" ".join(description.split()))
     return add_flags(command_line, table, **getattr(module, "DEFAULTS", {}))
 
 

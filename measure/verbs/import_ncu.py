@@ -27,7 +27,7 @@ from measure.cache.schema import SHAPE
 from measure.domain.latency import Cell
 from measure.domain.values import now
 from measure.domain.words import CALL_LIMIT_S, EAGER, INFERENCE, PRECISIONS, STEP, shape_name
-from measure.errors import UserError
+from measure.errors import UserError, as_called
 from measure.machine.environment import folder_name
 from measure.models import catalog
 from measure.profiling import ncu_csv, ncu_rep
@@ -78,8 +78,8 @@ def main(asked: argparse.Namespace) -> int:
     if counted.tensor_gap:
         print(f"FLOP of tensor cores are unknown: {counted.tensor_gap}")
     where = data_flag(asked.data)
-    counts = f"python -m measure --sections workload --models {model.name} --batch-sizes {batch}{where}"
-    print(f"Next: {counts}, for the counts that the paper holds against them; then python -m report{where}")
+    counts = f"{as_called('measure')} --sections workload --models {model.name} --batch-sizes {batch}{where}"
+    print(f"Next: {counts}, for the counts that the paper holds against them; then {as_called('report')}{where}")
     return 0
 
 

@@ -19,7 +19,7 @@ from typing import Any
 
 from measure.cache.trace_records import TraceDevice
 from measure.domain.values import latency, percent, si
-from measure.errors import UserError, one_line
+from measure.errors import UserError, as_called, one_line
 from measure.traces import reading, store
 from measure.traces.matching import BEFORE, UNMATCHED
 from measure.traces.summary import TraceSummary, summarise
@@ -52,7 +52,7 @@ def main(asked: argparse.Namespace) -> int:
         else:
             print("\n".join(lines(found, devices, folder)))
     if not asked.json and not asked.plan:
-        print(f"Next: python -m report{data_flag(asked.data)}")
+        print(f"Next: {as_called('report')}{data_flag(asked.data)}")
     return 0
 
 

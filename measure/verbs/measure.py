@@ -19,7 +19,7 @@ from measure.domain import variants
 from measure.domain.models import ALL_MEASURED, BUILT_IN, OWN, QUICK, STORY, Model
 from measure.domain.values import duration
 from measure.domain.words import EAGER, MOST_ROUNDS, PRECISIONS, ROUNDS, TARGET
-from measure.errors import UserError
+from measure.errors import UserError, as_called
 from measure.machine import devices
 from measure.machine.checks import wait_for_quiet, warning_of_use
 from measure.machine.environment import current
@@ -84,16 +84,16 @@ FLAGS = f"""
 def parser() -> CommandLine:
     """Return the flags. Their values stay text here; ``make_request`` checks them, one sentence an error."""
     command_line = CommandLine(
-        prog="python -m measure",
+        prog=as_called("measure"),
         description="Measure how deep networks run on this machine, and keep the results as CSV.\n"
         "The same command resumes a run that was stopped: it measures only what is missing.\n\n"
         "A cell is a model at one batch size, precision and variant, in a forward pass or a training step.\n"
         "It is timed in several rounds, each in a fresh process. A variant is a way to run the same network.",
-        epilog="Other commands, with flags of their own (python -m measure compare --help):\n"
+        epilog=f"Other commands, with flags of their own ({as_called('measure compare --help')}):\n"
         + "".join(f"  {line}\n" for line in flags.VERBS.values())
         + "\nExit codes: 0 done; 1 compare or doctor found a reason to fail; 2 bad input, or your model failed;"
         "\n130 stopped by Ctrl-C."
-        "\nThen render the paper: python -m report",
+        f"\nThen render the paper: {as_called('report')}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     texts = {"device": "auto", "call_limit": "60s", "target": f"{TARGET:.0%}"}
@@ -337,7 +337,7 @@ def _print_contents(request: Request, cache: RunCache, left: list[plan.Part], ar
     made_by = os.environ.get(MADE_BY)
     print("\n".join(contents(request, cache, left, made_by or arguments.command)))
     if not made_by:
-        print(f"Next: python -m report{data_flag(arguments.data)}")
+        print(f"Next: {as_called('report')}{data_flag(arguments.data)}")
 
 
 def measure_on_cluster(arguments: argparse.Namespace, request: Request, deadline: float | None) -> int:
@@ -370,7 +370,7 @@ def measure_on_cluster(arguments: argparse.Namespace, request: Request, deadline
             return INTERRUPTED
     places = sorted({str(kind.cache.folder.folder) for kind in run.kinds.values()})
     print("\n".join([*runner.lines(summary, places), *([resume] if summary.left else [])]))
-    print(f"Next: python -m report{data_flag(arguments.data)}")
+    print(f"Next: {as_called('report')}{data_flag(arguments.data)}")
     return 0
 
 

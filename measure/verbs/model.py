@@ -35,8 +35,8 @@ from measure.domain.latency import Cell, summarise_cell
 from measure.domain.models import OWN, Model
 from measure.domain.roofs import Roof, machine_roof
 from measure.domain.words import EAGER, FULL_PRECISION, INFERENCE, PRECISION_BYTE, STREAM_ARRAYS, shape_name, stored_as
-from measure.errors import UserError
-from measure.machine import devices
+from measure.errors import UserError, as_called, in_short, text_of
+from measure.machine import devices, settings
 from measure.machine.checks import warning_of_use
 from measure.machine.device import Device
 from measure.machine.environment import current
@@ -50,7 +50,7 @@ from measure.run.sections import RoofTask
 from measure.run.task import RunCache, Task, machine_folder
 from measure.run.worker import Worker
 from measure.timing.calls import without_gradients
-from measure.timing.sampling import ROUND_SAMPLING, Sampling, sample
+from measure.timing.sampling import ROUND_SAMPLING, Sampling, Timing, sample
 from measure.timing.stopwatch import Stopwatch
 from measure.verbs import measure as arguments
 from measure.verbs.answer import ModelAnswer, heading, make_answer, result_lines
@@ -153,7 +153,7 @@ def read_answer(cache: RunCache, request: Request) -> ModelAnswer:
     ]
     counts = [row for row in counts if row.batch in request.batch_sizes]
     if counts and all(row.status != "ok" for row in counts):
-        verb = f"python -m measure --models {shlex.quote(name)}{data_flag(cache.workloads.data)} --sections"
+        verb = f"{as_called('measure')} --models {shlex.quote(name)}{data_flag(cache.workloads.data)} --sections"
         advice = f"to time it alone: {verb} inference"
         if counts[0].status == "timeout":
             advice = f"name fewer tokens or inputs, or count it for longer: {verb} workload --call-limit 600s --force"
@@ -173,15 +173,28 @@ def read_answer(cache: RunCache, request: Request) -> ModelAnswer:
 def model(network: "nn.Module", inputs: Any, name: str | None = None) -> ModelAnswer:
     """Count a network, time its forward pass where it is, and hold it against this machine's roof.
 
-    ``inputs`` are a tensor, a tuple of arguments or a dictionary of keyword arguments, on the network's device; the
-    first dimension of the first tensor is the batch. The network runs in eval mode without gradients, and is left as
-    it was. The roof is measured once in a process. Nothing is written.
+    >>> answer = measure.model(network, torch.rand(8, 3, 224, 224))   # one tensor; its first dimension is the batch
+    >>> answer = measure.model(network, (image, mask))                # several arguments
+    >>> answer = measure.model(network, {"input_ids": tokens})        # keyword arguments
+    >>> answer                                                        # latency, roof, costliest layers, what to try
+    >>> answer.layer_table                                            # every layer with FLOP, bytes and bound
 
-    Raises ValueError for inputs without a tensor, and for parameters (or inputs, if there are none) that are all of
-    other types than floating-point of 16 or 32 bits.
+    The network and its inputs are on one device. The network runs in eval mode without gradients. It is timed under
+    the settings of ``measure/machine/settings.py``, such as fp32 without TF32, and so is the roof, once in a process.
+    Network and settings are left as they were, and nothing is written.
+
+    Raises ValueError for what is no network, for inputs that it does not take, and for parameters (or inputs, if there
+    are none) that are all of other types than floating-point of 16 or 32 bits; NotImplementedError, with a reason, for
+    what cannot be counted; SettingChangedError for a network that changes such a setting.
     """
     import torch
 
+    if not isinstance(network, torch.nn.Module):
+        given = repr(network) if isinstance(network, str) else f"a {type(network).__name__}"
+        raise ValueError(
+            f"network: {given} is not a torch.nn.Module; build one, such as torchvision.models.resnet18(), or use "
+            f"{as_called('measure model NAME')}"
+        )
     positional = tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)
     call = Call(network, (), dict(inputs)) if isinstance(inputs, Mapping) else Call(network, positional)
     tensors = held_tensors((call.inputs, call.keywords))
@@ -203,14 +216,27 @@ def model(network: "nn.Module", inputs: Any, name: str | None = None) -> ModelAn
         return Call(copy.deepcopy(network), call.inputs, call.keywords)
 
     remade = partial(copy_to_meta, call, keep_constants=True)
-    columns, layers, _ = count_call(copy_to_meta(call), remade, copied, None, None)
+    try:
+        columns, layers, _ = count_call(copy_to_meta(call), remade, copied, None, None)
+    except NotImplementedError as problem:
+        raise NotImplementedError(text_of(problem)) from None
+    except Exception as problem:  # the network's own, under many frames of torch's
+        raise ValueError(f"the network does not take these inputs: {in_short(problem)}") from None
     key = identity(named, batch, precision, None)
     workload = Workload(source=OWN, family=OWN, status="ok", **key, **columns)
+    stopwatch = Stopwatch(call.run, device.synchronize, events=device.events())
+
+    def time_forward() -> Timing:
+        held = settings.wanted(as_they_are=(settings.DEFAULT_DTYPE, settings.DEFAULT_DEVICE))  # the network's own
+        settings.apply(held)
+        timing = sample(stopwatch, ROUND_SAMPLING, device.sensors())
+        settings.check(held, named.name)
+        return timing
+
     with _restored(network, device):
         network.eval()
-        stopwatch = Stopwatch(call.run, device.synchronize, events=device.events())
-        timing = without_gradients(lambda: sample(stopwatch, ROUND_SAMPLING, device.sensors()))
-        roof = _roof(device.torch_name, precision)  # last: its kernels change settings
+        timing = without_gradients(time_forward)
+        roof = _roof(device.torch_name, precision)
     cell, shape = Cell(named.name, batch, precision, INFERENCE, EAGER), workload.input_shape
     timed = summarise_cell(cell, [timing.latencies_s], timing.flags, shape)
     environment, counted = current(device, torch.get_num_threads()), [Layer(**key, **layer) for layer in layers]
@@ -234,19 +260,16 @@ def _roof(torch_name: str, precision: str) -> Roof:
 
 @contextmanager
 def _restored(network: "nn.Module", device: Device) -> Iterator[None]:
-    """Make a GPU the current one, as events and Triton kernels need. Restore the network's modes and TF32 at the end.
+    """Make a GPU the current one, as events and Triton kernels need. Restore the network's modes and the settings.
 
     ``Device.prepare`` would do it for good, and on a processor limit the memory of the user's own process.
     """
     import torch
 
     modes = {module: module.training for module in network.modules()}
-    products, convolutions = torch.backends.cuda.matmul, torch.backends.cudnn
-    before = products.allow_tf32, convolutions.allow_tf32
     try:
-        with torch.cuda.device(device.torch_name) if device.kind == "cuda" else nullcontext():
+        with settings.kept(), torch.cuda.device(device.torch_name) if device.kind == "cuda" else nullcontext():
             yield
     finally:
-        products.allow_tf32, convolutions.allow_tf32 = before
         for module, was_training in modes.items():
             module.training = was_training

@@ -17,7 +17,7 @@ from measure.cache.records import Profile, RoofMeasurement, Run
 from measure.cache.table import write
 from measure.cache.workload_records import Workload
 from measure.domain.models import OWN
-from measure.errors import UserError
+from measure.errors import UserError, as_called
 from measure.verbs.flags import parse_choices
 from measure.verbs.terminal import name_first
 from roofwright.command_line import data_flag
@@ -36,12 +36,12 @@ def find_machine(data: Path, name: str | None) -> MachineFolder:
     known = machine_names(data)
     names = parse_choices("--machine", [name] if name else known, known)
     if not known:
-        raise UserError(f"--data: no measurements in {data}; run python -m measure{data_flag(data)} first")
+        raise UserError(f"--data: no measurements in {data}; run {as_called('measure')}{data_flag(data)} first")
     # The machine measured last, as in the paper: a clone also holds a machine of the project
     folders = [MachineFolder(data, each) for each in names]
     machine = max(folders, key=lambda folder: folder.newest_environment().recorded_at)
     if not any(map(machine.rows, (Run, RoofMeasurement))):
-        raise UserError(f"{machine.folder}: nothing was measured yet; measure with python -m measure")
+        raise UserError(f"{machine.folder}: nothing was measured yet; measure with {as_called('measure')}")
     return machine
 
 

@@ -25,7 +25,7 @@ from measure.cache.traces import StoredTrace, read_trace, trace_names
 from measure.cache.workload_records import WORKLOAD, Workload
 from measure.domain.latency import Cell, TimedCell
 from measure.domain.values import latency, plain, si
-from measure.errors import UserError, chosen
+from measure.errors import UserError, as_called, chosen
 from measure.verbs.flags import check_one_output, parse_choices
 from measure.verbs.terminal import Table, aligned, markdown, text, write_csv
 from roofwright.command_line import data_flag
@@ -55,7 +55,8 @@ def main(flags: argparse.Namespace) -> int:
     traces = [] if flags.models or flags.machine else [read_trace(flags.data, name) for name in trace_names(flags.data)]
     counts = counted(flags.data) if flags.models and not flags.machine else []
     if not names and not traces and not counts:
-        raise UserError(f"--data: no measurements in {flags.data}; run python -m measure{data_flag(flags.data)} first")
+        run = f"{as_called('measure')}{data_flag(flags.data)}"
+        raise UserError(f"--data: no measurements in {flags.data}; run {run} first")
     machines, codes = [], Workloads(flags.data).codes()
     for name in parse_choices("--machine", flags.machine or names, names):
         folder = MachineFolder(flags.data, name)
@@ -180,4 +181,4 @@ def trace_lines(traces: Sequence[StoredTrace], table: Table) -> list[str]:
     for each in traces:
         first = each.devices[0]
         rows.append((each.name, first.network or "", first.chip or first.device_name or "", latency(each.step_s)))
-    return ["Traces; python -m measure trace NAME prints one", "", *table(rows, ("step",))]
+    return [f"Traces; {as_called('measure trace NAME')} prints one", "", *table(rows, ("step",))]

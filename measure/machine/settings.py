@@ -1,0 +1,161 @@
+"""What a process must not change while it measures: one list, set once a network is built, checked after its round.
+
+An import, a constructor or a forward pass may set any of them for the whole process. Inter-op threads are left out:
+torch lets a process set them only once, and eager networks do not use them.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from operator import attrgetter
+from typing import Any
+
+THREADS, GRADIENTS = "torch.get_num_threads()", "torch.is_grad_enabled()"
+DEFAULT_DTYPE, DEFAULT_DEVICE = "torch.get_default_dtype()", "torch.get_default_device()"
+CALLS = {  # what torch reads by one function and sets by another
+    "torch.get_float32_matmul_precision()": "set_float32_matmul_precision",
+    "torch.get_deterministic_debug_mode()": "set_deterministic_debug_mode",
+    "torch.is_anomaly_enabled()": "autograd.set_detect_anomaly",
+    THREADS: "set_num_threads",
+    GRADIENTS: "set_grad_enabled",
+    DEFAULT_DTYPE: "set_default_dtype",
+    DEFAULT_DEVICE: "set_default_device",
+}
+IEEE, INHERITED = "ieee", "none"
+UNREADABLE = "unreadable"  # torch refuses to read an older flag that contradicts the newer ones
+
+
+class SettingChangedError(Exception):
+    """A network changed a setting while it ran. The text is a sentence that names both."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A setting of the process, under the name by which Python reads it."""
+
+    name: str
+    get: Callable[[], Any]
+    set: Callable[[Any], object]
+
+    def read(self) -> Any:
+        try:
+            value = self.get()
+        except RuntimeError:
+            return UNREADABLE
+        if value == INHERITED:  # of what the more general flags say, which are all fp32's own precision
+            return IEEE
+        return str(value) if self.name == DEFAULT_DEVICE else value
+
+
+def _precisions(tf32: bool) -> dict[str, Any]:
+    """Return the flags behind a product of fp32: torch's newer ones, the general before what inherits them; then the
+    older ones, which agree with them.
+    """
+    general = ("", "cudnn.", "mkldnn.", "mkldnn.matmul.", "mkldnn.conv.", "mkldnn.rnn.")
+    values: dict[str, Any] = {f"torch.backends.{name}fp32_precision": IEEE for name in general}
+    for name in ("cuda.matmul", "cudnn.conv", "cudnn.rnn"):
+        values[f"torch.backends.{name}.fp32_precision"] = "tf32" if tf32 else IEEE
+    values |= {"torch.backends.cuda.matmul.allow_tf32": tf32, "torch.backends.cudnn.allow_tf32": tf32}
+    return values | {"torch.get_float32_matmul_precision()": "high" if tf32 else "highest"}
+
+
+def wanted(tf32: bool = False, as_they_are: tuple[str, ...] = ()) -> dict[str, Any]:
+    """Return what a cell is measured under, by names. Threads and gradients are wanted as they are now."""
+    import torch
+
+    now = current()
+    return {
+        **_precisions(tf32),
+        "torch.backends.cudnn.benchmark": False,
+        "torch.backends.cudnn.enabled": True,
+        "torch.backends.mkldnn.enabled": True,
+        "torch.backends.cudnn.deterministic": False,
+        "torch.get_deterministic_debug_mode()": 0,
+        "torch.is_anomaly_enabled()": False,
+        **{f"torch.is_autocast_enabled({kind!r})": False for kind in ("cpu", "cuda", "mps")},
+        DEFAULT_DTYPE: torch.float32,
+        DEFAULT_DEVICE: "cpu",
+        **{name: now[name] for name in (THREADS, GRADIENTS, *as_they_are)},
+    }
+
+
+def _set_default_device(name: str) -> None:
+    """Take back a default device, and set another only if that is not enough: torch nests them."""
+    import torch
+
+    torch.set_default_device(None)
+    if str(torch.get_default_device()) != name:
+        torch.set_default_device(name)
+
+
+@cache
+def _settings() -> tuple[Setting, ...]:
+    """List the settings that this torch has, in the order in which they are set."""
+    import torch
+
+    found = []
+    for kind in ("cpu", "cuda", "mps"):
+        name = f"torch.is_autocast_enabled({kind!r})"
+        get = lambda kind=kind: torch.is_autocast_enabled(kind)  # noqa: E731
+        found.append(Setting(name, get, lambda value, kind=kind: torch.set_autocast_enabled(kind, value)))
+    flags = ("benchmark", "enabled", "deterministic")
+    names = [*_precisions(False), *(f"torch.backends.cudnn.{flag}" for flag in flags), "torch.backends.mkldnn.enabled"]
+    for name in [name for name in names if name not in CALLS]:
+        place, _, attribute = name.removeprefix("torch.").rpartition(".")
+        try:
+            owner = attrgetter(place)(torch)
+            setting = Setting(
+                name,
+                lambda owner=owner, attribute=attribute: getattr(owner, attribute),
+                lambda value, owner=owner, attribute=attribute: setattr(owner, attribute, value),
+            )
+            setting.read()
+        except AttributeError:  # torch before 2.9 has the older flags alone
+            continue
+        found.append(setting)
+    for name, setter in CALLS.items():
+        set_value: Callable[[Any], object] = attrgetter(setter)(torch)
+        if name == DEFAULT_DEVICE:
+            set_value = _set_default_device
+        found.append(Setting(name, getattr(torch, name[len("torch.") : -2]), set_value))
+    return tuple(found)
+
+
+def current() -> dict[str, Any]:
+    """Return the settings of this process by names."""
+    return {each.name: each.read() for each in _settings()}
+
+
+def apply(values: Mapping[str, Any]) -> None:
+    """Set what differs."""
+    for _ in range(2):  # an older flag sets several of the newer ones
+        for each in _settings():
+            value = values.get(each.name, UNREADABLE)
+            if value != UNREADABLE and each.read() != value:
+                each.set(value)
+
+
+def allow_tf32(allowed: bool) -> None:
+    """Let fp32 products on GPUs use TF32, or forbid it."""
+    apply(_precisions(allowed))
+
+
+def check(values: Mapping[str, Any], network: str) -> None:
+    """Raise SettingChangedError if a setting is not as a network's cell wants it, after the network has run."""
+    for each in _settings():
+        if each.name in values and (found := each.read()) != values[each.name]:
+            raise SettingChangedError(
+                f"{network} changed {each.name} from {values[each.name]} to {found} while it ran, so its time is not "
+                "that of its cell; set nothing of the process in forward, or set it back there"
+            )
+
+
+@contextmanager
+def kept() -> Iterator[None]:
+    """Give all settings back at the end."""
+    before = current()
+    try:
+        yield
+    finally:
+        apply(before)

@@ -1,0 +1,194 @@
+"""A user's module, constructor or forward pass sets something of the whole process: the cell is what its name says."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from helpers import gpu
+from helpers.places import ROOT
+
+import measure
+from measure.machine import devices, settings
+from measure.machine.settings import SettingChangedError
+from measure.models import own_models
+from measure.timing import calls
+from measure.verbs import model as model_verb
+from helpers.tasks import cell
+
+SETTING = {  # what a user writes, by the name under which Python reads it
+    "torch.backends.cuda.matmul.fp32_precision": "torch.set_float32_matmul_precision('medium')",
+    "torch.backends.cudnn.conv.fp32_precision": "torch.backends.cudnn.allow_tf32 = not torch.backends.cudnn.allow_tf32",
+    "torch.backends.cudnn.rnn.fp32_precision": "torch.backends.cudnn.rnn.fp32_precision = 'tf32'",
+    "torch.backends.mkldnn.matmul.fp32_precision": "torch.backends.mkldnn.matmul.fp32_precision = 'bf16'",
+    "torch.backends.fp32_precision": "torch.backends.fp32_precision = 'tf32'",
+    "torch.backends.cudnn.benchmark": "torch.backends.cudnn.benchmark = True",
+    "torch.backends.cudnn.deterministic": "torch.backends.cudnn.deterministic = True",
+    "torch.backends.cudnn.enabled": "torch.backends.cudnn.enabled = False",
+    "torch.backends.mkldnn.enabled": "torch.backends.mkldnn.enabled = False",
+    "torch.get_deterministic_debug_mode()": "torch.use_deterministic_algorithms(True, warn_only=True)",
+    "torch.is_anomaly_enabled()": "torch.autograd.set_detect_anomaly(True)",
+    "torch.is_autocast_enabled('cpu')": "torch.set_autocast_enabled('cpu', True)",
+    "torch.get_num_threads()": "torch.set_num_threads(torch.get_num_threads() + 1)",
+    "torch.is_grad_enabled()": "torch.set_grad_enabled(not torch.is_grad_enabled())",
+    "torch.get_default_dtype()": "torch.set_default_dtype(torch.float64)",
+    "torch.get_default_device()": "torch.set_default_device('meta')",
+}
+NEWER = [name for name in SETTING if name.endswith("fp32_precision")]  # since torch 2.9
+HERE = [name for name in SETTING if name in settings.current()]
+NETWORK = """
+import torch
+{imported}
+
+class Network(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(8, 8)
+        {built}
+
+    def forward(self, x):
+        {run}
+        return self.layer(x)
+
+
+def make(batch):
+    return Network(), torch.rand(batch, 8)
+"""
+CPU = devices.find("cpu")
+
+
+@pytest.fixture(autouse=True)
+def _as_before():
+    with settings.kept():
+        yield
+    assert set(SETTING) - set(NEWER) <= set(HERE)
+
+
+@pytest.fixture
+def written(tmp_path, monkeypatch):
+    """Writes a user's module and describes its model."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    names = iter(range(99))
+
+    def write(imported="", built="", run=""):
+        name = f"own_{tmp_path.name.replace('-', '_')}_{next(names)}"
+        Path(f"{name}.py").write_text(NETWORK.format(imported=imported, built=built or "pass", run=run or "pass"))
+        return f"{name}:make"
+
+    return write
+
+
+def timed(name, phase="inference"):
+    return calls.measure(CPU, own_models.describe(name), cell(name, 2, phase=phase), calls_sampling(), lambda: None)
+
+
+def calls_sampling():
+    from measure.timing.sampling import Sampling
+
+    return Sampling(warm_up_s=0.0, least_s=0.0, limit_s=0.0)
+
+
+@pytest.mark.parametrize("where", ["imported", "built"])
+def test_a_cell_is_measured_under_the_same_settings_whatever_its_module_and_constructor_set(written, where):
+    indent = "\n        " if where == "built" else "\n"
+    everything = indent.join(SETTING[name] for name in HERE)
+    seen = "global SEEN; from measure.machine import settings; SEEN = settings.current()"
+    name = written(**{where: everything, "run": seen})
+    before = settings.current()
+    assert timed(name, "step").samples
+    after = sys.modules[name.partition(":")[0]].SEEN
+    wanted = {"torch.backends.cudnn.benchmark": False, "torch.get_default_dtype()": torch.float32}
+    wanted |= {each: "ieee" for each in NEWER if each in HERE}
+    wanted |= {each: before[each] for each in ("torch.get_num_threads()", "torch.is_grad_enabled()")}
+    assert {each: after[each] for each in wanted} == wanted
+    assert not after["torch.is_anomaly_enabled()"]
+    assert after["torch.get_default_device()"] == "cpu"
+
+
+@pytest.mark.parametrize("setting", HERE)
+def test_a_network_that_changes_a_setting_while_it_runs_is_refused_by_name(written, setting):
+    name = written(run=SETTING[setting])
+    with pytest.raises(SettingChangedError) as refused:
+        timed(name)
+    assert name in str(refused.value)
+    assert setting in str(refused.value) or "fp32_precision" in str(refused.value)
+
+
+def test_a_network_that_sets_back_what_it_changes_is_measured(written):
+    with_flags = "with torch.backends.cudnn.flags(benchmark=True), torch.enable_grad(): self.layer(x)"
+    assert timed(written(run=with_flags)).samples
+
+
+def test_a_default_type_set_by_an_import_makes_that_models_network_in_every_process_and_no_other(written):
+    double, plain = written("torch.set_default_dtype(torch.float64)"), written()
+    own_models.describe(double)
+    for name, dtype in ((plain, torch.float32), (double, torch.float64), (plain, torch.float32)):
+        (weight, _) = own_models.prepare_on_meta(own_models.describe(name), 2).network.parameters()
+        assert weight.dtype == dtype
+
+
+def test_a_measurement_of_a_network_at_hand_gives_the_users_settings_back(monkeypatch):
+    during = []
+    original = model_verb.roofs.measure
+
+    def roof(*_):
+        during.append(settings.current())
+        raise NotImplementedError("no roof in this test")
+
+    class Watched(torch.nn.Linear):
+        def forward(self, x):
+            if not x.is_meta and not hasattr(x, "fake_mode"):
+                during.append(settings.current())
+            return super().forward(x)
+
+    monkeypatch.setattr(model_verb.roofs, "measure", roof)
+    model_verb._roof.cache_clear()
+    network = Watched(8, 8)
+    for name in ("torch.backends.cudnn.benchmark", "torch.get_deterministic_debug_mode()"):
+        exec(SETTING[name])
+    torch.set_float32_matmul_precision("high")
+    if NEWER[1] in HERE:
+        torch.backends.cudnn.conv.fp32_precision = "ieee"  # a mix: torch refuses to read the older flag
+    before = settings.current()
+    measure.model(network, torch.rand(2, 8))
+    assert settings.current() == before
+    model_verb._roof.cache_clear()
+    assert original is not roof
+    assert {each["torch.get_float32_matmul_precision()"] for each in during[-2:]} == {"highest"}
+    assert {each["torch.backends.cudnn.benchmark"] for each in during[-2:]} == {False}
+
+    class Broken(torch.nn.Linear):
+        def forward(self, x):
+            torch.set_num_threads(torch.get_num_threads() + 1)
+            return super().forward(x)
+
+    with pytest.raises(SettingChangedError, match=r"Broken changed torch.get_num_threads\(\)"):
+        measure.model(Broken(8, 8), torch.rand(2, 8))
+    assert settings.current() == before
+
+
+def test_a_cell_of_a_gpu_says_what_its_network_changed(tmp_path):
+    for name, text in (
+        ("sets", {"imported": "torch.backends.cuda.matmul.allow_tf32 = True"}),
+        ("changes", {"run": SETTING["torch.backends.cudnn.benchmark"]}),
+    ):
+        filled = {"imported": "", "built": "pass", "run": "pass"} | text
+        (tmp_path / f"{name}.py").write_text(NETWORK.format(**filled))
+    words = ["--device", "cuda", "--models", "sets:make", "changes:make", "--batch-sizes", "2", "--data", "data"]
+    words += ["--sections", "inference", "--precisions", "fp32", "--variants", "eager", "cudnn_benchmark"]
+    variables = gpu.environment("h100", {"PYTHONPATH": ""})
+    variables["PYTHONPATH"] = os.pathsep.join([gpu.environment("h100")["PYTHONPATH"], str(tmp_path)])
+    run = subprocess.run(
+        [sys.executable, "-m", "measure", *words, "--max-rounds", "1", "--target", "100%"],
+        cwd=tmp_path, env=variables, capture_output=True, text=True,
+    )  # fmt: skip
+    shown = subprocess.run(
+        [sys.executable, "-m", "measure", "show", "--data", "data", "--json"],
+        cwd=tmp_path, env=variables, capture_output=True, text=True,
+    )  # fmt: skip
+    assert shown.returncode == 0, run.stderr + shown.stderr
+    print(run.stdout, run.stderr, json.loads(shown.stdout))
