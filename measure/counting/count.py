@@ -16,6 +16,7 @@ from measure.counting.real_run import LimitError, real_call
 from measure.domain.models import Model
 from measure.domain.words import BACKWARD, FORWARD, FULL_PRECISION, INFERENCE, shape_name
 from measure.errors import in_short, text_of
+from measure.machine import settings
 from measure.models.call import Call, casting, empty_inputs, held_tensors, refuse_layouts, torch_dtype
 from measure.models.catalog import prepare, prepare_on_meta
 from measure.models.draws import HIGHEST, LOWEST, same_draws
@@ -107,6 +108,7 @@ def count_all(
 Rows = tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]]]
 
 
+@settings.kept()  # a network may set some in its forward pass, and the next one is counted in this process
 def count_call(
     call: Call, remade: Callable[[], Call], real: Callable[[], Call] | None, precision: str | None, autocast: str | None
 ) -> Rows:

@@ -31,7 +31,7 @@ class SettingChangedError(Exception):
 
 
 @dataclass(frozen=True)
-class Setting:
+class ProcessSetting:
     """A setting of the process, under the name by which Python reads it."""
 
     name: str
@@ -90,7 +90,7 @@ def _set_default_device(name: str) -> None:
 
 
 @cache
-def _settings() -> tuple[Setting, ...]:
+def _settings() -> tuple[ProcessSetting, ...]:
     """List the settings that this torch has, in the order in which they are set."""
     import torch
 
@@ -98,14 +98,14 @@ def _settings() -> tuple[Setting, ...]:
     for kind in ("cpu", "cuda", "mps"):
         name = f"torch.is_autocast_enabled({kind!r})"
         get = lambda kind=kind: torch.is_autocast_enabled(kind)  # noqa: E731
-        found.append(Setting(name, get, lambda value, kind=kind: torch.set_autocast_enabled(kind, value)))
+        found.append(ProcessSetting(name, get, lambda value, kind=kind: torch.set_autocast_enabled(kind, value)))
     flags = ("benchmark", "enabled", "deterministic")
     names = [*_precisions(False), *(f"torch.backends.cudnn.{flag}" for flag in flags), "torch.backends.mkldnn.enabled"]
     for name in [name for name in names if name not in CALLS]:
         place, _, attribute = name.removeprefix("torch.").rpartition(".")
         try:
             owner = attrgetter(place)(torch)
-            setting = Setting(
+            setting = ProcessSetting(
                 name,
                 lambda owner=owner, attribute=attribute: getattr(owner, attribute),
                 lambda value, owner=owner, attribute=attribute: setattr(owner, attribute, value),
@@ -118,7 +118,7 @@ def _settings() -> tuple[Setting, ...]:
         set_value: Callable[[Any], object] = attrgetter(setter)(torch)
         if name == DEFAULT_DEVICE:
             set_value = _set_default_device
-        found.append(Setting(name, getattr(torch, name[len("torch.") : -2]), set_value))
+        found.append(ProcessSetting(name, getattr(torch, name[len("torch.") : -2]), set_value))
     return tuple(found)
 
 

@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from torch import nn
 
 SECTIONS = ("workload", "roofs", "inference", "operators")
+DEFAULTS_OF_TENSORS = settings.DEFAULT_DTYPE, settings.DEFAULT_DEVICE  # a network at hand may rely on its user's
 DEFAULTS = {"batch_sizes": ["1"], "precisions": [FULL_PRECISION], "device": "auto", "call_limit": "60s"}
 
 
@@ -227,14 +228,14 @@ def model(network: "nn.Module", inputs: Any, name: str | None = None) -> ModelAn
     stopwatch = Stopwatch(call.run, device.synchronize, events=device.events())
 
     def time_forward() -> Timing:
-        held = settings.wanted(as_they_are=(settings.DEFAULT_DTYPE, settings.DEFAULT_DEVICE))  # the network's own
-        settings.apply(held)
+        held = settings.wanted(as_they_are=DEFAULTS_OF_TENSORS)
         timing = sample(stopwatch, ROUND_SAMPLING, device.sensors())
         settings.check(held, named.name)
         return timing
 
     with _restored(network, device):
         network.eval()
+        settings.apply(settings.wanted(as_they_are=DEFAULTS_OF_TENSORS))
         timing = without_gradients(time_forward)
         roof = _roof(device.torch_name, precision)
     cell, shape = Cell(named.name, batch, precision, INFERENCE, EAGER), workload.input_shape

@@ -22,3 +22,9 @@ def scores_of_1000(batch_size):
 
 def scores_of_infinity(batch_size):
     return two_scores(batch_size, torch.inf)
+
+
+def sparse_words(batch):
+    """Three words of a thousand, whose gradients are sparse."""
+    words = nn.Embedding(1000, 4, sparse=True)
+    return nn.Sequential(words, nn.Flatten(), nn.Linear(12, 3)), torch.arange(3).expand(batch, 3).clone()

@@ -9,19 +9,20 @@ from pathlib import Path
 import pytest
 import torch
 from helpers import gpu
-from helpers.places import ROOT
+from helpers.tasks import cell
 
 import measure
+from measure.counting import count
 from measure.machine import devices, settings
 from measure.machine.settings import SettingChangedError
 from measure.models import own_models
 from measure.timing import calls
+from measure.timing.sampling import Sampling
 from measure.verbs import model as model_verb
-from helpers.tasks import cell
 
 SETTING = {  # what a user writes, by the name under which Python reads it
     "torch.backends.cuda.matmul.fp32_precision": "torch.set_float32_matmul_precision('medium')",
-    "torch.backends.cudnn.conv.fp32_precision": "torch.backends.cudnn.allow_tf32 = not torch.backends.cudnn.allow_tf32",
+    "torch.backends.cudnn.conv.fp32_precision": "torch.backends.cudnn.allow_tf32 = True",
     "torch.backends.cudnn.rnn.fp32_precision": "torch.backends.cudnn.rnn.fp32_precision = 'tf32'",
     "torch.backends.mkldnn.matmul.fp32_precision": "torch.backends.mkldnn.matmul.fp32_precision = 'bf16'",
     "torch.backends.fp32_precision": "torch.backends.fp32_precision = 'tf32'",
@@ -46,8 +47,8 @@ import torch
 class Network(torch.nn.Module):
     def __init__(self):
         super().__init__()
-        self.layer = torch.nn.Linear(8, 8)
         {built}
+        self.layer = torch.nn.Linear(8, 8)
 
     def forward(self, x):
         {run}
@@ -58,6 +59,7 @@ def make(batch):
     return Network(), torch.rand(batch, 8)
 """
 CPU = devices.find("cpu")
+HASTY = Sampling(warm_up_s=0.0, least_s=0.0, limit_s=0.0)
 
 
 @pytest.fixture(autouse=True)
@@ -83,19 +85,15 @@ def written(tmp_path, monkeypatch):
 
 
 def timed(name, phase="inference"):
-    return calls.measure(CPU, own_models.describe(name), cell(name, 2, phase=phase), calls_sampling(), lambda: None)
-
-
-def calls_sampling():
-    from measure.timing.sampling import Sampling
-
-    return Sampling(warm_up_s=0.0, least_s=0.0, limit_s=0.0)
+    model = own_models.describe(name)
+    return calls.measure(CPU, model, cell(model, 2, phase=phase), HASTY, lambda: None)
 
 
 @pytest.mark.parametrize("where", ["imported", "built"])
 def test_a_cell_is_measured_under_the_same_settings_whatever_its_module_and_constructor_set(written, where):
     indent = "\n        " if where == "built" else "\n"
-    everything = indent.join(SETTING[name] for name in HERE)
+    names = [name for name in HERE if where == "imported" or "device" not in name]  # inputs would have no memory
+    everything = indent.join(SETTING[name] for name in names)
     seen = "global SEEN; from measure.machine import settings; SEEN = settings.current()"
     name = written(**{where: everything, "run": seen})
     before = settings.current()
@@ -131,35 +129,51 @@ def test_a_default_type_set_by_an_import_makes_that_models_network_in_every_proc
         assert weight.dtype == dtype
 
 
+def test_what_a_network_sets_while_it_is_counted_does_not_reach_the_next(written):
+    model = own_models.describe(written(run="torch.set_default_dtype(torch.float64)"))
+    before = settings.current()
+    count.count_all(model, [2], "fp32", None, lambda: None)
+    assert settings.current() == before
+
+
+def test_tf32_is_read_after_it_is_allowed_whatever_torchs_older_and_newer_flags_were_before():
+    for name in NEWER[1:3]:
+        if name in HERE:
+            exec(SETTING[name])
+    for allowed in (True, False):
+        settings.allow_tf32(allowed)
+        assert torch.backends.cuda.matmul.allow_tf32 == torch.backends.cudnn.allow_tf32 == allowed
+        assert torch.get_float32_matmul_precision() == ("high" if allowed else "highest")
+
+
 def test_a_measurement_of_a_network_at_hand_gives_the_users_settings_back(monkeypatch):
-    during = []
-    original = model_verb.roofs.measure
+    seen = {"timed": [], "roof": []}
 
     def roof(*_):
-        during.append(settings.current())
+        seen["roof"].append(settings.current())
         raise NotImplementedError("no roof in this test")
 
     class Watched(torch.nn.Linear):
         def forward(self, x):
-            if not x.is_meta and not hasattr(x, "fake_mode"):
-                during.append(settings.current())
+            if type(x) is torch.Tensor and not x.is_meta:
+                seen["timed"].append(settings.current())
             return super().forward(x)
 
     monkeypatch.setattr(model_verb.roofs, "measure", roof)
     model_verb._roof.cache_clear()
-    network = Watched(8, 8)
     for name in ("torch.backends.cudnn.benchmark", "torch.get_deterministic_debug_mode()"):
         exec(SETTING[name])
     torch.set_float32_matmul_precision("high")
     if NEWER[1] in HERE:
         torch.backends.cudnn.conv.fp32_precision = "ieee"  # a mix: torch refuses to read the older flag
     before = settings.current()
-    measure.model(network, torch.rand(2, 8))
-    assert settings.current() == before
+    measure.model(Watched(8, 8), torch.rand(2, 8))
     model_verb._roof.cache_clear()
-    assert original is not roof
-    assert {each["torch.get_float32_matmul_precision()"] for each in during[-2:]} == {"highest"}
-    assert {each["torch.backends.cudnn.benchmark"] for each in during[-2:]} == {False}
+    assert settings.current() == before
+    for during in seen.values():
+        assert {each["torch.get_float32_matmul_precision()"] for each in during} == {"highest"}
+        assert {each["torch.backends.cudnn.allow_tf32"] for each in during} == {False}
+        assert {each["torch.backends.cudnn.benchmark"] for each in during} == {False}
 
     class Broken(torch.nn.Linear):
         def forward(self, x):
@@ -171,24 +185,28 @@ def test_a_measurement_of_a_network_at_hand_gives_the_users_settings_back(monkey
     assert settings.current() == before
 
 
-def test_a_cell_of_a_gpu_says_what_its_network_changed(tmp_path):
+@pytest.mark.slow
+def test_a_cell_of_a_gpu_keeps_its_settings_or_says_which_its_network_changed(tmp_path):
+    run_under = "assert (torch.backends.cudnn.benchmark, torch.backends.cuda.matmul.allow_tf32) == (False, False)"
     for name, text in (
-        ("sets", {"imported": "torch.backends.cuda.matmul.allow_tf32 = True"}),
+        ("sets", {"imported": SETTING[NEWER[0]] + "\n" + SETTING["torch.backends.cudnn.benchmark"], "run": run_under}),
         ("changes", {"run": SETTING["torch.backends.cudnn.benchmark"]}),
     ):
         filled = {"imported": "", "built": "pass", "run": "pass"} | text
         (tmp_path / f"{name}.py").write_text(NETWORK.format(**filled))
-    words = ["--device", "cuda", "--models", "sets:make", "changes:make", "--batch-sizes", "2", "--data", "data"]
+    words = ["--device", "cuda", "--models", "sets:make", "changes:make", "--batch-sizes", "2", "--max-rounds", "1"]
     words += ["--sections", "inference", "--precisions", "fp32", "--variants", "eager", "cudnn_benchmark"]
-    variables = gpu.environment("h100", {"PYTHONPATH": ""})
-    variables["PYTHONPATH"] = os.pathsep.join([gpu.environment("h100")["PYTHONPATH"], str(tmp_path)])
-    run = subprocess.run(
-        [sys.executable, "-m", "measure", *words, "--max-rounds", "1", "--target", "100%"],
-        cwd=tmp_path, env=variables, capture_output=True, text=True,
-    )  # fmt: skip
-    shown = subprocess.run(
-        [sys.executable, "-m", "measure", "show", "--data", "data", "--json"],
-        cwd=tmp_path, env=variables, capture_output=True, text=True,
-    )  # fmt: skip
-    assert shown.returncode == 0, run.stderr + shown.stderr
-    print(run.stdout, run.stderr, json.loads(shown.stdout))
+    variables = gpu.environment("h100")
+    variables["PYTHONPATH"] += os.pathsep + str(tmp_path)
+    for command in (words, ["show", "--json"]):
+        command = [sys.executable, "-m", "measure", *command]
+        done = subprocess.run(command, cwd=tmp_path, env=variables, capture_output=True, text=True)
+    (machine,) = json.loads(done.stdout)["machines"]
+    found = {(each["model"], each["variant"]): each for each in machine["cells"]}
+    assert {key: each["status"] for key, each in found.items()} == {
+        ("sets:make", "eager"): "ok",
+        ("sets:make", "cudnn_benchmark"): "error",  # by its own assertion: the variant sets the benchmark
+        ("changes:make", "eager"): "error",
+        ("changes:make", "cudnn_benchmark"): "ok",  # what it sets is what the variant wants
+    }
+    assert "torch.backends.cudnn.benchmark from False to True" in found["changes:make", "eager"]["reason"]

@@ -6,7 +6,6 @@ import sys
 import threading
 
 import pytest
-import torch
 from helpers.places import ROOT
 
 from measure.domain import variants
@@ -108,14 +107,28 @@ def test_an_allocator_needs_to_be_installed_and_loaded_first_and_serves_the_host
 
 
 def test_cudnn_times_its_algorithms_on_nvidias_gpus_and_the_gnu_c_library_alone_keeps_memory(monkeypatch):
-    monkeypatch.setattr(torch.backends.cudnn, "benchmark", False)  # as it is by default; put back at the end
     monkeypatch.setattr(platform, "libc_ver", lambda: ("", ""))
     with pytest.raises(NotImplementedError, match="only the GNU C library's allocator"):
         begin("kept_memory", "cpu")
     with pytest.raises(NotImplementedError, match="on NVIDIA's GPUs, not on mps"):
         begin("cudnn_benchmark", "mps")
     begin("cudnn_benchmark", "cuda")
-    assert torch.backends.cudnn.benchmark
+    (tuned,) = variants.parts_of("cudnn_benchmark")
+    assert tuned.settings == {"torch.backends.cudnn.benchmark": True}
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another C library")
+@pytest.mark.parametrize("file", ["libtcmalloc.so.4", "libjemalloc.so.2", "libmimalloc.so.2"])
+def test_memory_that_another_allocator_serves_is_not_kept_by_the_c_library(monkeypatch, tmp_path, file):
+    address = ctypes.cast(ctypes.CDLL(None).malloc, ctypes.c_void_p).value
+    lines = [
+        "7000-8000 r-xp 00000000 08:01 4 /usr/bin/python",
+        f"{address - 64:x}-{address + 64:x} r-xp 0 08:01 5 /lib/{file}",
+    ]
+    (tmp_path / "maps").write_text("\n".join([*lines, "ffffffff600000-ffffffff601000 --xp 00000000 00:00 0"]))
+    monkeypatch.setattr(variants, "MAPPED", tmp_path / "maps")
+    with pytest.raises(NotImplementedError, match=f"{file} serves this process's memory"):
+        begin("kept_memory", "cpu")
 
 
 def test_compiling_leaves_no_semaphore_behind_where_its_process_is_killed(monkeypatch):

@@ -11,7 +11,7 @@ from helpers.gpu import pretend
 from helpers.gpu.catalogue import A100_IN_SLICES, A100_SLICE, H100, MACHINES, MIB, T4, WHOLE_BOARD, Machine
 
 from measure.errors import UserError
-from measure.machine import cuda, devices
+from measure.machine import cuda, devices, settings
 
 # A GPU that shares the system's memory, in a Jetson, whose driver tells less (nvidia-smi of JetPack 6,
 # github.com/ultralytics/ultralytics/pull/20680)
@@ -121,6 +121,11 @@ def test_a_torch_for_rocm_describes_the_gpu(monkeypatch, tmp_path, rocm):
 
 def test_an_amd_gpu_has_tf32_if_torch_says_so(monkeypatch, rocm):
     gpu, backends = devices.find("cuda"), sys.modules["torch"].backends
+
+    def allow(allowed):
+        backends.cuda.matmul.allow_tf32 = backends.cudnn.allow_tf32 = allowed
+
+    monkeypatch.setattr(settings, "allow_tf32", allow)
     for allowed in (True, False):
         gpu.allow_tf32(allowed)
         assert (backends.cuda.matmul.allow_tf32, backends.cudnn.allow_tf32) == (allowed, allowed)

@@ -7,6 +7,7 @@ from contextlib import nullcontext
 from types import SimpleNamespace
 
 import pytest
+import torch
 from helpers.tasks import changed, inference_task, profile_task
 
 from measure.models import catalog
@@ -31,6 +32,7 @@ LARGE = changed(CELL, batch=64)
         (RuntimeError("\"slow_conv2d_cpu\" not implemented for 'Half'"), "unsupported"),
         (NotImplementedError("aten::thing"), "unsupported"),
         (ValueError("first line\nsecond line"), "error"), (RuntimeError(), "error"),
+        (ValueError("padding mode 'foo' is not supported"), "error"), (KeyError("out of memory"), "error"),
     ],
 )  # fmt: skip
 def test_exceptions_become_statuses(problem, status):
@@ -38,6 +40,41 @@ def test_exceptions_become_statuses(problem, status):
     assert failure.status == status
     assert failure.reason.startswith(type(problem).__name__)
     assert "\n" not in failure.reason
+
+
+def raised(call):
+    with pytest.raises(Exception) as caught:  # noqa: PT011 - of any kind
+        call()
+    return classify(caught.value)
+
+
+def test_a_status_goes_by_what_torch_says_and_not_by_a_users_own_words():
+    def refuse():
+        raise RuntimeError("padding mode 'foo' is not supported")
+
+    assert raised(refuse).status == "error"
+    assert raised(lambda: torch.linalg.qr(torch.rand(2, 2, dtype=torch.half))).status == "unsupported"
+    sparse = torch.nn.Embedding(4, 2, sparse=True)
+    sparse(torch.tensor([1])).sum().backward()
+    assert raised(torch.optim.Adam(sparse.parameters()).step).status == "unsupported"
+
+
+@pytest.mark.parametrize(("free_byte", "status"), [(2**20, "oom"), (2**33, "unsupported")])
+def test_cudnn_lacks_an_engine_for_want_of_memory_only_on_a_full_gpu(monkeypatch, free_byte, status):
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (free_byte, 2**34))
+    assert classify(RuntimeError("GET was unable to find an engine to execute this computation")).status == status
+
+
+def test_a_kernel_that_a_processor_lacks_is_a_reason_that_says_that_counts_remain():
+    from torch.nn.attention.flex_attention import flex_attention
+
+    ends = "for CPU: its FLOP and bytes are counted, its time needs a device that has one"
+    lacks = "Could not run 'aten::_flash_attention_forward' with arguments from the 'CPU' backend. This could be"
+    failure = classify(NotImplementedError(lacks))  # as varlen_attn raises it
+    assert (failure.status, failure.reason) == ("unsupported", f"torch has no kernel of flash_attention_forward {ends}")
+    query = torch.rand(1, 2, 128, 16, requires_grad=True)
+    failure = raised(lambda: flex_attention(query, query, query))
+    assert (failure.status, failure.reason) == ("unsupported", f"torch has no kernel of FlexAttention {ends}")
 
 
 ROOFS = [RoofTask("stream_read", "fp64", 2**30, "sustained", number) for number in (0, 0, 1)]

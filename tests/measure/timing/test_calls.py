@@ -12,6 +12,7 @@ from measure.domain import variants
 from measure.domain.models import IMAGE, Model
 from measure.machine import devices
 from measure.models import catalog
+from measure.models.call import cast
 from measure.timing import calls
 from measure.timing.sampling import Sampling
 
@@ -99,7 +100,9 @@ def test_channels_last_lays_weights_and_images_out_pixel_by_pixel():
 def test_kept_memory_is_asked_of_the_allocator_before_the_network_is_built(monkeypatch):
     asked = []
     monkeypatch.setattr(variants.platform, "libc_ver", lambda: ("glibc", "2.36"))
-    library = SimpleNamespace(mallopt=lambda parameter, value: asked.append(f"keep {parameter} {value}") or 1)
+    library = SimpleNamespace(
+        mallopt=lambda parameter, value: asked.append(f"keep {parameter} {value}") or 1, malloc=None
+    )
     monkeypatch.setattr(variants.ctypes, "CDLL", lambda name: library)
     original = catalog.prepare
     monkeypatch.setattr(catalog, "prepare", lambda *about: asked.append("build") or original(*about))
@@ -333,3 +336,44 @@ def test_outputs_without_a_gradient_and_nested_ones_are_refused():
         loss_of("plain")(torch.ones(1, 7))
     with pytest.raises(NotImplementedError, match=r"net returns a nested tensor; .*pad it"):
         loss_of("plain")(nested)
+
+
+class Packed(torch.Tensor):
+    """Weights of one byte with a scale a row, which refuse to be cast: what torchao does, without its kernels."""
+
+    @staticmethod
+    def __new__(cls, values, scale):
+        return torch.Tensor._make_wrapper_subclass(cls, values.shape, dtype=scale.dtype, device=values.device)
+
+    def __init__(self, values, scale):
+        self.values_, self.scale = values, scale
+
+    def __tensor_flatten__(self):
+        return ["values_", "scale"], None
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        aten = torch.ops.aten
+        if func is aten.detach.default:
+            return cls(args[0].values_, args[0].scale)
+        if func in (aten.t.default, aten.mm.default, aten.addmm.default, aten.linear.default):
+            dense = [each.values_.to(each.scale.dtype) * each.scale if isinstance(each, cls) else each for each in args]
+            return func(*dense)
+        raise NotImplementedError(f"no dispatch for {func}")
+
+
+def test_weights_that_refuse_to_be_cast_are_timed_as_they_are():
+    layer = torch.nn.Linear(8, 4, bias=False)
+    weight = Packed(torch.ones(4, 8, dtype=torch.int8), torch.full((4, 1), 0.5))
+    layer.weight = torch.nn.Parameter(weight, requires_grad=False)
+    cast(layer, torch.float32)
+    assert layer.weight.values_.dtype == torch.int8
+    assert torch.equal(layer(torch.ones(2, 8)), torch.full((2, 4), 4.0))  # 8 products of 1 and 0.5
+
+
+def test_a_step_with_sparse_gradients_is_timed_and_its_memory_is_what_is_stored():
+    timing = measure_step("sparse_words")
+    assert timing.samples
+    # 1000 words of 4 numbers. Momentum holds the 3 words of a step: 3 numbers of 8 B and 3 x 4 of 4 B
+    words, momentum = 1000 * 4 * 4, 3 * 8 + 3 * 4 * 4
+    assert words + momentum < timing.peak_byte < 2 * words  # a dense gradient alone would double it
