@@ -7,7 +7,7 @@ torch lets a process set them only once, and eager networks do not use them.
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from operator import attrgetter
 from typing import Any
 
@@ -96,28 +96,21 @@ def _settings() -> tuple[ProcessSetting, ...]:
 
     found = []
     for kind in ("cpu", "cuda", "mps"):
-        name = f"torch.is_autocast_enabled({kind!r})"
-        get = lambda kind=kind: torch.is_autocast_enabled(kind)  # noqa: E731
-        found.append(ProcessSetting(name, get, lambda value, kind=kind: torch.set_autocast_enabled(kind, value)))
+        get, put = (partial(call, kind) for call in (torch.is_autocast_enabled, torch.set_autocast_enabled))
+        found.append(ProcessSetting(f"torch.is_autocast_enabled({kind!r})", get, put))
     flags = ("benchmark", "enabled", "deterministic")
     names = [*_precisions(False), *(f"torch.backends.cudnn.{flag}" for flag in flags), "torch.backends.mkldnn.enabled"]
     for name in [name for name in names if name not in CALLS]:
         place, _, attribute = name.removeprefix("torch.").rpartition(".")
         try:
             owner = attrgetter(place)(torch)
-            setting = ProcessSetting(
-                name,
-                lambda owner=owner, attribute=attribute: getattr(owner, attribute),
-                lambda value, owner=owner, attribute=attribute: setattr(owner, attribute, value),
-            )
+            setting = ProcessSetting(name, partial(getattr, owner, attribute), partial(setattr, owner, attribute))
             setting.read()
         except AttributeError:  # torch before 2.9 has the older flags alone
             continue
         found.append(setting)
     for name, setter in CALLS.items():
-        set_value: Callable[[Any], object] = attrgetter(setter)(torch)
-        if name == DEFAULT_DEVICE:
-            set_value = _set_default_device
+        set_value = _set_default_device if name == DEFAULT_DEVICE else attrgetter(setter)(torch)
         found.append(ProcessSetting(name, getattr(torch, name[len("torch.") : -2]), set_value))
     return tuple(found)
 

@@ -8,7 +8,7 @@ of their steps.
 a A  a machine (its folder, or its name in --data), or a data folder; add @ and an environment's id to choose another
     than the newest; or a trace, by its folder in data/traces
 b B  the side to compare with A, named alike
-more C*  further sides; A is compared with each
+more C*  further sides; one table holds each against A: a row a cell, a column a side
 --csv FILE  write all cells and roofs as CSV (- for stdout)
 --json  print JSON instead of a table (docs/json.md)
 --markdown  print Markdown instead, as for a comment on a change
@@ -39,7 +39,7 @@ from measure.domain.growth import CountedRow, compare_counts
 from measure.domain.latency import Cell
 from measure.errors import UserError, as_called, did_you_mean
 from measure.verbs import trace
-from measure.verbs.compared import Cause, Compared, report
+from measure.verbs.compared import Cause, Compared, overview, report
 from measure.verbs.flags import check_one_output, parse_percent
 from measure.verbs.terminal import aligned, markdown, name_first, write_csv
 
@@ -55,11 +55,13 @@ def main(flags: argparse.Namespace) -> int:
         table = None if flags.json else markdown if flags.markdown else aligned
         print(trace.compared(flags.data, [flags.a, flags.b], table))
         return 0
-    compared = []
-    for name in (flags.b, *flags.more):
+    compared: list[Compared] = []
+    names = (flags.b, *flags.more)
+    for name in names:
         a, b = find(flags.a, name, flags.data)
         both = Compared(a, b, comparison.compare(a, b, matters), _counts(a, b), matters=matters)
-        if all(row.ratio is None for row in both.rows) and not both.counts:
+        is_empty = all(row.ratio is None for row in both.rows) and not both.counts
+        if is_empty and (not flags.more or (name == names[-1] and not compared)):
             gap = "have no cell or roof with a result in common"
             raise UserError(f"{flags.a} and {name} {gap}; measure the same models, batch sizes and precisions on both")
         if flags.fail_on_growth and not both.counts:
@@ -84,6 +86,8 @@ def main(flags: argparse.Namespace) -> int:
     if flags.json:
         pairs = [both.as_json() for both in compared]
         print(json.dumps(pairs[0] if len(pairs) == 1 else {"pairs": pairs}, indent=2, allow_nan=False))
+    elif flags.csv != "-" and flags.more and not flags.why:
+        print("\n".join(overview(compared, markdown if flags.markdown else aligned)))
     elif flags.csv != "-":
         print("\n\n".join("\n".join(report(both, as_markdown=flags.markdown)) for both in compared))
     slower = dict.fromkeys(

@@ -28,8 +28,10 @@ from measure.domain.latency import Cell
 from measure.domain.step_parts import Term
 from measure.domain.values import latency, percent, plain, si
 from measure.domain.words import LOADED
-from measure.verbs.terminal import Line, aligned, markdown
+from measure.verbs.terminal import Line, Table, aligned, markdown
 
+LETTERS = 26  # the sides of a comparison that have a letter
+MARKS = {SLOWER: "+", FASTER: "-"}
 MOST_NAMED = 8  # the most cells without a row in the table that are named
 MOST_COUNTS = 20  # the most changed counts that are listed
 HEADS = {
@@ -128,7 +130,7 @@ def report(compared: Compared, *, as_markdown: bool = False) -> list[str]:
     lines = []
     for name, side in (("A", a), ("B", b)):
         environment = side.environment
-        where, since = f"{side.folder}@{environment.environment_id}", environment.recorded_at[:10]
+        where, since = _place(side), environment.recorded_at[:10]
         lines.append(f"{bullet}{name}: {environment.label}, {where}, first measured {since}")
     pairs = [(name, getattr(a.environment, name), getattr(b.environment, name)) for name in ENVIRONMENT]
     changes = [f"{name} {old or 'none'} -> {new or 'none'}" for name, old, new in pairs if old != new]
@@ -152,6 +154,36 @@ def report(compared: Compared, *, as_markdown: bool = False) -> list[str]:
     if compared.causes and len(compared.causes) > MOST_NAMED:
         lines += ["", f"{bullet}{len(compared.causes) - MOST_NAMED} more profiled cells; --json has all"]
     return [*lines, *(["", compared.quote] if compared.quote else [])]
+
+
+def overview(compared: Sequence[Compared], table: Table) -> list[str]:
+    """Return many sides against the first as two tables: of the sides, and of their cells."""
+    names = [chr(ord("A") + number) if number < LETTERS else f"#{number + 1}" for number in range(len(compared) + 1)]
+    first = compared[0].a
+    head = "side", "machine", "folder", "cells", "mean ratio to A", *CHANGES
+    sides: list[Line] = [head, (names[0], first.environment.label, _place(first), *[""] * (2 + len(CHANGES)))]
+    columns = []
+    for name, both in zip(names[1:], compared, strict=True):
+        rows = {row.key: row for row in both.rows if row.table == RUNS and row.ratio is not None}
+        columns.append(rows)
+        changes = [row.change for row in rows.values()]
+        mean = f"{geometric_mean(row.ratio or 0.0 for row in rows.values()):.3f}" if rows else ""
+        numbers = str(len(rows)), mean, *(str(changes.count(change)) for change in CHANGES)
+        sides.append((name, both.b.environment.label, _place(both.b), *numbers))
+    ratios = [f"{name}/A" for name in names[1:]]
+    cells: list[Line] = [(*Cell._fields, "A", *ratios)]
+    for cell, side in sorted(first.cells.items(), key=lambda pair: pair[0]):
+        found = [rows.get(cell) for rows in columns]
+        if any(found):
+            marked = ["" if row is None else f"{row.ratio:.3g}{MARKS.get(row.change or '', ' ')}" for row in found]
+            cells.append((*map(str, cell), latency(side.latency_s or 0.0), *marked))
+    shown = table(cells, (*NUMBERS, *ratios)) if len(cells) > 1 else ["No cell of A was measured on another side."]
+    note = "Slower than A: +, faster: -; without a mark: within error, undecided or not tested."
+    return [*table(sides, head[3:]), "", *shown, "", note, "Intervals and roofs: --csv, --json, or compare two."]
+
+
+def _place(side: Side) -> str:
+    return f"{side.folder}@{side.environment.environment_id}"
 
 
 def _count_cells(row: CountedRow) -> list[str]:

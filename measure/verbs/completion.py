@@ -1,5 +1,6 @@
 """Completion of the command ``roofwright`` in a shell, by shtab: verbs, flags, and the words that a flag takes."""
 
+import importlib
 from argparse import Action
 from collections.abc import Sequence
 from typing import Any
@@ -34,7 +35,8 @@ def script(shell: str, measuring: CommandLine) -> str:
         raise unknown("--print-completion", shell, shtab.SUPPORTED_SHELLS)
     whole = CommandLine(prog="roofwright")
     parts = whole.add_subparsers(dest="part")
-    parts.add_parser("report", help="render the paper")
+    rendering = importlib.import_module("report.__main__").parser()  # by name: measuring never needs the report
+    _add_words(parts.add_parser("report", help="render the paper", parents=[rendering], add_help=False), shtab, False)
     part = parts.add_parser("measure", help="measure this machine", parents=[measuring], add_help=False)
     verbs = part.add_subparsers(dest="verb")
     for name, line in VERBS.items():

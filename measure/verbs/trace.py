@@ -56,9 +56,13 @@ def read_stepped(data: Path, name: str) -> StoredTrace:
 def compared(data: Path, names: Sequence[str], show: Table | None) -> str:
     """Return two traces held against each other, as JSON without a kind of table.
 
-    Raises UserError for a trace without work in its steps.
+    Raises UserError for a trace without work in its steps, and for a processor's with a GPU's.
     """
     traces = [read_stepped(data, name) for name in names]
+    on_host = [not any(row.kernels for row in trace.operators) for trace in traces]
+    if on_host[0] != on_host[1]:
+        host, device = names if on_host[0] else names[::-1]
+        raise UserError(f"{host} has the host's times and {device} a GPU's kernels; compare traces of one kind")
     if show is not None:
         return "\n".join(comparison_lines(traces, show))
     a, b = (as_json(trace, _roof(data, trace)) for trace in traces)
@@ -184,7 +188,9 @@ def comparison_lines(traces: Sequence[StoredTrace], show: Table) -> list[str]:
     kinds, operators = _terms(traces)
     most = 10  # operators
     a_s, b_s = (sum(getattr(term, side) for term in kinds) for side in ("a_s", "b_s"))
-    result = [f"A: {traces[0].label}", f"B: {traces[1].label}"]
+    networks = {trace.devices[0].network for trace in traces}
+    result = ["The networks differ, so the ratio is not one of chips or software alone."] if len(networks) > 1 else []
+    result += [f"A: {traces[0].label}", f"B: {traces[1].label}"]
     result.append(f"kernels of a step: {latency(a_s)} and {latency(b_s)}, B/A {b_s / a_s:.3f}: 1 and these terms")
     for head, terms in (("kind", kinds), ("operator", operators[:most])):
         rows: list[Line] = [(head, "A", "B", "B/A", "term")]

@@ -1,6 +1,8 @@
+import sys
+
 import pytest
 
-from measure.errors import UserError, chosen, did_you_mean, in_short, one_line, unknown
+from measure.errors import UserError, as_called, chosen, did_you_mean, in_short, one_line, unknown
 
 
 class MuteError(Exception):
@@ -56,3 +58,16 @@ def test_a_chip_may_be_named_without_its_maker_as_in_the_paper():
     assert chosen("--chip", ["RTX 4090", "B200 SXM"], known) == set(known[:2])
     with pytest.raises(UserError, match="'T4' is not one of"):
         chosen("--chip", ["T4"], known)
+
+
+@pytest.mark.parametrize(
+    ("program", "command"),
+    [
+        ("/usr/bin/roofwright", "roofwright measure"),
+        ("/clone/measure/__main__.py", "python -m measure"),
+        ("", "python -m measure"),
+    ],
+)
+def test_a_command_is_named_as_the_user_calls_it(monkeypatch, program, command):
+    monkeypatch.setattr(sys, "argv", [program, "measure"])
+    assert as_called("measure") == command

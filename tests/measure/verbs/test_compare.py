@@ -85,6 +85,17 @@ def test_caches_are_compared_and_a_regression_beyond_what_is_allowed_is_exit_cod
     assert printed.err == "--fail-on-regression 5%: alexnet batch 1 fp32 inference eager\n"
 
 
+def test_many_sides_are_one_table_and_one_of_them_may_have_nothing_in_common(caches, capsys):
+    machine(caches / "empty")
+    assert main(["compare", "a", "b", "empty", "c"]) == 0
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    # All that the first machine measured is one cell: B takes 1.2 times as long by its construction, D half as long
+    assert [line[-2:] for line in lines if line and line[0] == "alexnet"] == [["1.2+", "0.5-"]]
+    assert [line[0] for line in lines if line and len(line[0]) == 1][:4] == ["A", "B", "C", "D"]
+    assert main(["compare", "a", "empty", "empty"]) == 2
+    assert "no cell or roof with a result in common" in capsys.readouterr().err
+
+
 def test_growth_of_a_count_is_told_first_and_can_fail(golden, caches, capsys):
     """The head has two layers more at the same time; the base is compared with itself in ``c``."""
     counted = workload("alexnet", flop=10, parameter_count=4, traffic_byte=100, inference_peak_byte=50)

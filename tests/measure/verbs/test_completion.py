@@ -32,5 +32,7 @@ def test_bash_completes_verbs_flags_and_words(tmp_path, capsys):
     assert complete("measure", "compare", "--fail-on-g") == ["--fail-on-growth"]
     assert complete("measure", "model", "resnet5") == ["resnet50"]
     assert "operators" in complete("measure", "--sections", "")
+    assert set(complete("report", "")) >= {"render", "figures", "why", "check", "new"}
+    assert complete("report", "--form") == ["--formats"]
     assert main(["--print-completion", "cmd"]) == 2
     assert "'cmd'" in capsys.readouterr().err

@@ -32,6 +32,7 @@ def test_a_network_at_hand_is_counted_timed_and_held_against_the_roof_and_left_a
     assert not any(parameter.is_meta or parameter.grad is not None for parameter in network.parameters())
     assert repr(found) == str(found) == "\n".join([*heading(found, aligned), "", *result_lines(found, aligned)])
     assert found.layer_table.count("\n") == 4
+    assert repr(found.layer_table) == str(found.layer_table)
     named = measure.model(torch.nn.Bilinear(8, 8, 4), {"input1": torch.rand(2, 8), "input2": torch.rand(2, 8)})
     assert named.layers[0].parameter_count == 4 * 8 * 8 + 4
 
@@ -54,6 +55,32 @@ def test_what_cannot_be_answered_for_is_said():
         measure.model(torch.nn.Linear(2, 2), {"size": 3})
     with pytest.raises(ValueError, match="parameters are none of fp32, fp16, bf16"):
         measure.model(torch.nn.Linear(2, 2).double(), torch.rand(1, 2).double())
+
+
+class Narrow(torch.nn.Module):
+    """A network that takes four numbers, and a module of it that the sentence names."""
+
+    def __init__(self):
+        super().__init__()
+        self.head = torch.nn.Linear(4, 2)
+
+    def forward(self, x):
+        return self.head(x)
+
+
+@pytest.mark.parametrize(
+    ("network", "inputs", "words"),
+    [
+        ("resnet18", torch.rand(1, 3, 8, 8), "network: 'resnet18' is not a torch.nn.Module"),
+        (torch.relu, torch.rand(1), "is not a torch.nn.Module"),
+        (Narrow(), torch.rand(2, 5), "does not take these inputs: .*head"),
+    ],
+)
+def test_a_mistake_is_one_sentence_and_no_chain_of_exceptions(network, inputs, words):
+    with pytest.raises(ValueError, match=words) as caught:
+        measure.model(network, inputs)
+    assert caught.value.__suppress_context__ or caught.value.__context__ is None
+    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(("missing", "byte_per_s"), [(None, 4), ("stream_triad", None)])

@@ -62,3 +62,15 @@ def traces(tmp_path, monkeypatch):
 def test_trace(golden, capsys, name, words):
     assert command.main([*words.split(), "--data", "cache"]) == 0
     golden(name, capsys.readouterr().out)
+
+
+@pytest.mark.usefixtures("traces")
+def test_a_processors_trace_is_not_compared_with_a_gpus_and_other_networks_are_said_first(capsys):
+    put("cpu", None, [TraceStep(0, 0, 1, 0.02, 0.0, 0.0)], [operator("linear", "addmm", 1e-3, kernels=0, kernel=None)])
+    for names in (["cpu", "all"], ["all", "cpu"]):
+        assert command.main(["compare", *names, "--data", "cache"]) == 2
+        assert "cpu has the host's times and all a GPU's kernels" in capsys.readouterr().err
+    path = Path("cache/traces/host/trace.csv")
+    path.write_text(path.read_text().replace("A net", "Another"))
+    assert command.main(["compare", "all", "host", "--data", "cache"]) == 0
+    assert capsys.readouterr().out.startswith("The networks differ")
