@@ -10,6 +10,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from measure.domain.models import Model
+from measure.machine import settings
 from measure.models import own_models
 from measure.models.call import casting, empty_inputs
 from measure.models.catalog import prepare_on_meta
@@ -76,6 +77,7 @@ def _imports(file: Path, package: str) -> Iterator[str]:
             yield from (".".join(parts[:count]) for count in range(1, len(parts) + 1))
 
 
+@settings.kept()  # what a network sets while it runs must not reach the next one
 def _hash_runs(model: Model) -> str:
     """Hash the operators of a forward pass with their shapes and types, which decide its bytes and FLOP.
 

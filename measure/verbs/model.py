@@ -35,7 +35,7 @@ from measure.domain.latency import Cell, summarise_cell
 from measure.domain.models import OWN, Model
 from measure.domain.roofs import Roof, machine_roof
 from measure.domain.words import EAGER, FULL_PRECISION, INFERENCE, PRECISION_BYTE, STREAM_ARRAYS, shape_name, stored_as
-from measure.errors import UserError, as_called, in_short, text_of
+from measure.errors import UserError, as_called, one_line, text_of
 from measure.machine import devices, settings
 from measure.machine.checks import warning_of_use
 from measure.machine.device import Device
@@ -222,7 +222,7 @@ def model(network: "nn.Module", inputs: Any, name: str | None = None) -> ModelAn
     except NotImplementedError as problem:
         raise NotImplementedError(text_of(problem)) from None
     except Exception as problem:  # the network's own, under many frames of torch's
-        raise ValueError(f"the network does not take these inputs: {in_short(problem)}") from None
+        raise ValueError(f"the network does not take these inputs: {one_line(text_of(problem))}") from None
     key = identity(named, batch, precision, None)
     workload = Workload(source=OWN, family=OWN, status="ok", **key, **columns)
     stopwatch = Stopwatch(call.run, device.synchronize, events=device.events())
