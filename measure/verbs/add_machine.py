@@ -144,7 +144,8 @@ def _add(source: Path, flags: argparse.Namespace) -> tuple[str, Cells]:
     if new:
         print(f"Added the counts of models of its owner: {name_first(sorted({row.model for row, _, _ in new}))}")
     if given.changed:
-        print(f"Mind: changed since {as_called('measure pack')} made {source}: {name_first([*map(quote, given.changed)])}")
+        changed = name_first([*map(quote, given.changed)])
+        print(f"Mind: changed since {as_called('measure pack')} made {source}: {changed}")
     if given.left_out:
         print(f"Left out, not tables of a machine: {name_first([*map(quote, given.left_out)])}")
     tried = (row for record in (Run, Profile, HardwareCounterProfile) for row in tables[record])
