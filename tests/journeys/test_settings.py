@@ -34,7 +34,7 @@ SETTING = {  # what a user writes, by the name under which Python reads it
     "torch.is_anomaly_enabled()": "torch.autograd.set_detect_anomaly(True)",
     "torch.is_autocast_enabled('cpu')": "torch.set_autocast_enabled('cpu', True)",
     "torch.get_num_threads()": "torch.set_num_threads(torch.get_num_threads() + 1)",
-    "torch.is_grad_enabled()": "torch.set_grad_enabled(not torch.is_grad_enabled())",
+    "torch.is_grad_enabled()": "torch.set_grad_enabled(True)",
     "torch.get_default_dtype()": "torch.set_default_dtype(torch.float64)",
     "torch.get_default_device()": "torch.set_default_device('meta')",
 }
@@ -93,7 +93,7 @@ def timed(name, phase="inference"):
 def test_a_cell_is_measured_under_the_same_settings_whatever_its_module_and_constructor_set(written, where):
     indent = "\n        " if where == "built" else "\n"
     names = [name for name in HERE if where == "imported" or "device" not in name]  # inputs would have no memory
-    everything = indent.join(SETTING[name] for name in names)
+    everything = indent.join([*(SETTING[name] for name in names), "torch.set_grad_enabled(False)"])
     seen = "global SEEN; from measure.machine import settings; SEEN = settings.current()"
     name = written(**{where: everything, "run": seen})
     before = settings.current()
