@@ -276,12 +276,12 @@ def main(arguments: Sequence[str] | None = None, project: Path | None = None) ->
 def run(words: Sequence[str], project: Path | None) -> int:
     """Do what the words say. Raise UserError for bad input."""
     if words[:1] == ["new"]:
-        new = CommandLine(prog="python -m report new", description="Make a folder with a paper of your own.")
+        new = CommandLine(prog=as_called("report new"), description="Make a folder with a paper of your own.")
         new.add_argument("folder", type=Path, metavar="FOLDER", help="the folder, which is made or empty")
         return start(new.parse_args(words[1:]).folder)
     flags = parser().parse_args(words)
     if flags.verb == "new":
-        raise UserError("new stands first, before all flags: python -m report new FOLDER")
+        raise UserError(f"new stands first, before all flags: {as_called('report new FOLDER')}")
     from report import own  # late: --help answers at once
 
     given, flags.named = flags.data, flags.data or Path("data")
@@ -292,8 +292,8 @@ def run(words: Sequence[str], project: Path | None) -> int:
         if not holds_tables(flags.data):
             if given is not None or not own.stands_in(Path.cwd()):
                 raise UserError(
-                    f"no measurements in {flags.data}; run python -m measure --quick first, or name their folder with "
-                    "--data"
+                    f"no measurements in {flags.data}; run {as_called('measure')} --quick first, or name their "
+                    "folder with --data"
                 )
             flags.data = project / "data"
         return carry_out(flags, project)
