@@ -47,6 +47,7 @@ class Workload:
     output_byte: Annotated[int | None, "bytes of the model's own outputs"] = None
     activation_byte: Annotated[int | None, "outputs of all leaf modules, each storage once"] = None
     traffic_byte: Annotated[int | None, "reads and writes of every operator (`measure/counting/memory.py`)"] = None
+    read_byte: Annotated[int | None, "of these, the reads"] = None
     inference_peak_byte: Annotated[int | None, "the most memory alive at once in inference"] = None
     forward_flop: Annotated[int | None, "convolutions, matrix products and attention, 2 FLOP a multiply-add"] = None
     forward_other_flop: Annotated[int | None, "everything else (`measure/counting/formulas.py`)"] = None

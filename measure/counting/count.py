@@ -215,6 +215,7 @@ def count_network(
         "parameter_byte": _byte(parameters),
         "buffer_byte": _byte(network.buffers()),
         "untouched_byte": inference.untouched_byte([*parameters, *arguments]),
+        "read_byte": inference.forward.total("read_byte"),
     }
     resident_byte = sum(columns[name] for name in ("input_byte", "parameter_byte", "buffer_byte"))
     columns["inference_peak_byte"] = resident_byte + inference.memory.peak_byte

@@ -191,17 +191,17 @@ class LiveMemory:
         self.byte -= self._blocks.pop(key)[1]
 
 
-Moved = list[tuple[Any, int]]  # tensors, with the bytes that a call reads or writes
+Moved = list[tuple[Any, int, bool]]  # tensors, with the bytes that a call reads (True) or writes
 
 
 def _limit(moved: Moved, tensor: Any, byte: int, reads: bool = True) -> Moved:
-    """Let each move of a tensor be of ``byte`` at most; without ``reads`` there is only the first, which writes."""
+    """Let each move of a tensor be of ``byte`` at most; without ``reads`` it is only written."""
     limited: Moved = []
-    for each, all_byte in moved:
+    for each, all_byte, is_read in moved:
         if each is not tensor:
-            limited.append((each, all_byte))
-        elif reads or not any(earlier is tensor for earlier, _ in limited):
-            limited.append((each, min(byte, all_byte)))
+            limited.append((each, all_byte, is_read))
+        elif reads or not is_read:
+            limited.append((each, min(byte, all_byte), is_read))
     return limited
 
 
@@ -290,7 +290,7 @@ class Overload:
 
     def touches(
         self, args: Sequence[Any], kwargs: Mapping[str, Any], inputs: Sequence[Any], outputs: Sequence[Any]
-    ) -> list[tuple[Any, int]]:
+    ) -> Moved:
         """Return each tensor that one call reads or writes, with the bytes moved. A changed one is there twice.
 
         ``inputs`` are the tensors in the arguments.
@@ -298,11 +298,13 @@ class Overload:
         written = self.changed(args, kwargs) if self._written else []
         keys = {id(tensor) for tensor in written}
         new = [tensor for tensor in outputs if id(tensor) not in keys]
-        moved = [(tensor, tensor_byte(tensor)) for tensor in (*written, *new)]
+        moved: Moved = [(tensor, tensor_byte(tensor), False) for tensor in (*written, *new)]
         if self._fills:
             return moved
         read = {id(tensor): tensor for tensor in inputs}
-        moved += [(each, tensor_byte(each)) for key, each in read.items() if not (self._overwrites and key in keys)]
+        moved += [
+            (each, tensor_byte(each), True) for key, each in read.items() if not (self._overwrites and key in keys)
+        ]
         return self._partly_touched(moved, args, kwargs, outputs) if self._partly_touched and moved else moved
 
 

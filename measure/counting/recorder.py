@@ -41,6 +41,7 @@ class ModuleTotals:
     other_flop: int = 0
     recompute_flop: int = 0
     traffic_byte: int = 0
+    read_byte: int = 0  # of these
     activation_byte: int = 0
     saved_byte: int = 0
 
@@ -242,9 +243,10 @@ class Recorder(TorchDispatchMode):
         if overload.allocates or is_move:
             return
         module = self._module()
-        byte, inputs = 0, tensors_in([args, kwargs] if kwargs else args)
-        for tensor, moved_byte in overload.touches(args, kwargs, inputs, outputs):
+        byte, read_byte, inputs = 0, 0, tensors_in([args, kwargs] if kwargs else args)
+        for tensor, moved_byte, is_read in overload.touches(args, kwargs, inputs, outputs):
             byte += moved_byte
+            read_byte += moved_byte * is_read
             if (key := storage_key(tensor)) in self._arguments:
                 self._touched_byte[key] += moved_byte
                 if key in self._parameters:
@@ -262,6 +264,7 @@ class Recorder(TorchDispatchMode):
         totals.other_flop += work.other_flop
         totals.recompute_flop += work.recompute_flop
         totals.traffic_byte += byte
+        totals.read_byte += read_byte
         record.calls[module, OperatorCall(overload.name, work, byte)] += 1
 
 

@@ -129,7 +129,7 @@ class CallCounter:
             return unknown
         moved = called.overload.touches(called.args, called.kwargs, inputs, outputs)
         groups, channels = _groups(name, called.args)
-        return CallCounts(work, sum(byte for _, byte in moved), precision, shape, groups, channels)
+        return CallCounts(work, sum(byte for _, byte, _ in moved), precision, shape, groups, channels)
 
 
 def _groups(name: str, args: list[Any]) -> tuple[int, int]:

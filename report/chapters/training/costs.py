@@ -156,21 +156,25 @@ def counter_machine(paper: Paper) -> Machine | None:
 
 
 def counted_calls(paper: Paper, machine: Machine | None) -> pd.DataFrame:
-    """One row is a call that hardware counters read: ``dram_byte`` beside ``ideal_byte`` and ``unfused_byte``.
+    """One row is a call of inference that hardware counters read: ``dram_read_byte`` beside ``read_byte``, which its
+    operators read, and ``dram_write_byte`` beside ``written_byte``.
 
-    Ideal bytes are parameters, inputs, outputs and in a step the gradients; unfused ones are all that operators read
-    and write. A sum is NaN if one of its kernels is unknown.
+    ``ideal_byte`` is what a call reads if nothing is read twice: parameters and inputs. A sum is NaN if one of its
+    kernels is unknown.
     """
+    columns = ["dram_read_byte", "dram_write_byte"]
     if machine is None:
-        return pd.DataFrame(columns=[*COUNTER_KEY, "dram_byte", "ideal_byte", "unfused_byte"])
-    byte = machine.hardware_counters[["dram_read_byte", "dram_write_byte"]].astype(float).sum(axis=1, skipna=False)
-    rows = machine.hardware_counters.assign(dram_byte=byte).groupby(COUNTER_KEY).dram_byte
-    found = rows.agg(lambda column: column.sum(skipna=False)).reset_index()
-    found = with_workload(found, paper.workloads).dropna(subset="forward_flop")
-    step = found.phase == STEP
+        return pd.DataFrame(columns=[*COUNTER_KEY, *columns, "read_byte", "written_byte", "ideal_byte"])
+
+    def whole(column: pd.Series) -> float:
+        return float(column.astype(float).sum(skipna=False))
+
+    rows = matching(machine.hardware_counters, phase=INFERENCE).groupby(COUNTER_KEY)[columns]
+    found = with_workload(rows.agg(whole).reset_index(), paper.workloads)
+    found = found.dropna(subset="read_byte")
     return found.assign(
-        ideal_byte=found.compulsory_byte + found.gradient_byte.where(step, 0.0),
-        unfused_byte=found.traffic_byte + found.backward_traffic_byte.where(step, 0.0),
+        written_byte=found.traffic_byte - found.read_byte,
+        ideal_byte=found.parameter_byte + found.input_byte - found.untouched_byte.fillna(0.0),
     )
 
 

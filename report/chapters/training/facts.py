@@ -95,8 +95,8 @@ class Groups(Facts):
 
 class Counters(Facts):
     machine: Name  #: the machine whose counters were read
-    over_ideal: Value  #: bytes of DRAM over the compulsory ones
-    of_unfused: Value  #: bytes of DRAM over those that operators read and write
+    read: Value  #: bytes read from DRAM over those that operators read
+    written: Value  #: bytes written to DRAM over those that operators write
 
 
 class TrainingGpus(Facts):
@@ -305,8 +305,8 @@ def _counters(paper: Paper) -> Counters:
     rows = costs.counted_calls(paper, machine)
     return Counters(
         machine=Name(machine.name if machine else None),
-        over_ideal=median_of(rows.dram_byte / rows.ideal_byte, counted="calls"),
-        of_unfused=median_of(rows.dram_byte / rows.unfused_byte, "%", "calls"),
+        read=median_of(rows.dram_read_byte / rows.read_byte, "%", "calls"),
+        written=median_of(rows.dram_write_byte / rows.written_byte, "%", "calls"),
     )
 
 

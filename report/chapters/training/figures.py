@@ -6,7 +6,7 @@ import pandas as pd
 
 from measure.domain.models import STORY
 from measure.domain.names import model_name
-from measure.domain.words import BACKWARD, FORWARD, STEP
+from measure.domain.words import BACKWARD, FORWARD
 from report import display, options
 from report.chapters.training import costs, traced
 from report.charts import forms, theme
@@ -26,7 +26,7 @@ PROFILES = "--sections workload training operators"
 
 QUANTITIES = {"time_s": "time", "flop": "FLOP", "byte": "memory"}
 IDEAL, UNFUSED = theme.BOUND_COLORS.values()
-BYTES = {"ideal": IDEAL, "counters": theme.VERMILION, "unfused": UNFUSED}
+BYTES = {"ideal": IDEAL, "counters": theme.VERMILION, "operators": UNFUSED}
 TEMPORARY, LAYERED = "temporary", "roofline layer by layer"
 SEEN = 0.005  # a smaller share of a network is not drawn
 MEMORY = "memory"  # the last level of memory
@@ -245,17 +245,16 @@ def recorded(paper: Paper) -> dict[str, Any]:
 
 @display.figure
 def counters(paper: Paper) -> dict[str, Any]:
-    """Draw the bytes of memory by hardware counters between ideal and unfused ones."""
+    """Draw the bytes read from memory by hardware counters, beside the ideal ones and those that operators read."""
     calls = costs.counted_calls(paper, costs.counter_machine(paper))
-    rows = calls[calls.dram_byte.notna()]
+    rows = calls[calls.dram_read_byte.notna()]
     rows = known(rows, "--device cuda --sections workload hardware-counters")
-    phase = rows.phase.map({STEP: "training"}).fillna(rows.phase)
-    rows = rows.assign(call=rows.network + ", " + phase + " " + rows.batch.astype(str))
-    columns = {"ideal_byte": "ideal", "dram_byte": "counters", "unfused_byte": "unfused"}
+    rows = rows.assign(call=rows.network + ", batch " + rows.batch.astype(str))
+    columns = {"ideal_byte": "ideal", "dram_read_byte": "counters", "read_byte": "operators"}
     long = rows.rename(columns=columns).melt("call", list(columns.values()), "bytes", "byte").dropna()
     y = Categories.steps(long.call, 18)
-    x = LogAxis.around(long.byte, pixels=theme.plot_width(left=y.room), title="bytes of a call", unit="B")
-    tooltip = [("call", "call", ""), ("bytes", "bytes", ""), ("byte", "moved", "B")]
+    x = LogAxis.around(long.byte, pixels=theme.plot_width(left=y.room), title="bytes that a call reads", unit="B")
+    tooltip = [("call", "call", ""), ("bytes", "bytes", ""), ("byte", "read", "B")]
     marks = points(long, (x, "byte"), (y, "call"), ("bytes", BYTES), size=60, tooltip=tooltip)
-    description = f"Bytes of {len(rows)} calls: ideal, by hardware counters, unfused."
+    description = f"Bytes that {len(rows)} calls read: ideal, by hardware counters, by their operators."
     return figure("training-counters", description, panel([marks]))

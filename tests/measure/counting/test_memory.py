@@ -142,6 +142,14 @@ def test_untouched_bytes_by_hand(network, inputs, untouched):
     assert columns_of(network, *inputs)["untouched_byte"] == untouched
 
 
+def test_an_operator_in_place_reads_and_writes_one_tensor():
+    # Linear: 2 rows of 64 and 96 x 64 weights in, 2 rows of 96 out; ReLU in place: these once more, both ways
+    network = nn.Sequential(nn.Linear(64, 96, bias=False), nn.ReLU(inplace=True))
+    columns = columns_of(network, torch.ones(2, 64))
+    assert columns["read_byte"] == 4 * (2 * 64 + 96 * 64 + 2 * 96)
+    assert columns["traffic_byte"] - columns["read_byte"] == 4 * (2 * 96 + 2 * 96)
+
+
 @pytest.mark.parametrize("fake", [False, True])
 def test_a_weight_that_wraps_two_tensors_counts_the_bytes_that_it_stores(fake):
     """As torchao's weights of 8 bits wrap values and scales. 2 rows of 64 by 64 x 96, by either tensor."""
@@ -155,3 +163,4 @@ def test_a_weight_that_wraps_two_tensors_counts_the_bytes_that_it_stores(fake):
     assert columns["parameter_byte"] == layers[0]["parameter_byte"] == 2 * 4 * 96 * 64
     assert columns["untouched_byte"] == 0
     assert columns["traffic_byte"] == 2 * 4 * (2 * 64 + 96 * 64 + 2 * 96)
+    assert columns["read_byte"] == 2 * 4 * (2 * 64 + 96 * 64)
