@@ -25,6 +25,9 @@ LARGE, LARGEST_KEPT = 100_000, 50_000_000
 TEXT = object
 """The type of texts in frames: pandas' own takes several times as long to compare, and to take rows of."""
 
+READ_EXACTLY: Any = {"float_precision": "round_trip"} if int(pd.__version__.partition(".")[0]) < 3 else {}
+"""Numbers as Python reads them: pandas 3 does so by itself, earlier ones are an ulp off."""
+
 
 def read_frame(record: type, *paths: Path) -> pd.DataFrame:
     """Return the tables in some files as one frame, with its columns even when it is empty.
@@ -108,7 +111,7 @@ def _parse(path: Path, record: type, _state: tuple[int, ...]) -> pd.DataFrame | 
     try:
         rows = pd.read_csv(
             io.BytesIO(content), dtype=kinds, keep_default_na=False, na_values="", skip_blank_lines=False,
-            float_precision="round_trip",  # as Python reads numbers; pandas 2 is an ulp off by itself
+            **READ_EXACTLY,
         )  # fmt: skip
         for name, column in columns.items():
             for text in _decisive_texts(rows[name], column):
