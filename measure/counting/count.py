@@ -175,7 +175,8 @@ def explain(problem: Exception) -> Exception:
     if "no fake impl" in text or (type(problem).__name__ == "UnsupportedOperatorException" and "nested" not in place):
         why = "torch cannot tell its output without running it; give it one with torch.library.register_fake"
         return NotImplementedError(f"{place}: {why}")
-    if type(problem).__name__ in DEPENDS_ON_VALUES or "tensor subclass" in text or "_local_scalar_dense" in place:
+    reads = "tensor subclass" in text or "data is not allocated" in text or "_local_scalar_dense" in place
+    if type(problem).__name__ in DEPENDS_ON_VALUES or reads:
         if "operator _nested" in place:
             why = "its nested tensors have torch's old layout; make them with layout=torch.jagged, or pad"
             return NotImplementedError(f"{place}: {why}")

@@ -7,7 +7,7 @@ import os
 import secrets
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing, nullcontext
 from math import ceil, inf
 
@@ -15,10 +15,11 @@ from measure.cache.folders import MachineFolder, Workloads, machine_names
 from measure.cache.records import Environment, Profile, Run
 from measure.cache.workload_records import Workload
 from measure.counting import identity
+from measure.counting.count import not_counted
 from measure.domain import variants
 from measure.domain.models import ALL_MEASURED, BUILT_IN, OWN, QUICK, STORY, Model
 from measure.domain.values import duration
-from measure.domain.words import EAGER, MOST_ROUNDS, PRECISIONS, ROUNDS, TARGET
+from measure.domain.words import EAGER, FULL_PRECISION, MOST_ROUNDS, PRECISIONS, ROUNDS, TARGET
 from measure.errors import UserError, as_called
 from measure.machine import devices
 from measure.machine.checks import wait_for_quiet, warning_of_use
@@ -186,20 +187,20 @@ def make_request(arguments: argparse.Namespace, describe: Callable[[str], Model]
     return request
 
 
-def resolve_request(arguments: argparse.Namespace) -> tuple[Request, list[BrokenModelError]]:
+def resolve_request(arguments: argparse.Namespace) -> tuple[Request, dict[str, BrokenModelError]]:
     """Return the request, and why some of a user's own models are not in it. Raises UserError if all of them fail."""
-    models, broken = dict[str, Model](), list[BrokenModelError]()
+    models, broken = dict[str, Model](), dict[str, BrokenModelError]()
     # Their code may hang or crash, so it runs in a process of its own
     with closing(IsolatedCalls(flags.parse_time("--call-limit", arguments.call_limit))) as own:
         for name in filter(catalog.is_own, dict.fromkeys(arguments.models or ())):
             try:
                 models[name] = own.describe(name)
             except BrokenModelError as problem:
-                broken.append(problem)
+                broken[name] = problem
     if broken:
         arguments.models = [name for name in arguments.models if name in models or not catalog.is_own(name)]
         if not arguments.models:
-            raise UserError("\n".join(map(str, broken)))
+            raise UserError("\n".join(map(str, broken.values())))
     return make_request(arguments, models.__getitem__), broken
 
 
@@ -294,14 +295,26 @@ def measure(arguments: argparse.Namespace, request: Request, deadline: float | N
     ])  # fmt: skip
 
 
-def _say_broken(reasons: Sequence[object]) -> int:
+def _note_broken(broken: Mapping[str, BrokenModelError], request: Request, workloads: Workloads) -> None:
+    """Keep a row for each own model that fails before its inputs are known, unless it was counted when it worked."""
+    if not broken:
+        return
+    known = {row.model for row in workloads.rows(Workload) if row.status == "ok"}
+    batch = min(request.batch_sizes)
+    for name, problem in broken.items():
+        if name not in known:
+            reason = str(problem).removeprefix("--models: ")
+            model = Model(name, OWN, OWN, (1,))  # with some shape, as it has none
+            workloads.put([not_counted(model, batch, FULL_PRECISION, None, "error", reason)])
+
+
+def _say_broken(reasons: Iterable[object]) -> int:
     """Print why a user's own models were not measured, in red, and return the exit code."""
-    if not reasons:
-        return 0
-    console = make_console(stderr=True)
+    console, code = make_console(stderr=True), 0
     for reason in reasons:
         console.print(f"without a result: {reason}", style="red", markup=False, highlight=False, soft_wrap=True)
-    return UserError.exit_code
+        code = UserError.exit_code
+    return code
 
 
 def _check_budget(budget_s: float | None, tasks: Sequence[Task], estimate: DurationEstimate) -> None:
@@ -386,6 +399,8 @@ def main(arguments: argparse.Namespace) -> int:
         log_to_stderr()
     stop_as_by_ctrl_c()  # before own models have a process
     request, broken = resolve_request(arguments)
+    if not (arguments.list or arguments.plan):
+        _note_broken(broken, request, Workloads(arguments.data))
     if arguments.list:
         rows = models_as_rows(request.models, Workloads(arguments.data).rows(Workload))
         print(json.dumps({"models": rows}, indent=2) if arguments.json else "\n".join(models_as_lines(rows)))
@@ -393,4 +408,4 @@ def main(arguments: argparse.Namespace) -> int:
     else:
         deadline = None if request.budget_s is None else began + request.budget_s
         code = (measure_on_cluster if arguments.cluster else measure)(arguments, request, deadline)
-    return _say_broken(broken) or code
+    return _say_broken(broken.values()) or code

@@ -181,7 +181,7 @@ def read_settings(
         asked = allowed if isinstance(allowed, str) else " or ".join(KINDS.get(kind, "a value") for kind in allowed)
         above, _, key = name.rpartition(".")
         siblings = [each.rpartition(".")[2] for each in known if each.rpartition(".")[0] == above]
-        problem = f"'{name}: {value}'; write {asked}" if asked else f"'{name}'{did_you_mean(key, siblings)}"
+        problem = f"'{name}: {str(value)[:80]}'; write {asked}" if asked else f"'{name}'{did_you_mean(key, siblings)}"
         sentence = f"{place}: the embedded engine cannot honour {problem}"
         if passed_over is None or name.startswith(OWN):
             raise UserError(sentence)

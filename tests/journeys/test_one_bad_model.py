@@ -3,8 +3,9 @@
 import pytest
 
 from measure import __main__ as command
-from measure.cache.folders import MachineFolder, machine_names
+from measure.cache.folders import MachineFolder, Workloads, machine_names
 from measure.cache.records import Run
+from measure.cache.workload_records import Workload
 
 GOOD = "import torch\ndef net(batch_size):\n    return torch.nn.Linear(3, 2), torch.ones(batch_size, 3)\n"
 LATE = """
@@ -57,6 +58,13 @@ def test_the_others_are_measured_and_each_failure_has_its_reason(tmp_path, monke
         "late:net batch 4 fp32, round 1: ValueError: four is too many",
     ):
         assert reason in said
+    # Each that failed before its inputs were known is a row; what failed in a cell is one there
+    rows = {row.model: row for row in Workloads(data).rows(Workload) if row.status == "error"}
+    assert set(rows) == {f"{name}:net" for name in BROKEN}
+    assert rows["raises:net"].reason.startswith("raises:net(2) raised ValueError: half done")
+    (tmp_path / "raises.py").write_text(GOOD)
+    assert command.main([*WORDS, "--data", str(data), "--models", "raises:net", "good:net"]) == 0
+    assert {row.status for row in Workloads(data).rows(Workload) if row.model == "raises:net"} == {"ok"}
     (machine,) = machine_names(data)
     rows = {(row.model, row.batch, row.status) for row in MachineFolder(data, machine).rows(Run)}
     assert rows == {

@@ -9,6 +9,7 @@ from math import ceil, nan
 
 import pandas as pd
 
+from measure.domain.demands import beyond_weights
 from measure.domain.models import STORY
 from measure.domain.names import model_name
 from measure.domain.roofs import Roofline
@@ -16,7 +17,7 @@ from measure.domain.words import INFERENCE, PRECISION_BYTE, PRODUCT_KINDS
 from report.facts import Facts, missing, source_of, sourced
 from report.paper import BASE_PRECISION, Machine, Paper
 from report.paper.chips import fastest
-from report.paper.frames import matching
+from report.paper.frames import each, matching
 from report.stats.value import NOTHING, Name, Source, Value, count_of, estimated, exact, extremes, median_of
 
 GPU = "NVIDIA GeForce RTX 4090"
@@ -137,6 +138,17 @@ def at_batch(paper: Paper, batch: int | None = 1, precision: str = BASE_PRECISIO
     """Return the networks at a batch size (None: at all), fewest FLOP first, with the ``name`` that people write."""
     rows = matching(paper.workloads, batch=batch, precision=precision).sort_values(["forward_flop", "batch"])
     return rows.assign(name=[model_name(model) for model in rows.model])
+
+
+def mostly_beyond_weights(paper: Paper) -> frozenset[str]:
+    """Return the networks most of whose FLOP for one token do not come from their weights."""
+    tokens = at_batch(paper).query("input_shape == '1'")
+    layers = matching(paper.layers, batch=1, precision=BASE_PRECISION).rename(columns={"forward_flop": "flop"})
+    return frozenset(
+        model
+        for model, flop in zip(tokens.model, tokens.forward_flop, strict=True)
+        if beyond_weights([*each(matching(layers, model=model))], 1) > flop / 2
+    )
 
 
 def large_batch(paper: Paper, precision: str = BASE_PRECISION) -> int:

@@ -36,8 +36,9 @@ def chosen_models(paper: Paper) -> list[str]:
     return [model for model in models if model in kept]
 
 
-def _asked(row: Any) -> list[str]:
+def _asked(row: Any, beyond: frozenset[str] = frozenset()) -> list[str]:
     flop = si(row.forward_flop, "FLOP") + (f" ({ONE_RUN})" if row.path == ONE_RUN else "")
+    flop += " ‡" if row.model in beyond else ""
     return [
         si(row.parameter_count, ""), flop, si(row.inference_peak_byte, "B"),
         si(row.compulsory_byte, "B"), si(row.traffic_byte, "B"), significant(row.compulsory_intensity),
@@ -57,12 +58,14 @@ def chosen(paper: Paper) -> str:
 
 @display.table
 def everything(paper: Paper) -> str:
-    lines = []
+    lines, beyond = [], facts.mostly_beyond_weights(paper)
     for row in each(spread(display.required(facts.at_batch(paper), facts.COUNTS.command), display.LISTED)):
         name = row.model.rpartition(":")[2]
         keys = [key for start, key in SOURCES.items() if name.startswith(start)]
         source = cited(keys[-1]) if keys else NONE
-        lines.append([escape(row.name), escape(row.family), row.input_shape.replace("x", " × "), *_asked(row), source])
+        lines.append(
+            [escape(row.name), escape(row.family), row.input_shape.replace("x", " × "), *_asked(row, beyond), source]
+        )
     return pipe(f"Network | Family | Input > | {HEADER} | Source", lines)
 
 
