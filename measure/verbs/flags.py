@@ -80,7 +80,7 @@ def parse_batch_sizes(flag: str, texts: Sequence[str]) -> list[int]:
     for text in texts:
         if re.fullmatch(r"[0-9]+(,[0-9]+)+,?", text):
             raise UserError(
-                f"{flag}: {text!r} is not a number; separate several by spaces: {flag} {text.replace(',', ' ').strip()}"
+                f"{flag}: {text!r} is not a number; write several with spaces: {flag} {text.replace(',', ' ').strip()}"
             )
     return sorted({parse_count(flag, text, 1) for text in texts})
 

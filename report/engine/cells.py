@@ -10,6 +10,7 @@ import io
 import json
 import os
 import sys
+import tempfile
 import traceback
 from contextlib import redirect_stderr, redirect_stdout
 from typing import Any
@@ -46,15 +47,15 @@ def main() -> None:
     from IPython.core.interactiveshell import InteractiveShell
     from traitlets.config import Config
 
-    from report.scratch import scratch
-
     gc.set_threshold(100_000, 50)  # collecting at the default rate takes one second in fifteen
     codes = json.load(sys.stdin)
     told = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what libraries print past Python is none of the lines
     sys.path[0] = ""  # as in a notebook
     os.environ.setdefault("MPLBACKEND", "module://matplotlib_inline.backend_inline")
-    with scratch() as folder:  # where none of the user's start-up files is
+    # Where none of the user's start-up files is, under the name that report/scratch.py clears away; none of our modules
+    # is imported here, whose names a project's own may have.
+    with tempfile.TemporaryDirectory(prefix=f"roofwright-report-{os.getpid()}-") as folder:
         shell = InteractiveShell.instance(
             config=Config({"HistoryManager": {"enabled": False}}), ipython_dir=str(folder)
         )

@@ -117,8 +117,8 @@ def test_its_failure_is_shown_and_an_output_that_is_missing(render, tmp_path, mo
 
 
 def test_files_have_the_date_of_the_newest_machine(render, monkeypatch):
-    """That of the world was recorded at 2026-01-02T03:00:00Z: 20,455 days of 86,400 s and three hours."""
-    assert render("html", data=WORLD)[1]["SOURCE_DATE_EPOCH"] == str(20_455 * 86_400 + 3 * 3600)
+    """The world's last row is of 2026-01-02T03:04:05Z: after 20,455 days of 86,400 s three hours and 245 s."""
+    assert render("html", data=WORLD)[1]["SOURCE_DATE_EPOCH"] == str(20_455 * 86_400 + 3 * 3600 + 245)
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "1")
     assert render("html", data=WORLD)[1]["SOURCE_DATE_EPOCH"] == "1"
 
