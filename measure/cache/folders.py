@@ -151,7 +151,8 @@ class Workloads:
     def put(self, counted: Iterable[Counted]) -> None:
         """Add workloads, or replace earlier counts of them. Runs on two devices may do so at the same time.
 
-        A user's own model has one input shape and code. Its rows of others, from before a change, go.
+        A user's own model has one input shape and code, a user's configuration one code. Rows of others, from before a
+        change, go.
         """
         counted = list(counted)
         with table.in_turn(self.folder):
@@ -162,10 +163,9 @@ class Workloads:
                 folder.children[Layer].put([(row, layers) for row, layers, _ in new])
                 folder.children[Operator].put([(row, operators) for row, _, operators in new])
                 rows = folder.rows(Workload)
-                if is_own:
-                    now = {row.model: row for row, _, _ in new}
-                    of_now = attrgetter("input_shape", "code")
-                    rows = [row for row in rows if of_now(row) == of_now(now.get(row.model, row))]
+                now = {row.model: row for row, _, _ in new}
+                of_now = attrgetter("input_shape", "code") if is_own else attrgetter("code")
+                rows = [row for row in rows if of_now(row) == of_now(now.get(row.model, row))]
                 rows = table.merged(rows, [row for row, _, _ in new])
                 rows.sort(key=lambda row: [value or "" for value in _workload(row)])  # counting again changes nothing
                 table.write(folder.paths[Workload], Workload, rows)

@@ -177,7 +177,7 @@ Reason = Annotated[str | None, "why the status is not `ok`, or what to know of a
 Sitting = Annotated[str | None, "the UTC time at which the command began; it measures its cells in one random order"]
 Seed = Annotated[int | None, Column("the seed of that order", NUMBER)]
 Version = Annotated[str | None, "the version of Roofwright, with the commit in a clone"]
-Code = Annotated[str | None, "hash of what an own model runs and of its source; empty for models of libraries"]
+Code = Annotated[str | None, "hash of what an own model runs and of its source, or of an own configuration"]
 Load = Annotated[float | None, Column("share of the cores that other programs used meanwhile", NUMBER, most=1)]
 
 LayerKind = Annotated[str, Column("the kind of layer", form=one_of(LAYER_KINDS))]

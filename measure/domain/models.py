@@ -20,7 +20,8 @@ OWN = "own"  # the source and the family of a user's own model
 class Model:
     """A model's name, the library that builds it, its family, and the shape of its (first) input without the batch.
 
-    ``code`` identifies what a user's own model runs, and its source; it is None for models of libraries.
+    ``code`` identifies what a user's own model runs, and its source; or the settings of a user's configuration for
+    Hugging Face. It is None for models of libraries.
     """
 
     name: str

@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -203,7 +204,7 @@ class HuggingFace(Library):
     def describe(self, name: str) -> Model:
         task = self._task(name)
         family = FAMILIES.get(next(iter(task.shapes())), "audio")
-        return Model(self.prefix + name, self.source, family, self.native_shape(name))
+        return Model(self.prefix + name, self.source, family, self.native_shape(name), code=_code(name))
 
     def native_shape(self, name: str) -> tuple[int, ...]:
         """Return the shape of the main input of one call."""
@@ -248,6 +249,14 @@ def _parse(name: str) -> tuple[str, str | None, int | None]:
     found = NAME.fullmatch(name)
     assert found is not None, name
     return found["source"], found["phase"], int(found["length"]) if found["length"] else None
+
+
+def _code(name: str) -> str | None:
+    """Hash the settings of a user's own file, which an edit makes another network's, in the form of an own model's."""
+    source = _parse(name)[0]
+    if not source.endswith(".json"):
+        return None
+    return sha256(json.dumps(_read(Path(source)), sort_keys=True).encode()).hexdigest()[:8] + "-"
 
 
 def _read(path: Path) -> dict[str, Any]:

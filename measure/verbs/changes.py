@@ -8,7 +8,6 @@ from measure.cache.workload_records import Workload
 from measure.counting.identity import differences
 from measure.domain.growth import SAME, compare_counts
 from measure.domain.latency import Cell, TimedCell
-from measure.domain.models import OWN
 from measure.domain.values import latency, plain, si
 from measure.run.request import Request
 from measure.run.task import RunCache
@@ -51,7 +50,7 @@ class Earlier:
 
 def read_earlier(cache: RunCache, request: Request) -> Earlier:
     """Read what the cache holds of the request's own models as they were before they changed."""
-    codes = {model.name: model.code for model in request.models if model.source == OWN}
+    codes = {model.name: model.code for model in request.models if model.code}
     runs = cache.rows(cache.folder.rows(Run)) if codes else []
     counts = cache.workloads.rows(Workload) if codes else []
     old_runs, old_counts = (

@@ -1,5 +1,6 @@
 """A user edits a network of their own, and measures it again under its old name."""
 
+import json
 import sys
 from dataclasses import replace
 
@@ -12,6 +13,7 @@ from measure.cache.folders import MachineFolder, Workloads, machine_names
 from measure.cache.records import Run, Sample
 from measure.cache.workload_records import Workload
 from measure.counting import identity
+from measure.models import hugging_face
 from report.paper import load
 
 BLOCKS = """
@@ -81,6 +83,29 @@ def test_an_edit_that_fails_loses_nothing(edit, tmp_path, capsys):
     assert command.main(words) == 2
     assert "edited:net(2) raised ValueError: half done" in capsys.readouterr().err
     assert codes(data) == before
+
+
+@pytest.mark.usefixtures("forked_workers")
+def test_an_edited_configuration_is_another_network(tmp_path, capsys):
+    pytest.importorskip("transformers")
+    path, data = tmp_path / "config.json", tmp_path / "data"
+    settings = {"hidden_size": 8, "intermediate_size": 8, "num_attention_heads": 2, "vocab_size": 8}
+    words = WORDS.replace("edited:net", f"hf:{path}_prefill_4").split()
+
+    def measure(**edits):
+        hugging_face._task.cache_clear()  # a new command reads the file anew
+        path.write_text(json.dumps({"model_type": "llama", **settings, **edits}))
+        assert command.main([*words, "workload", "inference", "--data", str(data)]) == 0
+        return capsys.readouterr().out
+
+    measure(num_hidden_layers=1)
+    assert "Nothing left to measure" in measure(num_hidden_layers=1)
+    before = codes(data)
+    said = measure(num_hidden_layers=2)
+    assert f"hf:{path}_prefill_4: its source changed" in said
+    assert "bytes of hf:" in said
+    assert len(codes(data)) == 1
+    assert codes(data).isdisjoint(before)
 
 
 def test_the_source_is_that_of_the_modules_next_to_it(edit, tmp_path):
