@@ -54,14 +54,18 @@ def describe(name: str) -> Model:
     does not exist, raises, or returns something wrong.
     """
     function = _find(name)
+    batch = PROBE
     try:
-        call = _make_call_without_memory(function, PROBE)
+        call = _make_call_without_memory(function, batch)
         axis = _batch_axis(function, call)
         if axis is None:
             call = _make_call_without_memory(function, 1)
             shape = next(tuple(leaf.shape) for leaf in _leaves(call).values() if hasattr(leaf, "shape"))
         else:
-            first = next(leaf for leaf in _leaves(call).values() if _is_batched(leaf, PROBE, axis))
+            batched = {_is_batched(leaf, batch, axis): leaf for leaf in reversed(_tensors(call).values())}
+            first = batched[True]
+            if False in batched:  # the edges of a graph are two rows whatever the batch
+                _make_call_without_memory(function, batch := 2 * batch)
             rows = first.unbind() if first.is_nested else [first.select(axis, 0)]
             shape = tuple(
                 max(sizes) for sizes in zip(*(row.shape for row in rows), strict=True)
@@ -69,7 +73,7 @@ def describe(name: str) -> Model:
     except ContractError as problem:
         raise BrokenModelError(f"--models: {name} {problem}") from None
     except (Exception, SystemExit) as problem:  # user code may raise anything, and a script may exit
-        why = f"--models: {name}({PROBE}) raised {in_short(problem)}; fix it: its argument is the batch size"
+        why = f"--models: {name}({batch}) raised {in_short(problem)}; fix it: its argument is the batch size"
         raise BrokenModelError(why) from None
     return Model(name, OWN, OWN, shape or (1,))
 
@@ -167,7 +171,7 @@ def _make_call(function: Callable[[int], Any], batch: int) -> Call:
         call = Call(network, (), dict(inputs))
     else:
         call = Call(network, tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,))
-    tensors = {place: leaf for place, leaf in _leaves(call).items() if isinstance(leaf, torch.Tensor)}
+    tensors = _tensors(call)
     axis = _batch_axis(function, call)
     if not tensors or not (axis is None or any(_is_batched(tensor, batch, axis) for tensor in tensors.values())):
         shapes = ", ".join(f"{place} {tuple(tensor.shape)}" for place, tensor in tensors.items()) or "no tensors"
@@ -185,6 +189,12 @@ def _leaves(call: Call) -> dict[str, Any]:
     from torch.utils._pytree import keystr, tree_leaves_with_path
 
     return {f"inputs{keystr(path)}": leaf for path, leaf in tree_leaves_with_path(call.keywords or call.inputs)}
+
+
+def _tensors(call: Call) -> dict[str, Any]:
+    import torch
+
+    return {place: leaf for place, leaf in _leaves(call).items() if isinstance(leaf, torch.Tensor)}
 
 
 def _batch_axis(function: Callable[[int], Any], call: Call) -> int | None:

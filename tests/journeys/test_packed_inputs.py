@@ -30,6 +30,10 @@ def unsaid(batch_size):
     nodes = 10 * batch_size
     return Graphs(), (torch.randn(nodes, 16), torch.randint(nodes, (3 * nodes, 2)))
 
+def two_rows(batch_size):
+    network, (x, edges) = unsaid(batch_size)
+    return network, (x, edges.T)
+
 gcn = roofwright.batch_axis(None)(lambda batch_size: unsaid(batch_size))
 
 def geometric(batch_size):
@@ -73,4 +77,7 @@ def test_the_refusal_names_both_ways(words, capsys):
     said = capsys.readouterr().err
     assert "packed:unsaid returned inputs[0] (20, 16), inputs[1] (60, 2) for batch size 2" in said
     assert "roofwright.batch_axis" in said
+    assert command.main([*words, "packed:two_rows"]) == 2  # edges as PyTorch Geometric has them
+    said = capsys.readouterr().err
+    assert "packed:two_rows returned inputs[0] (40, 16), inputs[1] (2, 120) for batch size 4" in said
     assert "dictionary with `batch`" in said
