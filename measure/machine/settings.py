@@ -38,12 +38,12 @@ class ProcessSetting:
     get: Callable[[], Any]
     set: Callable[[Any], object]
 
-    def read(self) -> Any:
+    def read(self, as_it_is: bool = False) -> Any:
         try:
             value = self.get()
         except RuntimeError:
             return UNREADABLE
-        if value == INHERITED:  # of what the more general flags say, which are all fp32's own precision
+        if value == INHERITED and not as_it_is:  # from the more general flags, which a cell has all at fp32's own
             return IEEE
         return str(value) if self.name == DEFAULT_DEVICE else value
 
@@ -115,17 +115,17 @@ def _settings() -> tuple[ProcessSetting, ...]:
     return tuple(found)
 
 
-def current() -> dict[str, Any]:
-    """Return the settings of this process by names."""
-    return {each.name: each.read() for each in _settings()}
+def current(as_they_are: bool = False) -> dict[str, Any]:
+    """Return the settings of this process by names. What is inherited reads as fp32's own, unless ``as_they_are``."""
+    return {each.name: each.read(as_they_are) for each in _settings()}
 
 
-def apply(values: Mapping[str, Any]) -> None:
-    """Set what differs."""
+def apply(values: Mapping[str, Any], as_they_are: bool = False) -> None:
+    """Set what differs from ``current``."""
     for _ in range(2):  # an older flag sets several of the newer ones
         for each in _settings():
             value = values.get(each.name, UNREADABLE)
-            if value != UNREADABLE and each.read() != value:
+            if value != UNREADABLE and each.read(as_they_are) != value:
                 each.set(value)
 
 
@@ -147,8 +147,8 @@ def check(values: Mapping[str, Any], network: str) -> None:
 @contextmanager
 def kept() -> Iterator[None]:
     """Give all settings back at the end."""
-    before = current()
+    before = current(as_they_are=True)
     try:
         yield
     finally:
-        apply(before)
+        apply(before, as_they_are=True)

@@ -166,10 +166,10 @@ def test_a_measurement_of_a_network_at_hand_gives_the_users_settings_back(monkey
     torch.set_float32_matmul_precision("high")
     if NEWER[1] in HERE:
         torch.backends.cudnn.conv.fp32_precision = "ieee"  # a mix: torch refuses to read the older flag
-    before = settings.current()
+    before = settings.current(as_they_are=True)
     measure.model(Watched(8, 8), torch.rand(2, 8))
     model_verb._roof.cache_clear()
-    assert settings.current() == before
+    assert settings.current(as_they_are=True) == before
     for during in seen.values():
         assert {each["torch.get_float32_matmul_precision()"] for each in during} == {"highest"}
         assert {each["torch.backends.cudnn.allow_tf32"] for each in during} == {False}
@@ -182,7 +182,7 @@ def test_a_measurement_of_a_network_at_hand_gives_the_users_settings_back(monkey
 
     with pytest.raises(SettingChangedError, match=r"Broken changed torch.get_num_threads\(\)"):
         measure.model(Broken(8, 8), torch.rand(2, 8))
-    assert settings.current() == before
+    assert settings.current(as_they_are=True) == before
 
 
 @pytest.mark.slow
