@@ -25,7 +25,7 @@ PATTERNS = (
     (
         "activation",
         r"(p|r|leaky_?)?relu6?|gelu|silu|[cs]?elu|mish|(swi|ge)?glu|sigmoid|tanh|softplus|threshold|clamp_min|"
-        r"hard(tanh|sigmoid|swish|shrink)",
+        r"hard(tanh|sigmoid|swish)|(hard|soft)shrink",
     ),
 )
 LAYERS = [(kind, re.compile(rf"(?:^|_)(?:{pattern})(?:_|$)")) for kind, pattern in PATTERNS]

@@ -367,7 +367,8 @@ def test_without_recorded_numbers_nothing_is_guessed(summary, called, flop, othe
     [
         ("aten::upsample_bilinear2d", "other"), ("aten::upsample_linear1d", "other"), ("aten::linear", "linear"),
         ("aten::baddbmm", "attention"), ("aten::_scaled_mm", "linear"), ("mine::shard_rows", "other"),
-        ("aten::hardswish", "activation"), ("aten::prelu", "activation"), ("aten::_adaptive_avg_pool2d", "pooling"),
+        ("aten::hardswish", "activation"), ("aten::softshrink", "activation"), ("aten::prelu", "activation"),
+        ("aten::_adaptive_avg_pool2d", "pooling"),
         ("torchvision::deform_conv2d", "convolution"), ("vllm::unified_attention_with_output", "attention"),
         ("_C::rms_norm", "normalisation"), ("_C::rotary_embedding", "other"), ("aten::nll_loss2d_forward", "other"),
         ("aten::_thnn_fused_lstm_cell", "recurrent"), ("nccl::all_reduce", "communication"),
