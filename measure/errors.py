@@ -75,9 +75,17 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     return f"; did you mean {near[0]}?" if near else ""
 
 
+def by_spaces(name: str) -> str:
+    """Return the end of a sentence about an unknown name that is several, with commas between; empty if it is one."""
+    names = name.replace(",", " ").split()
+    return f"; separate several by spaces: {' '.join(names)}" if "," in name and len(names) > 1 else ""
+
+
 def unknown(what: str, name: str, known: Iterable[str]) -> UserError:
     """Return the error for an unknown name, given for ``what``."""
     known = list(known)
+    if several := by_spaces(name):
+        return UserError(f"{what}: {quote(name)} is not one of the {len(known)}{several}")
     if len(known) > LISTED:
         near = ", ".join(nearest(name, known, 0))
         return UserError(f"{what}: {quote(name)} is not one of the {len(known)}; the nearest are {near}")

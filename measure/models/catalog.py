@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from measure.domain.models import BUILT_IN, OWN, Model
-from measure.errors import UserError, as_called, nearest
+from measure.errors import UserError, as_called, by_spaces, nearest
 from measure.models import own_models
 from measure.models.call import Call, cast, meta_allocation, move_to_meta
 from measure.models.draws import same_draws
@@ -92,6 +92,8 @@ def _has(source: str, pattern: str) -> bool:
 
 
 def _unknown(problem: str, name: str, names: list[str], flags: str) -> UserError:
+    if several := by_spaces(name):
+        return UserError(f"--models: {problem} {name!r}{several}")
     near = nearest(name, names)
     hint = f"the nearest are {', '.join(near)}; " if near else ""
     return UserError(f"--models: {problem} {name!r}; {hint}{as_called('measure')} {flags} shows them all")

@@ -59,6 +59,8 @@ FLAGS = [
     *((f"{flag}=", f"{flag}: the value is empty") for flag in ("--machine", "--budget", "--cluster", "--data")),
     ("--cluster auto --wait 2m", "--wait: watches this machine alone"),
     ("--models resnet19", "the nearest are resnet18"),
+    ("--models resnet18,vgg11", "separate several by spaces: resnet18 vgg11"),
+    ("--sections roofs,workload", "separate several by spaces: roofs workload"),
     ("--models timm:resnet50", "timm", lambda monkeypatch: monkeypatch.setitem(sys.modules, "timm", None)),
     ("--models nosuchmodule:network", "nosuchmodule"),
     ("--models alexnet --models vgg11", "--models: given more than once"),
