@@ -240,7 +240,7 @@ def _require_whole(data: Path) -> None:
     from measure.cache.folders import FILES, Folder
 
     for path in (data / "machines").glob("[!.]*/*.csv"):
-        if path.name in FILES.values() and path.is_file() and not path.read_bytes().endswith(b"\n"):
+        if path.name in FILES.values() and not (path.is_file() and path.read_bytes().endswith(b"\n")):
             Folder(path.parent).check()
 
 
