@@ -48,7 +48,7 @@ from measure.run.estimate import MemoryFit
 from measure.run.request import Request, parse_threads
 from measure.run.sections import RoofTask
 from measure.run.task import RunCache, Task, machine_folder
-from measure.run.worker import Worker
+from measure.run.worker import Worker, classify
 from measure.timing.calls import without_gradients
 from measure.timing.sampling import ROUND_SAMPLING, Sampling, Timing, sample
 from measure.timing.stopwatch import Stopwatch
@@ -158,6 +158,8 @@ def read_answer(cache: RunCache, request: Request) -> ModelAnswer:
         advice = f"to time it alone: {verb} inference"
         if counts[0].status == "timeout":
             advice = f"name fewer tokens or inputs, or count it for longer: {verb} workload --call-limit 600s --force"
+        elif counts[0].status == "error":  # most are the network's own, and timing fails as well
+            advice = f"correct it, or if only counting fails, time it alone: {verb} inference"
         raise UserError(f"NAME: {name} could not be counted: {counts[0].reason}; {advice}")
     counted, workload_of = (name, shape, first.batch, stored_as(first.precision), None), attrgetter(*WORKLOAD)
     layers = [row for row in cache.workloads.rows(Layer) if workload_of(row) == counted]
@@ -236,7 +238,15 @@ def model(network: "nn.Module", inputs: Any, name: str | None = None) -> ModelAn
     with _restored(network, device):
         network.eval()
         settings.apply(settings.wanted(as_they_are=DEFAULTS_OF_TENSORS))
-        timing = without_gradients(time_forward)
+        try:
+            timing = without_gradients(time_forward)
+        except Exception as problem:  # of a call with values: without, torch checks neither types nor indices
+            status, reason = classify(problem).status, one_line(text_of(problem))
+            if status == "unsupported":
+                raise NotImplementedError(reason) from None
+            if status != "error" or isinstance(problem, settings.SettingChangedError):
+                raise
+            raise ValueError(f"the network does not take these inputs: {reason}") from None
         roof = _roof(device.torch_name, precision)
     cell, shape = Cell(named.name, batch, precision, INFERENCE, EAGER), workload.input_shape
     timed = summarise_cell(cell, [timing.latencies_s], timing.flags, shape)

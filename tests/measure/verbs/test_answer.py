@@ -7,6 +7,7 @@ from helpers.rows import ENVIRONMENT, layer, operator_time, profile, roof_measur
 
 from measure import __main__ as command
 from measure.cache.folders import MachineFolder, Workloads
+from measure.cache.workload_records import Workload
 from measure.domain.advice import Advice
 from measure.domain.demands import demands, layer_demands, reached
 from measure.domain.roofs import Roof
@@ -67,6 +68,10 @@ def test_what_the_cache_lacks_is_left_out_and_a_model_that_could_not_be_counted_
     assert model.read_answer(held, Request([alexnet], [1], ["bf16"], ())).cells == []
     assert model.first_cell(Request([alexnet], [2, 64], ["bf16", "fp32"], ()))[:3] == ("alexnet", 2, "bf16")
     with pytest.raises(UserError, match="NAME: vgg11 could not be counted: reads values"):
+        model.read_answer(held, Request([vgg11], [1], ["fp32"], ()))
+    row = next(row for row in held.workloads.rows(Workload) if row.model == "vgg11")
+    held.workloads.put([(replace(row, status="error", reason="5 is not 4"), [], [])])
+    with pytest.raises(UserError, match="5 is not 4; correct it, or if only counting fails, time it alone: "):
         model.read_answer(held, Request([vgg11], [1], ["fp32"], ()))
 
 

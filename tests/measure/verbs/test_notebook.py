@@ -74,6 +74,8 @@ class Narrow(torch.nn.Module):
         ("resnet18", torch.rand(1, 3, 8, 8), "network: 'resnet18' is not a torch.nn.Module"),
         (torch.relu, torch.rand(1), "is not a torch.nn.Module"),
         (Narrow(), torch.rand(2, 5), "does not take these inputs: .*head"),
+        (Narrow(), torch.rand(2, 4).double(), "does not take these inputs: .*dtype"),  # meta tensors take any type
+        (torch.nn.Embedding(3, 2), torch.tensor([[3]]), "does not take these inputs: index out of range"),
     ],
 )
 def test_a_mistake_is_one_sentence_and_no_chain_of_exceptions(network, inputs, words):
