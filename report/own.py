@@ -33,7 +33,8 @@ def new(folder: Path) -> list[Path]:
     shared = re.search(r"(?ms)^citeproc:.*?(?=^# A paper of your own)", read_text(root / SETTINGS_FILE))
     # But the project's title, and a standard at which Quarto's PDF stops if a picture of theirs has no alternative text
     formats = re.sub(r"(?m)^ +(- text|pdf-standard):.*\n", "", shared[0] if shared else "")
-    index = read_text(root / "index.qmd")
+    # The authors' abstract and findings are no reader's; nor are the studies that they held against their numbers
+    index = re.sub(r"\{\{< include report/chapters/(front|published)/.*>\}\}\n\n", "", read_text(root / "index.qmd"))
     before, heading, after = index.partition("# What you could measure next")
     contents = {
         SETTINGS_FILE: read_text(STARTER / "settings.yml").replace("# FORMATS\n", formats),

@@ -61,6 +61,13 @@ def test_a_new_folder_renders_at_the_first_try_and_says_whose_words_are_whose(fo
     assert rendered(folder, "--strict")[0].returncode == 1
 
 
+def test_a_new_paper_has_the_abstract_of_its_author_alone(tmp_path):
+    own.new(tmp_path / "other")
+    index = (tmp_path / "other" / "index.qmd").read_text()
+    assert "chapters/puzzle/" in index
+    assert not re.search(r"chapters/(front|published)/", index)
+
+
 def test_new_takes_no_folder_that_holds_something(tmp_path, capsys):
     (tmp_path / "notes").write_text("")
     assert command.main(["new", str(tmp_path)]) == 2
