@@ -18,6 +18,7 @@ FULL_WIDTH, HALF_WIDTH = 800, 400
 FONT_SIZE, TICK_SIZE, LABEL_SIZE = 12, 11, 11  # titles; ticks and legends; names beside marks
 LONGEST_NAME = 0.4 * FULL_WIDTH  # a longer name is cut; the tooltip has all of it
 GAP = 22  # pixels between panels
+NARROWEST = 50  # pixels of a plot; longer names beside it make the figure wider than the paper
 
 INK, MUTED, GRID, GREY, PAPER = "#1a1a1a", "#6b6b6b", "#e6e6e6", "#a8a8a8", "#ffffff"
 # Okabe and Ito's colours, told apart without colour vision; then Tol's, and one of ColorBrewer's
@@ -83,7 +84,7 @@ def plot_width(
     """
     left = left or text_width(f"500 M{unit}", TICK_SIZE) + 36  # with its title
     sides = left + panels * right if shared else panels * (left + right)
-    return (figure - sides - GAP * (panels - 1)) / panels
+    return max(NARROWEST, (figure - sides - GAP * (panels - 1)) / panels)
 
 
 def accents(names: Iterable[str]) -> dict[str, str]:

@@ -18,6 +18,9 @@ def test_plots_fill_the_page():
     assert theme.plot_width(2, 90, shared=True) == 334
     assert theme.plot_width(unit="FLOP/s") < theme.plot_width(unit="s")
 
+    # Two plots with the longest names right of each: (800 - 2 * (90 + 320 + 20) - 22) / 2 is less than nothing
+    assert theme.plot_width(2, 90, theme.LONGEST_NAME + 20) == theme.NARROWEST
+
 
 def test_batches_run_from_light_to_dark():
     light, _, _, middle, _, _, dark = theme.BATCH_COLORS
