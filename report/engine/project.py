@@ -94,8 +94,10 @@ class Project:
         return [each["text"] if "text" in each else read_text(self.root / self._file(each["file"])) for each in given]
 
     def _file(self, path: Any) -> str:
-        if not (self.root / str(path)).exists():
-            raise UserError(f"{SETTINGS_FILE} names {path!r}, which is not there; restore it, or name another")
+        if not os.path.exists(self.root / str(path)):  # False also for a name that no system takes
+            raise UserError(
+                f"{SETTINGS_FILE} names {quote(str(path))}, which is not there; restore it, or name another"
+            )
         return str(path)
 
 
@@ -108,10 +110,11 @@ def read_text(path: Path) -> str:
     """Return a source's text. Raise UserError where it cannot be read."""
     try:
         return path.read_text("utf-8")
-    except OSError as problem:
-        raise UserError(f"{path}: cannot be read ({problem.strerror}); restore the file") from None
     except UnicodeDecodeError:
         raise UserError(f"{path}: is not UTF-8 text; save it in UTF-8") from None
+    except (OSError, ValueError) as problem:  # ValueError: a NUL in its name
+        reason = getattr(problem, "strerror", None) or problem
+        raise UserError(f"{path}: cannot be read ({reason}); restore the file") from None
 
 
 def write_file(path: Path, content: bytes) -> None:

@@ -138,6 +138,8 @@ def test_settings_that_are_refused(text, message):
         ("project:\n  render: [{index.qmd: 0}]\n", "'project: render' lists files such as index.qmd, not "),
         ("format:\n  html:\n    include-in-header: [{}]\n", "include-in-header' takes a file, 'text: …' or 'file: …'"),
         ("format:\n  html:\n    include-in-header: {text: 3}\n", "include-in-header' takes a file"),
+        (f"format:\n  html:\n    include-in-header: {'n' * 5000}\n", "which is not there"),
+        ('project:\n  render: ["a\\0.qmd"]\n', "cannot be read (embedded null byte)"),
     ],
 )
 def test_lists_of_something_else_are_refused(project, settings, message):
