@@ -26,7 +26,7 @@ OPERATORS = ("cpu_op", "operator")
 KERNELS = {"kernel": "kernel", "gpu_memcpy": "copy", "memcpy": "copy", "gpu_memset": "fill", "memset": "fill"}
 LAUNCHES = re.compile(r"(\w+_)?(runtime|driver)")  # CUDA's, HIP's, SYCL's
 ANNOTATIONS = ("user_annotation", *OPERATORS)  # in 2021 the profiler's own ranges were operators
-STEP = re.compile(r"ProfilerStep#(\d+)")
+STEP = re.compile(r"ProfilerStep#(\d{1,18})(?!\d)")  # longer: no counter's number
 UPDATE = "Optimizer.step#"  # begins the range of an optimiser's step
 PROFILERS_OWN = ("ac2g", "fwdbwd", "gpu_user_annotation", "async_cpu_to_gpu", "forward_backward", "trace", "")
 RANK = re.compile(r"(.*\D)\d+", re.DOTALL)  # a process of a merged file: its rank, then its number
@@ -169,7 +169,7 @@ class _Reader:
             return [shared]
         if lost := sum(len(each.work) for label, each in self._ranks.items() if label not in ranks):
             shared.left_out["kernels of no rank"] += lost
-        ranks.sort(key=lambda label: [int(part) if part.isdecimal() else part for part in re.split(r"(\d+)", label)])
+        ranks.sort(key=lambda label: re.sub(r"\d+", lambda number: number[0].zfill(18), label))
         found = []
         for number, each in enumerate(map(self._ranks.__getitem__, ranks)):
             header = {name: getattr(shared, name) for name in ("devices", "network", "torch", "runtime", "driver")}

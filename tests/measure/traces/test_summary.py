@@ -406,6 +406,14 @@ def test_each_rank_of_a_merged_file_is_a_trace(tmp_path):
     assert [only(each).kernel for each in found] == ["gemm_1024", "gemm_512"]
 
 
+def test_ranks_are_in_the_order_of_their_numbers_however_long(tmp_path):
+    # 2 x 1024^3 FLOP of the first label, 2 x 512^3 of the second
+    for second, expected in (("TP9", [268_435_456, 2_147_483_648]), (f"TP{'9' * 5000}", [2_147_483_648, 268_435_456])):
+        labels = {"TP00": "TP10", "TP01": second}
+        path = write(tmp_path / "t.json", merged(lambda label, number: f"[{labels[label]}] {number}"))  # noqa: B023
+        assert [only(summarise(each)).flop for each in reading.read(path)] == expected
+
+
 def test_merged_ranks_that_cannot_be_told_apart_are_refused(tmp_path):
     path = write(tmp_path / "t.json", merged(lambda label, number: f"{number}{label[-1]}"))
     with pytest.raises(UserError, match=r"t\.json: holds several processes.*import the file of each rank"):
@@ -454,7 +462,12 @@ def test_odd_names_and_headers_are_only_names(summary, name, header):
 
 
 def test_odd_events_are_left_out_and_counted(summary):
-    odd = [relu(100) | {"ts": ODD}, relu(200) | {"name": "aten::\ud800x"}, relu(300) | {"name": "aten::\x1b[31mx"}]
+    odd = [
+        relu(100) | {"ts": ODD},
+        step("9" * 5000, 0, 900),
+        relu(200) | {"name": "aten::\ud800x"},
+        relu(300) | {"name": "aten::\x1b[31mx"},
+    ]
     found = summary(*ran(addmm(10)), *odd)
     assert sum(found.trace.left_out.values()) == 3
     assert only(found).flop == LINEAR_FLOP
