@@ -78,7 +78,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 def by_spaces(name: str) -> str:
     """Return the end of a sentence about an unknown name that is several, with commas between; empty if it is one."""
     names = name.replace(",", " ").split()
-    return f"; separate several by spaces: {' '.join(names)}" if "," in name and len(names) > 1 else ""
+    return f"; write several with spaces: {' '.join(names)}" if "," in name and len(names) > 1 else ""
 
 
 def unknown(what: str, name: str, known: Iterable[str]) -> UserError:

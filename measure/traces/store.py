@@ -60,12 +60,15 @@ def device_rows(found: "TraceSummary", chips: dict[str, str], said: Said) -> lis
     rows = []
     for number in sorted({each.event.device for each in found.matches} or {0}):
         device = (device_of(trace, number) if found.matches else None) or GpuProperties(None, None, None)
+        known = chips.get(fold_name(device.name)) if device.name else None
+        if said.chip and known and said.chip != known:
+            raise UserError(f"--chip: {trace.path} was recorded on {known}; leave --chip out")
         rows.append(
             TraceDevice(
                 network=said.network or trace.network,
                 rank=trace.rank,
                 device=number,
-                chip=said.chip or (device.name and chips.get(fold_name(device.name))),
+                chip=said.chip or known,
                 device_name=device.name,
                 capability=device.capability,
                 memory_byte=device.memory_byte,

@@ -1,10 +1,10 @@
 """The verbs and their flags, and checks of the values that several verbs take."""
 
 import importlib
-import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from tempfile import TemporaryFile
 from types import ModuleType
 from typing import Any
 
@@ -120,8 +120,6 @@ def check_writable(data: Path) -> None:
         check_folder(folder, "--data")
     try:
         data.mkdir(parents=True, exist_ok=True)
-        probe = data / f".writable-{os.getpid()}"
-        probe.touch()
-        probe.unlink()
+        TemporaryFile(dir=data).close()
     except OSError as problem:
         raise UserError(f"--data: {data} cannot be written ({problem.strerror}); name a folder that can be") from None

@@ -45,7 +45,7 @@ def test_a_complaint_lists_the_few_that_are_known_and_of_many_the_nearest():
         ("nap", few, "'nap' is not one of step, inference"),
         # Letters in common with the 8 of "fig-rofs": 8 of 9, 7 of 8 and 7 of 11, which are 16/17, 14/16 and 14/19
         ("fig-rofs", many, "'fig-rofs' is not one of the 16; the nearest are fig-roofs, fig-roof, fig-on-roof"),
-        ("step,inference", few, "'step,inference' is not one of the 2; separate several by spaces: step inference"),
+        ("step,inference", few, "'step,inference' is not one of the 2; write several with spaces: step inference"),
         ("none", many[:-1], f"'none' is not one of {', '.join(many[:-1])}"),
     ):
         assert str(unknown("--figures", name, known)) == f"--figures: {said}"

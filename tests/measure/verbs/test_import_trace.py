@@ -106,6 +106,12 @@ def test_the_chip_is_found_by_the_drivers_name_or_named(capsys):
         assert json.loads(capsys.readouterr().out)["chip"] == chip
 
 
+def test_a_chip_that_the_driver_contradicts_is_refused(capsys):
+    document = trace(addmm(10), launch(15, 5), kernel("gemm", 20, 5, 5), deviceProperties=[traces.DEVICE])
+    assert call(write(T, document), "--plan", "--chip", "NVIDIA T4") == 2
+    assert "was recorded on NVIDIA H100 SXM" in capsys.readouterr().err
+
+
 SECRET = "hf_SecretSecretSecret"
 
 
