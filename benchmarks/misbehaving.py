@@ -161,16 +161,18 @@ def problem_of(name: str, folder: Path) -> tuple[str, str]:
     said = (folder / "error").read_text(errors="replace").strip()
     if left:
         return "", f"{left} processes stayed"
-    if code == 2:
-        last = said.rpartition("\n")[2]
-        wrong = "Traceback" in said or not last.startswith("python -m measure: ") or len(last) > MOST_CHARACTERS
-        return "refused", f"refused with: {said[-300:]}" if wrong else ""
-    if code != 0 or "Traceback" in said:
+    last = said.rpartition("\n")[2]
+    has_reason = code == 2 and last.startswith("without a result: ")  # and the other model was measured
+    if "Traceback" in said or (code == 2 and len(last) > MOST_CHARACTERS):
+        return "refused", f"refused with: {said[-300:]}"
+    if code == 2 and not has_reason:
+        return "refused", "" if last.startswith("python -m measure: ") else f"refused with: {said[-300:]}"
+    if code not in (0, 2):
         return "", f"exit code {code}: {said[-300:]}"
     rows = MachineFolder(folder / "data", _only(folder / "data" / "machines")).rows(Run)
     status = {row.model: row.status for row in rows}
-    wrong = "odd:net" not in status or status.get("sound:net") != "ok"
-    return status.get("odd:net", ""), f"the rows are {status}" if wrong else ""
+    wrong = not (has_reason or "odd:net" in status) or status.get("sound:net") != "ok"
+    return status.get("odd:net", "refused"), f"the rows are {status}" if wrong else ""
 
 
 def _only(folder: Path) -> str:

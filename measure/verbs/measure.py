@@ -310,11 +310,11 @@ def _note_broken(broken: Mapping[str, BrokenModelError], request: Request, workl
 
 def _say_broken(reasons: Iterable[object]) -> int:
     """Print why a user's own models were not measured, in red, and return the exit code."""
-    console, code = make_console(stderr=True), 0
-    for reason in reasons:
-        console.print(f"without a result: {reason}", style="red", markup=False, highlight=False, soft_wrap=True)
-        code = UserError.exit_code
-    return code
+    lines = [f"without a result: {reason}" for reason in reasons]
+    if not lines:
+        return 0
+    make_console(stderr=True).print("\n".join(lines), style="red", markup=False, highlight=False, soft_wrap=True)
+    return UserError.exit_code
 
 
 def _check_budget(budget_s: float | None, tasks: Sequence[Task], estimate: DurationEstimate) -> None:

@@ -111,4 +111,4 @@ def test_counters_of_a_gpu_of_which_only_the_name_is_known(here, run):
     paper = papers.load(here / "data", ROOT / "bib" / "references.bib")
     machine = costs.counter_machine(paper)
     assert machine.name == "T4"
-    assert costs.counted_calls(paper, machine).dram_byte.tolist() == [64e6]
+    assert costs.counted_calls(paper, machine).dram_read_byte.tolist() == [60e6]

@@ -65,7 +65,8 @@ def of(paper: Paper) -> Method:
         fewest=exact(next(number for number in count(1) if statistics.order_statistic_ranks(number))),
     )
     rounds = [matching(each.cells, status="ok").rounds for each in paper.machines if each.chip_kind == "gpu"]
-    ends = (min(each.min() for each in rounds), max(each.max() for each in rounds)) if rounds else (None, None)
+    taken = [number for each in rounds for number in each]
+    ends = (min(taken), max(taken)) if taken else (None, None)
     gpus = sourced(GpuRounds(*map(count_of, ends, ("rounds", "rounds"))), source)
     if machine is None:
         return Method(protocol, sourced(missing(Cells), source), missing(MethodRounds), gpus)
