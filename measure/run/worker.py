@@ -63,7 +63,9 @@ def classify(problem: BaseException) -> Failure:
 
 
 def _is_of_torch(problem: BaseException) -> bool:
-    """Return whether torch raised an exception: in C++, or by a ``raise`` of its own Python."""
+    """Return whether torch raised an exception: of a class of its own, in C++, or by a ``raise`` of its own Python."""
+    if type(problem).__module__.partition(".")[0] == "torch":
+        return True
     place = problem.__traceback__
     while place is not None and place.tb_next is not None:
         place = place.tb_next
