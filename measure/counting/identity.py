@@ -2,7 +2,6 @@
 
 import ast
 import sys
-import sysconfig
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
@@ -43,6 +42,8 @@ def _hash_source(name: str) -> str:
         return _hash("")
     file = Path(text).resolve()
     root = file.parents[path.count(".") + (file.name == "__init__.py")]
+    import sysconfig  # late: --help answers at once
+
     installed = [Path(sysconfig.get_path(place)).resolve() for place in ("purelib", "platlib", "stdlib")]
     found, left = {file}, [] if root in installed else [(file, path)]
     while left:
