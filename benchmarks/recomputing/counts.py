@@ -139,10 +139,7 @@ def of_dies(chips: pd.DataFrame) -> pd.DataFrame:
 
 def _chips(chips: pd.DataFrame, rows: pd.DataFrame) -> dict[str, Found]:
     outside = chips[~chips.memory_type.fillna("").str.contains("on chip", case=False)]
-    numbers = {
-        "table.chips": chips.chip.nunique(),
-        "table.unconfirmed": chips[chips.verified == "no"].chip.nunique(),
-    }  # fmt: skip
+    numbers = {"table.chips": chips.chip.nunique(), "table.unconfirmed": chips[chips.verified == "no"].chip.nunique()}
     for kind, precisions in (("cpu", ["fp32"]), ("gpu", SIXTEEN), ("asic", SIXTEEN)):
         unit = "vector" if kind == "cpu" else "tensor"
         alike = outside[(outside.chip_kind == kind) & outside.precision.isin(precisions) & (outside.unit == unit)]

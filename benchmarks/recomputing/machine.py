@@ -24,10 +24,8 @@ class Machine:
     def __init__(self, data: Path, device: str) -> None:
         tables = {path.parent: pd.read_csv(path) for path in (data / "machines").glob("*/machine.csv")}
         rows = pd.concat([table.assign(folder=folder) for folder, table in tables.items()])
-        times = pd.concat([
-            pd.read_csv(path, usecols=["environment_id", "recorded_at"])
-            for folder in tables for path in map(folder.joinpath, TIMED) if path.exists()
-        ])  # fmt: skip
+        kept = [folder / name for folder in tables for name in TIMED if (folder / name).exists()]
+        times = pd.concat([pd.read_csv(path, usecols=["environment_id", "recorded_at"]) for path in kept])
         last = times.groupby("environment_id").recorded_at.max()
         rows = rows.assign(measured_at=rows.environment_id.map(last)).sort_values(["measured_at", "recorded_at"])
         self.environment = at(rows, device=device).iloc[-1]
