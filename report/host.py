@@ -129,7 +129,7 @@ def _launched(paper: Paper, machine: Machine, lower: str) -> Launched:
     found: dict[tuple[str, str], dict[str, tuple[int, int]]] = defaultdict(dict)
     for trace in paper.traces:
         if trace.is_measured and trace.devices[0].source == f"machines/{machine.folder}":
-            network, batch, precision, phase = str(trace.devices[0].network).split(", ")
+            network, batch, precision, phase = str(trace.devices[0].network).rsplit(", ", 3)
             rows = [row for row in trace.operators if row.stage == INFERENCE]
             steps = len({row.step for row in rows})
             if phase == INFERENCE and steps:

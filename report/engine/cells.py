@@ -56,9 +56,7 @@ def main() -> None:
     # Where none of the user's start-up files is, under the name that report/scratch.py clears away; none of our modules
     # is imported here, whose names a project's own may have.
     with tempfile.TemporaryDirectory(prefix=f"roofwright-report-{os.getpid()}-") as folder:
-        shell = InteractiveShell.instance(
-            config=Config({"HistoryManager": {"enabled": False}}), ipython_dir=str(folder)
-        )
+        shell = InteractiveShell.instance(config=Config({"HistoryManager": {"enabled": False}}), ipython_dir=folder)
 
         def show_value(value: Any) -> None:
             if value is not None and not code.rstrip().endswith(";"):  # as in a notebook

@@ -226,22 +226,21 @@ def own_shares(paper: Paper) -> pd.DataFrame:
 
 
 def _own(paper: Paper) -> OwnGpus:
-    groups = own_shares(paper).groupby(["device", "precision"])
+    found = own_shares(paper)
     shares = [
         replace(median_of(rows.share, "%", "networks"), name=f"{device} at {precision}")
-        for (device, precision), rows in groups
+        for (device, precision), rows in found.groupby(["device", "precision"])
         if len(rows) >= FEWEST_MODELS
     ]
     if len(shares) < 2:
         return missing(OwnGpus)
     ranked = sorted(shares, key=lambda each: each.number or 0.0)
-    rows = own_shares(paper)
     source = Source("machines/*/samples.csv", "GPUs, inference, eager, the largest batch", host.COMMAND)
-    found = OwnGpus(
-        count_of(rows.device.nunique(), "GPUs"), count_of(min(each.count or 0 for each in shares), "networks"),
-        exact(rows.batch.max()), ranked[0], ranked[-1],
+    facts = OwnGpus(
+        count_of(found.device.nunique(), "GPUs"), count_of(min(each.count or 0 for each in shares), "networks"),
+        exact(found.batch.max()), ranked[0], ranked[-1],
     )  # fmt: skip
-    return sourced(found, source)
+    return sourced(facts, source)
 
 
 def _step(changes: list[pd.DataFrame], at: int) -> GpuPair:
