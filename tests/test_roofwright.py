@@ -57,8 +57,8 @@ def roofwright(installed, tmp_path):
 @pytest.mark.slow
 def test_an_installed_copy_renders_what_lies_in_the_folder_it_is_called_in(roofwright, installed, tmp_path):
     missing = roofwright("report")
-    said = "there is no data folder data; measure first with python -m measure, or give --data"
-    assert (missing.returncode, missing.stderr) == (2, f"python -m report: {said}\n")
+    reason = "no measurements in data; run roofwright measure --quick first, or name their folder with --data"
+    assert (missing.returncode, missing.stderr) == (2, f"roofwright report: {reason}\n")
     (tmp_path / "report.py").write_text("raise SystemExit('not this one')\n")  # stands in for nothing
     for folder in ("machines", "workload"):
         shutil.copytree(WORLD / folder, tmp_path / "data" / folder)
