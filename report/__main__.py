@@ -240,8 +240,14 @@ def _require_whole(data: Path) -> None:
     from measure.cache.folders import FILES, Folder
 
     for path in (data / "machines").glob("[!.]*/*.csv"):
-        if path.name in FILES.values() and not (path.is_file() and path.read_bytes().endswith(b"\n")):
+        if path.name in FILES.values() and not (path.is_file() and _last_byte(path) == b"\n"):
             Folder(path.parent).check()
+
+
+def _last_byte(path: Path) -> bytes:
+    with path.open("rb") as file:
+        file.seek(max(0, file.seek(0, os.SEEK_END) - 1))
+        return file.read()
 
 
 def _require_writable(out: Path) -> None:

@@ -1,7 +1,8 @@
 """Decode a large JSON document piece by piece, without holding it whole.
 
-Python's own decoder reads one event of a trace at a time from a window of the text. Of 200 MB that takes 3 s and 20 MB
-here; ijson with its C library takes 4 s, and ``json.load`` 8 s and 1 GB.
+Python's own decoder reads one event of a trace at a time from a window of the text: 220 MB take 5.4 s and 19 MB here.
+ijson with its C library takes 8.7 s and 22 MB. It also refuses what profilers write: NaN, control characters and
+Windows paths in strings, a byte order mark.
 """
 
 import gzip

@@ -8,7 +8,7 @@ from tempfile import TemporaryFile
 from types import ModuleType
 from typing import Any
 
-from measure.errors import UserError, as_called, quote, unknown
+from measure.errors import UserError, as_called, by_spaces, quote, unknown
 from roofwright.command_line import CommandLine
 
 VERBS = {  # each verb's line in ``python -m measure --help``
@@ -78,10 +78,8 @@ def parse_count(flag: str, text: str, least: int) -> int:
 def parse_batch_sizes(flag: str, texts: Sequence[str]) -> list[int]:
     """Return positive whole numbers, sorted, without repetition."""
     for text in texts:
-        if re.fullmatch(r"[0-9]+(,[0-9]+)+,?", text):
-            raise UserError(
-                f"{flag}: {text!r} is not a number; write several with spaces: {flag} {text.replace(',', ' ').strip()}"
-            )
+        if several := by_spaces(text):
+            raise UserError(f"{flag}: {quote(text)} is not a number{several}")
     return sorted({parse_count(flag, text, 1) for text in texts})
 
 

@@ -12,7 +12,7 @@ from contextlib import closing, nullcontext
 from math import ceil, inf
 
 from measure.cache.folders import MachineFolder, Workloads, machine_names
-from measure.cache.records import Environment, Profile, Run
+from measure.cache.records import Profile, Run
 from measure.cache.workload_records import Workload
 from measure.counting import identity
 from measure.counting.count import not_counted
@@ -197,10 +197,9 @@ def resolve_request(arguments: argparse.Namespace) -> tuple[Request, dict[str, B
                 models[name] = own.describe(name)
             except BrokenModelError as problem:
                 broken[name] = problem
-    if broken:
-        arguments.models = [name for name in arguments.models if name in models or not catalog.is_own(name)]
-        if not arguments.models:
-            raise UserError("\n".join(map(str, broken.values())))
+    arguments.models = [name for name in arguments.models or () if name not in broken]
+    if broken and not arguments.models:
+        raise UserError("\n".join(map(str, broken.values())))
     return make_request(arguments, models.__getitem__), broken
 
 
@@ -218,7 +217,6 @@ def resolve_request_of_one(flag: str, arguments: argparse.Namespace) -> Request:
 def measure(arguments: argparse.Namespace, request: Request, deadline: float | None) -> int:
     """Plan, and measure the tasks that the cache lacks on this machine."""
     device, threads = devices.find(arguments.device), parse_threads(arguments.threads)
-    sampling = make_sampling(arguments)
     environment = current(device, threads)
     if plan.measures(request):
         request.check_device(environment)
@@ -227,13 +225,13 @@ def measure(arguments: argparse.Namespace, request: Request, deadline: float | N
     folder = machine_folder(arguments.data, arguments.machine, environment)
     cache = RunCache(Workloads(arguments.data), folder, environment, make_seed(arguments.seed))
     before = changes.read_earlier(cache, request)
-    if not (arguments.plan and arguments.json):
+    if not arguments.json:
         print(*before.announcements(), sep="\n", end="\n" if before.codes else "", flush=True)
     if before.counts:  # else the paper would hold new times against the counts of another network
         request = dataclasses.replace(request, sections=[*{"workload": None, **dict.fromkeys(request.sections)}])
     parts = plan.in_parts(plan.missing_tasks(request, cache), request, cache)
     tasks = [task for part in parts for task in part.tasks]
-    if arguments.plan and arguments.json:
+    if arguments.json:
         print(json.dumps(plan_as_json(tasks, environment, str(folder.folder)), indent=2))
     elif arguments.plan:
         lines = [task.label for task in tasks]
@@ -244,7 +242,7 @@ def measure(arguments: argparse.Namespace, request: Request, deadline: float | N
         print(f"Nothing left to measure on {machine}): see {folder.folder}")
     if arguments.plan or not tasks:
         if not arguments.json:
-            _print_earlier(folder, environment)
+            _print_earlier(cache)
         if not arguments.plan:
             _print_contents(request, cache, [], arguments)
         return 0
@@ -266,7 +264,7 @@ def measure(arguments: argparse.Namespace, request: Request, deadline: float | N
     summary, done = runner.Summary(), set[Task]()
     lock = folder.locked(display.say) if is_of_machine else nullcontext()
     try:
-        with closing(Worker(device.torch_name, threads, sampling)) as worker, lock, display:
+        with closing(Worker(device.torch_name, threads, make_sampling(arguments))) as worker, lock, display:
             while parts and not summary.left:
                 part, *later = parts
                 display.begin_part(part.title, part.tasks)
@@ -288,33 +286,25 @@ def measure(arguments: argparse.Namespace, request: Request, deadline: float | N
     print("\n".join([*runner.lines(summary, cache.places(tasks)), *before.lines(cache), *resume]))
     _print_contents(request, cache, parts, arguments)
     own = {model.name for model in request.models if model.source == OWN}
-    return _say_broken([
-        f"{task.label}: {failure.reason}"
-        for task, failure in summary.failures
-        if failure.status == "error" and task.columns.get("model") in own
-    ])  # fmt: skip
+    errors = [(task, each.reason) for task, each in summary.failures if each.status == "error"]
+    return _say_broken([f"{task.label}: {reason}" for task, reason in errors if task.columns.get("model") in own])
 
 
 def _note_broken(broken: Mapping[str, BrokenModelError], request: Request, workloads: Workloads) -> None:
     """Keep a row for each own model that fails before its inputs are known, unless it was counted when it worked."""
-    if not broken:
-        return
     known = {row.model for row in workloads.rows(Workload) if row.status == "ok"}
-    batch = min(request.batch_sizes)
     for name, problem in broken.items():
         if name not in known:
             reason = str(problem).removeprefix("--models: ")
             model = Model(name, OWN, OWN, (1,))  # with some shape, as it has none
-            workloads.put([not_counted(model, batch, FULL_PRECISION, None, "error", reason)])
+            workloads.put([not_counted(model, min(request.batch_sizes), FULL_PRECISION, None, "error", reason)])
 
 
 def _say_broken(reasons: Iterable[object]) -> int:
     """Print why a user's own models were not measured, in red, and return the exit code."""
-    lines = [f"without a result: {reason}" for reason in reasons]
-    if not lines:
-        return 0
-    make_console(stderr=True).print("\n".join(lines), style="red", markup=False, highlight=False, soft_wrap=True)
-    return UserError.exit_code
+    if lines := "\n".join(f"without a result: {reason}" for reason in reasons):
+        make_console(stderr=True).print(lines, style="red", markup=False, highlight=False, soft_wrap=True)
+    return UserError.exit_code if lines else 0
 
 
 def _check_budget(budget_s: float | None, tasks: Sequence[Task], estimate: DurationEstimate) -> None:
@@ -326,10 +316,9 @@ def _check_budget(budget_s: float | None, tasks: Sequence[Task], estimate: Durat
         raise UserError(f"--budget: {why}; give {5 * ceil(least_s / 5)}s or more, or fewer --models")
 
 
-def _print_earlier(folder: MachineFolder, environment: Environment) -> None:
-    """Say when what the folder holds was measured: it may be another's, on a machine that is equal to this one."""
-    dates = sorted(row.recorded_at[:10] for row in folder.rows(Run) if row.environment_id == environment.environment_id)
-    if dates:
+def _print_earlier(cache: RunCache) -> None:
+    """Print when the folder's rows were measured, maybe by someone else on an equal machine."""
+    if dates := sorted(row.recorded_at[:10] for row in cache.rows(cache.folder.rows(Run))):
         since = f"from {dates[0]} to {dates[-1]}" if dates[0] != dates[-1] else f"on {dates[0]}"
         print(f"What is there already was measured {since}; if not by you, --machine NAME keeps yours apart")
 
@@ -399,13 +388,12 @@ def main(arguments: argparse.Namespace) -> int:
         log_to_stderr()
     stop_as_by_ctrl_c()  # before own models have a process
     request, broken = resolve_request(arguments)
-    if not (arguments.list or arguments.plan):
-        _note_broken(broken, request, Workloads(arguments.data))
     if arguments.list:
         rows = models_as_rows(request.models, Workloads(arguments.data).rows(Workload))
         print(json.dumps({"models": rows}, indent=2) if arguments.json else "\n".join(models_as_lines(rows)))
-        code = 0
-    else:
-        deadline = None if request.budget_s is None else began + request.budget_s
-        code = (measure_on_cluster if arguments.cluster else measure)(arguments, request, deadline)
+        return _say_broken(broken.values())
+    if broken and not arguments.plan:
+        _note_broken(broken, request, Workloads(arguments.data))
+    deadline = None if request.budget_s is None else began + request.budget_s
+    code = (measure_on_cluster if arguments.cluster else measure)(arguments, request, deadline)
     return _say_broken(broken.values()) or code

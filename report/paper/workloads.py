@@ -22,7 +22,7 @@ SUMMED = (
 KEY = [column for column in WORKLOAD if column != "autocast"]
 """What tells the rows that the paper shows apart: all of them are without autocast."""
 
-TEXTS = (*KEY, "source", "family", "backward_gap", "uncounted", "code", "path")
+TEXTS = (*KEY, "source", "family", "uncounted", "code", "path")
 
 
 def shown(models: pd.DataFrame, measured: Mapping[str, str]) -> pd.DataFrame:
@@ -31,11 +31,11 @@ def shown(models: pd.DataFrame, measured: Mapping[str, str]) -> pd.DataFrame:
     Each model is at one shape, that at which it is ``measured``, if it is: see ``shown_shapes``. The footprint takes
     parameters, inputs and activations once each; the compulsory bytes are parameters, inputs and outputs. Both leave
     out what the forward pass cannot touch. Intensities are of the forward pass, and of its convolutions, matrix
-    products and attention alone. ``backward_gap`` is why a backward pass was not counted.
+    products and attention alone.
     """
     rows = models[(models.status == "ok") & models.autocast.isna()]
     rows = rows[rows.input_shape == rows.model.map(shown_shapes(rows, measured))]
-    rows = rows.rename(columns={"reason": "backward_gap"}).drop(columns=["status", "autocast"])
+    rows = rows.drop(columns=["status", "reason", "autocast"])
     rows = rows.astype({column: float for column in rows if column not in TEXTS}).reset_index(drop=True)
     untouched = rows.untouched_byte.fillna(0.0)
     for byte, made in (("footprint", rows.activation_byte), ("compulsory", rows.output_byte)):

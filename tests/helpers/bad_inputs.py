@@ -15,7 +15,7 @@ from report import __main__ as reporting
 
 REMEDY = re.compile(
     r"\b(say|name|choose|correct|mend|delete|update|restore|give|install|move|see|use|add|save|export|count|write|exchange"
-    r"|measure|leave|run|separate|put|make|wait|synchronise|rename)\b"
+    r"|measure|leave|run|put|make|wait|synchronise|rename)\b"
     r"|is not one of|the nearest are|did you mean|shows them all"
 )
 """What to do: an imperative, or a choice."""

@@ -90,9 +90,7 @@ def test_a_budget_is_never_too_short_to_go_on(tmp_path, capsys):
 
 def test_batch_sizes_joined_by_commas_are_one_sentence(tmp_path, capsys):
     assert call(tmp_path, "--plan --batch-sizes 1,64") == 2
-    assert "--batch-sizes: '1,64' is not a number; write several with spaces: --batch-sizes 1 64" in (
-        capsys.readouterr().err
-    )
+    assert "--batch-sizes: '1,64' is not a number; write several with spaces: 1 64" in capsys.readouterr().err
 
 
 def test_a_damaged_cache_is_said_before_measuring(tmp_path, capsys):

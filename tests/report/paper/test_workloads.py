@@ -35,8 +35,6 @@ def test_rows_with_autocast_and_failures_are_left_out():
     # Four models at two batch sizes and precisions; six at four and three; Llama at two; three or five layers each
     rows, layers = world().workloads, world().layers
     assert (len(rows), len(layers)) == (16 + 6 * 7 + 2, 16 * 3 + 6 * 3 * 5)
-    # A backward pass that was not counted leaves its reason: at both precisions, and Llama at both batch sizes
-    assert rows.backward_gap.isna().sum() == len(rows) - 4
 
 
 @pytest.mark.parametrize(
