@@ -35,6 +35,19 @@ def test_a_high_picture_fits_the_page(tmp_path, pixels, points):
     assert float(height) == pytest.approx(points, abs=0.1)
 
 
+@pytest.mark.parametrize(
+    ("kind", "label", "page"), [("image", "a", 0), ('"quarto-float-fig"', "a", 0), ("image", "fig-overview", 1)]
+)
+def test_text_fills_the_page_before_a_figure(kind, label, page):
+    """300 pt of text and a figure of 200 pt on pages of 400 pt: a line of text has room on the first page."""
+    head = "#set page(width: 400pt, height: 400pt, margin: 0pt)\n#block(height: 300pt)"
+    paper = typeset(
+        f"{head}\n#figure(block(height: 200pt), kind: {kind}, supplement: none)<{label}>\n\nafter", format="pdf"
+    )
+    pages = [each.get_textpage().get_text_range() for each in pypdfium2.PdfDocument(paper)]
+    assert ["after" in text for text in pages].index(True) == page
+
+
 def test_the_paper_is_for_listeners_too_unless_that_cannot_be(project):
     head = '#set document(title: [T])\n#set text(lang: "en")\n'
     pdf = compile_paper(head, project, pytest.fail)
