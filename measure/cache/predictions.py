@@ -91,7 +91,7 @@ class Coefficient(OfSetting):
 
 @table("prediction/networks.csv", key=("device", "precision", "phase", "network"))
 class NetworkFactor:
-    """The factor of a network on the device's part of its times, over what the coefficients let expect.
+    """The factor of a network on the device's part of its times, over the time that the coefficients predict.
 
     It is the median over devices, drawn to 1 as by one more device.
     """

@@ -51,6 +51,15 @@ function filter.Image(image)
   return image
 end
 
+-- No line breaks between a number and its per cent.
+function filter.Inlines(inlines)
+  for place = 2, #inlines - 1 do
+    local number, unit = inlines[place - 1].text or "", inlines[place + 1].text or ""
+    if inlines[place].t == "Space" and number:find("%d$") and unit:find("^%%") then inlines[place] = pandoc.Str("\u{a0}") end
+  end
+  return inlines
+end
+
 function filter.Math(formula)
   local text = formula.text:gsub("%s+", " "):gsub('[\\"]', "\\%0")
   return { pandoc.RawInline("typst", '#set math.equation(alt: "' .. text .. '");'), formula }, false

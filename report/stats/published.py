@@ -149,7 +149,7 @@ def paired(base: pd.DataFrame, other: pd.DataFrame, but: Sequence[str] = ()) -> 
 
 
 def gains(pairs: pd.DataFrame, column: str = "latency_s") -> pd.Series:
-    """Return how many times as fast each network is in the other timings of ``paired``, or a bound lets expect."""
+    """Return how many times as fast each network is in the other timings of ``paired``, or by a bound."""
     return of_networks(pairs[column] / pairs[f"{column}_other"], pairs.model)
 
 

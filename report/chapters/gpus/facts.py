@@ -75,8 +75,8 @@ class GpuPair(Facts):
     peak: Value  #: The peak of the newer over that of the older.
     bandwidth: Value  #: The bandwidth of the newer over that of the older.
     speed: Value  #: How many times as fast networks are on the newer.
-    whole: Value  #: How many times as fast the roofline of the whole network lets expect.
-    layers: Value  #: How many times as fast the roofline drawn layer by layer lets expect.
+    whole: Value  #: How many times as fast by the roofline of the whole network.
+    layers: Value  #: How many times as fast by the roofline drawn layer by layer.
 
 
 class Change(Facts):

@@ -42,7 +42,7 @@ class OtherMemory(Facts):
     speed: Value  #: How many times as fast they are on the second.
     most: Value  #: The most that one is faster, with its name.
     example: Name  #: The profiled network in which the roof calls most of the time bound by memory.
-    promised: Value  #: How many times as fast the roofs of its kinds of layer let expect.
+    promised: Value  #: How many times as fast by the roofs of its kinds of layer.
     gained: Value  #: How many times as fast its kernels are.
     activation: KindOfMemory
     depthwise: KindOfMemory

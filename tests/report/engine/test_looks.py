@@ -57,3 +57,8 @@ def test_a_reference_block_says_whose_data_it_is_about(first):
     assert typst.startswith("#reference[")
     assert typst.endswith("]")
     assert shown("::: {.answer}\nYes.\n:::\n", "typst").startswith("#answer[")
+
+
+def test_a_number_and_its_per_cent_stay_on_one_line():
+    assert shown("At 95 % in *5 %, 10* of %.", "plain") == "At 95\u00a0% in 5\u00a0%, 10 of %."
+    assert "95\u00a0%" in shown("![At 95 % of it](none.svg)", "plain")
