@@ -69,6 +69,9 @@ def trace(*events, **header):
     return {"schemaVersion": 1, "deviceProperties": [DEVICE], "record_shapes": 1} | header | {"traceEvents": [*events]}
 
 
+LINEAR_FLOP, BIAS_FLOP = 2 * 8 * 64 * 32, 8 * 32  # of ``addmm``
+
+
 def addmm(start, duration=20, dtype="bf16", **where):
     """A linear layer of 64 inputs and 32 outputs on 8 rows."""
     tensors = (f"{dtype} {shape}" for shape in ("32", "8x64", "64x32"))
@@ -77,6 +80,16 @@ def addmm(start, duration=20, dtype="bf16", **where):
 
 def relu(start, duration=10, **where):
     return call("relu", "bf16 8x32", start=start, duration=duration, **where)
+
+
+def ran(*operators):
+    """Operators, and a kernel of 5 us that is launched at 15."""
+    return [*operators, launch(15, 5), kernel("k", 20, 5, 5)]
+
+
+def only(found):
+    (row,) = found.operators
+    return row
 
 
 def linear_step():

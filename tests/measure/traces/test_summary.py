@@ -2,38 +2,20 @@
 
 import pytest
 from helpers import traces
-from helpers.traces import addmm, call, event, kernel, launch, operator, relu, step, trace, write
+from helpers.traces import BIAS_FLOP, LINEAR_FLOP, addmm, call, event, kernel, launch, only, operator, ran, relu, step
 
 from measure.cache.trace_records import TRACE_KINDS
-from measure.errors import UserError
-from measure.traces import matching, reading
+from measure.traces import matching
 from measure.traces.counts import NO_FORMULA, NO_LIST, NO_NUMBERS, NO_SHAPES, CallCounts
 from measure.traces.kinds import kind_of
 from measure.traces.matching import NODE, STAGE, covered
-from measure.traces.summary import summarise
 
 BACK = (100, 200)  # the thread of a backward pass
-LINEAR_FLOP, BIAS_FLOP = 2 * 8 * 64 * 32, 8 * 32  # of ``addmm``
-
-
-@pytest.fixture
-def summary(tmp_path):
-    return lambda *events, **header: summarise(*reading.read(write(tmp_path / "t.json", trace(*events, **header))))
-
-
-def ran(*operators):
-    """Operators, and a kernel of 5 us that is launched at 15."""
-    return [*operators, launch(15, 5), kernel("k", 20, 5, 5)]
 
 
 def pair(start, correlation):
     """A launch, and its kernel of 5 us."""
     return launch(start, correlation), kernel("k", start + 5, 5, correlation)
-
-
-def only(found):
-    (row,) = found.operators
-    return row
 
 
 def rows(found):
@@ -303,20 +285,6 @@ def test_a_trace_of_the_host_alone_has_the_hosts_times(summary):
     assert (found.kernels, found.kernel_time_s, found.operator_share) == (0, 0.0, None)
 
 
-def test_a_trace_of_2021(summary):
-    """Kineto of torch 1.9: categories with capitals, no strides, no values, other names of fields."""
-    shapes = {"Input dims": [[4, 8], [8, 5]], "Input type": ["float", "float"], "External id": 3}
-    found = summary(
-        event("Operator", "ProfilerStep#1", 0, 90, {"External id": 1}),
-        event("Operator", "aten::mm", 10, 20, shapes),
-        event("Runtime", "cudaLaunchKernel", 15, 1, {"cbid": 211, "correlation": 5, "external id": 3}),
-        event("Kernel", "volta_sgemm", 20, 5, {"device": 0, "correlation": 5, "external id": 3}),
-        deviceProperties=[],
-    )
-    row = only(found)
-    assert (row.operator, row.step, row.flop) == ("mm", 1, 2 * 4 * 8 * 5)
-
-
 def without(events, *keys):
     """The same events without some of their arguments."""
     return [each | {"args": {k: v for k, v in each["args"].items() if k not in keys}} for each in events]
@@ -384,61 +352,6 @@ def test_the_softmax_of_a_loss_is_no_attention():
     assert kind_of(["aten::_log_softmax", "aten::cross_entropy_loss"], images, "forward") == "other"
 
 
-RANKS = [("TP00", 0, 1024), ("TP01", 1, 512)]
-
-
-def merged(process):
-    """Ranks of a product each, in one file: correlation and external ids are the same in each."""
-    events = []
-    for label, device, size in RANKS:
-        product = call("mm", *[f"fp32 {size}x{size}"] * 2, number=2)
-        rank = [step(1, 0, 900), product, launch(15, 5), kernel(f"gemm_{size}", 20, 5, 5, device=device)]
-        events += [each | {"pid": process(label, each["pid"])} for each in rank]
-    return trace(*events)
-
-
-def test_each_rank_of_a_merged_file_is_a_trace(tmp_path):
-    path = write(tmp_path / "t.json", merged(lambda label, number: f"[{label}] {number}"))
-    found = [summarise(each) for each in reading.read(path)]
-    # 2 x 1024^3 + 2 x 512^3
-    assert [only(each).flop for each in found] == [2_147_483_648, 268_435_456]
-    assert [(each.trace.rank, each.trace.world_size) for each in found] == [(0, 2), (1, 2)]
-    assert [only(each).kernel for each in found] == ["gemm_1024", "gemm_512"]
-
-
-def test_ranks_are_in_the_order_of_their_numbers_however_long(tmp_path):
-    # 2 x 1024^3 FLOP of the first label, 2 x 512^3 of the second
-    for second, expected in (("TP9", [268_435_456, 2_147_483_648]), (f"TP{'9' * 5000}", [2_147_483_648, 268_435_456])):
-        labels = {"TP00": "TP10", "TP01": second}
-        path = write(tmp_path / "t.json", merged(lambda label, number: f"[{labels[label]}] {number}"))  # noqa: B023
-        assert [only(summarise(each)).flop for each in reading.read(path)] == expected
-
-
-def test_merged_ranks_that_cannot_be_told_apart_are_refused(tmp_path):
-    path = write(tmp_path / "t.json", merged(lambda label, number: f"{number}{label[-1]}"))
-    with pytest.raises(UserError, match=r"t\.json: holds several processes.*import the file of each rank"):
-        reading.read(path)
-
-
-def test_a_device_of_another_name_is_no_rank(tmp_path):
-    events = [each | {"pid": "GPU 0"} if each["cat"] == "kernel" else each for each in ran(addmm(10))]
-    (found,) = reading.read(write(tmp_path / "t.json", trace(*events)))
-    assert only(summarise(found)).flop == LINEAR_FLOP
-
-
-DIALECTS = {
-    "times as text": lambda each: each | {"ts": str(each["ts"]), "dur": str(each["dur"])},
-    "no categories": lambda each: {key: value for key, value in each.items() if key != "cat"},
-}
-
-
-@pytest.mark.parametrize("change", DIALECTS.values(), ids=DIALECTS)
-def test_dialects_of_other_exporters(summary, change):
-    found = summary(*map(change, traces.linear_step()["traceEvents"]))
-    assert (found.kernels, found.of_a_step("flop"), found.step_count) == (2, LINEAR_FLOP, 1)
-    assert found.kernel_time_s == pytest.approx(15e-6)
-
-
 def test_a_gap_shorter_than_the_clock_counts_is_none(summary):
     start = 2.0**42  # µs, as since 1970: numbers here are 2^-10 µs apart, 977 ps
     events = [addmm(start), launch(start + 1, 1), launch(start + 2, 2)]
@@ -446,71 +359,7 @@ def test_a_gap_shorter_than_the_clock_counts_is_none(summary):
     assert only(found).gap_s == 0.0
 
 
-ODD = 10**400
-
-
-@pytest.mark.parametrize(
-    ("name", "header"),
-    [
-        ("load_library::__func__", {}), ("__class__::mro", {}), ("__dict__::clear", {}), ("aten::__name__", {}),
-        ("loaded_libraries::add", {}), ("mine::op", {"deviceProperties": "{[]: 1}"}), ("mine::op", {"x": ODD}),
-    ],
-)  # fmt: skip
-def test_odd_names_and_headers_are_only_names(summary, name, header):
-    row = only(summary(*ran(call(name, "fp32 4x4")), **header))
-    assert (row.operator, row.flop, row.time_s) == (name.removeprefix("aten::").replace("::", "."), None, 5e-6)
-
-
-def test_odd_events_are_left_out_and_counted(summary):
-    odd = [
-        relu(100) | {"ts": ODD},
-        step("9" * 5000, 0, 900),
-        relu(200) | {"name": "aten::\ud800x"},
-        relu(300) | {"name": "aten::\x1b[31mx"},
-    ]
-    found = summary(*ran(addmm(10)), *odd)
-    assert sum(found.trace.left_out.values()) == 3
-    assert only(found).flop == LINEAR_FLOP
-
-
-def test_a_dimension_that_is_no_number_leaves_the_operator_without_counts(summary):
-    called = call("mm", "fp32 4x8", "fp32 8x5")
-    called["args"]["Input Dims"] = [[True, 8], [8, 5]]
-    row = only(summary(*ran(called)))
-    assert (row.operator, row.flop) == ("mm", None)
-    called = call("triton_poi_fused_x_0", "fp32 100")
-    called["args"]["kernel_num_gb"] = 1e300
-    assert only(summary(*ran(called))).byte == 400  # of its tensor
-
-
-def test_events_that_are_left_out_are_named(summary):
-    untimed = [kernel("back", 300, -5, 9), kernel("never", None, 5, 10)]
-    others = [event("python_function", "secret.py(3)", 0, 5, {}), {"ph": "M", "name": "process_name"}]
-    found = summary(*traces.linear_step()["traceEvents"], *untimed, *others)
-    left_out = {"events whose clock steps back or is missing": 2, "events of category 'python_function'": 1}
-    assert (found.kernels, found.trace.left_out) == (2, left_out)
-
-
 def test_two_devices_have_steps_and_gaps_of_their_own(summary):
     found = summary(*ran(addmm(10)), launch(16, 6), kernel("k", 40, 5, 6, device=1))
     assert [(row.device, row.gap_s) for row in found.operators] == [(0, 0.0), (1, 0.0)]
     assert [(row.device, row.busy_s) for row in found.steps] == [(0, 5e-6), (1, 5e-6)]
-
-
-@pytest.mark.parametrize("field", ["ts", "dur", "pid", "tid", "args", "name", "cat"])
-@pytest.mark.parametrize("value", [None, -1, 1e300, float("nan"), "x", [], {}, [[None]], 10**30, True])
-def test_a_damaged_field_spoils_only_its_event(summary, field, value):
-    events = traces.linear_step()["traceEvents"]
-    for each in events[1::2]:
-        each[field] = value
-    assert 0 <= summary(*events).kernels <= 2
-
-
-@pytest.mark.parametrize("key", ["Input Dims", "Input type", "Input Strides", "Concrete Inputs"])
-@pytest.mark.parametrize("value", [None, 7, [7], [[["x"]]], [[-1], [-1], [-1], [], []], ["x"] * 9, [[2**70]] * 5, {}])
-def test_damaged_arguments_leave_the_operator_without_counts_or_unread(summary, key, value):
-    called = addmm(10)
-    called["args"][key] = value
-    found = summary(relu(60), *ran(called)).operators
-    assert found[0].operator == "addmm"
-    assert found[0].flop in (None, LINEAR_FLOP)
