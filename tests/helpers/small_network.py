@@ -28,3 +28,26 @@ def sparse_words(batch):
     """Three words of a thousand, whose gradients are sparse."""
     words = nn.Embedding(1000, 4, sparse=True)
     return nn.Sequential(words, nn.Flatten(), nn.Linear(12, 3)), torch.arange(3).expand(batch, 3).clone()
+
+
+class Mixture(nn.Module):
+    """Sends each token to two of four experts, by its values."""
+
+    def __init__(self):
+        super().__init__()
+        self.gate = nn.Linear(16, 4, bias=False)
+        self.experts = nn.ModuleList(
+            nn.Sequential(nn.Linear(16, 32, bias=False), nn.ReLU(), nn.Linear(32, 16, bias=False)) for _ in range(4)
+        )
+
+    def forward(self, x):
+        weights, experts = self.gate(x).softmax(-1).topk(2)
+        out = torch.zeros_like(x)
+        for number, expert in enumerate(self.experts):
+            token, place = torch.where(experts == number)
+            out.index_add_(0, token, expert(x[token]) * weights[token, place, None])
+        return out
+
+
+def mixture(batch):
+    return Mixture(), torch.randn(batch, 16)

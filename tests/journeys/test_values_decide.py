@@ -1,50 +1,22 @@
 """A user measures a network that decides by values: counts, latency, the answer about it."""
 
 import json
-import sys
 
 import pytest
+from helpers.small_network import mixture
 
 from measure import __main__ as command
 from measure.cache.folders import MachineFolder, Workloads, machine_names
 from measure.cache.records import Run
 from measure.cache.workload_records import ONE_RUN, Workload
 
-MIXTURE = """
-import torch
-from torch import nn
-
-class Mixture(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.gate = nn.Linear(16, 4, bias=False)
-        self.experts = nn.ModuleList(
-            nn.Sequential(nn.Linear(16, 32, bias=False), nn.ReLU(), nn.Linear(32, 16, bias=False)) for _ in range(4)
-        )
-
-    def forward(self, x):
-        weights, experts = self.gate(x).softmax(-1).topk(2)
-        out = torch.zeros_like(x)
-        for number, expert in enumerate(self.experts):
-            token, place = torch.where(experts == number)
-            out.index_add_(0, token, expert(x[token]) * weights[token, place, None])
-        return out
-
-network = Mixture()  # one for every call
-
-def mixture(batch_size):
-    return network, torch.randn(batch_size, 16)
-"""
-NAME = "decides:mixture"
+NAME = "helpers.small_network:mixture"
 # 8 tokens by the gate, and each by two experts of 16 to 32 to 16
 FLOP = 2 * 8 * 16 * 4 + 2 * 8 * 2 * (16 * 32 + 32 * 16)
 
 
 @pytest.mark.usefixtures("forked_workers")
-def test_a_mixture_of_experts_is_counted_timed_and_answered_for(tmp_path, monkeypatch):
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(sys, "dont_write_bytecode", True)
-    (tmp_path / "decides.py").write_text(MIXTURE)
+def test_a_mixture_of_experts_is_counted_timed_and_answered_for(tmp_path):
     data = tmp_path / "data"
     words = f"--device cpu --threads 1 --models {NAME} --batch-sizes 8 --variants eager --max-rounds 1 --data {data}"
     assert (
@@ -64,9 +36,7 @@ def test_the_answer_about_a_network_at_hand_says_so_and_leaves_it():
 
     from measure.verbs.model import model
 
-    namespace = {}
-    exec(MIXTURE, namespace)
-    network, tokens = namespace["mixture"](8)
+    network, tokens = mixture(8)
     before, drawn = [each.clone() for each in network.parameters()], torch.get_rng_state()
     answer = model(network, tokens)
     assert answer.demands[0].flop == FLOP

@@ -2,6 +2,7 @@
 
 import pytest
 from helpers.counting import Own, counted, linear, nn, on, rows, torch
+from helpers.small_network import mixture
 
 from measure.cache.workload_records import ONE_RUN
 from measure.counting import count, real_run
@@ -10,21 +11,6 @@ from measure.models import catalog
 from measure.models.call import Call, copy_to_meta
 
 torchvision = pytest.importorskip("torchvision")
-
-
-def route(self, x):
-    """Send each token to two of four experts."""
-    weights, experts = self.gate(x).softmax(-1).topk(2)
-    out = torch.zeros_like(x)
-    for number, expert in enumerate(self.experts):
-        token, place = torch.where(experts == number)
-        out.index_add_(0, token, expert(x[token]) * weights[token, place, None])
-    return out
-
-
-def mixture(batch):
-    experts = nn.ModuleList(nn.Sequential(linear(16, 32), nn.ReLU(), linear(32, 16)) for _ in range(4))
-    return Own(route, gate=linear(16, 4), experts=experts), torch.randn(batch, 16)
 
 
 def test_a_mixture_of_experts_by_hand_whatever_the_route():
