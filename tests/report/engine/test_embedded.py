@@ -111,10 +111,15 @@ def test_the_paper_reads_like_quartos(written):
     pdf = pypdfium2.PdfDocument(written[1])
     text = squeezed("\n".join(pdf[number].get_textpage().get_text_range() for number in range(len(pdf))))
     expected = squeezed((SAMPLE / "expected-pdf.txt").read_text("utf-8"))
-    # A footnote stands where its page ends, and the pages are not cut alike.
-    note = squeezed("1A footnote with emphasis.")
-    assert text.count(note) == expected.count(note) == 1
-    assert text.replace(note, "") == expected.replace(note, "")
+    # Footnotes and figures stand where a page begins or ends, and the pages are not cut alike.
+    for part in (
+        "1A footnote with emphasis.",
+        "Figure 1: The first figure, with a citation (Williams et al. 2009).",
+        "Figure 2: The second figure, after Figure 1.",
+    ):
+        assert text.count(squeezed(part)) == expected.count(squeezed(part)) == 1
+        text, expected = text.replace(squeezed(part), ""), expected.replace(squeezed(part), "")
+    assert text == expected
 
 
 def test_the_paper_has_its_outline_its_metadata_and_figures_of_lines(written):
